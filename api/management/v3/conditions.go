@@ -1,0 +1,41 @@
+package v3
+
+// Conditions of a NodeDriver. Polarity is positive; each is absent until its step was reached.
+const (
+	// ReadyCondition is True when the driver's kinds are served and agree with the driver; it sums up the others.
+	ReadyCondition = "Ready"
+	// ValidCondition is True when the spec is well formed; it carries the warning about weak checksums.
+	ValidCondition = "Valid"
+	// DownloadedCondition is True when the binary was downloaded, verified and cached; True at once for built-in drivers.
+	DownloadedCondition = "Downloaded"
+	// InstalledCondition is True when the driver answered with its flags.
+	InstalledCondition = "Installed"
+	// SchemaCompatibleCondition is False when a change of the driver would drop or retype a field that machines use; the old kinds stay.
+	SchemaCompatibleCondition = "SchemaCompatible"
+	// ActiveCondition is True when the kinds are established in the API.
+	ActiveCondition = "Active"
+)
+
+// Reasons of a NodeDriver's conditions.
+const (
+	ReadyReason              = "Ready"
+	InactiveReason           = "Inactive"
+	InvalidReason            = "Invalid"
+	WeakChecksumReason       = "WeakChecksum"
+	BuiltinReason            = "Builtin"
+	UnknownBuiltinReason     = "UnknownBuiltin"
+	ProbingReason            = "Probing"
+	ProbeFailedReason        = "ProbeFailed"
+	DownloadFailedReason     = "DownloadFailed"
+	ChecksumMismatchReason   = "ChecksumMismatch"
+	NotADriverReason         = "NotADriver"
+	DriverUnresponsiveReason = "DriverUnresponsive"
+	FlagsInvalidReason       = "FlagsInvalid"
+	SchemaIncompatibleReason = "SchemaIncompatible"
+	NameTakenReason          = "NameTaken"
+	EstablishedReason        = "Established"
+	NotEstablishedReason     = "NotEstablished"
+	KeptForMachinesReason    = "KeptForMachines"
+	DeletionBlockedReason    = "MachinesExist"
+	RancherInstalledReason   = "RancherInstalled"
+)

@@ -1,0 +1,89 @@
+package v1
+
+// Conditions of a <Driver>Machine. Polarity is positive; each is absent until its step was reached.
+// Every condition but Ready and Paused belongs to one step of the machine controller.
+const (
+	// ReadyCondition sums up the others: True when the server exists and its state is stored.
+	ReadyCondition = "Ready"
+	// PausedCondition is True while the Cluster or the machine is paused.
+	PausedCondition = "Paused"
+	// ClusterReadyCondition is True when the CAPI Machine and Cluster are found and the cluster's infrastructure is provisioned.
+	ClusterReadyCondition = "ClusterReady"
+	// DriverReadyCondition is True when the machine's driver is known and can be run.
+	DriverReadyCondition = "DriverReady"
+	// BootstrapReadyCondition is True when the bootstrap data is there.
+	BootstrapReadyCondition = "BootstrapReady"
+	// CredentialReadyCondition is True when the cloud credential was found, may be used here, and is complete.
+	CredentialReadyCondition = "CredentialReady"
+	// CreateJobCondition is Unknown while a create Job runs, True when one succeeded, False when the last one failed.
+	CreateJobCondition = "CreateJob"
+	// StateStoredCondition is True when the server's record, SSH key and addresses are stored.
+	StateStoredCondition = "StateStored"
+	// ProviderIDKnownCondition is True when spec.providerID is set.
+	ProviderIDKnownCondition = "ProviderIDKnown"
+	// DeleteJobCondition is Unknown while a remove Job runs, True when the server is gone, False when the last one failed.
+	DeleteJobCondition = "DeleteJob"
+)
+
+// Reasons of a <Driver>Machine's conditions.
+const (
+	ReadyReason                    = "Ready"
+	WaitingForOwnerReason          = "WaitingForOwner"
+	WaitingForClusterReason        = "WaitingForCluster"
+	WaitingForInfrastructureReason = "WaitingForClusterInfrastructure"
+	ClusterReadyReason             = "ClusterInfrastructureReady"
+	DriverNotFoundReason           = "DriverNotFound"
+	DriverNotReadyReason           = "DriverNotReady"
+	DriverReadyReason              = "DriverReady"
+	DriverFromStatusReason         = "DriverFromStatus"
+	WaitingForBootstrapReason      = "WaitingForBootstrapData"
+	BootstrapSecretMissingReason   = "BootstrapSecretMissing"
+	BootstrapSecretInvalidReason   = "BootstrapSecretInvalid"
+	UserDataTooLargeReason         = "UserDataTooLarge"
+	BootstrapReadyReason           = "BootstrapDataReady"
+	CredentialMissingReason        = "CredentialMissing"
+	CredentialInvalidReason        = "CredentialInvalid"
+	CredentialNotSharedReason      = "CredentialNotShared"
+	CredentialNotNeededReason      = "CredentialNotNeeded"
+	CredentialReadyReason          = "CredentialReady"
+	SpecInvalidReason              = "SpecInvalid"
+	NameTooLongReason              = "NameTooLong"
+	JobRunningReason               = "JobRunning"
+	JobPendingReason               = "JobPending"
+	JobSucceededReason             = "JobSucceeded"
+	JobCancelledReason             = "JobCancelled"
+	WaitingForRetryReason          = "WaitingForRetry"
+	AttemptsExhaustedReason        = "AttemptsExhausted"
+	// CreateErrorReason and DeleteErrorReason are the values of status.failureReason, as in Cluster API's MachineStatusError.
+	CreateErrorReason    = "CreateError"
+	DeleteErrorReason    = "DeleteError"
+	StateStoredReason    = "StateStored"
+	StateMissingReason   = "StateMissing"
+	ProviderIDSetReason  = "ProviderIDSet"
+	WaitingForNodeReason = "WaitingForNode"
+	ServerMayExistReason = "ServerMayExist"
+	ServerGoneReason     = "ServerGone"
+	AbandonedReason      = "Abandoned"
+	NothingMadeReason    = "NothingMade"
+	DeletingReason       = "Deleting"
+)
+
+// Failure classes (design decision D8); the values of status.lastAttempt.class.
+const (
+	ClassInvalid      = "Invalid"
+	ClassUnauthorized = "Unauthorized"
+	ClassQuota        = "Quota"
+	ClassCapacity     = "Capacity"
+	ClassThrottled    = "Throttled"
+	ClassTransient    = "Transient"
+	ClassUnknown      = "Unknown"
+)
+
+// Phases of a <Driver>Machine.
+const (
+	PhasePending  = "Pending"
+	PhaseCreating = "Creating"
+	PhaseRunning  = "Running"
+	PhaseFailed   = "Failed"
+	PhaseDeleting = "Deleting"
+)

@@ -1,0 +1,51 @@
+package v1
+
+// Labels and annotations. Those under rke.cattle.io are Rancher's, those under drover.cattle.io are additions.
+const (
+	// CAPIMachineLabel on the infra machine and its Job names the CAPI Machine.
+	CAPIMachineLabel = "rke.cattle.io/capi-machine-name"
+	// InfraMachineGroupLabel, ...Version, ...Kind and ...Name on a Job name the infra machine.
+	InfraMachineGroupLabel   = "rke.cattle.io/infra-machine-group"
+	InfraMachineVersionLabel = "rke.cattle.io/infra-machine-version"
+	InfraMachineKindLabel    = "rke.cattle.io/infra-machine-kind"
+	InfraMachineNameLabel    = "rke.cattle.io/infra-machine-name"
+	// InfraRemoveLabel on a Job is "true" when it removes.
+	InfraRemoveLabel = "rke.cattle.io/infra-remove"
+	// NodeMachineLabel on a Node carries the UID of its CAPI Machine.
+	NodeMachineLabel = "rke.cattle.io/machine"
+	// HostnameLengthLimitAnnotation limits the server's name, 10 to 63.
+	HostnameLengthLimitAnnotation = "rke.cattle.io/hostname-length-limit"
+	// ForceRemoveAnnotation (Rancher's) lets a machine go after its remove Job failed; read like AbandonAnnotation.
+	ForceRemoveAnnotation = "provisioning.cattle.io/force-machine-remove"
+
+	// AttemptLabel on a Job is its number.
+	AttemptLabel = "drover.cattle.io/attempt"
+	// OperationLabel on a Job is create, remove or probe.
+	OperationLabel = "drover.cattle.io/operation"
+	// MachineUIDLabel on a Job, its Secrets and service account is the infra machine's UID.
+	MachineUIDLabel = "drover.cattle.io/machine-uid"
+	// NodeDriverLabel on a kind's CRD, a Job or a cached binary names the driver.
+	NodeDriverLabel = "io.cattle.node_driver.name"
+	// AbandonAnnotation on an infra machine that is being deleted gives its server up; the value must be the machine's name.
+	AbandonAnnotation = "drover.cattle.io/abandon"
+	// RetryAnnotation on an infra machine asks for another attempt at once; any new value counts once.
+	RetryAnnotation = "drover.cattle.io/retry"
+	// AllowedNamespacesAnnotation on a credential Secret lists namespaces (comma-separated, or *) whose machines may use it.
+	AllowedNamespacesAnnotation = "drover.cattle.io/allowed-namespaces"
+	// RequestHashAnnotation on a Job is a hash of what it was asked to do.
+	RequestHashAnnotation = "drover.cattle.io/request-hash"
+
+	// MachineFinalizer keeps an infra machine until its server is gone.
+	MachineFinalizer = "drover.cattle.io/machine"
+	// NodeDriverFinalizer keeps a NodeDriver's kinds until no machine uses them.
+	NodeDriverFinalizer = "drover.cattle.io/nodedriver"
+
+	// MachineStateSecretType is the type of <m>-machine-state.
+	MachineStateSecretType = "rke.cattle.io/machine-state"
+	// MachineRequestSecretType is the type of the Secret a Job reads its request from.
+	MachineRequestSecretType = "drover.cattle.io/machine-request"
+	// CloudCredentialSecretType is the type of a credential in a cluster's namespace; Opaque is accepted too.
+	CloudCredentialSecretType = "provisioning.cattle.io/cloud-credential"
+	// GlobalCredentialNamespace is where Rancher keeps credentials; they too must name the namespaces that may use them.
+	GlobalCredentialNamespace = "cattle-global-data"
+)

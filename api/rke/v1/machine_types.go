@@ -1,0 +1,96 @@
+package v1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// RKECommonNodeConfig is spec.common of every <Driver>Machine and <Driver>MachineTemplate.
+type RKECommonNodeConfig struct {
+	// Labels are put on the Node.
+	// +optional
+	Labels map[string]string `json:"labels,omitempty"`
+	// Taints are put on the Node.
+	// +optional
+	Taints []corev1.Taint `json:"taints,omitempty"`
+	// CloudCredentialSecretName names the Secret with the cloud's credential: name, or namespace:name.
+	// A Secret in another namespace must name this namespace in its annotation drover.cattle.io/allowed-namespaces.
+	// +optional
+	CloudCredentialSecretName string `json:"cloudCredentialSecretName,omitempty"`
+}
+
+// RKEMachineStatus is the status of every <Driver>Machine.
+type RKEMachineStatus struct {
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// JobName is the Job that runs, or ran last.
+	// +optional
+	JobName string `json:"jobName,omitempty"`
+	// Ready is what Cluster API read before its v1beta2 contract.
+	// +optional
+	Ready bool `json:"ready,omitempty"`
+	// DriverHash and DriverURL are what the machine was made with, so that it can be removed without its NodeDriver.
+	// +optional
+	DriverHash string `json:"driverHash,omitempty"`
+	// +optional
+	DriverURL string `json:"driverUrl,omitempty"`
+	// CloudCredentialSecretName is the credential that made the server; used when spec.common names none.
+	// +optional
+	CloudCredentialSecretName string `json:"cloudCredentialSecretName,omitempty"`
+	// FailureReason and FailureMessage say why creating or deleting failed last.
+	// +optional
+	FailureReason string `json:"failureReason,omitempty"`
+	// +optional
+	FailureMessage string `json:"failureMessage,omitempty"`
+	// Addresses of the server.
+	// +optional
+	Addresses []clusterv1.MachineAddress `json:"addresses,omitempty"`
+	// +optional
+	Initialization InfrastructureInitialization `json:"initialization,omitempty,omitzero"`
+
+	// The fields below are additions to Rancher's.
+
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Phase is one word for people: Pending, Creating, Running, Failed, Deleting. Conditions tell more.
+	// +optional
+	Phase string `json:"phase,omitempty"`
+	// InstanceName is the server's name at the cloud.
+	// +optional
+	InstanceName string `json:"instanceName,omitempty"`
+	// Attempts counts the Jobs run for the present operation.
+	// +optional
+	Attempts int32 `json:"attempts,omitempty"`
+	// LastAttempt is how the last Job ended.
+	// +optional
+	LastAttempt *AttemptStatus `json:"lastAttempt,omitempty"`
+	// NextAttemptTime is when the next Job may start after a failure.
+	// +optional
+	NextAttemptTime *metav1.Time `json:"nextAttemptTime,omitempty"`
+}
+
+// AttemptStatus is how one Job ended.
+type AttemptStatus struct {
+	// Operation is create or remove.
+	Operation string `json:"operation"`
+	// Number counts from 1.
+	Number int32 `json:"number"`
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+	// +optional
+	EndTime *metav1.Time `json:"endTime,omitempty"`
+	// Outcome is Succeeded, Failed or Cancelled.
+	Outcome string `json:"outcome"`
+	// Class of the failure: Invalid, Unauthorized, Quota, Capacity, Throttled, Transient, Unknown.
+	// +optional
+	Class string `json:"class,omitempty"`
+	// Message is the driver's own error, redacted.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// LogTail is the end of the driver's log, redacted, at most 4 KiB; the state Secret keeps more.
+	// +optional
+	LogTail string `json:"logTail,omitempty"`
+}

@@ -1,0 +1,102 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// RKECluster is the infrastructure cluster of Cluster API for every driver: Drover makes no network or load balancer, so
+// it is provisioned at once, with the control plane endpoint the user gives, if any.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:shortName=rkc,categories={cluster-api,drover}
+// +kubebuilder:subresource:status
+// +kubebuilder:metadata:labels={"cluster.x-k8s.io/v1beta1=v1","cluster.x-k8s.io/v1beta2=v1","cluster.x-k8s.io/provider=infrastructure-drover","clusterctl.cluster.x-k8s.io="}
+// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels['cluster\.x-k8s\.io/cluster-name']`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Endpoint",type=string,JSONPath=`.spec.controlPlaneEndpoint.host`
+// +kubebuilder:printcolumn:name="Paused",type=string,JSONPath=`.status.conditions[?(@.type=="Paused")].status`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type RKECluster struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +optional
+	Spec RKEClusterSpec `json:"spec,omitempty"`
+	// +optional
+	Status RKEClusterStatus `json:"status,omitempty"`
+}
+
+// RKEClusterSpec is the desired state of an RKECluster.
+type RKEClusterSpec struct {
+	// ControlPlaneEndpoint is where the cluster's API answers, when the user knows it beforehand.
+	// +optional
+	ControlPlaneEndpoint clusterv1.APIEndpoint `json:"controlPlaneEndpoint,omitempty,omitzero"`
+}
+
+// RKEClusterStatus is the observed state of an RKECluster.
+type RKEClusterStatus struct {
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Ready is what Cluster API read before its v1beta2 contract.
+	// +optional
+	Ready bool `json:"ready,omitempty"`
+	// +optional
+	Initialization InfrastructureInitialization `json:"initialization,omitempty,omitzero"`
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// InfrastructureInitialization is the part of a status that Cluster API waits for (contract v1beta2).
+//
+// +kubebuilder:validation:MinProperties=1
+type InfrastructureInitialization struct {
+	// Provisioned is true once the infrastructure is there; it never goes back.
+	// +optional
+	Provisioned *bool `json:"provisioned,omitempty"`
+}
+
+// RKEClusterList is a list of RKEClusters.
+//
+// +kubebuilder:object:root=true
+type RKEClusterList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []RKECluster `json:"items"`
+}
+
+// RKEClusterTemplate lets a ClusterClass make RKEClusters.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:categories={cluster-api,drover}
+// +kubebuilder:metadata:labels={"cluster.x-k8s.io/v1beta1=v1","cluster.x-k8s.io/v1beta2=v1","cluster.x-k8s.io/provider=infrastructure-drover","clusterctl.cluster.x-k8s.io="}
+type RKEClusterTemplate struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec RKEClusterTemplateSpec `json:"spec"`
+}
+
+// RKEClusterTemplateSpec holds the template.
+type RKEClusterTemplateSpec struct {
+	Template RKEClusterTemplateResource `json:"template"`
+}
+
+// RKEClusterTemplateResource is what an RKECluster is made from.
+type RKEClusterTemplateResource struct {
+	// +optional
+	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+	// +optional
+	Spec RKEClusterSpec `json:"spec,omitempty"`
+}
+
+// RKEClusterTemplateList is a list of RKEClusterTemplates.
+//
+// +kubebuilder:object:root=true
+type RKEClusterTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []RKEClusterTemplate `json:"items"`
+}

@@ -1,0 +1,206 @@
+package jobrunner
+
+import "time"
+
+// Operation is what a Job does.
+type Operation string
+
+// The operations of cmd/machine.
+const (
+	// Probe downloads and verifies an external driver and reads its flags.
+	Probe Operation = "probe"
+	// Create makes the server, or finds the one an earlier attempt made, and applies the bootstrap data.
+	Create Operation = "create"
+	// Remove makes sure that no server is left.
+	Remove Operation = "remove"
+)
+
+// Keys of the request Secret, which is mounted at RequestDir in the pod.
+const (
+	// RequestDir is where the pod finds the request Secret.
+	RequestDir = "/run/drover/request"
+	// RequestKey holds a Request as JSON.
+	RequestKey = "request.json"
+	// BootstrapKey holds the bootstrap data as the bootstrap provider wrote it.
+	BootstrapKey = "bootstrap"
+	// CABundleKey holds further CA certificates, PEM.
+	CABundleKey = "ca.pem"
+)
+
+// Keys of the state Secret, <m>-machine-state.
+const (
+	// ExtractedConfigKey is the machine directory as rancher/machine writes it: a tar.gz (rancher-provv2.md §10.3).
+	ExtractedConfigKey = "extractedConfig"
+	// SSHPrivateKeyKey, SSHPublicKeyKey and SSHKnownHostsKey are the server's access data, OpenSSH formats.
+	SSHPrivateKeyKey = "ssh-privatekey"
+	SSHPublicKeyKey  = "ssh-publickey"
+	SSHKnownHostsKey = "ssh-knownhosts"
+	// ServerKey holds a Server as JSON.
+	ServerKey = "server.json"
+	// JournalKey holds a Journal as JSON: written before the driver is called and whenever its record changes.
+	JournalKey = "journal.json"
+	// ResultKey holds the Result of the last finished operation as JSON.
+	ResultKey = "result.json"
+	// LogKey holds the redacted end of the last operation's log, at most MaxLogBytes.
+	LogKey = "log.txt"
+)
+
+// MaxLogBytes bounds the log kept in the state Secret.
+const MaxLogBytes = 64 << 10
+
+// ProbeResultKey in the probe's result Secret holds a Result as JSON whose Flags are set.
+const ProbeResultKey = ResultKey
+
+// Request is what a Job is asked to do. It travels in a Secret, for options may be secret.
+type Request struct {
+	// Operation to do; exactly one.
+	Operation Operation `json:"operation"`
+	// Attempt counts from 1.
+	Attempt int32 `json:"attempt"`
+	// Machine the server is for; empty for Probe.
+	Machine MachineRef `json:"machine,omitzero"`
+	// Driver to run.
+	Driver DriverRef `json:"driver"`
+	// InstanceName is the server's name at the cloud and its hostname.
+	InstanceName string `json:"instanceName,omitempty"`
+	// Options are flag name → string, bool, number (integers) or list of strings; aliased files are in Files.
+	Options map[string]any `json:"options,omitempty"`
+	// Files are flag name → content; the driver gets the path of a file with this content.
+	Files map[string][]byte `json:"files,omitempty"`
+	// CredentialEnv are the environment variables through which the driver takes the cloud credential.
+	CredentialEnv map[string]string `json:"credentialEnv,omitempty"`
+	// Secrets are the values, besides CredentialEnv, that must be redacted from every output.
+	Secrets []string `json:"secrets,omitempty"`
+	// Tags are put on the server where the driver has a flag for tags or labels, and looked for by the finder.
+	Tags map[string]string `json:"tags,omitempty"`
+	// Namespace and StateSecret tell where to keep state; for Probe the Secret takes the result.
+	Namespace   string `json:"namespace"`
+	StateSecret string `json:"stateSecret"`
+	// ProviderIDTemplate of an external driver; may be empty.
+	ProviderIDTemplate string `json:"providerIDTemplate,omitempty"`
+	// ProviderID the user has set, if any; then none is derived.
+	ProviderID string `json:"providerID,omitempty"`
+	// HasBootstrap tells that BootstrapKey is there (it may be empty for a server without bootstrap data).
+	HasBootstrap bool `json:"hasBootstrap,omitempty"`
+	// SSHTimeoutSeconds bounds the wait for SSH after the server runs: to record its host key and, for drivers without a
+	// user data flag, to bootstrap. 0 means the default of 300.
+	SSHTimeoutSeconds int32 `json:"sshTimeoutSeconds,omitempty"`
+	// Abandon tells Remove that the user gives up what cannot be removed.
+	Abandon bool `json:"abandon,omitempty"`
+}
+
+// MachineRef says which machine a server belongs to; it becomes tags of the server.
+type MachineRef struct {
+	Namespace   string `json:"namespace"`
+	Name        string `json:"name"`
+	UID         string `json:"uid"`
+	Kind        string `json:"kind"`
+	ClusterName string `json:"clusterName,omitempty"`
+	ClusterUID  string `json:"clusterUID,omitempty"`
+}
+
+// DriverRef says which driver to run and where its binary comes from.
+type DriverRef struct {
+	// Name as in docker-machine-driver-<name>.
+	Name string `json:"name"`
+	// Builtin drivers are linked into cmd/machine; the fields below are then empty.
+	Builtin bool `json:"builtin,omitempty"`
+	// Digest is the sha256 of the verified binary in the driver cache (namespace driver.CacheNamespace); tried first.
+	Digest string `json:"digest,omitempty"`
+	// URL and Checksum are the fallback, and what Probe downloads.
+	URL      string `json:"url,omitempty"`
+	Checksum string `json:"checksum,omitempty"`
+	// SkipChecksum accepts any content.
+	SkipChecksum bool `json:"skipChecksum,omitempty"`
+}
+
+// JournalPhase is how far an operation came.
+type JournalPhase string
+
+// Phases of a Journal in their order.
+const (
+	// PhaseIntent: the driver is about to be called; a server may exist from here on.
+	PhaseIntent JournalPhase = "Intent"
+	// PhaseRecorded: the driver's own record names a server.
+	PhaseRecorded JournalPhase = "Recorded"
+	// PhaseCreated: the driver returned success.
+	PhaseCreated JournalPhase = "Created"
+	// PhaseBootstrapped: the bootstrap data was handed over (user data) or has run (SSH).
+	PhaseBootstrapped JournalPhase = "Bootstrapped"
+	// PhaseRemoving: the driver is asked to remove.
+	PhaseRemoving JournalPhase = "Removing"
+	// PhaseGone: no server exists.
+	PhaseGone JournalPhase = "Gone"
+)
+
+// Journal is the note of what may exist, written before it can.
+type Journal struct {
+	Operation    Operation    `json:"operation"`
+	Attempt      int32        `json:"attempt"`
+	Phase        JournalPhase `json:"phase"`
+	InstanceName string       `json:"instanceName,omitempty"`
+	Driver       string       `json:"driver,omitempty"`
+	Time         time.Time    `json:"time"`
+}
+
+// Server is what is known of a server; no secrets.
+type Server struct {
+	// InstanceID as the cloud names it; may be empty.
+	InstanceID string `json:"instanceID,omitempty"`
+	// ProviderID in the form the cloud's own controller manager uses; may be empty.
+	ProviderID string `json:"providerID,omitempty"`
+	// Addresses of the server.
+	Addresses []Address `json:"addresses,omitempty"`
+	// SSHUser, SSHHost and SSHPort say how to log in.
+	SSHUser string `json:"sshUser,omitempty"`
+	SSHHost string `json:"sshHost,omitempty"`
+	SSHPort int    `json:"sshPort,omitempty"`
+	// FailureDomain is where the server really is; may be empty.
+	FailureDomain string `json:"failureDomain,omitempty"`
+}
+
+// Address has the type names of Cluster API: ExternalIP, InternalIP, Hostname, ExternalDNS, InternalDNS.
+type Address struct {
+	Type    string `json:"type"`
+	Address string `json:"address"`
+}
+
+// Outcome is how an operation ended.
+type Outcome string
+
+// Outcomes of an operation.
+const (
+	Succeeded Outcome = "Succeeded"
+	Failed    Outcome = "Failed"
+	Cancelled Outcome = "Cancelled"
+)
+
+// Result is what a Job reports. It stays in the state Secret after the pod is gone.
+type Result struct {
+	Operation Operation `json:"operation"`
+	Attempt   int32     `json:"attempt"`
+	Outcome   Outcome   `json:"outcome"`
+	// Reason is one CamelCase word, such as ChecksumMismatch or PreCreateCheckFailed; empty on success.
+	Reason string `json:"reason,omitempty"`
+	// Class is one of the classes of api/rke/v1; empty on success.
+	Class string `json:"class,omitempty"`
+	// Message is for people, redacted, at most 2 KiB.
+	Message string `json:"message,omitempty"`
+	// ServerMayExist tells whether a server may be there after this operation.
+	ServerMayExist bool `json:"serverMayExist"`
+	// Notes are things to know that are no failure, such as a host key that could not be recorded.
+	Notes     []string  `json:"notes,omitempty"`
+	StartTime time.Time `json:"startTime"`
+	EndTime   time.Time `json:"endTime"`
+
+	// Probe is set by the probe operation.
+	Probe *ProbeReport `json:"probe,omitempty"`
+}
+
+// ProbeReport is what a probe found out; Flags is a JSON list as crdgen.DecodeFlags reads it.
+type ProbeReport struct {
+	// Digest is the sha256 of the verified binary, as cached.
+	Digest string `json:"digest"`
+	// Flags is the driver's flag list as JSON; to be decoded with crdgen.DecodeFlags, which bounds it.
+	Flags []byte `json:"flags"`
+}
