@@ -1,0 +1,269 @@
+package crdgen
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+)
+
+// Limits of a flag list. A driver is foreign code, so what it says about itself is bounded before anything is made of it.
+const (
+	// MaxFlags is the largest number of flags a driver may have.
+	MaxFlags = 1000
+	// MaxFlagsBytes is the largest size of an encoded flag list.
+	MaxFlagsBytes = 2 << 20
+
+	maxNameLength    = 128
+	maxUsageLength   = 2048
+	maxEnvVarLength  = 256
+	maxDefaultLength = 4096
+	maxDefaultItems  = 256
+)
+
+// FlagType is the type of a flag's value.
+type FlagType string
+
+// The types a driver's flag can have.
+const (
+	String      FlagType = "string"
+	Int         FlagType = "int"
+	Bool        FlagType = "bool"
+	StringSlice FlagType = "stringSlice"
+)
+
+// Flag is one create flag of a driver, as the driver itself declares it. It is also what a probe of an external driver
+// returns, as a JSON list.
+type Flag struct {
+	// Name is the flag's name without dashes in front, such as digitalocean-access-token.
+	Name string `json:"name"`
+	// Usage is the driver's own help text.
+	Usage string `json:"usage,omitempty"`
+	// EnvVar is the environment variable the driver reads when the flag is not given; a comma-separated list is possible.
+	EnvVar string `json:"envVar,omitempty"`
+	// Type is the type of the value.
+	Type FlagType `json:"type"`
+	// Default is a string, int64, bool or []string as Type says; nil when the driver has none, or the zero value.
+	Default any `json:"default,omitempty"`
+}
+
+// EncodeFlags writes flags in the form DecodeFlags reads.
+func EncodeFlags(flags []Flag) ([]byte, error) {
+	out, err := json.Marshal(flags)
+	if err != nil {
+		return nil, fmt.Errorf("encoding flags: %w", err)
+	}
+	return out, nil
+}
+
+// DecodeFlags reads a JSON list of flags from a source that is not trusted: sizes, characters and types are checked, and
+// defaults come back as string, int64, bool or []string.
+func DecodeFlags(data []byte) ([]Flag, error) {
+	if len(data) > MaxFlagsBytes {
+		return nil, fmt.Errorf("decoding flags: %d bytes, at most %d are accepted", len(data), MaxFlagsBytes)
+	}
+	var flags []Flag
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	if err := decoder.Decode(&flags); err != nil {
+		return nil, fmt.Errorf("decoding flags: %w", err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("decoding flags: more data after the list")
+	}
+	if err := CheckFlags(flags); err != nil {
+		return nil, err
+	}
+	return flags, nil
+}
+
+// CheckFlags applies the limits to flags and brings their defaults into the form Flag promises.
+func CheckFlags(flags []Flag) error {
+	if len(flags) > MaxFlags {
+		return fmt.Errorf("the driver has %d flags, at most %d are accepted", len(flags), MaxFlags)
+	}
+	seen := make(map[string]bool, len(flags))
+	for i := range flags {
+		if err := checkFlag(&flags[i]); err != nil {
+			return fmt.Errorf("flag %d: %w", i, err)
+		}
+		if seen[flags[i].Name] {
+			return fmt.Errorf("flag %d: %q is declared twice", i, flags[i].Name)
+		}
+		seen[flags[i].Name] = true
+	}
+	return nil
+}
+
+func checkFlag(flag *Flag) error {
+	if err := checkName(flag.Name); err != nil {
+		return err
+	}
+	if err := checkEnvVar(flag.EnvVar); err != nil {
+		return fmt.Errorf("%s: %w", flag.Name, err)
+	}
+	if len(flag.Usage) > maxUsageLength {
+		return fmt.Errorf("%s: usage has %d bytes, at most %d are accepted", flag.Name, len(flag.Usage), maxUsageLength)
+	}
+	value, err := normalDefault(flag.Type, flag.Default)
+	if err != nil {
+		return fmt.Errorf("%s: %w", flag.Name, err)
+	}
+	flag.Default = value
+	return nil
+}
+
+func checkName(name string) error {
+	if name == "" {
+		return errors.New("the name is empty")
+	}
+	if len(name) > maxNameLength {
+		return fmt.Errorf("the name has %d bytes, at most %d are accepted", len(name), maxNameLength)
+	}
+	if strings.HasPrefix(name, "-") {
+		return fmt.Errorf("the name %q begins with a dash", name)
+	}
+	for _, r := range name {
+		if !isAlphanumeric(r) && !strings.ContainsRune("._-", r) {
+			return fmt.Errorf("the name %q has a character outside A-Z a-z 0-9 . _ -", name)
+		}
+	}
+	return nil
+}
+
+func checkEnvVar(name string) error {
+	if len(name) > maxEnvVarLength {
+		return fmt.Errorf("the environment variable's name has %d bytes, at most %d are accepted", len(name), maxEnvVarLength)
+	}
+	for _, r := range name {
+		if !isAlphanumeric(r) && !strings.ContainsRune("_, ", r) {
+			return fmt.Errorf("the environment variable %q has a character outside A-Z a-z 0-9 _", name)
+		}
+	}
+	return nil
+}
+
+func isAlphanumeric(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+}
+
+// normalDefault returns value in the Go type that belongs to kind, and nil for the zero value: a driver's flag cannot tell
+// "no default" from zero.
+func normalDefault(kind FlagType, value any) (any, error) {
+	switch kind {
+	case String:
+		return stringDefault(value)
+	case Int:
+		return intDefault(value)
+	case Bool:
+		return boolDefault(value)
+	case StringSlice:
+		return sliceDefault(value)
+	}
+	return nil, fmt.Errorf("the type %q is none of string, int, bool, stringSlice", kind)
+}
+
+func stringDefault(value any) (any, error) {
+	if value == nil || value == "" {
+		return nil, nil
+	}
+	text, ok := value.(string)
+	if !ok {
+		return nil, fmt.Errorf("the default is a %T, not a string", value)
+	}
+	if len(text) > maxDefaultLength {
+		return nil, fmt.Errorf("the default has %d bytes, at most %d are accepted", len(text), maxDefaultLength)
+	}
+	return text, nil
+}
+
+func intDefault(value any) (any, error) {
+	if value == nil {
+		return nil, nil
+	}
+	number, err := toInt(value)
+	if err != nil {
+		return nil, fmt.Errorf("the default: %w", err)
+	}
+	if number == 0 {
+		return nil, nil
+	}
+	return number, nil
+}
+
+func boolDefault(value any) (any, error) {
+	if value == nil || value == false {
+		return nil, nil
+	}
+	if value == true {
+		return true, nil
+	}
+	return nil, fmt.Errorf("the default is a %T, not a boolean", value)
+}
+
+func sliceDefault(value any) (any, error) {
+	if value == nil {
+		return nil, nil
+	}
+	items, err := toStrings(value)
+	if err != nil {
+		return nil, fmt.Errorf("the default: %w", err)
+	}
+	if len(items) > maxDefaultItems {
+		return nil, fmt.Errorf("the default has %d items, at most %d are accepted", len(items), maxDefaultItems)
+	}
+	for _, item := range items {
+		if len(item) > maxDefaultLength {
+			return nil, fmt.Errorf("an item of the default has %d bytes, at most %d are accepted", len(item), maxDefaultLength)
+		}
+	}
+	if len(items) == 0 {
+		return nil, nil
+	}
+	return items, nil
+}
+
+// toInt accepts every form in which an integer arrives from JSON, YAML or Go; errors do not repeat the value, which may be secret.
+func toInt(value any) (int64, error) {
+	switch number := value.(type) {
+	case int:
+		return int64(number), nil
+	case int32:
+		return int64(number), nil
+	case int64:
+		return number, nil
+	case float64:
+		if number != math.Trunc(number) || math.Abs(number) > 1<<53 {
+			return 0, errors.New("not an integer")
+		}
+		return int64(number), nil
+	case json.Number:
+		parsed, err := number.Int64()
+		if err != nil {
+			return 0, errors.New("not an integer")
+		}
+		return parsed, nil
+	}
+	return 0, fmt.Errorf("not an integer but a %T", value)
+}
+
+func toStrings(value any) ([]string, error) {
+	switch items := value.(type) {
+	case []string:
+		return items, nil
+	case []any:
+		out := make([]string, 0, len(items))
+		for i, item := range items {
+			text, ok := item.(string)
+			if !ok {
+				return nil, fmt.Errorf("item %d is not a string but a %T", i, item)
+			}
+			out = append(out, text)
+		}
+		return out, nil
+	}
+	return nil, fmt.Errorf("not a list of strings but a %T", value)
+}

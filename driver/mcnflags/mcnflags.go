@@ -1,0 +1,64 @@
+// Package mcnflags converts the flags of rancher/machine's drivers to crdgen's. It is apart from driver so that whoever
+// reads or fetches drivers does not link libmachine; of libmachine it imports only the flag types.
+package mcnflags
+
+import (
+	"fmt"
+
+	"github.com/rancher/machine/libmachine/mcnflag"
+
+	"github.com/drover-project/drover/crdgen"
+)
+
+// Convert returns flags in crdgen's form, checked against its limits. Flags arrive as values from a linked driver and as
+// pointers from a plugin, so both are taken.
+func Convert(flags []mcnflag.Flag) ([]crdgen.Flag, error) {
+	out := make([]crdgen.Flag, 0, len(flags))
+	for i, flag := range flags {
+		converted, err := convert(flag)
+		if err != nil {
+			return nil, fmt.Errorf("converting flag %d: %w", i, err)
+		}
+		out = append(out, converted)
+	}
+	if err := crdgen.CheckFlags(out); err != nil {
+		return nil, fmt.Errorf("checking the driver's flags: %w", err)
+	}
+	return out, nil
+}
+
+func convert(flag mcnflag.Flag) (crdgen.Flag, error) {
+	switch f := flag.(type) {
+	case mcnflag.StringFlag:
+		return crdgen.Flag{Name: f.Name, Usage: f.Usage, EnvVar: f.EnvVar, Type: crdgen.String, Default: f.Value}, nil
+	case mcnflag.IntFlag:
+		return crdgen.Flag{Name: f.Name, Usage: f.Usage, EnvVar: f.EnvVar, Type: crdgen.Int, Default: f.Value}, nil
+	case mcnflag.BoolFlag:
+		return crdgen.Flag{Name: f.Name, Usage: f.Usage, EnvVar: f.EnvVar, Type: crdgen.Bool}, nil
+	case mcnflag.StringSliceFlag:
+		return crdgen.Flag{Name: f.Name, Usage: f.Usage, EnvVar: f.EnvVar, Type: crdgen.StringSlice, Default: f.Value}, nil
+	}
+	return convertPointer(flag)
+}
+
+func convertPointer(flag mcnflag.Flag) (crdgen.Flag, error) {
+	switch f := flag.(type) {
+	case *mcnflag.StringFlag:
+		if f != nil {
+			return convert(*f)
+		}
+	case *mcnflag.IntFlag:
+		if f != nil {
+			return convert(*f)
+		}
+	case *mcnflag.BoolFlag:
+		if f != nil {
+			return convert(*f)
+		}
+	case *mcnflag.StringSliceFlag:
+		if f != nil {
+			return convert(*f)
+		}
+	}
+	return crdgen.Flag{}, fmt.Errorf("a flag of type %T is not understood: drivers may use StringFlag, IntFlag, BoolFlag and StringSliceFlag", flag)
+}
