@@ -4,8 +4,6 @@ package deps
 import (
 	_ "github.com/digitalocean/godo"
 	_ "github.com/gobuffalo/flect"
-	_ "github.com/google/go-containerregistry/pkg/v1/tarball"
-	_ "github.com/google/go-containerregistry/pkg/registry"
 	_ "github.com/hashicorp/go-multierror"
 	_ "github.com/pkg/sftp"
 	_ "github.com/rancher/machine/drivers/amazonec2"
