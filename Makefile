@@ -1,0 +1,117 @@
+# Drover's commands. `make help` lists them; `make demo` and `make test` do all the set-up on a fresh Debian machine, as root.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.SUFFIXES:
+
+# A Go that hack/setup.sh fetched is used when the machine has none, or one too old to fetch its own.
+export PATH := $(PATH):/usr/local/lib/drover-go/bin
+export CGO_ENABLED := 0
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+KUBE_VERSION := v1.36.3
+LOCALKUBE_LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(KUBE_VERSION) -X k8s.io/client-go/pkg/version.gitVersion=$(KUBE_VERSION)
+GO_BUILD := go build -trimpath
+
+IMAGE ?= drover.local/drover:dev
+DROVER_STATE ?= .drover
+TESTBED := bin/testbed --state-dir $(DROVER_STATE)
+
+##@ Use
+
+.PHONY: help
+help: ## Show this help.
+	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*##/ {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: build ## Register a driver, create two servers, log in, scale, delete, show that nothing is left.
+	@$(TESTBED) demo
+
+.PHONY: up
+up: build ## Leave the whole system running here: Kubernetes, a local cloud, Drover.
+	@$(TESTBED) up
+
+.PHONY: down
+down: ## Remove every trace of `make up`.
+	@if [ -x bin/testbed ]; then $(TESTBED) down; else echo "nothing to remove: bin/testbed was never built"; fi
+
+##@ Build
+
+.PHONY: setup
+setup: ## Install what building and testing need (Debian packages; Go if there is none).
+	@./hack/setup.sh
+
+.PHONY: generate
+generate: setup bin/controller-gen ## Write the generated files: deepcopy, CRDs, RBAC, driver flags, Cluster API's CRDs.
+	bin/controller-gen object paths=./api/...
+	bin/controller-gen crd paths=./api/... output:crd:dir=charts/drover/crds
+	bin/controller-gen rbac:roleName=drover-manager paths="./controllers/...;./capi/...;./admission/...;./cmd/manager/..." output:rbac:dir=charts/drover/rbac
+	go run ./hack/genflags
+	go run ./hack/capicrds
+
+.PHONY: build
+build: setup capi/crds/.done ## Build every binary and the image.
+	@echo "building (the first time some 15 minutes on two cores, most of it Kubernetes)"
+	$(GO_BUILD) -ldflags "$(LDFLAGS)" -o bin/ ./cmd/... ./e2e/cmd/...
+	$(GO_BUILD) -ldflags "-s -w" -o bin/docker-machine-driver-drovertest ./e2e/plugin
+	@ln -sf drover bin/kubectl-drover
+	cd localkube && $(GO_BUILD) -ldflags "$(LOCALKUBE_LDFLAGS)" -o ../bin/localkube .
+	@$(MAKE) --no-print-directory image
+
+.PHONY: image
+image: bin/drover-image.tar ## Pack bin/manager and bin/machine into a container image tarball, without Docker.
+
+bin/drover-image.tar: bin/manager bin/machine bin/image
+	bin/image -tag $(IMAGE) -out $@ bin/manager bin/machine
+
+bin/image: hack/image/main.go hack/image/go.mod
+	cd hack/image && $(GO_BUILD) -o ../../bin/image .
+
+# The CRDs of Cluster API come from its module and are not kept in git.
+capi/crds/.done: go.mod hack/capicrds/main.go
+	go run ./hack/capicrds
+	@touch $@
+
+bin/controller-gen: tools/codegen/go.mod
+	cd tools/codegen && go build -o ../../bin/controller-gen sigs.k8s.io/controller-tools/cmd/controller-gen
+
+bin/golangci-lint: tools/lint/go.mod
+	cd tools/lint && go build -o ../../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+##@ Check
+
+.PHONY: test
+test: build ## Everything: vet, unit and API server tests, stories on real containers and servers.
+	@./hack/test.sh
+
+.PHONY: unit
+unit: build ## Unit tests and tests against a real API server only.
+	@./hack/test.sh unit
+
+.PHONY: e2e
+e2e: build ## Stories on real containers and real servers only; STORY=regexp picks some.
+	@./hack/test.sh e2e
+
+.PHONY: lint
+lint: setup bin/golangci-lint ## Run golangci-lint.
+	bin/golangci-lint run ./...
+
+.PHONY: verify
+verify: generate lint ## Fail if generated files are stale, modules untidy, or the linters complain.
+	go mod tidy -diff
+	cd localkube && go mod tidy -diff
+	cd hack/image && go mod tidy -diff
+	@git diff --exit-code -- . || { echo "generated files were stale: commit what changed"; exit 1; }
+
+.PHONY: bench
+bench: build ## Measure our own overhead and print it.
+	@./hack/test.sh bench
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME (30s).
+	@./hack/fuzz.sh
+
+.PHONY: clean
+clean: down ## Remove the build outputs.
+	rm -rf bin capi/crds/.done

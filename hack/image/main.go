@@ -1,0 +1,155 @@
+// Command image packs static binaries into a container image tarball without Docker.
+//
+// The image has no shell and no package manager: the binaries at /, the CA certificates of the building machine,
+// /etc/passwd with user 1000, and nothing else. The same files give the same image digest.
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+)
+
+const passwd = "root:x:0:0:root:/root:/sbin/nologin\nmachine:x:1000:1000:machine:/home/machine:/sbin/nologin\n"
+
+// options are the command line.
+type options struct {
+	tag, out, certs, entrypoint string
+	binaries                    []string
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.tag, "tag", "drover.local/drover:dev", "name and tag of the image")
+	flag.StringVar(&o.out, "out", "bin/drover-image.tar", "tarball to write")
+	flag.StringVar(&o.certs, "certs", "/etc/ssl/certs/ca-certificates.crt", "CA certificates to put into the image")
+	flag.StringVar(&o.entrypoint, "entrypoint", "/manager", "entry point")
+	flag.Parse()
+	o.binaries = flag.Args()
+	if err := run(o); err != nil {
+		fmt.Fprintln(os.Stderr, "image:", err)
+		os.Exit(1)
+	}
+}
+
+func run(o options) error {
+	if len(o.binaries) == 0 {
+		return errors.New("no binaries given; usage: image [flags] BINARY...")
+	}
+	tag, err := name.NewTag(o.tag)
+	if err != nil {
+		return fmt.Errorf("reading tag: %w", err)
+	}
+	img, err := build(o)
+	if err != nil {
+		return err
+	}
+	partial := o.out + ".partial"
+	if err := tarball.WriteToFile(partial, tag, img); err != nil {
+		return fmt.Errorf("writing %s: %w", partial, err)
+	}
+	return os.Rename(partial, o.out)
+}
+
+// build lays one layer for the base files and one per binary, so that a rebuild of one binary changes one layer.
+func build(o options) (v1.Image, error) {
+	base, err := baseLayer(o.certs)
+	if err != nil {
+		return nil, err
+	}
+	layers := []v1.Layer{base}
+	for _, path := range o.binaries {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("reading binary: %w", err)
+		}
+		layer, err := layerOf(file{name: filepath.Base(path), mode: 0o755, content: content})
+		if err != nil {
+			return nil, err
+		}
+		layers = append(layers, layer)
+	}
+	img, err := mutate.AppendLayers(empty.Image, layers...)
+	if err != nil {
+		return nil, fmt.Errorf("appending layers: %w", err)
+	}
+	return mutate.ConfigFile(img, configFile(img, o.entrypoint))
+}
+
+func configFile(img v1.Image, entrypoint string) *v1.ConfigFile {
+	config, err := img.ConfigFile()
+	if err != nil {
+		config = &v1.ConfigFile{}
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture = "linux", runtime.GOARCH
+	config.Config = v1.Config{
+		User:       "1000:1000",
+		WorkingDir: "/",
+		Entrypoint: []string{entrypoint},
+		Env:        []string{"PATH=/", "HOME=/home/machine", "SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"},
+	}
+	return config
+}
+
+// file is one entry of a layer; a name that ends in a slash is a folder.
+type file struct {
+	name    string
+	mode    int64
+	content []byte
+}
+
+func baseLayer(certs string) (v1.Layer, error) {
+	bundle, err := os.ReadFile(certs)
+	if err != nil {
+		return nil, fmt.Errorf("reading CA certificates (apt-get install ca-certificates): %w", err)
+	}
+	return layerOf(
+		file{name: "etc/", mode: 0o755},
+		file{name: "etc/passwd", mode: 0o644, content: []byte(passwd)},
+		file{name: "etc/ssl/", mode: 0o755},
+		file{name: "etc/ssl/certs/", mode: 0o755},
+		file{name: "etc/ssl/certs/ca-certificates.crt", mode: 0o644, content: bundle},
+		file{name: "home/", mode: 0o755},
+		file{name: "home/machine/", mode: 0o755},
+		file{name: "tmp/", mode: 0o1777},
+	)
+}
+
+func layerOf(files ...file) (v1.Layer, error) {
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	for _, f := range files {
+		if err := writeFile(w, f); err != nil {
+			return nil, fmt.Errorf("packing %s: %w", f.name, err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, fmt.Errorf("closing layer: %w", err)
+	}
+	return tarball.LayerFromOpener(opener(buf.Bytes()))
+}
+
+func writeFile(w *tar.Writer, f file) error {
+	header := &tar.Header{Name: f.name, Mode: f.mode, Size: int64(len(f.content)), Typeflag: tar.TypeReg}
+	if strings.HasSuffix(f.name, "/") {
+		header.Typeflag = tar.TypeDir
+	}
+	if err := w.WriteHeader(header); err != nil {
+		return err
+	}
+	_, err := w.Write(f.content)
+	return err
+}
