@@ -1,0 +1,165 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-project/drover/e2e/testbed"
+)
+
+// bed is the one testbed of all stories; each story has a namespace of its own.
+var bed *testbed.Testbed
+
+func TestMain(m *testing.M) { os.Exit(runStories(m)) }
+
+func runStories(m *testing.M) int {
+	if os.Getenv("DROVER_E2E") == "" {
+		return m.Run()
+	}
+	root, err := filepath.Abs("..")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	bed, err = testbed.New(testbed.Options{
+		StateDir: filepath.Join(root, ".drover", "stories"),
+		BinDir:   filepath.Join(root, "bin"),
+		CacheDir: filepath.Join(root, ".drover", "cache"),
+		Out:      os.Stderr,
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if err := bed.Up(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, "bringing the testbed up:", err)
+		return 1
+	}
+	code := m.Run()
+	if code != 0 && os.Getenv("DROVER_E2E_KEEP") != "" {
+		fmt.Fprintln(os.Stderr, "kept for a look: KUBECONFIG="+bed.Kubeconfig())
+		return code
+	}
+	if err := bed.Down(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, "taking the testbed down:", err)
+		return 1
+	}
+	return code
+}
+
+func TestStories(t *testing.T) {
+	if bed == nil {
+		t.Skip("stories need root, containers and servers: run `make e2e`")
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		Setup:               setup,
+		RequireExplicitExec: true,
+		Deadline:            time.Now().Add(30 * time.Minute),
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"await":  await,
+			"expand": expand,
+			"cloud":  cloud,
+		},
+		Condition: bed.Condition,
+	})
+}
+
+var notNameChars = regexp.MustCompile(`[^a-z0-9]+`)
+
+// setup gives the story a namespace, and kubectl and drover that look there.
+func setup(env *testscript.Env) error {
+	story := strings.TrimPrefix(filepath.Base(env.WorkDir), "script-")
+	namespace := "story-" + notNameChars.ReplaceAllString(strings.ToLower(story), "-")
+	if err := bed.NewNamespace(context.Background(), namespace); err != nil {
+		return err
+	}
+	kubeconfig := filepath.Join(env.WorkDir, ".kubeconfig")
+	if err := bed.KubeconfigFor(namespace, kubeconfig); err != nil {
+		return err
+	}
+	env.Defer(func() { bed.DropNamespace(context.Background(), namespace) })
+	env.Setenv("NS", namespace)
+	env.Setenv("KUBECONFIG", kubeconfig)
+	env.Setenv("HOME", env.WorkDir)
+	env.Setenv("PATH", bed.Path()+":"+os.Getenv("PATH"))
+	for _, pair := range bed.StoryEnv() {
+		name, value, _ := strings.Cut(pair, "=")
+		env.Setenv(name, value)
+	}
+	return nil
+}
+
+// await DURATION REGEXP COMMAND... runs the command until its output matches; a leading ! waits until it no longer does.
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) < 3 {
+		ts.Fatalf("usage: await DURATION REGEXP COMMAND...")
+	}
+	limit, err := time.ParseDuration(args[0])
+	ts.Check(err)
+	pattern, err := regexp.Compile("(?m)" + args[1])
+	ts.Check(err)
+	var out []byte
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline); <-time.After(300 * time.Millisecond) {
+		cmd := exec.Command(lookPath(ts, args[2]), args[3:]...)
+		cmd.Dir, cmd.Env = ts.Getenv("WORK"), environ(ts)
+		out, err = cmd.CombinedOutput()
+		if pattern.Match(out) != neg && (err == nil || neg) {
+			return
+		}
+	}
+	ts.Fatalf("not after %s: %s; %v, last output:\n%s", limit, args[1], err, out)
+}
+
+func lookPath(ts *testscript.TestScript, name string) string {
+	for dir := range strings.SplitSeq(ts.Getenv("PATH"), ":") {
+		path := filepath.Join(dir, name)
+		if info, err := os.Stat(path); err == nil && info.Mode()&0o111 != 0 {
+			return path
+		}
+	}
+	ts.Fatalf("%s is not in PATH", name)
+	return ""
+}
+
+func environ(ts *testscript.TestScript) []string {
+	var env []string
+	for _, name := range []string{"PATH", "HOME", "KUBECONFIG", "NS", "WORK"} {
+		env = append(env, name+"="+ts.Getenv(name))
+	}
+	return env
+}
+
+// expand FILE... replaces $NAME by the story's environment in place.
+func expand(ts *testscript.TestScript, _ bool, args []string) {
+	for _, name := range args {
+		path := ts.MkAbs(name)
+		content, err := os.ReadFile(path)
+		ts.Check(err)
+		ts.Check(os.WriteFile(path, []byte(os.Expand(string(content), ts.Getenv)), 0o600))
+	}
+}
+
+// cloud ARGS... runs localcloud against the testbed's cloud.
+func cloud(ts *testscript.TestScript, neg bool, args []string) {
+	err := ts.Exec(lookPath(ts, "localcloud"), append(args, "--state-dir", bed.CloudDir())...)
+	if (err != nil) != neg {
+		ts.Fatalf("localcloud %s: %v", strings.Join(args, " "), err)
+	}
+}
+
+func TestTestbedKnowsItsStories(t *testing.T) {
+	stories, err := filepath.Glob("testdata/*.txtar")
+	require.NoError(t, err)
+	require.NotEmpty(t, stories)
+}

@@ -1,0 +1,79 @@
+package testbed
+
+import (
+	"context"
+	"strings"
+	"time"
+)
+
+const (
+	managerLimit = 2 * time.Minute
+	driversLimit = 2 * time.Minute
+)
+
+// installDrover applies what `manager manifests` prints, as a user without helm would.
+func (t *Testbed) installDrover(ctx context.Context) error {
+	proxy, err := t.proxyURL(ctx)
+	if err != nil {
+		return err
+	}
+	manifests, err := t.run(ctx, "manager", "manifests",
+		"--machine-image", Image, "--image-pull-policy", "Never",
+		"--job-https-proxy", proxy, "--job-ca-file", t.cloudCA(),
+	)
+	if err != nil {
+		return err
+	}
+	_, err = t.pipe(ctx, strings.NewReader(manifests), "kubectl", "apply", "--server-side", "--force-conflicts", "-f", "-")
+	return err
+}
+
+func (t *Testbed) awaitManager(ctx context.Context) error {
+	return t.await(ctx, managerLimit, nil, "", func(ctx context.Context) error {
+		_, err := t.run(ctx, "kubectl", "-n", "drover-system", "rollout", "status", "deployment/drover-manager", "--timeout=5s")
+		return err
+	})
+}
+
+// register makes the drivers that the examples and stories use known, and the credential of the local cloud.
+func (t *Testbed) register(ctx context.Context) error {
+	manifests, err := t.driverManifests(ctx)
+	if err != nil {
+		return err
+	}
+	// The admission webhook may need a moment after the manager reports ready.
+	return t.await(ctx, 30*time.Second, nil, "", func(ctx context.Context) error {
+		_, err := t.pipe(ctx, strings.NewReader(manifests), "kubectl", "apply", "--server-side", "--force-conflicts", "-f", "-")
+		return err
+	})
+}
+
+func (t *Testbed) awaitDrivers(ctx context.Context) error {
+	return t.await(ctx, driversLimit, nil, "", func(ctx context.Context) error {
+		_, err := t.run(ctx, "kubectl", "wait", "nodedriver", "digitalocean", "generic", "drovertest",
+			"--for=condition=Ready", "--timeout=5s")
+		return err
+	})
+}
+
+// UpAndTell brings everything up and tells what to try next.
+func (t *Testbed) UpAndTell(ctx context.Context) error {
+	if err := t.Up(ctx); err != nil {
+		return err
+	}
+	_, err := t.Out.Write([]byte(strings.NewReplacer(
+		"KUBECONFIG_PATH", t.readable(t.Kubeconfig()), "CLOUD_DIR", t.readable(t.cloudDir())).Replace(whatNext)))
+	return err
+}
+
+const whatNext = `
+Everything runs. To try next:
+  export KUBECONFIG=KUBECONFIG_PATH PATH=$PWD/bin:$PATH
+  kubectl get nodedrivers
+  kubectl apply --server-side -f examples/digitalocean.yaml
+  drover get -w
+  drover why NAME          drover ssh NAME          drover logs NAME
+  kubectl scale machinedeployment hello --replicas 3
+  localcloud ls --state-dir CLOUD_DIR
+  make down                # remove every trace
+`

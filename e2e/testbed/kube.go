@@ -1,0 +1,67 @@
+package testbed
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+const (
+	// Image is what the Deployment and the Jobs run; it is imported, never pulled.
+	Image = "drover.local/drover:dev"
+
+	kubeReadyLimit = 3 * time.Minute
+)
+
+func (t *Testbed) kubeDir() string { return filepath.Join(t.StateDir, "kube") }
+
+// shimDir holds a kubectl, for machines that have none.
+func (t *Testbed) shimDir() string { return filepath.Join(t.StateDir, "shims") }
+
+func (t *Testbed) startKube(ctx context.Context) error {
+	if err := t.writeKubectl(); err != nil {
+		return err
+	}
+	if t.kubeReady(ctx) == nil {
+		return nil
+	}
+	process, err := t.daemon("localkube.log", "localkube", "server", "--data-dir", t.kubeDir(),
+		"--node", "--no-fsync", "--kubeconfig", t.Kubeconfig())
+	if err != nil {
+		return err
+	}
+	return t.await(ctx, kubeReadyLimit, process, "localkube.log", t.kubeReady)
+}
+
+// kubeReady asks for a ready node, for that comes last.
+func (t *Testbed) kubeReady(ctx context.Context) error {
+	if _, err := os.Stat(t.Kubeconfig()); err != nil {
+		return err
+	}
+	_, err := t.run(ctx, "kubectl", "wait", "node", "--all", "--for=condition=Ready", "--timeout=1s")
+	return err
+}
+
+func (t *Testbed) stopKube(ctx context.Context) error {
+	if _, err := os.Stat(t.kubeDir()); err != nil {
+		return nil
+	}
+	_, err := t.run(ctx, "localkube", "down", "--data-dir", t.kubeDir())
+	return err
+}
+
+func (t *Testbed) importImage(ctx context.Context) error {
+	_, err := t.run(ctx, "localkube", "images", "import", filepath.Join(t.BinDir, "drover-image.tar"), "--data-dir", t.kubeDir())
+	return err
+}
+
+// writeKubectl makes a kubectl out of localkube's own.
+func (t *Testbed) writeKubectl() error {
+	if err := os.MkdirAll(t.shimDir(), 0o755); err != nil {
+		return fmt.Errorf("making the folder of shims: %w", err)
+	}
+	script := fmt.Sprintf("#!/bin/sh\nexec %q kubectl \"$@\"\n", filepath.Join(t.BinDir, "localkube"))
+	return os.WriteFile(filepath.Join(t.shimDir(), "kubectl"), []byte(script), 0o755)
+}

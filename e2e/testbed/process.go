@@ -1,0 +1,118 @@
+package testbed
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// run starts a built binary, waits for it, and puts the end of its output into the error.
+func (t *Testbed) run(ctx context.Context, name string, args ...string) (string, error) {
+	return t.pipe(ctx, nil, name, args...)
+}
+
+// pipe is run with standard input.
+func (t *Testbed) pipe(ctx context.Context, in io.Reader, name string, args ...string) (string, error) {
+	path, err := t.lookup(name)
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Env = t.Env()
+	cmd.Stdin = in
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return stdout.String(), fmt.Errorf("running %s %s: %w\n%s", name, strings.Join(args, " "), err, tail(stderr.String()+stdout.String(), 2000))
+	}
+	return stdout.String(), nil
+}
+
+// daemon starts a built binary that outlives this process, its output in logs/<log>.
+func (t *Testbed) daemon(log, name string, args ...string) (*os.Process, error) {
+	path, err := t.lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	out, err := os.OpenFile(t.log(log), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("opening the log: %w", err)
+	}
+	defer out.Close()
+	cmd := exec.Command(path, args...)
+	cmd.Env = t.Env()
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting %s: %w", name, err)
+	}
+	return cmd.Process, nil
+}
+
+func (t *Testbed) lookup(name string) (string, error) {
+	for _, dir := range []string{t.BinDir, t.shimDir()} {
+		path := filepath.Join(dir, name)
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%s is not in %s: run make build", name, t.BinDir)
+}
+
+// await asks again, every interval, until done says so or the time is up; a dead process ends the wait at once.
+func (t *Testbed) await(ctx context.Context, limit time.Duration, process *os.Process, logName string, done func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	exited := watchExit(process)
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		last := done(ctx)
+		if last == nil {
+			return nil
+		}
+		select {
+		case <-exited:
+			return fmt.Errorf("it ended at once, its last lines:\n%s", tailFile(t.log(logName)))
+		case <-ctx.Done():
+			return fmt.Errorf("not ready after %s: %w\n%s", limit, last, tailFile(t.log(logName)))
+		case <-tick.C:
+		}
+	}
+}
+
+func watchExit(process *os.Process) <-chan struct{} {
+	exited := make(chan struct{})
+	if process == nil {
+		return exited
+	}
+	go func() {
+		_, _ = process.Wait()
+		close(exited)
+	}()
+	return exited
+}
+
+func tailFile(path string) string {
+	content, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return ""
+	}
+	return tail(string(content), 3000)
+}
+
+func tail(s string, limit int) string {
+	s = strings.TrimSpace(s)
+	if len(s) <= limit {
+		return s
+	}
+	return "…" + s[len(s)-limit:]
+}

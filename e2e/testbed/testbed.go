@@ -1,0 +1,119 @@
+package testbed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Options of a Testbed.
+type Options struct {
+	// StateDir holds everything that is not a build output; default .drover.
+	StateDir string
+	// BinDir holds the built binaries and the image; default bin.
+	BinDir string
+	// CacheDir holds what is expensive to make and survives Down: the servers' root file system. Default StateDir/cache.
+	CacheDir string
+	// Out takes progress, one line per step.
+	Out io.Writer
+	// SimulatedServers uses servers that exist only in the local cloud's books; for load.
+	SimulatedServers bool
+}
+
+// Testbed is a running, or not yet running, whole.
+type Testbed struct {
+	Options
+}
+
+// New fills the defaults and makes the paths absolute; an error means that the working directory is gone.
+func New(o Options) (*Testbed, error) {
+	if o.StateDir == "" {
+		o.StateDir = ".drover"
+	}
+	if o.BinDir == "" {
+		o.BinDir = "bin"
+	}
+	if o.Out == nil {
+		o.Out = io.Discard
+	}
+	for _, dir := range []*string{&o.StateDir, &o.BinDir} {
+		abs, err := filepath.Abs(*dir)
+		if err != nil {
+			return nil, fmt.Errorf("finding %s: %w", *dir, err)
+		}
+		*dir = abs
+	}
+	if o.CacheDir == "" {
+		o.CacheDir = filepath.Join(o.StateDir, "cache")
+	}
+	return &Testbed{Options: o}, nil
+}
+
+// step is one thing Up does; it must be safe to do again.
+type step struct {
+	title string
+	run   func(context.Context) error
+}
+
+// Up brings everything up, or what is missing of it, and returns when drivers are ready to make machines.
+// It must run as root, for containers and servers need it.
+func (t *Testbed) Up(ctx context.Context) error {
+	if os.Geteuid() != 0 {
+		return errors.New("containers and servers need root: run as root")
+	}
+	if err := os.MkdirAll(filepath.Join(t.StateDir, "logs"), 0o755); err != nil {
+		return fmt.Errorf("making the state directory: %w", err)
+	}
+	steps := []step{
+		{"local cloud: the image of its servers", t.buildRootfs},
+		{"local cloud: API, proxy and file server on " + cloudAddress, t.startCloud},
+		{"Kubernetes: etcd, API server, controllers, kubelet, containerd", t.startKube},
+		{"Kubernetes: import the image " + Image, t.importImage},
+		{"Drover: install", t.installDrover},
+		{"Drover: wait for the manager", t.awaitManager},
+		{"Drover: register the drivers and the credential", t.register},
+		{"Drover: wait for the drivers' kinds", t.awaitDrivers},
+	}
+	for _, s := range steps {
+		start := time.Now()
+		if err := s.run(ctx); err != nil {
+			return fmt.Errorf("%s: %w", s.title, err)
+		}
+		fmt.Fprintf(t.Out, "  %-72s %5.1fs\n", s.title, time.Since(start).Seconds())
+	}
+	return nil
+}
+
+// Down stops everything and removes every trace but CacheDir; it is safe when nothing runs.
+func (t *Testbed) Down(ctx context.Context) error {
+	errs := []error{t.stopKube(ctx), t.stopCloud(ctx)}
+	entries, err := os.ReadDir(t.StateDir)
+	if errors.Is(err, os.ErrNotExist) {
+		return errors.Join(errs...)
+	}
+	for _, entry := range entries {
+		path := filepath.Join(t.StateDir, entry.Name())
+		if path == t.CacheDir {
+			continue
+		}
+		errs = append(errs, os.RemoveAll(path))
+	}
+	return errors.Join(append(errs, err)...)
+}
+
+// Kubeconfig is the path of the administrator's kubeconfig.
+func (t *Testbed) Kubeconfig() string { return filepath.Join(t.StateDir, "kubeconfig") }
+
+// Env is the environment in which bin/drover and kubectl talk to this testbed.
+func (t *Testbed) Env() []string {
+	return append(os.Environ(),
+		"KUBECONFIG="+t.Kubeconfig(),
+		"PATH="+t.shimDir()+":"+t.BinDir+":"+os.Getenv("PATH"),
+	)
+}
+
+func (t *Testbed) log(name string) string { return filepath.Join(t.StateDir, "logs", name) }

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Runs the tests: all of them, or those named: unit, e2e, bench. Ends with go test's own summary.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+what=${1:-all}
+failed=0
+
+section() { printf '\n== %s\n' "$*"; }
+run() {
+  section "$*"
+  "$@" || failed=1
+}
+
+unit_packages() { go list ./... | grep -vE '/(e2e|hack/deps)$'; }
+
+case $what in
+all | unit)
+  run go vet ./...
+  section "unit tests and tests against a real API server"
+  # Two packages at once is what two cores carry beside their API servers.
+  go test -p 2 -timeout 15m $(unit_packages) || failed=1
+  section "localkube's own tests"
+  (cd localkube && go test -timeout 10m ./...) || failed=1
+  ;;&
+all | e2e)
+  section "stories on real containers and real servers"
+  DROVER_E2E=1 go test -count=1 -timeout 40m -v ${STORY:+-run "Stories/$STORY"} ./e2e || failed=1
+  ;;&
+bench)
+  go test -run '^$' -bench . -benchmem -timeout 30m $(unit_packages) || failed=1
+  ;;
+all | unit | e2e) ;;
+*)
+  echo "usage: hack/test.sh [all|unit|e2e|bench]" >&2
+  exit 2
+  ;;
+esac
+[ $failed = 0 ] && section "all passed" || section "some failed: see above"
+exit $failed
