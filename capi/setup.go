@@ -1,0 +1,88 @@
+package capi
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/cluster-api/core/setup"
+	"sigs.k8s.io/cluster-api/feature"
+	"sigs.k8s.io/cluster-api/util/index"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+// controllerName goes into the user agent with which workload clusters are asked.
+const controllerName = "drover-cluster-api"
+
+// Grace periods after which a workload cluster that does not answer is reported so; Cluster API's own defaults.
+const (
+	remoteConnectionGracePeriod = 50 * time.Second
+	remoteConditionsGracePeriod = 5 * time.Minute
+)
+
+// Options of the embedded core.
+type Options struct {
+	// Concurrency is the number of objects each controller works on at a time; 10 when 0.
+	Concurrency int
+	// WatchFilter limits the controllers to objects with the label cluster.x-k8s.io/watch-filter of this value.
+	WatchFilter string
+	// SecretMetadata is what NewSecretMetadata made.
+	SecretMetadata cache.Cache
+}
+
+// Setup adds Cluster API's core to the manager: indexes, reconcilers, webhooks. The manager must not be started yet, and
+// its cache must hold Secrets as SecretCache says.
+func Setup(ctx context.Context, mgr manager.Manager, opts Options) error {
+	if opts.Concurrency == 0 {
+		opts.Concurrency = 10
+	}
+	if err := setGates(); err != nil {
+		return err
+	}
+	if err := index.AddDefaultIndexes(ctx, mgr); err != nil {
+		return fmt.Errorf("adding Cluster API's indexes: %w", err)
+	}
+	clusters, err := newClusterCache(ctx, mgr, opts)
+	if err != nil {
+		return err
+	}
+	for _, one := range reconcilers(mgr, clusters, opts) {
+		if err := one.setup(ctx, mgr, controller.Options{MaxConcurrentReconciles: opts.Concurrency}); err != nil {
+			return fmt.Errorf("adding Cluster API's controller %s: %w", one.name, err)
+		}
+	}
+	return setupWebhooks(mgr, clusters)
+}
+
+// setGates turns off what a driver cannot give (machine pools need a cloud's own groups) and on what our templates are made for.
+func setGates() error {
+	err := feature.MutableGates.SetFromMap(map[string]bool{
+		string(feature.MachinePool):     false,
+		string(feature.ClusterTopology): true,
+	})
+	if err != nil {
+		return fmt.Errorf("setting Cluster API's feature gates: %w", err)
+	}
+	return nil
+}
+
+func newClusterCache(ctx context.Context, mgr manager.Manager, opts Options) (clustercache.ClusterCache, error) {
+	secrets, err := setup.CreateSecretCachingClient(mgr)
+	if err != nil {
+		return nil, fmt.Errorf("making the client of cached Secrets: %w", err)
+	}
+	const qps, burst = 20, 30
+	clusters, err := clustercache.SetupWithManager(ctx, mgr, clustercache.Options{
+		SecretClient:     secrets,
+		Cache:            setup.ClusterCacheCacheOptions(),
+		Client:           setup.ClusterCacheClientOptions(controllerName, qps, burst),
+		WatchFilterValue: opts.WatchFilter,
+	}, controller.Options{MaxConcurrentReconciles: opts.Concurrency})
+	if err != nil {
+		return nil, fmt.Errorf("adding Cluster API's cluster cache: %w", err)
+	}
+	return clusters, nil
+}

@@ -1,0 +1,108 @@
+// Command capicrds copies the CRDs of Cluster API from its Go module to capi/crds, from where capi embeds them. Every
+// version but v1beta2 is left out: without Cluster API's conversion webhook, objects of the older ones would be stored
+// corrupted. The files are made at build time and not kept in git.
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	module      = "sigs.k8s.io/cluster-api"
+	target      = "capi/crds"
+	keepVersion = "v1beta2"
+)
+
+// needed are the CRDs that the embedded reconcilers, or clusterctl beside them, read. IP address management is not.
+var needed = []string{
+	"addons.cluster.x-k8s.io_clusterresourcesetbindings",
+	"addons.cluster.x-k8s.io_clusterresourcesets",
+	"cluster.x-k8s.io_clusterclasses",
+	"cluster.x-k8s.io_clusters",
+	"cluster.x-k8s.io_machinedeployments",
+	"cluster.x-k8s.io_machinedrainrules",
+	"cluster.x-k8s.io_machinehealthchecks",
+	"cluster.x-k8s.io_machinepools",
+	"cluster.x-k8s.io_machines",
+	"cluster.x-k8s.io_machinesets",
+	"runtime.cluster.x-k8s.io_extensionconfigs",
+}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "capicrds:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	dir, version, err := locate()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(target, 0o755); err != nil {
+		return fmt.Errorf("making the target folder: %w", err)
+	}
+	for _, name := range needed {
+		source := filepath.Join(dir, "core", "config", "crd", "bases", name+".yaml")
+		if err := convert(source, filepath.Join(target, name+".yaml"), version); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func locate() (dir, version string, err error) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}\n{{.Version}}", module).Output()
+	if err != nil {
+		return "", "", fmt.Errorf("asking go for module %s: %w", module, err)
+	}
+	dir, version, _ = strings.Cut(strings.TrimSpace(string(out)), "\n")
+	if dir == "" {
+		return "", "", fmt.Errorf("module %s is not downloaded: run go mod download", module)
+	}
+	return dir, version, nil
+}
+
+func convert(source, destination, version string) error {
+	data, err := os.ReadFile(source)
+	if err != nil {
+		return fmt.Errorf("reading the CRD: %w", err)
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.UnmarshalStrict(data, crd); err != nil {
+		return fmt.Errorf("decoding %s: %w", source, err)
+	}
+	if err := keepOnly(crd, keepVersion); err != nil {
+		return fmt.Errorf("stripping %s: %w", source, err)
+	}
+	crd.Status = apiextensionsv1.CustomResourceDefinitionStatus{}
+	out, err := yaml.Marshal(crd)
+	if err != nil {
+		return fmt.Errorf("encoding %s: %w", destination, err)
+	}
+	header := fmt.Sprintf("# From %s %s by hack/capicrds; do not edit, do not commit.\n", module, version)
+	if err := os.WriteFile(destination, append([]byte(header), out...), 0o644); err != nil {
+		return fmt.Errorf("writing the CRD: %w", err)
+	}
+	return nil
+}
+
+func keepOnly(crd *apiextensionsv1.CustomResourceDefinition, version string) error {
+	for _, v := range crd.Spec.Versions {
+		if v.Name == version {
+			v.Storage, v.Served = true, true
+			crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{v}
+			crd.Spec.Conversion = nil
+			return nil
+		}
+	}
+	return fmt.Errorf("it has no version %s", version)
+}
