@@ -1,0 +1,174 @@
+package crdgen
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+)
+
+// CredentialEnv turns the data of a credential Secret into the environment variables through which the driver takes it.
+// A key is a field's name, or Rancher's form <driver>credentialConfig-<field>. A key that is no field of the driver becomes
+// <PREFIX>_<UPPER_SNAKE>, for drivers and SDKs read more variables than there are flags. Keys whose field is a file are
+// left out: CredentialFiles has them. The error names every required key that is missing.
+func CredentialEnv(driverName string, fields []Field, secretData map[string][]byte) (map[string]string, error) {
+	byField, extra := matchCredential(driverName, fields, secretData)
+	env := map[string]string{}
+	var problems []error
+	set := func(name, key string, value []byte) {
+		text, err := envValue(value)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("key %s: %w", key, err))
+			return
+		}
+		if text != "" {
+			env[name] = text
+		}
+	}
+	for i, field := range fields {
+		key, ok := byField[i]
+		if ok && !field.File {
+			set(field.credentialVar(driverName), key, secretData[key])
+		}
+	}
+	for _, key := range extra {
+		name, err := upperSnake(lastSegment(key))
+		if err != nil {
+			problems = append(problems, fmt.Errorf("key %s: %w", key, err))
+			continue
+		}
+		if name = EnvPrefix(driverName) + "_" + name; env[name] == "" {
+			set(name, key, secretData[key])
+		}
+	}
+	problems = append(problems, missingKeys(driverName, fields, byField, secretData)...)
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("reading the credential of driver %s: %w", driverName, errors.Join(problems...))
+	}
+	addCredentialDefaults(driverName, fields, env)
+	return env, nil
+}
+
+// CredentialFiles are the parts of a credential that the driver takes as files, by flag name. A value in a machine's spec
+// wins over them.
+func CredentialFiles(driverName string, fields []Field, secretData map[string][]byte) map[string][]byte {
+	byField, _ := matchCredential(driverName, fields, secretData)
+	files := map[string][]byte{}
+	for i, field := range fields {
+		if key, ok := byField[i]; ok && field.File && len(secretData[key]) > 0 {
+			files[field.Flag] = fileContent(secretData[key])
+		}
+	}
+	return files
+}
+
+// EnvPrefix is what the names of a driver's environment variables begin with; some drivers use their cloud's own.
+func EnvPrefix(driverName string) string {
+	switch driverName {
+	case "amazonec2":
+		return "AWS"
+	case "rackspace", "openstack":
+		return "OS"
+	case "vmwarevsphere":
+		return "VSPHERE"
+	case "vmwarefusion":
+		return "FUSION"
+	case "vmwarevcloudair":
+		return "VCLOUDAIR"
+	}
+	return strings.ToUpper(strings.ReplaceAll(driverName, "-", "_"))
+}
+
+// matchCredential finds the key of each field (by position), and the keys that are no field's, both without regard to
+// spelling; an exact spelling wins.
+func matchCredential(driverName string, fields []Field, data map[string][]byte) (byField map[int]string, extra []string) {
+	byField = map[int]string{}
+	for _, key := range sortedKeys(data) {
+		matches := find(driverName, fields, lastSegment(key))
+		if len(matches) != 1 {
+			extra = append(extra, key)
+			continue
+		}
+		i := matches[0]
+		if _, taken := byField[i]; !taken || lastSegment(key) == fields[i].Name {
+			byField[i] = key
+		}
+	}
+	return byField, extra
+}
+
+func missingKeys(driverName string, fields []Field, byField map[int]string, data map[string][]byte) []error {
+	var problems []error
+	for i, field := range fields {
+		if field.Credential == "" || field.Optional || field.Default != nil {
+			continue
+		}
+		if key, ok := byField[i]; !ok || len(bytes.TrimSpace(data[key])) == 0 {
+			problems = append(problems, fmt.Errorf("key %s is missing or empty: set %[1]s, or %scredentialConfig-%[1]s, in the Secret", field.Name, driverName))
+		}
+	}
+	return problems
+}
+
+// addCredentialDefaults fills in what the Secret leaves out; the schema has no defaults for these fields, because a
+// default written into an object would win over the Secret.
+func addCredentialDefaults(driverName string, fields []Field, env map[string]string) {
+	for _, field := range fields {
+		name := field.credentialVar(driverName)
+		if field.Credential == "" || field.Default == nil || env[name] != "" {
+			continue
+		}
+		env[name] = defaultText(field.Default)
+	}
+}
+
+// credentialVar is the variable the driver itself names; only a driver that names none gets a made-up one.
+func (f Field) credentialVar(driverName string) string {
+	if f.EnvVar != "" {
+		return f.EnvVar
+	}
+	name, err := upperSnake(f.Name)
+	if err != nil {
+		return ""
+	}
+	return EnvPrefix(driverName) + "_" + name
+}
+
+func lastSegment(key string) string {
+	return key[strings.LastIndex(key, "-")+1:]
+}
+
+func upperSnake(name string) (string, error) {
+	var b strings.Builder
+	var last rune
+	for _, r := range name {
+		switch {
+		case r == '.' || r == '_':
+			r = '_'
+		case !isAlphanumeric(r):
+			return "", errors.New("cannot become an environment variable: use letters, digits, dots and underscores")
+		case unicode.IsUpper(r) && (unicode.IsLower(last) || unicode.IsDigit(last)):
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToUpper(r))
+		last = r
+	}
+	if b.Len() == 0 {
+		return "", errors.New("cannot become an environment variable: it ends with a dash")
+	}
+	return b.String(), nil
+}
+
+// envValue drops the line break that kubectl create secret --from-file leaves behind a token; text of several lines, such
+// as a key, stays as it is.
+func envValue(value []byte) (string, error) {
+	if bytes.IndexByte(value, 0) >= 0 {
+		return "", errors.New("has a NUL character")
+	}
+	trimmed := bytes.TrimRight(value, "\r\n")
+	if bytes.IndexByte(trimmed, '\n') >= 0 {
+		return string(value), nil
+	}
+	return string(trimmed), nil
+}

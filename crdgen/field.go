@@ -1,0 +1,232 @@
+package crdgen
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Names of the fields that every <X>Machine has beside its driver's own.
+const (
+	// CommonField holds labels, taints and the name of the credential.
+	CommonField = "common"
+	// ProviderIDField holds the server's id as the cloud's controller manager writes it.
+	ProviderIDField = "providerID"
+)
+
+// Credential says whether a field belongs to the cloud credential.
+type Credential string
+
+// Parts of a credential.
+const (
+	PublicCredential  Credential = "public"
+	PrivateCredential Credential = "private"
+)
+
+// Field is what users write in an <X>Config or in the spec of an <X>Machine: one per flag of the driver.
+type Field struct {
+	// Name is the key in the object.
+	Name string `json:"name"`
+	// Flag is the driver's flag, exactly; names cannot always be mapped back to it.
+	Flag string `json:"flag"`
+	// EnvVar is the environment variable the driver reads instead of the flag; empty if it has none.
+	EnvVar string `json:"envVar,omitempty"`
+	// Type is the flag's.
+	Type FlagType `json:"type"`
+	// Default as in Flag, or as the NodeDriver says.
+	Default any `json:"default,omitempty"`
+	// Usage is the driver's help text on one line.
+	Usage string `json:"usage,omitempty"`
+	// Secret fields are never shown.
+	Secret bool `json:"secret,omitempty"`
+	// File fields hold content, which the driver gets as the path of a file.
+	File bool `json:"file,omitempty"`
+	// Credential tells that the field is usually given by the credential Secret.
+	Credential Credential `json:"credential,omitempty"`
+	// Optional credential fields may be missing from the Secret.
+	Optional bool `json:"optional,omitempty"`
+}
+
+// FieldsOf maps a driver's flags to fields, in the order of the flags.
+func FieldsOf(driverName string, flags []Flag, rules Rules) ([]Field, error) {
+	flags = append([]Flag(nil), flags...)
+	if err := CheckFlags(flags); err != nil {
+		return nil, err
+	}
+	names, err := assignNames(driverName, flags)
+	if err != nil {
+		return nil, fmt.Errorf("naming the fields of driver %s: %w", driverName, err)
+	}
+	fields := make([]Field, len(flags))
+	for i, flag := range flags {
+		fields[i] = Field{
+			Name: names[i], Flag: flag.Name, EnvVar: firstEnvVar(flag.EnvVar), Type: flag.Type,
+			Default: flag.Default, Usage: oneLine(flag.Usage),
+		}
+	}
+	if err := applyAliases(driverName, fields, rules.FileAliases); err != nil {
+		return nil, fmt.Errorf("applying the file aliases of driver %s: %w", driverName, err)
+	}
+	applyCredentials(driverName, fields, rules)
+	if err := applyDefaults(driverName, fields, rules.Defaults); err != nil {
+		return nil, fmt.Errorf("applying the defaults of driver %s: %w", driverName, err)
+	}
+	return fields, nil
+}
+
+// Unmatched lists the names in rules that no field answers to, as sentences for a warning. Unknown file aliases are not
+// among them: FieldsOf refuses those, because a path would be asked for where content was meant.
+func Unmatched(driverName string, fields []Field, rules Rules) []string {
+	var out []string
+	report := func(what string, names []string) {
+		for _, name := range names {
+			if len(find(driverName, fields, name)) == 0 {
+				out = append(out, fmt.Sprintf("%s %q matches no flag of the driver", what, name))
+			}
+		}
+	}
+	report("public credential field", rules.PublicCredentialFields)
+	report("private credential field", rules.PrivateCredentialFields)
+	report("optional credential field", rules.OptionalCredentialFields)
+	report("password field", rules.PasswordFields)
+	for _, d := range rules.Defaults {
+		report("default for field", []string{d.Field})
+	}
+	return out
+}
+
+func applyAliases(driverName string, fields []Field, aliases []FileAlias) error {
+	for _, alias := range aliases {
+		matches := find(driverName, fields, alias.DriverField)
+		if len(matches) != 1 {
+			return fmt.Errorf("%q matches %d flags of the driver, must match one", alias.DriverField, len(matches))
+		}
+		field := &fields[matches[0]]
+		if field.Type != String || field.File {
+			return fmt.Errorf("%q is not a plain string flag", alias.DriverField)
+		}
+		if err := checkAliasName(alias.Field, matches[0], fields); err != nil {
+			return err
+		}
+		field.Name = alias.Field
+		if takesContent(field.Flag) {
+			continue
+		}
+		// A path of the driver author's own machine means nothing as content.
+		field.File, field.Default = true, nil
+	}
+	return nil
+}
+
+func checkAliasName(name string, self int, fields []Field) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	if topLevelNames[name] {
+		return fmt.Errorf("the alias %q has another meaning already", name)
+	}
+	for i := range fields {
+		if i != self && fields[i].Name == name {
+			return fmt.Errorf("the alias %q is also the name of flag --%s", name, fields[i].Flag)
+		}
+	}
+	return nil
+}
+
+// takesContent knows flags that Rancher lists as files although the driver wants the content itself: given a path, the
+// google driver tries to parse the path as JSON.
+func takesContent(flag string) bool {
+	return flag == "google-auth-encoded-json"
+}
+
+func applyCredentials(driverName string, fields []Field, rules Rules) {
+	each := func(names []string, do func(*Field)) {
+		for _, name := range names {
+			for _, i := range find(driverName, fields, name) {
+				do(&fields[i])
+			}
+		}
+	}
+	each(rules.PublicCredentialFields, func(f *Field) { f.Credential = PublicCredential })
+	each(rules.PrivateCredentialFields, func(f *Field) { f.Credential, f.Secret = PrivateCredential, true })
+	each(rules.PasswordFields, func(f *Field) { f.Secret = true })
+	each(rules.OptionalCredentialFields, func(f *Field) { f.Optional = true })
+	for i := range fields {
+		switch fields[i].Name {
+		case "sshKeyContents", "sshKey", "privateKeyFile":
+			fields[i].Secret = true
+		}
+		if fields[i].Secret {
+			// A schema is read by more people than a secret should be.
+			fields[i].Default = nil
+		}
+	}
+}
+
+func applyDefaults(driverName string, fields []Field, defaults []FieldDefault) error {
+	for _, d := range defaults {
+		for _, i := range find(driverName, fields, d.Field) {
+			value, err := parseDefault(fields[i].Type, d.Value)
+			if err != nil {
+				return fmt.Errorf("default of field %s: %w", d.Field, err)
+			}
+			fields[i].Default = value
+		}
+	}
+	return nil
+}
+
+func parseDefault(kind FlagType, text string) (any, error) {
+	switch kind {
+	case Int:
+		number, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%q is not an integer", text)
+		}
+		return normalDefault(kind, number)
+	case Bool:
+		value, err := strconv.ParseBool(text)
+		if err != nil {
+			return nil, fmt.Errorf("%q is neither true nor false", text)
+		}
+		return normalDefault(kind, value)
+	case StringSlice:
+		return normalDefault(kind, []string{text})
+	case String:
+		return normalDefault(kind, text)
+	}
+	return nil, fmt.Errorf("the type %q has no default", kind)
+}
+
+// find returns the positions of the fields that name means: by their name or their flag, with or without the driver's
+// prefix, whatever the spelling.
+func find(driverName string, fields []Field, name string) []int {
+	want := fold(name)
+	var loose []int
+	for i, field := range fields {
+		if field.Name == name {
+			return []int{i}
+		}
+		if want == fold(field.Name) || want == fold(field.Flag) || want == fold(strings.TrimPrefix(field.Flag, driverName+"-")) {
+			loose = append(loose, i)
+		}
+	}
+	return loose
+}
+
+// firstEnvVar picks from a list, since the driver reads the first that is set.
+func firstEnvVar(names string) string {
+	first, _, _ := strings.Cut(names, ",")
+	return strings.TrimSpace(first)
+}
+
+// oneLine drops line breaks and control characters, which would mean something in a description.
+func oneLine(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, ""))
+	return strings.Join(strings.Fields(text), " ")
+}

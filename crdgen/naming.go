@@ -1,0 +1,90 @@
+package crdgen
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// topLevelNames are the names every Kubernetes object has already, and those that the kinds add to a driver's fields. A
+// flag that would get one of them keeps its whole name.
+var topLevelNames = map[string]bool{
+	"apiVersion": true, "kind": true, "metadata": true, "status": true,
+	CommonField: true, ProviderIDField: true,
+}
+
+// KebabFlag is the flag that Rancher would make of a field's name. For most flags it is the flag they came from, but not
+// for all: use Field.Flag, which is exact.
+func KebabFlag(driverName, fieldName string) string {
+	var b strings.Builder
+	b.WriteString(driverName + "-")
+	var last rune
+	for _, r := range fieldName {
+		if unicode.IsUpper(r) && (unicode.IsLower(last) || unicode.IsDigit(last)) {
+			b.WriteByte('-')
+		}
+		b.WriteRune(unicode.ToLower(r))
+		last = r
+	}
+	return b.String()
+}
+
+// assignNames gives every flag a field name of its own, by position. Flags with the driver's prefix choose first; a flag
+// whose name is then taken, or is one of Kubernetes' own, keeps its whole name.
+func assignNames(driverName string, flags []Flag) ([]string, error) {
+	names := make([]string, len(flags))
+	takenBy := map[string]string{}
+	for _, i := range namingOrder(driverName, flags) {
+		flag := flags[i].Name
+		name := lowerCamel(strings.TrimPrefix(flag, driverName+"-"))
+		if name == "" || topLevelNames[name] || takenBy[name] != "" {
+			name = lowerCamel(flag)
+		}
+		if other := takenBy[name]; other != "" {
+			return nil, fmt.Errorf("flags --%s and --%s would both become the field %q", other, flag, name)
+		}
+		if name == "" || topLevelNames[name] {
+			return nil, fmt.Errorf("flag --%s would become the field %q, which has another meaning already", flag, name)
+		}
+		names[i], takenBy[name] = name, flag
+	}
+	return names, nil
+}
+
+// namingOrder is by name, prefixed flags first, so that names do not depend on the order in which a driver lists its flags.
+func namingOrder(driverName string, flags []Flag) []int {
+	order := make([]int, len(flags))
+	for i := range flags {
+		order[i] = i
+	}
+	foreign := func(i int) int {
+		if strings.HasPrefix(flags[i].Name, driverName+"-") {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(foreign(a), foreign(b)), strings.Compare(flags[a].Name, flags[b].Name))
+	})
+	return order
+}
+
+// lowerCamel joins the parts between dashes and dots; each but the first starts with a capital letter.
+func lowerCamel(name string) string {
+	parts := strings.FieldsFunc(name, func(r rune) bool { return r == '-' || r == '.' })
+	for i, part := range parts {
+		if i == 0 {
+			parts[i] = strings.ToLower(part[:1]) + part[1:]
+			continue
+		}
+		parts[i] = strings.ToUpper(part[:1]) + part[1:]
+	}
+	return strings.Join(parts, "")
+}
+
+// fold makes spellings comparable: sshKeyPath, sshKeypath and ssh-key-path are one.
+func fold(name string) string {
+	return strings.ToLower(strings.NewReplacer("-", "", ".", "", "_", "").Replace(name))
+}

@@ -1,0 +1,160 @@
+package crdgen
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Options turns the spec of an <X>Machine (or an <X>Config without its top-level names) into what its driver is given:
+// values by flag name as string, int, bool or []string, and the content of files by flag name. Fields without a value
+// are left to the driver's defaults; an explicit false counts as a value where the default is true. All errors are
+// reported together; they name fields and never repeat a value.
+func Options(fields []Field, spec map[string]any) (values map[string]any, files map[string][]byte, err error) {
+	byName := make(map[string]Field, len(fields))
+	for _, field := range fields {
+		byName[field.Name] = field
+	}
+	values, files = map[string]any{}, map[string][]byte{}
+	var problems []error
+	for _, name := range sortedKeys(spec) {
+		if name == CommonField || name == ProviderIDField {
+			continue
+		}
+		field, ok := byName[name]
+		if !ok {
+			problems = append(problems, fmt.Errorf("field %s: the driver has no such option", name))
+			continue
+		}
+		value, err := field.option(spec[name])
+		if err != nil {
+			problems = append(problems, fmt.Errorf("field %s: %w", name, err))
+			continue
+		}
+		if value == nil {
+			continue
+		}
+		if field.File {
+			files[field.Flag] = fileContent([]byte(value.(string)))
+			continue
+		}
+		values[field.Flag] = value
+	}
+	if len(problems) > 0 {
+		return nil, nil, errors.Join(problems...)
+	}
+	return values, files, nil
+}
+
+// option is the driver's value, or nil when there is none to give.
+func (f Field) option(value any) (any, error) {
+	if value == nil {
+		return nil, nil
+	}
+	switch f.Type {
+	case String:
+		return stringOption(value)
+	case Int:
+		return intOption(value)
+	case Bool:
+		return boolOption(value, f.Default == true)
+	case StringSlice:
+		return sliceOption(value)
+	}
+	return nil, fmt.Errorf("has the unknown type %q", f.Type)
+}
+
+func stringOption(value any) (any, error) {
+	text, ok := value.(string)
+	if !ok {
+		return nil, fmt.Errorf("must be a string, is a %s", jsonType(value))
+	}
+	if strings.ContainsRune(text, 0) {
+		return nil, errors.New("has a NUL character")
+	}
+	if text == "" {
+		return nil, nil
+	}
+	return text, nil
+}
+
+func intOption(value any) (any, error) {
+	if text, ok := value.(string); ok {
+		if text == "" {
+			return nil, nil
+		}
+		number, err := strconv.Atoi(text)
+		if err != nil {
+			return nil, errors.New("must be an integer, is a string that is none")
+		}
+		return number, nil
+	}
+	number, err := toInt(value)
+	if err != nil {
+		return nil, fmt.Errorf("must be an integer, is a %s", jsonType(value))
+	}
+	return int(number), nil
+}
+
+func boolOption(value any, keepFalse bool) (any, error) {
+	given, ok := value.(bool)
+	if !ok {
+		return nil, fmt.Errorf("must be true or false, is a %s", jsonType(value))
+	}
+	if !given && !keepFalse {
+		return nil, nil
+	}
+	return given, nil
+}
+
+func sliceOption(value any) (any, error) {
+	items, err := toStrings(value)
+	if err != nil {
+		return nil, fmt.Errorf("must be a list of strings: %w", err)
+	}
+	for i, item := range items {
+		if strings.ContainsRune(item, 0) {
+			return nil, fmt.Errorf("item %d has a NUL character", i)
+		}
+	}
+	if len(items) == 0 {
+		return nil, nil
+	}
+	return slices.Clone(items), nil
+}
+
+// fileContent ends with a line break: OpenSSH refuses a private key without one.
+func fileContent(content []byte) []byte {
+	if bytes.HasSuffix(content, []byte("\n")) {
+		return bytes.Clone(content)
+	}
+	return append(bytes.Clone(content), '\n')
+}
+
+func jsonType(value any) string {
+	switch value.(type) {
+	case string:
+		return "string"
+	case bool:
+		return "boolean"
+	case []any, []string:
+		return "list"
+	case map[string]any:
+		return "map"
+	case int, int32, int64, float64:
+		return "number"
+	}
+	return fmt.Sprintf("%T", value)
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,176 @@
+package crdgen
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+)
+
+// Bounds of what users may write. They are far above what any driver needs and below what an object may weigh.
+const (
+	maxStringLength = 64 << 10
+	maxFileLength   = 512 << 10
+	maxListItems    = 1024
+
+	// decimalPattern applies to the string form of an integer; empty means not given, as in Rancher's forms.
+	decimalPattern = `^(-?[0-9]{1,18})?$`
+
+	maxCommonNameLength = 63 + 1 + 253
+)
+
+type schemaProps = apiextensionsv1.JSONSchemaProps
+
+// fieldProperties are the schemas of a driver's fields. Defaults are written only where asked: a template whose defaults
+// the API server fills in would change whenever the driver does.
+func fieldProperties(fields []Field, withDefaults bool) (map[string]schemaProps, error) {
+	out := make(map[string]schemaProps, len(fields))
+	for _, field := range fields {
+		if _, taken := out[field.Name]; taken {
+			return nil, fmt.Errorf("two flags have the field name %q", field.Name)
+		}
+		property, err := fieldProperty(field)
+		if err != nil {
+			return nil, err
+		}
+		if withDefaults && field.hasSchemaDefault() {
+			raw, err := json.Marshal(field.Default)
+			if err != nil {
+				return nil, fmt.Errorf("encoding the default of field %s: %w", field.Name, err)
+			}
+			property.Default = &apiextensionsv1.JSON{Raw: raw}
+		}
+		out[field.Name] = property
+	}
+	return out, nil
+}
+
+// hasSchemaDefault is false for credential fields: a default written into the object would win over the credential Secret.
+func (f Field) hasSchemaDefault() bool {
+	return f.Default != nil && !f.Secret && !f.File && f.Credential == ""
+}
+
+func fieldProperty(field Field) (schemaProps, error) {
+	property := schemaProps{Description: field.description(), Nullable: true}
+	switch field.Type {
+	case String:
+		property.Type, property.MaxLength = "string", new(int64(maxStringLength))
+		if field.File {
+			property.MaxLength = new(int64(maxFileLength))
+		}
+	case Int:
+		property.XIntOrString, property.Pattern = true, decimalPattern
+	case Bool:
+		property.Type = "boolean"
+	case StringSlice:
+		property.Type, property.MaxItems = "array", new(int64(maxListItems))
+		property.XListType = new("atomic")
+		property.Items = &apiextensionsv1.JSONSchemaPropsOrArray{
+			Schema: &schemaProps{Type: "string", MaxLength: new(int64(maxStringLength))},
+		}
+	default:
+		return schemaProps{}, fmt.Errorf("field %s has the unknown type %q", field.Name, field.Type)
+	}
+	if field.Secret && field.Type == String {
+		property.Format = "password"
+	}
+	return property, nil
+}
+
+// descriptionBreak separates the driver's help text from what this package adds.
+const descriptionBreak = "\n\n"
+
+func (f Field) description() string {
+	var notes []string
+	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	if f.File {
+		add("Give the content, not a path: the driver gets it as a file.")
+	}
+	if f.Credential != "" {
+		add("Usually key %s of the credential Secret that common.cloudCredentialSecretName names; a value here wins.", f.Name)
+	} else if f.Secret {
+		add("Secret.")
+	}
+	if f.Type == Int {
+		add("An integer, as a number or a string.")
+	}
+	if f.Default != nil {
+		add("Default: %s.", defaultText(f.Default))
+	}
+	add("Driver flag --%s.", f.Flag)
+	if f.Usage == "" {
+		return strings.Join(notes, " ")
+	}
+	return f.Usage + descriptionBreak + strings.Join(notes, " ")
+}
+
+func defaultText(value any) string {
+	if items, ok := value.([]string); ok {
+		return strings.Join(items, ", ")
+	}
+	return fmt.Sprint(value)
+}
+
+func object(description string, properties map[string]schemaProps, required ...string) schemaProps {
+	return schemaProps{Type: "object", Description: description, Properties: properties, Required: required}
+}
+
+func text(description string, maxLength int64) schemaProps {
+	return schemaProps{Type: "string", Description: description, MaxLength: &maxLength}
+}
+
+func stringMap(description string, maxLength int64) schemaProps {
+	return schemaProps{Type: "object", Description: description, AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{
+		Allows: true, Schema: &schemaProps{Type: "string", MaxLength: &maxLength},
+	}}
+}
+
+func list(description, listType string, item schemaProps, keys ...string) schemaProps {
+	return schemaProps{
+		Type: "array", Description: description, XListType: &listType, XListMapKeys: keys,
+		Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &item},
+	}
+}
+
+func rule(expression, message string) apiextensionsv1.ValidationRule {
+	return apiextensionsv1.ValidationRule{Rule: expression, Message: message}
+}
+
+// commonProperty is RKECommonNodeConfig of api/rke/v1.
+func commonProperty() schemaProps {
+	credential := text("CloudCredentialSecretName names the Secret with the cloud's credential: name, or namespace:name. A Secret in "+
+		"another namespace must name this namespace in its annotation drover.cattle.io/allowed-namespaces.", maxCommonNameLength)
+	credential.XValidations = apiextensionsv1.ValidationRules{rule(
+		`self == '' || self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?:)?[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')`,
+		"must be the name of a Secret in this namespace, or namespace:name")}
+	return object("Common is what every driver's machines have beside the driver's own fields.", map[string]schemaProps{
+		"labels":                    stringMap("Labels are put on the Node.", 63),
+		"taints":                    list("Taints are put on the Node.", "atomic", taintProperty()),
+		"cloudCredentialSecretName": credential,
+	})
+}
+
+func taintProperty() schemaProps {
+	effect := text("Effect on pods that do not tolerate the taint.", 32)
+	for _, value := range []string{"NoSchedule", "PreferNoSchedule", "NoExecute"} {
+		effect.Enum = append(effect.Enum, apiextensionsv1.JSON{Raw: []byte(`"` + value + `"`)})
+	}
+	key := text("Key of the taint.", 317)
+	key.MinLength = new(int64(1))
+	added := text("TimeAdded is when the taint was added.", 64)
+	added.Format = "date-time"
+	return object("A taint of the Node.", map[string]schemaProps{
+		"key": key, "value": text("Value of the taint.", 63), "effect": effect, "timeAdded": added,
+	}, "effect", "key")
+}
+
+func providerIDProperty() schemaProps {
+	return text("ProviderID is the server's id as the cloud's controller manager writes it into the Node. Set once, by Drover.", 512)
+}
+
+// providerIDRule stands on the object around providerID, so that taking the field away is seen too.
+func providerIDRule() apiextensionsv1.ValidationRule {
+	return rule(`!has(oldSelf.providerID) || oldSelf.providerID == '' || (has(self.providerID) && self.providerID == oldSelf.providerID)`,
+		"providerID cannot be changed once it is set: delete the Machine to get another server")
+}

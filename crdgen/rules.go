@@ -1,0 +1,108 @@
+package crdgen
+
+import (
+	"fmt"
+	"strings"
+
+	v3 "github.com/drover-project/drover/api/management/v3"
+)
+
+// Rules are what a NodeDriver says about its fields beyond the driver's own flags. Field names in it are matched without
+// regard to case and dashes.
+type Rules struct {
+	// PublicCredentialFields belong to the credential and may be shown.
+	PublicCredentialFields []string
+	// PrivateCredentialFields belong to the credential and are secret.
+	PrivateCredentialFields []string
+	// OptionalCredentialFields may be left out of the credential.
+	OptionalCredentialFields []string
+	// PasswordFields are secret without belonging to the credential.
+	PasswordFields []string
+	// Defaults replace the driver's own.
+	Defaults []FieldDefault
+	// FileAliases are fields whose content the user gives although the driver wants a path.
+	FileAliases []FileAlias
+}
+
+// FieldDefault is a default for a field.
+type FieldDefault struct {
+	Field, Value string
+}
+
+// FileAlias says that the user gives Field, holding content, where the driver has DriverField, holding a path.
+type FileAlias struct {
+	Field, DriverField string
+}
+
+// RulesFromAnnotations reads the annotations of a NodeDriver.
+func RulesFromAnnotations(annotations map[string]string) (Rules, error) {
+	rules := Rules{
+		PublicCredentialFields:   splitList(annotations[v3.PublicCredentialFieldsAnnotation]),
+		PrivateCredentialFields:  splitList(annotations[v3.PrivateCredentialFieldsAnnotation]),
+		OptionalCredentialFields: splitList(annotations[v3.OptionalCredentialFieldsAnnotation]),
+		PasswordFields:           splitList(annotations[v3.PasswordFieldsAnnotation]),
+	}
+	defaults, err := splitPairs(v3.DefaultsAnnotation, annotations)
+	if err != nil {
+		return Rules{}, err
+	}
+	for _, pair := range defaults {
+		rules.Defaults = append(rules.Defaults, FieldDefault{Field: pair[0], Value: pair[1]})
+	}
+	aliases, err := splitPairs(v3.FileAliasesAnnotation, annotations)
+	if err != nil {
+		return Rules{}, err
+	}
+	for _, pair := range aliases {
+		rules.FileAliases = append(rules.FileAliases, FileAlias{Field: pair[0], DriverField: pair[1]})
+	}
+	return rules, nil
+}
+
+// Annotations is the way back of RulesFromAnnotations; empty lists give no annotation.
+func (r Rules) Annotations() map[string]string {
+	out := map[string]string{}
+	set := func(key string, items []string) {
+		if len(items) > 0 {
+			out[key] = strings.Join(items, ",")
+		}
+	}
+	set(v3.PublicCredentialFieldsAnnotation, r.PublicCredentialFields)
+	set(v3.PrivateCredentialFieldsAnnotation, r.PrivateCredentialFields)
+	set(v3.OptionalCredentialFieldsAnnotation, r.OptionalCredentialFields)
+	set(v3.PasswordFieldsAnnotation, r.PasswordFields)
+	defaults := make([]string, 0, len(r.Defaults))
+	for _, d := range r.Defaults {
+		defaults = append(defaults, d.Field+":"+d.Value)
+	}
+	set(v3.DefaultsAnnotation, defaults)
+	aliases := make([]string, 0, len(r.FileAliases))
+	for _, a := range r.FileAliases {
+		aliases = append(aliases, a.Field+":"+a.DriverField)
+	}
+	set(v3.FileAliasesAnnotation, aliases)
+	return out
+}
+
+func splitList(text string) []string {
+	var out []string
+	for item := range strings.SplitSeq(text, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			out = append(out, item)
+		}
+	}
+	return out
+}
+
+func splitPairs(annotation string, annotations map[string]string) ([][2]string, error) {
+	var out [][2]string
+	for _, item := range splitList(annotations[annotation]) {
+		left, right, ok := strings.Cut(item, ":")
+		left, right = strings.TrimSpace(left), strings.TrimSpace(right)
+		if !ok || left == "" || right == "" {
+			return nil, fmt.Errorf("reading annotation %s: %q is not of the form field:value", annotation, item)
+		}
+		out = append(out, [2]string{left, right})
+	}
+	return out, nil
+}

@@ -1,0 +1,241 @@
+package crdgen
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/gobuffalo/flect"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+// Groups and version of the kinds.
+const (
+	MachineGroup = "rke-machine.cattle.io"
+	ConfigGroup  = "rke-machine-config.cattle.io"
+	Version      = "v1"
+)
+
+// maxDriverName leaves room for the longest plural, <name>machinetemplates, in a DNS label.
+const maxDriverName = 63 - len("machinetemplates")
+
+// Schema is what the kinds of one driver are made from.
+type Schema struct {
+	// Driver is the driver's name, as in docker-machine-driver-<name>.
+	Driver string
+	// Fields as FieldsOf gives them.
+	Fields []Field
+}
+
+// Kinds are the names of a driver's three kinds.
+type Kinds struct {
+	Config, MachineTemplate, Machine string
+}
+
+// KindsOf names the kinds of a driver: its name with a capital first letter, and what they are.
+func KindsOf(driver string) Kinds {
+	if driver == "" {
+		return Kinds{}
+	}
+	name := strings.ToUpper(driver[:1]) + driver[1:]
+	return Kinds{Config: name + "Config", MachineTemplate: name + "MachineTemplate", Machine: name + "Machine"}
+}
+
+// DriverOfMachineKind is the way back from an <X>Machine or <X>MachineTemplate to the driver's name.
+func DriverOfMachineKind(kind string) (string, bool) {
+	name, ok := strings.CutSuffix(strings.TrimSuffix(kind, "Template"), "Machine")
+	if !ok || name == "" {
+		return "", false
+	}
+	return strings.ToLower(name), true
+}
+
+// CRDName is the name Cluster API expects of the CRD of a kind.
+func CRDName(group, kind string) string {
+	return flect.Pluralize(strings.ToLower(kind)) + "." + group
+}
+
+// CheckDriverName refuses names that cannot become kinds.
+func CheckDriverName(name string) error {
+	if len(name) > maxDriverName {
+		return fmt.Errorf("driver name %q has %d characters, at most %d can become the name of a kind", name, len(name), maxDriverName)
+	}
+	if !regexp.MustCompile(`^[a-z]([a-z0-9-]*[a-z0-9])?$`).MatchString(name) {
+		return fmt.Errorf("driver name %q must be lower-case letters, digits and dashes, begin with a letter and not end with a dash", name)
+	}
+	return nil
+}
+
+// CRDs makes the three kinds of a driver. They are complete, TypeMeta included; Manifest gives the form to apply.
+func CRDs(schema Schema) (config, template, machine *apiextensionsv1.CustomResourceDefinition, err error) {
+	if err := CheckDriverName(schema.Driver); err != nil {
+		return nil, nil, nil, err
+	}
+	withDefaults, err := fieldProperties(schema.Fields, true)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("making the kinds of driver %s: %w", schema.Driver, err)
+	}
+	plain, err := fieldProperties(schema.Fields, false)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("making the kinds of driver %s: %w", schema.Driver, err)
+	}
+	table, err := encodeFields(schema.Fields)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("making the kinds of driver %s: %w", schema.Driver, err)
+	}
+	plain[CommonField], plain[ProviderIDField] = commonProperty(), providerIDProperty()
+	kinds, b := KindsOf(schema.Driver), builder{driver: schema.Driver, table: table}
+
+	config = b.crd(ConfigGroup, kinds.Config, "c", configBody(schema.Driver, withDefaults))
+	template = b.crd(MachineGroup, kinds.MachineTemplate, "mt", templateBody(schema.Driver, plain))
+	template.Spec.Versions[0].Subresources = statusSubresource()
+	template.Spec.Versions[0].AdditionalPrinterColumns = templateColumns()
+	machine = b.crd(MachineGroup, kinds.Machine, "m", machineBody(schema.Driver, plain))
+	machine.Spec.Versions[0].Subresources = statusSubresource()
+	machine.Spec.Versions[0].AdditionalPrinterColumns = machineColumns()
+	return config, template, machine, nil
+}
+
+// Manifest is a CRD as it is applied: without the status, which the API server writes.
+func Manifest(crd *apiextensionsv1.CustomResourceDefinition) (map[string]any, error) {
+	raw, err := json.Marshal(crd)
+	if err != nil {
+		return nil, fmt.Errorf("encoding CRD %s: %w", crd.Name, err)
+	}
+	var out map[string]any
+	if err := json.Unmarshal(raw, &out); err != nil {
+		return nil, fmt.Errorf("decoding CRD %s: %w", crd.Name, err)
+	}
+	delete(out, "status")
+	return out, nil
+}
+
+type builder struct {
+	driver, table string
+}
+
+func (b builder) crd(group, kind, short string, body schemaProps) *apiextensionsv1.CustomResourceDefinition {
+	singular := strings.ToLower(kind)
+	plural := flect.Pluralize(singular)
+	return &apiextensionsv1.CustomResourceDefinition{
+		TypeMeta: metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        plural + "." + group,
+			Labels:      labels(b.driver),
+			Annotations: map[string]string{FieldsAnnotation: b.table},
+		},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: group,
+			Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{
+				Kind: kind, ListKind: kind + "List", Plural: plural, Singular: singular,
+				ShortNames: shortNames(b.driver, short),
+				Categories: []string{"cluster-api", "drover"},
+			},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: Version, Served: true, Storage: true,
+				Schema:                   &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &body},
+				AdditionalPrinterColumns: []apiextensionsv1.CustomResourceColumnDefinition{ageColumn()},
+			}},
+		},
+	}
+}
+
+// labels let Cluster API, clusterctl and user roles find the kinds. The config kind has them too: clusterctl moves only
+// labelled kinds, and a provisioning Cluster is of no use without the configs it names.
+func labels(driver string) map[string]string {
+	return map[string]string{
+		"cluster.x-k8s.io/v1beta1":       Version,
+		"cluster.x-k8s.io/v1beta2":       Version,
+		"cluster.x-k8s.io/provider":      "infrastructure-drover",
+		"clusterctl.cluster.x-k8s.io":    "",
+		"auth.cattle.io/cluster-indexed": "true",
+		rkev1.NodeDriverLabel:            driver,
+	}
+}
+
+// shortNames are the driver's name and a suffix that no two kinds share, so drivers cannot collide with each other; a
+// driver of one or two letters gets none, for those could collide with Kubernetes' own (cm, pvc).
+func shortNames(driver, suffix string) []string {
+	if len(driver) < 3 {
+		return nil
+	}
+	return []string{driver + suffix}
+}
+
+func statusSubresource() *apiextensionsv1.CustomResourceSubresources {
+	return &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}}
+}
+
+func configBody(driver string, fields map[string]schemaProps) schemaProps {
+	return topLevel(fmt.Sprintf("Options of the docker-machine driver %s for one pool of machines; drivers' defaults are filled in.", driver), fields)
+}
+
+func templateBody(driver string, fields map[string]schemaProps) schemaProps {
+	metadata := object("Metadata of machines made from this template.", map[string]schemaProps{
+		"labels":      stringMap("Labels of the machines.", 63),
+		"annotations": stringMap("Annotations of the machines.", 256<<10),
+	})
+	spec := object("Spec of machines made from this template.", fields)
+	return topLevel(fmt.Sprintf("A template for servers made by the docker-machine driver %s. Change machines by making a new template.", driver),
+		map[string]schemaProps{
+			"spec": object("Spec of the template.", map[string]schemaProps{
+				"clusterName": text("ClusterName is the Cluster this template belongs to.", 253),
+				"template":    object("Template is what machines are made from.", map[string]schemaProps{"metadata": metadata, "spec": spec}),
+			}, "template"),
+			"status": templateStatus(),
+		}, "spec")
+}
+
+func machineBody(driver string, fields map[string]schemaProps) schemaProps {
+	spec := object("Spec is what the driver is asked for.", fields)
+	spec.XValidations = apiextensionsv1.ValidationRules{providerIDRule()}
+	return topLevel(fmt.Sprintf("A server made by the docker-machine driver %s.", driver),
+		map[string]schemaProps{"spec": spec, "status": machineStatus()}, "spec")
+}
+
+func topLevel(description string, properties map[string]schemaProps, required ...string) schemaProps {
+	body := object(description, map[string]schemaProps{
+		"apiVersion": {Type: "string", Description: "APIVersion is the group and version of this kind."},
+		"kind":       {Type: "string", Description: "Kind is the name of this kind."},
+		"metadata":   {Type: "object"},
+	}, required...)
+	for name, property := range properties {
+		body.Properties[name] = property
+	}
+	return body
+}
+
+func machineColumns() []apiextensionsv1.CustomResourceColumnDefinition {
+	return []apiextensionsv1.CustomResourceColumnDefinition{
+		column("Cluster", `.metadata.labels['cluster\.x-k8s\.io/cluster-name']`, "Cluster the machine belongs to", 0),
+		column("Phase", ".status.phase", "Pending, Creating, Running, Failed or Deleting", 0),
+		column("Ready", `.status.conditions[?(@.type=="Ready")].status`, "Whether the server exists and its state is stored", 0),
+		column("Address", ".status.addresses[0].address", "First address of the server", 0),
+		column("Reason", `.status.conditions[?(@.type=="Ready")].reason`, "Why it is so", 0),
+		ageColumn(),
+		column("Instance", ".status.instanceName", "The server's name at the cloud", 1),
+		column("ProviderID", ".spec.providerID", "The server's id at the cloud", 1),
+		column("Machine", ".metadata.labels['rke\\.cattle\\.io/capi-machine-name']", "Cluster API Machine that owns this one", 1),
+	}
+}
+
+func templateColumns() []apiextensionsv1.CustomResourceColumnDefinition {
+	return []apiextensionsv1.CustomResourceColumnDefinition{
+		column("Cluster", `.metadata.labels['cluster\.x-k8s\.io/cluster-name']`, "Cluster the template belongs to", 0),
+		column("Credential", ".spec.template.spec.common.cloudCredentialSecretName", "Secret with the cloud's credential", 0),
+		ageColumn(),
+	}
+}
+
+func column(name, path, description string, priority int32) apiextensionsv1.CustomResourceColumnDefinition {
+	return apiextensionsv1.CustomResourceColumnDefinition{Name: name, Type: "string", JSONPath: path, Description: description, Priority: priority}
+}
+
+func ageColumn() apiextensionsv1.CustomResourceColumnDefinition {
+	return apiextensionsv1.CustomResourceColumnDefinition{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp"}
+}
