@@ -75,6 +75,30 @@ func TestStories(t *testing.T) {
 	})
 }
 
+// copyCommon puts the manifests that many stories start from into the story's folder, their variables replaced.
+func copyCommon(env *testscript.Env, values map[string]string) error {
+	files, err := filepath.Glob("testdata/common/*.yaml")
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		text := os.Expand(string(content), func(name string) string {
+			if value, known := values[name]; known {
+				return value
+			}
+			return "$" + name
+		})
+		if err := os.WriteFile(filepath.Join(env.WorkDir, filepath.Base(file)), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 var notNameChars = regexp.MustCompile(`[^a-z0-9]+`)
 
 // setup gives the story a namespace, and kubectl and drover that look there.
@@ -86,6 +110,9 @@ func setup(env *testscript.Env) error {
 	}
 	kubeconfig := filepath.Join(env.WorkDir, ".kubeconfig")
 	if err := bed.KubeconfigFor(namespace, kubeconfig); err != nil {
+		return err
+	}
+	if err := copyCommon(env, map[string]string{"NS": namespace}); err != nil {
 		return err
 	}
 	env.Defer(func() { bed.DropNamespace(context.Background(), namespace) })
