@@ -1,0 +1,158 @@
+package facts
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+// machineSuffix ends the name of every machine kind, such as DigitaloceanMachine.
+const machineSuffix = "Machine"
+
+// Kind is one kind of machine as the API serves it.
+type Kind struct {
+	// Name is the kind, such as DigitaloceanMachine.
+	Name string
+	// Resource is its plural, Singular its singular, in the API's paths.
+	Resource, Singular string
+	// ShortNames are what kubectl accepts besides.
+	ShortNames []string
+}
+
+// IsMachineKind reports whether a resource of group rke-machine.cattle.io holds machines: no templates, no subresources.
+func IsMachineKind(r metav1.APIResource) bool {
+	return !strings.Contains(r.Name, "/") && strings.HasSuffix(r.Kind, machineSuffix)
+}
+
+// KindOf reads a discovered resource.
+func KindOf(r metav1.APIResource) Kind {
+	return Kind{Name: r.Kind, Resource: r.Name, Singular: r.SingularName, ShortNames: r.ShortNames}
+}
+
+// Matches reports whether a user's word names the kind: kind, plural, singular or short name, with or without group.
+func (k Kind) Matches(word string) bool {
+	word, group, found := strings.Cut(strings.ToLower(word), ".")
+	if found && group != rkev1.MachineGroupVersion.Group {
+		return false
+	}
+	names := append([]string{strings.ToLower(k.Name), k.Resource, k.Singular}, k.ShortNames...)
+	for _, name := range names {
+		if name != "" && name == word {
+			return true
+		}
+	}
+	return false
+}
+
+// Machine is an infrastructure machine of any driver.
+type Machine struct {
+	Kind Kind `json:"-"`
+
+	metav1.ObjectMeta `json:"metadata"`
+
+	Spec   MachineSpec            `json:"spec"`
+	Status rkev1.RKEMachineStatus `json:"status"`
+}
+
+// MachineSpec is the part of a machine's spec that does not depend on the driver.
+type MachineSpec struct {
+	ProviderID string                    `json:"providerID,omitempty"`
+	Common     rkev1.RKECommonNodeConfig `json:"common,omitempty"`
+}
+
+// DecodeMachine reads a machine as the API returned it.
+func DecodeMachine(kind Kind, object map[string]any) (*Machine, error) {
+	m := &Machine{Kind: kind}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, m); err != nil {
+		return nil, fmt.Errorf("decoding a %s: %w", kind.Name, err)
+	}
+	return m, nil
+}
+
+// Ref is how a user names the machine without ambiguity, and how kubectl takes it: <singular>.<group>/<name>.
+func (m *Machine) Ref() string {
+	resource := m.Kind.Singular
+	if resource == "" {
+		resource = strings.ToLower(m.Kind.Name)
+	}
+	return resource + "." + rkev1.MachineGroupVersion.Group + "/" + m.Name
+}
+
+// ClusterName is the CAPI Cluster the machine belongs to; it may be empty.
+func (m *Machine) ClusterName() string {
+	return m.Labels[clusterv1.ClusterNameLabel]
+}
+
+// CAPIMachineName is the CAPI Machine that owns the machine; it may be empty.
+func (m *Machine) CAPIMachineName() string {
+	for _, owner := range m.OwnerReferences {
+		if owner.Kind == "Machine" && strings.HasPrefix(owner.APIVersion, clusterv1.GroupVersion.Group+"/") {
+			return owner.Name
+		}
+	}
+	return m.Labels[rkev1.CAPIMachineLabel]
+}
+
+// Phase is the machine's phase, also before the manager wrote one.
+func (m *Machine) Phase() string {
+	if m.DeletionTimestamp != nil {
+		return rkev1.PhaseDeleting
+	}
+	if m.Status.Phase == "" {
+		return rkev1.PhasePending
+	}
+	return m.Status.Phase
+}
+
+// Condition returns a condition of the machine, or nil.
+func (m *Machine) Condition(name string) *metav1.Condition {
+	return FindCondition(m.Status.Conditions, name)
+}
+
+// CredentialRef is the credential Secret the machine uses: the one of its spec, else the one that made its server.
+// Both names are empty when it uses none.
+func (m *Machine) CredentialRef() (namespace, name string) {
+	ref := m.Spec.Common.CloudCredentialSecretName
+	if ref == "" {
+		ref = m.Status.CloudCredentialSecretName
+	}
+	if ref == "" {
+		return "", ""
+	}
+	if ns, n, found := strings.Cut(ref, ":"); found {
+		return ns, n
+	}
+	return m.Namespace, ref
+}
+
+// addressOrder is which address a user most likely reaches, best first.
+var addressOrder = []clusterv1.MachineAddressType{
+	clusterv1.MachineExternalIP, clusterv1.MachineExternalDNS, clusterv1.MachineInternalIP, clusterv1.MachineInternalDNS, clusterv1.MachineHostName,
+}
+
+// Address is the address a user most likely reaches; it may be empty.
+func (m *Machine) Address() string {
+	for _, kind := range addressOrder {
+		for _, address := range m.Status.Addresses {
+			if address.Type == kind {
+				return address.Address
+			}
+		}
+	}
+	return ""
+}
+
+// FindCondition returns the condition with a name, or nil.
+func FindCondition(conditions []metav1.Condition, name string) *metav1.Condition {
+	for i := range conditions {
+		if conditions[i].Type == name {
+			return &conditions[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package facts
+
+import (
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	v3 "github.com/drover-project/drover/api/management/v3"
+)
+
+// Snapshot is everything about one machine, or one name, at one moment. A nil pointer is an object that does not exist
+// or could not be read; Problems tells which.
+type Snapshot struct {
+	Now       time.Time
+	Namespace string
+	// Name is what the user asked for.
+	Name string
+
+	Machine *Machine
+	// MissingKind is the kind the CAPI Machine refers to, when that machine does not exist.
+	MissingKind string
+	CAPIMachine *clusterv1.Machine
+	Cluster     *clusterv1.Cluster
+	Driver      *v3.NodeDriver
+	// Owners are the MachineSet and MachineDeployment above the CAPI Machine, nearest first; or what Name names.
+	Owners []Object
+
+	Bootstrap  *Secret
+	Credential *Secret
+	State      *State
+	// Jobs of the machine, newest first, and the pods of the newest.
+	Jobs []batchv1.Job
+	Pods []corev1.Pod
+	// Events of all of these, oldest first.
+	Events []corev1.Event
+	// Problems are what could not be read, in words for the user.
+	Problems []string
+}
+
+// DriverSnapshot is everything about one NodeDriver at one moment.
+type DriverSnapshot struct {
+	Now    time.Time
+	Driver *v3.NodeDriver
+	Jobs   []batchv1.Job
+	Pods   []corev1.Pod
+	Events []corev1.Event
+	// Machines is how many machines of the driver's kind exist; -1 when unknown.
+	Machines int
+	// Log is the kept end of the probe's log.
+	Log      string
+	Problems []string
+}
+
+// Secret is what may be told about a Secret.
+type Secret struct {
+	Namespace, Name string
+	Found           bool
+	Keys            []string
+}
+
+// Object is what is told of an object that is only related.
+type Object struct {
+	Kind, Namespace, Name string
+	UID                   string
+	Deleting              bool
+	Finalizers            []string
+	Phase                 string
+	Conditions            []metav1.Condition
+	// Replicas wanted and there; -1 when the object has none.
+	Replicas, ReadyReplicas int64
+}
+
+// DecodeObject reads any API object that has conditions of Kubernetes' own form, or none.
+func DecodeObject(u *unstructured.Unstructured) Object {
+	o := Object{
+		Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName(), UID: string(u.GetUID()),
+		Deleting: u.GetDeletionTimestamp() != nil, Finalizers: u.GetFinalizers(), Replicas: -1, ReadyReplicas: -1,
+	}
+	o.Phase, _, _ = unstructured.NestedString(u.Object, "status", "phase")
+	if n, found, err := unstructured.NestedInt64(u.Object, "spec", "replicas"); found && err == nil {
+		o.Replicas = n
+		o.ReadyReplicas, _, _ = unstructured.NestedInt64(u.Object, "status", "readyReplicas")
+	}
+	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
+	for _, c := range conditions {
+		if fields, ok := c.(map[string]any); ok {
+			o.Conditions = append(o.Conditions, decodeCondition(fields))
+		}
+	}
+	return o
+}
+
+func decodeCondition(fields map[string]any) metav1.Condition {
+	text := func(key string) string { value, _ := fields[key].(string); return value }
+	c := metav1.Condition{
+		Type: text("type"), Status: metav1.ConditionStatus(text("status")), Reason: text("reason"), Message: text("message"),
+	}
+	if when, err := time.Parse(time.RFC3339, text("lastTransitionTime")); err == nil {
+		c.LastTransitionTime = metav1.NewTime(when)
+	}
+	return c
+}

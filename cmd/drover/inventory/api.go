@@ -1,0 +1,187 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/pager"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	v3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/cmd/drover/facts"
+)
+
+// Resources of the fixed kinds that are read.
+var (
+	nodeDrivers  = v3.GroupVersion.WithResource("nodedrivers")
+	capiMachines = clusterv1.GroupVersion.WithResource("machines")
+	capiClusters = clusterv1.GroupVersion.WithResource("clusters")
+	machineSets  = clusterv1.GroupVersion.WithResource("machinesets")
+	deployments  = clusterv1.GroupVersion.WithResource("machinedeployments")
+)
+
+// API is the management cluster.
+type API struct {
+	Dynamic dynamic.Interface
+	Kube    kubernetes.Interface
+}
+
+// Kinds asks the API which kinds of machines it serves; none when no driver is active.
+func (a *API) Kinds() ([]facts.Kind, error) {
+	list, err := a.Kube.Discovery().ServerResourcesForGroupVersion(rkev1.MachineGroupVersion.String())
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("asking the API for machine kinds: %w", err)
+	}
+	var kinds []facts.Kind
+	for _, r := range list.APIResources {
+		if facts.IsMachineKind(r) {
+			kinds = append(kinds, facts.KindOf(r))
+		}
+	}
+	return kinds, nil
+}
+
+// ResourceOf is where machines of a kind are in the API.
+func ResourceOf(kind facts.Kind) schema.GroupVersionResource {
+	return rkev1.MachineGroupVersion.WithResource(kind.Resource)
+}
+
+// ListOptions says which machines to list.
+type ListOptions struct {
+	// Namespace, or all when empty.
+	Namespace string
+	// Selector of labels; may be empty.
+	Selector string
+}
+
+// Machines lists the machines of the given kinds. A kind the user may not list is an error only when no kind can be listed.
+func (a *API) Machines(ctx context.Context, kinds []facts.Kind, o ListOptions) ([]*facts.Machine, error) {
+	var machines []*facts.Machine
+	var errs []error
+	for _, kind := range kinds {
+		found, err := a.machinesOf(ctx, kind, o)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		machines = append(machines, found...)
+	}
+	if len(errs) == len(kinds) || !onlyForbidden(errs) {
+		return nil, errors.Join(errs...)
+	}
+	return machines, nil
+}
+
+func (a *API) machinesOf(ctx context.Context, kind facts.Kind, o ListOptions) ([]*facts.Machine, error) {
+	var machines []*facts.Machine
+	page := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return a.Dynamic.Resource(ResourceOf(kind)).Namespace(o.Namespace).List(ctx, options)
+	}
+	err := pager.New(page).EachListItem(ctx, metav1.ListOptions{LabelSelector: o.Selector}, func(object runtime.Object) error {
+		u, ok := object.(*unstructured.Unstructured)
+		if !ok {
+			return fmt.Errorf("decoding a %s: unexpected %T", kind.Name, object)
+		}
+		m, err := facts.DecodeMachine(kind, u.Object)
+		machines = append(machines, m)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing %s: %w", kind.Resource, err)
+	}
+	return machines, nil
+}
+
+// Machine gets one machine; nil when it does not exist.
+func (a *API) Machine(ctx context.Context, kind facts.Kind, namespace, name string) (*facts.Machine, error) {
+	u, err := a.Dynamic.Resource(ResourceOf(kind)).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	if isAbsent(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("getting %s %s/%s: %w", kind.Name, namespace, name, err)
+	}
+	return facts.DecodeMachine(kind, u.Object)
+}
+
+// Drivers lists the NodeDrivers.
+func (a *API) Drivers(ctx context.Context) ([]v3.NodeDriver, error) {
+	list, err := a.Dynamic.Resource(nodeDrivers).List(ctx, metav1.ListOptions{})
+	if isAbsent(err) {
+		return nil, errors.New("this cluster has no NodeDriver kind: Drover is not installed here, or the kubeconfig's context is another cluster's")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing NodeDrivers: %w", err)
+	}
+	drivers := make([]v3.NodeDriver, len(list.Items))
+	for i := range list.Items {
+		if err := decode(&list.Items[i], &drivers[i]); err != nil {
+			return nil, err
+		}
+	}
+	return drivers, nil
+}
+
+// Driver gets one NodeDriver by its name or by the name the driver answers to; nil when there is none.
+func (a *API) Driver(ctx context.Context, name string) (*v3.NodeDriver, error) {
+	drivers, err := a.Drivers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var byDriverName *v3.NodeDriver
+	for i := range drivers {
+		if drivers[i].Name == name {
+			return &drivers[i], nil
+		}
+		if drivers[i].DriverName() == name {
+			byDriverName = &drivers[i]
+		}
+	}
+	return byDriverName, nil
+}
+
+// getInto gets an object of a fixed kind into a typed one; false when it does not exist.
+func (a *API) getInto(ctx context.Context, resource schema.GroupVersionResource, namespace, name string, into any) (bool, error) {
+	u, err := a.Dynamic.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	if isAbsent(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("getting %s %s/%s: %w", resource.Resource, namespace, name, err)
+	}
+	return true, decode(u, into)
+}
+
+func decode(u *unstructured.Unstructured, into any) error {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, into); err != nil {
+		return fmt.Errorf("decoding %s %s: %w", u.GetKind(), u.GetName(), err)
+	}
+	return nil
+}
+
+// isAbsent reports that an object, or its whole kind, is not there.
+func isAbsent(err error) bool {
+	return apierrors.IsNotFound(err) || meta.IsNoMatchError(err)
+}
+
+func onlyForbidden(errs []error) bool {
+	for _, err := range errs {
+		if !apierrors.IsForbidden(err) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,101 @@
+package inventory
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	v3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/cmd/drover/facts"
+	"github.com/drover-project/drover/jobrunner"
+)
+
+// probeNamespace is where NodeDrivers are probed and their binaries cached.
+const probeNamespace = "drover-drivers"
+
+// DriverSnapshot reads everything about a NodeDriver.
+func (a *API) DriverSnapshot(ctx context.Context, driver *v3.NodeDriver, now time.Time) *facts.DriverSnapshot {
+	s := &facts.DriverSnapshot{Now: now, Driver: driver, Machines: -1}
+	r := &driverReading{api: a, DriverSnapshot: s}
+	for _, read := range []func(context.Context) error{r.machines, r.jobs, r.pods, r.events} {
+		if err := read(ctx); err != nil {
+			s.Problems = append(s.Problems, err.Error())
+		}
+	}
+	return s
+}
+
+type driverReading struct {
+	api *API
+	*facts.DriverSnapshot
+}
+
+func (r *driverReading) machines(ctx context.Context) error {
+	kinds, err := r.api.Kinds()
+	if err != nil {
+		return err
+	}
+	r.Machines = 0
+	for _, kind := range kinds {
+		if kind.Name != r.Driver.Status.MachineKind {
+			continue
+		}
+		machines, err := r.api.machinesOf(ctx, kind, ListOptions{})
+		if err != nil {
+			r.Machines = -1
+			return err
+		}
+		r.Machines = len(machines)
+	}
+	return nil
+}
+
+func (r *driverReading) jobs(ctx context.Context) error {
+	var err error
+	r.Jobs, err = r.api.jobs(ctx, probeNamespace, labels.Set{
+		rkev1.NodeDriverLabel: r.Driver.Name, rkev1.OperationLabel: string(jobrunner.Probe),
+	})
+	return err
+}
+
+func (r *driverReading) pods(ctx context.Context) error {
+	if len(r.Jobs) == 0 {
+		return nil
+	}
+	var err error
+	if r.Pods, err = r.api.PodsOf(ctx, &r.Jobs[0]); err != nil || len(r.Pods) == 0 {
+		return err
+	}
+	if r.Pods[0].Status.Phase == corev1.PodPending {
+		return nil
+	}
+	lines := int64(20)
+	log, err := r.api.Kube.CoreV1().Pods(probeNamespace).GetLogs(r.Pods[0].Name, &corev1.PodLogOptions{TailLines: &lines}).DoRaw(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the log of pod %s: %w", r.Pods[0].Name, err)
+	}
+	r.Log = string(log)
+	return nil
+}
+
+func (r *driverReading) events(ctx context.Context) error {
+	uids := []types.UID{r.Driver.UID}
+	for _, pod := range r.Pods {
+		uids = append(uids, pod.UID)
+	}
+	var err error
+	// Events of cluster-scoped objects are kept in the default namespace.
+	if r.Events, err = r.api.eventsOf(ctx, metav1.NamespaceDefault, uids[:1]); err != nil || len(uids) == 1 {
+		return err
+	}
+	events, err := r.api.eventsOf(ctx, probeNamespace, uids[1:])
+	r.Events = append(r.Events, events...)
+	sortEvents(r.Events)
+	return err
+}

@@ -1,0 +1,227 @@
+package inventory
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/drover-project/drover/cmd/drover/facts"
+)
+
+// Snapshot reads everything about what a user's NAME means. A NAME that means nothing any more still gives a Snapshot,
+// with what was left behind: events, state, owners.
+func (a *API) Snapshot(ctx context.Context, target Target, namespace, name string, now time.Time) *facts.Snapshot {
+	s := &facts.Snapshot{
+		Now: now, Namespace: namespace, Name: name,
+		Machine: target.Machine, CAPIMachine: target.CAPIMachine, MissingKind: target.MissingKind,
+	}
+	r := &reading{api: a, Snapshot: s}
+	for _, read := range []func(context.Context) error{
+		r.owners, r.cluster, r.driver, r.bootstrap, r.credential, r.state, r.jobs, r.pods, r.events,
+	} {
+		if err := read(ctx); err != nil {
+			s.Problems = append(s.Problems, err.Error())
+		}
+	}
+	return s
+}
+
+// reading fills a Snapshot; each method reads one part, in the order of Snapshot.
+type reading struct {
+	api *API
+	*facts.Snapshot
+}
+
+// owners walks up from the CAPI Machine; without one it looks for what else has the name.
+func (r *reading) owners(ctx context.Context) error {
+	if r.CAPIMachine == nil {
+		if r.Machine != nil {
+			return nil
+		}
+		return r.namesakes(ctx)
+	}
+	owners := r.CAPIMachine.OwnerReferences
+	for len(owners) > 0 && len(r.Owners) < 4 {
+		owner, err := r.owner(ctx, owners)
+		if err != nil || owner == nil {
+			return err
+		}
+		owners = owner
+	}
+	return nil
+}
+
+// owner adds the controlling owner, if it is of a kind that is read, and returns the owners of that.
+func (r *reading) owner(ctx context.Context, refs []metav1.OwnerReference) ([]metav1.OwnerReference, error) {
+	resources := map[string]schema.GroupVersionResource{"MachineSet": machineSets, "MachineDeployment": deployments}
+	for _, ref := range refs {
+		resource, known := resources[ref.Kind]
+		if !known {
+			continue
+		}
+		u, err := r.api.Dynamic.Resource(resource).Namespace(r.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+		if isAbsent(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("getting %s %s: %w", ref.Kind, ref.Name, err)
+		}
+		r.Owners = append(r.Owners, facts.DecodeObject(u))
+		return u.GetOwnerReferences(), nil
+	}
+	return nil, nil
+}
+
+// namesakes finds the MachineDeployment or MachineSet of the name, for users ask why a pool has no machine.
+func (r *reading) namesakes(ctx context.Context) error {
+	for _, resource := range []schema.GroupVersionResource{deployments, machineSets} {
+		u, err := r.api.Dynamic.Resource(resource).Namespace(r.Namespace).Get(ctx, r.Name, metav1.GetOptions{})
+		if isAbsent(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("getting %s %s: %w", resource.Resource, r.Name, err)
+		}
+		r.Owners = append(r.Owners, facts.DecodeObject(u))
+	}
+	return nil
+}
+
+func (r *reading) cluster(ctx context.Context) error {
+	name := ""
+	if r.Machine != nil {
+		name = r.Machine.ClusterName()
+	}
+	if r.CAPIMachine != nil {
+		name = r.CAPIMachine.Spec.ClusterName
+	}
+	if name == "" {
+		return nil
+	}
+	cluster := &clusterv1.Cluster{}
+	found, err := r.api.getInto(ctx, capiClusters, r.Namespace, name, cluster)
+	if found && err == nil {
+		r.Cluster = cluster
+	}
+	return err
+}
+
+func (r *reading) driver(ctx context.Context) error {
+	kind := r.MissingKind
+	if r.Machine != nil {
+		kind = r.Machine.Kind.Name
+	}
+	if kind == "" {
+		return nil
+	}
+	drivers, err := r.api.Drivers(ctx)
+	if err != nil {
+		return err
+	}
+	if r.Driver = facts.DriverOf(kind, drivers); r.Driver == nil {
+		// A driver that is not ready has not told its kind yet.
+		r.Driver, err = r.api.Driver(ctx, facts.DriverName(kind, nil))
+	}
+	return err
+}
+
+func (r *reading) bootstrap(ctx context.Context) error {
+	if r.CAPIMachine == nil || r.CAPIMachine.Spec.Bootstrap.DataSecretName == nil {
+		return nil
+	}
+	var err error
+	r.Bootstrap, err = r.secret(ctx, r.Namespace, *r.CAPIMachine.Spec.Bootstrap.DataSecretName)
+	return err
+}
+
+func (r *reading) credential(ctx context.Context) error {
+	if r.Machine == nil {
+		return nil
+	}
+	namespace, name := r.Machine.CredentialRef()
+	if name == "" {
+		return nil
+	}
+	var err error
+	r.Credential, err = r.secret(ctx, namespace, name)
+	return err
+}
+
+// secret tells whether a Secret exists and which keys it has; never its values.
+func (r *reading) secret(ctx context.Context, namespace, name string) (*facts.Secret, error) {
+	fact := &facts.Secret{Namespace: namespace, Name: name}
+	secret, err := r.api.Kube.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return fact, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("getting Secret %s/%s: %w", namespace, name, err)
+	}
+	fact.Found = true
+	fact.Keys = slices.Sorted(maps.Keys(secret.Data))
+	return fact, nil
+}
+
+func (r *reading) state(ctx context.Context) error {
+	name := r.Name
+	if r.Machine != nil {
+		name = r.Machine.Name
+	}
+	state, err := r.api.State(ctx, r.Namespace, name)
+	if err != nil {
+		return err
+	}
+	r.State = state
+	r.Problems = append(r.Problems, state.Problems...)
+	return nil
+}
+
+func (r *reading) jobs(ctx context.Context) error {
+	if r.Machine == nil {
+		return nil
+	}
+	var err error
+	r.Jobs, err = r.api.JobsOf(ctx, r.Machine)
+	return err
+}
+
+func (r *reading) pods(ctx context.Context) error {
+	if len(r.Jobs) == 0 {
+		return nil
+	}
+	var err error
+	r.Pods, err = r.api.PodsOf(ctx, &r.Jobs[0])
+	return err
+}
+
+func (r *reading) events(ctx context.Context) error {
+	var uids []types.UID
+	if r.Machine != nil {
+		uids = append(uids, r.Machine.UID)
+	}
+	if r.CAPIMachine != nil {
+		uids = append(uids, r.CAPIMachine.UID)
+	}
+	if len(r.Jobs) > 0 {
+		uids = append(uids, r.Jobs[0].UID)
+	}
+	for _, pod := range r.Pods {
+		uids = append(uids, pod.UID)
+	}
+	var err error
+	if len(uids) > 0 {
+		r.Events, err = r.api.eventsOf(ctx, r.Namespace, uids)
+		return err
+	}
+	r.Events, err = r.api.events(ctx, r.Namespace, "involvedObject.name", r.Name)
+	sortEvents(r.Events)
+	return err
+}

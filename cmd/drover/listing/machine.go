@@ -1,0 +1,109 @@
+package listing
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/cmd/drover/facts"
+)
+
+// APIVersion and the kinds below head the documents of -o json and -o yaml. Fields are only ever added.
+const (
+	APIVersion      = "cli.drover.cattle.io/v1"
+	MachineListKind = "MachineList"
+	DriverListKind  = "DriverList"
+)
+
+// MachineList is what `drover get -o json` prints, also for a single name.
+type MachineList struct {
+	APIVersion string    `json:"apiVersion"`
+	Kind       string    `json:"kind"`
+	Items      []Machine `json:"items"`
+}
+
+// Machine sums one machine up.
+type Machine struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Ref names the object for kubectl and for drover: <singular>.<group>/<name>.
+	Ref         string `json:"ref"`
+	Kind        string `json:"kind"`
+	Driver      string `json:"driver"`
+	Cluster     string `json:"cluster,omitempty"`
+	CAPIMachine string `json:"capiMachine,omitempty"`
+	Phase       string `json:"phase"`
+	Ready       bool   `json:"ready"`
+	Paused      bool   `json:"paused"`
+	// Reason and Message are those of the condition that keeps the machine from being ready; empty when it is ready.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Address is the one of Addresses most likely reached.
+	Address         string     `json:"address,omitempty"`
+	Addresses       []Address  `json:"addresses,omitempty"`
+	ProviderID      string     `json:"providerID,omitempty"`
+	InstanceName    string     `json:"instanceName,omitempty"`
+	JobName         string     `json:"jobName,omitempty"`
+	Attempts        int32      `json:"attempts,omitempty"`
+	NextAttemptTime *time.Time `json:"nextAttemptTime,omitempty"`
+	Created         time.Time  `json:"created"`
+	Deleting        bool       `json:"deleting,omitempty"`
+}
+
+// Address is one address of a server.
+type Address struct {
+	Type    string `json:"type"`
+	Address string `json:"address"`
+}
+
+// NewMachineList sums machines up, sorted by namespace, name and kind.
+func NewMachineList(machines []*facts.Machine, drivers []v3.NodeDriver) MachineList {
+	list := MachineList{APIVersion: APIVersion, Kind: MachineListKind, Items: []Machine{}}
+	for _, m := range machines {
+		list.Items = append(list.Items, NewMachine(m, drivers))
+	}
+	slices.SortFunc(list.Items, func(a, b Machine) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
+	})
+	return list
+}
+
+// NewMachine sums one machine up.
+func NewMachine(m *facts.Machine, drivers []v3.NodeDriver) Machine {
+	s := Machine{
+		Namespace: m.Namespace, Name: m.Name, Ref: m.Ref(), Kind: m.Kind.Name,
+		Driver: facts.DriverName(m.Kind.Name, drivers), Cluster: m.ClusterName(), CAPIMachine: m.CAPIMachineName(),
+		Phase: m.Phase(), Ready: isTrue(m.Condition(rkev1.ReadyCondition)), Paused: isTrue(m.Condition(rkev1.PausedCondition)),
+		Address: m.Address(), ProviderID: m.Spec.ProviderID, InstanceName: m.Status.InstanceName, JobName: m.Status.JobName,
+		Attempts: m.Status.Attempts, Created: m.CreationTimestamp.UTC(), Deleting: m.DeletionTimestamp != nil,
+	}
+	s.Reason, s.Message = reason(m)
+	for _, a := range m.Status.Addresses {
+		s.Addresses = append(s.Addresses, Address{Type: string(a.Type), Address: a.Address})
+	}
+	if next := m.Status.NextAttemptTime; next != nil {
+		when := next.UTC()
+		s.NextAttemptTime = &when
+	}
+	return s
+}
+
+// reason tells why a machine is not ready: Ready's own reason, for it sums up the others.
+func reason(m *facts.Machine) (reason, message string) {
+	ready := m.Condition(rkev1.ReadyCondition)
+	if isTrue(m.Condition(rkev1.PausedCondition)) {
+		return "Paused", "reconciling is paused"
+	}
+	if ready == nil || isTrue(ready) {
+		return "", ""
+	}
+	return ready.Reason, ready.Message
+}
+
+func isTrue(c *metav1.Condition) bool {
+	return c != nil && c.Status == metav1.ConditionTrue
+}

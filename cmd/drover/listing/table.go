@@ -1,0 +1,89 @@
+package listing
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+)
+
+// none stands in a cell that has no value, as kubectl's tables have it.
+const none = "<none>"
+
+// MachineTable renders machines as a table; columns of priority 1 are for -o wide.
+func MachineTable(machines []Machine, withNamespace bool, now time.Time) *metav1.Table {
+	table := &metav1.Table{ColumnDefinitions: columns("NAME", "DRIVER", "CLUSTER", "PHASE", "ADDRESS", "AGE", "REASON", "KIND*", "PROVIDER-ID*", "INSTANCE*", "JOB*")}
+	for _, m := range machines {
+		cells := []any{
+			m.Name, m.Driver, orNone(m.Cluster), m.Phase, orNone(m.Address), age(m.Created, now), machineReason(m, now),
+			m.Kind, orNone(m.ProviderID), orNone(m.InstanceName), orNone(m.JobName),
+		}
+		addRow(table, cells, m.Namespace, withNamespace)
+	}
+	return withNamespaceColumn(table, withNamespace)
+}
+
+// DriverTable renders drivers as a table.
+func DriverTable(drivers []Driver, now time.Time) *metav1.Table {
+	table := &metav1.Table{ColumnDefinitions: columns("NAME", "DRIVER", "ACTIVE", "READY", "FIELDS", "MACHINE-KIND", "AGE", "REASON", "URL*", "VERSION*")}
+	for _, d := range drivers {
+		cells := []any{
+			d.Name, d.Driver, strconv.FormatBool(d.Active), strconv.FormatBool(d.Ready), strconv.Itoa(int(d.Fields)), orNone(d.MachineKind),
+			age(d.Created, now), d.Reason, orNone(d.URL), orNone(d.Version),
+		}
+		addRow(table, cells, "", false)
+	}
+	return table
+}
+
+// columns defines the columns of a table; a star marks those of -o wide.
+func columns(names ...string) []metav1.TableColumnDefinition {
+	var defs []metav1.TableColumnDefinition
+	for _, name := range names {
+		title, wide := strings.CutSuffix(name, "*")
+		def := metav1.TableColumnDefinition{Name: title, Type: "string"}
+		if wide {
+			def.Priority = 1
+		}
+		defs = append(defs, def)
+	}
+	return defs
+}
+
+func addRow(table *metav1.Table, cells []any, namespace string, withNamespace bool) {
+	if withNamespace {
+		cells = append([]any{namespace}, cells...)
+	}
+	table.Rows = append(table.Rows, metav1.TableRow{Cells: cells})
+}
+
+func withNamespaceColumn(table *metav1.Table, withNamespace bool) *metav1.Table {
+	if withNamespace {
+		table.ColumnDefinitions = append(columns("NAMESPACE"), table.ColumnDefinitions...)
+	}
+	return table
+}
+
+// machineReason is the reason and, when a retry is due, in how long.
+func machineReason(m Machine, now time.Time) string {
+	if m.NextAttemptTime == nil || m.Reason == "" || !m.NextAttemptTime.After(now) {
+		return m.Reason
+	}
+	return m.Reason + " (retry in " + duration.HumanDuration(m.NextAttemptTime.Sub(now)) + ")"
+}
+
+func orNone(text string) string {
+	if text == "" {
+		return none
+	}
+	return text
+}
+
+func age(created, now time.Time) string {
+	if created.IsZero() {
+		return "<unknown>"
+	}
+	return duration.HumanDuration(now.Sub(created))
+}
