@@ -1,0 +1,162 @@
+package sshkeys
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/drover-project/drover/jobrunner"
+)
+
+// DefaultUser and DefaultPort are what a driver means by leaving them out.
+const (
+	DefaultUser = "root"
+	DefaultPort = 22
+)
+
+// Access is what is needed to log in to a server.
+type Access struct {
+	// User, Host and Port of the server's SSH daemon.
+	User string
+	Host string
+	Port int
+	// PrivateKey in OpenSSH or PEM form, PublicKey as an authorized_keys line (may be empty).
+	PrivateKey []byte
+	PublicKey  []byte
+	// KnownHosts are the recorded host keys, known_hosts lines; empty when none was recorded yet.
+	KnownHosts []byte
+}
+
+// Address is host:port, with brackets around an IPv6 host.
+func (a Access) Address() string {
+	return net.JoinHostPort(a.Host, strconv.Itoa(a.Port))
+}
+
+// AccessFrom reads the data of a state Secret. Machines taken over from Rancher have only the archive; their access data is
+// taken from there. Errors are ErrNoKey, ErrNoAddress, or about documents that cannot be read.
+func AccessFrom(data map[string][]byte) (Access, error) {
+	access := Access{
+		PrivateKey: data[jobrunner.SSHPrivateKeyKey],
+		PublicKey:  data[jobrunner.SSHPublicKeyKey],
+		KnownHosts: data[jobrunner.SSHKnownHostsKey],
+	}
+	if raw := data[jobrunner.ServerKey]; len(raw) > 0 {
+		var server jobrunner.Server
+		if err := json.Unmarshal(raw, &server); err != nil {
+			return Access{}, fmt.Errorf("reading %s: %w", jobrunner.ServerKey, err)
+		}
+		access.fromServer(server)
+	}
+	if access.Host == "" || len(access.PrivateKey) == 0 {
+		if err := access.fromArchive(data[jobrunner.ExtractedConfigKey]); err != nil {
+			return Access{}, err
+		}
+	}
+	return access.checked()
+}
+
+func (a Access) checked() (Access, error) {
+	if len(a.PrivateKey) == 0 {
+		return Access{}, ErrNoKey
+	}
+	if a.Host == "" {
+		return Access{}, ErrNoAddress
+	}
+	if a.User == "" {
+		a.User = DefaultUser
+	}
+	if a.Port <= 0 || a.Port > 65535 {
+		a.Port = DefaultPort
+	}
+	return a, nil
+}
+
+func (a *Access) fromServer(server jobrunner.Server) {
+	a.User, a.Host, a.Port = server.SSHUser, server.SSHHost, server.SSHPort
+	if a.Host != "" {
+		return
+	}
+	for _, kind := range []string{"ExternalIP", "ExternalDNS", "InternalIP", "InternalDNS"} {
+		for _, address := range server.Addresses {
+			if address.Type == kind && a.Host == "" {
+				a.Host = address.Address
+			}
+		}
+	}
+}
+
+// archivedConfig is the part of rancher/machine's config.json that says how to log in.
+type archivedConfig struct {
+	Driver struct {
+		IPAddress        string
+		PrivateIPAddress string
+		SSHUser          string
+		SSHPort          int
+		SSHKeyPath       string
+	}
+}
+
+// fromArchive fills what is still empty from the machine directory.
+func (a *Access) fromArchive(archive []byte) error {
+	if len(archive) == 0 {
+		return nil
+	}
+	files, err := ReadArchive(archive)
+	if err != nil {
+		return err
+	}
+	machine, config, err := soleConfig(files)
+	if err != nil || machine == "" {
+		return err
+	}
+	driver := config.Driver
+	if a.Host == "" {
+		a.Host, a.User, a.Port = driver.IPAddress, driver.SSHUser, driver.SSHPort
+	}
+	if a.Host == "" {
+		a.Host = driver.PrivateIPAddress
+	}
+	if len(a.PrivateKey) == 0 {
+		a.PrivateKey, a.PublicKey = archivedKey(files, machine, driver.SSHKeyPath)
+	}
+	return nil
+}
+
+// soleConfig finds the machine of an archive; rancher/machine keeps one machine per state Secret.
+func soleConfig(files []File) (string, archivedConfig, error) {
+	var config archivedConfig
+	for _, file := range files {
+		machine, name := path.Split(file.Path)
+		if name != "config.json" {
+			continue
+		}
+		if err := json.Unmarshal(file.Content, &config); err != nil {
+			return "", config, fmt.Errorf("reading %s of the state's archive: %w", file.Path, err)
+		}
+		return strings.TrimSuffix(machine, "/"), config, nil
+	}
+	return "", config, nil
+}
+
+func archivedKey(files []File, machine, keyPath string) (private, public []byte) {
+	names := []string{path.Base(keyPath), "id_rsa", "id_ed25519", "id_ecdsa"}
+	for _, name := range names {
+		private = fileContent(files, path.Join(machine, name))
+		if len(private) > 0 {
+			return private, fileContent(files, path.Join(machine, name+".pub"))
+		}
+	}
+	return nil, nil
+}
+
+func fileContent(files []File, name string) []byte {
+	for _, file := range files {
+		if file.Path == name {
+			return file.Content
+		}
+	}
+	return nil
+}

@@ -1,0 +1,150 @@
+package sshkeys_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-project/drover/sshkeys"
+)
+
+func TestArchive_round_trip(t *testing.T) {
+	files := []sshkeys.File{
+		{Path: "m1/config.json", Mode: 0o600, Content: []byte("{}")},
+		{Path: "m1/certs/deep/ca.pem", Mode: 0o644, Content: []byte("pem")},
+		{Path: "m1/id_rsa", Mode: 0o600, Content: []byte("key")},
+		{Path: "m1/boot2docker.iso", Mode: 0o600, Content: []byte("image")},
+	}
+	archive, err := sshkeys.WriteArchive("/home/machine/.docker/machine/machines", files)
+	require.NoError(t, err)
+	again, err := sshkeys.WriteArchive("/home/machine/.docker/machine/machines", []sshkeys.File{files[2], files[0], files[1]})
+	require.NoError(t, err)
+	require.Equal(t, archive, again, "the same files give the same bytes")
+
+	read, err := sshkeys.ReadArchive(archive)
+	require.NoError(t, err)
+	require.ElementsMatch(t, files[:3], read)
+}
+
+// TestArchive_from_rancher packs a directory with the code rancher/machine's entries come from: tar.FileInfoHeader and the
+// walk's absolute path as name.
+func TestArchive_from_rancher(t *testing.T) {
+	for _, home := range []string{"/home/machine/.docker/machine/machines", "/root/.docker/machine/machines", "/var/machines/x/machines"} {
+		archive := rawArchive(t, func(writer *tar.Writer) {
+			entry(t, writer, &tar.Header{Typeflag: tar.TypeDir, Name: home + "/pool-1", Mode: 0o700}, "")
+			entry(t, writer, &tar.Header{Typeflag: tar.TypeReg, Name: home + "/pool-1/config.json", Mode: 0o600}, "{}")
+		})
+		files, err := sshkeys.ReadArchive(archive)
+		require.NoError(t, err)
+		require.Equal(t, []sshkeys.File{{Path: "pool-1/config.json", Mode: 0o600, Content: []byte("{}")}}, files)
+	}
+}
+
+func TestReadArchive_refuses(t *testing.T) {
+	cases := map[string]func(*tar.Writer){
+		"a symbolic link": func(w *tar.Writer) {
+			entry(t, w, &tar.Header{Typeflag: tar.TypeSymlink, Name: "/m/machines/a/id_rsa", Linkname: "/etc/shadow"}, "")
+		},
+		"a hard link": func(w *tar.Writer) {
+			entry(t, w, &tar.Header{Typeflag: tar.TypeLink, Name: "/m/machines/a/id_rsa", Linkname: "/etc/shadow"}, "")
+		},
+		"a device":           func(w *tar.Writer) { entry(t, w, &tar.Header{Typeflag: tar.TypeChar, Name: "/m/machines/a/null"}, "") },
+		"a name that climbs": func(w *tar.Writer) { entry(t, w, &tar.Header{Name: "/m/machines/../../etc/passwd"}, "x") },
+		"a control character": func(w *tar.Writer) {
+			entry(t, w, &tar.Header{Name: "/m/machines/a/b\nc"}, "x")
+		},
+		"too many entries": func(w *tar.Writer) {
+			for range sshkeys.MaxArchiveFiles + 1 {
+				entry(t, w, &tar.Header{Typeflag: tar.TypeDir, Name: "/m/machines/a"}, "")
+			}
+		},
+		"a bomb": func(w *tar.Writer) {
+			for range 20 {
+				entry(t, w, &tar.Header{Name: "/m/machines/a/zero"}, strings.Repeat("\x00", 1<<20))
+			}
+		},
+	}
+	for name, write := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := sshkeys.ReadArchive(rawArchive(t, write))
+			require.Error(t, err)
+		})
+	}
+	_, err := sshkeys.ReadArchive(bytes.Repeat([]byte("x"), sshkeys.MaxArchiveBytes+1))
+	require.Error(t, err)
+}
+
+func rawArchive(t testing.TB, write func(*tar.Writer)) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	zipped := gzip.NewWriter(&out)
+	writer := tar.NewWriter(zipped)
+	write(writer)
+	require.NoError(t, writer.Close())
+	require.NoError(t, zipped.Close())
+	return out.Bytes()
+}
+
+func entry(t testing.TB, writer *tar.Writer, header *tar.Header, content string) {
+	t.Helper()
+	header.Size = int64(len(content))
+	require.NoError(t, writer.WriteHeader(header))
+	_, err := writer.Write([]byte(content))
+	require.NoError(t, err)
+}
+
+func FuzzReadArchive(f *testing.F) {
+	f.Add(rawArchive(f, func(w *tar.Writer) { entry(f, w, &tar.Header{Name: "/m/machines/a/config.json"}, "{}") }))
+	f.Add([]byte("not gzip"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		files, err := sshkeys.ReadArchive(data)
+		if err != nil {
+			return
+		}
+		root := t.TempDir()
+		for _, file := range files {
+			relative, err := filepath.Rel(root, filepath.Join(root, file.Path))
+			require.NoError(t, err)
+			require.False(t, strings.HasPrefix(relative, "..") || filepath.IsAbs(file.Path), file.Path)
+		}
+		_, err = sshkeys.WriteArchive("/home/machine/.docker/machine/machines", files)
+		require.NoError(t, err)
+	})
+}
+
+func FuzzHostKeys(f *testing.F) {
+	pair, err := sshkeys.Generate("host")
+	require.NoError(f, err)
+	f.Add([]byte("[198.18.0.9]:2222 " + string(pair.Public)))
+	f.Add([]byte("@revoked * " + string(pair.Public) + "# comment\n\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		keys, err := sshkeys.HostKeys(data)
+		if err != nil {
+			return
+		}
+		renamed, err := sshkeys.RenameKnownHosts(data, "m1")
+		require.NoError(t, err)
+		again, err := sshkeys.HostKeys(renamed)
+		require.NoError(t, err)
+		require.Len(t, again, len(keys))
+	})
+}
+
+func FuzzAccessFrom(f *testing.F) {
+	f.Add([]byte(`{"sshHost":"198.18.0.9","sshUser":"ubuntu","sshPort":22}`), []byte("key"), []byte{})
+	f.Fuzz(func(t *testing.T, server, key, archive []byte) {
+		access, err := sshkeys.AccessFrom(map[string][]byte{"server.json": server, "ssh-privatekey": key, "extractedConfig": archive})
+		if err != nil {
+			return
+		}
+		require.NotEmpty(t, access.Host)
+		require.NotEmpty(t, access.PrivateKey)
+		require.NotZero(t, access.Port)
+	})
+}
+

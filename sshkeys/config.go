@@ -1,0 +1,61 @@
+package sshkeys
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+)
+
+// ConfigFiles are the paths an ssh_config names.
+type ConfigFiles struct {
+	// Identity is the private key's file, KnownHosts the file with the keys under the alias (RenameKnownHosts).
+	Identity   string
+	KnownHosts string
+}
+
+// Config is a Host block of an ssh_config with which OpenSSH logs in under alias, with the recorded host key and no other.
+func Config(alias string, access Access, files ConfigFiles) (string, error) {
+	access, err := access.checked()
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	if strings.ContainsAny(alias, "*?!, ") {
+		return "", fmt.Errorf("writing an ssh_config: the name %q is a pattern", alias)
+	}
+	for _, option := range [][2]string{
+		{"Host", alias},
+		{"  HostName", escapePercent(access.Host)},
+		{"  Port", fmt.Sprint(access.Port)},
+		{"  User", access.User},
+		{"  IdentityFile", escapePercent(files.Identity)},
+		{"  IdentitiesOnly", "yes"},
+		{"  HostKeyAlias", alias},
+		{"  UserKnownHostsFile", escapePercent(files.KnownHosts)},
+		{"  GlobalKnownHostsFile", "none"},
+		{"  StrictHostKeyChecking", "yes"},
+	} {
+		value, err := configValue(option[1])
+		if err != nil {
+			return "", fmt.Errorf("writing an ssh_config: %s: %w", strings.TrimSpace(option[0]), err)
+		}
+		fmt.Fprintf(&out, "%s %s\n", option[0], value)
+	}
+	return out.String(), nil
+}
+
+// configValue quotes what has spaces; ssh_config has no escape for a quote or a line break.
+func configValue(value string) (string, error) {
+	if value == "" || strings.ContainsFunc(value, func(r rune) bool { return unicode.IsControl(r) || r == '"' }) {
+		return "", fmt.Errorf("the value %q cannot be written", value)
+	}
+	if strings.ContainsFunc(value, unicode.IsSpace) {
+		return `"` + value + `"`, nil
+	}
+	return value, nil
+}
+
+// escapePercent is for the options in which OpenSSH expands tokens.
+func escapePercent(value string) string {
+	return strings.ReplaceAll(value, "%", "%%")
+}

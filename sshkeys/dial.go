@@ -1,0 +1,114 @@
+package sshkeys
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+const (
+	defaultDialTimeout = 30 * time.Second
+	keepAliveInterval  = 15 * time.Second
+)
+
+// Dialer makes the connection SSH runs over; net.Dialer is one.
+type Dialer interface {
+	// DialContext returns a connection or the reason why there is none; any error may be returned.
+	DialContext(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Options of DialWith; the zero value is fine.
+type Options struct {
+	// Dialer makes the connection; a net.Dialer when nil.
+	Dialer Dialer
+	// Timeout bounds connecting and logging in; 30 seconds when 0.
+	Timeout time.Duration
+	// Learn is called with the known_hosts line of the server's key when none is recorded. Nil refuses unknown keys.
+	Learn func(knownHosts []byte) error
+}
+
+// Client is a logged-in SSH connection.
+type Client struct {
+	ssh *ssh.Client
+}
+
+// Dial logs in to a server whose host key is recorded. Errors can be ErrHostKeyUnknown and ErrHostKeyChanged.
+func Dial(ctx context.Context, access Access) (*Client, error) {
+	return DialWith(ctx, access, Options{})
+}
+
+// DialWith logs in to a server. The context bounds connecting and logging in; Close ends the connection.
+func DialWith(ctx context.Context, access Access, options Options) (*Client, error) {
+	access, err := access.checked()
+	if err != nil {
+		return nil, err
+	}
+	config, err := clientConfig(access, options)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, config.Timeout)
+	defer cancel()
+	if options.Dialer == nil {
+		options.Dialer = &net.Dialer{KeepAlive: keepAliveInterval}
+	}
+	connection, err := options.Dialer.DialContext(ctx, "tcp", access.Address())
+	if err != nil {
+		return nil, fmt.Errorf("connecting to %s: %w", access.Address(), err)
+	}
+	client, err := handshake(ctx, connection, access, config)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("logging in to %s as %s: %w", access.Address(), access.User, err), ctx.Err())
+	}
+	return client, nil
+}
+
+// handshake closes the connection when the context ends first, for the SSH library knows no contexts.
+func handshake(ctx context.Context, connection net.Conn, access Access, config *ssh.ClientConfig) (*Client, error) {
+	stop := context.AfterFunc(ctx, func() { _ = connection.Close() })
+	transport, channels, requests, err := ssh.NewClientConn(connection, access.Address(), config)
+	if err != nil {
+		stop()
+		_ = connection.Close()
+		return nil, err
+	}
+	if !stop() {
+		_ = transport.Close()
+		return nil, context.Cause(ctx)
+	}
+	return &Client{ssh: ssh.NewClient(transport, channels, requests)}, nil
+}
+
+func clientConfig(access Access, options Options) (*ssh.ClientConfig, error) {
+	signer, err := ssh.ParsePrivateKey(access.PrivateKey)
+	if err != nil {
+		return nil, errors.New("reading the SSH private key: it is no OpenSSH or PEM key without passphrase")
+	}
+	keys, err := HostKeys(access.KnownHosts)
+	if err != nil {
+		return nil, err
+	}
+	if options.Timeout <= 0 {
+		options.Timeout = defaultDialTimeout
+	}
+	return &ssh.ClientConfig{
+		User:              access.User,
+		Auth:              []ssh.AuthMethod{ssh.PublicKeys(signer)},
+		HostKeyCallback:   hostKeyCallback(access, keys, options.Learn),
+		HostKeyAlgorithms: hostKeyAlgorithms(keys),
+		ClientVersion:     "SSH-2.0-drover",
+		Timeout:           options.Timeout,
+	}, nil
+}
+
+// Close ends the connection and whatever runs on it.
+func (c *Client) Close() error {
+	if err := c.ssh.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("closing the SSH connection: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+package sshkeys_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-project/drover/sshkeys"
+	"github.com/drover-project/drover/sshkeys/sshtest"
+)
+
+// serverWithAccess starts a server that knows one key, and returns the way in with the host key recorded.
+func serverWithAccess(t *testing.T) (*sshtest.Server, sshkeys.Access) {
+	t.Helper()
+	pair, err := sshkeys.Generate("test")
+	require.NoError(t, err)
+	server := sshtest.Start(t, sshtest.Options{AuthorizedKey: pair.Public})
+	return server, sshkeys.Access{
+		User: "root", Host: server.Host, Port: server.Port, PrivateKey: pair.Private, PublicKey: pair.Public,
+		KnownHosts: sshkeys.KnownHostsLine(server.Host, server.Port, server.HostKey()),
+	}
+}
+
+func dial(t *testing.T, access sshkeys.Access) *sshkeys.Client {
+	t.Helper()
+	client, err := sshkeys.Dial(t.Context(), access)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func TestDial(t *testing.T) {
+	server, access := serverWithAccess(t)
+	other, err := sshkeys.Generate("other")
+	require.NoError(t, err)
+
+	t.Run("refuses an unknown host key", func(t *testing.T) {
+		unknown := access
+		unknown.KnownHosts = nil
+		_, err := sshkeys.Dial(t.Context(), unknown)
+		require.ErrorIs(t, err, sshkeys.ErrHostKeyUnknown)
+	})
+	t.Run("learns the host key at first contact", func(t *testing.T) {
+		unknown := access
+		unknown.KnownHosts = nil
+		var learned []byte
+		client, err := sshkeys.DialWith(t.Context(), unknown, sshkeys.Options{Learn: func(lines []byte) error {
+			learned = lines
+			return nil
+		}})
+		require.NoError(t, err)
+		require.NoError(t, client.Close())
+		require.Equal(t, string(access.KnownHosts), string(learned))
+	})
+	t.Run("refuses another host key", func(t *testing.T) {
+		changed := access
+		pair, err := sshkeys.Generate("imposter")
+		require.NoError(t, err)
+		changed.KnownHosts = append([]byte("[127.0.0.1]:1 "), pair.Public...)
+		_, err = sshkeys.Dial(t.Context(), changed)
+		require.ErrorIs(t, err, sshkeys.ErrHostKeyChanged)
+	})
+	t.Run("does not repeat the key when it cannot be read", func(t *testing.T) {
+		broken := access
+		broken.PrivateKey = []byte("MARKER-secret")
+		_, err := sshkeys.Dial(t.Context(), broken)
+		require.Error(t, err)
+		require.NotContains(t, err.Error(), "MARKER")
+	})
+	t.Run("is refused with a key the server does not know", func(t *testing.T) {
+		wrong := access
+		wrong.PrivateKey = other.Private
+		_, err := sshkeys.Dial(t.Context(), wrong)
+		require.ErrorContains(t, err, "unable to authenticate")
+	})
+	t.Run("ends with the context", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := sshkeys.Dial(ctx, access)
+		require.ErrorIs(t, err, context.Canceled)
+	})
+	require.Empty(t, server.Commands())
+}
+
+func TestRun(t *testing.T) {
+	server, access := serverWithAccess(t)
+	client := dial(t, access)
+	var stdout, stderr bytes.Buffer
+
+	status, err := client.Run(t.Context(), sshkeys.Command{
+		Line: "cat; echo " + sshkeys.Quote("it's $HOME") + "; echo oops >&2; exit 7", Stdin: strings.NewReader("in\n"),
+		Stdout: &stdout, Stderr: &stderr,
+	})
+	require.NoError(t, err)
+	require.Equal(t, 7, status)
+	require.Equal(t, "in\nit's $HOME\n", stdout.String())
+	require.Equal(t, "oops\n", stderr.String())
+
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err = client.Run(ctx, sshkeys.Command{Line: "sleep 60"})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Len(t, server.Commands(), 2)
+}
+
+func TestShell(t *testing.T) {
+	server, access := serverWithAccess(t)
+	client := dial(t, access)
+	sizes := make(chan sshkeys.Size, 1)
+	sizes <- sshkeys.Size{Columns: 132, Rows: 50}
+	close(sizes)
+	var stdout bytes.Buffer
+
+	status, err := client.Shell(t.Context(), sshkeys.Terminal{Size: sshkeys.Size{Columns: 100, Rows: 30}, Resize: sizes},
+		strings.NewReader("echo hello\nexit 3\n"), &stdout, nil)
+	require.NoError(t, err)
+	require.Equal(t, 3, status)
+	require.Equal(t, "hello\n", stdout.String())
+	require.Contains(t, server.Sizes(), "100x30")
+}
+
+func TestCopy(t *testing.T) {
+	_, access := serverWithAccess(t)
+	client := dial(t, access)
+	local, remote := t.TempDir(), t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(local, "tree", "sub"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(local, "tree", "sub", "run.sh"), []byte("#!/bin/sh\n"), 0o750))
+	require.NoError(t, os.WriteFile(filepath.Join(local, "tree", "data"), bytes.Repeat([]byte("x"), 100_000), 0o600))
+
+	require.NoError(t, client.Upload(t.Context(), os.DirFS(local), "tree", remote))
+	info, err := os.Stat(filepath.Join(remote, "tree", "sub", "run.sh"))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o750), info.Mode())
+
+	require.NoError(t, os.Symlink("/etc/passwd", filepath.Join(remote, "tree", "link")))
+	root, err := os.OpenRoot(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = root.Close() })
+	require.NoError(t, client.Download(t.Context(), filepath.Join(remote, "tree"), root, "back"))
+	content, err := root.ReadFile("back/data")
+	require.NoError(t, err)
+	require.Len(t, content, 100_000)
+	_, err = root.Lstat("back/link")
+	require.ErrorIs(t, err, os.ErrNotExist)
+
+	require.NoError(t, client.WriteFile(t.Context(), filepath.Join(remote, "secret"), []byte("s"), 0o600))
+	info, err = os.Stat(filepath.Join(remote, "secret"))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode())
+	require.ErrorIs(t, client.Upload(t.Context(), os.DirFS(local), "missing", remote), os.ErrNotExist)
+}
+
+func writeFile(t *testing.T, name, content string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(name, []byte(content), 0o600))
+}

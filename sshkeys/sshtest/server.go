@@ -1,0 +1,199 @@
+package sshtest
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/pkg/sftp"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/ssh"
+)
+
+// Server is a running SSH server.
+type Server struct {
+	// Host and Port it listens on.
+	Host string
+	Port int
+
+	mutex    sync.Mutex
+	commands []string
+	sizes    []string
+	config   *ssh.ServerConfig
+	hostKey  ssh.Signer
+	env      []string
+}
+
+// Options of Start; the zero value is fine.
+type Options struct {
+	// AuthorizedKey is an authorized_keys line; any key is accepted when empty.
+	AuthorizedKey []byte
+	// Env is added to the environment of commands.
+	Env []string
+}
+
+// Start serves on loopback until the test ends.
+func Start(t testing.TB, options Options) *Server {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	hostKey, err := ssh.NewSignerFromKey(private)
+	require.NoError(t, err)
+	address, ok := listener.Addr().(*net.TCPAddr)
+	require.True(t, ok)
+	server := &Server{Host: "127.0.0.1", Port: address.Port, hostKey: hostKey, env: options.Env}
+	server.config = &ssh.ServerConfig{PublicKeyCallback: authorize(t, options.AuthorizedKey)}
+	server.config.AddHostKey(hostKey)
+	var connections sync.WaitGroup
+	t.Cleanup(func() { _ = listener.Close(); connections.Wait() })
+	connections.Go(func() { server.accept(t, listener, &connections) })
+	return server
+}
+
+// HostKey is the key the server shows.
+func (s *Server) HostKey() ssh.PublicKey { return s.hostKey.PublicKey() }
+
+// Commands are the command lines that were run so far.
+func (s *Server) Commands() []string {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return append([]string(nil), s.commands...)
+}
+
+// Sizes are the terminal sizes that clients announced, as columns x rows.
+func (s *Server) Sizes() []string {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return append([]string(nil), s.sizes...)
+}
+
+func authorize(t testing.TB, line []byte) func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) {
+	t.Helper()
+	if len(line) == 0 {
+		return func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) { return nil, nil }
+	}
+	authorized, _, _, _, err := ssh.ParseAuthorizedKey(line)
+	require.NoError(t, err)
+	return func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+		if !bytes.Equal(key.Marshal(), authorized.Marshal()) {
+			return nil, errors.New("this key is not authorized")
+		}
+		return nil, nil
+	}
+}
+
+func (s *Server) accept(t testing.TB, listener net.Listener, connections *sync.WaitGroup) {
+	for {
+		connection, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		t.Cleanup(func() { _ = connection.Close() })
+		connections.Go(func() { s.serve(connection) })
+	}
+}
+
+func (s *Server) serve(connection net.Conn) {
+	_, channels, requests, err := ssh.NewServerConn(connection, s.config)
+	if err != nil {
+		_ = connection.Close()
+		return
+	}
+	go ssh.DiscardRequests(requests)
+	for incoming := range channels {
+		if incoming.ChannelType() != "session" {
+			_ = incoming.Reject(ssh.UnknownChannelType, "only sessions")
+			continue
+		}
+		channel, requests, err := incoming.Accept()
+		if err == nil {
+			go s.session(channel, requests)
+		}
+	}
+}
+
+func (s *Server) session(channel ssh.Channel, requests <-chan *ssh.Request) {
+	for request := range requests {
+		switch request.Type {
+		case "exec":
+			var payload struct{ Line string }
+			_ = ssh.Unmarshal(request.Payload, &payload)
+			_ = request.Reply(true, nil)
+			go s.run(channel, payload.Line)
+		case "shell":
+			_ = request.Reply(true, nil)
+			go s.run(channel, "exec sh")
+		case "subsystem":
+			_ = request.Reply(true, nil)
+			go serveFiles(channel)
+		case "pty-req":
+			var payload struct {
+				Term          string
+				Columns, Rows uint32
+				W, H          uint32
+				Modes         string
+			}
+			_ = ssh.Unmarshal(request.Payload, &payload)
+			s.resized(payload.Columns, payload.Rows)
+			_ = request.Reply(true, nil)
+		case "window-change":
+			var payload struct{ Columns, Rows, W, H uint32 }
+			_ = ssh.Unmarshal(request.Payload, &payload)
+			s.resized(payload.Columns, payload.Rows)
+		default:
+			_ = request.Reply(request.Type == "env", nil)
+		}
+	}
+}
+
+func (s *Server) resized(columns, rows uint32) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.sizes = append(s.sizes, fmt.Sprintf("%dx%d", columns, rows))
+}
+
+func (s *Server) run(channel ssh.Channel, line string) {
+	s.mutex.Lock()
+	s.commands = append(s.commands, line)
+	s.mutex.Unlock()
+	command := exec.Command("/bin/sh", "-c", line)
+	command.Env = append(command.Environ(), s.env...)
+	stdin, err := command.StdinPipe()
+	if err != nil {
+		_ = channel.Close()
+		return
+	}
+	command.Stdout, command.Stderr = channel, channel.Stderr()
+	go func() { _, _ = io.Copy(stdin, channel); _ = stdin.Close() }()
+	status := uint32(0)
+	if err := command.Run(); err != nil {
+		status = 255
+		var exit *exec.ExitError
+		if errors.As(err, &exit) && exit.ExitCode() >= 0 {
+			status = uint32(exit.ExitCode())
+		}
+	}
+	_, _ = channel.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{status}))
+	_ = channel.Close()
+}
+
+func serveFiles(channel ssh.Channel) {
+	server, err := sftp.NewServer(channel)
+	if err == nil {
+		err = server.Serve()
+	}
+	if err != nil && !errors.Is(err, io.EOF) && !strings.Contains(err.Error(), "closed") {
+		_, _ = fmt.Fprintln(channel.Stderr(), err)
+	}
+	_ = channel.Close()
+}
