@@ -38,7 +38,10 @@ func CredentialEnv(driverName string, fields []Field, secretData map[string][]by
 			problems = append(problems, fmt.Errorf("key %s: %w", key, err))
 			continue
 		}
-		if name = EnvPrefix(driverName) + "_" + name; env[name] == "" {
+		if prefix := EnvPrefix(driverName) + "_"; !strings.HasPrefix(name, prefix) {
+			name = prefix + name
+		}
+		if env[name] == "" {
 			set(name, key, secretData[key])
 		}
 	}
@@ -63,6 +66,31 @@ func CredentialFiles(driverName string, fields []Field, secretData map[string][]
 	return files
 }
 
+// NeedsCredential tells whether a machine of this driver needs a credential Secret, given what its spec says itself.
+func NeedsCredential(fields []Field, spec map[string]any) bool {
+	for _, field := range GivenIn(fields, spec) {
+		if field.required() {
+			return true
+		}
+	}
+	return false
+}
+
+// GivenIn returns fields with those optional in the credential that spec has a value for, for a value in the spec wins.
+func GivenIn(fields []Field, spec map[string]any) []Field {
+	out := append([]Field(nil), fields...)
+	for i, field := range out {
+		if value, err := field.option(spec[field.Name]); err == nil && value != nil {
+			out[i].Optional = true
+		}
+	}
+	return out
+}
+
+func (f Field) required() bool {
+	return f.Credential != "" && !f.Optional && f.Default == nil
+}
+
 // EnvPrefix is what the names of a driver's environment variables begin with; some drivers use their cloud's own.
 func EnvPrefix(driverName string) string {
 	switch driverName {
@@ -85,12 +113,11 @@ func EnvPrefix(driverName string) string {
 func matchCredential(driverName string, fields []Field, data map[string][]byte) (byField map[int]string, extra []string) {
 	byField = map[int]string{}
 	for _, key := range sortedKeys(data) {
-		matches := find(driverName, fields, lastSegment(key))
-		if len(matches) != 1 {
+		i, ok := fieldOfKey(driverName, fields, key)
+		if !ok {
 			extra = append(extra, key)
 			continue
 		}
-		i := matches[0]
 		if _, taken := byField[i]; !taken || lastSegment(key) == fields[i].Name {
 			byField[i] = key
 		}
@@ -98,10 +125,25 @@ func matchCredential(driverName string, fields []Field, data map[string][]byte) 
 	return byField, extra
 }
 
+// fieldOfKey tries the whole key first, then Rancher's form; the name of the field's environment variable is good too.
+func fieldOfKey(driverName string, fields []Field, key string) (int, bool) {
+	for i, field := range fields {
+		if field.EnvVar != "" && field.EnvVar == key {
+			return i, true
+		}
+	}
+	for _, name := range []string{key, lastSegment(key)} {
+		if matches := find(driverName, fields, name); len(matches) == 1 {
+			return matches[0], true
+		}
+	}
+	return 0, false
+}
+
 func missingKeys(driverName string, fields []Field, byField map[int]string, data map[string][]byte) []error {
 	var problems []error
 	for i, field := range fields {
-		if field.Credential == "" || field.Optional || field.Default != nil {
+		if !field.required() {
 			continue
 		}
 		if key, ok := byField[i]; !ok || len(bytes.TrimSpace(data[key])) == 0 {

@@ -1,0 +1,195 @@
+package crdgen_test
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	schemavalidation "k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"sigs.k8s.io/cluster-api/util/contract"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/crdgen"
+)
+
+func TestBuiltinCRDsAreAcceptedByTheAPIServer(t *testing.T) {
+	for name, fields := range builtinFields(t) {
+		config, template, machine, err := crdgen.CRDs(crdgen.Schema{Driver: name, Fields: fields})
+		require.NoError(t, err)
+		for _, crd := range []*apiextensionsv1.CustomResourceDefinition{config, template, machine} {
+			requireValid(t, crd)
+			require.Equal(t, contract.CalculateCRDName(crd.Spec.Group, crd.Spec.Names.Kind), crd.Name)
+			require.Equal(t, crd.Name, crdgen.CRDName(crd.Spec.Group, crd.Spec.Names.Kind))
+			require.Equal(t, "v1", crd.Labels["cluster.x-k8s.io/v1beta2"])
+			require.Equal(t, name, crd.Labels[rkev1.NodeDriverLabel])
+		}
+	}
+}
+
+// requireValid runs the checks the API server runs on creation.
+func requireValid(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition) {
+	t.Helper()
+	defaulted := crd.DeepCopy()
+	apiextensionsv1.SetDefaults_CustomResourceDefinition(defaulted)
+	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&defaulted.Spec)
+	var internal apiextensions.CustomResourceDefinition
+	require.NoError(t, apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(defaulted, &internal, nil))
+	require.Empty(t, validation.ValidateCustomResourceDefinition(context.Background(), &internal), crd.Name)
+}
+
+// checker validates objects the way the API server does: defaults, then schema, then rules.
+type checker struct {
+	t          *testing.T
+	structural *schema.Structural
+	validator  schemavalidation.SchemaValidator
+	rules      *cel.Validator
+}
+
+func newChecker(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition) checker {
+	t.Helper()
+	var internal apiextensions.JSONSchemaProps
+	require.NoError(t, apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(
+		crd.Spec.Versions[0].Schema.OpenAPIV3Schema, &internal, nil))
+	structural, err := schema.NewStructural(&internal)
+	require.NoError(t, err)
+	validator, _, err := schemavalidation.NewSchemaValidator(&internal)
+	require.NoError(t, err)
+	return checker{t: t, structural: structural, validator: validator,
+		rules: cel.NewValidator(structural, true, celconfig.PerCallLimit)}
+}
+
+// check returns what is wrong with object as an update of old; old may be nil. Defaults are filled in.
+func (c checker) check(object, old map[string]any) string {
+	c.t.Helper()
+	defaulting.PruneNonNullableNullsWithoutDefaults(object, c.structural)
+	defaulting.Default(object, c.structural)
+	errs := schemavalidation.ValidateCustomResource(nil, object, c.validator)
+	var previous any
+	if old != nil {
+		previous = old
+	}
+	more, _ := c.rules.Validate(context.Background(), nil, c.structural, object, previous, celconfig.RuntimeCELCostBudget)
+	if all := append(errs, more...).ToAggregate(); all != nil {
+		return all.Error()
+	}
+	return ""
+}
+
+func TestMachineSchemaAcceptsWhatRancherAccepts(t *testing.T) {
+	_, _, machine, err := crdgen.CRDs(crdgen.Schema{Driver: "digitalocean", Fields: builtinFields(t)["digitalocean"]})
+	require.NoError(t, err)
+	c := newChecker(t, machine)
+	for name, test := range map[string]struct {
+		spec map[string]any
+		want string
+	}{
+		"integers as numbers":        {spec: map[string]any{"sshPort": int64(22)}},
+		"integers as strings":        {spec: map[string]any{"sshPort": "22"}},
+		"empty integers":             {spec: map[string]any{"sshPort": ""}},
+		"nulls":                      {spec: map[string]any{"sshPort": nil, "region": nil, "ipv6": nil, "common": nil}},
+		"common":                     {spec: map[string]any{"common": map[string]any{"labels": map[string]any{"a": "b"}, "cloudCredentialSecretName": "cattle-global-data:cc-x7k2p"}}},
+		"words for integers":         {spec: map[string]any{"sshPort": "ssh"}, want: "sshPort"},
+		"fractions for integers":     {spec: map[string]any{"sshPort": 1.5}, want: "sshPort"},
+		"strings for booleans":       {spec: map[string]any{"ipv6": "true"}, want: "ipv6"},
+		"lists for strings":          {spec: map[string]any{"region": []any{"nyc3"}}, want: "region"},
+		"credential with two colons": {spec: map[string]any{"common": map[string]any{"cloudCredentialSecretName": "a:b:c"}}, want: "name of a Secret"},
+		"taint without effect":       {spec: map[string]any{"common": map[string]any{"taints": []any{map[string]any{"key": "k"}}}}, want: "effect"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := c.check(map[string]any{"spec": test.spec}, nil)
+			if test.want == "" {
+				require.Empty(t, got)
+				return
+			}
+			require.Contains(t, got, test.want)
+		})
+	}
+}
+
+func TestProviderIDIsSetOnce(t *testing.T) {
+	_, _, machine, err := crdgen.CRDs(crdgen.Schema{Driver: "digitalocean", Fields: builtinFields(t)["digitalocean"]})
+	require.NoError(t, err)
+	c := newChecker(t, machine)
+	object := func(providerID string) map[string]any {
+		if providerID == "" {
+			return map[string]any{"spec": map[string]any{}}
+		}
+		return map[string]any{"spec": map[string]any{"providerID": providerID}}
+	}
+	require.Empty(t, c.check(object("digitalocean://1"), object("")))
+	require.Empty(t, c.check(object("digitalocean://1"), object("digitalocean://1")))
+	require.Contains(t, c.check(object("digitalocean://2"), object("digitalocean://1")), "delete the Machine")
+	require.Contains(t, c.check(object(""), object("digitalocean://1")), "delete the Machine")
+}
+
+func TestDefaultsAreFilledInOnlyInConfigs(t *testing.T) {
+	config, template, machine, err := crdgen.CRDs(crdgen.Schema{Driver: "vmwarevsphere", Fields: builtinFields(t)["vmwarevsphere"]})
+	require.NoError(t, err)
+
+	object := map[string]any{}
+	require.Empty(t, newChecker(t, config).check(object, nil))
+	require.EqualValues(t, 2, object["cpuCount"])
+	require.NotContains(t, object, "vcenterPort", "a default would win over the credential")
+	require.NotContains(t, object, "sshPassword")
+
+	spec := map[string]any{}
+	require.Empty(t, newChecker(t, machine).check(map[string]any{"spec": spec}, nil))
+	require.Empty(t, spec)
+	require.Empty(t, newChecker(t, template).check(map[string]any{"spec": map[string]any{"template": map[string]any{"spec": spec}}}, nil))
+	require.Empty(t, spec)
+}
+
+// The schema of status and common is written by hand; this keeps it equal to the Go types.
+func TestHandWrittenSchemaEqualsGoTypes(t *testing.T) {
+	_, _, machine, err := crdgen.CRDs(crdgen.Schema{Driver: "none"})
+	require.NoError(t, err)
+	root := rootProperties(machine)
+	compareType(t, "status", reflect.TypeFor[rkev1.RKEMachineStatus](), root["status"])
+	compareType(t, "common", reflect.TypeFor[rkev1.RKECommonNodeConfig](), root["spec"].Properties["common"])
+}
+
+func compareType(t *testing.T, path string, goType reflect.Type, property apiextensionsv1.JSONSchemaProps) {
+	t.Helper()
+	switch goType.Kind() {
+	case reflect.Pointer:
+		compareType(t, path, goType.Elem(), property)
+	case reflect.Slice:
+		require.Equal(t, "array", property.Type, path)
+		compareType(t, path+"[]", goType.Elem(), *property.Items.Schema)
+	case reflect.Struct:
+		if goType.Name() == "Time" {
+			require.Equal(t, "date-time", property.Format, path)
+			return
+		}
+		var names []string
+		for i := range goType.NumField() {
+			name, _, _ := strings.Cut(goType.Field(i).Tag.Get("json"), ",")
+			names = append(names, name)
+			require.Contains(t, property.Properties, name, path)
+			compareType(t, path+"."+name, goType.Field(i).Type, property.Properties[name])
+		}
+		for name := range property.Properties {
+			require.True(t, slices.Contains(names, name), "%s.%s is in the schema but not in %s", path, name, goType)
+		}
+	case reflect.Map:
+		require.NotNil(t, property.AdditionalProperties, path)
+	case reflect.String:
+		require.Equal(t, "string", property.Type, path)
+	case reflect.Bool:
+		require.Equal(t, "boolean", property.Type, path)
+	case reflect.Int32, reflect.Int64:
+		require.Equal(t, "integer", property.Type, path)
+	default:
+		t.Fatalf("%s has the unexpected Go type %s", path, goType)
+	}
+}
