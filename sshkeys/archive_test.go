@@ -147,4 +147,3 @@ func FuzzAccessFrom(f *testing.F) {
 		require.NotZero(t, access.Port)
 	})
 }
-
