@@ -1,0 +1,209 @@
+package account
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/digitalocean/godo"
+
+	"github.com/drover-project/drover/e2e/cloud/ledger"
+	"github.com/drover-project/drover/e2e/cloud/server"
+)
+
+// maxUserData is the API's limit on user data.
+const maxUserData = 64 << 10
+
+// maxNames is how many droplets one request may ask for.
+const maxNames = 10
+
+var hostname = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9.-]{0,253}[a-zA-Z0-9])?$`)
+
+// DropletRequest asks for one droplet per name.
+type DropletRequest struct {
+	Names             []string
+	Region            string
+	Size              string
+	Image             string   // slug or id
+	Keys              []string // ids or fingerprints
+	Backups           bool
+	IPv6              bool
+	PrivateNetworking bool
+	Monitoring        bool
+	UserData          string
+	Tags              []string
+}
+
+// CreateDroplets makes a droplet for each name. They are new in the answer
+// and become active on their own, as boot tells.
+func (a *Account) CreateDroplets(caller Caller, request DropletRequest, boot Boot) ([]godo.Droplet, []godo.Action, error) {
+	if err := request.validate(); err != nil {
+		return nil, nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	keys, err := a.resolveKeys(request.Keys)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(a.droplets)+len(request.Names) > a.opts.DropletLimit {
+		return nil, nil, QuotaExceeded()
+	}
+	a.addTags(caller, request.Tags)
+	var droplets []godo.Droplet
+	var actions []godo.Action
+	for _, name := range request.Names {
+		d, err := a.newDroplet(request, name, keys, boot)
+		if err != nil {
+			return nil, nil, err
+		}
+		a.record(caller, d.entry(ledger.OpCreated))
+		action := a.startAction(d, "create")
+		droplets = append(droplets, a.render(d))
+		actions = append(actions, *action)
+		a.startBoot(d)
+	}
+	return droplets, actions, nil
+}
+
+func (r DropletRequest) validate() error {
+	if len(r.Names) == 0 || len(r.Names) > maxNames {
+		return Unprocessable("Name can't be blank")
+	}
+	for _, name := range r.Names {
+		if !hostname.MatchString(name) {
+			return Unprocessable("Name Only valid hostname characters are allowed. (a-z, A-Z, 0-9, . and -)")
+		}
+	}
+	if _, ok := FindRegion(r.Region); !ok {
+		return Unprocessable("You specified an invalid region for Droplet creation.")
+	}
+	if _, ok := FindSize(r.Size); !ok {
+		return Unprocessable("You specified an invalid size for Droplet creation.")
+	}
+	if _, ok := FindImage(r.Image); !ok {
+		return Unprocessable("You specified an invalid image for Droplet creation.")
+	}
+	if len(r.UserData) > maxUserData {
+		return Unprocessable("User data is too long (maximum is 65536 bytes)")
+	}
+	return validateTags(r.Tags)
+}
+
+func (a *Account) resolveKeys(identifiers []string) ([]string, error) {
+	keys := make([]string, 0, len(identifiers))
+	for _, identifier := range identifiers {
+		key, err := a.findKey(identifier)
+		if err != nil {
+			return nil, Unprocessable(identifier + " are invalid key identifiers for Droplet creation.")
+		}
+		keys = append(keys, key.PublicKey)
+	}
+	return keys, nil
+}
+
+func (a *Account) newDroplet(request DropletRequest, name string, keys []string, boot Boot) (*droplet, error) {
+	given, err := a.opts.Network.Allocate()
+	if err != nil {
+		return nil, Unprocessable(err.Error())
+	}
+	id := a.nextDrop
+	a.nextDrop++
+	spec := server.Spec{
+		Name: "d" + strconv.Itoa(id), Hostname: name, InstanceID: strconv.Itoa(id), Public: given.Public,
+		Keys: keys, Offline: boot.Offline,
+	}
+	if request.PrivateNetworking {
+		spec.Private = given.Private
+	}
+	if request.IPv6 {
+		spec.IPv6 = given.IPv6
+	}
+	d := &droplet{
+		dropletData: dropletData{
+			ID: id, Region: request.Region, Size: request.Size, Image: request.Image, Status: statusNew,
+			Created: time.Now().UTC(), Features: request.features(), Tags: uniqueSorted(request.Tags), Spec: spec,
+			HasPrivate: request.PrivateNetworking, HasIPv6: request.IPv6, NoAddress: boot.NoAddress,
+		},
+		userData: request.UserData, boot: boot, booted: make(chan struct{}),
+	}
+	a.droplets[id] = d
+	return d, nil
+}
+
+func (r DropletRequest) features() []string {
+	features := []string{}
+	for name, wanted := range map[string]bool{
+		"backups": r.Backups, "ipv6": r.IPv6, "monitoring": r.Monitoring, "private_networking": r.PrivateNetworking,
+	} {
+		if wanted {
+			features = append(features, name)
+		}
+	}
+	slices.Sort(features)
+	return features
+}
+
+// startBoot lets the droplet come up by itself; called with the mutex held.
+func (a *Account) startBoot(d *droplet) {
+	ctx, stop := context.WithCancel(a.ctx)
+	d.stop = stop
+	a.booting.Go(func() {
+		defer close(d.booted)
+		defer stop()
+		a.bootDroplet(ctx, d)
+	})
+}
+
+func (a *Account) bootDroplet(ctx context.Context, d *droplet) {
+	if !wait(ctx, a.opts.BootDelay+d.boot.Delay) || d.boot.Never {
+		return
+	}
+	spec := d.Spec
+	spec.UserData = d.userData
+	err := a.opts.Backend.Create(ctx, spec)
+	if ctx.Err() != nil {
+		return // whoever stopped the boot also destroys what was begun
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err != nil {
+		a.opts.Log.Error("booting droplet", "id", d.ID, "error", err)
+		a.endAction(d, "errored")
+		return
+	}
+	d.Status = statusActive
+	a.endAction(d, godo.ActionCompleted)
+	a.record(Caller{Cause: "booted"}, d.entry(ledger.OpChanged))
+	if d.boot.VanishAfter > 0 {
+		a.vanishLater(d.ID, d.boot.VanishAfter)
+	}
+}
+
+func (a *Account) vanishLater(id int, after time.Duration) {
+	a.booting.Go(func() {
+		if !wait(a.ctx, after) {
+			return
+		}
+		if err := a.Vanish(a.ctx, id); err != nil && !IsNotFound(err) {
+			a.opts.Log.Error("letting droplet vanish", "id", id, "error", err)
+		}
+	})
+}
+
+// wait reports false when ctx ended first.
+func wait(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,82 @@
+package account
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/digitalocean/godo"
+
+	"github.com/drover-project/drover/e2e/cloud/ledger"
+)
+
+// replay rebuilds what the ledger says exists and takes the servers over.
+func (a *Account) replay(ctx context.Context) error {
+	for _, record := range a.opts.Ledger.Records() {
+		if err := a.replayRecord(ctx, record); err != nil {
+			return fmt.Errorf("rebuilding %s %s from the ledger: %w", record.Kind, record.ID, err)
+		}
+	}
+	return nil
+}
+
+func (a *Account) replayRecord(ctx context.Context, record ledger.Record) error {
+	switch record.Kind {
+	case ledger.KindTag:
+		if record.IsLive() {
+			a.tags[record.ID] = true
+		}
+		return nil
+	case ledger.KindKey:
+		return a.replayKey(record)
+	case ledger.KindDroplet:
+		return a.replayDroplet(ctx, record)
+	case ledger.KindServer: // the cloud's own, not the account's
+	}
+	return nil
+}
+
+func (a *Account) replayKey(record ledger.Record) error {
+	id, err := strconv.Atoi(record.ID)
+	if err != nil {
+		return fmt.Errorf("parsing id: %w", err)
+	}
+	a.nextKey = max(a.nextKey, id+1)
+	if !record.IsLive() {
+		return nil
+	}
+	var key godo.Key
+	if err := json.Unmarshal(record.Data, &key); err != nil {
+		return fmt.Errorf("parsing data: %w", err)
+	}
+	a.keys[id] = key
+	return nil
+}
+
+func (a *Account) replayDroplet(ctx context.Context, record ledger.Record) error {
+	id, err := strconv.Atoi(record.ID)
+	if err != nil {
+		return fmt.Errorf("parsing id: %w", err)
+	}
+	a.nextDrop = max(a.nextDrop, id+1)
+	if !record.IsLive() {
+		return nil
+	}
+	d := &droplet{}
+	if err := json.Unmarshal(record.Data, &d.dropletData); err != nil {
+		return fmt.Errorf("parsing data: %w", err)
+	}
+	a.droplets[id] = d
+	a.opts.Network.Claim(d.Spec.Public)
+	adoptErr := a.opts.Backend.Adopt(ctx, d.Spec, d.Status != statusOff)
+	if adoptErr == nil {
+		if d.Status == statusNew {
+			d.Status = statusActive
+			a.record(Caller{Cause: "restart"}, d.entry(ledger.OpChanged))
+		}
+		return nil
+	}
+	a.opts.Log.Warn("droplet lost in a restart", "id", id, "error", adoptErr)
+	return a.DeleteDroplet(ctx, Caller{Cause: "lost in a restart"}, id)
+}

@@ -1,0 +1,109 @@
+package account
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Token is one API token of the account.
+type Token struct {
+	Name     string    `json:"name"`
+	Secret   string    `json:"secret"`
+	Revoked  bool      `json:"revoked,omitempty"`
+	ReadOnly bool      `json:"readOnly,omitempty"`
+	Expires  time.Time `json:"expires,omitzero"`
+}
+
+// Tokens are the API tokens; they can change while the cloud runs.
+type Tokens struct {
+	mu     sync.Mutex
+	byName map[string]Token
+}
+
+// NewTokens returns the given tokens.
+func NewTokens(tokens ...Token) *Tokens {
+	t := &Tokens{byName: map[string]Token{}}
+	for _, token := range tokens {
+		t.Set(token)
+	}
+	return t
+}
+
+// NewSecret returns a fresh secret of the form the real API uses.
+func NewSecret() string {
+	secret := make([]byte, 32)
+	_, _ = rand.Read(secret) // never fails
+	return "dop_v1_" + hex.EncodeToString(secret)
+}
+
+// Set adds a token or replaces the one of that name.
+func (t *Tokens) Set(token Token) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.byName[token.Name] = token
+}
+
+// Update changes a token in place.
+func (t *Tokens) Update(name string, change func(*Token)) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	token, ok := t.byName[name]
+	if !ok {
+		return fmt.Errorf("changing token: no token is named %q", name)
+	}
+	change(&token)
+	t.byName[name] = token
+	return nil
+}
+
+// Revoke makes the API refuse the token.
+func (t *Tokens) Revoke(name string) error {
+	return t.Update(name, func(token *Token) { token.Revoked = true })
+}
+
+// Restore takes a revocation and an expiry back.
+func (t *Tokens) Restore(name string) error {
+	return t.Update(name, func(token *Token) { token.Revoked, token.Expires = false, time.Time{} })
+}
+
+// Expire makes the API refuse the token from the given time on.
+func (t *Tokens) Expire(name string, at time.Time) error {
+	return t.Update(name, func(token *Token) { token.Expires = at })
+}
+
+// List returns all tokens by name.
+func (t *Tokens) List() []Token {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	tokens := make([]Token, 0, len(t.byName))
+	for _, name := range slices.Sorted(maps.Keys(t.byName)) {
+		tokens = append(tokens, t.byName[name])
+	}
+	return tokens
+}
+
+// Secret returns the secret of the named token, or nothing.
+func (t *Tokens) Secret(name string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byName[name].Secret
+}
+
+// Check returns the token with the secret; ok says whether it is good now.
+func (t *Tokens) Check(secret string) (token Token, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, token := range t.byName {
+		if token.Secret != secret || secret == "" {
+			continue
+		}
+		expired := !token.Expires.IsZero() && time.Now().After(token.Expires)
+		return token, !token.Revoked && !expired
+	}
+	return Token{}, false
+}

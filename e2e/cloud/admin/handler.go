@@ -1,0 +1,166 @@
+package admin
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/drover-project/drover/e2e/cloud/account"
+	"github.com/drover-project/drover/e2e/cloud/fault"
+	"github.com/drover-project/drover/e2e/cloud/files"
+	"github.com/drover-project/drover/e2e/cloud/ledger"
+	"github.com/drover-project/drover/e2e/cloud/server"
+)
+
+// The bounds on what may be sent: a JSON request, and a file to serve.
+const (
+	maxRequest = 1 << 20
+	maxFile    = 512 << 20
+)
+
+// Cloud is what the endpoint steers.
+type Cloud interface {
+	TokenKeeper
+	ServerKeeper
+	Parts
+}
+
+// TokenKeeper changes API tokens.
+type TokenKeeper interface {
+	Tokens() []account.Token
+	AddToken(name string, readOnly bool) (account.Token, error)
+	RevokeToken(name string) error
+	RestoreToken(name string) error
+	ExpireToken(name string, at time.Time) error
+}
+
+// ServerKeeper starts and stops servers outside of the droplet API.
+type ServerKeeper interface {
+	StartServer(ctx context.Context, request server.Request) (server.Info, error)
+	StopServer(ctx context.Context, name string) error
+	Servers() []server.Info
+}
+
+// Parts gives the parts that need no wrapping.
+type Parts interface {
+	Account() *account.Account
+	Faults() *fault.Set
+	Files() *files.Server
+	Ledger() *ledger.Ledger
+	Leftovers() []string
+}
+
+// handler answers one request with a value to encode, or nil for none.
+type handler func(r *http.Request) (any, error)
+
+// NewHandler returns the admin endpoint; requests must carry the secret as a bearer token.
+func NewHandler(cloud Cloud, secret string) http.Handler {
+	routes := http.NewServeMux()
+	for pattern, handle := range handlers(cloud) {
+		routes.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { answer(w, r, handle) })
+	}
+	want := []byte("Bearer " + secret)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), want) != 1 {
+			http.Error(w, "wrong admin secret", http.StatusUnauthorized)
+			return
+		}
+		routes.ServeHTTP(w, r)
+	})
+}
+
+func handlers(cloud Cloud) map[string]handler {
+	return map[string]handler{
+		"GET /ledger":    func(*http.Request) (any, error) { return cloud.Ledger().Entries(), nil },
+		"GET /records":   func(*http.Request) (any, error) { return cloud.Ledger().Records(), nil },
+		"GET /live":      func(*http.Request) (any, error) { return cloud.Ledger().Live(), nil },
+		"GET /leftovers": func(*http.Request) (any, error) { return append([]string{}, cloud.Leftovers()...), nil },
+		"GET /droplets":  func(*http.Request) (any, error) { return cloud.Account().Droplets("", ""), nil },
+
+		"DELETE /droplets/{id}":       vanish(cloud),
+		"GET /droplets/{id}/userdata": userData(cloud),
+		"PUT /limits/droplets":        setDropletLimit(cloud),
+
+		"GET /faults":         func(*http.Request) (any, error) { return cloud.Faults().List(), nil },
+		"POST /faults":        addFault(cloud),
+		"DELETE /faults":      func(*http.Request) (any, error) { cloud.Faults().Clear(); return nil, nil },
+		"DELETE /faults/{id}": removeFault(cloud),
+		"GET /hits":           func(*http.Request) (any, error) { return append([]fault.Hit{}, cloud.Faults().Hits()...), nil },
+
+		"GET /servers":  func(*http.Request) (any, error) { return cloud.Servers(), nil },
+		"POST /servers": startServer(cloud),
+		"DELETE /servers/{name}": func(r *http.Request) (any, error) {
+			return nil, cloud.StopServer(context.WithoutCancel(r.Context()), r.PathValue("name"))
+		},
+
+		"GET /tokens":                 func(*http.Request) (any, error) { return cloud.Tokens(), nil },
+		"POST /tokens":                addToken(cloud),
+		"POST /tokens/{name}/revoke":  func(r *http.Request) (any, error) { return nil, cloud.RevokeToken(r.PathValue("name")) },
+		"POST /tokens/{name}/restore": func(r *http.Request) (any, error) { return nil, cloud.RestoreToken(r.PathValue("name")) },
+		"POST /tokens/{name}/expire":  expireToken(cloud),
+
+		"GET /files":              func(*http.Request) (any, error) { return append([]string{}, cloud.Files().Names()...), nil },
+		"PUT /files/{name...}":    putFile(cloud),
+		"DELETE /files/{name...}": func(r *http.Request) (any, error) { cloud.Files().Delete(r.PathValue("name")); return nil, nil },
+		"PUT /filefaults":         setFileFault(cloud),
+	}
+}
+
+func answer(w http.ResponseWriter, r *http.Request, handle handler) {
+	value, err := handle(r)
+	if err != nil {
+		status := http.StatusBadRequest
+		if errors.Is(err, server.ErrNotFound) || account.IsNotFound(err) {
+			status = http.StatusNotFound
+		}
+		http.Error(w, err.Error(), status)
+		return
+	}
+	if value == nil {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(value) // a client that went away cannot be told
+}
+
+func decode(r *http.Request, into any) error {
+	if err := json.NewDecoder(io.LimitReader(r.Body, maxRequest)).Decode(into); err != nil {
+		return fmt.Errorf("parsing request: %w", err)
+	}
+	return nil
+}
+
+func dropletID(r *http.Request) (int, error) {
+	id, err := strconv.Atoi(r.PathValue("id"))
+	if err != nil {
+		return 0, fmt.Errorf("parsing droplet id: %w", err)
+	}
+	return id, nil
+}
+
+func vanish(cloud Cloud) handler {
+	return func(r *http.Request) (any, error) {
+		id, err := dropletID(r)
+		if err != nil {
+			return nil, err
+		}
+		return nil, cloud.Account().Vanish(context.WithoutCancel(r.Context()), id)
+	}
+}
+
+func userData(cloud Cloud) handler {
+	return func(r *http.Request) (any, error) {
+		id, err := dropletID(r)
+		if err != nil {
+			return nil, err
+		}
+		return cloud.Account().UserData(id)
+	}
+}

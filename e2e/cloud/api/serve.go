@@ -1,0 +1,174 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/drover-project/drover/e2e/cloud/account"
+	"github.com/drover-project/drover/e2e/cloud/fault"
+	"github.com/drover-project/drover/e2e/cloud/ledger"
+)
+
+// serve is what happens to every request before and after its handler.
+func (a *api) serve(w http.ResponseWriter, r *http.Request) {
+	token, authorized := a.opts.Tokens.Check(bearer(r))
+	caller := account.Caller{Token: token.Name, RequestID: newRequestID()}
+	w.Header().Set("X-Request-Id", caller.RequestID)
+	r = r.WithContext(context.WithValue(r.Context(), callerKey, caller))
+	c := &call{w: w, r: r, caller: caller}
+
+	withinLimit := a.limits.take(token.Name, w.Header())
+	hits := a.opts.Faults.Apply(fault.Request{
+		Method: r.Method, Path: r.URL.Path, Name: peekName(r), Token: token.Name, RequestID: caller.RequestID,
+	})
+	effect := a.meet(r.Context(), hits)
+	if effect.Boot != nil {
+		r = r.WithContext(context.WithValue(r.Context(), bootKey, effect.Boot))
+	}
+	handle := func(w http.ResponseWriter) {
+		inner := &call{w: w, r: r, caller: caller}
+		switch {
+		case !authorized:
+			a.fail(inner, account.Unauthorized())
+		case !withinLimit:
+			a.fail(inner, tooManyRequests())
+		case token.ReadOnly && r.Method != http.MethodGet:
+			a.fail(inner, account.Forbidden())
+		default:
+			a.routes.ServeHTTP(w, r)
+		}
+	}
+	a.finish(c, effect, handle)
+}
+
+// finish runs the handler and answers, in the order the effect asks for.
+func (a *api) finish(c *call, effect fault.Effect, handle func(http.ResponseWriter)) {
+	if effect.Status == 0 && !effect.Drop {
+		handle(c.w)
+		return
+	}
+	if effect.After {
+		handle(nowhere{}) // acts; its answer is lost
+	}
+	if effect.Drop {
+		panic(http.ErrAbortHandler) // net/http's way to close the connection
+	}
+	if effect.RetryAfter > 0 {
+		seconds := int((effect.RetryAfter + time.Second - 1) / time.Second)
+		c.w.Header().Set("Retry-After", fmt.Sprint(seconds))
+		c.w.Header().Set("Ratelimit-Remaining", "0")
+		c.w.Header().Set("Ratelimit-Reset", fmt.Sprint(time.Now().Add(effect.RetryAfter).Unix()))
+	}
+	a.fail(c, effectError(effect))
+}
+
+// meet notes the hits, spends their latency and returns the deciding effect.
+func (a *api) meet(ctx context.Context, hits []fault.Hit) fault.Effect {
+	var deciding fault.Effect
+	for _, hit := range hits {
+		data, err := json.Marshal(hit)
+		if err != nil { // plain data: cannot happen
+			data = nil
+		}
+		entry := ledger.Entry{Op: ledger.OpFault, Name: hit.Name, Token: hit.Token, RequestID: hit.RequestID, Cause: hit.Rule, Data: data}
+		if err := a.opts.Ledger.Append(entry); err != nil {
+			a.opts.Log.Error("writing ledger", "error", err)
+		}
+		pause(ctx, hit.Effect.Latency)
+		deciding = hit.Effect
+	}
+	return deciding
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+func effectError(effect fault.Effect) *account.Error {
+	err := defaultError(effect.Status)
+	if effect.ErrorID != "" {
+		err.ID = effect.ErrorID
+	}
+	if effect.Message != "" {
+		err.Message = effect.Message
+	}
+	return err
+}
+
+// defaultError is what the real API says with a status.
+func defaultError(status int) *account.Error {
+	switch status {
+	case http.StatusUnauthorized:
+		return account.Unauthorized()
+	case http.StatusForbidden:
+		return account.Forbidden()
+	case http.StatusNotFound:
+		return account.NotFound()
+	case http.StatusTooManyRequests:
+		return tooManyRequests()
+	case http.StatusUnprocessableEntity:
+		return account.Unprocessable("The request could not be processed.")
+	case http.StatusServiceUnavailable:
+		return &account.Error{Status: status, ID: "service_unavailable", Message: "Service Unavailable"}
+	case http.StatusInternalServerError:
+		return &account.Error{Status: status, ID: "server_error", Message: "Server Error"}
+	}
+	id := strings.ReplaceAll(strings.ToLower(http.StatusText(status)), " ", "_")
+	return &account.Error{Status: status, ID: id, Message: http.StatusText(status)}
+}
+
+func bearer(r *http.Request) string {
+	kind, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(kind, "bearer") {
+		return ""
+	}
+	return strings.TrimSpace(secret)
+}
+
+// peekName returns the name in the body of a request, leaving the body unread.
+func peekName(r *http.Request) string {
+	if r.Method != http.MethodPost || r.Body == nil {
+		return ""
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), r.Body))
+	var named struct {
+		Name  string   `json:"name"`
+		Names []string `json:"names"`
+	}
+	if err != nil || json.Unmarshal(body, &named) != nil {
+		return ""
+	}
+	if named.Name == "" && len(named.Names) > 0 {
+		return named.Names[0]
+	}
+	return named.Name
+}
+
+func newRequestID() string {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // never fails
+	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+}
+
+// nowhere is a response writer whose answer nobody gets.
+type nowhere struct{}
+
+func (nowhere) Header() http.Header            { return http.Header{} }
+func (nowhere) Write(body []byte) (int, error) { return len(body), nil }
+func (nowhere) WriteHeader(int)                {}

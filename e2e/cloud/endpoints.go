@@ -1,0 +1,156 @@
+package cloud
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/digitalocean/godo"
+	"golang.org/x/oauth2"
+
+	"github.com/drover-project/drover/e2e/cloud/admin"
+	"github.com/drover-project/drover/e2e/cloud/api"
+	"github.com/drover-project/drover/e2e/cloud/proxy"
+)
+
+// endpointsFile tells other processes where the running cloud listens.
+const endpointsFile = admin.EndpointsFile
+
+// Endpoints is where a running cloud listens.
+type Endpoints = admin.Endpoints
+
+// Endpoints returns where the cloud listens.
+func (c *Cloud) Endpoints() Endpoints { return c.endpoints }
+
+// APIURL returns the API's own URL, for clients with an endpoint option.
+func (c *Cloud) APIURL() string { return c.endpoints.API }
+
+// ProxyURL returns the URL to use as HTTPS_PROXY.
+func (c *Cloud) ProxyURL() string { return c.endpoints.Proxy }
+
+// FilesURL returns the file server's URL.
+func (c *Cloud) FilesURL() string { return c.endpoints.Files }
+
+// AdminURL returns the admin endpoint's URL.
+func (c *Cloud) AdminURL() string { return c.endpoints.Admin }
+
+// RefusedDestinations returns what clients asked the proxy for in vain.
+func (c *Cloud) RefusedDestinations() []string { return c.proxy.Refused() }
+
+// Environment returns the variables that lead an unmodified driver to the cloud.
+func (c *Cloud) Environment() []string {
+	return []string{"HTTPS_PROXY=" + c.ProxyURL(), "SSL_CERT_FILE=" + c.CAFile()}
+}
+
+// Client returns a client of the API with the token's secret, connected as
+// drivers are: to the real API's name, through the proxy.
+func (c *Cloud) Client(secret string) *godo.Client {
+	proxyURL, err := url.Parse(c.ProxyURL())
+	transport := &http.Transport{
+		Proxy:           func(*http.Request) (*url.URL, error) { return proxyURL, err },
+		TLSClientConfig: &tls.Config{RootCAs: c.authority.Pool(), MinVersion: tls.VersionTLS12},
+	}
+	source := oauth2.StaticTokenSource(&oauth2.Token{AccessToken: secret})
+	return godo.NewClient(&http.Client{Transport: &oauth2.Transport{Source: source, Base: transport}})
+}
+
+func (c *Cloud) listen() error {
+	certificate, err := c.authority.Serving(api.Host, FilesHost, c.opts.Bind, "127.0.0.1", "localhost")
+	if err != nil {
+		return err
+	}
+	// Without HTTP/2, so that a lost connection is lost for one request only.
+	secure := &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
+	handler := api.NewHandler(api.Options{
+		Account: c.account, Tokens: c.tokens, Faults: c.faults, Ledger: c.ledger, RateLimit: c.opts.RateLimit, Log: c.opts.Log,
+	})
+	apiAddress, err := c.serve(handler, c.opts.Bind, c.opts.APIPort, secure)
+	if err != nil {
+		return err
+	}
+	filesAddress, err := c.serve(c.files, c.opts.Bind, c.opts.FilesPort, secure)
+	if err != nil {
+		return err
+	}
+	c.proxy = proxy.New(c.routes(apiAddress, filesAddress), c.opts.Log)
+	proxyAddress, err := c.serve(c.proxy, c.opts.Bind, c.opts.ProxyPort, nil)
+	if err != nil {
+		return err
+	}
+	secret := newAdminSecret()
+	adminAddress, err := c.serve(admin.NewHandler(c, secret), "127.0.0.1", c.opts.AdminPort, nil)
+	if err != nil {
+		return err
+	}
+	c.endpoints = Endpoints{
+		API: "https://" + apiAddress, Proxy: "http://" + proxyAddress, Files: "https://" + filesAddress,
+		Admin: "http://" + adminAddress, AdminSecret: secret, CAFile: c.CAFile(), PID: os.Getpid(), Backend: c.opts.Backend,
+	}
+	return nil
+}
+
+// routes are the destinations the proxy lets clients reach.
+func (c *Cloud) routes(apiAddress, filesAddress string) map[string]string {
+	routes := map[string]string{
+		api.Host + ":443": apiAddress, FilesHost + ":443": filesAddress,
+		apiAddress: apiAddress, filesAddress: filesAddress,
+	}
+	for asked, target := range c.opts.Routes {
+		routes[asked] = target
+	}
+	return routes
+}
+
+func (c *Cloud) serve(handler http.Handler, host string, port int, secure *tls.Config) (string, error) {
+	listener, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+	if err != nil {
+		return "", fmt.Errorf("listening: %w", err)
+	}
+	address := listener.Addr().String()
+	if secure != nil {
+		listener = tls.NewListener(listener, secure)
+	}
+	httpServer := &http.Server{
+		Handler: handler, ReadHeaderTimeout: 30 * time.Second,
+		ErrorLog: slog.NewLogLogger(c.opts.Log.Handler(), slog.LevelDebug),
+	}
+	c.listening = append(c.listening, httpServer)
+	go func() {
+		if err := httpServer.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			c.opts.Log.Error("serving", "address", address, "error", err)
+		}
+	}()
+	return address, nil
+}
+
+func (c *Cloud) stopListening() error {
+	if c.proxy != nil {
+		c.proxy.Close()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	var errs []error
+	for _, httpServer := range c.listening {
+		if err := httpServer.Shutdown(ctx); err != nil {
+			errs = append(errs, httpServer.Close())
+		}
+	}
+	c.listening = nil
+	return errors.Join(errs...)
+}
+
+func newAdminSecret() string {
+	var secret [24]byte
+	_, _ = rand.Read(secret[:]) // never fails
+	return hex.EncodeToString(secret[:])
+}

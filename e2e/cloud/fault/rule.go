@@ -1,0 +1,123 @@
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+)
+
+// Rule says which requests meet which effect.
+type Rule struct {
+	// ID names the rule; Add chooses one when it is empty.
+	ID string `json:"id,omitempty"`
+	// Match is "METHOD PATH"; METHOD may be *, and in PATH * stands for one
+	// segment or a part of one and a last segment ** for any rest.
+	Match string `json:"match"`
+	// Name matches the name of the droplet, key or tag in the request's body, with *.
+	Name string `json:"name,omitempty"`
+	// Token matches the name of the token used.
+	Token string `json:"token,omitempty"`
+	// Skip lets so many matching requests pass first.
+	Skip int `json:"skip,omitempty"`
+	// Count is how often the effect is applied; 0 means always.
+	Count int `json:"count,omitempty"`
+	// Probability applies the effect to a share of the matching requests; 0 means all.
+	Probability float64 `json:"probability,omitempty"`
+	// Seed makes Probability repeatable.
+	Seed   uint64 `json:"seed,omitempty"`
+	Effect Effect `json:"effect"`
+}
+
+// Request is what a rule looks at.
+type Request struct {
+	Method, Path, Name, Token, RequestID string
+}
+
+// Hit records one effect applied to one request.
+type Hit struct {
+	Time      time.Time `json:"time"`
+	Rule      string    `json:"rule"`
+	Method    string    `json:"method"`
+	Path      string    `json:"path"`
+	Name      string    `json:"name,omitempty"`
+	Token     string    `json:"token,omitempty"`
+	RequestID string    `json:"requestID"`
+	Effect    Effect    `json:"effect"`
+}
+
+// Validate reports what is wrong with the rule.
+func (r Rule) Validate() error {
+	method, pattern, ok := strings.Cut(r.Match, " ")
+	if !ok || method == "" || !strings.HasPrefix(pattern, "/") {
+		return fmt.Errorf("checking fault: match %q is not of the form \"METHOD /path\"", r.Match)
+	}
+	for _, glob := range []string{pattern, r.Name} {
+		if _, err := path.Match(glob, ""); err != nil {
+			return fmt.Errorf("checking fault: pattern %q: %w", glob, err)
+		}
+	}
+	if r.Probability < 0 || r.Probability > 1 {
+		return errors.New("checking fault: probability is not between 0 and 1")
+	}
+	if r.Skip < 0 || r.Count < 0 {
+		return errors.New("checking fault: skip and count cannot be negative")
+	}
+	return r.Effect.validate()
+}
+
+func (e Effect) validate() error {
+	if e.Status != 0 && http.StatusText(e.Status) == "" {
+		return fmt.Errorf("checking fault: %d is no HTTP status", e.Status)
+	}
+	kinds := 0
+	for _, given := range []bool{e.Status != 0, e.Drop, e.Boot != nil} {
+		if given {
+			kinds++
+		}
+	}
+	if kinds > 1 {
+		return errors.New("checking fault: status, drop and boot exclude each other")
+	}
+	if kinds == 0 && e.Latency == 0 {
+		return errors.New("checking fault: it has no effect")
+	}
+	if e.Latency < 0 || e.RetryAfter < 0 {
+		return errors.New("checking fault: times cannot be negative")
+	}
+	return nil
+}
+
+func (r Rule) matches(request Request) bool {
+	method, pattern, _ := strings.Cut(r.Match, " ")
+	if method != "*" && method != request.Method {
+		return false
+	}
+	if r.Token != "" && r.Token != request.Token {
+		return false
+	}
+	if r.Name != "" && !globMatch(r.Name, request.Name) {
+		return false
+	}
+	return pathMatches(pattern, request.Path)
+}
+
+func pathMatches(pattern, requested string) bool {
+	prefix, open := strings.CutSuffix(pattern, "/**")
+	if !open {
+		return globMatch(pattern, requested)
+	}
+	depth := strings.Count(prefix, "/")
+	segments := strings.Split(requested, "/")
+	if len(segments) <= depth {
+		return false
+	}
+	return globMatch(prefix, strings.Join(segments[:depth+1], "/"))
+}
+
+func globMatch(pattern, name string) bool {
+	ok, err := path.Match(pattern, name)
+	return ok && err == nil
+}

@@ -1,0 +1,68 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+)
+
+// ErrNotFound is wrapped by a backend that does not know the named server.
+var ErrNotFound = errors.New("server not found")
+
+// Spec describes a server that a backend shall make.
+type Spec struct {
+	Name       string     `json:"name"` // unique, short enough for an interface name
+	Hostname   string     `json:"hostname"`
+	InstanceID string     `json:"instanceID"`
+	Public     netip.Addr `json:"public"`
+	Private    netip.Addr `json:"private,omitzero"`
+	IPv6       netip.Addr `json:"ipv6,omitzero"`
+	Keys       []string   `json:"keys,omitempty"` // authorized public keys
+	User       string     `json:"user,omitempty"` // an extra login with sudo, beside root
+	Offline    bool       `json:"offline,omitempty"`
+	UserData   string     `json:"-"`
+}
+
+// Power is a change of power state.
+type Power string
+
+// The power changes a backend knows.
+const (
+	PowerOn  Power = "power_on"
+	PowerOff Power = "power_off" // at once, as if the plug was pulled
+	Shutdown Power = "shutdown"  // asks the server and waits
+	Reboot   Power = "reboot"
+)
+
+// Backend makes servers real.
+type Backend interface {
+	// Create makes the server and starts it; it returns when it is booting.
+	Create(ctx context.Context, spec Spec) error
+	// Adopt takes a server over that an earlier process made; on says whether
+	// it shall run. It wraps ErrNotFound when nothing is left of the server.
+	Adopt(ctx context.Context, spec Spec, on bool) error
+	// Power changes the power state; it wraps ErrNotFound for an unknown server.
+	Power(ctx context.Context, name string, change Power) error
+	// Destroy removes the server and its every trace; an unknown server is no error.
+	Destroy(ctx context.Context, name string) error
+	// Running reports whether the server exists and runs.
+	Running(name string) bool
+}
+
+// Request asks for a server outside of the droplet API, as a test of the
+// generic driver needs one.
+type Request struct {
+	Name     string   `json:"name"`
+	User     string   `json:"user"` // a login with sudo; empty for root only
+	Keys     []string `json:"keys"` // public keys in authorized_keys form
+	UserData string   `json:"userData,omitempty"`
+}
+
+// Info tells of a server started by a Request.
+type Info struct {
+	Name    string     `json:"name"`
+	Address netip.Addr `json:"address"`
+	User    string     `json:"user,omitempty"`
+	HostKey string     `json:"hostKey,omitempty"` // public, in authorized_keys form
+	Running bool       `json:"running"`
+}
