@@ -1,0 +1,137 @@
+package apply
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// HashAnnotation on an applied object is a hash of what was applied. Without it, a field that is no longer desired would
+// stay, for what is desired would still all be there.
+const HashAnnotation = "drover.cattle.io/applied-hash"
+
+// Applier applies objects for one field owner.
+type Applier struct {
+	// Client writes.
+	Client client.Client
+	// Reader reads live: a stale cache would bring back what was changed meanwhile.
+	Reader client.Reader
+	// Owner is the field owner.
+	Owner string
+}
+
+// Apply makes obj so unless it is, and tells whether it wrote. Fields of other owners stay, but for those that obj names.
+func (a Applier) Apply(ctx context.Context, obj client.Object) (bool, error) {
+	desired, err := a.desired(obj)
+	if err != nil {
+		return false, err
+	}
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(desired.GroupVersionKind())
+	err = a.Reader.Get(ctx, client.ObjectKeyFromObject(desired), live)
+	if err == nil && contains(live.Object, desired.Object) {
+		return false, nil
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("reading %s %s: %w", desired.GetKind(), desired.GetName(), err)
+	}
+	if err := a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(desired), client.FieldOwner(a.Owner), client.ForceOwnership); err != nil {
+		return false, fmt.Errorf("applying %s %s: %w", desired.GetKind(), desired.GetName(), err)
+	}
+	return true, nil
+}
+
+// All applies objs in their order and counts what it wrote.
+func (a Applier) All(ctx context.Context, objs ...client.Object) (int, error) {
+	wrote := 0
+	for _, obj := range objs {
+		changed, err := a.Apply(ctx, obj)
+		if err != nil {
+			return wrote, err
+		}
+		if changed {
+			wrote++
+		}
+	}
+	return wrote, nil
+}
+
+// Create makes obj unless there is one of its name, which is then left to whoever changed it.
+func (a Applier) Create(ctx context.Context, obj client.Object) (bool, error) {
+	live := &unstructured.Unstructured{}
+	gvk, err := apiutil.GVKForObject(obj, a.Client.Scheme())
+	if err != nil {
+		return false, fmt.Errorf("finding the kind of %T: %w", obj, err)
+	}
+	live.SetGroupVersionKind(gvk)
+	err = a.Reader.Get(ctx, client.ObjectKeyFromObject(obj), live)
+	if err == nil {
+		return false, nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("reading %s %s: %w", gvk.Kind, obj.GetName(), err)
+	}
+	err = a.Client.Create(ctx, obj, client.FieldOwner(a.Owner))
+	if apierrors.IsAlreadyExists(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("creating %s %s: %w", gvk.Kind, obj.GetName(), err)
+	}
+	return true, nil
+}
+
+// desired is obj as it is sent: with its kind and hash, without its status and without what the server fills in.
+func (a Applier) desired(obj client.Object) (*unstructured.Unstructured, error) {
+	gvk, err := apiutil.GVKForObject(obj, a.Client.Scheme())
+	if err != nil {
+		return nil, fmt.Errorf("finding the kind of %T: %w", obj, err)
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return nil, fmt.Errorf("converting %s %s: %w", gvk.Kind, obj.GetName(), err)
+	}
+	content = runtime.DeepCopyJSON(content)
+	delete(content, "status")
+	prune(content)
+	out := &unstructured.Unstructured{Object: content}
+	out.SetGroupVersionKind(gvk)
+	raw, err := json.Marshal(content)
+	if err != nil {
+		return nil, fmt.Errorf("encoding %s %s: %w", gvk.Kind, obj.GetName(), err)
+	}
+	annotations := out.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	sum := sha256.Sum256(raw)
+	annotations[HashAnnotation] = hex.EncodeToString(sum[:8])
+	out.SetAnnotations(annotations)
+	return out, nil
+}
+
+// prune drops nulls, which typed objects have for what they do not say, such as the creation time.
+func prune(value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, item := range v {
+			if item == nil {
+				delete(v, key)
+				continue
+			}
+			prune(item)
+		}
+	case []any:
+		for _, item := range v {
+			prune(item)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// IsEstablished tells whether the API server serves the kind of crd.
+func IsEstablished(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	for _, condition := range crd.Status.Conditions {
+		if condition.Type == apiextensionsv1.Established {
+			return condition.Status == apiextensionsv1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// NotAccepted gives the reason why the API server does not take the names of crd, or "".
+func NotAccepted(crd *apiextensionsv1.CustomResourceDefinition) string {
+	for _, condition := range crd.Status.Conditions {
+		if condition.Type == apiextensionsv1.NamesAccepted && condition.Status == apiextensionsv1.ConditionFalse {
+			return condition.Message
+		}
+	}
+	return ""
+}
+
+// AwaitEstablished watches until the CRDs of these names are served, or the context ends.
+func AwaitEstablished(ctx context.Context, c client.WithWatch, names ...string) error {
+	for _, name := range names {
+		if err := awaitEstablished(ctx, c, name); err != nil {
+			return fmt.Errorf("waiting for CRD %s to be established: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func awaitEstablished(ctx context.Context, c client.WithWatch, name string) error {
+	for {
+		done, err := watchEstablished(ctx, c, name)
+		if done || err != nil {
+			return err
+		}
+	}
+}
+
+// watchEstablished returns false without an error when the server ended the watch, as it does now and then.
+func watchEstablished(ctx context.Context, c client.WithWatch, name string) (bool, error) {
+	watcher, err := c.Watch(ctx, &apiextensionsv1.CustomResourceDefinitionList{},
+		&client.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name)})
+	if err != nil {
+		return false, err
+	}
+	defer watcher.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case event, ok := <-watcher.ResultChan():
+			if !ok {
+				return false, ctx.Err()
+			}
+			crd, isCRD := event.Object.(*apiextensionsv1.CustomResourceDefinition)
+			if isCRD && event.Type != watch.Deleted && IsEstablished(crd) {
+				return true, nil
+			}
+		}
+	}
+}
