@@ -1,0 +1,115 @@
+package controlplane
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+
+	"github.com/drover-project/drover/localkube/datadir"
+	"github.com/drover-project/drover/localkube/pki"
+	"github.com/drover-project/drover/localkube/process"
+)
+
+// Options describe one server's control plane.
+type Options struct {
+	Dir    datadir.Dir
+	Config datadir.Config
+	Store  *pki.Store
+	// BindAddress is what the API server listens on.
+	BindAddress net.IP
+	// AdvertiseAddress is where pods and other servers reach the API server.
+	// A loopback address means that nobody but this machine does.
+	AdvertiseAddress net.IP
+	// ExtraNames are additional names and addresses in the serving certificate.
+	ExtraNames []string
+	// NoFsync makes etcd fast and forgetful; for tests.
+	NoFsync bool
+}
+
+// URL is how this machine's own components reach the API server.
+func (o Options) URL() string { return "https://" + o.localEndpoint() }
+
+func (o Options) localEndpoint() string {
+	host := o.BindAddress
+	if host.IsUnspecified() {
+		host = net.IPv4(127, 0, 0, 1)
+	}
+	return net.JoinHostPort(host.String(), strconv.Itoa(o.Config.HTTPSPort))
+}
+
+// AdvertiseURL is how other machines reach the API server.
+func (o Options) AdvertiseURL() string {
+	return "https://" + net.JoinHostPort(o.AdvertiseAddress.String(), strconv.Itoa(o.Config.HTTPSPort))
+}
+
+func (o Options) kubeconfig(component string) string {
+	return o.Dir.Path("kubeconfigs", component+".kubeconfig")
+}
+
+// FirstServiceIP is the address of the kubernetes Service in a service range.
+func FirstServiceIP(cidr string) (net.IP, error) {
+	_, network, err := net.ParseCIDR(cidr)
+	if err != nil {
+		return nil, fmt.Errorf("reading service range: %w", err)
+	}
+	ip := network.IP.To4()
+	if ip == nil {
+		return nil, fmt.Errorf("reading service range: %s is not IPv4", cidr)
+	}
+	return net.IPv4(ip[0], ip[1], ip[2], ip[3]+1), nil
+}
+
+// component is a child that runs this same executable under another verb.
+func (o Options) component(verb string, args ...string) process.Spec {
+	return process.Spec{
+		Name: verb,
+		Path: process.Self,
+		Args: append([]string{verb}, args...),
+		Log:  o.Dir.Log(verb),
+	}
+}
+
+// serverNames splits everything the API server is called into the names and
+// addresses of its certificate.
+func (o Options) serverNames() (names []string, addresses []net.IP, err error) {
+	first, err := FirstServiceIP(o.Config.ServiceCIDR)
+	if err != nil {
+		return nil, nil, err
+	}
+	names = []string{
+		"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
+		"kubernetes.default.svc.cluster.local", o.Config.NodeName,
+	}
+	addresses = []net.IP{first, net.IPv4(127, 0, 0, 1), net.IPv6loopback, o.AdvertiseAddress}
+	if host, err := os.Hostname(); err == nil && host != o.Config.NodeName {
+		names = append(names, host)
+	}
+	if o.BindAddress.IsUnspecified() {
+		addresses = append(addresses, interfaceAddresses()...)
+	}
+	for _, extra := range o.ExtraNames {
+		if ip := net.ParseIP(extra); ip != nil {
+			addresses = append(addresses, ip)
+			continue
+		}
+		names = append(names, extra)
+	}
+	return names, addresses, nil
+}
+
+// interfaceAddresses are this machine's own; a certificate that lacks one is
+// still good, so trouble reading them is not an error.
+func interfaceAddresses() []net.IP {
+	found, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil
+	}
+	var ips []net.IP
+	for _, a := range found {
+		if network, ok := a.(*net.IPNet); ok && !network.IP.IsLinkLocalUnicast() {
+			ips = append(ips, network.IP)
+		}
+	}
+	return ips
+}

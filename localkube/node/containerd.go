@@ -1,0 +1,145 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"text/template"
+	"time"
+
+	"github.com/drover-project/drover/localkube/process"
+	internalapi "k8s.io/cri-api/pkg/apis"
+	criclient "k8s.io/cri-client/pkg"
+)
+
+// ContainerdName is the component's name in messages and logs.
+const ContainerdName = "containerd"
+
+// callTimeout bounds connecting to containerd and each call.
+const callTimeout = 20 * time.Second
+
+// cniBinDir is where Debian's containernetworking-plugins puts the plugins.
+const cniBinDir = "/usr/lib/cni"
+
+// containerdConfig leaves out the snapshotters that only log their absence,
+// and lowers no process's OOM score, which needs a capability containers lack.
+var containerdConfig = template.Must(template.New("containerd").Parse(`version = 2
+root = "{{.Root}}"
+state = "{{.State}}"
+disabled_plugins = [
+  "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs",
+  "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs",
+  "io.containerd.internal.v1.opt", "io.containerd.tracing.processor.v1.otlp",
+]
+
+[grpc]
+  address = "{{.Socket}}"
+
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "{{.Pause}}"
+  restrict_oom_score_adj = true
+  tolerate_missing_hugetlb_controller = true
+
+  [plugins."io.containerd.grpc.v1.cri".containerd]
+    snapshotter = "overlayfs"
+    default_runtime_name = "runc"
+
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+      runtime_type = "io.containerd.runc.v2"
+
+      [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+        SystemdCgroup = false
+
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "{{.CNIBin}}"
+    conf_dir = "{{.CNIConfig}}"
+
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = "{{.Registries}}"
+`))
+
+// requirements are the programs of the host a node needs.
+var requirements = []struct{ program, debianPackage string }{
+	{"containerd", "containerd"}, {"ctr", "containerd"}, {"runc", "runc"},
+	{"iptables", "iptables"}, {"iptables-save", "iptables"}, {"conntrack", "conntrack"},
+	{cniBinDir + "/ptp", "containernetworking-plugins"},
+}
+
+func checkRequirements() error {
+	var missing []string
+	for _, r := range requirements {
+		if _, err := exec.LookPath(r.program); err != nil {
+			missing = append(missing, r.program+" (package "+r.debianPackage+")")
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("a node needs programs that this machine lacks: %s", strings.Join(missing, ", "))
+	}
+	if os.Geteuid() != 0 {
+		return errors.New("a node needs root")
+	}
+	return nil
+}
+
+// containerd writes the configuration and says how to run it.
+func (l layout) containerd() (process.Spec, error) {
+	var text strings.Builder
+	err := containerdConfig.Execute(&text, map[string]string{
+		"Root":       l.Path("containerd", "root"),
+		"State":      l.containerdState(),
+		"Socket":     l.containerdSocket(),
+		"Pause":      PauseImage,
+		"CNIBin":     cniBinDir,
+		"CNIConfig":  l.cniConfig(),
+		"Registries": l.Path("containerd", "certs.d"),
+	})
+	if err != nil {
+		return process.Spec{}, fmt.Errorf("writing containerd configuration: %w", err)
+	}
+	if err := l.Write([]byte(text.String()), "containerd", "config.toml"); err != nil {
+		return process.Spec{}, err
+	}
+	if _, err := l.Make("cni", "conf"); err != nil {
+		return process.Spec{}, err
+	}
+	return process.Spec{
+		Name: ContainerdName,
+		Path: ContainerdName,
+		Args: []string{"--config", l.containerdConfig()},
+		Log:  l.Log(ContainerdName),
+	}, nil
+}
+
+// awaitContainerd connects to the runtime service as soon as it serves.
+func (l layout) awaitContainerd(ctx context.Context) (internalapi.RuntimeService, error) {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		runtime, err := l.runtime(ctx)
+		if err == nil {
+			return runtime, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("waiting for containerd: %w", errors.Join(context.Cause(ctx), err))
+		case <-tick.C:
+		}
+	}
+}
+
+func (l layout) runtime(ctx context.Context) (internalapi.RuntimeService, error) {
+	if _, err := os.Stat(l.containerdSocket()); err != nil {
+		return nil, fmt.Errorf("looking for containerd's socket: %w", err)
+	}
+	runtime, err := criclient.NewRemoteRuntimeService(ctx, "unix://"+l.containerdSocket(), callTimeout, nil, false)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to containerd: %w", err)
+	}
+	if _, err := runtime.Version(ctx, ""); err != nil {
+		return nil, errors.Join(fmt.Errorf("asking containerd's version: %w", err), runtime.Close(ctx))
+	}
+	return runtime, nil
+}

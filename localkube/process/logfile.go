@@ -1,0 +1,55 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// rotateAt is the size from which a log file is set aside at the next start.
+const rotateAt = 16 << 20
+
+func openLog(path string) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("making log directory: %w", err)
+	}
+	info, err := os.Stat(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("looking at log: %w", err)
+	}
+	if err == nil && info.Size() > rotateAt {
+		if err := os.Rename(path, path+".old"); err != nil {
+			return nil, fmt.Errorf("rotating log: %w", err)
+		}
+	}
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening log: %w", err)
+	}
+	return file, nil
+}
+
+// Tail returns the last lines of a log file, for an error message.
+func Tail(path string, lines int) string {
+	const window = 16 << 10
+	file, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = file.Close() }()
+	if info, err := file.Stat(); err == nil && info.Size() > window {
+		if _, err := file.Seek(-window, io.SeekEnd); err != nil {
+			return ""
+		}
+	}
+	raw, err := io.ReadAll(io.LimitReader(file, window))
+	if err != nil {
+		return ""
+	}
+	all := strings.Split(strings.TrimSpace(string(raw)), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}

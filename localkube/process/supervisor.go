@@ -1,0 +1,210 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Self as a Path runs the running executable again, even when its file has
+// been replaced since.
+const Self = "/proc/self/exe"
+
+// Spec says how to run one component.
+type Spec struct {
+	// Name identifies the component in messages; unique in a Supervisor.
+	Name string
+	// Path is the executable and Args its arguments, without argv[0].
+	Path string
+	Args []string
+	// Env is added to the environment of the parent.
+	Env []string
+	// Log is the file that stdout and stderr are appended to.
+	Log string
+	// Restart runs the component again when it ends by itself. Without it the
+	// end of the component is the end of the whole.
+	Restart bool
+}
+
+const (
+	// restartDelay keeps a component that dies at once from spinning.
+	restartDelay = time.Second
+	// restartLimit is how often a component may die within restartWindow.
+	restartLimit  = 5
+	restartWindow = time.Minute
+)
+
+// Supervisor runs components until it is told to stop.
+type Supervisor struct {
+	spawn *spawner
+	fail  chan error
+
+	mu       sync.Mutex
+	order    []string
+	children map[string]*child
+}
+
+type child struct {
+	spec    Spec
+	stop    chan struct{}
+	stopped chan struct{}
+
+	mu  sync.Mutex
+	cmd *exec.Cmd
+}
+
+// New returns a Supervisor without components.
+func New() *Supervisor {
+	return &Supervisor{spawn: newSpawner(), fail: make(chan error, 1), children: map[string]*child{}}
+}
+
+// Failed delivers the first unexpected end of a component that is not
+// restarted, or dies again and again.
+func (s *Supervisor) Failed() <-chan error { return s.fail }
+
+// Start runs a component; the error is about starting it, not about its end.
+func (s *Supervisor) Start(spec Spec) error {
+	c := &child{spec: spec, stop: make(chan struct{}), stopped: make(chan struct{})}
+	if err := s.launch(c); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.children[spec.Name] = c
+	s.order = append(s.order, spec.Name)
+	go s.watch(c)
+	return nil
+}
+
+func (s *Supervisor) launch(c *child) error {
+	log, err := openLog(c.spec.Log)
+	if err != nil {
+		return fmt.Errorf("starting %s: %w", c.spec.Name, err)
+	}
+	cmd := exec.Command(c.spec.Path, c.spec.Args...)
+	if c.spec.Path == Self {
+		cmd.Args[0] = filepath.Base(os.Args[0])
+	}
+	cmd.Env = append(os.Environ(), c.spec.Env...)
+	cmd.Stdout, cmd.Stderr = log, log
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := s.spawn.start(cmd); err != nil {
+		return errors.Join(fmt.Errorf("starting %s: %w", c.spec.Name, err), log.Close())
+	}
+	c.cmd = cmd
+	return log.Close()
+}
+
+// watch waits for the component's end and decides what it means.
+func (s *Supervisor) watch(c *child) {
+	defer close(c.stopped)
+	var ends []time.Time
+	for {
+		err := c.cmd.Wait()
+		if c.stopping() {
+			return
+		}
+		ends = recent(append(ends, time.Now()))
+		if !c.spec.Restart || len(ends) > restartLimit {
+			s.report(c, err)
+			return
+		}
+		select {
+		case <-c.stop:
+			return
+		case <-time.After(restartDelay):
+		}
+		if err := s.launch(c); err != nil {
+			s.report(c, err)
+			return
+		}
+		if c.stopping() { // Stop may have signalled the run before this one
+			c.signal(syscall.SIGKILL)
+		}
+	}
+}
+
+func (s *Supervisor) report(c *child, cause error) {
+	if cause == nil {
+		cause = errors.New("exit status 0")
+	}
+	err := fmt.Errorf("%s ended: %w\nlast lines of %s:\n%s", c.spec.Name, cause, c.spec.Log, Tail(c.spec.Log, 8))
+	select {
+	case s.fail <- err:
+	default:
+	}
+}
+
+// Stop ends one component: SIGTERM, then SIGKILL after the grace time. It does
+// nothing for a component that does not run.
+func (s *Supervisor) Stop(name string, grace time.Duration) {
+	s.mu.Lock()
+	c := s.children[name]
+	delete(s.children, name)
+	s.mu.Unlock()
+	if c == nil {
+		return
+	}
+	close(c.stop)
+	if grace > 0 {
+		c.signal(syscall.SIGTERM)
+		select {
+		case <-c.stopped:
+			return
+		case <-time.After(grace):
+		}
+	}
+	c.signal(syscall.SIGKILL)
+	<-c.stopped
+}
+
+// StopAll ends all components, the last started first.
+func (s *Supervisor) StopAll(grace time.Duration) {
+	s.mu.Lock()
+	order := append([]string(nil), s.order...)
+	s.mu.Unlock()
+	for i := len(order) - 1; i >= 0; i-- {
+		s.Stop(order[i], grace)
+	}
+}
+
+// Processes maps the running components to their process ids.
+func (s *Supervisor) Processes() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pids := map[string]int{}
+	for name, c := range s.children {
+		c.mu.Lock()
+		pids[name] = c.cmd.Process.Pid
+		c.mu.Unlock()
+	}
+	return pids
+}
+
+func (c *child) stopping() bool {
+	select {
+	case <-c.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+func (c *child) signal(sig syscall.Signal) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_ = c.cmd.Process.Signal(sig) // it may have ended by itself
+}
+
+func recent(times []time.Time) []time.Time {
+	for len(times) > 0 && time.Since(times[0]) > restartWindow {
+		times = times[1:]
+	}
+	return times
+}
