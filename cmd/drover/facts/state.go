@@ -1,7 +1,6 @@
 package facts
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,6 +18,8 @@ type State struct {
 	Server  *jobrunner.Server
 	Journal *jobrunner.Journal
 	Result  *jobrunner.Result
+	// ServerMayExist as far as the state tells; true when it cannot be read.
+	ServerMayExist bool
 	// Log is the kept end of the last operation's log.
 	Log      string
 	Problems []string
@@ -27,9 +28,10 @@ type State struct {
 // ParseState reads a state Secret's content. It takes anything: a pod wrote it.
 func ParseState(name string, data map[string][]byte) *State {
 	s := &State{Name: name, Keys: filledKeys(data)}
-	s.Server = parseDocument[jobrunner.Server](s, data, jobrunner.ServerKey)
-	s.Journal = parseDocument[jobrunner.Journal](s, data, jobrunner.JournalKey)
-	s.Result = parseDocument[jobrunner.Result](s, data, jobrunner.ResultKey)
+	s.Server = document(s, data, jobrunner.ReadServer)
+	s.Journal = document(s, data, jobrunner.ReadJournal)
+	s.Result = document(s, data, jobrunner.ReadResult)
+	s.ServerMayExist = serverMayExist(s)
 	s.Log = tail(string(data[jobrunner.LogKey]), jobrunner.MaxLogBytes)
 	return s
 }
@@ -49,16 +51,29 @@ func filledKeys(data map[string][]byte) []string {
 	return keys
 }
 
-func parseDocument[T any](s *State, data map[string][]byte, key string) *T {
-	if len(data[key]) == 0 {
+// serverMayExist judges what was read; what could not be read may mean a server.
+func serverMayExist(s *State) bool {
+	if len(s.Problems) > 0 {
+		return true
+	}
+	if s.Journal != nil {
+		return s.Journal.Phase != jobrunner.PhaseGone
+	}
+	// State taken over from Rancher has no journal.
+	return s.Server != nil || s.Has(jobrunner.ExtractedConfigKey)
+}
+
+// document reads one of the Secret's documents; nil when it is missing or bad, which is a problem to tell.
+func document[T any](s *State, data map[string][]byte, read func(map[string][]byte) (T, error)) *T {
+	value, err := read(data)
+	if jobrunner.IsNoDocument(err) {
 		return nil
 	}
-	document := new(T)
-	if err := json.Unmarshal(data[key], document); err != nil {
-		s.Problems = append(s.Problems, fmt.Sprintf("%s of Secret %s cannot be read: %v", key, s.Name, err))
+	if err != nil {
+		s.Problems = append(s.Problems, fmt.Sprintf("Secret %s: %v", s.Name, err))
 		return nil
 	}
-	return document
+	return &value
 }
 
 func tail(text string, limit int) string {

@@ -10,16 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/drover-project/drover/cmd/drover/facts"
+	"github.com/drover-project/drover/jobrunner"
 )
-
-// StateSecretName is the state Secret of a machine.
-func StateSecretName(machine string) string {
-	return machine + "-machine-state"
-}
 
 // StateSecret gets the state Secret of a machine, secrets included; nil when there is none.
 func (a *API) StateSecret(ctx context.Context, namespace, machine string) (*corev1.Secret, error) {
-	secret, err := a.Kube.CoreV1().Secrets(namespace).Get(ctx, StateSecretName(machine), metav1.GetOptions{})
+	secret, err := a.Kube.CoreV1().Secrets(namespace).Get(ctx, jobrunner.StateSecretName(machine), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

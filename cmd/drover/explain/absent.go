@@ -1,0 +1,139 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/cmd/drover/facts"
+)
+
+// explainAbsent explains why there is no machine of this name: not yet, not any more, or never.
+func explainAbsent(r *Report, s *facts.Snapshot, command string) {
+	w := words{"cmd": command, "name": s.Name, "ns": s.Namespace}
+	switch {
+	case s.CAPIMachine != nil:
+		explainCAPIMachine(r, s, w)
+	case len(s.Owners) > 0:
+		explainOwner(r, &s.Owners[0], w)
+	default:
+		explainGone(r, s)
+	}
+	if r.Log == nil {
+		r.Log = machineLog(s)
+	}
+	for i := range r.Next {
+		r.Next[i] = w.fill(r.Next[i])
+	}
+}
+
+func explainCAPIMachine(r *Report, s *facts.Snapshot, w words) {
+	machine := s.CAPIMachine
+	ref := machine.Spec.InfrastructureRef
+	r.Subject = fmt.Sprintf("CAPI Machine %s/%s", machine.Namespace, machine.Name)
+	r.Phase = machine.Status.Phase
+	r.Steps = conditionSteps(machine.Status.Conditions)
+	w["kind"], w["driver"], w["capi"] = ref.Kind, facts.DriverName(ref.Kind, nil), machine.Name
+	switch {
+	case ref.APIGroup != rkev1.MachineGroupVersion.Group:
+		r.Blocker = &Blocker{Reason: "OtherProvider"}
+		r.Verdict = []string{fmt.Sprintf("Its infrastructure is a %s of group %s: Drover has nothing to do with it.", ref.Kind, ref.APIGroup)}
+		r.Next = []string{"Ask the provider of that group: kubectl -n {ns} describe machine {capi}"}
+	case machine.DeletionTimestamp != nil:
+		r.Blocker = &Blocker{Reason: rkev1.DeletingReason}
+		r.Verdict = []string{fmt.Sprintf("Its %s %s is gone; the CAPI Machine itself waits for its finalizers: %s.", ref.Kind, ref.Name, strings.Join(machine.Finalizers, ", "))}
+		r.Next = []string{"See what Cluster API still waits for: kubectl -n {ns} describe machine {capi}"}
+	case s.Driver == nil || s.Driver.Status.MachineKind != ref.Kind:
+		r.Blocker = &Blocker{Reason: rkev1.DriverNotFoundReason}
+		r.Verdict = []string{fmt.Sprintf("It wants a %s, a kind no active driver makes.", ref.Kind)}
+		r.Next = []string{"See which drivers there are: {cmd} get drivers", nextDriver}
+	default:
+		r.Blocker = &Blocker{Reason: "InfrastructureMissing"}
+		r.Verdict = []string{fmt.Sprintf("It refers to %s %s, which does not exist: never made, or deleted.", ref.Kind, ref.Name)}
+		r.Next = []string{"If a MachineSet or MachineDeployment owns the CAPI Machine, let it make another: kubectl -n {ns} delete machine {capi}",
+			"Otherwise make the " + ref.Kind + " yourself"}
+	}
+	addUnmet(r, machine.Status.Conditions)
+}
+
+// explainOwner explains why a MachineDeployment or MachineSet has fewer machines than wanted.
+func explainOwner(r *Report, owner *facts.Object, w words) {
+	r.Subject = fmt.Sprintf("%s %s/%s", owner.Kind, owner.Namespace, owner.Name)
+	r.Phase = owner.Phase
+	r.Steps = conditionSteps(owner.Conditions)
+	w["resource"] = strings.ToLower(owner.Kind)
+	switch {
+	case owner.Deleting:
+		r.Verdict = []string{"It is being deleted, with all its machines."}
+	case owner.Replicas == 0:
+		r.Verdict = []string{"It wants no machines: spec.replicas is 0."}
+		r.Next = []string{"Scale it up: kubectl -n {ns} scale {resource} {name} --replicas=1"}
+	case owner.Replicas > owner.ReadyReplicas:
+		r.Blocker = &Blocker{Reason: "MachinesMissing"}
+		r.Verdict = []string{fmt.Sprintf("It wants %d machines, %d are ready.", owner.Replicas, owner.ReadyReplicas)}
+		r.Next = []string{"See its machines, and ask about one of them: {cmd} get -n {ns}; {cmd} why MACHINE -n {ns}",
+			"If it has none, see whether its machine template and bootstrap template exist: kubectl -n {ns} describe {resource} {name}"}
+	default:
+		r.Verdict = []string{"It has all the machines it wants."}
+	}
+	addUnmet(r, owner.Conditions)
+}
+
+// explainGone explains what is left of a machine that no longer exists.
+func explainGone(r *Report, s *facts.Snapshot) {
+	r.Subject = fmt.Sprintf("machine %s/%s", s.Namespace, s.Name)
+	r.Phase = "Gone"
+	r.Verdict = []string{"No machine of this name exists."}
+	if s.State == nil || s.State.Journal == nil {
+		r.Verdict = append(r.Verdict, "What is known of it is in the events below; events are kept for an hour.")
+		r.Next = []string{"See the machines there are: {cmd} get -A"}
+		return
+	}
+	if phase := s.State.Journal.Phase; s.State.ServerMayExist {
+		r.Verdict = append(r.Verdict, fmt.Sprintf("Its state Secret %s is still there and says %s: a server may exist.", s.State.Name, phase))
+		r.Next = []string{"Look in the cloud for a server called " + clean(s.State.Journal.InstanceName), "Keep the Secret until no server is left: it holds the server's key and record"}
+		return
+	}
+	r.Verdict = append(r.Verdict, "Its state Secret "+s.State.Name+" says that no server is left.")
+	r.Next = []string{"The Secret may go: kubectl -n {ns} delete secret " + s.State.Name}
+}
+
+// negative are conditions of Cluster API for which False is the good state.
+var negative = map[string]bool{
+	clusterv1.MachineUpdatingCondition: true, clusterv1.MachineDeletingCondition: true, clusterv1.PausedCondition: true,
+	clusterv1.MachineSetScalingUpCondition: true, clusterv1.MachineSetScalingDownCondition: true, clusterv1.MachineSetRemediatingCondition: true,
+	clusterv1.MachineDeploymentRollingOutCondition: true, clusterv1.MachineHealthCheckSucceededCondition: false,
+}
+
+// conditionSteps shows conditions of Cluster API as steps.
+func conditionSteps(conditions []metav1.Condition) []Step {
+	var steps []Step
+	for i := range conditions {
+		c := conditions[i]
+		step := newStep(c.Type, &c, machineAdvice)
+		if negative[c.Type] {
+			step.State = StepDone
+			if c.Status == metav1.ConditionTrue {
+				step.State = StepWaiting
+			}
+		}
+		steps = append(steps, step)
+	}
+	return steps
+}
+
+// addUnmet adds what Cluster API itself says about what is not met.
+func addUnmet(r *Report, conditions []metav1.Condition) {
+	seen := map[string]bool{}
+	for i, step := range conditionSteps(conditions) {
+		text := clean(conditions[i].Message)
+		if step.State == StepDone || text == "" || seen[text] {
+			continue
+		}
+		seen[text] = true
+		r.Verdict = append(r.Verdict, step.Name+": "+text)
+	}
+}

@@ -1,0 +1,101 @@
+package explain
+
+import rkev1 "github.com/drover-project/drover/api/rke/v1"
+
+// Steps that come up again and again.
+const (
+	nextLogs       = "Read the whole log: {cmd} logs {name} -n {ns}"
+	nextRetry      = "When the cause is removed, start the next attempt at once: {cmd} retry {name} -n {ns}"
+	nextManager    = "See whether Drover's manager runs and what it logs: kubectl -n drover-system get pods; kubectl -n drover-system logs deploy/drover-manager"
+	nextReplace    = "Let Cluster API replace the machine: kubectl -n {ns} delete machine {capi}"
+	nextTemplate   = "Machine templates cannot be edited: make a new {kind}Template with the right values and name it in the MachineDeployment, then delete this machine"
+	nextCredential = "Look at the credential: kubectl -n {credentialns} describe secret {credentialname}"
+	nextCloud      = "Look in the cloud for a server called {instance}, and remove it there by hand if it is this machine's"
+	nextAbandon    = "Only if no server is left, or you accept that one is: {cmd} abandon {name} -n {ns}"
+	nextDriver     = "See what the driver is waiting for: {cmd} why driver/{driver}"
+	nextNode       = "See what the server's bootstrap did: {cmd} ssh {name} -n {ns} -- cloud-init status --long"
+)
+
+// machineAdvice is by reason of a machine's condition.
+var machineAdvice = map[string]advice{
+	rkev1.ReadyReason: {says: "The server runs and its state is stored."},
+	rkev1.WaitingForOwnerReason: {waits: true, says: "It waits for the CAPI Machine that owns it.",
+		next: []string{"If you made this object by hand: make a CAPI Machine whose spec.infrastructureRef names it", "If a MachineSet made it, Cluster API sets the owner within seconds: see whether Cluster API's controllers run", nextManager}},
+	rkev1.WaitingForClusterReason: {waits: true, says: "It waits for the CAPI Cluster {cluster}, which does not exist or is not named on the CAPI Machine.",
+		next: []string{"See whether the Cluster exists: kubectl -n {ns} get cluster {cluster}", "The CAPI Machine must name it in spec.clusterName"}},
+	rkev1.WaitingForInfrastructureReason: {waits: true, says: "It waits for the infrastructure of Cluster {cluster} to be provisioned.",
+		next: []string{"Look at the Cluster's infrastructure: kubectl -n {ns} describe cluster {cluster}", "The Cluster's spec.infrastructureRef must name an existing infrastructure cluster, such as an RKECluster"}},
+	rkev1.ClusterReadyReason: {says: "The Cluster and its infrastructure are there."},
+	rkev1.DriverNotFoundReason: {says: "No NodeDriver makes machines of kind {kind}.",
+		next: []string{"See which drivers there are: {cmd} get drivers", "Make a NodeDriver for {driver}, or activate the predefined one: kubectl patch nodedriver {driver} --type merge -p '{\"spec\":{\"active\":true}}'"}},
+	rkev1.DriverNotReadyReason: {waits: true, says: "Its driver {driver} cannot be run yet.",
+		next: []string{nextDriver}},
+	rkev1.DriverReadyReason:      {says: "The driver can be run."},
+	rkev1.DriverFromStatusReason: {says: "The NodeDriver is gone; the driver the machine was made with is used."},
+	rkev1.WaitingForBootstrapReason: {waits: true, says: "It waits for the bootstrap data, which a bootstrap provider or you must supply.",
+		next: []string{"See what the bootstrap provider does: kubectl -n {ns} describe machine {capi}", "With a Secret of your own: set spec.bootstrap.dataSecretName of the CAPI Machine (or of the MachineDeployment's template)"}},
+	rkev1.BootstrapSecretMissingReason: {says: "The bootstrap Secret {bootstrap} does not exist.",
+		next: []string{"Make it, with the script or cloud-config under key value: kubectl -n {ns} create secret generic {bootstrap} --from-file=value=FILE", "Or correct spec.bootstrap.dataSecretName of the CAPI Machine"}},
+	rkev1.BootstrapSecretInvalidReason: {says: "The bootstrap Secret {bootstrap} cannot be used.",
+		next: []string{"It needs the key value with a shell script, a cloud-config or MIME parts; key format may say cloud-config. Look at it: kubectl -n {ns} describe secret {bootstrap}", "Its content is read again as soon as it changes"}},
+	rkev1.UserDataTooLargeReason: {says: "The user data is larger than this cloud takes.",
+		next: []string{"Make the bootstrap data smaller: fetch large files from the server's script, leave out comments and unused files", "See the limit and the size in the message above"}},
+	rkev1.BootstrapReadyReason: {says: "The bootstrap data is there."},
+	rkev1.CredentialMissingReason: {says: "The cloud credential Secret {credential} does not exist, or none is named.",
+		next: []string{"Make the Secret that spec.common.cloudCredentialSecretName names, with one key per credential field: kubectl -n {credentialns} create secret generic {credentialname} --from-literal=FIELD=VALUE", "Or name an existing one in a new machine template"}},
+	rkev1.CredentialInvalidReason: {says: "The cloud credential {credential} lacks a field the driver needs, or has one it does not know.",
+		next: []string{nextCredential, "Add what the message above names; it is read again as soon as it changes"}},
+	rkev1.CredentialNotSharedReason: {says: "The cloud credential {credential} is in another namespace and may not be used from {ns}.",
+		next: []string{"Whoever owns it can share it: kubectl -n {credentialns} annotate secret {credentialname} drover.cattle.io/allowed-namespaces={ns}", "Or make a credential of your own in namespace {ns}"}},
+	rkev1.CredentialNotNeededReason: {says: "The driver needs no credential."},
+	rkev1.CredentialReadyReason:     {says: "The credential is there."},
+	rkev1.SpecInvalidReason: {says: "The machine's spec cannot be used.",
+		next: []string{"The message above names the field. See what fields there are: kubectl explain {resource}.spec", nextTemplate}},
+	rkev1.NameTooLongReason: {says: "The machine's name is too long for this cloud.",
+		next: []string{"Let Drover shorten the server's name: put annotation rke.cattle.io/hostname-length-limit (10 to 63) on the machine or its template", "Or use shorter names of cluster and pool"}},
+	rkev1.JobRunningReason: {waits: true, says: "A Job is at work.",
+		next: []string{"Watch what the driver says: {cmd} logs {name} -n {ns} -f"}},
+	rkev1.JobPendingReason: {waits: true, says: "A Job was made, its pod has not started yet.",
+		next: []string{"Look at the pod: kubectl -n {ns} describe pods -l batch.kubernetes.io/job-name={job}"}},
+	rkev1.JobSucceededReason: {says: "The Job succeeded."},
+	rkev1.JobCancelledReason: {says: "The Job was cancelled.",
+		next: []string{nextLogs, nextRetry}},
+	rkev1.WaitingForRetryReason: {waits: true, says: "The last attempt failed; it will be tried again.",
+		next: []string{nextLogs, nextRetry}},
+	rkev1.AttemptsExhaustedReason: {says: "It was tried as often as this kind of failure allows; nothing more happens by itself.",
+		next: []string{nextLogs, nextRetry, nextReplace}},
+	rkev1.CreateErrorReason: {says: "Creating the server failed.", next: []string{nextLogs, nextRetry, nextReplace}},
+	rkev1.DeleteErrorReason: {says: "Removing the server failed.", next: []string{nextLogs, nextRetry, nextCloud, nextAbandon}},
+	rkev1.StateStoredReason: {says: "The server's record, key and addresses are stored."},
+	rkev1.StateMissingReason: {says: "The server's state is missing: its Secret is gone or has no record.",
+		next: []string{"Restore the Secret {state} from a backup if there is one", nextCloud, nextReplace}},
+	rkev1.ProviderIDSetReason: {says: "The providerID is set."},
+	rkev1.WaitingForNodeReason: {waits: true, says: "The server runs. Its providerID is not known from the driver, so Drover waits for its node to join the cluster.",
+		next: []string{nextNode, "The node must carry the label rke.cattle.io/machine with the CAPI Machine's UID, or set spec.providerIDTemplate of the NodeDriver {driver}"}},
+	rkev1.ServerMayExistReason: {says: "A server may be left, and neither the driver's record nor a search in the cloud can tell.",
+		next: []string{nextCloud, nextAbandon}},
+	rkev1.ServerGoneReason: {says: "The server is gone."},
+	rkev1.AbandonedReason: {says: "The server was given up on request; what remains of it is yours to remove.",
+		next: []string{nextCloud}},
+	rkev1.NothingMadeReason: {says: "No server was ever made, so there is nothing to remove."},
+	rkev1.DeletingReason: {waits: true, says: "The machine is being deleted.",
+		next: []string{"Watch what the driver says: {cmd} logs {name} -n {ns} -f"}},
+}
+
+// classAdvice is by class of the last attempt's failure; it comes before the advice of the reason.
+var classAdvice = map[string]advice{
+	rkev1.ClassInvalid: {says: "The cloud or the driver does not accept what was asked for.",
+		next: []string{"Correct what the driver's message names (region, size, image, a missing option); trying again without a change fails again", nextTemplate}},
+	rkev1.ClassUnauthorized: {says: "The cloud does not accept the credential, or it lacks a permission.",
+		next: []string{"Put a valid credential into {credential}; it is used from the next attempt on", nextRetry}},
+	rkev1.ClassQuota: {says: "The cloud account's quota is used up.",
+		next: []string{"Raise the quota at the cloud or remove servers you do not need; no new server is tried in a loop meanwhile", nextRetry}},
+	rkev1.ClassCapacity: {says: "The cloud has no capacity for this kind of server in this place now.",
+		next: []string{"Wait, or choose another size, zone or region in a new machine template", nextRetry}},
+	rkev1.ClassThrottled: {waits: true, says: "The cloud asks for fewer requests.",
+		next: []string{"Wait: attempts go on with growing delays", "If it lasts, other users of the same credential may use the limit up"}},
+	rkev1.ClassTransient: {waits: true, says: "A failure that usually goes away: a timeout, a broken connection or an error inside the cloud.",
+		next: []string{"Wait: attempts go on with growing delays", nextLogs}},
+	rkev1.ClassUnknown: {says: "The driver's message is of no known kind.",
+		next: []string{"Read the driver's own message above", nextLogs, nextRetry}},
+}

@@ -1,0 +1,43 @@
+package explain
+
+import (
+	"strings"
+	"unicode"
+)
+
+// clean makes text from outside safe to show: no control characters that a terminal would obey, no line breaks.
+func clean(text string) string {
+	text = strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case unicode.IsControl(r) || r == unicode.ReplacementChar:
+			return -1
+		}
+		return r
+	}, text)
+	return strings.Join(strings.Fields(text), " ")
+}
+
+func cleanAll(texts []string) []string {
+	var cleaned []string
+	for _, text := range texts {
+		cleaned = append(cleaned, clean(text))
+	}
+	return cleaned
+}
+
+// lastLines are the last lines of a log, cleaned one by one; indentation stays.
+func lastLines(log string, limit int) []string {
+	var lines []string
+	for line := range strings.SplitSeq(strings.TrimRight(log, "\n"), "\n") {
+		indent := line[:len(line)-len(strings.TrimLeft(line, " \t"))]
+		if text := clean(line); text != "" {
+			lines = append(lines, strings.ReplaceAll(indent, "\t", "  ")+text)
+		}
+	}
+	if len(lines) > limit {
+		lines = lines[len(lines)-limit:]
+	}
+	return lines
+}

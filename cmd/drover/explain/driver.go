@@ -1,0 +1,108 @@
+package explain
+
+import (
+	"fmt"
+	"strconv"
+
+	v3 "github.com/drover-project/drover/api/management/v3"
+	"github.com/drover-project/drover/cmd/drover/facts"
+	"github.com/drover-project/drover/cmd/drover/listing"
+)
+
+// Driver explains what a snapshot of a NodeDriver tells.
+func Driver(s *facts.DriverSnapshot, command string) *Report {
+	d := s.Driver
+	r := &Report{
+		APIVersion: listing.APIVersion, Kind: Kind, Subject: "NodeDriver " + d.Name, Phase: "Inactive",
+		Facts: driverFacts(s), Events: newEvents(s.Events), Problems: cleanAll(s.Problems), now: s.Now,
+		Related: relatedJob(s.Jobs, s.Pods), Log: newLog("the probe's pod", s.Log),
+	}
+	if d.Spec.Active {
+		r.Phase = "Active"
+	}
+	r.Steps = timeline(d.Status.Conditions, driverSteps, driverAdvice)
+	w := words{"cmd": command, "name": d.Name, "url": d.Spec.URL, "job": "JOB", "pod": "POD", "podns": "drover-drivers", "ns": "drover-drivers", "node": "NODE"}
+	if len(s.Jobs) > 0 {
+		w["job"] = s.Jobs[0].Name
+	}
+	decideDriver(r, s, w)
+	return r
+}
+
+func driverFacts(s *facts.DriverSnapshot) []Fact {
+	d := s.Driver
+	list := []Fact{{"driver", d.DriverName()}, {"url", clean(d.Spec.URL)}}
+	if d.Status.MachineKind != "" {
+		list = append(list, Fact{"kind", d.Status.MachineKind}, Fact{"fields", strconv.Itoa(int(d.Status.Fields))})
+	}
+	if s.Machines >= 0 {
+		list = append(list, Fact{"machines", strconv.Itoa(s.Machines)})
+	}
+	return append(list, Fact{"age", age(s.Now, d.CreationTimestamp.Time)})
+}
+
+func decideDriver(r *Report, s *facts.DriverSnapshot, w words) {
+	if len(s.Driver.Status.Conditions) == 0 {
+		r.Blocker = &Blocker{Reason: "NotReconciled"}
+		r.say(advice{says: "No manager has looked at this driver yet.", next: []string{nextManager}}, w)
+		return
+	}
+	step := driverBlocker(r.Steps, s.Driver)
+	if step == nil {
+		r.say(driverAdvice[v3.ReadyReason], w)
+		return
+	}
+	r.Blocker = &Blocker{Step: step.Name, Reason: step.Reason, Message: step.Message}
+	if step.Reason == v3.ProbingReason && probeTrouble(r, s, w) {
+		return
+	}
+	about, known := driverAdvice[step.Reason]
+	if !known {
+		about = advice{says: fmt.Sprintf("The step %s is not done: %s.", step.Name, step.Reason), next: []string{nextProbeLog}}
+	}
+	r.say(about, w)
+	if step.Message != "" {
+		r.Verdict = append(r.Verdict, step.Message)
+	}
+	if s.Driver.Status.ProbeAttempts > 0 {
+		r.Verdict = append(r.Verdict, fmt.Sprintf("It was read %d times without success.", s.Driver.Status.ProbeAttempts))
+	}
+}
+
+// driverBlocker is the step to explain: what keeps Ready from being True, else the warning of a driver that is ready.
+func driverBlocker(steps []Step, d *v3.NodeDriver) *Step {
+	ready := &steps[len(steps)-1]
+	if ready.State == StepDone {
+		for i := range steps {
+			if steps[i].Reason == v3.WeakChecksumReason {
+				return &steps[i]
+			}
+		}
+		return nil
+	}
+	// Ready's own reason says more than a step where no step is at fault: inactive, being deleted.
+	if !d.Spec.Active || d.DeletionTimestamp != nil {
+		return ready
+	}
+	if step := firstReached(steps[:len(steps)-1]); step != nil && step.Reason != "" {
+		return step
+	}
+	return ready
+}
+
+// probeTrouble reports what keeps the probe's pod from running, if anything does.
+func probeTrouble(r *Report, s *facts.DriverSnapshot, w words) bool {
+	reason, message := podTrouble(s.Jobs, s.Pods, s.Events)
+	if reason == "" {
+		return false
+	}
+	if len(s.Pods) > 0 {
+		w["pod"], w["node"] = s.Pods[0].Name, s.Pods[0].Spec.NodeName
+	}
+	r.Blocker.Reason, r.Blocker.Message = reason, clean(message)
+	r.say(podAdvice[reason], w)
+	if message != "" {
+		r.Verdict = append(r.Verdict, clean(message))
+	}
+	return true
+}

@@ -1,0 +1,110 @@
+package explain
+
+import (
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Reasons of pods and Jobs that are no reasons of ours: Kubernetes' own words, or two of our own for what it does not name.
+const (
+	podUnschedulable = "Unschedulable"
+	podNotMade       = "FailedCreate"
+	podNotMounted    = "FailedMount"
+	jobMissing       = "JobMissing"
+)
+
+// podAdvice is by what keeps a Job's pod from running.
+var podAdvice = map[string]advice{
+	podUnschedulable: {says: "No node of the management cluster can take the Job's pod.",
+		next: []string{"Make room, or correct the node selector and tolerations that the manager gives Jobs", "Look at the pod: kubectl -n {podns} describe pod {pod}"}},
+	"ImagePullBackOff":  imagePull,
+	"ErrImagePull":      imagePull,
+	"ErrImageNeverPull": imagePull,
+	"InvalidImageName":  imagePull,
+	"CreateContainerConfigError": {says: "The Job's container cannot be set up.",
+		next: []string{"Look at the pod: kubectl -n {podns} describe pod {pod}", "A missing Secret is made again with the next attempt"}},
+	"CreateContainerError": {says: "The Job's container cannot be created.", next: []string{"Look at the pod: kubectl -n {podns} describe pod {pod}"}},
+	"RunContainerError":    {says: "The Job's container cannot be started.", next: []string{"Look at the pod: kubectl -n {podns} describe pod {pod}"}},
+	"OOMKilled": {says: "The Job's container used more memory than it may.",
+		next: []string{"Raise the memory limit that the manager gives Jobs", nextLogsPod}},
+	"Evicted": {says: "The Job's pod was evicted from its node.",
+		next: []string{"Look at the node's resources: kubectl describe node {node}"}},
+	"DeadlineExceeded": {says: "The Job took longer than it may.",
+		next: []string{nextLogsPod, "A slow cloud may need a longer deadline in the manager's settings"}},
+	podNotMade: {says: "The Job's pod is refused by the management cluster.",
+		next: []string{"The message above names the policy or quota: correct it for namespace {podns}", "Pods of Drover meet the restricted Pod Security Standard"}},
+	podNotMounted: {says: "A volume of the Job's pod cannot be mounted.",
+		next: []string{"Look at the pod: kubectl -n {podns} describe pod {pod}"}},
+	jobMissing: {says: "The Job {job} is gone although it was said to be at work: someone deleted it.",
+		next: []string{"Drover starts another one; if not within a minute: {cmd} retry {name} -n {ns}", nextManager}},
+}
+
+const nextLogsPod = "Read its log: kubectl -n {podns} logs {pod} --all-containers"
+
+var imagePull = advice{says: "The image of the Job's pod cannot be pulled.",
+	next: []string{"Correct the image, registry or pull secret that the manager gives Jobs", "Look at the pod: kubectl -n {podns} describe pod {pod}"}}
+
+// podTrouble is what keeps the newest Job's pod from doing its work; an empty reason means that nothing does.
+func podTrouble(jobs []batchv1.Job, pods []corev1.Pod, events []corev1.Event) (reason, message string) {
+	if len(pods) == 0 {
+		return jobTrouble(jobs, events)
+	}
+	pod := &pods[0]
+	if _, known := podAdvice[pod.Status.Reason]; known {
+		return pod.Status.Reason, pod.Status.Message
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return podUnschedulable, c.Message
+		}
+	}
+	if reason, message := containerTrouble(pod); reason != "" {
+		return reason, message
+	}
+	if pod.Status.Phase == corev1.PodPending {
+		return eventTrouble(events, string(pod.UID), podNotMounted)
+	}
+	return "", ""
+}
+
+// containerTrouble looks at the containers that cannot start, or were killed.
+func containerTrouble(pod *corev1.Pod) (reason, message string) {
+	statuses := append(append([]corev1.ContainerStatus{}, pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...)
+	for _, status := range statuses {
+		if w := status.State.Waiting; w != nil {
+			if _, known := podAdvice[w.Reason]; known {
+				return w.Reason, w.Message
+			}
+		}
+		if t := status.State.Terminated; t != nil && t.Reason == "OOMKilled" {
+			return t.Reason, "container " + status.Name + " was killed"
+		}
+	}
+	return "", ""
+}
+
+// jobTrouble is why a Job has no pod.
+func jobTrouble(jobs []batchv1.Job, events []corev1.Event) (reason, message string) {
+	if len(jobs) == 0 {
+		return "", ""
+	}
+	for _, c := range jobs[0].Status.Conditions {
+		if c.Status != corev1.ConditionTrue {
+			continue
+		}
+		if _, known := podAdvice[c.Reason]; known {
+			return c.Reason, c.Message
+		}
+	}
+	return eventTrouble(events, string(jobs[0].UID), podNotMade)
+}
+
+// eventTrouble is what the newest event of an object with a reason says; nothing when there is none.
+func eventTrouble(events []corev1.Event, uid, want string) (reason, message string) {
+	for i := len(events) - 1; i >= 0; i-- {
+		if string(events[i].InvolvedObject.UID) == uid && events[i].Reason == want {
+			return want, events[i].Message
+		}
+	}
+	return "", ""
+}

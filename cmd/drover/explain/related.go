@@ -1,0 +1,172 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v3 "github.com/drover-project/drover/api/management/v3"
+	"github.com/drover-project/drover/cmd/drover/facts"
+)
+
+// related lists what else matters to a machine, from its owners down to its pod.
+func related(s *facts.Snapshot) []Related {
+	var list []Related
+	for _, owner := range slices.Backward(s.Owners) {
+		list = append(list, Related{owner.Kind, owner.Name, objectState(owner)})
+	}
+	list = append(list, relatedCluster(s)...)
+	if s.CAPIMachine != nil {
+		list = append(list, Related{"CAPI Machine", s.CAPIMachine.Name, capiState(s)})
+	}
+	list = append(list, relatedDriver(s)...)
+	if s.Bootstrap != nil {
+		list = append(list, Related{"bootstrap", "Secret " + s.Bootstrap.Name, secretState(s.Bootstrap)})
+	}
+	if s.Credential != nil {
+		list = append(list, Related{"credential", "Secret " + s.Credential.Namespace + "/" + s.Credential.Name, secretState(s.Credential)})
+	}
+	if s.State != nil && s.State.Name != "" {
+		list = append(list, Related{"state", "Secret " + s.State.Name, stateState(s.State)})
+	}
+	return append(list, relatedJob(s.Jobs, s.Pods)...)
+}
+
+func objectState(o facts.Object) string {
+	var parts []string
+	if o.Deleting {
+		parts = append(parts, "being deleted")
+	}
+	if o.Phase != "" {
+		parts = append(parts, o.Phase)
+	}
+	if o.Replicas >= 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d machines ready", o.ReadyReplicas, o.Replicas))
+	}
+	return clean(strings.Join(parts, ", "))
+}
+
+func relatedCluster(s *facts.Snapshot) []Related {
+	name := ""
+	switch {
+	case s.Cluster != nil:
+		name = s.Cluster.Name
+	case s.CAPIMachine != nil:
+		name = s.CAPIMachine.Spec.ClusterName
+	case s.Machine != nil:
+		name = s.Machine.ClusterName()
+	}
+	if name == "" {
+		return nil
+	}
+	if s.Cluster == nil {
+		return []Related{{"Cluster", name, "missing"}}
+	}
+	state := "infrastructure not provisioned yet"
+	if provisioned := s.Cluster.Status.Initialization.InfrastructureProvisioned; provisioned != nil && *provisioned {
+		state = "infrastructure provisioned"
+	}
+	if paused := s.Cluster.Spec.Paused; paused != nil && *paused {
+		state += ", paused"
+	}
+	if s.Cluster.DeletionTimestamp != nil {
+		state += ", being deleted"
+	}
+	return []Related{{"Cluster", name, state}}
+}
+
+func capiState(s *facts.Snapshot) string {
+	machine := s.CAPIMachine
+	parts := []string{machine.Status.Phase}
+	if machine.DeletionTimestamp != nil {
+		parts = append(parts, "being deleted")
+	}
+	if machine.Status.NodeRef.IsDefined() {
+		parts = append(parts, "node "+machine.Status.NodeRef.Name)
+	} else {
+		parts = append(parts, "no node yet")
+	}
+	return clean(strings.TrimPrefix(strings.Join(parts, ", "), ", "))
+}
+
+func relatedDriver(s *facts.Snapshot) []Related {
+	if s.Driver == nil {
+		return nil
+	}
+	ready := facts.FindCondition(s.Driver.Status.Conditions, v3.ReadyCondition)
+	state := "not looked at yet"
+	switch {
+	case ready != nil && ready.Status == metav1.ConditionTrue:
+		state = "ready"
+	case ready != nil:
+		state = ready.Reason
+	}
+	return []Related{{"driver", "NodeDriver " + s.Driver.Name, clean(state)}}
+}
+
+func secretState(secret *facts.Secret) string {
+	if !secret.Found {
+		return "missing"
+	}
+	if len(secret.Keys) == 0 {
+		return "there, but empty"
+	}
+	return "there (keys " + strings.Join(secret.Keys, ", ") + ")"
+}
+
+func stateState(state *facts.State) string {
+	if state.Journal == nil {
+		return "nothing done yet"
+	}
+	text := fmt.Sprintf("%s, attempt %d to %s", state.Journal.Phase, state.Journal.Attempt, state.Journal.Operation)
+	if state.Server != nil && state.Server.InstanceID != "" {
+		text += ", server " + state.Server.InstanceID
+	}
+	return clean(text)
+}
+
+func relatedJob(jobs []batchv1.Job, pods []corev1.Pod) []Related {
+	if len(jobs) == 0 {
+		return nil
+	}
+	list := []Related{{"Job", jobs[0].Name, jobState(&jobs[0])}}
+	for i := range pods {
+		list = append(list, Related{"pod", pods[i].Name, podState(&pods[i])})
+	}
+	return list
+}
+
+func jobState(job *batchv1.Job) string {
+	for _, c := range job.Status.Conditions {
+		if c.Status != corev1.ConditionTrue {
+			continue
+		}
+		switch c.Type {
+		case batchv1.JobComplete:
+			return "succeeded"
+		case batchv1.JobFailed:
+			return clean("failed: " + c.Reason)
+		}
+	}
+	if job.DeletionTimestamp != nil {
+		return "being deleted"
+	}
+	return "running"
+}
+
+func podState(pod *corev1.Pod) string {
+	state := string(pod.Status.Phase)
+	if reason, _ := podTrouble(nil, []corev1.Pod{*pod}, nil); reason != "" {
+		return clean(state + ": " + reason)
+	}
+	for _, status := range pod.Status.ContainerStatuses {
+		if t := status.State.Terminated; t != nil && t.ExitCode != 0 {
+			return fmt.Sprintf("%s: %s exited with %d", state, status.Name, t.ExitCode)
+		}
+	}
+	return state
+}

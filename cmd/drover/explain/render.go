@@ -1,0 +1,141 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"unicode/utf8"
+)
+
+// width is where prose is wrapped.
+const width = 110
+
+// Render writes a report as one screen of plain text.
+func Render(w io.Writer, r *Report) error {
+	var out strings.Builder
+	fmt.Fprintf(&out, "%s  %s\n", r.Subject, cmp.Or(r.Phase, "Unknown"))
+	var known []string
+	for _, fact := range r.Facts {
+		known = append(known, fact.Name+" "+fact.Value)
+	}
+	if len(known) > 0 {
+		fmt.Fprintf(&out, "  %s\n", strings.Join(known, " | "))
+	}
+	renderProse(&out, "WHY", r.Verdict)
+	renderSteps(&out, r)
+	renderRelated(&out, r.Related)
+	renderEvents(&out, r)
+	if r.Log != nil {
+		fmt.Fprintf(&out, "\nLOG (end of %s)\n", r.Log.Source)
+		for _, line := range r.Log.Lines {
+			fmt.Fprintf(&out, "  %s\n", line)
+		}
+	}
+	renderProse(&out, "COULD NOT BE READ", r.Problems)
+	renderNext(&out, r.Next)
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+func renderProse(out *strings.Builder, title string, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "\n%s\n", title)
+	for _, line := range lines {
+		wrap(out, "  ", "    ", line)
+	}
+}
+
+func renderSteps(out *strings.Builder, r *Report) {
+	if len(r.Steps) == 0 {
+		return
+	}
+	out.WriteString("\nSTEPS\n")
+	table := newTable(out)
+	for _, step := range r.Steps {
+		since := ""
+		if step.Since != nil {
+			since = age(r.now, *step.Since)
+		}
+		table.row(string(step.State), step.Name, cmp.Or(step.Reason, "-"), cmp.Or(since, "-"))
+	}
+	table.end()
+}
+
+func renderRelated(out *strings.Builder, list []Related) {
+	if len(list) == 0 {
+		return
+	}
+	out.WriteString("\nRELATED\n")
+	table := newTable(out)
+	for _, item := range list {
+		table.row(item.Role, item.Name, item.State)
+	}
+	table.end()
+}
+
+func renderEvents(out *strings.Builder, r *Report) {
+	if len(r.Events) == 0 {
+		return
+	}
+	out.WriteString("\nEVENTS\n")
+	table := newTable(out)
+	for _, e := range r.Events {
+		when := age(r.now, e.Time)
+		if e.Count > 1 {
+			when += fmt.Sprintf(" (x%d)", e.Count)
+		}
+		table.row(when, e.Type, e.Reason, e.Object, shorten(e.Message, width))
+	}
+	table.end()
+}
+
+func renderNext(out *strings.Builder, next []string) {
+	out.WriteString("\nWHAT TO DO NEXT\n")
+	if len(next) == 0 {
+		out.WriteString("  Nothing.\n")
+	}
+	for i, line := range next {
+		wrap(out, fmt.Sprintf("  %d. ", i+1), "     ", line)
+	}
+}
+
+// table is a tabwriter with the indentation of a section.
+type table struct{ *tabwriter.Writer }
+
+func newTable(out io.Writer) table {
+	return table{tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)}
+}
+
+func (t table) row(cells ...string) {
+	_, _ = fmt.Fprintln(t, "  "+strings.TrimRight(strings.Join(cells, "\t"), "\t "))
+}
+
+func (t table) end() {
+	_ = t.Flush()
+}
+
+// wrap writes text in lines of at most width characters, broken at spaces; commands after a colon stay whole if they fit.
+func wrap(out *strings.Builder, first, rest, text string) {
+	indent := first
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && utf8.RuneCountInString(indent+line+" "+word) > width {
+			fmt.Fprintf(out, "%s%s\n", indent, line)
+			indent, line = rest, ""
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	fmt.Fprintf(out, "%s%s\n", indent, line)
+}
+
+func shorten(text string, limit int) string {
+	runes := []rune(text)
+	if len(runes) <= limit {
+		return text
+	}
+	return string(runes[:limit-3]) + "..."
+}
