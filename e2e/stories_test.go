@@ -71,7 +71,6 @@ func TestStories(t *testing.T) {
 			"expand": expand,
 			"cloud":  cloud,
 		},
-		Condition: bed.Condition,
 	})
 }
 
@@ -120,7 +119,11 @@ func setup(env *testscript.Env) error {
 	env.Setenv("KUBECONFIG", kubeconfig)
 	env.Setenv("HOME", env.WorkDir)
 	env.Setenv("PATH", bed.Path()+":"+os.Getenv("PATH"))
-	for _, pair := range bed.StoryEnv() {
+	pairs, err := bed.StoryEnv(context.Background())
+	if err != nil {
+		return err
+	}
+	for _, pair := range pairs {
 		name, value, _ := strings.Cut(pair, "=")
 		env.Setenv(name, value)
 	}

@@ -13,13 +13,13 @@ const (
 
 // installDrover applies what `manager manifests` prints, as a user without helm would.
 func (t *Testbed) installDrover(ctx context.Context) error {
-	proxy, err := t.proxyURL(ctx)
+	endpoints, err := t.endpoints()
 	if err != nil {
 		return err
 	}
 	manifests, err := t.run(ctx, "manager", "manifests",
 		"--machine-image", Image, "--image-pull-policy", "Never",
-		"--job-https-proxy", proxy, "--job-ca-file", t.cloudCA(),
+		"--job-https-proxy", endpoints.Proxy, "--job-ca-file", endpoints.CAFile,
 	)
 	if err != nil {
 		return err
