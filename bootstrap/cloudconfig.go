@@ -1,0 +1,224 @@
+package bootstrap
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Where scripts are put on a server; the directory is readable by root only through the files' mode.
+const (
+	userScript = "/var/lib/drover/bootstrap/user-data.sh"
+	bootScript = "/var/lib/drover/bootstrap/bootstrap.sh"
+)
+
+const (
+	configHeader = "#cloud-config\n"
+	maxNodes     = 20_000
+	maxDepth     = 100
+)
+
+// document is the source as a cloud-config mapping. A script becomes a file and the command that runs it.
+func (s source) document(scriptPath string) (*yaml.Node, error) {
+	switch s.format {
+	case Script:
+		return scriptConfig(s.data, scriptPath)
+	case CloudConfig:
+		document, err := parseConfig(s.data)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", s.name, err)
+		}
+		return document, nil
+	}
+	return mapping(), nil
+}
+
+// parseConfig works on YAML nodes, not on values: cloud-init reads YAML 1.1, where 0644 and yes mean something else than
+// in Go's YAML, so what the user wrote must come out letter by letter.
+func parseConfig(data []byte) (*yaml.Node, error) {
+	text := bytes.TrimLeft(data, " \t\r\n")
+	if end := bytes.IndexByte(text, '\n'); end >= 0 {
+		text = text[end+1:]
+	} else {
+		text = nil
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	var document yaml.Node
+	if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
+		return mapping(), nil
+	} else if err != nil {
+		return nil, errors.New("it is no valid YAML")
+	}
+	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, errors.New("it has more than one YAML document")
+	}
+	root := document.Content[0]
+	if root.Tag == "!!null" {
+		return mapping(), nil
+	}
+	if root.Kind != yaml.MappingNode {
+		return nil, errors.New("it is not a YAML mapping")
+	}
+	count := 0
+	return expand(root, &count, 0)
+}
+
+// expand replaces aliases by what they stand for: after merging, an anchor's name may mean something else.
+func expand(node *yaml.Node, count *int, depth int) (*yaml.Node, error) {
+	if *count++; *count > maxNodes || depth > maxDepth {
+		return nil, errors.New("its YAML is too large or too deep")
+	}
+	if node.Kind == yaml.AliasNode {
+		return expand(node.Alias, count, depth+1)
+	}
+	out := *node
+	out.Anchor = ""
+	if out.Tag == "!!merge" {
+		out.Tag = ""
+	}
+	out.Content = make([]*yaml.Node, 0, len(node.Content))
+	for _, child := range node.Content {
+		expanded, err := expand(child, count, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		out.Content = append(out.Content, expanded)
+	}
+	return &out, nil
+}
+
+func encodeConfig(document *yaml.Node) ([]byte, error) {
+	var out bytes.Buffer
+	out.WriteString(configHeader)
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if err := errors.Join(encoder.Encode(document), encoder.Close()); err != nil {
+		return nil, errors.New("encoding cloud-config: it cannot be written as YAML")
+	}
+	return out.Bytes(), nil
+}
+
+// scriptConfig writes the script to a file only root reads and runs it with the interpreter its first line names, as the
+// kernel would, so that it works where files may not be executed.
+func scriptConfig(script []byte, path string) (*yaml.Node, error) {
+	packed, err := packScript(script)
+	if err != nil {
+		return nil, err
+	}
+	command := sequence()
+	for _, word := range append(interpreter(script), path) {
+		command.Content = append(command.Content, text(word))
+	}
+	file := mapping()
+	put(file, "path", text(path))
+	put(file, "owner", text("root:root"))
+	put(file, "permissions", quoted("0600"))
+	put(file, "encoding", text("gz+b64"))
+	put(file, "content", text(packed))
+	document := mapping()
+	put(document, "write_files", sequence(file))
+	put(document, "runcmd", sequence(command))
+	return document, nil
+}
+
+func packScript(script []byte) (string, error) {
+	var zipped bytes.Buffer
+	writer, err := gzip.NewWriterLevel(&zipped, gzip.BestCompression)
+	if err != nil {
+		return "", fmt.Errorf("packing the script: %w", err)
+	}
+	_, err = writer.Write(bytes.TrimLeft(script, " \t\r\n"))
+	if err = errors.Join(err, writer.Close()); err != nil {
+		return "", fmt.Errorf("packing the script: %w", err)
+	}
+	return base64.StdEncoding.EncodeToString(zipped.Bytes()), nil
+}
+
+// interpreter is what the kernel makes of a #! line: a program and at most one argument.
+func interpreter(script []byte) []string {
+	line, _, _ := strings.Cut(string(bytes.TrimLeft(script, " \t\r\n")), "\n")
+	line = strings.TrimSpace(strings.TrimPrefix(line, "#!"))
+	if line == "" {
+		return []string{"/bin/sh"}
+	}
+	space := strings.IndexAny(line, " \t")
+	if space < 0 {
+		return []string{line}
+	}
+	return []string{line[:space], strings.TrimSpace(line[space:])}
+}
+
+func setHostname(document *yaml.Node, hostname string) {
+	if hostname == "" || find(document, "hostname") != nil || find(document, "fqdn") != nil {
+		return
+	}
+	put(document, "hostname", quoted(hostname))
+}
+
+// mergeMaps adds second to first: plain values of first are kept, lists are joined, mappings merged.
+func mergeMaps(first, second *yaml.Node, path string) error {
+	for _, node := range []*yaml.Node{first, second} {
+		if key, ok := repeatedKey(node); ok {
+			return fmt.Errorf("the key %s%s is given twice in one document", path, key)
+		}
+	}
+	for i := 0; i+1 < len(second.Content); i += 2 {
+		key, value := second.Content[i], second.Content[i+1]
+		present := find(first, key.Value)
+		if present == nil {
+			first.Content = append(first.Content, key, value)
+			continue
+		}
+		if err := mergeValue(present, value, path+key.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func mergeValue(first, second *yaml.Node, path string) error {
+	switch {
+	case isNull(second):
+		return nil
+	case isNull(first):
+		*first = *second
+		return nil
+	case first.Kind != second.Kind:
+		return fmt.Errorf("%w: both set %s, one as a list or mapping and the other not", ErrCannotMerge, path)
+	case first.Kind == yaml.MappingNode:
+		return mergeMaps(first, second, path+".")
+	case first.Kind == yaml.SequenceNode:
+		appendNew(first, second)
+	}
+	return nil
+}
+
+// appendNew leaves out plain items that are there already, such as a package or the user "default".
+func appendNew(first, second *yaml.Node) {
+	for _, item := range second.Content {
+		same := func(other *yaml.Node) bool { return other.Kind == yaml.ScalarNode && other.Value == item.Value }
+		if item.Kind == yaml.ScalarNode && len(first.Content) > 0 && slices.ContainsFunc(first.Content, same) {
+			continue
+		}
+		first.Content = append(first.Content, item)
+	}
+}
+
+func repeatedKey(node *yaml.Node) (string, bool) {
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key := node.Content[i].Value
+		if seen[key] {
+			return key, true
+		}
+		seen[key] = true
+	}
+	return "", false
+}

@@ -1,0 +1,84 @@
+package bootstrap
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// MaxBytes bounds user data, bootstrap data and their merger after unzipping.
+const MaxBytes = 4 << 20
+
+// ErrCannotMerge means that data is in no format that can be joined with other data.
+var ErrCannotMerge = errors.New("the format cannot be merged")
+
+// Format of user data or bootstrap data.
+type Format string
+
+// The formats that are told apart, after unzipping.
+const (
+	// Empty is no data at all.
+	Empty Format = "empty"
+	// Script begins with #!.
+	Script Format = "script"
+	// CloudConfig begins with #cloud-config.
+	CloudConfig Format = "cloud-config"
+	// Jinja begins with ## template: jinja; what it is a template of stands in its next line.
+	Jinja Format = "jinja"
+	// MultiPart is a MIME multi-part message.
+	MultiPart Format = "multi-part"
+	// Opaque is anything else, such as Ignition; it is handed over as it is or not at all.
+	Opaque Format = "opaque"
+)
+
+var gzipMagic = []byte{0x1f, 0x8b}
+
+// Unzip returns data unzipped if it is gzip, and as it is otherwise.
+func Unzip(data []byte) ([]byte, error) {
+	if !bytes.HasPrefix(data, gzipMagic) {
+		return checkedSize(data)
+	}
+	reader, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("unzipping: %w", err)
+	}
+	out, err := io.ReadAll(io.LimitReader(reader, MaxBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("unzipping: %w", err)
+	}
+	return checkedSize(out)
+}
+
+func checkedSize(data []byte) ([]byte, error) {
+	if len(data) > MaxBytes {
+		return nil, fmt.Errorf("the data is larger than %d bytes", MaxBytes)
+	}
+	return data, nil
+}
+
+// Detect tells the format of unzipped data as cloud-init does: by its beginning, whatever the case of letters.
+func Detect(data []byte) Format {
+	start := strings.ToLower(string(bytes.TrimLeft(data[:min(len(data), 4096)], " \t\r\n")))
+	switch {
+	case start == "":
+		return Empty
+	case strings.HasPrefix(start, "#!"):
+		return Script
+	case isCloudConfig(start):
+		return CloudConfig
+	case strings.HasPrefix(start, "## template: jinja"):
+		return Jinja
+	case strings.HasPrefix(start, "mime-version:") || strings.HasPrefix(start, "content-type: multipart/"):
+		return MultiPart
+	}
+	return Opaque
+}
+
+// isCloudConfig keeps #cloud-config-archive and #cloud-config-jsonp apart, which are formats of their own.
+func isCloudConfig(start string) bool {
+	rest, ok := strings.CutPrefix(start, "#cloud-config")
+	return ok && (rest == "" || strings.ContainsAny(rest[:1], " \t\r\n"))
+}

@@ -1,0 +1,91 @@
+package bootstrap
+
+import (
+	"fmt"
+)
+
+// Input is what becomes a server's user data.
+type Input struct {
+	// Bootstrap is the data of the bootstrap Secret; may be empty.
+	Bootstrap []byte
+	// User is the user's own data; may be empty.
+	User []byte
+	// Hostname is set unless the data sets one; empty leaves it to the cloud.
+	Hostname string
+}
+
+// source is one of the two inputs, unzipped.
+type source struct {
+	name   string
+	data   []byte
+	format Format
+}
+
+// Merge joins the inputs: the user's first, then the bootstrap data. Where both set the same plain value the user's is
+// kept, lists are joined. Scripts become a file of mode 0600 and a command. The result is one #cloud-config if it can be,
+// else a MIME multi-part message; nil if there is nothing to say. Errors can be ErrCannotMerge; none repeats the data.
+func Merge(input Input) ([]byte, error) {
+	user, err := newSource("the user's own user data", input.User)
+	if err != nil {
+		return nil, err
+	}
+	boot, err := newSource("the bootstrap data", input.Bootstrap)
+	if err != nil {
+		return nil, err
+	}
+	if out, done, err := passOpaque(user, boot); done {
+		return out, err
+	}
+	if user.isPlain() && boot.isPlain() {
+		return mergePlain(user, boot, input.Hostname)
+	}
+	return mergeParts(user, boot, input.Hostname)
+}
+
+func newSource(name string, data []byte) (source, error) {
+	data, err := Unzip(data)
+	if err != nil {
+		return source{}, fmt.Errorf("reading %s: %w", name, err)
+	}
+	return source{name: name, data: data, format: Detect(data)}, nil
+}
+
+// isPlain tells whether the source can become part of a single #cloud-config.
+func (s source) isPlain() bool {
+	return s.format == Empty || s.format == Script || s.format == CloudConfig
+}
+
+// passOpaque hands data of an unknown format over untouched when it is alone.
+func passOpaque(user, boot source) ([]byte, bool, error) {
+	for _, pair := range [][2]source{{user, boot}, {boot, user}} {
+		opaque, other := pair[0], pair[1]
+		if opaque.format != Opaque {
+			continue
+		}
+		if other.format != Empty {
+			return nil, true, fmt.Errorf("merging user data: %w: %s is neither a script, nor cloud-config, nor MIME multi-part, so it cannot be joined with %s",
+				ErrCannotMerge, opaque.name, other.name)
+		}
+		return opaque.data, true, nil
+	}
+	return nil, false, nil
+}
+
+func mergePlain(user, boot source, hostname string) ([]byte, error) {
+	document, err := user.document(userScript)
+	if err != nil {
+		return nil, err
+	}
+	second, err := boot.document(bootScript)
+	if err != nil {
+		return nil, err
+	}
+	if err := mergeMaps(document, second, ""); err != nil {
+		return nil, fmt.Errorf("merging user data: %w", err)
+	}
+	setHostname(document, hostname)
+	if len(document.Content) == 0 {
+		return nil, nil
+	}
+	return encodeConfig(document)
+}

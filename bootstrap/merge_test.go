@@ -1,0 +1,176 @@
+package bootstrap_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/drover-project/drover/bootstrap"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// TestMerge: each file of testdata/merge holds "user" and "bootstrap", and "want" or the text of an "error".
+func TestMerge(t *testing.T) {
+	files, err := filepath.Glob("testdata/merge/*.txtar")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(file)
+			require.NoError(t, err)
+			got, err := bootstrap.Merge(bootstrap.Input{
+				User: section(archive, "user"), Bootstrap: section(archive, "bootstrap"), Hostname: strings.TrimSpace(string(section(archive, "hostname"))),
+			})
+			if want := strings.TrimSpace(string(section(archive, "error"))); want != "" {
+				require.ErrorContains(t, err, want)
+				return
+			}
+			require.NoError(t, err)
+			if *update {
+				setSection(archive, "want", bytes.ReplaceAll(got, []byte("\r\n"), []byte("\n")))
+				require.NoError(t, os.WriteFile(file, txtar.Format(archive), 0o600))
+			}
+			require.Equal(t, string(section(archive, "want")), strings.ReplaceAll(string(got), "\r\n", "\n"))
+		})
+	}
+}
+
+func section(archive *txtar.Archive, name string) []byte {
+	for _, file := range archive.Files {
+		if file.Name == name {
+			return file.Data
+		}
+	}
+	return nil
+}
+
+func setSection(archive *txtar.Archive, name string, data []byte) {
+	for i := range archive.Files {
+		if archive.Files[i].Name == name {
+			archive.Files[i].Data = data
+			return
+		}
+	}
+	archive.Files = append(archive.Files, txtar.File{Name: name, Data: data})
+}
+
+func zipped(t testing.TB, data string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	writer := gzip.NewWriter(&out)
+	_, err := writer.Write([]byte(data))
+	require.NoError(t, err)
+	require.NoError(t, writer.Close())
+	return out.Bytes()
+}
+
+func TestMerge_unzips_its_inputs(t *testing.T) {
+	plain, err := bootstrap.Merge(bootstrap.Input{User: []byte("#cloud-config\na: 1\n"), Bootstrap: []byte("#!/bin/sh\n")})
+	require.NoError(t, err)
+	unzipped, err := bootstrap.Merge(bootstrap.Input{User: zipped(t, "#cloud-config\na: 1\n"), Bootstrap: zipped(t, "#!/bin/sh\n")})
+	require.NoError(t, err)
+	require.Equal(t, string(plain), string(unzipped))
+	_, err = bootstrap.Merge(bootstrap.Input{Bootstrap: zipped(t, strings.Repeat("x", bootstrap.MaxBytes+1))})
+	require.ErrorContains(t, err, "larger than")
+}
+
+func TestMerge_script_is_written_and_run_once(t *testing.T) {
+	script := "#!/usr/bin/env bash\n# it's \"quoted\" and has ünïcode\necho $HOME\n"
+	got, err := bootstrap.Merge(bootstrap.Input{Bootstrap: []byte(script), Hostname: "pool-1"})
+	require.NoError(t, err)
+	var config struct {
+		Hostname   string
+		WriteFiles []struct{ Path, Owner, Permissions, Encoding, Content string } `yaml:"write_files"`
+		Runcmd     [][]string
+	}
+	require.NoError(t, yaml.Unmarshal(got, &config))
+	require.Equal(t, "pool-1", config.Hostname)
+	require.Len(t, config.WriteFiles, 1)
+	require.Equal(t, "0600", config.WriteFiles[0].Permissions)
+	require.Equal(t, "root:root", config.WriteFiles[0].Owner)
+	require.Equal(t, [][]string{{"/usr/bin/env", "bash", config.WriteFiles[0].Path}}, config.Runcmd)
+	require.Equal(t, script, unpack(t, config.WriteFiles[0].Content))
+}
+
+func unpack(t *testing.T, content string) string {
+	t.Helper()
+	raw, err := base64.StdEncoding.DecodeString(content)
+	require.NoError(t, err)
+	reader, err := gzip.NewReader(bytes.NewReader(raw))
+	require.NoError(t, err)
+	out, err := io.ReadAll(reader)
+	require.NoError(t, err)
+	return string(out)
+}
+
+func TestFit(t *testing.T) {
+	text := []byte("#cloud-config\nx: " + strings.Repeat("a", 70_000) + "\n")
+	var tooLarge *bootstrap.TooLargeError
+
+	_, err := bootstrap.Fit("digitalocean", text)
+	require.ErrorAs(t, err, &tooLarge)
+	require.Equal(t, 64<<10, tooLarge.Limit)
+	require.NotContains(t, err.Error(), "aaa")
+
+	got, err := bootstrap.Fit("amazonec2", text)
+	require.NoError(t, err)
+	require.True(t, bytes.HasPrefix(got, []byte{0x1f, 0x8b}), "EC2 gets it zipped")
+	back, err := bootstrap.Unzip(got)
+	require.NoError(t, err)
+	require.Equal(t, text, back)
+
+	got, err = bootstrap.Fit("some-plugin", text)
+	require.NoError(t, err)
+	require.Equal(t, text, got)
+
+	_, err = bootstrap.Fit("vmwarevsphere", []byte("Content-Type: multipart/mixed; boundary=x\n\n--x--"))
+	require.ErrorIs(t, err, bootstrap.ErrCannotMerge)
+}
+
+func TestDetect(t *testing.T) {
+	for data, want := range map[string]bootstrap.Format{
+		"": bootstrap.Empty, " \n": bootstrap.Empty, "#!/bin/sh\n": bootstrap.Script, "#cloud-config": bootstrap.CloudConfig,
+		"\n#Cloud-Config\r\na: b": bootstrap.CloudConfig, "## template: jinja\n#cloud-config\n": bootstrap.Jinja,
+		"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\n\n": bootstrap.MultiPart,
+		"#cloud-config-archive\n- x":                                       bootstrap.Opaque, `{"ignition":{}}`: bootstrap.Opaque,
+	} {
+		require.Equal(t, want, bootstrap.Detect([]byte(data)), data)
+	}
+}
+
+func FuzzMerge(f *testing.F) {
+	f.Add([]byte("#cloud-config\na: &x [1, *x]\n"), []byte("#!/bin/sh\n"), "host")
+	f.Add([]byte("#cloud-config\nruncmd:\n- [a]\nusers: [default]\n"), []byte("#cloud-config\nruncmd: [b]\n"), "")
+	f.Add([]byte("## template: jinja\n#cloud-config\n{{ a }}"), []byte("Content-Type: multipart/mixed; boundary=x\n\n--x\n\nbody\n--x--\n"), "h")
+	f.Fuzz(func(t *testing.T, user, boot []byte, hostname string) {
+		input := bootstrap.Input{User: user, Bootstrap: boot, Hostname: hostname}
+		got, err := bootstrap.Merge(input)
+		if err != nil || bootstrap.Detect(user) == bootstrap.Opaque || bootstrap.Detect(boot) == bootstrap.Opaque {
+			return
+		}
+		again, err := bootstrap.Merge(input)
+		require.NoError(t, err)
+		require.Equal(t, got, again)
+		switch bootstrap.Detect(got) {
+		case bootstrap.CloudConfig:
+			_, err := bootstrap.Merge(bootstrap.Input{User: got})
+			require.NoError(t, err, "what was merged can be read again")
+		case bootstrap.MultiPart, bootstrap.Empty:
+		default:
+			if !bytes.HasPrefix(user, []byte{0x1f, 0x8b}) && !bytes.HasPrefix(boot, []byte{0x1f, 0x8b}) {
+				t.Fatalf("the result is neither cloud-config nor multi-part: %q", got)
+			}
+		}
+	})
+}
