@@ -1,0 +1,169 @@
+package servingcert
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// Options of a Source.
+type Options struct {
+	// Client reads and writes the Secret live, and watches it.
+	Client client.WithWatch
+	// Secret is the Secret's namespace and name.
+	Secret client.ObjectKey
+	// Names are the DNS names the API server calls us by; at least one.
+	Names []string
+	// Changed is called by Start with a new bundle, and again after a while if it fails; it may be nil.
+	Changed func(ctx context.Context, bundle []byte) error
+	// Now is the clock; time.Now when nil.
+	Now func() time.Time
+}
+
+// Source holds the certificate for a TLS server and keeps it fresh.
+type Source struct {
+	opts    Options
+	current atomic.Pointer[pair]
+}
+
+// retryDelay is how long Start waits after the API server did not do as asked.
+const retryDelay = 10 * time.Second
+
+// Load reads the Secret, or makes it.
+func Load(ctx context.Context, opts Options) (*Source, error) {
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if len(opts.Names) == 0 {
+		return nil, errors.New("a serving certificate needs a name")
+	}
+	s := &Source{opts: opts}
+	if _, err := s.refresh(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// GetCertificate is for tls.Config.
+func (s *Source) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return &s.current.Load().cert, nil
+}
+
+// CABundle is what the API server must trust, PEM.
+func (s *Source) CABundle() []byte { return s.current.Load().bundle }
+
+// NeedLeaderElection says that every replica runs it.
+func (s *Source) NeedLeaderElection() bool { return false }
+
+// Start watches the Secret and renews it when it is due, until the context ends.
+func (s *Source) Start(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if err := s.follow(ctx); err != nil && ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "Keeping the serving certificate fresh", "secret", s.opts.Secret)
+			pause(ctx, retryDelay)
+		}
+	}
+	return nil
+}
+
+// follow returns nil when the server ended the watch, as it does now and then.
+func (s *Source) follow(ctx context.Context) error {
+	watcher, err := s.opts.Client.Watch(ctx, &corev1.SecretList{}, &client.ListOptions{
+		Namespace: s.opts.Secret.Namespace, FieldSelector: fields.OneTermEqualSelector("metadata.name", s.opts.Secret.Name)})
+	if err != nil {
+		return fmt.Errorf("watching the Secret of the serving certificate: %w", err)
+	}
+	defer watcher.Stop()
+	for {
+		if err := s.update(ctx); err != nil {
+			return err
+		}
+		due := time.NewTimer(max(s.current.Load().renewAt.Sub(s.opts.Now()), retryDelay))
+		select {
+		case <-ctx.Done():
+			due.Stop()
+			return nil
+		case <-due.C:
+		case _, ok := <-watcher.ResultChan():
+			due.Stop()
+			if !ok {
+				return nil
+			}
+		}
+	}
+}
+
+func (s *Source) update(ctx context.Context) error {
+	changed, err := s.refresh(ctx)
+	if err != nil || !changed || s.opts.Changed == nil {
+		return err
+	}
+	return s.opts.Changed(ctx, s.CABundle())
+}
+
+// refresh reads the Secret, renews it when it is due, and tells whether the bundle is another than before.
+func (s *Source) refresh(ctx context.Context) (bool, error) {
+	const attempts = 5
+	for range attempts {
+		found, err := s.readOrRenew(ctx)
+		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+			// Another replica was faster; its certificate is as good.
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		before := s.current.Swap(found)
+		return before != nil && string(before.bundle) != string(found.bundle), nil
+	}
+	return false, fmt.Errorf("storing the serving certificate in Secret %s: others kept changing it", s.opts.Secret)
+}
+
+func (s *Source) readOrRenew(ctx context.Context) (*pair, error) {
+	secret := &corev1.Secret{}
+	err := s.opts.Client.Get(ctx, s.opts.Secret, secret)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading the Secret of the serving certificate: %w", err)
+	}
+	missing := err != nil
+	found, err := parse(secret.Data, s.opts.Names)
+	if err == nil && s.opts.Now().Before(found.renewAt) {
+		return found, nil
+	}
+	data, err := renew(secret.Data, s.opts.Names, s.opts.Now())
+	if err != nil {
+		return nil, err
+	}
+	secret.Data = data
+	if missing {
+		secret.ObjectMeta = metav1.ObjectMeta{Namespace: s.opts.Secret.Namespace, Name: s.opts.Secret.Name}
+		secret.Type = corev1.SecretTypeTLS
+		if err := s.opts.Client.Create(ctx, secret); err != nil {
+			return nil, fmt.Errorf("creating the Secret of the serving certificate: %w", err)
+		}
+		return parse(data, s.opts.Names)
+	}
+	if err := s.opts.Client.Update(ctx, secret); err != nil {
+		return nil, fmt.Errorf("renewing the Secret of the serving certificate: %w", err)
+	}
+	return parse(data, s.opts.Names)
+}
+
+func pause(ctx context.Context, delay time.Duration) {
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
