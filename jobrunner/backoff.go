@@ -1,0 +1,71 @@
+package jobrunner
+
+import (
+	"hash/fnv"
+	"time"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+// Failure is a failed attempt, as far as it decides when the next one may start.
+type Failure struct {
+	// Operation that failed.
+	Operation Operation
+	// Class of the failure, one of api/rke/v1.
+	Class string
+	// Try counts the attempts since the user last changed something, this one included.
+	Try int32
+	// End of the attempt.
+	End time.Time
+	// UID of the machine spreads the attempts of many machines that failed together.
+	UID string
+}
+
+// pace is how the attempts of one class follow each other.
+type pace struct {
+	// first is the wait after the first failure; it doubles up to most.
+	first, most time.Duration
+	// tries is how many attempts there are in all.
+	tries int32
+}
+
+// paces by class. A create ends when its tries are used up; a remove then goes on at the slowest pace, for a server that
+// is left costs money.
+var paces = map[string]pace{
+	// Nothing gets better by itself: what is asked for, or the credential, must change.
+	rkev1.ClassInvalid:      {first: time.Hour, most: 6 * time.Hour, tries: 1},
+	rkev1.ClassUnauthorized: {first: time.Hour, most: 6 * time.Hour, tries: 1},
+	// A quota is raised or freed by people, in hours.
+	rkev1.ClassQuota: {first: 10 * time.Minute, most: 6 * time.Hour, tries: 8},
+	// A cloud gets room within minutes to hours.
+	rkev1.ClassCapacity:  {first: 2 * time.Minute, most: time.Hour, tries: 12},
+	rkev1.ClassThrottled: {first: time.Minute, most: 30 * time.Minute, tries: 12},
+	rkev1.ClassTransient: {first: 15 * time.Second, most: 15 * time.Minute, tries: 10},
+	// What we do not understand may cost money each time.
+	rkev1.ClassUnknown: {first: 30 * time.Second, most: 30 * time.Minute, tries: 3},
+}
+
+// NextAttempt is when the next attempt may start. exhausted means that none starts by itself: the user must change
+// something or ask for it. A remove is never exhausted.
+func NextAttempt(f Failure) (at time.Time, exhausted bool) {
+	p, ok := paces[f.Class]
+	if !ok {
+		p = paces[rkev1.ClassUnknown]
+	}
+	if f.Try >= p.tries && f.Operation != Remove {
+		return time.Time{}, true
+	}
+	wait := p.first
+	for i := int32(1); i < f.Try && wait < p.most; i++ {
+		wait *= 2
+	}
+	wait = min(wait, p.most)
+	return f.End.Add(wait + jitter(f.UID, wait)), false
+}
+
+// jitter is up to a fifth of the wait, always the same for one machine, so that it is tested and seen the same everywhere.
+func jitter(uid string, wait time.Duration) time.Duration {
+	hash := fnv.New32a()
+	hash.Write([]byte(uid))
+	return time.Duration(float64(wait) / 5 * float64(hash.Sum32()) / (1 << 32))
+}

@@ -1,0 +1,59 @@
+package jobrunner_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/jobrunner"
+)
+
+func TestNextAttempt(t *testing.T) {
+	tests := []struct {
+		class     string
+		operation jobrunner.Operation
+		try       int32
+		least     time.Duration
+		exhausted bool
+	}{
+		{class: rkev1.ClassInvalid, try: 1, exhausted: true},
+		{class: rkev1.ClassUnauthorized, try: 1, exhausted: true},
+		{class: rkev1.ClassQuota, try: 1, least: 10 * time.Minute},
+		{class: rkev1.ClassQuota, try: 7, least: 6 * time.Hour},
+		{class: rkev1.ClassQuota, try: 8, exhausted: true},
+		{class: rkev1.ClassCapacity, try: 3, least: 8 * time.Minute},
+		{class: rkev1.ClassThrottled, try: 2, least: 2 * time.Minute},
+		{class: rkev1.ClassTransient, try: 1, least: 15 * time.Second},
+		{class: rkev1.ClassTransient, try: 9, least: 15 * time.Minute},
+		{class: rkev1.ClassTransient, try: 10, exhausted: true},
+		{class: rkev1.ClassUnknown, try: 2, least: time.Minute},
+		{class: rkev1.ClassUnknown, try: 3, exhausted: true},
+		{class: "what", try: 3, exhausted: true},
+		{class: rkev1.ClassInvalid, operation: jobrunner.Remove, try: 1, least: time.Hour},
+		{class: rkev1.ClassInvalid, operation: jobrunner.Remove, try: 1 << 30, least: 6 * time.Hour},
+		{class: rkev1.ClassTransient, operation: jobrunner.Remove, try: 50, least: 15 * time.Minute},
+	}
+	for _, tt := range tests {
+		at, exhausted := jobrunner.NextAttempt(jobrunner.Failure{Operation: tt.operation, Class: tt.class, Try: tt.try, End: begin, UID: "u"})
+		require.Equal(t, tt.exhausted, exhausted, "%+v", tt)
+		if exhausted {
+			continue
+		}
+		wait := at.Sub(begin)
+		require.GreaterOrEqual(t, wait, tt.least, "%+v", tt)
+		require.Less(t, wait, tt.least+tt.least/5+1, "%+v", tt)
+	}
+}
+
+func TestNextAttempt_spreadsMachines(t *testing.T) {
+	seen := map[time.Time]bool{}
+	for _, uid := range []string{"a", "b", "c", "d", "e"} {
+		at, _ := jobrunner.NextAttempt(jobrunner.Failure{Class: rkev1.ClassQuota, Try: 1, End: begin, UID: uid})
+		again, _ := jobrunner.NextAttempt(jobrunner.Failure{Class: rkev1.ClassQuota, Try: 1, End: begin, UID: uid})
+		require.Equal(t, at, again)
+		seen[at] = true
+	}
+	require.Len(t, seen, 5)
+}

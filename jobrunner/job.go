@@ -1,0 +1,115 @@
+package jobrunner
+
+import (
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+// Job runs one operation once. Trying again is the controller's work, with a new Job, so that each attempt keeps its own
+// outcome and two pods never run for one machine.
+func Job(t Task) *batchv1.Job {
+	t.Settings = t.Settings.WithDefaults()
+	return t.job(t.pod(t.container()))
+}
+
+// ProbeJob reads the flags of an external driver. Its three containers run one after another; the unknown driver runs in
+// the second alone, without a token.
+func ProbeJob(t Task) *batchv1.Job {
+	t.Settings = t.Settings.WithDefaults()
+	report := t.stage(StageReport, mount(tokenVolume, tokenDir, true), mount(fetchedVolume, FetchedDir, true), mount(flagsVolume, FlagsDir, true))
+	pod := t.pod(report)
+	flags := t.stage(StageFlags, mount(fetchedVolume, FetchedDir, true), mount(flagsVolume, FlagsDir, false))
+	for i, m := range flags.VolumeMounts {
+		// What the driver leaves behind must not be found by the container after it.
+		if m.Name == tmpVolume || m.Name == homeVolume {
+			flags.VolumeMounts[i].Name = driverPrefix + m.Name
+		}
+	}
+	pod.InitContainers = []corev1.Container{
+		t.stage(StageFetch, mount(tokenVolume, tokenDir, true), mount(fetchedVolume, FetchedDir, false)), flags}
+	pod.Volumes = append(pod.Volumes, t.scratch(fetchedVolume), t.scratch(flagsVolume),
+		t.scratch(driverPrefix+tmpVolume), t.scratch(driverPrefix+homeVolume))
+	return t.job(pod)
+}
+
+func (t Task) job(pod corev1.PodSpec) *batchv1.Job {
+	meta := t.meta(t.Name(), t.jobLabels())
+	if t.Hash != "" {
+		meta.Annotations = map[string]string{rkev1.RequestHashAnnotation: t.Hash}
+	}
+	return &batchv1.Job{
+		TypeMeta:   metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job"},
+		ObjectMeta: meta,
+		Spec: batchv1.JobSpec{
+			BackoffLimit:            new(int32),
+			ActiveDeadlineSeconds:   new(int64(t.Settings.Deadline.Seconds())),
+			TTLSecondsAfterFinished: new(int32(t.Settings.TTL.Seconds())),
+			PodReplacementPolicy:    new(batchv1.Failed),
+			Template:                corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: t.jobLabels()}, Spec: pod},
+		},
+	}
+}
+
+func (t Task) container() corev1.Container {
+	c := t.stage(string(t.Request.Operation), mount(tokenVolume, tokenDir, true))
+	c.Name, c.Command = "machine", []string{Command, string(t.Request.Operation)}
+	return c
+}
+
+// stage is one container of a probe. Nothing but its name is in its command line.
+func (t Task) stage(name string, mounts ...corev1.VolumeMount) corev1.Container {
+	base := []corev1.VolumeMount{
+		mount(requestVolume, RequestDir, true), mount(tmpVolume, "/tmp", false), mount(homeVolume, HomeDir, false)}
+	if len(t.Settings.CABundle) > 0 {
+		base = append(base, mount(caVolume, CADir, true))
+	}
+	return corev1.Container{
+		Name:            name,
+		Image:           t.Settings.Image,
+		ImagePullPolicy: t.Settings.ImagePullPolicy,
+		Command:         []string{Command, string(Probe), name},
+		Env:             t.Settings.env(),
+		Resources:       t.Settings.Resources,
+		VolumeMounts:    append(base, mounts...),
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: new(bool),
+			Privileged:               new(bool),
+			ReadOnlyRootFilesystem:   new(true),
+			RunAsNonRoot:             new(true),
+			RunAsUser:                new(int64(UserID)),
+			RunAsGroup:               new(int64(UserID)),
+			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			SeccompProfile:           &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+	}
+}
+
+func (t Task) pod(container corev1.Container) corev1.PodSpec {
+	var pullSecrets []corev1.LocalObjectReference
+	for _, name := range t.Settings.ImagePullSecrets {
+		pullSecrets = append(pullSecrets, corev1.LocalObjectReference{Name: name})
+	}
+	return corev1.PodSpec{
+		Containers:                    []corev1.Container{container},
+		RestartPolicy:                 corev1.RestartPolicyNever,
+		ServiceAccountName:            t.accessName(),
+		AutomountServiceAccountToken:  new(bool),
+		EnableServiceLinks:            new(bool),
+		TerminationGracePeriodSeconds: new(int64(t.Settings.GracePeriod.Seconds())),
+		ImagePullSecrets:              pullSecrets,
+		NodeSelector:                  t.Settings.NodeSelector,
+		Tolerations:                   t.Settings.Tolerations,
+		SecurityContext: &corev1.PodSecurityContext{
+			RunAsNonRoot:   new(true),
+			RunAsUser:      new(int64(UserID)),
+			RunAsGroup:     new(int64(UserID)),
+			FSGroup:        new(int64(UserID)),
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+		Volumes: t.volumes(),
+	}
+}

@@ -1,0 +1,127 @@
+package jobrunner
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+const (
+	// maxName is the longest name that is good for every object, label value and hostname.
+	maxName = 63
+	// MinInstanceName is the shortest limit that can be asked for; below, the hash would be all there is.
+	MinInstanceName = 10
+	// hashLength is how many hex digits tell apart two names that were cut or changed.
+	hashLength = 8
+)
+
+// ObjectName joins the parts with dashes. A result that is longer than 63 characters, or that no object could have, is
+// made to fit and gets a hash of the whole, so that different parts never become one name.
+func ObjectName(parts ...string) string {
+	whole := strings.Join(parts, "-")
+	return fit(whole, strings.Join(parts, "\x00"), maxName)
+}
+
+// InstanceName is the name of a machine's server at its cloud, which is also its hostname: lower-case letters, digits and
+// dashes, at most limit characters. A name that is too long or has other characters is made to fit and gets a hash.
+func InstanceName(machineName string, limit int) (string, error) {
+	if limit < MinInstanceName || limit > maxName {
+		return "", fmt.Errorf("the limit of the server's name is %d: it must be between %d and %d", limit, MinInstanceName, maxName)
+	}
+	if machineName == "" {
+		return "", fmt.Errorf("the machine has no name")
+	}
+	return fit(machineName, machineName, limit), nil
+}
+
+// cloudNames says which names a driver can give to servers, where that is less than every hostname.
+var cloudNames = map[string]struct {
+	longest     int
+	letterFirst bool
+}{
+	// The driver names the disk like the server with -disk after it, and every name begins with a letter (RFC 1035).
+	"google": {longest: maxName - len("-disk"), letterFirst: true},
+	// The driver names a storage container like the server with vhd- before it.
+	"azure": {longest: maxName - len("vhd-")},
+}
+
+// InstanceNameLimit is the longest name that a driver can give to a server.
+func InstanceNameLimit(driver string) int {
+	if rule, ok := cloudNames[driver]; ok {
+		return rule.longest
+	}
+	return maxName
+}
+
+// CheckInstanceName tells whether a driver's cloud takes a name, and what to do when it does not.
+func CheckInstanceName(driver, name string) error {
+	rule, ok := cloudNames[driver]
+	if !ok {
+		return nil
+	}
+	if len(name) > rule.longest {
+		return fmt.Errorf("the server's name %q is longer than the %d characters that %s takes: lower the limit that the machine's annotation %s sets", name, rule.longest, driver, rkev1.HostnameLengthLimitAnnotation)
+	}
+	if rule.letterFirst && (name[0] < 'a' || name[0] > 'z') {
+		return fmt.Errorf("the server's name %q does not begin with a letter, as %s wants it: rename the machine or its pool", name, driver)
+	}
+	return nil
+}
+
+// ParseInstanceNameLimit reads the annotation that limits a server's name; without it, the driver's own limit counts.
+func ParseInstanceNameLimit(driver, value string) (int, error) {
+	if value == "" {
+		return InstanceNameLimit(driver), nil
+	}
+	limit, err := strconv.Atoi(strings.TrimSpace(value))
+	if err != nil || limit < MinInstanceName || limit > maxName {
+		return 0, fmt.Errorf("the limit %.20q of the server's name must be a number between %d and %d", value, MinInstanceName, maxName)
+	}
+	return limit, nil
+}
+
+// fit makes a DNS label of at most limit characters from name. What had to be changed gets a hash of identity, so that two
+// names that differ in what was changed stay two names.
+func fit(name, identity string, limit int) string {
+	clean := label(name)
+	if clean == name && len(clean) <= limit && clean != "" {
+		return clean
+	}
+	sum := sha256.Sum256([]byte(identity))
+	hash := hex.EncodeToString(sum[:])[:hashLength]
+	room := max(limit-hashLength-1, 0)
+	if len(clean) > room {
+		clean = clean[:room]
+	}
+	clean = strings.TrimRight(clean, "-")
+	if clean == "" {
+		return "x" + hash
+	}
+	return clean + "-" + hash
+}
+
+// label replaces what a DNS label may not have by dashes, and drops those at the ends.
+func label(name string) string {
+	mapped := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+			return r
+		case r >= 'A' && r <= 'Z':
+			return r + ('a' - 'A')
+		}
+		return '-'
+	}, name)
+	return strings.Trim(mapped, "-")
+}
+
+// labelValue makes a name fit into a label's value, where dots and capitals are allowed.
+func labelValue(name string) string {
+	if len(name) <= maxName {
+		return name
+	}
+	return ObjectName(name)
+}

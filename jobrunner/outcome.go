@@ -1,0 +1,153 @@
+package jobrunner
+
+import (
+	"fmt"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+// Reasons of a Job that ended without a word from its pod.
+const (
+	DeadlineReason      = "DeadlineExceeded"
+	OutOfMemoryReason   = "OutOfMemory"
+	EvictedReason       = "PodEvicted"
+	NodeLostReason      = "NodeLost"
+	ImageReason         = "ImageUnavailable"
+	ResultMissingReason = "ResultMissing"
+	ResultInvalidReason = "ResultInvalid"
+	JobGoneReason       = "JobGone"
+	PodPendingReason    = "PodPending"
+)
+
+// Evidence is all there is to judge one attempt by.
+type Evidence struct {
+	// Operation and Attempt that are judged.
+	Operation Operation
+	Attempt   int32
+	// Job of the attempt; nil when it is gone.
+	Job *batchv1.Job
+	// Pods of the Job; they tell more than it does, but may be gone.
+	Pods []corev1.Pod
+	// Data of the state Secret (for a probe, the result Secret).
+	Data map[string][]byte
+}
+
+// Verdict is how an attempt stands.
+type Verdict struct {
+	// Done is false while the Job runs; Reason and Message may then say what holds it up.
+	Done bool
+	// Outcome, Class, Reason, Message as in Result.
+	Outcome Outcome
+	Class   string
+	Reason  string
+	Message string
+	// Start and End of the attempt, as far as known.
+	Start, End time.Time
+	// Result is the pod's own word; nil when it left none.
+	Result *Result
+}
+
+// OutcomeOf judges an attempt. The pod's own result counts before what Kubernetes says of it: a success is believed at
+// once, a failure when the Job has ended, for only then can another one start.
+func OutcomeOf(e Evidence) Verdict {
+	result, err := ReadResult(e.Data)
+	mine := err == nil && result.Operation == e.Operation && result.Attempt == e.Attempt
+	if mine && result.Outcome == Succeeded {
+		return fromResult(result)
+	}
+	if e.Job != nil && !JobEnded(e.Job) {
+		return running(e)
+	}
+	if mine {
+		return fromResult(result)
+	}
+	v := Verdict{Done: true, Outcome: Failed, Result: nil}
+	v.Start, v.End = times(e.Job)
+	v.Reason, v.Class, v.Message = explain(e)
+	if err != nil && !IsNoDocument(err) && v.Reason == ResultMissingReason {
+		v.Reason, v.Message = ResultInvalidReason, fmt.Sprintf("the pod left a result that cannot be read: %v", err)
+	}
+	return v
+}
+
+// JobEnded tells whether a Job has ended, and its pod with it.
+func JobEnded(job *batchv1.Job) bool {
+	return jobCondition(job, batchv1.JobComplete) != nil || jobCondition(job, batchv1.JobFailed) != nil
+}
+
+func fromResult(r Result) Verdict {
+	return Verdict{Done: true, Outcome: r.Outcome, Class: r.Class, Reason: r.Reason, Message: r.Message,
+		Start: r.StartTime, End: r.EndTime, Result: &r}
+}
+
+// running says what holds a Job up, if anything does.
+func running(e Evidence) Verdict {
+	v := Verdict{}
+	if e.Job.Status.StartTime != nil {
+		v.Start = e.Job.Status.StartTime.Time
+	}
+	for i := range e.Pods {
+		if reason, message := pending(&e.Pods[i]); reason != "" {
+			v.Reason, v.Message = reason, message
+		}
+	}
+	return v
+}
+
+// explain finds out why a Job ended when its pod did not say so.
+func explain(e Evidence) (reason, class, message string) {
+	for i := range e.Pods {
+		if reason, class, message = explainPod(&e.Pods[i]); reason != "" {
+			return reason, class, message
+		}
+	}
+	if e.Job == nil {
+		return JobGoneReason, rkev1.ClassTransient, "the Job was deleted before its pod left a result"
+	}
+	failed := jobCondition(e.Job, batchv1.JobFailed)
+	if failed != nil && failed.Reason == batchv1.JobReasonDeadlineExceeded {
+		return DeadlineReason, rkev1.ClassTransient, "the Job did not end within its deadline" + waitingFor(e.Pods)
+	}
+	if failed != nil {
+		return ResultMissingReason, rkev1.ClassUnknown, printable("the pod ended without leaving a result: "+failed.Message, maxMessage)
+	}
+	return ResultMissingReason, rkev1.ClassUnknown, "the pod ended without an error and without leaving a result"
+}
+
+func waitingFor(pods []corev1.Pod) string {
+	for i := range pods {
+		if _, message := pending(&pods[i]); message != "" {
+			return ": " + message
+		}
+	}
+	return ""
+}
+
+func times(job *batchv1.Job) (start, end time.Time) {
+	if job == nil {
+		return
+	}
+	if job.Status.StartTime != nil {
+		start = job.Status.StartTime.Time
+	}
+	if job.Status.CompletionTime != nil {
+		return start, job.Status.CompletionTime.Time
+	}
+	if failed := jobCondition(job, batchv1.JobFailed); failed != nil {
+		end = failed.LastTransitionTime.Time
+	}
+	return start, end
+}
+
+func jobCondition(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobCondition {
+	for i := range job.Status.Conditions {
+		if c := &job.Status.Conditions[i]; c.Type == kind && c.Status == corev1.ConditionTrue {
+			return c
+		}
+	}
+	return nil
+}

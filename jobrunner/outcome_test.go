@@ -1,0 +1,106 @@
+package jobrunner_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/jobrunner"
+)
+
+var (
+	begin = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	end   = begin.Add(time.Minute)
+)
+
+func job(kind batchv1.JobConditionType, reason string) *batchv1.Job {
+	start := metav1.NewTime(begin)
+	j := &batchv1.Job{Status: batchv1.JobStatus{StartTime: &start}}
+	if kind != "" {
+		j.Status.Conditions = []batchv1.JobCondition{{Type: kind, Status: corev1.ConditionTrue, Reason: reason,
+			LastTransitionTime: metav1.NewTime(end)}}
+	}
+	return j
+}
+
+func pod(change func(*corev1.PodStatus)) []corev1.Pod {
+	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}
+	change(&p.Status)
+	return []corev1.Pod{p}
+}
+
+func container(state corev1.ContainerState) func(*corev1.PodStatus) {
+	return func(s *corev1.PodStatus) { s.ContainerStatuses = []corev1.ContainerStatus{{State: state}} }
+}
+
+func TestOutcomeOf(t *testing.T) {
+	result := func(r jobrunner.Result) map[string][]byte {
+		return map[string][]byte{jobrunner.ResultKey: document(t, r)}
+	}
+	success := result(jobrunner.Result{Operation: jobrunner.Create, Attempt: 2, Outcome: jobrunner.Succeeded, EndTime: end})
+	quota := result(jobrunner.Result{Operation: jobrunner.Create, Attempt: 2, Outcome: jobrunner.Failed, Class: rkev1.ClassQuota,
+		Reason: "LimitReached", Message: "droplet limit", EndTime: end})
+	before := result(jobrunner.Result{Operation: jobrunner.Create, Attempt: 1, Outcome: jobrunner.Succeeded, EndTime: end})
+	pull := pod(container(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}))
+	failed := job(batchv1.JobFailed, "BackoffLimitExceeded")
+
+	tests := []struct {
+		name     string
+		evidence jobrunner.Evidence
+		want     jobrunner.Verdict
+	}{
+		{"runs", jobrunner.Evidence{Job: job("", "")}, jobrunner.Verdict{Start: begin}},
+		{"runs, an older result is not its own", jobrunner.Evidence{Job: job("", ""), Data: before}, jobrunner.Verdict{Start: begin}},
+		{"failed but the Job has not ended", jobrunner.Evidence{Job: job("", ""), Data: quota}, jobrunner.Verdict{Start: begin}},
+		{"image cannot be pulled yet", jobrunner.Evidence{Job: job("", ""), Pods: pull},
+			jobrunner.Verdict{Start: begin, Reason: "ImageUnavailable", Message: "the pod p cannot start (ImagePullBackOff): no such image"}},
+		{"not scheduled", jobrunner.Evidence{Job: job("", ""), Pods: pod(func(s *corev1.PodStatus) {
+			s.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "no nodes"}}
+		})}, jobrunner.Verdict{Start: begin, Reason: "PodPending", Message: "the pod p is not scheduled: no nodes"}},
+		{"success is believed before the Job has ended", jobrunner.Evidence{Job: job("", ""), Data: success},
+			jobrunner.Verdict{Done: true, Outcome: jobrunner.Succeeded, End: end}},
+		{"success although the Job failed", jobrunner.Evidence{Job: failed, Data: success},
+			jobrunner.Verdict{Done: true, Outcome: jobrunner.Succeeded, End: end}},
+		{"success and the Job is gone", jobrunner.Evidence{Data: success}, jobrunner.Verdict{Done: true, Outcome: jobrunner.Succeeded, End: end}},
+		{"failure in its own words", jobrunner.Evidence{Job: failed, Data: quota},
+			jobrunner.Verdict{Done: true, Outcome: jobrunner.Failed, Class: "Quota", Reason: "LimitReached", Message: "droplet limit", End: end}},
+		{"complete without a result", jobrunner.Evidence{Job: job(batchv1.JobComplete, ""), Data: before},
+			jobrunner.Verdict{Done: true, Outcome: jobrunner.Failed, Class: "Unknown", Reason: "ResultMissing", Start: begin}},
+		{"result is rubbish", jobrunner.Evidence{Job: failed, Data: map[string][]byte{jobrunner.ResultKey: []byte("{")}},
+			jobrunner.Verdict{Done: true, Outcome: jobrunner.Failed, Class: "Unknown", Reason: "ResultInvalid", Start: begin, End: end}},
+		{"out of memory", jobrunner.Evidence{Job: failed, Pods: pod(container(corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}}))},
+			jobrunner.Verdict{Done: true, Outcome: jobrunner.Failed, Class: "Unknown", Reason: "OutOfMemory", Start: begin, End: end}},
+		{"evicted", jobrunner.Evidence{Job: failed, Pods: pod(func(s *corev1.PodStatus) { s.Reason = "Evicted" })},
+			jobrunner.Verdict{Done: true, Outcome: jobrunner.Failed, Class: "Transient", Reason: "PodEvicted", Start: begin, End: end}},
+		{"node lost", jobrunner.Evidence{Job: failed, Pods: pod(func(s *corev1.PodStatus) {
+			s.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}}
+		})}, jobrunner.Verdict{Done: true, Outcome: jobrunner.Failed, Class: "Transient", Reason: "NodeLost", Start: begin, End: end}},
+		{"deadline while the image is missing", jobrunner.Evidence{Job: job(batchv1.JobFailed, "DeadlineExceeded"), Pods: pull},
+			jobrunner.Verdict{Done: true, Outcome: jobrunner.Failed, Class: "Transient", Reason: "DeadlineExceeded", Start: begin, End: end}},
+		{"Job is gone", jobrunner.Evidence{}, jobrunner.Verdict{Done: true, Outcome: jobrunner.Failed, Class: "Transient", Reason: "JobGone"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.evidence.Operation, tt.evidence.Attempt = jobrunner.Create, 2
+			got := jobrunner.OutcomeOf(tt.evidence)
+			if tt.want.Message == "" && got.Outcome == jobrunner.Failed {
+				require.NotEmpty(t, got.Message)
+				tt.want.Message = got.Message
+			}
+			got.Result = nil
+			require.Equal(t, tt.want, got)
+		})
+	}
+}
+
+func TestOutcomeOf_deadlineNamesWhatItWaitedFor(t *testing.T) {
+	got := jobrunner.OutcomeOf(jobrunner.Evidence{Job: job(batchv1.JobFailed, "DeadlineExceeded"),
+		Pods: pod(container(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}))})
+	require.Contains(t, got.Message, "ErrImagePull")
+}

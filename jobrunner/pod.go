@@ -1,0 +1,66 @@
+package jobrunner
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+// stuck are the reasons for which a container waits that do not pass by themselves.
+var stuck = map[string]string{
+	"ErrImagePull":               ImageReason,
+	"ImagePullBackOff":           ImageReason,
+	"InvalidImageName":           ImageReason,
+	"ErrImageNeverPull":          ImageReason,
+	"RegistryUnavailable":        ImageReason,
+	"ImageInspectError":          ImageReason,
+	"CreateContainerConfigError": PodPendingReason,
+	"CreateContainerError":       PodPendingReason,
+	"RunContainerError":          PodPendingReason,
+}
+
+// pending says why a pod does not run yet; empty when nothing is known to hold it up.
+func pending(pod *corev1.Pod) (reason, message string) {
+	for _, status := range containers(pod) {
+		waiting := status.State.Waiting
+		if waiting == nil || stuck[waiting.Reason] == "" {
+			continue
+		}
+		return stuck[waiting.Reason], printable(fmt.Sprintf("the pod %s cannot start (%s): %s", pod.Name, waiting.Reason, waiting.Message), maxMessage)
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return PodPendingReason, printable(fmt.Sprintf("the pod %s is not scheduled: %s", pod.Name, c.Message), maxMessage)
+		}
+	}
+	return "", ""
+}
+
+// explainPod says why a pod ended, where its own result does not.
+func explainPod(pod *corev1.Pod) (reason, class, message string) {
+	switch pod.Status.Reason {
+	case "Evicted":
+		return EvictedReason, rkev1.ClassTransient, printable("the pod was evicted from its node: "+pod.Status.Message, maxMessage)
+	case "NodeLost", "NodeShutdown", "Terminated":
+		return NodeLostReason, rkev1.ClassTransient, printable("the pod's node went away: "+pod.Status.Message, maxMessage)
+	}
+	for _, status := range containers(pod) {
+		ended := status.State.Terminated
+		if ended != nil && ended.Reason == "OOMKilled" {
+			return OutOfMemoryReason, rkev1.ClassUnknown, "the pod used more memory than its limit: raise the manager's setting for the Job's resources"
+		}
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+			return NodeLostReason, rkev1.ClassTransient, printable("the pod was disrupted: "+c.Message, maxMessage)
+		}
+	}
+	return "", "", ""
+}
+
+func containers(pod *corev1.Pod) []corev1.ContainerStatus {
+	return slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
+}

@@ -1,0 +1,188 @@
+package jobrunner
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+// Bounds of what a pod may tell: it runs a driver that nobody has looked at.
+const (
+	maxDocument    = 64 << 10
+	maxMessage     = 2 << 10
+	maxReason      = 64
+	maxID          = 512
+	maxAddresses   = 64
+	maxAddress     = 253
+	maxNotes       = 16
+	maxZone        = 256
+	maxResult      = 900 << 10
+	maxLogTail     = 4 << 10
+	unnamedFailure = "Failed"
+)
+
+// ErrNoDocument tells that the state Secret does not hold the document yet.
+var ErrNoDocument = errors.New("there is no such document")
+
+// IsNoDocument tells whether an error says that a document is not there yet.
+func IsNoDocument(err error) bool { return errors.Is(err, ErrNoDocument) }
+
+// ReadResult reads how the last operation ended.
+func ReadResult(data map[string][]byte) (Result, error) {
+	var r Result
+	// A probe's result carries the driver's flags, so that it is longer than other documents.
+	if err := decode(data, ResultKey, maxResult, &r); err != nil {
+		return Result{}, err
+	}
+	if r.Outcome != Succeeded && r.Outcome != Failed && r.Outcome != Cancelled {
+		return Result{}, fmt.Errorf("reading %s: unknown outcome %.40q", ResultKey, string(r.Outcome))
+	}
+	r.Message = printable(r.Message, maxMessage)
+	r.Notes = r.Notes[:min(len(r.Notes), maxNotes)]
+	for i, note := range r.Notes {
+		r.Notes[i] = printable(note, maxMessage)
+	}
+	if r.Outcome == Succeeded {
+		r.Reason, r.Class = "", ""
+		return r, nil
+	}
+	r.Reason = reason(r.Reason)
+	r.Class = class(r.Class)
+	return r, nil
+}
+
+// ReadServer reads what is known of the server.
+func ReadServer(data map[string][]byte) (Server, error) {
+	var s Server
+	if err := decode(data, ServerKey, maxDocument, &s); err != nil {
+		return Server{}, err
+	}
+	for _, id := range []struct{ field, value string }{
+		{"instanceID", s.InstanceID}, {"providerID", s.ProviderID}, {"sshUser", s.SSHUser}, {"sshHost", s.SSHHost}} {
+		if len(id.value) > maxID || strings.ContainsFunc(id.value, notInID) {
+			return Server{}, fmt.Errorf("reading %s: %s has characters or a length it cannot have", ServerKey, id.field)
+		}
+	}
+	if s.SSHPort < 0 || s.SSHPort > 65535 {
+		return Server{}, fmt.Errorf("reading %s: port %d", ServerKey, s.SSHPort)
+	}
+	s.FailureDomain = printable(s.FailureDomain, maxZone)
+	s.Addresses = goodAddresses(s.Addresses)
+	return s, nil
+}
+
+// ReadJournal reads how far the last operation came.
+func ReadJournal(data map[string][]byte) (Journal, error) {
+	var j Journal
+	if err := decode(data, JournalKey, maxDocument, &j); err != nil {
+		return Journal{}, err
+	}
+	switch j.Phase {
+	case PhaseIntent, PhaseRecorded, PhaseCreated, PhaseBootstrapped, PhaseRemoving, PhaseGone:
+	default:
+		return Journal{}, fmt.Errorf("reading %s: unknown phase %.40q", JournalKey, string(j.Phase))
+	}
+	if label(j.InstanceName) != j.InstanceName || len(j.InstanceName) > maxName {
+		j.InstanceName = ""
+	}
+	return j, nil
+}
+
+// NothingMade tells whether the state shows that no driver was ever asked for a server: then none has to be removed. A
+// state that cannot be read shows no such thing.
+func NothingMade(data map[string][]byte) bool {
+	for _, key := range []string{JournalKey, ServerKey, ExtractedConfigKey} {
+		if len(data[key]) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// LogTail is the end of the last operation's log.
+func LogTail(data map[string][]byte) string {
+	log := data[LogKey]
+	if len(log) > maxLogTail {
+		log = log[len(log)-maxLogTail:]
+	}
+	return printable(string(log), maxLogTail)
+}
+
+func decode(data map[string][]byte, key string, limit int, into any) error {
+	document, ok := data[key]
+	if !ok || len(document) == 0 {
+		return fmt.Errorf("reading %s: %w", key, ErrNoDocument)
+	}
+	if len(document) > limit {
+		return fmt.Errorf("reading %s: %d bytes are more than the %d allowed", key, len(document), limit)
+	}
+	if err := json.Unmarshal(document, into); err != nil {
+		return fmt.Errorf("reading %s: %w", key, err)
+	}
+	return nil
+}
+
+func goodAddresses(all []Address) []Address {
+	var good []Address
+	for _, a := range all {
+		switch a.Type {
+		case "ExternalIP", "InternalIP", "Hostname", "ExternalDNS", "InternalDNS":
+		default:
+			continue
+		}
+		if a.Address == "" || len(a.Address) > maxAddress || strings.ContainsFunc(a.Address, notInID) {
+			continue
+		}
+		if good = append(good, a); len(good) == maxAddresses {
+			break
+		}
+	}
+	return good
+}
+
+func notInID(r rune) bool {
+	return r <= ' ' || r > unicode.MaxASCII || r == 0x7f
+}
+
+// class maps what is not one of ours to Unknown.
+func class(text string) string {
+	switch text {
+	case rkev1.ClassInvalid, rkev1.ClassUnauthorized, rkev1.ClassQuota, rkev1.ClassCapacity, rkev1.ClassThrottled,
+		rkev1.ClassTransient, rkev1.ClassUnknown:
+		return text
+	}
+	return rkev1.ClassUnknown
+}
+
+// reason makes sure that a condition takes it: one word of letters and digits.
+func reason(text string) string {
+	word := strings.Map(func(r rune) rune {
+		if (r >= 'a' && r <= 'z') || (r >= 'A' && r <= 'Z') || (r >= '0' && r <= '9') {
+			return r
+		}
+		return -1
+	}, text)
+	word = strings.TrimLeft(word, "0123456789")
+	if word == "" {
+		return unnamedFailure
+	}
+	return word[:min(len(word), maxReason)]
+}
+
+// printable keeps a text's end to what a terminal and the API can take.
+func printable(text string, limit int) string {
+	text = strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || (unicode.IsPrint(r) && r != unicode.ReplacementChar) {
+			return r
+		}
+		return -1
+	}, strings.ToValidUTF8(text, ""))
+	if len(text) > limit {
+		text = strings.ToValidUTF8(text[:limit], "")
+	}
+	return text
+}

@@ -1,0 +1,102 @@
+package jobrunner_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-project/drover/jobrunner"
+)
+
+func document(t testing.TB, v any) []byte {
+	t.Helper()
+	text, err := json.Marshal(v)
+	require.NoError(t, err)
+	return text
+}
+
+func TestReadResult(t *testing.T) {
+	tests := []struct {
+		name, text, wantErr string
+		want                jobrunner.Result
+	}{
+		{name: "success", text: `{"operation":"create","attempt":2,"outcome":"Succeeded","reason":"x","class":"Quota"}`,
+			want: jobrunner.Result{Operation: jobrunner.Create, Attempt: 2, Outcome: jobrunner.Succeeded}},
+		{name: "failure", text: `{"outcome":"Failed","reason":"PreCreateCheckFailed","class":"Quota","message":"no \u001b[31mroom"}`,
+			want: jobrunner.Result{Outcome: jobrunner.Failed, Reason: "PreCreateCheckFailed", Class: "Quota", Message: "no [31mroom"}},
+		{name: "strange words", text: `{"outcome":"Failed","reason":"what ever!","class":"Bad"}`,
+			want: jobrunner.Result{Outcome: jobrunner.Failed, Reason: "whatever", Class: "Unknown"}},
+		{name: "no reason", text: `{"outcome":"Cancelled"}`,
+			want: jobrunner.Result{Outcome: jobrunner.Cancelled, Reason: "Failed", Class: "Unknown"}},
+		{name: "unknown outcome", text: `{"outcome":"Fine"}`, wantErr: "unknown outcome"},
+		{name: "no JSON", text: `<html>`, wantErr: "reading result.json"},
+		{name: "too long", text: strings.Repeat(" ", 1<<20), wantErr: "more than the"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := jobrunner.ReadResult(map[string][]byte{jobrunner.ResultKey: []byte(tt.text)})
+			if tt.wantErr != "" {
+				require.ErrorContains(t, err, tt.wantErr)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tt.want, got)
+		})
+	}
+	_, err := jobrunner.ReadResult(nil)
+	require.True(t, jobrunner.IsNoDocument(err))
+}
+
+func TestReadServer(t *testing.T) {
+	got, err := jobrunner.ReadServer(map[string][]byte{jobrunner.ServerKey: document(t, jobrunner.Server{
+		InstanceID: "123", ProviderID: "digitalocean://123",
+		Addresses: []jobrunner.Address{{Type: "ExternalIP", Address: "198.18.0.7"}, {Type: "Strange", Address: "x"},
+			{Type: "Hostname", Address: "a b"}, {Type: "InternalIP"}},
+	})})
+	require.NoError(t, err)
+	require.Equal(t, []jobrunner.Address{{Type: "ExternalIP", Address: "198.18.0.7"}}, got.Addresses)
+	for _, bad := range []jobrunner.Server{{ProviderID: "a b"}, {InstanceID: strings.Repeat("x", 600)}, {SSHPort: 70000}, {SSHHost: "-\n"}} {
+		_, err := jobrunner.ReadServer(map[string][]byte{jobrunner.ServerKey: document(t, bad)})
+		require.Error(t, err)
+	}
+}
+
+func TestNothingMade(t *testing.T) {
+	require.True(t, jobrunner.NothingMade(nil))
+	require.True(t, jobrunner.NothingMade(map[string][]byte{jobrunner.ResultKey: []byte("{}"), jobrunner.LogKey: []byte("x")}))
+	for _, key := range []string{jobrunner.JournalKey, jobrunner.ServerKey, jobrunner.ExtractedConfigKey} {
+		require.False(t, jobrunner.NothingMade(map[string][]byte{key: []byte("garbage")}))
+	}
+}
+
+func TestLogTail(t *testing.T) {
+	log := strings.Repeat("x", 5000) + "\x00the end\n"
+	tail := jobrunner.LogTail(map[string][]byte{jobrunner.LogKey: []byte(log)})
+	require.LessOrEqual(t, len(tail), 4096)
+	require.True(t, strings.HasSuffix(tail, "xthe end\n"))
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(`{"outcome":"Failed","phase":"Intent","providerID":"x://1","addresses":[{"type":"ExternalIP","address":"1.2.3.4"}]}`))
+	f.Add([]byte(`{"outcome":1}`))
+	f.Add([]byte(`{"outcome":"Failed","message":"` + strings.Repeat("ä", 3000) + `"}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		data := map[string][]byte{jobrunner.ResultKey: text, jobrunner.ServerKey: text, jobrunner.JournalKey: text, jobrunner.LogKey: text}
+		if r, err := jobrunner.ReadResult(data); err == nil {
+			require.LessOrEqual(t, len(r.Message), 2<<10)
+			require.Regexp(t, `^([A-Za-z][A-Za-z0-9]*)?$`, r.Reason)
+		}
+		if s, err := jobrunner.ReadServer(data); err == nil {
+			require.LessOrEqual(t, len(s.Addresses), 64)
+			require.NotContains(t, s.ProviderID, " ")
+		}
+		if j, err := jobrunner.ReadJournal(data); err == nil {
+			require.NotEmpty(t, j.Phase)
+		}
+		require.LessOrEqual(t, len(jobrunner.LogTail(data)), 4<<10)
+		require.False(t, len(text) > 0 && jobrunner.NothingMade(data))
+		jobrunner.OutcomeOf(jobrunner.Evidence{Operation: jobrunner.Create, Attempt: 1, Data: data})
+	})
+}

@@ -1,0 +1,105 @@
+package jobrunner
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Settings are what every Job has in common; cmd/manager reads them from its flags.
+type Settings struct {
+	// Image holds cmd/machine; one for all Jobs.
+	Image string
+	// ImagePullPolicy of the image; the cluster's default when empty.
+	ImagePullPolicy corev1.PullPolicy
+	// ImagePullSecrets are names of Secrets; they must exist where the Job runs.
+	ImagePullSecrets []string
+	// NodeSelector and Tolerations say where Jobs may run.
+	NodeSelector map[string]string
+	Tolerations  []corev1.Toleration
+	// Resources of the container; by default 50m and 96Mi are requested, 1 CPU and 768Mi are the limit.
+	Resources corev1.ResourceRequirements
+	// Proxy is passed on to the driver.
+	Proxy Proxy
+	// CABundle are further CA certificates, PEM, trusted in addition to those of the image.
+	CABundle []byte
+	// Deadline is when a Job is ended that has not ended by itself; 40 minutes by default.
+	Deadline time.Duration
+	// TTL is how long a Job stays after its end; one day by default. Its outcome stays longer, on the machine.
+	TTL time.Duration
+	// GracePeriod is how long a pod has to save what it knows after SIGTERM; 90 seconds by default.
+	GracePeriod time.Duration
+	// SSHTimeout bounds the wait for SSH after a server runs; the pod's own default when 0.
+	SSHTimeout time.Duration
+	// ScratchSize limits each of the pod's writable directories; 512Mi by default.
+	ScratchSize resource.Quantity
+}
+
+// Proxy are the usual three settings; empty ones are not passed on.
+type Proxy struct {
+	HTTP, HTTPS, No string
+}
+
+// Defaults of Settings.
+const (
+	defaultDeadline    = 40 * time.Minute
+	defaultTTL         = 24 * time.Hour
+	defaultGracePeriod = 90 * time.Second
+)
+
+// WithDefaults fills in what was left out.
+func (s Settings) WithDefaults() Settings {
+	if s.Deadline <= 0 {
+		s.Deadline = defaultDeadline
+	}
+	if s.TTL <= 0 {
+		s.TTL = defaultTTL
+	}
+	if s.GracePeriod <= 0 {
+		s.GracePeriod = defaultGracePeriod
+	}
+	if s.ScratchSize.IsZero() {
+		s.ScratchSize = resource.MustParse("512Mi")
+	}
+	if s.Resources.Requests == nil {
+		s.Resources.Requests = corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("96Mi")}
+	}
+	if s.Resources.Limits == nil {
+		s.Resources.Limits = corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("768Mi")}
+	}
+	return s
+}
+
+// env is the environment of every container. It holds no secrets: those are in the request Secret.
+func (s Settings) env() []corev1.EnvVar {
+	env := []corev1.EnvVar{{Name: "HOME", Value: HomeDir}, {Name: "TMPDIR", Value: "/tmp"}}
+	if len(s.CABundle) > 0 {
+		// Both are read, in addition to the image's own file of certificates.
+		env = append(env, corev1.EnvVar{Name: "SSL_CERT_DIR", Value: "/etc/ssl/certs:" + CADir})
+	}
+	return append(env, s.Proxy.env()...)
+}
+
+// env gives each setting in both spellings, for programs read one or the other. The cluster's own API is never proxied.
+func (p Proxy) env() []corev1.EnvVar {
+	if p.HTTP == "" && p.HTTPS == "" {
+		return nil
+	}
+	no := "$(KUBERNETES_SERVICE_HOST),kubernetes.default.svc"
+	if p.No != "" {
+		no = p.No + "," + no
+	}
+	var env []corev1.EnvVar
+	add := func(upper, lower, value string) {
+		if value != "" {
+			env = append(env, corev1.EnvVar{Name: upper, Value: value}, corev1.EnvVar{Name: lower, Value: value})
+		}
+	}
+	add("HTTP_PROXY", "http_proxy", p.HTTP)
+	add("HTTPS_PROXY", "https_proxy", p.HTTPS)
+	add("NO_PROXY", "no_proxy", no)
+	return env
+}

@@ -1,0 +1,71 @@
+package jobrunner
+
+import (
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+// Claim is the note, on the state Secret, of the Job that was started last. It is written before the Job is, so that a
+// number is never given twice and a failed attempt is remembered after its Job is gone.
+type Claim struct {
+	Operation Operation
+	// Attempt is the Job's number. Create and Remove count apart, each from 1.
+	Attempt int32
+	// Try counts the attempts since Hash last changed: back-off starts again when the user has changed something.
+	Try int32
+	// Hash of what was asked for.
+	Hash string
+}
+
+// Annotations of the state Secret.
+const (
+	claimOperation = "drover.cattle.io/claimed-operation"
+	claimAttempt   = "drover.cattle.io/claimed-attempt"
+	claimTry       = "drover.cattle.io/claimed-try"
+)
+
+// ReadClaim reads the note from a state Secret; ok is false when there is none.
+func ReadClaim(annotations map[string]string) (claim Claim, ok bool) {
+	operation := Operation(annotations[claimOperation])
+	attempt, err := strconv.ParseInt(annotations[claimAttempt], 10, 32)
+	if err != nil || attempt < 1 || (operation != Create && operation != Remove) {
+		return Claim{}, false
+	}
+	try, err := strconv.ParseInt(annotations[claimTry], 10, 32)
+	if err != nil || try < 1 {
+		try = 1
+	}
+	return Claim{Operation: operation, Attempt: int32(attempt), Try: int32(try), Hash: annotations[rkev1.RequestHashAnnotation]}, true
+}
+
+// StateSecret is the machine's state Secret as the manager writes it: who owns it and which attempt is under way. Its data
+// are the pod's alone, so that applying this changes none of them. The finalizer keeps it when the machine's children are
+// deleted before their server is.
+func StateSecret(t Task) *corev1.Secret {
+	meta := t.meta(t.Request.StateSecret, t.ownLabels())
+	meta.Finalizers = []string{rkev1.MachineFinalizer}
+	meta.Annotations = map[string]string{
+		claimOperation:              string(t.Request.Operation),
+		claimAttempt:                strconv.Itoa(int(t.Request.Attempt)),
+		claimTry:                    strconv.Itoa(int(t.Try)),
+		rkev1.RequestHashAnnotation: t.Hash,
+	}
+	return &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: meta,
+		Type:       rkev1.MachineStateSecretType,
+	}
+}
+
+// ResultSecret is where a probe leaves its result.
+func ResultSecret(t Task) *corev1.Secret {
+	return &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: t.meta(t.Request.StateSecret, t.jobLabels()),
+		Type:       rkev1.MachineStateSecretType,
+	}
+}

@@ -1,0 +1,22 @@
+package jobrunner
+
+// Keys of the tags that every server gets whose driver has a flag for tags or labels.
+const (
+	TagCluster    = "drover-cluster"
+	TagClusterUID = "drover-cluster-uid"
+	TagMachine    = "drover-machine"
+	TagMachineUID = "drover-machine-uid"
+)
+
+// Tags say whose a server is. The machine's UID is what the finder looks for; the rest is for people. Values are such that
+// every cloud takes them: letters, digits, dashes.
+func Tags(m MachineRef) map[string]string {
+	tags := map[string]string{TagMachineUID: m.UID, TagMachine: ObjectName(m.Namespace, m.Name)}
+	if m.ClusterName != "" {
+		tags[TagCluster] = ObjectName(m.ClusterName)
+	}
+	if m.ClusterUID != "" {
+		tags[TagClusterUID] = m.ClusterUID
+	}
+	return tags
+}

@@ -1,0 +1,128 @@
+package jobrunner
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+// maxSecret is what fits into a Secret with its metadata; the API's limit is 1 MiB for the data.
+const maxSecret = 1000 << 10
+
+// Task is one Job to be: what to do, for whom, how.
+type Task struct {
+	// Settings of all Jobs.
+	Settings Settings
+	// Request is what the pod is asked to do. Its Namespace is where everything of the task is made.
+	Request Request
+	// Bootstrap is the bootstrap data; for Create only.
+	Bootstrap []byte
+	// Owner is the infra machine or NodeDriver, as controller; nil when it lives elsewhere.
+	Owner *metav1.OwnerReference
+	// CAPIMachine is the name of the CAPI Machine, if there is one.
+	CAPIMachine string
+	// Hash of what is asked for, and Try, which counts the attempts since it last changed; see Claim.
+	Hash string
+	Try  int32
+}
+
+// StateSecretName is the name of a machine's state Secret.
+func StateSecretName(machine string) string { return ObjectName(machine, "machine", "state") }
+
+// AccessName is the name of a machine's service account, Role and RoleBinding.
+func AccessName(machine string) string { return ObjectName(machine, "machine") }
+
+// JobName is the name of one attempt's Job and of its request Secret.
+func JobName(machine string, operation Operation, attempt int32) string {
+	short := string(operation)
+	if operation == Remove {
+		short = "rm"
+	}
+	return ObjectName(machine, short, strconv.Itoa(int(attempt)))
+}
+
+// Name is the name of the task's Job and request Secret.
+func (t Task) Name() string {
+	if t.Request.Operation == Probe {
+		return ObjectName("probe", t.Request.Driver.Name, strconv.Itoa(int(t.Request.Attempt)))
+	}
+	return JobName(t.Request.Machine.Name, t.Request.Operation, t.Request.Attempt)
+}
+
+// accessName is the name of the task's service account, Role and RoleBinding.
+func (t Task) accessName() string {
+	if t.Request.Operation == Probe {
+		return t.Name()
+	}
+	return AccessName(t.Request.Machine.Name)
+}
+
+// ownLabels select everything that belongs to the machine or probe.
+func (t Task) ownLabels() map[string]string {
+	labels := map[string]string{rkev1.NodeDriverLabel: labelValue(t.Request.Driver.Name)}
+	if t.Request.Operation == Probe {
+		return labels
+	}
+	labels[rkev1.MachineUIDLabel] = t.Request.Machine.UID
+	return labels
+}
+
+// jobLabels are those of the Job and its pod: Rancher's and ours.
+func (t Task) jobLabels() map[string]string {
+	labels := t.ownLabels()
+	labels[rkev1.OperationLabel] = string(t.Request.Operation)
+	labels[rkev1.AttemptLabel] = strconv.Itoa(int(t.Request.Attempt))
+	if t.Request.Operation == Probe {
+		return labels
+	}
+	labels[rkev1.InfraMachineGroupLabel] = rkev1.MachineGroupVersion.Group
+	labels[rkev1.InfraMachineVersionLabel] = rkev1.MachineGroupVersion.Version
+	labels[rkev1.InfraMachineKindLabel] = t.Request.Machine.Kind
+	labels[rkev1.InfraMachineNameLabel] = labelValue(t.Request.Machine.Name)
+	labels[rkev1.InfraRemoveLabel] = strconv.FormatBool(t.Request.Operation == Remove)
+	if t.CAPIMachine != "" {
+		labels[rkev1.CAPIMachineLabel] = labelValue(t.CAPIMachine)
+	}
+	return labels
+}
+
+func (t Task) meta(name string, labels map[string]string) metav1.ObjectMeta {
+	meta := metav1.ObjectMeta{Name: name, Namespace: t.Request.Namespace, Labels: labels}
+	if t.Owner != nil {
+		meta.OwnerReferences = []metav1.OwnerReference{*t.Owner}
+	}
+	return meta
+}
+
+// RequestSecret holds all that the pod must know and nobody else should.
+func RequestSecret(t Task) (*corev1.Secret, error) {
+	request, err := json.Marshal(t.Request)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the request: %w", err)
+	}
+	data := map[string][]byte{RequestKey: request}
+	if t.Request.HasBootstrap {
+		data[BootstrapKey] = t.Bootstrap
+	}
+	if len(t.Settings.CABundle) > 0 {
+		data[CABundleKey] = t.Settings.CABundle
+	}
+	size := 0
+	for _, value := range data {
+		size += len(value)
+	}
+	if size > maxSecret {
+		return nil, fmt.Errorf("the request is %d bytes with its files and bootstrap data, more than the %d that fit into a Secret", size, maxSecret)
+	}
+	return &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: t.meta(t.Name(), t.jobLabels()),
+		Type:       rkev1.MachineRequestSecretType,
+		Data:       data,
+	}, nil
+}
