@@ -1,0 +1,91 @@
+package testkit
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/typed/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	watchtools "k8s.io/client-go/tools/watch"
+)
+
+// establishTimeout is far more than the server ever takes.
+const establishTimeout = 30 * time.Second
+
+// ApplyCRDs makes or updates definitions and returns when the server serves them.
+func ApplyCRDs(t testing.TB, crds ...*apiextensionsv1.CustomResourceDefinition) {
+	t.Helper()
+	require.NoError(t, applyCRDs(t.Context(), Config(t), crds))
+}
+
+func applyCRDs(ctx context.Context, config *rest.Config, crds []*apiextensionsv1.CustomResourceDefinition) error {
+	clients, err := apiextensions.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	definitions := clients.CustomResourceDefinitions()
+	for _, crd := range crds {
+		if err := applyCRD(ctx, definitions, crd); err != nil {
+			return fmt.Errorf("applying definition %s: %w", crd.Name, err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, establishTimeout)
+	defer cancel()
+	for _, crd := range crds {
+		if err := awaitEstablished(ctx, definitions, crd.Name); err != nil {
+			return fmt.Errorf("waiting for definition %s: %w", crd.Name, err)
+		}
+	}
+	return nil
+}
+
+func applyCRD(ctx context.Context, definitions apiextensions.CustomResourceDefinitionInterface, crd *apiextensionsv1.CustomResourceDefinition) error {
+	_, err := definitions.Create(ctx, crd, metav1.CreateOptions{})
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	live, err := definitions.Get(ctx, crd.Name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	update := crd.DeepCopy()
+	update.ResourceVersion = live.ResourceVersion
+	_, err = definitions.Update(ctx, update, metav1.UpdateOptions{})
+	return err
+}
+
+func awaitEstablished(ctx context.Context, definitions apiextensions.CustomResourceDefinitionInterface, name string) error {
+	live, err := definitions.Get(ctx, name, metav1.GetOptions{})
+	if err != nil || established(live) {
+		return err
+	}
+	changes, err := definitions.Watch(ctx, metav1.ListOptions{
+		FieldSelector:   fields.OneTermEqualSelector(metav1.ObjectNameField, name).String(),
+		ResourceVersion: live.ResourceVersion,
+	})
+	if err != nil {
+		return err
+	}
+	_, err = watchtools.UntilWithoutRetry(ctx, changes, func(e watch.Event) (bool, error) {
+		crd, ok := e.Object.(*apiextensionsv1.CustomResourceDefinition)
+		return ok && established(crd), nil
+	})
+	return err
+}
+
+func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	for _, c := range crd.Status.Conditions {
+		if c.Type == apiextensionsv1.Established {
+			return c.Status == apiextensionsv1.ConditionTrue
+		}
+	}
+	return false
+}

@@ -1,0 +1,69 @@
+package testkit
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+)
+
+// Option changes the server that Main provides.
+type Option func(*options)
+
+type options struct {
+	crds        []*apiextensionsv1.CustomResourceDefinition
+	controllers bool
+	serverArgs  []string
+}
+
+// WithCRDs installs definitions before the first test gets the server.
+func WithCRDs(crds ...*apiextensionsv1.CustomResourceDefinition) Option {
+	return func(o *options) { o.crds = append(o.crds, crds...) }
+}
+
+// WithControllers runs the controller manager as well: for tests that rely on
+// garbage collection, service accounts or namespaces that really go.
+func WithControllers() Option {
+	return func(o *options) { o.controllers = true }
+}
+
+// WithServerArgs adds arguments of localkube server.
+func WithServerArgs(args ...string) Option {
+	return func(o *options) { o.serverArgs = append(o.serverArgs, args...) }
+}
+
+// current is the server of this test binary. TestMain cannot hand anything to
+// tests but through the package, so this is the one variable that is shared.
+var current *server
+
+// Main runs the tests of a package with a server at hand, and exits.
+func Main(m *testing.M, opts ...Option) {
+	os.Exit(run(m, opts))
+}
+
+func run(m *testing.M, opts []Option) int {
+	var o options
+	for _, opt := range opts {
+		opt(&o)
+	}
+	current = &server{options: o}
+	code := m.Run()
+	if err := current.stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "testkit:", err)
+		return max(code, 1)
+	}
+	return code
+}
+
+// started is the running server, started by whoever asks first.
+func started(t testing.TB) *server {
+	t.Helper()
+	if current == nil {
+		t.Fatal("testkit: this package has no TestMain that calls testkit.Main")
+	}
+	if err := current.ensure(); err != nil {
+		t.Fatalf("testkit: %v", err)
+	}
+	return current
+}

@@ -1,0 +1,171 @@
+package testkit
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+const (
+	// binaryVariable names a localkube to use instead of bin/localkube.
+	binaryVariable = "DROVER_LOCALKUBE"
+	// kubeconfigVariable names a server to use instead of one of our own.
+	kubeconfigVariable = "DROVER_TEST_KUBECONFIG"
+	// stopGrace is what the server gets to end and remove its directory.
+	stopGrace = 10 * time.Second
+)
+
+// server is a localkube child process, or a server that runs elsewhere.
+type server struct {
+	options options
+
+	once       sync.Once
+	err        error
+	kubeconfig string
+	config     *rest.Config
+	cmd        *exec.Cmd
+	release    chan struct{}
+}
+
+// ensure starts the server once; everybody gets the same answer.
+func (s *server) ensure() error {
+	s.once.Do(func() { s.err = s.start() })
+	return s.err
+}
+
+func (s *server) start() error {
+	s.kubeconfig = os.Getenv(kubeconfigVariable)
+	if s.kubeconfig == "" {
+		if err := s.launch(); err != nil {
+			return err
+		}
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
+	if err != nil {
+		return fmt.Errorf("reading kubeconfig: %w", err)
+	}
+	config.QPS = -1 // a test is never too fast
+	s.config = config
+	return applyCRDs(context.Background(), config, s.options.crds)
+}
+
+// launch starts localkube and waits for its one line on stdout, the path of
+// the kubeconfig, which it prints when it is ready.
+func (s *server) launch() error {
+	binary, err := findBinary()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "drover-testkit-")
+	if err != nil {
+		return fmt.Errorf("making data directory: %w", err)
+	}
+	args := append([]string{"server", "--data-dir", dir, "--ephemeral", "--disable", s.disabled()}, s.options.serverArgs...)
+	s.cmd = exec.Command(binary, args...)
+	var log bytes.Buffer
+	s.cmd.Stderr = &log
+	stdout, err := s.cmd.StdoutPipe()
+	if err == nil {
+		err = s.spawn()
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("starting %s: %w", binary, err), os.RemoveAll(dir))
+	}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if errors.Is(err, io.EOF) {
+		cmd := s.cmd
+		s.cmd = nil
+		return fmt.Errorf("starting localkube: %w\n%s", errors.Join(cmd.Wait(), os.RemoveAll(dir)), log.String())
+	}
+	if err != nil {
+		return fmt.Errorf("waiting for localkube: %w", err)
+	}
+	s.kubeconfig = strings.TrimSpace(line)
+	return nil
+}
+
+func (s *server) disabled() string {
+	if s.options.controllers {
+		return "scheduler"
+	}
+	return "controller-manager,scheduler"
+}
+
+// spawn starts the process from an OS thread that lives until stop: the kernel
+// ends the server when the thread that started it ends, thus also when the
+// test binary is killed.
+func (s *server) spawn() error {
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	s.release = make(chan struct{})
+	spawned := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		spawned <- s.cmd.Start()
+		<-s.release
+	}()
+	return <-spawned
+}
+
+func (s *server) stop() error {
+	if s.cmd == nil {
+		return nil
+	}
+	defer close(s.release)
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stopping localkube: %w", err)
+	}
+	kill := time.AfterFunc(stopGrace, func() { _ = s.cmd.Process.Kill() })
+	defer kill.Stop()
+	if err := s.cmd.Wait(); err != nil {
+		return fmt.Errorf("stopping localkube: %w\n%s", err, s.cmd.Stderr)
+	}
+	return nil
+}
+
+// findBinary is bin/localkube of this repository, unless the environment names another.
+func findBinary() (string, error) {
+	if binary := os.Getenv(binaryVariable); binary != "" {
+		return binary, nil
+	}
+	root, err := repositoryRoot()
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(root, "bin", "localkube")
+	if _, err := os.Stat(binary); err != nil {
+		return "", fmt.Errorf("tests against a real API server need bin/localkube (run make localkube, or set %s): %w", binaryVariable, err)
+	}
+	return binary, nil
+}
+
+func repositoryRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("looking for the repository: %w", err)
+	}
+	for {
+		raw, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && bytes.HasPrefix(raw, []byte("module github.com/drover-project/drover\n")) {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("looking for the repository: no go.mod of github.com/drover-project/drover above the working directory")
+		}
+		dir = parent
+	}
+}
