@@ -76,6 +76,7 @@ func (o Options) ControllerManager() process.Spec {
 		"--allocate-node-cidrs=true",
 		"--cluster-cidr="+o.Config.PodCIDR,
 		"--service-cluster-ip-range="+o.Config.ServiceCIDR,
+		"--flex-volume-plugin-dir="+o.Dir.Path("kubelet-volume-plugins"),
 		"--profiling=false",
 	)
 	spec.Restart = true

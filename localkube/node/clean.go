@@ -132,48 +132,63 @@ func removeLogLinks(l layout) error {
 	return nil
 }
 
+// ownFiles are what a node leaves in the directories outside its data
+// directory when it was killed.
+var ownFiles = []string{
+	"/run/containerd/s/*",
+	"/var/lib/kubelet/device-plugins/*",
+	"/var/lib/cni/results/*",
+}
+
 // removeFixedDirs deletes the directories the node made outside the data
-// directory. Files in them end with the node, except a system containerd's.
+// directory. What others have put there since stays.
 func removeFixedDirs(state before) error {
 	var errs []error
 	for _, dir := range fixedDirs {
-		if !slices.Contains(state.Absent, dir) {
-			continue
-		}
-		if err := removeTree(dir); err != nil {
-			errs = append(errs, fmt.Errorf("removing %s: %w", dir, err))
+		if slices.Contains(state.Absent, dir) {
+			errs = append(errs, removeOwnFiles(dir), removeEmpty(dir))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// removeTree deletes sockets, empty files and directories, and stops at
-// anything that has content: that is not ours.
-func removeTree(dir string) error {
+func removeOwnFiles(dir string) error {
+	for _, pattern := range ownFiles {
+		if !strings.HasPrefix(pattern, dir+"/") {
+			continue
+		}
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			return fmt.Errorf("listing %s: %w", pattern, err)
+		}
+		for _, file := range files {
+			if err := os.Remove(file); err != nil {
+				return fmt.Errorf("removing what the node left: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// removeEmpty deletes a directory as far as there are no files in it.
+func removeEmpty(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("listing what the node left: %w", err)
 	}
 	for _, e := range entries {
-		path := filepath.Join(dir, e.Name())
 		if e.IsDir() {
-			if err := removeTree(path); err != nil {
+			if err := removeEmpty(filepath.Join(dir, e.Name())); err != nil {
 				return err
 			}
-			continue
-		}
-		if info, err := e.Info(); err == nil && info.Size() > 0 && info.Mode().IsRegular() {
-			continue
-		}
-		if err := os.Remove(path); err != nil {
-			return err
 		}
 	}
-	if err := os.Remove(dir); err != nil && !errors.Is(err, unix.ENOTEMPTY) {
-		return err
+	err = unix.Rmdir(dir)
+	if err == nil || errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EBUSY) {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("removing %s: %w", dir, err)
 }

@@ -30,6 +30,7 @@ type Node struct {
 	say        func(format string, args ...any)
 	lock       io.Closer
 	routes     context.CancelFunc
+	started    time.Time
 }
 
 // Config is what New needs.
@@ -123,6 +124,7 @@ func (n *Node) writeKubeconfigs(context.Context) error {
 }
 
 func (n *Node) startProcesses(context.Context) error {
+	n.started = time.Now()
 	for _, build := range []func() (process.Spec, error){n.kubelet, n.proxy} {
 		spec, err := build()
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,17 +26,21 @@ func (n *Node) followPodRange(ctx context.Context) error {
 }
 
 func (n *Node) awaitReady(ctx context.Context) error {
-	if _, err := n.awaitNode(ctx, isReady); err != nil {
+	// API times have whole seconds.
+	since := n.started.Truncate(time.Second)
+	if _, err := n.awaitNode(ctx, func(node *corev1.Node) bool { return isReady(node, since) }); err != nil {
 		return fmt.Errorf("waiting for the node to be ready: %w", err)
 	}
 	n.say("node %s is ready at %s", n.opts.Name, n.address)
 	return nil
 }
 
-func isReady(node *corev1.Node) bool {
+// isReady tells whether the kubelet has said so since a time: what is older was
+// said before a restart.
+func isReady(node *corev1.Node, since time.Time) bool {
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
+			return c.Status == corev1.ConditionTrue && !c.LastHeartbeatTime.Time.Before(since)
 		}
 	}
 	return false
