@@ -1,0 +1,292 @@
+package driver
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+const (
+	// CacheNamespace holds the cached drivers.
+	CacheNamespace = "drover-drivers"
+	// CacheDigestLabel on a part of a cached driver is the beginning of the binary's sha256.
+	CacheDigestLabel = "drover.cattle.io/driver-digest"
+	// CachePartsLabel on a part is the number of parts.
+	CachePartsLabel = "drover.cattle.io/driver-parts"
+	// cacheDigestAnnotation is the whole sha256, which does not fit a label.
+	cacheDigestAnnotation = "drover.cattle.io/driver-sha256"
+	cacheKey              = "part"
+
+	maxPartBytes       = 768 << 10
+	maxCompressedBytes = 128 << 20
+	maxParts           = (maxCompressedBytes + maxPartBytes - 1) / maxPartBytes
+	digestNameLength   = 20
+)
+
+// ConfigMaps is what the cache needs of the ConfigMaps of CacheNamespace; client-go's typed client has it. Implementations
+// must return errors that apierrors.IsNotFound and apierrors.IsAlreadyExists recognise.
+type ConfigMaps interface {
+	Get(ctx context.Context, name string, opts metav1.GetOptions) (*corev1.ConfigMap, error)
+	Create(ctx context.Context, part *corev1.ConfigMap, opts metav1.CreateOptions) (*corev1.ConfigMap, error)
+	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
+}
+
+// CachePartName is the name of one ConfigMap of a cached driver.
+func CachePartName(digest string, index int) string {
+	return fmt.Sprintf("driver-%.*s-%d", digestNameLength, digest, index)
+}
+
+// Store puts a binary into the cache, as immutable ConfigMaps with parts of its gzip. The first part is written last, so
+// that a cached driver is whole if that part is there. Storing what is stored already changes nothing.
+func Store(ctx context.Context, client ConfigMaps, driverBinary Binary) error {
+	if stored, err := Exists(ctx, client, driverBinary.Digest); err != nil || stored {
+		return err
+	}
+	compressed, err := compress(driverBinary)
+	if err != nil {
+		return err
+	}
+	parts := (len(compressed) + maxPartBytes - 1) / maxPartBytes
+	for index := parts - 1; index >= 0; index-- {
+		data := compressed[index*maxPartBytes : min((index+1)*maxPartBytes, len(compressed))]
+		if err := createPart(ctx, client, newPart(driverBinary, index, parts, data)); err != nil {
+			return fmt.Errorf("storing part %d of %d of driver %s: %w", index+1, parts, driverBinary.Name, err)
+		}
+	}
+	return nil
+}
+
+// Exists tells whether a driver is cached, by its first part.
+func Exists(ctx context.Context, client ConfigMaps, digest string) (bool, error) {
+	if err := checkDigest(digest); err != nil {
+		return false, err
+	}
+	part, err := client.Get(ctx, CachePartName(digest, 0), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking for driver %.*s in the cache: %w", digestNameLength, digest, err)
+	}
+	return part.Annotations[cacheDigestAnnotation] == digest, nil
+}
+
+// Load reads a cached driver into dir and verifies it. The error has the reason CacheIncompleteReason when the cache does not
+// have it or has it damaged; then the URL is the way to get it.
+func Load(ctx context.Context, client ConfigMaps, name, digest, dir string) (Binary, error) {
+	if err := checkDigest(digest); err != nil {
+		return Binary{}, err
+	}
+	unzipped, err := gzip.NewReader(&partReader{ctx: ctx, client: client, digest: digest})
+	if err != nil {
+		return Binary{}, cacheError(digest, err)
+	}
+	loaded, err := install(unzipped, FetchOptions{Name: name, Dir: dir}.withDefaults())
+	if err != nil {
+		return Binary{}, cacheError(digest, err)
+	}
+	if loaded.Digest != digest {
+		_ = os.Remove(filepath.Clean(loaded.Path))
+		return Binary{}, fail(CacheIncompleteReason, "the cached driver %.*s is damaged: its sha256 is %s", digestNameLength, digest, loaded.Digest)
+	}
+	return loaded, nil
+}
+
+// Forget removes a driver from the cache; the first part goes first, so that a half-removed driver does not look whole.
+func Forget(ctx context.Context, client ConfigMaps, digest string) error {
+	if err := checkDigest(digest); err != nil {
+		return err
+	}
+	first, err := client.Get(ctx, CachePartName(digest, 0), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("looking for driver %.*s in the cache: %w", digestNameLength, digest, err)
+	}
+	parts, err := partCount(first)
+	if err != nil {
+		return err
+	}
+	for index := range parts {
+		err := client.Delete(ctx, CachePartName(digest, index), metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("removing part %d of driver %.*s: %w", index+1, digestNameLength, digest, err)
+		}
+	}
+	return nil
+}
+
+// compress checks the digest on the way, so that nothing is ever stored under a wrong name.
+func compress(driverBinary Binary) ([]byte, error) {
+	file, err := os.Open(filepath.Clean(driverBinary.Path))
+	if err != nil {
+		return nil, fmt.Errorf("opening the driver: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	var out bytes.Buffer
+	digest := sha256.New()
+	zipper := gzip.NewWriter(&cappedBuffer{to: &out, left: maxCompressedBytes})
+	if _, err := io.Copy(io.MultiWriter(zipper, digest), file); err != nil {
+		return nil, storeError(err)
+	}
+	if err := zipper.Close(); err != nil {
+		return nil, storeError(err)
+	}
+	if got := hex.EncodeToString(digest.Sum(nil)); got != driverBinary.Digest {
+		return nil, fail(ChecksumMismatchReason, "the driver's file changed: its sha256 is %s, was %s", got, driverBinary.Digest)
+	}
+	return out.Bytes(), nil
+}
+
+func storeError(err error) error {
+	if errors.Is(err, errTooLarge) {
+		return fail(TooLargeReason, "the driver has more than %d MiB compressed and cannot be cached", maxCompressedBytes>>20)
+	}
+	return fmt.Errorf("compressing the driver: %w", err)
+}
+
+type cappedBuffer struct {
+	to   *bytes.Buffer
+	left int
+}
+
+func (b *cappedBuffer) Write(p []byte) (int, error) {
+	if b.left -= len(p); b.left < 0 {
+		return 0, errTooLarge
+	}
+	return b.to.Write(p)
+}
+
+func newPart(driverBinary Binary, index, parts int, data []byte) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: CachePartName(driverBinary.Digest, index),
+			Labels: map[string]string{
+				rkev1.NodeDriverLabel: driverBinary.Name,
+				CacheDigestLabel:      driverBinary.Digest[:digestNameLength],
+				CachePartsLabel:       strconv.Itoa(parts),
+			},
+			Annotations: map[string]string{cacheDigestAnnotation: driverBinary.Digest},
+		},
+		Immutable:  new(true),
+		BinaryData: map[string][]byte{cacheKey: data},
+	}
+}
+
+// createPart replaces a part of the same name but other content: one left by an interrupted Store of another version of
+// this program, whose gzip may differ.
+func createPart(ctx context.Context, client ConfigMaps, part *corev1.ConfigMap) error {
+	_, err := client.Create(ctx, part, metav1.CreateOptions{})
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	existing, err := client.Get(ctx, part.Name, metav1.GetOptions{})
+	if err == nil && bytes.Equal(existing.BinaryData[cacheKey], part.BinaryData[cacheKey]) && existing.Labels[CachePartsLabel] == part.Labels[CachePartsLabel] {
+		return nil
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("reading the part that is there: %w", err)
+	}
+	if err := client.Delete(ctx, part.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("replacing the part that is there: %w", err)
+	}
+	_, err = client.Create(ctx, part, metav1.CreateOptions{})
+	return err
+}
+
+// partReader reads the parts of a cached driver one after the other, each when it is needed.
+type partReader struct {
+	ctx    context.Context //nolint:containedctx // io.Reader has no place for it
+	client ConfigMaps
+	digest string
+	next   int
+	parts  int
+	rest   []byte
+}
+
+func (r *partReader) Read(p []byte) (int, error) {
+	for len(r.rest) == 0 {
+		if r.next > 0 && r.next == r.parts {
+			return 0, io.EOF
+		}
+		if err := r.fetch(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+func (r *partReader) fetch() error {
+	part, err := r.client.Get(r.ctx, CachePartName(r.digest, r.next), metav1.GetOptions{})
+	if err != nil {
+		return &partError{index: r.next, err: err}
+	}
+	if part.Annotations[cacheDigestAnnotation] != r.digest || len(part.BinaryData[cacheKey]) == 0 {
+		return &partError{index: r.next, err: errors.New("it holds something else")}
+	}
+	if r.next == 0 {
+		if r.parts, err = partCount(part); err != nil {
+			return &partError{index: 0, err: err}
+		}
+	}
+	r.rest = part.BinaryData[cacheKey]
+	r.next++
+	return nil
+}
+
+func partCount(first *corev1.ConfigMap) (int, error) {
+	count, err := strconv.Atoi(first.Labels[CachePartsLabel])
+	if err != nil || count < 1 || count > maxParts {
+		return 0, fail(CacheIncompleteReason, "the label %s of ConfigMap %s is no number from 1 to %d", CachePartsLabel, first.Name, maxParts)
+	}
+	return count, nil
+}
+
+// partError says which part could not be read; unlike damage in what was read, it may be the API server's passing fault.
+type partError struct {
+	index int
+	err   error
+}
+
+func (e *partError) Error() string { return fmt.Sprintf("reading part %d: %v", e.index+1, e.err) }
+func (e *partError) Unwrap() error { return e.err }
+
+func cacheError(digest string, err error) error {
+	if part, ok := errors.AsType[*partError](err); ok {
+		again := !apierrors.IsNotFound(part.err) && apierrors.ReasonForError(part.err) != metav1.StatusReasonUnknown
+		return &Error{Reason: CacheIncompleteReason, Temporary: again,
+			Err: fmt.Errorf("loading driver %.*s from the cache: %w", digestNameLength, digest, part)}
+	}
+	if reason := ReasonOf(err); reason == WrongArchitectureReason {
+		return err
+	}
+	if ReasonOf(err) == "" && !errors.Is(err, gzip.ErrHeader) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("loading driver %.*s from the cache: %w", digestNameLength, digest, err)
+	}
+	return fail(CacheIncompleteReason, "the cached driver %.*s is damaged: %w", digestNameLength, digest, err)
+}
+
+func checkDigest(digest string) error {
+	if kind, err := ChecksumKind(digest); err != nil || kind != "sha256" || strings.ToLower(digest) != digest {
+		return fail(CacheIncompleteReason, "the digest of a cached driver must be a sha256 in lower-case hex")
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+package driver_test
+
+import (
+	"context"
+	"crypto/rand"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/drover-project/drover/driver"
+)
+
+var _ driver.ConfigMaps = corev1client.ConfigMapInterface(nil)
+
+// storedDriver is a binary of two megabytes that do not compress, stored in three parts.
+func storedDriver(t *testing.T) (driver.ConfigMaps, driver.Binary, []byte) {
+	t.Helper()
+	content := make([]byte, 2<<20)
+	_, err := rand.Read(content)
+	require.NoError(t, err)
+	copy(content, hostELF(""))
+	path := filepath.Join(t.TempDir(), "binary")
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	stored := driver.Binary{Name: "acme", Path: path, Digest: sha256Hex(content), Size: int64(len(content))}
+	client := fake.NewClientset().CoreV1().ConfigMaps(driver.CacheNamespace)
+	require.NoError(t, driver.Store(t.Context(), client, stored))
+	return client, stored, content
+}
+
+func TestCacheGivesBackWhatWasStored(t *testing.T) {
+	client, stored, content := storedDriver(t)
+	exists, err := driver.Exists(t.Context(), client, stored.Digest)
+	require.NoError(t, err)
+	require.True(t, exists)
+
+	loaded, err := driver.Load(t.Context(), client, "acme", stored.Digest, t.TempDir())
+	require.NoError(t, err)
+	require.Equal(t, stored.Digest, loaded.Digest)
+	require.Equal(t, "docker-machine-driver-acme", filepath.Base(loaded.Path))
+	data, err := os.ReadFile(loaded.Path)
+	require.NoError(t, err)
+	require.Equal(t, content, data)
+
+	part, err := client.Get(t.Context(), driver.CachePartName(stored.Digest, 2), metav1.GetOptions{})
+	require.NoError(t, err)
+	require.True(t, *part.Immutable)
+	require.Equal(t, "3", part.Labels[driver.CachePartsLabel])
+	require.Equal(t, stored.Digest[:20], part.Labels[driver.CacheDigestLabel])
+	require.NoError(t, driver.Store(t.Context(), client, stored), "storing again")
+}
+
+func TestCacheSaysWhatIsMissing(t *testing.T) {
+	client, stored, _ := storedDriver(t)
+	dir := t.TempDir()
+	none := sha256Hex([]byte("another"))
+	exists, err := driver.Exists(t.Context(), client, none)
+	require.NoError(t, err)
+	require.False(t, exists)
+	_, err = driver.Load(t.Context(), client, "acme", none, dir)
+	require.Equal(t, driver.CacheIncompleteReason, driver.ReasonOf(err), "%v", err)
+	require.False(t, driver.IsTemporary(err))
+
+	require.NoError(t, client.Delete(t.Context(), driver.CachePartName(stored.Digest, 1), metav1.DeleteOptions{}))
+	_, err = driver.Load(t.Context(), client, "acme", stored.Digest, dir)
+	require.Equal(t, driver.CacheIncompleteReason, driver.ReasonOf(err))
+	require.ErrorContains(t, err, "part 2")
+
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+func TestCacheNoticesDamage(t *testing.T) {
+	client, stored, _ := storedDriver(t)
+	for index := range 3 {
+		name := driver.CachePartName(stored.Digest, index)
+		part, err := client.Get(t.Context(), name, metav1.GetOptions{})
+		require.NoError(t, err)
+		damaged := part.DeepCopy()
+		damaged.BinaryData["part"][len(damaged.BinaryData["part"])/2] ^= 1
+		require.NoError(t, client.Delete(t.Context(), name, metav1.DeleteOptions{}))
+		_, err = client.Create(t.Context(), damaged, metav1.CreateOptions{})
+		require.NoError(t, err)
+
+		_, err = driver.Load(t.Context(), client, "acme", stored.Digest, t.TempDir())
+		require.Equal(t, driver.CacheIncompleteReason, driver.ReasonOf(err), "%v", err)
+
+		require.NoError(t, client.Delete(t.Context(), name, metav1.DeleteOptions{}))
+		_, err = client.Create(t.Context(), part, metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+}
+
+// An interrupted Store leaves parts but not the first; another version of the program may compress differently.
+func TestStoreMendsWhatAnInterruptedStoreLeft(t *testing.T) {
+	client, stored, _ := storedDriver(t)
+	require.NoError(t, client.Delete(t.Context(), driver.CachePartName(stored.Digest, 0), metav1.DeleteOptions{}))
+	name := driver.CachePartName(stored.Digest, 2)
+	other, err := client.Get(t.Context(), name, metav1.GetOptions{})
+	require.NoError(t, err)
+	require.NoError(t, client.Delete(t.Context(), name, metav1.DeleteOptions{}))
+	other.BinaryData["part"] = []byte("other")
+	_, err = client.Create(t.Context(), other, metav1.CreateOptions{})
+	require.NoError(t, err)
+
+	require.NoError(t, driver.Store(t.Context(), client, stored))
+	_, err = driver.Load(t.Context(), client, "acme", stored.Digest, t.TempDir())
+	require.NoError(t, err)
+}
+
+func TestForgetLeavesNothing(t *testing.T) {
+	client, stored, _ := storedDriver(t)
+	require.NoError(t, driver.Forget(t.Context(), client, stored.Digest))
+	list, err := client.(corev1client.ConfigMapInterface).List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	require.Empty(t, list.Items)
+	require.NoError(t, driver.Forget(t.Context(), client, stored.Digest))
+}
+
+func TestCacheRefusesWrongNamesAndContent(t *testing.T) {
+	client, stored, _ := storedDriver(t)
+	_, err := driver.Exists(t.Context(), client, "../x")
+	require.Error(t, err)
+	changed := stored
+	changed.Digest = sha256Hex([]byte("something else"))
+	require.Equal(t, driver.ChecksumMismatchReason, driver.ReasonOf(driver.Store(context.Background(), client, changed)))
+}

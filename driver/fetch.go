@@ -1,0 +1,168 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"time"
+)
+
+const (
+	defaultMaxBytes = 512 << 20
+	defaultTimeout  = 10 * time.Minute
+	maxRedirects    = 10
+)
+
+// FetchOptions say what to fetch and where to put it.
+type FetchOptions struct {
+	// Name of the driver, as in docker-machine-driver-<name>.
+	Name string
+	// URL of the binary, of the binary gzipped, or of a tar, tar.gz or zip that holds it.
+	URL string
+	// Checksum of what URL serves, in hex; see ChecksumKind.
+	Checksum string
+	// SkipChecksum accepts anything when Checksum is empty.
+	SkipChecksum bool
+	// Dir receives the binary as docker-machine-driver-<name>, and the download meanwhile.
+	Dir string
+	// MaxBytes bounds the download and the binary; 512 MiB if 0.
+	MaxBytes int64
+	// Timeout bounds the download as a whole; ten minutes if 0.
+	Timeout time.Duration
+	// Arch is the architecture the binary must be for, as Go names it; the running one if empty.
+	Arch string
+	// Transport for the request; nil means the default one, with proxies and CA certificates from the environment.
+	Transport http.RoundTripper
+}
+
+// Binary is a driver's binary on disk.
+type Binary struct {
+	// Name of the driver.
+	Name string
+	// Path of the file, which is executable.
+	Path string
+	// Digest is the sha256 of the file in hex; it names the binary in the cache.
+	Digest string
+	// Size in bytes.
+	Size int64
+}
+
+// Fetch downloads, verifies and unpacks a driver. Errors are of type *Error unless the disk is at fault.
+func Fetch(ctx context.Context, opts FetchOptions) (Binary, error) {
+	opts = opts.withDefaults()
+	if opts.Checksum == "" && !opts.SkipChecksum {
+		return Binary{}, fail(ChecksumMismatchReason, "no checksum is given for %s: set spec.checksum", redactURL(opts.URL))
+	}
+	download, err := os.CreateTemp(opts.Dir, "download-*")
+	if err != nil {
+		return Binary{}, fmt.Errorf("making a file for the download: %w", err)
+	}
+	defer func() {
+		_ = download.Close()
+		_ = os.Remove(download.Name())
+	}()
+	if err := opts.download(ctx, download); err != nil {
+		return Binary{}, err
+	}
+	if err := refuseWebPage(download, opts.URL); err != nil {
+		return Binary{}, err
+	}
+	if err := verify(download, opts.Checksum); err != nil {
+		return Binary{}, err
+	}
+	return unpack(download, opts)
+}
+
+func (o FetchOptions) withDefaults() FetchOptions {
+	if o.MaxBytes == 0 {
+		o.MaxBytes = defaultMaxBytes
+	}
+	if o.Timeout == 0 {
+		o.Timeout = defaultTimeout
+	}
+	if o.Arch == "" {
+		o.Arch = hostArch
+	}
+	return o
+}
+
+func (o FetchOptions) download(ctx context.Context, to io.Writer) error {
+	if err := checkURL(o.URL); err != nil {
+		return fail(DownloadFailedReason, "downloading the driver: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, o.URL, nil)
+	if err != nil {
+		return fail(DownloadFailedReason, "downloading the driver: %w", withoutURL(err))
+	}
+	client := &http.Client{Transport: o.Transport, CheckRedirect: refuseDowngrade}
+	response, err := client.Do(request)
+	if err != nil {
+		return failTemporarily(DownloadFailedReason, "downloading %s: %w", redactURL(o.URL), withoutURL(err))
+	}
+	defer func() { _ = response.Body.Close() }()
+	if err := checkResponse(response, o); err != nil {
+		return err
+	}
+	written, err := io.Copy(to, io.LimitReader(response.Body, o.MaxBytes+1))
+	if err != nil {
+		return failTemporarily(DownloadFailedReason, "downloading %s: broke off after %d bytes: %w", redactURL(o.URL), written, withoutURL(err))
+	}
+	if written > o.MaxBytes {
+		return o.tooLarge()
+	}
+	if written == 0 {
+		return failTemporarily(DownloadFailedReason, "downloading %s: the answer is empty", redactURL(o.URL))
+	}
+	return nil
+}
+
+func checkResponse(response *http.Response, o FetchOptions) error {
+	if response.StatusCode != http.StatusOK {
+		again := response.StatusCode >= 500 || response.StatusCode == http.StatusTooManyRequests || response.StatusCode == http.StatusRequestTimeout
+		err := fmt.Errorf("downloading %s: the server answers %s", redactURL(o.URL), response.Status)
+		return &Error{Reason: DownloadFailedReason, Temporary: again, Err: err}
+	}
+	if response.ContentLength > o.MaxBytes {
+		return o.tooLarge()
+	}
+	return nil
+}
+
+func (o FetchOptions) tooLarge() error {
+	return fail(TooLargeReason, "downloading %s: it has more than the accepted %d bytes", redactURL(o.URL), o.MaxBytes)
+}
+
+// refuseDowngrade keeps an https address from leading to plain http, where anyone on the way could answer.
+func refuseDowngrade(next *http.Request, via []*http.Request) error {
+	if len(via) >= maxRedirects {
+		return fmt.Errorf("more than %d redirects", maxRedirects)
+	}
+	if via[0].URL.Scheme == "https" && next.URL.Scheme != "https" {
+		return fmt.Errorf("https leads to %s", next.URL.Scheme)
+	}
+	return nil
+}
+
+// withoutURL drops the URL that net/http puts into its errors, for it may hold a password or a signature.
+func withoutURL(err error) error {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		return wrapped.Err
+	}
+	return err
+}
+
+// redactURL leaves out user, password and query.
+func redactURL(text string) string {
+	parsed, err := url.Parse(text)
+	if err != nil {
+		return "the driver's URL"
+	}
+	parsed.User, parsed.RawQuery, parsed.Fragment = nil, "", ""
+	return parsed.String()
+}

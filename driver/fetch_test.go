@@ -1,0 +1,222 @@
+package driver_test
+
+import (
+	"context"
+	"crypto/md5"
+	"crypto/sha1"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/hex"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-project/drover/driver"
+)
+
+const wanted = "docker-machine-driver-acme"
+
+func sha256Hex(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// serve answers every request with content.
+func serve(t *testing.T, content []byte) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content) }))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func fetch(t *testing.T, content []byte, change func(*driver.FetchOptions)) (driver.Binary, error) {
+	t.Helper()
+	opts := driver.FetchOptions{Name: "acme", URL: serve(t, content), Checksum: sha256Hex(content), Dir: t.TempDir()}
+	if change != nil {
+		change(&opts)
+	}
+	got, err := driver.Fetch(context.Background(), opts)
+	if err != nil {
+		left, readErr := os.ReadDir(opts.Dir)
+		require.NoError(t, readErr)
+		require.Empty(t, left, "a failed fetch must leave nothing behind")
+	}
+	return got, err
+}
+
+func TestFetchTakesEveryForm(t *testing.T) {
+	program := hostELF("the driver")
+	readme := member{name: "README.md", content: []byte("read me")}
+	for name, content := range map[string][]byte{
+		"binary":                  program,
+		"gzip":                    gzipped(t, program),
+		"tar":                     tarred(t, readme, member{name: wanted, content: program}),
+		"tar with a folder":       tarred(t, member{name: "./dist/" + wanted, content: program}),
+		"tar.gz":                  gzipped(t, tarred(t, readme, member{name: wanted, content: program})),
+		"tar.gz with other links": gzipped(t, tarred(t, member{name: "latest", link: "/etc/passwd"}, member{name: wanted, content: program})),
+		"zip":                     zipped(t, readme, member{name: wanted, content: program}),
+		"zip with version":        zipped(t, member{name: wanted + ".sha256", content: []byte("x")}, member{name: wanted + "_v1.2.3", content: program}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := fetch(t, content, nil)
+			require.NoError(t, err)
+			require.Equal(t, sha256Hex(program), got.Digest)
+			require.Equal(t, int64(len(program)), got.Size)
+			require.Equal(t, wanted, filepath.Base(got.Path))
+			data, err := os.ReadFile(got.Path)
+			require.NoError(t, err)
+			require.Equal(t, program, data)
+			info, err := os.Stat(got.Path)
+			require.NoError(t, err)
+			require.Equal(t, os.FileMode(0o755), info.Mode())
+			left, err := os.ReadDir(filepath.Dir(got.Path))
+			require.NoError(t, err)
+			require.Len(t, left, 1)
+		})
+	}
+}
+
+func TestFetchRefusesWhatIsNoDriver(t *testing.T) {
+	program := hostELF("the driver")
+	other := "arm64"
+	if hostELF("")[18] == elfFile("arm64", "")[18] {
+		other = "amd64"
+	}
+	for name, test := range map[string]struct {
+		content []byte
+		reason  string
+		message string
+	}{
+		"web page":        {[]byte("\n <!DOCTYPE html><html>sign in"), driver.NotADriverReason, "serves a web page"},
+		"Windows program": {[]byte("MZ......................................"), driver.NotADriverReason, "a Windows program"},
+		"macOS program":   {append([]byte("\xcf\xfa\xed\xfe"), program...), driver.NotADriverReason, "a macOS program"},
+		"script":          {[]byte("#!/bin/sh\nexit 0\n"), driver.NotADriverReason, "a script"},
+		"text":            {[]byte("Not Found"), driver.NotADriverReason, "of no known form"},
+		"short binary":    {[]byte("\x7fELF"), driver.NotADriverReason, "fewer than"},
+		"wrong processor": {elfFile(other, "x"), driver.WrongArchitectureReason, "built for " + other},
+		"archive of another driver": {tarred(t, member{name: "docker-machine-driver-metal", content: program}), driver.NotADriverReason,
+			"docker-machine-driver-metal: set spec.displayName"},
+		"archive without driver":   {zipped(t, member{name: "README.md"}), driver.NotADriverReason, "no member " + wanted},
+		"empty zip":                {zipped(t), driver.NotADriverReason, "no member"},
+		"tar with escaping name":   {tarred(t, member{name: "../../" + wanted, content: program}), driver.NotADriverReason, "outside its root"},
+		"tar with absolute name":   {tarred(t, member{name: "/usr/bin/" + wanted, content: program}), driver.NotADriverReason, "outside its root"},
+		"zip with escaping name":   {zipped(t, member{name: `..\..\` + wanted, content: program}), driver.NotADriverReason, "outside its root"},
+		"tar with the name a link": {tarred(t, member{name: wanted, link: "/etc/shadow"}), driver.NotADriverReason, "a link"},
+		"zip with the name a link": {zipped(t, member{name: wanted, link: "/etc/shadow"}), driver.NotADriverReason, "a link"},
+		"archive holding a script": {zipped(t, member{name: wanted, content: []byte("#!/bin/sh\nexit 0 # long enough\n")}), driver.NotADriverReason, "a script"},
+		"gzip of text":             {gzipped(t, []byte("hello")), driver.NotADriverReason, "neither a Linux binary nor a tar"},
+		"cut gzip":                 {gzipped(t, program)[:40], driver.NotADriverReason, "damaged"},
+		"cut tar":                  {tarred(t, member{name: wanted, content: program})[:540], driver.NotADriverReason, "damaged"},
+		"cut zip":                  {zipped(t, member{name: wanted, content: program})[:50], driver.NotADriverReason, "end is missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := fetch(t, test.content, nil)
+			require.ErrorContains(t, err, test.message)
+			require.Equal(t, test.reason, driver.ReasonOf(err))
+			require.False(t, driver.IsTemporary(err))
+		})
+	}
+}
+
+func TestFetchVerifiesByLengthOfChecksum(t *testing.T) {
+	program := hostELF("the driver")
+	m, s1, s5 := md5.Sum(program), sha1.Sum(program), sha512.Sum512(program)
+	for name, checksum := range map[string]string{
+		"md5": hex.EncodeToString(m[:]), "sha1": hex.EncodeToString(s1[:]), "sha256": sha256Hex(program),
+		"SHA512": strings.ToUpper(hex.EncodeToString(s5[:])),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := fetch(t, program, func(o *driver.FetchOptions) { o.Checksum = checksum })
+			require.NoError(t, err)
+			_, err = fetch(t, append(program, 'x'), func(o *driver.FetchOptions) { o.Checksum = checksum })
+			require.Equal(t, driver.ChecksumMismatchReason, driver.ReasonOf(err))
+			require.ErrorContains(t, err, strings.ToLower(checksum))
+		})
+	}
+	_, err := fetch(t, program, func(o *driver.FetchOptions) { o.Checksum = "" })
+	require.Equal(t, driver.ChecksumMismatchReason, driver.ReasonOf(err))
+	_, err = fetch(t, program, func(o *driver.FetchOptions) { o.Checksum, o.SkipChecksum = "", true })
+	require.NoError(t, err)
+	_, err = fetch(t, program, func(o *driver.FetchOptions) { o.Checksum = "abc" })
+	require.Equal(t, driver.ChecksumMismatchReason, driver.ReasonOf(err))
+}
+
+func TestFetchIsBounded(t *testing.T) {
+	program := hostELF(strings.Repeat("a", 100_000))
+	small := func(o *driver.FetchOptions) { o.MaxBytes = 50_000 }
+	for name, content := range map[string][]byte{
+		"download":    program,
+		"gzip bomb":   gzipped(t, program),
+		"tar.gz bomb": gzipped(t, tarred(t, member{name: wanted, content: program})),
+		"zip bomb":    zipped(t, member{name: wanted, content: program}),
+		"tar.gz with a bomb before": gzipped(t, tarred(t, member{name: "big", content: make([]byte, 200_000)},
+			member{name: wanted, content: hostELF("x")})),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := fetch(t, content, small)
+			require.Equal(t, driver.TooLargeReason, driver.ReasonOf(err), "%v", err)
+		})
+	}
+	many := make([]member, 10_001)
+	for i := range many {
+		many[i].name = "x"
+	}
+	for _, content := range [][]byte{zipped(t, many...), gzipped(t, tarred(t, many...))} {
+		_, err := fetch(t, content, nil)
+		require.Equal(t, driver.TooLargeReason, driver.ReasonOf(err), "%v", err)
+	}
+}
+
+func TestFetchTellsWhyADownloadFails(t *testing.T) {
+	answers := http.NewServeMux()
+	answers.HandleFunc("/gone", http.NotFound)
+	answers.HandleFunc("/broken", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
+	answers.HandleFunc("/empty", func(http.ResponseWriter, *http.Request) {})
+	answers.HandleFunc("/cut", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "1000")
+		_, _ = w.Write([]byte("half"))
+	})
+	answers.HandleFunc("/loop", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/loop", http.StatusFound) })
+	answers.HandleFunc("/slow", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	server := httptest.NewServer(answers)
+	t.Cleanup(server.Close)
+	for path, test := range map[string]struct {
+		message   string
+		temporary bool
+	}{
+		"/gone":   {"404 Not Found", false},
+		"/broken": {"502 Bad Gateway", true},
+		"/empty":  {"is empty", true},
+		"/cut":    {"broke off after 4 bytes", true},
+		"/loop":   {"redirects", true},
+		"/slow":   {"deadline exceeded", true},
+	} {
+		t.Run(path, func(t *testing.T) {
+			url := strings.Replace(server.URL, "http://", "http://user:hidden-password@", 1) + path + "?signature=hidden-signature"
+			_, err := driver.Fetch(context.Background(), driver.FetchOptions{
+				Name: "acme", URL: url, SkipChecksum: true, Dir: t.TempDir(), Timeout: 2 * time.Second})
+			require.ErrorContains(t, err, test.message)
+			require.Equal(t, driver.DownloadFailedReason, driver.ReasonOf(err))
+			require.Equal(t, test.temporary, driver.IsTemporary(err))
+			require.NotContains(t, err.Error(), "hidden", "a URL may hold secrets")
+		})
+	}
+}
+
+func TestFetchChecksTLSAndKeepsIt(t *testing.T) {
+	plain := serve(t, hostELF("x"))
+	secure := httptest.NewTLSServer(http.RedirectHandler(plain, http.StatusFound))
+	t.Cleanup(secure.Close)
+	opts := driver.FetchOptions{Name: "acme", URL: secure.URL, SkipChecksum: true, Dir: t.TempDir()}
+	_, err := driver.Fetch(context.Background(), opts)
+	require.ErrorContains(t, err, "certificate")
+	opts.Transport = secure.Client().Transport
+	_, err = driver.Fetch(context.Background(), opts)
+	require.ErrorContains(t, err, "https leads to http")
+}

@@ -1,0 +1,310 @@
+package driver
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+const (
+	// BinaryPrefix comes before a driver's name in the name of its binary.
+	BinaryPrefix = "docker-machine-driver-"
+
+	maxMembers    = 10_000
+	tarMagicStart = 257
+	headSize      = 512
+)
+
+// unpack finds the driver in a download, whatever its form, and puts it into opts.Dir.
+func unpack(download *os.File, opts FetchOptions) (Binary, error) {
+	info, err := download.Stat()
+	if err != nil {
+		return Binary{}, fmt.Errorf("reading the size of the download: %w", err)
+	}
+	var found Binary
+	err = findDriver(download, info.Size(), opts, func(content io.Reader) error {
+		var err error
+		found, err = install(content, opts)
+		return err
+	})
+	return found, err
+}
+
+// findDriver calls take with the driver's binary, which it looks for by the content's first bytes and, in an archive, by
+// name. Nothing but that one member is ever written to disk.
+func findDriver(content io.ReaderAt, size int64, opts FetchOptions, take func(io.Reader) error) error {
+	opts = opts.withDefaults()
+	stream := io.NewSectionReader(content, 0, size)
+	head := make([]byte, headSize)
+	n, err := io.ReadFull(stream, head)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("reading the download: %w", err)
+	}
+	if _, err := stream.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("reading the download: %w", err)
+	}
+	switch form := formOf(head[:n]); form {
+	case formGzip:
+		return findInGzip(stream, opts, take)
+	case formZip:
+		return findInZip(content, size, opts, take)
+	case formTar:
+		return findInTar(stream, opts, take)
+	case formELF:
+		return take(stream)
+	default:
+		return fail(NotADriverReason, "the download is %s; a driver comes as a Linux binary, or as .gz, .tar, .tar.gz or .zip with one inside", form)
+	}
+}
+
+const (
+	formELF  = "a Linux binary"
+	formGzip = "a gzip file"
+	formZip  = "a zip archive"
+	formTar  = "a tar archive"
+)
+
+func formOf(head []byte) string {
+	starts := func(magic string) bool { return bytes.HasPrefix(head, []byte(magic)) }
+	switch {
+	case starts("\x7fELF"):
+		return formELF
+	case starts("\x1f\x8b"):
+		return formGzip
+	case starts("PK\x03\x04"), starts("PK\x05\x06"):
+		return formZip
+	case len(head) > tarMagicStart+5 && string(head[tarMagicStart:tarMagicStart+5]) == "ustar":
+		return formTar
+	case starts("MZ"):
+		return "a Windows program"
+	case starts("\xcf\xfa\xed\xfe"), starts("\xca\xfe\xba\xbe"), starts("\xce\xfa\xed\xfe"):
+		return "a macOS program"
+	case starts("#!"):
+		return "a script"
+	case starts("\xfd7zXZ"), starts("BZh"), starts("\x28\xb5\x2f\xfd"), starts("7z\xbc\xaf"):
+		return "compressed in a way that is not understood"
+	}
+	return "of no known form"
+}
+
+func findInGzip(stream io.Reader, opts FetchOptions, take func(io.Reader) error) error {
+	unzipped, err := gzip.NewReader(stream)
+	if err != nil {
+		return fail(NotADriverReason, "unpacking the gzip file: %w", err)
+	}
+	bounded := &boundedReader{from: unzipped, left: 2 * opts.MaxBytes}
+	head := make([]byte, headSize)
+	n, err := io.ReadFull(bounded, head)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return badArchive("gzip file", err)
+	}
+	whole := io.MultiReader(bytes.NewReader(head[:n]), bounded)
+	switch form := formOf(head[:n]); form {
+	case formELF:
+		return take(whole)
+	case formTar:
+		return findInTar(whole, opts, take)
+	default:
+		return fail(NotADriverReason, "the gzip file holds something that is %s, neither a Linux binary nor a tar archive", form)
+	}
+}
+
+func findInTar(stream io.Reader, opts FetchOptions, take func(io.Reader) error) error {
+	archive := tar.NewReader(&boundedReader{from: stream, left: 2 * opts.MaxBytes})
+	seen := members{want: opts.Name}
+	for {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return seen.notFound()
+		}
+		if err != nil {
+			return badArchive("tar archive", err)
+		}
+		isWanted, err := seen.add(header.Name)
+		if err != nil {
+			return err
+		}
+		if !isWanted || header.Typeflag == tar.TypeDir {
+			continue
+		}
+		if header.Typeflag != tar.TypeReg {
+			return fail(NotADriverReason, "the member %s of the tar archive is a link or a special file", header.Name)
+		}
+		return take(archive)
+	}
+}
+
+func findInZip(content io.ReaderAt, size int64, opts FetchOptions, take func(io.Reader) error) error {
+	if err := refuseHugeZip(content, size); err != nil {
+		return err
+	}
+	archive, err := zip.NewReader(content, size)
+	if err != nil {
+		return badArchive("zip archive", err)
+	}
+	seen := members{want: opts.Name}
+	for _, file := range archive.File {
+		isWanted, err := seen.add(file.Name)
+		if err != nil {
+			return err
+		}
+		if !isWanted || file.FileInfo().IsDir() {
+			continue
+		}
+		if !file.Mode().IsRegular() {
+			return fail(NotADriverReason, "the member %s of the zip archive is a link or a special file", file.Name)
+		}
+		return takeZipped(file, take)
+	}
+	return seen.notFound()
+}
+
+func takeZipped(file *zip.File, take func(io.Reader) error) error {
+	member, err := file.Open()
+	if err != nil {
+		return badArchive("zip archive", err)
+	}
+	defer func() { _ = member.Close() }()
+	return take(member)
+}
+
+// refuseHugeZip reads the number of members from the archive's end, because opening a zip makes an entry for each of them.
+func refuseHugeZip(content io.ReaderAt, size int64) error {
+	const recordSize, maxComment = 22, 1 << 16
+	tail := make([]byte, min(size, recordSize+maxComment))
+	if _, err := content.ReadAt(tail, size-int64(len(tail))); err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("reading the end of the zip archive: %w", err)
+	}
+	at := bytes.LastIndex(tail, []byte("PK\x05\x06"))
+	if at < 0 || len(tail)-at < recordSize {
+		return fail(NotADriverReason, "unpacking the zip archive: its end is missing")
+	}
+	if count := binary.LittleEndian.Uint16(tail[at+10:]); count > maxMembers {
+		return fail(TooLargeReason, "the zip archive has more than %d members", maxMembers)
+	}
+	return nil
+}
+
+// members recognises the driver among the names in an archive, and remembers what else looked like one.
+type members struct {
+	want   string
+	count  int
+	others []string
+}
+
+// add tells whether name is that of the wanted binary.
+func (m *members) add(name string) (bool, error) {
+	if m.count++; m.count > maxMembers {
+		return false, fail(TooLargeReason, "the archive has more than %d members", maxMembers)
+	}
+	clean := path.Clean(strings.ReplaceAll(name, `\`, "/"))
+	if path.IsAbs(clean) || clean == ".." || strings.HasPrefix(clean, "../") {
+		return false, fail(NotADriverReason, "the archive has a member outside its root: %q", shorten(name))
+	}
+	base := path.Base(clean)
+	if base == BinaryPrefix+m.want {
+		return true, nil
+	}
+	// Some publishers leave version and platform in the member's name.
+	if rest, ok := strings.CutPrefix(base, BinaryPrefix+m.want); ok && strings.ContainsRune("_-.", rune(rest[0])) && !isDocument(base) {
+		return true, nil
+	}
+	if strings.HasPrefix(base, BinaryPrefix) && len(m.others) < 5 {
+		m.others = append(m.others, shorten(base))
+	}
+	return false, nil
+}
+
+func isDocument(name string) bool {
+	switch path.Ext(name) {
+	case ".md", ".txt", ".sha256", ".sha512", ".sig", ".asc", ".exe":
+		return true
+	}
+	return false
+}
+
+func (m *members) notFound() error {
+	if len(m.others) > 0 {
+		return fail(NotADriverReason, "the archive has no %s%s but %s: set spec.displayName to the driver's own name",
+			BinaryPrefix, m.want, strings.Join(m.others, ", "))
+	}
+	return fail(NotADriverReason, "the archive has no member %s%s (it has %d members)", BinaryPrefix, m.want, m.count)
+}
+
+func shorten(name string) string {
+	if len(name) > 100 {
+		return name[:100] + "…"
+	}
+	return name
+}
+
+// install writes the binary, checks that it can run here, and computes its digest.
+func install(content io.Reader, opts FetchOptions) (Binary, error) {
+	file, err := os.CreateTemp(opts.Dir, "unpacked-*")
+	if err != nil {
+		return Binary{}, fmt.Errorf("making a file for the driver: %w", err)
+	}
+	defer func() {
+		_ = file.Close()
+		_ = os.Remove(file.Name())
+	}()
+	digest := sha256.New()
+	size, err := io.Copy(io.MultiWriter(file, digest), &boundedReader{from: content, left: opts.MaxBytes})
+	if err != nil {
+		return Binary{}, badArchive("driver", err)
+	}
+	if err := checkELF(file, opts.Arch); err != nil {
+		return Binary{}, err
+	}
+	if err := file.Chmod(0o755); err != nil {
+		return Binary{}, fmt.Errorf("making the driver executable: %w", err)
+	}
+	// Closed before it gets its name: Linux does not run a file that is open for writing.
+	if err := file.Close(); err != nil {
+		return Binary{}, fmt.Errorf("writing the driver: %w", err)
+	}
+	target := filepath.Join(opts.Dir, BinaryPrefix+opts.Name)
+	if err := os.Rename(file.Name(), target); err != nil {
+		return Binary{}, fmt.Errorf("naming the driver: %w", err)
+	}
+	return Binary{Name: opts.Name, Path: target, Digest: hex.EncodeToString(digest.Sum(nil)), Size: size}, nil
+}
+
+// errTooLarge is what a boundedReader returns at its bound.
+var errTooLarge = errors.New("larger than accepted")
+
+// boundedReader fails, rather than ends, when more than left bytes come.
+type boundedReader struct {
+	from io.Reader
+	left int64
+}
+
+func (r *boundedReader) Read(p []byte) (int, error) {
+	n, err := r.from.Read(p)
+	if r.left -= int64(n); r.left < 0 {
+		return 0, errTooLarge
+	}
+	return n, err
+}
+
+// badArchive blames the download unless our own disk failed.
+func badArchive(what string, err error) error {
+	if errors.Is(err, errTooLarge) {
+		return fail(TooLargeReason, "unpacking the %s: it is larger than accepted", what)
+	}
+	if _, ok := errors.AsType[*os.PathError](err); ok {
+		return fmt.Errorf("unpacking the %s: %w", what, err)
+	}
+	return fail(NotADriverReason, "unpacking the %s: it is damaged: %w", what, err)
+}

@@ -1,0 +1,102 @@
+package driver
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	v3 "github.com/drover-project/drover/api/management/v3"
+	"github.com/drover-project/drover/crdgen"
+)
+
+const maxDisplayName = 57
+
+// Validate says what is wrong with a NodeDriver before anything is done for it, all at once, and what is worth a warning.
+func Validate(nd *v3.NodeDriver) (warnings []string, err error) {
+	var problems []error
+	name := nd.DriverName()
+	if len(name) > maxDisplayName {
+		problems = append(problems, fmt.Errorf("spec.displayName has %d characters, at most %d are accepted", len(name), maxDisplayName))
+	} else if err := crdgen.CheckDriverName(name); err != nil {
+		problems = append(problems, fmt.Errorf("spec.displayName: %w", err))
+	}
+	if _, err := crdgen.RulesFromAnnotations(nd.Annotations); err != nil {
+		problems = append(problems, err)
+	}
+	if IsBuiltin(nd) {
+		problems = append(problems, checkBuiltin(name, nd))
+	} else {
+		warning, err := checkExternal(nd)
+		problems = append(problems, err)
+		warnings = append(warnings, warning...)
+	}
+	return warnings, errors.Join(problems...)
+}
+
+// IsBuiltin tells whether the driver is linked into Drover's machine binary, going by its URL.
+func IsBuiltin(nd *v3.NodeDriver) bool {
+	return strings.HasPrefix(nd.Spec.URL, v3.BuiltinURLPrefix)
+}
+
+func checkBuiltin(name string, nd *v3.NodeDriver) error {
+	if _, ok := Builtin(name); !ok {
+		return fmt.Errorf("spec.url is %s, but no driver named %q is built in; built in are %s", nd.Spec.URL, name, strings.Join(BuiltinNames(), ", "))
+	}
+	return nil
+}
+
+func checkExternal(nd *v3.NodeDriver) (warnings []string, err error) {
+	if err := checkURL(nd.Spec.URL); err != nil {
+		return nil, fmt.Errorf("spec.url: %w", err)
+	}
+	if nd.Spec.Checksum == "" {
+		if !nd.Spec.InsecureSkipChecksum {
+			return nil, errors.New("spec.checksum is empty: give the sha256 or sha512 of what spec.url serves, or set spec.insecureSkipChecksum to accept anything")
+		}
+		return []string{"spec.insecureSkipChecksum is set: whoever controls spec.url, or the way to it, controls what runs with your cloud credentials"}, nil
+	}
+	kind, err := ChecksumKind(nd.Spec.Checksum)
+	if err != nil {
+		return nil, fmt.Errorf("spec.checksum: %w", err)
+	}
+	if kind == "md5" || kind == "sha1" {
+		warnings = append(warnings, fmt.Sprintf("spec.checksum is %s, which can be forged: use sha256 or sha512", kind))
+	}
+	return warnings, nil
+}
+
+func checkURL(text string) error {
+	parsed, err := url.Parse(text)
+	if err != nil {
+		return errors.New("is not a URL")
+	}
+	if parsed.Scheme != "https" && parsed.Scheme != "http" {
+		return fmt.Errorf("the scheme %q is none of local://, https://, http://", parsed.Scheme)
+	}
+	if parsed.Host == "" {
+		return errors.New("has no host")
+	}
+	return nil
+}
+
+// ChecksumKind tells from its length what a checksum in hex is: md5, sha1, sha256 or sha512; "" is of the kind "".
+func ChecksumKind(checksum string) (string, error) {
+	if _, err := hex.DecodeString(checksum); err != nil {
+		return "", errors.New("is not hexadecimal")
+	}
+	switch len(checksum) {
+	case 0:
+		return "", nil
+	case 32:
+		return "md5", nil
+	case 40:
+		return "sha1", nil
+	case 64:
+		return "sha256", nil
+	case 128:
+		return "sha512", nil
+	}
+	return "", fmt.Errorf("has %d digits; md5 has 32, sha1 40, sha256 64, sha512 128", len(checksum))
+}
