@@ -1,0 +1,164 @@
+package crdgen_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-project/drover/crdgen"
+)
+
+func acmeFields() []crdgen.Field {
+	return []crdgen.Field{
+		{Name: "region", Flag: "acme-region", EnvVar: "ACME_REGION", Type: crdgen.String, Default: "r1"},
+		{Name: "sshPort", Flag: "acme-ssh-port", Type: crdgen.Int, Default: int64(22)},
+		{Name: "backups", Flag: "acme-backups", Type: crdgen.Bool},
+		{Name: "ipv6", Flag: "acme-ipv6", Type: crdgen.Bool, Default: true},
+		{Name: "tags", Flag: "acme-tags", Type: crdgen.StringSlice, Default: []string{"x"}},
+		{Name: "sshKeyContents", Flag: "acme-ssh-key-path", Type: crdgen.String, Secret: true, File: true},
+		{Name: "token", Flag: "acme-token", EnvVar: "ACME_TOKEN_VAR", Type: crdgen.String, Secret: true, Credential: crdgen.PrivateCredential},
+		{Name: "account", Flag: "acme-account", Type: crdgen.String, Credential: crdgen.PublicCredential},
+		{Name: "port", Flag: "acme-port", EnvVar: "ACME_PORT", Type: crdgen.Int, Credential: crdgen.PublicCredential, Default: int64(443)},
+		{Name: "project", Flag: "acme-project", Type: crdgen.String, Credential: crdgen.PublicCredential, Optional: true},
+	}
+}
+
+func TestOptionsGiveTheDriverItsTypes(t *testing.T) {
+	values, files, err := crdgen.Options(acmeFields(), map[string]any{
+		"region": "r2", "sshPort": "2222", "backups": true, "tags": []any{"a", "b"}, "sshKeyContents": "KEY",
+		"common": map[string]any{"labels": map[string]any{}}, "providerID": "acme://1",
+	})
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{"acme-region": "r2", "acme-ssh-port": 2222, "acme-backups": true, "acme-tags": []string{"a", "b"}}, values)
+	require.Equal(t, map[string][]byte{"acme-ssh-key-path": []byte("KEY\n")}, files)
+}
+
+func TestOptionsLeaveOutWhatIsNotGiven(t *testing.T) {
+	for name, spec := range map[string]map[string]any{
+		"nil":    nil,
+		"nulls":  {"region": nil, "sshPort": nil, "backups": nil, "tags": nil, "sshKeyContents": nil},
+		"zeroes": {"region": "", "sshPort": "", "backups": false, "tags": []any{}, "sshKeyContents": ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			values, files, err := crdgen.Options(acmeFields(), spec)
+			require.NoError(t, err)
+			require.Empty(t, values)
+			require.Empty(t, files)
+		})
+	}
+	values, _, err := crdgen.Options(acmeFields(), map[string]any{"ipv6": false, "sshPort": int64(0)})
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{"acme-ipv6": false, "acme-ssh-port": 0}, values, "an explicit false and zero differ from the defaults")
+}
+
+func TestOptionsAcceptEveryFormOfAnInteger(t *testing.T) {
+	for _, given := range []any{22, int32(22), int64(22), float64(22), json.Number("22"), "22"} {
+		values, _, err := crdgen.Options(acmeFields(), map[string]any{"sshPort": given})
+		require.NoError(t, err)
+		require.Equal(t, 22, values["acme-ssh-port"])
+	}
+}
+
+func TestOptionsNameTheFieldAndHideTheValue(t *testing.T) {
+	for name, test := range map[string]struct {
+		field string
+		value any
+		want  string
+	}{
+		"unknown":        {"regoin", "hidden", "field regoin: the driver has no such option"},
+		"word":           {"sshPort", "hidden", "field sshPort: must be an integer"},
+		"fraction":       {"sshPort", 1.5, "field sshPort: must be an integer, is a number"},
+		"huge":           {"sshPort", "99999999999999999999", "field sshPort: must be an integer"},
+		"number":         {"region", int64(3), "field region: must be a string, is a number"},
+		"list":           {"region", []any{"hidden"}, "field region: must be a string, is a list"},
+		"quoted boolean": {"backups", "true", "field backups: must be true or false, is a string"},
+		"single item":    {"tags", "hidden", "field tags: must be a list of strings"},
+		"mixed items":    {"tags", []any{"hidden", int64(1)}, "item 1 is not a string"},
+		"NUL":            {"region", "hidden\x00", "field region: has a NUL"},
+		"map":            {"token", map[string]any{"hidden": "hidden"}, "field token: must be a string, is a map"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := crdgen.Options(acmeFields(), map[string]any{test.field: test.value})
+			require.ErrorContains(t, err, test.want)
+			require.NotContains(t, err.Error(), "hidden")
+		})
+	}
+	_, _, err := crdgen.Options(acmeFields(), map[string]any{"region": int64(1), "sshPort": "x"})
+	require.ErrorContains(t, err, "region")
+	require.ErrorContains(t, err, "sshPort", "all errors at once")
+}
+
+func TestCredentialEnvUsesTheDriversOwnVariables(t *testing.T) {
+	full := map[string]string{"ACME_TOKEN_VAR": "t", "ACME_ACCOUNT": "a", "ACME_PORT": "443"}
+	for name, test := range map[string]struct {
+		data map[string]string
+		want map[string]string
+	}{
+		"plain keys":       {map[string]string{"token": "t", "account": "a"}, full},
+		"Rancher's keys":   {map[string]string{"acmecredentialConfig-token": "t", "acmecredentialConfig-account": "a"}, full},
+		"flags as keys":    {map[string]string{"acme-token": "t", "acme-account": "a"}, full},
+		"variable as key":  {map[string]string{"ACME_TOKEN_VAR": "t", "account": "a"}, full},
+		"trailing newline": {map[string]string{"token": "t\n", "account": "a\r\n"}, full},
+		"own port": {map[string]string{"token": "t", "account": "a", "port": "8443"},
+			map[string]string{"ACME_TOKEN_VAR": "t", "ACME_ACCOUNT": "a", "ACME_PORT": "8443"}},
+		"other keys": {map[string]string{"token": "t", "account": "a", "defaultRegion": "eu", "ACME_EXTRA": "1"},
+			map[string]string{"ACME_TOKEN_VAR": "t", "ACME_ACCOUNT": "a", "ACME_PORT": "443", "ACME_DEFAULT_REGION": "eu", "ACME_EXTRA": "1"}},
+		"several lines": {map[string]string{"token": "a\nb\n", "account": "a"},
+			map[string]string{"ACME_TOKEN_VAR": "a\nb\n", "ACME_ACCOUNT": "a", "ACME_PORT": "443"}},
+		"a file": {map[string]string{"token": "t", "account": "a", "sshKeyContents": "KEY"}, full},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env, err := crdgen.CredentialEnv("acme", acmeFields(), bytesOf(test.data))
+			require.NoError(t, err)
+			require.Equal(t, test.want, env)
+		})
+	}
+	require.Equal(t, map[string][]byte{"acme-ssh-key-path": []byte("KEY\n")},
+		crdgen.CredentialFiles("acme", acmeFields(), bytesOf(map[string]string{"sshKeyContents": "KEY", "token": "t"})))
+}
+
+func TestCredentialEnvNamesMissingKeys(t *testing.T) {
+	_, err := crdgen.CredentialEnv("acme", acmeFields(), bytesOf(map[string]string{"token": " \n"}))
+	require.ErrorContains(t, err, "key token is missing or empty")
+	require.ErrorContains(t, err, "acmecredentialConfig-account")
+	require.NotContains(t, err.Error(), "project")
+	require.NotContains(t, err.Error(), "key port")
+
+	_, err = crdgen.CredentialEnv("acme", acmeFields(), bytesOf(map[string]string{"token": "hid\x00den", "account": "a"}))
+	require.ErrorContains(t, err, "key token: has a NUL")
+	require.NotContains(t, err.Error(), "den\x00")
+
+	given := map[string]any{"token": "t", "account": "a"}
+	require.True(t, crdgen.NeedsCredential(acmeFields(), nil))
+	require.False(t, crdgen.NeedsCredential(acmeFields(), given))
+	_, err = crdgen.CredentialEnv("acme", crdgen.GivenIn(acmeFields(), given), nil)
+	require.NoError(t, err)
+}
+
+func TestBuiltinCredentialsBecomeTheCloudsVariables(t *testing.T) {
+	all := builtinFields(t)
+	for name, test := range map[string]struct{ data, want map[string]string }{
+		"amazonec2": {map[string]string{"amazonec2credentialConfig-accessKey": "a", "amazonec2credentialConfig-secretKey": "s", "amazonec2credentialConfig-defaultRegion": "r"},
+			map[string]string{"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "s", "AWS_DEFAULT_REGION": "r"}},
+		"digitalocean": {map[string]string{"digitaloceancredentialConfig-accessToken": "a"}, map[string]string{"DIGITALOCEAN_ACCESS_TOKEN": "a"}},
+		"vmwarevsphere": {map[string]string{"username": "u", "vcenter": "v", "password": "p"},
+			map[string]string{"VSPHERE_USERNAME": "u", "VSPHERE_VCENTER": "v", "VSPHERE_PASSWORD": "p", "VSPHERE_VCENTER_PORT": "443"}},
+		"google":    {map[string]string{"authEncodedJson": "{}"}, map[string]string{"GOOGLE_AUTH_ENCODED_JSON": "{}"}},
+		"openstack": {map[string]string{"password": "p"}, map[string]string{"OS_PASSWORD": "p"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env, err := crdgen.CredentialEnv(name, all[name], bytesOf(test.data))
+			require.NoError(t, err)
+			require.Equal(t, test.want, env)
+		})
+	}
+}
+
+func bytesOf(data map[string]string) map[string][]byte {
+	out := map[string][]byte{}
+	for key, value := range data {
+		out[key] = []byte(value)
+	}
+	return out
+}
