@@ -1,0 +1,207 @@
+package nodedriver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	v3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/apply"
+	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/jobrunner"
+)
+
+// FieldOwner is the field owner of what this controller applies.
+const FieldOwner = "drover-nodedriver"
+
+// +kubebuilder:rbac:groups=management.cattle.io,resources=nodedrivers,verbs=get;list;watch;create;update;patch
+// +kubebuilder:rbac:groups=management.cattle.io,resources=nodedrivers/status;nodedrivers/finalizers,verbs=get;update;patch
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=rke-machine.cattle.io;rke-machine-config.cattle.io,resources=*,verbs=get;list;watch
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=secrets;serviceaccounts;configmaps,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Options of the controller.
+type Options struct {
+	// Client writes, and reads NodeDrivers, Jobs and pods from the cache.
+	Client client.Client
+	// Reader reads live: CRDs, Secrets, and the objects of drivers' kinds.
+	Reader client.Reader
+	// Recorder writes events.
+	Recorder events.EventRecorder
+	// Jobs are the settings of probe Jobs.
+	Jobs jobrunner.Settings
+	// Watch tells when objects of a driver's kinds change, while somebody waits for that; see NewUserWatch.
+	Watch *UserWatch
+	// Now is the clock; time.Now when nil.
+	Now func() time.Time
+	// Concurrency is the number of NodeDrivers worked on at a time; 4 when 0.
+	Concurrency int
+}
+
+// Reconciler is the controller.
+type Reconciler struct {
+	opts    Options
+	applier apply.Applier
+}
+
+// New makes the controller.
+func New(opts Options) (*Reconciler, error) {
+	if opts.Client == nil || opts.Reader == nil || opts.Recorder == nil || opts.Watch == nil {
+		return nil, errors.New("making the nodedriver controller: client, reader, recorder and watch must be given")
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.Concurrency == 0 {
+		opts.Concurrency = 4
+	}
+	return &Reconciler{opts: opts, applier: apply.Applier{Client: opts.Client, Reader: opts.Reader, Owner: FieldOwner}}, nil
+}
+
+// Register adds the controller to the manager.
+func (r *Reconciler) Register(mgr ctrl.Manager) error {
+	specOrAnnotations := predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+	err := ctrl.NewControllerManagedBy(mgr).Named("nodedriver").
+		WithOptions(controller.Options{MaxConcurrentReconciles: r.opts.Concurrency}).
+		For(&v3.NodeDriver{}, builder.WithPredicates(specOrAnnotations)).
+		Watches(&v3.NodeDriver{}, handler.EnqueueRequestsFromMapFunc(r.sameName), builder.WithPredicates(specOrAnnotations)).
+		Owns(&batchv1.Job{}).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.probed)).
+		WatchesMetadata(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.defined)).
+		WatchesRawSource(source.Channel(r.opts.Watch.events, &handler.EnqueueRequestForObject{})).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("adding the nodedriver controller: %w", err)
+	}
+	return nil
+}
+
+// Reconcile brings one NodeDriver's kinds up to date.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, err error) {
+	nd := &v3.NodeDriver{}
+	if err := r.opts.Client.Get(ctx, req.NamespacedName, nd); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if nd.DeletionTimestamp.IsZero() {
+		if _, err := step.EnsureFinalizer(ctx, r.opts.Client, nd, rkev1.NodeDriverFinalizer); err != nil {
+			return step.Result(err)
+		}
+	}
+	s := r.newScope(nd)
+	outcome := r.reconcile(ctx, s)
+	if !nd.DeletionTimestamp.IsZero() && outcome == nil {
+		_, err := step.DropFinalizer(ctx, r.opts.Client, nd, rkev1.NodeDriverFinalizer)
+		return step.Result(err)
+	}
+	nd.Status.ObservedGeneration = nd.Generation
+	if _, err := step.PatchStatus(ctx, r.opts.Client, s.before, nd); err != nil {
+		return step.Result(errors.Join(err, unhandled(outcome)))
+	}
+	r.emit(s)
+	return step.Result(outcome)
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, s *scope) error {
+	if !s.nd.DeletionTimestamp.IsZero() {
+		return r.reconcileDelete(ctx, s)
+	}
+	outcome := step.Run(ctx, s,
+		step.Of(v3.ValidCondition, v3.ValidReason, r.validate),
+		step.Of("", "", r.deactivate),
+		step.Of(v3.DownloadedCondition, v3.DownloadedReason, r.download),
+		step.Of(v3.InstalledCondition, v3.InstalledReason, r.install),
+		step.Of(v3.SchemaCompatibleCondition, v3.CompatibleReason, r.schema),
+		step.Of(v3.ActiveCondition, v3.EstablishedReason, r.establish),
+		step.Of("", "", r.activate),
+	)
+	if !s.summed {
+		s.conditions.Summarize(v3.ReadyCondition, v3.ReadyReason, v3.ValidCondition, v3.DownloadedCondition,
+			v3.InstalledCondition, v3.SchemaCompatibleCondition, v3.ActiveCondition)
+	}
+	return outcome
+}
+
+func (r *Reconciler) emit(s *scope) {
+	step.Emit(r.opts.Recorder, s.nd, step.Transitions{
+		Before: s.before.Status.Conditions, After: s.nd.Status.Conditions,
+		Of: []string{v3.ValidCondition, v3.DownloadedCondition, v3.InstalledCondition, v3.SchemaCompatibleCondition,
+			v3.ActiveCondition, v3.ReadyCondition},
+		Quiet: []string{v3.ValidReason, v3.BuiltinReason, v3.CompatibleReason, v3.InactiveReason, v3.EstablishedReason, v3.ProbingReason},
+	})
+}
+
+// unhandled keeps an error that controller-runtime must see, beside one of writing the status.
+func unhandled(outcome error) error {
+	if _, err := step.Result(outcome); err != nil {
+		return err
+	}
+	return nil
+}
+
+// sameName wakes the NodeDrivers of the same driver name: one of them may get it now.
+func (r *Reconciler) sameName(ctx context.Context, obj client.Object) []ctrl.Request {
+	nd, ok := obj.(*v3.NodeDriver)
+	if !ok {
+		return nil
+	}
+	return r.requests(ctx, func(other *v3.NodeDriver) bool {
+		return other.Name != nd.Name && other.DriverName() == nd.DriverName()
+	})
+}
+
+// probed wakes the NodeDriver whose probe a pod runs.
+func (r *Reconciler) probed(ctx context.Context, obj client.Object) []ctrl.Request {
+	labels := obj.GetLabels()
+	if labels[rkev1.OperationLabel] != string(jobrunner.Probe) {
+		return nil
+	}
+	return r.requests(ctx, func(nd *v3.NodeDriver) bool { return nd.DriverName() == labels[rkev1.NodeDriverLabel] })
+}
+
+// defined wakes the NodeDriver whose kind a CRD defines.
+func (r *Reconciler) defined(ctx context.Context, obj client.Object) []ctrl.Request {
+	name := obj.GetLabels()[rkev1.NodeDriverLabel]
+	if name == "" {
+		return nil
+	}
+	return r.requests(ctx, func(nd *v3.NodeDriver) bool { return nd.DriverName() == name })
+}
+
+func (r *Reconciler) requests(ctx context.Context, match func(*v3.NodeDriver) bool) []ctrl.Request {
+	var all v3.NodeDriverList
+	if err := r.opts.Client.List(ctx, &all); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing NodeDrivers")
+		return nil
+	}
+	var out []ctrl.Request
+	for i := range all.Items {
+		if match(&all.Items[i]) {
+			out = append(out, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
+		}
+	}
+	return out
+}
+
+// ownerOf is the reference by which a NodeDriver's children go with it.
+func ownerOf(nd *v3.NodeDriver) *metav1.OwnerReference {
+	return metav1.NewControllerRef(nd, v3.GroupVersion.WithKind("NodeDriver"))
+}

@@ -1,0 +1,91 @@
+package nodedriver
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/driver"
+)
+
+// userNet is when to look again for users that were not seen to go: one may go between the look and the watch.
+const userNet = time.Minute
+
+// reconcileDelete lets a NodeDriver go when nothing uses its kinds. Until then kinds, cached binary and NodeDriver stay, so
+// that every server can still be removed.
+func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
+	name := s.nd.DriverName()
+	heir, err := r.heir(ctx, s.nd)
+	if err != nil {
+		return err
+	}
+	if heir != "" {
+		r.opts.Watch.Stop(s.nd.Name)
+		return nil
+	}
+	found, err := r.users(ctx, name)
+	if err != nil {
+		return err
+	}
+	if found.count > 0 {
+		r.opts.Watch.Ensure(s.nd.Name, name)
+		message := "this NodeDriver is being deleted, but stays with its kinds, for " + found.use() + " them. It goes by itself when they are deleted"
+		s.notReady(v3.DeletionBlockedReason, message)
+		return step.Wait(v3.DeletionBlockedReason, message, userNet)
+	}
+	if err := r.removeKinds(ctx, name); err != nil {
+		return err
+	}
+	if err := r.forgetBinaries(ctx, name); err != nil {
+		return err
+	}
+	r.opts.Watch.Stop(s.nd.Name)
+	return nil
+}
+
+// heir names another NodeDriver of the same driver name, which has the kinds already or takes them over.
+func (r *Reconciler) heir(ctx context.Context, nd *v3.NodeDriver) (string, error) {
+	var all v3.NodeDriverList
+	if err := r.opts.Client.List(ctx, &all); err != nil {
+		return "", fmt.Errorf("listing NodeDrivers: %w", err)
+	}
+	for i := range all.Items {
+		other := &all.Items[i]
+		if other.Name != nd.Name && other.DriverName() == nd.DriverName() && other.DeletionTimestamp.IsZero() {
+			return other.Name, nil
+		}
+	}
+	return "", nil
+}
+
+// removeKinds deletes a driver's CRDs, as far as they are ours.
+func (r *Reconciler) removeKinds(ctx context.Context, driverName string) error {
+	for _, gvk := range kindsOf(driverName) {
+		crd, err := r.crd(ctx, gvk)
+		if err != nil {
+			return err
+		}
+		if crd == nil || crd.Labels[rkev1.NodeDriverLabel] != driverName || !crd.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if err := r.opts.Client.Delete(ctx, crd); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting the CRD of %s: %w", gvk.Kind, err)
+		}
+	}
+	return nil
+}
+
+// forgetBinaries removes every cached version of a driver. Older ones were kept for the machines they made.
+func (r *Reconciler) forgetBinaries(ctx context.Context, driverName string) error {
+	err := r.opts.Client.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(driver.CacheNamespace), client.MatchingLabels{rkev1.NodeDriverLabel: driverName})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("removing the cached driver: %w", err)
+	}
+	return nil
+}

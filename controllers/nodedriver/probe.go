@@ -1,0 +1,239 @@
+package nodedriver
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/driver"
+	"github.com/drover-project/drover/jobrunner"
+)
+
+// Annotations of the result Secret: the note of the probe that was started last. It is written before the Job is, so that
+// no number is given twice and a failed probe is remembered after its Job is gone.
+const (
+	attemptAnnotation = "drover.cattle.io/probe-attempt"
+	tryAnnotation     = "drover.cattle.io/probe-try"
+)
+
+// claim is that note, read.
+type claim struct {
+	attempt, try int32
+	hash         string
+}
+
+// observeProbe starts the probe that the spec asks for, unless it was, and says how it stands. It returns nil when the
+// probe has ended, well or not.
+func (r *Reconciler) observeProbe(ctx context.Context, s *scope) error {
+	result := &corev1.Secret{}
+	err := r.opts.Reader.Get(ctx, resultKey(s.nd), result)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the probe's result: %w", err)
+	}
+	last := readClaim(result)
+	if last.hash != probeHash(s.nd) {
+		return r.startProbe(ctx, s, last, 1)
+	}
+	evidence, err := r.evidence(ctx, s.nd, last, result)
+	if err != nil {
+		return err
+	}
+	verdict := jobrunner.OutcomeOf(evidence)
+	s.nd.Status.ProbeAttempts = last.try
+	if !verdict.Done {
+		return step.Progress(v3.ProbingReason, progress(evidence.Job, verdict), 0)
+	}
+	if err := r.cleanUp(ctx, r.task(s.nd, last)); err != nil {
+		return err
+	}
+	if !verdict.End.IsZero() {
+		s.nd.Status.LastProbeTime = &metav1.Time{Time: verdict.End}
+	}
+	s.verdict = verdict
+	if verdict.Outcome == jobrunner.Succeeded {
+		s.nd.Status.ProbeAttempts = 0
+		return nil
+	}
+	return r.afterFailure(ctx, s, last)
+}
+
+// afterFailure starts the next probe when it is due; else it leaves in the scope what is being waited for.
+func (r *Reconciler) afterFailure(ctx context.Context, s *scope, last claim) error {
+	v := &s.verdict
+	if v.Reason == "" {
+		v.Reason = v3.ProbeFailedReason
+	}
+	at, exhausted := jobrunner.NextAttempt(jobrunner.Failure{
+		Operation: jobrunner.Probe, Class: v.Class, Try: last.try, End: v.End, UID: string(s.nd.UID)})
+	if exhausted {
+		s.next = step.Stall(v.Reason, fmt.Errorf("%s. Change the spec, or annotate the NodeDriver with %s=<any new value>, to try again", v.Message, rkev1.RetryAnnotation))
+		return nil
+	}
+	wait := at.Sub(r.opts.Now())
+	if wait <= 0 {
+		return r.startProbe(ctx, s, last, last.try+1)
+	}
+	s.next = step.Wait(v.Reason, fmt.Sprintf("%s. Attempt %d failed, the next starts at %s", v.Message, last.try, at.UTC().Format("15:04:05 MST")), wait)
+	return nil
+}
+
+// startProbe makes the objects of another probe, the Job last.
+func (r *Reconciler) startProbe(ctx context.Context, s *scope, last claim, try int32) error {
+	if err := r.abandonProbe(ctx, s.nd, last); err != nil {
+		return err
+	}
+	attempt, err := r.freeAttempt(ctx, s.nd, last.attempt+1)
+	if err != nil {
+		return err
+	}
+	next := claim{attempt: attempt, try: try, hash: probeHash(s.nd)}
+	task := r.task(s.nd, next)
+	result := jobrunner.ResultSecret(task)
+	result.Annotations = map[string]string{attemptAnnotation: strconv.Itoa(int(next.attempt)),
+		tryAnnotation: strconv.Itoa(int(next.try)), rkev1.RequestHashAnnotation: next.hash}
+	request, err := jobrunner.RequestSecret(task)
+	if err != nil {
+		return step.Stall(v3.InvalidReason, err)
+	}
+	if _, err := r.applier.All(ctx, result, jobrunner.ServiceAccount(task), jobrunner.Role(task), jobrunner.RoleBinding(task),
+		request, jobrunner.ProbeJob(task)); err != nil {
+		return fmt.Errorf("starting probe %s: %w", task.Name(), err)
+	}
+	s.nd.Status.ProbeAttempts = try
+	return step.Progress(v3.ProbingReason, "Job "+driver.CacheNamespace+"/"+task.Name()+" reads the driver", 0)
+}
+
+// freeAttempt skips numbers whose Jobs are still there though their note is lost.
+func (r *Reconciler) freeAttempt(ctx context.Context, nd *v3.NodeDriver, from int32) (int32, error) {
+	for attempt := from; ; attempt++ {
+		job, err := r.job(ctx, r.task(nd, claim{attempt: attempt}))
+		if err != nil || job == nil {
+			return attempt, err
+		}
+	}
+}
+
+// abandonProbe ends a probe whose answer is not wanted any more.
+func (r *Reconciler) abandonProbe(ctx context.Context, nd *v3.NodeDriver, last claim) error {
+	if last.attempt == 0 {
+		return nil
+	}
+	task := r.task(nd, last)
+	job, err := r.job(ctx, task)
+	if err != nil {
+		return err
+	}
+	if job != nil && !jobrunner.JobEnded(job) {
+		err := r.opts.Client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground))
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("ending probe %s: %w", task.Name(), err)
+		}
+	}
+	return r.cleanUp(ctx, task)
+}
+
+// cleanUp removes what only a running probe needs. The request goes last: it tells whether the rest is still there.
+func (r *Reconciler) cleanUp(ctx context.Context, task jobrunner.Task) error {
+	request := &metav1.PartialObjectMetadata{}
+	request.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	err := r.opts.Reader.Get(ctx, client.ObjectKey{Namespace: driver.CacheNamespace, Name: task.Name()}, request)
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	for _, obj := range []client.Object{jobrunner.RoleBinding(task), jobrunner.Role(task), jobrunner.ServiceAccount(task), request} {
+		if err := r.opts.Client.Delete(ctx, obj); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("cleaning up after probe %s: %w", task.Name(), err)
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) evidence(ctx context.Context, nd *v3.NodeDriver, last claim, result *corev1.Secret) (jobrunner.Evidence, error) {
+	evidence := jobrunner.Evidence{Operation: jobrunner.Probe, Attempt: last.attempt, Data: result.Data}
+	task := r.task(nd, last)
+	job, err := r.job(ctx, task)
+	if err != nil || job == nil {
+		return evidence, err
+	}
+	evidence.Job = job
+	var pods corev1.PodList
+	err = r.opts.Client.List(ctx, &pods, client.InNamespace(driver.CacheNamespace), client.MatchingLabels{batchv1.JobNameLabel: job.Name})
+	if err != nil {
+		return evidence, fmt.Errorf("listing the pods of probe %s: %w", task.Name(), err)
+	}
+	evidence.Pods = pods.Items
+	return evidence, nil
+}
+
+// job reads live: a cache that does not know the new Job yet would have a second one started.
+func (r *Reconciler) job(ctx context.Context, task jobrunner.Task) (*batchv1.Job, error) {
+	job := &batchv1.Job{}
+	err := r.opts.Reader.Get(ctx, client.ObjectKey{Namespace: driver.CacheNamespace, Name: task.Name()}, job)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading probe Job %s: %w", task.Name(), err)
+	}
+	return job, nil
+}
+
+func (r *Reconciler) task(nd *v3.NodeDriver, c claim) jobrunner.Task {
+	return jobrunner.Task{
+		Settings: r.opts.Jobs,
+		Request: jobrunner.Request{
+			Operation: jobrunner.Probe, Attempt: c.attempt,
+			Driver: jobrunner.DriverRef{Name: nd.DriverName(), URL: nd.Spec.URL, Checksum: strings.ToLower(nd.Spec.Checksum),
+				SkipChecksum: nd.Spec.InsecureSkipChecksum},
+			Namespace: driver.CacheNamespace, StateSecret: resultKey(nd).Name,
+		},
+		Owner: ownerOf(nd), Hash: c.hash, Try: c.try,
+	}
+}
+
+func resultKey(nd *v3.NodeDriver) client.ObjectKey {
+	return client.ObjectKey{Namespace: driver.CacheNamespace, Name: jobrunner.ObjectName("probe", nd.DriverName(), "result")}
+}
+
+func readClaim(result *corev1.Secret) claim {
+	number := func(annotation string) int32 {
+		n, err := strconv.ParseInt(result.Annotations[annotation], 10, 32)
+		if err != nil || n < 0 {
+			return 0
+		}
+		return int32(n)
+	}
+	return claim{attempt: number(attemptAnnotation), try: max(number(tryAnnotation), 1), hash: result.Annotations[rkev1.RequestHashAnnotation]}
+}
+
+// probeHash changes with what a probe would find out: another address, content or version, or the user's wish.
+func probeHash(nd *v3.NodeDriver) string {
+	raw, err := json.Marshal([]any{nd.UID, nd.DriverName(), nd.Spec.URL, strings.ToLower(nd.Spec.Checksum), nd.Spec.InsecureSkipChecksum,
+		nd.Spec.Version, nd.Annotations[rkev1.RetryAnnotation]})
+	if err != nil {
+		return "" // strings and booleans always encode
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:8])
+}
+
+func progress(job *batchv1.Job, v jobrunner.Verdict) string {
+	message := "Job " + job.Namespace + "/" + job.Name + " reads the driver"
+	if v.Message != "" {
+		message += ": " + v.Message
+	}
+	return message
+}
