@@ -137,3 +137,8 @@ func addUnmet(r *Report, conditions []metav1.Condition) {
 		r.Verdict = append(r.Verdict, step.Name+": "+text)
 	}
 }
+
+// KnowsAnything reports whether a snapshot tells anything at all about its name.
+func KnowsAnything(s *facts.Snapshot) bool {
+	return s.Machine != nil || s.CAPIMachine != nil || len(s.Owners) > 0 || len(s.Events) > 0 || (s.State != nil && s.State.Name != "")
+}

@@ -156,3 +156,25 @@ func FindCondition(conditions []metav1.Condition, name string) *metav1.Condition
 	}
 	return nil
 }
+
+// IsCalled reports whether a user's NAME means the machine: its own name or its CAPI Machine's, with or without a kind.
+func (m *Machine) IsCalled(name string) bool {
+	word, rest, qualified := strings.Cut(name, "/")
+	switch {
+	case !qualified:
+		return m.Name == name || m.CAPIMachineName() == name
+	case IsCAPIMachineWord(word):
+		return m.CAPIMachineName() == rest
+	default:
+		return m.Name == rest && m.Kind.Matches(word)
+	}
+}
+
+// IsCAPIMachineWord reports whether a user's word means the kind Machine of Cluster API.
+func IsCAPIMachineWord(word string) bool {
+	switch strings.ToLower(word) {
+	case "ma", "machine", "machines", "machine.cluster.x-k8s.io", "machines.cluster.x-k8s.io":
+		return true
+	}
+	return false
+}

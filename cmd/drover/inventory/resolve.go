@@ -65,7 +65,7 @@ func (a *API) Resolve(ctx context.Context, namespace, ref string) (Target, error
 	if !qualified {
 		word, name = "", ref
 	}
-	if qualified && !isCAPIMachineWord(word) && !slices.ContainsFunc(kinds, func(k facts.Kind) bool { return k.Matches(word) }) {
+	if qualified && !facts.IsCAPIMachineWord(word) && !slices.ContainsFunc(kinds, func(k facts.Kind) bool { return k.Matches(word) }) {
 		return Target{}, fmt.Errorf("no kind of machines is called %q; this cluster has %s", word, kindNames(kinds))
 	}
 	machines, err := a.named(ctx, kinds, namespace, word, name)
@@ -73,7 +73,7 @@ func (a *API) Resolve(ctx context.Context, namespace, ref string) (Target, error
 		return Target{}, err
 	}
 	var capi *clusterv1.Machine
-	if word == "" || isCAPIMachineWord(word) {
+	if word == "" || facts.IsCAPIMachineWord(word) {
 		if capi, err = a.CAPIMachine(ctx, namespace, name); err != nil {
 			return Target{}, err
 		}
@@ -197,14 +197,6 @@ func ambiguous(machines []*facts.Machine) error {
 	}
 	slices.Sort(e.Candidates)
 	return e
-}
-
-func isCAPIMachineWord(word string) bool {
-	switch strings.ToLower(word) {
-	case "ma", "machine", "machines", "machine.cluster.x-k8s.io", "machines.cluster.x-k8s.io":
-		return true
-	}
-	return false
 }
 
 func kindNames(kinds []facts.Kind) string {

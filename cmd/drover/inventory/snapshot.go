@@ -225,3 +225,15 @@ func (r *reading) events(ctx context.Context) error {
 	sortEvents(r.Events)
 	return err
 }
+
+// Attempts reads what is known of a machine's attempts and their logs: state and Jobs.
+func (a *API) Attempts(ctx context.Context, m *facts.Machine) *facts.Snapshot {
+	s := &facts.Snapshot{Namespace: m.Namespace, Name: m.Name, Machine: m}
+	r := &reading{api: a, Snapshot: s}
+	for _, read := range []func(context.Context) error{r.state, r.jobs} {
+		if err := read(ctx); err != nil {
+			s.Problems = append(s.Problems, err.Error())
+		}
+	}
+	return s
+}

@@ -1,0 +1,133 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/drover-project/drover/sshkeys"
+)
+
+// Connect logs in to the server of a machine the user named.
+type Connect func(ctx context.Context, machine string) (*sshkeys.Client, error)
+
+// Run copies. Connections are made once per machine.
+func (c Copy) Run(ctx context.Context, connect Connect) error {
+	clients := map[string]*sshkeys.Client{}
+	defer func() {
+		for _, client := range clients {
+			_ = client.Close()
+		}
+	}()
+	for _, source := range c.Sources {
+		machine := source.Machine + c.Destination.Machine
+		if clients[machine] == nil {
+			client, err := connect(ctx, machine)
+			if err != nil {
+				return err
+			}
+			clients[machine] = client
+		}
+		var err error
+		if source.Machine == "" {
+			err = c.upload(ctx, clients[machine], source.Path)
+		} else {
+			err = c.download(ctx, clients[machine], source)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c Copy) upload(ctx context.Context, client *sshkeys.Client, source string) error {
+	info, err := os.Stat(source)
+	if err != nil {
+		return fmt.Errorf("reading the source: %w", err)
+	}
+	if info.IsDir() && !c.Recursive {
+		return fmt.Errorf("%s is a directory: use -r", source)
+	}
+	if len(c.Sources) > 1 {
+		if err := isRemoteDir(ctx, client, c.Destination.Path); err != nil {
+			return err
+		}
+	}
+	absolute, err := filepath.Abs(source)
+	if err != nil {
+		return fmt.Errorf("reading the source: %w", err)
+	}
+	return client.Upload(ctx, os.DirFS(filepath.Dir(absolute)), filepath.Base(absolute), c.Destination.Path)
+}
+
+func (c Copy) download(ctx context.Context, client *sshkeys.Client, source Location) error {
+	if !c.Recursive {
+		status, err := client.Run(ctx, sshkeys.Command{Line: "test ! -d " + quotePath(source.Path)})
+		if err != nil {
+			return err
+		}
+		if status != 0 {
+			return fmt.Errorf("%s:%s is a directory: use -r", source.Machine, source.Path)
+		}
+	}
+	dir, name, err := c.target(source)
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("opening the destination: %w", err)
+	}
+	defer func() { _ = root.Close() }()
+	return client.Download(ctx, source.Path, root, name)
+}
+
+// target is where a download goes: into the destination when that is a directory, else to it.
+func (c Copy) target(source Location) (dir, name string, err error) {
+	destination := c.Destination.Path
+	info, err := os.Stat(destination)
+	if err == nil && info.IsDir() {
+		return destination, baseName(source), nil
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", "", fmt.Errorf("looking at the destination: %w", err)
+	}
+	if len(c.Sources) > 1 || strings.HasSuffix(destination, string(filepath.Separator)) {
+		return "", "", fmt.Errorf("%s is no directory", destination)
+	}
+	return filepath.Dir(destination), filepath.Base(destination), nil
+}
+
+// baseName is the last element of a remote path, or the machine's name where that is no name.
+func baseName(source Location) string {
+	switch name := path.Base(source.Path); name {
+	case ".", "..", "/":
+		return path.Base(source.Machine)
+	default:
+		return name
+	}
+}
+
+func isRemoteDir(ctx context.Context, client *sshkeys.Client, remote string) error {
+	status, err := client.Run(ctx, sshkeys.Command{Line: "test -d " + quotePath(remote)})
+	if err != nil {
+		return err
+	}
+	if status != 0 {
+		return fmt.Errorf("%s is no directory on the server", remote)
+	}
+	return nil
+}
+
+// quotePath also keeps a path that begins with a dash from being taken for an option.
+func quotePath(remote string) string {
+	if !path.IsAbs(remote) {
+		remote = "./" + remote
+	}
+	return sshkeys.Quote(remote)
+}

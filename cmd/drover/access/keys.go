@@ -1,0 +1,149 @@
+package access
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/drover-project/drover/cmd/drover/facts"
+	"github.com/drover-project/drover/sshkeys"
+)
+
+// configFile is the ssh_config among the key files; its first line tells whose files they are.
+const configFile = "config"
+
+// KeyFiles are the files with which the user's own ssh logs in to a server.
+type KeyFiles struct {
+	// Dir holds the files and nothing else, mode 0700.
+	Dir string
+	// Files by name, all of mode 0600.
+	Files []KeyFile
+	mark  string
+}
+
+// KeyFile is one of KeyFiles.
+type KeyFile struct {
+	Name    string
+	Content []byte
+}
+
+// NewKeyFiles makes the files for a machine below dir.
+func NewKeyFiles(dir string, m *facts.Machine, access sshkeys.Access) (*KeyFiles, error) {
+	dir, err := filepath.Abs(filepath.Join(dir, m.Name))
+	if err != nil {
+		return nil, fmt.Errorf("finding the directory: %w", err)
+	}
+	signer, err := ssh.ParsePrivateKey(access.PrivateKey)
+	if err != nil {
+		return nil, errors.New("the state's SSH private key is no OpenSSH or PEM key without passphrase")
+	}
+	knownHosts, err := sshkeys.RenameKnownHosts(access.KnownHosts, m.Name)
+	if err != nil {
+		return nil, err
+	}
+	identity := identityName(signer.PublicKey())
+	config, err := sshkeys.Config(m.Name, access, sshkeys.ConfigFiles{
+		Identity: filepath.Join(dir, identity), KnownHosts: filepath.Join(dir, "known_hosts"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	mark := fmt.Sprintf("# Written by drover for %s %s/%s, %s.\n", m.Kind.Name, m.Namespace, m.Name, m.UID)
+	return &KeyFiles{Dir: dir, mark: mark, Files: []KeyFile{
+		// The config comes first, for its mark says whose the others are, should writing be interrupted.
+		{configFile, []byte(mark + config)},
+		{identity, access.PrivateKey},
+		{identity + ".pub", ssh.MarshalAuthorizedKey(signer.PublicKey())},
+		{"known_hosts", knownHosts},
+	}}, nil
+}
+
+// identityName is the name ssh itself would give to a key.
+func identityName(key ssh.PublicKey) string {
+	switch {
+	case key.Type() == ssh.KeyAlgoED25519:
+		return "id_ed25519"
+	case strings.HasPrefix(key.Type(), "ecdsa-"):
+		return "id_ecdsa"
+	default:
+		return "id_rsa"
+	}
+}
+
+// SSHCommand is the command line with which the user's own ssh logs in.
+func (k *KeyFiles) SSHCommand() string {
+	config := filepath.Join(k.Dir, configFile)
+	if strings.ContainsAny(config, " '\"\\$") {
+		config = sshkeys.Quote(config)
+	}
+	return "ssh -F " + config + " " + filepath.Base(k.Dir)
+}
+
+// Write writes the files. Files that are not this machine's are overwritten with force only.
+func (k *KeyFiles) Write(force bool) error {
+	if err := os.MkdirAll(k.Dir, 0o700); err != nil {
+		return fmt.Errorf("making the directory: %w", err)
+	}
+	root, err := os.OpenRoot(k.Dir)
+	if err != nil {
+		return fmt.Errorf("opening the directory: %w", err)
+	}
+	defer func() { _ = root.Close() }()
+	if !force {
+		if err := k.checkForeign(root); err != nil {
+			return err
+		}
+	}
+	if err := root.Chmod(".", 0o700); err != nil {
+		return fmt.Errorf("closing the directory to others: %w", err)
+	}
+	for _, file := range k.Files {
+		if err := writeFile(root, file); err != nil {
+			return fmt.Errorf("writing %s: %w", filepath.Join(k.Dir, file.Name), err)
+		}
+	}
+	return nil
+}
+
+// checkForeign finds files that would be overwritten though they are not this machine's.
+func (k *KeyFiles) checkForeign(root *os.Root) error {
+	config, err := root.ReadFile(configFile)
+	if err == nil && bytes.HasPrefix(config, []byte(k.mark)) {
+		return nil
+	}
+	var foreign []string
+	for _, file := range k.Files {
+		content, err := root.ReadFile(file.Name)
+		if errors.Is(err, fs.ErrNotExist) || (err == nil && bytes.Equal(content, file.Content)) {
+			continue
+		}
+		foreign = append(foreign, file.Name)
+	}
+	if len(foreign) > 0 {
+		return fmt.Errorf("%s in %s was not written for this machine: choose another --dir, or overwrite with --force", strings.Join(foreign, ", "), k.Dir)
+	}
+	return nil
+}
+
+// writeFile replaces a file as a whole, so that nobody else could ever read it and no link is followed.
+func writeFile(root *os.Root, file KeyFile) error {
+	temporary := "." + file.Name + ".new"
+	if err := root.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	handle, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = handle.Write(file.Content)
+	if err := errors.Join(err, handle.Close()); err != nil {
+		return err
+	}
+	return root.Rename(temporary, file.Name)
+}

@@ -1,0 +1,107 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/drover-project/drover/cmd/drover/facts"
+	"github.com/drover-project/drover/cmd/drover/inventory"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/sshkeys"
+)
+
+// Login says how to log in to a machine's server. Empty fields are taken from the state Secret.
+type Login struct {
+	User    string
+	Port    int
+	Address string
+	// AcceptNewHostKey records the server's host key in the state Secret when none is recorded yet.
+	AcceptNewHostKey bool
+	// Command is how the CLI is called, for advice.
+	Command string
+	// Note is told what the user should know; may be nil.
+	Note func(string)
+	// Dialer makes connections; the network when nil.
+	Dialer sshkeys.Dialer
+}
+
+// Read takes a machine's access data out of its state Secret.
+func Read(ctx context.Context, api *inventory.API, m *facts.Machine, login Login) (sshkeys.Access, error) {
+	secret, err := api.StateSecret(ctx, m.Namespace, m.Name)
+	if err != nil {
+		return sshkeys.Access{}, err
+	}
+	if secret == nil {
+		return sshkeys.Access{}, fmt.Errorf("%s has no server yet (phase %s): there is no Secret %s; see '%s why %s -n %s'",
+			m.Name, m.Phase(), jobrunner.StateSecretName(m.Name), login.Command, m.Name, m.Namespace)
+	}
+	access, err := sshkeys.AccessFrom(secret.Data)
+	if errors.Is(err, sshkeys.ErrNoAddress) && login.Address != "" {
+		return sshkeys.Access{
+			Host: login.Address, User: login.User, Port: login.Port, PrivateKey: secret.Data[jobrunner.SSHPrivateKeyKey],
+			PublicKey: secret.Data[jobrunner.SSHPublicKeyKey], KnownHosts: secret.Data[jobrunner.SSHKnownHostsKey],
+		}, nil
+	}
+	if err != nil {
+		return sshkeys.Access{}, fmt.Errorf("%s cannot be logged in to (phase %s): %w; see '%s why %s -n %s'", m.Name, m.Phase(), err, login.Command, m.Name, m.Namespace)
+	}
+	return login.override(access), nil
+}
+
+func (l Login) override(access sshkeys.Access) sshkeys.Access {
+	if l.User != "" {
+		access.User = l.User
+	}
+	if l.Port != 0 {
+		access.Port = l.Port
+	}
+	if l.Address != "" {
+		access.Host = l.Address
+	}
+	return access
+}
+
+// Dial logs in to a machine's server. Its host key must be the recorded one.
+func Dial(ctx context.Context, api *inventory.API, m *facts.Machine, login Login) (*sshkeys.Client, error) {
+	access, err := Read(ctx, api, m, login)
+	if err != nil {
+		return nil, err
+	}
+	var learned []byte
+	options := sshkeys.Options{Dialer: login.Dialer}
+	if login.AcceptNewHostKey {
+		options.Learn = func(line []byte) error { learned = line; return nil }
+	}
+	client, err := sshkeys.DialWith(ctx, access, options)
+	if err != nil {
+		return nil, advise(err, m, login)
+	}
+	if len(learned) == 0 {
+		return client, nil
+	}
+	if err := api.RecordHostKey(ctx, m, learned); err != nil {
+		return nil, errors.Join(err, client.Close())
+	}
+	if login.Note != nil {
+		login.Note(fmt.Sprintf("recorded the host key of %s in Secret %s", m.Name, jobrunner.StateSecretName(m.Name)))
+	}
+	return client, nil
+}
+
+// advise adds what to do to an error of logging in.
+func advise(err error, m *facts.Machine, login Login) error {
+	var network *net.OpError
+	switch {
+	case errors.Is(err, sshkeys.ErrHostKeyUnknown):
+		return fmt.Errorf("%w: whoever answers at its address cannot be told from %s. If you trust the network between you and it, "+
+			"use --accept-new-host-key once: the key is then recorded in Secret %s and verified ever after", err, m.Name, jobrunner.StateSecretName(m.Name))
+	case errors.Is(err, sshkeys.ErrHostKeyChanged):
+		return fmt.Errorf("%w: another server answers at its address, or its key was made anew. If you know why, remove key %s from Secret %s "+
+			"and use --accept-new-host-key", err, jobrunner.SSHKnownHostsKey, jobrunner.StateSecretName(m.Name))
+	case errors.As(err, &network):
+		return fmt.Errorf("%w; the server may have another address you can reach (--address, see '%s get %s -n %s -o json')", err, login.Command, m.Name, m.Namespace)
+	}
+	return err
+}

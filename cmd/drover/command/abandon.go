@@ -1,0 +1,81 @@
+package command
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/cmd/drover/access"
+	"github.com/drover-project/drover/cmd/drover/explain"
+	"github.com/drover-project/drover/cmd/drover/facts"
+)
+
+func newAbandon(e *env) *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "abandon NAME",
+		Short: "Give up the server of a machine that cannot be removed",
+		Long: `Give up the server of a machine that is being deleted but whose server cannot be removed: tells what may remain at the cloud,
+asks, and sets the annotation ` + rkev1.AbandonAnnotation + `. The machine then goes; what remains at the cloud is yours to remove.`,
+		Example:           `  {name} abandon web-1`,
+		Args:              arguments(oneName),
+		ValidArgsFunction: e.completeOneMachine,
+		RunE:              func(cmd *cobra.Command, args []string) error { return e.abandon(cmd.Context(), args[0], yes) },
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "Do not ask.")
+	return withName(e, cmd)
+}
+
+func (e *env) abandon(ctx context.Context, name string, yes bool) error {
+	api, m, err := e.machine(ctx, name)
+	if err != nil {
+		return err
+	}
+	if m.DeletionTimestamp == nil {
+		return fmt.Errorf("%s is not being deleted: delete its CAPI Machine first (kubectl -n %s delete machine %s); only a machine whose removal fails is abandoned",
+			m.Name, m.Namespace, cmp.Or(m.CAPIMachineName(), m.Name))
+	}
+	// What cannot be read is told as unknown; the user decides.
+	state, err := api.State(ctx, m.Namespace, m.Name)
+	if err != nil {
+		e.note("%v", err)
+	}
+	if _, err := io.WriteString(e.Streams.Out, explain.RemainsText(m, state)); err != nil {
+		return err
+	}
+	if !yes {
+		if err := e.confirm(m); err != nil {
+			return err
+		}
+	}
+	if err := api.Annotate(ctx, m, rkev1.AbandonAnnotation, m.Name); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(e.Streams.Out, "%s: its server was given up\n", m.Ref())
+	return err
+}
+
+// confirm asks for the machine's name; without a terminal nobody can answer.
+func (e *env) confirm(m *facts.Machine) error {
+	if !access.IsTerminal(e.Streams.In) {
+		return errors.New("this needs a yes: call it in a terminal, or with --yes")
+	}
+	if _, err := fmt.Fprintf(e.Streams.ErrOut, "Write the machine's name to give its server up: "); err != nil {
+		return err
+	}
+	answer, err := bufio.NewReader(io.LimitReader(e.Streams.In, 1024)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("reading the answer: %w", err)
+	}
+	if strings.TrimSpace(answer) != m.Name {
+		return errors.New("not confirmed; nothing was changed")
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+package command
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-project/drover/cmd/drover/facts"
+	"github.com/drover-project/drover/cmd/drover/inventory"
+	"github.com/drover-project/drover/cmd/drover/listing"
+)
+
+// completeMachines completes names of machines in the namespace; names already written are left out.
+func (e *env) completeMachines(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	for _, m := range e.knownMachines(cmd.Context()) {
+		names = append(names, m.Name+"\t"+facts.DriverName(m.Kind.Name, nil)+" "+m.Phase())
+	}
+	return matching(names, args, toComplete), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeOneMachine is completeMachines for commands that take one NAME.
+func (e *env) completeOneMachine(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return e.completeMachines(cmd, args, toComplete)
+}
+
+// completeCopy completes NAME: beside local files.
+func (e *env) completeCopy(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	if strings.ContainsAny(toComplete, "/.:") {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	var names []string
+	for _, m := range e.knownMachines(cmd.Context()) {
+		names = append(names, m.Name+":")
+	}
+	return matching(names, nil, toComplete), cobra.ShellCompDirectiveNoSpace
+}
+
+// completeWhy completes machines, and drivers after driver/.
+func (e *env) completeWhy(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 || !strings.HasPrefix(toComplete, "driver/") {
+		return e.completeOneMachine(cmd, args, toComplete)
+	}
+	names, directive := e.completeDrivers(cmd, nil, strings.TrimPrefix(toComplete, "driver/"))
+	for i := range names {
+		names[i] = "driver/" + names[i]
+	}
+	return names, directive
+}
+
+func (e *env) completeDrivers(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := inventory.Brief(cmd.Context())
+	defer cancel()
+	api, err := e.api()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	drivers, err := api.Drivers(ctx)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for _, d := range listing.NewDriverList(drivers).Items {
+		names = append(names, d.Name)
+	}
+	return matching(names, args, toComplete), cobra.ShellCompDirectiveNoFileComp
+}
+
+// knownMachines lists the machines of the namespace; none when that takes long or is not allowed.
+func (e *env) knownMachines(ctx context.Context) []*facts.Machine {
+	ctx, cancel := inventory.Brief(ctx)
+	defer cancel()
+	api, err := e.api()
+	if err != nil {
+		return nil
+	}
+	namespace, err := e.namespace()
+	if err != nil {
+		return nil
+	}
+	kinds, err := api.Kinds()
+	if err != nil {
+		return nil
+	}
+	machines, err := api.Machines(ctx, kinds, inventory.ListOptions{Namespace: namespace})
+	if err != nil {
+		return nil
+	}
+	return machines
+}
+
+// completeFlags completes the flags that every command has.
+func completeFlags(e *env, root *cobra.Command) {
+	_ = root.RegisterFlagCompletionFunc("namespace", func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		return matching(e.namespaces(cmd.Context()), nil, toComplete), cobra.ShellCompDirectiveNoFileComp
+	})
+	_ = root.RegisterFlagCompletionFunc("context", func(_ *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		var names []string
+		if config, err := e.flags.ToRawKubeConfigLoader().RawConfig(); err == nil {
+			for name := range config.Contexts {
+				names = append(names, name)
+			}
+		}
+		return matching(names, nil, toComplete), cobra.ShellCompDirectiveNoFileComp
+	})
+}
+
+func (e *env) namespaces(ctx context.Context) []string {
+	ctx, cancel := inventory.Brief(ctx)
+	defer cancel()
+	api, err := e.api()
+	if err != nil {
+		return nil
+	}
+	list, err := api.Kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	return names
+}
+
+// matching are the candidates that begin with what was typed and were not written before.
+func matching(candidates, used []string, toComplete string) []string {
+	var fitting []string
+	for _, candidate := range candidates {
+		name, _, _ := strings.Cut(candidate, "\t")
+		if strings.HasPrefix(name, toComplete) && !slices.Contains(used, name) {
+			fitting = append(fitting, candidate)
+		}
+	}
+	return fitting
+}

@@ -1,0 +1,79 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	v3 "github.com/drover-project/drover/api/management/v3"
+	"github.com/drover-project/drover/cmd/drover/listing"
+)
+
+func newDrivers(e *env) *cobra.Command {
+	var out *output
+	cmd := &cobra.Command{
+		Use:     "drivers [NAME...]",
+		Aliases: []string{"driver", "nodedrivers", "nodedriver", "nd"},
+		Short:   "List node drivers",
+		Long:    "List node drivers: whether they are active and ready, and which kind of machines they make.",
+		Example: `  {name} drivers
+  {name} drivers digitalocean -o json`,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: e.completeDrivers,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := out.check(cmd); err != nil {
+				return err
+			}
+			return e.drivers(cmd.Context(), out, args)
+		},
+	}
+	out = newOutput(cmd, true)
+	return withName(e, cmd)
+}
+
+func (e *env) drivers(ctx context.Context, out *output, names []string) error {
+	api, err := e.api()
+	if err != nil {
+		return err
+	}
+	all, err := api.Drivers(ctx)
+	if err != nil {
+		return err
+	}
+	selected, missing := selectDrivers(all, names)
+	list := listing.NewDriverList(selected)
+	switch {
+	case out.format() == "name":
+		for _, d := range list.Items {
+			if _, err := fmt.Fprintln(e.Streams.Out, "nodedriver."+v3.GroupVersion.Group+"/"+d.Name); err != nil {
+				return err
+			}
+		}
+	case out.isTable():
+		err = out.table(e.Streams.Out, listing.DriverTable(list.Items, e.Now()))
+	default:
+		err = out.document(e.Streams.Out, list)
+	}
+	if err == nil && len(missing) > 0 {
+		err = fmt.Errorf("no driver is called %s", strings.Join(missing, ", "))
+	}
+	return err
+}
+
+func selectDrivers(all []v3.NodeDriver, names []string) (selected []v3.NodeDriver, missing []string) {
+	if len(names) == 0 {
+		return all, nil
+	}
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(d v3.NodeDriver) bool { return d.Name == name || d.DriverName() == name })
+		if i < 0 {
+			missing = append(missing, name)
+			continue
+		}
+		selected = append(selected, all[i])
+	}
+	return selected, missing
+}

@@ -1,0 +1,90 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/drover-project/drover/cmd/drover/facts"
+	"github.com/drover-project/drover/cmd/drover/inventory"
+)
+
+// env is what every command shares.
+type env struct {
+	Options
+
+	flags *genericclioptions.ConfigFlags
+}
+
+// restConfig is how to reach the cluster the flags name. The limits are raised, for one command is one user's.
+func (e *env) restConfig() (*rest.Config, error) {
+	config, err := e.flags.ToRESTConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, errors.New("no kubeconfig: name one with --kubeconfig or in KUBECONFIG")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = 50, 100
+	config.UserAgent = "drover/" + buildVersion().Version
+	return config, nil
+}
+
+// api connects to the cluster; nothing is sent yet.
+func (e *env) api() (*inventory.API, error) {
+	config, err := e.restConfig()
+	if err != nil {
+		return nil, err
+	}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	return &inventory.API{Dynamic: objects, Kube: kube}, nil
+}
+
+// namespace is the one of -n, else of the kubeconfig's context, else default.
+func (e *env) namespace() (string, error) {
+	namespace, _, err := e.flags.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return "", fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	return namespace, nil
+}
+
+// resolve connects and finds what NAME means.
+func (e *env) resolve(ctx context.Context, name string) (*inventory.API, inventory.Target, error) {
+	api, err := e.api()
+	if err != nil {
+		return nil, inventory.Target{}, err
+	}
+	namespace, err := e.namespace()
+	if err != nil {
+		return nil, inventory.Target{}, err
+	}
+	target, err := api.Resolve(ctx, namespace, name)
+	return api, target, err
+}
+
+// machine is resolve for commands that need the infra machine itself.
+func (e *env) machine(ctx context.Context, name string) (*inventory.API, *facts.Machine, error) {
+	api, target, err := e.resolve(ctx, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if target.Machine == nil {
+		return nil, nil, fmt.Errorf("the CAPI Machine %s has no machine of Drover (see '%s why %s')", target.CAPIMachine.Name, e.Name, name)
+	}
+	return api, target.Machine, nil
+}

@@ -1,0 +1,76 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes.
+const (
+	codeOK          = 0
+	codeError       = 1
+	codeUsage       = 2
+	codeInterrupted = 130
+)
+
+// usageError is a mistake in the command line.
+type usageError struct {
+	err  error
+	help string
+}
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+// exitError ends the process with a code and no message: what there is to say was said.
+type exitError struct{ code int }
+
+func (e *exitError) Error() string { return fmt.Sprintf("exit status %d", e.code) }
+
+func usage(cmd *cobra.Command, err error) error {
+	return &usageError{err: err, help: cmd.CommandPath() + " --help"}
+}
+
+func usagef(cmd *cobra.Command, format string, args ...any) error {
+	return usage(cmd, fmt.Errorf(format, args...))
+}
+
+// arguments makes the mistakes a validator finds usage errors.
+func arguments(validate cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := validate(cmd, args); err != nil {
+			return usage(cmd, err)
+		}
+		return nil
+	}
+}
+
+// oneName wants exactly one NAME.
+func oneName(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return usagef(cmd, "one machine's NAME is needed, %d were given", len(args))
+	}
+	return nil
+}
+
+// report writes an error for the user and tells the exit code.
+func report(ctx context.Context, o Options, err error) int {
+	var exit *exitError
+	var wrong *usageError
+	switch {
+	case err == nil:
+		return codeOK
+	case errors.As(err, &exit):
+		return exit.code
+	case errors.As(err, &wrong):
+		_, _ = fmt.Fprintf(o.Streams.ErrOut, "error: %v\nSee '%s'.\n", err, wrong.help)
+		return codeUsage
+	case ctx.Err() != nil:
+		return codeInterrupted
+	}
+	_, _ = fmt.Fprintf(o.Streams.ErrOut, "error: %v\n", err)
+	return codeError
+}

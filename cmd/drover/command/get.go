@@ -1,0 +1,170 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	v3 "github.com/drover-project/drover/api/management/v3"
+	"github.com/drover-project/drover/cmd/drover/facts"
+	"github.com/drover-project/drover/cmd/drover/inventory"
+	"github.com/drover-project/drover/cmd/drover/listing"
+)
+
+// getOptions are the flags and arguments of get.
+type getOptions struct {
+	names         []string
+	allNamespaces bool
+	selector      string
+	watch         bool
+	output        *output
+}
+
+func newGet(e *env) *cobra.Command {
+	o := &getOptions{}
+	cmd := &cobra.Command{
+		Use:   "get [NAME...]",
+		Short: "List machines of all drivers",
+		Long: `List machines of all drivers, with phase, address and the reason why they are not ready.
+NAME is a machine or the CAPI Machine that owns it; without names all are listed.`,
+		Example: `  {name} get
+  {name} get -A -o wide
+  {name} get -l cluster.x-k8s.io/cluster-name=demo -w
+  {name} get web-1 -o jsonpath='{.items[0].address}'`,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: e.completeMachines,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.output.check(cmd); err != nil {
+				return err
+			}
+			if o.names = args; len(args) > 0 && args[0] == "machines" {
+				o.names = args[1:]
+			}
+			return e.get(cmd.Context(), o)
+		},
+	}
+	cmd.Flags().BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "List the machines of all namespaces.")
+	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "List machines with these labels only.")
+	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "Go on and print each change.")
+	o.output = newOutput(cmd, true)
+	cmd.AddCommand(newDrivers(e))
+	return withName(e, cmd)
+}
+
+func (e *env) get(ctx context.Context, o *getOptions) error {
+	api, err := e.api()
+	if err != nil {
+		return err
+	}
+	list := inventory.ListOptions{Selector: o.selector}
+	if !o.allNamespaces {
+		if list.Namespace, err = e.namespace(); err != nil {
+			return err
+		}
+	}
+	kinds, err := api.Kinds()
+	if err != nil {
+		return err
+	}
+	machines, err := api.Machines(ctx, kinds, list)
+	if err != nil {
+		return err
+	}
+	// Who may not read NodeDrivers sees the driver's name as the kind has it.
+	drivers, _ := api.Drivers(ctx)
+	selected, missing := selectNamed(machines, o.names)
+	if err := e.printMachines(o, selected, drivers); err != nil {
+		return err
+	}
+	if o.watch {
+		return e.watch(ctx, &watching{api: api, kinds: kinds, list: list, options: o, drivers: drivers, printed: selected})
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("no machine is called %s", strings.Join(missing, ", "))
+	}
+	return e.explainNothing(o, len(selected), len(kinds), list.Namespace)
+}
+
+// explainNothing tells on stderr why a table is empty.
+func (e *env) explainNothing(o *getOptions, machines, kinds int, namespace string) error {
+	if machines > 0 || !o.output.isTable() {
+		return nil
+	}
+	text := "No machines found."
+	switch {
+	case kinds == 0:
+		text = fmt.Sprintf("No machines found: no driver is active in this cluster (see '%s get drivers').", e.Name)
+	case namespace != "":
+		text = fmt.Sprintf("No machines found in namespace %s.", namespace)
+	}
+	_, err := fmt.Fprintln(e.Streams.ErrOut, text)
+	return err
+}
+
+func (e *env) printMachines(o *getOptions, machines []*facts.Machine, drivers []v3.NodeDriver) error {
+	list := listing.NewMachineList(machines, drivers)
+	switch {
+	case o.output.format() == "name":
+		return e.printNames(list.Items)
+	case o.output.isTable():
+		if len(machines) == 0 {
+			return nil
+		}
+		return o.output.table(e.Streams.Out, listing.MachineTable(list.Items, o.allNamespaces, e.Now()))
+	case o.watch:
+		return e.printEach(o, list.Items)
+	}
+	return o.output.document(e.Streams.Out, list)
+}
+
+func (e *env) printNames(machines []listing.Machine) error {
+	var errs []error
+	for _, m := range machines {
+		_, err := fmt.Fprintln(e.Streams.Out, m.Ref)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// printEach prints one document per machine: a watch has no end at which a list could be closed.
+func (e *env) printEach(o *getOptions, machines []listing.Machine) error {
+	for _, m := range machines {
+		if err := o.output.document(e.Streams.Out, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// selectNamed picks the machines a user named, and tells which names mean none.
+func selectNamed(machines []*facts.Machine, names []string) (selected []*facts.Machine, missing []string) {
+	if len(names) == 0 {
+		return machines, nil
+	}
+	for _, name := range names {
+		found := false
+		for _, m := range machines {
+			if !m.IsCalled(name) {
+				continue
+			}
+			found = true
+			if !slices.Contains(selected, m) {
+				selected = append(selected, m)
+			}
+		}
+		if !found {
+			missing = append(missing, name)
+		}
+	}
+	return selected, missing
+}
+
+// withName puts the name drover is called by into a command's examples.
+func withName(e *env, cmd *cobra.Command) *cobra.Command {
+	cmd.Example = strings.ReplaceAll(cmd.Example, "{name}", e.Name)
+	return cmd
+}

@@ -1,0 +1,138 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/cmd/drover/facts"
+	"github.com/drover-project/drover/cmd/drover/inventory"
+	"github.com/drover-project/drover/cmd/drover/joblog"
+	"github.com/drover-project/drover/jobrunner"
+)
+
+// logsOptions are the flags of logs.
+type logsOptions struct {
+	follow bool
+	want   joblog.Want
+}
+
+func newLogs(e *env) *cobra.Command {
+	o := &logsOptions{}
+	cmd := &cobra.Command{
+		Use:   "logs NAME",
+		Short: "Print what the driver said",
+		Long: `Print what the driver said: live while a Job runs, afterwards what was kept of it. Which log it is, is told on standard error.
+
+With -f the log is followed until the Job ends; when no Job runs yet, the next one is waited for.`,
+		Example: `  {name} logs web-1 -f
+  {name} logs web-1 --previous
+  {name} logs web-1 --operation create --attempt 2`,
+		Args:              arguments(oneName),
+		ValidArgsFunction: e.completeOneMachine,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.check(cmd); err != nil {
+				return err
+			}
+			return e.logs(cmd.Context(), args[0], o)
+		},
+	}
+	cmd.Flags().BoolVarP(&o.follow, "follow", "f", false, "Go on until the Job ends.")
+	cmd.Flags().Int32Var(&o.want.Number, "attempt", 0, "Number of the attempt; the newest when 0.")
+	cmd.Flags().StringVar(&o.want.Operation, "operation", "", "create or remove; that of the newest attempt when empty.")
+	cmd.Flags().BoolVarP(&o.want.Previous, "previous", "p", false, "The attempt before the newest.")
+	_ = cmd.RegisterFlagCompletionFunc("operation", cobra.FixedCompletions([]string{"create", "remove"}, cobra.ShellCompDirectiveNoFileComp))
+	return withName(e, cmd)
+}
+
+func (o *logsOptions) check(cmd *cobra.Command) error {
+	switch {
+	case o.want.Number < 0:
+		return usagef(cmd, "--attempt counts from 1")
+	case o.want.Previous && (o.want.Number != 0 || o.want.Operation != ""):
+		return usagef(cmd, "--previous goes with neither --attempt nor --operation")
+	case o.want.Operation != "" && o.want.Operation != string(jobrunner.Create) && o.want.Operation != string(jobrunner.Remove):
+		return usagef(cmd, "--operation is create or remove, not %q", o.want.Operation)
+	}
+	return nil
+}
+
+func (e *env) logs(ctx context.Context, name string, o *logsOptions) error {
+	api, m, err := e.machine(ctx, name)
+	if err != nil {
+		return err
+	}
+	s := api.Attempts(ctx, m)
+	attempt, err := joblog.Pick(joblog.Attempts(s), o.want)
+	if joblog.IsNothing(err) {
+		return e.noLog(ctx, api, m, s, o)
+	}
+	if err != nil {
+		return err
+	}
+	if attempt.Running() || attempt.Text == "" {
+		return e.podLog(ctx, api, attempt, o)
+	}
+	e.note("%s of %s, %s (%s)", attempt, m.Name, strings.ToLower(attempt.Outcome), attempt.Origin)
+	return e.printLog(attempt.Text)
+}
+
+// noLog is for a machine without attempts: with -f the first one is waited for.
+func (e *env) noLog(ctx context.Context, api *inventory.API, m *facts.Machine, s *facts.Snapshot, o *logsOptions) error {
+	if !o.follow || m.Phase() == rkev1.PhaseRunning {
+		text := fmt.Sprintf("no attempt was made for %s yet, so there is no log; '%s why %s -n %s' tells what it waits for", m.Name, e.Name, m.Name, m.Namespace)
+		if len(s.Problems) > 0 {
+			text += "; what could not be read: " + strings.Join(s.Problems, "; ")
+		}
+		return errors.New(text)
+	}
+	e.note("%s: waiting for a Job (phase %s)", m.Name, m.Phase())
+	return e.follow(ctx, api, m.Namespace, labels.Set{rkev1.MachineUIDLabel: string(m.UID)})
+}
+
+// podLog prints the log of an attempt's pod.
+func (e *env) podLog(ctx context.Context, api *inventory.API, attempt *joblog.Attempt, o *logsOptions) error {
+	if attempt.Job == nil {
+		return fmt.Errorf("the log of %s is not kept any more: its Job is gone", attempt)
+	}
+	pods, err := api.PodsOf(ctx, attempt.Job)
+	if err != nil {
+		return err
+	}
+	if o.follow && attempt.Running() {
+		e.note("%s, running (Job %s)", attempt, attempt.Job.Name)
+		return e.follow(ctx, api, attempt.Job.Namespace, labels.Set{"batch.kubernetes.io/job-name": attempt.Job.Name})
+	}
+	if len(pods) == 0 || !joblog.Started(&pods[0]) {
+		return fmt.Errorf("the pod of %s has not started; -f waits for it, '%s why' tells what holds it up", attempt, e.Name)
+	}
+	e.note("%s (pod %s)", attempt, pods[0].Name)
+	return joblog.Stream(ctx, api.Kube, &pods[0], false, e.Streams.Out)
+}
+
+func (e *env) follow(ctx context.Context, api *inventory.API, namespace string, set labels.Set) error {
+	pod, err := joblog.AwaitPod(ctx, api.Kube, namespace, set, func(text string) { e.note("%s", text) })
+	if err != nil {
+		return err
+	}
+	return joblog.Stream(ctx, api.Kube, pod, true, e.Streams.Out)
+}
+
+func (e *env) printLog(text string) error {
+	if !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	_, err := io.WriteString(e.Streams.Out, text)
+	return err
+}
+
+// note tells the user something that is no output.
+func (e *env) note(format string, args ...any) {
+	_, _ = fmt.Fprintf(e.Streams.ErrOut, "# "+format+"\n", args...)
+}

@@ -1,0 +1,105 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/printers"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+)
+
+// output is the flag -o with the formats of kubectl.
+type output struct {
+	flags     *genericclioptions.PrintFlags
+	noHeaders bool
+	// tables writes the rows of a watch below each other.
+	tables io.Writer
+}
+
+func newOutput(cmd *cobra.Command, withName bool) *output {
+	o := &output{flags: genericclioptions.NewPrintFlags("")}
+	o.flags.JSONYamlPrintFlags.ShowManagedFields = true
+	o.flags.AddFlags(cmd)
+	flag := cmd.Flags().Lookup("output")
+	formats := []string{"json", "yaml", "wide"}
+	if withName {
+		formats = append(formats, "name")
+	}
+	flag.Usage = fmt.Sprintf("Output format: %v, jsonpath=..., go-template=... . The documents are described in docs/cli.md.", formats)
+	// Managed fields are not in drover's documents.
+	_ = cmd.Flags().MarkHidden("show-managed-fields")
+	cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "Print the table without its header.")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(append(formats, "jsonpath=", "go-template="), cobra.ShellCompDirectiveNoFileComp))
+	return o
+}
+
+// format is the value of -o.
+func (o *output) format() string { return ptr.Deref(o.flags.OutputFormat, "") }
+
+// isTable reports that rows are wanted, not documents.
+func (o *output) isTable() bool { return o.format() == "" || o.format() == "wide" }
+
+// check finds a wrong -o before anything is read.
+func (o *output) check(cmd *cobra.Command) error {
+	if o.isTable() || o.format() == "name" {
+		return nil
+	}
+	if _, err := o.flags.ToPrinter(); err != nil {
+		return usage(cmd, err)
+	}
+	return nil
+}
+
+// table prints rows; the second and later tables have no header and keep the columns of the first.
+func (o *output) table(w io.Writer, table *metav1.Table) error {
+	first := o.tables == nil
+	if first {
+		o.tables = printers.GetNewTabWriter(w)
+	}
+	printer := printers.NewTablePrinter(printers.PrintOptions{NoHeaders: o.noHeaders || !first, Wide: o.format() == "wide"})
+	if err := printer.PrintObj(table, o.tables); err != nil {
+		return fmt.Errorf("printing a table: %w", err)
+	}
+	if flusher, ok := o.tables.(interface{ Flush() error }); ok {
+		return flusher.Flush()
+	}
+	return nil
+}
+
+// document prints what has a JSON form in the format of -o.
+func (o *output) document(w io.Writer, document any) error {
+	printer, err := o.flags.ToPrinter()
+	if err != nil {
+		return err
+	}
+	raw, err := json.Marshal(document)
+	if err != nil {
+		return fmt.Errorf("encoding the output: %w", err)
+	}
+	object := &unstructured.Unstructured{}
+	if err := json.Unmarshal(raw, &object.Object); err != nil {
+		return fmt.Errorf("encoding the output: %w", err)
+	}
+	return printer.PrintObj(object, w)
+}
+
+// printDocument prints a document as json or yaml.
+func printDocument(w io.Writer, format string, document any) error {
+	if format == "yaml" {
+		raw, err := yaml.Marshal(document)
+		if err != nil {
+			return fmt.Errorf("encoding the output: %w", err)
+		}
+		_, err = w.Write(raw)
+		return err
+	}
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "    ")
+	return encoder.Encode(document)
+}

@@ -1,0 +1,106 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+)
+
+// Options of the commands.
+type Options struct {
+	// Name is how the user calls it: drover, or kubectl drover.
+	Name string
+	// Streams are where everything is read from and written to.
+	Streams genericiooptions.IOStreams
+	// Term is the type of the user's terminal; may be empty.
+	Term string
+	// Now is the clock; time.Now when nil.
+	Now func() time.Time
+}
+
+// Names of the binary as a kubectl plugin, and as what kubectl asks for the plugin's completions.
+const (
+	standaloneName = "drover"
+	pluginBinary   = "kubectl-drover"
+	pluginName     = "kubectl drover"
+	completeBinary = "kubectl_complete-drover"
+)
+
+// Invocation tells from the binary's name how the user calls it, and completes the arguments for kubectl's completion.
+func Invocation(binary string, args []string) (name string, arguments []string) {
+	switch binary {
+	case pluginBinary:
+		return pluginName, args
+	case completeBinary:
+		return pluginName, append([]string{cobra.ShellCompRequestCmd}, args...)
+	}
+	return standaloneName, args
+}
+
+// Execute runs the command line and returns the exit code.
+func Execute(ctx context.Context, o Options, args []string) int {
+	root := New(o)
+	root.SetArgs(args)
+	return report(ctx, o, root.ExecuteContext(ctx))
+}
+
+// New builds the root command.
+func New(o Options) *cobra.Command {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	flags := configFlags()
+	if o.Streams.ErrOut != nil {
+		flags.WithWarningPrinter(o.Streams)
+	}
+	e := &env{Options: o, flags: flags}
+	root := &cobra.Command{
+		Use:           standaloneName,
+		Short:         "See, reach and mend the machines that Drover makes",
+		Long:          rootLong,
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: o.Name},
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          unknownCommand,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetIn(o.Streams.In)
+	root.SetOut(o.Streams.Out)
+	root.SetErr(o.Streams.ErrOut)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, err) })
+	flags.AddFlags(root.PersistentFlags())
+	root.AddCommand(
+		newGet(e), newDrivers(e), newWhy(e), newLogs(e), newSSH(e), newSCP(e), newKeys(e), newRetry(e), newAbandon(e), newVersion(e),
+	)
+	completeFlags(e, root)
+	return root
+}
+
+const rootLong = `See, reach and mend the machines that Drover makes. A kubeconfig is all it needs.
+
+NAME is a machine of any driver or the CAPI Machine that owns it. Where a name means several machines, write the kind before
+it: digitaloceanmachine/NAME. Exit codes: 0 done, 1 error, 2 wrong usage; ssh exits with the remote command's own code.`
+
+// configFlags are the flags of kubectl that say which cluster to talk to, without those a kubeconfig makes needless.
+func configFlags() *genericclioptions.ConfigFlags {
+	flags := genericclioptions.NewConfigFlags(true)
+	flags.CacheDir, flags.CertFile, flags.KeyFile, flags.CAFile, flags.Insecure = nil, nil, nil, nil, nil
+	flags.TLSServerName, flags.BearerToken, flags.DisableCompression, flags.ImpersonateUID = nil, nil, nil, nil
+	flags.APIServer, flags.ImpersonateUserExtra = nil, nil
+	return flags
+}
+
+func unknownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	err := fmt.Errorf("unknown command %q", args[0])
+	if similar := cmd.SuggestionsFor(args[0]); len(similar) > 0 {
+		err = fmt.Errorf("unknown command %q; did you mean %q?", args[0], similar[0])
+	}
+	return usage(cmd, err)
+}

@@ -1,0 +1,109 @@
+package command
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-project/drover/cmd/drover/access"
+	"github.com/drover-project/drover/sshkeys"
+)
+
+// sshOptions are the flags of ssh.
+type sshOptions struct {
+	login       access.Login
+	terminal    bool
+	noTerminal  bool
+	commandLine []string
+}
+
+func newSSH(e *env) *cobra.Command {
+	o := &sshOptions{}
+	cmd := &cobra.Command{
+		Use:   "ssh NAME [-- COMMAND [ARGUMENT...]]",
+		Short: "Log in to a machine's server",
+		Long: `Log in to a machine's server with the key and the host key of its state Secret, or run a command there.
+
+Without COMMAND a login shell is opened, in a terminal if you have one. A single COMMAND is a line for the remote shell
+('ls | wc -l'); with ARGUMENTs, each arrives as it is. Standard input, output and error are connected, and the exit code is the
+remote one. A server whose host key is not recorded, or is another, is refused.`,
+		Example: `  {name} ssh web-1
+  {name} ssh web-1 -- uname -r
+  {name} ssh web-1 -- 'journalctl -u ssh | tail'
+  tar c dir | {name} ssh web-1 -- tar x`,
+		Args: arguments(func(cmd *cobra.Command, args []string) error {
+			if dash := cmd.ArgsLenAtDash(); dash >= 0 && dash != 1 || len(args) == 0 || dash < 0 && len(args) > 1 {
+				return usagef(cmd, "one machine's NAME is needed, and -- before a command")
+			}
+			return nil
+		}),
+		ValidArgsFunction: e.completeOneMachine,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.terminal && o.noTerminal {
+				return usagef(cmd, "-t and -T exclude each other")
+			}
+			if err := checkLogin(cmd, o.login); err != nil {
+				return err
+			}
+			o.commandLine = args[1:]
+			return e.ssh(cmd.Context(), args[0], o)
+		},
+	}
+	addLoginFlags(cmd, &o.login)
+	cmd.Flags().BoolVarP(&o.terminal, "tty", "t", false, "Give the command a terminal.")
+	cmd.Flags().BoolVarP(&o.noTerminal, "no-tty", "T", false, "Give the shell no terminal.")
+	return withName(e, cmd)
+}
+
+// addLoginFlags adds what ssh, scp and keys have in common.
+func addLoginFlags(cmd *cobra.Command, login *access.Login) {
+	addAddressFlags(cmd, login)
+	cmd.Flags().BoolVar(&login.AcceptNewHostKey, "accept-new-host-key", false, "Trust the key the server shows if none is recorded, and record it.")
+}
+
+func addAddressFlags(cmd *cobra.Command, login *access.Login) {
+	cmd.Flags().StringVarP(&login.User, "login", "l", "", "User on the server; the driver's when empty.")
+	cmd.Flags().IntVarP(&login.Port, "port", "p", 0, "Port of the server's SSH daemon; the driver's when 0.")
+	cmd.Flags().StringVar(&login.Address, "address", "", "Address of the server, if you reach it at another one than the driver's.")
+}
+
+func checkLogin(cmd *cobra.Command, login access.Login) error {
+	if login.Port < 0 || login.Port > 65535 {
+		return usagef(cmd, "the port %d is not between 1 and 65535", login.Port)
+	}
+	return nil
+}
+
+func (e *env) ssh(ctx context.Context, name string, o *sshOptions) error {
+	client, err := e.dial(ctx, name, o.login)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Close() }()
+	session := access.Session{
+		Streams: e.Streams, Command: o.commandLine, ForceTerminal: o.terminal, NoTerminal: o.noTerminal, Term: e.Term,
+	}
+	status, err := session.Run(ctx, client)
+	if err != nil {
+		return err
+	}
+	if status != codeOK {
+		return &exitError{code: status}
+	}
+	return nil
+}
+
+// dial finds a machine and logs in to its server.
+func (e *env) dial(ctx context.Context, name string, login access.Login) (*sshkeys.Client, error) {
+	api, m, err := e.machine(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return access.Dial(ctx, api, m, e.filled(login))
+}
+
+func (e *env) filled(login access.Login) access.Login {
+	login.Command = e.Name
+	login.Note = func(text string) { e.note("%s", text) }
+	return login
+}

@@ -1,0 +1,126 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-project/drover/cmd/drover/explain"
+	"github.com/drover-project/drover/cmd/drover/facts"
+	"github.com/drover-project/drover/cmd/drover/inventory"
+)
+
+func newWhy(e *env) *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use:   "why NAME",
+		Short: "Tell what a machine waits for or why it failed, and what to do next",
+		Long: `Tell on one screen what a machine waits for or why it failed, and what to do next.
+
+NAME is a machine, a CAPI Machine, a MachineDeployment or MachineSet (md/NAME, ms/NAME), or a driver (driver/NAME). For a name
+that means nothing any more, what was left behind is told.`,
+		Example: `  {name} why web-1
+  {name} why md/pool
+  {name} why driver/digitalocean
+  {name} why web-1 -o json`,
+		Args:              arguments(oneName),
+		ValidArgsFunction: e.completeWhy,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if format != "" && format != "json" && format != "yaml" {
+				return usagef(cmd, "the output %q is unknown; -o takes json or yaml", format)
+			}
+			return e.why(cmd.Context(), args[0], format)
+		},
+	}
+	cmd.Flags().StringVarP(&format, "output", "o", "", "Print as json or yaml.")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+	return withName(e, cmd)
+}
+
+func (e *env) why(ctx context.Context, name, format string) error {
+	api, err := e.api()
+	if err != nil {
+		return err
+	}
+	namespace, err := e.namespace()
+	if err != nil {
+		return err
+	}
+	report, err := e.explain(ctx, api, namespace, name)
+	if err != nil {
+		return err
+	}
+	if format == "" {
+		return explain.Render(e.Streams.Out, report)
+	}
+	return printDocument(e.Streams.Out, format, report)
+}
+
+// explain finds out what NAME means, and explains it.
+func (e *env) explain(ctx context.Context, api *inventory.API, namespace, name string) (*explain.Report, error) {
+	word, rest, qualified := strings.Cut(name, "/")
+	if qualified && isDriverWord(word) {
+		return e.explainDriver(ctx, api, rest)
+	}
+	if qualified && isOwnerWord(word) {
+		return e.explainSnapshot(api.Snapshot(ctx, inventory.Target{}, namespace, rest, e.Now()), nil)
+	}
+	target, err := api.Resolve(ctx, namespace, name)
+	var notFound *inventory.NotFoundError
+	if err != nil && !errors.As(err, &notFound) {
+		return nil, err
+	}
+	if err != nil && qualified {
+		name = rest
+	}
+	report, gone := e.explainSnapshot(api.Snapshot(ctx, target, namespace, name, e.Now()), err)
+	if gone != nil && !qualified {
+		// A driver is what a bare name may mean when no machine has it.
+		if driver, err := e.explainDriver(ctx, api, name); err == nil {
+			return driver, nil
+		}
+	}
+	return report, gone
+}
+
+// explainSnapshot explains a snapshot, or returns notFound when there is nothing in it.
+func (e *env) explainSnapshot(s *facts.Snapshot, notFound error) (*explain.Report, error) {
+	if !explain.KnowsAnything(s) {
+		if notFound == nil {
+			notFound = fmt.Errorf("no MachineDeployment or MachineSet %q in namespace %q", s.Name, s.Namespace)
+		}
+		return nil, notFound
+	}
+	return explain.Machine(s, e.Name), nil
+}
+
+func (e *env) explainDriver(ctx context.Context, api *inventory.API, name string) (*explain.Report, error) {
+	driver, err := api.Driver(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if driver == nil {
+		return nil, fmt.Errorf("no driver %q (see '%s get drivers')", name, e.Name)
+	}
+	return explain.Driver(api.DriverSnapshot(ctx, driver, e.Now()), e.Name), nil
+}
+
+func isDriverWord(word string) bool {
+	switch strings.ToLower(word) {
+	case "driver", "drivers", "nodedriver", "nodedrivers", "nd", "nodedriver.management.cattle.io", "nodedrivers.management.cattle.io":
+		return true
+	}
+	return false
+}
+
+func isOwnerWord(word string) bool {
+	switch strings.ToLower(word) {
+	case "md", "machinedeployment", "machinedeployments", "machinedeployment.cluster.x-k8s.io",
+		"ms", "machineset", "machinesets", "machineset.cluster.x-k8s.io":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,83 @@
+package inventory
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/drover-project/drover/cmd/drover/facts"
+)
+
+// Change is a machine as it is now, or as it was last.
+type Change struct {
+	Machine *facts.Machine
+	Deleted bool
+}
+
+// Watch reports every machine once and then each change, until the context ends; then the channel is closed. Interruptions
+// are mended by listing again, so a change may be reported as the last of several.
+func (a *API) Watch(ctx context.Context, kinds []facts.Kind, o ListOptions) (<-chan Change, error) {
+	changes := make(chan Change)
+	done := make(chan struct{})
+	running := 0
+	for _, kind := range kinds {
+		informer := dynamicinformer.NewFilteredDynamicInformer(a.Dynamic, ResourceOf(kind), o.Namespace, 0, cache.Indexers{},
+			func(list *metav1.ListOptions) { list.LabelSelector = o.Selector }).Informer()
+		if _, err := informer.AddEventHandler(forward(ctx, kind, changes)); err != nil {
+			return nil, fmt.Errorf("watching %s: %w", kind.Resource, err)
+		}
+		running++
+		go func() {
+			informer.RunWithContext(ctx)
+			done <- struct{}{}
+		}()
+	}
+	go func() {
+		for range running {
+			<-done
+		}
+		close(changes)
+	}()
+	return changes, nil
+}
+
+// forward sends what an informer sees into the channel, until the context ends.
+func forward(ctx context.Context, kind facts.Kind, changes chan<- Change) cache.ResourceEventHandler {
+	send := func(object any, deleted bool) {
+		u, ok := object.(*unstructured.Unstructured)
+		if !ok {
+			return
+		}
+		m, err := facts.DecodeMachine(kind, u.Object)
+		if err != nil {
+			return
+		}
+		select {
+		case changes <- Change{Machine: m, Deleted: deleted}:
+		case <-ctx.Done():
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { send(object, false) },
+		UpdateFunc: func(_, object any) { send(object, false) },
+		DeleteFunc: func(object any) {
+			if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+				object = gone.Obj
+			}
+			send(object, true)
+		},
+	}
+}
+
+// probeTimeout bounds what is asked for the user's convenience only, such as completions.
+const probeTimeout = 3 * time.Second
+
+// Brief is a context for questions whose answer is not worth a wait.
+func Brief(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, probeTimeout)
+}

@@ -1,0 +1,161 @@
+package joblog
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/cmd/drover/facts"
+)
+
+// Attempt is one run of an operation, and what is left of its log.
+type Attempt struct {
+	Operation string
+	Number    int32
+	Started   time.Time
+	// Outcome is empty while it runs, or when it is not known.
+	Outcome string
+	// Job is nil when it is gone.
+	Job *batchv1.Job
+	// Text is the kept log and Origin where it is kept; both empty when none is.
+	Text, Origin string
+}
+
+// String names the attempt for the user.
+func (a *Attempt) String() string {
+	return fmt.Sprintf("attempt %d to %s", a.Number, a.Operation)
+}
+
+// Running reports whether the attempt's Job is at work.
+func (a *Attempt) Running() bool {
+	return a.Job != nil && !ended(a.Job)
+}
+
+// Want is which attempt a user asks for; the zero value is the newest.
+type Want struct {
+	// Number of the attempt, or 0.
+	Number int32
+	// Operation, create or remove; empty for that of the newest attempt.
+	Operation string
+	// Previous asks for the attempt before the newest.
+	Previous bool
+}
+
+// Attempts lists what is known of a machine's attempts, newest first.
+func Attempts(s *facts.Snapshot) []*Attempt {
+	var list attempts
+	for i := range s.Jobs {
+		list.addJob(&s.Jobs[i])
+	}
+	if s.State != nil {
+		list.addState(s.State)
+	}
+	if s.Machine != nil && s.Machine.Status.LastAttempt != nil {
+		list.addStatus(s.Machine.Status.LastAttempt)
+	}
+	slices.SortStableFunc(list, func(a, b *Attempt) int {
+		return cmp.Or(b.Started.Compare(a.Started), cmp.Compare(b.Operation, a.Operation), cmp.Compare(b.Number, a.Number))
+	})
+	return list
+}
+
+// Pick chooses the attempt a user wants.
+func Pick(all []*Attempt, want Want) (*Attempt, error) {
+	if len(all) == 0 {
+		return nil, errNothing
+	}
+	if want.Previous {
+		if len(all) < 2 {
+			return nil, fmt.Errorf("nothing is known of an attempt before %s", all[0])
+		}
+		return all[1], nil
+	}
+	operation := cmp.Or(want.Operation, all[0].Operation)
+	for _, a := range all {
+		if a.Operation == operation && (want.Number == 0 || a.Number == want.Number) {
+			return a, nil
+		}
+	}
+	var known []string
+	for _, a := range all {
+		known = append(known, a.String())
+	}
+	return nil, fmt.Errorf("the log asked for is not kept any more; known are: %s", strings.Join(known, ", "))
+}
+
+type attempts []*Attempt
+
+// of finds or adds an attempt.
+func (list *attempts) of(operation string, number int32) *Attempt {
+	for _, a := range *list {
+		if a.Operation == operation && a.Number == number {
+			return a
+		}
+	}
+	a := &Attempt{Operation: operation, Number: number}
+	*list = append(*list, a)
+	return a
+}
+
+func (list *attempts) addJob(job *batchv1.Job) {
+	number, err := strconv.ParseInt(job.Labels[rkev1.AttemptLabel], 10, 32)
+	if err != nil {
+		number = 0
+	}
+	a := list.of(job.Labels[rkev1.OperationLabel], int32(number))
+	a.Job = job
+	a.Started = job.CreationTimestamp.Time
+}
+
+// addState takes the log of the state Secret; it belongs to the last result, or to a first attempt that has none yet.
+func (list *attempts) addState(state *facts.State) {
+	if state.Result == nil && (state.Journal == nil || state.Log == "") {
+		return
+	}
+	var a *Attempt
+	if state.Result != nil {
+		a = list.of(string(state.Result.Operation), state.Result.Attempt)
+		a.Outcome = string(state.Result.Outcome)
+		a.started(state.Result.StartTime)
+	} else {
+		a = list.of(string(state.Journal.Operation), state.Journal.Attempt)
+		a.started(state.Journal.Time)
+	}
+	if state.Log != "" {
+		a.Text, a.Origin = state.Log, "kept in Secret "+state.Name
+	}
+}
+
+func (list *attempts) addStatus(last *rkev1.AttemptStatus) {
+	a := list.of(last.Operation, last.Number)
+	a.Outcome = last.Outcome
+	if last.StartTime != nil {
+		a.started(last.StartTime.Time)
+	}
+	if a.Text == "" && last.LogTail != "" {
+		a.Text, a.Origin = last.LogTail, "the end of it, kept in the machine's status"
+	}
+}
+
+// started notes the start unless the Job told it.
+func (a *Attempt) started(when time.Time) {
+	if a.Started.IsZero() {
+		a.Started = when
+	}
+}
+
+func ended(job *batchv1.Job) bool {
+	for _, c := range job.Status.Conditions {
+		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
+			return true
+		}
+	}
+	return false
+}
