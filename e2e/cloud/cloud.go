@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"sync"
 
 	"github.com/drover-project/drover/e2e/cloud/account"
 	"github.com/drover-project/drover/e2e/cloud/fault"
 	"github.com/drover-project/drover/e2e/cloud/files"
+	"github.com/drover-project/drover/e2e/cloud/host"
 	"github.com/drover-project/drover/e2e/cloud/ledger"
+	"github.com/drover-project/drover/e2e/cloud/nspawn"
 	"github.com/drover-project/drover/e2e/cloud/pki"
 	"github.com/drover-project/drover/e2e/cloud/proxy"
 	"github.com/drover-project/drover/e2e/cloud/server"
@@ -28,6 +29,8 @@ type Cloud struct {
 	files     *files.Server
 	network   *account.Network
 	backend   server.Backend
+	real      *nspawn.Backend // the backend, when servers are real
+	host      *host.Host      // when the bridge is used
 	account   *account.Account
 	proxy     *proxy.Proxy
 	endpoints Endpoints
@@ -50,10 +53,6 @@ func New(opts Options) (*Cloud, error) {
 	}
 	c := &Cloud{
 		opts: opts, state: state, faults: fault.NewSet(), files: files.New(), servers: map[string]*ownServer{}, nextID: 1,
-		network: &account.Network{
-			Public: netip.MustParsePrefix(publicRange), Private: netip.MustParsePrefix(privateRange),
-			Gateway: netip.MustParseAddr(bridgeAddress),
-		},
 	}
 	if err := c.load(); err != nil {
 		return nil, errors.Join(err, state.close())
@@ -68,10 +67,7 @@ func (c *Cloud) load() (err error) {
 	if c.ledger, err = ledger.Open(c.state.path("ledger.jsonl")); err != nil {
 		return err
 	}
-	if c.tokens, err = c.state.loadTokens(c.opts.Tokens); err != nil {
-		return err
-	}
-	c.backend, err = newBackend(c.opts)
+	c.tokens, err = c.state.loadTokens(c.opts.Tokens)
 	return err
 }
 
@@ -83,7 +79,7 @@ func (c *Cloud) Start(ctx context.Context) error {
 	var err error
 	c.account, err = account.New(ctx, account.Options{
 		Backend: c.backend, Ledger: c.ledger, Network: c.network, BootDelay: c.opts.BootDelay,
-		DropletLimit: c.opts.DropletLimit, Log: c.opts.Log,
+		DropletLimit: c.opts.DropletLimit, Slot: c.slot(), Log: c.opts.Log,
 	})
 	if err != nil {
 		return fmt.Errorf("opening account: %w", err)
@@ -103,10 +99,11 @@ func (c *Cloud) Close() error {
 	errs := []error{c.stopListening()}
 	if c.account != nil {
 		c.account.Close()
-		if !c.opts.Keep {
-			errs = append(errs, c.account.DestroyAll(ctx, "cloud closed"), c.stopServers(ctx), c.restoreHost(ctx))
-		}
 	}
+	if c.account != nil && !c.opts.Keep {
+		errs = append(errs, c.account.DestroyAll(ctx, "cloud closed"), c.stopServers(ctx))
+	}
+	errs = append(errs, c.restoreHost(ctx))
 	return errors.Join(append(errs, c.ledger.Close(), c.state.close())...)
 }
 

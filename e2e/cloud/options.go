@@ -3,11 +3,13 @@ package cloud
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/netip"
 	"time"
 
 	"github.com/drover-project/drover/e2e/cloud/account"
+	"github.com/drover-project/drover/e2e/cloud/host"
 )
 
 // The backends a cloud can have.
@@ -22,13 +24,10 @@ const DefaultToken = "default"
 // FilesHost is the name the file server answers for through the proxy.
 const FilesHost = "files.drover.test"
 
-// The servers' network. Public and private addresses are halves of one range.
+// Where simulated servers have their addresses; real ones have their slot's.
 const (
-	BridgeName    = "drover0"
-	bridgeAddress = "198.18.0.1"
-	subnet        = "198.18.0.0/16"
-	publicRange   = "198.18.0.0/17"
-	privateRange  = "198.18.128.0/17"
+	publicRange  = "198.18.0.0/17"
+	privateRange = "198.18.128.0/17"
 )
 
 // Options configures a Cloud; the zero value is an instant cloud on loopback
@@ -55,6 +54,8 @@ type Options struct {
 	RateLimit int
 	// Routes lets the proxy reach more than the cloud: "host:port" to address.
 	Routes map[string]string
+	// Progress is told what is done while the root file system is made; may be nil.
+	Progress io.Writer
 	// Keep leaves servers running at Close, for the next Start to take over.
 	Keep bool
 	Log  *slog.Logger
@@ -73,7 +74,7 @@ func (o Options) complete() (Options, error) {
 	if o.Bind == "" {
 		o.Bind = "127.0.0.1"
 		if o.Backend == BackendNspawn {
-			o.Bind = bridgeAddress
+			o.Bind = host.Gateway
 		}
 	}
 	if _, err := netip.ParseAddr(o.Bind); err != nil {
@@ -87,5 +88,5 @@ func (o Options) complete() (Options, error) {
 
 // needsBridge reports whether the bridge must exist before listening.
 func (o Options) needsBridge() bool {
-	return o.Backend == BackendNspawn || o.Bind == bridgeAddress
+	return o.Backend == BackendNspawn || o.Bind == host.Gateway
 }

@@ -59,8 +59,9 @@ func (c *Cloud) reserveServer(request ServerOptions) (*ownServer, error) {
 	}
 	id := c.nextID
 	c.nextID++
+	unique := fmt.Sprintf("s%d-%d", c.slot(), id)
 	own := &ownServer{ID: id, Spec: server.Spec{
-		Name: "s" + strconv.Itoa(id), Hostname: request.Name, InstanceID: "s" + strconv.Itoa(id), Public: given.Public,
+		Name: unique, Hostname: request.Name, InstanceID: unique, Public: given.Public,
 		Keys: request.Keys, User: request.User, UserData: request.UserData,
 	}}
 	c.servers[request.Name] = own

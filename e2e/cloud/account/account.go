@@ -17,6 +17,8 @@ const (
 	firstKeyID     = 20_000_001
 	firstDropletID = 100_000_001
 	firstActionID  = 900_000_001
+	// slotSize is how many droplet ids a slot has.
+	slotSize = 10_000_000
 )
 
 // Options configures an Account.
@@ -28,7 +30,10 @@ type Options struct {
 	BootDelay time.Duration
 	// DropletLimit is the account's quota; 0 means 10,000.
 	DropletLimit int
-	Log          *slog.Logger
+	// Slot sets the droplets' ids apart from those of other clouds on this
+	// machine; they name servers, which all share one network.
+	Slot int
+	Log  *slog.Logger
 }
 
 // Caller says on whose behalf and in which request something is done.
@@ -65,7 +70,7 @@ func New(ctx context.Context, opts Options) (*Account, error) {
 	a := &Account{
 		opts: opts,
 		keys: map[int]godo.Key{}, droplets: map[int]*droplet{}, actions: map[int]*godo.Action{}, tags: map[string]bool{},
-		nextKey: firstKeyID, nextDrop: firstDropletID, nextAct: firstActionID,
+		nextKey: firstKeyID, nextDrop: firstDropletID + opts.Slot*slotSize, nextAct: firstActionID,
 	}
 	a.ctx, a.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if err := a.replay(ctx); err != nil {

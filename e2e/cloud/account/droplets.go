@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/digitalocean/godo"
 
@@ -43,6 +44,24 @@ func (a *Account) Droplet(id int) (godo.Droplet, error) {
 	return a.render(d), nil
 }
 
+// AwaitBoot waits until the droplet's boot has ended, well or not, for at most
+// so long.
+func (a *Account) AwaitBoot(ctx context.Context, id int, atMost time.Duration) {
+	a.mu.Lock()
+	d, ok := a.droplets[id]
+	a.mu.Unlock()
+	if !ok {
+		return
+	}
+	timer := time.NewTimer(atMost)
+	defer timer.Stop()
+	select {
+	case <-d.booted:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
 // UserData returns the user data the droplet was created with in this process.
 func (a *Account) UserData(id int) (string, error) {
 	a.mu.Lock()
@@ -73,7 +92,9 @@ func (a *Account) DeleteDroplet(ctx context.Context, caller Caller, id int) erro
 	defer a.mu.Unlock()
 	a.opts.Network.Release(d.Spec.Public)
 	a.endAction(d, godo.ActionCompleted)
-	a.record(caller, d.entry(ledger.OpRemoved))
+	entry := d.entry(ledger.OpRemoved)
+	entry.Data = nil // nothing is rebuilt from it
+	a.record(caller, entry)
 	return nil
 }
 

@@ -63,7 +63,8 @@ func (a *Account) replayDroplet(ctx context.Context, record ledger.Record) error
 	if !record.IsLive() {
 		return nil
 	}
-	d := &droplet{}
+	d := &droplet{booted: make(chan struct{})}
+	close(d.booted)
 	if err := json.Unmarshal(record.Data, &d.dropletData); err != nil {
 		return fmt.Errorf("parsing data: %w", err)
 	}

@@ -1,0 +1,124 @@
+package nspawn
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// cgroupParent is the group that all servers' groups are in.
+const cgroupParent = "drover"
+
+// cgroups are the control groups of one server, one per mounted hierarchy.
+// Without them the servers' systemds would manage each other's services.
+type cgroups []string
+
+// findCgroups returns where the server's groups are, whether made or not.
+func findCgroups(name string) (cgroups, error) {
+	content, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, fmt.Errorf("reading mounts: %w", err)
+	}
+	var found cgroups
+	for _, hierarchy := range parseCgroupMounts(string(content)) {
+		found = append(found, filepath.Join(hierarchy, cgroupParent, name))
+	}
+	return found, nil
+}
+
+// parseCgroupMounts returns the mount points of hierarchies, of version 1 and 2.
+func parseCgroupMounts(mountinfo string) []string {
+	var found []string
+	for line := range strings.Lines(mountinfo) {
+		before, after, ok := strings.Cut(line, " - ")
+		fields := strings.Fields(before)
+		kind, _, _ := strings.Cut(after, " ")
+		if ok && len(fields) > 4 && strings.HasPrefix(fields[4], "/sys/fs/cgroup") && (kind == "cgroup" || kind == "cgroup2") {
+			found = append(found, fields[4])
+		}
+	}
+	return found
+}
+
+func (c cgroups) create() error {
+	for _, dir := range c {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("making control group: %w", err)
+		}
+		for _, group := range []string{filepath.Dir(dir), dir} {
+			if err := inheritCpuset(group); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// inheritCpuset gives a group of version 1's cpuset what its parent has,
+// without which no process may enter.
+func inheritCpuset(group string) error {
+	for _, name := range []string{"cpuset.cpus", "cpuset.mems"} {
+		inherited, err := os.ReadFile(filepath.Join(filepath.Dir(group), name))
+		if errors.Is(err, fs.ErrNotExist) || len(strings.TrimSpace(string(inherited))) == 0 {
+			return nil // not this controller, or version 2, which inherits by itself
+		}
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", name, err)
+		}
+		if err := os.WriteFile(filepath.Join(group, name), inherited, 0o644); err != nil {
+			return fmt.Errorf("writing %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// processes returns the processes in the groups, each once.
+func (c cgroups) processes() []int {
+	seen := map[int]bool{}
+	var found []int
+	for _, dir := range c {
+		_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.Name() != "cgroup.procs" {
+				return nil //nolint:nilerr // a group that goes while we look has no processes
+			}
+			content, err := os.ReadFile(path)
+			if err != nil {
+				return nil //nolint:nilerr // as above
+			}
+			for line := range strings.Lines(string(content)) {
+				pid, err := strconv.Atoi(strings.TrimSpace(line))
+				if err == nil && pid > 0 && !seen[pid] {
+					seen[pid] = true
+					found = append(found, pid)
+				}
+			}
+			return nil
+		})
+	}
+	return found
+}
+
+// remove removes the groups, innermost first, and the parent when it is empty.
+func (c cgroups) remove() error {
+	for _, dir := range c {
+		var groups []string
+		_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.IsDir() {
+				groups = append(groups, path)
+			}
+			return nil //nolint:nilerr // a group that goes while we look need not be removed
+		})
+		for i := len(groups) - 1; i >= 0; i-- {
+			if err := syscall.Rmdir(groups[i]); err != nil && !errors.Is(err, syscall.ENOENT) {
+				return fmt.Errorf("removing control group %s: %w", groups[i], err)
+			}
+		}
+		_ = syscall.Rmdir(filepath.Dir(dir)) // fails while other servers are in it
+	}
+	return nil
+}

@@ -1,0 +1,56 @@
+package nspawn
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"github.com/drover-project/drover/e2e/cloud/server"
+)
+
+// serverDir is the directory of one server.
+type serverDir string
+
+func (d serverDir) name() string            { return filepath.Base(string(d)) }
+func (d serverDir) in(name string) string   { return filepath.Join(string(d), name) }
+func (d serverDir) root() string            { return d.in("root") }
+func (d serverDir) upper() string           { return d.in("upper") }
+func (d serverDir) work() string            { return d.in("work") }
+func (d serverDir) containerd() string      { return d.in("containerd") }
+func (d serverDir) complete() string        { return d.in("complete") }
+func (d serverDir) file(name string) string { return filepath.Join(d.upper(), name) }
+func (d serverDir) processFile() string     { return d.in("process.json") }
+
+// prepare writes everything the server needs before its first boot.
+func (d serverDir) prepare(spec server.Spec, gateway netip.Addr) error {
+	for _, path := range []string{d.root(), d.upper(), d.work(), d.containerd()} {
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			return fmt.Errorf("making directory of %s: %w", spec.Name, err)
+		}
+	}
+	private, public, machineID, err := identity()
+	if err != nil {
+		return err
+	}
+	seedFiles, err := seed(spec, gateway)
+	if err != nil {
+		return err
+	}
+	type file struct {
+		name, content string
+		mode          os.FileMode
+	}
+	files := []file{
+		{hostKeyFile, private, 0o600}, {hostKeyFile + ".pub", public, 0o644}, {machineIDFile, machineID, 0o444},
+	}
+	for name, content := range seedFiles {
+		files = append(files, file{filepath.Join(seedDir, name), content, 0o600})
+	}
+	for _, file := range files {
+		if err := writeFile(d.file(file.name), file.content, file.mode); err != nil {
+			return err
+		}
+	}
+	return writeFile(d.complete(), "", 0o600)
+}

@@ -1,0 +1,162 @@
+package nspawn
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// keeperScript starts the server and, as long as it asks for a reboot by
+// exit code 133, starts it again. Its arguments are the control groups to
+// enter, "--", and the command. The keeper itself stays outside the groups,
+// so that systemd-nspawn may divide them.
+const keeperScript = `
+while :; do
+	sh -c 'while [ "$1" != -- ]; do echo $$ > "$1/cgroup.procs" || exit 1; shift; done; shift; exec "$@"' sh "$@"
+	[ $? = 133 ] || exit
+done`
+
+// rebootSignal is systemd's SIGRTMIN+5, as glibc counts.
+const rebootSignal = syscall.Signal(34 + 5)
+
+// process identifies the keeper of a server, also across restarts of ours:
+// a process id alone may come to mean another process.
+type process struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start"` // in clock ticks after boot
+}
+
+// startKeeper starts the server; the keeper is its own session and outlives us.
+func startKeeper(dir serverDir, groups cgroups) (process, error) {
+	console, err := os.OpenFile(dir.in("console.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return process{}, fmt.Errorf("opening console log: %w", err)
+	}
+	defer func() { _ = console.Close() }()
+	args := append([]string{"-c", keeperScript, "drover-server-" + dir.name()}, groups...)
+	args = append(args, "--")
+	command := exec.Command("/bin/sh", append(args, nspawnCommand(dir)...)...)
+	command.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}
+	command.Dir = "/"
+	command.Stdout, command.Stderr = console, console
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := command.Start(); err != nil {
+		return process{}, fmt.Errorf("starting %s: %w", dir.name(), err)
+	}
+	go func() { _ = command.Wait() }() // so that it does not stay as a zombie
+	start, err := startTime(command.Process.Pid)
+	if err != nil {
+		return process{}, fmt.Errorf("starting %s: %w", dir.name(), err)
+	}
+	return process{PID: command.Process.Pid, Start: start}, nil
+}
+
+// nspawnCommand gives the server what a Kubernetes inside it needs, too:
+// all capabilities, and a place for containerd that is no overlay itself.
+func nspawnCommand(dir serverDir) []string {
+	return []string{
+		"systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--boot", "--directory=" + dir.root(), "--machine=" + dir.name(),
+		"--network-bridge=" + bridgeName, "--capability=all", "--system-call-filter=add_key keyctl bpf @privileged",
+		"--bind=" + dir.containerd() + ":/var/lib/containerd", "--resolv-conf=off", "--timezone=off", "--link-journal=no",
+		"--console=pipe",
+	}
+}
+
+func (p process) save(dir serverDir) error {
+	content, err := json.Marshal(p)
+	if err != nil {
+		return fmt.Errorf("encoding process: %w", err)
+	}
+	return writeFile(dir.processFile(), string(content), 0o600)
+}
+
+func loadProcess(dir serverDir) (process, error) {
+	var p process
+	content, err := os.ReadFile(dir.processFile())
+	if err != nil {
+		return p, fmt.Errorf("reading process of %s: %w", dir.name(), err)
+	}
+	if err := json.Unmarshal(content, &p); err != nil {
+		return p, fmt.Errorf("parsing process of %s: %w", dir.name(), err)
+	}
+	return p, nil
+}
+
+func (p process) alive() bool {
+	start, err := startTime(p.PID)
+	return p.PID > 0 && err == nil && start == p.Start
+}
+
+func (p process) kill() error {
+	if !p.alive() {
+		return nil
+	}
+	if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("killing process %d: %w", p.PID, err)
+	}
+	return nil
+}
+
+// nspawn returns the id of the systemd-nspawn below the keeper.
+func (p process) nspawn() (int, error) { return onlyChild(p.PID) }
+
+// system returns the id of the server's own first process.
+func (p process) system() (int, error) {
+	parent, err := p.nspawn()
+	if err != nil {
+		return 0, err
+	}
+	return onlyChild(parent)
+}
+
+func onlyChild(pid int) (int, error) {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	if err != nil {
+		return 0, fmt.Errorf("finding child of process %d: %w", pid, err)
+	}
+	children := strings.Fields(string(content))
+	if len(children) != 1 {
+		return 0, fmt.Errorf("finding child of process %d: it has %d", pid, len(children))
+	}
+	return strconv.Atoi(children[0])
+}
+
+// startTime returns when the process started; a dead one has no start.
+func startTime(pid int) (uint64, error) {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, fmt.Errorf("reading process %d: %w", pid, err)
+	}
+	return parseStartTime(string(content))
+}
+
+// parseStartTime reads field 22 of a stat line. The name in field 2 may hold
+// anything, so fields are counted from its closing parenthesis.
+func parseStartTime(stat string) (uint64, error) {
+	_, rest, found := cutLast(stat, ")")
+	fields := strings.Fields(rest)
+	if !found || len(fields) < 20 {
+		return 0, errors.New("parsing process state: too short")
+	}
+	if state := fields[0]; state == "Z" || state == "X" {
+		return 0, errors.New("parsing process state: it is dead")
+	}
+	start, err := strconv.ParseUint(fields[19], 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("parsing process start: %w", err)
+	}
+	return start, nil
+}
+
+func cutLast(text, separator string) (before, after string, found bool) {
+	i := strings.LastIndex(text, separator)
+	if i < 0 {
+		return text, "", false
+	}
+	return text[:i], text[i+len(separator):], true
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-project/drover/e2e/cloud"
+	"github.com/drover-project/drover/e2e/cloud/admin"
+)
+
+func newListCommand(flags *shared) *cobra.Command {
+	return &cobra.Command{
+		Use: "ls", Short: "List droplets and servers", Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			client, err := flags.client()
+			if err != nil {
+				return err
+			}
+			droplets, err := client.Droplets(command.Context())
+			if err != nil {
+				return err
+			}
+			servers, err := client.Servers(command.Context())
+			if err != nil {
+				return err
+			}
+			table := tabwriter.NewWriter(command.OutOrStdout(), 0, 4, 2, ' ', 0)
+			fmt.Fprintln(table, "ID\tNAME\tSTATUS\tADDRESS\tTAGS")
+			for _, droplet := range droplets {
+				address, _ := droplet.PublicIPv4()
+				fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\n", droplet.ID, droplet.Name, droplet.Status, address, strings.Join(droplet.Tags, ","))
+			}
+			for _, server := range servers {
+				status := "off"
+				if server.Running {
+					status = "active"
+				}
+				fmt.Fprintf(table, "-\t%s\t%s\t%s\t\n", server.Name, status, server.Address)
+			}
+			return table.Flush()
+		},
+	}
+}
+
+func newLedgerCommand(flags *shared) *cobra.Command {
+	live := false
+	command := &cobra.Command{
+		Use: "ledger", Short: "Print everything ever made, as JSON lines", Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			client, err := flags.client()
+			if err != nil {
+				return err
+			}
+			if live {
+				records, err := client.Live(command.Context())
+				return printLines(command.OutOrStdout(), records, err)
+			}
+			entries, err := client.Ledger(command.Context())
+			return printLines(command.OutOrStdout(), entries, err)
+		},
+	}
+	command.Flags().BoolVar(&live, "live", false, "only what exists now")
+	return command
+}
+
+// printLines prints each value as one line of JSON, unless getting them went wrong.
+func printLines[T any](to io.Writer, values []T, err error) error {
+	if err != nil {
+		return err
+	}
+	encoder := json.NewEncoder(to)
+	for _, value := range values {
+		if err := encoder.Encode(value); err != nil {
+			return fmt.Errorf("printing: %w", err)
+		}
+	}
+	return nil
+}
+
+func newLeftoversCommand(flags *shared) *cobra.Command {
+	return &cobra.Command{
+		Use: "leftovers", Short: "Print what is left; fails when anything is", Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			client, err := flags.client()
+			if err != nil {
+				return err
+			}
+			left, err := client.Leftovers(command.Context())
+			if err != nil {
+				return err
+			}
+			for _, thing := range left {
+				fmt.Fprintln(command.OutOrStdout(), thing)
+			}
+			if len(left) > 0 {
+				return fmt.Errorf("%d things are left", len(left))
+			}
+			return nil
+		},
+	}
+}
+
+func newEnvCommand(flags *shared) *cobra.Command {
+	return &cobra.Command{
+		Use: "env", Short: "Print the variables that lead an unmodified driver here", Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			client, err := flags.client()
+			if err != nil {
+				return err
+			}
+			tokens, err := client.Tokens(command.Context())
+			if err != nil {
+				return err
+			}
+			endpoints := client.Endpoints()
+			fmt.Fprintf(command.OutOrStdout(), "HTTPS_PROXY=%s\nSSL_CERT_FILE=%s\n", endpoints.Proxy, endpoints.CAFile)
+			for _, token := range tokens {
+				if token.Name == cloud.DefaultToken {
+					fmt.Fprintf(command.OutOrStdout(), "DIGITALOCEAN_ACCESS_TOKEN=%s\n", token.Secret)
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func newVanishCommand(flags *shared) *cobra.Command {
+	return &cobra.Command{
+		Use: "vanish ID", Short: "Destroy a droplet behind its owner's back", Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			return withNumber(flags, args[0], func(client *admin.Client, id int) error { return client.Vanish(command.Context(), id) })
+		},
+	}
+}
+
+func newLimitCommand(flags *shared) *cobra.Command {
+	return &cobra.Command{
+		Use: "limit N", Short: "Set the account's droplet limit", Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			return withNumber(flags, args[0], func(client *admin.Client, limit int) error {
+				return client.SetDropletLimit(command.Context(), limit)
+			})
+		},
+	}
+}
+
+func withNumber(flags *shared, text string, do func(client *admin.Client, number int) error) error {
+	number, err := strconv.Atoi(text)
+	if err != nil {
+		return fmt.Errorf("parsing number: %w", err)
+	}
+	client, err := flags.client()
+	if err != nil {
+		return err
+	}
+	return do(client, number)
+}

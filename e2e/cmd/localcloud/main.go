@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-project/drover/e2e/cloud/admin"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := newRootCommand().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "localcloud:", err)
+		os.Exit(1)
+	}
+}
+
+// shared are the flags that every command has.
+type shared struct {
+	stateDir string
+}
+
+// client returns a client of the running cloud.
+func (s *shared) client() (*admin.Client, error) { return admin.Dial(s.stateDir) }
+
+func newRootCommand() *cobra.Command {
+	flags := &shared{}
+	root := &cobra.Command{
+		Use: "localcloud", Short: "A DigitalOcean-compatible cloud on this machine, for tests",
+		SilenceUsage: true, SilenceErrors: true,
+	}
+	root.PersistentFlags().StringVar(&flags.stateDir, "state-dir", ".drover/cloud", "directory of the cloud's state")
+	root.AddCommand(
+		newServeCommand(flags), newRootFSCommand(), newCleanCommand(flags),
+		newListCommand(flags), newLedgerCommand(flags), newLeftoversCommand(flags), newEnvCommand(flags),
+		newFaultCommand(flags), newServerCommand(flags), newTokenCommand(flags), newFileCommand(flags),
+		newVanishCommand(flags), newLimitCommand(flags),
+	)
+	return root
+}

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-project/drover/e2e/cloud/nspawn"
+)
+
+func newRootFSCommand() *cobra.Command {
+	opts := nspawn.ImageOptions{}
+	command := &cobra.Command{Use: "rootfs", Short: "The servers' root file system"}
+	build := &cobra.Command{
+		Use: "build", Short: "Make it, unless it is there; needs root, debootstrap and, the first time, a network", Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			opts.Progress = command.ErrOrStderr()
+			path, err := nspawn.BuildImage(command.Context(), opts)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(command.OutOrStdout(), path)
+			return nil
+		},
+	}
+	command.PersistentFlags().StringVar(&opts.Dir, "rootfs-dir", ".drover/rootfs", "directory that caches it")
+	build.Flags().StringVar(&opts.Mirror, "mirror", "", "mirror of Debian packages (default: this machine's own)")
+	command.AddCommand(build)
+	return command
+}
