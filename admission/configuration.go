@@ -1,0 +1,122 @@
+package admission
+
+import (
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/capi"
+	"github.com/drover-project/drover/crdgen"
+)
+
+// ConfigurationName is the name of our two webhook configurations.
+const ConfigurationName = "drover-webhooks"
+
+// Target is where the API server finds our webhook server.
+type Target struct {
+	// Service in the cluster; used when URL is empty.
+	Service client.ObjectKey
+	// URL of a manager outside the cluster, such as https://127.0.0.1:9443.
+	URL string
+	// CABundle is what the API server trusts, PEM.
+	CABundle []byte
+	// Username is the manager's own name at the API server; what it writes itself is not sent back to it. Empty for none.
+	Username string
+	// CAPI adds the webhooks of the embedded Cluster API.
+	CAPI bool
+	// Owner is what the configurations go with, so that no webhook is left that nobody serves; may be nil.
+	Owner *metav1.OwnerReference
+}
+
+// Configuration makes the webhook configurations; the mutating one is nil when nothing is mutated.
+func Configuration(t Target) (*admissionregistrationv1.ValidatingWebhookConfiguration, *admissionregistrationv1.MutatingWebhookConfiguration) {
+	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: t.meta(), Webhooks: t.own()}
+	if !t.CAPI {
+		return validating, nil
+	}
+	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: t.meta()}
+	for _, hook := range capi.Webhooks() {
+		if hook.Mutating {
+			mutating.Webhooks = append(mutating.Webhooks, t.mutating(hook))
+			continue
+		}
+		validating.Webhooks = append(validating.Webhooks, t.validating(hook.Name, hook.Path, hook.Rule))
+	}
+	return validating, mutating
+}
+
+func (t Target) meta() metav1.ObjectMeta {
+	meta := metav1.ObjectMeta{Name: ConfigurationName, Labels: map[string]string{"app.kubernetes.io/part-of": "drover"}}
+	if t.Owner != nil {
+		meta.OwnerReferences = []metav1.OwnerReference{*t.Owner}
+	}
+	return meta
+}
+
+// own are the webhooks of this package.
+func (t Target) own() []admissionregistrationv1.ValidatingWebhook {
+	machines := t.validating("machines.drover.cattle.io", MachineKindsPath, admissionregistrationv1.RuleWithOperations{
+		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
+		Rule: admissionregistrationv1.Rule{APIGroups: []string{crdgen.MachineGroup, crdgen.ConfigGroup}, APIVersions: []string{"*"},
+			Resources: []string{"*"}},
+	})
+	drivers := t.validating("nodedrivers.drover.cattle.io", NodeDriversPath, admissionregistrationv1.RuleWithOperations{
+		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update, admissionregistrationv1.Delete},
+		Rule: admissionregistrationv1.Rule{APIGroups: []string{"management.cattle.io"}, APIVersions: []string{"*"},
+			Resources: []string{"nodedrivers"}},
+	})
+	// Labels, finalizers and owners of a machine can be changed while we do not run.
+	machines.MatchConditions = append(t.notOurs(), admissionregistrationv1.MatchCondition{
+		Name:       "spec-changes",
+		Expression: "request.operation != 'UPDATE' || (has(object.spec) && has(oldObject.spec) ? object.spec != oldObject.spec : true)",
+	})
+	drivers.MatchConditions = t.notOurs()
+	return []admissionregistrationv1.ValidatingWebhook{machines, drivers}
+}
+
+// notOurs spares what the manager writes itself, so that it never waits for itself when it starts.
+func (t Target) notOurs() []admissionregistrationv1.MatchCondition {
+	if t.Username == "" {
+		return nil
+	}
+	return []admissionregistrationv1.MatchCondition{{
+		Name: "not-the-manager", Expression: "request.userInfo.username != " + celString(t.Username)}}
+}
+
+// celString quotes a text for CEL.
+func celString(text string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(text) + "'"
+}
+
+// webhookTimeout is how long the API server waits for an answer.
+const webhookTimeout = 10
+
+func (t Target) validating(name, path string, rule admissionregistrationv1.RuleWithOperations) admissionregistrationv1.ValidatingWebhook {
+	rule.Scope = new(admissionregistrationv1.AllScopes)
+	return admissionregistrationv1.ValidatingWebhook{
+		Name: name, ClientConfig: t.client(path), Rules: []admissionregistrationv1.RuleWithOperations{rule},
+		AdmissionReviewVersions: []string{"v1"}, SideEffects: new(admissionregistrationv1.SideEffectClassNone),
+		FailurePolicy: new(admissionregistrationv1.Fail), MatchPolicy: new(admissionregistrationv1.Equivalent),
+		TimeoutSeconds: new(int32(webhookTimeout)),
+	}
+}
+
+func (t Target) mutating(hook capi.Webhook) admissionregistrationv1.MutatingWebhook {
+	hook.Rule.Scope = new(admissionregistrationv1.AllScopes)
+	return admissionregistrationv1.MutatingWebhook{
+		Name: hook.Name, ClientConfig: t.client(hook.Path), Rules: []admissionregistrationv1.RuleWithOperations{hook.Rule},
+		AdmissionReviewVersions: []string{"v1"}, SideEffects: new(admissionregistrationv1.SideEffectClassNone),
+		FailurePolicy: new(admissionregistrationv1.Fail), MatchPolicy: new(admissionregistrationv1.Equivalent),
+		TimeoutSeconds: new(int32(webhookTimeout)), ReinvocationPolicy: new(admissionregistrationv1.NeverReinvocationPolicy),
+	}
+}
+
+func (t Target) client(path string) admissionregistrationv1.WebhookClientConfig {
+	if t.URL != "" {
+		return admissionregistrationv1.WebhookClientConfig{URL: new(strings.TrimSuffix(t.URL, "/") + path), CABundle: t.CABundle}
+	}
+	return admissionregistrationv1.WebhookClientConfig{CABundle: t.CABundle, Service: &admissionregistrationv1.ServiceReference{
+		Namespace: t.Service.Namespace, Name: t.Service.Name, Path: &path, Port: new(int32(443))}}
+}

@@ -1,0 +1,89 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+// MissingCredentialAnnotation with the value "true" lets an object name a credential that does not exist yet, for those who
+// make the Secret later, such as a secrets operator.
+const MissingCredentialAnnotation = "drover.cattle.io/allow-missing-credential"
+
+// clonedFromAnnotation is what Cluster API puts on objects it made from a template.
+const clonedFromAnnotation = "cluster.x-k8s.io/cloned-from-name"
+
+// credentialOf reads common.cloudCredentialSecretName of a machine or a template; configs have none.
+func credentialOf(obj *unstructured.Unstructured) string {
+	path := []string{"spec", "common", "cloudCredentialSecretName"}
+	if strings.HasSuffix(obj.GetKind(), "MachineTemplate") {
+		path = append([]string{"spec", "template"}, path...)
+	}
+	// A value of another type is refused by the schema.
+	name, _, _ := unstructured.NestedString(obj.Object, path...) //nolint:errcheck // see above
+	return name
+}
+
+// checkCredential refuses a credential that is not there or not for this namespace. The warning is for objects that may
+// wait for theirs.
+func (h *MachineKinds) checkCredential(ctx context.Context, obj *unstructured.Unstructured, name string) (warning string, err error) {
+	key := client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}
+	if namespace, rest, qualified := strings.Cut(name, ":"); qualified {
+		key = client.ObjectKey{Namespace: namespace, Name: rest}
+	}
+	if key.Namespace == "" || key.Name == "" {
+		return "", refusal("common.cloudCredentialSecretName is %q: write the Secret's name, or namespace:name", name)
+	}
+	secret := &metav1.PartialObjectMetadata{}
+	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	err = h.Live.Get(ctx, key, secret)
+	if client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("looking for credential Secret %s: %w", key, err)
+	}
+	missing := apierrors.IsNotFound(err)
+	if key.Namespace == obj.GetNamespace() && !missing {
+		return "", nil
+	}
+	if !missing && isShared(secret, obj.GetNamespace()) {
+		return "", nil
+	}
+	return h.credentialRefusal(obj, key, missing)
+}
+
+// credentialRefusal says the same of a foreign Secret that is missing and of one that is not shared, so that nobody learns
+// what other namespaces hold.
+func (h *MachineKinds) credentialRefusal(obj *unstructured.Unstructured, key client.ObjectKey, missing bool) (warning string, err error) {
+	message := fmt.Sprintf("credential Secret %s does not exist: create it first (`kubectl -n %s create secret generic %s …`)", key, key.Namespace, key.Name)
+	if key.Namespace != obj.GetNamespace() {
+		message = fmt.Sprintf("credential Secret %s does not exist or is not shared with namespace %s: its owner must put %q into the Secret's annotation %s",
+			key, obj.GetNamespace(), obj.GetNamespace(), rkev1.AllowedNamespacesAnnotation)
+	}
+	if missing && mayWait(obj) {
+		return message + "; the machine waits for it", nil
+	}
+	return "", refusal("%s; or annotate this object with %s=true if the Secret is made later", message, MissingCredentialAnnotation)
+}
+
+// mayWait tells whether obj was made by Cluster API, which would try for ever, or says itself that it can wait.
+func mayWait(obj *unstructured.Unstructured) bool {
+	annotations := obj.GetAnnotations()
+	return annotations[MissingCredentialAnnotation] == "true" || annotations[clonedFromAnnotation] != "" ||
+		metav1.GetControllerOfNoCopy(obj) != nil
+}
+
+func isShared(secret client.Object, namespace string) bool {
+	allowed := strings.Split(secret.GetAnnotations()[rkev1.AllowedNamespacesAnnotation], ",")
+	return slices.ContainsFunc(allowed, func(entry string) bool {
+		entry = strings.TrimSpace(entry)
+		return entry == "*" || entry == namespace
+	})
+}

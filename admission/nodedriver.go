@@ -1,0 +1,81 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	v3 "github.com/drover-project/drover/api/management/v3"
+	"github.com/drover-project/drover/driver"
+)
+
+// NodeDriversPath is where NodeDrivers is served.
+const NodeDriversPath = "/validate-management-cattle-io-v3-nodedriver"
+
+// NodeDrivers is the webhook for NodeDrivers.
+type NodeDrivers struct{}
+
+var _ admission.Handler = (*NodeDrivers)(nil)
+
+// Handle implements admission.Handler.
+func (h *NodeDrivers) Handle(_ context.Context, req admission.Request) admission.Response {
+	obj, old := &v3.NodeDriver{}, &v3.NodeDriver{}
+	for _, raw := range []struct {
+		data []byte
+		into *v3.NodeDriver
+	}{{req.Object.Raw, obj}, {req.OldObject.Raw, old}} {
+		if len(raw.data) == 0 {
+			continue
+		}
+		if err := json.Unmarshal(raw.data, raw.into); err != nil {
+			return admission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the NodeDriver: %w", err))
+		}
+	}
+	switch req.Operation {
+	case admissionv1.Delete:
+		return answerOrAllow(checkDelete(old))
+	case admissionv1.Update:
+		if !obj.DeletionTimestamp.IsZero() || equality.Semantic.DeepEqual(obj.Spec, old.Spec) && equality.Semantic.DeepEqual(obj.Annotations, old.Annotations) {
+			return admission.Allowed("")
+		}
+		if err := checkUpdate(obj, old); err != nil {
+			return answer(err)
+		}
+	case admissionv1.Create, admissionv1.Connect:
+	}
+	warnings, err := driver.Validate(obj)
+	if err != nil {
+		return admission.Denied(err.Error()).WithWarnings(warnings...)
+	}
+	return admission.Allowed("").WithWarnings(warnings...)
+}
+
+func answerOrAllow(err error) admission.Response {
+	if err != nil {
+		return answer(err)
+	}
+	return admission.Allowed("")
+}
+
+func checkDelete(nd *v3.NodeDriver) error {
+	if nd.Spec.Builtin {
+		return refusal("NodeDriver %s is built in and would come back at the next start: set its spec.active to false instead", nd.Name)
+	}
+	return nil
+}
+
+func checkUpdate(obj, old *v3.NodeDriver) error {
+	if obj.Spec.Builtin != old.Spec.Builtin {
+		return refusal("spec.builtin cannot be changed: it says whether Drover brings the driver along")
+	}
+	if old.Status.MachineKind != "" && obj.DriverName() != old.DriverName() {
+		return refusal("spec.displayName cannot be changed from %q to %q, for the kind %s is named after it: create a new NodeDriver instead",
+			old.DriverName(), obj.DriverName(), old.Status.MachineKind)
+	}
+	return nil
+}
