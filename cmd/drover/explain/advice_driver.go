@@ -11,9 +11,13 @@ const (
 // driverAdvice is by reason of a NodeDriver's condition.
 var driverAdvice = map[string]advice{
 	v3.ReadyReason: {says: "The driver's kinds are served."},
-	v3.InactiveReason: {says: "The driver is not active, so it has no kinds.",
+	v3.InactiveReason: {waits: true, says: "The driver is not active, so it has no kinds.",
 		next: []string{"Activate it: kubectl patch nodedriver {name} --type merge -p '{\"spec\":{\"active\":true}}'"}},
-	v3.InvalidReason: {says: "The NodeDriver's spec cannot be used.", next: []string{nextDriverEdit}},
+	v3.InvalidReason:    {says: "The NodeDriver's spec cannot be used.", next: []string{nextDriverEdit}},
+	v3.ValidReason:      {says: "The spec is well formed."},
+	v3.DownloadedReason: {says: "The driver was downloaded, verified and cached."},
+	v3.InstalledReason:  {says: "The driver told its flags."},
+	v3.CompatibleReason: {says: "The kinds agree with the driver."},
 	v3.WeakChecksumReason: {says: "The checksum is of a kind that can be forged (md5 or sha1).",
 		next: []string{"Put the sha256 of what spec.url serves into spec.checksum: curl -fsSL '{url}' | sha256sum"}},
 	v3.BuiltinReason: {says: "The driver is built in; there is nothing to download."},

@@ -53,6 +53,8 @@ var machineAdvice = map[string]advice{
 		next: []string{"The message above names the field. See what fields there are: kubectl explain {resource}.spec", nextTemplate}},
 	rkev1.NameTooLongReason: {says: "The machine's name is too long for this cloud.",
 		next: []string{"Let Drover shorten the server's name: put annotation rke.cattle.io/hostname-length-limit (10 to 63) on the machine or its template", "Or use shorter names of cluster and pool"}},
+	rkev1.NameTakenReason: {says: "Another machine of this namespace already uses the name {name} for its state and Jobs.",
+		next: []string{"See which: {cmd} get {name} -n {ns}", "Delete one of them, or give it another name; a MachineSet chooses another name when its machine is deleted: kubectl -n {ns} delete machine {capi}"}},
 	rkev1.JobRunningReason: {waits: true, says: "A Job is at work.",
 		next: []string{"Watch what the driver says: {cmd} logs {name} -n {ns} -f"}},
 	rkev1.JobPendingReason: {waits: true, says: "A Job was made, its pod has not started yet.",

@@ -1,12 +1,17 @@
 package explain
 
 import (
+	"regexp"
 	"strings"
 	"unicode"
 )
 
+// escapes are a terminal's control sequences, such as those for colours.
+var escapes = regexp.MustCompile(`\x1b(\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-Z\\-_])`)
+
 // clean makes text from outside safe to show: no control characters that a terminal would obey, no line breaks.
 func clean(text string) string {
+	text = escapes.ReplaceAllString(text, "")
 	text = strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' || r == '\t':

@@ -64,8 +64,8 @@ func decideDriver(r *Report, s *facts.DriverSnapshot, w words) {
 	if step.Message != "" {
 		r.Verdict = append(r.Verdict, step.Message)
 	}
-	if s.Driver.Status.ProbeAttempts > 0 {
-		r.Verdict = append(r.Verdict, fmt.Sprintf("It was read %d times without success.", s.Driver.Status.ProbeAttempts))
+	if n := s.Driver.Status.ProbeAttempts; n > 0 && step.State != StepDone {
+		r.Verdict = append(r.Verdict, fmt.Sprintf("Attempts to read the driver so far: %d.", n))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
@@ -114,12 +115,28 @@ func (d *decision) decideDone() {
 	m := d.Machine
 	if m.DeletionTimestamp != nil {
 		d.Blocker = &Blocker{Reason: "Finalizers"}
-		d.say(advice{says: "The server is gone; the object waits for its finalizers: " + strings.Join(m.Finalizers, ", ") + "."}, d.words)
+		d.say(advice{says: "The server is gone; the object waits for its finalizers: " + strings.Join(m.Finalizers, ", ") + ".",
+			next: []string{"It goes within seconds; a finalizer that is not " + rkev1.MachineFinalizer + " belongs to another controller", nextManager}}, d.words)
 		return
 	}
 	d.say(machineAdvice[rkev1.ReadyReason], d.words)
+	if d.CAPIMachine != nil && d.CAPIMachine.DeletionTimestamp != nil {
+		d.decideOwnerDeleting()
+		return
+	}
 	if d.CAPIMachine != nil && !d.CAPIMachine.Status.NodeRef.IsDefined() {
 		d.say(advice{says: "Cluster API waits for its node to join the cluster.", next: []string{nextNode}}, d.words)
+	}
+}
+
+// decideOwnerDeleting is for a machine that stays because Cluster API has to do something first, such as draining its node.
+func (d *decision) decideOwnerDeleting() {
+	d.Blocker = &Blocker{Reason: "CAPIMachineDeleting"}
+	d.say(advice{says: "Its CAPI Machine is being deleted; Cluster API has not asked for the server's removal yet.",
+		next: []string{"See what Cluster API waits for: kubectl -n {ns} describe machine {capi}"}}, d.words)
+	if c := facts.FindCondition(d.CAPIMachine.Status.Conditions, clusterv1.MachineDeletingCondition); c != nil && c.Message != "" {
+		d.Blocker.Message = clean(c.Message)
+		d.Verdict = append(d.Verdict, d.Blocker.Message)
 	}
 }
 

@@ -16,14 +16,15 @@ import (
 	"github.com/drover-project/drover/jobrunner"
 )
 
-// probeNamespace is where NodeDrivers are probed and their binaries cached.
+// probeNamespace is where NodeDrivers are probed and their binaries cached: driver.CacheNamespace, whose package brings
+// along more than a CLI needs.
 const probeNamespace = "drover-drivers"
 
 // DriverSnapshot reads everything about a NodeDriver.
 func (a *API) DriverSnapshot(ctx context.Context, driver *v3.NodeDriver, now time.Time) *facts.DriverSnapshot {
 	s := &facts.DriverSnapshot{Now: now, Driver: driver, Machines: -1}
 	r := &driverReading{api: a, DriverSnapshot: s}
-	for _, read := range []func(context.Context) error{r.machines, r.jobs, r.pods, r.events} {
+	for _, read := range []func(context.Context) error{r.machines, r.jobs, r.pods, r.log, r.events} {
 		if err := read(ctx); err != nil {
 			s.Problems = append(s.Problems, err.Error())
 		}
@@ -59,7 +60,7 @@ func (r *driverReading) machines(ctx context.Context) error {
 func (r *driverReading) jobs(ctx context.Context) error {
 	var err error
 	r.Jobs, err = r.api.jobs(ctx, probeNamespace, labels.Set{
-		rkev1.NodeDriverLabel: r.Driver.Name, rkev1.OperationLabel: string(jobrunner.Probe),
+		rkev1.NodeDriverLabel: r.Driver.DriverName(), rkev1.OperationLabel: string(jobrunner.Probe),
 	})
 	return err
 }
@@ -69,16 +70,25 @@ func (r *driverReading) pods(ctx context.Context) error {
 		return nil
 	}
 	var err error
-	if r.Pods, err = r.api.PodsOf(ctx, &r.Jobs[0]); err != nil || len(r.Pods) == 0 {
-		return err
+	r.Pods, err = r.api.PodsOf(ctx, &r.Jobs[0])
+	return err
+}
+
+// log is the kept log of the last probe, else what its pod still has.
+func (r *driverReading) log(ctx context.Context) error {
+	name := jobrunner.ObjectName("probe", r.Driver.DriverName(), "result")
+	secret, err := r.api.Kube.CoreV1().Secrets(probeNamespace).Get(ctx, name, metav1.GetOptions{})
+	if err == nil {
+		r.Log = facts.ParseState(name, secret.Data).Log
 	}
-	if r.Pods[0].Status.Phase == corev1.PodPending {
+	if r.Log != "" || len(r.Pods) == 0 || r.Pods[0].Status.Phase == corev1.PodPending {
 		return nil
 	}
-	lines := int64(20)
-	log, err := r.api.Kube.CoreV1().Pods(probeNamespace).GetLogs(r.Pods[0].Name, &corev1.PodLogOptions{TailLines: &lines}).DoRaw(ctx)
+	pod := &r.Pods[0]
+	options := &corev1.PodLogOptions{TailLines: new(int64(20)), Container: pod.Spec.Containers[0].Name}
+	log, err := r.api.Kube.CoreV1().Pods(probeNamespace).GetLogs(pod.Name, options).DoRaw(ctx)
 	if err != nil {
-		return fmt.Errorf("reading the log of pod %s: %w", r.Pods[0].Name, err)
+		return fmt.Errorf("reading the log of pod %s: %w", pod.Name, err)
 	}
 	r.Log = string(log)
 	return nil
