@@ -1,0 +1,83 @@
+package charts
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+const gracePeriod = 40
+
+func deployment(s Settings) *appsv1.Deployment {
+	return &appsv1.Deployment{ObjectMeta: s.meta(Name), Spec: appsv1.DeploymentSpec{
+		Replicas: &s.Replicas,
+		Selector: &metav1.LabelSelector{MatchLabels: selector()},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: selector()}, Spec: pod(s)},
+	}}
+}
+
+func pod(s Settings) corev1.PodSpec {
+	var pullSecrets []corev1.LocalObjectReference
+	for _, name := range s.ImagePullSecrets {
+		pullSecrets = append(pullSecrets, corev1.LocalObjectReference{Name: name})
+	}
+	container, volumes := container(s), []corev1.Volume(nil)
+	if len(s.JobCA) > 0 {
+		container.VolumeMounts = []corev1.VolumeMount{{Name: "job-ca", MountPath: jobCADir, ReadOnly: true}}
+		volumes = []corev1.Volume{{Name: "job-ca", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: JobCAConfigMap}}}}}
+	}
+	return corev1.PodSpec{
+		ServiceAccountName:            Name,
+		Containers:                    []corev1.Container{container},
+		Volumes:                       volumes,
+		ImagePullSecrets:              pullSecrets,
+		NodeSelector:                  s.NodeSelector,
+		Tolerations:                   s.Tolerations,
+		TerminationGracePeriodSeconds: new(int64(gracePeriod)),
+		SecurityContext: &corev1.PodSecurityContext{
+			RunAsNonRoot: new(true), RunAsUser: new(int64(1000)), RunAsGroup: new(int64(1000)),
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+	}
+}
+
+func container(s Settings) corev1.Container {
+	return corev1.Container{
+		Name:            "manager",
+		Image:           s.Image,
+		ImagePullPolicy: s.ImagePullPolicy,
+		Command:         []string{"/manager"},
+		Args: append([]string{"--leader-elect", fmt.Sprintf("--webhook-port=%d", WebhookPort),
+			fmt.Sprintf("--metrics-bind-address=:%d", MetricsPort), fmt.Sprintf("--health-probe-bind-address=:%d", HealthPort)}, s.Args...),
+		Env: []corev1.EnvVar{fieldEnv("POD_NAMESPACE", "metadata.namespace"), fieldEnv("POD_NAME", "metadata.name"), fieldEnv("POD_UID", "metadata.uid")},
+		Ports: []corev1.ContainerPort{
+			{Name: "webhooks", ContainerPort: WebhookPort, Protocol: corev1.ProtocolTCP},
+			{Name: "metrics", ContainerPort: MetricsPort, Protocol: corev1.ProtocolTCP},
+			{Name: "health", ContainerPort: HealthPort, Protocol: corev1.ProtocolTCP},
+		},
+		LivenessProbe:  probe("/healthz", 15, 10),
+		ReadinessProbe: probe("/readyz", 1, 2),
+		Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("128Mi")},
+			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")},
+		},
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: new(bool), ReadOnlyRootFilesystem: new(true), RunAsNonRoot: new(true),
+			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		},
+	}
+}
+
+func fieldEnv(name, path string) corev1.EnvVar {
+	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
+}
+
+func probe(path string, delay, period int32) *corev1.Probe {
+	return &corev1.Probe{InitialDelaySeconds: delay, PeriodSeconds: period, ProbeHandler: corev1.ProbeHandler{
+		HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("health")}}}
+}

@@ -1,0 +1,156 @@
+package charts
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// labels are on every object; the second is what clusterctl goes by.
+func labels() map[string]string {
+	return map[string]string{
+		"app.kubernetes.io/name":       "drover",
+		"app.kubernetes.io/part-of":    "drover",
+		"cluster.x-k8s.io/provider":    "infrastructure-drover",
+		"clusterctl.cluster.x-k8s.io":  "",
+		"app.kubernetes.io/managed-by": "drover",
+	}
+}
+
+// selector finds the manager's pods; it never changes.
+func selector() map[string]string {
+	return map[string]string{"app.kubernetes.io/name": "drover", "app.kubernetes.io/component": "manager"}
+}
+
+// Objects are everything a cluster needs to run the manager, in the order to apply them. CRDs, webhooks and policies are
+// not among them: the manager installs those itself when it starts.
+func Objects(s Settings) ([]client.Object, error) {
+	s, err := s.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	role, err := ManagerRole()
+	if err != nil {
+		return nil, err
+	}
+	objs := []client.Object{namespace(s)}
+	if s.WithCRDs {
+		crds, err := CRDs()
+		if err != nil {
+			return nil, err
+		}
+		for _, crd := range crds {
+			objs = append(objs, crd)
+		}
+	}
+	objs = append(objs, serviceAccount(s), role, clusterRoleBinding(s), leaderRole(s), leaderRoleBinding(s))
+	if len(s.JobCA) > 0 {
+		objs = append(objs, jobCA(s))
+	}
+	objs = append(objs, service(s, WebhookService, 443, WebhookPort, true), service(s, MetricsService, MetricsPort, MetricsPort, false),
+		disruptionBudget(s), deployment(s))
+	for _, obj := range objs {
+		all := labels()
+		maps.Copy(all, obj.GetLabels())
+		obj.SetLabels(all)
+	}
+	return objs, setKinds(objs)
+}
+
+func setKinds(objs []client.Object) error {
+	scheme, err := newScheme()
+	if err != nil {
+		return err
+	}
+	for _, obj := range objs {
+		kinds, _, err := scheme.ObjectKinds(obj)
+		if err != nil {
+			return err
+		}
+		obj.GetObjectKind().SetGroupVersionKind(kinds[0])
+	}
+	return nil
+}
+
+// Content is obj as YAML tools want it: without status and without what typed objects have for nothing.
+func Content(obj client.Object) (map[string]any, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return nil, err
+	}
+	delete(content, "status")
+	dropCreationTimestamps(content)
+	return content, nil
+}
+
+func dropCreationTimestamps(value any) {
+	object, ok := value.(map[string]any)
+	if !ok {
+		return
+	}
+	for key, item := range object {
+		if key == "creationTimestamp" && item == nil {
+			delete(object, key)
+			continue
+		}
+		dropCreationTimestamps(item)
+	}
+}
+
+func namespace(s Settings) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace, Labels: map[string]string{
+		"pod-security.kubernetes.io/enforce": "restricted"}}}
+}
+
+func (s Settings) meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: name, Namespace: s.Namespace}
+}
+
+func serviceAccount(s Settings) *corev1.ServiceAccount {
+	return &corev1.ServiceAccount{ObjectMeta: s.meta(Name)}
+}
+
+func (s Settings) subjects() []rbacv1.Subject {
+	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: Name, Namespace: s.Namespace}}
+}
+
+func clusterRoleBinding(s Settings) *rbacv1.ClusterRoleBinding {
+	return &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: Name}, Subjects: s.subjects(),
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: Name}}
+}
+
+func leaderRole(s Settings) *rbacv1.Role {
+	return &rbacv1.Role{ObjectMeta: s.meta(Name), Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "list", "watch", "create", "update", "patch"}},
+		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
+	}}
+}
+
+func leaderRoleBinding(s Settings) *rbacv1.RoleBinding {
+	return &rbacv1.RoleBinding{ObjectMeta: s.meta(Name), Subjects: s.subjects(),
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: Name}}
+}
+
+func jobCA(s Settings) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: s.meta(JobCAConfigMap), Data: map[string]string{jobCAKey: string(s.JobCA)}}
+}
+
+// service publishes the webhooks before the pod is ready, for it becomes so only when they are configured.
+func service(s Settings, name string, port, target int32, early bool) *corev1.Service {
+	return &corev1.Service{ObjectMeta: s.meta(name), Spec: corev1.ServiceSpec{
+		Selector: selector(), PublishNotReadyAddresses: early,
+		Ports: []corev1.ServicePort{{Name: "main", Port: port, TargetPort: intstr.FromInt32(target), Protocol: corev1.ProtocolTCP}},
+	}}
+}
+
+func disruptionBudget(s Settings) *policyv1.PodDisruptionBudget {
+	one := intstr.FromInt32(1)
+	return &policyv1.PodDisruptionBudget{ObjectMeta: s.meta(Name), Spec: policyv1.PodDisruptionBudgetSpec{
+		MaxUnavailable: &one, Selector: &metav1.LabelSelector{MatchLabels: selector()}}}
+}

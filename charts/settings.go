@@ -1,0 +1,67 @@
+package charts
+
+import (
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Names of what belongs to the manager.
+const (
+	// Name of the Deployment, service account, roles and bindings.
+	Name = "drover-manager"
+	// DefaultNamespace is where the manager runs unless told otherwise.
+	DefaultNamespace = "drover-system"
+	// WebhookService is the Service through which the API server reaches the webhooks.
+	WebhookService = "drover-webhooks"
+	// MetricsService is the Service of the metrics.
+	MetricsService = "drover-metrics"
+	// JobCAConfigMap holds the further CA certificates of Jobs, and JobCAFile is where the manager finds them.
+	JobCAConfigMap = "drover-job-ca"
+	JobCAFile      = jobCADir + "/" + jobCAKey
+
+	jobCADir = "/etc/drover/job-ca"
+	jobCAKey = "ca.pem"
+)
+
+// Ports of the manager.
+const (
+	WebhookPort = 9443
+	MetricsPort = 8080
+	HealthPort  = 8081
+)
+
+// Settings of an installation.
+type Settings struct {
+	// Namespace of the manager; DefaultNamespace when empty.
+	Namespace string
+	// Image of the manager; required.
+	Image string
+	// ImagePullPolicy and ImagePullSecrets are those of the manager's own pod.
+	ImagePullPolicy  corev1.PullPolicy
+	ImagePullSecrets []string
+	// Replicas of the manager; 1 when 0.
+	Replicas int32
+	// Args are further flags of the manager.
+	Args []string
+	// JobCA are further CA certificates for Jobs, PEM.
+	JobCA []byte
+	// NodeSelector and Tolerations of the manager's pod.
+	NodeSelector map[string]string
+	Tolerations  []corev1.Toleration
+	// WithCRDs adds our static CRDs, which the manager otherwise installs itself: clusterctl looks for them.
+	WithCRDs bool
+}
+
+func (s Settings) withDefaults() (Settings, error) {
+	if s.Image == "" {
+		return s, errors.New("the image must be given")
+	}
+	if s.Namespace == "" {
+		s.Namespace = DefaultNamespace
+	}
+	if s.Replicas == 0 {
+		s.Replicas = 1
+	}
+	return s, nil
+}

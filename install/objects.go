@@ -1,0 +1,92 @@
+package install
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/admission"
+	"github.com/drover-project/drover/apply"
+	"github.com/drover-project/drover/charts"
+	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/driver"
+)
+
+// DriversReaderName is the name of the Role by which every Job may read the cached drivers.
+const DriversReaderName = "drover-driver-reader"
+
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch;create;update;patch
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,verbs=get;create;update;patch
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles/finalizers,verbs=update
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations;mutatingwebhookconfigurations;validatingadmissionpolicies;validatingadmissionpolicybindings,verbs=get;create;update;patch
+// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get
+// The aggregated role can only be made by one who has all that is in it.
+// +kubebuilder:rbac:groups=rke-machine.cattle.io;rke-machine-config.cattle.io,resources=*,verbs=get;list;watch;create;update;patch;delete
+
+// Owner finds what cluster-wide objects of ours go with when the chart is uninstalled; nil when the manager was started by
+// hand.
+func Owner(ctx context.Context, reader client.Reader) (*metav1.OwnerReference, error) {
+	role := &metav1.PartialObjectMetadata{}
+	role.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind("ClusterRole"))
+	err := reader.Get(ctx, client.ObjectKey{Name: charts.Name}, role)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading our own ClusterRole: %w", err)
+	}
+	return &metav1.OwnerReference{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole", Name: role.Name, UID: role.UID}, nil
+}
+
+// Objects installs everything but CRDs, webhook configurations and NodeDrivers.
+func Objects(ctx context.Context, c client.Client, owner *metav1.OwnerReference) error {
+	aggregated := crdgen.AggregatedClusterRole()
+	if owner != nil {
+		aggregated.OwnerReferences = []metav1.OwnerReference{*owner}
+	}
+	policy, binding := admission.Policies(owner)
+	applier := apply.Applier{Client: c, Reader: c, Owner: FieldOwner}
+	_, err := applier.All(ctx, driversNamespace(), driversReader(), driversReaderBinding(), aggregated, policy, binding)
+	return err
+}
+
+// Webhooks installs the webhook configurations.
+func Webhooks(ctx context.Context, c client.Client, target admission.Target) error {
+	applier := apply.Applier{Client: c, Reader: c, Owner: FieldOwner}
+	validating, mutating := admission.Configuration(target)
+	if mutating != nil {
+		if _, err := applier.Apply(ctx, mutating); err != nil {
+			return err
+		}
+	}
+	_, err := applier.Apply(ctx, validating)
+	return err
+}
+
+// driversNamespace keeps what drivers can do in it small; foreign code runs in its probe pods.
+func driversNamespace() *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: driver.CacheNamespace, Labels: map[string]string{
+		"app.kubernetes.io/part-of": "drover", "pod-security.kubernetes.io/enforce": "restricted"}}}
+}
+
+func driversReader() *rbacv1.Role {
+	return &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Namespace: driver.CacheNamespace, Name: DriversReaderName},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}}},
+	}
+}
+
+// driversReaderBinding lets every service account read, for a Job runs in its machine's namespace and as its own account;
+// the binaries are no secrets.
+func driversReaderBinding() *rbacv1.RoleBinding {
+	return &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: driver.CacheNamespace, Name: DriversReaderName},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: DriversReaderName},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "system:serviceaccounts"}},
+	}
+}

@@ -1,0 +1,46 @@
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// ErrRancher means that Rancher runs in this cluster.
+var ErrRancher = errors.New("Rancher runs in this cluster")
+
+// CheckRancher fails with ErrRancher if Rancher's server is installed: both would write the same objects.
+func CheckRancher(ctx context.Context, reader client.Reader) error {
+	for _, sign := range []struct {
+		gvk schema.GroupVersionKind
+		key client.ObjectKey
+	}{
+		{appsv1.SchemeGroupVersion.WithKind("Deployment"), client.ObjectKey{Namespace: "cattle-system", Name: "rancher"}},
+		// Only Rancher's server makes these kinds; Rancher's agents do not.
+		{apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), client.ObjectKey{Name: "dynamicschemas.management.cattle.io"}},
+		{apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), client.ObjectKey{Name: "rkecontrolplanes.rke.cattle.io"}},
+	} {
+		found, err := exists(ctx, reader, sign.gvk, sign.key)
+		if err != nil {
+			return fmt.Errorf("looking for Rancher: %w", err)
+		}
+		if found {
+			return fmt.Errorf("%w (found %s %s): Drover serves the same kinds and would fight with it over every object. "+
+				"Use another cluster, or start the manager with --allow-rancher if Rancher is gone and left this behind", ErrRancher, sign.gvk.Kind, sign.key.Name)
+		}
+	}
+	return nil
+}
+
+func exists(ctx context.Context, reader client.Reader, gvk schema.GroupVersionKind, key client.ObjectKey) (bool, error) {
+	obj := &metav1.PartialObjectMetadata{}
+	obj.SetGroupVersionKind(gvk)
+	err := reader.Get(ctx, key, obj)
+	return err == nil, client.IgnoreNotFound(err)
+}
