@@ -7,7 +7,9 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
 )
 
 func main() {
@@ -17,6 +19,7 @@ func main() {
 			os.Exit(run())
 		}
 	}
+	klog.SetLogger(logr.Discard()) // our own steps are the log of these verbs
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	err := root().ExecuteContext(ctx)
 	stop()
@@ -33,6 +36,6 @@ func root() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	cmd.AddCommand(serverCommand(), statusCommand(), downCommand(), imagesCommand(), versionCommand(), kubectlHelp())
+	cmd.AddCommand(serverCommand(), agentCommand(), statusCommand(), downCommand(), imagesCommand(), versionCommand(), kubectlHelp())
 	return cmd
 }

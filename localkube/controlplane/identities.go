@@ -33,6 +33,9 @@ func (o Options) identities() identities {
 // AdminPair is the administrator's certificate.
 func (o Options) AdminPair() pki.Pair { return o.pair("admin") }
 
+// ServingPair is the API server's certificate, good for all names of this machine.
+func (o Options) ServingPair() pki.Pair { return o.identities().serving }
+
 // IssueIdentities writes all certificates and kubeconfigs of the control plane.
 func (o Options) IssueIdentities() error {
 	names, addresses, err := o.serverNames()

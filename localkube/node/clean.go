@@ -47,6 +47,7 @@ func clean(ctx context.Context, l layout) error {
 		killShims(l),
 		removeCgroups(),
 		unmountBelow(l.Root()),
+		restoreNetns(state),
 		removeRules(ctx),
 		removeRoutes(),
 		restoreSettings(state),
@@ -86,6 +87,15 @@ func removeLeftSandboxes(ctx context.Context, l layout) error {
 		return fmt.Errorf("closing connection to containerd: %w", err)
 	}
 	return removeSandboxes(ctx, l)
+}
+
+// restoreNetns leaves a shared directory of network namespaces to whoever had
+// it before.
+func restoreNetns(state before) error {
+	if !slices.Contains(state.Absent, netnsDir) {
+		return nil
+	}
+	return unshareNetns()
 }
 
 // killShims ends the shims of this data directory's containerd that outlived it.

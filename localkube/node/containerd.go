@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"strings"
@@ -104,6 +105,9 @@ func (l layout) containerd() (process.Spec, error) {
 	}
 	if _, err := l.Make("cni", "conf"); err != nil {
 		return process.Spec{}, err
+	}
+	if err := os.Remove(l.containerdSocket()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return process.Spec{}, fmt.Errorf("removing the socket of an earlier run: %w", err)
 	}
 	return process.Spec{
 		Name: ContainerdName,

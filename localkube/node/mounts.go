@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -41,4 +42,50 @@ func mountPoints(mountinfo, root string) []string {
 		}
 	}
 	return points
+}
+
+// netnsDir is where containerd and ip netns mount network namespaces.
+const netnsDir = "/run/netns"
+
+// shareNetns makes netnsDir a shared mount, as the first ip netns command on a
+// machine does. Done later, it would double the mounts of running pods, and
+// the hidden halves could not be unmounted any more.
+func shareNetns() error {
+	if err := os.MkdirAll(netnsDir, 0o755); err != nil {
+		return fmt.Errorf("making %s: %w", netnsDir, err)
+	}
+	mounted, _, err := netnsMounts()
+	if err != nil || mounted {
+		return err
+	}
+	err = unix.Mount(netnsDir, netnsDir, "", unix.MS_BIND|unix.MS_REC, "")
+	if err == nil {
+		err = unix.Mount("", netnsDir, "", unix.MS_SHARED|unix.MS_REC, "")
+	}
+	if err != nil {
+		return fmt.Errorf("sharing %s: %w", netnsDir, err)
+	}
+	return nil
+}
+
+// unshareNetns undoes shareNetns unless namespaces are left there.
+func unshareNetns() error {
+	mounted, below, err := netnsMounts()
+	if err != nil || !mounted || below {
+		return err
+	}
+	if err := unix.Unmount(netnsDir, 0); err != nil {
+		return fmt.Errorf("unmounting %s: %w", netnsDir, err)
+	}
+	return nil
+}
+
+// netnsMounts tells whether netnsDir is a mount, and whether there are any below it.
+func netnsMounts() (mounted, below bool, err error) {
+	raw, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return false, false, fmt.Errorf("listing mounts: %w", err)
+	}
+	points := mountPoints(string(raw), filepath.Dir(netnsDir))
+	return slices.Contains(points, netnsDir), len(mountPoints(string(raw), netnsDir)) > 0, nil
 }

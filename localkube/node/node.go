@@ -72,6 +72,9 @@ func (n *Node) StartRuntime(ctx context.Context) error {
 	if err := remember(n.dir); err != nil {
 		return err
 	}
+	if err := shareNetns(); err != nil {
+		return err
+	}
 	spec, err := n.dir.containerd()
 	if err != nil {
 		return err

@@ -35,7 +35,7 @@ type before struct {
 // fixedDirs are outside the data directory because the kubelet, containerd
 // and libcni have their names built in.
 var fixedDirs = []string{
-	"/var/lib/kubelet", "/var/log/containers", "/var/lib/cni", "/run/containerd", "/run/netns", "/opt/cni",
+	"/var/lib/kubelet", "/var/log/containers", "/var/lib/cni", "/run/containerd", netnsDir, "/opt/cni",
 }
 
 // remember records the machine's state, once per clean: a second start after

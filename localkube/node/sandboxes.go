@@ -2,12 +2,10 @@ package node
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
-	"golang.org/x/sys/unix"
 	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -55,50 +53,11 @@ func removeSandbox(ctx context.Context, runtime internalapi.RuntimeService, sand
 			return fmt.Errorf("stopping container of pod %s: %w", sandbox.Metadata.Name, err)
 		}
 	}
-	if err := stopSandbox(ctx, runtime, sandbox.Id); err != nil {
+	if err := runtime.StopPodSandbox(ctx, sandbox.Id); err != nil {
 		return fmt.Errorf("stopping pod %s: %w", sandbox.Metadata.Name, err)
 	}
 	if err := runtime.RemovePodSandbox(ctx, sandbox.Id); err != nil {
 		return fmt.Errorf("removing pod %s: %w", sandbox.Metadata.Name, err)
 	}
 	return nil
-}
-
-// stopSandbox stops a pod, also when its network namespace is mounted twice:
-// the first ip netns command on a machine binds /run/netns to itself, and the
-// mounts below it with it.
-func stopSandbox(ctx context.Context, runtime internalapi.RuntimeService, id string) error {
-	path := networkNamespace(ctx, runtime, id)
-	err := runtime.StopPodSandbox(ctx, id)
-	if err == nil || path == "" {
-		return err
-	}
-	for unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) == nil {
-	}
-	return runtime.StopPodSandbox(ctx, id)
-}
-
-// networkNamespace is the file of a pod's network namespace, empty when
-// containerd does not tell.
-func networkNamespace(ctx context.Context, runtime internalapi.RuntimeService, id string) string {
-	status, err := runtime.PodSandboxStatus(ctx, id, true)
-	if err != nil {
-		return ""
-	}
-	var info struct {
-		RuntimeSpec struct {
-			Linux struct {
-				Namespaces []struct{ Type, Path string }
-			}
-		}
-	}
-	if err := json.Unmarshal([]byte(status.Info["info"]), &info); err != nil {
-		return ""
-	}
-	for _, ns := range info.RuntimeSpec.Linux.Namespaces {
-		if ns.Type == "network" {
-			return ns.Path
-		}
-	}
-	return ""
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -22,7 +24,8 @@ type Spec struct {
 	// Path is the executable and Args its arguments, without argv[0].
 	Path string
 	Args []string
-	// Env is added to the environment of the parent.
+	// Env is added to the environment of the parent, whose proxy settings are
+	// left out: components speak to each other and to pods, directly.
 	Env []string
 	// Log is the file that stdout and stderr are appended to.
 	Log string
@@ -90,7 +93,7 @@ func (s *Supervisor) launch(c *child) error {
 	if c.spec.Path == Self {
 		cmd.Args[0] = filepath.Base(os.Args[0])
 	}
-	cmd.Env = append(os.Environ(), c.spec.Env...)
+	cmd.Env = append(environment(os.Environ()), c.spec.Env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -207,4 +210,12 @@ func recent(times []time.Time) []time.Time {
 		times = times[1:]
 	}
 	return times
+}
+
+// environment leaves out the proxy settings.
+func environment(all []string) []string {
+	return slices.DeleteFunc(all, func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return strings.HasSuffix(strings.ToLower(name), "_proxy")
+	})
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/drover-project/drover/localkube/controlplane"
@@ -30,6 +32,10 @@ type Server struct {
 	plane controlplane.Options
 	node  *node.Node
 	say   *progress
+
+	joins   *http.Server
+	claims  sync.Mutex
+	promote func(context.Context) error
 }
 
 // Run starts a server, prints the kubeconfig's path on out when it is ready,
@@ -52,7 +58,7 @@ func Run(ctx context.Context, opts Options, out, log io.Writer) (err error) {
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	go s.cancelOnFailure(ctx, cancel)
+	go cancelOnFailure(ctx, s.sup, cancel)
 	if err := s.start(ctx); err != nil {
 		return unlessStopped(ctx, err)
 	}
@@ -72,9 +78,9 @@ func takeLock(dir datadir.Dir) (*datadir.Lock, error) {
 }
 
 // cancelOnFailure makes the failure of a component the end of the context.
-func (s *Server) cancelOnFailure(ctx context.Context, cancel context.CancelCauseFunc) {
+func cancelOnFailure(ctx context.Context, sup *process.Supervisor, cancel context.CancelCauseFunc) {
 	select {
-	case err := <-s.sup.Failed():
+	case err := <-sup.Failed():
 		cancel(err)
 	case <-ctx.Done():
 	}
@@ -96,7 +102,7 @@ func (s *Server) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errors.New("not ready within "+startTimeout.String()))
 	defer cancel()
 	for _, step := range []func(context.Context) error{
-		s.prepare, s.openNode, s.startBase, s.startControllers, s.startNode,
+		s.prepare, s.openNode, s.startBase, s.startControllers, s.startNode, s.serveJoin,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -107,7 +113,7 @@ func (s *Server) start(ctx context.Context) error {
 }
 
 // prepare settles everything that is known before the first process starts.
-func (s *Server) prepare(context.Context) error {
+func (s *Server) prepare(ctx context.Context) error {
 	_, known, err := s.dir.LoadConfig()
 	if err != nil {
 		return err
@@ -120,18 +126,21 @@ func (s *Server) prepare(context.Context) error {
 	if err != nil {
 		return err
 	}
-	store, err := pki.Open(s.dir.Path("pki"))
-	if err != nil {
-		return err
-	}
 	bind, advertise, err := s.opts.addresses()
 	if err != nil {
 		return err
 	}
 	s.plane = controlplane.Options{
-		Dir: s.dir, Config: cfg, Store: store,
-		BindAddress: bind, AdvertiseAddress: advertise,
+		Dir: s.dir, Config: cfg, BindAddress: bind, AdvertiseAddress: advertise,
 		ExtraNames: s.opts.TLSNames, NoFsync: s.opts.NoFsync || s.opts.Ephemeral,
+	}
+	if s.opts.JoinURL != "" {
+		if err := s.joinCluster(ctx); err != nil {
+			return err
+		}
+	}
+	if s.plane.Store, err = pki.Open(s.dir.Path("pki")); err != nil {
+		return err
 	}
 	return s.plane.IssueIdentities()
 }
@@ -141,10 +150,17 @@ func (s *Server) startControlPlane(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, spec := range []process.Spec{etcd, s.plane.APIServer()} {
-		if err := s.sup.Start(spec); err != nil {
-			return err
+	if err := s.sup.Start(etcd); err != nil {
+		return err
+	}
+	if s.promote != nil {
+		if err := s.promote(ctx); err != nil {
+			return fmt.Errorf("becoming a member of etcd: %w", err)
 		}
+	}
+	// The API server is told to wait for etcd, so both start at once.
+	if err := s.sup.Start(s.plane.APIServer()); err != nil {
+		return err
 	}
 	if err := s.plane.AwaitEtcd(ctx); err != nil {
 		return fmt.Errorf("waiting for etcd: %w", err)
@@ -177,8 +193,11 @@ func (s *Server) startControllers(context.Context) error {
 func (s *Server) stop() error {
 	s.say.step("stopping")
 	var err error
+	if s.joins != nil {
+		err = s.joins.Close()
+	}
 	if s.node != nil {
-		err = s.node.Stop(context.Background())
+		err = errors.Join(err, s.node.Stop(context.Background()))
 		s.say.step("node is stopped and clean")
 	}
 	grace := stopGrace

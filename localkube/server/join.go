@@ -1,0 +1,192 @@
+package server
+
+import (
+	"context"
+	"crypto"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/drover-project/drover/localkube/controlplane"
+	"github.com/drover-project/drover/localkube/join"
+	"github.com/drover-project/drover/localkube/node"
+	"github.com/drover-project/drover/localkube/pki"
+)
+
+var _ join.Cluster = (*Server)(nil)
+
+// serveJoin lets other machines join, when they can reach this one.
+func (s *Server) serveJoin(ctx context.Context) error {
+	for _, role := range []pki.Role{pki.RoleServer, pki.RoleAgent} {
+		if _, err := s.plane.Store.Token(role); err != nil {
+			return err
+		}
+	}
+	if s.plane.AdvertiseAddress.IsLoopback() {
+		return nil
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(s.plane.BindAddress.String(), strconv.Itoa(s.plane.Config.JoinPort)))
+	if err != nil {
+		return fmt.Errorf("listening for machines that join: %w", err)
+	}
+	s.joins = &http.Server{Handler: join.NewHandler(s.plane.Store, s), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second}
+	serving := s.plane.ServingPair()
+	go func() {
+		if err := s.joins.ServeTLS(listener, serving.Cert, serving.Key); !errors.Is(err, http.ErrServerClosed) {
+			s.say.step("serving machines that join: %v", err)
+		}
+	}()
+	s.say.step("machines can join at %s with the token in %s", s.joinURL(), s.dir.Path("pki", "token-agent"))
+	return ctx.Err()
+}
+
+func (s *Server) joinURL() string {
+	return "https://" + net.JoinHostPort(s.plane.AdvertiseAddress.String(), strconv.Itoa(s.plane.Config.JoinPort))
+}
+
+// AddAgent implements join.Cluster. A node name belongs to the key that first
+// asked for it: another agent with the same token cannot take it over.
+func (s *Server) AddAgent(_ context.Context, req join.AgentRequest) (join.AgentResponse, error) {
+	if err := s.claim(req.NodeName, req.Kubelet); err != nil {
+		return join.AgentResponse{}, err
+	}
+	out := join.AgentResponse{
+		APIServer: s.plane.AdvertiseURL(), PodCIDR: s.plane.Config.PodCIDR, ServiceCIDR: s.plane.Config.ServiceCIDR,
+	}
+	for _, leaf := range []struct {
+		key     []byte
+		subject pki.Subject
+		target  *[]byte
+	}{
+		{req.Kubelet, node.KubeletSubject(req.NodeName), &out.Kubelet},
+		{req.KubeletServing, node.KubeletServingSubject(req.NodeName, net.ParseIP(req.Address)), &out.KubeletServing},
+		{req.Proxy, node.ProxySubject(), &out.Proxy},
+	} {
+		key, err := publicKey(leaf.key)
+		if err != nil {
+			return join.AgentResponse{}, err
+		}
+		if *leaf.target, err = s.plane.Store.Cluster.Sign(leaf.subject, key); err != nil {
+			return join.AgentResponse{}, err
+		}
+	}
+	s.say.step("node %s joins from %s", req.NodeName, req.Address)
+	return out, nil
+}
+
+func publicKey(raw []byte) (crypto.PublicKey, error) {
+	block, _ := pem.Decode(raw)
+	if block == nil {
+		return nil, fmt.Errorf("reading public key: not PEM: %w", join.ErrDenied)
+	}
+	key, err := x509.ParsePKIXPublicKey(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("reading public key: %w", errors.Join(join.ErrDenied, err))
+	}
+	return key, nil
+}
+
+// claim binds a node name to a key.
+func (s *Server) claim(name string, key []byte) error {
+	s.claims.Lock()
+	defer s.claims.Unlock()
+	if name == s.plane.Config.NodeName {
+		return fmt.Errorf("node name %s is this server's: %w", name, join.ErrDenied)
+	}
+	sum := sha256.Sum256(key)
+	want := hex.EncodeToString(sum[:])
+	have, err := os.ReadFile(s.dir.Path("join", name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return s.dir.Write([]byte(want), "join", name)
+	}
+	if err != nil {
+		return fmt.Errorf("reading who has node name %s: %w", name, err)
+	}
+	if string(have) != want {
+		return fmt.Errorf("node name %s belongs to another machine: %w", name, join.ErrDenied)
+	}
+	return nil
+}
+
+// AddServer implements join.Cluster.
+func (s *Server) AddServer(ctx context.Context, req join.ServerRequest) (join.ServerResponse, error) {
+	if req.Name == s.plane.Config.NodeName {
+		return join.ServerResponse{}, fmt.Errorf("server name %s is taken: %w", req.Name, join.ErrDenied)
+	}
+	files, err := s.plane.Store.Shared()
+	if err != nil {
+		return join.ServerResponse{}, err
+	}
+	members, err := s.plane.AddMember(ctx, req.Name, req.PeerURL)
+	if err != nil {
+		return join.ServerResponse{}, err
+	}
+	s.say.step("server %s joins from %s", req.Name, req.PeerURL)
+	return join.ServerResponse{
+		Identities:     files,
+		InitialCluster: strings.Join(members, ","),
+		PodCIDR:        s.plane.Config.PodCIDR,
+		ServiceCIDR:    s.plane.Config.ServiceCIDR,
+	}, nil
+}
+
+// Promote implements join.Cluster. From the first promotion on this server's
+// controllers elect a leader.
+func (s *Server) Promote(ctx context.Context, req join.PromoteRequest) error {
+	if err := s.plane.PromoteMember(ctx, req.Name); err != nil {
+		return err
+	}
+	s.claims.Lock()
+	defer s.claims.Unlock()
+	if s.plane.Config.Replicated {
+		return nil
+	}
+	s.plane.Config.Replicated = true
+	if err := s.dir.SaveConfig(s.plane.Config); err != nil {
+		return err
+	}
+	for _, name := range []string{controlplane.SchedulerName, controlplane.ControllerManagerName} {
+		s.sup.Stop(name, stopGrace)
+	}
+	return s.startControllers(ctx)
+}
+
+// joinCluster makes this a further server of a running cluster, once: later
+// starts find the cluster's identities in place.
+func (s *Server) joinCluster(ctx context.Context) error {
+	founded, err := pki.Founded(s.dir.Path("pki"))
+	if err != nil || founded {
+		return err
+	}
+	token, err := pki.ParseToken(s.opts.JoinToken)
+	if err != nil {
+		return err
+	}
+	client, err := join.Dial(ctx, s.opts.JoinURL, token)
+	if err != nil {
+		return err
+	}
+	cfg := &s.plane.Config
+	res, err := client.AddServer(ctx, join.ServerRequest{Name: cfg.NodeName, PeerURL: s.plane.EtcdPeerURL()})
+	if err != nil {
+		return err
+	}
+	cfg.InitialCluster, cfg.Replicated = res.InitialCluster, true
+	cfg.PodCIDR, cfg.ServiceCIDR = res.PodCIDR, res.ServiceCIDR
+	if err := s.dir.SaveConfig(*cfg); err != nil {
+		return err
+	}
+	s.promote = func(ctx context.Context) error { return client.Promote(ctx, join.PromoteRequest{Name: cfg.NodeName}) }
+	s.say.step("joined the cluster at %s", s.opts.JoinURL)
+	return pki.Adopt(s.dir.Path("pki"), res.Identities)
+}
