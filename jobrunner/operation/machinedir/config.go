@@ -1,0 +1,125 @@
+package machinedir
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/drover-project/drover/jobrunner/operation/profile"
+)
+
+// configVersion is that of rancher/machine's config.json.
+const configVersion = 3
+
+// hostConfig is rancher/machine's config.json; what it says of engines and swarms is passed through.
+type hostConfig struct {
+	ConfigVersion int
+	Driver        json.RawMessage
+	DriverName    string
+	HostOptions   json.RawMessage
+	Name          string
+}
+
+// Record reads the driver's record out of config.json; nil when there is none. Paths below another machine's store, as in
+// an archive from elsewhere, are led here.
+func (d Directory) Record() (profile.Record, error) {
+	content, err := os.ReadFile(d.Path(configFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading config.json: %w", err)
+	}
+	var config hostConfig
+	if err := json.Unmarshal(content, &config); err != nil {
+		return nil, errors.New("reading config.json: it is no JSON of a machine")
+	}
+	record, err := profile.DecodeRecord(config.Driver)
+	if err != nil {
+		return nil, err
+	}
+	d.relocate(record)
+	return record, nil
+}
+
+func (d Directory) relocate(record profile.Record) {
+	old, _ := record["StorePath"].(string)
+	for field, value := range record {
+		if text, ok := value.(string); ok && old != "" && old != d.Store {
+			if rest, below := strings.CutPrefix(text, strings.TrimSuffix(old, "/")+"/"); below {
+				record[field] = filepath.Join(d.Store, filepath.FromSlash(rest))
+			}
+		}
+	}
+	record["StorePath"] = d.Store
+}
+
+// Config is the config.json to keep: the record without secrets, and of an earlier config.json what is not the driver's.
+func (d Directory) Config(driverName string, record profile.Record, secrets []string) ([]byte, error) {
+	raw, err := json.Marshal(Scrub(record, secrets))
+	if err != nil {
+		return nil, fmt.Errorf("encoding the driver's record: %w", err)
+	}
+	config := hostConfig{}
+	if earlier, err := os.ReadFile(d.Path(configFile)); err == nil {
+		_ = json.Unmarshal(earlier, &config)
+	}
+	if len(config.HostOptions) == 0 {
+		config.HostOptions = json.RawMessage(`{"AuthOptions":{"StorePath":""},"EngineOptions":{},"SwarmOptions":{}}`)
+	}
+	config.ConfigVersion, config.Driver, config.DriverName, config.Name = configVersion, raw, driverName, d.Name
+	out, err := json.MarshalIndent(config, "", "    ")
+	if err != nil {
+		return nil, fmt.Errorf("encoding config.json: %w", err)
+	}
+	return out, nil
+}
+
+// minSecret: shorter values are words that may stand in a record for other reasons.
+const minSecret = 4
+
+// Scrub returns the record without the values of secrets, whole or in base64. The driver gets them anew each time, so they
+// need not be kept, and a rotated credential takes effect at once.
+func Scrub(record profile.Record, secrets []string) profile.Record {
+	hidden := map[string]bool{}
+	for _, secret := range secrets {
+		if len(secret) >= minSecret {
+			hidden[secret] = true
+			hidden[base64.StdEncoding.EncodeToString([]byte(secret))] = true
+		}
+	}
+	out := make(profile.Record, len(record))
+	for field, value := range record {
+		if text, ok := value.(string); ok && hidden[text] {
+			value = ""
+		}
+		out[field] = value
+	}
+	return out
+}
+
+// Renew returns the record with fresh credentials: every field in which a newly configured driver holds the value of a
+// credential takes that value.
+func Renew(record, fresh profile.Record, credentials []string) profile.Record {
+	given := map[string]bool{}
+	for _, credential := range credentials {
+		if len(credential) >= minSecret {
+			given[credential] = true
+		}
+	}
+	out := make(profile.Record, len(record))
+	for field, value := range record {
+		out[field] = value
+	}
+	for field, value := range fresh {
+		if text, ok := value.(string); ok && given[text] {
+			out[field] = value
+		}
+	}
+	return out
+}

@@ -1,0 +1,163 @@
+package machinedir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/drover-project/drover/sshkeys"
+)
+
+const (
+	configFile   = "config.json"
+	maxFileBytes = 512 << 10
+	// isoDir is where the vSphere driver builds an image out of the user data.
+	isoDir = "cloudinit"
+)
+
+// Directory is a machine's directory.
+type Directory struct {
+	// Store is the directory above "machines"; drivers call it StorePath.
+	Store string
+	// Name is the machine's name in rancher/machine's sense.
+	Name string
+}
+
+// New is the directory of a machine that may have none yet.
+func New(home, name string) Directory {
+	return Directory{Store: filepath.Join(home, ".docker", "machine"), Name: name}
+}
+
+// Path of a file of the machine.
+func (d Directory) Path(name string) string {
+	return filepath.Join(d.Store, "machines", d.Name, name)
+}
+
+// Make makes the directory empty.
+func (d Directory) Make() error {
+	if err := os.RemoveAll(d.Path("")); err != nil {
+		return fmt.Errorf("emptying the machine directory: %w", err)
+	}
+	if err := os.MkdirAll(d.Path(""), 0o700); err != nil {
+		return fmt.Errorf("making the machine directory: %w", err)
+	}
+	return nil
+}
+
+// Restore writes the files of an archive and returns the directory of the machine in it, which bears another name when the
+// machine was taken over. An empty archive makes an empty directory.
+func (d Directory) Restore(archive []byte) (Directory, error) {
+	if len(archive) == 0 {
+		return d, d.Make()
+	}
+	files, err := sshkeys.ReadArchive(archive)
+	if err != nil {
+		return d, err
+	}
+	d.Name = archivedName(files, d.Name)
+	if err := d.Make(); err != nil {
+		return d, err
+	}
+	root, err := os.OpenRoot(filepath.Join(d.Store, "machines"))
+	if err != nil {
+		return d, fmt.Errorf("restoring the machine directory: %w", err)
+	}
+	defer func() { _ = root.Close() }()
+	for _, file := range files {
+		if err := writeFile(root, file); err != nil {
+			return d, fmt.Errorf("restoring the machine directory: %w", err)
+		}
+	}
+	return d, nil
+}
+
+// archivedName prefers the name that is asked for and otherwise takes the only machine there is.
+func archivedName(files []sshkeys.File, name string) string {
+	found := name
+	for _, file := range files {
+		machine, base := path.Split(file.Path)
+		if machine = strings.TrimSuffix(machine, "/"); base != configFile || machine == "" || strings.Contains(machine, "/") {
+			continue
+		}
+		if machine == name {
+			return name
+		}
+		found = machine
+	}
+	return found
+}
+
+func writeFile(root *os.Root, file sshkeys.File) error {
+	name := filepath.FromSlash(file.Path)
+	if err := root.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return err
+	}
+	// Drivers check that keys are not readable by others.
+	return root.WriteFile(name, file.Content, 0o600)
+}
+
+// Archive packs the directory with config as its config.json. Files that are too large, that rancher/machine leaves out, or
+// that hold user data are left out; the second result names the first kind.
+func (d Directory) Archive(config []byte) ([]byte, []string, error) {
+	files := []sshkeys.File{{Path: path.Join(d.Name, configFile), Mode: 0o600, Content: config}}
+	var skipped []string
+	err := filepath.WalkDir(d.Path(""), func(at string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(d.Path(""), at)
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && relative == isoDir {
+			return filepath.SkipDir
+		}
+		if !entry.Type().IsRegular() || relative == configFile || sshkeys.IsSkipped(relative) {
+			return nil
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		if info.Size() > maxFileBytes || len(files) >= sshkeys.MaxArchiveFiles/2 {
+			skipped = append(skipped, relative)
+			return nil
+		}
+		content, err := os.ReadFile(filepath.Clean(at))
+		if err != nil {
+			return err
+		}
+		files = append(files, sshkeys.File{
+			Path: path.Join(d.Name, filepath.ToSlash(relative)), Mode: int64(info.Mode().Perm()), Content: content,
+		})
+		return nil
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, fmt.Errorf("packing the machine directory: %w", err)
+	}
+	archive, err := sshkeys.WriteArchive(filepath.ToSlash(filepath.Join(d.Store, "machines")), files)
+	return archive, skipped, err
+}
+
+// Keys reads the SSH key pair at the path a driver names; a path outside the directory belongs to a key of the user's.
+func (d Directory) Keys(keyPath string) (sshkeys.KeyPair, error) {
+	if keyPath == "" {
+		keyPath = d.Path("id_rsa")
+	}
+	private, err := os.ReadFile(filepath.Clean(keyPath))
+	if errors.Is(err, fs.ErrNotExist) {
+		return sshkeys.KeyPair{}, sshkeys.ErrNoKey
+	}
+	if err != nil {
+		return sshkeys.KeyPair{}, fmt.Errorf("reading the server's SSH key: %w", err)
+	}
+	public, err := sshkeys.PublicOf(private, d.Name)
+	if err != nil {
+		return sshkeys.KeyPair{}, err
+	}
+	return sshkeys.KeyPair{Private: private, Public: public}, nil
+}

@@ -1,0 +1,101 @@
+package plugin
+
+import (
+	"context"
+
+	"github.com/rancher/machine/libmachine/drivers"
+	rpcdriver "github.com/rancher/machine/libmachine/drivers/rpc"
+	"github.com/rancher/machine/libmachine/mcnflag"
+	"github.com/rancher/machine/libmachine/state"
+)
+
+const maxErrorText = 8 << 10
+
+// Error is what a driver returned as its error.
+type Error struct {
+	// Text is the driver's own.
+	Text string
+}
+
+// Error returns the driver's text, bounded.
+func (e *Error) Error() string {
+	if len(e.Text) > maxErrorText {
+		return e.Text[:maxErrorText] + " …"
+	}
+	return e.Text
+}
+
+// Flags asks the driver for its create flags.
+func (p *Process) Flags(ctx context.Context) ([]mcnflag.Flag, error) {
+	var flags []mcnflag.Flag
+	err := p.call(ctx, rpcdriver.GetCreateFlagsMethod, struct{}{}, &flags)
+	return flags, err
+}
+
+// Load gives the driver a record.
+func (p *Process) Load(ctx context.Context, record []byte) error {
+	return p.call(ctx, rpcdriver.SetConfigRawMethod, record, nil)
+}
+
+// Record asks the driver for its record; it may be asked while Create runs.
+func (p *Process) Record(ctx context.Context) ([]byte, error) {
+	var record []byte
+	err := p.call(ctx, rpcdriver.GetConfigRawMethod, struct{}{}, &record)
+	return record, err
+}
+
+// Configure gives the driver the values of its flags.
+func (p *Process) Configure(ctx context.Context, values map[string]any) error {
+	var options drivers.DriverOptions = rpcdriver.RPCFlags{Values: values}
+	return p.call(ctx, rpcdriver.SetConfigFromFlagsMethod, &options, nil)
+}
+
+// Check is the driver's check before a server is made.
+func (p *Process) Check(ctx context.Context) error {
+	return p.call(ctx, rpcdriver.PreCreateCheckMethod, struct{}{}, nil)
+}
+
+// Create makes the server.
+func (p *Process) Create(ctx context.Context) error {
+	return p.call(ctx, rpcdriver.CreateMethod, struct{}{}, nil)
+}
+
+// Remove removes the server.
+func (p *Process) Remove(ctx context.Context) error {
+	return p.call(ctx, rpcdriver.RemoveMethod, struct{}{}, nil)
+}
+
+// Start starts a server that is stopped.
+func (p *Process) Start(ctx context.Context) error {
+	return p.call(ctx, rpcdriver.StartMethod, struct{}{}, nil)
+}
+
+// State asks for the server's state.
+func (p *Process) State(ctx context.Context) (state.State, error) {
+	var s state.State
+	err := p.call(ctx, rpcdriver.GetStateMethod, struct{}{}, &s)
+	return s, err
+}
+
+// Login is how the driver says that one logs in.
+type Login struct {
+	Host    string
+	User    string
+	Port    int
+	KeyPath string
+}
+
+// Login asks how to log in. A driver that cannot tell yet leaves fields empty.
+func (p *Process) Login(ctx context.Context) (Login, error) {
+	var login Login
+	if err := p.call(ctx, rpcdriver.GetSSHKeyPathMethod, struct{}{}, &login.KeyPath); err != nil {
+		return login, err
+	}
+	if err := p.call(ctx, rpcdriver.GetSSHUsernameMethod, struct{}{}, &login.User); err != nil {
+		return login, err
+	}
+	if err := p.call(ctx, rpcdriver.GetSSHPortMethod, struct{}{}, &login.Port); err != nil {
+		return login, err
+	}
+	return login, p.call(ctx, rpcdriver.GetSSHHostnameMethod, struct{}{}, &login.Host)
+}

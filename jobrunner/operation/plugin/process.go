@@ -1,0 +1,220 @@
+package plugin
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/rpc"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	rpcdriver "github.com/rancher/machine/libmachine/drivers/rpc"
+	"github.com/rancher/machine/libmachine/version"
+)
+
+const (
+	startTimeout      = 20 * time.Second
+	heartbeatInterval = 3 * time.Second
+	closeTimeout      = 2 * time.Second
+	maxLine           = 64 << 10
+
+	tokenVariable = "MACHINE_PLUGIN_TOKEN"
+	tokenValue    = "42"
+	nameVariable  = "MACHINE_PLUGIN_DRIVER_NAME"
+)
+
+// ErrUnresponsive means that the driver did not answer in time, or that its process ended.
+var ErrUnresponsive = errors.New("the driver does not answer")
+
+// Options of Start.
+type Options struct {
+	// Name of the driver.
+	Name string
+	// Path of the binary: a plugin's, or our own for a built-in driver.
+	Path string
+	// Env is the whole environment, without the variables of the protocol.
+	Env []string
+	// Dir is the working directory.
+	Dir string
+	// Output takes what the driver prints.
+	Output io.Writer
+}
+
+// Process is a running driver.
+type Process struct {
+	command *exec.Cmd
+	client  *rpc.Client
+	service string
+	ended   chan struct{}
+	stop    context.CancelFunc
+	kill    sync.Once
+}
+
+// Start runs a driver until Kill; the context bounds starting it only, so that a cancelled operation can still ask the driver
+// for its record. Errors wrap ErrUnresponsive when the process runs but does not speak the protocol.
+func Start(ctx context.Context, options Options) (*Process, error) {
+	command := exec.Command(options.Path)
+	command.Env = append(options.Env, tokenVariable+"="+tokenValue, nameVariable+"="+options.Name)
+	command.Dir = options.Dir
+	// A group of its own, so that what the driver starts ends with it.
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	output, writer := io.Pipe()
+	command.Stdout, command.Stderr = writer, options.Output
+	command.WaitDelay = closeTimeout
+	if err := command.Start(); err != nil {
+		return nil, fmt.Errorf("starting the driver: %w", err)
+	}
+	p := &Process{command: command, ended: make(chan struct{})}
+	go func() {
+		_ = command.Wait()
+		_ = writer.CloseWithError(io.EOF)
+		close(p.ended)
+	}()
+	address := make(chan string, 1)
+	go copyOutput(output, address, options.Output)
+	if err := p.connect(ctx, address); err != nil {
+		p.Kill()
+		return nil, fmt.Errorf("starting the driver: %w", err)
+	}
+	return p, nil
+}
+
+// copyOutput hands the first line to address and all others to out.
+func copyOutput(output io.Reader, address chan<- string, out io.Writer) {
+	reader := bufio.NewReaderSize(output, maxLine)
+	first, err := reader.ReadString('\n')
+	if err == nil && len(first) < maxLine {
+		address <- strings.TrimSpace(first)
+	} else {
+		_, _ = io.WriteString(out, first)
+		close(address)
+	}
+	_, _ = io.Copy(out, reader)
+}
+
+func (p *Process) connect(ctx context.Context, address <-chan string) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	var where string
+	select {
+	case where = <-address:
+	case <-p.ended:
+		return fmt.Errorf("%w: its process ended at once", ErrUnresponsive)
+	case <-ctx.Done():
+		return fmt.Errorf("%w: it printed no address: %w", ErrUnresponsive, context.Cause(ctx))
+	}
+	host, _, err := net.SplitHostPort(where)
+	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
+		return fmt.Errorf("%w: its first line is no loopback address", ErrUnresponsive)
+	}
+	if err := p.dial(ctx, where); err != nil {
+		return err
+	}
+	return p.negotiate(ctx)
+}
+
+// dial bounds rpc.DialHTTP, which knows no contexts.
+func (p *Process) dial(ctx context.Context, address string) error {
+	type answer struct {
+		client *rpc.Client
+		err    error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		client, err := rpc.DialHTTP("tcp", address)
+		answers <- answer{client, err}
+	}()
+	select {
+	case got := <-answers:
+		if got.err != nil {
+			return fmt.Errorf("%w: %w", ErrUnresponsive, got.err)
+		}
+		p.client = got.client
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ErrUnresponsive, context.Cause(ctx))
+	}
+}
+
+// negotiate finds the service's name, which very old plugins spell differently, and checks the protocol's version.
+func (p *Process) negotiate(ctx context.Context) error {
+	var api int
+	p.service = rpcdriver.RPCServiceNameV1
+	if err := p.call(ctx, rpcdriver.GetVersionMethod, struct{}{}, &api); err != nil {
+		p.service = rpcdriver.RPCServiceNameV0
+		if err := p.call(ctx, rpcdriver.GetVersionMethod, struct{}{}, &api); err != nil {
+			return err
+		}
+	}
+	if api != version.APIVersion {
+		return fmt.Errorf("%w in a known version: it speaks version %d of the plugin protocol, not %d", ErrUnresponsive, api, version.APIVersion)
+	}
+	beat, stop := context.WithCancel(context.WithoutCancel(ctx))
+	p.stop = stop
+	go p.heartbeat(beat)
+	return nil
+}
+
+// heartbeat keeps the plugin from ending itself.
+func (p *Process) heartbeat(ctx context.Context) {
+	ticker := time.NewTicker(heartbeatInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			p.client.Go(p.service+rpcdriver.HeartbeatMethod, struct{}{}, nil, make(chan *rpc.Call, 1))
+		case <-p.ended:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// call ends with the context, with the driver's process, or with the answer.
+func (p *Process) call(ctx context.Context, method string, arguments, reply any) error {
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	call := p.client.Go(p.service+method, arguments, reply, make(chan *rpc.Call, 1))
+	select {
+	case done := <-call.Done:
+		return callError(done.Error)
+	case <-p.ended:
+		return fmt.Errorf("%w: its process ended during %s", ErrUnresponsive, strings.TrimPrefix(method, "."))
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// callError keeps the driver's own errors apart from those of the connection to it.
+func callError(err error) error {
+	var own rpc.ServerError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &own):
+		return &Error{Text: string(own)}
+	}
+	return fmt.Errorf("%w: %w", ErrUnresponsive, err)
+}
+
+// Kill ends the driver and all it started; more than once is fine.
+func (p *Process) Kill() {
+	p.kill.Do(func() {
+		if p.stop != nil {
+			p.stop()
+		}
+		_ = syscall.Kill(-p.command.Process.Pid, syscall.SIGKILL)
+		if p.client != nil {
+			_ = p.client.Close()
+		}
+	})
+	<-p.ended
+}

@@ -1,0 +1,142 @@
+package profile_test
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/driver"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/jobrunner/operation/profile"
+)
+
+func record(t testing.TB, text string) profile.Record {
+	t.Helper()
+	r, err := profile.DecodeRecord([]byte(text))
+	require.NoError(t, err)
+	return r
+}
+
+func TestServer(t *testing.T) {
+	both := func(ip string) []jobrunner.Address {
+		return []jobrunner.Address{{Type: "ExternalIP", Address: ip}, {Type: "InternalIP", Address: ip}, {Type: "Hostname", Address: "m1"}}
+	}
+	cases := []struct {
+		name, driver, record, template string
+		want                           jobrunner.Server
+	}{
+		{name: "digitalocean", driver: "digitalocean", record: `{"DropletID":3164444,"Region":"nyc3","IPAddress":"198.18.0.9"}`,
+			want: jobrunner.Server{InstanceID: "3164444", ProviderID: "digitalocean://3164444", FailureDomain: "nyc3", Addresses: both("198.18.0.9")}},
+		{name: "digitalocean before the droplet", driver: "digitalocean", record: `{"DropletID":0,"Region":"nyc3"}`,
+			want: jobrunner.Server{FailureDomain: "nyc3", Addresses: []jobrunner.Address{{Type: "Hostname", Address: "m1"}}}},
+		{name: "digitalocean with private network", driver: "digitalocean",
+			record: `{"DropletID":1,"IPAddress":"198.18.0.9","PrivateIPAddress":"10.0.0.2","IPv6Address":"2001:db8::1"}`,
+			want: jobrunner.Server{InstanceID: "1", ProviderID: "digitalocean://1", Addresses: []jobrunner.Address{
+				{Type: "ExternalIP", Address: "198.18.0.9"}, {Type: "InternalIP", Address: "10.0.0.2"},
+				{Type: "ExternalIP", Address: "2001:db8::1"}, {Type: "Hostname", Address: "m1"}}}},
+		{name: "amazonec2", driver: "amazonec2", record: `{"InstanceId":"i-0abc","Region":"eu-west-1","Zone":"b","PrivateIPAddress":"10.0.0.2"}`,
+			want: jobrunner.Server{InstanceID: "i-0abc", ProviderID: "aws:///eu-west-1b/i-0abc", FailureDomain: "eu-west-1b",
+				Addresses: []jobrunner.Address{{Type: "InternalIP", Address: "10.0.0.2"}, {Type: "Hostname", Address: "m1"}}}},
+		{name: "azure", driver: "azure", record: `{"SubscriptionID":"s-1","ResourceGroup":"My-RG","MachineName":"m1","IPAddress":"198.18.0.9"}`,
+			want: jobrunner.Server{InstanceID: "m1", Addresses: both("198.18.0.9"),
+				ProviderID: "azure:///subscriptions/s-1/resourceGroups/my-rg/providers/Microsoft.Compute/virtualMachines/m1"}},
+		{name: "google", driver: "google", record: `{"Project":"p","Zone":"us-central1-a","MachineName":"m1","IPAddress":"198.18.0.9"}`,
+			want: jobrunner.Server{InstanceID: "m1", ProviderID: "gce://p/us-central1-a/m1", FailureDomain: "us-central1-a", Addresses: both("198.18.0.9")}},
+		{name: "openstack", driver: "openstack", record: `{"MachineId":"4f5e"}`,
+			want: jobrunner.Server{InstanceID: "4f5e", ProviderID: "openstack:///4f5e", Addresses: []jobrunner.Address{{Type: "Hostname", Address: "m1"}}}},
+		{name: "vmwarevsphere", driver: "vmwarevsphere", record: `{"MachineId":"422f1f69"}`,
+			want: jobrunner.Server{InstanceID: "422f1f69", ProviderID: "vsphere://422f1f69", Addresses: []jobrunner.Address{{Type: "Hostname", Address: "m1"}}}},
+		{name: "exoscale without a server", driver: "exoscale", record: `{"Id":"00000000-0000-0000-0000-000000000000"}`,
+			want: jobrunner.Server{Addresses: []jobrunner.Address{{Type: "Hostname", Address: "m1"}}}},
+		{name: "external with template", driver: "acme", template: "acme://{Region}/{ServerUUID}", record: `{"ServerUUID":"u-1","Region":"x","IPAddress":"a.example.com"}`,
+			want: jobrunner.Server{ProviderID: "acme://x/u-1", Addresses: []jobrunner.Address{{Type: "ExternalDNS", Address: "a.example.com"}, {Type: "Hostname", Address: "m1"}}}},
+		{name: "external without template", driver: "acme", record: `{"ServerUUID":"u-1"}`,
+			want: jobrunner.Server{Addresses: []jobrunner.Address{{Type: "Hostname", Address: "m1"}}}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			got := profile.Server(profile.Facts{Driver: c.driver, Record: record(t, c.record), InstanceName: "m1", Template: c.template})
+			require.Equal(t, c.want, got)
+		})
+	}
+}
+
+func TestServer_keeps_the_users_provider_ID(t *testing.T) {
+	got := profile.Server(profile.Facts{Driver: "generic", Record: record(t, `{"IPAddress":"198.18.0.9"}`), ProviderID: "mine://1"})
+	require.Equal(t, "mine://1", got.ProviderID)
+}
+
+// TestProfiles_name_flags_that_exist keeps the table in step with the drivers that are linked.
+func TestProfiles_name_flags_that_exist(t *testing.T) {
+	for _, name := range driver.BuiltinNames() {
+		flags, ok := driver.Builtin(name)
+		require.True(t, ok)
+		types := map[string]crdgen.FlagType{}
+		for _, flag := range flags {
+			types[flag.Name] = flag.Type
+		}
+		p := profile.Of(name)
+		for _, flag := range append([]string{p.Tags.Flag, p.KeyFile, p.NeedsKey}, p.KeyUnless...) {
+			if flag != "" {
+				require.Equal(t, crdgen.String, types[flag], "%s: %s", name, flag)
+			}
+		}
+	}
+}
+
+func TestAddTags(t *testing.T) {
+	tags := map[string]string{"drover-machine-uid": "3F/b", "drover-cluster": "c1"}
+	require.Equal(t, "drover-cluster:c1,drover-machine-uid:3F-b,mine", profile.Of("digitalocean").Tags.AddTags("mine", tags))
+	require.Equal(t, "drover-cluster,c1,drover-machine-uid,3F/b,odd", profile.Of("amazonec2").Tags.AddTags("odd", tags))
+	require.Equal(t, "drover-cluster,c1,drover-machine-uid,3f-b", profile.Of("google").Tags.AddTags("", tags))
+	require.Equal(t, []string{"drover-cluster=c1", "drover-machine-uid=3F-b", "a=b"}, profile.Of("hetzner").Tags.AddTags([]string{"a=b"}, tags))
+	long := profile.Of("digitalocean").Tags.Items(map[string]string{"k": strings.Repeat("v", 400)})
+	require.Len(t, long[0], 255)
+}
+
+// TestClassify reads testdata/errors.txt: a class, a driver, and the driver's own words.
+func TestClassify(t *testing.T) {
+	content, err := os.ReadFile("testdata/errors.txt")
+	require.NoError(t, err)
+	for line := range strings.Lines(string(content)) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		parts := strings.SplitN(line, " | ", 3)
+		require.Len(t, parts, 3, line)
+		require.Equal(t, parts[0], profile.Classify(parts[1], parts[2]), parts[2])
+	}
+}
+
+func TestIsGone(t *testing.T) {
+	for _, text := range []string{"machine m1 not found", "GET https://api.digitalocean.com/v2/droplets/1: 404 (request \"x\") The resource you were accessing could not be found.",
+		"googleapi: Error 404: The resource 'x' was not found, notFound", "InvalidInstanceID.NotFound: The instance ID 'i-1' does not exist"} {
+		require.True(t, profile.IsGone(text), text)
+	}
+	for _, text := range []string{"dial tcp: i/o timeout", "401 unauthorized", "droplet 404404 is locked", ""} {
+		require.False(t, profile.IsGone(text), text)
+	}
+}
+
+func FuzzServer(f *testing.F) {
+	f.Add("digitalocean", []byte(`{"DropletID":1,"IPAddress":"1.2.3.4"}`), "x://{DropletID}", "host", "name")
+	f.Add("acme", []byte(`{"A":{"B":1}}`), "{", "::1", "")
+	f.Fuzz(func(t *testing.T, name string, raw []byte, template, host, instance string) {
+		r, err := profile.DecodeRecord(raw)
+		if err != nil {
+			return
+		}
+		server := profile.Server(profile.Facts{Driver: name, Record: r, Template: template, SSHHost: host, InstanceName: instance})
+		encoded, err := json.Marshal(server)
+		require.NoError(t, err)
+		read, err := jobrunner.ReadServer(map[string][]byte{jobrunner.ServerKey: encoded})
+		require.NoError(t, err, "the manager accepts what is written")
+		require.Equal(t, server.ProviderID, read.ProviderID)
+		require.Len(t, read.Addresses, len(server.Addresses))
+	})
+}

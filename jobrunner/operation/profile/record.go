@@ -1,0 +1,118 @@
+package profile
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+const (
+	maxRecordBytes = 512 << 10
+	maxText        = 512
+)
+
+// Record is a driver's configuration with what it knows of its server, as its plugin returns it.
+type Record map[string]any
+
+// DecodeRecord reads a record, which comes from foreign code.
+func DecodeRecord(raw []byte) (Record, error) {
+	if len(raw) > maxRecordBytes {
+		return nil, fmt.Errorf("reading the driver's record: %d bytes, at most %d are accepted", len(raw), maxRecordBytes)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	var record Record
+	if err := decoder.Decode(&record); err != nil || record == nil {
+		return nil, errors.New("reading the driver's record: it is no JSON object")
+	}
+	return record, nil
+}
+
+// Text is a field as text: empty when it is missing, zero, not plain, or no text for an identifier.
+func (r Record) Text(field string) string {
+	var text string
+	switch value := r[field].(type) {
+	case string:
+		text = value
+	case json.Number:
+		if _, err := strconv.ParseUint(value.String(), 10, 64); err != nil || value.String() == "0" {
+			return ""
+		}
+		text = value.String()
+	}
+	if text == nilUUID || len(text) > maxText || strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > unicode.MaxASCII || c == 0x7f }) {
+		return ""
+	}
+	return text
+}
+
+// nilUUID is what drivers with a UUID type write for none.
+const nilUUID = "00000000-0000-0000-0000-000000000000"
+
+// ServerID is the name of the server at the cloud, empty when the record names none.
+func (p Profile) ServerID(record Record) string {
+	if p.ID == "" {
+		return ""
+	}
+	return record.Text(p.ID)
+}
+
+// Fill replaces each {Field} of a template by the record's field; {field} is the same in small letters. The result is empty
+// when a field is, or when the template is no template.
+func Fill(template string, record Record) string {
+	var out strings.Builder
+	for rest := template; rest != ""; {
+		open := strings.IndexByte(rest, '{')
+		if open < 0 {
+			out.WriteString(rest)
+			break
+		}
+		length := strings.IndexByte(rest[open:], '}')
+		if length < 0 {
+			return ""
+		}
+		value := fieldText(rest[open+1:open+length], record)
+		if value == "" {
+			return ""
+		}
+		out.WriteString(rest[:open] + value)
+		rest = rest[open+length+1:]
+	}
+	filled := out.String()
+	if len(filled) > maxText || strings.ContainsFunc(filled, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return ""
+	}
+	return filled
+}
+
+func fieldText(name string, record Record) string {
+	if text := record.Text(name); text != "" || name == "" {
+		return text
+	}
+	upper := strings.ToUpper(name[:1]) + name[1:]
+	if upper == name {
+		return ""
+	}
+	return strings.ToLower(record.Text(upper))
+}
+
+// normal brings a record's fields into the form that templates need.
+func (p Profile) normal(driver string, record Record) Record {
+	region, zone := record.Text("Region"), record.Text("Zone")
+	if driver != "amazonec2" || zone == "" {
+		return record
+	}
+	out := make(Record, len(record))
+	for field, value := range record {
+		out[field] = value
+	}
+	if record.Text("Endpoint") == "" && !strings.HasPrefix(zone, region) {
+		// The driver keeps the zone's last letter.
+		out["Zone"] = region + zone
+	}
+	return out
+}

@@ -1,0 +1,105 @@
+package profile
+
+import (
+	"net/netip"
+	"strings"
+
+	"github.com/drover-project/drover/jobrunner"
+)
+
+// Facts are what a server is described from.
+type Facts struct {
+	// Driver's name and its record.
+	Driver string
+	Record Record
+	// InstanceName of the server.
+	InstanceName string
+	// ProviderID given by the user, and the template of an external driver; both may be empty.
+	ProviderID string
+	Template   string
+	// SSHHost, SSHUser, SSHPort as the driver says.
+	SSHHost string
+	SSHUser string
+	SSHPort int
+}
+
+// Server describes a server from its driver's record.
+func Server(facts Facts) jobrunner.Server {
+	profile := Of(facts.Driver)
+	record := profile.normal(facts.Driver, facts.Record)
+	server := jobrunner.Server{
+		InstanceID: profile.ServerID(record),
+		ProviderID: facts.ProviderID,
+		SSHUser:    clean(facts.SSHUser), SSHHost: clean(facts.SSHHost), SSHPort: facts.SSHPort,
+		FailureDomain: Fill(profile.Zone, record),
+	}
+	if server.InstanceID == "" && profile.ByName {
+		server.InstanceID = record.Text("MachineName")
+	}
+	if server.ProviderID == "" && facts.Template != "" {
+		server.ProviderID = Fill(facts.Template, record)
+	}
+	if server.ProviderID == "" {
+		server.ProviderID = Fill(profile.ProviderID, record)
+	}
+	if server.SSHPort < 0 || server.SSHPort > 65535 {
+		server.SSHPort = 0
+	}
+	server.Addresses = addresses(profile, record, server.SSHHost, facts.InstanceName)
+	return server
+}
+
+func clean(text string) string { return Record{"x": text}.Text("x") }
+
+// addresses are ExternalIP and InternalIP by the kind of address, whatever field it is from. A server with one public
+// address has no other one towards its nodes, so that it is the internal one too.
+func addresses(profile Profile, record Record, host, name string) []jobrunner.Address {
+	var out []jobrunner.Address
+	add := func(kind, address string) {
+		candidate := jobrunner.Address{Type: kind, Address: address}
+		for _, known := range out {
+			if known == candidate {
+				return
+			}
+		}
+		out = append(out, candidate)
+	}
+	candidates := []string{record.Text("IPAddress"), host, record.Text("PublicIP")}
+	for _, field := range profile.Private {
+		candidates = append(candidates, record.Text(field))
+	}
+	candidates = append(candidates, record.Text("PrivateIPAddress"), record.Text("IPv6Address"))
+	internal := ""
+	for _, text := range candidates {
+		kind := kindOf(text)
+		if kind != "" {
+			add(kind, strings.Trim(text, "[]"))
+		}
+		if kind == "InternalIP" {
+			internal = text
+		}
+	}
+	if internal == "" && len(out) > 0 && out[0].Type == "ExternalIP" {
+		add("InternalIP", out[0].Address)
+	}
+	if clean(name) != "" {
+		add("Hostname", clean(name))
+	}
+	return out
+}
+
+func kindOf(text string) string {
+	if text == "" {
+		return ""
+	}
+	address, err := netip.ParseAddr(strings.Trim(text, "[]"))
+	switch {
+	case err != nil && len(text) <= 253 && strings.Contains(text, ".") && !strings.ContainsAny(text, "/:@"):
+		return "ExternalDNS"
+	case err != nil || address.IsUnspecified() || address.IsLoopback() || address.IsMulticast():
+		return ""
+	case address.IsPrivate() || address.IsLinkLocalUnicast() || netip.MustParsePrefix("100.64.0.0/10").Contains(address.Unmap()):
+		return "InternalIP"
+	}
+	return "ExternalIP"
+}

@@ -1,0 +1,67 @@
+package profile
+
+import (
+	"slices"
+	"strings"
+)
+
+// AddTags returns the value of the driver's tag flag with tags added to what the user has given: a string, or a list for
+// the List form. Ours stand first, so that an odd number of the user's items cannot shift them.
+func (f TagFlag) AddTags(user any, tags map[string]string) any {
+	items := f.Items(tags)
+	if f.Form == List {
+		given, _ := user.([]string)
+		return append(items, given...)
+	}
+	if given, _ := user.(string); strings.TrimSpace(given) != "" {
+		items = append(items, given)
+	}
+	return strings.Join(items, ",")
+}
+
+// Items are tags as the flag writes them, in a fixed order.
+func (f TagFlag) Items(tags map[string]string) []string {
+	keys := make([]string, 0, len(tags))
+	for key := range tags {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	var items []string
+	for _, key := range keys {
+		items = append(items, f.items(key, tags[key])...)
+	}
+	return items
+}
+
+func (f TagFlag) items(key, value string) []string {
+	switch f.Form {
+	case Words:
+		return []string{cut(f.encode(key+":"+value), f.MaxKey)}
+	case Pairs:
+		return []string{cut(f.encode(key), f.MaxKey), cut(f.encode(value), f.MaxValue)}
+	case List:
+		return []string{cut(f.encode(key), f.MaxKey) + "=" + cut(f.encode(value), f.MaxValue)}
+	}
+	return nil
+}
+
+// encode replaces what the cloud does not take.
+func (f TagFlag) encode(text string) string {
+	if f.Lower {
+		text = strings.ToLower(text)
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', strings.ContainsRune(f.Characters, r):
+			return r
+		}
+		return '-'
+	}, text)
+}
+
+func cut(text string, length int) string {
+	if length > 0 && len(text) > length {
+		return text[:length]
+	}
+	return text
+}

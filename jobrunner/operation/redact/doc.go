@@ -1,0 +1,3 @@
+// Package redact takes secrets out of everything a Job says: log lines, messages, the termination message. A secret is found
+// as it is and in the forms in which programs print it: base64 at any offset, URL-escaped, quoted.
+package redact

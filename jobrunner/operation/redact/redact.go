@@ -1,0 +1,111 @@
+package redact
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+const (
+	// Mark stands where a secret stood.
+	Mark = "[redacted]"
+	// minLength: shorter values are words that are everywhere.
+	minLength = 4
+	// minLine is the shortest line of a secret text that is looked for by itself.
+	minLine = 12
+	// minEncoded is the shortest base64 that is looked for.
+	minEncoded = 6
+)
+
+// Redactor knows secrets. Its zero value is ready for use, also by several goroutines at once.
+type Redactor struct {
+	mutex    sync.RWMutex
+	forms    map[string]bool
+	replacer *strings.Replacer
+}
+
+// Add makes values secret. Values with several lines are found line by line too, for logs are written in lines.
+func (r *Redactor) Add(values ...string) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if r.forms == nil {
+		r.forms = map[string]bool{}
+	}
+	for _, value := range values {
+		r.addForms(strings.TrimSpace(value))
+		for line := range strings.Lines(value) {
+			if line = strings.TrimSpace(line); len(line) >= minLine {
+				r.addForms(line)
+			}
+		}
+	}
+	r.replacer = newReplacer(r.forms)
+}
+
+func (r *Redactor) addForms(value string) {
+	if len(value) < minLength {
+		return
+	}
+	forms := []string{value, url.QueryEscape(value), url.PathEscape(value), strings.Trim(strconv.Quote(value), `"`)}
+	if encoded, err := json.Marshal(value); err == nil {
+		forms = append(forms, strings.Trim(string(encoded), `"`))
+	}
+	for offset := range 3 {
+		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+			if form := encodedAt(encoding, offset, value); len(form) >= minEncoded {
+				forms = append(forms, form)
+			}
+		}
+	}
+	for _, form := range forms {
+		if len(form) >= minLength {
+			r.forms[form] = true
+		}
+	}
+}
+
+// encodedAt is what base64 always makes of value when offset bytes stand before it: characters at both ends also depend on
+// the neighbours and are left out.
+func encodedAt(encoding *base64.Encoding, offset int, value string) string {
+	encoded := encoding.EncodeToString(append(make([]byte, offset), value...))
+	first := (offset*8 + 5) / 6
+	last := (offset + len(value)) * 8 / 6
+	return encoded[min(first, last):last]
+}
+
+// newReplacer tries longer forms first, so that a secret that contains another is replaced as a whole.
+func newReplacer(forms map[string]bool) *strings.Replacer {
+	ordered := make([]string, 0, len(forms))
+	for form := range forms {
+		ordered = append(ordered, form)
+	}
+	slices.SortFunc(ordered, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
+	})
+	pairs := make([]string, 0, 2*len(ordered))
+	for _, form := range ordered {
+		pairs = append(pairs, form, Mark)
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+// String returns text without the secrets.
+func (r *Redactor) String(text string) string {
+	r.mutex.RLock()
+	defer r.mutex.RUnlock()
+	if r.replacer == nil {
+		return text
+	}
+	return r.replacer.Replace(text)
+}
+
+// Bytes returns text without the secrets.
+func (r *Redactor) Bytes(text []byte) []byte {
+	return []byte(r.String(string(bytes.ToValidUTF8(text, []byte("?")))))
+}
