@@ -95,7 +95,7 @@ func (t *Testbed) showNothingLeft(ctx context.Context) error {
 	if err := t.show(ctx, "localcloud ledger --state-dir "+t.cloudDir()); err != nil {
 		return err
 	}
-	return t.show(ctx, "localcloud ls --fail-if-any --state-dir "+t.cloudDir())
+	return t.show(ctx, "localcloud leftovers --state-dir "+t.cloudDir())
 }
 
 // explain shows what is known about the machines when an act failed.

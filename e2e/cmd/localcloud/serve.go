@@ -9,17 +9,22 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover/e2e/cloud"
+	"github.com/drover-project/drover/e2e/cloud/account"
 )
 
 func newServeCommand(flags *shared) *cobra.Command {
 	opts := cloud.Options{}
 	verbose := false
+	var tokens map[string]string
 	command := &cobra.Command{
 		Use: "serve", Short: "Serve the cloud until interrupted, then remove all servers", Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			opts.StateDir = flags.stateDir
 			opts.Log = newLogger(command.ErrOrStderr(), verbose)
 			opts.Progress = command.ErrOrStderr()
+			for name, secret := range tokens {
+				opts.Tokens = append(opts.Tokens, account.Token{Name: name, Secret: secret})
+			}
 			return serve(command, opts)
 		},
 	}
@@ -35,6 +40,7 @@ func newServeCommand(flags *shared) *cobra.Command {
 	set.IntVar(&opts.DropletLimit, "droplet-limit", 0, "the account's quota; 0 means 10,000")
 	set.IntVar(&opts.RateLimit, "rate-limit", 0, "requests per token and hour; 0 enforces none")
 	set.BoolVar(&opts.Keep, "keep", false, "leave servers running at the end, for the next serve to take over")
+	set.StringToStringVar(&tokens, "token", nil, "a further API token, NAME=SECRET; may be repeated")
 	set.BoolVarP(&verbose, "verbose", "v", false, "log everything")
 	return command
 }
