@@ -59,7 +59,7 @@ func (b *Backend) Create(ctx context.Context, spec server.Spec) error {
 	if err := os.MkdirAll(string(dir), 0o700); err != nil {
 		return fmt.Errorf("making directory of %s: %w", spec.Name, err)
 	}
-	if err := dir.prepare(spec, b.opts.Gateway); err != nil {
+	if err := dir.prepare(spec, b.opts); err != nil {
 		return err
 	}
 	return b.start(ctx, dir)
@@ -79,7 +79,11 @@ func (b *Backend) Adopt(ctx context.Context, spec server.Spec, on bool) error {
 }
 
 func (b *Backend) start(ctx context.Context, dir serverDir) error {
-	if err := mountRoot(ctx, b.opts.Image, dir); err != nil {
+	image, err := dir.image()
+	if err != nil {
+		return err
+	}
+	if err := mountRoot(ctx, image, dir); err != nil {
 		return err
 	}
 	groups, err := findCgroups(dir.name())

@@ -2,7 +2,6 @@ package nspawn
 
 import (
 	"fmt"
-	"net/netip"
 	"os"
 	"path/filepath"
 
@@ -22,8 +21,18 @@ func (d serverDir) complete() string        { return d.in("complete") }
 func (d serverDir) file(name string) string { return filepath.Join(d.upper(), name) }
 func (d serverDir) processFile() string     { return d.in("process.json") }
 
+// image returns the root file system the server was made from; a later one
+// would not fit what the server has written over it.
+func (d serverDir) image() (string, error) {
+	path, err := os.ReadFile(d.complete())
+	if err != nil {
+		return "", fmt.Errorf("reading image of %s: %w", d.name(), err)
+	}
+	return string(path), nil
+}
+
 // prepare writes everything the server needs before its first boot.
-func (d serverDir) prepare(spec server.Spec, gateway netip.Addr) error {
+func (d serverDir) prepare(spec server.Spec, opts Options) error {
 	for _, path := range []string{d.root(), d.upper(), d.work(), d.containerd()} {
 		if err := os.MkdirAll(path, 0o755); err != nil {
 			return fmt.Errorf("making directory of %s: %w", spec.Name, err)
@@ -33,7 +42,7 @@ func (d serverDir) prepare(spec server.Spec, gateway netip.Addr) error {
 	if err != nil {
 		return err
 	}
-	seedFiles, err := seed(spec, gateway)
+	seedFiles, err := seed(spec, opts.Gateway)
 	if err != nil {
 		return err
 	}
@@ -52,5 +61,5 @@ func (d serverDir) prepare(spec server.Spec, gateway netip.Addr) error {
 			return err
 		}
 	}
-	return writeFile(d.complete(), "", 0o600)
+	return writeFile(d.complete(), opts.Image, 0o600)
 }

@@ -26,7 +26,11 @@ func maskedUnits() []string {
 	return []string{
 		"apt-daily.timer", "apt-daily-upgrade.timer", "e2scrub_all.timer", "e2scrub_reap.service", "fstrim.timer",
 		"dpkg-db-backup.timer", "systemd-pstore.service", "getty.target", "console-getty.service", "systemd-udevd.service",
-		"systemd-udev-trigger.service", "systemd-networkd.service", "cloud-init-hotplugd.socket",
+		"systemd-udev-trigger.service", "systemd-networkd.service", "cloud-init-hotplugd.socket", "cloud-config.service",
+		"systemd-logind.service", "systemd-modules-load.service", "systemd-update-utmp.service",
+		"systemd-update-utmp-runlevel.service", "ifupdown-pre.service", "modprobe@.service", "dev-hugepages.mount",
+		"dev-mqueue.mount", "sys-kernel-debug.mount", "sys-kernel-tracing.mount", "sys-kernel-config.mount",
+		"sys-fs-fuse-connections.mount", "proc-sys-fs-binfmt_misc.automount", "systemd-binfmt.service",
 	}
 }
 
@@ -52,6 +56,8 @@ path-exclude=/usr/share/info/*
 path-exclude=/usr/share/locale/*
 `
 
+// cloudConfig runs the modules of the config stage in the final one, in the
+// same order: each stage is a start of Python, most of the time a boot takes.
 const cloudConfig = `datasource_list: [ NoCloud, None ]
 datasource:
   NoCloud: {}
@@ -63,9 +69,10 @@ manage_etc_hosts: true
 growpart: {mode: "off"}
 resize_rootfs: false
 cloud_init_modules: [bootcmd, write-files, set_hostname, update_hostname, update_etc_hosts, ca-certs, users-groups, ssh]
-cloud_config_modules: [ssh-import-id, locale, set-passwords, ntp, timezone, runcmd]
-cloud_final_modules: [package-update-upgrade-install, write-files-deferred, scripts-vendor, scripts-per-once, scripts-per-boot,
-  scripts-per-instance, scripts-user, phone-home, final-message, power-state-change]
+cloud_config_modules: []
+cloud_final_modules: [ssh-import-id, locale, set-passwords, ntp, timezone, runcmd, package-update-upgrade-install,
+  write-files-deferred, scripts-vendor, scripts-per-once, scripts-per-boot, scripts-per-instance, scripts-user, phone-home,
+  final-message, power-state-change]
 locale: false
 system_info:
   distro: debian

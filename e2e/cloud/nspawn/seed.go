@@ -17,6 +17,9 @@ const (
 // seed returns the files of cloud-init's NoCloud seed for the server.
 func seed(spec server.Spec, gateway netip.Addr) (map[string]string, error) {
 	files := map[string]string{"user-data": spec.UserData}
+	if spec.UserData == "" { // the file must be there, and an empty one is warned about
+		files["user-data"] = "#cloud-config\n{}\n"
+	}
 	for name, content := range map[string]any{
 		"meta-data":      metaData(spec),
 		"network-config": networkConfig(spec, gateway),
