@@ -43,7 +43,7 @@ func coreReconcilers(mgr manager.Manager, clusters clustercache.ClusterCache, op
 		{"MachineDeployment", (&machinedeployment.Reconciler{Client: c, APIReader: reader, WatchFilterValue: filter}).SetupWithManager},
 		{"MachineHealthCheck", (&machinehealthcheck.Reconciler{Client: c, ClusterCache: clusters, WatchFilterValue: filter}).SetupWithManager},
 		{"ClusterResourceSet", func(ctx context.Context, mgr manager.Manager, options controller.Options) error {
-			return resourceSets.SetupWithManager(ctx, mgr, options, opts.SecretMetadata)
+			return resourceSets.SetupWithManager(ctx, mgr, options, mgr.GetCache())
 		}},
 		{"ClusterResourceSetBinding", (&clusterresourcesetbinding.Reconciler{Client: c, WatchFilterValue: filter}).SetupWithManager},
 	}

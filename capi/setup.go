@@ -9,7 +9,6 @@ import (
 	"sigs.k8s.io/cluster-api/core/setup"
 	"sigs.k8s.io/cluster-api/feature"
 	"sigs.k8s.io/cluster-api/util/index"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
@@ -29,32 +28,32 @@ type Options struct {
 	Concurrency int
 	// WatchFilter limits the controllers to objects with the label cluster.x-k8s.io/watch-filter of this value.
 	WatchFilter string
-	// SecretMetadata is what NewSecretMetadata made.
-	SecretMetadata cache.Cache
+	// Embedded adds the core; without it, there is only the way into workload clusters.
+	Embedded bool
 }
 
 // Setup adds Cluster API's core to the manager: indexes, reconcilers, webhooks. The manager must not be started yet, and
-// its cache must hold Secrets as SecretCache says.
-func Setup(ctx context.Context, mgr manager.Manager, opts Options) error {
+// its cache must be from NewCache.
+func Setup(ctx context.Context, mgr manager.Manager, opts Options) (*Clusters, error) {
 	if opts.Concurrency == 0 {
 		opts.Concurrency = 10
 	}
 	if err := setGates(); err != nil {
-		return err
-	}
-	if err := index.AddDefaultIndexes(ctx, mgr); err != nil {
-		return fmt.Errorf("adding Cluster API's indexes: %w", err)
+		return nil, err
 	}
 	clusters, err := newClusterCache(ctx, mgr, opts)
-	if err != nil {
-		return err
+	if err != nil || !opts.Embedded {
+		return &Clusters{cache: clusters}, err
+	}
+	if err := index.AddDefaultIndexes(ctx, mgr); err != nil {
+		return nil, fmt.Errorf("adding Cluster API's indexes: %w", err)
 	}
 	for _, one := range reconcilers(mgr, clusters, opts) {
 		if err := one.setup(ctx, mgr, controller.Options{MaxConcurrentReconciles: opts.Concurrency}); err != nil {
-			return fmt.Errorf("adding Cluster API's controller %s: %w", one.name, err)
+			return nil, fmt.Errorf("adding Cluster API's controller %s: %w", one.name, err)
 		}
 	}
-	return setupWebhooks(mgr, clusters)
+	return &Clusters{cache: clusters}, setupWebhooks(mgr, clusters)
 }
 
 // setGates turns off what a driver cannot give (machine pools need a cloud's own groups) and on what our templates are made for.
