@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/capi"
+	"github.com/drover-project/drover/controllers/nodedriver"
+	"github.com/drover-project/drover/driver"
+	"github.com/drover-project/drover/install"
+)
+
+func (p *plan) newManager(hooks *webhooks) (ctrl.Manager, error) {
+	o := p.options
+	cacheOptions, err := o.cacheOptions()
+	if err != nil {
+		return nil, err
+	}
+	return ctrl.NewManager(p.config, ctrl.Options{
+		Scheme:                        p.scheme,
+		NewCache:                      capi.NewCache,
+		Cache:                         cacheOptions,
+		Client:                        capi.ClientOptions(),
+		Controller:                    config.Controller{UsePriorityQueue: new(true), SkipNameValidation: &o.skipNameChecks},
+		LeaderElection:                o.leaderElect,
+		LeaderElectionID:              "drover-manager",
+		LeaderElectionNamespace:       o.managerNamespace,
+		LeaderElectionReleaseOnCancel: true,
+		HealthProbeBindAddress:        o.healthAddress,
+		Metrics:                       server.Options{BindAddress: o.metricsAddress},
+		GracefulShutdownTimeout:       &o.gracefulShutdown,
+		WebhookServer: webhook.NewServer(webhook.Options{Host: o.webhookHost, Port: o.webhookPort, TLSOpts: []func(*tls.Config){
+			func(c *tls.Config) { c.GetCertificate, c.MinVersion = hooks.certs.GetCertificate, tls.VersionTLS12 },
+		}}),
+	})
+}
+
+// cacheOptions keep in memory what controllers watch: of Jobs and pods only ours. For Secrets see capi.NewCache.
+func (o *options) cacheOptions() (cache.Options, error) {
+	ours, err := labels.NewRequirement(rkev1.OperationLabel, selection.Exists, nil)
+	if err != nil {
+		return cache.Options{}, fmt.Errorf("building the selector of Jobs: %w", err)
+	}
+	jobs := cache.ByObject{Label: labels.NewSelector().Add(*ours), Transform: cache.TransformStripManagedFields()}
+	var namespaces map[string]cache.Config
+	if o.namespace != "" {
+		namespaces = map[string]cache.Config{o.namespace: {}}
+		jobs.Namespaces = map[string]cache.Config{o.namespace: {}, driver.CacheNamespace: {}}
+	}
+	return cache.Options{DefaultNamespaces: namespaces, ByObject: map[client.Object]cache.ByObject{
+		&batchv1.Job{}: jobs, &corev1.Pod{}: jobs,
+	}}, nil
+}
+
+func (p *plan) addControllers(ctx context.Context, mgr ctrl.Manager) error {
+	o := p.options
+	clusters, err := capi.Setup(ctx, mgr, capi.Options{Concurrency: o.concurrency, WatchFilter: o.watchFilter, Embedded: p.mode == capi.Embedded})
+	if err != nil {
+		return err
+	}
+	_ = clusters
+	if err := p.addNodeDriver(mgr); err != nil {
+		return err
+	}
+	return mgr.Add(&install.Predefined{Client: mgr.GetClient(), Reader: mgr.GetAPIReader()})
+}
+
+func (p *plan) addNodeDriver(mgr ctrl.Manager) error {
+	watch, err := nodedriver.NewUserWatch(mgr.GetConfig())
+	if err != nil {
+		return err
+	}
+	reconciler, err := nodedriver.New(nodedriver.Options{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("nodedriver"),
+		Jobs: p.settings, Watch: watch,
+	})
+	if err != nil {
+		return err
+	}
+	if err := mgr.Add(watch); err != nil {
+		return err
+	}
+	return reconciler.Register(mgr)
+}

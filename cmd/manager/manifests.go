@@ -1,0 +1,139 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"sort"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/drover-project/drover/capi"
+	"github.com/drover-project/drover/charts"
+)
+
+// manifestOptions are the flags of `manager manifests`.
+type manifestOptions struct {
+	settings charts.Settings
+	jobs     jobOptions
+	capi     string
+	// managerArgs are handed on as they are.
+	managerArgs []string
+}
+
+func manifestsCommand() *cobra.Command {
+	o := &manifestOptions{jobs: newJobOptions(func(string) (string, bool) { return "", false })}
+	cmd := &cobra.Command{
+		Use:   "manifests",
+		Short: "Print what runs the manager in a cluster, for kubectl apply --server-side -f -",
+		Long: "Print the objects that run the manager in a cluster. Flags about Jobs mean the same as the manager's own.\n" +
+			"The file given as --job-ca-file is read here and becomes a ConfigMap. With --with-crds the output serves as\n" +
+			"clusterctl's infrastructure-components.yaml.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.print(cmd.OutOrStdout()) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.settings.Image, "image", "", "image of the manager (default: --machine-image)")
+	flags.StringVar(&o.settings.Namespace, "namespace", charts.DefaultNamespace, "namespace of the manager")
+	flags.Int32Var(&o.settings.Replicas, "replicas", 1, "managers to run; one of them acts")
+	flags.BoolVar(&o.settings.WithCRDs, "with-crds", false, "print our CRDs too")
+	flags.StringVar(&o.capi, "capi", string(capi.Auto), "who runs Cluster API's core: auto, embedded or external")
+	flags.StringArrayVar(&o.managerArgs, "manager-arg", nil, "a further flag of the manager, such as --manager-arg=--v=1; may be repeated")
+	o.jobs.addFlags(flags)
+	return cmd
+}
+
+func (o *manifestOptions) print(out io.Writer) error {
+	if o.jobs.image == "" {
+		o.jobs.image = o.settings.Image
+	}
+	if o.settings.Image == "" {
+		o.settings.Image = o.jobs.image
+	}
+	if err := o.jobs.validate(); err != nil {
+		return err
+	}
+	if _, err := capi.ParseMode(o.capi); err != nil {
+		return err
+	}
+	jobs, err := o.jobs.settings()
+	if err != nil {
+		return err
+	}
+	s := o.settings
+	s.ImagePullPolicy, s.ImagePullSecrets, s.JobCA = corev1.PullPolicy(o.jobs.pullPolicy), o.jobs.pullSecrets, jobs.CABundle
+	s.NodeSelector, s.Tolerations = jobs.NodeSelector, jobs.Tolerations
+	s.Args = slices.Concat([]string{"--capi=" + o.capi}, o.jobs.args(), o.managerArgs)
+	return printObjects(out, s)
+}
+
+func printObjects(out io.Writer, s charts.Settings) error {
+	objs, err := charts.Objects(s)
+	if err != nil {
+		return err
+	}
+	for _, obj := range objs {
+		content, err := charts.Content(obj)
+		if err != nil {
+			return err
+		}
+		text, err := yaml.Marshal(content)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(out, "---\n%s", text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// args are the flags of the manager that say the same.
+func (j *jobOptions) args() []string {
+	args := []string{"--machine-image=" + j.image}
+	add := func(name, value string) {
+		if value != "" {
+			args = append(args, "--"+name+"="+value)
+		}
+	}
+	add("image-pull-policy", j.pullPolicy)
+	for _, name := range j.pullSecrets {
+		add("image-pull-secrets", name)
+	}
+	addPairs(add, "node-selector", j.nodeSelector)
+	for _, toleration := range j.tolerations {
+		add("tolerations", toleration)
+	}
+	add("job-http-proxy", j.httpProxy)
+	add("job-https-proxy", j.httpsProxy)
+	add("job-no-proxy", j.noProxy)
+	if j.caFile != "" {
+		add("job-ca-file", charts.JobCAFile)
+	}
+	for _, d := range []struct {
+		name  string
+		value fmt.Stringer
+		set   bool
+	}{{"job-deadline", j.deadline, j.deadline > 0}, {"job-ttl", j.ttl, j.ttl > 0}, {"job-grace-period", j.gracePeriod, j.gracePeriod > 0},
+		{"job-ssh-timeout", j.sshTimeout, j.sshTimeout > 0}} {
+		if d.set {
+			add(d.name, d.value.String())
+		}
+	}
+	addPairs(add, "job-requests", j.requests)
+	addPairs(add, "job-limits", j.limits)
+	return args
+}
+
+func addPairs(add func(name, value string), flagName string, pairs map[string]string) {
+	keys := make([]string, 0, len(pairs))
+	for key := range pairs {
+		keys = append(keys, key)
+	}
+	sort.Strings(keys)
+	for _, key := range keys {
+		add(flagName, key+"="+pairs[key])
+	}
+}

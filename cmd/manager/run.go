@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/admission"
+	"github.com/drover-project/drover/capi"
+	"github.com/drover-project/drover/install"
+	"github.com/drover-project/drover/jobrunner"
+)
+
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;create;update;patch
+// +kubebuilder:rbac:groups=authentication.k8s.io,resources=selfsubjectreviews,verbs=create
+
+// plan is what is known before the manager exists.
+type plan struct {
+	config   *rest.Config
+	scheme   *runtime.Scheme
+	direct   client.WithWatch
+	mode     capi.Mode
+	settings jobrunner.Settings
+	options  *options
+}
+
+// run installs what the manager needs and runs it until the context ends.
+func run(ctx context.Context, config *rest.Config, o *options) error {
+	p, err := prepare(ctx, config, o)
+	if err != nil {
+		return err
+	}
+	ctrl.LoggerFrom(ctx).Info("Starting", "version", version, "capi", p.mode)
+	if err := install.Kinds(ctx, p.direct, p.mode == capi.Embedded); err != nil {
+		return err
+	}
+	hooks, err := p.webhooks(ctx)
+	if err != nil {
+		return err
+	}
+	if err := install.Objects(ctx, p.direct, hooks.target.Owner); err != nil {
+		return err
+	}
+	mgr, err := p.newManager(hooks)
+	if err != nil {
+		return fmt.Errorf("making the manager: %w", err)
+	}
+	if err := p.addControllers(ctx, mgr); err != nil {
+		return err
+	}
+	admission.Register(mgr)
+	if err := hooks.register(mgr); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+// prepare looks at the cluster before anything is changed in it.
+func prepare(ctx context.Context, config *rest.Config, o *options) (*plan, error) {
+	settings, err := o.jobs.settings()
+	if err != nil {
+		return nil, err
+	}
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, fmt.Errorf("registering kinds: %w", err)
+	}
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = o.kubeQPS, o.kubeBurst
+	config.UserAgent = "drover-manager/" + version
+	direct, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	if err := install.CheckRancher(ctx, direct); err != nil && (!errors.Is(err, install.ErrRancher) || !o.allowRancher) {
+		return nil, err
+	}
+	mode, err := capi.Resolve(ctx, direct, capi.Mode(o.capi))
+	if err != nil {
+		return nil, err
+	}
+	return &plan{config: config, scheme: scheme, direct: direct, mode: mode, settings: settings, options: o}, nil
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/drover-project/drover/admission"
+	"github.com/drover-project/drover/admission/servingcert"
+	"github.com/drover-project/drover/capi"
+	"github.com/drover-project/drover/charts"
+	"github.com/drover-project/drover/install"
+)
+
+// webhooks configures the API server to call us, once we answer.
+type webhooks struct {
+	client     client.Client
+	target     admission.Target
+	certs      *servingcert.Source
+	configured atomic.Bool
+}
+
+// configureRetry is how long to wait after the configurations could not be written.
+const configureRetry = 2 * time.Second
+
+func (p *plan) webhooks(ctx context.Context) (*webhooks, error) {
+	o := p.options
+	owner, err := install.Owner(ctx, p.direct)
+	if err != nil {
+		return nil, err
+	}
+	username, err := ownName(ctx, p.direct)
+	if err != nil {
+		return nil, err
+	}
+	w := &webhooks{client: p.direct, target: admission.Target{
+		Service: client.ObjectKey{Namespace: o.managerNamespace, Name: charts.WebhookService}, URL: o.webhookURL,
+		Username: username, CAPI: p.mode == capi.Embedded, Owner: owner,
+	}}
+	names, err := servingNames(o)
+	if err != nil {
+		return nil, err
+	}
+	w.certs, err = servingcert.Load(ctx, servingcert.Options{Client: p.direct, Names: names, Changed: w.configure,
+		Secret: client.ObjectKey{Namespace: o.managerNamespace, Name: o.servingCertSecret}})
+	return w, err
+}
+
+// ownName is how the API server calls us, if we are a service account. A person who runs the manager by hand is checked
+// like everybody else.
+func ownName(ctx context.Context, c client.Client) (string, error) {
+	review := &authenticationv1.SelfSubjectReview{}
+	if err := c.Create(ctx, review); err != nil {
+		return "", fmt.Errorf("asking the API server who we are: %w", err)
+	}
+	if name := review.Status.UserInfo.Username; strings.HasPrefix(name, "system:serviceaccount:") {
+		return name, nil
+	}
+	return "", nil
+}
+
+func servingNames(o *options) ([]string, error) {
+	if o.webhookURL == "" {
+		service := charts.WebhookService + "." + o.managerNamespace + ".svc"
+		return []string{service, service + ".cluster.local"}, nil
+	}
+	target, err := url.Parse(o.webhookURL)
+	if err != nil {
+		return nil, fmt.Errorf("reading --webhook-url: %w", err)
+	}
+	return []string{target.Hostname()}, nil
+}
+
+// register adds the certificate's upkeep, the configuration and the readiness checks.
+func (w *webhooks) register(mgr ctrl.Manager) error {
+	server := mgr.GetWebhookServer().StartedChecker()
+	return errors.Join(
+		mgr.Add(w.certs),
+		mgr.Add(everyReplica(func(ctx context.Context) error { return w.start(ctx, server) })),
+		mgr.AddReadyzCheck("webhooks", func(req *http.Request) error {
+			if !w.configured.Load() {
+				return errors.New("the webhooks are not configured yet")
+			}
+			return server(req)
+		}),
+		mgr.AddHealthzCheck("ping", func(*http.Request) error { return nil }),
+	)
+}
+
+// start waits until the server answers, for a configured webhook that does not answer stops everybody's work.
+func (w *webhooks) start(ctx context.Context, started func(*http.Request) error) error {
+	const check = 50 * time.Millisecond
+	for ctx.Err() == nil {
+		if started(nil) != nil {
+			pause(ctx, check)
+			continue
+		}
+		err := w.configure(ctx, w.certs.CABundle())
+		if err == nil {
+			return nil
+		}
+		ctrl.LoggerFrom(ctx).Error(err, "Configuring the webhooks")
+		pause(ctx, configureRetry)
+	}
+	return nil
+}
+
+func (w *webhooks) configure(ctx context.Context, bundle []byte) error {
+	target := w.target
+	target.CABundle = bundle
+	if err := install.Webhooks(ctx, w.client, target); err != nil {
+		return err
+	}
+	w.configured.Store(true)
+	return nil
+}
+
+// everyReplica is a runnable that does not wait to lead.
+type everyReplica func(context.Context) error
+
+var _ manager.LeaderElectionRunnable = everyReplica(nil)
+
+// Start implements manager.Runnable.
+func (f everyReplica) Start(ctx context.Context) error { return f(ctx) }
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (f everyReplica) NeedLeaderElection() bool { return false }
+
+func pause(ctx context.Context, delay time.Duration) {
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
