@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/dynamic"
@@ -25,16 +26,23 @@ type env struct {
 // restConfig is how to reach the cluster the flags name. The limits are raised, for one command is one user's.
 func (e *env) restConfig() (*rest.Config, error) {
 	config, err := e.flags.ToRESTConfig()
-	if clientcmd.IsEmptyConfig(err) {
-		return nil, errors.New("no kubeconfig: name one with --kubeconfig or in KUBECONFIG")
-	}
-	if err != nil {
+	if err != nil && !clientcmd.IsEmptyConfig(err) {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	if err != nil || e.isUnconfigured(config) {
+		return nil, errors.New("no kubeconfig: name one with --kubeconfig or in KUBECONFIG")
 	}
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = 50, 100
 	config.UserAgent = "drover/" + buildVersion().Version
 	return config, nil
+}
+
+// isUnconfigured reports that a config is made of client-go's defaults alone: they mean a server on this computer that nobody
+// has any more.
+func (e *env) isUnconfigured(config *rest.Config) bool {
+	raw, err := e.flags.ToRawKubeConfigLoader().RawConfig()
+	return err == nil && len(raw.Clusters) == 0 && strings.HasPrefix(config.Host, "http://")
 }
 
 // api connects to the cluster; nothing is sent yet.

@@ -59,10 +59,12 @@ func New(o Options) *cobra.Command {
 	}
 	e := &env{Options: o, flags: flags}
 	root := &cobra.Command{
-		Use:           standaloneName,
-		Short:         "See, reach and mend the machines that Drover makes",
-		Long:          rootLong,
-		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: o.Name},
+		Use:                        standaloneName,
+		Short:                      "See, reach and mend the machines that Drover makes",
+		Long:                       rootLong,
+		Annotations:                map[string]string{cobra.CommandDisplayNameAnnotation: o.Name},
+		SuggestionsMinimumDistance: 2,
+
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          unknownCommand,

@@ -67,10 +67,11 @@ type MachineSpec struct {
 
 // DecodeMachine reads a machine as the API returned it.
 func DecodeMachine(kind Kind, object map[string]any) (*Machine, error) {
-	m := &Machine{Kind: kind}
+	m := &Machine{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, m); err != nil {
 		return nil, fmt.Errorf("decoding a %s: %w", kind.Name, err)
 	}
+	m.Kind = kind
 	return m, nil
 }
 

@@ -1,0 +1,123 @@
+package command_test
+
+import (
+	"bytes"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/drover-project/drover/cmd/drover/command"
+)
+
+// result is how a command ended.
+type result struct {
+	code        int
+	out, errOut string
+}
+
+// execute runs drover in this process.
+func execute(t *testing.T, o command.Options, stdin string, args ...string) result {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	if o.Name == "" {
+		o.Name = "drover"
+	}
+	o.Streams = genericiooptions.IOStreams{In: bytes.NewBufferString(stdin), Out: &out, ErrOut: &errOut}
+	code := command.Execute(t.Context(), o, args)
+	return result{code: code, out: out.String(), errOut: errOut.String()}
+}
+
+func TestWrongUsage(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"unknown command":         {[]string{"gett"}, `unknown command "gett"; did you mean "get"?`},
+		"unknown flag":            {[]string{"get", "--nonsense"}, "unknown flag: --nonsense"},
+		"unknown output":          {[]string{"get", "-o", "xml"}, "allowed formats are"},
+		"ssh without name":        {[]string{"ssh"}, "NAME is needed"},
+		"ssh without --":          {[]string{"ssh", "one", "ls"}, "-- before a command"},
+		"ssh with two names":      {[]string{"ssh", "one", "two", "--", "ls"}, "-- before a command"},
+		"ssh -t -T":               {[]string{"ssh", "one", "-t", "-T"}, "exclude each other"},
+		"ssh with a bad port":     {[]string{"ssh", "one", "-p", "70000"}, "not between 1 and 65535"},
+		"scp without destination": {[]string{"scp", "a"}, "source and a destination"},
+		"scp on this machine":     {[]string{"scp", "a", "b"}, "written NAME:path"},
+		"scp between servers":     {[]string{"scp", "one:a", "two:b"}, "not both"},
+		"why without name":        {[]string{"why"}, "one machine's NAME"},
+		"why as a table":          {[]string{"why", "one", "-o", "wide"}, "-o takes json or yaml"},
+		"logs of two":             {[]string{"logs", "one", "two"}, "one machine's NAME"},
+		"logs both ways":          {[]string{"logs", "one", "--previous", "--attempt", "2"}, "goes with neither"},
+		"logs of no operation":    {[]string{"logs", "one", "--operation", "delete"}, "create or remove"},
+		"version as yaml":         {[]string{"version", "-o", "yaml"}, "-o takes json"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := execute(t, command.Options{}, "", c.args...)
+			require.Equal(t, 2, r.code, r.errOut)
+			require.Contains(t, r.errOut, c.want)
+			require.Contains(t, r.errOut, "--help'.")
+			require.Empty(t, r.out)
+		})
+	}
+}
+
+func TestNoCluster(t *testing.T) {
+	for name, c := range map[string]struct{ kubeconfig, want string }{
+		"file missing": {filepath.Join(t.TempDir(), "none"), "reading the kubeconfig"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := execute(t, command.Options{}, "", "get", "--kubeconfig", c.kubeconfig)
+			require.Equal(t, 1, r.code)
+			require.Contains(t, r.errOut, c.want)
+		})
+	}
+	t.Run("nothing configured", func(t *testing.T) {
+		t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+		t.Setenv("HOME", t.TempDir())
+		t.Setenv("KUBERNETES_SERVICE_HOST", "")
+		r := execute(t, command.Options{}, "", "get")
+		require.Equal(t, 1, r.code)
+		require.Contains(t, r.errOut, "no kubeconfig")
+	})
+	t.Run("version all the same", func(t *testing.T) {
+		t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+		r := execute(t, command.Options{}, "", "version", "--client")
+		require.Zero(t, r.code)
+		require.Contains(t, r.out, "drover ")
+	})
+}
+
+func TestInvocation(t *testing.T) {
+	for binary, want := range map[string]struct {
+		name string
+		args []string
+	}{
+		"drover":                  {"drover", []string{"get"}},
+		"kubectl-drover":          {"kubectl drover", []string{"get"}},
+		"kubectl_complete-drover": {"kubectl drover", []string{"__complete", "get"}},
+		"anything":                {"drover", []string{"get"}},
+	} {
+		name, args := command.Invocation(binary, []string{"get"})
+		require.Equal(t, want.name, name)
+		require.Equal(t, want.args, args)
+	}
+}
+
+func TestHelpIsOfTheNameItWasCalledBy(t *testing.T) {
+	r := execute(t, command.Options{Name: "kubectl drover"}, "", "ssh", "--help")
+	require.Zero(t, r.code)
+	require.Contains(t, r.out, "kubectl drover ssh NAME")
+	require.Contains(t, r.out, "kubectl drover ssh web-1 -- uname -r")
+	require.NotContains(t, r.out, "\n  drover ")
+	wrong := execute(t, command.Options{Name: "kubectl drover"}, "", "ssh")
+	require.Contains(t, wrong.errOut, "See 'kubectl drover ssh --help'.")
+}
+
+func TestCompletionScripts(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		r := execute(t, command.Options{}, "", "completion", shell)
+		require.Zero(t, r.code, shell)
+		require.Contains(t, r.out, "__complete", shell)
+	}
+}
