@@ -65,7 +65,7 @@ func TestGolden(t *testing.T) {
 		CABundle:     []byte("PEM"), Deadline: 5 * time.Minute, TTL: time.Hour, GracePeriod: time.Minute,
 	}
 	objects := map[string][]any{
-		"create": {jobrunner.StateSecret(task(jobrunner.Create)), jobrunner.ServiceAccount(task(jobrunner.Create)),
+		"create": {state(t, task(jobrunner.Create)), jobrunner.ServiceAccount(task(jobrunner.Create)),
 			jobrunner.Role(task(jobrunner.Create)), jobrunner.RoleBinding(task(jobrunner.Create)), jobrunner.Job(task(jobrunner.Create))},
 		"remove": {jobrunner.Job(hardened)},
 		"probe": {jobrunner.ResultSecret(probe()), jobrunner.ServiceAccount(probe()), jobrunner.Role(probe()),
@@ -83,6 +83,13 @@ func TestGolden(t *testing.T) {
 			golden(t, name+".yaml", got.Bytes())
 		})
 	}
+}
+
+func state(t *testing.T, from jobrunner.Task) *corev1.Secret {
+	t.Helper()
+	secret, err := jobrunner.StateSecret(from)
+	require.NoError(t, err)
+	return secret
 }
 
 func golden(t *testing.T, name string, got []byte) {
@@ -115,7 +122,7 @@ func TestRequestSecret(t *testing.T) {
 
 func TestSecretsAreInTheRequestSecretOnly(t *testing.T) {
 	create := task(jobrunner.Create)
-	for _, obj := range []any{jobrunner.Job(create), jobrunner.StateSecret(create), jobrunner.Role(create), jobrunner.ServiceAccount(create)} {
+	for _, obj := range []any{jobrunner.Job(create), state(t, create), jobrunner.Role(create), jobrunner.ServiceAccount(create)} {
 		text, err := json.Marshal(obj)
 		require.NoError(t, err)
 		require.NotContains(t, string(text), "marker-secret")
@@ -125,8 +132,11 @@ func TestSecretsAreInTheRequestSecretOnly(t *testing.T) {
 func TestClaim(t *testing.T) {
 	claimed := task(jobrunner.Remove)
 	claimed.Request.Attempt, claimed.Try = 4, 2
-	claim, ok := jobrunner.ReadClaim(jobrunner.StateSecret(claimed).Annotations)
+	claim, ok := jobrunner.ReadClaim(state(t, claimed).Annotations)
 	require.True(t, ok)
+	driver, ok := jobrunner.ReadDriver(state(t, claimed).Annotations)
+	require.True(t, ok)
+	require.Equal(t, claimed.Request.Driver, driver)
 	require.Equal(t, jobrunner.Claim{Operation: jobrunner.Remove, Attempt: 4, Try: 2, Hash: "0123456789abcdef"}, claim)
 	for _, bad := range []map[string]string{nil, {"drover.cattle.io/claimed-attempt": "x"},
 		{"drover.cattle.io/claimed-operation": "create", "drover.cattle.io/claimed-attempt": "0"},

@@ -1,6 +1,8 @@
 package jobrunner
 
 import (
+	"encoding/json"
+	"fmt"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,7 +28,25 @@ const (
 	claimOperation = "drover.cattle.io/claimed-operation"
 	claimAttempt   = "drover.cattle.io/claimed-attempt"
 	claimTry       = "drover.cattle.io/claimed-try"
+	// What the server is made with stands here too, so that it can be removed without its NodeDriver, also after status
+	// was lost, as it is when clusterctl moves a cluster.
+	claimDriver       = "drover.cattle.io/driver"
+	claimInstanceName = "drover.cattle.io/instance-name"
 )
+
+// ReadDriver reads from a state Secret's annotations which driver the last Job ran.
+func ReadDriver(annotations map[string]string) (driver DriverRef, ok bool) {
+	err := json.Unmarshal([]byte(annotations[claimDriver]), &driver)
+	return driver, err == nil && driver.Name != ""
+}
+
+// ReadInstanceName reads from a state Secret the server's name, which must stay what it was. Empty when there is none yet.
+func ReadInstanceName(annotations map[string]string, data map[string][]byte) string {
+	if journal, err := ReadJournal(data); err == nil && journal.InstanceName != "" {
+		return journal.InstanceName
+	}
+	return annotations[claimInstanceName]
+}
 
 // ReadClaim reads the note from a state Secret; ok is false when there is none.
 func ReadClaim(annotations map[string]string) (claim Claim, ok bool) {
@@ -45,7 +65,11 @@ func ReadClaim(annotations map[string]string) (claim Claim, ok bool) {
 // StateSecret is the machine's state Secret as the manager writes it: who owns it and which attempt is under way. Its data
 // are the pod's alone, so that applying this changes none of them. The finalizer keeps it when the machine's children are
 // deleted before their server is.
-func StateSecret(t Task) *corev1.Secret {
+func StateSecret(t Task) (*corev1.Secret, error) {
+	driver, err := json.Marshal(t.Request.Driver)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the driver: %w", err)
+	}
 	meta := t.meta(t.Request.StateSecret, t.ownLabels())
 	meta.Finalizers = []string{rkev1.MachineFinalizer}
 	meta.Annotations = map[string]string{
@@ -53,12 +77,14 @@ func StateSecret(t Task) *corev1.Secret {
 		claimAttempt:                strconv.Itoa(int(t.Request.Attempt)),
 		claimTry:                    strconv.Itoa(int(t.Try)),
 		rkev1.RequestHashAnnotation: t.Hash,
+		claimDriver:                 string(driver),
+		claimInstanceName:           t.Request.InstanceName,
 	}
 	return &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: meta,
 		Type:       rkev1.MachineStateSecretType,
-	}
+	}, nil
 }
 
 // ResultSecret is where a probe leaves its result.

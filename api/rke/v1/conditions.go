@@ -48,6 +48,7 @@ const (
 	CredentialReadyReason          = "CredentialReady"
 	SpecInvalidReason              = "SpecInvalid"
 	NameTooLongReason              = "NameTooLong"
+	NameTakenReason                = "NameTaken"
 	JobRunningReason               = "JobRunning"
 	JobPendingReason               = "JobPending"
 	JobSucceededReason             = "JobSucceeded"

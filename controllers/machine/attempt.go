@@ -1,0 +1,286 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/jobrunner"
+)
+
+// attempt brings one operation forward: it starts its first Job, looks at the one that runs, and after a failure starts the
+// next when its time has come. It returns nil when the operation has succeeded.
+//
+//	no claim ──start──▶ claim n, Job n ──▶ running ──▶ succeeded
+//	                         ▲                └──▶ failed ──back-off, or something changed──▶ claim n+1 …
+//
+// The claim is written before the Job is made: whenever this is interrupted, the next reconcile finds either the claim
+// without a Job, and makes the Job, or the Job. Two Jobs of one machine never run together.
+func (r *Reconciler) attempt(ctx context.Context, s *scope, operation jobrunner.Operation) error {
+	if err := s.checkName(); err != nil {
+		return err
+	}
+	claim := s.state.claim
+	if !s.state.claimed || claim.Operation != operation {
+		return r.start(ctx, s, jobrunner.Claim{Operation: operation, Attempt: s.firstNumber(operation), Try: 1})
+	}
+	evidence, err := r.gather(ctx, s)
+	if err != nil {
+		return err
+	}
+	if neverStarted(evidence) {
+		return r.start(ctx, s, claim)
+	}
+	verdict := jobrunner.OutcomeOf(evidence)
+	s.status.JobName, s.status.Attempts = jobrunner.JobName(s.GetName(), operation, claim.Attempt), claim.Attempt
+	if !verdict.Done {
+		return s.running(evidence, verdict)
+	}
+	if err := r.dropRequest(ctx, s); err != nil {
+		return err
+	}
+	s.record(verdict)
+	if verdict.Outcome == jobrunner.Succeeded {
+		return nil
+	}
+	return r.again(ctx, s, verdict)
+}
+
+// firstNumber is 1, unless the state knows of Jobs that were not claimed.
+func (s *scope) firstNumber(operation jobrunner.Operation) int32 {
+	result, err := jobrunner.ReadResult(s.state.data())
+	if err != nil || result.Operation != operation || result.Attempt < 1 {
+		return 1
+	}
+	return result.Attempt + 1
+}
+
+// gather collects all there is to judge the claimed attempt by. The Job is read past the cache when the cache has none:
+// it may be too young to be there.
+func (r *Reconciler) gather(ctx context.Context, s *scope) (jobrunner.Evidence, error) {
+	evidence := s.state.evidence()
+	key := types.NamespacedName{Namespace: s.GetNamespace(), Name: jobrunner.JobName(s.GetName(), evidence.Operation, evidence.Attempt)}
+	job := &batchv1.Job{}
+	err := r.Cache.Get(ctx, key, job)
+	if apierrors.IsNotFound(err) {
+		err = r.Live.Get(ctx, key, job)
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return evidence, fmt.Errorf("reading the Job %s: %w", key.Name, err)
+	}
+	if err == nil && metav1.IsControlledBy(job, s) {
+		evidence.Job = job
+	}
+	// A pod is worth a look when it holds the Job up, or ended without a word.
+	result, resultErr := jobrunner.ReadResult(evidence.Data)
+	told := resultErr == nil && result.Operation == evidence.Operation && result.Attempt == evidence.Attempt
+	if told || evidence.Job != nil && evidence.Job.Status.Ready != nil && *evidence.Job.Status.Ready > 0 {
+		return evidence, nil
+	}
+	evidence.Pods, err = r.pods(ctx, s, evidence.Operation)
+	return evidence, err
+}
+
+// pods of the machine's Jobs for one operation, read live.
+func (r *Reconciler) pods(ctx context.Context, s *scope, operation jobrunner.Operation) ([]corev1.Pod, error) {
+	list := &corev1.PodList{}
+	err := r.Live.List(ctx, list, client.InNamespace(s.GetNamespace()), client.MatchingLabels{
+		rkev1.MachineUIDLabel: string(s.GetUID()), rkev1.OperationLabel: string(operation)})
+	if err != nil {
+		return nil, fmt.Errorf("listing the pods of the machine's Jobs: %w", err)
+	}
+	return list.Items, nil
+}
+
+// neverStarted tells whether the claimed attempt's Job was not made yet, or was taken away before its pod did anything.
+func neverStarted(e jobrunner.Evidence) bool {
+	if e.Job != nil || len(e.Pods) > 0 {
+		return false
+	}
+	if result, err := jobrunner.ReadResult(e.Data); err == nil && result.Operation == e.Operation && result.Attempt == e.Attempt {
+		return false
+	}
+	journal, err := jobrunner.ReadJournal(e.Data)
+	if err != nil {
+		return jobrunner.IsNoDocument(err)
+	}
+	return journal.Operation != e.Operation || journal.Attempt != e.Attempt
+}
+
+// running says what the Job does, or what it waits for.
+func (s *scope) running(e jobrunner.Evidence, v jobrunner.Verdict) error {
+	name := s.status.JobName
+	if v.Reason != "" {
+		return step.Progress(v.Reason, fmt.Sprintf("Job %s waits: %s", name, v.Message), podCheck)
+	}
+	if e.Job.Status.Ready == nil || *e.Job.Status.Ready == 0 {
+		return step.Progress(rkev1.JobPendingReason, fmt.Sprintf("Job %s was started, attempt %d", name, e.Attempt), podCheck)
+	}
+	return step.Progress(rkev1.JobRunningReason, fmt.Sprintf("Job %s runs, attempt %d", name, e.Attempt), 0)
+}
+
+// again starts the next attempt after a failure, or says when it will be.
+func (r *Reconciler) again(ctx context.Context, s *scope, v jobrunner.Verdict) error {
+	claim := s.state.claim
+	hash, err := r.requestHash(s, claim.Operation)
+	if err != nil {
+		return err
+	}
+	if hash != claim.Hash {
+		return r.start(ctx, s, jobrunner.Claim{Operation: claim.Operation, Attempt: claim.Attempt + 1, Try: 1})
+	}
+	class := v.Class
+	if v.Outcome == jobrunner.Cancelled {
+		class = rkev1.ClassTransient // its pod was told to stop, by a drain of its node for instance
+	}
+	at, exhausted := jobrunner.NextAttempt(jobrunner.Failure{
+		Operation: claim.Operation, Class: class, Try: claim.Try, End: s.status.LastAttempt.EndTime.Time, UID: string(s.GetUID())})
+	failed := fmt.Sprintf("attempt %d failed (%s, %s): %s", claim.Attempt, class, v.Reason, v.Message)
+	if exhausted {
+		s.status.NextAttemptTime = nil
+		return step.Stall(rkev1.AttemptsExhaustedReason, fmt.Errorf("%s. No other attempt is made until the machine or its credential is changed, or the annotation %s gets a new value",
+			failed, rkev1.RetryAnnotation))
+	}
+	if !s.now.Before(at) {
+		return r.start(ctx, s, jobrunner.Claim{Operation: claim.Operation, Attempt: claim.Attempt + 1, Try: claim.Try + 1})
+	}
+	s.status.NextAttemptTime = &metav1.Time{Time: at}
+	return step.Wait(rkev1.WaitingForRetryReason, fmt.Sprintf("%s. The next attempt is at %s, or when the annotation %s gets a new value",
+		failed, at.UTC().Format(time.RFC3339), rkev1.RetryAnnotation), at.Sub(s.now))
+}
+
+// start claims an attempt and makes its Job.
+func (r *Reconciler) start(ctx context.Context, s *scope, claim jobrunner.Claim) error {
+	var err error
+	if claim.Hash, err = r.requestHash(s, claim.Operation); err != nil {
+		return err
+	}
+	task := r.task(s, claim)
+	request, err := jobrunner.RequestSecret(task)
+	if err != nil {
+		return step.Stall(rkev1.SpecInvalidReason, err)
+	}
+	state, err := jobrunner.StateSecret(task)
+	if err != nil {
+		return err
+	}
+	if _, err := r.applier.All(ctx, state, jobrunner.ServiceAccount(task), jobrunner.Role(task), jobrunner.RoleBinding(task), request); err != nil {
+		return refused(err)
+	}
+	if err := r.createJob(ctx, s, jobrunner.Job(task)); err != nil {
+		return refused(err)
+	}
+	s.status.JobName, s.status.Attempts, s.status.InstanceName = task.Name(), claim.Attempt, task.Request.InstanceName
+	s.status.DriverURL, s.status.DriverHash = task.Request.Driver.URL, task.Request.Driver.Checksum
+	s.status.NextAttemptTime = nil
+	if s.credential.name != "" {
+		s.status.CloudCredentialSecretName = s.credential.name
+	}
+	return step.Progress(rkev1.JobPendingReason, fmt.Sprintf("Job %s was started, attempt %d", task.Name(), claim.Attempt), podCheck)
+}
+
+// createJob makes a Job unless it is there. It is never changed: a Job's spec cannot be.
+func (r *Reconciler) createJob(ctx context.Context, s *scope, job *batchv1.Job) error {
+	err := r.Client.Create(ctx, job, client.FieldOwner(FieldOwner))
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	live := &batchv1.Job{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(job), live); err != nil {
+		return fmt.Errorf("reading the Job that is there: %w", err)
+	}
+	if !metav1.IsControlledBy(live, s) {
+		return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("there is a Job %s that is not of this machine: delete it", job.Name), podCheck)
+	}
+	return nil
+}
+
+// refused tells apart what the API server will refuse again until somebody changes something.
+func refused(err error) error {
+	if isWaiting(err) {
+		return err
+	}
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return step.Wait(NamespaceTerminatingReason, "the namespace is being deleted, and no Job can be made in it any more", cancelCheck)
+	}
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+		return step.Wait(JobRefusedReason, fmt.Sprintf("the Job cannot be made: %v", err), time.Minute)
+	}
+	return fmt.Errorf("making the Job: %w", err)
+}
+
+// Reasons for which no Job can be made.
+const (
+	NamespaceTerminatingReason = "NamespaceTerminating"
+	JobRefusedReason           = "JobRefused"
+)
+
+// dropRequest deletes the request Secret of a Job that has read it.
+func (r *Reconciler) dropRequest(ctx context.Context, s *scope) error {
+	claim := s.state.claim
+	request := &metav1.PartialObjectMetadata{}
+	request.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	key := types.NamespacedName{Namespace: s.GetNamespace(), Name: jobrunner.JobName(s.GetName(), claim.Operation, claim.Attempt)}
+	err := r.Cache.Get(ctx, key, request)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the request Secret %s: %w", key.Name, err)
+	}
+	if !metav1.IsControlledBy(request, s) || !request.GetDeletionTimestamp().IsZero() {
+		return nil
+	}
+	if err := client.IgnoreNotFound(r.Client.Delete(ctx, request)); err != nil {
+		return fmt.Errorf("deleting the request Secret %s: %w", key.Name, err)
+	}
+	return nil
+}
+
+// record keeps how the attempt ended, after its Job is gone.
+func (s *scope) record(v jobrunner.Verdict) {
+	claim := s.state.claim
+	last := &rkev1.AttemptStatus{Operation: string(claim.Operation), Number: claim.Attempt, Outcome: string(v.Outcome)}
+	known := s.status.LastAttempt
+	if known != nil && known.Operation == last.Operation && known.Number == last.Number {
+		last.EndTime = known.EndTime
+	}
+	if !v.Start.IsZero() {
+		last.StartTime = &metav1.Time{Time: v.Start.Truncate(time.Second)}
+	}
+	if !v.End.IsZero() {
+		last.EndTime = &metav1.Time{Time: v.End.Truncate(time.Second)}
+	}
+	if last.EndTime == nil { // nobody knows; counting starts when it is seen
+		last.EndTime = &metav1.Time{Time: s.now.Truncate(time.Second)}
+	}
+	s.status.FailureReason, s.status.FailureMessage = "", ""
+	if v.Outcome != jobrunner.Succeeded {
+		last.Class, last.Message, last.LogTail = v.Class, v.Message, jobrunner.LogTail(s.state.data())
+		s.status.FailureReason, s.status.FailureMessage = failureReason(claim.Operation), v.Message
+	}
+	s.status.LastAttempt = last
+}
+
+func failureReason(operation jobrunner.Operation) string {
+	if operation == jobrunner.Remove {
+		return rkev1.DeleteErrorReason
+	}
+	return rkev1.CreateErrorReason
+}
+
+func isWaiting(err error) bool {
+	_, waiting := errors.AsType[*step.Waiting](err)
+	_, stalled := errors.AsType[*step.Stalled](err)
+	return waiting || stalled
+}

@@ -1,0 +1,72 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/bootstrap"
+	"github.com/drover-project/drover/controllers/step"
+)
+
+// bootstrapValueKey is where Cluster API's contract has the data of a bootstrap Secret.
+const bootstrapValueKey = "value"
+
+// awaitBootstrap waits for the bootstrap data and checks it before a server is paid for.
+func (r *Reconciler) awaitBootstrap(ctx context.Context, s *scope) error {
+	name := s.machine.Spec.Bootstrap.DataSecretName
+	if name == nil || *name == "" {
+		return step.Wait(rkev1.WaitingForBootstrapReason,
+			fmt.Sprintf("the CAPI Machine %s has no spec.bootstrap.dataSecretName yet: its bootstrap provider sets it", s.machine.Name), 0)
+	}
+	key := types.NamespacedName{Namespace: s.GetNamespace(), Name: *name}
+	r.interests.note(s.request, secretKey(key))
+	secret := &corev1.Secret{}
+	err := r.Live.Get(ctx, key, secret)
+	if apierrors.IsNotFound(err) {
+		return step.Wait(rkev1.BootstrapSecretMissingReason, fmt.Sprintf("the bootstrap Secret %s is not there: create it with the data in its key %s", *name, bootstrapValueKey), 0)
+	}
+	if err != nil {
+		return fmt.Errorf("reading the bootstrap Secret %s: %w", *name, err)
+	}
+	if _, ok := secret.Data[bootstrapValueKey]; !ok {
+		return step.Wait(rkev1.BootstrapSecretInvalidReason, fmt.Sprintf("the bootstrap Secret %s has no key %s: put the data there", *name, bootstrapValueKey), 0)
+	}
+	s.bootstrap = secret
+	return r.checkUserData(s)
+}
+
+// checkUserData tells early what the driver would tell late: whether its cloud takes the data.
+func (r *Reconciler) checkUserData(s *scope) error {
+	user, ok := r.userData(s)
+	if !ok {
+		return nil // The data goes over SSH, which has no limit.
+	}
+	_, err := bootstrap.UserData(s.driver.ref.Name, bootstrap.Input{
+		Bootstrap: s.bootstrap.Data[bootstrapValueKey], User: user, Hostname: s.driver.instanceName})
+	if _, tooLarge := errors.AsType[*bootstrap.TooLargeError](err); tooLarge {
+		return step.Wait(rkev1.UserDataTooLargeReason, fmt.Sprintf("%v: shorten the bootstrap data in Secret %s or the user data in this machine's template", err, s.bootstrap.Name), 0)
+	}
+	if err != nil {
+		return step.Wait(rkev1.BootstrapSecretInvalidReason, fmt.Sprintf("the bootstrap data in Secret %s cannot be joined with the machine's own user data: %v", s.bootstrap.Name, err), 0)
+	}
+	return nil
+}
+
+// userData finds the option that takes user data, as rancher/machine does by its flag's name, and what the user gave for it.
+func (r *Reconciler) userData(s *scope) (user []byte, ok bool) {
+	for _, field := range r.kind.Fields {
+		for _, part := range []string{"user-data", "userdata", "custom-data", "cloud-config"} {
+			if strings.Contains(field.Flag, part) {
+				return s.driver.files[field.Flag], true
+			}
+		}
+	}
+	return nil, false
+}

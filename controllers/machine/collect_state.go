@@ -1,0 +1,33 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/jobrunner"
+)
+
+// collectState takes over what the pod left of the server: its addresses.
+func (r *Reconciler) collectState(_ context.Context, s *scope) error {
+	server, err := jobrunner.ReadServer(s.state.data())
+	if jobrunner.IsNoDocument(err) {
+		return step.Wait(rkev1.StateMissingReason, fmt.Sprintf("the create Job succeeded, but the state Secret %s does not tell of a server: somebody changed it. Delete the machine to have another one made",
+			jobrunner.StateSecretName(s.GetName())), 0)
+	}
+	if err != nil {
+		return step.Wait(rkev1.StateMissingReason, fmt.Sprintf("the state Secret %s cannot be read: %v", jobrunner.StateSecretName(s.GetName()), err), 0)
+	}
+	s.status.Addresses = nil
+	for _, address := range server.Addresses {
+		s.status.Addresses = append(s.status.Addresses, clusterv1.MachineAddress{
+			Type: clusterv1.MachineAddressType(address.Type), Address: address.Address})
+	}
+	if name := s.state.instanceName(); name != "" {
+		s.status.InstanceName = name
+	}
+	return nil
+}

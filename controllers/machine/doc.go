@@ -1,0 +1,12 @@
+// Package machine is the loop that turns <X>Machines, the kinds made from drivers, into servers, by way of Jobs.
+//
+//	create: await cluster ─▶ driver ─▶ bootstrap data ─▶ credential ─▶ create Job ─▶ state ─▶ provider ID
+//	delete: cancel create Job ─▶ remove Job ─▶ release
+//
+// It reads: <X>Machines, CAPI Machines and Clusters, NodeDrivers, bootstrap and credential Secrets, Jobs and their pods, and
+// what the pod left in the state Secret. It writes: <X>Machine metadata, spec.providerID and status; per machine the state
+// Secret (not its data), service account, Role, RoleBinding, request Secret and Jobs. See controllers/doc.go.
+//
+// Each step is one file and one condition. Whatever a step needs to know it looks up again; the only memory is the claim on
+// the state Secret (jobrunner.Claim), which numbers the attempts. Kinds come and go with their CRDs (kinds.go).
+package machine

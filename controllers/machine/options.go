@@ -1,0 +1,94 @@
+package machine
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/apply"
+	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/jobrunner"
+)
+
+// FieldOwner of everything this controller applies.
+const FieldOwner = "drover-machine"
+
+// NodeFinder looks into a workload cluster. It returns an empty string and no error while the cluster cannot be reached yet
+// or has no such Node.
+type NodeFinder interface {
+	// ProviderID of the Node whose label rke.cattle.io/machine is the UID of the CAPI Machine.
+	ProviderID(ctx context.Context, cluster client.ObjectKey, machine types.UID) (string, error)
+}
+
+// Options of a Controller.
+type Options struct {
+	// Client writes.
+	Client client.Client
+	// Cache reads CAPI Machines and Clusters, NodeDrivers, Jobs and the metadata of Secrets.
+	Cache client.Reader
+	// Live reads all the rest past the cache: machines, the content of Secrets, pods.
+	Live client.Reader
+	// Recorder writes events.
+	Recorder events.EventRecorder
+	// Settings of the Jobs.
+	Settings jobrunner.Settings
+	// Nodes finds provider IDs that no driver's record tells; without it they are waited for.
+	Nodes NodeFinder
+	// Clock is the real one by default.
+	Clock clock.PassiveClock
+	// Workers is how many machines are reconciled at the same time; 16 by default.
+	Workers int
+}
+
+// Kind is one <X>Machine kind and the driver it belongs to.
+type Kind struct {
+	GVK    schema.GroupVersionKind
+	Driver string
+	Fields []crdgen.Field
+}
+
+// How long to wait for what watches do not tell; see step.Wait.
+const (
+	// adoptionGrace is how long Cluster API may take to adopt a machine that it just made, before anything is said of it.
+	adoptionGrace = 10 * time.Second
+	// podCheck is how often the pod of a Job that has not started is looked at: pods are not watched.
+	podCheck = 20 * time.Second
+	// nodeCheck is how often a Node is looked for.
+	nodeCheck = 20 * time.Second
+	// cancelCheck is how often a Job that is being cancelled is looked at.
+	cancelCheck = 5 * time.Second
+)
+
+const defaultWorkers = 16
+
+// Reconciler reconciles the machines of one kind.
+type Reconciler struct {
+	Options
+	kind      Kind
+	interests *interests
+	metrics   *metrics
+	applier   apply.Applier
+}
+
+// New makes a Controller; Register starts it with a manager.
+func New(o Options) *Controller {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Workers <= 0 {
+		o.Workers = defaultWorkers
+	}
+	o.Settings = o.Settings.WithDefaults()
+	return &Controller{options: o, interests: newInterests(), metrics: newMetrics(), kinds: map[schema.GroupVersionKind]*Reconciler{}, names: map[string]schema.GroupVersionKind{}}
+}
+
+// For makes the Reconciler of one kind.
+func (c *Controller) For(kind Kind) *Reconciler {
+	return &Reconciler{Options: c.options, kind: kind, interests: c.interests, metrics: c.metrics,
+		applier: apply.Applier{Client: c.options.Client, Reader: c.options.Live, Owner: FieldOwner}}
+}

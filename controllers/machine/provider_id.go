@@ -1,0 +1,55 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/jobrunner"
+)
+
+// findProviderID sets spec.providerID: what the user gave stays; else what the driver's record says; else what the Node has
+// that the server became.
+func (r *Reconciler) findProviderID(ctx context.Context, s *scope) error {
+	if s.ProviderID() == "" {
+		id, err := r.providerID(ctx, s)
+		if err != nil {
+			return err
+		}
+		if err := s.SetProviderID(id); err != nil {
+			return fmt.Errorf("setting spec.providerID: %w", err)
+		}
+		if err := r.patch(ctx, s); err != nil {
+			return fmt.Errorf("writing spec.providerID: %w", err)
+		}
+	}
+	provisioned := true
+	s.status.Initialization.Provisioned = &provisioned
+	return nil
+}
+
+func (r *Reconciler) providerID(ctx context.Context, s *scope) (string, error) {
+	server, err := jobrunner.ReadServer(s.state.data())
+	if err != nil {
+		return "", fmt.Errorf("reading the server: %w", err)
+	}
+	if server.ProviderID != "" {
+		return server.ProviderID, nil
+	}
+	wait := step.Wait(rkev1.WaitingForNodeReason,
+		"the driver's record does not tell the provider ID: it is taken from the Node when the server has joined, or set spec.providerID", nodeCheck)
+	if r.Nodes == nil || s.machine == nil || s.cluster == nil {
+		return "", wait
+	}
+	id, err := r.Nodes.ProviderID(ctx, client.ObjectKeyFromObject(s.cluster), s.machine.UID)
+	if err != nil {
+		return "", fmt.Errorf("looking for the machine's Node: %w", err)
+	}
+	if id == "" {
+		return "", wait
+	}
+	return id, nil
+}

@@ -1,0 +1,79 @@
+package machine
+
+import (
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	managementv3 "github.com/drover-project/drover/api/management/v3"
+)
+
+// Register adds the controller to a manager, whose scheme must know CAPI's, Drover's and apiextensions' kinds.
+func (c *Controller) Register(mgr manager.Manager) error {
+	machines, err := controller.NewTyped("machine", mgr, controller.TypedOptions[Request]{
+		Reconciler: c, MaxConcurrentReconciles: c.options.Workers})
+	if err != nil {
+		return fmt.Errorf("making the machine controller: %w", err)
+	}
+	c.watch = func(gvk schema.GroupVersionKind) error {
+		return machines.Watch(kindSource(mgr.GetCache(), metadataOf(gvk), ofKind(gvk), changed()))
+	}
+	c.stop = stopWith(mgr.GetCache())
+	for _, s := range c.sources(mgr.GetCache()) {
+		if err := machines.Watch(s); err != nil {
+			return fmt.Errorf("watching for machines: %w", err)
+		}
+	}
+	if err := c.registerKinds(mgr); err != nil {
+		return err
+	}
+	if err := c.metrics.register(ctrlmetrics.Registry); err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
+	}
+	return nil
+}
+
+// registerKinds adds the controller that follows the CRDs.
+func (c *Controller) registerKinds(mgr manager.Manager) error {
+	kinds, err := controller.New("machine-kinds", mgr, controller.Options{Reconciler: reconcile.Func(c.reconcileCRD)})
+	if err != nil {
+		return fmt.Errorf("making the controller of kinds: %w", err)
+	}
+	crds := source.Kind(mgr.GetCache(), &apiextensionsv1.CustomResourceDefinition{},
+		&handler.TypedEnqueueRequestForObject[*apiextensionsv1.CustomResourceDefinition]{})
+	if err := kinds.Watch(crds); err != nil {
+		return fmt.Errorf("watching CRDs: %w", err)
+	}
+	return nil
+}
+
+// sources are the watches that all kinds share; each maps what it sees to the machines that it concerns.
+func (c *Controller) sources(informers cache.Cache) []source.TypedSource[Request] {
+	secrets := &metav1.PartialObjectMetadata{}
+	secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	return []source.TypedSource[Request]{
+		kindSource(informers, &batchv1.Job{}, ofJob, jobTurns()),
+		kindSource(informers, secrets, c.ofSecret),
+		kindSource(informers, &clusterv1.Machine{}, ofCAPIMachine, machineTurns()),
+		kindSource(informers, &clusterv1.Cluster{}, c.ofCluster, clusterTurns()),
+		kindSource(informers, &managementv3.NodeDriver{}, c.ofNodeDriver),
+	}
+}
+
+func kindSource[T client.Object](informers cache.Cache, obj T, toRequests handler.TypedMapFunc[T, Request], filters ...predicate.TypedPredicate[T]) source.TypedSource[Request] {
+	return source.TypedKind(informers, obj, handler.TypedEnqueueRequestsFromMapFunc(toRequests), filters...)
+}

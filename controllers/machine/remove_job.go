@@ -1,0 +1,139 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/jobrunner"
+)
+
+// removeServer makes sure that no server is left. It needs no CAPI Machine, Cluster or bootstrap data, and neither the
+// NodeDriver nor the credential if the state has what they would tell.
+func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
+	if err := r.cancelCreate(ctx, s); err != nil {
+		return err
+	}
+	// Only now is the state what it will stay: the pod of the create Job is gone.
+	if err := r.loadState(ctx, s); err != nil {
+		return err
+	}
+	if s.nothingMade() {
+		s.conditions.True(rkev1.DeleteJobCondition, rkev1.NothingMadeReason, "no driver was ever asked for a server")
+		return nil
+	}
+	err := r.recallDriver(ctx, s)
+	if err == nil {
+		err = r.recallCredential(ctx, s)
+	}
+	if err == nil {
+		err = r.attempt(ctx, s, jobrunner.Remove)
+	}
+	if s.mayAbandon(err) {
+		s.conditions.True(rkev1.DeleteJobCondition, rkev1.AbandonedReason, s.leftBehind())
+		return nil
+	}
+	return s.mark(err)
+}
+
+// nothingMade tells whether no driver was ever asked for a server. A state Secret that is missing although there were
+// attempts tells nothing.
+func (s *scope) nothingMade() bool {
+	if s.state.claimed && s.state.claim.Operation == jobrunner.Remove {
+		return false // there was something; its Job says when it is gone
+	}
+	if s.state.secret == nil && (s.status.Attempts > 0 || s.ProviderID() != "") {
+		return false
+	}
+	return jobrunner.NothingMade(s.state.data())
+}
+
+// mayAbandon tells whether the user gave up what could not be removed: after one attempt, or when none can be made.
+func (s *scope) mayAbandon(err error) bool {
+	if err == nil || !s.Abandoned() || !isWaiting(err) {
+		return false
+	}
+	return !strings.HasPrefix(stepReason(err), "Job") || stepReason(err) == JobRefusedReason
+}
+
+// mark gives the failure of a remove the reason that says what is at stake.
+func (s *scope) mark(err error) error {
+	last := s.status.LastAttempt
+	if stepReason(err) != rkev1.WaitingForRetryReason || last == nil || last.Operation != string(jobrunner.Remove) {
+		return err
+	}
+	result, readErr := jobrunner.ReadResult(s.state.data())
+	if readErr == nil && !result.ServerMayExist {
+		return err
+	}
+	return withReason(err, rkev1.ServerMayExistReason, fmt.Sprintf(". A server named %s may still be there; to give it up set the annotation %s=%s",
+		s.state.instanceName(), rkev1.AbandonAnnotation, s.GetName()))
+}
+
+// leftBehind lists what an abandoned machine may leave at its cloud.
+func (s *scope) leftBehind() string {
+	text := fmt.Sprintf("the user gave the server up. At the cloud there may be left: a server named %s", s.state.instanceName())
+	server, err := jobrunner.ReadServer(s.state.data())
+	if err != nil {
+		return text
+	}
+	if server.InstanceID != "" {
+		text += ", ID " + server.InstanceID
+	}
+	for _, address := range server.Addresses {
+		text += ", " + address.Type + " " + address.Address
+	}
+	return text + ", with its SSH key and disks"
+}
+
+// cancelCreate ends a create Job that still runs. Its pod gets SIGTERM and saves what it knows; foreground deletion keeps
+// the Job until the pod is gone, so that its going is seen by watch.
+func (r *Reconciler) cancelCreate(ctx context.Context, s *scope) error {
+	jobs := &batchv1.JobList{}
+	err := r.Live.List(ctx, jobs, client.InNamespace(s.GetNamespace()), client.MatchingLabels{
+		rkev1.MachineUIDLabel: string(s.GetUID()), rkev1.OperationLabel: string(jobrunner.Create)})
+	if err != nil {
+		return fmt.Errorf("listing the machine's Jobs: %w", err)
+	}
+	for i := range jobs.Items {
+		job := &jobs.Items[i]
+		if jobrunner.JobEnded(job) && job.DeletionTimestamp.IsZero() || !metav1.IsControlledBy(job, s) {
+			continue
+		}
+		if job.DeletionTimestamp.IsZero() {
+			err := r.Client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationForeground), client.Preconditions{UID: &job.UID})
+			if client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("cancelling the Job %s: %w", job.Name, err)
+			}
+		}
+		return step.Progress(rkev1.JobCancelledReason, fmt.Sprintf("the create Job %s is being cancelled; its pod saves what it knows before it ends", job.Name), cancelCheck)
+	}
+	pods, err := r.pods(ctx, s, jobrunner.Create)
+	if err != nil {
+		return err
+	}
+	for i := range pods {
+		if pod := &pods[i]; pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+			return step.Progress(rkev1.JobCancelledReason, fmt.Sprintf("the pod %s of the create Job has not ended yet; if its node %s is gone for good, delete the Node", pod.Name, pod.Spec.NodeName), cancelCheck)
+		}
+	}
+	return nil
+}
+
+// release lets the machine go: first its state, which its own finalizer kept, then itself.
+func (r *Reconciler) release(ctx context.Context, s *scope) error {
+	if s.state.secret != nil {
+		if _, err := step.DropFinalizer(ctx, r.Client, s.state.secret, rkev1.MachineFinalizer); err != nil {
+			return fmt.Errorf("releasing the state Secret: %w", err)
+		}
+	}
+	_, err := step.DropFinalizer(ctx, r.Client, s.Unstructured, rkev1.MachineFinalizer)
+	return err
+}

@@ -1,0 +1,93 @@
+package machine
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/jobrunner"
+)
+
+// task is what the next Job is asked to do.
+func (r *Reconciler) task(s *scope, claim jobrunner.Claim) jobrunner.Task {
+	request := jobrunner.Request{
+		Operation:          claim.Operation,
+		Attempt:            claim.Attempt,
+		Machine:            s.ref(),
+		Driver:             s.driver.ref,
+		InstanceName:       s.driver.instanceName,
+		Options:            s.driver.values,
+		Files:              s.files(),
+		CredentialEnv:      s.credential.env,
+		Secrets:            r.secrets(s),
+		Tags:               jobrunner.Tags(s.ref()),
+		Namespace:          s.GetNamespace(),
+		StateSecret:        jobrunner.StateSecretName(s.GetName()),
+		ProviderIDTemplate: s.driver.template,
+		ProviderID:         s.ProviderID(),
+		SSHTimeoutSeconds:  int32(r.Settings.SSHTimeout.Seconds()),
+		Abandon:            claim.Operation == jobrunner.Remove && s.Abandoned(),
+	}
+	task := jobrunner.Task{Settings: r.Settings, Request: request, Owner: s.Reference(), Hash: claim.Hash, Try: claim.Try}
+	if s.bootstrap != nil && claim.Operation == jobrunner.Create {
+		task.Request.HasBootstrap, task.Bootstrap = true, s.bootstrap.Data[bootstrapValueKey]
+	}
+	if s.machine != nil {
+		task.CAPIMachine = s.machine.Name
+	}
+	return task
+}
+
+// files are those of the credential and of the spec, which wins.
+func (s *scope) files() map[string][]byte {
+	files := map[string][]byte{}
+	for _, from := range []map[string][]byte{s.credential.files, s.driver.files} {
+		for flag, content := range from {
+			files[flag] = content
+		}
+	}
+	return files
+}
+
+// secrets are the values of secret options; what comes from the credential the pod redacts by itself.
+func (r *Reconciler) secrets(s *scope) []string {
+	var secrets []string
+	for _, field := range r.kind.Fields {
+		if !field.Secret {
+			continue
+		}
+		if text, ok := s.driver.values[field.Flag].(string); ok && text != "" {
+			secrets = append(secrets, text)
+		}
+		if content := s.files()[field.Flag]; len(content) > 0 {
+			secrets = append(secrets, string(content))
+		}
+	}
+	slices.Sort(secrets)
+	return slices.Compact(secrets)
+}
+
+// requestHash changes when another attempt has a better chance than the last: the user changed the machine or the
+// credential, asked for it, the driver or the image is another. It is made of versions and not of content, for it can be
+// seen by those who must not see a secret's hash.
+func (r *Reconciler) requestHash(s *scope, operation jobrunner.Operation) (string, error) {
+	driver, err := json.Marshal(s.driver.ref)
+	if err != nil {
+		return "", fmt.Errorf("encoding the driver: %w", err)
+	}
+	generation := strconv.FormatInt(s.GetGeneration(), 10)
+	if operation == jobrunner.Remove {
+		// The record has what a remove needs of the spec; what counts is whether the user gave the server up.
+		generation = strconv.FormatBool(s.Abandoned())
+	}
+	sum := sha256.New()
+	for _, part := range []string{string(operation), generation, string(driver), s.credential.version,
+		s.GetAnnotations()[rkev1.RetryAnnotation], r.Settings.Image} {
+		fmt.Fprintf(sum, "%d:%s\n", len(part), part)
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:16], nil
+}

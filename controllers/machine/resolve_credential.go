@@ -1,0 +1,122 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/jobrunner"
+)
+
+// credential is what the driver is given of the credential Secret.
+type credential struct {
+	// name as the machine says it.
+	name string
+	// env and files for the driver.
+	env   map[string]string
+	files map[string][]byte
+	// version changes when the Secret does.
+	version string
+}
+
+// resolveCredential finds the cloud credential, checks that it may be used here, and that nothing is missing in it.
+func (r *Reconciler) resolveCredential(ctx context.Context, s *scope) error {
+	name := s.credentialName()
+	if name == "" {
+		if crdgen.NeedsCredential(r.kind.Fields, s.Spec()) {
+			return step.Wait(rkev1.CredentialMissingReason, fmt.Sprintf("driver %s needs a credential: name its Secret in spec.common.cloudCredentialSecretName, with the keys %s",
+				r.kind.Driver, r.requiredKeys(s)), 0)
+		}
+		s.conditions.True(rkev1.CredentialReadyCondition, rkev1.CredentialNotNeededReason, "")
+		return nil
+	}
+	secret, err := r.credentialSecret(ctx, s, name)
+	if err != nil {
+		return err
+	}
+	fields := crdgen.GivenIn(r.kind.Fields, s.Spec())
+	env, err := crdgen.CredentialEnv(r.kind.Driver, fields, secret.Data)
+	if err != nil {
+		return step.Wait(rkev1.CredentialInvalidReason, fmt.Sprintf("Secret %s: %v", name, err), 0)
+	}
+	s.credential = credential{name: name, env: env, files: crdgen.CredentialFiles(r.kind.Driver, fields, secret.Data),
+		version: string(secret.UID) + "/" + secret.ResourceVersion}
+	return nil
+}
+
+// credentialName is the spec's, or the one that made the server.
+func (s *scope) credentialName() string {
+	if name := s.CredentialName(); name != "" {
+		return name
+	}
+	return s.status.CloudCredentialSecretName
+}
+
+func (r *Reconciler) requiredKeys(s *scope) string {
+	var keys []string
+	for _, field := range crdgen.GivenIn(r.kind.Fields, s.Spec()) {
+		if field.Credential != "" && !field.Optional && field.Default == nil {
+			keys = append(keys, field.Name)
+		}
+	}
+	slices.Sort(keys)
+	return strings.Join(keys, ", ")
+}
+
+func (r *Reconciler) credentialSecret(ctx context.Context, s *scope, name string) (*corev1.Secret, error) {
+	key := types.NamespacedName{Namespace: s.GetNamespace(), Name: name}
+	if namespace, rest, ok := strings.Cut(name, ":"); ok {
+		key = types.NamespacedName{Namespace: namespace, Name: rest}
+	}
+	r.interests.note(s.request, secretKey(key))
+	secret := &corev1.Secret{}
+	err := r.Live.Get(ctx, key, secret)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("reading the credential Secret %s: %w", name, err)
+	}
+	foreign := key.Namespace != s.GetNamespace()
+	if foreign && (err != nil || !sharedWith(secret, s.GetNamespace())) {
+		// One answer for both, so that nobody learns from it which Secrets another namespace has.
+		return nil, step.Wait(rkev1.CredentialNotSharedReason, fmt.Sprintf("there is no Secret %s that may be used here: create it, and name this namespace, %s, in its annotation %s",
+			name, s.GetNamespace(), rkev1.AllowedNamespacesAnnotation), 0)
+	}
+	if err != nil {
+		return nil, step.Wait(rkev1.CredentialMissingReason, fmt.Sprintf("the credential Secret %s is not there: create it in namespace %s with the keys %s",
+			name, key.Namespace, r.requiredKeys(s)), 0)
+	}
+	if secret.Type != rkev1.CloudCredentialSecretType && secret.Type != corev1.SecretTypeOpaque && secret.Type != "" {
+		return nil, step.Wait(rkev1.CredentialInvalidReason, fmt.Sprintf("Secret %s is of type %s: a credential is of type %s or %s",
+			name, secret.Type, rkev1.CloudCredentialSecretType, corev1.SecretTypeOpaque), 0)
+	}
+	return secret, nil
+}
+
+func sharedWith(secret *corev1.Secret, namespace string) bool {
+	for _, allowed := range strings.Split(secret.Annotations[rkev1.AllowedNamespacesAnnotation], ",") {
+		if allowed = strings.TrimSpace(allowed); allowed == "*" || allowed == namespace {
+			return true
+		}
+	}
+	return false
+}
+
+// recallCredential finds the credential for a remove. Without it the remove is tried all the same when the driver's record
+// is there, for most drivers keep in it what they need.
+func (r *Reconciler) recallCredential(ctx context.Context, s *scope) error {
+	err := r.resolveCredential(ctx, s)
+	if err == nil || !isWaiting(err) {
+		return err
+	}
+	if len(s.state.data()[jobrunner.ExtractedConfigKey]) > 0 {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,92 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/jobrunner"
+)
+
+// scope is what is known of one machine during one reconcile.
+type scope struct {
+	object
+	request Request
+	// before is the object as the server has it, to tell what changed.
+	before *unstructured.Unstructured
+	// was are the conditions at the beginning, for events.
+	was        []metav1.Condition
+	status     rkev1.RKEMachineStatus
+	conditions *step.Conditions
+	now        time.Time
+
+	// Found by the steps, each for those after it.
+	machine    *clusterv1.Machine
+	cluster    *clusterv1.Cluster
+	state      state
+	driver     driverFacts
+	bootstrap  *corev1.Secret
+	credential credential
+
+	// released tells that nothing keeps the machine any more.
+	released bool
+}
+
+// Conditions implements step.Scope.
+func (s *scope) Conditions() *step.Conditions { return s.conditions }
+
+func (s *scope) deleting() bool { return !s.GetDeletionTimestamp().IsZero() }
+
+// load reads the machine; nil when it is gone.
+func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*scope, error) {
+	obj := object{&unstructured.Unstructured{}}
+	obj.SetGroupVersionKind(r.kind.GVK)
+	request := Request{Kind: r.kind.GVK, NamespacedName: key}
+	r.interests.forget(request)
+	if err := r.Live.Get(ctx, key, obj.Unstructured); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			r.metrics.forget(request)
+			return nil, nil
+		}
+		return nil, fmt.Errorf("reading the machine: %w", err)
+	}
+	status, err := obj.Status()
+	if err != nil {
+		return nil, err
+	}
+	s := &scope{object: obj, request: request, before: obj.DeepCopy(), status: status, now: r.Clock.Now()}
+	for i := range status.Conditions {
+		s.was = append(s.was, *status.Conditions[i].DeepCopy())
+	}
+	s.conditions = step.NewConditions(&s.status.Conditions, obj.GetGeneration(), s.now)
+	return s, r.loadState(ctx, s)
+}
+
+// patch writes metadata and spec at once, and keeps the status that was not written yet out of it.
+func (r *Reconciler) patch(ctx context.Context, s *scope) error {
+	patch := client.MergeFromWithOptions(s.before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, s.Unstructured, patch); err != nil {
+		return err
+	}
+	s.before = s.DeepCopy()
+	return nil
+}
+
+// ref says in the request document whom the server is for.
+func (s *scope) ref() jobrunner.MachineRef {
+	ref := jobrunner.MachineRef{Namespace: s.GetNamespace(), Name: s.GetName(), UID: string(s.GetUID()),
+		Kind: s.GetKind(), ClusterName: s.GetLabels()[clusterv1.ClusterNameLabel]}
+	if s.cluster != nil {
+		ref.ClusterName, ref.ClusterUID = s.cluster.Name, string(s.cluster.UID)
+	}
+	return ref
+}

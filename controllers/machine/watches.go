@@ -1,0 +1,155 @@
+package machine
+
+import (
+	"context"
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	managementv3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/jobrunner"
+)
+
+// CacheByObject keeps the manager's cache small: only our Jobs, without their pods' templates, and only the CRDs of drivers.
+// The manager merges it into its own cache options.
+func CacheByObject() map[client.Object]cache.ByObject {
+	return map[client.Object]cache.ByObject{
+		&batchv1.Job{}: {Label: has(rkev1.OperationLabel), Transform: stripJob},
+		&apiextensionsv1.CustomResourceDefinition{}: {Label: has(rkev1.NodeDriverLabel)},
+	}
+}
+
+func has(label string) labels.Selector {
+	requirement, err := labels.NewRequirement(label, selection.Exists, nil)
+	if err != nil {
+		return labels.Nothing() // only for a label that is none
+	}
+	return labels.NewSelector().Add(*requirement)
+}
+
+// stripJob drops what is never read back.
+func stripJob(obj any) (any, error) {
+	if job, ok := obj.(*batchv1.Job); ok {
+		job.ManagedFields = nil
+		job.Spec.Template = corev1.PodTemplateSpec{}
+	}
+	return obj, nil
+}
+
+// ofMachine maps what a machine controls to the machine.
+func ofMachine(obj metav1.Object) []Request {
+	owner := metav1.GetControllerOf(obj)
+	if owner == nil {
+		return nil
+	}
+	group, err := schema.ParseGroupVersion(owner.APIVersion)
+	if err != nil || group.Group != rkev1.MachineGroupVersion.Group {
+		return nil
+	}
+	return []Request{{Kind: rkev1.MachineGroupVersion.WithKind(owner.Kind),
+		NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: owner.Name}}}
+}
+
+func ofJob(_ context.Context, job *batchv1.Job) []Request { return ofMachine(job) }
+
+// ofSecret maps a state Secret to its machine, and every other Secret to the machines that wait for it.
+func (c *Controller) ofSecret(_ context.Context, secret *metav1.PartialObjectMetadata) []Request {
+	return append(ofMachine(secret), c.interests.in(secretKey(client.ObjectKeyFromObject(secret)))...)
+}
+
+// ofNodeDriver maps a NodeDriver to the machines that asked for it and have no server yet.
+func (c *Controller) ofNodeDriver(_ context.Context, d *managementv3.NodeDriver) []Request {
+	return c.interests.in(driverKey(d.DriverName()))
+}
+
+// ofCAPIMachine maps a CAPI Machine to its infrastructure.
+func ofCAPIMachine(_ context.Context, m *clusterv1.Machine) []Request {
+	ref := m.Spec.InfrastructureRef
+	if ref.APIGroup != rkev1.MachineGroupVersion.Group {
+		return nil
+	}
+	return []Request{{Kind: rkev1.MachineGroupVersion.WithKind(ref.Kind),
+		NamespacedName: types.NamespacedName{Namespace: m.Namespace, Name: ref.Name}}}
+}
+
+// ofCluster maps a Cluster to the infrastructure of all its Machines.
+func (c *Controller) ofCluster(ctx context.Context, cluster *clusterv1.Cluster) []Request {
+	machines := &clusterv1.MachineList{}
+	err := c.options.Cache.List(ctx, machines, client.InNamespace(cluster.Namespace),
+		client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name})
+	if err != nil {
+		return nil // the cache is being stopped
+	}
+	var requests []Request
+	for i := range machines.Items {
+		requests = append(requests, ofCAPIMachine(ctx, &machines.Items[i])...)
+	}
+	return requests
+}
+
+// ofKind maps a machine to itself.
+func ofKind(gvk schema.GroupVersionKind) handler.TypedMapFunc[*metav1.PartialObjectMetadata, Request] {
+	return func(_ context.Context, obj *metav1.PartialObjectMetadata) []Request {
+		return []Request{{Kind: gvk, NamespacedName: client.ObjectKeyFromObject(obj)}}
+	}
+}
+
+// changed lets pass all but changes of status, which are our own.
+func changed() predicate.TypedPredicate[*metav1.PartialObjectMetadata] {
+	return predicate.TypedFuncs[*metav1.PartialObjectMetadata]{
+		UpdateFunc: func(e event.TypedUpdateEvent[*metav1.PartialObjectMetadata]) bool {
+			was, is := e.ObjectOld, e.ObjectNew
+			return was.Generation != is.Generation || was.ResourceVersion == is.ResourceVersion ||
+				!was.DeletionTimestamp.Equal(is.DeletionTimestamp) ||
+				!equality.Semantic.DeepEqual(was.Annotations, is.Annotations) ||
+				!equality.Semantic.DeepEqual(was.OwnerReferences, is.OwnerReferences) ||
+				!slices.Equal(was.Finalizers, is.Finalizers)
+		},
+	}
+}
+
+// jobTurns lets pass the beginning and the end of a Job and what its pod's readiness says, not each change of its counts.
+func jobTurns() predicate.TypedPredicate[*batchv1.Job] {
+	return predicate.TypedFuncs[*batchv1.Job]{
+		UpdateFunc: func(e event.TypedUpdateEvent[*batchv1.Job]) bool {
+			was, is := e.ObjectOld, e.ObjectNew
+			return jobrunner.JobEnded(was) != jobrunner.JobEnded(is) || was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero()
+		},
+	}
+}
+
+// clusterTurns lets pass what machines wait for.
+func clusterTurns() predicate.TypedPredicate[*clusterv1.Cluster] {
+	return predicate.TypedFuncs[*clusterv1.Cluster]{
+		UpdateFunc: func(e event.TypedUpdateEvent[*clusterv1.Cluster]) bool {
+			was, is := e.ObjectOld, e.ObjectNew
+			return !equality.Semantic.DeepEqual(was.Spec.Paused, is.Spec.Paused) ||
+				!equality.Semantic.DeepEqual(was.Annotations, is.Annotations) ||
+				!equality.Semantic.DeepEqual(was.Status.Initialization.InfrastructureProvisioned, is.Status.Initialization.InfrastructureProvisioned)
+		},
+	}
+}
+
+// machineTurns lets pass what machines wait for.
+func machineTurns() predicate.TypedPredicate[*clusterv1.Machine] {
+	return predicate.TypedFuncs[*clusterv1.Machine]{
+		UpdateFunc: func(e event.TypedUpdateEvent[*clusterv1.Machine]) bool {
+			return e.ObjectOld.Generation != e.ObjectNew.Generation
+		},
+	}
+}
