@@ -46,7 +46,7 @@ setup: ## Install what building and testing need (Debian packages; Go if there i
 generate: setup bin/controller-gen ## Write the generated files: deepcopy, CRDs, RBAC, driver flags, Cluster API's CRDs.
 	bin/controller-gen object paths=./api/...
 	bin/controller-gen crd paths=./api/... output:crd:dir=charts/drover/crds
-	bin/controller-gen rbac:roleName=drover-manager paths="./controllers/...;./capi/...;./admission/...;./cmd/manager/..." output:rbac:dir=charts/drover/rbac
+	bin/controller-gen rbac:roleName=drover-manager paths="./controllers/...;./capi/...;./install/...;./cmd/manager/..." output:rbac:dir=charts/drover/rbac
 	go run ./hack/genflags
 	go run ./hack/capicrds
 
