@@ -1,0 +1,154 @@
+package rkecluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/step"
+)
+
+// Options of a Reconciler.
+type Options struct {
+	// Client reads, from its cache if it has one, and writes.
+	Client client.Client
+	// Clock is the real one by default.
+	Clock clock.PassiveClock
+}
+
+// Reconciler reconciles RKEClusters.
+type Reconciler struct {
+	Options
+}
+
+// New makes a Reconciler.
+func New(o Options) *Reconciler {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return &Reconciler{Options: o}
+}
+
+// Register adds the controller to a manager, whose scheme must know the kinds of CAPI and of rke.cattle.io.
+func (r *Reconciler) Register(mgr manager.Manager) error {
+	return builder.ControllerManagedBy(mgr).Named("rkecluster").
+		For(&rkev1.RKECluster{}).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster), builder.WithPredicates(clusterTurns())).
+		Complete(r)
+}
+
+// scope is one reconcile.
+type scope struct {
+	*rkev1.RKECluster
+	conditions *step.Conditions
+}
+
+// Conditions implements step.Scope.
+func (s *scope) Conditions() *step.Conditions { return s.conditions }
+
+// Reconcile brings one RKECluster forward.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	obj := &rkev1.RKECluster{}
+	if err := r.Client.Get(ctx, request.NamespacedName, obj); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !obj.DeletionTimestamp.IsZero() || annotations.IsExternallyManaged(obj) {
+		return reconcile.Result{}, nil
+	}
+	before := obj.DeepCopy()
+	s := &scope{RKECluster: obj, conditions: step.NewConditions(&obj.Status.Conditions, obj.Generation, r.Clock.Now())}
+	err := step.Run(ctx, s, step.Of(rkev1.ReadyCondition, rkev1.ReadyReason, r.provision))
+	obj.Status.ObservedGeneration = obj.Generation
+	if _, patchErr := step.PatchStatus(ctx, r.Client, before, obj); patchErr != nil {
+		return step.Result(errors.Join(patchErr, realError(err)))
+	}
+	return step.Result(err)
+}
+
+// provision is the only step. What was provisioned once stays so, whatever becomes of the owner.
+func (r *Reconciler) provision(ctx context.Context, s *scope) error {
+	cluster, err := r.owner(ctx, s)
+	if err != nil {
+		return err
+	}
+	if s.paused(cluster) {
+		if s.Status.Ready {
+			return nil
+		}
+		return step.Wait(clusterv1.PausedReason, "the Cluster or this object is paused", 0)
+	}
+	if cluster == nil && !s.Status.Ready {
+		return step.Wait(rkev1.WaitingForOwnerReason, "no Cluster owns this object yet. It is made by naming it in a Cluster's spec.infrastructureRef", 0)
+	}
+	provisioned := true
+	s.Status.Ready, s.Status.Initialization.Provisioned = true, &provisioned
+	return nil
+}
+
+// owner is the Cluster that owns the object; nil when there is none.
+func (r *Reconciler) owner(ctx context.Context, s *scope) (*clusterv1.Cluster, error) {
+	for _, ref := range s.OwnerReferences {
+		group, err := schema.ParseGroupVersion(ref.APIVersion)
+		if err != nil || group.Group != clusterv1.GroupVersion.Group || ref.Kind != "Cluster" {
+			continue
+		}
+		cluster := &clusterv1.Cluster{}
+		err = r.Client.Get(ctx, types.NamespacedName{Namespace: s.Namespace, Name: ref.Name}, cluster)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("reading the Cluster %s: %w", ref.Name, err)
+		}
+		if err == nil && cluster.UID == ref.UID {
+			return cluster, nil
+		}
+	}
+	return nil, nil
+}
+
+func (s *scope) paused(cluster *clusterv1.Cluster) bool {
+	if annotations.HasPaused(s) || cluster != nil && annotations.IsPaused(cluster, s) {
+		s.conditions.True(rkev1.PausedCondition, clusterv1.PausedReason, "")
+		return true
+	}
+	s.conditions.Set(rkev1.PausedCondition, metav1.ConditionFalse, clusterv1.NotPausedReason, "")
+	return false
+}
+
+// realError drops waiting, which a failure to write it down makes pointless: the object is reconciled again anyway.
+func realError(err error) error {
+	if _, waiting := errors.AsType[*step.Waiting](err); waiting {
+		return nil
+	}
+	return err
+}
+
+func ofCluster(_ context.Context, obj client.Object) []reconcile.Request {
+	cluster, ok := obj.(*clusterv1.Cluster)
+	if !ok || cluster.Spec.InfrastructureRef.Kind != "RKECluster" || cluster.Spec.InfrastructureRef.APIGroup != rkev1.GroupVersion.Group {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Spec.InfrastructureRef.Name}}}
+}
+
+// clusterTurns lets pass what an RKECluster takes notice of.
+func clusterTurns() predicate.Funcs {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		was, ok := e.ObjectOld.(*clusterv1.Cluster)
+		is, also := e.ObjectNew.(*clusterv1.Cluster)
+		return !ok || !also || was.Generation != is.Generation
+	}}
+}
