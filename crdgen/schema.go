@@ -3,6 +3,7 @@ package crdgen
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"strings"
 
@@ -204,9 +205,7 @@ func topLevel(description string, properties map[string]schemaProps, required ..
 		"kind":       {Type: "string", Description: "Kind is the name of this kind."},
 		"metadata":   {Type: "object"},
 	}, required...)
-	for name, property := range properties {
-		body.Properties[name] = property
-	}
+	maps.Copy(body.Properties, properties)
 	return body
 }
 

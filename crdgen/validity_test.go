@@ -172,11 +172,11 @@ func compareType(t *testing.T, path string, goType reflect.Type, property apiext
 			return
 		}
 		var names []string
-		for i := range goType.NumField() {
-			name, _, _ := strings.Cut(goType.Field(i).Tag.Get("json"), ",")
+		for field := range goType.Fields() {
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 			names = append(names, name)
 			require.Contains(t, property.Properties, name, path)
-			compareType(t, path+"."+name, goType.Field(i).Type, property.Properties[name])
+			compareType(t, path+"."+name, field.Type, property.Properties[name])
 		}
 		for name := range property.Properties {
 			require.True(t, slices.Contains(names, name), "%s.%s is in the schema but not in %s", path, name, goType)

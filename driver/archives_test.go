@@ -31,18 +31,18 @@ type member struct {
 	link    string
 }
 
-func gzipped(t testing.TB, content []byte) []byte {
-	t.Helper()
+func gzipped(tb testing.TB, content []byte) []byte {
+	tb.Helper()
 	var out bytes.Buffer
 	w := gzip.NewWriter(&out)
 	_, err := w.Write(content)
-	require.NoError(t, err)
-	require.NoError(t, w.Close())
+	require.NoError(tb, err)
+	require.NoError(tb, w.Close())
 	return out.Bytes()
 }
 
-func tarred(t testing.TB, members ...member) []byte {
-	t.Helper()
+func tarred(tb testing.TB, members ...member) []byte {
+	tb.Helper()
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	for _, m := range members {
@@ -50,16 +50,16 @@ func tarred(t testing.TB, members ...member) []byte {
 		if m.link != "" {
 			header.Typeflag, header.Linkname = tar.TypeSymlink, m.link
 		}
-		require.NoError(t, w.WriteHeader(header))
+		require.NoError(tb, w.WriteHeader(header))
 		_, err := w.Write(m.content)
-		require.NoError(t, err)
+		require.NoError(tb, err)
 	}
-	require.NoError(t, w.Close())
+	require.NoError(tb, w.Close())
 	return out.Bytes()
 }
 
-func zipped(t testing.TB, members ...member) []byte {
-	t.Helper()
+func zipped(tb testing.TB, members ...member) []byte {
+	tb.Helper()
 	var out bytes.Buffer
 	w := zip.NewWriter(&out)
 	for _, m := range members {
@@ -71,10 +71,10 @@ func zipped(t testing.TB, members ...member) []byte {
 			content = []byte(m.link)
 		}
 		part, err := w.CreateHeader(header)
-		require.NoError(t, err)
+		require.NoError(tb, err)
 		_, err = part.Write(content)
-		require.NoError(t, err)
+		require.NoError(tb, err)
 	}
-	require.NoError(t, w.Close())
+	require.NoError(tb, w.Close())
 	return out.Bytes()
 }

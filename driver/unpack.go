@@ -45,6 +45,8 @@ func unpack(download *os.File, opts FetchOptions) (Binary, error) {
 // name. Nothing but that one member is ever written to disk.
 func findDriver(content io.ReaderAt, size int64, opts FetchOptions, take func(io.Reader) error) error {
 	opts = opts.withDefaults()
+	// A zip's offsets are the sender's; outside the section they are an end of file, on an *os.File they would look like a
+	// fault of our disk.
 	stream := io.NewSectionReader(content, 0, size)
 	head := make([]byte, headSize)
 	n, err := io.ReadFull(stream, head)
@@ -58,7 +60,7 @@ func findDriver(content io.ReaderAt, size int64, opts FetchOptions, take func(io
 	case formGzip:
 		return findInGzip(stream, opts, take)
 	case formZip:
-		return findInZip(content, size, opts, take)
+		return findInZip(stream, size, opts, take)
 	case formTar:
 		return findInTar(stream, opts, take)
 	case formELF:

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -56,7 +57,7 @@ func newHash(kind string) hash.Hash {
 func refuseWebPage(file *os.File, url string) error {
 	head := make([]byte, 512)
 	n, err := file.ReadAt(head, 0)
-	if err != nil && err != io.EOF { //nolint:errorlint // ReaderAt returns io.EOF itself
+	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("reading the download: %w", err)
 	}
 	start := bytes.ToLower(bytes.TrimLeft(bytes.TrimPrefix(head[:n], []byte("\xef\xbb\xbf")), " \t\r\n"))
