@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -78,6 +80,11 @@ func (a *API) Resolve(ctx context.Context, namespace, ref string) (Target, error
 			return Target{}, err
 		}
 	}
+	if len(machines) == 0 && capi == nil && (word == "" || facts.IsCAPIMachineWord(word)) {
+		if machines, err = a.owned(ctx, kinds, namespace, name); err != nil {
+			return Target{}, err
+		}
+	}
 	target, err := a.join(ctx, kinds, machines, capi)
 	if err == nil && target.Machine == nil && target.CAPIMachine == nil {
 		err = &NotFoundError{Name: ref, Namespace: namespace, Elsewhere: a.elsewhere(ctx, kinds, word, name), KindsKnown: len(kinds) > 0}
@@ -105,6 +112,14 @@ func (a *API) named(ctx context.Context, kinds []facts.Kind, namespace, word, na
 		return nil, errs[0]
 	}
 	return machines, nil
+}
+
+// owned lists the machines of a CAPI Machine that is gone: the name is the one its users know.
+func (a *API) owned(ctx context.Context, kinds []facts.Kind, namespace, name string) ([]*facts.Machine, error) {
+	if len(kinds) == 0 || len(validation.IsValidLabelValue(name)) > 0 {
+		return nil, nil
+	}
+	return a.Machines(ctx, kinds, ListOptions{Namespace: namespace, Selector: labels.Set{rkev1.CAPIMachineLabel: name}.String()})
 }
 
 // join puts what was found under the name together with what belongs to it.

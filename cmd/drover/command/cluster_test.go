@@ -1,0 +1,179 @@
+package command_test
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/ssh"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/drover-project/drover/cmd/drover/command"
+	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/driver"
+	"github.com/drover-project/drover/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+// installed makes sure that the definitions are applied once.
+var installed sync.Once
+
+// cluster is a namespace of a real API server with our kinds and Cluster API's.
+type cluster struct {
+	client.Client
+
+	namespace, kubeconfig string
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	installed.Do(func() { testkit.ApplyCRDs(t, definitions(t)...) })
+	return &cluster{Client: testkit.Client(t, scheme.Scheme), namespace: testkit.Namespace(t), kubeconfig: testkit.Kubeconfig(t)}
+}
+
+// definitions are those of an installation with two drivers.
+func definitions(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	var crds []*apiextensionsv1.CustomResourceDefinition
+	for _, file := range []string{
+		"charts/drover/crds/management.cattle.io_nodedrivers.yaml",
+		"capi/crds/cluster.x-k8s.io_clusters.yaml", "capi/crds/cluster.x-k8s.io_machines.yaml",
+		"capi/crds/cluster.x-k8s.io_machinesets.yaml", "capi/crds/cluster.x-k8s.io_machinedeployments.yaml",
+	} {
+		raw, err := os.ReadFile(filepath.Join("..", "..", "..", file))
+		require.NoError(t, err, "run make generate")
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		require.NoError(t, yaml.UnmarshalStrict(raw, crd))
+		crds = append(crds, crd)
+	}
+	for _, name := range []string{"digitalocean", "generic"} {
+		flags, ok := driver.Builtin(name)
+		require.True(t, ok)
+		fields, err := crdgen.FieldsOf(name, flags, crdgen.Rules{})
+		require.NoError(t, err)
+		_, template, machine, err := crdgen.CRDs(crdgen.Schema{Driver: name, Fields: fields})
+		require.NoError(t, err)
+		crds = append(crds, template, machine)
+	}
+	return crds
+}
+
+// drover runs the command in the cluster's namespace.
+func (c *cluster) drover(t *testing.T, args ...string) result {
+	t.Helper()
+	return c.droverWith(t, "", args...)
+}
+
+func (c *cluster) droverWith(t *testing.T, stdin string, args ...string) result {
+	t.Helper()
+	return execute(t, command.Options{}, stdin, append([]string{"--kubeconfig", c.kubeconfig, "-n", c.namespace}, args...)...)
+}
+
+// ok runs a command that must succeed, and returns its output.
+func (c *cluster) ok(t *testing.T, args ...string) string {
+	t.Helper()
+	r := c.drover(t, args...)
+	require.Zero(t, r.code, r.errOut)
+	return r.out
+}
+
+// apply makes objects from YAML, status included, in the cluster's namespace.
+func (c *cluster) apply(t *testing.T, manifest string) *unstructured.Unstructured {
+	t.Helper()
+	object := &unstructured.Unstructured{}
+	require.NoError(t, yaml.Unmarshal([]byte(manifest), &object.Object))
+	object.SetNamespace(c.namespace)
+	status := object.Object["status"]
+	require.NoError(t, c.Create(t.Context(), object))
+	if status != nil {
+		object.Object["status"] = status
+		require.NoError(t, c.Status().Update(t.Context(), object))
+	}
+	return object
+}
+
+// read gets an object again.
+func (c *cluster) read(t *testing.T, object *unstructured.Unstructured) *unstructured.Unstructured {
+	t.Helper()
+	fresh := &unstructured.Unstructured{}
+	fresh.SetGroupVersionKind(object.GroupVersionKind())
+	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(object), fresh))
+	return fresh
+}
+
+const runningMachine = `
+apiVersion: rke-machine.cattle.io/v1
+kind: DigitaloceanMachine
+metadata:
+  name: web-1
+  labels: {cluster.x-k8s.io/cluster-name: store, rke.cattle.io/capi-machine-name: pool-abc}
+spec:
+  region: nyc3
+  providerID: digitalocean://4711
+  common: {cloudCredentialSecretName: do-token}
+status:
+  phase: Running
+  ready: true
+  jobName: web-1-create-1
+  instanceName: web-1
+  addresses: [{type: ExternalIP, address: 198.18.0.11}]
+  conditions:
+  - {type: Ready, status: "True", reason: Ready, message: "", lastTransitionTime: "2026-03-01T11:00:00Z"}
+`
+
+const waitingMachine = `
+apiVersion: rke-machine.cattle.io/v1
+kind: GenericMachine
+metadata:
+  name: db-1
+  labels: {cluster.x-k8s.io/cluster-name: store}
+spec: {}
+status:
+  phase: Pending
+  conditions:
+  - {type: ClusterReady, status: "True", reason: ClusterInfrastructureReady, message: "", lastTransitionTime: "2026-03-01T11:00:00Z"}
+  - {type: DriverReady, status: "True", reason: DriverReady, message: "", lastTransitionTime: "2026-03-01T11:00:00Z"}
+  - {type: BootstrapReady, status: "False", reason: WaitingForBootstrapData, message: "", lastTransitionTime: "2026-03-01T11:00:00Z"}
+  - {type: Ready, status: "False", reason: WaitingForBootstrapData, message: "no bootstrap data yet", lastTransitionTime: "2026-03-01T11:00:00Z"}
+`
+
+const capiMachine = `
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Machine
+metadata: {name: pool-abc}
+spec:
+  clusterName: store
+  bootstrap: {dataSecretName: boot}
+  infrastructureRef: {apiGroup: rke-machine.cattle.io, kind: DigitaloceanMachine, name: web-1}
+`
+
+// secret makes a Secret.
+func (c *cluster) secret(t *testing.T, name string, data map[string]string) {
+	t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: name}, StringData: data}
+	require.NoError(t, c.Create(t.Context(), secret))
+}
+
+// keyPair makes an SSH key: the private one in OpenSSH form, and the authorized_keys line.
+func keyPair(t *testing.T) (private, authorized []byte) {
+	t.Helper()
+	public, key, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	block, err := ssh.MarshalPrivateKey(key, "")
+	require.NoError(t, err)
+	line, err := ssh.NewPublicKey(public)
+	require.NoError(t, err)
+	return pem.EncodeToMemory(block), ssh.MarshalAuthorizedKey(line)
+}

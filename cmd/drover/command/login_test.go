@@ -1,0 +1,221 @@
+package command_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/ssh"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/sshkeys"
+	"github.com/drover-project/drover/sshkeys/sshtest"
+)
+
+// withServer is a cluster with machine web-1, whose server is an SSH server of this test.
+func withServer(t *testing.T, hostKeyRecorded bool) (*cluster, *sshtest.Server) {
+	t.Helper()
+	c := newCluster(t)
+	c.apply(t, runningMachine)
+	private, authorized := keyPair(t)
+	server := sshtest.Start(t, sshtest.Options{AuthorizedKey: authorized})
+	document, err := json.Marshal(jobrunner.Server{InstanceID: "4711", SSHHost: server.Host, SSHPort: server.Port, SSHUser: "root"})
+	require.NoError(t, err)
+	data := map[string]string{
+		jobrunner.ServerKey: string(document), jobrunner.SSHPrivateKeyKey: string(private), jobrunner.SSHPublicKeyKey: string(authorized),
+		jobrunner.JournalKey: `{"operation":"create","attempt":1,"phase":"Bootstrapped","instanceName":"web-1"}`,
+	}
+	if hostKeyRecorded {
+		data[jobrunner.SSHKnownHostsKey] = string(sshkeys.KnownHostsLine(server.Host, server.Port, server.HostKey()))
+	}
+	c.secret(t, "web-1-machine-state", data)
+	return c, server
+}
+
+func TestSSH(t *testing.T) {
+	c, server := withServer(t, true)
+	r := c.droverWith(t, "from stdin", "ssh", "web-1", "--", "cat; echo to-stderr >&2; exit 7")
+	require.Equal(t, 7, r.code, "the remote exit status is drover's")
+	require.Equal(t, "from stdin", r.out)
+	require.Equal(t, "to-stderr\n", r.errOut)
+
+	require.Equal(t, "a b|$HOME|it's\n", c.ok(t, "ssh", "web-1", "--", "printf", `%s|%s|%s\n`, "a b", "$HOME", "it's"), "arguments arrive as they are")
+	require.Equal(t, 7, c.drover(t, "ssh", "web-1", "--", "sh", "-c", "exit 7").code)
+	r = c.droverWith(t, "echo hello\n", "ssh", "web-1")
+	require.Equal(t, "hello\n", r.out, "without a terminal, a shell reads standard input")
+
+	r = c.drover(t, "ssh", "web-1", "--address", "127.0.0.1", "-p", "1", "-l", "alice", "--", "true")
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.errOut, "connecting to 127.0.0.1:1")
+	require.Contains(t, r.errOut, "--address")
+	c.ok(t, "ssh", "web-1", "-t", "--", "true")
+	require.NotEmpty(t, server.Sizes(), "-t asks for a terminal")
+}
+
+func TestSSHBeforeThereIsAServer(t *testing.T) {
+	c := newCluster(t)
+	c.apply(t, waitingMachine)
+	r := c.drover(t, "ssh", "db-1")
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.errOut, "db-1 has no server yet (phase Pending)")
+	c.secret(t, "db-1-machine-state", map[string]string{"journal.json": `{"operation":"create","attempt":1,"phase":"Intent"}`})
+	r = c.drover(t, "ssh", "db-1")
+	require.Contains(t, r.errOut, "the state holds no SSH private key")
+	require.Contains(t, r.errOut, "drover why db-1")
+}
+
+func TestUnknownHostKey(t *testing.T) {
+	c, server := withServer(t, false)
+	r := c.drover(t, "ssh", "web-1", "--", "true")
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.errOut, "no host key of the server is recorded")
+	require.Contains(t, r.errOut, "--accept-new-host-key")
+	require.Empty(t, server.Commands())
+
+	r = c.drover(t, "ssh", "web-1", "--accept-new-host-key", "--", "true")
+	require.Zero(t, r.code, r.errOut)
+	require.Contains(t, r.errOut, "recorded the host key of web-1 in Secret web-1-machine-state")
+	secret := &corev1.Secret{}
+	require.NoError(t, c.Get(t.Context(), client.ObjectKey{Namespace: c.namespace, Name: "web-1-machine-state"}, secret))
+	keys, err := sshkeys.HostKeys(secret.Data[jobrunner.SSHKnownHostsKey])
+	require.NoError(t, err)
+	require.Len(t, keys, 1)
+	require.Equal(t, server.HostKey().Marshal(), keys[0].Marshal())
+	c.ok(t, "ssh", "web-1", "--", "true")
+}
+
+func TestChangedHostKey(t *testing.T) {
+	c, server := withServer(t, true)
+	other := sshtest.Start(t, sshtest.Options{})
+	r := c.drover(t, "ssh", "web-1", "-p", strconv.Itoa(other.Port), "--accept-new-host-key", "--", "true")
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.errOut, "the server's host key is not the recorded one")
+	require.Contains(t, r.errOut, ssh.FingerprintSHA256(other.HostKey()))
+	require.Empty(t, other.Commands())
+	require.Empty(t, server.Commands())
+}
+
+func TestSCP(t *testing.T) {
+	c, _ := withServer(t, true)
+	here, there := t.TempDir(), t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(here, "dir", "sub"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(here, "dir", "sub", "f"), []byte("deep"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(here, "one.txt"), []byte("one"), 0o640))
+
+	c.ok(t, "scp", filepath.Join(here, "one.txt"), "web-1:"+there+"/renamed")
+	requireFile(t, filepath.Join(there, "renamed"), "one")
+	c.ok(t, "scp", filepath.Join(here, "one.txt"), "pool-abc:"+there)
+	requireFile(t, filepath.Join(there, "one.txt"), "one")
+	r := c.drover(t, "scp", filepath.Join(here, "dir"), "web-1:"+there)
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.errOut, "is a directory: use -r")
+	c.ok(t, "scp", "-r", filepath.Join(here, "dir"), filepath.Join(here, "one.txt"), "web-1:"+there)
+	requireFile(t, filepath.Join(there, "dir", "sub", "f"), "deep")
+	r = c.drover(t, "scp", filepath.Join(here, "one.txt"), filepath.Join(here, "one.txt"), "web-1:"+there+"/none")
+	require.Contains(t, r.errOut, "is no directory on the server")
+
+	back := t.TempDir()
+	c.ok(t, "scp", "web-1:"+there+"/renamed", back)
+	requireFile(t, filepath.Join(back, "renamed"), "one")
+	c.ok(t, "scp", "web-1:"+there+"/renamed", filepath.Join(back, "other"))
+	requireFile(t, filepath.Join(back, "other"), "one")
+	r = c.drover(t, "scp", "web-1:"+there+"/dir", back)
+	require.Contains(t, r.errOut, "is a directory: use -r")
+	c.ok(t, "scp", "-r", "web-1:"+there+"/dir", back)
+	requireFile(t, filepath.Join(back, "dir", "sub", "f"), "deep")
+	r = c.drover(t, "scp", "web-1:"+there+"/none", back)
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.errOut, there+"/none on the server")
+}
+
+func requireFile(t *testing.T, name, content string) {
+	t.Helper()
+	raw, err := os.ReadFile(name)
+	require.NoError(t, err)
+	require.Equal(t, content, string(raw))
+}
+
+func TestKeys(t *testing.T) {
+	c, server := withServer(t, true)
+	dir := t.TempDir()
+	out := c.ok(t, "keys", "web-1", "--dir", dir)
+	require.Contains(t, out, "Log in with: ssh -F "+filepath.Join(dir, "web-1", "config")+" web-1\n")
+	require.NotContains(t, out, "PRIVATE")
+	info, err := os.Stat(filepath.Join(dir, "web-1"))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+	for _, name := range []string{"id_ed25519", "id_ed25519.pub", "known_hosts", "config"} {
+		info, err := os.Stat(filepath.Join(dir, "web-1", name))
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), name)
+		require.Contains(t, out, filepath.Join(dir, "web-1", name)+"\n")
+	}
+	c.ok(t, "keys", "web-1", "--dir", dir)
+
+	command := exec.Command("ssh", "-F", filepath.Join(dir, "web-1", "config"), "web-1", "echo", "logged", "in")
+	if command.Err != nil {
+		t.Skip("no OpenSSH client here")
+	}
+	output, err := command.CombinedOutput()
+	require.NoError(t, err, string(output))
+	require.Equal(t, "logged in\n", string(output))
+	require.Len(t, server.Commands(), 1)
+}
+
+func TestKeysKeepForeignFiles(t *testing.T) {
+	c, _ := withServer(t, false)
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "web-1"), 0o700))
+	mine := filepath.Join(dir, "web-1", "id_ed25519")
+	require.NoError(t, os.WriteFile(mine, []byte("my own key"), 0o600))
+	r := c.drover(t, "keys", "web-1", "--dir", dir)
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.errOut, "id_ed25519")
+	require.Contains(t, r.errOut, "--force")
+	requireFile(t, mine, "my own key")
+	r = c.drover(t, "keys", "web-1", "--dir", dir, "--force")
+	require.Zero(t, r.code, r.errOut)
+	require.Contains(t, r.errOut, "no host key of web-1 is recorded")
+}
+
+func TestRetry(t *testing.T) {
+	c := newCluster(t)
+	waiting, runs := c.apply(t, waitingMachine), c.apply(t, runningMachine)
+	c.ok(t, "retry", "db-1")
+	first := c.read(t, waiting).GetAnnotations()["drover.cattle.io/retry"]
+	require.NotEmpty(t, first)
+	c.ok(t, "retry", "db-1")
+	require.NotEqual(t, first, c.read(t, waiting).GetAnnotations()["drover.cattle.io/retry"])
+	r := c.drover(t, "retry", "web-1")
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.errOut, "nothing to try again")
+	require.Empty(t, c.read(t, runs).GetAnnotations())
+}
+
+func TestAbandon(t *testing.T) {
+	c, _ := withServer(t, true)
+	machine := c.apply(t, strings.Replace(waitingMachine, "name: db-1", "name: db-1\n  finalizers: [drover.cattle.io/machine]", 1))
+	r := c.drover(t, "abandon", "web-1", "--yes")
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.errOut, "is not being deleted")
+	require.Contains(t, r.errOut, "delete machine pool-abc")
+
+	require.NoError(t, c.Delete(t.Context(), machine))
+	r = c.drover(t, "abandon", "db-1")
+	require.Equal(t, 1, r.code, "nobody is there to say yes")
+	require.Contains(t, r.errOut, "--yes")
+	require.Contains(t, r.out, "What may remain of db-1")
+	require.Empty(t, c.read(t, machine).GetAnnotations())
+	require.Contains(t, c.ok(t, "abandon", "db-1", "--yes"), "its server was given up")
+	require.Equal(t, map[string]string{"drover.cattle.io/abandon": "db-1"}, c.read(t, machine).GetAnnotations())
+	fresh := c.read(t, machine)
+	fresh.SetFinalizers(nil)
+	require.NoError(t, c.Update(t.Context(), fresh))
+}
