@@ -147,7 +147,7 @@ func findBinary() (string, error) {
 	}
 	binary := filepath.Join(root, "bin", "localkube")
 	if _, err := os.Stat(binary); err != nil {
-		return "", fmt.Errorf("tests against a real API server need bin/localkube (run make localkube, or set %s): %w", binaryVariable, err)
+		return "", fmt.Errorf("tests against a real API server need bin/localkube (run make build, or set %s): %w", binaryVariable, err)
 	}
 	return binary, nil
 }

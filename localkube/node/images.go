@@ -76,7 +76,7 @@ func importPause(ctx context.Context, l layout) error {
 func pauseImage() (v1.Image, error) {
 	program, err := assets.ReadFile("assets/pause")
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, errors.New("this localkube was built without its sandbox image: run go generate ./node before go build, as make localkube does")
+		return nil, errors.New("this localkube was built without its sandbox image: run go generate ./node before go build, as make build does")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the sandbox program: %w", err)
