@@ -56,7 +56,7 @@ build: setup capi/crds/.done ## Build every binary and the image.
 	$(GO_BUILD) -ldflags "$(LDFLAGS)" -o bin/ ./cmd/... ./e2e/cmd/...
 	$(GO_BUILD) -ldflags "-s -w" -o bin/docker-machine-driver-drovertest ./e2e/plugin
 	@ln -sf drover bin/kubectl-drover
-	cd localkube && $(GO_BUILD) -ldflags "$(LOCALKUBE_LDFLAGS)" -o ../bin/localkube .
+	cd localkube && go generate ./node && $(GO_BUILD) -ldflags "$(LOCALKUBE_LDFLAGS)" -o ../bin/localkube .
 	@$(MAKE) --no-print-directory image
 
 .PHONY: image
