@@ -9,11 +9,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/kubernetes"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/drover-project/drover/driver"
+	"github.com/drover-project/drover/testkit"
 )
+
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 var _ driver.ConfigMaps = corev1client.ConfigMapInterface(nil)
 
@@ -27,7 +30,9 @@ func storedDriver(t *testing.T) (driver.ConfigMaps, driver.Binary, []byte) {
 	path := filepath.Join(t.TempDir(), "binary")
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 	stored := driver.Binary{Name: "acme", Path: path, Digest: sha256Hex(content), Size: int64(len(content))}
-	client := fake.NewClientset().CoreV1().ConfigMaps(driver.CacheNamespace)
+	clients, err := kubernetes.NewForConfig(testkit.Config(t))
+	require.NoError(t, err)
+	client := clients.CoreV1().ConfigMaps(testkit.Namespace(t))
 	require.NoError(t, driver.Store(t.Context(), client, stored))
 	return client, stored, content
 }
@@ -82,6 +87,7 @@ func TestCacheNoticesDamage(t *testing.T) {
 		part, err := client.Get(t.Context(), name, metav1.GetOptions{})
 		require.NoError(t, err)
 		damaged := part.DeepCopy()
+		damaged.ResourceVersion, part.ResourceVersion = "", ""
 		damaged.BinaryData["part"][len(damaged.BinaryData["part"])/2] ^= 1
 		require.NoError(t, client.Delete(t.Context(), name, metav1.DeleteOptions{}))
 		_, err = client.Create(t.Context(), damaged, metav1.CreateOptions{})
@@ -104,7 +110,7 @@ func TestStoreMendsWhatAnInterruptedStoreLeft(t *testing.T) {
 	other, err := client.Get(t.Context(), name, metav1.GetOptions{})
 	require.NoError(t, err)
 	require.NoError(t, client.Delete(t.Context(), name, metav1.DeleteOptions{}))
-	other.BinaryData["part"] = []byte("other")
+	other.ResourceVersion, other.BinaryData["part"] = "", []byte("other")
 	_, err = client.Create(t.Context(), other, metav1.CreateOptions{})
 	require.NoError(t, err)
 
@@ -116,7 +122,7 @@ func TestStoreMendsWhatAnInterruptedStoreLeft(t *testing.T) {
 func TestForgetLeavesNothing(t *testing.T) {
 	client, stored, _ := storedDriver(t)
 	require.NoError(t, driver.Forget(t.Context(), client, stored.Digest))
-	list, err := client.(corev1client.ConfigMapInterface).List(t.Context(), metav1.ListOptions{})
+	list, err := client.(corev1client.ConfigMapInterface).List(t.Context(), metav1.ListOptions{LabelSelector: driver.CacheDigestLabel})
 	require.NoError(t, err)
 	require.Empty(t, list.Items)
 	require.NoError(t, driver.Forget(t.Context(), client, stored.Digest))

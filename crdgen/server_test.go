@@ -1,0 +1,181 @@
+package crdgen_test
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+var crdResource = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
+
+// apply sends an object by server-side apply and returns what the server made of it.
+func apply(t *testing.T, client dynamic.ResourceInterface, object map[string]any) *unstructured.Unstructured {
+	t.Helper()
+	u := &unstructured.Unstructured{Object: object}
+	got, err := client.Apply(t.Context(), u.GetName(), u, metav1.ApplyOptions{FieldManager: "drover-test", Force: true})
+	require.NoError(t, err, u.GetName())
+	return got
+}
+
+// installDrivers applies the kinds of the named drivers twice, waits until they are served, and returns a client.
+func installDrivers(t *testing.T, names ...string) dynamic.Interface {
+	t.Helper()
+	client, err := dynamic.NewForConfig(testkit.Config(t))
+	require.NoError(t, err)
+	all := builtinFields(t)
+	var crds []*apiextensionsv1.CustomResourceDefinition
+	for _, name := range names {
+		config, template, machine, err := crdgen.CRDs(crdgen.Schema{Driver: name, Fields: all[name]})
+		require.NoError(t, err)
+		crds = append(crds, config, template, machine)
+	}
+	for _, crd := range crds {
+		manifest, err := crdgen.Manifest(crd)
+		require.NoError(t, err)
+		first := apply(t, client.Resource(crdResource), manifest)
+		second := apply(t, client.Resource(crdResource), manifest)
+		require.Equal(t, first.GetGeneration(), second.GetGeneration(), "applying %s again must change nothing", crd.Name)
+	}
+	testkit.ApplyCRDs(t, crds...)
+	return client
+}
+
+func TestServerTakesEveryBuiltinDriver(t *testing.T) {
+	client := installDrivers(t, slices.Sorted(maps.Keys(flagCounts))...)
+	found, err := client.Resource(crdResource).List(t.Context(), metav1.ListOptions{LabelSelector: "io.cattle.node_driver.name"})
+	require.NoError(t, err)
+	require.Len(t, found.Items, 3*len(flagCounts))
+	for _, item := range found.Items {
+		conditions, _, err := unstructured.NestedSlice(item.Object, "status", "conditions")
+		require.NoError(t, err)
+		for _, condition := range conditions {
+			c := condition.(map[string]any)
+			switch c["type"] {
+			case "Established", "NamesAccepted":
+				require.Equal(t, "True", c["status"], "%s %s: %s", item.GetName(), c["type"], c["message"])
+			case "NonStructuralSchema":
+				require.NotEqual(t, "True", c["status"], "%s: %s", item.GetName(), c["message"])
+			}
+		}
+	}
+	requireExplained(t)
+}
+
+// requireExplained reads what kubectl explain reads.
+func requireExplained(t *testing.T) {
+	t.Helper()
+	clients, err := discovery.NewDiscoveryClientForConfig(testkit.Config(t))
+	require.NoError(t, err)
+	paths, err := clients.OpenAPIV3().Paths()
+	require.NoError(t, err)
+	document, err := paths["apis/rke-machine.cattle.io/v1"].Schema("application/json")
+	require.NoError(t, err)
+	require.Contains(t, string(document), "Digital Ocean region")
+	require.Contains(t, string(document), "Driver flag --digitalocean-region.")
+}
+
+func TestServerKeepsAMachineAsWritten(t *testing.T) {
+	client := installDrivers(t, "digitalocean")
+	machines := client.Resource(schema.GroupVersionResource{Group: crdgen.MachineGroup, Version: "v1", Resource: "digitaloceanmachines"}).
+		Namespace(testkit.Namespace(t))
+	var manifest map[string]any
+	require.NoError(t, json.Unmarshal([]byte(`{
+		"apiVersion": "rke-machine.cattle.io/v1", "kind": "DigitaloceanMachine", "metadata": {"name": "m1", "labels": {"cluster.x-k8s.io/cluster-name": "c1"}},
+		"spec": {"region": "nyc3", "sshPort": "22", "ipv6": true, "userdata": "#cloud-config\n", "regoin": "typo",
+			"common": {"labels": {"a": "b"}, "taints": [{"key": "k", "effect": "NoSchedule"}], "cloudCredentialSecretName": "do"}}}`), &manifest))
+	created, err := machines.Create(t.Context(), &unstructured.Unstructured{Object: manifest}, metav1.CreateOptions{FieldValidation: "Warn"})
+	require.NoError(t, err)
+	spec, _, _ := unstructured.NestedMap(created.Object, "spec")
+	require.NotContains(t, spec, "regoin", "unknown fields are pruned")
+	require.NotContains(t, spec, "size", "defaults are not written")
+	require.Equal(t, "22", spec["sshPort"])
+
+	_, err = machines.Create(t.Context(), &unstructured.Unstructured{Object: manifest}, metav1.CreateOptions{FieldValidation: "Strict"})
+	require.ErrorContains(t, err, "regoin", "kubectl's strict validation names the field")
+
+	require.NoError(t, unstructured.SetNestedField(created.Object, "digitalocean://1", "spec", "providerID"))
+	updated, err := machines.Update(t.Context(), created, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	require.NoError(t, unstructured.SetNestedField(updated.Object, "digitalocean://2", "spec", "providerID"))
+	_, err = machines.Update(t.Context(), updated, metav1.UpdateOptions{})
+	require.ErrorContains(t, err, "providerID cannot be changed once it is set")
+}
+
+func TestServerFillsDefaultsIntoConfigs(t *testing.T) {
+	client := installDrivers(t, "digitalocean")
+	configs := client.Resource(schema.GroupVersionResource{Group: crdgen.ConfigGroup, Version: "v1", Resource: "digitaloceanconfigs"}).
+		Namespace(testkit.Namespace(t))
+	created, err := configs.Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "rke-machine-config.cattle.io/v1", "kind": "DigitaloceanConfig", "metadata": map[string]any{"name": "pool1"}, "region": "fra1",
+	}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	require.Equal(t, "fra1", created.Object["region"])
+	require.Equal(t, int64(22), created.Object["sshPort"])
+	require.NotContains(t, created.Object, "accessToken")
+}
+
+// What kubectl get shows.
+func TestServerPrintsColumns(t *testing.T) {
+	client := installDrivers(t, "digitalocean")
+	namespace := testkit.Namespace(t)
+	machines := client.Resource(schema.GroupVersionResource{Group: crdgen.MachineGroup, Version: "v1", Resource: "digitaloceanmachines"}).Namespace(namespace)
+	created, err := machines.Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "rke-machine.cattle.io/v1", "kind": "DigitaloceanMachine",
+		"metadata": map[string]any{"name": "m1", "labels": map[string]any{"cluster.x-k8s.io/cluster-name": "c1"}}, "spec": map[string]any{},
+	}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	created.Object["status"] = map[string]any{
+		"phase": "Running",
+		"conditions": []any{
+			map[string]any{"type": "CreateJob", "status": "True", "reason": "JobSucceeded", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"},
+			map[string]any{"type": "Ready", "status": "False", "reason": "Deleting", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"},
+		},
+		"addresses": []any{map[string]any{"type": "ExternalIP", "address": "198.18.0.9"}, map[string]any{"type": "InternalIP", "address": "198.18.1.9"}},
+	}
+	_, err = machines.UpdateStatus(t.Context(), created, metav1.UpdateOptions{})
+	require.NoError(t, err)
+
+	table := readTable(t, "/apis/rke-machine.cattle.io/v1/namespaces/"+namespace+"/digitaloceanmachines")
+	shown := map[string]any{}
+	for i, column := range table.ColumnDefinitions {
+		if column.Priority == 0 {
+			shown[column.Name] = table.Rows[0].Cells[i]
+		}
+	}
+	delete(shown, "Age")
+	require.Equal(t, map[string]any{
+		"Name": "m1", "Cluster": "c1", "Phase": "Running", "Ready": "False", "Address": "198.18.0.9", "Reason": "Deleting",
+	}, shown)
+}
+
+func readTable(t *testing.T, path string) metav1.Table {
+	t.Helper()
+	config := testkit.Config(t)
+	client, err := rest.HTTPClientFor(config)
+	require.NoError(t, err)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, config.Host+path, nil)
+	require.NoError(t, err)
+	request.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+	response, err := client.Do(request)
+	require.NoError(t, err)
+	defer func() { _ = response.Body.Close() }()
+	var table metav1.Table
+	require.NoError(t, json.NewDecoder(response.Body).Decode(&table))
+	return table
+}
