@@ -24,7 +24,7 @@ import (
 
 // Register adds the controller to a manager, whose scheme must know CAPI's, Drover's and apiextensions' kinds.
 func (c *Controller) Register(mgr manager.Manager) error {
-	machines, err := controller.NewTyped("machine", mgr, controller.TypedOptions[Request]{
+	machines, err := controller.NewTyped("drover-machine", mgr, controller.TypedOptions[Request]{
 		Reconciler: c, MaxConcurrentReconciles: c.options.Workers})
 	if err != nil {
 		return fmt.Errorf("making the machine controller: %w", err)

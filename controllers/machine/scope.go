@@ -78,6 +78,7 @@ func (r *Reconciler) patch(ctx context.Context, s *scope) error {
 		return err
 	}
 	s.before = s.DeepCopy()
+	s.conditions.Observe(s.GetGeneration())
 	return nil
 }
 

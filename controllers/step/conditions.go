@@ -33,6 +33,17 @@ func (c *Conditions) Set(condition string, status metav1.ConditionStatus, reason
 	})
 }
 
+// Observe says that the object has another generation now, because this reconcile changed its spec: what was found out holds
+// for that one too.
+func (c *Conditions) Observe(generation int64) {
+	c.generation = generation
+	for i := range *c.list {
+		if c.touched[(*c.list)[i].Type] {
+			(*c.list)[i].ObservedGeneration = generation
+		}
+	}
+}
+
 // True sets one condition to True.
 func (c *Conditions) True(condition, reason, message string) {
 	c.Set(condition, metav1.ConditionTrue, reason, message)

@@ -1,0 +1,23 @@
+// Package controllers holds one package per loop. Each object, or group of fields, has one writer:
+//
+//	object or fields                                  written by    read by
+//	------------------------------------------------  ------------  ------------------------------------------------
+//	NodeDriver spec                                   user          nodedriver, machine
+//	NodeDriver status, finalizer                      nodedriver    machine, CLI
+//	probe Job, its Secrets, account and Role          nodedriver    the probe's pod
+//	probe's result Secret, data                       probe's pod   nodedriver
+//	ConfigMaps driver-<digest>-<i>                    probe's pod   pods of all Jobs
+//	CRDs of a driver                                  nodedriver    machine (starts and stops the kind), Cluster API
+//	RKECluster status                                 rkecluster    Cluster API
+//	<X>Machine spec but providerID                    user, CAPI    machine
+//	<X>Machine spec.providerID, status, finalizer,
+//	  label rke.cattle.io/capi-machine-name           machine       Cluster API, CLI
+//	state Secret: metadata (owner, finalizer, claim)  machine       machine
+//	state Secret: data                                Job's pod     machine, CLI
+//	request Secret                                    machine       Job's pod; deleted when the Job has ended
+//	service account, Role, RoleBinding <m>-machine    machine       Job's pod
+//	Job <m>-create-<n>, <m>-rm-<n>                    machine       machine, CLI
+//	bootstrap Secret, credential Secret               others        machine; copied into the request Secret
+//
+// Package step is the kit that the loops are made of.
+package controllers

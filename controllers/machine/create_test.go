@@ -1,0 +1,229 @@
+package machine_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/testkit"
+)
+
+func TestCreate_fromMachineToReady(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "pool1-abc", droplet())
+
+	status := s.reconcile()
+	s.expect(rkev1.CreateJobCondition, metav1.ConditionUnknown, rkev1.JobPendingReason)
+	s.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.JobPendingReason)
+	s.expect(rkev1.PausedCondition, metav1.ConditionFalse, "")
+	require.Equal(t, rkev1.PhaseCreating, status.Phase)
+	require.Equal(t, "pool1-abc-create-1", status.JobName)
+	require.Contains(t, s.obj.GetFinalizers(), rkev1.MachineFinalizer)
+	require.Equal(t, "pool1-abc", s.obj.GetLabels()[rkev1.CAPIMachineLabel])
+
+	request := s.requestOf(jobrunner.Create, 1)
+	require.Equal(t, map[string]string{"DIGITALOCEAN_ACCESS_TOKEN": "marker-secret-token"}, withoutDefaults(request.CredentialEnv))
+	require.Equal(t, "fra1", request.Options["digitalocean-region"])
+	require.Equal(t, "pool1-abc", request.InstanceName)
+	require.Equal(t, string(s.obj.GetUID()), request.Tags[jobrunner.TagMachineUID])
+	require.Equal(t, string(s.cluster.UID), request.Machine.ClusterUID)
+	require.True(t, request.Driver.Builtin)
+	require.True(t, request.HasBootstrap)
+
+	s.succeed(1)
+	status = s.reconcile()
+	for _, condition := range []string{rkev1.ClusterReadyCondition, rkev1.DriverReadyCondition, rkev1.BootstrapReadyCondition,
+		rkev1.CredentialReadyCondition, rkev1.CreateJobCondition, rkev1.StateStoredCondition, rkev1.ProviderIDKnownCondition, rkev1.ReadyCondition} {
+		testkit.ExpectCondition(t, s.obj, condition, metav1.ConditionTrue, "")
+	}
+	require.Equal(t, []clusterv1.MachineAddress{{Type: clusterv1.MachineExternalIP, Address: "198.18.0.7"}}, status.Addresses)
+	require.True(t, *status.Initialization.Provisioned)
+	require.True(t, status.Ready)
+	require.Equal(t, rkev1.PhaseRunning, status.Phase)
+	require.Equal(t, "Succeeded", status.LastAttempt.Outcome)
+	require.Equal(t, "cred", status.CloudCredentialSecretName)
+	spec, _ := s.obj.Object["spec"].(map[string]any)
+	require.Equal(t, "digitalocean://123", spec["providerID"])
+	testkit.ExpectNotFound(t, s.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "pool1-abc-create-1"}})
+
+	events := s.events()
+	t.Logf("%d API writes from creation to Ready: %v; %d events: %q", s.wrote(), s.writes, len(events), events)
+	require.LessOrEqual(t, s.wrote()+len(events), 12)
+}
+
+func withoutDefaults(env map[string]string) map[string]string {
+	out := map[string]string{}
+	for key, value := range env {
+		if strings.Contains(key, "TOKEN") {
+			out[key] = value
+		}
+	}
+	return out
+}
+
+func TestCreate_settledMachineIsLeftAlone(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.ready()
+	s.events()
+	version := s.obj.GetResourceVersion()
+	clear(s.writes)
+	s.reconcile()
+	s.reconcile()
+	require.Equal(t, version, s.obj.GetResourceVersion())
+	require.Zero(t, s.wrote(), "%v", s.writes)
+	require.Empty(t, s.events())
+
+	// What was needed to make the server may go.
+	s.delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cred"}})
+	s.delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "bootstrap"}})
+	require.True(t, s.reconcile().Ready)
+	require.Zero(t, s.wrote(), "%v", s.writes)
+}
+
+func TestCreate_waitsForItsTurn(t *testing.T) {
+	w := newWorld(t)
+	s := w.machine("digitalocean", "m", droplet())
+	s.capi.Spec.Bootstrap = clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "bootstrap.test", Kind: "Config", Name: "x"}}
+	w.update(s.capi)
+	w.cluster.Status.Initialization.InfrastructureProvisioned = nil
+	require.NoError(t, w.client.Status().Update(t.Context(), w.cluster))
+
+	s.reconcile()
+	s.expect(rkev1.ClusterReadyCondition, metav1.ConditionFalse, rkev1.WaitingForInfrastructureReason)
+	require.Empty(t, s.obj.GetFinalizers())
+
+	w.cluster.Status.Initialization.InfrastructureProvisioned = new(true)
+	w.cluster.Status.Phase = "Provisioned"
+	require.NoError(t, w.client.Status().Update(t.Context(), w.cluster))
+	s.reconcile()
+	s.expect(rkev1.BootstrapReadyCondition, metav1.ConditionFalse, rkev1.WaitingForBootstrapReason)
+	require.Empty(t, s.events(), "waiting is no event")
+
+	s.capi.Spec.Bootstrap.DataSecretName = new("bootstrap")
+	w.update(s.capi)
+	require.Equal(t, rkev1.PhaseCreating, s.reconcile().Phase)
+}
+
+func TestCreate_ownerComesLater(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	refs := s.obj.GetOwnerReferences()
+	s.obj.SetOwnerReferences(nil)
+	s.update(s.obj)
+
+	s.clock.SetTime(s.obj.GetCreationTimestamp().Add(time.Second))
+	result := testkit.ExpectReconciled(t, s.reconciler, s.obj)
+	require.Positive(t, result.RequeueAfter)
+	require.Zero(t, s.wrote(), "Cluster API adopts it in a moment")
+
+	s.clock.SetTime(start)
+	s.reconcile()
+	c := s.expect(rkev1.ClusterReadyCondition, metav1.ConditionFalse, rkev1.WaitingForOwnerReason)
+	require.Contains(t, c.Message, "infrastructureRef")
+
+	s.obj.SetOwnerReferences(refs)
+	s.update(s.obj)
+	require.Equal(t, rkev1.PhaseCreating, s.reconcile().Phase)
+}
+
+func TestCreate_isIdempotentWhereverItWasInterrupted(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.reconcile()
+	// The controller died after the claim: the Job is missing, or more than it.
+	for _, lost := range []func(){
+		func() { s.delete(s.job(jobrunner.Create, 1)) },
+		func() {
+			s.delete(s.job(jobrunner.Create, 1))
+			s.delete(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "m-machine"}})
+		},
+	} {
+		lost()
+		s.dropJobFinalizers()
+		status := s.reconcile()
+		require.EqualValues(t, 1, status.Attempts)
+		testkit.ExpectExists(t, s.client, s.job(jobrunner.Create, 1))
+		testkit.ExpectExists(t, s.client, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "m-machine"}})
+	}
+	jobs := &batchv1.JobList{}
+	require.NoError(t, s.client.List(t.Context(), jobs))
+	count := 0
+	for i := range jobs.Items {
+		if jobs.Items[i].Namespace == s.namespace {
+			count++
+		}
+	}
+	require.Equal(t, 1, count)
+}
+
+func TestCreate_pausedStartsNothing(t *testing.T) {
+	w := newWorld(t)
+	w.cluster.Spec.Paused = new(true)
+	w.update(w.cluster)
+	s := w.machine("digitalocean", "m", droplet())
+	s.reconcile()
+	s.expect(rkev1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
+	s.expect(rkev1.ReadyCondition, metav1.ConditionFalse, clusterv1.PausedReason)
+	testkit.ExpectNotFound(t, s.client, s.job(jobrunner.Create, 1), s.stateSecret())
+
+	w.cluster.Spec.Paused = nil
+	w.update(w.cluster)
+	s.reconcile()
+	s.expect(rkev1.PausedCondition, metav1.ConditionFalse, "")
+	testkit.ExpectExists(t, s.client, s.job(jobrunner.Create, 1))
+}
+
+func TestCreate_secretsAreNowhereToBeSeen(t *testing.T) {
+	spec := droplet()
+	spec["sshKeyContents"] = "marker-secret-key"
+	s := newWorld(t).machine("digitalocean", "m", spec)
+	s.reconcile()
+	require.Contains(t, s.requestOf(jobrunner.Create, 1).Secrets, "marker-secret-key\n")
+	s.fail(jobrunner.Create, 1, rkev1.ClassUnauthorized, "401 Unauthorized", false)
+	status := s.reconcile()
+	raw, err := json.Marshal([]any{status, s.events(), testkit.ExpectExists(t, s.client, s.job(jobrunner.Create, 1)),
+		testkit.ExpectExists(t, s.client, s.stateSecret())})
+	require.NoError(t, err)
+	require.NotContains(t, string(raw), "marker-secret")
+}
+
+func TestCreate_statusIsLost(t *testing.T) {
+	// clusterctl move never restores a status.
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.ready()
+	delete(s.obj.Object, "status")
+	require.NoError(t, s.client.Status().Update(t.Context(), s.obj))
+	status := s.reconcile()
+	s.expect(rkev1.ReadyCondition, metav1.ConditionTrue, "")
+	require.Equal(t, rkev1.PhaseRunning, status.Phase)
+	require.Len(t, status.Addresses, 1)
+	testkit.ExpectNotFound(t, s.client, s.job(jobrunner.Create, 2))
+}
+
+func TestCreate_externalDriver(t *testing.T) {
+	w := newWorld(t)
+	w.secret("acme", string(rkev1.CloudCredentialSecretType), map[string]string{"acmecredentialConfig-token": "t"})
+	s := w.machine("acme", "m", map[string]any{"region": "x", "common": map[string]any{"cloudCredentialSecretName": "acme"}})
+	s.reconcile()
+	c := s.expect(rkev1.DriverReadyCondition, metav1.ConditionFalse, rkev1.DriverNotFoundReason)
+	require.Contains(t, c.Message, "NodeDriver")
+
+	nd := w.nodeDriver("acme", "https://drivers.test/acme", nil)
+	s.reconcile()
+	s.expect(rkev1.DriverReadyCondition, metav1.ConditionFalse, rkev1.DriverNotReadyReason)
+
+	nd.Status.Digest, nd.Status.AppliedURL = strings.Repeat("a", 64), "https://drivers.test/acme"
+	require.NoError(t, w.client.Status().Update(t.Context(), nd))
+	s.reconcile()
+	request := s.requestOf(jobrunner.Create, 1)
+	require.Equal(t, nd.Status.Digest, request.Driver.Digest)
+	require.False(t, request.Driver.Builtin)
+	require.Equal(t, "t", request.CredentialEnv["ACME_TOKEN"])
+}

@@ -1,0 +1,398 @@
+package machine_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	managementv3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/capi"
+	"github.com/drover-project/drover/charts"
+	"github.com/drover-project/drover/controllers/machine"
+	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/driver"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/testkit"
+)
+
+func TestMain(m *testing.M) {
+	crds, err := allCRDs()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	testkit.Main(m, testkit.WithCRDs(crds...))
+}
+
+func allCRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	crds, err := capi.CRDs()
+	if err != nil {
+		return nil, err
+	}
+	own, err := charts.CRDs()
+	if err != nil {
+		return nil, err
+	}
+	crds = append(crds, own...)
+	for _, name := range []string{"digitalocean", "generic", "google", "acme"} {
+		fields, err := fieldsOf(name)
+		if err != nil {
+			return nil, err
+		}
+		_, _, kind, err := crdgen.CRDs(crdgen.Schema{Driver: name, Fields: fields})
+		if err != nil {
+			return nil, err
+		}
+		crds = append(crds, kind)
+	}
+	return crds, nil
+}
+
+// fieldsOf are the real driver's; acme is an external one.
+func fieldsOf(name string) ([]crdgen.Field, error) {
+	if name == "acme" {
+		return crdgen.FieldsOf(name, []crdgen.Flag{
+			{Name: "acme-region", Type: crdgen.String}, {Name: "acme-token", Type: crdgen.String, EnvVar: "ACME_TOKEN"},
+		}, crdgen.Rules{PrivateCredentialFields: []string{"token"}})
+	}
+	flags, ok := driver.Builtin(name)
+	if !ok {
+		return nil, fmt.Errorf("no driver %s", name)
+	}
+	for _, nd := range driver.Predefined() {
+		if nd.DriverName() == name {
+			rules, err := crdgen.RulesFromAnnotations(nd.Annotations)
+			if err != nil {
+				return nil, err
+			}
+			return crdgen.FieldsOf(name, flags, rules)
+		}
+	}
+	return crdgen.FieldsOf(name, flags, crdgen.Rules{})
+}
+
+// start is when the fake clock begins: later than the objects of the API server are made.
+var start = time.Now().Add(time.Hour).Truncate(time.Second)
+
+// world is one namespace with a cluster in it.
+type world struct {
+	*testing.T
+	client    client.WithWatch
+	namespace string
+	clock     *clocktesting.FakePassiveClock
+	recorder  *events.FakeRecorder
+	nodes     machine.NodeFinder
+	writes    map[string]int
+	cluster   *clusterv1.Cluster
+}
+
+func newScheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, batchv1.AddToScheme, rbacv1.AddToScheme,
+		clusterv1.AddToScheme, managementv3.AddToScheme, rkev1.AddToScheme, apiextensionsv1.AddToScheme} {
+		require.NoError(t, add(scheme))
+	}
+	return scheme
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{T: t, client: testkit.Client(t, newScheme(t)), namespace: testkit.Namespace(t),
+		clock: clocktesting.NewFakePassiveClock(start), recorder: events.NewFakeRecorder(100), writes: map[string]int{}}
+	w.cluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "c1"},
+		Spec: clusterv1.ClusterSpec{InfrastructureRef: clusterv1.ContractVersionedObjectReference{
+			APIGroup: "rke.cattle.io", Kind: "RKECluster", Name: "c1"}}}
+	w.cluster.Status.Initialization.InfrastructureProvisioned = new(true)
+	testkit.ExpectApplied(t, w.client, w.cluster)
+	for _, name := range []string{"digitalocean", "google"} {
+		w.nodeDriver(name, "local://", nil)
+	}
+	w.secret("bootstrap", "cluster.x-k8s.io/secret", map[string]string{"value": "#!/bin/sh\necho hello\n"})
+	w.secret("cred", "Opaque", map[string]string{"accessToken": "marker-secret-token"})
+	return w
+}
+
+// nodeDriver makes a NodeDriver and takes it away again, for it has no namespace.
+func (w *world) nodeDriver(name, url string, change func(*managementv3.NodeDriver)) *managementv3.NodeDriver {
+	w.Helper()
+	nd := &managementv3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: managementv3.NodeDriverSpec{URL: url, Active: true, InsecureSkipChecksum: true}}
+	if change != nil {
+		change(nd)
+	}
+	testkit.ExpectApplied(w, w.client, nd)
+	w.Cleanup(func() { _ = w.client.Delete(context.WithoutCancel(w.Context()), nd) })
+	return nd
+}
+
+func (w *world) secret(name, kind string, data map[string]string) *corev1.Secret {
+	w.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}, Type: corev1.SecretType(kind), StringData: data}
+	testkit.ExpectApplied(w, w.client, secret)
+	return secret
+}
+
+func (w *world) update(obj client.Object) {
+	w.Helper()
+	require.NoError(w, w.client.Update(w.Context(), obj))
+}
+
+func (w *world) delete(obj client.Object) {
+	w.Helper()
+	require.NoError(w, w.client.Delete(w.Context(), obj))
+}
+
+// counting counts every write by verb and kind.
+func (w *world) counting() client.WithWatch {
+	count := func(verb string, obj any) {
+		w.writes[fmt.Sprintf("%s %T", verb, obj)]++
+	}
+	return interceptor.NewClient(w.client, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			count("create", obj)
+			return c.Create(ctx, obj, opts...)
+		},
+		Update: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
+			count("update", obj)
+			return c.Update(ctx, obj, opts...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			count("patch", obj)
+			return c.Patch(ctx, obj, patch, opts...)
+		},
+		Apply: func(ctx context.Context, c client.WithWatch, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+			count("apply", obj)
+			return c.Apply(ctx, obj, opts...)
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+			count("delete", obj)
+			return c.Delete(ctx, obj, opts...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+			count("patch "+sub, obj)
+			return c.SubResource(sub).Patch(ctx, obj, patch, opts...)
+		},
+	})
+}
+
+func (w *world) wrote() int {
+	sum := 0
+	for _, n := range w.writes {
+		sum += n
+	}
+	return sum
+}
+
+// subject is one machine and who reconciles it.
+type subject struct {
+	*world
+	name       string
+	reconciler reconcile.Reconciler
+	capi       *clusterv1.Machine
+	obj        *unstructured.Unstructured
+}
+
+// machine makes a CAPI Machine and its infrastructure, as Cluster API does.
+func (w *world) machine(driverName, name string, spec map[string]any) *subject {
+	w.Helper()
+	fields, err := fieldsOf(driverName)
+	require.NoError(w, err)
+	kind := crdgen.KindsOf(driverName).Machine
+	s := &subject{world: w, name: name}
+	s.reconciler = machine.New(machine.Options{
+		Client: w.counting(), Cache: w.client, Live: w.client, Recorder: w.recorder, Clock: w.clock, Nodes: w.nodes,
+		Settings: jobrunner.Settings{Image: "registry.test/machine:v1"},
+	}).For(machine.Kind{GVK: rkev1.MachineGroupVersion.WithKind(kind), Driver: driverName, Fields: fields})
+
+	s.capi = &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: "c1"}},
+		Spec: clusterv1.MachineSpec{ClusterName: "c1", Bootstrap: clusterv1.Bootstrap{DataSecretName: new("bootstrap")},
+			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke-machine.cattle.io", Kind: kind, Name: name}}}
+	testkit.ExpectApplied(w, w.client, s.capi)
+	s.obj = &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	s.obj.SetGroupVersionKind(rkev1.MachineGroupVersion.WithKind(kind))
+	s.obj.SetNamespace(w.namespace)
+	s.obj.SetName(name)
+	s.obj.SetLabels(map[string]string{clusterv1.ClusterNameLabel: "c1"})
+	s.obj.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(s.capi, clusterv1.GroupVersion.WithKind("Machine"))})
+	require.NoError(w, w.client.Create(w.Context(), s.obj))
+	return s
+}
+
+func droplet() map[string]any {
+	return map[string]any{"region": "fra1", "common": map[string]any{"cloudCredentialSecretName": "cred"}}
+}
+
+// reconcile calls Reconcile and reads the machine anew; its status is returned.
+func (s *subject) reconcile() rkev1.RKEMachineStatus {
+	s.Helper()
+	testkit.ExpectReconciled(s, s.reconciler, s.obj)
+	return s.read()
+}
+
+func (s *subject) read() rkev1.RKEMachineStatus {
+	s.Helper()
+	require.NoError(s, s.client.Get(s.Context(), client.ObjectKeyFromObject(s.obj), s.obj))
+	raw, err := json.Marshal(s.obj.Object["status"])
+	require.NoError(s, err)
+	var status rkev1.RKEMachineStatus
+	require.NoError(s, json.Unmarshal(raw, &status))
+	return status
+}
+
+// expect expects a condition of the machine.
+func (s *subject) expect(condition string, status metav1.ConditionStatus, reason string) metav1.Condition {
+	s.Helper()
+	c := testkit.ExpectCondition(s, s.obj, condition, status, reason)
+	require.Equal(s, s.obj.GetGeneration(), c.ObservedGeneration)
+	return c
+}
+
+func (s *subject) job(operation jobrunner.Operation, attempt int32) *batchv1.Job {
+	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: jobrunner.JobName(s.name, operation, attempt)}}
+}
+
+func (s *subject) stateSecret() *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: jobrunner.StateSecretName(s.name)}}
+}
+
+func (s *subject) requestOf(operation jobrunner.Operation, attempt int32) jobrunner.Request {
+	s.Helper()
+	secret := testkit.ExpectExists(s, s.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: jobrunner.JobName(s.name, operation, attempt)}})
+	var request jobrunner.Request
+	require.NoError(s, json.Unmarshal(secret.Data[jobrunner.RequestKey], &request))
+	return request
+}
+
+// write plays the pod: it writes documents into the state Secret.
+func (s *subject) write(documents map[string]any) {
+	s.Helper()
+	secret := testkit.ExpectExists(s, s.client, s.stateSecret())
+	if secret.Data == nil {
+		secret.Data = map[string][]byte{}
+	}
+	for key, document := range documents {
+		if text, ok := document.(string); ok {
+			secret.Data[key] = []byte(text)
+			continue
+		}
+		raw, err := json.Marshal(document)
+		require.NoError(s, err)
+		secret.Data[key] = raw
+	}
+	s.update(secret)
+}
+
+// end plays the Job controller: the Job has ended.
+func (s *subject) end(operation jobrunner.Operation, attempt int32, kind batchv1.JobConditionType, reason string) {
+	s.Helper()
+	job := testkit.ExpectExists(s, s.client, s.job(operation, attempt))
+	now := metav1.NewTime(s.clock.Now())
+	job.Status.StartTime = &now
+	before := batchv1.JobFailureTarget
+	if kind == batchv1.JobComplete {
+		before, job.Status.CompletionTime = batchv1.JobSuccessCriteriaMet, &now
+		job.Status.Succeeded = 1
+	}
+	for _, condition := range []batchv1.JobConditionType{before, kind} {
+		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: condition, Status: corev1.ConditionTrue,
+			Reason: reason, LastTransitionTime: now})
+	}
+	require.NoError(s, s.client.Status().Update(s.Context(), job))
+}
+
+// succeed plays a create that went well.
+func (s *subject) succeed(attempt int32) {
+	s.Helper()
+	now := s.clock.Now()
+	s.write(map[string]any{
+		jobrunner.JournalKey:         jobrunner.Journal{Operation: jobrunner.Create, Attempt: attempt, Phase: jobrunner.PhaseBootstrapped, InstanceName: s.name},
+		jobrunner.ExtractedConfigKey: "a tar.gz",
+		jobrunner.ServerKey: jobrunner.Server{InstanceID: "123", ProviderID: "digitalocean://123",
+			Addresses: []jobrunner.Address{{Type: "ExternalIP", Address: "198.18.0.7"}}},
+		jobrunner.ResultKey: jobrunner.Result{Operation: jobrunner.Create, Attempt: attempt, Outcome: jobrunner.Succeeded, StartTime: now, EndTime: now.Add(time.Minute)},
+	})
+	s.end(jobrunner.Create, attempt, batchv1.JobComplete, "CompletionsReached")
+}
+
+// fail plays an operation that failed.
+func (s *subject) fail(operation jobrunner.Operation, attempt int32, class, message string, mayExist bool) {
+	s.Helper()
+	now := s.clock.Now()
+	s.write(map[string]any{
+		jobrunner.JournalKey: jobrunner.Journal{Operation: operation, Attempt: attempt, Phase: jobrunner.PhaseIntent, InstanceName: s.name},
+		jobrunner.LogKey:     "the log of the driver\n",
+		jobrunner.ResultKey: jobrunner.Result{Operation: operation, Attempt: attempt, Outcome: jobrunner.Failed, Class: class, Reason: "DriverFailed",
+			Message: message, ServerMayExist: mayExist, StartTime: now, EndTime: now},
+	})
+	s.end(operation, attempt, batchv1.JobFailed, "BackoffLimitExceeded")
+}
+
+// removed plays a remove that went well.
+func (s *subject) removed(attempt int32) {
+	s.Helper()
+	s.write(map[string]any{
+		jobrunner.JournalKey: jobrunner.Journal{Operation: jobrunner.Remove, Attempt: attempt, Phase: jobrunner.PhaseGone},
+		jobrunner.ResultKey:  jobrunner.Result{Operation: jobrunner.Remove, Attempt: attempt, Outcome: jobrunner.Succeeded, EndTime: s.clock.Now()},
+	})
+	s.end(jobrunner.Remove, attempt, batchv1.JobComplete, "CompletionsReached")
+}
+
+// ready brings the machine up.
+func (s *subject) ready() {
+	s.Helper()
+	s.reconcile()
+	s.succeed(1)
+	s.reconcile()
+	s.expect(rkev1.ReadyCondition, metav1.ConditionTrue, "")
+}
+
+func (s *subject) gone() {
+	s.Helper()
+	testkit.ExpectNotFound(s, s.client, s.obj.DeepCopy())
+}
+
+func (w *world) events() []string {
+	var got []string
+	for {
+		select {
+		case event := <-w.recorder.Events:
+			got = append(got, event)
+		default:
+			return got
+		}
+	}
+}
+
+// dropJobFinalizers plays the garbage collector.
+func (s *subject) dropJobFinalizers() {
+	s.Helper()
+	jobs := &batchv1.JobList{}
+	require.NoError(s, s.client.List(s.Context(), jobs, client.InNamespace(s.namespace)))
+	for i := range jobs.Items {
+		if jobs.Items[i].DeletionTimestamp.IsZero() {
+			continue
+		}
+		jobs.Items[i].Finalizers = nil
+		s.update(&jobs.Items[i])
+	}
+}
