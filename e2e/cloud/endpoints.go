@@ -19,8 +19,8 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/drover-project/drover/e2e/cloud/admin"
-	"github.com/drover-project/drover/e2e/cloud/api"
 	"github.com/drover-project/drover/e2e/cloud/proxy"
+	"github.com/drover-project/drover/e2e/cloud/rest"
 )
 
 // endpointsFile tells other processes where the running cloud listens.
@@ -65,13 +65,13 @@ func (c *Cloud) Client(secret string) *godo.Client {
 }
 
 func (c *Cloud) listen() error {
-	certificate, err := c.authority.Serving(api.Host, FilesHost, c.opts.Bind, "127.0.0.1", "localhost")
+	certificate, err := c.authority.Serving(rest.Host, FilesHost, c.opts.Bind, "127.0.0.1", "localhost")
 	if err != nil {
 		return err
 	}
 	// Without HTTP/2, so that a lost connection is lost for one request only.
 	secure := &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
-	handler := api.NewHandler(api.Options{
+	handler := rest.NewHandler(rest.Options{
 		Account: c.account, Tokens: c.tokens, Faults: c.faults, Ledger: c.ledger, RateLimit: c.opts.RateLimit, Log: c.opts.Log,
 	})
 	apiAddress, err := c.serve(handler, c.opts.Bind, c.opts.APIPort, secure)
@@ -102,7 +102,7 @@ func (c *Cloud) listen() error {
 // routes are the destinations the proxy lets clients reach.
 func (c *Cloud) routes(apiAddress, filesAddress string) map[string]string {
 	routes := map[string]string{
-		api.Host + ":443": apiAddress, FilesHost + ":443": filesAddress,
+		rest.Host + ":443": apiAddress, FilesHost + ":443": filesAddress,
 		apiAddress: apiAddress, filesAddress: filesAddress,
 	}
 	for asked, target := range c.opts.Routes {
