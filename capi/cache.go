@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
@@ -15,14 +16,21 @@ import (
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
 // NewCache makes the manager's cache. Of Secrets it holds the metadata of all, and the content of nothing but the
-// kubeconfigs of Cluster API's clusters; all else of them is read live.
+// kubeconfigs of Cluster API's clusters; of CRDs the metadata of all, and of drivers' CRDs all but the schema. The rest is
+// read live.
 func NewCache(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 	ofCluster, err := labels.NewRequirement(clusterv1.ClusterNameLabel, selection.Exists, nil)
 	if err != nil {
 		return nil, fmt.Errorf("building the selector of cluster Secrets: %w", err)
+	}
+	ofDriver, err := labels.NewRequirement(rkev1.NodeDriverLabel, selection.Exists, nil)
+	if err != nil {
+		return nil, fmt.Errorf("building the selector of drivers' CRDs: %w", err)
 	}
 	contents := opts
 	contents.ByObject = maps.Clone(opts.ByObject)
@@ -30,15 +38,16 @@ func NewCache(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 		contents.ByObject = map[client.Object]cache.ByObject{}
 	}
 	contents.ByObject[&corev1.Secret{}] = cache.ByObject{Label: labels.NewSelector().Add(*ofCluster), Transform: dropSecretData}
+	contents.ByObject[&apiextensionsv1.CustomResourceDefinition{}] = cache.ByObject{Label: labels.NewSelector().Add(*ofDriver), Transform: dropSchema}
 	main, err := cache.New(config, contents)
 	if err != nil {
 		return nil, fmt.Errorf("making the cache: %w", err)
 	}
 	opts.ByObject = nil
-	opts.DefaultTransform = onlySecretMetadata
+	opts.DefaultTransform = onlyMetadata
 	metadata, err := cache.New(config, opts)
 	if err != nil {
-		return nil, fmt.Errorf("making the cache of Secret metadata: %w", err)
+		return nil, fmt.Errorf("making the cache of metadata: %w", err)
 	}
 	return &splitCache{Cache: main, metadata: metadata}, nil
 }
@@ -56,11 +65,21 @@ func dropSecretData(in any) (any, error) {
 	return in, nil
 }
 
-// onlySecretMetadata guards the memory: a Secret asked for in full would be held in full.
-func onlySecretMetadata(in any) (any, error) {
+func dropSchema(in any) (any, error) {
+	if crd, ok := in.(*apiextensionsv1.CustomResourceDefinition); ok {
+		crd.SetManagedFields(nil)
+		for i := range crd.Spec.Versions {
+			crd.Spec.Versions[i].Schema = nil
+		}
+	}
+	return in, nil
+}
+
+// onlyMetadata guards the memory: a Secret asked for in full would be held in full.
+func onlyMetadata(in any) (any, error) {
 	obj, ok := in.(*metav1.PartialObjectMetadata)
 	if !ok {
-		return nil, fmt.Errorf("the cache of Secret metadata was asked for a %T", in)
+		return nil, fmt.Errorf("the cache of metadata was asked for a %T", in)
 	}
 	obj.SetManagedFields(nil)
 	delete(obj.Annotations, corev1.LastAppliedConfigAnnotation)

@@ -2,15 +2,18 @@ package capi
 
 import (
 	"context"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// splitCache sends those who want the metadata of Secrets to a cache that knows all Secrets, everyone else to one that
+// splitCache sends those who want the metadata of Secrets or CRDs to a cache that knows them all, everyone else to one that
 // knows few. One cache cannot do both, for its selectors go by kind.
 type splitCache struct {
 	cache.Cache
@@ -20,12 +23,15 @@ type splitCache struct {
 var _ cache.Cache = (*splitCache)(nil)
 
 func (s *splitCache) of(obj runtime.Object) cache.Cache {
-	kind := obj.GetObjectKind().GroupVersionKind()
 	switch obj.(type) {
 	case *metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList:
-		if kind.Group == corev1.GroupName && (kind.Kind == "Secret" || kind.Kind == "SecretList") {
-			return s.metadata
-		}
+	default:
+		return s.Cache
+	}
+	kind := obj.GetObjectKind().GroupVersionKind()
+	switch (schema.GroupKind{Group: kind.Group, Kind: strings.TrimSuffix(kind.Kind, "List")}) {
+	case schema.GroupKind{Group: corev1.GroupName, Kind: "Secret"}, schema.GroupKind{Group: apiextensionsv1.GroupName, Kind: "CustomResourceDefinition"}:
+		return s.metadata
 	}
 	return s.Cache
 }

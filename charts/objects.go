@@ -49,7 +49,8 @@ func Objects(s Settings) ([]client.Object, error) {
 			objs = append(objs, crd)
 		}
 	}
-	objs = append(objs, serviceAccount(s), role, clusterRoleBinding(s), leaderRole(s), leaderRoleBinding(s))
+	objs = append(objs, serviceAccount(s), role, clusterRoleBinding(s, Name), aggregate(), clusterRoleBinding(s, aggregateName),
+		leaderRole(s), leaderRoleBinding(s))
 	if len(s.JobCA) > 0 {
 		objs = append(objs, jobCA(s))
 	}
@@ -120,9 +121,17 @@ func (s Settings) subjects() []rbacv1.Subject {
 	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: Name, Namespace: s.Namespace}}
 }
 
-func clusterRoleBinding(s Settings) *rbacv1.ClusterRoleBinding {
-	return &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: Name}, Subjects: s.subjects(),
-		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: Name}}
+func clusterRoleBinding(s Settings, role string) *rbacv1.ClusterRoleBinding {
+	return &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role}, Subjects: s.subjects(),
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}}
+}
+
+const aggregateName = Name + "-aggregate"
+
+// aggregate collects what providers of other kinds ship for Cluster API's manager, which ours is when it embeds the core.
+func aggregate() *rbacv1.ClusterRole {
+	return &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: aggregateName}, AggregationRule: &rbacv1.AggregationRule{
+		ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{"cluster.x-k8s.io/aggregate-to-manager": "true"}}}}}
 }
 
 func leaderRole(s Settings) *rbacv1.Role {

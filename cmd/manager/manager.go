@@ -18,7 +18,9 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/capi"
+	"github.com/drover-project/drover/controllers/machine"
 	"github.com/drover-project/drover/controllers/nodedriver"
+	"github.com/drover-project/drover/controllers/rkecluster"
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/install"
 )
@@ -34,7 +36,7 @@ func (p *plan) newManager(hooks *webhooks) (ctrl.Manager, error) {
 		NewCache:                      capi.NewCache,
 		Cache:                         cacheOptions,
 		Client:                        capi.ClientOptions(),
-		Controller:                    config.Controller{UsePriorityQueue: new(true), SkipNameValidation: &o.skipNameChecks},
+		Controller:                    config.Controller{UsePriorityQueue: new(true)},
 		LeaderElection:                o.leaderElect,
 		LeaderElectionID:              "drover-manager",
 		LeaderElectionNamespace:       o.managerNamespace,
@@ -71,8 +73,17 @@ func (p *plan) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 	if err != nil {
 		return err
 	}
-	_ = clusters
 	if err := p.addNodeDriver(mgr); err != nil {
+		return err
+	}
+	if err := rkecluster.New(rkecluster.Options{Client: mgr.GetClient()}).Register(mgr); err != nil {
+		return err
+	}
+	machines := machine.New(machine.Options{
+		Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("machine"),
+		Settings: p.settings, Nodes: clusters, Workers: o.machineWorkers,
+	})
+	if err := machines.Register(mgr); err != nil {
 		return err
 	}
 	return mgr.Add(&install.Predefined{Client: mgr.GetClient(), Reader: mgr.GetAPIReader()})

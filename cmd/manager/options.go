@@ -31,7 +31,6 @@ type options struct {
 	kubeQPS           float32
 	kubeBurst         int
 	jobs              jobOptions
-	skipNameChecks    bool
 	gracefulShutdown  time.Duration
 	servingCertSecret string
 }

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/testkit"
+)
+
+// asManager makes the test binary be the manager, so that flags and signals are tested too, and managers can be many.
+const asManager = "DROVER_TEST_AS_MANAGER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asManager) != "" {
+		main()
+		return
+	}
+	testkit.Main(m)
+}
+
+const patience = 90 * time.Second
+
+// startManager runs a manager until stop is called or the test ends.
+func startManager(t *testing.T, flags ...string) (stop func()) {
+	t.Helper()
+	webhooks, health := freePort(t), freePort(t)
+	cmd := exec.Command(os.Args[0], append([]string{"--kubeconfig=" + testkit.Kubeconfig(t), "--machine-image=drover.local/drover:test",
+		"--metrics-bind-address=0", "--health-probe-bind-address=127.0.0.1:" + health, "--webhook-host=127.0.0.1",
+		"--webhook-port=" + webhooks, "--webhook-url=https://localhost:" + webhooks}, flags...)...)
+	cmd.Env = append(os.Environ(), asManager+"=1")
+	log := &bytes.Buffer{}
+	cmd.Stdout, cmd.Stderr = log, log
+	require.NoError(t, cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+		require.NoError(t, <-ended, "the manager must end well: %s", log)
+	}
+	t.Cleanup(stop)
+	testkit.Eventually(t, patience, func() error {
+		select {
+		case err := <-ended:
+			stopped = true
+			t.Fatalf("the manager ended: %v: %s", err, log)
+		default:
+		}
+		return ready(t, "127.0.0.1:"+health)
+	})
+	return stop
+}
+
+func ready(t *testing.T, address string) error {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/readyz", nil)
+	require.NoError(t, err)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("not ready: %s", resp.Status)
+	}
+	return nil
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	require.NoError(t, err)
+	return port
+}
+
+func testClient(t *testing.T) client.WithWatch {
+	t.Helper()
+	scheme, err := newScheme()
+	require.NoError(t, err)
+	return testkit.Client(t, scheme)
+}
+
+func managerNamespace(t *testing.T, c client.Client) {
+	t.Helper()
+	err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "drover-system"}})
+	require.NoError(t, client.IgnoreAlreadyExists(err))
+}
+
+func TestRun(t *testing.T) {
+	c := testClient(t)
+	managerNamespace(t, c)
+	stop := startManager(t)
+	awaitActive(t, c, "digitalocean")
+	ns := testkit.Namespace(t)
+
+	t.Run("a plain Cluster gets its infrastructure", func(t *testing.T) {
+		makeCluster(t, c, ns)
+		testkit.Eventually(t, patience, func() error { return provisioned(t, c, ns) })
+	})
+	t.Run("Cluster API's own defaults and checks are there", func(t *testing.T) { testCAPIWebhooks(t, c, ns) })
+	t.Run("admission", func(t *testing.T) { testAdmission(t, c, ns) })
+	t.Run("templates are immutable", func(t *testing.T) { testTemplates(t, c, ns) })
+	t.Run("two managers do not disturb each other, a restart writes nothing", func(t *testing.T) {
+		before := versions(t, c, ns)
+		stop()
+		stop = startManager(t)
+		second := startManager(t, "--leader-elect")
+		awaitActive(t, c, "digitalocean")
+		second()
+		stop()
+		require.Equal(t, before, versions(t, c, ns))
+	})
+}
+
+func awaitActive(t *testing.T, c client.Client, name string) {
+	t.Helper()
+	testkit.Eventually(t, patience, func() error {
+		nd := &v3.NodeDriver{}
+		if err := c.Get(t.Context(), client.ObjectKey{Name: name}, nd); err != nil {
+			return err
+		}
+		if !meta.IsStatusConditionTrue(nd.Status.Conditions, v3.ReadyCondition) {
+			return fmt.Errorf("not ready: %+v", nd.Status.Conditions)
+		}
+		return nil
+	})
+}
+
+func makeCluster(t *testing.T, c client.Client, ns string) {
+	t.Helper()
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "one"}}
+	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKECluster", Name: "one"}
+	infra := &rkev1.RKECluster{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "one"}}
+	infra.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "198.18.0.9", Port: 6443}
+	require.NoError(t, c.Create(t.Context(), infra))
+	require.NoError(t, c.Create(t.Context(), cluster))
+}
+
+func provisioned(t *testing.T, c client.Client, ns string) error {
+	t.Helper()
+	cluster := &clusterv1.Cluster{}
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "one"}, cluster); err != nil {
+		return err
+	}
+	done := cluster.Status.Initialization.InfrastructureProvisioned
+	if done == nil || !*done || cluster.Spec.ControlPlaneEndpoint.Host != "198.18.0.9" {
+		return fmt.Errorf("not provisioned: %+v", cluster.Status)
+	}
+	return nil
+}
+
+// versions are the resource versions of everything the manager writes at the start or keeps.
+func versions(t *testing.T, c client.Client, ns string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, list := range []client.ObjectList{
+		&apiextensionsv1.CustomResourceDefinitionList{}, &v3.NodeDriverList{}, &rbacv1.ClusterRoleList{}, &rbacv1.RoleList{},
+		&rbacv1.RoleBindingList{}, &corev1.NamespaceList{}, &corev1.SecretList{}, &rkev1.RKEClusterList{},
+		&admissionregistrationv1.ValidatingAdmissionPolicyList{}, &admissionregistrationv1.ValidatingAdmissionPolicyBindingList{},
+	} {
+		require.NoError(t, c.List(t.Context(), list))
+		require.NoError(t, meta.EachListItem(list, func(item runtime.Object) error {
+			obj := item.(client.Object)
+			out[fmt.Sprintf("%T %s/%s", obj, obj.GetNamespace(), obj.GetName())] = obj.GetResourceVersion()
+			return nil
+		}))
+	}
+	return out
+}
