@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	managementv3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
 // Register adds the controller to a manager, whose scheme must know CAPI's, Drover's and apiextensions' kinds.
@@ -53,8 +54,9 @@ func (c *Controller) registerKinds(mgr manager.Manager) error {
 	if err != nil {
 		return fmt.Errorf("making the controller of kinds: %w", err)
 	}
-	crds := source.Kind(mgr.GetCache(), &apiextensionsv1.CustomResourceDefinition{},
-		&handler.TypedEnqueueRequestForObject[*apiextensionsv1.CustomResourceDefinition]{})
+	// Their metadata tell when to look; whole CRDs, of which a cluster has many, would fill the cache.
+	crds := source.Kind(mgr.GetCache(), metadataOf(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")),
+		&handler.TypedEnqueueRequestForObject[*metav1.PartialObjectMetadata]{}, ofDrivers())
 	if err := kinds.Watch(crds); err != nil {
 		return fmt.Errorf("watching CRDs: %w", err)
 	}
@@ -63,8 +65,7 @@ func (c *Controller) registerKinds(mgr manager.Manager) error {
 
 // sources are the watches that all kinds share; each maps what it sees to the machines that it concerns.
 func (c *Controller) sources(informers cache.Cache) []source.TypedSource[Request] {
-	secrets := &metav1.PartialObjectMetadata{}
-	secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	secrets := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
 	return []source.TypedSource[Request]{
 		kindSource(informers, &batchv1.Job{}, ofJob, jobTurns()),
 		kindSource(informers, secrets, c.ofSecret),
@@ -76,4 +77,11 @@ func (c *Controller) sources(informers cache.Cache) []source.TypedSource[Request
 
 func kindSource[T client.Object](informers cache.Cache, obj T, toRequests handler.TypedMapFunc[T, Request], filters ...predicate.TypedPredicate[T]) source.TypedSource[Request] {
 	return source.TypedKind(informers, obj, handler.TypedEnqueueRequestsFromMapFunc(toRequests), filters...)
+}
+
+// ofDrivers lets pass the CRDs of drivers.
+func ofDrivers() predicate.TypedPredicate[*metav1.PartialObjectMetadata] {
+	return predicate.NewTypedPredicateFuncs(func(crd *metav1.PartialObjectMetadata) bool {
+		return crd.Labels[rkev1.NodeDriverLabel] != ""
+	})
 }
