@@ -49,7 +49,7 @@ func AwaitPod(ctx context.Context, kube kubernetes.Interface, namespace string, 
 	}
 	var started *corev1.Pod
 	said := ""
-	_, err := toolswatch.UntilWithSync(ctx, list, &corev1.Pod{}, nil, func(event watch.Event) (bool, error) {
+	_, err := toolswatch.UntilWithSync(ctx, cache.ToListWatcherWithWatchListSemantics(list, kube), &corev1.Pod{}, nil, func(event watch.Event) (bool, error) {
 		pod, ok := event.Object.(*corev1.Pod)
 		if !ok || event.Type == watch.Deleted {
 			return false, nil
