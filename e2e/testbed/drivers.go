@@ -40,12 +40,12 @@ func (t *Testbed) driverManifests(ctx context.Context) (string, error) {
 		return "", err
 	}
 	var out bytes.Buffer
-	for _, d := range []v3.NodeDriver{
-		nodeDriver("generic", v3.NodeDriverSpec{URL: v3.BuiltinURLPrefix, Builtin: true, Active: true}),
-		nodeDriver(PluginDriver, v3.NodeDriverSpec{
-			URL: url, Checksum: checksum, Active: true, ProviderIDTemplate: PluginDriver + "://{InstanceID}",
-		}),
-	} {
+	plugin := nodeDriver(PluginDriver, v3.NodeDriverSpec{
+		URL: url, Checksum: checksum, Active: true, ProviderIDTemplate: PluginDriver + "://{InstanceID}",
+	})
+	plugin.Annotations = map[string]string{v3.PrivateCredentialFieldsAnnotation: "token"}
+	generic := nodeDriver("generic", v3.NodeDriverSpec{URL: v3.BuiltinURLPrefix, Builtin: true, Active: true})
+	for _, d := range []v3.NodeDriver{generic, plugin} {
 		text, err := yaml.Marshal(d)
 		if err != nil {
 			return "", fmt.Errorf("encoding NodeDriver %s: %w", d.Name, err)
