@@ -207,9 +207,9 @@ func TestRateLimit(t *testing.T) {
 	for want := 1; want >= 0; want-- {
 		_, response, err := client.Account.Get(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, 2, response.Rate.Limit)
-		require.Equal(t, want, response.Rate.Remaining)
-		require.True(t, response.Rate.Reset.After(time.Now()))
+		require.Equal(t, 2, response.Limit)
+		require.Equal(t, want, response.Remaining)
+		require.True(t, response.Reset.After(time.Now()))
 	}
 	_, response, err := client.Account.Get(t.Context())
 	status, message := refusal(t, err)
@@ -231,9 +231,9 @@ func TestFaults(t *testing.T) {
 		"500 before":   {fault.ServerError(500), 0, expect(500, "Server Error")},
 		"503 after":    {fault.ServerErrorAfter(503), 1, expect(503, "Service Unavailable")},
 		"502 by name":  {fault.ServerError(502), 0, expect(502, "Bad Gateway")},
-		"lost before":  {fault.ConnectionLost(), 0, func(t *testing.T, err error) { require.ErrorIs(t, err, io.EOF) }},
-		"answer lost":  {fault.AnswerLost(), 1, func(t *testing.T, err error) { require.ErrorIs(t, err, io.EOF) }},
-		"latency only": {fault.Slow(time.Millisecond), 1, func(t *testing.T, err error) { require.NoError(t, err) }},
+		"lost before":  {fault.ConnectionLost(), 0, lost},
+		"answer lost":  {fault.AnswerLost(), 1, lost},
+		"latency only": {fault.Slow(time.Millisecond), 1, fine},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, client := start(t, cloud.Options{})
@@ -248,6 +248,16 @@ func TestFaults(t *testing.T) {
 			require.NoError(t, err, "the fault is spent")
 		})
 	}
+}
+
+func lost(t *testing.T, err error) {
+	t.Helper()
+	require.ErrorIs(t, err, io.EOF)
+}
+
+func fine(t *testing.T, err error) {
+	t.Helper()
+	require.NoError(t, err)
 }
 
 func expect(status int, text string) func(*testing.T, error) {
@@ -266,7 +276,7 @@ func TestRetryAfterIsTold(t *testing.T) {
 	_, response, err := client.Account.Get(t.Context())
 	require.Error(t, err)
 	require.Equal(t, "3", response.Header.Get("Retry-After"))
-	require.Equal(t, 0, response.Rate.Remaining)
+	require.Equal(t, 0, response.Remaining)
 }
 
 func TestBootFaults(t *testing.T) {

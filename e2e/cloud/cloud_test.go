@@ -144,9 +144,10 @@ func TestProxyRefusesEverythingElse(t *testing.T) {
 	proxyURL, err := url.Parse(c.ProxyURL())
 	require.NoError(t, err)
 	client := &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(proxyURL)}}
-	_, err = client.Get("https://example.test/")
+	response, err := client.Get("https://example.test/")
 	require.ErrorContains(t, err, "Forbidden")
-	response, err := client.Get("http://example.test/")
+	require.Nil(t, response)
+	response, err = client.Get("http://example.test/")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, response.Body.Close()) }()
 	body, err := io.ReadAll(response.Body)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -105,9 +106,7 @@ func (c *Cloud) routes(apiAddress, filesAddress string) map[string]string {
 		rest.Host + ":443": apiAddress, FilesHost + ":443": filesAddress,
 		apiAddress: apiAddress, filesAddress: filesAddress,
 	}
-	for asked, target := range c.opts.Routes {
-		routes[asked] = target
-	}
+	maps.Copy(routes, c.opts.Routes)
 	return routes
 }
 

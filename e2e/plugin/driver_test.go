@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,9 +26,7 @@ func newDriver(t *testing.T, c *cloud.Cloud, values map[string]any) *Driver {
 		"drovertest-token": c.Token(), "drovertest-endpoint": c.APIURL(), "drovertest-ca-cert": string(c.CAPEM()),
 		"drovertest-tag": []string{"blue"}, "drovertest-private-networking": true, "drovertest-ipv6": true, "drovertest-2nd-disk-gb": 5,
 	}
-	for name, value := range values {
-		all[name] = value
-	}
+	maps.Copy(all, values)
 	options := &drivers.CheckDriverOptions{FlagsValues: all, CreateFlags: d.GetCreateFlags()}
 	require.NoError(t, d.SetConfigFromFlags(options))
 	require.Empty(t, options.InvalidFlags)

@@ -27,7 +27,7 @@ func setUpBridge(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := os.WriteFile("/proc/sys/net/ipv4/conf/"+BridgeName+"/forwarding", []byte("1"), 0o644); err != nil {
+	if err := os.WriteFile("/proc/sys/net/ipv4/conf/"+BridgeName+"/forwarding", []byte("1"), 0o600); err != nil {
 		return fmt.Errorf("switching forwarding on: %w", err)
 	}
 	return allowForwarding(ctx)

@@ -19,7 +19,7 @@ func slotFile(dir string, slot int) string {
 
 // withSetupLock runs do while no other process changes slots or the bridge.
 func withSetupLock(dir string, do func() error) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return fmt.Errorf("making %s: %w", dir, err)
 	}
 	lock, err := os.OpenFile(filepath.Join(dir, "setup"), os.O_CREATE|os.O_RDWR, 0o600)

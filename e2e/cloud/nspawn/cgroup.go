@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -47,7 +48,7 @@ func parseCgroupMounts(mountinfo string) []string {
 
 func (c cgroups) create() error {
 	for _, dir := range c {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
+		if err := os.MkdirAll(dir, 0o750); err != nil {
 			return fmt.Errorf("making control group: %w", err)
 		}
 		for _, group := range []string{filepath.Dir(dir), dir} {
@@ -70,32 +71,41 @@ func inheritCpuset(group string) error {
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", name, err)
 		}
-		if err := os.WriteFile(filepath.Join(group, name), inherited, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(group, name), inherited, 0o600); err != nil { //nolint:gosec // below /sys/fs/cgroup, named by us
 			return fmt.Errorf("writing %s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// processes returns the processes in the groups, each once.
+// processes returns the processes in the groups, each once. A group that goes
+// while we look has none.
 func (c cgroups) processes() []int {
 	seen := map[int]bool{}
 	var found []int
+	for _, group := range c.nested() {
+		content, err := os.ReadFile(filepath.Join(group, "cgroup.procs"))
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(content)) {
+			pid, err := strconv.Atoi(strings.TrimSpace(line))
+			if err == nil && pid > 0 && !seen[pid] {
+				seen[pid] = true
+				found = append(found, pid)
+			}
+		}
+	}
+	return found
+}
+
+// nested returns the groups and those the server has made in them, outermost first.
+func (c cgroups) nested() []string {
+	var found []string
 	for _, dir := range c {
 		_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.Name() != "cgroup.procs" {
-				return nil //nolint:nilerr // a group that goes while we look has no processes
-			}
-			content, err := os.ReadFile(path)
-			if err != nil {
-				return nil //nolint:nilerr // as above
-			}
-			for line := range strings.Lines(string(content)) {
-				pid, err := strconv.Atoi(strings.TrimSpace(line))
-				if err == nil && pid > 0 && !seen[pid] {
-					seen[pid] = true
-					found = append(found, pid)
-				}
+			if err == nil && entry.IsDir() {
+				found = append(found, path)
 			}
 			return nil
 		})
@@ -105,19 +115,12 @@ func (c cgroups) processes() []int {
 
 // remove removes the groups, innermost first, and the parent when it is empty.
 func (c cgroups) remove() error {
-	for _, dir := range c {
-		var groups []string
-		_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-			if err == nil && entry.IsDir() {
-				groups = append(groups, path)
-			}
-			return nil //nolint:nilerr // a group that goes while we look need not be removed
-		})
-		for i := len(groups) - 1; i >= 0; i-- {
-			if err := syscall.Rmdir(groups[i]); err != nil && !errors.Is(err, syscall.ENOENT) {
-				return fmt.Errorf("removing control group %s: %w", groups[i], err)
-			}
+	for _, group := range slices.Backward(c.nested()) {
+		if err := syscall.Rmdir(group); err != nil && !errors.Is(err, syscall.ENOENT) {
+			return fmt.Errorf("removing control group %s: %w", group, err)
 		}
+	}
+	for _, dir := range c {
 		_ = syscall.Rmdir(filepath.Dir(dir)) // fails while other servers are in it
 	}
 	return nil

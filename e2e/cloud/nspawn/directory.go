@@ -8,6 +8,9 @@ import (
 	"github.com/drover-project/drover/e2e/cloud/server"
 )
 
+// rootMode is what / must have, for logins other than root.
+const rootMode = 0o755
+
 // serverDir is the directory of one server.
 type serverDir string
 
@@ -34,7 +37,7 @@ func (d serverDir) image() (string, error) {
 // prepare writes everything the server needs before its first boot.
 func (d serverDir) prepare(spec server.Spec, opts Options) error {
 	for _, path := range []string{d.root(), d.upper(), d.work(), d.containerd()} {
-		if err := os.MkdirAll(path, 0o755); err != nil {
+		if err := os.MkdirAll(path, rootMode); err != nil {
 			return fmt.Errorf("making directory of %s: %w", spec.Name, err)
 		}
 	}

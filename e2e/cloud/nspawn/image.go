@@ -58,7 +58,7 @@ func BuildImage(ctx context.Context, opts ImageOptions) (string, error) {
 		progress.say("image %s is there", filepath.Base(path))
 		return path, nil
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, rootMode); err != nil {
 		return "", fmt.Errorf("making image directory: %w", err)
 	}
 	unlock, err := lockFile(ctx, filepath.Join(dir, "lock"))
@@ -150,7 +150,7 @@ func discard(root string) error {
 }
 
 func writeFile(path, content string, mode os.FileMode) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), rootMode); err != nil {
 		return fmt.Errorf("making directory: %w", err)
 	}
 	if err := os.WriteFile(path, []byte(content), mode); err != nil {

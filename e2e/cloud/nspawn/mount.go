@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -45,12 +46,12 @@ func unmountBelow(path string) error {
 	if err != nil {
 		return err
 	}
-	for i := len(mounts) - 1; i >= 0; i-- {
-		if mounts[i] != path && !strings.HasPrefix(mounts[i], path+"/") {
+	for _, mount := range slices.Backward(mounts) {
+		if mount != path && !strings.HasPrefix(mount, path+"/") {
 			continue
 		}
-		if err := syscall.Unmount(mounts[i], syscall.MNT_DETACH); err != nil && !errors.Is(err, syscall.EINVAL) {
-			return fmt.Errorf("unmounting %s: %w", mounts[i], err)
+		if err := syscall.Unmount(mount, syscall.MNT_DETACH); err != nil && !errors.Is(err, syscall.EINVAL) {
+			return fmt.Errorf("unmounting %s: %w", mount, err)
 		}
 	}
 	return nil
@@ -58,15 +59,7 @@ func unmountBelow(path string) error {
 
 func isMounted(path string) bool {
 	mounts, err := mountPoints()
-	if err != nil {
-		return false
-	}
-	for _, mount := range mounts {
-		if mount == path {
-			return true
-		}
-	}
-	return false
+	return err == nil && slices.Contains(mounts, path)
 }
 
 // mountPoints returns where something is mounted, in the order it was.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strings"
 )
 
 const suite = "bookworm"
@@ -81,10 +82,11 @@ system_info:
 
 // recipeDigest changes whenever the image would come out different.
 func recipeDigest() string {
-	hash := sha256.New()
-	fmt.Fprint(hash, suite, packages(), maskedUnits(), dpkgConfig, configureScript)
+	var text strings.Builder
+	fmt.Fprint(&text, suite, packages(), maskedUnits(), dpkgConfig, configureScript)
 	for _, name := range sortedKeys(imageFiles()) {
-		fmt.Fprint(hash, name, imageFiles()[name])
+		fmt.Fprint(&text, name, imageFiles()[name])
 	}
-	return hex.EncodeToString(hash.Sum(nil))[:12]
+	sum := sha256.Sum256([]byte(text.String()))
+	return hex.EncodeToString(sum[:])[:12]
 }

@@ -21,7 +21,9 @@ import (
 const (
 	certFile = "ca.pem"
 	keyFile  = "ca-key.pem"
-	lifetime = 10 * 365 * 24 * time.Hour
+	// publicMode lets everybody read what everybody shall trust.
+	publicMode = 0o644
+	lifetime   = 10 * 365 * 24 * time.Hour
 )
 
 // Authority is a certificate authority of one local cloud.
@@ -163,7 +165,7 @@ func (a *Authority) save(dir string) error {
 	if err := os.WriteFile(filepath.Join(dir, keyFile), keyPEM, 0o600); err != nil {
 		return fmt.Errorf("writing authority key: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, certFile), a.pem, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, certFile), a.pem, publicMode); err != nil {
 		return fmt.Errorf("writing authority certificate: %w", err)
 	}
 	return nil

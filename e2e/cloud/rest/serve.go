@@ -169,6 +169,11 @@ func newRequestID() string {
 // nowhere is a response writer whose answer nobody gets.
 type nowhere struct{}
 
-func (nowhere) Header() http.Header            { return http.Header{} }
+// Header returns headers that nobody gets.
+func (nowhere) Header() http.Header { return http.Header{} }
+
+// Write takes what nobody gets.
 func (nowhere) Write(body []byte) (int, error) { return len(body), nil }
-func (nowhere) WriteHeader(int)                {}
+
+// WriteHeader takes a status that nobody gets.
+func (nowhere) WriteHeader(int) {}

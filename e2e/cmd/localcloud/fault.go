@@ -65,7 +65,7 @@ func newFaultAddCommand(flags *shared) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(command.OutOrStdout(), id)
+			say(command, "%s\n", id)
 			return nil
 		},
 	}

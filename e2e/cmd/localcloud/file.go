@@ -32,7 +32,7 @@ func newFilePutCommand(flags *shared) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(command.OutOrStdout(), "%s/%s %s\n", client.Endpoints().Files, args[0], digest)
+			say(command, "%s/%s %s\n", client.Endpoints().Files, args[0], digest)
 			return nil
 		},
 	}

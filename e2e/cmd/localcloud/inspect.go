@@ -30,22 +30,29 @@ func newListCommand(flags *shared) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			table := tabwriter.NewWriter(command.OutOrStdout(), 0, 4, 2, ' ', 0)
-			fmt.Fprintln(table, "ID\tNAME\tSTATUS\tADDRESS\tTAGS")
+			rows := []string{"ID\tNAME\tSTATUS\tADDRESS\tTAGS"}
 			for _, droplet := range droplets {
 				address, _ := droplet.PublicIPv4()
-				fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\n", droplet.ID, droplet.Name, droplet.Status, address, strings.Join(droplet.Tags, ","))
+				rows = append(rows, fmt.Sprintf("%d\t%s\t%s\t%s\t%s", droplet.ID, droplet.Name, droplet.Status, address, strings.Join(droplet.Tags, ",")))
 			}
 			for _, server := range servers {
 				status := "off"
 				if server.Running {
 					status = "active"
 				}
-				fmt.Fprintf(table, "-\t%s\t%s\t%s\t\n", server.Name, status, server.Address)
+				rows = append(rows, fmt.Sprintf("-\t%s\t%s\t%s\t", server.Name, status, server.Address))
 			}
-			return table.Flush()
+			return printTable(command.OutOrStdout(), rows)
 		},
 	}
+}
+
+func printTable(to io.Writer, rows []string) error {
+	table := tabwriter.NewWriter(to, 0, 4, 2, ' ', 0)
+	if _, err := io.WriteString(table, strings.Join(rows, "\n")+"\n"); err != nil {
+		return fmt.Errorf("printing: %w", err)
+	}
+	return table.Flush()
 }
 
 func newLedgerCommand(flags *shared) *cobra.Command {
@@ -96,7 +103,7 @@ func newLeftoversCommand(flags *shared) *cobra.Command {
 				return err
 			}
 			for _, thing := range left {
-				fmt.Fprintln(command.OutOrStdout(), thing)
+				say(command, "%s\n", thing)
 			}
 			if len(left) > 0 {
 				return fmt.Errorf("%d things are left", len(left))
@@ -119,10 +126,10 @@ func newEnvCommand(flags *shared) *cobra.Command {
 				return err
 			}
 			endpoints := client.Endpoints()
-			fmt.Fprintf(command.OutOrStdout(), "HTTPS_PROXY=%s\nSSL_CERT_FILE=%s\n", endpoints.Proxy, endpoints.CAFile)
+			say(command, "HTTPS_PROXY=%s\nSSL_CERT_FILE=%s\n", endpoints.Proxy, endpoints.CAFile)
 			for _, token := range tokens {
 				if token.Name == cloud.DefaultToken {
-					fmt.Fprintf(command.OutOrStdout(), "DIGITALOCEAN_ACCESS_TOKEN=%s\n", token.Secret)
+					say(command, "DIGITALOCEAN_ACCESS_TOKEN=%s\n", token.Secret)
 				}
 			}
 			return nil

@@ -16,7 +16,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := newRootCommand().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "localcloud:", err)
+		_, _ = fmt.Fprintln(os.Stderr, "localcloud:", err)
 		os.Exit(1)
 	}
 }
@@ -28,6 +28,11 @@ type shared struct {
 
 // client returns a client of the running cloud.
 func (s *shared) client() (*admin.Client, error) { return admin.Dial(s.stateDir) }
+
+// say writes to the command's output; nobody can be told when that fails.
+func say(command *cobra.Command, format string, args ...any) {
+	_, _ = fmt.Fprintf(command.OutOrStdout(), format, args...)
+}
 
 func newRootCommand() *cobra.Command {
 	flags := &shared{}

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover/e2e/cloud/nspawn"
@@ -19,7 +17,7 @@ func newRootFSCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(command.OutOrStdout(), path)
+			say(command, "%s\n", path)
 			return nil
 		},
 	}

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"log/slog"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -64,13 +62,10 @@ func serve(command *cobra.Command, opts cloud.Options) error {
 		}
 		return err
 	}
-	printEndpoints(command.OutOrStdout(), c.Endpoints())
+	endpoints := c.Endpoints()
+	say(command, "api    %s\nproxy  %s\nfiles  %s\nadmin  %s\nca     %s\npid    %d\n",
+		endpoints.API, endpoints.Proxy, endpoints.Files, endpoints.Admin, endpoints.CAFile, endpoints.PID)
 	<-command.Context().Done()
 	opts.Log.Info("stopping")
 	return c.Close()
-}
-
-func printEndpoints(to io.Writer, endpoints cloud.Endpoints) {
-	fmt.Fprintf(to, "api    %s\nproxy  %s\nfiles  %s\nadmin  %s\nca     %s\npid    %d\n",
-		endpoints.API, endpoints.Proxy, endpoints.Files, endpoints.Admin, endpoints.CAFile, os.Getpid())
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,7 +29,7 @@ func newTokenAddCommand(flags *shared) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(command.OutOrStdout(), token.Secret)
+			say(command, "%s\n", token.Secret)
 			return nil
 		},
 	}
