@@ -1,0 +1,206 @@
+package nodedriver_test
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	v3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/charts"
+	"github.com/drover-project/drover/controllers/nodedriver"
+	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/driver"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+const patience = 30 * time.Second
+
+// env is one NodeDriver's story on a real API server. The test plays the probe's pod and every other controller.
+type env struct {
+	client.Client
+	t          *testing.T
+	reconciler *nodedriver.Reconciler
+	now        time.Time
+	nd         *v3.NodeDriver
+}
+
+func newEnv(t *testing.T, nd *v3.NodeDriver) *env {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), v3.AddToScheme(scheme)))
+	crds, err := charts.CRDs()
+	require.NoError(t, err)
+	testkit.ApplyCRDs(t, crds...)
+	c := testkit.Client(t, scheme)
+	drivers := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: driver.CacheNamespace}}
+	require.NoError(t, client.IgnoreAlreadyExists(c.Create(t.Context(), drivers)))
+	watch, err := nodedriver.NewUserWatch(testkit.Config(t))
+	require.NoError(t, err)
+	e := &env{Client: c, t: t, now: time.Now(), nd: nd}
+	e.reconciler, err = nodedriver.New(nodedriver.Options{
+		Client: c, Reader: c, Recorder: events.NewFakeRecorder(100), Watch: watch, Now: func() time.Time { return e.now },
+		Jobs: jobrunner.Settings{Image: "drover.local/drover:test"},
+	})
+	require.NoError(t, err)
+	require.NoError(t, c.Create(t.Context(), nd))
+	return e
+}
+
+func builtin(name string) *v3.NodeDriver {
+	return &v3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v3.NodeDriverSpec{URL: "local://", Active: true}}
+}
+
+const checksum = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+func external(name string) *v3.NodeDriver {
+	return &v3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: v3.NodeDriverSpec{URL: "https://198.18.0.1/docker-machine-driver-" + name, Checksum: checksum, Active: true}}
+}
+
+// reconcile calls the controller once and reads the NodeDriver back.
+func (e *env) reconcile() reconcile.Result {
+	e.t.Helper()
+	result := testkit.ExpectReconciled(e.t, e.reconciler, e.nd)
+	require.NoError(e.t, client.IgnoreNotFound(e.Get(e.t.Context(), client.ObjectKeyFromObject(e.nd), e.nd)))
+	return result
+}
+
+// reconcileUntilReady does what the watch of CRDs does.
+func (e *env) reconcileUntilReady() {
+	e.t.Helper()
+	testkit.Eventually(e.t, patience, func() error {
+		e.reconcile()
+		for _, condition := range e.nd.Status.Conditions {
+			if condition.Type == v3.ReadyCondition && condition.Status != metav1.ConditionTrue {
+				return errors.New(condition.Reason + ": " + condition.Message)
+			}
+		}
+		return nil
+	})
+}
+
+func (e *env) expect(condition string, status metav1.ConditionStatus, reason string) string {
+	e.t.Helper()
+	return testkit.ExpectCondition(e.t, e.nd, condition, status, reason).Message
+}
+
+// update changes the NodeDriver as a user would.
+func (e *env) update(change func(*v3.NodeDriver)) {
+	e.t.Helper()
+	require.NoError(e.t, e.Get(e.t.Context(), client.ObjectKeyFromObject(e.nd), e.nd))
+	change(e.nd)
+	require.NoError(e.t, e.Update(e.t.Context(), e.nd))
+}
+
+func (e *env) crd(group, kind string) *apiextensionsv1.CustomResourceDefinition {
+	e.t.Helper()
+	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: crdgen.CRDName(group, kind)}}
+	return testkit.ExpectExists(e.t, e.Client, crd)
+}
+
+// machineFields are the fields that `kubectl explain <kind>.spec` shows.
+func (e *env) machineFields() map[string]apiextensionsv1.JSONSchemaProps {
+	e.t.Helper()
+	crd := e.crd(crdgen.MachineGroup, crdgen.KindsOf(e.nd.DriverName()).Machine)
+	return crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties
+}
+
+// machine makes an <X>Machine with these options.
+func (e *env) machine(name string, options map[string]any) *unstructured.Unstructured {
+	e.t.Helper()
+	obj := &unstructured.Unstructured{Object: map[string]any{"spec": options}}
+	obj.SetGroupVersionKind(rkev1.MachineGroupVersion.WithKind(crdgen.KindsOf(e.nd.DriverName()).Machine))
+	obj.SetNamespace("default")
+	obj.SetName(name)
+	require.NoError(e.t, e.Create(e.t.Context(), obj))
+	return obj
+}
+
+func (e *env) jobs() []batchv1.Job {
+	e.t.Helper()
+	var list batchv1.JobList
+	require.NoError(e.t, e.List(e.t.Context(), &list, client.InNamespace(driver.CacheNamespace), client.MatchingLabels{rkev1.NodeDriverLabel: e.nd.DriverName()}))
+	return list.Items
+}
+
+// runningJob is the Job that has not ended.
+func (e *env) runningJob() *batchv1.Job {
+	e.t.Helper()
+	var running []batchv1.Job
+	for _, job := range e.jobs() {
+		if !jobrunner.JobEnded(&job) {
+			running = append(running, job)
+		}
+	}
+	require.Len(e.t, running, 1, "one probe at a time")
+	return &running[0]
+}
+
+func (e *env) request(job *batchv1.Job) jobrunner.Request {
+	e.t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name}}
+	testkit.ExpectExists(e.t, e.Client, secret)
+	var request jobrunner.Request
+	require.NoError(e.t, json.Unmarshal(secret.Data[jobrunner.RequestKey], &request))
+	return request
+}
+
+// finish plays the pod: it writes its result and ends the Job.
+func (e *env) finish(result jobrunner.Result) {
+	e.t.Helper()
+	job := e.runningJob()
+	request := e.request(job)
+	result.Operation, result.Attempt, result.StartTime, result.EndTime = jobrunner.Probe, request.Attempt, e.now, e.now
+	raw, err := json.Marshal(result)
+	require.NoError(e.t, err)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: request.StateSecret}}
+	testkit.ExpectExists(e.t, e.Client, secret)
+	secret.Data = map[string][]byte{jobrunner.ResultKey: raw}
+	require.NoError(e.t, e.Update(e.t.Context(), secret))
+
+	before, at := job.DeepCopy(), metav1.NewTime(e.now)
+	job.Status.StartTime = &at
+	kinds := []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobComplete}
+	job.Status.CompletionTime, job.Status.Succeeded = &at, 1
+	if result.Outcome != jobrunner.Succeeded {
+		kinds = []batchv1.JobConditionType{batchv1.JobFailureTarget, batchv1.JobFailed}
+		job.Status.CompletionTime, job.Status.Succeeded, job.Status.Failed = nil, 0, 1
+	}
+	for _, kind := range kinds {
+		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: at})
+	}
+	require.NoError(e.t, e.Status().Patch(e.t.Context(), job, client.MergeFrom(before)))
+}
+
+// succeed ends the probe with these flags.
+func (e *env) succeed(digest string, flags ...crdgen.Flag) {
+	e.t.Helper()
+	raw, err := json.Marshal(flags)
+	require.NoError(e.t, err)
+	e.finish(jobrunner.Result{Outcome: jobrunner.Succeeded, Probe: &jobrunner.ProbeReport{Digest: digest, Flags: raw}})
+}
+
+func (e *env) expectNoProbeLeft(job *batchv1.Job) {
+	e.t.Helper()
+	meta := metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name}
+	testkit.ExpectNotFound(e.t, e.Client, &corev1.ServiceAccount{ObjectMeta: meta}, &rbacv1.Role{ObjectMeta: meta},
+		&rbacv1.RoleBinding{ObjectMeta: meta}, &corev1.Secret{ObjectMeta: meta})
+}
