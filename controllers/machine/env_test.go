@@ -396,3 +396,20 @@ func (s *subject) dropJobFinalizers() {
 		s.update(&jobs.Items[i])
 	}
 }
+
+func (s *subject) annotate(key, value string) {
+	s.Helper()
+	s.read()
+	annotations := s.obj.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[key] = value
+	s.obj.SetAnnotations(annotations)
+	s.update(s.obj)
+}
+
+func (w *world) deleteNodeDriver(name string) {
+	w.Helper()
+	w.delete(&managementv3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: name}})
+}

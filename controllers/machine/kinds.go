@@ -56,7 +56,7 @@ func (c *Controller) Reconcile(ctx context.Context, request Request) (reconcile.
 // reconcileCRD starts and stops the kinds.
 func (c *Controller) reconcileCRD(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
-	err := c.options.Cache.Get(ctx, request.NamespacedName, crd)
+	err := c.options.Live.Get(ctx, request.NamespacedName, crd)
 	if client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("reading CRD %s: %w", request.Name, err)
 	}
@@ -124,7 +124,7 @@ func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	return false
 }
 
-// metadataOf is what a kind is watched as: the machines themselves are read when they are reconciled.
+// metadataOf is what a kind is watched as: the objects themselves are read when they are needed.
 func metadataOf(gvk schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	obj := &metav1.PartialObjectMetadata{}
 	obj.SetGroupVersionKind(gvk)

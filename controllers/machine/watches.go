@@ -5,16 +5,11 @@ import (
 	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -24,32 +19,6 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
 )
-
-// CacheByObject keeps the manager's cache small: only our Jobs, without their pods' templates, and only the CRDs of drivers.
-// The manager merges it into its own cache options.
-func CacheByObject() map[client.Object]cache.ByObject {
-	return map[client.Object]cache.ByObject{
-		&batchv1.Job{}: {Label: has(rkev1.OperationLabel), Transform: stripJob},
-		&apiextensionsv1.CustomResourceDefinition{}: {Label: has(rkev1.NodeDriverLabel)},
-	}
-}
-
-func has(label string) labels.Selector {
-	requirement, err := labels.NewRequirement(label, selection.Exists, nil)
-	if err != nil {
-		return labels.Nothing() // only for a label that is none
-	}
-	return labels.NewSelector().Add(*requirement)
-}
-
-// stripJob drops what is never read back.
-func stripJob(obj any) (any, error) {
-	if job, ok := obj.(*batchv1.Job); ok {
-		job.ManagedFields = nil
-		job.Spec.Template = corev1.PodTemplateSpec{}
-	}
-	return obj, nil
-}
 
 // ofMachine maps what a machine controls to the machine.
 func ofMachine(obj metav1.Object) []Request {

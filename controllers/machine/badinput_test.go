@@ -1,0 +1,336 @@
+package machine_test
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	managementv3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/testkit"
+)
+
+// TestBadInput: each gets a condition that says what to do, nothing is made, and mending it is all it takes.
+func TestBadInput(t *testing.T) {
+	spec := func(credential string) map[string]any {
+		return map[string]any{"region": "fra1", "common": map[string]any{"cloudCredentialSecretName": credential}}
+	}
+	tests := []struct {
+		name      string
+		driver    string
+		machine   string
+		spec      map[string]any
+		prepare   func(*world, *subject)
+		condition string
+		reason    string
+		message   string
+		mend      func(*world, *subject)
+	}{
+		{name: "unknown driver", driver: "generic", spec: map[string]any{"ipAddress": "198.18.0.9"},
+			condition: rkev1.DriverReadyCondition, reason: rkev1.DriverNotFoundReason, message: "create one named generic",
+			mend: func(w *world, _ *subject) { w.nodeDriver("generic", "local://", nil) }},
+		{name: "inactive driver", driver: "generic", spec: map[string]any{"ipAddress": "198.18.0.9"},
+			prepare: func(w *world, _ *subject) {
+				w.nodeDriver("generic", "local://", func(nd *managementv3.NodeDriver) { nd.Spec.Active = false })
+			},
+			condition: rkev1.DriverReadyCondition, reason: rkev1.DriverNotReadyReason, message: "spec.active",
+			mend: func(w *world, _ *subject) {
+				nd := testkit.ExpectExists(w, w.client, &managementv3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: "generic"}})
+				nd.Spec.Active = true
+				w.update(nd)
+			}},
+		{name: "no credential named", spec: map[string]any{"region": "fra1"},
+			condition: rkev1.CredentialReadyCondition, reason: rkev1.CredentialMissingReason, message: "accessToken",
+			mend: func(_ *world, s *subject) {
+				s.read()
+				require.NoError(s, unstructured.SetNestedField(s.obj.Object, "cred", "spec", "common", "cloudCredentialSecretName"))
+				s.update(s.obj)
+			}},
+		{name: "credential missing", spec: spec("other"),
+			condition: rkev1.CredentialReadyCondition, reason: rkev1.CredentialMissingReason, message: "accessToken",
+			mend: func(w *world, _ *subject) { w.secret("other", "Opaque", map[string]string{"accessToken": "x"}) }},
+		{name: "credential without its key", spec: spec("other"),
+			prepare:   func(w *world, _ *subject) { w.secret("other", "Opaque", map[string]string{"unrelated": "x"}) },
+			condition: rkev1.CredentialReadyCondition, reason: rkev1.CredentialInvalidReason, message: "accessToken is missing",
+			mend: func(w *world, _ *subject) {
+				secret := testkit.ExpectExists(w, w.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "other"}})
+				secret.StringData = map[string]string{"accessToken": "x"}
+				w.update(secret)
+			}},
+		{name: "credential is another kind of Secret", spec: spec("other"),
+			prepare: func(w *world, _ *subject) {
+				w.secret("other", "example.org/token", map[string]string{"accessToken": "x"})
+			},
+			condition: rkev1.CredentialReadyCondition, reason: rkev1.CredentialInvalidReason, message: "of type example.org/token"},
+		{name: "bootstrap Secret missing",
+			prepare: func(w *world, _ *subject) {
+				w.delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "bootstrap"}})
+			},
+			condition: rkev1.BootstrapReadyCondition, reason: rkev1.BootstrapSecretMissingReason, message: "bootstrap Secret bootstrap",
+			mend: func(w *world, _ *subject) {
+				w.secret("bootstrap", "Opaque", map[string]string{"value": "#!/bin/sh"})
+			}},
+		{name: "bootstrap Secret without value",
+			prepare: func(w *world, _ *subject) {
+				w.delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "bootstrap"}})
+				w.secret("bootstrap", "Opaque", map[string]string{"data": "#!/bin/sh"})
+			},
+			condition: rkev1.BootstrapReadyCondition, reason: rkev1.BootstrapSecretInvalidReason, message: "no key value",
+			mend: func(w *world, _ *subject) {
+				secret := testkit.ExpectExists(w, w.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "bootstrap"}})
+				secret.StringData = map[string]string{"value": "#!/bin/sh"}
+				w.update(secret)
+			}},
+		{name: "user data over the cloud's limit",
+			prepare: func(w *world, _ *subject) {
+				secret := testkit.ExpectExists(w, w.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "bootstrap"}})
+				secret.Data["value"] = []byte("#!/bin/sh\n" + incompressible(80<<10))
+				w.update(secret)
+			},
+			condition: rkev1.BootstrapReadyCondition, reason: rkev1.UserDataTooLargeReason, message: "at most 65536",
+			mend: func(w *world, _ *subject) {
+				secret := testkit.ExpectExists(w, w.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "bootstrap"}})
+				secret.Data["value"] = []byte("#!/bin/sh\n")
+				w.update(secret)
+			}},
+		{name: "limit of the name is no number",
+			prepare:   func(_ *world, s *subject) { s.annotate(rkev1.HostnameLengthLimitAnnotation, "five") },
+			condition: rkev1.DriverReadyCondition, reason: rkev1.SpecInvalidReason, message: "between 10 and 63",
+			mend: func(_ *world, s *subject) { s.annotate(rkev1.HostnameLengthLimitAnnotation, "20") }},
+		{name: "name too long for the cloud", driver: "google", machine: "g" + strings.Repeat("o", 61), spec: map[string]any{"authEncodedJson": "{}"},
+			prepare:   func(_ *world, s *subject) { s.annotate(rkev1.HostnameLengthLimitAnnotation, "63") },
+			condition: rkev1.DriverReadyCondition, reason: rkev1.NameTooLongReason, message: "58",
+			mend: func(_ *world, s *subject) { s.annotate(rkev1.HostnameLengthLimitAnnotation, "40") }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			if tt.driver == "" {
+				tt.driver = "digitalocean"
+			}
+			if tt.machine == "" {
+				tt.machine = "m"
+			}
+			if tt.spec == nil {
+				tt.spec = droplet()
+			}
+			s := w.machine(tt.driver, tt.machine, tt.spec)
+			if tt.prepare != nil {
+				tt.prepare(w, s)
+			}
+			status := s.reconcile()
+			c := s.expect(tt.condition, metav1.ConditionFalse, tt.reason)
+			require.Contains(t, c.Message, tt.message)
+			s.expect(rkev1.ReadyCondition, metav1.ConditionFalse, tt.reason)
+			require.Equal(t, rkev1.PhasePending, status.Phase)
+			testkit.ExpectNotFound(t, s.client, s.job(jobrunner.Create, 1), s.stateSecret())
+			require.Len(t, s.events(), 1)
+			s.reconcile()
+			require.Empty(t, s.events(), "nothing changed")
+			if tt.mend == nil {
+				return
+			}
+			tt.mend(w, s)
+			require.Equal(t, rkev1.PhaseCreating, s.reconcile().Phase)
+			testkit.ExpectExists(t, s.client, s.job(jobrunner.Create, 1))
+		})
+	}
+}
+
+func TestBadInput_credentialOfAnotherNamespace(t *testing.T) {
+	w := newWorld(t)
+	other := testkit.Namespace(t)
+	s := w.machine("digitalocean", "m", map[string]any{"region": "fra1", "common": map[string]any{"cloudCredentialSecretName": other + ":cred"}})
+	s.reconcile()
+	missing := s.expect(rkev1.CredentialReadyCondition, metav1.ConditionFalse, rkev1.CredentialNotSharedReason)
+
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: other, Name: "cred"}, StringData: map[string]string{"accessToken": "shared"}}
+	testkit.ExpectApplied(t, w.client, secret)
+	s.reconcile()
+	closed := s.expect(rkev1.CredentialReadyCondition, metav1.ConditionFalse, rkev1.CredentialNotSharedReason)
+	require.Equal(t, missing.Message, closed.Message, "nobody learns which Secrets another namespace has")
+	require.Contains(t, closed.Message, rkev1.AllowedNamespacesAnnotation)
+
+	secret.Annotations = map[string]string{rkev1.AllowedNamespacesAnnotation: "x, " + w.namespace}
+	w.update(secret)
+	s.reconcile()
+	require.Equal(t, "shared", s.requestOf(jobrunner.Create, 1).CredentialEnv["DIGITALOCEAN_ACCESS_TOKEN"])
+}
+
+func TestBadInput_fieldOfTheWrongTypeIsRefusedAtOnce(t *testing.T) {
+	w := newWorld(t)
+	obj := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"region": int64(5)}}}
+	obj.SetGroupVersionKind(rkev1.MachineGroupVersion.WithKind("DigitaloceanMachine"))
+	obj.SetNamespace(w.namespace)
+	obj.SetName("m")
+	err := w.client.Create(t.Context(), obj)
+	require.True(t, apierrors.IsInvalid(err), "%v", err)
+	require.ErrorContains(t, err, "spec.region")
+}
+
+func TestBadInput_integerThatIsNoneInAString(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", map[string]any{"sshPort": "2222", "common": map[string]any{"cloudCredentialSecretName": "cred"}})
+	s.reconcile()
+	require.EqualValues(t, 2222, s.requestOf(jobrunner.Create, 1).Options["digitalocean-ssh-port"])
+}
+
+func TestBadInput_longNameIsCut(t *testing.T) {
+	name := "machine." + strings.Repeat("very-long-", 12) + "x"
+	s := newWorld(t).machine("digitalocean", name, droplet())
+	s.annotate(rkev1.HostnameLengthLimitAnnotation, "20")
+	status := s.reconcile()
+	require.Len(t, s.requestOf(jobrunner.Create, 1).InstanceName, 20)
+	require.Equal(t, s.requestOf(jobrunner.Create, 1).InstanceName, status.InstanceName)
+
+	// What the server is called does not change any more.
+	s.annotate(rkev1.HostnameLengthLimitAnnotation, "30")
+	s.fail(jobrunner.Create, 1, rkev1.ClassTransient, "try again", false)
+	s.annotate(rkev1.RetryAnnotation, "1")
+	s.reconcile()
+	require.Equal(t, status.InstanceName, s.requestOf(jobrunner.Create, 2).InstanceName)
+}
+
+func TestBadInput_twoMachinesWithOneName(t *testing.T) {
+	w := newWorld(t)
+	w.nodeDriver("generic", "local://", nil)
+	first := w.machine("digitalocean", "m", droplet())
+	first.ready()
+	require.NoError(t, w.client.Delete(t.Context(), first.capi))
+	second := w.machine("generic", "m", map[string]any{"ipAddress": "198.18.0.9"})
+	second.reconcile()
+	c := second.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.NameTakenReason)
+	require.Contains(t, c.Message, "DigitaloceanMachine m")
+	require.Equal(t, first.obj.GetUID(), testkit.ExpectExists(t, w.client, first.stateSecret()).OwnerReferences[0].UID)
+
+	// The second goes without touching the first one's server.
+	second.delete(second.obj)
+	testkit.ExpectReconciled(t, second.reconciler, second.obj)
+	second.gone()
+	require.True(t, first.reconcile().Ready)
+	testkit.ExpectNotFound(t, w.client, first.job(jobrunner.Remove, 1))
+}
+
+func TestBadInput_foreignJobOfOurName(t *testing.T) {
+	w := newWorld(t)
+	s := w.machine("digitalocean", "m", droplet())
+	job := s.job(jobrunner.Create, 1)
+	job.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "x"}}}
+	require.NoError(t, w.client.Create(t.Context(), job))
+	s.reconcile()
+	s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.NameTakenReason)
+	require.NoError(t, w.client.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	require.Equal(t, rkev1.PhaseCreating, s.reconcile().Phase)
+}
+
+func TestFailure_isKeptAndPaced(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.reconcile()
+	s.events()
+	s.fail(jobrunner.Create, 1, rkev1.ClassQuota, "you have reached your droplet limit", false)
+	status := s.reconcile()
+	c := s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.WaitingForRetryReason)
+	require.Contains(t, c.Message, "droplet limit")
+	require.Equal(t, rkev1.PhaseFailed, status.Phase)
+	require.Equal(t, rkev1.CreateErrorReason, status.FailureReason)
+	require.Equal(t, "you have reached your droplet limit", status.FailureMessage)
+	require.Equal(t, "Quota", status.LastAttempt.Class)
+	require.Equal(t, "the log of the driver\n", status.LastAttempt.LogTail)
+	require.Len(t, s.events(), 1)
+
+	// The Job may go; what it said stays.
+	s.delete(s.job(jobrunner.Create, 1))
+	s.dropJobFinalizers()
+	result := testkit.ExpectReconciled(t, s.reconciler, s.obj)
+	require.Equal(t, status, s.read())
+	require.Empty(t, s.events())
+	require.InDelta(t, (11 * time.Minute).Seconds(), result.RequeueAfter.Seconds(), 61)
+
+	s.clock.SetTime(status.NextAttemptTime.Add(time.Second))
+	status = s.reconcile()
+	require.EqualValues(t, 2, status.Attempts)
+	s.expect(rkev1.CreateJobCondition, metav1.ConditionUnknown, rkev1.JobPendingReason)
+	s.succeed(2)
+	status = s.reconcile()
+	require.True(t, status.Ready)
+	require.Empty(t, status.FailureReason)
+}
+
+func TestFailure_exhaustedUntilSomethingChanges(t *testing.T) {
+	changes := map[string]func(*subject){
+		"retry annotation": func(s *subject) { s.annotate(rkev1.RetryAnnotation, "now") },
+		"spec": func(s *subject) {
+			s.read()
+			require.NoError(s, unstructured.SetNestedField(s.obj.Object, "ams3", "spec", "region"))
+			s.update(s.obj)
+		},
+		"credential": func(s *subject) {
+			secret := testkit.ExpectExists(s, s.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cred"}})
+			secret.StringData = map[string]string{"accessToken": "right"}
+			s.update(secret)
+		},
+	}
+	for name, change := range changes {
+		t.Run(name, func(t *testing.T) {
+			s := newWorld(t).machine("digitalocean", "m", droplet())
+			s.reconcile()
+			s.fail(jobrunner.Create, 1, rkev1.ClassInvalid, "no such region", false)
+			status := s.reconcile()
+			s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.AttemptsExhaustedReason)
+			require.Nil(t, status.NextAttemptTime)
+			s.clock.SetTime(start.Add(1000 * time.Hour))
+			require.EqualValues(t, 1, s.reconcile().Attempts)
+			change(s)
+			require.EqualValues(t, 2, s.reconcile().Attempts)
+			require.EqualValues(t, 2, s.requestOf(jobrunner.Create, 2).Attempt)
+			require.EqualValues(t, 2, s.reconcile().Attempts, "a change counts once")
+		})
+	}
+}
+
+func TestFailure_podThatSaysNothing(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.reconcile()
+	s.write(map[string]any{jobrunner.JournalKey: jobrunner.Journal{Operation: jobrunner.Create, Attempt: 1, Phase: jobrunner.PhaseIntent}})
+	s.end(jobrunner.Create, 1, batchv1.JobFailed, "DeadlineExceeded")
+	status := s.reconcile()
+	require.Equal(t, "Transient", status.LastAttempt.Class)
+	require.Contains(t, status.FailureMessage, "deadline")
+	require.EqualValues(t, 1, status.Attempts)
+}
+
+func TestRunning_sayWhatHoldsThePodUp(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.reconcile()
+	job := testkit.ExpectExists(t, s.client, s.job(jobrunner.Create, 1))
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "p", Labels: job.Spec.Template.Labels},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "machine", Image: "x"}}, ServiceAccountName: "m-machine", AutomountServiceAccountToken: new(bool)}}
+	require.NoError(t, s.client.Create(t.Context(), pod))
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "machine", State: corev1.ContainerState{
+		Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}}}
+	require.NoError(t, s.client.Status().Update(t.Context(), pod))
+	result := testkit.ExpectReconciled(t, s.reconciler, s.obj)
+	require.Positive(t, result.RequeueAfter, "pods are not watched")
+	s.read()
+	c := s.expect(rkev1.CreateJobCondition, metav1.ConditionUnknown, jobrunner.ImageReason)
+	require.Contains(t, c.Message, "no such image")
+}
+
+// incompressible is text that zipping does not help, always the same.
+func incompressible(length int) string {
+	var b strings.Builder
+	random := rand.New(rand.NewPCG(1, 2))
+	for b.Len() < length {
+		b.WriteByte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"[random.IntN(64)])
+	}
+	return b.String()
+}

@@ -1,0 +1,267 @@
+package machine_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/testkit"
+)
+
+func TestDelete_removesTheServerFirst(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.ready()
+	s.events()
+	s.delete(s.obj)
+	status := s.reconcile()
+	s.expect(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobPendingReason)
+	s.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.JobPendingReason)
+	require.Equal(t, rkev1.PhaseDeleting, status.Phase)
+	require.Equal(t, "m-rm-1", status.JobName)
+	request := s.requestOf(jobrunner.Remove, 1)
+	require.Equal(t, jobrunner.Remove, request.Operation)
+	require.Equal(t, "marker-secret-token", request.CredentialEnv["DIGITALOCEAN_ACCESS_TOKEN"])
+	require.False(t, request.HasBootstrap)
+
+	s.removed(1)
+	testkit.ExpectReconciled(t, s.reconciler, s.obj)
+	s.gone()
+	state := testkit.ExpectExists(t, s.client, s.stateSecret())
+	require.Empty(t, state.Finalizers, "the garbage collector may have it")
+	require.Contains(t, strings.Join(s.events(), "\n"), rkev1.ServerGoneReason)
+	testkit.ExpectReconciled(t, s.reconciler, s.obj) // one event too many does no harm
+}
+
+func TestDelete_nothingWasMade(t *testing.T) {
+	for name, prepare := range map[string]func(*subject){
+		"never reconciled": func(*subject) {},
+		"waiting": func(s *subject) {
+			s.delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cred"}})
+			s.reconcile()
+		},
+		"the Job's pod did not get as far as the driver": func(s *subject) {
+			s.reconcile()
+			s.write(map[string]any{jobrunner.ResultKey: jobrunner.Result{Operation: jobrunner.Create, Attempt: 1, Outcome: jobrunner.Failed}})
+			s.end(jobrunner.Create, 1, batchv1.JobFailed, "BackoffLimitExceeded")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newWorld(t).machine("digitalocean", "m", droplet())
+			prepare(s)
+			s.delete(s.obj)
+			testkit.ExpectReconciled(t, s.reconciler, s.obj)
+			s.gone()
+			testkit.ExpectNotFound(t, s.client, s.job(jobrunner.Remove, 1))
+		})
+	}
+}
+
+func TestDelete_whileCreating(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.reconcile()
+	s.write(map[string]any{jobrunner.JournalKey: jobrunner.Journal{Operation: jobrunner.Create, Attempt: 1, Phase: jobrunner.PhaseIntent, InstanceName: "m"}})
+	s.delete(s.obj)
+	s.reconcile()
+	s.expect(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobCancelledReason)
+	job := testkit.ExpectExists(t, s.client, s.job(jobrunner.Create, 1))
+	require.False(t, job.DeletionTimestamp.IsZero(), "the Job is being cancelled")
+	require.Contains(t, job.Finalizers, metav1.FinalizerDeleteDependents, "and stays until its pod is gone")
+
+	s.reconcile()
+	testkit.ExpectNotFound(t, s.client, s.job(jobrunner.Remove, 1))
+
+	// The pod saves what it knows and ends; the garbage collector takes the Job.
+	s.write(map[string]any{
+		jobrunner.ExtractedConfigKey: "a tar.gz",
+		jobrunner.ResultKey:          jobrunner.Result{Operation: jobrunner.Create, Attempt: 1, Outcome: jobrunner.Cancelled, ServerMayExist: true},
+	})
+	s.dropJobFinalizers()
+	s.reconcile()
+	s.expect(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobPendingReason)
+	s.removed(1)
+	testkit.ExpectReconciled(t, s.reconciler, s.obj)
+	s.gone()
+}
+
+func TestDelete_waitsForAPodThatOutlivesItsJob(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.reconcile()
+	job := testkit.ExpectExists(t, s.client, s.job(jobrunner.Create, 1))
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "p", Labels: job.Spec.Template.Labels},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "x"}}, ServiceAccountName: "m-machine", AutomountServiceAccountToken: new(bool)}}
+	require.NoError(t, s.client.Create(t.Context(), pod))
+	require.NoError(t, s.client.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	s.dropJobFinalizers()
+	s.delete(s.obj)
+	s.reconcile()
+	c := s.expect(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobCancelledReason)
+	require.Contains(t, c.Message, "pod p")
+	require.NoError(t, s.client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
+	testkit.ExpectReconciled(t, s.reconciler, s.obj)
+	s.gone()
+}
+
+func TestDelete_failsAndIsTriedAgain(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.ready()
+	s.delete(s.obj)
+	s.reconcile()
+	s.fail(jobrunner.Remove, 1, rkev1.ClassTransient, "503 from the cloud", true)
+	status := s.reconcile()
+	c := s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.ServerMayExistReason)
+	require.Contains(t, c.Message, "503 from the cloud")
+	require.Contains(t, c.Message, rkev1.AbandonAnnotation+"=m")
+	require.Equal(t, rkev1.DeleteErrorReason, status.FailureReason)
+	require.NotNil(t, status.NextAttemptTime)
+
+	s.clock.SetTime(status.NextAttemptTime.Add(time.Second))
+	require.EqualValues(t, 2, s.reconcile().Attempts)
+	s.removed(2)
+	testkit.ExpectReconciled(t, s.reconciler, s.obj)
+	s.gone()
+}
+
+func TestDelete_abandon(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.ready()
+	s.delete(s.obj)
+	s.reconcile()
+	s.fail(jobrunner.Remove, 1, rkev1.ClassUnauthorized, "401", true)
+	s.reconcile()
+	s.annotate(rkev1.AbandonAnnotation, "another-name")
+	s.reconcile()
+	testkit.ExpectNotFound(t, s.client, s.job(jobrunner.Remove, 2))
+
+	// The right name: one more attempt, which is told so, and then the machine goes whatever comes of it.
+	s.annotate(rkev1.AbandonAnnotation, "m")
+	s.reconcile()
+	require.True(t, s.requestOf(jobrunner.Remove, 2).Abandon)
+	s.fail(jobrunner.Remove, 2, rkev1.ClassUnauthorized, "401", true)
+	s.events()
+	testkit.ExpectReconciled(t, s.reconciler, s.obj)
+	s.gone()
+	events := strings.Join(s.events(), "\n")
+	require.Contains(t, events, rkev1.AbandonedReason)
+	require.Contains(t, events, "ID 123")
+}
+
+func TestDelete_whateverElseIsGone(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.ready()
+	for _, gone := range []client.Object{s.capi, s.cluster,
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cred"}}} {
+		s.delete(gone)
+	}
+	s.deleteNodeDriver("digitalocean")
+	s.delete(s.obj)
+	s.reconcile()
+	request := s.requestOf(jobrunner.Remove, 1)
+	require.True(t, request.Driver.Builtin)
+	require.Empty(t, request.CredentialEnv, "the record has it")
+	s.removed(1)
+	testkit.ExpectReconciled(t, s.reconciler, s.obj)
+	s.gone()
+}
+
+func TestDelete_externalDriverIsGone(t *testing.T) {
+	w := newWorld(t)
+	nd := w.nodeDriver("acme", "https://drivers.test/acme", nil)
+	nd.Status.Digest, nd.Status.AppliedURL = strings.Repeat("a", 64), "https://drivers.test/acme"
+	require.NoError(t, w.client.Status().Update(t.Context(), nd))
+	s := w.machine("acme", "m", map[string]any{"token": "t"})
+	s.ready()
+	w.delete(nd)
+	delete(s.obj.Object, "status")
+	require.NoError(t, w.client.Status().Update(t.Context(), s.obj))
+	s.delete(s.obj)
+	s.reconcile()
+	driver := s.requestOf(jobrunner.Remove, 1).Driver
+	require.Equal(t, nd.Status.Digest, driver.Digest)
+	require.Equal(t, "https://drivers.test/acme", driver.URL)
+}
+
+func TestDelete_credentialIsMissingAndNeeded(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.reconcile()
+	// Only the intent is known: the finder has to look, and needs the credential.
+	s.fail(jobrunner.Create, 1, rkev1.ClassUnknown, "answer lost", true)
+	s.delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cred"}})
+	s.delete(s.obj)
+	s.reconcile()
+	c := s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.CredentialMissingReason)
+	require.Contains(t, c.Message, "accessToken")
+
+	s.secret("cred", "Opaque", map[string]string{"accessToken": "again"})
+	s.reconcile()
+	require.Equal(t, "again", s.requestOf(jobrunner.Remove, 1).CredentialEnv["DIGITALOCEAN_ACCESS_TOKEN"])
+}
+
+func TestDelete_rightCredentialEndsTheWait(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.ready()
+	s.delete(s.obj)
+	s.reconcile()
+	s.fail(jobrunner.Remove, 1, rkev1.ClassUnauthorized, "401", true)
+	s.reconcile()
+	secret := testkit.ExpectExists(t, s.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cred"}})
+	secret.StringData = map[string]string{"accessToken": "right"}
+	s.update(secret)
+	require.EqualValues(t, 2, s.reconcile().Attempts)
+	require.Equal(t, "right", s.requestOf(jobrunner.Remove, 2).CredentialEnv["DIGITALOCEAN_ACCESS_TOKEN"])
+}
+
+func TestDelete_stateSecretIsGone(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.ready()
+	state := testkit.ExpectExists(t, s.client, s.stateSecret())
+	state.Finalizers = nil
+	s.update(state)
+	s.delete(state)
+	s.delete(s.obj)
+	s.reconcile()
+	request := s.requestOf(jobrunner.Remove, 1)
+	require.Equal(t, string(s.obj.GetUID()), request.Tags[jobrunner.TagMachineUID], "the finder has the tag to look for")
+	testkit.ExpectExists(t, s.client, s.stateSecret())
+}
+
+func TestDelete_stateSurvivesADeletionOfChildren(t *testing.T) {
+	// kubectl delete --cascade=foreground deletes what the machine owns before the machine.
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.ready()
+	s.delete(testkit.ExpectExists(t, s.client, s.stateSecret()))
+	s.delete(s.obj)
+	s.reconcile()
+	require.NotEmpty(t, testkit.ExpectExists(t, s.client, s.stateSecret()).Data[jobrunner.ExtractedConfigKey])
+	s.removed(1)
+	testkit.ExpectReconciled(t, s.reconciler, s.obj)
+	s.gone()
+	testkit.ExpectNotFound(t, s.client, s.stateSecret())
+}
+
+func TestDelete_pausedKeepsEverything(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.ready()
+	s.annotate("cluster.x-k8s.io/paused", "")
+	s.delete(s.obj)
+	s.reconcile()
+	s.expect(rkev1.PausedCondition, metav1.ConditionTrue, "")
+	testkit.ExpectNotFound(t, s.client, s.job(jobrunner.Remove, 1))
+}
+
+func TestDelete_namespaceIsGoing(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.ready()
+	s.delete(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
+	s.delete(s.obj)
+	s.reconcile()
+	c := s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, "NamespaceTerminating")
+	require.Contains(t, c.Message, "namespace is being deleted")
+}

@@ -1,0 +1,79 @@
+package machine_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/machine"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/testkit"
+)
+
+// nodes is a workload cluster as far as the controller asks for it.
+type nodes struct {
+	id    string
+	asked []types.UID
+}
+
+var _ machine.NodeFinder = (*nodes)(nil)
+
+func (n *nodes) ProviderID(_ context.Context, _ client.ObjectKey, machine types.UID) (string, error) {
+	n.asked = append(n.asked, machine)
+	return n.id, nil
+}
+
+func TestProviderID_fromTheNode(t *testing.T) {
+	w := newWorld(t)
+	found := &nodes{}
+	w.nodes = found
+	s := w.machine("digitalocean", "m", droplet())
+	s.reconcile()
+	s.succeed(1)
+	s.write(map[string]any{jobrunner.ServerKey: jobrunner.Server{InstanceID: "1"}})
+
+	result := testkit.ExpectReconciled(t, s.reconciler, s.obj)
+	status := s.read()
+	require.LessOrEqual(t, result.RequeueAfter, 20*time.Second)
+	s.expect(rkev1.ReadyCondition, metav1.ConditionTrue, "")
+	s.expect(rkev1.ProviderIDKnownCondition, metav1.ConditionFalse, rkev1.WaitingForNodeReason)
+	require.Nil(t, status.Initialization.Provisioned)
+	require.Equal(t, s.capi.UID, found.asked[0])
+
+	found.id = "k3s://m"
+	status = s.reconcile()
+	require.True(t, *status.Initialization.Provisioned)
+	require.True(t, status.Ready)
+}
+
+func TestProviderID_ofTheUserStays(t *testing.T) {
+	spec := droplet()
+	spec["providerID"] = "mine://1"
+	s := newWorld(t).machine("digitalocean", "m", spec)
+	s.reconcile()
+	require.Equal(t, "mine://1", s.requestOf(jobrunner.Create, 1).ProviderID)
+	s.succeed(1)
+	s.reconcile()
+	got, _ := s.obj.Object["spec"].(map[string]any)
+	require.Equal(t, "mine://1", got["providerID"])
+}
+
+func TestState_thatCannotBeRead(t *testing.T) {
+	for name, text := range map[string]string{"gone": "", "rubbish": "{"} {
+		t.Run(name, func(t *testing.T) {
+			s := newWorld(t).machine("digitalocean", "m", droplet())
+			s.reconcile()
+			s.succeed(1)
+			s.write(map[string]any{jobrunner.ServerKey: text})
+			s.reconcile()
+			s.expect(rkev1.StateStoredCondition, metav1.ConditionFalse, rkev1.StateMissingReason)
+			s.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.StateMissingReason)
+		})
+	}
+}

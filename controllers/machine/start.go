@@ -1,0 +1,105 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/jobrunner"
+)
+
+// start claims an attempt and makes its Job.
+func (r *Reconciler) start(ctx context.Context, s *scope, claim jobrunner.Claim) error {
+	var err error
+	if claim.Hash, err = r.requestHash(s, claim.Operation); err != nil {
+		return err
+	}
+	task := r.task(s, claim)
+	request, err := jobrunner.RequestSecret(task)
+	if err != nil {
+		return step.Stall(rkev1.SpecInvalidReason, err)
+	}
+	state, err := jobrunner.StateSecret(task)
+	if err != nil {
+		return err
+	}
+	if _, err := r.applier.All(ctx, state, jobrunner.ServiceAccount(task), jobrunner.Role(task), jobrunner.RoleBinding(task), request); err != nil {
+		return refused(err)
+	}
+	if err := r.createJob(ctx, s, jobrunner.Job(task)); err != nil {
+		return refused(err)
+	}
+	s.status.JobName, s.status.Attempts, s.status.InstanceName = task.Name(), claim.Attempt, task.Request.InstanceName
+	s.status.DriverURL, s.status.DriverHash = task.Request.Driver.URL, task.Request.Driver.Checksum
+	s.status.NextAttemptTime = nil
+	if s.credential.name != "" {
+		s.status.CloudCredentialSecretName = s.credential.name
+	}
+	return step.Progress(rkev1.JobPendingReason, fmt.Sprintf("Job %s was started, attempt %d", task.Name(), claim.Attempt), podCheck)
+}
+
+// createJob makes a Job unless it is there. It is never changed: a Job's spec cannot be.
+func (r *Reconciler) createJob(ctx context.Context, s *scope, job *batchv1.Job) error {
+	err := r.Client.Create(ctx, job, client.FieldOwner(FieldOwner))
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	live := &batchv1.Job{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(job), live); err != nil {
+		return fmt.Errorf("reading the Job that is there: %w", err)
+	}
+	if !metav1.IsControlledBy(live, s) {
+		return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("there is a Job %s that is not of this machine: delete it", job.Name), podCheck)
+	}
+	return nil
+}
+
+// refused tells apart what the API server will refuse again until somebody changes something.
+func refused(err error) error {
+	if isWaiting(err) {
+		return err
+	}
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return step.Wait(NamespaceTerminatingReason, "the namespace is being deleted, and no Job can be made in it any more", cancelCheck)
+	}
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+		return step.Wait(JobRefusedReason, fmt.Sprintf("the Job cannot be made: %v", err), time.Minute)
+	}
+	return fmt.Errorf("making the Job: %w", err)
+}
+
+// Reasons for which no Job can be made.
+const (
+	NamespaceTerminatingReason = "NamespaceTerminating"
+	JobRefusedReason           = "JobRefused"
+)
+
+// dropRequest deletes the request Secret of a Job that has read it.
+func (r *Reconciler) dropRequest(ctx context.Context, s *scope) error {
+	claim := s.state.claim
+	request := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
+	key := types.NamespacedName{Namespace: s.GetNamespace(), Name: jobrunner.JobName(s.GetName(), claim.Operation, claim.Attempt)}
+	err := r.Cache.Get(ctx, key, request)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the request Secret %s: %w", key.Name, err)
+	}
+	if !metav1.IsControlledBy(request, s) || !request.GetDeletionTimestamp().IsZero() {
+		return nil
+	}
+	if err := client.IgnoreNotFound(r.Client.Delete(ctx, request)); err != nil {
+		return fmt.Errorf("deleting the request Secret %s: %w", key.Name, err)
+	}
+	return nil
+}
