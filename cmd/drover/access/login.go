@@ -29,7 +29,7 @@ type Login struct {
 
 // Read takes a machine's access data out of its state Secret.
 func Read(ctx context.Context, api *inventory.API, m *facts.Machine, login Login) (sshkeys.Access, error) {
-	secret, err := api.StateSecret(ctx, m.Namespace, m.Name)
+	secret, err := api.StateSecret(ctx, m)
 	if err != nil {
 		return sshkeys.Access{}, err
 	}

@@ -25,10 +25,11 @@ func userTerminal(ctx context.Context, kind string, in, out any) (terminal *sshk
 		terminal.Size = sizeOf(file)
 		terminal.Resize = resizes(ctx, file)
 	}
-	if !IsTerminal(in) {
+	file, ok := in.(*os.File)
+	if !ok || !IsTerminal(in) {
 		return terminal, restore, nil
 	}
-	fd := int(in.(*os.File).Fd()) //nolint:errcheck,forcetypeassert // IsTerminal has looked at the type
+	fd := int(file.Fd())
 	before, err := term.MakeRaw(fd)
 	if err != nil {
 		return nil, nil, fmt.Errorf("putting the terminal into raw mode: %w", err)

@@ -43,7 +43,7 @@ func (e *env) abandon(ctx context.Context, name string, yes bool) error {
 			m.Name, m.Namespace, cmp.Or(m.CAPIMachineName(), m.Name))
 	}
 	// What cannot be read is told as unknown; the user decides.
-	state, err := api.State(ctx, m.Namespace, m.Name)
+	state, err := api.State(ctx, m)
 	if err != nil {
 		e.note("%v", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/jobrunner"
@@ -218,4 +219,20 @@ func TestAbandon(t *testing.T) {
 	fresh := c.read(t, machine)
 	fresh.SetFinalizers(nil)
 	require.NoError(t, c.Update(t.Context(), fresh))
+}
+
+// TestStateOfAnotherMachine: a machine of another kind must not lead to the server of its namesake.
+func TestStateOfAnotherMachine(t *testing.T) {
+	c, server := withServer(t, true)
+	c.apply(t, strings.Replace(waitingMachine, "name: db-1", "name: web-1", 1))
+	secret := &corev1.Secret{}
+	require.NoError(t, c.Get(t.Context(), client.ObjectKey{Namespace: c.namespace, Name: "web-1-machine-state"}, secret))
+	secret.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: "rke-machine.cattle.io/v1", Kind: "DigitaloceanMachine", Name: "web-1", UID: "someone-else", Controller: new(true)}}
+	require.NoError(t, c.Update(t.Context(), secret))
+	r := c.drover(t, "ssh", "genericmachine/web-1", "--", "true")
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.errOut, "is not this machine's: it belongs to DigitaloceanMachine web-1")
+	require.Empty(t, server.Commands())
+	require.Contains(t, c.ok(t, "why", "genericmachine/web-1"), "is not this machine's")
 }

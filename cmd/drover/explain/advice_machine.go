@@ -4,16 +4,16 @@ import rkev1 "github.com/drover-project/drover/api/rke/v1"
 
 // Steps that come up again and again.
 const (
-	nextLogs       = "Read the whole log: {cmd} logs {name} -n {ns}"
-	nextRetry      = "When the cause is removed, start the next attempt at once: {cmd} retry {name} -n {ns}"
-	nextManager    = "See whether Drover's manager runs and what it logs: kubectl -n drover-system get pods; kubectl -n drover-system logs deploy/drover-manager"
-	nextReplace    = "Let Cluster API replace the machine: kubectl -n {ns} delete machine {capi}"
-	nextTemplate   = "Machine templates cannot be edited: make a new {kind}Template with the right values and name it in the MachineDeployment, then delete this machine"
-	nextCredential = "Look at the credential: kubectl -n {credentialns} describe secret {credentialname}"
-	nextCloud      = "Look in the cloud for a server called {instance}, and remove it there by hand if it is this machine's"
-	nextAbandon    = "Only if no server is left, or you accept that one is: {cmd} abandon {name} -n {ns}"
-	nextDriver     = "See what the driver is waiting for: {cmd} why driver/{driver}"
-	nextNode       = "See what the server's bootstrap did: {cmd} ssh {name} -n {ns} -- cloud-init status --long"
+	nextLogs     = "Read the whole log: {cmd} logs {name} -n {ns}"
+	nextRetry    = "When the cause is removed, start the next attempt at once: {cmd} retry {name} -n {ns}"
+	nextManager  = "See whether Drover's manager runs and what it logs: kubectl -n drover-system get pods; kubectl -n drover-system logs deploy/drover-manager"
+	nextReplace  = "Let Cluster API replace the machine: kubectl -n {ns} delete machine {capi}"
+	nextTemplate = "Machine templates cannot be edited: make a new {kind}Template with the right values and name it in the MachineDeployment, then delete this machine"
+	nextKeys     = "Look at the credential: kubectl -n {credentialns} describe secret {credentialname}"
+	nextCloud    = "Look in the cloud for a server called {instance}, and remove it there by hand if it is this machine's"
+	nextAbandon  = "Only if no server is left, or you accept that one is: {cmd} abandon {name} -n {ns}"
+	nextDriver   = "See what the driver is waiting for: {cmd} why driver/{driver}"
+	nextNode     = "See what the server's bootstrap did: {cmd} ssh {name} -n {ns} -- cloud-init status --long"
 )
 
 // machineAdvice is by reason of a machine's condition.
@@ -44,7 +44,7 @@ var machineAdvice = map[string]advice{
 	rkev1.CredentialMissingReason: {says: "The cloud credential Secret {credential} does not exist, or none is named.",
 		next: []string{"Make the Secret that spec.common.cloudCredentialSecretName names, with one key per credential field: kubectl -n {credentialns} create secret generic {credentialname} --from-literal=FIELD=VALUE", "Or name an existing one in a new machine template"}},
 	rkev1.CredentialInvalidReason: {says: "The cloud credential {credential} lacks a field the driver needs, or has one it does not know.",
-		next: []string{nextCredential, "Add what the message above names; it is read again as soon as it changes"}},
+		next: []string{nextKeys, "Add what the message above names; it is read again as soon as it changes"}},
 	rkev1.CredentialNotSharedReason: {says: "The cloud credential {credential} is in another namespace and may not be used from {ns}.",
 		next: []string{"Whoever owns it can share it: kubectl -n {credentialns} annotate secret {credentialname} drover.cattle.io/allowed-namespaces={ns}", "Or make a credential of your own in namespace {ns}"}},
 	rkev1.CredentialNotNeededReason: {says: "The driver needs no credential."},

@@ -25,6 +25,8 @@ func TestAdviceIsComplete(t *testing.T) {
 		{"../../../api/rke/v1/conditions.go", "Class", classAdvice},
 		{"../../../api/management/v3/conditions.go", "Reason", driverAdvice},
 		{"../../../jobrunner/outcome.go", "Reason", jobAdvice},
+		{"../../../jobrunner/operation/failure.go", "reason", resultAdvice},
+		{"../../../controllers/machine/start.go", "Reason", resultAdvice},
 	} {
 		t.Run(c.file+" "+c.kind, func(t *testing.T) {
 			values := constants(t, c.file, c.kind)
@@ -51,7 +53,8 @@ func constants(t *testing.T, file, word string) map[string]string {
 		}
 		for i, name := range spec.Names {
 			literal, ok := spec.Values[i].(*ast.BasicLit)
-			if !ok || !ast.IsExported(name.Name) || !(strings.HasSuffix(name.Name, word) || strings.HasPrefix(name.Name, word)) {
+			named := strings.HasSuffix(name.Name, word) || strings.HasPrefix(name.Name, word)
+			if !ok || !named {
 				continue
 			}
 			value, err := strconv.Unquote(literal.Value)
@@ -79,6 +82,7 @@ func TestAdviceHasNoUnknownWords(t *testing.T) {
 	check(machine, classAdvice)
 	check(machine, jobAdvice)
 	check(machine, podAdvice)
+	check(machine, resultAdvice)
 	check(driver, driverAdvice)
 }
 
@@ -87,12 +91,19 @@ func TestFailuresTellWhatToDo(t *testing.T) {
 	good := map[string]bool{
 		"Ready": true, "ClusterInfrastructureReady": true, "DriverReady": true, "DriverFromStatus": true, "BootstrapDataReady": true,
 		"CredentialNotNeeded": true, "CredentialReady": true, "JobSucceeded": true, "StateStored": true, "ProviderIDSet": true,
-		"ServerGone": true, "NothingMade": true,
+		"ServerGone": true, "NothingMade": true, "Cancelled": true, "CreateFailed": true, "ServerIncomplete": true,
 		"Valid": true, "Downloaded": true, "Installed": true, "Compatible": true, "Builtin": true, "Established": true,
 	}
-	for _, table := range []map[string]advice{machineAdvice, classAdvice, jobAdvice, driverAdvice, podAdvice} {
+	for _, table := range []map[string]advice{machineAdvice, classAdvice, jobAdvice, driverAdvice, podAdvice, resultAdvice} {
 		for reason, about := range table {
-			require.Equal(t, good[reason], len(about.next) == 0, reason)
+			require.True(t, good[reason] || len(about.next) > 0, reason)
 		}
+	}
+}
+
+// TestDriverReasonsHaveAdvice covers the reasons of package driver, each of which a probe or a create may end with.
+func TestDriverReasonsHaveAdvice(t *testing.T) {
+	for name, value := range constants(t, "../../../driver/errors.go", "Reason") {
+		require.True(t, driverAdvice[value].says != "" || failureAdvice(value).says != "", "%s (%q) has no advice", name, value)
 	}
 }

@@ -58,7 +58,7 @@ func decideDriver(r *Report, s *facts.DriverSnapshot, w words) {
 	}
 	about, known := driverAdvice[step.Reason]
 	if !known {
-		about = advice{says: fmt.Sprintf("The step %s is not done: %s.", step.Name, step.Reason), next: []string{nextProbeLog}}
+		about = unlistedDriverAdvice(step)
 	}
 	r.say(about, w)
 	if step.Message != "" {
@@ -67,6 +67,15 @@ func decideDriver(r *Report, s *facts.DriverSnapshot, w words) {
 	if n := s.Driver.Status.ProbeAttempts; n > 0 && step.State != StepDone {
 		r.Verdict = append(r.Verdict, fmt.Sprintf("Attempts to read the driver so far: %d.", n))
 	}
+}
+
+// unlistedDriverAdvice is for reasons that a probe's Job gave and that are not the driver's alone.
+func unlistedDriverAdvice(step *Step) advice {
+	says := failureAdvice(step.Reason).says
+	if says == "" {
+		says = fmt.Sprintf("The step %s is not done: %s.", step.Name, step.Reason)
+	}
+	return advice{says: says, next: []string{nextProbeLog, nextProbePod}}
 }
 
 // driverBlocker is the step to explain: what keeps Ready from being True, else the warning of a driver that is ready.

@@ -139,7 +139,7 @@ func addAbsent(all map[string]*facts.Snapshot) {
 
 	s := absent()
 	s.Driver = nil
-	all["driver-inactive"] = s
+	all["kind-not-served"] = s
 
 	s = absent()
 	s.CAPIMachine.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "DockerMachine", Name: "web-1"}

@@ -147,17 +147,14 @@ func (d *decision) decideStep(step *Step) {
 	if running && d.decideJob() {
 		return
 	}
-	about, known := machineAdvice[step.Reason]
-	if !known {
-		about = jobAdvice[step.Reason]
-	}
+	about, known := conditionAdvice(step.Reason)
 	last := d.Machine.Status.LastAttempt
 	failed := !running && isJobStep(step.Name) && last != nil &&
 		last.Outcome != string(jobrunner.Succeeded) && step.Name == conditionOf(last.Operation)
 	if failed {
 		d.tellAttempt(last)
 	}
-	if about.says == "" {
+	if !known {
 		about = advice{says: "The step " + step.Name + " is not done: " + step.Reason + ".", next: []string{nextLogs}}
 	}
 	d.say(about, d.words)
@@ -220,7 +217,7 @@ func (d *decision) tellAttempt(last *rkev1.AttemptStatus) {
 	}
 	d.Verdict = append(d.Verdict, line)
 	if last.Outcome == string(jobrunner.Failed) {
-		d.say(jobAdvice[why], d.words)
+		d.say(failureAdvice(why), d.words)
 		d.say(classAdvice[class], d.words)
 	}
 }

@@ -1,6 +1,8 @@
 package explain
 
 import (
+	"slices"
+
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 )
@@ -101,9 +103,9 @@ func jobTrouble(jobs []batchv1.Job, events []corev1.Event) (reason, message stri
 
 // eventTrouble is what the newest event of an object with a reason says; nothing when there is none.
 func eventTrouble(events []corev1.Event, uid, want string) (reason, message string) {
-	for i := len(events) - 1; i >= 0; i-- {
-		if string(events[i].InvolvedObject.UID) == uid && events[i].Reason == want {
-			return want, events[i].Message
+	for _, event := range slices.Backward(events) {
+		if string(event.InvolvedObject.UID) == uid && event.Reason == want {
+			return want, event.Message
 		}
 	}
 	return "", ""

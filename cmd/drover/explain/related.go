@@ -150,6 +150,7 @@ func jobState(job *batchv1.Job) string {
 			return "succeeded"
 		case batchv1.JobFailed:
 			return clean("failed: " + c.Reason)
+		default:
 		}
 	}
 	if job.DeletionTimestamp != nil {

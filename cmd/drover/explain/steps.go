@@ -41,7 +41,7 @@ func newStep(name string, c *metav1.Condition, table map[string]advice) Step {
 	switch {
 	case c.Status == metav1.ConditionTrue:
 		step.State = StepDone
-	case c.Status == metav1.ConditionUnknown, table[c.Reason].waits:
+	case c.Status == metav1.ConditionUnknown, table[c.Reason].waits, jobAdvice[c.Reason].waits:
 		step.State = StepWaiting
 	}
 	return step

@@ -62,7 +62,7 @@ type Machine struct {
 // MachineSpec is the part of a machine's spec that does not depend on the driver.
 type MachineSpec struct {
 	ProviderID string                    `json:"providerID,omitempty"`
-	Common     rkev1.RKECommonNodeConfig `json:"common,omitempty"`
+	Common     rkev1.RKECommonNodeConfig `json:"common,omitzero"`
 }
 
 // DecodeMachine reads a machine as the API returned it.

@@ -14,7 +14,7 @@ import (
 
 // RecordHostKey writes a learned host key into a machine's state Secret, unless a key was recorded in the meantime.
 func (a *API) RecordHostKey(ctx context.Context, m *facts.Machine, line []byte) error {
-	secret, err := a.StateSecret(ctx, m.Namespace, m.Name)
+	secret, err := a.StateSecret(ctx, m)
 	if err != nil {
 		return err
 	}

@@ -63,12 +63,9 @@ func (a *API) Resolve(ctx context.Context, namespace, ref string) (Target, error
 	if err != nil {
 		return Target{}, err
 	}
-	word, name, qualified := strings.Cut(ref, "/")
-	if !qualified {
-		word, name = "", ref
-	}
-	if qualified && !facts.IsCAPIMachineWord(word) && !slices.ContainsFunc(kinds, func(k facts.Kind) bool { return k.Matches(word) }) {
-		return Target{}, fmt.Errorf("no kind of machines is called %q; this cluster has %s", word, kindNames(kinds))
+	word, name, err := splitRef(ref, kinds)
+	if err != nil {
+		return Target{}, err
 	}
 	machines, err := a.named(ctx, kinds, namespace, word, name)
 	if err != nil {
@@ -76,20 +73,38 @@ func (a *API) Resolve(ctx context.Context, namespace, ref string) (Target, error
 	}
 	var capi *clusterv1.Machine
 	if word == "" || facts.IsCAPIMachineWord(word) {
-		if capi, err = a.CAPIMachine(ctx, namespace, name); err != nil {
-			return Target{}, err
-		}
+		capi, machines, err = a.owner(ctx, kinds, machines, namespace, name)
 	}
-	if len(machines) == 0 && capi == nil && (word == "" || facts.IsCAPIMachineWord(word)) {
-		if machines, err = a.owned(ctx, kinds, namespace, name); err != nil {
-			return Target{}, err
-		}
+	if err != nil {
+		return Target{}, err
 	}
 	target, err := a.join(ctx, kinds, machines, capi)
 	if err == nil && target.Machine == nil && target.CAPIMachine == nil {
 		err = &NotFoundError{Name: ref, Namespace: namespace, Elsewhere: a.elsewhere(ctx, kinds, word, name), KindsKnown: len(kinds) > 0}
 	}
 	return target, err
+}
+
+// splitRef takes kind/name apart; the word of a bare name is empty.
+func splitRef(ref string, kinds []facts.Kind) (word, name string, err error) {
+	word, name, qualified := strings.Cut(ref, "/")
+	if !qualified {
+		return "", ref, nil
+	}
+	if !facts.IsCAPIMachineWord(word) && !slices.ContainsFunc(kinds, func(k facts.Kind) bool { return k.Matches(word) }) {
+		return "", "", fmt.Errorf("no kind of machines is called %q; this cluster has %s", word, kindNames(kinds))
+	}
+	return word, name, nil
+}
+
+// owner gets the CAPI Machine of a name; when neither it nor a machine is there, the machines it once had.
+func (a *API) owner(ctx context.Context, kinds []facts.Kind, machines []*facts.Machine, namespace, name string) (*clusterv1.Machine, []*facts.Machine, error) {
+	capi, err := a.CAPIMachine(ctx, namespace, name)
+	if err != nil || capi != nil || len(machines) > 0 {
+		return capi, machines, err
+	}
+	machines, err = a.owned(ctx, kinds, namespace, name)
+	return nil, machines, err
 }
 
 // named gets the machines of a name in every kind that word allows; an empty word allows all.

@@ -171,11 +171,13 @@ func (r *reading) secret(ctx context.Context, namespace, name string) (*facts.Se
 }
 
 func (r *reading) state(ctx context.Context) error {
-	name := r.Name
+	var state *facts.State
+	var err error
 	if r.Machine != nil {
-		name = r.Machine.Name
+		state, err = r.api.State(ctx, r.Machine)
+	} else {
+		state, err = r.api.orphanedState(ctx, r.Namespace, r.Name)
 	}
-	state, err := r.api.State(ctx, r.Namespace, name)
 	if err != nil {
 		return err
 	}

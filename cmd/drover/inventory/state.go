@@ -13,8 +13,20 @@ import (
 	"github.com/drover-project/drover/jobrunner"
 )
 
-// StateSecret gets the state Secret of a machine, secrets included; nil when there is none.
-func (a *API) StateSecret(ctx context.Context, namespace, machine string) (*corev1.Secret, error) {
+// StateSecret gets the state Secret of a machine, secrets included; nil when there is none. Two machines of different kinds
+// may have one name, and so one name of their state: it is an error when the Secret is the other one's.
+func (a *API) StateSecret(ctx context.Context, m *facts.Machine) (*corev1.Secret, error) {
+	secret, err := a.stateSecretNamed(ctx, m.Namespace, m.Name)
+	if err != nil || secret == nil {
+		return nil, err
+	}
+	if owner := metav1.GetControllerOf(secret); owner != nil && owner.UID != m.UID {
+		return nil, fmt.Errorf("the Secret %s is not this machine's: it belongs to %s %s", secret.Name, owner.Kind, owner.Name)
+	}
+	return secret, nil
+}
+
+func (a *API) stateSecretNamed(ctx context.Context, namespace, machine string) (*corev1.Secret, error) {
 	secret, err := a.Kube.CoreV1().Secrets(namespace).Get(ctx, jobrunner.StateSecretName(machine), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -26,8 +38,17 @@ func (a *API) StateSecret(ctx context.Context, namespace, machine string) (*core
 }
 
 // State reads what the state Secret of a machine tells; an empty State when there is none.
-func (a *API) State(ctx context.Context, namespace, machine string) (*facts.State, error) {
-	secret, err := a.StateSecret(ctx, namespace, machine)
+func (a *API) State(ctx context.Context, m *facts.Machine) (*facts.State, error) {
+	secret, err := a.StateSecret(ctx, m)
+	if err != nil || secret == nil {
+		return &facts.State{}, err
+	}
+	return facts.ParseState(secret.Name, secret.Data), nil
+}
+
+// orphanedState is State for a machine that no longer exists.
+func (a *API) orphanedState(ctx context.Context, namespace, machine string) (*facts.State, error) {
+	secret, err := a.stateSecretNamed(ctx, namespace, machine)
 	if err != nil || secret == nil {
 		return &facts.State{}, err
 	}
