@@ -20,6 +20,8 @@ type Profile struct {
 	// by itself; the public key is read from beside it. KeyUnless are flags with which the user brings a key of his own.
 	KeyFile   string
 	KeyUnless []string
+	// UserDataUnless are values of flags with which the driver does not hand user data over.
+	UserDataUnless map[string]string
 	// NeedsKey tells that the user must bring the key, for the server exists already.
 	NeedsKey string
 }
@@ -96,7 +98,10 @@ func others(driver string) Profile {
 		return Profile{ID: "Id", ProviderID: "exoscale://{Id}", Zone: "{AvailabilityZone}"}
 	case "vmwarevsphere":
 		// The driver looks its server up by name in the folder, so that GetState finds it before the record names it.
-		return Profile{ID: "MachineId", ByName: true, ProviderID: "vsphere://{MachineId}"}
+		return Profile{
+			ID: "MachineId", ByName: true, ProviderID: "vsphere://{MachineId}",
+			UserDataUnless: map[string]string{"vmwarevsphere-creation-type": "legacy"},
+		}
 	case "vmwarevcloudair":
 		return Profile{ID: "VAppID", ProviderID: ""}
 	case "softlayer":

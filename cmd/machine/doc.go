@@ -1,0 +1,7 @@
+// Command machine is what runs inside a Job's pod: machine create, machine remove, or one stage of machine probe. It reads its
+// request from a mounted Secret, for no secret may be in a command line, and leaves its result in the state Secret.
+//
+// It is also the plugin binary of the built-in drivers, when MACHINE_PLUGIN_TOKEN is set. It is the only program of Drover that
+// links cloud drivers. It needs no shell, no other program and no writable directory but HOME and TMPDIR; the vSphere driver
+// alone looks for mkisofs.
+package main

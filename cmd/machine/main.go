@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/rancher/machine/libmachine/drivers/plugin/localbinary"
+	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/jobrunner/operation"
+)
+
+const terminationLog = "/dev/termination-log"
+
+func main() {
+	if os.Getenv(localbinary.PluginEnvKey) == localbinary.PluginEnvVal {
+		serveDriver(os.Getenv(localbinary.PluginEnvDriverName))
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	code := run(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+func run(ctx context.Context, args []string) int {
+	if len(args) == 0 || len(args) > 2 {
+		fmt.Fprintln(os.Stderr, "usage: machine create | machine remove | machine probe fetch|flags|report")
+		return operation.ExitUsage
+	}
+	self, err := os.Executable()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "finding our own binary:", err)
+		return operation.ExitFailed
+	}
+	options := operation.Options{
+		Operation: jobrunner.Operation(args[0]), Home: os.Getenv("HOME"), TempDir: os.TempDir(), Self: self,
+		Env: driverEnvironment(os.Environ()), Core: inCluster, Output: os.Stdout, TerminationLog: terminationLog,
+	}
+	if len(args) == 2 {
+		options.Stage = args[1]
+	}
+	return operation.Run(ctx, options)
+}
+
+func inCluster() (corev1client.CoreV1Interface, error) {
+	config, err := rest.InClusterConfig()
+	if err != nil {
+		return nil, fmt.Errorf("reading the service account: %w", err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a Kubernetes client: %w", err)
+	}
+	return client.CoreV1(), nil
+}
+
+// driverEnvironment leaves out what would make a driver believe that it is another's plugin.
+func driverEnvironment(all []string) []string {
+	var out []string
+	for _, variable := range all {
+		if !strings.HasPrefix(variable, "MACHINE_") {
+			out = append(out, variable)
+		}
+	}
+	return out
+}

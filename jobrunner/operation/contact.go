@@ -1,0 +1,118 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/sshkeys"
+)
+
+const (
+	defaultSSHTimeout = 300 * time.Second
+	loginTimeout      = 15 * time.Second
+)
+
+func (s *session) access() sshkeys.Access {
+	return sshkeys.Access{
+		User: s.server.SSHUser, Host: s.server.SSHHost, Port: s.server.SSHPort,
+		PrivateKey: s.privateKey, PublicKey: s.publicKey, KnownHosts: s.knownHosts,
+	}
+}
+
+// meetServer records the host key at first contact. A server that cannot be reached from here may still be a good one.
+func (s *session) meetServer(ctx context.Context) error {
+	if s.makesNothing() || len(s.knownHosts) > 0 {
+		return nil
+	}
+	if len(s.privateKey) == 0 || s.server.SSHHost == "" {
+		s.note("no host key is recorded: there is no address or no SSH key to log in with")
+		return nil
+	}
+	client, err := s.connect(ctx)
+	if cancelled(err) {
+		return err
+	}
+	if err != nil {
+		s.note("no host key is recorded: %v", err)
+		return nil
+	}
+	return client.Close()
+}
+
+// connect logs in, waiting until the server lets us. The host key is believed only once the login succeeded: before
+// cloud-init has run, a server may show the host key of its image.
+func (s *session) connect(ctx context.Context) (*sshkeys.Client, error) {
+	limit := defaultSSHTimeout
+	if seconds := s.request.SSHTimeoutSeconds; seconds > 0 {
+		limit = time.Duration(seconds) * time.Second
+	}
+	s.log.printf("logging in to %s as %s", s.access().Address(), s.access().User)
+	deadline := time.Now().Add(limit)
+	for wait := pollInterval; ; wait = min(2*wait, maxPause) {
+		client, err := s.tryLogin(ctx)
+		if err == nil {
+			return client, nil
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if errors.Is(err, sshkeys.ErrHostKeyChanged) || errors.Is(err, sshkeys.ErrNoKey) {
+			return nil, err
+		}
+		if time.Now().Add(wait).After(deadline) {
+			return nil, fmt.Errorf("the server did not let us log in within %s: %w", limit, err)
+		}
+		if err := pause(ctx, wait); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (s *session) tryLogin(ctx context.Context) (*sshkeys.Client, error) {
+	var learned []byte
+	client, err := sshkeys.DialWith(ctx, s.access(), sshkeys.Options{Timeout: loginTimeout, Learn: func(line []byte) error {
+		learned = line
+		return nil
+	}})
+	if err == nil && learned != nil {
+		s.knownHosts = learned
+	}
+	return client, err
+}
+
+// bootstrapServer makes sure that the bootstrap data is applied once. Drivers with a flag for user data have handed it over
+// when they made the server.
+func (s *session) bootstrapServer(ctx context.Context) error {
+	if s.reached(jobrunner.PhaseBootstrapped) || len(s.bootstrap) == 0 || s.userDataFlag() != "" {
+		s.advance(jobrunner.PhaseBootstrapped)
+		return nil
+	}
+	if s.makesNothing() {
+		s.note("driver %s makes no server, so the bootstrap data is not applied", s.request.Driver.Name)
+		return nil
+	}
+	script, err := s.bootstrapScript()
+	if err != nil {
+		return err
+	}
+	if len(s.privateKey) == 0 {
+		return failf(reasonKeyMissing, rkev1.ClassInvalid, "driver %s takes no user data, and without an SSH key the bootstrap data cannot be brought to the server", s.request.Driver.Name)
+	}
+	client, err := s.connect(ctx)
+	if cancelled(err) {
+		return err
+	}
+	if err != nil {
+		return fail(reasonUnreachable, rkev1.ClassTransient, err)
+	}
+	defer func() { _ = client.Close() }()
+	if err := s.runOnServer(ctx, client, script); err != nil {
+		return err
+	}
+	s.advance(jobrunner.PhaseBootstrapped)
+	return nil
+}

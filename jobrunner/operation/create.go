@@ -1,0 +1,178 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/bootstrap"
+	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/sshkeys"
+)
+
+// create makes the machine's server, or finishes what an earlier attempt began.
+func (s *session) create(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{
+		s.openForCreate, s.settle, s.makeServer, s.awaitRunning, s.describe, s.bootstrapServer, s.meetServer,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+	}
+	s.mayExist = true
+	return nil
+}
+
+func (s *session) openForCreate(ctx context.Context) error {
+	if err := s.restore(); err != nil {
+		return err
+	}
+	return s.startDriver(ctx, false)
+}
+
+// makeServer asks the driver for a new server, unless one was adopted.
+func (s *session) makeServer(ctx context.Context) error {
+	if s.adopted {
+		return nil
+	}
+	if err := s.prepare(ctx); err != nil {
+		return err
+	}
+	if err := s.driver.Check(ctx); err != nil {
+		return s.driverFailure(reasonPreCreateCheck, err)
+	}
+	if err := s.declareIntent(ctx); err != nil {
+		return err
+	}
+	err := s.watchCreate(ctx)
+	if cancelled(err) || ctx.Err() != nil {
+		return errCancelled
+	}
+	if err != nil {
+		return s.explainFailedCreate(ctx, err)
+	}
+	s.advance(jobrunner.PhaseCreated)
+	return nil
+}
+
+// prepare configures the driver with all that a new server gets: tags, an SSH key, user data.
+func (s *session) prepare(ctx context.Context) error {
+	// A key of an earlier attempt may be registered at the cloud already, which then refuses it.
+	if err := s.dir.Make(); err != nil {
+		return err
+	}
+	s.addTags()
+	if err := s.addKey(); err != nil {
+		return err
+	}
+	if err := s.addUserData(); err != nil {
+		return err
+	}
+	if err := s.applyValues(ctx); err != nil {
+		return err
+	}
+	s.record = s.fresh
+	return nil
+}
+
+func (s *session) addTags() {
+	flag := s.profile.Tags.Flag
+	if given, known := s.values[flag]; known && flag != "" && len(s.request.Tags) > 0 {
+		s.values[flag] = s.profile.Tags.AddTags(given, s.request.Tags)
+	}
+}
+
+// addKey brings an ed25519 key where the driver registers one that it is given.
+func (s *session) addKey() error {
+	flag := s.profile.KeyFile
+	if needed := s.profile.NeedsKey; needed != "" && s.values[needed] == "" {
+		return failf(reasonKeyMissing, rkev1.ClassInvalid, "driver %s needs the SSH key of the server that it takes over: set its option %s", s.request.Driver.Name, needed)
+	}
+	current, known := s.values[flag]
+	if flag == "" || !known || current != "" {
+		return nil
+	}
+	for _, other := range s.profile.KeyUnless {
+		if s.values[other] != "" {
+			return nil
+		}
+	}
+	pair, err := sshkeys.Generate(s.request.InstanceName)
+	if err != nil {
+		return err
+	}
+	s.redactor.Add(string(pair.Private))
+	name := filepath.Join(s.filesDir(), flag, "id_rsa")
+	if err := errors.Join(writePrivate(name, pair.Private), writePrivate(name+".pub", pair.Public)); err != nil {
+		return err
+	}
+	s.values[flag] = name
+	return nil
+}
+
+// userDataFlag is the first flag whose name says that it takes user data, as rancher/machine finds it.
+func (s *session) userDataFlag() string {
+	for flag, value := range s.profile.UserDataUnless {
+		if s.values[flag] == value {
+			return ""
+		}
+	}
+	index := slices.IndexFunc(s.flags, func(flag crdgen.Flag) bool {
+		return flag.Type == crdgen.String && slices.ContainsFunc([]string{"user-data", "userdata", "custom-data", "cloud-config"}, func(part string) bool {
+			return strings.Contains(flag.Name, part)
+		})
+	})
+	if index < 0 {
+		return ""
+	}
+	return s.flags[index].Name
+}
+
+// addUserData hands the bootstrap data and the user's own over to the driver as one file.
+func (s *session) addUserData() error {
+	flag := s.userDataFlag()
+	if flag == "" {
+		return nil
+	}
+	own := s.request.Files[flag]
+	if text, _ := s.request.Options[flag].(string); len(own) == 0 && text != "" {
+		if bootstrap.Detect([]byte(text)) == bootstrap.Opaque {
+			return failf(rkev1.SpecInvalidReason, rkev1.ClassInvalid, "the option %s must hold user data, not the path of a file", flag)
+		}
+		own = []byte(text)
+	}
+	data, err := bootstrap.UserData(s.request.Driver.Name, bootstrap.Input{Bootstrap: s.bootstrap, User: own, Hostname: s.request.InstanceName})
+	if err != nil {
+		return userDataFailure(err)
+	}
+	if len(data) == 0 {
+		return nil
+	}
+	s.secrets = append(s.secrets, string(data))
+	s.redactor.Add(string(data))
+	s.values[flag] = filepath.Join(s.filesDir(), flag, "user-data")
+	return writePrivate(s.values[flag].(string), data)
+}
+
+// declareIntent writes down that a server may exist from here on.
+func (s *session) declareIntent(ctx context.Context) error {
+	s.advance(jobrunner.PhaseIntent)
+	changes := map[string][]byte{}
+	if err := s.addProgress(changes); err != nil {
+		return err
+	}
+	s.forgetServer(changes)
+	if err := s.state.save(ctx, changes); err != nil {
+		return fail(reasonStateUnwritable, rkev1.ClassTransient, fmt.Errorf("nothing was asked of the cloud: %w", err))
+	}
+	s.mayExist = !s.profile.NoServer
+	return ctx.Err()
+}

@@ -1,0 +1,187 @@
+package operation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/driver"
+	"github.com/drover-project/drover/driver/mcnflags"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/jobrunner/operation/finder"
+	"github.com/drover-project/drover/jobrunner/operation/plugin"
+	"github.com/drover-project/drover/jobrunner/operation/profile"
+)
+
+const (
+	quickCall = 30 * time.Second
+	slowCall  = 3 * time.Minute
+)
+
+// restore brings back what earlier attempts left: the machine directory, the record, the journal, the keys.
+func (s *session) restore() error {
+	dir, err := s.dir.Restore(s.state.data[jobrunner.ExtractedConfigKey])
+	if err != nil {
+		return fail(reasonStateUnreadable, rkev1.ClassInvalid, err)
+	}
+	s.dir = dir
+	if s.record, err = dir.Record(); err != nil {
+		return fail(reasonStateUnreadable, rkev1.ClassInvalid, err)
+	}
+	s.journal, err = jobrunner.ReadJournal(s.state.data)
+	if err != nil && !jobrunner.IsNoDocument(err) {
+		return fail(reasonStateUnreadable, rkev1.ClassInvalid, err)
+	}
+	if s.record != nil && s.journal.Phase == "" {
+		// A machine taken over from Rancher has a record and no journal.
+		s.advance(jobrunner.PhaseCreated)
+	}
+	s.privateKey = s.state.data[jobrunner.SSHPrivateKeyKey]
+	s.publicKey = s.state.data[jobrunner.SSHPublicKeyKey]
+	s.knownHosts = s.state.data[jobrunner.SSHKnownHostsKey]
+	s.redactor.Add(string(s.privateKey))
+	s.mayExist = s.journal.Phase != "" && s.journal.Phase != jobrunner.PhaseGone
+	return nil
+}
+
+// startDriver starts the driver afresh and gives it the values of its flags. tolerant leaves out what does not fit, for a
+// removal must not fail on account of it.
+func (s *session) startDriver(ctx context.Context, tolerant bool) error {
+	s.stopDriver()
+	path, err := s.binary(ctx)
+	if err != nil {
+		return err
+	}
+	s.driver, err = plugin.Start(ctx, plugin.Options{
+		Name: s.request.Driver.Name, Path: path, Env: s.driverEnv(path), Dir: s.dir.Path(""), Output: s.log,
+	})
+	if err != nil {
+		return s.driverFailure(reasonDriverUnavailable, err)
+	}
+	base, err := json.Marshal(map[string]string{"MachineName": s.dir.Name, "StorePath": s.dir.Store})
+	if err != nil {
+		return fmt.Errorf("encoding the machine's name: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, quickCall)
+	defer cancel()
+	if err := s.driver.Load(ctx, base); err != nil {
+		return s.driverFailure(reasonUnresponsive, err)
+	}
+	flags, err := s.driver.Flags(ctx)
+	if err != nil {
+		return s.driverFailure(reasonUnresponsive, err)
+	}
+	if s.flags, err = mcnflags.Convert(flags); err != nil {
+		return fail(reasonFlagsInvalid, rkev1.ClassInvalid, err)
+	}
+	return s.configure(ctx, tolerant)
+}
+
+// configure gives the driver its values and reads its record back.
+func (s *session) configure(ctx context.Context, tolerant bool) error {
+	files, err := writeFiles(s.filesDir(), s.request.Files)
+	if err != nil {
+		return err
+	}
+	if s.values, err = flagValues(s.flags, s.request, files, tolerant); err != nil {
+		return fail(reasonOptionsInvalid, rkev1.ClassInvalid, err)
+	}
+	s.finder = finder.For(s.request.Driver.Name, s.values)
+	return s.applyValues(ctx)
+}
+
+func (s *session) applyValues(ctx context.Context) error {
+	if err := s.driver.Configure(ctx, s.values); err != nil {
+		if errors.Is(err, plugin.ErrUnresponsive) || cancelled(err) {
+			return s.driverFailure(reasonOptionsInvalid, err)
+		}
+		return fail(reasonOptionsInvalid, rkev1.ClassInvalid, err)
+	}
+	record, err := s.readRecord(ctx)
+	if err != nil {
+		return err
+	}
+	s.fresh = record
+	return nil
+}
+
+func (s *session) readRecord(ctx context.Context) (profile.Record, error) {
+	raw, err := s.driver.Record(ctx)
+	if err != nil {
+		return nil, s.driverFailure(reasonUnresponsive, err)
+	}
+	return profile.DecodeRecord(raw)
+}
+
+// loadRecord makes the running driver mean the server of record.
+func (s *session) loadRecord(ctx context.Context, record profile.Record) error {
+	raw, err := json.Marshal(record)
+	if err != nil {
+		return fmt.Errorf("encoding the driver's record: %w", err)
+	}
+	if err := s.driver.Load(ctx, raw); err != nil {
+		return s.driverFailure(reasonStateUnreadable, err)
+	}
+	s.record = record
+	return nil
+}
+
+// driverEnv gives the credential to the driver's process alone.
+func (s *session) driverEnv(path string) []string {
+	env := append([]string(nil), s.options.Env...)
+	for name, value := range s.request.CredentialEnv {
+		env = append(env, name+"="+value)
+	}
+	return append(env, "PATH="+filepath.Dir(path)+string(os.PathListSeparator)+"/usr/local/bin:/usr/bin:/bin", "HOME="+s.options.Home)
+}
+
+// binary is our own for a built-in driver. Others come from the cache, where the probe put them verified, and only if that
+// fails from their address: a removal needs no download.
+func (s *session) binary(ctx context.Context) (string, error) {
+	if s.request.Driver.Builtin {
+		return s.options.Self, nil
+	}
+	if s.driverPath != "" {
+		return s.driverPath, nil
+	}
+	ref := s.request.Driver
+	dir := filepath.Join(s.options.TempDir, "drover", "drivers")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("making a directory for the driver: %w", err)
+	}
+	found, err := s.cached(ctx, dir)
+	if err != nil && ref.URL != "" {
+		s.log.printf("the driver is not to be had from the cache (%v), downloading it", err)
+		found, err = driver.Fetch(ctx, driver.FetchOptions{
+			Name: ref.Name, URL: ref.URL, Checksum: ref.Checksum, SkipChecksum: ref.SkipChecksum, Dir: dir,
+		})
+	}
+	if err != nil {
+		return "", binaryFailure(err)
+	}
+	s.driverPath = found.Path
+	return found.Path, nil
+}
+
+func (s *session) cached(ctx context.Context, dir string) (driver.Binary, error) {
+	if s.request.Driver.Digest == "" {
+		return driver.Binary{}, errors.New("its digest is not known")
+	}
+	return driver.Load(ctx, s.core.ConfigMaps(driver.CacheNamespace), s.request.Driver.Name, s.request.Driver.Digest, dir)
+}
+
+func binaryFailure(err error) error {
+	reason, class := driver.ReasonOf(err), rkev1.ClassInvalid
+	if reason == "" {
+		reason, class = reasonDriverUnavailable, rkev1.ClassTransient
+	}
+	if driver.IsTemporary(err) {
+		class = rkev1.ClassTransient
+	}
+	return fail(reason, class, err)
+}

@@ -1,0 +1,134 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rancher/machine/libmachine/state"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/jobrunner/operation/finder"
+	"github.com/drover-project/drover/jobrunner/operation/plugin"
+	"github.com/drover-project/drover/jobrunner/operation/profile"
+)
+
+// existence of a server, as far as it can be known.
+type existence int
+
+const (
+	unknown existence = iota
+	exists
+	gone
+)
+
+const (
+	goneTimeout  = 90 * time.Second
+	lostInterval = 3 * time.Second
+)
+
+// namesServer tells whether a record names a server. Of a driver without profile or template that is known only by the
+// record having changed while it created.
+func (s *session) namesServer(record profile.Record) bool {
+	switch {
+	case record == nil || s.profile.NoServer:
+		return false
+	case s.profile.ID != "":
+		return s.profile.ServerID(record) != ""
+	case s.profile.ByName:
+		return s.reached(jobrunner.PhaseRecorded)
+	case s.request.ProviderIDTemplate != "":
+		return profile.Fill(s.request.ProviderIDTemplate, record) != ""
+	}
+	return s.reached(jobrunner.PhaseRecorded)
+}
+
+// look asks the driver whether the server of its loaded record exists. byName tells that the record has no other name of the
+// server than the machine's; then a state of "none" means that there is none.
+func (s *session) look(ctx context.Context, byName bool) (existence, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, slowCall, errors.New("the driver took too long to tell the server's state"))
+	defer cancel()
+	current, err := s.driver.State(ctx)
+	switch {
+	case err == nil && (current == state.NotFound || byName && current == state.None):
+		return gone, nil
+	case err == nil:
+		return exists, nil
+	case isDriverError(err) && profile.IsGone(err.Error()):
+		return gone, nil
+	}
+	return unknown, s.driverFailure(reasonLookupFailed, err)
+}
+
+func isDriverError(err error) bool {
+	var own *plugin.Error
+	return errors.As(err, &own)
+}
+
+// target says whom the finder looks for.
+func (s *session) target() finder.Machine {
+	machine := finder.Machine{InstanceName: s.dir.Name, Tags: s.request.Tags, PublicKey: s.publicKey, Record: s.record}
+	if keys, err := s.dir.Keys(""); err == nil {
+		machine.PublicKey = keys.Public
+	}
+	return machine
+}
+
+func (s *session) find(ctx context.Context) ([]finder.Server, error) {
+	found, err := s.finder.Find(ctx, s.target())
+	if err != nil {
+		return nil, s.driverFailure(reasonLookupFailed, err)
+	}
+	return found, nil
+}
+
+// removeFound removes servers that the finder found and waits until it finds none. A cloud refuses to remove what it removes
+// already, so that a refusal is final only when time is up or the credential is at fault.
+func (s *session) removeFound(ctx context.Context, found []finder.Server) error {
+	deadline := time.Now().Add(goneTimeout)
+	last := errors.New("timeout: the cloud still lists servers that were removed")
+	for len(found) > 0 {
+		for _, server := range found {
+			s.log.printf("removing server %s, found by its tag", server.ID)
+			if err := s.finder.Remove(ctx, server); err != nil {
+				if last = s.driverFailure(reasonRemoveFailed, err); classOf(last) == rkev1.ClassUnauthorized {
+					return last
+				}
+			}
+		}
+		if time.Now().After(deadline) {
+			return s.driverFailure(reasonRemoveFailed, last)
+		}
+		if err := pause(ctx, time.Second); err != nil {
+			return err
+		}
+		var err error
+		if found, err = s.find(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweep removes keys and the like; what fails is noted, for it costs nothing to keep.
+func (s *session) sweep(ctx context.Context) {
+	if s.finder == nil {
+		return
+	}
+	if err := s.finder.Sweep(ctx, s.target()); err != nil {
+		s.note("what the driver left beside the server was not removed: %v", err)
+	}
+}
+
+// pause ends early with the context.
+func pause(ctx context.Context, duration time.Duration) error {
+	timer := time.NewTimer(duration)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,82 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/bootstrap"
+	"github.com/drover-project/drover/jobrunner/operation/plugin"
+	"github.com/drover-project/drover/jobrunner/operation/profile"
+)
+
+// Reasons of a failed operation, beside those of package driver.
+const (
+	reasonCancelled         = "Cancelled"
+	reasonRequestInvalid    = "RequestInvalid"
+	reasonOptionsInvalid    = "OptionsInvalid"
+	reasonStateUnreadable   = "StateUnreadable"
+	reasonStateTooLarge     = "StateTooLarge"
+	reasonStateUnwritable   = "StateUnwritable"
+	reasonDriverUnavailable = "DriverUnavailable"
+	reasonUnresponsive      = "DriverUnresponsive"
+	reasonFlagsInvalid      = "FlagsInvalid"
+	reasonPreCreateCheck    = "PreCreateCheckFailed"
+	reasonCreateFailed      = "CreateFailed"
+	reasonRemoveFailed      = "RemoveFailed"
+	reasonLookupFailed      = "LookupFailed"
+	reasonServerGone        = "ServerGone"
+	reasonServerNotRunning  = "ServerNotRunning"
+	reasonServerIncomplete  = "ServerIncomplete"
+	reasonUserDataInvalid   = "UserDataInvalid"
+	reasonBootstrapFormat   = "BootstrapFormatUnsupported"
+	reasonBootstrapFailed   = "BootstrapFailed"
+	reasonInterrupted       = "BootstrapInterrupted"
+	reasonUnreachable       = "SSHUnreachable"
+	reasonKeyMissing        = "SSHKeyMissing"
+)
+
+// failure is an error with what the result says of it.
+type failure struct {
+	reason string
+	class  string
+	err    error
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+func fail(reason, class string, err error) error {
+	return &failure{reason: reason, class: class, err: err}
+}
+
+func failf(reason, class, format string, args ...any) error {
+	return fail(reason, class, fmt.Errorf(format, args...))
+}
+
+// driverFailure gives an error of a driver its class.
+func (s *session) driverFailure(reason string, err error) error {
+	if cancelled(err) {
+		return err
+	}
+	if errors.Is(err, plugin.ErrUnresponsive) {
+		return fail(reasonUnresponsive, rkev1.ClassUnknown, err)
+	}
+	return fail(reason, profile.Classify(s.request.Driver.Name, err.Error()), err)
+}
+
+func userDataFailure(err error) error {
+	var tooLarge *bootstrap.TooLargeError
+	if errors.As(err, &tooLarge) {
+		return fail(rkev1.UserDataTooLargeReason, rkev1.ClassInvalid, err)
+	}
+	return fail(reasonUserDataInvalid, rkev1.ClassInvalid, err)
+}
+
+// errCancelled is the cause of an operation's context when its pod is told to end.
+var errCancelled = errors.New("the operation was cancelled")
+
+func cancelled(err error) bool {
+	return errors.Is(err, errCancelled) || errors.Is(err, context.Canceled)
+}

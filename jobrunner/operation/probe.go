@@ -1,0 +1,256 @@
+package operation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/driver"
+	"github.com/drover-project/drover/driver/mcnflags"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/jobrunner/operation/plugin"
+)
+
+// Files that the stages of a probe leave for the next one.
+const (
+	fetchedFile = "fetched.json"
+	flagsFile   = "flags.json"
+	failureFile = "failure.json"
+
+	maxNoteFile  = 64 << 10
+	flagsTimeout = 45 * time.Second
+)
+
+// fetched is what the first stage says of the binary.
+type fetched struct {
+	Path   string `json:"path"`
+	Digest string `json:"digest"`
+}
+
+// stageFailure is why a stage failed. A stage that fails still ends well, for the last one is to report it.
+type stageFailure struct {
+	Reason  string `json:"reason"`
+	Class   string `json:"class"`
+	Message string `json:"message"`
+}
+
+// runProbe does one stage of a probe.
+func (s *session) runProbe(ctx context.Context) int {
+	var err error
+	switch s.options.Stage {
+	case jobrunner.StageFetch:
+		err = s.leaveFailure(s.options.FetchedDir, s.fetch(ctx))
+	case jobrunner.StageFlags:
+		err = s.leaveFailure(s.options.FlagsDir, s.readFlags(ctx))
+	case jobrunner.StageReport:
+		return s.report(ctx)
+	default:
+		s.log.printf("a probe has no stage %q", s.options.Stage)
+		return ExitUsage
+	}
+	if err != nil {
+		s.log.printf("%v", err)
+		s.conclude(err)
+		s.writeTermination()
+		return ExitFailed
+	}
+	return ExitSucceeded
+}
+
+func (s *session) leaveFailure(dir string, err error) error {
+	if err == nil {
+		return nil
+	}
+	s.log.printf("%v", err)
+	s.conclude(err)
+	s.writeTermination()
+	note := stageFailure{Reason: s.result.Reason, Class: s.result.Class, Message: s.result.Message}
+	return leave(dir, failureFile, note)
+}
+
+func leave(dir, name string, note any) error {
+	content, err := json.Marshal(note)
+	if err != nil {
+		return fmt.Errorf("encoding %s: %w", name, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+		return fmt.Errorf("leaving %s: %w", name, err)
+	}
+	return nil
+}
+
+// fetch gets the binary and puts it into the cache, before anything of it runs.
+func (s *session) fetch(ctx context.Context) error {
+	ref := s.request.Driver
+	s.log.printf("downloading driver %s", ref.Name)
+	binary, err := driver.Fetch(ctx, driver.FetchOptions{
+		Name: ref.Name, URL: ref.URL, Checksum: ref.Checksum, SkipChecksum: ref.SkipChecksum, Dir: s.options.FetchedDir,
+	})
+	if err != nil {
+		return binaryFailure(err)
+	}
+	core, err := s.options.Core()
+	if err != nil {
+		return fail(reasonDriverUnavailable, rkev1.ClassTransient, err)
+	}
+	if err := driver.Store(ctx, core.ConfigMaps(driver.CacheNamespace), binary); err != nil {
+		return fail(reasonDriverUnavailable, rkev1.ClassTransient, err)
+	}
+	s.log.printf("driver %s has %d bytes, sha256 %s", ref.Name, binary.Size, binary.Digest)
+	return leave(s.options.FetchedDir, fetchedFile, fetched{Path: binary.Path, Digest: binary.Digest})
+}
+
+// readFlags runs the driver, for the first time and without a token, and asks for its flags.
+func (s *session) readFlags(ctx context.Context) error {
+	if _, failed := s.earlierFailure(s.options.FetchedDir); failed {
+		return nil
+	}
+	binary, err := s.readFetched()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, flagsTimeout, fmt.Errorf("%w within %s", plugin.ErrUnresponsive, flagsTimeout))
+	defer cancel()
+	process, err := plugin.Start(ctx, plugin.Options{
+		Name: s.request.Driver.Name, Path: binary.Path, Env: s.driverEnv(binary.Path), Dir: s.options.TempDir, Output: s.log,
+	})
+	if err != nil {
+		return startFailure(err)
+	}
+	defer process.Kill()
+	flags, err := process.Flags(ctx)
+	if err != nil {
+		return startFailure(err)
+	}
+	converted, err := mcnflags.Convert(flags)
+	if err != nil {
+		return fail(reasonFlagsInvalid, rkev1.ClassInvalid, err)
+	}
+	encoded, err := crdgen.EncodeFlags(converted)
+	if err != nil {
+		return fail(reasonFlagsInvalid, rkev1.ClassInvalid, err)
+	}
+	if err := os.WriteFile(filepath.Join(s.options.FlagsDir, flagsFile), encoded, 0o600); err != nil {
+		return fmt.Errorf("leaving %s: %w", flagsFile, err)
+	}
+	return nil
+}
+
+// startFailure keeps a file that cannot be run at all apart from a driver that does not answer.
+func startFailure(err error) error {
+	if errors.Is(err, plugin.ErrUnresponsive) {
+		return fail(reasonUnresponsive, rkev1.ClassInvalid, err)
+	}
+	return fail(driver.NotADriverReason, rkev1.ClassInvalid, err)
+}
+
+func (s *session) readFetched() (fetched, error) {
+	var binary fetched
+	content, err := readPlain(s.options.FetchedDir, fetchedFile, maxNoteFile)
+	if err != nil {
+		return binary, fail(reasonDriverUnavailable, rkev1.ClassTransient, fmt.Errorf("reading what was fetched: %w", err))
+	}
+	if err := json.Unmarshal(content, &binary); err != nil {
+		return binary, fail(reasonDriverUnavailable, rkev1.ClassTransient, errors.New("reading what was fetched: it is no JSON"))
+	}
+	return binary, nil
+}
+
+// earlierFailure reads the failure a stage left. What the second stage left was written next to foreign code, so that its
+// words are taken only as far as they can be its own.
+func (s *session) earlierFailure(dir string) (stageFailure, bool) {
+	content, err := readPlain(dir, failureFile, maxNoteFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return stageFailure{}, false
+	}
+	note := stageFailure{Reason: reasonUnresponsive, Class: rkev1.ClassInvalid, Message: "the driver's stage left a failure that cannot be read"}
+	var told stageFailure
+	if err != nil || json.Unmarshal(content, &told) != nil || told.Reason == "" {
+		return note, true
+	}
+	if dir == s.options.FlagsDir {
+		switch told.Reason {
+		case reasonUnresponsive, reasonFlagsInvalid, driver.NotADriverReason:
+		default:
+			told.Reason = reasonUnresponsive
+		}
+		told.Class = rkev1.ClassInvalid
+	}
+	told.Message = clip(strings.ToValidUTF8(told.Message, "?"), maxMessage)
+	return told, true
+}
+
+// report checks what the driver said of itself and writes the result.
+func (s *session) report(ctx context.Context) int {
+	core, err := s.options.Core()
+	if err != nil {
+		s.log.printf("connecting to Kubernetes: %v", err)
+		return ExitFailed
+	}
+	s.state = &stateSecret{client: core.Secrets(s.request.Namespace), name: s.request.StateSecret}
+	if err := s.state.load(ctx); err != nil {
+		s.log.printf("%v", err)
+		return ExitFailed
+	}
+	probe, err := s.readReport()
+	s.conclude(err)
+	s.result.Probe = probe
+	return s.finish(ctx)
+}
+
+func (s *session) readReport() (*jobrunner.ProbeReport, error) {
+	for _, dir := range []string{s.options.FetchedDir, s.options.FlagsDir} {
+		if told, failed := s.earlierFailure(dir); failed {
+			return nil, fail(told.Reason, told.Class, errors.New(told.Message))
+		}
+	}
+	binary, err := s.readFetched()
+	if err != nil {
+		return nil, err
+	}
+	content, err := readPlain(s.options.FlagsDir, flagsFile, crdgen.MaxFlagsBytes)
+	if err != nil {
+		return nil, fail(reasonUnresponsive, rkev1.ClassInvalid, errors.New("the driver's flags cannot be read"))
+	}
+	flags, err := crdgen.DecodeFlags(content)
+	if err != nil {
+		return nil, fail(reasonFlagsInvalid, rkev1.ClassInvalid, err)
+	}
+	encoded, err := crdgen.EncodeFlags(flags)
+	if err != nil {
+		return nil, fail(reasonFlagsInvalid, rkev1.ClassInvalid, err)
+	}
+	return &jobrunner.ProbeReport{Digest: binary.Digest, Flags: encoded}, nil
+}
+
+// readPlain reads a regular file and nothing else: a link could lead to our token, a pipe would never end.
+func readPlain(dir, name string, limit int64) ([]byte, error) {
+	path := filepath.Join(dir, name)
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > limit {
+		return nil, fmt.Errorf("%s is no regular file of at most %d bytes", name, limit)
+	}
+	file, err := os.OpenFile(filepath.Clean(path), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	content, err := io.ReadAll(io.LimitReader(file, limit+1))
+	if err == nil && int64(len(content)) > limit {
+		err = fmt.Errorf("%s has more than %d bytes", name, limit)
+	}
+	return content, err
+}

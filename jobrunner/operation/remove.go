@@ -1,0 +1,159 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/jobrunner/operation/machinedir"
+	"github.com/drover-project/drover/jobrunner/operation/profile"
+)
+
+const removeTimeout = 20 * time.Minute
+
+// remove makes sure that no server is left. It needs no state and takes a server that is gone already for removed; it
+// succeeds only when it knows that there is none, or when the user gives up what may remain.
+func (s *session) remove(ctx context.Context) error {
+	err := s.removeServer(ctx)
+	if err == nil {
+		s.mayExist = false
+		s.advance(jobrunner.PhaseGone)
+		return nil
+	}
+	if !s.request.Abandon || cancelled(err) {
+		return err
+	}
+	s.note("given up by the user; server %s and what belongs to it may remain at the cloud: %v", s.request.InstanceName, err)
+	return nil
+}
+
+func (s *session) removeServer(ctx context.Context) error {
+	if err := s.restore(); err != nil {
+		// What cannot be read is no reason to leave a server behind: the finder may know it.
+		s.note("the machine's state cannot be read: %v", err)
+		s.mayExist, s.record = true, nil
+		if err := s.dir.Make(); err != nil {
+			return err
+		}
+	}
+	madeNothing := s.journal.Phase == jobrunner.PhaseGone || s.journal.Phase == "" && !s.mayExist
+	if err := s.startForRemove(ctx); err != nil {
+		if !madeNothing || cancelled(err) {
+			return err
+		}
+		s.note("no server was ever made, so that the driver's failure is of no account: %v", err)
+		return nil
+	}
+	if s.profile.NoServer {
+		return nil
+	}
+	s.wasRecorded = s.reached(jobrunner.PhaseRecorded) || s.journal.Phase == jobrunner.PhaseRemoving
+	if s.namedForRemove() {
+		s.advance(jobrunner.PhaseRemoving)
+		if err := s.saveProgress(ctx); err != nil {
+			return fail(reasonStateUnwritable, rkev1.ClassTransient, err)
+		}
+	}
+	return s.removeAll(ctx, madeNothing)
+}
+
+// startForRemove configures the driver from the machine's options, for their credential is the present one, and then gives
+// it the record. With a record the options may be unusable.
+func (s *session) startForRemove(ctx context.Context) error {
+	err := s.startDriver(ctx, true)
+	var known *failure
+	if err != nil && (s.record == nil || s.driver == nil || !errors.As(err, &known) || known.reason != reasonOptionsInvalid) {
+		return err
+	}
+	if err != nil {
+		s.note("the machine's options are of no use any more: %v", err)
+	}
+	if s.record == nil {
+		return nil
+	}
+	return s.loadRecord(ctx, machinedir.Renew(s.record, s.fresh, s.credentials()))
+}
+
+// removeAll lets the driver remove what its record names, and then the finder what remains.
+func (s *session) removeAll(ctx context.Context, madeNothing bool) error {
+	certain, err := s.removeByDriver(ctx)
+	if s.finder == nil {
+		if err != nil || certain || madeNothing {
+			return err
+		}
+		return s.uncertain()
+	}
+	if err != nil {
+		s.log.printf("the driver failed to remove the server: %v", err)
+	}
+	found, findErr := s.find(ctx)
+	if findErr != nil {
+		return errors.Join(err, findErr)
+	}
+	if removeErr := s.removeFound(ctx, found); removeErr != nil {
+		return errors.Join(err, removeErr)
+	}
+	s.sweep(ctx)
+	if err != nil && s.namesServer(s.record) {
+		// A server without our tags, such as one taken over from Rancher, is known to the driver alone.
+		if there, _ := s.look(ctx, false); there != gone {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeByDriver tells whether the driver's answer makes it certain that there is no server.
+func (s *session) removeByDriver(ctx context.Context) (certain bool, err error) {
+	named := s.namedForRemove()
+	if !named && !s.profile.ByName {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, removeTimeout, fmt.Errorf("the driver did not remove the server within %s", removeTimeout))
+	defer cancel()
+	err = s.driver.Remove(ctx)
+	if err != nil && !(isDriverError(err) && profile.IsGone(err.Error())) {
+		return false, s.driverFailure(reasonRemoveFailed, err)
+	}
+	if err == nil && named {
+		return true, nil
+	}
+	// "Not found" may be about something else than the server, and a driver without record may have done nothing.
+	there, lookErr := s.look(ctx, s.profile.ByName)
+	switch {
+	case there == gone:
+		return true, nil
+	case there == exists && err == nil && s.profile.ID != "":
+		return false, s.uncertain()
+	case there == exists:
+		return false, failf(reasonRemoveFailed, rkev1.ClassTransient, "the server is still there after its removal (%v)", err)
+	}
+	return false, lookErr
+}
+
+// namedForRemove is more willing than namesServer: a record of an unknown driver is worth a try, once a server may exist.
+func (s *session) namedForRemove() bool {
+	if s.record == nil {
+		return false
+	}
+	if s.profile.ID != "" {
+		return s.profile.ServerID(s.record) != ""
+	}
+	if s.profile.ByName {
+		return true
+	}
+	if s.request.ProviderIDTemplate != "" && profile.Fill(s.request.ProviderIDTemplate, s.record) != "" {
+		return true
+	}
+	return s.wasRecorded
+}
+
+func (s *session) uncertain() error {
+	s.mayExist = true
+	return failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid,
+		"an attempt asked the cloud for server %s and its answer is not known; driver %s cannot look for it: look at the cloud, remove the server "+
+			"there if there is one, then give it up with the annotation %s", s.request.InstanceName, s.request.Driver.Name, rkev1.AbandonAnnotation)
+}

@@ -1,0 +1,215 @@
+package operation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/jobrunner/operation/redact"
+)
+
+// Exit codes of the pod's program.
+const (
+	ExitSucceeded = 0
+	ExitFailed    = 1
+	ExitUsage     = 2
+	ExitCancelled = 3
+)
+
+const (
+	maxMessage     = 2 << 10
+	maxTermination = 4 << 10
+	maxNotes       = 16
+)
+
+// Options of Run.
+type Options struct {
+	// Operation to do, and for a probe its stage.
+	Operation jobrunner.Operation
+	Stage     string
+	// RequestDir is where the request Secret is mounted; jobrunner.RequestDir when empty.
+	RequestDir string
+	// Home is the user's home directory, below which the machine directory is made.
+	Home string
+	// TempDir is for the files of options and for downloaded drivers.
+	TempDir string
+	// FetchedDir and FlagsDir are the directories that the stages of a probe share; those of package jobrunner when empty.
+	FetchedDir string
+	FlagsDir   string
+	// Self is our own binary, which serves the built-in drivers.
+	Self string
+	// Env is the environment for the driver, beside the credential.
+	Env []string
+	// Core gives the Kubernetes clients; it is not called where no token is mounted.
+	Core func() (corev1client.CoreV1Interface, error)
+	// Output takes the log, without secrets.
+	Output io.Writer
+	// TerminationLog is the file Kubernetes takes a last message from; may be empty.
+	TerminationLog string
+}
+
+// Run does one operation and returns the program's exit code. How it went is in the state Secret's result, unless the state
+// could not be written; then the log and the termination message say so.
+func Run(ctx context.Context, options Options) int {
+	options = options.withDefaults()
+	redactor := &redact.Redactor{}
+	log := newLog(options.Output, redactor)
+	defer func() { _ = log.Close() }()
+	request, bootstrapData, err := readRequest(options.RequestDir)
+	if err == nil && request.Operation != options.Operation {
+		err = fmt.Errorf("the request is to %q, the command to %q", request.Operation, options.Operation)
+	}
+	if err != nil {
+		log.printf("%v", err)
+		return ExitUsage
+	}
+	protect(redactor, request, bootstrapData)
+	s := newSession(options, request, bootstrapData, redactor, log)
+	if request.Operation == jobrunner.Probe {
+		return s.runProbe(ctx)
+	}
+	return s.run(ctx)
+}
+
+func (o Options) withDefaults() Options {
+	if o.RequestDir == "" {
+		o.RequestDir = jobrunner.RequestDir
+	}
+	if o.FetchedDir == "" {
+		o.FetchedDir = jobrunner.FetchedDir
+	}
+	if o.FlagsDir == "" {
+		o.FlagsDir = jobrunner.FlagsDir
+	}
+	return o
+}
+
+// protect makes all that is secret in a request known to the redactor.
+func protect(redactor *redact.Redactor, request jobrunner.Request, bootstrapData []byte) {
+	redactor.Add(request.Secrets...)
+	for _, value := range request.CredentialEnv {
+		redactor.Add(value)
+	}
+	for _, content := range request.Files {
+		redactor.Add(string(content))
+	}
+	redactor.Add(string(bootstrapData))
+}
+
+// run does a create or a remove and writes down how it went.
+func (s *session) run(ctx context.Context) int {
+	defer s.stopDriver()
+	core, err := s.options.Core()
+	if err != nil {
+		s.log.printf("connecting to Kubernetes: %v", err)
+		return ExitFailed
+	}
+	s.core = core
+	s.state = &stateSecret{client: core.Secrets(s.request.Namespace), name: s.request.StateSecret}
+	if err := s.state.load(ctx); err != nil {
+		s.log.printf("%v", err)
+		s.conclude(fail(reasonStateUnreadable, rkev1.ClassTransient, err))
+		s.writeTermination()
+		return ExitFailed
+	}
+	s.conclude(s.operate(ctx))
+	return s.finish(ctx)
+}
+
+func (s *session) operate(ctx context.Context) error {
+	switch s.request.Operation {
+	case jobrunner.Create:
+		return s.create(ctx)
+	case jobrunner.Remove:
+		return s.remove(ctx)
+	}
+	return failf(reasonRequestInvalid, rkev1.ClassInvalid, "there is no operation %q", s.request.Operation)
+}
+
+// conclude makes the result from an operation's error.
+func (s *session) conclude(err error) {
+	r := &s.result
+	r.Operation, r.Attempt, r.EndTime = s.request.Operation, s.request.Attempt, time.Now().UTC()
+	r.Outcome, r.ServerMayExist = jobrunner.Succeeded, s.mayExist
+	if len(r.Notes) > maxNotes {
+		r.Notes = r.Notes[:maxNotes]
+	}
+	if err == nil {
+		return
+	}
+	r.Outcome, r.Reason, r.Class = jobrunner.Failed, reasonRequestInvalid, rkev1.ClassUnknown
+	var known *failure
+	switch {
+	case cancelled(err):
+		r.Outcome, r.Reason, r.Class = jobrunner.Cancelled, reasonCancelled, rkev1.ClassTransient
+	case errors.As(err, &known):
+		r.Reason, r.Class = known.reason, known.class
+	}
+	r.Message = clip(s.redactor.String(err.Error()), maxMessage)
+}
+
+// finish saves all there is to keep in one write, and says it again where Kubernetes keeps it for a while.
+func (s *session) finish(ctx context.Context) int {
+	s.log.printf("%s %s: %s %s", s.request.Operation, s.request.InstanceName, s.result.Outcome, s.result.Message)
+	if err := s.saveAll(ctx); err != nil {
+		s.log.printf("%v", err)
+		s.result.Outcome, s.result.Message = jobrunner.Failed, clip(s.redactor.String(err.Error()), maxMessage)
+		s.result.Reason, s.result.Class = reasonStateUnwritable, rkev1.ClassTransient
+	}
+	s.writeTermination()
+	switch s.result.Outcome {
+	case jobrunner.Succeeded:
+		return ExitSucceeded
+	case jobrunner.Cancelled:
+		return ExitCancelled
+	}
+	return ExitFailed
+}
+
+// saveAll leaves the log out, then the archive's place to the earlier one, when the state grows too large.
+func (s *session) saveAll(ctx context.Context) error {
+	changes, err := s.documents()
+	if err != nil {
+		return err
+	}
+	changes[jobrunner.LogKey] = s.log.ring.bytes()
+	err = s.state.save(ctx, changes)
+	if !errors.Is(err, errStateTooLarge) {
+		return err
+	}
+	changes[jobrunner.LogKey] = nil
+	return s.state.save(ctx, changes)
+}
+
+// writeTermination is best effort: the message is a help for people who look at the pod.
+func (s *session) writeTermination() {
+	if s.options.TerminationLog == "" {
+		return
+	}
+	short := s.result
+	short.Probe = nil
+	content, err := json.Marshal(short)
+	for err == nil && len(content) > maxTermination && short.Message != "" {
+		short.Message, short.Notes = clip(short.Message, len(short.Message)/2), nil
+		content, err = json.Marshal(short)
+	}
+	if err == nil {
+		_ = os.WriteFile(filepath.Clean(s.options.TerminationLog), content, 0o600)
+	}
+}
+
+func clip(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return string([]rune(text[:limit])[:max(0, len([]rune(text[:limit]))-1)])
+}

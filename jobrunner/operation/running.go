@@ -1,0 +1,160 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rancher/machine/libmachine/state"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/jobrunner/operation/plugin"
+	"github.com/drover-project/drover/jobrunner/operation/profile"
+	"github.com/drover-project/drover/sshkeys"
+)
+
+const (
+	runningTimeout = 10 * time.Minute
+	maxPause       = 3 * time.Second
+	// maxLookups is how many times in a row the cloud may fail to tell a server's state.
+	maxLookups = 6
+)
+
+// makesNothing tells that there is no server at all, as with the drivers none and noop.
+func (s *session) makesNothing() bool { return s.profile.NoServer && s.profile.NeedsKey == "" }
+
+// awaitRunning waits until the server runs, and starts it once if it does not.
+func (s *session) awaitRunning(ctx context.Context) error {
+	if s.makesNothing() {
+		return nil
+	}
+	deadline := time.Now().Add(runningTimeout)
+	started, failures := false, 0
+	for wait := pollInterval; ; wait = min(2*wait, maxPause) {
+		current, err := s.driver.State(ctx)
+		if failures++; err == nil {
+			failures = 0
+		}
+		switch {
+		case cancelled(err):
+			return err
+		case err == nil && current == state.Running:
+			return nil
+		case isDriverError(err) && profile.IsGone(err.Error()) && !s.profile.NoServer:
+			return s.vanished(ctx)
+		case err != nil && (failures >= maxLookups || errors.Is(err, plugin.ErrUnresponsive)):
+			return s.driverFailure(reasonLookupFailed, err)
+		case time.Now().After(deadline):
+			return failf(reasonServerNotRunning, rkev1.ClassTransient, "the server did not run within %s: the driver says it is %s", runningTimeout, current)
+		case (current == state.Stopped || current == state.Paused || current == state.Saved) && !started && !s.profile.NoServer:
+			started = true
+			s.log.printf("starting the server, which is %s", current)
+			if err := s.driver.Start(ctx); err != nil {
+				s.log.printf("starting the server: %v", err)
+			}
+		}
+		if err := pause(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *session) vanished(ctx context.Context) error {
+	s.sweep(ctx)
+	s.mayExist = false
+	s.advance(jobrunner.PhaseGone)
+	return failf(reasonServerGone, rkev1.ClassTransient, "the server went away while it was waited for")
+}
+
+// describe collects what is known of the server: record, keys, addresses.
+func (s *session) describe(ctx context.Context) error {
+	login, err := s.login(ctx)
+	if err != nil {
+		return err
+	}
+	if login.Host == "" && s.finder != nil {
+		if login, err = s.completeRecord(ctx); err != nil {
+			return err
+		}
+	}
+	if login.Host == "" && s.adopted && !s.profile.NoServer && !s.reached(jobrunner.PhaseCreated) {
+		return s.removeIncomplete(ctx)
+	}
+	if !s.reached(jobrunner.PhaseCreated) {
+		s.advance(jobrunner.PhaseCreated)
+	}
+	server := profile.Server(profile.Facts{
+		Driver: s.request.Driver.Name, Record: s.record, InstanceName: s.request.InstanceName,
+		ProviderID: s.request.ProviderID, Template: s.request.ProviderIDTemplate,
+		SSHHost: login.Host, SSHUser: login.User, SSHPort: login.Port,
+	})
+	s.server = &server
+	s.takeKeys(login.KeyPath)
+	return nil
+}
+
+// login reads the record anew and asks how to log in; a driver that cannot tell the host is no failure here.
+func (s *session) login(ctx context.Context) (plugin.Login, error) {
+	login, err := s.driver.Login(ctx)
+	if err != nil && !isDriverError(err) {
+		return login, s.driverFailure(reasonUnresponsive, err)
+	}
+	record, err := s.readRecord(ctx)
+	if err != nil {
+		return login, err
+	}
+	s.record = record
+	return login, nil
+}
+
+// completeRecord takes the addresses from the cloud when the driver never came to write them down.
+func (s *session) completeRecord(ctx context.Context) (plugin.Login, error) {
+	found, err := s.find(ctx)
+	if err != nil {
+		return plugin.Login{}, err
+	}
+	for _, server := range found {
+		if server.ID != s.profile.ServerID(s.record) {
+			continue
+		}
+		for field, value := range server.Record {
+			s.record[field] = value
+		}
+		if err := s.loadRecord(ctx, s.record); err != nil {
+			return plugin.Login{}, err
+		}
+	}
+	return s.login(ctx)
+}
+
+// removeIncomplete gives up a server that the driver never finished and nobody can reach.
+func (s *session) removeIncomplete(ctx context.Context) error {
+	s.log.printf("removing the server: the driver never finished it and knows no address of it")
+	if err := s.driver.Remove(ctx); err != nil {
+		return s.driverFailure(reasonRemoveFailed, err)
+	}
+	s.sweep(ctx)
+	if there, _ := s.look(ctx, s.profile.ID == "" && s.profile.ByName); there == gone {
+		s.mayExist, s.record = false, nil
+		s.advance(jobrunner.PhaseGone)
+	}
+	return failf(reasonServerIncomplete, rkev1.ClassTransient, "an earlier attempt left an unfinished server without address; it was removed")
+}
+
+func (s *session) takeKeys(path string) {
+	if s.makesNothing() {
+		return
+	}
+	keys, err := s.dir.Keys(path)
+	if errors.Is(err, sshkeys.ErrNoKey) {
+		s.note("the driver keeps no SSH private key: logging in needs a key of yours")
+		return
+	}
+	if err != nil {
+		s.note("the server's SSH key cannot be used: %v", err)
+		return
+	}
+	s.redactor.Add(string(keys.Private))
+	s.privateKey, s.publicKey = keys.Private, keys.Public
+}

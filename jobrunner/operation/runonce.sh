@@ -1,0 +1,80 @@
+# Runs a bootstrap script once per machine, as root: sh -s -- DIRECTORY UPLOAD HOSTNAME, this text on standard input.
+#
+# The script goes on when the connection breaks, for it may change the network. Whoever comes later follows the same run:
+# DIRECTORY holds script, output, pid, and at the end exit-code. All of it is in functions, so that the shell has read it
+# before anything else can read from standard input.
+
+follow() {
+	tail -n +1 -f "$1/output" &
+	tailer=$!
+	while [ ! -e "$1/exit-code" ]; do
+		if ! kill -0 "$(cat "$1/pid" 2>/dev/null)" 2>/dev/null; then
+			sleep 2
+			[ -e "$1/exit-code" ] && break
+			kill "$tailer" 2>/dev/null
+			echo "the bootstrap script was interrupted" >&2
+			return 126
+		fi
+		sleep 1
+	done
+	sleep 1
+	kill "$tailer" 2>/dev/null
+	code=$(cat "$1/exit-code")
+	case $code in
+	124 | 125 | 126)
+		echo "the bootstrap script ended with exit code $code" >&2
+		return 1
+		;;
+	esac
+	return "$code"
+}
+
+set_hostname() {
+	[ -n "$1" ] && [ "$(hostname 2>/dev/null)" != "$1" ] || return 0
+	hostnamectl set-hostname "$1" 2>/dev/null || { hostname "$1" && echo "$1" >/etc/hostname; } || echo "the host name could not be set" >&2
+}
+
+launch() {
+	mv -f "$2" "$1/script" && chmod 600 "$1/script" && : >"$1/output" || return 125
+	first=$(head -n 1 "$1/script")
+	cat >"$1/run" <<'RUN' || return 125
+cd /
+umask 022
+set -f
+echo $$ >"$1/pid"
+${2:-/bin/sh} "$1/script"
+code=$?
+echo "$code" >"$1/exit-code.new"
+mv "$1/exit-code.new" "$1/exit-code"
+RUN
+	if command -v setsid >/dev/null 2>&1; then
+		setsid sh "$1/run" "$1" "${first#\#!}" </dev/null >>"$1/output" 2>&1 &
+	else
+		nohup sh "$1/run" "$1" "${first#\#!}" </dev/null >>"$1/output" 2>&1 &
+	fi
+	count=0
+	while [ ! -s "$1/pid" ]; do
+		count=$((count + 1))
+		[ "$count" -gt 30 ] && return 125
+		sleep 1
+	done
+}
+
+main() {
+	directory=$1
+	upload=$2
+	umask 077
+	[ "$(id -u)" = 0 ] || { rm -f "$upload"; return 124; }
+	mkdir -p "$directory" || return 125
+	if [ -e "$directory/script" ]; then
+		rm -f "$upload"
+		echo "the bootstrap script was started before"
+	else
+		set_hostname "$3"
+		launch "$directory" "$upload" || return 125
+	fi
+	follow "$directory"
+}
+
+main "$@"
+exit $?

@@ -1,0 +1,174 @@
+package operation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/jobrunner/operation/finder"
+	"github.com/drover-project/drover/jobrunner/operation/machinedir"
+	"github.com/drover-project/drover/jobrunner/operation/plugin"
+	"github.com/drover-project/drover/jobrunner/operation/profile"
+	"github.com/drover-project/drover/jobrunner/operation/redact"
+)
+
+// session is one operation under way.
+type session struct {
+	options   Options
+	request   jobrunner.Request
+	bootstrap []byte
+	redactor  *redact.Redactor
+	log       *journalLog
+	core      corev1client.CoreV1Interface
+	state     *stateSecret
+	profile   profile.Profile
+	dir       machinedir.Directory
+
+	// driver is the running driver; flags and values are what it was configured with; fresh is its record right after.
+	driver     *plugin.Process
+	driverPath string
+	flags      []crdgen.Flag
+	values     map[string]any
+	fresh      profile.Record
+	finder     finder.Finder
+
+	// record is the driver's, as known last; journal how far we came. adopted tells that the server was there already.
+	record  profile.Record
+	journal jobrunner.Journal
+	adopted bool
+	// wasRecorded tells a removal that a record which names no server in a known way has been written by a create.
+	wasRecorded bool
+	// secrets are values besides the credential that are not kept in the record, such as user data.
+	secrets []string
+	// markerRoot is where a server keeps the marker of a bootstrap over SSH.
+	markerRoot string
+	// mayExist goes into the result.
+	mayExist bool
+
+	server     *jobrunner.Server
+	privateKey []byte
+	publicKey  []byte
+	knownHosts []byte
+	result     jobrunner.Result
+}
+
+func newSession(options Options, request jobrunner.Request, data []byte, redactor *redact.Redactor, log *journalLog) *session {
+	s := &session{
+		options: options, request: request, bootstrap: data, redactor: redactor, log: log,
+		profile: profile.Of(request.Driver.Name),
+		dir:     machinedir.New(options.Home, request.InstanceName), markerRoot: markerRoot,
+	}
+	s.result.StartTime = time.Now().UTC()
+	for _, value := range request.CredentialEnv {
+		s.secrets = append(s.secrets, value)
+	}
+	return s
+}
+
+func (s *session) note(format string, args ...any) {
+	text := s.redactor.String(fmt.Sprintf(format, args...))
+	s.log.printf("note: %s", text)
+	s.result.Notes = append(s.result.Notes, clip(text, maxMessage))
+}
+
+// advance writes down in memory how far the operation came; the next save keeps it.
+func (s *session) advance(phase jobrunner.JournalPhase) {
+	s.journal = jobrunner.Journal{
+		Operation: s.request.Operation, Attempt: s.request.Attempt, Phase: phase,
+		InstanceName: s.request.InstanceName, Driver: s.request.Driver.Name, Time: time.Now().UTC(),
+	}
+}
+
+// reached tells whether the journal says that phase, or a later one of a create, was reached.
+func (s *session) reached(phase jobrunner.JournalPhase) bool {
+	order := map[jobrunner.JournalPhase]int{
+		jobrunner.PhaseIntent: 1, jobrunner.PhaseRecorded: 2, jobrunner.PhaseCreated: 3, jobrunner.PhaseBootstrapped: 4,
+	}
+	return order[s.journal.Phase] >= order[phase]
+}
+
+// documents are all keys of the state Secret but the log.
+func (s *session) documents() (map[string][]byte, error) {
+	result, err := json.Marshal(s.result)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the result: %w", err)
+	}
+	changes := map[string][]byte{jobrunner.ResultKey: result}
+	if err := s.addProgress(changes); err != nil {
+		return nil, err
+	}
+	if s.server != nil {
+		server, err := json.Marshal(s.server)
+		if err != nil {
+			return nil, fmt.Errorf("encoding the server: %w", err)
+		}
+		changes[jobrunner.ServerKey] = server
+	}
+	for key, value := range map[string][]byte{
+		jobrunner.SSHPrivateKeyKey: s.privateKey, jobrunner.SSHPublicKeyKey: s.publicKey, jobrunner.SSHKnownHostsKey: s.knownHosts,
+	} {
+		if len(value) > 0 {
+			changes[key] = value
+		}
+	}
+	return changes, nil
+}
+
+// addProgress adds the journal and the machine directory.
+func (s *session) addProgress(changes map[string][]byte) error {
+	if s.journal.Phase != "" {
+		journal, err := json.Marshal(s.journal)
+		if err != nil {
+			return fmt.Errorf("encoding the journal: %w", err)
+		}
+		changes[jobrunner.JournalKey] = journal
+	}
+	if s.record == nil || s.journal.Phase == "" {
+		return nil
+	}
+	config, err := s.dir.Config(s.request.Driver.Name, s.record, s.secrets)
+	if err != nil {
+		return err
+	}
+	archive, skipped, err := s.dir.Archive(config)
+	if err != nil {
+		return err
+	}
+	for _, name := range skipped {
+		s.log.printf("the file %s of the machine directory is too large to be kept", name)
+	}
+	changes[jobrunner.ExtractedConfigKey] = archive
+	return nil
+}
+
+// saveProgress keeps the journal and the machine directory while the operation goes on.
+func (s *session) saveProgress(ctx context.Context) error {
+	changes := map[string][]byte{}
+	if err := s.addProgress(changes); err != nil {
+		return err
+	}
+	return s.state.save(ctx, changes)
+}
+
+// forgetServer clears what belonged to a server that is gone, before another one is made.
+func (s *session) forgetServer(changes map[string][]byte) {
+	for _, key := range []string{jobrunner.ServerKey, jobrunner.SSHPrivateKeyKey, jobrunner.SSHPublicKeyKey, jobrunner.SSHKnownHostsKey} {
+		changes[key] = nil
+	}
+	s.server, s.privateKey, s.publicKey, s.knownHosts = nil, nil, nil, nil
+}
+
+func (s *session) filesDir() string { return filepath.Join(s.options.TempDir, "drover", "options") }
+
+func (s *session) stopDriver() {
+	if s.driver != nil {
+		s.driver.Kill()
+		s.driver = nil
+	}
+}

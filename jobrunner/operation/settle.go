@@ -1,0 +1,162 @@
+package operation
+
+import (
+	"context"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/jobrunner/operation/finder"
+	"github.com/drover-project/drover/jobrunner/operation/machinedir"
+	"github.com/drover-project/drover/jobrunner/operation/profile"
+)
+
+// settle finds out whether the machine has a server already. Afterwards either the driver holds that server's record
+// (adopted), or there surely is none.
+//
+//	record names a server ──exists──▶ adopt          ──gone──▶ none
+//	else, with a finder   ──found───▶ adopt, or remove when its SSH key is lost; then none
+//	else, named by machine──exists──▶ adopt          ──gone──▶ none
+//	else, journal says Intent ──────▶ ServerMayExist: the user decides
+func (s *session) settle(ctx context.Context) error {
+	if s.profile.NoServer {
+		return nil
+	}
+	if s.namesServer(s.record) && s.journal.Phase != jobrunner.PhaseGone {
+		adopted, err := s.settleByRecord(ctx)
+		if err != nil || adopted {
+			return err
+		}
+	}
+	if s.finder != nil {
+		found, err := s.find(ctx)
+		if err != nil {
+			return err
+		}
+		return s.settleFound(ctx, found)
+	}
+	if !s.mayExist {
+		return nil
+	}
+	if s.profile.ByName {
+		return s.settleByName(ctx)
+	}
+	return s.ambiguous()
+}
+
+func (s *session) ambiguous() error {
+	s.mayExist = true
+	return failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid,
+		"an earlier attempt asked the cloud for server %s and its answer is not known; driver %s cannot look for it: look at the cloud, "+
+			"remove the server there if there is one, then delete this machine and abandon it", s.request.InstanceName, s.request.Driver.Name)
+}
+
+func (s *session) settleByRecord(ctx context.Context) (adopted bool, err error) {
+	if err := s.loadRecord(ctx, machinedir.Renew(s.record, s.fresh, s.credentials())); err != nil {
+		return false, err
+	}
+	there, err := s.look(ctx, s.profile.ID == "" && s.profile.ByName)
+	switch there {
+	case exists:
+		s.log.printf("the server of an earlier attempt exists and is taken")
+		s.adopted = true
+		return true, nil
+	case gone:
+		s.log.printf("the server of an earlier attempt is gone")
+		if err := s.driver.Remove(ctx); err != nil {
+			s.log.printf("removing what belonged to it: %v", err)
+		}
+		return false, s.nothingThere(ctx)
+	}
+	s.mayExist = true
+	return false, err
+}
+
+// nothingThere forgets a server that is gone and starts the driver afresh, for it still holds that server's record.
+func (s *session) nothingThere(ctx context.Context) error {
+	s.sweep(ctx)
+	s.record, s.mayExist = nil, false
+	s.advance(jobrunner.PhaseGone)
+	return s.startDriver(ctx, s.request.Operation == jobrunner.Remove)
+}
+
+// settleFound adopts a server whose SSH key is at hand, and removes all others.
+func (s *session) settleFound(ctx context.Context, found []finder.Server) error {
+	if len(found) == 0 {
+		s.mayExist = false
+		return nil
+	}
+	s.mayExist = true
+	if len(found) == 1 {
+		if keys, err := s.dir.Keys(""); err == nil {
+			return s.adoptFound(ctx, found[0], keys.Public)
+		}
+		s.log.printf("server %s was found by its tag, but its SSH key is lost", found[0].ID)
+	}
+	if err := s.removeFound(ctx, found); err != nil {
+		return err
+	}
+	s.sweep(ctx)
+	s.mayExist = false
+	return nil
+}
+
+func (s *session) adoptFound(ctx context.Context, server finder.Server, public []byte) error {
+	record := make(profile.Record, len(s.fresh)+len(server.Record))
+	for _, layer := range []profile.Record{s.fresh, s.record, server.Record} {
+		for field, value := range layer {
+			record[field] = value
+		}
+	}
+	record["SSHKeyPath"], record["StorePath"] = s.dir.Path("id_rsa"), s.dir.Store
+	if err := s.loadRecord(ctx, machinedir.Renew(record, s.fresh, s.credentials())); err != nil {
+		return err
+	}
+	s.log.printf("server %s was found by its tag and is taken", server.ID)
+	s.adopted, s.publicKey = true, public
+	if !s.reached(jobrunner.PhaseRecorded) {
+		s.advance(jobrunner.PhaseRecorded)
+	}
+	return s.saveProgress(ctx)
+}
+
+func (s *session) settleByName(ctx context.Context) error {
+	there, err := s.look(ctx, true)
+	switch there {
+	case exists:
+		if s.record == nil || !s.reached(jobrunner.PhaseRecorded) {
+			// The driver's record was lost with the SSH key, or the driver never finished: what it made is of no use.
+			return s.removeByName(ctx)
+		}
+		s.adopted = true
+		return nil
+	case gone:
+		s.mayExist = false
+		return nil
+	}
+	return err
+}
+
+func (s *session) removeByName(ctx context.Context) error {
+	s.log.printf("removing what an earlier attempt left unfinished")
+	if err := s.driver.Remove(ctx); err != nil {
+		return s.driverFailure(reasonRemoveFailed, err)
+	}
+	there, err := s.look(ctx, true)
+	if there != gone {
+		s.log.printf("the server is still there after its removal: %v", err)
+		if s.profile.ID != "" {
+			// Without the id that was lost, the driver does not touch it.
+			return s.ambiguous()
+		}
+		return failf(reasonRemoveFailed, rkev1.ClassTransient, "the server of an earlier attempt is still being removed")
+	}
+	return s.nothingThere(ctx)
+}
+
+func (s *session) credentials() []string {
+	values := make([]string, 0, len(s.request.CredentialEnv))
+	for _, value := range s.request.CredentialEnv {
+		values = append(values, value)
+	}
+	return values
+}

@@ -1,0 +1,191 @@
+package operation
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/jobrunner/operation/profile"
+)
+
+const (
+	pollInterval = 500 * time.Millisecond
+	pollTimeout  = 5 * time.Second
+	// saveInterval is for changes of the record that name no new server.
+	saveInterval = 15 * time.Second
+	// lastWords is how long a cancelled driver may go on when it has not yet said which server it made.
+	lastWords = 6 * time.Second
+)
+
+// recorder polls the driver's record while it creates.
+type recorder struct {
+	s     *session
+	last  []byte
+	named bool
+	saved time.Time
+}
+
+// watchCreate runs the driver's Create and saves its record as soon as it names a server.
+func (s *session) watchCreate(ctx context.Context) error {
+	rec := &recorder{s: s, saved: time.Now()}
+	rec.last, _ = s.driver.Record(ctx)
+	created := make(chan error, 1)
+	running := s.driver
+	go func() { created <- running.Create(context.WithoutCancel(ctx)) }()
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case err := <-created:
+			rec.poll(ctx)
+			return err
+		case <-ticker.C:
+			rec.poll(ctx)
+		case <-ctx.Done():
+			return rec.cancel(ctx, created, ticker.C)
+		}
+	}
+}
+
+// poll reads the record; that it cannot be read, or kept for the moment, does not end a create.
+func (r *recorder) poll(ctx context.Context) {
+	s := r.s
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pollTimeout)
+	defer cancel()
+	raw, err := s.driver.Record(ctx)
+	if err != nil || bytes.Equal(raw, r.last) {
+		return
+	}
+	record, err := profile.DecodeRecord(raw)
+	if err != nil {
+		s.log.printf("%v", err)
+		return
+	}
+	r.last, s.record = raw, record
+	names := s.recordedServer(record)
+	if r.named == names && time.Since(r.saved) < saveInterval {
+		return
+	}
+	if names {
+		s.advance(jobrunner.PhaseRecorded)
+	}
+	if err := s.saveProgress(ctx); err != nil {
+		s.log.printf("keeping the driver's record: %v", err)
+		return
+	}
+	r.named, r.saved = names, time.Now()
+}
+
+// recordedServer tells whether a record that has changed during a create names a server. A driver without profile is
+// believed to have made one as soon as its record changes.
+func (s *session) recordedServer(record profile.Record) bool {
+	if s.profile.ID == "" && s.request.ProviderIDTemplate == "" {
+		return !s.profile.NoServer
+	}
+	return s.namesServer(record)
+}
+
+// cancel gives a driver that has not named its server a moment to do so, and ends it.
+func (r *recorder) cancel(ctx context.Context, created <-chan error, tick <-chan time.Time) error {
+	r.s.log.printf("cancelled while the driver creates the server")
+	deadline := time.After(lastWords)
+	for done := false; !done && !r.named && !r.s.profile.NoServer; {
+		select {
+		case <-created:
+			done = true
+		case <-tick:
+			r.poll(ctx)
+		case <-deadline:
+			done = true
+		}
+	}
+	r.poll(ctx)
+	r.s.stopDriver()
+	return errCancelled
+}
+
+// explainFailedCreate finds out what a failed create has left. It returns nil when there is a server after all, whose answer
+// was lost, and that was adopted.
+func (s *session) explainFailedCreate(ctx context.Context, err error) error {
+	cause := s.driverFailure(reasonCreateFailed, err)
+	s.log.printf("the driver failed: %v", err)
+	if s.driver == nil || !isDriverError(err) {
+		// Its process is gone or hangs; another one can still look.
+		if restart := s.startDriver(ctx, true); restart != nil {
+			return errors.Join(cause, restart)
+		}
+	}
+	if s.profile.NoServer {
+		s.advance(jobrunner.PhaseGone)
+		return cause
+	}
+	if s.namesServer(s.record) {
+		return s.lookAfterFailure(ctx, cause)
+	}
+	switch {
+	case s.finder != nil:
+		return s.findAfterFailure(ctx, cause)
+	case s.profile.ByName:
+		return s.lookAfterFailure(ctx, cause)
+	}
+	if s.mayExist = !profile.NothingMade(classOf(cause)); !s.mayExist {
+		s.advance(jobrunner.PhaseGone)
+	}
+	return cause
+}
+
+func classOf(err error) string {
+	var known *failure
+	if errors.As(err, &known) {
+		return known.class
+	}
+	return rkev1.ClassUnknown
+}
+
+// lookAfterFailure leaves a server that exists to the next attempt, which adopts it.
+func (s *session) lookAfterFailure(ctx context.Context, cause error) error {
+	if err := s.loadRecord(ctx, s.record); err != nil {
+		return cause
+	}
+	there, err := s.look(ctx, s.profile.ID == "" && s.profile.ByName)
+	if err != nil {
+		s.log.printf("looking for the server: %v", err)
+	}
+	if there == exists && !s.reached(jobrunner.PhaseRecorded) {
+		s.advance(jobrunner.PhaseRecorded)
+	}
+	if there == gone {
+		s.sweep(ctx)
+		s.mayExist = false
+		s.advance(jobrunner.PhaseGone)
+	}
+	return cause
+}
+
+// findAfterFailure looks twice when the cloud may still be at work on a request whose answer was lost.
+func (s *session) findAfterFailure(ctx context.Context, cause error) error {
+	found, err := s.find(ctx)
+	if err == nil && len(found) == 0 && !profile.NothingMade(classOf(cause)) {
+		if err := pause(ctx, lostInterval); err != nil {
+			return err
+		}
+		found, err = s.find(ctx)
+	}
+	if err != nil {
+		s.log.printf("looking for the server: %v", err)
+		return cause
+	}
+	if err := s.settleFound(ctx, found); err != nil {
+		return errors.Join(cause, err)
+	}
+	if s.adopted {
+		s.note("the cloud's answer was lost (%v); the server was found by its tag", cause)
+		return nil
+	}
+	s.sweep(ctx)
+	s.advance(jobrunner.PhaseGone)
+	return cause
+}
