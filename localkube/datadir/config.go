@@ -27,6 +27,8 @@ type Config struct {
 	// InitialCluster is the etcd membership a joining server was given; empty
 	// on the server that founded the cluster.
 	InitialCluster string `json:"initialCluster,omitempty"`
+	// Joining is set until etcd has let a joining server vote.
+	Joining bool `json:"joining,omitempty"`
 }
 
 const configFile = "config.json"

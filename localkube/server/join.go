@@ -161,12 +161,19 @@ func (s *Server) Promote(ctx context.Context, req join.PromoteRequest) error {
 	return s.startControllers(ctx)
 }
 
-// joinCluster makes this a further server of a running cluster, once: later
-// starts find the cluster's identities in place.
+// joinCluster makes this a further server of a running cluster. It is done
+// again until etcd has let this server vote; later starts need no other server.
 func (s *Server) joinCluster(ctx context.Context) error {
+	cfg := &s.plane.Config
 	founded, err := pki.Founded(s.dir.Path("pki"))
-	if err != nil || founded {
+	if err != nil {
 		return err
+	}
+	if founded && cfg.InitialCluster == "" {
+		return fmt.Errorf("%s holds a cluster of its own and cannot join another", s.dir.Root())
+	}
+	if founded && !cfg.Joining {
+		return nil
 	}
 	token, err := pki.ParseToken(s.opts.JoinToken)
 	if err != nil {
@@ -176,17 +183,33 @@ func (s *Server) joinCluster(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg := &s.plane.Config
 	res, err := client.AddServer(ctx, join.ServerRequest{Name: cfg.NodeName, PeerURL: s.plane.EtcdPeerURL()})
 	if err != nil {
 		return err
 	}
-	cfg.InitialCluster, cfg.Replicated = res.InitialCluster, true
-	cfg.PodCIDR, cfg.ServiceCIDR = res.PodCIDR, res.ServiceCIDR
+	s.say.step("joined the cluster at %s", s.opts.JoinURL)
+	s.promote = s.promoter(client)
+	return s.adopt(res)
+}
+
+// adopt makes the cluster's facts and identities this server's own.
+func (s *Server) adopt(res join.ServerResponse) error {
+	cfg := &s.plane.Config
+	cfg.Joining, cfg.Replicated = true, true
+	cfg.InitialCluster, cfg.PodCIDR, cfg.ServiceCIDR = res.InitialCluster, res.PodCIDR, res.ServiceCIDR
 	if err := s.dir.SaveConfig(*cfg); err != nil {
 		return err
 	}
-	s.promote = func(ctx context.Context) error { return client.Promote(ctx, join.PromoteRequest{Name: cfg.NodeName}) }
-	s.say.step("joined the cluster at %s", s.opts.JoinURL)
 	return pki.Adopt(s.dir.Path("pki"), res.Identities)
+}
+
+// promoter asks for this server's vote in etcd and remembers having it.
+func (s *Server) promoter(client *join.Client) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := client.Promote(ctx, join.PromoteRequest{Name: s.plane.Config.NodeName}); err != nil {
+			return fmt.Errorf("becoming a member of etcd: %w", err)
+		}
+		s.plane.Config.Joining = false
+		return s.dir.SaveConfig(s.plane.Config)
+	}
 }

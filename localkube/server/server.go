@@ -22,6 +22,9 @@ const (
 	startTimeout = 3 * time.Minute
 	// stopGrace is what each component gets between SIGTERM and SIGKILL.
 	stopGrace = 15 * time.Second
+	// failGrace is what they get when one of them has failed: an API server
+	// without etcd would only wait for it.
+	failGrace = 2 * time.Second
 )
 
 // Server is a running server.
@@ -32,6 +35,7 @@ type Server struct {
 	plane controlplane.Options
 	node  *node.Node
 	say   *progress
+	grace time.Duration
 
 	joins   *http.Server
 	claims  sync.Mutex
@@ -53,20 +57,28 @@ func Run(ctx context.Context, opts Options, out, log io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	s := &Server{opts: opts, dir: dir, sup: process.New(), say: newProgress(log)}
+	s := &Server{opts: opts, dir: dir, sup: process.New(), say: newProgress(log), grace: stopGrace}
+	if opts.Ephemeral {
+		s.grace = 0
+	}
 	defer func() { err = errors.Join(err, s.stop(), lock.Release(), s.forget()) }()
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go cancelOnFailure(ctx, s.sup, cancel)
 	if err := s.start(ctx); err != nil {
+		s.grace = failGrace
 		return unlessStopped(ctx, err)
 	}
 	if _, err := fmt.Fprintln(out, dir.Kubeconfig()); err != nil {
 		return fmt.Errorf("reporting readiness: %w", err)
 	}
 	<-ctx.Done()
-	return unlessStopped(ctx, context.Cause(ctx))
+	err = unlessStopped(ctx, context.Cause(ctx))
+	if err != nil {
+		s.grace = failGrace
+	}
+	return err
 }
 
 func takeLock(dir datadir.Dir) (*datadir.Lock, error) {
@@ -155,7 +167,7 @@ func (s *Server) startControlPlane(ctx context.Context) error {
 	}
 	if s.promote != nil {
 		if err := s.promote(ctx); err != nil {
-			return fmt.Errorf("becoming a member of etcd: %w", err)
+			return err
 		}
 	}
 	// The API server is told to wait for etcd, so both start at once.
@@ -200,11 +212,7 @@ func (s *Server) stop() error {
 		err = errors.Join(err, s.node.Stop(context.Background()))
 		s.say.step("node is stopped and clean")
 	}
-	grace := stopGrace
-	if s.opts.Ephemeral {
-		grace = 0
-	}
-	s.sup.StopAll(grace)
+	s.sup.StopAll(s.grace)
 	s.say.step("stopped")
 	return err
 }

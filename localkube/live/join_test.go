@@ -1,0 +1,39 @@
+package live_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestServer_joins_another(t *testing.T) {
+	if testing.Short() {
+		t.Skip("two servers take half a minute")
+	}
+	first := filepath.Join(t.TempDir(), "a")
+	one := start(t, first, "--node-name", "a", "--bind-address", "0.0.0.0")
+	url := regexp.MustCompile(`join at (https://\S+)`).FindStringSubmatch(one.log.String())
+	require.Len(t, url, 2, "%s", &one.log)
+	one.kubectl("create", "namespace", "shared")
+
+	second := filepath.Join(t.TempDir(), "b")
+	agentToken := filepath.Join(first, "pki", "token-agent")
+	out, err := run(t, "server", "--data-dir", second, "--node-name", "b", "--join", url[1], "--token-file", agentToken)
+	require.Error(t, err, "an agent's token makes no server")
+	require.Contains(t, out, "401")
+
+	two := start(t, second, "--node-name", "b", "--join", url[1], "--token-file", filepath.Join(first, "pki", "token-server"))
+	two.kubectl("get", "namespace", "shared")
+	for _, name := range []string{"ca.crt", "service-account.key"} {
+		a, err := os.ReadFile(filepath.Join(first, "pki", name))
+		require.NoError(t, err)
+		b, err := os.ReadFile(filepath.Join(second, "pki", name))
+		require.NoError(t, err)
+		require.Equal(t, a, b, name)
+	}
+	two.kubectl("create", "namespace", "other")
+	one.kubectl("get", "namespace", "other")
+}
