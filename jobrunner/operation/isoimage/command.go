@@ -1,0 +1,74 @@
+package isoimage
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Program is the name under which the vSphere driver looks for a writer of images.
+const Program = "mkisofs"
+
+// flags of mkisofs that the driver gives: those with a value, and those that ask for what every image of ours has.
+var (
+	flagsWithValue = map[string]bool{"-iso-level": true, "-V": true, "-volid": true, "-o": true, "-output": true}
+	flagsWithout   = map[string]bool{"-J": true, "-joliet": true, "-r": true, "-R": true, "-rational-rock": true, "-hfs": true, "-graft-points": true}
+)
+
+// Command is mkisofs as far as the vSphere driver needs it; args are without the program's name.
+func Command(args []string, now time.Time) error {
+	values, sources := map[string]string{}, []string{}
+	for i := 0; i < len(args); i++ {
+		switch arg := args[i]; {
+		case flagsWithout[arg]:
+		case flagsWithValue[arg] && i+1 < len(args):
+			i++
+			values[arg] = args[i]
+		case arg != "" && arg[0] == '-':
+			return fmt.Errorf("the option %s is not known", arg)
+		default:
+			sources = append(sources, arg)
+		}
+	}
+	output := values["-output"] + values["-o"]
+	if output == "" || len(sources) == 0 {
+		return errors.New("usage: mkisofs [-J] [-r] -V LABEL -output FILE FOLDER")
+	}
+	image := Image{Label: values["-V"] + values["-volid"], Time: now}
+	for _, source := range sources {
+		files, err := readFolder(source)
+		if err != nil {
+			return err
+		}
+		image.Files = append(image.Files, files...)
+	}
+	content, err := image.Bytes()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(output, content, 0o600); err != nil {
+		return fmt.Errorf("writing the image: %w", err)
+	}
+	return nil
+}
+
+func readFolder(folder string) ([]File, error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, fmt.Errorf("reading the folder of the image: %w", err)
+	}
+	files := make([]File, 0, len(entries))
+	for _, e := range entries {
+		if !e.Type().IsRegular() {
+			return nil, fmt.Errorf("%s is no plain file", e.Name())
+		}
+		content, err := os.ReadFile(filepath.Join(folder, e.Name()))
+		if err != nil {
+			return nil, fmt.Errorf("reading a file of the image: %w", err)
+		}
+		files = append(files, File{Name: e.Name(), Content: content})
+	}
+	return files, nil
+}

@@ -1,0 +1,101 @@
+package isoimage
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"strings"
+	"unicode/utf16"
+)
+
+// ErrNotReadable is the error for anything that is no image with Joliet names.
+var ErrNotReadable = errors.New("this is no CD image with Joliet names")
+
+const (
+	lastDescriptor   = 64
+	recordHeaderSize = 33
+	maxFiles         = 1024
+)
+
+// Read returns the label and the files of an image's topmost folder. It takes any image that has Joliet names.
+func Read(image []byte) (Image, error) {
+	root, label, err := findJoliet(image)
+	if err != nil {
+		return Image{}, err
+	}
+	folder, err := extent(image, root)
+	if err != nil {
+		return Image{}, err
+	}
+	found := Image{Label: label}
+	for at := 0; at < len(folder) && len(found.Files) < maxFiles; {
+		size := int(folder[at])
+		if size == 0 {
+			// A record never crosses a sector: the rest of this one is empty.
+			at = (at/sectorSize + 1) * sectorSize
+			continue
+		}
+		if size <= recordHeaderSize || at+size > len(folder) {
+			return Image{}, ErrNotReadable
+		}
+		file, isFile, err := readRecord(image, folder[at:at+size])
+		if err != nil {
+			return Image{}, err
+		}
+		if isFile {
+			found.Files = append(found.Files, file)
+		}
+		at += size
+	}
+	return found, nil
+}
+
+// findJoliet returns the record of the root folder in the supplementary descriptor.
+func findJoliet(image []byte) (root []byte, label string, err error) {
+	for sector := sectorPrimary; sector < lastDescriptor; sector++ {
+		start := sector * sectorSize
+		if start+sectorSize > len(image) {
+			break
+		}
+		d := image[start : start+sectorSize]
+		if string(d[1:6]) != identifierOfImages || d[0] == 255 {
+			break
+		}
+		if d[0] == 2 && bytes.HasPrefix(d[88:], []byte("%/")) {
+			return d[156:190], strings.TrimRight(fromUCS2(d[40:72]), " \x00"), nil
+		}
+	}
+	return nil, "", ErrNotReadable
+}
+
+func readRecord(image, record []byte) (File, bool, error) {
+	length := int(record[32])
+	if recordHeaderSize+length > len(record) {
+		return File{}, false, ErrNotReadable
+	}
+	const folderFlag = 2
+	if record[25]&folderFlag != 0 {
+		return File{}, false, nil
+	}
+	content, err := extent(image, record)
+	name, _, _ := strings.Cut(fromUCS2(record[recordHeaderSize:recordHeaderSize+length]), ";")
+	return File{Name: name, Content: content}, true, err
+}
+
+// extent is what a record points at.
+func extent(image, record []byte) ([]byte, error) {
+	start := uint64(binary.LittleEndian.Uint32(record[2:])) * sectorSize
+	size := uint64(binary.LittleEndian.Uint32(record[10:]))
+	if start+size > uint64(len(image)) {
+		return nil, ErrNotReadable
+	}
+	return image[start : start+size], nil
+}
+
+func fromUCS2(b []byte) string {
+	units := make([]uint16, 0, len(b)/2)
+	for i := 0; i+1 < len(b); i += 2 {
+		units = append(units, binary.BigEndian.Uint16(b[i:]))
+	}
+	return string(utf16.Decode(units))
+}

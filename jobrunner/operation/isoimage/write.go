@@ -1,0 +1,182 @@
+package isoimage
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf16"
+)
+
+const (
+	sectorSize = 2048
+
+	// Sectors of an image, in their order; file contents follow.
+	sectorPrimary       = 16
+	sectorJoliet        = 17
+	sectorTerminator    = 18
+	sectorPathTable     = 19 // Four of them: primary and Joliet, little-endian and big-endian.
+	sectorPrimaryRoot   = 23
+	sectorJolietRoot    = 24
+	sectorFirstFile     = 25
+	pathTableSize       = 10
+	maxLabel            = 16
+	maxName             = 64
+	maxContent          = 64 << 20
+	identifierOfImages  = "CD001"
+	ucs2Escape          = "%/E"
+	rockRidgeIdentifier = "RRIP_1991A"
+)
+
+// File is one file of an image.
+type File struct {
+	Name    string
+	Content []byte
+}
+
+// Image is what is to be written.
+type Image struct {
+	// Label is the volume's name; cloud-init looks for cidata.
+	Label string
+	// Time of all files.
+	Time time.Time
+	// Files of the image's only folder.
+	Files []File
+}
+
+// Bytes is the image; it fails for what does not fit: names with folders, twice the same name, too many or too large files.
+func (i Image) Bytes() ([]byte, error) {
+	if err := i.check(); err != nil {
+		return nil, err
+	}
+	entries := i.place()
+	primaryRoot, err := folder(entries, primaryRecords(i.Time))
+	if err != nil {
+		return nil, err
+	}
+	jolietRoot, err := folder(entries, jolietRecords(i.Time))
+	if err != nil {
+		return nil, err
+	}
+	total := uint32(sectorFirstFile)
+	for _, e := range entries {
+		total += sectors(len(e.content))
+	}
+	out := make([]byte, int(total)*sectorSize)
+	put := func(sector uint32, content []byte) { copy(out[int(sector)*sectorSize:], content) }
+	put(sectorPrimary, descriptor{kind: 1, label: padded(strings.ToUpper(i.Label), 32, ' '), total: total,
+		pathTable: sectorPathTable, root: sectorPrimaryRoot, time: i.Time}.bytes())
+	put(sectorJoliet, descriptor{kind: 2, label: ucs2Padded(i.Label, 32), escape: ucs2Escape, total: total,
+		pathTable: sectorPathTable + 2, root: sectorJolietRoot, time: i.Time}.bytes())
+	put(sectorTerminator, append([]byte{255}, identifierOfImages+"\x01"...))
+	for n, root := range []uint32{sectorPrimaryRoot, sectorJolietRoot} {
+		put(sectorPathTable+uint32(2*n), pathTable(le32(root), 1, 0))
+		put(sectorPathTable+uint32(2*n)+1, pathTable(be32(root), 0, 1))
+	}
+	put(sectorPrimaryRoot, primaryRoot)
+	put(sectorJolietRoot, jolietRoot)
+	for _, e := range entries {
+		put(e.sector, e.content)
+	}
+	return out, nil
+}
+
+func (i Image) check() error {
+	if len(i.Label) > maxLabel {
+		return fmt.Errorf("the label %q is longer than %d characters", i.Label, maxLabel)
+	}
+	seen, size := map[string]bool{}, 0
+	for _, file := range i.Files {
+		if file.Name == "" || len(file.Name) > maxName || strings.ContainsAny(file.Name, "/\\*:;?\x00") {
+			return fmt.Errorf("%q cannot be a file's name in an image", file.Name)
+		}
+		if seen[file.Name] {
+			return fmt.Errorf("the file %q is there twice", file.Name)
+		}
+		seen[file.Name] = true
+		if size += len(file.Content); size > maxContent {
+			return fmt.Errorf("the files have more than %d bytes", maxContent)
+		}
+	}
+	return nil
+}
+
+// entry is a file that has its place in the image.
+type entry struct {
+	name, short string
+	sector      uint32
+	content     []byte
+}
+
+func (i Image) place() []entry {
+	entries := make([]entry, 0, len(i.Files))
+	next, taken := uint32(sectorFirstFile), map[string]bool{}
+	for _, file := range i.Files {
+		entries = append(entries, entry{name: file.Name, short: shortName(file.Name, taken), sector: next, content: file.Content})
+		next += sectors(len(file.Content))
+	}
+	return entries
+}
+
+func sectors(size int) uint32 { return uint32((size + sectorSize - 1) / sectorSize) }
+
+// shortName is an ISO level 1 name, eight characters, a point and three; whoever knows Rock Ridge or Joliet never sees it.
+func shortName(name string, taken map[string]bool) string {
+	base, extension, _ := strings.Cut(strings.Map(shortRune, strings.ToUpper(name)), ".")
+	base, extension = cut(base, 8), cut(strings.ReplaceAll(extension, ".", "_"), 3)
+	short := base + "." + extension + ";1"
+	for n := 1; taken[short]; n++ {
+		tail := fmt.Sprint(n)
+		short = cut(base, 8-len(tail)) + tail + "." + extension + ";1"
+	}
+	taken[short] = true
+	return short
+}
+
+func shortRune(r rune) rune {
+	if (r >= 'A' && r <= 'Z') || (r >= '0' && r <= '9') || r == '.' {
+		return r
+	}
+	return '_'
+}
+
+func cut(s string, limit int) string { return s[:min(len(s), limit)] }
+
+// folder lays out the records of the only folder, in the order of their identifiers.
+func folder(entries []entry, records recordMaker) ([]byte, error) {
+	sorted := slices.SortedFunc(slices.Values(entries), func(a, b entry) int {
+		return bytes.Compare(records.identifier(a), records.identifier(b))
+	})
+	out := slices.Concat(records.self(), records.parent())
+	for _, e := range sorted {
+		out = append(out, records.file(e)...)
+	}
+	if len(out) > sectorSize {
+		return nil, errors.New("too many files for an image")
+	}
+	return out, nil
+}
+
+func ucs2(s string) []byte {
+	var out []byte
+	for _, unit := range utf16.Encode([]rune(s)) {
+		out = append(out, byte(unit>>8), byte(unit))
+	}
+	return out
+}
+
+func ucs2Padded(s string, size int) []byte {
+	out := ucs2(s)
+	for len(out) < size {
+		out = append(out, 0, ' ')
+	}
+	return out[:size]
+}
+
+func padded(s string, size int, with byte) []byte {
+	out := bytes.Repeat([]byte{with}, size)
+	copy(out, s)
+	return out
+}
