@@ -63,7 +63,7 @@ build: setup capi/crds/.done ## Build every binary and the image.
 image: bin/drover-image.tar ## Pack bin/manager and bin/machine into a container image tarball, without Docker.
 
 bin/drover-image.tar: bin/manager bin/machine bin/image
-	bin/image -tag $(IMAGE) -out $@ bin/manager bin/machine
+	bin/image -tag $(IMAGE) -link mkisofs=machine -out $@ bin/manager bin/machine
 
 bin/image: hack/image/main.go hack/image/go.mod
 	cd hack/image && $(GO_BUILD) -o ../../bin/image .

@@ -2,6 +2,6 @@
 // request from a mounted Secret, for no secret may be in a command line, and leaves its result in the state Secret.
 //
 // It is also the plugin binary of the built-in drivers, when MACHINE_PLUGIN_TOKEN is set. It is the only program of Drover that
-// links cloud drivers. It needs no shell, no other program and no writable directory but HOME and TMPDIR; the vSphere driver
-// alone looks for mkisofs.
+// links cloud drivers. It needs no shell, no other program and no writable directory but HOME and TMPDIR. The vSphere driver
+// alone looks for another program, mkisofs: that is this one under a second name, which the image links to it.
 package main

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/rancher/machine/libmachine/drivers/plugin/localbinary"
 	"k8s.io/client-go/kubernetes"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation"
+	"github.com/drover-project/drover/jobrunner/operation/isoimage"
 )
 
 const terminationLog = "/dev/termination-log"
@@ -23,6 +26,9 @@ func main() {
 	if os.Getenv(localbinary.PluginEnvKey) == localbinary.PluginEnvVal {
 		serveDriver(os.Getenv(localbinary.PluginEnvDriverName))
 		return
+	}
+	if filepath.Base(os.Args[0]) == isoimage.Program {
+		os.Exit(writeImage(os.Args[1:]))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	code := run(ctx, os.Args[1:])
@@ -48,6 +54,15 @@ func run(ctx context.Context, args []string) int {
 		options.Stage = args[1]
 	}
 	return operation.Run(ctx, options)
+}
+
+// writeImage is the program that the vSphere driver starts to pack the user data; the image links its name to us.
+func writeImage(args []string) int {
+	if err := isoimage.Command(args, time.Now()); err != nil {
+		fmt.Fprintln(os.Stderr, isoimage.Program+":", err)
+		return operation.ExitFailed
+	}
+	return 0
 }
 
 func inCluster() (corev1client.CoreV1Interface, error) {

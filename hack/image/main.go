@@ -27,6 +27,7 @@ const passwd = "root:x:0:0:root:/root:/sbin/nologin\nmachine:x:1000:1000:machine
 // options are the command line.
 type options struct {
 	tag, out, certs, entrypoint string
+	links                       []string
 	binaries                    []string
 }
 
@@ -36,6 +37,10 @@ func main() {
 	flag.StringVar(&o.out, "out", "bin/drover-image.tar", "tarball to write")
 	flag.StringVar(&o.certs, "certs", "/etc/ssl/certs/ca-certificates.crt", "CA certificates to put into the image")
 	flag.StringVar(&o.entrypoint, "entrypoint", "/manager", "entry point")
+	flag.Func("link", "second name of a binary, as NAME=BINARY; may be repeated", func(link string) error {
+		o.links = append(o.links, link)
+		return nil
+	})
 	flag.Parse()
 	o.binaries = flag.Args()
 	if err := run(o); err != nil {
@@ -65,7 +70,11 @@ func run(o options) error {
 
 // build lays one layer for the base files and one per binary, so that a rebuild of one binary changes one layer.
 func build(o options) (v1.Image, error) {
-	base, err := baseLayer(o.certs)
+	links, err := linksOf(o.links)
+	if err != nil {
+		return nil, err
+	}
+	base, err := baseLayer(o.certs, links)
 	if err != nil {
 		return nil, err
 	}
@@ -104,28 +113,41 @@ func configFile(img v1.Image, entrypoint string) *v1.ConfigFile {
 	return config
 }
 
-// file is one entry of a layer; a name that ends in a slash is a folder.
+// file is one entry of a layer; a name that ends in a slash is a folder, one with a target a symbolic link.
 type file struct {
 	name    string
 	mode    int64
 	content []byte
+	target  string
 }
 
-func baseLayer(certs string) (v1.Layer, error) {
+func linksOf(links []string) ([]file, error) {
+	var files []file
+	for _, link := range links {
+		name, target, found := strings.Cut(link, "=")
+		if !found || name == "" || target == "" {
+			return nil, fmt.Errorf("%q is not NAME=BINARY", link)
+		}
+		files = append(files, file{name: name, mode: 0o777, target: target})
+	}
+	return files, nil
+}
+
+func baseLayer(certs string, links []file) (v1.Layer, error) {
 	bundle, err := os.ReadFile(certs)
 	if err != nil {
 		return nil, fmt.Errorf("reading CA certificates (apt-get install ca-certificates): %w", err)
 	}
-	return layerOf(
-		file{name: "etc/", mode: 0o755},
-		file{name: "etc/passwd", mode: 0o644, content: []byte(passwd)},
-		file{name: "etc/ssl/", mode: 0o755},
-		file{name: "etc/ssl/certs/", mode: 0o755},
-		file{name: "etc/ssl/certs/ca-certificates.crt", mode: 0o644, content: bundle},
-		file{name: "home/", mode: 0o755},
-		file{name: "home/machine/", mode: 0o755},
-		file{name: "tmp/", mode: 0o1777},
-	)
+	return layerOf(append([]file{
+		{name: "etc/", mode: 0o755},
+		{name: "etc/passwd", mode: 0o644, content: []byte(passwd)},
+		{name: "etc/ssl/", mode: 0o755},
+		{name: "etc/ssl/certs/", mode: 0o755},
+		{name: "etc/ssl/certs/ca-certificates.crt", mode: 0o644, content: bundle},
+		{name: "home/", mode: 0o755},
+		{name: "home/machine/", mode: 0o755},
+		{name: "tmp/", mode: 0o1777},
+	}, links...)...)
 }
 
 func layerOf(files ...file) (v1.Layer, error) {
@@ -146,6 +168,9 @@ func writeFile(w *tar.Writer, f file) error {
 	header := &tar.Header{Name: f.name, Mode: f.mode, Size: int64(len(f.content)), Typeflag: tar.TypeReg}
 	if strings.HasSuffix(f.name, "/") {
 		header.Typeflag = tar.TypeDir
+	}
+	if f.target != "" {
+		header.Typeflag, header.Linkname = tar.TypeSymlink, f.target
 	}
 	if err := w.WriteHeader(header); err != nil {
 		return err
