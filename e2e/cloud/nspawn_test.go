@@ -1,10 +1,10 @@
 package cloud_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"errors"
 	"net"
 	"net/http"
 	"os"
@@ -58,6 +58,20 @@ func newLogin(t *testing.T) login {
 // and the server's host key.
 func (l login) run(t *testing.T, user, address, command string) (output, hostKey string) {
 	t.Helper()
+	require.Eventually(t, func() bool {
+		var err error
+		output, hostKey, err = l.try(user, address, command)
+		var failed *ssh.ExitError
+		if errors.As(err, &failed) {
+			t.Errorf("running %s: %s: %s", command, err, output)
+		}
+		return err == nil || failed != nil
+	}, 2*time.Minute, 100*time.Millisecond)
+	return output, hostKey
+}
+
+// try logs in once.
+func (l login) try(user, address, command string) (output, hostKey string, err error) {
 	config := &ssh.ClientConfig{
 		User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(l.signer)}, Timeout: 2 * time.Second,
 		HostKeyCallback: func(_ string, _ net.Addr, key ssh.PublicKey) error {
@@ -65,19 +79,17 @@ func (l login) run(t *testing.T, user, address, command string) (output, hostKey
 			return nil
 		},
 	}
-	var client *ssh.Client
-	require.Eventually(t, func() (ok bool) {
-		var err error
-		client, err = ssh.Dial("tcp", net.JoinHostPort(address, "22"), config)
-		return err == nil
-	}, 2*time.Minute, 100*time.Millisecond)
+	client, err := ssh.Dial("tcp", net.JoinHostPort(address, "22"), config)
+	if err != nil {
+		return "", "", err
+	}
 	defer func() { _ = client.Close() }()
 	session, err := client.NewSession()
-	require.NoError(t, err)
-	var stdout, stderr bytes.Buffer
-	session.Stdout, session.Stderr = &stdout, &stderr
-	require.NoError(t, session.Run(command), stderr.String())
-	return strings.TrimSpace(stdout.String()), hostKey
+	if err != nil {
+		return "", "", err
+	}
+	combined, err := session.CombinedOutput(command)
+	return strings.TrimSpace(string(combined)), hostKey, err
 }
 
 const userData = `#cloud-config
@@ -165,7 +177,7 @@ func powerCycle(t *testing.T, client *godo.Client, key login, id int, address st
 	second := boot()
 	require.NotEqual(t, first, second)
 	await(client.DropletActions.Reboot, "active")
-	require.Eventually(t, func() bool { return boot() != second }, time.Minute, 200*time.Millisecond)
+	require.Eventually(t, func() bool { return boot() != second }, 2*time.Minute, 200*time.Millisecond)
 	await(client.DropletActions.PowerOff, "off")
 	await(client.DropletActions.PowerOn, "active")
 }

@@ -20,6 +20,8 @@ const (
 	bridgeName = host.BridgeName
 	// shutdownTimeout is how long a server may take to shut down by itself.
 	shutdownTimeout = 30 * time.Second
+	// endTimeout is how long a server's keeper may take to end after the server.
+	endTimeout = 3 * time.Second
 	// killTimeout is how long killed processes may take to go.
 	killTimeout = 10 * time.Second
 	pollEvery   = 10 * time.Millisecond
@@ -155,18 +157,36 @@ func (b *Backend) shutDown(ctx context.Context, dir serverDir) error {
 	return b.halt(ctx, dir)
 }
 
-// halt kills everything that runs in the server.
+// halt pulls the plug: the server's first process is killed, and with it all
+// others. systemd-nspawn and the keeper then end by themselves, each collected
+// by its parent, so that no dead process is left to init.
 func (b *Backend) halt(ctx context.Context, dir serverDir) error {
-	if keeper, err := loadProcess(dir); err == nil {
-		if err := keeper.kill(); err != nil { // first, so that it restarts nothing
-			return err
+	keeper, err := loadProcess(dir)
+	if err == nil && keeper.alive() {
+		if system, err := keeper.system(); err == nil {
+			_ = syscall.Kill(system, syscall.SIGKILL) // gone already is as good
+			_ = waitFor(ctx, endTimeout, func() bool { return !keeper.alive() })
 		}
 	}
 	groups, err := findCgroups(dir.name())
 	if err != nil {
 		return err
 	}
-	err = waitFor(ctx, killTimeout, func() bool {
+	if err := killAll(ctx, keeper, groups); err != nil {
+		return fmt.Errorf("stopping %s: %w", dir.name(), err)
+	}
+	if err := groups.remove(); err != nil {
+		return err
+	}
+	return host.RemoveInterface(ctx, "vb-"+dir.name())
+}
+
+// killAll kills whatever is left, the keeper first, so that it restarts nothing.
+func killAll(ctx context.Context, keeper process, groups cgroups) error {
+	if err := keeper.kill(); err != nil {
+		return err
+	}
+	err := waitFor(ctx, killTimeout, func() bool {
 		left := groups.processes()
 		for _, pid := range left {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -174,12 +194,9 @@ func (b *Backend) halt(ctx context.Context, dir serverDir) error {
 		return len(left) == 0
 	})
 	if err != nil {
-		return fmt.Errorf("stopping %s: its processes stay: %w", dir.name(), err)
+		return fmt.Errorf("waiting for its processes to go: %w", err)
 	}
-	if err := groups.remove(); err != nil {
-		return err
-	}
-	return host.RemoveInterface(ctx, "vb-"+dir.name())
+	return nil
 }
 
 // Destroy removes the server with its processes, mounts and files.

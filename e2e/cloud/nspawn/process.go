@@ -92,11 +92,12 @@ func (p process) alive() bool {
 	return p.PID > 0 && err == nil && start == p.Start
 }
 
+// kill kills the keeper and what it was about to start.
 func (p process) kill() error {
 	if !p.alive() {
 		return nil
 	}
-	if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+	if err := syscall.Kill(-p.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("killing process %d: %w", p.PID, err)
 	}
 	return nil
