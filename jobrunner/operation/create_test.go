@@ -1,0 +1,292 @@
+package operation_test
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/e2e/cloud/fault"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/jobrunner/operation"
+	"github.com/drover-project/drover/sshkeys"
+)
+
+const script = "#!/bin/sh\necho MARKER-join-token-1234\n"
+
+func withBootstrap(j *job) *job {
+	j.request.HasBootstrap, j.data = true, []byte(script)
+	return j
+}
+
+func TestCreate(t *testing.T) {
+	j := withBootstrap(newJob(t, "digitalocean"))
+	result := j.mustCreate()
+	require.True(t, result.ServerMayExist)
+	require.Len(t, result.Notes, 1, "the instant server has no SSH: %v", result.Notes)
+
+	droplets := j.droplets(false)
+	require.Len(t, droplets, 1)
+	require.Contains(t, droplets[0].Tags, "mine")
+	require.Contains(t, droplets[0].Tags, "drover-machine-uid:"+j.request.Machine.UID)
+	userData, err := theCloud.Account().UserData(atoi(t, droplets[0].ID))
+	require.NoError(t, err)
+	require.Contains(t, userData, "gz+b64", "the bootstrap data is the droplet's user data")
+	require.Contains(t, userData, `hostname: "testcreate"`)
+
+	server, err := jobrunner.ReadServer(j.state())
+	require.NoError(t, err)
+	require.Equal(t, "digitalocean://"+droplets[0].ID, server.ProviderID)
+	require.Equal(t, droplets[0].ID, server.InstanceID)
+	require.Equal(t, "nyc3", server.FailureDomain)
+	require.Equal(t, "ExternalIP", server.Addresses[0].Type)
+	require.Equal(t, jobrunner.PhaseBootstrapped, j.journal())
+	access, err := sshkeys.AccessFrom(j.state())
+	require.NoError(t, err)
+	require.Equal(t, "root", access.User)
+	require.Contains(t, string(j.state()[jobrunner.LogKey]), "Creating Digital Ocean droplet")
+	require.LessOrEqual(t, j.writes(), 3, "intent, record, end")
+	j.requireNoSecrets(theCloud.Token(), "MARKER-join-token-1234")
+	require.Contains(t, j.last, `"outcome":"Succeeded"`)
+
+	j.mustRemove()
+	j.requireNoSecrets(theCloud.Token())
+	require.Equal(t, jobrunner.PhaseGone, j.journal())
+	j.mustRemove()
+}
+
+func TestCreate_again_takes_the_server(t *testing.T) {
+	j := withBootstrap(newJob(t, "digitalocean"))
+	j.mustCreate()
+	first := j.droplets(false)[0].ID
+	j.mustCreate()
+	require.Len(t, j.droplets(true), 1)
+	require.Equal(t, first, j.droplets(false)[0].ID)
+	server, err := jobrunner.ReadServer(j.state())
+	require.NoError(t, err)
+	require.Equal(t, "digitalocean://"+first, server.ProviderID)
+	j.mustRemove()
+}
+
+func TestCreate_failures(t *testing.T) {
+	cases := []struct {
+		name, reason, class string
+		prepare             func(*job)
+		journal             jobrunner.JournalPhase
+	}{
+		{name: "token revoked", reason: "PreCreateCheckFailed", class: rkev1.ClassUnauthorized, prepare: func(j *job) {
+			j.fault("GET /v2/regions", fault.Unauthorized(), 0)
+		}},
+		{name: "region unknown", reason: "PreCreateCheckFailed", class: rkev1.ClassInvalid, prepare: func(j *job) {
+			j.request.Options["digitalocean-region"] = "nowhere"
+		}},
+		{name: "no such option", reason: "OptionsInvalid", class: rkev1.ClassInvalid, prepare: func(j *job) {
+			j.request.Options["digitalocean-colour"] = "red"
+		}},
+		{name: "credential missing", reason: "OptionsInvalid", class: rkev1.ClassInvalid, prepare: func(j *job) { j.request.CredentialEnv = nil }},
+		{name: "quota", reason: "CreateFailed", class: rkev1.ClassQuota, journal: jobrunner.PhaseGone, prepare: func(j *job) {
+			j.fault(fault.CreateDroplet, fault.Quota(), 0)
+		}},
+		{name: "throttled", reason: "CreateFailed", class: rkev1.ClassThrottled, journal: jobrunner.PhaseGone, prepare: func(j *job) {
+			j.fault(fault.CreateDroplet, fault.RateLimited(time.Second), 0)
+		}},
+		{name: "cloud down", reason: "CreateFailed", class: rkev1.ClassTransient, journal: jobrunner.PhaseGone, prepare: func(j *job) {
+			j.fault(fault.CreateDroplet, fault.ServerError(http.StatusServiceUnavailable), 0)
+		}},
+		{name: "user data too large", reason: "UserDataTooLarge", class: rkev1.ClassInvalid, prepare: func(j *job) {
+			j.request.Files = map[string][]byte{"digitalocean-userdata": []byte("#cloud-config\nx: " + strings.Repeat("y", 70<<10))}
+		}},
+		{name: "size sold out", reason: "CreateFailed", class: rkev1.ClassCapacity, journal: jobrunner.PhaseGone, prepare: func(j *job) {
+			j.fault(fault.CreateDroplet, fault.Refused("Size is not available in this region."), 0)
+		}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			j := newJob(t, "digitalocean")
+			c.prepare(j)
+			code, result := j.run(t.Context(), jobrunner.Create)
+			require.Equal(t, operation.ExitFailed, code)
+			require.Equal(t, c.reason, result.Reason, j.output.String())
+			require.Equal(t, c.class, result.Class, result.Message)
+			require.Equal(t, c.journal, j.journal())
+			require.False(t, result.ServerMayExist)
+			require.Equal(t, c.journal == "", jobrunner.NothingMade(j.state()))
+			j.requireNothingLeft()
+			j.requireNoSecrets(theCloud.Token())
+			t.Log(result.Message)
+
+			// The next attempt, with nothing in its way, makes one server.
+			theCloud.Faults().Clear()
+			again := newJob(t, "digitalocean")
+			again.client, again.request.Machine, again.request.InstanceName = j.client, j.request.Machine, j.request.InstanceName
+			again.request.Tags, again.request.Attempt = j.request.Tags, 2
+			again.mustCreate()
+			require.Len(t, again.droplets(false), 1)
+			again.mustRemove()
+		})
+	}
+}
+
+func TestCreate_answer_lost(t *testing.T) {
+	for name, effect := range map[string]fault.Effect{
+		"connection": fault.AnswerLost(), "error": fault.ServerErrorAfter(http.StatusInternalServerError),
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := withBootstrap(newJob(t, "digitalocean"))
+			j.fault(fault.CreateDroplet, effect, 1)
+			result := j.mustCreate()
+			require.Contains(t, strings.Join(result.Notes, "\n"), "answer was lost")
+			require.Len(t, j.droplets(true), 1, "found by its tag, not made again")
+			server, err := jobrunner.ReadServer(j.state())
+			require.NoError(t, err)
+			require.NotEmpty(t, server.ProviderID)
+			require.NotEmpty(t, server.SSHHost)
+			j.mustRemove()
+		})
+	}
+}
+
+// TestCreate_answer_and_finder_lost: the answer is lost, and the cloud cannot be asked for a while.
+func TestCreate_answer_and_finder_lost(t *testing.T) {
+	j := withBootstrap(newJob(t, "digitalocean"))
+	j.fault(fault.CreateDroplet, fault.AnswerLost(), 1)
+	_, err := theCloud.Faults().Add(fault.Rule{Match: "GET /v2/droplets", Skip: 1, Effect: fault.ServerError(http.StatusBadGateway)})
+	require.NoError(t, err)
+	code, result := j.run(t.Context(), jobrunner.Create)
+	require.Equal(t, operation.ExitFailed, code)
+	require.True(t, result.ServerMayExist)
+	require.Equal(t, jobrunner.PhaseIntent, j.journal())
+	require.Len(t, j.droplets(false), 1)
+
+	theCloud.Faults().Clear()
+	j.mustCreate()
+	require.Len(t, j.droplets(true), 1, "the key was kept, so the server is taken")
+	j.mustRemove()
+}
+
+// TestCreate_crash loses the pod at each of its writes; whatever happens, there is one server in the end.
+func TestCreate_crash(t *testing.T) {
+	for write := 1; write <= 3; write++ {
+		t.Run(string(rune('0'+write)), func(t *testing.T) {
+			j := withBootstrap(newJob(t, "digitalocean"))
+			restore := j.crashAt(write)
+			j.request.Operation = jobrunner.Create
+			j.runCrashing(t.Context())
+			restore()
+			j.mustCreate()
+			require.Len(t, j.droplets(false), 1)
+			j.mustRemove()
+		})
+	}
+}
+
+// TestRemove_after_crash: the pod is lost right after the cloud made the server.
+func TestRemove_after_crash(t *testing.T) {
+	j := withBootstrap(newJob(t, "digitalocean"))
+	restore := j.crashAt(2)
+	j.runCrashing(t.Context())
+	restore()
+	require.Equal(t, jobrunner.PhaseIntent, j.journal())
+	require.Len(t, j.droplets(false), 1)
+	j.mustRemove()
+}
+
+func TestCreate_cancelled(t *testing.T) {
+	j := withBootstrap(newJob(t, "digitalocean"))
+	// The driver polls for an address every five seconds until the droplet has one.
+	j.fault(fault.CreateDroplet, fault.NeverBoots(), 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		for ctx.Err() == nil && j.journal() != jobrunner.PhaseRecorded {
+			time.Sleep(20 * time.Millisecond)
+		}
+		cancel()
+	}()
+	start := time.Now()
+	code, result := j.run(ctx, jobrunner.Create)
+	require.Equal(t, operation.ExitCancelled, code)
+	require.Equal(t, jobrunner.Cancelled, result.Outcome)
+	require.True(t, result.ServerMayExist)
+	require.Less(t, time.Since(start), 25*time.Second)
+	require.Len(t, j.droplets(false), 1)
+	j.mustRemove()
+}
+
+// TestCreate_cancelled_while_the_cloud_answers: the request is on its way when the pod is told to end.
+func TestCreate_cancelled_while_the_cloud_answers(t *testing.T) {
+	j := newJob(t, "digitalocean")
+	j.fault(fault.CreateDroplet, fault.Slow(20*time.Second), 1)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	stopped, stop := context.WithCancel(t.Context())
+	context.AfterFunc(ctx, stop)
+	code, result := j.run(stopped, jobrunner.Create)
+	require.Equal(t, operation.ExitCancelled, code, j.output.String())
+	require.True(t, result.ServerMayExist)
+	theCloud.Faults().Clear()
+	j.mustRemove()
+}
+
+func TestCreate_server_gone(t *testing.T) {
+	j := withBootstrap(newJob(t, "digitalocean"))
+	j.mustCreate()
+	first := j.droplets(false)[0]
+	_, err := theCloud.Client(theCloud.Token()).Droplets.Delete(t.Context(), atoi(t, first.ID))
+	require.NoError(t, err)
+	j.mustCreate()
+	require.NotEqual(t, first.ID, j.droplets(false)[0].ID)
+	j.mustRemove()
+}
+
+// TestCreate_state_lost: the state Secret was emptied; the server is found by its tag, but its key is lost.
+func TestCreate_state_lost(t *testing.T) {
+	j := withBootstrap(newJob(t, "digitalocean"))
+	j.mustCreate()
+	j.emptyState()
+	j.mustCreate()
+	require.Len(t, j.droplets(false), 1)
+	require.Len(t, j.droplets(true), 2)
+	j.mustRemove()
+}
+
+func TestCreate_takes_a_machine_over_from_Rancher(t *testing.T) {
+	j := withBootstrap(newJob(t, "digitalocean"))
+	j.mustCreate()
+	archive := j.state()[jobrunner.ExtractedConfigKey]
+	files, err := sshkeys.ReadArchive(archive)
+	require.NoError(t, err)
+	moved, err := sshkeys.WriteArchive("/home/somebody/.docker/machine/machines", files)
+	require.NoError(t, err)
+	j.emptyState()
+	j.setState(jobrunner.ExtractedConfigKey, moved)
+	j.mustCreate()
+	require.Len(t, j.droplets(true), 1)
+	j.mustRemove()
+}
+
+func TestCreate_with_credentials_that_changed(t *testing.T) {
+	j := newJob(t, "digitalocean")
+	old, err := theCloud.AddToken("old-"+j.request.Machine.UID, false)
+	require.NoError(t, err)
+	j.request.CredentialEnv["DIGITALOCEAN_ACCESS_TOKEN"] = old.Secret
+	j.mustCreate()
+	require.NoError(t, theCloud.RevokeToken(old.Name))
+	code, result := j.run(t.Context(), jobrunner.Remove)
+	require.Equal(t, operation.ExitFailed, code)
+	require.Equal(t, rkev1.ClassUnauthorized, result.Class)
+	require.True(t, result.ServerMayExist)
+	j.request.CredentialEnv["DIGITALOCEAN_ACCESS_TOKEN"] = theCloud.Token()
+	j.mustRemove()
+}
+
+func TestMain_cloud_is_left_empty(t *testing.T) {
+	if os.Getenv("DROVER_KEEP_CLOUD") == "" {
+		require.Empty(t, theCloud.RefusedDestinations(), "drivers talk to nobody else")
+	}
+}

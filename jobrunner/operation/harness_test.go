@@ -1,0 +1,322 @@
+package operation_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rancher/machine/drivers/digitalocean"
+	"github.com/rancher/machine/drivers/generic"
+	"github.com/rancher/machine/drivers/none"
+	"github.com/rancher/machine/libmachine/drivers"
+	"github.com/rancher/machine/libmachine/drivers/plugin"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/drover-project/drover/e2e/cloud"
+	"github.com/drover-project/drover/e2e/cloud/fault"
+	"github.com/drover-project/drover/e2e/cloud/ledger"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/jobrunner/operation"
+	"github.com/drover-project/drover/sshkeys"
+)
+
+// theCloud is the local cloud of all tests: the driver and the finder find it through the process's proxy settings, which Go
+// reads once.
+var theCloud *cloud.Cloud
+
+// TestMain makes this binary the plugin of its drivers too, as cmd/machine is.
+func TestMain(m *testing.M) {
+	if name := os.Getenv("MACHINE_PLUGIN_DRIVER_NAME"); os.Getenv("MACHINE_PLUGIN_TOKEN") != "" {
+		serveDriver(name)
+		return
+	}
+	os.Exit(runTests(m))
+}
+
+func serveDriver(name string) {
+	switch name {
+	case "digitalocean":
+		plugin.RegisterDriver(digitalocean.NewDriver("", ""))
+	case "generic":
+		plugin.RegisterDriver(generic.NewDriver("", ""))
+	case "none":
+		plugin.RegisterDriver(none.NewDriver("", ""))
+	case "slow":
+		plugin.RegisterDriver(&foreignDriver{BaseDriver: &drivers.BaseDriver{}})
+	}
+	os.Exit(1)
+}
+
+func runTests(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "operation")
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if theCloud, err = cloud.New(cloud.Options{StateDir: dir}); err == nil {
+		err = theCloud.Start(context.Background())
+	}
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = theCloud.Close() }()
+	for _, variable := range theCloud.Environment() {
+		name, value, _ := strings.Cut(variable, "=")
+		if err := os.Setenv(name, value); err != nil {
+			panic(err)
+		}
+	}
+	return m.Run()
+}
+
+// job is one machine's Jobs and what they leave.
+type job struct {
+	t       *testing.T
+	request jobrunner.Request
+	data    []byte
+	client  *fake.Clientset
+	output  *syncBuffer
+	home    string
+	last    string
+}
+
+const stateName = "m-machine-state"
+
+func newJob(t *testing.T, driver string) *job {
+	t.Helper()
+	theCloud.Faults().Clear()
+	uid := fmt.Sprintf("uid-%d", time.Now().UnixNano())
+	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
+	machine := jobrunner.MachineRef{Namespace: "team", Name: name, UID: uid, Kind: "DigitaloceanMachine", ClusterName: "c1"}
+	j := &job{t: t, output: &syncBuffer{}, request: jobrunner.Request{
+		Attempt: 1, Machine: machine, Driver: jobrunner.DriverRef{Name: driver, Builtin: true}, InstanceName: name[:min(len(name), 60)],
+		Namespace: "team", StateSecret: stateName, Tags: jobrunner.Tags(machine), SSHTimeoutSeconds: 1,
+	}}
+	if driver == "digitalocean" {
+		j.request.Options = map[string]any{"digitalocean-region": "nyc3", "digitalocean-tags": "mine"}
+		j.request.CredentialEnv = map[string]string{"DIGITALOCEAN_ACCESS_TOKEN": theCloud.Token()}
+	}
+	j.client = fake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: stateName}})
+	return j
+}
+
+// run does the operation in a pod of its own: nothing is left of earlier ones but the state Secret.
+func (j *job) run(ctx context.Context, kind jobrunner.Operation) (int, jobrunner.Result) {
+	j.t.Helper()
+	j.request.Operation = kind
+	pod := j.t.TempDir()
+	j.home = filepath.Join(pod, "home")
+	request, err := json.Marshal(j.request)
+	require.NoError(j.t, err)
+	require.NoError(j.t, os.MkdirAll(filepath.Join(pod, "request"), 0o700))
+	require.NoError(j.t, os.WriteFile(filepath.Join(pod, "request", jobrunner.RequestKey), request, 0o600))
+	require.NoError(j.t, os.WriteFile(filepath.Join(pod, "request", jobrunner.BootstrapKey), j.data, 0o600))
+	self, err := os.Executable()
+	require.NoError(j.t, err)
+	code := operation.Run(ctx, operation.Options{
+		Operation: kind, RequestDir: filepath.Join(pod, "request"), Home: j.home, TempDir: filepath.Join(pod, "tmp"), Self: self,
+		Env: os.Environ(), Core: func() (corev1client.CoreV1Interface, error) { return j.client.CoreV1(), nil },
+		Output: j.output, TerminationLog: filepath.Join(pod, "termination"),
+	})
+	termination, _ := os.ReadFile(filepath.Join(pod, "termination"))
+	j.last = string(termination)
+	j.request.Attempt++
+	result, err := jobrunner.ReadResult(j.state())
+	require.NoError(j.t, err, j.output.String())
+	return code, result
+}
+
+func (j *job) mustCreate() jobrunner.Result {
+	j.t.Helper()
+	code, result := j.run(j.t.Context(), jobrunner.Create)
+	require.Equal(j.t, operation.ExitSucceeded, code, "%s\n%s", result.Message, j.output.String())
+	return result
+}
+
+func (j *job) mustRemove() jobrunner.Result {
+	j.t.Helper()
+	code, result := j.run(j.t.Context(), jobrunner.Remove)
+	require.Equal(j.t, operation.ExitSucceeded, code, "%s\n%s", result.Message, j.output.String())
+	require.False(j.t, result.ServerMayExist)
+	j.requireNothingLeft()
+	return result
+}
+
+func (j *job) state() map[string][]byte {
+	j.t.Helper()
+	secret, err := j.client.CoreV1().Secrets("team").Get(context.Background(), stateName, metav1.GetOptions{})
+	require.NoError(j.t, err)
+	return secret.Data
+}
+
+func (j *job) journal() jobrunner.JournalPhase {
+	j.t.Helper()
+	journal, err := jobrunner.ReadJournal(j.state())
+	if jobrunner.IsNoDocument(err) {
+		return ""
+	}
+	require.NoError(j.t, err)
+	return journal.Phase
+}
+
+// droplets are those that carry the machine's tag; ever includes those that are gone.
+func (j *job) droplets(ever bool) []ledger.Record {
+	var out []ledger.Record
+	records := theCloud.Live(ledger.KindDroplet)
+	if ever {
+		records = theCloud.Ledger().Records()
+	}
+	for _, record := range records {
+		if record.Kind == ledger.KindDroplet && record.Name == j.request.InstanceName {
+			out = append(out, record)
+		}
+	}
+	return out
+}
+
+func (j *job) requireNothingLeft() {
+	j.t.Helper()
+	require.Empty(j.t, j.droplets(false))
+	for _, record := range theCloud.Live(ledger.KindKey) {
+		require.NotEqual(j.t, j.request.InstanceName, record.Name, "the SSH key is left at the cloud")
+	}
+}
+
+func (j *job) fault(match string, effect fault.Effect, count int) {
+	j.t.Helper()
+	_, err := theCloud.Faults().Add(fault.Rule{Match: match, Count: count, Effect: effect})
+	require.NoError(j.t, err)
+}
+
+func (j *job) writes() int {
+	count := 0
+	for _, action := range j.client.Actions() {
+		if action.GetVerb() == "patch" || action.GetVerb() == "update" {
+			count++
+		}
+	}
+	return count
+}
+
+// requireNoSecrets searches every surface that is not the state Secret's own keys for them.
+func (j *job) requireNoSecrets(secrets ...string) {
+	j.t.Helper()
+	state := maps.Clone(j.state())
+	private := string(state[jobrunner.SSHPrivateKeyKey])
+	delete(state, jobrunner.SSHPrivateKeyKey)
+	surfaces := map[string]string{"log": j.output.String(), "termination message": j.last}
+	for key, value := range state {
+		surfaces[key] = string(value)
+		if key != jobrunner.ExtractedConfigKey {
+			continue
+		}
+		files, err := sshkeys.ReadArchive(value)
+		require.NoError(j.t, err)
+		for _, file := range files {
+			if strings.HasSuffix(file.Path, "config.json") {
+				surfaces[key] = string(file.Content)
+			}
+		}
+	}
+	for name, text := range surfaces {
+		for _, secret := range append(secrets, private) {
+			if secret != "" {
+				require.NotContains(j.t, text, secret, name)
+			}
+		}
+	}
+}
+
+type syncBuffer struct {
+	mutex  sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return b.buffer.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return b.buffer.String()
+}
+
+// crashAt makes the pod's writes fail for ever from the nth on, as when its node is lost at that moment.
+func (j *job) crashAt(n int) (restore func()) {
+	count, broken := 0, true
+	j.client.PrependReactor("patch", "secrets", func(clienttesting.Action) (bool, runtimeObject, error) {
+		if !broken {
+			return false, nil, nil
+		}
+		if count++; count >= n {
+			return true, nil, forbidden()
+		}
+		return false, nil, nil
+	})
+	return func() { broken = false }
+}
+
+// runCrashing runs a create whose last words are lost.
+func (j *job) runCrashing(ctx context.Context) {
+	j.t.Helper()
+	defer func() { j.request.Attempt++ }()
+	j.request.Operation = jobrunner.Create
+	pod := j.t.TempDir()
+	request, err := json.Marshal(j.request)
+	require.NoError(j.t, err)
+	require.NoError(j.t, os.WriteFile(filepath.Join(pod, jobrunner.RequestKey), request, 0o600))
+	require.NoError(j.t, os.WriteFile(filepath.Join(pod, jobrunner.BootstrapKey), j.data, 0o600))
+	self, err := os.Executable()
+	require.NoError(j.t, err)
+	code := operation.Run(ctx, operation.Options{
+		Operation: jobrunner.Create, RequestDir: pod, Home: filepath.Join(pod, "home"), TempDir: filepath.Join(pod, "tmp"), Self: self, Env: os.Environ(),
+		Core:   func() (corev1client.CoreV1Interface, error) { return j.client.CoreV1(), nil },
+		Output: j.output,
+	})
+	require.Equal(j.t, operation.ExitFailed, code, j.output.String())
+}
+
+func (j *job) emptyState() {
+	j.t.Helper()
+	secret, err := j.client.CoreV1().Secrets("team").Get(context.Background(), stateName, metav1.GetOptions{})
+	require.NoError(j.t, err)
+	secret.Data = nil
+	_, err = j.client.CoreV1().Secrets("team").Update(context.Background(), secret, metav1.UpdateOptions{})
+	require.NoError(j.t, err)
+}
+
+func (j *job) setState(key string, value []byte) {
+	j.t.Helper()
+	secret, err := j.client.CoreV1().Secrets("team").Get(context.Background(), stateName, metav1.GetOptions{})
+	require.NoError(j.t, err)
+	if secret.Data == nil {
+		secret.Data = map[string][]byte{}
+	}
+	secret.Data[key] = value
+	_, err = j.client.CoreV1().Secrets("team").Update(context.Background(), secret, metav1.UpdateOptions{})
+	require.NoError(j.t, err)
+}
+
+func atoi(t *testing.T, text string) int {
+	t.Helper()
+	number, err := strconv.Atoi(text)
+	require.NoError(t, err)
+	return number
+}
