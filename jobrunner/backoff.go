@@ -1,7 +1,8 @@
 package jobrunner
 
 import (
-	"hash/fnv"
+	"crypto/sha256"
+	"encoding/binary"
 	"time"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -65,7 +66,6 @@ func NextAttempt(f Failure) (at time.Time, exhausted bool) {
 
 // jitter is up to a fifth of the wait, always the same for one machine, so that it is tested and seen the same everywhere.
 func jitter(uid string, wait time.Duration) time.Duration {
-	hash := fnv.New32a()
-	hash.Write([]byte(uid))
-	return time.Duration(float64(wait) / 5 * float64(hash.Sum32()) / (1 << 32))
+	sum := sha256.Sum256([]byte(uid))
+	return time.Duration(float64(wait) / 5 * float64(binary.BigEndian.Uint32(sum[:])) / (1 << 32))
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/drover-project/drover/jobrunner"
 )
 
-func document(t testing.TB, v any) []byte {
-	t.Helper()
+func document(tb testing.TB, v any) []byte {
+	tb.Helper()
 	text, err := json.Marshal(v)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return text
 }
 

@@ -224,10 +224,7 @@ func (w *world) machine(driverName, name string, spec map[string]any) *subject {
 		Settings: jobrunner.Settings{Image: "registry.test/machine:v1"},
 	}).For(machine.Kind{GVK: rkev1.MachineGroupVersion.WithKind(kind), Driver: driverName, Fields: fields})
 
-	s.capi = &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: "c1"}},
-		Spec: clusterv1.MachineSpec{ClusterName: "c1", Bootstrap: clusterv1.Bootstrap{DataSecretName: new("bootstrap")},
-			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke-machine.cattle.io", Kind: kind, Name: name}}}
-	testkit.ExpectApplied(w, w.client, s.capi)
+	s.capi = w.capiMachine(kind, name)
 	s.obj = &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	s.obj.SetGroupVersionKind(rkev1.MachineGroupVersion.WithKind(kind))
 	s.obj.SetNamespace(w.namespace)
@@ -412,4 +409,13 @@ func (s *subject) annotate(key, value string) {
 func (w *world) deleteNodeDriver(name string) {
 	w.Helper()
 	w.delete(&managementv3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: name}})
+}
+
+func (w *world) capiMachine(kind, name string) *clusterv1.Machine {
+	w.Helper()
+	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: "c1"}},
+		Spec: clusterv1.MachineSpec{ClusterName: "c1", Bootstrap: clusterv1.Bootstrap{DataSecretName: new("bootstrap")},
+			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke-machine.cattle.io", Kind: kind, Name: name}}}
+	testkit.ExpectApplied(w, w.client, m)
+	return m
 }

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"errors"
 	"sync"
 	"time"
 
@@ -36,7 +37,9 @@ func newMetrics() *metrics {
 
 func (m *metrics) register(registry prometheus.Registerer) error {
 	for _, collector := range []prometheus.Collector{m.machines, m.duration, m.attempts} {
-		if err := registry.Register(collector); err != nil {
+		err := registry.Register(collector)
+		// A second manager in one process, as in tests, goes without.
+		if _, again := errors.AsType[prometheus.AlreadyRegisteredError](err); err != nil && !again {
 			return err
 		}
 	}

@@ -5,8 +5,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
@@ -46,9 +48,7 @@ func (r *Reconciler) task(s *scope, claim jobrunner.Claim) jobrunner.Task {
 func (s *scope) files() map[string][]byte {
 	files := map[string][]byte{}
 	for _, from := range []map[string][]byte{s.credential.files, s.driver.files} {
-		for flag, content := range from {
-			files[flag] = content
-		}
+		maps.Copy(files, from)
 	}
 	return files
 }
@@ -84,10 +84,7 @@ func (r *Reconciler) requestHash(s *scope, operation jobrunner.Operation) (strin
 		// The record has what a remove needs of the spec; what counts is whether the user gave the server up.
 		generation = strconv.FormatBool(s.Abandoned())
 	}
-	sum := sha256.New()
-	for _, part := range []string{string(operation), generation, string(driver), s.credential.version,
-		s.GetAnnotations()[rkev1.RetryAnnotation], r.Settings.Image} {
-		fmt.Fprintf(sum, "%d:%s\n", len(part), part)
-	}
-	return hex.EncodeToString(sum.Sum(nil))[:16], nil
+	sum := sha256.Sum256([]byte(strings.Join([]string{string(operation), generation, string(driver), s.credential.version,
+		s.GetAnnotations()[rkev1.RetryAnnotation], r.Settings.Image}, "\x00")))
+	return hex.EncodeToString(sum[:8]), nil
 }

@@ -100,7 +100,7 @@ func (r *Reconciler) credentialSecret(ctx context.Context, s *scope, name string
 }
 
 func sharedWith(secret *corev1.Secret, namespace string) bool {
-	for _, allowed := range strings.Split(secret.Annotations[rkev1.AllowedNamespacesAnnotation], ",") {
+	for allowed := range strings.SplitSeq(secret.Annotations[rkev1.AllowedNamespacesAnnotation], ",") {
 		if allowed = strings.TrimSpace(allowed); allowed == "*" || allowed == namespace {
 			return true
 		}

@@ -1,0 +1,121 @@
+package rkecluster_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/capi"
+	"github.com/drover-project/drover/charts"
+	"github.com/drover-project/drover/controllers/rkecluster"
+	"github.com/drover-project/drover/testkit"
+)
+
+func TestMain(m *testing.M) {
+	crds, err := capi.CRDs()
+	if err == nil {
+		own, ownErr := charts.CRDs()
+		crds, err = append(crds, own...), ownErr
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	testkit.Main(m, testkit.WithCRDs(crds...))
+}
+
+type world struct {
+	client  client.WithWatch
+	obj     *rkev1.RKECluster
+	cluster *clusterv1.Cluster
+	r       *rkecluster.Reconciler
+}
+
+func newWorld(t *testing.T, change func(*rkev1.RKECluster, *clusterv1.Cluster)) *world {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, clusterv1.AddToScheme(scheme))
+	require.NoError(t, rkev1.AddToScheme(scheme))
+	w := &world{client: testkit.Client(t, scheme)}
+	w.r = rkecluster.New(rkecluster.Options{Client: w.client})
+	namespace := testkit.Namespace(t)
+	w.cluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c1"}, Spec: clusterv1.ClusterSpec{
+		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKECluster", Name: "c1"}}}
+	w.obj = &rkev1.RKECluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c1"},
+		Spec: rkev1.RKEClusterSpec{ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: "api.test", Port: 6443}}}
+	if change != nil {
+		change(w.obj, w.cluster)
+	}
+	testkit.ExpectApplied(t, w.client, w.cluster)
+	w.obj.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(w.cluster, clusterv1.GroupVersion.WithKind("Cluster"))}
+	require.NoError(t, w.client.Create(t.Context(), w.obj))
+	return w
+}
+
+func (w *world) reconcile(t *testing.T) {
+	t.Helper()
+	testkit.ExpectReconciled(t, w.r, w.obj)
+	testkit.ExpectExists(t, w.client, w.obj)
+}
+
+func TestReconcile_provisionsAtOnce(t *testing.T) {
+	w := newWorld(t, nil)
+	w.reconcile(t)
+	testkit.ExpectCondition(t, w.obj, rkev1.ReadyCondition, metav1.ConditionTrue, rkev1.ReadyReason)
+	testkit.ExpectCondition(t, w.obj, rkev1.PausedCondition, metav1.ConditionFalse, clusterv1.NotPausedReason)
+	require.True(t, *w.obj.Status.Initialization.Provisioned)
+	require.True(t, w.obj.Status.Ready)
+	require.Equal(t, "api.test", w.obj.Spec.ControlPlaneEndpoint.Host)
+	require.Equal(t, w.obj.Generation, w.obj.Status.ObservedGeneration)
+
+	version := w.obj.ResourceVersion
+	w.reconcile(t)
+	require.Equal(t, version, w.obj.ResourceVersion, "nothing changed, nothing is written")
+}
+
+func TestReconcile_waitsForItsOwner(t *testing.T) {
+	w := newWorld(t, nil)
+	refs := w.obj.OwnerReferences
+	w.obj.OwnerReferences = nil
+	require.NoError(t, w.client.Update(t.Context(), w.obj))
+	w.reconcile(t)
+	testkit.ExpectCondition(t, w.obj, rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.WaitingForOwnerReason)
+	require.Nil(t, w.obj.Status.Initialization.Provisioned)
+
+	w.obj.OwnerReferences = refs
+	require.NoError(t, w.client.Update(t.Context(), w.obj))
+	w.reconcile(t)
+	require.True(t, w.obj.Status.Ready)
+
+	// It never goes back.
+	w.obj.OwnerReferences = nil
+	require.NoError(t, w.client.Update(t.Context(), w.obj))
+	w.reconcile(t)
+	require.True(t, *w.obj.Status.Initialization.Provisioned)
+}
+
+func TestReconcile_pausedChangesNothing(t *testing.T) {
+	w := newWorld(t, func(_ *rkev1.RKECluster, c *clusterv1.Cluster) { c.Spec.Paused = new(true) })
+	w.reconcile(t)
+	testkit.ExpectCondition(t, w.obj, rkev1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
+	require.Nil(t, w.obj.Status.Initialization.Provisioned)
+	w.cluster.Spec.Paused = nil
+	require.NoError(t, w.client.Update(t.Context(), w.cluster))
+	w.reconcile(t)
+	require.True(t, w.obj.Status.Ready)
+}
+
+func TestReconcile_leavesAloneWhatIsManagedElsewhere(t *testing.T) {
+	w := newWorld(t, func(obj *rkev1.RKECluster, _ *clusterv1.Cluster) {
+		obj.Annotations = map[string]string{clusterv1.ManagedByAnnotation: "somebody"}
+	})
+	w.reconcile(t)
+	require.Empty(t, w.obj.Status.Conditions)
+}
