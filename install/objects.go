@@ -46,6 +46,7 @@ func Owner(ctx context.Context, reader client.Reader) (*metav1.OwnerReference, e
 // Objects installs everything but CRDs, webhook configurations and NodeDrivers.
 func Objects(ctx context.Context, c client.Client, owner *metav1.OwnerReference) error {
 	aggregated := crdgen.AggregatedClusterRole()
+	aggregated.Rules = append(aggregated.Rules, clusterKinds()...)
 	if owner != nil {
 		aggregated.OwnerReferences = []metav1.OwnerReference{*owner}
 	}
@@ -53,6 +54,16 @@ func Objects(ctx context.Context, c client.Client, owner *metav1.OwnerReference)
 	applier := apply.Applier{Client: c, Reader: c, Owner: FieldOwner}
 	_, err := applier.All(ctx, driversNamespace(), driversReader(), driversReaderBinding(), aggregated, policy, binding)
 	return err
+}
+
+// clusterKinds are what Cluster API's manager needs of our static kinds.
+func clusterKinds() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		{APIGroups: []string{"rke.cattle.io"}, Resources: []string{"rkeclusters", "rkeclustertemplates"},
+			Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"}},
+		{APIGroups: []string{"rke.cattle.io"}, Resources: []string{"rkeclusters/status", "rkeclusters/finalizers", "rkeclustertemplates/finalizers"},
+			Verbs: []string{"get", "update", "patch"}},
+	}
 }
 
 // Webhooks installs the webhook configurations.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,19 +18,19 @@ import (
 	"github.com/drover-project/drover/testkit"
 )
 
-// machineOf is a DigitaloceanMachine, or with kind a template or config, that names a credential.
+// machineOf is a machine, template or config that names a credential.
 func machineOf(ns, name, kind, credential string) *unstructured.Unstructured {
-	spec := map[string]any{"region": "ams3"}
+	spec := map[string]any{}
 	if credential != "" {
 		spec["common"] = map[string]any{"cloudCredentialSecretName": credential}
 	}
 	content := map[string]any{"spec": spec}
 	version := rkev1.MachineGroupVersion
-	switch kind {
-	case "DigitaloceanMachineTemplate":
+	switch {
+	case strings.HasSuffix(kind, "Template"):
 		content = map[string]any{"spec": map[string]any{"template": content}}
-	case "DigitaloceanConfig":
-		content, version = map[string]any{"region": "ams3"}, rkev1.MachineConfigGroupVersion
+	case strings.HasSuffix(kind, "Config"):
+		content, version = map[string]any{}, rkev1.MachineConfigGroupVersion
 	}
 	obj := &unstructured.Unstructured{Object: content}
 	obj.SetGroupVersionKind(version.WithKind(kind))

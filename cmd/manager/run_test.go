@@ -7,23 +7,31 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/charts"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -41,10 +49,10 @@ func TestMain(m *testing.M) {
 const patience = 90 * time.Second
 
 // startManager runs a manager until stop is called or the test ends.
-func startManager(t *testing.T, flags ...string) (stop func()) {
+func startManager(t *testing.T, kubeconfig string, flags ...string) (stop func()) {
 	t.Helper()
 	webhooks, health := freePort(t), freePort(t)
-	cmd := exec.Command(os.Args[0], append([]string{"--kubeconfig=" + testkit.Kubeconfig(t), "--machine-image=drover.local/drover:test",
+	cmd := exec.Command(os.Args[0], append([]string{"--kubeconfig=" + kubeconfig, "--machine-image=drover.local/drover:test",
 		"--metrics-bind-address=0", "--health-probe-bind-address=127.0.0.1:" + health, "--webhook-host=127.0.0.1",
 		"--webhook-port=" + webhooks, "--webhook-url=https://localhost:" + webhooks}, flags...)...)
 	cmd.Env = append(os.Environ(), asManager+"=1")
@@ -60,9 +68,16 @@ func startManager(t *testing.T, flags ...string) (stop func()) {
 		}
 		stopped = true
 		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+		stuck := time.AfterFunc(patience/6, func() { _ = cmd.Process.Signal(syscall.SIGQUIT) })
+		defer stuck.Stop()
 		require.NoError(t, <-ended, "the manager must end well: %s", log)
 	}
-	t.Cleanup(stop)
+	t.Cleanup(func() {
+		stop()
+		if t.Failed() {
+			t.Log(log.String())
+		}
+	})
 	testkit.Eventually(t, patience, func() error {
 		select {
 		case err := <-ended:
@@ -107,16 +122,35 @@ func testClient(t *testing.T) client.WithWatch {
 	return testkit.Client(t, scheme)
 }
 
-func managerNamespace(t *testing.T, c client.Client) {
+// installAccount applies what `manager manifests` prints, but for what needs other controllers, and gives a kubeconfig of
+// the manager's service account: its role must be enough.
+func installAccount(t *testing.T, c client.WithWatch) (kubeconfig string) {
 	t.Helper()
-	err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "drover-system"}})
-	require.NoError(t, client.IgnoreAlreadyExists(err))
+	objs, err := charts.Objects(charts.Settings{Image: "drover.local/drover:test"})
+	require.NoError(t, err)
+	for _, obj := range objs {
+		if _, skip := obj.(*appsv1.Deployment); !skip {
+			require.NoError(t, client.IgnoreAlreadyExists(c.Create(t.Context(), obj)))
+		}
+	}
+	clients, err := kubernetes.NewForConfig(testkit.Config(t))
+	require.NoError(t, err)
+	token, err := clients.CoreV1().ServiceAccounts(charts.DefaultNamespace).CreateToken(t.Context(), charts.Name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	config, err := clientcmd.LoadFromFile(testkit.Kubeconfig(t))
+	require.NoError(t, err)
+	for name := range config.AuthInfos {
+		config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
+	}
+	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, clientcmd.WriteToFile(*config, kubeconfig))
+	return kubeconfig
 }
 
 func TestRun(t *testing.T) {
 	c := testClient(t)
-	managerNamespace(t, c)
-	stop := startManager(t)
+	account := installAccount(t, c)
+	stop := startManager(t, account)
 	awaitActive(t, c, "digitalocean")
 	ns := testkit.Namespace(t)
 
@@ -127,16 +161,59 @@ func TestRun(t *testing.T) {
 	t.Run("Cluster API's own defaults and checks are there", func(t *testing.T) { testCAPIWebhooks(t, c, ns) })
 	t.Run("admission", func(t *testing.T) { testAdmission(t, c, ns) })
 	t.Run("templates are immutable", func(t *testing.T) { testTemplates(t, c, ns) })
+	t.Run("a driver's kinds go by themselves when their last object does", func(t *testing.T) { testKindsGo(t, c, ns) })
 	t.Run("two managers do not disturb each other, a restart writes nothing", func(t *testing.T) {
 		before := versions(t, c, ns)
 		stop()
-		stop = startManager(t)
-		second := startManager(t, "--leader-elect")
+		stop = startManager(t, account)
+		second := startManager(t, account, "--leader-elect")
 		awaitActive(t, c, "digitalocean")
 		second()
 		stop()
 		require.Equal(t, before, versions(t, c, ns))
 	})
+}
+
+func testKindsGo(t *testing.T, c client.Client, ns string) {
+	awaitActive(t, c, "azure")
+	template := machineOf(ns, "last", "AzureMachineTemplate", "")
+	require.NoError(t, c.Create(t.Context(), template))
+	nd := &v3.NodeDriver{}
+	require.NoError(t, c.Get(t.Context(), client.ObjectKey{Name: "azure"}, nd))
+	nd.Spec.Active = false
+	require.NoError(t, c.Update(t.Context(), nd))
+	testkit.Eventually(t, patience, func() error { return hasReason(t, c, nd, v3.KeptForMachinesReason) })
+	refused := machineOf(ns, "late", "AzureMachineTemplate", "")
+	require.ErrorContains(t, c.Create(t.Context(), refused), "inactive")
+
+	require.NoError(t, c.Delete(t.Context(), template))
+	testkit.Eventually(t, patience, func() error { return hasReason(t, c, nd, v3.InactiveReason) })
+	testkit.Eventually(t, patience, func() error {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := c.Get(t.Context(), client.ObjectKey{Name: "azuremachinetemplates.rke-machine.cattle.io"}, crd); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the kind is still there: %w", err)
+		}
+		return nil
+	})
+}
+
+func hasReason(t *testing.T, c client.Client, nd *v3.NodeDriver, reason string) error {
+	t.Helper()
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(nd), nd); err != nil {
+		return err
+	}
+	found := meta.FindStatusCondition(nd.Status.Conditions, v3.ReadyCondition)
+	if found == nil || found.Reason != reason {
+		return fmt.Errorf("waiting for reason %s: %+v", reason, found)
+	}
+	return nil
+}
+
+func TestStop(t *testing.T) {
+	account := installAccount(t, testClient(t))
+	for range 3 {
+		startManager(t, account)()
+	}
 }
 
 func awaitActive(t *testing.T, c client.Client, name string) {
