@@ -88,7 +88,7 @@ func (e *env) knownMachines(ctx context.Context) []*facts.Machine {
 	if err != nil {
 		return nil
 	}
-	machines, err := api.Machines(ctx, kinds, inventory.ListOptions{Namespace: namespace})
+	machines, _, err := api.Machines(ctx, kinds, inventory.ListOptions{Namespace: namespace})
 	if err != nil {
 		return nil
 	}

@@ -70,9 +70,13 @@ func (e *env) get(ctx context.Context, o *getOptions) error {
 	if err != nil {
 		return err
 	}
-	machines, err := api.Machines(ctx, kinds, list)
+	machines, denied, err := api.Machines(ctx, kinds, list)
 	if err != nil {
 		return err
+	}
+	if len(denied) > 0 {
+		e.note("you may not list %s", strings.Join(denied, ", "))
+		kinds = slices.DeleteFunc(kinds, func(k facts.Kind) bool { return slices.Contains(denied, k.Resource) })
 	}
 	// Who may not read NodeDrivers sees the driver's name as the kind has it.
 	drivers, _ := api.Drivers(ctx)

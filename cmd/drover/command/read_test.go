@@ -255,3 +255,57 @@ func TestVersion(t *testing.T) {
 	require.Contains(t, c.ok(t, "version"), "Kubernetes v1.")
 	require.Contains(t, c.ok(t, "version", "-o", "json"), `"kubernetes":"v1.`)
 }
+
+// TestFewRights: who may read machines and nothing else still learns what can be told.
+func TestFewRights(t *testing.T) {
+	c := newCluster(t)
+	c.apply(t, waitingMachine)
+	c.apply(t, capiMachine)
+	c.apply(t, `{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: look}, rules: [
+  {apiGroups: [rke-machine.cattle.io], resources: [genericmachines], verbs: [get, list]}]}`)
+	c.apply(t, `{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: look}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: look},
+  subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice}]}`)
+	r := c.drover(t, "get", "--as", "alice")
+	require.Zero(t, r.code, r.errOut)
+	require.Regexp(t, `(?m)^db-1 +generic `, r.out)
+	require.Contains(t, r.errOut, "you may not list digitaloceanmachines")
+	out := c.ok(t, "why", "db-1", "--as", "alice")
+	require.Contains(t, out, "It waits for the bootstrap data")
+	require.Contains(t, out, "COULD NOT BE READ")
+	require.Contains(t, out, `User "alice" cannot`)
+	for _, args := range [][]string{{"ssh", "db-1"}, {"retry", "db-1"}} {
+		r := c.drover(t, append(args, "--as", "alice")...)
+		require.Equal(t, 1, r.code)
+		require.Contains(t, r.errOut, "forbidden")
+	}
+	r = c.drover(t, "get", "--as", "bob")
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.errOut, "forbidden")
+}
+
+func TestWhyOfAProbe(t *testing.T) {
+	c := newCluster(t)
+	c.apply(t, `{apiVersion: management.cattle.io/v3, kind: NodeDriver, metadata: {name: probed}, spec: {url: "https://drivers.example/d", active: true, checksum: "`+strings.Repeat("a", 64)+`"},
+  status: {conditions: [{type: Valid, status: "True", reason: Valid, message: "", lastTransitionTime: "2026-03-01T11:00:00Z"},
+  {type: Downloaded, status: "Unknown", reason: Probing, message: "", lastTransitionTime: "2026-03-01T11:00:00Z"}]}}`)
+	require.NoError(t, c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "drover-drivers"}}))
+	require.NoError(t, c.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "drover-drivers", Name: "default"}}))
+	probes := &cluster{Client: c.Client, namespace: "drover-drivers"}
+	probes.secret(t, "probe-probed-result", map[string]string{"log.txt": "GET https://drivers.example/d\n"})
+	pod := corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "report", Image: "none"}}}
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "drover-drivers", Name: "probe-probed-1", Labels: map[string]string{
+		rkev1.NodeDriverLabel: "probed", rkev1.OperationLabel: "probe"}}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: pod}}}
+	require.NoError(t, c.Create(t.Context(), job))
+	waiting := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "drover-drivers", Name: "p", Labels: map[string]string{batchv1.JobNameLabel: job.Name}}, Spec: pod}
+	waiting.Spec.AutomountServiceAccountToken = new(false)
+	require.NoError(t, c.Create(t.Context(), waiting))
+	waiting.Status.Phase = corev1.PodPending
+	waiting.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/1 nodes are available"}}
+	require.NoError(t, c.Status().Update(t.Context(), waiting))
+
+	out := c.ok(t, "why", "driver/probed")
+	require.Contains(t, out, "No node of the management cluster can take the Job's pod.")
+	require.Contains(t, out, "0/1 nodes are available")
+	require.Contains(t, out, "GET https://drivers.example/d")
+	require.Contains(t, out, "kubectl -n drover-drivers describe pod p")
+}

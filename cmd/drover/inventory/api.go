@@ -67,22 +67,22 @@ type ListOptions struct {
 	Selector string
 }
 
-// Machines lists the machines of the given kinds. A kind the user may not list is an error only when no kind can be listed.
-func (a *API) Machines(ctx context.Context, kinds []facts.Kind, o ListOptions) ([]*facts.Machine, error) {
-	var machines []*facts.Machine
+// Machines lists the machines of the given kinds. A kind the user may not list is an error only when no kind can be listed;
+// otherwise denied names it.
+func (a *API) Machines(ctx context.Context, kinds []facts.Kind, o ListOptions) (machines []*facts.Machine, denied []string, err error) {
 	var errs []error
 	for _, kind := range kinds {
 		found, err := a.machinesOf(ctx, kind, o)
 		if err != nil {
-			errs = append(errs, err)
+			errs, denied = append(errs, err), append(denied, kind.Resource)
 			continue
 		}
 		machines = append(machines, found...)
 	}
 	if len(errs) == len(kinds) || !onlyForbidden(errs) {
-		return nil, errors.Join(errs...)
+		return nil, nil, errors.Join(errs...)
 	}
-	return machines, nil
+	return machines, denied, nil
 }
 
 func (a *API) machinesOf(ctx context.Context, kind facts.Kind, o ListOptions) ([]*facts.Machine, error) {

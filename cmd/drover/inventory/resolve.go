@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -100,6 +101,10 @@ func splitRef(ref string, kinds []facts.Kind) (word, name string, err error) {
 // owner gets the CAPI Machine of a name; when neither it nor a machine is there, the machines it once had.
 func (a *API) owner(ctx context.Context, kinds []facts.Kind, machines []*facts.Machine, namespace, name string) (*clusterv1.Machine, []*facts.Machine, error) {
 	capi, err := a.CAPIMachine(ctx, namespace, name)
+	if apierrors.IsForbidden(err) && len(machines) > 0 {
+		// The machine is what was asked for; its owner is of use only to who may see it.
+		return nil, machines, nil
+	}
 	if err != nil || capi != nil || len(machines) > 0 {
 		return capi, machines, err
 	}
@@ -134,7 +139,8 @@ func (a *API) owned(ctx context.Context, kinds []facts.Kind, namespace, name str
 	if len(kinds) == 0 || len(validation.IsValidLabelValue(name)) > 0 {
 		return nil, nil
 	}
-	return a.Machines(ctx, kinds, ListOptions{Namespace: namespace, Selector: labels.Set{rkev1.CAPIMachineLabel: name}.String()})
+	machines, _, err := a.Machines(ctx, kinds, ListOptions{Namespace: namespace, Selector: labels.Set{rkev1.CAPIMachineLabel: name}.String()})
+	return machines, err
 }
 
 // join puts what was found under the name together with what belongs to it.
@@ -185,7 +191,11 @@ func (a *API) ownerOf(ctx context.Context, m *facts.Machine, known *clusterv1.Ma
 	if known != nil && known.Name == name {
 		return known, nil
 	}
-	return a.CAPIMachine(ctx, m.Namespace, name)
+	owner, err := a.CAPIMachine(ctx, m.Namespace, name)
+	if apierrors.IsForbidden(err) {
+		return nil, nil
+	}
+	return owner, err
 }
 
 // CAPIMachine gets a CAPI Machine; nil when it does not exist.
