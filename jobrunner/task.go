@@ -24,6 +24,8 @@ type Task struct {
 	Bootstrap []byte
 	// Owner is the infra machine or NodeDriver, as controller; nil when it lives elsewhere.
 	Owner *metav1.OwnerReference
+	// Base is what names begin with instead of the machine's name, where the machine's namespace cannot hold them.
+	Base string
 	// CAPIMachine is the name of the CAPI Machine, if there is one.
 	CAPIMachine string
 	// Hash of what is asked for, and Try, which counts the attempts since it last changed; see Claim.
@@ -51,7 +53,14 @@ func (t Task) Name() string {
 	if t.Request.Operation == Probe {
 		return ObjectName("probe", t.Request.Driver.Name, strconv.Itoa(int(t.Request.Attempt)))
 	}
-	return JobName(t.Request.Machine.Name, t.Request.Operation, t.Request.Attempt)
+	return JobName(t.base(), t.Request.Operation, t.Request.Attempt)
+}
+
+func (t Task) base() string {
+	if t.Base != "" {
+		return t.Base
+	}
+	return t.Request.Machine.Name
 }
 
 // accessName is the name of the task's service account, Role and RoleBinding.
@@ -59,7 +68,7 @@ func (t Task) accessName() string {
 	if t.Request.Operation == Probe {
 		return t.Name()
 	}
-	return AccessName(t.Request.Machine.Name)
+	return AccessName(t.base())
 }
 
 // ownLabels select everything that belongs to the machine or probe.

@@ -42,7 +42,7 @@ func (r *Reconciler) attempt(ctx context.Context, s *scope, operation jobrunner.
 		return r.start(ctx, s, claim)
 	}
 	verdict := jobrunner.OutcomeOf(evidence)
-	s.status.JobName, s.status.Attempts = jobrunner.JobName(s.GetName(), operation, claim.Attempt), claim.Attempt
+	s.status.JobName, s.status.Attempts = jobrunner.JobName(s.home.Name, operation, claim.Attempt), claim.Attempt
 	if !verdict.Done {
 		return s.running(evidence, verdict)
 	}
@@ -69,7 +69,10 @@ func (s *scope) firstNumber(operation jobrunner.Operation) int32 {
 // it may be too young to be there.
 func (r *Reconciler) gather(ctx context.Context, s *scope) (jobrunner.Evidence, error) {
 	evidence := s.state.evidence()
-	key := types.NamespacedName{Namespace: s.GetNamespace(), Name: jobrunner.JobName(s.GetName(), evidence.Operation, evidence.Attempt)}
+	key := types.NamespacedName{Namespace: s.home.Namespace, Name: jobrunner.JobName(s.home.Name, evidence.Operation, evidence.Attempt)}
+	if s.inRefuge() {
+		r.interests.note(s.request, jobKey(key))
+	}
 	job := &batchv1.Job{}
 	err := r.Cache.Get(ctx, key, job)
 	if apierrors.IsNotFound(err) {
@@ -78,7 +81,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (jobrunner.Evidence, 
 	if client.IgnoreNotFound(err) != nil {
 		return evidence, fmt.Errorf("reading the Job %s: %w", key.Name, err)
 	}
-	if err == nil && metav1.IsControlledBy(job, s) {
+	if err == nil && s.owns(job) {
 		evidence.Job = job
 	}
 	// A pod is worth a look when it holds the Job up, or ended without a word.
@@ -94,7 +97,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (jobrunner.Evidence, 
 // pods of the machine's Jobs for one operation, read live.
 func (r *Reconciler) pods(ctx context.Context, s *scope, operation jobrunner.Operation) ([]corev1.Pod, error) {
 	list := &corev1.PodList{}
-	err := r.Live.List(ctx, list, client.InNamespace(s.GetNamespace()), client.MatchingLabels{
+	err := r.Live.List(ctx, list, client.InNamespace(s.home.Namespace), client.MatchingLabels{
 		rkev1.MachineUIDLabel: string(s.GetUID()), rkev1.OperationLabel: string(operation)})
 	if err != nil {
 		return nil, fmt.Errorf("listing the pods of the machine's Jobs: %w", err)

@@ -261,7 +261,40 @@ func TestDelete_namespaceIsGoing(t *testing.T) {
 	s.ready()
 	s.delete(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
 	s.delete(s.obj)
-	s.reconcile()
+	status := s.reconcile()
 	c := s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, "NamespaceTerminating")
-	require.Contains(t, c.Message, "namespace is being deleted")
+	require.Contains(t, c.Message, "drover-drivers", "where nothing can be copied to yet")
+
+	testkit.ExpectApplied(t, s.client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "drover-drivers"}})
+	status = s.reconcile()
+	s.expect(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobPendingReason)
+	refuge := s.atRefuge(status.JobName)
+	state := testkit.ExpectExists(t, s.client, refuge.stateSecret())
+	require.Equal(t, []byte("a tar.gz"), state.Data[jobrunner.ExtractedConfigKey])
+	request := refuge.requestOf(jobrunner.Remove, 1)
+	require.Equal(t, "drover-drivers", request.Namespace)
+	require.Equal(t, state.Name, request.StateSecret)
+	require.Equal(t, s.namespace, request.Machine.Namespace)
+
+	s.reconcile()
+	refuge.fail(jobrunner.Remove, 1, rkev1.ClassTransient, "503", true)
+	status = s.reconcile()
+	s.clock.SetTime(status.NextAttemptTime.Add(time.Second))
+	s.reconcile()
+	refuge.removed(2)
+	testkit.ExpectReconciled(t, s.reconciler, s.obj)
+	s.gone()
+	testkit.ExpectNotFound(t, s.client, refuge.stateSecret(), refuge.job(jobrunner.Remove, 1), refuge.job(jobrunner.Remove, 2),
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "drover-drivers", Name: jobrunner.AccessName(refuge.name)}})
+	require.Empty(t, testkit.ExpectExists(t, s.client, s.stateSecret()).Finalizers)
+}
+
+// atRefuge is the same machine, whose pod runs in another namespace.
+func (s *subject) atRefuge(job string) *subject {
+	s.Helper()
+	elsewhere := *s.world
+	elsewhere.namespace = "drover-drivers"
+	refuge := *s
+	refuge.world, refuge.name = &elsewhere, strings.TrimSuffix(job, "-rm-1")
+	return &refuge
 }

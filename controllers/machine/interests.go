@@ -22,6 +22,8 @@ func newInterests() *interests {
 
 func secretKey(key types.NamespacedName) string { return "secret/" + key.String() }
 
+func jobKey(key types.NamespacedName) string { return "job/" + key.String() }
+
 func driverKey(driver string) string { return "driver/" + driver }
 
 func (i *interests) note(request Request, key string) {

@@ -67,7 +67,7 @@ func (c *Controller) registerKinds(mgr manager.Manager) error {
 func (c *Controller) sources(informers cache.Cache) []source.TypedSource[Request] {
 	secrets := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
 	return []source.TypedSource[Request]{
-		kindSource(informers, &batchv1.Job{}, ofJob, jobTurns()),
+		kindSource(informers, &batchv1.Job{}, c.ofJob, jobTurns()),
 		kindSource(informers, secrets, c.ofSecret),
 		kindSource(informers, &clusterv1.Machine{}, ofCAPIMachine, machineTurns()),
 		kindSource(informers, &clusterv1.Cluster{}, c.ofCluster, clusterTurns()),

@@ -36,6 +36,9 @@ func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
 	if err == nil {
 		err = r.attempt(ctx, s, jobrunner.Remove)
 	}
+	if stepReason(err) == NamespaceTerminatingReason {
+		err = r.flee(ctx, s)
+	}
 	if s.mayAbandon(err) {
 		s.conditions.True(rkev1.DeleteJobCondition, rkev1.AbandonedReason, s.leftBehind())
 		return nil
@@ -97,14 +100,14 @@ func (s *scope) leftBehind() string {
 // the Job until the pod is gone, so that its going is seen by watch.
 func (r *Reconciler) cancelCreate(ctx context.Context, s *scope) error {
 	jobs := &batchv1.JobList{}
-	err := r.Live.List(ctx, jobs, client.InNamespace(s.GetNamespace()), client.MatchingLabels{
+	err := r.Live.List(ctx, jobs, client.InNamespace(s.home.Namespace), client.MatchingLabels{
 		rkev1.MachineUIDLabel: string(s.GetUID()), rkev1.OperationLabel: string(jobrunner.Create)})
 	if err != nil {
 		return fmt.Errorf("listing the machine's Jobs: %w", err)
 	}
 	for i := range jobs.Items {
 		job := &jobs.Items[i]
-		if jobrunner.JobEnded(job) && job.DeletionTimestamp.IsZero() || !metav1.IsControlledBy(job, s) {
+		if jobrunner.JobEnded(job) && job.DeletionTimestamp.IsZero() || !s.owns(job) {
 			continue
 		}
 		if job.DeletionTimestamp.IsZero() {
@@ -133,6 +136,9 @@ func (r *Reconciler) release(ctx context.Context, s *scope) error {
 		if _, err := step.DropFinalizer(ctx, r.Client, s.state.secret, rkev1.MachineFinalizer); err != nil {
 			return fmt.Errorf("releasing the state Secret: %w", err)
 		}
+	}
+	if err := r.leaveRefuge(ctx, s); err != nil {
+		return err
 	}
 	_, err := step.DropFinalizer(ctx, r.Client, s.Unstructured, rkev1.MachineFinalizer)
 	return err

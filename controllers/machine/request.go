@@ -27,8 +27,8 @@ func (r *Reconciler) task(s *scope, claim jobrunner.Claim) jobrunner.Task {
 		CredentialEnv:      s.credential.env,
 		Secrets:            r.secrets(s),
 		Tags:               jobrunner.Tags(s.ref()),
-		Namespace:          s.GetNamespace(),
-		StateSecret:        jobrunner.StateSecretName(s.GetName()),
+		Namespace:          s.home.Namespace,
+		StateSecret:        jobrunner.StateSecretName(s.home.Name),
 		ProviderIDTemplate: s.driver.template,
 		ProviderID:         s.ProviderID(),
 		SSHTimeoutSeconds:  int32(r.Settings.SSHTimeout.Seconds()),
@@ -37,6 +37,9 @@ func (r *Reconciler) task(s *scope, claim jobrunner.Claim) jobrunner.Task {
 	task := jobrunner.Task{Settings: r.Settings, Request: request, Owner: s.Reference(), Hash: claim.Hash, Try: claim.Try}
 	if s.bootstrap != nil && claim.Operation == jobrunner.Create {
 		task.Request.HasBootstrap, task.Bootstrap = true, s.bootstrap.Data[bootstrapValueKey]
+	}
+	if s.inRefuge() {
+		task.Owner, task.Base = nil, s.home.Name
 	}
 	if s.machine != nil {
 		task.CAPIMachine = s.machine.Name

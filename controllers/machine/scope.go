@@ -30,7 +30,10 @@ type scope struct {
 	now        time.Time
 
 	// Found by the steps, each for those after it.
-	machine    *clusterv1.Machine
+	machine *clusterv1.Machine
+	// home is where what is made for the machine lives, and what its names begin with: the machine's own namespace and
+	// name, but for a refuge.
+	home       types.NamespacedName
 	cluster    *clusterv1.Cluster
 	state      state
 	driver     driverFacts

@@ -8,7 +8,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -57,7 +56,7 @@ func (r *Reconciler) createJob(ctx context.Context, s *scope, job *batchv1.Job) 
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(job), live); err != nil {
 		return fmt.Errorf("reading the Job that is there: %w", err)
 	}
-	if !metav1.IsControlledBy(live, s) {
+	if !s.owns(live) {
 		return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("there is a Job %s that is not of this machine: delete it", job.Name), podCheck)
 	}
 	return nil
@@ -87,7 +86,7 @@ const (
 func (r *Reconciler) dropRequest(ctx context.Context, s *scope) error {
 	claim := s.state.claim
 	request := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
-	key := types.NamespacedName{Namespace: s.GetNamespace(), Name: jobrunner.JobName(s.GetName(), claim.Operation, claim.Attempt)}
+	key := types.NamespacedName{Namespace: s.home.Namespace, Name: jobrunner.JobName(s.home.Name, claim.Operation, claim.Attempt)}
 	err := r.Cache.Get(ctx, key, request)
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -95,7 +94,7 @@ func (r *Reconciler) dropRequest(ctx context.Context, s *scope) error {
 	if err != nil {
 		return fmt.Errorf("reading the request Secret %s: %w", key.Name, err)
 	}
-	if !metav1.IsControlledBy(request, s) || !request.GetDeletionTimestamp().IsZero() {
+	if !s.owns(request) || !request.GetDeletionTimestamp().IsZero() {
 		return nil
 	}
 	if err := client.IgnoreNotFound(r.Client.Delete(ctx, request)); err != nil {

@@ -61,8 +61,13 @@ func (st state) evidence() jobrunner.Evidence {
 }
 
 func (r *Reconciler) loadState(ctx context.Context, s *scope) error {
+	s.state, s.home = state{}, client.ObjectKeyFromObject(s)
+	if s.deleting() {
+		if found, err := r.loadRefuge(ctx, s); found || err != nil {
+			return err
+		}
+	}
 	key := types.NamespacedName{Namespace: s.GetNamespace(), Name: jobrunner.StateSecretName(s.GetName())}
-	s.state = state{}
 	secret := &corev1.Secret{}
 	if err := r.Live.Get(ctx, key, secret); err != nil {
 		if client.IgnoreNotFound(err) == nil {

@@ -34,7 +34,10 @@ func ofMachine(obj metav1.Object) []Request {
 		NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: owner.Name}}}
 }
 
-func ofJob(_ context.Context, job *batchv1.Job) []Request { return ofMachine(job) }
+// ofJob maps a Job to its machine, wherever that is.
+func (c *Controller) ofJob(_ context.Context, job *batchv1.Job) []Request {
+	return append(ofMachine(job), c.interests.in(jobKey(client.ObjectKeyFromObject(job)))...)
+}
 
 // ofSecret maps a state Secret to its machine, and every other Secret to the machines that wait for it.
 func (c *Controller) ofSecret(_ context.Context, secret *metav1.PartialObjectMetadata) []Request {

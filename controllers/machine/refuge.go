@@ -1,0 +1,106 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/driver"
+	"github.com/drover-project/drover/jobrunner"
+)
+
+// When a whole namespace is deleted, its machines' servers have to go too, but nothing can be made in it any more. The
+// state is then copied to where the drivers are cached, and the remove Job runs there. Nothing there has an owner, so that
+// it is found by its name, which has the machine's UID, and taken away by name.
+
+// refugeOf names what is made for a machine outside of its namespace.
+func (s *scope) refugeOf() types.NamespacedName {
+	return types.NamespacedName{Namespace: driver.CacheNamespace, Name: "refuge-" + string(s.GetUID())}
+}
+
+func (s *scope) inRefuge() bool { return s.home == s.refugeOf() }
+
+// owns tells whether an object was made for this machine.
+func (s *scope) owns(obj metav1.Object) bool {
+	if s.inRefuge() {
+		return obj.GetLabels()[rkev1.MachineUIDLabel] == string(s.GetUID())
+	}
+	return metav1.IsControlledBy(obj, s)
+}
+
+// loadRefuge reads the state from the refuge, if the machine fled.
+func (r *Reconciler) loadRefuge(ctx context.Context, s *scope) (bool, error) {
+	refuge := s.refugeOf()
+	key := types.NamespacedName{Namespace: refuge.Namespace, Name: jobrunner.StateSecretName(refuge.Name)}
+	secret := &corev1.Secret{}
+	err := r.Live.Get(ctx, key, secret)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading the state Secret %s: %w", key, err)
+	}
+	r.interests.note(s.request, secretKey(key))
+	s.home, s.state.secret = refuge, secret
+	s.state.claim, s.state.claimed = jobrunner.ReadClaim(secret.Annotations)
+	return true, nil
+}
+
+// flee copies the state out of a namespace that is going, and starts the remove Job beside the copy.
+func (r *Reconciler) flee(ctx context.Context, s *scope) error {
+	refuge := s.refugeOf()
+	copied := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: refuge.Namespace, Name: jobrunner.StateSecretName(refuge.Name),
+			Labels: map[string]string{rkev1.MachineUIDLabel: string(s.GetUID())}},
+		Type: rkev1.MachineStateSecretType, Data: s.state.data()}
+	err := r.Client.Create(ctx, copied, client.FieldOwner(FieldOwner))
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return step.Wait(NamespaceTerminatingReason, fmt.Sprintf("the namespace is being deleted, so that no Job can be made in it, and the state cannot be copied to namespace %s either: %v", refuge.Namespace, err), cancelCheck)
+	}
+	if err := r.loadState(ctx, s); err != nil {
+		return err
+	}
+	return r.attempt(ctx, s, jobrunner.Remove)
+}
+
+// leaveRefuge takes away all that was made for a machine that fled.
+func (r *Reconciler) leaveRefuge(ctx context.Context, s *scope) error {
+	if !s.inRefuge() {
+		return nil
+	}
+	own := types.NamespacedName{Namespace: s.GetNamespace(), Name: jobrunner.StateSecretName(s.GetName())}
+	left := &corev1.Secret{}
+	err := r.Live.Get(ctx, own, left)
+	if err == nil {
+		_, err = step.DropFinalizer(ctx, r.Client, left, rkev1.MachineFinalizer)
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("releasing the state Secret: %w", err)
+	}
+	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: s.home.Namespace, Name: name} }
+	access := jobrunner.AccessName(s.home.Name)
+	objects := []client.Object{
+		&rbacv1.RoleBinding{ObjectMeta: meta(access)}, &rbacv1.Role{ObjectMeta: meta(access)}, &corev1.ServiceAccount{ObjectMeta: meta(access)}}
+	for attempt := s.state.claim.Attempt; attempt > 0; attempt-- {
+		name := jobrunner.JobName(s.home.Name, jobrunner.Remove, attempt)
+		objects = append(objects, &batchv1.Job{ObjectMeta: meta(name)}, &corev1.Secret{ObjectMeta: meta(name)})
+	}
+	// The state goes last: as long as it is there, the rest is looked for.
+	objects = append(objects, &corev1.Secret{ObjectMeta: meta(jobrunner.StateSecretName(s.home.Name))})
+	for _, obj := range objects {
+		err := r.Client.Delete(ctx, obj, client.PropagationPolicy(metav1.DeletePropagationBackground))
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("leaving namespace %s: %w", s.home.Namespace, err)
+		}
+	}
+	return nil
+}
