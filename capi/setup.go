@@ -56,11 +56,15 @@ func Setup(ctx context.Context, mgr manager.Manager, opts Options) (*Clusters, e
 	return &Clusters{cache: clusters}, setupWebhooks(mgr, clusters)
 }
 
-// setGates turns off what a driver cannot give (machine pools need a cloud's own groups) and on what our templates are made for.
+// setGates turns off what a driver cannot give (machine pools need a cloud's own groups) and on what our templates are made
+// for. The priority queue of controller-runtime 0.24 now and then blocks when it is shut down with work left, so that a
+// manager that stops keeps its lease for half a minute; the limit to one reconcile per second and object goes with it.
 func setGates() error {
 	err := feature.MutableGates.SetFromMap(map[string]bool{
-		string(feature.MachinePool):     false,
-		string(feature.ClusterTopology): true,
+		string(feature.MachinePool):            false,
+		string(feature.ClusterTopology):        true,
+		string(feature.PriorityQueue):          false,
+		string(feature.ReconcilerRateLimiting): false,
 	})
 	if err != nil {
 		return fmt.Errorf("setting Cluster API's feature gates: %w", err)

@@ -86,21 +86,24 @@ func Content(obj client.Object) (map[string]any, error) {
 		return nil, err
 	}
 	delete(content, "status")
-	dropCreationTimestamps(content)
+	dropEmpty(content)
 	return content, nil
 }
 
-func dropCreationTimestamps(value any) {
-	object, ok := value.(map[string]any)
-	if !ok {
-		return
-	}
-	for key, item := range object {
-		if key == "creationTimestamp" && item == nil {
-			delete(object, key)
-			continue
+// dropEmpty drops what says nothing; no object here has an empty map that means something.
+func dropEmpty(value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, item := range v {
+			dropEmpty(item)
+			if object, isObject := item.(map[string]any); item == nil || isObject && len(object) == 0 {
+				delete(v, key)
+			}
 		}
-		dropCreationTimestamps(item)
+	case []any:
+		for _, item := range v {
+			dropEmpty(item)
+		}
 	}
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/drover-project/drover/install"
 )
 
+// newManager makes it without controller-runtime's priority queue, for the reason given in capi's feature gates.
 func (p *plan) newManager(hooks *webhooks) (ctrl.Manager, error) {
 	o := p.options
 	cacheOptions, err := o.cacheOptions()
@@ -36,7 +37,7 @@ func (p *plan) newManager(hooks *webhooks) (ctrl.Manager, error) {
 		NewCache:                      capi.NewCache,
 		Cache:                         cacheOptions,
 		Client:                        capi.ClientOptions(),
-		Controller:                    config.Controller{UsePriorityQueue: new(true)},
+		Controller:                    config.Controller{UsePriorityQueue: new(false)},
 		LeaderElection:                o.leaderElect,
 		LeaderElectionID:              "drover-manager",
 		LeaderElectionNamespace:       o.managerNamespace,

@@ -209,9 +209,17 @@ func hasReason(t *testing.T, c client.Client, nd *v3.NodeDriver, reason string) 
 	return nil
 }
 
+// TestStop ends managers while their caches are still being filled.
 func TestStop(t *testing.T) {
-	account := installAccount(t, testClient(t))
-	for range 3 {
+	c := testClient(t)
+	account := installAccount(t, c)
+	stop := startManager(t, account)
+	awaitActive(t, c, "digitalocean")
+	ns := testkit.Namespace(t)
+	makeCluster(t, c, ns)
+	testCAPIWebhooks(t, c, ns)
+	stop()
+	for range 4 {
 		startManager(t, account)()
 	}
 }
