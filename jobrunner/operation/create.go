@@ -169,7 +169,9 @@ func (s *session) declareIntent(ctx context.Context) error {
 	if err := s.addProgress(changes); err != nil {
 		return err
 	}
-	s.forgetServer(changes)
+	if !s.profile.NoServer {
+		s.forgetServer(changes)
+	}
 	if err := s.state.save(ctx, changes); err != nil {
 		return fail(reasonStateUnwritable, rkev1.ClassTransient, fmt.Errorf("nothing was asked of the cloud: %w", err))
 	}

@@ -92,6 +92,8 @@ type job struct {
 	output  *syncBuffer
 	home    string
 	last    string
+	// markerRoot stands for /var/lib/drover/bootstrap.
+	markerRoot string
 }
 
 const stateName = "m-machine-state"
@@ -130,7 +132,7 @@ func (j *job) run(ctx context.Context, kind jobrunner.Operation) (int, jobrunner
 	code := operation.Run(ctx, operation.Options{
 		Operation: kind, RequestDir: filepath.Join(pod, "request"), Home: j.home, TempDir: filepath.Join(pod, "tmp"), Self: self,
 		Env: os.Environ(), Core: func() (corev1client.CoreV1Interface, error) { return j.client.CoreV1(), nil },
-		Output: j.output, TerminationLog: filepath.Join(pod, "termination"),
+		Output: j.output, TerminationLog: filepath.Join(pod, "termination"), MarkerRoot: j.markerRoot,
 	})
 	termination, _ := os.ReadFile(filepath.Join(pod, "termination"))
 	j.last = string(termination)

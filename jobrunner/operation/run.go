@@ -45,6 +45,8 @@ type Options struct {
 	// FetchedDir and FlagsDir are the directories that the stages of a probe share; those of package jobrunner when empty.
 	FetchedDir string
 	FlagsDir   string
+	// MarkerRoot is the directory on servers that marks a bootstrap over SSH; /var/lib/drover/bootstrap when empty.
+	MarkerRoot string
 	// Self is our own binary, which serves the built-in drivers.
 	Self string
 	// Env is the environment for the driver, beside the credential.
@@ -89,6 +91,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.FlagsDir == "" {
 		o.FlagsDir = jobrunner.FlagsDir
+	}
+	if o.MarkerRoot == "" {
+		o.MarkerRoot = markerRoot
 	}
 	return o
 }

@@ -46,8 +46,6 @@ type session struct {
 	wasRecorded bool
 	// secrets are values besides the credential that are not kept in the record, such as user data.
 	secrets []string
-	// markerRoot is where a server keeps the marker of a bootstrap over SSH.
-	markerRoot string
 	// mayExist goes into the result.
 	mayExist bool
 
@@ -62,7 +60,7 @@ func newSession(options Options, request jobrunner.Request, data []byte, redacto
 	s := &session{
 		options: options, request: request, bootstrap: data, redactor: redactor, log: log,
 		profile: profile.Of(request.Driver.Name),
-		dir:     machinedir.New(options.Home, request.InstanceName), markerRoot: markerRoot,
+		dir:     machinedir.New(options.Home, request.InstanceName),
 	}
 	s.result.StartTime = time.Now().UTC()
 	for _, value := range request.CredentialEnv {

@@ -46,7 +46,7 @@ func (s *session) runOnServer(ctx context.Context, client *sshkeys.Client, scrip
 		return fail(reasonUnreachable, rkev1.ClassTransient, fmt.Errorf("uploading the bootstrap script: %w", err))
 	}
 	s.log.printf("running the bootstrap script on the server")
-	line := "sh -s -- " + sshkeys.Quote(s.markerRoot+"/"+s.marker()) + " " + sshkeys.Quote(upload) + " " + sshkeys.Quote(s.request.InstanceName)
+	line := "sh -s -- " + sshkeys.Quote(s.options.MarkerRoot+"/"+s.marker()) + " " + sshkeys.Quote(upload) + " " + sshkeys.Quote(s.request.InstanceName)
 	if s.access().User != "root" {
 		line = fmt.Sprintf("sudo -n true || exit %d; sudo -n %s", statusNoRoot, line)
 	}

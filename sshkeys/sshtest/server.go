@@ -30,6 +30,7 @@ type Server struct {
 	config   *ssh.ServerConfig
 	hostKey  ssh.Signer
 	env      []string
+	dir      string
 }
 
 // Options of Start; the zero value is fine.
@@ -38,6 +39,8 @@ type Options struct {
 	AuthorizedKey []byte
 	// Env is added to the environment of commands.
 	Env []string
+	// Dir is the user's home directory, in which commands and SFTP begin; the present one when empty.
+	Dir string
 }
 
 // Start serves on loopback until the test ends.
@@ -51,7 +54,7 @@ func Start(t testing.TB, options Options) *Server {
 	require.NoError(t, err)
 	address, ok := listener.Addr().(*net.TCPAddr)
 	require.True(t, ok)
-	server := &Server{Host: "127.0.0.1", Port: address.Port, hostKey: hostKey, env: options.Env}
+	server := &Server{Host: "127.0.0.1", Port: address.Port, hostKey: hostKey, env: options.Env, dir: options.Dir}
 	server.config = &ssh.ServerConfig{PublicKeyCallback: authorize(t, options.AuthorizedKey)}
 	server.config.AddHostKey(hostKey)
 	var connections sync.WaitGroup
@@ -135,7 +138,7 @@ func (s *Server) session(channel ssh.Channel, requests <-chan *ssh.Request) {
 			go s.run(channel, "exec sh")
 		case "subsystem":
 			_ = request.Reply(true, nil)
-			go serveFiles(channel)
+			go s.serveFiles(channel)
 		case "pty-req":
 			var payload struct {
 				Term          string
@@ -167,6 +170,7 @@ func (s *Server) run(channel ssh.Channel, line string) {
 	s.commands = append(s.commands, line)
 	s.mutex.Unlock()
 	command := exec.Command("/bin/sh", "-c", line)
+	command.Dir = s.dir
 	command.Env = append(command.Environ(), s.env...)
 	stdin, err := command.StdinPipe()
 	if err != nil {
@@ -187,8 +191,8 @@ func (s *Server) run(channel ssh.Channel, line string) {
 	_ = channel.Close()
 }
 
-func serveFiles(channel ssh.Channel) {
-	server, err := sftp.NewServer(channel)
+func (s *Server) serveFiles(channel ssh.Channel) {
+	server, err := sftp.NewServer(channel, sftp.WithServerWorkingDirectory(s.dir))
 	if err == nil {
 		err = server.Serve()
 	}

@@ -104,7 +104,7 @@ func Scrub(record profile.Record, secrets []string) profile.Record {
 }
 
 // Renew returns the record with fresh credentials: every field in which a newly configured driver holds the value of a
-// credential takes that value.
+// credential takes that value, and what was left out of the record, or never stood there, is taken from the present options.
 func Renew(record, fresh profile.Record, credentials []string) profile.Record {
 	given := map[string]bool{}
 	for _, credential := range credentials {
@@ -117,7 +117,8 @@ func Renew(record, fresh profile.Record, credentials []string) profile.Record {
 		out[field] = value
 	}
 	for field, value := range fresh {
-		if text, ok := value.(string); ok && given[text] {
+		text, ok := value.(string)
+		if current, present := out[field]; ok && (given[text] || present && current == "") {
 			out[field] = value
 		}
 	}

@@ -1,0 +1,183 @@
+package operation_test
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/e2e/cloud/fault"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/jobrunner/operation"
+)
+
+func TestRemove_without_anything(t *testing.T) {
+	j := newJob(t, "digitalocean")
+	result := j.mustRemove()
+	require.Empty(t, result.Notes)
+}
+
+func TestRemove_when_the_server_is_gone(t *testing.T) {
+	j := newJob(t, "digitalocean")
+	j.mustCreate()
+	_, err := theCloud.Client(theCloud.Token()).Droplets.Delete(t.Context(), atoi(t, j.droplets(false)[0].ID))
+	require.NoError(t, err)
+	j.mustRemove()
+}
+
+func TestRemove_without_state(t *testing.T) {
+	j := newJob(t, "digitalocean")
+	j.mustCreate()
+	j.emptyState()
+	j.mustRemove()
+}
+
+func TestRemove_with_unreadable_state(t *testing.T) {
+	j := newJob(t, "digitalocean")
+	j.mustCreate()
+	j.setState(jobrunner.ExtractedConfigKey, []byte("broken"))
+	j.mustRemove()
+}
+
+func TestRemove_failures(t *testing.T) {
+	for name, c := range map[string]struct {
+		match, class string
+		effect       fault.Effect
+	}{
+		"cloud down":    {fault.DeleteDroplet, rkev1.ClassTransient, fault.ServerError(http.StatusBadGateway)},
+		"token revoked": {"* /**", rkev1.ClassUnauthorized, fault.Unauthorized()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := newJob(t, "digitalocean")
+			j.mustCreate()
+			j.fault(c.match, c.effect, 0)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			code, result := j.run(ctx, jobrunner.Remove)
+			theCloud.Faults().Clear()
+			require.Equal(t, operation.ExitFailed, code, j.output.String())
+			require.Equal(t, c.class, result.Class, result.Message)
+			require.True(t, result.ServerMayExist)
+			require.Len(t, j.droplets(false), 1)
+
+			j.request.Abandon = true
+			j.fault(fault.AnyRequest, fault.Unauthorized(), 0)
+			code, result = j.run(t.Context(), jobrunner.Remove)
+			require.Equal(t, operation.ExitSucceeded, code, "given up")
+			require.True(t, result.ServerMayExist)
+			require.Contains(t, result.Notes[0], "may remain")
+			theCloud.Faults().Clear()
+			j.request.Abandon = false
+			j.mustRemove()
+		})
+	}
+}
+
+// foreign is a machine of a driver without profile and without finder.
+func foreign(t *testing.T, mode string) (*job, string) {
+	t.Helper()
+	j := newJob(t, "slow")
+	dir := t.TempDir()
+	j.request.CredentialEnv = map[string]string{"SLOW_DIR": dir}
+	j.request.Options = map[string]any{"slow-mode": mode}
+	return j, filepath.Join(dir, j.request.InstanceName)
+}
+
+func TestForeignDriver(t *testing.T) {
+	j, server := foreign(t, "good")
+	j.request.ProviderIDTemplate = "slow://{ServerID}"
+	j.mustCreate()
+	require.FileExists(t, server)
+	described, err := jobrunner.ReadServer(j.state())
+	require.NoError(t, err)
+	require.Equal(t, "slow://srv-"+j.request.InstanceName, described.ProviderID)
+	j.mustCreate()
+	code, result := j.run(t.Context(), jobrunner.Remove)
+	require.Equal(t, operation.ExitSucceeded, code, result.Message)
+	require.NoFileExists(t, server)
+}
+
+func TestForeignDriver_that_refuses(t *testing.T) {
+	j, _ := foreign(t, "refuse")
+	code, result := j.run(t.Context(), jobrunner.Create)
+	require.Equal(t, operation.ExitFailed, code)
+	require.Equal(t, rkev1.ClassQuota, result.Class)
+	require.False(t, result.ServerMayExist, "a refusal means that nothing was made")
+	code, _ = j.run(t.Context(), jobrunner.Remove)
+	require.Equal(t, operation.ExitSucceeded, code)
+}
+
+// TestForeignDriver_ambiguous: nobody can tell whether there is a server, so nobody makes a second one, and nobody says that
+// there is none.
+func TestForeignDriver_ambiguous(t *testing.T) {
+	for _, mode := range []string{"mystery", "die"} {
+		t.Run(mode, func(t *testing.T) {
+			j, server := foreign(t, mode)
+			code, result := j.run(t.Context(), jobrunner.Create)
+			require.Equal(t, operation.ExitFailed, code)
+			require.True(t, result.ServerMayExist, result.Message)
+
+			j.request.Options["slow-mode"] = "good"
+			code, result = j.run(t.Context(), jobrunner.Create)
+			require.Equal(t, operation.ExitFailed, code)
+			require.Equal(t, rkev1.ServerMayExistReason, result.Reason)
+			require.NoFileExists(t, server)
+
+			code, result = j.run(t.Context(), jobrunner.Remove)
+			require.Equal(t, operation.ExitFailed, code)
+			require.Equal(t, rkev1.ServerMayExistReason, result.Reason)
+			require.True(t, result.ServerMayExist)
+
+			j.request.Abandon = true
+			code, result = j.run(t.Context(), jobrunner.Remove)
+			require.Equal(t, operation.ExitSucceeded, code)
+			require.Contains(t, strings.Join(result.Notes, " "), "may remain")
+		})
+	}
+}
+
+func TestForeignDriver_that_hangs_is_cancelled(t *testing.T) {
+	j, _ := foreign(t, "hang")
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(2*time.Second, cancel)
+	code, result := j.run(ctx, jobrunner.Create)
+	require.Equal(t, operation.ExitCancelled, code)
+	require.True(t, result.ServerMayExist)
+	require.Equal(t, jobrunner.PhaseIntent, j.journal())
+}
+
+// TestForeignDriver_with_its_record_only: the options are of no use any more, but the record still names the server.
+func TestForeignDriver_with_its_record_only(t *testing.T) {
+	j, server := foreign(t, "good")
+	j.mustCreate()
+	j.request.CredentialEnv["SLOW_DIR"] = ""
+	j.request.Options = map[string]any{"slow-mode": "good", "slow-gone": "x", "slow-dir": filepath.Dir(server)}
+	code, result := j.run(t.Context(), jobrunner.Remove)
+	require.Equal(t, operation.ExitSucceeded, code, result.Message)
+	require.NoFileExists(t, server)
+}
+
+func TestNoneDriver(t *testing.T) {
+	j := newJob(t, "none")
+	j.request.Options = map[string]any{"url": "tcp://198.18.0.9:2376"}
+	j.mustCreate()
+	j.mustRemove()
+	require.NotContains(t, j.output.String(), "logging in")
+}
+
+func TestRun_refuses_a_request_for_something_else(t *testing.T) {
+	j := newJob(t, "none")
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, jobrunner.RequestKey), []byte(`{"operation":"remove","driver":{"name":"none"}}`), 0o600))
+	code := operation.Run(t.Context(), operation.Options{Operation: jobrunner.Create, RequestDir: dir, Output: j.output})
+	require.Equal(t, operation.ExitUsage, code)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, jobrunner.RequestKey), []byte(`{"driver":{"name":"../MARKER"}}`), 0o600))
+	require.Equal(t, operation.ExitUsage, operation.Run(t.Context(), operation.Options{RequestDir: dir, Output: j.output}))
+	require.NotContains(t, j.output.String(), "MARKER")
+}

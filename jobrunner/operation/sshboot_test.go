@@ -1,0 +1,102 @@
+package operation_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/jobrunner/operation"
+	"github.com/drover-project/drover/sshkeys"
+	"github.com/drover-project/drover/sshkeys/sshtest"
+)
+
+// existing is a machine of the generic driver, whose server is an SSH server of this process. Commands that would change this
+// computer are replaced by others.
+func existing(t *testing.T, script string) (*job, *sshtest.Server, string) {
+	t.Helper()
+	pair, err := sshkeys.Generate("existing")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	home := filepath.Join(dir, "home")
+	require.NoError(t, os.MkdirAll(home, 0o700))
+	for _, name := range []string{"hostnamectl", "hostname"} {
+		fake := "#!/bin/sh\necho \"$0 $*\" >>" + dir + "/called\n"
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(fake), 0o700))
+	}
+	server := sshtest.Start(t, sshtest.Options{AuthorizedKey: pair.Public, Dir: home, Env: []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "STORY=" + dir}})
+	j := newJob(t, "generic")
+	j.request.Options = map[string]any{"generic-ip-address": server.Host, "generic-ssh-port": float64(server.Port), "generic-ssh-user": "root"}
+	j.request.Files = map[string][]byte{"generic-ssh-key": pair.Private}
+	j.request.HasBootstrap, j.data = true, []byte(script)
+	j.request.SSHTimeoutSeconds = 5
+	j.markerRoot = filepath.Join(dir, "markers")
+	return j, server, dir
+}
+
+func TestBootstrapOverSSH(t *testing.T) {
+	j, server, dir := existing(t, "#!/bin/sh -e\n# MARKER-join-token\necho hello from the script\necho x >>$STORY/ran\necho $(id -u) $PWD >>$STORY/ran\n")
+	j.mustCreate()
+	ran, err := os.ReadFile(filepath.Join(dir, "ran"))
+	require.NoError(t, err)
+	require.Equal(t, "x\n0 /\n", string(ran))
+	require.Contains(t, j.output.String(), "hello from the script")
+	require.Equal(t, string(sshkeys.KnownHostsLine(server.Host, server.Port, server.HostKey())), string(j.state()[jobrunner.SSHKnownHostsKey]))
+	for _, line := range server.Commands() {
+		require.NotContains(t, line, "MARKER", "no secret in a command line")
+	}
+	j.requireNoSecrets("MARKER-join-token")
+	info, err := os.Stat(filepath.Join(j.markerRoot, j.request.Machine.UID, "script"))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode())
+	called, err := os.ReadFile(filepath.Join(dir, "called"))
+	require.NoError(t, err)
+	require.Contains(t, string(called), "set-hostname "+j.request.InstanceName)
+
+	// A second attempt, even one that has lost all state, does not run it again.
+	j.emptyState()
+	j.mustCreate()
+	again, err := os.ReadFile(filepath.Join(dir, "ran"))
+	require.NoError(t, err)
+	require.Equal(t, string(ran), string(again))
+	leftovers, err := filepath.Glob(filepath.Join(dir, "home", ".drover*"))
+	require.NoError(t, err)
+	require.Empty(t, leftovers)
+	j.mustRemove()
+}
+
+func TestBootstrapOverSSH_failures(t *testing.T) {
+	cases := map[string]struct {
+		script, reason, message string
+		change                  func(*job)
+	}{
+		"the script fails":   {script: "#!/bin/sh\necho why it failed\nexit 42\n", reason: "BootstrapFailed", message: "exit code 42"},
+		"cloud-config":       {script: "#cloud-config\nruncmd: [x]\n", reason: "BootstrapFormatUnsupported", message: "shell script"},
+		"the key is missing": {script: "#!/bin/sh\n", reason: "SSHKeyMissing", message: "generic-ssh-key", change: func(j *job) { j.request.Files = nil }},
+		"the host key has changed": {script: "#!/bin/sh\n", reason: "SSHUnreachable", message: "host key", change: func(j *job) {
+			other, err := sshkeys.Generate("other")
+			require.NoError(j.t, err)
+			j.setState(jobrunner.SSHKnownHostsKey, append([]byte("x "), other.Public...))
+		}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			j, _, _ := existing(t, c.script)
+			if c.change != nil {
+				c.change(j)
+			}
+			code, result := j.run(t.Context(), jobrunner.Create)
+			require.Equal(t, operation.ExitFailed, code, j.output.String())
+			require.Equal(t, c.reason, result.Reason, result.Message)
+			require.Contains(t, result.Message, c.message)
+			if strings.Contains(name, "script fails") {
+				require.Contains(t, string(j.state()[jobrunner.LogKey]), "why it failed")
+				require.Equal(t, rkev1.ClassInvalid, result.Class)
+			}
+		})
+	}
+}
