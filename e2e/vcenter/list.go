@@ -1,0 +1,52 @@
+package vcenter
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/vmware/govmomi"
+	"github.com/vmware/govmomi/view"
+	"github.com/vmware/govmomi/vim25/mo"
+)
+
+// Machine is a virtual machine as vCenter shows it.
+type Machine struct {
+	Name    string `json:"name"`
+	UUID    string `json:"uuid"`
+	Power   string `json:"power"`
+	Address string `json:"address,omitempty"`
+}
+
+// List asks a vCenter for its virtual machines, by name and without templates.
+func List(ctx context.Context, at Endpoint) ([]Machine, error) {
+	where := &url.URL{Scheme: "https", Host: at.Address, Path: "/sdk", User: url.UserPassword(at.Username, at.Password)}
+	client, err := govmomi.NewClient(ctx, where, true)
+	if err != nil {
+		return nil, fmt.Errorf("logging in to %s: %w", at.Address, err)
+	}
+	defer func() { _ = client.Logout(context.WithoutCancel(ctx)) }()
+	all, err := view.NewManager(client.Client).CreateContainerView(ctx, client.ServiceContent.RootFolder, []string{"VirtualMachine"}, true)
+	if err != nil {
+		return nil, fmt.Errorf("making a view: %w", err)
+	}
+	var found []mo.VirtualMachine
+	if err := all.Retrieve(ctx, []string{"VirtualMachine"}, []string{"name", "summary", "guest.ipAddress"}, &found); err != nil {
+		return nil, fmt.Errorf("listing virtual machines: %w", err)
+	}
+	var machines []Machine
+	for _, vm := range found {
+		if vm.Summary.Config.Template {
+			continue
+		}
+		machine := Machine{Name: vm.Name, UUID: vm.Summary.Config.Uuid, Power: string(vm.Summary.Runtime.PowerState)}
+		if vm.Guest != nil {
+			machine.Address = vm.Guest.IpAddress
+		}
+		machines = append(machines, machine)
+	}
+	slices.SortFunc(machines, func(a, b Machine) int { return strings.Compare(a.Name, b.Name) })
+	return machines, nil
+}

@@ -1,0 +1,128 @@
+package vcenter
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+
+	"github.com/vmware/govmomi"
+	"github.com/vmware/govmomi/find"
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/types"
+
+	// The REST half of vCenter: tags and content libraries.
+	_ "github.com/vmware/govmomi/vapi/simulator"
+)
+
+// Names in the simulated inventory.
+const (
+	Datacenter = "DC0"
+	Datastore  = "LocalDS_0"
+	Network    = "VM Network"
+	Pool       = "/DC0/host/DC0_C0/Resources"
+	// Template is what machines are cloned from.
+	Template = "debian-12"
+
+	modelMachine = "DC0_C0_RP0_VM0"
+)
+
+// Options of a Simulator.
+type Options struct {
+	// Listen is host:port; port 0 takes a free one. Default 127.0.0.1:0.
+	Listen string
+	// Username and Password that may log in; any other login is refused.
+	Username, Password string
+	// Guests run what is powered on. Default: addresses without a server.
+	Guests Guests
+	// Log takes what guests do. Default: nowhere.
+	Log *slog.Logger
+}
+
+// Simulator is a running vCenter simulator. There can be one in a process, for govmomi's keeps its inventory in package state.
+type Simulator struct {
+	opts   Options
+	model  *simulator.Model
+	server *simulator.Server
+	client *govmomi.Client
+	stop   context.CancelFunc
+	done   chan struct{}
+}
+
+// Start serves a vCenter with one datacenter, cluster, host, datastore, network and template until Close.
+func Start(ctx context.Context, o Options) (*Simulator, error) {
+	if o.Username == "" || o.Password == "" {
+		return nil, errors.New("a vCenter needs a username and a password")
+	}
+	if o.Listen == "" {
+		o.Listen = "127.0.0.1:0"
+	}
+	if o.Guests == nil {
+		o.Guests = &Addresses{}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Simulator{opts: o, model: simulator.VPX(), done: make(chan struct{})}
+	s.model.Host, s.model.ClusterHost, s.model.Machine, s.model.Autostart = 0, 1, 1, false
+	if err := s.model.Create(); err != nil {
+		return nil, fmt.Errorf("making the simulated inventory: %w", err)
+	}
+	s.model.Service.TLS = new(tls.Config)
+	s.model.Service.RegisterEndpoints = true
+	s.model.Service.Listen = &url.URL{Host: o.Listen, User: url.UserPassword(o.Username, o.Password)}
+	s.server = s.model.Service.NewServer()
+	if err := s.furnish(ctx); err != nil {
+		close(s.done)
+		return nil, errors.Join(err, s.Close())
+	}
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s.stop = stop
+	go func() {
+		defer close(s.done)
+		s.watch(watching)
+	}()
+	return s, nil
+}
+
+// furnish makes the template and logs in for what only an administrator does.
+func (s *Simulator) furnish(ctx context.Context) error {
+	client, err := govmomi.NewClient(ctx, s.server.URL, true)
+	if err != nil {
+		return fmt.Errorf("logging in to the simulator: %w", err)
+	}
+	s.client = client
+	vm, err := find.NewFinder(client.Client).VirtualMachine(ctx, "/"+Datacenter+"/vm/"+modelMachine)
+	if err != nil {
+		return fmt.Errorf("finding the machine that becomes the template: %w", err)
+	}
+	task, err := vm.Reconfigure(ctx, types.VirtualMachineConfigSpec{Name: Template})
+	if err == nil {
+		err = task.Wait(ctx)
+	}
+	if err == nil {
+		s.labelNetworkCards(vm.Reference())
+		err = vm.MarkAsTemplate(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("making the template: %w", err)
+	}
+	return nil
+}
+
+// Address is host:port of the SDK endpoint.
+func (s *Simulator) Address() string { return s.server.URL.Host }
+
+// Close ends the guests and the server.
+func (s *Simulator) Close() error {
+	if s.stop != nil {
+		s.stop()
+	}
+	<-s.done
+	err := s.opts.Guests.Close()
+	s.server.Close()
+	s.model.Remove()
+	return err
+}
