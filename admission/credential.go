@@ -29,7 +29,7 @@ func credentialOf(obj *unstructured.Unstructured) string {
 		path = append([]string{"spec", "template"}, path...)
 	}
 	// A value of another type is refused by the schema.
-	name, _, _ := unstructured.NestedString(obj.Object, path...) //nolint:errcheck // see above
+	name, _, _ := unstructured.NestedString(obj.Object, path...)
 	return name
 }
 

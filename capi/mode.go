@@ -80,11 +80,11 @@ func Resolve(ctx context.Context, reader client.Reader, mode Mode) (Mode, error)
 		}
 	}
 	if mode == Embedded && len(found.Foreign) > 0 {
-		return "", fmt.Errorf("Cluster API was installed by somebody else (%s): two of it would fight over every object; "+
+		return "", fmt.Errorf("another Cluster API was installed by somebody else (%s): two of it would fight over every object; "+
 			"start the manager with --capi=external, or remove the other one first", strings.Join(found.Foreign, ", "))
 	}
 	if mode == External && !found.Complete() {
-		return "", fmt.Errorf("Cluster API is not installed (%s missing): run `clusterctl init --core cluster-api`, "+
+		return "", fmt.Errorf("no Cluster API is installed (%s missing): run `clusterctl init --core cluster-api`, "+
 			"or start the manager with --capi=embedded", strings.Join(found.Missing, ", "))
 	}
 	return mode, nil

@@ -13,7 +13,7 @@ import (
 )
 
 // ErrRancher means that Rancher runs in this cluster.
-var ErrRancher = errors.New("Rancher runs in this cluster")
+var ErrRancher = errors.New("this cluster runs Rancher")
 
 // CheckRancher fails with ErrRancher if Rancher's server is installed: both would write the same objects.
 func CheckRancher(ctx context.Context, reader client.Reader) error {

@@ -40,6 +40,7 @@ func machineOf(ns, name, kind, credential string) *unstructured.Unstructured {
 }
 
 func testCAPIWebhooks(t *testing.T, c client.Client, ns string) {
+	t.Helper()
 	md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "pool"}}
 	md.Spec.ClusterName = "one"
 	md.Spec.Template.Spec.ClusterName = "one"
@@ -56,6 +57,7 @@ func testCAPIWebhooks(t *testing.T, c client.Client, ns string) {
 }
 
 func testAdmission(t *testing.T, c client.Client, ns string) {
+	t.Helper()
 	other := testkit.Namespace(t)
 	for _, secret := range []*corev1.Secret{
 		{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "here"}},
@@ -109,6 +111,7 @@ func testAdmission(t *testing.T, c client.Client, ns string) {
 }
 
 func testNodeDriverAdmission(t *testing.T, c client.Client) {
+	t.Helper()
 	builtin := &v3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: "digitalocean"}}
 	require.ErrorContains(t, c.Delete(t.Context(), builtin), "spec.active to false")
 
@@ -124,6 +127,7 @@ func testNodeDriverAdmission(t *testing.T, c client.Client) {
 }
 
 func testTemplates(t *testing.T, c client.Client, ns string) {
+	t.Helper()
 	template := machineOf(ns, "fixed", "DigitaloceanMachineTemplate", "")
 	require.NoError(t, c.Create(t.Context(), template))
 

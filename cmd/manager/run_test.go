@@ -175,6 +175,7 @@ func TestRun(t *testing.T) {
 }
 
 func testKindsGo(t *testing.T, c client.Client, ns string) {
+	t.Helper()
 	awaitActive(t, c, "azure")
 	template := machineOf(ns, "last", "AzureMachineTemplate", "")
 	require.NoError(t, c.Create(t.Context(), template))

@@ -16,7 +16,7 @@ func (r *Reconciler) activate(_ context.Context, s *scope) error {
 	kinds := crdgen.KindsOf(s.nd.DriverName())
 	status := &s.nd.Status
 	status.AppliedURL, status.AppliedChecksum, status.AppliedVersion = s.nd.Spec.URL, strings.ToLower(s.nd.Spec.Checksum), s.nd.Spec.Version
-	status.DriverName, status.Fields = s.nd.DriverName(), int32(len(s.fields)) //nolint:gosec // at most crdgen.MaxFlags
+	status.DriverName, status.Fields = s.nd.DriverName(), int32(len(s.fields))
 	status.ConfigKind, status.MachineKind, status.MachineTemplateKind = kinds.Config, kinds.Machine, kinds.MachineTemplate
 	status.AppliedDockerMachineVersion, status.Digest = driver.MachineVersion, ""
 	if !driver.IsBuiltin(s.nd) {

@@ -216,7 +216,7 @@ func TestExternal_failures(t *testing.T) {
 	t.Run("a pod that says nothing", func(t *testing.T) {
 		e := newEnv(t, external("silent"))
 		e.reconcile()
-		require.NoError(t, e.Client.Delete(t.Context(), e.runningJob(), client.PropagationPolicy(metav1.DeletePropagationBackground)))
+		require.NoError(t, e.Delete(t.Context(), e.runningJob(), client.PropagationPolicy(metav1.DeletePropagationBackground)))
 		e.reconcile()
 		e.expect(v3.ReadyCondition, metav1.ConditionFalse, "")
 	})

@@ -47,7 +47,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(target, 0o755); err != nil {
+	if err := os.MkdirAll(target, 0o750); err != nil {
 		return fmt.Errorf("making the target folder: %w", err)
 	}
 	for _, name := range needed {
@@ -89,7 +89,7 @@ func convert(source, destination, version string) error {
 		return fmt.Errorf("encoding %s: %w", destination, err)
 	}
 	header := fmt.Sprintf("# From %s %s by hack/capicrds; do not edit, do not commit.\n", module, version)
-	if err := os.WriteFile(destination, append([]byte(header), out...), 0o644); err != nil {
+	if err := os.WriteFile(destination, append([]byte(header), out...), 0o600); err != nil {
 		return fmt.Errorf("writing the CRD: %w", err)
 	}
 	return nil
