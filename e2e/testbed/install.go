@@ -9,6 +9,8 @@ import (
 const (
 	managerLimit = 2 * time.Minute
 	driversLimit = 2 * time.Minute
+	// testNetworks are those of servers and of what else listens here, such as the simulated vCenter: they need no proxy.
+	testNetworks = "198.18.0.0/15"
 )
 
 // installDrover applies what `manager manifests` prints, as a user without helm would.
@@ -19,7 +21,7 @@ func (t *Testbed) installDrover(ctx context.Context) error {
 	}
 	manifests, err := t.run(ctx, "manager", "manifests",
 		"--machine-image", Image, "--image-pull-policy", "Never",
-		"--job-https-proxy", endpoints.Proxy, "--job-ca-file", endpoints.CAFile,
+		"--job-https-proxy", endpoints.Proxy, "--job-ca-file", endpoints.CAFile, "--job-no-proxy", testNetworks,
 	)
 	if err != nil {
 		return err

@@ -29,7 +29,7 @@ func newRootCommand() *cobra.Command {
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	root.PersistentFlags().StringVar(&stateDir, "state-dir", ".drover/vcenter", "directory of the simulator's state")
-	root.AddCommand(newServeCommand(&stateDir), newListCommand(&stateDir), newSecretCommand(&stateDir))
+	root.AddCommand(newServeCommand(&stateDir), newListCommand(&stateDir), newDestroyCommand(&stateDir), newSecretCommand(&stateDir))
 	return root
 }
 
@@ -52,6 +52,19 @@ func newListCommand(stateDir *string) *cobra.Command {
 				}
 			}
 			return nil
+		},
+	}
+}
+
+func newDestroyCommand(stateDir *string) *cobra.Command {
+	return &cobra.Command{
+		Use: "destroy NAME", Short: "Destroy a virtual machine behind everyone's back", Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			endpoint, err := vcenter.ReadEndpoint(*stateDir)
+			if err != nil {
+				return err
+			}
+			return vcenter.Destroy(command.Context(), endpoint, args[0])
 		},
 	}
 }
