@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -63,6 +64,8 @@ type Options struct {
 // could not be written; then the log and the termination message say so.
 func Run(ctx context.Context, options Options) int {
 	options = options.withDefaults()
+	ctx, stop := cancellable(ctx)
+	defer stop()
 	redactor := &redact.Redactor{}
 	log := newLog(options.Output, redactor)
 	defer func() { _ = log.Close() }()
@@ -80,6 +83,13 @@ func Run(ctx context.Context, options Options) int {
 		return s.runProbe(ctx)
 	}
 	return s.run(ctx)
+}
+
+// cancellable gives the end of ctx one cause, whatever signal or deadline it came from.
+func cancellable(ctx context.Context) (context.Context, func()) {
+	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { cancel(errCancelled) })
+	return own, func() { stop(); cancel(nil) }
 }
 
 func (o Options) withDefaults() Options {
@@ -216,5 +226,5 @@ func clip(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}
-	return string([]rune(text[:limit])[:max(0, len([]rune(text[:limit]))-1)])
+	return strings.ToValidUTF8(text[:limit], "")
 }
