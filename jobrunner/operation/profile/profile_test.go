@@ -140,3 +140,54 @@ func FuzzServer(f *testing.F) {
 		require.Len(t, read.Addresses, len(server.Addresses))
 	})
 }
+
+// TestDriversPage compares the table of docs/drivers.md with what is known here.
+func TestDriversPage(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/drivers.md")
+	require.NoError(t, err)
+	for _, name := range driver.BuiltinNames() {
+		require.Contains(t, string(page), row(t, name)+"\n")
+	}
+}
+
+func row(t *testing.T, name string) string {
+	t.Helper()
+	p := profile.Of(name)
+	or := func(text string) string {
+		if text == "" {
+			return "–"
+		}
+		return text
+	}
+	lost, key, data := "", "RSA, the driver's", "over SSH"
+	switch {
+	case p.NoServer:
+		lost = "makes no server"
+	case profile.HasFinder(name):
+		lost = "tag"
+	case p.ByName:
+		lost = "name"
+	}
+	switch {
+	case p.NeedsKey != "":
+		key = "the user's"
+	case p.NoServer:
+		key, data = "–", "–"
+	case p.KeyFile != "":
+		key = "ed25519, ours"
+	}
+	flags, ok := driver.Builtin(name)
+	require.True(t, ok)
+	for _, flag := range flags {
+		for _, part := range []string{"user-data", "userdata", "custom-data", "cloud-config"} {
+			if strings.Contains(flag.Name, part) {
+				data = "yes"
+			}
+		}
+	}
+	id := p.ProviderID
+	if id != "" {
+		id = "`" + id + "`"
+	}
+	return "| " + strings.Join([]string{name, or(lost), or(p.Tags.Flag), data, key, or(id)}, " | ") + " |"
+}
