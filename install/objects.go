@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,6 +25,7 @@ const DriversReaderName = "drover-driver-reader"
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,verbs=get;create;update;patch
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles/finalizers,verbs=update
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations;mutatingwebhookconfigurations;validatingadmissionpolicies;validatingadmissionpolicybindings,verbs=get;create;update;patch
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,verbs=delete
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get
 // The aggregated role can only be made by one who has all that is in it.
 // +kubebuilder:rbac:groups=rke-machine.cattle.io;rke-machine-config.cattle.io,resources=*,verbs=get;list;watch;create;update;patch;delete
@@ -70,13 +72,28 @@ func clusterKinds() []rbacv1.PolicyRule {
 func Webhooks(ctx context.Context, c client.Client, target admission.Target) error {
 	applier := apply.Applier{Client: c, Reader: c, Owner: FieldOwner}
 	validating, mutating := admission.Configuration(target)
-	if mutating != nil {
-		if _, err := applier.Apply(ctx, mutating); err != nil {
-			return err
-		}
+	if _, err := applier.Apply(ctx, validating); err != nil {
+		return err
 	}
-	_, err := applier.Apply(ctx, validating)
-	return err
+	if mutating != nil {
+		_, err := applier.Apply(ctx, mutating)
+		return err
+	}
+	return removeMutating(ctx, c)
+}
+
+// removeMutating takes away what an earlier start left that embedded Cluster API: nobody would answer it now.
+func removeMutating(ctx context.Context, c client.Client) error {
+	left := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: admission.ConfigurationName}}
+	left.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration"))
+	err := c.Get(ctx, client.ObjectKeyFromObject(left), left)
+	if err == nil {
+		err = c.Delete(ctx, left)
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("removing the webhooks of the embedded Cluster API: %w", err)
+	}
+	return nil
 }
 
 // driversNamespace keeps what drivers can do in it small; foreign code runs in its probe pods.

@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/capi"
 )
 
 // ErrRancher means that Rancher runs in this cluster.
@@ -26,7 +28,7 @@ func CheckRancher(ctx context.Context, reader client.Reader) error {
 		{apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), client.ObjectKey{Name: "dynamicschemas.management.cattle.io"}},
 		{apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), client.ObjectKey{Name: "rkecontrolplanes.rke.cattle.io"}},
 	} {
-		found, err := exists(ctx, reader, sign.gvk, sign.key)
+		found, err := isForeign(ctx, reader, sign.gvk, sign.key)
 		if err != nil {
 			return fmt.Errorf("looking for Rancher: %w", err)
 		}
@@ -38,9 +40,10 @@ func CheckRancher(ctx context.Context, reader client.Reader) error {
 	return nil
 }
 
-func exists(ctx context.Context, reader client.Reader, gvk schema.GroupVersionKind, key client.ObjectKey) (bool, error) {
+// isForeign tells whether there is such an object and we did not install it.
+func isForeign(ctx context.Context, reader client.Reader, gvk schema.GroupVersionKind, key client.ObjectKey) (bool, error) {
 	obj := &metav1.PartialObjectMetadata{}
 	obj.SetGroupVersionKind(gvk)
 	err := reader.Get(ctx, key, obj)
-	return err == nil, client.IgnoreNotFound(err)
+	return err == nil && obj.Labels[capi.InstalledByLabel] != capi.InstalledByValue, client.IgnoreNotFound(err)
 }

@@ -1,0 +1,94 @@
+package apply_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/apply"
+	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+func newApplier(t *testing.T) (apply.Applier, client.WithWatch) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(scheme))
+	require.NoError(t, apiextensionsv1.AddToScheme(scheme))
+	c := testkit.Client(t, scheme)
+	return apply.Applier{Client: c, Reader: c, Owner: "tester"}, c
+}
+
+func TestApply(t *testing.T) {
+	applier, c := newApplier(t)
+	ns := testkit.Namespace(t)
+	desired := func() *rbacv1.Role {
+		return &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "one", Labels: map[string]string{"a": "b"}},
+			Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}}}}
+	}
+	expect := func(obj client.Object, wrote bool) {
+		t.Helper()
+		got, err := applier.Apply(t.Context(), obj)
+		require.NoError(t, err)
+		require.Equal(t, wrote, got)
+	}
+	expect(desired(), true)
+	expect(desired(), false)
+
+	live := testkit.ExpectExists(t, c, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "one"}})
+	live.Labels["theirs"] = "x"
+	require.NoError(t, c.Update(t.Context(), live))
+	expect(desired(), false)
+	live.Rules[0].Verbs = []string{"*"}
+	require.NoError(t, c.Update(t.Context(), live))
+	expect(desired(), true)
+
+	less := desired()
+	less.Labels = nil
+	expect(less, true)
+	testkit.ExpectExists(t, c, live)
+	require.Equal(t, map[string]string{"theirs": "x"}, live.Labels, "what is desired no more goes, what is others' stays")
+	require.Equal(t, []string{"get"}, live.Rules[0].Verbs)
+}
+
+func TestCreate_leavesWhatIsThere(t *testing.T) {
+	applier, c := newApplier(t)
+	ns := testkit.Namespace(t)
+	mine := func(value string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "one"}, Data: map[string]string{"k": value}}
+	}
+	wrote, err := applier.Create(t.Context(), mine("first"))
+	require.NoError(t, err)
+	require.True(t, wrote)
+	wrote, err = applier.Create(t.Context(), mine("second"))
+	require.NoError(t, err)
+	require.False(t, wrote)
+	require.Equal(t, "first", testkit.ExpectExists(t, c, mine("")).Data["k"])
+}
+
+func TestAwaitEstablished(t *testing.T) {
+	applier, c := newApplier(t)
+	config, template, machine, err := crdgen.CRDs(crdgen.Schema{Driver: "waited"})
+	require.NoError(t, err)
+	done := make(chan error, 1)
+	go func() { done <- apply.AwaitEstablished(t.Context(), c, config.Name, template.Name, machine.Name) }()
+	wrote, err := applier.All(t.Context(), config, template, machine)
+	require.NoError(t, err)
+	require.Equal(t, 3, wrote)
+	require.NoError(t, <-done)
+
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, apply.AwaitEstablished(ctx, c, "nothings.example.org"), context.DeadlineExceeded)
+}
