@@ -292,9 +292,6 @@ func TestDelete_namespaceIsGoing(t *testing.T) {
 // atRefuge is the same machine, whose pod runs in another namespace.
 func (s *subject) atRefuge(job string) *subject {
 	s.Helper()
-	elsewhere := *s.world
-	elsewhere.namespace = "drover-drivers"
-	refuge := *s
-	refuge.world, refuge.name = &elsewhere, strings.TrimSuffix(job, "-rm-1")
-	return &refuge
+	elsewhere := &world{T: s.T, client: s.client, clock: s.clock, namespace: "drover-drivers"}
+	return &subject{world: elsewhere, name: strings.TrimSuffix(job, "-rm-1"), obj: s.obj}
 }

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -35,6 +38,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
 	crds, err := allCRDs()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -101,16 +105,17 @@ type world struct {
 	clock     *clocktesting.FakePassiveClock
 	recorder  *events.FakeRecorder
 	nodes     machine.NodeFinder
+	counted   sync.Mutex
 	writes    map[string]int
 	cluster   *clusterv1.Cluster
 }
 
-func newScheme(t *testing.T) *runtime.Scheme {
-	t.Helper()
+func newScheme(tb testing.TB) *runtime.Scheme {
+	tb.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, batchv1.AddToScheme, rbacv1.AddToScheme,
 		clusterv1.AddToScheme, managementv3.AddToScheme, rkev1.AddToScheme, apiextensionsv1.AddToScheme} {
-		require.NoError(t, add(scheme))
+		require.NoError(tb, add(scheme))
 	}
 	return scheme
 }
@@ -165,6 +170,8 @@ func (w *world) delete(obj client.Object) {
 // counting counts every write by verb and kind.
 func (w *world) counting() client.WithWatch {
 	count := func(verb string, obj any) {
+		w.counted.Lock()
+		defer w.counted.Unlock()
 		w.writes[fmt.Sprintf("%s %T", verb, obj)]++
 	}
 	return interceptor.NewClient(w.client, interceptor.Funcs{
@@ -196,6 +203,8 @@ func (w *world) counting() client.WithWatch {
 }
 
 func (w *world) wrote() int {
+	w.counted.Lock()
+	defer w.counted.Unlock()
 	sum := 0
 	for _, n := range w.writes {
 		sum += n
@@ -418,4 +427,10 @@ func (w *world) capiMachine(kind, name string) *clusterv1.Machine {
 			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke-machine.cattle.io", Kind: kind, Name: name}}}
 	testkit.ExpectApplied(w, w.client, m)
 	return m
+}
+
+// digitalocean is the built-in driver.
+func digitalocean() *managementv3.NodeDriver {
+	return &managementv3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: "digitalocean"},
+		Spec: managementv3.NodeDriverSpec{URL: "local://", Active: true}}
 }
