@@ -14,37 +14,37 @@ import (
 )
 
 // Config is an administrator's access to the server; the caller may change it.
-func Config(t testing.TB) *rest.Config {
-	t.Helper()
-	return rest.CopyConfig(started(t).config)
+func Config(tb testing.TB) *rest.Config {
+	tb.Helper()
+	return rest.CopyConfig(started(tb).config)
 }
 
 // Kubeconfig is the path of an administrator's kubeconfig.
-func Kubeconfig(t testing.TB) string {
-	t.Helper()
-	return started(t).kubeconfig
+func Kubeconfig(tb testing.TB) string {
+	tb.Helper()
+	return started(tb).kubeconfig
 }
 
 // Client is an administrator's uncached client.
-func Client(t testing.TB, scheme *runtime.Scheme) client.WithWatch {
-	t.Helper()
-	c, err := client.NewWithWatch(Config(t), client.Options{Scheme: scheme})
-	require.NoError(t, err, "making a client")
+func Client(tb testing.TB, scheme *runtime.Scheme) client.WithWatch {
+	tb.Helper()
+	c, err := client.NewWithWatch(Config(tb), client.Options{Scheme: scheme})
+	require.NoError(tb, err, "making a client")
 	return c
 }
 
 // Namespace makes a namespace for one test. Its deletion is asked for at the
 // end and not awaited: names are never used again.
-func Namespace(t testing.TB) string {
-	t.Helper()
-	clients, err := kubernetes.NewForConfig(Config(t))
-	require.NoError(t, err, "making a client")
+func Namespace(tb testing.TB) string {
+	tb.Helper()
+	clients, err := kubernetes.NewForConfig(Config(tb))
+	require.NoError(tb, err, "making a client")
 	namespaces := clients.CoreV1().Namespaces()
-	ns, err := namespaces.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
-	require.NoError(t, err, "making a namespace")
-	t.Cleanup(func() {
-		if err := namespaces.Delete(context.WithoutCancel(t.Context()), ns.Name, metav1.DeleteOptions{}); err != nil {
-			t.Logf("deleting namespace %s: %v", ns.Name, err)
+	ns, err := namespaces.Create(tb.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
+	require.NoError(tb, err, "making a namespace")
+	tb.Cleanup(func() {
+		if err := namespaces.Delete(context.WithoutCancel(tb.Context()), ns.Name, metav1.DeleteOptions{}); err != nil {
+			tb.Logf("deleting namespace %s: %v", ns.Name, err)
 		}
 	})
 	return ns.Name

@@ -21,9 +21,9 @@ import (
 const establishTimeout = 30 * time.Second
 
 // ApplyCRDs makes or updates definitions and returns when the server serves them.
-func ApplyCRDs(t testing.TB, crds ...*apiextensionsv1.CustomResourceDefinition) {
-	t.Helper()
-	require.NoError(t, applyCRDs(t.Context(), Config(t), crds))
+func ApplyCRDs(tb testing.TB, crds ...*apiextensionsv1.CustomResourceDefinition) {
+	tb.Helper()
+	require.NoError(tb, applyCRDs(tb.Context(), Config(tb), crds))
 }
 
 func applyCRDs(ctx context.Context, config *rest.Config, crds []*apiextensionsv1.CustomResourceDefinition) error {

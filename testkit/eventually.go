@@ -11,8 +11,8 @@ const pollEvery = 100 * time.Millisecond
 // Eventually calls check until it returns nil, and fails the test with its
 // last error when that takes too long. For e2e only: other tests call
 // Reconcile and have nothing to wait for.
-func Eventually(t testing.TB, timeout time.Duration, check func() error) {
-	t.Helper()
+func Eventually(tb testing.TB, timeout time.Duration, check func() error) {
+	tb.Helper()
 	deadline := time.NewTimer(timeout)
 	defer deadline.Stop()
 	tick := time.NewTicker(pollEvery)
@@ -23,10 +23,10 @@ func Eventually(t testing.TB, timeout time.Duration, check func() error) {
 			return
 		}
 		select {
-		case <-t.Context().Done():
-			t.Fatalf("test ended while waiting: %v", err)
+		case <-tb.Context().Done():
+			tb.Fatalf("test ended while waiting: %v", err)
 		case <-deadline.C:
-			t.Fatalf("not within %s: %v", timeout, err)
+			tb.Fatalf("not within %s: %v", timeout, err)
 		case <-tick.C:
 		}
 	}

@@ -57,13 +57,13 @@ func run(m *testing.M, opts []Option) int {
 }
 
 // started is the running server, started by whoever asks first.
-func started(t testing.TB) *server {
-	t.Helper()
+func started(tb testing.TB) *server {
+	tb.Helper()
 	if current == nil {
-		t.Fatal("testkit: this package has no TestMain that calls testkit.Main")
+		tb.Fatal("testkit: this package has no TestMain that calls testkit.Main")
 	}
 	if err := current.ensure(); err != nil {
-		t.Fatalf("testkit: %v", err)
+		tb.Fatalf("testkit: %v", err)
 	}
 	return current
 }

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,7 +18,7 @@ import (
 const podCgroup = "kubepods"
 
 // removeCgroups kills what still runs in pods' cgroups and removes them.
-func removeCgroups() error {
+func removeCgroups(ctx context.Context) error {
 	roots, err := filepath.Glob("/sys/fs/cgroup/*/" + podCgroup)
 	if err != nil {
 		return fmt.Errorf("listing cgroups: %w", err)
@@ -25,7 +26,7 @@ func removeCgroups() error {
 	roots = append(roots, "/sys/fs/cgroup/"+podCgroup)
 	var errs []error
 	for _, root := range roots {
-		if err := removeCgroup(root); err != nil {
+		if err := removeCgroup(ctx, root); err != nil {
 			errs = append(errs, fmt.Errorf("removing cgroup %s: %w", root, err))
 		}
 	}
@@ -34,7 +35,7 @@ func removeCgroups() error {
 
 // removeCgroup removes a cgroup from its leaves up; the control files in it
 // are not files that could be removed.
-func removeCgroup(dir string) error {
+func removeCgroup(ctx context.Context, dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -46,30 +47,33 @@ func removeCgroup(dir string) error {
 		if !e.IsDir() {
 			continue
 		}
-		if err := removeCgroup(filepath.Join(dir, e.Name())); err != nil {
+		if err := removeCgroup(ctx, filepath.Join(dir, e.Name())); err != nil {
 			return err
 		}
 	}
-	return emptyCgroup(dir)
+	return emptyCgroup(ctx, dir)
 }
 
 // emptyCgroup kills the cgroup's processes and removes it as soon as the
 // kernel has buried them.
-func emptyCgroup(dir string) error {
-	const tries, wait = 100, 20 * time.Millisecond
-	var err error
-	for range tries {
+func emptyCgroup(ctx context.Context, dir string) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
 		killCgroup(dir)
-		err = unix.Rmdir(dir)
+		err := unix.Rmdir(dir)
 		if err == nil || errors.Is(err, unix.ENOENT) {
 			return nil
 		}
 		if !errors.Is(err, unix.EBUSY) {
 			return err
 		}
-		time.Sleep(wait)
+		select {
+		case <-ctx.Done():
+			return err
+		case <-tick.C:
+		}
 	}
-	return err
 }
 
 func killCgroup(dir string) {

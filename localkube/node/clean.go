@@ -45,7 +45,7 @@ func clean(ctx context.Context, l layout) error {
 	err = errors.Join(
 		removeLeftSandboxes(ctx, l),
 		killShims(l),
-		removeCgroups(),
+		removeCgroups(ctx),
 		unmountBelow(l.Root()),
 		restoreNetns(state),
 		removeRules(ctx),
