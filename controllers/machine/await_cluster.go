@@ -58,6 +58,9 @@ func (r *Reconciler) awaitCluster(_ context.Context, s *scope) error {
 	if s.machine == nil {
 		return step.Wait(rkev1.WaitingForOwnerReason, fmt.Sprintf("the CAPI Machine %s, which owns this machine, is not there", name), 0)
 	}
+	if !s.machine.DeletionTimestamp.IsZero() {
+		return step.Wait(rkev1.DeletingReason, fmt.Sprintf("the CAPI Machine %s is being deleted: no server is made for it", name), 0)
+	}
 	if s.cluster == nil {
 		return step.Wait(rkev1.WaitingForClusterReason, fmt.Sprintf("the Cluster %s is not there", s.machine.Spec.ClusterName), 0)
 	}

@@ -134,6 +134,16 @@ func TestCreate_ownerComesLater(t *testing.T) {
 	require.Equal(t, rkev1.PhaseCreating, s.reconcile().Phase)
 }
 
+func TestCreate_notForAMachineThatIsGoing(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.capi.Finalizers = []string{"cluster.x-k8s.io/machine"}
+	s.update(s.capi)
+	s.delete(s.capi)
+	s.reconcile()
+	s.expect(rkev1.ClusterReadyCondition, metav1.ConditionFalse, rkev1.DeletingReason)
+	testkit.ExpectNotFound(t, s.client, s.stateSecret())
+}
+
 func TestCreate_isIdempotentWhereverItWasInterrupted(t *testing.T) {
 	s := newWorld(t).machine("digitalocean", "m", droplet())
 	s.reconcile()

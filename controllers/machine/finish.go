@@ -20,7 +20,7 @@ var order = []string{
 // quiet are the reasons that give no event: those of ordinary waiting, and of steps that went well on the way.
 var quiet = []string{
 	rkev1.WaitingForOwnerReason, rkev1.WaitingForClusterReason, rkev1.WaitingForInfrastructureReason,
-	rkev1.WaitingForBootstrapReason, rkev1.ClusterReadyReason, rkev1.DriverReadyReason, rkev1.BootstrapReadyReason,
+	rkev1.WaitingForBootstrapReason, rkev1.DeletingReason, rkev1.ClusterReadyReason, rkev1.DriverReadyReason, rkev1.BootstrapReadyReason,
 	rkev1.CredentialReadyReason, rkev1.CredentialNotNeededReason, rkev1.StateStoredReason,
 }
 

@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -31,6 +32,9 @@ func (r *Reconciler) start(ctx context.Context, s *scope, claim jobrunner.Claim)
 	if err != nil {
 		return err
 	}
+	if err := r.dropJob(ctx, s, claim); err != nil {
+		return err
+	}
 	if _, err := r.applier.All(ctx, state, jobrunner.ServiceAccount(task), jobrunner.Role(task), jobrunner.RoleBinding(task), request); err != nil {
 		return refused(err)
 	}
@@ -44,6 +48,23 @@ func (r *Reconciler) start(ctx context.Context, s *scope, claim jobrunner.Claim)
 		s.status.CloudCredentialSecretName = s.credential.name
 	}
 	return step.Progress(rkev1.JobPendingReason, fmt.Sprintf("Job %s was started, attempt %d", task.Name(), claim.Attempt), podCheck)
+}
+
+// dropJob deletes the Job of the attempt before this one: what it left is on the machine.
+func (r *Reconciler) dropJob(ctx context.Context, s *scope, next jobrunner.Claim) error {
+	if next.Attempt <= 1 || next.Attempt == s.state.claim.Attempt {
+		return nil
+	}
+	key := types.NamespacedName{Namespace: s.home.Namespace, Name: jobrunner.JobName(s.home.Name, next.Operation, next.Attempt-1)}
+	job := &batchv1.Job{}
+	err := r.Cache.Get(ctx, key, job)
+	if err == nil && s.owns(job) {
+		err = r.Client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &job.UID})
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting the Job %s: %w", key.Name, err)
+	}
+	return nil
 }
 
 // createJob makes a Job unless it is there. It is never changed: a Job's spec cannot be.
