@@ -40,7 +40,7 @@ func newOptions(env lookupEnv) *options {
 	if !ok || namespace == "" {
 		namespace = charts.DefaultNamespace
 	}
-	return &options{managerNamespace: namespace, jobs: newJobOptions(env), gracefulShutdown: 30 * time.Second,
+	return &options{managerNamespace: namespace, jobs: newJobOptions(env), gracefulShutdown: 5 * time.Second,
 		servingCertSecret: "drover-serving-cert"}
 }
 

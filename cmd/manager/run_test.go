@@ -189,13 +189,15 @@ func testKindsGo(t *testing.T, c client.Client, ns string) {
 
 	require.NoError(t, c.Delete(t.Context(), template))
 	testkit.Eventually(t, patience, func() error { return hasReason(t, c, nd, v3.InactiveReason) })
-	testkit.Eventually(t, patience, func() error {
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		if err := c.Get(t.Context(), client.ObjectKey{Name: "azuremachinetemplates.rke-machine.cattle.io"}, crd); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the kind is still there: %w", err)
-		}
-		return nil
-	})
+	for _, name := range []string{"azuremachinetemplates.rke-machine.cattle.io", "azuremachines.rke-machine.cattle.io", "azureconfigs.rke-machine-config.cattle.io"} {
+		testkit.Eventually(t, patience, func() error {
+			crd := &apiextensionsv1.CustomResourceDefinition{}
+			if err := c.Get(t.Context(), client.ObjectKey{Name: name}, crd); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("the kind is still there: %w", err)
+			}
+			return nil
+		})
+	}
 }
 
 func hasReason(t *testing.T, c client.Client, nd *v3.NodeDriver, reason string) error {
