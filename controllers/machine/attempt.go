@@ -126,10 +126,16 @@ func (s *scope) running(e jobrunner.Evidence, v jobrunner.Verdict) error {
 	if v.Reason != "" {
 		return step.Progress(v.Reason, fmt.Sprintf("Job %s waits: %s", name, v.Message), podCheck)
 	}
-	if e.Job.Status.Ready == nil || *e.Job.Status.Ready == 0 {
-		return step.Progress(rkev1.JobPendingReason, fmt.Sprintf("Job %s was started, attempt %d", name, e.Attempt), podCheck)
+	check := podCheck
+	if e.Job.Status.Ready != nil && *e.Job.Status.Ready > 0 {
+		check = 0
 	}
-	return step.Progress(rkev1.JobRunningReason, fmt.Sprintf("Job %s runs, attempt %d", name, e.Attempt), 0)
+	return underWay(name, e.Attempt, check)
+}
+
+// underWay says the same from a Job's start to its end, for each change of words would be a write.
+func underWay(job string, attempt int32, check time.Duration) error {
+	return step.Progress(rkev1.JobRunningReason, fmt.Sprintf("Job %s is under way, attempt %d", job, attempt), check)
 }
 
 // again starts the next attempt after a failure, or says when it will be.

@@ -258,7 +258,7 @@ func TestFailure_isKeptAndPaced(t *testing.T) {
 	s.clock.SetTime(status.NextAttemptTime.Add(time.Second))
 	status = s.reconcile()
 	require.EqualValues(t, 2, status.Attempts)
-	s.expect(rkev1.CreateJobCondition, metav1.ConditionUnknown, rkev1.JobPendingReason)
+	s.expect(rkev1.CreateJobCondition, metav1.ConditionUnknown, rkev1.JobRunningReason)
 	s.fail(jobrunner.Create, 2, rkev1.ClassQuota, "you have reached your droplet limit", false)
 	status = s.reconcile()
 	require.EqualValues(t, 2, status.LastAttempt.Number)

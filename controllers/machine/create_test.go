@@ -22,8 +22,8 @@ func TestCreate_fromMachineToReady(t *testing.T) {
 	s := newWorld(t).machine("digitalocean", "pool1-abc", droplet())
 
 	status := s.reconcile()
-	s.expect(rkev1.CreateJobCondition, metav1.ConditionUnknown, rkev1.JobPendingReason)
-	s.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.JobPendingReason)
+	s.expect(rkev1.CreateJobCondition, metav1.ConditionUnknown, rkev1.JobRunningReason)
+	s.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.JobRunningReason)
 	s.expect(rkev1.PausedCondition, metav1.ConditionFalse, "")
 	require.Equal(t, rkev1.PhaseCreating, status.Phase)
 	require.Equal(t, "pool1-abc-create-1", status.JobName)
@@ -38,6 +38,12 @@ func TestCreate_fromMachineToReady(t *testing.T) {
 	require.Equal(t, string(s.cluster.UID), request.Machine.ClusterUID)
 	require.True(t, request.Driver.Builtin)
 	require.True(t, request.HasBootstrap)
+
+	// Its pod runs: nothing new to say.
+	job := testkit.ExpectExists(t, s.client, s.job(jobrunner.Create, 1))
+	job.Status.Active, job.Status.Ready = 1, new(int32(1))
+	require.NoError(t, s.client.Status().Update(t.Context(), job))
+	s.reconcile()
 
 	s.succeed(1)
 	status = s.reconcile()

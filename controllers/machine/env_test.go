@@ -313,7 +313,7 @@ func (s *subject) end(operation jobrunner.Operation, attempt int32, kind batchv1
 	s.Helper()
 	job := testkit.ExpectExists(s, s.client, s.job(operation, attempt))
 	now := metav1.NewTime(s.clock.Now())
-	job.Status.StartTime = &now
+	job.Status.StartTime, job.Status.Active, job.Status.Ready = &now, 0, nil
 	before := batchv1.JobFailureTarget
 	if kind == batchv1.JobComplete {
 		before, job.Status.CompletionTime = batchv1.JobSuccessCriteriaMet, &now

@@ -47,7 +47,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope, claim jobrunner.Claim)
 	if s.credential.name != "" {
 		s.status.CloudCredentialSecretName = s.credential.name
 	}
-	return step.Progress(rkev1.JobPendingReason, fmt.Sprintf("Job %s was started, attempt %d", task.Name(), claim.Attempt), podCheck)
+	return underWay(task.Name(), claim.Attempt, podCheck)
 }
 
 // dropJob deletes the Job of the attempt before this one: what it left is on the machine.
