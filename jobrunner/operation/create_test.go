@@ -202,12 +202,7 @@ func TestCreate_cancelled(t *testing.T) {
 	j.fault(fault.CreateDroplet, fault.NeverBoots(), 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	go func() {
-		for ctx.Err() == nil && j.journal() != jobrunner.PhaseRecorded {
-			time.Sleep(20 * time.Millisecond)
-		}
-		cancel()
-	}()
+	j.whenJournaled(jobrunner.PhaseRecorded, cancel)
 	start := time.Now()
 	code, result := j.run(ctx, jobrunner.Create)
 	require.Equal(t, operation.ExitCancelled, code)

@@ -26,6 +26,7 @@ const (
 const (
 	goneTimeout  = 90 * time.Second
 	lostInterval = 3 * time.Second
+	maxRemovals  = 4
 )
 
 // namesServer tells whether a record names a server. Of a driver without profile or template that is known only by the
@@ -83,29 +84,37 @@ func (s *session) find(ctx context.Context) ([]finder.Server, error) {
 	return found, nil
 }
 
-// removeFound removes servers that the finder found and waits until it finds none. A cloud refuses to remove what it removes
-// already, so that a refusal is final only when time is up or the credential is at fault.
+// removeFound removes servers that the finder found and waits until it finds none. A cloud may refuse to remove what it is
+// removing already, so that it is asked a few times.
 func (s *session) removeFound(ctx context.Context, found []finder.Server) error {
 	deadline := time.Now().Add(goneTimeout)
-	last := errors.New("timeout: the cloud still lists servers that were removed")
-	for len(found) > 0 {
-		for _, server := range found {
-			s.log.printf("removing server %s, found by its tag", server.ID)
-			if err := s.finder.Remove(ctx, server); err != nil {
-				if last = s.driverFailure(reasonRemoveFailed, err); classOf(last) == rkev1.ClassUnauthorized {
-					return last
-				}
-			}
+	failures := 0
+	for wait := time.Second; len(found) > 0; wait = min(2*wait, maxPause) {
+		err := s.removeEach(ctx, found)
+		if failures++; err == nil {
+			failures = 0
+		}
+		if err != nil && (failures == maxRemovals || classOf(err) == rkev1.ClassUnauthorized) {
+			return err
 		}
 		if time.Now().After(deadline) {
-			return s.driverFailure(reasonRemoveFailed, last)
+			return failf(reasonRemoveFailed, rkev1.ClassTransient, "the cloud still lists servers %s after their removal", goneTimeout)
 		}
-		if err := pause(ctx, time.Second); err != nil {
+		if err := pause(ctx, wait); err != nil {
 			return err
 		}
-		var err error
 		if found, err = s.find(ctx); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+func (s *session) removeEach(ctx context.Context, found []finder.Server) error {
+	for _, server := range found {
+		s.log.printf("removing server %s, found by its tag", server.ID)
+		if err := s.finder.Remove(ctx, server); err != nil {
+			return s.driverFailure(reasonRemoveFailed, err)
 		}
 	}
 	return nil

@@ -3,7 +3,6 @@ package operation_test
 import (
 	"errors"
 	"os"
-	"time"
 
 	"github.com/rancher/machine/libmachine/drivers"
 	"github.com/rancher/machine/libmachine/mcnflag"
@@ -56,7 +55,7 @@ func (d *foreignDriver) Create() error {
 	case "mystery":
 		return errors.New("something happened")
 	case "hang":
-		time.Sleep(time.Hour)
+		select {}
 	}
 	if err := os.WriteFile(d.Dir+"/"+d.MachineName, nil, 0o600); err != nil {
 		return err

@@ -322,3 +322,15 @@ func atoi(t *testing.T, text string) int {
 	require.NoError(t, err)
 	return number
 }
+
+// whenJournaled calls act as soon as the pod writes that it has reached a phase.
+func (j *job) whenJournaled(phase jobrunner.JournalPhase, act func()) {
+	j.client.PrependReactor("patch", "secrets", func(action clienttesting.Action) (bool, runtimeObject, error) {
+		patch, ok := action.(clienttesting.PatchAction)
+		var body struct{ Data map[string][]byte }
+		if ok && json.Unmarshal(patch.GetPatch(), &body) == nil && strings.Contains(string(body.Data[jobrunner.JournalKey]), string(phase)) {
+			act()
+		}
+		return false, nil, nil
+	})
+}

@@ -29,35 +29,66 @@ func (s *session) awaitRunning(ctx context.Context) error {
 	if s.makesNothing() {
 		return nil
 	}
-	deadline := time.Now().Add(runningTimeout)
-	started, failures := false, 0
+	w := &runningWait{session: s, deadline: time.Now().Add(runningTimeout)}
 	for wait := pollInterval; ; wait = min(2*wait, maxPause) {
 		current, err := s.driver.State(ctx)
-		if failures++; err == nil {
-			failures = 0
-		}
-		switch {
-		case cancelled(err):
-			return err
-		case err == nil && current == state.Running:
+		if err == nil && current == state.Running {
 			return nil
-		case isDriverError(err) && profile.IsGone(err.Error()) && !s.profile.NoServer:
-			return s.vanished(ctx)
-		case err != nil && (failures >= maxLookups || errors.Is(err, plugin.ErrUnresponsive)):
-			return s.driverFailure(reasonLookupFailed, err)
-		case time.Now().After(deadline):
-			return failf(reasonServerNotRunning, rkev1.ClassTransient, "the server did not run within %s: the driver says it is %s", runningTimeout, current)
-		case (current == state.Stopped || current == state.Paused || current == state.Saved) && !started && !s.profile.NoServer:
-			started = true
-			s.log.printf("starting the server, which is %s", current)
-			if err := s.driver.Start(ctx); err != nil {
-				s.log.printf("starting the server: %v", err)
-			}
+		}
+		if err != nil {
+			err = w.failed(ctx, err)
+		} else {
+			err = w.notRunning(ctx, current)
+		}
+		if err != nil {
+			return err
 		}
 		if err := pause(ctx, wait); err != nil {
 			return err
 		}
 	}
+}
+
+// runningWait is a wait for a server to run.
+type runningWait struct {
+	session  *session
+	deadline time.Time
+	started  bool
+	failures int
+}
+
+// failed takes an error of the driver; nil means to ask again.
+func (w *runningWait) failed(ctx context.Context, err error) error {
+	s := w.session
+	w.failures++
+	switch {
+	case cancelled(err):
+		return err
+	case isDriverError(err) && profile.IsGone(err.Error()) && !s.profile.NoServer:
+		return s.vanished(ctx)
+	case w.failures >= maxLookups || errors.Is(err, plugin.ErrUnresponsive):
+		return s.driverFailure(reasonLookupFailed, err)
+	}
+	return nil
+}
+
+// notRunning starts a stopped server once; nil means to ask again.
+func (w *runningWait) notRunning(ctx context.Context, current state.State) error {
+	s := w.session
+	w.failures = 0
+	if time.Now().After(w.deadline) {
+		return failf(reasonServerNotRunning, rkev1.ClassTransient, "the server did not run within %s: the driver says it is %s", runningTimeout, current)
+	}
+	stopped := current == state.Stopped || current == state.Paused || current == state.Saved
+	if !stopped || w.started || s.profile.NoServer {
+		return nil
+	}
+	w.started = true
+	s.log.printf("starting the server, which is %s", current)
+	if err := s.driver.Start(ctx); err != nil {
+		s.log.printf("starting the server: %v", err)
+	}
+	return nil
 }
 
 func (s *session) vanished(ctx context.Context) error {

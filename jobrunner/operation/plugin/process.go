@@ -88,11 +88,12 @@ func Start(ctx context.Context, options Options) (*Process, error) {
 // copyOutput hands the first line to address and all others to out.
 func copyOutput(output io.Reader, address chan<- string, out io.Writer) {
 	reader := bufio.NewReaderSize(output, maxLine)
-	first, err := reader.ReadString('\n')
-	if err == nil && len(first) < maxLine {
-		address <- strings.TrimSpace(first)
+	// No more than the buffer is read in search of the line's end.
+	first, err := reader.ReadSlice('\n')
+	if err == nil {
+		address <- strings.TrimSpace(string(first))
 	} else {
-		_, _ = io.WriteString(out, first)
+		_, _ = out.Write(first)
 		close(address)
 	}
 	_, _ = io.Copy(out, reader)
