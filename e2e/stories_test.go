@@ -89,7 +89,7 @@ func copyCommon(env *testscript.Env, values map[string]string) error {
 			if value, known := values[name]; known {
 				return value
 			}
-			return "$" + name
+			return "${" + name + "}"
 		})
 		if err := os.WriteFile(filepath.Join(env.WorkDir, filepath.Base(file)), []byte(text), 0o600); err != nil {
 			return err

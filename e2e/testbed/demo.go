@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -112,11 +113,14 @@ func (t *Testbed) explain(ctx context.Context) error {
 	return errors.Join(append(errs, t.show(ctx, "kubectl -n drover-system logs deployment/drover-manager --tail 20"))...)
 }
 
+// runningPhase is the phase in the table of drover get, not a reason such as JobRunning.
+var runningPhase = regexp.MustCompile(`\sRunning\s`)
+
 // machinesRunning says when drover get lists exactly n machines and all run.
 func (t *Testbed) machinesRunning(n int) func(string) bool {
 	return func(out string) bool {
 		lines := strings.Split(strings.TrimSpace(out), "\n")
-		return len(lines) == n+1 && strings.Count(out, "Running") == n
+		return len(lines) == n+1 && len(runningPhase.FindAllString(out, -1)) == n
 	}
 }
 
