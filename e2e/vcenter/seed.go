@@ -3,6 +3,7 @@ package vcenter
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -72,6 +73,10 @@ func (s *Simulator) readImage(ctx context.Context, name string) (Seed, error) {
 		return Seed{}, fmt.Errorf("downloading %s: %w", name, err)
 	}
 	image, err := isoimage.Read(content)
+	if errors.Is(err, isoimage.ErrNotReadable) {
+		// An image to boot from is no seed.
+		return Seed{}, nil
+	}
 	if err != nil {
 		return Seed{}, fmt.Errorf("reading %s: %w", name, err)
 	}
