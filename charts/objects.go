@@ -54,8 +54,7 @@ func Objects(s Settings) ([]client.Object, error) {
 	if len(s.JobCA) > 0 {
 		objs = append(objs, jobCA(s))
 	}
-	objs = append(objs, service(s, WebhookService, 443, WebhookPort, true), service(s, MetricsService, MetricsPort, MetricsPort, false),
-		disruptionBudget(s), deployment(s))
+	objs = append(objs, webhookService(s), service(s, MetricsService, MetricsPort, MetricsPort), disruptionBudget(s), deployment(s))
 	for _, obj := range objs {
 		all := labels()
 		maps.Copy(all, obj.GetLabels())
@@ -153,10 +152,16 @@ func jobCA(s Settings) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: s.meta(JobCAConfigMap), Data: map[string]string{jobCAKey: string(s.JobCA)}}
 }
 
-// service publishes the webhooks before the pod is ready, for it becomes so only when they are configured.
-func service(s Settings, name string, port, target int32, early bool) *corev1.Service {
+// webhookService is there before the pod is ready, for it becomes so only when the webhooks are configured.
+func webhookService(s Settings) *corev1.Service {
+	out := service(s, WebhookService, 443, WebhookPort)
+	out.Spec.PublishNotReadyAddresses = true
+	return out
+}
+
+func service(s Settings, name string, port, target int32) *corev1.Service {
 	return &corev1.Service{ObjectMeta: s.meta(name), Spec: corev1.ServiceSpec{
-		Selector: selector(), PublishNotReadyAddresses: early,
+		Selector: selector(),
 		Ports: []corev1.ServicePort{{Name: "main", Port: port, TargetPort: intstr.FromInt32(target), Protocol: corev1.ProtocolTCP}},
 	}}
 }
