@@ -41,6 +41,9 @@ const (
 	JournalKey = "journal.json"
 	// ResultKey holds the Result of the last finished operation as JSON.
 	ResultKey = "result.json"
+	// CredentialKey holds a Credential as JSON: the one given to the last Job, kept so that the server can still be removed
+	// when the credential's Secret is gone. The only key that the controller writes.
+	CredentialKey = "credential.json"
 	// LogKey holds the redacted end of the last operation's log, at most MaxLogBytes.
 	LogKey = "log.txt"
 )
@@ -97,6 +100,15 @@ type MachineRef struct {
 	Kind        string `json:"kind"`
 	ClusterName string `json:"clusterName,omitempty"`
 	ClusterUID  string `json:"clusterUID,omitempty"`
+}
+
+// Credential is what a driver is given of a credential Secret.
+type Credential struct {
+	// Name of the Secret as the machine says it.
+	Name string `json:"name,omitempty"`
+	// Env and Files as in a Request.
+	Env   map[string]string `json:"env,omitempty"`
+	Files map[string][]byte `json:"files,omitempty"`
 }
 
 // DriverRef says which driver to run and where its binary comes from.

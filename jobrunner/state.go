@@ -62,9 +62,9 @@ func ReadClaim(annotations map[string]string) (claim Claim, ok bool) {
 	return Claim{Operation: operation, Attempt: int32(attempt), Try: int32(try), Hash: annotations[rkev1.RequestHashAnnotation]}, true
 }
 
-// StateSecret is the machine's state Secret as the manager writes it: who owns it and which attempt is under way. Its data
-// are the pod's alone, so that applying this changes none of them. The finalizer keeps it when the machine's children are
-// deleted before their server is.
+// StateSecret is the machine's state Secret as the manager writes it: who owns it, which attempt is under way and with which
+// credential. All other data are the pod's alone, so that applying this changes none of them. The finalizer keeps it when the
+// machine's children are deleted before their server is.
 func StateSecret(t Task) (*corev1.Secret, error) {
 	driver, err := json.Marshal(t.Request.Driver)
 	if err != nil {
@@ -80,11 +80,31 @@ func StateSecret(t Task) (*corev1.Secret, error) {
 		claimDriver:                 string(driver),
 		claimInstanceName:           t.Request.InstanceName,
 	}
-	return &corev1.Secret{
+	secret := &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: meta,
 		Type:       rkev1.MachineStateSecretType,
-	}, nil
+	}
+	if t.Credential.Name == "" {
+		return secret, nil
+	}
+	credential, err := json.Marshal(t.Credential)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the credential: %w", err)
+	}
+	secret.Data = map[string][]byte{CredentialKey: credential}
+	return secret, nil
+}
+
+// ReadCredential reads the credential that the last Job was given; ok is false when it was given none.
+func ReadCredential(data map[string][]byte) (credential Credential, ok bool, err error) {
+	if len(data[CredentialKey]) == 0 {
+		return Credential{}, false, nil
+	}
+	if err := decode(data, CredentialKey, maxSecret, &credential); err != nil {
+		return Credential{}, false, err
+	}
+	return credential, credential.Name != "", nil
 }
 
 // ResultSecret is where a probe leaves its result.

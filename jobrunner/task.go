@@ -22,6 +22,8 @@ type Task struct {
 	Request Request
 	// Bootstrap is the bootstrap data; for Create only.
 	Bootstrap []byte
+	// Credential that the request was made with, to be kept in the state.
+	Credential Credential
 	// Owner is the infra machine or NodeDriver, as controller; nil when it lives elsewhere.
 	Owner *metav1.OwnerReference
 	// Base is what names begin with instead of the machine's name, where the machine's namespace cannot hold them.

@@ -165,7 +165,8 @@ func TestDelete_whateverElseIsGone(t *testing.T) {
 	s.reconcile()
 	request := s.requestOf(jobrunner.Remove, 1)
 	require.True(t, request.Driver.Builtin)
-	require.Empty(t, request.CredentialEnv, "the record has it")
+	require.Equal(t, "marker-secret-token", request.CredentialEnv["DIGITALOCEAN_ACCESS_TOKEN"], "the one that was used last")
+	s.expect(rkev1.CredentialReadyCondition, metav1.ConditionTrue, rkev1.CredentialRecalledReason)
 	s.removed(1)
 	testkit.ExpectReconciled(t, s.reconciler, s.obj)
 	s.gone()
@@ -191,8 +192,11 @@ func TestDelete_externalDriverIsGone(t *testing.T) {
 func TestDelete_credentialIsMissingAndNeeded(t *testing.T) {
 	s := newWorld(t).machine("digitalocean", "m", droplet())
 	s.reconcile()
-	// Only the intent is known: the finder has to look, and needs the credential.
+	// Only the intent is known: the finder has to look, and needs the credential, which the state does not have either.
 	s.fail(jobrunner.Create, 1, rkev1.ClassUnknown, "answer lost", true)
+	state := testkit.ExpectExists(t, s.client, s.stateSecret())
+	delete(state.Data, jobrunner.CredentialKey)
+	s.update(state)
 	s.delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cred"}})
 	s.delete(s.obj)
 	s.reconcile()

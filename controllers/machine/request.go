@@ -24,7 +24,7 @@ func (r *Reconciler) task(s *scope, claim jobrunner.Claim) jobrunner.Task {
 		InstanceName:       s.driver.instanceName,
 		Options:            s.driver.values,
 		Files:              s.files(),
-		CredentialEnv:      s.credential.env,
+		CredentialEnv:      s.credential.Env,
 		Secrets:            r.secrets(s),
 		Tags:               jobrunner.Tags(s.ref()),
 		Namespace:          s.home.Namespace,
@@ -34,7 +34,7 @@ func (r *Reconciler) task(s *scope, claim jobrunner.Claim) jobrunner.Task {
 		SSHTimeoutSeconds:  int32(r.Settings.SSHTimeout.Seconds()),
 		Abandon:            claim.Operation == jobrunner.Remove && s.Abandoned(),
 	}
-	task := jobrunner.Task{Settings: r.Settings, Request: request, Owner: s.Reference(), Hash: claim.Hash, Try: claim.Try}
+	task := jobrunner.Task{Settings: r.Settings, Request: request, Credential: s.credential.Credential, Owner: s.Reference(), Hash: claim.Hash, Try: claim.Try}
 	if s.bootstrap != nil && claim.Operation == jobrunner.Create {
 		task.Request.HasBootstrap, task.Bootstrap = true, s.bootstrap.Data[bootstrapValueKey]
 	}
@@ -50,7 +50,7 @@ func (r *Reconciler) task(s *scope, claim jobrunner.Claim) jobrunner.Task {
 // files are those of the credential and of the spec, which wins.
 func (s *scope) files() map[string][]byte {
 	files := map[string][]byte{}
-	for _, from := range []map[string][]byte{s.credential.files, s.driver.files} {
+	for _, from := range []map[string][]byte{s.credential.Files, s.driver.files} {
 		maps.Copy(files, from)
 	}
 	return files

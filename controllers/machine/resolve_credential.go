@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -18,11 +19,7 @@ import (
 
 // credential is what the driver is given of the credential Secret.
 type credential struct {
-	// name as the machine says it.
-	name string
-	// env and files for the driver.
-	env   map[string]string
-	files map[string][]byte
+	jobrunner.Credential
 	// version changes when the Secret does.
 	version string
 }
@@ -47,8 +44,8 @@ func (r *Reconciler) resolveCredential(ctx context.Context, s *scope) error {
 	if err != nil {
 		return step.Wait(rkev1.CredentialInvalidReason, fmt.Sprintf("Secret %s: %v", name, err), 0)
 	}
-	s.credential = credential{name: name, env: env, files: crdgen.CredentialFiles(r.kind.Driver, fields, secret.Data),
-		version: string(secret.UID) + "/" + secret.ResourceVersion}
+	s.credential = credential{version: string(secret.UID) + "/" + secret.ResourceVersion, Credential: jobrunner.Credential{
+		Name: name, Env: env, Files: crdgen.CredentialFiles(r.kind.Driver, fields, secret.Data)}}
 	return nil
 }
 
@@ -108,15 +105,26 @@ func sharedWith(secret *corev1.Secret, namespace string) bool {
 	return false
 }
 
-// recallCredential finds the credential for a remove. Without it the remove is tried all the same when the driver's record
-// is there, for most drivers keep in it what they need.
+// recallCredential finds the credential for a remove: the present one, or, when that is gone or unusable, the one that was
+// used last, for a machine must never wait for a Secret that nobody will bring back. Without either the remove is tried all
+// the same when the driver's record is there: some drivers keep in it what they need.
 func (r *Reconciler) recallCredential(ctx context.Context, s *scope) error {
-	err := r.resolveCredential(ctx, s)
-	if err == nil || !isWaiting(err) {
+	missing := r.resolveCredential(ctx, s)
+	if missing == nil || !isWaiting(missing) {
+		return missing
+	}
+	last, ok, err := jobrunner.ReadCredential(s.state.data())
+	if err != nil {
 		return err
+	}
+	if ok {
+		s.credential = credential{Credential: last, version: "recalled"}
+		s.conditions.Set(rkev1.CredentialReadyCondition, metav1.ConditionTrue, rkev1.CredentialRecalledReason,
+			fmt.Sprintf("%v; the server is removed with the credential that was used last", missing))
+		return nil
 	}
 	if len(s.state.data()[jobrunner.ExtractedConfigKey]) > 0 {
 		return nil
 	}
-	return err
+	return missing
 }

@@ -44,8 +44,8 @@ func (r *Reconciler) start(ctx context.Context, s *scope, claim jobrunner.Claim)
 	s.status.JobName, s.status.Attempts, s.status.InstanceName = task.Name(), claim.Attempt, task.Request.InstanceName
 	s.status.DriverURL, s.status.DriverHash = task.Request.Driver.URL, task.Request.Driver.Checksum
 	s.status.NextAttemptTime = nil
-	if s.credential.name != "" {
-		s.status.CloudCredentialSecretName = s.credential.name
+	if s.credential.Name != "" {
+		s.status.CloudCredentialSecretName = s.credential.Name
 	}
 	return underWay(task.Name(), claim.Attempt, podCheck)
 }

@@ -48,6 +48,7 @@ var machineAdvice = map[string]advice{
 	rkev1.CredentialNotSharedReason: {says: "The cloud credential {credential} is in another namespace and may not be used from {ns}.",
 		next: []string{"Whoever owns it can share it: kubectl -n {credentialns} annotate secret {credentialname} drover.cattle.io/allowed-namespaces={ns}", "Or make a credential of your own in namespace {ns}"}},
 	rkev1.CredentialNotNeededReason: {says: "The driver needs no credential."},
+	rkev1.CredentialRecalledReason:  {says: "The credential's Secret is gone; the server is removed with the credential that was used last."},
 	rkev1.CredentialReadyReason:     {says: "The credential is there."},
 	rkev1.SpecInvalidReason: {says: "The machine's spec cannot be used.",
 		next: []string{"The message above names the field. See what fields there are: kubectl explain {resource}.spec", nextTemplate}},

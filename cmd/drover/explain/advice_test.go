@@ -90,7 +90,7 @@ func TestAdviceHasNoUnknownWords(t *testing.T) {
 func TestFailuresTellWhatToDo(t *testing.T) {
 	good := map[string]bool{
 		"Ready": true, "ClusterInfrastructureReady": true, "DriverReady": true, "DriverFromStatus": true, "BootstrapDataReady": true,
-		"CredentialNotNeeded": true, "CredentialReady": true, "JobSucceeded": true, "StateStored": true, "ProviderIDSet": true,
+		"CredentialNotNeeded": true, "CredentialRecalled": true, "CredentialReady": true, "JobSucceeded": true, "StateStored": true, "ProviderIDSet": true,
 		"ServerGone": true, "NothingMade": true, "Cancelled": true, "CreateFailed": true, "ServerIncomplete": true,
 		"Valid": true, "Downloaded": true, "Installed": true, "Compatible": true, "Builtin": true, "Established": true,
 	}
