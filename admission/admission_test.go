@@ -18,7 +18,7 @@ import (
 	v3 "github.com/drover-project/drover/api/management/v3"
 )
 
-func newClient(t *testing.T, objs ...client.Object) client.Client {
+func newClient(t testing.TB, objs ...client.Object) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))
@@ -184,8 +184,8 @@ func FuzzMachineKinds(f *testing.F) {
 	f.Add([]byte(`{"kind":"NoopMachine","apiVersion":"rke-machine.cattle.io/v1","spec":{"common":{"cloudCredentialSecretName":"a:b:c"}}}`))
 	f.Add([]byte(`{"kind":"NoopMachineTemplate","spec":{"template":{"spec":{"common":7}}}}`))
 	f.Add([]byte(`{"kind":"x","metadata":{"annotations":{"a":1}}}`))
+	c := newClient(f, nodeDriver("noop", nil))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		c := newClient(t, nodeDriver("noop", nil))
 		for _, operation := range []admissionv1.Operation{admissionv1.Create, admissionv1.Update} {
 			req := webhook.Request{AdmissionRequest: admissionv1.AdmissionRequest{Operation: operation, Namespace: "team",
 				Object: runtime.RawExtension{Raw: raw}, OldObject: runtime.RawExtension{Raw: []byte(`{"kind":"NoopMachine"}`)}}}
