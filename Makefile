@@ -68,6 +68,13 @@ bin/drover-image.tar: bin/manager bin/machine bin/image
 bin/image: hack/image/main.go hack/image/go.mod
 	cd hack/image && $(GO_BUILD) -o ../../bin/image .
 
+# clusterctl of the very version whose contract we hold, to look at our objects with.
+CAPI_VERSION := 1.14.2
+CLUSTERCTL_VERSION := sigs.k8s.io/cluster-api/version
+bin/clusterctl: e2e/conformance/go.mod
+	cd e2e/conformance && $(GO_BUILD) -o ../../bin/clusterctl -ldflags "-s -w -X $(CLUSTERCTL_VERSION).gitVersion=v$(CAPI_VERSION) \
+		-X $(CLUSTERCTL_VERSION).gitMajor=1 -X $(CLUSTERCTL_VERSION).gitMinor=14" sigs.k8s.io/cluster-api/cmd/clusterctl
+
 # The CRDs of Cluster API come from its module and are not kept in git.
 capi/crds/.done: go.mod hack/capicrds/main.go
 	go run ./hack/capicrds
@@ -82,7 +89,7 @@ bin/golangci-lint: tools/lint/go.mod
 ##@ Check
 
 .PHONY: test
-test: build ## Everything: vet, unit and API server tests, stories on real containers and servers.
+test: build bin/clusterctl ## Everything: vet, unit and API server tests, stories on real containers and servers.
 	@./hack/test.sh
 
 .PHONY: unit
@@ -90,7 +97,7 @@ unit: build ## Unit tests and tests against a real API server only.
 	@./hack/test.sh unit
 
 .PHONY: e2e
-e2e: build ## Stories on real containers and real servers only; STORY=regexp picks some.
+e2e: build bin/clusterctl ## Stories on real containers and servers, Cluster API's validators; STORY=regexp picks some.
 	@./hack/test.sh e2e
 
 .PHONY: lint
@@ -102,6 +109,7 @@ verify: generate lint ## Fail if generated files are stale, modules untidy, or t
 	go mod tidy -diff
 	cd localkube && go mod tidy -diff
 	cd hack/image && go mod tidy -diff
+	cd e2e/conformance && go mod tidy -diff
 	@git diff --exit-code -- . || { echo "generated files were stale: commit what changed"; exit 1; }
 
 .PHONY: bench

@@ -23,8 +23,8 @@ all | unit)
   (cd localkube && go test -trimpath -timeout 10m ./...) || failed=1
   ;;&
 all | e2e)
-  section "stories on real containers and real servers"
-  DROVER_E2E=1 go test -count=1 -timeout 40m -v ${STORY:+-run "Stories/$STORY"} ./e2e || failed=1
+  section "stories on real containers and real servers, then Cluster API's validators on the same testbed"
+  DROVER_E2E=1 go test -count=1 -timeout 60m -v ${STORY:+-run "Stories/$STORY"} ./e2e || failed=1
   ;;&
 bench)
   go test -run '^$' -bench . -benchmem -timeout 30m $(unit_packages) || failed=1

@@ -11,23 +11,48 @@ import (
 
 var color = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-// checkDescription holds clusterctl's picture against what a user needs to see: each object of ours in its place, Ready, and
-// nothing that clusterctl does not understand.
+// checkDescription holds clusterctl's picture against what a user needs to see: each object of ours in its place, with its
+// conditions, all of them as they should be.
 func checkDescription(ctx context.Context, namespace string) {
 	GinkgoHelper()
-	out, err := run(ctx, "", "clusterctl", "describe", "cluster", clusterName, "-n", namespace, "--grouping=false", "--show-templates", "--show-conditions=all")
-	Expect(err).NotTo(HaveOccurred(), out)
-	out = color.ReplaceAllString(out, "")
-	AddReportEntry("clusterctl describe cluster", out)
-	Expect(out).NotTo(ContainSubstring("Error"), out)
-	Expect(out).NotTo(ContainSubstring("<none>"), out)
-	for _, want := range []string{
-		`(?m)^Cluster/conformance\s`,
-		`ClusterInfrastructure - RKECluster/conformance\s+.*True`,
-		`MachineDeployment/pool\s`,
-		`DigitaloceanMachineTemplate/small`,
-	} {
-		Expect(out).To(MatchRegexp(want), out)
+	short := describe(ctx, namespace)
+	Expect(short).To(MatchRegexp(`(?m)^Cluster %s/conformance\s`, namespace), short)
+	Expect(short).To(MatchRegexp(`MachineDeployment %s/pool,\s+2/2`, namespace), short)
+
+	all := describe(ctx, namespace, "--grouping=false", "--show-templates", "--show-conditions=all", "--echo")
+	AddReportEntry("clusterctl describe cluster", all)
+	Expect(all).To(MatchRegexp(`DigitaloceanMachineTemplate %s/small`, namespace), all)
+	Expect(conditionsBelow(all, "RKECluster "+namespace+"/conformance")).To(Equal(map[string]string{"Paused": "False", "Ready": "True"}), all)
+	machines := regexp.MustCompile(`DigitaloceanMachine `+namespace+`/pool-\S+`).FindAllString(all, -1)
+	Expect(machines).To(HaveLen(replicas), all)
+	for _, machine := range machines {
+		Expect(conditionsBelow(all, machine)).To(Equal(map[string]string{
+			"Paused": "False", "ClusterReady": "True", "DriverReady": "True", "BootstrapReady": "True", "CredentialReady": "True",
+			"CreateJob": "True", "StateStored": "True", "ProviderIDKnown": "True", "Ready": "True",
+		}), all)
 	}
-	Expect(strings.Count(out, "MachineInfrastructure - DigitaloceanMachine/pool-")).To(Equal(replicas), out)
+}
+
+func describe(ctx context.Context, namespace string, flags ...string) string {
+	GinkgoHelper()
+	out, err := run(ctx, "", "clusterctl", append([]string{"describe", "cluster", clusterName, "-n", namespace}, flags...)...)
+	Expect(err).NotTo(HaveOccurred(), out)
+	return color.ReplaceAllString(out, "")
+}
+
+var condition = regexp.MustCompile(`^[ │]*[├└]─(\w+)\s+(True|False|Unknown)\s`)
+
+// conditionsBelow are type and status of the conditions in the lines that follow an object's.
+func conditionsBelow(out, object string) map[string]string {
+	found := map[string]string{}
+	_, after, _ := strings.Cut(out, object)
+	_, after, _ = strings.Cut(after, "\n")
+	for line := range strings.Lines(after) {
+		parts := condition.FindStringSubmatch(line)
+		if parts == nil {
+			break
+		}
+		found[parts[1]] = parts[2]
+	}
+	return found
 }

@@ -20,8 +20,11 @@ var _ = Describe("Every served kind of a driver", func() {
 			Expect(explained).To(ContainSubstring("KIND:       "+kind.name), explained)
 			Expect(explained).To(ContainSubstring("FIELDS:"), explained)
 			manifest := fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata: {name: empty}\n", kind.version, kind.name)
-			if strings.HasSuffix(kind.name, "Template") {
+			switch {
+			case strings.HasSuffix(kind.name, "Template"):
 				manifest += "spec: {clusterName: nobody, template: {spec: {}}}\n"
+			case strings.HasSuffix(kind.name, "Machine"):
+				manifest += "spec: {}\n"
 			}
 			applied := kubectl(ctx, manifest, "-n", namespace, "apply", "--server-side", "--dry-run=server", "-f", "-")
 			Expect(applied).To(ContainSubstring("serverside-applied (server dry run)"), kind.name)

@@ -10,6 +10,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/format"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -33,6 +34,7 @@ func TestConformance(t *testing.T) {
 		t.Skip("needs a testbed that is up: " + kubeconfigVariable + " names its kubeconfig; `make e2e` does it all")
 	}
 	RegisterFailHandler(Fail)
+	format.MaxLength = 0
 	RunSpecs(t, "Conformance to Cluster API")
 }
 
