@@ -34,7 +34,7 @@ func TestFieldsAreNamedAsInRancher(t *testing.T) {
 		"prefix is cut": {"acme", []string{"acme-ssh-key-path", "acme-ipv6"},
 			map[string]string{"acme-ssh-key-path": "sshKeyPath", "acme-ipv6": "ipv6"}},
 		"no prefix": {"acme", []string{"url", "other-token"},
-			map[string]string{"url": "url", "other-token": "otherToken"}},
+			map[string]string{"url": "url", "other-token": "token"}},
 		"dashed driver": {"my-cloud", []string{"my-cloud-token"}, map[string]string{"my-cloud-token": "token"}},
 		"digits and capitals": {"acme", []string{"acme-2nd-disk", "acme-VM-size", "acme-disk-2nd"},
 			map[string]string{"acme-2nd-disk": "2ndDisk", "acme-VM-size": "vMSize", "acme-disk-2nd": "disk2nd"}},

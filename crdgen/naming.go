@@ -38,7 +38,7 @@ func assignNames(driverName string, flags []Flag) ([]string, error) {
 	takenBy := map[string]string{}
 	for _, i := range namingOrder(driverName, flags) {
 		flag := flags[i].Name
-		name := lowerCamel(strings.TrimPrefix(flag, driverName+"-"))
+		name := lowerCamel(withoutPrefix(driverName, flag))
 		if name == "" || topLevelNames[name] || takenBy[name] != "" {
 			name = lowerCamel(flag)
 		}
@@ -51,6 +51,18 @@ func assignNames(driverName string, flags []Flag) ([]string, error) {
 		names[i], takenBy[name] = name, flag
 	}
 	return names, nil
+}
+
+// withoutPrefix cuts the driver's prefix off a flag. Where another word stands in its place, that is cut as Rancher does
+// (rancher-provv2.md §2.3), so that manifests written for it apply; a flag of one word is taken whole.
+func withoutPrefix(driverName, flag string) string {
+	if rest, ok := strings.CutPrefix(flag, driverName+"-"); ok {
+		return rest
+	}
+	if _, rest, ok := strings.Cut(flag, "-"); ok {
+		return rest
+	}
+	return flag
 }
 
 // namingOrder is by name, prefixed flags first, so that names do not depend on the order in which a driver lists its flags.
