@@ -22,10 +22,10 @@ import (
 	"github.com/rancher/machine/drivers/vmwarevcloudair"
 	"github.com/rancher/machine/drivers/vmwarevsphere"
 	"github.com/rancher/machine/libmachine/drivers"
-	"github.com/rancher/machine/libmachine/drivers/plugin"
 	"github.com/rancher/machine/libmachine/ssh"
 
 	"github.com/drover-project/drover/jobrunner/operation"
+	"github.com/drover-project/drover/jobrunner/operation/plugin"
 )
 
 // serveDriver serves a built-in driver as a plugin until its client goes away.
@@ -37,7 +37,10 @@ func serveDriver(name string) {
 	}
 	// The image has no ssh program.
 	ssh.SetDefaultClient(ssh.Native)
-	plugin.RegisterDriver(driver)
+	if err := plugin.Serve(driver, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "serving the driver:", err)
+		os.Exit(operation.ExitFailed)
+	}
 }
 
 // builtin is the list of the drivers that are linked; package driver has their flags.

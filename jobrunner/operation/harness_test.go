@@ -17,6 +17,7 @@ import (
 	"github.com/rancher/machine/drivers/digitalocean"
 	"github.com/rancher/machine/drivers/generic"
 	"github.com/rancher/machine/drivers/none"
+	"github.com/rancher/machine/drivers/vmwarevsphere"
 	"github.com/rancher/machine/libmachine/drivers"
 	"github.com/rancher/machine/libmachine/drivers/plugin"
 	"github.com/stretchr/testify/require"
@@ -31,6 +32,8 @@ import (
 	"github.com/drover-project/drover/e2e/cloud/ledger"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation"
+	"github.com/drover-project/drover/jobrunner/operation/isoimage"
+	ourplugin "github.com/drover-project/drover/jobrunner/operation/plugin"
 	"github.com/drover-project/drover/sshkeys"
 )
 
@@ -40,6 +43,10 @@ var theCloud *cloud.Cloud
 
 // TestMain makes this binary the plugin of its drivers too, as cmd/machine is.
 func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == isoimage.Program {
+		writeImage()
+		return
+	}
 	if name := os.Getenv("MACHINE_PLUGIN_DRIVER_NAME"); os.Getenv("MACHINE_PLUGIN_TOKEN") != "" {
 		serveDriver(name)
 		return
@@ -55,6 +62,10 @@ func serveDriver(name string) {
 		plugin.RegisterDriver(generic.NewDriver("", ""))
 	case "none":
 		plugin.RegisterDriver(none.NewDriver("", ""))
+	case "vmwarevsphere":
+		if err := ourplugin.Serve(vmwarevsphere.NewDriver("", ""), os.Stdout); err == nil {
+			os.Exit(0)
+		}
 	case "slow":
 		plugin.RegisterDriver(&foreignDriver{BaseDriver: &drivers.BaseDriver{}})
 	}
@@ -92,6 +103,8 @@ type job struct {
 	output  *syncBuffer
 	home    string
 	last    string
+	// self is our own binary, by another name if need be.
+	self string
 	// markerRoot stands for /var/lib/drover/bootstrap.
 	markerRoot string
 }
@@ -127,8 +140,11 @@ func (j *job) run(ctx context.Context, kind jobrunner.Operation) (int, jobrunner
 	require.NoError(j.t, os.MkdirAll(filepath.Join(pod, "request"), 0o700))
 	require.NoError(j.t, os.WriteFile(filepath.Join(pod, "request", jobrunner.RequestKey), request, 0o600))
 	require.NoError(j.t, os.WriteFile(filepath.Join(pod, "request", jobrunner.BootstrapKey), j.data, 0o600))
-	self, err := os.Executable()
-	require.NoError(j.t, err)
+	self := j.self
+	if self == "" {
+		self, err = os.Executable()
+		require.NoError(j.t, err)
+	}
 	code := operation.Run(ctx, operation.Options{
 		Operation: kind, RequestDir: filepath.Join(pod, "request"), Home: j.home, TempDir: filepath.Join(pod, "tmp"), Self: self,
 		Env: os.Environ(), Core: func() (corev1client.CoreV1Interface, error) { return j.client.CoreV1(), nil },

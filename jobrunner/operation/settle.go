@@ -14,6 +14,7 @@ import (
 // (adopted), or there surely is none.
 //
 //	record names a server ──exists──▶ adopt          ──gone──▶ none
+//	                        (unfinished, by a driver that works in steps ──▶ remove; then none)
 //	else, with a finder   ──found───▶ adopt, or remove when its SSH key is lost; then none
 //	else, named by machine──exists──▶ adopt          ──gone──▶ none
 //	else, journal says Intent ──────▶ ServerMayExist: the user decides
@@ -57,6 +58,9 @@ func (s *session) settleByRecord(ctx context.Context) (adopted bool, err error) 
 	there, err := s.look(ctx, s.profile.ID == "" && s.profile.ByName)
 	switch there {
 	case exists:
+		if s.profile.InSteps && !s.reached(jobrunner.PhaseCreated) {
+			return false, s.removeUnfinished(ctx)
+		}
 		s.log.printf("the server of an earlier attempt exists and is taken")
 		s.adopted = true
 		return true, nil
@@ -69,6 +73,20 @@ func (s *session) settleByRecord(ctx context.Context) (adopted bool, err error) 
 	}
 	s.mayExist = true
 	return false, err
+}
+
+// removeUnfinished removes a server that an earlier attempt did not finish, so that one with all its parts is made.
+func (s *session) removeUnfinished(ctx context.Context) error {
+	s.log.printf("removing the server of an earlier attempt, which was not finished")
+	s.mayExist = true
+	certain, err := s.removeByDriver(ctx)
+	if err != nil {
+		return err
+	}
+	if !certain {
+		return s.ambiguous()
+	}
+	return s.nothingThere(ctx)
 }
 
 // nothingThere forgets a server that is gone and starts the driver afresh, for it still holds that server's record.

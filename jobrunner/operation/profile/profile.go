@@ -7,6 +7,9 @@ type Profile struct {
 	// ByName tells that the machine's name names the server at the cloud, so that the driver's GetState finds it even if
 	// the driver's answer was lost.
 	ByName bool
+	// InSteps tells that the record names the server before the server has its user data: one whose creation did not succeed
+	// is of no use.
+	InSteps bool
 	// NoServer tells that the driver makes no server: there is nothing that could be left behind.
 	NoServer bool
 	// ProviderID and Zone are templates over the record; lower-case names in braces are made lower-case.
@@ -99,7 +102,7 @@ func others(driver string) Profile {
 	case "vmwarevsphere":
 		// The driver looks its server up by name in the folder, so that GetState finds it before the record names it.
 		return Profile{
-			ID: "MachineId", ByName: true, ProviderID: "vsphere://{MachineId}",
+			ID: "MachineId", ByName: true, InSteps: true, ProviderID: "vsphere://{MachineId}",
 			UserDataUnless: map[string]string{"vmwarevsphere-creation-type": "legacy"},
 		}
 	case "vmwarevcloudair":

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
+	"html"
 	"net/url"
 	"slices"
 	"strconv"
@@ -22,6 +23,9 @@ const (
 	// minEncoded is the shortest base64 that is looked for.
 	minEncoded = 6
 )
+
+// inXML is the other way to write a text in XML; html.EscapeString is the first.
+var inXML = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&apos;")
 
 // Redactor knows secrets. Its zero value is ready for use, also by several goroutines at once.
 type Redactor struct {
@@ -53,6 +57,7 @@ func (r *Redactor) addForms(value string) {
 		return
 	}
 	forms := []string{value, url.QueryEscape(value), url.PathEscape(value), strings.Trim(strconv.Quote(value), `"`)}
+	forms = append(forms, html.EscapeString(value), inXML.Replace(value))
 	if encoded, err := json.Marshal(value); err == nil {
 		forms = append(forms, strings.Trim(string(encoded), `"`))
 	}

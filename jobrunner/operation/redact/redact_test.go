@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"html"
 	"io"
 	"net/url"
 	"strings"
@@ -16,13 +17,13 @@ import (
 )
 
 func TestRedactor(t *testing.T) {
-	secret := `p@ss/w"ord+1 ü`
+	secret := `p@ss/w"ord+1 <&'ü`
 	var r redact.Redactor
 	r.Add(secret, "abc", "-----BEGIN KEY-----\nAAAAB3NzaC1yc2EAAA\nshort\n-----END KEY-----\n")
 	quoted, err := json.Marshal(secret)
 	require.NoError(t, err)
 	for _, text := range []string{
-		secret, url.QueryEscape(secret), url.PathEscape(secret), string(quoted), fmt.Sprintf("%q", secret),
+		secret, html.EscapeString(secret), `<password>p@ss/w&quot;ord+1 &lt;&amp;&apos;ü</password>`, url.QueryEscape(secret), url.PathEscape(secret), string(quoted), fmt.Sprintf("%q", secret),
 		base64.StdEncoding.EncodeToString([]byte(secret)),
 		"Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("user:"+secret)),
 		base64.URLEncoding.EncodeToString([]byte("x" + secret + "trailing")),

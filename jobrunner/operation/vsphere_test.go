@@ -1,0 +1,103 @@
+package operation_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-project/drover/e2e/vcenter"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/jobrunner/operation"
+	"github.com/drover-project/drover/jobrunner/operation/isoimage"
+)
+
+const vspherePassword = `marker<&"password`
+
+// writeImage is the mkisofs that the driver starts.
+func writeImage() {
+	if err := isoimage.Command(os.Args[1:], time.Now()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// vsphereJob is a job for the unmodified driver at a simulated vCenter.
+func vsphereJob(t *testing.T) (*job, *vcenter.Simulator, *vcenter.Addresses) {
+	t.Helper()
+	guests := &vcenter.Addresses{}
+	s, err := vcenter.Start(t.Context(), vcenter.Options{Username: "drover@vsphere.local", Password: vspherePassword, Guests: guests})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	host, port, err := net.SplitHostPort(s.Address())
+	require.NoError(t, err)
+	j := withBootstrap(newJob(t, "vmwarevsphere"))
+	j.request.Options = map[string]any{
+		"vmwarevsphere-creation-type": "template", "vmwarevsphere-clone-from": vcenter.Template,
+		"vmwarevsphere-datastore": vcenter.Datastore, "vmwarevsphere-network": []any{vcenter.Network},
+	}
+	j.request.CredentialEnv = map[string]string{
+		"VSPHERE_VCENTER": host, "VSPHERE_VCENTER_PORT": port, "VSPHERE_USERNAME": "drover@vsphere.local", "VSPHERE_PASSWORD": vspherePassword,
+	}
+	self, err := os.Executable()
+	require.NoError(t, err)
+	dir := t.TempDir()
+	j.self = filepath.Join(dir, "machine")
+	require.NoError(t, os.Symlink(self, j.self))
+	require.NoError(t, os.Symlink(self, filepath.Join(dir, isoimage.Program)))
+	return j, s, guests
+}
+
+func machinesAt(t *testing.T, s *vcenter.Simulator) []vcenter.Machine {
+	t.Helper()
+	machines, err := vcenter.List(t.Context(), s.Endpoint())
+	require.NoError(t, err)
+	return machines
+}
+
+func TestVsphere(t *testing.T) {
+	j, s, guests := vsphereJob(t)
+	j.mustCreate()
+	machines := machinesAt(t, s)
+	require.Len(t, machines, 1)
+	server, err := jobrunner.ReadServer(j.state())
+	require.NoError(t, err)
+	require.Equal(t, "vsphere://"+machines[0].UUID, server.ProviderID)
+	require.Equal(t, machines[0].Address, server.Addresses[0].Address)
+	require.Contains(t, guests.Seed(j.request.InstanceName).UserData, "bootstrap.sh")
+	require.NotContains(t, j.output.String(), "soapenv", "the driver's conversation with vCenter has no place in a log")
+	j.requireNoSecrets(vspherePassword, "MARKER-join-token-1234")
+	j.mustRemove()
+	require.Empty(t, machinesAt(t, s))
+	j.mustRemove()
+}
+
+// The driver clones first and packs the user data afterwards: what a failed attempt leaves has none.
+func TestVsphere_unfinished_clone_is_made_anew(t *testing.T) {
+	j, s, guests := vsphereJob(t)
+	program := filepath.Join(filepath.Dir(j.self), isoimage.Program)
+	require.NoError(t, os.Rename(program, program+".away"))
+	code, result := j.run(t.Context(), jobrunner.Create)
+	require.Equal(t, operation.ExitFailed, code)
+	require.Contains(t, result.Message, isoimage.Program)
+	require.True(t, result.ServerMayExist)
+	require.Len(t, machinesAt(t, s), 1)
+
+	require.NoError(t, os.Rename(program+".away", program))
+	j.mustCreate()
+	require.Len(t, machinesAt(t, s), 1)
+	require.Contains(t, guests.Seed(j.request.InstanceName).UserData, "bootstrap.sh")
+	j.mustRemove()
+	require.Empty(t, machinesAt(t, s))
+}
+
+func TestVsphere_destroyed_by_others(t *testing.T) {
+	j, s, _ := vsphereJob(t)
+	j.mustCreate()
+	require.NoError(t, vcenter.Destroy(t.Context(), s.Endpoint(), j.request.InstanceName))
+	j.mustRemove()
+}
