@@ -7,12 +7,14 @@ SHELL := /bin/bash
 # A Go that hack/setup.sh fetched is used when the machine has none, or one too old to fetch its own.
 export PATH := $(PATH):/usr/local/lib/drover-go/bin
 export CGO_ENABLED := 0
+# The same for builds and tests, so that nothing is compiled twice.
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 KUBE_VERSION := v1.36.3
 LOCALKUBE_LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(KUBE_VERSION) -X k8s.io/client-go/pkg/version.gitVersion=$(KUBE_VERSION)
-GO_BUILD := go build -trimpath
+GO_BUILD := go build
 
 IMAGE ?= drover.local/drover:dev
 DROVER_STATE ?= .drover
