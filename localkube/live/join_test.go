@@ -3,7 +3,6 @@ package live_test
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,17 +14,16 @@ func TestServer_joins_another(t *testing.T) {
 	}
 	first := filepath.Join(t.TempDir(), "a")
 	one := start(t, first, "--node-name", "a", "--bind-address", "0.0.0.0")
-	url := regexp.MustCompile(`join at (https://\S+)`).FindStringSubmatch(one.log.String())
-	require.Len(t, url, 2, "%s", &one.log)
+	url := one.logged(t, `join at (https://\S+)`)
 	one.kubectl("create", "namespace", "shared")
 
 	second := filepath.Join(t.TempDir(), "b")
 	agentToken := filepath.Join(first, "pki", "token-agent")
-	out, err := run(t, "server", "--data-dir", second, "--node-name", "b", "--join", url[1], "--token-file", agentToken)
+	out, err := run(t, "server", "--data-dir", second, "--node-name", "b", "--join", url, "--token-file", agentToken)
 	require.Error(t, err, "an agent's token makes no server")
 	require.Contains(t, out, "401")
 
-	two := start(t, second, "--node-name", "b", "--join", url[1], "--token-file", filepath.Join(first, "pki", "token-server"))
+	two := start(t, second, "--node-name", "b", "--join", url, "--token-file", filepath.Join(first, "pki", "token-server"))
 	two.kubectl("get", "namespace", "shared")
 	for _, name := range []string{"ca.crt", "service-account.key"} {
 		a, err := os.ReadFile(filepath.Join(first, "pki", name))

@@ -2,7 +2,6 @@ package live_test
 
 import (
 	"bufio"
-	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,7 +45,7 @@ type instance struct {
 	t          *testing.T
 	cmd        *exec.Cmd
 	dir        string
-	log        bytes.Buffer
+	log        buffer
 	Kubeconfig string
 }
 
