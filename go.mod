@@ -6,6 +6,7 @@ require (
 	github.com/digitalocean/godo v1.236.0
 	github.com/go-logr/logr v1.4.4
 	github.com/gobuffalo/flect v1.0.3
+	github.com/hashicorp/go-multierror v1.1.1
 	github.com/pkg/sftp v1.13.12
 	github.com/prometheus/client_golang v1.23.2
 	github.com/rancher/machine v0.15.0-rancher140
@@ -93,6 +94,7 @@ require (
 	github.com/gophercloud/gophercloud v0.7.0 // indirect
 	github.com/gophercloud/utils v0.0.0-20191129022341-463e26ffa30d // indirect
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.28.0 // indirect
+	github.com/hashicorp/errwrap v1.0.0 // indirect
 	github.com/hashicorp/go-cleanhttp v0.5.2 // indirect
 	github.com/hashicorp/go-retryablehttp v0.7.7 // indirect
 	github.com/huandu/xstrings v1.5.0 // indirect

@@ -70,7 +70,8 @@ func (j *jobOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringToStringVar(&j.limits, "job-limits", nil, "resources a Job may use (default cpu=1,memory=768Mi)")
 }
 
-func (j *jobOptions) validate() error {
+// validate names everything that is wrong with the flags for Jobs.
+func (j *jobOptions) validate() []error {
 	var problems []error
 	if j.image == "" {
 		problems = append(problems, errors.New("--machine-image must be given"))
@@ -83,13 +84,15 @@ func (j *jobOptions) validate() error {
 	if j.deadline < 0 || j.ttl < 0 || j.gracePeriod < 0 || j.sshTimeout < 0 {
 		problems = append(problems, errors.New("durations of Jobs must not be negative"))
 	}
-	_, err := parseTolerations(j.tolerations)
-	problems = append(problems, err)
-	for name, values := range map[string]map[string]string{"job-requests": j.requests, "job-limits": j.limits} {
-		_, err := parseResources(name, values)
+	if _, err := parseTolerations(j.tolerations); err != nil {
 		problems = append(problems, err)
 	}
-	return errors.Join(problems...)
+	for name, values := range map[string]map[string]string{"job-requests": j.requests, "job-limits": j.limits} {
+		if _, err := parseResources(name, values); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	return problems
 }
 
 // settings reads what the flags name, after validate.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/hashicorp/go-multierror"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -52,7 +53,7 @@ func (o *manifestOptions) print(out io.Writer) error {
 	if o.settings.Image == "" {
 		o.settings.Image = o.jobs.image
 	}
-	if err := o.jobs.validate(); err != nil {
+	if err := multierror.Append(nil, o.jobs.validate()...).ErrorOrNil(); err != nil {
 		return err
 	}
 	if _, err := capi.ParseMode(o.capi); err != nil {

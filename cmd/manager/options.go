@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/hashicorp/go-multierror"
 	"github.com/spf13/pflag"
 
 	"github.com/drover-project/drover/capi"
@@ -64,27 +65,28 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 }
 
 // validate says everything that is wrong at once.
+// validate names everything that is wrong with the command line at once.
 func (o *options) validate() error {
-	var problems []error
+	var problems *multierror.Error
 	if _, err := capi.ParseMode(o.capi); err != nil {
-		problems = append(problems, err)
+		problems = multierror.Append(problems, err)
 	}
 	for name, address := range map[string]string{"metrics-bind-address": o.metricsAddress, "health-probe-bind-address": o.healthAddress} {
 		if _, _, err := net.SplitHostPort(address); address != "0" && err != nil {
-			problems = append(problems, fmt.Errorf("--%s=%s is not host:port", name, address))
+			problems = multierror.Append(problems, fmt.Errorf("--%s=%s is not host:port", name, address))
 		}
 	}
 	if o.webhookPort < 1 || o.webhookPort > 65535 {
-		problems = append(problems, fmt.Errorf("--webhook-port=%d is no port", o.webhookPort))
+		problems = multierror.Append(problems, fmt.Errorf("--webhook-port=%d is no port", o.webhookPort))
 	}
 	if target, err := url.Parse(o.webhookURL); o.webhookURL != "" && (err != nil || target.Scheme != "https" || target.Host == "") {
-		problems = append(problems, fmt.Errorf("--webhook-url=%s is not of the form https://host:port", o.webhookURL))
+		problems = multierror.Append(problems, fmt.Errorf("--webhook-url=%s is not of the form https://host:port", o.webhookURL))
 	}
 	if o.concurrency < 1 || o.machineWorkers < 1 {
-		problems = append(problems, errors.New("--concurrency and --machine-workers must be at least 1"))
+		problems = multierror.Append(problems, errors.New("--concurrency and --machine-workers must be at least 1"))
 	}
 	if o.managerNamespace == "" {
-		problems = append(problems, errors.New("--manager-namespace must not be empty"))
+		problems = multierror.Append(problems, errors.New("--manager-namespace must not be empty"))
 	}
-	return errors.Join(append(problems, o.jobs.validate())...)
+	return multierror.Append(problems, o.jobs.validate()...).ErrorOrNil()
 }

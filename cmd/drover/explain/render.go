@@ -9,8 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// width is where prose is wrapped.
-const width = 110
+const (
+	// width is where prose is wrapped.
+	width = 110
+	// maxLogLine is where a line of the log is cut: some drivers print whole documents. drover logs shows it all.
+	maxLogLine = 240
+)
 
 // Render writes a report as one screen of plain text.
 func Render(w io.Writer, r *Report) error {
@@ -30,7 +34,7 @@ func Render(w io.Writer, r *Report) error {
 	if r.Log != nil {
 		fmt.Fprintf(&out, "\nLOG (end of %s)\n", r.Log.Source)
 		for _, line := range r.Log.Lines {
-			fmt.Fprintf(&out, "  %s\n", line)
+			fmt.Fprintf(&out, "  %s\n", shorten(line, maxLogLine))
 		}
 	}
 	renderProse(&out, "COULD NOT BE READ", r.Problems)
