@@ -43,6 +43,9 @@ func runStories(m *testing.M) int {
 	}
 	if err := bed.Up(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "bringing the testbed up:", err)
+		if err := bed.Down(context.Background()); err != nil {
+			fmt.Fprintln(os.Stderr, "taking the testbed down:", err)
+		}
 		return 1
 	}
 	code := m.Run()
