@@ -50,6 +50,9 @@ func (r *Reconciler) run(ctx context.Context, s *scope) error {
 	if s.deleting() {
 		return r.reconcileDelete(ctx, s)
 	}
+	if err := r.keep(ctx, s); err != nil {
+		return err
+	}
 	made := []step.Step[*scope]{
 		step.Of(rkev1.CreateJobCondition, rkev1.JobSucceededReason, r.runCreateJob),
 		step.Of(rkev1.StateStoredCondition, rkev1.StateStoredReason, r.collectState),

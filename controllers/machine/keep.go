@@ -1,0 +1,52 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+// keep puts back what keeps a machine and its state until the server is gone, and what tells whose the state is. A restored
+// backup, or a tool that takes owners away, may have lost it.
+func (r *Reconciler) keep(ctx context.Context, s *scope) error {
+	secret := s.state.secret
+	if secret == nil || !s.state.claimed {
+		return nil // nothing was made yet: adopt comes first
+	}
+	if controllerutil.AddFinalizer(s, rkev1.MachineFinalizer) {
+		if err := r.patch(ctx, s); err != nil {
+			return fmt.Errorf("putting the finalizer back: %w", err)
+		}
+	}
+	before := secret.DeepCopy()
+	finalizer := controllerutil.AddFinalizer(secret, rkev1.MachineFinalizer)
+	if owner := s.takeOver(secret); !owner && !finalizer {
+		return nil
+	}
+	if err := r.Client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("putting the state Secret's owner and finalizer back: %w", err)
+	}
+	return nil
+}
+
+// takeOver makes the machine the owner of an object, in the version of its kind that there is, and tells whether it was not.
+func (s *scope) takeOver(obj metav1.Object) bool {
+	want := *s.Reference()
+	owners := obj.GetOwnerReferences()
+	if owner := metav1.GetControllerOf(obj); owner != nil && owner.UID == want.UID && owner.APIVersion == want.APIVersion {
+		return false
+	}
+	owners = slices.DeleteFunc(owners, func(ref metav1.OwnerReference) bool {
+		group, err := schema.ParseGroupVersion(ref.APIVersion)
+		return ref.UID == want.UID || err == nil && group.Group == s.GroupVersionKind().Group && ref.Kind == want.Kind && ref.Name == want.Name
+	})
+	obj.SetOwnerReferences(append(owners, want))
+	return true
+}
