@@ -3,7 +3,6 @@ package testbed
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -63,7 +62,7 @@ func (t *Testbed) cloudReady(ctx context.Context) error {
 }
 
 func (t *Testbed) stopCloud(ctx context.Context) error {
-	if _, err := os.Stat(t.cloudDir()); err != nil {
+	if !exists(t.cloudDir()) {
 		return nil
 	}
 	_, err := t.run(ctx, "localcloud", "clean", "--state-dir", t.cloudDir())

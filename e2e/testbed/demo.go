@@ -62,7 +62,9 @@ func (t *Testbed) showLogin(ctx context.Context) error {
 		return err
 	}
 	for _, name := range machines {
-		if err := t.show(ctx, "drover ssh "+name+" -- cloud-init status --wait"); err != nil {
+		// The server may restart its sshd while it still boots.
+		done := func(out string) bool { return strings.Contains(out, "status: done") }
+		if err := t.showUntil(ctx, time.Minute, "drover ssh "+name+" -- cloud-init status --wait", done); err != nil {
 			return err
 		}
 		if err := t.show(ctx, "drover ssh "+name+" -- cat /var/lib/hello/bootstrapped"); err != nil {
@@ -140,11 +142,14 @@ func (t *Testbed) example(name string) string {
 	return filepath.Join(filepath.Dir(t.BinDir), "examples", name)
 }
 
-func (t *Testbed) headline(text string) { fmt.Fprintf(t.Out, "\n\033[1m== %s\033[0m\n", text) }
+func (t *Testbed) headline(text string) { t.say("\n\033[1m== %s\033[0m\n", text) }
+
+// say writes to the screen; that it may be gone stops nothing.
+func (t *Testbed) say(format string, args ...any) { _, _ = fmt.Fprintf(t.Out, format, args...) }
 
 // show prints a command as a user would type it, and what it prints.
 func (t *Testbed) show(ctx context.Context, line string) error {
-	fmt.Fprintf(t.Out, "$ %s\n", t.readable(line))
+	t.say("$ %s\n", t.readable(line))
 	args := strings.Fields(line)
 	path, err := t.lookup(args[0])
 	if err != nil {
@@ -160,7 +165,7 @@ func (t *Testbed) show(ctx context.Context, line string) error {
 
 // showUntil runs a command until its output is as wished, and prints the output when it changes.
 func (t *Testbed) showUntil(ctx context.Context, limit time.Duration, line string, wished func(string) bool) error {
-	fmt.Fprintf(t.Out, "$ %s   # until it is so\n", line)
+	t.say("$ %s   # until it is so\n", line)
 	args := strings.Fields(line)
 	seen := map[string]bool{}
 	return t.await(ctx, limit, nil, "", func(ctx context.Context) error {
@@ -170,7 +175,7 @@ func (t *Testbed) showUntil(ctx context.Context, limit time.Duration, line strin
 		}
 		if state := withoutAges(out); !seen[state] {
 			seen[state] = true
-			fmt.Fprint(t.Out, out)
+			t.say("%s", out)
 		}
 		if !wished(out) {
 			return errors.New("last seen:\n" + out)

@@ -45,7 +45,7 @@ func (t *Testbed) kubeReady(ctx context.Context) error {
 }
 
 func (t *Testbed) stopKube(ctx context.Context) error {
-	if _, err := os.Stat(t.kubeDir()); err != nil {
+	if !exists(t.kubeDir()) {
 		return nil
 	}
 	_, err := t.run(ctx, "localkube", "down", "--data-dir", t.kubeDir())
@@ -59,9 +59,9 @@ func (t *Testbed) importImage(ctx context.Context) error {
 
 // writeKubectl makes a kubectl out of localkube's own.
 func (t *Testbed) writeKubectl() error {
-	if err := os.MkdirAll(t.shimDir(), 0o755); err != nil {
+	if err := os.MkdirAll(t.shimDir(), 0o750); err != nil {
 		return fmt.Errorf("making the folder of shims: %w", err)
 	}
 	script := fmt.Sprintf("#!/bin/sh\nexec %q kubectl \"$@\"\n", filepath.Join(t.BinDir, "localkube"))
-	return os.WriteFile(filepath.Join(t.shimDir(), "kubectl"), []byte(script), 0o755)
+	return os.WriteFile(filepath.Join(t.shimDir(), "kubectl"), []byte(script), 0o700) //nolint:gosec // a program must be executable
 }

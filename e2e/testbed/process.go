@@ -42,11 +42,11 @@ func (t *Testbed) daemon(log, name string, args ...string) (*os.Process, error) 
 	if err != nil {
 		return nil, err
 	}
-	out, err := os.OpenFile(t.log(log), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	out, err := os.OpenFile(t.log(log), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening the log: %w", err)
 	}
-	defer out.Close()
+	defer func() { _ = out.Close() }()
 	cmd := exec.Command(path, args...)
 	cmd.Env = t.Env()
 	cmd.Stdout, cmd.Stderr = out, out
@@ -99,6 +99,11 @@ func watchExit(process *os.Process) <-chan struct{} {
 		close(exited)
 	}()
 	return exited
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 func tailFile(path string) string {

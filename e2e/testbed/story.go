@@ -17,7 +17,7 @@ func (t *Testbed) NewNamespace(ctx context.Context, name string) error {
 // DropNamespace deletes a story's namespace without waiting.
 func (t *Testbed) DropNamespace(ctx context.Context, name string) {
 	if _, err := t.run(ctx, "kubectl", "delete", "namespace", name, "--wait=false"); err != nil {
-		fmt.Fprintln(t.Out, err)
+		t.say("%v\n", err)
 	}
 }
 

@@ -65,7 +65,7 @@ func (t *Testbed) Up(ctx context.Context) error {
 	if os.Geteuid() != 0 {
 		return errors.New("containers and servers need root: run as root")
 	}
-	if err := os.MkdirAll(filepath.Join(t.StateDir, "logs"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(t.StateDir, "logs"), 0o750); err != nil {
 		return fmt.Errorf("making the state directory: %w", err)
 	}
 	steps := []step{
@@ -83,7 +83,7 @@ func (t *Testbed) Up(ctx context.Context) error {
 		if err := s.run(ctx); err != nil {
 			return fmt.Errorf("%s: %w", s.title, err)
 		}
-		fmt.Fprintf(t.Out, "  %-72s %5.1fs\n", s.title, time.Since(start).Seconds())
+		t.say("  %-72s %5.1fs\n", s.title, time.Since(start).Seconds())
 	}
 	return nil
 }

@@ -108,8 +108,8 @@ func newLeftoversCommand(flags *shared) *cobra.Command {
 			if len(left) > 0 {
 				return fmt.Errorf("%d things are left", len(left))
 			}
-			fmt.Fprintln(command.OutOrStdout(), "nothing is left")
-			return nil
+			_, err = fmt.Fprintln(command.OutOrStdout(), "nothing is left")
+			return err
 		},
 	}
 }
