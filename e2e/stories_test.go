@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -106,7 +107,9 @@ var notNameChars = regexp.MustCompile(`[^a-z0-9]+`)
 // setup gives the story a namespace, and kubectl and drover that look there.
 func setup(env *testscript.Env) error {
 	story := strings.TrimPrefix(filepath.Base(env.WorkDir), "script-")
-	namespace := "story-" + notNameChars.ReplaceAllString(strings.ToLower(story), "-")
+	// A testbed that was kept may still have the namespace of an earlier run.
+	run := strconv.FormatInt(time.Now().Unix(), 36)
+	namespace := "story-" + notNameChars.ReplaceAllString(strings.ToLower(story), "-") + "-" + run[len(run)-4:]
 	if err := bed.NewNamespace(context.Background(), namespace); err != nil {
 		return err
 	}
