@@ -23,7 +23,7 @@ func (s *Simulator) Endpoint() Endpoint {
 
 // WriteEndpoint leaves an endpoint in a state directory.
 func WriteEndpoint(stateDir string, endpoint Endpoint) error {
-	content, err := json.Marshal(endpoint)
+	content, err := json.Marshal(endpoint) //nolint:gosec // the simulated password is to be read by other commands, from a file of ours alone
 	if err != nil {
 		return fmt.Errorf("encoding the endpoint: %w", err)
 	}
