@@ -36,6 +36,8 @@ func (s source) document(scriptPath string) (*yaml.Node, error) {
 			return nil, fmt.Errorf("reading %s: %w", s.name, err)
 		}
 		return document, nil
+	case Empty, Jinja, MultiPart, Opaque:
+		// There is nothing in them that could be merged as a mapping.
 	}
 	return mapping(), nil
 }

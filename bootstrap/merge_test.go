@@ -65,13 +65,13 @@ func setSection(archive *txtar.Archive, name string, data []byte) {
 	archive.Files = append(archive.Files, txtar.File{Name: name, Data: data})
 }
 
-func zipped(t testing.TB, data string) []byte {
-	t.Helper()
+func zipped(tb testing.TB, data string) []byte {
+	tb.Helper()
 	var out bytes.Buffer
 	writer := gzip.NewWriter(&out)
 	_, err := writer.Write([]byte(data))
-	require.NoError(t, err)
-	require.NoError(t, writer.Close())
+	require.NoError(tb, err)
+	require.NoError(tb, writer.Close())
 	return out.Bytes()
 }
 

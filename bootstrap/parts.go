@@ -70,6 +70,8 @@ func (s source) parts(scriptPath string) ([]part, error) {
 			return nil, fmt.Errorf("reading %s: %w", s.name, err)
 		}
 		return parts, nil
+	case Script, CloudConfig, Opaque:
+		// They are one document, below.
 	}
 	document, err := s.document(scriptPath)
 	if err != nil {
@@ -132,7 +134,7 @@ func readParts(data []byte) ([]part, error) {
 func writeParts(parts []part) ([]byte, error) {
 	hash := sha256.New()
 	for _, p := range parts {
-		fmt.Fprintf(hash, "%d\n%s", len(p.body), p.body)
+		_, _ = fmt.Fprintf(hash, "%d\n%s", len(p.body), p.body)
 	}
 	boundary := "drover-" + hex.EncodeToString(hash.Sum(nil))[:32]
 	var out bytes.Buffer
