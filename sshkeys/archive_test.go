@@ -79,23 +79,23 @@ func TestReadArchive_refuses(t *testing.T) {
 	require.Error(t, err)
 }
 
-func rawArchive(t testing.TB, write func(*tar.Writer)) []byte {
-	t.Helper()
+func rawArchive(tb testing.TB, write func(*tar.Writer)) []byte {
+	tb.Helper()
 	var out bytes.Buffer
 	zipped := gzip.NewWriter(&out)
 	writer := tar.NewWriter(zipped)
 	write(writer)
-	require.NoError(t, writer.Close())
-	require.NoError(t, zipped.Close())
+	require.NoError(tb, writer.Close())
+	require.NoError(tb, zipped.Close())
 	return out.Bytes()
 }
 
-func entry(t testing.TB, writer *tar.Writer, header *tar.Header, content string) {
-	t.Helper()
+func entry(tb testing.TB, writer *tar.Writer, header *tar.Header, content string) {
+	tb.Helper()
 	header.Size = int64(len(content))
-	require.NoError(t, writer.WriteHeader(header))
+	require.NoError(tb, writer.WriteHeader(header))
 	_, err := writer.Write([]byte(content))
-	require.NoError(t, err)
+	require.NoError(tb, err)
 }
 
 func FuzzReadArchive(f *testing.F) {

@@ -44,22 +44,22 @@ type Options struct {
 }
 
 // Start serves on loopback until the test ends.
-func Start(t testing.TB, options Options) *Server {
-	t.Helper()
+func Start(tb testing.TB, options Options) *Server {
+	tb.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	_, private, err := ed25519.GenerateKey(rand.Reader)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	hostKey, err := ssh.NewSignerFromKey(private)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	address, ok := listener.Addr().(*net.TCPAddr)
-	require.True(t, ok)
+	require.True(tb, ok)
 	server := &Server{Host: "127.0.0.1", Port: address.Port, hostKey: hostKey, env: options.Env, dir: options.Dir}
-	server.config = &ssh.ServerConfig{PublicKeyCallback: authorize(t, options.AuthorizedKey)}
+	server.config = &ssh.ServerConfig{PublicKeyCallback: authorize(tb, options.AuthorizedKey)}
 	server.config.AddHostKey(hostKey)
 	var connections sync.WaitGroup
-	t.Cleanup(func() { _ = listener.Close(); connections.Wait() })
-	connections.Go(func() { server.accept(t, listener, &connections) })
+	tb.Cleanup(func() { _ = listener.Close(); connections.Wait() })
+	connections.Go(func() { server.accept(tb, listener, &connections) })
 	return server
 }
 
@@ -80,13 +80,13 @@ func (s *Server) Sizes() []string {
 	return append([]string(nil), s.sizes...)
 }
 
-func authorize(t testing.TB, line []byte) func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) {
-	t.Helper()
+func authorize(tb testing.TB, line []byte) func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) {
+	tb.Helper()
 	if len(line) == 0 {
 		return func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) { return nil, nil }
 	}
 	authorized, _, _, _, err := ssh.ParseAuthorizedKey(line)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
 		if !bytes.Equal(key.Marshal(), authorized.Marshal()) {
 			return nil, errors.New("this key is not authorized")
@@ -95,13 +95,14 @@ func authorize(t testing.TB, line []byte) func(ssh.ConnMetadata, ssh.PublicKey) 
 	}
 }
 
-func (s *Server) accept(t testing.TB, listener net.Listener, connections *sync.WaitGroup) {
+func (s *Server) accept(tb testing.TB, listener net.Listener, connections *sync.WaitGroup) {
+	tb.Helper()
 	for {
 		connection, err := listener.Accept()
 		if err != nil {
 			return
 		}
-		t.Cleanup(func() { _ = connection.Close() })
+		tb.Cleanup(func() { _ = connection.Close() })
 		connections.Go(func() { s.serve(connection) })
 	}
 }
