@@ -162,7 +162,7 @@ func webhookService(s Settings) *corev1.Service {
 func service(s Settings, name string, port, target int32) *corev1.Service {
 	return &corev1.Service{ObjectMeta: s.meta(name), Spec: corev1.ServiceSpec{
 		Selector: selector(),
-		Ports: []corev1.ServicePort{{Name: "main", Port: port, TargetPort: intstr.FromInt32(target), Protocol: corev1.ProtocolTCP}},
+		Ports:    []corev1.ServicePort{{Name: "main", Port: port, TargetPort: intstr.FromInt32(target), Protocol: corev1.ProtocolTCP}},
 	}}
 }
 
