@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -34,17 +35,17 @@ var _ = Describe("Every served kind of a driver", func() {
 
 type servedKind struct{ resource, version, name string }
 
-// servedKinds are those of the groups that drivers' kinds are in.
+// servedKinds are those of the drivers that there are; kinds may outlive a driver that somebody took away by force.
 func servedKinds(ctx context.Context) []servedKind {
 	GinkgoHelper()
+	drivers := strings.Fields(kubectl(ctx, "", "get", "nodedrivers", "-o", "jsonpath={.items[*].metadata.name}"))
+	const columns = "jsonpath={range .items[*]}{.metadata.labels.io\\.cattle\\.node_driver\\.name} {.metadata.name} {.spec.group}/{.spec.versions[0].name} {.spec.names.kind}{\"\\n\"}{end}"
 	var kinds []servedKind
-	for _, group := range []string{"rke-machine.cattle.io", "rke-machine-config.cattle.io"} {
-		out := kubectl(ctx, "", "api-resources", "--api-group="+group, "--no-headers", "--sort-by=name")
-		for line := range strings.Lines(out) {
-			// Short names are optional: version, whether namespaced, and kind are the last three.
-			fields := strings.Fields(line)
-			last := len(fields) - 1
-			kinds = append(kinds, servedKind{resource: fields[0] + "." + group, version: fields[last-2], name: fields[last]})
+	for line := range strings.Lines(kubectl(ctx, "", "get", "crds", "-l", "io.cattle.node_driver.name", "-o", columns)) {
+		fields := strings.Fields(line)
+		Expect(fields).To(HaveLen(4), line)
+		if slices.Contains(drivers, fields[0]) {
+			kinds = append(kinds, servedKind{resource: fields[1], version: fields[2], name: fields[3]})
 		}
 	}
 	return kinds
