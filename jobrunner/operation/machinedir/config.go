@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -113,9 +114,7 @@ func Renew(record, fresh profile.Record, credentials []string) profile.Record {
 		}
 	}
 	out := make(profile.Record, len(record))
-	for field, value := range record {
-		out[field] = value
-	}
+	maps.Copy(out, record)
 	for field, value := range fresh {
 		text, ok := value.(string)
 		if current, present := out[field]; ok && (given[text] || present && current == "") {

@@ -104,19 +104,29 @@ func writeFile(root *os.Root, file sshkeys.File) error {
 // that hold user data are left out; the second result names the first kind.
 func (d Directory) Archive(config []byte) ([]byte, []string, error) {
 	files := []sshkeys.File{{Path: path.Join(d.Name, configFile), Mode: 0o600, Content: config}}
-	var skipped []string
-	err := filepath.WalkDir(d.Path(""), func(at string, entry fs.DirEntry, err error) error {
+	files, skipped, err := d.pack(files)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, fmt.Errorf("packing the machine directory: %w", err)
+	}
+	archive, err := sshkeys.WriteArchive(filepath.ToSlash(filepath.Join(d.Store, "machines")), files)
+	return archive, skipped, err
+}
+
+// pack adds the files of the directory. They are read below its root, so that no link that a driver makes meanwhile leads out.
+func (d Directory) pack(files []sshkeys.File) (packed []sshkeys.File, skipped []string, err error) {
+	root, err := os.OpenRoot(d.Path(""))
+	if err != nil {
+		return files, nil, err
+	}
+	defer func() { _ = root.Close() }()
+	err = fs.WalkDir(root.FS(), ".", func(at string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		relative, err := filepath.Rel(d.Path(""), at)
-		if err != nil {
-			return err
+		if entry.IsDir() && at == isoDir {
+			return fs.SkipDir
 		}
-		if entry.IsDir() && relative == isoDir {
-			return filepath.SkipDir
-		}
-		if !entry.Type().IsRegular() || relative == configFile || sshkeys.IsSkipped(relative) {
+		if !entry.Type().IsRegular() || at == configFile || sshkeys.IsSkipped(at) {
 			return nil
 		}
 		info, err := entry.Info()
@@ -124,23 +134,17 @@ func (d Directory) Archive(config []byte) ([]byte, []string, error) {
 			return err
 		}
 		if info.Size() > maxFileBytes || len(files) >= sshkeys.MaxArchiveFiles/2 {
-			skipped = append(skipped, relative)
+			skipped = append(skipped, at)
 			return nil
 		}
-		content, err := os.ReadFile(filepath.Clean(at))
+		content, err := root.ReadFile(at)
 		if err != nil {
 			return err
 		}
-		files = append(files, sshkeys.File{
-			Path: path.Join(d.Name, filepath.ToSlash(relative)), Mode: int64(info.Mode().Perm()), Content: content,
-		})
+		files = append(files, sshkeys.File{Path: path.Join(d.Name, at), Mode: int64(info.Mode().Perm()), Content: content})
 		return nil
 	})
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, fmt.Errorf("packing the machine directory: %w", err)
-	}
-	archive, err := sshkeys.WriteArchive(filepath.ToSlash(filepath.Join(d.Store, "machines")), files)
-	return archive, skipped, err
+	return files, skipped, err
 }
 
 // Keys reads the SSH key pair at the path a driver names; a path outside the directory belongs to a key of the user's.
