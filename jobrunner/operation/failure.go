@@ -67,8 +67,7 @@ func (s *session) driverFailure(reason string, err error) error {
 }
 
 func userDataFailure(err error) error {
-	var tooLarge *bootstrap.TooLargeError
-	if errors.As(err, &tooLarge) {
+	if _, tooLarge := errors.AsType[*bootstrap.TooLargeError](err); tooLarge {
 		return fail(rkev1.UserDataTooLargeReason, rkev1.ClassInvalid, err)
 	}
 	return fail(reasonUserDataInvalid, rkev1.ClassInvalid, err)

@@ -146,6 +146,8 @@ func (s *session) operate(ctx context.Context) error {
 		return s.create(ctx)
 	case jobrunner.Remove:
 		return s.remove(ctx)
+	case jobrunner.Probe:
+		// It has no state and does not come here.
 	}
 	return failf(reasonRequestInvalid, rkev1.ClassInvalid, "there is no operation %q", s.request.Operation)
 }
@@ -186,6 +188,7 @@ func (s *session) finish(ctx context.Context) int {
 		return ExitSucceeded
 	case jobrunner.Cancelled:
 		return ExitCancelled
+	case jobrunner.Failed:
 	}
 	return ExitFailed
 }

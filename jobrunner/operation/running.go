@@ -3,6 +3,7 @@ package operation
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/rancher/machine/libmachine/state"
@@ -149,9 +150,7 @@ func (s *session) completeRecord(ctx context.Context) (plugin.Login, error) {
 		if server.ID != s.profile.ServerID(s.record) {
 			continue
 		}
-		for field, value := range server.Record {
-			s.record[field] = value
-		}
+		maps.Copy(s.record, server.Record)
 		if err := s.loadRecord(ctx, s.record); err != nil {
 			return plugin.Login{}, err
 		}

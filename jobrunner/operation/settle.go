@@ -2,6 +2,7 @@ package operation
 
 import (
 	"context"
+	"maps"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
@@ -70,6 +71,7 @@ func (s *session) settleByRecord(ctx context.Context) (adopted bool, err error) 
 			s.log.printf("removing what belonged to it: %v", err)
 		}
 		return false, s.nothingThere(ctx)
+	case unknown:
 	}
 	s.mayExist = true
 	return false, err
@@ -121,9 +123,7 @@ func (s *session) settleFound(ctx context.Context, found []finder.Server) error 
 func (s *session) adoptFound(ctx context.Context, server finder.Server, public []byte) error {
 	record := make(profile.Record, len(s.fresh)+len(server.Record))
 	for _, layer := range []profile.Record{s.fresh, s.record, server.Record} {
-		for field, value := range layer {
-			record[field] = value
-		}
+		maps.Copy(record, layer)
 	}
 	record["SSHKeyPath"], record["StorePath"] = s.dir.Path("id_rsa"), s.dir.Store
 	if err := s.loadRecord(ctx, machinedir.Renew(record, s.fresh, s.credentials())); err != nil {
@@ -150,6 +150,7 @@ func (s *session) settleByName(ctx context.Context) error {
 	case gone:
 		s.mayExist = false
 		return nil
+	case unknown:
 	}
 	return err
 }

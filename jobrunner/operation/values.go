@@ -51,7 +51,7 @@ func flagValue(flag crdgen.Flag, request jobrunner.Request, files map[string]str
 	if given, ok := request.Options[flag.Name]; ok && given != nil {
 		return typed(flag.Type, given)
 	}
-	for _, name := range strings.Split(flag.EnvVar, ",") {
+	for name := range strings.SplitSeq(flag.EnvVar, ",") {
 		if text, ok := request.CredentialEnv[strings.TrimSpace(name)]; ok && name != "" {
 			return typed(flag.Type, text)
 		}
@@ -68,6 +68,7 @@ func typed(kind crdgen.FlagType, value any) (any, error) {
 		return toBool(value)
 	case crdgen.StringSlice:
 		return toList(value)
+	case crdgen.String:
 	}
 	switch v := value.(type) {
 	case nil:

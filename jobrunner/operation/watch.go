@@ -94,7 +94,10 @@ func (r *recorder) cancel(ctx context.Context, created <-chan error, tick <-chan
 	deadline := time.After(lastWords)
 	for done := false; !done && !r.named && !r.s.profile.NoServer; {
 		select {
-		case <-created:
+		case err := <-created:
+			if err != nil {
+				r.s.log.printf("the cancelled driver failed: %v", err)
+			}
 			done = true
 		case <-tick:
 			r.poll(ctx)
@@ -138,8 +141,7 @@ func (s *session) explainFailedCreate(ctx context.Context, err error) error {
 }
 
 func classOf(err error) string {
-	var known *failure
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*failure](err); ok {
 		return known.class
 	}
 	return rkev1.ClassUnknown

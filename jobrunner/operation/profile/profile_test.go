@@ -14,10 +14,10 @@ import (
 	"github.com/drover-project/drover/jobrunner/operation/profile"
 )
 
-func record(t testing.TB, text string) profile.Record {
-	t.Helper()
+func record(tb testing.TB, text string) profile.Record {
+	tb.Helper()
 	r, err := profile.DecodeRecord([]byte(text))
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return r
 }
 

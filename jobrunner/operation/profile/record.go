@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"unicode"
@@ -107,9 +108,7 @@ func (p Profile) normal(driver string, record Record) Record {
 		return record
 	}
 	out := make(Record, len(record))
-	for field, value := range record {
-		out[field] = value
-	}
+	maps.Copy(out, record)
 	if record.Text("Endpoint") == "" && !strings.HasPrefix(zone, region) {
 		// The driver keeps the zone's last letter.
 		out["Zone"] = region + zone

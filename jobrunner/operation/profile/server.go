@@ -2,6 +2,7 @@ package profile
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/drover-project/drover/jobrunner"
@@ -57,12 +58,9 @@ func addresses(profile Profile, record Record, host, name string) []jobrunner.Ad
 	var out []jobrunner.Address
 	add := func(kind, address string) {
 		candidate := jobrunner.Address{Type: kind, Address: address}
-		for _, known := range out {
-			if known == candidate {
-				return
-			}
+		if !slices.Contains(out, candidate) {
+			out = append(out, candidate)
 		}
-		out = append(out, candidate)
 	}
 	candidates := []string{record.Text("IPAddress"), host, record.Text("PublicIP")}
 	for _, field := range profile.Private {

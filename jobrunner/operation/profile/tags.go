@@ -41,6 +41,7 @@ func (f TagFlag) items(key, value string) []string {
 		return []string{cut(f.encode(key), f.MaxKey), cut(f.encode(value), f.MaxValue)}
 	case List:
 		return []string{cut(f.encode(key), f.MaxKey) + "=" + cut(f.encode(value), f.MaxValue)}
+	case NoTags:
 	}
 	return nil
 }
