@@ -50,8 +50,8 @@ func run(ctx context.Context, args []string) int {
 		Operation: jobrunner.Operation(args[0]), Home: os.Getenv("HOME"), TempDir: os.TempDir(), Self: self,
 		Env: driverEnvironment(os.Environ()), Core: inCluster, Output: os.Stdout, TerminationLog: terminationLog,
 	}
-	if len(args) == 2 {
-		options.Stage = args[1]
+	if stage := args[1:]; len(stage) > 0 {
+		options.Stage = stage[0]
 	}
 	return operation.Run(ctx, options)
 }
