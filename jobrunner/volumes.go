@@ -17,7 +17,7 @@ const (
 	driverPrefix = "driver-"
 
 	// tokenDir is where client libraries look for a service account.
-	tokenDir = "/var/run/secrets/kubernetes.io/serviceaccount" //nolint:gosec // a path, no credential
+	tokenDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 	// tokenSeconds is how long a token is good; kubelet renews it in time.
 	tokenSeconds = 3600
 	// readOnlyMode lets the pod's group read.
