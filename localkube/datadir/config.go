@@ -86,25 +86,36 @@ func (d Dir) Settle(want Config) (Config, error) {
 }
 
 func (c *Config) pickPorts() error {
-	for _, port := range []*int{&c.HTTPSPort, &c.EtcdClientPort, &c.EtcdPeerPort, &c.JoinPort} {
+	ports := []*int{&c.HTTPSPort, &c.EtcdClientPort, &c.EtcdPeerPort, &c.JoinPort}
+	taken := map[int]bool{}
+	for _, port := range ports {
+		if *port != 0 && taken[*port] {
+			return fmt.Errorf("port %d is in use by another component of this data directory: choose another --https-port", *port)
+		}
+		taken[*port] = true
+	}
+	for _, port := range ports {
 		if *port != 0 {
 			continue
 		}
-		free, err := freePort()
+		free, err := freePort(taken)
 		if err != nil {
 			return err
 		}
-		*port = free
+		*port, taken[free] = free, true
 	}
 	return nil
 }
 
 // freePort tries random ports below the kernel's ephemeral range, so that the
 // port is not taken by an outgoing connection while the server is stopped.
-func freePort() (int, error) {
+func freePort(taken map[int]bool) (int, error) {
 	const low, high = 20000, 32000
 	for range 100 {
 		port := low + rand.IntN(high-low)
+		if taken[port] {
+			continue
+		}
 		l, err := net.Listen("tcp", ":"+strconv.Itoa(port))
 		if err != nil {
 			continue
