@@ -66,7 +66,7 @@ func CheckInstanceName(driver, name string) error {
 	if len(name) > rule.longest {
 		return fmt.Errorf("the server's name %q is longer than the %d characters that %s takes: lower the limit that the machine's annotation %s sets", name, rule.longest, driver, rkev1.HostnameLengthLimitAnnotation)
 	}
-	if rule.letterFirst && (name[0] < 'a' || name[0] > 'z') {
+	if rule.letterFirst && (name == "" || name[0] < 'a' || name[0] > 'z') {
 		return fmt.Errorf("the server's name %q does not begin with a letter, as %s wants it: rename the machine or its pool", name, driver)
 	}
 	return nil

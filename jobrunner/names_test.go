@@ -63,6 +63,9 @@ func TestInstanceNameLimits(t *testing.T) {
 	}
 	require.ErrorContains(t, jobrunner.CheckInstanceName("google", strings.Repeat("a", 60)), "hostname-length-limit")
 	require.ErrorContains(t, jobrunner.CheckInstanceName("google", "1-pool"), "letter")
+	require.ErrorContains(t, jobrunner.CheckInstanceName("google", ""), "letter")
+	require.ErrorContains(t, jobrunner.CheckInstanceName("azure", strings.Repeat("a", 60)), "longer than the 59")
+	require.NoError(t, jobrunner.CheckInstanceName("azure", "1-pool"))
 	require.NoError(t, jobrunner.CheckInstanceName("google", "pool-1"))
 	require.NoError(t, jobrunner.CheckInstanceName("digitalocean", "1-pool"))
 }
