@@ -1,0 +1,120 @@
+package crdgen_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/drover-project/drover/crdgen"
+)
+
+func encode(t *testing.T, v any) []byte {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	require.NoError(t, err)
+	return raw
+}
+
+func TestFieldsFromAnnotations(t *testing.T) {
+	for name, tt := range map[string]struct{ text, wantErr string }{
+		"no JSON":        {"{", "reading annotation drover.cattle.io/fields"},
+		"no list":        {`{"name":"a"}`, "reading annotation"},
+		"no name":        {`[{"flag":"a-x","type":"string"}]`, "field 0 has no name or no flag"},
+		"no flag":        {`[{"name":"a","flag":"a-a","type":"string"},{"name":"x","type":"string"}]`, "field 1 has no name or no flag"},
+		"no type":        {`[{"name":"x","flag":"a-x"}]`, "field x"},
+		"wrong default":  {`[{"name":"x","flag":"a-x","type":"int","default":"many"}]`, "field x: "},
+		"broken default": {`[{"name":"x","flag":"a-x","type":"int","default":1.5}]`, "field x: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := crdgen.FieldsFromAnnotations(map[string]string{crdgen.FieldsAnnotation: tt.text})
+			require.ErrorContains(t, err, tt.wantErr)
+			require.NotErrorIs(t, err, crdgen.ErrNoFields, "a damaged table is not an absent one")
+		})
+	}
+	_, err := crdgen.FieldsFromAnnotations(map[string]string{"other": "[]"})
+	require.ErrorIs(t, err, crdgen.ErrNoFields)
+	fields, err := crdgen.FieldsFromAnnotations(map[string]string{crdgen.FieldsAnnotation: `[{"name":"p","flag":"a-p","type":"int","default":22}]`})
+	require.NoError(t, err)
+	require.Equal(t, []crdgen.Field{{Name: "p", Flag: "a-p", Type: crdgen.Int, Default: int64(22)}}, fields)
+}
+
+func TestFieldsFromCRDOfSomebodyElse(t *testing.T) {
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	crd.Name = "widgets.example.test"
+	_, err := crdgen.FieldsFromCRD(crd)
+	require.ErrorIs(t, err, crdgen.ErrNoFields)
+	require.ErrorContains(t, err, "CRD widgets.example.test")
+
+	// Ours, but somebody took the schema away: the fields are still known, without their help texts.
+	crd.Annotations = map[string]string{crdgen.FieldsAnnotation: `[{"name":"p","flag":"a-p","type":"int"}]`}
+	fields, err := crdgen.FieldsFromCRD(crd)
+	require.NoError(t, err)
+	require.Equal(t, []crdgen.Field{{Name: "p", Flag: "a-p", Type: crdgen.Int}}, fields)
+}
+
+func TestFieldTableMustFitAnAnnotation(t *testing.T) {
+	fields := make([]crdgen.Field, 900)
+	for i := range fields {
+		fields[i] = crdgen.Field{Name: fmt.Sprintf("f%d", i), Flag: fmt.Sprintf("a-f%d", i), Type: crdgen.String, EnvVar: strings.Repeat("E", 256)}
+	}
+	_, _, _, err := crdgen.CRDs(crdgen.Schema{Driver: "acme", Fields: fields})
+	require.ErrorContains(t, err, "too many or too long flags")
+}
+
+func TestCRDsRefuseWhatCannotBecomeKinds(t *testing.T) {
+	good := crdgen.Field{Name: "x", Flag: "acme-x", Type: crdgen.String}
+	for name, tt := range map[string]struct {
+		schema  crdgen.Schema
+		message string
+	}{
+		"name of the driver": {crdgen.Schema{Driver: "Acme", Fields: []crdgen.Field{good}}, "lower-case"},
+		"no name":            {crdgen.Schema{Fields: []crdgen.Field{good}}, ""},
+		"unknown type":       {crdgen.Schema{Driver: "acme", Fields: []crdgen.Field{{Name: "x", Flag: "acme-x", Type: "float"}}}, `field x has the unknown type "float"`},
+		"two of one name":    {crdgen.Schema{Driver: "acme", Fields: []crdgen.Field{good, good}}, `two flags have the field name "x"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, _, _, err := crdgen.CRDs(tt.schema)
+			require.ErrorContains(t, err, tt.message)
+		})
+	}
+	machine := func(driver string) []string {
+		_, _, crd, err := crdgen.CRDs(crdgen.Schema{Driver: driver, Fields: []crdgen.Field{good}})
+		require.NoError(t, err)
+		return crd.Spec.Names.ShortNames
+	}
+	require.Len(t, machine("acme"), 1)
+	require.Empty(t, machine("ab"), "it could collide with Kubernetes' own")
+}
+
+func TestManifestHasNoStatus(t *testing.T) {
+	config, _, _, err := crdgen.CRDs(crdgen.Schema{Driver: "acme", Fields: []crdgen.Field{{Name: "x", Flag: "acme-x", Type: crdgen.String}}})
+	require.NoError(t, err)
+	config.Status.StoredVersions = []string{"v1"}
+	manifest, err := crdgen.Manifest(config)
+	require.NoError(t, err)
+	require.NotContains(t, manifest, "status")
+	require.Equal(t, "CustomResourceDefinition", manifest["kind"])
+}
+
+func FuzzFieldsFromAnnotations(f *testing.F) {
+	f.Add(`[{"name":"p","flag":"a-p","type":"int","default":22,"credential":"public"}]`)
+	f.Add(`[{"name":"l","flag":"a-l","type":"stringSlice","default":["a"]}]`)
+	f.Add(`[null]`)
+	f.Fuzz(func(t *testing.T, text string) {
+		fields, err := crdgen.FieldsFromAnnotations(map[string]string{crdgen.FieldsAnnotation: text})
+		if err != nil {
+			return
+		}
+		again, err := crdgen.FieldsFromAnnotations(map[string]string{crdgen.FieldsAnnotation: string(encode(t, fields))})
+		require.NoError(t, err)
+		require.Len(t, again, len(fields))
+		for i, field := range fields {
+			require.Equal(t, field.Name, again[i].Name)
+			require.Equal(t, field.Default, again[i].Default)
+		}
+	})
+}

@@ -1,0 +1,120 @@
+package crdgen_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	v3 "github.com/drover-project/drover/api/management/v3"
+	"github.com/drover-project/drover/crdgen"
+)
+
+func TestRulesFromAnnotations(t *testing.T) {
+	require.Equal(t, crdgen.Rules{}, mustRules(t, nil))
+	require.Empty(t, crdgen.Rules{}.Annotations())
+	rules := mustRules(t, map[string]string{
+		v3.PublicCredentialFieldsAnnotation: " a ,, b,",
+		v3.DefaultsAnnotation:               "endpoint:https://x:443/, zone : a1",
+		v3.UIFieldHintsAnnotation:           "{not read",
+	})
+	require.Equal(t, crdgen.Rules{
+		PublicCredentialFields: []string{"a", "b"},
+		Defaults:               []crdgen.FieldDefault{{"endpoint", "https://x:443/"}, {"zone", "a1"}},
+	}, rules)
+	for _, annotation := range []string{v3.DefaultsAnnotation, v3.FileAliasesAnnotation} {
+		for _, bad := range []string{"x", "x:", ":x", " : ", "a:b,c"} {
+			_, err := crdgen.RulesFromAnnotations(map[string]string{annotation: bad})
+			require.ErrorContains(t, err, annotation)
+			require.ErrorContains(t, err, "is not of the form field:value")
+		}
+	}
+}
+
+func FuzzRules(f *testing.F) {
+	f.Add("a, b", "zone:x,endpoint:https://y:1", "key:keyPath")
+	f.Add(",", ":", "a:b:c")
+	f.Fuzz(func(t *testing.T, list, defaults, aliases string) {
+		rules, err := crdgen.RulesFromAnnotations(map[string]string{v3.PrivateCredentialFieldsAnnotation: list,
+			v3.DefaultsAnnotation: defaults, v3.FileAliasesAnnotation: aliases})
+		if err != nil {
+			return
+		}
+		require.Equal(t, rules, mustRules(t, rules.Annotations()))
+	})
+}
+
+func TestDefaultsTakeTheTypeOfTheFlag(t *testing.T) {
+	flags := []crdgen.Flag{{Name: "acme-s", Type: crdgen.String}, {Name: "acme-i", Type: crdgen.Int}, {Name: "acme-b", Type: crdgen.Bool}, {Name: "acme-l", Type: crdgen.StringSlice}}
+	for name, tt := range map[string]struct {
+		field, value, wantErr string
+		want                  any
+	}{
+		"string":         {field: "s", value: "x", want: "x"},
+		"integer":        {field: "i", value: "-5", want: int64(-5)},
+		"zero is none":   {field: "i", value: "0"},
+		"boolean":        {field: "b", value: "true", want: true},
+		"false is none":  {field: "b", value: "false"},
+		"list":           {field: "l", value: "x", want: []string{"x"}},
+		"any spelling":   {field: "ACME-S", value: "x", want: "x"},
+		"no integer":     {field: "i", value: "5m", wantErr: `default of field i: "5m" is not an integer`},
+		"no boolean":     {field: "b", value: "yes", wantErr: `"yes" is neither true nor false`},
+		"too large":      {field: "i", value: "99999999999999999999", wantErr: "is not an integer"},
+		"much too long":  {field: "s", value: strings.Repeat("x", 5000), wantErr: "5000 bytes"},
+		"no such option": {field: "none", value: "x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fields, err := crdgen.FieldsOf("acme", flags, crdgen.Rules{Defaults: []crdgen.FieldDefault{{tt.field, tt.value}}})
+			if tt.wantErr != "" {
+				require.ErrorContains(t, err, tt.wantErr)
+				require.ErrorContains(t, err, "driver acme")
+				return
+			}
+			require.NoError(t, err)
+			var got any
+			for _, field := range fields {
+				if field.Default != nil {
+					got = field.Default
+				}
+			}
+			require.Equal(t, tt.want, got)
+		})
+	}
+}
+
+// A secret's default would be read by all who may read a schema.
+func TestSecretsHaveNoDefaultInTheSchema(t *testing.T) {
+	flags := []crdgen.Flag{{Name: "acme-token", Type: crdgen.String, Default: "marker-secret"}, {Name: "acme-pass", Type: crdgen.String, Default: "marker-secret"},
+		{Name: "acme-key", Type: crdgen.String, Default: "/marker-secret"}}
+	fields, err := crdgen.FieldsOf("acme", flags, crdgen.Rules{PrivateCredentialFields: []string{"token"}, PasswordFields: []string{"pass"},
+		FileAliases: []crdgen.FileAlias{{"keyContent", "key"}}})
+	require.NoError(t, err)
+	config, template, machine, err := crdgen.CRDs(crdgen.Schema{Driver: "acme", Fields: fields})
+	require.NoError(t, err)
+	for _, crd := range []any{config, template, machine} {
+		require.NotContains(t, string(encode(t, crd)), "marker-secret")
+	}
+	require.Equal(t, "password", rootProperties(config)["token"].Format)
+	require.Contains(t, rootProperties(config)["keyContent"].Description, "Give the content, not a path")
+	require.Contains(t, rootProperties(config)["token"].Description, "Usually key token of the credential Secret")
+	require.Contains(t, rootProperties(config)["pass"].Description, "Secret. Driver flag --acme-pass.")
+}
+
+func TestUsageIsOneLine(t *testing.T) {
+	fields, err := crdgen.FieldsOf("acme", []crdgen.Flag{{Name: "acme-x", Type: crdgen.String, Usage: "a\n\nb\x1b[31m\tc\x7f \xff"}}, crdgen.Rules{})
+	require.NoError(t, err)
+	require.Equal(t, "a b [31m c", fields[0].Usage)
+}
+
+func TestKebabFlag(t *testing.T) {
+	for field, want := range map[string]string{"sshKeyPath": "acme-ssh-key-path", "ipv6": "acme-ipv6", "disk2Size": "acme-disk2-size", "vMSize": "acme-v-msize", "": "acme-"} {
+		require.Equal(t, want, crdgen.KebabFlag("acme", field))
+	}
+}
+
+func TestEnvPrefix(t *testing.T) {
+	for driver, want := range map[string]string{"amazonec2": "AWS", "openstack": "OS", "rackspace": "OS", "vmwarevsphere": "VSPHERE",
+		"vmwarefusion": "FUSION", "vmwarevcloudair": "VCLOUDAIR", "digitalocean": "DIGITALOCEAN", "my-cloud": "MY_CLOUD"} {
+		require.Equal(t, want, crdgen.EnvPrefix(driver))
+	}
+}
