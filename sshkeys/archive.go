@@ -49,6 +49,10 @@ func ReadArchive(archive []byte) ([]File, error) {
 	// The limit is on what comes out of gzip, headers and padding included, so that no small archive can grow large.
 	limited := &io.LimitedReader{R: unzipped, N: MaxArchiveContent + MaxArchiveFiles*2048}
 	files, err := readEntries(tar.NewReader(limited))
+	if err == nil {
+		// The checksum stands at the end of gzip, behind the end of tar.
+		_, err = io.Copy(io.Discard, limited)
+	}
 	if limited.N <= 0 {
 		return nil, fmt.Errorf("reading the state's archive: its content is larger than %d bytes", MaxArchiveContent)
 	}
@@ -113,8 +117,12 @@ func relativeName(name string) (string, error) {
 		return "", fmt.Errorf("the entry %q leads outside the directory", name)
 	}
 	clean := path.Clean("/" + name)
-	if index := strings.LastIndex(clean, "/machines/"); index >= 0 {
-		clean = clean[index+len("/machines"):]
+	// The longer name goes first: a machine, or a directory of a machine, may itself be called machines.
+	for _, directory := range []string{"/.docker/machine/machines/", "/machines/"} {
+		if index := strings.LastIndex(clean, directory); index >= 0 {
+			clean = clean[index+len(directory):]
+			break
+		}
 	}
 	clean = strings.TrimPrefix(clean, "/")
 	if err := checkName(clean); err != nil {
