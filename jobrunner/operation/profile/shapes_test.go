@@ -1,0 +1,211 @@
+package profile_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/jobrunner/operation/profile"
+)
+
+// TestServer_shapes has records as the drivers write them: with all the fields of libmachine's BaseDriver around their own.
+func TestServer_shapes(t *testing.T) {
+	const base = `"MachineName":"m1","SSHUser":"root","SSHPort":22,"SSHKeyPath":"/x/machines/m1/id_rsa","StorePath":"/x","SwarmMaster":false,` +
+		`"SwarmHost":"","SwarmDiscovery":"","EngineInstallURL":"",`
+	for driver, c := range map[string]struct{ record, id, provider, zone string }{
+		"digitalocean": {`"AccessToken":"","DropletID":12345678901,"DropletName":"","Image":"ubuntu","Region":"fra1","Size":"s-1vcpu-1gb","IPv6":false`,
+			"12345678901", "digitalocean://12345678901", "fra1"},
+		"amazonec2": {`"Id":"x","AMI":"ami-1","Region":"us-east-1","Zone":"a","InstanceId":"i-1","Endpoint":""`,
+			"i-1", "aws:///us-east-1a/i-1", "us-east-1a"},
+		"azure": {`"SubscriptionID":"S-1","ResourceGroup":"RG","AvailabilityZone":"2"`,
+			"m1", "azure:///subscriptions/S-1/resourceGroups/rg/providers/Microsoft.Compute/virtualMachines/m1", "2"},
+		"google":          {`"Project":"p","Zone":"europe-west1-b"`, "m1", "gce://p/europe-west1-b/m1", "europe-west1-b"},
+		"openstack":       {`"MachineId":"u-1","AvailabilityZone":"nova"`, "u-1", "openstack:///u-1", "nova"},
+		"rackspace":       {`"MachineId":"u-2"`, "u-2", "", ""},
+		"exoscale":        {`"Id":"6f0b8d3e-0d53-4b1f-9a3a-1c2d3e4f5a6b","AvailabilityZone":"ch-gva-2"`, "6f0b8d3e-0d53-4b1f-9a3a-1c2d3e4f5a6b", "exoscale://6f0b8d3e-0d53-4b1f-9a3a-1c2d3e4f5a6b", "ch-gva-2"},
+		"vmwarevsphere":   {`"MachineId":"422f1f69-1"`, "422f1f69-1", "vsphere://422f1f69-1", ""},
+		"vmwarevcloudair": {`"VAppID":"urn:vcloud:vapp:1"`, "urn:vcloud:vapp:1", "", ""},
+		"softlayer":       {`"Id":4711`, "4711", "", ""},
+		"pod":             {`"Namespace":"n"`, "m1", "", ""},
+		"generic":         {`"URL":"tcp://198.18.0.9:2376"`, "", "", ""},
+		"linode":          {`"InstanceID":99,"Region":"eu-west"`, "99", "linode://99", "eu-west"},
+		"hetzner":         {`"ServerID":77,"Location":"fsn1"`, "77", "hcloud://77", "fsn1"},
+	} {
+		t.Run(driver, func(t *testing.T) {
+			got := profile.Server(profile.Facts{Driver: driver, Record: record(t, "{"+base+`"IPAddress":"198.18.0.9",`+c.record+"}"), InstanceName: "m1"})
+			require.Equal(t, c.id, got.InstanceID)
+			require.Equal(t, c.provider, got.ProviderID)
+			require.Equal(t, c.zone, got.FailureDomain)
+			require.Equal(t, []jobrunner.Address{
+				{Type: "ExternalIP", Address: "198.18.0.9"}, {Type: "InternalIP", Address: "198.18.0.9"}, {Type: "Hostname", Address: "m1"},
+			}, got.Addresses)
+		})
+	}
+}
+
+// TestServer_before_there_is_one: no record of a driver that goes by an id may give a provider ID before the id is there.
+func TestServer_before_there_is_one(t *testing.T) {
+	const all = `"MachineName":"m1","Region":"r","Zone":"z","AvailabilityZone":"a","Location":"l","Project":"p"`
+	for _, driver := range []string{"digitalocean", "amazonec2", "openstack", "exoscale", "vmwarevsphere", "linode", "hetzner"} {
+		p := profile.Of(driver)
+		for _, none := range []string{`""`, `0`, `null`, `-1`, `1.5`, `{}`, `[1]`, `true`, `"a b"`, `"00000000-0000-0000-0000-000000000000"`, `"ü"`} {
+			r := record(t, fmt.Sprintf(`{%s,%q:%s}`, all, p.ID, none))
+			require.Empty(t, p.ServerID(r), "%s: %s", driver, none)
+			require.Empty(t, profile.Server(profile.Facts{Driver: driver, Record: r}).ProviderID, "%s: %s", driver, none)
+		}
+	}
+}
+
+func TestServer_amazon_zones(t *testing.T) {
+	for name, c := range map[string]struct{ record, want string }{
+		"a letter":               {`{"InstanceId":"i-1","Region":"eu-west-1","Zone":"b"}`, "eu-west-1b"},
+		"the whole zone":         {`{"InstanceId":"i-1","Region":"eu-west-1","Zone":"eu-west-1b"}`, "eu-west-1b"},
+		"a cloud of another's":   {`{"InstanceId":"i-1","Region":"r1","Zone":"zone-7","Endpoint":"https://198.18.0.1"}`, "zone-7"},
+		"no zone, no providerID": {`{"InstanceId":"i-1","Region":"eu-west-1"}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := profile.Server(profile.Facts{Driver: "amazonec2", Record: record(t, c.record)})
+			require.Equal(t, c.want, got.FailureDomain)
+			require.Equal(t, c.want != "", got.ProviderID == "aws:///"+c.want+"/i-1")
+			require.Equal(t, "i-1", got.InstanceID)
+		})
+	}
+}
+
+func TestServer_which_provider_ID(t *testing.T) {
+	r := record(t, `{"DropletID":1,"Region":"Fra1"}`)
+	for name, c := range map[string]struct{ given, template, want string }{
+		"the profile's":                        {want: "digitalocean://1"},
+		"a template goes before the profile":   {template: "x://{region}/{DropletID}", want: "x://fra1/1"},
+		"the user's goes before everything":    {given: "mine://7", template: "x://{DropletID}", want: "mine://7"},
+		"a template that cannot be filled yet": {template: "x://{Missing}", want: "digitalocean://1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := profile.Server(profile.Facts{Driver: "digitalocean", Record: r, ProviderID: c.given, Template: c.template})
+			require.Equal(t, c.want, got.ProviderID)
+		})
+	}
+}
+
+func TestServer_addresses(t *testing.T) {
+	for name, c := range map[string]struct {
+		record, host string
+		want         []string
+	}{
+		"private only":              {record: `{"IPAddress":"10.1.2.3"}`, want: []string{"InternalIP 10.1.2.3"}},
+		"carrier-grade NAT":         {record: `{"IPAddress":"100.64.0.1"}`, want: []string{"InternalIP 100.64.0.1"}},
+		"unique local IPv6":         {record: `{"IPAddress":"fd00::1"}`, want: []string{"InternalIP fd00::1"}},
+		"IPv6 in brackets":          {record: `{"IPAddress":"[2001:db8::1]"}`, want: []string{"ExternalIP 2001:db8::1", "InternalIP 2001:db8::1"}},
+		"the host besides":          {record: `{"IPAddress":"10.0.0.1"}`, host: "198.18.0.1", want: []string{"InternalIP 10.0.0.1", "ExternalIP 198.18.0.1"}},
+		"the same one twice":        {record: `{"IPAddress":"198.18.0.1"}`, host: "198.18.0.1", want: []string{"ExternalIP 198.18.0.1", "InternalIP 198.18.0.1"}},
+		"a name":                    {record: `{"IPAddress":"m.example.com"}`, want: []string{"ExternalDNS m.example.com"}},
+		"a public field":            {record: `{"PublicIP":"198.18.0.1","PrivateIPAddress":"10.0.0.1"}`, want: []string{"ExternalIP 198.18.0.1", "InternalIP 10.0.0.1"}},
+		"nothing to reach it under": {record: `{"IPAddress":"127.0.0.1","PublicIP":"0.0.0.0","IPv6Address":"::1"}`, host: "224.0.0.1"},
+		"no address at all":         {record: `{"IPAddress":"http://a.b/c","PublicIP":"user@a.b","PrivateIPAddress":"localhost"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, a := range profile.Server(profile.Facts{Driver: "acme", Record: record(t, c.record), SSHHost: c.host}).Addresses {
+				got = append(got, a.Type+" "+a.Address)
+			}
+			require.Equal(t, c.want, got)
+		})
+	}
+}
+
+func TestServer_login(t *testing.T) {
+	got := profile.Server(profile.Facts{Driver: "acme", Record: profile.Record{}, SSHHost: "198.18.0.1", SSHUser: "core", SSHPort: 2022})
+	require.Equal(t, []any{"198.18.0.1", "core", 2022}, []any{got.SSHHost, got.SSHUser, got.SSHPort})
+	got = profile.Server(profile.Facts{Driver: "acme", Record: profile.Record{}, SSHHost: "h\nx", SSHUser: "a b", SSHPort: 65536})
+	require.Equal(t, []any{"", "", 0}, []any{got.SSHHost, got.SSHUser, got.SSHPort}, "what is no host, user or port is left out")
+}
+
+func TestDecodeRecord(t *testing.T) {
+	for _, bad := range []string{"", "null", "[]", `"MARKER"`, "1", "{MARKER", `{"a":}`} {
+		_, err := profile.DecodeRecord([]byte(bad))
+		require.ErrorContains(t, err, "no JSON object", bad)
+		require.NotContains(t, err.Error(), "MARKER")
+	}
+	_, err := profile.DecodeRecord([]byte(`{"a":"` + strings.Repeat("x", 512<<10) + `"}`))
+	require.ErrorContains(t, err, "at most 524288 are accepted")
+	require.Equal(t, "9007199254740993", record(t, `{"ID":9007199254740993}`).Text("ID"), "an id is no floating-point number")
+	require.Empty(t, record(t, `{"ID":"`+strings.Repeat("x", 513)+`"}`).Text("ID"))
+}
+
+func TestFill(t *testing.T) {
+	r := record(t, `{"ID":7,"Name":"One","lower":"Kept","Odd":"a{b}"}`)
+	for template, want := range map[string]string{
+		"x://{ID}": "x://7", "x://{Name}/{name}": "x://One/one", "{lower}": "Kept", "plain": "plain", "": "",
+		"x://{ID": "", "x://{}": "", "x://{None}": "", "x://{ID}/{None}": "", "x y{ID}": "", "ü{ID}": "", "{Odd}": "a{b}", "}{ID}": "}7",
+		strings.Repeat("x", 512) + "{ID}": "",
+	} {
+		require.Equal(t, want, profile.Fill(template, r), template)
+	}
+}
+
+// TestItems_fit_the_cloud: whatever a tag is, what is sent has only characters and lengths that the cloud takes.
+func TestItems_fit_the_cloud(t *testing.T) {
+	hostile := map[string]string{"a,b=c": "d,e=f:g\n\"", strings.Repeat("K", 700): strings.Repeat("ü", 700), "": ""}
+	for _, driver := range []string{"digitalocean", "amazonec2", "azure", "google", "linode", "hetzner"} {
+		f := profile.Of(driver).Tags
+		items := f.Items(hostile)
+		require.Equal(t, items, f.Items(hostile), "the order is fixed")
+		for _, item := range items {
+			require.NotContains(t, item, ",", driver)
+			require.False(t, strings.ContainsAny(item, "\n\"ü"), driver)
+			require.LessOrEqual(t, len(item), f.MaxKey+f.MaxValue+1, driver)
+			if f.Lower {
+				require.Equal(t, strings.ToLower(item), item)
+			}
+		}
+		want := len(hostile)
+		if f.Form == profile.Pairs {
+			want *= 2
+		}
+		require.Len(t, items, want, driver)
+	}
+	require.Empty(t, profile.Of("generic").Tags.Items(hostile))
+	require.Equal(t, "a,b", profile.Of("generic").Tags.AddTags("a,b", hostile))
+	require.Equal(t, []string{"a=b"}, profile.Of("hetzner").Tags.AddTags(nil, map[string]string{"a": "b"}))
+}
+
+// TestClassify_by_status: what a cloud means whose words nobody knows.
+func TestClassify_by_status(t *testing.T) {
+	for status, want := range map[int]string{
+		400: rkev1.ClassInvalid, 401: rkev1.ClassUnauthorized, 402: rkev1.ClassQuota, 403: rkev1.ClassUnauthorized, 404: rkev1.ClassInvalid,
+		408: rkev1.ClassTransient, 409: rkev1.ClassTransient, 422: rkev1.ClassInvalid, 423: rkev1.ClassTransient, 425: rkev1.ClassTransient,
+		429: rkev1.ClassThrottled, 500: rkev1.ClassTransient, 502: rkev1.ClassTransient, 599: rkev1.ClassTransient,
+	} {
+		for _, form := range []string{"POST https://x/y: %d (request", "Error %d: x", "StatusCode=%d", "status code: %d", "got %d instead", "HTTP/1.1 %d", "%d"} {
+			text := fmt.Sprintf(form, status)
+			require.Equal(t, want, profile.Classify("acme", text), text)
+		}
+	}
+	for _, text := range []string{"", "server 4041", "waited 500ms", "id-403", "port 4430", "200"} {
+		require.Equal(t, rkev1.ClassUnknown, profile.Classify("acme", text), text)
+	}
+	require.Equal(t, rkev1.ClassQuota, profile.Classify("digitalocean", "422: THIS WILL EXCEED YOUR DROPLET LIMIT"), "words go before the status")
+}
+
+func TestNothingMade(t *testing.T) {
+	for class, want := range map[string]bool{
+		rkev1.ClassInvalid: true, rkev1.ClassUnauthorized: true, rkev1.ClassQuota: true, rkev1.ClassCapacity: true, rkev1.ClassThrottled: true,
+		rkev1.ClassTransient: false, rkev1.ClassUnknown: false, "": false,
+	} {
+		require.Equal(t, want, profile.NothingMade(class), class)
+	}
+}
+
+func FuzzFill(f *testing.F) {
+	f.Add("x://{ID}", "7")
+	f.Add("{", "}")
+	f.Fuzz(func(t *testing.T, template, value string) {
+		got := profile.Fill(template, profile.Record{"ID": value})
+		require.LessOrEqual(t, len(got), 512)
+		require.False(t, strings.ContainsFunc(got, func(c rune) bool { return c <= ' ' || c > '~' }))
+	})
+}
