@@ -57,6 +57,10 @@ func (s *Server) joinURL() string {
 // AddAgent implements join.Cluster. A node name belongs to the key that first
 // asked for it: another agent with the same token cannot take it over.
 func (s *Server) AddAgent(_ context.Context, req join.AgentRequest) (join.AgentResponse, error) {
+	// A request that cannot be answered must not take the name.
+	if _, err := publicKey(req.Kubelet); err != nil {
+		return join.AgentResponse{}, err
+	}
 	if err := s.claim(req.NodeName, req.Kubelet); err != nil {
 		return join.AgentResponse{}, err
 	}

@@ -65,10 +65,13 @@ func (o Options) validate() error {
 			return fmt.Errorf("--disable %s: only controller-manager and scheduler can be disabled", name)
 		}
 	}
-	for _, cidr := range []string{o.PodCIDR, o.ServiceCIDR} {
-		if _, _, err := net.ParseCIDR(cidr); cidr != "" && err != nil {
-			return fmt.Errorf("reading address range: %w", err)
+	for _, r := range []struct{ flag, cidr string }{{"--pod-cidr", o.PodCIDR}, {"--service-cidr", o.ServiceCIDR}} {
+		if _, _, err := net.ParseCIDR(r.cidr); r.cidr != "" && err != nil {
+			return fmt.Errorf("reading %s: %w", r.flag, err)
 		}
+	}
+	if o.HTTPSPort < 0 || o.HTTPSPort > 65535 {
+		return fmt.Errorf("--https-port %d is not a port: give one from 1 to 65535, or 0 to pick one", o.HTTPSPort)
 	}
 	if o.RunNode && (o.disabled(controlplane.ControllerManagerName) || o.disabled(controlplane.SchedulerName)) {
 		return errors.New("--node needs the controller manager and the scheduler")
