@@ -1,0 +1,162 @@
+package finder
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/digitalocean/godo"
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-project/drover/jobrunner"
+)
+
+// account is a DigitalOcean account behind the real SDK. Its pages have one item, so that every list has several.
+type account struct {
+	droplets []map[string]any
+	keys     []map[string]any
+	// status is answered to everything when it is set.
+	status  int
+	queries []string
+	deleted []string
+}
+
+func (a *account) finder(t *testing.T) *digitalOcean {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v2/droplets", func(w http.ResponseWriter, r *http.Request) {
+		a.queries = append(a.queries, r.URL.Query().Get("tag_name")+r.URL.Query().Get("name"))
+		a.page(w, r, "droplets", a.droplets)
+	})
+	mux.HandleFunc("GET /v2/account/keys", func(w http.ResponseWriter, r *http.Request) { a.page(w, r, "ssh_keys", a.keys) })
+	mux.HandleFunc("DELETE /v2/", func(w http.ResponseWriter, r *http.Request) {
+		a.deleted = append(a.deleted, r.URL.Path)
+		w.WriteHeader(http.StatusNoContent)
+	})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a.status != 0 {
+			w.WriteHeader(a.status)
+			_, _ = fmt.Fprint(w, `{"id":"x","message":"the words of the cloud"}`)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	client, err := godo.New(server.Client(), godo.SetBaseURL(server.URL+"/"))
+	require.NoError(t, err)
+	return &digitalOcean{client: client}
+}
+
+func (a *account) page(w http.ResponseWriter, r *http.Request, name string, items []map[string]any) {
+	at, _ := strconv.Atoi(r.URL.Query().Get("page"))
+	at = max(at, 1)
+	answer := map[string]any{name: items[min(at-1, len(items)):min(at, len(items))]}
+	if at < len(items) {
+		next := fmt.Sprintf("http://%s%s?page=%d", r.Host, r.URL.Path, at+1)
+		answer["links"] = map[string]any{"pages": map[string]any{"next": next, "last": next}}
+	}
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+func droplet(id int, addresses ...string) map[string]any {
+	v4 := []map[string]any{}
+	for i, address := range addresses {
+		v4 = append(v4, map[string]any{"ip_address": address, "type": []string{"public", "private"}[i]})
+	}
+	return map[string]any{"id": id, "name": "pool-1", "region": map[string]any{"slug": "fra1"}, "networks": map[string]any{"v4": v4}}
+}
+
+var tagged = Machine{InstanceName: "pool-1", Tags: map[string]string{jobrunner.TagMachineUID: "3f/b", "other": "x"}}
+
+func TestDigitalOcean_Find(t *testing.T) {
+	a := &account{droplets: []map[string]any{droplet(11, "198.18.0.1", "10.0.0.1"), droplet(12)}}
+	found, err := a.finder(t).Find(t.Context(), tagged)
+	require.NoError(t, err)
+	require.Equal(t, []Server{
+		{ID: "11", Record: map[string]any{
+			"DropletID": 11, "DropletName": "pool-1", "MachineName": "pool-1", "Region": "fra1", "IPAddress": "198.18.0.1", "PrivateIPAddress": "10.0.0.1",
+		}},
+		{ID: "12", Record: map[string]any{"DropletID": 12, "DropletName": "pool-1", "MachineName": "pool-1", "Region": "fra1"}},
+	}, found)
+	require.Equal(t, jobrunner.TagMachineUID+":3f-b", a.queries[0], "it looks for the tag as the driver's flag writes it")
+}
+
+func TestDigitalOcean_Find_nothing(t *testing.T) {
+	found, err := (&account{}).finder(t).Find(t.Context(), tagged)
+	require.NoError(t, err)
+	require.Empty(t, found)
+	found, err = (&account{status: http.StatusNotFound}).finder(t).Find(t.Context(), tagged)
+	require.NoError(t, err, "a tag that was never used does not exist")
+	require.Empty(t, found)
+}
+
+func TestDigitalOcean_Find_refuses(t *testing.T) {
+	a := &account{droplets: []map[string]any{droplet(11)}}
+	_, err := a.finder(t).Find(t.Context(), Machine{InstanceName: "pool-1", Tags: map[string]string{"other": "x"}})
+	require.ErrorContains(t, err, "no tag with its UID")
+	require.Empty(t, a.queries, "without a tag, everything would be found")
+	_, err = (&account{status: http.StatusUnauthorized}).finder(t).Find(t.Context(), tagged)
+	require.ErrorContains(t, err, "401")
+	require.ErrorContains(t, err, "the words of the cloud")
+}
+
+func TestDigitalOcean_Remove(t *testing.T) {
+	a := &account{}
+	require.NoError(t, a.finder(t).Remove(t.Context(), Server{ID: "11"}))
+	require.Equal(t, []string{"/v2/droplets/11"}, a.deleted)
+	require.NoError(t, (&account{status: http.StatusNotFound}).finder(t).Remove(t.Context(), Server{ID: "11"}), "gone is gone")
+	require.ErrorContains(t, (&account{status: http.StatusForbidden}).finder(t).Remove(t.Context(), Server{ID: "11"}), "removing server 11")
+	for _, id := range []string{"", "11/actions", "x"} {
+		require.ErrorContains(t, a.finder(t).Remove(t.Context(), Server{ID: id}), "no number")
+	}
+	require.Len(t, a.deleted, 1)
+}
+
+func TestDigitalOcean_Sweep(t *testing.T) {
+	const ours, others = "ssh-rsa AAAAours pool-1", "ssh-rsa AAAAothers me@home"
+	keys := []map[string]any{
+		{"id": 1, "name": "me@home", "public_key": others},
+		{"id": 2, "name": "pool-1", "public_key": ours},
+	}
+	recorded := func(id string) map[string]any { return map[string]any{"SSHKeyID": json.Number(id)} }
+	for name, c := range map[string]struct {
+		machine  Machine
+		droplets []map[string]any
+		want     []string
+	}{
+		"the same public key, whatever its comment": {machine: Machine{InstanceName: "x", PublicKey: []byte("ssh-rsa AAAAours another\n")}, want: []string{"2"}},
+		"the key that the record names":             {machine: Machine{InstanceName: "pool-1", Record: recorded("2")}, want: []string{"2"}},
+		"a recorded number that is another's now":   {machine: Machine{InstanceName: "pool-1", Record: recorded("1")}},
+		"the name, when the key is lost":            {machine: Machine{InstanceName: "pool-1"}, want: []string{"2"}},
+		"the name, but a droplet bears it too":      {machine: Machine{InstanceName: "pool-1"}, droplets: []map[string]any{droplet(9)}},
+		"the name, but another public key":          {machine: Machine{InstanceName: "pool-1", PublicKey: []byte("ssh-rsa AAAAthird x")}},
+		"the user's own key by its fingerprint": {machine: Machine{
+			InstanceName: "pool-1", PublicKey: []byte(ours), Record: map[string]any{"SSHKeyFingerprint": "3b:16"},
+		}},
+		"a broken public key":  {machine: Machine{InstanceName: "x", PublicKey: []byte("ssh-rsa")}},
+		"nothing to go by yet": {machine: Machine{InstanceName: "pool-2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := &account{keys: slices.Clone(keys), droplets: c.droplets}
+			require.NoError(t, a.finder(t).Sweep(t.Context(), c.machine))
+			var want []string
+			for _, id := range c.want {
+				want = append(want, "/v2/account/keys/"+id)
+			}
+			require.Equal(t, want, a.deleted)
+		})
+	}
+	require.ErrorContains(t, (&account{status: http.StatusForbidden}).finder(t).Sweep(t.Context(), tagged), "looking for SSH keys")
+}
+
+func TestFor(t *testing.T) {
+	require.NotNil(t, For("digitalocean", map[string]any{"digitalocean-access-token": "t"}))
+	require.NotNil(t, For("digitalocean", nil), "a missing token is the cloud's to refuse")
+	for _, driver := range []string{"", "amazonec2", "generic", "acme"} {
+		require.Nil(t, For(driver, nil), driver)
+	}
+}
