@@ -4,7 +4,7 @@
 set -euo pipefail
 
 packages=(
-  build-essential ca-certificates git
+  build-essential ca-certificates git openssh-client
   containerd runc containernetworking-plugins iptables conntrack iproute2   # real containers
   debootstrap systemd-container                                             # real servers
 )
