@@ -57,7 +57,11 @@ func FirstServiceIP(cidr string) (net.IP, error) {
 	if ip == nil {
 		return nil, fmt.Errorf("reading service range: %s is not IPv4", cidr)
 	}
-	return net.IPv4(ip[0], ip[1], ip[2], ip[3]+1), nil
+	first := net.IPv4(ip[0], ip[1], ip[2], ip[3]+1)
+	if !network.Contains(first) {
+		return nil, fmt.Errorf("reading service range: %s has no room for a Service", cidr)
+	}
+	return first, nil
 }
 
 // component is a child that runs this same executable under another verb.

@@ -108,7 +108,7 @@ func TestFirstServiceIP(t *testing.T) {
 	ip, err := controlplane.FirstServiceIP("198.19.128.0/17")
 	require.NoError(t, err)
 	require.Equal(t, "198.19.128.1", ip.String())
-	for _, bad := range []string{"", "x", "fd00::/108"} {
+	for _, bad := range []string{"", "x", "fd00::/108", "198.19.128.0/32", "198.19.128.255/32"} {
 		_, err := controlplane.FirstServiceIP(bad)
 		require.Error(t, err, bad)
 	}
