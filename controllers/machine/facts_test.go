@@ -1,0 +1,143 @@
+package machine
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/jobrunner"
+)
+
+func machineNamed(name string) object {
+	obj := object{&unstructured.Unstructured{Object: map[string]any{}}}
+	obj.SetName(name)
+	return obj
+}
+
+func requestFor(name string) Request {
+	return Request{Kind: rkev1.MachineGroupVersion.WithKind("AcmeMachine"), NamespacedName: types.NamespacedName{Namespace: "a", Name: name}}
+}
+
+func TestInterests(t *testing.T) {
+	i := newInterests()
+	key := types.NamespacedName{Namespace: "a", Name: "cloud"}
+	one, two := requestFor("one"), requestFor("two")
+	i.note(one, secretKey(key))
+	i.note(one, secretKey(key))
+	i.note(two, secretKey(key))
+	i.note(two, driverKey("acme"))
+	require.ElementsMatch(t, []Request{one, two}, i.in(secretKey(key)), "each is woken once")
+	require.Empty(t, i.in(jobKey(key)), "a Job of the same name is another object")
+
+	i.forget(two)
+	i.forget(requestFor("unknown"))
+	require.Equal(t, []Request{one}, i.in(secretKey(key)))
+	require.Empty(t, i.in(driverKey("acme")))
+	i.forget(one)
+	require.Empty(t, i.byKey, "machines that are gone leave nothing behind")
+	require.Empty(t, i.byRequest)
+}
+
+func TestSharedWith(t *testing.T) {
+	for annotation, want := range map[string]bool{"": false, "team-a": true, "team-b, team-a ": true, "*": true, "team-b": false,
+		"team": false, "team-a.": false, ",": false} {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{rkev1.AllowedNamespacesAnnotation: annotation}}}
+		require.Equal(t, want, sharedWith(secret, "team-a"), annotation)
+	}
+	require.False(t, sharedWith(&corev1.Secret{}, "team-a"))
+}
+
+func TestAbandonedMustNameTheMachine(t *testing.T) {
+	for value, want := range map[string]bool{"": false, "true": false, "m2": false, "m1": true} {
+		obj := machineNamed("m1")
+		obj.SetAnnotations(map[string]string{rkev1.AbandonAnnotation: value})
+		require.Equal(t, want, obj.Abandoned(), value)
+	}
+	obj := machineNamed("m1")
+	require.False(t, obj.Abandoned())
+	obj.SetAnnotations(map[string]string{rkev1.ForceRemoveAnnotation: "true"})
+	require.True(t, obj.Abandoned())
+}
+
+func TestOwnerIsOfClusterAPI(t *testing.T) {
+	ref := func(version, kind string) object {
+		obj := machineNamed("m1")
+		obj.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "x"}, {APIVersion: version, Kind: kind, Name: "owner", UID: "u"}})
+		return obj
+	}
+	for _, version := range []string{"cluster.x-k8s.io/v1beta2", "cluster.x-k8s.io/v1beta1"} {
+		name, uid, ok := ref(version, "Machine").Owner()
+		require.True(t, ok, version)
+		require.Equal(t, "owner", name)
+		require.EqualValues(t, "u", uid)
+	}
+	for _, other := range [][2]string{{"cluster.x-k8s.io/v1beta2", "MachineSet"}, {"machine.openshift.io/v1beta1", "Machine"}, {"a/b/c", "Machine"}} {
+		_, _, ok := ref(other[0], other[1]).Owner()
+		require.False(t, ok, other)
+	}
+}
+
+func TestObjectReadsWhatIsThere(t *testing.T) {
+	obj := machineNamed("m1")
+	require.Empty(t, obj.ProviderID())
+	require.Empty(t, obj.CredentialName())
+	require.Empty(t, obj.Spec())
+	status, err := obj.Status()
+	require.NoError(t, err)
+	require.Zero(t, status)
+
+	require.NoError(t, obj.SetProviderID("acme://1"))
+	require.NoError(t, unstructured.SetNestedField(obj.Object, "ns:cloud", "spec", "common", "cloudCredentialSecretName"))
+	require.Equal(t, "acme://1", obj.ProviderID())
+	require.Equal(t, "ns:cloud", obj.CredentialName())
+	want := rkev1.RKEMachineStatus{Phase: "Running", ObservedGeneration: 3, Attempts: 2}
+	require.NoError(t, obj.SetStatus(want))
+	status, err = object{obj.DeepCopy()}.Status()
+	require.NoError(t, err)
+	require.Equal(t, want, status)
+	obj.Object["status"] = map[string]any{"attempts": "many"}
+	_, err = obj.Status()
+	require.ErrorContains(t, err, "reading the status")
+}
+
+// Another attempt is made at once when the hash changes, and only then.
+func TestRequestHash(t *testing.T) {
+	base := func() (*Reconciler, *scope) {
+		obj := machineNamed("m1")
+		obj.SetGeneration(1)
+		s := &scope{object: obj, credential: credential{version: "uid/1"}}
+		s.driver.ref = jobrunner.DriverRef{Name: "acme", Builtin: true}
+		return &Reconciler{Options: Options{Settings: jobrunner.Settings{Image: "i:1"}}}, s
+	}
+	hash := func(operation jobrunner.Operation, change func(*Reconciler, *scope)) string {
+		r, s := base()
+		change(r, s)
+		sum, err := r.requestHash(s, operation)
+		require.NoError(t, err)
+		return sum
+	}
+	nothing := func(*Reconciler, *scope) {}
+	generation := func(_ *Reconciler, s *scope) { s.SetGeneration(2) }
+	abandon := func(_ *Reconciler, s *scope) { s.SetAnnotations(map[string]string{rkev1.AbandonAnnotation: "m1"}) }
+	create, remove := hash(jobrunner.Create, nothing), hash(jobrunner.Remove, nothing)
+	require.Equal(t, create, hash(jobrunner.Create, nothing))
+	require.NotEqual(t, create, remove)
+	for name, change := range map[string]func(*Reconciler, *scope){
+		"image":      func(r *Reconciler, _ *scope) { r.Settings.Image = "i:2" },
+		"credential": func(_ *Reconciler, s *scope) { s.credential.version = "uid/2" },
+		"driver":     func(_ *Reconciler, s *scope) { s.driver.ref.Checksum = "c" },
+		"retry":      func(_ *Reconciler, s *scope) { s.SetAnnotations(map[string]string{rkev1.RetryAnnotation: "now"}) },
+	} {
+		require.NotEqual(t, create, hash(jobrunner.Create, change), name)
+		require.NotEqual(t, remove, hash(jobrunner.Remove, change), name)
+	}
+	require.NotEqual(t, create, hash(jobrunner.Create, generation))
+	require.Equal(t, remove, hash(jobrunner.Remove, generation), "the record has what a remove needs")
+	require.NotEqual(t, remove, hash(jobrunner.Remove, abandon))
+	require.Equal(t, create, hash(jobrunner.Create, abandon))
+}
