@@ -120,7 +120,12 @@ func setup(env *testscript.Env) error {
 	if err := copyCommon(env, map[string]string{"NS": namespace}); err != nil {
 		return err
 	}
-	env.Defer(func() { bed.DropNamespace(context.Background(), namespace) })
+	env.Defer(func() {
+		if failed, known := env.T().(testscript.TFailed); known && failed.Failed() {
+			env.T().Log(bed.Diagnose(context.Background(), namespace))
+		}
+		bed.DropNamespace(context.Background(), namespace)
+	})
 	env.Setenv("NS", namespace)
 	env.Setenv("KUBECONFIG", kubeconfig)
 	env.Setenv("HOME", env.WorkDir)

@@ -16,7 +16,7 @@ func (t *Testbed) NewNamespace(ctx context.Context, name string) error {
 
 // DropNamespace deletes a story's namespace without waiting.
 func (t *Testbed) DropNamespace(ctx context.Context, name string) {
-	if _, err := t.run(ctx, "kubectl", "delete", "namespace", name, "--wait=false"); err != nil {
+	if _, err := t.run(ctx, "kubectl", "delete", "namespace", name, "--wait=false", "--ignore-not-found"); err != nil {
 		t.say("%v\n", err)
 	}
 }
