@@ -4,11 +4,11 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
@@ -59,16 +59,20 @@ func run() error {
 	return nil
 }
 
+// locate downloads the module if need be, at the version that go.mod names.
 func locate() (dir, version string, err error) {
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}\n{{.Version}}", module).Output()
+	out, err := exec.Command("go", "mod", "download", "-json", module).Output()
+	answer := struct{ Dir, Version, Error string }{}
+	if decode := json.Unmarshal(out, &answer); decode == nil && answer.Error != "" {
+		return "", "", fmt.Errorf("downloading module %s: %s", module, answer.Error)
+	}
 	if err != nil {
-		return "", "", fmt.Errorf("asking go for module %s: %w", module, err)
+		return "", "", fmt.Errorf("downloading module %s: %w", module, err)
 	}
-	dir, version, _ = strings.Cut(strings.TrimSpace(string(out)), "\n")
-	if dir == "" {
-		return "", "", fmt.Errorf("module %s is not downloaded: run go mod download", module)
+	if answer.Dir == "" || answer.Version == "" {
+		return "", "", fmt.Errorf("go mod download told neither folder nor version of module %s: %s", module, out)
 	}
-	return dir, version, nil
+	return answer.Dir, answer.Version, nil
 }
 
 func convert(source, destination, version string) error {
