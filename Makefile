@@ -112,6 +112,7 @@ verify: generate lint ## Fail if generated files are stale, modules untidy, or t
 	cd localkube && go mod tidy -diff
 	cd hack/image && go mod tidy -diff
 	cd e2e/conformance && go mod tidy -diff
+	cd e2e/helm && go mod tidy -diff
 	@git diff --exit-code -- . || { echo "generated files were stale: commit what changed"; exit 1; }
 
 .PHONY: bench

@@ -21,6 +21,8 @@ all | unit)
   go test -p 2 -timeout 15m $(unit_packages) || failed=1
   section "localkube's own tests"
   (cd localkube && go test -timeout 10m ./...) || failed=1
+  section "the chart, rendered by Helm"
+  (cd e2e/helm && go test -timeout 10m ./...) || failed=1
   ;;&
 all | e2e)
   section "stories on real containers and real servers, then Cluster API's validators on the same testbed"
