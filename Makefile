@@ -4,8 +4,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .SUFFIXES:
 
-# A Go that hack/setup.sh fetched is used when the machine has none, or one too old to fetch its own.
-export PATH := $(PATH):/usr/local/lib/drover-go/bin
+# A Go that hack/setup.sh fetched, because the machine had none or one too old to fetch its own, goes before that one.
+export PATH := /usr/local/lib/drover-go/bin:$(PATH)
 export CGO_ENABLED := 0
 # The same for builds and tests, so that nothing is compiled twice.
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
