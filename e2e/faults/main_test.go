@@ -1,0 +1,116 @@
+package faults
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/rancher/machine/drivers/digitalocean"
+	"github.com/rancher/machine/libmachine/drivers/plugin"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/drover-project/drover/capi"
+	"github.com/drover-project/drover/charts"
+	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/driver"
+	"github.com/drover-project/drover/e2e/cloud"
+	"github.com/drover-project/drover/e2e/cloud/account"
+	"github.com/drover-project/drover/testkit"
+)
+
+var (
+	count   = flag.Int("faults.count", 200, "how many runs")
+	only    = flag.Int("faults.only", -1, "the one run to do again")
+	workers = flag.Int("faults.workers", 12, "runs at the same time")
+)
+
+const driverName = "digitalocean"
+
+// theCloud is shared by all runs: driver and finder find it through the process's proxy settings, which Go reads once. Each
+// worker has a token of its own, by which rules and ledger tell them apart.
+var theCloud *cloud.Cloud
+
+// TestMain makes this binary the driver's plugin too, as cmd/machine is.
+func TestMain(m *testing.M) {
+	if os.Getenv("MACHINE_PLUGIN_TOKEN") != "" {
+		plugin.RegisterDriver(digitalocean.NewDriver("", ""))
+		return
+	}
+	flag.Parse()
+	ctrl.SetLogger(logr.Discard())
+	crds, err := definitions()
+	if err == nil {
+		err = startCloud()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	testkit.Main(m, testkit.WithCRDs(crds...))
+}
+
+// tokenOf is the token of a worker.
+func tokenOf(worker int) account.Token {
+	return account.Token{Name: fmt.Sprintf("worker-%d", worker), Secret: fmt.Sprintf("marker-token-%d", worker)}
+}
+
+func startCloud() (err error) {
+	dir, err := os.MkdirTemp("", "faults")
+	if err != nil {
+		return err
+	}
+	var tokens []account.Token
+	for i := range *workers {
+		tokens = append(tokens, tokenOf(i))
+	}
+	if theCloud, err = cloud.New(cloud.Options{StateDir: dir, Tokens: tokens}); err != nil {
+		return err
+	}
+	if err := theCloud.Start(context.Background()); err != nil {
+		return err
+	}
+	for _, pair := range theCloud.Environment() {
+		name, value, _ := strings.Cut(pair, "=")
+		if err := os.Setenv(name, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func fields() ([]crdgen.Field, error) {
+	flags, _ := driver.Builtin(driverName)
+	for _, nd := range driver.Predefined() {
+		if nd.DriverName() != driverName {
+			continue
+		}
+		rules, err := crdgen.RulesFromAnnotations(nd.Annotations)
+		if err != nil {
+			return nil, err
+		}
+		return crdgen.FieldsOf(driverName, flags, rules)
+	}
+	return nil, fmt.Errorf("driver %s is not predefined", driverName)
+}
+
+func definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	all, err := capi.CRDs()
+	if err != nil {
+		return nil, err
+	}
+	own, err := charts.CRDs()
+	if err != nil {
+		return nil, err
+	}
+	described, err := fields()
+	if err != nil {
+		return nil, err
+	}
+	_, _, kind, err := crdgen.CRDs(crdgen.Schema{Driver: driverName, Fields: described})
+	return append(append(all, own...), kind), err
+}

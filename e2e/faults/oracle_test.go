@@ -1,0 +1,143 @@
+package faults
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/e2e/cloud/ledger"
+	"github.com/drover-project/drover/jobrunner"
+)
+
+// droplets are all that this run ever had, in the order of their making.
+func (w *world) droplets() []ledger.Record {
+	uid := "drover-machine-uid:" + string(w.obj.GetUID())
+	var mine []ledger.Record
+	for _, record := range theCloud.Ledger().Records(ledger.KindDroplet) {
+		if slices.Contains(record.Tags, uid) {
+			mine = append(mine, record)
+		}
+	}
+	return mine
+}
+
+// neverTwo finds two servers of the machine at the same time.
+func (w *world) neverTwo() error {
+	all := w.droplets()
+	for i, first := range all {
+		for _, second := range all[i+1:] {
+			if first.IsLive() || first.Removed.After(second.Created) {
+				return fmt.Errorf("servers %s and %s were there at the same time", first.ID, second.ID)
+			}
+		}
+	}
+	return nil
+}
+
+// whenReady is what must hold of a machine that is Ready.
+func (w *world) whenReady() error {
+	if err := w.neverTwo(); err != nil {
+		return err
+	}
+	live := slices.DeleteFunc(w.droplets(), func(r ledger.Record) bool { return !r.IsLive() })
+	if len(live) != 1 {
+		return fmt.Errorf("the machine is Ready and has %d servers", len(live))
+	}
+	id, _, _ := unstructured.NestedString(w.obj.Object, "spec", "providerID")
+	if want := "digitalocean://" + live[0].ID; id != want {
+		return fmt.Errorf("the machine says %q, its server is %s", id, want)
+	}
+	state := &corev1.Secret{}
+	key := client.ObjectKey{Namespace: w.namespace, Name: jobrunner.StateSecretName(machineName)}
+	if err := w.admin.Get(w.Context(), key, state); err != nil {
+		return err
+	}
+	for _, key := range []string{jobrunner.ExtractedConfigKey, jobrunner.SSHPrivateKeyKey, jobrunner.ServerKey} {
+		if len(state.Data[key]) == 0 {
+			return fmt.Errorf("the machine is Ready and its state has no %s", key)
+		}
+	}
+	return nil
+}
+
+// whenGone is what must hold when the machine is gone.
+func (w *world) whenGone() error {
+	if err := w.neverTwo(); err != nil {
+		return err
+	}
+	for _, record := range theCloud.Live() {
+		if record.Token == w.token && record.Kind != ledger.KindTag {
+			return fmt.Errorf("%s %s (%s) is left at the cloud", record.Kind, record.ID, record.Name)
+		}
+	}
+	for _, list := range []client.ObjectList{&corev1.SecretList{}, &batchv1.JobList{}, &corev1.ServiceAccountList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{}} {
+		if err := w.collected(list); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// collected finds objects that the garbage collector would leave when the machine is gone.
+func (w *world) collected(list client.ObjectList) error {
+	require.NoError(w, w.admin.List(w.Context(), list, client.InNamespace(w.namespace)))
+	items, err := metaItems(list)
+	if err != nil {
+		return err
+	}
+	for _, item := range items {
+		if item.GetName() == "bootstrap" || item.GetName() == "cred" {
+			continue
+		}
+		owned := slices.ContainsFunc(item.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == w.obj.GetUID() })
+		if !owned {
+			return fmt.Errorf("%T %s is left and belongs to nobody", item, item.GetName())
+		}
+		if slices.Contains(item.GetFinalizers(), rkev1.MachineFinalizer) {
+			return fmt.Errorf("%T %s is left with its finalizer", item, item.GetName())
+		}
+	}
+	return nil
+}
+
+// story is what happened, for who has to find out why.
+func (w *world) story() string {
+	var out strings.Builder
+	for _, line := range w.log {
+		fmt.Fprintln(&out, "  ", line)
+	}
+	for _, entry := range theCloud.Ledger().Entries() {
+		if entry.Token == w.token {
+			fmt.Fprintln(&out, "   ledger:", entry.Time.Format("05.000"), entry.Op, entry.Kind, entry.ID)
+		}
+	}
+	status := w.status()
+	for _, c := range status.Conditions {
+		fmt.Fprintln(&out, "   condition:", c.Type, c.Status, c.Reason, c.Message)
+	}
+	return out.String()
+}
+
+func metaItems(list client.ObjectList) ([]client.Object, error) {
+	raw, err := meta.ExtractList(list)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]client.Object, 0, len(raw))
+	for _, item := range raw {
+		if obj, ok := item.(client.Object); ok {
+			items = append(items, obj)
+		}
+	}
+	return items, nil
+}

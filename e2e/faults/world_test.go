@@ -1,0 +1,233 @@
+package faults
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	managementv3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/machine"
+	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/e2e/cloud/account"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/testkit"
+)
+
+// lab is what all runs share.
+type lab struct {
+	config *rest.Config
+	http   *http.Client
+	mapper meta.RESTMapper
+	scheme *runtime.Scheme
+	fields []crdgen.Field
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	l := &lab{config: testkit.Config(t), scheme: runtime.NewScheme()}
+	// The runs have the API server to themselves.
+	l.config.QPS, l.config.Burst = -1, 0
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, batchv1.AddToScheme, rbacv1.AddToScheme,
+		clusterv1.AddToScheme, managementv3.AddToScheme, rkev1.AddToScheme, apiextensionsv1.AddToScheme,
+	} {
+		require.NoError(t, add(l.scheme))
+	}
+	var err error
+	l.http, err = rest.HTTPClientFor(l.config)
+	require.NoError(t, err)
+	l.mapper, err = apiutil.NewDynamicRESTMapper(l.config, l.http)
+	require.NoError(t, err)
+	l.fields, err = fields()
+	require.NoError(t, err)
+	testkit.ExpectApplied(t, l.client(t, l.http.Transport), &managementv3.NodeDriver{
+		ObjectMeta: metav1.ObjectMeta{Name: driverName}, Spec: managementv3.NodeDriverSpec{URL: "local://", Active: true},
+	})
+	return l
+}
+
+func (l *lab) client(t *testing.T, through http.RoundTripper) client.WithWatch {
+	t.Helper()
+	c, err := client.NewWithWatch(l.config, client.Options{Scheme: l.scheme, Mapper: l.mapper, HTTPClient: &http.Client{Transport: through}})
+	require.NoError(t, err)
+	return c
+}
+
+// world is one run: a machine in a namespace of its own, a manager that may die, pods that may die.
+type world struct {
+	*testing.T
+	lab         *lab
+	token       string
+	namespace   string
+	admin       client.WithWatch
+	clock       *clocktesting.FakePassiveClock
+	managerGate *gate
+	podGate     *gate
+	reconciler  reconcile.Reconciler
+	obj         *unstructured.Unstructured
+	// cancelPod ends the pod that runs, as the kubelet does when its Job is deleted.
+	cancelPod func()
+	log       []string
+	rules     []string
+	retries   int
+	// classes are those of the attempts that failed.
+	classes map[string]string
+}
+
+const machineName = "m"
+
+func newWorld(t *testing.T, l *lab, token account.Token) *world {
+	t.Helper()
+	w := &world{T: t, lab: l, token: token.Name, namespace: testkit.Namespace(t), admin: l.client(t, l.http.Transport), classes: map[string]string{},
+		clock: clocktesting.NewFakePassiveClock(time.Now().Add(time.Minute)), managerGate: &gate{next: l.http.Transport}, podGate: &gate{next: l.http.Transport}}
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "c1"}, Spec: clusterv1.ClusterSpec{
+		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKECluster", Name: "c1"},
+	}}
+	cluster.Status.Initialization.InfrastructureProvisioned = new(true)
+	testkit.ExpectApplied(t, w.admin, cluster,
+		w.secret("bootstrap", "value", "#!/bin/sh\necho hello\n"), w.secret("cred", "accessToken", token.Secret))
+	kind := crdgen.KindsOf(driverName).Machine
+	owner := &clusterv1.Machine{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: machineName, Labels: map[string]string{clusterv1.ClusterNameLabel: "c1"}},
+		Spec: clusterv1.MachineSpec{
+			ClusterName: "c1", Bootstrap: clusterv1.Bootstrap{DataSecretName: new("bootstrap")},
+			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: rkev1.MachineGroupVersion.Group, Kind: kind, Name: machineName},
+		},
+	}
+	require.NoError(t, w.admin.Create(t.Context(), owner))
+	w.obj = &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"region": "nyc3", "common": map[string]any{"cloudCredentialSecretName": "cred"},
+	}}}
+	w.obj.SetGroupVersionKind(rkev1.MachineGroupVersion.WithKind(kind))
+	w.obj.SetNamespace(w.namespace)
+	w.obj.SetName(machineName)
+	w.obj.SetLabels(map[string]string{clusterv1.ClusterNameLabel: "c1"})
+	w.obj.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(owner, clusterv1.GroupVersion.WithKind("Machine"))})
+	require.NoError(t, w.admin.Create(t.Context(), w.obj))
+	w.startManager()
+	return w
+}
+
+func (w *world) secret(name, key, value string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}, StringData: map[string]string{key: value}}
+}
+
+// startManager is a manager that knows nothing of an earlier one.
+func (w *world) startManager() {
+	w.Helper()
+	c := w.lab.client(w.T, w.managerGate)
+	w.reconciler = machine.New(machine.Options{
+		Client: c, Cache: c, Live: c, Recorder: &events.FakeRecorder{}, Clock: w.clock,
+		Settings: jobrunner.Settings{Image: "registry.test/machine:v1", SSHTimeout: time.Second},
+	}).For(machine.Kind{GVK: w.obj.GroupVersionKind(), Driver: driverName, Fields: w.lab.fields})
+}
+
+func (w *world) say(format string, args ...any) {
+	w.log = append(w.log, fmt.Sprintf(format, args...))
+}
+
+// reconcile lets the manager look at the machine once. One that dies is replaced.
+func (w *world) reconcile() time.Duration {
+	w.Helper()
+	var result reconcile.Result
+	var err error
+	died := true
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		result, err = w.reconciler.Reconcile(w.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w.obj)})
+		died = false
+	}()
+	<-done
+	if died {
+		w.say("the manager died")
+		w.startManager()
+		return 0
+	}
+	if err != nil {
+		w.say("reconcile: %v", err)
+		return time.Second
+	}
+	return result.RequeueAfter
+}
+
+// turn is one look of the manager and all pods that it leads to; it tells whether the machine is still there.
+func (w *world) turn() bool {
+	w.Helper()
+	after := w.reconcile()
+	played := w.playJobs()
+	if !w.read() {
+		return false
+	}
+	if !played && after > 0 {
+		w.clock.SetTime(w.clock.Now().Add(after))
+	}
+	return true
+}
+
+func (w *world) read() bool {
+	w.Helper()
+	err := w.admin.Get(w.Context(), client.ObjectKeyFromObject(w.obj), w.obj)
+	if apierrors.IsNotFound(err) {
+		return false
+	}
+	require.NoError(w, err)
+	status := w.status()
+	if last := status.LastAttempt; last != nil && last.Outcome == string(jobrunner.Failed) {
+		w.classes[last.Class] = last.Message
+	}
+	return true
+}
+
+func (w *world) status() rkev1.RKEMachineStatus {
+	w.Helper()
+	raw, err := json.Marshal(w.obj.Object["status"])
+	require.NoError(w, err)
+	var status rkev1.RKEMachineStatus
+	require.NoError(w, json.Unmarshal(raw, &status))
+	return status
+}
+
+func (w *world) condition(kind string) metav1.Condition {
+	w.Helper()
+	status := w.status()
+	if found := meta.FindStatusCondition(status.Conditions, kind); found != nil {
+		return *found
+	}
+	return metav1.Condition{}
+}
+
+// retry is what the messages tell the user to do when the cause is gone.
+func (w *world) retry() {
+	w.Helper()
+	w.retries++
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d"}}}`, rkev1.RetryAnnotation, w.retries)
+	require.NoError(w, client.IgnoreNotFound(w.admin.Patch(w.Context(), w.obj, client.RawPatch("application/merge-patch+json", []byte(patch)))))
+}
+
+func (w *world) deleteMachine() {
+	w.Helper()
+	require.NoError(w, client.IgnoreNotFound(w.admin.Delete(context.WithoutCancel(w.Context()), w.obj.DeepCopy())))
+}
