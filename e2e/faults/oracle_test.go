@@ -76,7 +76,7 @@ func (w *world) whenGone() error {
 		return err
 	}
 	for _, record := range theCloud.Live() {
-		if record.Token == w.token && record.Kind != ledger.KindTag {
+		if record.Token == w.token && record.Kind != ledger.KindTag && record.Created.After(w.began) {
 			return fmt.Errorf("%s %s (%s) is left at the cloud", record.Kind, record.ID, record.Name)
 		}
 	}
@@ -117,7 +117,7 @@ func (w *world) story() string {
 		fmt.Fprintln(&out, "  ", line)
 	}
 	for _, entry := range theCloud.Ledger().Entries() {
-		if entry.Token == w.token {
+		if entry.Token == w.token && entry.Time.After(w.began) {
 			fmt.Fprintln(&out, "   ledger:", entry.Time.Format("05.000"), entry.Op, entry.Kind, entry.ID)
 		}
 	}

@@ -92,6 +92,7 @@ type world struct {
 	log       []string
 	rules     []string
 	retries   int
+	began     time.Time
 	// classes are those of the attempts that failed.
 	classes map[string]string
 }
@@ -100,7 +101,7 @@ const machineName = "m"
 
 func newWorld(t *testing.T, l *lab, token account.Token) *world {
 	t.Helper()
-	w := &world{T: t, lab: l, token: token.Name, namespace: testkit.Namespace(t), admin: l.client(t, l.http.Transport), classes: map[string]string{},
+	w := &world{T: t, lab: l, token: token.Name, began: time.Now(), namespace: testkit.Namespace(t), admin: l.client(t, l.http.Transport), classes: map[string]string{},
 		clock: clocktesting.NewFakePassiveClock(time.Now().Add(time.Minute)), managerGate: &gate{next: l.http.Transport}, podGate: &gate{next: l.http.Transport}}
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "c1"}, Spec: clusterv1.ClusterSpec{
 		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKECluster", Name: "c1"},

@@ -90,32 +90,38 @@ func (s *session) addTags() {
 	}
 }
 
-// addKey brings an ed25519 key where the driver registers one that it is given.
+// addKey brings an ed25519 key where the driver uses one that it finds or is given. It is in the state before the cloud knows
+// it, so that whatever crashes, the server can be logged in to and the key can be found at the cloud again.
 func (s *session) addKey() error {
-	flag := s.profile.KeyFile
 	if needed := s.profile.NeedsKey; needed != "" && s.values[needed] == "" {
 		return failf(reasonKeyMissing, rkev1.ClassInvalid, "driver %s needs the SSH key of the server that it takes over: set its option %s", s.request.Driver.Name, needed)
 	}
+	flag := s.profile.KeyFile
 	current, known := s.values[flag]
-	if flag == "" || !known || current != "" {
+	if !s.profile.KeyInPlace && (flag == "" || !known || current != "") {
 		return nil
 	}
 	for _, other := range s.profile.KeyUnless {
-		if s.values[other] != "" {
+		if value, given := s.values[other]; given && value != "" {
 			return nil
 		}
 	}
+	name := filepath.Join(s.filesDir(), flag, "id_rsa")
+	if s.profile.KeyInPlace {
+		name = s.dir.Path("id_rsa")
+	} else {
+		s.values[flag] = name
+	}
+	return s.makeKey(name)
+}
+
+func (s *session) makeKey(name string) error {
 	pair, err := sshkeys.Generate(s.request.InstanceName)
 	if err != nil {
 		return err
 	}
 	s.redactor.Add(string(pair.Private))
-	name := filepath.Join(s.filesDir(), flag, "id_rsa")
-	if err := errors.Join(writePrivate(name, pair.Private), writePrivate(name+".pub", pair.Public)); err != nil {
-		return err
-	}
-	s.values[flag] = name
-	return nil
+	return errors.Join(writePrivate(name, pair.Private), writePrivate(name+".pub", pair.Public))
 }
 
 // userDataFlag is the first flag whose name says that it takes user data, as rancher/machine finds it.

@@ -2,13 +2,18 @@ package operation_test
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"os"
+	"path"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/e2e/cloud/fault"
@@ -284,4 +289,33 @@ func TestMain_cloud_is_left_empty(t *testing.T) {
 	if os.Getenv("DROVER_KEEP_CLOUD") == "" {
 		require.Empty(t, theCloud.RefusedDestinations(), "drivers talk to nobody else")
 	}
+}
+
+// The key is ours before the cloud knows it: a pod that dies right after asking for a server leaves one that can be taken.
+func TestCreate_bringsAKeyThatIsKeptBeforeTheCloudKnowsIt(t *testing.T) {
+	j := newJob(t, "digitalocean")
+	_, err := theCloud.Faults().Add(fault.Rule{Match: fault.CreateDroplet, Count: 1, Effect: fault.AnswerLost()})
+	require.NoError(t, err)
+	var kept []byte
+	j.client.PrependReactor("patch", "secrets", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if patch := action.(clienttesting.PatchAction).GetPatch(); kept == nil {
+			kept = patch
+		}
+		return false, nil, nil
+	})
+	j.mustCreate()
+	state := j.state()
+	require.True(t, strings.HasPrefix(string(state[jobrunner.SSHPublicKeyKey]), "ssh-ed25519 "), "%s", state[jobrunner.SSHPublicKeyKey])
+
+	var first struct {
+		Data map[string][]byte `json:"data"`
+	}
+	require.NoError(t, json.Unmarshal(kept, &first))
+	files, err := sshkeys.ReadArchive(first.Data[jobrunner.ExtractedConfigKey])
+	require.NoError(t, err)
+	at := slices.IndexFunc(files, func(f sshkeys.File) bool { return path.Base(f.Path) == "id_rsa" })
+	require.GreaterOrEqual(t, at, 0)
+	require.Equal(t, string(state[jobrunner.SSHPrivateKeyKey]), string(files[at].Content), "the first write, before the cloud is asked, has the key")
+	require.Len(t, j.droplets(true), 1, "the server whose answer was lost is the one that is kept")
+	j.mustRemove()
 }

@@ -130,6 +130,24 @@ func (s *session) sweep(ctx context.Context) {
 	}
 }
 
+// sweepKeys removes what an attempt that made no server has left. While the key is known it must be gone before another one
+// takes its place in the state; where the credential does not allow that, it is noted.
+func (s *session) sweepKeys(ctx context.Context) error {
+	if !s.reached(jobrunner.PhaseIntent) {
+		return nil
+	}
+	err := s.finder.Sweep(ctx, s.target())
+	if err == nil {
+		return nil
+	}
+	err = s.driverFailure(reasonLookupFailed, err)
+	if class := classOf(err); class == rkev1.ClassTransient || class == rkev1.ClassThrottled {
+		return err
+	}
+	s.note("what an earlier attempt left was not removed: %v", err)
+	return nil
+}
+
 // pause ends early with the context.
 func pause(ctx context.Context, duration time.Duration) error {
 	timer := time.NewTimer(duration)

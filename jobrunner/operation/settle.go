@@ -103,7 +103,7 @@ func (s *session) nothingThere(ctx context.Context) error {
 func (s *session) settleFound(ctx context.Context, found []finder.Server) error {
 	if len(found) == 0 {
 		s.mayExist = false
-		return nil
+		return s.sweepKeys(ctx)
 	}
 	s.mayExist = true
 	if len(found) == 1 {

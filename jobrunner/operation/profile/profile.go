@@ -20,9 +20,11 @@ type Profile struct {
 	// Tags is the flag for tags, if any.
 	Tags TagFlag
 	// KeyFile is the flag that takes the path of a private SSH key to use, when the driver registers the key with the cloud
-	// by itself; the public key is read from beside it. KeyUnless are flags with which the user brings a key of his own.
-	KeyFile   string
-	KeyUnless []string
+	// by itself; the public key is read from beside it. KeyInPlace tells that the driver takes the key that lies where it would
+	// make one, as libmachine's ssh.GenerateSSHKey does. KeyUnless are flags with which the user brings a key of his own.
+	KeyFile    string
+	KeyInPlace bool
+	KeyUnless  []string
 	// UserDataUnless are values of flags with which the driver does not hand user data over.
 	UserDataUnless map[string]string
 	// NeedsKey tells that the user must bring the key, for the server exists already.
@@ -65,7 +67,8 @@ func Of(driver string) Profile {
 		return Profile{
 			ID: "DropletID", ProviderID: "digitalocean://{DropletID}", Zone: "{Region}", Private: []string{"PrivateIPAddress"},
 			// docs.digitalocean.com, API reference, Tags: letters, numbers, colons, dashes and underscores, at most 255.
-			Tags: TagFlag{Flag: "digitalocean-tags", Form: Words, Characters: ":_-", MaxKey: 255},
+			Tags:       TagFlag{Flag: "digitalocean-tags", Form: Words, Characters: ":_-", MaxKey: 255},
+			KeyInPlace: true, KeyUnless: []string{"digitalocean-ssh-key-fingerprint", "digitalocean-ssh-key-path"},
 		}
 	case "amazonec2":
 		return Profile{
@@ -85,7 +88,8 @@ func Of(driver string) Profile {
 		return Profile{
 			ByName: true, ProviderID: "gce://{Project}/{Zone}/{MachineName}", Zone: "{Zone}",
 			// Compute Engine, "Label resources": small letters, digits, _ and -, at most 63 characters.
-			Tags: TagFlag{Flag: "google-vm-labels", Form: Pairs, Characters: "_-", Lower: true, MaxKey: 63, MaxValue: 63},
+			Tags:       TagFlag{Flag: "google-vm-labels", Form: Pairs, Characters: "_-", Lower: true, MaxKey: 63, MaxValue: 63},
+			KeyInPlace: true,
 		}
 	}
 	return others(driver)
@@ -94,15 +98,20 @@ func Of(driver string) Profile {
 func others(driver string) Profile {
 	switch driver {
 	case "openstack":
-		return Profile{ID: "MachineId", ProviderID: "openstack:///{MachineId}", Zone: "{AvailabilityZone}"}
+		return Profile{
+			ID: "MachineId", ProviderID: "openstack:///{MachineId}", Zone: "{AvailabilityZone}",
+			KeyInPlace: true, KeyUnless: []string{"openstack-keypair-name", "openstack-private-key-file"},
+		}
 	case "rackspace":
 		return Profile{ID: "MachineId"}
 	case "exoscale":
-		return Profile{ID: "Id", ProviderID: "exoscale://{Id}", Zone: "{AvailabilityZone}"}
+		return Profile{
+			ID: "Id", ProviderID: "exoscale://{Id}", Zone: "{AvailabilityZone}", KeyInPlace: true, KeyUnless: []string{"exoscale-ssh-key"},
+		}
 	case "vmwarevsphere":
 		// The driver looks its server up by name in the folder, so that GetState finds it before the record names it.
 		return Profile{
-			ID: "MachineId", ByName: true, InSteps: true, ProviderID: "vsphere://{MachineId}",
+			ID: "MachineId", ByName: true, InSteps: true, ProviderID: "vsphere://{MachineId}", KeyInPlace: true,
 			UserDataUnless: map[string]string{"vmwarevsphere-creation-type": "legacy"},
 		}
 	case "vmwarevcloudair":
