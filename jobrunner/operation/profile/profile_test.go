@@ -173,7 +173,7 @@ func row(t *testing.T, name string) string {
 		key = "the user's"
 	case p.NoServer:
 		key, data = "–", "–"
-	case p.KeyFile != "":
+	case p.KeyFile != "", p.KeyInPlace:
 		key = "ed25519, ours"
 	}
 	flags, ok := driver.Builtin(name)
