@@ -119,6 +119,14 @@ verify: generate lint ## Fail if generated files are stale, modules untidy, or t
 bench: build ## Measure our own overhead and print it.
 	@./hack/test.sh bench
 
+SEEDS ?= 2000
+ONLY ?= -1
+.PHONY: faults
+faults: build ## Kill manager and pod and fail the cloud at every point: SEEDS=2000 runs, or ONLY=n again.
+	@mkdir -p $(DROVER_STATE)
+	@go test -count=1 -timeout 3h ./e2e/faults -faults.count=$(SEEDS) -faults.only=$(ONLY) -faults.report=$(abspath $(DROVER_STATE))/faults.txt; \
+		code=$$?; cat $(DROVER_STATE)/faults.txt; exit $$code
+
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (30s).
 	@./hack/fuzz.sh

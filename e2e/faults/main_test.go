@@ -27,6 +27,8 @@ var (
 	count   = flag.Int("faults.count", 200, "how many runs")
 	only    = flag.Int("faults.only", -1, "the one run to do again")
 	workers = flag.Int("faults.workers", 12, "runs at the same time")
+
+	reportFile = flag.String("faults.report", "", "file to write the matrix to")
 )
 
 const driverName = "digitalocean"

@@ -1,7 +1,9 @@
 package faults
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -173,6 +175,8 @@ func TestFaults(t *testing.T) {
 	t.Logf("%d points: %s", points(seen), strings.Join(tally(singles), ", "))
 	require.Greater(t, points(seen), 40)
 
+	told := newReport()
+	t.Cleanup(func() { require.NoError(t, writeReport(told)) })
 	runs := make(chan int)
 	var group sync.WaitGroup
 	for worker := range *workers {
@@ -184,6 +188,7 @@ func TestFaults(t *testing.T) {
 				t.Run(fmt.Sprintf("%d", n), func(t *testing.T) {
 					w := newWorld(t, l, tokenOf(worker))
 					err := w.live(troubles)
+					told.add(troubles, err)
 					require.NoError(t, err, "%v\nonce again: make faults ONLY=%d\n%s", troubles, n, w.story())
 				})
 			}
@@ -197,6 +202,17 @@ func TestFaults(t *testing.T) {
 	}
 	close(runs)
 	group.Wait()
+}
+
+func writeReport(told *report) error {
+	if *reportFile == "" {
+		return nil
+	}
+	file, err := os.Create(*reportFile)
+	if err != nil {
+		return err
+	}
+	return errors.Join(told.print(file), file.Close())
 }
 
 func points(r record) int {

@@ -57,4 +57,3 @@ func (t *Testbed) managerOn(namespace string) string {
 	lines = lines[max(0, len(lines)-maxLogLines):]
 	return strings.Join(slices.Concat(lines, []string{""}), "\n")
 }
-
