@@ -1,10 +1,13 @@
 package sshkeys
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -13,6 +16,8 @@ import (
 const (
 	defaultDialTimeout = 30 * time.Second
 	keepAliveInterval  = 15 * time.Second
+	// maxSilence is how many intervals a server may leave a question unanswered.
+	maxSilence = 3
 )
 
 // Dialer makes the connection SSH runs over; net.Dialer is one.
@@ -29,11 +34,18 @@ type Options struct {
 	Timeout time.Duration
 	// Learn is called with the known_hosts line of the server's key when none is recorded. Nil refuses unknown keys.
 	Learn func(knownHosts []byte) error
+	// KeepAlive is how often the server is asked whether it is still there; after three times that long without an answer the
+	// connection is closed. 15 seconds when 0.
+	KeepAlive time.Duration
 }
 
 // Client is a logged-in SSH connection.
 type Client struct {
 	ssh *ssh.Client
+	// closed ends the questions whether the server is still there; silent tells that it was not.
+	closed chan struct{}
+	close  sync.Once
+	silent atomic.Bool
 }
 
 // Dial logs in to a server whose host key is recorded. Errors can be ErrHostKeyUnknown and ErrHostKeyChanged.
@@ -64,6 +76,7 @@ func DialWith(ctx context.Context, access Access, options Options) (*Client, err
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("logging in to %s as %s: %w", access.Address(), access.User, err), ctx.Err())
 	}
+	go client.keepAlive(cmp.Or(options.KeepAlive, keepAliveInterval))
 	return client, nil
 }
 
@@ -80,7 +93,34 @@ func handshake(ctx context.Context, connection net.Conn, access Access, config *
 		_ = transport.Close()
 		return nil, context.Cause(ctx)
 	}
-	return &Client{ssh: ssh.NewClient(transport, channels, requests)}, nil
+	return &Client{ssh: ssh.NewClient(transport, channels, requests), closed: make(chan struct{})}, nil
+}
+
+// keepAlive closes a connection whose server has fallen silent, for a command on a server that is gone would wait for ever.
+func (c *Client) keepAlive(every time.Duration) {
+	for pause := time.NewTimer(every); ; pause.Reset(every) {
+		select {
+		case <-c.closed:
+			return
+		case <-pause.C:
+		}
+		answered := make(chan error, 1)
+		go func() {
+			// Servers answer requests that they do not know, too (RFC 4254, section 4).
+			_, _, err := c.ssh.SendRequest("keepalive@openssh.com", true, nil)
+			answered <- err
+		}()
+		select {
+		case err := <-answered:
+			if err != nil {
+				return
+			}
+		case <-time.After(maxSilence * every):
+			c.silent.Store(true)
+			_ = c.ssh.Close()
+			return
+		}
+	}
 }
 
 func clientConfig(access Access, options Options) (*ssh.ClientConfig, error) {
@@ -107,6 +147,7 @@ func clientConfig(access Access, options Options) (*ssh.ClientConfig, error) {
 
 // Close ends the connection and whatever runs on it.
 func (c *Client) Close() error {
+	c.close.Do(func() { close(c.closed) })
 	if err := c.ssh.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("closing the SSH connection: %w", err)
 	}

@@ -12,4 +12,6 @@ var (
 	ErrHostKeyUnknown = errors.New("no host key of the server is recorded")
 	// ErrHostKeyChanged means that the server showed another host key than the recorded one.
 	ErrHostKeyChanged = errors.New("the server's host key is not the recorded one")
+	// ErrSilent means that the connection was closed because the server did not answer any more.
+	ErrSilent = errors.New("the server does not answer any more")
 )

@@ -61,7 +61,11 @@ func (c *Client) Run(ctx context.Context, command Command) (int, error) {
 	if err := start(ctx, session, command); err != nil {
 		return 0, fmt.Errorf("starting a command over SSH: %w", err)
 	}
-	return exitStatus(ctx, session.Wait())
+	status, err := exitStatus(ctx, session.Wait())
+	if err != nil && c.silent.Load() {
+		err = errors.Join(ErrSilent, err)
+	}
+	return status, err
 }
 
 // Shell runs a login shell in a terminal.
