@@ -40,6 +40,7 @@ func (w *world) arm(phase string, troubles []trouble) {
 func (w *world) armCloud(t trouble) {
 	w.Helper()
 	e := effects()[t.kind]
+	w.hopeless = w.hopeless || e.hopeless
 	rule := fault.Rule{Match: fault.AnyRequest, Token: w.token, Skip: t.index, Count: 1, Effect: e.Effect}
 	if e.boots() {
 		rule.Match, rule.Skip = fault.CreateDroplet, 0
@@ -84,6 +85,9 @@ func (w *world) comeReady() error {
 		}
 		if w.condition(rkev1.ReadyCondition).Status == metav1.ConditionTrue {
 			return w.whenReady()
+		}
+		if w.hopeless && w.status().Attempts > 1 {
+			return w.neverTwo()
 		}
 		switch w.condition(rkev1.CreateJobCondition).Reason {
 		case rkev1.AttemptsExhaustedReason:

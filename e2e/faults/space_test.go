@@ -79,6 +79,8 @@ type effect struct {
 	fault.Effect
 	// always holds on until the cause is mended.
 	always bool
+	// hopeless tells that no attempt can ever succeed, whatever is mended.
+	hopeless bool
 	// kills the pod as soon as it is hit.
 	kills bool
 	// classes that are true; empty when the fault says nothing of the cause.
@@ -103,7 +105,7 @@ func effects() map[string]effect {
 		"pod killed after":      {Effect: fault.AnswerLost(), kills: true},
 		"slow boot":             {Effect: fault.SlowBoot(2 * time.Second)},
 		"vanishes after boot":   {Effect: fault.Vanishes(time.Millisecond)},
-		"never boots":           {Effect: fault.NeverBoots()},
+		"never boots":           {Effect: fault.NeverBoots(), hopeless: true},
 		"active without a host": {Effect: fault.Offline()},
 	}
 	return all

@@ -92,6 +92,7 @@ type world struct {
 	log       []string
 	rules     []string
 	retries   int
+	hopeless  bool
 	began     time.Time
 	// classes are those of the attempts that failed.
 	classes map[string]string

@@ -7,11 +7,13 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover/e2e/cloud"
 	"github.com/drover-project/drover/e2e/cloud/admin"
+	"github.com/drover-project/drover/e2e/cloud/ledger"
 )
 
 func newListCommand(flags *shared) *cobra.Command {
@@ -56,24 +58,52 @@ func printTable(to io.Writer, rows []string) error {
 }
 
 func newLedgerCommand(flags *shared) *cobra.Command {
-	live := false
+	live, output := false, ""
 	command := &cobra.Command{
-		Use: "ledger", Short: "Print everything ever made, as JSON lines", Args: cobra.NoArgs,
+		Use: "ledger", Short: "Print everything ever made", Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
+			if output != "" && output != "json" {
+				return fmt.Errorf("there is no output %q: leave it out for a table, or ask for json", output)
+			}
 			client, err := flags.client()
 			if err != nil {
 				return err
 			}
 			if live {
 				records, err := client.Live(command.Context())
-				return printLines(command.OutOrStdout(), records, err)
+				return printEither(command.OutOrStdout(), output, records, recordRows, err)
 			}
 			entries, err := client.Ledger(command.Context())
-			return printLines(command.OutOrStdout(), entries, err)
+			return printEither(command.OutOrStdout(), output, entries, entryRows, err)
 		},
 	}
 	command.Flags().BoolVar(&live, "live", false, "only what exists now")
+	command.Flags().StringVarP(&output, "output", "o", "", "json for one line of JSON each, with all there is to know")
 	return command
+}
+
+func entryRows(entries []ledger.Entry) []string {
+	rows := []string{"TIME\tWHAT\tKIND\tID\tNAME\tTOKEN\tCAUSE"}
+	for _, e := range entries {
+		rows = append(rows, strings.Join([]string{e.Time.Format(time.TimeOnly), string(e.Op), string(e.Kind), e.ID, e.Name, e.Token, e.Cause}, "\t"))
+	}
+	return rows
+}
+
+func recordRows(records []ledger.Record) []string {
+	rows := []string{"CREATED\tKIND\tID\tNAME\tTOKEN"}
+	for _, r := range records {
+		rows = append(rows, strings.Join([]string{r.Created.Format(time.TimeOnly), string(r.Kind), r.ID, r.Name, r.Token}, "\t"))
+	}
+	return rows
+}
+
+// printEither prints a table, or with output json a line each, unless getting the values went wrong.
+func printEither[T any](to io.Writer, output string, values []T, rows func([]T) []string, err error) error {
+	if err != nil || output == "json" {
+		return printLines(to, values, err)
+	}
+	return printTable(to, rows(values))
 }
 
 // printLines prints each value as one line of JSON, unless getting them went wrong.
