@@ -179,11 +179,8 @@ func (s *scope) record(v jobrunner.Verdict) {
 	if !v.Start.IsZero() {
 		last.StartTime = &metav1.Time{Time: v.Start.Truncate(time.Second)}
 	}
-	if !v.End.IsZero() {
-		last.EndTime = &metav1.Time{Time: v.End.Truncate(time.Second)}
-	}
-	if last.EndTime == nil { // nobody knows; counting starts when it is seen
-		last.EndTime = &metav1.Time{Time: s.now.Truncate(time.Second)}
+	if last.EndTime == nil {
+		last.EndTime = &metav1.Time{Time: s.ended(v).Truncate(time.Second)}
 	}
 	s.status.FailureReason, s.status.FailureMessage = "", ""
 	if v.Outcome != jobrunner.Succeeded {
@@ -191,6 +188,18 @@ func (s *scope) record(v jobrunner.Verdict) {
 		s.status.FailureReason, s.status.FailureMessage = failureReason(claim.Operation), v.Message
 	}
 	s.status.LastAttempt = last
+}
+
+// maxSkew is how far the clock of a pod's node may be from ours and still be believed.
+const maxSkew = time.Minute
+
+// ended is when an attempt ended by our own clock, for back-off counts from there: a node whose clock is wrong must not make
+// us try without a pause, or never again.
+func (s *scope) ended(v jobrunner.Verdict) time.Time {
+	if since := s.now.Sub(v.End); since < 0 || since > maxSkew {
+		return s.now
+	}
+	return v.End
 }
 
 func failureReason(operation jobrunner.Operation) string {

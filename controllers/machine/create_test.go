@@ -243,3 +243,20 @@ func TestCreate_externalDriver(t *testing.T) {
 	require.False(t, request.Driver.Builtin)
 	require.Equal(t, "t", request.CredentialEnv["ACME_TOKEN"])
 }
+
+// A node's clock may be wrong: back-off counts by ours, so that a failed attempt is neither repeated at once nor put off for ever.
+func TestBackOffCountsByTheManagersClock(t *testing.T) {
+	for name, skew := range map[string]time.Duration{"the pod's clock is behind": -2 * time.Hour, "the pod's clock is ahead": 2 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			s := newWorld(t).machine("digitalocean", "m1", droplet())
+			s.reconcile()
+			s.clock.SetTime(start.Add(skew))
+			s.fail(jobrunner.Create, 1, rkev1.ClassTransient, "no route to host", false)
+			s.clock.SetTime(start)
+			status := s.reconcile()
+			s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.WaitingForRetryReason)
+			require.WithinRange(t, status.NextAttemptTime.Time, start.Add(15*time.Second), start.Add(19*time.Second))
+			require.Equal(t, status, s.reconcile(), "it stays so")
+		})
+	}
+}

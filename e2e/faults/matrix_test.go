@@ -83,7 +83,7 @@ func (w *world) comeReady() error {
 		if !w.turn() || w.obj.GetDeletionTimestamp() != nil {
 			return nil
 		}
-		if w.condition(rkev1.ReadyCondition).Status == metav1.ConditionTrue {
+		if w.condition(rkev1.ReadyCondition).Status == metav1.ConditionTrue && w.condition(rkev1.ProviderIDKnownCondition).Status == metav1.ConditionTrue {
 			return w.whenReady()
 		}
 		if w.hopeless && w.status().Attempts > 1 {

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -49,6 +50,9 @@ func (w *world) whenReady() error {
 	if err := w.neverTwo(); err != nil {
 		return err
 	}
+	if err := w.nothingShown(); err != nil {
+		return err
+	}
 	live := slices.DeleteFunc(w.droplets(), func(r ledger.Record) bool { return !r.IsLive() })
 	if len(live) != 1 {
 		return fmt.Errorf("the machine is Ready and has %d servers", len(live))
@@ -75,6 +79,9 @@ func (w *world) whenGone() error {
 	if err := w.neverTwo(); err != nil {
 		return err
 	}
+	if err := w.nothingShown(); err != nil {
+		return err
+	}
 	for _, record := range theCloud.Live() {
 		if record.Token == w.token && record.Kind != ledger.KindTag && record.Created.After(w.began) {
 			return fmt.Errorf("%s %s (%s) is left at the cloud", record.Kind, record.ID, record.Name)
@@ -83,6 +90,30 @@ func (w *world) whenGone() error {
 	for _, list := range []client.ObjectList{&corev1.SecretList{}, &batchv1.JobList{}, &corev1.ServiceAccountList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{}} {
 		if err := w.collected(list); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// nothingShown finds secrets where people look: in the machine, its Jobs, and the parts of the state that are told further.
+func (w *world) nothingShown() error {
+	jobs := &batchv1.JobList{}
+	require.NoError(w, w.admin.List(w.Context(), jobs, client.InNamespace(w.namespace)))
+	shown := map[string]any{"the machine": w.obj.Object, "its Jobs": jobs.Items}
+	state := &corev1.Secret{}
+	key := client.ObjectKey{Namespace: w.namespace, Name: jobrunner.StateSecretName(machineName)}
+	if err := w.admin.Get(w.Context(), key, state); err == nil {
+		for _, key := range []string{jobrunner.LogKey, jobrunner.ResultKey, jobrunner.JournalKey, jobrunner.ServerKey} {
+			shown["the state's "+key] = string(state.Data[key])
+		}
+	}
+	for name, content := range shown {
+		text, err := json.Marshal(content)
+		require.NoError(w, err)
+		for _, marker := range []string{w.secretToken, bootstrapMarker} {
+			if strings.Contains(string(text), marker) {
+				return fmt.Errorf("%s: a secret is shown (%s…)", name, marker[:8])
+			}
 		}
 	}
 	return nil

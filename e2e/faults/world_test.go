@@ -88,28 +88,32 @@ type world struct {
 	reconciler  reconcile.Reconciler
 	obj         *unstructured.Unstructured
 	// cancelPod ends the pod that runs, as the kubelet does when its Job is deleted.
-	cancelPod func()
-	log       []string
-	rules     []string
-	retries   int
-	hopeless  bool
-	began     time.Time
+	cancelPod   func()
+	log         []string
+	rules       []string
+	retries     int
+	secretToken string
+	hopeless    bool
+	began       time.Time
 	// classes are those of the attempts that failed.
 	classes map[string]string
 }
 
-const machineName = "m"
+const (
+	machineName     = "m"
+	bootstrapMarker = "marker-join-token"
+)
 
 func newWorld(t *testing.T, l *lab, token account.Token) *world {
 	t.Helper()
-	w := &world{T: t, lab: l, token: token.Name, began: time.Now(), namespace: testkit.Namespace(t), admin: l.client(t, l.http.Transport), classes: map[string]string{},
+	w := &world{T: t, lab: l, token: token.Name, secretToken: token.Secret, began: time.Now(), namespace: testkit.Namespace(t), admin: l.client(t, l.http.Transport), classes: map[string]string{},
 		clock: clocktesting.NewFakePassiveClock(time.Now().Add(time.Minute)), managerGate: &gate{next: l.http.Transport}, podGate: &gate{next: l.http.Transport}}
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "c1"}, Spec: clusterv1.ClusterSpec{
 		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKECluster", Name: "c1"},
 	}}
 	cluster.Status.Initialization.InfrastructureProvisioned = new(true)
 	testkit.ExpectApplied(t, w.admin, cluster,
-		w.secret("bootstrap", "value", "#!/bin/sh\necho hello\n"), w.secret("cred", "accessToken", token.Secret))
+		w.secret("bootstrap", "value", "#!/bin/sh\necho "+bootstrapMarker+"\n"), w.secret("cred", "accessToken", token.Secret))
 	kind := crdgen.KindsOf(driverName).Machine
 	owner := &clusterv1.Machine{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: machineName, Labels: map[string]string{clusterv1.ClusterNameLabel: "c1"}},
