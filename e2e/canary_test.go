@@ -1,0 +1,269 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// canary is a namespace whose every secret is a marker, and the places where markers were seen.
+type canary struct {
+	*testing.T
+	namespace string
+	// markers by what they are.
+	markers map[string]string
+
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+// TestCanary plants a marker in every secret that a user hands over, lets one machine succeed and one fail, and then looks
+// for the markers everywhere but in the Secrets and in the driver's own process.
+func TestCanary(t *testing.T) {
+	if bed == nil {
+		t.Skip("the canary needs the testbed: run `make e2e`")
+	}
+	c := newCanary(t)
+	stop := c.watchProcesses()
+	c.liveAndFail()
+	c.searchEverywhere()
+	stop()
+	require.Empty(t, slices.Sorted(maps.Keys(c.seen)), "places where a secret is shown")
+
+	// The search finds what is there: otherwise it would prove nothing.
+	c.apply("kind: ConfigMap\napiVersion: v1\nmetadata: {name: planted}\ndata: {careless: " + c.markers["bootstrap data"] + "}\n")
+	c.searchObjects()
+	require.Equal(t, []string{"bootstrap data in configmaps"}, slices.Sorted(maps.Keys(c.seen)))
+	for name, value := range map[string]string{"credential": c.markers["credential"], "user data": c.markers["user data"]} {
+		c.search("a text that holds it", []byte("before "+value+" after"))
+		require.True(t, c.seen[name+" in a text that holds it"])
+	}
+}
+
+func newCanary(t *testing.T) *canary {
+	t.Helper()
+	c := &canary{T: t, namespace: "canary-" + fmt.Sprint(time.Now().Unix()%100000), seen: map[string]bool{}, markers: map[string]string{}}
+	require.NoError(t, bed.NewNamespace(t.Context(), c.namespace))
+	t.Cleanup(func() { bed.DropNamespace(context.WithoutCancel(t.Context()), c.namespace) })
+	cloud, err := bed.Cloud()
+	require.NoError(t, err)
+	token, err := cloud.AddToken(t.Context(), c.namespace, false)
+	require.NoError(t, err)
+	c.markers["credential"] = token.Secret
+	for _, name := range []string{"bootstrap data", "user data", "refused credential"} {
+		c.markers[name] = "marker" + rand.Text()
+	}
+	return c
+}
+
+// liveAndFail makes a machine that becomes a server and goes again, and two that fail: at the cloud, and at its login.
+func (c *canary) liveAndFail() {
+	c.Helper()
+	c.apply(fmt.Sprintf(`
+apiVersion: v1
+kind: Secret
+metadata: {name: credential}
+stringData: {accessToken: %q}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: refused}
+stringData: {accessToken: %q}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: bootstrap}
+stringData: {value: "#!/bin/sh\n: %s\n"}
+---
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: c}
+spec: {infrastructureRef: {apiGroup: rke.cattle.io, kind: RKECluster, name: c}}
+---
+apiVersion: rke.cattle.io/v1
+kind: RKECluster
+metadata: {name: c}
+`, c.markers["credential"], c.markers["refused credential"], c.markers["bootstrap data"]))
+	for name, machine := range map[string]struct{ credential, size string }{
+		"good": {"credential", "s-1vcpu-1gb"}, "toobig": {"credential", "s-1000vcpu"}, "stranger": {"refused", "s-1vcpu-1gb"},
+	} {
+		c.apply(fmt.Sprintf(`
+apiVersion: rke-machine.cattle.io/v1
+kind: DigitaloceanMachine
+metadata: {name: %[1]s, labels: {cluster.x-k8s.io/cluster-name: c}}
+spec:
+  region: nyc3
+  size: %[3]s
+  userdata: "#cloud-config\nwrite_files: [{path: /root/mine, content: %[4]s}]\n"
+  common: {cloudCredentialSecretName: %[2]s}
+---
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Machine
+metadata: {name: %[1]s, labels: {cluster.x-k8s.io/cluster-name: c}}
+spec:
+  clusterName: c
+  bootstrap: {dataSecretName: bootstrap}
+  infrastructureRef: {apiGroup: rke-machine.cattle.io, kind: DigitaloceanMachine, name: %[1]s}
+`, name, machine.credential, machine.size, c.markers["user data"]))
+	}
+	for name, phase := range map[string]string{"good": "Running", "toobig": "Failed", "stranger": "Failed"} {
+		c.await(name, phase)
+	}
+}
+
+func (c *canary) await(name, phase string) {
+	c.Helper()
+	var out []byte
+	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); <-time.After(500 * time.Millisecond) {
+		out = c.run("", "kubectl", "get", "digitaloceanmachine", name, "-o", "jsonpath={.status.phase}")
+		if string(out) == phase {
+			return
+		}
+	}
+	c.Fatalf("machine %s is %q, not %s: %s", name, out, phase, bed.Diagnose(c.Context(), c.namespace))
+}
+
+// run runs a command of the testbed in the namespace and returns all it printed, whether it failed or not.
+func (c *canary) run(stdin, name string, args ...string) []byte {
+	c.Helper()
+	command := exec.CommandContext(c.Context(), "env", append([]string{name, "--namespace", c.namespace}, args...)...) //nolint:gosec // Commands of this file.
+	command.Env, command.Stdin = bed.Env(), strings.NewReader(stdin)
+	out, _ := command.CombinedOutput()
+	return out
+}
+
+func (c *canary) apply(manifest string) {
+	c.Helper()
+	out := c.run(manifest, "kubectl", "apply", "--server-side", "-f", "-")
+	require.NotContains(c, string(out), "rror", "%s", out)
+}
+
+// search notes which markers a place shows, plain or in base64.
+func (c *canary) search(place string, content []byte) {
+	for name, marker := range c.markers {
+		if bytes.Contains(content, []byte(marker)) || bytes.Contains(content, inBase64(marker)) {
+			c.mu.Lock()
+			c.seen[name+" in "+place] = true
+			c.mu.Unlock()
+		}
+	}
+}
+
+// inBase64 is the part of a text that is the same wherever it begins in what is encoded in one go, when it begins it.
+func inBase64(text string) []byte {
+	return []byte(base64.StdEncoding.EncodeToString([]byte(text))[:len(text)/3*4])
+}
+
+func (c *canary) searchEverywhere() {
+	c.Helper()
+	c.searchObjects()
+	for _, name := range []string{"good", "toobig", "stranger"} {
+		for _, command := range [][]string{
+			{"drover", "why", name}, {"drover", "logs", name}, {"drover", "get", name, "-o", "yaml"},
+			{"kubectl", "describe", "digitaloceanmachine", name}, {"kubectl", "describe", "machine.cluster.x-k8s.io", name},
+			{"kubectl", "describe", "secret", name + "-machine-state"},
+			{"kubectl", "get", "secret", name + "-machine-state", "-o", `go-template={{range $k, $v := .data}}{{if eq $k "log.txt" "result.json" "journal.json" "server.json"}}{{$v | base64decode}}{{end}}{{end}}`},
+		} {
+			out := c.run("", command[0], command[1:]...)
+			require.NotEmpty(c, out, "%v", command)
+			c.search(strings.Join(command[:3], " "), out)
+		}
+	}
+	for _, command := range [][]string{
+		{"kubectl", "logs", "--selector", "batch.kubernetes.io/job-name", "--all-containers", "--tail", "-1", "--prefix"},
+		{"kubectl", "describe", "jobs"}, {"kubectl", "describe", "pods"},
+		{"kubectl", "logs", "-n", "drover-system", "deployment/drover-manager", "--tail", "-1"},
+		{"kubectl", "get", "--raw", "/api/v1/namespaces/drover-system/services/drover-metrics:main/proxy/metrics"},
+	} {
+		out := c.run("", command[0], command[1:]...)
+		require.NotEmpty(c, out, "%v", command)
+		c.search(strings.Join(command, " "), out)
+	}
+	c.searchFiles(filepath.Join(bed.StateDir, "logs"))
+	c.searchFiles(os.TempDir())
+}
+
+// searchObjects looks at every object of every kind but Secrets, with its managed fields.
+func (c *canary) searchObjects() {
+	c.Helper()
+	kinds := strings.Fields(string(c.run("", "kubectl", "api-resources", "--verbs=list", "-o", "name")))
+	require.Greater(c, len(kinds), 60)
+	for _, kind := range kinds {
+		if kind == "secrets" {
+			continue
+		}
+		c.search(kind, c.withoutGiven(c.run("", "kubectl", "get", kind, "--all-namespaces", "--show-managed-fields", "-o", "yaml")))
+	}
+}
+
+// withoutGiven leaves out what the user himself wrote into an object: spec.userdata of the machines.
+func (c *canary) withoutGiven(content []byte) []byte {
+	given := fmt.Sprintf("content: %s}]", c.markers["user data"])
+	return bytes.ReplaceAll(content, []byte(given), nil)
+}
+
+// searchFiles looks at the files that are there now; some go meanwhile.
+func (c *canary) searchFiles(dir string) {
+	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return nil
+		}
+		if info, err := entry.Info(); err != nil || info.Size() > 64<<20 {
+			return nil
+		}
+		if content, err := os.ReadFile(path); err == nil {
+			c.search("file "+path, content)
+		}
+		return nil
+	})
+}
+
+// watchProcesses looks at the command line and the environment of every process, again and again, until it is told to stop.
+// The driver's own process has the credential in its environment, for that is how it is told.
+func (c *canary) watchProcesses() (stop func()) {
+	ctx, cancel := context.WithCancel(c.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ticker := time.NewTicker(20 * time.Millisecond); ; {
+			c.searchProcesses()
+			select {
+			case <-ctx.Done():
+				ticker.Stop()
+				return
+			case <-ticker.C:
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+func (c *canary) searchProcesses() {
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range lines {
+		line, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		environment, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "environ"))
+		program, _, _ := bytes.Cut(line, []byte{0})
+		c.search("the arguments of "+string(program), line)
+		if !bytes.Contains(environment, []byte("MACHINE_PLUGIN_TOKEN=")) {
+			c.search("the environment of "+string(program), environment)
+		}
+	}
+}
