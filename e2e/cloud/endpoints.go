@@ -46,7 +46,12 @@ func (c *Cloud) FilesURL() string { return c.endpoints.Files }
 func (c *Cloud) AdminURL() string { return c.endpoints.Admin }
 
 // RefusedDestinations returns what clients asked the proxy for in vain.
-func (c *Cloud) RefusedDestinations() []string { return c.proxy.Refused() }
+func (c *Cloud) RefusedDestinations() []string {
+	if c.proxy == nil {
+		return nil
+	}
+	return c.proxy.Refused()
+}
 
 // Environment returns the variables that lead an unmodified driver to the cloud.
 func (c *Cloud) Environment() []string {

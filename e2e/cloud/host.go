@@ -78,6 +78,9 @@ func (c *Cloud) hostKey(name string) string {
 // Clean removes every trace of the cloud of a state directory: its servers,
 // its part in the host's network, and the directory. No process may use it.
 func Clean(ctx context.Context, stateDir string) error {
+	if err := checkOurs(stateDir); err != nil {
+		return err
+	}
 	state, err := openState(stateDir)
 	if err != nil {
 		return err
@@ -95,6 +98,25 @@ func Clean(ctx context.Context, stateDir string) error {
 		}
 	}
 	return errors.Join(removeState(state), state.close())
+}
+
+// checkOurs refuses a directory with things in it where no cloud ever was: every
+// cloud leaves its lock.
+func checkOurs(dir string) error {
+	if dir == "" {
+		return errors.New("cleaning state: no directory was given")
+	}
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) || err == nil && len(entries) == 0 {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cleaning state: %w", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "lock")); err != nil {
+		return fmt.Errorf("cleaning state: %s is not the state directory of a local cloud: %w", dir, err)
+	}
+	return nil
 }
 
 // removeState removes only what is ours, lest a wrong path costs someone's files.

@@ -80,10 +80,30 @@ func (o Options) complete() (Options, error) {
 	if _, err := netip.ParseAddr(o.Bind); err != nil {
 		return o, fmt.Errorf("checking cloud options: %w", err)
 	}
+	if err := o.checkNumbers(); err != nil {
+		return o, err
+	}
+	for _, token := range o.Tokens {
+		if token.Name == "" || token.Secret == "" {
+			return o, fmt.Errorf("checking cloud options: token %q lacks a name or a secret", token.Name)
+		}
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return o, nil
+}
+
+func (o Options) checkNumbers() error {
+	if o.BootDelay < 0 || o.DropletLimit < 0 || o.RateLimit < 0 {
+		return errors.New("checking cloud options: boot delay and limits cannot be negative")
+	}
+	for _, port := range []int{o.APIPort, o.ProxyPort, o.FilesPort, o.AdminPort} {
+		if port < 0 || port > 65535 {
+			return fmt.Errorf("checking cloud options: %d is no port", port)
+		}
+	}
+	return nil
 }
 
 // needsBridge reports whether the bridge must exist before listening.

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 
+	"golang.org/x/crypto/ssh"
+
 	"github.com/drover-project/drover/e2e/cloud/ledger"
 	"github.com/drover-project/drover/e2e/cloud/server"
 )
@@ -20,7 +22,10 @@ type ServerOptions = server.Request
 // Server is a server outside of the droplet API.
 type Server = server.Info
 
-var serverName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+var (
+	userName   = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,31}$`)
+	serverName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+)
 
 // ownServer is a server that a test started, not a client of the API.
 type ownServer struct {
@@ -31,20 +36,35 @@ type ownServer struct {
 // StartServer starts a server with the given login and keys, for tests of
 // drivers that take over what already runs.
 func (c *Cloud) StartServer(ctx context.Context, request ServerOptions) (Server, error) {
-	if !serverName.MatchString(request.Name) {
-		return Server{}, fmt.Errorf("starting server: %q is no host name", request.Name)
+	if err := checkServer(request); err != nil {
+		return Server{}, fmt.Errorf("starting server: %w", err)
 	}
 	own, err := c.reserveServer(request)
 	if err != nil {
 		return Server{}, err
 	}
 	if err := c.record(ledger.OpCreated, own); err != nil {
-		return Server{}, err
+		return Server{}, errors.Join(err, c.StopServer(context.WithoutCancel(ctx), request.Name))
 	}
 	if err := c.backend.Create(ctx, own.Spec); err != nil {
 		return Server{}, errors.Join(fmt.Errorf("starting server %s: %w", request.Name, err), c.StopServer(context.WithoutCancel(ctx), request.Name))
 	}
 	return c.info(own), nil
+}
+
+func checkServer(request ServerOptions) error {
+	if !serverName.MatchString(request.Name) {
+		return fmt.Errorf("%q is no host name", request.Name)
+	}
+	if request.User != "" && !userName.MatchString(request.User) {
+		return fmt.Errorf("%q is no user name", request.User)
+	}
+	for _, key := range request.Keys {
+		if _, _, _, _, err := ssh.ParseAuthorizedKey([]byte(key)); err != nil {
+			return fmt.Errorf("parsing public key: %w", err)
+		}
+	}
+	return nil
 }
 
 func (c *Cloud) reserveServer(request ServerOptions) (*ownServer, error) {
@@ -72,16 +92,17 @@ func (c *Cloud) reserveServer(request ServerOptions) (*ownServer, error) {
 func (c *Cloud) StopServer(ctx context.Context, name string) error {
 	c.mu.Lock()
 	own, ok := c.servers[name]
+	delete(c.servers, name) // who stops it at the same time finds none
 	c.mu.Unlock()
 	if !ok {
 		return fmt.Errorf("stopping server %s: %w", name, server.ErrNotFound)
 	}
 	if err := c.backend.Destroy(ctx, own.Spec.Name); err != nil {
+		c.mu.Lock()
+		c.servers[name] = own
+		c.mu.Unlock()
 		return fmt.Errorf("stopping server %s: %w", name, err)
 	}
-	c.mu.Lock()
-	delete(c.servers, name)
-	c.mu.Unlock()
 	c.network.Release(own.Spec.Public)
 	return c.record(ledger.OpRemoved, own)
 }

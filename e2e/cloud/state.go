@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 
 	"github.com/drover-project/drover/e2e/cloud/account"
@@ -18,8 +19,9 @@ var ErrRunning = errors.New("another local cloud uses this state directory")
 // stateDir is the directory that everything durable is in; an empty path
 // keeps nothing.
 type stateDir struct {
-	dir  string
-	lock *os.File
+	dir    string
+	lock   *os.File
+	saving sync.Mutex // an older list of tokens never replaces a newer one
 }
 
 func openState(dir string) (*stateDir, error) {
@@ -58,7 +60,9 @@ func (s *stateDir) close() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
-	return errors.Join(err, s.lock.Close())
+	lock := s.lock
+	s.lock = nil // closing again finds nothing to do
+	return errors.Join(err, lock.Close())
 }
 
 // loadTokens returns the tokens kept from before, the given ones and always
@@ -76,6 +80,8 @@ func (s *stateDir) loadTokens(given []account.Token) (*account.Tokens, error) {
 }
 
 func (s *stateDir) saveTokens(tokens *account.Tokens) error {
+	s.saving.Lock()
+	defer s.saving.Unlock()
 	return s.write("tokens.json", tokens.List())
 }
 

@@ -9,10 +9,13 @@ import (
 // Tokens returns all API tokens with their secrets.
 func (c *Cloud) Tokens() []account.Token { return c.tokens.List() }
 
-// AddToken makes a new API token.
+// AddToken makes a new API token. A name that is taken is refused: whoever
+// uses that token would be locked out.
 func (c *Cloud) AddToken(name string, readOnly bool) (account.Token, error) {
 	token := account.Token{Name: name, Secret: account.NewSecret(), ReadOnly: readOnly}
-	c.tokens.Set(token)
+	if err := c.tokens.Add(token); err != nil {
+		return account.Token{}, err
+	}
 	return token, c.state.saveTokens(c.tokens)
 }
 

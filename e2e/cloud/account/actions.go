@@ -73,6 +73,15 @@ func (a *Account) Action(id int) (godo.Action, error) {
 	return *action, nil
 }
 
+// DropletAction returns one action of one droplet.
+func (a *Account) DropletAction(dropletID, id int) (godo.Action, error) {
+	action, err := a.Action(id)
+	if err == nil && action.ResourceID != dropletID {
+		return godo.Action{}, NotFound()
+	}
+	return action, err
+}
+
 // Actions returns the actions of one droplet, newest first; 0 returns those of all.
 func (a *Account) Actions(dropletID int) []godo.Action {
 	a.mu.Lock()

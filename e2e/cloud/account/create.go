@@ -51,14 +51,14 @@ func (a *Account) CreateDroplets(caller Caller, request DropletRequest, boot Boo
 	if len(a.droplets)+len(request.Names) > a.opts.DropletLimit {
 		return nil, nil, QuotaExceeded()
 	}
+	made, err := a.newDroplets(request, keys, boot)
+	if err != nil {
+		return nil, nil, err
+	}
 	a.addTags(caller, request.Tags)
 	var droplets []godo.Droplet
 	var actions []godo.Action
-	for _, name := range request.Names {
-		d, err := a.newDroplet(request, name, keys, boot)
-		if err != nil {
-			return nil, nil, err
-		}
+	for _, d := range made {
 		a.record(caller, d.entry(ledger.OpCreated))
 		action := a.startAction(d, "create")
 		droplets = append(droplets, a.render(d))
@@ -69,8 +69,11 @@ func (a *Account) CreateDroplets(caller Caller, request DropletRequest, boot Boo
 }
 
 func (r DropletRequest) validate() error {
-	if len(r.Names) == 0 || len(r.Names) > maxNames {
+	if len(r.Names) == 0 {
 		return Unprocessable("Name can't be blank")
+	}
+	if len(r.Names) > maxNames {
+		return Unprocessable("You can create a maximum of 10 Droplets per request.")
 	}
 	for _, name := range r.Names {
 		if !hostname.MatchString(name) {
@@ -99,9 +102,29 @@ func (a *Account) resolveKeys(identifiers []string) ([]string, error) {
 		if err != nil {
 			return nil, Unprocessable(identifier + " are invalid key identifiers for Droplet creation.")
 		}
-		keys = append(keys, key.PublicKey)
+		if !slices.Contains(keys, key.PublicKey) {
+			keys = append(keys, key.PublicKey)
+		}
 	}
 	return keys, nil
+}
+
+// newDroplets makes all droplets of a request or none: a client that is
+// refused looks for nothing to delete.
+func (a *Account) newDroplets(request DropletRequest, keys []string, boot Boot) ([]*droplet, error) {
+	made := make([]*droplet, 0, len(request.Names))
+	for _, name := range request.Names {
+		d, err := a.newDroplet(request, name, keys, boot)
+		if err != nil {
+			for _, d := range made {
+				delete(a.droplets, d.ID)
+				a.opts.Network.Release(d.Spec.Public)
+			}
+			return nil, err
+		}
+		made = append(made, d)
+	}
+	return made, nil
 }
 
 func (a *Account) newDroplet(request DropletRequest, name string, keys []string, boot Boot) (*droplet, error) {

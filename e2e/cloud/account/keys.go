@@ -3,9 +3,12 @@ package account
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/digitalocean/godo"
 	"golang.org/x/crypto/ssh"
@@ -13,11 +16,19 @@ import (
 	"github.com/drover-project/drover/e2e/cloud/ledger"
 )
 
+// The bounds on what may be registered as a key.
+const (
+	maxKeyName = 255
+	maxKey     = 16 << 10
+)
+
 // Keys returns all keys, oldest first.
 func (a *Account) Keys() []godo.Key {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.SortedFunc(maps.Values(a.keys), func(x, y godo.Key) int { return cmp.Compare(x.ID, y.ID) })
+	keys := slices.AppendSeq([]godo.Key{}, maps.Values(a.keys)) // without keys the API says [], not null
+	slices.SortFunc(keys, func(x, y godo.Key) int { return cmp.Compare(x.ID, y.ID) })
+	return keys
 }
 
 // Key returns the key with the given id or fingerprint.
@@ -45,10 +56,10 @@ func (a *Account) findKey(identifier string) (godo.Key, error) {
 
 // CreateKey adds a public key; one already on the account is refused.
 func (a *Account) CreateKey(caller Caller, request godo.KeyCreateRequest) (godo.Key, error) {
-	if request.Name == "" {
-		return godo.Key{}, Unprocessable("Name can't be blank")
+	if err := validateKeyName(request.Name); err != nil {
+		return godo.Key{}, err
 	}
-	public, _, _, _, err := ssh.ParseAuthorizedKey([]byte(request.PublicKey))
+	public, err := parseKey(request.PublicKey)
 	if err != nil {
 		return godo.Key{}, Unprocessable("Key invalid, key should be of the format `ssh-<type> <key data> <optional comment>`")
 	}
@@ -61,30 +72,51 @@ func (a *Account) CreateKey(caller Caller, request godo.KeyCreateRequest) (godo.
 	key := godo.Key{ID: a.nextKey, Name: request.Name, Fingerprint: fingerprint, PublicKey: request.PublicKey}
 	a.nextKey++
 	a.keys[key.ID] = key
+	return key, a.recordKey(caller, ledger.OpCreated, key)
+}
+
+func (a *Account) recordKey(caller Caller, op ledger.Op, key godo.Key) error {
 	data, err := json.Marshal(key)
 	if err != nil {
-		return godo.Key{}, err
+		return fmt.Errorf("encoding key: %w", err)
 	}
-	a.record(caller, ledger.Entry{
-		Op: ledger.OpCreated, Kind: ledger.KindKey, ID: strconv.Itoa(key.ID), Name: key.Name, Data: data,
-	})
-	return key, nil
+	a.record(caller, ledger.Entry{Op: op, Kind: ledger.KindKey, ID: strconv.Itoa(key.ID), Name: key.Name, Data: data})
+	return nil
+}
+
+func validateKeyName(name string) error {
+	if name == "" {
+		return Unprocessable("Name can't be blank")
+	}
+	if len(name) > maxKeyName {
+		return Unprocessable("Name is too long (maximum is 255 characters)")
+	}
+	return nil
+}
+
+// parseKey reads exactly one key: a second line would become a second login on every server.
+func parseKey(text string) (ssh.PublicKey, error) {
+	if len(text) > maxKey || strings.ContainsAny(strings.TrimSpace(text), "\r\n") {
+		return nil, errors.New("parsing key: not one line of reasonable length")
+	}
+	public, _, _, _, err := ssh.ParseAuthorizedKey([]byte(text))
+	return public, err
 }
 
 // RenameKey gives a key another name.
-func (a *Account) RenameKey(identifier, name string) (godo.Key, error) {
+func (a *Account) RenameKey(caller Caller, identifier, name string) (godo.Key, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	key, err := a.findKey(identifier)
 	if err != nil {
 		return godo.Key{}, err
 	}
-	if name == "" {
-		return godo.Key{}, Unprocessable("Name can't be blank")
+	if err := validateKeyName(name); err != nil {
+		return godo.Key{}, err
 	}
 	key.Name = name
 	a.keys[key.ID] = key
-	return key, nil
+	return key, a.recordKey(caller, ledger.OpChanged, key)
 }
 
 // DeleteKey removes a key. Servers keep what was installed on them.

@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -67,6 +68,9 @@ func (a *Account) replayDroplet(ctx context.Context, record ledger.Record) error
 	close(d.booted)
 	if err := json.Unmarshal(record.Data, &d.dropletData); err != nil {
 		return fmt.Errorf("parsing data: %w", err)
+	}
+	if !d.Spec.Public.Is4() {
+		return errors.New("parsing data: it tells no IPv4 address")
 	}
 	a.droplets[id] = d
 	a.opts.Network.Claim(d.Spec.Public)

@@ -3,6 +3,7 @@ package account
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -46,6 +47,20 @@ func (t *Tokens) Set(token Token) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.byName[token.Name] = token
+}
+
+// Add adds a token under a name of its own.
+func (t *Tokens) Add(token Token) error {
+	if token.Name == "" {
+		return errors.New("adding token: it has no name")
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, taken := t.byName[token.Name]; taken {
+		return fmt.Errorf("adding token: the name %q is taken", token.Name)
+	}
+	t.byName[token.Name] = token
+	return nil
 }
 
 // Update changes a token in place.

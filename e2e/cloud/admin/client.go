@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/digitalocean/godo"
@@ -158,7 +160,7 @@ func (c *Client) ExpireToken(ctx context.Context, name string, at time.Time) err
 // PutFile serves content as a file and returns its SHA-256 in hex.
 func (c *Client) PutFile(ctx context.Context, name string, content io.Reader) (string, error) {
 	var answer digestAnswer
-	err := c.do(ctx, call{method: http.MethodPut, path: "/files/" + name, raw: content, into: &answer})
+	err := c.do(ctx, call{method: http.MethodPut, path: (&url.URL{Path: "/files/" + name}).EscapedPath(), raw: content, into: &answer})
 	return answer.SHA256, err
 }
 
@@ -196,6 +198,9 @@ func (c *Client) do(ctx context.Context, call call) error {
 	}
 	request.Header.Set("Authorization", "Bearer "+c.endpoints.AdminSecret)
 	response, err := c.http.Do(request)
+	if errors.Is(err, syscall.ECONNREFUSED) { // it ended without taking its endpoints back
+		return fmt.Errorf("asking local cloud: nothing listens at %s: %w", c.endpoints.Admin, ErrNotRunning)
+	}
 	if err != nil {
 		return fmt.Errorf("asking local cloud: %w", err)
 	}

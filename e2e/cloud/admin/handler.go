@@ -131,7 +131,9 @@ func answer(w http.ResponseWriter, r *http.Request, handle handler) {
 }
 
 func decode(r *http.Request, into any) error {
-	if err := json.NewDecoder(io.LimitReader(r.Body, maxRequest)).Decode(into); err != nil {
+	decoder := json.NewDecoder(io.LimitReader(r.Body, maxRequest))
+	decoder.DisallowUnknownFields() // a misspelt count would be a fault without end
+	if err := decoder.Decode(into); err != nil {
 		return fmt.Errorf("parsing request: %w", err)
 	}
 	return nil

@@ -44,6 +44,9 @@ func setDropletLimit(cloud Cloud) handler {
 		if err := decode(r, &request); err != nil {
 			return nil, err
 		}
+		if request.Limit < 0 {
+			return nil, fmt.Errorf("setting droplet limit: %d is negative", request.Limit)
+		}
 		cloud.Account().SetDropletLimit(request.Limit)
 		return nil, nil
 	}

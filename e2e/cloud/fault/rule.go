@@ -54,12 +54,18 @@ func (r Rule) Validate() error {
 	if !ok || method == "" || !strings.HasPrefix(pattern, "/") {
 		return fmt.Errorf("checking fault: match %q is not of the form \"METHOD /path\"", r.Match)
 	}
+	if method != "*" && method != strings.ToUpper(method) {
+		return fmt.Errorf("checking fault: method %q is not in upper case", method)
+	}
+	if strings.Contains(strings.TrimSuffix(pattern, "/**"), "**") {
+		return fmt.Errorf("checking fault: in %q, ** is not the last segment", pattern)
+	}
 	for _, glob := range []string{pattern, r.Name} {
 		if _, err := path.Match(glob, ""); err != nil {
 			return fmt.Errorf("checking fault: pattern %q: %w", glob, err)
 		}
 	}
-	if r.Probability < 0 || r.Probability > 1 {
+	if !(r.Probability >= 0 && r.Probability <= 1) { // NaN too is neither
 		return errors.New("checking fault: probability is not between 0 and 1")
 	}
 	if r.Skip < 0 || r.Count < 0 {
@@ -69,8 +75,8 @@ func (r Rule) Validate() error {
 }
 
 func (e Effect) validate() error {
-	if e.Status != 0 && http.StatusText(e.Status) == "" {
-		return fmt.Errorf("checking fault: %d is no HTTP status", e.Status)
+	if e.Status != 0 && (e.Status < http.StatusBadRequest || http.StatusText(e.Status) == "") {
+		return fmt.Errorf("checking fault: %d is no HTTP status of an error", e.Status)
 	}
 	kinds := 0
 	for _, given := range []bool{e.Status != 0, e.Drop, e.Boot != nil} {
@@ -84,7 +90,26 @@ func (e Effect) validate() error {
 	if kinds == 0 && e.Latency == 0 {
 		return errors.New("checking fault: it has no effect")
 	}
+	if e.After && e.Status == 0 && !e.Drop {
+		return errors.New("checking fault: after needs a status or drop")
+	}
+	if e.Status == 0 && (e.ErrorID != "" || e.Message != "" || e.RetryAfter != 0) {
+		return errors.New("checking fault: errorID, message and retryAfter need a status")
+	}
 	if e.Latency < 0 || e.RetryAfter < 0 {
+		return errors.New("checking fault: times cannot be negative")
+	}
+	return e.Boot.validate()
+}
+
+func (b *Boot) validate() error {
+	if b == nil {
+		return nil
+	}
+	if *b == (Boot{}) {
+		return errors.New("checking fault: boot says nothing that goes wrong")
+	}
+	if b.Delay < 0 || b.VanishAfter < 0 {
 		return errors.New("checking fault: times cannot be negative")
 	}
 	return nil

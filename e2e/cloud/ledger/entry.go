@@ -66,6 +66,9 @@ func (r *Record) apply(entry Entry) {
 	switch entry.Op {
 	case OpChanged:
 		r.Tags = entry.Tags
+		if entry.Name != "" {
+			r.Name = entry.Name
+		}
 		if entry.Data != nil {
 			r.Data = entry.Data
 		}

@@ -13,13 +13,15 @@ import (
 	"time"
 )
 
-// maxLine bounds one line, so that a damaged file cannot exhaust memory.
-const maxLine = 1 << 20
+// maxLine bounds one line, so that a damaged file cannot exhaust memory. It is
+// well above what any request of the API can put into one entry.
+const maxLine = 8 << 20
 
 // Ledger is the record. It is safe for concurrent use.
 type Ledger struct {
 	mu      sync.Mutex
 	file    *os.File
+	size    int64 // of the whole lines in file
 	entries []Entry
 	records []*Record
 	latest  map[string]*Record
@@ -66,9 +68,7 @@ func (l *Ledger) load() error {
 	if err := l.file.Truncate(whole); err != nil {
 		return fmt.Errorf("cutting torn ledger line: %w", err)
 	}
-	if _, err := l.file.Seek(whole, io.SeekStart); err != nil {
-		return fmt.Errorf("seeking ledger end: %w", err)
-	}
+	l.size = whole
 	return nil
 }
 
@@ -84,7 +84,9 @@ func Parse(line []byte) (Entry, error) {
 	return entry, nil
 }
 
-// Append gives entry its number and time, keeps it and writes it out.
+// Append gives entry its number and time, keeps it and writes it out. An entry
+// that could not be read again is refused; one that could only not be written
+// is kept, because what it tells has happened.
 func (l *Ledger) Append(entry Entry) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -94,13 +96,23 @@ func (l *Ledger) Append(entry Entry) error {
 	if err != nil {
 		return fmt.Errorf("encoding ledger entry: %w", err)
 	}
+	if len(line) >= maxLine {
+		return fmt.Errorf("encoding ledger entry: longer than %d bytes", maxLine)
+	}
 	l.remember(entry)
 	if l.file == nil {
 		return nil
 	}
-	if _, err := l.file.Write(append(line, '\n')); err != nil {
-		return fmt.Errorf("writing ledger: %w", err)
+	return l.write(append(line, '\n'))
+}
+
+// write adds one line to the file. What a full disk left of an earlier line is
+// overwritten: lines after a torn one could never be read again.
+func (l *Ledger) write(line []byte) error {
+	if _, err := l.file.WriteAt(line, l.size); err != nil {
+		return errors.Join(fmt.Errorf("writing ledger: %w", err), l.file.Truncate(l.size))
 	}
+	l.size += int64(len(line))
 	return nil
 }
 

@@ -29,9 +29,16 @@ type Proxy struct {
 var _ http.Handler = (*Proxy)(nil)
 
 // New returns a proxy with routes from "host:port" as clients ask for it to
-// the address that is dialled instead.
+// the address that is dialled instead; log may be nil.
 func New(routes map[string]string, log *slog.Logger) *Proxy {
-	return &Proxy{routes: maps.Clone(routes), log: log, open: map[net.Conn]bool{}}
+	lower := make(map[string]string, len(routes)) // host names have no case
+	for name, address := range routes {
+		lower[strings.ToLower(name)] = address
+	}
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Proxy{routes: lower, log: log, open: map[net.Conn]bool{}}
 }
 
 // Refused returns the destinations that clients asked for in vain, in order.

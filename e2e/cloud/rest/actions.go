@@ -45,6 +45,22 @@ func (a *api) getAction(c *call) error {
 	return c.answer(http.StatusOK, actionRoot{action})
 }
 
+func (a *api) getDropletAction(c *call) error {
+	droplet, err := c.number("id")
+	if err != nil {
+		return err
+	}
+	id, err := c.number("action")
+	if err != nil {
+		return err
+	}
+	action, err := a.opts.Account.DropletAction(droplet, id)
+	if err != nil {
+		return err
+	}
+	return c.answer(http.StatusOK, actionRoot{action})
+}
+
 func (a *api) listActions(c *call) error {
 	actions, where := page(c, a.opts.Account.Actions(0))
 	return c.answer(http.StatusOK, actionsRoot{actions, where})

@@ -52,7 +52,7 @@ func NewHandler(opts Options) http.Handler {
 		"DELETE /v2/droplets/{id}":               a.deleteDroplet,
 		"GET /v2/droplets/{id}/actions":          a.listDropletActions,
 		"POST /v2/droplets/{id}/actions":         a.actOnDroplet,
-		"GET /v2/droplets/{id}/actions/{action}": a.getAction,
+		"GET /v2/droplets/{id}/actions/{action}": a.getDropletAction,
 		"GET /v2/actions":                        a.listActions,
 		"GET /v2/actions/{action}":               a.getAction,
 		"GET /v2/regions":                        a.listRegions,

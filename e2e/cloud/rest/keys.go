@@ -53,7 +53,7 @@ func (a *api) renameKey(c *call) error {
 	if err := c.decode(&request); err != nil {
 		return err
 	}
-	key, err := a.opts.Account.RenameKey(c.r.PathValue("id"), request.Name)
+	key, err := a.opts.Account.RenameKey(c.caller, c.r.PathValue("id"), request.Name)
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request) {
 			a.fail(inner, account.Unauthorized())
 		case !withinLimit:
 			a.fail(inner, tooManyRequests())
-		case token.ReadOnly && r.Method != http.MethodGet:
+		case token.ReadOnly && r.Method != http.MethodGet && r.Method != http.MethodHead:
 			a.fail(inner, account.Forbidden())
 		default:
 			a.routes.ServeHTTP(w, r)
@@ -142,7 +142,7 @@ func bearer(r *http.Request) string {
 
 // peekName returns the name in the body of a request, leaving the body unread.
 func peekName(r *http.Request) string {
-	if r.Method != http.MethodPost || r.Body == nil {
+	if r.Method != http.MethodPost && r.Method != http.MethodPut || r.Body == nil {
 		return ""
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
