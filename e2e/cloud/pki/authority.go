@@ -39,11 +39,12 @@ func Open(dir string) (*Authority, error) {
 	if dir == "" {
 		return create()
 	}
-	authority, err := load(dir)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return authority, err
+	// The certificate is written last: without it nobody trusts the authority
+	// yet, with it one that lacks its key must not be replaced unnoticed.
+	if _, err := os.Stat(filepath.Join(dir, certFile)); !errors.Is(err, fs.ErrNotExist) {
+		return load(dir)
 	}
-	authority, err = create()
+	authority, err := create()
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +142,14 @@ func load(dir string) (*Authority, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parsing authority key: %w", err)
 	}
-	return assemble(certDER, key)
+	authority, err := assemble(certDER, key)
+	if err != nil {
+		return nil, err
+	}
+	if !key.PublicKey.Equal(authority.cert.PublicKey) {
+		return nil, fmt.Errorf("loading authority: %s and %s in %s do not belong together; remove both for a new authority", certFile, keyFile, dir)
+	}
+	return authority, nil
 }
 
 func readPEM(path string) ([]byte, error) {
