@@ -130,12 +130,9 @@ func (s *session) sweep(ctx context.Context) {
 	}
 }
 
-// sweepKeys removes what an attempt that made no server has left. While the key is known it must be gone before another one
-// takes its place in the state; where the credential does not allow that, it is noted.
+// sweepKeys removes what was registered beside a server that is gone, and must be gone too before the state forgets it. What
+// the credential does not allow is noted.
 func (s *session) sweepKeys(ctx context.Context) error {
-	if !s.reached(jobrunner.PhaseIntent) {
-		return nil
-	}
 	err := s.finder.Sweep(ctx, s.target())
 	if err == nil {
 		return nil
@@ -144,7 +141,7 @@ func (s *session) sweepKeys(ctx context.Context) error {
 	if class := classOf(err); class == rkev1.ClassTransient || class == rkev1.ClassThrottled {
 		return err
 	}
-	s.note("what an earlier attempt left was not removed: %v", err)
+	s.note("what the driver left beside the server was not removed: %v", err)
 	return nil
 }
 

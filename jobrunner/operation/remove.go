@@ -96,7 +96,9 @@ func (s *session) removeAll(ctx context.Context, madeNothing bool) error {
 	if removeErr := s.removeFound(ctx, found); removeErr != nil {
 		return errors.Join(err, removeErr)
 	}
-	s.sweep(ctx)
+	if sweepErr := s.sweepKeys(ctx); sweepErr != nil {
+		return errors.Join(err, sweepErr)
+	}
 	if err != nil && s.namesServer(s.record) {
 		// A server without our tags, such as one taken over from Rancher, is known to the driver alone.
 		if there, _ := s.look(ctx, false); there != gone {

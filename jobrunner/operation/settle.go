@@ -103,7 +103,10 @@ func (s *session) nothingThere(ctx context.Context) error {
 func (s *session) settleFound(ctx context.Context, found []finder.Server) error {
 	if len(found) == 0 {
 		s.mayExist = false
-		return s.sweepKeys(ctx)
+		if s.reached(jobrunner.PhaseIntent) {
+			return s.sweepKeys(ctx)
+		}
+		return nil
 	}
 	s.mayExist = true
 	if len(found) == 1 {
