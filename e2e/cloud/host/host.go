@@ -64,7 +64,7 @@ func (h *Host) Suspend() error { return h.unlock() }
 // Close gives the slot back and removes the bridge when no other cloud uses it.
 func (h *Host) Close(ctx context.Context) error {
 	return withSetupLock(h.runDir, func() error {
-		if err := os.Remove(slotFile(h.runDir, h.slot)); err != nil {
+		if err := os.Remove(slotFile(h.runDir, h.slot)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return errors.Join(fmt.Errorf("giving slot back: %w", err), h.unlock())
 		}
 		return errors.Join(h.unlock(), removeIfUnused(ctx, h.runDir))

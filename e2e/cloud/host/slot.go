@@ -99,8 +99,7 @@ func forgetSlots(dir, stateDir string) error {
 	return nil
 }
 
-// slotsInUse removes the claims of those who have gone and reports whether
-// any other is left.
+// slotsInUse reports whether any cloud runs or has left servers behind.
 func slotsInUse(dir string) (bool, error) {
 	used := false
 	for slot := range Slots {
