@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/rancher/machine/libmachine/drivers"
 	"github.com/rancher/machine/libmachine/mcnflag"
@@ -47,6 +48,11 @@ func (d *Driver) SetConfigFromFlags(flags drivers.DriverOptions) error {
 	d.Tags = append(flags.StringSlice("drovertest-tag"), flags.StringSlice("drovertest-label")...)
 	d.UserDataFile = flags.String("drovertest-userdata")
 	d.Fail = flags.String("drovertest-fail")
+	switch d.Fail {
+	case "", "check", "create", "after-create", "crash", "hang", "remove":
+	default: // a misspelt one would let a test pass that tests nothing
+		return fmt.Errorf("drovertest: --drovertest-fail knows no %q", d.Fail)
+	}
 	if d.secret() == "" {
 		return errors.New("drovertest driver requires the --drovertest-token option")
 	}

@@ -39,6 +39,7 @@ func newServeCommand(stateDir *string) *cobra.Command {
 	command.Flags().StringVar(&opts.Username, "username", "administrator@vsphere.local", "who may log in")
 	command.Flags().StringVar(&passwordFile, "password-file", "", "file of the password")
 	command.Flags().StringVar(&cloudDir, "cloud", "", "state directory of the local cloud that runs the guests; without, guests are addresses only")
+	_ = command.MarkFlagRequired("password-file") // fails for an unknown flag only
 	return command
 }
 
