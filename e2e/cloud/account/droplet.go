@@ -79,7 +79,7 @@ func (a *Account) render(d *droplet) godo.Droplet {
 	return godo.Droplet{
 		ID: d.ID, Name: d.Spec.Hostname, Memory: size.Memory, Vcpus: size.Vcpus, Disk: size.Disk,
 		Region: &region, Image: &image, Size: &size, SizeSlug: size.Slug,
-		BackupIDs: []int{}, SnapshotIDs: []int{}, VolumeIDs: []string{}, Features: d.Features,
+		BackupIDs: []int{}, SnapshotIDs: []int{}, VolumeIDs: []string{}, Features: append([]string{}, d.Features...),
 		Locked: status == statusNew || d.pending != 0, Status: status, Networks: a.networks(d),
 		Created: d.Created.UTC().Format(time.RFC3339), Tags: append([]string{}, d.Tags...),
 		VPCUUID: "c1d6a9b4-7e0b-4b3e-9d2b-1f2e6f6b8a01",
