@@ -18,11 +18,11 @@ import (
 	v3 "github.com/drover-project/drover/api/management/v3"
 )
 
-func newClient(t testing.TB, objs ...client.Object) client.Client {
-	t.Helper()
+func newClient(tb testing.TB, objs ...client.Object) client.Client {
+	tb.Helper()
 	scheme := runtime.NewScheme()
-	require.NoError(t, clientgoscheme.AddToScheme(scheme))
-	require.NoError(t, v3.AddToScheme(scheme))
+	require.NoError(tb, clientgoscheme.AddToScheme(scheme))
+	require.NoError(tb, v3.AddToScheme(scheme))
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objs...).Build()
 }
 

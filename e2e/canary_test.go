@@ -20,6 +20,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// maxSearched is the size of the largest file that is searched.
+const maxSearched = 64 << 20
+
 // canary is a namespace whose every secret is a marker, and the places where markers were seen.
 type canary struct {
 	*testing.T
@@ -140,7 +143,7 @@ func (c *canary) await(name, phase string) {
 // run runs a command of the testbed in the namespace and returns all it printed, whether it failed or not.
 func (c *canary) run(stdin, name string, args ...string) []byte {
 	c.Helper()
-	command := exec.CommandContext(c.Context(), "env", append([]string{name, "--namespace", c.namespace}, args...)...) //nolint:gosec // Commands of this file.
+	command := exec.CommandContext(c.Context(), "env", append([]string{name, "--namespace", c.namespace}, args...)...)
 	command.Env, command.Stdin = bed.Env(), strings.NewReader(stdin)
 	out, _ := command.CombinedOutput()
 	return out
@@ -222,17 +225,20 @@ func (c *canary) searchFiles(dir string) {
 		if path == bed.StateDir {
 			return fs.SkipDir
 		}
-		if err != nil || !entry.Type().IsRegular() {
-			return nil
-		}
-		if info, err := entry.Info(); err != nil || info.Size() > 64<<20 {
-			return nil
-		}
-		if content, err := os.ReadFile(path); err == nil {
-			c.search("file "+path, content)
+		if err == nil && entry.Type().IsRegular() {
+			c.searchFile(path, entry)
 		}
 		return nil
 	})
+}
+
+func (c *canary) searchFile(path string, entry fs.DirEntry) {
+	if info, err := entry.Info(); err != nil || info.Size() > maxSearched {
+		return
+	}
+	if content, err := os.ReadFile(path); err == nil {
+		c.search("file "+path, content)
+	}
 }
 
 // watchProcesses looks at the command line and the environment of every process, again and again, until it is told to stop.

@@ -121,7 +121,7 @@ func setup(env *testscript.Env) error {
 		return err
 	}
 	env.Defer(func() {
-		if failed, known := env.T().(testscript.TFailed); known && failed.Failed() {
+		if failed, known := env.T().(interface{ Failed() bool }); known && failed.Failed() {
 			env.T().Log(bed.Diagnose(context.Background(), namespace))
 		}
 		bed.DropNamespace(context.Background(), namespace)

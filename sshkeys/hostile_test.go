@@ -56,13 +56,13 @@ func flipped(data []byte, at int) []byte {
 	return out
 }
 
-func gzipped(t testing.TB, content []byte) []byte {
-	t.Helper()
+func gzipped(tb testing.TB, content []byte) []byte {
+	tb.Helper()
 	var out bytes.Buffer
 	writer := gzip.NewWriter(&out)
 	_, err := writer.Write(content)
-	require.NoError(t, err)
-	require.NoError(t, writer.Close())
+	require.NoError(tb, err)
+	require.NoError(tb, writer.Close())
 	return out.Bytes()
 }
 

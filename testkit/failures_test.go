@@ -37,7 +37,7 @@ func (r *recorder) Fatalf(format string, args ...any) {
 }
 
 // failure runs check and returns what it said when it failed, "" when it passed.
-func failure(t *testing.T, check func(tb testing.TB)) string {
+func failure(t *testing.T, check func(r *recorder)) string {
 	t.Helper()
 	r := &recorder{TB: t}
 	func() {
@@ -60,12 +60,12 @@ func TestExpectations_fail_when_they_should(t *testing.T) {
 		return reconcile.Result{}, errors.New("boom")
 	})
 	healthy := reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) { return reconcile.Result{}, nil })
-	for want, check := range map[string]func(tb testing.TB){
-		"reading *v1.ConfigMap ns/gone":                func(tb testing.TB) { testkit.ExpectExists(tb, c, gone) },
-		"*v1.ConfigMap ns/there should be gone: <nil>": func(tb testing.TB) { testkit.ExpectNotFound(tb, c, gone, there) },
-		"*v1.Node has no condition Ready":              func(tb testing.TB) { testkit.ExpectCondition(tb, pod, "Ready", metav1.ConditionTrue, "") },
-		"reconciling ns/there":                         func(tb testing.TB) { testkit.ExpectReconciled(tb, broken, there) },
-		"An error is expected":                         func(tb testing.TB) { _ = testkit.ExpectReconcileError(tb, healthy, there) },
+	for want, check := range map[string]func(r *recorder){
+		"reading *v1.ConfigMap ns/gone":                func(r *recorder) { testkit.ExpectExists(r, c, gone) },
+		"*v1.ConfigMap ns/there should be gone: <nil>": func(r *recorder) { testkit.ExpectNotFound(r, c, gone, there) },
+		"*v1.Node has no condition Ready":              func(r *recorder) { testkit.ExpectCondition(r, pod, "Ready", metav1.ConditionTrue, "") },
+		"reconciling ns/there":                         func(r *recorder) { testkit.ExpectReconciled(r, broken, there) },
+		"An error is expected":                         func(r *recorder) { _ = testkit.ExpectReconcileError(r, healthy, there) },
 	} {
 		require.Contains(t, failure(t, check), want)
 	}
@@ -80,10 +80,10 @@ func TestExpectCondition(t *testing.T) {
 	testkit.ExpectCondition(t, node, "Ready", metav1.ConditionFalse, "Waiting")
 	testkit.ExpectNoCondition(t, node, "Other")
 
-	require.Contains(t, failure(t, func(tb testing.TB) { testkit.ExpectNoCondition(tb, node, "Ready") }), "*v1.Node has condition Ready")
-	for _, check := range []func(tb testing.TB){
-		func(tb testing.TB) { testkit.ExpectCondition(tb, node, "Ready", metav1.ConditionTrue, "") },
-		func(tb testing.TB) { testkit.ExpectCondition(tb, node, "Ready", metav1.ConditionFalse, "Other") },
+	require.Contains(t, failure(t, func(r *recorder) { testkit.ExpectNoCondition(r, node, "Ready") }), "*v1.Node has condition Ready")
+	for _, check := range []func(r *recorder){
+		func(r *recorder) { testkit.ExpectCondition(r, node, "Ready", metav1.ConditionTrue, "") },
+		func(r *recorder) { testkit.ExpectCondition(r, node, "Ready", metav1.ConditionFalse, "Other") },
 	} {
 		require.Contains(t, failure(t, check), "for a reason", "who reads the failure wants to know why")
 	}
@@ -91,8 +91,8 @@ func TestExpectCondition(t *testing.T) {
 
 func TestEventually_gives_the_last_error(t *testing.T) {
 	calls := 0
-	said := failure(t, func(tb testing.TB) {
-		testkit.Eventually(tb, time.Millisecond, func() error {
+	said := failure(t, func(r *recorder) {
+		testkit.Eventually(r, time.Millisecond, func() error {
 			calls++
 			return fmt.Errorf("try %d", calls)
 		})

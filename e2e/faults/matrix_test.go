@@ -184,9 +184,7 @@ func TestFaults(t *testing.T) {
 	runs := make(chan int)
 	var group sync.WaitGroup
 	for worker := range *workers {
-		group.Add(1)
-		go func() {
-			defer group.Done()
+		group.Go(func() {
 			for n := range runs {
 				troubles := seen.run(n)
 				t.Run(fmt.Sprintf("%d", n), func(t *testing.T) {
@@ -196,7 +194,7 @@ func TestFaults(t *testing.T) {
 					require.NoError(t, err, "%v\nonce again: make faults ONLY=%d\n%s", troubles, n, w.story())
 				})
 			}
-		}()
+		})
 	}
 	if *only >= 0 {
 		runs <- *only

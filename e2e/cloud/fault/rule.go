@@ -90,6 +90,14 @@ func (e Effect) validate() error {
 	if kinds == 0 && e.Latency == 0 {
 		return errors.New("checking fault: it has no effect")
 	}
+	if err := e.validateDetails(); err != nil {
+		return err
+	}
+	return e.Boot.validate()
+}
+
+// validateDetails finds details of an effect that is not there.
+func (e Effect) validateDetails() error {
 	if e.After && e.Status == 0 && !e.Drop {
 		return errors.New("checking fault: after needs a status or drop")
 	}
@@ -99,7 +107,7 @@ func (e Effect) validate() error {
 	if e.Latency < 0 || e.RetryAfter < 0 {
 		return errors.New("checking fault: times cannot be negative")
 	}
-	return e.Boot.validate()
+	return nil
 }
 
 func (b *Boot) validate() error {
