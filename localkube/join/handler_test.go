@@ -18,7 +18,7 @@ func TestHandler(t *testing.T) {
 	store, err := pki.Open(t.TempDir())
 	require.NoError(t, err)
 	agent, server := token(t, store, pki.RoleAgent).Secret, token(t, store, pki.RoleServer).Secret
-	good := `{"name":"n","peerURL":"https://x"}`
+	good := `{"name":"n","peerURL":"https://198.18.0.2:2380"}`
 	for name, tt := range map[string]struct {
 		method, path, authorization, body string
 		fail                              error
@@ -31,10 +31,10 @@ func TestHandler(t *testing.T) {
 		"no bearer":              {method: "POST", path: "/v1/server", authorization: server, body: good, code: 401},
 		"agent is no server":     {method: "POST", path: "/v1/server", authorization: "Bearer " + agent, body: good, code: 401},
 		"agent promotes nobody":  {method: "POST", path: "/v1/server/promote", authorization: "Bearer " + agent, body: good, code: 401},
-		"server":                 {method: "POST", path: "/v1/server", authorization: "Bearer " + server, body: good, code: 200, want: "n=https://x"},
+		"server":                 {method: "POST", path: "/v1/server", authorization: "Bearer " + server, body: good, code: 200, want: "n=https://198.18.0.2:2380"},
 		"promotion":              {method: "POST", path: "/v1/server/promote", authorization: "Bearer " + server, body: `{"name":"n"}`, code: 200},
 		"no peer URL":            {method: "POST", path: "/v1/server", authorization: "Bearer " + server, body: `{"name":"n"}`, code: 400, want: "peer URL is missing"},
-		"no node name":           {method: "POST", path: "/v1/server", authorization: "Bearer " + server, body: `{"name":"a/b","peerURL":"x"}`, code: 400, want: `"a/b" is not a node name`},
+		"no node name":           {method: "POST", path: "/v1/server", authorization: "Bearer " + server, body: `{"name":"a/b","peerURL":"https://198.18.0.2:2380"}`, code: 400, want: `"a/b" is not a node name`},
 		"no JSON":                {method: "POST", path: "/v1/server", authorization: "Bearer " + server, body: "x", code: 400, want: "reading request"},
 		"no body":                {method: "POST", path: "/v1/server", authorization: "Bearer " + server, code: 400, want: "reading request"},
 		"too large":              {method: "POST", path: "/v1/server", authorization: "Bearer " + server, body: `{"name":"` + strings.Repeat("n", 1<<20), code: 400, want: "too large"},

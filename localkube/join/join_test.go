@@ -25,7 +25,7 @@ type cluster struct {
 
 func (c *cluster) AddAgent(_ context.Context, req join.AgentRequest) (join.AgentResponse, error) {
 	c.asked = append(c.asked, req.NodeName)
-	return join.AgentResponse{Kubelet: req.Kubelet, APIServer: "https://x"}, c.err
+	return join.AgentResponse{Kubelet: req.Kubelet, APIServer: "https://198.18.0.2:2380"}, c.err
 }
 
 func (c *cluster) AddServer(_ context.Context, req join.ServerRequest) (join.ServerResponse, error) {
@@ -73,7 +73,7 @@ func TestAgentJoins(t *testing.T) {
 	require.Equal(t, store.Cluster.CertPEM(), client.CA())
 	res, err := client.AddAgent(t.Context(), join.AgentRequest{NodeName: "n", Address: "198.18.0.2", Kubelet: []byte("key")})
 	require.NoError(t, err)
-	require.Equal(t, join.AgentResponse{Kubelet: []byte("key"), APIServer: "https://x"}, res)
+	require.Equal(t, join.AgentResponse{Kubelet: []byte("key"), APIServer: "https://198.18.0.2:2380"}, res)
 }
 
 func TestAgentToken_makes_no_server(t *testing.T) {
@@ -81,7 +81,7 @@ func TestAgentToken_makes_no_server(t *testing.T) {
 	url, store := serve(t, c)
 	client, err := join.Dial(t.Context(), url, token(t, store, pki.RoleAgent))
 	require.NoError(t, err)
-	_, err = client.AddServer(t.Context(), join.ServerRequest{Name: "n", PeerURL: "https://x"})
+	_, err = client.AddServer(t.Context(), join.ServerRequest{Name: "n", PeerURL: "https://198.18.0.2:2380"})
 	require.ErrorContains(t, err, "401")
 	require.Empty(t, c.asked)
 }
@@ -91,9 +91,9 @@ func TestServerJoins_when_it_has_caught_up(t *testing.T) {
 	url, store := serve(t, c)
 	client, err := join.Dial(t.Context(), url, token(t, store, pki.RoleServer))
 	require.NoError(t, err)
-	res, err := client.AddServer(t.Context(), join.ServerRequest{Name: "n", PeerURL: "https://x"})
+	res, err := client.AddServer(t.Context(), join.ServerRequest{Name: "n", PeerURL: "https://198.18.0.2:2380"})
 	require.NoError(t, err)
-	require.Equal(t, "n=https://x", res.InitialCluster)
+	require.Equal(t, "n=https://198.18.0.2:2380", res.InitialCluster)
 	c.err = errors.New("lags behind")
 	require.NoError(t, client.Promote(t.Context(), join.PromoteRequest{Name: "n"}))
 	require.Equal(t, []string{"n", "promote n", "promote n"}, c.asked)

@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -14,7 +15,13 @@ const KubeletName = "kubelet"
 
 // kubelet writes its configuration and says how to run it.
 func (n *Node) kubelet() (process.Spec, error) {
-	raw, err := yaml.Marshal(n.kubeletConfig())
+	config := n.kubeletConfig()
+	dns, err := n.dns()
+	if err != nil {
+		return process.Spec{}, err
+	}
+	maps.Copy(config, dns)
+	raw, err := yaml.Marshal(config)
 	if err != nil {
 		return process.Spec{}, fmt.Errorf("encoding kubelet configuration: %w", err)
 	}
@@ -60,7 +67,6 @@ func (n *Node) kubeletConfig() map[string]any {
 		"makeIPTablesUtilChains":      false,
 		"oomScoreAdj":                 0,
 		"healthzPort":                 0,
-		"clusterDomain":               "cluster.local",
 		"resolvConf":                  n.resolvConf(),
 		"podLogsDir":                  n.dir.Path("pod-logs"),
 		"volumePluginDir":             n.dir.Path("kubelet-volume-plugins"),

@@ -64,14 +64,14 @@ func TestKubelet_takes_the_users_wishes(t *testing.T) {
 	n := newNode(t)
 	n.opts.Labels = []string{"a=b", "c=d"}
 	n.opts.KubeletArgs = []string{"v=4", "max-pods=9"}
-	n.opts.ResolvConf = "/etc/resolv.conf"
+	n.opts.ResolvConf = resolvConf(t, "nameserver 198.18.0.53\n")
 	spec, err := n.kubelet()
 	require.NoError(t, err)
 	require.Contains(t, spec.Args, "--node-labels=a=b,c=d")
 	require.Equal(t, []string{"--v=4", "--max-pods=9"}, spec.Args[len(spec.Args)-2:], "the user's flags come last and win")
 	raw, err := os.ReadFile(n.dir.kubeletConfig())
 	require.NoError(t, err)
-	require.Contains(t, string(raw), "resolvConf: /etc/resolv.conf\n")
+	require.Contains(t, string(raw), "resolvConf: "+n.opts.ResolvConf+"\n")
 }
 
 func TestProxy(t *testing.T) {

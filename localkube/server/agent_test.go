@@ -102,7 +102,7 @@ func TestAddAgent_with_a_broken_key_takes_no_name(t *testing.T) {
 }
 
 func TestAddServer_refuses_its_own_name(t *testing.T) {
-	_, err := joinable(t).AddServer(t.Context(), join.ServerRequest{Name: "boss", PeerURL: "https://x"})
+	_, err := joinable(t).AddServer(t.Context(), join.ServerRequest{Name: "boss", PeerURL: "https://198.18.0.2:2380"})
 	require.ErrorIs(t, err, join.ErrDenied)
 	require.ErrorContains(t, err, "server name boss is taken")
 }
