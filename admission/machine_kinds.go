@@ -75,6 +75,7 @@ func decode(req admission.Request) (obj, old *unstructured.Unstructured, err err
 // refused is an error that is the user's to mend.
 type refused struct{ message string }
 
+// Error implements error.
 func (r *refused) Error() string { return r.message }
 
 func refusal(format string, args ...any) error {

@@ -166,6 +166,7 @@ type cappedBuffer struct {
 	left int
 }
 
+// Write implements io.Writer.
 func (b *cappedBuffer) Write(p []byte) (int, error) {
 	if b.left -= len(p); b.left < 0 {
 		return 0, errTooLarge
@@ -220,6 +221,7 @@ type partReader struct {
 	rest   []byte
 }
 
+// Read implements io.Reader.
 func (r *partReader) Read(p []byte) (int, error) {
 	for len(r.rest) == 0 {
 		if r.next > 0 && r.next == r.parts {
@@ -266,7 +268,10 @@ type partError struct {
 	err   error
 }
 
+// Error implements error.
 func (e *partError) Error() string { return fmt.Sprintf("reading part %d: %v", e.index+1, e.err) }
+
+// Unwrap gives the cause.
 func (e *partError) Unwrap() error { return e.err }
 
 func cacheError(digest string, err error) error {

@@ -292,6 +292,7 @@ type boundedReader struct {
 	left int64
 }
 
+// Read implements io.Reader.
 func (r *boundedReader) Read(p []byte) (int, error) {
 	n, err := r.from.Read(p)
 	if r.left -= int64(n); r.left < 0 {

@@ -44,7 +44,10 @@ type failure struct {
 	err    error
 }
 
+// Error implements error.
 func (f *failure) Error() string { return f.err.Error() }
+
+// Unwrap gives the cause.
 func (f *failure) Unwrap() error { return f.err }
 
 func fail(reason, class string, err error) error {

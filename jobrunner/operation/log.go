@@ -31,6 +31,7 @@ func (l *journalLog) printf(format string, args ...any) {
 // stamp puts the time before each line; redact.Writer writes line by line.
 type stamp struct{ out io.Writer }
 
+// Write implements io.Writer.
 func (s *stamp) Write(line []byte) (int, error) {
 	if _, err := fmt.Fprintf(s.out, "%s %s", time.Now().UTC().Format("15:04:05.000"), line); err != nil {
 		return 0, err
@@ -45,6 +46,7 @@ type ring struct {
 	data  []byte
 }
 
+// Write implements io.Writer.
 func (r *ring) Write(p []byte) (int, error) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()

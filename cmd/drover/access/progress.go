@@ -75,12 +75,14 @@ type countedConn struct {
 	bytes *atomic.Int64
 }
 
+// Read implements io.Reader.
 func (c *countedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.bytes.Add(int64(n))
 	return n, err
 }
 
+// Write implements io.Writer.
 func (c *countedConn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	c.bytes.Add(int64(n))

@@ -22,12 +22,16 @@ type usageError struct {
 	help string
 }
 
+// Error implements error.
 func (e *usageError) Error() string { return e.err.Error() }
+
+// Unwrap gives the cause.
 func (e *usageError) Unwrap() error { return e.err }
 
 // exitError ends the process with a code and no message: what there is to say was said.
 type exitError struct{ code int }
 
+// Error implements error.
 func (e *exitError) Error() string { return fmt.Sprintf("exit status %d", e.code) }
 
 func usage(cmd *cobra.Command, err error) error {
