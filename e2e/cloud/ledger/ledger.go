@@ -140,7 +140,7 @@ func (l *Ledger) remember(entry Entry) {
 func (l *Ledger) Entries() []Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Clone(l.entries)
+	return append([]Entry{}, l.entries...) // [] in JSON when there are none
 }
 
 // Records returns everything ever made, oldest first; with kinds, only those.
