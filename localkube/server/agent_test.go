@@ -90,15 +90,51 @@ func TestAgentJoin_stores_what_a_node_needs(t *testing.T) {
 	}
 }
 
-func TestAddAgent_with_a_broken_key_takes_no_name(t *testing.T) {
+func TestAddAgent_refused_takes_no_name(t *testing.T) {
+	for name, tt := range map[string]struct {
+		spoil func(req *join.AgentRequest)
+		want  string
+	}{
+		"kubelet key":     {func(req *join.AgentRequest) { req.Kubelet = []byte("x") }, "reading public key: not PEM"},
+		"serving key":     {func(req *join.AgentRequest) { req.KubeletServing = nil }, "reading public key: not PEM"},
+		"proxy key":       {func(req *join.AgentRequest) { req.Proxy = []byte("-----BEGIN X-----\n-----END X-----\n") }, "reading public key: denied"},
+		"no address":      {func(req *join.AgentRequest) { req.Address = "" }, "cannot be another machine's"},
+		"loopback":        {func(req *join.AgentRequest) { req.Address = "127.0.0.1" }, "address 127.0.0.1 cannot be another machine's"},
+		"mapped loopback": {func(req *join.AgentRequest) { req.Address = "::ffff:127.0.0.1" }, "address 127.0.0.1 cannot be"},
+		"everywhere":      {func(req *join.AgentRequest) { req.Address = "0.0.0.0" }, "address 0.0.0.0 cannot be"},
+		"the API server":  {func(req *join.AgentRequest) { req.Address = "198.18.0.1" }, "address 198.18.0.1 cannot be"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := joinable(t)
+			bad, _ := request(t, "worker")
+			tt.spoil(&bad)
+			_, err := s.AddAgent(t.Context(), bad)
+			require.ErrorIs(t, err, join.ErrDenied)
+			require.ErrorContains(t, err, tt.want)
+			require.NoFileExists(t, s.dir.Path("join", "worker"))
+			good, _ := request(t, "worker")
+			_, err = s.AddAgent(t.Context(), good)
+			require.NoError(t, err)
+		})
+	}
+}
+
+func TestAddAgent_signs_nothing_in_the_API_servers_name(t *testing.T) {
 	s := joinable(t)
-	broken, _ := request(t, "worker")
-	broken.Kubelet = []byte("x")
-	_, err := s.AddAgent(t.Context(), broken)
-	require.ErrorIs(t, err, join.ErrDenied)
-	good, _ := request(t, "worker")
-	_, err = s.AddAgent(t.Context(), good)
-	require.NoError(t, err)
+	for _, name := range []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc.cluster.local"} {
+		req, _ := request(t, name)
+		_, err := s.AddAgent(t.Context(), req)
+		require.ErrorIs(t, err, join.ErrDenied, name)
+		require.ErrorContains(t, err, "node name "+name+" is the API server's")
+	}
+	s.plane.Config.ServiceCIDR = "198.19.128.0/17"
+	req, _ := request(t, "worker")
+	req.Address = "198.19.128.1"
+	_, err := s.AddAgent(t.Context(), req)
+	require.ErrorContains(t, err, "address 198.19.128.1 is a Service's")
+	req, _ = request(t, "kubernetes-worker")
+	_, err = s.AddAgent(t.Context(), req)
+	require.NoError(t, err, "only the names themselves are taken")
 }
 
 func TestAddServer_refuses_its_own_name(t *testing.T) {

@@ -58,7 +58,12 @@ func (s *Server) joinURL() string {
 // asked for it: another agent with the same token cannot take it over.
 func (s *Server) AddAgent(_ context.Context, req join.AgentRequest) (join.AgentResponse, error) {
 	// A request that cannot be answered must not take the name.
-	if _, err := publicKey(req.Kubelet); err != nil {
+	for _, key := range [][]byte{req.Kubelet, req.KubeletServing, req.Proxy} {
+		if _, err := publicKey(key); err != nil {
+			return join.AgentResponse{}, err
+		}
+	}
+	if err := s.refuseImpostor(req.NodeName, net.ParseIP(req.Address)); err != nil {
 		return join.AgentResponse{}, err
 	}
 	if err := s.claim(req.NodeName, req.Kubelet); err != nil {
@@ -86,6 +91,21 @@ func (s *Server) AddAgent(_ context.Context, req join.AgentRequest) (join.AgentR
 	}
 	s.say.step("node %s joins from %s", req.NodeName, req.Address)
 	return out, nil
+}
+
+// refuseImpostor keeps an agent from a serving certificate with which it could
+// answer as the API server: one authority signs both.
+func (s *Server) refuseImpostor(name string, address net.IP) error {
+	if name == "localhost" || name == "kubernetes" || strings.HasPrefix(name, "kubernetes.") {
+		return fmt.Errorf("node name %s is the API server's: %w", name, join.ErrDenied)
+	}
+	if address == nil || address.IsLoopback() || address.IsUnspecified() || address.Equal(s.plane.AdvertiseAddress) {
+		return fmt.Errorf("address %s cannot be another machine's: %w", address, join.ErrDenied)
+	}
+	if _, services, err := net.ParseCIDR(s.plane.Config.ServiceCIDR); err == nil && services.Contains(address) {
+		return fmt.Errorf("address %s is a Service's: %w", address, join.ErrDenied)
+	}
+	return nil
 }
 
 func publicKey(raw []byte) (crypto.PublicKey, error) {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/drover-project/drover/localkube/controlplane"
 	"github.com/drover-project/drover/localkube/datadir"
 	"github.com/drover-project/drover/localkube/node"
@@ -70,6 +72,9 @@ func (o Options) validate() error {
 			return fmt.Errorf("reading %s: %w", r.flag, err)
 		}
 	}
+	if err := o.validateNode(); err != nil {
+		return err
+	}
 	if o.HTTPSPort < 0 || o.HTTPSPort > 65535 {
 		return fmt.Errorf("--https-port %d is not a port: give one from 1 to 65535, or 0 to pick one", o.HTTPSPort)
 	}
@@ -81,6 +86,26 @@ func (o Options) validate() error {
 	}
 	if (o.JoinURL == "") != (o.JoinToken == "") {
 		return errors.New("--join and --token belong together")
+	}
+	return nil
+}
+
+// validateNode checks what would otherwise fail long after the start: the API
+// server refuses such a name, and pods never hear of such a Service.
+func (o Options) validateNode() error {
+	if problems := validation.IsDNS1123Subdomain(o.Node.Name); o.Node.Name != "" && len(problems) > 0 {
+		return fmt.Errorf("--node-name %q is not a node name: %s", o.Node.Name, problems[0])
+	}
+	if o.PodCIDR == "" || o.ServiceCIDR == "" {
+		return nil // the other one may be kept from the first start
+	}
+	_, pods, podErr := net.ParseCIDR(o.PodCIDR)
+	_, services, serviceErr := net.ParseCIDR(o.ServiceCIDR)
+	if err := errors.Join(podErr, serviceErr); err != nil {
+		return fmt.Errorf("reading the ranges of pods and services: %w", err)
+	}
+	if pods.Contains(services.IP) || services.Contains(pods.IP) {
+		return fmt.Errorf("pods (%s) and services (%s) must not share addresses: set --pod-cidr and --service-cidr", pods, services)
 	}
 	return nil
 }
