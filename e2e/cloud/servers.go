@@ -59,9 +59,9 @@ func checkServer(request ServerOptions) error {
 	if request.User != "" && !userName.MatchString(request.User) {
 		return fmt.Errorf("%q is no user name", request.User)
 	}
-	for _, key := range request.Keys {
-		if _, _, _, _, err := ssh.ParseAuthorizedKey([]byte(key)); err != nil {
-			return fmt.Errorf("parsing public key: %w", err)
+	for i, key := range request.Keys {
+		if _, _, _, _, err := ssh.ParseAuthorizedKey([]byte(key)); err != nil { // not shown: it may be a private one
+			return fmt.Errorf("key %d is no public key in authorized_keys form", i+1)
 		}
 	}
 	return nil
