@@ -68,14 +68,15 @@ func (c *Client) AddServer(ctx context.Context, req ServerRequest) (ServerRespon
 	return call[ServerResponse](ctx, c, "/v1/server", req)
 }
 
-// Promote asks for the vote until the member has caught up.
+// Promote asks for the vote until the member has caught up, or is told that it
+// will never have it.
 func (c *Client) Promote(ctx context.Context, req PromoteRequest) error {
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		_, err := call[struct{}](ctx, c, "/v1/server/promote", req)
-		if err == nil {
-			return nil
+		if err == nil || errors.Is(err, ErrDenied) {
+			return err
 		}
 		select {
 		case <-ctx.Done():
@@ -118,8 +119,12 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, autho
 	if err != nil {
 		return nil, fmt.Errorf("asking %s: %w", c.url+path, err)
 	}
-	if res.StatusCode != http.StatusOK {
+	switch res.StatusCode {
+	case http.StatusOK:
+		return out, nil
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return nil, fmt.Errorf("asking %s: %s: %s: %w", c.url+path, res.Status, bytes.TrimSpace(out), ErrDenied)
+	default:
 		return nil, fmt.Errorf("asking %s: %s: %s", c.url+path, res.Status, bytes.TrimSpace(out))
 	}
-	return out, nil
 }

@@ -22,7 +22,8 @@ type Cluster interface {
 	Promote(ctx context.Context, req PromoteRequest) error
 }
 
-// ErrDenied is what a Cluster wraps when it knows the caller and says no.
+// ErrDenied is what a Cluster wraps when it knows the caller and says no, and
+// what a Client wraps when asking again will not help.
 var ErrDenied = errors.New("denied")
 
 // NewHandler serves the join protocol.

@@ -110,15 +110,16 @@ func (s *Store) Shared() (map[string][]byte, error) {
 	return files, nil
 }
 
-// Adopt stores the shared files of the cluster that is being joined. Names
-// that are not shared files are refused: they come over the network.
+// Adopt stores the shared files of the cluster that is being joined, all or
+// none. Files of other names are left out: they come over the network.
 func Adopt(dir string, files map[string][]byte) error {
 	for _, name := range sharedFiles {
-		raw, ok := files[name]
-		if !ok {
+		if len(files[name]) == 0 {
 			return fmt.Errorf("adopting the cluster's identities: %s is missing", name)
 		}
-		if err := datadir.WriteFile(filepath.Join(dir, name), raw); err != nil {
+	}
+	for _, name := range sharedFiles {
+		if err := datadir.WriteFile(filepath.Join(dir, name), files[name]); err != nil {
 			return err
 		}
 	}
