@@ -51,6 +51,7 @@ func (r *Reconciler) attempt(ctx context.Context, s *scope, operation jobrunner.
 	}
 	s.record(verdict)
 	if verdict.Outcome == jobrunner.Succeeded {
+		s.succeeded()
 		return nil
 	}
 	return r.again(ctx, s, verdict)
@@ -188,6 +189,16 @@ func (s *scope) record(v jobrunner.Verdict) {
 		s.status.FailureReason, s.status.FailureMessage = failureReason(claim.Operation), v.Message
 	}
 	s.status.LastAttempt = last
+}
+
+// succeeded says in the operation's condition, and so in its event, what the last attempt has done.
+func (s *scope) succeeded() {
+	claim := s.state.claim
+	if claim.Operation == jobrunner.Remove {
+		s.conditions.True(rkev1.DeleteJobCondition, rkev1.ServerGoneReason, fmt.Sprintf("Job %s has removed server %s", s.status.JobName, s.state.instanceName()))
+		return
+	}
+	s.conditions.True(rkev1.CreateJobCondition, rkev1.JobSucceededReason, fmt.Sprintf("Job %s has made server %s, attempt %d", s.status.JobName, s.state.instanceName(), claim.Attempt))
 }
 
 // maxSkew is how far the clock of a pod's node may be from ours and still be believed.

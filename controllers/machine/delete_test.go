@@ -299,3 +299,14 @@ func (s *subject) atRefuge(job string) *subject {
 	elsewhere := &world{T: s.T, client: s.client, clock: s.clock, namespace: "drover-drivers"}
 	return &subject{world: elsewhere, name: strings.TrimSuffix(job, "-rm-1"), obj: s.obj}
 }
+
+func TestEventsAreSentences(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m1", droplet())
+	s.ready()
+	require.Equal(t, []string{"Normal JobSucceeded Job m1-create-1 has made server m1, attempt 1"}, s.events(), "one event for the whole way to Ready")
+	s.delete(s.obj)
+	s.reconcile()
+	s.removed(1)
+	testkit.ExpectReconciled(t, s.reconciler, s.obj)
+	require.Equal(t, []string{"Normal ServerGone Job m1-rm-1 has removed server m1"}, s.events())
+}
