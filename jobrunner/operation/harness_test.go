@@ -107,6 +107,8 @@ type job struct {
 	self string
 	// markerRoot stands for /var/lib/drover/bootstrap.
 	markerRoot string
+	// hostsFile stands for /etc/hosts.
+	hostsFile string
 }
 
 const stateName = "m-machine-state"
@@ -148,7 +150,7 @@ func (j *job) run(ctx context.Context, kind jobrunner.Operation) (int, jobrunner
 	code := operation.Run(ctx, operation.Options{
 		Operation: kind, RequestDir: filepath.Join(pod, "request"), Home: j.home, TempDir: filepath.Join(pod, "tmp"), Self: self,
 		Env: os.Environ(), Core: func() (corev1client.CoreV1Interface, error) { return j.client.CoreV1(), nil },
-		Output: j.output, TerminationLog: filepath.Join(pod, "termination"), MarkerRoot: j.markerRoot,
+		Output: j.output, TerminationLog: filepath.Join(pod, "termination"), MarkerRoot: j.markerRoot, HostsFile: j.hostsFile,
 	})
 	termination, _ := os.ReadFile(filepath.Join(pod, "termination"))
 	j.last = string(termination)

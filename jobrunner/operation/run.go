@@ -48,6 +48,8 @@ type Options struct {
 	FlagsDir   string
 	// MarkerRoot is the directory on servers that marks a bootstrap over SSH; /var/lib/drover/bootstrap when empty.
 	MarkerRoot string
+	// HostsFile is the file on servers that gets their own name; /etc/hosts when empty.
+	HostsFile string
 	// Self is our own binary, which serves the built-in drivers.
 	Self string
 	// Env is the environment for the driver, beside the credential.
@@ -104,6 +106,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.MarkerRoot == "" {
 		o.MarkerRoot = markerRoot
+	}
+	if o.HostsFile == "" {
+		o.HostsFile = hostsFile
 	}
 	return o
 }

@@ -1,24 +1,41 @@
-# Runs a bootstrap script once per machine, as root: sh -s -- DIRECTORY UPLOAD HOSTNAME, this text on standard input.
+# Runs a bootstrap script once per machine, as root: sh -s -- DIRECTORY UPLOAD HOSTNAME HOSTS, this text on standard input.
 #
 # The script goes on when the connection breaks, for it may change the network. Whoever comes later follows the same run:
-# DIRECTORY holds script, output, pid, and at the end exit-code. All of it is in functions, so that the shell has read it
-# before anything else can read from standard input.
+# DIRECTORY holds script, output, pid, and at the end exit-code; the directory started in it is made by the one run there ever
+# is. All of it is in functions, so that the shell has read it before anything else can read from standard input.
+
+nap() {
+	sleep 0.2 2>/dev/null || sleep 1
+}
+
+# alive: is the process with the recorded number the run, and not another one that got its number, after a restart for instance?
+alive() {
+	pid=$(cat "$1/pid" 2>/dev/null) || return 1
+	tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" | grep -qF "$1/run"
+}
+
+# show prints what the output has grown by.
+show() {
+	size=$(wc -c <"$1/output" 2>/dev/null) || return 0
+	[ "$size" -gt "$shown" ] || return 0
+	tail -c "+$((shown + 1))" "$1/output" | head -c "$((size - shown))"
+	shown=$size
+}
 
 follow() {
-	tail -n +1 -f "$1/output" &
-	tailer=$!
+	shown=0
 	while [ ! -e "$1/exit-code" ]; do
-		if ! kill -0 "$(cat "$1/pid" 2>/dev/null)" 2>/dev/null; then
+		show "$1"
+		if ! alive "$1"; then
 			sleep 2
 			[ -e "$1/exit-code" ] && break
-			kill "$tailer" 2>/dev/null
+			show "$1"
 			echo "the bootstrap script was interrupted" >&2
 			return 126
 		fi
-		sleep 1
+		nap
 	done
-	sleep 1
-	kill "$tailer" 2>/dev/null
+	show "$1"
 	code=$(cat "$1/exit-code")
 	case $code in
 	124 | 125 | 126)
@@ -30,7 +47,12 @@ follow() {
 }
 
 set_hostname() {
-	[ -n "$1" ] && [ "$(hostname 2>/dev/null)" != "$1" ] || return 0
+	[ -n "$1" ] || return 0
+	# sudo looks its own host up, and complains when there is none of that name.
+	if ! grep -qE "[[:space:]]$1([[:space:]]|\$)" "$2" 2>/dev/null; then
+		echo "127.0.1.1 $1" >>"$2" || echo "the host name could not be written to $2" >&2
+	fi
+	[ "$(hostname 2>/dev/null)" != "$1" ] || return 0
 	hostnamectl set-hostname "$1" 2>/dev/null || { hostname "$1" && echo "$1" >/etc/hostname; } || echo "the host name could not be set" >&2
 }
 
@@ -38,6 +60,7 @@ launch() {
 	mv -f "$2" "$1/script" && chmod 600 "$1/script" && : >"$1/output" || return 125
 	first=$(head -n 1 "$1/script")
 	cat >"$1/run" <<'RUN' || return 125
+mkdir "$1/started" || exit 0
 cd /
 umask 022
 set -f
@@ -55,8 +78,8 @@ RUN
 	count=0
 	while [ ! -s "$1/pid" ]; do
 		count=$((count + 1))
-		[ "$count" -gt 30 ] && return 125
-		sleep 1
+		[ "$count" -gt 150 ] && return 125
+		nap
 	done
 }
 
@@ -66,11 +89,11 @@ main() {
 	umask 077
 	[ "$(id -u)" = 0 ] || { rm -f "$upload"; return 124; }
 	mkdir -p "$directory" || return 125
-	if [ -e "$directory/script" ]; then
+	if [ -e "$directory/started" ]; then
 		rm -f "$upload"
 		echo "the bootstrap script was started before"
 	else
-		set_hostname "$3"
+		set_hostname "$3" "$4"
 		launch "$directory" "$upload" || return 125
 	fi
 	follow "$directory"

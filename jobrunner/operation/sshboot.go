@@ -19,6 +19,8 @@ var runOnce string
 const (
 	// markerRoot holds a directory per machine that was bootstrapped over SSH.
 	markerRoot = "/var/lib/drover/bootstrap"
+	// hostsFile gets the server's own name.
+	hostsFile = "/etc/hosts"
 
 	statusNoRoot      = 124
 	statusNotStarted  = 125
@@ -46,7 +48,8 @@ func (s *session) runOnServer(ctx context.Context, client *sshkeys.Client, scrip
 		return fail(reasonUnreachable, rkev1.ClassTransient, fmt.Errorf("uploading the bootstrap script: %w", err))
 	}
 	s.log.printf("running the bootstrap script on the server")
-	line := "sh -s -- " + sshkeys.Quote(s.options.MarkerRoot+"/"+s.marker()) + " " + sshkeys.Quote(upload) + " " + sshkeys.Quote(s.request.InstanceName)
+	line := "sh -s -- " + sshkeys.Quote(s.options.MarkerRoot+"/"+s.marker()) + " " + sshkeys.Quote(upload) + " " + sshkeys.Quote(s.request.InstanceName) +
+		" " + sshkeys.Quote(s.options.HostsFile)
 	if s.access().User != "root" {
 		line = fmt.Sprintf("sudo -n true || exit %d; sudo -n %s", statusNoRoot, line)
 	}

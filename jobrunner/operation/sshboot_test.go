@@ -35,6 +35,8 @@ func existing(t *testing.T, script string) (*job, *sshtest.Server, string) {
 	j.request.HasBootstrap, j.data = true, []byte(script)
 	j.request.SSHTimeoutSeconds = 5
 	j.markerRoot = filepath.Join(dir, "markers")
+	j.hostsFile = filepath.Join(dir, "hosts")
+	require.NoError(t, os.WriteFile(j.hostsFile, []byte("127.0.0.1 localhost\n"), 0o600))
 	return j, server, dir
 }
 
@@ -56,6 +58,8 @@ func TestBootstrapOverSSH(t *testing.T) {
 	called, err := os.ReadFile(filepath.Join(dir, "called"))
 	require.NoError(t, err)
 	require.Contains(t, string(called), "set-hostname "+j.request.InstanceName)
+	hosts := "127.0.0.1 localhost\n127.0.1.1 " + j.request.InstanceName + "\n"
+	requireFile(t, hosts, j.hostsFile)
 
 	// A second attempt, even one that has lost all state, does not run it again.
 	j.emptyState()
@@ -66,7 +70,46 @@ func TestBootstrapOverSSH(t *testing.T) {
 	leftovers, err := filepath.Glob(filepath.Join(dir, "home", ".drover*"))
 	require.NoError(t, err)
 	require.Empty(t, leftovers)
+	requireFile(t, hosts, j.hostsFile)
 	j.mustRemove()
+}
+
+func requireFile(t *testing.T, want, name string) {
+	t.Helper()
+	content, err := os.ReadFile(name)
+	require.NoError(t, err)
+	require.Equal(t, want, string(content))
+}
+
+// What was interrupted is not run again; what never began is. A process that got the run's number meanwhile is not taken for it.
+func TestBootstrapOverSSH_afterAnInterruption(t *testing.T) {
+	for name, c := range map[string]struct {
+		files  map[string]string
+		reason string
+		ran    bool
+	}{
+		"uploaded, never started":           {files: map[string]string{"script": "#!/bin/sh\n"}, ran: true},
+		"started, its process is gone":      {files: map[string]string{"script": "#!/bin/sh\n", "pid": "999999999\n", "output": "half\n"}, reason: "BootstrapInterrupted"},
+		"started, its number is another's":  {files: map[string]string{"script": "#!/bin/sh\n", "pid": "1\n", "output": "half\n"}, reason: "BootstrapInterrupted"},
+		"started, before it wrote a number": {files: map[string]string{"script": "#!/bin/sh\n", "output": ""}, reason: "BootstrapInterrupted"},
+		"done while nobody looked":          {files: map[string]string{"script": "#!/bin/sh\n", "pid": "1\n", "output": "all\n", "exit-code": "0\n"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j, _, dir := existing(t, "#!/bin/sh\necho x >>$STORY/ran\n")
+			marker := filepath.Join(j.markerRoot, j.request.Machine.UID)
+			require.NoError(t, os.MkdirAll(marker, 0o700))
+			for file, content := range c.files {
+				require.NoError(t, os.WriteFile(filepath.Join(marker, file), []byte(content), 0o600))
+			}
+			if strings.HasPrefix(name, "started") || strings.HasPrefix(name, "done") {
+				require.NoError(t, os.Mkdir(filepath.Join(marker, "started"), 0o700))
+			}
+			_, result := j.run(t.Context(), jobrunner.Create)
+			require.Equal(t, c.reason, result.Reason, "%s\n%s", result.Message, j.output.String())
+			_, err := os.Stat(filepath.Join(dir, "ran"))
+			require.Equal(t, c.ran, err == nil)
+		})
+	}
 }
 
 func TestBootstrapOverSSH_failures(t *testing.T) {
