@@ -17,9 +17,26 @@ func DriverName(kind string, drivers []v3.NodeDriver) string {
 // DriverOf is the NodeDriver whose machines are of a kind, or nil.
 func DriverOf(kind string, drivers []v3.NodeDriver) *v3.NodeDriver {
 	for i := range drivers {
-		if drivers[i].Status.MachineKind == kind {
+		// A driver that is not ready has no kind, which no machine is of.
+		if kind != "" && drivers[i].Status.MachineKind == kind {
 			return &drivers[i]
 		}
 	}
 	return nil
+}
+
+// DriverNamed is the NodeDriver a user's word means, or nil: the object of that name, else one whose driver is called so.
+// Of several with one driver name it is the one that has the kinds.
+func DriverNamed(name string, drivers []v3.NodeDriver) *v3.NodeDriver {
+	var found *v3.NodeDriver
+	for i := range drivers {
+		d := &drivers[i]
+		if d.Name == name {
+			return d
+		}
+		if strings.EqualFold(d.DriverName(), name) && (found == nil || found.Status.MachineKind == "") {
+			found = d
+		}
+	}
+	return found
 }

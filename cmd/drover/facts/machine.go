@@ -2,6 +2,7 @@ package facts
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,7 +38,7 @@ func KindOf(r metav1.APIResource) Kind {
 // Matches reports whether a user's word names the kind: kind, plural, singular or short name, with or without group.
 func (k Kind) Matches(word string) bool {
 	word, group, found := strings.Cut(strings.ToLower(word), ".")
-	if found && group != rkev1.MachineGroupVersion.Group {
+	if found && !isGroup(group, rkev1.MachineGroupVersion.Group, rkev1.MachineGroupVersion.Version) {
 		return false
 	}
 	names := append([]string{strings.ToLower(k.Name), k.Resource, k.Singular}, k.ShortNames...)
@@ -47,6 +48,11 @@ func (k Kind) Matches(word string) bool {
 		}
 	}
 	return false
+}
+
+// isGroup reports whether a user wrote a group, with or without the version before it, as kubectl allows.
+func isGroup(written, group, version string) bool {
+	return written == group || written == version+"."+group
 }
 
 // Machine is an infrastructure machine of any driver.
@@ -65,14 +71,28 @@ type MachineSpec struct {
 	Common     rkev1.RKECommonNodeConfig `json:"common,omitzero"`
 }
 
-// DecodeMachine reads a machine as the API returned it.
+// DecodeMachine reads a machine as the API returned it. Conditions are read as far as they can be: those of a machine taken
+// over from Rancher may lack what Kubernetes' own have, such as the time of the last transition.
 func DecodeMachine(kind Kind, object map[string]any) (*Machine, error) {
+	status, _ := object["status"].(map[string]any)
+	if status != nil {
+		object, status = maps.Clone(object), maps.Clone(status)
+		object["status"] = status
+	}
+	conditions := takeConditions(status)
 	m := &Machine{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, m); err != nil {
 		return nil, fmt.Errorf("decoding a %s: %w", kind.Name, err)
 	}
-	m.Kind = kind
+	m.Kind, m.Status.Conditions = kind, conditions
 	return m, nil
+}
+
+// takeConditions decodes the conditions of a status and takes them out of it.
+func takeConditions(status map[string]any) []metav1.Condition {
+	list, _ := status["conditions"].([]any)
+	delete(status, "conditions")
+	return decodeConditions(list)
 }
 
 // Ref is how a user names the machine without ambiguity, and how kubectl takes it: <singular>.<group>/<name>.
@@ -140,7 +160,7 @@ var addressOrder = []clusterv1.MachineAddressType{
 func (m *Machine) Address() string {
 	for _, kind := range addressOrder {
 		for _, address := range m.Status.Addresses {
-			if address.Type == kind {
+			if address.Type == kind && address.Address != "" {
 				return address.Address
 			}
 		}
@@ -162,6 +182,9 @@ func FindCondition(conditions []metav1.Condition, name string) *metav1.Condition
 func (m *Machine) IsCalled(name string) bool {
 	word, rest, qualified := strings.Cut(name, "/")
 	switch {
+	case name == "", qualified && rest == "":
+		// A machine without a CAPI Machine has no second name that this could be.
+		return false
 	case !qualified:
 		return m.Name == name || m.CAPIMachineName() == name
 	case IsCAPIMachineWord(word):
@@ -173,9 +196,9 @@ func (m *Machine) IsCalled(name string) bool {
 
 // IsCAPIMachineWord reports whether a user's word means the kind Machine of Cluster API.
 func IsCAPIMachineWord(word string) bool {
-	switch strings.ToLower(word) {
-	case "ma", "machine", "machines", "machine.cluster.x-k8s.io", "machines.cluster.x-k8s.io":
-		return true
+	word, group, found := strings.Cut(strings.ToLower(word), ".")
+	if found && !isGroup(group, clusterv1.GroupVersion.Group, clusterv1.GroupVersion.Version) {
+		return false
 	}
-	return false
+	return word == "ma" || word == "machine" || word == "machines"
 }

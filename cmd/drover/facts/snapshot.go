@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -12,8 +13,24 @@ import (
 	v3 "github.com/drover-project/drover/api/management/v3"
 )
 
+// Part is one part of a Snapshot, as far as it may be unknown.
+type Part string
+
+// The parts of a Snapshot that are read one by one.
+const (
+	OwnersPart     Part = "owners"
+	ClusterPart    Part = "cluster"
+	DriverPart     Part = "driver"
+	BootstrapPart  Part = "bootstrap"
+	CredentialPart Part = "credential"
+	StatePart      Part = "state"
+	JobsPart       Part = "jobs"
+	PodsPart       Part = "pods"
+	EventsPart     Part = "events"
+)
+
 // Snapshot is everything about one machine, or one name, at one moment. A nil pointer is an object that does not exist
-// or could not be read; Problems tells which.
+// or could not be read; Unread tells which.
 type Snapshot struct {
 	Now       time.Time
 	Namespace string
@@ -37,8 +54,14 @@ type Snapshot struct {
 	Pods []corev1.Pod
 	// Events of all of these, oldest first.
 	Events []corev1.Event
-	// Problems are what could not be read, in words for the user.
+	// Problems are what could not be read, in words for the user; Unread the parts that therefore are not known.
 	Problems []string
+	Unread   []Part
+}
+
+// Knows reports whether a part was read, so that what is not there does not exist.
+func (s *Snapshot) Knows(part Part) bool {
+	return !slices.Contains(s.Unread, part)
 }
 
 // DriverSnapshot is everything about one NodeDriver at one moment.
@@ -86,12 +109,19 @@ func DecodeObject(u *unstructured.Unstructured) Object {
 		o.ReadyReplicas, _, _ = unstructured.NestedInt64(u.Object, "status", "readyReplicas")
 	}
 	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
-	for _, c := range conditions {
+	o.Conditions = decodeConditions(conditions)
+	return o
+}
+
+// decodeConditions leaves out what is no condition.
+func decodeConditions(list []any) []metav1.Condition {
+	var conditions []metav1.Condition
+	for _, c := range list {
 		if fields, ok := c.(map[string]any); ok {
-			o.Conditions = append(o.Conditions, decodeCondition(fields))
+			conditions = append(conditions, decodeCondition(fields))
 		}
 	}
-	return o
+	return conditions
 }
 
 func decodeCondition(fields map[string]any) metav1.Condition {
@@ -102,5 +132,6 @@ func decodeCondition(fields map[string]any) metav1.Condition {
 	if when, err := time.Parse(time.RFC3339, text("lastTransitionTime")); err == nil {
 		c.LastTransitionTime = metav1.NewTime(when)
 	}
+	c.ObservedGeneration, _ = fields["observedGeneration"].(int64)
 	return c
 }

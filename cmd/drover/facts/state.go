@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/drover-project/drover/jobrunner"
 )
@@ -41,6 +42,11 @@ func (s *State) Has(key string) bool {
 	return s != nil && slices.Contains(s.Keys, key)
 }
 
+// IsTakenOver reports that there is a record of a server and no journal: the state is another system's, such as Rancher's.
+func (s *State) IsTakenOver() bool {
+	return len(s.Problems) == 0 && s.Journal == nil && s.ServerMayExist
+}
+
 func filledKeys(data map[string][]byte) []string {
 	var keys []string
 	for _, key := range slices.Sorted(maps.Keys(data)) {
@@ -76,9 +82,14 @@ func document[T any](s *State, data map[string][]byte, read func(map[string][]by
 	return &value
 }
 
+// tail is the end of a text, from the beginning of a line if it has several.
 func tail(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}
-	return text[len(text)-limit:]
+	text = text[len(text)-limit:]
+	if _, rest, found := strings.Cut(text, "\n"); found && rest != "" {
+		return rest
+	}
+	return strings.ToValidUTF8(text, "")
 }

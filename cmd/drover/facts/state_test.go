@@ -51,6 +51,63 @@ func TestParseStateKeepsNoSecret(t *testing.T) {
 	require.True(t, state.Has(jobrunner.SSHPrivateKeyKey))
 }
 
+func TestStateOfNothing(t *testing.T) {
+	var none *facts.State
+	require.False(t, none.Has("x"))
+	require.False(t, (&facts.State{}).Has(""))
+	require.False(t, (&facts.State{}).IsTakenOver())
+}
+
+func TestParseStateReadsDocuments(t *testing.T) {
+	state := facts.ParseState("web-1-machine-state", map[string][]byte{
+		jobrunner.JournalKey: []byte(`{"operation":"create","attempt":2,"phase":"Bootstrapped","instanceName":"web-1"}`),
+		jobrunner.ServerKey:  []byte(`{"instanceID":"4711","sshUser":"root","sshHost":"198.18.0.11","sshPort":22}`),
+		jobrunner.ResultKey:  []byte(`{"operation":"create","attempt":2,"outcome":"Failed","reason":"BootstrapFailed","class":"Invalid","serverMayExist":true}`),
+		jobrunner.LogKey:     []byte("one\ntwo\n"),
+		"empty":              nil,
+	})
+	require.Equal(t, &facts.State{
+		Name: "web-1-machine-state", Keys: []string{"journal.json", "log.txt", "result.json", "server.json"}, ServerMayExist: true, Log: "one\ntwo\n",
+		Journal: &jobrunner.Journal{Operation: jobrunner.Create, Attempt: 2, Phase: jobrunner.PhaseBootstrapped, InstanceName: "web-1"},
+		Server:  &jobrunner.Server{InstanceID: "4711", SSHUser: "root", SSHHost: "198.18.0.11", SSHPort: 22},
+		Result:  &jobrunner.Result{Operation: jobrunner.Create, Attempt: 2, Outcome: jobrunner.Failed, Reason: "BootstrapFailed", Class: "Invalid", ServerMayExist: true},
+	}, state)
+	require.False(t, state.IsTakenOver())
+}
+
+func TestParseStateTellsWhatCannotBeRead(t *testing.T) {
+	state := facts.ParseState("web-1-machine-state", map[string][]byte{
+		jobrunner.JournalKey: []byte(`{"phase":"Nirvana"}`), jobrunner.ServerKey: []byte(`{"sshPort":70000}`), jobrunner.ResultKey: []byte(`{"outcome":"Maybe"}`),
+	})
+	require.Equal(t, []string{
+		"Secret web-1-machine-state: reading server.json: port 70000",
+		`Secret web-1-machine-state: reading journal.json: unknown phase "Nirvana"`,
+		`Secret web-1-machine-state: reading result.json: unknown outcome "Maybe"`,
+	}, state.Problems)
+	require.True(t, state.ServerMayExist)
+	require.False(t, state.IsTakenOver(), "what cannot be read may be anybody's")
+}
+
+func TestIsTakenOver(t *testing.T) {
+	require.True(t, facts.ParseState("s", map[string][]byte{jobrunner.ExtractedConfigKey: []byte("tar")}).IsTakenOver())
+	require.False(t, facts.ParseState("s", map[string][]byte{jobrunner.CredentialKey: []byte("{}")}).IsTakenOver(), "a machine before its first Job")
+}
+
+func TestParseStateBoundsTheLog(t *testing.T) {
+	log := func(text string) string {
+		return facts.ParseState("s", map[string][]byte{jobrunner.LogKey: []byte(text)}).Log
+	}
+	line := strings.Repeat("x", 99) + "\n"
+	exact := strings.Repeat("x", jobrunner.MaxLogBytes)
+	require.Equal(t, exact, log(exact))
+	require.Equal(t, exact, log("y"+exact), "one long line is cut inside")
+	kept := log(strings.Repeat(line, 1000))
+	require.Equal(t, strings.Repeat(line, jobrunner.MaxLogBytes/100), kept, "lines stay whole")
+	euros := log(strings.Repeat("€", jobrunner.MaxLogBytes))
+	require.Equal(t, strings.Repeat("€", jobrunner.MaxLogBytes/3), euros, "characters stay whole")
+	require.Equal(t, strings.Repeat("x", jobrunner.MaxLogBytes-1)+"\n", log(exact+"\n"), "a last line that is too long is cut inside")
+}
+
 func FuzzParseState(f *testing.F) {
 	f.Add([]byte(`{"operation":"create","attempt":1,"phase":"Intent"}`), []byte(`{"outcome":"Failed"}`), []byte(`{"sshPort":22}`), []byte("log"))
 	f.Fuzz(func(t *testing.T, journal, result, server, log []byte) {
