@@ -18,13 +18,31 @@ type advice struct {
 // words are the values for the words in braces.
 type words map[string]string
 
-// fill puts the words into a text.
+// commandWord is the one word that may be several for a shell.
+const commandWord = "cmd"
+
+// fill puts the words into a text. People copy commands from it into their shell, so that each value stays one word there:
+// some come from fields in which anybody who may make a machine can write anything.
 func (w words) fill(text string) string {
 	pairs := make([]string, 0, 2*len(w))
 	for name, value := range w {
+		if name != commandWord {
+			value = quote(clean(value))
+		}
 		pairs = append(pairs, "{"+name+"}", value)
 	}
 	return strings.NewReplacer(pairs...).Replace(text)
+}
+
+// harmless are the characters that mean nothing to a shell.
+const harmless = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-"
+
+// quote makes a value one word for a shell.
+func quote(value string) string {
+	if strings.Trim(value, harmless) == "" {
+		return value
+	}
+	return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
 }
 
 // say adds an advice to the verdict and to what to do next, without repeating what was said.

@@ -14,9 +14,10 @@ func clean(text string) string {
 	text = escapes.ReplaceAllString(text, "")
 	text = strings.Map(func(r rune) rune {
 		switch {
-		case r == '\n' || r == '\t':
+		case unicode.IsSpace(r):
 			return ' '
-		case unicode.IsControl(r) || r == unicode.ReplacementChar:
+		case unicode.IsControl(r) || r == unicode.ReplacementChar || unicode.Is(unicode.Cf, r):
+			// Cf has the characters that turn the direction of writing, and so can show another text than is there.
 			return -1
 		}
 		return r

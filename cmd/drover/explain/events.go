@@ -23,7 +23,7 @@ func newEvents(events []corev1.Event) []Event {
 			count = e.Series.Count
 		}
 		list = append(list, Event{
-			Time: facts.EventTime(e).UTC(), Type: cmp.Or(e.Type, corev1.EventTypeNormal), Reason: clean(e.Reason),
+			Time: facts.EventTime(e).UTC(), Type: cmp.Or(clean(e.Type), corev1.EventTypeNormal), Reason: clean(e.Reason),
 			Object: clean(e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name), Message: clean(e.Message), Count: count,
 		})
 	}

@@ -12,7 +12,9 @@ const (
 	podUnschedulable = "Unschedulable"
 	podNotMade       = "FailedCreate"
 	podNotMounted    = "FailedMount"
+	podNoSandbox     = "FailedCreatePodSandBox"
 	jobMissing       = "JobMissing"
+	jobSuspended     = "Suspended"
 )
 
 // podAdvice is by what keeps a Job's pod from running.
@@ -23,6 +25,10 @@ var podAdvice = map[string]advice{
 	"ErrImagePull":      imagePull,
 	"ErrImageNeverPull": imagePull,
 	"InvalidImageName":  imagePull,
+	"ImageInspectError": imagePull,
+	// A registry that is down, and an image whose signature does not fit.
+	"RegistryUnavailable":       imagePull,
+	"SignatureValidationFailed": imagePull,
 	"CreateContainerConfigError": {says: "The Job's container cannot be set up.",
 		next: []string{"Look at the pod: kubectl -n {podns} describe pod {pod}", "A missing Secret is made again with the next attempt"}},
 	"CreateContainerError": {says: "The Job's container cannot be created.", next: []string{"Look at the pod: kubectl -n {podns} describe pod {pod}"}},
@@ -37,6 +43,10 @@ var podAdvice = map[string]advice{
 		next: []string{"The message above names the policy or quota: correct it for namespace {podns}", "Pods of Drover meet the restricted Pod Security Standard"}},
 	podNotMounted: {says: "A volume of the Job's pod cannot be mounted.",
 		next: []string{"Look at the pod: kubectl -n {podns} describe pod {pod}"}},
+	podNoSandbox: {says: "The node cannot set up the Job's pod: its network or container runtime is at fault.",
+		next: []string{"Look at the pod: kubectl -n {podns} describe pod {pod}", "Look at the node: kubectl describe node {node}"}},
+	jobSuspended: {says: "The Job is suspended: a queue or a person holds it back.",
+		next: []string{"Let it go on, unless a queue will: kubectl -n {podns} patch job {job} --type merge -p '{\"spec\":{\"suspend\":false}}'"}},
 	jobMissing: {says: "The Job {job} is gone although it was said to be at work: someone deleted it.",
 		next: []string{"Drover starts another one; if not within a minute: {cmd} retry {name} -n {ns}", nextManager}},
 }
@@ -64,7 +74,7 @@ func podTrouble(jobs []batchv1.Job, pods []corev1.Pod, events []corev1.Event) (r
 		return reason, message
 	}
 	if pod.Status.Phase == corev1.PodPending {
-		return eventTrouble(events, string(pod.UID), podNotMounted)
+		return eventTrouble(events, string(pod.UID), podNotMounted, podNoSandbox)
 	}
 	return "", ""
 }
@@ -94,6 +104,9 @@ func jobTrouble(jobs []batchv1.Job, events []corev1.Event) (reason, message stri
 		if c.Status != corev1.ConditionTrue {
 			continue
 		}
+		if c.Type == batchv1.JobSuspended {
+			return jobSuspended, c.Message
+		}
 		if _, known := podAdvice[c.Reason]; known {
 			return c.Reason, c.Message
 		}
@@ -101,11 +114,11 @@ func jobTrouble(jobs []batchv1.Job, events []corev1.Event) (reason, message stri
 	return eventTrouble(events, string(jobs[0].UID), podNotMade)
 }
 
-// eventTrouble is what the newest event of an object with a reason says; nothing when there is none.
-func eventTrouble(events []corev1.Event, uid, want string) (reason, message string) {
+// eventTrouble is what the newest event of an object with one of the reasons says; nothing when there is none.
+func eventTrouble(events []corev1.Event, uid string, wanted ...string) (reason, message string) {
 	for _, event := range slices.Backward(events) {
-		if string(event.InvolvedObject.UID) == uid && event.Reason == want {
-			return want, event.Message
+		if string(event.InvolvedObject.UID) == uid && slices.Contains(wanted, event.Reason) {
+			return event.Reason, event.Message
 		}
 	}
 	return "", ""

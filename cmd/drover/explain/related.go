@@ -25,10 +25,10 @@ func related(s *facts.Snapshot) []Related {
 	}
 	list = append(list, relatedDriver(s)...)
 	if s.Bootstrap != nil {
-		list = append(list, Related{"bootstrap", "Secret " + s.Bootstrap.Name, secretState(s.Bootstrap)})
+		list = append(list, Related{"bootstrap", clean("Secret " + s.Bootstrap.Name), secretState(s.Bootstrap)})
 	}
 	if s.Credential != nil {
-		list = append(list, Related{"credential", "Secret " + s.Credential.Namespace + "/" + s.Credential.Name, secretState(s.Credential)})
+		list = append(list, Related{"credential", clean("Secret " + s.Credential.Namespace + "/" + s.Credential.Name), secretState(s.Credential)})
 	}
 	if s.State != nil && s.State.Name != "" {
 		list = append(list, Related{"state", "Secret " + s.State.Name, stateState(s.State)})
@@ -63,8 +63,11 @@ func relatedCluster(s *facts.Snapshot) []Related {
 	if name == "" {
 		return nil
 	}
+	if s.Cluster == nil && !s.Knows(facts.ClusterPart) {
+		return []Related{{"Cluster", clean(name), "could not be read"}}
+	}
 	if s.Cluster == nil {
-		return []Related{{"Cluster", name, "missing"}}
+		return []Related{{"Cluster", clean(name), "missing"}}
 	}
 	state := "infrastructure not provisioned yet"
 	if provisioned := s.Cluster.Status.Initialization.InfrastructureProvisioned; provisioned != nil && *provisioned {
@@ -105,6 +108,9 @@ func relatedDriver(s *facts.Snapshot) []Related {
 	case ready != nil:
 		state = ready.Reason
 	}
+	if s.Driver.DeletionTimestamp != nil {
+		state += ", being deleted"
+	}
 	return []Related{{"driver", "NodeDriver " + s.Driver.Name, clean(state)}}
 }
 
@@ -119,7 +125,12 @@ func secretState(secret *facts.Secret) string {
 }
 
 func stateState(state *facts.State) string {
-	if state.Journal == nil {
+	switch {
+	case len(state.Problems) > 0:
+		return "cannot be read in full; a server may exist"
+	case state.IsTakenOver():
+		return "has a record of a server that another system made"
+	case state.Journal == nil:
 		return "nothing done yet"
 	}
 	text := fmt.Sprintf("%s, attempt %d to %s", state.Journal.Phase, state.Journal.Attempt, state.Journal.Operation)
@@ -146,6 +157,8 @@ func jobState(job *batchv1.Job) string {
 			continue
 		}
 		switch c.Type {
+		case batchv1.JobSuspended:
+			return "suspended"
 		case batchv1.JobComplete:
 			return "succeeded"
 		case batchv1.JobFailed:

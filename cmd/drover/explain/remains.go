@@ -33,10 +33,13 @@ func Remains(m *facts.Machine, state *facts.State) []string {
 
 // came is what the journal says, in words.
 func came(state *facts.State) string {
-	if state.Journal == nil {
-		if state.ServerMayExist {
-			return "unknown; there is a record of a server"
-		}
+	switch {
+	case state.Journal != nil:
+	case state.IsTakenOver():
+		return "unknown; there is a record of a server"
+	case state.ServerMayExist:
+		return "unknown; the state cannot be read"
+	default:
 		return "nothing was ever asked of the cloud"
 	}
 	meaning := map[jobrunner.JournalPhase]string{

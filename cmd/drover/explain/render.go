@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"unicode/utf8"
@@ -122,11 +123,12 @@ func (t table) end() {
 	_ = t.Flush()
 }
 
-// wrap writes text in lines of at most width characters, broken at spaces; commands after a colon stay whole if they fit.
+// wrap writes text in lines of at most width characters, broken at spaces. A command is never broken, so that it can be
+// copied: it gets a longer line if it must.
 func wrap(out *strings.Builder, first, rest, text string) {
 	indent := first
 	line := ""
-	for word := range strings.FieldsSeq(text) {
+	for _, word := range unbroken(strings.Fields(text)) {
 		if line != "" && utf8.RuneCountInString(indent+line+" "+word) > width {
 			fmt.Fprintf(out, "%s%s\n", indent, line)
 			indent, line = rest, ""
@@ -134,6 +136,28 @@ func wrap(out *strings.Builder, first, rest, text string) {
 		line = strings.TrimPrefix(line+" "+word, " ")
 	}
 	fmt.Fprintf(out, "%s%s\n", indent, line)
+}
+
+// programs are what the commands in an advice begin with.
+var programs = []string{"kubectl", "drover", "curl"}
+
+// unbroken joins the words of each command: from a program after a colon or semicolon up to the next semicolon or the end.
+func unbroken(text []string) []string {
+	var joined []string
+	inCommand := false
+	for i, word := range text {
+		before := ""
+		if i > 0 {
+			before = text[i-1]
+		}
+		if inCommand && !strings.HasSuffix(before, ";") {
+			joined[len(joined)-1] += " " + word
+			continue
+		}
+		inCommand = slices.Contains(programs, word) && (strings.HasSuffix(before, ":") || strings.HasSuffix(before, ";"))
+		joined = append(joined, word)
+	}
+	return joined
 }
 
 func shorten(text string, limit int) string {

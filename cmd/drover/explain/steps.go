@@ -14,7 +14,8 @@ var (
 		rkev1.ClusterReadyCondition, rkev1.DriverReadyCondition, rkev1.BootstrapReadyCondition, rkev1.CredentialReadyCondition,
 		rkev1.CreateJobCondition, rkev1.StateStoredCondition, rkev1.ProviderIDKnownCondition,
 	}
-	removeSteps = []string{rkev1.DriverReadyCondition, rkev1.CredentialReadyCondition, rkev1.DeleteJobCondition}
+	// A removal has one condition, which tells also when its driver or credential is missing.
+	removeSteps = []string{rkev1.DeleteJobCondition}
 	driverSteps = []string{
 		v3.ValidCondition, v3.DownloadedCondition, v3.InstalledCondition, v3.SchemaCompatibleCondition, v3.ActiveCondition,
 	}
@@ -33,7 +34,7 @@ func newStep(name string, c *metav1.Condition, table map[string]advice) Step {
 	if c == nil {
 		return Step{Name: name, State: StepPending}
 	}
-	step := Step{Name: name, State: StepFailed, Reason: c.Reason, Message: clean(c.Message)}
+	step := Step{Name: clean(name), State: StepFailed, Reason: clean(c.Reason), Message: clean(c.Message)}
 	if !c.LastTransitionTime.IsZero() {
 		since := c.LastTransitionTime.UTC()
 		step.Since = &since
