@@ -29,7 +29,7 @@ all | e2e)
   DROVER_E2E=1 go test -count=1 -timeout 60m -v ${STORY:+-run "Stories/$STORY"} ./e2e || failed=1
   ;;&
 bench)
-  go test -run '^$' -bench . -benchmem -timeout 30m $(unit_packages) || failed=1
+  go test -p 1 -run '^$' -bench . -benchtime 1x -benchmem -timeout 150m $(unit_packages) || failed=1
   ;;
 all | unit | e2e) ;;
 *)

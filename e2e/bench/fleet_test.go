@@ -1,0 +1,241 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	managementv3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/testkit"
+)
+
+const (
+	driverName = "digitalocean"
+	// poolSize is how many machines a MachineDeployment has.
+	poolSize = 100
+)
+
+// fleet is a cluster whose machines come and go through MachineDeployments, as users make them.
+type fleet struct {
+	testing.TB
+	client    client.WithWatch
+	namespace string
+	counter   *counter
+	manager   *manager
+	config    string
+	watch     *stopwatch
+	// ready and gone get the name of each machine that gets there.
+	ready, gone chan string
+	registered  time.Duration
+}
+
+func newFleet(tb testing.TB) *fleet {
+	tb.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, batchv1.AddToScheme, clusterv1.AddToScheme,
+		managementv3.AddToScheme, rkev1.AddToScheme, apiextensionsv1.AddToScheme} {
+		require.NoError(tb, add(scheme))
+	}
+	f := &fleet{TB: tb, client: testkit.Client(tb, scheme), namespace: testkit.Namespace(tb), counter: &counter{counts: requests{}},
+		watch: &stopwatch{at: map[string]map[string]time.Time{}}, ready: make(chan string, 10000), gone: make(chan string, 10000)}
+	f.config = f.counter.start(tb)
+	f.manager = startManager(tb, f.config, f.namespace)
+	f.register()
+	f.makeCluster()
+	f.background(func(ctx context.Context) error {
+		return (&pods{client: f.client, namespace: f.namespace, watch: f.watch, workers: make(chan struct{}, 8)}).play(ctx)
+	})
+	f.background(f.watchMachines)
+	return f
+}
+
+// background runs something until the benchmark ends.
+func (f *fleet) background(run func(context.Context) error) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(f.Context()))
+	ended := make(chan error, 1)
+	go func() {
+		err := run(ctx)
+		if err != nil && !errors.Is(err, context.Canceled) {
+			f.Errorf("in the background: %v", err)
+		}
+		ended <- err
+	}()
+	f.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+}
+
+// register activates the driver and notes how long it takes until its three kinds are served.
+func (f *fleet) register() {
+	f.Helper()
+	nd := &managementv3.NodeDriver{}
+	testkit.Eventually(f, time.Minute, func() error { return f.client.Get(f.Context(), client.ObjectKey{Name: driverName}, nd) })
+	before := nd.DeepCopy()
+	nd.Spec.Active = true
+	began := time.Now()
+	require.NoError(f, f.client.Patch(f.Context(), nd, client.MergeFrom(before)))
+	testkit.Eventually(f, time.Minute, func() error {
+		for _, kind := range []string{"digitaloceanmachines", "digitaloceanmachinetemplates"} {
+			crd := &apiextensionsv1.CustomResourceDefinition{}
+			if err := f.client.Get(f.Context(), client.ObjectKey{Name: kind + ".rke-machine.cattle.io"}, crd); err != nil {
+				return err
+			}
+			if !established(crd) {
+				return fmt.Errorf("%s is not established", crd.Name)
+			}
+		}
+		return nil
+	})
+	f.registered = time.Since(began)
+}
+
+func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	for _, c := range crd.Status.Conditions {
+		if c.Type == apiextensionsv1.Established {
+			return c.Status == apiextensionsv1.ConditionTrue
+		}
+	}
+	return false
+}
+
+func (f *fleet) makeCluster() {
+	f.Helper()
+	objs := []client.Object{
+		&corev1.Secret{ObjectMeta: f.named("bootstrap"), StringData: map[string]string{"value": "#!/bin/sh\n"}},
+		&corev1.Secret{ObjectMeta: f.named("credential"), StringData: map[string]string{"accessToken": "x"}},
+		&rkev1.RKECluster{ObjectMeta: f.named("c1")},
+		&clusterv1.Cluster{ObjectMeta: f.named("c1"), Spec: clusterv1.ClusterSpec{InfrastructureRef: clusterv1.ContractVersionedObjectReference{
+			APIGroup: "rke.cattle.io", Kind: "RKECluster", Name: "c1"}}},
+		f.template(),
+	}
+	for _, obj := range objs {
+		testkit.Eventually(f, time.Minute, func() error { return f.client.Create(f.Context(), obj) })
+	}
+}
+
+func (f *fleet) named(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: f.namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: "c1"}}
+}
+
+func (f *fleet) template() client.Object {
+	obj := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"clusterName": "c1", "template": map[string]any{"spec": map[string]any{
+		"region": "nyc3", "common": map[string]any{"cloudCredentialSecretName": "credential"}}}}}}
+	obj.SetGroupVersionKind(rkev1.MachineGroupVersion.WithKind(crdgen.KindsOf(driverName).MachineTemplate))
+	obj.SetNamespace(f.namespace)
+	obj.SetName("small")
+	return obj
+}
+
+// pool makes a MachineDeployment.
+func (f *fleet) pool(name string, replicas int) {
+	f.Helper()
+	labels := map[string]string{"pool": name, clusterv1.ClusterNameLabel: "c1"}
+	md := &clusterv1.MachineDeployment{ObjectMeta: f.named(name), Spec: clusterv1.MachineDeploymentSpec{
+		ClusterName: "c1", Replicas: new(int32(replicas)), Selector: metav1.LabelSelector{MatchLabels: map[string]string{"pool": name}},
+		Template: clusterv1.MachineTemplateSpec{ObjectMeta: clusterv1.ObjectMeta{Labels: labels}, Spec: clusterv1.MachineSpec{
+			ClusterName: "c1", Bootstrap: clusterv1.Bootstrap{DataSecretName: new("bootstrap")},
+			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: rkev1.MachineGroupVersion.Group,
+				Kind: crdgen.KindsOf(driverName).MachineTemplate, Name: "small"},
+		}},
+	}}
+	require.NoError(f, f.client.Create(f.Context(), md))
+}
+
+// scale changes a pool.
+func (f *fleet) scale(name string, replicas int) {
+	f.Helper()
+	md := &clusterv1.MachineDeployment{ObjectMeta: f.named(name)}
+	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))
+	require.NoError(f, f.client.Patch(f.Context(), md, patch))
+}
+
+// pools makes machines in pools of poolSize and returns the pools' names.
+func (f *fleet) pools(machines int) []string {
+	f.Helper()
+	var names []string
+	for made := 0; made < machines; made += poolSize {
+		name := fmt.Sprintf("pool-%d", len(names))
+		f.pool(name, min(poolSize, machines-made))
+		names = append(names, name)
+	}
+	return names
+}
+
+func (f *fleet) await(what chan string, count int) {
+	f.Helper()
+	timeout := time.NewTimer(patience)
+	defer timeout.Stop()
+	for got := range count {
+		select {
+		case <-what:
+		case <-timeout.C:
+			f.Fatalf("%d of %d machines got there; the manager says: %s", got, count, lastLines(f.manager.log.String()))
+		}
+	}
+}
+
+func lastLines(log string) string { return log[max(0, len(log)-4000):] }
+
+func (f *fleet) watchMachines(ctx context.Context) error {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(rkev1.MachineGroupVersion.WithKind(crdgen.KindsOf(driverName).Machine + "List"))
+	events, err := f.client.Watch(ctx, list, client.InNamespace(f.namespace))
+	if err != nil {
+		return fmt.Errorf("watching machines: %w", err)
+	}
+	defer events.Stop()
+	for event := range events.ResultChan() {
+		obj, ok := event.Object.(*unstructured.Unstructured)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if !ok {
+			return fmt.Errorf("watching machines: %v", event.Object)
+		}
+		if err := f.see(event.Type, obj); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+func (f *fleet) see(event watch.EventType, obj *unstructured.Unstructured) error {
+	name := obj.GetName()
+	if event == watch.Deleted {
+		f.watch.note(name, "gone")
+		f.gone <- name
+		return nil
+	}
+	if len(obj.GetOwnerReferences()) > 0 && metav1.GetControllerOf(obj) != nil {
+		f.watch.note(name, "may start")
+	}
+	raw, err := json.Marshal(obj.Object["status"])
+	if err != nil {
+		return fmt.Errorf("reading the status of %s: %w", name, err)
+	}
+	var status rkev1.RKEMachineStatus
+	if err := json.Unmarshal(raw, &status); err != nil {
+		return fmt.Errorf("reading the status of %s: %w", name, err)
+	}
+	if status.Phase == rkev1.PhaseRunning && f.watch.note(name, "ready") {
+		f.ready <- name
+	}
+	return nil
+}
