@@ -51,6 +51,9 @@ func CachePartName(digest string, index int) string {
 	return fmt.Sprintf("driver-%.*s-%d", digestNameLength, digest, index)
 }
 
+// CacheLabel is the value of CacheDigestLabel for a binary: the beginning of its sha256.
+func CacheLabel(digest string) string { return digest[:min(len(digest), digestNameLength)] }
+
 // Store puts a binary into the cache, as immutable ConfigMaps with parts of its gzip. The first part is written last, so
 // that a cached driver is whole if that part is there. Storing what is stored already changes nothing.
 func Store(ctx context.Context, client ConfigMaps, driverBinary Binary) error {
@@ -92,6 +95,9 @@ func Load(ctx context.Context, client ConfigMaps, name, digest, dir string) (Bin
 	if err := checkDigest(digest); err != nil {
 		return Binary{}, err
 	}
+	if err := checkName(name); err != nil {
+		return Binary{}, err
+	}
 	unzipped, err := gzip.NewReader(&partReader{ctx: ctx, client: client, digest: digest})
 	if err != nil {
 		return Binary{}, cacheError(digest, err)
@@ -107,27 +113,49 @@ func Load(ctx context.Context, client ConfigMaps, name, digest, dir string) (Bin
 	return loaded, nil
 }
 
-// Forget removes a driver from the cache; the first part goes first, so that a half-removed driver does not look whole.
+// Forget removes a driver from the cache. The first part goes first, so that a half-removed driver does not look whole; the
+// second goes last, so that one who was interrupted finds again what is left.
 func Forget(ctx context.Context, client ConfigMaps, digest string) error {
 	if err := checkDigest(digest); err != nil {
 		return err
 	}
-	first, err := client.Get(ctx, CachePartName(digest, 0), metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("looking for driver %.*s in the cache: %w", digestNameLength, digest, err)
-	}
-	parts, err := partCount(first)
-	if err != nil {
+	parts, err := partsLeft(ctx, client, digest)
+	if err != nil || parts == 0 {
 		return err
 	}
-	for index := range parts {
-		err := client.Delete(ctx, CachePartName(digest, index), metav1.DeleteOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("removing part %d of driver %.*s: %w", index+1, digestNameLength, digest, err)
+	if err := deletePart(ctx, client, digest, 0); err != nil {
+		return err
+	}
+	for index := parts - 1; index > 0; index-- {
+		if err := deletePart(ctx, client, digest, index); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// partsLeft is how many parts there may be: none if the first two are gone, and all that fit if their number is not readable.
+func partsLeft(ctx context.Context, client ConfigMaps, digest string) (int, error) {
+	for index := range 2 {
+		part, err := client.Get(ctx, CachePartName(digest, index), metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return 0, fmt.Errorf("looking for driver %.*s in the cache: %w", digestNameLength, digest, err)
+		}
+		if count, err := partCount(part); err == nil {
+			return count, nil
+		}
+		return maxParts, nil
+	}
+	return 0, nil
+}
+
+func deletePart(ctx context.Context, client ConfigMaps, digest string, index int) error {
+	err := client.Delete(ctx, CachePartName(digest, index), metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("removing part %d of driver %.*s: %w", index+1, digestNameLength, digest, err)
 	}
 	return nil
 }
@@ -242,7 +270,7 @@ func (r *partReader) fetch() error {
 		return &partError{index: r.next, err: err}
 	}
 	if part.Annotations[cacheDigestAnnotation] != r.digest || len(part.BinaryData[cacheKey]) == 0 {
-		return &partError{index: r.next, err: errors.New("it holds something else")}
+		return &partError{index: r.next, err: fail(CacheIncompleteReason, "it holds something else")}
 	}
 	if r.next == 0 {
 		if r.parts, err = partCount(part); err != nil {
@@ -276,7 +304,8 @@ func (e *partError) Unwrap() error { return e.err }
 
 func cacheError(digest string, err error) error {
 	if part, ok := errors.AsType[*partError](err); ok {
-		again := !apierrors.IsNotFound(part.err) && apierrors.ReasonForError(part.err) != metav1.StatusReasonUnknown
+		// What is missing or damaged stays so; what the API server refused, or that it was not reached, may pass.
+		again := !apierrors.IsNotFound(part.err) && ReasonOf(part.err) == ""
 		return &Error{Reason: CacheIncompleteReason, Temporary: again,
 			Err: fmt.Errorf("loading driver %.*s from the cache: %w", digestNameLength, digest, part)}
 	}

@@ -8,7 +8,10 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"time"
+
+	"github.com/drover-project/drover/crdgen"
 )
 
 const (
@@ -54,6 +57,9 @@ type Binary struct {
 // Fetch downloads, verifies and unpacks a driver. Errors are of type *Error unless the disk is at fault.
 func Fetch(ctx context.Context, opts FetchOptions) (Binary, error) {
 	opts = opts.withDefaults()
+	if err := checkName(opts.Name); err != nil {
+		return Binary{}, err
+	}
 	if opts.Checksum == "" && !opts.SkipChecksum {
 		return Binary{}, fail(ChecksumMismatchReason, "no checksum is given for %s: set spec.checksum", redactURL(opts.URL))
 	}
@@ -75,6 +81,14 @@ func Fetch(ctx context.Context, opts FetchOptions) (Binary, error) {
 		return Binary{}, err
 	}
 	return unpack(download, opts)
+}
+
+// checkName keeps a name that reaches us past Validate from becoming a path: the binary's file is named after it.
+func checkName(name string) error {
+	if err := crdgen.CheckDriverName(name); err != nil {
+		return fail(NotADriverReason, "naming the driver's file: %w", err)
+	}
+	return nil
 }
 
 func (o FetchOptions) withDefaults() FetchOptions {
@@ -100,6 +114,8 @@ func (o FetchOptions) download(ctx context.Context, to io.Writer) error {
 	if err != nil {
 		return fail(DownloadFailedReason, "downloading the driver: %w", withoutURL(err))
 	}
+	// The checksum is of the file as it lies on the server; asked for nothing, net/http would ask for gzip and unpack it.
+	request.Header.Set("Accept-Encoding", "identity")
 	client := &http.Client{Transport: o.Transport, CheckRedirect: refuseDowngrade}
 	response, err := client.Do(request)
 	if err != nil {
@@ -151,10 +167,15 @@ func refuseDowngrade(next *http.Request, via []*http.Request) error {
 
 // withoutURL drops the URL that net/http puts into its errors, for it may hold a password or a signature.
 func withoutURL(err error) error {
-	if wrapped, ok := errors.AsType[*url.Error](err); ok {
-		return wrapped.Err
+	wrapped, ok := errors.AsType[*url.Error](err)
+	if !ok {
+		return err
 	}
-	return err
+	// This one has the address inside, and no type to tell it by.
+	if strings.Contains(wrapped.Err.Error(), "Location header") {
+		return errors.New("the server redirects to an address that cannot be read")
+	}
+	return wrapped.Err
 }
 
 // redactURL leaves out user, password and query.

@@ -101,7 +101,7 @@ func TestFetchRefusesWhatIsNoDriver(t *testing.T) {
 		"short binary":    {[]byte("\x7fELF"), driver.NotADriverReason, "fewer than"},
 		"wrong processor": {elfFile(other, "x"), driver.WrongArchitectureReason, "built for " + other},
 		"archive of another driver": {tarred(t, member{name: "docker-machine-driver-metal", content: program}), driver.NotADriverReason,
-			"docker-machine-driver-metal: set spec.displayName"},
+			`"docker-machine-driver-metal": set spec.displayName`},
 		"archive without driver":   {zipped(t, member{name: "README.md"}), driver.NotADriverReason, "no member " + wanted},
 		"empty zip":                {zipped(t), driver.NotADriverReason, "no member"},
 		"tar with escaping name":   {tarred(t, member{name: "../../" + wanted, content: program}), driver.NotADriverReason, "outside its root"},

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -21,7 +22,10 @@ const (
 	// BinaryPrefix comes before a driver's name in the name of its binary.
 	BinaryPrefix = "docker-machine-driver-"
 
-	maxMembers    = 10_000
+	maxMembers = 10_000
+	// maxDirectoryBytes is far above what the list of maxMembers members has in a zip.
+	maxDirectoryBytes = 4 << 20
+
 	tarMagicStart = 257
 	headSize      = 512
 )
@@ -141,7 +145,7 @@ func findInTar(stream io.Reader, opts FetchOptions, take func(io.Reader) error) 
 			continue
 		}
 		if header.Typeflag != tar.TypeReg {
-			return fail(NotADriverReason, "the member %s of the tar archive is a link or a special file", header.Name)
+			return fail(NotADriverReason, "the member %s of the tar archive is a link or a special file", shorten(header.Name))
 		}
 		return take(archive)
 	}
@@ -151,10 +155,13 @@ func findInZip(content io.ReaderAt, size int64, opts FetchOptions, take func(io.
 	if err := refuseHugeZip(content, size); err != nil {
 		return err
 	}
-	archive, err := zip.NewReader(content, size)
+	// What the end says about the number of members may be a lie, and opening reads them all.
+	directory := &meteredReader{from: content, left: maxDirectoryBytes}
+	archive, err := zip.NewReader(directory, size)
 	if err != nil {
 		return badArchive("zip archive", err)
 	}
+	directory.unlimited = true
 	seen := members{want: opts.Name}
 	for _, file := range archive.File {
 		isWanted, err := seen.add(file.Name)
@@ -165,7 +172,7 @@ func findInZip(content io.ReaderAt, size int64, opts FetchOptions, take func(io.
 			continue
 		}
 		if !file.Mode().IsRegular() {
-			return fail(NotADriverReason, "the member %s of the zip archive is a link or a special file", file.Name)
+			return fail(NotADriverReason, "the member %s of the zip archive is a link or a special file", shorten(file.Name))
 		}
 		return takeZipped(file, take)
 	}
@@ -212,7 +219,7 @@ func (m *members) add(name string) (bool, error) {
 	}
 	clean := path.Clean(strings.ReplaceAll(name, `\`, "/"))
 	if path.IsAbs(clean) || clean == ".." || strings.HasPrefix(clean, "../") {
-		return false, fail(NotADriverReason, "the archive has a member outside its root: %q", shorten(name))
+		return false, fail(NotADriverReason, "the archive has a member outside its root: %s", shorten(name))
 	}
 	base := path.Base(clean)
 	if base == BinaryPrefix+m.want {
@@ -230,7 +237,7 @@ func (m *members) add(name string) (bool, error) {
 
 func isDocument(name string) bool {
 	switch path.Ext(name) {
-	case ".md", ".txt", ".sha256", ".sha512", ".sig", ".asc", ".exe":
+	case ".md", ".txt", ".json", ".md5", ".sha1", ".sha256", ".sha512", ".sha256sum", ".sha512sum", ".sig", ".asc", ".pem", ".exe":
 		return true
 	}
 	return false
@@ -244,11 +251,13 @@ func (m *members) notFound() error {
 	return fail(NotADriverReason, "the archive has no member %s%s (it has %d members)", BinaryPrefix, m.want, m.count)
 }
 
+// shorten quotes a name that may be long and hold anything, for people to read.
 func shorten(name string) string {
-	if len(name) > 100 {
-		return name[:100] + "…"
+	const most = 100
+	if len(name) > most {
+		return strconv.Quote(strings.ToValidUTF8(name[:most], "")) + "…"
 	}
-	return name
+	return strconv.Quote(name)
 }
 
 // install writes the binary, checks that it can run here, and computes its digest.
@@ -299,6 +308,23 @@ func (r *boundedReader) Read(p []byte) (int, error) {
 		return 0, errTooLarge
 	}
 	return n, err
+}
+
+// meteredReader fails when more than left bytes are read, until it is made unlimited.
+type meteredReader struct {
+	from      io.ReaderAt
+	left      int64
+	unlimited bool
+}
+
+// ReadAt implements io.ReaderAt.
+func (r *meteredReader) ReadAt(p []byte, offset int64) (int, error) {
+	if !r.unlimited {
+		if r.left -= int64(len(p)); r.left < 0 {
+			return 0, errTooLarge
+		}
+	}
+	return r.from.ReadAt(p, offset)
 }
 
 // badArchive blames the download unless our own disk failed.

@@ -51,20 +51,32 @@ func checkExternal(nd *v3.NodeDriver) (warnings []string, err error) {
 	if err := checkURL(nd.Spec.URL); err != nil {
 		return nil, fmt.Errorf("spec.url: %w", err)
 	}
+	if hasPassword(nd.Spec.URL) {
+		warnings = append(warnings, "spec.url holds a password, which everybody who may read NodeDrivers can read: serve the driver where none is needed")
+	}
 	if nd.Spec.Checksum == "" {
 		if !nd.Spec.InsecureSkipChecksum {
-			return nil, errors.New("spec.checksum is empty: give the sha256 or sha512 of what spec.url serves, or set spec.insecureSkipChecksum to accept anything")
+			return warnings, errors.New("spec.checksum is empty: give the sha256 or sha512 of what spec.url serves, or set spec.insecureSkipChecksum to accept anything")
 		}
-		return []string{"spec.insecureSkipChecksum is set: whoever controls spec.url, or the way to it, controls what runs with your cloud credentials"}, nil
+		return append(warnings, "spec.insecureSkipChecksum is set: whoever controls spec.url, or the way to it, controls what runs with your cloud credentials"), nil
 	}
 	kind, err := ChecksumKind(nd.Spec.Checksum)
 	if err != nil {
-		return nil, fmt.Errorf("spec.checksum: %w", err)
+		return warnings, fmt.Errorf("spec.checksum: %w", err)
 	}
 	if kind == "md5" || kind == "sha1" {
 		warnings = append(warnings, fmt.Sprintf("spec.checksum is %s, which can be forged: use sha256 or sha512", kind))
 	}
 	return warnings, nil
+}
+
+func hasPassword(text string) bool {
+	parsed, err := url.Parse(text)
+	if err != nil || parsed.User == nil {
+		return false
+	}
+	_, given := parsed.User.Password()
+	return given
 }
 
 func checkURL(text string) error {
@@ -75,7 +87,7 @@ func checkURL(text string) error {
 	if parsed.Scheme != "https" && parsed.Scheme != "http" {
 		return fmt.Errorf("the scheme %q is none of local://, https://, http://", parsed.Scheme)
 	}
-	if parsed.Host == "" {
+	if parsed.Hostname() == "" {
 		return errors.New("has no host")
 	}
 	return nil
