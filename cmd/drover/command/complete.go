@@ -84,7 +84,7 @@ func (e *env) knownMachines(ctx context.Context) []*facts.Machine {
 	if err != nil {
 		return nil
 	}
-	kinds, err := api.Kinds()
+	kinds, err := api.Kinds(ctx)
 	if err != nil {
 		return nil
 	}

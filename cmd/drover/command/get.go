@@ -66,7 +66,7 @@ func (e *env) get(ctx context.Context, o *getOptions) error {
 			return err
 		}
 	}
-	kinds, err := api.Kinds()
+	kinds, err := api.Kinds(ctx)
 	if err != nil {
 		return err
 	}

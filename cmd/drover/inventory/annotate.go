@@ -3,8 +3,11 @@ package inventory
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -24,8 +27,25 @@ func (a *API) Annotate(ctx context.Context, m *facts.Machine, key, value string)
 	}
 	_, err = a.Dynamic.Resource(ResourceOf(m.Kind)).Namespace(m.Namespace).
 		Patch(ctx, m.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
-	if err != nil {
+	switch {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("annotating %s %s/%s: it is gone", m.Kind.Name, m.Namespace, m.Name)
+	case isAnother(err):
+		return fmt.Errorf("annotating %s %s/%s: it was deleted and made again in the meantime; look at it again first", m.Kind.Name, m.Namespace, m.Name)
+	case err != nil:
 		return fmt.Errorf("annotating %s %s/%s: %w", m.Kind.Name, m.Namespace, m.Name, err)
 	}
 	return nil
+}
+
+// isAnother reports that a write was refused because the object has another UID: it was made anew under its name.
+func isAnother(err error) bool {
+	var status *apierrors.StatusError
+	if apierrors.IsConflict(err) {
+		return true
+	}
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }

@@ -1,9 +1,11 @@
 package inventory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -36,9 +38,12 @@ type API struct {
 	Kube    kubernetes.Interface
 }
 
-// Kinds asks the API which kinds of machines it serves; none when no driver is active.
-func (a *API) Kinds() ([]facts.Kind, error) {
-	list, err := a.Kube.Discovery().ServerResourcesForGroupVersion(rkev1.MachineGroupVersion.String())
+// Kinds asks the API which kinds of machines it serves, sorted by name; none when no driver is active.
+func (a *API) Kinds(ctx context.Context) ([]facts.Kind, error) {
+	// The discovery client's own methods take no context, so that a completion would wait for a server that is gone.
+	list := &metav1.APIResourceList{}
+	path := "/apis/" + rkev1.MachineGroupVersion.String()
+	err := a.Kube.Discovery().RESTClient().Get().AbsPath(path).Do(ctx).Into(list)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -51,6 +56,7 @@ func (a *API) Kinds() ([]facts.Kind, error) {
 			kinds = append(kinds, facts.KindOf(r))
 		}
 	}
+	slices.SortFunc(kinds, func(a, b facts.Kind) int { return cmp.Compare(a.Name, b.Name) })
 	return kinds, nil
 }
 
@@ -70,17 +76,20 @@ type ListOptions struct {
 // Machines lists the machines of the given kinds. A kind the user may not list is an error only when no kind can be listed;
 // otherwise denied names it.
 func (a *API) Machines(ctx context.Context, kinds []facts.Kind, o ListOptions) (machines []*facts.Machine, denied []string, err error) {
-	var errs []error
+	var refusals []error
 	for _, kind := range kinds {
 		found, err := a.machinesOf(ctx, kind, o)
-		if err != nil {
-			errs, denied = append(errs, err), append(denied, kind.Resource)
+		if apierrors.IsForbidden(err) {
+			refusals, denied = append(refusals, err), append(denied, kind.Resource)
 			continue
+		}
+		if err != nil {
+			return nil, nil, err
 		}
 		machines = append(machines, found...)
 	}
-	if len(errs) == len(kinds) || !onlyForbidden(errs) {
-		return nil, nil, errors.Join(errs...)
+	if len(kinds) > 0 && len(refusals) == len(kinds) {
+		return nil, nil, &ForbiddenError{Doing: "listing machines", errs: refusals}
 	}
 	return machines, denied, nil
 }
@@ -99,6 +108,10 @@ func (a *API) machinesOf(ctx context.Context, kind facts.Kind, o ListOptions) ([
 		machines = append(machines, m)
 		return err
 	})
+	if isAbsent(err) {
+		// The kind went since it was discovered, and its machines with it.
+		return nil, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("listing %s: %w", kind.Resource, err)
 	}
@@ -141,16 +154,7 @@ func (a *API) Driver(ctx context.Context, name string) (*v3.NodeDriver, error) {
 	if err != nil {
 		return nil, err
 	}
-	var byDriverName *v3.NodeDriver
-	for i := range drivers {
-		if drivers[i].Name == name {
-			return &drivers[i], nil
-		}
-		if drivers[i].DriverName() == name {
-			byDriverName = &drivers[i]
-		}
-	}
-	return byDriverName, nil
+	return facts.DriverNamed(name, drivers), nil
 }
 
 // getInto gets an object of a fixed kind into a typed one; false when it does not exist.
@@ -175,13 +179,4 @@ func decode(u *unstructured.Unstructured, into any) error {
 // isAbsent reports that an object, or its whole kind, is not there.
 func isAbsent(err error) bool {
 	return apierrors.IsNotFound(err) || meta.IsNoMatchError(err)
-}
-
-func onlyForbidden(errs []error) bool {
-	for _, err := range errs {
-		if !apierrors.IsForbidden(err) {
-			return false
-		}
-	}
-	return true
 }

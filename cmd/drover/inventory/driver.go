@@ -2,10 +2,12 @@ package inventory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,7 +28,7 @@ func (a *API) DriverSnapshot(ctx context.Context, driver *v3.NodeDriver, now tim
 	r := &driverReading{api: a, DriverSnapshot: s}
 	for _, read := range []func(context.Context) error{r.machines, r.jobs, r.pods, r.log, r.events} {
 		if err := read(ctx); err != nil {
-			s.Problems = append(s.Problems, err.Error())
+			s.Problems = append(s.Problems, Plain(err))
 		}
 	}
 	return s
@@ -38,7 +40,7 @@ type driverReading struct {
 }
 
 func (r *driverReading) machines(ctx context.Context) error {
-	kinds, err := r.api.Kinds()
+	kinds, err := r.api.Kinds(ctx)
 	if err != nil {
 		return err
 	}
@@ -78,15 +80,26 @@ func (r *driverReading) pods(ctx context.Context) error {
 func (r *driverReading) log(ctx context.Context) error {
 	name := jobrunner.ObjectName("probe", r.Driver.DriverName(), "result")
 	secret, err := r.api.Kube.CoreV1().Secrets(probeNamespace).Get(ctx, name, metav1.GetOptions{})
-	if err == nil {
+	switch {
+	case err == nil:
 		r.Log = facts.ParseState(name, secret.Data).Log
+	case !apierrors.IsNotFound(err):
+		err = fmt.Errorf("getting Secret %s/%s: %w", probeNamespace, name, err)
+	default:
+		err = nil
 	}
-	if r.Log != "" || len(r.Pods) == 0 || r.Pods[0].Status.Phase == corev1.PodPending {
+	if r.Log != "" || len(r.Pods) == 0 {
+		return err
+	}
+	return errors.Join(err, r.podLog(ctx, &r.Pods[0]))
+}
+
+func (r *driverReading) podLog(ctx context.Context, pod *corev1.Pod) error {
+	if pod.Status.Phase == corev1.PodPending || pod.Status.Phase == "" || len(pod.Spec.Containers) == 0 {
 		return nil
 	}
-	pod := &r.Pods[0]
 	options := &corev1.PodLogOptions{TailLines: new(int64(20)), Container: pod.Spec.Containers[0].Name}
-	log, err := r.api.Kube.CoreV1().Pods(probeNamespace).GetLogs(pod.Name, options).DoRaw(ctx)
+	log, err := r.api.Kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).DoRaw(ctx)
 	if err != nil {
 		return fmt.Errorf("reading the log of pod %s: %w", pod.Name, err)
 	}
@@ -95,17 +108,14 @@ func (r *driverReading) log(ctx context.Context) error {
 }
 
 func (r *driverReading) events(ctx context.Context) error {
-	uids := []types.UID{r.Driver.UID}
+	// Events of cluster-scoped objects are kept in the default namespace.
+	events, err := r.api.eventsOf(ctx, metav1.NamespaceDefault, []types.UID{r.Driver.UID})
+	var uids []types.UID
 	for _, pod := range r.Pods {
 		uids = append(uids, pod.UID)
 	}
-	var err error
-	// Events of cluster-scoped objects are kept in the default namespace.
-	if r.Events, err = r.api.eventsOf(ctx, metav1.NamespaceDefault, uids[:1]); err != nil || len(uids) == 1 {
-		return err
-	}
-	events, err := r.api.eventsOf(ctx, probeNamespace, uids[1:])
-	r.Events = append(r.Events, events...)
+	ofPods, podsErr := r.api.eventsOf(ctx, probeNamespace, uids)
+	r.Events = append(events, ofPods...)
 	sortEvents(r.Events)
-	return err
+	return errors.Join(err, podsErr)
 }

@@ -1,13 +1,17 @@
 package inventory
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -43,111 +47,158 @@ type NotFoundError struct {
 	Elsewhere []string
 	// KindsKnown is false when no driver is active.
 	KindsKnown bool
+	// Unseen tells what the user may not look at, where the name may mean something all the same; empty for nothing.
+	Unseen string
+	// Command is how the CLI is called, for advice.
+	Command string
 }
 
 // Error implements error.
 func (e *NotFoundError) Error() string {
 	text := fmt.Sprintf("no machine %q in namespace %q", e.Name, e.Namespace)
+	command := cmp.Or(e.Command, "drover")
 	switch {
 	case len(e.Elsewhere) > 0:
-		return text + "; there is one in namespace " + strings.Join(e.Elsewhere, ", ") + " (use -n)"
+		text += "; there is one in namespace " + strings.Join(e.Elsewhere, ", ") + " (use -n)"
 	case !e.KindsKnown:
-		return text + "; no driver is active in this cluster (see 'get drivers')"
+		text += fmt.Sprintf("; no driver is active in this cluster (see '%s get drivers')", command)
 	default:
-		return text + " (see 'get -A')"
+		text += fmt.Sprintf(" (see '%s get -A')", command)
 	}
+	if e.Unseen != "" {
+		text += "; what could not be looked at: " + e.Unseen
+	}
+	return text
 }
 
 // Resolve finds what NAME means: an infra machine or a CAPI Machine, in the form name or kind/name.
 func (a *API) Resolve(ctx context.Context, namespace, ref string) (Target, error) {
-	kinds, err := a.Kinds()
+	kinds, err := a.Kinds(ctx)
 	if err != nil {
 		return Target{}, err
 	}
-	word, name, err := splitRef(ref, kinds)
-	if err != nil {
+	r := &resolving{API: a, kinds: kinds, namespace: namespace, ref: ref}
+	if r.word, r.name, err = splitRef(ref, kinds); err != nil {
 		return Target{}, err
 	}
-	machines, err := a.named(ctx, kinds, namespace, word, name)
+	target, err := r.resolve(ctx)
+	if err == nil && target.Machine == nil && target.CAPIMachine == nil {
+		err = r.nothing(ctx)
+	}
+	return target, err
+}
+
+// resolving is the search for what one NAME means.
+type resolving struct {
+	*API
+
+	kinds []facts.Kind
+	// namespace and ref are what the user gave; word is the kind in ref, empty for a bare name.
+	namespace, ref, word, name string
+	// unseen are refusals that do not end the search.
+	unseen []error
+}
+
+func (r *resolving) resolve(ctx context.Context) (Target, error) {
+	machines, err := r.named(ctx)
 	if err != nil {
 		return Target{}, err
 	}
 	var capi *clusterv1.Machine
-	if word == "" || facts.IsCAPIMachineWord(word) {
-		capi, machines, err = a.owner(ctx, kinds, machines, namespace, name)
+	if r.word == "" || facts.IsCAPIMachineWord(r.word) {
+		if capi, machines, err = r.owner(ctx, machines); err != nil {
+			return Target{}, err
+		}
 	}
-	if err != nil {
-		return Target{}, err
+	return r.join(ctx, machines, capi)
+}
+
+// nothing is the error for a name that means nothing the user may see.
+func (r *resolving) nothing(ctx context.Context) error {
+	e := &NotFoundError{Name: r.ref, Namespace: r.namespace, Elsewhere: r.elsewhere(ctx), KindsKnown: len(r.kinds) > 0}
+	if len(r.unseen) > 0 {
+		e.Unseen = (&ForbiddenError{Doing: "getting it", errs: r.unseen}).Error()
 	}
-	target, err := a.join(ctx, kinds, machines, capi)
-	if err == nil && target.Machine == nil && target.CAPIMachine == nil {
-		err = &NotFoundError{Name: ref, Namespace: namespace, Elsewhere: a.elsewhere(ctx, kinds, word, name), KindsKnown: len(kinds) > 0}
+	return e
+}
+
+// CheckName tells what is wrong with the name of an object that a user wrote.
+func CheckName(name string) error {
+	if name == "" {
+		return errors.New("a name is empty: write NAME or KIND/NAME")
 	}
-	return target, err
+	if problems := path.IsValidPathSegmentName(name); len(problems) > 0 {
+		return fmt.Errorf("%q is no name: it %s", name, strings.Join(problems, ", "))
+	}
+	return nil
 }
 
 // splitRef takes kind/name apart; the word of a bare name is empty.
 func splitRef(ref string, kinds []facts.Kind) (word, name string, err error) {
 	word, name, qualified := strings.Cut(ref, "/")
 	if !qualified {
-		return "", ref, nil
+		return "", ref, CheckName(ref)
 	}
 	if !facts.IsCAPIMachineWord(word) && !slices.ContainsFunc(kinds, func(k facts.Kind) bool { return k.Matches(word) }) {
 		return "", "", fmt.Errorf("no kind of machines is called %q; this cluster has %s", word, kindNames(kinds))
 	}
-	return word, name, nil
+	return word, name, CheckName(name)
 }
 
 // owner gets the CAPI Machine of a name; when neither it nor a machine is there, the machines it once had.
-func (a *API) owner(ctx context.Context, kinds []facts.Kind, machines []*facts.Machine, namespace, name string) (*clusterv1.Machine, []*facts.Machine, error) {
-	capi, err := a.CAPIMachine(ctx, namespace, name)
-	if apierrors.IsForbidden(err) && len(machines) > 0 {
+func (r *resolving) owner(ctx context.Context, machines []*facts.Machine) (*clusterv1.Machine, []*facts.Machine, error) {
+	capi, err := r.CAPIMachine(ctx, r.namespace, r.name)
+	if apierrors.IsForbidden(err) && (r.word == "" || len(machines) > 0) {
 		// The machine is what was asked for; its owner is of use only to who may see it.
-		return nil, machines, nil
+		r.unseen = append(r.unseen, err)
+		capi, err = nil, nil
 	}
 	if err != nil || capi != nil || len(machines) > 0 {
 		return capi, machines, err
 	}
-	machines, err = a.owned(ctx, kinds, namespace, name)
+	machines, err = r.owned(ctx)
 	return nil, machines, err
 }
 
 // named gets the machines of a name in every kind that word allows; an empty word allows all.
-func (a *API) named(ctx context.Context, kinds []facts.Kind, namespace, word, name string) ([]*facts.Machine, error) {
+func (r *resolving) named(ctx context.Context) ([]*facts.Machine, error) {
 	var machines []*facts.Machine
-	var errs []error
-	for _, kind := range kinds {
-		if word != "" && !kind.Matches(word) {
+	for _, kind := range r.kinds {
+		if r.word != "" && !kind.Matches(r.word) {
 			continue
 		}
-		m, err := a.Machine(ctx, kind, namespace, name)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		if m != nil {
+		m, err := r.Machine(ctx, kind, r.namespace, r.name)
+		switch {
+		case apierrors.IsForbidden(err):
+			r.unseen = append(r.unseen, err)
+		case err != nil:
+			return nil, err
+		case m != nil:
 			machines = append(machines, m)
 		}
-	}
-	if len(errs) > 0 && (len(machines) == 0 || !onlyForbidden(errs)) {
-		return nil, errs[0]
 	}
 	return machines, nil
 }
 
 // owned lists the machines of a CAPI Machine that is gone: the name is the one its users know.
-func (a *API) owned(ctx context.Context, kinds []facts.Kind, namespace, name string) ([]*facts.Machine, error) {
-	if len(kinds) == 0 || len(validation.IsValidLabelValue(name)) > 0 {
+func (r *resolving) owned(ctx context.Context) ([]*facts.Machine, error) {
+	if len(r.kinds) == 0 || len(validation.IsValidLabelValue(r.name)) > 0 {
 		return nil, nil
 	}
-	machines, _, err := a.Machines(ctx, kinds, ListOptions{Namespace: namespace, Selector: labels.Set{rkev1.CAPIMachineLabel: name}.String()})
+	machines, _, err := r.Machines(ctx, r.kinds, ListOptions{Namespace: r.namespace, Selector: labels.Set{rkev1.CAPIMachineLabel: r.name}.String()})
+	var forbidden *ForbiddenError
+	if errors.As(err, &forbidden) {
+		r.unseen = append(r.unseen, forbidden.errs...)
+		return nil, nil
+	}
 	return machines, err
 }
 
 // join puts what was found under the name together with what belongs to it.
-func (a *API) join(ctx context.Context, kinds []facts.Kind, machines []*facts.Machine, capi *clusterv1.Machine) (Target, error) {
+func (r *resolving) join(ctx context.Context, machines []*facts.Machine, capi *clusterv1.Machine) (Target, error) {
 	missing := ""
 	if capi != nil {
-		referred, err := a.infraOf(ctx, kinds, capi)
+		referred, err := r.infraOf(ctx, capi)
 		if err != nil {
 			return Target{}, err
 		}
@@ -159,24 +210,24 @@ func (a *API) join(ctx context.Context, kinds []facts.Kind, machines []*facts.Ma
 		}
 	}
 	if len(machines) > 1 {
-		return Target{}, ambiguous(machines)
+		return Target{}, r.ambiguous(machines)
 	}
 	if len(machines) == 0 {
 		return Target{CAPIMachine: capi, MissingKind: missing}, nil
 	}
-	owner, err := a.ownerOf(ctx, machines[0], capi)
+	owner, err := r.ownerOf(ctx, machines[0], capi)
 	return Target{Machine: machines[0], CAPIMachine: owner}, err
 }
 
 // infraOf gets the machine a CAPI Machine refers to; nil when it is missing or of another provider.
-func (a *API) infraOf(ctx context.Context, kinds []facts.Kind, capi *clusterv1.Machine) (*facts.Machine, error) {
+func (r *resolving) infraOf(ctx context.Context, capi *clusterv1.Machine) (*facts.Machine, error) {
 	ref := capi.Spec.InfrastructureRef
 	if ref.APIGroup != rkev1.MachineGroupVersion.Group {
 		return nil, nil
 	}
-	for _, kind := range kinds {
+	for _, kind := range r.kinds {
 		if kind.Name == ref.Kind {
-			return a.Machine(ctx, kind, capi.Namespace, ref.Name)
+			return r.Machine(ctx, kind, capi.Namespace, ref.Name)
 		}
 	}
 	return nil, nil
@@ -208,30 +259,36 @@ func (a *API) CAPIMachine(ctx context.Context, namespace, name string) (*cluster
 	return machine, nil
 }
 
-// elsewhere looks in all namespaces, as far as the user may.
-func (a *API) elsewhere(ctx context.Context, kinds []facts.Kind, word, name string) []string {
-	var namespaces []string
-	for _, kind := range kinds {
-		if word != "" && !kind.Matches(word) {
-			continue
+// elsewhere looks for the name in all namespaces, as far as the user may.
+func (r *resolving) elsewhere(ctx context.Context) []string {
+	var resources []schema.GroupVersionResource
+	for _, kind := range r.kinds {
+		if r.word == "" || kind.Matches(r.word) {
+			resources = append(resources, ResourceOf(kind))
 		}
-		list, err := a.Dynamic.Resource(ResourceOf(kind)).List(ctx, byName(name))
+	}
+	if r.word == "" || facts.IsCAPIMachineWord(r.word) {
+		resources = append(resources, capiMachines)
+	}
+	var namespaces []string
+	for _, resource := range resources {
+		list, err := r.Dynamic.Resource(resource).List(ctx, byName(r.name))
 		if err != nil {
 			continue
 		}
 		for i := range list.Items {
 			// Not every server filters by name, so look again.
-			if list.Items[i].GetName() == name && !slices.Contains(namespaces, list.Items[i].GetNamespace()) {
+			if list.Items[i].GetName() == r.name {
 				namespaces = append(namespaces, list.Items[i].GetNamespace())
 			}
 		}
 	}
 	slices.Sort(namespaces)
-	return namespaces
+	return slices.Compact(namespaces)
 }
 
-func ambiguous(machines []*facts.Machine) error {
-	e := &AmbiguousError{Name: machines[0].Name}
+func (r *resolving) ambiguous(machines []*facts.Machine) error {
+	e := &AmbiguousError{Name: r.ref}
 	for _, m := range machines {
 		e.Candidates = append(e.Candidates, m.Ref())
 	}

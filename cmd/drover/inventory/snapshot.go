@@ -2,17 +2,22 @@ package inventory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
 )
 
@@ -24,20 +29,33 @@ func (a *API) Snapshot(ctx context.Context, target Target, namespace, name strin
 		Machine: target.Machine, CAPIMachine: target.CAPIMachine, MissingKind: target.MissingKind,
 	}
 	r := &reading{api: a, Snapshot: s}
-	for _, read := range []func(context.Context) error{
-		r.owners, r.cluster, r.driver, r.bootstrap, r.credential, r.state, r.jobs, r.pods, r.events,
-	} {
-		if err := read(ctx); err != nil {
-			s.Problems = append(s.Problems, err.Error())
-		}
-	}
+	r.read(ctx, []part{
+		{facts.OwnersPart, r.owners}, {facts.ClusterPart, r.cluster}, {facts.DriverPart, r.driver}, {facts.BootstrapPart, r.bootstrap},
+		{facts.CredentialPart, r.credential}, {facts.StatePart, r.state}, {facts.JobsPart, r.jobs}, {facts.PodsPart, r.pods}, {facts.EventsPart, r.events},
+	})
 	return s
+}
+
+// part is how one part of a Snapshot is read.
+type part struct {
+	name facts.Part
+	read func(context.Context) error
 }
 
 // reading fills a Snapshot; each method reads one part, in the order of Snapshot.
 type reading struct {
 	api *API
 	*facts.Snapshot
+}
+
+// read reads parts; what cannot be read is told and leaves its part unknown.
+func (r *reading) read(ctx context.Context, parts []part) {
+	for _, p := range parts {
+		if err := p.read(ctx); err != nil {
+			r.Problems = append(r.Problems, Plain(err))
+			r.Unread = append(r.Unread, p.name)
+		}
+	}
 }
 
 // owners walks up from the CAPI Machine; without one it looks for what else has the name.
@@ -59,22 +77,18 @@ func (r *reading) owners(ctx context.Context) error {
 	return nil
 }
 
-// owner adds the controlling owner, if it is of a kind that is read, and returns the owners of that.
+// owner adds the owner that is of a kind that is read, and returns the owners of that.
 func (r *reading) owner(ctx context.Context, refs []metav1.OwnerReference) ([]metav1.OwnerReference, error) {
 	resources := map[string]schema.GroupVersionResource{"MachineSet": machineSets, "MachineDeployment": deployments}
 	for _, ref := range refs {
 		resource, known := resources[ref.Kind]
-		if !known {
+		if !known || !strings.HasPrefix(ref.APIVersion, clusterv1.GroupVersion.Group+"/") {
 			continue
 		}
-		u, err := r.api.Dynamic.Resource(resource).Namespace(r.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
-		if isAbsent(err) {
-			return nil, nil
+		u, err := r.object(ctx, resource, ref.Name)
+		if err != nil || u == nil {
+			return nil, err
 		}
-		if err != nil {
-			return nil, fmt.Errorf("getting %s %s: %w", ref.Kind, ref.Name, err)
-		}
-		r.Owners = append(r.Owners, facts.DecodeObject(u))
 		return u.GetOwnerReferences(), nil
 	}
 	return nil, nil
@@ -82,17 +96,25 @@ func (r *reading) owner(ctx context.Context, refs []metav1.OwnerReference) ([]me
 
 // namesakes finds the MachineDeployment or MachineSet of the name, for users ask why a pool has no machine.
 func (r *reading) namesakes(ctx context.Context) error {
+	var errs []error
 	for _, resource := range []schema.GroupVersionResource{deployments, machineSets} {
-		u, err := r.api.Dynamic.Resource(resource).Namespace(r.Namespace).Get(ctx, r.Name, metav1.GetOptions{})
-		if isAbsent(err) {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("getting %s %s: %w", resource.Resource, r.Name, err)
-		}
-		r.Owners = append(r.Owners, facts.DecodeObject(u))
+		_, err := r.object(ctx, resource, r.Name)
+		errs = append(errs, err)
 	}
-	return nil
+	return errors.Join(errs...)
+}
+
+// object adds an object to the owners and returns it; nil when it does not exist.
+func (r *reading) object(ctx context.Context, resource schema.GroupVersionResource, name string) (*unstructured.Unstructured, error) {
+	u, err := r.api.Dynamic.Resource(resource).Namespace(r.Namespace).Get(ctx, name, metav1.GetOptions{})
+	if isAbsent(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("getting %s %s/%s: %w", resource.Resource, r.Namespace, name, err)
+	}
+	r.Owners = append(r.Owners, facts.DecodeObject(u))
+	return u, nil
 }
 
 func (r *reading) cluster(ctx context.Context) error {
@@ -128,9 +150,9 @@ func (r *reading) driver(ctx context.Context) error {
 	}
 	if r.Driver = facts.DriverOf(kind, drivers); r.Driver == nil {
 		// A driver that is not ready has not told its kind yet.
-		r.Driver, err = r.api.Driver(ctx, facts.DriverName(kind, nil))
+		r.Driver = facts.DriverNamed(facts.DriverName(kind, nil), drivers)
 	}
-	return err
+	return nil
 }
 
 func (r *reading) bootstrap(ctx context.Context) error {
@@ -171,19 +193,24 @@ func (r *reading) secret(ctx context.Context, namespace, name string) (*facts.Se
 }
 
 func (r *reading) state(ctx context.Context) error {
-	var state *facts.State
-	var err error
-	if r.Machine != nil {
-		state, err = r.api.State(ctx, r.Machine)
-	} else {
-		state, err = r.api.orphanedState(ctx, r.Namespace, r.Name)
-	}
+	state, err := r.readState(ctx)
 	if err != nil {
 		return err
 	}
 	r.State = state
 	r.Problems = append(r.Problems, state.Problems...)
 	return nil
+}
+
+func (r *reading) readState(ctx context.Context) (*facts.State, error) {
+	switch {
+	case r.Machine != nil:
+		return r.api.State(ctx, r.Machine)
+	case r.CAPIMachine != nil:
+		ref := r.CAPIMachine.Spec.InfrastructureRef
+		return r.api.orphanedState(ctx, r.Namespace, ref.Name, ref.Kind)
+	}
+	return r.api.orphanedState(ctx, r.Namespace, r.Name, "")
 }
 
 func (r *reading) jobs(ctx context.Context) error {
@@ -224,18 +251,21 @@ func (r *reading) events(ctx context.Context) error {
 		return err
 	}
 	r.Events, err = r.api.events(ctx, r.Namespace, "involvedObject.name", r.Name)
+	r.Events = slices.DeleteFunc(r.Events, func(e corev1.Event) bool { return !isOfMachines(e.InvolvedObject) })
 	sortEvents(r.Events)
 	return err
+}
+
+// isOfMachines reports that an object is a machine or above one: anything else may have the same name.
+func isOfMachines(ref corev1.ObjectReference) bool {
+	group, _, _ := strings.Cut(ref.APIVersion, "/")
+	return group == rkev1.MachineGroupVersion.Group || group == clusterv1.GroupVersion.Group
 }
 
 // Attempts reads what is known of a machine's attempts and their logs: state and Jobs.
 func (a *API) Attempts(ctx context.Context, m *facts.Machine) *facts.Snapshot {
 	s := &facts.Snapshot{Namespace: m.Namespace, Name: m.Name, Machine: m}
 	r := &reading{api: a, Snapshot: s}
-	for _, read := range []func(context.Context) error{r.state, r.jobs} {
-		if err := read(ctx); err != nil {
-			s.Problems = append(s.Problems, err.Error())
-		}
-	}
+	r.read(ctx, []part{{facts.StatePart, r.state}, {facts.JobsPart, r.jobs}})
 	return s
 }

@@ -46,11 +46,15 @@ func (a *API) State(ctx context.Context, m *facts.Machine) (*facts.State, error)
 	return facts.ParseState(secret.Name, secret.Data), nil
 }
 
-// orphanedState is State for a machine that no longer exists.
-func (a *API) orphanedState(ctx context.Context, namespace, machine string) (*facts.State, error) {
+// orphanedState is State for a machine that does not exist. Kind may be empty; the state of a machine of another kind is
+// not meant.
+func (a *API) orphanedState(ctx context.Context, namespace, machine, kind string) (*facts.State, error) {
 	secret, err := a.stateSecretNamed(ctx, namespace, machine)
 	if err != nil || secret == nil {
 		return &facts.State{}, err
+	}
+	if owner := metav1.GetControllerOf(secret); owner != nil && kind != "" && owner.Kind != kind {
+		return &facts.State{}, nil
 	}
 	return facts.ParseState(secret.Name, secret.Data), nil
 }

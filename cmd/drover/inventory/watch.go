@@ -2,9 +2,13 @@ package inventory
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic/dynamicinformer"
@@ -17,33 +21,46 @@ import (
 type Change struct {
 	Machine *facts.Machine
 	Deleted bool
+	// Err is set alone: a kind could not be watched. It is tried again.
+	Err error
 }
 
 // Watch reports every machine once and then each change, until the context ends; then the channel is closed. Interruptions
-// are mended by listing again, so a change may be reported as the last of several.
+// are told and mended by listing again, so a change may be reported as the last of several.
 func (a *API) Watch(ctx context.Context, kinds []facts.Kind, o ListOptions) (<-chan Change, error) {
 	changes := make(chan Change)
-	done := make(chan struct{})
-	running := 0
+	var informers []cache.SharedIndexInformer
 	for _, kind := range kinds {
 		informer := dynamicinformer.NewFilteredDynamicInformer(a.Dynamic, ResourceOf(kind), o.Namespace, 0, cache.Indexers{},
 			func(list *metav1.ListOptions) { list.LabelSelector = o.Selector }).Informer()
-		if _, err := informer.AddEventHandler(forward(ctx, kind, changes)); err != nil {
+		_, err := informer.AddEventHandler(forward(ctx, kind, changes))
+		if err = errors.Join(err, informer.SetWatchErrorHandlerWithContext(forwardError(kind, changes))); err != nil {
 			return nil, fmt.Errorf("watching %s: %w", kind.Resource, err)
 		}
-		running++
-		go func() {
-			informer.RunWithContext(ctx)
-			done <- struct{}{}
-		}()
+		informers = append(informers, informer)
+	}
+	var running sync.WaitGroup
+	for _, informer := range informers {
+		running.Go(func() { informer.RunWithContext(ctx) })
 	}
 	go func() {
-		for range running {
-			<-done
-		}
+		running.Wait()
 		close(changes)
 	}()
 	return changes, nil
+}
+
+// forwardError sends why a watch was interrupted, but for what is no more than its ordinary end.
+func forwardError(kind facts.Kind, changes chan<- Change) cache.WatchErrorHandlerWithContext {
+	return func(ctx context.Context, _ *cache.Reflector, err error) {
+		if errors.Is(err, io.EOF) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+			return
+		}
+		select {
+		case changes <- Change{Err: fmt.Errorf("watching %s: %w", kind.Resource, err)}:
+		case <-ctx.Done():
+		}
+	}
 }
 
 // forward sends what an informer sees into the channel, until the context ends.

@@ -1,0 +1,125 @@
+package inventory
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"strings"
+	"syscall"
+	"unicode"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// Plain is the text of an error for a user: one line, in which Kubernetes' own errors say which right is missing, or which
+// server does not answer and why, and nothing of the requests that were made.
+func Plain(err error) string {
+	if err == nil {
+		return ""
+	}
+	text := err.Error()
+	for _, cause := range causes(err) {
+		// What caused an error stands at its end, also when it is so short that it occurs elsewhere.
+		was, plain := cause.Error(), plainCause(cause)
+		if i := strings.LastIndex(text, was); i >= 0 && was != "" && plain != "" {
+			text = text[:i] + plain + text[i+len(was):]
+		}
+	}
+	return oneLine(text)
+}
+
+// IsUnreachable reports that the API server was not reached at all.
+func IsUnreachable(err error) bool {
+	var request *url.Error
+	return errors.As(err, &request)
+}
+
+// causes are the errors of Kubernetes' client in a tree of errors.
+func causes(err error) []error {
+	if err == nil {
+		return nil
+	}
+	if joined, ok := any(err).(interface{ Unwrap() []error }); ok {
+		var all []error
+		for _, child := range joined.Unwrap() {
+			all = append(all, causes(child)...)
+		}
+		return all
+	}
+	var request *url.Error
+	if errors.As(err, &request) && error(request) == err {
+		return []error{err}
+	}
+	var status *apierrors.StatusError
+	if errors.As(err, &status) && error(status) == err {
+		return []error{err}
+	}
+	return causes(errors.Unwrap(err))
+}
+
+func plainCause(cause error) string {
+	var request *url.Error
+	if errors.As(cause, &request) {
+		return plainRequest(request)
+	}
+	if p, ok := permissionOf(cause); ok {
+		return p.String()
+	}
+	if apierrors.IsUnauthorized(cause) {
+		return "the API server does not accept the kubeconfig's credential (401 Unauthorized): it is wrong or has expired"
+	}
+	return ""
+}
+
+// plainRequest tells why a request had no answer.
+func plainRequest(e *url.Error) string {
+	server := "the API server"
+	if target, err := url.Parse(e.URL); err == nil && target.Host != "" {
+		server += " " + target.Scheme + "://" + target.Host
+	}
+	var name *net.DNSError
+	var certificate *tls.CertificateVerificationError
+	var network *net.OpError
+	var number syscall.Errno
+	switch {
+	case errors.Is(e, context.Canceled):
+		return "interrupted"
+	case e.Timeout():
+		return server + " did not answer in time"
+	case errors.As(e, &name):
+		return fmt.Sprintf("%s cannot be found: the name %s does not resolve", server, name.Name)
+	case errors.As(e, &certificate):
+		return fmt.Sprintf("%s shows a certificate that is not accepted: %v", server, certificate.Err)
+	case errors.As(e, &number):
+		return fmt.Sprintf("%s cannot be reached: %v", server, number)
+	case errors.As(e, &network):
+		return fmt.Sprintf("%s cannot be reached: %v", server, network.Err)
+	case errors.Is(e, io.EOF), errors.Is(e, io.ErrUnexpectedEOF):
+		return server + " closed the connection without an answer"
+	}
+	return fmt.Sprintf("%s cannot be asked: %v", server, e.Err)
+}
+
+// oneLine makes one line of a text, without what a terminal would obey.
+func oneLine(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		line = strings.Map(func(r rune) rune {
+			if unicode.IsSpace(r) {
+				return ' '
+			}
+			if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
+				return -1
+			}
+			return r
+		}, line)
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "; ")
+}
