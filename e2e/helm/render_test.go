@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -141,9 +142,7 @@ func TestChartEqualsManifests(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			values := map[string]any{"image": testImage}
-			for key, value := range c.values {
-				values[key] = value
-			}
+			maps.Copy(values, c.values)
 			fromChart, fromManager := rendered(t, values), printed(t, c.flags...)
 			require.ElementsMatch(t, keys(fromManager), keys(fromChart))
 			for key, want := range fromManager {

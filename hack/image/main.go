@@ -51,7 +51,7 @@ func main() {
 
 func run(o options) error {
 	if len(o.binaries) == 0 {
-		return errors.New("no binaries given; usage: image [flags] BINARY...")
+		return errors.New("no binaries given; usage: image [flags] BINARY [BINARY]")
 	}
 	tag, err := name.NewTag(o.tag)
 	if err != nil {

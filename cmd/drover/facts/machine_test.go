@@ -1,6 +1,7 @@
 package facts_test
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -109,9 +110,7 @@ func TestDecodeMachineRefusesNonsense(t *testing.T) {
 func TestDecodeMachineReadsOddConditions(t *testing.T) {
 	condition := func(extra map[string]any) []metav1.Condition {
 		c := map[string]any{"type": "Ready", "status": "True", "reason": "Ready", "message": "m"}
-		for key, value := range extra {
-			c[key] = value
-		}
+		maps.Copy(c, extra)
 		m, err := facts.DecodeMachine(kind, map[string]any{"status": map[string]any{"phase": "Running", "conditions": []any{c, "nonsense", nil}}})
 		require.NoError(t, err)
 		require.Equal(t, "Running", m.Phase())

@@ -37,10 +37,10 @@ type api struct {
 
 // serve runs the API for the length of the test. Its tokens are "secret",
 // "reader" (read only), "revoked" and "expired", named as their secrets.
-func serve(t testing.TB, opts rest.Options) *api {
-	t.Helper()
+func serve(tb testing.TB, opts rest.Options) *api {
+	tb.Helper()
 	l, err := ledger.Open("")
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	a, err := account.New(context.Background(), account.Options{
 		Backend: server.NewInstant(), Ledger: l,
 		Network: &account.Network{
@@ -48,7 +48,7 @@ func serve(t testing.TB, opts rest.Options) *api {
 			Gateway: netip.MustParseAddr("198.18.0.1"),
 		},
 	})
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	opts.Account, opts.Ledger, opts.Faults = a, l, fault.NewSet()
 	opts.Tokens = account.NewTokens(
 		account.Token{Name: "secret", Secret: "secret"}, account.Token{Name: "reader", Secret: "reader", ReadOnly: true},
@@ -56,18 +56,18 @@ func serve(t testing.TB, opts rest.Options) *api {
 		account.Token{Name: "expired", Secret: "expired", Expires: time.Unix(1, 0)},
 	)
 	s := httptest.NewTLSServer(rest.NewHandler(opts))
-	t.Cleanup(func() { s.Close(); a.Close() })
+	tb.Cleanup(func() { s.Close(); a.Close() })
 	served := &api{url: s.URL, http: s.Client(), account: a, faults: opts.Faults, ledger: l}
-	served.client = served.as(t, "secret")
+	served.client = served.as(tb, "secret")
 	return served
 }
 
 // as returns a client with another token.
-func (a *api) as(t testing.TB, secret string) *godo.Client {
-	t.Helper()
+func (a *api) as(tb testing.TB, secret string) *godo.Client {
+	tb.Helper()
 	source := oauth2.StaticTokenSource(&oauth2.Token{AccessToken: secret})
 	client, err := godo.New(&http.Client{Transport: &oauth2.Transport{Source: source, Base: a.http.Transport}}, godo.SetBaseURL(a.url))
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return client
 }
 
@@ -79,19 +79,19 @@ type answer struct {
 }
 
 // ask sends a request as it is, with the good token.
-func (a *api) ask(t testing.TB, method, path, body string, header ...string) answer {
-	t.Helper()
+func (a *api) ask(tb testing.TB, method, path, body string, header ...string) answer {
+	tb.Helper()
 	request, err := http.NewRequestWithContext(context.Background(), method, a.url+path, strings.NewReader(body))
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	request.Header.Set("Authorization", "Bearer secret")
 	for i := 0; i+1 < len(header); i += 2 {
 		request.Header.Set(header[i], header[i+1])
 	}
 	response, err := a.http.Do(request)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, response.Body.Close()) }()
+	require.NoError(tb, err)
+	defer func() { require.NoError(tb, response.Body.Close()) }()
 	content, err := io.ReadAll(response.Body)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return answer{response.StatusCode, response.Header, string(content)}
 }
 
