@@ -16,10 +16,12 @@ import (
 // Clusters is the way into workload clusters, by the kubeconfig Secrets that Cluster API keeps.
 type Clusters struct {
 	cache clustercache.ClusterCache
+	nodes listeners
 }
 
 // ProviderID finds the provider ID of the Node that carries the UID of a CAPI Machine in its label rke.cattle.io/machine. It
-// is empty while the cluster cannot be reached, or has no such Node, or the Node has none yet.
+// is empty while the cluster cannot be reached, or has no such Node, or the Node has none yet; the callbacks given to OnNode
+// then tell when to ask again.
 func (c *Clusters) ProviderID(ctx context.Context, cluster client.ObjectKey, machine types.UID) (string, error) {
 	reader, err := c.cache.GetReader(ctx, cluster)
 	if errors.Is(err, clustercache.ErrClusterNotConnected) {
@@ -37,5 +39,5 @@ func (c *Clusters) ProviderID(ctx context.Context, cluster client.ObjectKey, mac
 			return id, nil
 		}
 	}
-	return "", nil
+	return "", c.watchNodes(ctx, cluster)
 }

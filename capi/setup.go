@@ -41,19 +41,23 @@ func Setup(ctx context.Context, mgr manager.Manager, opts Options) (*Clusters, e
 	if err := setGates(); err != nil {
 		return nil, err
 	}
-	clusters, err := newClusterCache(ctx, mgr, opts)
-	if err != nil || !opts.Embedded {
-		return &Clusters{cache: clusters}, err
+	cached, err := newClusterCache(ctx, mgr, opts)
+	if err != nil {
+		return nil, err
+	}
+	clusters := &Clusters{cache: cached}
+	if err := clusters.register(mgr); err != nil || !opts.Embedded {
+		return clusters, err
 	}
 	if err := index.AddDefaultIndexes(ctx, mgr); err != nil {
 		return nil, fmt.Errorf("adding Cluster API's indexes: %w", err)
 	}
-	for _, one := range reconcilers(mgr, clusters, opts) {
+	for _, one := range reconcilers(mgr, cached, opts) {
 		if err := one.setup(ctx, mgr, controller.Options{MaxConcurrentReconciles: opts.Concurrency}); err != nil {
 			return nil, fmt.Errorf("adding Cluster API's controller %s: %w", one.name, err)
 		}
 	}
-	return &Clusters{cache: clusters}, setupWebhooks(mgr, clusters)
+	return clusters, setupWebhooks(mgr, cached)
 }
 
 // setGates turns off what a driver cannot give (machine pools need a cloud's own groups) and on what our templates are made

@@ -91,7 +91,7 @@ func running(e Evidence) Verdict {
 		v.Start = e.Job.Status.StartTime.Time
 	}
 	for i := range e.Pods {
-		if reason, message := pending(&e.Pods[i]); reason != "" {
+		if reason, message := HeldUp(&e.Pods[i]); reason != "" {
 			v.Reason, v.Message = reason, message
 		}
 	}
@@ -120,7 +120,7 @@ func explain(e Evidence) (reason, class, message string) {
 
 func waitingFor(pods []corev1.Pod) string {
 	for i := range pods {
-		if _, message := pending(&pods[i]); message != "" {
+		if _, message := HeldUp(&pods[i]); message != "" {
 			return ": " + message
 		}
 	}

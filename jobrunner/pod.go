@@ -22,8 +22,8 @@ var stuck = map[string]string{
 	"RunContainerError":          PodPendingReason,
 }
 
-// pending says why a pod does not run yet; empty when nothing is known to hold it up.
-func pending(pod *corev1.Pod) (reason, message string) {
+// HeldUp says why a pod does not run yet; empty when nothing is known to hold it up.
+func HeldUp(pod *corev1.Pod) (reason, message string) {
 	for _, status := range containers(pod) {
 		waiting := status.State.Waiting
 		if waiting == nil || stuck[waiting.Reason] == "" {

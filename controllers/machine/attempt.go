@@ -41,15 +41,14 @@ func (r *Reconciler) attempt(ctx context.Context, s *scope, operation jobrunner.
 	if neverStarted(evidence) {
 		return r.start(ctx, s, claim)
 	}
-	verdict := jobrunner.OutcomeOf(evidence)
+	verdict, err := r.settle(ctx, s, evidence)
+	if err != nil {
+		return err
+	}
 	s.status.JobName, s.status.Attempts = jobrunner.JobName(s.home.Name, operation, claim.Attempt), claim.Attempt
 	if !verdict.Done {
 		return s.running(evidence, verdict)
 	}
-	if err := r.dropRequest(ctx, s); err != nil {
-		return err
-	}
-	s.record(verdict)
 	if verdict.Outcome == jobrunner.Succeeded {
 		s.succeeded()
 		return nil
@@ -69,6 +68,17 @@ func (s *scope) firstNumber(operation jobrunner.Operation) int32 {
 // gather collects all there is to judge the claimed attempt by. The Job is read past the cache when the cache has none:
 // it may be too young to be there.
 func (r *Reconciler) gather(ctx context.Context, s *scope) (jobrunner.Evidence, error) {
+	if s.evidence != nil {
+		return *s.evidence, nil
+	}
+	evidence, err := r.look(ctx, s)
+	if err == nil {
+		s.evidence = &evidence
+	}
+	return evidence, err
+}
+
+func (r *Reconciler) look(ctx context.Context, s *scope) (jobrunner.Evidence, error) {
 	evidence := s.state.evidence()
 	key := types.NamespacedName{Namespace: s.home.Namespace, Name: jobrunner.JobName(s.home.Name, evidence.Operation, evidence.Attempt)}
 	if s.inRefuge() {
@@ -97,6 +107,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (jobrunner.Evidence, 
 
 // pods of the machine's Jobs for one operation, read live.
 func (r *Reconciler) pods(ctx context.Context, s *scope, operation jobrunner.Operation) ([]corev1.Pod, error) {
+	r.interests.note(s.request, podsKey(string(s.GetUID())))
 	list := &corev1.PodList{}
 	err := r.Live.List(ctx, list, client.InNamespace(s.home.Namespace), client.MatchingLabels{
 		rkev1.MachineUIDLabel: string(s.GetUID()), rkev1.OperationLabel: string(operation)})
@@ -125,9 +136,9 @@ func neverStarted(e jobrunner.Evidence) bool {
 func (s *scope) running(e jobrunner.Evidence, v jobrunner.Verdict) error {
 	name := s.status.JobName
 	if v.Reason != "" {
-		return step.Progress(v.Reason, fmt.Sprintf("Job %s waits: %s", name, v.Message), podCheck)
+		return step.Progress(v.Reason, fmt.Sprintf("Job %s waits: %s", name, v.Message), safetyNet)
 	}
-	check := podCheck
+	check := safetyNet
 	if e.Job.Status.Ready != nil && *e.Job.Status.Ready > 0 {
 		check = 0
 	}
@@ -156,6 +167,9 @@ func (r *Reconciler) again(ctx context.Context, s *scope, v jobrunner.Verdict) e
 	at, exhausted := jobrunner.NextAttempt(jobrunner.Failure{
 		Operation: claim.Operation, Class: class, Try: claim.Try, End: s.status.LastAttempt.EndTime.Time, UID: string(s.GetUID())})
 	failed := fmt.Sprintf("attempt %d failed (%s, %s): %s", claim.Attempt, class, v.Reason, v.Message)
+	if class == rkev1.ClassUnauthorized {
+		failed += ". " + r.credentialHelp(s)
+	}
 	if exhausted {
 		s.status.NextAttemptTime = nil
 		return step.Stall(rkev1.AttemptsExhaustedReason, fmt.Errorf("%s. No other attempt is made until the machine or its credential is changed, or the annotation %s gets a new value",

@@ -327,7 +327,7 @@ func TestRunning_sayWhatHoldsThePodUp(t *testing.T) {
 		Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}}}
 	require.NoError(t, s.client.Status().Update(t.Context(), pod))
 	result := testkit.ExpectReconciled(t, s.reconciler, s.obj)
-	require.Positive(t, result.RequeueAfter, "pods are not watched")
+	require.Equal(t, 5*time.Minute, result.RequeueAfter, "a safety net only: the pod is watched")
 	s.read()
 	c := s.expect(rkev1.CreateJobCondition, metav1.ConditionUnknown, jobrunner.ImageReason)
 	require.Contains(t, c.Message, "no such image")

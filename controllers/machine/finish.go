@@ -121,6 +121,17 @@ func stepReason(err error) string {
 	return ""
 }
 
+// stepMessage is what a step that ended by waiting says; empty if it did not end so.
+func stepMessage(err error) string {
+	if waiting, ok := errors.AsType[*step.Waiting](err); ok {
+		return waiting.Message
+	}
+	if stalled, ok := errors.AsType[*step.Stalled](err); ok {
+		return stalled.Err.Error()
+	}
+	return ""
+}
+
 // withReason gives a waiting another reason, and more to say.
 func withReason(err error, reason, more string) error {
 	waiting, ok := errors.AsType[*step.Waiting](err)

@@ -26,6 +26,14 @@ func jobKey(key types.NamespacedName) string { return "job/" + key.String() }
 
 func driverKey(driver string) string { return "driver/" + driver }
 
+// podsKey is that of the pods of a machine's Jobs, wherever they run.
+func podsKey(machine string) string { return "pods/" + machine }
+
+// nodeKey is that of a CAPI Machine's Node, or, without one, of the way into its cluster.
+func nodeKey(cluster types.NamespacedName, machine types.UID) string {
+	return "node/" + cluster.String() + "/" + string(machine)
+}
+
 func (i *interests) note(request Request, key string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

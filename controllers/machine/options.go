@@ -23,6 +23,9 @@ const FieldOwner = "drover-machine"
 type NodeFinder interface {
 	// ProviderID of the Node whose label rke.cattle.io/machine is the UID of the CAPI Machine.
 	ProviderID(ctx context.Context, cluster client.ObjectKey, machine types.UID) (string, error)
+	// OnNode has wake called when a further look for a machine's Node may find more than the last one; an empty machine means
+	// every machine of the cluster. wake does not block.
+	OnNode(wake func(cluster client.ObjectKey, machine types.UID))
 }
 
 // Options of a Controller.
@@ -56,12 +59,12 @@ type Kind struct {
 const (
 	// adoptionGrace is how long Cluster API may take to adopt a machine that it just made, before anything is said of it.
 	adoptionGrace = 10 * time.Second
-	// podCheck is how often the pod of a Job that has not started is looked at: pods are not watched.
-	podCheck = 20 * time.Second
-	// nodeCheck is how often a Node is looked for.
-	nodeCheck = 20 * time.Second
-	// cancelCheck is how often a Job that is being cancelled is looked at.
-	cancelCheck = 5 * time.Second
+	// safetyNet is when to look again at what watches tell: pods, Jobs that are being cancelled, Nodes.
+	safetyNet = 5 * time.Minute
+	// refugeCheck is how often it is tried to make in another namespace what cannot be made in one that is going, and
+	// foreignCheck how often a Job that is not ours is looked at: neither is watched.
+	refugeCheck  = 5 * time.Second
+	foreignCheck = time.Minute
 )
 
 const defaultWorkers = 16

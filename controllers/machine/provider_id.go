@@ -40,10 +40,12 @@ func (r *Reconciler) providerID(ctx context.Context, s *scope) (string, error) {
 		return server.ProviderID, nil
 	}
 	wait := step.Wait(rkev1.WaitingForNodeReason,
-		"the driver's record does not tell the provider ID: it is taken from the Node when the server has joined, or set spec.providerID", nodeCheck)
+		"the driver's record does not tell the provider ID: it is taken from the Node when the server has joined, or set spec.providerID", safetyNet)
 	if r.Nodes == nil || s.machine == nil || s.cluster == nil {
 		return "", wait
 	}
+	r.interests.note(s.request, nodeKey(client.ObjectKeyFromObject(s.cluster), s.machine.UID))
+	r.interests.note(s.request, nodeKey(client.ObjectKeyFromObject(s.cluster), ""))
 	id, err := r.Nodes.ProviderID(ctx, client.ObjectKeyFromObject(s.cluster), s.machine.UID)
 	if err != nil {
 		return "", fmt.Errorf("looking for the machine's Node: %w", err)

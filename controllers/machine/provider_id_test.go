@@ -29,6 +29,8 @@ func (n *nodes) ProviderID(_ context.Context, _ client.ObjectKey, machine types.
 	return n.id, nil
 }
 
+func (n *nodes) OnNode(func(client.ObjectKey, types.UID)) {}
+
 func TestProviderID_fromTheNode(t *testing.T) {
 	w := newWorld(t)
 	found := &nodes{}
@@ -40,7 +42,7 @@ func TestProviderID_fromTheNode(t *testing.T) {
 
 	result := testkit.ExpectReconciled(t, s.reconciler, s.obj)
 	status := s.read()
-	require.LessOrEqual(t, result.RequeueAfter, 20*time.Second)
+	require.Equal(t, 5*time.Minute, result.RequeueAfter, "a safety net only: the Node is watched")
 	s.expect(rkev1.ReadyCondition, metav1.ConditionTrue, "")
 	s.expect(rkev1.ProviderIDKnownCondition, metav1.ConditionFalse, rkev1.WaitingForNodeReason)
 	require.Nil(t, status.Initialization.Provisioned)

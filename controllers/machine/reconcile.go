@@ -58,8 +58,8 @@ func (r *Reconciler) run(ctx context.Context, s *scope) error {
 		step.Of(rkev1.StateStoredCondition, rkev1.StateStoredReason, r.collectState),
 		step.Of(rkev1.ProviderIDKnownCondition, rkev1.ProviderIDSetReason, r.findProviderID),
 	}
-	if s.created() {
-		// What had to be there to make the server may go now: the machine stays ready without it.
+	if r.needsNothing(ctx, s) {
+		s.dropWaiting()
 		return step.Run(ctx, s, made...)
 	}
 	if err := step.Run(ctx, s, step.Of(rkev1.ClusterReadyCondition, rkev1.ClusterReadyReason, r.awaitCluster)); err != nil {

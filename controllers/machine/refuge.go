@@ -64,7 +64,7 @@ func (r *Reconciler) flee(ctx context.Context, s *scope) error {
 		Type: rkev1.MachineStateSecretType, Data: s.state.data()}
 	err := r.Client.Create(ctx, copied, client.FieldOwner(FieldOwner))
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return step.Wait(NamespaceTerminatingReason, fmt.Sprintf("the namespace is being deleted, so that no Job can be made in it, and the state cannot be copied to namespace %s either: %v", refuge.Namespace, err), cancelCheck)
+		return step.Wait(NamespaceTerminatingReason, fmt.Sprintf("the namespace is being deleted, so that no Job can be made in it, and the state cannot be copied to namespace %s either: %v", refuge.Namespace, err), refugeCheck)
 	}
 	if err := r.loadState(ctx, s); err != nil {
 		return err

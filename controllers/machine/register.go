@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"context"
 	"fmt"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -8,6 +9,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,7 +37,7 @@ func (c *Controller) Register(mgr manager.Manager) error {
 		return machines.Watch(kindSource(mgr.GetCache(), metadataOf(gvk), ofKind(gvk), changed()))
 	}
 	c.stop = stopWith(mgr.GetCache())
-	for _, s := range c.sources(mgr.GetCache()) {
+	for _, s := range append(c.sources(mgr.GetCache()), c.nodes()) {
 		if err := machines.Watch(s); err != nil {
 			return fmt.Errorf("watching for machines: %w", err)
 		}
@@ -68,11 +71,27 @@ func (c *Controller) sources(informers cache.Cache) []source.TypedSource[Request
 	secrets := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
 	return []source.TypedSource[Request]{
 		kindSource(informers, &batchv1.Job{}, c.ofJob, jobTurns()),
+		kindSource(informers, &corev1.Pod{}, c.ofPod, podTurns()),
 		kindSource(informers, secrets, c.ofSecret),
 		kindSource(informers, &clusterv1.Machine{}, ofCAPIMachine, machineTurns()),
 		kindSource(informers, &clusterv1.Cluster{}, c.ofCluster, clusterTurns()),
 		kindSource(informers, &managementv3.NodeDriver{}, c.ofNodeDriver),
 	}
+}
+
+// nodes is the watch of the workload clusters' Nodes.
+func (c *Controller) nodes() source.TypedSource[Request] {
+	return source.TypedFunc[Request](func(_ context.Context, queue workqueue.TypedRateLimitingInterface[Request]) error {
+		if c.options.Nodes == nil {
+			return nil
+		}
+		c.options.Nodes.OnNode(func(cluster client.ObjectKey, machine types.UID) {
+			for _, request := range c.interests.in(nodeKey(cluster, machine)) {
+				queue.Add(request)
+			}
+		})
+		return nil
+	})
 }
 
 func kindSource[T client.Object](informers cache.Cache, obj T, toRequests handler.TypedMapFunc[T, Request], filters ...predicate.TypedPredicate[T]) source.TypedSource[Request] {

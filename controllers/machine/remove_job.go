@@ -116,7 +116,7 @@ func (r *Reconciler) cancelCreate(ctx context.Context, s *scope) error {
 				return fmt.Errorf("cancelling the Job %s: %w", job.Name, err)
 			}
 		}
-		return step.Progress(rkev1.JobCancelledReason, fmt.Sprintf("the create Job %s is being cancelled; its pod saves what it knows before it ends", job.Name), cancelCheck)
+		return step.Progress(rkev1.JobCancelledReason, fmt.Sprintf("the create Job %s is being cancelled; its pod saves what it knows before it ends", job.Name), safetyNet)
 	}
 	pods, err := r.pods(ctx, s, jobrunner.Create)
 	if err != nil {
@@ -124,7 +124,7 @@ func (r *Reconciler) cancelCreate(ctx context.Context, s *scope) error {
 	}
 	for i := range pods {
 		if pod := &pods[i]; pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
-			return step.Progress(rkev1.JobCancelledReason, fmt.Sprintf("the pod %s of the create Job has not ended yet; if its node %s is gone for good, delete the Node", pod.Name, pod.Spec.NodeName), cancelCheck)
+			return step.Progress(rkev1.JobCancelledReason, fmt.Sprintf("the pod %s of the create Job has not ended yet; if its node %s is gone for good, delete the Node", pod.Name, pod.Spec.NodeName), safetyNet)
 		}
 	}
 	return nil

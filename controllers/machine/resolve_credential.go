@@ -22,6 +22,8 @@ type credential struct {
 	jobrunner.Credential
 	// version changes when the Secret does.
 	version string
+	// recalled tells that it is the one that was used last, and why: its Secret is gone or unusable.
+	recalled string
 }
 
 // resolveCredential finds the cloud credential, checks that it may be used here, and that nothing is missing in it.
@@ -68,15 +70,51 @@ func (r *Reconciler) requiredKeys(s *scope) string {
 	return strings.Join(keys, ", ")
 }
 
-func (r *Reconciler) credentialSecret(ctx context.Context, s *scope, name string) (*corev1.Secret, error) {
-	key := types.NamespacedName{Namespace: s.GetNamespace(), Name: name}
-	if namespace, rest, ok := strings.Cut(name, ":"); ok {
-		key = types.NamespacedName{Namespace: namespace, Name: rest}
+// credentialHelp says where the credential comes from that the cloud did not accept: which Secret, which keys.
+func (r *Reconciler) credentialHelp(s *scope) string {
+	keys := r.requiredKeys(s)
+	if keys == "" {
+		keys = r.credentialKeys()
 	}
+	switch name := s.credentialName(); {
+	case s.credential.recalled != "":
+		return fmt.Sprintf("It was the credential that was used last: %s", s.credential.recalled)
+	case name == "" && keys == "":
+		return fmt.Sprintf("Driver %s takes its credential from the machine's spec: look at it there", r.kind.Driver)
+	case name == "":
+		return fmt.Sprintf("No Secret was given: look at the machine's spec, or name a Secret with the keys %s in its spec.common.cloudCredentialSecretName", keys)
+	default:
+		key := credentialKey(s.GetNamespace(), name)
+		return fmt.Sprintf("The credential is that of Secret %s in namespace %s: look at its keys %s", key.Name, key.Namespace, keys)
+	}
+}
+
+// credentialKeys are all that a credential of this driver may have.
+func (r *Reconciler) credentialKeys() string {
+	var keys []string
+	for _, field := range r.kind.Fields {
+		if field.Credential != "" {
+			keys = append(keys, field.Name)
+		}
+	}
+	slices.Sort(keys)
+	return strings.Join(keys, ", ")
+}
+
+// credentialKey reads the name of a credential as machines give it: <name>, or <namespace>:<name>.
+func credentialKey(namespace, name string) types.NamespacedName {
+	if other, rest, ok := strings.Cut(name, ":"); ok {
+		return types.NamespacedName{Namespace: other, Name: rest}
+	}
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
+func (r *Reconciler) credentialSecret(ctx context.Context, s *scope, name string) (*corev1.Secret, error) {
+	key := credentialKey(s.GetNamespace(), name)
 	r.interests.note(s.request, secretKey(key))
 	secret := &corev1.Secret{}
 	err := r.Live.Get(ctx, key, secret)
-	if err != nil && !apierrors.IsNotFound(err) {
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
 		return nil, fmt.Errorf("reading the credential Secret %s: %w", name, err)
 	}
 	foreign := key.Namespace != s.GetNamespace()
@@ -84,6 +122,10 @@ func (r *Reconciler) credentialSecret(ctx context.Context, s *scope, name string
 		// One answer for both, so that nobody learns from it which Secrets another namespace has.
 		return nil, step.Wait(rkev1.CredentialNotSharedReason, fmt.Sprintf("there is no Secret %s that may be used here: create it, and name this namespace, %s, in its annotation %s",
 			name, s.GetNamespace(), rkev1.AllowedNamespacesAnnotation), 0)
+	}
+	if apierrors.IsForbidden(err) {
+		return nil, step.Wait(rkev1.CredentialInvalidReason, fmt.Sprintf("the credential Secret %s in namespace %s must not be read: let the manager's service account get it (keys %s)",
+			key.Name, key.Namespace, r.requiredKeys(s)), safetyNet)
 	}
 	if err != nil {
 		return nil, step.Wait(rkev1.CredentialMissingReason, fmt.Sprintf("the credential Secret %s is not there: create it in namespace %s with the keys %s",
@@ -113,14 +155,11 @@ func (r *Reconciler) recallCredential(ctx context.Context, s *scope) error {
 	if missing == nil || !isWaiting(missing) {
 		return missing
 	}
-	last, ok, err := jobrunner.ReadCredential(s.state.data())
-	if err != nil {
-		return err
-	}
-	if ok {
-		s.credential = credential{Credential: last, version: "recalled"}
+	// One that cannot be read is as good as none.
+	if last, ok, err := jobrunner.ReadCredential(s.state.data()); err == nil && ok {
+		s.credential = credential{Credential: last, version: "recalled", recalled: stepMessage(missing)}
 		s.conditions.Set(rkev1.CredentialReadyCondition, metav1.ConditionTrue, rkev1.CredentialRecalledReason,
-			fmt.Sprintf("%v; the server is removed with the credential that was used last", missing))
+			stepMessage(missing)+"; the server is removed with the credential that was used last")
 		return nil
 	}
 	if len(s.state.data()[jobrunner.ExtractedConfigKey]) > 0 {

@@ -39,6 +39,9 @@ type scope struct {
 	driver     driverFacts
 	bootstrap  *corev1.Secret
 	credential credential
+	// evidence and verdict of the attempt that was claimed, once they were looked for.
+	evidence *jobrunner.Evidence
+	verdict  *jobrunner.Verdict
 
 	// released tells that nothing keeps the machine any more.
 	released bool

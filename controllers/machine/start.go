@@ -38,6 +38,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope, claim jobrunner.Claim)
 	if _, err := r.applier.All(ctx, state, jobrunner.ServiceAccount(task), jobrunner.Role(task), jobrunner.RoleBinding(task), request); err != nil {
 		return refused(err)
 	}
+	r.interests.note(s.request, podsKey(string(s.GetUID())))
 	if err := r.createJob(ctx, s, jobrunner.Job(task)); err != nil {
 		return refused(err)
 	}
@@ -47,7 +48,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope, claim jobrunner.Claim)
 	if s.credential.Name != "" {
 		s.status.CloudCredentialSecretName = s.credential.Name
 	}
-	return underWay(task.Name(), claim.Attempt, podCheck)
+	return underWay(task.Name(), claim.Attempt, safetyNet)
 }
 
 // dropJob deletes the Job of the attempt before this one: what it left is on the machine.
@@ -78,7 +79,7 @@ func (r *Reconciler) createJob(ctx context.Context, s *scope, job *batchv1.Job) 
 		return fmt.Errorf("reading the Job that is there: %w", err)
 	}
 	if !s.owns(live) {
-		return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("there is a Job %s that is not of this machine: delete it", job.Name), podCheck)
+		return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("there is a Job %s that is not of this machine: delete it", job.Name), foreignCheck)
 	}
 	return nil
 }
@@ -89,7 +90,7 @@ func refused(err error) error {
 		return err
 	}
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return step.Wait(NamespaceTerminatingReason, "the namespace is being deleted, and no Job can be made in it any more", cancelCheck)
+		return step.Wait(NamespaceTerminatingReason, "the namespace is being deleted, and no Job can be made in it any more", refugeCheck)
 	}
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
 		return step.Wait(JobRefusedReason, fmt.Sprintf("the Job cannot be made: %v", err), time.Minute)

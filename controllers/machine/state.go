@@ -47,21 +47,13 @@ func (st state) instanceName() string {
 	return jobrunner.ReadInstanceName(st.secret.Annotations, st.secret.Data)
 }
 
-// created tells whether the create Job that was claimed last has made the server.
-func (s *scope) created() bool {
-	if !s.state.claimed || s.state.claim.Operation != jobrunner.Create {
-		return false
-	}
-	verdict := jobrunner.OutcomeOf(s.state.evidence())
-	return verdict.Outcome == jobrunner.Succeeded
-}
-
 func (st state) evidence() jobrunner.Evidence {
 	return jobrunner.Evidence{Operation: st.claim.Operation, Attempt: st.claim.Attempt, Data: st.data()}
 }
 
 func (r *Reconciler) loadState(ctx context.Context, s *scope) error {
 	s.state, s.home = state{}, client.ObjectKeyFromObject(s)
+	s.evidence, s.verdict = nil, nil
 	if s.deleting() {
 		if found, err := r.loadRefuge(ctx, s); found || err != nil {
 			return err

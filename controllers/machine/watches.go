@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -37,6 +38,12 @@ func ofMachine(obj metav1.Object) []Request {
 // ofJob maps a Job to its machine, wherever that is.
 func (c *Controller) ofJob(_ context.Context, job *batchv1.Job) []Request {
 	return append(ofMachine(job), c.interests.in(jobKey(client.ObjectKeyFromObject(job)))...)
+}
+
+// ofPod maps a pod to the machine that looked at its Job's pods last, and found none or one that holds it up. A pod has no
+// way back to its machine but the UID, for its Job may be gone, and elsewhere than the machine.
+func (c *Controller) ofPod(_ context.Context, pod *corev1.Pod) []Request {
+	return c.interests.in(podsKey(pod.Labels[rkev1.MachineUIDLabel]))
 }
 
 // ofSecret maps a state Secret to its machine, and every other Secret to the machines that wait for it.
@@ -103,6 +110,28 @@ func jobTurns() predicate.TypedPredicate[*batchv1.Job] {
 			return jobrunner.JobEnded(was) != jobrunner.JobEnded(is) || was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero()
 		},
 	}
+}
+
+// podTurns lets pass what holds a pod up, and its end; a pod that simply starts and runs says nothing new.
+func podTurns() predicate.TypedPredicate[*corev1.Pod] {
+	return predicate.TypedFuncs[*corev1.Pod]{
+		CreateFunc: func(e event.TypedCreateEvent[*corev1.Pod]) bool { return turnOf(e.Object) != podTurn{} },
+		UpdateFunc: func(e event.TypedUpdateEvent[*corev1.Pod]) bool { return turnOf(e.ObjectOld) != turnOf(e.ObjectNew) },
+	}
+}
+
+// podTurn is what a machine takes notice of.
+type podTurn struct {
+	reason, message string
+	ended           bool
+}
+
+func turnOf(pod *corev1.Pod) podTurn {
+	turn := podTurn{ended: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed}
+	if !turn.ended {
+		turn.reason, turn.message = jobrunner.HeldUp(pod)
+	}
+	return turn
 }
 
 // clusterTurns lets pass what machines wait for.

@@ -19,6 +19,8 @@ type Transitions struct {
 	Of []string
 	// Quiet holds the reasons that are not: those of waiting, mostly.
 	Quiet []string
+	// Notes say, by reason, what an event says of a condition that has no message.
+	Notes map[string]string
 }
 
 // Emit writes one event for each condition that became True or False, or is so for another reason. Unknown gives none.
@@ -36,18 +38,20 @@ func Emit(recorder events.EventRecorder, obj runtime.Object, t Transitions) {
 		if was != nil && was.Status == now.Status && was.Reason == now.Reason {
 			continue
 		}
-		emit(recorder, obj, now)
+		emit(recorder, obj, now, t.Notes[now.Reason])
 	}
 }
 
-func emit(recorder events.EventRecorder, obj runtime.Object, now *metav1.Condition) {
+func emit(recorder events.EventRecorder, obj runtime.Object, now *metav1.Condition, note string) {
 	kind := corev1.EventTypeWarning
 	if now.Status == metav1.ConditionTrue {
 		kind = corev1.EventTypeNormal
 	}
-	note := now.Message
+	if now.Message != "" {
+		note = now.Message
+	}
 	if note == "" {
-		note = now.Type + " is " + string(now.Status)
+		note = "The condition " + now.Type + " is now " + string(now.Status)
 	}
 	recorder.Eventf(obj, nil, kind, now.Reason, now.Type, "%s", cut(note, maxNote))
 }

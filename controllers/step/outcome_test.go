@@ -85,8 +85,8 @@ func TestEmit_kindAndNote(t *testing.T) {
 		want string
 	}{
 		"became true":     {metav1.Condition{Type: "A", Status: metav1.ConditionTrue, Reason: "Done", Message: "made it"}, "Normal Done made it"},
-		"says nothing":    {metav1.Condition{Type: "A", Status: metav1.ConditionTrue, Reason: "Done"}, "Normal Done A is True"},
-		"became false":    {metav1.Condition{Type: "A", Status: metav1.ConditionFalse, Reason: "Broken"}, "Warning Broken A is False"},
+		"says nothing":    {metav1.Condition{Type: "A", Status: metav1.ConditionTrue, Reason: "Done"}, "Normal Done The condition A is now True"},
+		"became false":    {metav1.Condition{Type: "A", Status: metav1.ConditionFalse, Reason: "Broken"}, "Warning Broken The condition A is now False"},
 		"no format":       {metav1.Condition{Type: "A", Status: metav1.ConditionFalse, Reason: "Broken", Message: "%s %d"}, "Warning Broken %s %d"},
 		"unknown":         {now: metav1.Condition{Type: "A", Status: metav1.ConditionUnknown, Reason: "Running"}},
 		"of another kind": {now: metav1.Condition{Type: "B", Status: metav1.ConditionTrue, Reason: "Done"}},
