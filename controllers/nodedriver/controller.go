@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -29,15 +30,18 @@ import (
 // FieldOwner is the field owner of what this controller applies.
 const FieldOwner = "drover-nodedriver"
 
-// +kubebuilder:rbac:groups=management.cattle.io,resources=nodedrivers,verbs=get;list;watch;create;update;patch
-// +kubebuilder:rbac:groups=management.cattle.io,resources=nodedrivers/status;nodedrivers/finalizers,verbs=get;update;patch
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=management.cattle.io,resources=nodedrivers,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=management.cattle.io,resources=nodedrivers/status,verbs=patch
+// Owners that block deletion: an API server that checks this (OwnerReferencesPermissionEnforcement) asks for it.
+// +kubebuilder:rbac:groups=management.cattle.io,resources=nodedrivers/finalizers,verbs=update
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=rke-machine.cattle.io;rke-machine-config.cattle.io,resources=*,verbs=get;list;watch
-// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;update;patch;delete
-// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
-// +kubebuilder:rbac:groups="",resources=secrets;serviceaccounts;configmaps,verbs=get;list;watch;create;update;patch;delete
-// +kubebuilder:rbac:groups="",resources=configmaps,verbs=deletecollection
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
+// +kubebuilder:rbac:groups="",resources=secrets;serviceaccounts,verbs=get;create;patch;delete
+// The probe's Role can only be made by one who has all that is in it.
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;create;delete;deletecollection
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Options of the controller.
@@ -93,14 +97,18 @@ func (r *Reconciler) Register(mgr ctrl.Manager) error {
 	if err != nil {
 		return fmt.Errorf("adding the nodedriver controller: %w", err)
 	}
-	return nil
+	return r.registerPruner(mgr)
 }
 
 // Reconcile brings one NodeDriver's kinds up to date.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, err error) {
 	nd := &v3.NodeDriver{}
-	if err := r.opts.Client.Get(ctx, req.NamespacedName, nd); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	err = r.opts.Client.Get(ctx, req.NamespacedName, nd)
+	if apierrors.IsNotFound(err) {
+		return ctrl.Result{}, r.reappear(ctx, req.Name)
+	}
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("reading the NodeDriver: %w", err)
 	}
 	if nd.DeletionTimestamp.IsZero() {
 		if _, err := step.EnsureFinalizer(ctx, r.opts.Client, nd, rkev1.NodeDriverFinalizer); err != nil {
@@ -147,7 +155,19 @@ func (r *Reconciler) emit(s *scope) {
 		Of: []string{v3.ValidCondition, v3.DownloadedCondition, v3.InstalledCondition, v3.SchemaCompatibleCondition,
 			v3.ActiveCondition, v3.ReadyCondition},
 		Quiet: []string{v3.ValidReason, v3.BuiltinReason, v3.CompatibleReason, v3.InactiveReason, v3.EstablishedReason, v3.ProbingReason},
+		Notes: s.notes(),
 	})
+}
+
+// notes are what the events of the good news say.
+func (s *scope) notes() map[string]string {
+	status := &s.nd.Status
+	return map[string]string{
+		v3.DownloadedReason: "The binary of driver " + s.nd.DriverName() + " was downloaded, verified and stored",
+		v3.InstalledReason:  fmt.Sprintf("Driver %s has told its %d flags", s.nd.DriverName(), len(s.flags)),
+		v3.ReadyReason: fmt.Sprintf("Driver %s is ready to make servers: its kinds are %s, %s and %s",
+			status.DriverName, status.MachineKind, status.MachineTemplateKind, status.ConfigKind),
+	}
 }
 
 // unhandled keeps an error that controller-runtime must see, beside one of writing the status.

@@ -142,8 +142,8 @@ func (r *Reconciler) fieldUsers(ctx context.Context, driverName string) (map[str
 }
 
 // pages reads a list piece by piece. A kind that is not served has no objects.
-func (r *Reconciler) pages(ctx context.Context, list client.ObjectList, page func()) error {
-	options := &client.ListOptions{Limit: pageSize}
+func (r *Reconciler) pages(ctx context.Context, list client.ObjectList, page func(), of ...client.ListOption) error {
+	options := (&client.ListOptions{Limit: pageSize}).ApplyOptions(of)
 	for {
 		err := r.opts.Reader.List(ctx, list, options)
 		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
