@@ -14,6 +14,9 @@ import (
 // explainAbsent explains why there is no machine of this name: not yet, not any more, or never.
 func explainAbsent(r *Report, s *facts.Snapshot, command string) {
 	w := words{"cmd": command, "name": s.Name, "ns": s.Namespace}
+	if s.State != nil {
+		w["state"] = s.State.Name
+	}
 	switch {
 	case s.CAPIMachine != nil:
 		explainCAPIMachine(r, s, w)
@@ -34,7 +37,7 @@ func explainCAPIMachine(r *Report, s *facts.Snapshot, w words) {
 	machine := s.CAPIMachine
 	ref := machine.Spec.InfrastructureRef
 	r.Subject = fmt.Sprintf("CAPI Machine %s/%s", machine.Namespace, machine.Name)
-	r.Phase = machine.Status.Phase
+	r.Phase = clean(machine.Status.Phase)
 	r.Steps = conditionSteps(machine.Status.Conditions)
 	w["kind"], w["driver"], w["capi"] = ref.Kind, facts.DriverName(ref.Kind, nil), machine.Name
 	switch {
@@ -62,12 +65,17 @@ func explainCAPIMachine(r *Report, s *facts.Snapshot, w words) {
 // explainOwner explains why a MachineDeployment or MachineSet has fewer machines than wanted.
 func explainOwner(r *Report, owner *facts.Object, w words) {
 	r.Subject = fmt.Sprintf("%s %s/%s", owner.Kind, owner.Namespace, owner.Name)
-	r.Phase = owner.Phase
+	r.Phase = clean(owner.Phase)
 	r.Steps = conditionSteps(owner.Conditions)
 	w["resource"] = strings.ToLower(owner.Kind)
 	switch {
 	case owner.Deleting:
+		r.Blocker = &Blocker{Reason: rkev1.DeletingReason}
 		r.Verdict = []string{"It is being deleted, with all its machines."}
+		r.Next = []string{"See its machines, and ask about one that stays: {cmd} get -n {ns}; {cmd} why MACHINE -n {ns}"}
+	case owner.Replicas < 0:
+		r.Verdict = []string{"It does not say how many machines it wants: spec.replicas is not set."}
+		r.Next = []string{"Scale it: kubectl -n {ns} scale {resource} {name} --replicas=1"}
 	case owner.Replicas == 0:
 		r.Verdict = []string{"It wants no machines: spec.replicas is 0."}
 		r.Next = []string{"Scale it up: kubectl -n {ns} scale {resource} {name} --replicas=1"}
@@ -87,25 +95,33 @@ func explainGone(r *Report, s *facts.Snapshot) {
 	r.Subject = fmt.Sprintf("machine %s/%s", s.Namespace, s.Name)
 	r.Phase = "Gone"
 	r.Verdict = []string{"No machine of this name exists."}
-	if s.State == nil || s.State.Journal == nil {
+	switch state := s.State; {
+	case state == nil || state.Name == "":
 		r.Verdict = append(r.Verdict, "What is known of it is in the events below; events are kept for an hour.")
 		r.Next = []string{"See the machines there are: {cmd} get -A"}
-		return
+	case state.ServerMayExist:
+		r.Verdict = append(r.Verdict, "Its state Secret "+state.Name+" is still there: "+clean(came(state))+". A server may exist.")
+		r.Next = []string{"Look in the cloud for a server called " + instanceOf(s), "Keep the Secret until no server is left, for it holds the server's key and record; then delete it: kubectl -n {ns} delete secret {state}"}
+	default:
+		r.Verdict = append(r.Verdict, "Its state Secret "+state.Name+" is still there and says that no server is left.")
+		r.Next = []string{"The Secret may go: kubectl -n {ns} delete secret {state}"}
 	}
-	if phase := s.State.Journal.Phase; s.State.ServerMayExist {
-		r.Verdict = append(r.Verdict, fmt.Sprintf("Its state Secret %s is still there and says %s: a server may exist.", s.State.Name, phase))
-		r.Next = []string{"Look in the cloud for a server called " + clean(s.State.Journal.InstanceName), "Keep the Secret until no server is left: it holds the server's key and record"}
-		return
+}
+
+// instanceOf is what the server of a machine that is gone was called.
+func instanceOf(s *facts.Snapshot) string {
+	if s.State.Journal == nil || s.State.Journal.InstanceName == "" {
+		return s.Name
 	}
-	r.Verdict = append(r.Verdict, "Its state Secret "+s.State.Name+" says that no server is left.")
-	r.Next = []string{"The Secret may go: kubectl -n {ns} delete secret " + s.State.Name}
+	// It is not filled in by words, which replace those in braces.
+	return strings.NewReplacer("{", "", "}", "").Replace(clean(s.State.Journal.InstanceName))
 }
 
 // negative are conditions of Cluster API for which False is the good state.
 var negative = map[string]bool{
 	clusterv1.MachineUpdatingCondition: true, clusterv1.MachineDeletingCondition: true, clusterv1.PausedCondition: true,
 	clusterv1.MachineSetScalingUpCondition: true, clusterv1.MachineSetScalingDownCondition: true, clusterv1.MachineSetRemediatingCondition: true,
-	clusterv1.MachineDeploymentRollingOutCondition: true, clusterv1.MachineHealthCheckSucceededCondition: false,
+	clusterv1.MachineDeploymentRollingOutCondition: true,
 }
 
 // conditionSteps shows conditions of Cluster API as steps.

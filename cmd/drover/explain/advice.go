@@ -18,6 +18,16 @@ type advice struct {
 // words are the values for the words in braces.
 type words map[string]string
 
+// objectWords are those of objects that may not be there: advice that names one of them is given only when it is.
+var objectWords = []string{"job", "pod", "node"}
+
+// lacks reports whether a text needs a word of an object that is not there.
+func (w words) lacks(text string) bool {
+	return slices.ContainsFunc(objectWords, func(name string) bool {
+		return w[name] == "" && strings.Contains(text, "{"+name+"}")
+	})
+}
+
 // commandWord is the one word that may be several for a shell.
 const commandWord = "cmd"
 
@@ -49,7 +59,9 @@ func quote(value string) string {
 func (r *Report) say(about advice, w words) {
 	r.Verdict = appendNew(r.Verdict, w.fill(about.says))
 	for _, next := range about.next {
-		r.Next = appendNew(r.Next, w.fill(next))
+		if !w.lacks(next) {
+			r.Next = appendNew(r.Next, w.fill(next))
+		}
 	}
 }
 

@@ -8,12 +8,30 @@ const (
 	nextRetry    = "When the cause is removed, start the next attempt at once: {cmd} retry {name} -n {ns}"
 	nextManager  = "See whether Drover's manager runs and what it logs: kubectl -n drover-system get pods; kubectl -n drover-system logs deploy/drover-manager"
 	nextReplace  = "Let Cluster API replace the machine: kubectl -n {ns} delete machine {capi}"
-	nextTemplate = "Machine templates cannot be edited: make a new {kind}Template with the right values and name it in the MachineDeployment, then delete this machine"
+	nextTemplate = "Machine templates cannot be edited: put a copy with the right values beside the present one and name it in the MachineDeployment, which then replaces its machines. Get the present one: kubectl -n {ns} get {template} -o yaml"
 	nextKeys     = "Look at the credential: kubectl -n {credentialns} describe secret {credentialname}"
-	nextCloud    = "Look in the cloud for a server called {instance}, and remove it there by hand if it is this machine's"
-	nextAbandon  = "Only if no server is left, or you accept that one is: {cmd} abandon {name} -n {ns}"
-	nextDriver   = "See what the driver is waiting for: {cmd} why driver/{driver}"
-	nextNode     = "See what the server's bootstrap did: {cmd} ssh {name} -n {ns} -- cloud-init status --long"
+	nextDescribe = "See all the manager says of it: kubectl -n {ns} describe {resource} {name}"
+	// A file, for what is written on a command line can be read by others and is kept in the shell's history.
+	nextMakeCredential = "Make it, with one key per credential field, from files that hold nothing but the value: kubectl -n {credentialns} create secret generic {credentialname} --from-file=FIELD=FILE"
+	nextEditCredential = "Put a valid credential into Secret {credential}, which is used from the next attempt on (values are base64): kubectl -n {credentialns} edit secret {credentialname}"
+	nextOwnCredential  = "The credential is in the machine's own spec: give one that is valid, best as a Secret named in spec.common.cloudCredentialSecretName, in a new machine template"
+	nextCloud          = "Look in the cloud for a server called {instance}, and remove it there by hand if it is this machine's"
+	nextAbandon        = "Only if no server is left, or you accept that one is: {cmd} abandon {name} -n {ns}"
+	nextDriver         = "See what the driver is waiting for: {cmd} why driver/{driver}"
+	nextNode           = "See what the server's bootstrap did: {cmd} ssh {name} -n {ns} -- cloud-init status --long"
+)
+
+// Advice for what one reason does not tell apart.
+var (
+	noCredential = advice{says: "The driver needs a cloud credential, and the machine names none.",
+		next: []string{"Make a Secret with the keys the message above names, from files that hold nothing but the value: kubectl -n {ns} create secret generic NAME --from-file=FIELD=FILE",
+			"Name it in spec.common.cloudCredentialSecretName of a new machine template", nextTemplate}}
+	pausedCluster = advice{says: "Nothing happens: the Cluster {cluster} is paused.",
+		next: []string{"Let the Cluster go on: kubectl -n {ns} patch cluster {cluster} --type merge -p '{\"spec\":{\"paused\":false}}'"}}
+	pausedMachine = advice{says: "Nothing happens: the machine has the annotation cluster.x-k8s.io/paused.",
+		next: []string{"Let the machine go on: kubectl -n {ns} annotate {resource} {name} cluster.x-k8s.io/paused-"}}
+	cancelling = advice{waits: true, says: "The machine is deleted while its server was being made: the create Job is ended first, so that what it knows is saved and no server is lost.",
+		next: []string{"See its pod, which may take a minute to end: kubectl -n {podns} get pods -l drover.cattle.io/machine-uid={uid} -o wide"}}
 )
 
 // machineAdvice is by reason of a machine's condition.
@@ -41,8 +59,8 @@ var machineAdvice = map[string]advice{
 	rkev1.UserDataTooLargeReason: {says: "The user data is larger than this cloud takes.",
 		next: []string{"Make the bootstrap data smaller: fetch large files from the server's script, leave out comments and unused files", "See the limit and the size in the message above"}},
 	rkev1.BootstrapReadyReason: {says: "The bootstrap data is there."},
-	rkev1.CredentialMissingReason: {says: "The cloud credential Secret {credential} does not exist, or none is named.",
-		next: []string{"Make the Secret that spec.common.cloudCredentialSecretName names, with one key per credential field: kubectl -n {credentialns} create secret generic {credentialname} --from-literal=FIELD=VALUE", "Or name an existing one in a new machine template"}},
+	rkev1.CredentialMissingReason: {says: "The cloud credential Secret {credential} does not exist.",
+		next: []string{nextMakeCredential, "Or name an existing one in a new machine template"}},
 	rkev1.CredentialInvalidReason: {says: "The cloud credential {credential} lacks a field the driver needs, or has one it does not know.",
 		next: []string{nextKeys, "Add what the message above names; it is read again as soon as it changes"}},
 	rkev1.CredentialNotSharedReason: {says: "The cloud credential {credential} is in another namespace and may not be used from {ns}.",
@@ -90,7 +108,7 @@ var classAdvice = map[string]advice{
 	rkev1.ClassInvalid: {says: "The cloud or the driver does not accept what was asked for.",
 		next: []string{"Correct what the driver's message names (region, size, image, a missing option); trying again without a change fails again", nextTemplate}},
 	rkev1.ClassUnauthorized: {says: "The cloud does not accept the credential, or it lacks a permission.",
-		next: []string{"Put a valid credential into {credential}; it is used from the next attempt on", nextRetry}},
+		next: []string{nextEditCredential, nextRetry}},
 	rkev1.ClassQuota: {says: "The cloud account's quota is used up.",
 		next: []string{"Raise the quota at the cloud or remove servers you do not need; no new server is tried in a loop meanwhile", nextRetry}},
 	rkev1.ClassCapacity: {says: "The cloud has no capacity for this kind of server in this place now.",

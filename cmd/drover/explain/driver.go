@@ -21,24 +21,28 @@ func Driver(s *facts.DriverSnapshot, command string) *Report {
 		r.Phase = "Active"
 	}
 	r.Steps = timeline(d.Status.Conditions, driverSteps, driverAdvice)
-	w := words{"cmd": command, "name": d.Name, "url": d.Spec.URL, "job": "JOB", "pod": "POD", "podns": "drover-drivers", "ns": "drover-drivers", "node": "NODE"}
+	w := words{"cmd": command, "name": d.Name, "url": facts.ShownURL(d.Spec.URL), "job": "", "pod": "", "node": "", "podns": refugeNamespace, "ns": refugeNamespace}
 	if len(s.Jobs) > 0 {
 		w["job"] = s.Jobs[0].Name
 	}
 	decideDriver(r, s, w)
+	if len(r.Next) == 0 && r.Blocker != nil {
+		r.Next = append(r.Next, w.fill(nextManager))
+	}
+	r.Next = notNil(r.Next)
 	return r
 }
 
 func driverFacts(s *facts.DriverSnapshot) []Fact {
 	d := s.Driver
-	list := []Fact{{"driver", d.DriverName()}, {"url", clean(d.Spec.URL)}}
+	list := []Fact{{"driver", d.DriverName()}, {"url", facts.ShownURL(d.Spec.URL)}}
 	if d.Status.MachineKind != "" {
 		list = append(list, Fact{"kind", d.Status.MachineKind}, Fact{"fields", strconv.Itoa(int(d.Status.Fields))})
 	}
 	if s.Machines >= 0 {
 		list = append(list, Fact{"machines", strconv.Itoa(s.Machines)})
 	}
-	return append(list, Fact{"age", age(s.Now, d.CreationTimestamp.Time)})
+	return knownFacts(append(list, Fact{"age", age(s.Now, d.CreationTimestamp.Time)}))
 }
 
 func decideDriver(r *Report, s *facts.DriverSnapshot, w words) {

@@ -13,7 +13,7 @@ func Remains(m *facts.Machine, state *facts.State) []string {
 	var list []string
 	add := func(name, value string) {
 		if value != "" {
-			list = append(list, name+" "+clean(value))
+			list = append(list, clean(name+" "+value))
 		}
 	}
 	add("driver", facts.DriverName(m.Kind.Name, nil))

@@ -42,10 +42,18 @@ func newStep(name string, c *metav1.Condition, table map[string]advice) Step {
 	switch {
 	case c.Status == metav1.ConditionTrue:
 		step.State = StepDone
-	case c.Status == metav1.ConditionUnknown, table[c.Reason].waits, jobAdvice[c.Reason].waits:
+	case c.Status == metav1.ConditionUnknown, waits(c.Reason, table):
 		step.State = StepWaiting
 	}
 	return step
+}
+
+// waits reports whether a reason goes away by itself: what the table says of it, else what is said of a Job with it.
+func waits(reason string, table map[string]advice) bool {
+	if about, known := table[reason]; known {
+		return about.waits
+	}
+	return failureAdvice(reason).waits
 }
 
 // firstOpen is the first step of the order that is not done; nil when all are.

@@ -40,3 +40,25 @@ func DriverNamed(name string, drivers []v3.NodeDriver) *v3.NodeDriver {
 	}
 	return found
 }
+
+// ShownURL is a URL as it may be shown: without the password that it may have. It takes anything, for a spec that is refused
+// is shown, too.
+func ShownURL(text string) string {
+	scheme, rest, found := strings.Cut(text, "://")
+	if !found {
+		return text
+	}
+	authority := rest
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		authority = rest[:end]
+	}
+	at := strings.LastIndexByte(authority, '@')
+	if at < 0 {
+		return text
+	}
+	user, _, hasPassword := strings.Cut(authority[:at], ":")
+	if !hasPassword {
+		return text
+	}
+	return scheme + "://" + user + ":xxxxx" + rest[at:]
+}

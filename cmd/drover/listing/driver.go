@@ -45,7 +45,7 @@ func NewDriverList(drivers []v3.NodeDriver) DriverList {
 func newDriver(d *v3.NodeDriver) Driver {
 	s := Driver{
 		Name: d.Name, Driver: d.DriverName(), Builtin: d.Spec.Builtin, Active: d.Spec.Active, Fields: d.Status.Fields,
-		MachineKind: d.Status.MachineKind, URL: d.Spec.URL, Version: d.Spec.Version, Created: d.CreationTimestamp.UTC(),
+		MachineKind: d.Status.MachineKind, URL: facts.ShownURL(d.Spec.URL), Version: d.Spec.Version, Created: d.CreationTimestamp.UTC(),
 	}
 	ready := facts.FindCondition(d.Status.Conditions, v3.ReadyCondition)
 	s.Ready = isTrue(ready)

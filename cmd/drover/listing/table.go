@@ -85,5 +85,6 @@ func age(created, now time.Time) string {
 	if created.IsZero() {
 		return "<unknown>"
 	}
-	return duration.HumanDuration(now.Sub(created))
+	// The clock of whoever asks may be behind that of the cluster.
+	return duration.HumanDuration(max(now.Sub(created), 0))
 }

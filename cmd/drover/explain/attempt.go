@@ -1,0 +1,78 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/jobrunner"
+)
+
+// tellAttempt tells how the last attempt failed, by class.
+func (d *decision) tellAttempt(last *rkev1.AttemptStatus) {
+	failed := last.Outcome == string(jobrunner.Failed)
+	why := d.resultReason(last)
+	d.Blocker.Class, d.Blocker.Message = last.Class, clean(last.Message)
+	class := cmp.Or(last.Class, rkev1.ClassUnknown)
+	kind := why
+	if failed {
+		kind = strings.TrimSuffix(class+", "+why, ", ")
+	}
+	line := fmt.Sprintf("Attempt %d to %s the server: %s", last.Number, clean(last.Operation), strings.ToLower(clean(last.Outcome)))
+	if kind != "" && !strings.EqualFold(kind, last.Outcome) {
+		line += " (" + kind + ")"
+	}
+	if last.EndTime != nil {
+		line += " " + age(d.Now, last.EndTime.Time) + " ago"
+	}
+	if message := clean(last.Message); message != "" {
+		line += ": " + message
+	}
+	d.Verdict = append(d.Verdict, line)
+	if failed {
+		d.say(failureAdvice(why), d.words)
+		d.say(d.adviceForClass(class), d.words)
+	}
+}
+
+// adviceForClass is the advice for a class; what to do about a credential depends on where it is.
+func (d *decision) adviceForClass(class string) advice {
+	about := classAdvice[class]
+	if class != rkev1.ClassUnauthorized {
+		return about
+	}
+	switch {
+	case !d.namesCredential():
+		about.next = []string{nextOwnCredential, nextRetry}
+	case d.Credential != nil && !d.Credential.Found:
+		about.next = []string{nextMakeCredential, nextRetry}
+	}
+	return about
+}
+
+// resultReason is the one-word reason the Job left in the state Secret, if it is of this attempt.
+func (d *decision) resultReason(last *rkev1.AttemptStatus) string {
+	if d.State == nil || d.State.Result == nil {
+		return ""
+	}
+	result := d.State.Result
+	if result.Attempt != last.Number || string(result.Operation) != last.Operation {
+		return ""
+	}
+	return clean(result.Reason)
+}
+
+func (d *decision) tellNextAttempt() {
+	next := d.Machine.Status.NextAttemptTime
+	if next == nil {
+		return
+	}
+	if next.After(d.Now) {
+		d.Verdict = append(d.Verdict, "The next attempt starts in "+duration.HumanDuration(next.Sub(d.Now))+".")
+		return
+	}
+	d.Verdict = append(d.Verdict, "The next attempt is due.")
+}

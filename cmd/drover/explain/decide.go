@@ -1,0 +1,229 @@
+package explain
+
+import (
+	"slices"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/cmd/drover/facts"
+	"github.com/drover-project/drover/jobrunner"
+)
+
+// decision finds out what blocks a machine and fills Verdict, Blocker and Next.
+type decision struct {
+	*Report
+	*facts.Snapshot
+	words words
+}
+
+func (d *decision) decide() {
+	switch {
+	case isTrue(d.Machine.Condition(rkev1.PausedCondition)):
+		d.decidePaused()
+	case len(d.Machine.Status.Conditions) == 0:
+		d.decideUnseen()
+	default:
+		d.decideSteps()
+	}
+}
+
+func (d *decision) decideSteps() {
+	step := firstReached(d.Steps[:len(d.Steps)-1])
+	switch {
+	case step == nil, step.Reason == "" && isTrue(d.Machine.Condition(rkev1.ReadyCondition)):
+		d.decideDone()
+		return
+	case step.Name == rkev1.ClusterReadyCondition && step.Reason == rkev1.DeletingReason:
+		// No server is made for a CAPI Machine that goes.
+		d.decideOwnerDeleting("no server is made for it any more.")
+		return
+	}
+	d.Blocker = &Blocker{Step: step.Name, Reason: step.Reason, Message: step.Message}
+	if step.Reason == "" {
+		d.say(advice{says: "The step " + step.Name + " was not reached yet; the manager works on it or has stopped.", next: []string{nextManager}}, d.words)
+		return
+	}
+	d.decideStep(step)
+}
+
+// decidePaused tells who paused the machine, and how to go on.
+func (d *decision) decidePaused() {
+	paused := d.Machine.Condition(rkev1.PausedCondition)
+	d.Blocker = &Blocker{Step: rkev1.PausedCondition, Reason: "Paused", Message: clean(paused.Message)}
+	cluster := d.Cluster != nil && d.Cluster.Spec.Paused != nil && *d.Cluster.Spec.Paused
+	_, machine := d.Machine.Annotations[clusterv1.PausedAnnotation]
+	if cluster || !machine {
+		d.say(pausedCluster, d.words)
+	}
+	if machine || !cluster {
+		d.say(pausedMachine, d.words)
+	}
+	if !machine && !cluster {
+		d.Verdict = []string{"Nothing happens: the Cluster or the machine is paused."}
+	}
+}
+
+// decideUnseen is for a machine that no manager has looked at.
+func (d *decision) decideUnseen() {
+	d.Blocker = &Blocker{Reason: "NotReconciled"}
+	d.say(advice{says: "No manager has looked at this machine yet.", next: []string{nextManager}}, d.words)
+	if d.Machine.CAPIMachineName() == "" {
+		d.say(machineAdvice[rkev1.WaitingForOwnerReason], d.words)
+	}
+}
+
+func (d *decision) decideDone() {
+	m := d.Machine
+	if m.DeletionTimestamp != nil {
+		d.Blocker = &Blocker{Reason: "Finalizers"}
+		d.say(advice{says: "The server is gone; the object waits for its finalizers: " + strings.Join(m.Finalizers, ", ") + ".",
+			next: []string{"It goes within seconds; a finalizer that is not " + rkev1.MachineFinalizer + " belongs to another controller", nextManager}}, d.words)
+		return
+	}
+	d.say(machineAdvice[rkev1.ReadyReason], d.words)
+	if d.CAPIMachine != nil && d.CAPIMachine.DeletionTimestamp != nil {
+		d.decideOwnerDeleting("Cluster API has not asked for the server's removal yet.")
+		return
+	}
+	if d.CAPIMachine != nil && !d.CAPIMachine.Status.NodeRef.IsDefined() {
+		d.say(advice{says: "Cluster API waits for its node to join the cluster.", next: []string{nextNode}}, d.words)
+	}
+}
+
+// decideOwnerDeleting is for a machine that stays because Cluster API has to do something first, such as draining its node.
+func (d *decision) decideOwnerDeleting(meaning string) {
+	d.Blocker = &Blocker{Reason: "CAPIMachineDeleting"}
+	d.say(advice{says: "Its CAPI Machine is being deleted; " + meaning,
+		next: []string{"See what Cluster API waits for: kubectl -n {ns} describe machine {capi}"}}, d.words)
+	if d.CAPIMachine == nil {
+		return
+	}
+	if c := facts.FindCondition(d.CAPIMachine.Status.Conditions, clusterv1.MachineDeletingCondition); c != nil && c.Message != "" {
+		d.Blocker.Message = clean(c.Message)
+		d.Verdict = append(d.Verdict, d.Blocker.Message)
+	}
+}
+
+// decideStep explains a step that was reached and is not done.
+func (d *decision) decideStep(step *Step) {
+	running := isJobStep(step.Name) && d.Machine.Condition(step.Name).Status == metav1.ConditionUnknown
+	if running && d.decideJob(step) {
+		return
+	}
+	about := d.adviceFor(step)
+	if last := d.failedAttempt(step); last != nil && !running {
+		d.tellAttempt(last)
+		d.say(about, d.words)
+	} else {
+		d.say(about, d.words)
+		if step.Message != "" {
+			d.Verdict = append(d.Verdict, step.Message)
+		}
+	}
+	if tellsOfAttempt(step.Reason) {
+		d.tellNextAttempt()
+	}
+}
+
+// adviceFor is the advice for a step that is not done.
+func (d *decision) adviceFor(step *Step) advice {
+	if step.Reason == rkev1.CredentialMissingReason && !d.namesCredential() {
+		return noCredential
+	}
+	about, known := conditionAdvice(step.Reason)
+	if known {
+		return about
+	}
+	next := nextDescribe
+	if isJobStep(step.Name) {
+		next = nextLogs
+	}
+	return advice{says: "The step " + step.Name + " is not done: " + step.Reason + ".", next: []string{next}}
+}
+
+func (d *decision) namesCredential() bool {
+	_, name := d.Machine.CredentialRef()
+	return name != ""
+}
+
+// failedAttempt is the attempt that a step tells of; nil when it tells of something else, such as a Job that is refused.
+func (d *decision) failedAttempt(step *Step) *rkev1.AttemptStatus {
+	last := d.Machine.Status.LastAttempt
+	if !isJobStep(step.Name) || !tellsOfAttempt(step.Reason) || last == nil || last.Outcome == string(jobrunner.Succeeded) ||
+		step.Name != conditionOf(last.Operation) {
+		return nil
+	}
+	return last
+}
+
+// tellsOfAttempt reports whether a condition with the reason says how the last attempt ended.
+func tellsOfAttempt(reason string) bool {
+	switch reason {
+	case rkev1.WaitingForRetryReason, rkev1.AttemptsExhaustedReason, rkev1.ServerMayExistReason, rkev1.CreateErrorReason,
+		rkev1.DeleteErrorReason, rkev1.JobCancelledReason:
+		return true
+	}
+	return false
+}
+
+func isTrue(c *metav1.Condition) bool {
+	return c != nil && c.Status == metav1.ConditionTrue
+}
+
+func isJobStep(name string) bool {
+	return name == rkev1.CreateJobCondition || name == rkev1.DeleteJobCondition
+}
+
+func conditionOf(operation string) string {
+	if operation == string(jobrunner.Remove) {
+		return rkev1.DeleteJobCondition
+	}
+	return rkev1.CreateJobCondition
+}
+
+// decideJob looks behind a Job that is said to run; it reports whether that explained all.
+func (d *decision) decideJob(step *Step) bool {
+	if step.Name == rkev1.DeleteJobCondition && step.Reason == rkev1.JobCancelledReason {
+		d.say(cancelling, d.words)
+		d.Verdict = appendNew(d.Verdict, step.Message)
+		return true
+	}
+	reason, message := d.jobTrouble()
+	if reason == "" {
+		return false
+	}
+	if len(d.Pods) > 0 {
+		d.words["pod"], d.words["node"] = d.Pods[0].Name, d.Pods[0].Spec.NodeName
+	}
+	d.Blocker.Reason, d.Blocker.Message = reason, clean(message)
+	d.say(podAdvice[reason], d.words)
+	d.Verdict = appendNew(d.Verdict, clean(message))
+	return true
+}
+
+// jobTrouble is what is wrong with the Job that the machine names and with its pod.
+func (d *decision) jobTrouble() (reason, message string) {
+	name := d.Machine.Status.JobName
+	named := func(job batchv1.Job) bool { return job.Name == name }
+	switch {
+	case name == "" || len(d.Jobs) > 0 && named(d.Jobs[0]):
+		return podTrouble(d.Jobs, d.Pods, d.Snapshot.Events)
+	case slices.ContainsFunc(d.Jobs, named) || !d.Knows(facts.JobsPart):
+		// A newer Job was made since the status was written, or nothing is known: the pods are not this Job's.
+		return "", ""
+	case inRefuge(d.Machine):
+		return jobInRefuge, ""
+	}
+	return jobMissing, ""
+}
+
+// refugeNamespace is where the remove Job of a machine runs whose own namespace is being deleted (docs/dataflow.md).
+const refugeNamespace = "drover-drivers"
+
+func inRefuge(m *facts.Machine) bool {
+	return m.UID != "" && strings.HasPrefix(m.Status.JobName, "refuge-"+string(m.UID))
+}
