@@ -38,9 +38,10 @@ const FieldOwner = "drover-nodedriver"
 // +kubebuilder:rbac:groups=rke-machine.cattle.io;rke-machine-config.cattle.io,resources=*,verbs=get;list;watch
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
-// +kubebuilder:rbac:groups="",resources=secrets;serviceaccounts,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;create;patch;delete
 // The probe's Role can only be made by one who has all that is in it.
-// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;create;delete;deletecollection
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;create;delete;deletecollection
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 

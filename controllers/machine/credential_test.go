@@ -1,0 +1,329 @@
+package machine_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/testkit"
+)
+
+const tokenVariable = "DIGITALOCEAN_ACCESS_TOKEN"
+
+// credentialStory is one thing that happens to a credential.
+type credentialStory struct {
+	name string
+	// strike is what happens to it.
+	strike func(*subject)
+	// refused tells that the cloud does not accept the credential any more that a Job was given.
+	refused bool
+	// reason and says are of the condition CredentialReady when a create needs the credential after that; empty when it
+	// is still there, and the cloud may refuse it.
+	reason, says string
+	// mend makes the credential good again, and token is the one that the next attempt must use.
+	mend  func(*subject)
+	token string
+	// remembered is the token that a remove uses when the machine is deleted before anybody mends anything.
+	remembered string
+}
+
+func rotate(token string) func(*subject) {
+	return func(s *subject) {
+		secret := testkit.ExpectExists(s, s.client, credentialSecret(s))
+		secret.Data = map[string][]byte{"accessToken": []byte(token)}
+		s.update(secret)
+	}
+}
+
+func credentialSecret(s *subject) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cred"}}
+}
+
+func dropCredential(s *subject) { s.delete(credentialSecret(s)) }
+
+// moveTo makes the machine name another Secret.
+func moveTo(name string) func(*subject) {
+	return func(s *subject) {
+		s.read()
+		require.NoError(s, unstructured.SetNestedField(s.obj.Object, name, "spec", "common", "cloudCredentialSecretName"))
+		s.update(s.obj)
+	}
+}
+
+func credentialStories() []credentialStory {
+	nothing := func(*subject) {}
+	return []credentialStory{
+		{name: "rotated", strike: rotate("new-token"), refused: true, mend: nothing, token: "new-token", remembered: "new-token"},
+		{name: "expired", strike: nothing, refused: true, mend: rotate("renewed-token"), token: "renewed-token", remembered: "first-token"},
+		{name: "revoked and emptied", strike: rotate(""), refused: true,
+			reason: rkev1.CredentialInvalidReason, says: "Secret cred: reading the credential of driver digitalocean: key accessToken is missing or empty",
+			mend: rotate("issued-token"), token: "issued-token", remembered: "first-token"},
+		{name: "deleted", strike: dropCredential, refused: true,
+			reason: rkev1.CredentialMissingReason, says: "with the keys accessToken",
+			mend:  func(s *subject) { s.secret("cred", "Opaque", map[string]string{"accessToken": "second-token"}) },
+			token: "second-token", remembered: "first-token"},
+		{name: "moved to a Secret that is there",
+			strike: func(s *subject) {
+				s.secret("elsewhere", "Opaque", map[string]string{"accessToken": "moved-token"})
+				dropCredential(s)
+				moveTo("elsewhere")(s)
+			}, refused: true, mend: nothing, token: "moved-token", remembered: "moved-token"},
+		{name: "moved before the new Secret is there",
+			strike: func(s *subject) { dropCredential(s); moveTo("later")(s) }, refused: true,
+			reason: rkev1.CredentialMissingReason, says: "the credential Secret later is not there",
+			mend:  func(s *subject) { s.secret("later", "Opaque", map[string]string{"accessToken": "late-token"}) },
+			token: "late-token", remembered: "first-token"},
+	}
+}
+
+func credentialWorld(t *testing.T) *subject {
+	t.Helper()
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	rotate("first-token")(s)
+	return s
+}
+
+func (s *subject) tokenOf(operation jobrunner.Operation, attempt int32) string {
+	s.Helper()
+	return s.requestOf(operation, attempt).CredentialEnv[tokenVariable]
+}
+
+func TestCredential_beforeCreate(t *testing.T) {
+	for _, story := range credentialStories() {
+		t.Run(story.name, func(t *testing.T) {
+			s := credentialWorld(t)
+			story.strike(s)
+			s.reconcile()
+			attempt := int32(1)
+			if story.reason != "" {
+				require.Contains(t, s.expect(rkev1.CredentialReadyCondition, metav1.ConditionFalse, story.reason).Message, story.says)
+				require.Contains(t, s.expect(rkev1.ReadyCondition, metav1.ConditionFalse, story.reason).Message, story.says)
+				testkit.ExpectNotFound(t, s.client, s.stateSecret())
+			} else if s.tokenOf(jobrunner.Create, 1) != story.token {
+				s.refuse(jobrunner.Create, 1)
+				s.reconcile()
+				s.expectRefusal(rkev1.CreateJobCondition, rkev1.AttemptsExhaustedReason)
+				attempt = 2
+			}
+			story.mend(s)
+			s.reconcile()
+			require.Equal(t, story.token, s.tokenOf(jobrunner.Create, attempt))
+			s.succeed(attempt)
+			require.True(t, s.reconcile().Ready)
+		})
+	}
+}
+
+// refuse plays a cloud that does not accept the credential.
+func (s *subject) refuse(operation jobrunner.Operation, attempt int32) {
+	s.Helper()
+	s.fail(operation, attempt, rkev1.ClassUnauthorized, "401 Unable to authenticate you", operation == jobrunner.Remove)
+}
+
+// expectRefusal expects that the message says what the cloud said, which Secret the credential is from, and which key.
+func (s *subject) expectRefusal(condition, reason string) {
+	s.Helper()
+	message := s.expect(condition, metav1.ConditionFalse, reason).Message
+	for _, part := range []string{"401 Unable to authenticate you", "Secret cred in namespace " + s.namespace, "accessToken"} {
+		require.Contains(s, message, part)
+	}
+}
+
+func TestCredential_duringCreate_theJobFails(t *testing.T) {
+	for _, story := range credentialStories() {
+		t.Run(story.name, func(t *testing.T) {
+			s := credentialWorld(t)
+			s.reconcile()
+			require.Equal(t, "first-token", s.tokenOf(jobrunner.Create, 1))
+			story.strike(s)
+			s.reconcile()
+			s.expect(rkev1.CreateJobCondition, metav1.ConditionUnknown, rkev1.JobRunningReason)
+			s.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.JobRunningReason)
+
+			s.refuse(jobrunner.Create, 1)
+			status := s.reconcile()
+			require.Equal(t, rkev1.ClassUnauthorized, status.LastAttempt.Class, "it is known why it failed, whatever is waited for now")
+			if story.reason != "" {
+				require.Contains(t, s.expect(rkev1.ReadyCondition, metav1.ConditionFalse, story.reason).Message, story.says)
+				testkit.ExpectNotFound(t, s.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "m-create-1"}})
+			}
+			story.mend(s)
+			s.reconcile()
+			require.Equal(t, story.token, s.tokenOf(jobrunner.Create, 2), "at once, without another wait")
+			s.succeed(2)
+			require.True(t, s.reconcile().Ready)
+		})
+	}
+}
+
+// What happens to a credential while a Job runs does not matter when that succeeds: nobody has to mend anything.
+func TestCredential_duringCreate_theJobSucceeds(t *testing.T) {
+	for _, story := range credentialStories() {
+		t.Run(story.name, func(t *testing.T) {
+			s := credentialWorld(t)
+			s.reconcile()
+			story.strike(s)
+			s.reconcile()
+			s.succeed(1)
+			status := s.reconcile()
+			require.True(t, status.Ready, "%+v", status.Conditions)
+			require.Equal(t, rkev1.PhaseRunning, status.Phase)
+			testkit.ExpectNoCondition(t, s.obj, rkev1.DeleteJobCondition)
+		})
+	}
+}
+
+func TestCredential_beforeRemove(t *testing.T) {
+	for _, story := range credentialStories() {
+		t.Run(story.name, func(t *testing.T) {
+			s := credentialWorld(t)
+			s.ready()
+			story.strike(s)
+			s.delete(s.obj)
+			s.reconcile()
+			require.Equal(t, story.remembered, s.tokenOf(jobrunner.Remove, 1))
+			if story.reason != "" {
+				require.Contains(t, s.expect(rkev1.CredentialReadyCondition, metav1.ConditionTrue, rkev1.CredentialRecalledReason).Message, story.says)
+			}
+			attempt := int32(1)
+			if story.remembered != story.token {
+				s.refuse(jobrunner.Remove, 1)
+				s.reconcile()
+				message := s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.ServerMayExistReason).Message
+				for _, part := range []string{"401 Unable to authenticate you", "accessToken", rkev1.AbandonAnnotation + "=m", story.says} {
+					require.Contains(t, message, part)
+				}
+				story.mend(s)
+				s.reconcile()
+				attempt = 2
+				require.Equal(t, story.token, s.tokenOf(jobrunner.Remove, 2), "at once, without another wait")
+			}
+			s.removed(attempt)
+			testkit.ExpectReconciled(t, s.reconciler, s.obj)
+			s.gone()
+		})
+	}
+}
+
+// Whatever became of the credential, the user can let the machine go.
+func TestCredential_neverKeepsAMachineForEver(t *testing.T) {
+	for _, story := range credentialStories() {
+		t.Run(story.name, func(t *testing.T) {
+			s := credentialWorld(t)
+			s.ready()
+			story.strike(s)
+			s.delete(s.obj)
+			s.reconcile()
+			s.refuse(jobrunner.Remove, 1)
+			status := s.reconcile()
+			require.NotNil(t, status.NextAttemptTime, "a remove is never given up by itself")
+			s.annotate(rkev1.AbandonAnnotation, "m")
+			s.reconcile()
+			s.refuse(jobrunner.Remove, 2)
+			testkit.ExpectReconciled(t, s.reconciler, s.obj)
+			s.gone()
+		})
+	}
+}
+
+// The copy in the state is for the case that the Secret is gone: a copy that nobody can read is as good as none, and the
+// driver's own record may be all that a remove needs.
+func TestCredential_copyThatCannotBeRead(t *testing.T) {
+	s := credentialWorld(t)
+	s.ready()
+	s.write(map[string]any{jobrunner.CredentialKey: "{"})
+	dropCredential(s)
+	s.delete(s.obj)
+	s.reconcile()
+	require.Empty(t, s.tokenOf(jobrunner.Remove, 1))
+	s.refuse(jobrunner.Remove, 1)
+	s.reconcile()
+	s.expectRefusal(rkev1.DeleteJobCondition, rkev1.ServerMayExistReason)
+
+	s.secret("cred", "Opaque", map[string]string{"accessToken": "again"})
+	s.reconcile()
+	require.Equal(t, "again", s.tokenOf(jobrunner.Remove, 2))
+}
+
+// With neither Secret, copy nor record there is nothing to try, but the user still decides.
+func TestCredential_nothingToRemoveWith(t *testing.T) {
+	s := credentialWorld(t)
+	s.reconcile()
+	s.fail(jobrunner.Create, 1, rkev1.ClassTransient, "connection reset", true)
+	s.reconcile()
+	s.write(map[string]any{jobrunner.CredentialKey: "{"})
+	dropCredential(s)
+	s.delete(s.obj)
+	s.reconcile()
+	require.Contains(t, s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.CredentialMissingReason).Message,
+		"the credential Secret cred is not there: create it in namespace "+s.namespace+" with the keys accessToken")
+	s.annotate(rkev1.AbandonAnnotation, "m")
+	testkit.ExpectReconciled(t, s.reconciler, s.obj)
+	s.gone()
+	testkit.ExpectNotFound(t, s.client, s.job(jobrunner.Remove, 1))
+}
+
+// A credential that is used first in the spec itself has no Secret to look at.
+func TestCredential_inTheSpec(t *testing.T) {
+	s := newWorld(t).machine("acme", "m", map[string]any{"token": "from-the-spec"})
+	nd := s.nodeDriver("acme", "https://drivers.test/acme", nil)
+	nd.Status.Digest = "abc"
+	require.NoError(t, s.client.Status().Update(t.Context(), nd))
+	s.reconcile()
+	s.expect(rkev1.CredentialReadyCondition, metav1.ConditionTrue, rkev1.CredentialNotNeededReason)
+	require.Equal(t, "from-the-spec", s.requestOf(jobrunner.Create, 1).Options["acme-token"])
+	s.refuse(jobrunner.Create, 1)
+	s.reconcile()
+	message := s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.AttemptsExhaustedReason).Message
+	require.Contains(t, message, "No Secret was given: look at the machine's spec, or name a Secret with the keys token in its spec.common.cloudCredentialSecretName")
+	require.NotContains(t, message, "from-the-spec")
+}
+
+// A credential of another namespace is named with it, and stops being usable the moment its owner says so.
+func TestCredential_ofAnotherNamespace(t *testing.T) {
+	w := newWorld(t)
+	other := testkit.Namespace(t)
+	shared := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: other, Name: "cloud",
+		Annotations: map[string]string{rkev1.AllowedNamespacesAnnotation: w.namespace}}, StringData: map[string]string{"accessToken": "shared"}}
+	testkit.ExpectApplied(t, w.client, shared)
+	s := w.machine("digitalocean", "m", map[string]any{"region": "fra1", "common": map[string]any{"cloudCredentialSecretName": other + ":cloud"}})
+	s.reconcile()
+	s.refuse(jobrunner.Create, 1)
+	s.reconcile()
+	require.Contains(t, s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.AttemptsExhaustedReason).Message,
+		"Secret cloud in namespace "+other+": look at its keys accessToken")
+
+	testkit.ExpectExists(t, w.client, shared)
+	shared.Annotations = nil
+	w.update(shared)
+	s.reconcile()
+	s.expect(rkev1.CredentialReadyCondition, metav1.ConditionFalse, rkev1.CredentialNotSharedReason)
+	s.delete(s.obj)
+	s.reconcile()
+	require.Equal(t, "shared", s.tokenOf(jobrunner.Remove, 1), "what may be left of the attempt goes with the credential it was made with")
+}
+
+// A retry that the user asks for uses the present credential too, and every change counts once.
+func TestCredential_retryUsesThePresentOne(t *testing.T) {
+	s := credentialWorld(t)
+	s.reconcile()
+	s.fail(jobrunner.Create, 1, rkev1.ClassQuota, "droplet limit", false)
+	first := s.reconcile()
+	require.NotNil(t, first.NextAttemptTime)
+	rotate("of-another-account")(s)
+	require.EqualValues(t, 2, s.reconcile().Attempts, "another account has another quota")
+	require.Equal(t, "of-another-account", s.tokenOf(jobrunner.Create, 2))
+	s.fail(jobrunner.Create, 2, rkev1.ClassQuota, "droplet limit", false)
+	status := s.reconcile()
+	require.EqualValues(t, 2, status.Attempts)
+	require.Less(t, status.NextAttemptTime.Sub(s.clock.Now()), 13*time.Minute, "back-off begins anew")
+	s.annotate(rkev1.RetryAnnotation, "1")
+	s.reconcile()
+	require.Equal(t, "of-another-account", s.tokenOf(jobrunner.Create, 3))
+}
