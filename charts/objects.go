@@ -137,8 +137,12 @@ func aggregate() *rbacv1.ClusterRole {
 }
 
 func leaderRole(s Settings) *rbacv1.Role {
+	leases := func(verb []string, names ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: verb, ResourceNames: names}
+	}
 	return &rbacv1.Role{ObjectMeta: s.meta(Name), Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "list", "watch", "create", "update", "patch"}},
+		leases([]string{"create"}),
+		leases([]string{"get", "update"}, Name),
 		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 	}}
 }

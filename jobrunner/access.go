@@ -17,17 +17,17 @@ func ServiceAccount(t Task) *corev1.ServiceAccount {
 }
 
 // Role lets the pod read and write its one state Secret, by name, and nothing else. A probe may also write the driver
-// cache; only containers without driver code have its token.
+// cache, and take a damaged part out of it; only containers without driver code have its token.
 func Role(t Task) *rbacv1.Role {
 	rules := []rbacv1.PolicyRule{{
 		APIGroups: []string{""}, Resources: []string{"secrets"},
 		ResourceNames: []string{t.Request.StateSecret},
-		Verbs:         []string{"get", "update", "patch"},
+		Verbs:         []string{"get", "patch"},
 	}}
 	if t.Request.Operation == Probe {
 		rules = append(rules, rbacv1.PolicyRule{
 			APIGroups: []string{""}, Resources: []string{"configmaps"},
-			Verbs: []string{"get", "create", "update"},
+			Verbs: []string{"get", "create", "delete"},
 		})
 	}
 	return &rbacv1.Role{

@@ -19,6 +19,18 @@ func Config(tb testing.TB) *rest.Config {
 	return rest.CopyConfig(started(tb).config)
 }
 
+// Fresh is an administrator's access to a server that nobody has used, for one test. It costs some seconds.
+func Fresh(tb testing.TB, opts ...Option) *rest.Config {
+	tb.Helper()
+	s := &server{fresh: true}
+	for _, opt := range opts {
+		opt(&s.options)
+	}
+	require.NoError(tb, s.ensure(), "starting a server")
+	tb.Cleanup(func() { require.NoError(tb, s.stop()) })
+	return rest.CopyConfig(s.config)
+}
+
 // Kubeconfig is the path of an administrator's kubeconfig.
 func Kubeconfig(tb testing.TB) string {
 	tb.Helper()

@@ -32,6 +32,8 @@ const (
 // server is a localkube child process, or a server that runs elsewhere.
 type server struct {
 	options options
+	// fresh wants a server of its own, whatever the environment names.
+	fresh bool
 
 	once       sync.Once
 	err        error
@@ -48,7 +50,9 @@ func (s *server) ensure() error {
 }
 
 func (s *server) start() error {
-	s.kubeconfig = os.Getenv(kubeconfigVariable)
+	if !s.fresh {
+		s.kubeconfig = os.Getenv(kubeconfigVariable)
+	}
 	if s.kubeconfig == "" {
 		if err := s.launch(); err != nil {
 			return err

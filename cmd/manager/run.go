@@ -16,7 +16,8 @@ import (
 	"github.com/drover-project/drover/jobrunner"
 )
 
-// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;create;update;patch
+// The lease of the leader is in a Role of the manager's own namespace, see package charts.
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=update
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=selfsubjectreviews,verbs=create
 
 // plan is what is known before the manager exists.

@@ -1,0 +1,94 @@
+package access
+
+import (
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// Grant is one verb on one resource, as RBAC writes it: a subresource follows its resource after a slash, the core group is
+// empty, * is everything. An empty Name is every name.
+type Grant struct {
+	Verb, Group, Resource, Name string
+}
+
+// String reads like a line of a Role.
+func (g Grant) String() string {
+	text := g.Verb + " " + g.Resource
+	if g.Group != "" {
+		text += "." + g.Group
+	}
+	if g.Name != "" {
+		text += " " + g.Name
+	}
+	return text
+}
+
+// Covers tells whether a request of that kind is allowed by the grant.
+func (g Grant) Covers(use Grant) bool {
+	return covers(g.Verb, use.Verb) && covers(g.Group, use.Group) && coversResource(g.Resource, use.Resource) &&
+		(g.Name == "" || g.Name == use.Name)
+}
+
+func covers(granted, used string) bool { return granted == "*" || granted == used }
+
+// coversResource knows */status, which is that subresource of every resource.
+func coversResource(granted, used string) bool {
+	if covers(granted, used) {
+		return true
+	}
+	subresource, any := strings.CutPrefix(granted, "*/")
+	return any && strings.HasSuffix(used, "/"+subresource)
+}
+
+// Grants are the single grants of rules.
+func Grants(rules []rbacv1.PolicyRule) []Grant {
+	var out []Grant
+	for _, rule := range rules {
+		names := rule.ResourceNames
+		if len(names) == 0 {
+			names = []string{""}
+		}
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					for _, name := range names {
+						out = append(out, Grant{Verb: verb, Group: group, Resource: resource, Name: name})
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// Difference is what does not fit.
+type Difference struct {
+	// Missing was used and is not granted.
+	Missing []string
+	// Unused is granted and was not used.
+	Unused []string
+}
+
+// Compare compares grants with uses.
+func Compare(granted, used []Grant) Difference {
+	var out Difference
+	for _, use := range used {
+		if !slices.ContainsFunc(granted, func(g Grant) bool { return g.Covers(use) }) {
+			out.Missing = append(out.Missing, use.String())
+		}
+	}
+	for _, grant := range granted {
+		if !slices.ContainsFunc(used, grant.Covers) {
+			out.Unused = append(out.Unused, grant.String())
+		}
+	}
+	out.Missing, out.Unused = sorted(out.Missing), sorted(out.Unused)
+	return out
+}
+
+func sorted(lines []string) []string {
+	slices.Sort(lines)
+	return slices.Compact(lines)
+}
