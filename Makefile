@@ -59,7 +59,8 @@ build: setup capi/crds/.done ## Build every binary and the image.
 	@echo "building (the first time some 15 minutes on two cores, most of it Kubernetes)"
 	$(GO_BUILD) -ldflags "$(LDFLAGS)" -o bin/ ./cmd/... ./e2e/cmd/...
 	$(GO_BUILD) -ldflags "-s -w" -o bin/docker-machine-driver-drovertest ./e2e/plugin
-	@ln -sf drover bin/kubectl-drover
+	$(GO_BUILD) -ldflags "-s -w" -o bin/docker-machine-driver-hostile ./e2e/hostile
+	@ln -sf drover bin/kubectl-drover && ln -sf drover bin/kubectl_complete-drover
 	cd localkube && go generate ./node && $(GO_BUILD) -ldflags "$(LOCALKUBE_LDFLAGS)" -o ../bin/localkube .
 	@$(MAKE) --no-print-directory image
 

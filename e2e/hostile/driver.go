@@ -1,0 +1,93 @@
+package main
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/rancher/machine/libmachine/drivers"
+	"github.com/rancher/machine/libmachine/log"
+	"github.com/rancher/machine/libmachine/mcnflag"
+	"github.com/rancher/machine/libmachine/state"
+)
+
+// Driver is the driver as far as it answers at all.
+type Driver struct {
+	*drivers.BaseDriver
+	Made bool
+
+	mode  string
+	token string
+}
+
+var _ drivers.Driver = (*Driver)(nil)
+
+// DriverName returns the name of the driver.
+func (d *Driver) DriverName() string { return "hostile" + d.mode }
+
+// GetCreateFlags claims flags that no cloud has, if that is its mode.
+func (d *Driver) GetCreateFlags() []mcnflag.Flag {
+	prefix := d.DriverName()
+	all := []mcnflag.Flag{mcnflag.StringFlag{Name: prefix + "-token", Usage: "API token", EnvVar: "HOSTILE_TOKEN"}}
+	switch d.mode {
+	case "path":
+		all = append(all, mcnflag.StringFlag{Name: "../x", Usage: "a path out of here"})
+	case "many":
+		for i := range 10000 {
+			all = append(all, mcnflag.StringFlag{Name: fmt.Sprintf("%s-flag-%d", prefix, i)})
+		}
+	case "wide":
+		all = append(all, mcnflag.StringFlag{Name: prefix + "-wide", Usage: strings.Repeat("w", 8<<20)})
+	case "snoop":
+		snoop("probe")
+	}
+	return all
+}
+
+// SetConfigFromFlags takes the token.
+func (d *Driver) SetConfigFromFlags(flags drivers.DriverOptions) error {
+	d.token = flags.String(d.DriverName() + "-token")
+	return nil
+}
+
+// PreCreateCheck is content.
+func (d *Driver) PreCreateCheck() error { return nil }
+
+// Create makes no server, whatever it does.
+func (d *Driver) Create() error {
+	switch d.mode {
+	case "prints":
+		log.Infof("the token is %s", d.token)
+		log.Errorf("in other words %s or %s", base64.StdEncoding.EncodeToString([]byte(d.token)), hex.EncodeToString([]byte(d.token)))
+		return fmt.Errorf("the cloud does not like %s", d.token)
+	case "snoop":
+		snoop("create")
+		return fmt.Errorf("snooped")
+	}
+	return nil
+}
+
+// GetState says that there is no server.
+func (d *Driver) GetState() (state.State, error) { return state.None, nil }
+
+// GetSSHHostname has no address to give.
+func (d *Driver) GetSSHHostname() (string, error) { return d.GetIP() }
+
+// GetURL has no address to give.
+func (d *Driver) GetURL() (string, error) { return "", nil }
+
+// Remove has nothing to remove.
+func (d *Driver) Remove() error { return nil }
+
+// Start does nothing.
+func (d *Driver) Start() error { return nil }
+
+// Stop does nothing.
+func (d *Driver) Stop() error { return nil }
+
+// Restart does nothing.
+func (d *Driver) Restart() error { return nil }
+
+// Kill does nothing.
+func (d *Driver) Kill() error { return nil }
