@@ -1,0 +1,387 @@
+package machine
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	managementv3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/jobrunner"
+)
+
+// passes tells whether a change is let pass.
+func passes[T client.Object](p predicate.TypedPredicate[T], was, is T) bool {
+	return p.Update(event.TypedUpdateEvent[T]{ObjectOld: was, ObjectNew: is})
+}
+
+func TestChanged_letsPassAllButStatus(t *testing.T) {
+	base := func() *metav1.PartialObjectMetadata {
+		m := metadataOf(rkev1.MachineGroupVersion.WithKind("AcmeMachine"))
+		m.Generation, m.ResourceVersion = 1, "1"
+		m.Annotations, m.Finalizers = map[string]string{"a": "b"}, []string{"f"}
+		m.OwnerReferences = []metav1.OwnerReference{{Name: "owner", UID: "u"}}
+		return m
+	}
+	now := metav1.Now()
+	for name, tt := range map[string]struct {
+		change func(*metav1.PartialObjectMetadata)
+		want   bool
+	}{
+		"status":   {func(m *metav1.PartialObjectMetadata) { m.ResourceVersion = "2" }, false},
+		"labels":   {func(m *metav1.PartialObjectMetadata) { m.ResourceVersion, m.Labels = "2", map[string]string{"x": "y"} }, false},
+		"a resync": {func(*metav1.PartialObjectMetadata) {}, true},
+		"spec":     {func(m *metav1.PartialObjectMetadata) { m.ResourceVersion, m.Generation = "2", 2 }, true},
+		"deletion": {func(m *metav1.PartialObjectMetadata) { m.ResourceVersion, m.DeletionTimestamp = "2", &now }, true},
+		"annotation": {func(m *metav1.PartialObjectMetadata) {
+			m.ResourceVersion, m.Annotations = "2", map[string]string{"a": "c"}
+		}, true},
+		"annotation gone": {func(m *metav1.PartialObjectMetadata) { m.ResourceVersion, m.Annotations = "2", nil }, true},
+		"owner gone":      {func(m *metav1.PartialObjectMetadata) { m.ResourceVersion, m.OwnerReferences = "2", nil }, true},
+		"finalizer gone":  {func(m *metav1.PartialObjectMetadata) { m.ResourceVersion, m.Finalizers = "2", nil }, true},
+		"finalizer added": {func(m *metav1.PartialObjectMetadata) {
+			m.ResourceVersion = "2"
+			m.Finalizers = append(m.Finalizers, "g")
+		}, true},
+		"owner is another": {func(m *metav1.PartialObjectMetadata) { m.ResourceVersion = "2"; m.OwnerReferences[0].UID = "v" }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			is := base()
+			tt.change(is)
+			require.Equal(t, tt.want, passes(changed(), base(), is))
+		})
+	}
+	require.True(t, changed().Create(event.TypedCreateEvent[*metav1.PartialObjectMetadata]{Object: base()}))
+	require.True(t, changed().Delete(event.TypedDeleteEvent[*metav1.PartialObjectMetadata]{Object: base()}))
+}
+
+func jobWith(change func(*batchv1.Job)) *batchv1.Job {
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "m-create-1"}}
+	if change != nil {
+		change(job)
+	}
+	return job
+}
+
+func TestJobTurns_areItsEnds(t *testing.T) {
+	ended := func(kind batchv1.JobConditionType, status corev1.ConditionStatus) func(*batchv1.Job) {
+		return func(j *batchv1.Job) { j.Status.Conditions = []batchv1.JobCondition{{Type: kind, Status: status}} }
+	}
+	now := metav1.Now()
+	for name, tt := range map[string]struct {
+		is   func(*batchv1.Job)
+		want bool
+	}{
+		"a pod begins":        {func(j *batchv1.Job) { j.Status.Active = 1 }, false},
+		"a pod is ready":      {func(j *batchv1.Job) { j.Status.Ready = new(int32(1)) }, false},
+		"it is about to fail": {ended(batchv1.JobFailureTarget, corev1.ConditionTrue), false},
+		"not complete":        {ended(batchv1.JobComplete, corev1.ConditionFalse), false},
+		"complete":            {ended(batchv1.JobComplete, corev1.ConditionTrue), true},
+		"failed":              {ended(batchv1.JobFailed, corev1.ConditionTrue), true},
+		"being deleted":       {func(j *batchv1.Job) { j.DeletionTimestamp = &now }, true},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, tt.want, passes(jobTurns(), jobWith(nil), jobWith(tt.is))) })
+	}
+	require.True(t, jobTurns().Delete(event.TypedDeleteEvent[*batchv1.Job]{Object: jobWith(nil)}))
+}
+
+func podWith(changes ...func(*corev1.Pod)) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: map[string]string{rkev1.MachineUIDLabel: "uid-1"}}}
+	for _, change := range changes {
+		change(pod)
+	}
+	return pod
+}
+
+func waits(reason, message string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.Phase = corev1.PodPending
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}}
+	}
+}
+
+func inPhase(phase corev1.PodPhase) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Status.Phase, p.Status.ContainerStatuses = phase, nil }
+}
+
+func unscheduled(message string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: message}}
+	}
+}
+
+func TestPodTurns_areWhatHoldsAPodUpAndItsEnd(t *testing.T) {
+	now := metav1.Now()
+	for name, tt := range map[string]struct {
+		was, is func(*corev1.Pod)
+		want    bool
+	}{
+		"scheduled":                   {inPhase(corev1.PodPending), func(p *corev1.Pod) { p.Spec.NodeName = "n" }, false},
+		"its container is made":       {inPhase(corev1.PodPending), waits("ContainerCreating", ""), false},
+		"it runs":                     {waits("ContainerCreating", ""), inPhase(corev1.PodRunning), false},
+		"it is told to end":           {inPhase(corev1.PodRunning), func(p *corev1.Pod) { p.Status.Phase, p.DeletionTimestamp = corev1.PodRunning, &now }, false},
+		"no room":                     {inPhase(corev1.PodPending), unscheduled("0/3 nodes"), true},
+		"still no room, other words":  {unscheduled("0/3 nodes"), unscheduled("0/4 nodes"), true},
+		"the same words":              {unscheduled("0/3 nodes"), unscheduled("0/3 nodes"), false},
+		"no image":                    {waits("ContainerCreating", ""), waits("ErrImagePull", "not found"), true},
+		"no image, tried more slowly": {waits("ErrImagePull", "not found"), waits("ImagePullBackOff", "not found"), true},
+		"the image is there":          {waits("ErrImagePull", "not found"), inPhase(corev1.PodRunning), true},
+		"succeeded":                   {inPhase(corev1.PodRunning), inPhase(corev1.PodSucceeded), true},
+		"failed":                      {inPhase(corev1.PodRunning), inPhase(corev1.PodFailed), true},
+		"failed without a start":      {waits("ErrImagePull", "not found"), inPhase(corev1.PodFailed), true},
+		"ended, other words":          {inPhase(corev1.PodFailed), func(p *corev1.Pod) { p.Status.Phase, p.Status.Message = corev1.PodFailed, "x" }, false},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, tt.want, passes(podTurns(), podWith(tt.was), podWith(tt.is))) })
+	}
+	created := func(p *corev1.Pod) bool { return podTurns().Create(event.TypedCreateEvent[*corev1.Pod]{Object: p}) }
+	require.False(t, created(podWith()), "a new pod says nothing yet")
+	require.True(t, created(podWith(unscheduled("0/3 nodes"))), "seen first after a restart of the manager")
+	require.True(t, podTurns().Delete(event.TypedDeleteEvent[*corev1.Pod]{Object: podWith()}), "who waits for its end waits no more")
+}
+
+func TestClusterTurns(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*clusterv1.Cluster)
+		want   bool
+	}{
+		"phase":                       {func(c *clusterv1.Cluster) { c.Status.Phase = "Provisioning" }, false},
+		"its control plane":           {func(c *clusterv1.Cluster) { c.Status.Initialization.ControlPlaneInitialized = new(true) }, false},
+		"labels":                      {func(c *clusterv1.Cluster) { c.Labels = map[string]string{"a": "b"} }, false},
+		"paused":                      {func(c *clusterv1.Cluster) { c.Spec.Paused = new(true) }, true},
+		"annotated":                   {func(c *clusterv1.Cluster) { c.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} }, true},
+		"infrastructure":              {func(c *clusterv1.Cluster) { c.Status.Initialization.InfrastructureProvisioned = new(true) }, true},
+		"infrastructure is not there": {func(c *clusterv1.Cluster) { c.Status.Initialization.InfrastructureProvisioned = new(false) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			is := &clusterv1.Cluster{}
+			tt.change(is)
+			require.Equal(t, tt.want, passes(clusterTurns(), &clusterv1.Cluster{}, is))
+		})
+	}
+}
+
+func TestMachineTurns(t *testing.T) {
+	spec, status := &clusterv1.Machine{}, &clusterv1.Machine{}
+	spec.Generation, status.Status.Phase = 2, "Provisioning"
+	require.True(t, passes(machineTurns(), &clusterv1.Machine{}, spec))
+	require.False(t, passes(machineTurns(), &clusterv1.Machine{}, status))
+}
+
+func TestOfMachine_onlyItsController(t *testing.T) {
+	yes, no := true, false
+	want := []Request{requestFor("m")}
+	for name, tt := range map[string]struct {
+		owner metav1.OwnerReference
+		want  []Request
+	}{
+		"a machine":             {metav1.OwnerReference{APIVersion: "rke-machine.cattle.io/v1", Kind: "AcmeMachine", Name: "m", Controller: &yes}, want},
+		"in another version":    {metav1.OwnerReference{APIVersion: "rke-machine.cattle.io/v1beta1", Kind: "AcmeMachine", Name: "m", Controller: &yes}, want},
+		"not its controller":    {metav1.OwnerReference{APIVersion: "rke-machine.cattle.io/v1", Kind: "AcmeMachine", Name: "m", Controller: &no}, nil},
+		"controlled by nobody":  {metav1.OwnerReference{APIVersion: "rke-machine.cattle.io/v1", Kind: "AcmeMachine", Name: "m"}, nil},
+		"a CAPI Machine":        {metav1.OwnerReference{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Machine", Name: "m", Controller: &yes}, nil},
+		"a version that is odd": {metav1.OwnerReference{APIVersion: "a/b/c", Kind: "AcmeMachine", Name: "m", Controller: &yes}, nil},
+		"nobody":                {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			obj := &metav1.ObjectMeta{Namespace: "a", Name: "child", OwnerReferences: []metav1.OwnerReference{tt.owner}}
+			require.Equal(t, tt.want, ofMachine(obj))
+		})
+	}
+	require.Nil(t, ofMachine(&metav1.ObjectMeta{}))
+}
+
+func TestOfCAPIMachine_onlyOurInfrastructure(t *testing.T) {
+	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "owner"}}
+	require.Nil(t, ofCAPIMachine(t.Context(), m))
+	m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "DOMachine", Name: "m"}
+	require.Nil(t, ofCAPIMachine(t.Context(), m), "another provider's")
+	m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "rke-machine.cattle.io", Kind: "AcmeMachine", Name: "m"}
+	require.Equal(t, []Request{requestFor("m")}, ofCAPIMachine(t.Context(), m))
+}
+
+func TestOfKind(t *testing.T) {
+	obj := metadataOf(rkev1.MachineGroupVersion.WithKind("AcmeMachine"))
+	obj.SetNamespace("a")
+	obj.SetName("m")
+	require.Equal(t, []Request{requestFor("m")}, ofKind(obj.GroupVersionKind())(t.Context(), obj))
+}
+
+// Each object wakes those who noted that they wait for it, and nobody else.
+func TestMappings_wakeThoseWhoWait(t *testing.T) {
+	c := New(Options{})
+	secret := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
+	secret.SetNamespace("b")
+	secret.SetName("cloud")
+	job := jobWith(func(j *batchv1.Job) { j.Namespace = "drover-drivers" })
+	renamed := &managementv3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Spec: managementv3.NodeDriverSpec{DisplayName: "acme"}}
+	looks := map[string]struct {
+		note string
+		of   func(context.Context) []Request
+	}{
+		"a credential": {secretKey(types.NamespacedName{Namespace: "b", Name: "cloud"}), func(ctx context.Context) []Request { return c.ofSecret(ctx, secret) }},
+		"a Job in the refuge": {jobKey(types.NamespacedName{Namespace: "drover-drivers", Name: "m-create-1"}),
+			func(ctx context.Context) []Request { return c.ofJob(ctx, job) }},
+		"a pod":                    {podsKey("uid-1"), func(ctx context.Context) []Request { return c.ofPod(ctx, podWith()) }},
+		"a driver by its own name": {driverKey("acme"), func(ctx context.Context) []Request { return c.ofNodeDriver(ctx, renamed) }},
+	}
+	for name, look := range looks {
+		t.Run(name, func(t *testing.T) {
+			require.Empty(t, look.of(t.Context()))
+			c.interests.note(requestFor("m"), look.note)
+			require.Equal(t, []Request{requestFor("m")}, look.of(t.Context()))
+			c.interests.forget(requestFor("m"))
+			require.Empty(t, look.of(t.Context()))
+		})
+	}
+	c.interests.note(requestFor("m"), podsKey(""))
+	require.Empty(t, c.ofPod(t.Context(), podWith()), "a machine without a UID is none")
+}
+
+// fakeNodes calls back when the test says so.
+type fakeNodes struct {
+	NodeFinder
+	wake func(client.ObjectKey, types.UID)
+}
+
+func (f *fakeNodes) OnNode(wake func(client.ObjectKey, types.UID)) { f.wake = wake }
+
+func TestNodes_wakeTheMachineOfTheNode(t *testing.T) {
+	found := &fakeNodes{}
+	c := New(Options{Nodes: found})
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[Request]())
+	defer queue.ShutDown()
+	require.NoError(t, c.nodes().Start(t.Context(), queue))
+	here, there := types.NamespacedName{Namespace: "a", Name: "c1"}, types.NamespacedName{Namespace: "a", Name: "c2"}
+	wait := func(name string, cluster types.NamespacedName, uid types.UID) {
+		c.interests.note(requestFor(name), nodeKey(cluster, uid))
+		c.interests.note(requestFor(name), nodeKey(cluster, ""))
+	}
+	wait("one", here, "uid-1")
+	wait("two", here, "uid-2")
+	wait("far", there, "uid-3")
+	drain := func() (woken []string) {
+		for queue.Len() > 0 {
+			request, _ := queue.Get()
+			woken = append(woken, request.Name)
+			queue.Done(request)
+		}
+		return woken
+	}
+	found.wake(here, "uid-2")
+	require.Equal(t, []string{"two"}, drain())
+	found.wake(there, "uid-2")
+	require.Empty(t, drain(), "another cluster")
+	found.wake(here, "")
+	require.ElementsMatch(t, []string{"one", "two"}, drain(), "the way into the cluster opened")
+
+	require.NoError(t, New(Options{}).nodes().Start(t.Context(), queue), "without a finder there is nothing to hear")
+}
+
+func TestOfDrivers_andWhatIsAKind(t *testing.T) {
+	crd := func(group, kind, label string) *apiextensionsv1.CustomResourceDefinition {
+		c := &apiextensionsv1.CustomResourceDefinition{}
+		c.Spec.Group, c.Spec.Names.Kind = group, kind
+		if label != "" {
+			c.Labels = map[string]string{rkev1.NodeDriverLabel: label}
+		}
+		return c
+	}
+	for name, tt := range map[string]struct {
+		crd  *apiextensionsv1.CustomResourceDefinition
+		want bool
+	}{
+		"a machine":          {crd("rke-machine.cattle.io", "AcmeMachine", "acme"), true},
+		"a template":         {crd("rke-machine.cattle.io", "AcmeMachineTemplate", "acme"), false},
+		"a config":           {crd("rke-machine-config.cattle.io", "AcmeConfig", "acme"), false},
+		"nobody's":           {crd("rke-machine.cattle.io", "CustomMachine", ""), false},
+		"of another group":   {crd("example.org", "AcmeMachine", "acme"), false},
+		"no group, no names": {crd("", "", ""), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, tt.want, isMachineCRD(tt.crd))
+			meta := &metav1.PartialObjectMetadata{ObjectMeta: tt.crd.ObjectMeta}
+			require.Equal(t, tt.crd.Labels != nil, ofDrivers().Create(event.TypedCreateEvent[*metav1.PartialObjectMetadata]{Object: meta}))
+		})
+	}
+}
+
+func TestEstablished(t *testing.T) {
+	for name, tt := range map[string]struct {
+		conditions []apiextensionsv1.CustomResourceDefinitionCondition
+		want       bool
+	}{
+		"not looked at yet": {},
+		"names only":        {conditions: []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionTrue}}},
+		"not yet":           {conditions: []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionFalse}}},
+		"yes":               {conditions: []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			crd := &apiextensionsv1.CustomResourceDefinition{}
+			crd.Status.Conditions = tt.conditions
+			require.Equal(t, tt.want, established(crd))
+		})
+	}
+}
+
+// Two goroutines per machine note, forget and ask at once: nothing is lost, nothing stays.
+func TestInterests_concurrently(t *testing.T) {
+	i := newInterests()
+	done := make(chan struct{})
+	const machines, rounds = 16, 200
+	for m := range machines {
+		go func() {
+			defer func() { done <- struct{}{} }()
+			request := requestFor(string(rune('a' + m)))
+			for range rounds {
+				i.note(request, driverKey("acme"))
+				i.note(request, podsKey(request.Name))
+				i.in(driverKey("acme"))
+				i.forget(request)
+			}
+			i.note(request, driverKey("acme"))
+		}()
+	}
+	for range machines {
+		<-done
+	}
+	require.Len(t, i.in(driverKey("acme")), machines)
+	require.Len(t, i.byKey, 1)
+	require.Empty(t, i.in(podsKey("a")))
+}
+
+func TestNeverStarted(t *testing.T) {
+	journal := func(text string) map[string][]byte { return map[string][]byte{jobrunner.JournalKey: []byte(text)} }
+	result := func(text string) map[string][]byte { return map[string][]byte{jobrunner.ResultKey: []byte(text)} }
+	for name, tt := range map[string]struct {
+		evidence jobrunner.Evidence
+		want     bool
+	}{
+		"nothing":                      {jobrunner.Evidence{}, true},
+		"a Job":                        {jobrunner.Evidence{Job: jobWith(nil)}, false},
+		"a pod without its Job":        {jobrunner.Evidence{Pods: []corev1.Pod{*podWith()}}, false},
+		"its own word":                 {jobrunner.Evidence{Data: result(`{"operation":"create","attempt":2,"outcome":"Failed"}`)}, false},
+		"the word of the one before":   {jobrunner.Evidence{Data: result(`{"operation":"create","attempt":1,"outcome":"Failed"}`)}, true},
+		"its own note":                 {jobrunner.Evidence{Data: journal(`{"operation":"create","attempt":2,"phase":"Intent"}`)}, false},
+		"the note of the one before":   {jobrunner.Evidence{Data: journal(`{"operation":"create","attempt":1,"phase":"Intent"}`)}, true},
+		"the note of a remove":         {jobrunner.Evidence{Data: journal(`{"operation":"remove","attempt":2,"phase":"Removing"}`)}, true},
+		"a note that cannot be read":   {jobrunner.Evidence{Data: journal(`{`)}, false},
+		"a note of an unknown phase":   {jobrunner.Evidence{Data: journal(`{"operation":"create","attempt":1,"phase":"Dreaming"}`)}, false},
+		"a result that cannot be read": {jobrunner.Evidence{Data: result(`{`)}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tt.evidence.Operation, tt.evidence.Attempt = jobrunner.Create, 2
+			require.Equal(t, tt.want, neverStarted(tt.evidence))
+		})
+	}
+}
