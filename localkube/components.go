@@ -60,8 +60,3 @@ func runKubectl() int {
 	}
 	return 0
 }
-
-// kubectlHelp lists the verb in the help text; main runs it before cobra.
-func kubectlHelp() *cobra.Command {
-	return &cobra.Command{Use: "kubectl", Short: "The kubectl of this Kubernetes version", Run: func(*cobra.Command, []string) {}}
-}

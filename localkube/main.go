@@ -8,8 +8,10 @@ import (
 	"syscall"
 
 	"github.com/go-logr/logr"
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
+
+	"github.com/drover-project/drover/localkube/command"
 )
 
 func main() {
@@ -19,23 +21,14 @@ func main() {
 			os.Exit(run())
 		}
 	}
+	// The components' packages have put flags of theirs here, which cobra would show.
+	pflag.CommandLine = pflag.NewFlagSet(os.Args[0], pflag.ContinueOnError)
 	klog.SetLogger(logr.Discard()) // our own steps are the log of these verbs
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	err := root().ExecuteContext(ctx)
+	err := command.New().ExecuteContext(ctx)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "localkube:", err)
 		os.Exit(1)
 	}
-}
-
-func root() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:           "localkube",
-		Short:         "A real Kubernetes in one binary, for trying and testing",
-		SilenceUsage:  true,
-		SilenceErrors: true,
-	}
-	cmd.AddCommand(serverCommand(), agentCommand(), statusCommand(), downCommand(), imagesCommand(), versionCommand(), kubectlHelp())
-	return cmd
 }

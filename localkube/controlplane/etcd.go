@@ -8,9 +8,10 @@ import (
 	"net"
 	"strconv"
 
+	"go.etcd.io/etcd/server/v3/embed"
+
 	"github.com/drover-project/drover/localkube/pki"
 	"github.com/drover-project/drover/localkube/process"
-	"go.etcd.io/etcd/server/v3/embed"
 )
 
 // etcdConfig is the part of etcd's own configuration file that localkube sets.

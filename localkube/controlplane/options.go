@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/drover-project/drover/localkube/datadir"
 	"github.com/drover-project/drover/localkube/pki"
@@ -100,6 +102,17 @@ func (o Options) serverNames() (names []string, addresses []net.IP, err error) {
 		names = append(names, extra)
 	}
 	return names, addresses, nil
+}
+
+// AnswersAs tells whether a name or an address is this server's own: whoever
+// had a certificate for it could answer in its place.
+func (o Options) AnswersAs(name string, address net.IP) (bool, error) {
+	names, addresses, err := o.serverNames()
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(names, func(own string) bool { return strings.EqualFold(own, name) }) ||
+		slices.ContainsFunc(addresses, address.Equal), nil
 }
 
 // interfaceAddresses are this machine's own; a certificate that lacks one is

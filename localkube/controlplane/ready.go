@@ -36,13 +36,15 @@ func (o Options) AwaitAPIServer(ctx context.Context) error {
 	return await(ctx, client, o.URL()+"/readyz")
 }
 
-// Ready asks once whether the API server is ready.
-func (o Options) Ready(ctx context.Context) error {
+// Ready asks once whether the API server at a URL is ready: a server that is
+// looked at from outside may be bound to another address than URL tells.
+func (o Options) Ready(ctx context.Context, url string) error {
 	client, err := httpClient(o.Store.Cluster, o.AdminPair())
 	if err != nil {
 		return err
 	}
-	return probe(ctx, client, o.URL()+"/readyz")
+	defer client.CloseIdleConnections()
+	return probe(ctx, client, url+"/readyz")
 }
 
 func httpClient(ca *pki.Authority, pair pki.Pair) (*http.Client, error) {

@@ -57,15 +57,15 @@ func TestReady(t *testing.T) {
 		_, _ = w.Write([]byte("etcd is slow"))
 	})
 	code.Store(http.StatusOK)
-	require.NoError(t, o.Ready(t.Context()))
+	require.NoError(t, o.Ready(t.Context(), o.URL()))
 	code.Store(http.StatusInternalServerError)
-	require.ErrorContains(t, o.Ready(t.Context()), "500 Internal Server Error: etcd is slow")
+	require.ErrorContains(t, o.Ready(t.Context(), o.URL()), "500 Internal Server Error: etcd is slow")
 }
 
 func TestReady_trusts_its_own_authority_only(t *testing.T) {
 	o, other := issued(t), issued(t)
 	o.Config.HTTPSPort = serve(t, other.Store.Cluster, other.ServingPair(), func(http.ResponseWriter, *http.Request) {})
-	require.ErrorContains(t, o.Ready(t.Context()), "certificate")
+	require.ErrorContains(t, o.Ready(t.Context(), o.URL()), "certificate")
 }
 
 func TestAwaitAPIServer_asks_until_it_is_ready(t *testing.T) {
@@ -103,12 +103,12 @@ func TestAwait_ends_with_the_cause(t *testing.T) {
 	cancel(boom)
 	require.ErrorIs(t, o.AwaitAPIServer(ctx), boom)
 	require.ErrorIs(t, o.AwaitEtcd(ctx), boom)
-	require.ErrorContains(t, o.Ready(t.Context()), "connection refused")
+	require.ErrorContains(t, o.Ready(t.Context(), o.URL()), "connection refused")
 }
 
 func TestAwait_without_identities(t *testing.T) {
 	o := options(t, "127.0.0.1", "127.0.0.1")
-	for _, await := range []func(context.Context) error{o.AwaitAPIServer, o.AwaitEtcd, o.Ready} {
+	for _, await := range []func(context.Context) error{o.AwaitAPIServer, o.AwaitEtcd} {
 		require.ErrorContains(t, await(t.Context()), "loading client certificate")
 	}
 	_, err := o.AddMember(t.Context(), "n", "https://n:1")

@@ -45,7 +45,25 @@ func (d Dir) LoadConfig() (cfg Config, ok bool, err error) {
 	if err := json.Unmarshal(raw, &cfg); err != nil {
 		return Config{}, false, fmt.Errorf("reading settings in %s: %w", d.Path(configFile), err)
 	}
+	if err := cfg.validate(); err != nil {
+		return Config{}, false, fmt.Errorf("reading settings in %s: %w", d.Path(configFile), err)
+	}
 	return cfg, true, nil
+}
+
+// validate refuses what no start can have written.
+func (c Config) validate() error {
+	for _, p := range []struct {
+		name string
+		port int
+	}{
+		{"httpsPort", c.HTTPSPort}, {"etcdClientPort", c.EtcdClientPort}, {"etcdPeerPort", c.EtcdPeerPort}, {"joinPort", c.JoinPort},
+	} {
+		if p.port < 0 || p.port > 65535 {
+			return fmt.Errorf("%s %d is not a port", p.name, p.port)
+		}
+	}
+	return nil
 }
 
 // SaveConfig stores the settings.
@@ -112,7 +130,7 @@ func (c *Config) pickPorts() error {
 func freePort(taken map[int]bool) (int, error) {
 	const low, high = 20000, 32000
 	for range 100 {
-		port := low + rand.IntN(high-low)
+		port := low + rand.IntN(high-low) //nolint:gosec // where the search begins is no secret
 		if taken[port] {
 			continue
 		}

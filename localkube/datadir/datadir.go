@@ -3,8 +3,11 @@ package datadir
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 )
 
 // maxRoot keeps every unix socket below the data directory within the 108
@@ -43,6 +46,18 @@ func Locate(path string) (Dir, error) {
 	return Dir{root: abs}, nil
 }
 
+// Empty tells whether there is nothing in the directory, or no directory.
+func (d Dir) Empty() (bool, error) {
+	entries, err := os.ReadDir(d.root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking into data directory: %w", err)
+	}
+	return len(entries) == 0, nil
+}
+
 // Exists tells whether the directory is on disk.
 func (d Dir) Exists() bool {
 	info, err := os.Stat(d.root)
@@ -72,7 +87,8 @@ func (d Dir) Write(content []byte, elem ...string) error {
 	return WriteFile(d.Path(elem...), content)
 }
 
-// WriteFile stores content at path, atomically and with mode 0600.
+// WriteFile stores content at path, atomically and with mode 0600. Sync makes
+// it last.
 func WriteFile(path string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("making directory of %s: %w", path, err)
@@ -88,6 +104,21 @@ func WriteFile(path string, content []byte) error {
 	}
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, errors.Join(err, os.Remove(tmp.Name())))
+	}
+	return nil
+}
+
+// Sync puts everything written so far on disk: a key cut short by a power
+// failure would take the cluster with it. It is one call for all files, because
+// one for each takes longer than everything else a start does.
+func (d Dir) Sync() (err error) {
+	root, err := os.Open(d.root)
+	if err != nil {
+		return fmt.Errorf("syncing data directory: %w", err)
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	if err := unix.Syncfs(int(root.Fd())); err != nil {
+		return fmt.Errorf("syncing data directory: %w", err)
 	}
 	return nil
 }

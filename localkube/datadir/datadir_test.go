@@ -28,14 +28,16 @@ func TestLocate_refuses_what_sockets_cannot_name(t *testing.T) {
 
 func TestLock(t *testing.T) {
 	dir := open(t)
-	pid, err := dir.Holder()
+	pid, held, err := dir.Holder()
 	require.NoError(t, err)
+	require.False(t, held)
 	require.Zero(t, pid)
 
 	lock, err := dir.Lock()
 	require.NoError(t, err)
-	pid, err = dir.Holder()
+	pid, held, err = dir.Holder()
 	require.NoError(t, err)
+	require.True(t, held)
 	require.Equal(t, os.Getpid(), pid)
 
 	_, err = dir.Lock()

@@ -94,8 +94,9 @@ func TestWriteFile_replaces_a_link_instead_of_following_it(t *testing.T) {
 func TestLockFile_of_a_killed_holder_is_free(t *testing.T) {
 	dir := open(t)
 	require.NoError(t, dir.Write([]byte("4194304\n"), "lock"))
-	pid, err := dir.Holder()
+	pid, held, err := dir.Holder()
 	require.NoError(t, err)
+	require.False(t, held)
 	require.Zero(t, pid, "what the file says does not count, the kernel's lock does")
 	lock, err := dir.Lock()
 	require.NoError(t, err)

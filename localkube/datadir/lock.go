@@ -28,6 +28,9 @@ type LockedError struct {
 
 // Error implements error.
 func (e *LockedError) Error() string {
+	if e.PID == 0 {
+		return e.Path + " is held by a process that does not say which"
+	}
 	return fmt.Sprintf("%s is held by process %d", e.Path, e.PID)
 }
 
@@ -65,26 +68,27 @@ func (l *Lock) Release() error {
 	return errors.Join(l.file.Truncate(0), l.file.Close())
 }
 
-// Holder is the process that holds the directory's lock, 0 when none does. It
-// only asks: taking the lock for a moment could make a starting server fail.
-func (d Dir) Holder() (pid int, err error) {
+// Holder tells whether a process holds the directory's lock, and which; 0 is
+// one that has not said so yet. It only asks: taking the lock for a moment
+// could make a starting server fail.
+func (d Dir) Holder() (pid int, held bool, err error) {
 	path := d.Path("lock")
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
+		return 0, false, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("opening lock: %w", err)
+		return 0, false, fmt.Errorf("opening lock: %w", err)
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	state := unix.Flock_t{Type: unix.F_WRLCK}
 	if err := unix.FcntlFlock(file.Fd(), unix.F_OFD_GETLK, &state); err != nil {
-		return 0, fmt.Errorf("asking for the lock's holder: %w", err)
+		return 0, false, fmt.Errorf("asking for the lock's holder: %w", err)
 	}
 	if state.Type == unix.F_UNLCK {
-		return 0, nil
+		return 0, false, nil
 	}
-	return holder(path), nil
+	return holder(path), true, nil
 }
 
 // AwaitLock takes the directory's lock as soon as its holder lets go.
@@ -110,8 +114,28 @@ func holder(path string) int {
 		return 0
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
-	if err != nil {
-		return 0
+	if err != nil || pid < 0 {
+		return 0 // a negative one would stand for a group of processes
 	}
 	return pid
+}
+
+// Names tells whether the process that the lock's file names has that file
+// open. If not, the number is another process's, as it is in a container, and
+// that one must not be touched.
+func (e *LockedError) Names() bool {
+	want, err := os.Stat(e.Path)
+	if err != nil || e.PID == 0 {
+		return false
+	}
+	files, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(e.PID), "fd", "*"))
+	if err != nil {
+		return false
+	}
+	for _, file := range files {
+		if have, err := os.Stat(file); err == nil && os.SameFile(want, have) {
+			return true
+		}
+	}
+	return false
 }

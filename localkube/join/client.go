@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/drover-project/drover/localkube/pki"
 )
@@ -32,7 +33,7 @@ type Client struct {
 func Dial(ctx context.Context, server string, token pki.Token) (*Client, error) {
 	parsed, err := url.Parse(server)
 	if err != nil || parsed.Scheme != "https" || parsed.Host == "" {
-		return nil, fmt.Errorf("joining %q: not an https URL", server)
+		return nil, fmt.Errorf("joining %q: not the https URL at which a server says that machines can join", server)
 	}
 	// Nothing is trusted yet, and nothing secret is sent: what comes back is
 	// compared with the fingerprint in the token.
@@ -45,14 +46,25 @@ func Dial(ctx context.Context, server string, token pki.Token) (*Client, error) 
 	if err != nil {
 		return nil, fmt.Errorf("joining %s: %w", server, err)
 	}
+	if now := time.Now(); now.Before(cert.NotBefore) || now.After(cert.NotAfter) {
+		return nil, fmt.Errorf("joining %s: its certificate authority is valid from %s to %s and this machine's clock says %s: set the clock",
+			server, stamp(cert.NotBefore), stamp(cert.NotAfter), stamp(now))
+	}
 	pool := x509.NewCertPool()
 	pool.AddCert(cert)
 	c.http = newHTTP(&tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12})
 	return c, nil
 }
 
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
 func newHTTP(config *tls.Config) *http.Client {
-	return &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}, Timeout: callTimeout}
+	return &http.Client{
+		Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true},
+		Timeout:   callTimeout,
+		// A server of ours never sends anybody elsewhere, and the token is for it alone.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 }
 
 // CA is the cluster's authority, PEM.
@@ -119,12 +131,48 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, autho
 	if err != nil {
 		return nil, fmt.Errorf("asking %s: %w", c.url+path, err)
 	}
-	switch res.StatusCode {
-	case http.StatusOK:
+	if res.StatusCode == http.StatusOK {
 		return out, nil
-	case http.StatusUnauthorized, http.StatusForbidden:
-		return nil, fmt.Errorf("asking %s: %s: %s: %w", c.url+path, res.Status, bytes.TrimSpace(out), ErrDenied)
-	default:
-		return nil, fmt.Errorf("asking %s: %s: %s", c.url+path, res.Status, bytes.TrimSpace(out))
 	}
+	return nil, refusal{asked: c.url + path, status: res.Status, said: excerpt(out), kind: kindOf(res)}
+}
+
+// refusal is an answer other than the wanted one.
+type refusal struct {
+	asked, status, said string
+	kind                error
+}
+
+// Error implements error.
+func (r refusal) Error() string { return fmt.Sprintf("asking %s: %s: %s", r.asked, r.status, r.said) }
+
+// Unwrap tells errors.Is what kind of refusal it is.
+func (r refusal) Unwrap() error { return r.kind }
+
+func kindOf(res *http.Response) error {
+	switch {
+	case res.StatusCode == http.StatusUnauthorized && res.Header.Get(challengeHeader) == expiredChallenge:
+		return errors.Join(ErrDenied, pki.ErrTokenExpired)
+	case res.StatusCode == http.StatusUnauthorized, res.StatusCode == http.StatusForbidden:
+		return ErrDenied
+	default:
+		return nil
+	}
+}
+
+// excerpt is what fits into an error message of what came over the network,
+// in one line: whoever answers at a wrong URL may send a page.
+func excerpt(body []byte) string {
+	const most = 400
+	text := strings.Join(strings.Fields(strings.ToValidUTF8(string(body), "?")), " ")
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, text)
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most]) + " …"
+	}
+	return text
 }

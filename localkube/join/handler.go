@@ -44,8 +44,8 @@ func NewHandler(store *pki.Store, cluster Cluster) http.Handler {
 // endpoint admits, decodes, validates, acts and encodes.
 func endpoint[In, Out any](store *pki.Store, role pki.Role, act func(context.Context, In) (Out, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !admit(store, role, r) {
-			http.Error(w, "the join token is not valid for this", http.StatusUnauthorized)
+		if err := admit(store, role, r); err != nil {
+			refuse(w, err)
 			return
 		}
 		in, err := decode[In](http.MaxBytesReader(w, r.Body, maxBody))
@@ -70,13 +70,31 @@ func statusOf(err error) int {
 	return http.StatusServiceUnavailable
 }
 
-func admit(store *pki.Store, role pki.Role, r *http.Request) bool {
+// The header that tells a machine that its token was good once.
+const (
+	challengeHeader  = "WWW-Authenticate"
+	expiredChallenge = `Bearer error="invalid_token", error_description="expired"`
+)
+
+func refuse(w http.ResponseWriter, err error) {
+	switch {
+	case errors.Is(err, pki.ErrTokenExpired):
+		w.Header().Set(challengeHeader, expiredChallenge)
+		http.Error(w, err.Error(), http.StatusUnauthorized)
+	case errors.Is(err, pki.ErrTokenUnknown):
+		http.Error(w, err.Error(), http.StatusUnauthorized)
+	default:
+		// What is wrong with the server's own files is for its owner.
+		http.Error(w, "the server cannot read its own join token", http.StatusServiceUnavailable)
+	}
+}
+
+func admit(store *pki.Store, role pki.Role, r *http.Request) error {
 	secret, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok {
-		return false
+		return pki.ErrTokenUnknown
 	}
-	admitted, err := store.Admits(role, secret)
-	return err == nil && admitted
+	return store.Admits(role, secret)
 }
 
 func decode[T any](body io.Reader) (T, error) {

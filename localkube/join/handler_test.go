@@ -72,7 +72,7 @@ func (f *failing) AddServer(ctx context.Context, req join.ServerRequest) (join.S
 func TestDial_refuses_what_is_no_URL(t *testing.T) {
 	for _, bad := range []string{"", "x", "198.18.0.1:1", "http://198.18.0.1", "https://", "https://%zz", "ftp://x"} {
 		_, err := join.Dial(t.Context(), bad, pki.Token{Secret: "hush"})
-		require.ErrorContains(t, err, "not an https URL", bad)
+		require.ErrorContains(t, err, "not the https URL at which a server says", bad)
 		require.NotContains(t, err.Error(), "hush")
 	}
 }

@@ -106,7 +106,7 @@ func TestDial_sends_nothing_to_a_stranger(t *testing.T) {
 	_, err = join.Dial(t.Context(), url, token(t, other, pki.RoleAgent))
 	require.ErrorContains(t, err, "not the one the join token names")
 	_, err = join.Dial(t.Context(), "http://127.0.0.1", pki.Token{})
-	require.ErrorContains(t, err, "not an https URL")
+	require.ErrorContains(t, err, "not the https URL")
 }
 
 func TestBadInput(t *testing.T) {

@@ -80,6 +80,9 @@ type PromoteRequest struct {
 	Name string `json:"name"`
 }
 
+// Validate checks what came over the network.
+func (r PromoteRequest) Validate() error { return validateName(r.Name) }
+
 func validateName(name string) error {
 	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
 		return fmt.Errorf("%q is not a node name: %s", name, problems[0])

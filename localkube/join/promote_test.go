@@ -13,8 +13,8 @@ func TestPromote_gives_up_when_it_is_denied(t *testing.T) {
 	c := &cluster{}
 	url, store := serve(t, c)
 	for role, want := range map[pki.Role]string{
-		pki.RoleServer: "/v1/server/promote: 403 Forbidden: denied: denied",
-		pki.RoleAgent:  "/v1/server/promote: 401 Unauthorized: the join token is not valid for this: denied",
+		pki.RoleServer: "/v1/server/promote: 403 Forbidden: denied",
+		pki.RoleAgent:  "/v1/server/promote: 401 Unauthorized: " + pki.ErrTokenUnknown.Error(),
 	} {
 		c.err, c.asked = join.ErrDenied, nil
 		secret := token(t, store, role)

@@ -81,7 +81,7 @@ func killCgroup(dir string) {
 	if err != nil {
 		return
 	}
-	for _, word := range strings.Fields(string(raw)) {
+	for word := range strings.FieldsSeq(string(raw)) {
 		if pid, err := strconv.Atoi(word); err == nil && pid > 0 {
 			_ = unix.Kill(pid, unix.SIGKILL) // it may have ended
 		}

@@ -11,9 +11,10 @@ import (
 	"text/template"
 	"time"
 
-	"github.com/drover-project/drover/localkube/process"
 	internalapi "k8s.io/cri-api/pkg/apis"
 	criclient "k8s.io/cri-client/pkg"
+
+	"github.com/drover-project/drover/localkube/process"
 )
 
 // ContainerdName is the component's name in messages and logs.

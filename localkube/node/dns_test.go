@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	v1 "k8s.io/api/core/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/kubernetes/pkg/kubelet/network/dns"
 	"sigs.k8s.io/yaml"
@@ -95,8 +95,8 @@ func TestKubelet_names_a_missing_resolver_configuration(t *testing.T) {
 // The kubelet's own code decides what a pod gets and whether it warns.
 func TestPods_get_name_servers_without_a_warning(t *testing.T) {
 	file := resolvConf(t, "search example.com\nnameserver 198.18.0.53\n")
-	for policy, want := range map[v1.DNSPolicy][]string{
-		v1.DNSClusterFirst: {"198.18.0.53"}, v1.DNSDefault: {"198.18.0.53"}, v1.DNSNone: nil,
+	for policy, want := range map[corev1.DNSPolicy][]string{
+		corev1.DNSClusterFirst: {"198.18.0.53"}, corev1.DNSDefault: {"198.18.0.53"}, corev1.DNSNone: nil,
 	} {
 		n := newNode(t)
 		n.opts.ResolvConf = file
@@ -106,12 +106,12 @@ func TestPods_get_name_servers_without_a_warning(t *testing.T) {
 			servers = append(servers, net.ParseIP(server))
 		}
 		events := record.NewFakeRecorder(9)
-		kubelet := dns.NewConfigurer(events, &v1.ObjectReference{}, []net.IP{n.address}, servers, got.ClusterDomain, got.ResolvConf)
-		conf, err := kubelet.GetPodDNS(t.Context(), &v1.Pod{Spec: v1.PodSpec{DNSPolicy: policy}})
+		kubelet := dns.NewConfigurer(events, &corev1.ObjectReference{}, []net.IP{n.address}, servers, got.ClusterDomain, got.ResolvConf)
+		conf, err := kubelet.GetPodDNS(t.Context(), &corev1.Pod{Spec: corev1.PodSpec{DNSPolicy: policy}})
 		require.NoError(t, err)
 		require.ElementsMatch(t, want, conf.Servers, policy)
 		require.Empty(t, events.Events, policy)
-		if policy != v1.DNSNone {
+		if policy != corev1.DNSNone {
 			require.Equal(t, []string{"example.com"}, conf.Searches, "names of Services are asked of nobody elsewhere")
 		}
 	}

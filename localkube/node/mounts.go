@@ -51,7 +51,7 @@ const netnsDir = "/run/netns"
 // machine does. Done later, it would double the mounts of running pods, and
 // the hidden halves could not be unmounted any more.
 func shareNetns() error {
-	if err := os.MkdirAll(netnsDir, 0o755); err != nil {
+	if err := os.MkdirAll(netnsDir, 0o755); err != nil { //nolint:gosec // as ip-netns(8) makes it
 		return fmt.Errorf("making %s: %w", netnsDir, err)
 	}
 	mounted, _, err := netnsMounts()

@@ -17,7 +17,7 @@ const routeProtocol = 198
 
 // openNetwork lets this machine route pod and service traffic.
 func (n *Node) openNetwork(ctx context.Context) error {
-	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644); err != nil {
+	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o600); err != nil {
 		return fmt.Errorf("enabling IP forwarding: %w", err)
 	}
 	if err := n.catchRanges(); err != nil {

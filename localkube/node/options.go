@@ -1,7 +1,11 @@
 package node
 
 import (
+	"fmt"
 	"net"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/drover-project/drover/localkube/datadir"
 	"github.com/drover-project/drover/localkube/pki"
@@ -18,6 +22,26 @@ type Options struct {
 	// ResolvConf is the resolver configuration pods get; without it pods know
 	// no name server.
 	ResolvConf string
+}
+
+// Validate checks what the kubelet would refuse, again and again, after the
+// whole start.
+func (o Options) Validate() error {
+	for _, label := range o.Labels {
+		key, value, found := strings.Cut(label, "=")
+		if !found {
+			return fmt.Errorf("--node-label %q is not key=value", label)
+		}
+		if problems := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)...); len(problems) > 0 {
+			return fmt.Errorf("--node-label %q is not a label: %s", label, problems[0])
+		}
+	}
+	for _, arg := range o.KubeletArgs {
+		if name, _, _ := strings.Cut(arg, "="); name == "" || strings.HasPrefix(name, "-") || strings.ContainsAny(name, " \t") {
+			return fmt.Errorf("--kubelet-arg %q is not name=value without dashes before the name", arg)
+		}
+	}
+	return nil
 }
 
 // Cluster is what a node must know of its cluster.

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
+
+	"github.com/drover-project/drover/localkube/datadir"
 )
+
+// probeTimeout bounds the question whether a node is ready.
+const probeTimeout = 5 * time.Second
 
 // followPodRange waits for the range the controller manager gives this node
 // and configures the pod network with it.
@@ -33,6 +39,25 @@ func (n *Node) awaitReady(ctx context.Context) error {
 	}
 	n.say("node %s is ready at %s", n.opts.Name, n.address)
 	return nil
+}
+
+// Probe asks the API server, as the kubelet of a data directory, whether its
+// node is ready; nil is yes.
+func Probe(ctx context.Context, dir datadir.Dir, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	client, err := (&Node{dir: layout{dir}}).client(KubeletName)
+	if err != nil {
+		return err
+	}
+	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("asking for node %s: %w", name, err)
+	}
+	if isReady(node, time.Time{}) {
+		return nil
+	}
+	return fmt.Errorf("node %s is not ready: %w", name, cmp.Or(reasonNotReady(node), errors.New("its kubelet has not said anything")))
 }
 
 // isReady tells whether the kubelet has said so since a time: what is older was

@@ -88,7 +88,7 @@ func restoreSettings(state before) error {
 		if raw, err := os.ReadFile(path); err == nil && strings.TrimSpace(string(raw)) == value {
 			continue
 		}
-		if err := os.WriteFile(path, []byte(value), 0o644); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.WriteFile(path, []byte(value), 0o600); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, fmt.Errorf("restoring %s: %w", name, err))
 		}
 	}

@@ -48,26 +48,62 @@ type Subject struct {
 // openAuthority loads the authority kept in dir/name.{crt,key} or founds it.
 func openAuthority(dir, name string) (*Authority, error) {
 	path := filepath.Join(dir, name)
-	key, err := openKey(path + ".key")
-	if err != nil {
-		return nil, err
-	}
-	raw, err := os.ReadFile(path + ".crt")
-	if errors.Is(err, fs.ErrNotExist) {
-		raw, err = foundAuthority(name, key)
+	if _, err := os.Stat(path + ".crt"); errors.Is(err, fs.ErrNotExist) {
+		key, err := openKey(path + ".key")
+		if err != nil {
+			return nil, err
+		}
+		raw, err := foundAuthority(name, key)
 		if err == nil {
 			err = datadir.WriteFile(path+".crt", raw)
 		}
+		if err != nil {
+			return nil, fmt.Errorf("founding authority %s: %w", name, err)
+		}
 	}
+	return readAuthority(dir, name)
+}
+
+// readAuthority loads an authority. It never mends one: a certificate with
+// another key would look right and sign what nobody trusts.
+func readAuthority(dir, name string) (*Authority, error) {
+	path := filepath.Join(dir, name)
+	raw, err := os.ReadFile(path + ".crt")
 	if err != nil {
 		return nil, fmt.Errorf("opening authority %s: %w", name, err)
 	}
 	cert, err := parseCertificate(raw)
+	if err == nil {
+		err = checkTime(cert, time.Now())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("opening authority %s: %w", name, err)
 	}
+	key, err := readKey(path + ".key")
+	if err != nil {
+		return nil, fmt.Errorf("opening authority %s: %w", name, err)
+	}
+	if public, ok := cert.PublicKey.(interface{ Equal(crypto.PublicKey) bool }); !ok || !public.Equal(key.Public()) {
+		return nil, fmt.Errorf("opening authority %s: %s.crt and %[2]s.key do not belong together", name, path)
+	}
 	return &Authority{cert: cert, key: key, path: path}, nil
 }
+
+// checkTime says why an authority is of no use now: TLS would only say that
+// some certificate is bad.
+func checkTime(cert *x509.Certificate, now time.Time) error {
+	switch {
+	case now.Before(cert.NotBefore):
+		return fmt.Errorf("it is valid from %s and this machine's clock says %s: set the clock", stamp(cert.NotBefore), stamp(now))
+	case now.After(cert.NotAfter):
+		return fmt.Errorf("it expired at %s and this machine's clock says %s: set the clock, or start a new cluster in a new data directory",
+			stamp(cert.NotAfter), stamp(now))
+	default:
+		return nil
+	}
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 func foundAuthority(name string, key crypto.Signer) ([]byte, error) {
 	serial, err := newSerial()
@@ -124,13 +160,17 @@ func (a *Authority) Sign(subject Subject, public crypto.PublicKey) ([]byte, erro
 	if len(subject.DNSNames)+len(subject.Addresses) > 0 {
 		usages = append(usages, x509.ExtKeyUsageServerAuth)
 	}
+	until := time.Now().Add(leafLife)
+	if until.After(a.cert.NotAfter) {
+		until = a.cert.NotAfter // a certificate does not outlive its authority
+	}
 	template := &x509.Certificate{
 		SerialNumber: serial,
 		Subject:      pkix.Name{CommonName: subject.Name, Organization: subject.Groups},
 		DNSNames:     subject.DNSNames,
 		IPAddresses:  subject.Addresses,
 		NotBefore:    time.Now().Add(-backdate),
-		NotAfter:     time.Now().Add(leafLife),
+		NotAfter:     until,
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:  usages,
 	}
@@ -143,10 +183,15 @@ func (a *Authority) Sign(subject Subject, public crypto.PublicKey) ([]byte, erro
 
 // openKey loads the private key at path or makes one.
 func openKey(path string) (crypto.Signer, error) {
-	raw, err := os.ReadFile(path)
+	key, err := readKey(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return makeKey(path)
 	}
+	return key, err
+}
+
+func readKey(path string) (crypto.Signer, error) {
+	raw, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading key: %w", err)
 	}

@@ -10,6 +10,18 @@ import (
 	"github.com/drover-project/drover/localkube/datadir"
 )
 
+// kubeconfigName is what cluster and context are called in every kubeconfig of ours.
+const kubeconfigName = "localkube"
+
+// OwnKubeconfig tells whether a file is a kubeconfig of ours and holds nothing else.
+func OwnKubeconfig(raw []byte) bool {
+	cfg, err := clientcmd.Load(raw)
+	if err != nil || len(cfg.Clusters) != 1 || len(cfg.Contexts) != 1 || len(cfg.AuthInfos) != 1 {
+		return false
+	}
+	return cfg.Clusters[kubeconfigName] != nil && cfg.Contexts[kubeconfigName] != nil
+}
+
 // Kubeconfig describes a kubeconfig with everything embedded.
 type Kubeconfig struct {
 	Server string
@@ -28,7 +40,7 @@ func (k Kubeconfig) Encode() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading key of %s: %w", k.User, err)
 	}
-	const name = "localkube"
+	const name = kubeconfigName
 	cfg := clientcmdapi.NewConfig()
 	cfg.Clusters[name] = &clientcmdapi.Cluster{Server: k.Server, CertificateAuthorityData: k.CA}
 	cfg.AuthInfos[k.User] = &clientcmdapi.AuthInfo{ClientCertificateData: cert, ClientKeyData: key}
@@ -48,4 +60,17 @@ func (k Kubeconfig) Write(path string) error {
 		return err
 	}
 	return datadir.WriteFile(path, raw)
+}
+
+// ServerOf is the API server's URL in a kubeconfig.
+func ServerOf(path string) (string, error) {
+	cfg, err := clientcmd.LoadFromFile(path)
+	if err != nil {
+		return "", fmt.Errorf("reading kubeconfig: %w", err)
+	}
+	cluster := cfg.Clusters[kubeconfigName]
+	if cluster == nil {
+		return "", fmt.Errorf("reading kubeconfig %s: it does not name localkube's cluster", path)
+	}
+	return cluster.Server, nil
 }

@@ -90,16 +90,14 @@ func TestToken(t *testing.T) {
 	for _, tt := range []struct {
 		role   pki.Role
 		secret string
-		want   bool
+		want   error
 	}{
-		{pki.RoleAgent, agent.Secret, true},
-		{pki.RoleServer, server.Secret, true},
-		{pki.RoleServer, agent.Secret, false},
-		{pki.RoleAgent, "", false},
+		{pki.RoleAgent, agent.Secret, nil},
+		{pki.RoleServer, server.Secret, nil},
+		{pki.RoleServer, agent.Secret, pki.ErrTokenUnknown},
+		{pki.RoleAgent, "", pki.ErrTokenUnknown},
 	} {
-		admitted, err := store.Admits(tt.role, tt.secret)
-		require.NoError(t, err)
-		require.Equal(t, tt.want, admitted)
+		require.ErrorIs(t, store.Admits(tt.role, tt.secret), tt.want)
 	}
 
 	_, err = agent.Verify(store.Cluster.CertPEM())

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/drover-project/drover/localkube/datadir"
 )
@@ -39,19 +40,31 @@ type Pair struct {
 
 // Open loads the identities kept in dir and makes what is missing.
 func Open(dir string) (*Store, error) {
+	s, err := load(dir, openAuthority)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.openServiceAccountKey(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Read loads the authorities kept in dir and writes nothing: it is for those
+// who look at a server that is not theirs.
+func Read(dir string) (*Store, error) { return load(dir, readAuthority) }
+
+func load(dir string, open func(dir, name string) (*Authority, error)) (*Store, error) {
 	s := &Store{dir: dir}
 	for _, a := range []struct {
 		name   string
 		target **Authority
 	}{{"ca", &s.Cluster}, {"etcd-ca", &s.Etcd}, {"front-proxy-ca", &s.FrontProxy}} {
-		authority, err := openAuthority(dir, a.name)
+		authority, err := open(dir, a.name)
 		if err != nil {
 			return nil, err
 		}
 		*a.target = authority
-	}
-	if err := s.openServiceAccountKey(); err != nil {
-		return nil, err
 	}
 	return s, nil
 }
@@ -92,6 +105,19 @@ func (s *Store) Issue(by *Authority, name string, subject Subject) (Pair, error)
 func PairAt(dir, name string) Pair {
 	path := filepath.Join(dir, name)
 	return Pair{Cert: path + ".crt", Key: path + ".key"}
+}
+
+// Expiry is when the certificate ceases to be valid.
+func (p Pair) Expiry() (time.Time, error) {
+	raw, err := os.ReadFile(p.Cert)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("reading certificate: %w", err)
+	}
+	cert, err := parseCertificate(raw)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("reading certificate %s: %w", p.Cert, err)
+	}
+	return cert.NotAfter, nil
 }
 
 // OpenKey loads the private key at path, or makes one there.

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Self as a Path runs the running executable again, even when its file has
@@ -57,8 +59,9 @@ type child struct {
 	stop    chan struct{}
 	stopped chan struct{}
 
-	mu  sync.Mutex
-	cmd *exec.Cmd
+	mu      sync.Mutex
+	cmd     *exec.Cmd
+	running bool
 }
 
 // New returns a Supervisor without components.
@@ -72,12 +75,15 @@ func (s *Supervisor) Failed() <-chan error { return s.fail }
 
 // Start runs a component; the error is about starting it, not about its end.
 func (s *Supervisor) Start(spec Spec) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.children[spec.Name] != nil {
+		return fmt.Errorf("starting %s: it has been started already", spec.Name)
+	}
 	c := &child{spec: spec, stop: make(chan struct{}), stopped: make(chan struct{})}
 	if err := s.launch(c); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.children[spec.Name] = c
 	s.order = append(s.order, spec.Name)
 	go s.watch(c)
@@ -100,7 +106,7 @@ func (s *Supervisor) launch(c *child) error {
 	if err := s.spawn.start(cmd); err != nil {
 		return errors.Join(fmt.Errorf("starting %s: %w", c.spec.Name, err), log.Close())
 	}
-	c.cmd = cmd
+	c.cmd, c.running = cmd, true
 	return log.Close()
 }
 
@@ -109,7 +115,7 @@ func (s *Supervisor) watch(c *child) {
 	defer close(c.stopped)
 	var ends []time.Time
 	for {
-		err := c.cmd.Wait()
+		err := c.wait()
 		if c.stopping() {
 			return
 		}
@@ -137,11 +143,22 @@ func (s *Supervisor) report(c *child, cause error) {
 	if cause == nil {
 		cause = errors.New("exit status 0")
 	}
-	err := fmt.Errorf("%s ended: %w\nlast lines of %s:\n%s", c.spec.Name, cause, c.spec.Log, Tail(c.spec.Log, 8))
+	err := fmt.Errorf("%s ended: %w\n%slast lines of %s:\n%s", c.spec.Name, cause, diskFull(filepath.Dir(c.spec.Log)), c.spec.Log, Tail(c.spec.Log, 8))
 	select {
 	case s.fail <- err:
 	default:
 	}
+}
+
+// diskFull says so when a directory's file system is: a component that ended
+// for want of space could not write that to its log either.
+func diskFull(dir string) string {
+	const enough = 1 << 20
+	var state unix.Statfs_t
+	if err := unix.Statfs(dir, &state); err != nil || state.Bavail*uint64(max(state.Bsize, 1)) >= enough {
+		return ""
+	}
+	return "no space is left on the file system of " + dir + "\n"
 }
 
 // Stop ends one component: SIGTERM, then SIGKILL after the grace time. It does
@@ -150,6 +167,7 @@ func (s *Supervisor) Stop(name string, grace time.Duration) {
 	s.mu.Lock()
 	c := s.children[name]
 	delete(s.children, name)
+	s.order = slices.DeleteFunc(s.order, func(other string) bool { return other == name })
 	s.mu.Unlock()
 	if c == nil {
 		return
@@ -172,8 +190,8 @@ func (s *Supervisor) StopAll(grace time.Duration) {
 	s.mu.Lock()
 	order := append([]string(nil), s.order...)
 	s.mu.Unlock()
-	for i := len(order) - 1; i >= 0; i-- {
-		s.Stop(order[i], grace)
+	for _, name := range slices.Backward(order) {
+		s.Stop(name, grace)
 	}
 }
 
@@ -184,10 +202,24 @@ func (s *Supervisor) Processes() map[string]int {
 	pids := map[string]int{}
 	for name, c := range s.children {
 		c.mu.Lock()
-		pids[name] = c.cmd.Process.Pid
+		if c.running {
+			pids[name] = c.cmd.Process.Pid
+		}
 		c.mu.Unlock()
 	}
 	return pids
+}
+
+// wait waits for the present run's end.
+func (c *child) wait() error {
+	c.mu.Lock()
+	cmd := c.cmd
+	c.mu.Unlock()
+	err := cmd.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running = false
+	return err
 }
 
 func (c *child) stopping() bool {

@@ -44,10 +44,10 @@ func TestRunAgent_says_what_is_wrong(t *testing.T) {
 	}{
 		"address":     {AgentOptions{Address: "x"}, "--node-ip x is not an IP address"},
 		"token":       {AgentOptions{Server: url, Token: "hush"}, "reading join token: not of the form"},
-		"URL":         {AgentOptions{Server: "127.0.0.1", Token: agent.String()}, "not an https URL"},
+		"URL":         {AgentOptions{Server: "127.0.0.1", Token: agent.String()}, `joining "127.0.0.1": not the https URL`},
 		"not let in":  {AgentOptions{Server: url, Token: stranger.String()}, "401"},
 		"node name":   {AgentOptions{Server: url, Token: agent.String(), Node: node.Options{Name: "No Name"}}, `"No Name" is not a node name`},
-		"taken name":  {AgentOptions{Server: url, Token: agent.String(), Node: node.Options{Name: "boss"}}, "node name boss is this server's"},
+		"taken name":  {AgentOptions{Server: url, Token: agent.String(), Node: node.Options{Name: "boss"}}, "node name boss is this server's: set another --node-name"},
 		"no programs": {AgentOptions{Server: url, Token: agent.String()}, "a node needs programs that this machine lacks"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -63,7 +63,6 @@ func TestRunAgent_says_what_is_wrong(t *testing.T) {
 			err := RunAgent(t.Context(), opts, &log)
 			require.ErrorContains(t, err, tt.want)
 			require.NotContains(t, err.Error()+log.String(), "hush")
-			require.Contains(t, log.String(), "stopped")
 		})
 	}
 	require.ErrorContains(t, RunAgent(t.Context(), AgentOptions{}, &bytes.Buffer{}), "--data-dir")

@@ -50,8 +50,8 @@ func seize(ctx context.Context, dir datadir.Dir, say *progress) (*datadir.Lock, 
 		if !errors.As(err, &locked) {
 			return lock, err
 		}
-		if locked.PID == 0 {
-			return nil, fmt.Errorf("stopping what runs on %s: its lock names no process", dir.Root())
+		if !locked.Names() {
+			return nil, fmt.Errorf("stopping what runs on %s: its lock names no process that could be seen from here (%d): stop it where it runs", dir.Root(), locked.PID)
 		}
 		say.step("sending %s to process %d", attempt.signal, locked.PID)
 		if err := syscall.Kill(locked.PID, attempt.signal); err != nil && !errors.Is(err, syscall.ESRCH) {

@@ -3,13 +3,18 @@ package server
 import (
 	"context"
 	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"log"
 	"net"
 	"net/http"
 	"os"
@@ -39,7 +44,11 @@ func (s *Server) serveJoin(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listening for machines that join: %w", err)
 	}
-	s.joins = &http.Server{Handler: join.NewHandler(s.plane.Store, s), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second}
+	s.joins = &http.Server{
+		Handler: join.NewHandler(s.plane.Store, s), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
+		// Strangers who knock are nothing to report.
+		ErrorLog: log.New(io.Discard, "", 0),
+	}
 	serving := s.plane.ServingPair()
 	go func() {
 		if err := s.joins.ServeTLS(listener, serving.Cert, serving.Key); !errors.Is(err, http.ErrServerClosed) {
@@ -57,6 +66,8 @@ func (s *Server) joinURL() string {
 // AddAgent implements join.Cluster. A node name belongs to the key that first
 // asked for it: another agent with the same token cannot take it over.
 func (s *Server) AddAgent(_ context.Context, req join.AgentRequest) (join.AgentResponse, error) {
+	s.joining.Lock()
+	defer s.joining.Unlock()
 	// A request that cannot be answered must not take the name.
 	for _, key := range [][]byte{req.Kubelet, req.KubeletServing, req.Proxy} {
 		if _, err := publicKey(key); err != nil {
@@ -66,7 +77,7 @@ func (s *Server) AddAgent(_ context.Context, req join.AgentRequest) (join.AgentR
 	if err := s.refuseImpostor(req.NodeName, net.ParseIP(req.Address)); err != nil {
 		return join.AgentResponse{}, err
 	}
-	if err := s.claim(req.NodeName, req.Kubelet); err != nil {
+	if err := s.claim(req.NodeName, fingerprint(req.Kubelet)); err != nil {
 		return join.AgentResponse{}, err
 	}
 	out := join.AgentResponse{
@@ -96,18 +107,30 @@ func (s *Server) AddAgent(_ context.Context, req join.AgentRequest) (join.AgentR
 // refuseImpostor keeps an agent from a serving certificate with which it could
 // answer as the API server: one authority signs both.
 func (s *Server) refuseImpostor(name string, address net.IP) error {
-	if name == "localhost" || name == "kubernetes" || strings.HasPrefix(name, "kubernetes.") {
-		return fmt.Errorf("node name %s is the API server's: %w", name, join.ErrDenied)
+	if name == s.plane.Config.NodeName {
+		return fmt.Errorf("node name %s is this server's: set another --node-name: %w", name, join.ErrDenied)
 	}
 	if address == nil || address.IsLoopback() || address.IsUnspecified() || address.Equal(s.plane.AdvertiseAddress) {
-		return fmt.Errorf("address %s cannot be another machine's: %w", address, join.ErrDenied)
+		return fmt.Errorf("address %s cannot be another machine's: set --node-ip: %w", address, join.ErrDenied)
 	}
 	if _, services, err := net.ParseCIDR(s.plane.Config.ServiceCIDR); err == nil && services.Contains(address) {
-		return fmt.Errorf("address %s is a Service's: %w", address, join.ErrDenied)
+		return fmt.Errorf("address %s is a Service's: set --node-ip: %w", address, join.ErrDenied)
 	}
-	return nil
+	byName, err := s.plane.AnswersAs(name, nil)
+	if err != nil {
+		return err
+	}
+	if byName || strings.HasPrefix(name, "kubernetes.") {
+		return fmt.Errorf("node name %s is the API server's: set another --node-name: %w", name, join.ErrDenied)
+	}
+	byAddress, err := s.plane.AnswersAs("", address)
+	if err == nil && byAddress {
+		err = fmt.Errorf("address %s is the API server's: set another --node-ip: %w", address, join.ErrDenied)
+	}
+	return err
 }
 
+// publicKey reads a key that a certificate can be made for.
 func publicKey(raw []byte) (crypto.PublicKey, error) {
 	block, _ := pem.Decode(raw)
 	if block == nil {
@@ -117,41 +140,59 @@ func publicKey(raw []byte) (crypto.PublicKey, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading public key: %w", errors.Join(join.ErrDenied, err))
 	}
-	return key, nil
+	switch key := key.(type) {
+	case *ecdsa.PublicKey, ed25519.PublicKey:
+		return key, nil
+	case *rsa.PublicKey:
+		if key.Size() >= 2048/8 {
+			return key, nil
+		}
+	}
+	return nil, fmt.Errorf("reading public key: neither ECDSA, Ed25519 nor RSA of 2048 bits or more: %w", join.ErrDenied)
 }
 
-// claim binds a node name to a key.
-func (s *Server) claim(name string, key []byte) error {
-	s.claims.Lock()
-	defer s.claims.Unlock()
-	if name == s.plane.Config.NodeName {
-		return fmt.Errorf("node name %s is this server's: %w", name, join.ErrDenied)
-	}
+// serverClaim is what stands for a key where a name belongs to a server.
+const serverClaim = "server"
+
+func fingerprint(key []byte) string {
 	sum := sha256.Sum256(key)
-	want := hex.EncodeToString(sum[:])
+	return hex.EncodeToString(sum[:])
+}
+
+// claim binds a node name to whoever asked for it first.
+func (s *Server) claim(name, owner string) error {
 	have, err := os.ReadFile(s.dir.Path("join", name))
 	if errors.Is(err, fs.ErrNotExist) {
-		return s.dir.Write([]byte(want), "join", name)
+		return s.dir.Write([]byte(owner), "join", name)
 	}
 	if err != nil {
 		return fmt.Errorf("reading who has node name %s: %w", name, err)
 	}
-	if string(have) != want {
-		return fmt.Errorf("node name %s belongs to another machine: %w", name, join.ErrDenied)
+	if string(have) != owner {
+		return fmt.Errorf("node name %s belongs to another machine: set another --node-name, or remove %s if that machine is gone: %w",
+			name, s.dir.Path("join", name), join.ErrDenied)
 	}
 	return nil
 }
 
 // AddServer implements join.Cluster.
 func (s *Server) AddServer(ctx context.Context, req join.ServerRequest) (join.ServerResponse, error) {
+	s.joining.Lock()
+	defer s.joining.Unlock()
 	if req.Name == s.plane.Config.NodeName {
-		return join.ServerResponse{}, fmt.Errorf("server name %s is taken: %w", req.Name, join.ErrDenied)
+		return join.ServerResponse{}, fmt.Errorf("server name %s is taken: set another --node-name: %w", req.Name, join.ErrDenied)
+	}
+	if err := s.claim(req.Name, serverClaim); err != nil {
+		return join.ServerResponse{}, err
 	}
 	files, err := s.plane.Store.Shared()
 	if err != nil {
 		return join.ServerResponse{}, err
 	}
 	members, err := s.plane.AddMember(ctx, req.Name, req.PeerURL)
+	if errors.Is(err, controlplane.ErrNameTaken) {
+		return join.ServerResponse{}, fmt.Errorf("%w: %w", err, join.ErrDenied)
+	}
 	if err != nil {
 		return join.ServerResponse{}, err
 	}
@@ -167,11 +208,11 @@ func (s *Server) AddServer(ctx context.Context, req join.ServerRequest) (join.Se
 // Promote implements join.Cluster. From the first promotion on this server's
 // controllers elect a leader.
 func (s *Server) Promote(ctx context.Context, req join.PromoteRequest) error {
+	s.joining.Lock()
+	defer s.joining.Unlock()
 	if err := s.plane.PromoteMember(ctx, req.Name); err != nil {
 		return err
 	}
-	s.claims.Lock()
-	defer s.claims.Unlock()
 	if s.plane.Config.Replicated {
 		return nil
 	}

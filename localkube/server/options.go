@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/drover-project/drover/localkube/controlplane"
 	"github.com/drover-project/drover/localkube/datadir"
 	"github.com/drover-project/drover/localkube/node"
+	"github.com/drover-project/drover/localkube/pki"
 )
 
 // Default address ranges; both lie in the range reserved for benchmarks, so
@@ -67,12 +69,10 @@ func (o Options) validate() error {
 			return fmt.Errorf("--disable %s: only controller-manager and scheduler can be disabled", name)
 		}
 	}
-	for _, r := range []struct{ flag, cidr string }{{"--pod-cidr", o.PodCIDR}, {"--service-cidr", o.ServiceCIDR}} {
-		if _, _, err := net.ParseCIDR(r.cidr); r.cidr != "" && err != nil {
-			return fmt.Errorf("reading %s: %w", r.flag, err)
-		}
+	if err := o.validateNames(); err != nil {
+		return err
 	}
-	if err := o.validateNode(); err != nil {
+	if err := checkRanges(o.PodCIDR, o.ServiceCIDR); err != nil {
 		return err
 	}
 	if o.HTTPSPort < 0 || o.HTTPSPort > 65535 {
@@ -87,27 +87,58 @@ func (o Options) validate() error {
 	if (o.JoinURL == "") != (o.JoinToken == "") {
 		return errors.New("--join and --token belong together")
 	}
+	return checkKubeconfig(o.Kubeconfig)
+}
+
+// checkKubeconfig keeps us from writing over the access to other clusters.
+func checkKubeconfig(path string) error {
+	if path == "" {
+		return nil
+	}
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(raw) == 0 {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("looking at --kubeconfig: %w", err)
+	}
+	if !pki.OwnKubeconfig(raw) {
+		return fmt.Errorf("--kubeconfig %s holds something else than the access to a localkube: name another file", path)
+	}
 	return nil
 }
 
-// validateNode checks what would otherwise fail long after the start: the API
-// server refuses such a name, and pods never hear of such a Service.
-func (o Options) validateNode() error {
-	if problems := validation.IsDNS1123Subdomain(o.Node.Name); o.Node.Name != "" && len(problems) > 0 {
-		return fmt.Errorf("--node-name %q is not a node name: %s", o.Node.Name, problems[0])
+// validateNames checks what would otherwise fail long after the start.
+func (o Options) validateNames() error {
+	if err := validateName("--node-name", o.Node.Name); o.Node.Name != "" && err != nil {
+		return err
 	}
-	if o.PodCIDR == "" || o.ServiceCIDR == "" {
-		return nil // the other one may be kept from the first start
+	for _, name := range o.TLSNames {
+		if net.ParseIP(name) == nil && len(validation.IsDNS1123Subdomain(name)) > 0 {
+			return fmt.Errorf("--tls-san %q is neither a name nor an address", name)
+		}
 	}
-	_, pods, podErr := net.ParseCIDR(o.PodCIDR)
-	_, services, serviceErr := net.ParseCIDR(o.ServiceCIDR)
-	if err := errors.Join(podErr, serviceErr); err != nil {
-		return fmt.Errorf("reading the ranges of pods and services: %w", err)
-	}
-	if pods.Contains(services.IP) || services.Contains(pods.IP) {
-		return fmt.Errorf("pods (%s) and services (%s) must not share addresses: set --pod-cidr and --service-cidr", pods, services)
+	return o.Node.Validate()
+}
+
+func validateName(source, name string) error {
+	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+		return fmt.Errorf("%s %q is not a node name: %s", source, name, problems[0])
 	}
 	return nil
+}
+
+// hostName is the name of a machine that was given none.
+func hostName() (string, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("naming the node (set --node-name): %w", err)
+	}
+	host = strings.ToLower(host)
+	if err := validateName("set --node-name: the host name", host); err != nil {
+		return "", err
+	}
+	return host, nil
 }
 
 // addresses resolves what to listen on and what to tell others.
@@ -153,11 +184,11 @@ func (o Options) wanted(first bool) (datadir.Config, error) {
 		cfg.ServiceCIDR = DefaultServiceCIDR
 	}
 	if cfg.NodeName == "" {
-		host, err := os.Hostname()
+		host, err := hostName()
 		if err != nil {
-			return datadir.Config{}, fmt.Errorf("naming the node (set --node-name): %w", err)
+			return datadir.Config{}, err
 		}
-		cfg.NodeName = strings.ToLower(host)
+		cfg.NodeName = host
 	}
 	return cfg, nil
 }

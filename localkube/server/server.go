@@ -1,10 +1,12 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"sync"
@@ -37,8 +39,9 @@ type Server struct {
 	say   *progress
 	grace time.Duration
 
-	joins   *http.Server
-	claims  sync.Mutex
+	joins *http.Server
+	// joining lets one machine in at a time; it guards plane from then on.
+	joining sync.Mutex
 	promote func(context.Context) error
 }
 
@@ -49,7 +52,7 @@ func Run(ctx context.Context, opts Options, out, log io.Writer) (err error) {
 	if err := opts.validate(); err != nil {
 		return err
 	}
-	dir, err := datadir.Open(opts.DataDir)
+	dir, err := openServerDir(opts)
 	if err != nil {
 		return err
 	}
@@ -81,10 +84,37 @@ func Run(ctx context.Context, opts Options, out, log io.Writer) (err error) {
 	return err
 }
 
+// openServerDir opens a data directory unless this server would harm what is in it.
+func openServerDir(opts Options) (datadir.Dir, error) {
+	dir, err := datadir.Open(opts.DataDir)
+	if err != nil {
+		return datadir.Dir{}, err
+	}
+	_, agent, err := loadMembership(dir)
+	if err != nil {
+		return datadir.Dir{}, err
+	}
+	if agent {
+		return datadir.Dir{}, fmt.Errorf("%s is an agent's: give the server a data directory of its own", dir.Root())
+	}
+	if _, held, err := dir.Holder(); err != nil || held || !opts.Ephemeral {
+		return dir, err // taking the lock says who holds it
+	}
+	empty, err := dir.Empty()
+	if err == nil && !empty {
+		err = fmt.Errorf("--ephemeral removes %s in the end and there is something in it: name an empty or a new directory", dir.Root())
+	}
+	return dir, err
+}
+
 func takeLock(dir datadir.Dir) (*datadir.Lock, error) {
 	lock, err := dir.Lock()
 	if locked := (*datadir.LockedError)(nil); errors.As(err, &locked) {
-		return nil, fmt.Errorf("process %d already runs localkube on %s: stop it with localkube down --data-dir %[2]s", locked.PID, dir.Root())
+		who := "a process that does not say which"
+		if locked.PID != 0 {
+			who = fmt.Sprintf("process %d", locked.PID)
+		}
+		return nil, fmt.Errorf("%s already runs localkube on %s: stop it with localkube down --data-dir %[2]s", who, dir.Root())
 	}
 	return lock, err
 }
@@ -114,7 +144,7 @@ func (s *Server) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errors.New("not ready within "+startTimeout.String()))
 	defer cancel()
 	for _, step := range []func(context.Context) error{
-		s.prepare, s.openNode, s.startBase, s.startControllers, s.startNode, s.serveJoin,
+		s.prepare, s.awaitPorts, s.openNode, s.startBase, s.startControllers, s.startNode, s.serveJoin,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -126,19 +156,11 @@ func (s *Server) start(ctx context.Context) error {
 
 // prepare settles everything that is known before the first process starts.
 func (s *Server) prepare(ctx context.Context) error {
-	_, known, err := s.dir.LoadConfig()
-	if err != nil {
-		return err
-	}
-	want, err := s.opts.wanted(!known)
-	if err != nil {
-		return err
-	}
-	cfg, err := s.dir.Settle(want)
-	if err != nil {
-		return err
-	}
 	bind, advertise, err := s.opts.addresses()
+	if err != nil {
+		return err
+	}
+	cfg, err := s.settle(advertise)
 	if err != nil {
 		return err
 	}
@@ -154,7 +176,28 @@ func (s *Server) prepare(ctx context.Context) error {
 	if s.plane.Store, err = pki.Open(s.dir.Path("pki")); err != nil {
 		return err
 	}
-	return s.plane.IssueIdentities()
+	if err := s.plane.IssueIdentities(); err != nil || s.plane.NoFsync {
+		return err
+	}
+	return s.dir.Sync()
+}
+
+// settle merges the command line into the settings that are kept. They stay for
+// ever, so nothing is kept that could not work.
+func (s *Server) settle(advertise net.IP) (datadir.Config, error) {
+	kept, known, err := s.dir.LoadConfig()
+	if err != nil {
+		return datadir.Config{}, err
+	}
+	want, err := s.opts.wanted(!known)
+	if err != nil {
+		return datadir.Config{}, err
+	}
+	pods, services := cmp.Or(want.PodCIDR, kept.PodCIDR), cmp.Or(want.ServiceCIDR, kept.ServiceCIDR)
+	if err := errors.Join(checkRanges(pods, services), checkOutside(advertise, pods, services)); err != nil {
+		return datadir.Config{}, err
+	}
+	return s.dir.Settle(want)
 }
 
 func (s *Server) startControlPlane(ctx context.Context) error {

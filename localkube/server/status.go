@@ -9,6 +9,7 @@ import (
 
 	"github.com/drover-project/drover/localkube/controlplane"
 	"github.com/drover-project/drover/localkube/datadir"
+	"github.com/drover-project/drover/localkube/node"
 	"github.com/drover-project/drover/localkube/pki"
 )
 
@@ -18,7 +19,9 @@ type Status struct {
 	// Running tells whether a process holds the directory, PID which.
 	Running bool `json:"running"`
 	PID     int  `json:"pid,omitempty"`
-	// Ready tells whether its API server says it is ready.
+	// Kind is server or agent, once that is known.
+	Kind string `json:"kind,omitempty"`
+	// Ready tells whether its API server, or an agent's Node, says it is ready.
 	Ready bool `json:"ready"`
 	// Reason says why it is not.
 	Reason     string `json:"reason,omitempty"`
@@ -38,38 +41,53 @@ func ReadStatus(ctx context.Context, dataDir string) (Status, error) {
 		status.Reason = "the data directory does not exist"
 		return status, nil
 	}
-	if status.PID, err = dir.Holder(); err != nil {
+	if status.PID, status.Running, err = dir.Holder(); err != nil {
 		return Status{}, err
 	}
-	if status.Running = status.PID != 0; !status.Running {
+	if !status.Running {
 		status.Reason = "nothing runs on this data directory"
 		return status, nil
 	}
-	cfg, known, err := dir.LoadConfig()
+	member, agent, err := loadMembership(dir)
 	if err != nil {
 		return Status{}, err
 	}
-	// The kubeconfig is the last thing a first start writes.
-	if _, err := os.Stat(dir.Kubeconfig()); err != nil || !known {
-		status.Reason = "the server is starting"
+	if agent {
+		status.Kind, status.URL, status.NodeName = "agent", member.APIServer, member.NodeName
+		status.probe(node.Probe(ctx, dir, member.NodeName))
 		return status, nil
 	}
-	return status, status.probe(ctx, dir, cfg)
+	err = status.readServer(ctx, dir)
+	return status, err
 }
 
-func (s *Status) probe(ctx context.Context, dir datadir.Dir, cfg datadir.Config) error {
-	store, err := pki.Open(dir.Path("pki"))
+func (s *Status) readServer(ctx context.Context, dir datadir.Dir) error {
+	cfg, known, err := dir.LoadConfig()
+	if err != nil {
+		return err
+	}
+	// The kubeconfig is the last thing a first start writes.
+	if _, err := os.Stat(dir.Kubeconfig()); err != nil || !known {
+		s.Reason = "the server is starting"
+		return nil //nolint:nilerr // not there yet is a state like another
+	}
+	store, err := pki.Read(dir.Path("pki"))
 	if err != nil {
 		return err
 	}
 	plane := controlplane.Options{Dir: dir, Config: cfg, Store: store, BindAddress: net.IPv4zero}
-	s.URL, s.Kubeconfig, s.NodeName = plane.URL(), dir.Kubeconfig(), cfg.NodeName
-	if err := plane.Ready(ctx); err != nil {
-		s.Reason = err.Error()
-		return nil
+	s.Kind, s.Kubeconfig, s.NodeName = "server", dir.Kubeconfig(), cfg.NodeName
+	if s.URL, err = pki.ServerOf(dir.Kubeconfig()); err != nil {
+		return err
 	}
-	s.Ready = true
+	s.probe(plane.Ready(ctx, s.URL))
 	return nil
+}
+
+func (s *Status) probe(err error) {
+	if s.Ready = err == nil; !s.Ready {
+		s.Reason = err.Error()
+	}
 }
 
 // String is the status for a human.
@@ -82,16 +100,24 @@ func (s Status) String() string {
 	}
 	state := "stopped"
 	if s.Running {
-		state = fmt.Sprintf("running (process %d), not ready", s.PID)
+		state = "running" + s.process() + ", not ready"
 	}
 	if s.Ready {
-		state = fmt.Sprintf("ready (process %d)", s.PID)
+		state = "ready" + s.process()
 	}
 	row("data dir", s.DataDir)
+	row("kind", s.Kind)
 	row("state", state)
 	row("reason", s.Reason)
 	row("url", s.URL)
 	row("kubeconfig", s.Kubeconfig)
 	row("node", s.NodeName)
 	return out.String()
+}
+
+func (s Status) process() string {
+	if s.PID == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (process %d)", s.PID)
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -45,13 +46,12 @@ func TestReadStatus_of_what_runs(t *testing.T) {
 
 	cfg := datadir.Config{NodeName: "n", HTTPSPort: 1, ServiceCIDR: DefaultServiceCIDR}
 	require.NoError(t, dir.SaveConfig(cfg))
-	require.NoError(t, dir.Write(nil, "kubeconfig"))
 	store, err := pki.Open(dir.Path("pki"))
 	require.NoError(t, err)
-	plane := controlplane.Options{Dir: dir, Config: cfg, Store: store}
+	plane := controlplane.Options{Dir: dir, Config: cfg, Store: store, BindAddress: net.IPv4(127, 0, 0, 1)}
 	_, err = store.Issue(store.Cluster, "admin", pki.Subject{Name: controlplane.AdminUser})
 	require.NoError(t, err)
-	require.FileExists(t, plane.AdminPair().Cert)
+	require.NoError(t, plane.WriteAdminKubeconfig(dir.Kubeconfig()))
 	status, err = ReadStatus(t.Context(), dir.Root())
 	require.NoError(t, err)
 	require.True(t, status.Running)

@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"context"
@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/component-base/version"
 
 	"github.com/drover-project/drover/localkube/datadir"
 	"github.com/drover-project/drover/localkube/node"
+	"github.com/drover-project/drover/localkube/pki"
 	"github.com/drover-project/drover/localkube/server"
 )
 
@@ -38,6 +40,9 @@ func statusCommand() *cobra.Command {
 		Short: "Tell what runs on a data directory",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if output != "" && output != "json" {
+				return fmt.Errorf("unknown output format %q: json is the only one", output)
+			}
 			status, err := server.ReadStatus(cmd.Context(), dataDir)
 			if err != nil {
 				return err
@@ -51,17 +56,38 @@ func statusCommand() *cobra.Command {
 }
 
 func printStatus(out io.Writer, status server.Status, format string) error {
-	switch format {
-	case "json":
+	if format == "json" {
 		encoder := json.NewEncoder(out)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(status)
-	case "":
-		_, err := io.WriteString(out, status.String())
-		return err
-	default:
-		return fmt.Errorf("unknown output format %q: json is the only one", format)
 	}
+	_, err := io.WriteString(out, status.String())
+	return err
+}
+
+func tokenCommand() *cobra.Command {
+	var dataDir, role string
+	var life time.Duration
+	cmd := &cobra.Command{
+		Use:   "token --data-dir DIR",
+		Short: "Make a join token that expires",
+		Long: "Make a token with which machines can join the cluster of a data directory, and print it.\n" +
+			"It is good at every server of the cluster until it expires, or until the role's own token, DATA/pki/token-ROLE, is replaced.\n" +
+			"An agent that has joined keeps its certificates, so it can start again after that.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			token, err := server.JoinToken(dataDir, pki.Role(role), life)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), token)
+			return err
+		},
+	}
+	dataDirFlag(cmd, &dataDir)
+	cmd.Flags().StringVar(&role, "role", string(pki.RoleAgent), "what it lets machines become: agent or server")
+	cmd.Flags().DurationVar(&life, "ttl", time.Hour, "how long it lets machines in")
+	return cmd
 }
 
 func imagesCommand() *cobra.Command {
@@ -69,7 +95,12 @@ func imagesCommand() *cobra.Command {
 	imports := &cobra.Command{
 		Use:   "import FILE... --data-dir DIR",
 		Short: "Load image archives (docker save or OCI layout) into a running node",
-		Args:  cobra.MinimumNArgs(1),
+		Args: func(cmd *cobra.Command, files []string) error {
+			if len(files) == 0 {
+				return errors.New("no image archive given: localkube images " + cmd.Use)
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, files []string) error {
 			return importImages(cmd.Context(), dataDir, files)
 		},
@@ -97,11 +128,15 @@ func versionCommand() *cobra.Command {
 		Short: "Print the Kubernetes version",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			info := version.Get()
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "Kubernetes %s %s %s\n", info.GitVersion, info.GoVersion, info.Platform)
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionText())
 			return err
 		},
 	}
+}
+
+func versionText() string {
+	info := version.Get()
+	return fmt.Sprintf("Kubernetes %s %s %s", info.GitVersion, info.GoVersion, info.Platform)
 }
 
 func dataDirFlag(cmd *cobra.Command, target *string) {
