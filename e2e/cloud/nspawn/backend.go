@@ -7,24 +7,11 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
-	"syscall"
-	"time"
 
-	"github.com/drover-project/drover/e2e/cloud/host"
 	"github.com/drover-project/drover/e2e/cloud/server"
-)
-
-const (
-	bridgeName = host.BridgeName
-	// shutdownTimeout is how long a server may take to shut down by itself.
-	shutdownTimeout = 30 * time.Second
-	// endTimeout is how long a server's keeper may take to end after the server.
-	endTimeout = 3 * time.Second
-	// killTimeout is how long killed processes may take to go.
-	killTimeout = 10 * time.Second
-	pollEvery   = 10 * time.Millisecond
 )
 
 // Options configures a Backend.
@@ -34,9 +21,13 @@ type Options struct {
 	Gateway netip.Addr // the servers' default route
 }
 
+// serverName is short enough for an interface name with "vb-" before it, and cannot lead out of a directory.
+var serverName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,11}$`)
+
 // Backend makes servers with systemd-nspawn.
 type Backend struct {
 	opts Options
+	host machinery
 
 	mu    sync.Mutex
 	locks map[string]*sync.Mutex // one per server: its changes come one by one
@@ -46,18 +37,28 @@ var _ server.Backend = (*Backend)(nil)
 
 // New returns a backend; nothing is made before Create.
 func New(opts Options) (*Backend, error) {
-	dir, err := filepath.Abs(opts.Dir)
+	dir, err := realPath(opts.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("resolving servers' directory: %w", err)
 	}
 	opts.Dir = dir
-	return &Backend{opts: opts, locks: map[string]*sync.Mutex{}}, nil
+	return &Backend{opts: opts, host: newMachinery(), locks: map[string]*sync.Mutex{}}, nil
 }
 
 // Create makes the server and starts it.
 func (b *Backend) Create(ctx context.Context, spec server.Spec) error {
-	defer b.lock(spec.Name)()
-	dir := b.dir(spec.Name)
+	dir, unlock, err := b.open(spec.Name)
+	if err != nil {
+		return fmt.Errorf("making server: %w", err)
+	}
+	defer unlock()
+	if exists(dir.complete()) {
+		return fmt.Errorf("making server: %s exists already", spec.Name)
+	}
+	// What a crash left of it holds another identity.
+	if err := os.RemoveAll(string(dir)); err != nil {
+		return fmt.Errorf("making directory of %s: %w", spec.Name, err)
+	}
 	if err := os.MkdirAll(string(dir), 0o700); err != nil {
 		return fmt.Errorf("making directory of %s: %w", spec.Name, err)
 	}
@@ -69,13 +70,20 @@ func (b *Backend) Create(ctx context.Context, spec server.Spec) error {
 
 // Adopt goes on with a server that an earlier process made.
 func (b *Backend) Adopt(ctx context.Context, spec server.Spec, on bool) error {
-	defer b.lock(spec.Name)()
-	dir := b.dir(spec.Name)
-	if _, err := os.Stat(dir.complete()); err != nil {
+	dir, unlock, err := b.open(spec.Name)
+	if err != nil {
+		return fmt.Errorf("adopting server: %w", err)
+	}
+	defer unlock()
+	if !exists(dir.complete()) {
 		return fmt.Errorf("adopting %s: %w", spec.Name, server.ErrNotFound)
 	}
-	if on && !b.Running(spec.Name) {
+	running := b.Running(spec.Name)
+	switch {
+	case on && !running:
 		return b.start(ctx, dir)
+	case !on && running:
+		return b.halt(ctx, dir)
 	}
 	return nil
 }
@@ -85,28 +93,38 @@ func (b *Backend) start(ctx context.Context, dir serverDir) error {
 	if err != nil {
 		return err
 	}
-	if err := mountRoot(ctx, image, dir); err != nil {
+	if err := b.mountRoot(ctx, image, dir); err != nil {
 		return err
 	}
-	groups, err := findCgroups(dir.name())
+	groups, err := b.host.cgroups(dir.name())
 	if err != nil {
 		return err
+	}
+	// A crash may have left a server running whose keeper was not written down yet.
+	if err := killAll(ctx, process{}, groups); err != nil {
+		return fmt.Errorf("starting %s: %w", dir.name(), err)
 	}
 	if err := groups.create(); err != nil {
 		return err
 	}
-	keeper, err := startKeeper(dir, groups)
+	keeper, err := startKeeper(dir, groups, b.host.command(dir))
 	if err != nil {
 		return err
 	}
-	return keeper.save(dir)
+	if err := keeper.save(dir); err != nil {
+		return errors.Join(err, keeper.kill()) // nobody would find it again
+	}
+	return nil
 }
 
 // Power changes the server's power state.
 func (b *Backend) Power(ctx context.Context, name string, change server.Power) error {
-	defer b.lock(name)()
-	dir := b.dir(name)
-	if _, err := os.Stat(dir.complete()); err != nil {
+	dir, unlock, err := b.open(name)
+	if err != nil {
+		return fmt.Errorf("changing power: %w", err)
+	}
+	defer unlock()
+	if !exists(dir.complete()) {
 		return fmt.Errorf("changing power of %s: %w", name, server.ErrNotFound)
 	}
 	running := b.Running(name)
@@ -124,89 +142,22 @@ func (b *Backend) Power(ctx context.Context, name string, change server.Power) e
 		if !running {
 			return b.start(ctx, dir)
 		}
-		return reboot(dir)
+		return reboot(ctx, dir)
 	}
 	return fmt.Errorf("changing power of %s: there is no change %q", name, change)
 }
 
-func reboot(dir serverDir) error {
-	keeper, err := loadProcess(dir)
-	if err != nil {
-		return err
-	}
-	system, err := keeper.system()
-	if err != nil {
-		return fmt.Errorf("rebooting %s: %w", dir.name(), err)
-	}
-	if err := syscall.Kill(system, rebootSignal); err != nil {
-		return fmt.Errorf("rebooting %s: %w", dir.name(), err)
-	}
-	return nil
-}
-
-// shutDown asks the server to stop and pulls the plug when it does not.
-func (b *Backend) shutDown(ctx context.Context, dir serverDir) error {
-	keeper, err := loadProcess(dir)
-	if err != nil {
-		return err
-	}
-	if nspawn, err := keeper.nspawn(); err == nil && keeper.alive() {
-		_ = syscall.Kill(nspawn, syscall.SIGTERM) // it tells the server; gone already is as good
-	}
-	_ = waitFor(ctx, shutdownTimeout, func() bool { return !keeper.alive() })
-	return b.halt(ctx, dir)
-}
-
-// halt pulls the plug: the server's first process is killed, and with it all
-// others. systemd-nspawn and the keeper then end by themselves, each collected
-// by its parent, so that no dead process is left to init.
-func (b *Backend) halt(ctx context.Context, dir serverDir) error {
-	keeper, err := loadProcess(dir)
-	if err == nil && keeper.alive() {
-		if system, err := keeper.system(); err == nil {
-			_ = syscall.Kill(system, syscall.SIGKILL) // gone already is as good
-			_ = waitFor(ctx, endTimeout, func() bool { return !keeper.alive() })
-		}
-	}
-	groups, err := findCgroups(dir.name())
-	if err != nil {
-		return err
-	}
-	if err := killAll(ctx, keeper, groups); err != nil {
-		return fmt.Errorf("stopping %s: %w", dir.name(), err)
-	}
-	if err := groups.remove(); err != nil {
-		return err
-	}
-	return host.RemoveInterface(ctx, "vb-"+dir.name())
-}
-
-// killAll kills whatever is left, the keeper first, so that it restarts nothing.
-func killAll(ctx context.Context, keeper process, groups cgroups) error {
-	if err := keeper.kill(); err != nil {
-		return err
-	}
-	err := waitFor(ctx, killTimeout, func() bool {
-		left := groups.processes()
-		for _, pid := range left {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
-		return len(left) == 0
-	})
-	if err != nil {
-		return fmt.Errorf("waiting for its processes to go: %w", err)
-	}
-	return nil
-}
-
 // Destroy removes the server with its processes, mounts and files.
 func (b *Backend) Destroy(ctx context.Context, name string) error {
-	defer b.lock(name)()
-	dir := b.dir(name)
+	dir, unlock, err := b.open(name)
+	if err != nil {
+		return fmt.Errorf("removing server: %w", err)
+	}
+	defer unlock()
 	if err := b.halt(ctx, dir); err != nil {
 		return err
 	}
-	if err := unmountBelow(string(dir)); err != nil {
+	if err := b.host.unmountBelow(string(dir)); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(string(dir)); err != nil {
@@ -232,24 +183,36 @@ func (b *Backend) HostKey(name string) string {
 
 // Names returns the servers that have a directory.
 func (b *Backend) Names() ([]string, error) {
+	names, _, err := b.entries()
+	return names, err
+}
+
+// entries returns the servers that have a directory, and what else lies beside them.
+func (b *Backend) entries() (names, strangers []string, err error) {
 	entries, err := os.ReadDir(b.opts.Dir)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("listing servers: %w", err)
+		return nil, nil, fmt.Errorf("listing servers: %w", err)
 	}
-	names := make([]string, 0, len(entries))
 	for _, entry := range entries {
-		names = append(names, entry.Name())
+		if entry.IsDir() && serverName.MatchString(entry.Name()) {
+			names = append(names, entry.Name())
+			continue
+		}
+		strangers = append(strangers, entry.Name())
 	}
-	return names, nil
+	return names, strangers, nil
 }
 
 func (b *Backend) dir(name string) serverDir { return serverDir(filepath.Join(b.opts.Dir, name)) }
 
-// lock waits for the server's other changes and returns how to let it go.
-func (b *Backend) lock(name string) func() {
+// open returns the server's directory, once no other change of the server is under way, and how to let it go.
+func (b *Backend) open(name string) (serverDir, func(), error) {
+	if !serverName.MatchString(name) {
+		return "", nil, fmt.Errorf("%q is no name of a server", name)
+	}
 	b.mu.Lock()
 	lock, ok := b.locks[name]
 	if !ok {
@@ -258,21 +221,5 @@ func (b *Backend) lock(name string) func() {
 	}
 	b.mu.Unlock()
 	lock.Lock()
-	return lock.Unlock
-}
-
-// waitFor waits until done.
-func waitFor(ctx context.Context, timeout time.Duration, done func() bool) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	ticker := time.NewTicker(pollEvery)
-	defer ticker.Stop()
-	for !done() {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
-		}
-	}
-	return nil
+	return b.dir(name), lock.Unlock, nil
 }

@@ -21,24 +21,32 @@ func (d serverDir) upper() string           { return d.in("upper") }
 func (d serverDir) work() string            { return d.in("work") }
 func (d serverDir) containerd() string      { return d.in("containerd") }
 func (d serverDir) complete() string        { return d.in("complete") }
+func (d serverDir) copied() string          { return d.in("copied") }
 func (d serverDir) file(name string) string { return filepath.Join(d.upper(), name) }
 func (d serverDir) processFile() string     { return d.in("process.json") }
 
 // image returns the root file system the server was made from; a later one
 // would not fit what the server has written over it.
 func (d serverDir) image() (string, error) {
-	path, err := os.ReadFile(d.complete())
+	content, err := os.ReadFile(d.complete())
 	if err != nil {
 		return "", fmt.Errorf("reading image of %s: %w", d.name(), err)
 	}
-	return string(path), nil
+	image := string(content)
+	if !filepath.IsAbs(image) {
+		return "", fmt.Errorf("reading image of %s: %q is no path of one", d.name(), image)
+	}
+	if !exists(image) {
+		return "", fmt.Errorf("reading image of %s: %s, which it was made from, is gone", d.name(), image)
+	}
+	return image, nil
 }
 
 // prepare writes everything the server needs before its first boot.
 func (d serverDir) prepare(spec server.Spec, opts Options) error {
 	for _, path := range []string{d.root(), d.upper(), d.work(), d.containerd()} {
-		if err := os.MkdirAll(path, rootMode); err != nil {
-			return fmt.Errorf("making directory of %s: %w", spec.Name, err)
+		if err := makeDir(path); err != nil {
+			return err
 		}
 	}
 	private, public, machineID, err := identity()
@@ -64,5 +72,5 @@ func (d serverDir) prepare(spec server.Spec, opts Options) error {
 			return err
 		}
 	}
-	return writeFile(d.complete(), opts.Image, 0o600)
+	return replaceFile(d.complete(), opts.Image)
 }

@@ -5,14 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
-	"syscall"
-	"time"
 )
 
 // ImageOptions configures BuildImage.
@@ -49,7 +45,7 @@ func ImageExists(dir string) bool {
 // and returns its path. Only the first time needs a network.
 func BuildImage(ctx context.Context, opts ImageOptions) (string, error) {
 	progress := newProgress(opts.Progress)
-	dir, err := filepath.Abs(opts.Dir)
+	dir, err := realPath(opts.Dir)
 	if err != nil {
 		return "", fmt.Errorf("resolving image directory: %w", err)
 	}
@@ -58,10 +54,12 @@ func BuildImage(ctx context.Context, opts ImageOptions) (string, error) {
 		progress.say("image %s is there", filepath.Base(path))
 		return path, nil
 	}
-	if err := os.MkdirAll(dir, rootMode); err != nil {
-		return "", fmt.Errorf("making image directory: %w", err)
+	if err := makeDir(dir); err != nil {
+		return "", err
 	}
-	unlock, err := lockFile(ctx, filepath.Join(dir, "lock"))
+	unlock, err := lockFile(ctx, filepath.Join(dir, "lock"), func() {
+		progress.say("waiting for another process that makes it")
+	})
 	if err != nil {
 		return "", err
 	}
@@ -86,30 +84,19 @@ func build(ctx context.Context, root string, opts ImageOptions, progress *progre
 	}
 	mirror := opts.Mirror
 	if mirror == "" {
-		mirror = hostMirror()
+		mirror = hostMirror(aptDir)
 	}
 	if err := writeFile(filepath.Join(root, "etc/dpkg/dpkg.cfg.d/90-drover"), dpkgConfig, 0o644); err != nil {
 		return err
 	}
-	progress.say("installing %d packages and what they need from %s; this takes a minute or two", len(packages()), mirror)
-	install := exec.CommandContext(ctx, "debootstrap", "--variant=minbase", "--include="+strings.Join(packages(), ","), suite, root, mirror)
-	if err := progress.run(install); err != nil {
+	progress.say("installing %d packages and what they need from %s; this takes a minute or two", len(packages()), withoutPassword(mirror))
+	install := installCommand(root, mirror)
+	if err := progress.run(exec.CommandContext(ctx, install[0], install[1:]...)); err != nil {
 		return err
 	}
 	progress.say("configuring")
-	for _, name := range sortedKeys(imageFiles()) {
-		if err := writeFile(filepath.Join(root, name), imageFiles()[name], 0o644); err != nil {
-			return err
-		}
-	}
-	for _, unit := range maskedUnits() {
-		path := filepath.Join(root, "etc/systemd/system", unit)
-		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("masking %s: %w", unit, err)
-		}
-		if err := os.Symlink("/dev/null", path); err != nil {
-			return fmt.Errorf("masking %s: %w", unit, err)
-		}
+	if err := furnish(root); err != nil {
+		return err
 	}
 	configure := exec.CommandContext(ctx, "chroot", root, "/bin/sh", "-c", configureScript)
 	configure.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive"}
@@ -119,23 +106,30 @@ func build(ctx context.Context, root string, opts ImageOptions, progress *progre
 	return unmountBelow(root)
 }
 
-// hostMirror is where this machine itself gets Debian packages from.
-func hostMirror() string {
-	const fallback = "http://deb.debian.org/debian"
-	paths, err := filepath.Glob("/etc/apt/sources.list.d/debian.sources")
-	if err != nil || len(paths) == 0 {
-		return fallback
-	}
-	content, err := os.ReadFile(paths[0])
-	if err != nil {
-		return fallback
-	}
-	for line := range strings.Lines(string(content)) {
-		if uri, ok := strings.CutPrefix(line, "URIs:"); ok && strings.Contains(uri, "/debian") {
-			return strings.Fields(uri)[0]
+func installCommand(root, mirror string) []string {
+	return []string{"debootstrap", "--variant=minbase", "--include=" + strings.Join(packages(), ","), suite, root, mirror}
+}
+
+// furnish writes our files over the installed system and masks its units.
+func furnish(root string) error {
+	for _, name := range sortedKeys(imageFiles()) {
+		if err := writeFile(filepath.Join(root, name), imageFiles()[name], 0o644); err != nil {
+			return err
 		}
 	}
-	return fallback
+	for _, unit := range maskedUnits() {
+		path := filepath.Join(root, "etc/systemd/system", unit)
+		if err := makeDir(filepath.Dir(path)); err != nil {
+			return err
+		}
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("masking %s: %w", unit, err)
+		}
+		if err := os.Symlink("/dev/null", path); err != nil {
+			return fmt.Errorf("masking %s: %w", unit, err)
+		}
+	}
+	return nil
 }
 
 // discard removes a half-made image, with whatever is mounted in it.
@@ -147,32 +141,4 @@ func discard(root string) error {
 		return fmt.Errorf("removing half-made image: %w", err)
 	}
 	return nil
-}
-
-func writeFile(path, content string, mode os.FileMode) error {
-	if err := os.MkdirAll(filepath.Dir(path), rootMode); err != nil {
-		return fmt.Errorf("making directory: %w", err)
-	}
-	if err := os.WriteFile(path, []byte(content), mode); err != nil {
-		return fmt.Errorf("writing file: %w", err)
-	}
-	return nil
-}
-
-func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
-
-// lockFile waits for the lock on a file.
-func lockFile(ctx context.Context, path string) (func(), error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("opening lock: %w", err)
-	}
-	for syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
-		select {
-		case <-ctx.Done():
-			return nil, errors.Join(ctx.Err(), file.Close())
-		case <-time.After(time.Second):
-		}
-	}
-	return func() { _ = file.Close() }, nil
 }

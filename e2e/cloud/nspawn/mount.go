@@ -1,40 +1,52 @@
 package nspawn
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 )
 
 // mountRoot puts a writable root over the image: an overlay where the file
-// system can, else a copy.
-func mountRoot(ctx context.Context, image string, dir serverDir) error {
-	if isMounted(dir.root()) {
+// system can, else a copy, for which it is noted when it is whole.
+func (b *Backend) mountRoot(ctx context.Context, image string, dir serverDir) error {
+	if isMounted(dir.root()) || exists(dir.copied()) {
 		return nil
 	}
-	if _, err := os.Stat(filepath.Join(dir.root(), "usr")); err == nil {
-		return nil // a copy made before
-	}
-	options := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", image, dir.upper(), dir.work())
-	err := syscall.Mount("overlay", dir.root(), "overlay", 0, options)
-	if err == nil {
+	mountErr := b.host.mountOverlay(dir.root(), overlayOptions(image, dir))
+	if mountErr == nil {
 		return nil
 	}
-	return copyRoot(ctx, image, dir, err)
+	if err := copyRoot(ctx, image, dir); err != nil {
+		return fmt.Errorf("making root of %s: overlay: %w; copy: %w", dir.name(), mountErr, err)
+	}
+	return replaceFile(dir.copied(), "")
+}
+
+// overlayOptions escapes what means something in them: a comma ends an option, a colon a lower layer.
+func overlayOptions(image string, dir serverDir) string {
+	option := strings.NewReplacer(`\`, `\\`, `,`, `\,`)
+	layer := strings.NewReplacer(`\`, `\\`, `,`, `\,`, `:`, `\:`)
+	return fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", layer.Replace(image), option.Replace(dir.upper()), option.Replace(dir.work()))
 }
 
 // copyRoot is for state directories on file systems that cannot carry an overlay.
-func copyRoot(ctx context.Context, image string, dir serverDir, mountErr error) error {
+func copyRoot(ctx context.Context, image string, dir serverDir) error {
+	if err := os.RemoveAll(dir.root()); err != nil { // what a crash left of a copy
+		return err
+	}
+	if err := makeDir(dir.root()); err != nil {
+		return err
+	}
 	for _, from := range []string{image, dir.upper()} {
 		output, err := exec.CommandContext(ctx, "cp", "-a", "--reflink=auto", from+"/.", dir.root()).CombinedOutput()
 		if err != nil {
-			return fmt.Errorf("making root of %s: overlay: %w; copy: %w: %s", dir.name(), mountErr, err, output)
+			return fmt.Errorf("%w: %s", err, bytes.TrimSpace(output))
 		}
 	}
 	return nil

@@ -1,11 +1,14 @@
 package nspawn
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -32,15 +35,20 @@ type process struct {
 }
 
 // startKeeper starts the server; the keeper is its own session and outlives us.
-func startKeeper(dir serverDir, groups cgroups) (process, error) {
-	console, err := os.OpenFile(dir.in("console.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+func startKeeper(dir serverDir, groups cgroups, server []string) (process, error) {
+	if _, err := exec.LookPath(server[0]); err != nil {
+		return process{}, fmt.Errorf("starting %s: %w; Debian has it in systemd-container", dir.name(), err)
+	}
+	console, err := os.OpenFile(dir.in("console.log"), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	if err != nil {
 		return process{}, fmt.Errorf("opening console log: %w", err)
 	}
 	defer func() { _ = console.Close() }()
-	args := append([]string{"-c", keeperScript, "drover-server-" + dir.name()}, groups...)
-	args = append(args, "--")
-	command := exec.Command("/bin/sh", append(args, nspawnCommand(dir)...)...)
+	before, err := console.Seek(0, io.SeekEnd)
+	if err != nil {
+		return process{}, fmt.Errorf("reading console log: %w", err)
+	}
+	command := exec.Command("/bin/sh", keeperArgs(dir, groups, server)...)
 	command.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}
 	command.Dir = "/"
 	command.Stdout, command.Stderr = console, console
@@ -51,9 +59,14 @@ func startKeeper(dir serverDir, groups cgroups) (process, error) {
 	go func() { _ = command.Wait() }() // so that it does not stay as a zombie
 	start, err := startTime(command.Process.Pid)
 	if err != nil {
-		return process{}, fmt.Errorf("starting %s: %w", dir.name(), err)
+		said, _ := io.ReadAll(io.NewSectionReader(console, before, 2000))
+		return process{}, fmt.Errorf("starting %s: it ended at once: %w: %s", dir.name(), err, bytes.TrimSpace(said))
 	}
 	return process{PID: command.Process.Pid, Start: start}, nil
+}
+
+func keeperArgs(dir serverDir, groups cgroups, server []string) []string {
+	return slices.Concat([]string{"-c", keeperScript, "drover-server-" + dir.name()}, groups, []string{"--"}, server)
 }
 
 // nspawnCommand gives the server what a Kubernetes inside it needs, too:
@@ -62,9 +75,14 @@ func nspawnCommand(dir serverDir) []string {
 	return []string{
 		"systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--boot", "--directory=" + dir.root(), "--machine=" + dir.name(),
 		"--network-bridge=" + bridgeName, "--capability=all", "--system-call-filter=add_key keyctl bpf @privileged",
-		"--bind=" + dir.containerd() + ":/var/lib/containerd", "--resolv-conf=off", "--timezone=off", "--link-journal=no",
+		"--bind=" + escapeColons(dir.containerd()) + ":/var/lib/containerd", "--resolv-conf=off", "--timezone=off", "--link-journal=no",
 		"--console=pipe",
 	}
+}
+
+// escapeColons is for a path in an option of systemd-nspawn that has more parts.
+func escapeColons(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `:`, `\:`).Replace(path)
 }
 
 func (p process) save(dir serverDir) error {
@@ -72,7 +90,7 @@ func (p process) save(dir serverDir) error {
 	if err != nil {
 		return fmt.Errorf("encoding process: %w", err)
 	}
-	return writeFile(dir.processFile(), string(content), 0o600)
+	return replaceFile(dir.processFile(), string(content))
 }
 
 func loadProcess(dir serverDir) (process, error) {
@@ -87,9 +105,10 @@ func loadProcess(dir serverDir) (process, error) {
 	return p, nil
 }
 
+// alive is false for process 1, whatever was written down: as a group, that is every process.
 func (p process) alive() bool {
 	start, err := startTime(p.PID)
-	return p.PID > 0 && err == nil && start == p.Start
+	return p.PID > 1 && err == nil && start == p.Start
 }
 
 // kill kills the keeper and what it was about to start.

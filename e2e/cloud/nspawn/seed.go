@@ -16,6 +16,9 @@ const (
 
 // seed returns the files of cloud-init's NoCloud seed for the server.
 func seed(spec server.Spec, gateway netip.Addr) (map[string]string, error) {
+	if !spec.Offline && (!spec.Public.IsValid() || !gateway.IsValid()) {
+		return nil, fmt.Errorf("describing the network of %s: it needs an address and a gateway", spec.Name)
+	}
 	files := map[string]string{"user-data": spec.UserData}
 	if spec.UserData == "" { // the file must be there, and an empty one is warned about
 		files["user-data"] = "#cloud-config\n{}\n"
