@@ -43,8 +43,14 @@ func FieldsFromAnnotations(annotations map[string]string) ([]Field, error) {
 		return nil, ErrNoFields
 	}
 	var fields []Field
-	if err := json.Unmarshal([]byte(raw), &fields); err != nil {
+	decoder := json.NewDecoder(strings.NewReader(raw))
+	// A float cannot hold every integer.
+	decoder.UseNumber()
+	if err := decoder.Decode(&fields); err != nil {
 		return nil, fmt.Errorf("reading annotation %s: %w", FieldsAnnotation, err)
+	}
+	if decoder.More() {
+		return nil, fmt.Errorf("reading annotation %s: more data after the list", FieldsAnnotation)
 	}
 	for i := range fields {
 		if fields[i].Name == "" || fields[i].Flag == "" {

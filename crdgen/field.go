@@ -74,8 +74,8 @@ func FieldsOf(driverName string, flags []Flag, rules Rules) ([]Field, error) {
 	return fields, nil
 }
 
-// Unmatched lists the names in rules that no field answers to, as sentences for a warning. Unknown file aliases are not
-// among them: FieldsOf refuses those, because a path would be asked for where content was meant.
+// Unmatched lists the names in rules that no field answers to, or of which nothing is made, as sentences for a warning.
+// Unknown file aliases are not among them: FieldsOf refuses those, because a path would be asked for where content was meant.
 func Unmatched(driverName string, fields []Field, rules Rules) []string {
 	var out []string
 	report := func(what string, names []string) {
@@ -91,6 +91,11 @@ func Unmatched(driverName string, fields []Field, rules Rules) []string {
 	report("password field", rules.PasswordFields)
 	for _, d := range rules.Defaults {
 		report("default for field", []string{d.Field})
+		for _, i := range find(driverName, fields, d.Field) {
+			if fields[i].Secret {
+				out = append(out, fmt.Sprintf("default for field %q is left out: the field is secret, and everybody may read a kind", d.Field))
+			}
+		}
 	}
 	return out
 }
@@ -166,6 +171,9 @@ func applyCredentials(driverName string, fields []Field, rules Rules) {
 func applyDefaults(driverName string, fields []Field, defaults []FieldDefault) error {
 	for _, d := range defaults {
 		for _, i := range find(driverName, fields, d.Field) {
+			if fields[i].Secret {
+				continue
+			}
 			value, err := parseDefault(fields[i].Type, d.Value)
 			if err != nil {
 				return fmt.Errorf("default of field %s: %w", d.Field, err)
@@ -216,8 +224,12 @@ func find(driverName string, fields []Field, name string) []int {
 
 // firstEnvVar picks from a list, since the driver reads the first that is set.
 func firstEnvVar(names string) string {
-	first, _, _ := strings.Cut(names, ",")
-	return strings.TrimSpace(first)
+	for name := range strings.SplitSeq(names, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			return name
+		}
+	}
+	return ""
 }
 
 // oneLine drops line breaks and control characters, which would mean something in a description.

@@ -138,12 +138,21 @@ func checkEnvVar(name string) error {
 	if len(name) > maxEnvVarLength {
 		return fmt.Errorf("the environment variable's name has %d bytes, at most %d are accepted", len(name), maxEnvVarLength)
 	}
-	for _, r := range name {
-		if !isAlphanumeric(r) && !strings.ContainsRune("_, ", r) {
-			return fmt.Errorf("the environment variable %q has a character outside A-Z a-z 0-9 _", name)
+	for variable := range strings.SplitSeq(name, ",") {
+		if variable = strings.TrimSpace(variable); variable != "" && !isVariable(variable) {
+			return fmt.Errorf("the environment variable %q is no name of one", variable)
 		}
 	}
 	return nil
+}
+
+func isVariable(name string) bool {
+	for _, r := range name {
+		if !isAlphanumeric(r) && r != '_' {
+			return false
+		}
+	}
+	return name[0] < '0' || name[0] > '9'
 }
 
 func isAlphanumeric(r rune) bool {
@@ -172,7 +181,7 @@ func stringDefault(value any) (any, error) {
 	}
 	text, ok := value.(string)
 	if !ok {
-		return nil, fmt.Errorf("the default is a %T, not a string", value)
+		return nil, fmt.Errorf("the default is a %s, not a string", jsonType(value))
 	}
 	if len(text) > maxDefaultLength {
 		return nil, fmt.Errorf("the default has %d bytes, at most %d are accepted", len(text), maxDefaultLength)
@@ -201,7 +210,7 @@ func boolDefault(value any) (any, error) {
 	if value == true {
 		return true, nil
 	}
-	return nil, fmt.Errorf("the default is a %T, not a boolean", value)
+	return nil, fmt.Errorf("the default is a %s, not a boolean", jsonType(value))
 }
 
 func sliceDefault(value any) (any, error) {
@@ -247,7 +256,7 @@ func toInt(value any) (int64, error) {
 		}
 		return parsed, nil
 	}
-	return 0, fmt.Errorf("not an integer but a %T", value)
+	return 0, fmt.Errorf("not an integer but a %s", jsonType(value))
 }
 
 func toStrings(value any) ([]string, error) {
@@ -259,11 +268,11 @@ func toStrings(value any) ([]string, error) {
 		for i, item := range items {
 			text, ok := item.(string)
 			if !ok {
-				return nil, fmt.Errorf("item %d is not a string but a %T", i, item)
+				return nil, fmt.Errorf("item %d is not a string but a %s", i, jsonType(item))
 			}
 			out = append(out, text)
 		}
 		return out, nil
 	}
-	return nil, fmt.Errorf("not a list of strings but a %T", value)
+	return nil, fmt.Errorf("not a list of strings but a %s", jsonType(value))
 }

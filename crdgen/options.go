@@ -2,6 +2,7 @@ package crdgen
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -144,8 +145,10 @@ func jsonType(value any) string {
 		return "list"
 	case map[string]any:
 		return "map"
-	case int, int32, int64, float64:
+	case int, int32, int64, float64, json.Number:
 		return "number"
+	case nil:
+		return "null"
 	}
 	return fmt.Sprintf("%T", value)
 }

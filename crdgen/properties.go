@@ -3,6 +3,7 @@ package crdgen
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -76,6 +77,28 @@ func fieldProperty(field Field) (schemaProps, error) {
 		property.Format = "password"
 	}
 	return property, nil
+}
+
+// maxUsages bounds the help texts of all fields together: a kind that does not fit into etcd cannot be made at all.
+const maxUsages = 256 << 10
+
+// fitUsages cuts the help texts of a talkative driver, so that its kinds have room.
+func fitUsages(fields []Field) []Field {
+	total := 0
+	for _, field := range fields {
+		total += len(field.Usage)
+	}
+	if total <= maxUsages {
+		return fields
+	}
+	fields = slices.Clone(fields)
+	most := maxUsages / len(fields)
+	for i, field := range fields {
+		if len(field.Usage) > most {
+			fields[i].Usage = strings.ToValidUTF8(field.Usage[:most], "") + "…"
+		}
+	}
+	return fields
 }
 
 // descriptionBreak separates the driver's help text from what this package adds.

@@ -21,8 +21,8 @@ const (
 	Version      = "v1"
 )
 
-// maxDriverName leaves room for the longest plural, <name>machinetemplates, in a DNS label.
-const maxDriverName = 63 - len("machinetemplates")
+// maxDriverName leaves room for the longest name, <Name>MachineTemplateList, in a DNS label.
+const maxDriverName = 63 - len("MachineTemplateList")
 
 // Schema is what the kinds of one driver are made from.
 type Schema struct {
@@ -76,6 +76,7 @@ func CRDs(schema Schema) (config, template, machine *apiextensionsv1.CustomResou
 	if err := CheckDriverName(schema.Driver); err != nil {
 		return nil, nil, nil, err
 	}
+	schema.Fields = fitUsages(schema.Fields)
 	withDefaults, err := fieldProperties(schema.Fields, true)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("making the kinds of driver %s: %w", schema.Driver, err)

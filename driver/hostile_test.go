@@ -51,11 +51,11 @@ func zip64Directory(members int) []byte {
 	binary.LittleEndian.PutUint64(record[4:], 44)
 	binary.LittleEndian.PutUint64(record[24:], uint64(members&0xffffffff))
 	binary.LittleEndian.PutUint64(record[32:], uint64(members&0xffffffff))
-	binary.LittleEndian.PutUint64(record[40:], uint64(len(body)-start)) //nolint:gosec // a length
+	binary.LittleEndian.PutUint64(record[40:], uint64(len(body)-start))
 	binary.LittleEndian.PutUint64(record[48:], start)
 	locator := make([]byte, 20)
 	copy(locator, "PK\x06\x07")
-	binary.LittleEndian.PutUint64(locator[8:], uint64(len(body))) //nolint:gosec // a length
+	binary.LittleEndian.PutUint64(locator[8:], uint64(len(body)))
 	binary.LittleEndian.PutUint32(locator[16:], 1)
 	end := zipEnd(1, 0, 0xffffffff)
 	return bytes.Join([][]byte{body, record, locator, end}, nil)

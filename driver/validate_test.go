@@ -32,7 +32,7 @@ func TestValidateSaysWhatToDo(t *testing.T) {
 		"built in":           {spec: v3.NodeDriverSpec{URL: "local://", DisplayName: "digitalocean"}},
 		"unknown built in":   {spec: v3.NodeDriverSpec{URL: "local://"}, problem: `no driver named "acme" is built in`},
 		"long name":          {spec: v3.NodeDriverSpec{URL: url, Checksum: strings.Repeat("a", 64), DisplayName: strings.Repeat("a", 58)}, problem: "at most 57"},
-		"name for no kind":   {spec: v3.NodeDriverSpec{URL: url, Checksum: strings.Repeat("a", 64), DisplayName: strings.Repeat("a", 50)}, problem: "at most 47"},
+		"name for no kind":   {spec: v3.NodeDriverSpec{URL: url, Checksum: strings.Repeat("a", 64), DisplayName: strings.Repeat("a", 50)}, problem: "at most 44"},
 		"capitals":           {spec: v3.NodeDriverSpec{URL: url, Checksum: strings.Repeat("a", 64), DisplayName: "Acme"}, problem: "lower-case"},
 		"two things at once": {spec: v3.NodeDriverSpec{URL: "ftp://x/y", DisplayName: "a_b"}, problem: "lower-case"},
 	} {

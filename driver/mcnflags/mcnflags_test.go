@@ -1,6 +1,8 @@
 package mcnflags_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/rancher/machine/libmachine/mcnflag"
@@ -45,4 +47,49 @@ func TestConvertRefusesWhatItDoesNotKnow(t *testing.T) {
 			require.Error(t, err)
 		})
 	}
+}
+
+// hostileFlags are what a driver may say about itself to harm whoever asks it.
+func hostileFlags() map[string]struct {
+	flags []mcnflag.Flag
+	err   string
+} {
+	many := make([]mcnflag.Flag, 10_000)
+	for i := range many {
+		many[i] = mcnflag.BoolFlag{Name: fmt.Sprintf("acme-%d", i)}
+	}
+	return map[string]struct {
+		flags []mcnflag.Flag
+		err   string
+	}{
+		"10,000 flags":  {many, "checking the driver's flags: the driver has 10000 flags, at most 1000 are accepted"},
+		"a path":        {[]mcnflag.Flag{mcnflag.StringFlag{Name: "../x"}}, `checking the driver's flags: flag 0: the name "../x" has a character outside A-Z a-z 0-9 . _ -`},
+		"an option":     {[]mcnflag.Flag{mcnflag.StringFlag{Name: "-rf"}}, `checking the driver's flags: flag 0: the name "-rf" begins with a dash`},
+		"a line break":  {[]mcnflag.Flag{mcnflag.StringFlag{Name: "a\nb"}}, `checking the driver's flags: flag 0: the name "a\nb" has a character outside A-Z a-z 0-9 . _ -`},
+		"no name":       {[]mcnflag.Flag{mcnflag.BoolFlag{Name: "acme-a"}, &mcnflag.IntFlag{}}, "checking the driver's flags: flag 1: the name is empty"},
+		"a long name":   {[]mcnflag.Flag{mcnflag.BoolFlag{Name: strings.Repeat("a", 200)}}, "checking the driver's flags: flag 0: the name has 200 bytes, at most 128 are accepted"},
+		"an assignment": {[]mcnflag.Flag{mcnflag.StringFlag{Name: "a", EnvVar: "LD_PRELOAD=x"}}, `checking the driver's flags: flag 0: a: the environment variable "LD_PRELOAD=x" is no name of one`},
+		"a long help": {[]mcnflag.Flag{mcnflag.StringFlag{Name: "a", Usage: strings.Repeat("u", 2049)}},
+			"checking the driver's flags: flag 0: a: usage has 2049 bytes, at most 2048 are accepted"},
+		"a long default": {[]mcnflag.Flag{mcnflag.StringFlag{Name: "a", Value: strings.Repeat("v", 4097)}},
+			"checking the driver's flags: flag 0: a: the default has 4097 bytes, at most 4096 are accepted"},
+		"many defaults": {[]mcnflag.Flag{mcnflag.StringSliceFlag{Name: "a", Value: make([]string, 257)}},
+			"checking the driver's flags: flag 0: a: the default has 257 items, at most 256 are accepted"},
+		"a kind of its own": {[]mcnflag.Flag{mcnflag.BoolFlag{Name: "a"}, ownFlag{}},
+			"converting flag 1: a flag of type mcnflags_test.ownFlag is not understood: drivers may use StringFlag, IntFlag, BoolFlag and StringSliceFlag"},
+		"nothing": {[]mcnflag.Flag{nil}, "converting flag 0: a flag of type <nil> is not understood: drivers may use StringFlag, IntFlag, BoolFlag and StringSliceFlag"},
+	}
+}
+
+func TestConvertRefusesHostileDrivers(t *testing.T) {
+	for name, tt := range hostileFlags() {
+		t.Run(name, func(t *testing.T) {
+			got, err := mcnflags.Convert(tt.flags)
+			require.EqualError(t, err, tt.err)
+			require.Nil(t, got)
+		})
+	}
+	got, err := mcnflags.Convert(nil)
+	require.NoError(t, err)
+	require.Empty(t, got, "a driver may have no flags")
 }

@@ -1,0 +1,119 @@
+package crdgen_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-project/drover/crdgen"
+)
+
+// requireGolden compares text with a file of testdata, or writes it there.
+func requireGolden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
+		return
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), got, "run go test ./crdgen -update after looking at the difference")
+}
+
+// describe is one line with all that is known of a field but its help text.
+func describe(field crdgen.Field) string {
+	marks := []string{field.Name, "--" + field.Flag, string(field.Type)}
+	for mark, set := range map[string]bool{"secret": field.Secret, "file": field.File, "optional": field.Optional} {
+		if set {
+			marks = append(marks, mark)
+		}
+	}
+	slices.Sort(marks[3:])
+	if field.EnvVar != "" {
+		marks = append(marks, "$"+field.EnvVar)
+	}
+	if field.Credential != "" {
+		marks = append(marks, string(field.Credential)+"-credential")
+	}
+	if field.Default != nil {
+		marks = append(marks, fmt.Sprintf("= %v", field.Default))
+	}
+	return strings.Join(marks, " ")
+}
+
+// What users write for each built-in driver: nothing of it may change by accident, for their manifests would break.
+func TestBuiltinFieldsAreGolden(t *testing.T) {
+	var out strings.Builder
+	all := builtinFields(t)
+	for _, driver := range slices.Sorted(maps.Keys(all)) {
+		kinds := crdgen.KindsOf(driver)
+		fmt.Fprintf(&out, "%s: %s %s %s\n", driver, kinds.Config, kinds.MachineTemplate, kinds.Machine)
+		for _, field := range all[driver] {
+			fmt.Fprintln(&out, "  "+describe(field))
+		}
+	}
+	requireGolden(t, "fields.golden", out.String())
+}
+
+// What each built-in driver's credential must and may hold, and as which variables the driver gets it.
+func TestBuiltinCredentialsAreGolden(t *testing.T) {
+	var out strings.Builder
+	all := builtinFields(t)
+	for _, driver := range slices.Sorted(maps.Keys(all)) {
+		fields := all[driver]
+		fmt.Fprintf(&out, "%s: needed %t\n", driver, crdgen.NeedsCredential(fields, nil))
+		if _, err := crdgen.CredentialEnv(driver, fields, nil); err != nil {
+			fmt.Fprintf(&out, "  empty: %s\n", strings.ReplaceAll(err.Error(), "\n", "\n         "))
+		}
+		full := map[string][]byte{}
+		for _, field := range fields {
+			if field.Credential != "" {
+				full[driver+"credentialConfig-"+field.Name] = []byte("7")
+			}
+		}
+		env, err := crdgen.CredentialEnv(driver, fields, full)
+		require.NoError(t, err)
+		for _, name := range slices.Sorted(maps.Keys(env)) {
+			fmt.Fprintf(&out, "  full: %s=%s\n", name, env[name])
+		}
+	}
+	requireGolden(t, "credentials.golden", out.String())
+}
+
+// The kinds are made from values that many callers share: nothing they give is changed, at whatever speed.
+func TestMakingKindsChangesNoInput(t *testing.T) {
+	flags := []crdgen.Flag{
+		{Name: "acme-list", Type: crdgen.StringSlice, Default: []string{"a"}}, {Name: "acme-key", Type: crdgen.String, Default: "/x"},
+		{Name: "acme-count", Type: crdgen.Int, Default: 3}, {Name: "acme-token", Type: crdgen.String, Usage: " a\nb "},
+	}
+	before := slices.Clone(flags)
+	rules := crdgen.Rules{PrivateCredentialFields: []string{"token"}, Defaults: []crdgen.FieldDefault{{Field: "count", Value: "4"}},
+		FileAliases: []crdgen.FileAlias{{Field: "keyContents", DriverField: "key"}}}
+	want, err := crdgen.FieldsOf("acme", flags, rules)
+	require.NoError(t, err)
+	require.Equal(t, before, flags)
+	done := make(chan []crdgen.Field)
+	for range 8 {
+		go func() {
+			fields, err := crdgen.FieldsOf("acme", flags, rules)
+			if err == nil {
+				_, _, _, err = crdgen.CRDs(crdgen.Schema{Driver: "acme", Fields: fields})
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			done <- fields
+		}()
+	}
+	for range 8 {
+		require.Equal(t, want, <-done)
+	}
+	require.Equal(t, before, flags)
+}

@@ -1,0 +1,184 @@
+package crdgen_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/client-go/dynamic"
+
+	v3 "github.com/drover-project/drover/api/management/v3"
+	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/testkit"
+)
+
+// hostileLists are what a driver's probe may bring back, and why it becomes no kind.
+func hostileLists() map[string]struct{ list, err string } {
+	named := func(name string) string {
+		raw, _ := json.Marshal([]crdgen.Flag{{Name: name, Type: crdgen.String}})
+		return string(raw)
+	}
+	flag := func(rest string) string { return `[{"name":"acme-x",` + rest + `}]` }
+	many := strings.TrimSuffix(strings.Repeat(`{"name":"x","type":"bool"},`, 10_000), ",")
+	const outside = `has a character outside A-Z a-z 0-9 . _ -`
+	return map[string]struct{ list, err string }{
+		"10,000 flags":          {"[" + many + "]", "the driver has 10000 flags, at most 1000 are accepted"},
+		"a path":                {named("../x"), `flag 0: the name "../x" ` + outside},
+		"a root":                {named("/etc/passwd"), `flag 0: the name "/etc/passwd" ` + outside},
+		"a shell":               {named("x;reboot"), `flag 0: the name "x;reboot" ` + outside},
+		"a variable":            {named("${jndi:x}"), `flag 0: the name "${jndi:x}" ` + outside},
+		"a tag":                 {named("<script>"), `flag 0: the name "<script>" ` + outside},
+		"a look-alike":          {named("tоken"), `flag 0: the name "tоken" ` + outside},
+		"text that turns":       {named("a\u202eb"), `flag 0: the name "a\u202eb" ` + outside},
+		"a colour":              {named("\x1b[31m"), `flag 0: the name "\x1b[31m" ` + outside},
+		"a NUL":                 {named("a\x00b"), `flag 0: the name "a\x00b" ` + outside},
+		"an assignment":         {named("a=b"), `flag 0: the name "a=b" ` + outside},
+		"an option":             {named("-x"), `flag 0: the name "-x" begins with a dash`},
+		"no name":               {named(""), "flag 0: the name is empty"},
+		"a name that never end": {named(strings.Repeat("n", 1<<20)), "flag 0: the name has 1048576 bytes, at most 128 are accepted"},
+		"two of one name":       {`[{"name":"a","type":"bool"},{"name":"b","type":"bool"},{"name":"a","type":"int"}]`, `flag 2: "a" is declared twice`},
+		"a type of its own":     {flag(`"type":"file"`), `flag 0: acme-x: the type "file" is none of string, int, bool, stringSlice`},
+		"a list as default":     {flag(`"type":"string","default":["a"]`), "flag 0: acme-x: the default is a list, not a string"},
+		"a map as default":      {flag(`"type":"int","default":{}`), "flag 0: acme-x: the default: not an integer but a map"},
+		"a word as boolean":     {flag(`"type":"bool","default":"false"`), "flag 0: acme-x: the default is a string, not a boolean"},
+		"a string as list":      {flag(`"type":"stringSlice","default":"a"`), "flag 0: acme-x: the default: not a list of strings but a string"},
+		"numbers in the list":   {flag(`"type":"stringSlice","default":["a",1]`), "flag 0: acme-x: the default: item 1 is not a string but a number"},
+		"a long list":           {flag(`"type":"stringSlice","default":[` + strings.TrimSuffix(strings.Repeat(`"",`, 257), ",") + `]`), "flag 0: acme-x: the default has 257 items, at most 256 are accepted"},
+		"a long item":           {flag(`"type":"stringSlice","default":["` + strings.Repeat("i", 4097) + `"]`), "flag 0: acme-x: an item of the default has 4097 bytes, at most 4096 are accepted"},
+		"a huge number":         {flag(`"type":"int","default":9223372036854775808`), "flag 0: acme-x: the default: not an integer"},
+		"a preload":             {flag(`"type":"string","envVar":"LD_PRELOAD=/x"`), `flag 0: acme-x: the environment variable "LD_PRELOAD=/x" is no name of one`},
+		"two words":             {flag(`"type":"string","envVar":"A B"`), `flag 0: acme-x: the environment variable "A B" is no name of one`},
+		"a number first":        {flag(`"type":"string","envVar":"OK,2FA"`), `flag 0: acme-x: the environment variable "2FA" is no name of one`},
+		"a web page":            {"<!DOCTYPE html>", "decoding flags: invalid character '<' looking for beginning of value"},
+		"nothing":               {"", "decoding flags: EOF"},
+		"half":                  {`[{"name":"a"`, "decoding flags: unexpected EOF"},
+		"more behind":           {`[] {"name":"a"}`, "decoding flags: more data after the list"},
+		"a flood":               {strings.Repeat("[", crdgen.MaxFlagsBytes+1), "decoding flags: 2097153 bytes, at most 2097152 are accepted"},
+		"depth":                 {strings.Repeat("[", 100_000), "decoding flags: invalid character '[' exceeded max depth"},
+	}
+}
+
+func TestHostileDriversBecomeNoKinds(t *testing.T) {
+	for name, tt := range hostileLists() {
+		t.Run(name, func(t *testing.T) {
+			flags, err := crdgen.DecodeFlags([]byte(tt.list))
+			require.EqualError(t, err, tt.err)
+			require.Nil(t, flags)
+		})
+	}
+}
+
+// talkative is a driver that uses every limit: as many flags as fit the table, each with the longest help text.
+func talkative() []crdgen.Flag {
+	flags := make([]crdgen.Flag, crdgen.MaxFlags)
+	for i := range flags {
+		flags[i] = crdgen.Flag{Name: fmt.Sprintf("talk-option-number-%d", i), Type: crdgen.String, Usage: strings.Repeat("tälk ", 330)}
+	}
+	return flags
+}
+
+func TestHelpTextsOfATalkativeDriverAreCut(t *testing.T) {
+	fields, err := crdgen.FieldsOf("talk", talkative(), crdgen.Rules{})
+	require.NoError(t, err)
+	config, _, machine, err := crdgen.CRDs(crdgen.Schema{Driver: "talk", Fields: fields})
+	require.NoError(t, err)
+	require.Less(t, len(encode(t, machine)), 1<<20, "etcd takes no more than 1.5 MiB")
+	text := rootProperties(config)["optionNumber7"].Description
+	require.True(t, strings.HasSuffix(text, "täl…\n\nDriver flag --talk-option-number-7."), text[len(text)-60:])
+	require.True(t, utf8.ValidString(text))
+	require.Len(t, fields[7].Usage, len(strings.TrimSpace(strings.Repeat("tälk ", 330))), "the caller's fields stay as they are")
+
+	// A driver with fewer words keeps them all.
+	fields, err = crdgen.FieldsOf("talk", talkative()[:100], crdgen.Rules{})
+	require.NoError(t, err)
+	config, _, _, err = crdgen.CRDs(crdgen.Schema{Driver: "talk", Fields: fields})
+	require.NoError(t, err)
+	back, err := crdgen.FieldsFromCRD(config)
+	require.NoError(t, err)
+	require.Equal(t, fields, back)
+}
+
+// A real API server serves the kinds of a driver at every limit.
+func TestServerTakesATalkativeDriver(t *testing.T) {
+	fields, err := crdgen.FieldsOf("talk", talkative(), crdgen.Rules{})
+	require.NoError(t, err)
+	config, template, machine, err := crdgen.CRDs(crdgen.Schema{Driver: "talk", Fields: fields})
+	require.NoError(t, err)
+	client, err := dynamic.NewForConfig(testkit.Config(t))
+	require.NoError(t, err)
+	for _, crd := range []*apiextensionsv1.CustomResourceDefinition{config, template, machine} {
+		manifest, err := crdgen.Manifest(crd)
+		require.NoError(t, err)
+		apply(t, client.Resource(crdResource), manifest)
+	}
+	testkit.ApplyCRDs(t, config, template, machine)
+}
+
+// An operator's default for a secret would be read by all who may read a kind: it is left out, and a warning says so.
+func TestDefaultsOfSecretsAreLeftOut(t *testing.T) {
+	rules := crdgen.Rules{PrivateCredentialFields: []string{"token"}, PasswordFields: []string{"pass", "pin"}, PublicCredentialFields: []string{"user"},
+		Defaults: []crdgen.FieldDefault{{Field: "token", Value: "marker-secret"}, {Field: "pass", Value: "marker-secret"},
+			{Field: "pin", Value: "marker-secret"}, {Field: "user", Value: "admin"}}}
+	flags := append(stringFlags("acme-token", "acme-pass", "acme-user"), crdgen.Flag{Name: "acme-pin", Type: crdgen.Int})
+	fields, err := crdgen.FieldsOf("acme", flags, rules)
+	require.NoError(t, err, "not even a default of the wrong type is repeated")
+	config, template, machine, err := crdgen.CRDs(crdgen.Schema{Driver: "acme", Fields: fields})
+	require.NoError(t, err)
+	for _, crd := range []any{config, template, machine, fields} {
+		require.NotContains(t, string(encode(t, crd)), "marker-secret")
+	}
+	require.Equal(t, []string{
+		`default for field "token" is left out: the field is secret, and everybody may read a kind`,
+		`default for field "pass" is left out: the field is secret, and everybody may read a kind`,
+		`default for field "pin" is left out: the field is secret, and everybody may read a kind`,
+	}, crdgen.Unmatched("acme", fields, rules))
+	require.Equal(t, "admin", fields[2].Default)
+}
+
+// Every integer a driver may have as its default comes back from the table as it was.
+func TestLargeDefaultsTravelOnTheCRD(t *testing.T) {
+	for _, number := range []int64{1, -1, 1<<53 - 1, 1<<53 + 1, -(1<<53 + 1), 999_999_999_999_999_999} {
+		fields, err := crdgen.FieldsOf("acme", []crdgen.Flag{{Name: "acme-n", Type: crdgen.Int, Default: number}}, crdgen.Rules{})
+		require.NoError(t, err)
+		config, _, _, err := crdgen.CRDs(crdgen.Schema{Driver: "acme", Fields: fields})
+		require.NoError(t, err)
+		requireValid(t, config)
+		back, err := crdgen.FieldsFromCRD(config)
+		require.NoError(t, err)
+		require.Equal(t, number, back[0].Default)
+		require.Equal(t, fmt.Sprint(number), string(rootProperties(config)["n"].Default.Raw))
+	}
+	_, err := crdgen.FieldsFromAnnotations(map[string]string{crdgen.FieldsAnnotation: `[] []`})
+	require.EqualError(t, err, "reading annotation drover.cattle.io/fields: more data after the list")
+}
+
+// The driver reads the first variable that is set; the first name of the list is the one we set.
+func TestEnvVarIsTheFirstOfTheList(t *testing.T) {
+	for list, want := range map[string]string{"": "", "A": "A", "A,B": "A", " A , B": "A", ",B": "B", " , ,C_2": "C_2", "_x": "_x", ",": ""} {
+		fields, err := crdgen.FieldsOf("acme", []crdgen.Flag{{Name: "acme-x", Type: crdgen.String, EnvVar: list}}, crdgen.Rules{})
+		require.NoError(t, err, list)
+		require.Equal(t, want, fields[0].EnvVar, list)
+	}
+}
+
+// Annotations of a NodeDriver come from people; each mistake is named with the driver and the field.
+func TestMistakesInRulesAreNamed(t *testing.T) {
+	flags := append(stringFlags("acme-token", "acme-key-file", "acme-keyFile"), crdgen.Flag{Name: "acme-list", Type: crdgen.StringSlice})
+	for name, tt := range map[string]struct{ annotation, value, err string }{
+		"alias of two flags": {v3.FileAliasesAnnotation, "key:key_file", `"key_file" matches 2 flags of the driver, must match one`},
+		"alias of a list":    {v3.FileAliasesAnnotation, "key:list", `"list" is not a plain string flag`},
+		"alias with a path":  {v3.FileAliasesAnnotation, "../key:token", `the name "../key" has a character outside A-Z a-z 0-9 . _ -`},
+		"alias of an option": {v3.FileAliasesAnnotation, "-key:token", `the name "-key" begins with a dash`},
+		"alias of the kind":  {v3.FileAliasesAnnotation, "providerID:token", `the alias "providerID" has another meaning already`},
+		"alias that is long": {v3.FileAliasesAnnotation, strings.Repeat("k", 129) + ":token", "the name has 129 bytes, at most 128 are accepted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := crdgen.FieldsOf("acme", flags, mustRules(t, map[string]string{tt.annotation: tt.value}))
+			require.EqualError(t, err, "applying the file aliases of driver acme: "+tt.err)
+		})
+	}
+}
