@@ -70,14 +70,31 @@ func DialWith(ctx context.Context, access Access, options Options) (*Client, err
 	}
 	connection, err := options.Dialer.DialContext(ctx, "tcp", access.Address())
 	if err != nil {
-		return nil, fmt.Errorf("connecting to %s: %w", access.Address(), err)
+		return nil, fmt.Errorf("connecting to %s: %w", access.Address(), (&contact{}).mark(err))
 	}
+	reached := watchHostKey(config)
 	client, err := handshake(ctx, connection, access, config)
+	if ctx.Err() != nil && err != nil {
+		// That the connection was closed is our own doing.
+		return nil, fmt.Errorf("logging in to %s as %s: %w", access.Address(), access.User, ctx.Err())
+	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("logging in to %s as %s: %w", access.Address(), access.User, err), ctx.Err())
+		return nil, fmt.Errorf("logging in to %s as %s: %w", access.Address(), access.User, reached.mark(err))
 	}
 	go client.keepAlive(cmp.Or(options.KeepAlive, keepAliveInterval))
 	return client, nil
+}
+
+// watchHostKey follows how far the server comes with its host key.
+func watchHostKey(config *ssh.ClientConfig) *contact {
+	reached, check := &contact{}, config.HostKeyCallback
+	config.HostKeyCallback = func(host string, remote net.Addr, key ssh.PublicKey) error {
+		reached.shown.Store(true)
+		err := check(host, remote, key)
+		reached.trusted.Store(err == nil)
+		return err
+	}
+	return reached
 }
 
 // handshake closes the connection when the context ends first, for the SSH library knows no contexts.

@@ -76,10 +76,13 @@ func identityName(key ssh.PublicKey) string {
 	}
 }
 
+// harmless are the characters that mean nothing to a shell.
+const harmless = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-"
+
 // SSHCommand is the command line with which the user's own ssh logs in.
 func (k *KeyFiles) SSHCommand() string {
 	config := filepath.Join(k.Dir, configFile)
-	if strings.ContainsAny(config, " '\"\\$") {
+	if strings.Trim(config, harmless) != "" {
 		config = sshkeys.Quote(config)
 	}
 	return "ssh -F " + config + " " + filepath.Base(k.Dir)
@@ -87,6 +90,10 @@ func (k *KeyFiles) SSHCommand() string {
 
 // Write writes the files. Files that are not this machine's are overwritten with force only.
 func (k *KeyFiles) Write(force bool) error {
+	// A link that somebody else put there must not lead keys, and a change of modes, elsewhere.
+	if info, err := os.Lstat(k.Dir); err == nil && !info.IsDir() {
+		return fmt.Errorf("%s is no directory: choose another --dir", k.Dir)
+	}
 	if err := os.MkdirAll(k.Dir, 0o700); err != nil {
 		return fmt.Errorf("making the directory: %w", err)
 	}

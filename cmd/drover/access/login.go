@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/cmd/drover/inventory"
@@ -25,6 +26,8 @@ type Login struct {
 	Note func(string)
 	// Dialer makes connections; the network when nil.
 	Dialer sshkeys.Dialer
+	// Patience is how long a server is waited for that does not serve SSH yet; 20 seconds when 0.
+	Patience time.Duration
 }
 
 // Read takes a machine's access data out of its state Secret.
@@ -74,7 +77,7 @@ func Dial(ctx context.Context, api *inventory.API, m *facts.Machine, login Login
 	if login.AcceptNewHostKey {
 		options.Learn = func(line []byte) error { learned = line; return nil }
 	}
-	client, err := sshkeys.DialWith(ctx, access, options)
+	client, err := login.connect(ctx, m.Name, access, options)
 	if err != nil {
 		return nil, advise(err, m, login)
 	}
@@ -84,24 +87,31 @@ func Dial(ctx context.Context, api *inventory.API, m *facts.Machine, login Login
 	if err := api.RecordHostKey(ctx, m, learned); err != nil {
 		return nil, errors.Join(err, client.Close())
 	}
-	if login.Note != nil {
-		login.Note(fmt.Sprintf("recorded the host key of %s in Secret %s", m.Name, jobrunner.StateSecretName(m.Name)))
-	}
+	login.note("recorded the host key of %s in Secret %s", m.Name, jobrunner.StateSecretName(m.Name))
 	return client, nil
 }
 
 // advise adds what to do to an error of logging in.
 func advise(err error, m *facts.Machine, login Login) error {
+	this := fmt.Sprintf("%s -n %s", m.Name, m.Namespace)
+	accept := fmt.Sprintf("'%s ssh %s --accept-new-host-key'", login.Command, this)
+	secret := jobrunner.StateSecretName(m.Name)
 	var network *net.OpError
 	switch {
 	case errors.Is(err, sshkeys.ErrHostKeyUnknown):
 		return fmt.Errorf("%w: whoever answers at its address cannot be told from %s. If you trust the network between you and it, "+
-			"use --accept-new-host-key once: the key is then recorded in Secret %s and verified ever after", err, m.Name, jobrunner.StateSecretName(m.Name))
+			"use %s once: the key is then recorded in Secret %s and verified ever after", err, m.Name, accept, secret)
 	case errors.Is(err, sshkeys.ErrHostKeyChanged):
-		return fmt.Errorf("%w: another server answers at its address, or its key was made anew. If you know why, remove key %s from Secret %s "+
-			"and use --accept-new-host-key", err, jobrunner.SSHKnownHostsKey, jobrunner.StateSecretName(m.Name))
-	case errors.As(err, &network):
-		return fmt.Errorf("%w; the server may have another address you can reach (--address, see '%s get %s -n %s -o json')", err, login.Command, m.Name, m.Namespace)
+		return fmt.Errorf("%w: another server answers at its address, or its key was made anew. If you know why, remove the recorded key (kubectl -n %s patch secret %s --type json "+
+			"-p '[{\"op\":\"remove\",\"path\":\"/data/%s\"}]') and use %s",
+			err, m.Namespace, secret, jobrunner.SSHKnownHostsKey, accept)
+	case errors.Is(err, sshkeys.ErrNotAccepted):
+		return fmt.Errorf("%w; the user may be another one (-l), or somebody took the key of Secret %s off the server: its cloud's console is the other way in", err, secret)
+	case errors.Is(err, sshkeys.ErrNotServing):
+		return fmt.Errorf("%w; its SSH daemon may be down, or listen on another port (-p) or address (--address, see '%s get %s -o json'): "+
+			"look at its console in the cloud, and at '%s why %s'", err, login.Command, this, login.Command, this)
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network):
+		return fmt.Errorf("%w; a firewall may be in the way, or the server has another address you can reach (--address, see '%s get %s -o json')", err, login.Command, this)
 	}
 	return err
 }

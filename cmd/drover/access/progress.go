@@ -28,21 +28,27 @@ func (p *Progress) DialContext(ctx context.Context, network, address string) (ne
 	return &countedConn{Conn: connection, bytes: &p.bytes}, nil
 }
 
-// Show writes the count to a terminal until stop is called.
+// Show writes the count to a terminal until stop is called. Nothing is shown before the first byte, for until then other
+// things may have to be told, such as what is waited for.
 func (p *Progress) Show(out io.Writer) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	started := time.Now()
+	show := func(format string) {
+		if count := p.bytes.Load(); count > 0 {
+			_, _ = fmt.Fprintf(out, format, progressLine(count, time.Since(started)))
+		}
+	}
 	running.Go(func() {
 		ticker := time.NewTicker(progressInterval)
 		defer ticker.Stop()
 		for {
 			select {
 			case <-ctx.Done():
-				_, _ = fmt.Fprintf(out, "\r%s\n", progressLine(p.bytes.Load(), time.Since(started)))
+				show("\r%s\n")
 				return
 			case <-ticker.C:
-				_, _ = fmt.Fprintf(out, "\r%s", progressLine(p.bytes.Load(), time.Since(started)))
+				show("\r%s")
 			}
 		}
 	})

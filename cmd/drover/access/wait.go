@@ -1,0 +1,62 @@
+package access
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/drover-project/drover/sshkeys"
+)
+
+const (
+	// defaultPatience is how long a server is waited for that does not serve SSH yet: its cloud-init restarts the daemon, or
+	// makes its host keys, shortly after the server was made.
+	defaultPatience = 20 * time.Second
+	// tries is how often it is tried in that time.
+	tries = 50
+)
+
+// connect logs in. A server that refuses connections, or ends them before it has shown its host key, is tried again for a
+// while, for nothing of the login was told to it. An address or port that the user gave is not waited for: it may be wrong.
+func (l Login) connect(ctx context.Context, machine string, access sshkeys.Access, options sshkeys.Options) (*sshkeys.Client, error) {
+	client, err := sshkeys.DialWith(ctx, access, options)
+	if !errors.Is(err, sshkeys.ErrNotServing) || l.Address != "" || l.Port != 0 {
+		return client, err
+	}
+	patience := cmp.Or(max(l.Patience, 0), defaultPatience)
+	l.note("%s does not serve SSH at %s yet (%s). SSH daemons restart shortly after a server was made: trying again for up to %s",
+		machine, access.Address(), brokenBy(err), patience)
+	started := time.Now()
+	for time.Since(started) < patience {
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("waiting until %s serves SSH at %s: %w", machine, access.Address(), context.Cause(ctx))
+		case <-time.After(patience / tries):
+		}
+		client, err = sshkeys.DialWith(ctx, access, options)
+		if err == nil {
+			l.note("%s serves SSH now, after %s", machine, max(time.Since(started).Round(time.Second), time.Second))
+		}
+		if !errors.Is(err, sshkeys.ErrNotServing) {
+			return client, err
+		}
+	}
+	return nil, fmt.Errorf("%w; it was tried for %s whether SSH comes up", err, patience)
+}
+
+func (l Login) note(format string, args ...any) {
+	if l.Note != nil {
+		l.Note(fmt.Sprintf(format, args...))
+	}
+}
+
+// brokenBy is what a connection was ended by, in a few words.
+func brokenBy(err error) string {
+	if code, ok := errors.AsType[syscall.Errno](err); ok {
+		return code.Error()
+	}
+	return "the connection was closed"
+}
