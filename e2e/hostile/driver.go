@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -15,8 +16,6 @@ import (
 // Driver is the driver as far as it answers at all.
 type Driver struct {
 	*drivers.BaseDriver
-	Made bool
-
 	mode  string
 	token string
 }
@@ -68,8 +67,10 @@ func (d *Driver) Create() error {
 	return nil
 }
 
-// GetState says that there is no server.
-func (d *Driver) GetState() (state.State, error) { return state.None, nil }
+// GetState knows of no server.
+func (d *Driver) GetState() (state.State, error) {
+	return state.Error, errors.New("no answer about a server that was never made")
+}
 
 // GetSSHHostname has no address to give.
 func (d *Driver) GetSSHHostname() (string, error) { return d.GetIP() }

@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -56,6 +57,8 @@ type runningWait struct {
 	deadline time.Time
 	started  bool
 	failures int
+	// last is what the driver said last.
+	last state.State
 }
 
 // failed takes an error of the driver; nil means to ask again.
@@ -65,7 +68,7 @@ func (w *runningWait) failed(ctx context.Context, err error) error {
 	switch {
 	case cancelled(err):
 		return err
-	case isDriverError(err) && profile.IsGone(err.Error()) && !s.profile.NoServer:
+	case isDriverError(err) && profile.IsGone(s.request.Driver.Name, err.Error()) && !s.profile.NoServer:
 		return s.vanished(ctx)
 	case w.failures >= maxLookups || errors.Is(err, plugin.ErrUnresponsive):
 		return s.driverFailure(reasonLookupFailed, err)
@@ -77,8 +80,12 @@ func (w *runningWait) failed(ctx context.Context, err error) error {
 func (w *runningWait) notRunning(ctx context.Context, current state.State) error {
 	s := w.session
 	w.failures = 0
+	if current != w.last && current != state.None {
+		s.log.printf("waiting for the server to run: it is %s", current)
+	}
+	w.last = current
 	if time.Now().After(w.deadline) {
-		return failf(reasonServerNotRunning, rkev1.ClassTransient, "the server did not run within %s: the driver says it is %s", runningTimeout, current)
+		return failf(reasonServerNotRunning, rkev1.ClassTransient, "the server did not run within %s: the driver says it is %s", runningTimeout, cmp.Or(current.String(), "in no state that it knows"))
 	}
 	stopped := current == state.Stopped || current == state.Paused || current == state.Saved
 	if !stopped || w.started || s.profile.NoServer {
