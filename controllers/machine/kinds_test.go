@@ -16,6 +16,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -69,20 +70,7 @@ func gone(e watch.Event) bool { return e.Type == watch.Deleted }
 // watches alone, a CRD goes only after its machines' servers, and a kind can come back.
 func TestKinds_comeAndGo(t *testing.T) {
 	w := newWorld(t)
-	mgr, err := ctrl.NewManager(testkit.Config(t), ctrl.Options{Scheme: newScheme(t), NewCache: capi.NewCache,
-		Client: capi.ClientOptions(), Metrics: server.Options{BindAddress: "0"}})
-	require.NoError(t, err)
-	controller := machine.New(machine.Options{Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(),
-		Recorder: w.recorder, Settings: jobrunner.Settings{Image: "x"}})
-	require.NoError(t, controller.Register(mgr))
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- mgr.Start(ctx) }()
-	defer func() {
-		stop()
-		require.NoError(t, <-ended)
-	}()
-
+	w.startManager(nil)
 	fieldsOfDriver, err := crdgen.FieldsOf("late", []crdgen.Flag{{Name: "late-region", Type: crdgen.String}}, crdgen.Rules{})
 	require.NoError(t, err)
 	for range 2 {
@@ -113,6 +101,24 @@ func TestKinds_comeAndGo(t *testing.T) {
 		w.delete(nd)
 		w.deleteAll(s)
 	}
+}
+
+// startManager runs the controller in a real manager until the test ends.
+func (w *world) startManager(nodes machine.NodeFinder) {
+	w.Helper()
+	mgr, err := ctrl.NewManager(testkit.Config(w), ctrl.Options{Scheme: newScheme(w), NewCache: capi.NewCache,
+		Client: capi.ClientOptions(), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)}})
+	require.NoError(w, err)
+	controller := machine.New(machine.Options{Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(),
+		Recorder: w.recorder, Settings: jobrunner.Settings{Image: "x"}, Nodes: nodes})
+	require.NoError(w, controller.Register(mgr))
+	ctx, stop := context.WithCancel(w.Context())
+	ended := make(chan error)
+	go func() { ended <- mgr.Start(ctx) }()
+	w.Cleanup(func() {
+		stop()
+		require.NoError(w, <-ended)
+	})
 }
 
 func (w *world) lateMachine() *subject {
