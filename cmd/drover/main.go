@@ -1,8 +1,10 @@
-// Command drover is the command line of Drover; installed as kubectl-drover it is also a kubectl plugin.
+// Command drover is the command line of Drover. Linked as kubectl-drover it is also a kubectl plugin, and linked as
+// kubectl_complete-drover it is what kubectl asks for the plugin's completions.
 package main
 
 import (
 	"context"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -10,15 +12,22 @@ import (
 	"syscall"
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/klog/v2"
 
 	"github.com/drover-project/drover/cmd/drover/command"
 )
+
+// version is set by the linker.
+var version string
 
 func main() {
 	os.Exit(run())
 }
 
 func run() int {
+	// What Kubernetes' libraries log is for their authors; what a user should know is told as a note or an error.
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	name, args := command.Invocation(strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe"), os.Args[1:])
@@ -26,5 +35,6 @@ func run() int {
 		Name:    name,
 		Streams: genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr},
 		Term:    os.Getenv("TERM"),
+		Version: version,
 	}, args)
 }

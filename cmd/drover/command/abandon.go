@@ -2,7 +2,6 @@ package command
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"github.com/drover-project/drover/cmd/drover/access"
 	"github.com/drover-project/drover/cmd/drover/explain"
 	"github.com/drover-project/drover/cmd/drover/facts"
+	"github.com/drover-project/drover/cmd/drover/inventory"
 )
 
 func newAbandon(e *env) *cobra.Command {
@@ -39,13 +39,12 @@ func (e *env) abandon(ctx context.Context, name string, yes bool) error {
 		return err
 	}
 	if m.DeletionTimestamp == nil {
-		return fmt.Errorf("%s is not being deleted: delete its CAPI Machine first (kubectl -n %s delete machine %s); only a machine whose removal fails is abandoned",
-			m.Name, m.Namespace, cmp.Or(m.CAPIMachineName(), m.Name))
+		return notDeleted(m)
 	}
 	// What cannot be read is told as unknown; the user decides.
 	state, err := api.State(ctx, m)
 	if err != nil {
-		e.note("%v", err)
+		e.note("%s", inventory.Plain(err))
 	}
 	if _, err := io.WriteString(e.Streams.Out, explain.RemainsText(m, state)); err != nil {
 		return err
@@ -60,6 +59,16 @@ func (e *env) abandon(ctx context.Context, name string, yes bool) error {
 	}
 	_, err = fmt.Fprintf(e.Streams.Out, "%s: its server was given up\n", m.Ref())
 	return err
+}
+
+// notDeleted tells what to delete first: a machine that a CAPI Machine owns goes with that.
+func notDeleted(m *facts.Machine) error {
+	what, ref := "it", m.Ref()
+	if owner := m.CAPIMachineName(); owner != "" {
+		what, ref = "its CAPI Machine", "machine.cluster.x-k8s.io/"+owner
+	}
+	return fmt.Errorf("%s is not being deleted: delete %s first (kubectl -n %s delete %s); only a machine whose removal fails is abandoned",
+		m.Name, what, m.Namespace, ref)
 }
 
 // confirm asks for the machine's name; without a terminal nobody can answer.

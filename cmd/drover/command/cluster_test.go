@@ -1,6 +1,7 @@
 package command_test
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/pem"
@@ -176,4 +177,10 @@ func keyPair(t *testing.T) (private, authorized []byte) {
 	line, err := ssh.NewPublicKey(public)
 	require.NoError(t, err)
 	return pem.EncodeToMemory(block), ssh.MarshalAuthorizedKey(line)
+}
+
+// remove deletes what belongs to no namespace.
+func (c *cluster) remove(t *testing.T, object client.Object) {
+	t.Helper()
+	require.NoError(t, client.IgnoreNotFound(c.Delete(context.WithoutCancel(t.Context()), object)))
 }

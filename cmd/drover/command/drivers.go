@@ -4,23 +4,23 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	v3 "github.com/drover-project/drover/api/management/v3"
+	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/cmd/drover/listing"
 )
 
-func newDrivers(e *env) *cobra.Command {
+// newDrivers is the command below root and, for who knows kubectl, below get; call is how it is called there.
+func newDrivers(e *env, call string) *cobra.Command {
 	var out *output
 	cmd := &cobra.Command{
-		Use:     "drivers [NAME...]",
-		Aliases: []string{"driver", "nodedrivers", "nodedriver", "nd"},
-		Short:   "List node drivers",
-		Long:    "List node drivers: whether they are active and ready, and which kind of machines they make.",
-		Example: `  {name} drivers
-  {name} drivers digitalocean -o json`,
+		Use:               "drivers [NAME...]",
+		Aliases:           []string{"driver", "nodedrivers", "nodedriver", "nd"},
+		Short:             "List node drivers",
+		Long:              "List node drivers: whether they are active and ready, and which kind of machines they make.",
+		Example:           "  {name} " + call + "\n  {name} " + call + " digitalocean -o json",
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: e.completeDrivers,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -58,7 +58,7 @@ func (e *env) drivers(ctx context.Context, out *output, names []string) error {
 		err = out.document(e.Streams.Out, list)
 	}
 	if err == nil && len(missing) > 0 {
-		err = fmt.Errorf("no driver is called %s", strings.Join(missing, ", "))
+		err = fmt.Errorf("no driver is called %s", quoted(missing))
 	}
 	return err
 }
@@ -68,12 +68,13 @@ func selectDrivers(all []v3.NodeDriver, names []string) (selected []v3.NodeDrive
 		return all, nil
 	}
 	for _, name := range names {
-		i := slices.IndexFunc(all, func(d v3.NodeDriver) bool { return d.Name == name || d.DriverName() == name })
-		if i < 0 {
+		found := facts.DriverNamed(name, all)
+		switch {
+		case found == nil:
 			missing = append(missing, name)
-			continue
+		case !slices.ContainsFunc(selected, func(d v3.NodeDriver) bool { return d.Name == found.Name }):
+			selected = append(selected, *found)
 		}
-		selected = append(selected, all[i])
 	}
 	return selected, missing
 }

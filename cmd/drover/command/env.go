@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/cmd/drover/inventory"
@@ -34,7 +35,7 @@ func (e *env) restConfig() (*rest.Config, error) {
 	}
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = 50, 100
-	config.UserAgent = "drover/" + buildVersion().Version
+	config.UserAgent = "drover/" + e.build().Version
 	return config, nil
 }
 
@@ -43,6 +44,18 @@ func (e *env) restConfig() (*rest.Config, error) {
 func (e *env) isUnconfigured(config *rest.Config) bool {
 	raw, err := e.flags.ToRawKubeConfigLoader().RawConfig()
 	return err == nil && len(raw.Clusters) == 0 && strings.HasPrefix(config.Host, "http://")
+}
+
+// contextName is the kubeconfig's context in use; empty when there is none.
+func (e *env) contextName() string {
+	if name := ptr.Deref(e.flags.Context, ""); name != "" {
+		return name
+	}
+	raw, err := e.flags.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return ""
+	}
+	return raw.CurrentContext
 }
 
 // api connects to the cluster; nothing is sent yet.
@@ -81,8 +94,18 @@ func (e *env) resolve(ctx context.Context, name string) (*inventory.API, invento
 	if err != nil {
 		return nil, inventory.Target{}, err
 	}
-	target, err := api.Resolve(ctx, namespace, name)
+	target, err := e.find(ctx, api, namespace, name)
 	return api, target, err
+}
+
+// find is Resolve, whose advice names us as the user does.
+func (e *env) find(ctx context.Context, api *inventory.API, namespace, name string) (inventory.Target, error) {
+	target, err := api.Resolve(ctx, namespace, name)
+	var notFound *inventory.NotFoundError
+	if errors.As(err, &notFound) {
+		notFound.Command = e.Name
+	}
+	return target, err
 }
 
 // machine is resolve for commands that need the infra machine itself.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/drover-project/drover/cmd/drover/inventory"
 )
 
 // Exit codes.
@@ -60,8 +62,8 @@ func oneName(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// report writes an error for the user and tells the exit code.
-func report(ctx context.Context, o Options, err error) int {
+// report writes an error for the user, in one line, and tells the exit code.
+func (e *env) report(ctx context.Context, err error) int {
 	var exit *exitError
 	var wrong *usageError
 	switch {
@@ -70,11 +72,15 @@ func report(ctx context.Context, o Options, err error) int {
 	case errors.As(err, &exit):
 		return exit.code
 	case errors.As(err, &wrong):
-		_, _ = fmt.Fprintf(o.Streams.ErrOut, "error: %v\nSee '%s'.\n", err, wrong.help)
+		_, _ = fmt.Fprintf(e.Streams.ErrOut, "error: %s; see '%s'\n", inventory.Plain(err), wrong.help)
 		return codeUsage
 	case ctx.Err() != nil:
 		return codeInterrupted
 	}
-	_, _ = fmt.Fprintf(o.Streams.ErrOut, "error: %v\n", err)
+	text := inventory.Plain(err)
+	if name := e.contextName(); name != "" && inventory.IsUnreachable(err) {
+		text += fmt.Sprintf(" (context %q; choose another with --context)", name)
+	}
+	_, _ = fmt.Fprintf(e.Streams.ErrOut, "error: %s\n", text)
 	return codeError
 }

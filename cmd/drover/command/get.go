@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
 
 	v3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/cmd/drover/inventory"
 	"github.com/drover-project/drover/cmd/drover/listing"
@@ -41,7 +44,10 @@ NAME is a machine or the CAPI Machine that owns it; without names all are listed
 			if err := o.output.check(cmd); err != nil {
 				return err
 			}
-			if o.names = args; len(args) > 0 && args[0] == "machines" {
+			if _, err := labels.Parse(o.selector); err != nil {
+				return usagef(cmd, "the selector %q cannot be read: %w", o.selector, err)
+			}
+			if o.names = args; len(args) > 0 && (args[0] == "machines" || args[0] == "machine") {
 				o.names = args[1:]
 			}
 			return e.get(cmd.Context(), o)
@@ -51,7 +57,7 @@ NAME is a machine or the CAPI Machine that owns it; without names all are listed
 	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "List machines with these labels only.")
 	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "Go on and print each change.")
 	o.output = newOutput(cmd, true)
-	cmd.AddCommand(newDrivers(e))
+	cmd.AddCommand(newDrivers(e, "get drivers"))
 	return withName(e, cmd)
 }
 
@@ -75,8 +81,8 @@ func (e *env) get(ctx context.Context, o *getOptions) error {
 		return err
 	}
 	if len(denied) > 0 {
-		e.note("you may not list %s", strings.Join(denied, ", "))
 		kinds = slices.DeleteFunc(kinds, func(k facts.Kind) bool { return slices.Contains(denied, k.Resource) })
+		e.noteDenied(denied, list.Namespace)
 	}
 	// Who may not read NodeDrivers sees the driver's name as the kind has it.
 	drivers, _ := api.Drivers(ctx)
@@ -85,12 +91,42 @@ func (e *env) get(ctx context.Context, o *getOptions) error {
 		return err
 	}
 	if o.watch {
+		if len(missing) > 0 {
+			e.note("no machine is called %s yet", quoted(missing))
+		}
 		return e.watch(ctx, &watching{api: api, kinds: kinds, list: list, options: o, drivers: drivers, printed: selected})
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("no machine is called %s", strings.Join(missing, ", "))
+		return e.missing(missing, list.Namespace)
 	}
 	return e.explainNothing(o, len(selected), len(kinds), list.Namespace)
+}
+
+// noteDenied tells which machines a list leaves out.
+func (e *env) noteDenied(resources []string, namespace string) {
+	for i, resource := range resources {
+		resources[i] = resource + "." + rkev1.MachineGroupVersion.Group
+	}
+	where := "the whole cluster"
+	if namespace != "" {
+		where = "namespace " + namespace
+	}
+	e.note("not all machines are listed: you lack the right to list %s in %s", strings.Join(resources, ", "), where)
+}
+
+func (e *env) missing(names []string, namespace string) error {
+	if namespace == "" {
+		return fmt.Errorf("no machine is called %s", quoted(names))
+	}
+	return fmt.Errorf("no machine is called %s in namespace %q (see '%s get -A')", quoted(names), namespace, e.Name)
+}
+
+func quoted(names []string) string {
+	var all []string
+	for _, name := range names {
+		all = append(all, strconv.Quote(name))
+	}
+	return strings.Join(all, ", ")
 }
 
 // explainNothing tells on stderr why a table is empty.

@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -86,11 +85,10 @@ func (e *env) logs(ctx context.Context, name string, o *logsOptions) error {
 // noLog is for a machine without attempts: with -f the first one is waited for.
 func (e *env) noLog(ctx context.Context, api *inventory.API, m *facts.Machine, s *facts.Snapshot, o *logsOptions) error {
 	if !o.follow || m.Phase() == rkev1.PhaseRunning {
-		text := fmt.Sprintf("no attempt was made for %s yet, so there is no log; '%s why %s -n %s' tells what it waits for", m.Name, e.Name, m.Name, m.Namespace)
 		if len(s.Problems) > 0 {
-			text += "; what could not be read: " + strings.Join(s.Problems, "; ")
+			return fmt.Errorf("no log of %s was found; what could not be read: %s", m.Name, strings.Join(s.Problems, "; "))
 		}
-		return errors.New(text)
+		return fmt.Errorf("no attempt was made for %s yet, so there is no log; '%s why %s -n %s' tells what it waits for", m.Name, e.Name, m.Name, m.Namespace)
 	}
 	e.note("%s: waiting for a Job (phase %s)", m.Name, m.Phase())
 	return e.follow(ctx, api, m.Namespace, labels.Set{rkev1.MachineUIDLabel: string(m.UID)})
@@ -134,5 +132,5 @@ func (e *env) printLog(text string) error {
 
 // note tells the user something that is no output.
 func (e *env) note(format string, args ...any) {
-	_, _ = fmt.Fprintf(e.Streams.ErrOut, "# "+format+"\n", args...)
+	_, _ = fmt.Fprintf(e.Streams.ErrOut, "# %s\n", inventory.Plain(fmt.Errorf(format, args...)))
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/utils/ptr"
@@ -20,6 +21,8 @@ type output struct {
 	noHeaders bool
 	// tables writes the rows of a watch below each other.
 	tables io.Writer
+	// printer of documents; it is kept because that of YAML puts a line between two.
+	printer printers.ResourcePrinter
 }
 
 func newOutput(cmd *cobra.Command, withName bool) *output {
@@ -39,8 +42,14 @@ func newOutput(cmd *cobra.Command, withName bool) *output {
 	return o
 }
 
-// format is the value of -o.
-func (o *output) format() string { return ptr.Deref(o.flags.OutputFormat, "") }
+// format is the value of -o; a template alone asks for a template too.
+func (o *output) format() string {
+	format := ptr.Deref(o.flags.OutputFormat, "")
+	if format == "" && ptr.Deref(o.flags.TemplatePrinterFlags.TemplateArgument, "") != "" {
+		return "go-template"
+	}
+	return format
+}
 
 // isTable reports that rows are wanted, not documents.
 func (o *output) isTable() bool { return o.format() == "" || o.format() == "wide" }
@@ -50,7 +59,8 @@ func (o *output) check(cmd *cobra.Command) error {
 	if o.isTable() || o.format() == "name" {
 		return nil
 	}
-	if _, err := o.flags.ToPrinter(); err != nil {
+	var err error
+	if o.printer, err = o.flags.ToPrinter(); err != nil {
 		return usage(cmd, err)
 	}
 	return nil
@@ -72,21 +82,21 @@ func (o *output) table(w io.Writer, table *metav1.Table) error {
 	return nil
 }
 
-// document prints what has a JSON form in the format of -o.
+// document prints what has a JSON form in the format of -o, after check.
 func (o *output) document(w io.Writer, document any) error {
-	printer, err := o.flags.ToPrinter()
-	if err != nil {
-		return err
-	}
 	raw, err := json.Marshal(document)
 	if err != nil {
 		return fmt.Errorf("encoding the output: %w", err)
 	}
 	object := &unstructured.Unstructured{}
-	if err := json.Unmarshal(raw, &object.Object); err != nil {
+	// Kubernetes' own decoder keeps whole numbers whole.
+	if err := utiljson.Unmarshal(raw, &object.Object); err != nil {
 		return fmt.Errorf("encoding the output: %w", err)
 	}
-	return printer.PrintObj(object, w)
+	if err := o.printer.PrintObj(object, w); err != nil {
+		return fmt.Errorf("printing a document: %w", err)
+	}
+	return nil
 }
 
 // printDocument prints a document as json or yaml.
@@ -101,5 +111,7 @@ func printDocument(w io.Writer, format string, document any) error {
 	}
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "    ")
+	// The commands in it are for people too.
+	encoder.SetEscapeHTML(false)
 	return encoder.Encode(document)
 }

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,6 +19,8 @@ type Options struct {
 	Streams genericiooptions.IOStreams
 	// Term is the type of the user's terminal; may be empty.
 	Term string
+	// Version of the build; what the Go toolchain wrote into the binary when empty.
+	Version string
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
 }
@@ -43,13 +46,18 @@ func Invocation(binary string, args []string) (name string, arguments []string) 
 
 // Execute runs the command line and returns the exit code.
 func Execute(ctx context.Context, o Options, args []string) int {
-	root := New(o)
+	root, e := newRoot(o)
 	root.SetArgs(args)
-	return report(ctx, o, root.ExecuteContext(ctx))
+	return e.report(ctx, root.ExecuteContext(ctx))
 }
 
 // New builds the root command.
 func New(o Options) *cobra.Command {
+	root, _ := newRoot(o)
+	return root
+}
+
+func newRoot(o Options) (*cobra.Command, *env) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -62,6 +70,7 @@ func New(o Options) *cobra.Command {
 		Use:                        standaloneName,
 		Short:                      "See, reach and mend the machines that Drover makes",
 		Long:                       rootLong,
+		Example:                    rootExample,
 		Annotations:                map[string]string{cobra.CommandDisplayNameAnnotation: o.Name},
 		SuggestionsMinimumDistance: 2,
 
@@ -73,19 +82,26 @@ func New(o Options) *cobra.Command {
 	root.SetIn(o.Streams.In)
 	root.SetOut(o.Streams.Out)
 	root.SetErr(o.Streams.ErrOut)
+	// The flags of kubectl have descriptions that are long.
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 120"))
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, err) })
 	flags.AddFlags(root.PersistentFlags())
 	root.AddCommand(
-		newGet(e), newDrivers(e), newWhy(e), newLogs(e), newSSH(e), newSCP(e), newKeys(e), newRetry(e), newAbandon(e), newVersion(e),
+		newGet(e), newDrivers(e, "drivers"), newWhy(e), newLogs(e), newSSH(e), newSCP(e), newKeys(e), newRetry(e), newAbandon(e), newVersion(e),
 	)
 	completeFlags(e, root)
-	return root
+	return withName(e, root), e
 }
 
 const rootLong = `See, reach and mend the machines that Drover makes. A kubeconfig is all it needs.
 
 NAME is a machine of any driver or the CAPI Machine that owns it. Where a name means several machines, write the kind before
 it: digitaloceanmachine/NAME. Exit codes: 0 done, 1 error, 2 wrong usage; ssh exits with the remote command's own code.`
+
+const rootExample = `  {name} get                      # all machines of the namespace
+  {name} why web-1                # what it waits for or why it failed, and what to do
+  {name} logs web-1 -f            # what the driver says
+  {name} ssh web-1 -- uptime      # run a command on its server`
 
 // configFlags are the flags of kubectl that say which cluster to talk to, without those a kubeconfig makes needless.
 func configFlags() *genericclioptions.ConfigFlags {
@@ -102,7 +118,7 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 	}
 	err := fmt.Errorf("unknown command %q", args[0])
 	if similar := cmd.SuggestionsFor(args[0]); len(similar) > 0 {
-		err = fmt.Errorf("unknown command %q; did you mean %q?", args[0], similar[0])
+		err = fmt.Errorf("unknown command %q (did you mean %q?)", args[0], similar[0])
 	}
 	return usage(cmd, err)
 }

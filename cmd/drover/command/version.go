@@ -1,13 +1,17 @@
 package command
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"runtime"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+	apiversion "k8s.io/apimachinery/pkg/version"
 
+	"github.com/drover-project/drover/cmd/drover/inventory"
 	"github.com/drover-project/drover/cmd/drover/listing"
 )
 
@@ -28,27 +32,33 @@ func newVersion(e *env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "version",
 		Short:             "Print the versions of drover and of the cluster",
+		Example:           "  {name} version\n  {name} version --client -o json",
 		Args:              arguments(cobra.NoArgs),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if output != "" && output != "json" {
-				return usagef(cmd, "the output %q is unknown; -o takes json", output)
+			if output != "" && output != "json" && output != "yaml" {
+				return usagef(cmd, "the output %q is unknown; -o takes json or yaml", output)
 			}
-			return e.version(output, clientOnly)
+			return e.version(cmd.Context(), output, clientOnly)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "Print as json.")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "Print as json or yaml.")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().BoolVar(&clientOnly, "client", false, "Do not ask the cluster.")
-	return cmd
+	return withName(e, cmd)
 }
 
-func (e *env) version(output string, clientOnly bool) error {
-	v := buildVersion()
+func (e *env) version(ctx context.Context, output string, clientOnly bool) error {
+	v := e.build()
 	if !clientOnly {
-		v.Kubernetes = e.clusterVersion()
+		var err error
+		if v.Kubernetes, err = e.clusterVersion(ctx); err != nil {
+			// drover's own version is still worth printing.
+			e.note("the cluster's version is unknown: %s", inventory.Plain(err))
+		}
 	}
-	if output == "json" {
-		return json.NewEncoder(e.Streams.Out).Encode(v)
+	if output != "" {
+		return printDocument(e.Streams.Out, output, v)
 	}
 	_, err := fmt.Fprintf(e.Streams.Out, "drover %s (commit %s, %s, %s)\n", v.Version, v.Commit, v.GoVersion, v.Platform)
 	if v.Kubernetes != "" && err == nil {
@@ -57,31 +67,38 @@ func (e *env) version(output string, clientOnly bool) error {
 	return err
 }
 
-// clusterVersion is empty when the cluster cannot be asked: drover's own version is then still worth printing.
-func (e *env) clusterVersion() string {
+// clusterVersion asks the cluster, and not for long.
+func (e *env) clusterVersion(ctx context.Context) (string, error) {
+	ctx, cancel := inventory.Brief(ctx)
+	defer cancel()
 	api, err := e.api()
 	if err != nil {
-		return ""
+		return "", err
 	}
-	info, err := api.Kube.Discovery().ServerVersion()
+	raw, err := api.Kube.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
 	if err != nil {
-		return ""
+		return "", fmt.Errorf("asking the API: %w", err)
 	}
-	return info.GitVersion
+	var info apiversion.Info
+	if err := json.Unmarshal(raw, &info); err != nil {
+		return "", fmt.Errorf("decoding the API's version: %w", err)
+	}
+	return info.GitVersion, nil
 }
 
-// buildVersion is what the Go toolchain wrote into the binary.
-func buildVersion() versions {
+// build is what the linker was told, else what the Go toolchain wrote into the binary.
+func (e *env) build() versions {
 	v := versions{
 		APIVersion: listing.APIVersion, Kind: "Version", Version: "(devel)", Commit: "unknown",
 		GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	}
 	info, ok := debug.ReadBuildInfo()
+	if ok && info.Main.Version != "" {
+		v.Version = info.Main.Version
+	}
+	v.Version = cmp.Or(e.Version, v.Version)
 	if !ok {
 		return v
-	}
-	if info.Main.Version != "" {
-		v.Version = info.Main.Version
 	}
 	for _, setting := range info.Settings {
 		if setting.Key == "vcs.revision" {

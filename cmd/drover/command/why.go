@@ -62,13 +62,22 @@ func (e *env) why(ctx context.Context, name, format string) error {
 // explain finds out what NAME means, and explains it.
 func (e *env) explain(ctx context.Context, api *inventory.API, namespace, name string) (*explain.Report, error) {
 	word, rest, qualified := strings.Cut(name, "/")
+	if qualified && (isDriverWord(word) || isOwnerWord(word)) {
+		if err := inventory.CheckName(rest); err != nil {
+			return nil, err
+		}
+	}
 	if qualified && isDriverWord(word) {
 		return e.explainDriver(ctx, api, rest)
 	}
 	if qualified && isOwnerWord(word) {
+		// A Snapshot tells what cannot be read; an API server that is gone is told once, before.
+		if _, err := api.Kinds(ctx); err != nil {
+			return nil, err
+		}
 		return e.explainSnapshot(api.Snapshot(ctx, inventory.Target{}, namespace, rest, e.Now()), nil)
 	}
-	target, err := api.Resolve(ctx, namespace, name)
+	target, err := e.find(ctx, api, namespace, name)
 	var notFound *inventory.NotFoundError
 	if err != nil && !errors.As(err, &notFound) {
 		return nil, err
@@ -91,6 +100,9 @@ func (e *env) explainSnapshot(s *facts.Snapshot, notFound error) (*explain.Repor
 	if !explain.KnowsAnything(s) {
 		if notFound == nil {
 			notFound = fmt.Errorf("no MachineDeployment or MachineSet %q in namespace %q", s.Name, s.Namespace)
+			if len(s.Problems) > 0 {
+				notFound = fmt.Errorf("%w that could be read: %s", notFound, strings.Join(s.Problems, "; "))
+			}
 		}
 		return nil, notFound
 	}
