@@ -1,0 +1,69 @@
+package docs_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// named finds `folder TestName` in a text.
+var named = regexp.MustCompile("`([a-z0-9/]+) ((?:Test|Fuzz)[A-Za-z0-9_]+)`")
+
+// TestSecurity: what the threat model promises is tried by tests that exist.
+func TestSecurity(t *testing.T) {
+	content, err := os.ReadFile("security.md")
+	require.NoError(t, err)
+	for _, found := range named.FindAllStringSubmatch(string(content), -1) {
+		require.True(t, declared(t, found[1], found[2]), "there is no test %s in %s", found[2], found[1])
+	}
+	for _, row := range cases(string(content)) {
+		require.Regexp(t, named, row, "an abuse case without a test")
+	}
+}
+
+// cases are the rows of the tables of abuse cases.
+func cases(text string) []string {
+	_, text, _ = strings.Cut(text, "\n## Abuse cases\n")
+	text, _, _ = strings.Cut(text, "\n## ")
+	var out []string
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "|") && !strings.HasPrefix(line, "|---") && !strings.HasPrefix(line, "| case |") {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// declared tells whether a folder's tests have a function of that name.
+func declared(t *testing.T, dir, name string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("..", filepath.FromSlash(dir), "*_test.go"))
+	require.NoError(t, err)
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		for _, declaration := range parsed.Decls {
+			if function, is := declaration.(*ast.FuncDecl); is && function.Recv == nil && function.Name.Name == name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func TestSecurity_itself(t *testing.T) {
+	require.True(t, declared(t, "docs", "TestSecurity"))
+	require.False(t, declared(t, "docs", "TestSecurit"))
+	require.False(t, declared(t, "nowhere", "TestSecurity"))
+	content, err := os.ReadFile("security.md")
+	require.NoError(t, err)
+	require.Greater(t, len(cases(string(content))), 20, "the tables are found")
+	require.NotRegexp(t, named, "| a case | what stops it | – |")
+}
