@@ -1,6 +1,7 @@
 package access_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,20 +28,30 @@ func TestParseLocation(t *testing.T) {
 		require.NoError(t, err, text)
 		require.Equal(t, want, got, text)
 	}
-	for _, text := range []string{"", ":file"} {
+	for text, want := range map[string]string{"": "a path is empty", ":file": "a machine's name is missing before the colon in :file", ":": "a machine's name is missing before the colon in :"} {
 		_, err := access.ParseLocation(text)
-		require.Error(t, err, text)
+		require.EqualError(t, err, want)
 	}
 }
 
+// FuzzParseLocation: what is read means the same when it is written again, and never nothing.
 func FuzzParseLocation(f *testing.F) {
-	f.Add("one:/etc/hosts")
-	f.Add("./a:b")
+	for _, seed := range []string{"one:/etc/hosts", "./a:b", "one:", "a/b/c:d", "one:~/", "one:~", "a/b:c", ":", "one:./~"} {
+		f.Add(seed)
+	}
 	f.Fuzz(func(t *testing.T, text string) {
 		location, err := access.ParseLocation(text)
-		if err == nil {
-			require.NotEmpty(t, location.Path)
+		if err != nil {
+			return
 		}
+		require.NotEmpty(t, location.Path)
+		if location.Machine == "" {
+			require.Equal(t, text, location.Path, "a path here is the argument itself")
+			return
+		}
+		require.NotContains(t, location.Machine, ":")
+		require.True(t, strings.HasPrefix(text, location.Machine+":"))
+		require.True(t, location.Path == "." || strings.HasSuffix(text, location.Path))
 	})
 }
 
@@ -49,9 +60,27 @@ func TestParseCopy(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, access.Copy{
 		Sources: []access.Location{{Path: "a"}, {Path: "b"}}, Destination: access.Location{Machine: "one", Path: "dir"}, Recursive: true}, c)
-	for _, args := range [][]string{{}, {"a"}, {"a", "b"}, {"one:a", "two:b"}, {"a", "one:b", "c"}, {"a", ":b"}} {
-		_, err := access.ParseCopy(args, false)
-		require.Error(t, err, "%v", args)
+	c, err = access.ParseCopy([]string{"one:a", "two:b", "here"}, false)
+	require.NoError(t, err)
+	require.Equal(t, access.Copy{
+		Sources: []access.Location{{Machine: "one", Path: "a"}, {Machine: "two", Path: "b"}}, Destination: access.Location{Path: "here"}}, c)
+	const sides = "either the sources or the destination are on a machine, written NAME:path, and not both"
+	for _, c := range []struct {
+		args []string
+		err  string
+	}{
+		{nil, "a source and a destination are needed"},
+		{[]string{"a"}, "a source and a destination are needed"},
+		{[]string{"a", "b"}, sides},
+		{[]string{"one:a", "two:b"}, sides},
+		{[]string{"a", "one:b", "c"}, sides},
+		{[]string{"one:a", "b", "c"}, sides},
+		{[]string{"a", ":b"}, "a machine's name is missing before the colon in :b"},
+		{[]string{"", "one:b"}, "a path is empty"},
+		{[]string{"one:a", ""}, "a path is empty"},
+	} {
+		_, err := access.ParseCopy(c.args, false)
+		require.EqualError(t, err, c.err, "%v", c.args)
 	}
 }
 
