@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -85,23 +86,25 @@ func Content(obj client.Object) (map[string]any, error) {
 		return nil, err
 	}
 	delete(content, "status")
-	dropEmpty(content)
+	_, isCRD := obj.(*apiextensionsv1.CustomResourceDefinition)
+	dropEmpty(content, isCRD)
 	return content, nil
 }
 
-// dropEmpty drops what says nothing; no object here has an empty map that means something.
-func dropEmpty(value any) {
+// dropEmpty drops what says nothing: nulls, and empty maps but for those of a schema, where subresources.status: {} is what
+// makes a status.
+func dropEmpty(value any, keepMaps bool) {
 	switch v := value.(type) {
 	case map[string]any:
 		for key, item := range v {
-			dropEmpty(item)
-			if object, isObject := item.(map[string]any); item == nil || isObject && len(object) == 0 {
+			dropEmpty(item, keepMaps)
+			if object, isObject := item.(map[string]any); item == nil || isObject && len(object) == 0 && !keepMaps {
 				delete(v, key)
 			}
 		}
 	case []any:
 		for _, item := range v {
-			dropEmpty(item)
+			dropEmpty(item, keepMaps)
 		}
 	}
 }

@@ -57,6 +57,9 @@ func (s Settings) withDefaults() (Settings, error) {
 	if s.Image == "" {
 		return s, errors.New("the image must be given")
 	}
+	if s.Replicas < 0 {
+		return s, errors.New("the number of replicas must not be negative")
+	}
 	if s.Namespace == "" {
 		s.Namespace = DefaultNamespace
 	}

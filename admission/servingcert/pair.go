@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"net"
 	"time"
 )
 
@@ -133,9 +134,16 @@ func (a *authority) sign(names []string, now time.Time) (certPEM, keyPEM []byte,
 		return nil, nil, err
 	}
 	template := &x509.Certificate{
-		Subject: pkix.Name{CommonName: names[0]}, DNSNames: names,
+		Subject:   pkix.Name{CommonName: names[0]},
 		NotBefore: now.Add(-2 * clockSkew), NotAfter: now.Add(certLife),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	for _, name := range names {
+		if address := net.ParseIP(name); address != nil {
+			template.IPAddresses = append(template.IPAddresses, address)
+			continue
+		}
+		template.DNSNames = append(template.DNSNames, name)
 	}
 	_, certPEM, err = certify(template, a.cert, key, a.key)
 	return certPEM, keyPEM, err

@@ -1,10 +1,12 @@
 package servingcert
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -22,7 +24,7 @@ type Options struct {
 	Client client.WithWatch
 	// Secret is the Secret's namespace and name.
 	Secret client.ObjectKey
-	// Names are the DNS names the API server calls us by; at least one.
+	// Names are the DNS names or IP addresses the API server calls us by; at least one.
 	Names []string
 	// Changed is called by Start with a new bundle, and again after a while if it fails; it may be nil.
 	Changed func(ctx context.Context, bundle []byte) error
@@ -34,6 +36,8 @@ type Options struct {
 type Source struct {
 	opts    Options
 	current atomic.Pointer[pair]
+	// told is the bundle that Changed took last; only Start touches it after Load.
+	told []byte
 }
 
 // retryDelay is how long Start waits after the API server did not do as asked.
@@ -44,13 +48,14 @@ func Load(ctx context.Context, opts Options) (*Source, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	if len(opts.Names) == 0 {
+	if len(opts.Names) == 0 || slices.Contains(opts.Names, "") {
 		return nil, errors.New("a serving certificate needs a name")
 	}
 	s := &Source{opts: opts}
-	if _, err := s.refresh(ctx); err != nil {
+	if err := s.refresh(ctx); err != nil {
 		return nil, err
 	}
+	s.told = s.CABundle()
 	return s, nil
 }
 
@@ -104,15 +109,24 @@ func (s *Source) follow(ctx context.Context) error {
 }
 
 func (s *Source) update(ctx context.Context) error {
-	changed, err := s.refresh(ctx)
-	if err != nil || !changed || s.opts.Changed == nil {
+	if err := s.refresh(ctx); err != nil {
 		return err
 	}
-	return s.opts.Changed(ctx, s.CABundle())
+	bundle := s.CABundle()
+	if bytes.Equal(bundle, s.told) {
+		return nil
+	}
+	if s.opts.Changed != nil {
+		if err := s.opts.Changed(ctx, bundle); err != nil {
+			return fmt.Errorf("telling of the new authority: %w", err)
+		}
+	}
+	s.told = bundle
+	return nil
 }
 
-// refresh reads the Secret, renews it when it is due, and tells whether the bundle is another than before.
-func (s *Source) refresh(ctx context.Context) (bool, error) {
+// refresh reads the Secret and renews it when it is due.
+func (s *Source) refresh(ctx context.Context) error {
 	const attempts = 5
 	for range attempts {
 		found, err := s.readOrRenew(ctx)
@@ -121,12 +135,12 @@ func (s *Source) refresh(ctx context.Context) (bool, error) {
 			continue
 		}
 		if err != nil {
-			return false, err
+			return err
 		}
-		before := s.current.Swap(found)
-		return before != nil && string(before.bundle) != string(found.bundle), nil
+		s.current.Store(found)
+		return nil
 	}
-	return false, fmt.Errorf("storing the serving certificate in Secret %s: others kept changing it", s.opts.Secret)
+	return fmt.Errorf("storing the serving certificate in Secret %s: others kept changing it", s.opts.Secret)
 }
 
 func (s *Source) readOrRenew(ctx context.Context) (*pair, error) {

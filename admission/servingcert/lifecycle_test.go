@@ -1,0 +1,253 @@
+package servingcert
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+// follower is a replica that runs Start on the bubble's clock, and the bundles it was told of.
+type follower struct {
+	*Source
+
+	told   [][]byte
+	refuse int
+}
+
+func follow(t *testing.T, c client.WithWatch) *follower {
+	t.Helper()
+	f := &follower{}
+	var err error
+	f.Source, err = Load(t.Context(), Options{Client: c, Secret: key, Names: []string{name}, Changed: func(_ context.Context, bundle []byte) error {
+		if f.refuse > 0 {
+			f.refuse--
+			return errors.New("the API server is away")
+		}
+		f.told = append(f.told, bundle)
+		return nil
+	}})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- f.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-done)
+	})
+	synctest.Wait()
+	return f
+}
+
+// pass lets time go by, all work of it included.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// A manager that runs for years shows a good certificate on each day, and says so when its authority changes.
+func TestStart_yearsGoBy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, second := follow(t, fake.NewClientBuilder().Build()), (*follower)(nil)
+		second = follow(t, first.opts.Client)
+		trusted := first.CABundle()
+		certificates, months := map[string]bool{}, 0
+		for ; months < 12*25; months++ {
+			for _, f := range []*follower{first, second} {
+				require.NoError(t, verify(t, f.Source, f.CABundle(), time.Now()), "month %d", months)
+				if len(f.told) == 0 {
+					require.NoError(t, verify(t, f.Source, trusted, time.Now()), "month %d: what the API server knows is enough", months)
+				}
+				certificates[string(f.current.Load().cert.Certificate[0])] = true
+			}
+			require.Equal(t, first.CABundle(), second.CABundle(), "month %d", months)
+			pass(30 * 24 * time.Hour)
+		}
+		require.GreaterOrEqual(t, len(certificates), 100, "a new one each two months")
+		require.LessOrEqual(t, len(certificates), 160, "the replicas share them")
+		require.Len(t, first.told, 2, "an authority lives nine years before the next")
+		require.Equal(t, first.told, second.told)
+		require.Equal(t, 2, strings.Count(string(first.CABundle()), "BEGIN CERTIFICATE"), "what has expired leaves the bundle")
+	})
+}
+
+// Whoever could not be told is told again: the API server would otherwise refuse our certificate for ever.
+func TestStart_tellsAgainAfterAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := follow(t, fake.NewClientBuilder().Build())
+		f.refuse = 3
+		data, err := renew(nil, []string{name}, time.Now())
+		require.NoError(t, err)
+		secret := &corev1.Secret{}
+		require.NoError(t, f.opts.Client.Get(t.Context(), key, secret))
+		secret.Data = data
+		require.NoError(t, f.opts.Client.Update(t.Context(), secret))
+		synctest.Wait()
+		require.Empty(t, f.told)
+		require.Equal(t, 2, f.refuse, "asked once so far")
+		pass(4 * retryDelay)
+		require.Equal(t, [][]byte{data[caCertKey]}, f.told, "once it went well it is not repeated")
+		require.Equal(t, data[caCertKey], f.CABundle())
+	})
+}
+
+// Somebody deletes the Secret of a running manager: the certificate that is shown and the bundle go on to agree.
+func TestStart_mendsADeletedSecret(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := follow(t, fake.NewClientBuilder().Build())
+		old := f.CABundle()
+		for range 3 {
+			secret := &corev1.Secret{}
+			require.NoError(t, f.opts.Client.Get(t.Context(), key, secret))
+			require.NoError(t, f.opts.Client.Delete(t.Context(), secret))
+			synctest.Wait()
+			require.NoError(t, f.opts.Client.Get(t.Context(), key, secret), "it is there again")
+			require.NoError(t, verify(t, f.Source, secret.Data[caCertKey], time.Now()))
+		}
+		require.Len(t, f.told, 3)
+		require.NotContains(t, f.told, old)
+	})
+}
+
+// The watch breaks now and then, and sometimes cannot be had: the certificate is renewed all the same.
+func TestStart_withoutAWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		watches := 0
+		c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+			Watch: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
+				watches++
+				if watches%2 == 1 {
+					return nil, errors.New("no route to host")
+				}
+				found, err := c.Watch(ctx, list, opts...)
+				if err == nil {
+					time.AfterFunc(24*time.Hour, found.Stop)
+				}
+				return found, err
+			},
+		}).Build()
+		f := follow(t, c)
+		first := f.current.Load().cert.Certificate[0]
+		pass(certLife)
+		require.NoError(t, verify(t, f.Source, f.CABundle(), time.Now()))
+		require.NotEqual(t, first, f.current.Load().cert.Certificate[0])
+		require.Greater(t, watches, 100, "each is begun anew")
+		require.Less(t, watches, 400, "but not in a hurry")
+	})
+}
+
+// refusals are what the API server may say to each call, and what Load then says.
+func refusals() map[string]struct {
+	calls interceptor.Funcs
+	there bool
+	err   string
+} {
+	secrets := schema.GroupResource{Resource: "secrets"}
+	conflict := apierrors.NewConflict(secrets, key.Name, errors.New("it changed"))
+	exists := apierrors.NewAlreadyExists(secrets, key.Name)
+	forbidden := apierrors.NewForbidden(secrets, key.Name, errors.New("RBAC"))
+	get := func(err error) interceptor.Funcs {
+		return interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return err
+		}}
+	}
+	create := func(err error) interceptor.Funcs {
+		return interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return err }}
+	}
+	update := func(err error) interceptor.Funcs {
+		return interceptor.Funcs{Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error { return err }}
+	}
+	const said = `secrets "drover-serving-cert" is forbidden: RBAC`
+	const lost = "storing the serving certificate in Secret drover-system/drover-serving-cert: others kept changing it"
+	return map[string]struct {
+		calls interceptor.Funcs
+		there bool
+		err   string
+	}{
+		"may not read":              {calls: get(forbidden), err: "reading the Secret of the serving certificate: " + said},
+		"may not create":            {calls: create(forbidden), err: "creating the Secret of the serving certificate: " + said},
+		"may not update":            {calls: update(forbidden), there: true, err: "renewing the Secret of the serving certificate: " + said},
+		"always another's conflict": {calls: update(conflict), there: true, err: lost},
+		"always another's Secret":   {calls: create(exists), err: lost},
+	}
+}
+
+func TestLoad_saysWhatTheServerRefused(t *testing.T) {
+	for what, tt := range refusals() {
+		t.Run(what, func(t *testing.T) {
+			builder := fake.NewClientBuilder()
+			if tt.there {
+				builder = builder.WithObjects(&corev1.Secret{ObjectMeta: metaOf(key), Data: map[string][]byte{keyKey: []byte("MARKER")}})
+			}
+			_, err := Load(t.Context(), Options{Client: builder.WithInterceptorFuncs(tt.calls).Build(), Secret: key, Names: []string{name}})
+			require.EqualError(t, err, tt.err)
+			require.NotContains(t, err.Error(), "MARKER")
+		})
+	}
+	for _, names := range [][]string{nil, {}, {""}, {name, ""}} {
+		_, err := Load(t.Context(), Options{Client: fake.NewClientBuilder().Build(), Secret: key, Names: names})
+		require.EqualError(t, err, "a serving certificate needs a name")
+	}
+}
+
+// A Secret that was changed by hand is not trusted but for what fits together.
+func TestParse_saysWhatIsWrong(t *testing.T) {
+	now := time.Now()
+	good, err := renew(nil, []string{name}, now)
+	require.NoError(t, err)
+	foreign, err := renew(nil, []string{name}, now)
+	require.NoError(t, err)
+	other, err := renew(nil, []string{"other.svc"}, now)
+	require.NoError(t, err)
+	for what, tt := range map[string]struct {
+		change map[string][]byte
+		err    string
+	}{
+		"another's key":       {map[string][]byte{keyKey: foreign[keyKey]}, "reading the serving certificate: tls: private key does not match public key"},
+		"no certificate":      {map[string][]byte{certKey: nil}, "reading the serving certificate: tls: failed to find any PEM data in certificate input"},
+		"no key":              {map[string][]byte{keyKey: []byte("MARKER")}, "reading the serving certificate: tls: failed to find any PEM data in key input"},
+		"no authority":        {map[string][]byte{caCertKey: []byte("MARKER")}, "the authority's certificate is missing"},
+		"another's authority": {map[string][]byte{caCertKey: foreign[caCertKey]}, "checking the serving certificate for " + name + ": x509: certificate signed by unknown authority"},
+		"another name":        {map[string][]byte{certKey: other[certKey], keyKey: other[keyKey], caCertKey: other[caCertKey]}, "checking the serving certificate for " + name + ": x509: certificate is valid for other.svc, not " + name},
+	} {
+		t.Run(what, func(t *testing.T) {
+			data := map[string][]byte{}
+			for k, v := range good {
+				data[k] = bytes.Clone(v)
+			}
+			for k, v := range tt.change {
+				data[k] = v
+			}
+			_, err := parse(data, []string{name})
+			require.ErrorContains(t, err, tt.err)
+			require.NotContains(t, err.Error(), "MARKER")
+		})
+	}
+}
+
+// FuzzParse: whatever stands in the Secret, Load mends it and never panics.
+func FuzzParse(f *testing.F) {
+	good, err := renew(nil, []string{name}, time.Now())
+	require.NoError(f, err)
+	f.Add(good[certKey], good[keyKey], good[caCertKey], good[caKeyKey])
+	f.Add(good[certKey], good[caKeyKey], good[certKey], good[keyKey])
+	f.Add([]byte("-----BEGIN CERTIFICATE-----\n"), []byte{}, []byte("x"), []byte(nil))
+	f.Fuzz(func(t *testing.T, cert, private, authority, authorityKey []byte) {
+		data := map[string][]byte{certKey: cert, keyKey: private, caCertKey: authority, caKeyKey: authorityKey}
+		c := fake.NewClientBuilder().WithObjects(&corev1.Secret{ObjectMeta: metaOf(key), Data: data}).Build()
+		s := load(t, c, time.Now())
+		require.NoError(t, verify(t, s, s.CABundle(), time.Now()))
+	})
+}

@@ -1,0 +1,247 @@
+package charts_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/drover-project/drover/charts"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+const testCA = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+
+// settings are installations as people ask for them.
+func settings() map[string]charts.Settings {
+	return map[string]charts.Settings{
+		"least": {Image: "registry.example/drover:1"},
+		"most": {
+			Namespace: "machines", Image: "registry.example/drover@sha256:0123", ImagePullPolicy: corev1.PullAlways, ImagePullSecrets: []string{"one", "two"},
+			Replicas: 3, Args: []string{"--capi=external", `--job-no-proxy=a,b "c" ${D}`}, JobCA: []byte(testCA), NodeSelector: map[string]string{"disk": "fast"},
+			Tolerations: []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpEqual, Value: "drover", Effect: corev1.TaintEffectNoSchedule},
+				{Key: "other", Operator: corev1.TolerationOpExists}},
+		},
+	}
+}
+
+// stream is what a user pipes into kubectl apply.
+func stream(t *testing.T, objs []client.Object) string {
+	t.Helper()
+	var out strings.Builder
+	for _, obj := range objs {
+		content, err := charts.Content(obj)
+		require.NoError(t, err)
+		text, err := yaml.Marshal(content)
+		require.NoError(t, err)
+		fmt.Fprintf(&out, "---\n%s", text)
+	}
+	return out.String()
+}
+
+func objects(t *testing.T, s charts.Settings) []client.Object {
+	t.Helper()
+	objs, err := charts.Objects(s)
+	require.NoError(t, err)
+	return objs
+}
+
+func TestObjectsAreGolden(t *testing.T) {
+	for name, s := range settings() {
+		t.Run(name, func(t *testing.T) {
+			// The role is golden as it is: controller-gen writes it.
+			objs := slices.DeleteFunc(objects(t, s), func(obj client.Object) bool {
+				role, ok := obj.(*rbacv1.ClusterRole)
+				return ok && role.Name == charts.Name
+			})
+			path := filepath.Join("testdata", name+".yaml")
+			got := stream(t, objs)
+			if *update {
+				require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
+			}
+			want, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Equal(t, string(want), got, "run go test ./charts -update after looking at the difference")
+		})
+	}
+}
+
+func TestObjectsComeInTheOrderToApplyThem(t *testing.T) {
+	s := settings()["most"]
+	s.WithCRDs = true
+	var got []string
+	for _, obj := range objects(t, s) {
+		got = append(got, strings.TrimPrefix(obj.GetObjectKind().GroupVersionKind().Kind+" "+obj.GetNamespace()+"/"+obj.GetName(), "/"))
+		require.Equal(t, "infrastructure-drover", obj.GetLabels()["cluster.x-k8s.io/provider"], "%s", got)
+		require.Equal(t, "drover", obj.GetLabels()["app.kubernetes.io/name"], "%s", got)
+		require.Contains(t, obj.GetLabels(), "clusterctl.cluster.x-k8s.io")
+	}
+	require.Equal(t, []string{
+		"Namespace /machines",
+		"CustomResourceDefinition /nodedrivers.management.cattle.io",
+		"CustomResourceDefinition /rkeclusters.rke.cattle.io",
+		"CustomResourceDefinition /rkeclustertemplates.rke.cattle.io",
+		"ServiceAccount machines/drover-manager",
+		"ClusterRole /drover-manager",
+		"ClusterRoleBinding /drover-manager",
+		"ClusterRole /drover-manager-aggregate",
+		"ClusterRoleBinding /drover-manager-aggregate",
+		"Role machines/drover-manager",
+		"RoleBinding machines/drover-manager",
+		"ConfigMap machines/drover-job-ca",
+		"Service machines/drover-webhooks",
+		"Service machines/drover-metrics",
+		"PodDisruptionBudget machines/drover-manager",
+		"Deployment machines/drover-manager",
+	}, got)
+}
+
+// Printing a definition must not change what it means: an empty map in a schema says something.
+func TestContentOfDefinitionsIsWhole(t *testing.T) {
+	crds, err := charts.CRDs()
+	require.NoError(t, err)
+	require.Len(t, crds, 3)
+	for _, crd := range crds {
+		content, err := charts.Content(crd)
+		require.NoError(t, err)
+		require.NotContains(t, content, "status")
+		text, err := yaml.Marshal(content)
+		require.NoError(t, err)
+		require.NotContains(t, string(text), ": null\n")
+		back := &apiextensionsv1.CustomResourceDefinition{}
+		require.NoError(t, yaml.UnmarshalStrict(text, back))
+		require.Equal(t, crd.Spec, back.Spec, crd.Name)
+		require.Equal(t, crd.ObjectMeta, back.ObjectMeta, crd.Name)
+	}
+	statuses := map[string]bool{}
+	for _, crd := range crds {
+		statuses[crd.Name] = crd.Spec.Versions[0].Subresources != nil && crd.Spec.Versions[0].Subresources.Status != nil
+	}
+	require.Equal(t, map[string]bool{"nodedrivers.management.cattle.io": true, "rkeclusters.rke.cattle.io": true, "rkeclustertemplates.rke.cattle.io": false}, statuses)
+}
+
+// Two installations asked for in one process share nothing.
+func TestObjectsAreCopies(t *testing.T) {
+	s := settings()["least"]
+	s.WithCRDs = true
+	want := stream(t, objects(t, s))
+	for _, obj := range objects(t, s) {
+		for key := range obj.GetLabels() {
+			obj.GetLabels()[key] = "changed"
+		}
+		obj.SetName("changed")
+	}
+	require.Equal(t, want, stream(t, objects(t, s)))
+	require.Equal(t, []string{"one", "two"}, settings()["most"].ImagePullSecrets)
+}
+
+func TestSettingsThatCannotBe(t *testing.T) {
+	for message, s := range map[string]charts.Settings{
+		"the image must be given":                     {},
+		"the number of replicas must not be negative": {Image: "x", Replicas: -1},
+	} {
+		objs, err := charts.Objects(s)
+		require.EqualError(t, err, message)
+		require.Empty(t, objs)
+	}
+}
+
+// What the manager may do: broad rights are those it cannot do without, and named here.
+func TestManagerRoleIsNarrow(t *testing.T) {
+	role, err := charts.ManagerRole()
+	require.NoError(t, err)
+	require.Equal(t, charts.Name, role.Name)
+	foreignKinds := []string{"addons.cluster.x-k8s.io", "bootstrap.cluster.x-k8s.io", "controlplane.cluster.x-k8s.io", "infrastructure.cluster.x-k8s.io",
+		"rke-machine.cattle.io", "rke-machine-config.cattle.io"}
+	for _, rule := range role.Rules {
+		require.NotContains(t, rule.Verbs, "*", "%v", rule)
+		require.NotContains(t, rule.APIGroups, "*", "%v", rule)
+		require.Empty(t, rule.NonResourceURLs)
+		for _, verb := range []string{"escalate", "bind", "impersonate"} {
+			require.NotContains(t, rule.Verbs, verb, "%v", rule)
+		}
+		if slices.Contains(rule.Resources, "*") {
+			require.Subset(t, foreignKinds, rule.APIGroups, "kinds of other providers and drivers are not known beforehand")
+		}
+		for _, resource := range []string{"pods/exec", "pods/attach", "pods/portforward", "nodes", "nodes/proxy", "serviceaccounts/token"} {
+			require.NotContains(t, rule.Resources, resource, "it never enters a pod, and speaks for nobody else")
+		}
+		if slices.Contains(rule.Resources, "secrets") {
+			require.NotContains(t, rule.Verbs, "deletecollection")
+		}
+	}
+}
+
+// Each version of the chart must be in the table clusterctl reads, or it could not be installed.
+func TestVersionOfTheChartIsInTheReleaseSeries(t *testing.T) {
+	var chart struct{ Name, Version, AppVersion string }
+	readYAML(t, filepath.Join("drover", "Chart.yaml"), &chart)
+	var metadata struct {
+		APIVersion, Kind string
+		ReleaseSeries    []struct {
+			Major, Minor int
+			Contract     string
+		} `json:"releaseSeries"`
+	}
+	readYAML(t, "metadata.yaml", &metadata)
+	require.Equal(t, "drover", chart.Name)
+	require.Equal(t, "Metadata", metadata.Kind)
+	var series []string
+	for _, one := range metadata.ReleaseSeries {
+		require.Equal(t, "v1beta2", one.Contract)
+		series = append(series, fmt.Sprintf("%d.%d", one.Major, one.Minor))
+	}
+	require.Contains(t, series, strings.Join(strings.SplitN(strings.TrimPrefix(chart.Version, "v"), ".", 3)[:2], "."))
+}
+
+func readYAML(t *testing.T, path string, into any) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, yaml.Unmarshal(data, into))
+}
+
+// A value that a template asks for and values.yaml does not have is one nobody can find out about.
+func TestEveryValueOfTheChartIsDocumented(t *testing.T) {
+	var values map[string]any
+	readYAML(t, filepath.Join("drover", "values.yaml"), &values)
+	templates, err := filepath.Glob(filepath.Join("drover", "templates", "*"))
+	require.NoError(t, err)
+	require.NotEmpty(t, templates)
+	used := map[string]bool{}
+	for _, path := range templates {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		for _, match := range regexp.MustCompile(`\.Values\.([A-Za-z.]+)`).FindAllStringSubmatch(string(text), -1) {
+			used[match[1]] = true
+			var at any = values
+			for name := range strings.SplitSeq(match[1], ".") {
+				branch, ok := at.(map[string]any)
+				require.True(t, ok, match[1])
+				require.Contains(t, branch, name, "%s uses .Values.%s", path, match[1])
+				at = branch[name]
+			}
+		}
+	}
+	for name, value := range values {
+		if branch, ok := value.(map[string]any); ok && name == "jobs" {
+			for key := range branch {
+				require.True(t, used[name+"."+key], "%s.%s is documented and read by nobody", name, key)
+			}
+			continue
+		}
+		require.True(t, used[name], "%s is documented and read by nobody", name)
+	}
+}

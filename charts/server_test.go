@@ -1,0 +1,136 @@
+package charts_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/charts"
+	"github.com/drover-project/drover/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+// install applies what a user would pipe into kubectl, strictly, twice.
+func install(t *testing.T, s charts.Settings) (client.Client, []client.Object) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(scheme))
+	c := testkit.Client(t, scheme)
+	objs := objects(t, s)
+	versions := map[string]string{}
+	for round := range 2 {
+		for _, obj := range objs {
+			content, err := charts.Content(obj)
+			require.NoError(t, err)
+			sent := &unstructured.Unstructured{Object: content}
+			id := sent.GetKind() + " " + sent.GetName()
+			require.NoError(t, c.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(sent), client.FieldOwner("user"), client.ForceOwnership), id)
+			if round == 0 {
+				versions[id] = sent.GetResourceVersion()
+			} else if sent.GetKind() != "CustomResourceDefinition" {
+				require.Equal(t, versions[id], sent.GetResourceVersion(), "%s: applying again must change nothing", id)
+			}
+		}
+	}
+	return c, objs
+}
+
+// A real API server takes all of it, and lets the manager's pod into a namespace that takes only restricted ones.
+func TestServerTakesAnInstallation(t *testing.T) {
+	for name, s := range settings() {
+		t.Run(name, func(t *testing.T) {
+			s.WithCRDs = true
+			c, objs := install(t, s)
+			deployment, ok := objs[len(objs)-1].(*appsv1.Deployment)
+			require.True(t, ok)
+			pod := &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Namespace: deployment.Namespace, Name: "one", Labels: deployment.Spec.Template.Labels},
+				Spec:       deployment.Spec.Template.Spec,
+			}
+			require.NoError(t, c.Create(t.Context(), pod.DeepCopy()))
+			t.Cleanup(func() { _ = c.Delete(t.Context(), pod) })
+
+			pod.Name, pod.Spec.SecurityContext.RunAsNonRoot, pod.Spec.SecurityContext.RunAsUser = "two", nil, new(int64)
+			require.ErrorContains(t, c.Create(t.Context(), pod), `violates PodSecurity "restricted:latest"`, "the namespace takes nothing else")
+			requireSelected(t, c, deployment)
+			requireRights(t, c, deployment.Namespace)
+		})
+	}
+}
+
+// requireSelected: Services and the budget find the pods, and ports have the names and numbers of the container.
+func requireSelected(t *testing.T, c client.Client, deployment *appsv1.Deployment) {
+	t.Helper()
+	pod := deployment.Spec.Template
+	require.Equal(t, pod.Labels, deployment.Spec.Selector.MatchLabels)
+	ports := map[int32]bool{}
+	for _, port := range pod.Spec.Containers[0].Ports {
+		ports[port.ContainerPort] = true
+	}
+	for _, name := range []string{charts.WebhookService, charts.MetricsService} {
+		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: deployment.Namespace, Name: name}}
+		testkit.ExpectExists(t, c, service)
+		require.Equal(t, pod.Labels, service.Spec.Selector)
+		require.True(t, ports[service.Spec.Ports[0].TargetPort.IntVal], "%s leads to a port nobody listens on", name)
+		require.Equal(t, name == charts.WebhookService, service.Spec.PublishNotReadyAddresses)
+	}
+}
+
+// requireRights asks the API server itself what the manager's account may do after the installation.
+func requireRights(t *testing.T, c client.Client, namespace string) {
+	t.Helper()
+	for _, tt := range []struct {
+		verb, group, resource, namespace string
+		want                             bool
+	}{
+		{"create", "batch", "jobs", "team", true},
+		{"get", "", "secrets", "team", true},
+		{"patch", "rke-machine.cattle.io", "anydrivermachines", "team", true},
+		{"patch", "management.cattle.io", "nodedrivers", "", true},
+		{"update", "coordination.k8s.io", "leases", namespace, true},
+		{"delete", "management.cattle.io", "nodedrivers", "", false},
+		{"delete", "", "namespaces", "", false},
+		{"create", "", "pods", "team", false},
+		{"create", "", "pods/exec", "team", false},
+		{"delete", "", "nodes", "", false},
+		{"escalate", "rbac.authorization.k8s.io", "clusterroles", "", false},
+		{"delete", "rbac.authorization.k8s.io", "clusterroles", "", false},
+		{"create", "rbac.authorization.k8s.io", "clusterrolebindings", "", false},
+		{"impersonate", "", "users", "", false},
+		{"create", "", "serviceaccounts/token", "team", false},
+	} {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:               "system:serviceaccount:" + namespace + ":" + charts.Name,
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: tt.verb, Group: tt.group, Resource: tt.resource, Namespace: tt.namespace},
+		}}
+		require.NoError(t, c.Create(t.Context(), review))
+		require.Equal(t, tt.want, review.Status.Allowed, "%s %s.%s in %q", tt.verb, tt.resource, tt.group, tt.namespace)
+	}
+}
+
+// Installing from the printed definitions gives kinds with a status of its own, as controllers need it.
+func TestServerHasAStatusAfterAnInstallation(t *testing.T) {
+	s := settings()["least"]
+	s.WithCRDs = true
+	c, _ := install(t, s)
+	crds, err := charts.CRDs()
+	require.NoError(t, err)
+	testkit.ApplyCRDs(t, crds...)
+	cluster := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "rke.cattle.io/v1", "kind": "RKECluster",
+		"metadata": map[string]any{"namespace": testkit.Namespace(t), "name": "one"}, "status": map[string]any{"ready": true}}}
+	require.NoError(t, c.Create(t.Context(), cluster))
+	require.NotContains(t, cluster.Object, "status", "a user cannot write it")
+	cluster.Object["status"] = map[string]any{"ready": true}
+	require.NoError(t, c.Status().Update(t.Context(), cluster))
+	testkit.ExpectExists(t, c, cluster)
+	require.Equal(t, map[string]any{"ready": true}, cluster.Object["status"])
+}
