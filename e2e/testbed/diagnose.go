@@ -1,14 +1,17 @@
 package testbed
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
 	"os/exec"
 	"slices"
 	"strings"
+	"time"
 )
+
+// answerLimit is how long a command of a diagnosis may take: what failed may be what answers it.
+const answerLimit = 30 * time.Second
 
 // maxLogLines is how many of the manager's last lines about a namespace a diagnosis shows.
 const maxLogLines = 60
@@ -28,12 +31,14 @@ func (t *Testbed) Diagnose(ctx context.Context, namespace string) string {
 		out.Write(t.answer(ctx, command))
 	}
 	fmt.Fprintf(&out, "\n---- the manager on %s\n", namespace)
-	out.WriteString(t.managerOn(namespace))
+	out.WriteString(t.managerOn(ctx, namespace))
 	return out.String()
 }
 
 // answer is what a command prints, with its error if there was one.
 func (t *Testbed) answer(ctx context.Context, command []string) []byte {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
 	cmd := exec.CommandContext(ctx, "env", command...)
 	cmd.Env = t.Env()
 	text, err := cmd.CombinedOutput()
@@ -44,14 +49,12 @@ func (t *Testbed) answer(ctx context.Context, command []string) []byte {
 }
 
 // managerOn are the manager's last lines that name the namespace.
-func (t *Testbed) managerOn(namespace string) string {
-	text := t.answer(context.Background(), []string{"kubectl", "logs", "--namespace", "drover-system", "deployment/drover-manager", "--tail", "20000"})
+func (t *Testbed) managerOn(ctx context.Context, namespace string) string {
+	text := t.answer(ctx, []string{"kubectl", "logs", "--namespace", "drover-system", "deployment/drover-manager", "--tail", "20000"})
 	var lines []string
-	scanner := bufio.NewScanner(bytes.NewReader(text))
-	scanner.Buffer(nil, 1<<20)
-	for scanner.Scan() {
-		if strings.Contains(scanner.Text(), namespace) {
-			lines = append(lines, scanner.Text())
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, namespace) {
+			lines = append(lines, strings.TrimSuffix(line, "\n"))
 		}
 	}
 	lines = lines[max(0, len(lines)-maxLogLines):]

@@ -37,7 +37,7 @@ func (t *Testbed) awaitManager(ctx context.Context) error {
 	})
 }
 
-// register makes the drivers that the examples and stories use known, and the credential of the local cloud.
+// register makes the drivers known that the examples and stories use.
 func (t *Testbed) register(ctx context.Context) error {
 	manifests, err := t.driverManifests(ctx)
 	if err != nil {
@@ -63,16 +63,18 @@ func (t *Testbed) UpAndTell(ctx context.Context) error {
 	if err := t.Up(ctx); err != nil {
 		return err
 	}
-	_, err := t.Out.Write([]byte(strings.NewReplacer(
-		"KUBECONFIG_PATH", t.readable(t.Kubeconfig()), "CLOUD_DIR", t.readable(t.cloudDir())).Replace(whatNext)))
-	return err
+	t.say("%s", strings.NewReplacer(
+		"KUBECONFIG_PATH", quote(t.readable(t.Kubeconfig())), "BIN_PATH", quote(t.Path()),
+		"EXAMPLE", quote(t.readable(t.example("digitalocean.yaml"))), "CLOUD_DIR", quote(t.readable(t.cloudDir())),
+	).Replace(whatNext))
+	return nil
 }
 
 const whatNext = `
 Everything runs. To try next:
-  export KUBECONFIG=KUBECONFIG_PATH PATH=$PWD/bin:$PATH
+  export KUBECONFIG=KUBECONFIG_PATH PATH=BIN_PATH:$PATH
   kubectl get nodedrivers
-  kubectl apply --server-side -f examples/digitalocean.yaml
+  kubectl apply --server-side -f EXAMPLE
   drover get -w
   drover why NAME          drover ssh NAME          drover logs NAME
   kubectl scale machinedeployment hello --replicas 3

@@ -62,6 +62,6 @@ func (t *Testbed) writeKubectl() error {
 	if err := os.MkdirAll(t.shimDir(), 0o750); err != nil {
 		return fmt.Errorf("making the folder of shims: %w", err)
 	}
-	script := fmt.Sprintf("#!/bin/sh\nexec %q kubectl \"$@\"\n", filepath.Join(t.BinDir, "localkube"))
+	script := fmt.Sprintf("#!/bin/sh\nexec %s kubectl \"$@\"\n", quote(filepath.Join(t.BinDir, "localkube")))
 	return os.WriteFile(filepath.Join(t.shimDir(), "kubectl"), []byte(script), 0o700) //nolint:gosec // a program must be executable
 }

@@ -3,7 +3,6 @@ package testbed
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +12,9 @@ import (
 	"syscall"
 	"time"
 )
+
+// askEvery is how often something is looked at that takes a while.
+const askEvery = 250 * time.Millisecond
 
 // run starts a built binary, waits for it, and puts the end of its output into the error.
 func (t *Testbed) run(ctx context.Context, name string, args ...string) (string, error) {
@@ -60,7 +62,7 @@ func (t *Testbed) daemon(log, name string, args ...string) (*os.Process, error) 
 func (t *Testbed) lookup(name string) (string, error) {
 	for _, dir := range []string{t.BinDir, t.shimDir()} {
 		path := filepath.Join(dir, name)
-		if _, err := os.Stat(path); err == nil {
+		if _, err := exec.LookPath(path); err == nil {
 			return path, nil
 		}
 	}
@@ -69,21 +71,28 @@ func (t *Testbed) lookup(name string) (string, error) {
 
 // await asks again, every interval, until done says so or the time is up; a dead process ends the wait at once.
 func (t *Testbed) await(ctx context.Context, limit time.Duration, process *os.Process, logName string, done func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	exited := watchExit(process)
-	tick := time.NewTicker(250 * time.Millisecond)
+	tick := time.NewTicker(askEvery)
 	defer tick.Stop()
+	var last error
 	for {
-		last := done(ctx)
-		if last == nil {
+		err := done(limited)
+		if err == nil {
 			return nil
+		}
+		if last == nil || limited.Err() == nil { // one that was cut short says nothing
+			last = err
 		}
 		select {
 		case <-exited:
-			return fmt.Errorf("it ended at once, its last lines:\n%s", tailFile(t.log(logName)))
-		case <-ctx.Done():
-			return fmt.Errorf("not ready after %s: %w\n%s", limit, last, tailFile(t.log(logName)))
+			return fmt.Errorf("it ended at once, its last lines:\n%s", t.lastLines(logName))
+		case <-limited.Done():
+			if ctx.Err() != nil {
+				return fmt.Errorf("stopped waiting: %w; last: %w", ctx.Err(), last)
+			}
+			return fmt.Errorf("not ready after %s: %w\n%s", limit, last, t.lastLines(logName))
 		case <-tick.C:
 		}
 	}
@@ -106,18 +115,20 @@ func exists(path string) bool {
 	return err == nil
 }
 
-func tailFile(path string) string {
-	content, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
+// lastLines are those of a log, if there is one.
+func (t *Testbed) lastLines(logName string) string {
+	content, err := os.ReadFile(t.log(logName))
+	if err != nil {
 		return ""
 	}
 	return tail(string(content), 3000)
 }
 
+// tail is the end of a text, without half a character at its beginning.
 func tail(s string, limit int) string {
 	s = strings.TrimSpace(s)
 	if len(s) <= limit {
 		return s
 	}
-	return "…" + s[len(s)-limit:]
+	return "…" + strings.ToValidUTF8(s[len(s)-limit:], "")
 }

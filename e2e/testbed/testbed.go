@@ -10,6 +10,8 @@ import (
 	"time"
 )
 
+const logsDir = "logs"
+
 // Options of a Testbed.
 type Options struct {
 	// StateDir holds everything that is not a build output; default .drover.
@@ -27,9 +29,10 @@ type Options struct {
 // Testbed is a running, or not yet running, whole.
 type Testbed struct {
 	Options
+	isRoot bool
 }
 
-// New fills the defaults and makes the paths absolute; an error means that the working directory is gone.
+// New fills the defaults and makes the paths absolute: what is started has a working directory of its own. An error means that the working directory is gone.
 func New(o Options) (*Testbed, error) {
 	if o.StateDir == "" {
 		o.StateDir = ".drover"
@@ -40,17 +43,17 @@ func New(o Options) (*Testbed, error) {
 	if o.Out == nil {
 		o.Out = io.Discard
 	}
-	for _, dir := range []*string{&o.StateDir, &o.BinDir} {
+	if o.CacheDir == "" {
+		o.CacheDir = filepath.Join(o.StateDir, "cache")
+	}
+	for _, dir := range []*string{&o.StateDir, &o.BinDir, &o.CacheDir} {
 		abs, err := filepath.Abs(*dir)
 		if err != nil {
 			return nil, fmt.Errorf("finding %s: %w", *dir, err)
 		}
 		*dir = abs
 	}
-	if o.CacheDir == "" {
-		o.CacheDir = filepath.Join(o.StateDir, "cache")
-	}
-	return &Testbed{Options: o}, nil
+	return &Testbed{Options: o, isRoot: os.Geteuid() == 0}, nil
 }
 
 // step is one thing Up does; it must be safe to do again.
@@ -62,23 +65,13 @@ type step struct {
 // Up brings everything up, or what is missing of it, and returns when drivers are ready to make machines.
 // It must run as root, for containers and servers need it.
 func (t *Testbed) Up(ctx context.Context) error {
-	if os.Geteuid() != 0 {
+	if !t.isRoot {
 		return errors.New("containers and servers need root: run as root")
 	}
-	if err := os.MkdirAll(filepath.Join(t.StateDir, "logs"), 0o750); err != nil {
+	if err := os.MkdirAll(filepath.Join(t.StateDir, logsDir), 0o750); err != nil {
 		return fmt.Errorf("making the state directory: %w", err)
 	}
-	steps := []step{
-		{"local cloud: the image of its servers", t.buildRootfs},
-		{"local cloud: API, proxy and file server on " + cloudAddress, t.startCloud},
-		{"Kubernetes: etcd, API server, controllers, kubelet, containerd", t.startKube},
-		{"Kubernetes: import the image " + Image, t.importImage},
-		{"Drover: install", t.installDrover},
-		{"Drover: wait for the manager", t.awaitManager},
-		{"Drover: register the drivers and the credential", t.register},
-		{"Drover: wait for the drivers' kinds", t.awaitDrivers},
-	}
-	for _, s := range steps {
+	for _, s := range t.steps() {
 		start := time.Now()
 		if err := s.run(ctx); err != nil {
 			return fmt.Errorf("%s: %w", s.title, err)
@@ -88,21 +81,17 @@ func (t *Testbed) Up(ctx context.Context) error {
 	return nil
 }
 
-// Down stops everything and removes every trace but CacheDir; it is safe when nothing runs.
-func (t *Testbed) Down(ctx context.Context) error {
-	errs := []error{t.stopKube(ctx), t.stopCloud(ctx)}
-	entries, err := os.ReadDir(t.StateDir)
-	if errors.Is(err, os.ErrNotExist) {
-		return errors.Join(errs...)
+func (t *Testbed) steps() []step {
+	return []step{
+		{"local cloud: the image of its servers", t.buildRootfs},
+		{"local cloud: API, proxy and file server on " + cloudAddress, t.startCloud},
+		{"Kubernetes: etcd, API server, controllers, kubelet, containerd", t.startKube},
+		{"Kubernetes: import the image " + Image, t.importImage},
+		{"Drover: install", t.installDrover},
+		{"Drover: wait for the manager", t.awaitManager},
+		{"Drover: register the drivers", t.register},
+		{"Drover: wait for the drivers' kinds", t.awaitDrivers},
 	}
-	for _, entry := range entries {
-		path := filepath.Join(t.StateDir, entry.Name())
-		if path == t.CacheDir {
-			continue
-		}
-		errs = append(errs, os.RemoveAll(path))
-	}
-	return errors.Join(append(errs, err)...)
 }
 
 // Kubeconfig is the path of the administrator's kubeconfig.
@@ -116,4 +105,4 @@ func (t *Testbed) Env() []string {
 	)
 }
 
-func (t *Testbed) log(name string) string { return filepath.Join(t.StateDir, "logs", name) }
+func (t *Testbed) log(name string) string { return filepath.Join(t.StateDir, logsDir, name) }
