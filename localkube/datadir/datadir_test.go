@@ -3,7 +3,6 @@ package datadir_test
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -11,13 +10,6 @@ import (
 
 	"github.com/drover-project/drover/localkube/datadir"
 )
-
-func open(t *testing.T) datadir.Dir {
-	t.Helper()
-	dir, err := datadir.Open(filepath.Join(t.TempDir(), "d"))
-	require.NoError(t, err)
-	return dir
-}
 
 func TestLocate_refuses_what_sockets_cannot_name(t *testing.T) {
 	_, err := datadir.Locate("/" + strings.Repeat("x", 100))

@@ -48,6 +48,7 @@ const (
 type Supervisor struct {
 	spawn *spawner
 	fail  chan error
+	delay time.Duration
 
 	mu       sync.Mutex
 	order    []string
@@ -66,7 +67,7 @@ type child struct {
 
 // New returns a Supervisor without components.
 func New() *Supervisor {
-	return &Supervisor{spawn: newSpawner(), fail: make(chan error, 1), children: map[string]*child{}}
+	return &Supervisor{spawn: newSpawner(), fail: make(chan error, 1), delay: restartDelay, children: map[string]*child{}}
 }
 
 // Failed delivers the first unexpected end of a component that is not
@@ -127,7 +128,7 @@ func (s *Supervisor) watch(c *child) {
 		select {
 		case <-c.stop:
 			return
-		case <-time.After(restartDelay):
+		case <-time.After(s.delay):
 		}
 		if err := s.launch(c); err != nil {
 			s.report(c, err)
