@@ -89,28 +89,30 @@ func requireSelected(t *testing.T, c client.Client, deployment *appsv1.Deploymen
 func requireRights(t *testing.T, c client.Client, namespace string) {
 	t.Helper()
 	for _, tt := range []struct {
-		verb, group, resource, namespace string
-		want                             bool
+		verb, group, resource, namespace, name string
+		want                                   bool
 	}{
-		{"create", "batch", "jobs", "team", true},
-		{"get", "", "secrets", "team", true},
-		{"patch", "rke-machine.cattle.io", "anydrivermachines", "team", true},
-		{"patch", "management.cattle.io", "nodedrivers", "", true},
-		{"update", "coordination.k8s.io", "leases", namespace, true},
-		{"delete", "management.cattle.io", "nodedrivers", "", false},
-		{"delete", "", "namespaces", "", false},
-		{"create", "", "pods", "team", false},
-		{"create", "", "pods/exec", "team", false},
-		{"delete", "", "nodes", "", false},
-		{"escalate", "rbac.authorization.k8s.io", "clusterroles", "", false},
-		{"delete", "rbac.authorization.k8s.io", "clusterroles", "", false},
-		{"create", "rbac.authorization.k8s.io", "clusterrolebindings", "", false},
-		{"impersonate", "", "users", "", false},
-		{"create", "", "serviceaccounts/token", "team", false},
+		{"create", "batch", "jobs", "team", "", true},
+		{"get", "", "secrets", "team", "", true},
+		{"patch", "rke-machine.cattle.io", "anydrivermachines", "team", "", true},
+		{"patch", "management.cattle.io", "nodedrivers", "", "", true},
+		{"create", "coordination.k8s.io", "leases", namespace, "", true},
+		{"update", "coordination.k8s.io", "leases", namespace, charts.Name, true},
+		{"update", "coordination.k8s.io", "leases", namespace, "another", false},
+		{"delete", "management.cattle.io", "nodedrivers", "", "", false},
+		{"delete", "", "namespaces", "", "", false},
+		{"create", "", "pods", "team", "", false},
+		{"create", "", "pods/exec", "team", "", false},
+		{"delete", "", "nodes", "", "", false},
+		{"escalate", "rbac.authorization.k8s.io", "clusterroles", "", "", false},
+		{"delete", "rbac.authorization.k8s.io", "clusterroles", "", "", false},
+		{"create", "rbac.authorization.k8s.io", "clusterrolebindings", "", "", false},
+		{"impersonate", "", "users", "", "", false},
+		{"create", "", "serviceaccounts/token", "team", "", false},
 	} {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User:               "system:serviceaccount:" + namespace + ":" + charts.Name,
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: tt.verb, Group: tt.group, Resource: tt.resource, Namespace: tt.namespace},
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: tt.verb, Group: tt.group, Resource: tt.resource, Namespace: tt.namespace, Name: tt.name},
 		}}
 		require.NoError(t, c.Create(t.Context(), review))
 		require.Equal(t, tt.want, review.Status.Allowed, "%s %s.%s in %q", tt.verb, tt.resource, tt.group, tt.namespace)

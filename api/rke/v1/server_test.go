@@ -1,0 +1,213 @@
+package v1_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/charts"
+	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/testkit"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+// newClient has our static kinds, and those of a driver without flags.
+func newClient(t *testing.T) client.WithWatch {
+	t.Helper()
+	crds, err := charts.CRDs()
+	require.NoError(t, err)
+	config, template, machine, err := crdgen.CRDs(crdgen.Schema{Driver: "plain"})
+	require.NoError(t, err)
+	testkit.ApplyCRDs(t, append(crds, config, template, machine)...)
+	scheme := runtime.NewScheme()
+	require.NoError(t, rkev1.AddToScheme(scheme))
+	return testkit.Client(t, scheme)
+}
+
+type written struct{ name, kind, body string }
+
+// writtenClusters are objects as users and ClusterClass write them; the answers are in testdata/answers.golden.
+func writtenClusters() []written {
+	cluster := func(name, body string) written { return written{name, "RKECluster", body} }
+	template := func(name, body string) written { return written{name, "RKEClusterTemplate", body} }
+	return []written{
+		cluster("nothing", "{}"),
+		cluster("an empty spec", "spec: {}"),
+		cluster("a null spec", "spec: null"),
+		cluster("an endpoint", "spec: {controlPlaneEndpoint: {host: api.example.com, port: 6443}}"),
+		cluster("an endpoint by address", "spec: {controlPlaneEndpoint: {host: '2001:db8::1', port: 443}}"),
+		cluster("a host alone", "spec: {controlPlaneEndpoint: {host: api.example.com}}"),
+		cluster("a port alone", "spec: {controlPlaneEndpoint: {port: 6443}}"),
+		cluster("an empty endpoint", "spec: {controlPlaneEndpoint: {}}"),
+		cluster("an empty host", "spec: {controlPlaneEndpoint: {host: '', port: 6443}}"),
+		cluster("the endpoint Cluster API wrote before v1beta2", "spec: {controlPlaneEndpoint: {host: '', port: 0}}"),
+		cluster("a port out of range", "spec: {controlPlaneEndpoint: {host: h, port: 65536}}"),
+		cluster("a port in words", "spec: {controlPlaneEndpoint: {host: h, port: https}}"),
+		cluster("a port as text", "spec: {controlPlaneEndpoint: {host: h, port: '6443'}}"),
+		cluster("a long host", "spec: {controlPlaneEndpoint: {host: "+strings.Repeat("h", 513)+", port: 1}}"),
+		cluster("an unknown field", "spec: {controlPlaneEndpont: {host: h, port: 1}}"),
+		cluster("a status by a user", "status: {ready: true, initialization: {provisioned: true}}"),
+		template("nothing", "{}"),
+		template("an empty template", "spec: {template: {}}"),
+		template("labels and an endpoint", "spec: {template: {metadata: {labels: {a: b}, annotations: {c: d}}, spec: {controlPlaneEndpoint: {host: h, port: 1}}}}"),
+		template("no template", "spec: {}"),
+		template("labels that are numbers", "spec: {template: {metadata: {labels: {a: 1}}}}"),
+		template("a name for all", "spec: {template: {metadata: {name: x}}}"),
+		template("an empty endpoint", "spec: {template: {spec: {controlPlaneEndpoint: {}}}}"),
+	}
+}
+
+func TestServerAnswersEveryClusterUsersWrite(t *testing.T) {
+	c, namespace := newClient(t), testkit.Namespace(t)
+	var out strings.Builder
+	for i, tt := range writtenClusters() {
+		object := &unstructured.Unstructured{}
+		require.NoError(t, yaml.Unmarshal([]byte(tt.body), &object.Object))
+		object.SetAPIVersion("rke.cattle.io/v1")
+		object.SetKind(tt.kind)
+		object.SetNamespace(namespace)
+		object.SetName(fmt.Sprintf("written-%d", i))
+		err := c.Create(t.Context(), object, &client.CreateOptions{Raw: &metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}})
+		answer := "refused: "
+		if err != nil {
+			answer += strings.ReplaceAll(err.Error(), object.GetName(), "NAME") + "\n"
+		} else {
+			delete(object.Object, "metadata")
+			text, err := yaml.Marshal(object.Object)
+			require.NoError(t, err)
+			answer = string(text)
+		}
+		fmt.Fprintf(&out, "# %s: %s\n%s", tt.kind, tt.name, answer)
+	}
+	path := filepath.Join("testdata", "answers.golden")
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(out.String()), 0o600))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), out.String(), "run go test with -update after looking at the difference")
+}
+
+// moment is a time as the server keeps it, to the second.
+func moment(hours int) *metav1.Time {
+	at := metav1.NewTime(time.Unix(1_700_000_000, 0).Add(time.Duration(hours) * time.Hour).Local())
+	return &at
+}
+
+// fullStatus has a value in every field of a machine's status.
+func fullStatus() rkev1.RKEMachineStatus {
+	return rkev1.RKEMachineStatus{
+		Conditions: []metav1.Condition{{Type: rkev1.ReadyCondition, Status: metav1.ConditionFalse, Reason: rkev1.JobRunningReason, Message: "m",
+			LastTransitionTime: *moment(0), ObservedGeneration: 3}},
+		JobName: "j", Ready: true, DriverHash: "h", DriverURL: "u", CloudCredentialSecretName: "ns:s", FailureReason: rkev1.CreateErrorReason, FailureMessage: "f",
+		Addresses:          []clusterv1.MachineAddress{{Type: clusterv1.MachineExternalIP, Address: "198.18.0.9"}},
+		Initialization:     rkev1.InfrastructureInitialization{Provisioned: new(true)},
+		ObservedGeneration: 4, Phase: rkev1.PhaseCreating, InstanceName: "i", Attempts: 5,
+		LastAttempt: &rkev1.AttemptStatus{Operation: "create", Number: 5, StartTime: moment(1), EndTime: moment(2), Outcome: "Failed",
+			Class: rkev1.ClassQuota, Message: "m", LogTail: "l"},
+		NextAttemptTime: moment(3),
+	}
+}
+
+func plainMachine(t *testing.T, namespace string) *unstructured.Unstructured {
+	t.Helper()
+	common := rkev1.RKECommonNodeConfig{Labels: map[string]string{"a": "b"}, CloudCredentialSecretName: "ns:s",
+		Taints: []corev1.Taint{{Key: "k", Value: "v", Effect: corev1.TaintEffectNoExecute, TimeAdded: moment(0)}}}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&common)
+	require.NoError(t, err)
+	machine := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"common": content}}}
+	machine.SetGroupVersionKind(rkev1.MachineGroupVersion.WithKind("PlainMachine"))
+	machine.SetNamespace(namespace)
+	machine.SetName("one")
+	return machine
+}
+
+// What controllers write as Go types goes through the generated kind and comes back whole.
+func TestServerKeepsEveryFieldOfAMachine(t *testing.T) {
+	c, machine := newClient(t), plainMachine(t, testkit.Namespace(t))
+	written := machine.DeepCopy()
+	require.NoError(t, c.Create(t.Context(), machine))
+	require.Equal(t, written.Object["spec"], machine.Object["spec"])
+	want := fullStatus()
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&want)
+	require.NoError(t, err)
+	machine.Object["status"] = content
+	require.NoError(t, c.Status().Update(t.Context(), machine))
+	testkit.ExpectExists(t, c, machine)
+	require.Equal(t, content, machine.Object["status"], "nothing is pruned")
+	var got rkev1.RKEMachineStatus
+	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(machine.Object["status"].(map[string]any), &got))
+	require.Equal(t, want, got)
+}
+
+// What a status may not be: each is a mistake a controller could make.
+func TestServerRefusesBrokenStatuses(t *testing.T) {
+	c, machine := newClient(t), plainMachine(t, testkit.Namespace(t))
+	require.NoError(t, c.Create(t.Context(), machine))
+	for name, tt := range map[string]struct {
+		change  func(*rkev1.RKEMachineStatus)
+		refusal string
+	}{
+		"two conditions of one type": {func(s *rkev1.RKEMachineStatus) { s.Conditions = append(s.Conditions, s.Conditions[0]) },
+			`status.conditions[1]: Duplicate value: {"type":"Ready"}`},
+		"a condition that is maybe": {func(s *rkev1.RKEMachineStatus) { s.Conditions[0].Status = "Maybe" },
+			`status.conditions[0].status: Unsupported value: "Maybe": supported values: "True", "False", "Unknown"`},
+		"a flood": {func(s *rkev1.RKEMachineStatus) { s.LastAttempt.LogTail = strings.Repeat("l", 32<<10+1) },
+			"status.lastAttempt.logTail: Too long: may not be more than 32768 bytes"},
+		"a word too long for a phase": {func(s *rkev1.RKEMachineStatus) { s.Phase = strings.Repeat("p", 33) },
+			"status.phase: Too long: may not be more than 32 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status := fullStatus()
+			tt.change(&status)
+			content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
+			require.NoError(t, err)
+			broken := machine.DeepCopy()
+			broken.Object["status"] = content
+			require.ErrorContains(t, c.Status().Update(t.Context(), broken), tt.refusal)
+		})
+	}
+}
+
+// The status of a cluster is written by its controller alone, in the words of Cluster API's contract.
+func TestServerKeepsEveryFieldOfACluster(t *testing.T) {
+	c := newClient(t)
+	cluster := &rkev1.RKECluster{ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace(t), Name: "one"},
+		Spec: rkev1.RKEClusterSpec{ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: "api.example.com", Port: 6443}}}
+	require.NoError(t, c.Create(t.Context(), cluster))
+	cluster.Status = rkev1.RKEClusterStatus{Conditions: fullStatus().Conditions, Ready: true, ObservedGeneration: 1,
+		Initialization: rkev1.InfrastructureInitialization{Provisioned: new(true)}}
+	want := *cluster.DeepCopy()
+	require.NoError(t, c.Status().Update(t.Context(), cluster))
+	back := testkit.ExpectExists(t, c, &rkev1.RKECluster{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: "one"}})
+	require.Equal(t, want.Spec, back.Spec)
+	require.Equal(t, want.Status, back.Status)
+	raw := &unstructured.Unstructured{}
+	raw.SetGroupVersionKind(rkev1.GroupVersion.WithKind("RKECluster"))
+	raw.SetNamespace(cluster.Namespace)
+	raw.SetName("one")
+	testkit.ExpectExists(t, c, raw)
+	provisioned, found, err := unstructured.NestedBool(raw.Object, "status", "initialization", "provisioned")
+	require.NoError(t, err)
+	require.True(t, found && provisioned, "where Cluster API looks")
+	host, _, err := unstructured.NestedString(raw.Object, "spec", "controlPlaneEndpoint", "host")
+	require.NoError(t, err)
+	require.Equal(t, "api.example.com", host)
+}
