@@ -37,7 +37,7 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) int {
-	if len(args) == 0 || len(args) > 2 {
+	if !isUsage(args) {
 		fmt.Fprintln(os.Stderr, "usage: machine create | machine remove | machine probe fetch|flags|report")
 		return operation.ExitUsage
 	}
@@ -54,6 +54,17 @@ func run(ctx context.Context, args []string) int {
 		options.Stage = stage[0]
 	}
 	return operation.Run(ctx, options)
+}
+
+// isUsage reports whether the arguments are an operation and, for a probe alone, its stage.
+func isUsage(args []string) bool {
+	switch {
+	case len(args) == 1:
+		return args[0] == string(jobrunner.Create) || args[0] == string(jobrunner.Remove)
+	case len(args) == 2 && args[0] == string(jobrunner.Probe):
+		return args[1] == jobrunner.StageFetch || args[1] == jobrunner.StageFlags || args[1] == jobrunner.StageReport
+	}
+	return false
 }
 
 // writeImage is the program that the vSphere driver starts to pack the user data; the image links its name to us.

@@ -1,13 +1,45 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/rancher/machine/libmachine/mcnflag"
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/jobrunner/operation"
+	"github.com/drover-project/drover/jobrunner/operation/isoimage"
+	"github.com/drover-project/drover/jobrunner/operation/plugin"
 )
+
+// asMachine makes the test binary be the program under whatever name it is called by.
+const asMachine = "DROVER_TEST_AS_MACHINE"
+
+const usageText = "usage: machine create | machine remove | machine probe fetch|flags|report\n"
+
+// call runs the program to its end.
+func call(t *testing.T, program string, env []string, args ...string) (code int, out, errOut string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Env = append(slices.Clone(env), asMachine+"=1", "HOME="+t.TempDir(), "TMPDIR="+t.TempDir())
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		require.NoError(t, err)
+	}
+	return cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()
+}
 
 // TestBuiltin: what package driver says is built in is linked, and under its own name.
 func TestBuiltin(t *testing.T) {
@@ -17,13 +49,128 @@ func TestBuiltin(t *testing.T) {
 		require.Equal(t, name, linked.DriverName())
 	}
 	require.Nil(t, builtin("acme"))
+	require.Nil(t, builtin(""))
+}
+
+// TestPlugin: every built-in driver is served, and its flags are those the fields were generated from.
+func TestPlugin(t *testing.T) {
+	for _, name := range driver.BuiltinNames() {
+		t.Run(name, func(t *testing.T) {
+			var said bytes.Buffer
+			process, err := plugin.Start(t.Context(), plugin.Options{Name: name, Path: os.Args[0], Env: driverEnvironment(os.Environ()), Dir: t.TempDir(), Output: &said})
+			require.NoError(t, err, said.String())
+			t.Cleanup(process.Kill)
+			flags, err := process.Flags(t.Context())
+			require.NoError(t, err)
+			want, _ := driver.Builtin(name)
+			var names []string
+			for _, flag := range want {
+				names = append(names, flag.Name)
+			}
+			require.ElementsMatch(t, names, flagNames(flags))
+		})
+	}
+}
+
+func flagNames(flags []mcnflag.Flag) []string {
+	var names []string
+	for _, flag := range flags {
+		names = append(names, flag.String())
+	}
+	return names
+}
+
+func TestPluginOfNoDriver(t *testing.T) {
+	for _, name := range []string{"acme", ""} {
+		code, out, errOut := call(t, os.Args[0], []string{"MACHINE_PLUGIN_TOKEN=42", "MACHINE_PLUGIN_DRIVER_NAME=" + name})
+		require.Equal(t, operation.ExitUsage, code)
+		require.Empty(t, out)
+		require.Equal(t, "there is no built-in driver \""+name+"\"\n", errOut)
+	}
 }
 
 func TestRun_usage(t *testing.T) {
-	require.Equal(t, operation.ExitUsage, run(t.Context(), nil))
-	require.Equal(t, operation.ExitUsage, run(t.Context(), []string{"create"}), "there is no request here")
+	for _, args := range [][]string{
+		nil, {""}, {"--help"}, {"make"}, {"Create"}, {"create", "now"}, {"remove", ""}, {"probe"}, {"probe", "all"}, {"probe", "fetch", "x"}, {"probe fetch"}, {"create", "fetch"},
+	} {
+		code, out, errOut := call(t, os.Args[0], nil, args...)
+		require.Equal(t, operation.ExitUsage, code, args)
+		require.Empty(t, out, args)
+		require.Equal(t, usageText, errOut, args)
+	}
+}
+
+// TestRun_withoutRequest: outside a Job's pod it says what is missing, and does nothing.
+func TestRun_withoutRequest(t *testing.T) {
+	for _, args := range [][]string{{"create"}, {"remove"}, {"probe", "fetch"}, {"probe", "flags"}, {"probe", "report"}} {
+		code, out, errOut := call(t, os.Args[0], nil, args...)
+		require.Equal(t, operation.ExitUsage, code, args)
+		require.Contains(t, out, "/request.json: no such file or directory", args)
+		require.Empty(t, errOut, args)
+	}
+}
+
+func TestInCluster(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	_, err := inCluster()
+	require.ErrorContains(t, err, "reading the service account: ")
+}
+
+// TestWriteImage: called by the name that the vSphere driver looks for, the program packs a folder.
+func TestWriteImage(t *testing.T) {
+	dir := t.TempDir()
+	program := filepath.Join(dir, isoimage.Program)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	require.NoError(t, os.Symlink(self, program))
+	folder := filepath.Join(dir, "folder")
+	require.NoError(t, os.Mkdir(folder, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "user-data"), []byte("#cloud-config\n"), 0o600))
+	image := filepath.Join(dir, "image.iso")
+	code, out, errOut := call(t, program, nil, "-J", "-r", "-V", "cidata", "-output", image, folder)
+	require.Zero(t, code, errOut)
+	require.Empty(t, out+errOut)
+	raw, err := os.ReadFile(image)
+	require.NoError(t, err)
+	read, err := isoimage.Read(raw)
+	require.NoError(t, err)
+	require.Equal(t, "cidata", read.Label)
+	require.Len(t, read.Files, 1)
+	require.Equal(t, "user-data", read.Files[0].Name)
+	require.Equal(t, "#cloud-config\n", string(read.Files[0].Content))
+
+	for want, args := range map[string][]string{
+		"mkisofs: usage: mkisofs [-J] [-r] -V LABEL -output FILE FOLDER\n": {"-J"},
+		"mkisofs: the option --eval is not known\n":                        {"--eval", "x"},
+	} {
+		code, _, errOut := call(t, program, nil, args...)
+		require.Equal(t, operation.ExitFailed, code)
+		require.Equal(t, want, errOut)
+	}
+	code, _, errOut = call(t, program, nil, "-o", image, filepath.Join(dir, "none"))
+	require.Equal(t, operation.ExitFailed, code)
+	require.True(t, strings.HasPrefix(errOut, "mkisofs: reading the folder of the image: "), errOut)
 }
 
 func TestDriverEnvironment(t *testing.T) {
-	require.Equal(t, []string{"HTTPS_PROXY=x"}, driverEnvironment([]string{"MACHINE_PLUGIN_TOKEN=42", "HTTPS_PROXY=x", "MACHINE_DEBUG=1"}))
+	for name, c := range map[string]struct{ all, want []string }{
+		"the protocol's goes":      {[]string{"MACHINE_PLUGIN_TOKEN=42", "MACHINE_PLUGIN_DRIVER_NAME=x", "MACHINE_DEBUG=1", "MACHINE_STORAGE_PATH=/x"}, nil},
+		"the rest stays, in order": {[]string{"HTTPS_PROXY=x", "PATH=", "no_proxy=a=b", "SSL_CERT_DIR=/y"}, []string{"HTTPS_PROXY=x", "PATH=", "no_proxy=a=b", "SSL_CERT_DIR=/y"}},
+		"only by its beginning":    {[]string{"A_MACHINE_X=1", "machine_token=2", "MACHINE=3"}, []string{"A_MACHINE_X=1", "machine_token=2", "MACHINE=3"}},
+		"nothing":                  {nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, driverEnvironment(c.all)) })
+	}
+}
+
+// TestPluginEndsWithItsClient: a driver whose client went away without a word does not stay for ever.
+func TestPluginEndsWithItsClient(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var said bytes.Buffer
+	process, err := plugin.Start(ctx, plugin.Options{Name: "generic", Path: os.Args[0], Env: driverEnvironment(os.Environ()), Dir: t.TempDir(), Output: &said})
+	require.NoError(t, err)
+	process.Kill()
+	_, err = process.Flags(ctx)
+	require.ErrorIs(t, err, plugin.ErrUnresponsive)
 }

@@ -36,9 +36,9 @@ import (
 // theCloud is found by drivers through the process's proxy settings, which Go reads once.
 var theCloud *cloud.Cloud
 
-// TestMain makes this binary the plugin of the built-in drivers too.
+// TestMain makes this binary the plugin of the built-in drivers too, and the whole program where asMachine is set.
 func TestMain(m *testing.M) {
-	if os.Getenv(localbinary.PluginEnvKey) == localbinary.PluginEnvVal {
+	if os.Getenv(localbinary.PluginEnvKey) == localbinary.PluginEnvVal || os.Getenv(asMachine) != "" {
 		main()
 		return
 	}
