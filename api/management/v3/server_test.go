@@ -112,11 +112,11 @@ func requireGolden(t *testing.T, name, got string) {
 }
 
 func TestServerAnswersEveryNodeDriverUsersWrite(t *testing.T) {
-	c := newClient(t)
+	strict := client.WithFieldValidation(newClient(t), metav1.FieldValidationStrict)
 	var out strings.Builder
 	for i, tt := range writtenDrivers() {
 		object := nodeDriver(t, fmt.Sprintf("written-%d", i), tt.spec)
-		err := c.Create(t.Context(), object, &client.CreateOptions{Raw: &metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}})
+		err := strict.Create(t.Context(), object)
 		fmt.Fprintf(&out, "# %s\n%s", tt.name, answer(t, object, err))
 	}
 	requireGolden(t, "answers.golden", out.String())

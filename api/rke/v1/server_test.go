@@ -75,7 +75,7 @@ func writtenClusters() []written {
 }
 
 func TestServerAnswersEveryClusterUsersWrite(t *testing.T) {
-	c, namespace := newClient(t), testkit.Namespace(t)
+	strict, namespace := client.WithFieldValidation(newClient(t), metav1.FieldValidationStrict), testkit.Namespace(t)
 	var out strings.Builder
 	for i, tt := range writtenClusters() {
 		object := &unstructured.Unstructured{}
@@ -84,7 +84,7 @@ func TestServerAnswersEveryClusterUsersWrite(t *testing.T) {
 		object.SetKind(tt.kind)
 		object.SetNamespace(namespace)
 		object.SetName(fmt.Sprintf("written-%d", i))
-		err := c.Create(t.Context(), object, &client.CreateOptions{Raw: &metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}})
+		err := strict.Create(t.Context(), object)
 		answer := "refused: "
 		if err != nil {
 			answer += strings.ReplaceAll(err.Error(), object.GetName(), "NAME") + "\n"
