@@ -1,0 +1,7 @@
+package controlplane
+
+// MembersWith and ExplainAdd are under test from outside.
+var (
+	MembersWith = membersWith
+	ExplainAdd  = explainAdd
+)
