@@ -37,7 +37,7 @@ func (r *Reconciler) deactivate(ctx context.Context, s *scope) error {
 	}
 	if found.count > 0 {
 		r.opts.Watch.Ensure(s.nd.Name, name)
-		message := "spec.active is false, but the kinds stay, for " + found.use() + " them"
+		message := "spec.active is false, but the kinds stay, for " + found.use("them")
 		s.conditions.True(v3.ActiveCondition, v3.KeptForMachinesReason, message)
 		s.notReady(v3.KeptForMachinesReason, message)
 		return step.Wait(v3.KeptForMachinesReason, message, userNet)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -151,12 +152,21 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope) error {
 }
 
 func (r *Reconciler) emit(s *scope) {
+	of := []string{v3.ValidCondition, v3.DownloadedCondition, v3.InstalledCondition, v3.SchemaCompatibleCondition, v3.ActiveCondition}
+	if !s.repeats() {
+		of = append(of, v3.ReadyCondition)
+	}
 	step.Emit(r.opts.Recorder, s.nd, step.Transitions{
-		Before: s.before.Status.Conditions, After: s.nd.Status.Conditions,
-		Of: []string{v3.ValidCondition, v3.DownloadedCondition, v3.InstalledCondition, v3.SchemaCompatibleCondition,
-			v3.ActiveCondition, v3.ReadyCondition},
+		Before: s.before.Status.Conditions, After: s.nd.Status.Conditions, Of: of, Notes: s.notes(),
 		Quiet: []string{v3.ValidReason, v3.BuiltinReason, v3.CompatibleReason, v3.InactiveReason, v3.EstablishedReason, v3.ProbingReason},
-		Notes: s.notes(),
+	})
+}
+
+// repeats tells whether Ready only says what the condition of a step says itself.
+func (s *scope) repeats() bool {
+	ready := s.conditions.Get(v3.ReadyCondition)
+	return ready != nil && slices.ContainsFunc(s.nd.Status.Conditions, func(c metav1.Condition) bool {
+		return c.Type != v3.ReadyCondition && c.Reason == ready.Reason && c.Message == ready.Message
 	})
 }
 

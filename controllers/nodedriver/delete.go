@@ -35,7 +35,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
 	}
 	if found.count > 0 {
 		r.opts.Watch.Ensure(s.nd.Name, name)
-		message := "this NodeDriver is being deleted, but stays with its kinds, for " + found.use() + " them. It goes by itself when they are deleted"
+		message := "this NodeDriver is being deleted, but stays with its kinds, for " + found.use("them") + ". It goes by itself when they are deleted"
 		s.notReady(v3.DeletionBlockedReason, message)
 		return step.Wait(v3.DeletionBlockedReason, message, userNet)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -29,7 +31,10 @@ import (
 	"github.com/drover-project/drover/testkit"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m) }
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	testkit.Main(m)
+}
 
 const patience = 30 * time.Second
 
@@ -38,6 +43,7 @@ type env struct {
 	client.Client
 	t          *testing.T
 	reconciler *nodedriver.Reconciler
+	recorder   *events.FakeRecorder
 	now        time.Time
 	nd         *v3.NodeDriver
 }
@@ -54,9 +60,9 @@ func newEnv(t *testing.T, nd *v3.NodeDriver) *env {
 	require.NoError(t, client.IgnoreAlreadyExists(c.Create(t.Context(), drivers)))
 	watch, err := nodedriver.NewUserWatch(testkit.Config(t))
 	require.NoError(t, err)
-	e := &env{Client: c, t: t, now: time.Now(), nd: nd}
+	e := &env{Client: c, t: t, now: time.Now(), nd: nd, recorder: events.NewFakeRecorder(100)}
 	e.reconciler, err = nodedriver.New(nodedriver.Options{
-		Client: c, Reader: c, Recorder: events.NewFakeRecorder(100), Watch: watch, Now: func() time.Time { return e.now },
+		Client: c, Reader: c, Recorder: e.recorder, Watch: watch, Now: func() time.Time { return e.now },
 		Jobs: jobrunner.Settings{Image: "drover.local/drover:test"},
 	})
 	require.NoError(t, err)
@@ -203,4 +209,17 @@ func (e *env) expectNoProbeLeft(job *batchv1.Job) {
 	meta := metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name}
 	testkit.ExpectNotFound(e.t, e.Client, &corev1.ServiceAccount{ObjectMeta: meta}, &rbacv1.Role{ObjectMeta: meta},
 		&rbacv1.RoleBinding{ObjectMeta: meta}, &corev1.Secret{ObjectMeta: meta})
+}
+
+// events are those since the last look.
+func (e *env) events() []string {
+	var got []string
+	for {
+		select {
+		case event := <-e.recorder.Events:
+			got = append(got, event)
+		default:
+			return got
+		}
+	}
 }

@@ -53,7 +53,7 @@ func (r *Reconciler) checkCompatible(ctx context.Context, s *scope, fields []crd
 	var hits []string
 	for _, change := range changes {
 		if objects := users[change.Field]; objects != nil {
-			hits = append(hits, fmt.Sprintf("%s, which %s", change, objects.use()))
+			hits = append(hits, fmt.Sprintf("%s, which %s", change, objects.use("")))
 		}
 	}
 	if len(hits) == 0 {

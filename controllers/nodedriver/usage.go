@@ -45,12 +45,15 @@ func (u users) String() string {
 	return text
 }
 
-// use says that they use something.
-func (u users) use() string {
-	if u.count == 1 {
-		return "1 object uses (" + u.String() + ")"
+// use says that they use something: it, which may be empty where the sentence has named it before.
+func (u users) use(it string) string {
+	if it != "" {
+		it += " "
 	}
-	return fmt.Sprintf("%d objects use (%s)", u.count, u)
+	if u.count == 1 {
+		return fmt.Sprintf("1 object uses %s(%s)", it, u)
+	}
+	return fmt.Sprintf("%d objects use %s(%s)", u.count, it, u)
 }
 
 // kindsOf lists the kinds, machines first: those are what costs money.

@@ -1,0 +1,158 @@
+package nodedriver_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/driver"
+	"github.com/drover-project/drover/jobrunner"
+)
+
+// What a user reads in `kubectl describe nodedriver`: sentences, one for each thing that happened.
+func TestEvents_ofABuiltinDriver(t *testing.T) {
+	e := newEnv(t, builtin("rackspace-events"))
+	e.update(func(nd *v3.NodeDriver) { nd.Spec.DisplayName = "google" })
+	e.reconcileUntilReady()
+	require.Equal(t, []string{
+		"Normal Ready Driver google is ready to make servers: its kinds are GoogleMachine, GoogleMachineTemplate and GoogleConfig",
+	}, e.events())
+	e.reconcile()
+	require.Empty(t, e.events(), "nothing happened")
+	e.update(func(nd *v3.NodeDriver) { nd.Spec.Active = false })
+	e.reconcile()
+	require.Empty(t, e.events(), "the user knows it")
+	e.update(func(nd *v3.NodeDriver) { nd.Spec.Active = true })
+	e.reconcileUntilReady()
+	require.Len(t, e.events(), 1)
+
+	machine := e.machine("kept", map[string]any{})
+	e.update(func(nd *v3.NodeDriver) { nd.Spec.Active = false })
+	e.reconcile()
+	require.Equal(t, []string{"Normal KeptForMachines spec.active is false, but the kinds stay, for 1 object uses them (GoogleMachine default/kept)"}, e.events())
+	require.NoError(t, e.Delete(t.Context(), e.nd))
+	e.reconcile()
+	require.Equal(t, []string{"Warning MachinesExist this NodeDriver is being deleted, but stays with its kinds, for 1 object uses them (GoogleMachine default/kept). It goes by itself when they are deleted"}, e.events())
+	require.NoError(t, e.Delete(t.Context(), machine))
+}
+
+func TestEvents_ofAnExternalDriver(t *testing.T) {
+	e := newEnv(t, external("eventful"))
+	e.reconcile()
+	require.Empty(t, e.events(), "to be probed is no news")
+	e.finish(jobrunner.Result{Outcome: jobrunner.Failed, Reason: v3.DownloadFailedReason, Class: rkev1.ClassInvalid, Message: "404 Not Found"})
+	e.reconcile()
+	failure := "404 Not Found. Change the spec, or annotate the NodeDriver with drover.cattle.io/retry=<any new value>, to try again"
+	require.Equal(t, []string{"Warning DownloadFailed " + failure}, e.events())
+	e.reconcile()
+	require.Empty(t, e.events(), "still the same")
+
+	e.update(func(nd *v3.NodeDriver) { nd.Annotations = map[string]string{rkev1.RetryAnnotation: "1"} })
+	e.reconcile()
+	e.succeed("d1", flagsOf("eventful", region, size)...)
+	e.reconcileUntilReady()
+	require.Equal(t, []string{
+		"Normal Downloaded The binary of driver eventful was downloaded, verified and stored",
+		"Normal Installed Driver eventful has told its 2 flags",
+		"Normal Ready Driver eventful is ready to make servers: its kinds are EventfulMachine, EventfulMachineTemplate and EventfulConfig",
+	}, e.events())
+}
+
+// failure is how a probe may end, and what a user is told then.
+type failure struct {
+	name   string
+	result jobrunner.Result
+	// condition that says so, and in which words.
+	condition, reason, message string
+	// again tells that another probe comes by itself.
+	again bool
+}
+
+func failures() []failure {
+	failed := func(reason, class, message string) jobrunner.Result {
+		return jobrunner.Result{Outcome: jobrunner.Failed, Reason: reason, Class: class, Message: message}
+	}
+	return []failure{
+		{name: "html", result: failed(v3.NotADriverReason, rkev1.ClassInvalid, "the address served a web page"),
+			condition: v3.DownloadedCondition, reason: v3.NotADriverReason, message: "the address served a web page. Change the spec, or annotate"},
+		{name: "sum", result: failed(v3.ChecksumMismatchReason, rkev1.ClassInvalid, "its sha256 is 12"),
+			condition: v3.DownloadedCondition, reason: v3.ChecksumMismatchReason, message: "its sha256 is 12. Change the spec"},
+		{name: "refused", result: failed(v3.DownloadFailedReason, rkev1.ClassUnauthorized, "403 Forbidden"),
+			condition: v3.DownloadedCondition, reason: v3.DownloadFailedReason, message: "403 Forbidden. Change the spec"},
+		{name: "throttled", result: failed(v3.DownloadFailedReason, rkev1.ClassThrottled, "429 Too Many Requests"), again: true,
+			condition: v3.DownloadedCondition, reason: v3.DownloadFailedReason, message: "429 Too Many Requests. Attempt 1 failed, the next starts at"},
+		{name: "silent", result: failed(v3.DriverUnresponsiveReason, rkev1.ClassTransient, "no address within 10s"), again: true,
+			condition: v3.InstalledCondition, reason: v3.DriverUnresponsiveReason, message: "no address within 10s. Attempt 1 failed"},
+		{name: "flags", result: failed(v3.FlagsInvalidReason, rkev1.ClassInvalid, "10000 flags"),
+			condition: v3.InstalledCondition, reason: v3.FlagsInvalidReason, message: "10000 flags. Change the spec"},
+		{name: "wordless", result: failed("", rkev1.ClassInvalid, "it ended"),
+			condition: v3.DownloadedCondition, reason: "Failed", message: "it ended. Change the spec"},
+		{name: "cancelled", result: jobrunner.Result{Outcome: jobrunner.Cancelled, Reason: "Cancelled", Class: rkev1.ClassTransient, Message: "told to stop"}, again: true,
+			condition: v3.DownloadedCondition, reason: "Cancelled", message: "told to stop. Attempt 1 failed"},
+		{name: "reportless", result: jobrunner.Result{Outcome: jobrunner.Succeeded},
+			condition: v3.InstalledCondition, reason: v3.ProbeFailedReason, message: "the image's machine binary does not fit this manager"},
+		{name: "rubbish", result: jobrunner.Result{Outcome: jobrunner.Succeeded, Probe: &jobrunner.ProbeReport{Digest: "d", Flags: []byte(`{"not":"a list"}`)}},
+			condition: v3.InstalledCondition, reason: v3.FlagsInvalidReason, message: ""},
+		{name: "hostileflag", result: jobrunner.Result{Outcome: jobrunner.Succeeded, Probe: &jobrunner.ProbeReport{Digest: "d", Flags: []byte(`[{"name":"../x","type":"string"}]`)}},
+			condition: v3.InstalledCondition, reason: v3.FlagsInvalidReason, message: ""},
+	}
+}
+
+func TestFailures_saySo(t *testing.T) {
+	for _, tt := range failures() {
+		t.Run(tt.name, func(t *testing.T) {
+			e := newEnv(t, external("fail"+tt.name))
+			e.reconcile()
+			e.finish(tt.result)
+			result := e.reconcile()
+			require.Contains(t, e.expect(tt.condition, metav1.ConditionFalse, tt.reason), tt.message)
+			e.expect(v3.ReadyCondition, metav1.ConditionFalse, tt.reason)
+			require.Equal(t, tt.again, result.RequeueAfter > 0)
+			require.Empty(t, e.nd.Status.Digest, "nothing is made with it")
+			require.Empty(t, e.nd.Status.MachineKind)
+			jobs := len(e.jobs())
+			e.reconcile()
+			require.Len(t, e.jobs(), jobs, "one failure costs one Job")
+		})
+	}
+}
+
+// A driver that fails after it worked leaves its kinds and its machines as they were.
+func TestFailures_doNotHurtWhatWorked(t *testing.T) {
+	e, parts := established(t, "worked", digestOf("7"))
+	for _, result := range []jobrunner.Result{
+		{Outcome: jobrunner.Failed, Reason: v3.ChecksumMismatchReason, Class: rkev1.ClassInvalid, Message: "its sha256 is 12"},
+		{Outcome: jobrunner.Succeeded},
+	} {
+		e.update(func(nd *v3.NodeDriver) { nd.Spec.Version += "+" })
+		e.reconcile()
+		e.finish(result)
+		e.reconcile()
+		require.Equal(t, digestOf("7"), e.nd.Status.Digest)
+		require.Equal(t, "WorkedMachine", e.nd.Status.MachineKind)
+		require.Contains(t, e.machineFields(), "region")
+		e.expectAll(parts)
+	}
+}
+
+// The pod of a probe that cannot start says why, while it is waited for.
+func TestProbe_saysWhatHoldsItUp(t *testing.T) {
+	e := newEnv(t, external("heldup"))
+	e.reconcile()
+	job := e.runningJob()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: driver.CacheNamespace, Name: job.Name + "-x",
+		Labels: map[string]string{batchv1.JobNameLabel: job.Name}}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "x"}},
+		AutomountServiceAccountToken: new(bool), ServiceAccountName: job.Name}}
+	require.NoError(t, e.Create(t.Context(), pod))
+	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "fetch", State: corev1.ContainerState{
+		Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}}}
+	require.NoError(t, e.Status().Update(t.Context(), pod))
+	e.reconcile()
+	message := e.expect(v3.DownloadedCondition, metav1.ConditionUnknown, v3.ProbingReason)
+	require.Contains(t, message, "Job drover-drivers/"+job.Name+" reads the driver: the pod "+pod.Name+" cannot start (ImagePullBackOff): no such image")
+}
