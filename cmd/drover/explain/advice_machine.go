@@ -12,13 +12,14 @@ const (
 	nextKeys     = "Look at the credential: kubectl -n {credentialns} describe secret {credentialname}"
 	nextDescribe = "See all the manager says of it: kubectl -n {ns} describe {resource} {name}"
 	// A file, for what is written on a command line can be read by others and is kept in the shell's history.
-	nextMakeCredential = "Make it, with one key per credential field, from files that hold nothing but the value: kubectl -n {credentialns} create secret generic {credentialname} --from-file=FIELD=FILE"
-	nextEditCredential = "Put a valid credential into Secret {credential}, which is used from the next attempt on (values are base64): kubectl -n {credentialns} edit secret {credentialname}"
-	nextOwnCredential  = "The credential is in the machine's own spec: give one that is valid, best as a Secret named in spec.common.cloudCredentialSecretName, in a new machine template"
-	nextCloud          = "Look in the cloud for a server called {instance}, and remove it there by hand if it is this machine's"
-	nextAbandon        = "Only if no server is left, or you accept that one is: {cmd} abandon {name} -n {ns}"
-	nextDriver         = "See what the driver is waiting for: {cmd} why driver/{driver}"
-	nextNode           = "See what the server's bootstrap did: {cmd} ssh {name} -n {ns} -- cloud-init status --long"
+	nextMakeCredential  = "Make the Secret {credential}, with one key per credential field, from files that hold nothing but the value: kubectl -n {credentialns} create secret generic {credentialname} --from-file=FIELD=FILE"
+	nextEditCredential  = "Put a valid credential into Secret {credential}, which is used from the next attempt on (values are base64): kubectl -n {credentialns} edit secret {credentialname}"
+	nextOtherCredential = "Or name an existing one in a new machine template"
+	nextOwnCredential   = "The credential is in the machine's own spec: give one that is valid, best as a Secret named in spec.common.cloudCredentialSecretName, in a new machine template"
+	nextCloud           = "Look in the cloud for a server called {instance}, and remove it there by hand if it is this machine's"
+	nextAbandon         = "Only if no server is left, or you accept that one is: {cmd} abandon {name} -n {ns}"
+	nextDriver          = "See what the driver is waiting for: {cmd} why driver/{driver}"
+	nextNode            = "See what the server's bootstrap did: {cmd} ssh {name} -n {ns} -- 'cloud-init status --long || journalctl -b -n 50'"
 )
 
 // Advice for what one reason does not tell apart.
@@ -30,6 +31,9 @@ var (
 		next: []string{"Let the Cluster go on: kubectl -n {ns} patch cluster {cluster} --type merge -p '{\"spec\":{\"paused\":false}}'"}}
 	pausedMachine = advice{says: "Nothing happens: the machine has the annotation cluster.x-k8s.io/paused.",
 		next: []string{"Let the machine go on: kubectl -n {ns} annotate {resource} {name} cluster.x-k8s.io/paused-"}}
+	// A remove that failed is tried again, unlike one that cannot tell whether there is a server.
+	stillThere = advice{waits: true, says: "The server may still be there; removing it is tried again.",
+		next: []string{nextRetry, nextCloud, nextAbandon}}
 	cancelling = advice{waits: true, says: "The machine is deleted while its server was being made: the create Job is ended first, so that what it knows is saved and no server is lost.",
 		next: []string{"See its pod, which may take a minute to end: kubectl -n {podns} get pods -l drover.cattle.io/machine-uid={uid} -o wide"}}
 )
@@ -60,7 +64,7 @@ var machineAdvice = map[string]advice{
 		next: []string{"Make the bootstrap data smaller: fetch large files from the server's script, leave out comments and unused files", "See the limit and the size in the message above"}},
 	rkev1.BootstrapReadyReason: {says: "The bootstrap data is there."},
 	rkev1.CredentialMissingReason: {says: "The cloud credential Secret {credential} does not exist.",
-		next: []string{nextMakeCredential, "Or name an existing one in a new machine template"}},
+		next: []string{nextMakeCredential, nextOtherCredential}},
 	rkev1.CredentialInvalidReason: {says: "The cloud credential {credential} lacks a field the driver needs, or has one it does not know.",
 		next: []string{nextKeys, "Add what the message above names; it is read again as soon as it changes"}},
 	rkev1.CredentialNotSharedReason: {says: "The cloud credential {credential} is in another namespace and may not be used from {ns}.",
@@ -69,7 +73,7 @@ var machineAdvice = map[string]advice{
 	rkev1.CredentialRecalledReason:  {says: "The credential's Secret is gone; the server is removed with the credential that was used last."},
 	rkev1.CredentialReadyReason:     {says: "The credential is there."},
 	rkev1.SpecInvalidReason: {says: "The machine's spec cannot be used.",
-		next: []string{"The message above names the field. See what fields there are: kubectl explain {resource}.spec", nextTemplate}},
+		next: []string{"The message above names the field. See what fields there are: kubectl explain {plural}.spec --api-version=rke-machine.cattle.io/v1", nextTemplate}},
 	rkev1.NameTooLongReason: {says: "The machine's name is too long for this cloud.",
 		next: []string{"Let Drover shorten the server's name: put annotation rke.cattle.io/hostname-length-limit (10 to 63) on the machine or its template", "Or use shorter names of cluster and pool"}},
 	rkev1.NameTakenReason: {says: "Another machine of this namespace already uses the name {name} for its state and Jobs.",

@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -68,7 +67,6 @@ func constants(t *testing.T, file, word string) map[string]string {
 
 // TestAdviceHasNoUnknownWords finds a word in braces that nothing fills in.
 func TestAdviceHasNoUnknownWords(t *testing.T) {
-	placeholder := regexp.MustCompile(`\{[a-z]+\}`)
 	machine := machineWords(&facts.Snapshot{Machine: &facts.Machine{ObjectMeta: metav1.ObjectMeta{Name: "m"}}}, "drover")
 	driver := words{"cmd": "", "name": "", "url": "", "job": "", "pod": "", "podns": "", "ns": "", "node": ""}
 	check := func(w words, table map[string]advice) {

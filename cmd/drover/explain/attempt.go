@@ -33,8 +33,12 @@ func (d *decision) tellAttempt(last *rkev1.AttemptStatus) {
 	}
 	d.Verdict = append(d.Verdict, line)
 	if failed {
-		d.say(failureAdvice(why), d.words)
-		d.say(d.adviceForClass(class), d.words)
+		about := failureAdvice(why)
+		d.say(about, d.words)
+		// A failure that tells what to do need not be told to be of no known kind.
+		if class != rkev1.ClassUnknown || len(about.next) == 0 {
+			d.say(d.adviceForClass(class), d.words)
+		}
 	}
 }
 

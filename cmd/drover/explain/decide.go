@@ -117,6 +117,9 @@ func (d *decision) decideStep(step *Step) {
 	about := d.adviceFor(step)
 	if last := d.failedAttempt(step); last != nil && !running {
 		d.tellAttempt(last)
+		if step.Reason == rkev1.ServerMayExistReason {
+			about = stillThere
+		}
 		d.say(about, d.words)
 	} else {
 		d.say(about, d.words)
@@ -135,6 +138,9 @@ func (d *decision) adviceFor(step *Step) advice {
 		return noCredential
 	}
 	about, known := conditionAdvice(step.Reason)
+	if known && d.Machine.DeletionTimestamp != nil && step.State == StepFailed {
+		return forRemoval(about)
+	}
 	if known {
 		return about
 	}
@@ -143,6 +149,15 @@ func (d *decision) adviceFor(step *Step) advice {
 		next = nextLogs
 	}
 	return advice{says: "The step " + step.Name + " is not done: " + step.Reason + ".", next: []string{next}}
+}
+
+// forRemoval is advice for a machine that only has to go: no template helps it, and it can be given up.
+func forRemoval(about advice) advice {
+	about.next = slices.DeleteFunc(slices.Clone(about.next), func(next string) bool {
+		return next == nextTemplate || next == nextOtherCredential || next == nextAbandon
+	})
+	about.next = append(about.next, nextAbandon)
+	return about
 }
 
 func (d *decision) namesCredential() bool {
@@ -192,7 +207,7 @@ func (d *decision) decideJob(step *Step) bool {
 		d.Verdict = appendNew(d.Verdict, step.Message)
 		return true
 	}
-	reason, message := d.jobTrouble()
+	reason, message := d.jobTrouble(step.Reason)
 	if reason == "" {
 		return false
 	}
@@ -205,8 +220,8 @@ func (d *decision) decideJob(step *Step) bool {
 	return true
 }
 
-// jobTrouble is what is wrong with the Job that the machine names and with its pod.
-func (d *decision) jobTrouble() (reason, message string) {
+// jobTrouble is what is wrong with the Job that the machine names and with its pod; said is what the manager says of it.
+func (d *decision) jobTrouble(said string) (reason, message string) {
 	name := d.Machine.Status.JobName
 	named := func(job batchv1.Job) bool { return job.Name == name }
 	switch {
@@ -214,6 +229,9 @@ func (d *decision) jobTrouble() (reason, message string) {
 		return podTrouble(d.Jobs, d.Pods, d.Snapshot.Events)
 	case slices.ContainsFunc(d.Jobs, named) || !d.Knows(facts.JobsPart):
 		// A newer Job was made since the status was written, or nothing is known: the pods are not this Job's.
+		return "", ""
+	case said != rkev1.JobRunningReason && said != rkev1.JobPendingReason:
+		// The manager itself says what holds the Job up.
 		return "", ""
 	case inRefuge(d.Machine):
 		return jobInRefuge, ""

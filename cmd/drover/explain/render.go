@@ -150,7 +150,7 @@ func unbroken(text []string) []string {
 		if i > 0 {
 			before = text[i-1]
 		}
-		if inCommand && !strings.HasSuffix(before, ";") {
+		if inCommand && (!strings.HasSuffix(before, ";") || isQuoteOpen(joined[len(joined)-1])) {
 			joined[len(joined)-1] += " " + word
 			continue
 		}
@@ -158,6 +158,22 @@ func unbroken(text []string) []string {
 		joined = append(joined, word)
 	}
 	return joined
+}
+
+// isQuoteOpen reports whether a command ends inside of quotes, as a shell reads them.
+func isQuoteOpen(command string) bool {
+	open, escaped := false, false
+	for _, r := range command {
+		switch {
+		case escaped:
+			escaped = false
+		case r == '\'':
+			open = !open
+		case r == '\\':
+			escaped = !open
+		}
+	}
+	return open
 }
 
 func shorten(text string, limit int) string {

@@ -19,6 +19,7 @@ func machineWords(s *facts.Snapshot, command string) words {
 	credentialNamespace, credential := m.CredentialRef()
 	w := words{
 		"cmd": command, "name": m.Name, "ns": m.Namespace, "podns": m.Namespace, "kind": m.Kind.Name, "uid": string(m.UID),
+		"plural":   m.Kind.Resource,
 		"resource": m.Kind.Resource + "." + rkev1.MachineGroupVersion.Group,
 		"template": strings.ToLower(m.Kind.Name) + "templates." + rkev1.MachineGroupVersion.Group,
 		"capi":     m.CAPIMachineName(), "cluster": m.ClusterName(), "driver": driverName(s), "job": m.Status.JobName,

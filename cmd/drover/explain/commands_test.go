@@ -1,0 +1,211 @@
+package explain
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v3 "github.com/drover-project/drover/api/management/v3"
+	"github.com/drover-project/drover/cmd/drover/facts"
+)
+
+// hostile is what somebody who may make a machine can write into its fields, to be copied into an operator's shell.
+const hostile = `a'b"c; touch marker $(touch marker) ` + "`touch marker`" + ` | touch marker & touch marker > marker * \`
+
+// placeholder is a word that values are filled in for.
+var placeholder = regexp.MustCompile(`\{[a-z]+\}`)
+
+// stubs stand in for the programs of the advice: each argument is printed on a line of its own.
+const stubs = `kubectl() { printf '[%s]\n' "$@"; }; drover() { kubectl "$@"; }; curl() { kubectl "$@"; }; sha256sum() { cat; }; `
+
+// shell runs a command as an operator who copied it, and returns the arguments its programs got.
+func shell(t *testing.T, command string) string {
+	t.Helper()
+	dir := t.TempDir()
+	run := exec.CommandContext(t.Context(), "/bin/sh", "-u", "-c", stubs+command)
+	run.Dir = dir
+	out, err := run.CombinedOutput()
+	require.NoError(t, err, "%s\n%s", command, out)
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, entries, "the command did more than it says: %s", command)
+	return string(out)
+}
+
+// commandsIn are the commands of a line of advice, as Render keeps them together.
+func commandsIn(text string) []string {
+	var commands []string
+	for _, part := range unbroken(strings.Fields(text)) {
+		if word, _, found := strings.Cut(part, " "); found && slices.Contains(programs, word) {
+			commands = append(commands, strings.TrimSuffix(part, ";"))
+		}
+	}
+	return commands
+}
+
+// allWords are words whose every value is the same.
+func allWords(value string) words {
+	w := machineWords(&facts.Snapshot{Machine: &facts.Machine{}}, "drover")
+	for name := range w {
+		w[name] = value
+	}
+	w["url"], w["kind"], w["cmd"] = value, value, "drover"
+	return w
+}
+
+// everyAdvice is all advice there is, by where it stands.
+func everyAdvice() map[string]advice {
+	all := map[string]advice{"none named": noCredential, "cluster paused": pausedCluster, "machine paused": pausedMachine, "cancelling": cancelling, "still there": stillThere}
+	for _, next := range []string{nextManager, nextDescribe, nextOwnCredential, nextMakeCredential, nextKeys, nextNode} {
+		all[next] = advice{next: []string{next}}
+	}
+	for name, table := range map[string]map[string]advice{
+		"machine": machineAdvice, "class": classAdvice, "job": jobAdvice, "driver": driverAdvice, "pod": podAdvice, "result": resultAdvice,
+	} {
+		for reason, about := range table {
+			all[name+" "+reason] = about
+		}
+	}
+	return all
+}
+
+// TestCommandsAreSafeToCopy runs every command of every advice with hostile values in a real shell.
+func TestCommandsAreSafeToCopy(t *testing.T) {
+	w := allWords(hostile)
+	seen := map[string]bool{}
+	for where, about := range everyAdvice() {
+		for _, next := range about.next {
+			for i, command := range commandsIn(w.fill(next)) {
+				if seen[command] {
+					continue
+				}
+				seen[command] = true
+				template := commandsIn(strings.ReplaceAll(next, "{cmd}", "drover"))[i]
+				out := shell(t, command)
+				if placeholder.MatchString(template) {
+					require.Contains(t, out, hostile, "%s: %s", where, command)
+				}
+			}
+		}
+	}
+	require.Greater(t, len(seen), 25, "commands were found")
+}
+
+// TestCommandsStandAtTheEnd: what follows a command on its line would be copied with it.
+func TestCommandsStandAtTheEnd(t *testing.T) {
+	w := allWords("value")
+	for where, about := range everyAdvice() {
+		for _, next := range about.next {
+			for _, program := range programs {
+				text := w.fill(next)
+				for _, mention := range []string{" " + program + " ", "'" + program + " "} {
+					before, _, found := strings.Cut(text, mention)
+					if !found {
+						continue
+					}
+					require.True(t, strings.HasSuffix(before, ":") || strings.HasSuffix(before, ";") || len(commandsIn(before)) > 0,
+						"%s: a command begins after a colon or a semicolon: %s", where, next)
+				}
+			}
+			for _, command := range commandsIn(w.fill(next)) {
+				require.False(t, strings.HasSuffix(command, "."), "%s: a full stop is copied with the command: %s", where, next)
+			}
+		}
+	}
+}
+
+// TestAdviceReadsWell holds each text to the same form.
+func TestAdviceReadsWell(t *testing.T) {
+	for where, about := range everyAdvice() {
+		if about.says != "" {
+			require.True(t, strings.HasSuffix(about.says, "."), "%s: a sentence ends with a full stop: %s", where, about.says)
+			require.Regexp(t, `^[A-Z{]`, about.says, where)
+		}
+		for _, next := range about.next {
+			require.False(t, strings.HasSuffix(next, "."), "%s: a line may end with a command, and so never with a full stop: %s", where, next)
+			require.Regexp(t, `^[A-Z]|^spec\.`, next, where)
+			require.NotContains(t, next, "  ", where)
+			require.NotContains(t, next, "--from-literal", "%s: secrets on a command line are kept in the shell's history", where)
+		}
+		require.Len(t, slices.Compact(slices.Sorted(slices.Values(about.next))), len(about.next), "%s says a thing twice", where)
+	}
+}
+
+func TestQuote(t *testing.T) {
+	for value, want := range map[string]string{
+		"":                          "",
+		"web-1":                     "web-1",
+		"shop/web_1.x:y@z%1+2=3,4":  "shop/web_1.x:y@z%1+2=3,4",
+		"a b":                       "'a b'",
+		"it's":                      `'it'\''s'`,
+		"$HOME":                     "'$HOME'",
+		"~":                         "'~'",
+		"*":                         "'*'",
+		"ü":                         "'ü'",
+		"{name}":                    "'{name}'",
+		"https://x.example/d?a=1&b": "'https://x.example/d?a=1&b'",
+	} {
+		require.Equal(t, want, quote(value))
+	}
+}
+
+// FuzzQuote: a value is one word for a shell, and itself.
+func FuzzQuote(f *testing.F) {
+	for _, seed := range []string{hostile, "it's", "--", "a\tb", "\\", "''", "ü"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, value string) {
+		value = clean(value)
+		if value == "" {
+			return
+		}
+		require.Equal(t, "["+value+"]\n", shell(t, "kubectl "+words{"name": value}.fill("{name}")))
+	})
+}
+
+func TestFillTakesValuesAsTheyAre(t *testing.T) {
+	w := words{"cmd": "kubectl drover", "name": "{ns}", "ns": "shop"}
+	require.Equal(t, "kubectl drover why '{ns}' -n shop", w.fill("{cmd} why {name} -n {ns}"), "a value that looks like a word is a value")
+	require.Equal(t, "{unknown} stays", w.fill("{unknown} stays"))
+}
+
+func TestSayLeavesOutWhatIsNotThere(t *testing.T) {
+	about := advice{says: "Something.", next: []string{"Look at {pod}", "Look at {job}", "Ask about {name}", "Ask about {name}"}}
+	r := &Report{}
+	r.say(about, words{"name": "web-1", "job": "web-1-create-1", "pod": ""})
+	r.say(about, words{"name": "web-1", "job": "web-1-create-1"})
+	require.Equal(t, []string{"Something."}, r.Verdict)
+	require.Equal(t, []string{"Look at web-1-create-1", "Ask about web-1"}, r.Next, "no pod, and nothing twice")
+}
+
+// TestMachineWordsAreComplete: what is not known stands in capitals, so that a command shows what is missing.
+func TestMachineWordsAreComplete(t *testing.T) {
+	m := &facts.Machine{Kind: facts.Kind{Name: "AzureMachine", Resource: "azuremachines"}, ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "u"}}
+	require.Equal(t, words{
+		"cmd": "drover", "name": "web-1", "ns": "shop", "podns": "shop", "kind": "AzureMachine", "uid": "u", "plural": "azuremachines",
+		"resource": "azuremachines.rke-machine.cattle.io", "template": "azuremachinetemplates.rke-machine.cattle.io",
+		"capi": "CAPI", "cluster": "CLUSTER", "driver": "azure", "job": "", "pod": "", "node": "", "bootstrap": "BOOTSTRAP",
+		"credential": "CREDENTIAL", "credentialns": "shop", "credentialname": "CREDENTIALNAME", "instance": "web-1", "state": "web-1-machine-state",
+	}, machineWords(&facts.Snapshot{Machine: m}, "drover"))
+
+	m.Spec.Common.CloudCredentialSecretName = "clouds:azure"
+	m.Status.InstanceName, m.Status.JobName = "pool-web-1", "refuge-u-rm-1"
+	w := machineWords(&facts.Snapshot{Machine: m, State: &facts.State{Name: "other-state"}, Driver: &v3.NodeDriver{Spec: v3.NodeDriverSpec{DisplayName: "Azure"}}}, "drover")
+	require.Equal(t, []string{"clouds/azure", "clouds", "azure"}, []string{w["credential"], w["credentialns"], w["credentialname"]})
+	require.Equal(t, []string{"pool-web-1", "other-state", "refuge-u-rm-1", "drover-drivers"}, []string{w["instance"], w["state"], w["job"], w["podns"]})
+}
+
+// TestTheManagerIsWhereTheChartPutsIt: the command for its log is the first an operator tries.
+func TestTheManagerIsWhereTheChartPutsIt(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join("..", "..", "..", "charts", "drover", "templates", "manager.yaml"))
+	require.NoError(t, err)
+	require.Contains(t, string(raw), "kind: Deployment\nmetadata:\n  name: drover-manager\n")
+	require.Contains(t, nextManager, "deploy/drover-manager")
+}
