@@ -56,7 +56,7 @@ func (s *session) look(ctx context.Context, byName bool) (existence, error) {
 		return gone, nil
 	case err == nil:
 		return exists, nil
-	case isDriverError(err) && profile.IsGone(err.Error()):
+	case isDriverError(err) && profile.IsGone(s.request.Driver.Name, err.Error()):
 		return gone, nil
 	}
 	return unknown, s.driverFailure(reasonLookupFailed, err)

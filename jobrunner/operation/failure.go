@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/bootstrap"
@@ -66,7 +67,20 @@ func (s *session) driverFailure(reason string, err error) error {
 	if errors.Is(err, plugin.ErrUnresponsive) {
 		return fail(reasonUnresponsive, rkev1.ClassUnknown, err)
 	}
-	return fail(reason, profile.Classify(s.request.Driver.Name, err.Error()), err)
+	return fail(reason, profile.Classify(s.request.Driver.Name, s.anonymous(err.Error())), err)
+}
+
+// minName: shorter names are parts of other words.
+const minName = 8
+
+// anonymous leaves out of a text the machine's own names, which may spell the words that tell classes apart.
+func (s *session) anonymous(text string) string {
+	for _, name := range []string{s.request.InstanceName, s.request.Machine.Name} {
+		if len(name) >= minName {
+			text = strings.ReplaceAll(text, name, "it")
+		}
+	}
+	return text
 }
 
 func userDataFailure(err error) error {

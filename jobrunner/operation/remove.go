@@ -117,7 +117,7 @@ func (s *session) removeByDriver(ctx context.Context) (certain bool, err error) 
 	ctx, cancel := context.WithTimeoutCause(ctx, removeTimeout, fmt.Errorf("the driver did not remove the server within %s", removeTimeout))
 	defer cancel()
 	err = s.driver.Remove(ctx)
-	if err != nil && (!isDriverError(err) || !profile.IsGone(err.Error())) {
+	if err != nil && (!isDriverError(err) || !profile.IsGone(s.request.Driver.Name, err.Error())) {
 		return false, s.driverFailure(reasonRemoveFailed, err)
 	}
 	if err == nil && named {

@@ -134,10 +134,15 @@ func (s *session) explainFailedCreate(ctx context.Context, err error) error {
 	case s.profile.ByName:
 		return s.lookAfterFailure(ctx, cause)
 	}
-	if s.mayExist = !profile.NothingMade(classOf(cause)); !s.mayExist {
+	if s.mayExist = !s.nothingMade(cause); !s.mayExist {
 		s.advance(jobrunner.PhaseGone)
 	}
 	return cause
+}
+
+// nothingMade tells whether the cloud surely refused to make a server.
+func (s *session) nothingMade(cause error) bool {
+	return profile.NothingMade(s.request.Driver.Name, classOf(cause), cause.Error())
 }
 
 func classOf(err error) string {
@@ -170,7 +175,7 @@ func (s *session) lookAfterFailure(ctx context.Context, cause error) error {
 // findAfterFailure looks twice when the cloud may still be at work on a request whose answer was lost.
 func (s *session) findAfterFailure(ctx context.Context, cause error) error {
 	found, err := s.find(ctx)
-	if err == nil && len(found) == 0 && !profile.NothingMade(classOf(cause)) {
+	if err == nil && len(found) == 0 && !s.nothingMade(cause) {
 		if err := pause(ctx, lostInterval); err != nil {
 			return err
 		}

@@ -80,6 +80,10 @@ func TestProfiles_name_flags_that_exist(t *testing.T) {
 			types[flag.Name] = flag.Type
 		}
 		p := profile.Of(name)
+		if p.Tags.Form == profile.List {
+			require.Equal(t, crdgen.StringSlice, types[p.Tags.Flag], "%s: %s", name, p.Tags.Flag)
+			types[p.Tags.Flag] = crdgen.String
+		}
 		for _, flag := range append([]string{p.Tags.Flag, p.KeyFile, p.NeedsKey}, p.KeyUnless...) {
 			if flag != "" {
 				require.Equal(t, crdgen.String, types[flag], "%s: %s", name, flag)
@@ -110,16 +114,6 @@ func TestClassify(t *testing.T) {
 		parts := strings.SplitN(line, " | ", 3)
 		require.Len(t, parts, 3, line)
 		require.Equal(t, parts[0], profile.Classify(parts[1], parts[2]), parts[2])
-	}
-}
-
-func TestIsGone(t *testing.T) {
-	for _, text := range []string{"machine m1 not found", "GET https://api.digitalocean.com/v2/droplets/1: 404 (request \"x\") The resource you were accessing could not be found.",
-		"googleapi: Error 404: The resource 'x' was not found, notFound", "InvalidInstanceID.NotFound: The instance ID 'i-1' does not exist"} {
-		require.True(t, profile.IsGone(text), text)
-	}
-	for _, text := range []string{"dial tcp: i/o timeout", "401 unauthorized", "droplet 404404 is locked", ""} {
-		require.False(t, profile.IsGone(text), text)
 	}
 }
 

@@ -191,15 +191,6 @@ func TestClassify_by_status(t *testing.T) {
 	require.Equal(t, rkev1.ClassQuota, profile.Classify("digitalocean", "422: THIS WILL EXCEED YOUR DROPLET LIMIT"), "words go before the status")
 }
 
-func TestNothingMade(t *testing.T) {
-	for class, want := range map[string]bool{
-		rkev1.ClassInvalid: true, rkev1.ClassUnauthorized: true, rkev1.ClassQuota: true, rkev1.ClassCapacity: true, rkev1.ClassThrottled: true,
-		rkev1.ClassTransient: false, rkev1.ClassUnknown: false, "": false,
-	} {
-		require.Equal(t, want, profile.NothingMade(class), class)
-	}
-}
-
 func FuzzFill(f *testing.F) {
 	f.Add("x://{ID}", "7")
 	f.Add("{", "}")

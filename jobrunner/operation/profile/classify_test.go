@@ -1,0 +1,80 @@
+package profile_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/driver"
+	"github.com/drover-project/drover/jobrunner/operation/profile"
+)
+
+func classes() []string {
+	return []string{rkev1.ClassInvalid, rkev1.ClassUnauthorized, rkev1.ClassQuota, rkev1.ClassCapacity, rkev1.ClassThrottled, rkev1.ClassTransient,
+		rkev1.ClassUnknown}
+}
+
+// TestClassify_of_every_driver: whatever the driver, what the network and the operating system say means the same.
+func TestClassify_of_every_driver(t *testing.T) {
+	for text, want := range map[string]string{
+		"Get \"https://api.example.com/\": dial tcp 198.18.0.1:443: connect: connection refused":          rkev1.ClassTransient,
+		"Get \"https://api.example.com/\": dial tcp: lookup api.example.com on 10.0.0.1:53: no such host": rkev1.ClassTransient,
+		"Get \"https://api.example.com/\": context deadline exceeded (Client.Timeout exceeded)":           rkev1.ClassTransient,
+		"Get \"https://api.example.com/\": net/http: TLS handshake timeout":                               rkev1.ClassTransient,
+		"Post \"https://api.example.com/\": read: connection reset by peer":                               rkev1.ClassTransient,
+		"Post \"https://api.example.com/\": unexpected EOF":                                               rkev1.ClassTransient,
+		"tls: failed to verify certificate: x509: certificate signed by unknown authority":                rkev1.ClassInvalid,
+		"tls: failed to verify certificate: x509: certificate is valid for a, not b":                      rkev1.ClassInvalid,
+		"tls: failed to verify certificate: x509: certificate has expired or is not yet valid":            rkev1.ClassInvalid,
+		"open /x/cloud-config: no such file or directory":                                                 rkev1.ClassInvalid,
+		"Panic in the driver: runtime error: index out of range [0] with length 0":                        rkev1.ClassUnknown,
+		"something that nobody has heard of":                                                              rkev1.ClassUnknown,
+		"":                                                                                                rkev1.ClassUnknown,
+	} {
+		for _, name := range append(driver.BuiltinNames(), "linode", "hetzner", "acme", "") {
+			require.Equal(t, want, profile.Classify(name, text), "%s: %s", name, text)
+			require.Equal(t, want, profile.Classify(name, strings.ToUpper(text)), "letters' size does not matter")
+		}
+	}
+}
+
+// FuzzClassify: any text has one of the known classes; a text about the credential is never about a server that is gone; and
+// what is gone is so whatever the size of its letters.
+func FuzzClassify(f *testing.F) {
+	for _, text := range []string{
+		"POST https://api.digitalocean.com/v2/droplets: 422 (request \"x\") will exceed your droplet limit", "[429] x", "StatusCode=409",
+		"Status=404 Code=\"SubscriptionNotFound\"", "vm 'm1' not found", "https://", "http://:80", "EOF", "\x00\xff: 401",
+	} {
+		f.Add("digitalocean", text)
+		f.Add("azure", text)
+		f.Add("vmwarevsphere", text)
+	}
+	f.Fuzz(func(t *testing.T, name, text string) {
+		class := profile.Classify(name, text)
+		require.Contains(t, classes(), class)
+		gone := profile.IsGone(name, text)
+		require.False(t, gone && class == rkev1.ClassUnauthorized, "a credential that fails sees no servers")
+		require.Equal(t, gone, profile.IsGone(name, strings.ToLower(text)))
+		if profile.NothingMade(name, class, text) {
+			require.NotContains(t, []string{rkev1.ClassTransient, rkev1.ClassUnknown}, class)
+		}
+	})
+}
+
+// FuzzDecodeRecord: a record that is read is given out again as it was, and none of its fields breaks an identifier.
+func FuzzDecodeRecord(f *testing.F) {
+	f.Add([]byte(`{"ID":9007199254740993,"Name":"x","Deep":{"a":[1]}}`), "ID")
+	f.Add([]byte(`{"":null}`), "")
+	f.Fuzz(func(t *testing.T, raw []byte, field string) {
+		r, err := profile.DecodeRecord(raw)
+		if err != nil {
+			require.Nil(t, r)
+			return
+		}
+		text := r.Text(field)
+		require.LessOrEqual(t, len(text), 512)
+		require.False(t, strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c >= 0x7f }), "%q", text)
+	})
+}
