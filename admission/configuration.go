@@ -87,7 +87,7 @@ func (t Target) notOurs() []admissionregistrationv1.MatchCondition {
 
 // celString quotes a text for CEL.
 func celString(text string) string {
-	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(text) + "'"
+	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`, "\n", `\n`, "\r", `\r`).Replace(text) + "'"
 }
 
 // webhookTimeout is how long the API server waits for an answer.

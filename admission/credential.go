@@ -56,18 +56,19 @@ func (h *MachineKinds) checkCredential(ctx context.Context, obj *unstructured.Un
 	if !missing && isShared(secret, obj.GetNamespace()) {
 		return "", nil
 	}
-	return h.credentialRefusal(obj, key, missing)
+	return h.credentialRefusal(obj, key)
 }
 
 // credentialRefusal says the same of a foreign Secret that is missing and of one that is not shared, so that nobody learns
 // what other namespaces hold.
-func (h *MachineKinds) credentialRefusal(obj *unstructured.Unstructured, key client.ObjectKey, missing bool) (warning string, err error) {
+func (h *MachineKinds) credentialRefusal(obj *unstructured.Unstructured, key client.ObjectKey) (warning string, err error) {
 	message := fmt.Sprintf("credential Secret %s does not exist: create it first (`kubectl -n %s create secret generic %s …`)", key, key.Namespace, key.Name)
 	if key.Namespace != obj.GetNamespace() {
 		message = fmt.Sprintf("credential Secret %s does not exist or is not shared with namespace %s: its owner must put %q into the Secret's annotation %s",
 			key, obj.GetNamespace(), obj.GetNamespace(), rkev1.AllowedNamespacesAnnotation)
 	}
-	if missing && mayWait(obj) {
+	// Not only when it is missing: the answer would tell what another namespace holds. The controller checks again.
+	if mayWait(obj) {
 		return message + "; the machine waits for it", nil
 	}
 	return "", refusal("%s; or annotate this object with %s=true if the Secret is made later", message, MissingCredentialAnnotation)

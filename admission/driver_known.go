@@ -27,7 +27,7 @@ func (h *MachineKinds) checkDriver(ctx context.Context, kind string) error {
 	case !found.DeletionTimestamp.IsZero():
 		return refusal("NodeDriver %s is being deleted and makes no new %s: use another driver, or create the NodeDriver again once it is gone", found.Name, kind)
 	case !found.Spec.Active && kind != crdgen.KindsOf(found.DriverName()).Machine:
-		return refusal("NodeDriver %s is inactive: set its spec.active to true before making a %s", found.Name, kind)
+		return refusal("NodeDriver %s is inactive: set its spec.active to true to make a new %s", found.Name, kind)
 	}
 	return nil
 }

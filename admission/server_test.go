@@ -1,0 +1,325 @@
+package admission_test
+
+import (
+	"context"
+	"crypto/tls"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	webhook "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	"sigs.k8s.io/yaml"
+
+	"github.com/drover-project/drover/admission"
+	"github.com/drover-project/drover/admission/servingcert"
+	v3 "github.com/drover-project/drover/api/management/v3"
+	"github.com/drover-project/drover/apply"
+	"github.com/drover-project/drover/charts"
+	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/testkit"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+// managerName is how the API server calls the manager; the quote is to see that it does not end the expression.
+const managerName = "system:serviceaccount:drover-system:o'manager"
+
+// warnings are what kubectl would print above its answer.
+type warnings struct {
+	mutex sync.Mutex
+	texts []string
+}
+
+func (w *warnings) HandleWarningHeader(_ int, _, text string) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	w.texts = append(w.texts, text)
+}
+
+// cluster is a real API server with our kinds, policies and webhooks.
+type cluster struct {
+	client.WithWatch
+
+	warned *warnings
+	config *rest.Config
+	stop   func()
+}
+
+func (c *cluster) as(t *testing.T, username string) client.Client {
+	t.Helper()
+	config := rest.CopyConfig(c.config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: username, Groups: []string{"system:masters"}}
+	out, err := client.New(config, client.Options{Scheme: c.Scheme()})
+	require.NoError(t, err)
+	return out
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	crds, err := charts.CRDs()
+	require.NoError(t, err)
+	for _, driver := range []string{"acme", "idle", "orphan"} {
+		config, template, machine, err := crdgen.CRDs(crdgen.Schema{Driver: driver, Fields: []crdgen.Field{{Name: "size", Flag: driver + "-size", Type: crdgen.String}}})
+		require.NoError(t, err)
+		crds = append(crds, config, template, machine)
+	}
+	testkit.ApplyCRDs(t, crds...)
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v3.AddToScheme} {
+		require.NoError(t, add(scheme))
+	}
+	c := &cluster{warned: &warnings{}, config: testkit.Config(t)}
+	c.config.WarningHandler = c.warned
+	c.WithWatch, err = client.NewWithWatch(c.config, client.Options{Scheme: scheme})
+	require.NoError(t, err)
+	c.serve(t)
+	c.awaitRefusals(t)
+	return c
+}
+
+// serve answers the API server's webhooks over TLS, and configures it to ask.
+func (c *cluster) serve(t *testing.T) {
+	t.Helper()
+	certs, err := servingcert.Load(t.Context(), servingcert.Options{Client: c, Names: []string{"127.0.0.1"},
+		Secret: client.ObjectKey{Namespace: testkit.Namespace(t), Name: "cert"}})
+	require.NoError(t, err)
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{GetCertificate: certs.GetCertificate, MinVersion: tls.VersionTLS12})
+	require.NoError(t, err)
+	mux := http.NewServeMux()
+	mux.Handle(admission.MachineKindsPath, &webhook.Webhook{Handler: &admission.MachineKinds{Cached: c, Live: c}})
+	mux.Handle(admission.NodeDriversPath, &webhook.Webhook{Handler: &admission.NodeDrivers{}})
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(listener) })
+	c.stop = func() { _ = server.Close(); serving.Wait() }
+	t.Cleanup(c.stop)
+
+	validating, mutating := admission.Configuration(admission.Target{URL: "https://" + listener.Addr().(*net.TCPAddr).String(),
+		CABundle: certs.CABundle(), Username: managerName})
+	require.Nil(t, mutating)
+	policy, binding := admission.Policies(nil)
+	applier := apply.Applier{Client: c, Reader: c, Owner: "drover-manager"}
+	_, err = applier.All(t.Context(), validating, policy, binding)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		for _, obj := range []client.Object{validating, policy, binding} {
+			_ = c.Delete(context.Background(), obj)
+		}
+	})
+}
+
+// awaitRefusals asks until the API server has heard of the webhooks and the policy, each of which it learns by watch.
+func (c *cluster) awaitRefusals(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	bad := &v3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: "probe"}, Spec: v3.NodeDriverSpec{URL: "https:///x"}}
+	for c.Create(ctx, bad.DeepCopy(), client.DryRunAll) == nil {
+	}
+	require.NoError(t, ctx.Err())
+	template := kindOf(t, "AcmeMachineTemplate", testkit.Namespace(t), "probe", "spec: {template: {spec: {size: s}}}")
+	require.NoError(t, c.as(t, managerName).Create(ctx, template))
+	for {
+		changed := template.DeepCopy()
+		require.NoError(t, unstructured.SetNestedField(changed.Object, "l", "spec", "template", "spec", "size"))
+		if err := c.as(t, managerName).Update(ctx, changed, client.DryRunAll); err != nil {
+			require.NoError(t, ctx.Err())
+			require.ErrorContains(t, err, "the spec of a template cannot be changed")
+			return
+		}
+	}
+}
+
+// kindOf reads an object in YAML.
+func kindOf(t *testing.T, kind, namespace, name, text string) *unstructured.Unstructured {
+	t.Helper()
+	obj := &unstructured.Unstructured{}
+	require.NoError(t, yaml.Unmarshal([]byte(text), &obj.Object))
+	if obj.Object == nil {
+		obj.Object = map[string]any{}
+	}
+	switch {
+	case kind == "NodeDriver":
+		obj.SetAPIVersion("management.cattle.io/v3")
+	case strings.HasPrefix(kind, "RKE"):
+		obj.SetAPIVersion("rke.cattle.io/v1")
+	case strings.HasSuffix(kind, "Config"):
+		obj.SetAPIVersion(crdgen.ConfigGroup + "/v1")
+	default:
+		obj.SetAPIVersion(crdgen.MachineGroup + "/v1")
+	}
+	obj.SetKind(kind)
+	obj.SetName(name)
+	if kind != "NodeDriver" {
+		obj.SetNamespace(namespace)
+	}
+	return obj
+}
+
+// told is the API server's answer with its warnings, in words that do not depend on the run.
+func (c *cluster) told(err error, replace ...string) string {
+	c.warned.mutex.Lock()
+	defer c.warned.mutex.Unlock()
+	var out strings.Builder
+	for _, text := range c.warned.texts {
+		fmt.Fprintf(&out, "  warning: %s\n", text)
+	}
+	c.warned.texts = nil
+	if err != nil {
+		fmt.Fprintf(&out, "  refused: %s\n", err)
+	} else {
+		fmt.Fprintln(&out, "  taken")
+	}
+	return strings.NewReplacer(replace...).Replace(out.String())
+}
+
+type attempt struct{ name, kind, text string }
+
+// attempts are objects users make, in a namespace with the Secret "here"; another namespace shares one Secret and keeps one.
+func attempts() []attempt {
+	credential := func(kind, name string) string {
+		if strings.HasSuffix(kind, "Template") {
+			return "spec: {template: {spec: {common: {cloudCredentialSecretName: '" + name + "'}}}}"
+		}
+		return "spec: {common: {cloudCredentialSecretName: '" + name + "'}}"
+	}
+	const checksum = "checksum: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	out := []attempt{
+		{"a machine without a credential", "AcmeMachine", "spec: {size: s}"},
+		{"a config", "AcmeConfig", "size: s"},
+		{"a machine of an inactive driver", "IdleMachine", "spec: {}"},
+		{"a template of an inactive driver", "IdleMachineTemplate", "spec: {template: {}}"},
+		{"a config of an inactive driver", "IdleConfig", "size: s"},
+		{"a machine of nobody's driver", "OrphanMachine", "spec: {}"},
+		{"a template of nobody's driver", "OrphanMachineTemplate", "spec: {template: {}}"},
+		{"a config of nobody's driver", "OrphanConfig", "{}"},
+		{"a credential that comes later", "AcmeMachine", "metadata: {annotations: {drover.cattle.io/allow-missing-credential: 'true'}}\n" + credential("", "later")},
+		{"a credential that comes later, in another word", "AcmeMachine", "metadata: {annotations: {drover.cattle.io/allow-missing-credential: 'yes'}}\n" + credential("", "later")},
+		{"a machine made by Cluster API", "AcmeMachine", "metadata: {annotations: {cluster.x-k8s.io/cloned-from-name: t}}\n" + credential("", "later")},
+		{"a machine made by Cluster API, credential not shared", "AcmeMachine", "metadata: {annotations: {cluster.x-k8s.io/cloned-from-name: t}}\n" + credential("", "OTHER:kept")},
+		{"a driver", "NodeDriver", "spec: {url: 'https://drivers.example/x', " + checksum + "}"},
+		{"a driver with md5", "NodeDriver", "spec: {url: 'https://drivers.example/x', checksum: d41d8cd98f00b204e9800998ecf8427e}"},
+		{"a driver with a password in its URL", "NodeDriver", "spec: {url: 'https://me:word@drivers.example/x', " + checksum + "}"},
+		{"a driver without a host", "NodeDriver", "spec: {url: 'https:///x', " + checksum + "}"},
+		{"a driver with a name that is none", "NodeDriver", "spec: {displayName: ../x, url: 'https://drivers.example/x', " + checksum + "}"},
+		{"a driver that is not built in", "NodeDriver", "spec: {displayName: acme, url: 'local://'}"},
+		{"a driver with odd annotations", "NodeDriver", "metadata: {annotations: {defaults: x}}\nspec: {url: 'https://drivers.example/x', " + checksum + "}"},
+	}
+	for _, kind := range []string{"AcmeMachine", "AcmeMachineTemplate"} {
+		for _, name := range []string{"here", "nowhere", "NAMESPACE:here", "OTHER:shared", "OTHER:everybodys", "OTHER:kept", "OTHER:nowhere"} {
+			out = append(out, attempt{kind + " with the credential " + name, kind, credential(kind, name)})
+		}
+	}
+	return out
+}
+
+// A user's answers, word by word, from a real API server that asks our webhooks over TLS.
+func TestServerAnswersWhatUsersMake(t *testing.T) {
+	c, namespace, other := newCluster(t), testkit.Namespace(t), testkit.Namespace(t)
+	checksum := strings.Repeat("a", 64)
+	for name, active := range map[string]bool{"acme": true, "idle": false} {
+		nd := &v3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v3.NodeDriverSpec{URL: "https://drivers.example/x", Checksum: checksum, Active: active}}
+		require.NoError(t, c.Create(t.Context(), nd))
+		t.Cleanup(func() { _ = c.Delete(context.Background(), nd) })
+	}
+	for name, allowed := range map[string]string{"shared": "x, " + namespace, "everybodys": "*", "kept": "another"} {
+		require.NoError(t, c.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: other, Name: name,
+			Annotations: map[string]string{"drover.cattle.io/allowed-namespaces": allowed}}}))
+	}
+	require.NoError(t, c.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "here"}}))
+
+	var out strings.Builder
+	for i, tt := range attempts() {
+		text := strings.NewReplacer("NAMESPACE", namespace, "OTHER", other).Replace(tt.text)
+		err := c.Create(t.Context(), kindOf(t, tt.kind, namespace, fmt.Sprintf("a%d", i), text), client.DryRunAll)
+		fmt.Fprintf(&out, "%s\n%s", tt.name, c.told(err, namespace, "NAMESPACE", other, "OTHER"))
+	}
+	path := filepath.Join("testdata", "answers.golden")
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(out.String()), 0o600))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), out.String(), "run go test ./admission -update after looking at the difference")
+}
+
+// Templates stay as they are; their labels, and the dry runs of ClusterClass, do not make a difference to machines.
+func TestServerKeepsTemplatesAsTheyAre(t *testing.T) {
+	c, namespace := newCluster(t), testkit.Namespace(t)
+	manager := c.as(t, managerName)
+	for kind, text := range map[string]string{
+		"AcmeMachineTemplate": "spec: {template: {spec: {size: s}}}",
+		"RKEClusterTemplate":  "spec: {template: {metadata: {labels: {a: b}}}}",
+	} {
+		t.Run(kind, func(t *testing.T) {
+			template := kindOf(t, kind, namespace, "one", text)
+			require.NoError(t, manager.Create(t.Context(), template))
+			changed := template.DeepCopy()
+			require.NoError(t, unstructured.SetNestedField(changed.Object, "c", "spec", "template", "metadata", "labels", "a"))
+			for _, user := range []client.Client{c, manager} {
+				require.ErrorContains(t, user.Update(t.Context(), changed.DeepCopy()), "create a new template under another name and point "+
+					"spec.template.spec.infrastructureRef.name of the MachineDeployment at it")
+				require.Error(t, user.Update(t.Context(), changed.DeepCopy(), client.DryRunAll), "a dry run tells what would come")
+			}
+			dry := changed.DeepCopy()
+			dry.SetAnnotations(map[string]string{"topology.cluster.x-k8s.io/dry-run": ""})
+			require.NoError(t, manager.Update(t.Context(), dry.DeepCopy(), client.DryRunAll))
+			require.Error(t, manager.Update(t.Context(), dry), "the annotation alone opens nothing")
+			template.SetLabels(map[string]string{"x": "y"})
+			template.SetFinalizers([]string{"example.com/wait"})
+			require.NoError(t, c.Update(t.Context(), template))
+			template.SetFinalizers(nil)
+			require.NoError(t, c.Update(t.Context(), template))
+		})
+	}
+	config := kindOf(t, "AcmeConfig", namespace, "one", "size: s")
+	require.NoError(t, manager.Create(t.Context(), config))
+	config.Object["size"] = "l"
+	require.NoError(t, manager.Update(t.Context(), config), "a config is no template")
+}
+
+// While no manager runs, nothing new is made unchecked; what exists can be labelled, finalized and deleted, and the manager itself can start.
+func TestServerWithoutUs(t *testing.T) {
+	c, namespace := newCluster(t), testkit.Namespace(t)
+	manager := c.as(t, managerName)
+	machine := kindOf(t, "AcmeMachine", namespace, "one", "spec: {size: s}\nmetadata: {finalizers: [example.com/wait]}")
+	require.NoError(t, manager.Create(t.Context(), machine))
+	c.stop()
+	require.ErrorContains(t, c.Create(t.Context(), kindOf(t, "AcmeMachine", namespace, "two", "spec: {}")), `failed calling webhook "machines.drover.cattle.io"`)
+	require.ErrorContains(t, c.Create(t.Context(), kindOf(t, "NodeDriver", "", "late", "spec: {url: 'local://'}")), `failed calling webhook "nodedrivers.drover.cattle.io"`)
+	changed := machine.DeepCopy()
+	require.NoError(t, unstructured.SetNestedField(changed.Object, "l", "spec", "size"))
+	require.ErrorContains(t, c.Update(t.Context(), changed), `failed calling webhook "machines.drover.cattle.io"`)
+
+	machine.SetLabels(map[string]string{"a": "b"})
+	require.NoError(t, c.Update(t.Context(), machine))
+	machine.Object["status"] = map[string]any{"phase": "Running"}
+	require.NoError(t, c.Status().Update(t.Context(), machine))
+	require.NoError(t, c.Delete(t.Context(), machine))
+	testkit.ExpectExists(t, c, machine)
+	machine.SetFinalizers(nil)
+	require.NoError(t, c.Update(t.Context(), machine))
+	testkit.ExpectNotFound(t, c, machine)
+
+	own := kindOf(t, "NodeDriver", "", "noop", "spec: {url: 'local://'}")
+	require.NoError(t, manager.Create(t.Context(), own), "what the manager writes is not sent back to it")
+	require.NoError(t, manager.Delete(t.Context(), own))
+}
