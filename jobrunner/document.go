@@ -13,6 +13,8 @@ const (
 	Create Operation = "create"
 	// Remove makes sure that no server is left.
 	Remove Operation = "remove"
+	// Scan lists the servers of an account that carry our tags, and removes those that the request names.
+	Scan Operation = "scan"
 )
 
 // Keys of the request Secret, which is mounted at RequestDir in the pod.
@@ -90,6 +92,14 @@ type Request struct {
 	SSHTimeoutSeconds int32 `json:"sshTimeoutSeconds,omitempty"`
 	// Abandon tells Remove that the user gives up what cannot be removed.
 	Abandon bool `json:"abandon,omitempty"`
+	// Scan tells Scan which servers to remove; without it they are only listed.
+	Scan []ScanTarget `json:"scan,omitempty"`
+}
+
+// ScanTarget is a server to remove: only if it still has the tag of that machine.
+type ScanTarget struct {
+	ID         string `json:"id"`
+	MachineUID string `json:"machineUID"`
 }
 
 // MachineRef says which machine a server belongs to; it becomes tags of the server.
@@ -207,6 +217,32 @@ type Result struct {
 
 	// Probe is set by the probe operation.
 	Probe *ProbeReport `json:"probe,omitempty"`
+	// Scan is set by the scan operation.
+	Scan *ScanReport `json:"scan,omitempty"`
+}
+
+// ScanReport is what a scan found and removed.
+type ScanReport struct {
+	// Servers of the account with a tag that names a machine, of whatever cluster.
+	Servers []ScannedServer `json:"servers"`
+	// Removed are the IDs of those that were removed, or were gone already.
+	Removed []string `json:"removed,omitempty"`
+}
+
+// ScannedServer is a server that carries our tags.
+type ScannedServer struct {
+	// ID and Name at the cloud.
+	ID   string `json:"id"`
+	Name string `json:"name,omitempty"`
+	// ProviderID as a machine would have it; may be empty.
+	ProviderID string `json:"providerID,omitempty"`
+	// MachineUID, Machine, ClusterUID and Cluster are the values of our tags; all but the first may be empty.
+	MachineUID string `json:"machineUID"`
+	Machine    string `json:"machine,omitempty"`
+	ClusterUID string `json:"clusterUID,omitempty"`
+	Cluster    string `json:"cluster,omitempty"`
+	// Created is zero when the cloud does not tell.
+	Created time.Time `json:"created,omitzero"`
 }
 
 // ProbeReport is what a probe found out; Flags is a JSON list as crdgen.DecodeFlags reads it.

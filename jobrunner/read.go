@@ -22,6 +22,7 @@ const (
 	maxZone        = 256
 	maxResult      = 900 << 10
 	maxLogTail     = 4 << 10
+	maxScanned     = 5000
 	unnamedFailure = "Failed"
 )
 
@@ -46,6 +47,9 @@ func ReadResult(data map[string][]byte) (Result, error) {
 	for i, note := range r.Notes {
 		r.Notes[i] = printable(note, maxMessage)
 	}
+	if err := checkScan(r.Scan); err != nil {
+		return Result{}, fmt.Errorf("reading %s: %w", ResultKey, err)
+	}
 	if r.Outcome == Succeeded {
 		r.Reason, r.Class = "", ""
 		return r, nil
@@ -53,6 +57,29 @@ func ReadResult(data map[string][]byte) (Result, error) {
 	r.Reason = reason(r.Reason)
 	r.Class = class(r.Class)
 	return r, nil
+}
+
+// checkScan refuses what no cloud would tell; a report that is cut short would make servers look gone.
+func checkScan(report *ScanReport) error {
+	if report == nil {
+		return nil
+	}
+	if len(report.Servers) > maxScanned || len(report.Removed) > maxScanned {
+		return fmt.Errorf("more than %d servers", maxScanned)
+	}
+	for i := range report.Servers {
+		s := &report.Servers[i]
+		s.Name = printable(s.Name, maxName)
+		for _, word := range []string{s.ID, s.ProviderID, s.MachineUID, s.Machine, s.ClusterUID, s.Cluster} {
+			if len(word) > maxID || strings.ContainsFunc(word, notInID) {
+				return fmt.Errorf("server %d has characters or a length it cannot have", i+1)
+			}
+		}
+		if s.ID == "" || s.MachineUID == "" {
+			return fmt.Errorf("server %d has no ID, or names no machine", i+1)
+		}
+	}
+	return nil
 }
 
 // ReadServer reads what is known of the server.

@@ -26,7 +26,8 @@ type Task struct {
 	Credential Credential
 	// Owner is the infra machine or NodeDriver, as controller; nil when it lives elsewhere.
 	Owner *metav1.OwnerReference
-	// Base is what names begin with instead of the machine's name, where the machine's namespace cannot hold them.
+	// Base is what names begin with instead of the machine's name, where the machine's namespace cannot hold them; of a Scan,
+	// the name of the object that asks for it.
 	Base string
 	// CAPIMachine is the name of the CAPI Machine, if there is one.
 	CAPIMachine string
@@ -52,8 +53,12 @@ func JobName(machine string, operation Operation, attempt int32) string {
 
 // Name is the name of the task's Job and request Secret.
 func (t Task) Name() string {
-	if t.Request.Operation == Probe {
+	switch t.Request.Operation {
+	case Probe:
 		return ObjectName("probe", t.Request.Driver.Name, strconv.Itoa(int(t.Request.Attempt)))
+	case Scan:
+		return ObjectName(t.Base, "scan", strconv.Itoa(int(t.Request.Attempt)))
+	case Create, Remove:
 	}
 	return JobName(t.base(), t.Request.Operation, t.Request.Attempt)
 }
@@ -67,16 +72,23 @@ func (t Task) base() string {
 
 // accessName is the name of the task's service account, Role and RoleBinding.
 func (t Task) accessName() string {
-	if t.Request.Operation == Probe {
+	switch t.Request.Operation {
+	case Probe:
 		return t.Name()
+	case Scan:
+		return ObjectName(t.Base, "scan")
+	case Create, Remove:
 	}
 	return AccessName(t.base())
 }
 
+// ofNoMachine tells a task that is done for no single machine.
+func (t Task) ofNoMachine() bool { return t.Request.Operation == Probe || t.Request.Operation == Scan }
+
 // ownLabels select everything that belongs to the machine or probe.
 func (t Task) ownLabels() map[string]string {
 	labels := map[string]string{rkev1.NodeDriverLabel: labelValue(t.Request.Driver.Name)}
-	if t.Request.Operation == Probe {
+	if t.ofNoMachine() {
 		return labels
 	}
 	labels[rkev1.MachineUIDLabel] = t.Request.Machine.UID
@@ -88,7 +100,7 @@ func (t Task) jobLabels() map[string]string {
 	labels := t.ownLabels()
 	labels[rkev1.OperationLabel] = string(t.Request.Operation)
 	labels[rkev1.AttemptLabel] = strconv.Itoa(int(t.Request.Attempt))
-	if t.Request.Operation == Probe {
+	if t.ofNoMachine() {
 		return labels
 	}
 	labels[rkev1.InfraMachineGroupLabel] = rkev1.MachineGroupVersion.Group

@@ -151,6 +151,8 @@ func (s *session) operate(ctx context.Context) error {
 		return s.create(ctx)
 	case jobrunner.Remove:
 		return s.remove(ctx)
+	case jobrunner.Scan:
+		return s.scan(ctx)
 	case jobrunner.Probe:
 		// It has no state and does not come here.
 	}

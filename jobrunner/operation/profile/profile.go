@@ -112,6 +112,8 @@ func others(driver string) Profile {
 		// The driver looks its server up by name in the folder, so that GetState finds it before the record names it.
 		return Profile{
 			ID: "MachineId", ByName: true, InSteps: true, ProviderID: "vsphere://{MachineId}", KeyInPlace: true,
+			// Configuration parameters, whose values have no form; what begins with guestinfo a guest could change.
+			Tags:           TagFlag{Flag: "vmwarevsphere-cfgparam", Form: List, Characters: "_-.", MaxKey: 80, MaxValue: 255},
 			UserDataUnless: map[string]string{"vmwarevsphere-creation-type": "legacy"},
 		}
 	case "vmwarevcloudair":
@@ -137,6 +139,9 @@ func others(driver string) Profile {
 	}
 	return Profile{}
 }
+
+// HasLister tells whether package finder can list the servers of a driver that carry our tags.
+func HasLister(driver string) bool { return driver == "digitalocean" || driver == "vmwarevsphere" }
 
 // HasFinder tells whether package finder can look servers of a driver up by tag.
 func HasFinder(driver string) bool { return driver == "digitalocean" }

@@ -19,6 +19,9 @@ func (f TagFlag) AddTags(user any, tags map[string]string) any {
 	return strings.Join(items, ",")
 }
 
+// Key is a tag's key as the flag writes it.
+func (f TagFlag) Key(key string) string { return f.encode(key) }
+
 // Items are tags as the flag writes them, in a fixed order.
 func (f TagFlag) Items(tags map[string]string) []string {
 	keys := make([]string, 0, len(tags))

@@ -1,0 +1,89 @@
+package finder
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/jobrunner/operation/profile"
+)
+
+// Tagged is a server with a tag that names a machine, of whatever cluster.
+type Tagged struct {
+	// ID is its name at the cloud, Name what people call it.
+	ID, Name string
+	// Record holds the fields that the driver's record must have to mean this server.
+	Record map[string]any
+	// Tags are those with our keys.
+	Tags map[string]string
+	// Created is when the cloud made it; zero when the cloud does not tell.
+	Created time.Time
+}
+
+// Lister lists the servers of an account that carry our tags. Errors are the cloud's own.
+type Lister interface {
+	// List returns all servers that have a tag with a machine's UID. A list that is not whole is an error: who counts on it
+	// would take the rest for gone.
+	List(ctx context.Context) ([]Tagged, error)
+	// Remove removes a server that List returned; a server already gone is no error.
+	Remove(ctx context.Context, server Tagged) error
+}
+
+// errTooMany means that a list has no end that is worth waiting for.
+var errTooMany = errors.New("looking for servers by tag: there are too many to list them all")
+
+// ListerFor returns the lister of a driver, configured with the values of the driver's flags; nil when there is none.
+func ListerFor(driver string, values map[string]any) Lister {
+	text := func(flag string) string {
+		value, _ := values[flag].(string)
+		return value
+	}
+	switch driver {
+	case "digitalocean":
+		return digitalOceanLister{newDigitalOcean(text("digitalocean-access-token"))}
+	case "vmwarevsphere":
+		port, _ := values["vmwarevsphere-vcenter-port"].(int)
+		return &vSphere{
+			host: text("vmwarevsphere-vcenter"), port: port, datacenter: text("vmwarevsphere-datacenter"),
+			username: text("vmwarevsphere-username"), password: text("vmwarevsphere-password"),
+		}
+	}
+	return nil
+}
+
+// ourKeys are the keys of our tags as a driver's flag writes them, and what they mean.
+func ourKeys(driver string) map[string]string {
+	flag := profile.Of(driver).Tags
+	keys := map[string]string{}
+	for _, key := range []string{jobrunner.TagMachineUID, jobrunner.TagMachine, jobrunner.TagCluster, jobrunner.TagClusterUID} {
+		keys[flag.Key(key)] = key
+	}
+	return keys
+}
+
+// wordTags reads tags that are words: key:value.
+func wordTags(driver string, words []string) map[string]string {
+	pairs := map[string]string{}
+	for _, word := range words {
+		if key, value, ok := strings.Cut(word, ":"); ok {
+			pairs[key] = value
+		}
+	}
+	return pairTags(driver, pairs)
+}
+
+// pairTags keeps of a server's tags those with our keys; nil when they name no machine.
+func pairTags(driver string, pairs map[string]string) map[string]string {
+	tags := map[string]string{}
+	for written, key := range ourKeys(driver) {
+		if value := pairs[written]; value != "" {
+			tags[key] = value
+		}
+	}
+	if tags[jobrunner.TagMachineUID] == "" {
+		return nil
+	}
+	return tags
+}

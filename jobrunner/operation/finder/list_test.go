@@ -1,0 +1,126 @@
+package finder
+
+import (
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-project/drover/driver"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/jobrunner/operation/profile"
+)
+
+func (a *account) lister(t *testing.T) Lister {
+	t.Helper()
+	return digitalOceanLister{a.finder(t)}
+}
+
+// taggedJSON is a droplet as the API shows it.
+func taggedJSON(id int, created string, tags ...string) map[string]any {
+	out := droplet(id, "198.18.0.1")
+	out["created_at"], out["tags"] = created, tags
+	return out
+}
+
+func TestDigitalOcean_List(t *testing.T) {
+	written := profile.Of("digitalocean").Tags.Items(machineTags("m-uid"))
+	a := &account{droplets: []map[string]any{
+		taggedJSON(11, "2026-11-01T10:00:00Z", append(written, "mine", "a:b")...),
+		taggedJSON(12, "2026-11-01T10:00:00Z", "mine", "drover", "drover-machine-uid"),
+		taggedJSON(13, "2026-11-01T10:00:00Z", "drover-cluster-uid:c-uid"),
+		taggedJSON(14, "yesterday", "drover-machine-uid:m2"),
+		taggedJSON(15, "2026-11-01T10:00:00Z", "drover-machine-uid:"),
+	}}
+	found, err := a.lister(t).List(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []Tagged{
+		{ID: "11", Name: "pool-1", Tags: machineTags("m-uid"), Created: time.Date(2026, 11, 1, 10, 0, 0, 0, time.UTC),
+			Record: map[string]any{"DropletID": 11, "DropletName": "pool-1", "MachineName": "pool-1", "Region": "fra1", "IPAddress": "198.18.0.1"}},
+		{ID: "14", Name: "pool-1", Tags: map[string]string{jobrunner.TagMachineUID: "m2"},
+			Record: map[string]any{"DropletID": 14, "DropletName": "pool-1", "MachineName": "pool-1", "Region": "fra1", "IPAddress": "198.18.0.1"}},
+	}, found, "only what names a machine; an age that is not known is none")
+}
+
+// A list that ends early would make live servers look gone.
+func TestDigitalOcean_List_isWholeOrFails(t *testing.T) {
+	_, err := (&account{status: http.StatusTooManyRequests}).lister(t).List(t.Context())
+	require.ErrorContains(t, err, "429")
+	endless := &account{}
+	for id := range maxPages + 1 {
+		endless.droplets = append(endless.droplets, taggedJSON(id+1, ""))
+	}
+	_, err = endless.lister(t).List(t.Context())
+	require.ErrorIs(t, err, errTooMany)
+	_, err = (&account{status: http.StatusNotFound}).lister(t).List(t.Context())
+	require.Error(t, err, "an address that is no API has no servers to tell of")
+}
+
+func TestDigitalOcean_List_remove(t *testing.T) {
+	a := &account{}
+	require.NoError(t, a.lister(t).Remove(t.Context(), Tagged{ID: "11"}))
+	require.Equal(t, []string{"/v2/droplets/11"}, a.deleted)
+	require.ErrorContains(t, a.lister(t).Remove(t.Context(), Tagged{ID: "../11"}), "no number")
+}
+
+func TestListerFor(t *testing.T) {
+	for _, name := range driver.BuiltinNames() {
+		lister := ListerFor(name, map[string]any{})
+		require.Equal(t, profile.HasLister(name), lister != nil, name)
+		if lister != nil {
+			require.NotEmpty(t, profile.Of(name).Tags.Flag, "%s: a server that is listed by its tags must get them", name)
+		}
+	}
+	require.Nil(t, ListerFor("acme", nil))
+}
+
+// TestPairTags: whatever a driver's flag makes of our keys and values, they are read back.
+func TestPairTags(t *testing.T) {
+	tags := jobrunner.Tags(jobrunner.MachineRef{Namespace: "team", Name: "pool-1", UID: "0f8e-1", ClusterName: "c1", ClusterUID: "77-a"})
+	for _, name := range []string{"digitalocean", "amazonec2", "azure", "google", "vmwarevsphere", "hetzner", "linode"} {
+		flag := profile.Of(name).Tags
+		if flag.Form == profile.Words {
+			if name != "linode" { // its tags are too short for the longest of ours
+				require.Equal(t, tags, wordTags(name, flag.Items(tags)), name)
+			}
+			continue
+		}
+		pairs := map[string]string{}
+		items := flag.Items(tags)
+		for at := 0; at < len(items); at++ {
+			key, value, one := strings.Cut(items[at], "=")
+			if !one {
+				at++
+				value = items[at]
+			}
+			pairs[key] = value
+		}
+		require.Equal(t, tags, pairTags(name, pairs), name)
+	}
+	require.Nil(t, pairTags("google", map[string]string{"drover-cluster-uid": "x"}), "it names no machine")
+	require.Nil(t, wordTags("digitalocean", nil))
+}
+
+// TestOrphansPage compares the table of docs/orphans.md with what is known here.
+func TestOrphansPage(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/orphans.md")
+	require.NoError(t, err)
+	for _, name := range driver.BuiltinNames() {
+		p := profile.Of(name)
+		answer := "no: "
+		switch {
+		case profile.HasLister(name):
+			answer = "yes, by `" + p.Tags.Flag + "`"
+		case p.NoServer:
+			answer = "no: it makes no server"
+		case p.Tags.Flag == "":
+			answer = "no: its servers carry no tag"
+		default:
+			answer = "not yet: its servers carry `" + p.Tags.Flag + "`"
+		}
+		require.Contains(t, string(page), "| "+name+" | "+answer)
+	}
+}

@@ -1,0 +1,175 @@
+package finder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+
+	"github.com/vmware/govmomi"
+	"github.com/vmware/govmomi/find"
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/property"
+	"github.com/vmware/govmomi/task"
+	"github.com/vmware/govmomi/view"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"github.com/drover-project/drover/jobrunner"
+)
+
+const vSphereName = "vmwarevsphere"
+
+// vSphere lists virtual machines by the configuration parameters that the driver's flag sets. A guest cannot change them:
+// their keys do not begin with guestinfo.
+type vSphere struct {
+	host               string
+	port               int
+	datacenter         string
+	username, password string
+}
+
+var _ Lister = (*vSphere)(nil)
+
+// List implements Lister.
+func (v *vSphere) List(ctx context.Context) (found []Tagged, err error) {
+	err = v.session(ctx, func(client *govmomi.Client) error {
+		machines, err := v.machines(ctx, client)
+		for i := range machines {
+			if tags := pairTags(vSphereName, parameters(machines[i].Config)); tags != nil {
+				found = append(found, taggedMachine(&machines[i], tags))
+			}
+		}
+		return err
+	})
+	return found, err
+}
+
+// machines are all below the datacenter, or of the whole inventory when none is given.
+func (v *vSphere) machines(ctx context.Context, client *govmomi.Client) ([]mo.VirtualMachine, error) {
+	root := client.ServiceContent.RootFolder
+	if v.datacenter != "" {
+		datacenter, err := find.NewFinder(client.Client).Datacenter(ctx, v.datacenter)
+		if err != nil {
+			return nil, fmt.Errorf("looking for datacenter %s: %w", v.datacenter, err)
+		}
+		root = datacenter.Reference()
+	}
+	all, err := view.NewManager(client.Client).CreateContainerView(ctx, root, []string{"VirtualMachine"}, true)
+	if err != nil {
+		return nil, fmt.Errorf("looking for virtual machines: %w", err)
+	}
+	defer func() { _ = all.Destroy(context.WithoutCancel(ctx)) }()
+	var machines []mo.VirtualMachine
+	properties := []string{"name", "config.uuid", "config.template", "config.createDate", "config.extraConfig"}
+	if err := all.Retrieve(ctx, []string{"VirtualMachine"}, properties, &machines); err != nil {
+		return nil, fmt.Errorf("looking for virtual machines: %w", err)
+	}
+	return machines, nil
+}
+
+// parameters are the configuration parameters of what is neither a template nor half made.
+func parameters(config *types.VirtualMachineConfigInfo) map[string]string {
+	pairs := map[string]string{}
+	if config == nil || config.Template {
+		return pairs
+	}
+	for _, option := range config.ExtraConfig {
+		if value := option.GetOptionValue(); value != nil {
+			pairs[value.Key], _ = value.Value.(string)
+		}
+	}
+	return pairs
+}
+
+func taggedMachine(vm *mo.VirtualMachine, tags map[string]string) Tagged {
+	out := Tagged{ID: vm.Config.Uuid, Name: vm.Name, Tags: tags, Record: map[string]any{"MachineId": vm.Config.Uuid, "MachineName": vm.Name}}
+	if vm.Config.CreateDate != nil {
+		out.Created = *vm.Config.CreateDate
+	}
+	return out
+}
+
+// Remove implements Lister. What has another machine's tag by now, or none, is left alone.
+func (v *vSphere) Remove(ctx context.Context, server Tagged) error {
+	return v.session(ctx, func(client *govmomi.Client) error {
+		ref, err := object.NewSearchIndex(client.Client).FindByUuid(ctx, nil, server.ID, true, nil)
+		if err != nil || ref == nil {
+			return err
+		}
+		var vm mo.VirtualMachine
+		err = property.DefaultCollector(client.Client).RetrieveOne(ctx, ref.Reference(), []string{"config.template", "config.extraConfig", "runtime.powerState"}, &vm)
+		if err != nil {
+			return fmt.Errorf("looking at virtual machine %s: %w", server.ID, err)
+		}
+		if tags := pairTags(vSphereName, parameters(vm.Config)); tags[jobrunner.TagMachineUID] != server.Tags[jobrunner.TagMachineUID] {
+			return fmt.Errorf("removing virtual machine %s: it does not carry the tag of its machine any more", server.ID)
+		}
+		return destroy(ctx, object.NewVirtualMachine(client.Client, ref.Reference()), vm.Runtime.PowerState)
+	})
+}
+
+func destroy(ctx context.Context, vm *object.VirtualMachine, power types.VirtualMachinePowerState) error {
+	if power != types.VirtualMachinePowerStatePoweredOff {
+		off, err := vm.PowerOff(ctx)
+		if err == nil {
+			err = off.Wait(ctx)
+		}
+		if _, already := faultOf(err).(*types.InvalidPowerState); err != nil && !already {
+			return fmt.Errorf("powering the virtual machine off: %w", err)
+		}
+	}
+	gone, err := vm.Destroy(ctx)
+	if err == nil {
+		err = gone.Wait(ctx)
+	}
+	if err != nil && !isGoneFault(faultOf(err)) {
+		return fmt.Errorf("removing the virtual machine: %w", err)
+	}
+	return nil
+}
+
+func isGoneFault(fault any) bool {
+	switch fault.(type) {
+	case *types.ManagedObjectNotFound, types.ManagedObjectNotFound:
+		return true
+	}
+	return false
+}
+
+// faultOf is what vCenter calls an error, of a task or of a request; nil when it is none of vCenter's.
+func faultOf(err error) any {
+	var failed task.Error
+	switch {
+	case errors.As(err, &failed):
+		return failed.Fault()
+	case soap.IsSoapFault(err):
+		return soap.ToSoapFault(err).VimFault()
+	}
+	return nil
+}
+
+// session logs in for work and out again. Like the driver it takes vCenter's certificate as it comes, for the driver has no
+// option to say which one is good.
+func (v *vSphere) session(ctx context.Context, work func(*govmomi.Client) error) error {
+	if v.host == "" {
+		return errors.New("looking for virtual machines: no vCenter is given")
+	}
+	port := v.port
+	if port == 0 {
+		port = 443
+	}
+	address := &url.URL{Scheme: "https", Host: net.JoinHostPort(v.host, strconv.Itoa(port)), Path: "/sdk"}
+	client, err := govmomi.NewClient(ctx, address, true)
+	if err != nil {
+		return fmt.Errorf("connecting to vCenter: %w", err)
+	}
+	if err := client.Login(ctx, url.UserPassword(v.username, v.password)); err != nil {
+		return fmt.Errorf("logging in to vCenter: %w", err)
+	}
+	defer func() { _ = client.Logout(context.WithoutCancel(ctx)) }()
+	return work(client)
+}

@@ -1,0 +1,100 @@
+package operation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/driver"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/jobrunner/operation/finder"
+	"github.com/drover-project/drover/jobrunner/operation/profile"
+)
+
+const scanTimeout = 10 * time.Minute
+
+// scan lists the servers that carry our tags, and then removes those it is told to, if they are still what they were taken
+// for. Which of them are orphans is not known here: the API is, and the manager reads it.
+func (s *session) scan(ctx context.Context) error {
+	lister, err := s.lister()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, scanTimeout, fmt.Errorf("the cloud did not tell its servers within %s", scanTimeout))
+	defer cancel()
+	found, err := lister.List(ctx)
+	if err != nil {
+		return s.driverFailure(reasonLookupFailed, err)
+	}
+	s.log.printf("%d servers carry our tags", len(found))
+	s.result.Scan = &jobrunner.ScanReport{Servers: make([]jobrunner.ScannedServer, 0, len(found))}
+	for _, server := range found {
+		s.result.Scan.Servers = append(s.result.Scan.Servers, s.scanned(server))
+	}
+	for _, target := range s.request.Scan {
+		if err := s.removeScanned(ctx, lister, found, target); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lister needs no driver process: only flags of built-in drivers lead to one.
+func (s *session) lister() (finder.Lister, error) {
+	name := s.request.Driver.Name
+	flags, known := driver.Builtin(name)
+	if !known || !profile.HasLister(name) {
+		return nil, failf(reasonRequestInvalid, rkev1.ClassInvalid, "servers of driver %s cannot be listed by their tags", name)
+	}
+	files, err := writeFiles(s.filesDir(), s.request.Files)
+	if err != nil {
+		return nil, err
+	}
+	values, err := flagValues(flags, s.request, files, true)
+	if err != nil {
+		return nil, fail(reasonOptionsInvalid, rkev1.ClassInvalid, err)
+	}
+	return finder.ListerFor(name, values), nil
+}
+
+func (s *session) scanned(server finder.Tagged) jobrunner.ScannedServer {
+	known := profile.Server(profile.Facts{Driver: s.request.Driver.Name, Record: recordOf(server), InstanceName: server.Name})
+	return jobrunner.ScannedServer{
+		ID: server.ID, Name: server.Name, ProviderID: known.ProviderID, Created: server.Created,
+		MachineUID: server.Tags[jobrunner.TagMachineUID], Machine: server.Tags[jobrunner.TagMachine],
+		ClusterUID: server.Tags[jobrunner.TagClusterUID], Cluster: server.Tags[jobrunner.TagCluster],
+	}
+}
+
+// recordOf is a server's record as the driver would have written it; one that cannot be read tells nothing more.
+func recordOf(server finder.Tagged) profile.Record {
+	raw, err := json.Marshal(server.Record)
+	if err != nil {
+		return nil
+	}
+	record, err := profile.DecodeRecord(raw)
+	if err != nil {
+		return nil
+	}
+	return record
+}
+
+// removeScanned removes a server that was just listed with the tag that it is to have. One that was not is gone, or another's.
+func (s *session) removeScanned(ctx context.Context, lister finder.Lister, found []finder.Tagged, target jobrunner.ScanTarget) error {
+	at := slices.IndexFunc(found, func(server finder.Tagged) bool {
+		return server.ID == target.ID && target.MachineUID != "" && server.Tags[jobrunner.TagMachineUID] == target.MachineUID
+	})
+	if at < 0 {
+		s.note("server %s with the tag of machine %s is not there any more", target.ID, target.MachineUID)
+		return nil
+	}
+	s.log.printf("removing server %s (%s), whose machine %s does not exist", target.ID, found[at].Name, target.MachineUID)
+	if err := lister.Remove(ctx, found[at]); err != nil {
+		return s.driverFailure(reasonRemoveFailed, err)
+	}
+	s.result.Scan.Removed = append(s.result.Scan.Removed, target.ID)
+	return nil
+}

@@ -1,0 +1,136 @@
+package operation_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/e2e/cloud/fault"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/jobrunner/operation"
+)
+
+// newScan is a scan of the account of a machine, by the same credential.
+func newScan(t *testing.T, of *job) *job {
+	t.Helper()
+	j := newJob(t, of.request.Driver.Name)
+	j.request.Options, j.request.CredentialEnv = of.request.Options, of.request.CredentialEnv
+	j.request.Machine, j.request.InstanceName, j.request.Tags = jobrunner.MachineRef{}, "", nil
+	return j
+}
+
+// entry is what a scan tells of a job's machine.
+func entry(t *testing.T, result jobrunner.Result, of *job) jobrunner.ScannedServer {
+	t.Helper()
+	require.NotNil(t, result.Scan)
+	for _, server := range result.Scan.Servers {
+		if server.MachineUID == of.request.Machine.UID {
+			return server
+		}
+	}
+	return jobrunner.ScannedServer{}
+}
+
+func TestScan(t *testing.T) {
+	j := newJob(t, "digitalocean")
+	j.request.Machine.ClusterUID = "cluster-uid"
+	j.request.Tags = jobrunner.Tags(j.request.Machine)
+	j.mustCreate()
+	known, err := jobrunner.ReadServer(j.state())
+	require.NoError(t, err)
+
+	scan := newScan(t, j)
+	code, result := scan.run(t.Context(), jobrunner.Scan)
+	require.Equal(t, operation.ExitSucceeded, code, result.Message)
+	got := entry(t, result, j)
+	require.WithinDuration(t, time.Now(), got.Created, 5*time.Minute)
+	got.Created = time.Time{}
+	require.Equal(t, jobrunner.ScannedServer{
+		ID: known.InstanceID, Name: j.request.InstanceName, ProviderID: known.ProviderID, MachineUID: j.request.Machine.UID,
+		Machine: jobrunner.Tags(j.request.Machine)[jobrunner.TagMachine], ClusterUID: "cluster-uid", Cluster: "c1",
+	}, got)
+	require.Empty(t, result.Scan.Removed)
+	require.Len(t, j.droplets(false), 1, "a scan that is told nothing removes nothing")
+	scan.requireNoSecrets(theCloud.Token())
+	for key := range scan.state() {
+		require.Contains(t, []string{jobrunner.ResultKey, jobrunner.LogKey}, key, "a scan keeps nothing else")
+	}
+	j.mustRemove()
+}
+
+func TestScan_removes(t *testing.T) {
+	orphan, stays := newJob(t, "digitalocean"), newJob(t, "digitalocean")
+	stays.request.InstanceName += "-stays"
+	orphan.mustCreate()
+	stays.mustCreate()
+	known, err := jobrunner.ReadServer(orphan.state())
+	require.NoError(t, err)
+	other, err := jobrunner.ReadServer(stays.state())
+	require.NoError(t, err)
+
+	scan := newScan(t, orphan)
+	scan.request.Scan = []jobrunner.ScanTarget{
+		{ID: known.InstanceID, MachineUID: orphan.request.Machine.UID},
+		{ID: other.InstanceID, MachineUID: orphan.request.Machine.UID},
+		{ID: other.InstanceID},
+		{ID: "999999999", MachineUID: "nobody"},
+	}
+	code, result := scan.run(t.Context(), jobrunner.Scan)
+	require.Equal(t, operation.ExitSucceeded, code, result.Message)
+	require.Equal(t, []string{known.InstanceID}, result.Scan.Removed)
+	require.Len(t, result.Notes, 3, "who is not what he was taken for stays: %q", result.Notes)
+	require.Empty(t, orphan.droplets(false))
+	require.Len(t, stays.droplets(false), 1)
+	stays.mustRemove()
+	orphan.mustRemove()
+}
+
+func TestScan_failures(t *testing.T) {
+	j := newJob(t, "digitalocean")
+	for name, c := range map[string]struct {
+		change        func(*job)
+		class, reason string
+	}{
+		"a driver without tags":      {func(s *job) { s.request.Driver.Name = "exoscale" }, rkev1.ClassInvalid, "RequestInvalid"},
+		"an external driver":         {func(s *job) { s.request.Driver = jobrunner.DriverRef{Name: "acme"} }, rkev1.ClassInvalid, "RequestInvalid"},
+		"a credential that is wrong": {func(s *job) { s.request.CredentialEnv = map[string]string{"DIGITALOCEAN_ACCESS_TOKEN": "wrong"} }, rkev1.ClassUnauthorized, "LookupFailed"},
+		"a cloud that is out": {func(s *job) {
+			s.fault("GET /v2/droplets", fault.Effect{Status: 503}, 100)
+		}, rkev1.ClassTransient, "LookupFailed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scan := newScan(t, j)
+			c.change(scan)
+			code, result := scan.run(t.Context(), jobrunner.Scan)
+			require.Equal(t, operation.ExitFailed, code)
+			require.Equal(t, c.class, result.Class, result.Message)
+			require.Equal(t, c.reason, result.Reason, result.Message)
+			require.Nil(t, result.Scan, "half a list is none")
+		})
+	}
+	theCloud.Faults().Clear()
+}
+
+func TestScan_vsphere(t *testing.T) {
+	j, s, _ := vsphereJob(t)
+	j.request.Tags = jobrunner.Tags(j.request.Machine)
+	j.mustCreate()
+	machines := machinesAt(t, s)
+	require.Len(t, machines, 1)
+
+	scan := newScan(t, j)
+	code, result := scan.run(t.Context(), jobrunner.Scan)
+	require.Equal(t, operation.ExitSucceeded, code, result.Message)
+	got := entry(t, result, j)
+	require.Equal(t, machines[0].UUID, got.ID, "the unmodified driver wrote the tag")
+	require.Equal(t, "vsphere://"+machines[0].UUID, got.ProviderID)
+
+	scan.request.Scan = []jobrunner.ScanTarget{{ID: got.ID, MachineUID: got.MachineUID}}
+	code, result = scan.run(t.Context(), jobrunner.Scan)
+	require.Equal(t, operation.ExitSucceeded, code, result.Message)
+	require.Equal(t, []string{got.ID}, result.Scan.Removed)
+	require.Empty(t, machinesAt(t, s))
+	j.mustRemove()
+}
