@@ -1,6 +1,7 @@
 package isoimage
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -23,8 +24,10 @@ func Command(args []string, now time.Time) error {
 	for i := 0; i < len(args); i++ {
 		switch arg := args[i]; {
 		case flagsWithout[arg]:
-		case flagsWithValue[arg] && i+1 < len(args):
-			i++
+		case flagsWithValue[arg]:
+			if i++; i == len(args) {
+				return fmt.Errorf("the option %s needs a value", arg)
+			}
 			values[arg] = args[i]
 		case arg != "" && arg[0] == '-':
 			return fmt.Errorf("the option %s is not known", arg)
@@ -32,11 +35,11 @@ func Command(args []string, now time.Time) error {
 			sources = append(sources, arg)
 		}
 	}
-	output := values["-output"] + values["-o"]
+	output := cmp.Or(values["-output"], values["-o"])
 	if output == "" || len(sources) == 0 {
 		return errors.New("usage: mkisofs [-J] [-r] -V LABEL -output FILE FOLDER")
 	}
-	image := Image{Label: values["-V"] + values["-volid"], Time: now}
+	image := Image{Label: cmp.Or(values["-V"], values["-volid"]), Time: now}
 	for _, source := range sources {
 		files, err := readFolder(source)
 		if err != nil {

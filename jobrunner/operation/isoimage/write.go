@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf16"
+	"unicode/utf8"
 )
 
 const (
@@ -89,7 +91,7 @@ func (i Image) check() error {
 	}
 	seen, size := map[string]bool{}, 0
 	for _, file := range i.Files {
-		if file.Name == "" || len(file.Name) > maxName || strings.ContainsAny(file.Name, "/\\*:;?\x00") {
+		if !isName(file.Name) {
 			return fmt.Errorf("%q cannot be a file's name in an image", file.Name)
 		}
 		if seen[file.Name] {
@@ -101,6 +103,12 @@ func (i Image) check() error {
 		}
 	}
 	return nil
+}
+
+// isName leaves out what Joliet forbids, what a reader would take for a folder, and what cannot be written in both namings.
+func isName(name string) bool {
+	return name != "" && name != "." && name != ".." && len(name) <= maxName && utf8.ValidString(name) &&
+		!strings.ContainsAny(name, "/\\*:;?\x00") && !strings.ContainsFunc(name, unicode.IsControl)
 }
 
 // entry is a file that has its place in the image.
