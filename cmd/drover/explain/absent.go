@@ -15,7 +15,7 @@ import (
 func explainAbsent(r *Report, s *facts.Snapshot, command string) {
 	w := words{"cmd": command, "name": s.Name, "ns": s.Namespace}
 	if s.State != nil {
-		w["state"] = s.State.Name
+		w["state"], w["instance"] = s.State.Name, instanceOf(s)
 	}
 	switch {
 	case s.CAPIMachine != nil:
@@ -28,9 +28,9 @@ func explainAbsent(r *Report, s *facts.Snapshot, command string) {
 	if r.Log == nil {
 		r.Log = machineLog(s)
 	}
-	for i := range r.Next {
-		r.Next[i] = w.fill(r.Next[i])
-	}
+	next := r.Next
+	r.Next = nil
+	r.say(advice{next: next}, w)
 }
 
 func explainCAPIMachine(r *Report, s *facts.Snapshot, w words) {
@@ -53,6 +53,9 @@ func explainCAPIMachine(r *Report, s *facts.Snapshot, w words) {
 		r.Blocker = &Blocker{Reason: rkev1.DriverNotFoundReason}
 		r.Verdict = []string{fmt.Sprintf("It wants a %s, a kind no active driver makes.", ref.Kind)}
 		r.Next = []string{"See which drivers there are: {cmd} get drivers", nextDriver}
+		if s.Driver == nil {
+			r.Next = machineAdvice[rkev1.DriverNotFoundReason].next
+		}
 	default:
 		r.Blocker = &Blocker{Reason: "InfrastructureMissing"}
 		r.Verdict = []string{fmt.Sprintf("It refers to %s %s, which does not exist: never made, or deleted.", ref.Kind, ref.Name)}
@@ -66,6 +69,9 @@ func explainCAPIMachine(r *Report, s *facts.Snapshot, w words) {
 func explainOwner(r *Report, owner *facts.Object, w words) {
 	r.Subject = fmt.Sprintf("%s %s/%s", owner.Kind, owner.Namespace, owner.Name)
 	r.Phase = clean(owner.Phase)
+	if owner.Deleting {
+		r.Phase = rkev1.PhaseDeleting
+	}
 	r.Steps = conditionSteps(owner.Conditions)
 	w["resource"] = strings.ToLower(owner.Kind)
 	switch {
@@ -81,7 +87,7 @@ func explainOwner(r *Report, owner *facts.Object, w words) {
 		r.Next = []string{"Scale it up: kubectl -n {ns} scale {resource} {name} --replicas=1"}
 	case owner.Replicas > owner.ReadyReplicas:
 		r.Blocker = &Blocker{Reason: "MachinesMissing"}
-		r.Verdict = []string{fmt.Sprintf("It wants %d machines, %d are ready.", owner.Replicas, owner.ReadyReplicas)}
+		r.Verdict = []string{fmt.Sprintf("Too few machines are ready: %d of %d.", owner.ReadyReplicas, owner.Replicas)}
 		r.Next = []string{"See its machines, and ask about one of them: {cmd} get -n {ns}; {cmd} why MACHINE -n {ns}",
 			"If it has none, see whether its machine template and bootstrap template exist: kubectl -n {ns} describe {resource} {name}"}
 	default:
@@ -101,7 +107,7 @@ func explainGone(r *Report, s *facts.Snapshot) {
 		r.Next = []string{"See the machines there are: {cmd} get -A"}
 	case state.ServerMayExist:
 		r.Verdict = append(r.Verdict, "Its state Secret "+state.Name+" is still there: "+clean(came(state))+". A server may exist.")
-		r.Next = []string{"Look in the cloud for a server called " + instanceOf(s), "Keep the Secret until no server is left, for it holds the server's key and record; then delete it: kubectl -n {ns} delete secret {state}"}
+		r.Next = []string{"Look in the cloud for a server called {instance}", "Keep the Secret until no server is left, for it holds the server's key and record; then delete it: kubectl -n {ns} delete secret {state}"}
 	default:
 		r.Verdict = append(r.Verdict, "Its state Secret "+state.Name+" is still there and says that no server is left.")
 		r.Next = []string{"The Secret may go: kubectl -n {ns} delete secret {state}"}
@@ -113,8 +119,7 @@ func instanceOf(s *facts.Snapshot) string {
 	if s.State.Journal == nil || s.State.Journal.InstanceName == "" {
 		return s.Name
 	}
-	// It is not filled in by words, which replace those in braces.
-	return strings.NewReplacer("{", "", "}", "").Replace(clean(s.State.Journal.InstanceName))
+	return s.State.Journal.InstanceName
 }
 
 // negative are conditions of Cluster API for which False is the good state.

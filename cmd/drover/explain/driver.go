@@ -68,7 +68,8 @@ func decideDriver(r *Report, s *facts.DriverSnapshot, w words) {
 	if step.Message != "" {
 		r.Verdict = append(r.Verdict, step.Message)
 	}
-	if n := s.Driver.Status.ProbeAttempts; n > 0 && step.State != StepDone {
+	probing := step.Name == v3.DownloadedCondition || step.Name == v3.InstalledCondition
+	if n := s.Driver.Status.ProbeAttempts; n > 0 && probing {
 		r.Verdict = append(r.Verdict, fmt.Sprintf("Attempts to read the driver so far: %d.", n))
 	}
 }

@@ -1,0 +1,254 @@
+package explain_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-project/drover/cmd/drover/explain"
+	"github.com/drover-project/drover/cmd/drover/facts"
+	"github.com/drover-project/drover/jobrunner"
+)
+
+func TestAbsent(t *testing.T) {
+	for name, cases := range map[string]map[string]decision{
+		"CAPI Machine": absentMachines(), "owner": absentOwners(), "gone": goneMachines(),
+	} {
+		for of, c := range cases {
+			t.Run(name+"/"+of, func(t *testing.T) {
+				report := explain.Machine(c.snapshot, "kubectl drover")
+				require.Equal(t, strings.TrimPrefix(c.want, "\n"), "# "+report.Subject+", "+report.Phase+"\n"+told(report))
+			})
+		}
+	}
+}
+
+// withoutMachine is a CAPI Machine whose machine is not there.
+func withoutMachine(change func(*facts.Snapshot)) *facts.Snapshot {
+	s := machine()
+	s.Machine, s.MissingKind, s.Credential = nil, "DigitaloceanMachine", nil
+	s.Driver.Status.MachineKind = "DigitaloceanMachine"
+	if change != nil {
+		change(s)
+	}
+	return s
+}
+
+func absentMachines() map[string]decision {
+	return map[string]decision{
+		"never made": {withoutMachine(nil), `
+# CAPI Machine shop/web-1, Provisioning
+! |InfrastructureMissing||
+. It refers to DigitaloceanMachine web-1, which does not exist: never made, or deleted.
+> If a MachineSet or MachineDeployment owns the CAPI Machine, let it make another: kubectl -n shop delete machine web-1
+> Otherwise make the DigitaloceanMachine yourself
+`},
+		"no driver": {withoutMachine(func(s *facts.Snapshot) { s.Driver = nil }), `
+# CAPI Machine shop/web-1, Provisioning
+! |DriverNotFound||
+. It wants a DigitaloceanMachine, a kind no active driver makes.
+> See which drivers there are: kubectl drover get drivers
+> Make a NodeDriver for digitalocean, or activate the predefined one: kubectl patch nodedriver digitalocean --type merge -p '{"spec":{"active":true}}'
+`},
+		"the driver is not active": {withoutMachine(func(s *facts.Snapshot) { s.Driver = driver(false); s.Driver.Status.MachineKind = "" }), `
+# CAPI Machine shop/web-1, Provisioning
+! |DriverNotFound||
+. It wants a DigitaloceanMachine, a kind no active driver makes.
+> See which drivers there are: kubectl drover get drivers
+> See what the driver is waiting for: kubectl drover why driver/digitalocean
+`},
+		"of another provider": {withoutMachine(func(s *facts.Snapshot) {
+			s.CAPIMachine.Spec.InfrastructureRef.APIGroup, s.CAPIMachine.Spec.InfrastructureRef.Kind = "infrastructure.cluster.x-k8s.io", "DockerMachine"
+		}), `
+# CAPI Machine shop/web-1, Provisioning
+! |OtherProvider||
+. Its infrastructure is a DockerMachine of group infrastructure.cluster.x-k8s.io: Drover has nothing to do with it.
+> Ask the provider of that group: kubectl -n shop describe machine web-1
+`},
+		"being deleted": {withoutMachine(func(s *facts.Snapshot) {
+			since := ago(time.Minute)
+			s.CAPIMachine.DeletionTimestamp, s.CAPIMachine.Finalizers, s.CAPIMachine.Status.Phase = &since, []string{"machine.cluster.x-k8s.io"}, "Deleting"
+			s.CAPIMachine.Status.Conditions = []metav1.Condition{
+				condition("Deleting", metav1.ConditionTrue, "WaitingForVolumeDetach", "waiting for volumes", 1),
+				condition("InfrastructureReady", metav1.ConditionFalse, "Deleted", "waiting for volumes", 1),
+				condition("NodeHealthy", metav1.ConditionUnknown, "NodeDoesNotExist", "Node does not exist", 1),
+			}
+		}), `
+# CAPI Machine shop/web-1, Deleting
+! |Deleting||
+. Its DigitaloceanMachine web-1 is gone; the CAPI Machine itself waits for its finalizers: machine.cluster.x-k8s.io.
+. Deleting: waiting for volumes
+. NodeHealthy: Node does not exist
+> See what Cluster API still waits for: kubectl -n shop describe machine web-1
+`},
+		"with what was left": {withoutMachine(func(s *facts.Snapshot) {
+			s.State = &facts.State{Name: "web-1-machine-state", ServerMayExist: true, Log: "Creating machine...\n",
+				Journal: &jobrunner.Journal{Operation: jobrunner.Create, Attempt: 1, Phase: jobrunner.PhaseCreated, InstanceName: "web-1"}}
+		}), `
+# CAPI Machine shop/web-1, Provisioning
+! |InfrastructureMissing||
+. It refers to DigitaloceanMachine web-1, which does not exist: never made, or deleted.
+> If a MachineSet or MachineDeployment owns the CAPI Machine, let it make another: kubectl -n shop delete machine web-1
+> Otherwise make the DigitaloceanMachine yourself
+`},
+	}
+}
+
+// owner is a MachineDeployment or MachineSet that a user asked for by name.
+func owner(kind string, wanted, ready int64, change func(*facts.Object)) *facts.Snapshot {
+	o := facts.Object{Kind: kind, Namespace: "shop", Name: "web", Phase: "Running", Replicas: wanted, ReadyReplicas: ready}
+	if change != nil {
+		change(&o)
+	}
+	return &facts.Snapshot{Now: now, Namespace: "shop", Name: "web", Owners: []facts.Object{o}}
+}
+
+func absentOwners() map[string]decision {
+	return map[string]decision{
+		"complete": {owner("MachineDeployment", 3, 3, nil), `
+# MachineDeployment shop/web, Running
+. It has all the machines it wants.
+`},
+		"some are missing": {owner("MachineSet", 3, 1, func(o *facts.Object) {
+			o.Conditions = []metav1.Condition{
+				condition("ScalingUp", metav1.ConditionTrue, "ScalingUp", "Scaling up from 1 to 3 replicas is blocked because DigitaloceanMachineTemplate web does not exist", 9),
+				condition("ScalingDown", metav1.ConditionFalse, "NotScalingDown", "not shown, for it is as it should be", 9),
+			}
+		}), `
+# MachineSet shop/web, Running
+! |MachinesMissing||
+. Too few machines are ready: 1 of 3.
+. ScalingUp: Scaling up from 1 to 3 replicas is blocked because DigitaloceanMachineTemplate web does not exist
+> See its machines, and ask about one of them: kubectl drover get -n shop; kubectl drover why MACHINE -n shop
+> If it has none, see whether its machine template and bootstrap template exist: kubectl -n shop describe machineset web
+`},
+		"wants none": {owner("MachineDeployment", 0, 0, nil), `
+# MachineDeployment shop/web, Running
+. It wants no machines: spec.replicas is 0.
+> Scale it up: kubectl -n shop scale machinedeployment web --replicas=1
+`},
+		"does not say how many": {owner("MachineDeployment", -1, -1, nil), `
+# MachineDeployment shop/web, Running
+. It does not say how many machines it wants: spec.replicas is not set.
+> Scale it: kubectl -n shop scale machinedeployment web --replicas=1
+`},
+		"deleted with all": {owner("MachineDeployment", 3, 3, func(o *facts.Object) { o.Deleting, o.Phase = true, "" }), `
+# MachineDeployment shop/web, Deleting
+! |Deleting||
+. It is being deleted, with all its machines.
+> See its machines, and ask about one that stays: kubectl drover get -n shop; kubectl drover why MACHINE -n shop
+`},
+	}
+}
+
+// left is what a name that means nothing any more has left behind.
+func left(state *facts.State) *facts.Snapshot {
+	return &facts.Snapshot{Now: now, Namespace: "shop", Name: "web-9", State: state, Events: []corev1.Event{event("uid-m", "web-9", "ServerGone", "the server is gone", 20)}}
+}
+
+func goneMachines() map[string]decision {
+	journal := func(phase jobrunner.JournalPhase, name string) *jobrunner.Journal {
+		return &jobrunner.Journal{Operation: jobrunner.Remove, Attempt: 2, Phase: phase, InstanceName: name}
+	}
+	return map[string]decision{
+		"only events": {left(&facts.State{}), `
+# machine shop/web-9, Gone
+. No machine of this name exists.
+. What is known of it is in the events below; events are kept for an hour.
+> See the machines there are: kubectl drover get -A
+`},
+		"state not read": {left(nil), `
+# machine shop/web-9, Gone
+. No machine of this name exists.
+. What is known of it is in the events below; events are kept for an hour.
+> See the machines there are: kubectl drover get -A
+`},
+		"no server is left": {left(&facts.State{Name: "web-9-machine-state", Journal: journal(jobrunner.PhaseGone, "web-9")}), `
+# machine shop/web-9, Gone
+. No machine of this name exists.
+. Its state Secret web-9-machine-state is still there and says that no server is left.
+> The Secret may go: kubectl -n shop delete secret web-9-machine-state
+`},
+		"a server may be left": {left(&facts.State{Name: "web-9-machine-state", ServerMayExist: true, Journal: journal(jobrunner.PhaseRemoving, "pool-web-9")}), `
+# machine shop/web-9, Gone
+. No machine of this name exists.
+. Its state Secret web-9-machine-state is still there: removing was begun (Removing, attempt 2 to remove). A server may exist.
+> Look in the cloud for a server called pool-web-9
+> Keep the Secret until no server is left, for it holds the server's key and record; then delete it: kubectl -n shop delete secret web-9-machine-state
+`},
+		"its name is not known": {left(&facts.State{Name: "web-9-machine-state", ServerMayExist: true, Journal: journal(jobrunner.PhaseIntent, "")}), `
+# machine shop/web-9, Gone
+. No machine of this name exists.
+. Its state Secret web-9-machine-state is still there: the cloud was asked for a server; whether it made one is not known (Intent, attempt 2 to remove). A server may exist.
+> Look in the cloud for a server called web-9
+> Keep the Secret until no server is left, for it holds the server's key and record; then delete it: kubectl -n shop delete secret web-9-machine-state
+`},
+		"its name is odd": {left(&facts.State{Name: "web-9-machine-state", ServerMayExist: true, Journal: journal(jobrunner.PhaseIntent, "{cmd}\x1b[31m{ns}")}), `
+# machine shop/web-9, Gone
+. No machine of this name exists.
+. Its state Secret web-9-machine-state is still there: the cloud was asked for a server; whether it made one is not known (Intent, attempt 2 to remove). A server may exist.
+> Look in the cloud for a server called '{cmd}{ns}'
+> Keep the Secret until no server is left, for it holds the server's key and record; then delete it: kubectl -n shop delete secret web-9-machine-state
+`},
+		"of another system": {left(&facts.State{Name: "web-9-machine-state", ServerMayExist: true}), `
+# machine shop/web-9, Gone
+. No machine of this name exists.
+. Its state Secret web-9-machine-state is still there: unknown; there is a record of a server. A server may exist.
+> Look in the cloud for a server called web-9
+> Keep the Secret until no server is left, for it holds the server's key and record; then delete it: kubectl -n shop delete secret web-9-machine-state
+`},
+		"cannot be read": {left(&facts.State{Name: "web-9-machine-state", ServerMayExist: true, Problems: []string{"Secret web-9-machine-state: bad"}}), `
+# machine shop/web-9, Gone
+. No machine of this name exists.
+. Its state Secret web-9-machine-state is still there: unknown; the state cannot be read. A server may exist.
+> Look in the cloud for a server called web-9
+> Keep the Secret until no server is left, for it holds the server's key and record; then delete it: kubectl -n shop delete secret web-9-machine-state
+`},
+		"nothing was ever made": {left(&facts.State{Name: "web-9-machine-state"}), `
+# machine shop/web-9, Gone
+. No machine of this name exists.
+. Its state Secret web-9-machine-state is still there and says that no server is left.
+> The Secret may go: kubectl -n shop delete secret web-9-machine-state
+`},
+	}
+}
+
+func TestKnowsAnything(t *testing.T) {
+	for name, c := range map[string]struct {
+		snapshot facts.Snapshot
+		want     bool
+	}{
+		"nothing":       {facts.Snapshot{Name: "web-1", Problems: []string{"events are forbidden"}}, false},
+		"no state":      {facts.Snapshot{State: &facts.State{}}, false},
+		"state":         {facts.Snapshot{State: &facts.State{Name: "s"}}, true},
+		"events":        {facts.Snapshot{Events: []corev1.Event{{}}}, true},
+		"owners":        {facts.Snapshot{Owners: []facts.Object{{}}}, true},
+		"CAPI Machine":  {*withoutMachine(nil), true},
+		"a machine":     {*machine(), true},
+		"only a driver": {facts.Snapshot{Driver: driver(true)}, false},
+	} {
+		require.Equal(t, c.want, explain.KnowsAnything(&c.snapshot), name)
+	}
+}
+
+// TestAbsentShowsConditions: False is the good state of some of Cluster API's conditions.
+func TestAbsentShowsConditions(t *testing.T) {
+	conditions := []metav1.Condition{
+		condition("Available", metav1.ConditionFalse, "NotAvailable", "", 3),
+		condition("RollingOut", metav1.ConditionTrue, "RollingOut", "", 2),
+		condition("Remediating", metav1.ConditionFalse, "NotRemediating", "", 2),
+		condition("Paused", metav1.ConditionUnknown, "", "", 2),
+		condition("MachinesReady", metav1.ConditionUnknown, "NotYet", "", 2),
+		condition("MachinesUpToDate", metav1.ConditionTrue, "UpToDate", "", 2),
+	}
+	report := explain.Machine(owner("MachineDeployment", 2, 1, func(o *facts.Object) { o.Conditions = conditions }), "drover")
+	var states []string
+	for _, step := range report.Steps {
+		states = append(states, string(step.State)+" "+step.Name)
+	}
+	require.Equal(t, []string{"fail Available", "wait RollingOut", "ok Remediating", "ok Paused", "wait MachinesReady", "ok MachinesUpToDate"}, states)
+}
