@@ -1,0 +1,177 @@
+package capi_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/capi"
+	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/testkit"
+)
+
+var errStillThere = errors.New("it is still there")
+
+func testContext(t *testing.T) context.Context {
+	t.Helper()
+	return context.WithoutCancel(t.Context())
+}
+
+// started makes the manager's cache and runs it.
+func started(t *testing.T, opts cache.Options) cache.Cache {
+	t.Helper()
+	opts.Scheme = newScheme(t)
+	made, err := capi.NewCache(testkit.Config(t), opts)
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- made.Start(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-ended)
+	})
+	require.True(t, made.WaitForCacheSync(t.Context()))
+	return made
+}
+
+func metadataOf(kind string, group ...string) *metav1.PartialObjectMetadata {
+	obj := &metav1.PartialObjectMetadata{}
+	version := corev1.SchemeGroupVersion
+	if len(group) > 0 {
+		version = apiextensionsv1.SchemeGroupVersion
+	}
+	obj.SetGroupVersionKind(version.WithKind(kind))
+	return obj
+}
+
+func secret(namespace, name string, labels map[string]string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels,
+		Annotations: map[string]string{corev1.LastAppliedConfigAnnotation: `{"data":{"key":"marker-secret"}}`, "kept": "yes"}},
+		Data: map[string][]byte{"key": []byte("marker-secret"), "value": []byte("marker-secret")}}
+}
+
+// The manager's memory holds no secret but the kubeconfigs that the cluster cache asks for.
+func TestCache_holdsNoSecrets(t *testing.T) {
+	ours := map[string]string{clusterv1.ClusterNameLabel: "c1"}
+	namespace := testkit.Namespace(t)
+	direct := testkit.Client(t, newScheme(t))
+	for _, s := range []*corev1.Secret{secret(namespace, "cloud-credential", nil), secret(namespace, "c1-kubeconfig", ours), secret(namespace, "c1-ca", ours)} {
+		require.NoError(t, direct.Create(t.Context(), s))
+	}
+	cached := started(t, cache.Options{})
+	for name, tt := range map[string]struct {
+		found bool
+		data  int
+	}{"cloud-credential": {}, "c1-kubeconfig": {found: true, data: 2}, "c1-ca": {found: true}} {
+		got := &corev1.Secret{}
+		err := cached.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, got)
+		if !tt.found {
+			require.True(t, client.IgnoreNotFound(err) == nil && err != nil, "%s: %v", name, err)
+		} else {
+			require.NoError(t, err, name)
+		}
+		require.Len(t, got.Data, tt.data, name)
+		require.Empty(t, got.ManagedFields)
+
+		meta := metadataOf("Secret")
+		require.NoError(t, cached.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, meta), "metadata are there of all")
+		require.Equal(t, map[string]string{"kept": "yes"}, meta.Annotations, "what kubectl applied has the secret in it")
+		require.Empty(t, meta.ManagedFields)
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
+	require.NoError(t, cached.List(t.Context(), list, client.InNamespace(namespace)))
+	require.Len(t, list.Items, 3)
+}
+
+func TestCache_holdsNoSchemas(t *testing.T) {
+	fields, err := crdgen.FieldsOf("cached", []crdgen.Flag{{Name: "cached-region", Type: crdgen.String}}, crdgen.Rules{})
+	require.NoError(t, err)
+	config, template, machine, err := crdgen.CRDs(crdgen.Schema{Driver: "cached", Fields: fields})
+	require.NoError(t, err)
+	testkit.ApplyCRDs(t, config, template, machine)
+	cached := started(t, cache.Options{})
+
+	got := &apiextensionsv1.CustomResourceDefinition{}
+	require.NoError(t, cached.Get(t.Context(), client.ObjectKey{Name: machine.Name}, got))
+	require.Nil(t, got.Spec.Versions[0].Schema)
+	require.Empty(t, got.ManagedFields)
+	back, err := crdgen.FieldsFromAnnotations(got.Annotations)
+	require.NoError(t, err, "what the controllers read of a CRD is there")
+	require.Equal(t, "region", back[0].Name)
+
+	clusters := client.ObjectKey{Name: "clusters.cluster.x-k8s.io"}
+	require.Error(t, cached.Get(t.Context(), clusters, &apiextensionsv1.CustomResourceDefinition{}), "not a driver's")
+	meta := metadataOf("CustomResourceDefinition", "apiextensions.k8s.io")
+	require.NoError(t, cached.Get(t.Context(), clusters, meta))
+	require.Equal(t, "cluster-api", meta.Labels["cluster.x-k8s.io/provider"], "labels are what contracts are read from")
+}
+
+// Two caches behave as one to those who watch, index and stop watching.
+func TestCache_informersOfBoth(t *testing.T) {
+	namespace := testkit.Namespace(t)
+	direct := testkit.Client(t, newScheme(t))
+	cached := started(t, cache.Options{})
+	for name, watched := range map[string]client.Object{"metadata": metadataOf("Secret"), "content": &corev1.Node{}} {
+		t.Run(name, func(t *testing.T) {
+			informer, err := cached.GetInformer(t.Context(), watched)
+			require.NoError(t, err)
+			added := make(chan string, 1000)
+			_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {
+				if o, ok := obj.(client.Object); ok {
+					added <- o.GetName()
+				}
+			}})
+			require.NoError(t, err)
+			var made client.Object = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "seen-by-the-cache"}}
+			if name == "metadata" {
+				made = secret(namespace, "seen-by-the-cache", nil)
+			}
+			require.NoError(t, direct.Create(t.Context(), made))
+			for seen := ""; seen != "seen-by-the-cache"; {
+				select {
+				case seen = <-added:
+				case <-t.Context().Done():
+					require.Fail(t, "not seen")
+				}
+			}
+			require.NoError(t, cached.RemoveInformer(t.Context(), watched))
+			require.NoError(t, direct.Delete(t.Context(), made))
+		})
+	}
+	byName := func(o client.Object) []string { return []string{o.GetName()} }
+	require.NoError(t, cached.IndexField(t.Context(), &corev1.Namespace{}, "byName", byName))
+	var found corev1.NamespaceList
+	require.NoError(t, cached.List(t.Context(), &found, client.MatchingFields{"byName": namespace}))
+	require.Len(t, found.Items, 1)
+}
+
+func TestCache_wantsAnAddress(t *testing.T) {
+	config := testkit.Config(t)
+	config.Host = "://"
+	_, err := capi.NewCache(config, cache.Options{Scheme: newScheme(t)})
+	require.ErrorContains(t, err, "making the cache: ")
+}
+
+// What a manager asks of the cache for itself stays as it was asked.
+func TestCache_keepsTheManagersOwnSelectors(t *testing.T) {
+	namespace, other := testkit.Namespace(t), testkit.Namespace(t)
+	direct := testkit.Client(t, newScheme(t))
+	for _, in := range []string{namespace, other} {
+		require.NoError(t, direct.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "chosen"}}))
+	}
+	opts := cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{namespace: {}}}}}
+	cached := started(t, opts)
+	require.Len(t, opts.ByObject, 1, "the caller's map is the caller's")
+	require.NoError(t, cached.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "chosen"}, &corev1.ConfigMap{}))
+	require.Error(t, cached.Get(t.Context(), client.ObjectKey{Namespace: other, Name: "chosen"}, &corev1.ConfigMap{}))
+}

@@ -1,0 +1,173 @@
+package capi_test
+
+import (
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/capi"
+	"github.com/drover-project/drover/testkit"
+)
+
+// call is one call of a listener.
+type call struct {
+	cluster client.ObjectKey
+	machine types.UID
+}
+
+// heard are the calls, in their order.
+type heard struct {
+	mu    sync.Mutex
+	calls []call
+	more  chan struct{}
+}
+
+func (h *heard) wake(cluster client.ObjectKey, machine types.UID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.calls = append(h.calls, call{cluster, machine})
+	select {
+	case h.more <- struct{}{}:
+	default:
+	}
+}
+
+// await waits until a call was made; it forgets those before.
+func (h *heard) await(t *testing.T, want call) {
+	t.Helper()
+	timeout := time.NewTimer(30 * time.Second)
+	defer timeout.Stop()
+	for {
+		h.mu.Lock()
+		for i, got := range h.calls {
+			if got == want {
+				h.calls = h.calls[i+1:]
+				h.mu.Unlock()
+				return
+			}
+		}
+		h.mu.Unlock()
+		select {
+		case <-h.more:
+		case <-timeout.C:
+			require.Fail(t, "not heard", "%v", want)
+		}
+	}
+}
+
+// workload is a workload cluster, which is the management cluster itself.
+type workload struct {
+	client   client.WithWatch
+	key      client.ObjectKey
+	clusters *capi.Clusters
+	heard    *heard
+}
+
+func newWorkload(t *testing.T) *workload {
+	t.Helper()
+	w := &workload{client: testkit.Client(t, newScheme(t)), heard: &heard{more: make(chan struct{}, 1)}}
+	w.key = client.ObjectKey{Namespace: testkit.Namespace(t), Name: "c1"}
+	mgr, _ := newManager(t)
+	clusters, err := capi.Setup(t.Context(), mgr, capi.Options{})
+	require.NoError(t, err)
+	w.clusters = clusters
+	clusters.OnNode(w.heard.wake)
+	run(t, mgr)
+	return w
+}
+
+// connect makes the Cluster and the kubeconfig with which it is reached.
+func (w *workload) connect(t *testing.T) {
+	t.Helper()
+	kubeconfig, err := os.ReadFile(testkit.Kubeconfig(t))
+	require.NoError(t, err)
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.key.Namespace, Name: w.key.Name},
+		Spec: clusterv1.ClusterSpec{InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKECluster", Name: "c1"}}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.key.Namespace, Name: "c1-kubeconfig",
+		Labels: map[string]string{clusterv1.ClusterNameLabel: "c1"}}, Type: clusterv1.ClusterSecretType, Data: map[string][]byte{"value": kubeconfig}}
+	cluster.Status.Initialization.InfrastructureProvisioned = new(true)
+	testkit.ExpectApplied(t, w.client, secret, cluster)
+}
+
+func (w *workload) node(t *testing.T, name string, machine types.UID, id string) *corev1.Node {
+	t.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{rkev1.NodeMachineLabel: string(machine)}}, Spec: corev1.NodeSpec{ProviderID: id}}
+	require.NoError(t, w.client.Create(t.Context(), node))
+	t.Cleanup(func() { _ = w.client.Delete(testContext(t), node) })
+	return node
+}
+
+func (w *workload) providerID(t *testing.T, machine types.UID) string {
+	t.Helper()
+	id, err := w.clusters.ProviderID(t.Context(), w.key, machine)
+	require.NoError(t, err)
+	return id
+}
+
+func TestClusters_aNodeJoinsAndIsHeardOf(t *testing.T) {
+	w := newWorkload(t)
+	require.Empty(t, w.providerID(t, "uid-1"), "there is no way into the cluster, which is no error")
+	w.connect(t)
+	w.heard.await(t, call{cluster: w.key})
+
+	require.Empty(t, w.providerID(t, "uid-1"), "and now it is watched")
+	node := w.node(t, "joined", "uid-1", "")
+	w.node(t, "not-ours", "", "acme://0")
+	node.Spec.ProviderID = "acme://1"
+	require.NoError(t, w.client.Update(t.Context(), node))
+	w.heard.await(t, call{w.key, "uid-1"})
+	require.Equal(t, "acme://1", w.providerID(t, "uid-1"))
+	require.Empty(t, w.providerID(t, "uid-2"))
+
+	w.node(t, "with-its-id-at-once", "uid-2", "acme://2")
+	w.heard.await(t, call{w.key, "uid-2"})
+	require.Equal(t, "acme://2", w.providerID(t, "uid-2"))
+
+	// What a kubelet writes all the time is no news.
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	require.NoError(t, w.client.Status().Update(t.Context(), node))
+	w.node(t, "last", "uid-3", "acme://3")
+	w.heard.await(t, call{w.key, "uid-3"})
+	w.heard.mu.Lock()
+	defer w.heard.mu.Unlock()
+	for _, later := range w.heard.calls {
+		require.NotEqual(t, call{w.key, "uid-1"}, later)
+	}
+}
+
+// A Node that joined before anybody asked is found by asking; the watch that begins with a look tells of nothing older twice.
+func TestClusters_aNodeThatIsThere(t *testing.T) {
+	w := newWorkload(t)
+	w.node(t, "early", "uid-early", "acme://early")
+	w.connect(t)
+	w.heard.await(t, call{cluster: w.key})
+	require.Equal(t, "acme://early", w.providerID(t, "uid-early"))
+	require.Empty(t, w.providerID(t, "uid-late"))
+	w.heard.await(t, call{w.key, "uid-early"})
+}
+
+// When the Cluster goes, so does the way into it.
+func TestClusters_thatGo(t *testing.T) {
+	w := newWorkload(t)
+	w.connect(t)
+	w.heard.await(t, call{cluster: w.key})
+	w.node(t, "left", "uid-left", "acme://left")
+	require.Empty(t, w.providerID(t, "uid-other"))
+	require.NoError(t, w.client.Delete(t.Context(), &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.key.Namespace, Name: w.key.Name}}))
+	testkit.Eventually(t, 30*time.Second, func() error {
+		id, err := w.clusters.ProviderID(t.Context(), w.key, "uid-left")
+		if err == nil && id != "" {
+			return errStillThere
+		}
+		return err
+	})
+}

@@ -1,0 +1,173 @@
+package capi_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sort"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/capi"
+	"github.com/drover-project/drover/testkit"
+)
+
+const patience = 60 * time.Second
+
+// embedded runs the core in a manager and returns where its webhooks are.
+func embedded(t *testing.T) (webhooks string) {
+	t.Helper()
+	mgr, port := newManager(t)
+	_, err := capi.Setup(t.Context(), mgr, capi.Options{Embedded: true, Concurrency: 2})
+	require.NoError(t, err)
+	run(t, mgr)
+	return fmt.Sprintf("https://127.0.0.1:%d", port)
+}
+
+// TestEmbedded_bringsAClusterToItsInfrastructure shows that Cluster API's reconcilers work with our caches: they find the CRD of a
+// contract by its label, own what a Cluster names, and let it go again.
+func TestEmbedded_bringsAClusterToItsInfrastructure(t *testing.T) {
+	address := embedded(t)
+	c := testkit.Client(t, newScheme(t))
+	namespace := testkit.Namespace(t)
+	infra := &rkev1.RKECluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c1"},
+		Spec: rkev1.RKEClusterSpec{ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: "198.18.0.1", Port: 6443}}}
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c1"}, Spec: clusterv1.ClusterSpec{
+		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKECluster", Name: "c1"}}}
+	require.NoError(t, c.Create(t.Context(), infra))
+	require.NoError(t, c.Create(t.Context(), cluster))
+	testkit.Eventually(t, patience, func() error {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(infra), infra); err != nil {
+			return err
+		}
+		if len(infra.OwnerReferences) == 0 || infra.OwnerReferences[0].UID != cluster.UID {
+			return fmt.Errorf("the RKECluster is not owned: %v", infra.OwnerReferences)
+		}
+		return nil
+	})
+	infra.Status.Ready, infra.Status.Initialization.Provisioned = true, new(true)
+	require.NoError(t, c.Status().Update(t.Context(), infra))
+	testkit.Eventually(t, patience, func() error {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster); err != nil {
+			return err
+		}
+		if done := cluster.Status.Initialization.InfrastructureProvisioned; done == nil || !*done {
+			return fmt.Errorf("the Cluster has not seen it: %+v", cluster.Status.Conditions)
+		}
+		return nil
+	})
+	require.Equal(t, "198.18.0.1", cluster.Spec.ControlPlaneEndpoint.Host)
+	require.NoError(t, c.Delete(t.Context(), cluster))
+	testkit.Eventually(t, patience, func() error {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster); client.IgnoreNotFound(err) == nil && err != nil {
+			return nil
+		}
+		return errStillThere
+	})
+	answersAll(t, address)
+}
+
+// answersAll asks each webhook of the table for its opinion, as the API server does.
+func answersAll(t *testing.T, address string) {
+	t.Helper()
+	asks := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // the certificate is the test's own
+	defer asks.CloseIdleConnections()
+	for _, hook := range capi.Webhooks() {
+		kind := metav1.GroupVersionKind{Group: hook.Rule.APIGroups[0], Version: "v1beta2", Kind: "Any"}
+		body, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
+			Request: &admissionv1.AdmissionRequest{UID: "u", Kind: kind, Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: []byte("{}")}}})
+		require.NoError(t, err)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address+hook.Path, bytes.NewReader(body))
+		require.NoError(t, err)
+		request.Header.Set("Content-Type", "application/json")
+		response, err := asks.Do(request)
+		require.NoError(t, err)
+		var review admissionv1.AdmissionReview
+		require.NoError(t, json.NewDecoder(response.Body).Decode(&review), hook.Path)
+		require.NoError(t, response.Body.Close())
+		require.Equal(t, http.StatusOK, response.StatusCode, hook.Path)
+		require.EqualValues(t, "u", review.Response.UID, hook.Path)
+	}
+}
+
+// The whole table, so that a change of any rule is seen in review.
+func TestWebhooks_golden(t *testing.T) {
+	var lines []string
+	for _, hook := range capi.Webhooks() {
+		var verbs []string
+		for _, verb := range hook.Rule.Operations {
+			verbs = append(verbs, string(verb))
+		}
+		lines = append(lines, fmt.Sprintf("%s mutating=%t %s %s/%s/%s %s", hook.Name, hook.Mutating, hook.Path,
+			hook.Rule.APIGroups[0], hook.Rule.APIVersions[0], hook.Rule.Resources[0], strings.Join(verbs, ",")))
+	}
+	golden(t, "webhooks.txt", strings.Join(lines, "\n")+"\n")
+}
+
+func TestCRDs_golden(t *testing.T) {
+	crds, err := capi.CRDs()
+	require.NoError(t, err)
+	var lines []string
+	for _, crd := range crds {
+		var labels []string
+		for key, value := range crd.Labels {
+			labels = append(labels, key+"="+value)
+		}
+		sort.Strings(labels)
+		lines = append(lines, fmt.Sprintf("%s %s %s %s", crd.Name, crd.Spec.Names.Kind, crd.Spec.Scope, strings.Join(labels, ",")))
+	}
+	sort.Strings(lines)
+	golden(t, "crds.txt", strings.Join(lines, "\n")+"\n")
+}
+
+func TestReferenced(t *testing.T) {
+	c := testkit.Client(t, newScheme(t))
+	namespace := testkit.Namespace(t)
+	require.NoError(t, c.Create(t.Context(), &rkev1.RKECluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c1"}}))
+	ref := clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKECluster", Name: "c1"}
+	got, err := capi.Referenced(t.Context(), c, ref, namespace)
+	require.NoError(t, err)
+	require.Equal(t, "rke.cattle.io/v1", got.GetAPIVersion(), "the version is the one that the CRD has for the contract")
+	require.Equal(t, "c1", got.GetName())
+	for name, wrong := range map[string]clusterv1.ContractVersionedObjectReference{
+		"object": {APIGroup: "rke.cattle.io", Kind: "RKECluster", Name: "c2"},
+		"kind":   {APIGroup: "rke.cattle.io", Kind: "Unknown", Name: "c1"},
+		"group":  {APIGroup: "example.org", Kind: "RKECluster", Name: "c1"},
+	} {
+		_, err := capi.Referenced(t.Context(), c, wrong, namespace)
+		require.Error(t, err, name)
+	}
+}
+
+func TestIsPaused(t *testing.T) {
+	annotated := &unstructured.Unstructured{}
+	annotated.SetAnnotations(map[string]string{clusterv1.PausedAnnotation: ""})
+	paused := &clusterv1.Cluster{Spec: clusterv1.ClusterSpec{Paused: new(true)}}
+	for name, tt := range map[string]struct {
+		cluster *clusterv1.Cluster
+		obj     client.Object
+		want    bool
+	}{
+		"neither":               {&clusterv1.Cluster{}, &corev1.ConfigMap{}, false},
+		"no cluster":            {nil, &corev1.ConfigMap{}, false},
+		"the object alone":      {nil, annotated, true},
+		"the object of another": {&clusterv1.Cluster{}, annotated, true},
+		"the cluster":           {paused, &corev1.ConfigMap{}, true},
+		"says false":            {&clusterv1.Cluster{Spec: clusterv1.ClusterSpec{Paused: new(false)}}, &corev1.ConfigMap{}, false},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, tt.want, capi.IsPaused(tt.cluster, tt.obj)) })
+	}
+}

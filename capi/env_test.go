@@ -1,0 +1,120 @@
+package capi_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"flag"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/capi"
+	"github.com/drover-project/drover/charts"
+	"github.com/drover-project/drover/testkit"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	crds, err := capi.CRDs()
+	if err == nil {
+		own, ownErr := charts.CRDs()
+		crds, err = append(crds, own...), ownErr
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	testkit.Main(m, testkit.WithCRDs(crds...))
+}
+
+func newScheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), capi.AddToScheme(scheme), rkev1.AddToScheme(scheme)))
+	return scheme
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
+	}
+	want, err := os.ReadFile(filepath.Clean(path))
+	require.NoError(t, err)
+	require.Equal(t, string(want), got)
+}
+
+// newManager makes one as the real one is made, with a certificate of its own and its webhooks on a port of its own.
+func newManager(t *testing.T) (manager.Manager, int) {
+	t.Helper()
+	certificate := selfSigned(t)
+	port := freePort(t)
+	mgr, err := ctrl.NewManager(testkit.Config(t), ctrl.Options{
+		Scheme: newScheme(t), NewCache: capi.NewCache, Client: capi.ClientOptions(), Metrics: server.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: new(true), UsePriorityQueue: new(false)},
+		WebhookServer: webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: port, TLSOpts: []func(*tls.Config){
+			func(c *tls.Config) {
+				c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate, nil }
+			},
+		}}),
+	})
+	require.NoError(t, err)
+	return mgr, port
+}
+
+// run runs a manager until the test ends.
+func run(t *testing.T, mgr manager.Manager) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-ended)
+	})
+	require.True(t, mgr.GetCache().WaitForCacheSync(t.Context()))
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, listener.Close()) }()
+	address, ok := listener.Addr().(*net.TCPAddr)
+	require.True(t, ok)
+	return address.Port
+}
+
+func selfSigned(t *testing.T) *tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}

@@ -1,0 +1,155 @@
+package capi
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-base/featuregate"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/feature"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+// named tells two caches apart.
+type named struct {
+	cache.Cache
+	name string
+}
+
+func metadata(group, version, kind string) *metav1.PartialObjectMetadata {
+	obj := &metav1.PartialObjectMetadata{}
+	obj.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: version, Kind: kind})
+	return obj
+}
+
+func metadataList(group, version, kind string) *metav1.PartialObjectMetadataList {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: version, Kind: kind})
+	return list
+}
+
+func TestSplitCache_whoGetsWhich(t *testing.T) {
+	split := &splitCache{Cache: &named{name: "content"}, metadata: &named{name: "metadata"}}
+	for name, tt := range map[string]struct {
+		obj  runtime.Object
+		want string
+	}{
+		"a Secret":               {&corev1.Secret{}, "content"},
+		"a Secret, unstructured": {&unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret"}}, "content"},
+		"a Secret's metadata":    {metadata("", "v1", "Secret"), "metadata"},
+		"Secrets' metadata":      {metadataList("", "v1", "SecretList"), "metadata"},
+		"a CRD":                  {&apiextensionsv1.CustomResourceDefinition{}, "content"},
+		"a CRD's metadata":       {metadata("apiextensions.k8s.io", "v1", "CustomResourceDefinition"), "metadata"},
+		"CRDs' metadata":         {metadataList("apiextensions.k8s.io", "v1", "CustomResourceDefinitionList"), "metadata"},
+		"a machine's metadata":   {metadata("rke-machine.cattle.io", "v1", "AcmeMachine"), "content"},
+		"another group's Secret": {metadata("example.org", "v1", "Secret"), "content"},
+		"a ConfigMap's metadata": {metadata("", "v1", "ConfigMap"), "content"},
+		"metadata of nothing":    {&metav1.PartialObjectMetadata{}, "content"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, ok := split.of(tt.obj).(*named)
+			require.True(t, ok)
+			require.Equal(t, tt.want, got.name)
+		})
+	}
+}
+
+func TestTransforms_letOnlyThroughWhatIsMeant(t *testing.T) {
+	_, err := onlyMetadata(&corev1.Secret{})
+	require.EqualError(t, err, "the cache of metadata was asked for a *v1.Secret")
+	_, err = onlyMetadata(nil)
+	require.Error(t, err)
+
+	for name, keeps := range map[string]bool{"c1-kubeconfig": true, "kubeconfig": false, "c1-kubeconfig-old": false, "c1-ca": false, "-kubeconfig": true} {
+		out, err := dropSecretData(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string][]byte{"value": []byte("x")}})
+		require.NoError(t, err)
+		got, ok := out.(*corev1.Secret)
+		require.True(t, ok)
+		require.Equal(t, keeps, len(got.Data) > 0, name)
+	}
+	for _, other := range []any{&corev1.ConfigMap{Data: map[string]string{"a": "b"}}, "text", nil} {
+		for _, transform := range []func(any) (any, error){dropSecretData, dropSchema} {
+			out, err := transform(other)
+			require.NoError(t, err)
+			require.Equal(t, other, out)
+		}
+	}
+}
+
+func node(machine, provider string) *corev1.Node {
+	n := &corev1.Node{Spec: corev1.NodeSpec{ProviderID: provider}}
+	if machine != "" {
+		n.Labels = map[string]string{rkev1.NodeMachineLabel: machine}
+	}
+	return n
+}
+
+func TestNodeWatcher_tellsOfProviderIDsThatAreNew(t *testing.T) {
+	for name, tt := range map[string]struct {
+		before, after any
+		want          []types.UID
+	}{
+		"joins with its ID":        {nil, node("u", "acme://1"), []types.UID{"u"}},
+		"joins without":            {nil, node("u", ""), nil},
+		"gets its ID":              {node("u", ""), node("u", "acme://1"), []types.UID{"u"}},
+		"gets its label":           {node("", "acme://1"), node("u", "acme://1"), []types.UID{"u"}},
+		"of another machine now":   {node("u", "acme://1"), node("v", "acme://1"), []types.UID{"v"}},
+		"stays the same":           {node("u", "acme://1"), node("u", "acme://1"), nil},
+		"nobody's":                 {node("", ""), node("", "acme://1"), nil},
+		"loses its label":          {node("u", "acme://1"), node("", "acme://1"), nil},
+		"not a Node":               {nil, &corev1.Pod{}, nil},
+		"a tombstone was the last": {"gone", node("u", "acme://1"), []types.UID{"u"}},
+		"nothing at all":           {nil, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []types.UID
+			w := &nodeWatcher{cluster: client.ObjectKey{Namespace: "a", Name: "c1"}, listeners: &listeners{}}
+			w.listeners.add(func(cluster client.ObjectKey, machine types.UID) {
+				require.Equal(t, client.ObjectKey{Namespace: "a", Name: "c1"}, cluster)
+				got = append(got, machine)
+			})
+			w.tell(tt.before, tt.after)
+			require.Equal(t, tt.want, got)
+			require.Equal(t, "drover-nodes", w.Name())
+			require.IsType(t, &corev1.Node{}, w.Object())
+		})
+	}
+}
+
+func TestGates(t *testing.T) {
+	require.NoError(t, setGates())
+	for gate, want := range map[string]bool{"MachinePool": false, "ClusterTopology": true, "PriorityQueue": false, "ReconcilerRateLimiting": false} {
+		require.Equal(t, want, feature.Gates.Enabled(featureNamed(gate)), gate)
+	}
+}
+
+func TestReconcilers_areAllButMachinePools(t *testing.T) {
+	var names []string
+	for _, one := range reconcilers(fakeManager{}, nil, Options{}) {
+		names = append(names, one.name)
+		require.NotNil(t, one.setup)
+	}
+	require.Equal(t, []string{"Cluster", "Machine", "MachineSet", "MachineDeployment", "MachineHealthCheck", "ClusterResourceSet",
+		"ClusterResourceSetBinding", "ClusterClass", "ClusterTopology", "MachineDeploymentTopology", "MachineSetTopology"}, names)
+	require.NotContains(t, preflightChecks(), clusterv1.MachineSetPreflightCheckKubeadmVersionSkew, "our servers do not run kubeadm")
+	require.Len(t, preflightChecks(), 3)
+}
+
+// fakeManager is asked for its clients alone.
+type fakeManager struct{ manager.Manager }
+
+func (fakeManager) GetClient() client.Client    { return nil }
+func (fakeManager) GetAPIReader() client.Reader { return nil }
+
+func featureNamed(name string) featuregate.Feature { return featuregate.Feature(name) }
