@@ -41,16 +41,21 @@ func AwaitEstablished(ctx context.Context, c client.WithWatch, names ...string) 
 }
 
 func awaitEstablished(ctx context.Context, c client.WithWatch, name string) error {
+	refusal := ""
 	for {
-		done, err := watchEstablished(ctx, c, name)
+		done, err := watchEstablished(ctx, c, name, &refusal)
+		if err != nil && refusal != "" {
+			return fmt.Errorf("%w: its names are not accepted: %s", err, refusal)
+		}
 		if done || err != nil {
 			return err
 		}
 	}
 }
 
-// watchEstablished returns false without an error when the server ended the watch, as it does now and then.
-func watchEstablished(ctx context.Context, c client.WithWatch, name string) (bool, error) {
+// watchEstablished returns false without an error when the server ended the watch, as it does now and then; refusal becomes
+// what the server last said against the names.
+func watchEstablished(ctx context.Context, c client.WithWatch, name string, refusal *string) (bool, error) {
 	watcher, err := c.Watch(ctx, &apiextensionsv1.CustomResourceDefinitionList{},
 		&client.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name)})
 	if err != nil {
@@ -66,9 +71,13 @@ func watchEstablished(ctx context.Context, c client.WithWatch, name string) (boo
 				return false, ctx.Err()
 			}
 			crd, isCRD := event.Object.(*apiextensionsv1.CustomResourceDefinition)
-			if isCRD && event.Type != watch.Deleted && IsEstablished(crd) {
+			if !isCRD || event.Type == watch.Deleted {
+				continue
+			}
+			if IsEstablished(crd) {
 				return true, nil
 			}
+			*refusal = NotAccepted(crd)
 		}
 	}
 }

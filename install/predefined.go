@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	v3 "github.com/drover-project/drover/api/management/v3"
 	"github.com/drover-project/drover/apply"
 	"github.com/drover-project/drover/driver"
 )
@@ -27,17 +28,26 @@ func (p *Predefined) NeedLeaderElection() bool { return true }
 // Start creates what is missing and ends.
 func (p *Predefined) Start(ctx context.Context) error {
 	applier := apply.Applier{Client: p.Client, Reader: p.Reader, Owner: FieldOwner}
-	for _, nd := range driver.Predefined() {
-		for ctx.Err() == nil {
-			_, err := applier.Create(ctx, nd.DeepCopy())
-			if err == nil {
-				break
-			}
-			log.FromContext(ctx).Error(err, "Creating a predefined NodeDriver", "nodeDriver", nd.Name)
+	missing := driver.Predefined()
+	for len(missing) > 0 && ctx.Err() == nil {
+		missing = p.create(ctx, applier, missing)
+		if len(missing) > 0 {
 			pause(ctx, retryDelay)
 		}
 	}
 	return nil
+}
+
+// create returns those that could not be created; one that is refused does not stand in the way of the others.
+func (p *Predefined) create(ctx context.Context, applier apply.Applier, drivers []v3.NodeDriver) []v3.NodeDriver {
+	var missing []v3.NodeDriver
+	for _, nd := range drivers {
+		if _, err := applier.Create(ctx, nd.DeepCopy()); err != nil {
+			log.FromContext(ctx).Error(err, "Creating a predefined NodeDriver", "nodeDriver", nd.Name)
+			missing = append(missing, nd)
+		}
+	}
+	return missing
 }
 
 func pause(ctx context.Context, delay time.Duration) {
