@@ -88,7 +88,8 @@ func testAdmission(t *testing.T, c client.Client, ns string) {
 		{name: "unknown in a template", kind: "DigitaloceanMachineTemplate", credential: "nowhere", refusal: "nowhere does not exist"},
 		{name: "unknown elsewhere", kind: "DigitaloceanMachine", credential: other + ":nowhere", refusal: "does not exist or is not shared"},
 		{name: "not shared", kind: "DigitaloceanMachine", credential: other + ":private", refusal: rkev1.AllowedNamespacesAnnotation},
-		{name: "not shared, and cloned", kind: "DigitaloceanMachine", credential: other + ":private", change: cloned, refusal: "not shared"},
+		{name: "not shared, and cloned: the controller looks again", kind: "DigitaloceanMachine", credential: other + ":private", change: cloned},
+		{name: "unknown elsewhere, and cloned: the same answer", kind: "DigitaloceanMachine", credential: other + ":nowhere", change: cloned},
 		{name: "cloned by Cluster API", kind: "DigitaloceanMachine", credential: "nowhere", change: cloned},
 		{name: "made later", kind: "DigitaloceanMachine", credential: "nowhere", change: later},
 	} {

@@ -1,17 +1,21 @@
 package main
 
 import (
+	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/drover-project/drover/jobrunner"
 )
@@ -81,15 +85,51 @@ func (j *jobOptions) validate() []error {
 	default:
 		problems = append(problems, fmt.Errorf("--image-pull-policy=%s is none of Always, IfNotPresent, Never", j.pullPolicy))
 	}
-	if j.deadline < 0 || j.ttl < 0 || j.gracePeriod < 0 || j.sshTimeout < 0 {
-		problems = append(problems, errors.New("durations of Jobs must not be negative"))
+	for _, name := range j.pullSecrets {
+		if wrong := validation.IsDNS1123Subdomain(name); len(wrong) > 0 {
+			problems = append(problems, fmt.Errorf("--image-pull-secrets: %q is no name of a Secret", name))
+		}
 	}
+	for _, key := range slices.Sorted(maps.Keys(j.nodeSelector)) {
+		if err := checkLabel(key, j.nodeSelector[key]); err != nil {
+			problems = append(problems, fmt.Errorf("--node-selector: %w", err))
+		}
+	}
+	problems = append(problems, j.validateDurations()...)
 	if _, err := parseTolerations(j.tolerations); err != nil {
 		problems = append(problems, err)
 	}
-	for name, values := range map[string]map[string]string{"job-requests": j.requests, "job-limits": j.limits} {
-		if _, err := parseResources(name, values); err != nil {
-			problems = append(problems, err)
+	return append(problems, j.validateResources()...)
+}
+
+// validateDurations knows that Kubernetes counts in seconds; 0 stands for the default.
+func (j *jobOptions) validateDurations() []error {
+	var problems []error
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{{"job-deadline", j.deadline}, {"job-ttl", j.ttl}, {"job-grace-period", j.gracePeriod}, {"job-ssh-timeout", j.sshTimeout}} {
+		if d.value < 0 || d.value > 0 && d.value < time.Second {
+			problems = append(problems, fmt.Errorf("--%s=%s must be at least a second, and not negative", d.name, d.value))
+		}
+	}
+	return problems
+}
+
+// validateResources also compares what is given with the defaults of what is not, for a pod that may use less than it asks
+// for is refused when it is made, which is long after the manager started.
+func (j *jobOptions) validateResources() []error {
+	requests, requestsErr := parseResources("job-requests", j.requests)
+	limits, limitsErr := parseResources("job-limits", j.limits)
+	if requestsErr != nil || limitsErr != nil {
+		return slices.DeleteFunc([]error{requestsErr, limitsErr}, func(err error) bool { return err == nil })
+	}
+	resources := jobrunner.Settings{Resources: corev1.ResourceRequirements{Requests: requests, Limits: limits}}.WithDefaults().Resources
+	var problems []error
+	for _, name := range slices.Sorted(maps.Keys(resources.Limits)) {
+		limit, request := resources.Limits[name], resources.Requests[name]
+		if limit.Cmp(request) < 0 {
+			problems = append(problems, fmt.Errorf("--job-limits: %s=%s is less than the %s of --job-requests or its default", name, &limit, &request))
 		}
 	}
 	return problems
@@ -122,6 +162,7 @@ func (j *jobOptions) settings() (jobrunner.Settings, error) {
 	}.WithDefaults(), nil
 }
 
+// readCA takes certificates only: the bundle becomes a ConfigMap that many may read, which a key must not get into.
 func (j *jobOptions) readCA() ([]byte, error) {
 	if j.caFile == "" {
 		return nil, nil
@@ -130,8 +171,17 @@ func (j *jobOptions) readCA() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading --job-ca-file: %w", err)
 	}
-	if block, _ := pem.Decode(bundle); block == nil {
-		return nil, fmt.Errorf("reading --job-ca-file: %s holds no PEM", j.caFile)
+	found := false
+	for block, next := pem.Decode(bundle); block != nil; block, next = pem.Decode(next) {
+		if block.Type != "CERTIFICATE" {
+			return nil, fmt.Errorf("reading --job-ca-file: %s holds a %s; it must hold certificates and nothing else", j.caFile, block.Type)
+		}
+		// Bundles of systems have certificates that Go does not read, and drivers do without.
+		_, err := x509.ParseCertificate(block.Bytes)
+		found = found || err == nil
+	}
+	if !found {
+		return nil, fmt.Errorf("reading --job-ca-file: %s holds no certificate in PEM that can be read", j.caFile)
 	}
 	return bundle, nil
 }
@@ -139,20 +189,42 @@ func (j *jobOptions) readCA() ([]byte, error) {
 func parseTolerations(texts []string) ([]corev1.Toleration, error) {
 	var out []corev1.Toleration
 	for _, text := range texts {
-		rest, effect, _ := strings.Cut(text, ":")
-		key, value, hasValue := strings.Cut(rest, "=")
-		switch corev1.TaintEffect(effect) {
-		case "", corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute:
-		default:
-			return nil, fmt.Errorf("--tolerations: the effect of %q is none of NoSchedule, PreferNoSchedule, NoExecute", text)
-		}
-		toleration := corev1.Toleration{Key: key, Value: value, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffect(effect)}
-		if hasValue {
-			toleration.Operator = corev1.TolerationOpEqual
+		toleration, err := parseToleration(text)
+		if err != nil {
+			return nil, fmt.Errorf("--tolerations: %w", err)
 		}
 		out = append(out, toleration)
 	}
 	return out, nil
+}
+
+// parseToleration refuses what would tolerate every taint, which nobody means by an empty word.
+func parseToleration(text string) (corev1.Toleration, error) {
+	rest, effect, _ := strings.Cut(text, ":")
+	key, value, hasValue := strings.Cut(rest, "=")
+	switch corev1.TaintEffect(effect) {
+	case "", corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute:
+	default:
+		return corev1.Toleration{}, fmt.Errorf("the effect of %q is none of NoSchedule, PreferNoSchedule, NoExecute", text)
+	}
+	if err := checkLabel(key, value); err != nil {
+		return corev1.Toleration{}, err
+	}
+	toleration := corev1.Toleration{Key: key, Value: value, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffect(effect)}
+	if hasValue {
+		toleration.Operator = corev1.TolerationOpEqual
+	}
+	return toleration, nil
+}
+
+func checkLabel(key, value string) error {
+	if len(validation.IsQualifiedName(key)) > 0 {
+		return fmt.Errorf("%q is no key of a label or taint", key)
+	}
+	if len(validation.IsValidLabelValue(value)) > 0 {
+		return fmt.Errorf("%q is no value of a label or taint", value)
+	}
+	return nil
 }
 
 func parseResources(flagName string, values map[string]string) (corev1.ResourceList, error) {
@@ -160,12 +232,24 @@ func parseResources(flagName string, values map[string]string) (corev1.ResourceL
 		return nil, nil
 	}
 	out := corev1.ResourceList{}
-	for name, text := range values {
-		quantity, err := resource.ParseQuantity(text)
-		if err != nil {
-			return nil, fmt.Errorf("--%s: %s=%s is no quantity", flagName, name, text)
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		quantity, err := resource.ParseQuantity(values[name])
+		if err != nil || quantity.Sign() < 0 {
+			return nil, fmt.Errorf("--%s: %s=%s is no quantity", flagName, name, values[name])
+		}
+		if !isResource(name) {
+			return nil, fmt.Errorf("--%s: %s is no resource of a container, such as cpu, memory, ephemeral-storage", flagName, name)
 		}
 		out[corev1.ResourceName(name)] = quantity
 	}
 	return out, nil
+}
+
+// isResource reports whether containers may have a resource: a standard one, or one with a vendor's domain.
+func isResource(name string) bool {
+	switch corev1.ResourceName(name) {
+	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
+		return true
+	}
+	return strings.HasPrefix(name, corev1.ResourceHugePagesPrefix) || strings.Contains(name, "/") && len(validation.IsQualifiedName(name)) == 0
 }

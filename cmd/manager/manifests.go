@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/go-multierror"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
 	"github.com/drover-project/drover/capi"
@@ -53,10 +54,7 @@ func (o *manifestOptions) print(out io.Writer) error {
 	if o.settings.Image == "" {
 		o.settings.Image = o.jobs.image
 	}
-	if err := multierror.Append(nil, o.jobs.validate()...).ErrorOrNil(); err != nil {
-		return err
-	}
-	if _, err := capi.ParseMode(o.capi); err != nil {
+	if err := o.validate(); err != nil {
 		return err
 	}
 	jobs, err := o.jobs.settings()
@@ -68,6 +66,28 @@ func (o *manifestOptions) print(out io.Writer) error {
 	s.NodeSelector, s.Tolerations = jobs.NodeSelector, jobs.Tolerations
 	s.Args = slices.Concat([]string{"--capi=" + o.capi}, o.jobs.args(), o.managerArgs)
 	return printObjects(out, s)
+}
+
+// validate names everything that is wrong with the command line at once: the manager itself would say so only in the cluster.
+func (o *manifestOptions) validate() error {
+	problems := multierror.Append(nil, o.jobs.validate()...)
+	if _, err := capi.ParseMode(o.capi); err != nil {
+		problems = multierror.Append(problems, err)
+	}
+	if o.settings.Replicas < 1 {
+		problems = multierror.Append(problems, fmt.Errorf("--replicas=%d must be at least 1", o.settings.Replicas))
+	}
+	if len(validation.IsDNS1123Label(o.settings.Namespace)) > 0 {
+		problems = multierror.Append(problems, fmt.Errorf("--namespace=%s is no name of a namespace", o.settings.Namespace))
+	}
+	manager := command(func(string) (string, bool) { return "", false })
+	if err := manager.ParseFlags(o.managerArgs); err != nil {
+		problems = multierror.Append(problems, fmt.Errorf("--manager-arg: %w", err))
+	}
+	if words := manager.Flags().Args(); len(words) > 0 {
+		problems = multierror.Append(problems, fmt.Errorf("--manager-arg: %q is no flag of the manager", words[0]))
+	}
+	return problems.ErrorOrNil()
 }
 
 func printObjects(out io.Writer, s charts.Settings) error {

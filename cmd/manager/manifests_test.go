@@ -13,8 +13,6 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-const testCA = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
-
 // manifests runs the verb.
 func manifests(t *testing.T, args ...string) (string, error) {
 	t.Helper()
@@ -42,6 +40,7 @@ func objects(t *testing.T, stream string) map[string]map[string]any {
 
 // The chart and the verb are two ways to say the same, so each is the other's test.
 func TestChartSaysTheSameAsManifests(t *testing.T) {
+	testCA := string(certificate(t))
 	caFile := filepath.Join(t.TempDir(), "ca.pem")
 	require.NoError(t, os.WriteFile(caFile, []byte(testCA), 0o600))
 	for name, tt := range map[string]struct {
@@ -78,7 +77,7 @@ func TestManifests_badInput(t *testing.T) {
 		"--tolerations=a:Never":         "none of NoSchedule",
 		"--job-limits=cpu=much":         "no quantity",
 		"--capi=maybe":                  "none of auto",
-		"--job-deadline=-1s":            "must not be negative",
+		"--job-deadline=-1s":            "and not negative",
 	} {
 		args := []string{flag, "--machine-image=x"}
 		if flag == "" {

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/hashicorp/go-multierror"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/drover-project/drover/capi"
 	"github.com/drover-project/drover/charts"
@@ -64,29 +66,58 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	o.jobs.addFlags(flags)
 }
 
-// validate says everything that is wrong at once.
 // validate names everything that is wrong with the command line at once.
 func (o *options) validate() error {
 	var problems *multierror.Error
+	add := func(format string, args ...any) { problems = multierror.Append(problems, fmt.Errorf(format, args...)) }
 	if _, err := capi.ParseMode(o.capi); err != nil {
 		problems = multierror.Append(problems, err)
 	}
-	for name, address := range map[string]string{"metrics-bind-address": o.metricsAddress, "health-probe-bind-address": o.healthAddress} {
-		if _, _, err := net.SplitHostPort(address); address != "0" && err != nil {
-			problems = multierror.Append(problems, fmt.Errorf("--%s=%s is not host:port", name, address))
+	for _, bind := range []struct{ name, address string }{{"metrics-bind-address", o.metricsAddress}, {"health-probe-bind-address", o.healthAddress}} {
+		if bind.address != "0" && !isBindAddress(bind.address) {
+			add("--%s=%s is not host:port", bind.name, bind.address)
 		}
 	}
 	if o.webhookPort < 1 || o.webhookPort > 65535 {
-		problems = multierror.Append(problems, fmt.Errorf("--webhook-port=%d is no port", o.webhookPort))
+		add("--webhook-port=%d is no port", o.webhookPort)
 	}
-	if target, err := url.Parse(o.webhookURL); o.webhookURL != "" && (err != nil || target.Scheme != "https" || target.Host == "") {
-		problems = multierror.Append(problems, fmt.Errorf("--webhook-url=%s is not of the form https://host:port", o.webhookURL))
+	if o.webhookURL != "" && !isWebhookURL(o.webhookURL) {
+		add("--webhook-url is not of the form https://host:port")
 	}
 	if o.concurrency < 1 || o.machineWorkers < 1 {
-		problems = multierror.Append(problems, errors.New("--concurrency and --machine-workers must be at least 1"))
+		add("--concurrency and --machine-workers must be at least 1")
 	}
-	if o.managerNamespace == "" {
-		problems = multierror.Append(problems, errors.New("--manager-namespace must not be empty"))
-	}
+	problems = multierror.Append(problems, o.validateNames()...)
 	return multierror.Append(problems, o.jobs.validate()...).ErrorOrNil()
+}
+
+func (o *options) validateNames() []error {
+	var problems []error
+	if o.managerNamespace == "" {
+		problems = append(problems, errors.New("--manager-namespace must not be empty"))
+	}
+	for _, namespace := range []struct{ name, value string }{{"namespace", o.namespace}, {"manager-namespace", o.managerNamespace}} {
+		if namespace.value != "" && len(validation.IsDNS1123Label(namespace.value)) > 0 {
+			problems = append(problems, fmt.Errorf("--%s=%s is no name of a namespace", namespace.name, namespace.value))
+		}
+	}
+	if len(validation.IsValidLabelValue(o.watchFilter)) > 0 {
+		problems = append(problems, fmt.Errorf("--watch-filter=%s is no value of a label", o.watchFilter))
+	}
+	return problems
+}
+
+func isBindAddress(address string) bool {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err == nil
+}
+
+// isWebhookURL knows what an API server takes: no user, query or fragment. The URL is not told in an error, for it may hold a password.
+func isWebhookURL(text string) bool {
+	target, err := url.Parse(text)
+	return err == nil && target.Scheme == "https" && target.Hostname() != "" && target.User == nil && target.RawQuery == "" && target.Fragment == ""
 }

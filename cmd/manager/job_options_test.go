@@ -1,0 +1,221 @@
+package main
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/drover-project/drover/jobrunner"
+)
+
+// certificate is a certificate of an authority, in PEM.
+func certificate(t *testing.T) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	raw, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	require.NoError(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})
+}
+
+func TestParseTolerations(t *testing.T) {
+	equal, exists := corev1.TolerationOpEqual, corev1.TolerationOpExists
+	for text, want := range map[string]struct {
+		toleration corev1.Toleration
+		err        string
+	}{
+		"dedicated":                   {toleration: corev1.Toleration{Key: "dedicated", Operator: exists}},
+		"dedicated=drover":            {toleration: corev1.Toleration{Key: "dedicated", Operator: equal, Value: "drover"}},
+		"dedicated=drover:NoSchedule": {toleration: corev1.Toleration{Key: "dedicated", Operator: equal, Value: "drover", Effect: corev1.TaintEffectNoSchedule}},
+		"example.com/a:NoExecute":     {toleration: corev1.Toleration{Key: "example.com/a", Operator: exists, Effect: corev1.TaintEffectNoExecute}},
+		"a=:PreferNoSchedule":         {toleration: corev1.Toleration{Key: "a", Operator: equal, Effect: corev1.TaintEffectPreferNoSchedule}},
+		"a:":                          {toleration: corev1.Toleration{Key: "a", Operator: exists}},
+		"":                            {err: `--tolerations: "" is no key of a label or taint`},
+		":NoSchedule":                 {err: `--tolerations: "" is no key of a label or taint`},
+		"=drover":                     {err: `--tolerations: "" is no key of a label or taint`},
+		"a b":                         {err: `--tolerations: "a b" is no key of a label or taint`},
+		"a=b=c":                       {err: `--tolerations: "b=c" is no value of a label or taint`},
+		"a:noschedule":                {err: `--tolerations: the effect of "a:noschedule" is none of NoSchedule, PreferNoSchedule, NoExecute`},
+		"a:NoSchedule:x":              {err: `--tolerations: the effect of "a:NoSchedule:x" is none of NoSchedule, PreferNoSchedule, NoExecute`},
+	} {
+		t.Run(strings.ReplaceAll(text, "/", "|"), func(t *testing.T) {
+			got, err := parseTolerations([]string{"first", text})
+			if want.err != "" {
+				require.EqualError(t, err, want.err)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, []corev1.Toleration{{Key: "first", Operator: exists}, want.toleration}, got)
+		})
+	}
+}
+
+// FuzzParseToleration: what is taken says again what was written, and never tolerates every taint.
+func FuzzParseToleration(f *testing.F) {
+	for _, seed := range []string{"", "a", "a=b:NoSchedule", ":", "=", "a:NoExecute", "example.com/a=:"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		toleration, err := parseToleration(text)
+		if err != nil {
+			return
+		}
+		require.NotEmpty(t, toleration.Key)
+		again := toleration.Key
+		if toleration.Operator == corev1.TolerationOpEqual {
+			again += "=" + toleration.Value
+		}
+		if toleration.Effect != "" || strings.HasSuffix(text, ":") {
+			again += ":" + string(toleration.Effect)
+		}
+		require.Equal(t, text, again)
+	})
+}
+
+func TestResources(t *testing.T) {
+	for name, c := range map[string]struct {
+		args, want []string
+	}{
+		"defaults":                {nil, nil},
+		"as much as is asked for": {[]string{"--job-requests=cpu=2,memory=1Gi", "--job-limits=cpu=2,memory=1024Mi"}, nil},
+		"of a vendor":             {[]string{"--job-limits=example.com/gpu=1,hugepages-2Mi=4Mi,ephemeral-storage=1Gi"}, nil},
+		"less than the default":   {[]string{"--job-limits=memory=64Mi"}, []string{"--job-limits: memory=64Mi is less than the 96Mi of --job-requests or its default"}},
+		"more than the default":   {[]string{"--job-requests=cpu=4"}, []string{"--job-limits: cpu=1 is less than the 4 of --job-requests or its default"}},
+		"less than asked for":     {[]string{"--job-requests=cpu=1,memory=2Gi", "--job-limits=cpu=100m,memory=1Gi"}, []string{"--job-limits: cpu=100m is less than the 1 of --job-requests or its default", "--job-limits: memory=1Gi is less than the 2Gi of --job-requests or its default"}},
+		"no quantity":             {[]string{"--job-requests=cpu=", "--job-limits=memory=1GB5"}, []string{"--job-requests: cpu= is no quantity", "--job-limits: memory=1GB5 is no quantity"}},
+		"less than nothing":       {[]string{"--job-limits=cpu=-1"}, []string{"--job-limits: cpu=-1 is no quantity"}},
+		"no resource":             {[]string{"--job-limits=ram=1Gi"}, []string{"--job-limits: ram is no resource of a container, such as cpu, memory, ephemeral-storage"}},
+		"no resource of a vendor": {[]string{"--job-requests=a b/c=1"}, []string{"--job-requests: a b/c is no resource of a container, such as cpu, memory, ephemeral-storage"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := parsed(t, environment(), append([]string{"--machine-image=x"}, c.args...)...)
+			require.Equal(t, c.want, problems(o.validate()))
+		})
+	}
+}
+
+// TestReadCA: certificates and nothing else, for they become a ConfigMap.
+func TestReadCA(t *testing.T) {
+	one, two := certificate(t), certificate(t)
+	key := []byte("-----BEGIN PRIVATE KEY-----\nU0VDUkVU\n-----END PRIVATE KEY-----\n")
+	broken := []byte("-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n")
+	path := filepath.Join(t.TempDir(), "ca.pem")
+	for name, c := range map[string]struct {
+		content []byte
+		want    string
+	}{
+		"one":                     {one, ""},
+		"two with a text":         {slices.Concat([]byte("# ours\n"), one, []byte("\n# theirs\n"), two), ""},
+		"empty":                   {nil, path + " holds no certificate in PEM that can be read"},
+		"not PEM":                 {[]byte("hello"), path + " holds no certificate in PEM that can be read"},
+		"a key":                   {key, path + " holds a PRIVATE KEY; it must hold certificates and nothing else"},
+		"a key after it":          {slices.Concat(one, key), path + " holds a PRIVATE KEY; it must hold certificates and nothing else"},
+		"what is no certificate":  {broken, path + " holds no certificate in PEM that can be read"},
+		"one that Go cannot read": {slices.Concat(one, broken), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, os.WriteFile(path, c.content, 0o600))
+			bundle, err := (&jobOptions{caFile: path}).readCA()
+			if c.want != "" {
+				require.EqualError(t, err, "reading --job-ca-file: "+c.want)
+				require.NotContains(t, err.Error(), "U0VDUkVU")
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, c.content, bundle)
+		})
+	}
+	bundle, err := (&jobOptions{}).readCA()
+	require.NoError(t, err)
+	require.Empty(t, bundle)
+}
+
+func TestSettings(t *testing.T) {
+	ca := certificate(t)
+	path := filepath.Join(t.TempDir(), "ca.pem")
+	require.NoError(t, os.WriteFile(path, ca, 0o600))
+	env := environment("HTTP_PROXY", "http://upper:1", "http_proxy", "http://lower:1", "https_proxy", "http://lower:2", "NO_PROXY", "")
+	o := parsed(t, env, "--machine-image=r/i:1", "--image-pull-policy=Always", "--image-pull-secrets=a,b", "--image-pull-secrets=c", "--node-selector=disk=fast",
+		"--tolerations=x:NoSchedule", "--job-no-proxy=h", "--job-ca-file="+path, "--job-deadline=1m", "--job-ttl=2m", "--job-grace-period=3s", "--job-ssh-timeout=4s",
+		"--job-requests=cpu=1,memory=2Mi", "--job-limits=cpu=2")
+	require.NoError(t, o.validate())
+	settings, err := o.jobs.settings()
+	require.NoError(t, err)
+	require.Equal(t, jobrunner.Settings{
+		Image: "r/i:1", ImagePullPolicy: corev1.PullAlways, ImagePullSecrets: []string{"a", "b", "c"}, NodeSelector: map[string]string{"disk": "fast"},
+		Tolerations: []corev1.Toleration{{Key: "x", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}},
+		Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("2Mi")},
+			Limits:   corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}},
+		Proxy:    jobrunner.Proxy{HTTP: "http://upper:1", HTTPS: "http://lower:2", No: "h"},
+		CABundle: ca, Deadline: time.Minute, TTL: 2 * time.Minute, GracePeriod: 3 * time.Second, SSHTimeout: 4 * time.Second,
+		ScratchSize: resource.MustParse("512Mi"),
+	}, settings)
+	for _, wrong := range [][]string{{"--tolerations=:x"}, {"--job-requests=cpu=x"}, {"--job-limits=cpu=x"}, {"--job-ca-file=" + path + "x"}} {
+		_, err := parsed(t, env, wrong...).jobs.settings()
+		require.Error(t, err, wrong)
+	}
+}
+
+// TestArgs: what `manager manifests` hands on means to the manager what it meant there.
+func TestArgs(t *testing.T) {
+	for name, args := range map[string][]string{
+		"least": {"--machine-image=r/i:1"},
+		"most": {"--machine-image=r/i:1", "--image-pull-policy=Never", "--image-pull-secrets=one,two", "--node-selector=disk=fast,example.com/zone=b", "--tolerations=a=b:NoSchedule,c",
+			"--job-http-proxy=http://p:1", "--job-https-proxy=http://p:2/x?y=1,2", "--job-no-proxy=.x,10.0.0.0/8", "--job-deadline=90m", "--job-ttl=1h30m0.5s", "--job-grace-period=2m",
+			"--job-ssh-timeout=10m", "--job-requests=memory=1Gi,cpu=100m", "--job-limits=cpu=2,memory=2Gi"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first := newJobOptions(environment())
+			flags := pflag.NewFlagSet("manifests", pflag.ContinueOnError)
+			first.addFlags(flags)
+			require.NoError(t, flags.Parse(args))
+			again := parsed(t, environment(), first.args()...).jobs
+			require.Equal(t, first, again)
+			require.Equal(t, first.args(), again.args(), "and in the same order")
+		})
+	}
+	withCA := jobOptions{image: "x", caFile: "/home/me/ca.pem"}
+	require.Equal(t, []string{"--machine-image=x", "--job-ca-file=/etc/drover/job-ca/ca.pem"}, withCA.args(), "in the pod it is elsewhere")
+}
+
+// TestManifests_refuse: what the manager would refuse in the cluster is refused before anything is printed.
+func TestManifests_refuse(t *testing.T) {
+	for want, args := range map[string][]string{
+		"--replicas=0 must be at least 1":                             {"--replicas=0"},
+		"--namespace=A is no name of a namespace":                     {"--namespace=A"},
+		"--namespace= is no name of a namespace":                      {"--namespace="},
+		"--manager-arg: unknown flag: --nonsense":                     {"--manager-arg=--nonsense"},
+		`--manager-arg: "v=1" is no flag of the manager`:              {"--manager-arg=v=1"},
+		"--manager-arg: invalid argument \"x\" for \"--concurrency\"": {"--manager-arg=--concurrency=x"},
+		"--job-limits: memory=1Mi is less than the 96Mi":              {"--job-limits=memory=1Mi"},
+		`--tolerations: "" is no key`:                                 {"--tolerations=a,,b"},
+	} {
+		out, err := manifests(t, append([]string{"--machine-image=x"}, args...)...)
+		require.ErrorContains(t, err, want)
+		require.Empty(t, out)
+	}
+	_, err := manifests(t, "--replicas=0", "--capi=x", "--manager-arg=--y", "--job-ttl=1ms")
+	require.Len(t, problems(err), 5, "everything at once")
+	out, err := manifests(t, "--image=only:1")
+	require.NoError(t, err)
+	require.Contains(t, out, "--machine-image=only:1", "one image for both")
+	require.True(t, bytes.HasPrefix([]byte(out), []byte("---\n")))
+}
