@@ -1,0 +1,52 @@
+package explain_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/drover-project/drover/cmd/drover/explain"
+	"github.com/drover-project/drover/cmd/drover/facts"
+	"github.com/drover-project/drover/jobrunner"
+)
+
+func TestRemains(t *testing.T) {
+	at := func(phase jobrunner.JournalPhase) *facts.State {
+		return &facts.State{Name: "s", ServerMayExist: phase != jobrunner.PhaseGone, Journal: &jobrunner.Journal{Operation: jobrunner.Create, Attempt: 2, Phase: phase}}
+	}
+	for name, c := range map[string]struct {
+		state *facts.State
+		want  string
+	}{
+		"not read":      {nil, "nothing more is known: the state Secret is missing or cannot be read"},
+		"missing":       {&facts.State{}, "nothing more is known: the state Secret is missing or cannot be read"},
+		"never begun":   {&facts.State{Name: "s"}, "how far it came: nothing was ever asked of the cloud"},
+		"unreadable":    {&facts.State{Name: "s", ServerMayExist: true, Problems: []string{"bad"}}, "how far it came: unknown; the state cannot be read"},
+		"another's":     {&facts.State{Name: "s", ServerMayExist: true}, "how far it came: unknown; there is a record of a server"},
+		"intent":        {at(jobrunner.PhaseIntent), "how far it came: the cloud was asked for a server; whether it made one is not known (Intent, attempt 2 to create)"},
+		"recorded":      {at(jobrunner.PhaseRecorded), "how far it came: the driver recorded a server (Recorded, attempt 2 to create)"},
+		"created":       {at(jobrunner.PhaseCreated), "how far it came: the server was made (Created, attempt 2 to create)"},
+		"bootstrapped":  {at(jobrunner.PhaseBootstrapped), "how far it came: the server was made and bootstrapped (Bootstrapped, attempt 2 to create)"},
+		"being removed": {at(jobrunner.PhaseRemoving), "how far it came: removing was begun (Removing, attempt 2 to create)"},
+		"gone":          {at(jobrunner.PhaseGone), "how far it came: no server exists any more (Gone, attempt 2 to create)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, []string{"driver digitalocean", "server called web-1", c.want}, explain.Remains(machine().Machine, c.state))
+		})
+	}
+}
+
+func TestRemainsText(t *testing.T) {
+	s := running()
+	s.Machine.Status.Addresses = append(s.Machine.Status.Addresses, clusterv1.MachineAddress{Type: "Odd\x1b[31m", Address: "\x1b]0;x\x07198.18.0.12"}, clusterv1.MachineAddress{Type: "InternalIP"})
+	require.Equal(t, `What may remain of web-1 at the cloud, and must then be removed there by hand:
+  driver digitalocean
+  server called web-1
+  providerID digitalocean://4711
+  ExternalIP 198.18.0.11
+  Odd 198.18.0.12
+  instance id 4711
+  how far it came: the server was made and bootstrapped (Bootstrapped, attempt 1 to create)
+`, explain.RemainsText(s.Machine, s.State))
+}
