@@ -3,10 +3,11 @@
 //	object or fields                                  written by    read by
 //	------------------------------------------------  ------------  ------------------------------------------------
 //	NodeDriver spec                                   user          nodedriver, machine
+//	predefined NodeDriver that was deleted            nodedriver    nodedriver, user
 //	NodeDriver status, finalizer                      nodedriver    machine, CLI
 //	probe Job, its Secrets, account and Role          nodedriver    the probe's pod
 //	probe's result Secret, data                       probe's pod   nodedriver
-//	ConfigMaps driver-<digest>-<i>                    probe's pod   pods of all Jobs
+//	ConfigMaps driver-<digest>-<i>                    probe's pod   pods of all Jobs; nodedriver deletes the useless
 //	CRDs of a driver                                  nodedriver    machine (starts and stops the kind), Cluster API
 //	RKECluster status                                 rkecluster    Cluster API
 //	<X>Machine spec but providerID                    user, CAPI    machine
@@ -17,6 +18,8 @@
 //	request Secret                                    machine       Job's pod; deleted when the Job has ended
 //	service account, Role, RoleBinding <m>-machine    machine       Job's pod
 //	Job <m>-create-<n>, <m>-rm-<n>                    machine       machine, CLI
+//	ServerScan status                                 serverscan    CLI
+//	a scan's Job, its Secrets, account and Role       serverscan    the scan's pod
 //	bootstrap Secret, credential Secret               others        machine; copied into the request Secret
 //
 // Package step is the kit that the loops are made of.

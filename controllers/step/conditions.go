@@ -27,8 +27,11 @@ func NewConditions(list *[]metav1.Condition, generation int64, now time.Time) *C
 // Set sets one condition; the transition time changes only when its status does.
 func (c *Conditions) Set(condition string, status metav1.ConditionStatus, reason, message string) {
 	c.touched[condition] = true
+	if reason == "" {
+		reason = ErrorReason // the API refuses a condition without one, and with it the whole status
+	}
 	meta.SetStatusCondition(c.list, metav1.Condition{
-		Type: condition, Status: status, Reason: reason, Message: cut(message, maxMessage),
+		Type: condition, Status: status, Reason: reason, Message: cut(strings.ToValidUTF8(message, ""), maxMessage),
 		ObservedGeneration: c.generation, LastTransitionTime: metav1.NewTime(c.now),
 	})
 }
