@@ -123,6 +123,15 @@ func (d Dir) Sync() (err error) {
 	return nil
 }
 
+// Room is how much can still be written, in bytes.
+func (d Dir) Room() (uint64, error) {
+	var state unix.Statfs_t
+	if err := unix.Statfs(d.root, &state); err != nil {
+		return 0, fmt.Errorf("asking for the room left for %s: %w", d.root, err)
+	}
+	return state.Bavail * uint64(max(state.Bsize, 1)), nil
+}
+
 // Kubeconfig is where the administrator's kubeconfig is kept.
 func (d Dir) Kubeconfig() string { return d.Path("kubeconfig") }
 

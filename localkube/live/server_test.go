@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,16 +57,15 @@ func TestServer(t *testing.T) {
 		require.Error(t, err)
 		require.Contains(t, out, "already runs localkube on "+dir)
 	})
-	t.Run("restart", func(t *testing.T) {
-		server.kubectl("create", "namespace", "kept")
-		server.stop()
-		require.False(t, readStatus(t, dir).Running)
-		again := start(t, dir)
-		require.Equal(t, first.URL, readStatus(t, dir).URL)
-		again.kubectl("get", "namespace", "kept")
-		must(t, "down", "--data-dir", dir)
-		require.NoError(t, again.cmd.Wait())
+	t.Run("no second use of its port", func(t *testing.T) {
+		out, err := run(t, "server", "--data-dir", filepath.Join(filepath.Dir(dir), "e"), "--https-port", strings.Split(first.URL, ":")[2])
+		require.Error(t, err)
+		require.Contains(t, out, "localkube: port "+strings.Split(first.URL, ":")[2]+" of 127.0.0.1, for the API server, is in use by another program: "+
+			"stop that one, or choose another with --https-port\n")
 	})
+	must(t, "down", "--data-dir", dir)
+	require.NoError(t, server.cmd.Wait(), "who is asked to stop ends well")
+	require.False(t, readStatus(t, dir).Running)
 }
 
 func getStatus(t *testing.T, url string) int {

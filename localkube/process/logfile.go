@@ -33,9 +33,10 @@ func openLog(path string) (*os.File, error) {
 	return file, nil
 }
 
-// Tail returns the last lines of a log file, for an error message.
+// Tail returns the last lines of a log file, for an error message. The stacks
+// that a program prints when it crashes are left out: the reason is before them.
 func Tail(path string, lines int) string {
-	const window = 16 << 10
+	const window = 64 << 10
 	file, err := os.Open(path)
 	if err != nil {
 		return ""
@@ -50,6 +51,35 @@ func Tail(path string, lines int) string {
 	if err != nil {
 		return ""
 	}
-	all := strings.Split(strings.TrimSpace(string(raw)), "\n")
-	return strings.Join(all[max(0, len(all)-lines):], "\n")
+	all := strings.Split(strings.TrimSpace(beforeStacks(string(raw))), "\n")
+	last := all[max(0, len(all)-lines):]
+	for i, line := range last {
+		last[i] = withoutStack(line)
+	}
+	return shorten(strings.Join(last, "\n"))
+}
+
+// withoutStack cuts the stack off a line that etcd has logged as JSON.
+func withoutStack(line string) string {
+	if before, _, found := strings.Cut(line, `,"stacktrace":"`); found {
+		return before + "}"
+	}
+	return line
+}
+
+// beforeStacks cuts a text where the last crash in it begins to print stacks.
+func beforeStacks(text string) string {
+	lines := strings.SplitAfter(text, "\n")
+	for i, line := range lines {
+		if strings.HasPrefix(line, "goroutine ") && strings.HasSuffix(strings.TrimSpace(line), "]:") {
+			return strings.Join(lines[:i], "")
+		}
+	}
+	return text
+}
+
+// shorten keeps the end of what is too long to be read.
+func shorten(text string) string {
+	const most = 16 << 10
+	return text[max(0, len(text)-most):]
 }

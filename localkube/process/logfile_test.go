@@ -26,6 +26,12 @@ func TestTail(t *testing.T) {
 		{"one\ntwo\nthree\n", 2, "two\nthree"},
 		{"one\ntwo\n\n\n", 1, "two"},
 		{"one\n", 0, ""},
+		{"panic: disk full\n\ngoroutine 1 [running]:\nmain.main()\n\t/main.go:1\n\ngoroutine 7 [select]:\n", 8, "panic: disk full"},
+		{"up\ngoroutine 1 [running]:\nmain.main()\n", 8, "up"},
+		{"goroutine 1 [running]:\nmain.main()\n", 8, ""},
+		{"the goroutine 1 [running]:\nend\n", 8, "the goroutine 1 [running]:\nend"},
+		{`{"msg":"full","stacktrace":"a\n\tb"}` + "\nend\n", 8, `{"msg":"full"}` + "\nend"},
+		{"goroutine pools are fine\nend\n", 8, "goroutine pools are fine\nend"},
 	} {
 		require.NoError(t, os.WriteFile(path, []byte(tt.content), 0o600))
 		require.Equal(t, tt.want, process.Tail(path, tt.lines), "%q", tt.content)

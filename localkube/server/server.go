@@ -156,6 +156,9 @@ func (s *Server) start(ctx context.Context) error {
 
 // prepare settles everything that is known before the first process starts.
 func (s *Server) prepare(ctx context.Context) error {
+	if err := checkRoom(s.dir); err != nil {
+		return err
+	}
 	bind, advertise, err := s.opts.addresses()
 	if err != nil {
 		return err
