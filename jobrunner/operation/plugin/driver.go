@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"strings"
 
 	"github.com/rancher/machine/libmachine/drivers"
 	rpcdriver "github.com/rancher/machine/libmachine/drivers/rpc"
@@ -20,7 +21,7 @@ type Error struct {
 // Error returns the driver's text, bounded.
 func (e *Error) Error() string {
 	if len(e.Text) > maxErrorText {
-		return e.Text[:maxErrorText] + " …"
+		return strings.ToValidUTF8(e.Text[:maxErrorText], "") + " …"
 	}
 	return e.Text
 }

@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
+	"net/netip"
 	"net/rpc"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -42,7 +43,7 @@ type Options struct {
 	Env []string
 	// Dir is the working directory.
 	Dir string
-	// Output takes what the driver prints.
+	// Output takes what the driver prints, from two goroutines at once.
 	Output io.Writer
 }
 
@@ -60,7 +61,7 @@ type Process struct {
 // for its record. Errors wrap ErrUnresponsive when the process runs but does not speak the protocol.
 func Start(ctx context.Context, options Options) (*Process, error) {
 	command := exec.Command(options.Path)
-	command.Env = append(options.Env, tokenVariable+"="+tokenValue, nameVariable+"="+options.Name)
+	command.Env = slices.Concat(options.Env, []string{tokenVariable + "=" + tokenValue, nameVariable + "=" + options.Name})
 	command.Dir = options.Dir
 	// A group of its own, so that what the driver starts ends with it.
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -110,14 +111,19 @@ func (p *Process) connect(ctx context.Context, address <-chan string) error {
 	case <-ctx.Done():
 		return fmt.Errorf("%w: it printed no address: %w", ErrUnresponsive, context.Cause(ctx))
 	}
-	host, _, err := net.SplitHostPort(where)
-	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
+	if !isLoopback(where) {
 		return fmt.Errorf("%w: its first line is no loopback address", ErrUnresponsive)
 	}
 	if err := p.dial(ctx, where); err != nil {
 		return err
 	}
 	return p.negotiate(ctx)
+}
+
+// isLoopback keeps us from talking to whomever a driver names.
+func isLoopback(address string) bool {
+	where, err := netip.ParseAddrPort(address)
+	return err == nil && where.Addr().IsLoopback() && where.Port() != 0 && where.Addr().Zone() == ""
 }
 
 // dial bounds rpc.DialHTTP, which knows no contexts.

@@ -17,6 +17,9 @@ type rule struct {
 // cloud shares, then the HTTP status, then what the network says, and last what an operating system or a driver says of itself.
 // Addresses in the text are of no account: they repeat names that users chose.
 func Classify(driver, text string) string {
+	if isPanic(text) {
+		return rkev1.ClassUnknown
+	}
 	text = plain(text)
 	for _, rules := range [][]rule{rulesOf(driver), commonRules()} {
 		if class := match(rules, text); class != "" {
@@ -45,6 +48,11 @@ var (
 	statusPattern = regexp.MustCompile(
 		`(?:^\[?|: \[?|error |got |status(?: code)?[ =:]+|statuscode[ =:]+|response code |http(?:/[0-9.]+)? )([45][0-9]{2})(?:[^0-9a-z]|$)`)
 )
+
+// isPanic tells that the rest of the text is a program's stack, in which any word may stand.
+func isPanic(text string) bool {
+	return strings.Contains(text, "Panic in the driver:") || strings.Contains(text, "\ngoroutine ")
+}
 
 // plain is a text in small letters without the addresses of requests.
 func plain(text string) string {

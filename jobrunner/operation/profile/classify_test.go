@@ -33,6 +33,10 @@ func TestClassify_of_every_driver(t *testing.T) {
 		"something that nobody has heard of":                                                              rkev1.ClassUnknown,
 		"":                                                                                                rkev1.ClassUnknown,
 	} {
+		if strings.HasPrefix(text, "Panic") {
+			require.Equal(t, want, profile.Classify("vmwarevsphere", text+"\ngoroutine 1 [running]:\nquota.go:401"), "a stack has all kinds of words")
+			continue
+		}
 		for _, name := range append(driver.BuiltinNames(), "linode", "hetzner", "acme", "") {
 			require.Equal(t, want, profile.Classify(name, text), "%s: %s", name, text)
 			require.Equal(t, want, profile.Classify(name, strings.ToUpper(text)), "letters' size does not matter")

@@ -39,7 +39,7 @@ func elsewhere(driver string) []string {
 // IsGone tells whether a driver's error says that the server does not exist. To take a server for gone that is there would
 // lose it, so that a text which may mean something else, such as a subscription or a data centre, does not count.
 func IsGone(driver, text string) bool {
-	if Classify(driver, text) == rkev1.ClassUnauthorized {
+	if isPanic(text) || Classify(driver, text) == rkev1.ClassUnauthorized {
 		return false
 	}
 	text = plain(text)

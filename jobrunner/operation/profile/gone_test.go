@@ -51,6 +51,7 @@ func TestIsGone(t *testing.T) {
 		"any, without an answer":              {"acme", "dial tcp: i/o timeout", false},
 		"any, by an address that has a word":  {"acme", "Get \"https://api.example.com/notfound\": EOF", false},
 		"any, a name server that knows none":  {"acme", "dial tcp: lookup api.example.com: no such host", false},
+		"a driver that panics":                {"acme", "Panic in the driver: x\ngoroutine 1 [running]:\nmain.(*store).mustBeFoundOr(notfound.go:1)", false},
 		"nothing said":                        {"acme", "", false},
 		"gone for ever":                       {"acme", "HTTP/1.1 410 Gone", true},
 		"a class that the driver has no word": {"acme", "server no longer exists", true},

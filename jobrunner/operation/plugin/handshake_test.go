@@ -1,0 +1,122 @@
+package plugin
+
+import (
+	"bytes"
+	"encoding/gob"
+	"errors"
+	"io"
+	"net/rpc"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rancher/machine/libmachine/mcnflag"
+	"github.com/stretchr/testify/require"
+)
+
+func TestIsLoopback(t *testing.T) {
+	for address, want := range map[string]bool{
+		"127.0.0.1:1": true, "127.255.255.254:65535": true, "[::1]:8080": true, "[::ffff:127.0.0.1]:80": true,
+		"": false, "127.0.0.1": false, "127.0.0.1:": false, "127.0.0.1:0": false, "127.0.0.1:65536": false, "127.0.0.1:http": false, "localhost:80": false,
+		"0.0.0.0:80": false, "[::]:80": false, "198.18.0.1:80": false, "169.254.169.254:80": false, "[::1%lo]:80": false, ":80": false,
+		"127.0.0.1:80 and more": false, "127.0.0.1:80@example.com": false, "http://127.0.0.1:80": false, "127.1:80": false, "0177.0.0.1:80": false,
+	} {
+		require.Equal(t, want, isLoopback(address), address)
+	}
+}
+
+func TestCopyOutput(t *testing.T) {
+	for name, c := range map[string]struct{ printed, address, out string }{
+		"an address":           {"127.0.0.1:1\n", "127.0.0.1:1", ""},
+		"an address and more":  {"127.0.0.1:1\nhello\nworld", "127.0.0.1:1", "hello\nworld"},
+		"with a carriage":      {"127.0.0.1:1\r\nx", "127.0.0.1:1", "x"},
+		"an empty line":        {"\nx", "", "x"},
+		"a line without end":   {"hello", "", "hello"},
+		"nothing":              {"", "", ""},
+		"a line without limit": {strings.Repeat("x", 3*maxLine), "", strings.Repeat("x", 3*maxLine)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			address := make(chan string, 1)
+			var out bytes.Buffer
+			copyOutput(strings.NewReader(c.printed), address, &out)
+			require.Equal(t, c.out, out.String())
+			require.Equal(t, c.address, <-address)
+		})
+	}
+}
+
+func TestCallError(t *testing.T) {
+	require.NoError(t, callError(nil))
+	require.Equal(t, &Error{Text: "x"}, callError(rpc.ServerError("x")))
+	for _, err := range []error{rpc.ErrShutdown, io.ErrUnexpectedEOF, errors.New("reading body gob: x")} {
+		got := callError(err)
+		require.ErrorIs(t, got, ErrUnresponsive)
+		require.ErrorIs(t, got, err)
+	}
+}
+
+// stream is a connection whose other side has said all in advance.
+type stream struct{ io.Reader }
+
+func (stream) Write(p []byte) (int, error) { return len(p), nil }
+func (stream) Close() error                { return nil }
+
+// answers are what a good driver says to the questions of FuzzHandshake.
+func answers(version int) []byte {
+	var out bytes.Buffer
+	encoder := gob.NewEncoder(&out)
+	sequence := uint64(0)
+	for _, reply := range []any{version, []mcnflag.Flag{&mcnflag.StringFlag{Name: "x", Value: "y"}}, []byte(`{"a":1}`), 3} {
+		_ = encoder.Encode(rpc.Response{Seq: sequence})
+		_ = encoder.Encode(reply)
+		sequence++
+	}
+	return out.Bytes()
+}
+
+// FuzzHandshake: whatever the program at the other side says, asking it ends, with an answer or an error that says whose it is.
+func FuzzHandshake(f *testing.F) {
+	f.Add(answers(1))
+	f.Add(answers(2))
+	f.Add(answers(1)[:40])
+	f.Add([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
+	f.Add([]byte{0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
+	f.Fuzz(func(t *testing.T, said []byte) {
+		p := &Process{client: rpc.NewClient(stream{bytes.NewReader(said)}), ended: make(chan struct{})}
+		if err := p.negotiate(t.Context()); err != nil {
+			requireOurs(t, err)
+			return
+		}
+		defer p.stop()
+		_, err := p.Flags(t.Context())
+		requireOurs(t, err)
+		_, err = p.Record(t.Context())
+		requireOurs(t, err)
+		_, err = p.State(t.Context())
+		requireOurs(t, err)
+	})
+}
+
+func requireOurs(t *testing.T, err error) {
+	t.Helper()
+	var own *Error
+	require.True(t, err == nil || errors.Is(err, ErrUnresponsive) || errors.As(err, &own), "%v", err)
+}
+
+// TestHeartbeat_ends with the driver's process, and with Kill.
+func TestHeartbeat_ends(t *testing.T) {
+	p := &Process{client: rpc.NewClient(stream{bytes.NewReader(answers(1))}), ended: make(chan struct{})}
+	require.NoError(t, p.negotiate(t.Context()))
+	ended := make(chan struct{})
+	go func() {
+		p.heartbeat(t.Context())
+		close(ended)
+	}()
+	close(p.ended)
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Fatal("it goes on without a driver")
+	}
+	p.stop()
+}
