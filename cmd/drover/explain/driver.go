@@ -29,7 +29,7 @@ func Driver(s *facts.DriverSnapshot, command string) *Report {
 	if len(r.Next) == 0 && r.Blocker != nil {
 		r.Next = append(r.Next, w.fill(nextManager))
 	}
-	r.Next = notNil(r.Next)
+	r.finish()
 	return r
 }
 

@@ -18,16 +18,16 @@ func Machine(s *facts.Snapshot, command string) *Report {
 	}
 	r.Related = related(s)
 	r.Events = newEvents(s.Events)
-	r.Next = notNil(r.Next)
+	r.finish()
 	return r
 }
 
-// notNil is for programs: a list that is empty is one, too.
-func notNil(list []string) []string {
-	if list == nil {
-		return []string{}
+// finish makes all texts safe to show, and what to do next a list for programs also when it is empty.
+func (r *Report) finish() {
+	r.Subject, r.Verdict, r.Next = clean(r.Subject), cleanAll(r.Verdict), cleanAll(r.Next)
+	if r.Next == nil {
+		r.Next = []string{}
 	}
-	return list
 }
 
 func explainMachine(r *Report, s *facts.Snapshot, command string) {
