@@ -1,0 +1,144 @@
+package command_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+// jobPod makes the pod of a Job, in a phase; no node runs it.
+func (c *cluster) jobPod(t *testing.T, name, job string, uid types.UID, phase corev1.PodPhase, waiting string) *corev1.Pod {
+	t.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "default"}}
+	_ = c.Create(t.Context(), account)
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: name, Labels: map[string]string{batchv1.JobNameLabel: job, rkev1.MachineUIDLabel: string(uid)}},
+		Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: new(false),
+			Containers: []corev1.Container{{Name: "machine", Image: "none"}}},
+	}
+	require.NoError(t, c.Create(t.Context(), pod))
+	c.podIs(t, pod, phase, waiting)
+	return pod
+}
+
+func (c *cluster) podIs(t *testing.T, pod *corev1.Pod, phase corev1.PodPhase, waiting string) {
+	t.Helper()
+	pod.Status = corev1.PodStatus{Phase: phase}
+	if waiting != "" {
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "machine", Image: "none", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: waiting}}}}
+	}
+	require.NoError(t, c.Status().Update(t.Context(), pod))
+}
+
+// withLogs is the same cluster with a node that has the pods' logs.
+func (c *cluster) withLogs(t *testing.T) *cluster {
+	t.Helper()
+	return c.through(t, func(out http.ResponseWriter, r *http.Request) bool {
+		pod, found := strings.CutSuffix(r.URL.Path, "/log")
+		if !found {
+			return false
+		}
+		_, _ = io.WriteString(out, fmt.Sprintf("%s container=%s follow=%s\n", pod[strings.LastIndex(pod, "/")+1:], r.URL.Query().Get("container"), r.URL.Query().Get("follow")))
+		return true
+	})
+}
+
+func TestLogsOfARunningJob(t *testing.T) {
+	c := newCluster(t)
+	machine := c.apply(t, waitingMachine)
+	c.runningJob(t, machine.GetUID())
+	c.jobPod(t, "db-1-pod", "db-1-create-3", machine.GetUID(), corev1.PodRunning, "")
+	logs := c.withLogs(t)
+	require.Equal(t, result{out: "db-1-pod container=machine follow=\n", errOut: "# attempt 3 to create (pod db-1-pod)\n"}, logs.drover(t, "logs", "db-1"))
+	require.Equal(t, result{out: "db-1-pod container=machine follow=true\n", errOut: "# attempt 3 to create, running (Job db-1-create-3)\n"}, logs.drover(t, "logs", "db-1", "-f"))
+	require.Equal(t, result{out: "db-1-pod container=machine follow=\n", errOut: "# attempt 3 to create (pod db-1-pod)\n"}, logs.drover(t, "logs", "db-1", "--attempt", "3", "--operation", "create"))
+	require.Equal(t, "the log asked for is not kept any more; known are: attempt 3 to create", requireError(t, logs.drover(t, "logs", "db-1", "--operation", "remove")))
+	require.Equal(t, "nothing is known of an attempt before attempt 3 to create", requireError(t, logs.drover(t, "logs", "db-1", "-p")))
+}
+
+// TestLogsWaitForAPod: with -f the first Job is waited for, and why it does not start is told as it changes.
+func TestLogsWaitForAPod(t *testing.T) {
+	c := newCluster(t)
+	machine := c.apply(t, waitingMachine)
+	r := c.withLogs(t).start(t, "logs", "db-1", "-f")
+	require.Equal(t, "# db-1: waiting for a Job (phase Pending)", r.errOut.next(r.ctx, t))
+	pod := c.jobPod(t, "db-1-pod", "db-1-create-1", machine.GetUID(), corev1.PodPending, "ImagePullBackOff")
+	line := r.errOut.next(r.ctx, t)
+	if line == "# waiting for pod db-1-pod: Pending" {
+		line = r.errOut.next(r.ctx, t)
+	}
+	require.Equal(t, "# waiting for pod db-1-pod: ImagePullBackOff", line)
+	c.podIs(t, pod, corev1.PodRunning, "")
+	require.Equal(t, []string{"db-1-pod container=machine follow=true"}, r.lines(t, 1))
+	require.Zero(t, <-r.ended)
+}
+
+// TestLogsInterrupted: who waits and goes gets no error.
+func TestLogsInterrupted(t *testing.T) {
+	c := newCluster(t)
+	c.apply(t, waitingMachine)
+	r := c.start(t, "logs", "db-1", "-f")
+	require.Equal(t, "# db-1: waiting for a Job (phase Pending)", r.errOut.next(r.ctx, t))
+	r.stop()
+	require.Equal(t, 130, <-r.ended)
+	require.Empty(t, r.errOut.lines)
+}
+
+// TestLogsThatAreGone: an attempt that is known, and whose log nobody has any more.
+func TestLogsThatAreGone(t *testing.T) {
+	c := newCluster(t)
+	machine := c.apply(t, waitingMachine)
+	machine.Object["status"].(map[string]any)["lastAttempt"] = map[string]any{"operation": "create", "number": int64(4), "outcome": "Failed", "startTime": "2026-03-01T11:00:00Z"}
+	require.NoError(t, c.Status().Update(t.Context(), machine))
+	require.Equal(t, "the log of attempt 4 to create is not kept any more: its Job is gone", requireError(t, c.drover(t, "logs", "db-1")))
+	other := c.apply(t, runningMachine)
+	require.NotEqual(t, machine.GetUID(), other.GetUID())
+	require.Equal(t, "no attempt was made for web-1 yet, so there is no log; 'drover why web-1 -n "+c.namespace+"' tells what it waits for",
+		requireError(t, c.drover(t, "logs", "web-1", "-f")), "a machine that runs needs no further attempt to wait for")
+}
+
+// TestLogsWithFewRights: it is not claimed that there is no log when it may not be read.
+func TestLogsWithFewRights(t *testing.T) {
+	c := newCluster(t)
+	machine := c.apply(t, waitingMachine)
+	c.grant(t, "clerk", `{apiGroups: [rke-machine.cattle.io], resources: ["*"], verbs: [get]}`)
+	ns := c.namespace
+	require.Equal(t, "no log of db-1 was found; what could not be read: getting the state Secret of "+ns+`/db-1: forbidden: user "clerk" lacks the right to get secrets "db-1-machine-state" in namespace `+ns+
+		"; listing Jobs in "+ns+`: forbidden: user "clerk" lacks the right to list jobs.batch in namespace `+ns, requireError(t, c.drover(t, "--as", "clerk", "logs", "db-1")))
+	c.runningJob(t, machine.GetUID())
+	c.jobPod(t, "db-1-pod", "db-1-create-3", machine.GetUID(), corev1.PodRunning, "")
+	c.grant(t, "reader", `{apiGroups: [rke-machine.cattle.io, batch, ""], resources: [genericmachines, digitaloceanmachines, jobs, pods, secrets], verbs: [get, list]}`)
+	require.Equal(t, `reading the log of pod db-1-pod: forbidden: user "reader" lacks the right to get pods/log "db-1-pod" in namespace `+ns,
+		lastError(t, c.drover(t, "--as", "reader", "logs", "db-1")))
+}
+
+// lastError is the error of a command that told something before.
+func lastError(t *testing.T, r result) string {
+	t.Helper()
+	require.Equal(t, 1, r.code)
+	lines := strings.Split(strings.TrimSuffix(r.errOut, "\n"), "\n")
+	last := lines[len(lines)-1]
+	require.True(t, strings.HasPrefix(last, "error: "), r.errOut)
+	for _, line := range lines[:len(lines)-1] {
+		require.True(t, strings.HasPrefix(line, "# "), r.errOut)
+	}
+	return strings.TrimPrefix(last, "error: ")
+}
+
+// grant gives a user rights in the namespace; the rules are YAML flow maps.
+func (c *cluster) grant(t *testing.T, user string, rules ...string) {
+	t.Helper()
+	c.apply(t, `{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: `+user+`}, rules: [`+strings.Join(rules, ", ")+`]}`)
+	c.apply(t, `{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: `+user+`}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: `+user+`},
+  subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: `+user+`}]}`)
+}

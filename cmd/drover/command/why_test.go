@@ -1,0 +1,100 @@
+package command_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-project/drover/cmd/drover/explain"
+)
+
+// subject is what drover took a name for.
+func (c *cluster) subject(t *testing.T, name string) string {
+	t.Helper()
+	var report explain.Report
+	require.NoError(t, json.Unmarshal([]byte(c.ok(t, "why", name, "-o", "json")), &report))
+	return strings.ReplaceAll(report.Subject, c.namespace, "shop")
+}
+
+const poolTemplate = `
+  clusterName: store
+  replicas: 3
+  selector: {matchLabels: {pool: x}}
+  template: {metadata: {labels: {pool: x}}, spec: {clusterName: store, bootstrap: {dataSecretName: boot}, infrastructureRef: {apiGroup: rke-machine.cattle.io, kind: GenericMachineTemplate, name: x}}}
+`
+
+// TestWhyTakesNames: what a word means, in every form it may be written.
+func TestWhyTakesNames(t *testing.T) {
+	c := newCluster(t)
+	c.apply(t, runningMachine)
+	c.apply(t, capiMachine)
+	c.apply(t, strings.Replace(waitingMachine, "name: db-1", "name: pool", 1))
+	c.apply(t, "apiVersion: cluster.x-k8s.io/v1beta2\nkind: MachineDeployment\nmetadata: {name: pool}\nspec:"+poolTemplate)
+	c.apply(t, "apiVersion: cluster.x-k8s.io/v1beta2\nkind: MachineSet\nmetadata: {name: pool-set}\nspec:"+poolTemplate)
+	driver := c.apply(t, `{apiVersion: management.cattle.io/v3, kind: NodeDriver, metadata: {name: why-nd}, spec: {displayName: whycloud, url: "https://d.example/1", active: false}}`)
+	t.Cleanup(func() { c.remove(t, driver) })
+	for want, names := range map[string][]string{
+		"DigitaloceanMachine shop/web-1": {"web-1", "pool-abc", "machine/pool-abc", "ma/pool-abc", "digitaloceanmachine/web-1", "digitaloceanmachines.rke-machine.cattle.io/web-1"},
+		"GenericMachine shop/pool":       {"pool", "genericmachine/pool"},
+		"MachineDeployment shop/pool":    {"md/pool", "MachineDeployment/pool", "machinedeployments/pool", "machinedeployment.cluster.x-k8s.io/pool"},
+		"MachineSet shop/pool-set":       {"ms/pool-set", "pool-set", "machineset.cluster.x-k8s.io/pool-set"},
+		"NodeDriver why-nd":              {"driver/why-nd", "why-nd", "whycloud", "nd/whycloud", "NodeDrivers.management.cattle.io/why-nd", "driver/WhyCloud"},
+	} {
+		for _, name := range names {
+			require.Equal(t, want, c.subject(t, name), name)
+		}
+	}
+}
+
+// TestWhyOfOthers: a CAPI Machine of another provider is none of Drover's, and that is said.
+func TestWhyOfOthers(t *testing.T) {
+	c := newCluster(t)
+	c.apply(t, strings.NewReplacer("pool-abc", "car", "rke-machine.cattle.io", "infrastructure.example", "DigitaloceanMachine", "CarMachine").Replace(capiMachine))
+	require.Contains(t, c.ok(t, "why", "car"), "Drover has nothing to do with it")
+	require.Equal(t, "the CAPI Machine car has no machine of Drover (see 'drover why car')", requireError(t, c.drover(t, "logs", "car")))
+	require.Equal(t, "the CAPI Machine car has no machine of Drover (see 'drover why machine/car')", requireError(t, c.drover(t, "retry", "machine/car")))
+}
+
+// TestWhyOfAMachineThatNeverWas: things of other kinds that have the name are no trace of a machine.
+func TestWhyOfAMachineThatNeverWas(t *testing.T) {
+	c := newCluster(t)
+	c.apply(t, `{apiVersion: v1, kind: Event, metadata: {name: e}, involvedObject: {apiVersion: apps/v1, kind: Deployment, name: shop-front, namespace: `+c.namespace+`}, reason: Scaled, message: up, type: Normal}`)
+	require.Equal(t, `no machine "shop-front" in namespace "`+c.namespace+`" (see 'drover get -A')`, requireError(t, c.drover(t, "why", "shop-front")))
+	c.apply(t, `{apiVersion: v1, kind: Event, metadata: {name: f}, involvedObject: {apiVersion: rke-machine.cattle.io/v1, kind: GenericMachine, name: shop-front, namespace: `+c.namespace+`}, reason: Removed, message: the server is gone, type: Normal}`)
+	out := c.ok(t, "why", "shop-front")
+	require.Contains(t, out, "the server is gone")
+	require.NotContains(t, out, "Scaled")
+}
+
+// TestWhyOfABrokenState: a Secret that cannot be read is told in the report, and the report stands.
+func TestWhyOfABrokenState(t *testing.T) {
+	c := newCluster(t)
+	c.apply(t, waitingMachine)
+	c.secret(t, "db-1-machine-state", map[string]string{"journal.json": "\x1b[31m{", "result.json": "[]"})
+	out := c.ok(t, "why", "db-1")
+	require.NotContains(t, out, "\x1b")
+	require.Contains(t, out, "COULD NOT BE READ")
+	require.Contains(t, out, "Secret db-1-machine-state")
+}
+
+func TestRetryTellsWhatItDid(t *testing.T) {
+	c := newCluster(t)
+	c.apply(t, waitingMachine)
+	require.Equal(t, "genericmachine.rke-machine.cattle.io/db-1: another attempt was asked for; follow it with 'drover logs db-1 -n "+c.namespace+" -f'\n", c.ok(t, "retry", "genericm/db-1"))
+	c.grant(t, "viewer", `{apiGroups: [rke-machine.cattle.io], resources: ["*"], verbs: [get]}`)
+	require.Equal(t, "annotating GenericMachine "+c.namespace+`/db-1: forbidden: user "viewer" lacks the right to patch genericmachines.rke-machine.cattle.io "db-1" in namespace `+c.namespace,
+		requireError(t, c.drover(t, "--as", "viewer", "retry", "db-1")))
+}
+
+// TestVersionWithoutACluster: drover's own version is printed all the same, and the document stays valid.
+func TestVersionWithoutACluster(t *testing.T) {
+	path := kubeconfig(t, "http://127.0.0.1:1", "")
+	r := execute(t, emptyOptions, "", "--kubeconfig", path, "version", "-o", "json")
+	require.Zero(t, r.code)
+	require.Equal(t, "# the cluster's version is unknown: asking the API: the API server http://127.0.0.1:1 cannot be reached: connection refused\n", r.errOut)
+	var v map[string]string
+	require.NoError(t, json.Unmarshal([]byte(r.out), &v))
+	require.NotContains(t, v, "kubernetes")
+}
