@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -13,8 +15,13 @@ import (
 	"github.com/drover-project/drover/e2e/cloud/admin"
 )
 
-// stopTimeout is how long a running cloud may take to stop.
-const stopTimeout = time.Minute
+const (
+	// stopTimeout is how long a running cloud may take to stop.
+	stopTimeout = time.Minute
+	stopEvery   = 100 * time.Millisecond
+	// lockFile is what a running cloud holds in its state directory.
+	lockFile = "lock"
+)
 
 func newCleanCommand(flags *shared) *cobra.Command {
 	return &cobra.Command{
@@ -22,35 +29,55 @@ func newCleanCommand(flags *shared) *cobra.Command {
 		RunE: func(command *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(command.Context(), stopTimeout)
 			defer cancel()
-			return clean(ctx, flags.stateDir)
+			return clean(ctx, flags.stateDir, func(pid int) error { return syscall.Kill(pid, syscall.SIGTERM) })
 		},
 	}
 }
 
-// clean stops the cloud that runs from the directory, if one does. Only the
-// holder of the directory's lock is told to stop, so no other process is.
-func clean(ctx context.Context, stateDir string) error {
-	err := cloud.Clean(ctx, stateDir)
-	if !errors.Is(err, cloud.ErrRunning) {
-		return err
-	}
-	endpoints, err := admin.ReadEndpoints(stateDir)
-	if err != nil {
-		return err
-	}
-	if err := syscall.Kill(endpoints.PID, syscall.SIGTERM); err != nil {
-		return fmt.Errorf("stopping the running cloud: %w", err)
-	}
-	ticker := time.NewTicker(100 * time.Millisecond)
+// clean stops the cloud that runs from the directory, if one does, and waits for whoever else has the directory.
+func clean(ctx context.Context, stateDir string, stop func(pid int) error) error {
+	ticker := time.NewTicker(stopEvery)
 	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("stopping the running cloud: %w", ctx.Err())
-		case <-ticker.C:
-		}
-		if err := cloud.Clean(ctx, stateDir); !errors.Is(err, cloud.ErrRunning) {
+	for stopped := false; ; {
+		err := cloud.Clean(ctx, stateDir)
+		if !errors.Is(err, cloud.ErrRunning) {
 			return err
 		}
+		endpoints, readErr := admin.ReadEndpoints(stateDir)
+		if !stopped && readErr == nil && holds(endpoints.PID, filepath.Join(stateDir, lockFile)) {
+			if err := stop(endpoints.PID); err != nil {
+				return fmt.Errorf("stopping the running cloud: %w", err)
+			}
+			stopped = true
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("stopping the running cloud: %w: %w", ctx.Err(), err)
+		case <-ticker.C:
+		}
 	}
+}
+
+// holds reports whether the process has the file open. A process id that was
+// written down may be another process's by now, and that one is not to be stopped.
+func holds(pid int, path string) bool {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil || pid <= 1 {
+		return false
+	}
+	path, err = filepath.Abs(path)
+	if err != nil {
+		return false
+	}
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
+	open, err := os.ReadDir(dir)
+	if err != nil {
+		return false
+	}
+	for _, entry := range open {
+		if target, err := os.Readlink(filepath.Join(dir, entry.Name())); err == nil && target == path {
+			return true
+		}
+	}
+	return false
 }

@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/drover-project/drover/e2e/cloud/fault"
 )
 
 func newFaultCommand(flags *shared) *cobra.Command {
-	command := &cobra.Command{Use: "fault", Short: "Program failures"}
-	command.AddCommand(newFaultAddCommand(flags), newFaultClearCommand(flags), newFaultListCommand(flags), newFaultHitsCommand(flags))
-	return command
+	return group("fault", "Program failures",
+		newFaultAddCommand(flags), newFaultClearCommand(flags), newFaultListCommand(flags), newFaultHitsCommand(flags))
 }
 
 // effectFlags are the parameters of the named effects.
@@ -45,6 +45,29 @@ func (e effectFlags) effects() map[string]fault.Effect {
 	}
 }
 
+// details are the flags that say more about an effect, by the effects they belong to.
+func details() map[string][]string {
+	return map[string][]string{
+		"delay":   {"slow", "rate-limited", "slow-boot", "vanishes"},
+		"status":  {"status"},
+		"after":   {"status"},
+		"message": {"refused", "status"},
+	}
+}
+
+// checkDetails refuses a flag that would change nothing: whoever gives it expects something else.
+func checkDetails(set *pflag.FlagSet, effect string) error {
+	for _, name := range slices.Sorted(maps.Keys(details())) {
+		if set.Changed(name) && !slices.Contains(details()[name], effect) {
+			return fmt.Errorf("--%s says nothing about the effect %s", name, effect)
+		}
+	}
+	if !set.Changed("delay") && slices.Contains(details()["delay"], effect) && effect != "rate-limited" {
+		return fmt.Errorf("the effect %s needs --delay", effect)
+	}
+	return nil
+}
+
 func newFaultAddCommand(flags *shared) *cobra.Command {
 	rule := fault.Rule{}
 	params := effectFlags{}
@@ -55,6 +78,9 @@ func newFaultAddCommand(flags *shared) *cobra.Command {
 			effect, ok := params.effects()[args[0]]
 			if !ok {
 				return fmt.Errorf("there is no effect %q; there are %s", args[0], names)
+			}
+			if err := checkDetails(command.Flags(), args[0]); err != nil {
+				return err
 			}
 			rule.Effect = effect
 			client, err := flags.client()
@@ -69,7 +95,11 @@ func newFaultAddCommand(flags *shared) *cobra.Command {
 			return nil
 		},
 	}
-	set := command.Flags()
+	addFaultFlags(command.Flags(), &rule, &params)
+	return command
+}
+
+func addFaultFlags(set *pflag.FlagSet, rule *fault.Rule, params *effectFlags) {
 	set.StringVar(&rule.Match, "match", fault.CreateDroplet, `requests it is for: "METHOD /path", with * and a last /**`)
 	set.StringVar(&rule.Name, "name", "", "only requests that name such a droplet, key or tag, with *")
 	set.StringVar(&rule.Token, "token", "", "only requests with the token of this name")
@@ -82,7 +112,6 @@ func newFaultAddCommand(flags *shared) *cobra.Command {
 	set.IntVar(&params.status, "status", 500, "HTTP status of the effect status")
 	set.BoolVar(&params.after, "after", false, "with status: act before answering")
 	set.StringVar(&params.message, "message", "", "message of the effects refused and status")
-	return command
 }
 
 func newFaultClearCommand(flags *shared) *cobra.Command {

@@ -10,9 +10,7 @@ import (
 )
 
 func newFileCommand(flags *shared) *cobra.Command {
-	command := &cobra.Command{Use: "file", Short: "The file server for download tests"}
-	command.AddCommand(newFilePutCommand(flags), newFileFaultCommand(flags))
-	return command
+	return group("file", "The file server for download tests", newFilePutCommand(flags), newFileFaultCommand(flags))
 }
 
 func newFilePutCommand(flags *shared) *cobra.Command {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -135,7 +136,11 @@ func newLeftoversCommand(flags *shared) *cobra.Command {
 			for _, thing := range left {
 				say(command, "%s\n", thing)
 			}
-			if len(left) > 0 {
+			switch len(left) {
+			case 0:
+			case 1:
+				return errors.New("1 thing is left")
+			default:
 				return fmt.Errorf("%d things are left", len(left))
 			}
 			_, err = fmt.Fprintln(command.OutOrStdout(), "nothing is left")
@@ -157,7 +162,7 @@ func newEnvCommand(flags *shared) *cobra.Command {
 				return err
 			}
 			endpoints := client.Endpoints()
-			say(command, "HTTPS_PROXY=%s\nSSL_CERT_FILE=%s\n", endpoints.Proxy, endpoints.CAFile)
+			say(command, "HTTPS_PROXY=%s\nSSL_CERT_FILE=%s\n", endpoints.Proxy, quote(endpoints.CAFile))
 			for _, token := range tokens {
 				if token.Name == cloud.DefaultToken {
 					say(command, "DIGITALOCEAN_ACCESS_TOKEN=%s\n", token.Secret)
@@ -166,6 +171,14 @@ func newEnvCommand(flags *shared) *cobra.Command {
 			return nil
 		},
 	}
+}
+
+// quote makes a shell take a path as one word.
+func quote(path string) string {
+	if !strings.ContainsAny(path, " \t\n'\"\\$`;&|<>()*?[]#~!{}") {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }
 
 func newVanishCommand(flags *shared) *cobra.Command {
@@ -191,7 +204,7 @@ func newLimitCommand(flags *shared) *cobra.Command {
 func withNumber(flags *shared, text string, do func(client *admin.Client, number int) error) error {
 	number, err := strconv.Atoi(text)
 	if err != nil {
-		return fmt.Errorf("parsing number: %w", err)
+		return fmt.Errorf("%q is no number", text)
 	}
 	client, err := flags.client()
 	if err != nil {

@@ -26,6 +26,16 @@ type shared struct {
 	stateDir string
 }
 
+// group is a command that only holds others; without this, one that is misspelt would print help and succeed.
+func group(use, short string, commands ...*cobra.Command) *cobra.Command {
+	command := &cobra.Command{
+		Use: use, Short: short, Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
+	}
+	command.AddCommand(commands...)
+	return command
+}
+
 // client returns a client of the running cloud.
 func (s *shared) client() (*admin.Client, error) { return admin.Dial(s.stateDir) }
 
@@ -40,6 +50,7 @@ func newRootCommand() *cobra.Command {
 		Use: "localcloud", Short: "A DigitalOcean-compatible cloud on this machine, for tests",
 		SilenceUsage: true, SilenceErrors: true,
 	}
+	root.CompletionOptions.HiddenDefaultCmd = true
 	root.PersistentFlags().StringVar(&flags.stateDir, "state-dir", ".drover/cloud", "directory of the cloud's state")
 	root.AddCommand(
 		newServeCommand(flags), newRootFSCommand(), newCleanCommand(flags),

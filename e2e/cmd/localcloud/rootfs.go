@@ -8,7 +8,6 @@ import (
 
 func newRootFSCommand() *cobra.Command {
 	opts := nspawn.ImageOptions{}
-	command := &cobra.Command{Use: "rootfs", Short: "The servers' root file system"}
 	build := &cobra.Command{
 		Use: "build", Short: "Make it, unless it is there; needs root, debootstrap and, the first time, a network", Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -21,8 +20,8 @@ func newRootFSCommand() *cobra.Command {
 			return nil
 		},
 	}
+	command := group("rootfs", "The servers' root file system", build)
 	command.PersistentFlags().StringVar(&opts.Dir, "rootfs-dir", ".drover/rootfs", "directory that caches it")
 	build.Flags().StringVar(&opts.Mirror, "mirror", "", "mirror of Debian packages (default: this machine's own)")
-	command.AddCommand(build)
 	return command
 }

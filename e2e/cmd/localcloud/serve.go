@@ -1,8 +1,13 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,15 +18,16 @@ import (
 func newServeCommand(flags *shared) *cobra.Command {
 	opts := cloud.Options{}
 	verbose := false
-	var tokens map[string]string
+	var tokens, tokenFiles map[string]string
 	command := &cobra.Command{
 		Use: "serve", Short: "Serve the cloud until interrupted, then remove all servers", Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			opts.StateDir = flags.stateDir
 			opts.Log = newLogger(command.ErrOrStderr(), verbose)
 			opts.Progress = command.ErrOrStderr()
-			for name, secret := range tokens {
-				opts.Tokens = append(opts.Tokens, account.Token{Name: name, Secret: secret})
+			var err error
+			if opts.Tokens, err = readTokens(tokens, tokenFiles); err != nil {
+				return err
 			}
 			return serve(command, opts)
 		},
@@ -38,9 +44,32 @@ func newServeCommand(flags *shared) *cobra.Command {
 	set.IntVar(&opts.DropletLimit, "droplet-limit", 0, "the account's quota; 0 means 10,000")
 	set.IntVar(&opts.RateLimit, "rate-limit", 0, "requests per token and hour; 0 enforces none")
 	set.BoolVar(&opts.Keep, "keep", false, "leave servers running at the end, for the next serve to take over")
-	set.StringToStringVar(&tokens, "token", nil, "a further API token, NAME=SECRET; may be repeated")
+	set.StringToStringVar(&tokens, "token", nil, "a further API token, NAME=SECRET, for all who may list processes to see; may be repeated")
+	set.StringToStringVar(&tokenFiles, "token-file", nil, "a further API token, NAME=PATH of a file with its secret; may be repeated")
 	set.BoolVarP(&verbose, "verbose", "v", false, "log everything")
 	return command
+}
+
+func readTokens(secrets, files map[string]string) ([]account.Token, error) {
+	all := maps.Clone(secrets)
+	for name, path := range files {
+		if _, twice := secrets[name]; twice {
+			return nil, fmt.Errorf("the token %s is given twice", name)
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("reading token %s: %w", name, err)
+		}
+		if all == nil {
+			all = map[string]string{}
+		}
+		all[name] = strings.TrimSpace(string(content))
+	}
+	var tokens []account.Token
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		tokens = append(tokens, account.Token{Name: name, Secret: all[name]})
+	}
+	return tokens, nil
 }
 
 func newLogger(to io.Writer, verbose bool) *slog.Logger {

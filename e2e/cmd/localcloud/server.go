@@ -11,9 +11,8 @@ import (
 )
 
 func newServerCommand(flags *shared) *cobra.Command {
-	command := &cobra.Command{Use: "server", Short: "Servers outside of the droplet API, for the generic driver"}
-	command.AddCommand(newServerAddCommand(flags), newServerRemoveCommand(flags), newServerListCommand(flags))
-	return command
+	return group("server", "Servers outside of the droplet API, for the generic driver",
+		newServerAddCommand(flags), newServerRemoveCommand(flags), newServerListCommand(flags))
 }
 
 func newServerAddCommand(flags *shared) *cobra.Command {

@@ -7,13 +7,11 @@ import (
 )
 
 func newTokenCommand(flags *shared) *cobra.Command {
-	command := &cobra.Command{Use: "token", Short: "API tokens"}
-	command.AddCommand(
+	return group("token", "API tokens",
 		newTokenAddCommand(flags), newTokenListCommand(flags), newTokenExpireCommand(flags),
 		newTokenChangeCommand(flags, "revoke", "Make the API refuse a token"),
 		newTokenChangeCommand(flags, "restore", "Take a revocation or an expiry back"),
 	)
-	return command
 }
 
 func newTokenAddCommand(flags *shared) *cobra.Command {
