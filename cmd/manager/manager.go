@@ -21,6 +21,7 @@ import (
 	"github.com/drover-project/drover/controllers/machine"
 	"github.com/drover-project/drover/controllers/nodedriver"
 	"github.com/drover-project/drover/controllers/rkecluster"
+	"github.com/drover-project/drover/controllers/serverscan"
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/install"
 )
@@ -85,6 +86,10 @@ func (p *plan) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 		Settings: p.settings, Nodes: clusters, Workers: o.machineWorkers,
 	})
 	if err := machines.Register(mgr); err != nil {
+		return err
+	}
+	scans := serverscan.New(serverscan.Options{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Jobs: p.settings})
+	if err := scans.Register(mgr); err != nil {
 		return err
 	}
 	return mgr.Add(&install.Predefined{Client: mgr.GetClient(), Reader: mgr.GetAPIReader()})

@@ -11,6 +11,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -110,6 +111,28 @@ func (s *story) machineLife() {
 	require.NoError(s, s.client.Delete(s.Context(), obj.DeepCopy()))
 	s.play(s.namespace, "m1-rm-1", jobrunner.Result{Outcome: jobrunner.Succeeded})
 	s.awaitGone(obj)
+}
+
+// scanServers looks for orphans.
+func (s *story) scanServers() {
+	s.Helper()
+	scan := &rkev1.ServerScan{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "look"},
+		Spec: rkev1.ServerScanSpec{Driver: "digitalocean", CloudCredentialSecretName: "cred"}}
+	require.NoError(s, s.client.Create(s.Context(), scan))
+	s.play(s.namespace, "look-scan-1", jobrunner.Result{Outcome: jobrunner.Succeeded, Scan: &jobrunner.ScanReport{}})
+	testkit.Eventually(s, patience, func() error {
+		if err := s.client.Get(s.Context(), client.ObjectKeyFromObject(scan), scan); err != nil {
+			return err
+		}
+		if !meta.IsStatusConditionTrue(scan.Status.Conditions, rkev1.ScanDoneCondition) {
+			return fmt.Errorf("the scan is not done: %+v", scan.Status.Conditions)
+		}
+		return nil
+	})
+	// One that was done long ago goes by itself.
+	scan.Status.CompletionTime = &metav1.Time{Time: time.Now().Add(-2 * time.Hour)}
+	require.NoError(s, s.client.Status().Update(s.Context(), scan))
+	s.awaitGone(scan)
 }
 
 // cancelledLife is deleted while its create Job runs, in a namespace that goes with it.

@@ -47,6 +47,7 @@ func TestManagerRole(t *testing.T) {
 	awaitActive(t, c, "digitalocean")
 	s.registerDriver()
 	s.machineLife()
+	s.scanServers()
 	s.forgetDriver()
 	s.cancelledLife()
 	stop()
@@ -65,6 +66,7 @@ var notSeen = map[string]string{
 	"patch events":               "an event that comes again is counted up in the one that is there, some minutes later",
 	"patch events.events.k8s.io": "the same",
 	"update nodedrivers/finalizers.management.cattle.io":                      "asked for by an API server with OwnerReferencesPermissionEnforcement",
+	"update serverscans/finalizers.rke.cattle.io":                             "the same",
 	"update clusterroles/finalizers.rbac.authorization.k8s.io drover-manager": "the same",
 }
 
@@ -184,7 +186,7 @@ func ownGrants(t *testing.T, objs []client.Object) []access.Grant {
 func markedGrants(t *testing.T) []access.Grant {
 	t.Helper()
 	var out []access.Grant
-	for _, dir := range []string{"controllers/machine", "controllers/nodedriver", "controllers/rkecluster", "install", "cmd/manager"} {
+	for _, dir := range []string{"controllers/machine", "controllers/nodedriver", "controllers/rkecluster", "controllers/serverscan", "install", "cmd/manager"} {
 		rules := access.Markers(t, filepath.Join("../..", dir))
 		require.NotEmpty(t, rules, dir)
 		out = append(out, access.Grants(rules)...)

@@ -17,7 +17,8 @@ var (
 
 // AddToScheme registers the static kinds of this package; it never fails.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &RKECluster{}, &RKEClusterList{}, &RKEClusterTemplate{}, &RKEClusterTemplateList{})
+	scheme.AddKnownTypes(GroupVersion, &RKECluster{}, &RKEClusterList{}, &RKEClusterTemplate{}, &RKEClusterTemplateList{},
+		&ServerScan{}, &ServerScanList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

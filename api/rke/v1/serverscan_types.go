@@ -1,0 +1,131 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ServerScan looks once for the servers of a cloud account that carry our tags, and says which of them no machine knows. It
+// is an addition to Rancher's kinds. It goes by itself an hour after it is done.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:shortName=sscan,categories={drover}
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Driver",type=string,JSONPath=`.spec.driver`
+// +kubebuilder:printcolumn:name="Credential",type=string,JSONPath=`.spec.cloudCredentialSecretName`
+// +kubebuilder:printcolumn:name="Done",type=string,JSONPath=`.status.conditions[?(@.type=="Done")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Done")].reason`
+// +kubebuilder:printcolumn:name="Orphans",type=integer,JSONPath=`.status.orphans`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type ServerScan struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec ServerScanSpec `json:"spec"`
+	// +optional
+	Status ServerScanStatus `json:"status,omitempty"`
+}
+
+// ServerScanSpec says where to look.
+//
+// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a ServerScan is done once: make another one"
+type ServerScanSpec struct {
+	// Driver whose cloud is asked; one that docs/orphans.md says yes to.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Driver string `json:"driver"`
+	// CloudCredentialSecretName is the credential, as machines name it.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	CloudCredentialSecretName string `json:"cloudCredentialSecretName"`
+	// Remove removes the orphans that are older than the grace period; without it nothing is changed.
+	// +optional
+	Remove bool `json:"remove,omitempty"`
+	// GracePeriod is how old a server must be to be removed; an hour by default.
+	// +optional
+	GracePeriod *metav1.Duration `json:"gracePeriod,omitempty"`
+}
+
+// ServerScanStatus is what was found.
+type ServerScanStatus struct {
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Attempt is the number of the Job: the first lists, the second removes.
+	// +optional
+	Attempt int32 `json:"attempt,omitempty"`
+	// Known is the number of servers that have a machine, Orphans that of those that have none.
+	// +optional
+	Known int32 `json:"known,omitempty"`
+	// +optional
+	Orphans int32 `json:"orphans,omitempty"`
+	// Servers are those that have no machine, or of which that is not certain; at most 500.
+	// +optional
+	// +listType=atomic
+	Servers []ScannedServerStatus `json:"servers,omitempty"`
+	// MachinesNotListed are machines with a server that the cloud does not list with their tag; at most 500.
+	// +optional
+	// +listType=atomic
+	MachinesNotListed []string `json:"machinesNotListed,omitempty"`
+	// CompletionTime is when it was done.
+	// +optional
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+}
+
+// ScannedServerStatus is a server that carries our tags.
+type ScannedServerStatus struct {
+	// ID and Name at the cloud.
+	ID string `json:"id"`
+	// +optional
+	Name string `json:"name,omitempty"`
+	// MachineUID, Machine and Cluster are its tags.
+	MachineUID string `json:"machineUID"`
+	// +optional
+	Machine string `json:"machine,omitempty"`
+	// +optional
+	Cluster string `json:"cluster,omitempty"`
+	// Created is when the cloud made it, if the cloud tells.
+	// +optional
+	Created *metav1.Time `json:"created,omitempty"`
+	// Verdict is Orphan, Young, Uncertain or Removed.
+	Verdict string `json:"verdict"`
+	// Message says why.
+	Message string `json:"message"`
+}
+
+// Verdicts on a server.
+const (
+	// VerdictOrphan: it is provably ours, no machine knows it, and it may be removed.
+	VerdictOrphan = "Orphan"
+	// VerdictYoung: as Orphan, but younger than the grace period.
+	VerdictYoung = "Young"
+	// VerdictUncertain: it is not certain whose it is; it is never removed.
+	VerdictUncertain = "Uncertain"
+	// VerdictRemoved: it was an orphan and was removed.
+	VerdictRemoved = "Removed"
+)
+
+// ScanDoneCondition is True when a ServerScan is done, and False when it has failed for good.
+const ScanDoneCondition = "Done"
+
+// Reasons of the condition Done.
+const (
+	ScannedReason           = "Scanned"
+	ScanningReason          = "Scanning"
+	RemovingReason          = "RemovingOrphans"
+	ScanUnsupportedReason   = "DriverUnsupported"
+	ScanJobReason           = "JobFailed"
+	ScanAmbiguousReason     = "MachinesUnreadable"
+	ScanResultInvalidReason = "ResultInvalid"
+)
+
+// ServerScanList is a list of ServerScans.
+//
+// +kubebuilder:object:root=true
+type ServerScanList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ServerScan `json:"items"`
+}

@@ -1,0 +1,225 @@
+package serverscan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/apply"
+	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/jobrunner"
+)
+
+// FieldOwner of everything this controller applies.
+const FieldOwner = "drover-serverscan"
+
+// +kubebuilder:rbac:groups=rke.cattle.io,resources=serverscans,verbs=get;list;watch;delete
+// +kubebuilder:rbac:groups=rke.cattle.io,resources=serverscans/status,verbs=patch
+// Owners that block deletion: an API server that checks this (OwnerReferencesPermissionEnforcement) asks for it.
+// +kubebuilder:rbac:groups=rke.cattle.io,resources=serverscans/finalizers,verbs=update
+// +kubebuilder:rbac:groups=rke-machine.cattle.io,resources=*,verbs=list
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=list
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list
+// +kubebuilder:rbac:groups="",resources=secrets;serviceaccounts,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;create;patch;delete
+
+const (
+	// DefaultGrace is how old an orphan must be to be removed, unless the ServerScan says otherwise.
+	DefaultGrace = time.Hour
+	// keep is how long a ServerScan stays after it is done.
+	keep = time.Hour
+	// jobCheck is a safety net: the end of a Job is seen by watch.
+	jobCheck = time.Minute
+)
+
+// Options of a Reconciler.
+type Options struct {
+	// Client writes.
+	Client client.Client
+	// Reader reads live.
+	Reader client.Reader
+	// Jobs are the settings of the Jobs.
+	Jobs jobrunner.Settings
+	// Clock is the real one by default.
+	Clock clock.PassiveClock
+}
+
+// Reconciler reconciles ServerScans.
+type Reconciler struct {
+	Options
+	applier apply.Applier
+}
+
+// New makes a Reconciler.
+func New(o Options) *Reconciler {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return &Reconciler{Options: o, applier: apply.Applier{Client: o.Client, Reader: o.Reader, Owner: FieldOwner}}
+}
+
+// Register adds the controller to a manager.
+func (r *Reconciler) Register(mgr ctrl.Manager) error {
+	err := ctrl.NewControllerManagedBy(mgr).Named("serverscan").For(&rkev1.ServerScan{}).Owns(&batchv1.Job{}).Complete(r)
+	if err != nil {
+		return fmt.Errorf("adding the serverscan controller: %w", err)
+	}
+	return nil
+}
+
+// scope is one reconcile.
+type scope struct {
+	*rkev1.ServerScan
+	conditions *step.Conditions
+	now        time.Time
+}
+
+// Conditions implements step.Scope.
+func (s *scope) Conditions() *step.Conditions { return s.conditions }
+
+// Reconcile brings one ServerScan forward.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	scan := &rkev1.ServerScan{}
+	// Live: a stale one would bring back the Secret with the credential that was taken away.
+	if err := r.Reader.Get(ctx, request.NamespacedName, scan); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	now := r.Clock.Now()
+	if !scan.DeletionTimestamp.IsZero() {
+		return reconcile.Result{}, nil
+	}
+	if ended := endOf(scan); !ended.IsZero() {
+		return r.expire(ctx, scan, ended.Add(keep).Sub(now))
+	}
+	before := scan.DeepCopy()
+	s := &scope{ServerScan: scan, now: now, conditions: step.NewConditions(&scan.Status.Conditions, scan.Generation, now)}
+	err := step.Run(ctx, s, step.Of(rkev1.ScanDoneCondition, rkev1.ScannedReason, r.scan))
+	if _, stalled := errors.AsType[*step.Stalled](err); stalled || err == nil {
+		scan.Status.CompletionTime = &metav1.Time{Time: now}
+		err = errors.Join(r.cleanUp(ctx, scan), err)
+	}
+	if _, patchErr := step.PatchStatus(ctx, r.Client, before, scan); patchErr != nil {
+		return reconcile.Result{}, patchErr
+	}
+	return step.Result(err)
+}
+
+// endOf is when a ServerScan was done, for better or worse.
+func endOf(scan *rkev1.ServerScan) time.Time {
+	done := meta.FindStatusCondition(scan.Status.Conditions, rkev1.ScanDoneCondition)
+	if done == nil || done.Status == metav1.ConditionUnknown || scan.Status.CompletionTime == nil {
+		return time.Time{}
+	}
+	return scan.Status.CompletionTime.Time
+}
+
+// expire deletes what was done long enough ago for everybody to have read it.
+func (r *Reconciler) expire(ctx context.Context, scan *rkev1.ServerScan, left time.Duration) (reconcile.Result, error) {
+	if left > 0 {
+		return reconcile.Result{RequeueAfter: left}, nil
+	}
+	err := r.Client.Delete(ctx, scan, client.Preconditions{UID: &scan.UID})
+	return reconcile.Result{}, client.IgnoreNotFound(err)
+}
+
+// scan starts the Job whose turn it is, or looks at how it ended.
+//
+//	attempt 1: list ──▶ verdicts ──remove, and orphans──▶ verdicts again ──▶ attempt 2: list again, remove ──▶ done
+//	                       └──────────────▶ done              └──none left──▶ done
+//
+// That it is the second's turn is written down before its Job is made: nobody can take the second's outcome for the first's.
+func (r *Reconciler) scan(ctx context.Context, s *scope) error {
+	if s.Status.Attempt == 0 {
+		s.Status.Attempt = 1
+		return r.start(ctx, s, nil)
+	}
+	evidence, err := r.gather(ctx, s)
+	if err != nil {
+		return err
+	}
+	if listed, ok := neverRemoved(evidence); ok {
+		return r.remove(ctx, s, listed)
+	}
+	verdict := jobrunner.OutcomeOf(evidence)
+	if !verdict.Done {
+		return step.Progress(underWay(s.Status.Attempt), "Job "+r.task(s.ServerScan, credential{}, nil).Name()+" asks the cloud. "+verdict.Message, jobCheck)
+	}
+	if verdict.Outcome != jobrunner.Succeeded {
+		return step.Stall(rkev1.ScanJobReason, fmt.Errorf("the cloud could not be asked (%s, %s): %s", verdict.Class, verdict.Reason, verdict.Message))
+	}
+	if verdict.Result == nil || verdict.Result.Scan == nil {
+		return step.Stall(rkev1.ScanResultInvalidReason, errors.New("the Job succeeded without a report: the image's machine binary does not fit this manager"))
+	}
+	return r.conclude(ctx, s, *verdict.Result.Scan)
+}
+
+// conclude writes the verdicts down, and that it is time to remove, if it is.
+func (r *Reconciler) conclude(ctx context.Context, s *scope, report jobrunner.ScanReport) error {
+	targets, err := r.judge(ctx, s, report)
+	if err != nil {
+		return err
+	}
+	if s.Spec.Remove && s.Status.Attempt == 1 && len(targets) > 0 {
+		s.Status.Attempt = 2
+		return step.Progress(rkev1.RemovingReason, fmt.Sprintf("%d orphans are to be removed", len(targets)), jobCheck)
+	}
+	return nil
+}
+
+// remove reads the API once more before the Job is made that removes; what has a machine by now stays.
+func (r *Reconciler) remove(ctx context.Context, s *scope, listed jobrunner.ScanReport) error {
+	targets, err := r.judge(ctx, s, listed)
+	if err != nil || len(targets) == 0 {
+		return err
+	}
+	return r.start(ctx, s, targets)
+}
+
+// judge reads the API after the cloud has answered, and puts the verdicts into the status.
+func (r *Reconciler) judge(ctx context.Context, s *scope, report jobrunner.ScanReport) ([]jobrunner.ScanTarget, error) {
+	known, err := r.know(ctx, s.ServerScan)
+	if err != nil {
+		return nil, fmt.Errorf("finding out which servers have machines: %w", err)
+	}
+	got := known.judge(report, s.now, graceOf(s.ServerScan))
+	s.Status.Known, s.Status.Orphans, s.Status.Servers, s.Status.MachinesNotListed = got.known, got.orphans, got.servers, got.notListed
+	return got.targets, nil
+}
+
+// neverRemoved tells whether it is the second Job's turn and it was not made yet; listed is what the first one said.
+func neverRemoved(e jobrunner.Evidence) (listed jobrunner.ScanReport, ok bool) {
+	if e.Attempt != 2 || e.Job != nil || len(e.Pods) > 0 {
+		return listed, false
+	}
+	result, err := jobrunner.ReadResult(e.Data)
+	if err != nil || result.Attempt != 1 || result.Scan == nil {
+		return listed, false
+	}
+	return *result.Scan, true
+}
+
+func graceOf(scan *rkev1.ServerScan) time.Duration {
+	if scan.Spec.GracePeriod == nil {
+		return DefaultGrace
+	}
+	return max(scan.Spec.GracePeriod.Duration, 0)
+}
+
+func underWay(attempt int32) string {
+	if attempt > 1 {
+		return rkev1.RemovingReason
+	}
+	return rkev1.ScanningReason
+}

@@ -1,0 +1,154 @@
+package serverscan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/machine"
+	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/jobrunner/operation/profile"
+)
+
+// credential is what the Job is given of the credential Secret.
+type credential struct {
+	env   map[string]string
+	files map[string][]byte
+}
+
+// start makes the Job of the present attempt, with all that it needs. It is safe to call again: names are fixed.
+func (r *Reconciler) start(ctx context.Context, s *scope, targets []jobrunner.ScanTarget) error {
+	given, err := r.credential(ctx, s.ServerScan)
+	if err != nil {
+		return err
+	}
+	task := r.task(s.ServerScan, given, targets)
+	request, err := jobrunner.RequestSecret(task)
+	if err != nil {
+		return step.Stall(rkev1.CredentialInvalidReason, err)
+	}
+	_, err = r.applier.All(ctx, jobrunner.ResultSecret(task), jobrunner.ServiceAccount(task), jobrunner.Role(task), jobrunner.RoleBinding(task), request)
+	if err != nil {
+		return fmt.Errorf("preparing Job %s: %w", task.Name(), err)
+	}
+	// A Job that is there is never changed: its spec cannot be.
+	if err := r.Client.Create(ctx, jobrunner.Job(task), client.FieldOwner(FieldOwner)); client.IgnoreAlreadyExists(err) != nil {
+		return fmt.Errorf("making Job %s: %w", task.Name(), err)
+	}
+	return step.Progress(underWay(s.Status.Attempt), "Job "+task.Name()+" asks the cloud", jobCheck)
+}
+
+func (r *Reconciler) task(scan *rkev1.ServerScan, given credential, targets []jobrunner.ScanTarget) jobrunner.Task {
+	return jobrunner.Task{
+		Settings: r.Jobs,
+		Request: jobrunner.Request{
+			Operation: jobrunner.Scan, Attempt: scan.Status.Attempt, Driver: jobrunner.DriverRef{Name: scan.Spec.Driver, Builtin: true},
+			CredentialEnv: given.env, Files: given.files, Scan: targets,
+			Namespace: scan.Namespace, StateSecret: jobrunner.ObjectName(scan.Name, "scan", "result"),
+		},
+		Owner: metav1.NewControllerRef(scan, rkev1.GroupVersion.WithKind("ServerScan")), Base: scan.Name,
+	}
+}
+
+// credential reads the credential Secret as a machine's would be read.
+func (r *Reconciler) credential(ctx context.Context, scan *rkev1.ServerScan) (credential, error) {
+	fields, err := r.fields(ctx, scan.Spec.Driver)
+	if err != nil {
+		return credential{}, err
+	}
+	name := scan.Spec.CloudCredentialSecretName
+	key := client.ObjectKey{Namespace: scan.Namespace, Name: name}
+	if other, rest, foreign := strings.Cut(name, ":"); foreign {
+		key = client.ObjectKey{Namespace: other, Name: rest}
+	}
+	secret := &corev1.Secret{}
+	err = r.Reader.Get(ctx, key, secret)
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+		return credential{}, fmt.Errorf("reading the credential Secret %s: %w", name, err)
+	}
+	if err != nil || key.Namespace != scan.Namespace && !machine.SharedWith(secret, scan.Namespace) {
+		return credential{}, step.Stall(rkev1.CredentialMissingReason, fmt.Errorf("there is no Secret %s that may be used in namespace %s", name, scan.Namespace))
+	}
+	env, err := crdgen.CredentialEnv(scan.Spec.Driver, fields, secret.Data)
+	if err != nil {
+		return credential{}, step.Stall(rkev1.CredentialInvalidReason, fmt.Errorf("Secret %s: %w", name, err))
+	}
+	return credential{env: env, files: crdgen.CredentialFiles(scan.Spec.Driver, fields, secret.Data)}, nil
+}
+
+// fields are those of the driver's machines.
+func (r *Reconciler) fields(ctx context.Context, driver string) ([]crdgen.Field, error) {
+	if !profile.HasLister(driver) {
+		return nil, step.Stall(rkev1.ScanUnsupportedReason, fmt.Errorf("servers of driver %s cannot be listed by their tags; docs/orphans.md tells of which they can", driver))
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	name := crdgen.CRDName(crdgen.MachineGroup, crdgen.KindsOf(driver).Machine)
+	if err := r.Reader.Get(ctx, client.ObjectKey{Name: name}, crd); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, step.Stall(rkev1.ScanUnsupportedReason, fmt.Errorf("driver %s is not active in this cluster", driver))
+		}
+		return nil, fmt.Errorf("reading the kind of driver %s: %w", driver, err)
+	}
+	fields, err := crdgen.FieldsFromCRD(crd)
+	if err != nil {
+		return nil, step.Stall(rkev1.ScanUnsupportedReason, err)
+	}
+	return fields, nil
+}
+
+// gather collects all there is to judge the present attempt by.
+func (r *Reconciler) gather(ctx context.Context, s *scope) (jobrunner.Evidence, error) {
+	task := r.task(s.ServerScan, credential{}, nil)
+	evidence := jobrunner.Evidence{Operation: jobrunner.Scan, Attempt: s.Status.Attempt}
+	result := &corev1.Secret{}
+	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: task.Request.StateSecret}, result)
+	if client.IgnoreNotFound(err) != nil {
+		return evidence, fmt.Errorf("reading the result: %w", err)
+	}
+	evidence.Data = result.Data
+	job := &batchv1.Job{}
+	switch err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: task.Name()}, job); {
+	case err == nil && metav1.IsControlledBy(job, s.ServerScan):
+		evidence.Job = job
+	case client.IgnoreNotFound(err) != nil:
+		return evidence, fmt.Errorf("reading Job %s: %w", task.Name(), err)
+	}
+	pods := &corev1.PodList{}
+	if err := r.Reader.List(ctx, pods, client.InNamespace(s.Namespace), client.MatchingLabels{batchv1.JobNameLabel: task.Name()}); err != nil {
+		return evidence, fmt.Errorf("listing the pods of Job %s: %w", task.Name(), err)
+	}
+	evidence.Pods = pods.Items
+	return evidence, nil
+}
+
+// cleanUp takes away what held the credential and what gave the pod its rights.
+func (r *Reconciler) cleanUp(ctx context.Context, scan *rkev1.ServerScan) error {
+	var errs []error
+	for attempt := int32(1); attempt <= scan.Status.Attempt; attempt++ {
+		one := scan.DeepCopy()
+		one.Status.Attempt = attempt
+		task := r.task(one, credential{}, nil)
+		account := jobrunner.ServiceAccount(task)
+		for _, obj := range []client.Object{
+			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: scan.Namespace, Name: task.Name()}},
+			&rbacv1.RoleBinding{ObjectMeta: account.ObjectMeta}, &rbacv1.Role{ObjectMeta: account.ObjectMeta}, account,
+		} {
+			if err := r.Client.Delete(ctx, obj); client.IgnoreNotFound(err) != nil {
+				errs = append(errs, fmt.Errorf("cleaning up after Job %s: %w", task.Name(), err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,97 @@
+package serverscan
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/jobrunner"
+)
+
+const pageSize = 500
+
+// know reads live what the API has; whatever cannot be read makes every verdict impossible, and is an error.
+func (r *Reconciler) know(ctx context.Context, scan *rkev1.ServerScan) (knowledge, error) {
+	k := knowledge{uids: map[string]bool{}, providerIDs: map[string]bool{}, names: map[string]bool{}, clusters: map[string]bool{}, here: map[string]string{}}
+	clusters := &clusterv1.ClusterList{}
+	if err := r.Reader.List(ctx, clusters, client.InNamespace(scan.Namespace)); err != nil {
+		return k, fmt.Errorf("listing Clusters: %w", err)
+	}
+	for i := range clusters.Items {
+		k.clusters[string(clusters.Items[i].UID)] = !clusters.Items[i].DeletionTimestamp.IsZero()
+	}
+	kinds, err := r.machineKinds(ctx)
+	if err != nil {
+		return k, err
+	}
+	for _, kind := range kinds {
+		if err := r.knowKind(ctx, k, scan, kind); err != nil {
+			return k, err
+		}
+	}
+	return k, nil
+}
+
+// machineKinds are the kinds of machines that the API has, served or not: of one whose machines cannot be listed nothing is
+// known.
+func (r *Reconciler) machineKinds(ctx context.Context) ([]schema.GroupVersionKind, error) {
+	crds := &apiextensionsv1.CustomResourceDefinitionList{}
+	if err := r.Reader.List(ctx, crds, client.HasLabels{rkev1.NodeDriverLabel}); err != nil {
+		return nil, fmt.Errorf("listing the kinds of machines: %w", err)
+	}
+	var kinds []schema.GroupVersionKind
+	for i := range crds.Items {
+		spec := crds.Items[i].Spec
+		if spec.Group == rkev1.MachineGroupVersion.Group && strings.HasSuffix(spec.Names.Kind, "Machine") {
+			kinds = append(kinds, rkev1.MachineGroupVersion.WithKind(spec.Names.Kind))
+		}
+	}
+	return kinds, nil
+}
+
+func (r *Reconciler) knowKind(ctx context.Context, k knowledge, scan *rkev1.ServerScan, kind schema.GroupVersionKind) error {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	options := &client.ListOptions{Limit: pageSize}
+	for {
+		if err := r.Reader.List(ctx, list, options); err != nil {
+			return fmt.Errorf("listing %s: %w", kind.Kind, err)
+		}
+		for i := range list.Items {
+			k.add(scan, &list.Items[i])
+		}
+		if options.Continue = list.GetContinue(); options.Continue == "" {
+			return nil
+		}
+	}
+}
+
+func (k knowledge) add(scan *rkev1.ServerScan, machine *unstructured.Unstructured) {
+	providerID, _, _ := unstructured.NestedString(machine.Object, "spec", crdgen.ProviderIDField)
+	credential, _, _ := unstructured.NestedString(machine.Object, "spec", crdgen.CommonField, "cloudCredentialSecretName")
+	k.uids[string(machine.GetUID())] = true
+	k.names[jobrunner.Tags(jobrunner.MachineRef{Namespace: machine.GetNamespace(), Name: machine.GetName()})[jobrunner.TagMachine]] = true
+	if providerID == "" {
+		return
+	}
+	k.providerIDs[providerID] = true
+	if machine.GetNamespace() == scan.Namespace && machine.GetKind() == crdgen.KindsOf(scan.Spec.Driver).Machine &&
+		credential == scan.Spec.CloudCredentialSecretName && settled(machine) {
+		k.here[machine.GetName()] = providerID
+	}
+}
+
+// settled leaves out machines that are on their way.
+func settled(machine *unstructured.Unstructured) bool {
+	ready, _, _ := unstructured.NestedBool(machine.Object, "status", "ready")
+	return ready && machine.GetDeletionTimestamp() == nil && machine.GetCreationTimestamp() != metav1.Time{}
+}
