@@ -15,7 +15,10 @@ import (
 
 const maxRequestBytes = 2 << 20
 
-var driverName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$`)
+var (
+	driverName   = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$`)
+	instanceName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,252}$`)
+)
 
 // readRequest reads the request and the bootstrap data from the mounted request Secret.
 func readRequest(dir string) (jobrunner.Request, []byte, error) {
@@ -30,6 +33,10 @@ func readRequest(dir string) (jobrunner.Request, []byte, error) {
 	}
 	if !driverName.MatchString(request.Driver.Name) {
 		return request, nil, errors.New("reading the request: the driver's name is not usable")
+	}
+	if request.Operation != jobrunner.Probe && !instanceName.MatchString(request.InstanceName) {
+		// It becomes the name of a directory.
+		return request, nil, errors.New("reading the request: the server's name is not usable")
 	}
 	if !request.HasBootstrap {
 		return request, nil, nil

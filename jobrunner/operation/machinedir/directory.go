@@ -1,13 +1,17 @@
 package machinedir
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/drover-project/drover/sshkeys"
 )
@@ -15,6 +19,10 @@ import (
 const (
 	configFile   = "config.json"
 	maxFileBytes = 512 << 10
+	// maxArchived bounds all content of an archive: even if nothing of it can be compressed, the state Secret has room for the rest.
+	maxArchived = 640 << 10
+	// maxListed bounds the files that are looked at.
+	maxListed = 10_000
 	// isoDir is where the vSphere driver builds an image out of the user data.
 	isoDir = "cloudinit"
 )
@@ -100,8 +108,8 @@ func writeFile(root *os.Root, file sshkeys.File) error {
 	return root.WriteFile(name, file.Content, 0o600)
 }
 
-// Archive packs the directory with config as its config.json. Files that are too large, that rancher/machine leaves out, or
-// that hold user data are left out; the second result names the first kind.
+// Archive packs the directory with config as its config.json. Files that are too large or too many, that rancher/machine leaves
+// out, or that hold user data are left out; the second result names the first kind.
 func (d Directory) Archive(config []byte) ([]byte, []string, error) {
 	files := []sshkeys.File{{Path: path.Join(d.Name, configFile), Mode: 0o600, Content: config}}
 	files, skipped, err := d.pack(files)
@@ -112,39 +120,89 @@ func (d Directory) Archive(config []byte) ([]byte, []string, error) {
 	return archive, skipped, err
 }
 
-// pack adds the files of the directory. They are read below its root, so that no link that a driver makes meanwhile leads out.
+// pack adds the files of the directory, the smaller ones first, so that keys and the like are kept whatever a driver puts beside
+// them. They are read below its root, so that no link that a driver makes meanwhile leads out.
 func (d Directory) pack(files []sshkeys.File) (packed []sshkeys.File, skipped []string, err error) {
 	root, err := os.OpenRoot(d.Path(""))
 	if err != nil {
 		return files, nil, err
 	}
 	defer func() { _ = root.Close() }()
-	err = fs.WalkDir(root.FS(), ".", func(at string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+	found, err := list(root)
+	if err != nil {
+		return files, nil, err
+	}
+	room := maxArchived
+	for _, file := range files {
+		room -= len(file.Content)
+	}
+	for _, at := range found {
+		content, mode, err := readRegular(func() (*os.File, error) { return root.OpenFile(at.name, readOnly, 0) })
+		if err != nil || len(content) > room || len(files) >= sshkeys.MaxArchiveFiles/2 {
+			skipped = append(skipped, at.name)
+			continue
 		}
-		if entry.IsDir() && at == isoDir {
+		room -= len(content)
+		files = append(files, sshkeys.File{Path: path.Join(d.Name, at.name), Mode: int64(mode.Perm()), Content: content})
+	}
+	slices.Sort(skipped)
+	return files, skipped, nil
+}
+
+// listed is a file that is worth to be kept.
+type listed struct {
+	name string
+	size int64
+}
+
+func list(root *os.Root) ([]listed, error) {
+	var found []listed
+	err := fs.WalkDir(root.FS(), ".", func(at string, entry fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && at != ".":
+			return nil // removed meanwhile
+		case err != nil:
+			return err
+		case entry.IsDir() && at == isoDir:
 			return fs.SkipDir
-		}
-		if !entry.Type().IsRegular() || at == configFile || sshkeys.IsSkipped(at) {
+		case !entry.Type().IsRegular() || at == configFile || sshkeys.IsSkipped(at):
 			return nil
+		case len(found) == maxListed:
+			return fs.SkipAll
 		}
-		info, err := entry.Info()
-		if err != nil {
-			return err
+		if info, err := entry.Info(); err == nil {
+			found = append(found, listed{name: at, size: info.Size()})
 		}
-		if info.Size() > maxFileBytes || len(files) >= sshkeys.MaxArchiveFiles/2 {
-			skipped = append(skipped, at)
-			return nil
-		}
-		content, err := root.ReadFile(at)
-		if err != nil {
-			return err
-		}
-		files = append(files, sshkeys.File{Path: path.Join(d.Name, at), Mode: int64(info.Mode().Perm()), Content: content})
 		return nil
 	})
-	return files, skipped, err
+	slices.SortStableFunc(found, func(a, b listed) int { return cmp.Compare(a.size, b.size) })
+	return found, err
+}
+
+// readOnly does not wait for the other end of a pipe.
+const readOnly = os.O_RDONLY | syscall.O_NONBLOCK
+
+var errNotPlain = fmt.Errorf("it is no plain file of at most %d bytes", maxFileBytes)
+
+// readRegular reads what a driver names or makes: neither a device, which never ends, nor a pipe, nor more than is useful.
+func readRegular(open func() (*os.File, error)) ([]byte, fs.FileMode, error) {
+	file, err := open()
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, 0, errNotPlain
+	}
+	content, err := io.ReadAll(io.LimitReader(file, maxFileBytes+1))
+	if err == nil && len(content) > maxFileBytes {
+		err = errNotPlain
+	}
+	return content, info.Mode(), err
 }
 
 // Keys reads the SSH key pair at the path a driver names; a path outside the directory belongs to a key of the user's.
@@ -152,7 +210,7 @@ func (d Directory) Keys(keyPath string) (sshkeys.KeyPair, error) {
 	if keyPath == "" {
 		keyPath = d.Path("id_rsa")
 	}
-	private, err := os.ReadFile(filepath.Clean(keyPath))
+	private, _, err := readRegular(func() (*os.File, error) { return os.OpenFile(filepath.Clean(keyPath), readOnly, 0) })
 	if errors.Is(err, fs.ErrNotExist) {
 		return sshkeys.KeyPair{}, sshkeys.ErrNoKey
 	}

@@ -1,12 +1,13 @@
 package redact
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"html"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +27,9 @@ const (
 
 // inXML is the other way to write a text in XML; html.EscapeString is the first.
 var inXML = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&apos;")
+
+// escapes of URLs, which some programs write in small letters.
+var escapes = regexp.MustCompile(`%[0-9A-F]{2}`)
 
 // Redactor knows secrets. Its zero value is ready for use, also by several goroutines at once.
 type Redactor struct {
@@ -56,11 +60,17 @@ func (r *Redactor) addForms(value string) {
 	if len(value) < minLength {
 		return
 	}
-	forms := []string{value, url.QueryEscape(value), url.PathEscape(value), strings.Trim(strconv.Quote(value), `"`)}
-	forms = append(forms, html.EscapeString(value), inXML.Replace(value))
+	user := strings.TrimPrefix(url.UserPassword("", value).String(), ":")
+	forms := []string{value, url.QueryEscape(value), url.PathEscape(value), user, strings.Trim(strconv.Quote(value), `"`)}
+	forms = append(forms, html.EscapeString(value), inXML.Replace(value), strings.ToValidUTF8(value, "?"), strings.ToValidUTF8(value, "\uFFFD"))
+	for _, escaped := range forms[1:4] {
+		forms = append(forms, escapes.ReplaceAllStringFunc(escaped, strings.ToLower))
+	}
 	if encoded, err := json.Marshal(value); err == nil {
 		forms = append(forms, strings.Trim(string(encoded), `"`))
 	}
+	inHex := hex.EncodeToString([]byte(value))
+	forms = append(forms, inHex, strings.ToUpper(inHex))
 	for offset := range 3 {
 		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 			if form := encodedAt(encoding, offset, value); len(form) >= minEncoded {
@@ -112,5 +122,6 @@ func (r *Redactor) String(text string) string {
 
 // Bytes returns text without the secrets.
 func (r *Redactor) Bytes(text []byte) []byte {
-	return []byte(r.String(string(bytes.ToValidUTF8(text, []byte("?")))))
+	// What is no text may be part of a secret, so that it is looked for both before and after it is replaced.
+	return []byte(r.String(strings.ToValidUTF8(r.String(string(text)), "?")))
 }
