@@ -1,0 +1,395 @@
+package serverscan_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clocktesting "k8s.io/utils/clock/testing"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/capi"
+	"github.com/drover-project/drover/charts"
+	"github.com/drover-project/drover/controllers/serverscan"
+	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/driver"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/testkit"
+)
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	crds, err := definitions()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	testkit.Main(m, testkit.WithCRDs(crds...))
+}
+
+const token = "marker-secret-token"
+
+// world is a namespace with a Cluster, a credential and a machine in it. The test plays the Jobs' pods.
+type world struct {
+	*testing.T
+	client     client.WithWatch
+	namespace  string
+	reconciler *serverscan.Reconciler
+	clock      *clocktesting.FakePassiveClock
+	cluster    *clusterv1.Cluster
+	scan       *rkev1.ServerScan
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, batchv1.AddToScheme, rbacv1.AddToScheme,
+		clusterv1.AddToScheme, rkev1.AddToScheme, apiextensionsv1.AddToScheme} {
+		require.NoError(t, add(scheme))
+	}
+	c := testkit.Client(t, scheme)
+	w := &world{T: t, client: c, namespace: testkit.Namespace(t), clock: clocktesting.NewFakePassiveClock(time.Now())}
+	w.reconciler = serverscan.New(serverscan.Options{Client: c, Reader: c, Clock: w.clock, Jobs: jobrunner.Settings{Image: "registry.test/machine:v1"}})
+	w.cluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "c1"}, Spec: clusterv1.ClusterSpec{
+		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKECluster", Name: "c1"}}}
+	require.NoError(t, c.Create(t.Context(), w.cluster))
+	w.secret("cred", nil)
+	return w
+}
+
+// definitions are Cluster API's, ours, and those of one driver whose servers can be listed and one whose cannot.
+func definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	crds, err := capi.CRDs()
+	if err != nil {
+		return nil, err
+	}
+	own, err := charts.CRDs()
+	if err != nil {
+		return nil, err
+	}
+	crds = append(crds, own...)
+	for _, nd := range driver.Predefined() {
+		name := nd.DriverName()
+		if name != "digitalocean" && name != "exoscale" {
+			continue
+		}
+		kind, err := machineKind(name, nd.Annotations)
+		if err != nil {
+			return nil, err
+		}
+		crds = append(crds, kind)
+	}
+	return crds, nil
+}
+
+func machineKind(name string, annotations map[string]string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	flags, _ := driver.Builtin(name)
+	rules, err := crdgen.RulesFromAnnotations(annotations)
+	if err != nil {
+		return nil, err
+	}
+	fields, err := crdgen.FieldsOf(name, flags, rules)
+	if err != nil {
+		return nil, err
+	}
+	_, _, kind, err := crdgen.CRDs(crdgen.Schema{Driver: name, Fields: fields})
+	return kind, err
+}
+
+func (w *world) secret(name string, annotations map[string]string) *corev1.Secret {
+	w.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name, Annotations: annotations}, StringData: map[string]string{"accessToken": token}}
+	require.NoError(w, w.client.Create(w.Context(), secret))
+	return secret
+}
+
+// machine is one that is ready.
+func (w *world) machine(name, providerID string) *unstructured.Unstructured {
+	w.Helper()
+	obj := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"providerID": providerID, "common": map[string]any{"cloudCredentialSecretName": "cred"}}}}
+	obj.SetGroupVersionKind(rkev1.MachineGroupVersion.WithKind("DigitaloceanMachine"))
+	obj.SetNamespace(w.namespace)
+	obj.SetName(name)
+	require.NoError(w, w.client.Create(w.Context(), obj))
+	require.NoError(w, unstructured.SetNestedField(obj.Object, true, "status", "ready"))
+	require.NoError(w, w.client.Status().Update(w.Context(), obj))
+	return obj
+}
+
+// ask makes a ServerScan and reconciles it for the first time.
+func (w *world) ask(change func(*rkev1.ServerScanSpec)) {
+	w.Helper()
+	w.scan = &rkev1.ServerScan{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "look"},
+		Spec: rkev1.ServerScanSpec{Driver: "digitalocean", CloudCredentialSecretName: "cred"}}
+	if change != nil {
+		change(&w.scan.Spec)
+	}
+	require.NoError(w, w.client.Create(w.Context(), w.scan))
+	w.reconcile()
+}
+
+func (w *world) reconcile() reconcile.Result {
+	w.Helper()
+	result := testkit.ExpectReconciled(w, w.reconciler, w.scan)
+	require.NoError(w, client.IgnoreNotFound(w.client.Get(w.Context(), client.ObjectKeyFromObject(w.scan), w.scan)))
+	return result
+}
+
+func (w *world) expect(status metav1.ConditionStatus, reason string) string {
+	w.Helper()
+	return testkit.ExpectCondition(w, w.scan, rkev1.ScanDoneCondition, status, reason).Message
+}
+
+func (w *world) meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: w.namespace, Name: name}
+}
+
+// request is what the Job of an attempt was asked.
+func (w *world) request(name string) jobrunner.Request {
+	w.Helper()
+	secret := testkit.ExpectExists(w, w.client, &corev1.Secret{ObjectMeta: w.meta(name)})
+	var request jobrunner.Request
+	require.NoError(w, json.Unmarshal(secret.Data[jobrunner.RequestKey], &request))
+	return request
+}
+
+// end plays the pod of an attempt's Job, and the Job controller.
+func (w *world) end(name string, result jobrunner.Result) {
+	w.Helper()
+	request := w.request(name)
+	result.Operation, result.Attempt = jobrunner.Scan, request.Attempt
+	raw, err := json.Marshal(result)
+	require.NoError(w, err)
+	state := testkit.ExpectExists(w, w.client, &corev1.Secret{ObjectMeta: w.meta(request.StateSecret)})
+	state.Data = map[string][]byte{jobrunner.ResultKey: raw}
+	require.NoError(w, w.client.Update(w.Context(), state))
+	job := testkit.ExpectExists(w, w.client, &batchv1.Job{ObjectMeta: w.meta(name)})
+	now := metav1.Now()
+	kinds := []batchv1.JobConditionType{batchv1.JobFailureTarget, batchv1.JobFailed}
+	if result.Outcome == jobrunner.Succeeded {
+		kinds = []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobComplete}
+		job.Status.CompletionTime, job.Status.Succeeded = &now, 1
+	}
+	job.Status.StartTime = &now
+	for _, kind := range kinds {
+		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now})
+	}
+	require.NoError(w, w.client.Status().Update(w.Context(), job))
+}
+
+// providerID differs from test to test, for machines of all namespaces count.
+func (w *world) providerID(id string) string { return "digitalocean://" + w.namespace + id }
+
+// found is a server of our Cluster as a Job reports it.
+func (w *world) found(id, machineUID string) jobrunner.ScannedServer {
+	return jobrunner.ScannedServer{ID: id, Name: "pool-" + id, ProviderID: w.providerID(id), MachineUID: machineUID, Machine: w.namespace + "-pool-" + id,
+		ClusterUID: string(w.cluster.UID), Cluster: "c1", Created: w.clock.Now().Add(-3 * time.Hour)}
+}
+
+func (w *world) report(servers ...jobrunner.ScannedServer) jobrunner.Result {
+	return jobrunner.Result{Outcome: jobrunner.Succeeded, Scan: &jobrunner.ScanReport{Servers: servers}}
+}
+
+// nothingSecretIsLeft: what held the credential, and what gave the pod its rights, is gone.
+func (w *world) nothingSecretIsLeft() {
+	w.Helper()
+	for _, name := range []string{"look-scan-1", "look-scan-2", "look-scan"} {
+		testkit.ExpectNotFound(w, w.client, &corev1.Secret{ObjectMeta: w.meta(name)}, &corev1.ServiceAccount{ObjectMeta: w.meta(name)},
+			&rbacv1.Role{ObjectMeta: w.meta(name)}, &rbacv1.RoleBinding{ObjectMeta: w.meta(name)})
+	}
+	raw, err := json.Marshal(w.scan)
+	require.NoError(w, err)
+	require.NotContains(w, string(raw), token)
+}
+
+func (w *world) verdicts() string {
+	var all []string
+	for _, s := range w.scan.Status.Servers {
+		all = append(all, s.ID+" "+s.Verdict)
+	}
+	return strings.Join(all, ", ")
+}
+
+func TestScan_looksAndChangesNothing(t *testing.T) {
+	w := newWorld(t)
+	live := w.machine("pool-1", w.providerID("1"))
+	w.machine("lost", w.providerID("5"))
+	w.ask(nil)
+	w.expect(metav1.ConditionUnknown, rkev1.ScanningReason)
+	request := w.request("look-scan-1")
+	require.Equal(t, jobrunner.Scan, request.Operation)
+	require.Equal(t, map[string]string{"DIGITALOCEAN_ACCESS_TOKEN": token}, request.CredentialEnv)
+	require.Empty(t, request.Scan)
+	job := testkit.ExpectExists(t, w.client, &batchv1.Job{ObjectMeta: w.meta("look-scan-1")})
+	require.Equal(t, "look-scan", job.Spec.Template.Spec.ServiceAccountName)
+	require.True(t, metav1.IsControlledBy(job, w.scan))
+	require.NotContains(t, job.String(), token)
+	require.NotZero(t, w.reconcile(), "a Job that runs is looked at again")
+
+	stranger := w.found("3", "x")
+	stranger.ClusterUID = "elsewhere"
+	w.end("look-scan-1", w.report(w.found("1", string(live.GetUID())), w.found("2", "gone"), stranger))
+	w.reconcile()
+	w.expect(metav1.ConditionTrue, rkev1.ScannedReason)
+	require.Equal(t, "2 Orphan, 3 Uncertain", w.verdicts())
+	require.EqualValues(t, 1, w.scan.Status.Known)
+	require.EqualValues(t, 1, w.scan.Status.Orphans)
+	require.Equal(t, []string{"lost"}, w.scan.Status.MachinesNotListed)
+	w.nothingSecretIsLeft()
+	testkit.ExpectNotFound(t, w.client, &batchv1.Job{ObjectMeta: w.meta("look-scan-2")})
+
+	before := w.scan.ResourceVersion
+	require.Greater(t, w.reconcile().RequeueAfter, 59*time.Minute)
+	require.Equal(t, before, w.scan.ResourceVersion, "what is done stays as it is")
+	w.clock.SetTime(w.clock.Now().Add(2 * time.Hour))
+	w.reconcile()
+	testkit.ExpectNotFound(t, w.client, w.scan.DeepCopy())
+}
+
+func TestScan_removes(t *testing.T) {
+	w := newWorld(t)
+	w.ask(func(s *rkev1.ServerScanSpec) { s.Remove = true })
+	young := w.found("2", "young")
+	young.Created = w.clock.Now().Add(-time.Minute)
+	w.end("look-scan-1", w.report(w.found("1", "gone"), young))
+	w.reconcile()
+	w.expect(metav1.ConditionUnknown, rkev1.RemovingReason)
+	testkit.ExpectNotFound(t, w.client, &batchv1.Job{ObjectMeta: w.meta("look-scan-2")})
+	w.reconcile()
+	require.Equal(t, []jobrunner.ScanTarget{{ID: "1", MachineUID: "gone"}}, w.request("look-scan-2").Scan)
+	w.reconcile()
+	w.expect(metav1.ConditionUnknown, rkev1.RemovingReason)
+
+	done := w.report(w.found("1", "gone"), young)
+	done.Scan.Removed = []string{"1"}
+	w.end("look-scan-2", done)
+	w.reconcile()
+	w.expect(metav1.ConditionTrue, rkev1.ScannedReason)
+	require.Equal(t, "1 Removed, 2 Young", w.verdicts())
+	require.Zero(t, w.scan.Status.Orphans)
+	w.nothingSecretIsLeft()
+}
+
+// Between the list and the removal a machine may come back, from a backup.
+func TestScan_readsTheAPIBeforeItRemoves(t *testing.T) {
+	w := newWorld(t)
+	w.ask(func(s *rkev1.ServerScanSpec) { s.Remove = true })
+	w.end("look-scan-1", w.report(w.found("1", "gone")))
+	w.reconcile()
+	w.expect(metav1.ConditionUnknown, rkev1.RemovingReason)
+	w.machine("restored", w.providerID("1"))
+	w.reconcile()
+	w.expect(metav1.ConditionTrue, rkev1.ScannedReason)
+	require.EqualValues(t, 1, w.scan.Status.Known)
+	require.Empty(t, w.verdicts())
+	testkit.ExpectNotFound(t, w.client, &batchv1.Job{ObjectMeta: w.meta("look-scan-2")})
+	w.nothingSecretIsLeft()
+}
+
+func TestScan_gracePeriod(t *testing.T) {
+	w := newWorld(t)
+	w.ask(func(s *rkev1.ServerScanSpec) { s.GracePeriod = &metav1.Duration{Duration: 4 * time.Hour} })
+	w.end("look-scan-1", w.report(w.found("1", "gone")))
+	w.reconcile()
+	require.Equal(t, "1 Young", w.verdicts())
+}
+
+func TestScan_fails(t *testing.T) {
+	w := newWorld(t)
+	w.ask(func(s *rkev1.ServerScanSpec) { s.Remove = true })
+	w.end("look-scan-1", jobrunner.Result{Outcome: jobrunner.Failed, Class: rkev1.ClassUnauthorized, Reason: "LookupFailed", Message: "401 Unable to authenticate you"})
+	w.reconcile()
+	message := w.expect(metav1.ConditionFalse, rkev1.ScanJobReason)
+	require.Contains(t, message, "Unauthorized, LookupFailed")
+	require.Contains(t, message, "Unable to authenticate you")
+	require.Empty(t, w.scan.Status.Servers)
+	w.nothingSecretIsLeft()
+}
+
+func TestScan_anImageThatIsTooOld(t *testing.T) {
+	w := newWorld(t)
+	w.ask(nil)
+	w.end("look-scan-1", jobrunner.Result{Outcome: jobrunner.Succeeded})
+	w.reconcile()
+	require.Contains(t, w.expect(metav1.ConditionFalse, rkev1.ScanResultInvalidReason), "does not fit this manager")
+}
+
+func TestScan_badInput(t *testing.T) {
+	for name, c := range map[string]struct {
+		change          func(*world, *rkev1.ServerScanSpec)
+		reason, message string
+	}{
+		"a driver whose servers have no tags": {func(_ *world, s *rkev1.ServerScanSpec) { s.Driver = "exoscale" }, rkev1.ScanUnsupportedReason, "docs/orphans.md"},
+		"a driver that nobody knows":          {func(_ *world, s *rkev1.ServerScanSpec) { s.Driver = "acme" }, rkev1.ScanUnsupportedReason, "docs/orphans.md"},
+		"a driver that is not active":         {func(_ *world, s *rkev1.ServerScanSpec) { s.Driver = "vmwarevsphere" }, rkev1.ScanUnsupportedReason, "not active"},
+		"no such credential":                  {func(_ *world, s *rkev1.ServerScanSpec) { s.CloudCredentialSecretName = "none" }, rkev1.CredentialMissingReason, "none"},
+		"a credential without a key": {func(w *world, s *rkev1.ServerScanSpec) {
+			require.NoError(w, w.client.Create(w.Context(), &corev1.Secret{ObjectMeta: w.meta("empty")}))
+			s.CloudCredentialSecretName = "empty"
+		}, rkev1.CredentialInvalidReason, "accessToken"},
+		"another namespace's, not shared": {func(w *world, s *rkev1.ServerScanSpec) {
+			s.CloudCredentialSecretName = newWorld(w.T).namespace + ":cred"
+		}, rkev1.CredentialMissingReason, "may be used in namespace"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.ask(func(s *rkev1.ServerScanSpec) { c.change(w, s) })
+			require.Contains(t, w.expect(metav1.ConditionFalse, c.reason), c.message)
+			require.NotNil(t, w.scan.Status.CompletionTime)
+			w.nothingSecretIsLeft()
+			var jobs batchv1.JobList
+			require.NoError(t, w.client.List(t.Context(), &jobs, client.InNamespace(w.namespace)))
+			require.Empty(t, jobs.Items)
+		})
+	}
+}
+
+func TestScan_sharedCredential(t *testing.T) {
+	w := newWorld(t)
+	other := newWorld(t)
+	other.secret("shared", map[string]string{rkev1.AllowedNamespacesAnnotation: w.namespace})
+	w.ask(func(s *rkev1.ServerScanSpec) { s.CloudCredentialSecretName = other.namespace + ":shared" })
+	require.Equal(t, token, w.request("look-scan-1").CredentialEnv["DIGITALOCEAN_ACCESS_TOKEN"])
+}
+
+// A manager that dies anywhere goes on where it was: each step can be done again.
+func TestScan_goesOnAfterACrash(t *testing.T) {
+	w := newWorld(t)
+	w.ask(func(s *rkev1.ServerScanSpec) { s.Remove = true })
+	w.scan.Status = rkev1.ServerScanStatus{}
+	require.NoError(t, w.client.Status().Update(t.Context(), w.scan), "the status was never written")
+	w.reconcile()
+	w.end("look-scan-1", w.report(w.found("1", "gone")))
+	w.reconcile()
+	w.reconcile()
+	job := testkit.ExpectExists(t, w.client, &batchv1.Job{ObjectMeta: w.meta("look-scan-2")})
+	job.Finalizers = nil
+	require.NoError(t, w.client.Update(t.Context(), job))
+	require.NoError(t, w.client.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	w.reconcile()
+	testkit.ExpectExists(t, w.client, &batchv1.Job{ObjectMeta: w.meta("look-scan-2")})
+}
+
+func TestScan_isDoneOnce(t *testing.T) {
+	w := newWorld(t)
+	w.ask(nil)
+	w.scan.Spec.Remove = true
+	require.ErrorContains(t, w.client.Update(t.Context(), w.scan), "make another one")
+}
