@@ -9,7 +9,6 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
@@ -35,7 +34,7 @@ func (a *Attempt) String() string {
 
 // Running reports whether the attempt's Job is at work.
 func (a *Attempt) Running() bool {
-	return a.Job != nil && !ended(a.Job)
+	return a.Job != nil && ending(a.Job, false) == ""
 }
 
 // Want is which attempt a user asks for; the zero value is the newest.
@@ -149,13 +148,4 @@ func (a *Attempt) started(when time.Time) {
 	if a.Started.IsZero() {
 		a.Started = when
 	}
-}
-
-func ended(job *batchv1.Job) bool {
-	for _, c := range job.Status.Conditions {
-		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
-			return true
-		}
-	}
-	return false
 }

@@ -56,18 +56,21 @@ func TestPick(t *testing.T) {
 	}{
 		"the newest, running":     {snapshot: all, picked: "attempt 1 to remove", running: true},
 		"the previous":            {snapshot: all, want: joblog.Want{Previous: true}, picked: "attempt 2 to create", text: "full"},
+		"by number and operation": {snapshot: all, want: joblog.Want{Operation: "remove", Number: 1}, picked: "attempt 1 to remove", running: true},
+		"no such operation":       {snapshot: &facts.Snapshot{Machine: last("create", 1, 0)}, want: joblog.Want{Operation: "remove"}, err: "the log asked for is not kept any more; known are: attempt 1 to create"},
 		"by operation":            {snapshot: all, want: joblog.Want{Operation: "create"}, picked: "attempt 2 to create", text: "full"},
 		"by number":               {snapshot: all, want: joblog.Want{Operation: "create", Number: 1}, picked: "attempt 1 to create", text: "tail"},
-		"a number not kept":       {snapshot: all, want: joblog.Want{Number: 7}, err: "known are: attempt 1 to remove, attempt 2 to create, attempt 1 to create"},
-		"nothing":                 {snapshot: &facts.Snapshot{Machine: &facts.Machine{}, State: &facts.State{}}, err: "no attempt was made yet"},
-		"no previous":             {snapshot: &facts.Snapshot{Machine: last("create", 1, 0)}, want: joblog.Want{Previous: true}, err: "before attempt 1 to create"},
+		"a number not kept":       {snapshot: all, want: joblog.Want{Number: 7}, err: "the log asked for is not kept any more; known are: attempt 1 to remove, attempt 2 to create, attempt 1 to create"},
+		"nothing":                 {snapshot: &facts.Snapshot{Machine: &facts.Machine{}, State: &facts.State{}}, err: "no attempt was made yet, so there is no log"},
+		"no previous":             {snapshot: &facts.Snapshot{Machine: last("create", 1, 0)}, want: joblog.Want{Previous: true}, err: "nothing is known of an attempt before attempt 1 to create"},
 		"the state before status": {snapshot: &facts.Snapshot{State: state(jobrunner.Create, 3, 2, "full"), Machine: last("create", 3, 2)}, picked: "attempt 3 to create", text: "full"},
 		"status without Secrets":  {snapshot: &facts.Snapshot{Machine: last("create", 3, 2)}, picked: "attempt 3 to create", text: "tail"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			attempt, err := joblog.Pick(joblog.Attempts(c.snapshot), c.want)
 			if c.err != "" {
-				require.ErrorContains(t, err, c.err)
+				require.EqualError(t, err, c.err)
+				require.Equal(t, name == "nothing", joblog.IsNothing(err))
 				return
 			}
 			require.NoError(t, err)

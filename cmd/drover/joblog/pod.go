@@ -2,6 +2,7 @@ package joblog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -17,6 +18,9 @@ import (
 
 // Stream copies a pod's log; with follow until the pod ends.
 func Stream(ctx context.Context, kube kubernetes.Interface, pod *corev1.Pod, follow bool, out io.Writer) error {
+	if len(pod.Spec.Containers) == 0 {
+		return fmt.Errorf("pod %s has no container, and so no log", pod.Name)
+	}
 	options := &corev1.PodLogOptions{Container: pod.Spec.Containers[0].Name, Follow: follow}
 	log, err := kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).Stream(ctx)
 	if err != nil {
@@ -34,53 +38,101 @@ func Started(pod *corev1.Pod) bool {
 	return pod.Status.Phase != corev1.PodPending && pod.Status.Phase != "" && len(pod.Spec.Containers) > 0
 }
 
-// AwaitPod waits until a pod with these labels has started. Say is told each time the reason why it has not changes.
+// AwaitPod waits until a pod with these labels has started. Say is told each time the reason why it has not changes. It is an
+// error when the pod's Job ends before.
 func AwaitPod(ctx context.Context, kube kubernetes.Interface, namespace string, set labels.Set, say func(string)) (*corev1.Pod, error) {
-	pods := kube.CoreV1().Pods(namespace)
-	list := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			o.LabelSelector = set.String()
-			return pods.List(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.LabelSelector = set.String()
-			return pods.Watch(ctx, o)
-		},
+	waiting, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	pods := podWatch{kube: kube, namespace: namespace, set: set, say: say}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := pods.awaitJobEnd(waiting); err != nil {
+			cancel(err)
+		}
+	}()
+	started, err := pods.awaitStart(waiting)
+	cancel(nil)
+	<-ended
+	if cause, ok := errors.AsType[*jobEndedError](context.Cause(waiting)); ok && started == nil {
+		return nil, cause
 	}
-	var started *corev1.Pod
-	said := ""
-	_, err := toolswatch.UntilWithSync(ctx, cache.ToListWatcherWithWatchListSemantics(list, kube), &corev1.Pod{}, nil, func(event watch.Event) (bool, error) {
-		pod, ok := event.Object.(*corev1.Pod)
-		if !ok || event.Type == watch.Deleted {
-			return false, nil
-		}
-		if Started(pod) {
-			started = pod
-			return true, nil
-		}
-		if text := fmt.Sprintf("waiting for pod %s: %s", pod.Name, pendingReason(pod)); text != said {
-			said = text
-			say(text)
-		}
-		return false, nil
-	})
 	if err != nil {
 		return nil, fmt.Errorf("waiting for a pod: %w", err)
 	}
 	return started, nil
 }
 
+// podWatch waits for pods with labels.
+type podWatch struct {
+	kube      kubernetes.Interface
+	namespace string
+	set       labels.Set
+	say       func(string)
+	said      string
+}
+
+func (w *podWatch) awaitStart(ctx context.Context) (*corev1.Pod, error) {
+	pods := w.kube.CoreV1().Pods(w.namespace)
+	list := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.LabelSelector = w.set.String()
+			return pods.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.LabelSelector = w.set.String()
+			return pods.Watch(ctx, o)
+		},
+	}
+	var started *corev1.Pod
+	none := func(store cache.Store) (bool, error) {
+		if len(store.List()) == 0 {
+			w.tell("waiting for a pod: none was made yet")
+		}
+		return false, nil
+	}
+	_, err := toolswatch.UntilWithSync(ctx, cache.ToListWatcherWithWatchListSemantics(list, w.kube), &corev1.Pod{}, none, func(event watch.Event) (bool, error) {
+		pod, ok := event.Object.(*corev1.Pod)
+		switch {
+		case !ok:
+		case event.Type == watch.Deleted:
+			w.tell(fmt.Sprintf("pod %s was deleted before it started: waiting for another", pod.Name))
+		case Started(pod):
+			started = pod
+		default:
+			w.tell(fmt.Sprintf("waiting for pod %s: %s", pod.Name, pendingReason(pod)))
+		}
+		return started != nil, nil
+	})
+	return started, err
+}
+
+// tell says what was not said last.
+func (w *podWatch) tell(text string) {
+	if text != w.said {
+		w.said = text
+		w.say(text)
+	}
+}
+
 // pendingReason is why a pod has not started, in Kubernetes' words.
 func pendingReason(pod *corev1.Pod) string {
 	for _, status := range append(append([]corev1.ContainerStatus{}, pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...) {
 		if w := status.State.Waiting; w != nil && w.Reason != "" {
-			return w.Reason
+			return withMessage(w.Reason, w.Message)
 		}
 	}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return c.Reason + ": " + c.Message
+			return withMessage(c.Reason, c.Message)
 		}
 	}
 	return "Pending"
+}
+
+func withMessage(reason, message string) string {
+	if message == "" {
+		return reason
+	}
+	return reason + ": " + message
 }
