@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -24,6 +25,8 @@ const (
 	maxLogTail     = 4 << 10
 	maxScanned     = 5000
 	unnamedFailure = "Failed"
+
+	firstYear, lastYear = 2000, 9000
 )
 
 // ErrNoDocument tells that the state Secret does not hold the document yet.
@@ -43,6 +46,7 @@ func ReadResult(data map[string][]byte) (Result, error) {
 		return Result{}, fmt.Errorf("reading %s: unknown outcome %.40q", ResultKey, string(r.Outcome))
 	}
 	r.Message = printable(r.Message, maxMessage)
+	r.StartTime, r.EndTime = plausible(r.StartTime), plausible(r.EndTime)
 	r.Notes = r.Notes[:min(len(r.Notes), maxNotes)]
 	for i, note := range r.Notes {
 		r.Notes[i] = printable(note, maxMessage)
@@ -57,6 +61,14 @@ func ReadResult(data map[string][]byte) (Result, error) {
 	r.Reason = reason(r.Reason)
 	r.Class = class(r.Class)
 	return r, nil
+}
+
+// plausible drops a time that cannot be, such as one whose year in UTC has five digits: the API takes no status with it.
+func plausible(t time.Time) time.Time {
+	if year := t.UTC().Year(); year < firstYear || year > lastYear {
+		return time.Time{}
+	}
+	return t
 }
 
 // checkScan refuses what no cloud would tell; a report that is cut short would make servers look gone.
