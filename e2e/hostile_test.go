@@ -32,18 +32,18 @@ type hostileCase struct {
 
 func hostileCases() map[string]hostileCase {
 	return map[string]hostileCase{
-		"html":     {fault: files.FaultHTML, reason: "ChecksumMismatch", message: "sha256"},
+		"html":     {fault: files.FaultHTML, reason: "NotADriver", message: "serves a web page"},
 		"webpage":  {content: strings.NewReader("<html><body>Log in</body></html>"), reason: "NotADriver", message: "web page"},
-		"script":   {content: strings.NewReader("#!/bin/sh\nexec sh -i\n"), reason: "NotADriver", message: ""},
+		"script":   {content: strings.NewReader("#!/bin/sh\nexec sh -i\n"), reason: "NotADriver", message: "a script"},
 		"checksum": {checksum: strings.Repeat("1", 64), reason: "ChecksumMismatch", message: strings.Repeat("1", 64)},
-		"bomb":     {reason: "DriverUnresponsive", message: ""},
-		"hog":      {reason: "DriverUnresponsive", message: ""},
-		"silent":   {reason: "DriverUnresponsive", message: ""},
-		"flood":    {reason: "DriverUnresponsive", message: ""},
-		"leaves":   {reason: "DriverUnresponsive", message: ""},
+		"bomb":     {reason: "OutOfMemory", message: "more memory than its container may have"},
+		"hog":      {reason: "OutOfMemory", message: "more memory than its container may have"},
+		"silent":   {reason: "DriverUnresponsive", message: "printed no address"},
+		"flood":    {reason: "DriverUnresponsive", message: "its first line is no loopback address"},
+		"leaves":   {reason: "DriverUnresponsive", message: "its process ended at once"},
 		"path":     {reason: "FlagsInvalid", message: "../x"},
-		"many":     {reason: "FlagsInvalid", message: ""},
-		"wide":     {reason: "FlagsInvalid", message: ""},
+		"many":     {reason: "FlagsInvalid", message: "10001 flags"},
+		"wide":     {reason: "FlagsInvalid", message: "8388608 bytes"},
 	}
 }
 
@@ -60,7 +60,7 @@ func TestHostileDrivers(t *testing.T) {
 		h.register(name, c)
 	}
 	for name, c := range cases {
-		h.expectRefused(name, c)
+		t.Run(name, func(t *testing.T) { (&hostile{T: t}).expectRefused(name, c) })
 	}
 	memoryAfter, cpuAfter := h.manager()
 	t.Logf("the manager: %d MiB resident before and %d MiB after, %s of CPU time for %d drivers", memory, memoryAfter, cpuAfter-cpu, len(cases))

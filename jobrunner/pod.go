@@ -47,10 +47,10 @@ func explainPod(pod *corev1.Pod) (reason, class, message string) {
 	case "NodeLost", "NodeShutdown", "Terminated":
 		return NodeLostReason, rkev1.ClassTransient, printable("the pod's node went away: "+pod.Status.Message, maxMessage)
 	}
-	for _, status := range containers(pod) {
+	for i, status := range containers(pod) {
 		ended := status.State.Terminated
 		if ended != nil && ended.Reason == "OOMKilled" {
-			return OutOfMemoryReason, rkev1.ClassUnknown, "the pod used more memory than its limit: raise the manager's setting for the Job's resources"
+			return outOfMemory(i < len(pod.Status.InitContainerStatuses))
 		}
 	}
 	for _, c := range pod.Status.Conditions {
@@ -59,6 +59,14 @@ func explainPod(pod *corev1.Pod) (reason, class, message string) {
 		}
 	}
 	return "", "", ""
+}
+
+// outOfMemory is no accident in a probe, where nothing but the driver can have used that much: it would do so again.
+func outOfMemory(probe bool) (reason, class, message string) {
+	if probe {
+		return OutOfMemoryReason, rkev1.ClassInvalid, "the driver used more memory than its container may have: do not use it, or raise the manager's setting for the Job's resources"
+	}
+	return OutOfMemoryReason, rkev1.ClassUnknown, "the pod used more memory than its limit: raise the manager's setting for the Job's resources"
 }
 
 func containers(pod *corev1.Pod) []corev1.ContainerStatus {

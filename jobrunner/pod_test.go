@@ -78,7 +78,7 @@ func TestOutcomeOf_explainsAPodThatSaidNothing(t *testing.T) {
 		"disrupted":       {condition(corev1.DisruptionTarget, corev1.ConditionTrue), jobrunner.NodeLostReason, rkev1.ClassTransient, "disrupted: detail"},
 		"not disrupted":   {condition(corev1.DisruptionTarget, corev1.ConditionFalse), jobrunner.ResultMissingReason, rkev1.ClassUnknown, "without leaving a result"},
 		"memory":          {container(killed), jobrunner.OutOfMemoryReason, rkev1.ClassUnknown, "raise the manager's setting"},
-		"memory, probe":   {initContainer(killed), jobrunner.OutOfMemoryReason, rkev1.ClassUnknown, "raise the manager's setting"},
+		"memory, probe":   {initContainer(killed), jobrunner.OutOfMemoryReason, rkev1.ClassInvalid, "the driver used more memory"},
 		"exit code": {container(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 2}}),
 			jobrunner.ResultMissingReason, rkev1.ClassUnknown, "without leaving a result"},
 	} {

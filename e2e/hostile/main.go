@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"time"
 
 	"github.com/rancher/machine/libmachine/drivers"
 	"github.com/rancher/machine/libmachine/drivers/plugin"
@@ -22,7 +23,7 @@ func main() {
 	case "hog":
 		hog()
 	case "silent":
-		select {}
+		<-time.After(24 * time.Hour)
 	case "flood":
 		flood()
 	case "leaves":

@@ -51,7 +51,14 @@ func (s *session) runProbe(ctx context.Context) int {
 	case jobrunner.StageFetch:
 		err = s.leaveFailure(s.options.FetchedDir, s.fetch(ctx))
 	case jobrunner.StageFlags:
-		err = s.leaveFailure(s.options.FlagsDir, s.readFlags(ctx))
+		err = s.readFlags(ctx)
+		if ranOutOfMemory(cgroups) {
+			// It must end badly: the kubelet calls a container OOMKilled in which any process was, and starts none after it
+			// when it ended well, so that the pod would hang.
+			err = fail(jobrunner.OutOfMemoryReason, rkev1.ClassInvalid, errors.New("the driver used more memory than its container may have"))
+			break
+		}
+		err = s.leaveFailure(s.options.FlagsDir, err)
 	case jobrunner.StageReport:
 		return s.report(ctx)
 	default:
