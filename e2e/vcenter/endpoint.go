@@ -2,7 +2,9 @@ package vcenter
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -49,4 +51,19 @@ func ReadEndpoint(stateDir string) (Endpoint, error) {
 		return endpoint, fmt.Errorf("reading the endpoint: %w", err)
 	}
 	return endpoint, nil
+}
+
+// RemoveEndpoint takes an endpoint away, with its password, unless another simulator has left its own since.
+func RemoveEndpoint(stateDir string, endpoint Endpoint) error {
+	found, err := ReadEndpoint(stateDir)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && found != endpoint {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(stateDir, endpointFile)); err != nil {
+		return fmt.Errorf("removing the endpoint: %w", err)
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"sync"
 
 	"github.com/drover-project/drover/e2e/cloud/admin"
@@ -84,16 +85,27 @@ func (s *Servers) Start(ctx context.Context, name string, seed Seed) (netip.Addr
 	return info.Address, nil
 }
 
-// Stop removes a server.
+// Stop removes a server. One that could not be removed stays known, for the next try.
 func (s *Servers) Stop(ctx context.Context, name string) error {
 	s.mu.Lock()
 	known := s.names[name]
-	delete(s.names, name)
 	s.mu.Unlock()
 	if !known {
 		return nil
 	}
-	return s.Cloud.StopServer(ctx, name)
+	if err := s.Cloud.StopServer(ctx, name); err != nil && !s.isGone(ctx, name) {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.names, name)
+	return nil
+}
+
+// isGone reports whether the cloud says that it has no such server.
+func (s *Servers) isGone(ctx context.Context, name string) bool {
+	servers, err := s.Cloud.Servers(ctx)
+	return err == nil && !slices.ContainsFunc(servers, func(info server.Info) bool { return info.Name == name })
 }
 
 // Close removes all servers.

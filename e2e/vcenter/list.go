@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/vmware/govmomi"
-	"github.com/vmware/govmomi/find"
+	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/view"
 	"github.com/vmware/govmomi/vim25/mo"
 )
@@ -28,13 +28,9 @@ func List(ctx context.Context, at Endpoint) ([]Machine, error) {
 		return nil, err
 	}
 	defer func() { _ = client.Logout(context.WithoutCancel(ctx)) }()
-	all, err := view.NewManager(client.Client).CreateContainerView(ctx, client.ServiceContent.RootFolder, []string{"VirtualMachine"}, true)
+	found, err := virtualMachines(ctx, client)
 	if err != nil {
-		return nil, fmt.Errorf("making a view: %w", err)
-	}
-	var found []mo.VirtualMachine
-	if err := all.Retrieve(ctx, []string{"VirtualMachine"}, []string{"name", "summary", "guest.ipAddress"}, &found); err != nil {
-		return nil, fmt.Errorf("listing virtual machines: %w", err)
+		return nil, err
 	}
 	var machines []Machine
 	for _, vm := range found {
@@ -58,9 +54,9 @@ func Destroy(ctx context.Context, at Endpoint, name string) error {
 		return err
 	}
 	defer func() { _ = client.Logout(context.WithoutCancel(ctx)) }()
-	vm, err := find.NewFinder(client.Client).VirtualMachine(ctx, "/"+Datacenter+"/vm/"+name)
+	vm, err := findMachine(ctx, client, name)
 	if err != nil {
-		return fmt.Errorf("finding %s: %w", name, err)
+		return err
 	}
 	// A machine that is off already need not be switched off.
 	if task, err := vm.PowerOff(ctx); err == nil {
@@ -74,6 +70,32 @@ func Destroy(ctx context.Context, at Endpoint, name string) error {
 		return fmt.Errorf("destroying %s: %w", name, err)
 	}
 	return nil
+}
+
+// findMachine finds a virtual machine by its name in any folder; templates are none.
+func findMachine(ctx context.Context, client *govmomi.Client, name string) (*object.VirtualMachine, error) {
+	all, err := virtualMachines(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	named := slices.DeleteFunc(all, func(vm mo.VirtualMachine) bool { return vm.Name != name || vm.Summary.Config.Template })
+	if len(named) != 1 {
+		return nil, fmt.Errorf("finding %q: %d virtual machines have that name", name, len(named))
+	}
+	return object.NewVirtualMachine(client.Client, named[0].Reference()), nil
+}
+
+func virtualMachines(ctx context.Context, client *govmomi.Client) ([]mo.VirtualMachine, error) {
+	all, err := view.NewManager(client.Client).CreateContainerView(ctx, client.ServiceContent.RootFolder, []string{"VirtualMachine"}, true)
+	if err != nil {
+		return nil, fmt.Errorf("making a view: %w", err)
+	}
+	defer func() { _ = all.Destroy(context.WithoutCancel(ctx)) }()
+	var found []mo.VirtualMachine
+	if err := all.Retrieve(ctx, []string{"VirtualMachine"}, []string{"name", "summary", "guest.ipAddress"}, &found); err != nil {
+		return nil, fmt.Errorf("listing virtual machines: %w", err)
+	}
+	return found, nil
 }
 
 func login(ctx context.Context, at Endpoint) (*govmomi.Client, error) {

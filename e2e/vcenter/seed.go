@@ -46,7 +46,10 @@ func (s *Simulator) readSeed(ctx context.Context, vm *object.VirtualMachine) (Se
 			continue
 		}
 		if backing, isImage := drive.Backing.(*types.VirtualCdromIsoBackingInfo); isImage && strings.HasSuffix(backing.FileName, ".iso") {
-			return s.readImage(ctx, backing.FileName)
+			seed, err := s.readImage(ctx, backing.FileName)
+			if err != nil || seed != (Seed{}) {
+				return seed, err
+			}
 		}
 	}
 	return Seed{}, nil

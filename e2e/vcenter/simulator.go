@@ -73,7 +73,10 @@ func Start(ctx context.Context, o Options) (*Simulator, error) {
 	s.model.Service.TLS = new(tls.Config)
 	s.model.Service.RegisterEndpoints = true
 	s.model.Service.Listen = &url.URL{Host: o.Listen, User: url.UserPassword(o.Username, o.Password)}
-	s.server = s.model.Service.NewServer()
+	if err := s.serve(); err != nil {
+		s.model.Remove()
+		return nil, err
+	}
 	if err := s.furnish(ctx); err != nil {
 		close(s.done)
 		return nil, errors.Join(err, s.Close())
@@ -85,6 +88,17 @@ func Start(ctx context.Context, o Options) (*Simulator, error) {
 		s.watch(watching)
 	}()
 	return s, nil
+}
+
+// serve listens. The simulator panics where it cannot, as for an address that is in use.
+func (s *Simulator) serve() (err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("listening on %s: %v", s.opts.Listen, reason)
+		}
+	}()
+	s.server = s.model.Service.NewServer()
+	return nil
 }
 
 // furnish makes the template and logs in for what only an administrator does.

@@ -54,5 +54,5 @@ func serve(command *cobra.Command, stateDir string, opts vcenter.Options) error 
 	opts.Log.Info("serving", "address", simulator.Address())
 	<-command.Context().Done()
 	opts.Log.Info("stopping")
-	return simulator.Close()
+	return errors.Join(vcenter.RemoveEndpoint(stateDir, simulator.Endpoint()), simulator.Close())
 }
