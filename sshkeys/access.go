@@ -7,6 +7,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/drover-project/drover/jobrunner"
 )
@@ -65,6 +66,9 @@ func (a Access) checked() (Access, error) {
 	if a.Host == "" {
 		return Access{}, ErrNoAddress
 	}
+	if strings.ContainsFunc(a.Host, isOddInHost) {
+		return Access{}, fmt.Errorf("the address %q of the server is none", a.Host)
+	}
 	if a.User == "" {
 		a.User = DefaultUser
 	}
@@ -72,6 +76,12 @@ func (a Access) checked() (Access, error) {
 		a.Port = DefaultPort
 	}
 	return a, nil
+}
+
+// isOddInHost finds what would mean something else in known_hosts or ssh_config: what a driver calls its server's address is
+// written there.
+func isOddInHost(r rune) bool {
+	return unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune(`,*?!|@#"'\/`+"`", r)
 }
 
 func (a *Access) fromServer(server jobrunner.Server) {

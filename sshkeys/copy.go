@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/pkg/sftp"
 )
@@ -60,13 +61,31 @@ func (c *Client) withSFTP(ctx context.Context, work func(*sftp.Client) error) er
 	if err != nil {
 		return fmt.Errorf("starting SFTP: %w", err)
 	}
-	defer func() { _ = server.Close() }()
+	defer hangUp(server)
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	if err := work(server); err != nil {
 		return errors.Join(err, context.Cause(ctx))
 	}
 	return nil
+}
+
+// hangUpGrace is how long a server may take to end SFTP after us; all that matters was acknowledged before.
+const hangUpGrace = time.Second
+
+// hangUp does not wait for ever for a server that keeps its side open, as Close would.
+func hangUp(server *sftp.Client) {
+	done := make(chan struct{})
+	go func() {
+		_ = server.Close()
+		close(done)
+	}()
+	grace := time.NewTimer(hangUpGrace)
+	defer grace.Stop()
+	select {
+	case <-done:
+	case <-grace.C:
+	}
 }
 
 func uploadTarget(server *sftp.Client, name, remote string) (string, error) {
@@ -153,7 +172,13 @@ func downloadEntry(ctx context.Context, server *sftp.Client, remote string, targ
 	return file.Close()
 }
 
+// maxDepth of directories in one another; a server may claim that there is always one more.
+const maxDepth = 100
+
 func downloadDir(ctx context.Context, server *sftp.Client, remote string, target *os.Root, name string) error {
+	if strings.Count(path.Clean(name), "/") > maxDepth {
+		return fmt.Errorf("reading the directory %s on the server: more than %d directories in one another", remote, maxDepth)
+	}
 	if err := target.MkdirAll(name, 0o755); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package sshtest
 
 import (
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"errors"
@@ -12,11 +13,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/pkg/sftp"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 )
+
+// hangUpDelay is how long a command's output is still read after the client hung up.
+const hangUpDelay = time.Second
 
 // Server is a running SSH server.
 type Server struct {
@@ -127,16 +132,19 @@ func (s *Server) serve(connection net.Conn) {
 }
 
 func (s *Server) session(channel ssh.Channel, requests <-chan *ssh.Request) {
+	// What runs ends when the client hangs up, as with a real server.
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	for request := range requests {
 		switch request.Type {
 		case "exec":
 			var payload struct{ Line string }
 			_ = ssh.Unmarshal(request.Payload, &payload)
 			_ = request.Reply(true, nil)
-			go s.run(channel, payload.Line)
+			go s.run(ctx, channel, payload.Line)
 		case "shell":
 			_ = request.Reply(true, nil)
-			go s.run(channel, "exec sh")
+			go s.run(ctx, channel, "exec sh")
 		case "subsystem":
 			_ = request.Reply(true, nil)
 			go s.serveFiles(channel)
@@ -166,11 +174,12 @@ func (s *Server) resized(columns, rows uint32) {
 	s.sizes = append(s.sizes, fmt.Sprintf("%dx%d", columns, rows))
 }
 
-func (s *Server) run(channel ssh.Channel, line string) {
+func (s *Server) run(ctx context.Context, channel ssh.Channel, line string) {
 	s.mutex.Lock()
 	s.commands = append(s.commands, line)
 	s.mutex.Unlock()
-	command := exec.Command("/bin/sh", "-c", line)
+	command := exec.CommandContext(ctx, "/bin/sh", "-c", line)
+	command.WaitDelay = hangUpDelay
 	command.Dir = s.dir
 	command.Env = append(command.Environ(), s.env...)
 	stdin, err := command.StdinPipe()
@@ -180,16 +189,28 @@ func (s *Server) run(channel ssh.Channel, line string) {
 	}
 	command.Stdout, command.Stderr = channel, channel.Stderr()
 	go func() { _, _ = io.Copy(stdin, channel); _ = stdin.Close() }()
+	tellExit(channel, command.Run())
+	_ = channel.Close()
+}
+
+// tellExit tells how a command ended: its status, or the signal that ended it.
+func tellExit(channel ssh.Channel, err error) {
 	status := uint32(0)
-	if err := command.Run(); err != nil {
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit) && exit.ExitCode() < 0:
+		_, _ = channel.SendRequest("exit-signal", false, ssh.Marshal(struct {
+			Signal    string
+			Core      bool
+			Text, Tag string
+		}{Signal: "KILL", Text: exit.Error()}))
+		return
+	case exit != nil:
+		status = uint32(exit.ExitCode())
+	case err != nil:
 		status = 255
-		var exit *exec.ExitError
-		if errors.As(err, &exit) && exit.ExitCode() >= 0 {
-			status = uint32(exit.ExitCode())
-		}
 	}
 	_, _ = channel.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{status}))
-	_ = channel.Close()
 }
 
 func (s *Server) serveFiles(channel ssh.Channel) {

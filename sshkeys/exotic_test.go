@@ -1,0 +1,322 @@
+package sshkeys_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/pkg/sftp"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/ssh"
+
+	"github.com/drover-project/drover/sshkeys"
+	"github.com/drover-project/drover/sshkeys/sshtest"
+)
+
+func jsonOf(t *testing.T, value any) []byte {
+	t.Helper()
+	raw, err := json.Marshal(value)
+	require.NoError(t, err)
+	return raw
+}
+
+func TestRun_every_way_to_end(t *testing.T) {
+	_, access := serverWithAccess(t)
+	client := dial(t, access)
+	large := bytes.Repeat([]byte("\x00\xff\n"), 400_000)
+	for name, tt := range map[string]struct {
+		line   string
+		stdin  []byte
+		status int
+		out    []byte
+	}{
+		"well":                         {line: "true"},
+		"with a status":                {line: "exit 42", status: 42},
+		"with the largest status":      {line: "exit 255", status: 255},
+		"by a signal":                  {line: "kill -TERM $$", status: 128},
+		"not found":                    {line: "no-such-command-here", status: 127},
+		"a megabyte through and back":  {line: "cat", stdin: large, out: large},
+		"without reading its input":    {line: "echo done", stdin: large, out: []byte("done\n")},
+		"with a background job behind": {line: "sleep 0.01 & echo front", out: []byte("front\n")},
+		"an argument with everything":  {line: "printf %s " + sshkeys.Quote("a'b\"c$(d)`e`\n;&|<>*?\\"), out: []byte("a'b\"c$(d)`e`\n;&|<>*?\\")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			status, err := client.Run(t.Context(), sshkeys.Command{Line: tt.line, Stdin: bytes.NewReader(tt.stdin), Stdout: &out})
+			require.NoError(t, err)
+			require.Equal(t, tt.status, status)
+			require.True(t, bytes.Equal(tt.out, out.Bytes()), "%d bytes", out.Len())
+		})
+	}
+}
+
+func TestRun_at_once_on_one_connection(t *testing.T) {
+	_, access := serverWithAccess(t)
+	client := dial(t, access)
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			var out bytes.Buffer
+			status, err := client.Run(context.Background(), sshkeys.Command{Line: fmt.Sprintf("cat; exit %d", i), Stdin: strings.NewReader(fmt.Sprint(i)), Stdout: &out})
+			if err != nil || status != i || out.String() != fmt.Sprint(i) {
+				t.Errorf("command %d: status %d, %q, %v", i, status, out.String(), err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestRun_without_a_connection(t *testing.T) {
+	_, access := serverWithAccess(t)
+	client := dial(t, access)
+	require.NoError(t, client.Close())
+	_, err := client.Run(t.Context(), sshkeys.Command{Line: "true"})
+	require.ErrorContains(t, err, "opening an SSH session: ")
+	require.ErrorContains(t, client.WriteFile(t.Context(), "x", nil, 0o600), "starting SFTP: ")
+
+	// The server lets in and then refuses every session.
+	keys := hostKeys(t)
+	var logins []string
+	refusing := listen(t, daemon([]ssh.Signer{keys["ed25519"]}, true, &logins))
+	refusing.KnownHosts = sshkeys.KnownHostsLine(refusing.Host, refusing.Port, keys["ed25519"].PublicKey())
+	client = dial(t, refusing)
+	_, err = client.Run(t.Context(), sshkeys.Command{Line: "true"})
+	require.ErrorContains(t, err, "opening an SSH session: ssh: rejected: administratively prohibited (")
+}
+
+// The reader of the output is gone: the command is not waited for in vain, and the error is the writer's.
+func TestRun_whose_output_nobody_takes(t *testing.T) {
+	_, access := serverWithAccess(t)
+	client := dial(t, access)
+	_, err := client.Run(t.Context(), sshkeys.Command{Line: "echo x", Stdout: brokenWriter{}})
+	require.ErrorIs(t, err, io.ErrClosedPipe)
+}
+
+type brokenWriter struct{}
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+func TestShell_defaults_of_a_terminal(t *testing.T) {
+	server, access := serverWithAccess(t)
+	client := dial(t, access)
+	for _, size := range []sshkeys.Size{{}, {Columns: -1, Rows: 5}, {Columns: 5}} {
+		status, err := client.Shell(t.Context(), sshkeys.Terminal{Size: size}, strings.NewReader("exit 0\n"), io.Discard, nil)
+		require.NoError(t, err)
+		require.Zero(t, status)
+	}
+	require.Equal(t, []string{"80x24", "80x24", "80x24"}, server.Sizes())
+}
+
+// FuzzQuote: a real shell makes exactly one word of it, whatever it holds.
+func FuzzQuote(f *testing.F) {
+	for _, seed := range []string{"", "a b", "it's", "$HOME", "`x`", "\n", "-n", "\\", "'\\''", "\xff", "!x", "a\rb"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if strings.ContainsRune(text, 0) {
+			return // no argument can hold it
+		}
+		out, err := exec.CommandContext(t.Context(), "/bin/sh", "-c", "printf '%s|' "+sshkeys.Quote(text)+" end").Output()
+		require.NoError(t, err)
+		require.Equal(t, text+"|end|", string(out))
+	})
+}
+
+func TestUpload_of_what_is_no_file(t *testing.T) {
+	_, access := serverWithAccess(t)
+	client, remote := dial(t, access), t.TempDir()
+	source := fstest.MapFS{
+		"tree/file":   {Data: []byte("x"), Mode: 0o640},
+		"tree/empty":  {Mode: 0o600},
+		"tree/device": {Mode: fs.ModeDevice | 0o600},
+		"good/a/b/c":  {Data: []byte("deep"), Mode: 0o700},
+	}
+	require.EqualError(t, client.Upload(t.Context(), source, "tree", remote), "copying tree/device: it is neither a file nor a directory")
+	require.NoError(t, client.Upload(t.Context(), source, "good", remote))
+	info, err := os.Stat(filepath.Join(remote, "good", "a", "b", "c"))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o700), info.Mode())
+	require.NoError(t, client.Upload(t.Context(), source, "tree/empty", filepath.Join(remote, "renamed")))
+	info, err = os.Stat(filepath.Join(remote, "renamed"))
+	require.NoError(t, err)
+	require.Zero(t, info.Size())
+	require.ErrorIs(t, client.Upload(t.Context(), source, "tree/none", remote), fs.ErrNotExist)
+	require.ErrorContains(t, client.Upload(t.Context(), source, "good", filepath.Join(remote, "renamed", "below")), "on the server: ")
+}
+
+// Uploading over a file that others could read does not leave the new content readable for a moment, nor the old content behind.
+func TestWriteFile_over_another(t *testing.T) {
+	_, access := serverWithAccess(t)
+	client, remote := dial(t, access), t.TempDir()
+	name := filepath.Join(remote, "secret")
+	require.NoError(t, os.WriteFile(name, []byte("much longer than the new one"), 0o600))
+	require.NoError(t, os.Chmod(name, 0o644))
+	require.NoError(t, client.WriteFile(t.Context(), name, []byte("new"), 0o600))
+	info, err := os.Stat(name)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode())
+	content, err := os.ReadFile(name)
+	require.NoError(t, err)
+	require.Equal(t, "new", string(content))
+}
+
+// hostileFiles is an SFTP server that lies: names that climb, and a directory in every directory.
+type hostileFiles struct{}
+
+func (hostileFiles) Filelist(request *sftp.Request) (sftp.ListerAt, error) {
+	name := path.Base(request.Filepath)
+	switch {
+	case request.Method != "List":
+		return listing{lie{name: name, dir: !strings.HasPrefix(name, "file")}}, nil
+	case strings.HasPrefix(request.Filepath, "/endless"):
+		return listing{lie{name: "sub", dir: true}}, nil
+	}
+	return listing{
+		lie{name: ".."}, lie{name: ".", dir: true}, lie{name: "../climbed"}, lie{name: "/etc/climbed"}, lie{name: "a/../../climbed"},
+		lie{name: "file"}, lie{name: "link", mode: fs.ModeSymlink}, lie{name: "pipe", mode: fs.ModeNamedPipe}, lie{name: "file-setuid", mode: fs.ModeSetuid},
+	}, nil
+}
+
+func (hostileFiles) Fileread(*sftp.Request) (io.ReaderAt, error) {
+	return strings.NewReader("content"), nil
+}
+
+func (hostileFiles) Filewrite(*sftp.Request) (io.WriterAt, error) { return nil, errors.ErrUnsupported }
+
+func (hostileFiles) Filecmd(*sftp.Request) error { return errors.ErrUnsupported }
+
+type listing []os.FileInfo
+
+func (l listing) ListAt(into []os.FileInfo, offset int64) (int, error) {
+	if offset >= int64(len(l)) {
+		return 0, io.EOF
+	}
+	n := copy(into, l[offset:])
+	if n < len(into) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+type lie struct {
+	name string
+	dir  bool
+	mode fs.FileMode
+}
+
+func (l lie) Name() string       { return l.name }
+func (l lie) Size() int64        { return int64(len("content")) }
+func (l lie) ModTime() time.Time { return time.Unix(0, 0) }
+func (l lie) IsDir() bool        { return l.dir }
+func (l lie) Sys() any           { return nil }
+func (l lie) Mode() fs.FileMode {
+	if l.dir {
+		return fs.ModeDir | 0o755
+	}
+	return l.mode | 0o644
+}
+
+// filesDaemon lets everybody in and serves nothing but the hostile files; stubborn, it keeps its side open for ever.
+func filesDaemon(key ssh.Signer, stubborn bool) func(net.Conn) {
+	config := &ssh.ServerConfig{NoClientAuth: true}
+	config.AddHostKey(key)
+	return func(connection net.Conn) {
+		_, channels, requests, err := ssh.NewServerConn(connection, config)
+		if err != nil {
+			return
+		}
+		go ssh.DiscardRequests(requests)
+		for incoming := range channels {
+			channel, requests, err := incoming.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				for request := range requests {
+					_ = request.Reply(request.Type == "subsystem", nil)
+				}
+			}()
+			h := hostileFiles{}
+			go func() {
+				_ = sftp.NewRequestServer(channel, sftp.Handlers{FileGet: h, FilePut: h, FileCmd: h, FileList: h}).Serve()
+				if !stubborn {
+					_ = channel.Close()
+				}
+			}()
+		}
+	}
+}
+
+func TestDownload_from_a_hostile_server(t *testing.T) {
+	key := hostKeys(t)["ed25519"]
+	access := listen(t, filesDaemon(key, false))
+	access.KnownHosts = sshkeys.KnownHostsLine(access.Host, access.Port, key.PublicKey())
+	client, parent := dial(t, access), t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(parent, "target"), 0o700))
+	root, err := os.OpenRoot(filepath.Join(parent, "target"))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = root.Close() })
+
+	require.NoError(t, client.Download(t.Context(), "/tree", root, "tree"))
+	var got []string
+	require.NoError(t, filepath.WalkDir(parent, func(name string, entry fs.DirEntry, err error) error {
+		if !entry.IsDir() {
+			got = append(got, strings.TrimPrefix(name, parent))
+		}
+		return err
+	}))
+	require.Equal(t, []string{"/target/tree/climbed", "/target/tree/file", "/target/tree/file-setuid"}, got, "nothing is outside, and nothing is a link")
+	info, err := root.Stat("tree/file-setuid")
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o644), info.Mode())
+
+	err = client.Download(t.Context(), "/endless", root, "endless")
+	require.ErrorContains(t, err, "more than 100 directories in one another")
+	require.ErrorContains(t, client.Download(t.Context(), "/file", root, "/etc/x"), "escapes")
+}
+
+// A server that never ends what it began does not keep the user waiting: the copy is done.
+func TestDownload_from_a_stubborn_server(t *testing.T) {
+	key := hostKeys(t)["ed25519"]
+	access := listen(t, filesDaemon(key, true))
+	access.KnownHosts = sshkeys.KnownHostsLine(access.Host, access.Port, key.PublicKey())
+	client := dial(t, access)
+	root, err := os.OpenRoot(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = root.Close() })
+	require.NoError(t, client.Download(t.Context(), "/file", root, "file"))
+	content, err := root.ReadFile("file")
+	require.NoError(t, err)
+	require.Equal(t, "content", string(content))
+}
+
+// The server is gone in the middle of a copy.
+func TestCopy_breaks_off(t *testing.T) {
+	pair, err := sshkeys.Generate("test")
+	require.NoError(t, err)
+	server := sshtest.Start(t, sshtest.Options{AuthorizedKey: pair.Public})
+	freezer := &freezer{frozen: make(chan struct{})}
+	client, err := sshkeys.DialWith(t.Context(), sshkeys.Access{Host: server.Host, Port: server.Port, PrivateKey: pair.Private,
+		KnownHosts: sshkeys.KnownHostsLine(server.Host, server.Port, server.HostKey())}, sshkeys.Options{Dialer: freezer, KeepAlive: 50 * time.Millisecond})
+	require.NoError(t, err)
+	defer func() { _ = client.Close() }()
+	source := fstest.MapFS{"file": {Data: []byte("x"), Mode: 0o600}}
+	remote := t.TempDir()
+	require.NoError(t, client.Upload(t.Context(), source, "file", remote))
+	freezer.freeze()
+	require.Error(t, client.Upload(t.Context(), source, "file", remote), "it ends, and not well")
+}

@@ -1,0 +1,209 @@
+package sshtest_test
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/pkg/sftp"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/ssh"
+
+	"github.com/drover-project/drover/sshkeys/sshtest"
+)
+
+// key is a fresh key as a signer and as an authorized_keys line.
+func key(t *testing.T) (ssh.Signer, []byte) {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	signer, err := ssh.NewSignerFromKey(private)
+	require.NoError(t, err)
+	return signer, ssh.MarshalAuthorizedKey(signer.PublicKey())
+}
+
+// login uses nothing but the SSH library: this server stands in for sshd where our own client is tested.
+func login(t *testing.T, server *sshtest.Server, signer ssh.Signer) (*ssh.Client, error) {
+	t.Helper()
+	client, err := ssh.Dial("tcp", net.JoinHostPort(server.Host, fmt.Sprint(server.Port)), &ssh.ClientConfig{
+		User: "root", Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, HostKeyCallback: ssh.FixedHostKey(server.HostKey())})
+	if err == nil {
+		t.Cleanup(func() { _ = client.Close() })
+	}
+	return client, err
+}
+
+func mustLogin(t *testing.T, options sshtest.Options) (*sshtest.Server, *ssh.Client) {
+	t.Helper()
+	signer, _ := key(t)
+	server := sshtest.Start(t, options)
+	client, err := login(t, server, signer)
+	require.NoError(t, err)
+	return server, client
+}
+
+// run gives a command's output and how it ended.
+func run(t *testing.T, client *ssh.Client, line, stdin string) (string, error) {
+	t.Helper()
+	session, err := client.NewSession()
+	require.NoError(t, err)
+	defer func() { _ = session.Close() }()
+	session.Stdin = strings.NewReader(stdin)
+	out, err := session.CombinedOutput(line)
+	return string(out), err
+}
+
+func TestStart_lets_in_whom_it_should(t *testing.T) {
+	mine, line := key(t)
+	other, _ := key(t)
+	strict, open := sshtest.Start(t, sshtest.Options{AuthorizedKey: line}), sshtest.Start(t, sshtest.Options{})
+	_, err := login(t, strict, mine)
+	require.NoError(t, err)
+	_, err = login(t, strict, other)
+	require.ErrorContains(t, err, "unable to authenticate")
+	_, err = login(t, open, other)
+	require.NoError(t, err)
+	require.NotEqual(t, strict.HostKey().Marshal(), open.HostKey().Marshal(), "each server has a key of its own")
+	require.NotEqual(t, strict.Port, open.Port)
+}
+
+func TestCommands_run_as_in_a_shell(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), []byte("content"), 0o600))
+	server, client := mustLogin(t, sshtest.Options{Dir: dir, Env: []string{"GREETING=hello", "EMPTY="}})
+	for line, tt := range map[string]struct {
+		stdin, out string
+		status     int
+	}{
+		"true":                              {},
+		"exit 7":                            {status: 7},
+		"cat":                               {stdin: "in\x00out", out: "in\x00out"},
+		"pwd":                               {out: dir + "\n"},
+		"cat file":                          {out: "content"},
+		`echo "$GREETING$EMPTY"`:            {out: "hello\n"},
+		"echo err >&2":                      {out: "err\n"},
+		"no-such-command-here 2> /dev/null": {status: 127},
+		"cat; exit 3":                       {stdin: "x", out: "x", status: 3},
+		"head -c 200000 /dev/zero | wc -c":  {out: "200000\n"},
+	} {
+		t.Run(line, func(t *testing.T) {
+			out, err := run(t, client, line, tt.stdin)
+			require.Equal(t, tt.out, out)
+			if tt.status == 0 {
+				require.NoError(t, err)
+				return
+			}
+			exit := &ssh.ExitError{}
+			require.ErrorAs(t, err, &exit)
+			require.Equal(t, tt.status, exit.ExitStatus())
+		})
+	}
+	require.Len(t, server.Commands(), 10)
+	require.Contains(t, server.Commands(), "cat file")
+	server.Commands()[0] = "changed"
+	require.NotContains(t, server.Commands(), "changed", "the list is a copy")
+}
+
+func TestCommands_tell_the_signal(t *testing.T) {
+	_, client := mustLogin(t, sshtest.Options{})
+	_, err := run(t, client, "kill -KILL $$", "")
+	exit := &ssh.ExitError{}
+	require.ErrorAs(t, err, &exit)
+	require.Equal(t, "KILL", exit.Signal())
+}
+
+// A client that hangs up leaves no command behind.
+func TestCommands_end_with_the_connection(t *testing.T) {
+	dir := t.TempDir()
+	_, client := mustLogin(t, sshtest.Options{Dir: dir})
+	session, err := client.NewSession()
+	require.NoError(t, err)
+	out, err := session.StdoutPipe()
+	require.NoError(t, err)
+	// The pipe has another end until the shell and its child are gone.
+	require.NoError(t, session.Start("mkfifo alive; echo begun; exec 3> alive; exec sleep 600"))
+	reader := make(chan error, 1)
+	_, err = io.ReadFull(out, make([]byte, len("begun\n")))
+	require.NoError(t, err)
+	go func() {
+		alive, err := os.Open(filepath.Join(dir, "alive"))
+		if err == nil {
+			_, err = io.ReadAll(alive)
+			err = errors.Join(err, alive.Close())
+		}
+		reader <- err
+	}()
+	require.NoError(t, client.Close())
+	require.NoError(t, <-reader)
+}
+
+func TestTerminals_tell_their_sizes(t *testing.T) {
+	server, client := mustLogin(t, sshtest.Options{})
+	session, err := client.NewSession()
+	require.NoError(t, err)
+	require.NoError(t, session.RequestPty("xterm", 30, 100, ssh.TerminalModes{}))
+	var out bytes.Buffer
+	session.Stdout = &out
+	stdin, err := session.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, session.Shell())
+	require.NoError(t, session.WindowChange(50, 132))
+	_, err = io.WriteString(stdin, "echo hello; exit 4\n")
+	require.NoError(t, err)
+	exit := &ssh.ExitError{}
+	require.ErrorAs(t, session.Wait(), &exit)
+	require.Equal(t, 4, exit.ExitStatus())
+	require.Equal(t, "hello\n", out.String())
+	require.Equal(t, []string{"100x30", "132x50"}, server.Sizes())
+	require.Equal(t, []string{"exec sh"}, server.Commands())
+}
+
+func TestFiles_begin_in_the_home_directory(t *testing.T) {
+	dir := t.TempDir()
+	_, client := mustLogin(t, sshtest.Options{Dir: dir})
+	files, err := sftp.NewClient(client)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = files.Close() })
+	file, err := files.Create("new")
+	require.NoError(t, err)
+	_, err = file.Write([]byte("content"))
+	require.NoError(t, err)
+	require.NoError(t, file.Close())
+	content, err := os.ReadFile(filepath.Join(dir, "new"))
+	require.NoError(t, err)
+	require.Equal(t, "content", string(content))
+}
+
+func TestNothing_but_sessions(t *testing.T) {
+	server, client := mustLogin(t, sshtest.Options{})
+	_, err := client.Dial("tcp", "198.18.0.1:80")
+	require.ErrorContains(t, err, "only sessions", "it is no way into other networks")
+	ok, _, err := client.SendRequest("keepalive@openssh.com", true, nil)
+	require.NoError(t, err, "an unknown request is answered")
+	require.False(t, ok)
+	require.Empty(t, server.Commands())
+}
+
+func TestManySessionsAtOnce(t *testing.T) {
+	server, client := mustLogin(t, sshtest.Options{})
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			out, err := run(t, client, fmt.Sprintf("cat; echo %d", i), "x")
+			if err != nil || out != fmt.Sprintf("x%d\n", i) {
+				t.Errorf("session %d: %q %v", i, out, err)
+			}
+		})
+	}
+	all.Wait()
+	require.Len(t, server.Commands(), 8)
+}
