@@ -1,29 +1,13 @@
 package explain
 
 import (
-	"regexp"
 	"strings"
-	"unicode"
+
+	"github.com/drover-project/drover/cmd/drover/facts"
 )
 
-// escapes are a terminal's control sequences, such as those for colours.
-var escapes = regexp.MustCompile(`\x1b(\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-Z\\-_])`)
-
-// clean makes text from outside safe to show: no control characters that a terminal would obey, no line breaks.
-func clean(text string) string {
-	text = escapes.ReplaceAllString(text, "")
-	text = strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case unicode.IsControl(r) || r == unicode.ReplacementChar || unicode.Is(unicode.Cf, r):
-			// Cf has the characters that turn the direction of writing, and so can show another text than is there.
-			return -1
-		}
-		return r
-	}, text)
-	return strings.Join(strings.Fields(text), " ")
-}
+// clean makes text from outside safe to show.
+func clean(text string) string { return facts.Clean(text) }
 
 func cleanAll(texts []string) []string {
 	var cleaned []string

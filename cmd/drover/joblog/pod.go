@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -86,7 +87,8 @@ func (w *podWatch) awaitStart(ctx context.Context) (*corev1.Pod, error) {
 	}
 	var started *corev1.Pod
 	none := func(store cache.Store) (bool, error) {
-		if len(store.List()) == 0 {
+		// Of a machine without Jobs it is known.
+		if len(store.List()) == 0 && w.set[batchv1.JobNameLabel] != "" {
 			w.tell("waiting for a pod: none was made yet")
 		}
 		return false, nil

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,7 +30,7 @@ func machines() []*facts.Machine {
 	deleted := metav1.NewTime(now.Add(-time.Minute))
 	machine := func(kind, name string, minutes int, status rkev1.RKEMachineStatus) *facts.Machine {
 		return &facts.Machine{
-			Kind: facts.Kind{Name: kind, Singular: "x" + kind},
+			Kind: facts.Kind{Name: kind, Singular: strings.ToLower(kind)},
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: "shop", Name: name, CreationTimestamp: metav1.NewTime(now.Add(-time.Duration(minutes) * time.Minute)),
 				Labels: map[string]string{clusterv1.ClusterNameLabel: "store", rkev1.CAPIMachineLabel: name},

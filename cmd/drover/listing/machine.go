@@ -95,8 +95,8 @@ func NewMachine(m *facts.Machine, drivers []v3.NodeDriver) Machine {
 // reason tells why a machine is not ready: Ready's own reason, for it sums up the others.
 func reason(m *facts.Machine) (reason, message string) {
 	ready := m.Condition(rkev1.ReadyCondition)
-	if isTrue(m.Condition(rkev1.PausedCondition)) {
-		return "Paused", "reconciling is paused"
+	if paused := m.Condition(rkev1.PausedCondition); isTrue(paused) {
+		return "Paused", cmp.Or(paused.Message, "reconciling is paused")
 	}
 	if ready == nil || isTrue(ready) {
 		return "", ""

@@ -7,6 +7,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/drover-project/drover/cmd/drover/facts"
 )
 
 // none stands in a cell that has no value, as kubectl's tables have it.
@@ -55,6 +57,12 @@ func columns(names ...string) []metav1.TableColumnDefinition {
 func addRow(table *metav1.Table, cells []any, namespace string, withNamespace bool) {
 	if withNamespace {
 		cells = append([]any{namespace}, cells...)
+	}
+	for i, cell := range cells {
+		// A tab or a line break would make cells and rows of its own.
+		if text, ok := cell.(string); ok {
+			cells[i] = facts.Clean(text)
+		}
 	}
 	table.Rows = append(table.Rows, metav1.TableRow{Cells: cells})
 }

@@ -1,0 +1,117 @@
+package listing_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	v3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/cmd/drover/facts"
+	"github.com/drover-project/drover/cmd/drover/listing"
+)
+
+// conditions are written as NAME=STATUS/REASON/MESSAGE.
+func conditions(texts ...string) []metav1.Condition {
+	var list []metav1.Condition
+	for _, text := range texts {
+		name, rest, _ := strings.Cut(text, "=")
+		parts := append(strings.SplitN(rest, "/", 3), "", "")
+		list = append(list, metav1.Condition{Type: name, Status: metav1.ConditionStatus(parts[0]), Reason: parts[1], Message: parts[2]})
+	}
+	return list
+}
+
+func TestReasonOfAMachine(t *testing.T) {
+	for name, c := range map[string]struct {
+		conditions      []string
+		ready, paused   bool
+		reason, message string
+	}{
+		"unseen":               {},
+		"ready":                {conditions: []string{"Ready=True/Ready/fine"}, ready: true},
+		"not ready":            {conditions: []string{"CreateJob=False/X/x", "Ready=False/WaitingForRetry/quota"}, reason: "WaitingForRetry", message: "quota"},
+		"not known":            {conditions: []string{"Ready=Unknown/JobRunning/at work"}, reason: "JobRunning", message: "at work"},
+		"paused":               {conditions: []string{"Ready=False/WaitingForRetry/quota", "Paused=True/Paused/the Cluster is paused"}, paused: true, reason: "Paused", message: "the Cluster is paused"},
+		"paused, no one says":  {conditions: []string{"Ready=False/WaitingForRetry/quota", "Paused=True/Paused/"}, paused: true, reason: "Paused", message: "reconciling is paused"},
+		"paused while it runs": {conditions: []string{"Ready=True/Ready/", "Paused=True/Paused/m"}, ready: true, paused: true, reason: "Paused", message: "m"},
+		"not paused any more":  {conditions: []string{"Ready=True/Ready/", "Paused=False/NotPaused/"}, ready: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := listing.NewMachine(&facts.Machine{Status: rkev1.RKEMachineStatus{Conditions: conditions(c.conditions...)}}, nil)
+			require.Equal(t, []any{c.ready, c.paused, c.reason, c.message}, []any{got.Ready, got.Paused, got.Reason, got.Message})
+		})
+	}
+}
+
+// TestNewMachine: each field of the document comes from where it should.
+func TestNewMachine(t *testing.T) {
+	zone := time.FixedZone("here", 3600)
+	next, deleted := metav1.NewTime(now.In(zone)), metav1.NewTime(now)
+	m := &facts.Machine{
+		Kind: facts.Kind{Name: "AzureMachine", Resource: "azuremachines", Singular: "azuremachine"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: "web-1", CreationTimestamp: metav1.NewTime(now.Add(-time.Hour).In(zone)), DeletionTimestamp: &deleted,
+			Labels: map[string]string{clusterv1.ClusterNameLabel: "store"}, OwnerReferences: []metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Machine", Name: "pool-1"}},
+		},
+		Spec: facts.MachineSpec{ProviderID: "azure://1"},
+		Status: rkev1.RKEMachineStatus{
+			Phase: rkev1.PhaseRunning, InstanceName: "i", JobName: "j", Attempts: 3, NextAttemptTime: &next, Conditions: conditions("Ready=False/R/m"),
+			Addresses: []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: "10.0.0.1"}, {Type: clusterv1.MachineExternalIP, Address: "198.18.0.1"}},
+		},
+	}
+	nextUTC := now
+	require.Equal(t, listing.Machine{
+		Namespace: "shop", Name: "web-1", Ref: "azuremachine.rke-machine.cattle.io/web-1", Kind: "AzureMachine", Driver: "my-azure", Cluster: "store", CAPIMachine: "pool-1",
+		Phase: "Deleting", Deleting: true, Reason: "R", Message: "m", Address: "198.18.0.1",
+		Addresses:  []listing.Address{{Type: "InternalIP", Address: "10.0.0.1"}, {Type: "ExternalIP", Address: "198.18.0.1"}},
+		ProviderID: "azure://1", InstanceName: "i", JobName: "j", Attempts: 3, NextAttemptTime: &nextUTC, Created: now.Add(-time.Hour),
+	}, listing.NewMachine(m, []v3.NodeDriver{{Spec: v3.NodeDriverSpec{DisplayName: "my-azure"}, Status: v3.NodeDriverStatus{MachineKind: "AzureMachine"}}}))
+}
+
+// TestDocumentOfABareMachine: what is not known is absent, and what a program counts on is there.
+func TestDocumentOfABareMachine(t *testing.T) {
+	raw, err := json.Marshal(listing.NewMachine(&facts.Machine{Kind: facts.Kind{Name: "XMachine"}, ObjectMeta: metav1.ObjectMeta{Name: "a"}}, nil))
+	require.NoError(t, err)
+	require.JSONEq(t, `{"namespace":"","name":"a","ref":"xmachine.rke-machine.cattle.io/a","kind":"XMachine","driver":"x","phase":"Pending",
+		"ready":false,"paused":false,"created":"0001-01-01T00:00:00Z"}`, string(raw))
+}
+
+func TestMachinesAreSorted(t *testing.T) {
+	machine := func(namespace, name, kind string) *facts.Machine {
+		return &facts.Machine{Kind: facts.Kind{Name: kind}, ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	}
+	list := listing.NewMachineList([]*facts.Machine{
+		machine("b", "a", "XMachine"), machine("a", "b", "XMachine"), machine("a", "a", "YMachine"), machine("a", "a", "XMachine"), machine("a", "a-1", "XMachine"),
+	}, nil)
+	var order []string
+	for _, m := range list.Items {
+		order = append(order, m.Namespace+"/"+m.Name+"/"+m.Kind)
+	}
+	require.Equal(t, []string{"a/a/XMachine", "a/a/YMachine", "a/a-1/XMachine", "a/b/XMachine", "b/a/XMachine"}, order)
+	require.Equal(t, "MachineList", list.Kind)
+}
+
+// TestHostileMachine: what drivers and clouds write into a machine is not obeyed by the terminal that shows it.
+func TestHostileMachine(t *testing.T) {
+	m := &facts.Machine{Kind: facts.Kind{Name: "XMachine"}, ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a", CreationTimestamp: metav1.NewTime(now)}}
+	m.Spec.ProviderID = "\x1b]0;owned\x07id"
+	m.Status.InstanceName, m.Status.JobName, m.Status.Phase = "\x1b[2Jname", "a\nFAKE  ROW", "Running\ttab"
+	m.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineExternalIP, Address: "198.18.0.1\n198.18.0.2"}}
+	m.Status.Conditions = conditions("Ready=False/\x1b[31mRed/m")
+	list := listing.NewMachineList([]*facts.Machine{m}, nil)
+	shown := string(render(t, listing.MachineTable(list.Items, false, now), true))
+	require.NotContains(t, shown, "\x1b")
+	require.NotContains(t, shown, "\a")
+	rows := strings.Split(shown, "\n")
+	require.Len(t, rows, 3, "one row for one machine: %q", shown)
+	require.Equal(t, []string{"a", "x", "<none>", "Running", "tab", "198.18.0.1", "198.18.0.2", "0s", "Red", "XMachine", "id", "name", "a", "FAKE", "ROW"}, strings.Fields(rows[1]))
+	raw, err := json.Marshal(list)
+	require.NoError(t, err)
+	require.NotContains(t, string(raw), "\x1b", "JSON escapes it")
+}

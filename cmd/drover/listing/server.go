@@ -1,0 +1,117 @@
+package listing
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+// ScanListKind heads the document of `drover gc -o json`.
+const ScanListKind = "ScanList"
+
+// ScanList is what `drover gc -o json` prints.
+type ScanList struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Items      []Scan `json:"items"`
+}
+
+// Scan is what was found with one credential.
+type Scan struct {
+	Namespace  string `json:"namespace"`
+	Driver     string `json:"driver"`
+	Credential string `json:"credential"`
+	// Error says why the cloud could not be asked; the rest is then empty.
+	Error string `json:"error,omitempty"`
+	// Known is the number of servers that have a machine, Orphans that of those that were found to have none and are left.
+	Known   int32    `json:"known"`
+	Orphans int32    `json:"orphans"`
+	Servers []Server `json:"servers"`
+	// MachinesNotListed are machines whose server the cloud does not list.
+	MachinesNotListed []string `json:"machinesNotListed,omitempty"`
+}
+
+// Server is a server that has no machine, or of which that is not certain.
+type Server struct {
+	ID         string     `json:"id"`
+	Name       string     `json:"name,omitempty"`
+	MachineUID string     `json:"machineUID"`
+	Machine    string     `json:"machine,omitempty"`
+	Cluster    string     `json:"cluster,omitempty"`
+	Created    *time.Time `json:"created,omitempty"`
+	// Verdict is Orphan, Young, Uncertain or Removed, and Message says why.
+	Verdict string `json:"verdict"`
+	Message string `json:"message"`
+}
+
+// NewScanList heads scans, sorted by namespace, driver and credential.
+func NewScanList(scans []Scan) ScanList {
+	list := ScanList{APIVersion: APIVersion, Kind: ScanListKind, Items: append([]Scan{}, scans...)}
+	slices.SortFunc(list.Items, func(a, b Scan) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Driver, b.Driver), cmp.Compare(a.Credential, b.Credential))
+	})
+	return list
+}
+
+// NewScan sums a ServerScan up that is done.
+func NewScan(scan *rkev1.ServerScan) Scan {
+	s := Scan{Namespace: scan.Namespace, Driver: scan.Spec.Driver, Credential: scan.Spec.CloudCredentialSecretName, Servers: []Server{}}
+	if done := meta.FindStatusCondition(scan.Status.Conditions, rkev1.ScanDoneCondition); done == nil || done.Status != metav1.ConditionTrue {
+		s.Error = "it is not done"
+		if done != nil {
+			s.Error = done.Message
+		}
+		return s
+	}
+	s.Known, s.Orphans, s.MachinesNotListed = scan.Status.Known, scan.Status.Orphans, scan.Status.MachinesNotListed
+	for _, found := range scan.Status.Servers {
+		server := Server{ID: found.ID, Name: found.Name, MachineUID: found.MachineUID, Machine: found.Machine, Cluster: found.Cluster, Verdict: found.Verdict, Message: found.Message}
+		if found.Created != nil {
+			when := found.Created.UTC()
+			server.Created = &when
+		}
+		s.Servers = append(s.Servers, server)
+	}
+	return s
+}
+
+// ServerTable renders the servers of all scans as a table.
+func ServerTable(scans []Scan, withNamespace bool, now time.Time) *metav1.Table {
+	table := &metav1.Table{ColumnDefinitions: columns("ID", "NAME", "DRIVER", "CLUSTER", "MACHINE", "AGE", "VERDICT", "WHY", "MACHINE-UID*", "CREDENTIAL*")}
+	for _, scan := range scans {
+		for _, s := range scan.Servers {
+			created := time.Time{}
+			if s.Created != nil {
+				created = *s.Created
+			}
+			addRow(table, []any{s.ID, orNone(s.Name), scan.Driver, orNone(s.Cluster), orNone(s.Machine), age(created, now), s.Verdict, s.Message,
+				s.MachineUID, scan.Credential}, scan.Namespace, withNamespace)
+		}
+	}
+	return withNamespaceColumn(table, withNamespace)
+}
+
+// Summary is a scan in one line.
+func (s Scan) Summary() string {
+	text := s.Driver + ", credential " + s.Credential + ", namespace " + s.Namespace + ": "
+	if s.Error != "" {
+		return text + s.Error
+	}
+	removed := 0
+	for _, server := range s.Servers {
+		if server.Verdict == rkev1.VerdictRemoved {
+			removed++
+		}
+	}
+	text += strconv.Itoa(int(s.Known)) + " servers have machines, " + strconv.Itoa(int(s.Orphans)) + " are orphans"
+	if removed > 0 {
+		text += ", " + strconv.Itoa(removed) + " were removed"
+	}
+	return text
+}
