@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/tls"
 	"net"
-	"net/http/httptest"
 	"path/filepath"
 	"testing"
 
@@ -18,16 +17,8 @@ import (
 // joinURL serves the real join protocol of s on loopback.
 func joinURL(t *testing.T, s *Server) string {
 	t.Helper()
-	store := s.plane.Store
-	pair, err := store.Issue(store.Cluster, "serving", pki.Subject{Name: "s", Addresses: []net.IP{net.IPv4(127, 0, 0, 1)}})
-	require.NoError(t, err)
-	cert, err := tls.LoadX509KeyPair(pair.Cert, pair.Key)
-	require.NoError(t, err)
-	server := httptest.NewUnstartedServer(join.NewHandler(store, s))
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
-	server.StartTLS()
-	t.Cleanup(server.Close)
-	return server.URL
+	url, _ := stoppable(t, s)
+	return url
 }
 
 func TestRunAgent_says_what_is_wrong(t *testing.T) {

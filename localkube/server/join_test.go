@@ -18,8 +18,7 @@ import (
 
 func joinable(t *testing.T) *Server {
 	t.Helper()
-	dir, err := datadir.Open(filepath.Join(t.TempDir(), "d"))
-	require.NoError(t, err)
+	dir := newDir(t)
 	store, err := pki.Open(dir.Path("pki"))
 	require.NoError(t, err)
 	return &Server{dir: dir, say: newProgress(&bytes.Buffer{}), plane: controlplane.Options{

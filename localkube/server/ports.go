@@ -13,7 +13,7 @@ import (
 
 // portGrace is how long a port may stay taken: the children of a server that
 // was killed are given back by the kernel a moment after its lock.
-const portGrace = 5 * time.Second
+const portGrace = 3 * time.Second
 
 // port is where one component listens.
 type port struct {
