@@ -6,10 +6,12 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/digitalocean/godo"
@@ -54,7 +56,10 @@ func (d *Driver) GetSSHHostname() (string, error) { return d.GetIP() }
 // GetURL returns where Docker would listen.
 func (d *Driver) GetURL() (string, error) {
 	address, err := d.GetIP()
-	return "tcp://" + address + ":2376", err
+	if err != nil {
+		return "", err
+	}
+	return "tcp://" + net.JoinHostPort(address, "2376"), nil
 }
 
 // PreCreateCheck asks the API whether the token and the region are good.
@@ -164,8 +169,11 @@ func (d *Driver) awaitAddress(client *godo.Client) error {
 	return nil
 }
 
-// GetState asks the API for the server's state.
+// GetState asks the API for the server's state. A server that was never made is not found.
 func (d *Driver) GetState() (state.State, error) {
+	if d.InstanceID == "" {
+		return state.NotFound, nil
+	}
 	client, err := d.client()
 	if err != nil {
 		return state.Error, err
@@ -270,9 +278,12 @@ func (d *Driver) client() (*godo.Client, error) {
 		}
 		transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 	}
-	endpoint, err := url.Parse(d.Endpoint + "/")
+	endpoint, err := url.Parse(strings.TrimRight(d.Endpoint, "/") + "/")
 	if err != nil {
 		return nil, fmt.Errorf("parsing endpoint: %w", err)
+	}
+	if endpoint.Scheme != "https" { // the token goes there
+		return nil, fmt.Errorf("drovertest: the endpoint %q is not https", endpoint.Redacted())
 	}
 	source := oauth2.StaticTokenSource(&oauth2.Token{AccessToken: d.secret()})
 	client := godo.NewClient(&http.Client{Transport: &oauth2.Transport{Source: source, Base: transport}})

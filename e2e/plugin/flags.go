@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/rancher/machine/libmachine/drivers"
 	"github.com/rancher/machine/libmachine/mcnflag"
@@ -45,7 +46,7 @@ func (d *Driver) SetConfigFromFlags(flags drivers.DriverOptions) error {
 	d.SecondDiskGB = flags.Int("drovertest-2nd-disk-gb")
 	d.PrivateNetworking = flags.Bool("drovertest-private-networking")
 	d.IPv6 = flags.Bool("drovertest-ipv6")
-	d.Tags = append(flags.StringSlice("drovertest-tag"), flags.StringSlice("drovertest-label")...)
+	d.Tags = slices.Concat(flags.StringSlice("drovertest-tag"), flags.StringSlice("drovertest-label"))
 	d.UserDataFile = flags.String("drovertest-userdata")
 	d.Fail = flags.String("drovertest-fail")
 	switch d.Fail {
