@@ -197,16 +197,18 @@ func mergeValue(first, second *yaml.Node, path string) error {
 	case first.Kind == yaml.MappingNode:
 		return mergeMaps(first, second, path+".")
 	case first.Kind == yaml.SequenceNode:
-		appendNew(first, second)
+		appendNew(first, second, path == "runcmd" || path == "bootcmd")
 	}
 	return nil
 }
 
-// appendNew leaves out plain items that are there already, such as a package or the user "default".
-func appendNew(first, second *yaml.Node) {
+// appendNew leaves out plain items that the first list has already, such as a package or the user "default"; of commands
+// none is left out, for a second run is not the first.
+func appendNew(first, second *yaml.Node, commands bool) {
+	present := slices.Clone(first.Content)
 	for _, item := range second.Content {
 		same := func(other *yaml.Node) bool { return other.Kind == yaml.ScalarNode && other.Value == item.Value }
-		if item.Kind == yaml.ScalarNode && len(first.Content) > 0 && slices.ContainsFunc(first.Content, same) {
+		if !commands && item.Kind == yaml.ScalarNode && slices.ContainsFunc(present, same) {
 			continue
 		}
 		first.Content = append(first.Content, item)

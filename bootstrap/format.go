@@ -61,7 +61,8 @@ func checkedSize(data []byte) ([]byte, error) {
 
 // Detect tells the format of unzipped data as cloud-init does: by its beginning, whatever the case of letters.
 func Detect(data []byte) Format {
-	start := strings.ToLower(string(bytes.TrimLeft(data[:min(len(data), 4096)], " \t\r\n")))
+	data = bytes.TrimLeft(data, " \t\r\n")
+	start := strings.ToLower(string(data[:min(len(data), 64)]))
 	switch {
 	case start == "":
 		return Empty

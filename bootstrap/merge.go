@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"bytes"
 	"fmt"
 )
 
@@ -46,6 +47,10 @@ func newSource(name string, data []byte) (source, error) {
 	data, err := Unzip(data)
 	if err != nil {
 		return source{}, fmt.Errorf("reading %s: %w", name, err)
+	}
+	// Editors on Windows put a mark before the text, with which cloud-init would not know the format.
+	if text, marked := bytes.CutPrefix(data, []byte("\xef\xbb\xbf")); marked && Detect(text) != Opaque {
+		data = text
 	}
 	return source{name: name, data: data, format: Detect(data)}, nil
 }
