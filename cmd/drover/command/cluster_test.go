@@ -5,14 +5,19 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/pem"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -183,4 +188,25 @@ func keyPair(t *testing.T) (private, authorized []byte) {
 func (c *cluster) remove(t *testing.T, object client.Object) {
 	t.Helper()
 	require.NoError(t, client.IgnoreNotFound(c.Delete(context.WithoutCancel(t.Context()), object)))
+}
+
+// grant gives a user rights in the namespace, as YAML flow maps, and returns when the API server knows of them.
+func (c *cluster) grant(t *testing.T, user string, rules ...string) {
+	t.Helper()
+	c.apply(t, `{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: `+user+`}, rules: [`+strings.Join(rules, ", ")+`]}`)
+	c.apply(t, `{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: `+user+`}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: `+user+`},
+  subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: `+user+`}]}`)
+	for _, text := range rules {
+		var rule rbacv1.PolicyRule
+		require.NoError(t, yaml.UnmarshalStrict([]byte(text), &rule))
+		testkit.Eventually(t, 30*time.Second, func() error {
+			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Namespace: c.namespace, Group: rule.APIGroups[0], Resource: rule.Resources[0], Verb: rule.Verbs[0]}}}
+			err := c.Create(t.Context(), review)
+			if err == nil && !review.Status.Allowed {
+				err = fmt.Errorf("%s may not yet: %s", user, text)
+			}
+			return err
+		})
+	}
 }

@@ -134,11 +134,3 @@ func lastError(t *testing.T, r result) string {
 	}
 	return strings.TrimPrefix(last, "error: ")
 }
-
-// grant gives a user rights in the namespace; the rules are YAML flow maps.
-func (c *cluster) grant(t *testing.T, user string, rules ...string) {
-	t.Helper()
-	c.apply(t, `{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: `+user+`}, rules: [`+strings.Join(rules, ", ")+`]}`)
-	c.apply(t, `{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: `+user+`}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: `+user+`},
-  subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: `+user+`}]}`)
-}

@@ -261,10 +261,7 @@ func TestFewRights(t *testing.T) {
 	c := newCluster(t)
 	c.apply(t, waitingMachine)
 	c.apply(t, capiMachine)
-	c.apply(t, `{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: look}, rules: [
-  {apiGroups: [rke-machine.cattle.io], resources: [genericmachines], verbs: [get, list]}]}`)
-	c.apply(t, `{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: look}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: look},
-  subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice}]}`)
+	c.grant(t, "alice", "{apiGroups: [rke-machine.cattle.io], resources: [genericmachines], verbs: [get, list]}")
 	r := c.drover(t, "get", "--as", "alice")
 	require.Zero(t, r.code, r.errOut)
 	require.Regexp(t, `(?m)^db-1 +generic `, r.out)

@@ -124,10 +124,7 @@ func TestWatchNames(t *testing.T) {
 func TestWatchWithFewRights(t *testing.T) {
 	c := newCluster(t)
 	c.apply(t, waitingMachine)
-	c.apply(t, `{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: list}, rules: [
-  {apiGroups: [rke-machine.cattle.io], resources: ["*"], verbs: [list]}, {apiGroups: [rke-machine.cattle.io], resources: [genericmachines], verbs: [list]}]}`)
-	c.apply(t, `{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: list}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: list},
-  subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: lister}]}`)
+	c.grant(t, "lister", `{apiGroups: [rke-machine.cattle.io], resources: ["*"], verbs: [list]}`)
 	r := c.start(t, "get", "-w", "--no-headers", "--as", "lister")
 	require.Regexp(t, `^db-1 +generic`, r.lines(t, 1)[0])
 	require.Equal(t, 1, <-r.ended)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -76,22 +77,34 @@ type ListOptions struct {
 // Machines lists the machines of the given kinds. A kind the user may not list is an error only when no kind can be listed;
 // otherwise denied names it.
 func (a *API) Machines(ctx context.Context, kinds []facts.Kind, o ListOptions) (machines []*facts.Machine, denied []string, err error) {
+	lists, errs := ofEach(kinds, func(kind facts.Kind) ([]*facts.Machine, error) { return a.machinesOf(ctx, kind, o) })
 	var refusals []error
-	for _, kind := range kinds {
-		found, err := a.machinesOf(ctx, kind, o)
+	for i, err := range errs {
 		if apierrors.IsForbidden(err) {
-			refusals, denied = append(refusals, err), append(denied, kind.Resource)
+			refusals, denied = append(refusals, err), append(denied, kinds[i].Resource)
 			continue
 		}
 		if err != nil {
 			return nil, nil, err
 		}
-		machines = append(machines, found...)
+		machines = append(machines, lists[i]...)
 	}
 	if len(kinds) > 0 && len(refusals) == len(kinds) {
-		return nil, nil, &ForbiddenError{Doing: "listing machines", errs: refusals}
+		return nil, nil, NewForbiddenError("listing machines", refusals)
 	}
 	return machines, denied, nil
+}
+
+// ofEach reads of every kind at the same time, for there may be many and the API server may be far away. Results and errors
+// are in the order of the kinds.
+func ofEach[T any](kinds []facts.Kind, read func(facts.Kind) (T, error)) (results []T, errs []error) {
+	results, errs = make([]T, len(kinds)), make([]error, len(kinds))
+	var reading sync.WaitGroup
+	for i, kind := range kinds {
+		reading.Go(func() { results[i], errs[i] = read(kind) })
+	}
+	reading.Wait()
+	return results, errs
 }
 
 func (a *API) machinesOf(ctx context.Context, kind facts.Kind, o ListOptions) ([]*facts.Machine, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -99,7 +100,13 @@ func (r *driverReading) podLog(ctx context.Context, pod *corev1.Pod) error {
 		return nil
 	}
 	options := &corev1.PodLogOptions{TailLines: new(int64(20)), Container: pod.Spec.Containers[0].Name}
-	log, err := r.api.Kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).DoRaw(ctx)
+	// DoRaw would lose why the server refuses.
+	stream, err := r.api.Kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).Stream(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the log of pod %s: %w", pod.Name, err)
+	}
+	defer func() { _ = stream.Close() }()
+	log, err := io.ReadAll(io.LimitReader(stream, jobrunner.MaxLogBytes))
 	if err != nil {
 		return fmt.Errorf("reading the log of pod %s: %w", pod.Name, err)
 	}

@@ -87,7 +87,7 @@ func TestDriverSnapshotLog(t *testing.T) {
 	})
 	s := silent.DriverSnapshot(t.Context(), nd, now)
 	require.Empty(t, s.Log, "its node does not answer")
-	require.Equal(t, []string{`reading the log of pod probe-logcloud: an error on the server ("unknown") has prevented the request from succeeding (get pods probe-logcloud)`}, s.Problems)
+	require.Equal(t, []string{"reading the log of pod probe-logcloud: etcd is ill"}, s.Problems)
 	p.secret(t, "probe-logcloud-result", map[string]string{"log.txt": "kept"})
 	s = said.DriverSnapshot(t.Context(), nd, now)
 	require.Equal(t, "kept", s.Log)

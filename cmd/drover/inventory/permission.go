@@ -88,6 +88,10 @@ func sentence(all []permission) string {
 	slices.Sort(what)
 	first := all[0]
 	text := fmt.Sprintf("forbidden: user %q lacks the right to %s %s", first.user, first.verb, strings.Join(slices.Compact(what), ", "))
+	if strings.HasPrefix(first.verb, "impersonate-on:") {
+		// What the server asked for last is the rarer of the two rights that would do.
+		text = fmt.Sprintf("forbidden: user %q lacks the right to be somebody else (--as): impersonate users, or %s %s", first.user, first.verb, first.what)
+	}
 	if first.name != "" {
 		text += fmt.Sprintf(" %q", first.name)
 	}
@@ -105,6 +109,11 @@ type ForbiddenError struct {
 	// Doing is what was tried, such as "listing machines".
 	Doing string
 	errs  []error
+}
+
+// NewForbiddenError joins refusals by the API.
+func NewForbiddenError(doing string, refusals []error) *ForbiddenError {
+	return &ForbiddenError{Doing: doing, errs: refusals}
 }
 
 // Error implements error. Refusals of the same kind are told in one sentence.

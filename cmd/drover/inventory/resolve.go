@@ -117,7 +117,7 @@ func (r *resolving) resolve(ctx context.Context) (Target, error) {
 func (r *resolving) nothing(ctx context.Context) error {
 	e := &NotFoundError{Name: r.ref, Namespace: r.namespace, Elsewhere: r.elsewhere(ctx), KindsKnown: len(r.kinds) > 0}
 	if len(r.unseen) > 0 {
-		e.Unseen = (&ForbiddenError{Doing: "getting it", errs: r.unseen}).Error()
+		e.Unseen = NewForbiddenError("getting it", r.unseen).Error()
 	}
 	return e
 }
@@ -162,19 +162,17 @@ func (r *resolving) owner(ctx context.Context, machines []*facts.Machine) (*clus
 
 // named gets the machines of a name in every kind that word allows; an empty word allows all.
 func (r *resolving) named(ctx context.Context) ([]*facts.Machine, error) {
+	kinds := slices.DeleteFunc(slices.Clone(r.kinds), func(k facts.Kind) bool { return r.word != "" && !k.Matches(r.word) })
+	found, errs := ofEach(kinds, func(kind facts.Kind) (*facts.Machine, error) { return r.Machine(ctx, kind, r.namespace, r.name) })
 	var machines []*facts.Machine
-	for _, kind := range r.kinds {
-		if r.word != "" && !kind.Matches(r.word) {
-			continue
-		}
-		m, err := r.Machine(ctx, kind, r.namespace, r.name)
+	for i, err := range errs {
 		switch {
 		case apierrors.IsForbidden(err):
 			r.unseen = append(r.unseen, err)
 		case err != nil:
 			return nil, err
-		case m != nil:
-			machines = append(machines, m)
+		case found[i] != nil:
+			machines = append(machines, found[i])
 		}
 	}
 	return machines, nil

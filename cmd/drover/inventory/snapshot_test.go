@@ -1,8 +1,11 @@
 package inventory_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
@@ -258,5 +262,62 @@ func TestSnapshotOfAnIllServer(t *testing.T) {
 		require.Equal(t, []facts.Part{part}, s.Unread)
 		require.Len(t, s.Problems, 1)
 		require.True(t, strings.HasSuffix(s.Problems[0], ": etcd is ill"), s.Problems[0])
+	}
+}
+
+// TestSnapshotHoldsNoSecret: what is not read into a Snapshot nobody can print by mistake.
+func TestSnapshotHoldsNoSecret(t *testing.T) {
+	w, _ := shopWorld(t)
+	const canary = "CANARYcanaryCANARY"
+	for name, key := range map[string]string{"boot": "value", "token": "accessToken", "web-1-machine-state": jobrunner.SSHPrivateKeyKey} {
+		secret := &corev1.Secret{}
+		require.NoError(t, w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, secret))
+		secret.Data[key] = []byte(canary)
+		secret.Data["config.json"] = []byte(`{"Token":"` + canary + `"}`)
+		require.NoError(t, w.Update(t.Context(), secret))
+	}
+	target, err := w.Resolve(t.Context(), w.namespace, "web-1")
+	require.NoError(t, err)
+	s := w.Snapshot(t.Context(), target, w.namespace, "web-1", now)
+	require.Contains(t, s.Credential.Keys, "config.json")
+	require.True(t, s.State.Has(jobrunner.SSHPrivateKeyKey), "that there is a key is told")
+	for _, part := range []any{s, s.State, s.Credential, s.Bootstrap} {
+		raw, err := json.Marshal(part)
+		require.NoError(t, err)
+		require.NotContains(t, string(raw)+fmt.Sprintf("%+v", part), canary)
+	}
+}
+
+// TestSnapshotOfManyMachines: parts of one machine never come from another of the same namespace.
+func TestSnapshotOfManyMachines(t *testing.T) {
+	w := newWorld(t)
+	machines := map[string]*facts.Machine{}
+	for _, name := range []string{"a", "b", "c"} {
+		m := w.machine(t, "GenericMachine", name, "")
+		machines[name] = m
+		job := w.job(t, name+"-create-1", m.UID)
+		w.pod(t, name+"-pod", job.Name)
+		w.event(t, name+"-event", "GenericMachine", name, m.UID, "of "+name, 1)
+		w.secret(t, jobrunner.StateSecretName(name), map[string]string{jobrunner.LogKey: "log of " + name})
+	}
+	var reading sync.WaitGroup
+	snapshots := make([]*facts.Snapshot, 30)
+	order := []string{"a", "b", "c"}
+	for i := range snapshots {
+		name := order[i%3]
+		reading.Go(func() {
+			snapshots[i] = w.Snapshot(t.Context(), inventory.Target{Machine: machines[name]}, w.namespace, name, now)
+		})
+	}
+	reading.Wait()
+	for i, s := range snapshots {
+		name := order[i%3]
+		require.Empty(t, s.Problems)
+		require.Len(t, s.Jobs, 1)
+		require.Equal(t, name+"-create-1", s.Jobs[0].Name)
+		require.Len(t, s.Pods, 1)
+		require.Equal(t, name+"-pod", s.Pods[0].Name)
+		require.Equal(t, []string{"of " + name}, messages(s.Events))
+		require.Equal(t, "log of "+name, s.State.Log)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -17,6 +18,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -162,9 +165,37 @@ func (w *world) as(t *testing.T, user string, rules ...rbacv1.PolicyRule) *inven
 	require.NoError(t, w.Create(t.Context(), &rbacv1.RoleBinding{ObjectMeta: meta,
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}}}))
+	for _, rule := range rules {
+		w.awaitRight(t, user, rule)
+	}
 	config := testkit.Config(t)
 	config.Impersonate.UserName = user
 	return connect(t, config)
+}
+
+// awaitRight returns when the API server knows of a rule, which it learns a moment after it was made.
+func (w *world) awaitRight(t *testing.T, user string, rule rbacv1.PolicyRule) {
+	t.Helper()
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{
+		Namespace: w.namespace, Group: rule.APIGroups[0], Resource: rule.Resources[0], Verb: rule.Verbs[0]}}}
+	testkit.Eventually(t, 30*time.Second, func() error {
+		answer, err := w.Kube.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
+		if err == nil && !answer.Status.Allowed {
+			err = fmt.Errorf("%s may not yet: %+v", user, rule)
+		}
+		return err
+	})
+}
+
+// account makes a service account and gives its token.
+func (w *world) account(t *testing.T, name string) string {
+	t.Helper()
+	accounts := w.Kube.CoreV1().ServiceAccounts(w.namespace)
+	_, err := accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	token, err := accounts.CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	return token.Status.Token
 }
 
 // may is a rule for one group.
