@@ -1,0 +1,207 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/cmd/drover/facts"
+	"github.com/drover-project/drover/cmd/drover/inventory"
+	"github.com/drover-project/drover/cmd/drover/listing"
+	"github.com/drover-project/drover/jobrunner/operation/profile"
+)
+
+// gcOptions are the flags of gc.
+type gcOptions struct {
+	allNamespaces      bool
+	driver, credential string
+	remove             bool
+	grace, timeout     time.Duration
+	output             *output
+}
+
+func newGC(e *env) *cobra.Command {
+	o := &gcOptions{}
+	cmd := &cobra.Command{
+		Use:   "gc",
+		Short: "Find servers that no machine knows",
+		Long: `Find servers at the cloud that carry Drover's tags and that no machine knows; with --delete, remove them.
+
+Each credential that machines use is asked with, by a Job of the manager's. Nothing is changed without --delete, and with it
+only what is provably an orphan of a Cluster in the namespace, and older than the grace period: docs/orphans.md says what
+that takes and for which drivers it is possible. Where no machine is left to tell the credential, name it.`,
+		Example: `  {name} gc
+  {name} gc -A -o json
+  {name} gc --delete --grace 24h
+  {name} gc --driver digitalocean --credential do-token`,
+		Args: arguments(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(cmd); err != nil {
+				return err
+			}
+			return e.gc(cmd.Context(), o)
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "Look with the credentials of the machines of all namespaces.")
+	flags.StringVar(&o.driver, "driver", "", "Look at this driver's cloud only.")
+	flags.StringVar(&o.credential, "credential", "", "Look with this credential Secret, as a machine would name it; needs --driver.")
+	flags.BoolVar(&o.remove, "delete", false, "Remove the orphans that are older than the grace period.")
+	flags.DurationVar(&o.grace, "grace", time.Hour, "How old a server must be to be an orphan.")
+	flags.DurationVar(&o.timeout, "timeout", 15*time.Minute, "How long to wait for the cloud, in all.")
+	o.output = newOutput(cmd, false)
+	return withName(e, cmd)
+}
+
+func (o *gcOptions) check(cmd *cobra.Command) error {
+	switch {
+	case o.credential != "" && o.driver == "":
+		return usagef(cmd, "--credential needs --driver")
+	case o.credential != "" && o.allNamespaces:
+		return usagef(cmd, "--credential and --all-namespaces exclude each other")
+	case o.grace < 0 || o.timeout <= 0:
+		return usagef(cmd, "--grace and --timeout must not be negative")
+	case o.driver != "" && !profile.HasLister(o.driver):
+		return usagef(cmd, "servers of driver %q cannot be listed by their tags (see docs/orphans.md)", o.driver)
+	}
+	return o.output.check(cmd)
+}
+
+func (e *env) gc(ctx context.Context, o *gcOptions) error {
+	api, err := e.api()
+	if err != nil {
+		return err
+	}
+	places, err := e.places(ctx, api, o)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("the scan was not done within %s", o.timeout))
+	defer cancel()
+	var scans []listing.Scan
+	failed := 0
+	for _, place := range places {
+		scan := e.scan(ctx, api, place, o)
+		if scan.Error != "" {
+			failed++
+		}
+		scans = append(scans, scan)
+	}
+	if err := e.printScans(o, scans); err != nil {
+		return err
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d scans failed", failed, len(scans))
+	}
+	return context.Cause(ctx)
+}
+
+// place is an account to look at.
+type place struct{ namespace, driver, credential string }
+
+// places are those that the user names, or that machines use.
+func (e *env) places(ctx context.Context, api *inventory.API, o *gcOptions) ([]place, error) {
+	list := inventory.ListOptions{}
+	if !o.allNamespaces {
+		namespace, err := e.namespace()
+		if err != nil {
+			return nil, err
+		}
+		list.Namespace = namespace
+	}
+	if o.credential != "" {
+		return []place{{list.Namespace, o.driver, o.credential}}, nil
+	}
+	kinds, err := api.Kinds(ctx)
+	if err != nil {
+		return nil, err
+	}
+	machines, denied, err := api.Machines(ctx, kinds, list)
+	if err != nil {
+		return nil, err
+	}
+	if len(denied) > 0 {
+		e.noteDenied(denied, list.Namespace)
+	}
+	drivers, _ := api.Drivers(ctx)
+	var places []place
+	skipped := map[string]bool{}
+	known := map[place]bool{}
+	for _, m := range machines {
+		at := place{m.Namespace, facts.DriverName(m.Kind.Name, drivers), credentialOf(m)}
+		switch {
+		case o.driver != "" && at.driver != o.driver, at.credential == "", known[at]:
+		case !profile.HasLister(at.driver):
+			skipped[at.driver] = true
+		default:
+			known[at] = true
+			places = append(places, at)
+		}
+	}
+	for driver := range skipped {
+		e.note("servers of driver %s are not looked for: they cannot be listed by their tags (see docs/orphans.md)", driver)
+	}
+	return places, nil
+}
+
+// credentialOf is the credential as the machine names it.
+func credentialOf(m *facts.Machine) string {
+	if name := m.Spec.Common.CloudCredentialSecretName; name != "" {
+		return name
+	}
+	return m.Status.CloudCredentialSecretName
+}
+
+// scan has the manager look at one place; what keeps it from that is told with the result.
+func (e *env) scan(ctx context.Context, api *inventory.API, at place, o *gcOptions) listing.Scan {
+	failed := func(err error) listing.Scan {
+		return listing.Scan{Namespace: at.namespace, Driver: at.driver, Credential: at.credential, Servers: []listing.Server{}, Error: inventory.Plain(err)}
+	}
+	made, err := api.MakeScan(ctx, at.namespace, rkev1.ServerScanSpec{
+		Driver: at.driver, CloudCredentialSecretName: at.credential, Remove: o.remove, GracePeriod: &metav1.Duration{Duration: o.grace}})
+	if err != nil {
+		return failed(err)
+	}
+	done, err := api.AwaitScan(ctx, made, func(message string) { e.note("%s: %s", at.driver, strings.TrimSpace(message)) })
+	// It is deleted also when the user does not wait for it: what it still does ends with it.
+	if deleteErr := api.DeleteScan(context.WithoutCancel(ctx), made); deleteErr != nil {
+		e.note("%s", inventory.Plain(deleteErr))
+	}
+	if err != nil {
+		return failed(err)
+	}
+	return listing.NewScan(done)
+}
+
+func (e *env) printScans(o *gcOptions, scans []listing.Scan) error {
+	list := listing.NewScanList(scans)
+	if !o.output.isTable() {
+		return o.output.document(e.Streams.Out, list)
+	}
+	table := listing.ServerTable(list.Items, o.allNamespaces, e.Now())
+	var errs []error
+	if len(table.Rows) > 0 {
+		errs = append(errs, o.output.table(e.Streams.Out, table))
+	}
+	orphans := int32(0)
+	for _, scan := range list.Items {
+		orphans += scan.Orphans
+		e.note("%s", scan.Summary())
+		for _, name := range scan.MachinesNotListed {
+			e.note("the cloud lists no server with the tag of machine %s/%s", scan.Namespace, name)
+		}
+	}
+	switch {
+	case len(scans) == 0:
+		e.note("no machine uses a credential with which servers could be looked for; name one with --driver and --credential")
+	case orphans > 0 && !o.remove:
+		e.note("nothing was changed; '%s gc --delete' removes the orphans", e.Name)
+	}
+	return errors.Join(errs...)
+}
