@@ -44,10 +44,11 @@ func DriverNamed(name string, drivers []v3.NodeDriver) *v3.NodeDriver {
 // ShownURL is a URL as it may be shown: without the password that it may have. It takes anything, for a spec that is refused
 // is shown, too.
 func ShownURL(text string) string {
-	scheme, rest, found := strings.Cut(text, "://")
-	if !found {
+	start := strings.Index(text, "//")
+	if start < 0 || start > 0 && text[start-1] != ':' {
 		return text
 	}
+	scheme, rest := text[:start+2], text[start+2:]
 	authority := rest
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
 		authority = rest[:end]
@@ -60,5 +61,5 @@ func ShownURL(text string) string {
 	if !hasPassword {
 		return text
 	}
-	return scheme + "://" + user + ":xxxxx" + rest[at:]
+	return scheme + user + ":xxxxx" + rest[at:]
 }

@@ -1,6 +1,8 @@
 package facts_test
 
 import (
+	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -52,4 +54,53 @@ func TestDriverNamed(t *testing.T) {
 	for _, name := range []string{"", "cloud", "MycloudMachine"} {
 		require.Nil(t, facts.DriverNamed(name, drivers), name)
 	}
+}
+
+func TestShownURL(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                     "",
+		"local://":                             "local://",
+		"not a URL":                            "not a URL",
+		"https://h.example/d":                  "https://h.example/d",
+		"https://user@h.example/d":             "https://user@h.example/d",
+		"https://user:MARKER@h.example/d?a=1":  "https://user:xxxxx@h.example/d?a=1",
+		"https://user:MARKER@h.example":        "https://user:xxxxx@h.example",
+		"https://:MARKER@h.example/":           "https://:xxxxx@h.example/",
+		"https://user:@h.example/":             "https://user:xxxxx@h.example/",
+		"https://user:MAR@KER:x@h.example/":    "https://user:xxxxx@h.example/",
+		"https://user:MARKER@h.example/a@b:c":  "https://user:xxxxx@h.example/a@b:c",
+		"https://h.example/path:with@signs":    "https://h.example/path:with@signs",
+		"https://h.example?x=a:b@c":            "https://h.example?x=a:b@c",
+		"https://h.example#a:b@c":              "https://h.example#a:b@c",
+		"ht!tp://user:MARKER%zz@h.example/":    "ht!tp://user:xxxxx@h.example/",
+		"https://user:MARKER@[fe80::1]:8443/d": "https://user:xxxxx@[fe80::1]:8443/d",
+	} {
+		require.Equal(t, want, facts.ShownURL(text))
+	}
+}
+
+// FuzzShownURL: whatever net/url takes for a password is not shown, and what has none is shown as it is.
+func FuzzShownURL(f *testing.F) {
+	f.Add("https://user:MARKER@h.example/d?a=1")
+	f.Add("https://user@h.example:80/@:")
+	f.Fuzz(func(t *testing.T, text string) {
+		shown := facts.ShownURL(text)
+		require.Equal(t, shown, facts.ShownURL(shown), "what is shown has nothing to hide")
+		parsed, err := url.Parse(text)
+		if err != nil || parsed.Host == "" {
+			return
+		}
+		again, err := url.Parse(shown)
+		require.NoError(t, err, "it is still a URL")
+		require.Equal(t, parsed.Host, again.Host)
+		require.Equal(t, parsed.Path, again.Path)
+		if password, has := parsed.User.Password(); has {
+			hidden, _ := again.User.Password()
+			require.Equal(t, "xxxxx", hidden)
+			require.Equal(t, parsed.User.Username(), again.User.Username())
+			require.True(t, len(password) < 8 || !strings.Contains(shown[:strings.Index(shown, "@")], password), shown)
+			return
+		}
+		require.Equal(t, text, shown)
+	})
 }

@@ -2,7 +2,9 @@ package facts_test
 
 import (
 	"maps"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -262,4 +264,64 @@ func FuzzDecodeMachine(f *testing.F) {
 			require.Equal(t, credential, namespace+":"+name)
 		}
 	})
+}
+
+// FuzzMatches: a word means a kind however it is written, and never one with another group.
+func FuzzMatches(f *testing.F) {
+	for _, word := range []string{"dom", "DigitaloceanMachine.rke-machine.cattle.io", "digitaloceanmachines.v1.rke-machine.cattle.io", ".", ""} {
+		f.Add(word)
+	}
+	f.Fuzz(func(t *testing.T, word string) {
+		if !kind.Matches(word) {
+			return
+		}
+		require.True(t, kind.Matches(strings.ToLower(word)))
+		name, group, grouped := strings.Cut(strings.ToLower(word), ".")
+		require.Contains(t, []string{"digitaloceanmachine", "digitaloceanmachines", "dom"}, name)
+		if grouped {
+			require.Contains(t, []string{"rke-machine.cattle.io", "v1.rke-machine.cattle.io"}, group)
+			return
+		}
+		require.True(t, kind.Matches(word+".rke-machine.cattle.io"))
+		require.False(t, kind.Matches(word+".example.com"))
+	})
+}
+
+// TestMachineAsTheAPIHasIt decodes all that the CLI shows.
+func TestMachineAsTheAPIHasIt(t *testing.T) {
+	m, err := facts.DecodeMachine(kind, map[string]any{
+		"apiVersion": "rke-machine.cattle.io/v1", "kind": "DigitaloceanMachine",
+		"metadata": map[string]any{
+			"name": "web-1", "namespace": "shop", "uid": "u", "creationTimestamp": "2026-03-01T11:00:00Z", "deletionTimestamp": "2026-03-01T12:00:00Z",
+			"finalizers": []any{"drover.cattle.io/machine"}, "labels": map[string]any{"cluster.x-k8s.io/cluster-name": "store"},
+			"annotations": map[string]any{"cluster.x-k8s.io/paused": ""},
+		},
+		"spec": map[string]any{"size": "s-1vcpu-1gb", "tags": []any{"a"}, "backups": true, "unknown": map[string]any{"deep": []any{int64(1)}}},
+		"status": map[string]any{
+			"phase": "Creating", "jobName": "web-1-create-2", "attempts": int64(2), "nextAttemptTime": "2026-03-01T12:07:00Z", "instanceName": "pool-web-1",
+			"lastAttempt":  map[string]any{"operation": "create", "number": int64(2), "outcome": "Failed", "class": "Quota", "message": "422", "logTail": "tail", "endTime": "2026-03-01T12:00:00Z"},
+			"somethingNew": "of a newer manager",
+		},
+	})
+	require.NoError(t, err)
+	when := func(text string) metav1.Time {
+		at, err := time.Parse(time.RFC3339, text)
+		require.NoError(t, err)
+		return metav1.NewTime(at.Local())
+	}
+	ended, next, deleted := when("2026-03-01T12:00:00Z"), when("2026-03-01T12:07:00Z"), when("2026-03-01T12:00:00Z")
+	require.Equal(t, &facts.Machine{
+		Kind: kind,
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "web-1", Namespace: "shop", UID: "u", CreationTimestamp: when("2026-03-01T11:00:00Z"), DeletionTimestamp: &deleted,
+			Finalizers: []string{"drover.cattle.io/machine"}, Labels: map[string]string{"cluster.x-k8s.io/cluster-name": "store"},
+			Annotations: map[string]string{"cluster.x-k8s.io/paused": ""},
+		},
+		Status: rkev1.RKEMachineStatus{
+			Phase: "Creating", JobName: "web-1-create-2", Attempts: 2, NextAttemptTime: &next, InstanceName: "pool-web-1",
+			LastAttempt: &rkev1.AttemptStatus{Operation: "create", Number: 2, Outcome: "Failed", Class: "Quota", Message: "422", LogTail: "tail", EndTime: &ended},
+		},
+	}, m)
+	require.Equal(t, "Deleting", m.Phase())
+	require.Equal(t, "store", m.ClusterName())
 }
