@@ -1,0 +1,486 @@
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	managementv3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/jobrunner"
+)
+
+// scopeOf is a machine m1 in namespace a, as far as decisions need it.
+func scopeOf(changes ...func(*scope)) *scope {
+	obj := machineNamed("m1")
+	obj.SetNamespace("a")
+	obj.SetUID("uid-1")
+	s := &scope{object: obj, request: requestFor("m1"), before: obj.DeepCopy(), now: time.Unix(1_900_000_000, 0)}
+	s.conditions = step.NewConditions(&s.status.Conditions, 1, s.now)
+	for _, change := range changes {
+		change(s)
+	}
+	return s
+}
+
+func set(condition string, status metav1.ConditionStatus, reason string) func(*scope) {
+	return func(s *scope) { s.conditions.Set(condition, status, reason, "because of "+reason) }
+}
+
+func attempted(s *scope) { s.status.LastAttempt = &rkev1.AttemptStatus{} }
+
+func deletingNow(s *scope) { now := metav1.Now(); s.SetDeletionTimestamp(&now) }
+
+// allTrue is a machine all of whose steps went well.
+func allTrue(s *scope) {
+	for _, condition := range order {
+		set(condition, metav1.ConditionTrue, "Fine")(s)
+	}
+}
+
+func TestSumUp(t *testing.T) {
+	for name, tt := range map[string]struct {
+		facts         []func(*scope)
+		phase, reason string
+		ready         metav1.ConditionStatus
+	}{
+		"nothing was looked at":     {nil, rkev1.PhasePending, rkev1.JobPendingReason, metav1.ConditionFalse},
+		"paused from the start":     {[]func(*scope){set(rkev1.PausedCondition, metav1.ConditionTrue, "Paused")}, rkev1.PhasePending, "Paused", metav1.ConditionFalse},
+		"not paused":                {[]func(*scope){set(rkev1.PausedCondition, metav1.ConditionFalse, "NotPaused")}, rkev1.PhasePending, rkev1.JobPendingReason, metav1.ConditionFalse},
+		"waits for its cluster":     {[]func(*scope){set(rkev1.ClusterReadyCondition, metav1.ConditionFalse, "WaitingForOwner")}, rkev1.PhasePending, "WaitingForOwner", metav1.ConditionFalse},
+		"the first that waits says": {[]func(*scope){set(rkev1.CredentialReadyCondition, metav1.ConditionFalse, "B"), set(rkev1.DriverReadyCondition, metav1.ConditionFalse, "A")}, rkev1.PhasePending, "A", metav1.ConditionFalse},
+		"its Job cannot be made":    {[]func(*scope){set(rkev1.CreateJobCondition, metav1.ConditionFalse, JobRefusedReason)}, rkev1.PhasePending, JobRefusedReason, metav1.ConditionFalse},
+		"its Job runs":              {[]func(*scope){set(rkev1.CreateJobCondition, metav1.ConditionUnknown, "JobRunning")}, rkev1.PhaseCreating, "JobRunning", metav1.ConditionFalse},
+		"its Job failed":            {[]func(*scope){attempted, set(rkev1.CreateJobCondition, metav1.ConditionFalse, "WaitingForRetry")}, rkev1.PhaseFailed, "WaitingForRetry", metav1.ConditionFalse},
+		"made, not stored":          {[]func(*scope){set(rkev1.CreateJobCondition, metav1.ConditionTrue, "JobSucceeded")}, rkev1.PhaseCreating, rkev1.JobPendingReason, metav1.ConditionFalse},
+		"made, state missing":       {[]func(*scope){set(rkev1.CreateJobCondition, metav1.ConditionTrue, "JobSucceeded"), set(rkev1.StateStoredCondition, metav1.ConditionFalse, "StateMissing")}, rkev1.PhaseCreating, "StateMissing", metav1.ConditionFalse},
+		"all is well":               {[]func(*scope){allTrue}, rkev1.PhaseRunning, rkev1.ReadyReason, metav1.ConditionTrue},
+		"no provider ID yet":        {[]func(*scope){allTrue, set(rkev1.ProviderIDKnownCondition, metav1.ConditionFalse, "WaitingForNode")}, rkev1.PhaseRunning, rkev1.ReadyReason, metav1.ConditionTrue},
+		"being deleted":             {[]func(*scope){allTrue, deletingNow}, rkev1.PhaseDeleting, rkev1.DeletingReason, metav1.ConditionFalse},
+		"removing failed":           {[]func(*scope){allTrue, deletingNow, set(rkev1.DeleteJobCondition, metav1.ConditionFalse, "ServerMayExist")}, rkev1.PhaseDeleting, "ServerMayExist", metav1.ConditionFalse},
+		"removing runs":             {[]func(*scope){deletingNow, set(rkev1.DeleteJobCondition, metav1.ConditionUnknown, "JobRunning")}, rkev1.PhaseDeleting, "JobRunning", metav1.ConditionFalse},
+		"removed":                   {[]func(*scope){deletingNow, set(rkev1.DeleteJobCondition, metav1.ConditionTrue, "ServerGone")}, rkev1.PhaseDeleting, rkev1.DeletingReason, metav1.ConditionFalse},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := scopeOf(tt.facts...)
+			s.SetGeneration(4)
+			s.sumUp()
+			ready := s.conditions.Get(rkev1.ReadyCondition)
+			require.Equal(t, tt.ready, ready.Status)
+			require.Equal(t, tt.reason, ready.Reason)
+			require.Equal(t, tt.phase, s.status.Phase)
+			require.Equal(t, tt.ready == metav1.ConditionTrue, s.status.Ready)
+			require.EqualValues(t, 4, s.status.ObservedGeneration)
+		})
+	}
+}
+
+// A machine that became ready keeps nothing of what went wrong on the way but its last attempt.
+func TestSumUp_forgetsFailures(t *testing.T) {
+	failed := func(s *scope) {
+		s.status.FailureReason, s.status.FailureMessage, s.status.NextAttemptTime = rkev1.CreateErrorReason, "503", &metav1.Time{}
+	}
+	s := scopeOf(failed, attempted, allTrue)
+	s.sumUp()
+	require.Empty(t, s.status.FailureReason+s.status.FailureMessage)
+	require.Nil(t, s.status.NextAttemptTime)
+	require.NotNil(t, s.status.LastAttempt)
+	s = scopeOf(failed, set(rkev1.CreateJobCondition, metav1.ConditionFalse, "WaitingForRetry"))
+	s.sumUp()
+	require.Equal(t, "503", s.status.FailureMessage)
+}
+
+func TestDropWaiting_keepsWhatIsTrueAndWhatIsNoPrecondition(t *testing.T) {
+	s := scopeOf(set(rkev1.ClusterReadyCondition, metav1.ConditionTrue, "A"), set(rkev1.CredentialReadyCondition, metav1.ConditionFalse, "B"),
+		set(rkev1.BootstrapReadyCondition, metav1.ConditionUnknown, "C"), set(rkev1.CreateJobCondition, metav1.ConditionUnknown, "D"),
+		set(rkev1.ReadyCondition, metav1.ConditionFalse, "E"), set(rkev1.PausedCondition, metav1.ConditionFalse, "F"))
+	s.dropWaiting()
+	var left []string
+	for _, c := range s.status.Conditions {
+		left = append(left, c.Type)
+	}
+	require.Equal(t, []string{rkev1.ClusterReadyCondition, rkev1.CreateJobCondition, rkev1.ReadyCondition, rkev1.PausedCondition}, left)
+}
+
+func TestRefused_whatSomebodyMustChange(t *testing.T) {
+	resource := schema.GroupResource{Group: "batch", Resource: "jobs"}
+	terminating := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "s", errors.New("being terminated"))
+	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	for name, tt := range map[string]struct {
+		err          error
+		reason, says string
+	}{
+		"quota":                 {apierrors.NewForbidden(resource, "m1-create-1", errors.New("exceeded quota")), JobRefusedReason, "exceeded quota"},
+		"pod security":          {fmt.Errorf("creating: %w", apierrors.NewForbidden(resource, "m1-create-1", errors.New("violates PodSecurity"))), JobRefusedReason, "violates PodSecurity"},
+		"a webhook":             {apierrors.NewInvalid(schema.GroupKind{Group: "batch", Kind: "Job"}, "m1-create-1", nil), JobRefusedReason, "is invalid"},
+		"a namespace that goes": {fmt.Errorf("applying: %w", terminating), NamespaceTerminatingReason, "the namespace is being deleted"},
+		"its own wait":          {step.Wait(rkev1.NameTakenReason, "taken", 0), rkev1.NameTakenReason, "taken"},
+		"a network":             {errors.New("connection refused"), "", ""},
+		"a conflict":            {apierrors.NewConflict(resource, "m1-create-1", errors.New("changed")), "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := refused(tt.err)
+			require.Equal(t, tt.reason, stepReason(err))
+			require.Equal(t, tt.reason != "", isWaiting(err))
+			if tt.reason == "" {
+				require.ErrorIs(t, err, tt.err)
+				require.Empty(t, stepMessage(err))
+				return
+			}
+			require.Contains(t, stepMessage(err), tt.says)
+		})
+	}
+}
+
+func TestWithReason_changesOnlyWaiting(t *testing.T) {
+	wait := step.Wait("A", "a", time.Minute)
+	changed := withReason(wait, "B", ", and b")
+	require.Equal(t, &step.Waiting{Reason: "B", Message: "a, and b", After: time.Minute}, changed)
+	require.Equal(t, "A", stepReason(wait), "the first stays what it was")
+	other := errors.New("no route")
+	require.Equal(t, other, withReason(other, "B", ""))
+	stalled := step.Stall("A", other)
+	require.Equal(t, stalled, withReason(stalled, "B", ""))
+	require.Equal(t, "no route", stepMessage(stalled))
+}
+
+// Back-off counts by our clock where the pod's cannot be believed.
+func TestEnded(t *testing.T) {
+	s := scopeOf()
+	for name, tt := range map[string]struct {
+		end  time.Duration
+		back time.Duration
+	}{
+		"a moment ago": {-time.Second, -time.Second}, "a minute ago": {-time.Minute, -time.Minute}, "two minutes ago": {-2 * time.Minute, 0},
+		"in a second": {time.Second, 0}, "long ago": {-1000 * time.Hour, 0}, "in a year": {8760 * time.Hour, 0}, "now": {0, 0},
+	} {
+		require.Equal(t, s.now.Add(tt.back), s.ended(jobrunner.Verdict{End: s.now.Add(tt.end)}), name)
+	}
+	require.Equal(t, s.now, s.ended(jobrunner.Verdict{}), "a pod that told no time")
+}
+
+func TestMayAbandon(t *testing.T) {
+	given := func(s *scope) { s.SetAnnotations(map[string]string{rkev1.AbandonAnnotation: "m1"}) }
+	rancher := func(s *scope) { s.SetAnnotations(map[string]string{rkev1.ForceRemoveAnnotation: "true"}) }
+	nobody := func(*scope) {}
+	for name, tt := range map[string]struct {
+		user func(*scope)
+		err  error
+		want bool
+	}{
+		"removed":                    {given, nil, false},
+		"not asked for":              {nobody, step.Wait(rkev1.WaitingForRetryReason, "", 0), false},
+		"after a failure":            {given, step.Wait(rkev1.WaitingForRetryReason, "", 0), true},
+		"after a failure, Rancher's": {rancher, step.Wait(rkev1.WaitingForRetryReason, "", 0), true},
+		"while a Job runs":           {given, step.Progress(rkev1.JobRunningReason, "", 0), false},
+		"while a create is ended":    {given, step.Progress(rkev1.JobCancelledReason, "", 0), false},
+		"no Job can be made":         {given, step.Wait(JobRefusedReason, "", 0), true},
+		"nowhere to flee":            {given, step.Wait(NamespaceTerminatingReason, "", 0), true},
+		"no driver":                  {given, step.Wait(rkev1.DriverNotFoundReason, "", 0), true},
+		"no credential":              {given, step.Wait(rkev1.CredentialMissingReason, "", 0), true},
+		"the spec is wrong":          {given, step.Stall(rkev1.SpecInvalidReason, errors.New("x")), true},
+		"the API does not answer":    {given, errors.New("timeout"), false},
+	} {
+		require.Equal(t, tt.want, scopeOf(tt.user).mayAbandon(tt.err), name)
+	}
+}
+
+func TestLeftBehind_listsWhatMayCostMoney(t *testing.T) {
+	s := scopeOf()
+	require.Equal(t, "the user gave the server up. At the cloud there may be left: a server named ", s.leftBehind())
+	s.state.secret = &corev1.Secret{Data: map[string][]byte{
+		jobrunner.JournalKey: []byte(`{"phase":"Recorded","instanceName":"m1"}`),
+		jobrunner.ServerKey:  []byte(`{"instanceID":"123","addresses":[{"type":"ExternalIP","address":"198.18.0.7"},{"type":"InternalIP","address":"10.0.0.1"}]}`)}}
+	require.Equal(t, "the user gave the server up. At the cloud there may be left: a server named m1, ID 123, ExternalIP 198.18.0.7, InternalIP 10.0.0.1, with its SSH key and disks", s.leftBehind())
+}
+
+func stateWith(data map[string]string) func(*scope) {
+	return func(s *scope) {
+		s.state.secret = &corev1.Secret{Data: map[string][]byte{}}
+		for key, text := range data {
+			s.state.secret.Data[key] = []byte(text)
+		}
+	}
+}
+
+// Nothing is dropped while a server may exist.
+func TestNothingMade(t *testing.T) {
+	for name, tt := range map[string]struct {
+		facts []func(*scope)
+		want  bool
+	}{
+		"never began":                   {nil, true},
+		"a state without a word":        {[]func(*scope){stateWith(nil)}, true},
+		"a result without a note":       {[]func(*scope){stateWith(map[string]string{jobrunner.ResultKey: `{"outcome":"Failed"}`})}, true},
+		"a note":                        {[]func(*scope){stateWith(map[string]string{jobrunner.JournalKey: `{"phase":"Intent"}`})}, false},
+		"a note that cannot be read":    {[]func(*scope){stateWith(map[string]string{jobrunner.JournalKey: `{`})}, false},
+		"a record":                      {[]func(*scope){stateWith(map[string]string{jobrunner.ExtractedConfigKey: "x"})}, false},
+		"state lost after an attempt":   {[]func(*scope){func(s *scope) { s.status.Attempts = 1 }}, false},
+		"state lost, but it had an ID":  {[]func(*scope){func(s *scope) { _ = s.SetProviderID("acme://1") }}, false},
+		"a remove that began says when": {[]func(*scope){stateWith(nil), func(s *scope) { s.state.claimed, s.state.claim.Operation = true, jobrunner.Remove }}, false},
+		"a create that was claimed":     {[]func(*scope){stateWith(nil), func(s *scope) { s.state.claimed, s.state.claim.Operation = true, jobrunner.Create }}, true},
+	} {
+		require.Equal(t, tt.want, scopeOf(tt.facts...).nothingMade(), name)
+	}
+}
+
+func TestFirstNumber_neverGivesOneTwice(t *testing.T) {
+	for name, tt := range map[string]struct {
+		result string
+		want   int32
+	}{
+		"no result":                   {"", 1},
+		"one that cannot be read":     {"{", 1},
+		"of another operation":        {`{"operation":"create","attempt":3,"outcome":"Failed"}`, 1},
+		"of an attempt not claimed":   {`{"operation":"remove","attempt":3,"outcome":"Failed"}`, 4},
+		"of a number that is none":    {`{"operation":"remove","attempt":-3,"outcome":"Failed"}`, 1},
+		"taken over, by another hand": {`{"operation":"remove","attempt":1,"outcome":"Succeeded"}`, 2},
+	} {
+		s := scopeOf(stateWith(map[string]string{jobrunner.ResultKey: tt.result}))
+		require.Equal(t, tt.want, s.firstNumber(jobrunner.Remove), name)
+	}
+}
+
+func TestTakeOver_ownersOfTheState(t *testing.T) {
+	yes := true
+	mine := metav1.OwnerReference{APIVersion: "rke-machine.cattle.io/v1", Kind: "AcmeMachine", Name: "m1", UID: "uid-1", Controller: &yes, BlockOwnerDeletion: &yes}
+	with := func(change func(*metav1.OwnerReference)) metav1.OwnerReference {
+		other := mine
+		change(&other)
+		return other
+	}
+	stranger := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "x"}
+	for name, tt := range map[string]struct {
+		before, after []metav1.OwnerReference
+		changed       bool
+	}{
+		"as it should be":               {[]metav1.OwnerReference{mine}, []metav1.OwnerReference{mine}, false},
+		"nobody":                        {nil, []metav1.OwnerReference{mine}, true},
+		"an older version":              {[]metav1.OwnerReference{with(func(r *metav1.OwnerReference) { r.APIVersion = "rke-machine.cattle.io/v1alpha1" })}, []metav1.OwnerReference{mine}, true},
+		"the machine before it, moved":  {[]metav1.OwnerReference{with(func(r *metav1.OwnerReference) { r.UID, r.Controller = "old", nil })}, []metav1.OwnerReference{mine}, true},
+		"a stranger beside it":          {[]metav1.OwnerReference{stranger, mine}, []metav1.OwnerReference{stranger, mine}, false},
+		"a stranger who does not count": {[]metav1.OwnerReference{stranger}, []metav1.OwnerReference{stranger, mine}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := scopeOf()
+			s.SetGroupVersionKind(rkev1.MachineGroupVersion.WithKind("AcmeMachine"))
+			obj := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{OwnerReferences: tt.before}}
+			require.Equal(t, tt.changed, s.takeOver(obj))
+			require.Equal(t, tt.after, obj.OwnerReferences)
+		})
+	}
+}
+
+func nodeDriver(change func(*managementv3.NodeDriver)) *managementv3.NodeDriver {
+	nd := &managementv3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: "acme"}, Spec: managementv3.NodeDriverSpec{URL: "https://drivers.test/acme", Checksum: "ab", Active: true}}
+	if change != nil {
+		change(nd)
+	}
+	return nd
+}
+
+func TestUnusable_saysWhy(t *testing.T) {
+	now := metav1.Now()
+	for name, tt := range map[string]struct {
+		change func(*managementv3.NodeDriver)
+		want   string
+	}{
+		"read":            {func(nd *managementv3.NodeDriver) { nd.Status.Digest = "d" }, ""},
+		"being read anew": {func(nd *managementv3.NodeDriver) { nd.Status.Digest, nd.Spec.Version = "d", "2" }, ""},
+		"not read":        {nil, "is not ready: it was not downloaded and read yet"},
+		"failed": {func(nd *managementv3.NodeDriver) {
+			nd.Status.Conditions = []metav1.Condition{{Type: "Ready", Message: "404 Not Found"}}
+		}, "is not ready: 404 Not Found"},
+		"inactive":     {func(nd *managementv3.NodeDriver) { nd.Status.Digest, nd.Spec.Active = "d", false }, "is inactive: set its spec.active to true"},
+		"going":        {func(nd *managementv3.NodeDriver) { nd.Status.Digest, nd.DeletionTimestamp = "d", &now }, "is being deleted: no new servers are made with it"},
+		"built in":     {func(nd *managementv3.NodeDriver) { nd.Spec.URL, nd.Spec.DisplayName = "local://", "digitalocean" }, ""},
+		"not built in": {func(nd *managementv3.NodeDriver) { nd.Spec.URL = "local://" }, "is not built in: give its url and checksum"},
+		"built in and inactive": {func(nd *managementv3.NodeDriver) {
+			nd.Spec.URL, nd.Spec.DisplayName, nd.Spec.Active = "local://", "digitalocean", false
+		}, "is inactive: set its spec.active to true"},
+	} {
+		require.Equal(t, tt.want, unusable(nodeDriver(tt.change)), name)
+	}
+}
+
+// A Job gets what was verified, not what is asked for since.
+func TestFactsOf(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*managementv3.NodeDriver)
+		want   jobrunner.DriverRef
+	}{
+		"built in": {func(nd *managementv3.NodeDriver) { nd.Spec.URL, nd.Spec.DisplayName = "local://", "digitalocean" }, jobrunner.DriverRef{Name: "digitalocean", Builtin: true}},
+		"verified": {func(nd *managementv3.NodeDriver) {
+			nd.Status.Digest, nd.Status.AppliedURL, nd.Status.AppliedChecksum, nd.Status.DriverName = "d", "https://drivers.test/old", "cd", "acme"
+		}, jobrunner.DriverRef{Name: "acme", Digest: "d", URL: "https://drivers.test/old", Checksum: "cd"}},
+		"not read yet": {nil, jobrunner.DriverRef{Name: "acme", URL: "https://drivers.test/acme", Checksum: "ab"}},
+		"without a checksum": {func(nd *managementv3.NodeDriver) { nd.Spec.InsecureSkipChecksum, nd.Spec.Checksum = true, "" },
+			jobrunner.DriverRef{Name: "acme", URL: "https://drivers.test/acme", SkipChecksum: true}},
+		"renamed, not read again": {func(nd *managementv3.NodeDriver) {
+			nd.Spec.DisplayName, nd.Status.DriverName, nd.Status.AppliedURL = "other", "acme", "https://drivers.test/acme"
+		},
+			jobrunner.DriverRef{Name: "acme", URL: "https://drivers.test/acme"}},
+	} {
+		require.Equal(t, tt.want, factsOf(nodeDriver(tt.change)).ref, name)
+	}
+}
+
+func TestCredentialKey(t *testing.T) {
+	for given, want := range map[string]types.NamespacedName{
+		"cloud": {Namespace: "a", Name: "cloud"}, "b:cloud": {Namespace: "b", Name: "cloud"}, "b:": {Namespace: "b"}, ":cloud": {Name: "cloud"},
+		"b:c:d": {Namespace: "b", Name: "c:d"}, "": {Namespace: "a"},
+	} {
+		require.Equal(t, want, credentialKey("a", given), given)
+	}
+}
+
+func acmeFields(t *testing.T, flags ...crdgen.Flag) []crdgen.Field {
+	t.Helper()
+	fields, err := crdgen.FieldsOf("acme", flags, crdgen.Rules{PrivateCredentialFields: []string{"token"}, PublicCredentialFields: []string{"user"}, OptionalCredentialFields: []string{"user"}})
+	require.NoError(t, err)
+	return fields
+}
+
+func TestCredentialHelp(t *testing.T) {
+	withToken := []crdgen.Flag{{Name: "acme-token", Type: crdgen.String}, {Name: "acme-user", Type: crdgen.String}, {Name: "acme-region", Type: crdgen.String}}
+	named := func(name string) func(*scope) {
+		return func(s *scope) {
+			_ = unstructured.SetNestedField(s.Object, name, "spec", "common", "cloudCredentialSecretName")
+		}
+	}
+	inSpec := func(s *scope) { _ = unstructured.SetNestedField(s.Object, "t", "spec", "token") }
+	for name, tt := range map[string]struct {
+		flags []crdgen.Flag
+		facts []func(*scope)
+		want  string
+	}{
+		"its own namespace": {withToken, []func(*scope){named("cloud")}, "The credential is that of Secret cloud in namespace a: look at its keys token"},
+		"another namespace": {withToken, []func(*scope){named("b:cloud")}, "The credential is that of Secret cloud in namespace b: look at its keys token"},
+		"the key is in the spec, others may be in the Secret": {withToken, []func(*scope){named("cloud"), inSpec}, "The credential is that of Secret cloud in namespace a: look at its keys token, user"},
+		"as it was at the creation":                           {withToken, []func(*scope){func(s *scope) { s.status.CloudCredentialSecretName = "was" }}, "The credential is that of Secret was in namespace a: look at its keys token"},
+		"none":                                                {withToken, nil, "No Secret was given: look at the machine's spec, or name a Secret with the keys token in its spec.common.cloudCredentialSecretName"},
+		"a driver that takes none":                            {[]crdgen.Flag{{Name: "acme-region", Type: crdgen.String}}, nil, "Driver acme takes its credential from the machine's spec: look at it there"},
+		"recalled": {withToken, []func(*scope){named("cloud"), func(s *scope) { s.credential.recalled = "the credential Secret cloud is not there" }},
+			"It was the credential that was used last: the credential Secret cloud is not there"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &Reconciler{kind: Kind{Driver: "acme", Fields: acmeFields(t, tt.flags...)}}
+			require.Equal(t, tt.want, r.credentialHelp(scopeOf(tt.facts...)))
+		})
+	}
+}
+
+// The option that takes user data is found by its flag's name, as rancher/machine finds it.
+func TestUserData_isFoundByName(t *testing.T) {
+	for flag, want := range map[string]bool{"acme-user-data": true, "acme-userdata": true, "acme-custom-data": true, "acme-cloud-config": true,
+		"acme-userdata-file": true, "acme-user": false, "acme-data": false, "acme-config": false} {
+		r := &Reconciler{kind: Kind{Driver: "acme", Fields: acmeFields(t, crdgen.Flag{Name: "acme-region", Type: crdgen.String}, crdgen.Flag{Name: flag, Type: crdgen.String})}}
+		s := scopeOf(func(s *scope) { s.driver.files = map[string][]byte{flag: []byte("#cloud-config\n")} })
+		user, ok := r.userData(s)
+		require.Equal(t, want, ok, flag)
+		if want {
+			require.Equal(t, "#cloud-config\n", string(user))
+		}
+	}
+}
+
+// What must not be seen is told to the pod: secret options of the spec, and files; what is the spec's wins over the credential's.
+func TestSecretsAndFiles(t *testing.T) {
+	fields := []crdgen.Field{{Name: "password", Flag: "acme-password", Secret: true}, {Name: "key", Flag: "acme-key", Secret: true, File: true},
+		{Name: "region", Flag: "acme-region"}, {Name: "empty", Flag: "acme-empty", Secret: true}, {Name: "again", Flag: "acme-again", Secret: true}}
+	r := &Reconciler{kind: Kind{Driver: "acme", Fields: fields}}
+	s := scopeOf(func(s *scope) {
+		s.driver.values = map[string]any{"acme-password": "p", "acme-region": "public", "acme-empty": "", "acme-again": "p"}
+		s.driver.files = map[string][]byte{"acme-key": []byte("of the spec")}
+		s.credential.Files = map[string][]byte{"acme-key": []byte("of the credential"), "acme-ca": []byte("ca")}
+	})
+	require.Equal(t, []string{"of the spec", "p"}, r.secrets(s))
+	require.Equal(t, map[string][]byte{"acme-key": []byte("of the spec"), "acme-ca": []byte("ca")}, s.files())
+}
+
+func TestRef_whoseTheServerIs(t *testing.T) {
+	s := scopeOf()
+	s.SetKind("AcmeMachine")
+	s.SetLabels(map[string]string{clusterv1.ClusterNameLabel: "labelled"})
+	want := jobrunner.MachineRef{Namespace: "a", Name: "m1", UID: "uid-1", Kind: "AcmeMachine", ClusterName: "labelled"}
+	require.Equal(t, want, s.ref(), "its Cluster is gone")
+	s.cluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "c1", UID: "cluster-uid"}}
+	want.ClusterName, want.ClusterUID = "c1", "cluster-uid"
+	require.Equal(t, want, s.ref())
+}
+
+// gauge reads one value.
+func gauge(t *testing.T, registry prometheus.Gatherer, name string, labels map[string]string) float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			if family.GetName() == name && hasLabels(metric, labels) {
+				return metric.GetGauge().GetValue() + metric.GetCounter().GetValue() + float64(metric.GetHistogram().GetSampleCount())
+			}
+		}
+	}
+	return -1
+}
+
+func hasLabels(metric *dto.Metric, labels map[string]string) bool {
+	for _, pair := range metric.GetLabel() {
+		if want, ok := labels[pair.GetName()]; ok && want != pair.GetValue() {
+			return false
+		}
+	}
+	return true
+}
+
+func TestMetrics_countMachinesAndAttempts(t *testing.T) {
+	m, registry := newMetrics(), prometheus.NewRegistry()
+	require.NoError(t, m.register(registry))
+	require.NoError(t, newMetrics().register(registry), "a second manager in one process goes without")
+	inPhase := func(phase string) float64 {
+		return gauge(t, registry, "drover_machines", map[string]string{"kind": "AcmeMachine", "phase": phase})
+	}
+	s := scopeOf(func(s *scope) { s.status.Phase = rkev1.PhaseCreating })
+	m.observe(s)
+	m.observe(s)
+	require.EqualValues(t, 1, inPhase(rkev1.PhaseCreating), "looked at twice, counted once")
+
+	start := metav1.NewTime(s.now.Add(-time.Minute))
+	end := metav1.NewTime(s.now)
+	s.status.Phase = rkev1.PhaseFailed
+	s.status.LastAttempt = &rkev1.AttemptStatus{Operation: "create", Number: 1, Outcome: "Failed", Class: "Quota", StartTime: &start, EndTime: &end}
+	m.observe(s)
+	attempts := map[string]string{"operation": "create", "class": "Quota"}
+	require.EqualValues(t, 0, inPhase(rkev1.PhaseCreating))
+	require.EqualValues(t, 1, inPhase(rkev1.PhaseFailed))
+	require.EqualValues(t, 1, gauge(t, registry, "drover_attempts_total", attempts))
+	require.EqualValues(t, 1, gauge(t, registry, "drover_job_duration_seconds", map[string]string{"outcome": "Failed"}))
+
+	require.NoError(t, s.SetStatus(s.status))
+	s.before = s.DeepCopy()
+	m.observe(s)
+	require.EqualValues(t, 1, gauge(t, registry, "drover_attempts_total", attempts), "the same attempt is not counted again")
+	s.status.LastAttempt = &rkev1.AttemptStatus{Operation: "create", Number: 2, Outcome: "Cancelled", Class: "Quota", StartTime: &start, EndTime: &end}
+	m.observe(s)
+	require.EqualValues(t, 2, gauge(t, registry, "drover_attempts_total", attempts))
+	require.EqualValues(t, -1, gauge(t, registry, "drover_job_duration_seconds", map[string]string{"outcome": "Cancelled"}), "what was cut short says nothing of how long it takes")
+
+	m.forget(s.request)
+	m.forget(s.request)
+	require.EqualValues(t, 0, inPhase(rkev1.PhaseFailed))
+	require.Empty(t, m.phases)
+}
