@@ -179,8 +179,14 @@ func (s *session) declareIntent(ctx context.Context) error {
 		s.forgetServer(changes)
 	}
 	if err := s.state.save(ctx, changes); err != nil {
-		return fail(reasonStateUnwritable, rkev1.ClassTransient, fmt.Errorf("nothing was asked of the cloud: %w", err))
+		s.advance(jobrunner.PhaseGone)
+		reason, class := unsavedReason(err)
+		return fail(reason, class, fmt.Errorf("nothing was asked of the cloud: %w", err))
+	}
+	if err := ctx.Err(); err != nil {
+		s.advance(jobrunner.PhaseGone)
+		return err
 	}
 	s.mayExist = !s.profile.NoServer
-	return ctx.Err()
+	return nil
 }

@@ -16,6 +16,8 @@ import (
 const (
 	reasonCancelled         = "Cancelled"
 	reasonRequestInvalid    = "RequestInvalid"
+	reasonJobFailed         = "JobFailed"
+	reasonDiskFull          = "DiskFull"
 	reasonOptionsInvalid    = "OptionsInvalid"
 	reasonStateUnreadable   = "StateUnreadable"
 	reasonStateTooLarge     = "StateTooLarge"

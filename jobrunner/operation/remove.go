@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -31,7 +32,9 @@ func (s *session) remove(ctx context.Context) error {
 }
 
 func (s *session) removeServer(ctx context.Context) error {
-	if err := s.restore(); err != nil {
+	if err := s.restore(); errors.Is(err, syscall.ENOSPC) {
+		return err
+	} else if err != nil {
 		// What cannot be read is no reason to leave a server behind: the finder may know it.
 		s.note("the machine's state cannot be read: %v", err)
 		s.mayExist, s.record = true, nil

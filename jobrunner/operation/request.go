@@ -34,7 +34,8 @@ func readRequest(dir string) (jobrunner.Request, []byte, error) {
 	if !driverName.MatchString(request.Driver.Name) {
 		return request, nil, errors.New("reading the request: the driver's name is not usable")
 	}
-	if request.Operation != jobrunner.Probe && !instanceName.MatchString(request.InstanceName) {
+	makes := request.Operation == jobrunner.Create || request.Operation == jobrunner.Remove
+	if makes && !instanceName.MatchString(request.InstanceName) {
 		// It becomes the name of a directory.
 		return request, nil, errors.New("reading the request: the server's name is not usable")
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -170,11 +171,14 @@ func (s *session) conclude(err error) {
 	if err == nil {
 		return
 	}
-	r.Outcome, r.Reason, r.Class = jobrunner.Failed, reasonRequestInvalid, rkev1.ClassUnknown
+	r.Outcome, r.Reason, r.Class = jobrunner.Failed, reasonJobFailed, rkev1.ClassUnknown
 	var known *failure
 	switch {
 	case cancelled(err):
 		r.Outcome, r.Reason, r.Class = jobrunner.Cancelled, reasonCancelled, rkev1.ClassTransient
+	case errors.Is(err, syscall.ENOSPC):
+		// Whatever could not be written, that is the cause.
+		r.Reason, r.Class = reasonDiskFull, rkev1.ClassTransient
 	case errors.As(err, &known):
 		r.Reason, r.Class = known.reason, known.class
 	}
@@ -186,8 +190,7 @@ func (s *session) finish(ctx context.Context) int {
 	s.log.printf("%s %s: %s %s", s.request.Operation, s.request.InstanceName, s.result.Outcome, s.result.Message)
 	if err := s.saveAll(ctx); err != nil {
 		s.log.printf("%v", err)
-		s.result.Outcome, s.result.Message = jobrunner.Failed, clip(s.redactor.String(err.Error()), maxMessage)
-		s.result.Reason, s.result.Class = reasonStateUnwritable, rkev1.ClassTransient
+		s.unsaved(err)
 	}
 	s.writeTermination()
 	switch s.result.Outcome {
@@ -200,7 +203,22 @@ func (s *session) finish(ctx context.Context) int {
 	return ExitFailed
 }
 
-// saveAll leaves the log out, then the archive's place to the earlier one, when the state grows too large.
+// unsaved makes the result that of an operation whose state could not be kept.
+func (s *session) unsaved(err error) {
+	r := &s.result
+	r.Outcome, r.Message = jobrunner.Failed, clip(s.redactor.String(err.Error()), maxMessage)
+	r.Reason, r.Class = unsavedReason(err)
+}
+
+func unsavedReason(err error) (reason, class string) {
+	if errors.Is(err, errStateTooLarge) {
+		return reasonStateTooLarge, rkev1.ClassInvalid
+	}
+	return reasonStateUnwritable, rkev1.ClassTransient
+}
+
+// saveAll leaves out what the state has no room for: first the log, then the machine directory, for which the earlier one stays.
+// Without the machine directory the operation has failed, but what it says of the server is kept.
 func (s *session) saveAll(ctx context.Context) error {
 	changes, err := s.documents()
 	if err != nil {
@@ -212,6 +230,14 @@ func (s *session) saveAll(ctx context.Context) error {
 		return err
 	}
 	changes[jobrunner.LogKey] = nil
+	if err = s.state.save(ctx, changes); !errors.Is(err, errStateTooLarge) {
+		return err
+	}
+	s.unsaved(err)
+	delete(changes, jobrunner.ExtractedConfigKey)
+	if changes[jobrunner.ResultKey], err = json.Marshal(s.result); err != nil {
+		return fmt.Errorf("encoding the result: %w", err)
+	}
 	return s.state.save(ctx, changes)
 }
 
@@ -223,8 +249,12 @@ func (s *session) writeTermination() {
 	short := s.result
 	short.Probe = nil
 	content, err := json.Marshal(short)
+	if err == nil && len(content) > maxTermination {
+		short.Notes = nil
+		content, err = json.Marshal(short)
+	}
 	for err == nil && len(content) > maxTermination && short.Message != "" {
-		short.Message, short.Notes = clip(short.Message, len(short.Message)/2), nil
+		short.Message = clip(short.Message, len(short.Message)/2)
 		content, err = json.Marshal(short)
 	}
 	if err == nil {

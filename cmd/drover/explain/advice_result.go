@@ -5,6 +5,8 @@ package explain
 var resultAdvice = map[string]advice{
 	"Cancelled":                  {waits: true, says: "The Job was told to stop, and saved what it knew."},
 	"RequestInvalid":             {says: "The Job did not understand what it was asked for.", next: []string{"The manager and the image of its Jobs must be of the same version"}},
+	"JobFailed":                  {says: "The Job failed inside itself.", next: []string{nextLogs, nextRetry}},
+	"DiskFull":                   {waits: true, says: "The disk of the Job is full.", next: []string{"See the space of the node that ran it, and whether the driver writes much: {cmd} logs {name} -n {ns}"}},
 	"OptionsInvalid":             {says: "The driver does not take an option of the machine.", next: []string{"See what fields there are: kubectl explain {plural}.spec --api-version=rke-machine.cattle.io/v1", nextTemplate}},
 	"StateUnreadable":            {says: "The machine's state cannot be read.", next: []string{"Restore the Secret {state} from a backup if there is one", nextCloud}},
 	"StateTooLarge":              {says: "The driver's record is larger than a Secret can hold.", next: []string{"Ask the driver's author; a smaller file option may help", nextLogs}},
