@@ -26,7 +26,8 @@ func newSSH(e *env) *cobra.Command {
 
 Without COMMAND a login shell is opened, in a terminal if you have one. A single COMMAND is a line for the remote shell
 ('ls | wc -l'); with ARGUMENTs, each arrives as it is. Standard input, output and error are connected, and the exit code is the
-remote one. A server whose host key is not recorded, or is another, is refused.`,
+remote one. A server whose host key is not recorded, or is another, is refused. One that does not serve SSH yet is waited for, 20
+seconds at most and before anything is told to it: its daemon restarts shortly after the server was made.`,
 		Example: `  {name} ssh web-1
   {name} ssh web-1 -- uname -r
   {name} ssh web-1 -- 'journalctl -u ssh | tail'
