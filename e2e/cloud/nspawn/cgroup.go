@@ -65,11 +65,14 @@ func (c cgroups) create() error {
 func inheritCpuset(group string) error {
 	for _, name := range []string{"cpuset.cpus", "cpuset.mems"} {
 		inherited, err := os.ReadFile(filepath.Join(filepath.Dir(group), name))
-		if errors.Is(err, fs.ErrNotExist) || len(strings.TrimSpace(string(inherited))) == 0 {
-			return nil // not this controller, or version 2, which inherits by itself
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // not this controller
 		}
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", name, err)
+		}
+		if len(strings.TrimSpace(string(inherited))) == 0 {
+			return nil // version 2, which inherits by itself
 		}
 		if err := os.WriteFile(filepath.Join(group, name), inherited, 0o600); err != nil { //nolint:gosec // below /sys/fs/cgroup, named by us
 			return fmt.Errorf("writing %s: %w", name, err)

@@ -145,7 +145,11 @@ func FuzzSeed(f *testing.F) {
 		s := spec("d1")
 		s.Hostname, s.Keys, s.UserData = hostname, []string{key}, userData
 		files, err := seed(s, netip.MustParseAddr("198.18.0.1"))
-		require.NoError(t, err)
+		if err != nil { // a control character: told, not written some other way
+			require.ErrorContains(t, err, "encoding meta-data of d1: yaml: ")
+			require.Nil(t, files)
+			return
+		}
 		var meta struct {
 			InstanceID string   `json:"instance-id"`
 			Hostname   string   `json:"local-hostname"`
