@@ -101,7 +101,7 @@ func copyOutput(output io.Reader, address chan<- string, out io.Writer) {
 }
 
 func (p *Process) connect(ctx context.Context, address <-chan string) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("nothing within %s", startTimeout))
 	defer cancel()
 	var where string
 	select {
