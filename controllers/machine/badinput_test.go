@@ -20,22 +20,25 @@ import (
 	"github.com/drover-project/drover/testkit"
 )
 
-// TestBadInput: each gets a condition that says what to do, nothing is made, and mending it is all it takes.
-func TestBadInput(t *testing.T) {
+// badInput is what a user got wrong, what is said of it, and how it is mended.
+type badInput struct {
+	name      string
+	driver    string
+	machine   string
+	spec      map[string]any
+	prepare   func(*world, *subject)
+	condition string
+	reason    string
+	message   string
+	mend      func(*world, *subject)
+}
+
+//nolint:funlen // one table
+func badInputs() []badInput {
 	spec := func(credential string) map[string]any {
 		return map[string]any{"region": "fra1", "common": map[string]any{"cloudCredentialSecretName": credential}}
 	}
-	tests := []struct {
-		name      string
-		driver    string
-		machine   string
-		spec      map[string]any
-		prepare   func(*world, *subject)
-		condition string
-		reason    string
-		message   string
-		mend      func(*world, *subject)
-	}{
+	return []badInput{
 		{name: "unknown driver", driver: "generic", spec: map[string]any{"ipAddress": "198.18.0.9"},
 			condition: rkev1.DriverReadyCondition, reason: rkev1.DriverNotFoundReason, message: "create one named generic",
 			mend: func(w *world, _ *subject) { w.nodeDriver("generic", "local://", nil) }},
@@ -112,7 +115,11 @@ func TestBadInput(t *testing.T) {
 			condition: rkev1.DriverReadyCondition, reason: rkev1.NameTooLongReason, message: "58",
 			mend: func(_ *world, s *subject) { s.annotate(rkev1.HostnameLengthLimitAnnotation, "40") }},
 	}
-	for _, tt := range tests {
+}
+
+// TestBadInput: each gets a condition that says what to do, nothing is made, and mending it is all it takes.
+func TestBadInput(t *testing.T) {
+	for _, tt := range badInputs() {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
 			if tt.driver == "" {

@@ -3,11 +3,14 @@ package machine
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -423,64 +426,59 @@ func TestRef_whoseTheServerIs(t *testing.T) {
 	require.Equal(t, want, s.ref())
 }
 
-// gauge reads one value.
-func gauge(t *testing.T, registry prometheus.Gatherer, name string, labels map[string]string) float64 {
+// scrape reads one value as a scraper gets it; empty when there is none.
+func scrape(t *testing.T, registry prometheus.Gatherer, series string) string {
 	t.Helper()
-	families, err := registry.Gather()
-	require.NoError(t, err)
-	for _, family := range families {
-		for _, metric := range family.GetMetric() {
-			if family.GetName() == name && hasLabels(metric, labels) {
-				return metric.GetGauge().GetValue() + metric.GetCounter().GetValue() + float64(metric.GetHistogram().GetSampleCount())
-			}
+	answer := httptest.NewRecorder()
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	require.Equal(t, http.StatusOK, answer.Code)
+	for line := range strings.Lines(answer.Body.String()) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), series+" "); ok {
+			return value
 		}
 	}
-	return -1
-}
-
-func hasLabels(metric *dto.Metric, labels map[string]string) bool {
-	for _, pair := range metric.GetLabel() {
-		if want, ok := labels[pair.GetName()]; ok && want != pair.GetValue() {
-			return false
-		}
-	}
-	return true
+	return ""
 }
 
 func TestMetrics_countMachinesAndAttempts(t *testing.T) {
 	m, registry := newMetrics(), prometheus.NewRegistry()
 	require.NoError(t, m.register(registry))
 	require.NoError(t, newMetrics().register(registry), "a second manager in one process goes without")
-	inPhase := func(phase string) float64 {
-		return gauge(t, registry, "drover_machines", map[string]string{"kind": "AcmeMachine", "phase": phase})
+	inPhase := func(phase string) string {
+		return scrape(t, registry, `drover_machines{kind="AcmeMachine",phase="`+phase+`"}`)
+	}
+	attempts := func() string {
+		return scrape(t, registry, `drover_attempts_total{class="Quota",kind="AcmeMachine",operation="create"}`)
+	}
+	took := func(outcome string) string {
+		return scrape(t, registry, `drover_job_duration_seconds_count{kind="AcmeMachine",operation="create",outcome="`+outcome+`"}`)
 	}
 	s := scopeOf(func(s *scope) { s.status.Phase = rkev1.PhaseCreating })
 	m.observe(s)
 	m.observe(s)
-	require.EqualValues(t, 1, inPhase(rkev1.PhaseCreating), "looked at twice, counted once")
+	require.Equal(t, "1", inPhase(rkev1.PhaseCreating), "looked at twice, counted once")
 
 	start := metav1.NewTime(s.now.Add(-time.Minute))
 	end := metav1.NewTime(s.now)
 	s.status.Phase = rkev1.PhaseFailed
 	s.status.LastAttempt = &rkev1.AttemptStatus{Operation: "create", Number: 1, Outcome: "Failed", Class: "Quota", StartTime: &start, EndTime: &end}
 	m.observe(s)
-	attempts := map[string]string{"operation": "create", "class": "Quota"}
-	require.EqualValues(t, 0, inPhase(rkev1.PhaseCreating))
-	require.EqualValues(t, 1, inPhase(rkev1.PhaseFailed))
-	require.EqualValues(t, 1, gauge(t, registry, "drover_attempts_total", attempts))
-	require.EqualValues(t, 1, gauge(t, registry, "drover_job_duration_seconds", map[string]string{"outcome": "Failed"}))
+	require.Equal(t, "0", inPhase(rkev1.PhaseCreating))
+	require.Equal(t, "1", inPhase(rkev1.PhaseFailed))
+	require.Equal(t, "1", attempts())
+	require.Equal(t, "1", took("Failed"))
 
 	require.NoError(t, s.SetStatus(s.status))
 	s.before = s.DeepCopy()
 	m.observe(s)
-	require.EqualValues(t, 1, gauge(t, registry, "drover_attempts_total", attempts), "the same attempt is not counted again")
+	require.Equal(t, "1", attempts(), "the same attempt is not counted again")
 	s.status.LastAttempt = &rkev1.AttemptStatus{Operation: "create", Number: 2, Outcome: "Cancelled", Class: "Quota", StartTime: &start, EndTime: &end}
 	m.observe(s)
-	require.EqualValues(t, 2, gauge(t, registry, "drover_attempts_total", attempts))
-	require.EqualValues(t, -1, gauge(t, registry, "drover_job_duration_seconds", map[string]string{"outcome": "Cancelled"}), "what was cut short says nothing of how long it takes")
+	require.Equal(t, "2", attempts())
+	require.Empty(t, took("Cancelled"), "what was cut short says nothing of how long it takes")
 
 	m.forget(s.request)
 	m.forget(s.request)
-	require.EqualValues(t, 0, inPhase(rkev1.PhaseFailed))
+	require.Equal(t, "0", inPhase(rkev1.PhaseFailed))
 	require.Empty(t, m.phases)
 }
