@@ -95,6 +95,15 @@ func (c *cluster) ok(t *testing.T, args ...string) string {
 	return r.out
 }
 
+// make makes an object and removes it with the test: nothing here empties a namespace, and tests look into all of them.
+func (c *cluster) make(t *testing.T, object client.Object) {
+	t.Helper()
+	require.NoError(t, c.Create(t.Context(), object))
+	t.Cleanup(func() {
+		_ = c.Delete(context.WithoutCancel(t.Context()), object, client.PropagationPolicy(metav1.DeletePropagationBackground), client.GracePeriodSeconds(0))
+	})
+}
+
 // apply makes objects from YAML, status included, in the cluster's namespace.
 func (c *cluster) apply(t *testing.T, manifest string) *unstructured.Unstructured {
 	t.Helper()
@@ -102,7 +111,7 @@ func (c *cluster) apply(t *testing.T, manifest string) *unstructured.Unstructure
 	require.NoError(t, yaml.Unmarshal([]byte(manifest), &object.Object))
 	object.SetNamespace(c.namespace)
 	status := object.Object["status"]
-	require.NoError(t, c.Create(t.Context(), object))
+	c.make(t, object)
 	if status != nil {
 		object.Object["status"] = status
 		require.NoError(t, c.Status().Update(t.Context(), object))
@@ -169,7 +178,7 @@ spec:
 func (c *cluster) secret(t *testing.T, name string, data map[string]string) {
 	t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: name}, StringData: data}
-	require.NoError(t, c.Create(t.Context(), secret))
+	c.make(t, secret)
 }
 
 // keyPair makes an SSH key: the private one in OpenSSH form, and the authorized_keys line.
@@ -182,12 +191,6 @@ func keyPair(t *testing.T) (private, authorized []byte) {
 	line, err := ssh.NewPublicKey(public)
 	require.NoError(t, err)
 	return pem.EncodeToMemory(block), ssh.MarshalAuthorizedKey(line)
-}
-
-// remove deletes what belongs to no namespace.
-func (c *cluster) remove(t *testing.T, object client.Object) {
-	t.Helper()
-	require.NoError(t, client.IgnoreNotFound(c.Delete(context.WithoutCancel(t.Context()), object)))
 }
 
 // grant gives a user rights in the namespace, as YAML flow maps, and returns when the API server knows of them.

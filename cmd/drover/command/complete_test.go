@@ -37,8 +37,7 @@ func TestCompleteNames(t *testing.T) {
 	c.apply(t, runningMachine)
 	c.apply(t, waitingMachine)
 	c.apply(t, failedMachine)
-	driver := c.apply(t, `{apiVersion: management.cattle.io/v3, kind: NodeDriver, metadata: {name: zz-complete}, spec: {displayName: zzcloud, url: "https://d.example/1", active: false}}`)
-	t.Cleanup(func() { c.remove(t, driver) })
+	c.apply(t, `{apiVersion: management.cattle.io/v3, kind: NodeDriver, metadata: {name: zz-complete}, spec: {displayName: zzcloud, url: "https://d.example/1", active: false}}`)
 	for name, tt := range map[string]struct {
 		args      []string
 		want      []string

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -285,17 +286,17 @@ func TestWhyOfAProbe(t *testing.T) {
 	c.apply(t, `{apiVersion: management.cattle.io/v3, kind: NodeDriver, metadata: {name: probed}, spec: {url: "https://drivers.example/d", active: true, checksum: "`+strings.Repeat("a", 64)+`"},
   status: {conditions: [{type: Valid, status: "True", reason: Valid, message: "", lastTransitionTime: "2026-03-01T11:00:00Z"},
   {type: Downloaded, status: "Unknown", reason: Probing, message: "", lastTransitionTime: "2026-03-01T11:00:00Z"}]}}`)
-	require.NoError(t, c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "drover-drivers"}}))
-	require.NoError(t, c.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "drover-drivers", Name: "default"}}))
+	require.NoError(t, client.IgnoreAlreadyExists(c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "drover-drivers"}})))
+	c.make(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "drover-drivers", Name: "default"}})
 	probes := &cluster{Client: c.Client, namespace: "drover-drivers"}
 	probes.secret(t, "probe-probed-result", map[string]string{"log.txt": "GET https://drivers.example/d\n"})
 	pod := corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "report", Image: "none"}}}
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "drover-drivers", Name: "probe-probed-1", Labels: map[string]string{
 		rkev1.NodeDriverLabel: "probed", rkev1.OperationLabel: "probe"}}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: pod}}}
-	require.NoError(t, c.Create(t.Context(), job))
+	c.make(t, job)
 	waiting := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "drover-drivers", Name: "p", Labels: map[string]string{batchv1.JobNameLabel: job.Name}}, Spec: pod}
 	waiting.Spec.AutomountServiceAccountToken = new(false)
-	require.NoError(t, c.Create(t.Context(), waiting))
+	c.make(t, waiting)
 	waiting.Status.Phase = corev1.PodPending
 	waiting.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/1 nodes are available"}}
 	require.NoError(t, c.Status().Update(t.Context(), waiting))

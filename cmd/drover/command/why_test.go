@@ -33,8 +33,7 @@ func TestWhyTakesNames(t *testing.T) {
 	c.apply(t, strings.Replace(waitingMachine, "name: db-1", "name: pool", 1))
 	c.apply(t, "apiVersion: cluster.x-k8s.io/v1beta2\nkind: MachineDeployment\nmetadata: {name: pool}\nspec:"+poolTemplate)
 	c.apply(t, "apiVersion: cluster.x-k8s.io/v1beta2\nkind: MachineSet\nmetadata: {name: pool-set}\nspec:"+poolTemplate)
-	driver := c.apply(t, `{apiVersion: management.cattle.io/v3, kind: NodeDriver, metadata: {name: why-nd}, spec: {displayName: whycloud, url: "https://d.example/1", active: false}}`)
-	t.Cleanup(func() { c.remove(t, driver) })
+	c.apply(t, `{apiVersion: management.cattle.io/v3, kind: NodeDriver, metadata: {name: why-nd}, spec: {displayName: whycloud, url: "https://d.example/1", active: false}}`)
 	for want, names := range map[string][]string{
 		"DigitaloceanMachine shop/web-1": {"web-1", "pool-abc", "machine/pool-abc", "ma/pool-abc", "digitaloceanmachine/web-1", "digitaloceanmachines.rke-machine.cattle.io/web-1"},
 		"GenericMachine shop/pool":       {"pool", "genericmachine/pool"},
