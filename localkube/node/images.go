@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os/exec"
 	"runtime"
+	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -39,6 +40,9 @@ var assets embed.FS
 // the image store of a running node.
 func ImportImages(ctx context.Context, dir datadir.Dir, files ...string) error {
 	for _, file := range files {
+		if strings.HasPrefix(file, "-") {
+			file = "./" + file // a file, whatever its name, and no flag of ctr
+		}
 		if err := ctrImport(ctx, layout{dir}, nil, file); err != nil {
 			return err
 		}

@@ -30,7 +30,9 @@ type Node struct {
 	say        func(format string, args ...any)
 	lock       io.Closer
 	routes     context.CancelFunc
-	started    time.Time
+	// serving is set once containerd has answered: pods can be there from then on.
+	serving bool
+	started time.Time
 }
 
 // Config is what New needs.
@@ -63,6 +65,9 @@ func New(ctx context.Context, cfg Config) (*Node, error) {
 	if err := clean(ctx, n.dir); err != nil {
 		return nil, errors.Join(fmt.Errorf("removing what an earlier run left: %w", err), lock.Close())
 	}
+	if err := refuseRival(ctx, cfg.Address); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
 	return n, nil
 }
 
@@ -86,6 +91,7 @@ func (n *Node) StartRuntime(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	n.serving = true
 	if err := runtime.Close(ctx); err != nil {
 		return fmt.Errorf("closing connection to containerd: %w", err)
 	}
@@ -161,7 +167,10 @@ func (n *Node) Stop(ctx context.Context) error {
 	}
 	n.sup.Stop(ProxyName, stopGrace)
 	n.sup.Stop(KubeletName, stopGrace)
-	err := removeSandboxes(ctx, n.dir)
+	var err error
+	if n.serving {
+		err = removeSandboxes(ctx, n.dir)
+	}
 	n.sup.Stop(ContainerdName, stopGrace)
 	return errors.Join(err, clean(ctx, n.dir), n.lock.Close())
 }
