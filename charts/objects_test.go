@@ -93,6 +93,7 @@ func TestObjectsComeInTheOrderToApplyThem(t *testing.T) {
 		"CustomResourceDefinition /nodedrivers.management.cattle.io",
 		"CustomResourceDefinition /rkeclusters.rke.cattle.io",
 		"CustomResourceDefinition /rkeclustertemplates.rke.cattle.io",
+		"CustomResourceDefinition /serverscans.rke.cattle.io",
 		"ServiceAccount machines/drover-manager",
 		"ClusterRole /drover-manager",
 		"ClusterRoleBinding /drover-manager",
@@ -112,7 +113,7 @@ func TestObjectsComeInTheOrderToApplyThem(t *testing.T) {
 func TestContentOfDefinitionsIsWhole(t *testing.T) {
 	crds, err := charts.CRDs()
 	require.NoError(t, err)
-	require.Len(t, crds, 3)
+	require.Len(t, crds, 4)
 	for _, crd := range crds {
 		content, err := charts.Content(crd)
 		require.NoError(t, err)
@@ -129,7 +130,8 @@ func TestContentOfDefinitionsIsWhole(t *testing.T) {
 	for _, crd := range crds {
 		statuses[crd.Name] = crd.Spec.Versions[0].Subresources != nil && crd.Spec.Versions[0].Subresources.Status != nil
 	}
-	require.Equal(t, map[string]bool{"nodedrivers.management.cattle.io": true, "rkeclusters.rke.cattle.io": true, "rkeclustertemplates.rke.cattle.io": false}, statuses)
+	require.Equal(t, map[string]bool{"nodedrivers.management.cattle.io": true, "rkeclusters.rke.cattle.io": true, "rkeclustertemplates.rke.cattle.io": false,
+		"serverscans.rke.cattle.io": true}, statuses)
 }
 
 // Two installations asked for in one process share nothing.

@@ -2,11 +2,14 @@ package crdgen_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -86,11 +89,18 @@ func answerOf(err error) string {
 	if err == nil {
 		return "taken"
 	}
-	text := err.Error()
-	if len(text) > 600 {
-		text = text[:200] + " … " + text[len(text)-200:]
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok || status.ErrStatus.Details == nil || len(status.ErrStatus.Details.Causes) == 0 {
+		return "refused: " + err.Error()
 	}
-	return "refused: " + text
+	var causes []string
+	for _, cause := range status.ErrStatus.Details.Causes {
+		if cause.Field != "<nil>" {
+			causes = append(causes, cause.Field+": "+cause.Message)
+		}
+	}
+	slices.Sort(causes)
+	return "refused: " + strings.Join(causes, "; ")
 }
 
 func TestServerAnswersEveryMachineUsersWrite(t *testing.T) {

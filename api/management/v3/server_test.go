@@ -2,10 +2,12 @@ package v3_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,15 +90,33 @@ func nodeDriver(t *testing.T, name, text string) *unstructured.Unstructured {
 	return object
 }
 
+// words are the server's causes in an order that does not change.
+func words(err error) string {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok || status.ErrStatus.Details == nil || len(status.ErrStatus.Details.Causes) == 0 {
+		return err.Error()
+	}
+	var causes []string
+	for _, cause := range status.ErrStatus.Details.Causes {
+		if cause.Field != "<nil>" {
+			causes = append(causes, cause.Field+": "+cause.Message)
+		}
+	}
+	slices.Sort(causes)
+	return strings.Join(causes, "; ")
+}
+
 // answer is what the server made of an object, or why not.
 func answer(t *testing.T, object *unstructured.Unstructured, err error) string {
 	t.Helper()
 	if err != nil {
-		return "refused: " + strings.ReplaceAll(err.Error(), object.GetName(), "NAME") + "\n"
+		return "refused: " + strings.ReplaceAll(words(err), object.GetName(), "NAME") + "\n"
 	}
 	delete(object.Object, "metadata")
 	text, err := yaml.Marshal(object.Object)
 	require.NoError(t, err)
+	// A single object that our Go type cannot hold would keep the manager from reading any.
+	require.NoError(t, yaml.Unmarshal(text, &v3.NodeDriver{}))
 	return string(text)
 }
 

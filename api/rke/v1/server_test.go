@@ -1,16 +1,19 @@
 package v1_test
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -43,11 +46,29 @@ func newClient(t *testing.T) client.WithWatch {
 
 type written struct{ name, kind, body string }
 
-// writtenClusters are objects as users and ClusterClass write them; the answers are in testdata/answers.golden.
-func writtenClusters() []written {
+// writtenObjects are objects as users and ClusterClass write them; the answers are in testdata/answers.golden.
+func writtenObjects() []written {
 	cluster := func(name, body string) written { return written{name, "RKECluster", body} }
 	template := func(name, body string) written { return written{name, "RKEClusterTemplate", body} }
+	scan := func(name, body string) written { return written{name, "ServerScan", body} }
 	return []written{
+		scan("nothing", "{}"),
+		scan("an empty spec", "spec: {}"),
+		scan("a driver without a credential", "spec: {driver: digitalocean}"),
+		scan("a credential without a driver", "spec: {cloudCredentialSecretName: one}"),
+		scan("a look", "spec: {driver: digitalocean, cloudCredentialSecretName: one}"),
+		scan("a removal", "spec: {driver: digitalocean, cloudCredentialSecretName: 'ns:one', remove: true, gracePeriod: 2h30m}"),
+		scan("a grace period in words", "spec: {driver: digitalocean, cloudCredentialSecretName: one, gracePeriod: long}"),
+		scan("a grace period in seconds", "spec: {driver: digitalocean, cloudCredentialSecretName: one, gracePeriod: 3600}"),
+		scan("a negative grace period", "spec: {driver: digitalocean, cloudCredentialSecretName: one, remove: true, gracePeriod: -1h}"),
+		scan("no grace period", "spec: {driver: digitalocean, cloudCredentialSecretName: one, gracePeriod: 0s}"),
+		scan("an empty grace period", "spec: {driver: digitalocean, cloudCredentialSecretName: one, gracePeriod: ''}"),
+		scan("a grace period of ages", "spec: {driver: digitalocean, cloudCredentialSecretName: one, gracePeriod: 9999999h}"),
+		scan("the longest grace period", "spec: {driver: digitalocean, cloudCredentialSecretName: one, gracePeriod: 999999h999999m999999.999999999s999999999ms}"),
+		scan("text for remove", "spec: {driver: digitalocean, cloudCredentialSecretName: one, remove: 'true'}"),
+		scan("an empty driver", "spec: {driver: '', cloudCredentialSecretName: one}"),
+		scan("a long driver", "spec: {driver: "+strings.Repeat("d", 64)+", cloudCredentialSecretName: one}"),
+		scan("an unknown field", "spec: {driver: digitalocean, cloudCredentialSecretName: one, force: true}"),
 		cluster("nothing", "{}"),
 		cluster("an empty spec", "spec: {}"),
 		cluster("a null spec", "spec: null"),
@@ -57,7 +78,7 @@ func writtenClusters() []written {
 		cluster("a port alone", "spec: {controlPlaneEndpoint: {port: 6443}}"),
 		cluster("an empty endpoint", "spec: {controlPlaneEndpoint: {}}"),
 		cluster("an empty host", "spec: {controlPlaneEndpoint: {host: '', port: 6443}}"),
-		cluster("the endpoint Cluster API wrote before v1beta2", "spec: {controlPlaneEndpoint: {host: '', port: 0}}"),
+		cluster("a port of zero, as Cluster API wrote before v1beta2", "spec: {controlPlaneEndpoint: {host: h, port: 0}}"),
 		cluster("a port out of range", "spec: {controlPlaneEndpoint: {host: h, port: 65536}}"),
 		cluster("a port in words", "spec: {controlPlaneEndpoint: {host: h, port: https}}"),
 		cluster("a port as text", "spec: {controlPlaneEndpoint: {host: h, port: '6443'}}"),
@@ -74,10 +95,27 @@ func writtenClusters() []written {
 	}
 }
 
-func TestServerAnswersEveryClusterUsersWrite(t *testing.T) {
-	strict, namespace := client.WithFieldValidation(newClient(t), metav1.FieldValidationStrict), testkit.Namespace(t)
+// words are the server's causes in an order that does not change.
+func words(err error) string {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok || status.ErrStatus.Details == nil || len(status.ErrStatus.Details.Causes) == 0 {
+		return err.Error()
+	}
+	var causes []string
+	for _, cause := range status.ErrStatus.Details.Causes {
+		if cause.Field != "<nil>" {
+			causes = append(causes, cause.Field+": "+cause.Message)
+		}
+	}
+	slices.Sort(causes)
+	return strings.Join(causes, "; ")
+}
+
+func TestServerAnswersWhatUsersWrite(t *testing.T) {
+	c, namespace := newClient(t), testkit.Namespace(t)
+	strict := client.WithFieldValidation(c, metav1.FieldValidationStrict)
 	var out strings.Builder
-	for i, tt := range writtenClusters() {
+	for i, tt := range writtenObjects() {
 		object := &unstructured.Unstructured{}
 		require.NoError(t, yaml.Unmarshal([]byte(tt.body), &object.Object))
 		object.SetAPIVersion("rke.cattle.io/v1")
@@ -87,12 +125,13 @@ func TestServerAnswersEveryClusterUsersWrite(t *testing.T) {
 		err := strict.Create(t.Context(), object)
 		answer := "refused: "
 		if err != nil {
-			answer += strings.ReplaceAll(err.Error(), object.GetName(), "NAME") + "\n"
+			answer += strings.ReplaceAll(words(err), object.GetName(), "NAME") + "\n"
 		} else {
 			delete(object.Object, "metadata")
 			text, err := yaml.Marshal(object.Object)
 			require.NoError(t, err)
 			answer = string(text)
+			requireReadable(t, c.Scheme(), tt, string(text))
 		}
 		fmt.Fprintf(&out, "# %s: %s\n%s", tt.kind, tt.name, answer)
 	}
@@ -103,6 +142,15 @@ func TestServerAnswersEveryClusterUsersWrite(t *testing.T) {
 	want, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, string(want), out.String(), "run go test with -update after looking at the difference")
+}
+
+// requireReadable: what the server takes, our Go types can hold. A single object they cannot would keep the manager from
+// reading any of its kind.
+func requireReadable(t *testing.T, scheme *runtime.Scheme, tt written, text string) {
+	t.Helper()
+	typed, err := scheme.New(rkev1.GroupVersion.WithKind(tt.kind))
+	require.NoError(t, err)
+	require.NoError(t, yaml.Unmarshal([]byte(text), typed), "%s: %s", tt.kind, tt.name)
 }
 
 // moment is a time as the server keeps it, to the second.
@@ -155,6 +203,47 @@ func TestServerKeepsEveryFieldOfAMachine(t *testing.T) {
 	var got rkev1.RKEMachineStatus
 	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(machine.Object["status"].(map[string]any), &got))
 	require.Equal(t, want, got)
+}
+
+// fullScan has a value in every field.
+func fullScan(namespace string) *rkev1.ServerScan {
+	return &rkev1.ServerScan{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "one"},
+		Spec: rkev1.ServerScanSpec{Driver: "digitalocean", CloudCredentialSecretName: "one", Remove: true,
+			GracePeriod: &metav1.Duration{Duration: 90 * time.Minute}},
+		Status: rkev1.ServerScanStatus{
+			Conditions: []metav1.Condition{{Type: rkev1.ScanDoneCondition, Status: metav1.ConditionTrue, Reason: rkev1.ScannedReason, LastTransitionTime: *moment(0)}},
+			Attempt:    2, Known: 3, Orphans: 4, MachinesNotListed: []string{"ns/m"}, CompletionTime: moment(1),
+			Servers: []rkev1.ScannedServerStatus{{ID: "7", Name: "n", MachineUID: "u", Machine: "m", Cluster: "c", Created: moment(2),
+				Verdict: rkev1.VerdictYoung, Message: "why"}},
+		},
+	}
+}
+
+// A scan is done once: its spec never changes, and all that was found is kept.
+func TestServerKeepsEveryFieldOfAScan(t *testing.T) {
+	c := newClient(t)
+	want := fullScan(testkit.Namespace(t))
+	scan := want.DeepCopy()
+	require.NoError(t, c.Create(t.Context(), scan))
+	scan.Status = want.Status
+	require.NoError(t, c.Status().Update(t.Context(), scan))
+	back := testkit.ExpectExists(t, c, &rkev1.ServerScan{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}})
+	require.Equal(t, want.Spec, back.Spec)
+	require.Equal(t, want.Status, back.Status)
+	for name, change := range map[string]func(*rkev1.ServerScanSpec){
+		"remove":     func(s *rkev1.ServerScanSpec) { s.Remove = false },
+		"driver":     func(s *rkev1.ServerScanSpec) { s.Driver = "azure" },
+		"credential": func(s *rkev1.ServerScanSpec) { s.CloudCredentialSecretName = "two" },
+		"shorter":    func(s *rkev1.ServerScanSpec) { s.GracePeriod.Duration = time.Second },
+		"at once":    func(s *rkev1.ServerScanSpec) { s.GracePeriod = nil },
+	} {
+		changed := back.DeepCopy()
+		change(&changed.Spec)
+		require.ErrorContains(t, c.Update(t.Context(), changed), "spec: Invalid value: a ServerScan is done once: make another one", name)
+	}
+	back.Labels = map[string]string{"a": "b"}
+	require.NoError(t, c.Update(t.Context(), back))
 }
 
 // What a status may not be: each is a mistake a controller could make.

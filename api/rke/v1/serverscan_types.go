@@ -42,8 +42,16 @@ type ServerScanSpec struct {
 	// Remove removes the orphans that are older than the grace period; without it nothing is changed.
 	// +optional
 	Remove bool `json:"remove,omitempty"`
-	// GracePeriod is how old a server must be to be removed; an hour by default.
+
+	// The pattern takes nothing that a Duration cannot hold: a single one would keep the manager from reading any ServerScan.
+
+	// GracePeriod is how old a server must be to be removed, such as 90m; an hour by default.
+	//
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=48
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}([.][0-9]{1,9})?s)?([0-9]{1,9}ms)?$`
 	GracePeriod *metav1.Duration `json:"gracePeriod,omitempty"`
 }
 

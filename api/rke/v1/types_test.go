@@ -45,7 +45,16 @@ func TestCopiesShareNothing(t *testing.T) {
 	list.DeepCopy().Items[0].Spec.Template.ObjectMeta.Labels["a"] = "changed"
 	clusters.DeepCopy().Items[0].Status.Conditions[0].Reason = "changed"
 	require.Equal(t, before, marshal(t, list)+marshal(t, clusters))
-	for _, nothing := range []runtime.Object{(*rkev1.RKECluster)(nil), (*rkev1.RKEClusterList)(nil), (*rkev1.RKEClusterTemplate)(nil), (*rkev1.RKEClusterTemplateList)(nil)} {
+
+	scans := &rkev1.ServerScanList{Items: []rkev1.ServerScan{*fullScan("ns")}}
+	before = marshal(t, scans)
+	copied := &scans.DeepCopy().Items[0]
+	copied.Spec.GracePeriod.Duration, copied.Status.Conditions[0].Reason, copied.Status.MachinesNotListed[0] = 0, "changed", "changed"
+	copied.Status.Servers[0].Verdict = "changed"
+	copied.Status.Servers[0].Created.Time, copied.Status.CompletionTime.Time = moment(9).Time, moment(9).Time
+	require.Equal(t, before, marshal(t, scans))
+	for _, nothing := range []runtime.Object{(*rkev1.RKECluster)(nil), (*rkev1.RKEClusterList)(nil), (*rkev1.RKEClusterTemplate)(nil), (*rkev1.RKEClusterTemplateList)(nil),
+		(*rkev1.ServerScan)(nil), (*rkev1.ServerScanList)(nil)} {
 		require.Nil(t, nothing.DeepCopyObject())
 	}
 }
@@ -121,7 +130,7 @@ func TestConditionsAndReasonsAreWords(t *testing.T) {
 func TestSchemeKnowsTheKinds(t *testing.T) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, rkev1.AddToScheme(scheme))
-	for _, kind := range []string{"RKECluster", "RKEClusterList", "RKEClusterTemplate", "RKEClusterTemplateList", "ListOptions"} {
+	for _, kind := range []string{"RKECluster", "RKEClusterList", "RKEClusterTemplate", "RKEClusterTemplateList", "ServerScan", "ServerScanList", "ListOptions"} {
 		require.True(t, scheme.Recognizes(rkev1.GroupVersion.WithKind(kind)), kind)
 	}
 	require.False(t, scheme.Recognizes(rkev1.MachineGroupVersion.WithKind("PlainMachine")), "drivers' kinds have no Go types")
