@@ -44,11 +44,11 @@ func explainCAPIMachine(r *Report, s *facts.Snapshot, w words) {
 	case ref.APIGroup != rkev1.MachineGroupVersion.Group:
 		r.Blocker = &Blocker{Reason: "OtherProvider"}
 		r.Verdict = []string{fmt.Sprintf("Its infrastructure is a %s of group %s: Drover has nothing to do with it.", ref.Kind, ref.APIGroup)}
-		r.Next = []string{"Ask the provider of that group: kubectl -n {ns} describe machine {capi}"}
+		r.Next = []string{"Ask the provider of that group: kubectl -n {ns} describe machine.cluster.x-k8s.io {capi}"}
 	case machine.DeletionTimestamp != nil:
 		r.Blocker = &Blocker{Reason: rkev1.DeletingReason}
 		r.Verdict = []string{fmt.Sprintf("Its %s %s is gone; the CAPI Machine itself waits for its finalizers: %s.", ref.Kind, ref.Name, strings.Join(machine.Finalizers, ", "))}
-		r.Next = []string{"See what Cluster API still waits for: kubectl -n {ns} describe machine {capi}"}
+		r.Next = []string{"See what Cluster API still waits for: kubectl -n {ns} describe machine.cluster.x-k8s.io {capi}"}
 	case s.Driver == nil || s.Driver.Status.MachineKind != ref.Kind:
 		r.Blocker = &Blocker{Reason: rkev1.DriverNotFoundReason}
 		r.Verdict = []string{fmt.Sprintf("It wants a %s, a kind no active driver makes.", ref.Kind)}
@@ -59,7 +59,7 @@ func explainCAPIMachine(r *Report, s *facts.Snapshot, w words) {
 	default:
 		r.Blocker = &Blocker{Reason: "InfrastructureMissing"}
 		r.Verdict = []string{fmt.Sprintf("It refers to %s %s, which does not exist: never made, or deleted.", ref.Kind, ref.Name)}
-		r.Next = []string{"If a MachineSet or MachineDeployment owns the CAPI Machine, let it make another: kubectl -n {ns} delete machine {capi}",
+		r.Next = []string{"If a MachineSet or MachineDeployment owns the CAPI Machine, let it make another: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}",
 			"Otherwise make the " + ref.Kind + " yourself"}
 	}
 	addUnmet(r, machine.Status.Conditions)

@@ -44,7 +44,7 @@ func absentMachines() map[string]decision {
 # CAPI Machine shop/web-1, Provisioning
 ! |InfrastructureMissing||
 . It refers to DigitaloceanMachine web-1, which does not exist: never made, or deleted.
-> If a MachineSet or MachineDeployment owns the CAPI Machine, let it make another: kubectl -n shop delete machine web-1
+> If a MachineSet or MachineDeployment owns the CAPI Machine, let it make another: kubectl -n shop delete machine.cluster.x-k8s.io web-1
 > Otherwise make the DigitaloceanMachine yourself
 `},
 		"no driver": {withoutMachine(func(s *facts.Snapshot) { s.Driver = nil }), `
@@ -67,7 +67,7 @@ func absentMachines() map[string]decision {
 # CAPI Machine shop/web-1, Provisioning
 ! |OtherProvider||
 . Its infrastructure is a DockerMachine of group infrastructure.cluster.x-k8s.io: Drover has nothing to do with it.
-> Ask the provider of that group: kubectl -n shop describe machine web-1
+> Ask the provider of that group: kubectl -n shop describe machine.cluster.x-k8s.io web-1
 `},
 		"being deleted": {withoutMachine(func(s *facts.Snapshot) {
 			since := ago(time.Minute)
@@ -83,7 +83,7 @@ func absentMachines() map[string]decision {
 . Its DigitaloceanMachine web-1 is gone; the CAPI Machine itself waits for its finalizers: machine.cluster.x-k8s.io.
 . Deleting: waiting for volumes
 . NodeHealthy: Node does not exist
-> See what Cluster API still waits for: kubectl -n shop describe machine web-1
+> See what Cluster API still waits for: kubectl -n shop describe machine.cluster.x-k8s.io web-1
 `},
 		"with what was left": {withoutMachine(func(s *facts.Snapshot) {
 			s.State = &facts.State{Name: "web-1-machine-state", ServerMayExist: true, Log: "Creating machine...\n",
@@ -92,7 +92,7 @@ func absentMachines() map[string]decision {
 # CAPI Machine shop/web-1, Provisioning
 ! |InfrastructureMissing||
 . It refers to DigitaloceanMachine web-1, which does not exist: never made, or deleted.
-> If a MachineSet or MachineDeployment owns the CAPI Machine, let it make another: kubectl -n shop delete machine web-1
+> If a MachineSet or MachineDeployment owns the CAPI Machine, let it make another: kubectl -n shop delete machine.cluster.x-k8s.io web-1
 > Otherwise make the DigitaloceanMachine yourself
 `},
 	}

@@ -7,7 +7,7 @@ const (
 	nextLogs     = "Read the whole log: {cmd} logs {name} -n {ns}"
 	nextRetry    = "When the cause is removed, start the next attempt at once: {cmd} retry {name} -n {ns}"
 	nextManager  = "See whether Drover's manager runs and what it logs: kubectl -n drover-system get pods; kubectl -n drover-system logs deploy/drover-manager"
-	nextReplace  = "Let Cluster API replace the machine: kubectl -n {ns} delete machine {capi}"
+	nextReplace  = "Let Cluster API replace the machine: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}"
 	nextTemplate = "Machine templates cannot be edited: put a copy with the right values beside the present one and name it in the MachineDeployment, which then replaces its machines. Get the present one: kubectl -n {ns} get {template} -o yaml"
 	nextKeys     = "Look at the credential: kubectl -n {credentialns} describe secret {credentialname}"
 	nextDescribe = "See all the manager says of it: kubectl -n {ns} describe {resource} {name}"
@@ -28,7 +28,7 @@ var (
 		next: []string{"Make a Secret with the keys the message above names, from files that hold nothing but the value: kubectl -n {ns} create secret generic NAME --from-file=FIELD=FILE",
 			"Name it in spec.common.cloudCredentialSecretName of a new machine template", nextTemplate}}
 	pausedCluster = advice{says: "Nothing happens: the Cluster {cluster} is paused.",
-		next: []string{"Let the Cluster go on: kubectl -n {ns} patch cluster {cluster} --type merge -p '{\"spec\":{\"paused\":false}}'"}}
+		next: []string{"Let the Cluster go on: kubectl -n {ns} patch cluster.cluster.x-k8s.io {cluster} --type merge -p '{\"spec\":{\"paused\":false}}'"}}
 	pausedMachine = advice{says: "Nothing happens: the machine has the annotation cluster.x-k8s.io/paused.",
 		next: []string{"Let the machine go on: kubectl -n {ns} annotate {resource} {name} cluster.x-k8s.io/paused-"}}
 	// A remove that failed is tried again, unlike one that cannot tell whether there is a server.
@@ -44,9 +44,9 @@ var machineAdvice = map[string]advice{
 	rkev1.WaitingForOwnerReason: {waits: true, says: "It waits for the CAPI Machine that owns it.",
 		next: []string{"If you made this object by hand: make a CAPI Machine whose spec.infrastructureRef names it", "If a MachineSet made it, Cluster API sets the owner within seconds: see whether Cluster API's controllers run", nextManager}},
 	rkev1.WaitingForClusterReason: {waits: true, says: "It waits for the CAPI Cluster {cluster}, which does not exist or is not named on the CAPI Machine.",
-		next: []string{"See whether the Cluster exists: kubectl -n {ns} get cluster {cluster}", "The CAPI Machine must name it in spec.clusterName"}},
+		next: []string{"See whether the Cluster exists: kubectl -n {ns} get cluster.cluster.x-k8s.io {cluster}", "The CAPI Machine must name it in spec.clusterName"}},
 	rkev1.WaitingForInfrastructureReason: {waits: true, says: "It waits for the infrastructure of Cluster {cluster} to be provisioned.",
-		next: []string{"Look at the Cluster's infrastructure: kubectl -n {ns} describe cluster {cluster}", "The Cluster's spec.infrastructureRef must name an existing infrastructure cluster, such as an RKECluster"}},
+		next: []string{"Look at the Cluster's infrastructure: kubectl -n {ns} describe cluster.cluster.x-k8s.io {cluster}", "The Cluster's spec.infrastructureRef must name an existing infrastructure cluster, such as an RKECluster"}},
 	rkev1.ClusterReadyReason: {says: "The Cluster and its infrastructure are there."},
 	rkev1.DriverNotFoundReason: {says: "No NodeDriver makes machines of kind {kind}.",
 		next: []string{"See which drivers there are: {cmd} get drivers", "Make a NodeDriver for {driver}, or activate the predefined one: kubectl patch nodedriver {driver} --type merge -p '{\"spec\":{\"active\":true}}'"}},
@@ -55,7 +55,7 @@ var machineAdvice = map[string]advice{
 	rkev1.DriverReadyReason:      {says: "The driver can be run."},
 	rkev1.DriverFromStatusReason: {says: "The NodeDriver is gone; the driver the machine was made with is used."},
 	rkev1.WaitingForBootstrapReason: {waits: true, says: "It waits for the bootstrap data, which a bootstrap provider or you must supply.",
-		next: []string{"See what the bootstrap provider does: kubectl -n {ns} describe machine {capi}", "With a Secret of your own: set spec.bootstrap.dataSecretName of the CAPI Machine (or of the MachineDeployment's template)"}},
+		next: []string{"See what the bootstrap provider does: kubectl -n {ns} describe machine.cluster.x-k8s.io {capi}", "With a Secret of your own: set spec.bootstrap.dataSecretName of the CAPI Machine (or of the MachineDeployment's template)"}},
 	rkev1.BootstrapSecretMissingReason: {says: "The bootstrap Secret {bootstrap} does not exist.",
 		next: []string{"Make it, with the script or cloud-config under key value: kubectl -n {ns} create secret generic {bootstrap} --from-file=value=FILE", "Or correct spec.bootstrap.dataSecretName of the CAPI Machine"}},
 	rkev1.BootstrapSecretInvalidReason: {says: "The bootstrap Secret {bootstrap} cannot be used.",
@@ -77,7 +77,7 @@ var machineAdvice = map[string]advice{
 	rkev1.NameTooLongReason: {says: "The machine's name is too long for this cloud.",
 		next: []string{"Let Drover shorten the server's name: put annotation rke.cattle.io/hostname-length-limit (10 to 63) on the machine or its template", "Or use shorter names of cluster and pool"}},
 	rkev1.NameTakenReason: {says: "Another machine of this namespace already uses the name {name} for its state and Jobs.",
-		next: []string{"See which: {cmd} get {name} -n {ns}", "Delete one of them, or give it another name; a MachineSet chooses another name when its machine is deleted: kubectl -n {ns} delete machine {capi}"}},
+		next: []string{"See which: {cmd} get {name} -n {ns}", "Delete one of them, or give it another name; a MachineSet chooses another name when its machine is deleted: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}"}},
 	rkev1.JobRunningReason: {waits: true, says: "A Job is at work.",
 		next: []string{"Watch what the driver says: {cmd} logs {name} -n {ns} -f"}},
 	rkev1.JobPendingReason: {waits: true, says: "A Job was made, its pod has not started yet.",

@@ -10,9 +10,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	v3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
 )
 
@@ -208,4 +211,29 @@ func TestTheManagerIsWhereTheChartPutsIt(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(raw), "kind: Deployment\nmetadata:\n  name: drover-manager\n")
 	require.Contains(t, nextManager, "deploy/drover-manager")
+}
+
+// TestCommandsNameTheGroup: other systems have Machines and Clusters, too, and kubectl takes the first it finds.
+func TestCommandsNameTheGroup(t *testing.T) {
+	ambiguous := regexp.MustCompile(`kubectl .*\b(machines?|clusters?|secrets?/)( |$)`)
+	for where, about := range everyAdvice() {
+		for _, next := range about.next {
+			require.NotRegexp(t, ambiguous, next, where)
+		}
+	}
+	require.Regexp(t, ambiguous, "kubectl -n shop delete machine web-1")
+}
+
+// TestFixedWords: names that stand in the advice are those of the code that they are about.
+func TestFixedWords(t *testing.T) {
+	all := &strings.Builder{}
+	for _, about := range everyAdvice() {
+		all.WriteString(strings.Join(about.next, "\n") + "\n" + about.says + "\n")
+	}
+	for _, word := range []string{
+		rkev1.AllowedNamespacesAnnotation + "={ns}", rkev1.MachineUIDLabel + "={uid}", clusterv1.PausedAnnotation + "-", rkev1.HostnameLengthLimitAnnotation,
+		batchv1.JobNameLabel + "={job}", rkev1.MachineGroupVersion.String(), clusterv1.GroupVersion.Group,
+	} {
+		require.Contains(t, all.String(), word)
+	}
 }

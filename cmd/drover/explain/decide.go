@@ -98,7 +98,7 @@ func (d *decision) decideDone() {
 func (d *decision) decideOwnerDeleting(meaning string) {
 	d.Blocker = &Blocker{Reason: "CAPIMachineDeleting"}
 	d.say(advice{says: "Its CAPI Machine is being deleted; " + meaning,
-		next: []string{"See what Cluster API waits for: kubectl -n {ns} describe machine {capi}"}}, d.words)
+		next: []string{"See what Cluster API waits for: kubectl -n {ns} describe machine.cluster.x-k8s.io {capi}"}}, d.words)
 	if d.CAPIMachine == nil {
 		return
 	}

@@ -104,7 +104,7 @@ func refusedCredentialDecisions() map[string]decision {
 > Put a valid credential into Secret do-token, which is used from the next attempt on (values are base64): kubectl -n shop edit secret do-token
 > When the cause is removed, start the next attempt at once: drover retry web-1 -n shop
 > Read the whole log: drover logs web-1 -n shop
-> Let Cluster API replace the machine: kubectl -n shop delete machine web-1
+> Let Cluster API replace the machine: kubectl -n shop delete machine.cluster.x-k8s.io web-1
 `},
 		"refused by the cloud, and gone": {changed(failed(rkev1.WaitingForRetryReason, rkev1.ClassUnauthorized, "401"), func(s *facts.Snapshot) {
 			s.Credential.Found = false
@@ -179,7 +179,7 @@ func attemptDecisions() map[string]decision {
 > Machine templates cannot be edited: put a copy with the right values beside the present one and name it in the MachineDeployment, which then replaces its machines. Get the present one: kubectl -n shop get digitaloceanmachinetemplates.rke-machine.cattle.io -o yaml
 > Read the whole log: drover logs web-1 -n shop
 > When the cause is removed, start the next attempt at once: drover retry web-1 -n shop
-> Let Cluster API replace the machine: kubectl -n shop delete machine web-1
+> Let Cluster API replace the machine: kubectl -n shop delete machine.cluster.x-k8s.io web-1
 `},
 		"capacity": {failed(rkev1.WaitingForRetryReason, rkev1.ClassCapacity, "no hosts"), `
 ! CreateJob|WaitingForRetry|Capacity|no hosts
@@ -205,7 +205,7 @@ func endDecisions() map[string]decision {
 . It was tried as often as this kind of failure allows; nothing more happens by itself.
 > Read the whole log: drover logs web-1 -n shop
 > Look at the server: drover ssh web-1 -n shop
-> Let Cluster API replace the machine: kubectl -n shop delete machine web-1
+> Let Cluster API replace the machine: kubectl -n shop delete machine.cluster.x-k8s.io web-1
 > When the cause is removed, start the next attempt at once: drover retry web-1 -n shop
 `},
 		"cancelled": {changed(failed(rkev1.JobCancelledReason, "", ""), func(s *facts.Snapshot) {
@@ -404,7 +404,7 @@ func pauseDecisions() map[string]decision {
 		"the Cluster": {paused(true, false), `
 ! Paused|Paused||the reason
 . Nothing happens: the Cluster store is paused.
-> Let the Cluster go on: kubectl -n shop patch cluster store --type merge -p '{"spec":{"paused":false}}'
+> Let the Cluster go on: kubectl -n shop patch cluster.cluster.x-k8s.io store --type merge -p '{"spec":{"paused":false}}'
 `},
 		"the machine": {paused(false, true), `
 ! Paused|Paused||the reason
@@ -415,13 +415,13 @@ func pauseDecisions() map[string]decision {
 ! Paused|Paused||the reason
 . Nothing happens: the Cluster store is paused.
 . Nothing happens: the machine has the annotation cluster.x-k8s.io/paused.
-> Let the Cluster go on: kubectl -n shop patch cluster store --type merge -p '{"spec":{"paused":false}}'
+> Let the Cluster go on: kubectl -n shop patch cluster.cluster.x-k8s.io store --type merge -p '{"spec":{"paused":false}}'
 > Let the machine go on: kubectl -n shop annotate digitaloceanmachines.rke-machine.cattle.io web-1 cluster.x-k8s.io/paused-
 `},
 		"the Cluster cannot be read": {changed(paused(true, false), func(s *facts.Snapshot) { s.Cluster = nil }), `
 ! Paused|Paused||the reason
 . Nothing happens: the Cluster or the machine is paused.
-> Let the Cluster go on: kubectl -n shop patch cluster store --type merge -p '{"spec":{"paused":false}}'
+> Let the Cluster go on: kubectl -n shop patch cluster.cluster.x-k8s.io store --type merge -p '{"spec":{"paused":false}}'
 > Let the machine go on: kubectl -n shop annotate digitaloceanmachines.rke-machine.cattle.io web-1 cluster.x-k8s.io/paused-
 `},
 		"not any more": {changed(paused(false, false), func(s *facts.Snapshot) {
@@ -445,14 +445,14 @@ func ownerDecisions() map[string]decision {
 ! |CAPIMachineDeleting||waiting for hook x
 . Its CAPI Machine is being deleted; no server is made for it any more.
 . waiting for hook x
-> See what Cluster API waits for: kubectl -n shop describe machine web-1
+> See what Cluster API waits for: kubectl -n shop describe machine.cluster.x-k8s.io web-1
 `},
 		"deleted, and cannot be read": {changed(machine(condition(rkev1.ClusterReadyCondition, metav1.ConditionFalse, rkev1.DeletingReason, "", 1)), func(s *facts.Snapshot) {
 			s.CAPIMachine = nil
 		}), `
 ! |CAPIMachineDeleting||
 . Its CAPI Machine is being deleted; no server is made for it any more.
-> See what Cluster API waits for: kubectl -n shop describe machine web-1
+> See what Cluster API waits for: kubectl -n shop describe machine.cluster.x-k8s.io web-1
 `},
 		"none": {changed(machine(), func(s *facts.Snapshot) { s.Machine.Labels = nil }), `
 ! |NotReconciled||
@@ -475,7 +475,7 @@ func ownerDecisions() map[string]decision {
 ! ClusterReady|WaitingForCluster||the Cluster store is not there
 . It waits for the CAPI Cluster store, which does not exist or is not named on the CAPI Machine.
 . the Cluster store is not there
-> See whether the Cluster exists: kubectl -n shop get cluster store
+> See whether the Cluster exists: kubectl -n shop get cluster.cluster.x-k8s.io store
 > The CAPI Machine must name it in spec.clusterName
 `},
 	}
@@ -538,7 +538,7 @@ func oddReasonDecisions() map[string]decision {
 . Another machine of this namespace already uses the name web-1 for its state and Jobs.
 . there is a Job web-1-create-2 that is not of this machine: delete it
 > See which: drover get web-1 -n shop
-> Delete one of them, or give it another name; a MachineSet chooses another name when its machine is deleted: kubectl -n shop delete machine web-1
+> Delete one of them, or give it another name; a MachineSet chooses another name when its machine is deleted: kubectl -n shop delete machine.cluster.x-k8s.io web-1
 `},
 		"an edited spec": {machine(condition(rkev1.DriverReadyCondition, metav1.ConditionFalse, rkev1.SpecInvalidReason, "spec is not what driver digitalocean takes: size: 3", 1)), `
 ! DriverReady|SpecInvalid||spec is not what driver digitalocean takes: size: 3
