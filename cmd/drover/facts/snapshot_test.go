@@ -1,6 +1,7 @@
 package facts_test
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -79,4 +80,26 @@ func TestEventTime(t *testing.T) {
 	require.Equal(t, at(2), facts.EventTime(repeated), "a series that does not say when")
 	repeated.Series.LastObservedTime = metav1.NewMicroTime(at(4))
 	require.Equal(t, at(4), facts.EventTime(repeated), "events.k8s.io, seen again")
+}
+
+// FuzzDecodeObject: objects of other systems have any form, and must not keep what is known from being told.
+func FuzzDecodeObject(f *testing.F) {
+	f.Add([]byte(`{"kind":"MachineSet","metadata":{"name":"s"},"spec":{"replicas":3},"status":{"readyReplicas":1,"conditions":[{"type":"ScalingUp","status":"True"}]}}`))
+	f.Add([]byte(`{"metadata":[],"spec":"x","status":{"conditions":{"type":"Ready"},"phase":[]}}`))
+	f.Add([]byte(`{"metadata":{"finalizers":"x","deletionTimestamp":3},"status":{"conditions":[null,1,"x",{"lastTransitionTime":"soon","observedGeneration":"x"}]}}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		object := map[string]any{}
+		if json.Unmarshal(raw, &object) != nil {
+			return
+		}
+		before, err := json.Marshal(object)
+		require.NoError(t, err)
+		o := facts.DecodeObject(&unstructured.Unstructured{Object: object})
+		if name, ok := object["kind"].(string); ok {
+			require.Equal(t, name, o.Kind)
+		}
+		after, err := json.Marshal(object)
+		require.NoError(t, err)
+		require.Equal(t, string(before), string(after), "what was decoded is still the caller's")
+	})
 }

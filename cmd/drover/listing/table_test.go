@@ -1,8 +1,10 @@
 package listing_test
 
 import (
+	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -127,4 +129,42 @@ func TestDriversAreSorted(t *testing.T) {
 	}
 	require.Equal(t, []string{"A", "a", "a-1", "b"}, order)
 	require.JSONEq(t, `{"apiVersion":"cli.drover.cattle.io/v1","kind":"DriverList","items":[]}`, string(document(t, listing.NewDriverList(nil))))
+}
+
+// FuzzMachineTable: whatever stands in a machine's fields, it has one row, with a cell for each column.
+func FuzzMachineTable(f *testing.F) {
+	f.Add("web-1", "198.18.0.11", "WaitingForRetry", "digitalocean://4711", int64(90))
+	f.Add("a\nb", "\t", "\x1b[31m", "\x00\xff", int64(-1))
+	f.Add("", "", "", "\u202e\u2028", int64(1)<<40)
+	f.Fuzz(func(t *testing.T, name, address, reason, providerID string, seconds int64) {
+		next := now.Add(time.Duration(seconds))
+		machines := []listing.Machine{
+			{Namespace: "shop", Name: name, Driver: "d", Phase: reason, Address: address, Reason: reason, ProviderID: providerID, InstanceName: name, NextAttemptTime: &next, Created: next},
+			{Namespace: "shop", Name: "second", Driver: "d", Phase: "Running"},
+		}
+		for _, withNamespace := range []bool{false, true} {
+			table := listing.MachineTable(machines, withNamespace, now)
+			for _, row := range table.Rows {
+				require.Len(t, row.Cells, len(table.ColumnDefinitions))
+			}
+			shown := string(render(t, table, true))
+			require.Equal(t, 3, strings.Count(shown, "\n"), "%q", shown)
+			require.False(t, strings.ContainsFunc(shown, func(r rune) bool { return r != '\n' && unicode.IsControl(r) }), "%q", shown)
+			require.NotContains(t, shown, "<invalid>", "a time is a time")
+		}
+	})
+}
+
+// TestWideColumns: what is not for every day comes last, and only when asked for.
+func TestWideColumns(t *testing.T) {
+	for _, table := range []*metav1.Table{listing.MachineTable(nil, false, now), listing.MachineTable(nil, true, now), listing.DriverTable(nil, now), listing.ServerTable(nil, true, now)} {
+		wide := false
+		for _, definition := range table.ColumnDefinitions {
+			require.False(t, wide && definition.Priority == 0, "%s comes after a wide column", definition.Name)
+			require.Equal(t, strings.ToUpper(definition.Name), definition.Name)
+			require.NotContains(t, definition.Name, "*")
+			wide = definition.Priority > 0
+		}
+		require.True(t, wide)
+	}
 }
