@@ -107,7 +107,9 @@ type world struct {
 	nodes     machine.NodeFinder
 	counted   sync.Mutex
 	writes    map[string]int
-	cluster   *clusterv1.Cluster
+	// fault decides what becomes of a write; all go well without one.
+	fault   func(do func() error) error
+	cluster *clusterv1.Cluster
 }
 
 func newScheme(tb testing.TB) *runtime.Scheme {
@@ -167,37 +169,38 @@ func (w *world) delete(obj client.Object) {
 	require.NoError(w, w.client.Delete(w.Context(), obj))
 }
 
-// counting counts every write by verb and kind.
-func (w *world) counting() client.WithWatch {
-	count := func(verb string, obj any) {
-		w.counted.Lock()
-		defer w.counted.Unlock()
-		w.writes[fmt.Sprintf("%s %T", verb, obj)]++
+// wrap counts a write by verb and kind, and lets the fault of this world have it.
+func (w *world) wrap(verb string, obj any, do func() error) error {
+	w.counted.Lock()
+	w.writes[fmt.Sprintf("%s %T", verb, obj)]++
+	fault := w.fault
+	w.counted.Unlock()
+	if fault == nil {
+		return do()
 	}
+	return fault(do)
+}
+
+// counting is a client whose writes are counted.
+func (w *world) counting() client.WithWatch {
 	return interceptor.NewClient(w.client, interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
-			count("create", obj)
-			return c.Create(ctx, obj, opts...)
+			return w.wrap("create", obj, func() error { return c.Create(ctx, obj, opts...) })
 		},
 		Update: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
-			count("update", obj)
-			return c.Update(ctx, obj, opts...)
+			return w.wrap("update", obj, func() error { return c.Update(ctx, obj, opts...) })
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
-			count("patch", obj)
-			return c.Patch(ctx, obj, patch, opts...)
+			return w.wrap("patch", obj, func() error { return c.Patch(ctx, obj, patch, opts...) })
 		},
 		Apply: func(ctx context.Context, c client.WithWatch, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
-			count("apply", obj)
-			return c.Apply(ctx, obj, opts...)
+			return w.wrap("apply", obj, func() error { return c.Apply(ctx, obj, opts...) })
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
-			count("delete", obj)
-			return c.Delete(ctx, obj, opts...)
+			return w.wrap("delete", obj, func() error { return c.Delete(ctx, obj, opts...) })
 		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
-			count("patch "+sub, obj)
-			return c.SubResource(sub).Patch(ctx, obj, patch, opts...)
+			return w.wrap("patch "+sub, obj, func() error { return c.SubResource(sub).Patch(ctx, obj, patch, opts...) })
 		},
 	})
 }

@@ -1,0 +1,146 @@
+package machine_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/testkit"
+)
+
+// life leads a machine from its creation to its end, whatever happens to the writes of the controller on the way. It plays
+// the pods, the Job controller and the user.
+type life struct {
+	*subject
+	made, asked, removed bool
+	errors               int
+}
+
+// live runs until the machine is gone.
+func (l *life) live() {
+	l.Helper()
+	const enough = 60
+	for range enough {
+		_, err := l.reconciler.Reconcile(l.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(l.obj)})
+		if err != nil {
+			l.errors++
+		}
+		err = l.client.Get(l.Context(), client.ObjectKeyFromObject(l.obj), l.obj.DeepCopy())
+		if apierrors.IsNotFound(err) {
+			return
+		}
+		require.NoError(l, err)
+		l.play()
+	}
+	require.Fail(l, "the machine is stuck", "%+v", l.read())
+}
+
+func (l *life) play() {
+	l.Helper()
+	switch {
+	case !l.made && l.there(jobrunner.Create):
+		l.succeed(1)
+		l.made = true
+	case l.made && !l.asked && l.read().Ready:
+		l.delete(l.obj)
+		l.asked = true
+	case l.asked && !l.removed && l.there(jobrunner.Remove):
+		l.subject.removed(1)
+		l.removed = true
+	}
+}
+
+func (l *life) there(operation jobrunner.Operation) bool {
+	l.Helper()
+	err := l.client.Get(l.Context(), client.ObjectKeyFromObject(l.job(operation, 1)), &batchv1.Job{})
+	require.NoError(l, client.IgnoreNotFound(err))
+	return err == nil
+}
+
+// expectOneServer looks at what there was in the whole life: one Job each way, and nothing that holds anything up.
+func (l *life) expectOneServer() {
+	l.Helper()
+	jobs := &batchv1.JobList{}
+	require.NoError(l, l.client.List(l.Context(), jobs, client.InNamespace(l.namespace)))
+	var names []string
+	for i := range jobs.Items {
+		names = append(names, jobs.Items[i].Name)
+	}
+	require.Subset(l, []string{"m-create-1", "m-rm-1"}, names, "no attempt was made twice")
+	require.True(l, l.made && l.asked && l.removed, "%+v", l)
+	state := testkit.ExpectExists(l, l.client, l.stateSecret())
+	require.Empty(l, state.Finalizers, "the garbage collector may have it")
+}
+
+var errRefused = errors.New("the API server is away")
+
+// at makes the n-th write fail before it is done, and the one after that when it was done: the answer is lost.
+func at(n int) func(do func() error) error {
+	count := 0
+	return func(do func() error) error {
+		count++
+		switch count {
+		case n:
+			return errRefused
+		case n + 1:
+			if err := do(); err != nil {
+				return err
+			}
+			return fmt.Errorf("answer lost: %w", errRefused)
+		}
+		return do()
+	}
+}
+
+// TestInterrupted_atEachWrite: wherever the API fails the controller, in whichever way, it goes on from there; no server is made
+// twice, none is forgotten.
+func TestInterrupted_atEachWrite(t *testing.T) {
+	calm := &life{subject: newWorld(t).machine("digitalocean", "m", droplet())}
+	calm.live()
+	calm.expectOneServer()
+	writes := calm.wrote()
+	require.Zero(t, calm.errors)
+	require.Less(t, writes, 30)
+	t.Logf("%d writes in a life: %v", writes, calm.writes)
+	for n := 1; n <= writes; n++ {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			w := newWorld(t)
+			l := &life{subject: w.machine("digitalocean", "m", droplet())}
+			w.fault = at(n)
+			l.live()
+			l.expectOneServer()
+			require.Positive(t, l.errors, "the fault was met")
+		})
+	}
+}
+
+// Two managers at once, as at a change of leaders, make one server.
+func TestInterrupted_twoAtOnce(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(s.obj)}
+	const many = 4
+	done := make(chan error, many)
+	for range many {
+		go func() {
+			_, err := s.reconciler.Reconcile(t.Context(), request)
+			done <- err
+		}()
+	}
+	for range many {
+		<-done // conflicts are what is to be expected
+	}
+	s.reconcile()
+	jobs := &batchv1.JobList{}
+	require.NoError(t, s.client.List(t.Context(), jobs, client.InNamespace(s.namespace)))
+	require.Len(t, jobs.Items, 1)
+	s.succeed(1)
+	require.Equal(t, rkev1.PhaseRunning, s.reconcile().Phase)
+}
