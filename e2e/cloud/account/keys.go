@@ -99,7 +99,10 @@ func parseKey(text string) (ssh.PublicKey, error) {
 	if len(text) > maxKey || strings.ContainsAny(strings.TrimSpace(text), "\r\n") {
 		return nil, errors.New("parsing key: not one line of reasonable length")
 	}
-	public, _, _, _, err := ssh.ParseAuthorizedKey([]byte(text))
+	public, _, options, _, err := ssh.ParseAuthorizedKey([]byte(text))
+	if err == nil && len(options) > 0 {
+		return nil, errors.New("parsing key: options before it would be obeyed by every server")
+	}
 	return public, err
 }
 

@@ -31,6 +31,9 @@ func (n *Network) Allocate() (Addresses, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	size := uint32(1) << (32 - n.Public.Bits())
+	if size <= reserved {
+		return Addresses{}, errors.New("allocating addresses: the range is too small")
+	}
 	for range size {
 		n.next++
 		index := reserved + n.next%(size-reserved)
@@ -53,7 +56,9 @@ func (n *Network) Claim(public netip.Addr) {
 	defer n.mu.Unlock()
 	index := offset(n.Public, public)
 	n.take(index)
-	n.next = max(n.next, index-reserved)
+	if index >= reserved {
+		n.next = max(n.next, index-reserved)
+	}
 }
 
 // Release gives the addresses back.

@@ -51,6 +51,9 @@ func (a *Account) replayKey(record ledger.Record) error {
 	if err := json.Unmarshal(record.Data, &key); err != nil {
 		return fmt.Errorf("parsing data: %w", err)
 	}
+	if key.ID != id {
+		return fmt.Errorf("parsing data: it is of key %d", key.ID)
+	}
 	a.keys[id] = key
 	return nil
 }
@@ -60,7 +63,10 @@ func (a *Account) replayDroplet(ctx context.Context, record ledger.Record) error
 	if err != nil {
 		return fmt.Errorf("parsing id: %w", err)
 	}
-	a.nextDrop = max(a.nextDrop, id+1)
+	// Ids of another slot, which this cloud once had, may be given away by another cloud by now.
+	if first := firstDropletID + a.opts.Slot*slotSize; id >= first && id < first+slotSize {
+		a.nextDrop = max(a.nextDrop, id+1)
+	}
 	if !record.IsLive() {
 		return nil
 	}
@@ -71,6 +77,9 @@ func (a *Account) replayDroplet(ctx context.Context, record ledger.Record) error
 	}
 	if !d.Spec.Public.Is4() {
 		return errors.New("parsing data: it tells no IPv4 address")
+	}
+	if d.ID != id {
+		return fmt.Errorf("parsing data: it is of droplet %d", d.ID)
 	}
 	a.droplets[id] = d
 	a.opts.Network.Claim(d.Spec.Public)

@@ -109,16 +109,29 @@ func (t *Tokens) Secret(name string) string {
 	return t.byName[name].Secret
 }
 
-// Check returns the token with the secret; ok says whether it is good now.
+// Check returns the token with the secret; ok says whether it is good now. Of
+// several with one secret, a good one counts, and among those the first by name.
 func (t *Tokens) Check(secret string) (token Token, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, token := range t.byName {
-		if token.Secret != secret || secret == "" {
+	if secret == "" {
+		return Token{}, false
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.byName)) {
+		found := t.byName[name]
+		if found.Secret != secret {
 			continue
 		}
-		expired := !token.Expires.IsZero() && time.Now().After(token.Expires)
-		return token, !token.Revoked && !expired
+		if found.isGood(time.Now()) {
+			return found, true
+		}
+		if token.Secret == "" {
+			token = found
+		}
 	}
-	return Token{}, false
+	return token, false
+}
+
+func (t Token) isGood(now time.Time) bool {
+	return !t.Revoked && (t.Expires.IsZero() || !now.After(t.Expires))
 }

@@ -154,8 +154,15 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		"taken token":          {"POST", "/tokens", `{"name":"default"}`, 400, `adding token: the name "default" is taken`},
 		"revoke none":          {"POST", "/tokens/x/revoke", "", 400, `changing token: no token is named "x"`},
 		"restore none":         {"POST", "/tokens/x/restore", "", 400, `changing token: no token is named "x"`},
-		"expire none":          {"POST", "/tokens/x/expire", "{}", 400, `changing token: no token is named "x"`},
+		"expire none":          {"POST", "/tokens/x/expire", `{"at":"2030-01-01T00:00:00Z"}`, 400, `changing token: no token is named "x"`},
 		"expire at odd time":   {"POST", "/tokens/default/expire", `{"at":"noon"}`, 400, `parsing request: parsing time "noon" as "2006-01-02T15:04:05Z07:00": cannot parse "noon" as "2006"`},
+		"expire at no time":    {"POST", "/tokens/default/expire", "{}", 400, "expiring token: it is not said when"},
+		"two values":           {"PUT", "/limits/droplets", `{"limit":1}{"limit":2}`, 400, "parsing request: something follows it"},
+		"garbage behind":       {"PUT", "/limits/droplets", `{"limit":1}]`, 400, "parsing request: something follows it"},
+		"too much":             {"POST", "/servers", `{"userData":"` + strings.Repeat("x", 1<<20) + `"}`, 400, "reading request: it is larger than 1048576 bytes"},
+		"token of no one":      {"POST", "/tokens//revoke", "", 404, "404 page not found"},
+		"a path upwards":       {"DELETE", "/servers/..%2ftokens", "", 404, "server not found"},
+		"file fault unknown":   {"PUT", "/filefaults", `{"name":"x","fault":"explode"}`, 400, `setting download fault: there is no fault "explode"`},
 		"file fault not JSON":  {"PUT", "/filefaults", "x", 400, "parsing request: invalid character 'x' looking for beginning of value"},
 	} {
 		t.Run(name, func(t *testing.T) {

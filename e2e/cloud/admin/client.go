@@ -41,7 +41,7 @@ func Dial(stateDir string) (*Client, error) {
 // NewClient returns a client for the cloud with the given endpoints.
 func NewClient(endpoints Endpoints) *Client {
 	// The admin endpoint is on loopback: never through a proxy.
-	return &Client{endpoints: endpoints, http: &http.Client{Transport: &http.Transport{}, Timeout: 5 * time.Minute}}
+	return &Client{endpoints: endpoints, http: &http.Client{Transport: &http.Transport{IdleConnTimeout: 30 * time.Second}, Timeout: 5 * time.Minute}}
 }
 
 // Endpoints returns where the cloud listens.

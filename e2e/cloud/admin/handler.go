@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"crypto/subtle"
 	"encoding/json"
@@ -131,10 +132,20 @@ func answer(w http.ResponseWriter, r *http.Request, handle handler) {
 }
 
 func decode(r *http.Request, into any) error {
-	decoder := json.NewDecoder(io.LimitReader(r.Body, maxRequest))
+	content, err := io.ReadAll(io.LimitReader(r.Body, maxRequest+1))
+	if err != nil {
+		return fmt.Errorf("reading request: %w", err)
+	}
+	if len(content) > maxRequest {
+		return fmt.Errorf("reading request: it is larger than %d bytes", maxRequest)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(content))
 	decoder.DisallowUnknownFields() // a misspelt count would be a fault without end
 	if err := decoder.Decode(into); err != nil {
 		return fmt.Errorf("parsing request: %w", err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("parsing request: something follows it")
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -97,6 +98,9 @@ func expireToken(cloud Cloud) handler {
 		var request expireRequest
 		if err := decode(r, &request); err != nil {
 			return nil, err
+		}
+		if request.At.IsZero() { // that would mean never
+			return nil, errors.New("expiring token: it is not said when")
 		}
 		return nil, cloud.ExpireToken(r.PathValue("name"), request.At)
 	}

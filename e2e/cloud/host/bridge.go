@@ -13,17 +13,8 @@ import (
 // setUpBridge makes the bridge with its address. Forwarding is switched on
 // for the bridge alone, so that it ends with the bridge.
 func setUpBridge(ctx context.Context) error {
-	if _, err := net.InterfaceByName(BridgeName); err != nil {
-		if err := run(ctx, "ip", "link", "add", BridgeName, "type", "bridge"); err != nil {
-			return err
-		}
-	}
-	address := fmt.Sprintf("%s/%d", Gateway, netmask)
-	for _, args := range [][]string{
-		{"ip", "address", "replace", address, "dev", BridgeName},
-		{"ip", "link", "set", BridgeName, "up"},
-	} {
-		if err := run(ctx, args[0], args[1:]...); err != nil {
+	for _, command := range bridgeCommands(BridgeExists()) {
+		if err := run(ctx, command[0], command[1:]...); err != nil {
 			return err
 		}
 	}
@@ -31,6 +22,18 @@ func setUpBridge(ctx context.Context) error {
 		return fmt.Errorf("switching forwarding on: %w", err)
 	}
 	return allowForwarding(ctx)
+}
+
+// bridgeCommands make the bridge, or mend one that is there.
+func bridgeCommands(exists bool) [][]string {
+	var commands [][]string
+	if !exists {
+		commands = append(commands, []string{"ip", "link", "add", BridgeName, "type", "bridge"})
+	}
+	return append(commands,
+		[]string{"ip", "address", "replace", fmt.Sprintf("%s/%d", Gateway, netmask), "dev", BridgeName},
+		[]string{"ip", "link", "set", BridgeName, "up"},
+	)
 }
 
 func removeBridge(ctx context.Context) error {

@@ -19,17 +19,42 @@ func slotFile(dir string, slot int) string {
 
 // withSetupLock runs do while no other process changes slots or the bridge.
 func withSetupLock(dir string, do func() error) error {
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return fmt.Errorf("making %s: %w", dir, err)
-	}
-	lock, err := os.OpenFile(filepath.Join(dir, "setup"), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := setupLock(dir)
 	if err != nil {
 		return fmt.Errorf("locking host network: %w", err)
 	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		return errors.Join(fmt.Errorf("locking host network: %w", err), lock.Close())
-	}
 	return errors.Join(do(), lock.Close())
+}
+
+// setupLock waits for the lock. Whoever had it may have been the last and have
+// removed the directory, and then what we hold keeps nobody out.
+func setupLock(dir string) (*os.File, error) {
+	path := filepath.Join(dir, "setup")
+	for {
+		if err := os.MkdirAll(dir, 0o750); err != nil {
+			return nil, err
+		}
+		lock, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // removed since it was made
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+			return nil, errors.Join(err, lock.Close())
+		}
+		held, err := lock.Stat()
+		if err != nil {
+			return nil, errors.Join(err, lock.Close())
+		}
+		if there, err := os.Stat(path); err == nil && os.SameFile(held, there) {
+			return lock, nil
+		}
+		if err := lock.Close(); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // takeSlot claims the slot the state directory had, or else a free one.
@@ -61,6 +86,9 @@ func (h *Host) trySlot(slot int, stateDir string, wanted func(owner string) bool
 		return false, errors.Join(err, file.Close())
 	}
 	h.slot, h.lock = slot, file
+	if strings.TrimSpace(string(owner)) == stateDir {
+		return true, nil // a crash while it is written again would make it nobody's
+	}
 	if err := os.WriteFile(file.Name(), []byte(stateDir+"\n"), 0o600); err != nil {
 		return false, fmt.Errorf("claiming slot: %w", err)
 	}

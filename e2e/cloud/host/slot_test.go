@@ -94,7 +94,7 @@ func TestSetupLockHandsTheErrorOn(t *testing.T) {
 
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	require.ErrorContains(t, withSetupLock(file, func() error { return nil }), "making "+file)
+	require.ErrorContains(t, withSetupLock(file, func() error { return nil }), "locking host network: mkdir "+file+": not a directory")
 }
 
 func TestRunTellsCommandAndOutput(t *testing.T) {

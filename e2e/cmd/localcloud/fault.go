@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -122,7 +123,13 @@ func newFaultClearCommand(flags *shared) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return client.ClearFaults(command.Context(), strings.Join(args, ""))
+			if len(args) == 0 {
+				return client.ClearFaults(command.Context(), "")
+			}
+			if args[0] == "" { // a variable of a script that was never set
+				return errors.New("the fault to clear has no id; leave it out to clear all")
+			}
+			return client.ClearFaults(command.Context(), args[0])
 		},
 	}
 }

@@ -118,6 +118,8 @@ func TestFaultsAreAppliedCountedAndCleared(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, ask("db-2"))
 	golden(t, "fault-ls.txt", b.stable(b.prints(t, "fault", "ls")))
 	golden(t, "fault-hits.txt", b.stable(b.prints(t, "fault", "hits")))
+	require.Equal(t, "the fault to clear has no id; leave it out to clear all", b.fails(t, "fault", "clear", ""))
+	require.Equal(t, http.StatusServiceUnavailable, ask("db-2"), "they are all there")
 	require.Empty(t, b.prints(t, "fault", "clear"))
 	require.Equal(t, http.StatusAccepted, ask("db-1"))
 	require.Empty(t, b.prints(t, "fault", "ls"))
