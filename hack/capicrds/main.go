@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
@@ -36,13 +38,13 @@ var needed = []string{
 }
 
 func main() {
-	if err := run(); err != nil {
+	if err := run(target); err != nil {
 		fmt.Fprintln(os.Stderr, "capicrds:", err)
 		os.Exit(1)
 	}
 }
 
-func run() error {
+func run(target string) error {
 	dir, version, err := locate()
 	if err != nil {
 		return err
@@ -54,6 +56,23 @@ func run() error {
 		source := filepath.Join(dir, "core", "config", "crd", "bases", name+".yaml")
 		if err := convert(source, filepath.Join(target, name+".yaml"), version); err != nil {
 			return err
+		}
+	}
+	return removeOthers(target)
+}
+
+// removeOthers deletes the definitions of an earlier list: capi embeds all there are.
+func removeOthers(target string) error {
+	have, err := filepath.Glob(filepath.Join(target, "*.yaml"))
+	if err != nil {
+		return fmt.Errorf("listing %s: %w", target, err)
+	}
+	for _, path := range have {
+		if slices.Contains(needed, strings.TrimSuffix(filepath.Base(path), ".yaml")) {
+			continue
+		}
+		if err := os.Remove(path); err != nil {
+			return fmt.Errorf("removing a CRD that is not needed any more: %w", err)
 		}
 	}
 	return nil

@@ -62,15 +62,23 @@ func run(o options) error {
 		return err
 	}
 	partial := o.out + ".partial"
-	if err := tarball.WriteToFile(partial, tag, img); err != nil {
-		return fmt.Errorf("writing %s: %w", partial, err)
+	err = tarball.WriteToFile(partial, tag, img)
+	if err == nil {
+		err = os.Rename(partial, o.out)
 	}
-	return os.Rename(partial, o.out)
+	if err != nil {
+		_ = os.Remove(partial) // half an image is of no use, and may not have been begun
+		return fmt.Errorf("writing %s: %w", o.out, err)
+	}
+	return nil
 }
 
 // build lays one layer for the base files and one per binary, so that a rebuild of one binary changes one layer.
 func build(o options) (v1.Image, error) {
 	links, err := linksOf(o.links)
+	if err == nil {
+		err = o.check(links)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -80,9 +88,9 @@ func build(o options) (v1.Image, error) {
 	}
 	layers := []v1.Layer{base}
 	for _, path := range o.binaries {
-		content, err := os.ReadFile(path)
+		content, err := readStatic(path)
 		if err != nil {
-			return nil, fmt.Errorf("reading binary: %w", err)
+			return nil, err
 		}
 		layer, err := layerOf(file{name: filepath.Base(path), mode: 0o755, content: content})
 		if err != nil {
@@ -94,13 +102,17 @@ func build(o options) (v1.Image, error) {
 	if err != nil {
 		return nil, fmt.Errorf("appending layers: %w", err)
 	}
-	return mutate.ConfigFile(img, configFile(img, o.entrypoint))
+	config, err := configFile(img, o.entrypoint)
+	if err != nil {
+		return nil, err
+	}
+	return mutate.ConfigFile(img, config)
 }
 
-func configFile(img v1.Image, entrypoint string) *v1.ConfigFile {
+func configFile(img v1.Image, entrypoint string) (*v1.ConfigFile, error) {
 	config, err := img.ConfigFile()
 	if err != nil {
-		config = &v1.ConfigFile{}
+		return nil, fmt.Errorf("reading the image's configuration: %w", err)
 	}
 	config = config.DeepCopy()
 	config.OS, config.Architecture = "linux", runtime.GOARCH
@@ -110,7 +122,7 @@ func configFile(img v1.Image, entrypoint string) *v1.ConfigFile {
 		Entrypoint: []string{entrypoint},
 		Env:        []string{"PATH=/", "HOME=/home/machine", "SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"},
 	}
-	return config
+	return config, nil
 }
 
 // file is one entry of a layer; a name that ends in a slash is a folder, one with a target a symbolic link.
@@ -137,6 +149,9 @@ func baseLayer(certs string, links []file) (v1.Layer, error) {
 	bundle, err := os.ReadFile(certs)
 	if err != nil {
 		return nil, fmt.Errorf("reading CA certificates (apt-get install ca-certificates): %w", err)
+	}
+	if !bytes.Contains(bundle, []byte("-----BEGIN CERTIFICATE-----")) {
+		return nil, fmt.Errorf("reading CA certificates: there is none in %s", certs)
 	}
 	return layerOf(append([]file{
 		{name: "etc/", mode: 0o755},

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"bytes"
+	"debug/elf"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// reserved are the names at / that are not a binary's.
+var reserved = []string{"etc", "home", "tmp"}
+
+// check refuses what would make an image that does not run.
+func (o options) check(links []file) error {
+	var names []string
+	for _, path := range o.binaries {
+		name := filepath.Base(path)
+		if slices.Contains(names, name) || slices.Contains(reserved, name) {
+			return fmt.Errorf("%s: the image has another /%s", path, name)
+		}
+		names = append(names, name)
+	}
+	programs := slices.Clone(names)
+	for _, link := range links {
+		if !slices.Contains(programs, link.target) {
+			return fmt.Errorf("link %s=%[2]s: no binary %[2]s is packed", link.name, link.target)
+		}
+		if slices.Contains(names, link.name) || slices.Contains(reserved, link.name) || filepath.Base(link.name) != link.name {
+			return fmt.Errorf("link %s=%s: the image has another /%[1]s, or it is no plain name", link.name, link.target)
+		}
+		names = append(names, link.name)
+	}
+	if filepath.Dir(o.entrypoint) != "/" || !slices.Contains(names, filepath.Base(o.entrypoint)) {
+		return fmt.Errorf("entry point %s is none of the binaries and links", o.entrypoint)
+	}
+	return nil
+}
+
+// readStatic reads a program that needs nothing but itself: there is no libc
+// in the image.
+func readStatic(path string) ([]byte, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading binary: %w", err)
+	}
+	program, err := elf.NewFile(bytes.NewReader(content))
+	if err != nil {
+		return nil, fmt.Errorf("%s is no Linux program: %w", path, err)
+	}
+	for _, segment := range program.Progs {
+		if segment.Type == elf.PT_INTERP {
+			return nil, fmt.Errorf("%s needs shared libraries, which the image does not have: build it with CGO_ENABLED=0", path)
+		}
+	}
+	return content, nil
+}
