@@ -3,6 +3,7 @@ package operation_test
 import (
 	"errors"
 	"os"
+	"strings"
 
 	"github.com/rancher/machine/libmachine/drivers"
 	"github.com/rancher/machine/libmachine/mcnflag"
@@ -18,12 +19,18 @@ func forbidden() error {
 	return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, stateName, errors.New("the node is lost"))
 }
 
-// foreignDriver is a driver nobody has a profile of. Its cloud is a directory: a server is a file.
+// foreignDriver is a driver nobody has a profile of, or one that goes by the name of another, in whose words and fields it speaks.
+// Its cloud is a directory: a server is a file, what stands in it is its state, and files beside it say what goes wrong.
 type foreignDriver struct {
 	*drivers.BaseDriver
+	Name     string
 	ServerID string
-	Dir      string
-	Mode     string
+	// The fields in which the drivers whose names it bears keep their servers' ids.
+	MachineId string
+	Id        string
+	VAppID    string
+	Dir       string
+	Mode      string
 }
 
 func (d *foreignDriver) DriverName() string { return "slow" }
@@ -46,8 +53,20 @@ func (d *foreignDriver) SetConfigFromFlags(options drivers.DriverOptions) error 
 	return nil
 }
 
+// PreCreateCheck fails with what stands in the file "check".
+func (d *foreignDriver) PreCreateCheck() error {
+	text, err := os.ReadFile(d.Dir + "/check")
+	if err != nil {
+		return nil
+	}
+	return errors.New(string(text))
+}
+
+// Create does what the mode says: "fail", "made" and "noted" are followed by the words of the error, for which nothing, a server,
+// or one that the record names is made; "noted-gone" is cleaned up by the driver itself.
 func (d *foreignDriver) Create() error {
-	switch d.Mode {
+	mode, words, _ := strings.Cut(d.Mode, " ")
+	switch mode {
 	case "refuse":
 		return errors.New("quota exceeded for servers")
 	case "die":
@@ -56,31 +75,90 @@ func (d *foreignDriver) Create() error {
 		return errors.New("something happened")
 	case "hang":
 		select {}
+	case "fail":
+		return errors.New(words)
 	}
 	if err := os.WriteFile(d.Dir+"/"+d.MachineName, nil, 0o600); err != nil {
 		return err
 	}
-	d.ServerID, d.IPAddress = "srv-"+d.MachineName, "198.18.7.7"
+	switch mode {
+	case "made":
+		return errors.New(words)
+	case "made-die":
+		os.Exit(7)
+	}
+	d.note()
+	switch mode {
+	case "noted":
+		return errors.New(words)
+	case "noted-gone":
+		return errors.Join(os.Remove(d.Dir+"/"+d.MachineName), errors.New(words))
+	}
 	return nil
+}
+
+func (d *foreignDriver) note() {
+	d.ServerID, d.IPAddress = "srv-"+d.MachineName, "198.18.7.7"
+	switch d.Name {
+	case "openstack":
+		d.MachineId = d.ServerID
+	case "exoscale":
+		d.Id = d.ServerID
+	case "vmwarevcloudair":
+		d.VAppID = d.ServerID
+	}
+	if d.Name != "slow" {
+		// Nobody listens there, and nobody has to wait for that.
+		d.IPAddress, d.SSHPort = "127.0.0.1", 1
+	}
 }
 
 func (d *foreignDriver) GetURL() (string, error)         { return "", nil }
 func (d *foreignDriver) GetSSHHostname() (string, error) { return d.GetIP() }
 func (d *foreignDriver) Kill() error                     { return nil }
 func (d *foreignDriver) Restart() error                  { return nil }
-func (d *foreignDriver) Start() error                    { return nil }
 func (d *foreignDriver) Stop() error                     { return nil }
 
+// Start makes a stopped server run.
+func (d *foreignDriver) Start() error { return os.WriteFile(d.Dir+"/"+d.MachineName, nil, 0o600) }
+
 func (d *foreignDriver) GetState() (state.State, error) {
-	if _, err := os.Stat(d.Dir + "/" + d.MachineName); err != nil {
-		return state.None, errors.New("server not found")
+	content, err := os.ReadFile(d.Dir + "/" + d.MachineName)
+	if err != nil {
+		return state.None, errors.New(d.missing())
+	}
+	what, words, _ := strings.Cut(string(content), " ")
+	switch what {
+	case "stopped":
+		return state.Stopped, nil
+	case "error":
+		return state.Error, errors.New(words)
 	}
 	return state.Running, nil
 }
 
+// missing is how a driver says that there is no such server.
+func (d *foreignDriver) missing() string {
+	switch d.Name {
+	case "openstack":
+		return "Resource not found"
+	case "exoscale":
+		return "GetInstance: http response: Not Found: Instance not found"
+	case "azure":
+		return `Code="ResourceNotFound" Message="The Resource 'Microsoft.Compute/virtualMachines/m1' was not found."`
+	case "vmwarevcloudair":
+		return "can't find vApp"
+	}
+	return "server not found"
+}
+
+// Remove fails with what stands in the file "remove".
 func (d *foreignDriver) Remove() error {
+	if text, err := os.ReadFile(d.Dir + "/remove"); err == nil {
+		return errors.New(string(text))
+	}
 	if err := os.Remove(d.Dir + "/" + d.MachineName); err != nil {
-		return errors.New("server not found")
+		return errors.New(d.missing())
 	}
 	return nil
 }

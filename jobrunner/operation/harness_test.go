@@ -66,8 +66,8 @@ func serveDriver(name string) {
 		if err := ourplugin.Serve(vmwarevsphere.NewDriver("", ""), os.Stdout); err == nil {
 			os.Exit(0)
 		}
-	case "slow":
-		plugin.RegisterDriver(&foreignDriver{BaseDriver: &drivers.BaseDriver{}})
+	case "slow", "openstack", "exoscale", "azure", "vmwarevcloudair":
+		plugin.RegisterDriver(&foreignDriver{BaseDriver: &drivers.BaseDriver{}, Name: name})
 	}
 	os.Exit(1)
 }
@@ -117,7 +117,7 @@ func newJob(t *testing.T, driver string) *job {
 	t.Helper()
 	theCloud.Faults().Clear()
 	uid := fmt.Sprintf("uid-%d", time.Now().UnixNano())
-	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
+	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-", ",", "").Replace(t.Name()))
 	machine := jobrunner.MachineRef{Namespace: "team", Name: name, UID: uid, Kind: "DigitaloceanMachine", ClusterName: "c1"}
 	j := &job{t: t, output: &syncBuffer{}, request: jobrunner.Request{
 		Attempt: 1, Machine: machine, Driver: jobrunner.DriverRef{Name: driver, Builtin: true}, InstanceName: name[:min(len(name), 60)],

@@ -23,6 +23,7 @@ const (
 	startTimeout      = 20 * time.Second
 	heartbeatInterval = 3 * time.Second
 	closeTimeout      = 2 * time.Second
+	endTimeout        = 500 * time.Millisecond
 	maxLine           = 64 << 10
 
 	tokenVariable = "MACHINE_PLUGIN_TOKEN"
@@ -192,12 +193,30 @@ func (p *Process) call(ctx context.Context, method string, arguments, reply any)
 	call := p.client.Go(p.service+method, arguments, reply, make(chan *rpc.Call, 1))
 	select {
 	case done := <-call.Done:
-		return callError(done.Error)
+		err := callError(done.Error)
+		if errors.Is(err, ErrUnresponsive) && p.endsNow() {
+			return endedDuring(method)
+		}
+		return err
 	case <-p.ended:
-		return fmt.Errorf("%w: its process ended during %s", ErrUnresponsive, strings.TrimPrefix(method, "."))
+		return endedDuring(method)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// endsNow tells whether a connection broke because the process ended, which is seen a moment later.
+func (p *Process) endsNow() bool {
+	select {
+	case <-p.ended:
+		return true
+	case <-time.After(endTimeout):
+		return false
+	}
+}
+
+func endedDuring(method string) error {
+	return fmt.Errorf("%w: its process ended during %s", ErrUnresponsive, strings.TrimPrefix(method, "."))
 }
 
 // callError keeps the driver's own errors apart from those of the connection to it.

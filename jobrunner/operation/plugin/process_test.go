@@ -23,6 +23,7 @@ func TestStart_refuses(t *testing.T) {
 		"leaves children":       "sleep 60 & sleep 60",
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			path := filepath.Join(t.TempDir(), "docker-machine-driver-x")
 			require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o700))
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
