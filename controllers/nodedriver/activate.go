@@ -30,6 +30,9 @@ func (r *Reconciler) deactivate(ctx context.Context, s *scope) error {
 	if s.nd.Spec.Active {
 		return nil
 	}
+	if err := r.endProbe(ctx, s.nd); err != nil {
+		return err
+	}
 	name := s.nd.DriverName()
 	found, err := r.users(ctx, name)
 	if err != nil {

@@ -145,6 +145,19 @@ func (r *Reconciler) abandonProbe(ctx context.Context, nd *v3.NodeDriver, last c
 	return r.cleanUp(ctx, task)
 }
 
+// endProbe ends the probe that was started last, for nobody waits for it any more.
+func (r *Reconciler) endProbe(ctx context.Context, nd *v3.NodeDriver) error {
+	result := &corev1.Secret{}
+	err := r.opts.Reader.Get(ctx, resultKey(nd), result)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the probe's result: %w", err)
+	}
+	return r.abandonProbe(ctx, nd, readClaim(result))
+}
+
 // cleanUp removes what only a running probe needs. The request goes last: it tells whether the rest is still there.
 func (r *Reconciler) cleanUp(ctx context.Context, task jobrunner.Task) error {
 	request := &metav1.PartialObjectMetadata{}

@@ -1,0 +1,227 @@
+package nodedriver_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	v3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/driver"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/testkit"
+)
+
+var errRefused = errors.New("the API server is away")
+
+// at makes the n-th write fail before it is done, and the one after that when it was done: the answer is lost. A count of all
+// writes is kept.
+func at(n int, count *int) func(do func() error) error {
+	return func(do func() error) error {
+		*count++
+		switch *count {
+		case n:
+			return errRefused
+		case n + 1:
+			if err := do(); err != nil {
+				return err
+			}
+			return fmt.Errorf("answer lost: %w", errRefused)
+		}
+		return do()
+	}
+}
+
+// live leads an external driver from its NodeDriver to its end, and tells how many reconciles failed.
+func (e *env) live() (failed int) {
+	e.t.Helper()
+	answered, deleted := false, false
+	testkit.Eventually(e.t, patience, func() error {
+		if _, err := e.reconciler.Reconcile(e.t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.nd)}); err != nil {
+			failed++
+		}
+		err := e.Get(e.t.Context(), client.ObjectKeyFromObject(e.nd), e.nd)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		require.NoError(e.t, err)
+		switch {
+		case !answered && len(e.jobs()) > 0:
+			e.succeed("d1", flagsOf(e.nd.DriverName(), region)...)
+			answered = true
+		case !deleted && meta.IsStatusConditionTrue(e.nd.Status.Conditions, v3.ReadyCondition):
+			require.NoError(e.t, e.Delete(e.t.Context(), e.nd))
+			deleted = true
+		}
+		return errors.New("it is not gone yet")
+	})
+	require.True(e.t, answered && deleted)
+	return failed
+}
+
+// TestInterrupted_atEachWrite: wherever the API fails the controller, it goes on from there: one probe, and nothing left.
+func TestInterrupted_atEachWrite(t *testing.T) {
+	calm, writes := newEnv(t, external("calm")), 0
+	calm.fault = at(-5, &writes)
+	require.Zero(t, calm.live())
+	require.Less(t, writes, 40)
+	for n := 1; n <= writes; n += 2 { // each fault is of two writes
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			count := 0
+			e := newEnv(t, external(fmt.Sprintf("interrupted%d", n)))
+			e.fault = at(n, &count)
+			require.Positive(t, e.live(), "the fault was met")
+			require.Len(t, e.jobs(), 1, "one probe")
+			e.expectNoProbeLeft(&e.jobs()[0])
+			e.expectNoKinds()
+		})
+	}
+}
+
+// A NodeDriver that is made inactive while its driver is probed: nobody waits for the answer, and nothing of the probe stays.
+func TestDeactivate_endsTheProbe(t *testing.T) {
+	e := newEnv(t, external("unwanted"))
+	e.reconcile()
+	job := e.runningJob()
+	e.update(func(nd *v3.NodeDriver) { nd.Spec.Active = false })
+	e.reconcile()
+	e.expect(v3.ReadyCondition, metav1.ConditionFalse, v3.InactiveReason)
+	e.expectNoProbeLeft(job)
+	testkit.ExpectNotFound(t, e.Client, job)
+
+	e.update(func(nd *v3.NodeDriver) { nd.Spec.Active = true })
+	e.reconcile()
+	require.NotEqual(t, job.Name, e.runningJob().Name)
+	e.succeed("d1", flagsOf("unwanted", region)...)
+	e.reconcileUntilReady()
+}
+
+// The note of the last probe may be lost with its Secret; numbers are not given twice all the same.
+func TestProbe_noteIsLost(t *testing.T) {
+	e := newEnv(t, external("noteless"))
+	e.reconcile()
+	first := e.runningJob()
+	result := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: driver.CacheNamespace, Name: jobrunner.ObjectName("probe", "noteless", "result")}}
+	require.NoError(t, e.Delete(t.Context(), result))
+	e.reconcile()
+	var names []string
+	for _, job := range e.jobs() {
+		names = append(names, job.Name)
+	}
+	require.Equal(t, []string{"probe-noteless-1", "probe-noteless-2"}, names)
+	require.Equal(t, "probe-noteless-1", first.Name)
+}
+
+// Somebody wrote rubbish into the note: it is as good as none.
+func TestProbe_noteIsRubbish(t *testing.T) {
+	e := newEnv(t, external("rubbish-note"))
+	e.reconcile()
+	result := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: driver.CacheNamespace, Name: jobrunner.ObjectName("probe", "rubbish-note", "result")}}
+	testkit.ExpectExists(t, e.Client, result)
+	result.Annotations = map[string]string{"drover.cattle.io/probe-attempt": "many", rkev1.RequestHashAnnotation: "x"}
+	require.NoError(t, e.Update(t.Context(), result))
+	e.reconcile()
+	require.Len(t, e.jobs(), 2)
+	testkit.ExpectExists(t, e.Client, result)
+	require.Equal(t, "2", result.Annotations["drover.cattle.io/probe-attempt"])
+}
+
+// A probe whose Job is gone without an answer is made again, after a while.
+func TestProbe_jobIsGone(t *testing.T) {
+	e := newEnv(t, external("jobless"))
+	e.reconcile()
+	job := e.runningJob()
+	require.NoError(t, e.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	e.reconcile()
+	testkit.Eventually(t, patience, func() error {
+		e.reconcile()
+		if len(e.jobs()) != 1 || e.jobs()[0].Name == job.Name {
+			return errors.New("no second probe")
+		}
+		return nil
+	})
+	require.EqualValues(t, 2, e.request(e.runningJob()).Attempt)
+	require.EqualValues(t, 2, e.nd.Status.ProbeAttempts)
+}
+
+// Of two NodeDrivers with one driver name the older has the kinds; when it is renamed, the other gets them.
+func TestNameTaken_untilItIsFree(t *testing.T) {
+	first, second := external("namesake-a"), external("namesake-b")
+	first.Spec.DisplayName, second.Spec.DisplayName = "namesake", "namesake"
+	e := newEnv(t, first)
+	e.reconcile()
+	e.succeed("d1", flagsOf("namesake", region)...)
+	e.reconcileUntilReady()
+	late := newEnv(t, second)
+	late.reconcile()
+	message := late.expect(v3.ReadyCondition, metav1.ConditionFalse, v3.NameTakenReason)
+	require.Equal(t, "NodeDriver namesake-a has the driver name namesake already: give this one another spec.displayName, or remove one of them", message)
+	require.Len(t, late.jobs(), 1, "no probe for a name that is taken")
+
+	e.update(func(nd *v3.NodeDriver) { nd.Spec.DisplayName = "renamed" })
+	late.reconcile()
+	late.expect(v3.ValidCondition, metav1.ConditionTrue, v3.ValidReason)
+	late.expect(v3.ReadyCondition, metav1.ConditionFalse, v3.ProbingReason)
+	late.succeed("d2", flagsOf("namesake", region, size)...)
+	late.reconcileUntilReady()
+	require.Contains(t, late.machineFields(), "size")
+}
+
+// annotationCase is an annotation of a NodeDriver and what becomes of the field it names.
+type annotationCase struct {
+	key, value string
+	check      func(crdgen.Field) bool
+	warns      string
+}
+
+func annotationCases() map[string]annotationCase {
+	return map[string]annotationCase{
+		"a secret":          {v3.PrivateCredentialFieldsAnnotation, "region", func(f crdgen.Field) bool { return f.Credential != "" && f.Secret }, ""},
+		"a public key":      {v3.PublicCredentialFieldsAnnotation, "region", func(f crdgen.Field) bool { return f.Credential != "" && !f.Secret }, ""},
+		"a password":        {v3.PasswordFieldsAnnotation, "region", func(f crdgen.Field) bool { return f.Credential == "" && f.Secret }, ""},
+		"a default":         {v3.DefaultsAnnotation, "region:ams3", func(f crdgen.Field) bool { return f.Default == "ams3" }, ""},
+		"a file":            {v3.FileAliasesAnnotation, "region:region", func(f crdgen.Field) bool { return f.File }, ""},
+		"a field not there": {v3.PrivateCredentialFieldsAnnotation, "regoin", func(f crdgen.Field) bool { return f.Credential == "" }, "regoin"},
+	}
+}
+
+// Annotations of a NodeDriver change its kinds at once, without another probe, and one that names nothing is told of.
+func TestAnnotations_changeTheKinds(t *testing.T) {
+	e := newEnv(t, external("annotated"))
+	e.reconcile()
+	e.succeed("d1", flagsOf("annotated", region)...)
+	e.reconcileUntilReady()
+	for name, tt := range annotationCases() {
+		t.Run(name, func(t *testing.T) {
+			e.t = t
+			e.update(func(nd *v3.NodeDriver) { nd.Annotations = map[string]string{tt.key: tt.value} })
+			e.reconcileUntilReady()
+			fields, err := crdgen.FieldsFromCRD(e.crd(crdgen.MachineGroup, "AnnotatedMachine"))
+			require.NoError(t, err)
+			require.Len(t, fields, 1)
+			require.True(t, tt.check(fields[0]), "%+v", fields[0])
+			message := e.expect(v3.SchemaCompatibleCondition, metav1.ConditionTrue, v3.CompatibleReason)
+			require.Contains(t, message, tt.warns)
+			require.Equal(t, tt.warns == "", message == "")
+		})
+	}
+	e.t = t
+	require.Len(t, e.jobs(), 1)
+	var running []batchv1.Job
+	for _, job := range e.jobs() {
+		if !jobrunner.JobEnded(&job) {
+			running = append(running, job)
+		}
+	}
+	require.Empty(t, running)
+}
