@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/cmd/drover/access"
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/cmd/drover/inventory"
 	"github.com/drover-project/drover/cmd/drover/joblog"
@@ -76,7 +77,7 @@ func (e *env) logs(ctx context.Context, name string, o *logsOptions) error {
 		return err
 	}
 	if attempt.Running() || attempt.Text == "" {
-		return e.podLog(ctx, api, attempt, o)
+		return e.podLog(ctx, api, m, attempt, o)
 	}
 	e.note("%s of %s, %s (%s)", attempt, m.Name, strings.ToLower(attempt.Outcome), attempt.Origin)
 	return e.printLog(attempt.Text)
@@ -95,7 +96,7 @@ func (e *env) noLog(ctx context.Context, api *inventory.API, m *facts.Machine, s
 }
 
 // podLog prints the log of an attempt's pod.
-func (e *env) podLog(ctx context.Context, api *inventory.API, attempt *joblog.Attempt, o *logsOptions) error {
+func (e *env) podLog(ctx context.Context, api *inventory.API, m *facts.Machine, attempt *joblog.Attempt, o *logsOptions) error {
 	if attempt.Job == nil {
 		return fmt.Errorf("the log of %s is not kept any more: its Job is gone", attempt)
 	}
@@ -108,10 +109,10 @@ func (e *env) podLog(ctx context.Context, api *inventory.API, attempt *joblog.At
 		return e.follow(ctx, api, attempt.Job.Namespace, labels.Set{"batch.kubernetes.io/job-name": attempt.Job.Name})
 	}
 	if len(pods) == 0 || !joblog.Started(&pods[0]) {
-		return fmt.Errorf("the pod of %s has not started; -f waits for it, '%s why' tells what holds it up", attempt, e.Name)
+		return fmt.Errorf("the pod of %s has not started; -f waits for it, '%s why %s -n %s' tells what holds it up", attempt, e.Name, m.Name, m.Namespace)
 	}
 	e.note("%s (pod %s)", attempt, pods[0].Name)
-	return joblog.Stream(ctx, api.Kube, &pods[0], false, e.Streams.Out)
+	return joblog.Stream(ctx, api.Kube, &pods[0], false, e.logOut())
 }
 
 func (e *env) follow(ctx context.Context, api *inventory.API, namespace string, set labels.Set) error {
@@ -119,15 +120,23 @@ func (e *env) follow(ctx context.Context, api *inventory.API, namespace string, 
 	if err != nil {
 		return err
 	}
-	return joblog.Stream(ctx, api.Kube, pod, true, e.Streams.Out)
+	return joblog.Stream(ctx, api.Kube, pod, true, e.logOut())
 }
 
 func (e *env) printLog(text string) error {
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
-	_, err := io.WriteString(e.Streams.Out, text)
+	_, err := io.WriteString(e.logOut(), text)
 	return err
+}
+
+// logOut is where a log goes: a terminal must not obey what a driver prints.
+func (e *env) logOut() io.Writer {
+	if access.IsTerminal(e.Streams.Out) {
+		return joblog.Harmless(e.Streams.Out)
+	}
+	return e.Streams.Out
 }
 
 // note tells the user something that is no output.
