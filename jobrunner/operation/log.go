@@ -51,9 +51,10 @@ func (r *ring) Write(p []byte) (int, error) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	r.data = append(r.data, p...)
-	if len(r.data) > r.limit {
-		r.data = r.data[len(r.data)-r.limit:]
-		if end := bytes.IndexByte(r.data, '\n'); end >= 0 {
+	if excess := len(r.data) - r.limit; excess > 0 {
+		whole := r.data[excess-1] == '\n'
+		r.data = r.data[excess:]
+		if end := bytes.IndexByte(r.data, '\n'); end >= 0 && !whole {
 			r.data = r.data[end+1:]
 		}
 	}
