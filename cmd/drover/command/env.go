@@ -26,6 +26,9 @@ type env struct {
 
 // restConfig is how to reach the cluster the flags name. The limits are raised, for one command is one user's.
 func (e *env) restConfig() (*rest.Config, error) {
+	if err := e.checkFlags(); err != nil {
+		return nil, &usageError{err: err, help: e.Name + " --help"}
+	}
 	config, err := e.flags.ToRESTConfig()
 	if err != nil && !clientcmd.IsEmptyConfig(err) {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
@@ -37,6 +40,19 @@ func (e *env) restConfig() (*rest.Config, error) {
 	config.QPS, config.Burst = 50, 100
 	config.UserAgent = "drover/" + e.build().Version
 	return config, nil
+}
+
+// checkFlags finds mistakes that would be told as the kubeconfig's.
+func (e *env) checkFlags() error {
+	if text := ptr.Deref(e.flags.Timeout, ""); text != "" {
+		if d, err := clientcmd.ParseTimeout(text); err != nil || d < 0 {
+			return fmt.Errorf("--request-timeout=%s is no duration such as 30s", text)
+		}
+	}
+	if ptr.Deref(e.flags.Impersonate, "") == "" && len(ptr.Deref(e.flags.ImpersonateGroup, nil)) > 0 {
+		return errors.New("--as-group needs --as")
+	}
+	return nil
 }
 
 // isUnconfigured reports that a config is made of client-go's defaults alone: they mean a server on this computer that nobody

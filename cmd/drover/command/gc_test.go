@@ -12,6 +12,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -36,8 +37,12 @@ func (c *cluster) manager(t *testing.T, answer func(*rkev1.ServerScan)) *manager
 	require.NoError(t, rkev1.AddToScheme(types))
 	scans := testkit.Client(t, types)
 	ctx, stop := context.WithCancel(t.Context())
-	changes, err := scans.Watch(ctx, &rkev1.ServerScanList{}, client.InNamespace(c.namespace))
-	require.NoError(t, err)
+	var changes watch.Interface
+	// A kind is served a moment before the list of all kinds tells of it.
+	testkit.Eventually(t, 30*time.Second, func() error {
+		changes, err = scans.Watch(ctx, &rkev1.ServerScanList{}, client.InNamespace(c.namespace))
+		return err
+	})
 	m := &manager{asked: make(chan rkev1.ServerScanSpec, 10)}
 	ended := make(chan struct{})
 	go func() {

@@ -11,12 +11,15 @@ import (
 	"github.com/drover-project/drover/cmd/drover/command"
 )
 
-// commands are all of drover's own commands, by path.
+// commands are all of drover's commands but cobra's, by path.
 func commands(t *testing.T, name string) map[string]*cobra.Command {
 	t.Helper()
 	all := map[string]*cobra.Command{}
 	var add func(cmd *cobra.Command)
 	add = func(cmd *cobra.Command) {
+		if cmd.Name() == "completion" || cmd.Name() == "help" {
+			return
+		}
 		all[cmd.CommandPath()] = cmd
 		for _, child := range cmd.Commands() {
 			add(child)
@@ -111,7 +114,10 @@ func TestHelpOfRoot(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"whi": `unknown command "whi" (did you mean "why"?)`, "xyz": `unknown command "xyz"`, "--nope": "unknown flag: --nope", "get drivers --nope": "unknown flag: --nope",
-		"completion": "", "get -q": "unknown shorthand flag: 'q' in -q", "-n": "flag needs an argument: 'n' in -n",
+		"completion tcsh": `unknown command "tcsh" (did you mean "bash"?)`, "completion nonsense": `unknown command "nonsense"`, "help whi": `unknown command "whi" (did you mean "why"?)`, "help get drivrs": `unknown command "drivrs" (did you mean "drivers"?)`,
+		"help why me": `unknown command "me"`, "get --request-timeout soon": "--request-timeout=soon is no duration such as 30s",
+		"why a --request-timeout -1s": "--request-timeout=-1s is no duration such as 30s", "get --as-group staff": "--as-group needs --as",
+		"completion": "", "help": "", "help why": "", "help get drivers": "", "help completion bash": "", "get -q": "unknown shorthand flag: 'q' in -q", "-n": "flag needs an argument: 'n' in -n",
 	} {
 		r := execute(t, emptyOptions, "", strings.Fields(args)...)
 		if want == "" {
@@ -120,5 +126,14 @@ func TestHelpOfRoot(t *testing.T) {
 		}
 		require.Equal(t, 2, r.code, args)
 		require.True(t, strings.HasPrefix(r.errOut, "error: "+want+"; see 'drover "), r.errOut)
+	}
+}
+
+// TestHelpCommand: both ways to ask say the same.
+func TestHelpCommand(t *testing.T) {
+	for path := range commands(t, "drover") {
+		words := strings.Fields(path)[1:]
+		asked, flagged := execute(t, emptyOptions, "", append([]string{"help"}, words...)...), execute(t, emptyOptions, "", append(words, "--help")...)
+		require.Equal(t, flagged, asked, path)
 	}
 }

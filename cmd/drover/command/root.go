@@ -33,6 +33,9 @@ const (
 	completeBinary = "kubectl_complete-drover"
 )
 
+// suggestionDistance is how many letters a word may differ from the command that is meant.
+const suggestionDistance = 2
+
 // Invocation tells from the binary's name how the user calls it, and completes the arguments for kubectl's completion.
 func Invocation(binary string, args []string) (name string, arguments []string) {
 	switch binary {
@@ -67,12 +70,11 @@ func newRoot(o Options) (*cobra.Command, *env) {
 	}
 	e := &env{Options: o, flags: flags}
 	root := &cobra.Command{
-		Use:                        standaloneName,
-		Short:                      "See, reach and mend the machines that Drover makes",
-		Long:                       rootLong,
-		Example:                    rootExample,
-		Annotations:                map[string]string{cobra.CommandDisplayNameAnnotation: o.Name},
-		SuggestionsMinimumDistance: 2,
+		Use:         standaloneName,
+		Short:       "See, reach and mend the machines that Drover makes",
+		Long:        rootLong,
+		Example:     rootExample,
+		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: o.Name},
 
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -90,6 +92,7 @@ func newRoot(o Options) (*cobra.Command, *env) {
 		newGet(e), newDrivers(e, "drivers"), newWhy(e), newLogs(e), newSSH(e), newSCP(e), newKeys(e), newRetry(e), newAbandon(e), newGC(e), newVersion(e),
 	)
 	completeFlags(e, root)
+	strictHelp(root)
 	return withName(e, root), e
 }
 
@@ -112,10 +115,39 @@ func configFlags() *genericclioptions.ConfigFlags {
 	return flags
 }
 
+// strictHelp makes cobra's own commands refuse words they do not know, as all others do.
+func strictHelp(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	root.InitDefaultHelpCmd()
+	for _, cmd := range root.Commands() {
+		switch cmd.Name() {
+		case "completion":
+			cmd.Args = unknownCommand
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		case "help":
+			cmd.Run, cmd.RunE = nil, help
+		}
+	}
+}
+
+// help is the command help: that of the command whose words follow.
+func help(cmd *cobra.Command, args []string) error {
+	found, rest, err := cmd.Root().Find(args)
+	if err != nil || found == nil {
+		return unknownCommand(cmd.Root(), args)
+	}
+	if len(rest) > 0 {
+		return unknownCommand(found, rest)
+	}
+	found.InitDefaultHelpFlag()
+	return found.Help()
+}
+
 func unknownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
+	cmd.SuggestionsMinimumDistance = suggestionDistance
 	err := fmt.Errorf("unknown command %q", args[0])
 	if similar := cmd.SuggestionsFor(args[0]); len(similar) > 0 {
 		err = fmt.Errorf("unknown command %q (did you mean %q?)", args[0], similar[0])
