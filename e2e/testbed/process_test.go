@@ -1,0 +1,189 @@
+package testbed
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestProgramsAreFoundWhereTheyAre(t *testing.T) {
+	b := newBench(t)
+	b.programs(t, nil)
+	write := func(path string, mode os.FileMode) {
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"), mode))
+	}
+	write(filepath.Join(b.shimDir(), "both"), 0o700)
+	write(filepath.Join(b.BinDir, "both"), 0o700)
+	write(filepath.Join(b.shimDir(), "plain"), 0o600)
+	require.NoError(t, os.Mkdir(filepath.Join(b.BinDir, "folder"), 0o700))
+	for name, want := range map[string]string{
+		"kubectl": filepath.Join(b.shimDir(), "kubectl"),
+		"drover":  filepath.Join(b.BinDir, "drover"),
+		"both":    filepath.Join(b.BinDir, "both"),
+		"plain":   "", "folder": "", "sh": "", // the machine's own are not ours
+	} {
+		path, err := b.lookup(name)
+		if want == "" {
+			require.EqualError(t, err, name+" is not in "+b.BinDir+": run make build")
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, want, path)
+	}
+}
+
+func TestRunTellsTheEndOfALongStory(t *testing.T) {
+	b := newBench(t)
+	b.programs(t, map[string]string{"drover": `echo out; i=0; while [ $i -lt 500 ]; do echo "line $i" >&2; i=$((i+1)); done; echo last; exit 9`})
+	out, err := b.run(t.Context(), "drover", "get")
+	require.Equal(t, "out\nlast\n", out)
+	require.ErrorContains(t, err, "running drover get: exit status 9\n…")
+	require.True(t, strings.HasSuffix(err.Error(), "line 499\nout\nlast"), err)
+	require.Less(t, len(err.Error()), 2100)
+}
+
+func TestPipeHandsOverAllOfItsInput(t *testing.T) {
+	b := newBench(t)
+	b.programs(t, map[string]string{"manager": "wc -c"})
+	out, err := b.pipe(t.Context(), strings.NewReader(strings.Repeat("x", 1<<20)), "manager")
+	require.NoError(t, err)
+	require.Equal(t, "1048576", strings.TrimSpace(out))
+	out, err = b.run(t.Context(), "manager")
+	require.NoError(t, err)
+	require.Equal(t, "0", strings.TrimSpace(out), "without input there is none, not ours")
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	b := newBench(t)
+	b.programs(t, map[string]string{"drover": "exec sleep 1000"})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := b.run(ctx, "drover", "get")
+	require.EqualError(t, err, "running drover get: signal: killed\n")
+}
+
+// A demo that is interrupted takes everything away all the same.
+func TestInterruptedDemoRemovesEveryTrace(t *testing.T) {
+	b := startUp(t)
+	scripts := story()
+	scripts["drover"] = `[ "$1" = get ] && { touch reached; exec sleep 1000; }; exit 1`
+	b.programs(t, scripts)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- b.Demo(ctx) }()
+	require.Eventually(t, func() bool { return exists(filepath.Join(b.dir, "reached")) }, 20*time.Second, 5*time.Millisecond)
+	cancel()
+	err := <-ended
+	require.ErrorIs(t, err, context.Canceled)
+	require.Contains(t, b.calls(t), "localcloud [clean] [--state-dir] [DIR/.drover/cloud]\n")
+	require.NotContains(t, b.screen.String(), "Done in")
+	require.NotContains(t, b.entries(t), "cloud")
+}
+
+func TestDiagnosisEndsWithItsContext(t *testing.T) {
+	b := newBench(t)
+	b.programs(t, map[string]string{"drover": "exec sleep 1000", "localkube": "exec sleep 1000"})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	text := b.Diagnose(ctx, "story")
+	require.Equal(t, 5, strings.Count(text, "(context canceled)"), "what could not be asked is said")
+	require.Contains(t, text, "---- the manager on story\n")
+}
+
+func TestDaemonGetsTheEnvironmentAndOutlivesItsLog(t *testing.T) {
+	b := newBench(t)
+	b.programs(t, map[string]string{"localkube": `echo "$KUBECONFIG"; echo told >&2; ` + strings.ReplaceAll(daemonScript, "%s", "")})
+	process, err := b.daemon("some.log", "localkube", "server", "a b")
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return exists(filepath.Join(b.dir, "pid")) }, 10*time.Second, 5*time.Millisecond)
+	require.Equal(t, "localkube [server] [a b]\n", b.calls(t))
+	exited := watchExit(process)
+	select {
+	case <-exited:
+		require.Fail(t, "it is to stay")
+	default:
+	}
+	b.endDaemon(t)
+	<-exited
+	content, err := os.ReadFile(b.log("some.log"))
+	require.NoError(t, err)
+	require.Equal(t, b.Kubeconfig()+"\ntold\n", string(content))
+
+	second, err := b.daemon("some.log", "localkube", "server")
+	require.NoError(t, err)
+	defer func() { _ = second.Kill() }()
+	require.Eventually(t, func() bool { return strings.Count(b.lastLines("some.log"), "told") == 2 }, 10*time.Second, 5*time.Millisecond, "a log is kept")
+	require.Empty(t, b.lastLines("another.log"))
+	require.Empty(t, b.lastLines(""), "a folder is no log")
+}
+
+func TestNoProcessNeverExits(t *testing.T) {
+	select {
+	case <-watchExit(nil):
+		require.Fail(t, "there is none to end")
+	default:
+	}
+}
+
+// FuzzMachinesRunning builds the table of drover get for any phases and counts those that run.
+func FuzzMachinesRunning(f *testing.F) {
+	f.Add("RRC", uint8(2))
+	f.Add("", uint8(0))
+	phases := map[rune]string{'R': "Running", 'C': "Creating", 'D': "Deleting", 'F': "Failed", 'J': "JobRunning"}
+	f.Fuzz(func(t *testing.T, kinds string, n uint8) {
+		table, running, rows := header, 0, 0
+		for _, kind := range kinds {
+			phase, ok := phases[kind]
+			if !ok {
+				continue
+			}
+			rows++
+			if phase == "Running" {
+				running++
+			}
+			table += "hello-Running-1   " + phase + "   198.18.1.1   3s\n"
+		}
+		require.Equal(t, running == int(n) && rows == int(n), machinesRunning(int(n))(table))
+	})
+}
+
+// FuzzQuote is for whatever a path holds.
+func FuzzQuote(f *testing.F) {
+	f.Add("it's a \"path\" $HOME `id` \\ *")
+	f.Fuzz(func(t *testing.T, word string) {
+		quoted := quote(word)
+		if plain.MatchString(word) {
+			require.Equal(t, word, quoted)
+			return
+		}
+		read, ok := readWord(quoted)
+		require.True(t, ok, "%s is more than one word, or none", quoted)
+		require.Equal(t, word, read)
+	})
+}
+
+// readWord reads a quoted word as a shell does; ok says whether nothing in it means anything else.
+func readWord(text string) (word string, ok bool) {
+	inside := false
+	for i := 0; i < len(text); i++ {
+		switch {
+		case text[i] == '\'':
+			inside = !inside
+		case inside:
+			word += text[i : i+1]
+		case text[i] == '\\' && i+1 < len(text):
+			i++
+			word += text[i : i+1]
+		default:
+			return "", false
+		}
+	}
+	return word, !inside
+}
