@@ -52,7 +52,8 @@ type Verdict struct {
 }
 
 // OutcomeOf judges an attempt. The pod's own result counts before what Kubernetes says of it: a success is believed at
-// once, a failure when the Job has ended, for only then can another one start.
+// once, a failure when the Job has ended, for only then can another one start. A Job that is gone has ended when no pod of
+// it is left that may run.
 func OutcomeOf(e Evidence) Verdict {
 	result, err := ReadResult(e.Data)
 	mine := err == nil && result.Operation == e.Operation && result.Attempt == e.Attempt
@@ -64,6 +65,9 @@ func OutcomeOf(e Evidence) Verdict {
 	}
 	if mine {
 		return fromResult(result)
+	}
+	if pod := outliving(e); pod != nil {
+		return Verdict{Reason: JobGoneReason, Message: fmt.Sprintf("the Job is gone, but its pod %s has not ended; if its node %s is gone for good, delete the Node", pod.Name, pod.Spec.NodeName)}
 	}
 	v := Verdict{Done: true, Outcome: Failed, Result: nil}
 	v.Start, v.End = times(e.Job)
@@ -82,6 +86,16 @@ func JobEnded(job *batchv1.Job) bool {
 func fromResult(r Result) Verdict {
 	return Verdict{Done: true, Outcome: r.Outcome, Class: r.Class, Reason: r.Reason, Message: r.Message,
 		Start: r.StartTime, End: r.EndTime, Result: &r}
+}
+
+// outliving is a pod that may still run though its Job is gone: no other Job may start beside it.
+func outliving(e Evidence) *corev1.Pod {
+	for i := range e.Pods {
+		if pod := &e.Pods[i]; e.Job == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+			return pod
+		}
+	}
+	return nil
 }
 
 // running says what holds a Job up, if anything does.

@@ -139,7 +139,7 @@ func (s *scope) running(e jobrunner.Evidence, v jobrunner.Verdict) error {
 		return step.Progress(v.Reason, fmt.Sprintf("Job %s waits: %s", name, v.Message), safetyNet)
 	}
 	check := safetyNet
-	if e.Job.Status.Ready != nil && *e.Job.Status.Ready > 0 {
+	if e.Job != nil && e.Job.Status.Ready != nil && *e.Job.Status.Ready > 0 {
 		check = 0
 	}
 	return underWay(name, e.Attempt, check)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	batchv1 "k8s.io/api/batch/v1"
@@ -147,4 +148,29 @@ func TestWake_secrets(t *testing.T) {
 	rotated.StringData = map[string]string{"accessToken": "right"}
 	w.update(rotated)
 	s.awaitSaying(rkev1.CreateJobCondition, rkev1.JobRunningReason)
+}
+
+// A Job may be deleted under its pod, by somebody who leaves the pod behind: no second one starts beside it.
+func TestOrphanedPod_isWaitedFor(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.reconcile()
+	job := s.job(jobrunner.Create, 1)
+	require.NoError(t, s.client.Get(t.Context(), client.ObjectKeyFromObject(job), job))
+	pod := s.podOf(job)
+	s.podIs(pod, corev1.PodRunning, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
+	require.NoError(t, s.client.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
+	s.dropJobFinalizers()
+
+	status := s.reconcile()
+	c := s.expect(rkev1.CreateJobCondition, metav1.ConditionUnknown, jobrunner.JobGoneReason)
+	require.Contains(t, c.Message, "the Job is gone, but its pod "+pod.Name+" has not ended")
+	require.EqualValues(t, 1, status.Attempts)
+	s.clock.SetTime(start.Add(24 * time.Hour))
+	require.EqualValues(t, 1, s.reconcile().Attempts, "however long that takes")
+
+	s.podIs(pod, corev1.PodFailed, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}})
+	s.reconcile()
+	s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.WaitingForRetryReason)
+	s.clock.SetTime(s.clock.Now().Add(time.Hour))
+	require.EqualValues(t, 2, s.reconcile().Attempts)
 }
