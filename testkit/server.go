@@ -87,13 +87,19 @@ func (s *server) launch() error {
 		err = s.spawn()
 	}
 	if err != nil {
+		s.cmd = nil
 		return errors.Join(fmt.Errorf("starting %s: %w", binary, err), os.RemoveAll(dir))
 	}
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if errors.Is(err, io.EOF) {
 		cmd := s.cmd
 		s.cmd = nil
-		return fmt.Errorf("starting localkube: %w\n%s", errors.Join(cmd.Wait(), os.RemoveAll(dir)), log.String())
+		close(s.release)
+		ended := errors.Join(cmd.Wait(), os.RemoveAll(dir))
+		if ended == nil {
+			ended = errors.New("it ended before it was ready")
+		}
+		return fmt.Errorf("starting localkube: %w\n%s", ended, log.String())
 	}
 	if err != nil {
 		return fmt.Errorf("waiting for localkube: %w", err)
@@ -118,8 +124,11 @@ func (s *server) spawn() error {
 	spawned := make(chan error)
 	go func() {
 		runtime.LockOSThread()
-		spawned <- s.cmd.Start()
-		<-s.release
+		err := s.cmd.Start()
+		spawned <- err
+		if err == nil {
+			<-s.release
+		}
 	}()
 	return <-spawned
 }
