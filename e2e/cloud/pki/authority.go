@@ -15,6 +15,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -72,6 +73,9 @@ func (a *Authority) Serving(hosts ...string) (tls.Certificate, error) {
 		return tls.Certificate{}, err
 	}
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	if len(hosts) == 0 || slices.Contains(hosts, "") {
+		return tls.Certificate{}, errors.New("signing serving certificate: a host has no name")
+	}
 	for _, host := range hosts {
 		if ip := net.ParseIP(host); ip != nil {
 			template.IPAddresses = append(template.IPAddresses, ip)
@@ -170,11 +174,24 @@ func (a *Authority) save(dir string) error {
 		return fmt.Errorf("encoding authority key: %w", err)
 	}
 	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER})
-	if err := os.WriteFile(filepath.Join(dir, keyFile), keyPEM, 0o600); err != nil {
+	if err := replace(filepath.Join(dir, keyFile), keyPEM, 0o600); err != nil {
 		return fmt.Errorf("writing authority key: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, certFile), a.pem, publicMode); err != nil {
+	if err := replace(filepath.Join(dir, certFile), a.pem, publicMode); err != nil {
 		return fmt.Errorf("writing authority certificate: %w", err)
 	}
 	return nil
+}
+
+// replace writes a file with the mode it shall have, whatever was there and whatever our umask: half a
+// certificate would have to be removed by hand.
+func replace(path string, content []byte, mode os.FileMode) error {
+	fresh := path + ".new"
+	if err := os.WriteFile(fresh, content, 0o600); err != nil {
+		return err
+	}
+	if err := os.Chmod(fresh, mode); err != nil {
+		return err
+	}
+	return os.Rename(fresh, path)
 }

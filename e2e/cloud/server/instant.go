@@ -40,7 +40,14 @@ func (i *Instant) Power(_ context.Context, name string, change Power) error {
 	if _, ok := i.running[name]; !ok {
 		return fmt.Errorf("changing power of %s: %w", name, ErrNotFound)
 	}
-	i.running[name] = change == PowerOn || change == Reboot
+	switch change {
+	case PowerOn, Reboot:
+		i.running[name] = true
+	case PowerOff, Shutdown:
+		i.running[name] = false
+	default:
+		return fmt.Errorf("changing power of %s: there is no change %q", name, change)
+	}
 	return nil
 }
 
