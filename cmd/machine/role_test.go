@@ -111,7 +111,9 @@ func (p *worker) run(task jobrunner.Task, stage string) {
 	p.Helper()
 	content, err := json.Marshal(task.Request)
 	require.NoError(p, err)
-	options := operation.Options{Operation: task.Request.Operation, Stage: stage, Env: driverEnvironment(os.Environ()), Output: io.Discard,
+	self, err := os.Executable()
+	require.NoError(p, err)
+	options := operation.Options{Operation: task.Request.Operation, Stage: stage, Self: self, Env: driverEnvironment(os.Environ()), Output: io.Discard,
 		RequestDir: p.folder("request"), Home: p.folder("home"), TempDir: p.folder("tmp"), FetchedDir: p.folder("fetched"), FlagsDir: p.folder("flags"),
 		Core: func() (corev1client.CoreV1Interface, error) { return p.core(task), nil }}
 	require.NoError(p, os.WriteFile(filepath.Join(options.RequestDir, jobrunner.RequestKey), content, 0o600))
