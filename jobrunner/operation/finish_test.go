@@ -366,7 +366,8 @@ func TestRing(t *testing.T) {
 		"as much":            {[]string{"1234567\n", "12\n", "34567\n", "\n"}, "12\n34567\n\n"},
 		"more":               {[]string{"aaaa\n", "bbbb\n", "cccc\n"}, "bbbb\ncccc\n"},
 		"a line too long":    {[]string{"aaaaaaaaaaaaaaaaaaaaa"}, "aaaaaaaaaa"},
-		"in small pieces":    {[]string{"a", "a\nb", "b", "b\nc\n", "ddd\n"}, "c\nddd\n"},
+		"in small pieces":    {[]string{"a", "a\nb", "b", "b\nc\n", "ddd\n"}, "bbb\nc\nddd\n"},
+		"cut within a line":  {[]string{"aa\nbbbb\nc\n", "ddd\n"}, "c\nddd\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &ring{limit: 10}

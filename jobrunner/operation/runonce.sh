@@ -57,10 +57,10 @@ set_hostname() {
 }
 
 launch() {
-	mv -f "$2" "$1/script" && chmod 600 "$1/script" && : >"$1/output" || return 125
-	first=$(head -n 1 "$1/script")
+	mv -f "$2" "$1/script" && chmod 600 "$1/script" && : >>"$1/output" || return 125
+	interpreter=$(sed -n '1s/^#!//p' "$1/script")
 	cat >"$1/run" <<'RUN' || return 125
-mkdir "$1/started" || exit 0
+mkdir "$1/started" 2>/dev/null || exit 0
 cd /
 umask 022
 set -f
@@ -71,9 +71,9 @@ echo "$code" >"$1/exit-code.new"
 mv "$1/exit-code.new" "$1/exit-code"
 RUN
 	if command -v setsid >/dev/null 2>&1; then
-		setsid sh "$1/run" "$1" "${first#\#!}" </dev/null >>"$1/output" 2>&1 &
+		setsid sh "$1/run" "$1" "$interpreter" </dev/null >>"$1/output" 2>&1 &
 	else
-		nohup sh "$1/run" "$1" "${first#\#!}" </dev/null >>"$1/output" 2>&1 &
+		nohup sh "$1/run" "$1" "$interpreter" </dev/null >>"$1/output" 2>&1 &
 	fi
 	count=0
 	while [ ! -s "$1/pid" ]; do
@@ -88,13 +88,13 @@ main() {
 	upload=$2
 	umask 077
 	[ "$(id -u)" = 0 ] || { rm -f "$upload"; return 124; }
-	mkdir -p "$directory" || return 125
+	mkdir -p "$directory" || { rm -f "$upload"; return 125; }
 	if [ -e "$directory/started" ]; then
 		rm -f "$upload"
 		echo "the bootstrap script was started before"
 	else
 		set_hostname "$3" "$4"
-		launch "$directory" "$upload" || return 125
+		launch "$directory" "$upload" || { rm -f "$upload"; return 125; }
 	fi
 	follow "$directory"
 }

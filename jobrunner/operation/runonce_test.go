@@ -1,0 +1,270 @@
+package operation
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// server is a computer on which runonce.sh runs: a directory, and a PATH whose first programs change nothing of this one.
+type server struct {
+	t   *testing.T
+	dir string
+	// user is what id -u says.
+	user string
+}
+
+func newServer(t *testing.T) *server {
+	t.Helper()
+	s := &server{t: t, dir: t.TempDir(), user: "0"}
+	require.NoError(t, os.MkdirAll(s.path("bin"), 0o700))
+	s.program("hostname", `[ $# = 0 ] && { cat "$SERVER/name" 2>/dev/null; exit 0; }; echo "$1" >"$SERVER/name"`)
+	s.program("hostnamectl", `[ "$1" = set-hostname ] && echo "$2" >"$SERVER/name"`)
+	s.write("hosts", "127.0.0.1 localhost\n")
+	return s
+}
+
+func (s *server) path(name string) string { return filepath.Join(s.dir, name) }
+
+func (s *server) write(name, content string) {
+	s.t.Helper()
+	require.NoError(s.t, os.MkdirAll(filepath.Dir(s.path(name)), 0o700))
+	require.NoError(s.t, os.WriteFile(s.path(name), []byte(content), 0o600))
+}
+
+func (s *server) program(name, body string) {
+	s.t.Helper()
+	require.NoError(s.t, os.WriteFile(s.path("bin/"+name), []byte("#!/bin/sh\n"+body+"\n"), 0o700))
+}
+
+func (s *server) read(name string) string {
+	s.t.Helper()
+	content, err := os.ReadFile(s.path(name))
+	if errors.Is(err, os.ErrNotExist) {
+		return ""
+	}
+	require.NoError(s.t, err)
+	return string(content)
+}
+
+// boot runs a script as a Job does over SSH, and returns exit code and output.
+func (s *server) boot(script string) (int, string) {
+	s.t.Helper()
+	return s.follow(s.t.Context(), script)
+}
+
+func (s *server) follow(ctx context.Context, script string) (int, string) {
+	s.program("id", "echo "+s.user)
+	upload := s.path("upload-" + strings.ReplaceAll(time.Now().Format("150405.000000000"), ".", "-"))
+	require.NoError(s.t, os.WriteFile(upload, []byte(script), 0o600))
+	command := exec.CommandContext(ctx, "/bin/sh", "-s", "--", s.path("marker/uid"), upload, "pool-1", s.path("hosts"))
+	command.Stdin = strings.NewReader(runOnce)
+	command.Env = []string{"PATH=" + s.path("bin") + ":/usr/sbin:/usr/bin:/sbin:/bin", "SERVER=" + s.dir}
+	var out bytes.Buffer
+	command.Stdout, command.Stderr = &out, &out
+	command.WaitDelay = 5 * time.Second
+	err := command.Run()
+	code := 0
+	if ended, failed := errors.AsType[*exec.ExitError](err); failed {
+		code = ended.ExitCode()
+	} else {
+		require.NoError(s.t, err)
+	}
+	_, err = os.Stat(upload)
+	require.ErrorIs(s.t, err, os.ErrNotExist, "nothing of the script stays where it was uploaded to")
+	return code, out.String()
+}
+
+// TestRunOnce_scripts: interpreters, exit codes and output are the script's own; what stands for our own failures is not.
+func TestRunOnce_scripts(t *testing.T) {
+	for name, c := range map[string]struct {
+		script, output string
+		code           int
+	}{
+		"a shell script":             {"#!/bin/sh\necho hello\n", "hello\n", 0},
+		"one without interpreter":    {"echo hello\n", "hello\n", 0},
+		"options of the interpreter": {"#!/bin/sh -e\nfalse\necho not here\n", "", 1},
+		"a space before it":          {"#! /bin/sh -eu\necho \"$NONE\"\n", "NONE", 2},
+		"by its environment":         {"#!/usr/bin/env sh\necho hello\n", "hello\n", 0},
+		"its own exit code":          {"#!/bin/sh\nexit 42\n", "", 42},
+		"the code of no root":        {"#!/bin/sh\nexit 124\n", "the bootstrap script ended with exit code 124\n", 1},
+		"the code of no start":       {"#!/bin/sh\nexit 125\n", "the bootstrap script ended with exit code 125\n", 1},
+		"the code of a break":        {"#!/bin/sh\nexit 126\n", "the bootstrap script ended with exit code 126\n", 1},
+		"a missing interpreter":      {"#!/nowhere/sh\necho hello\n", "not found", 127},
+		"both outputs":               {"#!/bin/sh\necho one\necho two >&2\n", "one\ntwo\n", 0},
+		"output without an end":      {"#!/bin/sh\nprintf abc", "abc", 0},
+		"nothing to read":            {"#!/bin/sh\ncat\nread x || echo no input\n", "no input\n", 0},
+		"its place and mask":         {"#!/bin/sh\npwd\numask\n", "/\n0022\n", 0},
+		"stars":                      {"#!/bin/sh\necho '*'\n", "*\n", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newServer(t)
+			code, output := s.boot(c.script)
+			require.Equal(t, c.code, code, output)
+			require.Contains(t, output, c.output)
+			require.NotContains(t, output, "not here")
+			require.Equal(t, c.script, s.read("marker/uid/script"), "it can be looked at later")
+		})
+	}
+}
+
+// TestRunOnce_once: whoever comes later, by whichever way, follows the one run.
+func TestRunOnce_once(t *testing.T) {
+	s := newServer(t)
+	const script = "#!/bin/sh\necho x >>$SERVER/ran\necho hello\nexit 7\n"
+	code, output := s.boot(script)
+	require.Equal(t, 7, code)
+	require.Equal(t, "hello\n", output)
+	for range 2 {
+		code, output = s.boot("#!/bin/sh\necho another\n")
+		require.Equal(t, 7, code)
+		require.Equal(t, "the bootstrap script was started before\nhello\n", output)
+	}
+	require.Equal(t, "x\n", s.read("ran"))
+	require.Equal(t, script, s.read("marker/uid/script"))
+}
+
+// TestRunOnce_at_once: several Jobs at the same moment, as when one was thought lost.
+func TestRunOnce_at_once(t *testing.T) {
+	s := newServer(t)
+	s.program("id", "echo 0")
+	var group sync.WaitGroup
+	codes := make(chan int, 5)
+	for range 5 {
+		group.Go(func() {
+			code, _ := s.follow(t.Context(), "#!/bin/sh\nmkdir $SERVER/first || echo twice >>$SERVER/again\necho hello\nexit 3\n")
+			codes <- code
+		})
+	}
+	group.Wait()
+	close(codes)
+	for code := range codes {
+		require.Equal(t, 3, code)
+	}
+	require.Empty(t, s.read("again"))
+	require.Equal(t, "hello\n", s.read("marker/uid/output"))
+}
+
+// TestRunOnce_goes_on when the connection breaks: the next one sees its end.
+func TestRunOnce_goes_on(t *testing.T) {
+	s := newServer(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	require.NoError(t, exec.CommandContext(t.Context(), "mkfifo", s.path("go")).Run())
+	broken := make(chan struct{})
+	go func() {
+		defer close(broken)
+		command := exec.CommandContext(ctx, "/bin/sh", "-s", "--", s.path("marker/uid"), s.path("upload"), "pool-1", s.path("hosts"))
+		command.Stdin = strings.NewReader(runOnce)
+		command.Env = []string{"PATH=" + s.path("bin") + ":/usr/sbin:/usr/bin:/sbin:/bin", "SERVER=" + s.dir}
+		_ = command.Run()
+	}()
+	s.program("id", "echo 0")
+	s.write("upload", "#!/bin/sh\necho begun >$SERVER/go\nread x <$SERVER/go\necho ended\nexit 5\n")
+	begun, err := os.ReadFile(s.path("go"))
+	require.NoError(t, err)
+	require.Equal(t, "begun\n", string(begun))
+	cancel()
+	<-broken
+	go func() { _ = os.WriteFile(s.path("go"), []byte("on\n"), 0o600) }()
+	code, output := s.boot("#!/bin/sh\n")
+	require.Equal(t, 5, code)
+	require.Equal(t, "the bootstrap script was started before\nended\n", output)
+}
+
+// TestRunOnce_needs_root and leaves nothing without it.
+func TestRunOnce_needs_root(t *testing.T) {
+	s := newServer(t)
+	s.user = "1000"
+	code, _ := s.boot("#!/bin/sh\necho x >$SERVER/ran\n")
+	require.Equal(t, statusNoRoot, code)
+	require.Empty(t, s.read("ran"))
+	require.NoDirExists(t, s.path("marker"))
+}
+
+// TestRunOnce_names the server once, in its own list of hosts and as its host name.
+func TestRunOnce_names(t *testing.T) {
+	for name, c := range map[string]struct{ before, hosts, want string }{
+		"a new one":            {"", "127.0.0.1 localhost\n", "127.0.0.1 localhost\n127.0.1.1 pool-1\n"},
+		"one that is listed":   {"", "127.0.1.1 pool-1\n", "127.0.1.1 pool-1\n"},
+		"listed among others":  {"", "10.0.0.1\tx pool-1 y\n", "10.0.0.1\tx pool-1 y\n"},
+		"a longer one listed":  {"", "10.0.0.1 pool-1.example.com pool-10\n", "10.0.0.1 pool-1.example.com pool-10\n127.0.1.1 pool-1\n"},
+		"one that has it":      {"pool-1\n", "127.0.1.1 pool-1\n", "127.0.1.1 pool-1\n"},
+		"one that has another": {"image\n", "127.0.1.1 image\n", "127.0.1.1 image\n127.0.1.1 pool-1\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newServer(t)
+			s.write("name", c.before)
+			s.write("hosts", c.hosts)
+			code, output := s.boot("#!/bin/sh\nhostname\n")
+			require.Zero(t, code)
+			require.Equal(t, "pool-1\n", output)
+			require.Equal(t, c.want, s.read("hosts"))
+			_, _ = s.boot("#!/bin/sh\n")
+			require.Equal(t, c.want, s.read("hosts"))
+		})
+	}
+}
+
+// TestRunOnce_odd_servers: what a server lacks is told, and does not keep the script from running.
+func TestRunOnce_odd_servers(t *testing.T) {
+	t.Run("neither hostnamectl nor a name that can be set", func(t *testing.T) {
+		s := newServer(t)
+		s.program("hostnamectl", "exit 1")
+		s.program("hostname", "exit 1")
+		code, output := s.boot("#!/bin/sh\necho hello\n")
+		require.Zero(t, code)
+		require.Equal(t, "the host name could not be set\nhello\n", output)
+	})
+	t.Run("a list of hosts that cannot be written", func(t *testing.T) {
+		s := newServer(t)
+		require.NoError(t, os.Remove(s.path("hosts")))
+		require.NoError(t, os.Mkdir(s.path("hosts"), 0o700))
+		code, output := s.boot("#!/bin/sh\necho hello\n")
+		require.Zero(t, code)
+		require.Contains(t, output, "the host name could not be written to "+s.path("hosts"))
+		require.Contains(t, output, "hello\n")
+	})
+	t.Run("no place for the marker", func(t *testing.T) {
+		s := newServer(t)
+		s.write("marker", "a file")
+		code, _ := s.boot("#!/bin/sh\necho x >$SERVER/ran\n")
+		require.Equal(t, statusNotStarted, code)
+		require.Empty(t, s.read("ran"))
+	})
+	t.Run("no setsid", func(t *testing.T) {
+		s := newServer(t)
+		s.program("nohup", `echo with nohup; exec "$@"`)
+		s.program("command", "exit 1")
+		s.program("setsid", "exit 1")
+		require.NoError(t, os.Chmod(s.path("bin/setsid"), 0o600))
+		code, output := s.boot("#!/bin/sh\necho hello\n")
+		require.Zero(t, code)
+		require.Contains(t, output, "hello\n")
+	})
+}
+
+func TestBootstrapStatus(t *testing.T) {
+	require.NoError(t, bootstrapStatus(0))
+	for status, want := range map[int]string{
+		124: "BootstrapFailed Invalid the SSH user may not become root on the server: it needs sudo without a password",
+		125: "BootstrapFailed Transient the bootstrap script could not be started on the server; the log says why",
+		126: "BootstrapInterrupted Invalid the bootstrap script was interrupted on the server and is not run a second time: replace the machine, or finish by hand",
+		1:   "BootstrapFailed Invalid the bootstrap script ended with exit code 1 and is not run a second time: the log shows its output",
+		255: "BootstrapFailed Invalid the bootstrap script ended with exit code 255 and is not run a second time: the log shows its output",
+	} {
+		f, ok := errors.AsType[*failure](bootstrapStatus(status))
+		require.True(t, ok)
+		require.Equal(t, want, f.reason+" "+f.class+" "+f.Error())
+	}
+}
