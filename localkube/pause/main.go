@@ -10,6 +10,7 @@ import (
 func main() {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGCHLD)
+	reap() // who ended before is not told of any more
 	for sig := range signals {
 		if sig != syscall.SIGCHLD {
 			return
