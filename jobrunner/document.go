@@ -116,6 +116,8 @@ type MachineRef struct {
 type Credential struct {
 	// Name of the Secret as the machine says it.
 	Name string `json:"name,omitempty"`
+	// Version of the Secret that had this content first; it tells whether another attempt has another credential.
+	Version string `json:"version,omitempty"`
 	// Env and Files as in a Request.
 	Env   map[string]string `json:"env,omitempty"`
 	Files map[string][]byte `json:"files,omitempty"`

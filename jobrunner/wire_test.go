@@ -31,7 +31,7 @@ func documents() map[string]any {
 		"journal": jobrunner.Journal{Operation: jobrunner.Create, Attempt: 2, Phase: jobrunner.PhaseRecorded, InstanceName: "pool1-abc", Driver: "acme", Time: begin},
 		"server": jobrunner.Server{InstanceID: "1", ProviderID: "acme://1", Addresses: []jobrunner.Address{{Type: "ExternalIP", Address: "198.18.0.7"}},
 			SSHUser: "root", SSHHost: "198.18.0.7", SSHPort: 22, FailureDomain: "zone-a"},
-		"credential": jobrunner.Credential{Name: "cloud", Env: map[string]string{"ACME_TOKEN": "t"}, Files: map[string][]byte{"acme-key": []byte("k")}},
+		"credential": jobrunner.Credential{Name: "cloud", Version: "uid/7", Env: map[string]string{"ACME_TOKEN": "t"}, Files: map[string][]byte{"acme-key": []byte("k")}},
 		"probe":      jobrunner.ProbeReport{Digest: "d", Flags: []byte(`[]`)},
 	}
 }

@@ -327,3 +327,58 @@ func TestCredential_retryUsesThePresentOne(t *testing.T) {
 	s.reconcile()
 	require.Equal(t, "of-another-account", s.tokenOf(jobrunner.Create, 3))
 }
+
+// touch changes a Secret without changing what is in it.
+func touch(s *subject, value string) {
+	s.Helper()
+	secret := testkit.ExpectExists(s, s.client, credentialSecret(s))
+	secret.Annotations = map[string]string{"synced-at": value}
+	s.update(secret)
+}
+
+// Some tools touch Secrets all the time. An attempt for each touch would be a loop of new servers.
+func TestCredential_touchedIsNoOther(t *testing.T) {
+	for name, class := range map[string]string{"quota": rkev1.ClassQuota, "unauthorized": rkev1.ClassUnauthorized} {
+		t.Run(name, func(t *testing.T) {
+			s := credentialWorld(t)
+			s.reconcile()
+			s.fail(jobrunner.Create, 1, class, "no", false)
+			before := s.reconcile()
+			for _, at := range []string{"1", "2", "3"} {
+				touch(s, at)
+				require.Equal(t, before, s.reconcile())
+			}
+			secret := credentialSecret(s)
+			s.delete(secret)
+			s.secret("cred", "Opaque", map[string]string{"accessToken": "first-token"})
+			require.EqualValues(t, 1, s.reconcile().Attempts, "made anew, with the same in it")
+			s.annotate(rkev1.RetryAnnotation, "1")
+			require.EqualValues(t, 2, s.reconcile().Attempts, "the user may know more")
+			s.fail(jobrunner.Create, 2, class, "no", false)
+			s.reconcile()
+			touch(s, "4")
+			require.EqualValues(t, 2, s.reconcile().Attempts)
+			rotate("other")(s)
+			require.EqualValues(t, 3, s.reconcile().Attempts)
+		})
+	}
+}
+
+// The same for a remove: that the Secret goes is no reason to try again with what it held.
+func TestCredential_removeIsPacedWithoutItsSecret(t *testing.T) {
+	s := credentialWorld(t)
+	s.ready()
+	s.delete(s.obj)
+	s.reconcile()
+	s.refuse(jobrunner.Remove, 1)
+	next := s.reconcile().NextAttemptTime
+	dropCredential(s)
+	status := s.reconcile()
+	require.Equal(t, next, status.NextAttemptTime)
+	require.Equal(t, "m-rm-1", status.JobName)
+	require.Contains(t, s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.ServerMayExistReason).Message,
+		"It was the credential that was used last: the credential Secret cred is not there")
+	s.secret("cred", "Opaque", map[string]string{"accessToken": "right"})
+	s.reconcile()
+	require.Equal(t, "right", s.tokenOf(jobrunner.Remove, 2))
+}

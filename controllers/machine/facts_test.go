@@ -110,7 +110,7 @@ func TestRequestHash(t *testing.T) {
 	base := func() (*Reconciler, *scope) {
 		obj := machineNamed("m1")
 		obj.SetGeneration(1)
-		s := &scope{object: obj, credential: credential{version: "uid/1"}}
+		s := &scope{object: obj, credential: credential{Credential: jobrunner.Credential{Version: "uid/1"}}}
 		s.driver.ref = jobrunner.DriverRef{Name: "acme", Builtin: true}
 		return &Reconciler{Options: Options{Settings: jobrunner.Settings{Image: "i:1"}}}, s
 	}
@@ -129,7 +129,7 @@ func TestRequestHash(t *testing.T) {
 	require.NotEqual(t, create, remove)
 	for name, change := range map[string]func(*Reconciler, *scope){
 		"image":      func(r *Reconciler, _ *scope) { r.Settings.Image = "i:2" },
-		"credential": func(_ *Reconciler, s *scope) { s.credential.version = "uid/2" },
+		"credential": func(_ *Reconciler, s *scope) { s.credential.Version = "uid/2" },
 		"driver":     func(_ *Reconciler, s *scope) { s.driver.ref.Checksum = "c" },
 		"retry":      func(_ *Reconciler, s *scope) { s.SetAnnotations(map[string]string{rkev1.RetryAnnotation: "now"}) },
 	} {

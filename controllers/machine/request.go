@@ -87,7 +87,7 @@ func (r *Reconciler) requestHash(s *scope, operation jobrunner.Operation) (strin
 		// The record has what a remove needs of the spec; what counts is whether the user gave the server up.
 		generation = strconv.FormatBool(s.Abandoned())
 	}
-	sum := sha256.Sum256([]byte(strings.Join([]string{string(operation), generation, string(driver), s.credential.version,
+	sum := sha256.Sum256([]byte(strings.Join([]string{string(operation), generation, string(driver), s.credential.Version,
 		s.GetAnnotations()[rkev1.RetryAnnotation], r.Settings.Image}, "\x00")))
 	return hex.EncodeToString(sum[:8]), nil
 }

@@ -1,8 +1,10 @@
 package machine
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -20,8 +22,6 @@ import (
 // credential is what the driver is given of the credential Secret.
 type credential struct {
 	jobrunner.Credential
-	// version changes when the Secret does.
-	version string
 	// recalled tells that it is the one that was used last, and why: its Secret is gone or unusable.
 	recalled string
 }
@@ -46,9 +46,22 @@ func (r *Reconciler) resolveCredential(ctx context.Context, s *scope) error {
 	if err != nil {
 		return step.Wait(rkev1.CredentialInvalidReason, fmt.Sprintf("Secret %s: %v", name, err), 0)
 	}
-	s.credential = credential{version: string(secret.UID) + "/" + secret.ResourceVersion, Credential: jobrunner.Credential{
-		Name: name, Env: env, Files: crdgen.CredentialFiles(r.kind.Driver, fields, secret.Data)}}
+	s.credential = credential{Credential: jobrunner.Credential{Name: name, Version: string(secret.UID) + "/" + secret.ResourceVersion,
+		Env: env, Files: crdgen.CredentialFiles(r.kind.Driver, fields, secret.Data)}}
+	s.keepVersion()
 	return nil
+}
+
+// keepVersion gives a credential the version of the one that was used last if that is the same. Some tools touch Secrets all
+// the time; an attempt for each touch would be a loop.
+func (s *scope) keepVersion() {
+	last, ok, err := jobrunner.ReadCredential(s.state.data())
+	if err != nil || !ok || last.Version == "" {
+		return
+	}
+	if maps.Equal(last.Env, s.credential.Env) && maps.EqualFunc(last.Files, s.credential.Files, bytes.Equal) {
+		s.credential.Version = last.Version
+	}
 }
 
 // credentialName is the spec's, or the one that made the server.
@@ -157,7 +170,7 @@ func (r *Reconciler) recallCredential(ctx context.Context, s *scope) error {
 	}
 	// One that cannot be read is as good as none.
 	if last, ok, err := jobrunner.ReadCredential(s.state.data()); err == nil && ok {
-		s.credential = credential{Credential: last, version: "recalled", recalled: stepMessage(missing)}
+		s.credential = credential{Credential: last, recalled: stepMessage(missing)}
 		s.conditions.Set(rkev1.CredentialReadyCondition, metav1.ConditionTrue, rkev1.CredentialRecalledReason,
 			stepMessage(missing)+"; the server is removed with the credential that was used last")
 		return nil
