@@ -320,3 +320,36 @@ func TestCopy_breaks_off(t *testing.T) {
 	freezer.freeze()
 	require.Error(t, client.Upload(t.Context(), source, "file", remote), "it ends, and not well")
 }
+
+// A login that ends while a command runs is an error, not a status: nobody knows whether the command came to its end.
+func TestRun_of_which_the_end_is_not_known(t *testing.T) {
+	_, access := serverWithAccess(t)
+	client := dial(t, access)
+	ended := make(chan error)
+	begun := make(chan struct{})
+	go func() {
+		status, err := client.Run(context.Background(), sshkeys.Command{Line: "echo begun; exec cat", Stdin: neverEnding{}, Stdout: closeAtFirst(begun)})
+		if err == nil {
+			err = fmt.Errorf("status %d", status)
+		}
+		ended <- err
+	}()
+	<-begun
+	require.NoError(t, client.Close())
+	err := <-ended
+	require.ErrorContains(t, err, "running a command over SSH: ")
+	require.NotErrorIs(t, err, sshkeys.ErrSilent, "it was we who hung up")
+}
+
+// closeAtFirst tells that something was written.
+type closeAtFirst chan struct{}
+
+func (c closeAtFirst) Write(text []byte) (int, error) {
+	close(c)
+	return len(text), nil
+}
+
+// neverEnding is the keyboard of somebody who types nothing.
+type neverEnding struct{}
+
+func (neverEnding) Read([]byte) (int, error) { select {} }
