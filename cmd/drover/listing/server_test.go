@@ -1,8 +1,6 @@
 package listing_test
 
 import (
-	"encoding/json"
-	"strings"
 	"testing"
 	"time"
 
@@ -13,86 +11,62 @@ import (
 	"github.com/drover-project/drover/cmd/drover/listing"
 )
 
-// scan is a ServerScan that found servers.
-func scan(namespace, driver string, servers ...rkev1.ScannedServerStatus) *rkev1.ServerScan {
-	s := &rkev1.ServerScan{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}
-	s.Spec.Driver, s.Spec.CloudCredentialSecretName = driver, "do-token"
-	s.Status.Conditions = conditions(rkev1.ScanDoneCondition + "=True/Done/")
-	s.Status.Servers, s.Status.Known = servers, 3
-	for _, server := range servers {
-		if server.Verdict == rkev1.VerdictOrphan {
-			s.Status.Orphans++
-		}
-	}
-	return s
-}
-
-func orphan() rkev1.ScannedServerStatus {
-	created := metav1.NewTime(now.Add(-26 * time.Hour).In(time.FixedZone("here", 3600)))
-	return rkev1.ScannedServerStatus{ID: "4711", Name: "pool-web-1", MachineUID: "uid-1", Machine: "web-1", Cluster: "store", Created: &created, Verdict: rkev1.VerdictOrphan, Message: "no machine has this UID"}
-}
-
-func TestScans(t *testing.T) {
-	list := listing.NewScanList([]listing.Scan{
-		listing.NewScan(scan("shop", "vmwarevsphere")),
-		listing.NewScan(scan("shop", "digitalocean", orphan(), rkev1.ScannedServerStatus{ID: "4712", MachineUID: "uid-2", Verdict: rkev1.VerdictRemoved, Message: "removed"})),
-		listing.NewScan(scan("edge", "digitalocean", rkev1.ScannedServerStatus{ID: "7", MachineUID: "uid-3", Verdict: "Young", Message: "made 2m ago"})),
-	})
-	golden(t, "servers.txt", render(t, listing.ServerTable(list.Items, false, now), false))
-	golden(t, "servers-wide-all.txt", render(t, listing.ServerTable(list.Items, true, now), true))
-	golden(t, "servers.json", document(t, list))
-}
-
-func TestScanThatIsNotDone(t *testing.T) {
-	for name, c := range map[string]struct{ condition, want string }{
-		"not begun": {"", "it is not done"},
-		"at work":   {rkev1.ScanDoneCondition + "=Unknown/JobRunning/Job scan-1 is under way", "Job scan-1 is under way"},
-		"failed":    {rkev1.ScanDoneCondition + "=False/Unauthorized/401 from the cloud", "401 from the cloud"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := scan("shop", "digitalocean", orphan())
-			s.Status.Conditions = nil
-			if c.condition != "" {
-				s.Status.Conditions = conditions(c.condition)
-			}
-			got := listing.NewScan(s)
-			require.Equal(t, listing.Scan{Namespace: "shop", Driver: "digitalocean", Credential: "do-token", Error: c.want, Servers: []listing.Server{}}, got,
-				"what an unfinished scan lists is not to be believed")
-			require.Equal(t, "digitalocean, credential do-token, namespace shop: "+c.want, got.Summary())
-		})
+// scanOf is a ServerScan of a namespace that ended like that.
+func scanOf(namespace, credential string, status metav1.ConditionStatus, message string) *rkev1.ServerScan {
+	return &rkev1.ServerScan{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "gc-x"},
+		Spec:       rkev1.ServerScanSpec{Driver: "digitalocean", CloudCredentialSecretName: credential},
+		Status: rkev1.ServerScanStatus{
+			Conditions: []metav1.Condition{{Type: rkev1.ScanDoneCondition, Status: status, Reason: "X", Message: message}},
+			Known:      2, Orphans: 1, MachinesNotListed: []string{"lost"},
+			Servers: []rkev1.ScannedServerStatus{
+				{ID: "1", Name: "a", MachineUID: "u1", Machine: "team-a", Cluster: "c1", Verdict: rkev1.VerdictOrphan, Message: "why",
+					Created: &metav1.Time{Time: time.Date(2026, 3, 1, 10, 0, 0, 0, time.FixedZone("x", 3600))}},
+				{ID: "2", MachineUID: "u2", Verdict: rkev1.VerdictRemoved, Message: "gone"},
+			},
+		},
 	}
 }
 
-func TestScanSummary(t *testing.T) {
-	of := func(servers ...rkev1.ScannedServerStatus) string {
-		_, text, _ := strings.Cut(listing.NewScan(scan("shop", "digitalocean", servers...)).Summary(), ": ")
-		return text
+func TestNewScan(t *testing.T) {
+	created := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
+	got := listing.NewScan(scanOf("team", "cred", metav1.ConditionTrue, ""))
+	require.Equal(t, listing.Scan{Namespace: "team", Driver: "digitalocean", Credential: "cred", Known: 2, Orphans: 1, MachinesNotListed: []string{"lost"},
+		Servers: []listing.Server{
+			{ID: "1", Name: "a", MachineUID: "u1", Machine: "team-a", Cluster: "c1", Verdict: "Orphan", Message: "why", Created: &created},
+			{ID: "2", MachineUID: "u2", Verdict: "Removed", Message: "gone"},
+		}}, got)
+	require.Equal(t, "digitalocean, credential cred, namespace team: 2 servers have machines, 1 are orphans, 1 were removed", got.Summary())
+}
+
+// What failed tells nothing of servers: who counts on the numbers must see that there are none.
+func TestNewScan_failed(t *testing.T) {
+	got := listing.NewScan(scanOf("team", "cred", metav1.ConditionFalse, "the cloud could not be asked: 401"))
+	require.Equal(t, listing.Scan{Namespace: "team", Driver: "digitalocean", Credential: "cred", Servers: []listing.Server{}, Error: "the cloud could not be asked: 401"}, got)
+	require.Equal(t, "digitalocean, credential cred, namespace team: the cloud could not be asked: 401", got.Summary())
+	require.Equal(t, "it is not done", listing.NewScan(&rkev1.ServerScan{}).Error)
+}
+
+func TestNewScanList(t *testing.T) {
+	list := listing.NewScanList([]listing.Scan{{Namespace: "b"}, {Namespace: "a", Driver: "vmwarevsphere"}, {Namespace: "a", Driver: "digitalocean", Credential: "2"},
+		{Namespace: "a", Driver: "digitalocean", Credential: "1"}})
+	require.Equal(t, []listing.Scan{{Namespace: "a", Driver: "digitalocean", Credential: "1"}, {Namespace: "a", Driver: "digitalocean", Credential: "2"},
+		{Namespace: "a", Driver: "vmwarevsphere"}, {Namespace: "b"}}, list.Items)
+	require.Equal(t, "cli.drover.cattle.io/v1 ScanList", list.APIVersion+" "+list.Kind)
+	require.NotNil(t, listing.NewScanList(nil).Items, "no scans are an empty list and not null")
+}
+
+func TestServerTable(t *testing.T) {
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	scans := []listing.Scan{listing.NewScan(scanOf("team", "cred", metav1.ConditionTrue, ""))}
+	table := listing.ServerTable(scans, true, noon)
+	var titles []string
+	for _, column := range table.ColumnDefinitions {
+		titles = append(titles, column.Name)
 	}
-	removed := rkev1.ScannedServerStatus{Verdict: rkev1.VerdictRemoved}
-	require.Equal(t, "3 servers have machines, 0 are orphans", of())
-	require.Equal(t, "3 servers have machines, 1 are orphans", of(orphan()))
-	require.Equal(t, "3 servers have machines, 1 are orphans, 2 were removed", of(orphan(), removed, removed))
-}
-
-func TestScanDocuments(t *testing.T) {
-	require.JSONEq(t, `{"apiVersion":"cli.drover.cattle.io/v1","kind":"ScanList","items":[]}`, string(document(t, listing.NewScanList(nil))))
-	raw, err := json.Marshal(listing.NewScan(scan("shop", "digitalocean")))
-	require.NoError(t, err)
-	require.JSONEq(t, `{"namespace":"shop","driver":"digitalocean","credential":"do-token","known":3,"orphans":0,"servers":[]}`, string(raw))
-}
-
-// TestScanOfAHostileCloud: names at a cloud are anybody's.
-func TestScanOfAHostileCloud(t *testing.T) {
-	server := orphan()
-	server.Name, server.Message, server.Created = "web\n1\tORPHAN", "\x1b[31mred\a", nil
-	shown := string(render(t, listing.ServerTable([]listing.Scan{listing.NewScan(scan("shop", "digitalocean", server))}, false, now), false))
-	require.Equal(t, "ID     NAME           DRIVER         CLUSTER   MACHINE   AGE         VERDICT   WHY\n"+
-		"4711   web 1 ORPHAN   digitalocean   store     web-1     <unknown>   Orphan    red\n", shown)
-}
-
-func TestScansAreSortedAndKept(t *testing.T) {
-	given := []listing.Scan{{Namespace: "b"}, {Namespace: "a", Driver: "y"}, {Namespace: "a", Driver: "x", Credential: "2"}, {Namespace: "a", Driver: "x", Credential: "1"}}
-	list := listing.NewScanList(given)
-	require.Equal(t, []listing.Scan{given[3], given[2], given[1], given[0]}, list.Items)
-	require.Equal(t, "b", given[0].Namespace, "the caller's list stays as it is")
+	require.Equal(t, []string{"NAMESPACE", "ID", "NAME", "DRIVER", "CLUSTER", "MACHINE", "AGE", "VERDICT", "WHY", "MACHINE-UID", "CREDENTIAL"}, titles)
+	require.Equal(t, []any{"team", "1", "a", "digitalocean", "c1", "team-a", "3h", "Orphan", "why", "u1", "cred"}, table.Rows[0].Cells)
+	require.Equal(t, []any{"team", "2", "<none>", "digitalocean", "<none>", "<none>", "<unknown>", "Removed", "gone", "u2", "cred"}, table.Rows[1].Cells)
+	require.Len(t, listing.ServerTable(scans, false, noon).Rows[0].Cells, 10)
+	require.Empty(t, listing.ServerTable(nil, false, noon).Rows)
 }
