@@ -30,6 +30,8 @@ type Server struct {
 	Port int
 
 	mutex    sync.Mutex
+	open     map[net.Conn]bool
+	ended    bool
 	commands []string
 	sizes    []string
 	config   *ssh.ServerConfig
@@ -59,13 +61,37 @@ func Start(tb testing.TB, options Options) *Server {
 	require.NoError(tb, err)
 	address, ok := listener.Addr().(*net.TCPAddr)
 	require.True(tb, ok)
-	server := &Server{Host: "127.0.0.1", Port: address.Port, hostKey: hostKey, env: options.Env, dir: options.Dir}
+	server := &Server{Host: "127.0.0.1", Port: address.Port, hostKey: hostKey, env: options.Env, dir: options.Dir, open: map[net.Conn]bool{}}
 	server.config = &ssh.ServerConfig{PublicKeyCallback: authorize(tb, options.AuthorizedKey)}
 	server.config.AddHostKey(hostKey)
 	var connections sync.WaitGroup
-	tb.Cleanup(func() { _ = listener.Close(); connections.Wait() })
-	connections.Go(func() { server.accept(tb, listener, &connections) })
+	tb.Cleanup(func() {
+		_ = listener.Close()
+		server.end()
+		connections.Wait()
+	})
+	connections.Go(func() { server.accept(listener, &connections) })
 	return server
+}
+
+// end closes all connections, and those that come as it happens.
+func (s *Server) end() {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.ended = true
+	for connection := range s.open {
+		_ = connection.Close()
+	}
+}
+
+// keep remembers a connection until it is done; false means that the test is over.
+func (s *Server) keep(connection net.Conn) bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if !s.ended {
+		s.open[connection] = true
+	}
+	return !s.ended
 }
 
 // HostKey is the key the server shows.
@@ -100,14 +126,16 @@ func authorize(tb testing.TB, line []byte) func(ssh.ConnMetadata, ssh.PublicKey)
 	}
 }
 
-func (s *Server) accept(tb testing.TB, listener net.Listener, connections *sync.WaitGroup) {
-	tb.Helper()
+func (s *Server) accept(listener net.Listener, connections *sync.WaitGroup) {
 	for {
 		connection, err := listener.Accept()
 		if err != nil {
 			return
 		}
-		tb.Cleanup(func() { _ = connection.Close() })
+		if !s.keep(connection) {
+			_ = connection.Close()
+			return
+		}
 		connections.Go(func() { s.serve(connection) })
 	}
 }
@@ -146,8 +174,12 @@ func (s *Server) session(channel ssh.Channel, requests <-chan *ssh.Request) {
 			_ = request.Reply(true, nil)
 			go s.run(ctx, channel, "exec sh")
 		case "subsystem":
-			_ = request.Reply(true, nil)
-			go s.serveFiles(channel)
+			var payload struct{ Name string }
+			_ = ssh.Unmarshal(request.Payload, &payload)
+			_ = request.Reply(payload.Name == "sftp", nil)
+			if payload.Name == "sftp" {
+				go s.serveFiles(channel)
+			}
 		case "pty-req":
 			var payload struct {
 				Term          string

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -131,19 +130,14 @@ func TestCommands_end_with_the_connection(t *testing.T) {
 	require.NoError(t, err)
 	// The pipe has another end until the shell and its child are gone.
 	require.NoError(t, session.Start("mkfifo alive; echo begun; exec 3> alive; exec sleep 600"))
-	reader := make(chan error, 1)
 	_, err = io.ReadFull(out, make([]byte, len("begun\n")))
 	require.NoError(t, err)
-	go func() {
-		alive, err := os.Open(filepath.Join(dir, "alive"))
-		if err == nil {
-			_, err = io.ReadAll(alive)
-			err = errors.Join(err, alive.Close())
-		}
-		reader <- err
-	}()
+	alive, err := os.Open(filepath.Join(dir, "alive"))
+	require.NoError(t, err)
+	defer func() { _ = alive.Close() }()
 	require.NoError(t, client.Close())
-	require.NoError(t, <-reader)
+	_, err = io.ReadAll(alive)
+	require.NoError(t, err)
 }
 
 func TestTerminals_tell_their_sizes(t *testing.T) {
@@ -206,4 +200,66 @@ func TestManySessionsAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	require.Len(t, server.Commands(), 8)
+}
+
+// What a server's sshd refuses, this one refuses too.
+func TestSessions_refuse_what_there_is_not(t *testing.T) {
+	server, client := mustLogin(t, sshtest.Options{})
+	session, err := client.NewSession()
+	require.NoError(t, err)
+	defer func() { _ = session.Close() }()
+	require.ErrorContains(t, session.RequestSubsystem("netconf"), "subsystem request failed")
+	ok, err := session.SendRequest("x11-req", true, nil)
+	require.NoError(t, err)
+	require.False(t, ok)
+	require.NoError(t, session.Setenv("LANG", "C"))
+	out, err := session.Output("echo still here")
+	require.NoError(t, err)
+	require.Equal(t, "still here\n", string(out))
+	require.Equal(t, []string{"echo still here"}, server.Commands())
+}
+
+// A home directory that is not there is a failure of the command, not of the login.
+func TestCommands_without_a_home(t *testing.T) {
+	_, client := mustLogin(t, sshtest.Options{Dir: filepath.Join(t.TempDir(), "none")})
+	_, err := run(t, client, "true", "")
+	exit := &ssh.ExitError{}
+	require.ErrorAs(t, err, &exit)
+	require.Equal(t, 255, exit.ExitStatus())
+}
+
+// Whoever connects and says nothing, or nothing of SSH, disturbs nobody.
+func TestConnections_of_strangers(t *testing.T) {
+	signer, _ := key(t)
+	server := sshtest.Start(t, sshtest.Options{})
+	address := net.JoinHostPort(server.Host, fmt.Sprint(server.Port))
+	for _, text := range []string{"", "GET / HTTP/1.1\r\n\r\n", "SSH-2.0-x\r\n\xff\xff\xff\xff"} {
+		connection, err := net.Dial("tcp", address)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = connection.Close() })
+		_, err = io.WriteString(connection, text)
+		require.NoError(t, err)
+	}
+	client, err := login(t, server, signer)
+	require.NoError(t, err)
+	out, err := run(t, client, "echo $((6 * 7))", "")
+	require.NoError(t, err)
+	require.Equal(t, "42\n", out)
+}
+
+// The server is gone when the test is over: its port is free, and those who were logged in see the end.
+func TestStart_ends_with_the_test(t *testing.T) {
+	var server *sshtest.Server
+	var client *ssh.Client
+	signer, _ := key(t)
+	t.Run("inner", func(t *testing.T) {
+		server = sshtest.Start(t, sshtest.Options{})
+		var err error
+		client, err = ssh.Dial("tcp", net.JoinHostPort(server.Host, fmt.Sprint(server.Port)), &ssh.ClientConfig{
+			User: "root", Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, HostKeyCallback: ssh.FixedHostKey(server.HostKey())})
+		require.NoError(t, err)
+	})
+	require.Error(t, client.Wait(), "the connection is closed")
+	_, err := net.Dial("tcp", net.JoinHostPort(server.Host, fmt.Sprint(server.Port)))
+	require.ErrorContains(t, err, "connection refused")
 }
