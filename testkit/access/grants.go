@@ -38,8 +38,8 @@ func coversResource(granted, used string) bool {
 	if covers(granted, used) {
 		return true
 	}
-	subresource, any := strings.CutPrefix(granted, "*/")
-	return any && strings.HasSuffix(used, "/"+subresource)
+	subresource, every := strings.CutPrefix(granted, "*/")
+	return every && strings.HasSuffix(used, "/"+subresource)
 }
 
 // Grants are the single grants of rules.
