@@ -33,6 +33,7 @@ type api struct {
 	account *account.Account
 	faults  *fault.Set
 	ledger  *ledger.Ledger
+	tokens  *account.Tokens
 }
 
 // serve runs the API for the length of the test. Its tokens are "secret",
@@ -57,7 +58,7 @@ func serve(tb testing.TB, opts rest.Options) *api {
 	)
 	s := httptest.NewTLSServer(rest.NewHandler(opts))
 	tb.Cleanup(func() { s.Close(); a.Close() })
-	served := &api{url: s.URL, http: s.Client(), account: a, faults: opts.Faults, ledger: l}
+	served := &api{url: s.URL, http: s.Client(), account: a, faults: opts.Faults, ledger: l, tokens: opts.Tokens}
 	served.client = served.as(tb, "secret")
 	return served
 }
