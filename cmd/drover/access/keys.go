@@ -76,16 +76,10 @@ func identityName(key ssh.PublicKey) string {
 	}
 }
 
-// harmless are the characters that mean nothing to a shell.
-const harmless = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-"
-
 // SSHCommand is the command line with which the user's own ssh logs in.
 func (k *KeyFiles) SSHCommand() string {
 	config := filepath.Join(k.Dir, configFile)
-	if strings.Trim(config, harmless) != "" {
-		config = sshkeys.Quote(config)
-	}
-	return "ssh -F " + config + " " + filepath.Base(k.Dir)
+	return "ssh -F " + facts.Word(config) + " " + filepath.Base(k.Dir)
 }
 
 // Write writes the files. Files that are not this machine's are overwritten with force only.

@@ -102,9 +102,9 @@ func advise(err error, m *facts.Machine, login Login) error {
 		return fmt.Errorf("%w: whoever answers at its address cannot be told from %s. If you trust the network between you and it, "+
 			"use %s once: the key is then recorded in Secret %s and verified ever after", err, m.Name, accept, secret)
 	case errors.Is(err, sshkeys.ErrHostKeyChanged):
-		return fmt.Errorf("%w: another server answers at its address, or its key was made anew. If you know why, remove the recorded key (kubectl -n %s patch secret %s --type json "+
+		return fmt.Errorf("%w: another server answers at its address, or its key was made anew. If you know why, remove the recorded key (%s -n %s patch secret %s --type json "+
 			"-p '[{\"op\":\"remove\",\"path\":\"/data/%s\"}]') and use %s",
-			err, m.Namespace, secret, jobrunner.SSHKnownHostsKey, accept)
+			err, facts.Kubectl(login.Command), m.Namespace, secret, jobrunner.SSHKnownHostsKey, accept)
 	case errors.Is(err, sshkeys.ErrNotAccepted):
 		return fmt.Errorf("%w; the user may be another one (-l), or somebody took the key of Secret %s off the server: its cloud's console is the other way in", err, secret)
 	case errors.Is(err, sshkeys.ErrNotServing):

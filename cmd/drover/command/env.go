@@ -74,6 +74,22 @@ func (e *env) contextName() string {
 	return raw.CurrentContext
 }
 
+// called is how we are called for this cluster: commands that the user copies must not reach another one.
+func (e *env) called() string {
+	called := e.Name
+	for _, flag := range []struct {
+		name  string
+		value *string
+	}{
+		{"kubeconfig", e.flags.KubeConfig}, {"context", e.flags.Context}, {"cluster", e.flags.ClusterName}, {"user", e.flags.AuthInfoName},
+	} {
+		if value := ptr.Deref(flag.value, ""); value != "" {
+			called += " --" + flag.name + " " + facts.Word(value)
+		}
+	}
+	return called
+}
+
 // api connects to the cluster; nothing is sent yet.
 func (e *env) api() (*inventory.API, error) {
 	config, err := e.restConfig()

@@ -123,7 +123,7 @@ func TestDrivers(t *testing.T) {
 	}
 	require.Equal(t, "nodedriver.management.cattle.io/nd-7\n", c.ok(t, "drivers", "mycloud", "-o", "name"))
 	require.Contains(t, c.ok(t, "why", "driver/nd-7"), "The driver is not active")
-	require.Contains(t, c.ok(t, "why", "mycloud"), "kubectl patch nodedriver nd-7", "a bare name may be a driver's")
+	require.Contains(t, c.ok(t, "why", "mycloud"), " patch nodedriver nd-7", "a bare name may be a driver's")
 	r := c.drover(t, "why", "nodedriver/none")
 	require.Equal(t, 1, r.code)
 	require.Contains(t, r.errOut, `no driver "none"`)
@@ -305,5 +305,5 @@ func TestWhyOfAProbe(t *testing.T) {
 	require.Contains(t, out, "No node of the management cluster can take the Job's pod.")
 	require.Contains(t, out, "0/1 nodes are available")
 	require.Contains(t, out, "GET https://drivers.example/d")
-	require.Contains(t, out, "kubectl -n drover-drivers describe pod p")
+	require.Contains(t, out, " -n drover-drivers describe pod p")
 }

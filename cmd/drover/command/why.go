@@ -106,7 +106,7 @@ func (e *env) explainSnapshot(s *facts.Snapshot, notFound error) (*explain.Repor
 		}
 		return nil, notFound
 	}
-	return explain.Machine(s, e.Name), nil
+	return explain.Machine(s, e.called()), nil
 }
 
 func (e *env) explainDriver(ctx context.Context, api *inventory.API, name string) (*explain.Report, error) {
@@ -117,7 +117,7 @@ func (e *env) explainDriver(ctx context.Context, api *inventory.API, name string
 	if driver == nil {
 		return nil, fmt.Errorf("no driver %q (see '%s get drivers')", name, e.Name)
 	}
-	return explain.Driver(api.DriverSnapshot(ctx, driver, e.Now()), e.Name), nil
+	return explain.Driver(api.DriverSnapshot(ctx, driver, e.Now()), e.called()), nil
 }
 
 func isDriverWord(word string) bool {

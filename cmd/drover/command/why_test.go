@@ -97,3 +97,13 @@ func TestVersionWithoutACluster(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(r.out), &v))
 	require.NotContains(t, v, "kubernetes")
 }
+
+// TestWhyNamesTheCluster: what is copied from the advice must not reach another cluster than the one that was asked.
+func TestWhyNamesTheCluster(t *testing.T) {
+	c := newCluster(t)
+	c.apply(t, waitingMachine)
+	at := " --kubeconfig " + c.kubeconfig
+	out := c.ok(t, "why", "db-1")
+	require.Contains(t, out, "kubectl"+at+" -n ")
+	require.NotContains(t, strings.ReplaceAll(out, "kubectl"+at, ""), "kubectl")
+}

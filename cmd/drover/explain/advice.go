@@ -3,6 +3,8 @@ package explain
 import (
 	"slices"
 	"strings"
+
+	"github.com/drover-project/drover/cmd/drover/facts"
 )
 
 // advice is what a reason means and what to do about it. Words in braces are filled in by words.
@@ -34,25 +36,15 @@ const commandWord = "cmd"
 // fill puts the words into a text. People copy commands from it into their shell, so that each value stays one word there:
 // some come from fields in which anybody who may make a machine can write anything.
 func (w words) fill(text string) string {
-	pairs := make([]string, 0, 2*len(w))
+	// kubectl must not reach another cluster than we do: an advice may be to delete something.
+	pairs := []string{"kubectl ", facts.Kubectl(w[commandWord]) + " "}
 	for name, value := range w {
 		if name != commandWord {
-			value = quote(clean(value))
+			value = facts.Word(clean(value))
 		}
 		pairs = append(pairs, "{"+name+"}", value)
 	}
 	return strings.NewReplacer(pairs...).Replace(text)
-}
-
-// harmless are the characters that mean nothing to a shell.
-const harmless = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-"
-
-// quote makes a value one word for a shell.
-func quote(value string) string {
-	if strings.Trim(value, harmless) == "" {
-		return value
-	}
-	return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
 }
 
 // say adds an advice to the verdict and to what to do next, without repeating what was said.

@@ -141,26 +141,8 @@ func TestAdviceReadsWell(t *testing.T) {
 	}
 }
 
-func TestQuote(t *testing.T) {
-	for value, want := range map[string]string{
-		"":                          "",
-		"web-1":                     "web-1",
-		"shop/web_1.x:y@z%1+2=3,4":  "shop/web_1.x:y@z%1+2=3,4",
-		"a b":                       "'a b'",
-		"it's":                      `'it'\''s'`,
-		"$HOME":                     "'$HOME'",
-		"~":                         "'~'",
-		"*":                         "'*'",
-		"ü":                         "'ü'",
-		"{name}":                    "'{name}'",
-		"https://x.example/d?a=1&b": "'https://x.example/d?a=1&b'",
-	} {
-		require.Equal(t, want, quote(value))
-	}
-}
-
-// FuzzQuote: a value is one word for a shell, and itself.
-func FuzzQuote(f *testing.F) {
+// FuzzFill: a value is one word for a shell, and itself.
+func FuzzFill(f *testing.F) {
 	for _, seed := range []string{hostile, "it's", "--", "a\tb", "\\", "''", "ü"} {
 		f.Add(seed)
 	}
@@ -236,4 +218,20 @@ func TestFixedWords(t *testing.T) {
 	} {
 		require.Contains(t, all.String(), word)
 	}
+}
+
+// TestCommandsReachTheClusterThatWasAsked: an advice may be to delete something, and contexts have names that are alike.
+func TestCommandsReachTheClusterThatWasAsked(t *testing.T) {
+	w := allWords("value")
+	w["cmd"] = "kubectl drover --context 'my prod'"
+	for where, about := range everyAdvice() {
+		for _, next := range about.next {
+			for _, command := range commandsIn(w.fill(next)) {
+				if !strings.HasPrefix(command, "curl ") {
+					require.Regexp(t, `^kubectl (drover )?--context 'my prod' `, command, where)
+				}
+			}
+		}
+	}
+	require.Equal(t, "kubectl --context 'my prod' delete 'kubectl x'", words{"cmd": w["cmd"], "name": "kubectl x"}.fill("kubectl delete {name}"), "a value is no command")
 }
