@@ -89,3 +89,18 @@ func TestMerge_is_golden_for_scripts(t *testing.T) {
 	require.True(t, strings.HasSuffix(got, "\nruncmd:\n  - - /bin/sh\n    - /var/lib/drover/bootstrap/bootstrap.sh\n"), got)
 	require.Equal(t, got, string(merge(t, " \n", "\r\n\t#!/bin/sh\necho x\n")), "blanks before the beginning do not count")
 }
+
+// Both write the same file: cloud-init writes in this order, so ours is what is there in the end, and both commands run.
+func TestMerge_the_same_file_twice(t *testing.T) {
+	const file = "#cloud-config\nwrite_files:\n- path: /etc/rancher/config.yaml\n  content: %s\n  permissions: '0%s'\n"
+	got := decode(t, merge(t, fmt.Sprintf(file, "user", "644"), fmt.Sprintf(file, "ours", "600")))
+	require.Len(t, got.WriteFiles, 2)
+	for i, want := range []string{"user 0644", "ours 0600"} {
+		require.Equal(t, "/etc/rancher/config.yaml", got.WriteFiles[i].Path)
+		require.Equal(t, want, got.WriteFiles[i].Content+" "+got.WriteFiles[i].Permissions)
+	}
+	user, boot := merge(t, "", "#!/bin/sh\nfirst\n"), "#!/bin/sh\nsecond\n"
+	again := decode(t, merge(t, string(user), boot))
+	require.Len(t, again.RunCmd, 2, "even what was merged before by us")
+	require.Equal(t, again.WriteFiles[0].Path, again.WriteFiles[1].Path)
+}

@@ -177,6 +177,7 @@ func TestChartCarriesOurCRDs(t *testing.T) {
 		"CustomResourceDefinition//nodedrivers.management.cattle.io",
 		"CustomResourceDefinition//rkeclusters.rke.cattle.io",
 		"CustomResourceDefinition//rkeclustertemplates.rke.cattle.io",
+		"CustomResourceDefinition//serverscans.rke.cattle.io",
 	}, names)
 }
 

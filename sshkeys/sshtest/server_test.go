@@ -263,3 +263,75 @@ func TestStart_ends_with_the_test(t *testing.T) {
 	_, err := net.Dial("tcp", net.JoinHostPort(server.Host, fmt.Sprint(server.Port)))
 	require.ErrorContains(t, err, "connection refused")
 }
+
+// What a client sends in pieces, slowly and until it closes its side, is the command's standard input as a whole.
+func TestCommands_read_until_the_client_is_done(t *testing.T) {
+	_, client := mustLogin(t, sshtest.Options{})
+	session, err := client.NewSession()
+	require.NoError(t, err)
+	var out bytes.Buffer
+	session.Stdout = &out
+	stdin, err := session.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, session.Start("wc -c | tr -d ' '; echo done"))
+	for range 100 {
+		_, err = stdin.Write(bytes.Repeat([]byte("x"), 10_000))
+		require.NoError(t, err)
+	}
+	require.NoError(t, stdin.Close())
+	require.NoError(t, session.Wait())
+	require.Equal(t, "1000000\ndone\n", out.String())
+}
+
+// The two outputs stay apart, as a client needs it that writes one of them into a file.
+func TestCommands_keep_the_outputs_apart(t *testing.T) {
+	_, client := mustLogin(t, sshtest.Options{})
+	for range 5 {
+		session, err := client.NewSession()
+		require.NoError(t, err)
+		var out, errs bytes.Buffer
+		session.Stdout, session.Stderr = &out, &errs
+		require.NoError(t, session.Run("for i in 1 2 3; do echo out$i; echo err$i >&2; done"))
+		require.Equal(t, "out1\nout2\nout3\n", out.String())
+		require.Equal(t, "err1\nerr2\nerr3\n", errs.String())
+	}
+}
+
+// Files are served as on a real server: modes, directories, and what is not there.
+func TestFiles_as_on_a_server(t *testing.T) {
+	dir := t.TempDir()
+	_, client := mustLogin(t, sshtest.Options{Dir: dir})
+	files, err := sftp.NewClient(client)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = files.Close() })
+	require.NoError(t, files.MkdirAll("a/b"))
+	file, err := files.Create("a/b/c")
+	require.NoError(t, err)
+	require.NoError(t, file.Chmod(0o640))
+	require.NoError(t, file.Close())
+	info, err := os.Stat(filepath.Join(dir, "a", "b", "c"))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o640), info.Mode())
+	_, err = files.Stat("a/none")
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.NoError(t, files.Symlink("c", "a/b/link"))
+	entries, err := files.ReadDir("a/b")
+	require.NoError(t, err)
+	require.Len(t, entries, 2)
+	require.NotZero(t, entries[1].Mode()&os.ModeSymlink)
+	require.ErrorContains(t, files.Mkdir("a/none/x"), "file does not exist")
+}
+
+// Two servers, and two users of one, have nothing to do with each other.
+func TestServers_are_apart(t *testing.T) {
+	first, firstClient := mustLogin(t, sshtest.Options{Env: []string{"WHO=first"}})
+	second, secondClient := mustLogin(t, sshtest.Options{Env: []string{"WHO=second"}})
+	for client, want := range map[*ssh.Client]string{firstClient: "first\n", secondClient: "second\n"} {
+		out, err := run(t, client, "echo $WHO", "")
+		require.NoError(t, err)
+		require.Equal(t, want, out)
+	}
+	require.Len(t, first.Commands(), 1)
+	require.Len(t, second.Commands(), 1)
+	require.Empty(t, first.Sizes())
+}

@@ -2,13 +2,18 @@ package v1_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/testkit"
@@ -90,4 +95,85 @@ func FuzzMachineStatus(f *testing.F) {
 		require.NoError(t, json.Unmarshal(written, &again))
 		require.JSONEq(t, string(written), marshal(t, again))
 	})
+}
+
+// A scan of a large account: what the schema bounds and what only the controller does.
+func TestServerTakesTheLargestScan(t *testing.T) {
+	c, scan := newClient(t), fullScan(testkit.Namespace(t))
+	status := scan.Status
+	require.NoError(t, c.Create(t.Context(), scan))
+	for len(status.Servers) < 500 {
+		status.Servers = append(status.Servers, status.Servers[0])
+		status.MachinesNotListed = append(status.MachinesNotListed, "team/"+strings.Repeat("m", 63))
+	}
+	for i := range status.Servers {
+		status.Servers[i].Message = strings.Repeat("why ", 64)
+	}
+	scan.Status = status
+	require.NoError(t, c.Status().Update(t.Context(), scan))
+	back := testkit.ExpectExists(t, c, &rkev1.ServerScan{ObjectMeta: metav1.ObjectMeta{Namespace: scan.Namespace, Name: scan.Name}})
+	require.Equal(t, status, back.Status)
+}
+
+// What a controller may get wrong in the status of a scan or a cluster is refused with the field's name.
+func TestServerRefusesBrokenStatusesOfOtherKinds(t *testing.T) {
+	c, namespace := newClient(t), testkit.Namespace(t)
+	scan := fullScan(namespace)
+	require.NoError(t, c.Create(t.Context(), scan))
+	cluster := &rkev1.RKECluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "one"}}
+	require.NoError(t, c.Create(t.Context(), cluster))
+	ready := fullStatus().Conditions[0]
+	bad := func(change func(*metav1.Condition)) metav1.Condition {
+		condition := ready
+		change(&condition)
+		return condition
+	}
+	for name, tt := range map[string]struct {
+		condition metav1.Condition
+		refusal   string
+	}{
+		"no reason":        {bad(func(c *metav1.Condition) { c.Reason = "" }), "status.conditions[0].reason: "},
+		"a sentence":       {bad(func(c *metav1.Condition) { c.Reason = "it failed" }), "status.conditions[0].reason: "},
+		"no type":          {bad(func(c *metav1.Condition) { c.Type = "" }), "status.conditions[0].type: "},
+		"no time":          {bad(func(c *metav1.Condition) { c.LastTransitionTime = metav1.Time{} }), "status.conditions[0].lastTransitionTime: "},
+		"maybe":            {bad(func(c *metav1.Condition) { c.Status = "Maybe" }), "status.conditions[0].status: "},
+		"a long message":   {bad(func(c *metav1.Condition) { c.Message = strings.Repeat("m", 32769) }), "status.conditions[0].message: "},
+		"before the first": {bad(func(c *metav1.Condition) { c.ObservedGeneration = -1 }), "status.conditions[0].observedGeneration: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			broken, brokenScan := cluster.DeepCopy(), scan.DeepCopy()
+			broken.Status.Conditions, brokenScan.Status.Conditions = []metav1.Condition{tt.condition}, []metav1.Condition{tt.condition}
+			require.ErrorContains(t, c.Status().Update(t.Context(), broken), tt.refusal)
+			require.ErrorContains(t, c.Status().Update(t.Context(), brokenScan), tt.refusal)
+		})
+	}
+	for _, conditions := range [][]metav1.Condition{nil, {}, {ready}} {
+		cluster.Status.Conditions = conditions
+		require.NoError(t, c.Status().Update(t.Context(), cluster))
+	}
+}
+
+// A list of the kinds is read by type, as the manager's cache reads it, with what users made of all sorts in it.
+func TestServerListsWhatTheManagerReads(t *testing.T) {
+	c, namespace := newClient(t), testkit.Namespace(t)
+	for i, period := range []string{"0s", "90m", "1h30m", "999999h999999m999999.999999999s999999999ms", "1.5s", "500ms"} {
+		scan := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "rke.cattle.io/v1", "kind": "ServerScan",
+			"metadata": map[string]any{"namespace": namespace, "name": fmt.Sprintf("s%d", i)},
+			"spec":     map[string]any{"driver": "digitalocean", "cloudCredentialSecretName": "one", "gracePeriod": period}}}
+		require.NoError(t, c.Create(t.Context(), scan), period)
+	}
+	var scans rkev1.ServerScanList
+	require.NoError(t, c.List(t.Context(), &scans, client.InNamespace(namespace)))
+	require.Len(t, scans.Items, 6)
+	require.Equal(t, 90*time.Minute, scans.Items[1].Spec.GracePeriod.Duration)
+	require.Equal(t, scans.Items[1].Spec.GracePeriod, scans.Items[2].Spec.GracePeriod)
+	for i := range scans.Items {
+		// The manager writes a duration in its own way, which is another text: it must patch, and never send the spec along.
+		before := scans.Items[i].DeepCopy()
+		scans.Items[i].Finalizers = []string{"example.com/x"}
+		require.NoError(t, c.Patch(t.Context(), &scans.Items[i], client.MergeFrom(before)))
+		before = scans.Items[i].DeepCopy()
+		scans.Items[i].Finalizers = nil
+		require.NoError(t, c.Patch(t.Context(), &scans.Items[i], client.MergeFrom(before)))
+	}
 }

@@ -19,7 +19,7 @@ import (
 
 // running is a drover at work.
 type running struct {
-	ctx         context.Context //nolint:containedctx // it bounds the waiting for lines, which is all that uses it
+	ctx         context.Context
 	stop        context.CancelFunc
 	out, errOut *lineWriter
 	ended       chan int

@@ -51,11 +51,11 @@ func causes(err error) []error {
 		return all
 	}
 	var request *url.Error
-	if errors.As(err, &request) && error(request) == err {
+	if errors.As(err, &request) && any(request) == any(err) {
 		return []error{err}
 	}
 	var status *apierrors.StatusError
-	if errors.As(err, &status) && error(status) == err {
+	if errors.As(err, &status) && any(status) == any(err) {
 		return []error{err}
 	}
 	return causes(errors.Unwrap(err))

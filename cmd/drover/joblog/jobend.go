@@ -29,6 +29,11 @@ func (e *jobEndedError) Error() string {
 // read pods need not be allowed to read Jobs.
 func (w *podWatch) awaitJobEnd(ctx context.Context) error {
 	jobs := w.kube.BatchV1().Jobs(w.namespace)
+	one := metav1.ListOptions{Limit: 1}
+	w.selectJobs(&one)
+	if _, err := jobs.List(ctx, one); err != nil {
+		return nil //nolint:nilerr // the pods are waited for all the same
+	}
 	list := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			w.selectJobs(&o)

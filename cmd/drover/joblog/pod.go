@@ -42,9 +42,13 @@ func Started(pod *corev1.Pod) bool {
 // AwaitPod waits until a pod with these labels has started. Say is told each time the reason why it has not changes. It is an
 // error when the pod's Job ends before.
 func AwaitPod(ctx context.Context, kube kubernetes.Interface, namespace string, set labels.Set, say func(string)) (*corev1.Pod, error) {
+	pods := podWatch{kube: kube, namespace: namespace, set: set, say: say}
+	// A watch would try for ever what is forbidden.
+	if _, err := kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: set.String(), Limit: 1}); err != nil {
+		return nil, fmt.Errorf("listing pods in namespace %s: %w", namespace, err)
+	}
 	waiting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	pods := podWatch{kube: kube, namespace: namespace, set: set, say: say}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -173,6 +174,18 @@ func TestAwaitPodOfAJobThatCannotBeRead(t *testing.T) {
 	started, _, err := s.run(t)
 	require.NoError(t, err)
 	require.Equal(t, corev1.PodRunning, started.Status.Phase)
+}
+
+// TestAwaitPodsThatMayNotBeRead: what is forbidden is told, and not tried for ever.
+func TestAwaitPodsThatMayNotBeRead(t *testing.T) {
+	s := newStory(jobOf("", "", ""))
+	s.kube.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New(`User "alice" cannot list`))
+	})
+	_, said, err := s.run(t)
+	require.EqualError(t, err, `listing pods in namespace shop: pods is forbidden: User "alice" cannot list`)
+	require.True(t, apierrors.IsForbidden(err))
+	require.Empty(t, said)
 }
 
 func TestAwaitPodEndsWithItsContext(t *testing.T) {
