@@ -2,12 +2,14 @@ package live_test
 
 import (
 	"bufio"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -28,7 +30,10 @@ func localkube(t *testing.T) string {
 // run runs a verb to its end and returns what it prints.
 func run(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	out, err := exec.Command(localkube(t), args...).CombinedOutput()
+	// Who is to end and runs as a server instead fails its own test, not all of them.
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, localkube(t), args...).CombinedOutput()
 	return string(out), err
 }
 

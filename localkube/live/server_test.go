@@ -28,7 +28,7 @@ func readStatus(t *testing.T, dir string) status {
 
 func TestServer(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d")
-	server := start(t, dir)
+	server := start(t, dir, "--disable", "controller-manager,scheduler")
 	first := readStatus(t, dir)
 	require.True(t, first.Ready)
 	info, err := os.Stat(server.Kubeconfig)
