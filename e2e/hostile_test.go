@@ -89,7 +89,7 @@ func TestHostileCreate(t *testing.T) {
 	logs := map[string]string{}
 	for _, name := range []string{"noserver", "prints", "snoop"} {
 		h.await(name, "hostile"+name+"machine", name, "{.status.phase}", "Failed", "--namespace="+namespace)
-		logs[name] = h.run("", "drover", "--namespace="+namespace, "logs", name) + h.run("", "drover", "--namespace="+namespace, "why", name)
+		logs[name] = h.run("", "drover", "--namespace="+namespace, "logs", name, "--operation=create", "--attempt=1") + h.run("", "drover", "--namespace="+namespace, "why", name)
 		for _, secret := range []string{token, "bWFya2VyLXRva2Vu", "6d61726b65722d746f6b656e"} {
 			require.NotContains(t, logs[name], secret)
 		}
@@ -223,8 +223,8 @@ func (h *hostile) await(what, kind, name, path, want string, args ...string) {
 			return
 		}
 	}
-	h.Fatalf("%s: %s of %s %s is %q, not %q: %s", what, path, kind, name, last, want,
-		h.run("", "kubectl", append(args, "get", kind, name, "-o", "yaml")...))
+	h.Fatalf("%s: %s of %s %s is %q, not %q: %s\n%s", what, path, kind, name, last, want,
+		h.run("", "kubectl", append(args, "get", kind, name, "-o", "yaml")...), bed.Diagnose(h.Context(), "drover-drivers"))
 }
 
 // kubectl fails the test when kubectl fails.
