@@ -39,11 +39,9 @@ func TestPrune(t *testing.T) {
 	require.Equal(t, map[string]any{"metadata": map[string]any{"name": "x"}, "list": []any{map[string]any{}}}, obj)
 }
 
-// FuzzContains: an object has what it has, more does not hurt, and less or other is noticed.
-func FuzzContains(f *testing.F) {
-	f.Add([]byte(`{"a":{"b":[1,2.5,"x",null,true,{"c":{}}]},"d":""}`), "k", "v")
-	f.Add([]byte(`[[[[]]],{}]`), "", "")
-	f.Fuzz(func(t *testing.T, raw []byte, key, value string) {
+// TestContains_noticesLessAndOther: an object has what it has, more does not hurt, and less or other is noticed.
+func TestContains_noticesLessAndOther(t *testing.T) {
+	check := func(raw []byte, key, value string) {
 		var object, again map[string]any
 		if json.Unmarshal(raw, &object) != nil || json.Unmarshal(raw, &again) != nil || object == nil {
 			return
@@ -57,5 +55,7 @@ func FuzzContains(f *testing.F) {
 		}
 		prune(more)
 		require.True(t, contains(object, again), "pruning one leaves the other")
-	})
+	}
+	check([]byte(`{"a":{"b":[1,2.5,"x",null,true,{"c":{}}]},"d":""}`), "k", "v")
+	check([]byte(`[[[[]]],{}]`), "", "")
 }

@@ -144,16 +144,11 @@ func TestFetchIsCancelled(t *testing.T) {
 	require.True(t, driver.IsTemporary(err), "the next Job may load it")
 }
 
-// FuzzLoad: whatever stands in the cache, only the binary that its name promises is loaded, and nothing else is left.
-func FuzzLoad(f *testing.F) {
+// TestLoadTakesOnlyWhatItsNamePromises: whatever stands in the cache, only the binary that its name promises is loaded, and nothing else is left.
+func TestLoadTakesOnlyWhatItsNamePromises(t *testing.T) {
 	program := hostELF("the driver")
 	digest := sha256Hex(program)
-	f.Add(gzipped(f, program), []byte{}, "1", digest)
-	f.Add(gzipped(f, program)[:20], gzipped(f, program)[20:], "2", digest)
-	f.Add(gzipped(f, []byte("other")), []byte("x"), "-1", digest)
-	f.Add(append(gzipped(f, program), gzipped(f, program)...), []byte{}, "1", digest)
-	f.Add([]byte("\x1f\x8b"), []byte(nil), "999", "")
-	f.Fuzz(func(t *testing.T, first, second []byte, parts, annotated string) {
+	check := func(first, second []byte, parts, annotated string) {
 		client := fake.NewClientset().CoreV1().ConfigMaps(driver.CacheNamespace)
 		for i, data := range [][]byte{first, second} {
 			_, err := client.Create(t.Context(), &corev1.ConfigMap{BinaryData: map[string][]byte{"part": data}, ObjectMeta: metav1.ObjectMeta{
@@ -175,7 +170,12 @@ func FuzzLoad(f *testing.F) {
 		data, err := os.ReadFile(loaded.Path)
 		require.NoError(t, err)
 		require.Equal(t, program, data)
-	})
+	}
+	check(gzipped(t, program), []byte{}, "1", digest)
+	check(gzipped(t, program)[:20], gzipped(t, program)[20:], "2", digest)
+	check(gzipped(t, []byte("other")), []byte("x"), "-1", digest)
+	check(append(gzipped(t, program), gzipped(t, program)...), []byte{}, "1", digest)
+	check([]byte("\x1f\x8b"), []byte(nil), "999", "")
 }
 
 // The catalogue is shared by all that ask for it; nobody changes it for the others.

@@ -287,11 +287,8 @@ func TestNames_table(t *testing.T) {
 	}
 }
 
-func FuzzClaim(f *testing.F) {
-	f.Add("create", "1", "1", "h", `{"name":"acme"}`)
-	f.Add("remove", "2147483647", "-1", "", `{}`)
-	f.Add("scan", "0", "x", "\x00", `null`)
-	f.Fuzz(func(t *testing.T, operation, attempt, try, hash, driver string) {
+func TestReadClaim_isWholeOrNone(t *testing.T) {
+	check := func(operation, attempt, try, hash, driver string) {
 		annotations := map[string]string{"drover.cattle.io/claimed-operation": operation, "drover.cattle.io/claimed-attempt": attempt,
 			"drover.cattle.io/claimed-try": try, "drover.cattle.io/request-hash": hash, "drover.cattle.io/driver": driver}
 		claim, ok := jobrunner.ReadClaim(annotations)
@@ -310,19 +307,22 @@ func FuzzClaim(f *testing.F) {
 			require.GreaterOrEqual(t, limit, jobrunner.MinInstanceName)
 			require.LessOrEqual(t, limit, 63)
 		}
-	})
+	}
+	check("create", "1", "1", "h", `{"name":"acme"}`)
+	check("remove", "2147483647", "-1", "", `{}`)
+	check("scan", "0", "x", "\x00", `null`)
 }
 
-func FuzzObjectName(f *testing.F) {
-	f.Add("a", "b")
-	f.Add("", "")
-	f.Add(strings.Repeat("a", 70), "-")
-	f.Fuzz(func(t *testing.T, one, two string) {
+func TestObjectName_isALabel(t *testing.T) {
+	check := func(one, two string) {
 		name := jobrunner.ObjectName(one, two)
 		require.Empty(t, validation.IsDNS1123Label(name), name)
 		require.Equal(t, name, jobrunner.ObjectName(one, two))
 		for _, value := range jobrunner.Tags(jobrunner.MachineRef{Namespace: one, Name: two, UID: "u", ClusterName: one}) {
 			require.Empty(t, validation.IsDNS1123Label(value), value)
 		}
-	})
+	}
+	check("a", "b")
+	check("", "")
+	check(strings.Repeat("a", 70), "-")
 }

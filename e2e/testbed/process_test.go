@@ -132,12 +132,10 @@ func TestNoProcessNeverExits(t *testing.T) {
 	}
 }
 
-// FuzzMachinesRunning builds the table of drover get for any phases and counts those that run.
-func FuzzMachinesRunning(f *testing.F) {
-	f.Add("RRC", uint8(2))
-	f.Add("", uint8(0))
+// TestMachinesRunningCountsAnyTable builds the table of drover get for any phases and counts those that run.
+func TestMachinesRunningCountsAnyTable(t *testing.T) {
 	phases := map[rune]string{'R': "Running", 'C': "Creating", 'D': "Deleting", 'F': "Failed", 'J': "JobRunning"}
-	f.Fuzz(func(t *testing.T, kinds string, n uint8) {
+	check := func(kinds string, n uint8) {
 		table, running, rows := header, 0, 0
 		for _, kind := range kinds {
 			phase, ok := phases[kind]
@@ -151,13 +149,14 @@ func FuzzMachinesRunning(f *testing.F) {
 			table += "hello-Running-1   " + phase + "   198.18.1.1   3s\n"
 		}
 		require.Equal(t, running == int(n) && rows == int(n), machinesRunning(int(n))(table))
-	})
+	}
+	check("RRC", uint8(2))
+	check("", uint8(0))
 }
 
-// FuzzQuote is for whatever a path holds.
-func FuzzQuote(f *testing.F) {
-	f.Add("it's a \"path\" $HOME `id` \\ *")
-	f.Fuzz(func(t *testing.T, word string) {
+// TestQuoteIsOneWord is for whatever a path holds.
+func TestQuoteIsOneWord(t *testing.T) {
+	check := func(word string) {
 		quoted := quote(word)
 		if plain.MatchString(word) {
 			require.Equal(t, word, quoted)
@@ -166,7 +165,8 @@ func FuzzQuote(f *testing.F) {
 		read, ok := readWord(quoted)
 		require.True(t, ok, "%s is more than one word, or none", quoted)
 		require.Equal(t, word, read)
-	})
+	}
+	check("it's a \"path\" $HOME `id` \\ *")
 }
 
 // readWord reads a quoted word as a shell does; ok says whether nothing in it means anything else.

@@ -175,11 +175,8 @@ func TestFirstServiceIP_of_every_size(t *testing.T) {
 	}
 }
 
-func FuzzFirstServiceIP(f *testing.F) {
-	for _, seed := range []string{"198.19.128.0/17", "0.0.0.0/0", "255.255.255.255/31", "fd00::/8", "/"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, cidr string) {
+func TestFirstServiceIP_is_of_its_range(t *testing.T) {
+	check := func(cidr string) {
 		ip, err := controlplane.FirstServiceIP(cidr)
 		if err != nil {
 			return
@@ -189,7 +186,10 @@ func FuzzFirstServiceIP(f *testing.F) {
 		require.True(t, network.Contains(ip))
 		require.NotNil(t, ip.To4())
 		require.False(t, ip.Equal(network.IP), "that is the range's own name")
-	})
+	}
+	for _, seed := range []string{"198.19.128.0/17", "0.0.0.0/0", "255.255.255.255/31", "fd00::/8", "/"} {
+		check(seed)
+	}
 }
 
 func TestURLs_of_IPv6(t *testing.T) {

@@ -94,13 +94,10 @@ func TestSettle_is_stable(t *testing.T) {
 	}
 }
 
-func FuzzLoadConfig(f *testing.F) {
-	for _, seed := range []string{`{}`, `{"nodeName":"n","httpsPort":6443,"joining":true}`, `null`, `{"httpsPort":-1}`, `{"x":{}}`, "\xff"} {
-		f.Add([]byte(seed))
-	}
-	dir, err := datadir.Open(f.TempDir())
-	require.NoError(f, err)
-	f.Fuzz(func(t *testing.T, raw []byte) {
+func TestLoadConfig_gives_back_what_was_saved(t *testing.T) {
+	dir, err := datadir.Open(t.TempDir())
+	require.NoError(t, err)
+	check := func(raw []byte) {
 		require.NoError(t, dir.Write(raw, "config.json"))
 		cfg, known, err := dir.LoadConfig()
 		if err != nil {
@@ -112,5 +109,8 @@ func FuzzLoadConfig(f *testing.F) {
 		again, _, err := dir.LoadConfig()
 		require.NoError(t, err)
 		require.Equal(t, cfg, again)
-	})
+	}
+	for _, seed := range []string{`{}`, `{"nodeName":"n","httpsPort":6443,"joining":true}`, `null`, `{"httpsPort":-1}`, `{"x":{}}`, "\xff"} {
+		check([]byte(seed))
+	}
 }

@@ -10,18 +10,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func FuzzExcerpt(f *testing.F) {
-	for _, seed := range []string{"", "a\nb", "\xff", "\x1b[31m", strings.Repeat("ü", 1000), "\u2028\u202e"} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, body []byte) {
+func TestExcerpt_obeys_nobody(t *testing.T) {
+	check := func(body []byte) {
 		got := excerpt(body)
 		require.True(t, utf8.ValidString(got))
 		require.LessOrEqual(t, utf8.RuneCountInString(got), 402)
 		for _, r := range got {
 			require.True(t, unicode.IsPrint(r), "%q would upset a terminal", r)
 		}
-	})
+	}
+	for _, seed := range []string{"", "a\nb", "\xff", "\x1b[31m", strings.Repeat("ü", 1000), "\u2028\u202e"} {
+		check([]byte(seed))
+	}
 }
 
 // What is let through becomes part of etcd's list of members, name=URL,name=URL.

@@ -132,14 +132,14 @@ func TestRemoveEmpty_follows_no_links(t *testing.T) {
 	require.DirExists(t, l.Path("dir"))
 }
 
-func FuzzMountPoints(f *testing.F) {
-	f.Add("30 22 0:30 / /data/a rw - tmpfs tmpfs rw\n", "/data")
-	f.Add(`31 22 0:31 / /data/a\040b rw`, "/data")
-	f.Add("1 2 3 4", "")
-	f.Fuzz(func(t *testing.T, mountinfo, root string) {
+func TestMountPoints_leaves_the_root(t *testing.T) {
+	check := func(mountinfo, root string) {
 		for _, point := range mountPoints(mountinfo, root) {
 			require.Greater(t, len(point), len(root), "the root itself is never unmounted")
 			require.Equal(t, root+"/", point[:len(root)+1])
 		}
-	})
+	}
+	check("30 22 0:30 / /data/a rw - tmpfs tmpfs rw\n", "/data")
+	check(`31 22 0:31 / /data/a\040b rw`, "/data")
+	check("1 2 3 4", "")
 }

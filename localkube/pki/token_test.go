@@ -163,17 +163,14 @@ func TestVerify_says_what_to_do(t *testing.T) {
 		"take the token from a server of that cluster, or correct the URL")
 }
 
-func FuzzAdmits(f *testing.F) {
-	store, err := pki.Open(f.TempDir())
-	require.NoError(f, err)
+func TestAdmits_nothing_like_a_token(t *testing.T) {
+	store, err := pki.Open(t.TempDir())
+	require.NoError(t, err)
 	token, err := store.Token(pki.RoleAgent)
-	require.NoError(f, err)
+	require.NoError(t, err)
 	past, err := store.Temporary(pki.RoleAgent, time.Unix(1, 0))
-	require.NoError(f, err)
-	for _, seed := range []string{"", "-", "1-", "9999999999-00", past.Secret, "x" + token.Secret} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, secret string) {
+	require.NoError(t, err)
+	check := func(secret string) {
 		err := store.Admits(pki.RoleAgent, secret)
 		switch secret {
 		case token.Secret:
@@ -183,5 +180,8 @@ func FuzzAdmits(f *testing.F) {
 		default:
 			require.ErrorIs(t, err, pki.ErrTokenUnknown)
 		}
-	})
+	}
+	for _, seed := range []string{"", "-", "1-", "9999999999-00", past.Secret, "x" + token.Secret} {
+		check(seed)
+	}
 }

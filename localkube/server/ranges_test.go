@@ -61,11 +61,8 @@ func TestCheckOutside(t *testing.T) {
 }
 
 // What is let in is let in for ever: it must be usable, and disjoint.
-func FuzzCheckRanges(f *testing.F) {
-	f.Add("198.19.0.0/17", "198.19.128.0/17")
-	f.Add("10.0.0.0/8", "10.0.0.0/8")
-	f.Add("::/0", "1.2.3.4/33")
-	f.Fuzz(func(t *testing.T, pods, services string) {
+func TestCheckRanges_keeps_what_was_checked(t *testing.T) {
+	check := func(pods, services string) {
 		if checkRanges(pods, services) != nil || pods == "" || services == "" {
 			return
 		}
@@ -78,5 +75,8 @@ func FuzzCheckRanges(f *testing.F) {
 		size, bits := p.Mask.Size()
 		require.Equal(t, 32, bits)
 		require.LessOrEqual(t, size, 24)
-	})
+	}
+	check("198.19.0.0/17", "198.19.128.0/17")
+	check("10.0.0.0/8", "10.0.0.0/8")
+	check("::/0", "1.2.3.4/33")
 }

@@ -86,18 +86,18 @@ type writerFunc func([]byte)
 
 func (w writerFunc) Write(p []byte) (int, error) { w(p); return len(p), nil }
 
-// FuzzCommandLine: a command with arguments means the same to the remote shell, whatever is in them.
-func FuzzCommandLine(f *testing.F) {
-	for _, seed := range []string{"a b", "it's", "$(touch x)", "`id`", "-n", "\n", "*", "", "\\", "ü", "!!", "a'b\"c"} {
-		f.Add(seed, "second")
-	}
-	f.Fuzz(func(t *testing.T, first, second string) {
+// TestCommandLineIsReadBackByAShell: a command with arguments means the same to the remote shell, whatever is in them.
+func TestCommandLineIsReadBackByAShell(t *testing.T) {
+	check := func(first, second string) {
 		if strings.ContainsRune(first+second, 0) {
-			t.Skip("no argument of a process has a NUL")
+			return
 		}
 		line := access.CommandLine([]string{"printf", `%s\0`, first, second})
 		out, err := exec.CommandContext(t.Context(), "/bin/sh", "-c", line).Output()
 		require.NoError(t, err)
 		require.Equal(t, first+"\x00"+second+"\x00", string(out))
-	})
+	}
+	for _, seed := range []string{"a b", "it's", "$(touch x)", "`id`", "-n", "\n", "*", "", "\\", "ü", "!!", "a'b\"c"} {
+		check(seed, "second")
+	}
 }

@@ -28,19 +28,19 @@ func TestWord(t *testing.T) {
 	}
 }
 
-// FuzzWord: a shell reads a word as the value it was made of.
-func FuzzWord(f *testing.F) {
-	for _, seed := range []string{"it's", "a b", "$(id)", "\n", "\\", "-n", "~", "!!", "ü", "a'b'c"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, value string) {
+// TestWordIsReadBackByAShell: a shell reads a word as the value it was made of.
+func TestWordIsReadBackByAShell(t *testing.T) {
+	check := func(value string) {
 		if value == "" || strings.ContainsRune(value, 0) {
 			return
 		}
 		out, err := exec.CommandContext(t.Context(), "/bin/sh", "-c", "printf %s "+facts.Word("x"+value)).Output()
 		require.NoError(t, err)
 		require.Equal(t, "x"+value, string(out))
-	})
+	}
+	for _, seed := range []string{"it's", "a b", "$(id)", "\n", "\\", "-n", "~", "!!", "ü", "a'b'c"} {
+		check(seed)
+	}
 }
 
 func TestKubectl(t *testing.T) {

@@ -170,16 +170,16 @@ func TestCheckName(t *testing.T) {
 	}
 }
 
-// FuzzCheckName: a name that passes is one segment of a path of the API, whatever a user writes.
-func FuzzCheckName(f *testing.F) {
-	for _, seed := range []string{"web-1", "", "..", "a/../b", "%2f", "a?b#c", "\x00"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, name string) {
+// TestCheckedNameIsOneSegment: a name that passes is one segment of a path of the API, whatever a user writes.
+func TestCheckedNameIsOneSegment(t *testing.T) {
+	check := func(name string) {
 		if inventory.CheckName(name) == nil {
 			require.NotEmpty(t, name)
 			require.False(t, strings.ContainsAny(name, "/%"), name)
 			require.NotContains(t, []string{".", ".."}, name)
 		}
-	})
+	}
+	for _, seed := range []string{"web-1", "", "..", "a/../b", "%2f", "a?b#c", "\x00"} {
+		check(seed)
+	}
 }

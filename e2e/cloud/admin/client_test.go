@@ -225,24 +225,24 @@ func TestEndpointsAreRead(t *testing.T) {
 	require.ErrorContains(t, err, "finding local cloud: read ")
 }
 
-func FuzzRequests(f *testing.F) {
-	for _, body := range []string{`{"limit":1}`, `{"match":"* /**","effect":{"drop":true}}`, "", "null", "[]", `{"name":"x"}`} {
-		f.Add("POST", "/faults", body)
-		f.Add("PUT", "/limits/droplets", body)
-		f.Add("POST", "/tokens/default/expire", body)
-	}
-	f.Fuzz(func(t *testing.T, method, path, body string) {
+func TestNoRequestIsTheCloudsFault(t *testing.T) {
+	check := func(method, path, body string) {
 		_, url, _ := serve(t)
 		request, err := http.NewRequestWithContext(t.Context(), method, url+"/"+strings.TrimLeft(path, "/"), strings.NewReader(body))
 		if err != nil {
-			t.Skip("no request")
+			return
 		}
 		request.Header.Set("Authorization", "Bearer "+secret)
 		response, err := http.DefaultTransport.RoundTrip(request)
 		if err != nil {
-			t.Skip("no request")
+			return
 		}
 		require.NoError(t, response.Body.Close())
 		require.Less(t, response.StatusCode, http.StatusInternalServerError)
-	})
+	}
+	for _, body := range []string{`{"limit":1}`, `{"match":"* /**","effect":{"drop":true}}`, "", "null", "[]", `{"name":"x"}`} {
+		check("POST", "/faults", body)
+		check("PUT", "/limits/droplets", body)
+		check("POST", "/tokens/default/expire", body)
+	}
 }

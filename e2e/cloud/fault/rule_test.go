@@ -102,12 +102,8 @@ func TestMatchesPartsOfNamesAndPaths(t *testing.T) {
 	}
 }
 
-func FuzzRule(f *testing.F) {
-	f.Add([]byte(`{"match":"POST /v2/droplets","name":"web-*","count":1,"effect":{"status":503,"after":true}}`), "POST", "/v2/droplets")
-	f.Add([]byte(`{"match":"* /**","probability":0.5,"seed":7,"effect":{"latency":5}}`), "GET", "")
-	f.Add([]byte(`{"match":"GET /v2/[a-","effect":{"drop":true}}`), "GET", "/v2/a")
-	f.Add([]byte(`{"match":"GET /**","effect":{"boot":{"never":true}}}`), "GET", "//")
-	f.Fuzz(func(t *testing.T, text []byte, method, path string) {
+func TestRulesTravelAsTheyAre(t *testing.T) {
+	check := func(text []byte, method, path string) {
 		var rule fault.Rule
 		if json.Unmarshal(text, &rule) != nil {
 			return
@@ -129,5 +125,9 @@ func FuzzRule(f *testing.F) {
 		var back fault.Rule
 		require.NoError(t, json.Unmarshal(encoded, &back))
 		require.Equal(t, status.Rule, back)
-	})
+	}
+	check([]byte(`{"match":"POST /v2/droplets","name":"web-*","count":1,"effect":{"status":503,"after":true}}`), "POST", "/v2/droplets")
+	check([]byte(`{"match":"* /**","probability":0.5,"seed":7,"effect":{"latency":5}}`), "GET", "")
+	check([]byte(`{"match":"GET /v2/[a-","effect":{"drop":true}}`), "GET", "/v2/a")
+	check([]byte(`{"match":"GET /**","effect":{"boot":{"never":true}}}`), "GET", "//")
 }

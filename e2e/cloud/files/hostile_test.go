@@ -86,12 +86,9 @@ func TestHeadTellsTheSizeAlone(t *testing.T) {
 	require.Equal(t, int64(8), response.ContentLength)
 }
 
-// FuzzNames puts a file under any name and finds it under the same, and under no other that leads elsewhere.
-func FuzzNames(f *testing.F) {
-	for _, name := range []string{"a", "a/b", "../a", "/a", "a//b", "./a", "a/../b", "", "..", "a\x00b", "ä"} {
-		f.Add(name)
-	}
-	f.Fuzz(func(t *testing.T, name string) {
+// TestAnyNameLeadsToOneFile puts a file under any name and finds it under the same, and under no other that leads elsewhere.
+func TestAnyNameLeadsToOneFile(t *testing.T) {
+	check := func(name string) {
 		server := files.New()
 		server.Put(name, []byte("content"))
 		require.Len(t, server.Names(), 1)
@@ -103,5 +100,8 @@ func FuzzNames(f *testing.F) {
 		require.Len(t, server.Names(), 1, "it is the same file")
 		server.Delete(name)
 		require.Empty(t, server.Names())
-	})
+	}
+	for _, name := range []string{"a", "a/b", "../a", "/a", "a//b", "./a", "a/../b", "", "..", "a\x00b", "ä"} {
+		check(name)
+	}
 }

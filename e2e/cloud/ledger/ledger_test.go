@@ -70,17 +70,3 @@ func TestOpenRefusesADamagedLine(t *testing.T) {
 	_, err := ledger.Open(path)
 	require.ErrorContains(t, err, "parsing ledger line")
 }
-
-func FuzzParse(f *testing.F) {
-	f.Add([]byte(`{"seq":1,"op":"created","kind":"key","id":"1"}`))
-	f.Add([]byte(`{"data":{`))
-	f.Fuzz(func(t *testing.T, line []byte) {
-		entry, err := ledger.Parse(line)
-		if err != nil {
-			return
-		}
-		l, err := ledger.Open("")
-		require.NoError(t, err)
-		require.NoError(t, l.Append(entry))
-	})
-}

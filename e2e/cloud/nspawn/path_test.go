@@ -168,10 +168,8 @@ func TestMirrorIsShownWithoutItsPassword(t *testing.T) {
 	}
 }
 
-func FuzzFindMirror(f *testing.F) {
-	f.Add("URIs: http://deb.debian.org/debian\n")
-	f.Add("deb [a=b] https://ftp.test/debian bookworm\n")
-	f.Fuzz(func(t *testing.T, sources string) {
+func TestFindMirrorFindsWhatIsThere(t *testing.T) {
+	check := func(sources string) {
 		mirror := findMirror(sources)
 		if mirror == "" {
 			return
@@ -179,5 +177,7 @@ func FuzzFindMirror(f *testing.F) {
 		require.Contains(t, sources, mirror)
 		require.NotContains(t, mirror, " ")
 		require.False(t, strings.HasPrefix(mirror, "-"), "it becomes an argument")
-	})
+	}
+	check("URIs: http://deb.debian.org/debian\n")
+	check("deb [a=b] https://ftp.test/debian bookworm\n")
 }

@@ -134,13 +134,10 @@ users:
 }
 
 // Whatever a host name or key holds, cloud-init reads it back as one value; user data goes through as it is.
-func FuzzSeed(f *testing.F) {
-	f.Add("web-1", "ssh-ed25519 AAAA me@host", "#cloud-config\n{}\n")
-	f.Add("a: b", "key\n- injected: true", "\x00\xff")
-	f.Add("#", "'\"{{ds.meta_data}}", "## template: jinja\n")
-	f.Fuzz(func(t *testing.T, hostname, key, userData string) {
+func TestSeedIsReadBack(t *testing.T) {
+	check := func(hostname, key, userData string) {
 		if !utf8.ValidString(hostname) || !utf8.ValidString(key) {
-			t.Skip("YAML is text")
+			return
 		}
 		s := spec("d1")
 		s.Hostname, s.Keys, s.UserData = hostname, []string{key}, userData
@@ -162,7 +159,10 @@ func FuzzSeed(f *testing.F) {
 		if userData != "" {
 			require.Equal(t, userData, files["user-data"])
 		}
-	})
+	}
+	check("web-1", "ssh-ed25519 AAAA me@host", "#cloud-config\n{}\n")
+	check("a: b", "key\n- injected: true", "\x00\xff")
+	check("#", "'\"{{ds.meta_data}}", "## template: jinja\n")
 }
 
 func asJSON(t *testing.T, value any) string {

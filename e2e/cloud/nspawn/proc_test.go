@@ -53,21 +53,6 @@ func TestProcessOfAnotherLifeIsNotAlive(t *testing.T) {
 	require.False(t, process{}.alive())
 }
 
-func FuzzParseMounts(f *testing.F) {
-	f.Add(mountinfo)
-	f.Fuzz(func(_ *testing.T, text string) {
-		parseMountPoints(text)
-		parseCgroupMounts(text)
-	})
-}
-
-func FuzzParseStartTime(f *testing.F) {
-	f.Add("7 (a) S 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4711 0 0")
-	f.Fuzz(func(_ *testing.T, stat string) {
-		_, _ = parseStartTime(stat)
-	})
-}
-
 func itoa(pid int) string { return strconv.Itoa(pid) }
 
 func TestParseStartTimeSaysWhatIsWrong(t *testing.T) {

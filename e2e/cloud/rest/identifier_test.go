@@ -16,14 +16,3 @@ func TestIdentifierIsANumberOrAText(t *testing.T) {
 	var got identifier
 	require.Error(t, json.Unmarshal([]byte(`{}`), &got))
 }
-
-func FuzzCreateBody(f *testing.F) {
-	f.Add([]byte(`{"name":"a","image":1,"ssh_keys":[1,"aa:bb"],"tags":null}`))
-	f.Add([]byte(`{"names":["a","b"],"image":"debian-12-x64"}`))
-	f.Fuzz(func(_ *testing.T, data []byte) {
-		var body createBody
-		if json.Unmarshal(data, &body) == nil {
-			body.request()
-		}
-	})
-}
