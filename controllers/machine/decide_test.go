@@ -107,16 +107,21 @@ func TestSumUp_forgetsFailures(t *testing.T) {
 	require.Equal(t, "503", s.status.FailureMessage)
 }
 
-func TestDropWaiting_keepsWhatIsTrueAndWhatIsNoPrecondition(t *testing.T) {
+// TestMetPreconditions: what a Job was started with was there, also if nobody had the time to say so; all else stays.
+func TestMetPreconditions(t *testing.T) {
 	s := scopeOf(set(rkev1.ClusterReadyCondition, metav1.ConditionTrue, "A"), set(rkev1.CredentialReadyCondition, metav1.ConditionFalse, "B"),
 		set(rkev1.BootstrapReadyCondition, metav1.ConditionUnknown, "C"), set(rkev1.CreateJobCondition, metav1.ConditionUnknown, "D"),
 		set(rkev1.ReadyCondition, metav1.ConditionFalse, "E"), set(rkev1.PausedCondition, metav1.ConditionFalse, "F"))
-	s.dropWaiting()
-	var left []string
+	s.metPreconditions()
+	found := map[string]string{}
 	for _, c := range s.status.Conditions {
-		left = append(left, c.Type)
+		found[c.Type] = string(c.Status) + " " + c.Reason
 	}
-	require.Equal(t, []string{rkev1.ClusterReadyCondition, rkev1.CreateJobCondition, rkev1.ReadyCondition, rkev1.PausedCondition}, left)
+	require.Equal(t, map[string]string{
+		rkev1.ClusterReadyCondition: "True A", rkev1.DriverReadyCondition: "True " + rkev1.DriverReadyReason,
+		rkev1.BootstrapReadyCondition: "True " + rkev1.BootstrapReadyReason, rkev1.CredentialReadyCondition: "True " + rkev1.CredentialReadyReason,
+		rkev1.CreateJobCondition: "Unknown D", rkev1.ReadyCondition: "False E", rkev1.PausedCondition: "False F",
+	}, found)
 }
 
 func TestRefused_whatSomebodyMustChange(t *testing.T) {

@@ -2,9 +2,8 @@ package machine
 
 import (
 	"context"
-	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
@@ -12,8 +11,11 @@ import (
 
 // preconditions are what has to be there before a create Job is started, and not after: while it runs, and when it has made
 // the server, all of it may go.
-var preconditions = []string{
-	rkev1.ClusterReadyCondition, rkev1.DriverReadyCondition, rkev1.BootstrapReadyCondition, rkev1.CredentialReadyCondition,
+var preconditions = []struct{ condition, reason string }{
+	{rkev1.ClusterReadyCondition, rkev1.ClusterReadyReason},
+	{rkev1.DriverReadyCondition, rkev1.DriverReadyReason},
+	{rkev1.BootstrapReadyCondition, rkev1.BootstrapReadyReason},
+	{rkev1.CredentialReadyCondition, rkev1.CredentialReadyReason},
 }
 
 // needsNothing looks at the create Job that was claimed before anything else is looked at: it tells whether that runs, or
@@ -50,10 +52,12 @@ func (r *Reconciler) settle(ctx context.Context, s *scope, evidence jobrunner.Ev
 	return verdict, nil
 }
 
-// dropWaiting takes away what was waited for when it does not matter any more: nobody would look at it again, and the
-// machine would never become ready.
-func (s *scope) dropWaiting() {
-	s.status.Conditions = slices.DeleteFunc(s.status.Conditions, func(c metav1.Condition) bool {
-		return c.Status != metav1.ConditionTrue && slices.Contains(preconditions, c.Type)
-	})
+// metPreconditions says of what was waited for before that it was met: the Job was started, so it was, and nobody looks at
+// it again. Who started the Job may have had no time to say so.
+func (s *scope) metPreconditions() {
+	for _, p := range preconditions {
+		if !meta.IsStatusConditionTrue(s.status.Conditions, p.condition) {
+			s.conditions.True(p.condition, p.reason, "")
+		}
+	}
 }

@@ -59,7 +59,7 @@ func (r *Reconciler) run(ctx context.Context, s *scope) error {
 		step.Of(rkev1.ProviderIDKnownCondition, rkev1.ProviderIDSetReason, r.findProviderID),
 	}
 	if r.needsNothing(ctx, s) {
-		s.dropWaiting()
+		s.metPreconditions()
 		return step.Run(ctx, s, made...)
 	}
 	if err := step.Run(ctx, s, step.Of(rkev1.ClusterReadyCondition, rkev1.ClusterReadyReason, r.awaitCluster)); err != nil {

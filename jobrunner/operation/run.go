@@ -142,7 +142,9 @@ func (s *session) run(ctx context.Context) int {
 		s.writeTermination()
 		return ExitFailed
 	}
-	s.conclude(s.operate(ctx))
+	err = s.operate(ctx)
+	s.stopDriver() // its last words belong into the log that is kept
+	s.conclude(err)
 	return s.finish(ctx)
 }
 

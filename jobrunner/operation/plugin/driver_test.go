@@ -149,6 +149,11 @@ func (d *obedient) act() error {
 	case "print":
 		fmt.Println("to stdout: " + detail)
 		_, _ = fmt.Fprintln(os.Stderr, "to stderr: "+detail)
+	case "chatter":
+		for i := range chatter {
+			fmt.Printf("line %d of %s\n", i, detail)
+		}
+		return errors.New(detail)
 	case "wait":
 		d.Server = "srv-1"
 		holdConnection(detail)
@@ -161,6 +166,9 @@ func (d *obedient) act() error {
 	}
 	return nil
 }
+
+// chatter is how many lines a driver prints that likes to talk; more than a pipe holds.
+const chatter = 20000
 
 type output struct {
 	mutex  sync.Mutex
@@ -363,6 +371,15 @@ func TestProcess_output(t *testing.T) {
 	require.Contains(t, out.String(), "to stdout: MARKER\n")
 	require.Contains(t, out.String(), "to stderr: MARKER\n")
 	require.NotContains(t, out.String(), "127.0.0.1:")
+}
+
+// TestKill_waits until the last words of the driver have been written, which often say why it failed.
+func TestKill_waits(t *testing.T) {
+	p, out := start(t, "")
+	order(t, p, "chatter MARKER")
+	require.EqualError(t, p.Create(t.Context()), "MARKER")
+	p.Kill()
+	require.Equal(t, chatter, strings.Count(out.String(), " of MARKER\n"))
 }
 
 // TestProcess_environment: the driver gets what it is given, besides the protocol's own, and nothing of ours.

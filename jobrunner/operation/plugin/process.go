@@ -73,13 +73,18 @@ func Start(ctx context.Context, options Options) (*Process, error) {
 		return nil, fmt.Errorf("starting the driver: %w", err)
 	}
 	p := &Process{command: command, ended: make(chan struct{})}
+	address := make(chan string, 1)
+	copied := make(chan struct{})
+	go func() {
+		copyOutput(output, address, options.Output)
+		close(copied)
+	}()
 	go func() {
 		_ = command.Wait()
 		_ = writer.CloseWithError(io.EOF)
+		<-copied // who waits for the end has all that the driver printed
 		close(p.ended)
 	}()
-	address := make(chan string, 1)
-	go copyOutput(output, address, options.Output)
 	if err := p.connect(ctx, address); err != nil {
 		p.Kill()
 		return nil, fmt.Errorf("starting the driver: %w", err)
@@ -231,7 +236,7 @@ func callError(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnresponsive, err)
 }
 
-// Kill ends the driver and all it started; more than once is fine.
+// Kill ends the driver and all it started, and returns when all that it printed has been written; more than once is fine.
 func (p *Process) Kill() {
 	p.kill.Do(func() {
 		if p.stop != nil {
