@@ -93,7 +93,19 @@ func expand(node *yaml.Node, count *int, depth int) (*yaml.Node, error) {
 		}
 		out.Content = append(out.Content, expanded)
 	}
+	if out.Kind == yaml.MappingNode && !hasPlainKeys(&out) {
+		return nil, errors.New("it has a list or a mapping as a key, which cloud-init cannot read")
+	}
 	return &out, nil
+}
+
+func hasPlainKeys(mapping *yaml.Node) bool {
+	for i := 0; i < len(mapping.Content); i += 2 {
+		if mapping.Content[i].Kind != yaml.ScalarNode {
+			return false
+		}
+	}
+	return true
 }
 
 func encodeConfig(document *yaml.Node) ([]byte, error) {
