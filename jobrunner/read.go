@@ -81,7 +81,7 @@ func checkScan(report *ScanReport) error {
 	}
 	for i := range report.Servers {
 		s := &report.Servers[i]
-		s.Name = printable(s.Name, maxName)
+		s.Name, s.Created = printable(s.Name, maxName), plausible(s.Created)
 		for _, word := range []string{s.ID, s.ProviderID, s.MachineUID, s.Machine, s.ClusterUID, s.Cluster} {
 			if len(word) > maxID || strings.ContainsFunc(word, notInID) {
 				return fmt.Errorf("server %d has characters or a length it cannot have", i+1)

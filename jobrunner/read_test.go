@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
+	"unicode"
 
 	"github.com/stretchr/testify/require"
 
@@ -78,15 +80,35 @@ func TestLogTail(t *testing.T) {
 	require.True(t, strings.HasSuffix(tail, "xthe end\n"))
 }
 
+// requireTaken: the API takes all that a scan tells.
+func requireTaken(t *testing.T, r jobrunner.Result) {
+	t.Helper()
+	for _, at := range []time.Time{r.StartTime, r.EndTime} {
+		require.Less(t, at.UTC().Year(), 10_000)
+	}
+	if r.Scan == nil {
+		return
+	}
+	for _, s := range r.Scan.Servers {
+		require.Less(t, s.Created.UTC().Year(), 10_000)
+		require.Regexp(t, `\A[!-~]{1,512}\z`, s.ID)
+		require.Regexp(t, `\A[!-~]{0,512}\z`, s.ProviderID)
+		require.False(t, strings.ContainsFunc(s.Name, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }), "%q", s.Name)
+	}
+}
+
+// FuzzRead: whatever a pod leaves as any of its documents is read within its bounds, or refused.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"outcome":"Failed","phase":"Intent","providerID":"x://1","addresses":[{"type":"ExternalIP","address":"1.2.3.4"}]}`))
 	f.Add([]byte(`{"outcome":1}`))
+	f.Add([]byte(`{"outcome":"Succeeded","scan":{"servers":[{"id":"1","machineUID":"u","name":"a\tb","created":"9999-12-31T23:59:59-01:00"}],"removed":["1"]}}`))
 	f.Add([]byte(`{"outcome":"Failed","message":"` + strings.Repeat("ä", 3000) + `"}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		data := map[string][]byte{jobrunner.ResultKey: text, jobrunner.ServerKey: text, jobrunner.JournalKey: text, jobrunner.LogKey: text}
 		if r, err := jobrunner.ReadResult(data); err == nil {
 			require.LessOrEqual(t, len(r.Message), 2<<10)
 			require.Regexp(t, `^([A-Za-z][A-Za-z0-9]*)?$`, r.Reason)
+			requireTaken(t, r)
 		}
 		if s, err := jobrunner.ReadServer(data); err == nil {
 			require.LessOrEqual(t, len(s.Addresses), 64)

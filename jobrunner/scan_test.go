@@ -33,6 +33,16 @@ func TestReadResult_scan(t *testing.T) {
 	require.Less(t, len(got.Scan.Servers[0].Name), 500)
 }
 
+// A cloud's clock that is off does not keep the scan from being told: the API takes no year of five digits.
+func TestReadResult_scanOfImpossibleTimes(t *testing.T) {
+	for _, created := range []string{"9999-12-31T23:59:59-01:00", "1970-01-01T00:00:00Z", "0000-01-01T00:00:00+01:00"} {
+		raw := `{"outcome":"Succeeded","scan":{"servers":[{"id":"1","machineUID":"u","created":"` + created + `"}]}}`
+		got, err := jobrunner.ReadResult(map[string][]byte{jobrunner.ResultKey: []byte(raw)})
+		require.NoError(t, err)
+		require.True(t, got.Scan.Servers[0].Created.IsZero(), created)
+	}
+}
+
 // What cannot be true is refused as a whole: a report that is cut short would make live servers look gone.
 func TestReadResult_scanRefused(t *testing.T) {
 	good := jobrunner.ScannedServer{ID: "1", MachineUID: "u"}
