@@ -32,13 +32,42 @@ func TestSecurity(t *testing.T) {
 func cases(text string) []string {
 	_, text, _ = strings.Cut(text, "\n## Abuse cases\n")
 	text, _, _ = strings.Cut(text, "\n## ")
+	return rows(text)
+}
+
+// rows are the lines of all tables but their heads.
+func rows(text string) []string {
 	var out []string
 	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, "|") && !strings.HasPrefix(line, "|---") && !strings.HasPrefix(line, "| case |") {
+		switch {
+		case strings.HasPrefix(line, "|---"):
+			out = out[:len(out)-1] // what stands above is the head
+		case strings.HasPrefix(line, "|"):
 			out = append(out, line)
 		}
 	}
 	return out
+}
+
+// story finds a story in a text.
+var story = regexp.MustCompile("story `([a-z-]+)`")
+
+// TestScenarios: what users suffered from is shown not to happen, by stories and tests that exist; and no story is without one.
+func TestScenarios(t *testing.T) {
+	content, err := os.ReadFile("scenarios.md")
+	require.NoError(t, err)
+	all := rows(string(content))
+	require.Greater(t, len(all), 30, "the tables are found")
+	for _, row := range all {
+		stories, tests := story.FindAllStringSubmatch(row, -1), named.FindAllStringSubmatch(row, -1)
+		require.NotEmpty(t, append(stories, tests...), "shown by nothing: %s", row)
+		for _, found := range stories {
+			require.FileExists(t, filepath.Join("..", "e2e", "testdata", found[1]+".txtar"))
+		}
+		for _, found := range tests {
+			require.True(t, declared(t, found[1], found[2]), "there is no test %s in %s", found[2], found[1])
+		}
+	}
 }
 
 // declared tells whether a folder's tests have a function of that name.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -38,7 +39,7 @@ func main() {
 
 func run(ctx context.Context, args []string) int {
 	if !isUsage(args) {
-		fmt.Fprintln(os.Stderr, "usage: machine create | machine remove | machine probe fetch|flags|report")
+		fmt.Fprintln(os.Stderr, "usage: machine create | machine remove | machine scan | machine probe fetch|flags|report")
 		return operation.ExitUsage
 	}
 	self, err := os.Executable()
@@ -60,7 +61,7 @@ func run(ctx context.Context, args []string) int {
 func isUsage(args []string) bool {
 	switch {
 	case len(args) == 1:
-		return args[0] == string(jobrunner.Create) || args[0] == string(jobrunner.Remove)
+		return slices.Contains([]jobrunner.Operation{jobrunner.Create, jobrunner.Remove, jobrunner.Scan}, jobrunner.Operation(args[0]))
 	case len(args) == 2 && args[0] == string(jobrunner.Probe):
 		return args[1] == jobrunner.StageFetch || args[1] == jobrunner.StageFlags || args[1] == jobrunner.StageReport
 	}

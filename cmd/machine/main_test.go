@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-project/drover/driver"
+	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation"
 	"github.com/drover-project/drover/jobrunner/operation/isoimage"
 	"github.com/drover-project/drover/jobrunner/operation/plugin"
@@ -24,7 +25,7 @@ import (
 // asMachine makes the test binary be the program under whatever name it is called by.
 const asMachine = "DROVER_TEST_AS_MACHINE"
 
-const usageText = "usage: machine create | machine remove | machine probe fetch|flags|report\n"
+const usageText = "usage: machine create | machine remove | machine scan | machine probe fetch|flags|report\n"
 
 // call runs the program to its end.
 func call(t *testing.T, program string, env []string, args ...string) (code int, out, errOut string) {
@@ -100,9 +101,28 @@ func TestRun_usage(t *testing.T) {
 	}
 }
 
+// TestRun_knowsEveryJob: whatever a Job's containers run is an operation of this program.
+func TestRun_knowsEveryJob(t *testing.T) {
+	ran := 0
+	for _, kind := range []jobrunner.Operation{jobrunner.Create, jobrunner.Remove, jobrunner.Scan, jobrunner.Probe} {
+		task := jobrunner.Task{Request: jobrunner.Request{Operation: kind, Attempt: 1, Namespace: "team", StateSecret: "s", Driver: jobrunner.DriverRef{Name: "x"}}}
+		job := jobrunner.Job(task)
+		if kind == jobrunner.Probe {
+			job = jobrunner.ProbeJob(task)
+		}
+		pod := job.Spec.Template.Spec
+		for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
+			ran++
+			require.Equal(t, jobrunner.Command, c.Command[0])
+			require.True(t, isUsage(append(c.Command[1:], c.Args...)), c.Command)
+		}
+	}
+	require.Equal(t, 6, ran, "one container each, three of a probe")
+}
+
 // TestRun_withoutRequest: outside a Job's pod it says what is missing, and does nothing.
 func TestRun_withoutRequest(t *testing.T) {
-	for _, args := range [][]string{{"create"}, {"remove"}, {"probe", "fetch"}, {"probe", "flags"}, {"probe", "report"}} {
+	for _, args := range [][]string{{"create"}, {"remove"}, {"scan"}, {"probe", "fetch"}, {"probe", "flags"}, {"probe", "report"}} {
 		code, out, errOut := call(t, os.Args[0], nil, args...)
 		require.Equal(t, operation.ExitUsage, code, args)
 		require.Contains(t, out, "/request.json: no such file or directory", args)
