@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests: all of them, or those named: unit, e2e, bench. Ends with go test's own summary.
+# Runs the tests: all of them, or those named: unit, fuzz, e2e, bench. Ends with go test's own summary.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 what=${1:-all}
@@ -24,6 +24,10 @@ all | unit)
   section "the chart, rendered by Helm"
   (cd e2e/helm && go test -timeout 10m ./...) || failed=1
   ;;&
+all | fuzz)
+  section "fuzz targets, ${FUZZTIME:=10s} each"
+  FUZZTIME=$FUZZTIME ./hack/fuzz.sh || failed=1
+  ;;&
 all | e2e)
   section "stories on real containers and real servers, then Cluster API's validators on the same testbed"
   DROVER_E2E=1 go test -count=1 -timeout 60m -v ${STORY:+-run "Stories/$STORY"} ./e2e || failed=1
@@ -31,9 +35,9 @@ all | e2e)
 bench)
   go test -p 1 -run '^$' -bench . -benchtime 1x -benchmem -timeout 150m $(unit_packages) || failed=1
   ;;
-all | unit | e2e) ;;
+all | unit | fuzz | e2e) ;;
 *)
-  echo "usage: hack/test.sh [all|unit|e2e|bench]" >&2
+  echo "usage: hack/test.sh [all|unit|fuzz|e2e|bench]" >&2
   exit 2
   ;;
 esac
