@@ -149,28 +149,60 @@ func TestDetect(t *testing.T) {
 	}
 }
 
+// FuzzMerge: data is merged the same each time, into what can be merged again; and what the user set stays.
 func FuzzMerge(f *testing.F) {
 	f.Add([]byte("#cloud-config\na: &x [1, *x]\n"), []byte("#!/bin/sh\n"), "host")
 	f.Add([]byte("#cloud-config\nruncmd:\n- [a]\nusers: [default]\n"), []byte("#cloud-config\nruncmd: [b]\n"), "")
 	f.Add([]byte("## template: jinja\n#cloud-config\n{{ a }}"), []byte("Content-Type: multipart/mixed; boundary=x\n\n--x\n\nbody\n--x--\n"), "h")
+	f.Add([]byte("#cloud-config\nusers:\n- name: a\nssh_pwauth: no\nmode: 0644\n"), []byte("#cloud-config\nusers:\n- name: a\n  sudo: x\nssh_pwauth: yes\n"), "1.0")
+	f.Add(zipped(f, "#cloud-config\nb: ~\n"), zipped(f, "#!/bin/sh\nexit\n"), "0644")
 	f.Fuzz(func(t *testing.T, user, boot []byte, hostname string) {
 		input := bootstrap.Input{User: user, Bootstrap: boot, Hostname: hostname}
 		got, err := bootstrap.Merge(input)
-		if err != nil || bootstrap.Detect(user) == bootstrap.Opaque || bootstrap.Detect(boot) == bootstrap.Opaque {
+		if err != nil {
 			return
 		}
 		again, err := bootstrap.Merge(input)
 		require.NoError(t, err)
 		require.Equal(t, got, again)
-		switch bootstrap.Detect(got) {
-		case bootstrap.CloudConfig:
-			_, err := bootstrap.Merge(bootstrap.Input{User: got})
-			require.NoError(t, err, "what was merged can be read again")
-		case bootstrap.MultiPart, bootstrap.Empty:
-		default:
-			if !bytes.HasPrefix(user, []byte{0x1f, 0x8b}) && !bytes.HasPrefix(boot, []byte{0x1f, 0x8b}) {
-				t.Fatalf("the result is neither cloud-config nor multi-part: %q", got)
-			}
+		user, boot = unzipped(t, user), unzipped(t, boot)
+		if bootstrap.Detect(user) == bootstrap.Opaque || bootstrap.Detect(boot) == bootstrap.Opaque {
+			return // handed over as it is
+		}
+		require.Contains(t, []bootstrap.Format{bootstrap.CloudConfig, bootstrap.MultiPart, bootstrap.Empty}, bootstrap.Detect(got), "%q", got)
+		again, err = bootstrap.Merge(bootstrap.Input{User: got})
+		require.NoError(t, err, "what was merged can be read again")
+		require.Equal(t, bootstrap.Detect(got), bootstrap.Detect(again))
+		if bootstrap.Detect(user) == bootstrap.CloudConfig && bootstrap.Detect(got) == bootstrap.CloudConfig {
+			require.Subset(t, plainValues(t, got), plainValues(t, user), "what the user set stays")
 		}
 	})
+}
+
+// unzipped is data as it was before it was zipped, and without a byte order mark.
+func unzipped(t *testing.T, data []byte) []byte {
+	t.Helper()
+	plain, err := bootstrap.Unzip(data)
+	require.NoError(t, err)
+	return bytes.TrimPrefix(plain, []byte("\xef\xbb\xbf"))
+}
+
+// plainValues are the texts of a cloud-config's uppermost keys and values, where both are plain.
+func plainValues(t *testing.T, data []byte) map[string]string {
+	t.Helper()
+	_, text, _ := bytes.Cut(bytes.TrimLeft(data, " \t\r\n"), []byte("\n"))
+	var document yaml.Node
+	require.NoError(t, yaml.Unmarshal(text, &document))
+	values := map[string]string{}
+	if len(document.Content) == 0 {
+		return values
+	}
+	root := document.Content[0]
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		key, value := root.Content[i], root.Content[i+1]
+		if key.Kind == yaml.ScalarNode && value.Kind == yaml.ScalarNode && value.Tag != "!!null" {
+			values[key.Value] = value.Value
+		}
+	}
+	return values
 }
