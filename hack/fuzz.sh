@@ -24,7 +24,7 @@ build() { # folder; in it, for some are of another module
   (cd "$1" && go test -c -ldflags '-s -w' -gcflags 'github.com/drover-project/drover/...=-d=libfuzzer' -o "$(binary "$1")" .)
 }
 
-# figures are the last numbers that a run told. Go notices no input that never ends: the count stands still then.
+# figures are the last numbers that a run told. In an input that never ends the count stands still, long before Go itself takes notice.
 figures() { # log
   awk '/, execs: [0-9]/ {
       for (i = 1; i < NF; i++) {
