@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +29,9 @@ const (
 	attemptAnnotation = "drover.cattle.io/probe-attempt"
 	tryAnnotation     = "drover.cattle.io/probe-try"
 )
+
+// probeNet is when to look again at a probe that runs, should its end not have been seen.
+const probeNet = time.Minute
 
 // claim is that note, read.
 type claim struct {
@@ -54,7 +58,7 @@ func (r *Reconciler) observeProbe(ctx context.Context, s *scope) error {
 	verdict := jobrunner.OutcomeOf(evidence)
 	s.nd.Status.ProbeAttempts = last.try
 	if !verdict.Done {
-		return step.Progress(v3.ProbingReason, progress(evidence.Job, verdict), 0)
+		return step.Progress(v3.ProbingReason, progress(evidence.Job, verdict), probeNet)
 	}
 	if err := r.cleanUp(ctx, r.task(s.nd, last)); err != nil {
 		return err
@@ -113,7 +117,7 @@ func (r *Reconciler) startProbe(ctx context.Context, s *scope, last claim, try i
 		return fmt.Errorf("starting probe %s: %w", task.Name(), err)
 	}
 	s.nd.Status.ProbeAttempts = try
-	return step.Progress(v3.ProbingReason, "Job "+driver.CacheNamespace+"/"+task.Name()+" reads the driver", 0)
+	return step.Progress(v3.ProbingReason, "Job "+driver.CacheNamespace+"/"+task.Name()+" reads the driver", probeNet)
 }
 
 // freeAttempt skips numbers whose Jobs are still there though their note is lost.
