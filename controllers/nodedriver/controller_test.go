@@ -313,11 +313,14 @@ func (e *env) expectNoKinds() {
 	e.t.Helper()
 	crd := &metav1.PartialObjectMetadata{}
 	crd.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	kinds := crdgen.KindsOf(e.nd.DriverName())
+	names := []string{crdgen.CRDName(crdgen.MachineGroup, kinds.Machine), crdgen.CRDName(crdgen.MachineGroup, kinds.MachineTemplate), crdgen.CRDName(crdgen.ConfigGroup, kinds.Config)}
 	testkit.Eventually(e.t, patience, func() error {
-		err := e.Get(e.t.Context(), client.ObjectKey{Name: crdgen.CRDName(crdgen.MachineGroup, crdgen.KindsOf(e.nd.DriverName()).Machine)}, crd)
-		if apierrors.IsNotFound(err) {
-			return nil
+		for _, name := range names {
+			if err := e.Get(e.t.Context(), client.ObjectKey{Name: name}, crd); !apierrors.IsNotFound(err) {
+				return errors.New(name + " is still there")
+			}
 		}
-		return errors.New("the kind is still there")
+		return nil
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v3 "github.com/drover-project/drover/api/management/v3"
@@ -26,7 +27,12 @@ func (r *Reconciler) establish(ctx context.Context, s *scope) error {
 			return err
 		}
 		live := &apiextensionsv1.CustomResourceDefinition{}
-		if err := r.opts.Reader.Get(ctx, client.ObjectKeyFromObject(crd), live); err != nil {
+		err := r.opts.Reader.Get(ctx, client.ObjectKeyFromObject(crd), live)
+		if apierrors.IsNotFound(err) {
+			waiting = append(waiting, crd.Name) // it was being deleted when it was applied, and is gone now
+			continue
+		}
+		if err != nil {
 			return fmt.Errorf("reading CRD %s: %w", crd.Name, err)
 		}
 		if why := apply.NotAccepted(live); why != "" {
