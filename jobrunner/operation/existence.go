@@ -3,6 +3,7 @@ package operation
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/rancher/machine/libmachine/state"
@@ -77,11 +78,45 @@ func (s *session) target() finder.Machine {
 }
 
 func (s *session) find(ctx context.Context) ([]finder.Server, error) {
-	found, err := s.finder.Find(ctx, s.target())
+	return s.ask(ctx, s.target())
+}
+
+// search is for a server that was asked for and whose answer was lost: it is looked for longer, and a doubt is told.
+func (s *session) search(ctx context.Context) ([]finder.Server, error) {
+	machine := s.target()
+	machine.Lost = true
+	return s.ask(ctx, machine)
+}
+
+func (s *session) ask(ctx context.Context, machine finder.Machine) ([]finder.Server, error) {
+	found, err := s.finder.Find(ctx, machine)
+	if errors.Is(err, finder.ErrUncertain) {
+		s.mayExist = true
+		return nil, failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid, "an attempt asked the cloud for server %s and its answer is not known: %w; "+
+			"look at the cloud, remove the server there if it is this machine's, then give it up with the annotation %s",
+			s.request.InstanceName, err, rkev1.AbandonAnnotation)
+	}
 	if err != nil {
 		return nil, s.driverFailure(reasonLookupFailed, err)
 	}
 	return found, nil
+}
+
+// removeWhole lets a driver that goes by names remove a server that proved to be ours, for the driver knows the parts beside
+// it, such as its disk, which carry no tag. The finder removes what is left.
+func (s *session) removeWhole(ctx context.Context, found []finder.Server) error {
+	named := slices.ContainsFunc(found, func(server finder.Server) bool { return server.Name == s.request.InstanceName })
+	if s.profile.ID == "" && s.profile.ByName && named {
+		s.log.printf("removing server %s by its name", s.request.InstanceName)
+		if err := s.driver.Remove(ctx); err != nil {
+			s.log.printf("the driver failed to remove the server: %v", err)
+		}
+		var err error
+		if found, err = s.find(ctx); err != nil {
+			return err
+		}
+	}
+	return s.removeFound(ctx, found)
 }
 
 // removeFound removes servers that the finder found and waits until it finds none. A cloud may refuse to remove what it is

@@ -42,7 +42,8 @@ func (s *session) removeServer(ctx context.Context) error {
 			return err
 		}
 	}
-	madeNothing := s.journal.Phase == jobrunner.PhaseGone || s.journal.Phase == "" && !s.mayExist
+	wasGone := s.journal.Phase == jobrunner.PhaseGone
+	madeNothing := wasGone || s.journal.Phase == "" && !s.mayExist
 	if err := s.startForRemove(ctx); err != nil {
 		if !madeNothing || cancelled(err) {
 			return err
@@ -60,7 +61,7 @@ func (s *session) removeServer(ctx context.Context) error {
 			return fail(reasonStateUnwritable, rkev1.ClassTransient, err)
 		}
 	}
-	return s.removeAll(ctx, madeNothing)
+	return s.removeAll(ctx, madeNothing, wasGone)
 }
 
 // startForRemove configures the driver from the machine's options, for their credential is the present one, and then gives
@@ -81,7 +82,15 @@ func (s *session) startForRemove(ctx context.Context) error {
 }
 
 // removeAll lets the driver remove what its record names, and then the finder what remains.
-func (s *session) removeAll(ctx context.Context, madeNothing bool) error {
+//
+// Where no server of this machine was ever asked for and the finder finds none, a driver that goes by names is not let loose:
+// the name may be another cluster's machine's.
+func (s *session) removeAll(ctx context.Context, madeNothing, wasGone bool) error {
+	if s.finder != nil && madeNothing && s.profile.ByName {
+		if found, err := s.find(ctx); err != nil || len(found) == 0 {
+			return s.unless(wasGone, err)
+		}
+	}
 	certain, err := s.removeByDriver(ctx)
 	if s.finder == nil {
 		if err != nil || certain || madeNothing {
@@ -92,9 +101,13 @@ func (s *session) removeAll(ctx context.Context, madeNothing bool) error {
 	if err != nil {
 		s.log.printf("the driver failed to remove the server: %v", err)
 	}
-	found, findErr := s.find(ctx)
+	look := s.find
+	if !certain && !madeNothing {
+		look = s.search
+	}
+	found, findErr := look(ctx)
 	if findErr != nil {
-		return errors.Join(err, findErr)
+		return errors.Join(err, s.unless(wasGone, findErr))
 	}
 	if removeErr := s.removeFound(ctx, found); removeErr != nil {
 		return errors.Join(err, removeErr)
@@ -108,6 +121,16 @@ func (s *session) removeAll(ctx context.Context, madeNothing bool) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// unless makes a note of an error that is of no account: the state says that there is no server, and no credential that
+// expired since may keep the machine from being deleted.
+func (s *session) unless(wasGone bool, err error) error {
+	if err == nil || !wasGone || cancelled(err) {
+		return err
+	}
+	s.note("the state says that there is no server, so that this is of no account: %v", err)
 	return nil
 }
 

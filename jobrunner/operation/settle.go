@@ -16,7 +16,7 @@ import (
 //
 //	record names a server ──exists──▶ adopt          ──gone──▶ none
 //	                        (unfinished, by a driver that works in steps ──▶ remove; then none)
-//	else, with a finder   ──found───▶ adopt, or remove when its SSH key is lost; then none
+//	else, with a finder   ──found───▶ adopt, or remove when it is unfinished or its SSH key is lost; then none
 //	else, named by machine──exists──▶ adopt          ──gone──▶ none
 //	else, journal says Intent ──────▶ ServerMayExist: the user decides
 func (s *session) settle(ctx context.Context) error {
@@ -30,7 +30,11 @@ func (s *session) settle(ctx context.Context) error {
 		}
 	}
 	if s.finder != nil {
-		found, err := s.find(ctx)
+		look := s.find
+		if s.mayExist {
+			look = s.search
+		}
+		found, err := look(ctx)
 		if err != nil {
 			return err
 		}
@@ -99,7 +103,7 @@ func (s *session) nothingThere(ctx context.Context) error {
 	return s.startDriver(ctx, s.request.Operation == jobrunner.Remove)
 }
 
-// settleFound adopts a server whose SSH key is at hand, and removes all others.
+// settleFound adopts a finished server whose SSH key is at hand, and removes all others.
 func (s *session) settleFound(ctx context.Context, found []finder.Server) error {
 	if len(found) == 0 {
 		s.mayExist = false
@@ -110,12 +114,13 @@ func (s *session) settleFound(ctx context.Context, found []finder.Server) error 
 	}
 	s.mayExist = true
 	if len(found) == 1 {
-		if keys, err := s.dir.Keys(""); err == nil {
+		keys, err := s.dir.Keys("")
+		if err == nil && !found[0].Unfinished {
 			return s.adoptFound(ctx, found[0], keys.Public)
 		}
-		s.log.printf("server %s was found by its tag, but its SSH key is lost", found[0].ID)
+		s.log.printf("server %s was found by its tag, but it was not finished or its SSH key is lost", found[0].ID)
 	}
-	if err := s.removeFound(ctx, found); err != nil {
+	if err := s.removeWhole(ctx, found); err != nil {
 		return err
 	}
 	s.sweep(ctx)

@@ -179,7 +179,7 @@ func (s *session) findAfterFailure(ctx context.Context, cause error) error {
 		if err := pause(ctx, lostInterval); err != nil {
 			return err
 		}
-		found, err = s.find(ctx)
+		found, err = s.search(ctx)
 	}
 	if err != nil {
 		s.log.printf("looking for the server: %v", err)

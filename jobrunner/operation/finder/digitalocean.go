@@ -40,7 +40,7 @@ func newDigitalOcean(token string) *digitalOcean {
 func (d *digitalOcean) Find(ctx context.Context, machine Machine) ([]Server, error) {
 	uid := machine.Tags[jobrunner.TagMachineUID]
 	if uid == "" {
-		return nil, errors.New("looking for servers: the machine has no tag with its UID")
+		return nil, errNoTag
 	}
 	tag := profile.Of("digitalocean").Tags.Items(map[string]string{jobrunner.TagMachineUID: uid})[0]
 	var found []Server
@@ -53,6 +53,9 @@ func (d *digitalOcean) Find(ctx context.Context, machine Machine) ([]Server, err
 			}
 			return nil, fmt.Errorf("looking for servers by tag: %w", err)
 		}
+		if droplets == nil {
+			return nil, fmt.Errorf("looking for servers by tag: %w", errOtherAnswer)
+		}
 		for i := range droplets {
 			found = append(found, server(&droplets[i]))
 		}
@@ -60,7 +63,7 @@ func (d *digitalOcean) Find(ctx context.Context, machine Machine) ([]Server, err
 			return found, nil
 		}
 	}
-	return found, nil
+	return nil, errTooMany
 }
 
 func server(droplet *godo.Droplet) Server {
@@ -75,7 +78,7 @@ func server(droplet *godo.Droplet) Server {
 			record[field] = text
 		}
 	}
-	return Server{ID: strconv.Itoa(droplet.ID), Record: record}
+	return Server{ID: strconv.Itoa(droplet.ID), Name: droplet.Name, Record: record}
 }
 
 // Remove deletes a droplet.
@@ -145,7 +148,9 @@ func sameKey(line string, public []byte) bool {
 	return len(a) >= 2 && len(b) >= 2 && a[0] == string(b[0]) && a[1] == string(b[1])
 }
 
+// isNotFound tells that the API says so, in its JSON: a page on the way to it knows nothing of droplets.
 func isNotFound(err error) bool {
 	var response *godo.ErrorResponse
-	return errors.As(err, &response) && response.Response != nil && response.Response.StatusCode == http.StatusNotFound
+	return errors.As(err, &response) && response.Response != nil && response.Response.StatusCode == http.StatusNotFound &&
+		strings.HasPrefix(response.Response.Header.Get("Content-Type"), "application/json")
 }

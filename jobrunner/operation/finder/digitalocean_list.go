@@ -23,6 +23,9 @@ func (d digitalOceanLister) List(ctx context.Context) ([]Tagged, error) {
 		if err != nil {
 			return nil, fmt.Errorf("looking for servers by tag: %w", err)
 		}
+		if droplets == nil {
+			return nil, fmt.Errorf("looking for servers by tag: %w", errOtherAnswer)
+		}
 		for i := range droplets {
 			if tags := wordTags("digitalocean", droplets[i].Tags); tags != nil {
 				found = append(found, taggedDroplet(&droplets[i], tags))

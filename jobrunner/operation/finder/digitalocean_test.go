@@ -12,15 +12,20 @@ import (
 	"github.com/digitalocean/godo"
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/jobrunner/operation/profile"
 )
 
 // account is a DigitalOcean account behind the real SDK. Its pages have one item, so that every list has several.
 type account struct {
 	droplets []map[string]any
 	keys     []map[string]any
-	// status is answered to everything when it is set.
+	// status is answered to everything when it is set; page404 has it come from something that is not the API.
 	status  int
+	page404 bool
+	// empty has lists be {}, as of something that is another API.
+	empty   bool
 	queries []string
 	deleted []string
 }
@@ -39,6 +44,9 @@ func (a *account) finder(t *testing.T) *digitalOcean {
 	})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.status != 0 {
+			if !a.page404 {
+				w.Header().Set("Content-Type", "application/json; charset=utf-8")
+			}
 			w.WriteHeader(a.status)
 			_, _ = fmt.Fprint(w, `{"id":"x","message":"the words of the cloud"}`)
 			return
@@ -54,7 +62,10 @@ func (a *account) finder(t *testing.T) *digitalOcean {
 func (a *account) page(w http.ResponseWriter, r *http.Request, name string, items []map[string]any) {
 	at, _ := strconv.Atoi(r.URL.Query().Get("page"))
 	at = max(at, 1)
-	answer := map[string]any{name: items[min(at-1, len(items)):min(at, len(items))]}
+	answer := map[string]any{name: append([]map[string]any{}, items[min(at-1, len(items)):min(at, len(items))]...)}
+	if a.empty {
+		answer = map[string]any{}
+	}
 	if at < len(items) {
 		next := fmt.Sprintf("http://%s%s?page=%d", r.Host, r.URL.Path, at+1)
 		answer["links"] = map[string]any{"pages": map[string]any{"next": next, "last": next}}
@@ -77,10 +88,10 @@ func TestDigitalOcean_Find(t *testing.T) {
 	found, err := a.finder(t).Find(t.Context(), tagged)
 	require.NoError(t, err)
 	require.Equal(t, []Server{
-		{ID: "11", Record: map[string]any{
+		{ID: "11", Name: "pool-1", Record: map[string]any{
 			"DropletID": 11, "DropletName": "pool-1", "MachineName": "pool-1", "Region": "fra1", "IPAddress": "198.18.0.1", "PrivateIPAddress": "10.0.0.1",
 		}},
-		{ID: "12", Record: map[string]any{"DropletID": 12, "DropletName": "pool-1", "MachineName": "pool-1", "Region": "fra1"}},
+		{ID: "12", Name: "pool-1", Record: map[string]any{"DropletID": 12, "DropletName": "pool-1", "MachineName": "pool-1", "Region": "fra1"}},
 	}, found)
 	require.Equal(t, jobrunner.TagMachineUID+":3f-b", a.queries[0], "it looks for the tag as the driver's flag writes it")
 }
@@ -92,6 +103,22 @@ func TestDigitalOcean_Find_nothing(t *testing.T) {
 	found, err = (&account{status: http.StatusNotFound}).finder(t).Find(t.Context(), tagged)
 	require.NoError(t, err, "a tag that was never used does not exist")
 	require.Empty(t, found)
+}
+
+// What is not the API, or no whole list of it, is no proof that there is no server.
+func TestDigitalOcean_Find_isWholeOrFails(t *testing.T) {
+	_, err := (&account{status: http.StatusNotFound, page404: true}).finder(t).Find(t.Context(), tagged)
+	require.ErrorContains(t, err, "404", "a proxy's page")
+	_, err = (&account{empty: true}).finder(t).Find(t.Context(), tagged)
+	require.ErrorIs(t, err, errOtherAnswer)
+	_, err = (&account{empty: true}).lister(t).List(t.Context())
+	require.ErrorIs(t, err, errOtherAnswer)
+	endless := &account{}
+	for id := range maxPages + 1 {
+		endless.droplets = append(endless.droplets, droplet(id+1))
+	}
+	_, err = endless.finder(t).Find(t.Context(), tagged)
+	require.ErrorIs(t, err, errTooMany)
 }
 
 func TestDigitalOcean_Find_refuses(t *testing.T) {
@@ -156,7 +183,31 @@ func TestDigitalOcean_Sweep(t *testing.T) {
 func TestFor(t *testing.T) {
 	require.NotNil(t, For("digitalocean", map[string]any{"digitalocean-access-token": "t"}))
 	require.NotNil(t, For("digitalocean", nil), "a missing token is the cloud's to refuse")
-	for _, driver := range []string{"", "amazonec2", "generic", "acme"} {
-		require.Nil(t, For(driver, nil), driver)
+	for _, name := range driver.BuiltinNames() {
+		require.Equal(t, profile.HasFinder(name), For(name, defaults(t, name, nil)) != nil, name)
 	}
+	for _, name := range []string{"", "generic", "acme", "amazonec2", "azure", "google", "openstack"} {
+		require.Nil(t, For(name, map[string]any{}), "%s without the flags of the built-in driver", name)
+	}
+	// What would not carry the tag must not be looked for by it.
+	require.Nil(t, For("amazonec2", defaults(t, "amazonec2", map[string]any{"amazonec2-request-spot-instance": true})))
+	require.Nil(t, For("google", defaults(t, "google", map[string]any{"google-use-existing": true})))
+}
+
+// defaults are the values of a built-in driver's flags, with some set.
+func defaults(tb testing.TB, name string, set map[string]any) map[string]any {
+	tb.Helper()
+	flags, ok := driver.Builtin(name)
+	require.True(tb, ok)
+	values := map[string]any{}
+	for _, flag := range flags {
+		if values[flag.Name] = flag.Default; flag.Default == nil {
+			values[flag.Name] = ""
+		}
+	}
+	for flag, value := range set {
+		require.Contains(tb, values, flag, "the driver has this flag")
+		values[flag] = value
+	}
+	return values
 }

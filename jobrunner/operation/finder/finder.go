@@ -2,14 +2,20 @@ package finder
 
 import (
 	"context"
+	"errors"
 )
 
 // Server is a server that carries our tags.
 type Server struct {
-	// ID is its name at the cloud.
-	ID string
+	// ID is its name at the cloud, Name what people call it.
+	ID, Name string
 	// Record holds the fields that the driver's record must have to mean this server.
 	Record map[string]any
+	// MachineUID is the value of the tag by which it was found.
+	MachineUID string
+	// Unfinished tells that it can be of no use: its driver was cut off before it had all its parts, it is on its way out, or
+	// it does not let the machine's SSH key in.
+	Unfinished bool
 }
 
 // Machine says whose servers and leftovers are looked for.
@@ -22,12 +28,18 @@ type Machine struct {
 	PublicKey []byte
 	// Record is the driver's, if any.
 	Record map[string]any
+	// Lost tells that a server was asked for and the answer is not known: clouds whose lists lag behind are asked for a while
+	// before there is none, and who cannot prove whose a server is says so.
+	Lost bool
 }
+
+// ErrUncertain tells that there is a server which may be the machine's or somebody else's: a person has to look.
+var ErrUncertain = errors.New("it cannot be told whose server it is")
 
 // Finder finds and removes servers by tag. Errors are the cloud's own, as its SDK prints them, so that they can be classified
 // like the driver's.
 type Finder interface {
-	// Find returns all servers with the machine's tags, none being no error.
+	// Find returns all servers with the machine's tags, none being no error. A list that is not whole is one.
 	Find(ctx context.Context, machine Machine) ([]Server, error)
 	// Remove removes a server that Find returned; a server already gone is no error.
 	Remove(ctx context.Context, server Server) error
@@ -35,11 +47,64 @@ type Finder interface {
 	Sweep(ctx context.Context, machine Machine) error
 }
 
-// For returns the finder of a driver, configured with the values of the driver's flags; nil when there is none.
+// For returns the finder of a driver, configured with the values of the driver's flags; nil when there is none. Some options
+// take the tag away from a driver's servers, and then there is none either.
 func For(driver string, values map[string]any) Finder {
-	if driver != "digitalocean" {
+	options := flags(values)
+	if !understood(driver, options) {
 		return nil
 	}
-	token, _ := values["digitalocean-access-token"].(string)
-	return newDigitalOcean(token)
+	switch driver {
+	case "digitalocean":
+		return newDigitalOcean(options.text("digitalocean-access-token"))
+	case openStackName:
+		return newOpenStack(options)
+	case amazonName:
+		// The driver tags a spot instance only after it runs.
+		if options.set("amazonec2-request-spot-instance") {
+			return nil
+		}
+	case googleName:
+		// An instance that was there before gets no labels, and is not ours to remove.
+		if options.set("google-use-existing") {
+			return nil
+		}
+	}
+	if found := cloudFor(driver, options); found != nil {
+		return byTag{cloud: found, driver: driver, pause: pause}
+	}
+	return nil
+}
+
+// understood tells that the driver has the options that its finder is made from, and the one that tags its servers: an
+// external driver may go by the name of a built-in one.
+func understood(driver string, options flags) bool {
+	needed := map[string][]string{
+		amazonName: {"amazonec2-region", "amazonec2-tags"}, azureName: {"azure-resource-group", "azure-subscription-id", "azure-tags"},
+		googleName: {"google-project", "google-vm-labels", "google-zone"}, openStackName: {"openstack-auth-url", "openstack-keypair-name"},
+	}
+	for _, flag := range needed[driver] {
+		if _, known := options[flag]; !known {
+			return false
+		}
+	}
+	return true
+}
+
+// flags are values of a driver's flags.
+type flags map[string]any
+
+func (f flags) text(flag string) string {
+	value, _ := f[flag].(string)
+	return value
+}
+
+func (f flags) set(flag string) bool {
+	value, _ := f[flag].(bool)
+	return value
+}
+
+func (f flags) number(flag string) int {
+	value, _ := f[flag].(int)
+	return value
 }

@@ -20,6 +20,11 @@ type Tagged struct {
 	Tags map[string]string
 	// Created is when the cloud made it; zero when the cloud does not tell.
 	Created time.Time
+
+	// keys are the SSH keys that it lets in; nil when the cloud does not tell.
+	keys []string
+	// broken tells that it is on its way out or never came to be.
+	broken bool
 }
 
 // Lister lists the servers of an account that carry our tags. Errors are the cloud's own.
@@ -36,19 +41,19 @@ var errTooMany = errors.New("looking for servers by tag: there are too many to l
 
 // ListerFor returns the lister of a driver, configured with the values of the driver's flags; nil when there is none.
 func ListerFor(driver string, values map[string]any) Lister {
-	text := func(flag string) string {
-		value, _ := values[flag].(string)
-		return value
-	}
+	options := flags(values)
 	switch driver {
 	case "digitalocean":
-		return digitalOceanLister{newDigitalOcean(text("digitalocean-access-token"))}
-	case "vmwarevsphere":
-		port, _ := values["vmwarevsphere-vcenter-port"].(int)
+		return digitalOceanLister{newDigitalOcean(options.text("digitalocean-access-token"))}
+	case vSphereName:
 		return &vSphere{
-			host: text("vmwarevsphere-vcenter"), port: port, datacenter: text("vmwarevsphere-datacenter"),
-			username: text("vmwarevsphere-username"), password: text("vmwarevsphere-password"),
+			host: options.text("vmwarevsphere-vcenter"), port: options.number("vmwarevsphere-vcenter-port"),
+			datacenter: options.text("vmwarevsphere-datacenter"),
+			username:   options.text("vmwarevsphere-username"), password: options.text("vmwarevsphere-password"),
 		}
+	}
+	if found := cloudFor(driver, options); found != nil {
+		return cloudLister{found}
 	}
 	return nil
 }

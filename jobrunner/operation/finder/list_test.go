@@ -109,18 +109,27 @@ func TestOrphansPage(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/orphans.md")
 	require.NoError(t, err)
 	for _, name := range driver.BuiltinNames() {
-		p := profile.Of(name)
-		answer := "no: "
-		switch {
-		case profile.HasLister(name):
-			answer = "yes, by `" + p.Tags.Flag + "`"
-		case p.NoServer:
-			answer = "no: it makes no server"
-		case p.Tags.Flag == "":
-			answer = "no: its servers carry no tag"
-		default:
-			answer = "not yet: its servers carry `" + p.Tags.Flag + "`"
-		}
-		require.Contains(t, string(page), "| "+name+" | "+answer)
+		require.Contains(t, string(page), "| "+strings.Join(capabilities(name), " | ")+" |")
 	}
+}
+
+// capabilities are what a driver's row begins with: its name, how a lost server is found, how all are listed, whether they
+// can be removed.
+func capabilities(name string) []string {
+	p := profile.Of(name)
+	find, list, remove := "no: `ServerMayExist`", "no: its servers carry no tag", "no"
+	switch {
+	case p.NoServer:
+		return []string{name, "makes no server", "–", "–"}
+	case profile.FinderOf(name) == profile.ByTag:
+		find = "by `" + p.Tags.Flag + "`"
+	case profile.FinderOf(name) == profile.ByNameAndKey:
+		find = "by name and SSH key"
+	case p.ByName:
+		find = "by name, by the driver"
+	}
+	if profile.HasLister(name) {
+		list, remove = "yes, by `"+p.Tags.Flag+"`", "yes"
+	}
+	return []string{name, find, list, remove}
 }

@@ -1,5 +1,7 @@
 package profile
 
+import "slices"
+
 // Profile of a driver; the zero value is that of an unknown one.
 type Profile struct {
 	// ID is the record's field that names the server at the cloud; empty when the driver goes by the machine's name.
@@ -141,7 +143,33 @@ func others(driver string) Profile {
 }
 
 // HasLister tells whether package finder can list the servers of a driver that carry our tags.
-func HasLister(driver string) bool { return driver == "digitalocean" || driver == "vmwarevsphere" }
+func HasLister(driver string) bool {
+	return slices.Contains([]string{"amazonec2", "azure", "digitalocean", "google", "vmwarevsphere"}, driver)
+}
 
-// HasFinder tells whether package finder can look servers of a driver up by tag.
-func HasFinder(driver string) bool { return driver == "digitalocean" }
+// FinderKind is by what package finder recognises a server.
+type FinderKind string
+
+// Kinds of finders.
+const (
+	// NoFinder: there is none.
+	NoFinder FinderKind = ""
+	// ByTag goes by the tag with the machine's UID.
+	ByTag FinderKind = "tag"
+	// ByNameAndKey goes by the server's name, and proves by its SSH key whose it is.
+	ByNameAndKey FinderKind = "name and SSH key"
+)
+
+// FinderOf tells by what servers of a driver are found again whose id was lost.
+func FinderOf(driver string) FinderKind {
+	switch driver {
+	case "amazonec2", "azure", "digitalocean", "google":
+		return ByTag
+	case "openstack":
+		return ByNameAndKey
+	}
+	return NoFinder
+}
+
+// HasFinder tells whether package finder can find servers of a driver again.
+func HasFinder(driver string) bool { return FinderOf(driver) != NoFinder }

@@ -158,7 +158,7 @@ func row(t *testing.T, name string) string {
 	case p.NoServer:
 		lost = "makes no server"
 	case profile.HasFinder(name):
-		lost = "tag"
+		lost = string(profile.FinderOf(name))
 	case p.ByName:
 		lost = "name"
 	}

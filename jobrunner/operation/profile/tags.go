@@ -22,6 +22,9 @@ func (f TagFlag) AddTags(user any, tags map[string]string) any {
 // Key is a tag's key as the flag writes it.
 func (f TagFlag) Key(key string) string { return f.encode(key) }
 
+// Value is a tag's value as the flag writes it, where keys and values are written apart.
+func (f TagFlag) Value(value string) string { return cut(f.encode(value), f.MaxValue) }
+
 // Items are tags as the flag writes them, in a fixed order.
 func (f TagFlag) Items(tags map[string]string) []string {
 	keys := make([]string, 0, len(tags))

@@ -1,0 +1,213 @@
+package finder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go/aws"
+	"github.com/aws/aws-sdk-go/aws/awserr"
+	"github.com/aws/aws-sdk-go/service/ec2"
+
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/jobrunner/operation/profile"
+)
+
+const amazonName = "amazonec2"
+
+// amazonEC2 goes by the tags that the driver gives an instance in the very request that makes it.
+type amazonEC2 struct {
+	region, endpoint, keyPair string
+	connect                   func() (func(region string) *ec2.EC2, error)
+}
+
+var _ cloud = (*amazonEC2)(nil)
+
+// alive are the states of what is there. One that is shutting down never comes back (Amazon EC2 User Guide, "Instance state
+// changes"), and a terminated one is listed for an hour.
+func alive() []string {
+	return []string{ec2.InstanceStateNamePending, ec2.InstanceStateNameRunning, ec2.InstanceStateNameStopping, ec2.InstanceStateNameStopped}
+}
+
+func (a *amazonEC2) list(ctx context.Context, uid string) ([]Tagged, error) {
+	at, err := a.connect()
+	if err != nil {
+		return nil, err
+	}
+	key := profile.Of(amazonName).Tags.Key(jobrunner.TagMachineUID)
+	filters := []*ec2.Filter{filter("instance-state-name", alive()...)}
+	regions := []string{a.region}
+	if uid != "" {
+		filters = append(filters, filter("tag:"+key, uid))
+	} else {
+		filters = append(filters, filter("tag-key", key))
+		if regions, err = a.regions(ctx, at(a.region)); err != nil {
+			return nil, err
+		}
+	}
+	var found []Tagged
+	for _, region := range regions {
+		there, err := a.listRegion(ctx, at(region), region, filters)
+		if err != nil {
+			return nil, fmt.Errorf("in region %s: %w", region, err)
+		}
+		found = append(found, there...)
+	}
+	return found, nil
+}
+
+// regions are those that the account uses; a cloud of another maker has the one that its address belongs to.
+func (a *amazonEC2) regions(ctx context.Context, api *ec2.EC2) ([]string, error) {
+	if a.endpoint != "" {
+		return []string{a.region}, nil
+	}
+	answer, err := api.DescribeRegionsWithContext(ctx, &ec2.DescribeRegionsInput{})
+	if err != nil {
+		return nil, fmt.Errorf("asking for the regions: %w", err)
+	}
+	var names []string
+	for _, region := range answer.Regions {
+		names = append(names, aws.StringValue(region.RegionName))
+	}
+	if len(names) == 0 {
+		return nil, errors.New("asking for the regions: there are none")
+	}
+	return names, nil
+}
+
+func (a *amazonEC2) listRegion(ctx context.Context, api *ec2.EC2, region string, filters []*ec2.Filter) ([]Tagged, error) {
+	var found []Tagged
+	pages, whole := 0, false
+	err := api.DescribeInstancesPagesWithContext(ctx, &ec2.DescribeInstancesInput{Filters: filters, MaxResults: aws.Int64(pageSize)},
+		func(page *ec2.DescribeInstancesOutput, last bool) bool {
+			for _, reservation := range page.Reservations {
+				for _, instance := range reservation.Instances {
+					if tagged, ok := a.tagged(instance, region); ok {
+						found = append(found, tagged)
+					}
+				}
+			}
+			pages++
+			whole = last
+			return pages < maxPages
+		})
+	if err == nil && !whole {
+		err = errTooMany
+	}
+	return found, err
+}
+
+// tagged reads an instance that is there and has a tag of ours.
+func (a *amazonEC2) tagged(instance *ec2.Instance, region string) (Tagged, bool) {
+	pairs := map[string]string{}
+	for _, tag := range instance.Tags {
+		pairs[aws.StringValue(tag.Key)] = aws.StringValue(tag.Value)
+	}
+	tags := pairTags(amazonName, pairs)
+	if tags == nil || aws.StringValue(instance.InstanceId) == "" || !isAlive(instance) {
+		return Tagged{}, false
+	}
+	record := map[string]any{"InstanceId": aws.StringValue(instance.InstanceId), "Region": region}
+	if a.endpoint != "" {
+		record["Endpoint"] = a.endpoint
+	}
+	if instance.Placement != nil && aws.StringValue(instance.Placement.AvailabilityZone) != "" {
+		record["Zone"] = aws.StringValue(instance.Placement.AvailabilityZone)
+	}
+	for field, value := range map[string]*string{
+		"KeyName": instance.KeyName, "PrivateIPAddress": instance.PrivateIpAddress, "IPAddress": instance.PublicIpAddress, "IPv6Address": instance.Ipv6Address,
+	} {
+		if text := aws.StringValue(value); text != "" {
+			record[field] = text
+		}
+	}
+	// A start sets the time anew: an instance is taken for younger than it is, never for older.
+	return Tagged{
+		ID: aws.StringValue(instance.InstanceId), Name: pairs["Name"], Record: record, Tags: tags, Created: aws.TimeValue(instance.LaunchTime),
+	}, true
+}
+
+func isAlive(instance *ec2.Instance) bool {
+	if instance.State == nil {
+		return false
+	}
+	for _, state := range alive() {
+		if aws.StringValue(instance.State.Name) == state {
+			return true
+		}
+	}
+	return false
+}
+
+// remove terminates an instance. In a list of all regions its region is not kept, so that it is in its record.
+func (a *amazonEC2) remove(ctx context.Context, server Tagged) error {
+	at, err := a.connect()
+	if err != nil {
+		return err
+	}
+	region, _ := server.Record["Region"].(string)
+	if region == "" {
+		region = a.region
+	}
+	api := at(region)
+	answer, err := api.DescribeInstancesWithContext(ctx, &ec2.DescribeInstancesInput{InstanceIds: []*string{&server.ID}})
+	if isAmazonGone(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, reservation := range answer.Reservations {
+		for _, instance := range reservation.Instances {
+			if !isAlive(instance) {
+				continue
+			}
+			now, ok := a.tagged(instance, region)
+			if !ok || now.ID != server.ID || now.Tags[jobrunner.TagMachineUID] != server.Tags[jobrunner.TagMachineUID] {
+				return errNotOurs
+			}
+			_, err := api.TerminateInstancesWithContext(ctx, &ec2.TerminateInstancesInput{InstanceIds: []*string{&server.ID}})
+			if err != nil && !isAmazonGone(err) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// isAmazonGone: Amazon EC2 API Reference, "Error codes".
+func isAmazonGone(err error) bool {
+	failed, ok := errors.AsType[awserr.Error](err)
+	return ok && failed.Code() == "InvalidInstanceID.NotFound"
+}
+
+// sweep deletes the key pair that the driver imported under the server's name and five letters: the one with the machine's
+// public key. Without that key nothing proves whose it is.
+func (a *amazonEC2) sweep(ctx context.Context, machine Machine) error {
+	if a.keyPair != "" || len(machine.PublicKey) == 0 || machine.InstanceName == "" {
+		return nil
+	}
+	at, err := a.connect()
+	if err != nil {
+		return err
+	}
+	api := at(a.region)
+	answer, err := api.DescribeKeyPairsWithContext(ctx, &ec2.DescribeKeyPairsInput{
+		Filters: []*ec2.Filter{filter("key-name", machine.InstanceName+"-?????")}, IncludePublicKey: aws.Bool(true)})
+	if err != nil {
+		return fmt.Errorf("looking for key pairs: %w", err)
+	}
+	for _, pair := range answer.KeyPairs {
+		if !sameKey(aws.StringValue(pair.PublicKey), machine.PublicKey) || aws.StringValue(pair.KeyPairId) == "" {
+			continue
+		}
+		if _, err := api.DeleteKeyPairWithContext(ctx, &ec2.DeleteKeyPairInput{KeyPairId: pair.KeyPairId}); err != nil {
+			return fmt.Errorf("removing key pair %s: %w", aws.StringValue(pair.KeyPairId), err)
+		}
+	}
+	return nil
+}
+
+func filter(name string, values ...string) *ec2.Filter {
+	return &ec2.Filter{Name: &name, Values: aws.StringSlice(values)}
+}

@@ -1,0 +1,219 @@
+package finder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/services/compute/mgmt/2019-12-01/compute"
+	"github.com/Azure/azure-sdk-for-go/services/resources/mgmt/2019-05-01/resources"
+	"github.com/Azure/go-autorest/autorest"
+	"github.com/Azure/go-autorest/autorest/azure"
+
+	"github.com/drover-project/drover/jobrunner"
+)
+
+const azureName = "azure"
+
+// azureCompute goes by the tags that the driver gives a virtual machine in the very request that makes it. Compute itself is
+// asked: what Azure Resource Manager tells of all resources is a copy that lags behind.
+type azureCompute struct {
+	subscription, group string
+	connect             func(context.Context) (azureAPI, error)
+}
+
+// azureAPI are the parts of Azure that are asked.
+type azureAPI struct {
+	machines  compute.VirtualMachinesClient
+	resources resources.Client
+}
+
+var _ cloud = (*azureCompute)(nil)
+
+func (a *azureCompute) list(ctx context.Context, uid string) ([]Tagged, error) {
+	api, err := a.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if uid == "" {
+		return a.listAll(ctx, api)
+	}
+	page, err := api.machines.List(ctx, a.group)
+	if isAzureGone(err, "ResourceGroupNotFound") {
+		// The driver makes the group first.
+		return nil, nil
+	}
+	return a.collect(ctx, &page, err)
+}
+
+// listAll adds what Resource Manager knows better: when a resource was made. One that it does not know yet has no age.
+func (a *azureCompute) listAll(ctx context.Context, api azureAPI) ([]Tagged, error) {
+	page, err := api.machines.ListAll(ctx, "")
+	found, err := a.collect(ctx, &page, err)
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	created, err := createdTimes(ctx, api.resources)
+	if err != nil {
+		return nil, fmt.Errorf("asking when virtual machines were made: %w", err)
+	}
+	for i := range found {
+		found[i].Created = created[strings.ToLower(found[i].ID)]
+	}
+	return found, nil
+}
+
+// collect reads a list page by page. An answer without a list, such as {}, is an error.
+func (a *azureCompute) collect(ctx context.Context, page *compute.VirtualMachineListResultPage, err error) ([]Tagged, error) {
+	var found []Tagged
+	for range maxPages {
+		if err != nil {
+			return nil, err
+		}
+		answer := page.Response()
+		if answer.Value == nil {
+			return nil, errNoAzureList
+		}
+		for i := range *answer.Value {
+			if tagged, ok := a.tagged(&(*answer.Value)[i]); ok {
+				found = append(found, tagged)
+			}
+		}
+		if answer.NextLink == nil || *answer.NextLink == "" {
+			return found, nil
+		}
+		err = page.NextWithContext(ctx)
+	}
+	return nil, errors.Join(err, errTooMany)
+}
+
+var errNoAzureList = errors.New("the answer is no list of Azure's")
+
+// createdTimes are those of all virtual machines, by their IDs in small letters: Azure's IDs differ in case from one service
+// to the other.
+func createdTimes(ctx context.Context, client resources.Client) (map[string]time.Time, error) {
+	created := map[string]time.Time{}
+	page, err := client.List(ctx, "resourceType eq 'Microsoft.Compute/virtualMachines'", "createdTime", nil)
+	for range maxPages {
+		if err != nil {
+			return nil, err
+		}
+		answer := page.Response()
+		if answer.Value == nil {
+			return nil, errNoAzureList
+		}
+		for _, resource := range *answer.Value {
+			if resource.ID != nil && resource.CreatedTime != nil {
+				created[strings.ToLower(*resource.ID)] = resource.CreatedTime.Time
+			}
+		}
+		if answer.NextLink == nil || *answer.NextLink == "" {
+			return created, nil
+		}
+		err = page.NextWithContext(ctx)
+	}
+	return nil, errors.Join(err, errTooMany)
+}
+
+// tagged reads a virtual machine with a tag of ours.
+func (a *azureCompute) tagged(vm *compute.VirtualMachine) (Tagged, bool) {
+	tags := pairTags(azureName, texts(vm.Tags))
+	if tags == nil || vm.ID == nil || vm.Name == nil {
+		return Tagged{}, false
+	}
+	at, err := azure.ParseResourceID(*vm.ID)
+	if err != nil {
+		return Tagged{}, false
+	}
+	record := map[string]any{"MachineName": *vm.Name, "SubscriptionID": a.subscription, "ResourceGroup": at.ResourceGroup}
+	if vm.Zones != nil && len(*vm.Zones) > 0 {
+		record["AvailabilityZone"] = (*vm.Zones)[0]
+	}
+	out := Tagged{ID: *vm.ID, Name: *vm.Name, Record: record, Tags: tags}
+	if vm.VirtualMachineProperties == nil {
+		return out, true
+	}
+	out.keys = machineKeys(vm.OsProfile)
+	if state := vm.ProvisioningState; state != nil {
+		// Azure, "States and billing status of Azure Virtual Machines": a failed one was not made as it was asked for.
+		out.broken = strings.EqualFold(*state, "Deleting") || strings.EqualFold(*state, "Failed")
+	}
+	return out, true
+}
+
+func texts(tags map[string]*string) map[string]string {
+	pairs := map[string]string{}
+	for key, value := range tags {
+		if value != nil {
+			pairs[key] = *value
+		}
+	}
+	return pairs
+}
+
+func machineKeys(profile *compute.OSProfile) []string {
+	if profile == nil || profile.LinuxConfiguration == nil || profile.LinuxConfiguration.SSH == nil || profile.LinuxConfiguration.SSH.PublicKeys == nil {
+		return nil
+	}
+	keys := []string{}
+	for _, key := range *profile.LinuxConfiguration.SSH.PublicKeys {
+		if key.KeyData != nil {
+			keys = append(keys, *key.KeyData)
+		}
+	}
+	return keys
+}
+
+// remove deletes a virtual machine and waits until it is gone. What the driver made beside it carries no tag and stays.
+func (a *azureCompute) remove(ctx context.Context, server Tagged) error {
+	at, err := azure.ParseResourceID(server.ID)
+	if err != nil || !strings.EqualFold(at.SubscriptionID, a.subscription) || !strings.EqualFold(at.Provider+"/"+at.ResourceType, "Microsoft.Compute/virtualMachines") {
+		return errors.New("its id is not that of a virtual machine of the subscription")
+	}
+	api, err := a.connect(ctx)
+	if err != nil {
+		return err
+	}
+	vm, err := api.machines.Get(ctx, at.ResourceGroup, at.ResourceName, "")
+	if isAzureGone(err, "ResourceNotFound", "ResourceGroupNotFound") {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if now, ok := a.tagged(&vm); !ok || now.Tags[jobrunner.TagMachineUID] != server.Tags[jobrunner.TagMachineUID] {
+		return errNotOurs
+	}
+	removal, err := api.machines.Delete(ctx, at.ResourceGroup, at.ResourceName)
+	if isAzureGone(err, "ResourceNotFound", "ResourceGroupNotFound") {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return removal.WaitForCompletionRef(ctx, api.machines.Client)
+}
+
+// isAzureGone tells that Azure itself says that something is not there, not a page on the way to it.
+func isAzureGone(err error, codes ...string) bool {
+	var failed autorest.DetailedError
+	if !errors.As(err, &failed) || failed.StatusCode != http.StatusNotFound {
+		return false
+	}
+	answer, ok := failed.Original.(*azure.RequestError)
+	if !ok || answer.ServiceError == nil {
+		return false
+	}
+	for _, code := range codes {
+		if answer.ServiceError.Code == code {
+			return true
+		}
+	}
+	return false
+}
+
+// sweep finds nothing to do: the key is in the virtual machine alone.
+func (a *azureCompute) sweep(context.Context, Machine) error { return nil }

@@ -1,0 +1,232 @@
+package finder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	compute "google.golang.org/api/compute/v1"
+	"google.golang.org/api/googleapi"
+
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/jobrunner/operation/profile"
+)
+
+const (
+	googleName = "google"
+	// googleWaits bounds the wait for an instance to be gone; each ends by itself within two minutes (Compute Engine API,
+	// zoneOperations.wait).
+	googleWaits = 6
+)
+
+// googleCompute goes by the labels that the driver gives an instance in the very request that makes it. The SSH key and the
+// user data follow in a second one, so that an instance without our key was never finished.
+type googleCompute struct {
+	project, zone string
+	connect       func(context.Context) (*compute.Service, string, error)
+}
+
+var _ cloud = (*googleCompute)(nil)
+
+// list asks for the instances of the zone, or of all zones, page by page.
+func (g *googleCompute) list(ctx context.Context, uid string) ([]Tagged, error) {
+	api, project, err := g.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	label := "labels." + profile.Of(googleName).Tags.Key(jobrunner.TagMachineUID)
+	ask := func(token string) (googlePage, error) {
+		return zonePage(ctx, api, project, g.zone, label+"="+uid, token)
+	}
+	if uid == "" {
+		ask = func(token string) (googlePage, error) { return allPage(ctx, api, project, label+":*", token) }
+	}
+	var found []Tagged
+	token := ""
+	for range maxPages {
+		page, err := ask(token)
+		if err != nil {
+			return nil, err
+		}
+		for _, instance := range page.instances {
+			if tagged, ok := taggedInstance(instance, project); ok {
+				found = append(found, tagged)
+			}
+		}
+		if token = page.next; token == "" {
+			return found, nil
+		}
+	}
+	return nil, errTooMany
+}
+
+func (g *googleCompute) open(ctx context.Context) (*compute.Service, string, error) {
+	api, own, err := g.connect(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	project := g.project
+	if project == "" {
+		project = own
+	}
+	if project == "" {
+		return nil, "", errors.New("neither the options nor the credential name a project")
+	}
+	return api, project, nil
+}
+
+type googlePage struct {
+	instances []*compute.Instance
+	next      string
+}
+
+// errOtherAnswer is for JSON that is no list of instances.
+var errOtherAnswer = errors.New("the answer is no list of instances")
+
+func zonePage(ctx context.Context, api *compute.Service, project, zone, filter, token string) (googlePage, error) {
+	answer, err := api.Instances.List(project, zone).Filter(filter).MaxResults(pageSize).PageToken(token).Context(ctx).Do()
+	switch {
+	case err != nil:
+		return googlePage{}, err
+	case answer.Kind != "compute#instanceList":
+		return googlePage{}, errOtherAnswer
+	case answer.Warning != nil && answer.Warning.Code != "NO_RESULTS_ON_PAGE":
+		return googlePage{}, fmt.Errorf("the list is not whole: %s: %s", answer.Warning.Code, answer.Warning.Message)
+	}
+	return googlePage{answer.Items, answer.NextPageToken}, nil
+}
+
+// allPage is a page of all zones. A zone that cannot be reached is a warning in it.
+func allPage(ctx context.Context, api *compute.Service, project, filter, token string) (googlePage, error) {
+	answer, err := api.Instances.AggregatedList(project).Filter(filter).MaxResults(pageSize).PageToken(token).Context(ctx).Do()
+	switch {
+	case err != nil:
+		return googlePage{}, err
+	case answer.Kind != "compute#instanceAggregatedList":
+		return googlePage{}, errOtherAnswer
+	case len(answer.Unreachables) > 0:
+		return googlePage{}, fmt.Errorf("the list is not whole: %s cannot be reached, try again later", strings.Join(answer.Unreachables, ", "))
+	case answer.Warning != nil && answer.Warning.Code != "NO_RESULTS_ON_PAGE":
+		return googlePage{}, fmt.Errorf("the list is not whole: %s: %s", answer.Warning.Code, answer.Warning.Message)
+	}
+	page := googlePage{next: answer.NextPageToken}
+	for zone, part := range answer.Items {
+		if part.Warning != nil && part.Warning.Code != "NO_RESULTS_ON_PAGE" {
+			return googlePage{}, fmt.Errorf("the list is not whole: %s: %s: %s", zone, part.Warning.Code, part.Warning.Message)
+		}
+		page.instances = append(page.instances, part.Instances...)
+	}
+	return page, nil
+}
+
+// taggedInstance reads an instance with a label of ours. Its zone is an address that ends with the zone's name.
+func taggedInstance(instance *compute.Instance, project string) (Tagged, bool) {
+	tags := pairTags(googleName, instance.Labels)
+	if tags == nil || instance.Name == "" {
+		return Tagged{}, false
+	}
+	zone := path.Base(instance.Zone)
+	record := map[string]any{"MachineName": instance.Name, "Project": project, "Zone": zone}
+	if address := publicAddress(instance); address != "" {
+		record["IPAddress"] = address
+	}
+	// A time that cannot be read is one that is not known.
+	created, _ := time.Parse(time.RFC3339, instance.CreationTimestamp)
+	return Tagged{
+		ID: zone + "/" + instance.Name, Name: instance.Name, Record: record, Tags: tags, Created: created,
+		keys: instanceKeys(instance.Metadata), broken: instance.Status == "STOPPING",
+	}, true
+}
+
+func publicAddress(instance *compute.Instance) string {
+	for _, network := range instance.NetworkInterfaces {
+		for _, access := range network.AccessConfigs {
+			if access.NatIP != "" {
+				return access.NatIP
+			}
+		}
+	}
+	return ""
+}
+
+// instanceKeys are the lines of the metadata that the driver sets, "user:key"; an instance without it lets nobody in.
+func instanceKeys(metadata *compute.Metadata) []string {
+	keys := []string{}
+	if metadata == nil {
+		return keys
+	}
+	for _, item := range metadata.Items {
+		if item.Value == nil || item.Key != "sshKeys" && item.Key != "ssh-keys" {
+			continue
+		}
+		for line := range strings.Lines(*item.Value) {
+			if _, key, ok := strings.Cut(line, ":"); ok {
+				keys = append(keys, key)
+			}
+		}
+	}
+	return keys
+}
+
+// remove deletes an instance, with its disk as the driver has it, and waits until it is gone.
+func (g *googleCompute) remove(ctx context.Context, server Tagged) error {
+	api, project, err := g.open(ctx)
+	if err != nil {
+		return err
+	}
+	zone, name, ok := strings.Cut(server.ID, "/")
+	if !ok || zone == "" || name == "" || strings.Contains(name, "/") {
+		return errors.New("its id is not that of an instance")
+	}
+	instance, err := api.Instances.Get(project, zone, name).Context(ctx).Do()
+	if isGoogleGone(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if now, ok := taggedInstance(instance, project); !ok || now.Tags[jobrunner.TagMachineUID] != server.Tags[jobrunner.TagMachineUID] {
+		return errNotOurs
+	}
+	// By its number: an instance that was made anew under the name meanwhile is another one.
+	operation, err := api.Instances.Delete(project, zone, strconv.FormatUint(instance.Id, 10)).Context(ctx).Do()
+	if isGoogleGone(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return awaitGone(ctx, api, project, zone, operation)
+}
+
+func awaitGone(ctx context.Context, api *compute.Service, project, zone string, operation *compute.Operation) error {
+	for range googleWaits {
+		if operation.Error != nil && len(operation.Error.Errors) > 0 {
+			return fmt.Errorf("the operation failed: %s: %s", operation.Error.Errors[0].Code, operation.Error.Errors[0].Message)
+		}
+		if operation.Status == "DONE" {
+			return nil
+		}
+		next, err := api.ZoneOperations.Wait(project, zone, operation.Name).Context(ctx).Do()
+		if err != nil {
+			return err
+		}
+		operation = next
+	}
+	return errors.New("it is still being removed: timeout")
+}
+
+// isGoogleGone tells that the API itself says that there is no such instance, not a page on the way to it.
+func isGoogleGone(err error) bool {
+	failed, ok := errors.AsType[*googleapi.Error](err)
+	return ok && failed.Code == http.StatusNotFound && len(failed.Errors) > 0 && failed.Errors[0].Reason == "notFound" &&
+		strings.Contains(failed.Message, "/instances/")
+}
+
+// sweep finds nothing to do: keys are in the instance's metadata, and its boot disk goes with it.
+func (g *googleCompute) sweep(context.Context, Machine) error { return nil }

@@ -1,0 +1,204 @@
+package finder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/gophercloud/gophercloud"
+	"github.com/gophercloud/gophercloud/openstack/compute/v2/extensions/keypairs"
+	"github.com/gophercloud/gophercloud/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/pagination"
+
+	"github.com/drover-project/drover/jobrunner"
+)
+
+const openStackName = "openstack"
+
+// openStack goes by the server's name and proves by its SSH key whose it is, for the driver has no option for tags or
+// metadata: it registers a key pair of the machine's own key under the server's name and a random end, and names it in the
+// very request that makes the server. OpenStack lets many servers have one name.
+type openStack struct {
+	keyPair string
+	// inSteps tells that the server gets a floating address or a volume after it is made.
+	inSteps bool
+	connect func(context.Context) (*gophercloud.ServiceClient, error)
+}
+
+var _ Finder = (*openStack)(nil)
+
+// Find implements Finder. When an answer was lost, a server of the name that may be this one or another's is ErrUncertain.
+func (o *openStack) Find(ctx context.Context, machine Machine) ([]Server, error) {
+	if machine.Tags[jobrunner.TagMachineUID] == "" || machine.InstanceName == "" {
+		return nil, errNoTag
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, findTimeout, errTooSlow)
+	defer cancel()
+	api, err := o.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	namesakes, err := namesakes(api, machine.InstanceName)
+	if err != nil {
+		return nil, fmt.Errorf("looking for servers by name: %w", err)
+	}
+	var found []Server
+	for _, server := range namesakes {
+		ours, err := o.isOurs(api, server, machine)
+		if err != nil {
+			return nil, err
+		}
+		if ours {
+			found = append(found, o.server(server, machine))
+		}
+	}
+	return found, nil
+}
+
+// isOurs compares the public key of the server's key pair with the machine's. A key pair that another machine of the same
+// name had has another one.
+func (o *openStack) isOurs(api *gophercloud.ServiceClient, server servers.Server, machine Machine) (bool, error) {
+	unknown := func(why string) error {
+		if !machine.Lost {
+			return nil
+		}
+		return fmt.Errorf("%w: there is server %s named %s, but %s", ErrUncertain, server.ID, server.Name, why)
+	}
+	// A record that names it is the driver's own word.
+	if id, _ := machine.Record["MachineId"].(string); id == server.ID {
+		return true, nil
+	}
+	switch {
+	case o.keyPair != "":
+		if server.KeyName != o.keyPair {
+			return false, nil
+		}
+		return false, unknown("its key pair " + o.keyPair + " is not of one machine")
+	case !strings.HasPrefix(server.KeyName, pairPrefix(machine.InstanceName)):
+		return false, nil
+	case len(machine.PublicKey) == 0:
+		return false, unknown("the machine's SSH key is lost")
+	}
+	pair, err := keypairs.Get(api, server.KeyName).Extract()
+	if missing := (gophercloud.ErrDefault404{}); errors.As(err, &missing) {
+		return false, unknown("this credential's user has no key pair " + server.KeyName)
+	}
+	if err == nil && (pair == nil || pair.PublicKey == "") {
+		err = errOtherAnswer
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading key pair %s: %w", server.KeyName, err)
+	}
+	return sameKey(pair.PublicKey, machine.PublicKey), nil
+}
+
+// pairPrefix: the driver's sanitizeKeyPairName makes dots underscores.
+func pairPrefix(name string) string { return strings.ReplaceAll(name, ".", "_") + "-" }
+
+func (o *openStack) server(server servers.Server, machine Machine) Server {
+	return Server{
+		ID: server.ID, Name: server.Name, MachineUID: machine.Tags[jobrunner.TagMachineUID],
+		Record:     map[string]any{"MachineId": server.ID, "KeyPairName": server.KeyName},
+		Unfinished: o.inSteps || server.Status == "ERROR" || server.Status == "UNKNOWN",
+	}
+}
+
+// namesakes are all servers of exactly this name that are there. The API takes the name for a regular expression (Compute
+// API, "List Servers").
+func namesakes(api *gophercloud.ServiceClient, name string) ([]servers.Server, error) {
+	list := servers.List(api, servers.ListOpts{Name: "^" + regexp.QuoteMeta(name) + "$", Limit: pageSize})
+	var found []servers.Server
+	pages := 0
+	err := list.WithPageCreator(newServersPage).EachPage(func(page pagination.Page) (bool, error) {
+		if pages++; pages > maxPages {
+			return false, errTooMany
+		}
+		listed, err := servers.ExtractServers(page.(serversPage).ServerPage)
+		if err != nil {
+			return false, err
+		}
+		for _, server := range listed {
+			if server.Name == name && server.ID != "" && !slices.Contains([]string{"DELETED", "SOFT_DELETED"}, server.Status) {
+				found = append(found, server)
+			}
+		}
+		return true, nil
+	})
+	return found, err
+}
+
+// serversPage is a page that the SDK does not take for the last one because nothing is on it, nor for a page because it is
+// an answer.
+type serversPage struct {
+	servers.ServerPage
+}
+
+func newServersPage(r pagination.PageResult) pagination.Page {
+	return serversPage{servers.ServerPage{LinkedPageBase: pagination.LinkedPageBase{PageResult: r}}}
+}
+
+// IsEmpty implements pagination.Page.
+func (p serversPage) IsEmpty() (bool, error) { return false, holds(p.Body, "servers") }
+
+// holds tells that an answer is JSON with a list of this name.
+func holds(body any, name string) error {
+	answer, _ := body.(map[string]any)
+	if _, ok := answer[name].([]any); !ok {
+		return errOtherAnswer
+	}
+	return nil
+}
+
+// Remove implements Finder. Who it is was proven when it was found, and an id is given once.
+func (o *openStack) Remove(ctx context.Context, server Server) error {
+	if server.ID == "" || server.MachineUID == "" {
+		return errNoTag
+	}
+	api, err := o.connect(ctx)
+	if err != nil {
+		return err
+	}
+	err = servers.Delete(api, server.ID).ExtractErr()
+	if gone := (gophercloud.ErrDefault404{}); errors.As(err, &gone) && strings.Contains(string(gone.Body), "itemNotFound") {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("removing server %s: %w", server.ID, err)
+	}
+	return nil
+}
+
+// Sweep implements Finder: it deletes the key pair with the server's name and the machine's public key.
+func (o *openStack) Sweep(ctx context.Context, machine Machine) error {
+	if o.keyPair != "" || len(machine.PublicKey) == 0 || machine.InstanceName == "" {
+		return nil
+	}
+	api, err := o.connect(ctx)
+	if err != nil {
+		return err
+	}
+	page, err := keypairs.List(api).AllPages()
+	if err == nil {
+		err = holds(page.GetBody(), "keypairs")
+	}
+	if err != nil {
+		return fmt.Errorf("looking for key pairs: %w", err)
+	}
+	pairs, err := keypairs.ExtractKeyPairs(page)
+	if err != nil {
+		return fmt.Errorf("looking for key pairs: %w", err)
+	}
+	for _, pair := range pairs {
+		if !strings.HasPrefix(pair.Name, pairPrefix(machine.InstanceName)) || !sameKey(pair.PublicKey, machine.PublicKey) {
+			continue
+		}
+		err := keypairs.Delete(api, pair.Name).ExtractErr()
+		if gone := (gophercloud.ErrDefault404{}); err != nil && !errors.As(err, &gone) {
+			return fmt.Errorf("removing key pair %s: %w", pair.Name, err)
+		}
+	}
+	return nil
+}
