@@ -31,7 +31,7 @@ func localkube(t *testing.T) string {
 func run(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	// Who is to end and runs as a server instead fails its own test, not all of them.
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, localkube(t), args...).CombinedOutput()
 	return string(out), err

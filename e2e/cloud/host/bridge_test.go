@@ -116,14 +116,12 @@ func TestSetupLockExcludesEvenWhenTheDirectoryGoes(t *testing.T) {
 			for round := range 25 {
 				require.NoError(t, withSetupLock(dir, func() error {
 					most.Store(max(most.Load(), inside.Add(1)))
-					defer inside.Add(-1)
-					if err := os.WriteFile(slotFile(dir, worker), nil, 0o600); err != nil {
-						return err // the directory is there while the lock is held
+					err := os.WriteFile(slotFile(dir, worker), nil, 0o600) // the directory is there while the lock is held
+					inside.Add(-1)
+					if err == nil && (round+worker)%3 == 0 {
+						err = os.RemoveAll(dir) // the last that is done with the lock: with the directory it goes
 					}
-					if (round+worker)%3 == 0 {
-						return os.RemoveAll(dir)
-					}
-					return nil
+					return err
 				}))
 			}
 		})
