@@ -106,7 +106,7 @@ func TestAnInterfaceThatIsNotThereIsRemovedAlready(t *testing.T) {
 	require.NoError(t, RemoveInterface(t.Context(), "vb-no-such-one"))
 }
 
-// Whoever waited for the lock of a directory that its holder removed holds nothing, and takes it again.
+// The lock excludes also those who waited while its holder removed the directory.
 func TestSetupLockExcludesEvenWhenTheDirectoryGoes(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	var inside, most atomic.Int32
@@ -116,12 +116,14 @@ func TestSetupLockExcludesEvenWhenTheDirectoryGoes(t *testing.T) {
 			for round := range 25 {
 				require.NoError(t, withSetupLock(dir, func() error {
 					most.Store(max(most.Load(), inside.Add(1)))
-					err := os.WriteFile(slotFile(dir, worker), nil, 0o600) // the directory is there while the lock is held
-					inside.Add(-1)
-					if err == nil && (round+worker)%3 == 0 {
-						err = os.RemoveAll(dir) // the last that is done with the lock: with the directory it goes
+					defer inside.Add(-1)
+					if err := os.WriteFile(slotFile(dir, worker), nil, 0o600); err != nil {
+						return err // the directory is there while the lock is held
 					}
-					return err
+					if (round+worker)%3 == 0 {
+						return os.RemoveAll(dir)
+					}
+					return nil
 				}))
 			}
 		})

@@ -26,35 +26,20 @@ func withSetupLock(dir string, do func() error) error {
 	return errors.Join(do(), lock.Close())
 }
 
-// setupLock waits for the lock. Whoever had it may have been the last and have
-// removed the directory, and then what we hold keeps nobody out.
+// setupLock makes the directory and waits for its lock, which is one of the directory above it: who is the last removes this
+// one, and a lock inside would go with it and keep nobody out.
 func setupLock(dir string) (*os.File, error) {
-	path := filepath.Join(dir, "setup")
-	for {
-		if err := os.MkdirAll(dir, 0o750); err != nil {
-			return nil, err
-		}
-		lock, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-		if errors.Is(err, os.ErrNotExist) {
-			continue // removed since it was made
-		}
-		if err != nil {
-			return nil, err
-		}
-		if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-			return nil, errors.Join(err, lock.Close())
-		}
-		held, err := lock.Stat()
-		if err != nil {
-			return nil, errors.Join(err, lock.Close())
-		}
-		if there, err := os.Stat(path); err == nil && os.SameFile(held, there) {
-			return lock, nil
-		}
-		if err := lock.Close(); err != nil {
-			return nil, err
-		}
+	lock, err := os.Open(filepath.Dir(dir))
+	if err != nil {
+		return nil, err
 	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return lock, nil
 }
 
 // takeSlot claims the slot the state directory had, or else a free one.

@@ -88,7 +88,7 @@ func TestASlotThatIsClaimedByServersAloneIsInUse(t *testing.T) {
 
 func TestSetupLockHandsTheErrorOn(t *testing.T) {
 	told := errors.New("told to fail")
-	dir := filepath.Join(t.TempDir(), "run", "drover")
+	dir := filepath.Join(t.TempDir(), "run")
 	require.ErrorIs(t, withSetupLock(dir, func() error { return told }), told)
 	require.NoError(t, withSetupLock(dir, func() error { return nil }), "the lock was let go")
 
