@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/rpc"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -55,46 +56,81 @@ func TestCallError(t *testing.T) {
 	}
 }
 
-// stream is a connection whose other side has said all in advance.
-type stream struct{ io.Reader }
+// stream is a connection whose other side has said all in advance; it is heard when the first question is asked.
+type stream struct {
+	said  io.Reader
+	asked chan struct{}
+	once  *sync.Once
+}
 
-func (stream) Write(p []byte) (int, error) { return len(p), nil }
-func (stream) Close() error                { return nil }
+// speaking is a driver that says this, whatever it is asked.
+func speaking(said []byte) *Process {
+	s := stream{said: bytes.NewReader(said), asked: make(chan struct{}), once: &sync.Once{}}
+	return &Process{client: rpc.NewClient(s), ended: make(chan struct{})}
+}
 
-// answers are what a good driver says to the questions of FuzzHandshake.
-func answers(version int) []byte {
+func (s stream) Read(p []byte) (int, error) {
+	<-s.asked
+	return s.said.Read(p)
+}
+
+func (s stream) Write(p []byte) (int, error) {
+	s.once.Do(func() { close(s.asked) })
+	return len(p), nil
+}
+
+func (s stream) Close() error {
+	s.once.Do(func() { close(s.asked) })
+	return nil
+}
+
+// answer is what a good driver says to its first question.
+func answer(reply any) []byte {
 	var out bytes.Buffer
 	encoder := gob.NewEncoder(&out)
-	sequence := uint64(0)
-	for _, reply := range []any{version, []mcnflag.Flag{&mcnflag.StringFlag{Name: "x", Value: "y"}}, []byte(`{"a":1}`), 3} {
-		_ = encoder.Encode(rpc.Response{Seq: sequence})
-		_ = encoder.Encode(reply)
-		sequence++
-	}
+	_ = encoder.Encode(rpc.Response{})
+	_ = encoder.Encode(reply)
 	return out.Bytes()
 }
 
 // FuzzHandshake: whatever the program at the other side says, asking it ends, with an answer or an error that says whose it is.
 func FuzzHandshake(f *testing.F) {
-	f.Add(answers(1))
-	f.Add(answers(2))
-	f.Add(answers(1)[:40])
+	for _, reply := range []any{1, 2, []mcnflag.Flag{&mcnflag.StringFlag{Name: "x", Value: "y"}, &mcnflag.IntFlag{Name: "z"}}, []byte(`{"a":1}`), "198.18.0.1"} {
+		f.Add(answer(reply))
+	}
+	f.Add(answer(1)[:40])
 	f.Add([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
 	f.Add([]byte{0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, said []byte) {
-		p := &Process{client: rpc.NewClient(stream{bytes.NewReader(said)}), ended: make(chan struct{})}
-		if err := p.negotiate(t.Context()); err != nil {
-			requireOurs(t, err)
-			return
+		for _, ask := range []func(*Process) error{
+			func(p *Process) error { return p.negotiate(t.Context()) },
+			func(p *Process) error { _, err := p.Flags(t.Context()); return err },
+			func(p *Process) error { _, err := p.Record(t.Context()); return err },
+			func(p *Process) error { _, err := p.State(t.Context()); return err },
+			func(p *Process) error { _, err := p.Login(t.Context()); return err },
+		} {
+			p := speaking(said)
+			requireOurs(t, ask(p))
+			if p.stop != nil {
+				p.stop()
+			}
+			require.NoError(t, p.client.Close())
 		}
-		defer p.stop()
-		_, err := p.Flags(t.Context())
-		requireOurs(t, err)
-		_, err = p.Record(t.Context())
-		requireOurs(t, err)
-		_, err = p.State(t.Context())
-		requireOurs(t, err)
 	})
+}
+
+// TestAnswers: what the seeds of FuzzHandshake say is understood.
+func TestAnswers(t *testing.T) {
+	p := speaking(answer(1))
+	require.NoError(t, p.negotiate(t.Context()))
+	p.stop()
+	require.ErrorContains(t, speaking(answer(2)).negotiate(t.Context()), "it speaks version 2")
+	flags, err := speaking(answer([]mcnflag.Flag{&mcnflag.StringFlag{Name: "x"}})).Flags(t.Context())
+	require.NoError(t, err)
+	require.Len(t, flags, 1)
+	record, err := speaking(answer([]byte("{}"))).Record(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "{}", string(record))
 }
 
 func requireOurs(t *testing.T, err error) {
@@ -105,7 +141,7 @@ func requireOurs(t *testing.T, err error) {
 
 // TestHeartbeat_ends with the driver's process, and with Kill.
 func TestHeartbeat_ends(t *testing.T) {
-	p := &Process{client: rpc.NewClient(stream{bytes.NewReader(answers(1))}), ended: make(chan struct{})}
+	p := speaking(answer(1))
 	require.NoError(t, p.negotiate(t.Context()))
 	ended := make(chan struct{})
 	go func() {

@@ -54,8 +54,10 @@ type Process struct {
 	client  *rpc.Client
 	service string
 	ended   chan struct{}
-	stop    context.CancelFunc
-	kill    sync.Once
+	// grace is how long after its connection a process may end that is said to have ended.
+	grace time.Duration
+	stop  context.CancelFunc
+	kill  sync.Once
 }
 
 // Start runs a driver until Kill; the context bounds starting it only, so that a cancelled operation can still ask the driver
@@ -72,7 +74,7 @@ func Start(ctx context.Context, options Options) (*Process, error) {
 	if err := command.Start(); err != nil {
 		return nil, fmt.Errorf("starting the driver: %w", err)
 	}
-	p := &Process{command: command, ended: make(chan struct{})}
+	p := &Process{command: command, ended: make(chan struct{}), grace: endTimeout}
 	address := make(chan string, 1)
 	copied := make(chan struct{})
 	go func() {
@@ -215,7 +217,7 @@ func (p *Process) endsNow() bool {
 	select {
 	case <-p.ended:
 		return true
-	case <-time.After(endTimeout):
+	case <-time.After(p.grace):
 		return false
 	}
 }
