@@ -1,6 +1,7 @@
 package crdgen_test
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -129,9 +130,7 @@ func TestServerFillsInEveryTypeOfDefault(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := map[string]any{"apiVersion": crdgen.ConfigGroup + "/v1", "kind": "AcmeConfig", "metadata": map[string]any{"generateName": "one-"}}
-			for key, value := range tt.written {
-				object[key] = value
-			}
+			maps.Copy(object, tt.written)
 			created, err := configs.Create(t.Context(), &unstructured.Unstructured{Object: object}, metav1.CreateOptions{FieldValidation: "Strict"})
 			require.NoError(t, err)
 			for _, key := range []string{"apiVersion", "kind", "metadata"} {

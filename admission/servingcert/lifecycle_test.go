@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -227,9 +228,7 @@ func TestParse_saysWhatIsWrong(t *testing.T) {
 			for k, v := range good {
 				data[k] = bytes.Clone(v)
 			}
-			for k, v := range tt.change {
-				data[k] = v
-			}
+			maps.Copy(data, tt.change)
 			_, err := parse(data, []string{name})
 			require.ErrorContains(t, err, tt.err)
 			require.NotContains(t, err.Error(), "MARKER")

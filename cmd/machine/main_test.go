@@ -35,8 +35,7 @@ func call(t *testing.T, program string, env []string, args ...string) (code int,
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) {
+	if _, exited := errors.AsType[*exec.ExitError](err); !exited {
 		require.NoError(t, err)
 	}
 	return cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()

@@ -76,7 +76,7 @@ func (a *account) server(name, uid string) {
 		Options:       map[string]any{"digitalocean-region": "nyc3"},
 		CredentialEnv: map[string]string{"DIGITALOCEAN_ACCESS_TOKEN": theCloud.Token()}, SSHTimeoutSeconds: 1}}
 	a.give(task)
-	a.worker.run(task, "")
+	a.run(task, "")
 	a.dir = a.TempDir()
 }
 
@@ -107,7 +107,7 @@ func (a *account) runJob(scan *rkev1.ServerScan) {
 		return
 	}
 	require.NoError(a, json.Unmarshal(asked.Data[jobrunner.RequestKey], &task.Request))
-	a.worker.run(task, "")
+	a.run(task, "")
 	got := access.Compare(access.Grants(jobrunner.Role(task).Rules), a.recorder.Uses())
 	require.Empty(a, got.Unused, "the Role of a scan is not what it uses")
 	require.Empty(a, a.recorder.Refused())

@@ -33,7 +33,6 @@ type badInput struct {
 	mend      func(*world, *subject)
 }
 
-//nolint:funlen // one table
 func badInputs() []badInput {
 	spec := func(credential string) map[string]any {
 		return map[string]any{"region": "fra1", "common": map[string]any{"cloudCredentialSecretName": credential}}

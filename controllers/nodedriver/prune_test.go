@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -205,11 +206,10 @@ func TestPrune_kindsOfTheNameBefore(t *testing.T) {
 	gone := &metav1.PartialObjectMetadata{}
 	gone.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
 	testkit.Eventually(t, patience, func() error {
-		err := e.Get(t.Context(), client.ObjectKey{Name: crdgen.CRDName(crdgen.MachineGroup, "PrunenMachine")}, gone)
-		if client.IgnoreNotFound(err) == nil && err != nil {
-			return nil
+		if !apierrors.IsNotFound(e.Get(t.Context(), client.ObjectKey{Name: crdgen.CRDName(crdgen.MachineGroup, "PrunenMachine")}, gone)) {
+			return errors.New("the kind of the old name is still there")
 		}
-		return errors.New("the kind of the old name is still there")
+		return nil
 	})
 }
 

@@ -83,7 +83,7 @@ func (r *Reconciler) credential(ctx context.Context, scan *rkev1.ServerScan) (cr
 	}
 	env, err := crdgen.CredentialEnv(scan.Spec.Driver, fields, secret.Data)
 	if err != nil {
-		return credential{}, step.Stall(rkev1.CredentialInvalidReason, fmt.Errorf("Secret %s: %w", name, err))
+		return credential{}, step.Stall(rkev1.CredentialInvalidReason, fmt.Errorf("in Secret %s: %w", name, err))
 	}
 	return credential{env: env, files: crdgen.CredentialFiles(scan.Spec.Driver, fields, secret.Data)}, nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -64,9 +65,7 @@ func typed(c *cloud.Cloud, flags []mcnflag.Flag, given map[string]any) rpcdriver
 		}
 	}
 	values["drovertest-endpoint"], values["drovertest-ca-cert"] = c.APIURL(), string(c.CAPEM())
-	for name, value := range given {
-		values[name] = value
-	}
+	maps.Copy(values, given)
 	return rpcdriver.RPCFlags{Values: values}
 }
 

@@ -61,7 +61,7 @@ func newBench(t *testing.T) *bench {
 func (b *bench) program(t *testing.T, name, script string) {
 	t.Helper()
 	text := fmt.Sprintf("#!/bin/sh\ncd %s\nprintf '%%s' %s >> calls; for arg; do printf ' [%%s]' \"$arg\" >> calls; done; echo >> calls\n%s\n", quote(b.dir), name, script)
-	require.NoError(t, os.WriteFile(filepath.Join(b.BinDir, name), []byte(text), 0o700)) //nolint:gosec // a program must be executable
+	require.NoError(t, os.WriteFile(filepath.Join(b.BinDir, name), []byte(text), 0o700))
 }
 
 // programs makes all binaries; those without a script do nothing.

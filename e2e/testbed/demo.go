@@ -44,7 +44,7 @@ func (t *Testbed) showDriver(ctx context.Context) error {
 
 func (t *Testbed) showCreate(ctx context.Context) error {
 	t.headline("Two servers through the real DigitalOcean driver")
-	if err := t.show(ctx, "kubectl", "apply", "--server-side", "-f", t.example("digitalocean.yaml")); err != nil {
+	if err := t.show(ctx, "kubectl", "apply", "--server-side", "-f", t.example()); err != nil {
 		return err
 	}
 	if err := t.showUntil(ctx, 3*time.Minute, machinesRunning(2), "drover", "get"); err != nil {

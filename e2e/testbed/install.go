@@ -65,7 +65,7 @@ func (t *Testbed) UpAndTell(ctx context.Context) error {
 	}
 	t.say("%s", strings.NewReplacer(
 		"KUBECONFIG_PATH", quote(t.readable(t.Kubeconfig())), "BIN_PATH", quote(t.Path()),
-		"EXAMPLE", quote(t.readable(t.example("digitalocean.yaml"))), "CLOUD_DIR", quote(t.readable(t.cloudDir())),
+		"EXAMPLE", quote(t.readable(t.example())), "CLOUD_DIR", quote(t.readable(t.cloudDir())),
 	).Replace(whatNext))
 	return nil
 }

@@ -21,8 +21,9 @@ var (
 	plain = regexp.MustCompile(`^[A-Za-z0-9_./:=,@%+-]+$`)
 )
 
-func (t *Testbed) example(name string) string {
-	return filepath.Join(filepath.Dir(t.BinDir), "examples", name)
+// example is what the demo applies.
+func (t *Testbed) example() string {
+	return filepath.Join(filepath.Dir(t.BinDir), "examples", "digitalocean.yaml")
 }
 
 func (t *Testbed) headline(text string) { t.say("\n\033[1m== %s\033[0m\n", text) }

@@ -55,11 +55,10 @@ func (d *foreignDriver) SetConfigFromFlags(options drivers.DriverOptions) error 
 
 // PreCreateCheck fails with what stands in the file "check".
 func (d *foreignDriver) PreCreateCheck() error {
-	text, err := os.ReadFile(d.Dir + "/check")
-	if err != nil {
-		return nil
+	if text, err := os.ReadFile(d.Dir + "/check"); err == nil {
+		return errors.New(string(text))
 	}
-	return errors.New(string(text))
+	return nil
 }
 
 // Create does what the mode says: "fail", "made" and "noted" are followed by the words of the error, for which nothing, a server,

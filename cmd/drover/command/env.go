@@ -76,7 +76,7 @@ func (e *env) contextName() string {
 
 // called is how we are called for this cluster: commands that the user copies must not reach another one.
 func (e *env) called() string {
-	called := e.Name
+	called := []string{e.Name}
 	for _, flag := range []struct {
 		name  string
 		value *string
@@ -84,10 +84,10 @@ func (e *env) called() string {
 		{"kubeconfig", e.flags.KubeConfig}, {"context", e.flags.Context}, {"cluster", e.flags.ClusterName}, {"user", e.flags.AuthInfoName},
 	} {
 		if value := ptr.Deref(flag.value, ""); value != "" {
-			called += " --" + flag.name + " " + facts.Word(value)
+			called = append(called, "--"+flag.name, facts.Word(value))
 		}
 	}
-	return called
+	return strings.Join(called, " ")
 }
 
 // api connects to the cluster; nothing is sent yet.
@@ -133,8 +133,7 @@ func (e *env) resolve(ctx context.Context, name string) (*inventory.API, invento
 // find is Resolve, whose advice names us as the user does.
 func (e *env) find(ctx context.Context, api *inventory.API, namespace, name string) (inventory.Target, error) {
 	target, err := api.Resolve(ctx, namespace, name)
-	var notFound *inventory.NotFoundError
-	if errors.As(err, &notFound) {
+	if notFound, ok := errors.AsType[*inventory.NotFoundError](err); ok {
 		notFound.Command = e.Name
 	}
 	return target, err

@@ -62,8 +62,7 @@ func causes(err error) []error {
 }
 
 func plainCause(cause error) string {
-	var request *url.Error
-	if errors.As(cause, &request) {
+	if request, ok := errors.AsType[*url.Error](cause); ok {
 		return plainRequest(request)
 	}
 	if p, ok := permissionOf(cause); ok {

@@ -46,7 +46,7 @@ func plainCases() map[string]struct {
 		"nothing":            {nil, ""},
 		"an error of ours":   {errors.New("no machine"), "no machine"},
 		"several":            {errors.Join(errors.New("one"), errors.New("two")), "one; two"},
-		"lines and controls": {errors.New("one\r\n\n  two\x1b[31m\tthree\u202e\n"), "one; two[31m three"},
+		"lines and controls": {fmt.Errorf("%s", "one\r\n\n  two\x1b[31m\tthree\u202e\n"), "one; two[31m three"},
 		"one object in a namespace": {fmt.Errorf("getting the state: %w", secrets),
 			`getting the state: forbidden: user "alice" lacks the right to get secrets "web-1-machine-state" in namespace shop`},
 		"a cluster-wide list": {drivers, `forbidden: user "alice" lacks the right to list nodedrivers.management.cattle.io in the whole cluster`},

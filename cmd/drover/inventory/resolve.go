@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -127,7 +127,7 @@ func CheckName(name string) error {
 	if name == "" {
 		return errors.New("a name is empty: write NAME or KIND/NAME")
 	}
-	if problems := path.IsValidPathSegmentName(name); len(problems) > 0 {
+	if problems := content.IsPathSegmentName(name); len(problems) > 0 {
 		return fmt.Errorf("%q is no name: it %s", name, strings.Join(problems, ", "))
 	}
 	return nil
@@ -184,8 +184,7 @@ func (r *resolving) owned(ctx context.Context) ([]*facts.Machine, error) {
 		return nil, nil
 	}
 	machines, _, err := r.Machines(ctx, r.kinds, ListOptions{Namespace: r.namespace, Selector: labels.Set{rkev1.CAPIMachineLabel: r.name}.String()})
-	var forbidden *ForbiddenError
-	if errors.As(err, &forbidden) {
+	if forbidden, ok := errors.AsType[*ForbiddenError](err); ok {
 		r.unseen = append(r.unseen, forbidden.errs...)
 		return nil, nil
 	}

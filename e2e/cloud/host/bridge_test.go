@@ -28,7 +28,7 @@ func iptables(t *testing.T, script string) (calls func() []string) {
 	log := filepath.Join(dir, "log")
 	if script != "" {
 		text := fmt.Sprintf("#!/bin/sh\necho \"$@\" >> '%s'\n%s\n", log, script)
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "iptables"), []byte(text), 0o700)) //nolint:gosec // a program must be executable
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "iptables"), []byte(text), 0o700))
 	}
 	t.Setenv("PATH", dir)
 	return func() []string {

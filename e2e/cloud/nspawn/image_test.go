@@ -31,7 +31,7 @@ func tools(t *testing.T, debootstrap, chroot string) (calls func() []string) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "log")
 	for name, script := range map[string]string{"debootstrap": debootstrap, "chroot": chroot} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script), 0o700)) //nolint:gosec // a program
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script), 0o700))
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	t.Setenv("LOG", log)

@@ -120,7 +120,7 @@ func TestACrashWhileItIsMadeIsNoHarm(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"ca.pem.new", "ca-key.pem.new", "ca-key.pem"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("-----BEGIN CERT"), 0o600))
-		require.NoError(t, os.Chmod(filepath.Join(dir, name), 0o666)) //nolint:gosec // as a careless program leaves it
+		require.NoError(t, os.Chmod(filepath.Join(dir, name), 0o666))
 	}
 	first, err := pki.Open(dir)
 	require.NoError(t, err)

@@ -142,7 +142,7 @@ func lock(t *testing.T, dir string) (unlock func()) {
 	require.NoError(t, os.MkdirAll(dir, 0o700))
 	file, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	require.NoError(t, err)
-	require.NoError(t, syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)) //nolint:gosec // a file descriptor
+	require.NoError(t, syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB))
 	return func() { require.NoError(t, file.Close()) }
 }
 
