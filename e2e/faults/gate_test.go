@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 )
 
 // strike is what happens to one request to the API server.
@@ -20,6 +21,10 @@ type strike struct {
 	// status is answered instead of asking; lost drops the answer of a request that was carried out.
 	status int
 	lost   bool
+	// refuse so many requests in all, as a server does that is being restarted.
+	refuse int
+	// more requests that are struck like this one.
+	more int
 }
 
 type dying int
@@ -30,25 +35,31 @@ const (
 	diesAfter
 )
 
-var errLost = errors.New("the connection was lost before the answer came")
+var (
+	errLost = errors.New("the connection was lost before the answer came")
+	errDied = errors.New("the process that asked is dead")
+)
 
-// gate stands between a process of ours and the API server. It counts requests and strikes some of them. A process that is
-// struck dead ends there: its goroutine goes, as with SIGKILL nothing of it is run any more but what closes files.
+// gate stands between a process of ours and the API server. It counts requests and strikes some of them.
 type gate struct {
 	next http.RoundTripper
+	// refusing counts the requests that are still refused, of the manager and of the pod alike.
+	refusing *atomic.Int32
+	// killed, if given, tells that the process was killed from elsewhere.
+	killed func() bool
 
 	mu      sync.Mutex
 	calls   []string
 	strikes map[int]strike
-	// killed, if given, tells that the process was killed from elsewhere.
-	killed func() bool
+	// struck are the requests that met their strike.
+	struck map[int]bool
 }
 
 // begin starts to count anew.
 func (g *gate) begin(strikes map[int]strike) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.calls, g.strikes = nil, strikes
+	g.calls, g.strikes, g.struck = nil, strikes, map[int]bool{}
 }
 
 func (g *gate) recorded() []string {
@@ -57,11 +68,29 @@ func (g *gate) recorded() []string {
 	return append([]string(nil), g.calls...)
 }
 
+func (g *gate) hasStruck(index int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.struck[index]
+}
+
 func (g *gate) note(request *http.Request) strike {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	index := len(g.calls)
 	g.calls = append(g.calls, describe(request))
-	return g.strikes[len(g.calls)-1]
+	s, found := g.strikes[index]
+	if !found {
+		return s
+	}
+	g.struck[index] = true
+	if _, taken := g.strikes[index+1]; s.more > 0 && !taken {
+		next := s
+		next.more--
+		next.before = nil
+		g.strikes[index+1] = next
+	}
+	return s
 }
 
 // describe names a request without what differs from run to run.
@@ -75,20 +104,24 @@ func describe(request *http.Request) string {
 	return request.Method + " " + strings.Join(parts, "/")
 }
 
-// RoundTrip implements http.RoundTripper.
+// RoundTrip implements http.RoundTripper. Its error is errDied when the process that asks has to die.
 func (g *gate) RoundTrip(request *http.Request) (*http.Response, error) {
 	if g.killed != nil && g.killed() {
-		runtime.Goexit()
+		return nil, errDied
 	}
 	s := g.note(request)
 	if s.before != nil {
 		s.before()
 	}
 	if s.die == diesBefore {
-		runtime.Goexit()
+		return nil, errDied
 	}
-	if s.status == http.StatusConflict && request.Method != http.MethodPut && request.Method != http.MethodPatch {
-		s.status = http.StatusServiceUnavailable
+	if s.refuse > 0 {
+		g.refusing.Store(int32(s.refuse))
+	}
+	if g.refusing.Load() > 0 {
+		g.refusing.Add(-1)
+		return nil, fmt.Errorf("dialling: %w", syscall.ECONNREFUSED)
 	}
 	if s.status != 0 {
 		return refusal(request, s.status), nil
@@ -100,7 +133,7 @@ func (g *gate) RoundTrip(request *http.Request) (*http.Response, error) {
 	_, _ = io.Copy(io.Discard, response.Body)
 	_ = response.Body.Close()
 	if s.die == diesAfter {
-		runtime.Goexit()
+		return nil, errDied
 	}
 	return nil, errLost
 }
@@ -113,4 +146,27 @@ func refusal(request *http.Request, status int) *http.Response {
 		Status: http.StatusText(status), StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: request,
 		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewBufferString(body)),
 	}
+}
+
+// mortal is the way of one process through a gate: when it has died, nothing of it comes through any more, whatever of it is
+// still run.
+type mortal struct {
+	*gate
+	dead atomic.Bool
+	// end ends the process.
+	end func()
+}
+
+// RoundTrip implements http.RoundTripper.
+func (m *mortal) RoundTrip(request *http.Request) (*http.Response, error) {
+	if m.dead.Load() {
+		m.end()
+		return nil, errDied
+	}
+	response, err := m.gate.RoundTrip(request)
+	if errors.Is(err, errDied) {
+		m.dead.Store(true)
+		m.end()
+	}
+	return response, err
 }

@@ -24,7 +24,7 @@ import (
 )
 
 var (
-	count   = flag.Int("faults.count", 200, "how many runs")
+	count   = flag.Int("faults.count", shortPart, "how many runs")
 	only    = flag.Int("faults.only", -1, "the one run to do again")
 	workers = flag.Int("faults.workers", 12, "runs at the same time")
 
@@ -37,11 +37,14 @@ const driverName = "digitalocean"
 // worker has a token of its own, by which rules and ledger tell them apart.
 var theCloud *cloud.Cloud
 
-// TestMain makes this binary the driver's plugin too, as cmd/machine is.
+// TestMain makes this binary the driver's plugin and the pod's program too, as cmd/machine is.
 func TestMain(m *testing.M) {
 	if os.Getenv("MACHINE_PLUGIN_TOKEN") != "" {
 		plugin.RegisterDriver(digitalocean.NewDriver("", ""))
 		return
+	}
+	if argument := os.Getenv(podVariable); argument != "" {
+		os.Exit(beThePod(argument))
 	}
 	flag.Parse()
 	ctrl.SetLogger(logr.Discard())

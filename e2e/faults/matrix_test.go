@@ -23,24 +23,52 @@ const maxTurns = 80
 func (w *world) arm(phase string, troubles []trouble) {
 	w.Helper()
 	strikes := map[string]map[int]strike{manager: {}, pod: {}}
+	w.refusing.Store(0)
 	for _, t := range troubles {
-		if t.phase != phase {
+		if !t.inPhase(phase) {
 			continue
 		}
-		if t.place == atCloud {
+		switch t.place {
+		case atCloud:
 			w.armCloud(t)
-			continue
+		case onDisk:
+			w.nextDisk = new(t.disk(w.lab.seen))
+		default:
+			strikes[t.place][t.index] = w.strikes()[t.kind]
 		}
-		strikes[t.place][t.index] = w.strikes()[t.kind]
 	}
 	w.managerGate.begin(strikes[manager])
 	w.podGate.begin(strikes[pod])
 }
 
+// note keeps which troubles of a phase have struck.
+func (w *world) note(phase string, troubles []trouble) {
+	for _, t := range troubles {
+		if !t.inPhase(phase) {
+			continue
+		}
+		switch t.place {
+		case atCloud:
+			w.struck[t] = w.struck[t] || w.applied(w.armed[t])
+		case onDisk:
+			w.struck[t] = w.nextDisk == nil
+		case manager:
+			w.struck[t] = w.managerGate.hasStruck(t.index)
+		case pod:
+			w.struck[t] = w.podGate.hasStruck(t.index)
+		}
+	}
+	w.nextDisk = nil
+}
+
+func (w *world) applied(id string) bool {
+	return slices.ContainsFunc(theCloud.Faults().List(), func(s fault.Status) bool { return s.ID == id && s.Applied > 0 })
+}
+
 func (w *world) armCloud(t trouble) {
 	w.Helper()
 	e := effects()[t.kind]
-	w.hopeless = w.hopeless || e.hopeless
+	w.hopeless = w.hopeless || e.hopeless || t.early()
 	rule := fault.Rule{Match: fault.AnyRequest, Token: w.token, Skip: t.index, Count: 1, Effect: e.Effect}
 	if e.boots() {
 		rule.Match, rule.Skip = fault.CreateDroplet, 0
@@ -49,14 +77,13 @@ func (w *world) armCloud(t trouble) {
 		rule.Count = 0
 	}
 	id := w.addRule(rule)
+	w.armed[t] = id
 	if !e.kills {
 		return
 	}
 	// A pod that is killed asks the cloud for nothing more.
 	w.addRule(fault.Rule{Match: fault.AnyRequest, Token: w.token, Skip: t.index, Effect: fault.ConnectionLost()})
-	w.podGate.killed = func() bool {
-		return slices.ContainsFunc(theCloud.Faults().List(), func(s fault.Status) bool { return s.ID == id && s.Applied > 0 })
-	}
+	w.podGate.killed = func() bool { return w.applied(id) }
 }
 
 func (w *world) addRule(rule fault.Rule) string {
@@ -69,6 +96,9 @@ func (w *world) addRule(rule fault.Rule) string {
 
 // cure ends all that is wrong with the cloud.
 func (w *world) cure() {
+	for t, id := range w.armed {
+		w.struck[t] = w.struck[t] || w.applied(id)
+	}
 	for _, id := range w.rules {
 		theCloud.Faults().Remove(id)
 	}
@@ -80,13 +110,17 @@ func (w *world) cure() {
 func (w *world) comeReady() error {
 	w.Helper()
 	for range maxTurns {
-		if !w.turn() || w.obj.GetDeletionTimestamp() != nil {
+		there := w.turn()
+		if err := w.forgotten(); err != nil {
+			return err
+		}
+		if !there || w.obj.GetDeletionTimestamp() != nil {
 			return nil
 		}
 		if w.condition(rkev1.ReadyCondition).Status == metav1.ConditionTrue && w.condition(rkev1.ProviderIDKnownCondition).Status == metav1.ConditionTrue {
 			return w.whenReady()
 		}
-		if w.hopeless && w.status().Attempts > 1 {
+		if w.hopeless && w.status().LastAttempt != nil {
 			return w.neverTwo()
 		}
 		switch w.condition(rkev1.CreateJobCondition).Reason {
@@ -106,7 +140,11 @@ func (w *world) goAway() error {
 	w.Helper()
 	w.deleteMachine()
 	for range maxTurns {
-		if !w.turn() {
+		there := w.turn()
+		if err := w.forgotten(); err != nil {
+			return err
+		}
+		if !there {
 			return w.whenGone()
 		}
 		switch w.condition(rkev1.DeleteJobCondition).Reason {
@@ -121,31 +159,43 @@ func (w *world) goAway() error {
 func (w *world) live(troubles []trouble) error {
 	w.Helper()
 	defer w.cure()
-	w.arm(creating, troubles)
-	if err := w.comeReady(); err != nil {
+	if err := w.pass(creating, troubles, w.comeReady); err != nil {
 		return err
 	}
-	if err := w.trueCause(creating, troubles); err != nil {
-		return err
-	}
-	w.cure()
-	w.classes = map[string]string{}
-	w.arm(removing, troubles)
-	if err := w.goAway(); err != nil {
-		return err
-	}
-	return w.trueCause(removing, troubles)
+	return w.pass(removing, troubles, w.goAway)
 }
 
-// trueCause compares the classes of the attempts that failed with what was wrong with the cloud, when only that was.
+func (w *world) pass(phase string, troubles []trouble, drive func() error) error {
+	w.Helper()
+	w.classes = map[string]string{}
+	w.arm(phase, troubles)
+	err := drive()
+	w.note(phase, troubles)
+	if err == nil {
+		err = w.trueCause(phase, troubles)
+	}
+	w.cure()
+	return err
+}
+
+// trueCause compares the classes of the attempts that failed with what was wrong, when only one thing was.
 func (w *world) trueCause(phase string, troubles []trouble) error {
-	if len(troubles) != 1 || troubles[0].place != atCloud || troubles[0].phase != phase {
+	if len(troubles) != 1 || troubles[0].phase != phase {
 		return nil
 	}
-	allowed := effects()[troubles[0].kind].classes
+	allowed, says := unclearClasses(), ""
+	switch t := troubles[0]; t.place {
+	case atCloud:
+		allowed, says = effects()[t.kind].classes, effects()[t.kind].says
+	case onDisk:
+		allowed, says = []string{rkev1.ClassTransient}, "no space left on device"
+	}
 	for class, message := range w.classes {
 		if len(allowed) > 0 && !slices.Contains(allowed, class) {
 			return fmt.Errorf("the failure is said to be %s, %v would be true: %s", class, allowed, message)
+		}
+		if !strings.Contains(message, says) {
+			return fmt.Errorf("the failure does not say %q: %s", says, message)
 		}
 	}
 	return nil
@@ -165,6 +215,8 @@ func observe(t *testing.T, l *lab) record {
 			seen[phase][atCloud] = append(seen[phase][atCloud], hit.Method+" "+hit.Path)
 		}
 		seen[phase][manager], seen[phase][pod] = w.managerGate.recorded(), w.podGate.recorded()
+		seen.uses(phase, w.used)
+		w.used = disk{}
 		w.cure()
 	}
 	look(creating, w.comeReady)
@@ -174,10 +226,12 @@ func observe(t *testing.T, l *lab) record {
 
 func TestFaults(t *testing.T) {
 	l := newLab(t)
-	seen := observe(t, l)
-	singles := seen.singles()
-	t.Logf("%d points: %s", points(seen), strings.Join(tally(singles), ", "))
-	require.Greater(t, points(seen), 40)
+	l.seen = observe(t, l)
+	t.Logf("%d points: %s", points(l.seen), strings.Join(tally(l.seen), ", "))
+	require.Greater(t, points(l.seen), 40)
+	if kinds := len(l.seen.singles()); *count >= shortPart {
+		require.Less(t, kinds, shortPart-shortPart/everyPair, "each kind of fault at each place is tried at least once")
+	}
 
 	told := newReport()
 	t.Cleanup(func() { require.NoError(t, writeReport(told)) })
@@ -186,13 +240,7 @@ func TestFaults(t *testing.T) {
 	for worker := range *workers {
 		group.Go(func() {
 			for n := range runs {
-				troubles := seen.run(n)
-				t.Run(fmt.Sprintf("%d", n), func(t *testing.T) {
-					w := newWorld(t, l, tokenOf(worker))
-					err := w.live(troubles)
-					told.add(troubles, err)
-					require.NoError(t, err, "%v\nonce again: make faults ONLY=%d\n%s", troubles, n, w.story())
-				})
+				t.Run(fmt.Sprintf("%d", n), func(t *testing.T) { try(t, l, worker, n, told) })
 			}
 		})
 	}
@@ -206,9 +254,31 @@ func TestFaults(t *testing.T) {
 	group.Wait()
 }
 
+// shortPart is how many runs are part of `make test`.
+const (
+	shortPart = 200
+	// keepEvery so many runs the report is written, so that a long matrix that is stopped leaves what it found.
+	keepEvery = 50
+)
+
+// try is run n.
+func try(t *testing.T, l *lab, worker, n int, told *report) {
+	t.Helper()
+	troubles := l.seen.run(n)
+	w := newWorld(t, l, tokenOf(worker))
+	err := w.live(troubles)
+	if told.add(n, troubles, func(t trouble) bool { return w.struck[t] }, err)%keepEvery == 0 && *reportFile != "" {
+		require.NoError(t, writeReport(told), "keeping what is known so far")
+	}
+	if testing.Verbose() {
+		t.Logf("%v\n%s", troubles, w.story())
+	}
+	require.NoError(t, err, "%v\nonce again: make faults ONLY=%d\n%s", troubles, n, w.story())
+}
+
 func writeReport(told *report) error {
 	if *reportFile == "" {
-		return nil
+		return told.print(os.Stdout)
 	}
 	file, err := os.Create(*reportFile)
 	if err != nil {
@@ -227,14 +297,12 @@ func points(r record) int {
 	return sum
 }
 
-func tally(all []trouble) []string {
-	counts := map[string]int{}
-	for _, t := range all {
-		counts[t.phase+" "+t.place]++
-	}
+func tally(seen record) []string {
 	var out []string
-	for name, n := range counts {
-		out = append(out, fmt.Sprintf("%s %d", name, n))
+	for phase, places := range seen {
+		for place, requests := range places {
+			out = append(out, fmt.Sprintf("%s %s %d", phase, place, len(requests)))
+		}
 	}
 	slices.Sort(out)
 	return out

@@ -45,6 +45,36 @@ func (w *world) neverTwo() error {
 	return nil
 }
 
+// forgotten finds, at any moment, a server that no object stands for, and a record that was lost while its server is there.
+func (w *world) forgotten() error {
+	live := slices.DeleteFunc(w.droplets(), func(r ledger.Record) bool { return !r.IsLive() })
+	if len(live) == 0 {
+		return nil
+	}
+	if err := w.admin.Get(w.Context(), client.ObjectKeyFromObject(w.obj), w.obj.DeepCopy()); err != nil {
+		return fmt.Errorf("server %s has no machine: %w", live[0].ID, err)
+	}
+	state := &corev1.Secret{}
+	key := client.ObjectKey{Namespace: w.namespace, Name: jobrunner.StateSecretName(machineName)}
+	if err := w.admin.Get(w.Context(), key, state); err != nil {
+		return fmt.Errorf("server %s has no state: %w", live[0].ID, err)
+	}
+	if len(state.Data[jobrunner.JournalKey]) == 0 {
+		return fmt.Errorf("server %s is not in its journal", live[0].ID)
+	}
+	if !slices.Contains(state.Finalizers, rkev1.MachineFinalizer) {
+		return fmt.Errorf("nothing keeps the state of server %s", live[0].ID)
+	}
+	recorded := len(state.Data[jobrunner.ExtractedConfigKey]) > 0
+	if w.kept == live[0].ID && !recorded {
+		return fmt.Errorf("the record of server %s was there and is lost", w.kept)
+	}
+	if server, err := jobrunner.ReadServer(state.Data); err == nil && recorded && server.InstanceID == live[0].ID {
+		w.kept = live[0].ID
+	}
+	return nil
+}
+
 // whenReady is what must hold of a machine that is Ready.
 func (w *world) whenReady() error {
 	if err := w.neverTwo(); err != nil {

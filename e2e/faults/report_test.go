@@ -4,42 +4,87 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"text/tabwriter"
 )
 
 // report counts what was tried and what came of it.
 type report struct {
-	mu     sync.Mutex
-	runs   int
-	failed int
-	// cells are the tries and failures of one kind of fault at one place in one phase; hit are the distinct points.
-	cells map[[3]string]*[2]int
-	hit   map[string]bool
+	mu    sync.Mutex
+	cells map[[3]string]*cell
+	// runs and pairs, and those that failed.
+	runs, pairs, failed int
+	// numbers of the runs that failed; points that were hit.
+	numbers       []int
+	points, kills map[string]map[string]bool
+}
+
+// cell is one kind of fault at one place in one phase: how often it was tried, met its point, and led to a failure, and at
+// how many distinct points of all there are.
+type cell struct {
+	tried, struck, failed int
+	points                map[int]bool
 }
 
 func newReport() *report {
-	return &report{cells: map[[3]string]*[2]int{}, hit: map[string]bool{}}
+	return &report{cells: map[[3]string]*cell{}, points: map[string]map[string]bool{}, kills: map[string]map[string]bool{}}
 }
 
-func (r *report) add(troubles []trouble, err error) {
+// add returns how many runs there were so far.
+func (r *report) add(n int, troubles []trouble, struck func(trouble) bool, err error) (runs int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.runs++
+	if len(troubles) > 1 {
+		r.pairs++
+	}
 	if err != nil {
 		r.failed++
+		r.numbers = append(r.numbers, n)
 	}
 	for _, t := range troubles {
 		key := [3]string{t.phase, t.place, t.kind}
 		if r.cells[key] == nil {
-			r.cells[key] = &[2]int{}
+			r.cells[key] = &cell{points: map[int]bool{}}
 		}
-		r.cells[key][0]++
-		if err != nil {
-			r.cells[key][1]++
-		}
-		r.hit[fmt.Sprint(t.phase, t.place, t.index)] = true
+		r.cells[key].add(t, struck(t), err)
+		r.hit(t, struck(t))
 	}
+	return r.runs
+}
+
+func (c *cell) add(t trouble, struck bool, err error) {
+	c.tried++
+	if struck {
+		c.struck++
+		c.points[t.index] = true
+	}
+	if err != nil {
+		c.failed++
+	}
+}
+
+func (r *report) hit(t trouble, struck bool) {
+	if !struck {
+		return
+	}
+	where := t.phase + " " + t.place
+	mark(r.points, where, fmt.Sprint(t.index))
+	if isKill(t.kind) {
+		mark(r.kills, where, fmt.Sprint(t.index, t.kind))
+	}
+}
+
+func mark(in map[string]map[string]bool, where, what string) {
+	if in[where] == nil {
+		in[where] = map[string]bool{}
+	}
+	in[where][what] = true
+}
+
+func isKill(kind string) bool {
+	return slices.Contains([]string{"killed before", "killed after", "pod killed before", "pod killed after"}, kind)
 }
 
 // print writes the matrix, one line a kind of fault.
@@ -52,13 +97,34 @@ func (r *report) print(out io.Writer) error {
 	}
 	slices.SortFunc(keys, func(a, b [3]string) int { return slices.Compare(a[:], b[:]) })
 	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "PHASE\tWHERE\tFAULT\tTRIED\tFAILED")
+	_, _ = fmt.Fprintln(table, "PHASE\tWHERE\tFAULT\tTRIED\tSTRUCK\tPOINTS\tFAILED")
 	for _, key := range keys {
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\n", key[0], key[1], key[2], r.cells[key][0], r.cells[key][1])
+		c := r.cells[key]
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%d\t%d\n", key[0], key[1], key[2], c.tried, c.struck, len(c.points), c.failed)
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "\n%d runs, %d distinct points, %d failed\n", r.runs, len(r.hit), r.failed)
+	return r.sum(out)
+}
+
+func (r *report) sum(out io.Writer) error {
+	_, err := fmt.Fprintf(out, `
+distinct points: %s
+distinct kills:  %s
+%d runs, %d of them with two faults, %d kinds of fault by phase and place
+%d failed %v
+`, told(r.points), told(r.kills), r.runs, r.pairs, len(r.cells), r.failed, r.numbers)
 	return err
+}
+
+func told(hit map[string]map[string]bool) string {
+	var all []string
+	sum := 0
+	for where, points := range hit {
+		all = append(all, fmt.Sprintf("%s %d", where, len(points)))
+		sum += len(points)
+	}
+	slices.Sort(all)
+	return fmt.Sprintf("%d (%s)", sum, strings.Join(all, ", "))
 }

@@ -1,11 +1,14 @@
 package faults
 
 import (
+	"context"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/e2e/cloud/fault"
@@ -19,9 +22,11 @@ const (
 	manager = "manager"
 	pod     = "pod"
 	atCloud = "cloud"
+	onDisk  = "disk"
 )
 
-// trouble is one fault: the index-th request of a place, counted from the beginning of a phase.
+// trouble is one fault: the index-th request of a place, counted from the beginning of a phase; of the disk, how much of it
+// there is.
 type trouble struct {
 	phase, place, kind string
 	index              int
@@ -35,17 +40,22 @@ func (t trouble) String() string {
 
 // strikes on requests to the API server, by name.
 func (w *world) strikes() map[string]strike {
-	all := map[string]strike{
-		"killed before":     {die: diesBefore},
-		"killed after":      {die: diesAfter},
-		"unavailable":       {status: http.StatusServiceUnavailable},
-		"answer lost":       {lost: true},
-		"conflict":          {status: http.StatusConflict},
-		"clock an hour on":  {before: func() { w.clock.SetTime(w.clock.Now().Add(time.Hour)) }},
-		"clock an hour off": {before: func() { w.clock.SetTime(w.clock.Now().Add(-time.Hour)) }},
-		"machine deleted":   {before: w.deleteAndCancel},
+	return map[string]strike{
+		"killed before":      {die: diesBefore},
+		"killed after":       {die: diesAfter},
+		"unavailable":        {status: http.StatusServiceUnavailable},
+		"answer lost":        {lost: true},
+		"conflict":           {status: http.StatusConflict},
+		"conflict 4 times":   {status: http.StatusConflict, more: 3},
+		"changed meanwhile":  {before: w.touch},
+		"stale cache":        {before: w.lag},
+		"restart: 4 refused": {refuse: 4},
+		"refused to the end": {refuse: 1, more: 1 << 20},
+		"clock an hour on":   {before: func() { w.clock.SetTime(w.clock.Now().Add(time.Hour)) }},
+		"clock an hour off":  {before: func() { w.clock.SetTime(w.clock.Now().Add(-time.Hour)) }},
+		"machine deleted":    {before: w.deleteAndCancel},
+		"server lost":        {before: w.loseServer},
 	}
-	return all
 }
 
 // deleteAndCancel deletes the machine while its pod is at work; the manager sees it at once.
@@ -58,14 +68,49 @@ func (w *world) deleteAndCancel() {
 	}
 }
 
-// struck lists, for a place, the names of what can strike its requests.
-func struck(place string) []string {
+// loseServer removes the server behind everybody's back.
+func (w *world) loseServer() {
+	w.Helper()
+	for _, record := range w.droplets() {
+		if !record.IsLive() {
+			continue
+		}
+		id, err := strconv.Atoi(record.ID)
+		require.NoError(w, err)
+		require.NoError(w, theCloud.Account().Vanish(context.WithoutCancel(w.Context()), id))
+		w.say("server %s is lost", record.ID)
+	}
+}
+
+// struck lists the names of what can strike a request of a place.
+func struck(phase, place, request string) []string {
+	kinds := []string{"killed before", "killed after", "unavailable", "answer lost", "restart: 4 refused"}
+	if isChange(request) {
+		kinds = append(kinds, "conflict", "conflict 4 times")
+	}
 	switch place {
 	case manager:
-		return []string{"killed before", "killed after", "unavailable", "answer lost", "conflict", "clock an hour on", "clock an hour off"}
+		kinds = append(kinds, "clock an hour on", "clock an hour off")
+		if isWrite(request) {
+			kinds = append(kinds, "changed meanwhile", "stale cache")
+		}
 	case pod:
-		return []string{"killed before", "killed after", "unavailable", "answer lost", "machine deleted"}
+		kinds = append(kinds, "refused to the end")
+	case onDisk:
+		return []string{request}
+	case atCloud:
+		kinds = slices.DeleteFunc(effectNames(), func(name string) bool { return effects()[name].boots() && request != fault.CreateDroplet })
 	}
+	if phase == creating && place != atCloud {
+		return append(kinds, "machine deleted")
+	}
+	if place == manager || place == pod {
+		kinds = append(kinds, "server lost")
+	}
+	return kinds
+}
+
+func effectNames() []string {
 	var names []string
 	for name := range effects() {
 		names = append(names, name)
@@ -85,72 +130,53 @@ type effect struct {
 	kills bool
 	// classes that are true; empty when the fault says nothing of the cause.
 	classes []string
+	// says is a part of the message that a failure must have.
+	says string
 }
 
 func effects() map[string]effect {
-	transient := []string{rkev1.ClassTransient, rkev1.ClassUnknown}
-	all := map[string]effect{
+	unclear := unclearClasses()
+	return map[string]effect{
 		"401":                   {Effect: fault.Unauthorized(), always: true, classes: []string{rkev1.ClassUnauthorized}},
-		"quota":                 {Effect: fault.Quota(), always: true, classes: []string{rkev1.ClassQuota}},
+		"403":                   {Effect: forbidden(), always: true, classes: []string{rkev1.ClassUnauthorized}, says: "not permitted"},
+		"quota":                 {Effect: fault.Quota(), always: true, classes: []string{rkev1.ClassQuota}, says: "droplet limit"},
 		"429":                   {Effect: fault.RateLimited(time.Second), always: true, classes: []string{rkev1.ClassThrottled}},
-		"422":                   {Effect: fault.Refused("you specified an invalid size for Droplet creation."), always: true, classes: []string{rkev1.ClassInvalid}},
+		"422":                   {Effect: fault.Refused("you specified an invalid size for Droplet creation."), always: true, classes: []string{rkev1.ClassInvalid}, says: "invalid size"},
 		"429 once":              {Effect: fault.RateLimited(time.Second), classes: []string{rkev1.ClassThrottled}},
-		"500 before":            {Effect: fault.ServerError(http.StatusInternalServerError), classes: transient},
-		"503 for long":          {Effect: fault.ServerError(http.StatusServiceUnavailable), always: true, classes: transient},
-		"500 after":             {Effect: fault.ServerErrorAfter(http.StatusInternalServerError), classes: transient},
-		"connection lost":       {Effect: fault.ConnectionLost(), classes: transient},
-		"answer lost":           {Effect: fault.AnswerLost(), classes: transient},
+		"500 before":            {Effect: fault.ServerError(http.StatusInternalServerError), classes: unclear},
+		"503 for long":          {Effect: fault.ServerError(http.StatusServiceUnavailable), always: true, classes: unclear},
+		"500 after":             {Effect: fault.ServerErrorAfter(http.StatusInternalServerError), classes: unclear},
+		"connection lost":       {Effect: fault.ConnectionLost(), classes: unclear},
+		"answer lost":           {Effect: fault.AnswerLost(), classes: unclear},
 		"slow":                  {Effect: fault.Slow(time.Second)},
-		"pod killed before":     {Effect: fault.ConnectionLost(), kills: true},
-		"pod killed after":      {Effect: fault.AnswerLost(), kills: true},
+		"hangs":                 {Effect: fault.Slow(podDeadline + podGrace), classes: unclear},
+		"pod killed before":     {Effect: fault.ConnectionLost(), kills: true, classes: unclear},
+		"pod killed after":      {Effect: fault.AnswerLost(), kills: true, classes: unclear},
 		"slow boot":             {Effect: fault.SlowBoot(2 * time.Second)},
 		"vanishes after boot":   {Effect: fault.Vanishes(time.Millisecond)},
 		"never boots":           {Effect: fault.NeverBoots(), hopeless: true},
+		"no address":            {Effect: fault.Effect{Boot: &fault.Boot{NoAddress: true}}, hopeless: true},
 		"active without a host": {Effect: fault.Offline()},
 	}
-	return all
 }
 
-// boots tells whether an effect is about a droplet's boot, so that it only means something when one is made.
+// unclearClasses are true of what passes by itself.
+func unclearClasses() []string { return []string{rkev1.ClassTransient, rkev1.ClassUnknown} }
+
+func forbidden() fault.Effect {
+	return fault.Effect{Status: http.StatusForbidden, ErrorID: "forbidden", Message: "You are not permitted to perform this operation"}
+}
+
+// boots tells whether an effect is about a droplet's boot, so that it only means something when one is made. In a remove it
+// means that a server is removed that was made under it.
 func (e effect) boots() bool { return e.Boot != nil }
 
-// record is which requests a run without faults made, by phase and place.
-type record map[string]map[string][]string
-
-// singles are all faults at all points.
-func (r record) singles() []trouble {
-	var all []trouble
-	for _, phase := range []string{creating, removing} {
-		for _, place := range []string{manager, pod, atCloud} {
-			for index, request := range r[phase][place] {
-				all = append(all, r.at(phase, place, index, request)...)
-			}
-		}
-	}
-	return all
+// inPhase tells whether a trouble is to be armed in a phase.
+func (t trouble) inPhase(phase string) bool {
+	return t.phase == phase && !t.early() || phase == creating && t.early()
 }
 
-func (r record) at(phase, place string, index int, request string) []trouble {
-	var all []trouble
-	for _, kind := range struck(place) {
-		if phase == removing && kind == "machine deleted" {
-			continue
-		}
-		if place == atCloud && effects()[kind].boots() && request != fault.CreateDroplet {
-			continue
-		}
-		all = append(all, trouble{phase: phase, place: place, kind: kind, index: index, request: request})
-	}
-	return all
-}
-
-// run n of all: first every single fault, in an order that spreads them, then two at once.
-func (r record) run(n int) []trouble {
-	all := r.singles()
-	order := rand.New(rand.NewPCG(1, 2)).Perm(len(all))
-	if n < len(all) {
-		return []trouble{all[order[n]]}
-	}
-	random := rand.New(rand.NewPCG(uint64(n), 3))
-	return []trouble{all[random.IntN(len(all))], all[random.IntN(len(all))]}
+// early is a trouble of the remove that begins before it.
+func (t trouble) early() bool {
+	return t.place == atCloud && t.phase == removing && effects()[t.kind].boots()
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	goruntime "runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,11 +44,18 @@ type lab struct {
 	mapper meta.RESTMapper
 	scheme *runtime.Scheme
 	fields []crdgen.Field
+	// seen is what a run without faults does.
+	seen record
 }
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	l := &lab{config: testkit.Config(t), scheme: runtime.NewScheme()}
+	return labOn(t, testkit.Config(t))
+}
+
+func labOn(t *testing.T, config *rest.Config) *lab {
+	t.Helper()
+	l := &lab{config: config, scheme: runtime.NewScheme()}
 	// The runs have the API server to themselves.
 	l.config.QPS, l.config.Burst = -1, 0
 	for _, add := range []func(*runtime.Scheme) error{
@@ -66,6 +75,14 @@ func newLab(t *testing.T) *lab {
 		ObjectMeta: metav1.ObjectMeta{Name: driverName}, Spec: managementv3.NodeDriverSpec{URL: "local://", Active: true},
 	})
 	return l
+}
+
+// newNamespace makes one that is not deleted: nothing but the server's own end would do that without its controllers.
+func (w *world) newNamespace() string {
+	w.Helper()
+	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
+	require.NoError(w, w.admin.Create(w.Context(), made))
+	return made.Name
 }
 
 func (l *lab) client(t *testing.T, through http.RoundTripper) client.WithWatch {
@@ -97,6 +114,18 @@ type world struct {
 	began       time.Time
 	// classes are those of the attempts that failed.
 	classes map[string]string
+	// cache is the manager's; touches counts what others have changed.
+	cache    *lagging
+	refusing *atomic.Int32
+	touches  int
+	// nextDisk is what the next pod gets, used what a pod needed.
+	nextDisk *disk
+	used     disk
+	// armed are the cloud's rules, struck the troubles that came to pass.
+	armed  map[trouble]string
+	struck map[trouble]bool
+	// kept is the server whose record was in the state.
+	kept string
 }
 
 const (
@@ -106,8 +135,10 @@ const (
 
 func newWorld(t *testing.T, l *lab, token account.Token) *world {
 	t.Helper()
-	w := &world{T: t, lab: l, token: token.Name, secretToken: token.Secret, began: time.Now(), namespace: testkit.Namespace(t), admin: l.client(t, l.http.Transport), classes: map[string]string{},
-		clock: clocktesting.NewFakePassiveClock(time.Now().Add(time.Minute)), managerGate: &gate{next: l.http.Transport}, podGate: &gate{next: l.http.Transport}}
+	w := &world{T: t, lab: l, token: token.Name, secretToken: token.Secret, began: time.Now(), admin: l.client(t, patient(l.http.Transport)), classes: map[string]string{},
+		clock: clocktesting.NewFakePassiveClock(time.Now().Add(time.Minute)), refusing: &atomic.Int32{}, armed: map[trouble]string{}, struck: map[trouble]bool{}}
+	w.namespace = w.newNamespace()
+	w.managerGate, w.podGate = &gate{next: l.http.Transport, refusing: w.refusing}, &gate{next: l.http.Transport, refusing: w.refusing}
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "c1"}, Spec: clusterv1.ClusterSpec{
 		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKECluster", Name: "c1"},
 	}}
@@ -140,18 +171,20 @@ func (w *world) secret(name, key, value string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}, StringData: map[string]string{key: value}}
 }
 
-// startManager is a manager that knows nothing of an earlier one.
+// startManager is a manager that knows nothing of an earlier one. One that is struck dead ends there: its goroutine goes, and
+// nothing that is still run of it reaches the API server, which is all that a manager can reach.
 func (w *world) startManager() {
 	w.Helper()
-	c := w.lab.client(w.T, w.managerGate)
+	c := w.lab.client(w.T, &mortal{gate: w.managerGate, end: goruntime.Goexit})
+	w.cache = &lagging{Reader: c, scheme: w.lab.scheme}
 	w.reconciler = machine.New(machine.Options{
-		Client: c, Cache: c, Live: c, Recorder: &events.FakeRecorder{}, Clock: w.clock,
+		Client: c, Cache: w.cache, Live: c, Recorder: &events.FakeRecorder{}, Clock: w.clock,
 		Settings: jobrunner.Settings{Image: "registry.test/machine:v1", SSHTimeout: time.Second},
 	}).For(machine.Kind{GVK: w.obj.GroupVersionKind(), Driver: driverName, Fields: w.lab.fields})
 }
 
 func (w *world) say(format string, args ...any) {
-	w.log = append(w.log, fmt.Sprintf(format, args...))
+	w.log = append(w.log, time.Since(w.began).Round(time.Millisecond).String()+" "+fmt.Sprintf(format, args...))
 }
 
 // reconcile lets the manager look at the machine once. One that dies is replaced.
@@ -167,6 +200,7 @@ func (w *world) reconcile() time.Duration {
 		died = false
 	}()
 	<-done
+	w.cache.reconciled()
 	if died {
 		w.say("the manager died")
 		w.startManager()
