@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,9 +51,7 @@ func golden(t *testing.T, name, got string) {
 func commands(cmd *cobra.Command, path ...string) map[string]*cobra.Command {
 	all := map[string]*cobra.Command{strings.Join(path, " "): cmd}
 	for _, child := range cmd.Commands() {
-		for words, grandchild := range commands(child, append(append([]string{}, path...), child.Name())...) {
-			all[words] = grandchild
-		}
+		maps.Copy(all, commands(child, append(append([]string{}, path...), child.Name())...))
 	}
 	return all
 }

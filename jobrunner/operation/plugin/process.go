@@ -112,12 +112,14 @@ func (p *Process) connect(ctx context.Context, address <-chan string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("nothing within %s", startTimeout))
 	defer cancel()
 	var where string
+	var printed bool
 	select {
-	case where = <-address:
-	case <-p.ended:
-		return fmt.Errorf("%w: its process ended at once", ErrUnresponsive)
+	case where, printed = <-address:
 	case <-ctx.Done():
 		return fmt.Errorf("%w: it printed no address: %w", ErrUnresponsive, context.Cause(ctx))
+	}
+	if !printed && p.endsNow() {
+		return fmt.Errorf("%w: its process ended at once", ErrUnresponsive)
 	}
 	if !isLoopback(where) {
 		return fmt.Errorf("%w: its first line is no loopback address", ErrUnresponsive)

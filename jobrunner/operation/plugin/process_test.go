@@ -14,23 +14,27 @@ import (
 
 // TestStart_refuses programs that are no drivers.
 func TestStart_refuses(t *testing.T) {
-	for name, script := range map[string]string{
-		"ends at once":          "exit 0",
-		"talks to somebody":     "echo 198.18.0.9:80; sleep 60",
-		"prints something else": "echo hello; sleep 60",
-		"prints for ever":       "exec yes | tr -d '\\n'",
-		"says nothing":          "exec sleep 60",
-		"leaves children":       "sleep 60 & sleep 60",
+	for name, tt := range map[string]struct{ script, says string }{
+		"ends at once":          {"exit 0", "its process ended at once"},
+		"says why and ends":     {"echo no licence >&2; exit 3", "its process ended at once"},
+		"stops in a line":       {"printf 127.0.0.1; exit 0", "its process ended at once"},
+		"closes its output":     {"exec >&-; sleep 60", "it printed no address"},
+		"talks to somebody":     {"echo 198.18.0.9:80; sleep 60", "its first line is no loopback address"},
+		"prints something else": {"echo hello; sleep 60", "its first line is no loopback address"},
+		"prints for ever":       {"exec yes | tr -d '\\n'", "its first line is no loopback address"},
+		"says nothing":          {"exec sleep 60", "it printed no address"},
+		"leaves children":       {"sleep 60 & sleep 60", "it printed no address"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "docker-machine-driver-x")
-			require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o700))
+			require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+tt.script+"\n"), 0o700))
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
 			start := time.Now()
 			_, err := plugin.Start(ctx, plugin.Options{Name: "x", Path: path, Env: os.Environ(), Output: &output{}})
 			require.ErrorIs(t, err, plugin.ErrUnresponsive)
+			require.ErrorContains(t, err, tt.says)
 			require.Less(t, time.Since(start), 15*time.Second)
 		})
 	}
