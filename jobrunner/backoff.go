@@ -28,6 +28,8 @@ type pace struct {
 	first, most time.Duration
 	// tries is how many attempts there are in all.
 	tries int32
+	// shared tells that others who ask the same with the same credential would get the same answer.
+	shared bool
 }
 
 // paces by class. A create ends when its tries are used up; a remove then goes on at the slowest pace, for a server that
@@ -37,10 +39,10 @@ var paces = map[string]pace{
 	rkev1.ClassInvalid:      {first: time.Hour, most: 6 * time.Hour, tries: 1},
 	rkev1.ClassUnauthorized: {first: time.Hour, most: 6 * time.Hour, tries: 1},
 	// A quota is raised or freed by people, in hours.
-	rkev1.ClassQuota: {first: 10 * time.Minute, most: 6 * time.Hour, tries: 8},
+	rkev1.ClassQuota: {first: 10 * time.Minute, most: 6 * time.Hour, tries: 8, shared: true},
 	// A cloud gets room within minutes to hours.
-	rkev1.ClassCapacity:  {first: 2 * time.Minute, most: time.Hour, tries: 12},
-	rkev1.ClassThrottled: {first: time.Minute, most: 30 * time.Minute, tries: 12},
+	rkev1.ClassCapacity:  {first: 2 * time.Minute, most: time.Hour, tries: 12, shared: true},
+	rkev1.ClassThrottled: {first: time.Minute, most: 30 * time.Minute, tries: 12, shared: true},
 	rkev1.ClassTransient: {first: 15 * time.Second, most: 15 * time.Minute, tries: 10},
 	// What we do not understand may cost money each time.
 	rkev1.ClassUnknown: {first: 30 * time.Second, most: 30 * time.Minute, tries: 3},
@@ -49,19 +51,35 @@ var paces = map[string]pace{
 // NextAttempt is when the next attempt may start. exhausted means that none starts by itself: the user must change
 // something or ask for it. A remove is never exhausted.
 func NextAttempt(f Failure) (at time.Time, exhausted bool) {
-	p, ok := paces[f.Class]
-	if !ok {
-		p = paces[rkev1.ClassUnknown]
-	}
+	p := paceOf(f.Class)
 	if f.Try >= p.tries && f.Operation != Remove {
 		return time.Time{}, true
 	}
+	wait := p.after(f.Try)
+	return f.End.Add(wait + jitter(f.UID, wait)), false
+}
+
+// Wait is the pause after the nth failure of a class in a row, without what spreads many machines.
+func Wait(class string, n int32) time.Duration { return paceOf(class).after(n) }
+
+// IsShared tells whether a failure of this class is the cloud's answer to all machines that ask the same with the same
+// credential: one of them has to try, and the others need not.
+func IsShared(class string) bool { return paces[class].shared }
+
+func paceOf(class string) pace {
+	if p, ok := paces[class]; ok {
+		return p
+	}
+	return paces[rkev1.ClassUnknown]
+}
+
+// after is the wait after the nth failure.
+func (p pace) after(n int32) time.Duration {
 	wait := p.first
-	for i := int32(1); i < f.Try && wait < p.most; i++ {
+	for i := int32(1); i < n && wait < p.most; i++ {
 		wait *= 2
 	}
-	wait = min(wait, p.most)
-	return f.End.Add(wait + jitter(f.UID, wait)), false
+	return min(wait, p.most)
 }
 
 // jitter is up to a fifth of the wait, always the same for one machine, so that it is tested and seen the same everywhere.

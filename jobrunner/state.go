@@ -23,6 +23,11 @@ type Claim struct {
 	Hash string
 }
 
+// Again is the claim of the attempt after this one, as the given try.
+func (c Claim) Again(try int32) Claim {
+	return Claim{Operation: c.Operation, Attempt: c.Attempt + 1, Try: try}
+}
+
 // Annotations of the state Secret.
 const (
 	claimOperation = "drover.cattle.io/claimed-operation"

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/machine/turns"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/jobrunner"
 )
@@ -30,9 +31,10 @@ func (r *Reconciler) attempt(ctx context.Context, s *scope, operation jobrunner.
 	if err := s.checkName(); err != nil {
 		return err
 	}
+	s.asked = operation == jobrunner.Create
 	claim := s.state.claim
 	if !s.state.claimed || claim.Operation != operation {
-		return r.start(ctx, s, jobrunner.Claim{Operation: operation, Attempt: s.firstNumber(operation), Try: 1})
+		return r.next(ctx, s, wanted{claim: jobrunner.Claim{Operation: operation, Attempt: s.firstNumber(operation), Try: 1}})
 	}
 	evidence, err := r.gather(ctx, s)
 	if err != nil {
@@ -47,9 +49,11 @@ func (r *Reconciler) attempt(ctx context.Context, s *scope, operation jobrunner.
 	}
 	s.status.JobName, s.status.Attempts = jobrunner.JobName(s.home.Name, operation, claim.Attempt), claim.Attempt
 	if !verdict.Done {
+		r.tellMade(s)
 		return s.running(evidence, verdict)
 	}
 	if verdict.Outcome == jobrunner.Succeeded {
+		r.turns.Made(s.request, s.now)
 		s.succeeded()
 		return nil
 	}
@@ -158,7 +162,7 @@ func (r *Reconciler) again(ctx context.Context, s *scope, v jobrunner.Verdict) e
 		return err
 	}
 	if hash != claim.Hash {
-		return r.start(ctx, s, jobrunner.Claim{Operation: claim.Operation, Attempt: claim.Attempt + 1, Try: 1})
+		return r.next(ctx, s, wanted{claim: claim.Again(1), ask: turns.Ask{Changed: true}})
 	}
 	class := v.Class
 	if v.Outcome == jobrunner.Cancelled {
@@ -170,17 +174,23 @@ func (r *Reconciler) again(ctx context.Context, s *scope, v jobrunner.Verdict) e
 	if class == rkev1.ClassUnauthorized {
 		failed += ". " + r.credentialHelp(s)
 	}
+	if claim.Operation == jobrunner.Create {
+		exhausted = r.tellFailed(s, class, at, exhausted)
+	}
 	if exhausted {
 		s.status.NextAttemptTime = nil
-		return step.Stall(rkev1.AttemptsExhaustedReason, fmt.Errorf("%s. No other attempt is made until the machine or its credential is changed, or the annotation %s gets a new value",
-			failed, rkev1.RetryAnnotation))
+		return step.Stall(rkev1.AttemptsExhaustedReason, fmt.Errorf("%s. %s", failed, untilChanged(class)))
 	}
-	if !s.now.Before(at) {
-		return r.start(ctx, s, jobrunner.Claim{Operation: claim.Operation, Attempt: claim.Attempt + 1, Try: claim.Try + 1})
+	return r.next(ctx, s, r.wantedAfter(s, wanted{failed: failed, at: at}, class))
+}
+
+// untilChanged says what a machine without attempts left waits for.
+func untilChanged(class string) string {
+	until := "the machine or its credential is changed"
+	if jobrunner.IsShared(class) {
+		until += ", another machine that asks for the same gets its server"
 	}
-	s.status.NextAttemptTime = &metav1.Time{Time: at}
-	return step.Wait(rkev1.WaitingForRetryReason, fmt.Sprintf("%s. The next attempt is at %s, or when the annotation %s gets a new value",
-		failed, at.UTC().Format(time.RFC3339), rkev1.RetryAnnotation), at.Sub(s.now))
+	return fmt.Sprintf("No other attempt is made until %s, or the annotation %s gets a new value", until, rkev1.RetryAnnotation)
 }
 
 // record keeps how the attempt ended, after its Job is gone.
@@ -195,6 +205,7 @@ func (s *scope) record(v jobrunner.Verdict) {
 		last.StartTime = &metav1.Time{Time: v.Start.Truncate(time.Second)}
 	}
 	if last.EndTime == nil {
+		s.fresh = true
 		last.EndTime = &metav1.Time{Time: s.ended(v).Truncate(time.Second)}
 	}
 	s.status.FailureReason, s.status.FailureMessage = "", ""

@@ -224,6 +224,14 @@ type subject struct {
 	obj        *unstructured.Unstructured
 }
 
+// manager is one that knows nothing of an earlier one.
+func (w *world) manager() *machine.Controller {
+	return machine.New(machine.Options{
+		Client: w.counting(), Cache: w.client, Live: w.client, Recorder: w.recorder, Clock: w.clock, Nodes: w.nodes,
+		Settings: jobrunner.Settings{Image: "registry.test/machine:v1"},
+	})
+}
+
 // machine makes a CAPI Machine and its infrastructure, as Cluster API does.
 func (w *world) machine(driverName, name string, spec map[string]any) *subject {
 	w.Helper()
@@ -231,10 +239,8 @@ func (w *world) machine(driverName, name string, spec map[string]any) *subject {
 	require.NoError(w, err)
 	kind := crdgen.KindsOf(driverName).Machine
 	s := &subject{world: w, name: name}
-	s.reconciler = machine.New(machine.Options{
-		Client: w.counting(), Cache: w.client, Live: w.client, Recorder: w.recorder, Clock: w.clock, Nodes: w.nodes,
-		Settings: jobrunner.Settings{Image: "registry.test/machine:v1"},
-	}).For(machine.Kind{GVK: rkev1.MachineGroupVersion.WithKind(kind), Driver: driverName, Fields: fields})
+	of := machine.Kind{GVK: rkev1.MachineGroupVersion.WithKind(kind), Driver: driverName, Fields: fields}
+	s.reconciler = w.manager().For(of)
 
 	s.capi = w.capiMachine(kind, name)
 	s.obj = &unstructured.Unstructured{Object: map[string]any{"spec": spec}}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/machine/turns"
 	"github.com/drover-project/drover/crdgen"
 )
 
@@ -31,6 +32,7 @@ type Controller struct {
 	options   Options
 	interests *interests
 	metrics   *metrics
+	turns     *turns.Book[Request]
 
 	mu    sync.RWMutex
 	kinds map[schema.GroupVersionKind]*Reconciler
@@ -103,6 +105,7 @@ func (c *Controller) removeKind(ctx context.Context, name string) error {
 	if !known {
 		return nil
 	}
+	c.turns.LeaveAll(func(r Request) bool { return r.Kind == gvk }, c.options.Clock.Now())
 	log.FromContext(ctx).Info("Stopping to watch a kind of machine", "kind", gvk.Kind)
 	if err := c.stop(ctx, gvk); err != nil {
 		return fmt.Errorf("stopping the watch of %s: %w", gvk.Kind, err)

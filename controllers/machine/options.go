@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/apply"
+	"github.com/drover-project/drover/controllers/machine/turns"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/jobrunner"
 )
@@ -65,6 +66,8 @@ const (
 	// foreignCheck how often a Job that is not ours is looked at: neither is watched.
 	refugeCheck  = 5 * time.Second
 	foreignCheck = time.Minute
+	// heldCheck is how often a machine looks whose turn it is not, and who is called when it is.
+	heldCheck = 30 * time.Minute
 )
 
 const defaultWorkers = 16
@@ -75,6 +78,7 @@ type Reconciler struct {
 	kind      Kind
 	interests *interests
 	metrics   *metrics
+	turns     *turns.Book[Request]
 	applier   apply.Applier
 }
 
@@ -87,11 +91,12 @@ func New(o Options) *Controller {
 		o.Workers = defaultWorkers
 	}
 	o.Settings = o.Settings.WithDefaults()
-	return &Controller{options: o, interests: newInterests(), metrics: newMetrics(), kinds: map[schema.GroupVersionKind]*Reconciler{}, names: map[string]schema.GroupVersionKind{}}
+	return &Controller{options: o, interests: newInterests(), metrics: newMetrics(), turns: turns.New[Request](jobrunner.Wait),
+		kinds: map[schema.GroupVersionKind]*Reconciler{}, names: map[string]schema.GroupVersionKind{}}
 }
 
 // For makes the Reconciler of one kind.
 func (c *Controller) For(kind Kind) *Reconciler {
-	return &Reconciler{Options: c.options, kind: kind, interests: c.interests, metrics: c.metrics,
+	return &Reconciler{Options: c.options, kind: kind, interests: c.interests, metrics: c.metrics, turns: c.turns,
 		applier: apply.Applier{Client: c.options.Client, Reader: c.options.Live, Owner: FieldOwner}}
 }

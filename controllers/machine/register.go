@@ -37,7 +37,7 @@ func (c *Controller) Register(mgr manager.Manager) error {
 		return machines.Watch(kindSource(mgr.GetCache(), metadataOf(gvk), ofKind(gvk), changed()))
 	}
 	c.stop = stopWith(mgr.GetCache())
-	for _, s := range append(c.sources(mgr.GetCache()), c.nodes()) {
+	for _, s := range append(c.sources(mgr.GetCache()), c.nodes(), c.called()) {
 		if err := machines.Watch(s); err != nil {
 			return fmt.Errorf("watching for machines: %w", err)
 		}
@@ -90,6 +90,14 @@ func (c *Controller) nodes() source.TypedSource[Request] {
 				queue.Add(request)
 			}
 		})
+		return nil
+	})
+}
+
+// called is the watch of whose turn it is.
+func (c *Controller) called() source.TypedSource[Request] {
+	return source.TypedFunc[Request](func(_ context.Context, queue workqueue.TypedRateLimitingInterface[Request]) error {
+		c.turns.OnCall(func(request Request) { queue.Add(request) })
 		return nil
 	})
 }

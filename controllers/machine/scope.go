@@ -43,6 +43,10 @@ type scope struct {
 	evidence *jobrunner.Evidence
 	verdict  *jobrunner.Verdict
 
+	// fresh tells that this reconcile is the first to see the end of the last attempt, and asked that it came to where
+	// machines wait for their turn.
+	fresh, asked bool
+
 	// released tells that nothing keeps the machine any more.
 	released bool
 }
@@ -61,6 +65,7 @@ func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*scope
 	if err := r.Live.Get(ctx, key, obj.Unstructured); err != nil {
 		if client.IgnoreNotFound(err) == nil {
 			r.metrics.forget(request)
+			r.turns.Leave(request, r.Clock.Now())
 			return nil, nil
 		}
 		return nil, fmt.Errorf("reading the machine: %w", err)

@@ -57,6 +57,11 @@ const (
 	JobCancelledReason       = "JobCancelled"
 	WaitingForRetryReason    = "WaitingForRetry"
 	AttemptsExhaustedReason  = "AttemptsExhausted"
+	// WaitingForQuotaReason, WaitingForCapacityReason and WaitingForRateLimitReason: the cloud refused another machine that asks
+	// for the same with the same credential. One at a time asks again, and the others follow.
+	WaitingForQuotaReason     = "WaitingForQuota"
+	WaitingForCapacityReason  = "WaitingForCapacity"
+	WaitingForRateLimitReason = "WaitingForRateLimit"
 	// CreateErrorReason and DeleteErrorReason are the values of status.failureReason, as in Cluster API's MachineStatusError.
 	CreateErrorReason    = "CreateError"
 	DeleteErrorReason    = "DeleteError"

@@ -6,6 +6,9 @@ import rkev1 "github.com/drover-project/drover/api/rke/v1"
 const (
 	nextLogs     = "Read the whole log: {cmd} logs {name} -n {ns}"
 	nextRetry    = "When the cause is removed, start the next attempt at once: {cmd} retry {name} -n {ns}"
+	nextQuota    = "Raise the quota at the cloud or remove servers you do not need; no new server is tried in a loop meanwhile"
+	nextPlace    = "Wait, or choose another size, zone or region in a new machine template"
+	nextLimit    = "If it lasts, other users of the same credential may use the limit up"
 	nextManager  = "See whether Drover's manager runs and what it logs: kubectl -n drover-system get pods; kubectl -n drover-system logs deploy/drover-manager"
 	nextReplace  = "Let Cluster API replace the machine: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}"
 	nextTemplate = "Machine templates cannot be edited: put a copy with the right values beside the present one and name it in the MachineDeployment, which then replaces its machines. Get the present one: kubectl -n {ns} get {template} -o yaml"
@@ -37,6 +40,12 @@ var (
 	cancelling = advice{waits: true, says: "The machine is deleted while its server was being made: the create Job is ended first, so that what it knows is saved and no server is lost.",
 		next: []string{"See its pod, which may take a minute to end: kubectl -n {podns} get pods -l drover.cattle.io/machine-uid={uid} -o wide"}}
 )
+
+// held is advice for a machine that waits because the cloud refused another one that asks for the same.
+func held(cloud, next string) advice {
+	return advice{waits: true, says: "The cloud " + cloud + ": one machine at a time asks again, and the others follow when it has got its server.",
+		next: []string{next, "When the cause is removed, let this machine ask next, at once: {cmd} retry {name} -n {ns}"}}
+}
 
 // machineAdvice is by reason of a machine's condition.
 var machineAdvice = map[string]advice{
@@ -89,9 +98,12 @@ var machineAdvice = map[string]advice{
 		next: []string{nextLogs, nextRetry}},
 	rkev1.AttemptsExhaustedReason: {says: "It was tried as often as this kind of failure allows; nothing more happens by itself.",
 		next: []string{nextLogs, nextRetry, nextReplace}},
-	rkev1.CreateErrorReason: {says: "Creating the server failed.", next: []string{nextLogs, nextRetry, nextReplace}},
-	rkev1.DeleteErrorReason: {says: "Removing the server failed.", next: []string{nextLogs, nextRetry, nextCloud, nextAbandon}},
-	rkev1.StateStoredReason: {says: "The server's record, key and addresses are stored."},
+	rkev1.WaitingForQuotaReason:     held("has no quota left for what this machine asks for", nextQuota),
+	rkev1.WaitingForCapacityReason:  held("has no capacity for what this machine asks for", nextPlace),
+	rkev1.WaitingForRateLimitReason: held("asks for fewer requests", nextLimit),
+	rkev1.CreateErrorReason:         {says: "Creating the server failed.", next: []string{nextLogs, nextRetry, nextReplace}},
+	rkev1.DeleteErrorReason:         {says: "Removing the server failed.", next: []string{nextLogs, nextRetry, nextCloud, nextAbandon}},
+	rkev1.StateStoredReason:         {says: "The server's record, key and addresses are stored."},
 	rkev1.StateMissingReason: {says: "The server's state is missing: its Secret is gone or has no record.",
 		next: []string{"Restore the Secret {state} from a backup if there is one", nextCloud, nextReplace}},
 	rkev1.ProviderIDSetReason: {says: "The providerID is set."},
@@ -114,11 +126,11 @@ var classAdvice = map[string]advice{
 	rkev1.ClassUnauthorized: {says: "The cloud does not accept the credential, or it lacks a permission.",
 		next: []string{nextEditCredential, nextRetry}},
 	rkev1.ClassQuota: {says: "The cloud account's quota is used up.",
-		next: []string{"Raise the quota at the cloud or remove servers you do not need; no new server is tried in a loop meanwhile", nextRetry}},
+		next: []string{nextQuota, nextRetry}},
 	rkev1.ClassCapacity: {says: "The cloud has no capacity for this kind of server in this place now.",
-		next: []string{"Wait, or choose another size, zone or region in a new machine template", nextRetry}},
+		next: []string{nextPlace, nextRetry}},
 	rkev1.ClassThrottled: {waits: true, says: "The cloud asks for fewer requests.",
-		next: []string{"Wait: attempts go on with growing delays", "If it lasts, other users of the same credential may use the limit up"}},
+		next: []string{"Wait: attempts go on with growing delays", nextLimit}},
 	rkev1.ClassTransient: {waits: true, says: "A failure that usually goes away: a timeout, a broken connection or an error inside the cloud.",
 		next: []string{"Wait: attempts go on with growing delays", nextLogs}},
 	rkev1.ClassUnknown: {says: "The driver's message is of no known kind.",

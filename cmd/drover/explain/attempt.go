@@ -80,3 +80,23 @@ func (d *decision) tellNextAttempt() {
 	}
 	d.Verdict = append(d.Verdict, "The next attempt is due.")
 }
+
+// tellAhead tells of the machine that asks the cloud first, while this one waits for it.
+func (d *decision) tellAhead() {
+	if d.Ahead == nil {
+		return
+	}
+	last, line := d.Ahead.Status.LastAttempt, "Machine "+d.Ahead.Name+" asks first"
+	if last != nil {
+		line += fmt.Sprintf(": its attempt %d was refused (%s): %s", last.Number, last.Class, last.Message)
+	}
+	d.Verdict = append(d.Verdict, clean(line))
+	switch next := d.Ahead.Status.NextAttemptTime; {
+	case next == nil:
+		d.Verdict = append(d.Verdict, "It asks again now.")
+	case next.After(d.Now):
+		d.Verdict = append(d.Verdict, "It asks again in "+duration.HumanDuration(next.Sub(d.Now))+".")
+	default:
+		d.Verdict = append(d.Verdict, "It is due to ask again.")
+	}
+}

@@ -127,6 +127,9 @@ func (d *decision) decideStep(step *Step) {
 			d.Verdict = append(d.Verdict, step.Message)
 		}
 	}
+	if step.Name == rkev1.CreateJobCondition {
+		d.tellAhead()
+	}
 	if tellsOfAttempt(step.Reason) {
 		d.tellNextAttempt()
 	}

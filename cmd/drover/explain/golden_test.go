@@ -116,6 +116,9 @@ func addWaiting(all map[string]*facts.Snapshot) {
 
 	next := ago(-7 * 60 * 1e9)
 	all["quota"].Machine.Status.NextAttemptTime = &next
+	s = atJob(metav1.ConditionFalse, rkev1.WaitingForQuotaReason, "the cloud refused another machine that asks for the same with the same credential (Quota)")
+	s.Ahead = all["quota"].Machine
+	all["held-quota"] = s
 	s = withJob(atJob(metav1.ConditionUnknown, rkev1.JobPendingReason, ""), nil)
 	s.Events = []corev1.Event{event("uid-j", "web-1-create-2", "FailedCreate", `pods "web-1-create-2-x" is forbidden: exceeded quota: pods`, 1)}
 	all["pod-forbidden"] = s

@@ -33,6 +33,9 @@ func related(s *facts.Snapshot) []Related {
 	if s.State != nil && s.State.Name != "" {
 		list = append(list, Related{"state", "Secret " + s.State.Name, stateState(s.State)})
 	}
+	if s.Ahead != nil {
+		list = append(list, Related{"asks first", clean(s.Ahead.Kind.Name + " " + s.Ahead.Name), clean(s.Ahead.Phase())})
+	}
 	return append(list, relatedJob(s.Jobs, s.Pods)...)
 }
 

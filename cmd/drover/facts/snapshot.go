@@ -26,6 +26,7 @@ const (
 	StatePart      Part = "state"
 	JobsPart       Part = "jobs"
 	PodsPart       Part = "pods"
+	AheadPart      Part = "other machines"
 	EventsPart     Part = "events"
 )
 
@@ -52,6 +53,8 @@ type Snapshot struct {
 	// Jobs of the machine, newest first, and the pods of the newest.
 	Jobs []batchv1.Job
 	Pods []corev1.Pod
+	// Ahead is the machine that asks the cloud first while this one waits for it.
+	Ahead *Machine
 	// Events of all of these, oldest first.
 	Events []corev1.Event
 	// Problems are what could not be read, in words for the user; Unread the parts that therefore are not known.

@@ -31,7 +31,8 @@ func (a *API) Snapshot(ctx context.Context, target Target, namespace, name strin
 	r := &reading{api: a, Snapshot: s}
 	r.read(ctx, []part{
 		{facts.OwnersPart, r.owners}, {facts.ClusterPart, r.cluster}, {facts.DriverPart, r.driver}, {facts.BootstrapPart, r.bootstrap},
-		{facts.CredentialPart, r.credential}, {facts.StatePart, r.state}, {facts.JobsPart, r.jobs}, {facts.PodsPart, r.pods}, {facts.EventsPart, r.events},
+		{facts.CredentialPart, r.credential}, {facts.StatePart, r.state}, {facts.JobsPart, r.jobs}, {facts.PodsPart, r.pods},
+		{facts.AheadPart, r.ahead}, {facts.EventsPart, r.events},
 	})
 	return s
 }
@@ -229,6 +230,19 @@ func (r *reading) pods(ctx context.Context) error {
 	var err error
 	r.Pods, err = r.api.PodsOf(ctx, &r.Jobs[0])
 	return err
+}
+
+// ahead lists the machines of the kind, but only for one that waits for another.
+func (r *reading) ahead(ctx context.Context) error {
+	if r.Machine == nil || !r.Machine.IsHeld() {
+		return nil
+	}
+	others, err := r.api.machinesOf(ctx, r.Machine.Kind, ListOptions{Namespace: r.Machine.Namespace})
+	if err != nil {
+		return fmt.Errorf("listing the other machines: %w", err)
+	}
+	r.Ahead = r.Machine.Ahead(others)
+	return nil
 }
 
 func (r *reading) events(ctx context.Context) error {

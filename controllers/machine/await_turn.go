@@ -1,0 +1,178 @@
+package machine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/machine/turns"
+	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/jobrunner"
+)
+
+// wanted is an attempt that a machine would make.
+type wanted struct {
+	claim jobrunner.Claim
+	ask   turns.Ask
+	// failed says how the one before it failed; empty without one. at is when the machine's own back-off is over.
+	failed string
+	at     time.Time
+}
+
+// next starts an attempt when its time has come and, for a create, when it is this machine's turn.
+func (r *Reconciler) next(ctx context.Context, s *scope, w wanted) error {
+	if s.now.Before(w.at) {
+		return s.waitUntil(w.at, w.failed+nextAttempt)
+	}
+	if w.claim.Operation != jobrunner.Create {
+		return r.start(ctx, s, w.claim)
+	}
+	turn, err := r.ask(s, w.ask)
+	if err != nil {
+		return err
+	}
+	if !turn.Go {
+		return s.waitTurn(turn, w.failed)
+	}
+	err = r.start(ctx, s, w.claim)
+	if reason := stepReason(err); reason != "" && reason != rkev1.JobRunningReason {
+		r.turns.Leave(s.request, s.now) // it cannot ask the cloud anything: nobody need wait for it
+	}
+	return err
+}
+
+func (r *Reconciler) ask(s *scope, ask turns.Ask) (turns.Turn, error) {
+	var err error
+	if ask.Group, err = s.group(); err != nil {
+		return turns.Turn{}, err
+	}
+	if ask.Hash, err = r.requestHash(s, jobrunner.Create); err != nil {
+		return turns.Turn{}, err
+	}
+	// A hint for the beginning of a manager only: the machines that were refused tell more, but perhaps later than this one.
+	for i := range s.was {
+		if s.was[i].Type == rkev1.CreateJobCondition {
+			ask.Held = heldFor(s.was[i].Reason)
+		}
+	}
+	ask.Called, ask.Now = s.status.NextAttemptTime != nil, s.now
+	return r.turns.Ask(s.request, ask), nil
+}
+
+// group is that of the machines that ask the same of the same account. What is common to all drivers is no matter of the
+// cloud's but for the credential.
+func (s *scope) group() (turns.Group, error) {
+	spec := maps.Clone(s.Spec())
+	delete(spec, "common")
+	delete(spec, "providerID")
+	order, err := json.Marshal(spec)
+	if err != nil {
+		return turns.Group{}, fmt.Errorf("encoding the spec: %w", err)
+	}
+	sum := sha256.Sum256(order)
+	group := turns.Group{Kind: s.GetKind(), Order: hex.EncodeToString(sum[:])}
+	if name := s.credentialName(); name != "" {
+		group.Credential = credentialKey(s.GetNamespace(), name).String()
+	}
+	return group, nil
+}
+
+// tellFailed tells how a create failed that others may ask for too. It returns whether the machine has no attempts left.
+func (r *Reconciler) tellFailed(s *scope, class string, at time.Time, exhausted bool) bool {
+	group, err := s.group()
+	if err != nil || !jobrunner.IsShared(class) {
+		r.turns.Ended(s.request, at, s.now)
+		return exhausted
+	}
+	claim := s.state.claim
+	r.turns.Refused(s.request, turns.Refusal{Group: group, Class: class, Attempt: claim.Attempt, Try: claim.Try,
+		End: s.status.LastAttempt.EndTime.Time, Now: s.now, Fresh: s.fresh, Exhausted: exhausted})
+	return exhausted && !r.turns.Freed(s.request)
+}
+
+// tellMade tells that the cloud made the server, though its Job has more to do.
+func (r *Reconciler) tellMade(s *scope) {
+	claim := s.state.claim
+	journal, err := jobrunner.ReadJournal(s.state.data())
+	if err != nil || claim.Operation != jobrunner.Create || journal.Operation != jobrunner.Create || journal.Attempt != claim.Attempt {
+		return
+	}
+	if journal.Phase == jobrunner.PhaseCreated || journal.Phase == jobrunner.PhaseBootstrapped {
+		r.turns.Made(s.request, s.now)
+	}
+}
+
+// wantedAfter is the attempt after a failure. What all wait for has no times of its own: the one that asks next has.
+func (r *Reconciler) wantedAfter(s *scope, w wanted, class string) wanted {
+	claim := s.state.claim
+	w.claim = claim.Again(claim.Try + 1)
+	if claim.Operation != jobrunner.Create || !jobrunner.IsShared(class) {
+		return w
+	}
+	w.ask.NotBefore, w.at = w.at, time.Time{}
+	if r.turns.Freed(s.request) {
+		w.claim.Try = 1
+	}
+	return w
+}
+
+// waitTurn says what a machine waits for whose turn it is not. The words stay the same while others ask, for each change of
+// them would be a write.
+func (s *scope) waitTurn(turn turns.Turn, failed string) error {
+	reason := rkev1.WaitingForRetryReason
+	asks := nextAttempt
+	if failed == "" {
+		reason = waitingFor(turn.Class)
+		failed = fmt.Sprintf("the cloud refused another machine that asks for the same with the same credential (%s)", turn.Class)
+		asks = ". This machine asks next, at"
+	}
+	if !turn.At.IsZero() {
+		return withReason(s.waitUntil(turn.At, failed+asks), reason, "")
+	}
+	s.status.NextAttemptTime = nil
+	after := heldCheck
+	if !turn.Look.IsZero() {
+		after = turn.Look.Sub(s.now)
+	}
+	return step.Wait(reason, fmt.Sprintf("%s. One machine at a time asks again; this one follows when that has got its server, and asks next when the annotation %s gets a new value",
+		failed, rkev1.RetryAnnotation), after)
+}
+
+const nextAttempt = ". The next attempt is at"
+
+// waitUntil waits for a time; says ends with what there is then.
+func (s *scope) waitUntil(at time.Time, says string) error {
+	s.status.NextAttemptTime = &metav1.Time{Time: at}
+	return step.Wait(rkev1.WaitingForRetryReason, fmt.Sprintf("%s %s, or when the annotation %s gets a new value",
+		says, at.UTC().Format(time.RFC3339), rkev1.RetryAnnotation), at.Sub(s.now))
+}
+
+// waitingFor is the reason of machines that are held for a class of failure, and heldFor is that class.
+func waitingFor(class string) string {
+	switch class {
+	case rkev1.ClassCapacity:
+		return rkev1.WaitingForCapacityReason
+	case rkev1.ClassThrottled:
+		return rkev1.WaitingForRateLimitReason
+	}
+	return rkev1.WaitingForQuotaReason
+}
+
+func heldFor(reason string) string {
+	switch reason {
+	case rkev1.WaitingForQuotaReason:
+		return rkev1.ClassQuota
+	case rkev1.WaitingForCapacityReason:
+		return rkev1.ClassCapacity
+	case rkev1.WaitingForRateLimitReason:
+		return rkev1.ClassThrottled
+	}
+	return ""
+}

@@ -1,0 +1,198 @@
+package turns
+
+import (
+	"sync"
+	"time"
+)
+
+// Group names the machines that ask the same of the same account: when one is refused, the others would be too.
+type Group struct {
+	// Kind of the machines, and so the driver.
+	Kind string
+	// Credential is the Secret it comes from, never what is in it.
+	Credential string
+	// Order stands for what is asked for: place, size, image and all the rest.
+	Order string
+}
+
+// Refusal is an attempt that the cloud refused because it had no room, or no patience.
+type Refusal struct {
+	Group Group
+	// Class of the failure, one of api/rke/v1.
+	Class string
+	// Attempt is its number, and Try counts those since the user changed something.
+	Attempt, Try int32
+	// End of the attempt, by the clock that Now is read from.
+	End, Now time.Time
+	// Fresh tells that its end was not known before: what is not is told again after a restart.
+	Fresh bool
+	// Exhausted tells that the machine has no attempts left.
+	Exhausted bool
+}
+
+// Ask is the question whether a machine may start an attempt.
+type Ask struct {
+	Group Group
+	// Hash of what is asked for. When it changes, somebody has changed something: that machine asks next, and at once.
+	Hash string
+	// Changed tells the same of what was before this manager.
+	Changed bool
+	// NotBefore is the machine's own back-off.
+	NotBefore time.Time
+	// Held is the class for which the machine was already held, before a restart; Called tells that it was to ask next. Both
+	// count only while a Book is young.
+	Held   string
+	Called bool
+	Now    time.Time
+}
+
+// Turn is the answer.
+type Turn struct {
+	// Go tells that the attempt may start now. The other fields are then empty.
+	Go bool
+	// Class for which the machines of the group are held.
+	Class string
+	// At is when this machine asks; zero when another asks first.
+	At time.Time
+	// Look is when to ask again though nobody calls; zero when a call comes.
+	Look time.Time
+}
+
+// youth is how long a Book may have to learn what was known before a restart. In a group that it learns of so, nobody is
+// called for a grace who was not before.
+const (
+	youth = 10 * time.Minute
+	grace = time.Minute
+)
+
+// forgotten is how long after its time a group is remembered that nobody waits in, so that a machine that is made in place
+// of a refused one does not begin anew.
+const forgotten = time.Hour
+
+// Book knows the groups that are held, and who waits in them. Its zero value is not ready: use New.
+type Book[K comparable] struct {
+	// pace is how long to wait after the nth refusal in a row.
+	pace func(class string, n int32) time.Duration
+
+	mu      sync.Mutex
+	groups  map[Group]*group[K]
+	members map[K]*member
+	// arrivals counts those who came to wait.
+	arrivals uint64
+	call     func(K)
+	// born is when it was asked or told first.
+	born time.Time
+	// self is who asks or tells, and need not be called.
+	self K
+}
+
+// New makes a Book of groups whose nth refusal in a row is followed by a wait of pace.
+func New[K comparable](pace func(class string, n int32) time.Duration) *Book[K] {
+	return &Book[K]{pace: pace, groups: map[Group]*group[K]{}, members: map[K]*member{}, call: func(K) {}}
+}
+
+// OnCall has call called with each machine whose turn it has become. It must not block, and not ask back.
+func (b *Book[K]) OnCall(call func(K)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.call = call
+}
+
+// Refused tells that the cloud refused a machine. Telling it again changes nothing.
+func (b *Book[K]) Refused(k K, r Refusal) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.enter(k, r.Now)
+	m := b.at(k, r.Group, r.Now)
+	g := b.groups[r.Group]
+	probing := m != nil && m.state == trying && m.refused != r.Attempt
+	switch {
+	case g == nil:
+		g = b.begin(r.Group, r.Class)
+		g.level = max(r.Try, 1)
+		g.next = r.End.Add(b.pace(r.Class, g.level))
+		if !r.Fresh {
+			b.hush(g, r.Now)
+		}
+	case probing:
+		b.close(k, g, r)
+	case g.open && r.Fresh && (m == nil || m.refused != r.Attempt):
+		b.close(k, g, r)
+	default:
+		// Many were under way when the first was refused. What they say is no news, and neither is what is told again.
+		g.level = max(g.level, r.Try)
+		if next := r.End.Add(b.pace(r.Class, g.level)); r.Now.Before(g.quiet) && next.After(g.next) {
+			g.class, g.next = r.Class, next
+		}
+	}
+	if m == nil {
+		m = b.join(k, r.Group)
+	}
+	if probing || m.state == out {
+		m.state = waiting
+	}
+	m.refused = r.Attempt
+	if r.Exhausted && !m.freed {
+		m.state = out
+	}
+	b.refill(g, r.Now)
+}
+
+// Ended tells that an attempt ended in another way than with a server or for want of room: nothing is known of the room.
+// The next may ask when the machine would have tried again.
+func (b *Book[K]) Ended(k K, again, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	m := b.members[k]
+	if m == nil || m.state != trying {
+		return
+	}
+	b.self = k
+	g := b.groups[m.group]
+	if !g.open && again.After(g.next) {
+		g.next = again
+	}
+	b.leave(k, now)
+}
+
+// Made tells that a machine has got its server. If it had been called to try, then the others follow.
+func (b *Book[K]) Made(k K, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	m := b.members[k]
+	if m == nil {
+		return
+	}
+	b.self = k
+	if m.state == trying {
+		b.free(b.groups[m.group])
+	}
+	b.leave(k, now)
+}
+
+// Freed tells whether another machine of the group has got a server since this one was refused: its attempts count anew.
+func (b *Book[K]) Freed(k K) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	m := b.members[k]
+	return m != nil && m.freed
+}
+
+// Leave tells that a machine does not wait for its turn, whatever the reason.
+func (b *Book[K]) Leave(k K, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.self = k
+	b.leave(k, now)
+}
+
+// LeaveAll does the same for all machines that gone picks.
+func (b *Book[K]) LeaveAll(gone func(K) bool, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for k := range b.members {
+		if gone(k) {
+			b.leave(k, now)
+		}
+	}
+}
