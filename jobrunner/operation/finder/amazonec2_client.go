@@ -35,18 +35,20 @@ func newAmazonEC2(options flags) *amazonEC2 {
 	if id, secret := options.text("amazonec2-access-key"), options.text("amazonec2-secret-key"); id != "" && secret != "" {
 		config = config.WithCredentials(credentials.NewStaticCredentials(id, secret, options.text("amazonec2-session-token")))
 	}
-	a.connect = func() (func(string) *ec2.EC2, error) {
-		shared, err := session.NewSession(config)
-		if err != nil {
-			return nil, fmt.Errorf("preparing to ask Amazon: %w", err)
-		}
-		return func(region string) *ec2.EC2 {
-			api := ec2.New(shared, aws.NewConfig().WithRegion(region))
-			api.Handlers.Unmarshal.PushFront(refuseOther)
-			return api
-		}, nil
-	}
+	a.connect = func() (func(string) *ec2.EC2, error) { return connectAmazon(config) }
 	return a
+}
+
+func connectAmazon(config *aws.Config) (func(region string) *ec2.EC2, error) {
+	shared, err := session.NewSession(config)
+	if err != nil {
+		return nil, fmt.Errorf("preparing to ask Amazon: %w", err)
+	}
+	return func(region string) *ec2.EC2 {
+		api := ec2.New(shared, aws.NewConfig().WithRegion(region))
+		api.Handlers.Unmarshal.PushFront(refuseOther)
+		return api
+	}, nil
 }
 
 // refuseOther makes an error of an answer that is not the one to the request: the SDK reads a proxy's page, and half an

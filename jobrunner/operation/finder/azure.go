@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/services/compute/mgmt/2019-12-01/compute"
 	"github.com/Azure/azure-sdk-for-go/services/resources/mgmt/2019-05-01/resources"
-	"github.com/Azure/go-autorest/autorest"
 	"github.com/Azure/go-autorest/autorest/azure"
 
 	"github.com/drover-project/drover/jobrunner"
@@ -197,22 +196,14 @@ func (a *azureCompute) remove(ctx context.Context, server Tagged) error {
 	return removal.WaitForCompletionRef(ctx, api.machines.Client)
 }
 
-// isAzureGone tells that Azure itself says that something is not there, not a page on the way to it.
+// isAzureGone tells that Azure itself says by one of these codes that something is not there, not a page on the way to it.
 func isAzureGone(err error, codes ...string) bool {
-	var failed autorest.DetailedError
-	if !errors.As(err, &failed) || failed.StatusCode != http.StatusNotFound {
-		return false
+	if answer, ok := errors.AsType[*azure.RequestError](err); ok && answer.ServiceError != nil {
+		return slices.Contains(codes, answer.ServiceError.Code)
 	}
-	answer, ok := failed.Original.(*azure.RequestError)
-	if !ok || answer.ServiceError == nil {
-		return false
-	}
-	for _, code := range codes {
-		if answer.ServiceError.Code == code {
-			return true
-		}
-	}
-	return false
+	// A removal's first answer is read by another part of the SDK.
+	answer, ok := errors.AsType[*azure.ServiceError](err)
+	return ok && slices.Contains(codes, answer.Code)
 }
 
 // sweep finds nothing to do: the key is in the virtual machine alone.

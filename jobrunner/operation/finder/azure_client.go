@@ -38,7 +38,7 @@ func newAzure(options flags) *azureCompute {
 		connect: func(ctx context.Context) (azureAPI, error) {
 			var err error
 			if access.environment, err = azure.EnvironmentFromName(options.text("azure-environment")); err != nil {
-				return azureAPI{}, fmt.Errorf("the option azure-environment: %w", err)
+				return azureAPI{}, fmt.Errorf("invalid Azure environment: %w", err)
 			}
 			return access.connect(ctx)
 		},
