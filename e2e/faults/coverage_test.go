@@ -29,8 +29,8 @@ func fieldsUsed(used map[string]bool, v reflect.Value, prefix string) {
 	if v.Kind() == reflect.Pointer {
 		v = v.Elem()
 	}
-	for i := range v.NumField() {
-		field, name := v.Field(i), prefix+v.Type().Field(i).Name
+	for of, field := range v.Fields() {
+		name := prefix + of.Name
 		if field.IsZero() {
 			continue
 		}
@@ -43,8 +43,7 @@ func fieldsUsed(used map[string]bool, v reflect.Value, prefix string) {
 
 func fieldNames(of reflect.Type, prefix string) []string {
 	var names []string
-	for i := range of.NumField() {
-		field := of.Field(i)
+	for field := range of.Fields() {
 		names = append(names, prefix+field.Name)
 		if field.Type.Kind() == reflect.Pointer {
 			names = append(names, fieldNames(field.Type.Elem(), prefix+field.Name+".")...)

@@ -36,6 +36,9 @@ const (
 // TestRestart kills the API server and starts it again on its data, while a real manager, with real caches and watches, and
 // real pods' processes make and remove servers. Nobody starts the manager again.
 func TestRestart(t *testing.T) {
+	if *only >= 0 {
+		t.Skip("one run of the matrix was asked for")
+	}
 	s := startAPIServer(t)
 	l := newRestartLab(t, s)
 	startRealManager(t, l, s)
