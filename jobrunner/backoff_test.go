@@ -1,6 +1,8 @@
 package jobrunner_test
 
 import (
+	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -77,4 +79,37 @@ func TestIsShared(t *testing.T) {
 		rkev1.ClassInvalid: false, rkev1.ClassUnauthorized: false, rkev1.ClassTransient: false, rkev1.ClassUnknown: false, "": false} {
 		require.Equal(t, want, jobrunner.IsShared(class), class)
 	}
+}
+
+// The table in docs/metrics.md is what the code does.
+func TestPaces_areDocumented(t *testing.T) {
+	text, err := os.ReadFile("../docs/metrics.md")
+	require.NoError(t, err)
+	for _, class := range []string{rkev1.ClassInvalid, rkev1.ClassUnauthorized, rkev1.ClassQuota, rkev1.ClassCapacity, rkev1.ClassThrottled,
+		rkev1.ClassTransient, rkev1.ClassUnknown} {
+		tries := int32(1)
+		for ; ; tries++ {
+			if _, exhausted := jobrunner.NextAttempt(jobrunner.Failure{Operation: jobrunner.Create, Class: class, Try: tries}); exhausted {
+				break
+			}
+		}
+		waits, others := "none", "go on"
+		if tries > 1 {
+			waits = inWords(jobrunner.Wait(class, 1)) + ", " + inWords(jobrunner.Wait(class, 1<<30))
+		}
+		if jobrunner.IsShared(class) {
+			others = "wait"
+		}
+		require.Contains(t, string(text), fmt.Sprintf("| %s | %s | %d | %s |", class, waits, tries, others))
+	}
+}
+
+func inWords(d time.Duration) string {
+	switch {
+	case d >= time.Hour:
+		return fmt.Sprintf("%d h", d/time.Hour)
+	case d >= time.Minute:
+		return fmt.Sprintf("%d min", d/time.Minute)
+	}
+	return fmt.Sprintf("%d s", d/time.Second)
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -453,21 +455,21 @@ func TestMetrics_countMachinesAndAttempts(t *testing.T) {
 		return scrape(t, registry, `drover_machines{kind="AcmeMachine",phase="`+phase+`"}`)
 	}
 	attempts := func() string {
-		return scrape(t, registry, `drover_attempts_total{class="Quota",kind="AcmeMachine",operation="create"}`)
+		return scrape(t, registry, `drover_attempts_total{class="Quota",driver="acme",kind="AcmeMachine",operation="create"}`)
 	}
 	took := func(outcome string) string {
 		return scrape(t, registry, `drover_job_duration_seconds_count{kind="AcmeMachine",operation="create",outcome="`+outcome+`"}`)
 	}
 	s := scopeOf(func(s *scope) { s.status.Phase = rkev1.PhaseCreating })
-	m.observe(s)
-	m.observe(s)
+	m.observe(s, "acme")
+	m.observe(s, "acme")
 	require.Equal(t, "1", inPhase(rkev1.PhaseCreating), "looked at twice, counted once")
 
 	start := metav1.NewTime(s.now.Add(-time.Minute))
 	end := metav1.NewTime(s.now)
 	s.status.Phase = rkev1.PhaseFailed
 	s.status.LastAttempt = &rkev1.AttemptStatus{Operation: "create", Number: 1, Outcome: "Failed", Class: "Quota", StartTime: &start, EndTime: &end}
-	m.observe(s)
+	m.observe(s, "acme")
 	require.Equal(t, "0", inPhase(rkev1.PhaseCreating))
 	require.Equal(t, "1", inPhase(rkev1.PhaseFailed))
 	require.Equal(t, "1", attempts())
@@ -475,15 +477,75 @@ func TestMetrics_countMachinesAndAttempts(t *testing.T) {
 
 	require.NoError(t, s.SetStatus(s.status))
 	s.before = s.DeepCopy()
-	m.observe(s)
+	m.observe(s, "acme")
 	require.Equal(t, "1", attempts(), "the same attempt is not counted again")
 	s.status.LastAttempt = &rkev1.AttemptStatus{Operation: "create", Number: 2, Outcome: "Cancelled", Class: "Quota", StartTime: &start, EndTime: &end}
-	m.observe(s)
+	m.observe(s, "acme")
 	require.Equal(t, "2", attempts())
 	require.Empty(t, took("Cancelled"), "what was cut short says nothing of how long it takes")
 
 	m.forget(s.request)
 	m.forget(s.request)
 	require.Equal(t, "0", inPhase(rkev1.PhaseFailed))
-	require.Empty(t, m.phases)
+	require.Empty(t, m.counted)
+}
+
+func TestMetrics_countWhatMachinesWaitFor(t *testing.T) {
+	m, registry := newMetrics(), prometheus.NewRegistry()
+	require.NoError(t, m.register(registry))
+	waiting := func(class, until string) string {
+		return scrape(t, registry, `drover_machines_waiting{class="`+class+`",driver="acme",until="`+until+`"}`)
+	}
+	at := &metav1.Time{Time: time.Unix(1_900_000_060, 0)}
+	for name, c := range map[string]struct {
+		reason, class string
+		next          *metav1.Time
+		counted       []string
+	}{
+		"held, never tried":        {rkev1.WaitingForQuotaReason, "", nil, []string{"Quota", "turn"}},
+		"held for capacity":        {rkev1.WaitingForCapacityReason, "", nil, []string{"Capacity", "turn"}},
+		"never tried, asks next":   {rkev1.WaitingForRateLimitReason, "", at, []string{"Throttled", "retry"}},
+		"refused, asks next":       {rkev1.WaitingForRetryReason, "Quota", at, []string{"Quota", "retry"}},
+		"refused, others first":    {rkev1.WaitingForRetryReason, "Quota", nil, []string{"Quota", "turn"}},
+		"a failure of its own":     {rkev1.WaitingForRetryReason, "Transient", at, []string{"Transient", "retry"}},
+		"no attempts left":         {rkev1.AttemptsExhaustedReason, "Invalid", nil, []string{"Invalid", "change"}},
+		"waits for something else": {rkev1.NameTakenReason, "", nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := scopeOf(func(s *scope) { s.status.NextAttemptTime = c.next })
+			if c.class != "" {
+				s.status.LastAttempt = &rkev1.AttemptStatus{Operation: "create", Number: 1, Outcome: "Failed", Class: c.class}
+			}
+			s.conditions.False(rkev1.CreateJobCondition, c.reason, "")
+			m.observe(s, "acme")
+			if c.counted != nil {
+				require.Equal(t, "1", waiting(c.counted[0], c.counted[1]))
+			}
+			s.conditions.Set(rkev1.CreateJobCondition, metav1.ConditionUnknown, rkev1.JobRunningReason, "")
+			m.observe(s, "acme")
+			if c.counted != nil {
+				require.Equal(t, "0", waiting(c.counted[0], c.counted[1]))
+			}
+			m.forget(s.request)
+			require.Empty(t, m.counted)
+		})
+	}
+}
+
+// What is counted is written down, with its labels, and none of them names an object.
+func TestMetrics_areDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/metrics.md")
+	require.NoError(t, err)
+	m := newMetrics()
+	for _, c := range []prometheus.Collector{m.machines, m.duration, m.attempts, m.waiting} {
+		descriptions := make(chan *prometheus.Desc, 1)
+		c.Describe(descriptions)
+		said := (<-descriptions).String()
+		found := regexp.MustCompile(`fqName: "([a-z_]+)".*variableLabels: \{([a-z,]+)\}`).FindStringSubmatch(said)
+		require.NotNil(t, found, said)
+		require.Contains(t, string(text), "| `"+found[1]+"` | `"+strings.ReplaceAll(found[2], ",", "`, `")+"` |")
+		for _, label := range strings.Split(found[2], ",") {
+			require.Contains(t, []string{"kind", "driver", "phase", "class", "until", "operation", "outcome"}, label)
+		}
+	}
 }

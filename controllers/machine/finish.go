@@ -31,7 +31,7 @@ func (r *Reconciler) finish(ctx context.Context, s *scope) error {
 		r.turns.Leave(s.request, s.now)
 	}
 	s.sumUp()
-	r.metrics.observe(s)
+	r.metrics.observe(s, r.kind.Driver)
 	if s.released {
 		r.emit(s)
 		r.metrics.forget(s.request)

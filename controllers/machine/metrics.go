@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
 )
 
@@ -15,11 +17,29 @@ type metrics struct {
 	machines *prometheus.GaugeVec
 	duration *prometheus.HistogramVec
 	attempts *prometheus.CounterVec
+	waiting  *prometheus.GaugeVec
 
 	mu sync.Mutex
-	// phases of the machines as counted in the gauge.
-	phases map[Request]string
+	// counted is how the gauges count each machine.
+	counted map[Request]tally
 }
+
+// tally is how one machine is counted: by its phase and, when it has no server, by what it waits for.
+type tally struct {
+	kind, driver, phase string
+	// class and until are empty when it waits for nothing that an attempt has told.
+	class, until string
+}
+
+// What a machine waits for whose server could not be made.
+const (
+	// untilTurn: another one that asks for the same asks first.
+	untilTurn = "turn"
+	// untilRetry: its next attempt has a time.
+	untilRetry = "retry"
+	// untilChange: it has no attempts left.
+	untilChange = "change"
+)
 
 func newMetrics() *metrics {
 	return &metrics{
@@ -29,14 +49,17 @@ func newMetrics() *metrics {
 			Name: "drover_job_duration_seconds", Help: "How long Jobs took, by kind, operation and outcome.",
 			Buckets: []float64{5, 15, 30, 60, 120, 300, 600, 1200, 2400}}, []string{"kind", "operation", "outcome"}),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "drover_attempts_total", Help: "Ended Jobs by kind, operation and class of failure, which is empty on success."},
-			[]string{"kind", "operation", "class"}),
-		phases: map[Request]string{},
+			Name: "drover_attempts_total", Help: "Ended Jobs by kind, driver, operation and class of failure, which is empty on success."},
+			[]string{"kind", "driver", "operation", "class"}),
+		waiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "drover_machines_waiting", Help: "Machines whose server could not be made, by driver, class of failure, and what they wait for: turn, retry or change."},
+			[]string{"driver", "class", "until"}),
+		counted: map[Request]tally{},
 	}
 }
 
 func (m *metrics) register(registry prometheus.Registerer) error {
-	for _, collector := range []prometheus.Collector{m.machines, m.duration, m.attempts} {
+	for _, collector := range []prometheus.Collector{m.machines, m.duration, m.attempts, m.waiting} {
 		err := registry.Register(collector)
 		// A second manager in one process, as in tests, goes without.
 		if _, again := errors.AsType[prometheus.AlreadyRegisteredError](err); err != nil && !again {
@@ -46,21 +69,62 @@ func (m *metrics) register(registry prometheus.Registerer) error {
 	return nil
 }
 
-// observe counts the machine's phase, and its last attempt if this reconcile is the first to see its end.
-func (m *metrics) observe(s *scope) {
-	m.mu.Lock()
-	if known, ok := m.phases[s.request]; !ok || known != s.status.Phase {
-		if ok {
-			m.machines.WithLabelValues(s.request.Kind.Kind, known).Dec()
-		}
-		m.machines.WithLabelValues(s.request.Kind.Kind, s.status.Phase).Inc()
-		m.phases[s.request] = s.status.Phase
-	}
-	m.mu.Unlock()
-	m.observeAttempt(s)
+// observe counts the machine, and its last attempt if this reconcile is the first to see its end.
+func (m *metrics) observe(s *scope, driver string) {
+	m.count(s.request, s.tally(driver), 1)
+	m.observeAttempt(s, driver)
 }
 
-func (m *metrics) observeAttempt(s *scope) {
+// count counts a machine in another way than before, or, with nothing to add, not any more.
+func (m *metrics) count(request Request, now tally, add float64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	was, known := m.counted[request]
+	if known && was == now && add > 0 {
+		return
+	}
+	if known {
+		m.add(was, -1)
+		delete(m.counted, request)
+	}
+	if add > 0 {
+		m.add(now, add)
+		m.counted[request] = now
+	}
+}
+
+func (m *metrics) add(t tally, n float64) {
+	m.machines.WithLabelValues(t.kind, t.phase).Add(n)
+	if t.until != "" {
+		m.waiting.WithLabelValues(t.driver, t.class, t.until).Add(n)
+	}
+}
+
+// tally says how the machine is to be counted.
+func (s *scope) tally(driver string) tally {
+	t := tally{kind: s.request.Kind.Kind, driver: driver, phase: s.status.Phase}
+	create := s.conditions.Get(rkev1.CreateJobCondition)
+	if create == nil || s.deleting() || create.Status != metav1.ConditionFalse {
+		return t
+	}
+	t.class = heldFor(create.Reason)
+	switch last := s.status.LastAttempt; {
+	case t.class != "":
+		t.until = untilTurn
+	case last == nil || last.Class == "":
+		return t
+	case create.Reason == rkev1.AttemptsExhaustedReason:
+		t.class, t.until = last.Class, untilChange
+	case create.Reason == rkev1.WaitingForRetryReason:
+		t.class, t.until = last.Class, untilTurn
+	}
+	if t.until == untilTurn && s.status.NextAttemptTime != nil {
+		t.until = untilRetry
+	}
+	return t
+}
+
+func (m *metrics) observeAttempt(s *scope, driver string) {
 	last := s.status.LastAttempt
 	before, err := object{s.before}.Status()
 	if err != nil || last == nil {
@@ -69,7 +133,7 @@ func (m *metrics) observeAttempt(s *scope) {
 	if known := before.LastAttempt; known != nil && known.Operation == last.Operation && known.Number == last.Number {
 		return
 	}
-	m.attempts.WithLabelValues(s.request.Kind.Kind, last.Operation, last.Class).Inc()
+	m.attempts.WithLabelValues(s.request.Kind.Kind, driver, last.Operation, last.Class).Inc()
 	if last.StartTime == nil || last.EndTime == nil || last.Outcome == string(jobrunner.Cancelled) {
 		return
 	}
@@ -77,11 +141,4 @@ func (m *metrics) observeAttempt(s *scope) {
 	m.duration.WithLabelValues(s.request.Kind.Kind, last.Operation, last.Outcome).Observe(max(took, 0*time.Second).Seconds())
 }
 
-func (m *metrics) forget(request Request) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if known, ok := m.phases[request]; ok {
-		m.machines.WithLabelValues(request.Kind.Kind, known).Dec()
-		delete(m.phases, request)
-	}
-}
+func (m *metrics) forget(request Request) { m.count(request, tally{}, 0) }
