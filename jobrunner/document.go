@@ -227,6 +227,9 @@ type Result struct {
 type ScanReport struct {
 	// Servers of the account with a tag that names a machine, of whatever cluster.
 	Servers []ScannedServer `json:"servers"`
+	// Within is what the providerIDs of all servers that could be listed begin with: of others nothing was told, so that they
+	// are not missing. Empty means all of the driver's.
+	Within string `json:"within,omitempty"`
 	// Removed are the IDs of those that were removed, or were gone already.
 	Removed []string `json:"removed,omitempty"`
 }

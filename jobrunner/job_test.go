@@ -296,6 +296,8 @@ func TestReadResult_scans(t *testing.T) {
 		"removed":         {jobrunner.ScanReport{Removed: []string{"1"}}, ""},
 		"as many as may":  {jobrunner.ScanReport{Removed: make([]string, 5000)}, ""},
 		"too many":        {jobrunner.ScanReport{Removed: make([]string, 5001)}, "more than 5000 servers"},
+		"of a place":      {jobrunner.ScanReport{Within: "gce://p1/"}, ""},
+		"of no place":     {jobrunner.ScanReport{Within: "a b"}, "the place it looked at has characters or a length it cannot have"},
 		"without an ID":   {jobrunner.ScanReport{Servers: server(func(s *jobrunner.ScannedServer) { s.ID = "" })}, "server 1 has no ID, or names no machine"},
 		"of no machine":   {jobrunner.ScanReport{Servers: server(func(s *jobrunner.ScannedServer) { s.MachineUID = "" })}, "server 1 has no ID, or names no machine"},
 		"an ID of spaces": {jobrunner.ScanReport{Servers: server(func(s *jobrunner.ScannedServer) { s.ID = "a b" })}, "server 1 has characters or a length it cannot have"},

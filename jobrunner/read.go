@@ -79,6 +79,9 @@ func checkScan(report *ScanReport) error {
 	if len(report.Servers) > maxScanned || len(report.Removed) > maxScanned {
 		return fmt.Errorf("more than %d servers", maxScanned)
 	}
+	if len(report.Within) > maxID || strings.ContainsFunc(report.Within, notInID) {
+		return errors.New("the place it looked at has characters or a length it cannot have")
+	}
 	for i := range report.Servers {
 		s := &report.Servers[i]
 		s.Name, s.Created = printable(s.Name, maxName), plausible(s.Created)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -78,7 +79,7 @@ func (k knowledge) judge(report jobrunner.ScanReport, now time.Time, grace time.
 		out.servers = append(out.servers, status(s, verdict, message))
 	}
 	for name, providerID := range k.here {
-		if !listed[providerID] {
+		if !listed[providerID] && strings.HasPrefix(providerID, report.Within) {
 			out.notListed = append(out.notListed, name)
 		}
 	}

@@ -101,6 +101,16 @@ func TestJudge_notListed(t *testing.T) {
 	require.Empty(t, got.servers)
 }
 
+// Where nobody looked, nothing is missing.
+func TestJudge_notListed_elsewhere(t *testing.T) {
+	k := team()
+	k.here = map[string]string{"here": "gce://p1/z/a", "elsewhere": "gce://p2/z/b", "there": "gce://p1/z/c"}
+	report := jobrunner.ScanReport{Within: "gce://p1/", Servers: []jobrunner.ScannedServer{orphan(func(s *jobrunner.ScannedServer) { s.ProviderID = "gce://p1/z/c" })}}
+	require.Equal(t, []string{"here"}, k.judge(report, noon, time.Hour).notListed)
+	report.Within = "gce:///"
+	require.Empty(t, k.judge(report, noon, time.Hour).notListed)
+}
+
 // The status is bounded; what is removed is not.
 func TestJudge_bounded(t *testing.T) {
 	var report jobrunner.ScanReport

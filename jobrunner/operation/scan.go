@@ -30,7 +30,7 @@ func (s *session) scan(ctx context.Context) error {
 		return s.driverFailure(reasonLookupFailed, err)
 	}
 	s.log.printf("%d servers carry our tags", len(found))
-	s.result.Scan = &jobrunner.ScanReport{Servers: make([]jobrunner.ScannedServer, 0, len(found))}
+	s.result.Scan = &jobrunner.ScanReport{Servers: make([]jobrunner.ScannedServer, 0, len(found)), Within: lister.Within(ctx)}
 	for _, server := range found {
 		s.result.Scan.Servers = append(s.result.Scan.Servers, s.scanned(server))
 	}

@@ -75,6 +75,14 @@ func (a *amazonEC2) regions(ctx context.Context, api *ec2.EC2) ([]string, error)
 	return names, nil
 }
 
+// within: a cloud of another maker is asked in one region alone.
+func (a *amazonEC2) within(context.Context) string {
+	if a.endpoint != "" {
+		return "aws:///" + a.region
+	}
+	return ""
+}
+
 func (a *amazonEC2) listRegion(ctx context.Context, api *ec2.EC2, region string, filters []*ec2.Filter) ([]Tagged, error) {
 	var found []Tagged
 	pages, whole := 0, false

@@ -285,6 +285,8 @@ func TestAmazonEC2_List(t *testing.T) {
 	require.Equal(t, []string{"i-1", "i-2"}, taggedIDs(found))
 	require.Zero(t, mine.did("DescribeRegions"), "a cloud of another maker has the region of its address")
 	require.Equal(t, "http://other.example", found[0].Record["Endpoint"])
+	require.Equal(t, "aws:///eu-west-1", mine.amazon(map[string]any{"amazonec2-endpoint": "http://other.example"}).within(t.Context()))
+	require.Empty(t, mine.amazon(nil).within(t.Context()))
 }
 
 // Whatever is not the whole list is an error of its class, and never "there is none".

@@ -65,6 +65,11 @@ func (a *azureCompute) listAll(ctx context.Context, api azureAPI) ([]Tagged, err
 	return found, nil
 }
 
+// within: a client may be used in more subscriptions than the credential names.
+func (a *azureCompute) within(context.Context) string {
+	return "azure:///subscriptions/" + a.subscription + "/"
+}
+
 // collect reads a list page by page. An answer without a list, such as {}, is an error.
 func (a *azureCompute) collect(ctx context.Context, page *compute.VirtualMachineListResultPage, err error) ([]Tagged, error) {
 	var found []Tagged

@@ -17,6 +17,8 @@ type cloud interface {
 	list(ctx context.Context, uid string) ([]Tagged, error)
 	// remove removes a server that list returned, if it still has its tag; one that is gone is no error.
 	remove(ctx context.Context, server Tagged) error
+	// within is what the providerIDs of all servers that list can see without a UID begin with.
+	within(ctx context.Context) string
 	// sweep removes what the driver left beside servers.
 	sweep(ctx context.Context, machine Machine) error
 }
@@ -151,6 +153,9 @@ func (c cloudLister) List(ctx context.Context) ([]Tagged, error) {
 	}
 	return found, nil
 }
+
+// Within implements Lister.
+func (c cloudLister) Within(ctx context.Context) string { return c.cloud.within(ctx) }
 
 // Remove implements Lister.
 func (c cloudLister) Remove(ctx context.Context, server Tagged) error {

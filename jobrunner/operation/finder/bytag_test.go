@@ -100,6 +100,8 @@ func (s *script) remove(_ context.Context, server Tagged) error {
 	return s.err
 }
 
+func (s *script) within(context.Context) string { return "here" }
+
 func (s *script) sweep(_ context.Context, machine Machine) error {
 	s.swept = append(s.swept, machine)
 	return s.err
@@ -212,6 +214,7 @@ func TestCloudLister(t *testing.T) {
 	require.NoError(t, cloudLister{s}.Remove(t.Context(), found[1]))
 	require.Equal(t, found[1:], s.removed)
 	require.ErrorIs(t, cloudLister{s}.Remove(t.Context(), Tagged{ID: "3"}), errNoTag)
+	require.Equal(t, "here", cloudLister{s}.Within(t.Context()))
 	s.err = errTooMany
 	found, err = cloudLister{s}.List(t.Context())
 	require.ErrorIs(t, err, errTooMany)

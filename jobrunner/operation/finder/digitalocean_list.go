@@ -45,6 +45,9 @@ func taggedDroplet(droplet *godo.Droplet, tags map[string]string) Tagged {
 	return Tagged{ID: known.ID, Name: droplet.Name, Record: known.Record, Tags: tags, Created: created}
 }
 
+// Within implements Lister: a token is of one account.
+func (d digitalOceanLister) Within(context.Context) string { return "" }
+
 // Remove implements Lister.
 func (d digitalOceanLister) Remove(ctx context.Context, server Tagged) error {
 	return d.digitalOcean.Remove(ctx, Server{ID: server.ID})

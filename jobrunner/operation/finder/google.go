@@ -65,6 +65,15 @@ func (g *googleCompute) list(ctx context.Context, uid string) ([]Tagged, error) 
 	return nil, errTooMany
 }
 
+// within: a credential may be used in more projects than its own.
+func (g *googleCompute) within(ctx context.Context) string {
+	_, project, err := g.open(ctx)
+	if err != nil {
+		return "gce:///" // of nobody's
+	}
+	return "gce://" + project + "/"
+}
+
 func (g *googleCompute) open(ctx context.Context) (*compute.Service, string, error) {
 	api, own, err := g.connect(ctx)
 	if err != nil {

@@ -32,6 +32,9 @@ type Lister interface {
 	// List returns all servers that have a tag with a machine's UID. A list that is not whole is an error: who counts on it
 	// would take the rest for gone.
 	List(ctx context.Context) ([]Tagged, error)
+	// Within is what the providerIDs of all servers that List can see begin with, for an account may have more places than a
+	// credential names; empty when it sees all of the driver's.
+	Within(ctx context.Context) string
 	// Remove removes a server that List returned; a server already gone is no error.
 	Remove(ctx context.Context, server Tagged) error
 }

@@ -93,6 +93,9 @@ func taggedMachine(vm *mo.VirtualMachine, tags map[string]string) Tagged {
 	return out
 }
 
+// Within implements Lister: an ID does not tell the datacenter.
+func (v *vSphere) Within(context.Context) string { return "" }
+
 // Remove implements Lister. What has another machine's tag by now, or none, is left alone.
 func (v *vSphere) Remove(ctx context.Context, server Tagged) error {
 	return v.session(ctx, func(client *govmomi.Client) error {
