@@ -1,6 +1,7 @@
 package profile_test
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -81,4 +82,40 @@ func TestDecodeRecord_texts_fit_identifiers(t *testing.T) {
 	}
 	check([]byte(`{"ID":9007199254740993,"Name":"x","Deep":{"a":[1]}}`), "ID")
 	check([]byte(`{"":null}`), "")
+}
+
+// TestClassify_table: for every built-in driver there are texts of every class, in testdata or from its library in package words.
+// What is not there is written down here: nobody could name a text that the driver would say.
+func TestClassify_table(t *testing.T) {
+	lacks := map[string][]string{}
+	seen := map[string]bool{}
+	for _, file := range []string{"testdata/errors.txt", "words/testdata/sdk.golden"} {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for line := range strings.Lines(string(text)) {
+			if parts := strings.SplitN(line, " | ", 3); len(parts) == 3 {
+				seen[parts[1]+" "+parts[0]] = true
+			}
+		}
+	}
+	for _, name := range driver.BuiltinNames() {
+		for _, class := range classes() {
+			if class != rkev1.ClassUnknown && !seen[name+" "+class] {
+				lacks[name] = append(lacks[name], class)
+			}
+		}
+	}
+	all := classes()[:len(classes())-1]
+	require.Equal(t, map[string][]string{
+		// These have no cloud.
+		"generic": {rkev1.ClassUnauthorized, rkev1.ClassQuota, rkev1.ClassCapacity, rkev1.ClassThrottled, rkev1.ClassTransient},
+		"none":    all, "noop": all, "hyperv": all, "virtualbox": all, "vmwarefusion": all,
+		// A pod that finds no room waits, and the driver with it, until its time is up.
+		"pod": {rkev1.ClassCapacity},
+		// Its API documents no message about limits.
+		"softlayer":       {rkev1.ClassQuota},
+		"vmwarevcloudair": {rkev1.ClassCapacity, rkev1.ClassThrottled},
+		// vCenter's one quota is its licences (package words), and it slows nobody down.
+		"vmwarevsphere": {rkev1.ClassQuota, rkev1.ClassThrottled},
+	}, lacks)
 }

@@ -53,7 +53,8 @@ func amazonRules() []rule {
 		{rkev1.ClassInvalid, []string{"invalidparameter", "invalidami", "invalidsubnet", "invalidgroup", "invalidkeypair", "invalidvpc",
 			"missingparameter", "not found on region", "invalid region", "validationerror", "invalidblockdevicemapping", "unsupported: ",
 			"unsupportedoperation", "vpcidnotspecified", "idempotentparametermismatch", "missingregion", "unable to find a subnet",
-			"requires either the --amazonec2", "no default-vpc attribute", "the desired subnet could not be located"}},
+			"requires either the --amazonec2", "no default-vpc attribute", "the desired subnet could not be located",
+			"does not belong to vpcid", " must be either ", "ipv6addresscount must be", "also requires --amazonec2", "unable to read --amazonec2"}},
 		{rkev1.ClassTransient, []string{"internalerror", "internalfailure", "unavailable: ", "requestexpired", "incorrectstate",
 			"incorrectinstancestate", "dependencyviolation"}},
 	}
@@ -67,13 +68,17 @@ func azureRules() []rule {
 			"failed to authenticate using client credentials", "does not have adequate role-based access"}},
 		{rkev1.ClassThrottled, []string{"toomanyrequests", "requeststhrottled", "throttled"}},
 		{rkev1.ClassQuota, []string{"quotaexceeded", "exceeding approved", "limitreached", "limitexceeded", "quota limit", "cores quota"}},
-		{rkev1.ClassCapacity, []string{"skunotavailable", "allocationfailed", "overconstrained", "notavailableforsubscription"}},
+		{rkev1.ClassCapacity, []string{"skunotavailable", "allocationfailed", "overconstrained", "notavailableforsubscription", "subnetisfull",
+			"subnetwithnofreeip"}},
 		{rkev1.ClassInvalid, []string{"invalidparameter", "invalidtemplate", "badrequest", "imagenotfound", "locationnotavailable", "invalidresource",
 			"resourcegroupnotfound", "requestdisallowedbypolicy", "missingsubscriptionregistration", "purchasevalidationfailed",
 			"purchaseeligibilityfailed", "scopelocked", "propertychangenotallowed", "image provided must be", "plan provided must be",
-			"invalid azure environment", "already exists in resource group"}},
+			"invalid azure environment", "already exists in resource group",
+			"conflictinguserinput", "reservedresourcename", "dnsrecordinuse", "can only be assigned to a single availability zone",
+			"managed disks must be used", "public ip sku must be enabled", "managed availability set", "outside of provided resource group",
+			"cannot parse security rule", "invalid protocol", "unable to parse resource id", "not set up for azure environment"}},
 		{rkev1.ClassTransient, []string{`code="conflict"`, "anotheroperationinprogress", "retryableerror", "internalexecutionerror", "internalservererror",
-			"internaloperationerror", "osprovisioningtimedout", "operationpreempted", "servertimeout", "gatewaytimeout", "serviceunavailable",
+			"internaloperationerror", "timedout", "operationpreempted", "servertimeout", "gatewaytimeout", "serviceunavailable",
 			"resourcegroupbeingdeleted", "nicreservedforanothervm", "networkinterfaceinuse", "inusesubnetcannotbedeleted"}},
 		// The library leaves the HTTP status out, so that the code must do.
 		{rkev1.ClassInvalid, []string{`code="invalid`, `notfound"`, `notsupported"`, `notallowed"`, `notregistered"`}},
@@ -87,13 +92,16 @@ func googleRules() []rule {
 		{rkev1.ClassUnauthorized, []string{"invalid_grant", "unauthorized_client", "permission denied", "does not have permission",
 			"could not find default credentials", "accessnotconfigured", "insufficientpermissions", "insufficient authentication scopes",
 			"invalid authentication credentials", "' permission for '", "parse provided credentials", "requires billing", "permission_denied"}},
-		{rkev1.ClassThrottled, []string{"ratelimitexceeded", "rate limit exceeded", "rate_limit_exceeded", "per minute", "per 100 seconds"}},
+		{rkev1.ClassThrottled, []string{"ratelimitexceeded", "rate limit exceeded", "rate_limit_exceeded", "per minute", "per 100 seconds",
+			"rate_exceeded"}},
 		{rkev1.ClassQuota, []string{"quota_exceeded", "quotaexceeded", "quota exceeded", "quota '", "limit_exceeded"}},
-		{rkev1.ClassCapacity, []string{"resource_pool_exhausted", "does not have enough resources", "stockout", "resource_availability"}},
+		{rkev1.ClassCapacity, []string{"resource_pool_exhausted", "does not have enough resources", "stockout", "resource_availability",
+			"ip_space_exhausted"}},
 		{rkev1.ClassTransient, []string{"resourcenotready", "resource_not_ready", "is not ready", "backenderror", "internal_error",
 			"resourceinusebyanotherresource", "resource_in_use"}},
 		{rkev1.ClassInvalid, []string{"invalid value for field", "does not exist in zone", "was not found", "invalid_argument", "invalid_usage",
-			"no google cloud project name", "already exists in zone", "unable to find instance"}},
+			"no google cloud project name", "already exists in zone", "unable to find instance", "cannot read userdata file",
+			"flag must be provided", "unsupported_operation", "condition_not_met", "resource_not_found"}},
 		{rkev1.ClassUnauthorized, []string{"forbidden"}},
 	}
 }
@@ -120,18 +128,20 @@ func openstackRules() []rule {
 // vsphereRules are of vCenter's English messages and of the names of its faults, which stand for a message that it left out.
 func vsphereRules() []rule {
 	return []rule{
+		{rkev1.ClassInvalid, []string{"timeout can not be negative"}},
 		{rkev1.ClassUnauthorized, []string{"incorrect user name or password", "cannot complete login", "permission to perform this operation was denied",
 			"nopermission", "insufficient privilege", "insufficient permission", "session is not authenticated", "notauthenticated", "invalidlogin", "login failure"}},
 		{rkev1.ClassQuota, []string{"not enough licenses", "notenoughlicenses"}},
 		{rkev1.ClassCapacity, []string{"insufficient", "no space left", "not enough space", "cannot allocate", "no datastore-cluster recommendations",
 			"no host is compatible"}},
-		{rkev1.ClassTransient, []string{"another task is already in progress", "taskinprogress", "not allowed in the current state", "invalidstate",
+		{rkev1.ClassTransient, []string{"another task is already in progress", "taskinprogress", "not allowed in the current ", "invalidstate",
+			"resourceinuse", "' is in use.",
 			"invalidpowerstate", "cannot communicate with the host", "hostnotconnected", "hostcommunication", "failed to lock the file", "filelocked",
 			"no ip despite waiting", "concurrentaccess", "object has already been deleted"}},
 		{rkev1.ClassInvalid, []string{"invalid configuration", "' not found", "duplicate name", "duplicatename", "the name '", "resolves to multiple",
 			"no default ", "specified parameter was not correct", "invalidargument", "needs a vm name to clone from", "content library",
 			"license or esxi version prohibits", "restrictedversion", "invalid datastore path", "invaliddatastore", "not supported", "is not a template",
-			"invalidname", "no datastores for this vm", "more than one result", "createcloudinitiso: path lookup",
+			"invalidname", "no datastores for this vm", "unsupported machineos", "more than one result", "createcloudinitiso: path lookup",
 			"notsupported", "invalid"}},
 	}
 }
@@ -156,7 +166,8 @@ func smallerRules(driver string) []rule {
 				"cannot patch resource", "cannot list resource", "asked for the client to provide credentials"}},
 			{rkev1.ClassTransient, []string{"currently unable to handle the request", "could not be completed at this time", "timeout", "etcdserver",
 				"object has been modified", "is being terminated", "internal error occurred", "watch closed before ip"}},
-			{rkev1.ClassInvalid, []string{"is invalid: ", "denied the request", " not found", "violates podsecurity", "already exists"}},
+			{rkev1.ClassInvalid, []string{"is invalid: ", "denied the request", " not found", "violates podsecurity", "already exists",
+				"cannot read userdata file"}},
 		}
 	case "softlayer":
 		return []rule{
