@@ -66,6 +66,8 @@ func serveDriver(name string) {
 		if err := ourplugin.Serve(vmwarevsphere.NewDriver("", ""), os.Stdout); err == nil {
 			os.Exit(0)
 		}
+	case "amazonec2":
+		plugin.RegisterDriver(&taggingDriver{foreignDriver: &foreignDriver{BaseDriver: &drivers.BaseDriver{}, Name: name}})
 	case "slow", "openstack", "exoscale", "azure", "vmwarevcloudair":
 		plugin.RegisterDriver(&foreignDriver{BaseDriver: &drivers.BaseDriver{}, Name: name})
 	}
