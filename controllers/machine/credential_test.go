@@ -211,6 +211,95 @@ func TestCredential_beforeRemove(t *testing.T) {
 	}
 }
 
+// While a remove Job runs nothing is done about it; the next one uses what is there then.
+func TestCredential_duringRemove(t *testing.T) {
+	for _, story := range credentialStories() {
+		t.Run(story.name, func(t *testing.T) {
+			s := credentialWorld(t)
+			s.ready()
+			s.delete(s.obj)
+			s.reconcile()
+			require.Equal(t, "first-token", s.tokenOf(jobrunner.Remove, 1))
+			story.strike(s)
+			s.reconcile()
+			s.expect(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobRunningReason)
+			testkit.ExpectNotFound(t, s.client, s.job(jobrunner.Remove, 2))
+
+			s.refuse(jobrunner.Remove, 1)
+			s.reconcile()
+			if story.remembered == "first-token" {
+				message := s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.ServerMayExistReason).Message
+				for _, part := range []string{"401 Unable to authenticate you", "accessToken", story.says} {
+					require.Contains(t, message, part)
+				}
+				story.mend(s)
+				s.reconcile()
+			}
+			require.Equal(t, story.token, s.tokenOf(jobrunner.Remove, 2), "at once, without another wait")
+			s.removed(2)
+			testkit.ExpectReconciled(t, s.reconciler, s.obj)
+			s.gone()
+		})
+	}
+}
+
+// A Job that has its credential does its work, whatever becomes of the Secret: nobody has to mend anything.
+func TestCredential_duringRemove_theJobSucceeds(t *testing.T) {
+	for _, story := range credentialStories() {
+		t.Run(story.name, func(t *testing.T) {
+			s := credentialWorld(t)
+			s.ready()
+			s.delete(s.obj)
+			s.reconcile()
+			story.strike(s)
+			s.reconcile()
+			s.removed(1)
+			testkit.ExpectReconciled(t, s.reconciler, s.obj)
+			s.gone()
+		})
+	}
+}
+
+// A machine that is deleted while its create runs and its credential is lost: what the create has begun is removed.
+func TestCredential_deletedDuringCreate(t *testing.T) {
+	for _, story := range credentialStories() {
+		t.Run(story.name, func(t *testing.T) {
+			s := credentialWorld(t)
+			s.reconcile()
+			s.write(map[string]any{jobrunner.JournalKey: jobrunner.Journal{Operation: jobrunner.Create, Attempt: 1, Phase: jobrunner.PhaseIntent, InstanceName: "m"}})
+			story.strike(s)
+			s.read()
+			s.delete(s.obj)
+			s.reconcile()
+			s.expect(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobCancelledReason)
+			s.dropJobFinalizers()
+			s.reconcile()
+			require.Equal(t, story.remembered, s.tokenOf(jobrunner.Remove, 1))
+			s.removed(1)
+			testkit.ExpectReconciled(t, s.reconciler, s.obj)
+			s.gone()
+		})
+	}
+}
+
+// A machine that never asked its cloud for anything goes without a credential.
+func TestCredential_deletedBeforeCreate(t *testing.T) {
+	for _, story := range credentialStories() {
+		if story.reason == "" {
+			continue
+		}
+		t.Run(story.name, func(t *testing.T) {
+			s := credentialWorld(t)
+			story.strike(s)
+			s.reconcile()
+			s.expect(rkev1.CredentialReadyCondition, metav1.ConditionFalse, story.reason)
+			s.delete(s.obj)
+			testkit.ExpectReconciled(t, s.reconciler, s.obj)
+			s.gone()
+		})
+	}
+}
+
 // Whatever became of the credential, the user can let the machine go.
 func TestCredential_neverKeepsAMachineForEver(t *testing.T) {
 	for _, story := range credentialStories() {
