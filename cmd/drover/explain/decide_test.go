@@ -549,3 +549,28 @@ func oddReasonDecisions() map[string]decision {
 `},
 	}
 }
+
+// TestAhead_says tells of the machine that asks first, whatever that does at the moment.
+func TestAhead_says(t *testing.T) {
+	later, past := metav1.NewTime(now.Add(7*time.Minute)), metav1.NewTime(now.Add(-time.Minute))
+	for name, c := range map[string]struct {
+		last *rkev1.AttemptStatus
+		next *metav1.Time
+		want []string
+	}{
+		"waits": {&rkev1.AttemptStatus{Operation: "create", Number: 3, Class: rkev1.ClassQuota, Message: "droplet limit"}, &later,
+			[]string{"Machine web-0 asks first: its attempt 3 was refused (Quota): droplet limit", "It asks again in 7m."}},
+		"is due":   {nil, &past, []string{"Machine web-0 asks first", "It is due to ask again."}},
+		"asks now": {nil, nil, []string{"Machine web-0 asks first", "It asks again now."}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := atJob(metav1.ConditionFalse, rkev1.WaitingForQuotaReason, "no room")
+			ahead := *s.Machine
+			ahead.Name, ahead.Status.LastAttempt, ahead.Status.NextAttemptTime = "web-0", c.last, c.next
+			s.Ahead = &ahead
+			report := explain.Machine(s, "drover")
+			require.Equal(t, c.want, report.Verdict[len(report.Verdict)-2:])
+			require.Contains(t, report.Next[1], "let this machine ask next, at once: drover retry")
+		})
+	}
+}
