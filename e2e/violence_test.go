@@ -43,6 +43,7 @@ func TestKill(t *testing.T) {
 	}
 	h := &hostile{T: t}
 	h.kubectl("", "--namespace=drover-system", "rollout", "status", "deployment/drover-manager", "--timeout=2m")
+	c.awaitWebhooks()
 	require.Empty(t, string(c.run("", "kubectl", "get", "digitaloceanmachines", "-o", "name")), bed.Diagnose(t.Context(), c.namespace))
 	require.Empty(t, c.servers(), "no server is left")
 	t.Logf("killed: %v", kills)
@@ -77,6 +78,19 @@ func TestUpgrade(t *testing.T) {
 	require.Len(t, c.servers(), 2)
 	c.run("", "kubectl", "delete", "machines.cluster.x-k8s.io", "--all", "--timeout=2m")
 	require.Empty(t, c.servers())
+}
+
+// awaitWebhooks waits until the manager answers: that it was killed is seen a moment later, and it is called ready until then.
+func (c *canary) awaitWebhooks() {
+	c.Helper()
+	var out string
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); <-time.After(time.Second) {
+		out = string(c.run(clusterManifest("drover-demo-token"), "kubectl", "apply", "--server-side", "--dry-run=server", "-f", "-"))
+		if !strings.Contains(out, "rror") {
+			return
+		}
+	}
+	c.Fatal("the manager does not answer: ", out)
 }
 
 // servers are the lines of the cloud's list that have the namespace's tag.
