@@ -157,7 +157,7 @@ func TestTurn_theCloudAgrees(t *testing.T) {
 
 // Whatever becomes of the machine that asks for all, another takes its place.
 func TestTurn_whoAsksNextGoes(t *testing.T) {
-	for name, go_ := range map[string]func(*subject){
+	for name, leave := range map[string]func(*subject){
 		"deleted": func(s *subject) { s.delete(s.obj) },
 		"paused":  func(s *subject) { s.annotate("cluster.x-k8s.io/paused", "") },
 		"asks for something else": func(s *subject) {
@@ -172,7 +172,7 @@ func TestTurn_whoAsksNextGoes(t *testing.T) {
 			first.reconcile()
 			c.refuse(1, first)
 			c.reconcileAll()
-			go_(first)
+			leave(first)
 			testkit.ExpectReconciled(t, first.reconciler, first.obj)
 			c.all = c.all[1:]
 			c.reconcileAll()

@@ -174,3 +174,19 @@ func TestOrphanedPod_isWaitedFor(t *testing.T) {
 	s.clock.SetTime(s.clock.Now().Add(time.Hour))
 	require.EqualValues(t, 2, s.reconcile().Attempts)
 }
+
+// Machines that were held back are called when the cloud has made a server for the one that asked first.
+func TestWake_turns(t *testing.T) {
+	w := newWorld(t)
+	w.startManager(nil)
+	first := w.machine("digitalocean", "first", droplet())
+	first.awaitSaying(rkev1.CreateJobCondition, rkev1.JobRunningReason)
+	first.fail(jobrunner.Create, 1, rkev1.ClassCapacity, "Size is not available in this region.", false)
+	first.awaitSaying(rkev1.CreateJobCondition, rkev1.WaitingForRetryReason)
+	second := w.machine("digitalocean", "second", droplet())
+	second.awaitSaying(rkev1.CreateJobCondition, rkev1.WaitingForCapacityReason)
+	first.annotate(rkev1.RetryAnnotation, "1")
+	first.awaitSaying(rkev1.CreateJobCondition, rkev1.JobRunningReason)
+	first.write(map[string]any{jobrunner.JournalKey: jobrunner.Journal{Operation: jobrunner.Create, Attempt: 2, Phase: jobrunner.PhaseCreated}})
+	second.awaitSaying(rkev1.CreateJobCondition, rkev1.JobRunningReason)
+}

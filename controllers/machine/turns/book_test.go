@@ -178,7 +178,6 @@ func TestBook_endedForAnotherReason(t *testing.T) {
 func TestBook_attemptsAnewAfterAServer(t *testing.T) {
 	d := newDesk(t)
 	d.refusal("a", 8, 8, true)
-	d.held()
 	d.pass(10 * time.Minute << 7)
 	d.goes("b")
 	require.False(t, d.Freed("a"))
