@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/aws/aws-sdk-go/aws"
 	"github.com/aws/aws-sdk-go/aws/awserr"
@@ -136,15 +137,7 @@ func (a *amazonEC2) tagged(instance *ec2.Instance, region string) (Tagged, bool)
 }
 
 func isAlive(instance *ec2.Instance) bool {
-	if instance.State == nil {
-		return false
-	}
-	for _, state := range alive() {
-		if aws.StringValue(instance.State.Name) == state {
-			return true
-		}
-	}
-	return false
+	return instance.State != nil && slices.Contains(alive(), aws.StringValue(instance.State.Name))
 }
 
 // remove terminates an instance. In a list of all regions its region is not kept, so that it is in its record.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -222,9 +223,7 @@ func (a *ec2Account) amazon(set map[string]any) *amazonEC2 {
 	server := httptest.NewServer(a)
 	a.Cleanup(server.Close)
 	values := map[string]any{"amazonec2-region": "eu-west-1", "amazonec2-access-key": amazonID, "amazonec2-secret-key": amazonSecret, "amazonec2-endpoint": server.URL}
-	for flag, value := range set {
-		values[flag] = value
-	}
+	maps.Copy(values, set)
 	out := newAmazonEC2(defaults(a.T, amazonName, values))
 	if _, given := set["amazonec2-endpoint"]; !given {
 		out.endpoint = ""
@@ -392,9 +391,7 @@ func TestAmazonEC2_Sweep(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			account := newEC2(t)
-			for id, pair := range pairs {
-				account.keyPairs[id] = pair
-			}
+			maps.Copy(account.keyPairs, pairs)
 			finder, _ := impatient(t, amazonName, account.amazon(c.set))
 			require.NoError(t, finder.Sweep(t.Context(), c.machine))
 			for id := range pairs {
@@ -416,9 +413,7 @@ func TestNewAmazonEC2(t *testing.T) {
 		"http://cloud.example":          {"amazonec2-endpoint": "cloud.example", "amazonec2-insecure-transport": true},
 	} {
 		values := map[string]any{"amazonec2-region": "eu-west-1", "amazonec2-access-key": "a", "amazonec2-secret-key": "b", "amazonec2-session-token": "c"}
-		for flag, value := range set {
-			values[flag] = value
-		}
+		maps.Copy(values, set)
 		at, err := newAmazonEC2(defaults(t, amazonName, values)).connect()
 		require.NoError(t, err)
 		api := at("eu-west-1")
@@ -431,11 +426,17 @@ func TestNewAmazonEC2(t *testing.T) {
 }
 
 func FuzzIsWhole(f *testing.F) {
-	f.Add([]byte("<XResponse/>"), "XResponse")
+	f.Add([]byte("<XResponse><a/></XResponse>"), "XResponse")
+	f.Add([]byte("<?xml version=\"1.0\"?><XResponse/>"), "XResponse")
 	f.Add([]byte("<html>"), "XResponse")
 	f.Fuzz(func(t *testing.T, document []byte, root string) {
-		if isWhole(document, root) == nil {
-			require.Contains(t, string(document), root)
+		if isWhole(document, root) != nil {
+			return
+		}
+		require.NotEmpty(t, root)
+		end := bytes.LastIndex(document, []byte("</"+root+">"))
+		if rest := document[max(end, 0):]; end > 0 && bytes.Count(document, []byte(root)) == 2 && bytes.Count(rest, []byte(">")) == 1 {
+			require.Error(t, isWhole(document[:end], root), "without its end")
 		}
 	})
 }

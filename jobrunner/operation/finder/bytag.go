@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/drover-project/drover/jobrunner"
@@ -81,9 +82,13 @@ func (b byTag) Find(ctx context.Context, machine Machine) ([]Server, error) {
 
 // ask believes no cloud that its filter was applied.
 func (b byTag) ask(ctx context.Context, uid string) ([]Tagged, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, findTimeout, errTooSlow)
+	bounded, cancel := context.WithTimeoutCause(ctx, findTimeout, errTooSlow)
 	defer cancel()
-	listed, err := b.cloud.list(ctx, uid)
+	listed, err := b.cloud.list(bounded, uid)
+	if err != nil && ctx.Err() != nil {
+		// Amazon's SDK hides why it was cut off.
+		return nil, context.Cause(ctx)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("looking for servers by tag: %w", err)
 	}
@@ -109,12 +114,7 @@ func judged(found []Tagged, machine Machine) []Server {
 }
 
 func lets(keys []string, public []byte) bool {
-	for _, key := range keys {
-		if sameKey(key, public) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(keys, func(key string) bool { return sameKey(key, public) })
 }
 
 // Remove implements Finder.

@@ -187,6 +187,8 @@ func TestByTag_Find_waitsForALostAnswer(t *testing.T) {
 	cancel(errors.New("the pod ends"))
 	_, err = byTag{cloud: &script{}, driver: amazonName, pause: pause}.Find(gone, lost("m"))
 	require.EqualError(t, err, "the pod ends")
+	_, err = byTag{cloud: &script{err: errors.New("RequestCanceled")}, driver: amazonName, pause: pause}.Find(gone, lost("m"))
+	require.EqualError(t, err, "the pod ends", "it is no failure of the cloud's")
 	require.NoError(t, pause(t.Context(), 0))
 }
 

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -206,9 +207,7 @@ func (g *gceProject) google(set map[string]any) *googleCompute {
 	g.address = server.URL
 	account := g.serviceAccount()
 	values := map[string]any{"google-project": "p1", "google-zone": gceZone}
-	for flag, value := range set {
-		values[flag] = value
-	}
+	maps.Copy(values, set)
 	out := newGoogle(defaults(g.T, googleName, values))
 	out.connect = func(ctx context.Context) (*compute.Service, string, error) {
 		return connectGoogle(ctx, account, option.WithEndpoint(server.URL+"/"))

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -147,9 +148,7 @@ func (n *novaCloud) finder(set map[string]any) Finder {
 	n.address = server.URL
 	values := map[string]any{"openstack-auth-url": server.URL + "/v3", "openstack-username": "drover", "openstack-password": openStackPassword,
 		"openstack-tenant-name": "p1", "openstack-domain-name": "Default", "openstack-region": "R1"}
-	for flag, value := range set {
-		values[flag] = value
-	}
+	maps.Copy(values, set)
 	return For(openStackName, defaults(n.T, openStackName, values))
 }
 
