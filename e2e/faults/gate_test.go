@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -23,8 +24,10 @@ type strike struct {
 	lost   bool
 	// refuse so many requests in all, as a server does that is being restarted.
 	refuse int
-	// more requests that are struck like this one.
+	// more requests of the same process that are struck like this one.
 	more int
+	// again tells that this is one of them.
+	again bool
 }
 
 type dying int
@@ -68,6 +71,14 @@ func (g *gate) recorded() []string {
 	return append([]string(nil), g.calls...)
 }
 
+// ended tells that the process has come to its end, and with it what would have struck its further requests.
+func (g *gate) ended() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	maps.DeleteFunc(g.strikes, func(_ int, s strike) bool { return s.again })
+	g.refusing.Store(0)
+}
+
 func (g *gate) hasStruck(index int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -87,7 +98,7 @@ func (g *gate) note(request *http.Request) strike {
 	if _, taken := g.strikes[index+1]; s.more > 0 && !taken {
 		next := s
 		next.more--
-		next.before = nil
+		next.before, next.again = nil, true
 		g.strikes[index+1] = next
 	}
 	return s

@@ -78,6 +78,7 @@ func (w *world) runPod(job *batchv1.Job) int {
 	require.NoError(w, err)
 	process.Env = append(os.Environ(), podVariable+"="+string(argument))
 	code := w.await(process)
+	w.podGate.ended()
 	if raw, err := os.ReadFile(spec.path("used")); err == nil {
 		used := disk{}
 		require.NoError(w, json.Unmarshal(raw, &used))
