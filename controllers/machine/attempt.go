@@ -142,16 +142,12 @@ func (s *scope) running(e jobrunner.Evidence, v jobrunner.Verdict) error {
 	if v.Reason != "" {
 		return step.Progress(v.Reason, fmt.Sprintf("Job %s waits: %s", name, v.Message), safetyNet)
 	}
-	check := safetyNet
-	if e.Job != nil && e.Job.Status.Ready != nil && *e.Job.Status.Ready > 0 {
-		check = 0
-	}
-	return underWay(name, e.Attempt, check)
+	return underWay(name, e.Attempt)
 }
 
 // underWay says the same from a Job's start to its end, for each change of words would be a write.
-func underWay(job string, attempt int32, check time.Duration) error {
-	return step.Progress(rkev1.JobRunningReason, fmt.Sprintf("Job %s is under way, attempt %d", job, attempt), check)
+func underWay(job string, attempt int32) error {
+	return step.Progress(rkev1.JobRunningReason, fmt.Sprintf("Job %s is under way, attempt %d", job, attempt), safetyNet)
 }
 
 // again starts the next attempt after a failure, or says when it will be.

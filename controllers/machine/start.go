@@ -48,7 +48,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope, claim jobrunner.Claim)
 	if s.credential.Name != "" {
 		s.status.CloudCredentialSecretName = s.credential.Name
 	}
-	return underWay(task.Name(), claim.Attempt, safetyNet)
+	return underWay(task.Name(), claim.Attempt)
 }
 
 // dropJob deletes the Job of the attempt before this one: what it left is on the machine.

@@ -9,6 +9,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/jobrunner/operation/finder"
 	"github.com/drover-project/drover/jobrunner/operation/machinedir"
 	"github.com/drover-project/drover/jobrunner/operation/profile"
 )
@@ -109,6 +110,11 @@ func (s *session) removeAll(ctx context.Context, madeNothing, wasGone bool) erro
 	if findErr != nil {
 		return errors.Join(err, s.unless(wasGone, findErr))
 	}
+	return s.removeRest(ctx, found, err)
+}
+
+// removeRest removes what the finder found and what belongs to it; err is what kept the driver from it.
+func (s *session) removeRest(ctx context.Context, found []finder.Server, err error) error {
 	if removeErr := s.removeFound(ctx, found); removeErr != nil {
 		return errors.Join(err, removeErr)
 	}

@@ -26,7 +26,7 @@ func (b *Book[K]) Ask(k K, ask Ask) Turn {
 	}
 	m.hash = ask.Hash
 	if m.state == out {
-		m.state = waiting
+		g.put(m, waiting)
 	}
 	b.seat(g, m, ask)
 	return b.turn(g, m, ask)
@@ -41,12 +41,12 @@ func (b *Book[K]) seat(g *group[K], m *member, ask Ask) {
 		// Whoever was called and has not begun waits for this one.
 		for k := range g.members {
 			if other := b.members[k]; other.state == called && !other.urgent {
-				other.state = waiting
+				g.put(other, waiting)
 			}
 		}
 	}
 	if ask.Called && ask.Now.Before(g.quiet) && b.slots(g) > 0 {
-		m.state = called
+		g.put(m, called)
 		return
 	}
 	b.refill(g, ask.Now)
@@ -68,7 +68,8 @@ func (b *Book[K]) turn(g *group[K], m *member, ask Ask) Turn {
 		g.level = 0 // what was refused before was something else
 	}
 	if m.urgent || g.open || !ask.Now.Before(at) {
-		m.state, m.urgent, m.freed = trying, false, false
+		g.put(m, trying)
+		m.urgent, m.freed = false, false
 		return Turn{Go: true}
 	}
 	return Turn{Class: g.class, At: at}

@@ -119,23 +119,29 @@ func (b *Book[K]) Refused(k K, r Refusal) {
 	case g.open && r.Fresh && (m == nil || m.refused != r.Attempt):
 		b.close(k, g, r)
 	default:
-		// Many were under way when the first was refused. What they say is no news, and neither is what is told again.
-		g.level = max(g.level, r.Try)
-		if next := r.End.Add(b.pace(r.Class, g.level)); r.Now.Before(g.quiet) && next.After(g.next) {
-			g.class, g.next = r.Class, next
-		}
+		b.echo(g, r)
 	}
 	if m == nil {
 		m = b.join(k, r.Group)
+		m.freed = g.open // the cloud has made a server since
 	}
 	if probing || m.state == out {
-		m.state = waiting
+		g.put(m, waiting)
 	}
 	m.refused = r.Attempt
 	if r.Exhausted && !m.freed {
-		m.state = out
+		g.put(m, out)
 	}
 	b.refill(g, r.Now)
+}
+
+// echo hears one of the many that were under way when the first was refused: what they say is no news, and neither is what
+// is told again.
+func (b *Book[K]) echo(g *group[K], r Refusal) {
+	g.level = max(g.level, r.Try)
+	if next := r.End.Add(b.pace(r.Class, g.level)); r.Now.Before(g.quiet) && next.After(g.next) {
+		g.class, g.next = r.Class, next
+	}
 }
 
 // Ended tells that an attempt ended in another way than with a server or for want of room: nothing is known of the room.

@@ -359,3 +359,28 @@ func (w *sim) step(seed uint64) {
 	}
 	w.called = nil
 }
+
+// BenchmarkBook is a pool of 5,000 machines that is held, looked at once, and served.
+func BenchmarkBook(b *testing.B) {
+	for b.Loop() {
+		book := turns.New[int](pace)
+		var called []int
+		book.OnCall(func(k int) { called = append(called, k) })
+		ask := func(k int) bool { return book.Ask(k, turns.Ask{Group: pool, Hash: "h", Now: begin.Add(time.Hour)}).Go }
+		book.Refused(0, turns.Refusal{Group: pool, Class: rkev1.ClassQuota, Attempt: 1, Try: 1, End: begin, Now: begin, Fresh: true})
+		for k := range 5000 {
+			ask(k)
+		}
+		book.Made(0, begin.Add(time.Hour))
+		served := 1
+		for ; len(called) > 0; served++ {
+			k := called[0]
+			called = called[1:]
+			ask(k)
+			book.Made(k, begin.Add(time.Hour))
+		}
+		if served != 5000 {
+			b.Fatalf("%d of 5000 were served", served)
+		}
+	}
+}

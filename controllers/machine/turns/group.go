@@ -1,7 +1,6 @@
 package turns
 
 import (
-	"cmp"
 	"slices"
 	"time"
 )
@@ -19,6 +18,26 @@ type group[K comparable] struct {
 	// quiet is when all have told again what they know, after a restart.
 	quiet   time.Time
 	members map[K]bool
+	// taken is how many are called or try.
+	taken int
+	// line has the members in the order in which they came, and some who are gone.
+	line []place[K]
+}
+
+// place is that of a member in the line.
+type place[K comparable] struct {
+	member  K
+	arrival uint64
+}
+
+// put changes a member's state.
+func (g *group[K]) put(m *member, s state) {
+	if m.state == called || m.state == trying {
+		g.taken--
+	}
+	if m.state = s; s == called || s == trying {
+		g.taken++
+	}
 }
 
 // state of a member.
@@ -84,18 +103,20 @@ func (b *Book[K]) close(refused K, g *group[K], r Refusal) {
 		switch m := b.members[k]; {
 		case k == refused:
 		case m.state == trying:
-			delete(g.members, k)
-			delete(b.members, k)
+			b.remove(k, g, m)
 		case m.state == called:
-			m.state = waiting
+			g.put(m, waiting)
 		}
 	}
 }
 
 // free lets one more try than before, and all that were refused have their attempts anew.
 func (b *Book[K]) free(g *group[K]) {
-	g.open, g.level, g.next, g.quiet = true, 0, time.Time{}, time.Time{}
 	g.window++
+	if g.open {
+		return
+	}
+	g.open, g.level, g.next, g.quiet = true, 0, time.Time{}, time.Time{}
 	for k := range g.members {
 		m := b.members[k]
 		if m.refused == 0 || m.state == trying {
@@ -103,7 +124,7 @@ func (b *Book[K]) free(g *group[K]) {
 		}
 		m.freed = true
 		if m.state == out {
-			m.state = waiting
+			g.put(m, waiting)
 		}
 	}
 }
@@ -121,9 +142,17 @@ func (b *Book[K]) at(k K, name Group, now time.Time) *member {
 func (b *Book[K]) join(k K, name Group) *member {
 	b.arrivals++
 	m := &member{group: name, arrival: b.arrivals}
+	g := b.groups[name]
 	b.members[k] = m
-	b.groups[name].members[k] = true
+	g.members[k] = true
+	g.line = append(g.line, place[K]{k, m.arrival})
 	return m
+}
+
+func (b *Book[K]) remove(k K, g *group[K], m *member) {
+	g.put(m, out)
+	delete(g.members, k)
+	delete(b.members, k)
 }
 
 func (b *Book[K]) leave(k K, now time.Time) {
@@ -132,8 +161,7 @@ func (b *Book[K]) leave(k K, now time.Time) {
 		return
 	}
 	g := b.groups[m.group]
-	delete(g.members, k)
-	delete(b.members, k)
+	b.remove(k, g, m)
 	b.refill(g, now)
 	if g.open && !b.anyWaits(g) {
 		b.drop(m.group)
@@ -168,34 +196,37 @@ func (b *Book[K]) sweep(now time.Time) {
 
 // refill calls as many as may try, the first first, and those for whom somebody has changed something before all.
 func (b *Book[K]) refill(g *group[K], now time.Time) {
-	var line []K
-	for k := range g.members {
-		if m := b.members[k]; m.state == waiting && (m.urgent || !now.Before(g.quiet)) {
-			line = append(line, k)
-		}
+	b.tidy(g)
+	b.callSome(g, func(m *member) bool { return m.urgent })
+	if !now.Before(g.quiet) {
+		b.callSome(g, func(*member) bool { return true })
 	}
-	slices.SortFunc(line, func(x, y K) int {
-		a, b := b.members[x], b.members[y]
-		if a.urgent != b.urgent {
-			return map[bool]int{true: -1, false: 1}[a.urgent]
+}
+
+func (b *Book[K]) callSome(g *group[K], pick func(*member) bool) {
+	for i := 0; i < len(g.line) && b.slots(g) > 0; i++ {
+		k := g.line[i].member
+		m := b.members[k]
+		if m == nil || m.arrival != g.line[i].arrival || m.state != waiting || !pick(m) {
+			continue
 		}
-		return cmp.Compare(a.arrival, b.arrival)
-	})
-	for _, k := range line[:min(len(line), max(b.slots(g), 0))] {
-		b.members[k].state = called
+		g.put(m, called)
 		if k != b.self {
 			b.call(k)
 		}
 	}
 }
 
-// slots is how many more may be called.
-func (b *Book[K]) slots(g *group[K]) int {
-	taken := 0
-	for k := range g.members {
-		if m := b.members[k]; m.state == called || m.state == trying {
-			taken++
-		}
+// tidy takes those out of the line who are gone, when they are many.
+func (b *Book[K]) tidy(g *group[K]) {
+	if len(g.line) < 2*len(g.members)+16 {
+		return
 	}
-	return g.window - taken
+	g.line = slices.DeleteFunc(g.line, func(p place[K]) bool {
+		m := b.members[p.member]
+		return m == nil || m.arrival != p.arrival
+	})
 }
+
+// slots is how many more may be called.
+func (b *Book[K]) slots(g *group[K]) int { return g.window - g.taken }
