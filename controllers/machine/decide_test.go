@@ -544,7 +544,7 @@ func TestMetrics_areDocumented(t *testing.T) {
 		found := regexp.MustCompile(`fqName: "([a-z_]+)".*variableLabels: \{([a-z,]+)\}`).FindStringSubmatch(said)
 		require.NotNil(t, found, said)
 		require.Contains(t, string(text), "| `"+found[1]+"` | `"+strings.ReplaceAll(found[2], ",", "`, `")+"` |")
-		for _, label := range strings.Split(found[2], ",") {
+		for label := range strings.SplitSeq(found[2], ",") {
 			require.Contains(t, []string{"kind", "driver", "phase", "class", "until", "operation", "outcome"}, label)
 		}
 	}

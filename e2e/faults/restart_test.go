@@ -55,7 +55,7 @@ func TestRestart(t *testing.T) {
 // restartTwice is the life of some machines: the API server is killed once while they are made and once while they go.
 func restartTwice(t *testing.T, l *lab, s *apiServer, n int) {
 	t.Helper()
-	random := rand.New(rand.NewPCG(uint64(n), 4)) //nolint:gosec // spreads the tries, guards nothing
+	random := rand.New(rand.NewPCG(uint64(n), 4))
 	worlds := make([]*world, together)
 	for i := range worlds {
 		worlds[i] = newWorld(t, l, tokenOf(i))

@@ -87,7 +87,7 @@ func (a *amazonEC2) within(context.Context) string {
 func (a *amazonEC2) listRegion(ctx context.Context, api *ec2.EC2, region string, filters []*ec2.Filter) ([]Tagged, error) {
 	var found []Tagged
 	pages, whole := 0, false
-	err := api.DescribeInstancesPagesWithContext(ctx, &ec2.DescribeInstancesInput{Filters: filters, MaxResults: aws.Int64(pageSize)},
+	err := api.DescribeInstancesPagesWithContext(ctx, &ec2.DescribeInstancesInput{Filters: filters, MaxResults: new(int64(pageSize))},
 		func(page *ec2.DescribeInstancesOutput, last bool) bool {
 			for _, reservation := range page.Reservations {
 				for _, instance := range reservation.Instances {
@@ -194,7 +194,7 @@ func (a *amazonEC2) sweep(ctx context.Context, machine Machine) error {
 	}
 	api := at(a.region)
 	answer, err := api.DescribeKeyPairsWithContext(ctx, &ec2.DescribeKeyPairsInput{
-		Filters: []*ec2.Filter{filter("key-name", machine.InstanceName+"-?????")}, IncludePublicKey: aws.Bool(true)})
+		Filters: []*ec2.Filter{filter("key-name", machine.InstanceName+"-?????")}, IncludePublicKey: new(true)})
 	if err != nil {
 		return fmt.Errorf("looking for key pairs: %w", err)
 	}

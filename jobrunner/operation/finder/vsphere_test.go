@@ -62,7 +62,7 @@ func (i *inventory) clone(name string, on bool, tags map[string]string) *object.
 	pool, err := i.finder.ResourcePool(ctx, vcenter.Pool)
 	require.NoError(i, err)
 	cloning, err := template.Clone(ctx, folder, name, types.VirtualMachineCloneSpec{
-		Location: types.VirtualMachineRelocateSpec{Pool: types.NewReference(pool.Reference())}, PowerOn: on})
+		Location: types.VirtualMachineRelocateSpec{Pool: new(pool.Reference())}, PowerOn: on})
 	require.NoError(i, err)
 	require.NoError(i, cloning.Wait(ctx))
 	vm, err := i.finder.VirtualMachine(ctx, name)

@@ -48,15 +48,15 @@ func digitalOceanAnswers() []answer {
 func askAmazon(t *testing.T, url string) error {
 	t.Helper()
 	made, err := session.NewSession(&aws.Config{
-		Region: aws.String("eu-west-1"), Endpoint: aws.String(url), MaxRetries: aws.Int(0),
+		Region: new("eu-west-1"), Endpoint: new(url), MaxRetries: new(0),
 		Credentials: awscredentials.NewStaticCredentials("AKIAEXAMPLE", "example", ""),
 	})
 	require.NoError(t, err)
-	_, err = ec2.New(made).RunInstances(&ec2.RunInstancesInput{ImageId: aws.String("ami-1"), MinCount: aws.Int64(1), MaxCount: aws.Int64(1)})
+	_, err = ec2.New(made).RunInstances(&ec2.RunInstancesInput{ImageId: new("ami-1"), MinCount: new(int64(1)), MaxCount: new(int64(1))})
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("error launching instance: %s", err)
+	return fmt.Errorf("error launching instance: %s", err) //nolint:errorlint // as the driver says it
 }
 
 func amazonAnswers() []answer {
