@@ -112,7 +112,7 @@ func askSoftlayer(t *testing.T, url string) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("Error creating host: %q", err) //nolint:errorlint,staticcheck // the driver's own words
+	return fmt.Errorf("Error creating host: %q", err) //nolint:errorlint // the driver's own words
 }
 
 func softlayerAnswers() []answer {
