@@ -57,7 +57,7 @@ func newFleet(tb testing.TB) *fleet {
 	f.config = f.counter.start(tb)
 	f.manager = startManager(tb, f.config, f.namespace)
 	f.register()
-	f.makeCluster()
+	f.makeSecrets()
 	f.background(func(ctx context.Context) error {
 		return (&pods{client: f.client, namespace: f.namespace, watch: f.watch, workers: make(chan struct{}, 8)}).play(ctx)
 	})
@@ -115,47 +115,55 @@ func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	return false
 }
 
-func (f *fleet) makeCluster() {
+// makeSecrets makes what all machines share.
+func (f *fleet) makeSecrets() {
 	f.Helper()
-	objs := []client.Object{
+	f.create(
 		&corev1.Secret{ObjectMeta: f.named("bootstrap"), StringData: map[string]string{"value": "#!/bin/sh\n"}},
 		&corev1.Secret{ObjectMeta: f.named("credential"), StringData: map[string]string{"accessToken": "x"}},
-		&rkev1.RKECluster{ObjectMeta: f.named("c1")},
-		&clusterv1.Cluster{ObjectMeta: f.named("c1"), Spec: clusterv1.ClusterSpec{InfrastructureRef: clusterv1.ContractVersionedObjectReference{
-			APIGroup: "rke.cattle.io", Kind: "RKECluster", Name: "c1"}}},
-		f.template(),
-	}
+	)
+}
+
+// create makes objects; the webhooks may not be served yet.
+func (f *fleet) create(objs ...client.Object) {
+	f.Helper()
 	for _, obj := range objs {
 		testkit.Eventually(f, time.Minute, func() error { return f.client.Create(f.Context(), obj) })
 	}
 }
 
 func (f *fleet) named(name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: f.namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: "c1"}}
+	return metav1.ObjectMeta{Namespace: f.namespace, Name: name}
 }
 
-func (f *fleet) template() client.Object {
-	obj := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"clusterName": "c1", "template": map[string]any{"spec": map[string]any{
+func (f *fleet) template(cluster string) client.Object {
+	obj := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"clusterName": cluster, "template": map[string]any{"spec": map[string]any{
 		"region": "nyc3", "common": map[string]any{"cloudCredentialSecretName": "credential"}}}}}}
 	obj.SetGroupVersionKind(rkev1.MachineGroupVersion.WithKind(crdgen.KindsOf(driverName).MachineTemplate))
 	obj.SetNamespace(f.namespace)
-	obj.SetName("small")
+	obj.SetName(cluster)
 	return obj
 }
 
-// pool makes a MachineDeployment.
+// pool makes a Cluster with a MachineDeployment. Each pool has one of its own, for Cluster API looks at all machines of a
+// Cluster whenever one of them changes: hundreds in one are its affair, not ours.
 func (f *fleet) pool(name string, replicas int) {
 	f.Helper()
-	labels := map[string]string{"pool": name, clusterv1.ClusterNameLabel: "c1"}
-	md := &clusterv1.MachineDeployment{ObjectMeta: f.named(name), Spec: clusterv1.MachineDeploymentSpec{
-		ClusterName: "c1", Replicas: new(int32(replicas)), Selector: metav1.LabelSelector{MatchLabels: map[string]string{"pool": name}},
-		Template: clusterv1.MachineTemplateSpec{ObjectMeta: clusterv1.ObjectMeta{Labels: labels}, Spec: clusterv1.MachineSpec{
-			ClusterName: "c1", Bootstrap: clusterv1.Bootstrap{DataSecretName: new("bootstrap")},
-			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: rkev1.MachineGroupVersion.Group,
-				Kind: crdgen.KindsOf(driverName).MachineTemplate, Name: "small"},
+	labels := map[string]string{"pool": name, clusterv1.ClusterNameLabel: name}
+	f.create(
+		&rkev1.RKECluster{ObjectMeta: f.named(name)},
+		&clusterv1.Cluster{ObjectMeta: f.named(name), Spec: clusterv1.ClusterSpec{InfrastructureRef: clusterv1.ContractVersionedObjectReference{
+			APIGroup: "rke.cattle.io", Kind: "RKECluster", Name: name}}},
+		f.template(name),
+		&clusterv1.MachineDeployment{ObjectMeta: f.named(name), Spec: clusterv1.MachineDeploymentSpec{
+			ClusterName: name, Replicas: new(int32(replicas)), Selector: metav1.LabelSelector{MatchLabels: map[string]string{"pool": name}},
+			Template: clusterv1.MachineTemplateSpec{ObjectMeta: clusterv1.ObjectMeta{Labels: labels}, Spec: clusterv1.MachineSpec{
+				ClusterName: name, Bootstrap: clusterv1.Bootstrap{DataSecretName: new("bootstrap")},
+				InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: rkev1.MachineGroupVersion.Group,
+					Kind: crdgen.KindsOf(driverName).MachineTemplate, Name: name},
+			}},
 		}},
-	}}
-	require.NoError(f, f.client.Create(f.Context(), md))
+	)
 }
 
 // scale changes a pool.
