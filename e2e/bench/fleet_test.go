@@ -16,6 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/tools/cache"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -201,26 +204,36 @@ func (f *fleet) await(what chan string, count int) {
 
 func lastLines(log string) string { return log[max(0, len(log)-4000):] }
 
+// watchMachines follows the machines until the end, by an informer: an API server closes a watch whose reader is slow.
 func (f *fleet) watchMachines(ctx context.Context) error {
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(rkev1.MachineGroupVersion.WithKind(crdgen.KindsOf(driverName).Machine + "List"))
-	events, err := f.client.Watch(ctx, list, client.InNamespace(f.namespace))
+	dynamicClient, err := dynamic.NewForConfig(testkit.Config(f))
 	if err != nil {
 		return fmt.Errorf("watching machines: %w", err)
 	}
-	defer events.Stop()
-	for event := range events.ResultChan() {
-		obj, ok := event.Object.(*unstructured.Unstructured)
-		if ctx.Err() != nil {
-			return ctx.Err()
+	machines := rkev1.MachineGroupVersion.WithResource(driverName + "machines")
+	informer := dynamicinformer.NewFilteredDynamicInformer(dynamicClient, machines, f.namespace, 0, cache.Indexers{}, nil).Informer()
+	see := func(event watch.EventType, obj any) {
+		if gone, missed := obj.(cache.DeletedFinalStateUnknown); missed {
+			obj = gone.Obj
 		}
+		machine, ok := obj.(*unstructured.Unstructured)
 		if !ok {
-			return fmt.Errorf("watching machines: %v", event.Object)
+			f.Errorf("watching machines: %T", obj)
+			return
 		}
-		if err := f.see(event.Type, obj); err != nil {
-			return err
+		if err := f.see(event, machine); err != nil {
+			f.Error(err)
 		}
 	}
+	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { see(watch.Added, obj) },
+		UpdateFunc: func(_, obj any) { see(watch.Modified, obj) },
+		DeleteFunc: func(obj any) { see(watch.Deleted, obj) },
+	})
+	if err != nil {
+		return fmt.Errorf("watching machines: %w", err)
+	}
+	informer.RunWithContext(ctx)
 	return ctx.Err()
 }
 
