@@ -161,26 +161,7 @@ func (h *hostile) makeMachines(token string, names ...string) string {
 	namespace := "hostile-" + strconv.FormatInt(time.Now().Unix()%100000, 10)
 	require.NoError(h, bed.NewNamespace(h.Context(), namespace))
 	h.Cleanup(func() { bed.DropNamespace(context.WithoutCancel(h.Context()), namespace) })
-	manifest := fmt.Sprintf(`
-apiVersion: v1
-kind: Secret
-metadata: {name: credential}
-stringData: {token: %q}
----
-apiVersion: v1
-kind: Secret
-metadata: {name: bootstrap}
-stringData: {value: "#!/bin/sh\n"}
----
-apiVersion: rke.cattle.io/v1
-kind: RKECluster
-metadata: {name: c}
----
-apiVersion: cluster.x-k8s.io/v1beta2
-kind: Cluster
-metadata: {name: c}
-spec: {infrastructureRef: {apiGroup: rke.cattle.io, kind: RKECluster, name: c}}
-`, token)
+	manifest := clusterManifest("token", token)
 	for _, name := range names {
 		manifest += fmt.Sprintf(`
 ---

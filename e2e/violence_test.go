@@ -22,7 +22,7 @@ func TestKill(t *testing.T) {
 		t.Skip("killing needs the testbed: run `make e2e`")
 	}
 	c := newCanary(t)
-	c.apply(clusterManifest("drover-demo-token"))
+	c.apply(clusterManifest("accessToken", "drover-demo-token"))
 	names := []string{"kill-a", "kill-b", "kill-c"}
 	stop := killEvery(t, 3*time.Second)
 	for _, name := range names {
@@ -58,7 +58,7 @@ func TestUpgrade(t *testing.T) {
 		t.Skip("an upgrade needs the testbed: run `make e2e`")
 	}
 	c, h := newCanary(t), &hostile{T: t}
-	c.apply(clusterManifest("drover-demo-token"))
+	c.apply(clusterManifest("accessToken", "drover-demo-token"))
 	c.apply(machineManifest("old", c.namespace))
 	c.await("old", "Running")
 	what := []string{"--namespace=" + c.namespace, "get", "digitaloceanmachine/old", "machine.cluster.x-k8s.io/old", "cluster.cluster.x-k8s.io/c", "rkecluster/c",
@@ -85,7 +85,7 @@ func (c *canary) awaitWebhooks() {
 	c.Helper()
 	var out string
 	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); <-time.After(time.Second) {
-		out = string(c.run(clusterManifest("drover-demo-token"), "kubectl", "apply", "--server-side", "--dry-run=server", "-f", "-"))
+		out = string(c.run(clusterManifest("accessToken", "drover-demo-token"), "kubectl", "apply", "--server-side", "--dry-run=server", "-f", "-"))
 		if !strings.Contains(out, "rror") {
 			return
 		}
@@ -153,12 +153,13 @@ func kill(program string) int {
 	return killed
 }
 
-func clusterManifest(token string) string {
+// clusterManifest is a Cluster with its bootstrap data and a credential, whose key is the driver's.
+func clusterManifest(key, token string) string {
 	return fmt.Sprintf(`
 apiVersion: v1
 kind: Secret
 metadata: {name: credential}
-stringData: {accessToken: %q}
+stringData: {%s: %q}
 ---
 apiVersion: v1
 kind: Secret
@@ -173,7 +174,7 @@ apiVersion: cluster.x-k8s.io/v1beta2
 kind: Cluster
 metadata: {name: c}
 spec: {infrastructureRef: {apiGroup: rke.cattle.io, kind: RKECluster, name: c}}
-`, token)
+`, key, token)
 }
 
 func machineManifest(name, tag string) string {

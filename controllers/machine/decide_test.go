@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -114,6 +115,10 @@ func TestMetPreconditions(t *testing.T) {
 	s := scopeOf(set(rkev1.ClusterReadyCondition, metav1.ConditionTrue, "A"), set(rkev1.CredentialReadyCondition, metav1.ConditionFalse, "B"),
 		set(rkev1.BootstrapReadyCondition, metav1.ConditionUnknown, "C"), set(rkev1.CreateJobCondition, metav1.ConditionUnknown, "D"),
 		set(rkev1.ReadyCondition, metav1.ConditionFalse, "E"), set(rkev1.PausedCondition, metav1.ConditionFalse, "F"))
+	before := slices.Clone(s.status.Conditions)
+	s.metPreconditions()
+	require.Equal(t, before, s.status.Conditions, "what became of the attempt could not be read")
+	s.evidence = &jobrunner.Evidence{}
 	s.metPreconditions()
 	found := map[string]string{}
 	for _, c := range s.status.Conditions {

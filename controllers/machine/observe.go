@@ -53,8 +53,11 @@ func (r *Reconciler) settle(ctx context.Context, s *scope, evidence jobrunner.Ev
 }
 
 // metPreconditions says of what was waited for before that it was met: the Job was started, so it was, and nobody looks at
-// it again. Who started the Job may have had no time to say so.
+// it again. Who started the Job may have had no time to say so. Of an attempt that could not be looked at nothing is said.
 func (s *scope) metPreconditions() {
+	if s.evidence == nil {
+		return
+	}
 	for _, p := range preconditions {
 		if !meta.IsStatusConditionTrue(s.status.Conditions, p.condition) {
 			s.conditions.True(p.condition, p.reason, "")

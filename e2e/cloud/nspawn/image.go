@@ -14,7 +14,7 @@ import (
 // ImageOptions configures BuildImage.
 type ImageOptions struct {
 	Dir      string    // the cache; one directory per recipe is made in it
-	Mirror   string    // of Debian packages; by default the machine's own
+	Mirror   string    // of Debian packages; by default the machine's own, or else debootstrap's
 	Progress io.Writer // told what is being done; may be nil
 }
 
@@ -106,8 +106,13 @@ func build(ctx context.Context, root string, opts ImageOptions, progress *progre
 	return unmountBelow(root)
 }
 
+// installCommand leaves it to debootstrap where packages come from when nobody has said it.
 func installCommand(root, mirror string) []string {
-	return []string{"debootstrap", "--variant=minbase", "--include=" + strings.Join(packages(), ","), suite, root, mirror}
+	command := []string{"debootstrap", "--variant=minbase", "--include=" + strings.Join(packages(), ","), suite, root}
+	if mirror == "" {
+		return command
+	}
+	return append(command, mirror)
 }
 
 // furnish writes our files over the installed system and masks its units.

@@ -7,12 +7,10 @@ import (
 	"strings"
 )
 
-const (
-	aptDir        = "/etc/apt"
-	defaultMirror = "http://deb.debian.org/debian"
-)
+const aptDir = "/etc/apt"
 
-// hostMirror is where this machine itself gets Debian packages from, by what is in apt's directory.
+// hostMirror is where this machine itself gets Debian packages from, by what is in apt's directory; empty when it does not
+// tell.
 func hostMirror(dir string) string {
 	for _, name := range []string{"sources.list.d/debian.sources", "sources.list"} {
 		content, err := os.ReadFile(filepath.Join(dir, name))
@@ -23,7 +21,7 @@ func hostMirror(dir string) string {
 			return mirror
 		}
 	}
-	return defaultMirror
+	return ""
 }
 
 // findMirror returns the first mirror of Debian itself, not of its security updates, in either of apt's formats.
@@ -54,6 +52,9 @@ func isMirror(word string) bool {
 
 // withoutPassword is for showing an address.
 func withoutPassword(address string) string {
+	if address == "" {
+		return "debootstrap's own mirror"
+	}
 	at, err := url.Parse(address)
 	if err != nil {
 		return "the given mirror"

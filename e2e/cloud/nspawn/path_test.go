@@ -120,17 +120,17 @@ func TestOverlayOptionsAreEscaped(t *testing.T) {
 func TestFindMirror(t *testing.T) {
 	for name, test := range map[string]struct{ sources, want string }{
 		"empty": {"", ""},
-		"debian 12 image": {"Types: deb\n# http://snapshot.debian.org/archive/debian/20250101T000000Z\nURIs: http://deb.debian.org/debian\nSuites: bookworm bookworm-updates\n" +
-			"\nTypes: deb\nURIs: http://deb.debian.org/debian-security\n", "http://deb.debian.org/debian"},
-		"security first":   {"URIs: http://deb.debian.org/debian-security\nURIs: http://ftp.test/debian\n", "http://ftp.test/debian"},
-		"security alone":   {"URIs: http://security.debian.org/debian-security\n", ""},
-		"two on a line":    {"URIs: http://deb.debian.org/debian-security https://ftp.test/mirrors/debian/\n", "https://ftp.test/mirrors/debian/"},
+		"debian 12 image": {"Types: deb\n# http://snapshot.test/archive/debian/20250101T000000Z\nURIs: http://mirror.test/debian\nSuites: bookworm bookworm-updates\n" +
+			"\nTypes: deb\nURIs: http://security.test/debian-security\n", "http://mirror.test/debian"},
+		"security first":   {"URIs: http://security.test/debian-security\nURIs: http://ftp.test/debian\n", "http://ftp.test/debian"},
+		"security alone":   {"URIs: http://security.test/debian-security\n", ""},
+		"two on a line":    {"URIs: http://security.test/debian-security https://ftp.test/mirrors/debian/\n", "https://ftp.test/mirrors/debian/"},
 		"any case":         {"uris:\thttp://ftp.test/debian\n", "http://ftp.test/debian"},
 		"no value":         {"URIs:\nURIs: \n", ""},
 		"a file":           {"URIs: file:/srv/debian\n", ""},
 		"no host":          {"URIs: http:///debian\n", ""},
 		"a comment":        {"# URIs: http://ftp.test/debian\n", ""},
-		"of another":       {"URIs: http://archive.ubuntu.com/ubuntu\n", ""},
+		"of another":       {"URIs: http://archive.test/ubuntu\n", ""},
 		"no end of line":   {"URIs: http://ftp.test/debian", "http://ftp.test/debian"},
 		"one-line format":  {"deb http://ftp.test/debian bookworm main\n", "http://ftp.test/debian"},
 		"with options":     {"# a note\n\ndeb [signed-by=/usr/share/keyrings/x.gpg arch=amd64] https://ftp.test/debian bookworm main\n", "https://ftp.test/debian"},
@@ -145,7 +145,7 @@ func TestFindMirror(t *testing.T) {
 
 func TestHostMirrorLooksInBothPlaces(t *testing.T) {
 	dir := t.TempDir()
-	require.Equal(t, defaultMirror, hostMirror(dir))
+	require.Empty(t, hostMirror(dir))
 	write := func(name, content string) {
 		require.NoError(t, writeFile(filepath.Join(dir, name), content, 0o644))
 	}
@@ -159,6 +159,7 @@ func TestHostMirrorLooksInBothPlaces(t *testing.T) {
 
 func TestMirrorIsShownWithoutItsPassword(t *testing.T) {
 	for address, want := range map[string]string{
+		"":                                       "debootstrap's own mirror",
 		"http://ftp.test/debian":                 "http://ftp.test/debian",
 		"https://me:marker@ftp.test/debian":      "https://me:xxxxx@ftp.test/debian",
 		"https://me:mar%zzker@ftp.test/debian":   "the given mirror",
@@ -166,6 +167,12 @@ func TestMirrorIsShownWithoutItsPassword(t *testing.T) {
 	} {
 		require.Equal(t, want, withoutPassword(address))
 	}
+}
+
+func TestInstallCommandLeavesTheMirrorToDebootstrap(t *testing.T) {
+	given := installCommand("/r", "http://ftp.test/debian")
+	require.Equal(t, []string{suite, "/r", "http://ftp.test/debian"}, given[len(given)-3:])
+	require.Equal(t, given[:len(given)-1], installCommand("/r", ""))
 }
 
 func TestFindMirrorFindsWhatIsThere(t *testing.T) {
@@ -178,6 +185,6 @@ func TestFindMirrorFindsWhatIsThere(t *testing.T) {
 		require.NotContains(t, mirror, " ")
 		require.False(t, strings.HasPrefix(mirror, "-"), "it becomes an argument")
 	}
-	check("URIs: http://deb.debian.org/debian\n")
+	check("URIs: http://mirror.test/debian\n")
 	check("deb [a=b] https://ftp.test/debian bookworm\n")
 }
