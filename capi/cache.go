@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
@@ -54,6 +55,10 @@ func NewCache(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 
 // ClientOptions are those of the manager's client: Secrets and ConfigMaps are read live, unstructured objects are cached.
 func ClientOptions() client.Options { return setup.ManagerClientOptions() }
+
+// ControllerOptions are those of every controller of the manager: no priority queue, for the reason given at the feature
+// gates.
+func ControllerOptions() config.Controller { return config.Controller{UsePriorityQueue: new(false)} }
 
 func dropSecretData(in any) (any, error) {
 	if obj, ok := in.(*corev1.Secret); ok {

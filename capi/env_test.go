@@ -23,7 +23,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -73,9 +72,11 @@ func newManager(t *testing.T) (manager.Manager, int) {
 	t.Helper()
 	certificate := selfSigned(t)
 	port := freePort(t)
+	controllers := capi.ControllerOptions()
+	controllers.SkipNameValidation = new(true)
 	mgr, err := ctrl.NewManager(testkit.Config(t), ctrl.Options{
 		Scheme: newScheme(t), NewCache: capi.NewCache, Client: capi.ClientOptions(), Metrics: server.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: new(true), UsePriorityQueue: new(false)},
+		Controller: controllers,
 		WebhookServer: webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: port, TLSOpts: []func(*tls.Config){
 			func(c *tls.Config) {
 				c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate, nil }

@@ -12,7 +12,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
@@ -26,7 +25,6 @@ import (
 	"github.com/drover-project/drover/install"
 )
 
-// newManager makes it without controller-runtime's priority queue, for the reason given in capi's feature gates.
 func (p *plan) newManager(hooks *webhooks) (ctrl.Manager, error) {
 	o := p.options
 	cacheOptions, err := o.cacheOptions()
@@ -38,7 +36,7 @@ func (p *plan) newManager(hooks *webhooks) (ctrl.Manager, error) {
 		NewCache:                      capi.NewCache,
 		Cache:                         cacheOptions,
 		Client:                        capi.ClientOptions(),
-		Controller:                    config.Controller{UsePriorityQueue: new(false)},
+		Controller:                    capi.ControllerOptions(),
 		LeaderElection:                o.leaderElect,
 		LeaderElectionID:              "drover-manager",
 		LeaderElectionNamespace:       o.managerNamespace,

@@ -112,7 +112,7 @@ func newBench(b *testing.B) *bench {
 	w := &bench{B: b, client: testkit.Client(b, scheme), namespace: testkit.Namespace(b),
 		watch: &stopwatch{at: map[string]map[string]time.Time{}, ready: make(chan string, 2000)}}
 	mgr, err := ctrl.NewManager(testkit.Config(b), ctrl.Options{Scheme: scheme, NewCache: capi.NewCache,
-		Client: capi.ClientOptions(), Metrics: server.Options{BindAddress: "0"}})
+		Client: capi.ClientOptions(), Controller: capi.ControllerOptions(), Metrics: server.Options{BindAddress: "0"}})
 	require.NoError(b, err)
 	counted := &world{client: w.client, writes: map[string]int{}}
 	w.writes = counted.wrote

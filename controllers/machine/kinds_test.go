@@ -16,7 +16,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -106,11 +105,13 @@ func TestKinds_comeAndGo(t *testing.T) {
 // startManager runs the controller in a real manager until the test ends.
 func (w *world) startManager(nodes machine.NodeFinder) {
 	w.Helper()
+	controllers := capi.ControllerOptions()
+	controllers.SkipNameValidation = new(true)
 	mgr, err := ctrl.NewManager(testkit.Config(w), ctrl.Options{Scheme: newScheme(w), NewCache: capi.NewCache,
-		Client: capi.ClientOptions(), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)}})
+		Client: capi.ClientOptions(), Metrics: server.Options{BindAddress: "0"}, Controller: controllers})
 	require.NoError(w, err)
 	controller := machine.New(machine.Options{Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(),
-		Recorder: w.recorder, Settings: jobrunner.Settings{Image: "x"}, Nodes: nodes})
+		Recorder: mgr.GetEventRecorder("drover"), Settings: jobrunner.Settings{Image: "x"}, Nodes: nodes})
 	require.NoError(w, controller.Register(mgr))
 	ctx, stop := context.WithCancel(w.Context())
 	ended := make(chan error)

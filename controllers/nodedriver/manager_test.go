@@ -12,7 +12,6 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -30,8 +29,10 @@ func (e *env) startManager() {
 	e.t.Helper()
 	scheme := runtime.NewScheme()
 	require.NoError(e.t, errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), v3.AddToScheme(scheme)))
+	controllers := capi.ControllerOptions()
+	controllers.SkipNameValidation = new(true)
 	mgr, err := ctrl.NewManager(testkit.Config(e.t), ctrl.Options{Scheme: scheme, NewCache: capi.NewCache, Client: capi.ClientOptions(),
-		Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)}})
+		Metrics: server.Options{BindAddress: "0"}, Controller: controllers})
 	require.NoError(e.t, err)
 	watch, err := nodedriver.NewUserWatch(mgr.GetConfig())
 	require.NoError(e.t, err)

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/capi"
 	"github.com/drover-project/drover/controllers/rkecluster"
 	"github.com/drover-project/drover/testkit"
 )
@@ -114,7 +115,7 @@ func TestReconcile_errorsAreTriedAgain(t *testing.T) {
 // In a real manager the Cluster wakes its infrastructure: nothing polls.
 func TestRegister_followsTheCluster(t *testing.T) {
 	w := newWorld(t, func(_ *rkev1.RKECluster, c *clusterv1.Cluster) { c.Spec.Paused = new(true) })
-	mgr, err := ctrl.NewManager(testkit.Config(t), ctrl.Options{Scheme: w.client.Scheme(), Metrics: server.Options{BindAddress: "0"}})
+	mgr, err := ctrl.NewManager(testkit.Config(t), ctrl.Options{Scheme: w.client.Scheme(), Controller: capi.ControllerOptions(), Metrics: server.Options{BindAddress: "0"}})
 	require.NoError(t, err)
 	require.NoError(t, rkecluster.New(rkecluster.Options{Client: mgr.GetClient()}).Register(mgr))
 	ctx, stop := context.WithCancel(t.Context())

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -115,7 +114,7 @@ func startRealManager(t *testing.T, l *lab, s *apiServer) {
 	wrapped.Wrap(func(next http.RoundTripper) http.RoundTripper { return s.through(next) })
 	mgr, err := ctrl.NewManager(wrapped, ctrl.Options{
 		Scheme: l.scheme, NewCache: capi.NewCache, Client: capi.ClientOptions(), Metrics: server.Options{BindAddress: "0"},
-		Controller: config.Controller{UsePriorityQueue: new(false)},
+		Controller: capi.ControllerOptions(),
 	})
 	require.NoError(t, err)
 	require.NoError(t, machine.New(machine.Options{
