@@ -43,10 +43,29 @@ func (a Applier) Apply(ctx context.Context, obj client.Object) (bool, error) {
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("reading %s %s: %w", desired.GetKind(), desired.GetName(), err)
 	}
-	if err := a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(desired), client.FieldOwner(a.Owner), client.ForceOwnership); err != nil {
-		return false, fmt.Errorf("applying %s %s: %w", desired.GetKind(), desired.GetName(), err)
+	return true, a.write(ctx, desired)
+}
+
+// Write applies objs in their order without looking whether they are so already: for what is known to be new, at one
+// request each instead of two.
+func (a Applier) Write(ctx context.Context, objs ...client.Object) error {
+	for _, obj := range objs {
+		desired, err := a.desired(obj)
+		if err != nil {
+			return err
+		}
+		if err := a.write(ctx, desired); err != nil {
+			return err
+		}
 	}
-	return true, nil
+	return nil
+}
+
+func (a Applier) write(ctx context.Context, desired *unstructured.Unstructured) error {
+	if err := a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(desired), client.FieldOwner(a.Owner), client.ForceOwnership); err != nil {
+		return fmt.Errorf("applying %s %s: %w", desired.GetKind(), desired.GetName(), err)
+	}
+	return nil
 }
 
 // All applies objs in their order and counts what it wrote.

@@ -62,6 +62,24 @@ func TestApply(t *testing.T) {
 	require.Equal(t, []string{"get"}, live.Rules[0].Verbs)
 }
 
+func TestWrite_makesItSoWithoutLooking(t *testing.T) {
+	applier, c := newApplier(t)
+	ns := testkit.Namespace(t)
+	applier.Reader = nil
+	desired := func(value string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "one"}, Data: map[string]string{"k": value}}
+	}
+	require.NoError(t, applier.Write(t.Context(), desired("first")))
+	require.NoError(t, applier.Write(t.Context(), desired("second")))
+	live := testkit.ExpectExists(t, c, desired(""))
+	require.Equal(t, "second", live.Data["k"])
+	require.NoError(t, applier.Write(t.Context(), desired("second")))
+	require.Equal(t, live.ResourceVersion, testkit.ExpectExists(t, c, desired("")).ResourceVersion, "what is so already is not written")
+	require.ErrorContains(t, applier.Write(t.Context(), desired("third"), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "A"}}),
+		"applying ConfigMap A: ")
+	require.Equal(t, "third", testkit.ExpectExists(t, c, desired("")).Data["k"], "they are written in their order")
+}
+
 func TestCreate_leavesWhatIsThere(t *testing.T) {
 	applier, c := newApplier(t)
 	ns := testkit.Namespace(t)

@@ -43,6 +43,7 @@ func (p *plan) newManager(hooks *webhooks) (ctrl.Manager, error) {
 		LeaderElectionReleaseOnCancel: true,
 		HealthProbeBindAddress:        o.healthAddress,
 		Metrics:                       server.Options{BindAddress: o.metricsAddress},
+		PprofBindAddress:              o.profilingAddress,
 		GracefulShutdownTimeout:       &o.gracefulShutdown,
 		WebhookServer: webhook.NewServer(webhook.Options{Host: o.webhookHost, Port: o.webhookPort, TLSOpts: []func(*tls.Config){
 			func(c *tls.Config) { c.GetCertificate, c.MinVersion = hooks.certs.GetCertificate, tls.VersionTLS12 },

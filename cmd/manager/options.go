@@ -26,6 +26,7 @@ type options struct {
 	leaderElect       bool
 	metricsAddress    string
 	healthAddress     string
+	profilingAddress  string
 	webhookHost       string
 	webhookPort       int
 	webhookURL        string
@@ -56,6 +57,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.leaderElect, "leader-elect", false, "of several managers let only one act; needed with more than one replica")
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "address of the metrics, or 0 for none")
 	flags.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz, or 0 for none")
+	flags.StringVar(&o.profilingAddress, "profiling-bind-address", "0", "address of Go's CPU and memory profiles (/debug/pprof), such as 127.0.0.1:6060, or 0 for none")
 	flags.StringVar(&o.webhookHost, "webhook-host", "", "address the webhooks listen on (default: all)")
 	flags.IntVar(&o.webhookPort, "webhook-port", charts.WebhookPort, "port the webhooks listen on")
 	flags.StringVar(&o.webhookURL, "webhook-url", "", "how the API server reaches the webhooks, such as https://127.0.0.1:9443, when the manager runs outside the cluster (default: through its Service)")
@@ -73,7 +75,8 @@ func (o *options) validate() error {
 	if _, err := capi.ParseMode(o.capi); err != nil {
 		problems = multierror.Append(problems, err)
 	}
-	for _, bind := range []struct{ name, address string }{{"metrics-bind-address", o.metricsAddress}, {"health-probe-bind-address", o.healthAddress}} {
+	for _, bind := range []struct{ name, address string }{{"metrics-bind-address", o.metricsAddress}, {"health-probe-bind-address", o.healthAddress},
+		{"profiling-bind-address", o.profilingAddress}} {
 		if bind.address != "0" && !isBindAddress(bind.address) {
 			add("--%s=%s is not host:port", bind.name, bind.address)
 		}

@@ -26,6 +26,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if r.young(s) {
 		return reconcile.Result{RequeueAfter: adoptionGrace}, nil
 	}
+	if err := r.loadState(ctx, s); err != nil {
+		return reconcile.Result{}, err
+	}
 	err = r.run(ctx, s)
 	if finishErr := r.finish(ctx, s); finishErr != nil {
 		if isWaiting(err) {

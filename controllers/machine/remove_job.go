@@ -22,8 +22,10 @@ func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
 		return err
 	}
 	// Only now is the state what it will stay: the pod of the create Job is gone.
-	if err := r.loadState(ctx, s); err != nil {
-		return err
+	if s.state.claim.Operation != jobrunner.Remove {
+		if err := r.loadState(ctx, s); err != nil {
+			return err
+		}
 	}
 	if s.nothingMade() {
 		s.conditions.True(rkev1.DeleteJobCondition, rkev1.NothingMadeReason, "no driver was ever asked for a server")

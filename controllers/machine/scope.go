@@ -79,7 +79,7 @@ func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*scope
 		s.was = append(s.was, *status.Conditions[i].DeepCopy())
 	}
 	s.conditions = step.NewConditions(&s.status.Conditions, obj.GetGeneration(), s.now)
-	return s, r.loadState(ctx, s)
+	return s, nil
 }
 
 // patch writes metadata and spec at once, and keeps the status that was not written yet out of it.

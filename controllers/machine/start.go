@@ -28,14 +28,10 @@ func (r *Reconciler) start(ctx context.Context, s *scope, claim jobrunner.Claim)
 	if err != nil {
 		return step.Stall(rkev1.SpecInvalidReason, err)
 	}
-	state, err := jobrunner.StateSecret(task)
-	if err != nil {
-		return err
-	}
 	if err := r.dropJob(ctx, s, claim); err != nil {
 		return err
 	}
-	if _, err := r.applier.All(ctx, state, jobrunner.ServiceAccount(task), jobrunner.Role(task), jobrunner.RoleBinding(task), request); err != nil {
+	if err := r.prepare(ctx, s, task, request); err != nil {
 		return refused(err)
 	}
 	r.interests.note(s.request, podsKey(string(s.GetUID())))
@@ -49,6 +45,27 @@ func (r *Reconciler) start(ctx context.Context, s *scope, claim jobrunner.Claim)
 		s.status.CloudCredentialSecretName = s.credential.Name
 	}
 	return underWay(task.Name(), claim.Attempt)
+}
+
+// prepare writes the claim, and then what the Job needs. What the Job may do is the same in all attempts.
+func (r *Reconciler) prepare(ctx context.Context, s *scope, task jobrunner.Task, request *corev1.Secret) error {
+	state, err := jobrunner.StateSecret(task)
+	if err != nil {
+		return err
+	}
+	if err := r.applier.Write(ctx, state); err != nil {
+		return err
+	}
+	access := []client.Object{jobrunner.ServiceAccount(task), jobrunner.Role(task), jobrunner.RoleBinding(task)}
+	if s.state.secret == nil {
+		err = r.applier.Write(ctx, access...)
+	} else {
+		_, err = r.applier.All(ctx, access...)
+	}
+	if err != nil {
+		return err
+	}
+	return r.applier.Write(ctx, request)
 }
 
 // dropJob deletes the Job of the attempt before this one: what it left is on the machine.

@@ -28,9 +28,9 @@ const ticks = 100
 // manager is bin/manager in a process of its own.
 type manager struct {
 	testing.TB
-	cmd    *exec.Cmd
-	log    *bytes.Buffer
-	health string
+	cmd               *exec.Cmd
+	log               *bytes.Buffer
+	health, profiling string
 }
 
 // startManager runs one that lives in a namespace, and returns when the manager is ready, which is when its caches are filled.
@@ -40,9 +40,9 @@ func startManager(tb testing.TB, kubeconfig, namespace string) *manager {
 	require.NoError(tb, err)
 	require.FileExists(tb, binary, "run make build first")
 	webhooks, health := freePort(tb), freePort(tb)
-	m := &manager{TB: tb, log: &bytes.Buffer{}, health: "127.0.0.1:" + health}
+	m := &manager{TB: tb, log: &bytes.Buffer{}, health: "127.0.0.1:" + health, profiling: "127.0.0.1:" + freePort(tb)}
 	m.cmd = exec.Command(binary, "--kubeconfig="+kubeconfig, "--machine-image=drover.local/drover:test", "--manager-namespace="+namespace,
-		"--metrics-bind-address=0", "--health-probe-bind-address="+m.health, "--webhook-host=127.0.0.1",
+		"--metrics-bind-address=0", "--health-probe-bind-address="+m.health, "--profiling-bind-address="+m.profiling, "--webhook-host=127.0.0.1",
 		"--webhook-port="+webhooks, "--webhook-url=https://localhost:"+webhooks)
 	m.cmd.Stdout, m.cmd.Stderr = m.log, m.log
 	require.NoError(tb, m.cmd.Start())
