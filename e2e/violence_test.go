@@ -24,7 +24,7 @@ func TestKill(t *testing.T) {
 	c := newCanary(t)
 	c.apply(clusterManifest("accessToken", "drover-demo-token"))
 	names := []string{"kill-a", "kill-b", "kill-c"}
-	stop := killEvery(t, 3*time.Second)
+	stop := killAgainAndAgain(t)
 	for _, name := range names {
 		c.apply(machineManifest(name, c.namespace))
 	}
@@ -35,7 +35,7 @@ func TestKill(t *testing.T) {
 	require.Equal(t, len(names), strings.Count(string(c.run("", "kubectl", "get", "digitaloceanmachines", "-o", "name")), "/"))
 	require.Len(t, c.servers(), len(names), "one server each")
 
-	stop = killEvery(t, 3*time.Second)
+	stop = killAgainAndAgain(t)
 	c.run("", "kubectl", "delete", "machines.cluster.x-k8s.io", "--all", "--wait=false")
 	c.run("", "kubectl", "wait", "--for=delete", "digitaloceanmachines", "--all", "--timeout=5m")
 	for name, n := range stop() {
@@ -106,23 +106,35 @@ func (c *canary) servers() []string {
 	return found
 }
 
-// killEvery kills the programs of all pods and the manager, by and by, until it is told to stop, and tells how many of each it killed.
-func killEvery(t *testing.T, pause time.Duration) (stop func() map[string]int) {
+// violence is when what is killed. The pause between two kills of Jobs gives the next attempt time to begin, and their number
+// an end to it.
+const (
+	look         = 250 * time.Millisecond
+	managerPause = 30 * time.Second
+	jobPause     = 6 * time.Second
+	jobKills     = 3
+)
+
+// killAgainAndAgain kills the programs in Jobs' pods as soon as they are seen, up to jobKills times, and the manager, first
+// after three seconds.
+func killAgainAndAgain(t *testing.T) (stop func() map[string]int) {
 	t.Helper()
 	end, done := make(chan struct{}), make(chan map[string]int)
 	go func() {
-		kills := map[string]int{}
-		ticker := time.NewTicker(pause)
+		kills, rounds := map[string]int{}, 0
+		ofJob, ofManager := time.Now().Add(-jobPause), time.Now().Add(3*time.Second-managerPause)
+		ticker := time.NewTicker(look)
 		defer ticker.Stop()
-		for turn := 0; ; turn++ {
-			switch turn % 10 {
-			case 1:
-				kills["/manager"] += kill("/manager")
-				// In a new pod: in the old one the kubelet would wait longer before each start. It leads when the lease of
-				// the one that was killed has run out, after some 15 s.
-				(&hostile{T: t}).run("", "kubectl", "--namespace=drover-system", "delete", "pods", "--all", "--force", "--grace-period=0", "--wait=false")
-			case 0, 2, 8:
-				kills["/machine"] += kill("/machine")
+		for {
+			if rounds < jobKills && time.Since(ofJob) > jobPause {
+				if n := kill("/machine"); n > 0 {
+					kills["/machine"] += n
+					ofJob, rounds = time.Now(), rounds+1
+				}
+			}
+			if time.Since(ofManager) > managerPause {
+				kills["/manager"] += killManager(t)
+				ofManager = time.Now()
 			}
 			select {
 			case <-ticker.C:
@@ -133,6 +145,15 @@ func killEvery(t *testing.T, pause time.Duration) (stop func() map[string]int) {
 		}
 	}()
 	return func() map[string]int { close(end); return <-done }
+}
+
+// killManager kills it and drops its pod: in the old one the kubelet would wait longer before each start. The new one leads
+// when the lease of the one that was killed has run out, after some 15 s.
+func killManager(t *testing.T) int {
+	t.Helper()
+	killed := kill("/manager")
+	(&hostile{T: t}).run("", "kubectl", "--namespace=drover-system", "delete", "pods", "--all", "--force", "--grace-period=0", "--wait=false")
+	return killed
 }
 
 // kill kills every process of a program and tells how many there were. The driver, which is the same program, ends with the
