@@ -27,12 +27,19 @@ func BenchmarkManager(b *testing.B) {
 func measure(b *testing.B, machines int) {
 	b.Helper()
 	f := newFleet(b)
-	b.ReportMetric(f.registered.Seconds(), "s-to-register-a-driver")
+	report(b, f.registered.Seconds(), "s-to-register-a-driver")
 	pools := f.comeUp(b, machines)
 	f.standStill(b)
 	f.growOneByOne(b, min(100, machines))
 	f.restart(b)
 	f.goAway(b, append(pools, "further"), machines+min(100, machines))
+}
+
+// report gives a metric, and prints it at once: a benchmark takes long, and one that is stopped gives no metrics.
+func report(b *testing.B, value float64, unit string) {
+	b.Helper()
+	fmt.Fprintf(os.Stderr, "%12.2f %s\n", value, unit)
+	b.ReportMetric(value, unit)
 }
 
 func (f *fleet) comeUp(b *testing.B, machines int) []string {
@@ -47,12 +54,12 @@ func (f *fleet) comeUp(b *testing.B, machines int) []string {
 	made := f.counter.look().since(before)
 	objects, events := made.writes()
 	now, peak := f.manager.memory()
-	b.ReportMetric(float64(machines)/took.Seconds(), "machines/s")
-	b.ReportMetric((f.manager.cpu()-cpu).Seconds()/float64(machines), "cpu-s/machine")
-	b.ReportMetric(float64(objects)/float64(machines), "writes/machine")
-	b.ReportMetric(float64(events)/float64(machines), "events/machine")
-	b.ReportMetric(now, "MiB")
-	b.ReportMetric(peak, "MiB-peak")
+	report(b, float64(machines)/took.Seconds(), "machines/s")
+	report(b, (f.manager.cpu()-cpu).Seconds()/float64(machines), "cpu-s/machine")
+	report(b, float64(objects)/float64(machines), "writes/machine")
+	report(b, float64(events)/float64(machines), "events/machine")
+	report(b, now, "MiB")
+	report(b, peak, "MiB-peak")
 	printRequests(os.Stderr, "from creation to Ready", made, machines)
 	return pools
 }
@@ -91,7 +98,7 @@ func (f *fleet) standStill(b *testing.B) {
 	f.pause(idleTime)
 	idle := f.counter.look().since(before)
 	objects, events := idle.writes()
-	b.ReportMetric(float64(objects+events), "writes/idle-minute")
+	report(b, float64(objects+events), "writes/idle-minute")
 	printRequests(os.Stderr, fmt.Sprintf("while nothing happens, %s", idleTime), idle, 1)
 }
 
@@ -105,8 +112,8 @@ func (f *fleet) growOneByOne(b *testing.B, further int) {
 	}
 	for _, d := range []struct{ name, from, to string }{{"start-to-Job", "may start", "create Job"}, {"done-to-Ready", "create done", "ready"}} {
 		all := f.watch.between(d.from, d.to)
-		b.ReportMetric(percentile(all, 50), d.name+"-p50-ms")
-		b.ReportMetric(percentile(all, 99), d.name+"-p99-ms")
+		report(b, percentile(all, 50), d.name+"-p50-ms")
+		report(b, percentile(all, 99), d.name+"-p99-ms")
 	}
 }
 
@@ -121,8 +128,8 @@ func (f *fleet) restart(b *testing.B) {
 	f.settle()
 	asked := f.counter.look().since(before)
 	objects, events := asked.writes()
-	b.ReportMetric(ready.Seconds(), "s-to-restart")
-	b.ReportMetric(float64(objects+events), "writes/restart")
+	report(b, ready.Seconds(), "s-to-restart")
+	report(b, float64(objects+events), "writes/restart")
 	printRequests(os.Stderr, "after a restart", asked, 1)
 }
 
@@ -134,10 +141,10 @@ func (f *fleet) goAway(b *testing.B, pools []string, machines int) {
 		f.scale(pool, 0)
 	}
 	f.await(f.gone, machines)
-	b.ReportMetric(float64(machines)/time.Since(began).Seconds(), "removed/s")
+	report(b, float64(machines)/time.Since(began).Seconds(), "removed/s")
 	f.settle()
 	objects, _ := f.counter.look().since(before).writes()
-	b.ReportMetric(float64(objects)/float64(machines), "writes/removed-machine")
+	report(b, float64(objects)/float64(machines), "writes/removed-machine")
 	printRequests(os.Stderr, "from Ready to gone", f.counter.look().since(before), machines)
 }
 
