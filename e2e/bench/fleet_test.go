@@ -16,9 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/dynamic/dynamicinformer"
-	"k8s.io/client-go/tools/cache"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -62,7 +59,7 @@ func newFleet(tb testing.TB) *fleet {
 	f.register()
 	f.makeSecrets()
 	f.background(func(ctx context.Context) error {
-		return (&pods{client: f.client, namespace: f.namespace, watch: f.watch, workers: make(chan struct{}, 8)}).play(ctx)
+		return (&pods{client: f.client, namespace: f.namespace, watch: f.watch, workers: make(chan struct{}, 8)}).play(ctx, testkit.Config(f))
 	})
 	f.background(f.watchMachines)
 	return f
@@ -204,37 +201,14 @@ func (f *fleet) await(what chan string, count int) {
 
 func lastLines(log string) string { return log[max(0, len(log)-4000):] }
 
-// watchMachines follows the machines until the end, by an informer: an API server closes a watch whose reader is slow.
+// watchMachines follows the machines until the end.
 func (f *fleet) watchMachines(ctx context.Context) error {
-	dynamicClient, err := dynamic.NewForConfig(testkit.Config(f))
-	if err != nil {
-		return fmt.Errorf("watching machines: %w", err)
-	}
 	machines := rkev1.MachineGroupVersion.WithResource(driverName + "machines")
-	informer := dynamicinformer.NewFilteredDynamicInformer(dynamicClient, machines, f.namespace, 0, cache.Indexers{}, nil).Informer()
-	see := func(event watch.EventType, obj any) {
-		if gone, missed := obj.(cache.DeletedFinalStateUnknown); missed {
-			obj = gone.Obj
-		}
-		machine, ok := obj.(*unstructured.Unstructured)
-		if !ok {
-			f.Errorf("watching machines: %T", obj)
-			return
-		}
+	return follow(ctx, testkit.Config(f), f.namespace, machines, func(event watch.EventType, machine *unstructured.Unstructured) {
 		if err := f.see(event, machine); err != nil {
 			f.Error(err)
 		}
-	}
-	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { see(watch.Added, obj) },
-		UpdateFunc: func(_, obj any) { see(watch.Modified, obj) },
-		DeleteFunc: func(obj any) { see(watch.Deleted, obj) },
 	})
-	if err != nil {
-		return fmt.Errorf("watching machines: %w", err)
-	}
-	informer.RunWithContext(ctx)
-	return ctx.Err()
 }
 
 func (f *fleet) see(event watch.EventType, obj *unstructured.Unstructured) error {

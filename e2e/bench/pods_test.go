@@ -10,8 +10,11 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -28,42 +31,31 @@ type pods struct {
 	workers chan struct{}
 }
 
-func (p *pods) play(ctx context.Context) error {
-	events, err := p.client.Watch(ctx, &batchv1.JobList{}, client.InNamespace(p.namespace))
-	if err != nil {
-		return fmt.Errorf("watching Jobs: %w", err)
-	}
-	defer events.Stop()
+func (p *pods) play(ctx context.Context, config *rest.Config) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	var running sync.WaitGroup
 	defer running.Wait()
-	errs := make(chan error, 1)
-	for {
-		select {
-		case err := <-errs:
-			return err
-		case event, open := <-events.ResultChan():
-			if !open {
-				return ctx.Err()
+	err := follow(ctx, config, p.namespace, batchv1.SchemeGroupVersion.WithResource("jobs"), func(event watch.EventType, obj *unstructured.Unstructured) {
+		running.Go(func() {
+			p.workers <- struct{}{}
+			defer func() { <-p.workers }()
+			if err := p.see(ctx, event, obj); err != nil {
+				cancel(err)
 			}
-			job, ok := event.Object.(*batchv1.Job)
-			if !ok {
-				continue
-			}
-			running.Go(func() {
-				p.workers <- struct{}{}
-				defer func() { <-p.workers }()
-				if err := p.see(ctx, event.Type, job); err != nil && ctx.Err() == nil {
-					select {
-					case errs <- err:
-					default:
-					}
-				}
-			})
-		}
+		})
+	})
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
 	}
+	return err
 }
 
-func (p *pods) see(ctx context.Context, event watch.EventType, job *batchv1.Job) error {
+func (p *pods) see(ctx context.Context, event watch.EventType, obj *unstructured.Unstructured) error {
+	job := &batchv1.Job{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, job); err != nil {
+		return fmt.Errorf("reading a Job: %w", err)
+	}
 	switch {
 	case !job.DeletionTimestamp.IsZero() && len(job.Finalizers) > 0:
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
