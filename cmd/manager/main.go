@@ -4,6 +4,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"runtime/debug"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 )
@@ -11,7 +12,14 @@ import (
 // version is set by the linker.
 var version = "dev"
 
+// gcPercent lets the heap grow by half before it is collected, not to the double: most of it is caches, and a manager should
+// be small. It costs some 2 % more CPU time; $GOGC overrides it.
+const gcPercent = 50
+
 func main() {
+	if _, set := os.LookupEnv("GOGC"); !set {
+		debug.SetGCPercent(gcPercent)
+	}
 	if err := command(os.LookupEnv).ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
 		fmt.Fprintln(os.Stderr, "manager:", err)
 		os.Exit(1)

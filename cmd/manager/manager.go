@@ -57,7 +57,7 @@ func (o *options) cacheOptions() (cache.Options, error) {
 	if err != nil {
 		return cache.Options{}, fmt.Errorf("building the selector of Jobs: %w", err)
 	}
-	jobs := cache.ByObject{Label: labels.NewSelector().Add(*ours), Transform: cache.TransformStripManagedFields()}
+	jobs := cache.ByObject{Label: labels.NewSelector().Add(*ours), Transform: dropPodSpec}
 	var namespaces map[string]cache.Config
 	if o.namespace != "" {
 		namespaces = map[string]cache.Config{o.namespace: {}}
@@ -66,6 +66,19 @@ func (o *options) cacheOptions() (cache.Options, error) {
 	return cache.Options{DefaultNamespaces: namespaces, ByObject: map[client.Object]cache.ByObject{
 		&batchv1.Job{}: jobs, &corev1.Pod{}: jobs,
 	}}, nil
+}
+
+// dropPodSpec drops of Jobs and pods what no controller looks at, which is most of them.
+func dropPodSpec(in any) (any, error) {
+	switch obj := in.(type) {
+	case *batchv1.Job:
+		obj.Spec.Template = corev1.PodTemplateSpec{}
+		obj.SetManagedFields(nil)
+	case *corev1.Pod:
+		obj.Spec = corev1.PodSpec{}
+		obj.SetManagedFields(nil)
+	}
+	return in, nil
 }
 
 func (p *plan) addControllers(ctx context.Context, mgr ctrl.Manager) error {

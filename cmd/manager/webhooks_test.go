@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -140,5 +141,23 @@ func TestCacheOptions(t *testing.T) {
 	}
 	for object, by := range all.ByObject {
 		require.Empty(t, by.Namespaces, "%T", object)
+	}
+}
+
+func TestDropPodSpec_keepsWhatIsWatched(t *testing.T) {
+	meta := metav1.ObjectMeta{Namespace: "team", Name: "m", Labels: map[string]string{"a": "b"}}
+	written := meta
+	written.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "drover-machine"}}
+	spec := corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Name: "machine"}}}
+	for _, tt := range []struct{ in, want any }{
+		{&batchv1.Job{ObjectMeta: written, Spec: batchv1.JobSpec{BackoffLimit: new(int32(0)), Template: corev1.PodTemplateSpec{Spec: spec}}, Status: batchv1.JobStatus{Active: 1}},
+			&batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{BackoffLimit: new(int32(0))}, Status: batchv1.JobStatus{Active: 1}}},
+		{&corev1.Pod{ObjectMeta: written, Spec: spec, Status: corev1.PodStatus{Phase: corev1.PodRunning}},
+			&corev1.Pod{ObjectMeta: meta, Status: corev1.PodStatus{Phase: corev1.PodRunning}}},
+		{"of another kind", "of another kind"},
+	} {
+		got, err := dropPodSpec(tt.in)
+		require.NoError(t, err)
+		require.Equal(t, tt.want, got)
 	}
 }
