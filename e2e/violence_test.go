@@ -106,33 +106,33 @@ func (c *canary) servers() []string {
 	return found
 }
 
-// violence is when what is killed. The pause between two kills of Jobs gives the next attempt time to begin, and their number
-// an end to it.
+// What is killed when: the pause between two rounds gives the next attempts time to begin, and their number
+// lets them come to an end.
 const (
-	look         = 250 * time.Millisecond
-	managerPause = 30 * time.Second
-	jobPause     = 6 * time.Second
-	jobKills     = 3
+	killLook         = 250 * time.Millisecond
+	killManagerPause = 30 * time.Second
+	killJobPause     = 6 * time.Second
+	killRounds       = 3
 )
 
-// killAgainAndAgain kills the programs in Jobs' pods as soon as they are seen, up to jobKills times, and the manager, first
+// killAgainAndAgain kills the programs in Jobs' pods as soon as they are seen, up to killRounds times, and the manager, first
 // after three seconds.
 func killAgainAndAgain(t *testing.T) (stop func() map[string]int) {
 	t.Helper()
 	end, done := make(chan struct{}), make(chan map[string]int)
 	go func() {
 		kills, rounds := map[string]int{}, 0
-		ofJob, ofManager := time.Now().Add(-jobPause), time.Now().Add(3*time.Second-managerPause)
-		ticker := time.NewTicker(look)
+		ofJob, ofManager := time.Now().Add(-killJobPause), time.Now().Add(3*time.Second-killManagerPause)
+		ticker := time.NewTicker(killLook)
 		defer ticker.Stop()
 		for {
-			if rounds < jobKills && time.Since(ofJob) > jobPause {
+			if rounds < killRounds && time.Since(ofJob) > killJobPause {
 				if n := kill("/machine"); n > 0 {
 					kills["/machine"] += n
 					ofJob, rounds = time.Now(), rounds+1
 				}
 			}
-			if time.Since(ofManager) > managerPause {
+			if time.Since(ofManager) > killManagerPause {
 				kills["/manager"] += killManager(t)
 				ofManager = time.Now()
 			}
