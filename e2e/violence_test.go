@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestKill kills the manager and the programs in the Jobs' pods, again and again and without warning, while real servers are
-// made and removed. Each machine gets its one server all the same, and nothing is left in the end. It is the sample on real
-// servers of what package faults does a thousandfold with simulated ones.
+// TestKill kills the manager and the programs in the Jobs' pods, without warning, while real servers are made and removed.
+// Each machine gets its one server all the same, and nothing is left in the end. It is the sample on real servers of what
+// package faults does a thousandfold with simulated ones.
 func TestKill(t *testing.T) {
 	if bed == nil {
 		t.Skip("killing needs the testbed: run `make e2e`")
@@ -24,7 +24,7 @@ func TestKill(t *testing.T) {
 	c := newCanary(t)
 	c.apply(clusterManifest("accessToken", "drover-demo-token"))
 	names := []string{"kill-a", "kill-b", "kill-c"}
-	stop := killAgainAndAgain(t)
+	stop := killBoth(t)
 	for _, name := range names {
 		c.apply(machineManifest(name, c.namespace))
 	}
@@ -35,7 +35,7 @@ func TestKill(t *testing.T) {
 	require.Equal(t, len(names), strings.Count(string(c.run("", "kubectl", "get", "digitaloceanmachines", "-o", "name")), "/"))
 	require.Len(t, c.servers(), len(names), "one server each")
 
-	stop = killAgainAndAgain(t)
+	stop = killBoth(t)
 	c.run("", "kubectl", "delete", "machines.cluster.x-k8s.io", "--all", "--wait=false")
 	c.run("", "kubectl", "wait", "--for=delete", "digitaloceanmachines", "--all", "--timeout=5m")
 	for name, n := range stop() {
@@ -106,31 +106,24 @@ func (c *canary) servers() []string {
 	return found
 }
 
-// What is killed when: the pause between two rounds gives the next attempts time to begin, and their number
-// lets them come to an end.
 const (
 	killLook         = 250 * time.Millisecond
 	killManagerPause = 30 * time.Second
-	killJobPause     = 6 * time.Second
-	killRounds       = 3
 )
 
-// killAgainAndAgain kills the programs in Jobs' pods as soon as they are seen, up to killRounds times, and the manager, first
-// after three seconds.
-func killAgainAndAgain(t *testing.T) (stop func() map[string]int) {
+// killBoth kills the programs in Jobs' pods as soon as there are any, once, for each further time would be another minute of
+// back-off, and the manager after three seconds and then again and again.
+func killBoth(t *testing.T) (stop func() map[string]int) {
 	t.Helper()
 	end, done := make(chan struct{}), make(chan map[string]int)
 	go func() {
-		kills, rounds := map[string]int{}, 0
-		ofJob, ofManager := time.Now().Add(-killJobPause), time.Now().Add(3*time.Second-killManagerPause)
+		kills := map[string]int{}
+		ofManager := time.Now().Add(3*time.Second - killManagerPause)
 		ticker := time.NewTicker(killLook)
 		defer ticker.Stop()
 		for {
-			if rounds < killRounds && time.Since(ofJob) > killJobPause {
-				if n := kill("/machine"); n > 0 {
-					kills["/machine"] += n
-					ofJob, rounds = time.Now(), rounds+1
-				}
+			if kills["/machine"] == 0 {
+				kills["/machine"] = kill("/machine")
 			}
 			if time.Since(ofManager) > killManagerPause {
 				kills["/manager"] += killManager(t)
