@@ -62,6 +62,8 @@ func container(s Settings) corev1.Container {
 		},
 		LivenessProbe:  probe("/healthz", 15, 10),
 		ReadinessProbe: probe("/readyz", 1, 2),
+		// The webhooks answer on: nodes learn a moment later that the Service leads here no more.
+		Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 5}}},
 		Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("128Mi")},
 			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")},
