@@ -16,6 +16,7 @@ const (
 	OutOfMemoryReason   = "OutOfMemory"
 	EvictedReason       = "PodEvicted"
 	NodeLostReason      = "NodeLost"
+	KilledReason        = "PodKilled"
 	ImageReason         = "ImageUnavailable"
 	ResultMissingReason = "ResultMissing"
 	ResultInvalidReason = "ResultInvalid"

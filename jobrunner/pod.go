@@ -58,7 +58,19 @@ func explainPod(pod *corev1.Pod) (reason, class, message string) {
 			return NodeLostReason, rkev1.ClassTransient, printable("the pod was disrupted: "+c.Message, maxMessage)
 		}
 	}
+	if slices.ContainsFunc(pod.Status.ContainerStatuses, wasKilled) {
+		return KilledReason, rkev1.ClassTransient, "the pod was killed (SIGKILL) before it could tell how far it was; if that happens again, look at its node"
+	}
 	return "", "", ""
+}
+
+// exitKilled is how a shell and every container runtime tell that a process ended by signal 9.
+const exitKilled = 128 + 9
+
+// wasKilled tells whether somebody killed a container's process: it does not end so by itself.
+func wasKilled(status corev1.ContainerStatus) bool {
+	ended := status.State.Terminated
+	return ended != nil && ended.ExitCode == exitKilled
 }
 
 // outOfMemory is no accident in a probe, where nothing but the driver can have used that much: it would do so again.

@@ -79,6 +79,10 @@ func TestOutcomeOf_explainsAPodThatSaidNothing(t *testing.T) {
 		"not disrupted":   {condition(corev1.DisruptionTarget, corev1.ConditionFalse), jobrunner.ResultMissingReason, rkev1.ClassUnknown, "without leaving a result"},
 		"memory":          {container(killed), jobrunner.OutOfMemoryReason, rkev1.ClassUnknown, "raise the manager's setting"},
 		"memory, probe":   {initContainer(killed), jobrunner.OutOfMemoryReason, rkev1.ClassInvalid, "the driver used more memory"},
+		"killed": {container(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 137}}),
+			jobrunner.KilledReason, rkev1.ClassTransient, "was killed (SIGKILL)"},
+		"a probe's driver killed": {initContainer(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 137}}),
+			jobrunner.ResultMissingReason, rkev1.ClassUnknown, "without leaving a result"},
 		"exit code": {container(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 2}}),
 			jobrunner.ResultMissingReason, rkev1.ClassUnknown, "without leaving a result"},
 	} {

@@ -12,6 +12,8 @@ var jobAdvice = map[string]advice{
 		next: []string{"See whether the management cluster's nodes have room: kubectl describe nodes"}},
 	jobrunner.NodeLostReason: {waits: true, says: "The node of the Job's pod went away.",
 		next: []string{"Wait: the next attempt starts from what the last one recorded"}},
+	jobrunner.KilledReason: {waits: true, says: "The Job's pod was killed.",
+		next: []string{"Wait: the next attempt starts from what the last one recorded", "If it happens again, look at the management cluster's nodes: kubectl describe nodes"}},
 	jobrunner.ImageReason: {says: "The image of the Job's pod cannot be pulled.",
 		next: []string{"Correct the image, registry or pull secret that the manager gives Jobs", "Look at the pod: kubectl -n {podns} describe pods -l batch.kubernetes.io/job-name={job}"}},
 	jobrunner.ResultMissingReason: {says: "The Job ended without telling how.",
