@@ -165,15 +165,16 @@ func (s *session) sweep(ctx context.Context) {
 	}
 }
 
-// sweepKeys removes what was registered beside a server that is gone, and must be gone too before the state forgets it. What
-// the credential does not allow is noted.
+// sweepKeys removes what was registered beside a server that is gone, and must be gone too before the state forgets it. An
+// error that goes away by itself is waited out; what the credential does not allow is noted.
 func (s *session) sweepKeys(ctx context.Context) error {
 	err := s.finder.Sweep(ctx, s.target())
 	if err == nil {
 		return nil
 	}
 	err = s.driverFailure(reasonLookupFailed, err)
-	if class := classOf(err); class == rkev1.ClassTransient || class == rkev1.ClassThrottled {
+	switch classOf(err) {
+	case rkev1.ClassTransient, rkev1.ClassThrottled, rkev1.ClassQuota, rkev1.ClassCapacity:
 		return err
 	}
 	s.note("what the driver left beside the server was not removed: %v", err)

@@ -17,6 +17,7 @@ import (
 type scripted struct {
 	found   []finder.Server
 	err     error
+	keysErr error
 	asked   []finder.Machine
 	removed []string
 }
@@ -31,7 +32,7 @@ func (f *scripted) Remove(_ context.Context, server finder.Server) error {
 	return nil
 }
 
-func (f *scripted) Sweep(context.Context, finder.Machine) error { return nil }
+func (f *scripted) Sweep(context.Context, finder.Machine) error { return f.keysErr }
 
 func finding(t *testing.T, driver string, with *scripted) *session {
 	t.Helper()
@@ -122,4 +123,23 @@ func TestSettleFound_unfinished(t *testing.T) {
 	require.Equal(t, []string{"z/pool-1"}, with.removed)
 	require.Equal(t, []bool{false, false}, []bool{s.adopted, s.mayExist})
 	require.Equal(t, jobrunner.JournalPhase(""), s.journal.Phase)
+}
+
+// A key is not forgotten while the cloud may let it be removed later. What it never allows must not keep a machine for ever.
+func TestSettle_waitsForKeys(t *testing.T) {
+	for text, waits := range map[string]bool{
+		"POST https://api.test: 503 unavailable":                                    true,
+		"DELETE https://api.test: 429 Too many requests":                            true,
+		"DELETE https://api.test: 422 creating this will exceed your droplet limit": true,
+		"GET https://api.test: 403 You are not authorized":                          false,
+		"hm": false,
+	} {
+		s := finding(t, "digitalocean", &scripted{keysErr: errors.New(text)})
+		s.journal.Phase = jobrunner.PhaseIntent
+		err := s.settle(t.Context())
+		require.Equal(t, waits, err != nil, text)
+		if !waits {
+			require.Contains(t, s.result.Notes[0], text)
+		}
+	}
 }
