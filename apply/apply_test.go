@@ -75,9 +75,22 @@ func TestWrite_makesItSoWithoutLooking(t *testing.T) {
 	require.Equal(t, "second", live.Data["k"])
 	require.NoError(t, applier.Write(t.Context(), desired("second")))
 	require.Equal(t, live.ResourceVersion, testkit.ExpectExists(t, c, desired("")).ResourceVersion, "what is so already is not written")
-	require.ErrorContains(t, applier.Write(t.Context(), desired("third"), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "A"}}),
-		"applying ConfigMap A: ")
-	require.Equal(t, "third", testkit.ExpectExists(t, c, desired("")).Data["k"], "they are written in their order")
+}
+
+func TestWrite_ofSeveral(t *testing.T) {
+	applier, c := newApplier(t)
+	ns := testkit.Namespace(t)
+	desired := func(name string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Data: map[string]string{"k": "v"}}
+	}
+	require.NoError(t, applier.Write(t.Context()))
+	require.NoError(t, applier.Write(t.Context(), desired("one"), desired("two")))
+	err := applier.Write(t.Context(), desired("A"), desired("three"), desired("B"))
+	require.ErrorContains(t, err, "applying ConfigMap A: ")
+	require.NotContains(t, err.Error(), "ConfigMap B", "one error is enough to read")
+	for _, name := range []string{"one", "two", "three"} {
+		require.Equal(t, "v", testkit.ExpectExists(t, c, desired(name)).Data["k"], "an error stops none of the others")
+	}
 }
 
 func TestCreate_leavesWhatIsThere(t *testing.T) {

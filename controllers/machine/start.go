@@ -47,7 +47,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope, claim jobrunner.Claim)
 	return underWay(task.Name(), claim.Attempt)
 }
 
-// prepare writes the claim, and then what the Job needs. What the Job may do is the same in all attempts.
+// prepare writes the claim, and then what the Job needs.
 func (r *Reconciler) prepare(ctx context.Context, s *scope, task jobrunner.Task, request *corev1.Secret) error {
 	state, err := jobrunner.StateSecret(task)
 	if err != nil {
@@ -56,13 +56,15 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope, task jobrunner.Task,
 	if err := r.applier.Write(ctx, state); err != nil {
 		return err
 	}
-	access := []client.Object{jobrunner.ServiceAccount(task), jobrunner.Role(task), jobrunner.RoleBinding(task)}
+	account, role, binding := jobrunner.ServiceAccount(task), jobrunner.Role(task), jobrunner.RoleBinding(task)
 	if s.state.secret == nil {
-		err = r.applier.Write(ctx, access...)
-	} else {
-		_, err = r.applier.All(ctx, access...)
+		if err := r.applier.Write(ctx, account, role, request); err != nil {
+			return err
+		}
+		return r.applier.Write(ctx, binding) // the API server lets it pass only when it finds the Role
 	}
-	if err != nil {
+	// What a Job may do is the same in all attempts.
+	if _, err := r.applier.All(ctx, account, role, binding); err != nil {
 		return err
 	}
 	return r.applier.Write(ctx, request)
