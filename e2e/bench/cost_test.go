@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -71,25 +72,25 @@ func measureCost(t *testing.T) cost {
 	t.Helper()
 	f := newFleet(t)
 	var c cost
-	f.settle()
+	f.settle(2 * time.Second)
 	before := f.counter.look()
 	f.pool("pool", costMachines)
 	f.await(f.ready, costMachines)
-	f.settle()
+	f.settle(2 * time.Second)
 	c.Create = share(f.counter.look().since(before))
 
 	f.manager.stop()
 	c.AllocationsPerReconcile = f.allocations(t)
 	before = f.counter.look()
 	f.manager = startManager(t, f.config, f.namespace)
-	f.settle()
+	f.settle(2 * time.Second)
 	restart, _ := f.counter.look().since(before).ours().writes()
 	c.RestartWrites = rounded(restart)
 
 	before = f.counter.look()
 	f.scale("pool", 0)
 	f.await(f.gone, costMachines)
-	f.settle()
+	f.settle(2 * time.Second)
 	c.Remove = share(f.counter.look().since(before))
 	return c
 }
