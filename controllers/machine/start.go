@@ -58,10 +58,10 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope, task jobrunner.Task,
 	}
 	account, role, binding := jobrunner.ServiceAccount(task), jobrunner.Role(task), jobrunner.RoleBinding(task)
 	if s.state.secret == nil {
-		if err := r.applier.Write(ctx, account, role, request); err != nil {
+		if err := r.applier.Write(ctx, account, role); err != nil {
 			return err
 		}
-		return r.applier.Write(ctx, binding) // the API server lets it pass only when it finds the Role
+		return r.applier.Write(ctx, binding, request) // a binding is let pass only when its Role is there
 	}
 	// What a Job may do is the same in all attempts.
 	if _, err := r.applier.All(ctx, account, role, binding); err != nil {

@@ -30,6 +30,8 @@ const (
 	costFile = "testdata/cost.json"
 	// costMachines are enough for what happens by chance to weigh little.
 	costMachines = 30
+	// costQuiet is how long nobody writes when so few have settled.
+	costQuiet = 2 * time.Second
 	// allowed is by how much a cost of ours may grow before somebody has to say yes with -update.
 	allowed = 1.10
 	// allowedAll is the same with Cluster API's part: how often it writes depends on how busy the machine is.
@@ -72,25 +74,25 @@ func measureCost(t *testing.T) cost {
 	t.Helper()
 	f := newFleet(t)
 	var c cost
-	f.settle(2 * time.Second)
+	f.settle(costQuiet)
 	before := f.counter.look()
 	f.pool("pool", costMachines)
 	f.await(f.ready, costMachines)
-	f.settle(2 * time.Second)
+	f.settle(costQuiet)
 	c.Create = share(f.counter.look().since(before))
 
 	f.manager.stop()
 	c.AllocationsPerReconcile = f.allocations(t)
 	before = f.counter.look()
 	f.manager = startManager(t, f.config, f.namespace)
-	f.settle(2 * time.Second)
+	f.settle(costQuiet)
 	restart, _ := f.counter.look().since(before).ours().writes()
 	c.RestartWrites = rounded(restart)
 
 	before = f.counter.look()
 	f.scale("pool", 0)
 	f.await(f.gone, costMachines)
-	f.settle(2 * time.Second)
+	f.settle(costQuiet)
 	c.Remove = share(f.counter.look().since(before))
 	return c
 }

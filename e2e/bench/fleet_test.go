@@ -186,9 +186,10 @@ func (f *fleet) pools(machines int) []string {
 	return names
 }
 
+// await waits for machines, for longer than a machine that works needs: 0.4 s each.
 func (f *fleet) await(what chan string, count int) {
 	f.Helper()
-	timeout := time.NewTimer(patience)
+	timeout := time.NewTimer(3*time.Minute + time.Duration(count)*time.Second)
 	defer timeout.Stop()
 	for got := range count {
 		select {

@@ -19,9 +19,6 @@ import (
 	"github.com/drover-project/drover/testkit"
 )
 
-// patience is for what never happens on a working machine.
-const patience = 90 * time.Minute
-
 // ticks are how often a second /proc counts CPU time, on every Linux that Go runs on (proc(5), sysconf(_SC_CLK_TCK)).
 const ticks = 100
 

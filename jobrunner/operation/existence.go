@@ -173,8 +173,7 @@ func (s *session) sweepKeys(ctx context.Context) error {
 		return nil
 	}
 	err = s.driverFailure(reasonLookupFailed, err)
-	switch classOf(err) {
-	case rkev1.ClassTransient, rkev1.ClassThrottled, rkev1.ClassQuota, rkev1.ClassCapacity:
+	if class := classOf(err); class == rkev1.ClassTransient || jobrunner.IsShared(class) {
 		return err
 	}
 	s.note("what the driver left beside the server was not removed: %v", err)
