@@ -100,11 +100,21 @@ func (p *plan) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 	if err := machines.Register(mgr); err != nil {
 		return err
 	}
+	if err := p.addServerScan(mgr); err != nil {
+		return err
+	}
+	return mgr.Add(&install.Predefined{Client: mgr.GetClient(), Reader: mgr.GetAPIReader()})
+}
+
+func (p *plan) addServerScan(mgr ctrl.Manager) error {
 	scans := serverscan.New(serverscan.Options{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Jobs: p.settings})
 	if err := scans.Register(mgr); err != nil {
 		return err
 	}
-	return mgr.Add(&install.Predefined{Client: mgr.GetClient(), Reader: mgr.GetAPIReader()})
+	if p.options.scanInterval == 0 {
+		return nil
+	}
+	return mgr.Add(&serverscan.Schedule{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: p.options.namespace, Interval: p.options.scanInterval})
 }
 
 func (p *plan) addNodeDriver(mgr ctrl.Manager) error {

@@ -34,17 +34,24 @@ type options struct {
 	machineWorkers    int
 	kubeQPS           float32
 	kubeBurst         int
+	scanInterval      time.Duration
 	jobs              jobOptions
 	gracefulShutdown  time.Duration
 	servingCertSecret string
 }
+
+// Bounds of --scan-interval: each time costs a Job per credential.
+const (
+	minScanInterval = 10 * time.Second
+	maxScanInterval = 365 * 24 * time.Hour
+)
 
 func newOptions(env lookupEnv) *options {
 	namespace, ok := env("POD_NAMESPACE")
 	if !ok || namespace == "" {
 		namespace = charts.DefaultNamespace
 	}
-	return &options{managerNamespace: namespace, jobs: newJobOptions(env), gracefulShutdown: 5 * time.Second,
+	return &options{managerNamespace: namespace, jobs: newJobOptions(env), gracefulShutdown: 5 * time.Second, scanInterval: 24 * time.Hour,
 		servingCertSecret: "drover-serving-cert"}
 }
 
@@ -65,6 +72,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.machineWorkers, "machine-workers", 16, "machines that are worked on at the same time")
 	flags.Float32Var(&o.kubeQPS, "kube-api-qps", 100, "requests to the API server per second")
 	flags.IntVar(&o.kubeBurst, "kube-api-burst", 200, "requests to the API server that may come at once")
+	flags.DurationVar(&o.scanInterval, "scan-interval", o.scanInterval, "how often to look, with each credential that machines use, for servers that no machine knows, or 0 for never; they are only told of")
 	o.jobs.addFlags(flags)
 }
 
@@ -89,6 +97,9 @@ func (o *options) validate() error {
 	}
 	if o.concurrency < 1 || o.machineWorkers < 1 {
 		add("--concurrency and --machine-workers must be at least 1")
+	}
+	if o.scanInterval != 0 && (o.scanInterval < minScanInterval || o.scanInterval > maxScanInterval) {
+		add("--scan-interval=%s is neither 0 nor between %s and %s", o.scanInterval, minScanInterval, maxScanInterval)
 	}
 	problems = multierror.Append(problems, o.validateNames()...)
 	return multierror.Append(problems, o.jobs.validate()...).ErrorOrNil()

@@ -53,9 +53,11 @@ func problems(err error) []string {
 func wrongFlags() map[string]struct{ args, want []string } {
 	type c = struct{ args, want []string }
 	return map[string]c{
-		"nothing":       {nil, nil},
-		"the whole API": {[]string{"--metrics-bind-address=0", "--health-probe-bind-address=[::1]:0", "--webhook-url=https://[::1]:9443/base", "--namespace=team-a", "--watch-filter=a.b"}, nil},
-		"mode":          {[]string{"--capi=maybe"}, []string{"--capi=maybe is none of auto, embedded, external"}},
+		"nothing":        {nil, nil},
+		"the whole API":  {[]string{"--metrics-bind-address=0", "--health-probe-bind-address=[::1]:0", "--webhook-url=https://[::1]:9443/base", "--namespace=team-a", "--watch-filter=a.b"}, nil},
+		"never a scan":   {[]string{"--scan-interval=0"}, nil},
+		"too many scans": {[]string{"--scan-interval=1s"}, []string{"--scan-interval=1s is neither 0 nor between 10s and 8760h0m0s"}},
+		"mode":           {[]string{"--capi=maybe"}, []string{"--capi=maybe is none of auto, embedded, external"}},
 		"addresses": {[]string{"--metrics-bind-address=8080", "--health-probe-bind-address=:http"},
 			[]string{"--metrics-bind-address=8080 is not host:port", "--health-probe-bind-address=:http is not host:port"}},
 		"ports too big": {[]string{"--metrics-bind-address=:65536", "--webhook-port=65536"},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -133,6 +134,22 @@ func (s *story) scanServers() {
 	scan.Status.CompletionTime = &metav1.Time{Time: time.Now().Add(-2 * time.Hour)}
 	require.NoError(s, s.client.Status().Update(s.Context(), scan))
 	s.awaitGone(scan)
+}
+
+// scansByItself: the credential that a machine uses is looked with without anybody asking.
+func (s *story) scansByItself() {
+	s.Helper()
+	testkit.Eventually(s, patience, func() error {
+		list := &rkev1.ServerScanList{}
+		if err := s.client.List(s.Context(), list, client.InNamespace(s.namespace)); err != nil {
+			return err
+		}
+		if len(list.Items) == 0 {
+			return errors.New("no ServerScan was made")
+		}
+		require.Equal(s, rkev1.ServerScanSpec{Driver: "digitalocean", CloudCredentialSecretName: "cred", TTLSecondsAfterFinished: new(int32(3610))}, list.Items[0].Spec)
+		return nil
+	})
 }
 
 // cancelledLife is deleted while its create Job runs, in a namespace that goes with it.

@@ -43,11 +43,13 @@ func TestManagerRole(t *testing.T) {
 
 	s := &story{T: t, client: c, namespace: "team"}
 	s.setting()
-	stop := startManager(t, recorder.Kubeconfig(t, token), "--capi=external", "--leader-elect")
+	stop := startManager(t, recorder.Kubeconfig(t, token), "--capi=external", "--leader-elect", "--scan-interval=10s")
 	awaitActive(t, c, "digitalocean")
+	require.NoError(t, c.Create(t.Context(), machineOf(s.namespace, "m0", "DigitaloceanMachine", "cred")))
 	s.registerDriver()
 	s.machineLife()
 	s.scanServers()
+	s.scansByItself()
 	s.forgetDriver()
 	s.cancelledLife()
 	stop()

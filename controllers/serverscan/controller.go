@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -23,7 +26,7 @@ import (
 // FieldOwner of everything this controller applies.
 const FieldOwner = "drover-serverscan"
 
-// +kubebuilder:rbac:groups=rke.cattle.io,resources=serverscans,verbs=get;list;watch;delete
+// +kubebuilder:rbac:groups=rke.cattle.io,resources=serverscans,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups=rke.cattle.io,resources=serverscans/status,verbs=patch
 // Owners that block deletion: an API server that checks this (OwnerReferencesPermissionEnforcement) asks for it.
 // +kubebuilder:rbac:groups=rke.cattle.io,resources=serverscans/finalizers,verbs=update
@@ -38,8 +41,8 @@ const FieldOwner = "drover-serverscan"
 const (
 	// DefaultGrace is how old an orphan must be to be removed, unless the ServerScan says otherwise.
 	DefaultGrace = time.Hour
-	// keep is how long a ServerScan stays after it is done.
-	keep = time.Hour
+	// DefaultTTL is how long a ServerScan stays after it is done, unless it says otherwise.
+	DefaultTTL = time.Hour
 	// jobCheck is a safety net: the end of a Job is seen by watch.
 	jobCheck = time.Minute
 )
@@ -59,7 +62,8 @@ type Options struct {
 // Reconciler reconciles ServerScans.
 type Reconciler struct {
 	Options
-	applier apply.Applier
+	applier  apply.Applier
+	findings *findings
 }
 
 // New makes a Reconciler.
@@ -67,7 +71,7 @@ func New(o Options) *Reconciler {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	return &Reconciler{Options: o, applier: apply.Applier{Client: o.Client, Reader: o.Reader, Owner: FieldOwner}}
+	return &Reconciler{Options: o, applier: apply.Applier{Client: o.Client, Reader: o.Reader, Owner: FieldOwner}, findings: newFindings()}
 }
 
 // Register adds the controller to a manager.
@@ -75,6 +79,11 @@ func (r *Reconciler) Register(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).Named("serverscan").For(&rkev1.ServerScan{}).Owns(&batchv1.Job{}).Complete(r)
 	if err != nil {
 		return fmt.Errorf("adding the serverscan controller: %w", err)
+	}
+	// A second manager in one process, as in tests, goes without.
+	err = metrics.Registry.Register(r.findings)
+	if _, again := errors.AsType[prometheus.AlreadyRegisteredError](err); err != nil && !again {
+		return fmt.Errorf("registering the metrics of ServerScans: %w", err)
 	}
 	return nil
 }
@@ -93,19 +102,25 @@ func (s *scope) Conditions() *step.Conditions { return s.conditions }
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	scan := &rkev1.ServerScan{}
 	// Live: a stale one would bring back the Secret with the credential that was taken away.
-	if err := r.Reader.Get(ctx, request.NamespacedName, scan); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+	err := r.Reader.Get(ctx, request.NamespacedName, scan)
+	if apierrors.IsNotFound(err) {
+		r.findings.forget(request.NamespacedName)
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("reading the ServerScan: %w", err)
 	}
 	now := r.Clock.Now()
 	if !scan.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil
 	}
 	if ended := endOf(scan); !ended.IsZero() {
-		return r.expire(ctx, scan, ended.Add(keep).Sub(now))
+		r.findings.remember(scan)
+		return r.expire(ctx, scan, ended.Add(ttlOf(scan)).Sub(now))
 	}
 	before := scan.DeepCopy()
 	s := &scope{ServerScan: scan, now: now, conditions: step.NewConditions(&scan.Status.Conditions, scan.Generation, now)}
-	err := step.Run(ctx, s, step.Of(rkev1.ScanDoneCondition, rkev1.ScannedReason, r.scan))
+	err = step.Run(ctx, s, step.Of(rkev1.ScanDoneCondition, rkev1.ScannedReason, r.scan))
 	if _, stalled := errors.AsType[*step.Stalled](err); stalled || err == nil {
 		scan.Status.CompletionTime = &metav1.Time{Time: now}
 		err = errors.Join(r.cleanUp(ctx, scan), err)
@@ -215,6 +230,13 @@ func graceOf(scan *rkev1.ServerScan) time.Duration {
 		return DefaultGrace
 	}
 	return max(scan.Spec.GracePeriod.Duration, 0)
+}
+
+func ttlOf(scan *rkev1.ServerScan) time.Duration {
+	if scan.Spec.TTLSecondsAfterFinished == nil {
+		return DefaultTTL
+	}
+	return time.Duration(*scan.Spec.TTLSecondsAfterFinished) * time.Second
 }
 
 func underWay(attempt int32) string {

@@ -1,6 +1,7 @@
 package serverscan
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -34,7 +35,7 @@ func (r *Reconciler) know(ctx context.Context, scan *rkev1.ServerScan) (knowledg
 		return k, err
 	}
 	for _, kind := range kinds {
-		if err := r.knowKind(ctx, k, scan, kind); err != nil {
+		if err := eachMachine(ctx, r.Reader, kind, func(machine *unstructured.Unstructured) { k.add(scan, machine) }); err != nil {
 			return k, err
 		}
 	}
@@ -58,16 +59,17 @@ func (r *Reconciler) machineKinds(ctx context.Context) ([]schema.GroupVersionKin
 	return kinds, nil
 }
 
-func (r *Reconciler) knowKind(ctx context.Context, k knowledge, scan *rkev1.ServerScan, kind schema.GroupVersionKind) error {
+// eachMachine reads the machines of a kind, a page at a time.
+func eachMachine(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, do func(*unstructured.Unstructured), in ...client.ListOption) error {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	options := &client.ListOptions{Limit: pageSize}
+	options := (&client.ListOptions{Limit: pageSize}).ApplyOptions(in)
 	for {
-		if err := r.Reader.List(ctx, list, options); err != nil {
+		if err := reader.List(ctx, list, options); err != nil {
 			return fmt.Errorf("listing %s: %w", kind.Kind, err)
 		}
 		for i := range list.Items {
-			k.add(scan, &list.Items[i])
+			do(&list.Items[i])
 		}
 		if options.Continue = list.GetContinue(); options.Continue == "" {
 			return nil
@@ -77,7 +79,6 @@ func (r *Reconciler) knowKind(ctx context.Context, k knowledge, scan *rkev1.Serv
 
 func (k knowledge) add(scan *rkev1.ServerScan, machine *unstructured.Unstructured) {
 	providerID, _, _ := unstructured.NestedString(machine.Object, "spec", crdgen.ProviderIDField)
-	credential, _, _ := unstructured.NestedString(machine.Object, "spec", crdgen.CommonField, "cloudCredentialSecretName")
 	k.uids[string(machine.GetUID())] = true
 	k.names[jobrunner.Tags(jobrunner.MachineRef{Namespace: machine.GetNamespace(), Name: machine.GetName()})[jobrunner.TagMachine]] = true
 	if providerID == "" {
@@ -85,9 +86,16 @@ func (k knowledge) add(scan *rkev1.ServerScan, machine *unstructured.Unstructure
 	}
 	k.providerIDs[providerID] = true
 	if machine.GetNamespace() == scan.Namespace && machine.GetKind() == crdgen.KindsOf(scan.Spec.Driver).Machine &&
-		credential == scan.Spec.CloudCredentialSecretName && settled(machine) {
+		credentialOf(machine) == scan.Spec.CloudCredentialSecretName && settled(machine) {
 		k.here[machine.GetName()] = providerID
 	}
+}
+
+// credentialOf is the credential as the machine names it.
+func credentialOf(machine *unstructured.Unstructured) string {
+	named, _, _ := unstructured.NestedString(machine.Object, "spec", crdgen.CommonField, "cloudCredentialSecretName")
+	used, _, _ := unstructured.NestedString(machine.Object, "status", "cloudCredentialSecretName")
+	return cmp.Or(named, used)
 }
 
 // settled leaves out machines that are on their way.

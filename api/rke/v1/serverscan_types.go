@@ -5,7 +5,7 @@ import (
 )
 
 // ServerScan looks once for the servers of a cloud account that carry our tags, and says which of them no machine knows. It
-// is an addition to Rancher's kinds. It goes by itself an hour after it is done.
+// is an addition to Rancher's kinds. It goes by itself an hour after it is done, unless it says otherwise.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=sscan,categories={drover}
@@ -53,6 +53,12 @@ type ServerScanSpec struct {
 	// +kubebuilder:validation:MaxLength=48
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}([.][0-9]{1,9})?s)?([0-9]{1,9}ms)?$`
 	GracePeriod *metav1.Duration `json:"gracePeriod,omitempty"`
+	// TTLSecondsAfterFinished is how long it stays after it is done, as a Job's; an hour by default.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
+	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 }
 
 // ServerScanStatus is what was found.

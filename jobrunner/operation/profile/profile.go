@@ -143,8 +143,11 @@ func others(driver string) Profile {
 }
 
 // HasLister tells whether package finder can list the servers of a driver that carry our tags.
-func HasLister(driver string) bool {
-	return slices.Contains([]string{"amazonec2", "azure", "digitalocean", "google", "vmwarevsphere"}, driver)
+func HasLister(driver string) bool { return slices.Contains(Listers(), driver) }
+
+// Listers are the drivers of which HasLister is true.
+func Listers() []string {
+	return []string{"amazonec2", "azure", "digitalocean", "google", "vmwarevsphere"}
 }
 
 // FinderKind is by what package finder recognises a server.

@@ -1,0 +1,65 @@
+package serverscan
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+// scanned is a ServerScan of an account that was done so many minutes ago.
+func scanned(name, driver, credential string, minutes int, orphans int32, done metav1.ConditionStatus) *rkev1.ServerScan {
+	at := metav1.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).Add(-time.Duration(minutes) * time.Minute))
+	scan := &rkev1.ServerScan{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name}, Spec: rkev1.ServerScanSpec{Driver: driver, CloudCredentialSecretName: credential}}
+	scan.Status = rkev1.ServerScanStatus{Orphans: orphans, CompletionTime: &at, Conditions: []metav1.Condition{{Type: rkev1.ScanDoneCondition, Status: done}}}
+	return scan
+}
+
+// scrape is what Prometheus would read of it.
+func scrape(t *testing.T, f *findings) string {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	require.NoError(t, registry.Register(f))
+	recorder := httptest.NewRecorder()
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	require.Equal(t, http.StatusOK, recorder.Code)
+	var series []string
+	for line := range strings.Lines(recorder.Body.String()) {
+		if !strings.HasPrefix(line, "#") {
+			series = append(series, strings.TrimSpace(line))
+		}
+	}
+	return strings.Join(series, "\n")
+}
+
+func TestFindings(t *testing.T) {
+	f := newFindings()
+	require.Empty(t, scrape(t, f))
+	f.remember(scanned("old", "digitalocean", "a", 60, 5, metav1.ConditionTrue))
+	f.remember(scanned("new", "digitalocean", "a", 1, 2, metav1.ConditionTrue))
+	f.remember(scanned("other", "digitalocean", "b", 30, 1, metav1.ConditionTrue))
+	f.remember(scanned("user", "whatever users write", "b", 30, 1, metav1.ConditionFalse))
+	require.Contains(t, scrape(t, f), `drover_orphan_servers{driver="digitalocean"} 3`)
+	f.forget(client.ObjectKey{Namespace: "team", Name: "new"})
+	require.Contains(t, scrape(t, f), `drover_orphan_servers{driver="digitalocean"} 6`)
+
+	lost := scanned("lost", "google", "a", 1, 0, metav1.ConditionTrue)
+	lost.Status.MachinesNotListed = []string{"m1", "m2"}
+	f.remember(lost)
+	f.remember(scanned("failed", "google", "b", 1, 0, metav1.ConditionFalse))
+	require.Equal(t, `drover_machines_without_server{driver="digitalocean"} 0
+drover_machines_without_server{driver="google"} 2
+drover_orphan_servers{driver="digitalocean"} 6
+drover_orphan_servers{driver="google"} 0
+drover_server_scans_failed{driver="digitalocean"} 0
+drover_server_scans_failed{driver="google"} 1`, scrape(t, f))
+}

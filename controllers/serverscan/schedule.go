@@ -1,0 +1,193 @@
+package serverscan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/jobrunner/operation/profile"
+)
+
+const (
+	// atOnce bounds the ServerScans of one round; what is left follows after spread.
+	atOnce = 10
+	spread = time.Minute
+)
+
+// Schedule makes ServerScans by itself: one in each interval for every credential that machines use with a driver whose servers
+// can be listed. They change nothing. The first is made an interval after the first machine; each stays until the next is done.
+type Schedule struct {
+	// Client makes ServerScans, Reader reads live.
+	Client client.Client
+	Reader client.Reader
+	// Namespace to look at; empty for all.
+	Namespace string
+	// Interval from one ServerScan to the next, at most a year.
+	Interval time.Duration
+	// Clock is the real one by default.
+	Clock clock.PassiveClock
+}
+
+// account is what a ServerScan looks at.
+type account struct{ namespace, driver, credential string }
+
+// usage is what is known of an account before it is looked at.
+type usage struct {
+	// since is when its newest ServerScan was done, or its oldest machine made.
+	since time.Time
+	// scanning tells that its newest ServerScan is not done.
+	scanning bool
+}
+
+// NeedLeaderElection says that one replica is enough.
+func (s *Schedule) NeedLeaderElection() bool { return true }
+
+// Start makes ServerScans until the context ends. It lets the manager come up first.
+func (s *Schedule) Start(ctx context.Context) error {
+	timer := time.NewTimer(min(s.Interval, spread))
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		}
+		wait, err := s.Round(ctx)
+		if err != nil && ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "Looking for servers that no machine knows", "again", spread.String())
+			wait = spread
+		}
+		timer.Reset(wait)
+	}
+}
+
+// Round makes the ServerScans that are due and tells when the next could be. Those that cannot be made are in the error and do
+// not keep the others.
+func (s *Schedule) Round(ctx context.Context) (time.Duration, error) {
+	accounts, err := s.accounts(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := s.scans(ctx, accounts); err != nil {
+		return 0, err
+	}
+	now := s.now()
+	next, made := s.Interval, 0
+	var errs []error
+	for at, use := range accounts {
+		left := use.since.Add(s.Interval).Sub(now)
+		switch {
+		case left > 0:
+			next = min(next, left)
+		case use.scanning || made == atOnce:
+			next = min(next, spread)
+		default:
+			made++
+			errs = append(errs, s.scan(ctx, at))
+		}
+	}
+	return next, errors.Join(errs...)
+}
+
+// accounts are those that machines use.
+func (s *Schedule) accounts(ctx context.Context) (map[account]usage, error) {
+	crds := &metav1.PartialObjectMetadataList{}
+	crds.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinitionList"))
+	if err := s.Reader.List(ctx, crds, client.HasLabels{rkev1.NodeDriverLabel}); err != nil {
+		return nil, fmt.Errorf("listing the kinds of machines: %w", err)
+	}
+	served := map[string]bool{}
+	for i := range crds.Items {
+		served[crds.Items[i].Name] = true
+	}
+	accounts := map[account]usage{}
+	for _, driver := range profile.Listers() {
+		kind := crdgen.KindsOf(driver).Machine
+		if !served[crdgen.CRDName(crdgen.MachineGroup, kind)] {
+			continue
+		}
+		if err := s.used(ctx, accounts, driver, kind); err != nil {
+			return nil, err
+		}
+	}
+	return accounts, nil
+}
+
+// used adds the accounts that a driver's machines use.
+func (s *Schedule) used(ctx context.Context, accounts map[account]usage, driver, kind string) error {
+	return eachMachine(ctx, s.Reader, rkev1.MachineGroupVersion.WithKind(kind), func(machine *unstructured.Unstructured) {
+		at := account{machine.GetNamespace(), driver, credentialOf(machine)}
+		made := machine.GetCreationTimestamp().Time
+		if use, known := accounts[at]; at.credential != "" && (!known || made.Before(use.since)) {
+			accounts[at] = usage{since: made}
+		}
+	}, client.InNamespace(s.Namespace))
+}
+
+// scans adds what the ServerScans tell that are there. An account where one has found orphans is looked at as long as there
+// are any, whether machines use it or not.
+func (s *Schedule) scans(ctx context.Context, accounts map[account]usage) error {
+	list := &rkev1.ServerScanList{}
+	if err := s.Reader.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {
+		return fmt.Errorf("listing ServerScans: %w", err)
+	}
+	newest := map[account]*rkev1.ServerScan{}
+	for i := range list.Items {
+		scan := &list.Items[i]
+		at := accountOf(scan)
+		if last := newest[at]; last == nil || lookedAt(last).Before(lookedAt(scan)) {
+			newest[at] = scan
+		}
+	}
+	for at, scan := range newest {
+		if _, used := accounts[at]; used || scan.Status.Orphans > 0 {
+			accounts[at] = usage{since: lookedAt(scan), scanning: endOf(scan).IsZero()}
+		}
+	}
+	return nil
+}
+
+// lookedAt is when a ServerScan was done or, if it is not, made.
+func lookedAt(scan *rkev1.ServerScan) time.Time {
+	if ended := endOf(scan); !ended.IsZero() {
+		return ended
+	}
+	return scan.CreationTimestamp.Time
+}
+
+// scan makes a ServerScan; a namespace that is being deleted needs none.
+func (s *Schedule) scan(ctx context.Context, at account) error {
+	ttl := int32((s.Interval + DefaultTTL).Seconds())
+	scan := &rkev1.ServerScan{
+		ObjectMeta: metav1.ObjectMeta{Namespace: at.namespace, GenerateName: "periodic-"},
+		Spec:       rkev1.ServerScanSpec{Driver: at.driver, CloudCredentialSecretName: at.credential, TTLSecondsAfterFinished: &ttl},
+	}
+	err := s.Client.Create(ctx, scan, client.FieldOwner(FieldOwner))
+	if err != nil && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return fmt.Errorf("making a ServerScan in namespace %s: %w", at.namespace, err)
+	}
+	return nil
+}
+
+func (s *Schedule) now() time.Time {
+	if s.Clock == nil {
+		return time.Now()
+	}
+	return s.Clock.Now()
+}
+
+func accountOf(scan *rkev1.ServerScan) account {
+	return account{scan.Namespace, scan.Spec.Driver, scan.Spec.CloudCredentialSecretName}
+}

@@ -1,0 +1,161 @@
+package serverscan_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/serverscan"
+	"github.com/drover-project/drover/jobrunner"
+)
+
+const interval = 24 * time.Hour
+
+// round has the Schedule of the world's namespace look once, and tells when it looks again.
+func (w *world) round() time.Duration {
+	w.Helper()
+	schedule := &serverscan.Schedule{Client: w.client, Reader: w.client, Namespace: w.namespace, Interval: interval, Clock: w.clock}
+	next, err := schedule.Round(w.Context())
+	require.NoError(w, err)
+	return next
+}
+
+// later lets time pass.
+func (w *world) later(d time.Duration) { w.clock.SetTime(w.clock.Now().Add(d)) }
+
+// periodic are the ServerScans that the Schedule has made and that are there.
+func (w *world) periodic() []rkev1.ServerScan {
+	w.Helper()
+	list := &rkev1.ServerScanList{}
+	require.NoError(w, w.client.List(w.Context(), list, client.InNamespace(w.namespace)))
+	return list.Items
+}
+
+// lookedAt plays the Job of the only ServerScan that is not done.
+func (w *world) lookedAt(result jobrunner.Result) {
+	w.Helper()
+	for _, scan := range w.periodic() {
+		if scan.Status.CompletionTime == nil {
+			w.scan = &scan
+		}
+	}
+	w.reconcile()
+	w.end(w.scan.Name+"-scan-1", result)
+	w.reconcile()
+}
+
+// using makes a machine of a kind use a credential.
+func (w *world) using(kind, name, credential string) *unstructured.Unstructured {
+	w.Helper()
+	obj := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"common": map[string]any{"cloudCredentialSecretName": credential}}}}
+	obj.SetGroupVersionKind(rkev1.MachineGroupVersion.WithKind(kind))
+	obj.SetNamespace(w.namespace)
+	obj.SetName(name)
+	require.NoError(w, w.client.Create(w.Context(), obj))
+	return obj
+}
+
+func TestSchedule_looksOnceInEachInterval(t *testing.T) {
+	w := newWorld(t)
+	require.Equal(t, interval, w.round(), "nobody uses a credential")
+	w.using("DigitaloceanMachine", "a", "cred")
+	w.using("DigitaloceanMachine", "b", "cred")
+	w.using("ExoscaleMachine", "c", "cred")
+	w.using("DigitaloceanMachine", "d", "")
+	next := w.round()
+	require.InDelta(t, interval, next, float64(time.Minute), "the machines are new")
+	require.Empty(t, w.periodic())
+
+	w.later(interval + time.Minute)
+	w.round()
+	made := w.periodic()
+	require.Len(t, made, 1, "one for the credential, none for a driver whose servers carry no tags")
+	ttl := int32(25 * 60 * 60)
+	require.Equal(t, rkev1.ServerScanSpec{Driver: "digitalocean", CloudCredentialSecretName: "cred", TTLSecondsAfterFinished: &ttl}, made[0].Spec,
+		"it removes nothing, and stays until the next one is done")
+	w.round()
+	require.Len(t, w.periodic(), 1, "one that is not done is waited for")
+
+	w.lookedAt(w.report())
+	require.InDelta(t, interval, w.round(), float64(time.Second))
+	w.later(interval)
+	w.reconcile()
+	w.round()
+	require.Len(t, w.periodic(), 2, "the last one can be read until the next is done")
+	w.later(2 * time.Hour)
+	w.reconcile()
+	require.Len(t, w.periodic(), 1)
+}
+
+// It looks again when the first is due, not an interval later.
+func TestSchedule_waitsForTheFirst(t *testing.T) {
+	w := newWorld(t)
+	w.using("DigitaloceanMachine", "a", "cred")
+	w.later(interval - time.Minute)
+	next := w.round()
+	require.Positive(t, next)
+	require.LessOrEqual(t, next, 2*time.Minute)
+	require.Empty(t, w.periodic())
+}
+
+// A ServerScan that somebody else asked for has looked too.
+func TestSchedule_countsWhatOthersAsked(t *testing.T) {
+	w := newWorld(t)
+	w.using("DigitaloceanMachine", "a", "cred")
+	w.later(2 * interval)
+	w.ask(nil)
+	w.end("look-scan-1", w.report())
+	w.reconcile()
+	require.InDelta(t, interval, w.round(), float64(time.Second))
+	require.Len(t, w.periodic(), 1)
+}
+
+// Where orphans were found it goes on when no machine is left that tells the credential.
+func TestSchedule_goesOnWhileThereAreOrphans(t *testing.T) {
+	w := newWorld(t)
+	last := w.using("DigitaloceanMachine", "a", "cred")
+	w.later(2 * interval)
+	w.round()
+	w.lookedAt(w.report(w.found("1", "gone")))
+	require.Equal(t, "1 Orphan", w.verdicts())
+	require.NoError(t, w.client.Delete(t.Context(), last))
+	w.later(interval)
+	w.round()
+	require.Len(t, w.periodic(), 2)
+
+	w.lookedAt(w.report())
+	require.Empty(t, w.verdicts())
+	w.later(interval)
+	require.Equal(t, interval, w.round())
+	require.Len(t, w.periodic(), 2, "nothing is left to look for")
+}
+
+// A hundred credentials are not asked with at the same moment, and one that cannot be used does not keep the others.
+func TestSchedule_spreadsThemOut(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"} {
+		w.using("DigitaloceanMachine", name, "cred-"+name)
+	}
+	w.later(2 * interval)
+	require.Equal(t, time.Minute, w.round())
+	require.Len(t, w.periodic(), 10)
+	w.round()
+	require.Len(t, w.periodic(), 12)
+}
+
+// What a namespace does not take any more is no error.
+func TestSchedule_namespaceThatIsBeingDeleted(t *testing.T) {
+	w := newWorld(t)
+	w.using("DigitaloceanMachine", "a", "cred")
+	namespace := &corev1.Namespace{}
+	require.NoError(t, w.client.Get(t.Context(), client.ObjectKey{Name: w.namespace}, namespace))
+	require.NoError(t, w.client.Delete(t.Context(), namespace))
+	w.later(2 * interval)
+	w.round()
+	require.Empty(t, w.periodic())
+}
