@@ -121,6 +121,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	before := scan.DeepCopy()
 	s := &scope{ServerScan: scan, now: now, conditions: step.NewConditions(&scan.Status.Conditions, scan.Generation, now)}
 	err = step.Run(ctx, s, step.Of(rkev1.ScanDoneCondition, rkev1.ScannedReason, r.scan))
+	if err == nil {
+		s.conditions.True(rkev1.ScanDoneCondition, rkev1.ScannedReason, summary(scan.Status))
+	}
 	if _, stalled := errors.AsType[*step.Stalled](err); stalled || err == nil {
 		scan.Status.CompletionTime = &metav1.Time{Time: now}
 		err = errors.Join(r.cleanUp(ctx, scan), err)
@@ -129,6 +132,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, patchErr
 	}
 	return step.Result(err)
+}
+
+// summary is what was found, in a sentence.
+func summary(found rkev1.ServerScanStatus) string {
+	return fmt.Sprintf("%d servers have machines, %d are orphans", found.Known, found.Orphans)
 }
 
 // endOf is when a ServerScan was done, for better or worse.
