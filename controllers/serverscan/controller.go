@@ -125,8 +125,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		s.conditions.True(rkev1.ScanDoneCondition, rkev1.ScannedReason, summary(scan.Status))
 	}
 	if _, stalled := errors.AsType[*step.Stalled](err); stalled || err == nil {
+		// It is not done before the credential is gone.
+		if failed := r.cleanUp(ctx, scan); failed != nil {
+			return reconcile.Result{}, failed
+		}
 		scan.Status.CompletionTime = &metav1.Time{Time: now}
-		err = errors.Join(r.cleanUp(ctx, scan), err)
 	}
 	if _, patchErr := step.PatchStatus(ctx, r.Client, before, scan); patchErr != nil {
 		return reconcile.Result{}, patchErr

@@ -1,7 +1,9 @@
 package serverscan_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -21,6 +23,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -385,6 +388,22 @@ func TestScan_goesOnAfterACrash(t *testing.T) {
 	require.NoError(t, w.client.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	w.reconcile()
 	testkit.ExpectExists(t, w.client, &batchv1.Job{ObjectMeta: w.meta("look-scan-2")})
+}
+
+// What held the credential does not stay because the API server could not be reached for a moment.
+func TestScan_cleansUpAgain(t *testing.T) {
+	w := newWorld(t)
+	w.ask(nil)
+	w.end("look-scan-1", w.report())
+	refusing := interceptor.NewClient(w.client, interceptor.Funcs{Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
+		return errors.New("connection refused")
+	}})
+	unlucky := serverscan.New(serverscan.Options{Client: refusing, Reader: w.client, Clock: w.clock, Jobs: jobrunner.Settings{Image: "registry.test/machine:v1"}})
+	_, err := unlucky.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w.scan)})
+	require.ErrorContains(t, err, "connection refused")
+	w.reconcile()
+	w.expect(metav1.ConditionTrue, rkev1.ScannedReason)
+	w.nothingSecretIsLeft()
 }
 
 func TestScan_isDoneOnce(t *testing.T) {
