@@ -10,8 +10,8 @@
 //	ConfigMaps driver-<digest>-<i>                    probe's pod   pods of all Jobs; nodedriver deletes the useless
 //	CRDs of a driver                                  nodedriver    machine (starts and stops the kind), Cluster API
 //	RKECluster status                                 rkecluster    Cluster API
-//	ServerScan spec                                   user, CLI,    serverscan
-//	                                                  serverscan
+//	ServerScan spec                                   user, CLI     serverscan
+//	ServerScan periodic-…, whole                      serverscan    CLI, user
 //	ServerScan status; its Jobs, Secrets, Role        serverscan    CLI; Job's pod
 //	<X>Machine spec but providerID                    user, CAPI    machine
 //	<X>Machine spec.providerID, status, finalizer,

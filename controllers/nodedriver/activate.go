@@ -45,7 +45,7 @@ func (r *Reconciler) deactivate(ctx context.Context, s *scope) error {
 		s.notReady(v3.KeptForMachinesReason, message)
 		return step.Wait(v3.KeptForMachinesReason, message, userNet)
 	}
-	if err := r.removeKinds(ctx, name); err != nil {
+	if _, err := r.removeKinds(ctx, name); err != nil {
 		return err
 	}
 	r.opts.Watch.Stop(s.nd.Name)

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	v3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -303,9 +304,21 @@ func TestDelete(t *testing.T) {
 	testkit.ExpectExists(t, e.Client, part)
 
 	require.NoError(t, e.Delete(t.Context(), machine))
+	// A kind whose CRD something else holds.
+	held := e.crd(crdgen.MachineGroup, "DoomedMachine")
+	controllerutil.AddFinalizer(held, "test.example.com/held")
+	require.NoError(t, e.Update(t.Context(), held))
+	e.reconcile()
+	require.Contains(t, e.expect(v3.ReadyCondition, metav1.ConditionFalse, v3.KindsRemovedReason), "DoomedMachine")
+	testkit.ExpectExists(t, e.Client, part)
+	testkit.Eventually(t, patience, func() error {
+		held := e.crd(crdgen.MachineGroup, "DoomedMachine")
+		controllerutil.RemoveFinalizer(held, "test.example.com/held")
+		return e.Update(t.Context(), held)
+	})
+	e.expectNoKinds()
 	e.reconcile()
 	testkit.ExpectNotFound(t, e.Client, e.nd, part)
-	e.expectNoKinds()
 }
 
 // expectNoKinds waits for the API server to take the CRDs away.

@@ -3,6 +3,7 @@ package nodedriver
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,8 +40,14 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
 		s.notReady(v3.DeletionBlockedReason, message)
 		return step.Wait(v3.DeletionBlockedReason, message, userNet)
 	}
-	if err := r.removeKinds(ctx, name); err != nil {
+	left, err := r.removeKinds(ctx, name)
+	if err != nil {
 		return err
+	}
+	if len(left) > 0 {
+		message := "this NodeDriver is being deleted, and the API server takes its kinds away: " + strings.Join(left, ", ")
+		s.notReady(v3.KindsRemovedReason, message)
+		return step.Wait(v3.KindsRemovedReason, message, establishNet)
 	}
 	if err := r.forgetBinaries(ctx, name); err != nil {
 		return err
@@ -64,21 +71,25 @@ func (r *Reconciler) heir(ctx context.Context, nd *v3.NodeDriver) (string, error
 	return "", nil
 }
 
-// removeKinds deletes a driver's CRDs, as far as they are ours.
-func (r *Reconciler) removeKinds(ctx context.Context, driverName string) error {
+// removeKinds deletes a driver's CRDs, as far as they are ours, and returns the kinds that are not gone yet.
+func (r *Reconciler) removeKinds(ctx context.Context, driverName string) (left []string, err error) {
 	for _, gvk := range kindsOf(driverName) {
 		crd, err := r.crd(ctx, gvk)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if crd == nil || crd.Labels[rkev1.NodeDriverLabel] != driverName || !crd.DeletionTimestamp.IsZero() {
+		if crd == nil || crd.Labels[rkev1.NodeDriverLabel] != driverName {
+			continue
+		}
+		left = append(left, gvk.Kind)
+		if !crd.DeletionTimestamp.IsZero() {
 			continue
 		}
 		if err := r.opts.Client.Delete(ctx, crd); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("deleting the CRD of %s: %w", gvk.Kind, err)
+			return nil, fmt.Errorf("deleting the CRD of %s: %w", gvk.Kind, err)
 		}
 	}
-	return nil
+	return left, nil
 }
 
 // forgetBinaries removes every cached version of a driver. Older ones were kept for the machines they made.

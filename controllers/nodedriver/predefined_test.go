@@ -70,8 +70,9 @@ func TestPredefined_kindsGoFirst(t *testing.T) {
 	e.expect(v3.ReadyCondition, metav1.ConditionFalse, v3.DeletionBlockedReason)
 	require.NoError(t, e.Delete(t.Context(), machine))
 	e.reconcile()
-	testkit.ExpectReconciled(t, e.reconciler, e.nd)
 	e.expectNoKinds()
+	e.reconcile()
+	testkit.ExpectReconciled(t, e.reconciler, e.nd)
 	e.reconcile()
 	require.False(t, e.nd.Spec.Active)
 

@@ -36,7 +36,7 @@ func (r *Reconciler) pruneKinds(ctx context.Context, drivers []v3.NodeDriver) (l
 			continue
 		}
 		log.FromContext(ctx).Info("Removing the kinds of a driver that has no NodeDriver", "driver", name)
-		if err := r.removeKinds(ctx, name); err != nil {
+		if _, err := r.removeKinds(ctx, name); err != nil {
 			return false, err
 		}
 	}

@@ -41,5 +41,6 @@ const (
 	NotEstablishedReason     = "NotEstablished"
 	KeptForMachinesReason    = "KeptForMachines"
 	DeletionBlockedReason    = "MachinesExist"
+	KindsRemovedReason       = "RemovingKinds"
 	RancherInstalledReason   = "RancherInstalled"
 )
