@@ -244,7 +244,7 @@ func TestAwaitEstablished_saysWhyNot(t *testing.T) {
 	t.Cleanup(func() { _ = c.Delete(context.Background(), second) })
 	for apply.NotAccepted(testkit.ExpectExists(t, c, second)) == "" {
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // enough to be told why
 	defer cancel()
 	err = apply.AwaitEstablished(ctx, c, first.Name, second.Name)
 	require.ErrorIs(t, err, context.DeadlineExceeded)

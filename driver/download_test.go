@@ -97,7 +97,7 @@ func TestFetchFromAHostileServer(t *testing.T) {
 			opts := driver.FetchOptions{Name: "acme", SkipChecksum: true, Dir: t.TempDir(), MaxBytes: 1 << 20}
 			opts.URL = strings.Replace(server.URL, "http://", "http://hidden-user:hidden-word@", 1) + path + "?X-Amz-Signature=hidden#hidden"
 			if path == "/drip" {
-				opts.Timeout = 200 * time.Millisecond
+				opts.Timeout = 2 * time.Second // enough for the first bytes
 			}
 			_, err := driver.Fetch(t.Context(), opts)
 			require.EqualError(t, err, strings.ReplaceAll(tt.message, "URL", server.URL+path))

@@ -71,9 +71,10 @@ func TestRun_ends_when_the_server_falls_silent(t *testing.T) {
 
 func TestRun_of_a_quiet_command_goes_on(t *testing.T) {
 	_, access := serverWithAccess(t)
-	client, err := sshkeys.DialWith(t.Context(), access, sshkeys.Options{KeepAlive: time.Millisecond})
+	// A busy machine has three times that to answer.
+	client, err := sshkeys.DialWith(t.Context(), access, sshkeys.Options{KeepAlive: 400 * time.Millisecond})
 	require.NoError(t, err)
-	status, err := client.Run(t.Context(), sshkeys.Command{Line: "sleep 0.2; exit 7"})
+	status, err := client.Run(t.Context(), sshkeys.Command{Line: "sleep 1; exit 7"})
 	require.NoError(t, err)
 	require.Equal(t, 7, status, "the questions were answered meanwhile")
 	require.NoError(t, client.Close())
