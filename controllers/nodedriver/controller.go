@@ -158,7 +158,7 @@ func (r *Reconciler) emit(s *scope) {
 	}
 	step.Emit(r.opts.Recorder, s.nd, step.Transitions{
 		Before: s.before.Status.Conditions, After: s.nd.Status.Conditions, Of: of, Notes: s.notes(),
-		Quiet: []string{v3.ValidReason, v3.BuiltinReason, v3.CompatibleReason, v3.InactiveReason, v3.EstablishedReason, v3.ProbingReason, v3.KindsRemovedReason},
+		Quiet: []string{v3.ValidReason, v3.BuiltinReason, v3.CompatibleReason, v3.InactiveReason, v3.EstablishedReason, v3.ProbingReason, v3.RemovingKindsReason},
 	})
 }
 

@@ -309,7 +309,7 @@ func TestDelete(t *testing.T) {
 	controllerutil.AddFinalizer(held, "test.example.com/held")
 	require.NoError(t, e.Update(t.Context(), held))
 	e.reconcile()
-	require.Contains(t, e.expect(v3.ReadyCondition, metav1.ConditionFalse, v3.KindsRemovedReason), "DoomedMachine")
+	require.Contains(t, e.expect(v3.ReadyCondition, metav1.ConditionFalse, v3.RemovingKindsReason), "DoomedMachine")
 	testkit.ExpectExists(t, e.Client, part)
 	testkit.Eventually(t, patience, func() error {
 		held := e.crd(crdgen.MachineGroup, "DoomedMachine")

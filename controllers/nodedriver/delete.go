@@ -46,8 +46,8 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
 	}
 	if len(left) > 0 {
 		message := "this NodeDriver is being deleted, and the API server takes its kinds away: " + strings.Join(left, ", ")
-		s.notReady(v3.KindsRemovedReason, message)
-		return step.Wait(v3.KindsRemovedReason, message, establishNet)
+		s.notReady(v3.RemovingKindsReason, message)
+		return step.Wait(v3.RemovingKindsReason, message, establishNet)
 	}
 	if err := r.forgetBinaries(ctx, name); err != nil {
 		return err

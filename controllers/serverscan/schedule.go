@@ -27,7 +27,7 @@ const (
 )
 
 // Schedule makes ServerScans by itself: one in each interval for every credential that machines use with a driver whose servers
-// can be listed. They change nothing. The first is made an interval after the first machine; each stays until the next is done.
+// can be listed. They change nothing. The first is made an interval after the first machine; each stays an hour longer than it takes to the next.
 type Schedule struct {
 	// Client makes ServerScans, Reader reads live.
 	Client client.Client
@@ -136,8 +136,8 @@ func (s *Schedule) used(ctx context.Context, accounts map[account]usage, driver,
 	}, client.InNamespace(s.Namespace))
 }
 
-// scans adds what the ServerScans tell that are there. An account where one has found orphans is looked at as long as there
-// are any, whether machines use it or not.
+// scans adds what the ServerScans tell that are there. An account where the newest has found orphans is looked at again,
+// whether machines use it or not.
 func (s *Schedule) scans(ctx context.Context, accounts map[account]usage) error {
 	list := &rkev1.ServerScanList{}
 	if err := s.Reader.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {

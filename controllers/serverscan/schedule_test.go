@@ -135,7 +135,7 @@ func TestSchedule_goesOnWhileThereAreOrphans(t *testing.T) {
 	require.Len(t, w.periodic(), 2, "nothing is left to look for")
 }
 
-// A hundred credentials are not asked with at the same moment, and one that cannot be used does not keep the others.
+// A hundred credentials are not asked with at the same moment.
 func TestSchedule_spreadsThemOut(t *testing.T) {
 	w := newWorld(t)
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"} {

@@ -41,6 +41,6 @@ const (
 	NotEstablishedReason     = "NotEstablished"
 	KeptForMachinesReason    = "KeptForMachines"
 	DeletionBlockedReason    = "MachinesExist"
-	KindsRemovedReason       = "RemovingKinds"
+	RemovingKindsReason      = "RemovingKinds"
 	RancherInstalledReason   = "RancherInstalled"
 )

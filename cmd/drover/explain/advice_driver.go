@@ -52,7 +52,7 @@ var driverAdvice = map[string]advice{
 		next: []string{"See the machines: {cmd} get -A", "They can still be removed; the kinds go with the last one"}},
 	v3.DeletionBlockedReason: {waits: true, says: "The NodeDriver is being deleted; it stays until its machines are gone, so that they can be removed.",
 		next: []string{"See the machines: {cmd} get -A", "Delete those you do not need by their CAPI Machine or MachineDeployment"}},
-	v3.KindsRemovedReason: {waits: true, says: "The NodeDriver is being deleted; it goes when the API server has taken its kinds away. A CRD that stays has a finalizer of somebody else's.",
+	v3.RemovingKindsReason: {waits: true, says: "The NodeDriver is being deleted; it goes when the API server has taken its kinds away. A CRD that stays has a finalizer of somebody else's.",
 		next: []string{"Look at the definitions: kubectl get crd -l io.cattle.node_driver.name={name}"}},
 	v3.RancherInstalledReason: {says: "Rancher runs in this cluster and owns the NodeDrivers.",
 		next: []string{"Use a cluster of its own for Drover; both must not serve the same kinds"}},
