@@ -1,21 +1,19 @@
 #!/usr/bin/env bash
-# Runs the tests: all of them, or those named: unit, fuzz, e2e, bench. Ends with go test's own summary.
+# Runs the tests: all of them, or those named: unit, fuzz, e2e, bench.
+# All they print is kept in bin/test.log, and what failed is told once more at the end.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 what=${1:-all}
+log=bin/test.log
 failed=0
 
 section() { printf '\n== %s\n' "$*"; }
-run() {
-  section "$*"
-  "$@" || failed=1
-}
 
 unit_packages() { go list ./... | grep -vE '/e2e$'; }
 
-case $what in
-all | unit)
-  run go vet ./...
+unit() {
+  section "go vet"
+  go vet ./... || failed=1
   section "unit tests and tests against a real API server"
   # Two packages at once is what two cores carry beside their API servers.
   go test -p 2 -timeout 15m $(unit_packages) || failed=1
@@ -23,23 +21,51 @@ all | unit)
   (cd localkube && go test -timeout 10m ./...) || failed=1
   section "the chart, rendered by Helm"
   (cd e2e/helm && go test -timeout 10m ./...) || failed=1
-  ;;&
-all | fuzz)
+}
+
+fuzz() {
   section "fuzz targets, ${FUZZTIME:=10s} each"
   FUZZTIME=$FUZZTIME ./hack/fuzz.sh || failed=1
-  ;;&
-all | e2e)
+}
+
+e2e() {
   section "stories on real containers and real servers, then Cluster API's validators on the same testbed"
   DROVER_E2E=1 go test -count=1 -timeout 60m -v ${STORY:+-run "Stories/$STORY"} ./e2e || failed=1
-  ;;&
-bench)
+}
+
+bench() {
   go test -p 1 -run '^$' -bench . -benchtime 1x -benchmem -timeout 150m $(unit_packages) || failed=1
-  ;;
-all | unit | fuzz | e2e) ;;
+}
+
+suite() {
+  case $what in
+  all) unit; fuzz; e2e ;;
+  *) "$what" ;;
+  esac
+  return $failed
+}
+
+# failures picks out of the log what failed, each with the first lines of its reason.
+failures() {
+  grep -aE -A 5 '^# |^ *--- FAIL: |^FAIL |^panic: |^fatal error: |\[(build|setup) failed\]$' "$log" |
+    grep -avE '^--$|^ok|^=== |^ *--- PASS|^FAIL$' | head -n 60
+}
+
+case $what in
+all | unit | fuzz | e2e | bench) ;;
 *)
   echo "usage: hack/test.sh [all|unit|fuzz|e2e|bench]" >&2
   exit 2
   ;;
 esac
-[ $failed = 0 ] && section "all passed" || section "some failed: see above"
-exit $failed
+mkdir -p bin
+suite 2>&1 | tee "$log"
+failed=${PIPESTATUS[0]}
+if [ "$failed" = 0 ]; then
+  section "all passed"
+else
+  section "failed"
+  failures
+  section "some failed; everything they printed: $log"
+fi
+exit "$failed"

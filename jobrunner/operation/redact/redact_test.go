@@ -62,17 +62,17 @@ func TestWriter(t *testing.T) {
 func FuzzRedactor(f *testing.F) {
 	f.Add("hunter2", "before", "after")
 	f.Add("a+b/c=d\n", "", "x")
+	f.Add("]000", "", "000")
 	f.Fuzz(func(t *testing.T, secret, before, after string) {
 		secret = strings.TrimSpace(secret)
-		if len(secret) < 4 || strings.ContainsAny(secret, "\n") || strings.Contains(redact.Mark, secret) {
+		if len(secret) < 4 {
 			return
 		}
 		var r redact.Redactor
 		r.Add(secret)
-		got := r.String(before + secret + after)
-		// What stands around marks can spell the secret again by chance only if it repeats itself.
-		if !strings.Contains(before+after, secret[:1]) {
-			require.NotContains(t, got, secret)
+		// Each part by itself: the end of a mark and what follows it can spell the secret by chance.
+		for part := range strings.SplitSeq(r.String(before+secret+after), redact.Mark) {
+			require.NotContains(t, part, secret)
 		}
 	})
 }
