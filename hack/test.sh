@@ -11,16 +11,17 @@ section() { printf '\n== %s\n' "$*"; }
 
 unit_packages() { go list ./... | grep -vE '/e2e$'; }
 
+# unit runs the tests of the other modules beside the first packages of ours: localkube's wait a minute for their cluster.
 unit() {
   section "go vet"
   go vet ./... || failed=1
+  { (cd localkube && go test -timeout 10m ./...) && (cd e2e/helm && go test -timeout 10m ./...); } >bin/others.log 2>&1 &
   section "unit tests and tests against a real API server"
   # Two packages at once is what two cores carry beside their API servers.
   go test -p 2 -timeout 15m $(unit_packages) || failed=1
-  section "localkube's own tests"
-  (cd localkube && go test -timeout 10m ./...) || failed=1
-  section "the chart, rendered by Helm"
-  (cd e2e/helm && go test -timeout 10m ./...) || failed=1
+  wait $! || failed=1
+  section "localkube's own tests, and the chart, rendered by Helm"
+  cat bin/others.log
 }
 
 fuzz() {

@@ -50,7 +50,7 @@ var _ = Describe("A cluster of ours", Ordered, func() {
 
 	It("is shown cleanly by clusterctl", func(ctx context.Context) { checkDescription(ctx, namespace) })
 
-	It("rests when there is nothing to do", func(ctx context.Context) { checkRest(ctx, proxy, namespace, ours) })
+	It("rests when there is nothing to do", func(ctx context.Context) { checkRest(ctx, proxy, namespace, ours, "45s") })
 
 	It("is applied again without a change", func(ctx context.Context) {
 		const versions = "jsonpath={.items[*].metadata.resourceVersion}"
@@ -71,7 +71,7 @@ var _ = Describe("A cluster of ours", Ordered, func() {
 		framework.ValidateFinalizersResilience(ctx, proxy, namespace, clusterName, ours, coreFinalizers, ourFinalizers)
 	})
 
-	It("rests again", func(ctx context.Context) { checkRest(ctx, proxy, namespace, ours) })
+	It("rests again", func(ctx context.Context) { checkRest(ctx, proxy, namespace, ours, "10s") })
 
 	It("goes and leaves nothing", func(ctx context.Context) {
 		kubectl(ctx, "", "-n", namespace, "delete", "cluster", clusterName, "--timeout", goneLimit.String())
@@ -91,11 +91,11 @@ func borrowInventory(ctx context.Context) {
 	kubectl(ctx, "", "wait", inventoryCRD, "--for=condition=Established", "--timeout=30s")
 }
 
-// checkRest fails when anybody writes to an object of the cluster without a cause.
-func checkRest(ctx context.Context, proxy framework.ClusterProxy, namespace string, ours cluster.GetOwnerGraphFilterFunction) {
+// checkRest fails when anybody writes to an object of the cluster without a cause for the given time, once nobody did for 9 s.
+func checkRest(ctx context.Context, proxy framework.ClusterProxy, namespace string, ours cluster.GetOwnerGraphFilterFunction, duration string) {
 	GinkgoHelper()
 	framework.ValidateResourceVersionStable(ctx, framework.ValidateResourceVersionStableInput{
 		ClusterProxy: proxy, Namespace: namespace, OwnerGraphFilterFunction: ours,
-		WaitToBecomeStable: []any{"2m", "3s"}, WaitToRemainStable: []any{"45s", "3s"},
+		WaitToBecomeStable: []any{"2m", "3s"}, WaitToRemainStable: []any{duration, "3s"},
 	})
 }
