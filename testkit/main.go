@@ -15,6 +15,7 @@ type options struct {
 	crds        []*apiextensionsv1.CustomResourceDefinition
 	controllers bool
 	serverArgs  []string
+	cleanups    []func() error
 }
 
 // WithCRDs installs definitions before the first test gets the server.
@@ -33,6 +34,11 @@ func WithServerArgs(args ...string) Option {
 	return func(o *options) { o.serverArgs = append(o.serverArgs, args...) }
 }
 
+// WithCleanup calls a function when the tests have ended: Main exits, so that TestMain cannot.
+func WithCleanup(cleanup func() error) Option {
+	return func(o *options) { o.cleanups = append(o.cleanups, cleanup) }
+}
+
 // current is the server of this test binary. TestMain cannot hand anything to
 // tests but through the package, so this is the one variable that is shared.
 var current *server
@@ -49,9 +55,11 @@ func run(m *testing.M, opts []Option) int {
 	}
 	current = &server{options: o}
 	code := m.Run()
-	if err := current.stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "testkit:", err)
-		return max(code, 1)
+	for _, cleanup := range append(o.cleanups, current.stop) {
+		if err := cleanup(); err != nil {
+			fmt.Fprintln(os.Stderr, "testkit:", err)
+			code = max(code, 1)
+		}
 	}
 	return code
 }

@@ -2,9 +2,11 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -56,7 +58,11 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	testkit.Main(m, testkit.WithCRDs(crds...))
+	testkit.Main(m, testkit.WithCRDs(crds...), testkit.WithCleanup(stopCloud))
+}
+
+func stopCloud() error {
+	return errors.Join(theCloud.Close(), os.RemoveAll(filepath.Dir(theCloud.CAFile())))
 }
 
 // tokenOf is the token of a worker.
