@@ -48,7 +48,7 @@ suite() {
 
 # failures picks out of the log what failed, each with the first lines of its reason.
 failures() {
-  grep -aE -A 5 '^# |^ *--- FAIL: |^FAIL |^panic: |^fatal error: |\[(build|setup) failed\]$' "$log" |
+  grep -aE -A 5 '^# |^ *--- FAIL: |^FAIL[[:blank:]]|^panic: |^fatal error: ' "$log" |
     grep -avE '^--$|^ok|^=== |^ *--- PASS|^FAIL$' | head -n 60
 }
 
