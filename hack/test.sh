@@ -17,7 +17,7 @@ unit() {
   go vet ./... || failed=1
   { (cd localkube && go test -timeout 10m ./...) && (cd e2e/helm && go test -timeout 10m ./...); } >bin/others.log 2>&1 &
   section "unit tests and tests against a real API server"
-  # Two packages at once is what two cores carry beside their API servers.
+  # Two of ours at once is what two cores carry beside their API servers.
   go test -p 2 -timeout 15m $(unit_packages) || failed=1
   wait $! || failed=1
   section "localkube's own tests, and the chart, rendered by Helm"
