@@ -2,6 +2,7 @@ package machine_test
 
 import (
 	"context"
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
@@ -29,21 +31,54 @@ import (
 // await watches until the object is as wanted; nothing is polled.
 func (w *world) await(list client.ObjectList, namespace, name string, want func(watch.Event) bool) {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.Context(), 30*time.Second)
-	defer cancel()
+	w.follow(w.watch(list, namespace, name), want)
+}
+
+// awaitGone watches until the object is gone, which it may be before the watch begins.
+func (w *world) awaitGone(list client.ObjectList, obj client.Object) {
+	w.Helper()
+	events := w.watch(list, obj.GetNamespace(), obj.GetName())
+	err := w.client.Get(w.Context(), client.ObjectKeyFromObject(obj), obj.DeepCopyObject().(client.Object))
+	if apierrors.IsNotFound(err) {
+		events.Stop()
+		return
+	}
+	require.NoError(w, err)
+	w.follow(events, func(e watch.Event) bool { return e.Type == watch.Deleted })
+}
+
+// watch begins with the object as it is, if it is there.
+func (w *world) watch(list client.ObjectList, namespace, name string) watch.Interface {
+	w.Helper()
 	opts := []client.ListOption{client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", name)}}
 	if namespace != "" {
 		opts = append(opts, client.InNamespace(namespace))
 	}
-	events, err := w.client.Watch(ctx, list, opts...)
+	events, err := w.client.Watch(w.Context(), list, opts...)
 	require.NoError(w, err)
+	return events
+}
+
+func (w *world) follow(events watch.Interface, want func(watch.Event) bool) {
+	w.Helper()
 	defer events.Stop()
-	for event := range events.ResultChan() {
-		if want(event) {
-			return
+	patience := time.NewTimer(30 * time.Second)
+	defer patience.Stop()
+	var last watch.Event
+	for {
+		select {
+		case event, open := <-events.ResultChan():
+			require.True(w, open, "the watch ended")
+			if want(event) {
+				return
+			}
+			last = event
+		case <-patience.C:
+			raw, err := json.MarshalIndent(last.Object, "", "  ")
+			require.NoError(w, err)
+			require.Fail(w, "it did not come to pass", "the last there was is %s %s", last.Type, raw)
 		}
 	}
-	require.Fail(w, "it did not come to pass", "%T %s", list, name)
 }
 
 func listOf(kind string) *unstructured.UnstructuredList {
@@ -62,8 +97,6 @@ func hasPhase(phase string) func(watch.Event) bool {
 		return got == phase
 	}
 }
-
-func gone(e watch.Event) bool { return e.Type == watch.Deleted }
 
 // TestKinds runs the controller in a real manager: a kind is watched when its CRD appears, machines are brought forward by
 // watches alone, a CRD goes only after its machines' servers, and a kind can come back.
@@ -96,7 +129,7 @@ func TestKinds_comeAndGo(t *testing.T) {
 		s.dropJobFinalizers()
 		w.await(&batchv1.JobList{}, w.namespace, "late-rm-1", func(e watch.Event) bool { return e.Type == watch.Added })
 		s.removed(1)
-		w.await(&apiextensionsv1.CustomResourceDefinitionList{}, "", crd.Name, gone)
+		w.awaitGone(&apiextensionsv1.CustomResourceDefinitionList{}, crd)
 		w.delete(nd)
 		w.deleteAll(s)
 	}

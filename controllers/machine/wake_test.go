@@ -132,7 +132,7 @@ func TestWake_cancelledCreate(t *testing.T) {
 	s.podIs(pod, corev1.PodFailed, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 143}})
 	s.await(&batchv1.JobList{}, s.namespace, "m-rm-1", func(e watch.Event) bool { return e.Type == watch.Added })
 	s.removed(1)
-	s.await(listOf(s.obj.GetKind()), s.namespace, s.name, gone)
+	s.awaitGone(listOf(s.obj.GetKind()), s.obj)
 }
 
 // A credential that comes late wakes the machine that waits for it.

@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -134,6 +133,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if _, patchErr := step.PatchStatus(ctx, r.Client, before, scan); patchErr != nil {
 		return reconcile.Result{}, patchErr
 	}
+	if !endOf(scan).IsZero() {
+		// Now, for who asked for it may delete it as soon as it is done.
+		r.findings.remember(scan)
+	}
 	return step.Result(err)
 }
 
@@ -142,22 +145,34 @@ func summary(found rkev1.ServerScanStatus) string {
 	return fmt.Sprintf("%d servers have machines, %d are orphans", found.Known, found.Orphans)
 }
 
-// endOf is when a ServerScan was done, for better or worse.
-func endOf(scan *rkev1.ServerScan) time.Time {
-	done := meta.FindStatusCondition(scan.Status.Conditions, rkev1.ScanDoneCondition)
-	if done == nil || done.Status == metav1.ConditionUnknown || scan.Status.CompletionTime == nil {
-		return time.Time{}
-	}
-	return scan.Status.CompletionTime.Time
-}
-
-// expire deletes what was done long enough ago for everybody to have read it.
+// expire deletes what was done long enough ago for everybody to have read it. A periodic one that has found orphans stays until
+// the cloud has answered the next: else nothing would tell of them while the cloud cannot be asked, or after the manager was down.
 func (r *Reconciler) expire(ctx context.Context, scan *rkev1.ServerScan, left time.Duration) (reconcile.Result, error) {
 	if left > 0 {
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
-	err := r.Client.Delete(ctx, scan, client.Preconditions{UID: &scan.UID})
+	needed, err := r.needed(ctx, scan)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if needed {
+		return reconcile.Result{RequeueAfter: max(ttlOf(scan), DefaultTTL)}, nil
+	}
+	err = r.Client.Delete(ctx, scan, client.Preconditions{UID: &scan.UID})
 	return reconcile.Result{}, client.IgnoreNotFound(err)
+}
+
+// needed tells whether this is the last periodic one that the cloud has answered, and has found orphans.
+func (r *Reconciler) needed(ctx context.Context, scan *rkev1.ServerScan) (bool, error) {
+	if !periodic(scan) || scan.Status.Orphans == 0 {
+		return false, nil
+	}
+	list := &rkev1.ServerScanList{}
+	if err := r.Reader.List(ctx, list, client.InNamespace(scan.Namespace)); err != nil {
+		return false, fmt.Errorf("listing ServerScans: %w", err)
+	}
+	last := newest(list.Items, periodic, succeeded)[accountOf(scan)]
+	return last != nil && last.UID == scan.UID, nil
 }
 
 // scan starts the Job whose turn it is, or looks at how it ended.

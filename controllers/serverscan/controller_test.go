@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -411,4 +415,76 @@ func TestScan_isDoneOnce(t *testing.T) {
 	w.ask(nil)
 	w.scan.Spec.Remove = true
 	require.ErrorContains(t, w.client.Update(t.Context(), w.scan), "make another one")
+}
+
+// writes counts what is written through a client that it makes.
+func (w *world) writes() (client.Client, *atomic.Int64) {
+	w.Helper()
+	count := &atomic.Int64{}
+	config := rest.CopyConfig(testkit.Config(w))
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return transport(func(request *http.Request) (*http.Response, error) {
+			if request.Method != http.MethodGet {
+				count.Add(1)
+			}
+			return next.RoundTrip(request)
+		})
+	})
+	counted, err := client.New(config, client.Options{Scheme: w.client.Scheme()})
+	require.NoError(w, err)
+	return counted, count
+}
+
+type transport func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (t transport) RoundTrip(request *http.Request) (*http.Response, error) { return t(request) }
+
+// docs/performance.md has the number.
+func TestScan_costs(t *testing.T) {
+	w := newWorld(t)
+	counted, count := w.writes()
+	w.reconciler = serverscan.New(serverscan.Options{Client: counted, Reader: w.client, Clock: w.clock, Jobs: jobrunner.Settings{Image: "registry.test/machine:v1"}})
+	w.ask(nil)
+	w.reconcile()
+	w.end("look-scan-1", w.report(w.found("1", "gone")))
+	w.reconcile()
+	require.EqualValues(t, 13, count.Load(), "to find out, to tell and to clean up")
+	w.reconcile()
+	require.EqualValues(t, 13, count.Load(), "nothing while it stays")
+}
+
+// metric is a gauge of the driver's, as a manager would serve it.
+func (w *world) metric(name string) float64 {
+	w.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	require.NoError(w, registry.Register(w.reconciler.Metrics()))
+	families, err := registry.Gather()
+	require.NoError(w, err)
+	for _, family := range families {
+		if family.GetName() == name {
+			require.Len(w, family.GetMetric(), 1)
+			return family.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	require.Fail(w, "no metric "+name)
+	return 0
+}
+
+// `drover gc` deletes its ServerScan as soon as it is done: the controller may never see it again.
+func TestScan_countsBeforeItIsDeleted(t *testing.T) {
+	w := newWorld(t)
+	w.using("DigitaloceanMachine", "a", "cred")
+	w.later(2 * interval)
+	w.round()
+	w.lookedAt(w.report(w.found("1", "gone")))
+	require.InDelta(t, 1, w.metric("drover_orphan_servers"), 0)
+
+	w.later(time.Minute)
+	w.ask(nil)
+	w.end("look-scan-1", w.report())
+	w.reconcile()
+	require.NoError(t, w.client.Delete(t.Context(), w.scan))
+	w.reconcile()
+	require.InDelta(t, 0, w.metric("drover_orphan_servers"), 0)
 }

@@ -1,31 +1,36 @@
 package serverscan
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner/operation/profile"
 )
 
-// findings are what the ServerScans that are there have found, as metrics: of each account the newest one counts.
+// findings are what ServerScans have found, as metrics. What was found last at an account counts while any ServerScan of it is
+// there, for the one that found it may be deleted at once, as `drover gc` does.
 type findings struct {
 	orphans, serverless, failed *prometheus.Desc
 
-	mu    sync.Mutex
-	scans map[client.ObjectKey]finding
+	mu       sync.Mutex
+	scans    map[client.ObjectKey]account
+	accounts map[account]finding
 }
 
-// finding is one ServerScan's.
+// finding is what is known of an account.
 type finding struct {
-	account
-	at                  time.Time
+	// at is when it was looked at last, and failed that the cloud could not be asked then.
+	at     time.Time
+	failed bool
+	// told is when the cloud told last what it has; the numbers are of then.
+	told                time.Time
 	orphans, serverless int
-	failed              bool
 }
 
 func newFindings() *findings {
@@ -33,10 +38,11 @@ func newFindings() *findings {
 		return prometheus.NewDesc(name, help, []string{"driver"}, nil)
 	}
 	return &findings{
-		orphans:    gauge("drover_orphan_servers", "Servers that no machine knows and that are provably ours, when the cloud was last asked, by driver."),
-		serverless: gauge("drover_machines_without_server", "Machines whose server the cloud did not list when it was last asked, by driver."),
+		orphans:    gauge("drover_orphan_servers", "Servers that no machine knows and that are provably ours, when the cloud answered last, by driver."),
+		serverless: gauge("drover_machines_without_server", "Machines whose server the cloud did not list when it answered last, by driver."),
 		failed:     gauge("drover_server_scans_failed", "Credentials with which the cloud could not be asked the last time, by driver."),
-		scans:      map[client.ObjectKey]finding{},
+		scans:      map[client.ObjectKey]account{},
+		accounts:   map[account]finding{},
 	}
 }
 
@@ -47,30 +53,34 @@ func (f *findings) remember(scan *rkev1.ServerScan) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.scans[client.ObjectKeyFromObject(scan)] = finding{
-		account: accountOf(scan), at: scan.Status.CompletionTime.Time, orphans: int(scan.Status.Orphans), serverless: len(scan.Status.MachinesNotListed),
-		failed: !meta.IsStatusConditionTrue(scan.Status.Conditions, rkev1.ScanDoneCondition),
+	at, done := accountOf(scan), scan.Status.CompletionTime.Time
+	f.scans[client.ObjectKeyFromObject(scan)] = at
+	found := f.accounts[at]
+	if done.After(found.at) {
+		found.at, found.failed = done, !succeeded(scan)
 	}
+	if succeeded(scan) && done.After(found.told) {
+		found.told, found.orphans, found.serverless = done, int(scan.Status.Orphans), len(scan.Status.MachinesNotListed)
+	}
+	f.accounts[at] = found
 }
 
-// forget drops one that is gone.
+// forget drops a ServerScan that is gone, and with the last one what was found at its account.
 func (f *findings) forget(key client.ObjectKey) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	at, known := f.scans[key]
 	delete(f.scans, key)
+	if known && !slices.Contains(slices.Collect(maps.Values(f.scans)), at) {
+		delete(f.accounts, at)
+	}
 }
 
-// newest is what was found last at each account.
-func (f *findings) newest() map[account]finding {
+// known is what was found at each account.
+func (f *findings) known() map[account]finding {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	newest := map[account]finding{}
-	for _, one := range f.scans {
-		if one.at.After(newest[one.account].at) {
-			newest[one.account] = one
-		}
-	}
-	return newest
+	return maps.Clone(f.accounts)
 }
 
 // Describe implements prometheus.Collector.
@@ -83,7 +93,7 @@ func (f *findings) Describe(to chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (f *findings) Collect(to chan<- prometheus.Metric) {
 	orphans, serverless, failed := map[string]int{}, map[string]int{}, map[string]int{}
-	for at, one := range f.newest() {
+	for at, one := range f.known() {
 		orphans[at.driver] += one.orphans
 		serverless[at.driver] += one.serverless
 		failed[at.driver] += 0

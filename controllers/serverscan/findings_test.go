@@ -49,17 +49,47 @@ func TestFindings(t *testing.T) {
 	f.remember(scanned("other", "digitalocean", "b", 30, 1, metav1.ConditionTrue))
 	f.remember(scanned("user", "whatever users write", "b", 30, 1, metav1.ConditionFalse))
 	require.Contains(t, scrape(t, f), `drover_orphan_servers{driver="digitalocean"} 3`)
-	f.forget(client.ObjectKey{Namespace: "team", Name: "new"})
-	require.Contains(t, scrape(t, f), `drover_orphan_servers{driver="digitalocean"} 6`)
-
 	lost := scanned("lost", "google", "a", 1, 0, metav1.ConditionTrue)
 	lost.Status.MachinesNotListed = []string{"m1", "m2"}
 	f.remember(lost)
 	f.remember(scanned("failed", "google", "b", 1, 0, metav1.ConditionFalse))
 	require.Equal(t, `drover_machines_without_server{driver="digitalocean"} 0
 drover_machines_without_server{driver="google"} 2
-drover_orphan_servers{driver="digitalocean"} 6
+drover_orphan_servers{driver="digitalocean"} 3
 drover_orphan_servers{driver="google"} 0
 drover_server_scans_failed{driver="digitalocean"} 0
 drover_server_scans_failed{driver="google"} 1`, scrape(t, f))
+}
+
+// What a ServerScan that failed could not see is still there.
+func TestFindings_aFailureIsNoAnswer(t *testing.T) {
+	f := newFindings()
+	saw := scanned("saw", "digitalocean", "a", 60, 5, metav1.ConditionTrue)
+	saw.Status.MachinesNotListed = []string{"m1"}
+	f.remember(saw)
+	f.remember(scanned("failed", "digitalocean", "a", 1, 0, metav1.ConditionFalse))
+	const both = `drover_machines_without_server{driver="digitalocean"} 1
+drover_orphan_servers{driver="digitalocean"} 5
+drover_server_scans_failed{driver="digitalocean"} 1`
+	require.Equal(t, both, scrape(t, f))
+	f.remember(saw)
+	require.Equal(t, both, scrape(t, f), "it is older than the failure")
+	f.remember(scanned("again", "digitalocean", "a", 0, 0, metav1.ConditionTrue))
+	require.Equal(t, `drover_machines_without_server{driver="digitalocean"} 0
+drover_orphan_servers{driver="digitalocean"} 0
+drover_server_scans_failed{driver="digitalocean"} 0`, scrape(t, f))
+}
+
+// `drover gc --delete` deletes its ServerScan as soon as it has read it; what it found out holds all the same.
+func TestFindings_outliveTheirServerScan(t *testing.T) {
+	f := newFindings()
+	key := func(name string) client.ObjectKey { return client.ObjectKey{Namespace: "team", Name: name} }
+	f.remember(scanned("periodic", "digitalocean", "a", 60, 5, metav1.ConditionTrue))
+	f.remember(scanned("gc", "digitalocean", "a", 1, 0, metav1.ConditionTrue))
+	f.forget(key("gc"))
+	f.forget(key("gc"))
+	f.remember(scanned("periodic", "digitalocean", "a", 60, 5, metav1.ConditionTrue))
+	require.Contains(t, scrape(t, f), `drover_orphan_servers{driver="digitalocean"} 0`)
+	f.forget(key("periodic"))
+	require.Empty(t, scrape(t, f), "nobody looks at the account any more")
 }

@@ -40,9 +40,6 @@ type Schedule struct {
 	Clock clock.PassiveClock
 }
 
-// account is what a ServerScan looks at.
-type account struct{ namespace, driver, credential string }
-
 // usage is what is known of an account before it is looked at.
 type usage struct {
 	// since is when its newest ServerScan was done, or its oldest machine made.
@@ -136,42 +133,28 @@ func (s *Schedule) used(ctx context.Context, accounts map[account]usage, driver,
 	}, client.InNamespace(s.Namespace))
 }
 
-// scans adds what the ServerScans tell that are there. An account where the newest has found orphans is looked at again,
-// whether machines use it or not.
+// scans adds what the ServerScans tell that are there. An account where orphans were found is looked at again until one has
+// told that there are none, whether machines use it or not.
 func (s *Schedule) scans(ctx context.Context, accounts map[account]usage) error {
 	list := &rkev1.ServerScanList{}
 	if err := s.Reader.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {
 		return fmt.Errorf("listing ServerScans: %w", err)
 	}
-	newest := map[account]*rkev1.ServerScan{}
-	for i := range list.Items {
-		scan := &list.Items[i]
-		at := accountOf(scan)
-		if last := newest[at]; last == nil || lookedAt(last).Before(lookedAt(scan)) {
-			newest[at] = scan
-		}
-	}
-	for at, scan := range newest {
-		if _, used := accounts[at]; used || scan.Status.Orphans > 0 {
+	answered := newest(list.Items, succeeded)
+	for at, scan := range newest(list.Items) {
+		last := answered[at]
+		if _, used := accounts[at]; used || last != nil && last.Status.Orphans > 0 {
 			accounts[at] = usage{since: lookedAt(scan), scanning: endOf(scan).IsZero()}
 		}
 	}
 	return nil
 }
 
-// lookedAt is when a ServerScan was done or, if it is not, made.
-func lookedAt(scan *rkev1.ServerScan) time.Time {
-	if ended := endOf(scan); !ended.IsZero() {
-		return ended
-	}
-	return scan.CreationTimestamp.Time
-}
-
 // scan makes a ServerScan; a namespace that is being deleted needs none.
 func (s *Schedule) scan(ctx context.Context, at account) error {
 	ttl := int32((s.Interval + DefaultTTL).Seconds())
 	scan := &rkev1.ServerScan{
-		ObjectMeta: metav1.ObjectMeta{Namespace: at.namespace, GenerateName: "periodic-"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: at.namespace, GenerateName: "periodic-", Labels: map[string]string{rkev1.PeriodicLabel: "true"}},
 		Spec:       rkev1.ServerScanSpec{Driver: at.driver, CloudCredentialSecretName: at.credential, TTLSecondsAfterFinished: &ttl},
 	}
 	err := s.Client.Create(ctx, scan, client.FieldOwner(FieldOwner))
@@ -186,8 +169,4 @@ func (s *Schedule) now() time.Time {
 		return time.Now()
 	}
 	return s.Clock.Now()
-}
-
-func accountOf(scan *rkev1.ServerScan) account {
-	return account{scan.Namespace, scan.Spec.Driver, scan.Spec.CloudCredentialSecretName}
 }

@@ -12,6 +12,7 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/serverscan"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/testkit"
 )
 
 const interval = 24 * time.Hour
@@ -78,6 +79,7 @@ func TestSchedule_looksOnceInEachInterval(t *testing.T) {
 	ttl := int32(25 * 60 * 60)
 	require.Equal(t, rkev1.ServerScanSpec{Driver: "digitalocean", CloudCredentialSecretName: "cred", TTLSecondsAfterFinished: &ttl}, made[0].Spec,
 		"it removes nothing, and stays until the next one is done")
+	require.Equal(t, map[string]string{rkev1.PeriodicLabel: "true"}, made[0].Labels)
 	w.round()
 	require.Len(t, w.periodic(), 1, "one that is not done is waited for")
 
@@ -133,6 +135,49 @@ func TestSchedule_goesOnWhileThereAreOrphans(t *testing.T) {
 	w.later(interval)
 	require.Equal(t, interval, w.round())
 	require.Len(t, w.periodic(), 2, "nothing is left to look for")
+}
+
+// everyOne has the controller look at all ServerScans, as a manager that comes up.
+func (w *world) everyOne() {
+	w.Helper()
+	for _, scan := range w.periodic() {
+		testkit.ExpectReconciled(w, w.reconciler, &scan)
+	}
+}
+
+// Orphans are not lost sight of while the cloud cannot be asked, nor because the manager was down for long.
+func TestSchedule_goesOnUntilTheCloudAnswers(t *testing.T) {
+	w := newWorld(t)
+	last := w.using("DigitaloceanMachine", "a", "cred")
+	w.later(2 * interval)
+	w.round()
+	w.lookedAt(w.report(w.found("1", "gone")))
+	require.NoError(t, w.client.Delete(t.Context(), last))
+	saw := w.scan.Name
+
+	for range 3 {
+		w.later(interval)
+		w.round()
+		w.lookedAt(jobrunner.Result{Outcome: jobrunner.Failed, Class: rkev1.ClassUnauthorized, Message: "401"})
+		w.everyOne()
+	}
+	w.later(10 * interval)
+	w.everyOne()
+	left := w.periodic()
+	require.Len(t, left, 1, "failures are deleted when their time has come")
+	require.Equal(t, saw, left[0].Name)
+
+	w.round()
+	require.Len(t, w.periodic(), 2)
+	w.lookedAt(w.report())
+	w.everyOne()
+	left = w.periodic()
+	require.Len(t, left, 1, "the cloud has answered, so the old one may go")
+	require.NotEqual(t, saw, left[0].Name)
+	w.later(2 * interval)
+	w.everyOne()
+	require.Empty(t, w.periodic())
+	require.Equal(t, interval, w.round())
 }
 
 // A hundred credentials are not asked with at the same moment.

@@ -3,7 +3,6 @@ package faults
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -101,45 +100,6 @@ func (s *apiServer) through(next http.RoundTripper) http.RoundTripper {
 func (s *apiServer) killAtRequest(n int) {
 	s.seen.Store(0)
 	s.killAt.Store(int32(n))
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
-
-// patient is the way of who plays the rest of the world, and must not fail with it: what the server did not answer is asked
-// again until it does. Nothing that is asked on this way does harm when it is done twice.
-func patient(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(request *http.Request) (*http.Response, error) {
-		ticker := time.NewTicker(100 * time.Millisecond)
-		defer ticker.Stop()
-		for {
-			response, err := next.RoundTrip(request)
-			unavailable := err == nil && response.StatusCode == http.StatusServiceUnavailable
-			if err == nil && !unavailable {
-				return response, nil
-			}
-			if unavailable {
-				err = errors.Join(err, response.Body.Close())
-			}
-			if request.Body != nil {
-				if request.GetBody == nil {
-					return nil, err
-				}
-				body, bodyErr := request.GetBody()
-				if bodyErr != nil {
-					return nil, bodyErr
-				}
-				request = request.Clone(request.Context())
-				request.Body = body
-			}
-			select {
-			case <-request.Context().Done():
-				return nil, err
-			case <-ticker.C:
-			}
-		}
-	})
 }
 
 // newRestartLab is a lab on a server of its own, with the definitions applied.

@@ -66,27 +66,3 @@ func TestGate_strikesWhatItIsTold(t *testing.T) {
 		})
 	}
 }
-
-func TestPatient_asksUntilThereIsAnAnswer(t *testing.T) {
-	tries := 0
-	way := patient(roundTripper(func(request *http.Request) (*http.Response, error) {
-		tries++
-		body, err := io.ReadAll(request.Body)
-		require.NoError(t, err)
-		require.Equal(t, "body", string(body), "each time")
-		switch tries {
-		case 1:
-			return nil, errLost
-		case 2:
-			return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody}, nil
-		}
-		return &http.Response{StatusCode: http.StatusConflict, Body: http.NoBody}, nil
-	}))
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://server", bytes.NewBufferString("body"))
-	require.NoError(t, err)
-	response, err := way.RoundTrip(request)
-	require.NoError(t, err)
-	require.NoError(t, response.Body.Close())
-	require.Equal(t, http.StatusConflict, response.StatusCode)
-	require.Equal(t, 3, tries)
-}

@@ -26,6 +26,8 @@ const (
 	MachineUIDLabel = "drover.cattle.io/machine-uid"
 	// NodeDriverLabel on a kind's CRD, a Job or a cached binary names the driver.
 	NodeDriverLabel = "io.cattle.node_driver.name"
+	// PeriodicLabel marks ServerScans that the manager made by itself.
+	PeriodicLabel = "drover.cattle.io/periodic"
 	// AbandonAnnotation on an infra machine that is being deleted gives its server up; the value must be the machine's name.
 	AbandonAnnotation = "drover.cattle.io/abandon"
 	// RetryAnnotation on an infra machine asks for another attempt at once; any new value counts once.
