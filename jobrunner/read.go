@@ -18,7 +18,6 @@ const (
 	maxReason      = 64
 	maxID          = 512
 	maxAddresses   = 64
-	maxAddress     = 253
 	maxNotes       = 16
 	maxZone        = 256
 	maxResult      = 900 << 10
@@ -28,6 +27,9 @@ const (
 
 	firstYear, lastYear = 2000, 9000
 )
+
+// MaxAddress is how many characters an address may have: those of a DNS name (RFC 1035, 2.3.4, without the final dot).
+const MaxAddress = 253
 
 // ErrNoDocument tells that the state Secret does not hold the document yet.
 var ErrNoDocument = errors.New("there is no such document")
@@ -176,7 +178,7 @@ func goodAddresses(all []Address) []Address {
 		default:
 			continue
 		}
-		if a.Address == "" || len(a.Address) > maxAddress || strings.ContainsFunc(a.Address, notInID) {
+		if a.Address == "" || len(a.Address) > MaxAddress || strings.ContainsFunc(a.Address, notInID) {
 			continue
 		}
 		if good = append(good, a); len(good) == maxAddresses {

@@ -51,7 +51,7 @@ var (
 
 // isPanic tells that the rest of the text is a program's stack, in which any word may stand.
 func isPanic(text string) bool {
-	return strings.Contains(text, "Panic in the driver:") || strings.Contains(text, "\ngoroutine ")
+	return containsAny(strings.ToLower(text), []string{"panic in the driver:", "\ngoroutine "})
 }
 
 // plain is a text in small letters without the addresses of requests.

@@ -51,6 +51,7 @@ func FuzzClassify(f *testing.F) {
 	for _, text := range []string{
 		"POST https://api.digitalocean.com/v2/droplets: 422 (request \"x\") will exceed your droplet limit", "[429] x", "StatusCode=409",
 		"Status=404 Code=\"SubscriptionNotFound\"", "vm 'm1' not found", "https://", "http://:80", "EOF", "\x00\xff: 401",
+		"Panic in the driver: m1 not found", "x\nGoroutine 1: m1 not found",
 	} {
 		f.Add("digitalocean", text)
 		f.Add("azure", text)

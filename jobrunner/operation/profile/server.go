@@ -80,19 +80,19 @@ func addresses(profile Profile, record Record, host, name string) []jobrunner.Ad
 	if internal == "" && len(out) > 0 && out[0].Type == "ExternalIP" {
 		add("InternalIP", out[0].Address)
 	}
-	if clean(name) != "" {
-		add("Hostname", clean(name))
+	if hostname := clean(name); hostname != "" && len(hostname) <= jobrunner.MaxAddress {
+		add("Hostname", hostname)
 	}
 	return out
 }
 
 func kindOf(text string) string {
-	if text == "" {
+	if text == "" || len(text) > jobrunner.MaxAddress {
 		return ""
 	}
 	address, err := netip.ParseAddr(strings.Trim(text, "[]"))
 	switch {
-	case err != nil && len(text) <= 253 && strings.Contains(text, ".") && !strings.ContainsAny(text, "/:@"):
+	case err != nil && strings.Contains(text, ".") && !strings.ContainsAny(text, "/:@"):
 		return "ExternalDNS"
 	case err != nil || address.IsUnspecified() || address.IsLoopback() || address.IsMulticast():
 		return ""
