@@ -108,7 +108,18 @@ func hasPlainKeys(mapping *yaml.Node) bool {
 	return true
 }
 
+// encodeConfig writes a document so that it reads as the same again, and simplified if the encoder fails at that: it makes
+// texts of values that are empty in braces, and lengthens blocks that keep their last empty lines when they are folded or a
+// comment follows.
 func encodeConfig(document *yaml.Node) ([]byte, error) {
+	if out, err := encode(document); err == nil {
+		return out, nil
+	}
+	simplify(document)
+	return encode(document)
+}
+
+func encode(document *yaml.Node) ([]byte, error) {
 	var out bytes.Buffer
 	out.WriteString(configHeader)
 	encoder := yaml.NewEncoder(&out)
@@ -116,7 +127,32 @@ func encodeConfig(document *yaml.Node) ([]byte, error) {
 	if err := errors.Join(encoder.Encode(document), encoder.Close()); err != nil {
 		return nil, errors.New("encoding cloud-config: it cannot be written as YAML")
 	}
+	read, err := parseConfig(out.Bytes())
+	if err != nil {
+		return nil, fmt.Errorf("encoding cloud-config: %w", err)
+	}
+	if !equal(document, read) {
+		return nil, errors.New("encoding cloud-config: it cannot be written as YAML that reads as the same")
+	}
 	return out.Bytes(), nil
+}
+
+func equal(a, b *yaml.Node) bool {
+	return a.Kind == b.Kind && a.ShortTag() == b.ShortTag() && a.Value == b.Value && slices.EqualFunc(a.Content, b.Content, equal)
+}
+
+// simplify leaves comments out, names empty values and quotes what is folded.
+func simplify(node *yaml.Node) {
+	node.HeadComment, node.LineComment, node.FootComment = "", "", ""
+	switch {
+	case isNull(node) && node.Value == "":
+		node.Value = "null"
+	case node.Style&yaml.FoldedStyle != 0:
+		node.Style = node.Style&^yaml.FoldedStyle | yaml.DoubleQuotedStyle
+	}
+	for _, child := range node.Content {
+		simplify(child)
+	}
 }
 
 // scriptConfig writes the script to a file only root reads and runs it with the interpreter its first line names, as the

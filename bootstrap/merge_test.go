@@ -155,6 +155,7 @@ func FuzzMerge(f *testing.F) {
 	f.Add([]byte("#cloud-config\nruncmd:\n- [a]\nusers: [default]\n"), []byte("#cloud-config\nruncmd: [b]\n"), "")
 	f.Add([]byte("## template: jinja\n#cloud-config\n{{ a }}"), []byte("Content-Type: multipart/mixed; boundary=x\n\n--x\n\nbody\n--x--\n"), "h")
 	f.Add([]byte("#cloud-config\nusers:\n- name: a\nssh_pwauth: no\nmode: 0644\n"), []byte("#cloud-config\nusers:\n- name: a\n  sudo: x\nssh_pwauth: yes\n"), "1.0")
+	f.Add([]byte("#cloud-config\na: {b: , c}\nd: >+\n  e\n\n\n"), []byte("#cloud-config\nf: |+\n  g\n\n\n\n# h\n"), "")
 	f.Add(zipped(f, "#cloud-config\nb: ~\n"), zipped(f, "#!/bin/sh\nexit\n"), "0644")
 	f.Fuzz(func(t *testing.T, user, boot []byte, hostname string) {
 		input := bootstrap.Input{User: user, Bootstrap: boot, Hostname: hostname}
