@@ -22,6 +22,7 @@ const (
 const (
 	configHeader = "#cloud-config\n"
 	maxNodes     = 20_000
+	mergedNodes  = 2*maxNodes + 100 // two inputs, and what is added to them
 	maxDepth     = 100
 )
 
@@ -31,7 +32,7 @@ func (s source) document(scriptPath string) (*yaml.Node, error) {
 	case Script:
 		return scriptConfig(s.data, scriptPath)
 	case CloudConfig:
-		document, err := parseConfig(s.data)
+		document, err := parseConfig(s.data, maxNodes)
 		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", s.name, err)
 		}
@@ -42,9 +43,9 @@ func (s source) document(scriptPath string) (*yaml.Node, error) {
 	return mapping(), nil
 }
 
-// parseConfig works on YAML nodes, not on values: cloud-init reads YAML 1.1, where 0644 and yes mean something else than
-// in Go's YAML, so what the user wrote must come out letter by letter.
-func parseConfig(data []byte) (*yaml.Node, error) {
+// parseConfig works on YAML nodes, of which there may be limit, not on values: cloud-init reads YAML 1.1, where 0644 and yes
+// mean something else than in Go's YAML, so what the user wrote must come out letter by letter.
+func parseConfig(data []byte, limit int) (*yaml.Node, error) {
 	text := bytes.TrimLeft(data, " \t\r\n")
 	if end := bytes.IndexByte(text, '\n'); end >= 0 {
 		text = text[end+1:]
@@ -68,17 +69,16 @@ func parseConfig(data []byte) (*yaml.Node, error) {
 	if root.Kind != yaml.MappingNode {
 		return nil, errors.New("it is not a YAML mapping")
 	}
-	count := 0
-	return expand(root, &count, 0)
+	return expand(root, &limit, 0)
 }
 
 // expand replaces aliases by what they stand for: after merging, an anchor's name may mean something else.
-func expand(node *yaml.Node, count *int, depth int) (*yaml.Node, error) {
-	if *count++; *count > maxNodes || depth > maxDepth {
+func expand(node *yaml.Node, left *int, depth int) (*yaml.Node, error) {
+	if *left--; *left < 0 || depth > maxDepth {
 		return nil, errors.New("its YAML is too large or too deep")
 	}
 	if node.Kind == yaml.AliasNode {
-		return expand(node.Alias, count, depth+1)
+		return expand(node.Alias, left, depth+1)
 	}
 	out := *node
 	out.Anchor = ""
@@ -87,7 +87,7 @@ func expand(node *yaml.Node, count *int, depth int) (*yaml.Node, error) {
 	}
 	out.Content = make([]*yaml.Node, 0, len(node.Content))
 	for _, child := range node.Content {
-		expanded, err := expand(child, count, depth+1)
+		expanded, err := expand(child, left, depth+1)
 		if err != nil {
 			return nil, err
 		}
@@ -127,7 +127,7 @@ func encode(document *yaml.Node) ([]byte, error) {
 	if err := errors.Join(encoder.Encode(document), encoder.Close()); err != nil {
 		return nil, errors.New("encoding cloud-config: it cannot be written as YAML")
 	}
-	read, err := parseConfig(out.Bytes())
+	read, err := parseConfig(out.Bytes(), mergedNodes)
 	if err != nil {
 		return nil, fmt.Errorf("encoding cloud-config: %w", err)
 	}

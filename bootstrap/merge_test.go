@@ -85,6 +85,17 @@ func TestMerge_unzips_its_inputs(t *testing.T) {
 	require.ErrorContains(t, err, "larger than")
 }
 
+// Each input is held to a number of YAML nodes, which aliases could multiply; what both have together is not.
+func TestMerge_joins_two_large_documents(t *testing.T) {
+	large := func(key string) []byte { return []byte("#cloud-config\n" + key + ":\n" + strings.Repeat("- x\n", 15_000)) }
+	got, err := bootstrap.Merge(bootstrap.Input{User: large("a"), Bootstrap: large("b")})
+	require.NoError(t, err)
+	var config map[string][]string
+	require.NoError(t, yaml.Unmarshal(got, &config))
+	require.Len(t, config["a"], 15_000)
+	require.Len(t, config["b"], 15_000)
+}
+
 func TestMerge_script_is_written_and_run_once(t *testing.T) {
 	script := "#!/usr/bin/env bash\n# it's \"quoted\" and has ünïcode\necho $HOME\n"
 	got, err := bootstrap.Merge(bootstrap.Input{Bootstrap: []byte(script), Hostname: "pool-1"})
