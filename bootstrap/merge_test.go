@@ -87,7 +87,9 @@ func TestMerge_unzips_its_inputs(t *testing.T) {
 
 // Each input is held to a number of YAML nodes, which aliases could multiply; what both have together is not.
 func TestMerge_joins_two_large_documents(t *testing.T) {
-	large := func(key string) []byte { return []byte("#cloud-config\n" + key + ":\n" + strings.Repeat("- x\n", 15_000)) }
+	large := func(key string) []byte {
+		return []byte("#cloud-config\n" + key + ":\n" + strings.Repeat("- x\n", 15_000))
+	}
 	got, err := bootstrap.Merge(bootstrap.Input{User: large("a"), Bootstrap: large("b")})
 	require.NoError(t, err)
 	var config map[string][]string
