@@ -3,7 +3,6 @@ package crdgen_test
 import (
 	"encoding/json"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/testkit"
@@ -154,7 +152,7 @@ func TestServerPrintsColumns(t *testing.T) {
 	_, err = machines.UpdateStatus(t.Context(), created, metav1.UpdateOptions{})
 	require.NoError(t, err)
 
-	table := readTable(t, "/apis/rke-machine.cattle.io/v1/namespaces/"+namespace+"/digitaloceanmachines")
+	table := testkit.Table(t, "/apis/rke-machine.cattle.io/v1/namespaces/"+namespace+"/digitaloceanmachines")
 	shown := map[string]any{}
 	for i, column := range table.ColumnDefinitions {
 		if column.Priority == 0 {
@@ -165,20 +163,4 @@ func TestServerPrintsColumns(t *testing.T) {
 	require.Equal(t, map[string]any{
 		"Name": "m1", "Cluster": "c1", "Phase": "Running", "Ready": "False", "Address": "198.18.0.9", "Reason": "Deleting",
 	}, shown)
-}
-
-func readTable(t *testing.T, path string) metav1.Table {
-	t.Helper()
-	config := testkit.Config(t)
-	client, err := rest.HTTPClientFor(config)
-	require.NoError(t, err)
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, config.Host+path, nil)
-	require.NoError(t, err)
-	request.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
-	response, err := client.Do(request)
-	require.NoError(t, err)
-	defer func() { _ = response.Body.Close() }()
-	var table metav1.Table
-	require.NoError(t, json.NewDecoder(response.Body).Decode(&table))
-	return table
 }

@@ -3,7 +3,6 @@ package v1_test
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,17 +20,7 @@ import (
 // columns are what kubectl get shows of the one object at path; wide adds those of -o wide.
 func columns(t *testing.T, path string, wide bool) map[string]any {
 	t.Helper()
-	config := testkit.Config(t)
-	client, err := rest.HTTPClientFor(config)
-	require.NoError(t, err)
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, config.Host+path, nil)
-	require.NoError(t, err)
-	request.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
-	response, err := client.Do(request)
-	require.NoError(t, err)
-	defer func() { _ = response.Body.Close() }()
-	var table metav1.Table
-	require.NoError(t, json.NewDecoder(response.Body).Decode(&table))
+	table := testkit.Table(t, path)
 	require.Len(t, table.Rows, 1)
 	shown := map[string]any{}
 	for i, column := range table.ColumnDefinitions {
