@@ -90,6 +90,8 @@ type Request struct {
 	// SSHTimeoutSeconds bounds the wait for SSH after the server runs: to record its host key and, for drivers without a
 	// user data flag, to bootstrap. 0 means the default of 300.
 	SSHTimeoutSeconds int32 `json:"sshTimeoutSeconds,omitempty"`
+	// MayExist tells that a server may have been made although the state does not say so, for the state was lost.
+	MayExist bool `json:"mayExist,omitempty"`
 	// Abandon tells Remove that the user gives up what cannot be removed.
 	Abandon bool `json:"abandon,omitempty"`
 	// Scan tells Scan which servers to remove; without it they are only listed.

@@ -12,6 +12,7 @@ import (
 	"github.com/drover-project/drover/bootstrap"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/jobrunner/operation/finder"
 	"github.com/drover-project/drover/sshkeys"
 )
 
@@ -43,6 +44,7 @@ func (s *session) makeServer(ctx context.Context) error {
 	if s.adopted {
 		return nil
 	}
+	s.finder = finder.For(s.request.Driver.Name, s.values) // by now also where the options say
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -45,7 +46,8 @@ func (s *session) restore() error {
 	s.publicKey = s.state.data[jobrunner.SSHPublicKeyKey]
 	s.knownHosts = s.state.data[jobrunner.SSHKnownHostsKey]
 	s.redactor.Add(string(s.privateKey))
-	s.mayExist = s.journal.Phase != "" && s.journal.Phase != jobrunner.PhaseGone
+	s.mayExist = s.journal.Phase != "" && s.journal.Phase != jobrunner.PhaseGone || s.journal.Phase == "" && s.request.MayExist
+	s.cutOff = s.mayExist && !s.reached(jobrunner.PhaseCreated) && s.journal.Phase != jobrunner.PhaseRemoving
 	return nil
 }
 
@@ -91,8 +93,23 @@ func (s *session) configure(ctx context.Context, tolerant bool) error {
 	if s.values, err = flagValues(s.flags, s.request, files, tolerant); err != nil {
 		return fail(reasonOptionsInvalid, rkev1.ClassInvalid, err)
 	}
-	s.finder = finder.For(s.request.Driver.Name, s.values)
+	s.finder = finder.For(s.request.Driver.Name, s.placed())
 	return s.applyValues(ctx)
+}
+
+// placed are the values with the place where an earlier attempt may have made the server: options that say another one now
+// are for a server that is yet to be made.
+func (s *session) placed() map[string]any {
+	if !s.mayExist || s.record == nil {
+		return s.values
+	}
+	values := maps.Clone(s.values)
+	for field, flag := range s.profile.Place {
+		if place, _ := s.record[field].(string); place != "" {
+			values[flag] = place
+		}
+	}
+	return values
 }
 
 func (s *session) applyValues(ctx context.Context) error {

@@ -1,7 +1,9 @@
 package operation
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -22,6 +24,8 @@ const (
 	unknown existence = iota
 	exists
 	gone
+	// others: there is a server of the machine's name, but it is not the machine's.
+	others
 )
 
 const (
@@ -61,6 +65,36 @@ func (s *session) look(ctx context.Context, byName bool) (existence, error) {
 		return gone, nil
 	}
 	return unknown, s.driverFailure(reasonLookupFailed, err)
+}
+
+// lookOwn is look for the server of the record, whose name may be another machine's by now, and of which a driver may say
+// "none" when its cloud does not answer (as Google's does). So the finder, asked by find or search, has the last word on
+// servers that go by names. It does not know those that were made without our tags.
+func (s *session) lookOwn(ctx context.Context, ask func(context.Context) ([]finder.Server, error)) (existence, error) {
+	there, err := s.look(ctx, s.goesByName())
+	if s.finder == nil || !s.goesByName() || there == unknown || there == exists && !s.tagged() {
+		return there, err
+	}
+	found, err := ask(ctx)
+	switch {
+	case err != nil:
+		return unknown, err
+	case len(found) > 0:
+		return exists, nil
+	case there == exists:
+		return others, nil
+	}
+	return gone, nil
+}
+
+// goesByName tells that nothing but the machine's name means its server to the driver.
+func (s *session) goesByName() bool { return s.profile.ID == "" && s.profile.ByName }
+
+// tagged tells whether the record says that the server was made with this machine's tags.
+func (s *session) tagged() bool {
+	uid := s.profile.Tags.Value(s.request.Tags[jobrunner.TagMachineUID])
+	record, err := json.Marshal(s.record)
+	return err == nil && uid != "" && bytes.Contains(record, []byte(uid))
 }
 
 func isDriverError(err error) bool {
@@ -106,7 +140,7 @@ func (s *session) ask(ctx context.Context, machine finder.Machine) ([]finder.Ser
 // it, such as its disk, which carry no tag. The finder removes what is left.
 func (s *session) removeWhole(ctx context.Context, found []finder.Server) error {
 	named := slices.ContainsFunc(found, func(server finder.Server) bool { return server.Name == s.request.InstanceName })
-	if s.profile.ID == "" && s.profile.ByName && named {
+	if s.goesByName() && named {
 		s.log.printf("removing server %s by its name", s.request.InstanceName)
 		if err := s.driver.Remove(ctx); err != nil {
 			s.log.printf("the driver failed to remove the server: %v", err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/rancher/machine/libmachine/drivers"
 	"github.com/rancher/machine/libmachine/mcnflag"
@@ -66,6 +67,8 @@ func (d *foreignDriver) PreCreateCheck() error {
 func (d *foreignDriver) Create() error {
 	mode, words, _ := strings.Cut(d.Mode, " ")
 	switch mode {
+	case "late":
+		return d.createLate()
 	case "refuse":
 		return errors.New("quota exceeded for servers")
 	case "die":
@@ -94,6 +97,17 @@ func (d *foreignDriver) Create() error {
 		return errors.Join(os.Remove(d.Dir+"/"+d.MachineName), errors.New(words))
 	}
 	return nil
+}
+
+// createLate registers a key, then makes a server, and never ends.
+func (d *foreignDriver) createLate() error {
+	d.SSHKeyPath = "/keys/registered"
+	time.Sleep(1500 * time.Millisecond)
+	if err := os.WriteFile(d.Dir+"/"+d.MachineName, nil, 0o600); err != nil {
+		return err
+	}
+	d.note()
+	select {}
 }
 
 func (d *foreignDriver) note() {
@@ -132,6 +146,9 @@ func (d *foreignDriver) GetState() (state.State, error) {
 		return state.Stopped, nil
 	case "error":
 		return state.Error, errors.New(words)
+	case "none":
+		// As Google's driver says when its cloud does not answer.
+		return state.None, nil
 	}
 	return state.Running, nil
 }

@@ -38,7 +38,7 @@ func (s *session) removeServer(ctx context.Context) error {
 	} else if err != nil {
 		// What cannot be read is no reason to leave a server behind: the finder may know it.
 		s.note("the machine's state cannot be read: %v", err)
-		s.mayExist, s.record = true, nil
+		s.mayExist, s.cutOff, s.record = true, true, nil
 		if err := s.dir.Make(); err != nil {
 			return err
 		}
@@ -84,11 +84,12 @@ func (s *session) startForRemove(ctx context.Context) error {
 
 // removeAll lets the driver remove what its record names, and then the finder what remains.
 //
-// Where no server of this machine was ever asked for and the finder finds none, a driver that goes by names is not let loose:
-// the name may be another cluster's machine's.
+// A driver that goes by names is not let loose where the finder finds no server of this machine's, if none was ever asked for
+// or there is one all the same: then the name is another machine's.
 func (s *session) removeAll(ctx context.Context, madeNothing, wasGone bool) error {
-	if s.finder != nil && madeNothing && s.profile.ByName {
-		if found, err := s.find(ctx); err != nil || len(found) == 0 {
+	if s.finder != nil && s.goesByName() && (madeNothing || s.tagged()) {
+		done, err := s.sparesNamesake(ctx, madeNothing)
+		if done || err != nil {
 			return s.unless(wasGone, err)
 		}
 	}
@@ -103,7 +104,7 @@ func (s *session) removeAll(ctx context.Context, madeNothing, wasGone bool) erro
 		s.log.printf("the driver failed to remove the server: %v", err)
 	}
 	look := s.find
-	if !certain && !madeNothing {
+	if !madeNothing && (!certain || s.lagsBehind()) {
 		look = s.search
 	}
 	found, findErr := look(ctx)
@@ -111,6 +112,27 @@ func (s *session) removeAll(ctx context.Context, madeNothing, wasGone bool) erro
 		return errors.Join(err, s.unless(wasGone, findErr))
 	}
 	return s.removeRest(ctx, found, err)
+}
+
+// sparesNamesake tells that there is nothing for the driver to remove.
+func (s *session) sparesNamesake(ctx context.Context, madeNothing bool) (done bool, err error) {
+	look := s.find
+	if s.cutOff {
+		look = s.search
+	}
+	found, err := look(ctx)
+	if err != nil || len(found) > 0 || madeNothing {
+		return err == nil && len(found) == 0, err
+	}
+	switch there, err := s.look(ctx, true); there {
+	case exists:
+		s.note("a server called %s is there, but it does not have this machine's tags: it is not touched", s.request.InstanceName)
+		return true, s.sweepKeys(ctx)
+	case unknown:
+		return false, err
+	case gone, others:
+	}
+	return false, nil // what belonged to it may be there
 }
 
 // removeRest removes what the finder found and what belongs to it; err is what kept the driver from it.
@@ -160,6 +182,9 @@ func (s *session) removeByDriver(ctx context.Context) (certain bool, err error) 
 	switch {
 	case there == gone:
 		return true, nil
+	case there == exists && err == nil && s.profile.ID != "" && !s.mayExist:
+		s.note("a server called %s is there, but none was ever made for this machine: it is not touched", s.request.InstanceName)
+		return false, nil
 	case there == exists && err == nil && s.profile.ID != "":
 		return false, s.uncertain()
 	case there == exists:

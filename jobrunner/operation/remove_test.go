@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/drover-project/drover/e2e/cloud/fault"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation"
+	"github.com/drover-project/drover/sshkeys"
 )
 
 func TestRemove_without_anything(t *testing.T) {
@@ -138,6 +140,40 @@ func TestForeignDriver_ambiguous(t *testing.T) {
 			require.Contains(t, strings.Join(result.Notes, " "), "may remain")
 		})
 	}
+}
+
+// TestForeignDriver_state_lost: who cannot look for a server does not say that there is none, and makes no second one.
+func TestForeignDriver_state_lost(t *testing.T) {
+	j, server := foreign(t, "good")
+	j.mustCreate()
+	j.emptyState()
+	j.request.MayExist = true
+	for _, kind := range []jobrunner.Operation{jobrunner.Create, jobrunner.Remove} {
+		code, result := j.run(t.Context(), kind)
+		require.Equal(t, operation.ExitFailed, code, kind)
+		require.Equal(t, rkev1.ServerMayExistReason, result.Reason)
+		require.True(t, result.ServerMayExist)
+		require.FileExists(t, server)
+	}
+}
+
+// TestForeignDriver_names_its_server_late: nobody knows which field names the server, so that each change is kept at once.
+func TestForeignDriver_names_its_server_late(t *testing.T) {
+	j, _ := foreign(t, "late")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		j.run(ctx, jobrunner.Create)
+	}()
+	require.Eventually(t, func() bool {
+		files, _ := sshkeys.ReadArchive(j.state()[jobrunner.ExtractedConfigKey])
+		return slices.ContainsFunc(files, func(file sshkeys.File) bool {
+			return strings.Contains(string(file.Content), "srv-"+j.request.InstanceName)
+		})
+	}, 10*time.Second, 100*time.Millisecond, "it is kept while the driver goes on")
+	cancel()
+	<-ended
 }
 
 func TestForeignDriver_that_hangs_is_cancelled(t *testing.T) {

@@ -42,6 +42,9 @@ type session struct {
 	record  profile.Record
 	journal jobrunner.Journal
 	adopted bool
+	// cutOff tells that an earlier attempt ended before its driver said that the server was made: lists of the cloud may lag
+	// behind what it has.
+	cutOff bool
 	// wasRecorded tells a removal that a record which names no server in a known way has been written by a create.
 	wasRecorded bool
 	// secrets are values besides the credential that are not kept in the record, such as user data.

@@ -14,24 +14,27 @@ import (
 // settle finds out whether the machine has a server already. Afterwards either the driver holds that server's record
 // (adopted), or there surely is none.
 //
-//	record names a server ──exists──▶ adopt          ──gone──▶ none
+//	record names a server ──exists──▶ adopt          ──gone──▶ none, and the finder has to agree
 //	                        (unfinished, by a driver that works in steps ──▶ remove; then none)
 //	else, with a finder   ──found───▶ adopt, or remove when it is unfinished or its SSH key is lost; then none
+//	                        (also a record whose name may be another's by now, if its server has our tags)
 //	else, named by machine──exists──▶ adopt          ──gone──▶ none
 //	else, journal says Intent ──────▶ ServerMayExist: the user decides
 func (s *session) settle(ctx context.Context) error {
 	if s.profile.NoServer {
 		return nil
 	}
-	if s.namesServer(s.record) && s.journal.Phase != jobrunner.PhaseGone {
+	search := s.mayExist
+	if s.namesServer(s.record) && s.journal.Phase != jobrunner.PhaseGone && !s.isProvable() {
 		adopted, err := s.settleByRecord(ctx)
 		if err != nil || adopted {
 			return err
 		}
+		search = s.lagsBehind()
 	}
 	if s.finder != nil {
 		look := s.find
-		if s.mayExist {
+		if search {
 			look = s.search
 		}
 		found, err := look(ctx)
@@ -49,6 +52,14 @@ func (s *session) settle(ctx context.Context) error {
 	return s.ambiguous()
 }
 
+// isProvable tells that a server which the driver knows by its name only has a tag that proves whose it is.
+func (s *session) isProvable() bool { return s.finder != nil && s.goesByName() && s.tagged() }
+
+// lagsBehind tells that a driver may have been told "not found" by a cloud whose lists lag behind.
+func (s *session) lagsBehind() bool {
+	return s.cutOff && profile.FinderOf(s.request.Driver.Name) == profile.ByTag
+}
+
 func (s *session) ambiguous() error {
 	s.mayExist = true
 	return failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid,
@@ -60,7 +71,7 @@ func (s *session) settleByRecord(ctx context.Context) (adopted bool, err error) 
 	if err := s.loadRecord(ctx, machinedir.Renew(s.record, s.fresh, s.credentials())); err != nil {
 		return false, err
 	}
-	there, err := s.look(ctx, s.profile.ID == "" && s.profile.ByName)
+	there, err := s.lookOwn(ctx, s.find)
 	switch there {
 	case exists:
 		if s.profile.InSteps && !s.reached(jobrunner.PhaseCreated) {
@@ -75,7 +86,7 @@ func (s *session) settleByRecord(ctx context.Context) (adopted bool, err error) 
 			s.log.printf("removing what belonged to it: %v", err)
 		}
 		return false, s.nothingThere(ctx)
-	case unknown:
+	case unknown, others:
 	}
 	s.mayExist = true
 	return false, err
@@ -95,11 +106,15 @@ func (s *session) removeUnfinished(ctx context.Context) error {
 	return s.nothingThere(ctx)
 }
 
-// nothingThere forgets a server that is gone and starts the driver afresh, for it still holds that server's record.
+// nothingThere forgets a server that is gone and starts the driver afresh, for it still holds that server's record. Where
+// there is a finder, it is asked after that, and only then there surely is none.
 func (s *session) nothingThere(ctx context.Context) error {
 	s.sweep(ctx)
-	s.record, s.mayExist = nil, false
-	s.advance(jobrunner.PhaseGone)
+	s.record = nil
+	if s.finder == nil {
+		s.mayExist = false
+		s.advance(jobrunner.PhaseGone)
+	}
 	return s.startDriver(ctx, s.request.Operation == jobrunner.Remove)
 }
 
@@ -107,9 +122,13 @@ func (s *session) nothingThere(ctx context.Context) error {
 func (s *session) settleFound(ctx context.Context, found []finder.Server) error {
 	if len(found) == 0 {
 		s.mayExist = false
-		if s.reached(jobrunner.PhaseIntent) {
-			return s.sweepKeys(ctx)
+		if !s.reached(jobrunner.PhaseIntent) {
+			return nil
 		}
+		if err := s.sweepKeys(ctx); err != nil {
+			return err
+		}
+		s.advance(jobrunner.PhaseGone)
 		return nil
 	}
 	s.mayExist = true
@@ -149,8 +168,9 @@ func (s *session) settleByName(ctx context.Context) error {
 	there, err := s.look(ctx, true)
 	switch there {
 	case exists:
-		if s.record == nil || !s.reached(jobrunner.PhaseRecorded) {
-			// The driver's record was lost with the SSH key, or the driver never finished: what it made is of no use.
+		if s.record == nil || s.profile.ID != "" || !s.reached(jobrunner.PhaseRecorded) {
+			// The driver's record was lost with the SSH key, or the driver never finished: what it made is of no use. And a
+			// record without the id that it has to have may mean somebody else's.
 			return s.removeByName(ctx)
 		}
 		s.adopted = true
@@ -158,7 +178,7 @@ func (s *session) settleByName(ctx context.Context) error {
 	case gone:
 		s.mayExist = false
 		return nil
-	case unknown:
+	case unknown, others:
 	}
 	return err
 }
@@ -180,10 +200,22 @@ func (s *session) removeByName(ctx context.Context) error {
 	return s.nothingThere(ctx)
 }
 
+// credentials are the values of the credential that a record is renewed with: all but where its server is.
 func (s *session) credentials() []string {
 	values := make([]string, 0, len(s.request.CredentialEnv))
 	for _, value := range s.request.CredentialEnv {
-		values = append(values, value)
+		if !s.isPlace(value) {
+			values = append(values, value)
+		}
 	}
 	return values
+}
+
+func (s *session) isPlace(value string) bool {
+	for field := range s.profile.Place {
+		if s.fresh[field] == value {
+			return true
+		}
+	}
+	return false
 }

@@ -1,6 +1,7 @@
 package operation_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net"
 	"os"
@@ -9,7 +10,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
 
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/e2e/vcenter"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation"
@@ -93,6 +98,36 @@ func TestVsphere_unfinished_clone_is_made_anew(t *testing.T) {
 	require.Contains(t, guests.Seed(j.request.InstanceName).UserData, "bootstrap.sh")
 	j.mustRemove()
 	require.Empty(t, machinesAt(t, s))
+}
+
+// TestVsphere_namesake: a machine of the same name is not taken, not started and not removed, whatever the state says.
+func TestVsphere_namesake(t *testing.T) {
+	theirs, s, _ := vsphereJob(t)
+	theirs.mustCreate()
+	j := *theirs
+	j.client = fake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: stateName}})
+	j.request.Attempt, j.request.Machine.UID = 1, "another"
+	j.request.Tags = jobrunner.Tags(j.request.Machine)
+	code, result := j.run(t.Context(), jobrunner.Create)
+	require.Equal(t, operation.ExitFailed, code)
+	require.Contains(t, result.Message, "DuplicateName")
+	require.False(t, result.ServerMayExist, "the cloud refused to make one")
+	code, _ = j.run(t.Context(), jobrunner.Create)
+	require.Equal(t, operation.ExitFailed, code, "nor is it taken the next time")
+	code, result = j.run(t.Context(), jobrunner.Remove)
+	require.Equal(t, operation.ExitSucceeded, code, result.Message)
+
+	for _, phase := range []jobrunner.JournalPhase{jobrunner.PhaseIntent, jobrunner.PhaseRecorded} {
+		journal, err := json.Marshal(jobrunner.Journal{Operation: jobrunner.Create, Phase: phase, InstanceName: j.request.InstanceName})
+		require.NoError(t, err)
+		for _, kind := range []jobrunner.Operation{jobrunner.Create, jobrunner.Remove} {
+			j.setState(jobrunner.JournalKey, journal)
+			_, result = j.run(t.Context(), kind)
+			require.Equal(t, rkev1.ServerMayExistReason, result.Reason, "an answer was lost, and it may be ours (%s, %s)", phase, kind)
+		}
+	}
+	require.Len(t, machinesAt(t, s), 1)
+	theirs.mustRemove()
 }
 
 func TestVsphere_destroyed_by_others(t *testing.T) {

@@ -22,8 +22,9 @@ const (
 
 // recorder polls the driver's record while it creates.
 type recorder struct {
-	s     *session
-	last  []byte
+	s *session
+	// kept is the record that was saved last; named that it names a server.
+	kept  []byte
 	named bool
 	saved time.Time
 }
@@ -31,7 +32,7 @@ type recorder struct {
 // watchCreate runs the driver's Create and saves its record as soon as it names a server.
 func (s *session) watchCreate(ctx context.Context) error {
 	rec := &recorder{s: s, saved: time.Now()}
-	rec.last, _ = s.driver.Record(ctx)
+	rec.kept, _ = s.driver.Record(ctx)
 	created := make(chan error, 1)
 	running := s.driver
 	go func() { created <- running.Create(context.WithoutCancel(ctx)) }()
@@ -56,7 +57,7 @@ func (r *recorder) poll(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pollTimeout)
 	defer cancel()
 	raw, err := s.driver.Record(ctx)
-	if err != nil || bytes.Equal(raw, r.last) {
+	if err != nil || bytes.Equal(raw, r.kept) {
 		return
 	}
 	record, err := profile.DecodeRecord(raw)
@@ -64,9 +65,9 @@ func (r *recorder) poll(ctx context.Context) {
 		s.log.printf("%v", err)
 		return
 	}
-	r.last, s.record = raw, record
+	s.record = record
 	names := s.recordedServer(record)
-	if r.named == names && time.Since(r.saved) < saveInterval {
+	if r.named == names && s.isKnown() && time.Since(r.saved) < saveInterval {
 		return
 	}
 	if names {
@@ -76,7 +77,12 @@ func (r *recorder) poll(ctx context.Context) {
 		s.log.printf("keeping the driver's record: %v", err)
 		return
 	}
-	r.named, r.saved = names, time.Now()
+	r.kept, r.named, r.saved = raw, names, time.Now()
+}
+
+// isKnown tells that it can be told which field of the record names the server; of other drivers any change may be the one.
+func (s *session) isKnown() bool {
+	return s.profile.ID != "" || s.profile.ByName || s.profile.NoServer || s.request.ProviderIDTemplate != ""
 }
 
 // recordedServer tells whether a record that has changed during a create names a server. A driver without profile is
@@ -131,6 +137,10 @@ func (s *session) explainFailedCreate(ctx context.Context, err error) error {
 	switch {
 	case s.finder != nil:
 		return s.findAfterFailure(ctx, cause)
+	case s.profile.ByName && profile.NameTaken(s.request.Driver.Name, cause.Error()):
+		s.mayExist = false
+		s.advance(jobrunner.PhaseGone)
+		return cause
 	case s.profile.ByName:
 		return s.lookAfterFailure(ctx, cause)
 	}
@@ -152,19 +162,23 @@ func classOf(err error) string {
 	return rkev1.ClassUnknown
 }
 
-// lookAfterFailure leaves a server that exists to the next attempt, which adopts it.
+// lookAfterFailure leaves a server that exists to the next attempt, which adopts it. Where the record has to have an id and
+// has none, what exists is not proved to be ours.
 func (s *session) lookAfterFailure(ctx context.Context, cause error) error {
 	if err := s.loadRecord(ctx, s.record); err != nil {
 		return cause
 	}
-	there, err := s.look(ctx, s.profile.ID == "" && s.profile.ByName)
-	if err != nil {
+	ask := s.search
+	if s.nothingMade(cause) {
+		ask = s.find
+	}
+	there, err := s.lookOwn(ctx, ask)
+	switch {
+	case err != nil:
 		s.log.printf("looking for the server: %v", err)
-	}
-	if there == exists && !s.reached(jobrunner.PhaseRecorded) {
+	case there == exists && !s.reached(jobrunner.PhaseRecorded) && (s.goesByName() || s.namesServer(s.record)):
 		s.advance(jobrunner.PhaseRecorded)
-	}
-	if there == gone {
+	case there == gone || there == others:
 		s.sweep(ctx)
 		s.mayExist = false
 		s.advance(jobrunner.PhaseGone)

@@ -56,6 +56,16 @@ func IsGone(driver, text string) bool {
 	return found != nil && (found[1] == "404" || found[1] == "410")
 }
 
+// NameTaken tells whether the cloud refused to make a server, for there is one of that name: it is somebody else's.
+func NameTaken(driver, text string) bool {
+	if driver != "vmwarevsphere" {
+		return false
+	}
+	// The fault DuplicateName of the vSphere API, by its name or in vCenter's words.
+	text = plain(text)
+	return strings.Contains(text, "duplicatename") || strings.Contains(text, "the name '") && strings.Contains(text, "already exists")
+}
+
 // afterRequest are words of what a driver does between the cloud's consent and the moment its record names the server.
 func afterRequest(driver string) []string {
 	switch driver {

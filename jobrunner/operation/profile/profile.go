@@ -17,6 +17,9 @@ type Profile struct {
 	// ProviderID and Zone are templates over the record; lower-case names in braces are made lower-case.
 	ProviderID string
 	Zone       string
+	// Place are the record's fields that say where the server is, with the flags they come from. A server is to be looked for
+	// where it was made, and not with an account that has another place.
+	Place map[string]string
 	// Private are the fields that hold the server's private address.
 	Private []string
 	// Tags is the flag for tags, if any.
@@ -75,6 +78,7 @@ func Of(driver string) Profile {
 	case "amazonec2":
 		return Profile{
 			ID: "InstanceId", ProviderID: "aws:///{Zone}/{InstanceId}", Zone: "{Zone}", Private: []string{"PrivateIPAddress"},
+			Place: map[string]string{"Region": "amazonec2-region"},
 			// AWS, "Tag your EC2 resources": key 128, value 256 characters; a comma would end the flag's item.
 			Tags:    TagFlag{Flag: "amazonec2-tags", Form: Pairs, Characters: " +-=._:/@", MaxKey: 128, MaxValue: 256},
 			KeyFile: "amazonec2-ssh-keypath", KeyUnless: []string{"amazonec2-keypair-name"},
@@ -83,12 +87,15 @@ func Of(driver string) Profile {
 		return Profile{
 			ByName: true, Zone: "{AvailabilityZone}", Private: []string{"PrivateIPAddr"},
 			ProviderID: "azure:///subscriptions/{SubscriptionID}/resourceGroups/{resourceGroup}/providers/Microsoft.Compute/virtualMachines/{MachineName}",
+			Place: map[string]string{
+				"Environment": "azure-environment", "SubscriptionID": "azure-subscription-id", "ResourceGroup": "azure-resource-group"},
 			// Azure Resource Manager, "Tag resources": names of 512 characters without <>%&\?/, values of 256.
 			Tags: TagFlag{Flag: "azure-tags", Form: Pairs, Characters: " +-=._:@", MaxKey: 512, MaxValue: 256},
 		}
 	case "google":
 		return Profile{
 			ByName: true, ProviderID: "gce://{Project}/{Zone}/{MachineName}", Zone: "{Zone}",
+			Place: map[string]string{"Project": "google-project", "Zone": "google-zone"},
 			// Compute Engine, "Label resources": small letters, digits, _ and -, at most 63 characters.
 			Tags:       TagFlag{Flag: "google-vm-labels", Form: Pairs, Characters: "_-", Lower: true, MaxKey: 63, MaxValue: 63},
 			KeyInPlace: true,
@@ -102,6 +109,7 @@ func others(driver string) Profile {
 	case "openstack":
 		return Profile{
 			ID: "MachineId", ProviderID: "openstack:///{MachineId}", Zone: "{AvailabilityZone}",
+			Place:      map[string]string{"Region": "openstack-region"},
 			KeyInPlace: true, KeyUnless: []string{"openstack-keypair-name", "openstack-private-key-file"},
 		}
 	case "rackspace":

@@ -1,0 +1,139 @@
+package operation
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/jobrunner/operation/finder"
+	"github.com/drover-project/drover/jobrunner/operation/profile"
+)
+
+// named is a session of a driver that goes by names, at a cloud that has a server of the machine's name: a file. The record is
+// that of an attempt that was cut off, made with the given tag.
+func named(t *testing.T, with *scripted, content, tag string) (s *session, server string) {
+	t.Helper()
+	s = finding(t, "azure", with)
+	dir := t.TempDir()
+	server = filepath.Join(dir, s.request.InstanceName)
+	require.NoError(t, os.WriteFile(server, []byte(content), 0o600))
+	self, err := os.Executable()
+	require.NoError(t, err)
+	s.options.Self, s.options.Env = self, os.Environ()
+	s.request.Driver.Builtin = true
+	s.request.Tags = map[string]string{jobrunner.TagMachineUID: "m-uid"}
+	s.request.CredentialEnv = map[string]string{"SLOW_DIR": dir}
+	require.NoError(t, s.startDriver(t.Context(), false))
+	t.Cleanup(s.stopDriver)
+	s.finder = with
+	s.record = profile.Record{}
+	for field, value := range s.fresh {
+		s.record[field] = value
+	}
+	s.record["Tags"] = tag
+	s.mayExist, s.journal.Phase = true, jobrunner.PhaseCreated
+	return s, server
+}
+
+// A server of our name without our tag is another machine's: it is neither taken nor removed.
+func TestNamesake(t *testing.T) {
+	with := &scripted{}
+	s, server := named(t, with, "", "m-uid")
+	require.NoError(t, s.settle(t.Context()))
+	require.Equal(t, []bool{false, false}, []bool{s.adopted, s.mayExist})
+	require.FileExists(t, server)
+
+	s, server = named(t, with, "", "m-uid")
+	require.NoError(t, s.removeAll(t.Context(), false, false))
+	require.FileExists(t, server)
+	require.Contains(t, s.result.Notes[0], "is not touched")
+
+	s, server = named(t, with, "", "m-uid")
+	conflict := fail(reasonCreateFailed, rkev1.ClassTransient, errors.New("409 it already exists"))
+	require.ErrorIs(t, s.lookAfterFailure(t.Context(), conflict), conflict)
+	require.Equal(t, jobrunner.PhaseGone, s.journal.Phase)
+	require.False(t, s.mayExist)
+	require.True(t, with.asked[len(with.asked)-1].Lost, "the list may lag behind")
+	require.FileExists(t, server)
+}
+
+// With our tag it is ours; and without any, as it came from Rancher, the driver is believed.
+func TestNamesake_ours(t *testing.T) {
+	with := &scripted{found: []finder.Server{{ID: "/subscriptions/x", Name: "pool-1"}}}
+	s, _ := named(t, with, "", "m-uid")
+	require.NoError(t, s.makeKey(s.dir.Path("id_rsa")))
+	require.NoError(t, s.settle(t.Context()))
+	require.True(t, s.adopted)
+
+	s, server := named(t, &scripted{}, "", "")
+	require.NoError(t, s.settle(t.Context()))
+	require.True(t, s.adopted)
+	s, server = named(t, &scripted{}, "", "")
+	require.NoError(t, s.removeAll(t.Context(), false, false))
+	require.NoFileExists(t, server)
+}
+
+// What a driver takes for none may be a cloud that does not answer: then nothing is known.
+func TestNamesake_noAnswer(t *testing.T) {
+	for _, tag := range []string{"m-uid", ""} {
+		with := &scripted{err: errors.New("503 unavailable")}
+		s, server := named(t, with, "none", tag)
+		require.Error(t, s.settle(t.Context()))
+		require.True(t, s.mayExist)
+		require.Equal(t, jobrunner.PhaseCreated, s.journal.Phase, "and the state does not say that it is gone")
+
+		s.journal.Phase = jobrunner.PhaseRecorded
+		cause := fail(reasonCreateFailed, rkev1.ClassUnknown, errors.New("hm"))
+		require.ErrorIs(t, s.lookAfterFailure(t.Context(), cause), cause)
+		require.Equal(t, jobrunner.PhaseRecorded, s.journal.Phase)
+		require.True(t, s.mayExist)
+		require.FileExists(t, server)
+	}
+}
+
+// What a driver was told by a cloud whose lists lag behind is asked again, if the server was only just asked for.
+func TestRemoveAll_lagging(t *testing.T) {
+	for _, cutOff := range []bool{false, true} {
+		with := &scripted{}
+		s, _ := named(t, with, "", "")
+		s.request.Driver.Name = "amazonec2"
+		s.profile, s.cutOff = profile.Of("amazonec2"), cutOff
+		s.record["InstanceId"] = "i-1"
+		require.NoError(t, s.removeAll(t.Context(), false, false))
+		require.Equal(t, cutOff, with.asked[0].Lost)
+	}
+}
+
+// A server is looked for where it was asked for, whatever the options say now; a new one is made where they say.
+func TestPlaced(t *testing.T) {
+	for driver, c := range map[string]struct {
+		record profile.Record
+		values map[string]any
+		want   map[string]any
+	}{
+		"amazonec2": {profile.Record{"Region": "eu-west-1"}, map[string]any{"amazonec2-region": "eu-north-1"}, map[string]any{"amazonec2-region": "eu-west-1"}},
+		"google":    {profile.Record{"Zone": "a", "Project": ""}, map[string]any{"google-zone": "b", "google-project": "p"}, map[string]any{"google-zone": "a", "google-project": "p"}},
+		"azure": {profile.Record{"SubscriptionID": "s1"}, map[string]any{"azure-subscription-id": "s2", "azure-resource-group": "g"},
+			map[string]any{"azure-subscription-id": "s1", "azure-resource-group": "g"}},
+		"openstack": {profile.Record{"Region": "R1"}, map[string]any{"openstack-region": "R2"}, map[string]any{"openstack-region": "R1"}},
+	} {
+		s := &session{profile: profile.Of(driver), record: c.record, values: c.values}
+		require.Equal(t, c.values, s.placed(), "nothing was asked for yet")
+		s.mayExist = true
+		require.Equal(t, c.want, s.placed())
+		s.record = nil
+		require.Equal(t, c.values, s.placed())
+	}
+}
+
+// A new credential renews a record, but does not move it to another subscription.
+func TestCredentials_leaveThePlace(t *testing.T) {
+	s := &session{profile: profile.Of("azure"), fresh: profile.Record{"SubscriptionID": "s2", "ClientSecret": "new"},
+		request: jobrunner.Request{CredentialEnv: map[string]string{"AZURE_SUBSCRIPTION_ID": "s2", "AZURE_CLIENT_SECRET": "new"}}}
+	require.Equal(t, []string{"new"}, s.credentials())
+}
