@@ -37,6 +37,7 @@ const (
 	// was lost, as it is when clusterctl moves a cluster.
 	claimDriver       = "drover.cattle.io/driver"
 	claimInstanceName = "drover.cattle.io/instance-name"
+	claimLost         = "drover.cattle.io/state-lost"
 )
 
 // ReadDriver reads from a state Secret's annotations which driver the last Job ran.
@@ -44,6 +45,9 @@ func ReadDriver(annotations map[string]string) (driver DriverRef, ok bool) {
 	err := json.Unmarshal([]byte(annotations[claimDriver]), &driver)
 	return driver, err == nil && driver.Name != ""
 }
+
+// ReadLost reads from a state Secret's annotations that what it had said before was lost (see Request.MayExist).
+func ReadLost(annotations map[string]string) bool { return annotations[claimLost] == "true" }
 
 // ReadInstanceName reads from a state Secret the server's name, which must stay what it was. Empty when there is none yet.
 func ReadInstanceName(annotations map[string]string, data map[string][]byte) string {
@@ -84,6 +88,9 @@ func StateSecret(t Task) (*corev1.Secret, error) {
 		rkev1.RequestHashAnnotation: t.Hash,
 		claimDriver:                 string(driver),
 		claimInstanceName:           t.Request.InstanceName,
+	}
+	if t.Request.MayExist {
+		meta.Annotations[claimLost] = "true"
 	}
 	secret := &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},

@@ -233,7 +233,77 @@ func TestDelete_stateSecretIsGone(t *testing.T) {
 	s.reconcile()
 	request := s.requestOf(jobrunner.Remove, 1)
 	require.Equal(t, string(s.obj.GetUID()), request.Tags[jobrunner.TagMachineUID], "the finder has the tag to look for")
+	require.True(t, request.MayExist, "and who has no finder does not say that there is none")
 	testkit.ExpectExists(t, s.client, s.stateSecret())
+}
+
+// loseState empties the state Secret, as a restore may, or takes it away.
+func (s *subject) loseState(altogether bool) {
+	s.Helper()
+	state := testkit.ExpectExists(s, s.client, s.stateSecret())
+	state.Finalizers, state.Data = nil, nil
+	s.update(state)
+	if altogether {
+		s.delete(state)
+	}
+}
+
+func TestDelete_stateIsEmpty(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.ready()
+	s.loseState(false)
+	s.delete(s.obj)
+	s.reconcile()
+	require.True(t, s.requestOf(jobrunner.Remove, 1).MayExist)
+	testkit.ExpectExists(t, s.client, s.obj)
+}
+
+// A server whose state is lost is left as it is: it is neither replaced nor made a second time.
+func TestState_isLost(t *testing.T) {
+	for name, altogether := range map[string]bool{"empty": false, "gone": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newWorld(t).machine("digitalocean", "m", droplet())
+			s.ready()
+			kept := testkit.ExpectExists(t, s.client, s.stateSecret())
+			s.loseState(altogether)
+			if !altogether {
+				s.delete(s.job(jobrunner.Create, 1))
+				s.dropJobFinalizers()
+			}
+			s.reconcile()
+			message := s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.StateMissingReason).Message
+			require.Contains(t, message, "restore it from a backup, or delete the machine")
+			testkit.ExpectNotFound(t, s.client, s.job(jobrunner.Create, 2))
+
+			back := s.stateSecret()
+			if !altogether {
+				back = testkit.ExpectExists(t, s.client, s.stateSecret())
+			}
+			back.Type, back.Annotations, back.Labels, back.Data = kept.Type, kept.Annotations, kept.Labels, kept.Data
+			if altogether {
+				require.NoError(t, s.client.Create(t.Context(), back))
+			} else {
+				s.update(back)
+			}
+			s.reconcile()
+			s.expect(rkev1.ReadyCondition, metav1.ConditionTrue, rkev1.ReadyReason)
+		})
+	}
+}
+
+// An attempt that was lost before there was a server may have made one: its successor is told, also if it is made in two steps.
+func TestState_isLostWithAnAttempt(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.reconcile()
+	require.False(t, s.requestOf(jobrunner.Create, 1).MayExist)
+	s.loseState(true)
+	for range 2 {
+		s.delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: s.job(jobrunner.Create, 1).Name}})
+		s.delete(s.job(jobrunner.Create, 1))
+		s.dropJobFinalizers()
+		s.reconcile()
+		require.True(t, s.requestOf(jobrunner.Create, 1).MayExist)
+	}
 }
 
 func TestDelete_stateSurvivesADeletionOfChildren(t *testing.T) {

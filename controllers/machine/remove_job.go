@@ -27,7 +27,7 @@ func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
 			return err
 		}
 	}
-	if s.nothingMade() {
+	if r.nothingMade(s) {
 		s.conditions.True(rkev1.DeleteJobCondition, rkev1.NothingMadeReason, "no driver was ever asked for a server")
 		return nil
 	}
@@ -48,16 +48,15 @@ func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
 	return s.mark(err)
 }
 
-// nothingMade tells whether no driver was ever asked for a server. A state Secret that is missing although there were
-// attempts tells nothing.
-func (s *scope) nothingMade() bool {
+// nothingMade tells whether no driver was ever asked for a server. A state that was lost tells nothing.
+func (r *Reconciler) nothingMade(s *scope) bool {
 	if s.state.claimed && s.state.claim.Operation == jobrunner.Remove {
 		return false // there was something; its Job says when it is gone
 	}
-	if s.state.secret == nil && (s.status.Attempts > 0 || s.ProviderID() != "") {
+	if s.state.secret == nil && s.ProviderID() != "" {
 		return false
 	}
-	return jobrunner.NothingMade(s.state.data())
+	return jobrunner.NothingMade(s.state.data()) && !r.mayHaveServer(s)
 }
 
 // mayAbandon tells whether the user gave up what could not be removed: after one attempt, or when none can be made.

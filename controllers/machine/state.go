@@ -47,6 +47,11 @@ func (st state) instanceName() string {
 	return jobrunner.ReadInstanceName(st.secret.Annotations, st.secret.Data)
 }
 
+// lost tells that a Job was already started for a machine whose state had been lost.
+func (st state) lost() bool {
+	return st.secret != nil && jobrunner.ReadLost(st.secret.Annotations)
+}
+
 func (st state) evidence() jobrunner.Evidence {
 	return jobrunner.Evidence{Operation: st.claim.Operation, Attempt: st.claim.Attempt, Data: st.data()}
 }

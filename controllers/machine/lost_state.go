@@ -1,0 +1,48 @@
+package machine
+
+import (
+	"fmt"
+	"time"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/jobrunner/operation/profile"
+)
+
+// A state Secret can be lost: by a restore without Secrets, or by somebody who emptied it or took its finalizer away. What it
+// says then, nothing, must not be taken for "no server".
+
+// lostCheck is how often it is looked whether a lost state was brought back: a Secret without its owner wakes nobody.
+const lostCheck = time.Minute
+
+// hadServer tells that the machine had a server of which its state knows nothing any more.
+func (r *Reconciler) hadServer(s *scope) bool {
+	if !jobrunner.NothingMade(s.state.data()) {
+		return false
+	}
+	last := s.status.LastAttempt
+	provisioned := s.status.Initialization.Provisioned
+	return provisioned != nil && *provisioned ||
+		last != nil && last.Operation == string(jobrunner.Create) && last.Outcome == string(jobrunner.Succeeded) ||
+		// Users set the provider ID themselves only where no record tells it.
+		s.ProviderID() != "" && profile.Of(r.kind.Driver).ProviderID != ""
+}
+
+// mayHaveServer tells that besides an earlier attempt may have asked for a server, and its state is lost.
+func (r *Reconciler) mayHaveServer(s *scope) bool {
+	if !jobrunner.NothingMade(s.state.data()) {
+		return false
+	}
+	return r.hadServer(s) || s.state.lost() || s.state.secret == nil && s.status.Attempts > 0
+}
+
+// awaitState waits for a lost state: without it a healthy server would be made a second time, or be replaced.
+func (r *Reconciler) awaitState(s *scope) error {
+	if !r.hadServer(s) {
+		return nil
+	}
+	return step.Wait(rkev1.StateMissingReason, fmt.Sprintf("the machine has a server, but the state Secret %s, with its SSH key, is missing or empty: "+
+		"restore it from a backup, or delete the machine to have another one made; until then the server is left as it is",
+		jobrunner.StateSecretName(s.GetName())), lostCheck)
+}
