@@ -245,7 +245,10 @@ func TestNothingMade(t *testing.T) {
 		"a note that cannot be read":   {[]func(*scope){stateWith(map[string]string{jobrunner.JournalKey: `{`})}, false},
 		"a record":                     {[]func(*scope){stateWith(map[string]string{jobrunner.ExtractedConfigKey: "x"})}, false},
 		"state lost after an attempt":  {[]func(*scope){func(s *scope) { s.status.Attempts = 1 }}, false},
-		"state lost, but it had an ID": {[]func(*scope){func(s *scope) { _ = s.SetProviderID("acme://1") }}, false},
+		"state lost, but it had an ID": {[]func(*scope){func(s *scope) {
+			_ = s.SetProviderID("acme://1")
+			s.SetDeletionTimestamp(&metav1.Time{Time: s.now})
+		}}, false},
 		"emptied under a server":       {[]func(*scope){stateWith(nil), func(s *scope) { s.status.Initialization.Provisioned = new(true) }}, false},
 		"emptied before it was used": {[]func(*scope){stateWith(nil), func(s *scope) {
 			s.status.LastAttempt = &rkev1.AttemptStatus{Operation: string(jobrunner.Create), Outcome: string(jobrunner.Succeeded)}
@@ -254,7 +257,7 @@ func TestNothingMade(t *testing.T) {
 		"a remove that began says when": {[]func(*scope){stateWith(nil), func(s *scope) { s.state.claimed, s.state.claim.Operation = true, jobrunner.Remove }}, false},
 		"a create that was claimed":     {[]func(*scope){stateWith(nil), func(s *scope) { s.state.claimed, s.state.claim.Operation = true, jobrunner.Create }}, true},
 	} {
-		require.Equal(t, tt.want, (&Reconciler{}).nothingMade(scopeOf(tt.facts...)), name)
+		require.Equal(t, tt.want, scopeOf(tt.facts...).nothingMade(), name)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/jobrunner"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
 )
 
 // A state Secret can be lost: by a restore without Secrets, or by somebody who emptied it or took its finalizer away. What it
@@ -17,7 +16,7 @@ import (
 const lostCheck = time.Minute
 
 // hadServer tells that the machine had a server of which its state knows nothing any more.
-func (r *Reconciler) hadServer(s *scope) bool {
+func (s *scope) hadServer() bool {
 	if !jobrunner.NothingMade(s.state.data()) {
 		return false
 	}
@@ -25,21 +24,21 @@ func (r *Reconciler) hadServer(s *scope) bool {
 	provisioned := s.status.Initialization.Provisioned
 	return provisioned != nil && *provisioned ||
 		last != nil && last.Operation == string(jobrunner.Create) && last.Outcome == string(jobrunner.Succeeded) ||
-		// Users set the provider ID themselves only where no record tells it.
-		s.ProviderID() != "" && profile.Of(r.kind.Driver).ProviderID != ""
+		// Cluster API takes the provider ID over when there is a server; on our machine the user may have set it before.
+		s.machine != nil && s.machine.Spec.ProviderID != ""
 }
 
 // mayHaveServer tells that besides an earlier attempt may have asked for a server, and its state is lost.
-func (r *Reconciler) mayHaveServer(s *scope) bool {
+func (s *scope) mayHaveServer() bool {
 	if !jobrunner.NothingMade(s.state.data()) {
 		return false
 	}
-	return r.hadServer(s) || s.state.lost() || s.state.secret == nil && s.status.Attempts > 0
+	return s.hadServer() || s.state.lost() || s.state.secret == nil && (s.status.Attempts > 0 || s.deleting() && s.ProviderID() != "")
 }
 
 // awaitState waits for a lost state: without it a healthy server would be made a second time, or be replaced.
-func (r *Reconciler) awaitState(s *scope) error {
-	if !r.hadServer(s) {
+func (s *scope) awaitState() error {
+	if !s.hadServer() {
 		return nil
 	}
 	return step.Wait(rkev1.StateMissingReason, fmt.Sprintf("the machine has a server, but the state Secret %s, with its SSH key, is missing or empty: "+

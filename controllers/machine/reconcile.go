@@ -79,7 +79,7 @@ func (r *Reconciler) run(ctx context.Context, s *scope) error {
 }
 
 func (r *Reconciler) runCreateJob(ctx context.Context, s *scope) error {
-	if err := r.awaitState(s); err != nil {
+	if err := s.awaitState(); err != nil {
 		return err
 	}
 	return r.attempt(ctx, s, jobrunner.Create)

@@ -27,7 +27,7 @@ func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
 			return err
 		}
 	}
-	if r.nothingMade(s) {
+	if s.nothingMade() {
 		s.conditions.True(rkev1.DeleteJobCondition, rkev1.NothingMadeReason, "no driver was ever asked for a server")
 		return nil
 	}
@@ -49,14 +49,11 @@ func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
 }
 
 // nothingMade tells whether no driver was ever asked for a server. A state that was lost tells nothing.
-func (r *Reconciler) nothingMade(s *scope) bool {
+func (s *scope) nothingMade() bool {
 	if s.state.claimed && s.state.claim.Operation == jobrunner.Remove {
 		return false // there was something; its Job says when it is gone
 	}
-	if s.state.secret == nil && s.ProviderID() != "" {
-		return false
-	}
-	return jobrunner.NothingMade(s.state.data()) && !r.mayHaveServer(s)
+	return jobrunner.NothingMade(s.state.data()) && !s.mayHaveServer()
 }
 
 // mayAbandon tells whether the user gave up what could not be removed: after one attempt, or when none can be made.

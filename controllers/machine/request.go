@@ -32,7 +32,7 @@ func (r *Reconciler) task(s *scope, claim jobrunner.Claim) jobrunner.Task {
 		ProviderIDTemplate: s.driver.template,
 		ProviderID:         s.ProviderID(),
 		SSHTimeoutSeconds:  int32(r.Settings.SSHTimeout.Seconds()),
-		MayExist:           r.mayHaveServer(s),
+		MayExist:           s.mayHaveServer(),
 		Abandon:            claim.Operation == jobrunner.Remove && s.Abandoned(),
 	}
 	task := jobrunner.Task{Settings: r.Settings, Request: request, Credential: s.credential.Credential, Owner: s.Reference(), Hash: claim.Hash, Try: claim.Try}
