@@ -238,21 +238,22 @@ func TestNothingMade(t *testing.T) {
 		facts []func(*scope)
 		want  bool
 	}{
-		"never began":                  {nil, true},
-		"a state without a word":       {[]func(*scope){stateWith(nil)}, true},
-		"a result without a note":      {[]func(*scope){stateWith(map[string]string{jobrunner.ResultKey: `{"outcome":"Failed"}`})}, true},
-		"a note":                       {[]func(*scope){stateWith(map[string]string{jobrunner.JournalKey: `{"phase":"Intent"}`})}, false},
-		"a note that cannot be read":   {[]func(*scope){stateWith(map[string]string{jobrunner.JournalKey: `{`})}, false},
-		"a record":                     {[]func(*scope){stateWith(map[string]string{jobrunner.ExtractedConfigKey: "x"})}, false},
-		"state lost after an attempt":  {[]func(*scope){func(s *scope) { s.status.Attempts = 1 }}, false},
+		"never began":                 {nil, true},
+		"a state without a word":      {[]func(*scope){stateWith(nil)}, true},
+		"a result without a note":     {[]func(*scope){stateWith(map[string]string{jobrunner.ResultKey: `{"outcome":"Failed"}`})}, true},
+		"a note":                      {[]func(*scope){stateWith(map[string]string{jobrunner.JournalKey: `{"phase":"Intent"}`})}, false},
+		"a note that cannot be read":  {[]func(*scope){stateWith(map[string]string{jobrunner.JournalKey: `{`})}, false},
+		"a record":                    {[]func(*scope){stateWith(map[string]string{jobrunner.ExtractedConfigKey: "x"})}, false},
+		"state lost after an attempt": {[]func(*scope){func(s *scope) { s.status.Attempts = 1 }}, false},
 		"state lost, but it had an ID": {[]func(*scope){func(s *scope) {
 			_ = s.SetProviderID("acme://1")
 			s.SetDeletionTimestamp(&metav1.Time{Time: s.now})
 		}}, false},
-		"emptied under a server":       {[]func(*scope){stateWith(nil), func(s *scope) { s.status.Initialization.Provisioned = new(true) }}, false},
+		"emptied under a server": {[]func(*scope){stateWith(nil), func(s *scope) { s.status.Initialization.Provisioned = new(true) }}, false},
 		"emptied before it was used": {[]func(*scope){stateWith(nil), func(s *scope) {
 			s.status.LastAttempt = &rkev1.AttemptStatus{Operation: string(jobrunner.Create), Outcome: string(jobrunner.Succeeded)}
 		}}, false},
+		"restored without status":       {[]func(*scope){stateWith(nil), func(s *scope) { s.machine = &clusterv1.Machine{Spec: clusterv1.MachineSpec{ProviderID: "acme://1"}} }}, false},
 		"an ID that the user gave":      {[]func(*scope){stateWith(nil), func(s *scope) { _ = s.SetProviderID("acme://1") }}, true},
 		"a remove that began says when": {[]func(*scope){stateWith(nil), func(s *scope) { s.state.claimed, s.state.claim.Operation = true, jobrunner.Remove }}, false},
 		"a create that was claimed":     {[]func(*scope){stateWith(nil), func(s *scope) { s.state.claimed, s.state.claim.Operation = true, jobrunner.Create }}, true},
