@@ -47,6 +47,9 @@ func ReadResult(data map[string][]byte) (Result, error) {
 	if r.Outcome != Succeeded && r.Outcome != Failed && r.Outcome != Cancelled {
 		return Result{}, fmt.Errorf("reading %s: unknown outcome %.40q", ResultKey, string(r.Outcome))
 	}
+	if r.Attempt < 0 || r.Attempt > MaxAttempt {
+		return Result{}, fmt.Errorf("reading %s: there is no attempt %d", ResultKey, r.Attempt)
+	}
 	r.Message = printable(r.Message, maxMessage)
 	r.StartTime, r.EndTime = plausible(r.StartTime), plausible(r.EndTime)
 	r.Notes = r.Notes[:min(len(r.Notes), maxNotes)]

@@ -33,6 +33,8 @@ func TestReadResult(t *testing.T) {
 		{name: "no reason", text: `{"outcome":"Cancelled"}`,
 			want: jobrunner.Result{Outcome: jobrunner.Cancelled, Reason: "Failed", Class: "Unknown"}},
 		{name: "unknown outcome", text: `{"outcome":"Fine"}`, wantErr: "unknown outcome"},
+		{name: "a number beyond all", text: `{"outcome":"Failed","attempt":2147483647}`, wantErr: "there is no attempt 2147483647"},
+		{name: "a number that is none", text: `{"outcome":"Failed","attempt":-1}`, wantErr: "there is no attempt -1"},
 		{name: "no JSON", text: `<html>`, wantErr: "reading result.json"},
 		{name: "too long", text: strings.Repeat(" ", 1<<20), wantErr: "more than the"},
 	}

@@ -23,9 +23,13 @@ type Claim struct {
 	Hash string
 }
 
-// Again is the claim of the attempt after this one, as the given try.
+// MaxAttempt is the highest number that is believed: a pod can write what it likes where its number stands. At the slowest
+// pace it is reached after years.
+const MaxAttempt = 100_000
+
+// Again is the claim of the attempt after this one, as the given try. After the highest number they begin anew.
 func (c Claim) Again(try int32) Claim {
-	return Claim{Operation: c.Operation, Attempt: c.Attempt + 1, Try: try}
+	return Claim{Operation: c.Operation, Attempt: c.Attempt%MaxAttempt + 1, Try: try}
 }
 
 // Annotations of the state Secret.
@@ -61,11 +65,11 @@ func ReadInstanceName(annotations map[string]string, data map[string][]byte) str
 func ReadClaim(annotations map[string]string) (claim Claim, ok bool) {
 	operation := Operation(annotations[claimOperation])
 	attempt, err := strconv.ParseInt(annotations[claimAttempt], 10, 32)
-	if err != nil || attempt < 1 || (operation != Create && operation != Remove) {
+	if err != nil || attempt < 1 || attempt > MaxAttempt || (operation != Create && operation != Remove) {
 		return Claim{}, false
 	}
 	try, err := strconv.ParseInt(annotations[claimTry], 10, 32)
-	if err != nil || try < 1 {
+	if err != nil || try < 1 || try > MaxAttempt {
 		try = 1
 	}
 	return Claim{Operation: operation, Attempt: int32(attempt), Try: int32(try), Hash: annotations[rkev1.RequestHashAnnotation]}, true

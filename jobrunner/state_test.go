@@ -65,7 +65,7 @@ func TestReadDriver(t *testing.T) {
 }
 
 func TestReadClaim_triesCountFromOne(t *testing.T) {
-	for _, try := range []string{"", "0", "-3", "many", "99999999999"} {
+	for _, try := range []string{"", "0", "-3", "many", "99999999999", "2147483647"} {
 		claim, ok := jobrunner.ReadClaim(map[string]string{"drover.cattle.io/claimed-operation": "create",
 			"drover.cattle.io/claimed-attempt": "2", "drover.cattle.io/claimed-try": try})
 		require.True(t, ok)
@@ -74,6 +74,17 @@ func TestReadClaim_triesCountFromOne(t *testing.T) {
 	}
 	_, ok := jobrunner.ReadClaim(map[string]string{"drover.cattle.io/claimed-operation": "probe", "drover.cattle.io/claimed-attempt": "1"})
 	require.False(t, ok, "a probe claims nothing")
+}
+
+// A pod can write any number into its state; what counts by it must neither overflow nor run for long.
+func TestReadClaim_doesNotBelieveEveryNumber(t *testing.T) {
+	for number, believed := range map[string]bool{"1": true, "100000": true, "100001": false, "2147483647": false, "0": false, "-1": false, "9999999999": false} {
+		claim, ok := jobrunner.ReadClaim(map[string]string{"drover.cattle.io/claimed-operation": "create", "drover.cattle.io/claimed-attempt": number})
+		require.Equal(t, believed, ok, number)
+		require.LessOrEqual(t, claim.Attempt, int32(jobrunner.MaxAttempt))
+	}
+	claim := jobrunner.Claim{Operation: jobrunner.Remove, Attempt: jobrunner.MaxAttempt}
+	require.EqualValues(t, 1, claim.Again(1).Attempt, "a number that is written can be read again")
 }
 
 func TestCredentialIsKeptInTheState(t *testing.T) {

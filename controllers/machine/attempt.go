@@ -66,7 +66,7 @@ func (s *scope) firstNumber(operation jobrunner.Operation) int32 {
 	if err != nil || result.Operation != operation || result.Attempt < 1 {
 		return 1
 	}
-	return result.Attempt + 1
+	return jobrunner.Claim{Attempt: result.Attempt}.Again(1).Attempt
 }
 
 // gather collects all there is to judge the claimed attempt by. The Job is read past the cache when the cache has none:

@@ -273,6 +273,8 @@ func TestFirstNumber_neverGivesOneTwice(t *testing.T) {
 		"of an attempt not claimed":   {`{"operation":"remove","attempt":3,"outcome":"Failed"}`, 4},
 		"of a number that is none":    {`{"operation":"remove","attempt":-3,"outcome":"Failed"}`, 1},
 		"taken over, by another hand": {`{"operation":"remove","attempt":1,"outcome":"Succeeded"}`, 2},
+		"of the highest number":       {`{"operation":"remove","attempt":100000,"outcome":"Failed"}`, 1},
+		"of a number beyond all":      {`{"operation":"remove","attempt":2147483647,"outcome":"Failed"}`, 1},
 	} {
 		s := scopeOf(stateWith(map[string]string{jobrunner.ResultKey: tt.result}))
 		require.Equal(t, tt.want, s.firstNumber(jobrunner.Remove), name)

@@ -1,6 +1,8 @@
 package machine_test
 
 import (
+	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -361,6 +364,41 @@ func TestDelete_namespaceIsGoing(t *testing.T) {
 	testkit.ExpectNotFound(t, s.client, refuge.stateSecret(), refuge.job(jobrunner.Remove, 1), refuge.job(jobrunner.Remove, 2),
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "drover-drivers", Name: jobrunner.AccessName(refuge.name)}})
 	require.Empty(t, testkit.ExpectExists(t, s.client, s.stateSecret()).Finalizers)
+}
+
+// What the pod writes of its number decides nothing of how much is taken away after it.
+func TestDelete_refugeIsLeftWhateverThePodWrote(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	refuge := s.flee()
+	refuge.removed(1)
+	state := testkit.ExpectExists(t, s.client, refuge.stateSecret())
+	var result jobrunner.Result
+	require.NoError(t, json.Unmarshal(state.Data[jobrunner.ResultKey], &result))
+	result.Attempt = jobrunner.MaxAttempt
+	refuge.write(map[string]any{jobrunner.ResultKey: result})
+	state = testkit.ExpectExists(t, s.client, refuge.stateSecret())
+	state.Annotations["drover.cattle.io/claimed-attempt"] = strconv.Itoa(jobrunner.MaxAttempt)
+	s.update(state)
+	clear(s.writes)
+	testkit.ExpectReconciled(t, s.reconciler, s.obj)
+	s.gone()
+	require.Less(t, s.wrote(), 20, "%v", s.writes)
+	access := metav1.ObjectMeta{Namespace: "drover-drivers", Name: jobrunner.AccessName(refuge.name)}
+	request := metav1.ObjectMeta{Namespace: "drover-drivers", Name: jobrunner.JobName(refuge.name, jobrunner.Remove, 1)}
+	testkit.ExpectNotFound(t, s.client, refuge.stateSecret(), refuge.job(jobrunner.Remove, 1), &corev1.Secret{ObjectMeta: request},
+		&corev1.ServiceAccount{ObjectMeta: access}, &rbacv1.Role{ObjectMeta: access}, &rbacv1.RoleBinding{ObjectMeta: access})
+}
+
+// flee brings a machine up whose namespace is deleted then, and starts the remove Job elsewhere.
+func (s *subject) flee() *subject {
+	s.Helper()
+	testkit.ExpectApplied(s, s.client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "drover-drivers"}})
+	s.ready()
+	s.delete(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
+	s.delete(s.obj)
+	status := s.reconcile()
+	s.expect(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobRunningReason)
+	return s.atRefuge(status.JobName)
 }
 
 // atRefuge is the same machine, whose pod runs in another namespace.

@@ -9,6 +9,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -86,16 +87,16 @@ func (r *Reconciler) leaveRefuge(ctx context.Context, s *scope) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("releasing the state Secret: %w", err)
 	}
+	made, err := r.madeInRefuge(ctx, s)
+	if err != nil {
+		return err
+	}
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: s.home.Namespace, Name: name} }
 	access := jobrunner.AccessName(s.home.Name)
-	objects := []client.Object{
-		&rbacv1.RoleBinding{ObjectMeta: meta(access)}, &rbacv1.Role{ObjectMeta: meta(access)}, &corev1.ServiceAccount{ObjectMeta: meta(access)}}
-	for attempt := s.state.claim.Attempt; attempt > 0; attempt-- {
-		name := jobrunner.JobName(s.home.Name, jobrunner.Remove, attempt)
-		objects = append(objects, &batchv1.Job{ObjectMeta: meta(name)}, &corev1.Secret{ObjectMeta: meta(name)})
-	}
-	// The state goes last: as long as it is there, the rest is looked for.
-	objects = append(objects, &corev1.Secret{ObjectMeta: meta(jobrunner.StateSecretName(s.home.Name))})
+	objects := append(made,
+		&rbacv1.RoleBinding{ObjectMeta: meta(access)}, &rbacv1.Role{ObjectMeta: meta(access)}, &corev1.ServiceAccount{ObjectMeta: meta(access)},
+		// The state goes last: as long as it is there, the rest is looked for.
+		&corev1.Secret{ObjectMeta: meta(jobrunner.StateSecretName(s.home.Name))})
 	for _, obj := range objects {
 		err := r.Client.Delete(ctx, obj, client.PropagationPolicy(metav1.DeletePropagationBackground))
 		if client.IgnoreNotFound(err) != nil {
@@ -103,4 +104,27 @@ func (r *Reconciler) leaveRefuge(ctx context.Context, s *scope) error {
 		}
 	}
 	return nil
+}
+
+// madeInRefuge finds the Jobs and requests of all attempts by their label: how many there were stands where the pod can
+// write what it likes.
+func (r *Reconciler) madeInRefuge(ctx context.Context, s *scope) ([]client.Object, error) {
+	var made []client.Object
+	for _, kind := range []schema.GroupVersionKind{batchv1.SchemeGroupVersion.WithKind("Job"), corev1.SchemeGroupVersion.WithKind("Secret")} {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind)
+		err := r.Live.List(ctx, list, client.InNamespace(s.home.Namespace), client.MatchingLabels{rkev1.MachineUIDLabel: string(s.GetUID())})
+		if err != nil {
+			return nil, fmt.Errorf("listing what was made in namespace %s: %w", s.home.Namespace, err)
+		}
+		for i := range list.Items {
+			obj := &list.Items[i]
+			if obj.Name == jobrunner.StateSecretName(s.home.Name) {
+				continue
+			}
+			obj.SetGroupVersionKind(kind)
+			made = append(made, obj)
+		}
+	}
+	return made, nil
 }

@@ -100,6 +100,14 @@ func TestProbeHash(t *testing.T) {
 	}
 }
 
+// The pod of a probe can write its note too.
+func TestReadClaim_doesNotBelieveEveryNumber(t *testing.T) {
+	for text, want := range map[string]int32{"": 0, "many": 0, "-1": 0, "7": 7, "100000": 100000, "100001": 0, "2147483647": 0, "9999999999": 0} {
+		result := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{attemptAnnotation: text, tryAnnotation: text}}}
+		require.Equal(t, claim{attempt: want, try: max(want, 1)}, readClaim(result), text)
+	}
+}
+
 func TestOlderComesFirst(t *testing.T) {
 	at := func(name string, second int64) *v3.NodeDriver {
 		return &v3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(time.Unix(second, 0))}}

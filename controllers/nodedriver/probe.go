@@ -228,7 +228,7 @@ func resultKey(nd *v3.NodeDriver) client.ObjectKey {
 func readClaim(result *corev1.Secret) claim {
 	number := func(annotation string) int32 {
 		n, err := strconv.ParseInt(result.Annotations[annotation], 10, 32)
-		if err != nil || n < 0 {
+		if err != nil || n < 0 || n > jobrunner.MaxAttempt {
 			return 0
 		}
 		return int32(n)
