@@ -2,6 +2,7 @@ package jobrunner
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -31,10 +32,22 @@ type Evidence struct {
 	Attempt   int32
 	// Job of the attempt; nil when it is gone.
 	Job *batchv1.Job
-	// Pods of the Job; they tell more than it does, but may be gone.
+	// Pods of the Job; they tell more than it does, but may be gone. Those of earlier attempts may be among them: they tell
+	// nothing of this one, but nothing may start beside them.
 	Pods []corev1.Pod
 	// Data of the state Secret (for a probe, the result Secret).
 	Data map[string][]byte
+}
+
+// Own are the pods of this very attempt.
+func (e Evidence) Own() []corev1.Pod {
+	own := make([]corev1.Pod, 0, len(e.Pods))
+	for i := range e.Pods {
+		if of, told := e.Pods[i].Labels[rkev1.AttemptLabel]; !told || of == strconv.Itoa(int(e.Attempt)) {
+			own = append(own, e.Pods[i])
+		}
+	}
+	return own
 }
 
 // Verdict is how an attempt stands.
@@ -67,7 +80,7 @@ func OutcomeOf(e Evidence) Verdict {
 	if mine {
 		return fromResult(result)
 	}
-	if pod := outliving(e); pod != nil {
+	if pod := e.Outliving(); pod != nil {
 		return Verdict{Reason: JobGoneReason, Message: fmt.Sprintf("the Job is gone, but its pod %s has not ended; if its node %s is gone for good, delete the Node", pod.Name, pod.Spec.NodeName)}
 	}
 	v := Verdict{Done: true, Outcome: Failed, Result: nil}
@@ -89,8 +102,8 @@ func fromResult(r Result) Verdict {
 		Start: r.StartTime, End: r.EndTime, Result: &r}
 }
 
-// outliving is a pod that may still run though its Job is gone: no other Job may start beside it.
-func outliving(e Evidence) *corev1.Pod {
+// Outliving is a pod, of whichever attempt, that may still run though its Job is gone: no other Job may start beside it.
+func (e Evidence) Outliving() *corev1.Pod {
 	for i := range e.Pods {
 		if pod := &e.Pods[i]; e.Job == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
 			return pod
@@ -105,8 +118,9 @@ func running(e Evidence) Verdict {
 	if e.Job.Status.StartTime != nil {
 		v.Start = e.Job.Status.StartTime.Time
 	}
-	for i := range e.Pods {
-		if reason, message := HeldUp(&e.Pods[i]); reason != "" {
+	own := e.Own()
+	for i := range own {
+		if reason, message := HeldUp(&own[i]); reason != "" {
 			v.Reason, v.Message = reason, message
 		}
 	}
@@ -115,8 +129,9 @@ func running(e Evidence) Verdict {
 
 // explain finds out why a Job ended when its pod did not say so.
 func explain(e Evidence) (reason, class, message string) {
-	for i := range e.Pods {
-		if reason, class, message = explainPod(&e.Pods[i]); reason != "" {
+	own := e.Own()
+	for i := range own {
+		if reason, class, message = explainPod(&own[i]); reason != "" {
 			return reason, class, message
 		}
 	}
@@ -125,7 +140,7 @@ func explain(e Evidence) (reason, class, message string) {
 	}
 	failed := jobCondition(e.Job, batchv1.JobFailed)
 	if failed != nil && failed.Reason == batchv1.JobReasonDeadlineExceeded {
-		return DeadlineReason, rkev1.ClassTransient, "the Job did not end within its deadline" + waitingFor(e.Pods)
+		return DeadlineReason, rkev1.ClassTransient, "the Job did not end within its deadline" + waitingFor(own)
 	}
 	if failed != nil {
 		return ResultMissingReason, rkev1.ClassUnknown, printable("the pod ended without leaving a result: "+failed.Message, maxMessage)

@@ -104,3 +104,24 @@ func TestOutcomeOf_deadlineNamesWhatItWaitedFor(t *testing.T) {
 		Pods: pod(container(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}))})
 	require.Contains(t, got.Message, "ErrImagePull")
 }
+
+// An attempt is not judged by the pod of the one before it, but it is not begun beside it either.
+func TestOutcomeOf_podsOfTheAttemptBefore(t *testing.T) {
+	killed := func(attempt string) []corev1.Pod {
+		pods := pod(container(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}}))
+		pods[0].Labels, pods[0].Status.Phase = map[string]string{rkev1.AttemptLabel: attempt}, corev1.PodFailed
+		return pods
+	}
+	judge := func(pods []corev1.Pod) jobrunner.Verdict {
+		return jobrunner.OutcomeOf(jobrunner.Evidence{Operation: jobrunner.Create, Attempt: 2, Pods: pods})
+	}
+	require.Equal(t, "OutOfMemory", judge(killed("2")).Reason)
+	require.Equal(t, "JobGone", judge(killed("1")).Reason)
+	require.Equal(t, "OutOfMemory", judge(append(killed("1"), killed("2")...)).Reason)
+	runs := killed("1")
+	runs[0].Status.Phase = corev1.PodRunning
+	require.False(t, judge(runs).Done)
+	held := pod(container(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}))
+	held[0].Labels = map[string]string{rkev1.AttemptLabel: "1"}
+	require.Empty(t, jobrunner.OutcomeOf(jobrunner.Evidence{Operation: jobrunner.Create, Attempt: 2, Job: job("", ""), Pods: held}).Reason)
+}

@@ -121,9 +121,10 @@ func (r *Reconciler) pods(ctx context.Context, s *scope, operation jobrunner.Ope
 	return list.Items, nil
 }
 
-// neverStarted tells whether the claimed attempt's Job was not made yet, or was taken away before its pod did anything.
+// neverStarted tells whether the claimed attempt's Job was not made yet, or was taken away before its pod did anything. It
+// waits for a pod of an earlier one that has not ended.
 func neverStarted(e jobrunner.Evidence) bool {
-	if e.Job != nil || len(e.Pods) > 0 {
+	if e.Job != nil || len(e.Own()) > 0 || e.Outliving() != nil {
 		return false
 	}
 	if result, err := jobrunner.ReadResult(e.Data); err == nil && result.Operation == e.Operation && result.Attempt == e.Attempt {

@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -143,4 +146,42 @@ func TestInterrupted_twoAtOnce(t *testing.T) {
 	require.Len(t, jobs.Items, 1)
 	s.succeed(1)
 	require.Equal(t, rkev1.PhaseRunning, s.reconcile().Phase)
+}
+
+// outOfMemory plays a Job whose pod was killed for its memory, and left no word.
+func (s *subject) outOfMemory(attempt int32) {
+	s.Helper()
+	pod := s.podOf(testkit.ExpectExists(s, s.client, s.job(jobrunner.Create, attempt)))
+	s.podIs(pod, corev1.PodFailed, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}})
+	s.end(jobrunner.Create, attempt, batchv1.JobFailed, "BackoffLimitExceeded")
+}
+
+// A manager that dies between claiming an attempt and making its Job finds the pod of the one before, which tells nothing of
+// this one.
+func TestInterrupted_theAttemptBeforeIsNotThisOne(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.reconcile()
+	s.outOfMemory(1)
+	status := s.reconcile()
+	require.Contains(t, s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.WaitingForRetryReason).Message, "OutOfMemory")
+	s.clock.SetTime(status.NextAttemptTime.Add(time.Second))
+	s.fault = func(do func() error) error {
+		if s.stateClaims("2") {
+			return errRefused
+		}
+		return do()
+	}
+	_, err := s.reconciler.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(s.obj)})
+	require.ErrorIs(t, err, errRefused)
+	s.fault = nil
+	status = s.reconcile()
+	s.expect(rkev1.CreateJobCondition, metav1.ConditionUnknown, rkev1.JobRunningReason)
+	testkit.ExpectExists(t, s.client, s.job(jobrunner.Create, 2))
+	require.EqualValues(t, 1, status.LastAttempt.Number, "the second has not ended")
+}
+
+// stateClaims tells whether the state says that an attempt was claimed.
+func (s *subject) stateClaims(number string) bool {
+	s.Helper()
+	return testkit.ExpectExists(s, s.client, s.stateSecret()).Annotations["drover.cattle.io/claimed-attempt"] == number
 }

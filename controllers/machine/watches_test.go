@@ -360,6 +360,10 @@ func TestInterests_concurrently(t *testing.T) {
 	require.Empty(t, i.in(podsKey("a")))
 }
 
+func ofAttempt(number string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Labels[rkev1.AttemptLabel] = number }
+}
+
 func TestNeverStarted(t *testing.T) {
 	journal := func(text string) map[string][]byte { return map[string][]byte{jobrunner.JournalKey: []byte(text)} }
 	result := func(text string) map[string][]byte { return map[string][]byte{jobrunner.ResultKey: []byte(text)} }
@@ -370,6 +374,9 @@ func TestNeverStarted(t *testing.T) {
 		"nothing":                      {jobrunner.Evidence{}, true},
 		"a Job":                        {jobrunner.Evidence{Job: jobWith(nil)}, false},
 		"a pod without its Job":        {jobrunner.Evidence{Pods: []corev1.Pod{*podWith()}}, false},
+		"its own pod":                  {jobrunner.Evidence{Pods: []corev1.Pod{*podWith(inPhase(corev1.PodFailed), ofAttempt("2"))}}, false},
+		"the pod of the one before":    {jobrunner.Evidence{Pods: []corev1.Pod{*podWith(inPhase(corev1.PodFailed), ofAttempt("1"))}}, true},
+		"that pod, which runs":         {jobrunner.Evidence{Pods: []corev1.Pod{*podWith(ofAttempt("1"))}}, false},
 		"its own word":                 {jobrunner.Evidence{Data: result(`{"operation":"create","attempt":2,"outcome":"Failed"}`)}, false},
 		"the word of the one before":   {jobrunner.Evidence{Data: result(`{"operation":"create","attempt":1,"outcome":"Failed"}`)}, true},
 		"its own note":                 {jobrunner.Evidence{Data: journal(`{"operation":"create","attempt":2,"phase":"Intent"}`)}, false},
