@@ -44,8 +44,11 @@ const (
 	// ResultKey holds the Result of the last finished operation as JSON.
 	ResultKey = "result.json"
 	// CredentialKey holds a Credential as JSON: the one given to the last Job, kept so that the server can still be removed
-	// when the credential's Secret is gone. The only key that the controller writes.
+	// when the credential's Secret is gone. This and VerdictKey are what the controller writes.
 	CredentialKey = "credential.json"
+	// VerdictKey holds a Result as JSON: how the last Job ended whose pod left none, as Kubernetes told it. The Job and its
+	// pod, which told it, do not stay.
+	VerdictKey = "verdict.json"
 	// LogKey holds the redacted end of the last operation's log, at most MaxLogBytes.
 	LogKey = "log.txt"
 )

@@ -1,6 +1,7 @@
 package jobrunner
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"time"
@@ -50,6 +51,36 @@ func (e Evidence) Own() []corev1.Pod {
 	return own
 }
 
+// Told tells whether the state says how this attempt ended: by its pod's own word or, where that left none, by what was kept.
+func (e Evidence) Told() bool {
+	_, told := e.told()
+	_, kept := e.kept()
+	return told || kept
+}
+
+func (e Evidence) told() (Result, bool) { return e.resultIn(ResultKey) }
+
+func (e Evidence) kept() (Result, bool) { return e.resultIn(VerdictKey) }
+
+func (e Evidence) resultIn(key string) (Result, bool) {
+	result, err := readResult(e.Data, key)
+	return result, err == nil && result.Operation == e.Operation && result.Attempt == e.Attempt
+}
+
+// Keep writes a verdict into the state, for what it was read from goes with the Job, and would not be judged so again.
+func (e Evidence) Keep(v Verdict, state *corev1.Secret) error {
+	document, err := json.Marshal(Result{Operation: e.Operation, Attempt: e.Attempt, Outcome: v.Outcome, Class: v.Class, Reason: v.Reason,
+		Message: v.Message, ServerMayExist: e.Operation == Remove || !NothingMade(e.Data), StartTime: v.Start, EndTime: v.End})
+	if err != nil {
+		return fmt.Errorf("encoding how the attempt ended: %w", err)
+	}
+	if state.Data == nil {
+		state.Data = map[string][]byte{}
+	}
+	state.Data[VerdictKey] = document
+	return nil
+}
+
 // Verdict is how an attempt stands.
 type Verdict struct {
 	// Done is false while the Job runs; Reason and Message may then say what holds it up.
@@ -69,8 +100,7 @@ type Verdict struct {
 // once, a failure when the Job has ended, for only then can another one start. A Job that is gone has ended when no pod of
 // it is left that may run.
 func OutcomeOf(e Evidence) Verdict {
-	result, err := ReadResult(e.Data)
-	mine := err == nil && result.Operation == e.Operation && result.Attempt == e.Attempt
+	result, mine := e.told()
 	if mine && result.Outcome == Succeeded {
 		return fromResult(result)
 	}
@@ -83,10 +113,15 @@ func OutcomeOf(e Evidence) Verdict {
 	if pod := e.Outliving(); pod != nil {
 		return Verdict{Reason: JobGoneReason, Message: fmt.Sprintf("the Job is gone, but its pod %s has not ended; if its node %s is gone for good, delete the Node", pod.Name, pod.Spec.NodeName)}
 	}
+	if kept, ok := e.kept(); ok {
+		v := fromResult(kept)
+		v.Result = nil
+		return v
+	}
 	v := Verdict{Done: true, Outcome: Failed, Result: nil}
 	v.Start, v.End = times(e.Job)
 	v.Reason, v.Class, v.Message = explain(e)
-	if err != nil && !IsNoDocument(err) && v.Reason == ResultMissingReason {
+	if _, err := ReadResult(e.Data); err != nil && !IsNoDocument(err) && v.Reason == ResultMissingReason {
 		v.Reason, v.Message = ResultInvalidReason, fmt.Sprintf("the pod left a result that cannot be read: %v", err)
 	}
 	return v

@@ -125,3 +125,29 @@ func TestOutcomeOf_podsOfTheAttemptBefore(t *testing.T) {
 	held[0].Labels = map[string]string{rkev1.AttemptLabel: "1"}
 	require.Empty(t, jobrunner.OutcomeOf(jobrunner.Evidence{Operation: jobrunner.Create, Attempt: 2, Job: job("", ""), Pods: held}).Reason)
 }
+
+// What Kubernetes told of a pod without a word is judged the same when Job and pod are gone; the pod's own word counts before it.
+func TestKeep(t *testing.T) {
+	evidence := jobrunner.Evidence{Operation: jobrunner.Create, Attempt: 2, Job: job(batchv1.JobFailed, "BackoffLimitExceeded"),
+		Pods: pod(container(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}}))}
+	verdict := jobrunner.OutcomeOf(evidence)
+	require.Equal(t, "OutOfMemory", verdict.Reason)
+	require.False(t, evidence.Told())
+	state := &corev1.Secret{}
+	require.NoError(t, evidence.Keep(verdict, state))
+
+	later := jobrunner.Evidence{Operation: jobrunner.Create, Attempt: 2, Data: state.Data}
+	require.True(t, later.Told())
+	require.Equal(t, verdict, jobrunner.OutcomeOf(later))
+	state.Data[jobrunner.ResultKey] = []byte("{")
+	require.Equal(t, verdict, jobrunner.OutcomeOf(later), "what cannot be read is no word")
+	state.Data[jobrunner.ResultKey] = document(t, jobrunner.Result{Operation: jobrunner.Create, Attempt: 2, Outcome: jobrunner.Succeeded})
+	require.Equal(t, jobrunner.Succeeded, jobrunner.OutcomeOf(later).Outcome)
+	delete(state.Data, jobrunner.ResultKey)
+	later.Attempt = 3
+	require.False(t, later.Told())
+	require.Equal(t, "JobGone", jobrunner.OutcomeOf(later).Reason, "of another attempt it tells nothing")
+
+	running := jobrunner.Evidence{Operation: jobrunner.Create, Attempt: 2, Job: job("", ""), Data: state.Data}
+	require.False(t, jobrunner.OutcomeOf(running).Done)
+}

@@ -38,17 +38,19 @@ var ErrNoDocument = errors.New("there is no such document")
 func IsNoDocument(err error) bool { return errors.Is(err, ErrNoDocument) }
 
 // ReadResult reads how the last operation ended.
-func ReadResult(data map[string][]byte) (Result, error) {
+func ReadResult(data map[string][]byte) (Result, error) { return readResult(data, ResultKey) }
+
+func readResult(data map[string][]byte, key string) (Result, error) {
 	var r Result
 	// A probe's result carries the driver's flags, so that it is longer than other documents.
-	if err := decode(data, ResultKey, maxResult, &r); err != nil {
+	if err := decode(data, key, maxResult, &r); err != nil {
 		return Result{}, err
 	}
 	if r.Outcome != Succeeded && r.Outcome != Failed && r.Outcome != Cancelled {
-		return Result{}, fmt.Errorf("reading %s: unknown outcome %.40q", ResultKey, string(r.Outcome))
+		return Result{}, fmt.Errorf("reading %s: unknown outcome %.40q", key, string(r.Outcome))
 	}
 	if r.Attempt < 0 || r.Attempt > MaxAttempt {
-		return Result{}, fmt.Errorf("reading %s: there is no attempt %d", ResultKey, r.Attempt)
+		return Result{}, fmt.Errorf("reading %s: there is no attempt %d", key, r.Attempt)
 	}
 	r.Message = printable(r.Message, maxMessage)
 	r.StartTime, r.EndTime = plausible(r.StartTime), plausible(r.EndTime)
@@ -57,7 +59,7 @@ func ReadResult(data map[string][]byte) (Result, error) {
 		r.Notes[i] = printable(note, maxMessage)
 	}
 	if err := checkScan(r.Scan); err != nil {
-		return Result{}, fmt.Errorf("reading %s: %w", ResultKey, err)
+		return Result{}, fmt.Errorf("reading %s: %w", key, err)
 	}
 	if r.Outcome == Succeeded {
 		r.Reason, r.Class = "", ""

@@ -100,9 +100,7 @@ func (r *Reconciler) look(ctx context.Context, s *scope) (jobrunner.Evidence, er
 		evidence.Job = job
 	}
 	// A pod is worth a look when it holds the Job up, or ended without a word.
-	result, resultErr := jobrunner.ReadResult(evidence.Data)
-	told := resultErr == nil && result.Operation == evidence.Operation && result.Attempt == evidence.Attempt
-	if told || evidence.Job != nil && evidence.Job.Status.Ready != nil && *evidence.Job.Status.Ready > 0 {
+	if evidence.Told() || evidence.Job != nil && evidence.Job.Status.Ready != nil && *evidence.Job.Status.Ready > 0 {
 		return evidence, nil
 	}
 	evidence.Pods, err = r.pods(ctx, s, evidence.Operation)
@@ -124,10 +122,7 @@ func (r *Reconciler) pods(ctx context.Context, s *scope, operation jobrunner.Ope
 // neverStarted tells whether the claimed attempt's Job was not made yet, or was taken away before its pod did anything. It
 // waits for a pod of an earlier one that has not ended.
 func neverStarted(e jobrunner.Evidence) bool {
-	if e.Job != nil || len(e.Own()) > 0 || e.Outliving() != nil {
-		return false
-	}
-	if result, err := jobrunner.ReadResult(e.Data); err == nil && result.Operation == e.Operation && result.Attempt == e.Attempt {
+	if e.Job != nil || len(e.Own()) > 0 || e.Outliving() != nil || e.Told() {
 		return false
 	}
 	journal, err := jobrunner.ReadJournal(e.Data)

@@ -12,6 +12,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
@@ -259,4 +260,42 @@ func TestBackOffCountsByTheManagersClock(t *testing.T) {
 			require.Equal(t, status, s.reconcile(), "it stays so")
 		})
 	}
+}
+
+// A Job that is cleaned up takes its pod with it. What both told of an attempt stays: it is not made again for that, whether the
+// status is there or was lost too.
+func TestCreate_exhaustedStaysExhaustedWithoutItsJob(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.reconcile()
+	for attempt := int32(1); ; attempt++ {
+		s.outOfMemory(attempt)
+		status := s.reconcile()
+		if attempt == 3 {
+			break
+		}
+		s.clock.SetTime(status.NextAttemptTime.Add(time.Second))
+		s.reconcile()
+	}
+	says := s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.AttemptsExhaustedReason).Message
+	require.Contains(t, says, "OutOfMemory")
+	last := s.read().LastAttempt
+	require.Equal(t, rkev1.ClassUnknown, last.Class)
+
+	s.clock.SetTime(s.clock.Now().Add(25 * time.Hour))
+	require.NoError(t, s.client.Delete(t.Context(), s.job(jobrunner.Create, 3), client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	pods := &corev1.PodList{}
+	require.NoError(t, s.client.List(t.Context(), pods, client.InNamespace(s.namespace)))
+	for i := range pods.Items {
+		require.NoError(t, s.client.Delete(t.Context(), &pods.Items[i], client.GracePeriodSeconds(0)))
+	}
+	clear(s.writes)
+	require.Equal(t, last, s.reconcile().LastAttempt)
+	require.Equal(t, says, s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.AttemptsExhaustedReason).Message)
+	require.Zero(t, s.wrote(), "%v", s.writes)
+
+	delete(s.obj.Object, "status")
+	require.NoError(t, s.client.Status().Update(t.Context(), s.obj))
+	require.Equal(t, last.Message, s.reconcile().LastAttempt.Message)
+	s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.AttemptsExhaustedReason)
+	testkit.ExpectNotFound(t, s.client, s.job(jobrunner.Create, 4))
 }

@@ -2,8 +2,10 @@ package machine
 
 import (
 	"context"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
@@ -36,13 +38,16 @@ func (r *Reconciler) needsNothing(ctx context.Context, s *scope) bool {
 	return err != nil || !verdict.Done || verdict.Outcome == jobrunner.Succeeded
 }
 
-// settle judges an attempt and, when it has ended, deletes its request and keeps how it ended; once in each reconcile.
+// settle judges an attempt and, when it has ended, keeps how and deletes its request; once in each reconcile.
 func (r *Reconciler) settle(ctx context.Context, s *scope, evidence jobrunner.Evidence) (jobrunner.Verdict, error) {
 	if s.verdict != nil {
 		return *s.verdict, nil
 	}
 	verdict := jobrunner.OutcomeOf(evidence)
 	if verdict.Done {
+		if err := r.keepVerdict(ctx, s, evidence, verdict); err != nil {
+			return verdict, err
+		}
 		if err := r.dropRequest(ctx, s); err != nil {
 			return verdict, err
 		}
@@ -50,6 +55,24 @@ func (r *Reconciler) settle(ctx context.Context, s *scope, evidence jobrunner.Ev
 	}
 	s.verdict = &verdict
 	return verdict, nil
+}
+
+// keepVerdict notes how an attempt ended whose pod left no word: when its Job is gone there is nothing to judge it by, and an
+// attempt that must not be made again would be.
+func (r *Reconciler) keepVerdict(ctx context.Context, s *scope, evidence jobrunner.Evidence, verdict jobrunner.Verdict) error {
+	if evidence.Told() {
+		return nil
+	}
+	noted := s.state.secret.DeepCopy()
+	if err := evidence.Keep(verdict, noted); err != nil {
+		return err
+	}
+	// The lock: a word that the pod left meanwhile counts before this.
+	if err := r.Client.Patch(ctx, noted, client.MergeFromWithOptions(s.state.secret, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("noting in the state Secret how attempt %d ended: %w", evidence.Attempt, err)
+	}
+	s.state.secret = noted
+	return nil
 }
 
 // metPreconditions says of what was waited for before that it was met: the Job was started, so it was, and nobody looks at

@@ -378,6 +378,8 @@ func TestNeverStarted(t *testing.T) {
 		"the pod of the one before":    {jobrunner.Evidence{Pods: []corev1.Pod{*podWith(inPhase(corev1.PodFailed), ofAttempt("1"))}}, true},
 		"that pod, which runs":         {jobrunner.Evidence{Pods: []corev1.Pod{*podWith(ofAttempt("1"))}}, false},
 		"its own word":                 {jobrunner.Evidence{Data: result(`{"operation":"create","attempt":2,"outcome":"Failed"}`)}, false},
+		"what was kept of it":          {jobrunner.Evidence{Data: map[string][]byte{jobrunner.VerdictKey: []byte(`{"operation":"create","attempt":2,"outcome":"Failed"}`)}}, false},
+		"what was kept of another":     {jobrunner.Evidence{Data: map[string][]byte{jobrunner.VerdictKey: []byte(`{"operation":"create","attempt":1,"outcome":"Failed"}`)}}, true},
 		"the word of the one before":   {jobrunner.Evidence{Data: result(`{"operation":"create","attempt":1,"outcome":"Failed"}`)}, true},
 		"its own note":                 {jobrunner.Evidence{Data: journal(`{"operation":"create","attempt":2,"phase":"Intent"}`)}, false},
 		"the note of the one before":   {jobrunner.Evidence{Data: journal(`{"operation":"create","attempt":1,"phase":"Intent"}`)}, true},

@@ -185,12 +185,17 @@ func (e *env) finish(result jobrunner.Result) {
 	testkit.ExpectExists(e.t, e.Client, secret)
 	secret.Data = map[string][]byte{jobrunner.ResultKey: raw}
 	require.NoError(e.t, e.Update(e.t.Context(), secret))
+	e.end(job, result.Outcome)
+}
 
+// end plays the Job controller.
+func (e *env) end(job *batchv1.Job, outcome jobrunner.Outcome) {
+	e.t.Helper()
 	before, at := job.DeepCopy(), metav1.NewTime(e.now)
 	job.Status.StartTime = &at
 	kinds := []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobComplete}
 	job.Status.CompletionTime, job.Status.Succeeded = &at, 1
-	if result.Outcome != jobrunner.Succeeded {
+	if outcome != jobrunner.Succeeded {
 		kinds = []batchv1.JobConditionType{batchv1.JobFailureTarget, batchv1.JobFailed}
 		job.Status.CompletionTime, job.Status.Succeeded, job.Status.Failed = nil, 0, 1
 	}

@@ -154,6 +154,34 @@ func TestProbe_jobIsGone(t *testing.T) {
 	require.EqualValues(t, 2, e.nd.Status.ProbeAttempts)
 }
 
+// A probe that used too much memory would do so again: that its Job is cleaned up is no reason to make another.
+func TestProbe_verdictOutlivesItsJob(t *testing.T) {
+	e := newEnv(t, external("greedy"))
+	e.reconcile()
+	job := e.runningJob()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: driver.CacheNamespace, Name: job.Name + "-x",
+		Labels: map[string]string{batchv1.JobNameLabel: job.Name}}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "x"}},
+		AutomountServiceAccountToken: new(bool), ServiceAccountName: job.Name}}
+	require.NoError(t, e.Create(t.Context(), pod))
+	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "flags", State: corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}}}}
+	require.NoError(t, e.Status().Update(t.Context(), pod))
+	e.end(job, jobrunner.Failed)
+	e.reconcile()
+	message := e.expect(v3.DownloadedCondition, metav1.ConditionFalse, jobrunner.OutOfMemoryReason)
+	require.NoError(t, e.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
+	require.NoError(t, e.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	testkit.Eventually(t, patience, func() error {
+		if len(e.jobs()) > 0 {
+			return errors.New("the Job is still there")
+		}
+		return nil
+	})
+	e.reconcile()
+	require.Empty(t, e.jobs())
+	require.Equal(t, message, e.expect(v3.DownloadedCondition, metav1.ConditionFalse, jobrunner.OutOfMemoryReason))
+}
+
 // Of two NodeDrivers with one driver name the older has the kinds; when it is renamed, the other gets them.
 func TestNameTaken_untilItIsFree(t *testing.T) {
 	first, second := external("namesake-a"), external("namesake-b")

@@ -60,6 +60,9 @@ func (r *Reconciler) observeProbe(ctx context.Context, s *scope) error {
 	if !verdict.Done {
 		return step.Progress(v3.ProbingReason, progress(evidence.Job, verdict), probeNet)
 	}
+	if err := r.keepVerdict(ctx, evidence, verdict, result); err != nil {
+		return err
+	}
 	if err := r.cleanUp(ctx, r.task(s.nd, last)); err != nil {
 		return err
 	}
@@ -72,6 +75,22 @@ func (r *Reconciler) observeProbe(ctx context.Context, s *scope) error {
 		return nil
 	}
 	return r.afterFailure(ctx, s, last)
+}
+
+// keepVerdict notes beside the result how a probe ended whose pod left none: when its Job is gone there is nothing to judge it
+// by, and one that must not be made again would be.
+func (r *Reconciler) keepVerdict(ctx context.Context, evidence jobrunner.Evidence, verdict jobrunner.Verdict, result *corev1.Secret) error {
+	if evidence.Told() {
+		return nil
+	}
+	noted := result.DeepCopy()
+	if err := evidence.Keep(verdict, noted); err != nil {
+		return err
+	}
+	if err := r.opts.Client.Patch(ctx, noted, client.MergeFromWithOptions(result, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("noting how probe %d ended: %w", evidence.Attempt, err)
+	}
+	return nil
 }
 
 // afterFailure starts the next probe when it is due; else it leaves in the scope what is being waited for.
