@@ -84,6 +84,14 @@ func (s *scope) group() (turns.Group, error) {
 	return group, nil
 }
 
+// leaveTurn takes a machine out of those that wait for their turn when it has come to wait for something else. An error that
+// is tried again says no such thing: the machine keeps its place.
+func (r *Reconciler) leaveTurn(s *scope, outcome error) {
+	if !s.asked && (outcome == nil || isWaiting(outcome)) {
+		r.turns.Leave(s.request, s.now)
+	}
+}
+
 // tellFailed tells how a create failed that others may ask for too. It returns whether the machine has no attempts left.
 func (r *Reconciler) tellFailed(s *scope, class string, at time.Time, exhausted bool) bool {
 	group, err := s.group()

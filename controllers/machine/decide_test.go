@@ -25,6 +25,7 @@ import (
 
 	managementv3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/machine/turns"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/jobrunner"
@@ -186,6 +187,39 @@ func TestEnded(t *testing.T) {
 		require.Equal(t, s.now.Add(tt.back), s.ended(jobrunner.Verdict{End: s.now.Add(tt.end)}), name)
 	}
 	require.Equal(t, s.now, s.ended(jobrunner.Verdict{}), "a pod that told no time")
+}
+
+// Who waits for its turn keeps its place when the API does not answer, and gives it up when it waits for something else.
+func TestLeaveTurn(t *testing.T) {
+	group := turns.Group{Kind: "AcmeMachine", Credential: "a/cloud", Order: "1"}
+	for name, tt := range map[string]struct {
+		asked   bool
+		outcome error
+		next    string
+	}{
+		"asked":                      {true, step.Wait(rkev1.WaitingForQuotaReason, "", 0), "m1"},
+		"asked, and it failed":       {true, errors.New("timeout"), "m1"},
+		"the API does not answer":    {false, errors.New("timeout"), "m1"},
+		"a conflict":                 {false, apierrors.NewConflict(schema.GroupResource{}, "m1", nil), "m1"},
+		"paused":                     {false, nil, "m2"},
+		"waits for its cluster":      {false, step.Wait(rkev1.WaitingForClusterReason, "", 0), "m2"},
+		"a spec that is not allowed": {false, step.Stall(rkev1.SpecInvalidReason, errors.New("x")), "m2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := scopeOf(func(s *scope) { s.asked = tt.asked })
+			r := &Reconciler{turns: turns.New[Request](jobrunner.Wait)}
+			var called []string
+			r.turns.OnCall(func(request Request) { called = append(called, request.Name) })
+			r.turns.Ask(requestFor("m0"), turns.Ask{Group: group, Now: s.now.Add(-time.Hour)})
+			r.turns.Refused(requestFor("m0"), turns.Refusal{Group: group, Class: rkev1.ClassQuota, Attempt: 1, Try: 1, End: s.now, Now: s.now, Fresh: true})
+			for _, who := range []string{"m1", "m2"} {
+				require.False(t, r.turns.Ask(requestFor(who), turns.Ask{Group: group, Now: s.now}).Go)
+			}
+			r.leaveTurn(s, tt.outcome)
+			r.turns.Leave(requestFor("m0"), s.now)
+			require.Equal(t, []string{tt.next}, called)
+		})
+	}
 }
 
 func TestMayAbandon(t *testing.T) {

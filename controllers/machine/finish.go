@@ -26,10 +26,8 @@ var quiet = []string{
 }
 
 // finish sums up, writes the status once, tells what changed, and lets a machine go whose server is gone.
-func (r *Reconciler) finish(ctx context.Context, s *scope) error {
-	if !s.asked {
-		r.turns.Leave(s.request, s.now)
-	}
+func (r *Reconciler) finish(ctx context.Context, s *scope, outcome error) error {
+	r.leaveTurn(s, outcome)
 	s.sumUp()
 	r.metrics.observe(s, r.kind.Driver)
 	if s.released {

@@ -30,7 +30,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	}
 	err = r.run(ctx, s)
-	if finishErr := r.finish(ctx, s); finishErr != nil {
+	if finishErr := r.finish(ctx, s, err); finishErr != nil {
 		if isWaiting(err) {
 			err = nil
 		}

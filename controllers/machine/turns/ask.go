@@ -69,7 +69,7 @@ func (b *Book[K]) turn(g *group[K], m *member, ask Ask) Turn {
 	}
 	if m.urgent || g.open || !ask.Now.Before(at) {
 		g.put(m, trying)
-		m.urgent, m.freed = false, false
+		m.urgent = false
 		return Turn{Go: true}
 	}
 	return Turn{Class: g.class, At: at}

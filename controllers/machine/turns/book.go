@@ -128,6 +128,9 @@ func (b *Book[K]) Refused(k K, r Refusal) {
 	if probing || m.state == out {
 		g.put(m, waiting)
 	}
+	if probing {
+		m.freed = false // not before: between its turn and its attempt a machine may be refused by the API, not by the cloud
+	}
 	m.refused = r.Attempt
 	if r.Exhausted && !m.freed {
 		g.put(m, out)

@@ -186,7 +186,12 @@ func TestBook_attemptsAnewAfterAServer(t *testing.T) {
 	require.True(t, d.Freed("a"))
 	d.refusal("a", 8, 8, true)
 	d.goes("a")
+	d.refusal("a", 8, 8, true)
+	require.True(t, d.Freed("a"), "its attempt could not be begun yet")
+	d.goes("a")
+	d.refusal("a", 9, 1, false)
 	require.False(t, d.Freed("a"))
+	d.asksAt("a", 10*time.Minute)
 }
 
 // A machine's own back-off holds too, but not when another has got a server since.
