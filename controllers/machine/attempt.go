@@ -196,6 +196,9 @@ func (s *scope) record(v jobrunner.Verdict) {
 	if !v.Start.IsZero() {
 		last.StartTime = &metav1.Time{Time: v.Start.Truncate(time.Second)}
 	}
+	if last.EndTime != nil && last.EndTime.Sub(s.now) > maxSkew {
+		last.EndTime = &metav1.Time{Time: s.now.Truncate(time.Second)} // written while our own clock was ahead
+	}
 	if last.EndTime == nil {
 		s.fresh = true
 		last.EndTime = &metav1.Time{Time: s.ended(v).Truncate(time.Second)}

@@ -189,6 +189,23 @@ func TestEnded(t *testing.T) {
 	require.Equal(t, s.now, s.ended(jobrunner.Verdict{}), "a pod that told no time")
 }
 
+// An end that was written down stays, but not one that has yet to come.
+func TestRecord_endsThatAreKnown(t *testing.T) {
+	for name, tt := range map[string]struct{ known, want time.Duration }{
+		"an hour ago":   {-time.Hour, -time.Hour},
+		"in a second":   {time.Second, time.Second},
+		"in a minute":   {time.Minute, time.Minute},
+		"in ten hours":  {10 * time.Hour, 0},
+		"in many years": {1 << 62, 0},
+	} {
+		s := scopeOf(func(s *scope) { s.state.claim = jobrunner.Claim{Operation: jobrunner.Create, Attempt: 1} })
+		s.status.LastAttempt = &rkev1.AttemptStatus{Operation: "create", Number: 1, EndTime: &metav1.Time{Time: s.now.Add(tt.known)}}
+		s.record(jobrunner.Verdict{Done: true, Outcome: jobrunner.Failed, End: s.now.Add(-time.Second)})
+		require.Equal(t, s.now.Add(tt.want), s.status.LastAttempt.EndTime.Time, name)
+		require.False(t, s.fresh, name)
+	}
+}
+
 // Who waits for its turn keeps its place when the API does not answer, and gives it up when it waits for something else.
 func TestLeaveTurn(t *testing.T) {
 	group := turns.Group{Kind: "AcmeMachine", Credential: "a/cloud", Order: "1"}
