@@ -398,6 +398,26 @@ func TestCredential_ofAnotherNamespace(t *testing.T) {
 	require.Equal(t, "shared", s.tokenOf(jobrunner.Remove, 1), "what may be left of the attempt goes with the credential it was made with")
 }
 
+// A manager of one namespace is not told when another's credential comes or is mended: it looks.
+func TestCredential_ofAnotherNamespaceIsLookedAtAgain(t *testing.T) {
+	w := newWorld(t)
+	other := testkit.Namespace(t)
+	s := w.machine("digitalocean", "m", map[string]any{"region": "fra1", "common": map[string]any{"cloudCredentialSecretName": other + ":cloud"}})
+	looksAgain := func(reason string) {
+		t.Helper()
+		require.Equal(t, 5*time.Minute, testkit.ExpectReconciled(t, s.reconciler, s.obj).RequeueAfter)
+		s.read()
+		s.expect(rkev1.CredentialReadyCondition, metav1.ConditionFalse, reason)
+	}
+	looksAgain(rkev1.CredentialNotSharedReason)
+	shared := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: other, Name: "cloud",
+		Annotations: map[string]string{rkev1.AllowedNamespacesAnnotation: w.namespace}}, StringData: map[string]string{"other": "x"}}
+	testkit.ExpectApplied(t, w.client, shared)
+	looksAgain(rkev1.CredentialInvalidReason)
+	near := w.machine("digitalocean", "near", map[string]any{"region": "fra1", "common": map[string]any{"cloudCredentialSecretName": "late"}})
+	require.Zero(t, testkit.ExpectReconciled(t, near.reconciler, near.obj).RequeueAfter, "its own namespace is watched")
+}
+
 // A retry that the user asks for uses the present credential too, and every change counts once.
 func TestCredential_retryUsesThePresentOne(t *testing.T) {
 	s := credentialWorld(t)

@@ -1,7 +1,9 @@
 package machine_test
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
@@ -387,6 +390,24 @@ func TestDelete_refugeIsLeftWhateverThePodWrote(t *testing.T) {
 	request := metav1.ObjectMeta{Namespace: "drover-drivers", Name: jobrunner.JobName(refuge.name, jobrunner.Remove, 1)}
 	testkit.ExpectNotFound(t, s.client, refuge.stateSecret(), refuge.job(jobrunner.Remove, 1), &corev1.Secret{ObjectMeta: request},
 		&corev1.ServiceAccount{ObjectMeta: access}, &rbacv1.Role{ObjectMeta: access}, &rbacv1.RoleBinding{ObjectMeta: access})
+}
+
+// A manager of one namespace sees nothing but Jobs and pods in the refuge.
+func TestDelete_refugeIsNotCached(t *testing.T) {
+	w := newWorld(t)
+	w.cache = interceptor.NewClient(w.client, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if _, job := obj.(*batchv1.Job); key.Namespace == "drover-drivers" && !job {
+				return fmt.Errorf("unable to get: %v because of unknown namespace for the cache", key)
+			}
+			return c.Get(ctx, key, obj, opts...)
+		}})
+	s := w.machine("digitalocean", "m", droplet())
+	refuge := s.flee()
+	s.reconcile()
+	refuge.removed(1)
+	testkit.ExpectReconciled(t, s.reconciler, s.obj)
+	s.gone()
 }
 
 // flee brings a machine up whose namespace is deleted then, and starts the remove Job elsewhere.

@@ -105,8 +105,10 @@ type world struct {
 	clock     *clocktesting.FakePassiveClock
 	recorder  *events.FakeRecorder
 	nodes     machine.NodeFinder
-	counted   sync.Mutex
-	writes    map[string]int
+	// cache is the manager's; the client, without one.
+	cache   client.Reader
+	counted sync.Mutex
+	writes  map[string]int
 	// fault decides what becomes of a write; all go well without one.
 	fault   func(do func() error) error
 	cluster *clusterv1.Cluster
@@ -226,8 +228,11 @@ type subject struct {
 
 // manager is one that knows nothing of an earlier one.
 func (w *world) manager() *machine.Controller {
+	if w.cache == nil {
+		w.cache = w.client
+	}
 	return machine.New(machine.Options{
-		Client: w.counting(), Cache: w.client, Live: w.client, Recorder: w.recorder, Clock: w.clock, Nodes: w.nodes,
+		Client: w.counting(), Cache: w.cache, Live: w.client, Recorder: w.recorder, Clock: w.clock, Nodes: w.nodes,
 		Settings: jobrunner.Settings{Image: "registry.test/machine:v1"},
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -44,7 +45,7 @@ func (r *Reconciler) resolveCredential(ctx context.Context, s *scope) error {
 	fields := crdgen.GivenIn(r.kind.Fields, s.Spec())
 	env, err := crdgen.CredentialEnv(r.kind.Driver, fields, secret.Data)
 	if err != nil {
-		return step.Wait(rkev1.CredentialInvalidReason, fmt.Sprintf("Secret %s: %v", name, err), 0)
+		return step.Wait(rkev1.CredentialInvalidReason, fmt.Sprintf("Secret %s: %v", name, err), s.credentialNet())
 	}
 	s.credential = credential{Credential: jobrunner.Credential{Name: name, Version: string(secret.UID) + "/" + secret.ResourceVersion,
 		Env: env, Files: crdgen.CredentialFiles(r.kind.Driver, fields, secret.Data)}}
@@ -122,6 +123,14 @@ func credentialKey(namespace, name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
+// credentialNet is when to look again at a credential that cannot be used: a manager of one namespace sees no change of another's.
+func (s *scope) credentialNet() time.Duration {
+	if credentialKey(s.GetNamespace(), s.credentialName()).Namespace != s.GetNamespace() {
+		return safetyNet
+	}
+	return 0
+}
+
 func (r *Reconciler) credentialSecret(ctx context.Context, s *scope, name string) (*corev1.Secret, error) {
 	key := credentialKey(s.GetNamespace(), name)
 	r.interests.note(s.request, secretKey(key))
@@ -134,7 +143,7 @@ func (r *Reconciler) credentialSecret(ctx context.Context, s *scope, name string
 	if foreign && (err != nil || !sharedWith(secret, s.GetNamespace())) {
 		// One answer for both, so that nobody learns from it which Secrets another namespace has.
 		return nil, step.Wait(rkev1.CredentialNotSharedReason, fmt.Sprintf("there is no Secret %s that may be used here: create it, and name this namespace, %s, in its annotation %s",
-			name, s.GetNamespace(), rkev1.AllowedNamespacesAnnotation), 0)
+			name, s.GetNamespace(), rkev1.AllowedNamespacesAnnotation), s.credentialNet())
 	}
 	if apierrors.IsForbidden(err) {
 		return nil, step.Wait(rkev1.CredentialInvalidReason, fmt.Sprintf("the credential Secret %s in namespace %s must not be read: let the manager's service account get it (keys %s)",
@@ -146,7 +155,7 @@ func (r *Reconciler) credentialSecret(ctx context.Context, s *scope, name string
 	}
 	if secret.Type != rkev1.CloudCredentialSecretType && secret.Type != corev1.SecretTypeOpaque && secret.Type != "" {
 		return nil, step.Wait(rkev1.CredentialInvalidReason, fmt.Sprintf("Secret %s is of type %s: a credential is of type %s or %s",
-			name, secret.Type, rkev1.CloudCredentialSecretType, corev1.SecretTypeOpaque), 0)
+			name, secret.Type, rkev1.CloudCredentialSecretType, corev1.SecretTypeOpaque), s.credentialNet())
 	}
 	return secret, nil
 }

@@ -128,7 +128,11 @@ func (r *Reconciler) dropRequest(ctx context.Context, s *scope) error {
 	claim := s.state.claim
 	request := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
 	key := types.NamespacedName{Namespace: s.home.Namespace, Name: jobrunner.JobName(s.home.Name, claim.Operation, claim.Attempt)}
-	err := r.Cache.Get(ctx, key, request)
+	reader := r.Cache
+	if s.inRefuge() {
+		reader = r.Live // a manager of one namespace caches no Secrets of another
+	}
+	err := reader.Get(ctx, key, request)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
