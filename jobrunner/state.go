@@ -44,6 +44,17 @@ const (
 	claimLost         = "drover.cattle.io/state-lost"
 )
 
+// Notes are those of a state Secret's annotations that StateSecret writes, for a copy of it.
+func Notes(annotations map[string]string) map[string]string {
+	notes := map[string]string{}
+	for _, key := range []string{claimOperation, claimAttempt, claimTry, rkev1.RequestHashAnnotation, claimDriver, claimInstanceName} {
+		if text, ok := annotations[key]; ok {
+			notes[key] = text
+		}
+	}
+	return notes
+}
+
 // ReadDriver reads from a state Secret's annotations which driver the last Job ran.
 func ReadDriver(annotations map[string]string) (driver DriverRef, ok bool) {
 	err := json.Unmarshal([]byte(annotations[claimDriver]), &driver)

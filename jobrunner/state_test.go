@@ -2,6 +2,7 @@ package jobrunner_test
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 
@@ -74,6 +75,15 @@ func TestReadClaim_triesCountFromOne(t *testing.T) {
 	}
 	_, ok := jobrunner.ReadClaim(map[string]string{"drover.cattle.io/claimed-operation": "probe", "drover.cattle.io/claimed-attempt": "1"})
 	require.False(t, ok, "a probe claims nothing")
+}
+
+// A copy of a state says the same of its server, and nothing that others have written.
+func TestNotes(t *testing.T) {
+	written := state(t, task(jobrunner.Create)).Annotations
+	require.Equal(t, written, jobrunner.Notes(written))
+	foreign := maps.Clone(written)
+	foreign["example.org/replicate-to"] = "everywhere"
+	require.Equal(t, written, jobrunner.Notes(foreign))
 }
 
 // A pod can write any number into its state; what counts by it must neither overflow nor run for long.

@@ -307,6 +307,7 @@ func TestNothingMade(t *testing.T) {
 		"restored without status":       {[]func(*scope){stateWith(nil), func(s *scope) { s.machine = &clusterv1.Machine{Spec: clusterv1.MachineSpec{ProviderID: "acme://1"}} }}, false},
 		"an ID that the user gave":      {[]func(*scope){stateWith(nil), func(s *scope) { _ = s.SetProviderID("acme://1") }}, true},
 		"a remove that began says when": {[]func(*scope){stateWith(nil), func(s *scope) { s.state.claimed, s.state.claim.Operation = true, jobrunner.Remove }}, false},
+		"who fled had something":        {[]func(*scope){stateWith(nil), func(s *scope) { s.home = s.refugeOf() }}, false},
 		"a create that was claimed":     {[]func(*scope){stateWith(nil), func(s *scope) { s.state.claimed, s.state.claim.Operation = true, jobrunner.Create }}, true},
 	} {
 		require.Equal(t, tt.want, scopeOf(tt.facts...).nothingMade(), name)

@@ -13,6 +13,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -408,6 +409,68 @@ func TestDelete_refugeIsNotCached(t *testing.T) {
 	refuge.removed(1)
 	testkit.ExpectReconciled(t, s.reconciler, s.obj)
 	s.gone()
+}
+
+// What tells that the server is gone may go before the machine does, which could not be let go at the same moment: it goes all
+// the same, without its credential.
+func TestDelete_stateIsGoneBeforeTheMachine(t *testing.T) {
+	for name, begin := range map[string]func(*subject) *subject{
+		"with its namespace": func(s *subject) *subject { return s.flee() },
+		"with its owner's children": func(s *subject) *subject {
+			s.ready()
+			s.delete(testkit.ExpectExists(t, s.client, s.stateSecret()))
+			s.delete(s.obj)
+			s.reconcile()
+			return s
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newWorld(t).machine("digitalocean", "m", droplet())
+			at := begin(s)
+			s.events()
+			at.removed(1)
+			s.fault = func(do func() error) error {
+				if apierrors.IsNotFound(s.client.Get(t.Context(), client.ObjectKeyFromObject(at.stateSecret()), at.stateSecret())) {
+					return errRefused
+				}
+				return do()
+			}
+			require.ErrorIs(t, testkit.ExpectReconcileError(t, s.reconciler, s.obj), errRefused)
+			s.fault = nil
+			require.NoError(t, client.IgnoreNotFound(s.client.Delete(t.Context(), s.stateSecret())))
+			s.delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cred"}})
+			testkit.ExpectReconciled(t, s.reconciler, s.obj)
+			s.gone()
+			events := s.events()
+			require.Len(t, events, 1)
+			require.Contains(t, events[0], "has removed server m")
+		})
+	}
+}
+
+// A state that was lost, and copied so, is no proof that nothing was made.
+func TestDelete_refugeWithoutAState(t *testing.T) {
+	testkit.ExpectApplied(t, testkit.Client(t, newScheme(t)), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "drover-drivers"}})
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.ready()
+	state := testkit.ExpectExists(t, s.client, s.stateSecret())
+	state.Finalizers = nil
+	s.update(state)
+	s.delete(state)
+	s.delete(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
+	s.delete(s.obj)
+	refuge := s.atRefuge("refuge-" + string(s.obj.GetUID()))
+	s.fault = func(do func() error) error {
+		if s.client.Get(t.Context(), client.ObjectKeyFromObject(refuge.stateSecret()), refuge.stateSecret()) == nil {
+			return errRefused
+		}
+		return do()
+	}
+	require.ErrorIs(t, testkit.ExpectReconcileError(t, s.reconciler, s.obj), errRefused)
+	s.fault = nil
+	s.reconcile()
+	s.expect(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobRunningReason)
+	testkit.ExpectExists(t, s.client, refuge.job(jobrunner.Remove, 1))
 }
 
 // flee brings a machine up whose namespace is deleted then, and starts the remove Job elsewhere.

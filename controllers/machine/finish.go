@@ -31,6 +31,9 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, outcome error) error 
 	s.sumUp()
 	r.metrics.observe(s, r.kind.Driver)
 	if s.released {
+		if err := r.noteGone(ctx, s); err != nil {
+			return err
+		}
 		r.emit(s)
 		r.metrics.forget(s.request)
 		return r.release(ctx, s)

@@ -63,6 +63,9 @@ func (r *Reconciler) flee(ctx context.Context, s *scope) error {
 		ObjectMeta: metav1.ObjectMeta{Namespace: refuge.Namespace, Name: jobrunner.StateSecretName(refuge.Name),
 			Labels: map[string]string{rkev1.MachineUIDLabel: string(s.GetUID())}},
 		Type: rkev1.MachineStateSecretType, Data: s.state.data()}
+	if s.state.secret != nil {
+		copied.Annotations = jobrunner.Notes(s.state.secret.Annotations)
+	}
 	err := r.Client.Create(ctx, copied, client.FieldOwner(FieldOwner))
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return step.Wait(NamespaceTerminatingReason, fmt.Sprintf("the namespace is being deleted, so that no Job can be made in it, and the state cannot be copied to namespace %s either: %v", refuge.Namespace, err), refugeCheck)

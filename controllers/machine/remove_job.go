@@ -27,6 +27,9 @@ func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
 			return err
 		}
 	}
+	if s.notedGone() {
+		return nil
+	}
 	if s.nothingMade() {
 		s.conditions.True(rkev1.DeleteJobCondition, rkev1.NothingMadeReason, "no driver was ever asked for a server")
 		return nil
@@ -48,9 +51,33 @@ func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
 	return s.mark(err)
 }
 
+// noteGone writes down that no server is left, where the state that tells so goes before the machine does: without it a
+// machine that could not be let go at once would have a server removed of which nothing is known any more.
+func (r *Reconciler) noteGone(ctx context.Context, s *scope) error {
+	stays := s.state.secret == nil || s.state.secret.DeletionTimestamp.IsZero()
+	if stays && !s.inRefuge() {
+		return nil
+	}
+	if err := s.SetStatus(s.status); err != nil {
+		return err
+	}
+	_, err := step.PatchStatus(ctx, r.Client, s.before, s.Unstructured)
+	return err
+}
+
+// notedGone tells whether that was written down, and repeats it.
+func (s *scope) notedGone() bool {
+	noted := s.conditions.Get(rkev1.DeleteJobCondition)
+	if s.state.secret != nil || noted == nil || noted.Status != metav1.ConditionTrue {
+		return false
+	}
+	s.conditions.True(noted.Type, noted.Reason, noted.Message)
+	return true
+}
+
 // nothingMade tells whether no driver was ever asked for a server. A state that was lost tells nothing.
 func (s *scope) nothingMade() bool {
-	if s.state.claimed && s.state.claim.Operation == jobrunner.Remove {
+	if s.inRefuge() || s.state.claimed && s.state.claim.Operation == jobrunner.Remove {
 		return false // there was something; its Job says when it is gone
 	}
 	return jobrunner.NothingMade(s.state.data()) && !s.mayHaveServer()
