@@ -36,8 +36,12 @@ func (r *Reconciler) findOwners(ctx context.Context, s *scope) error {
 	if clusterName == "" {
 		return nil
 	}
+	key := types.NamespacedName{Namespace: s.GetNamespace(), Name: clusterName}
+	if s.machine == nil {
+		r.interests.note(s.request, clusterKey(key)) // its events come by way of the CAPI Machine else
+	}
 	cluster := &clusterv1.Cluster{}
-	err := r.Cache.Get(ctx, types.NamespacedName{Namespace: s.GetNamespace(), Name: clusterName}, cluster)
+	err := r.Cache.Get(ctx, key, cluster)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

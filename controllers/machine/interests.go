@@ -26,6 +26,8 @@ func jobKey(key types.NamespacedName) string { return "job/" + key.String() }
 
 func driverKey(driver string) string { return "driver/" + driver }
 
+func clusterKey(key types.NamespacedName) string { return "cluster/" + key.String() }
+
 // podsKey is that of the pods of a machine's Jobs, wherever they run.
 func podsKey(machine string) string { return "pods/" + machine }
 

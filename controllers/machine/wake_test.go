@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -148,6 +149,31 @@ func TestWake_secrets(t *testing.T) {
 	rotated.StringData = map[string]string{"accessToken": "right"}
 	w.update(rotated)
 	s.awaitSaying(rkev1.CreateJobCondition, rkev1.JobRunningReason)
+}
+
+// A machine whose CAPI Machine is gone is deleted when its Cluster is not paused any more.
+func TestWake_unpausedWithoutItsMachine(t *testing.T) {
+	w := newWorld(t)
+	w.startManager(nil)
+	s := w.machine("digitalocean", "m", droplet())
+	s.awaitSaying(rkev1.CreateJobCondition, rkev1.JobRunningReason)
+	s.succeed(1)
+	s.awaitSaying(rkev1.ReadyCondition, rkev1.ReadyReason)
+	s.pause(true)
+	s.awaitSaying(rkev1.PausedCondition, clusterv1.PausedReason)
+	s.delete(s.capi)
+	s.read()
+	s.delete(s.obj)
+	s.await(listOf(s.obj.GetKind()), s.namespace, s.name, hasPhase(rkev1.PhaseDeleting))
+	s.pause(false)
+	s.await(&batchv1.JobList{}, s.namespace, "m-rm-1", func(e watch.Event) bool { return e.Type == watch.Added })
+}
+
+func (w *world) pause(paused bool) {
+	w.Helper()
+	require.NoError(w, w.client.Get(w.Context(), client.ObjectKeyFromObject(w.cluster), w.cluster))
+	w.cluster.Spec.Paused = &paused
+	w.update(w.cluster)
 }
 
 // A Job may be deleted under its pod, by somebody who leaves the pod behind: no second one starts beside it.

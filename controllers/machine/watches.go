@@ -66,7 +66,7 @@ func ofCAPIMachine(_ context.Context, m *clusterv1.Machine) []Request {
 		NamespacedName: types.NamespacedName{Namespace: m.Namespace, Name: ref.Name}}}
 }
 
-// ofCluster maps a Cluster to the infrastructure of all its Machines.
+// ofCluster maps a Cluster to the infrastructure of all its Machines, and to machines whose CAPI Machine is gone.
 func (c *Controller) ofCluster(ctx context.Context, cluster *clusterv1.Cluster) []Request {
 	machines := &clusterv1.MachineList{}
 	err := c.options.Cache.List(ctx, machines, client.InNamespace(cluster.Namespace),
@@ -74,7 +74,7 @@ func (c *Controller) ofCluster(ctx context.Context, cluster *clusterv1.Cluster) 
 	if err != nil {
 		return nil // the cache is being stopped
 	}
-	var requests []Request
+	requests := c.interests.in(clusterKey(client.ObjectKeyFromObject(cluster)))
 	for i := range machines.Items {
 		requests = append(requests, ofCAPIMachine(ctx, &machines.Items[i])...)
 	}
