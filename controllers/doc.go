@@ -6,7 +6,8 @@
 //	predefined NodeDriver that was deleted            nodedriver    nodedriver, user
 //	NodeDriver status, finalizer                      nodedriver    machine, CLI
 //	probe Job, its Secrets, account and Role          nodedriver    the probe's pod
-//	probe's result Secret, data                       probe's pod   nodedriver
+//	probe's result Secret, data but verdict.json      probe's pod   nodedriver
+//	probe's result Secret, verdict.json               nodedriver    nodedriver
 //	ConfigMaps driver-<digest>-<i>                    probe's pod   pods of all Jobs; nodedriver deletes the useless
 //	CRDs of a driver                                  nodedriver    machine (starts and stops the kind), Cluster API
 //	RKECluster status                                 rkecluster    Cluster API
@@ -17,7 +18,8 @@
 //	<X>Machine spec.providerID, status, finalizer,
 //	  label rke.cattle.io/capi-machine-name           machine       Cluster API, CLI
 //	state Secret: metadata (owner, finalizer, claim)  machine       machine
-//	state Secret: data                                Job's pod     machine, CLI
+//	state Secret: data but the two keys below         Job's pod     machine, CLI
+//	state Secret: credential.json, verdict.json       machine       machine
 //	request Secret                                    machine       Job's pod; deleted when the Job has ended
 //	service account, Role, RoleBinding <m>-machine    machine       Job's pod
 //	Job <m>-create-<n>, <m>-rm-<n>                    machine       machine, CLI
