@@ -47,7 +47,7 @@ const (
 // Notes are those of a state Secret's annotations that StateSecret writes, for a copy of it.
 func Notes(annotations map[string]string) map[string]string {
 	notes := map[string]string{}
-	for _, key := range []string{claimOperation, claimAttempt, claimTry, rkev1.RequestHashAnnotation, claimDriver, claimInstanceName} {
+	for _, key := range []string{claimOperation, claimAttempt, claimTry, rkev1.RequestHashAnnotation, claimDriver, claimInstanceName, claimLost} {
 		if text, ok := annotations[key]; ok {
 			notes[key] = text
 		}
