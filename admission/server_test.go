@@ -115,12 +115,12 @@ func (c *cluster) serve(t *testing.T) {
 	validating, mutating := admission.Configuration(admission.Target{URL: "https://" + listener.Addr().(*net.TCPAddr).String(),
 		CABundle: certs.CABundle(), Username: managerName})
 	require.Nil(t, mutating)
-	policy, binding := admission.Policies(nil)
+	installed := append(admission.Policies(nil), validating)
 	applier := apply.Applier{Client: c, Reader: c, Owner: "drover-manager"}
-	_, err = applier.All(t.Context(), validating, policy, binding)
+	_, err = applier.All(t.Context(), installed...)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		for _, obj := range []client.Object{validating, policy, binding} {
+		for _, obj := range installed {
 			_ = c.Delete(context.Background(), obj)
 		}
 	})

@@ -110,10 +110,13 @@ func TestConfigurationIsGolden(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			validating, mutating := admission.Configuration(target)
-			policy, binding := admission.Policies(target.Owner)
 			require.Equal(t, target.CAPI, mutating != nil)
 			var out strings.Builder
-			for _, obj := range []any{validating, mutating, policy, binding} {
+			all := []any{validating, mutating}
+			for _, obj := range admission.Policies(target.Owner) {
+				all = append(all, obj)
+			}
+			for _, obj := range all {
 				text, err := yaml.Marshal(obj)
 				require.NoError(t, err)
 				out.WriteString("---\n" + string(text))

@@ -25,6 +25,11 @@ const (
 	maxScanned     = 5000
 	unnamedFailure = "Failed"
 
+	// Those of a machine's status, see package crdgen.
+	maxURL            = 2048
+	maxChecksum       = 128
+	maxCredentialName = 63 + 1 + 253
+
 	firstYear, lastYear = 2000, 9000
 )
 
@@ -135,7 +140,7 @@ func ReadJournal(data map[string][]byte) (Journal, error) {
 	default:
 		return Journal{}, fmt.Errorf("reading %s: unknown phase %.40q", JournalKey, string(j.Phase))
 	}
-	if label(j.InstanceName) != j.InstanceName || len(j.InstanceName) > maxName {
+	if !isInstanceName(j.InstanceName) {
 		j.InstanceName = ""
 	}
 	return j, nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
 )
 
@@ -122,5 +123,30 @@ func FuzzRead(f *testing.F) {
 		require.LessOrEqual(t, len(jobrunner.LogTail(data)), 4<<10)
 		require.False(t, len(text) > 0 && jobrunner.NothingMade(data))
 		jobrunner.OutcomeOf(jobrunner.Evidence{Operation: jobrunner.Create, Attempt: 1, Data: data})
+	})
+}
+
+// FuzzReadAnnotations: whatever stands in the state Secret's annotations and credential, the machine's status takes what is read.
+func FuzzReadAnnotations(f *testing.F) {
+	f.Add("create", "1", "h", "pool1-abc", `{"name":"acme","url":"https://host/acme","checksum":"c","digest":"d"}`, []byte(`{"name":"team:cloud"}`))
+	f.Add("remove", "2147483647", "\x00", "../x", `{"name":"a b"}`, []byte(`{"name":1}`))
+	f.Fuzz(func(t *testing.T, operation, number, hash, instance, driver string, credential []byte) {
+		annotations := map[string]string{"drover.cattle.io/claimed-operation": operation, "drover.cattle.io/claimed-attempt": number,
+			"drover.cattle.io/claimed-try": number, rkev1.RequestHashAnnotation: hash, "drover.cattle.io/instance-name": instance, "drover.cattle.io/driver": driver}
+		if claim, ok := jobrunner.ReadClaim(annotations); ok {
+			require.Positive(t, claim.Again(1).Attempt)
+			require.Positive(t, claim.Try)
+		}
+		require.Regexp(t, `\A([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?\z`, jobrunner.ReadInstanceName(annotations, nil))
+		if ref, ok := jobrunner.ReadDriver(annotations); ok {
+			require.Regexp(t, `\A[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?\z`, ref.Name)
+			require.LessOrEqual(t, len(ref.URL), 2048)
+			require.LessOrEqual(t, len(ref.Checksum), 128)
+		}
+		if kept, ok, err := jobrunner.ReadCredential(map[string][]byte{jobrunner.CredentialKey: credential}); ok {
+			require.NoError(t, err)
+			require.NotEmpty(t, kept.Name)
+			require.LessOrEqual(t, len(kept.Name), 317)
+		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
@@ -55,10 +56,15 @@ func Notes(annotations map[string]string) map[string]string {
 	return notes
 }
 
-// ReadDriver reads from a state Secret's annotations which driver the last Job ran.
+// ReadDriver reads from a state Secret's annotations which driver the last Job ran. One that cannot have been written by the
+// manager, for the machine's status would not take it, counts as none.
 func ReadDriver(annotations map[string]string) (driver DriverRef, ok bool) {
 	err := json.Unmarshal([]byte(annotations[claimDriver]), &driver)
-	return driver, err == nil && driver.Name != ""
+	if err != nil || driver.Name == "" || len(validation.IsValidLabelValue(driver.Name)) > 0 ||
+		len(driver.URL) > maxURL || len(driver.Checksum) > maxChecksum || len(driver.Digest) > maxChecksum {
+		return DriverRef{}, false
+	}
+	return driver, true
 }
 
 // ReadLost reads from a state Secret's annotations that what it had said before was lost (see Request.MayExist).
@@ -69,7 +75,10 @@ func ReadInstanceName(annotations map[string]string, data map[string][]byte) str
 	if journal, err := ReadJournal(data); err == nil && journal.InstanceName != "" {
 		return journal.InstanceName
 	}
-	return annotations[claimInstanceName]
+	if name := annotations[claimInstanceName]; isInstanceName(name) {
+		return name
+	}
+	return ""
 }
 
 // ReadClaim reads the note from a state Secret; ok is false when there is none.
@@ -103,6 +112,7 @@ func StateSecret(t Task) (*corev1.Secret, error) {
 		rkev1.RequestHashAnnotation: t.Hash,
 		claimDriver:                 string(driver),
 		claimInstanceName:           t.Request.InstanceName,
+		rkev1.PodAccountAnnotation:  t.accessName(),
 	}
 	if t.Request.MayExist {
 		meta.Annotations[claimLost] = "true"
@@ -123,7 +133,8 @@ func StateSecret(t Task) (*corev1.Secret, error) {
 	return secret, nil
 }
 
-// ReadCredential reads the credential that the last Job was given; ok is false when it was given none.
+// ReadCredential reads the credential that the last Job was given; ok is false when it was given none, or one whose name no
+// machine's status takes.
 func ReadCredential(data map[string][]byte) (credential Credential, ok bool, err error) {
 	if len(data[CredentialKey]) == 0 {
 		return Credential{}, false, nil
@@ -131,7 +142,10 @@ func ReadCredential(data map[string][]byte) (credential Credential, ok bool, err
 	if err := decode(data, CredentialKey, maxSecret, &credential); err != nil {
 		return Credential{}, false, err
 	}
-	return credential, credential.Name != "", nil
+	if credential.Name == "" || len(credential.Name) > maxCredentialName {
+		return Credential{}, false, nil
+	}
+	return credential, true, nil
 }
 
 // ResultSecret is where a probe leaves its result.

@@ -53,10 +53,15 @@ func TestReadInstanceName(t *testing.T) {
 	require.Equal(t, "pool1-abc", jobrunner.ReadInstanceName(annotations, journal("")))
 	require.Equal(t, "pool1-abc", jobrunner.ReadInstanceName(annotations, map[string][]byte{jobrunner.JournalKey: []byte("{")}))
 	require.Empty(t, jobrunner.ReadInstanceName(nil, nil))
+	for _, junk := range []string{"../Etc", "a b", strings.Repeat("a", 64), "a\n"} {
+		require.Empty(t, jobrunner.ReadInstanceName(map[string]string{"drover.cattle.io/instance-name": junk}, nil), "%q", junk)
+	}
 }
 
 func TestReadDriver(t *testing.T) {
-	for _, bad := range []string{"", "{", "{}", `{"name":""}`, `[]`} {
+	for _, bad := range []string{"", "{", "{}", `{"name":""}`, `[]`, `{"name":"../x"}`, `{"name":"` + strings.Repeat("a", 64) + `"}`,
+		`{"name":"acme","url":"https://` + strings.Repeat("a", 2048) + `"}`, `{"name":"acme","checksum":"` + strings.Repeat("a", 129) + `"}`,
+		`{"name":"acme","digest":"` + strings.Repeat("a", 129) + `"}`} {
 		_, ok := jobrunner.ReadDriver(map[string]string{"drover.cattle.io/driver": bad})
 		require.False(t, ok, bad)
 	}
@@ -112,6 +117,10 @@ func TestCredentialIsKeptInTheState(t *testing.T) {
 	_, ok, err = jobrunner.ReadCredential(map[string][]byte{jobrunner.CredentialKey: []byte(`{}`)})
 	require.NoError(t, err)
 	require.False(t, ok, "without a name it is none")
+	given.Credential.Name = strings.Repeat("a", 318)
+	_, ok, err = jobrunner.ReadCredential(state(t, given).Data)
+	require.NoError(t, err)
+	require.False(t, ok, "the machine's status takes no such name")
 	_, _, err = jobrunner.ReadCredential(map[string][]byte{jobrunner.CredentialKey: []byte(`{"env":{"TOKEN":"hidden"},`)})
 	require.ErrorContains(t, err, "credential.json")
 	require.NotContains(t, err.Error(), "hidden")

@@ -105,7 +105,12 @@ func (p *worker) core(task jobrunner.Task) corev1client.CoreV1Interface {
 // give makes what the controller makes before the Job.
 func (p *worker) give(task jobrunner.Task) {
 	p.Helper()
-	state := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: task.Request.Namespace, Name: task.Request.StateSecret}}
+	state, err := jobrunner.StateSecret(task)
+	require.NoError(p, err)
+	if task.Request.Operation == jobrunner.Probe {
+		state = jobrunner.ResultSecret(task)
+	}
+	state.Finalizers = nil // nobody is here to take it away
 	for _, obj := range []client.Object{state, jobrunner.ServiceAccount(task), jobrunner.Role(task), jobrunner.RoleBinding(task)} {
 		require.NoError(p, client.IgnoreAlreadyExists(p.admin.Create(p.Context(), obj)))
 	}

@@ -36,6 +36,8 @@ const (
 	AllowedNamespacesAnnotation = "drover.cattle.io/allowed-namespaces"
 	// RequestHashAnnotation on a Job is a hash of what it was asked to do.
 	RequestHashAnnotation = "drover.cattle.io/request-hash"
+	// PodAccountAnnotation on a state Secret names the service account of the pods that write it.
+	PodAccountAnnotation = "drover.cattle.io/pod-account"
 
 	// MachineFinalizer keeps an infra machine until its server is gone.
 	MachineFinalizer = "drover.cattle.io/machine"
