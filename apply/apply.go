@@ -28,6 +28,9 @@ type Applier struct {
 	Reader client.Reader
 	// Owner is the field owner.
 	Owner string
+	// Check is asked before an object that is there is written over; its error is returned, and nothing written. All may be
+	// written over without it.
+	Check func(ctx context.Context, live client.Object) error
 }
 
 // Apply makes obj so unless it is, and tells whether it wrote. Fields of other owners stay, but for those that obj names.
@@ -36,28 +39,58 @@ func (a Applier) Apply(ctx context.Context, obj client.Object) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	return a.change(ctx, desired)
+}
+
+// change makes desired so unless it is.
+func (a Applier) change(ctx context.Context, desired *unstructured.Unstructured) (bool, error) {
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(desired.GroupVersionKind())
-	err = a.Reader.Get(ctx, client.ObjectKeyFromObject(desired), live)
+	err := a.Reader.Get(ctx, client.ObjectKeyFromObject(desired), live)
 	if err == nil && contains(live.Object, desired.Object) {
 		return false, nil
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("reading %s %s: %w", desired.GetKind(), desired.GetName(), err)
 	}
+	if err == nil && a.Check != nil {
+		if err := a.Check(ctx, live); err != nil {
+			return false, err
+		}
+	}
 	return true, a.write(ctx, desired)
 }
 
-// Write applies objs, all at the same time, without looking whether they are so already: for what is known to be new, at one
+// Write applies objs, all at the same time, without looking at what is there: for what the caller has looked at, at one
 // request each instead of two. Of several errors the first object's is returned.
 func (a Applier) Write(ctx context.Context, objs ...client.Object) error {
+	return a.each(objs, func(desired *unstructured.Unstructured) error { return a.write(ctx, desired) })
+}
+
+// Add creates objs, all at the same time: what is known to be new costs one request. What is there all the same is made so as
+// Apply does it. Of several errors the first object's is returned.
+func (a Applier) Add(ctx context.Context, objs ...client.Object) error {
+	return a.each(objs, func(desired *unstructured.Unstructured) error {
+		err := a.Client.Create(ctx, desired.DeepCopy(), client.FieldOwner(a.Owner))
+		if apierrors.IsAlreadyExists(err) {
+			_, err = a.change(ctx, desired)
+			return err
+		}
+		if err != nil {
+			return fmt.Errorf("creating %s %s: %w", desired.GetKind(), desired.GetName(), err)
+		}
+		return nil
+	})
+}
+
+func (a Applier) each(objs []client.Object, do func(desired *unstructured.Unstructured) error) error {
 	errs := make([]error, len(objs))
 	var all sync.WaitGroup
 	for i, obj := range objs {
 		all.Go(func() {
 			desired, err := a.desired(obj)
 			if err == nil {
-				err = a.write(ctx, desired)
+				err = do(desired)
 			}
 			errs[i] = err
 		})

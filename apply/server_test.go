@@ -143,6 +143,37 @@ func TestApply_changesNoInput(t *testing.T) {
 	require.True(t, wrote, "what was deleted comes back")
 }
 
+// What is new is created at once; of what is there Check says whether it may be written over.
+func TestAdd(t *testing.T) {
+	applier, c := newApplier(t)
+	refused := errors.New("somebody else's")
+	asked := 0
+	applier.Check = func(_ context.Context, live client.Object) error {
+		asked++
+		if live.GetLabels()["ours"] == "" {
+			return refused
+		}
+		return nil
+	}
+	ns := testkit.Namespace(t)
+	require.NoError(t, applier.Add(t.Context(), configMap(ns, map[string]string{"a": "1"})))
+	require.NoError(t, applier.Add(t.Context(), configMap(ns, map[string]string{"a": "1"})), "it is so already")
+	require.Zero(t, asked)
+	for _, add := range []func(client.Object) error{
+		func(obj client.Object) error { return applier.Add(t.Context(), obj) },
+		func(obj client.Object) error { _, err := applier.Apply(t.Context(), obj); return err },
+	} {
+		require.ErrorIs(t, add(configMap(ns, map[string]string{"a": "2"})), refused)
+	}
+	live := testkit.ExpectExists(t, c, configMap(ns, nil))
+	require.Equal(t, map[string]string{"a": "1"}, live.Data)
+
+	live.Labels = map[string]string{"ours": "yes"}
+	require.NoError(t, c.Update(t.Context(), live))
+	require.NoError(t, applier.Add(t.Context(), configMap(ns, map[string]string{"a": "2"})))
+	require.Equal(t, map[string]string{"a": "2"}, testkit.ExpectExists(t, c, configMap(ns, nil)).Data)
+}
+
 // Replicas of the manager start at the same time.
 func TestApply_byManyAtOnce(t *testing.T) {
 	applier, c := newApplier(t)

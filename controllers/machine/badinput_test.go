@@ -1,6 +1,7 @@
 package machine_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -236,6 +238,87 @@ func TestBadInput_foreignJobOfOurName(t *testing.T) {
 	s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.NameTakenReason)
 	require.NoError(t, w.client.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	require.Equal(t, rkev1.PhaseCreating, s.reconcile().Phase)
+}
+
+// access are what a Job needs, each under the name that the machine's first attempt gives it.
+func (s *subject) access() map[string]client.Object {
+	meta := metav1.ObjectMeta{Namespace: s.namespace, Name: jobrunner.AccessName(s.name)}
+	return map[string]client.Object{
+		"ServiceAccount": &corev1.ServiceAccount{ObjectMeta: meta},
+		"Role":           &rbacv1.Role{ObjectMeta: meta},
+		"RoleBinding":    &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "admin"}},
+		"Secret":         &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: jobrunner.JobName(s.name, jobrunner.Create, 1)}},
+	}
+}
+
+// A machine's name is a user's choice, and what has the names that follow from it may be somebody else's.
+func TestBadInput_foreignAccess(t *testing.T) {
+	w := newWorld(t)
+	another := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "ci", UID: "another", Controller: new(true)}
+	for i, kind := range []string{"ServiceAccount", "Role", "RoleBinding", "Secret"} {
+		for j, owners := range [][]metav1.OwnerReference{nil, {another}} {
+			t.Run(fmt.Sprintf("%s %d", kind, j), func(t *testing.T) {
+				s := w.machine("digitalocean", fmt.Sprintf("ci%d%d", i, j), droplet())
+				foreign := s.access()[kind]
+				foreign.SetOwnerReferences(owners)
+				require.NoError(t, w.client.Create(t.Context(), foreign))
+				before := testkit.ExpectExists(t, w.client, foreign).GetResourceVersion()
+				result := testkit.ExpectReconciled(t, s.reconciler, s.obj)
+				s.read()
+				c := s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.NameTakenReason)
+				require.Contains(t, c.Message, fmt.Sprintf("there is a %s %s that is not of this machine", kind, foreign.GetName()))
+				require.Equal(t, time.Minute, result.RequeueAfter, "nobody watches it")
+				s.reconcile()
+				require.Equal(t, before, testkit.ExpectExists(t, w.client, foreign).GetResourceVersion(), "it is left as it was")
+				testkit.ExpectNotFound(t, w.client, s.job(jobrunner.Create, 1))
+
+				require.NoError(t, w.client.Delete(t.Context(), foreign))
+				require.Equal(t, rkev1.PhaseCreating, s.reconcile().Phase)
+			})
+		}
+	}
+}
+
+// What an earlier machine of the same name left is no obstacle: the garbage collector may not have come to it, and a backup
+// brings it back without owners.
+func TestBadInput_accessOfAnEarlierMachine(t *testing.T) {
+	w := newWorld(t)
+	for name, leave := range map[string]func(*subject, client.Object){
+		"left": func(s *subject, obj client.Object) {
+			obj.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: s.obj.GetAPIVersion(), Kind: s.obj.GetKind(), Name: s.name, UID: "earlier", Controller: new(true)}})
+		},
+		"restored": func(_ *subject, obj client.Object) {
+			obj.SetLabels(map[string]string{rkev1.MachineUIDLabel: "earlier"})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := w.machine("digitalocean", name, droplet())
+			for _, obj := range s.access() {
+				leave(s, obj)
+				require.NoError(t, w.client.Create(t.Context(), obj))
+			}
+			require.Equal(t, rkev1.PhaseCreating, s.reconcile().Phase)
+			for kind, obj := range s.access() {
+				now := testkit.ExpectExists(t, w.client, obj)
+				require.True(t, metav1.IsControlledBy(now, s.obj), kind)
+				require.Len(t, now.GetOwnerReferences(), 1, kind)
+			}
+			binding := testkit.ExpectExists(t, w.client, s.access()["RoleBinding"]).(*rbacv1.RoleBinding)
+			require.Equal(t, jobrunner.AccessName(s.name), binding.RoleRef.Name)
+		})
+	}
+}
+
+func TestBadInput_foreignAccessOfALaterAttempt(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.reconcile()
+	s.fail(jobrunner.Create, 1, rkev1.ClassTransient, "try again", false)
+	s.secret(jobrunner.JobName("m", jobrunner.Create, 2), "Opaque", nil)
+	s.annotate(rkev1.RetryAnnotation, "1")
+	s.reconcile()
+	c := s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.NameTakenReason)
+	require.Contains(t, c.Message, "there is a Secret m-create-2")
+	testkit.ExpectNotFound(t, s.client, s.job(jobrunner.Create, 2))
 }
 
 func TestFailure_isKeptAndPaced(t *testing.T) {

@@ -56,18 +56,49 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope, task jobrunner.Task,
 	if err := r.applier.Write(ctx, state); err != nil {
 		return err
 	}
+	applier := r.applier
+	applier.Check = func(ctx context.Context, live client.Object) error { return r.takeName(ctx, s, live) }
 	account, role, binding := jobrunner.ServiceAccount(task), jobrunner.Role(task), jobrunner.RoleBinding(task)
 	if s.state.secret == nil {
-		if err := r.applier.Write(ctx, account, role); err != nil {
+		if err := applier.Add(ctx, account, role); err != nil {
 			return err
 		}
-		return r.applier.Write(ctx, binding, request) // a binding is let pass only when its Role is there
+		return applier.Add(ctx, binding, request) // a binding is let pass only when its Role is there
 	}
 	// What a Job may do is the same in all attempts.
-	if _, err := r.applier.All(ctx, account, role, binding); err != nil {
+	if _, err := applier.All(ctx, account, role, binding); err != nil {
 		return err
 	}
-	return r.applier.Write(ctx, request)
+	return applier.Add(ctx, request)
+}
+
+// takeName refuses to write over what was not made for this machine: a driver must not run as somebody else's account, and what
+// has this machine for an owner goes with it. What an earlier machine of this name left, for the garbage collector may be
+// late, is deleted, and with it the tokens of that machine's pods.
+func (r *Reconciler) takeName(ctx context.Context, s *scope, live client.Object) error {
+	if s.owns(live) {
+		return nil
+	}
+	kind, name := live.GetObjectKind().GroupVersionKind().Kind, live.GetName()
+	if !s.succeeds(live) {
+		return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("there is a %s %s that is not of this machine: delete it, or use another name for the machine", kind, name), foreignCheck)
+	}
+	uid := live.GetUID()
+	if err := r.Client.Delete(ctx, live, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting the %s %s of an earlier machine: %w", kind, name, err)
+	}
+	return nil
+}
+
+// succeeds tells whether an object was made for an earlier machine of the same kind and name. One that a backup brought back
+// may have lost its owner.
+func (s *scope) succeeds(obj metav1.Object) bool {
+	owner := metav1.GetControllerOf(obj)
+	if owner == nil {
+		return obj.GetLabels()[rkev1.MachineUIDLabel] != ""
+	}
+	mine := s.Reference()
+	return owner.APIVersion == mine.APIVersion && owner.Kind == mine.Kind && owner.Name == mine.Name
 }
 
 // dropJob deletes the Job of the attempt before this one: what it left is on the machine.

@@ -535,9 +535,9 @@ func oddReasonDecisions() map[string]decision {
 `},
 		"namesakes": {atJob(metav1.ConditionFalse, rkev1.NameTakenReason, "there is a Job web-1-create-2 that is not of this machine: delete it"), `
 ! CreateJob|NameTaken||there is a Job web-1-create-2 that is not of this machine: delete it
-. Another machine of this namespace already uses the name web-1 for its state and Jobs.
+. Another machine of this namespace, or somebody else, already uses a name that is made from web-1.
 . there is a Job web-1-create-2 that is not of this machine: delete it
-> See which: drover get web-1 -n shop
+> The message above names the object. See whether it is another machine's: drover get web-1 -n shop
 > Delete one of them, or give it another name; a MachineSet chooses another name when its machine is deleted: kubectl -n shop delete machine.cluster.x-k8s.io web-1
 `},
 		"an edited spec": {machine(condition(rkev1.DriverReadyCondition, metav1.ConditionFalse, rkev1.SpecInvalidReason, "spec is not what driver digitalocean takes: size: 3", 1)), `
