@@ -90,12 +90,12 @@ func (p *plan) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 	if err := p.addNodeDriver(mgr); err != nil {
 		return err
 	}
-	if err := rkecluster.New(rkecluster.Options{Client: mgr.GetClient()}).Register(mgr); err != nil {
+	if err := rkecluster.New(rkecluster.Options{Client: mgr.GetClient(), WatchFilter: o.watchFilter}).Register(mgr); err != nil {
 		return err
 	}
 	machines := machine.New(machine.Options{
 		Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("machine"),
-		Settings: p.settings, Nodes: clusters, Workers: o.machineWorkers,
+		Settings: p.settings, Nodes: clusters, WatchFilter: o.watchFilter, Workers: o.machineWorkers,
 	})
 	if err := machines.Register(mgr); err != nil {
 		return err

@@ -59,7 +59,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.capi, "capi", string(capi.Auto), "who runs Cluster API's core: embedded (this manager), external (somebody else), auto (embedded unless somebody else installed it)")
 	flags.StringVar(&o.namespace, "namespace", "", "only look at objects in this namespace (default: all)")
 	flags.StringVar(&o.managerNamespace, "manager-namespace", o.managerNamespace, "namespace of the manager itself, for its certificate and leader election (default: $POD_NAMESPACE)")
-	flags.StringVar(&o.watchFilter, "watch-filter", "", "only look at objects whose label cluster.x-k8s.io/watch-filter has this value (default: all)")
+	flags.StringVar(&o.watchFilter, "watch-filter", "", "only work on Cluster API's objects, machines and RKEClusters whose label cluster.x-k8s.io/watch-filter has this value; NodeDrivers and ServerScans are all managers' (default: all)")
 	flags.BoolVar(&o.allowRancher, "allow-rancher", false, "start although Rancher seems to run in this cluster")
 	flags.BoolVar(&o.leaderElect, "leader-elect", false, "of several managers let only one act; needed with more than one replica")
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "address of the metrics, or 0 for none")

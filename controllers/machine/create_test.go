@@ -180,6 +180,34 @@ func TestCreate_isIdempotentWhereverItWasInterrupted(t *testing.T) {
 	require.Equal(t, 1, count)
 }
 
+// Two managers with different filters share no machine.
+func TestCreate_onlyWhatIsWatched(t *testing.T) {
+	w := newWorld(t)
+	for name, tt := range map[string]struct {
+		filter, label string
+		want          bool
+	}{
+		"all":           {"", "", true},
+		"all-labelled":  {"", "blue", true},
+		"without-label": {"blue", "", false},
+		"of-another":    {"blue", "green", false},
+		"of-this-one":   {"blue", "blue", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.filter = tt.filter
+			s := w.machine("digitalocean", name, droplet())
+			if tt.label != "" {
+				s.obj.SetLabels(map[string]string{clusterv1.ClusterNameLabel: "c1", clusterv1.WatchLabel: tt.label})
+				s.update(s.obj)
+			}
+			before := w.wrote()
+			status := s.reconcile()
+			require.Equal(t, tt.want, status.Phase == rkev1.PhaseCreating)
+			require.Equal(t, tt.want, w.wrote() > before)
+		})
+	}
+}
+
 func TestCreate_pausedStartsNothing(t *testing.T) {
 	w := newWorld(t)
 	w.cluster.Spec.Paused = new(true)

@@ -105,6 +105,7 @@ type world struct {
 	clock     *clocktesting.FakePassiveClock
 	recorder  *events.FakeRecorder
 	nodes     machine.NodeFinder
+	filter    string
 	// cache is the manager's; the client, without one.
 	cache   client.Reader
 	counted sync.Mutex
@@ -232,7 +233,7 @@ func (w *world) manager() *machine.Controller {
 		w.cache = w.client
 	}
 	return machine.New(machine.Options{
-		Client: w.counting(), Cache: w.cache, Live: w.client, Recorder: w.recorder, Clock: w.clock, Nodes: w.nodes,
+		Client: w.counting(), Cache: w.cache, Live: w.client, Recorder: w.recorder, Clock: w.clock, Nodes: w.nodes, WatchFilter: w.filter,
 		Settings: jobrunner.Settings{Image: "registry.test/machine:v1"},
 	})
 }

@@ -43,6 +43,8 @@ type Options struct {
 	Settings jobrunner.Settings
 	// Nodes finds provider IDs that no driver's record tells; without it they are waited for.
 	Nodes NodeFinder
+	// WatchFilter limits the machines to those whose label cluster.x-k8s.io/watch-filter has this value; empty for all.
+	WatchFilter string
 	// Clock is the real one by default.
 	Clock clock.PassiveClock
 	// Workers is how many machines are reconciled at the same time; 16 by default.

@@ -34,7 +34,7 @@ func (c *Controller) Register(mgr manager.Manager) error {
 		return fmt.Errorf("making the machine controller: %w", err)
 	}
 	c.watch = func(gvk schema.GroupVersionKind) error {
-		return machines.Watch(kindSource(mgr.GetCache(), metadataOf(gvk), ofKind(gvk), changed()))
+		return machines.Watch(kindSource(mgr.GetCache(), metadataOf(gvk), ofKind(gvk), c.options.watches(), predicate.Or(changed(), c.options.handedOver())))
 	}
 	c.stop = stopWith(mgr.GetCache())
 	for _, s := range append(c.sources(mgr.GetCache()), c.nodes(), c.called()) {

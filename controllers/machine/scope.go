@@ -56,19 +56,20 @@ func (s *scope) Conditions() *step.Conditions { return s.conditions }
 
 func (s *scope) deleting() bool { return !s.GetDeletionTimestamp().IsZero() }
 
-// load reads the machine; nil when it is gone.
+// load reads the machine; nil when it is gone, or not this manager's.
 func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*scope, error) {
 	obj := object{&unstructured.Unstructured{}}
 	obj.SetGroupVersionKind(r.kind.GVK)
 	request := Request{Kind: r.kind.GVK, NamespacedName: key}
 	r.interests.forget(request)
-	if err := r.Live.Get(ctx, key, obj.Unstructured); err != nil {
-		if client.IgnoreNotFound(err) == nil {
-			r.metrics.forget(request)
-			r.turns.Leave(request, r.Clock.Now())
-			return nil, nil
-		}
+	err := r.Live.Get(ctx, key, obj.Unstructured)
+	if client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("reading the machine: %w", err)
+	}
+	if err != nil || !r.watched(obj) {
+		r.metrics.forget(request)
+		r.turns.Leave(request, r.Clock.Now())
+		return nil, nil
 	}
 	status, err := obj.Status()
 	if err != nil {

@@ -27,6 +27,8 @@ import (
 type Options struct {
 	// Client reads, from its cache if it has one, and writes.
 	Client client.Client
+	// WatchFilter limits the RKEClusters to those whose label cluster.x-k8s.io/watch-filter has this value; empty for all.
+	WatchFilter string
 	// Clock is the real one by default.
 	Clock clock.PassiveClock
 }
@@ -67,7 +69,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := r.Client.Get(ctx, request.NamespacedName, obj); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !obj.DeletionTimestamp.IsZero() || annotations.IsExternallyManaged(obj) {
+	if !obj.DeletionTimestamp.IsZero() || annotations.IsExternallyManaged(obj) || !r.watched(obj) {
 		return reconcile.Result{}, nil
 	}
 	before := obj.DeepCopy()
@@ -78,6 +80,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return step.Result(errors.Join(patchErr, realError(err)))
 	}
 	return step.Result(err)
+}
+
+// watched tells whether an RKECluster is this manager's to work on.
+func (r *Reconciler) watched(obj *rkev1.RKECluster) bool {
+	return r.WatchFilter == "" || obj.Labels[clusterv1.WatchLabel] == r.WatchFilter
 }
 
 // provision is the only step. What was provisioned once stays so, whatever becomes of the owner.

@@ -119,3 +119,14 @@ func TestReconcile_leavesAloneWhatIsManagedElsewhere(t *testing.T) {
 	w.reconcile(t)
 	require.Empty(t, w.obj.Status.Conditions)
 }
+
+func TestReconcile_onlyWhatIsWatched(t *testing.T) {
+	w := newWorld(t, func(obj *rkev1.RKECluster, _ *clusterv1.Cluster) { obj.Labels = map[string]string{clusterv1.WatchLabel: "green"} })
+	w.r = rkecluster.New(rkecluster.Options{Client: w.client, WatchFilter: "blue"})
+	w.reconcile(t)
+	require.Empty(t, w.obj.Status.Conditions, "it is another manager's")
+	w.obj.Labels[clusterv1.WatchLabel] = "blue"
+	require.NoError(t, w.client.Update(t.Context(), w.obj))
+	w.reconcile(t)
+	require.True(t, w.obj.Status.Ready)
+}
