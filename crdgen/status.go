@@ -19,6 +19,7 @@ func machineStatus() schemaProps {
 		"failureReason":             text("FailureReason is CreateError or DeleteError when the last operation failed.", 1024),
 		"failureMessage":            text("FailureMessage says why creating or deleting failed last.", maxStatusText),
 		"addresses":                 addressesProperty(),
+		"failureDomain":             text("FailureDomain is the zone or region where the server is.", 256),
 		"initialization":            initializationProperty(),
 		"observedGeneration":        int64Property("ObservedGeneration is the generation this status is about."),
 		"phase":                     text("Phase is one word for people: Pending, Creating, Running, Failed, Deleting. Conditions tell more.", 32),

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/jobrunner"
 )
 
-// collectState takes over what the pod left of the server: its addresses.
+// collectState takes over what the pod left of the server: its addresses and where it is.
 func (r *Reconciler) collectState(_ context.Context, s *scope) error {
 	server, err := jobrunner.ReadServer(s.state.data())
 	if jobrunner.IsNoDocument(err) {
@@ -21,7 +21,7 @@ func (r *Reconciler) collectState(_ context.Context, s *scope) error {
 	if err != nil {
 		return step.Wait(rkev1.StateMissingReason, fmt.Sprintf("the state Secret %s cannot be read: %v", jobrunner.StateSecretName(s.GetName()), err), 0)
 	}
-	s.status.Addresses = nil
+	s.status.Addresses, s.status.FailureDomain = nil, server.FailureDomain
 	for _, address := range server.Addresses {
 		s.status.Addresses = append(s.status.Addresses, clusterv1.MachineAddress{
 			Type: clusterv1.MachineAddressType(address.Type), Address: address.Address})

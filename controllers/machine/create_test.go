@@ -180,6 +180,19 @@ func TestCreate_isIdempotentWhereverItWasInterrupted(t *testing.T) {
 	require.Equal(t, 1, count)
 }
 
+// Cluster API takes over where the server is when the machine says that it is provisioned, and so it stands there in time.
+func TestCreate_tellsTheFailureDomain(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.reconcile()
+	s.succeed(1)
+	for _, where := range []string{"fra1", "nyc3", ""} {
+		s.write(map[string]any{jobrunner.ServerKey: jobrunner.Server{InstanceID: "123", ProviderID: "digitalocean://123", FailureDomain: where}})
+		status := s.reconcile()
+		require.True(t, *status.Initialization.Provisioned)
+		require.Equal(t, where, status.FailureDomain)
+	}
+}
+
 // Two managers with different filters share no machine.
 func TestCreate_onlyWhatIsWatched(t *testing.T) {
 	w := newWorld(t)

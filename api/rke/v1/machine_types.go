@@ -48,6 +48,9 @@ type RKEMachineStatus struct {
 	// Addresses of the server.
 	// +optional
 	Addresses []clusterv1.MachineAddress `json:"addresses,omitempty"`
+	// FailureDomain is the zone or region where the server is; Cluster API takes it over.
+	// +optional
+	FailureDomain string `json:"failureDomain,omitempty"`
 	// +optional
 	Initialization InfrastructureInitialization `json:"initialization,omitempty,omitzero"`
 
