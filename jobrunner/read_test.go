@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
@@ -138,6 +139,8 @@ func FuzzReadAnnotations(f *testing.F) {
 			require.Positive(t, claim.Try)
 		}
 		require.Regexp(t, `\A([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?\z`, jobrunner.ReadInstanceName(annotations, nil))
+		state := &metav1.ObjectMeta{Annotations: map[string]string{rkev1.TaggedUIDAnnotation: instance}, Labels: map[string]string{rkev1.MachineUIDLabel: hash}}
+		require.LessOrEqual(t, len(jobrunner.ReadTaggedUID(state)), 63)
 		if ref, ok := jobrunner.ReadDriver(annotations); ok {
 			require.Regexp(t, `\A[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?\z`, ref.Name)
 			require.LessOrEqual(t, len(ref.URL), 2048)

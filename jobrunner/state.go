@@ -81,6 +81,17 @@ func ReadInstanceName(annotations map[string]string, data map[string][]byte) str
 	return ""
 }
 
+// ReadTaggedUID reads from a state Secret the UID with which the machine's servers are tagged. Before it was noted it was the one
+// in the label, which the last claim wrote. Empty when neither is there.
+func ReadTaggedUID(state metav1.Object) string {
+	for _, uid := range []string{state.GetAnnotations()[rkev1.TaggedUIDAnnotation], state.GetLabels()[rkev1.MachineUIDLabel]} {
+		if uid != "" && len(validation.IsValidLabelValue(uid)) == 0 {
+			return uid
+		}
+	}
+	return ""
+}
+
 // ReadClaim reads the note from a state Secret; ok is false when there is none.
 func ReadClaim(annotations map[string]string) (claim Claim, ok bool) {
 	operation := Operation(annotations[claimOperation])
@@ -112,6 +123,7 @@ func StateSecret(t Task) (*corev1.Secret, error) {
 		rkev1.RequestHashAnnotation: t.Hash,
 		claimDriver:                 string(driver),
 		claimInstanceName:           t.Request.InstanceName,
+		rkev1.TaggedUIDAnnotation:   t.Request.Tags[TagMachineUID],
 		rkev1.PodAccountAnnotation:  t.accessName(),
 	}
 	if t.Request.MayExist {

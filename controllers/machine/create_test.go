@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -263,6 +264,51 @@ func TestCreate_statusIsLost(t *testing.T) {
 	require.Equal(t, rkev1.PhaseRunning, status.Phase)
 	require.Len(t, status.Addresses, 1)
 	testkit.ExpectNotFound(t, s.client, s.job(jobrunner.Create, 2))
+}
+
+// A machine that a backup brought back has another UID than the one that its servers are tagged with: they are looked for with
+// that, for a server whose answer was lost is found in no other way.
+func TestCreate_restoredMachineFindsItsServers(t *testing.T) {
+	w := newWorld(t)
+	for name, forget := range map[string]string{"noted": "", "by-its-label": rkev1.TaggedUIDAnnotation} {
+		t.Run(name, func(t *testing.T) {
+			s := w.machine("digitalocean", name, droplet())
+			s.reconcile()
+			first := string(s.obj.GetUID())
+			s.fail(jobrunner.Create, 1, rkev1.ClassTransient, "connection reset", true)
+			state := testkit.ExpectExists(t, s.client, s.stateSecret())
+
+			again := s.restore(state, forget)
+			again.annotate(rkev1.RetryAnnotation, "1")
+			again.reconcile()
+			require.NotEqual(t, first, string(again.obj.GetUID()))
+			request := again.requestOf(jobrunner.Create, 2)
+			require.Equal(t, first, request.Tags[jobrunner.TagMachineUID])
+			require.Equal(t, string(again.obj.GetUID()), request.Machine.UID)
+
+			again.fail(jobrunner.Create, 2, rkev1.ClassTransient, "connection reset", true)
+			again.delete(again.obj)
+			again.reconcile()
+			require.Equal(t, first, again.requestOf(jobrunner.Remove, 1).Tags[jobrunner.TagMachineUID], "from one attempt to the next")
+		})
+	}
+}
+
+// restore plays a backup: the machine and its state are gone, and come back without a status, with another UID and no owners.
+func (s *subject) restore(state *corev1.Secret, forget string) *subject {
+	s.Helper()
+	s.delete(s.job(jobrunner.Create, 1))
+	s.dropJobFinalizers()
+	for _, obj := range []client.Object{testkit.ExpectExists(s, s.client, s.stateSecret()), s.obj} {
+		s.read()
+		require.NoError(s, s.client.Patch(s.Context(), obj, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+		s.delete(obj)
+	}
+	state.ResourceVersion, state.UID, state.OwnerReferences, state.ManagedFields = "", "", nil, nil
+	delete(state.Annotations, forget)
+	require.NoError(s, s.client.Create(s.Context(), state))
+	s.delete(s.capi)
+	return s.machine("digitalocean", s.name, droplet())
 }
 
 func TestCreate_externalDriver(t *testing.T) {

@@ -340,6 +340,9 @@ func TestDelete_pausedKeepsEverything(t *testing.T) {
 func TestDelete_namespaceIsGoing(t *testing.T) {
 	s := newWorld(t).machine("digitalocean", "m", droplet())
 	s.ready()
+	own := testkit.ExpectExists(t, s.client, s.stateSecret())
+	own.Annotations[rkev1.TaggedUIDAnnotation] = "earlier"
+	s.update(own)
 	s.delete(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
 	s.delete(s.obj)
 	status := s.reconcile()
@@ -356,6 +359,7 @@ func TestDelete_namespaceIsGoing(t *testing.T) {
 	require.Equal(t, "drover-drivers", request.Namespace)
 	require.Equal(t, state.Name, request.StateSecret)
 	require.Equal(t, s.namespace, request.Machine.Namespace)
+	require.Equal(t, "earlier", request.Tags[jobrunner.TagMachineUID])
 
 	s.reconcile()
 	refuge.fail(jobrunner.Remove, 1, rkev1.ClassTransient, "503", true)

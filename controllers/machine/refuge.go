@@ -61,7 +61,8 @@ func (r *Reconciler) flee(ctx context.Context, s *scope) error {
 	refuge := s.refugeOf()
 	copied := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: refuge.Namespace, Name: jobrunner.StateSecretName(refuge.Name),
-			Labels: map[string]string{rkev1.MachineUIDLabel: string(s.GetUID())}},
+			Labels:      map[string]string{rkev1.MachineUIDLabel: string(s.GetUID())},
+			Annotations: map[string]string{rkev1.TaggedUIDAnnotation: s.state.taggedUID()}},
 		Type: rkev1.MachineStateSecretType, Data: s.state.data()}
 	if s.state.secret != nil {
 		copied.Annotations = jobrunner.Notes(s.state.secret.Annotations)

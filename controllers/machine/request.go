@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -26,7 +27,7 @@ func (r *Reconciler) task(s *scope, claim jobrunner.Claim) jobrunner.Task {
 		Files:              s.files(),
 		CredentialEnv:      s.credential.Env,
 		Secrets:            r.secrets(s),
-		Tags:               jobrunner.Tags(s.ref()),
+		Tags:               s.tags(),
 		Namespace:          s.home.Namespace,
 		StateSecret:        jobrunner.StateSecretName(s.home.Name),
 		ProviderIDTemplate: s.driver.template,
@@ -46,6 +47,13 @@ func (r *Reconciler) task(s *scope, claim jobrunner.Claim) jobrunner.Task {
 		task.CAPIMachine = s.machine.Name
 	}
 	return task
+}
+
+// tags are those by which the machine's servers are found again, all its life.
+func (s *scope) tags() map[string]string {
+	whose := s.ref()
+	whose.UID = cmp.Or(s.state.taggedUID(), whose.UID)
+	return jobrunner.Tags(whose)
 }
 
 // files are those of the credential and of the spec, which wins.

@@ -52,6 +52,15 @@ func (st state) lost() bool {
 	return st.secret != nil && jobrunner.ReadLost(st.secret.Annotations)
 }
 
+// taggedUID is the UID with which the machine's servers are tagged: a machine that was restored or moved has another than the one
+// they were made for. Empty before the first attempt.
+func (st state) taggedUID() string {
+	if st.secret == nil {
+		return ""
+	}
+	return jobrunner.ReadTaggedUID(st.secret)
+}
+
 func (st state) evidence() jobrunner.Evidence {
 	return jobrunner.Evidence{Operation: st.claim.Operation, Attempt: st.claim.Attempt, Data: st.data()}
 }

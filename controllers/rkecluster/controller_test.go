@@ -121,7 +121,9 @@ func TestReconcile_leavesAloneWhatIsManagedElsewhere(t *testing.T) {
 }
 
 func TestReconcile_onlyWhatIsWatched(t *testing.T) {
-	w := newWorld(t, func(obj *rkev1.RKECluster, _ *clusterv1.Cluster) { obj.Labels = map[string]string{clusterv1.WatchLabel: "green"} })
+	w := newWorld(t, func(obj *rkev1.RKECluster, _ *clusterv1.Cluster) {
+		obj.Labels = map[string]string{clusterv1.WatchLabel: "green"}
+	})
 	w.r = rkecluster.New(rkecluster.Options{Client: w.client, WatchFilter: "blue"})
 	w.reconcile(t)
 	require.Empty(t, w.obj.Status.Conditions, "it is another manager's")

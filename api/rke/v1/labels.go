@@ -36,6 +36,8 @@ const (
 	AllowedNamespacesAnnotation = "drover.cattle.io/allowed-namespaces"
 	// RequestHashAnnotation on a Job is a hash of what it was asked to do.
 	RequestHashAnnotation = "drover.cattle.io/request-hash"
+	// TaggedUIDAnnotation on a state Secret is the machine UID in the tags of its servers, which stays when a restored machine gets another.
+	TaggedUIDAnnotation = "drover.cattle.io/tagged-uid"
 	// PodAccountAnnotation on a state Secret names the service account of the pods that write it.
 	PodAccountAnnotation = "drover.cattle.io/pod-account"
 
