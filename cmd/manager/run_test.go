@@ -22,6 +22,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -172,6 +173,35 @@ func TestRun(t *testing.T) {
 		stop()
 		require.Equal(t, before, versions(t, c, ns))
 	})
+}
+
+// A manager with a filter leaves what does not have its label to others.
+func TestRun_watchFilter(t *testing.T) {
+	c := testClient(t)
+	startManager(t, installAccount(t, c), "--watch-filter=blue")
+	awaitActive(t, c, "digitalocean")
+	ns := testkit.Namespace(t)
+	made := map[string][]*unstructured.Unstructured{}
+	for _, name := range []string{"green", "blue"} { // what is not to be touched is there first
+		cluster := machineOf(ns, name, "RKECluster", "")
+		cluster.SetAPIVersion(rkev1.GroupVersion.String())
+		made[name] = []*unstructured.Unstructured{cluster, machineOf(ns, name, "DigitaloceanMachine", "")}
+		for _, obj := range made[name] {
+			obj.SetLabels(map[string]string{clusterv1.WatchLabel: name})
+			require.NoError(t, c.Create(t.Context(), obj))
+		}
+	}
+	for i, obj := range made["blue"] {
+		testkit.Eventually(t, patience, func() error {
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil || obj.Object["status"] == nil {
+				return fmt.Errorf("%s has no status yet: %w", obj.GetKind(), err)
+			}
+			return nil
+		})
+		other := made["green"][i]
+		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(other), other))
+		require.Nil(t, other.Object["status"], other.GetKind())
+	}
 }
 
 func testKindsGo(t *testing.T, c client.Client, ns string) {
