@@ -67,6 +67,9 @@ func ReadDriver(annotations map[string]string) (driver DriverRef, ok bool) {
 	return driver, true
 }
 
+// NoteLost notes among a state Secret's annotations what ReadLost reads.
+func NoteLost(annotations map[string]string) { annotations[claimLost] = "true" }
+
 // ReadLost reads from a state Secret's annotations that what it had said before was lost (see Request.MayExist).
 func ReadLost(annotations map[string]string) bool { return annotations[claimLost] == "true" }
 
@@ -127,7 +130,7 @@ func StateSecret(t Task) (*corev1.Secret, error) {
 		rkev1.PodAccountAnnotation:  t.accessName(),
 	}
 	if t.Request.MayExist {
-		meta.Annotations[claimLost] = "true"
+		NoteLost(meta.Annotations)
 	}
 	secret := &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},

@@ -475,6 +475,7 @@ func TestDelete_refugeWithoutAState(t *testing.T) {
 	s.reconcile()
 	s.expect(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobRunningReason)
 	testkit.ExpectExists(t, s.client, refuge.job(jobrunner.Remove, 1))
+	require.True(t, refuge.requestOf(jobrunner.Remove, 1).MayExist)
 }
 
 // flee brings a machine up whose namespace is deleted then, and starts the remove Job elsewhere.

@@ -61,12 +61,8 @@ func (r *Reconciler) flee(ctx context.Context, s *scope) error {
 	refuge := s.refugeOf()
 	copied := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: refuge.Namespace, Name: jobrunner.StateSecretName(refuge.Name),
-			Labels:      map[string]string{rkev1.MachineUIDLabel: string(s.GetUID())},
-			Annotations: map[string]string{rkev1.TaggedUIDAnnotation: s.state.taggedUID()}},
+			Labels: map[string]string{rkev1.MachineUIDLabel: string(s.GetUID())}, Annotations: s.notes()},
 		Type: rkev1.MachineStateSecretType, Data: s.state.data()}
-	if s.state.secret != nil {
-		copied.Annotations = jobrunner.Notes(s.state.secret.Annotations)
-	}
 	err := r.Client.Create(ctx, copied, client.FieldOwner(FieldOwner))
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return step.Wait(NamespaceTerminatingReason, fmt.Sprintf("the namespace is being deleted, so that no Job can be made in it, and the state cannot be copied to namespace %s either: %v", refuge.Namespace, err), refugeCheck)
@@ -75,6 +71,19 @@ func (r *Reconciler) flee(ctx context.Context, s *scope) error {
 		return err
 	}
 	return r.attempt(ctx, s, jobrunner.Remove)
+}
+
+// notes are what a copy of the state says besides the pod's documents.
+func (s *scope) notes() map[string]string {
+	notes := map[string]string{}
+	if s.state.secret != nil {
+		notes = jobrunner.Notes(s.state.secret.Annotations)
+	}
+	notes[rkev1.TaggedUIDAnnotation] = s.state.taggedUID()
+	if s.mayHaveServer() {
+		jobrunner.NoteLost(notes)
+	}
+	return notes
 }
 
 // leaveRefuge takes away all that was made for a machine that fled.
