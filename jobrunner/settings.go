@@ -36,7 +36,8 @@ type Settings struct {
 	ScratchSize resource.Quantity
 }
 
-// Proxy are the usual three settings; empty ones are not passed on.
+// Proxy are the usual three settings; empty ones are not passed on. They hold no password, for Jobs and pods show them to
+// everyone: cmd/manager refuses one.
 type Proxy struct {
 	HTTP, HTTPS, No string
 }

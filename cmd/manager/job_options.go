@@ -30,29 +30,35 @@ type jobOptions struct {
 	httpProxy    string
 	httpsProxy   string
 	noProxy      string
-	caFile       string
-	deadline     time.Duration
-	ttl          time.Duration
-	gracePeriod  time.Duration
-	sshTimeout   time.Duration
-	requests     map[string]string
-	limits       map[string]string
+	// ownHTTP and ownHTTPS are the manager's own proxies.
+	ownHTTP, ownHTTPS variable
+
+	caFile      string
+	deadline    time.Duration
+	ttl         time.Duration
+	gracePeriod time.Duration
+	sshTimeout  time.Duration
+	requests    map[string]string
+	limits      map[string]string
 }
+
+// variable is one of the manager's environment; its name is empty when it is not set.
+type variable struct{ name, value string }
 
 // newJobOptions takes the manager's own proxy for the Jobs' unless told otherwise.
 func newJobOptions(env lookupEnv) jobOptions {
-	first := func(names ...string) string {
+	first := func(names ...string) variable {
 		for _, name := range names {
 			if value, ok := env(name); ok {
-				return value
+				return variable{name, value}
 			}
 		}
-		return ""
+		return variable{}
 	}
+	ownHTTP, ownHTTPS := first("HTTP_PROXY", "http_proxy"), first("HTTPS_PROXY", "https_proxy")
 	return jobOptions{
-		httpProxy:  first("HTTP_PROXY", "http_proxy"),
-		httpsProxy: first("HTTPS_PROXY", "https_proxy"),
-		noProxy:    first("NO_PROXY", "no_proxy"),
+		httpProxy: ownHTTP.value, httpsProxy: ownHTTPS.value, noProxy: first("NO_PROXY", "no_proxy").value,
+		ownHTTP: ownHTTP, ownHTTPS: ownHTTPS,
 	}
 }
 
@@ -65,6 +71,9 @@ func (j *jobOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&j.httpProxy, "job-http-proxy", j.httpProxy, "HTTP_PROXY for Jobs (default: the manager's own)")
 	flags.StringVar(&j.httpsProxy, "job-https-proxy", j.httpsProxy, "HTTPS_PROXY for Jobs (default: the manager's own)")
 	flags.StringVar(&j.noProxy, "job-no-proxy", j.noProxy, "NO_PROXY for Jobs (default: the manager's own); the cluster's API is always added")
+	for _, name := range []string{"job-http-proxy", "job-https-proxy"} {
+		flags.Lookup(name).DefValue = "" // --help does not tell the environment's, which may hold a password
+	}
 	flags.StringVar(&j.caFile, "job-ca-file", "", "PEM file of further CA certificates that Jobs trust")
 	flags.DurationVar(&j.deadline, "job-deadline", 0, "when a Job is ended that has not ended by itself (default 40m)")
 	flags.DurationVar(&j.ttl, "job-ttl", 0, "how long a Job stays after its end (default 24h)")
@@ -95,6 +104,7 @@ func (j *jobOptions) validate() []error {
 			problems = append(problems, fmt.Errorf("--node-selector: %w", err))
 		}
 	}
+	problems = append(problems, j.validateProxies()...)
 	problems = append(problems, j.validateDurations()...)
 	if _, err := parseTolerations(j.tolerations); err != nil {
 		problems = append(problems, err)

@@ -111,6 +111,38 @@ func TestResources(t *testing.T) {
 	}
 }
 
+// TestProxies: a password would be read by everyone who may look at a Job. The message says whose it is, and never tells it.
+func TestProxies(t *testing.T) {
+	const password = "holds a user or password, which everyone who may look at a Job could read: Jobs need a proxy that asks them for none"
+	const noAddress = "is no address of a proxy, such as http://host:port, https://host:port, socks5://host:port or host:port"
+	const elseHTTP, elseHTTPS = "; --job-http-proxy=ADDRESS gives Jobs another proxy, --job-http-proxy= none", "; --job-https-proxy=ADDRESS gives Jobs another proxy, --job-https-proxy= none"
+	type pairs = []string
+	for name, c := range map[string]struct{ env, args, want []string }{
+		"none":                {nil, nil, nil},
+		"every scheme":        {nil, pairs{"--job-http-proxy=socks5://proxy:1080", "--job-https-proxy=https://[::1]:3128/"}, nil},
+		"no scheme":           {nil, pairs{"--job-http-proxy=proxy:3128", "--job-https-proxy=10.0.0.1"}, nil},
+		"SOCKS, asks itself":  {nil, pairs{"--job-http-proxy=socks5h://proxy", "--job-https-proxy=HTTP://proxy"}, nil},
+		"a password":          {nil, pairs{"--job-http-proxy=http://u:SECRET@proxy:1"}, pairs{"--job-http-proxy " + password + elseHTTP}},
+		"no scheme, password": {nil, pairs{"--job-https-proxy=u:SECRET@proxy:1"}, pairs{"--job-https-proxy " + password + elseHTTPS}},
+		"a user alone":        {nil, pairs{"--job-https-proxy=http://SECRET@proxy:1"}, pairs{"--job-https-proxy " + password + elseHTTPS}},
+		"opaque, password":    {nil, pairs{"--job-https-proxy=http:u:SECRET@proxy"}, pairs{"--job-https-proxy " + password + elseHTTPS}},
+		"no URL, password":    {nil, pairs{"--job-http-proxy=http://u:%zzSECRET@proxy"}, pairs{"--job-http-proxy " + noAddress + elseHTTP}},
+		"no host":             {nil, pairs{"--job-http-proxy=http://", "--job-https-proxy=:3128"}, pairs{"--job-http-proxy " + noAddress + elseHTTP, "--job-https-proxy " + noAddress + elseHTTPS}},
+		"no scheme of Go's":   {nil, pairs{"--job-http-proxy=ftp://SECRET:21"}, pairs{"--job-http-proxy " + noAddress + elseHTTP}},
+		"the manager's own":   {pairs{"HTTP_PROXY", "http://u:SECRET@p", "https_proxy", "SECRET:x@p"}, nil, pairs{"HTTP_PROXY of the manager's environment, which Jobs get too, " + password + elseHTTP, "https_proxy of the manager's environment, which Jobs get too, " + password + elseHTTPS}},
+		"its own, not passed": {pairs{"HTTP_PROXY", "http://u:SECRET@p", "HTTPS_PROXY", "u:SECRET@p"}, pairs{"--job-http-proxy=", "--job-https-proxy=http://other:1"}, nil},
+		"empty in the env":    {pairs{"HTTP_PROXY", ""}, pairs{"--job-http-proxy=http://u:SECRET@p"}, pairs{"--job-http-proxy " + password + elseHTTP}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := parsed(t, environment(c.env...), append([]string{"--machine-image=x"}, c.args...)...)
+			require.Equal(t, c.want, problems(o.validate()))
+		})
+	}
+	flags := pflag.NewFlagSet("manager", pflag.ContinueOnError)
+	newOptions(environment("HTTP_PROXY", "http://u:SECRET@p", "HTTPS_PROXY", "http://u:SECRET@p")).addFlags(flags)
+	require.NotContains(t, flags.FlagUsages(), "SECRET")
+}
+
 // TestReadCA: certificates and nothing else, for they become a ConfigMap.
 func TestReadCA(t *testing.T) {
 	one, two := certificate(t), certificate(t)
@@ -205,6 +237,8 @@ func TestManifests_refuse(t *testing.T) {
 		"--manager-arg: unknown flag: --nonsense":                     {"--manager-arg=--nonsense"},
 		`--manager-arg: "v=1" is no flag of the manager`:              {"--manager-arg=v=1"},
 		"--manager-arg: invalid argument \"x\" for \"--concurrency\"": {"--manager-arg=--concurrency=x"},
+		"--manager-arg: --job-http-proxy holds a user or password":    {"--manager-arg=--job-http-proxy=u:p@h"},
+		"--job-https-proxy holds a user or password":                  {"--job-https-proxy=http://u:p@h"},
 		"--job-limits: memory=1Mi is less than the 96Mi":              {"--job-limits=memory=1Mi"},
 		`--tolerations: "" is no key`:                                 {"--tolerations=a,,b"},
 	} {

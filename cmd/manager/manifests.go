@@ -80,14 +80,25 @@ func (o *manifestOptions) validate() error {
 	if len(validation.IsDNS1123Label(o.settings.Namespace)) > 0 {
 		problems = multierror.Append(problems, fmt.Errorf("--namespace=%s is no name of a namespace", o.settings.Namespace))
 	}
+	return multierror.Append(problems, o.validateManagerArgs()...).ErrorOrNil()
+}
+
+// validateManagerArgs also looks for a proxy's password, which must not get into the Deployment.
+func (o *manifestOptions) validateManagerArgs() []error {
+	var problems []error
 	manager := command(func(string) (string, bool) { return "", false })
 	if err := manager.ParseFlags(o.managerArgs); err != nil {
-		problems = multierror.Append(problems, fmt.Errorf("--manager-arg: %w", err))
+		problems = append(problems, fmt.Errorf("--manager-arg: %w", err))
 	}
 	if words := manager.Flags().Args(); len(words) > 0 {
-		problems = multierror.Append(problems, fmt.Errorf("--manager-arg: %q is no flag of the manager", words[0]))
+		problems = append(problems, fmt.Errorf("--manager-arg: %q is no flag of the manager", words[0]))
 	}
-	return problems.ErrorOrNil()
+	for _, name := range []string{"job-http-proxy", "job-https-proxy"} {
+		if err := checkProxy(manager.Flag(name).Value.String()); err != nil {
+			problems = append(problems, fmt.Errorf("--manager-arg: --%s %w", name, err))
+		}
+	}
+	return problems
 }
 
 func printObjects(out io.Writer, s charts.Settings) error {
