@@ -17,6 +17,15 @@ const (
 	Scan Operation = "scan"
 )
 
+// isOperation knows the empty one too: documents of tests and of other systems may not say which it was.
+func isOperation(o Operation) bool {
+	switch o {
+	case "", Probe, Create, Remove, Scan:
+		return true
+	}
+	return false
+}
+
 // Keys of the request Secret, which is mounted at RequestDir in the pod.
 const (
 	// RequestDir is where the pod finds the request Secret.

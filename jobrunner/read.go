@@ -57,6 +57,9 @@ func readResult(data map[string][]byte, key string) (Result, error) {
 	if r.Attempt < 0 || r.Attempt > MaxAttempt {
 		return Result{}, fmt.Errorf("reading %s: there is no attempt %d", key, r.Attempt)
 	}
+	if !isOperation(r.Operation) {
+		return Result{}, fmt.Errorf("reading %s: unknown operation %.40q", key, string(r.Operation))
+	}
 	r.Message = printable(r.Message, maxMessage)
 	r.StartTime, r.EndTime = plausible(r.StartTime), plausible(r.EndTime)
 	r.Notes = r.Notes[:min(len(r.Notes), maxNotes)]
@@ -129,7 +132,8 @@ func ReadServer(data map[string][]byte) (Server, error) {
 	return s, nil
 }
 
-// ReadJournal reads how far the last operation came.
+// ReadJournal reads how far the last operation came. An operation that is none is left out rather than refused: whether a
+// server may exist is what the phase says, and a removal needs no more.
 func ReadJournal(data map[string][]byte) (Journal, error) {
 	var j Journal
 	if err := decode(data, JournalKey, maxDocument, &j); err != nil {
@@ -139,6 +143,9 @@ func ReadJournal(data map[string][]byte) (Journal, error) {
 	case PhaseIntent, PhaseRecorded, PhaseCreated, PhaseBootstrapped, PhaseRemoving, PhaseGone:
 	default:
 		return Journal{}, fmt.Errorf("reading %s: unknown phase %.40q", JournalKey, string(j.Phase))
+	}
+	if !isOperation(j.Operation) {
+		j.Operation = ""
 	}
 	if !isInstanceName(j.InstanceName) {
 		j.InstanceName = ""

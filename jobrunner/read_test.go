@@ -37,6 +37,7 @@ func TestReadResult(t *testing.T) {
 		{name: "unknown outcome", text: `{"outcome":"Fine"}`, wantErr: "unknown outcome"},
 		{name: "a number beyond all", text: `{"outcome":"Failed","attempt":2147483647}`, wantErr: "there is no attempt 2147483647"},
 		{name: "a number that is none", text: `{"outcome":"Failed","attempt":-1}`, wantErr: "there is no attempt -1"},
+		{name: "unknown operation", text: `{"operation":"c\u001b[31mreate","outcome":"Failed"}`, wantErr: `unknown operation "c\x1b[31mreate"`},
 		{name: "no JSON", text: `<html>`, wantErr: "reading result.json"},
 		{name: "too long", text: strings.Repeat(" ", 1<<20), wantErr: "more than the"},
 	}
@@ -53,6 +54,18 @@ func TestReadResult(t *testing.T) {
 	}
 	_, err := jobrunner.ReadResult(nil)
 	require.True(t, jobrunner.IsNoDocument(err))
+}
+
+// TestReadJournal_operation: a pod cannot make words of its own up, and none of them keeps a removal from reading the phase.
+func TestReadJournal_operation(t *testing.T) {
+	for operation, want := range map[string]jobrunner.Operation{
+		"create": jobrunner.Create, "remove": jobrunner.Remove, "": "", "Create": "", "\x1b]0;x\x07create": "", "remove it by hand": "",
+	} {
+		text := document(t, map[string]any{"operation": operation, "attempt": 2, "phase": "Created"})
+		got, err := jobrunner.ReadJournal(map[string][]byte{jobrunner.JournalKey: text})
+		require.NoError(t, err)
+		require.Equal(t, jobrunner.Journal{Operation: want, Attempt: 2, Phase: jobrunner.PhaseCreated}, got, "%q", operation)
+	}
 }
 
 func TestReadServer(t *testing.T) {
@@ -105,6 +118,7 @@ func requireTaken(t *testing.T, r jobrunner.Result) {
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"outcome":"Failed","phase":"Intent","providerID":"x://1","addresses":[{"type":"ExternalIP","address":"1.2.3.4"}]}`))
 	f.Add([]byte(`{"outcome":1}`))
+	f.Add([]byte(`{"outcome":"Failed","phase":"Gone","operation":"create\u202e"}`))
 	f.Add([]byte(`{"outcome":"Succeeded","scan":{"servers":[{"id":"1","machineUID":"u","name":"a\tb","created":"9999-12-31T23:59:59-01:00"}],"removed":["1"]}}`))
 	f.Add([]byte(`{"outcome":"Failed","message":"` + strings.Repeat("ä", 3000) + `"}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -112,6 +126,7 @@ func FuzzRead(f *testing.F) {
 		if r, err := jobrunner.ReadResult(data); err == nil {
 			require.LessOrEqual(t, len(r.Message), 2<<10)
 			require.Regexp(t, `^([A-Za-z][A-Za-z0-9]*)?$`, r.Reason)
+			require.Regexp(t, `^[a-z]*$`, r.Operation)
 			requireTaken(t, r)
 		}
 		if s, err := jobrunner.ReadServer(data); err == nil {
@@ -120,6 +135,7 @@ func FuzzRead(f *testing.F) {
 		}
 		if j, err := jobrunner.ReadJournal(data); err == nil {
 			require.NotEmpty(t, j.Phase)
+			require.Regexp(t, `^[a-z]*$`, j.Operation)
 		}
 		require.LessOrEqual(t, len(jobrunner.LogTail(data)), 4<<10)
 		require.False(t, len(text) > 0 && jobrunner.NothingMade(data))

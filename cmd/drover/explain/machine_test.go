@@ -149,6 +149,8 @@ func FuzzMachine(f *testing.F) {
 		s.Machine.Spec.Common.CloudCredentialSecretName, s.State.Log, s.State.Result.Reason = word, log, reason
 		s.CAPIMachine.Status.Phase, s.CAPIMachine.Spec.InfrastructureRef.Kind = message, word
 		s.Problems = []string{message}
+		s.State.Journal.Operation = jobrunner.Operation(word)
+		requirePlain(t, explain.RemainsText(s.Machine, s.State))
 		if deleting {
 			since := ago(time.Minute)
 			s.Machine.DeletionTimestamp = &since
@@ -161,9 +163,15 @@ func FuzzMachine(f *testing.F) {
 			require.NoError(t, explain.Render(&out, report))
 			require.NotEmpty(t, report.Verdict)
 			require.False(t, slices.Contains(report.Next, ""))
-			require.False(t, strings.ContainsFunc(out.String(), func(r rune) bool {
-				return r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r))
-			}), "%q", out.String())
+			requirePlain(t, out.String())
 		}
 	})
+}
+
+// requirePlain: the text has lines, and nothing that a terminal obeys.
+func requirePlain(t *testing.T, text string) {
+	t.Helper()
+	require.False(t, strings.ContainsFunc(text, func(r rune) bool {
+		return r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r))
+	}), "%q", text)
 }

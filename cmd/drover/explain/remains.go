@@ -28,7 +28,7 @@ func Remains(m *facts.Machine, state *facts.State) []string {
 	if state.Server != nil {
 		add("instance id", state.Server.InstanceID)
 	}
-	return append(list, "how far it came: "+came(state))
+	return append(list, clean("how far it came: "+came(state)))
 }
 
 // came is what the journal says, in words.
@@ -50,7 +50,11 @@ func came(state *facts.State) string {
 		jobrunner.PhaseRemoving:     "removing was begun",
 		jobrunner.PhaseGone:         "no server exists any more",
 	}
-	return fmt.Sprintf("%s (%s, attempt %d to %s)", meaning[state.Journal.Phase], state.Journal.Phase, state.Journal.Attempt, state.Journal.Operation)
+	attempt := fmt.Sprintf("attempt %d", state.Journal.Attempt)
+	if state.Journal.Operation != "" {
+		attempt += " to " + string(state.Journal.Operation)
+	}
+	return fmt.Sprintf("%s (%s, %s)", meaning[state.Journal.Phase], state.Journal.Phase, attempt)
 }
 
 // RemainsText is Remains as lines under a heading.

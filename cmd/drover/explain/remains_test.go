@@ -1,6 +1,7 @@
 package explain_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,6 +30,7 @@ func TestRemains(t *testing.T) {
 		"created":       {at(jobrunner.PhaseCreated), "how far it came: the server was made (Created, attempt 2 to create)"},
 		"bootstrapped":  {at(jobrunner.PhaseBootstrapped), "how far it came: the server was made and bootstrapped (Bootstrapped, attempt 2 to create)"},
 		"being removed": {at(jobrunner.PhaseRemoving), "how far it came: removing was begun (Removing, attempt 2 to create)"},
+		"by nobody":     {&facts.State{Name: "s", Journal: &jobrunner.Journal{Attempt: 1, Phase: jobrunner.PhaseGone}}, "how far it came: no server exists any more (Gone, attempt 1)"},
 		"gone":          {at(jobrunner.PhaseGone), "how far it came: no server exists any more (Gone, attempt 2 to create)"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -49,4 +51,6 @@ func TestRemainsText(t *testing.T) {
   instance id 4711
   how far it came: the server was made and bootstrapped (Bootstrapped, attempt 1 to create)
 `, explain.RemainsText(s.Machine, s.State))
+	s.State.Journal.Operation = "create\x1b]0;x\x07\n\u202eit"
+	require.True(t, strings.HasSuffix(explain.RemainsText(s.Machine, s.State), "(Bootstrapped, attempt 1 to create it)\n"), "one line, which no terminal obeys")
 }
