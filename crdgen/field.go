@@ -144,6 +144,12 @@ func takesContent(flag string) bool {
 	return flag == "google-auth-encoded-json"
 }
 
+// OnlyURL knows flags that take the path of a file or an address. Only addresses are let in: the file would be one of the Job's
+// own pod, where the request lies with the credential, and its content would go to the server or the cloud.
+func OnlyURL(flag string) bool {
+	return flag == "vmwarevsphere-cloudinit" || strings.HasSuffix(flag, "-boot2docker-url")
+}
+
 func applyCredentials(driverName string, fields []Field, rules Rules) {
 	each := func(names []string, do func(*Field)) {
 		for _, name := range names {

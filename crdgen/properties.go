@@ -3,6 +3,7 @@ package crdgen
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -17,6 +18,9 @@ const (
 
 	// decimalPattern applies to the string form of an integer; empty means not given, as in Rancher's forms.
 	decimalPattern = `^(-?[0-9]{1,18})?$`
+
+	// urlPattern applies to fields that must be no path.
+	urlPattern = `^(https?://[^\s]+)?$`
 
 	maxCommonNameLength = 63 + 1 + 253
 )
@@ -60,6 +64,9 @@ func fieldProperty(field Field) (schemaProps, error) {
 		if field.File {
 			property.MaxLength = new(int64(maxFileLength))
 		}
+		if OnlyURL(field.Flag) && isURL(field.Default) {
+			property.Pattern = urlPattern
+		}
 	case Int:
 		property.XIntOrString, property.Pattern = true, decimalPattern
 	case Bool:
@@ -77,6 +84,14 @@ func fieldProperty(field Field) (schemaProps, error) {
 		property.Format = "password"
 	}
 	return property, nil
+}
+
+var urls = regexp.MustCompile(urlPattern)
+
+// isURL lets no default through that is a path: the API server takes no kind whose defaults break its own rules.
+func isURL(value any) bool {
+	text, ok := value.(string)
+	return value == nil || ok && urls.MatchString(text)
 }
 
 // maxUsages bounds the help texts of all fields together: a kind that does not fit into etcd cannot be made at all.
@@ -114,6 +129,9 @@ func (f Field) description() string {
 		add("Usually key %s of the credential Secret that common.cloudCredentialSecretName names; a value here wins.", f.Name)
 	} else if f.Secret {
 		add("Secret.")
+	}
+	if OnlyURL(f.Flag) {
+		add("An address that begins with http:// or https://, not a path.")
 	}
 	if f.Type == Int {
 		add("An integer, as a number or a string.")

@@ -116,6 +116,33 @@ func TestMachineSchemaAcceptsWhatRancherAccepts(t *testing.T) {
 	}
 }
 
+// A flag that takes a path or an address gets no path: the driver would read it in the Job's pod, where the credential lies.
+func TestAddressesAreNoPaths(t *testing.T) {
+	_, template, machine, err := crdgen.CRDs(crdgen.Schema{Driver: "vmwarevsphere", Fields: builtinFields(t)["vmwarevsphere"]})
+	require.NoError(t, err)
+	for value, taken := range map[any]bool{
+		nil: true, "": true, "https://example.com/x": true, "http://198.18.0.1:80/x?y=z": true,
+		"/run/drover/request/request.json": false, "../x": false, "file:///x": false, "https://": false, "http:x": false, "https://x\n/y": false, " http://x": false,
+	} {
+		for _, field := range []string{"cloudinit", "boot2dockerUrl"} {
+			spec := func() map[string]any { return map[string]any{"spec": map[string]any{field: value}} }
+			for _, got := range []string{newChecker(t, machine).check(spec(), nil), newChecker(t, template).check(map[string]any{"spec": map[string]any{"template": spec()}}, nil)} {
+				if taken {
+					require.Empty(t, got, "%s %q", field, value)
+					continue
+				}
+				require.Contains(t, got, field+": Invalid value", "%q", value)
+			}
+		}
+	}
+	// An external driver's own default may be a path; its kinds must be ones all the same.
+	fields, err := crdgen.FieldsOf("acme", []crdgen.Flag{{Name: "acme-boot2docker-url", Type: crdgen.String, Default: "/images/x.iso"}}, crdgen.Rules{})
+	require.NoError(t, err)
+	config, _, _, err := crdgen.CRDs(crdgen.Schema{Driver: "acme", Fields: fields})
+	require.NoError(t, err)
+	requireValid(t, config)
+}
+
 func TestProviderIDIsSetOnce(t *testing.T) {
 	_, _, machine, err := crdgen.CRDs(crdgen.Schema{Driver: "digitalocean", Fields: builtinFields(t)["digitalocean"]})
 	require.NoError(t, err)

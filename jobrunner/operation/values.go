@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,6 +32,9 @@ func flagValues(flags []crdgen.Flag, request jobrunner.Request, files map[string
 	for _, flag := range flags {
 		known[flag.Name] = true
 		value, err := flagValue(flag, request, files)
+		if tolerant && errors.Is(err, errNoURL) {
+			value, err = "", nil
+		}
 		if err != nil {
 			return nil, fmt.Errorf("the option %s: %w", flag.Name, err)
 		}
@@ -49,14 +53,35 @@ func flagValue(flag crdgen.Flag, request jobrunner.Request, files map[string]str
 		return path, nil
 	}
 	if given, ok := request.Options[flag.Name]; ok && given != nil {
-		return typed(flag.Type, given)
+		return userValue(flag, given)
 	}
 	for name := range strings.SplitSeq(flag.EnvVar, ",") {
 		if text, ok := request.CredentialEnv[strings.TrimSpace(name)]; ok && name != "" {
-			return typed(flag.Type, text)
+			return userValue(flag, text)
 		}
 	}
 	return typed(flag.Type, flag.Default)
+}
+
+// userValue refuses a path where the driver would open it. One that is the driver's own default is its author's affair.
+func userValue(flag crdgen.Flag, given any) (any, error) {
+	value, err := typed(flag.Type, given)
+	if err == nil && crdgen.OnlyURL(flag.Name) && !isURL(value) && value != flag.Default {
+		return nil, errNoURL
+	}
+	return value, err
+}
+
+var errNoURL = errors.New("it must be an address that begins with http:// or https://, for a path would name a file of the Job's pod")
+
+// isURL tells an address from what the driver would take for a path.
+func isURL(value any) bool {
+	text, _ := value.(string)
+	if text == "" {
+		return true
+	}
+	target, err := url.ParseRequestURI(text)
+	return err == nil && (target.Scheme == "http" || target.Scheme == "https") && target.Host != ""
 }
 
 // typed makes the Go type that the driver asserts; nil becomes the zero value.

@@ -61,6 +61,38 @@ func TestFlagValues(t *testing.T) {
 	require.NoError(t, err, "a removal does not mind")
 }
 
+// TestFlagValues_noPath: a driver that takes an address or a path gets no path into our pod, where the credential lies.
+func TestFlagValues_noPath(t *testing.T) {
+	const cloudinit, image = "vmwarevsphere-cloudinit", "vmwarevsphere-boot2docker-url"
+	flags, _ := driver.Builtin("vmwarevsphere")
+	for value, taken := range map[string]bool{
+		"": true, "https://example.com/user-data?a=b": true, "http://198.18.0.1/x": true, "HTTPS://example.com": true,
+		"/run/drover/request/request.json": false, "../../../run/drover/request/request.json": false, "file:///run/drover/request/request.json": false,
+		"request.json": false, "http:/run/x": false, "https://": false, "ftp://example.com/x": false, "http://%zz/../../../../run/x": false, " https://x": false,
+	} {
+		for name, request := range map[string]jobrunner.Request{
+			cloudinit: {Options: map[string]any{cloudinit: value}}, image: {Options: map[string]any{image: value}},
+			"the environment": {CredentialEnv: map[string]string{"VSPHERE_CLOUDINIT": value}},
+		} {
+			values, err := flagValues(flags, request, nil, false)
+			if taken {
+				require.NoError(t, err, "%s %q", name, value)
+				require.Equal(t, value, values[cloudinit].(string)+values[image].(string))
+				continue
+			}
+			require.ErrorContains(t, err, "it must be an address that begins with http:// or https://", "%s %q", name, value)
+			require.NotContains(t, err.Error(), "run")
+			values, err = flagValues(flags, request, nil, true)
+			require.NoError(t, err, "a removal does without")
+			require.Empty(t, values[cloudinit].(string)+values[image].(string), "%q", value)
+		}
+	}
+	own := []crdgen.Flag{{Name: "x-boot2docker-url", Type: crdgen.String, Default: "/images/x.iso"}}
+	values, err := flagValues(own, jobrunner.Request{}, nil, false)
+	require.NoError(t, err)
+	require.Equal(t, "/images/x.iso", values["x-boot2docker-url"], "a path of the driver's own is its author's affair")
+}
+
 // TestFlagValues_of_every_driver: every flag gets a value of the type that libmachine asserts.
 func TestFlagValues_of_every_driver(t *testing.T) {
 	for _, name := range driver.BuiltinNames() {
