@@ -61,7 +61,7 @@ func Fetch(ctx context.Context, opts FetchOptions) (Binary, error) {
 		return Binary{}, err
 	}
 	if opts.Checksum == "" && !opts.SkipChecksum {
-		return Binary{}, fail(ChecksumMismatchReason, "no checksum is given for %s: set spec.checksum", redactURL(opts.URL))
+		return Binary{}, fail(ChecksumMismatchReason, "no checksum is given for %s: set spec.checksum", PublicURL(opts.URL))
 	}
 	download, err := os.CreateTemp(opts.Dir, "download-*")
 	if err != nil {
@@ -119,7 +119,7 @@ func (o FetchOptions) download(ctx context.Context, to io.Writer) error {
 	client := &http.Client{Transport: o.Transport, CheckRedirect: refuseDowngrade}
 	response, err := client.Do(request)
 	if err != nil {
-		return failTemporarily(DownloadFailedReason, "downloading %s: %w", redactURL(o.URL), withoutURL(err))
+		return failTemporarily(DownloadFailedReason, "downloading %s: %w", PublicURL(o.URL), withoutURL(err))
 	}
 	defer func() { _ = response.Body.Close() }()
 	if err := checkResponse(response, o); err != nil {
@@ -127,13 +127,13 @@ func (o FetchOptions) download(ctx context.Context, to io.Writer) error {
 	}
 	written, err := io.Copy(to, io.LimitReader(response.Body, o.MaxBytes+1))
 	if err != nil {
-		return failTemporarily(DownloadFailedReason, "downloading %s: broke off after %d bytes: %w", redactURL(o.URL), written, withoutURL(err))
+		return failTemporarily(DownloadFailedReason, "downloading %s: broke off after %d bytes: %w", PublicURL(o.URL), written, withoutURL(err))
 	}
 	if written > o.MaxBytes {
 		return o.tooLarge()
 	}
 	if written == 0 {
-		return failTemporarily(DownloadFailedReason, "downloading %s: the answer is empty", redactURL(o.URL))
+		return failTemporarily(DownloadFailedReason, "downloading %s: the answer is empty", PublicURL(o.URL))
 	}
 	return nil
 }
@@ -141,7 +141,7 @@ func (o FetchOptions) download(ctx context.Context, to io.Writer) error {
 func checkResponse(response *http.Response, o FetchOptions) error {
 	if response.StatusCode != http.StatusOK {
 		again := response.StatusCode >= 500 || response.StatusCode == http.StatusTooManyRequests || response.StatusCode == http.StatusRequestTimeout
-		err := fmt.Errorf("downloading %s: the server answers %s", redactURL(o.URL), response.Status)
+		err := fmt.Errorf("downloading %s: the server answers %s", PublicURL(o.URL), response.Status)
 		return &Error{Reason: DownloadFailedReason, Temporary: again, Err: err}
 	}
 	if response.ContentLength > o.MaxBytes {
@@ -151,7 +151,7 @@ func checkResponse(response *http.Response, o FetchOptions) error {
 }
 
 func (o FetchOptions) tooLarge() error {
-	return fail(TooLargeReason, "downloading %s: it has more than the accepted %d bytes", redactURL(o.URL), o.MaxBytes)
+	return fail(TooLargeReason, "downloading %s: it has more than the accepted %d bytes", PublicURL(o.URL), o.MaxBytes)
 }
 
 // refuseDowngrade keeps an https address from leading to plain http, where anyone on the way could answer.
@@ -178,8 +178,8 @@ func withoutURL(err error) error {
 	return wrapped.Err
 }
 
-// redactURL leaves out user, password and query.
-func redactURL(text string) string {
+// PublicURL is a driver's address for everyone to see: without user, password and query, any of which may let one in.
+func PublicURL(text string) string {
 	parsed, err := url.Parse(text)
 	if err != nil {
 		return "the driver's URL"

@@ -63,7 +63,7 @@ func refuseWebPage(file *os.File, url string) error {
 	start := bytes.ToLower(bytes.TrimLeft(bytes.TrimPrefix(head[:n], []byte("\xef\xbb\xbf")), " \t\r\n"))
 	for _, mark := range []string{"<!doctype html", "<html", "<head", "<!--", "<?xml"} {
 		if bytes.HasPrefix(start, []byte(mark)) {
-			return fail(NotADriverReason, "%s serves a web page, not a file: use the address the download link leads to, and one that needs no login", redactURL(url))
+			return fail(NotADriverReason, "%s serves a web page, not a file: use the address the download link leads to, and one that needs no login", PublicURL(url))
 		}
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -180,12 +181,16 @@ func TestDelete_whateverElseIsGone(t *testing.T) {
 }
 
 func TestDelete_externalDriverIsGone(t *testing.T) {
+	const url = "https://u:SECRET@drivers.test/acme?token=SECRET"
 	w := newWorld(t)
-	nd := w.nodeDriver("acme", "https://drivers.test/acme", nil)
-	nd.Status.Digest, nd.Status.AppliedURL = strings.Repeat("a", 64), "https://drivers.test/acme"
+	nd := w.nodeDriver("acme", url, nil)
+	nd.Status.Digest, nd.Status.AppliedURL = strings.Repeat("a", 64), url
 	require.NoError(t, w.client.Status().Update(t.Context(), nd))
 	s := w.machine("acme", "m", map[string]any{"token": "t"})
 	s.ready()
+	shown, _, err := unstructured.NestedString(s.obj.Object, "status", "driverUrl")
+	require.NoError(t, err)
+	require.Equal(t, "https://drivers.test/acme", shown, "what lets one in is not for all who may look at a machine")
 	w.delete(nd)
 	delete(s.obj.Object, "status")
 	require.NoError(t, w.client.Status().Update(t.Context(), s.obj))
@@ -193,7 +198,7 @@ func TestDelete_externalDriverIsGone(t *testing.T) {
 	s.reconcile()
 	driver := s.requestOf(jobrunner.Remove, 1).Driver
 	require.Equal(t, nd.Status.Digest, driver.Digest)
-	require.Equal(t, "https://drivers.test/acme", driver.URL)
+	require.Equal(t, url, driver.URL, "from the state")
 }
 
 func TestDelete_credentialIsMissingAndNeeded(t *testing.T) {

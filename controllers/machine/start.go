@@ -14,6 +14,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/jobrunner"
 )
 
@@ -39,7 +40,8 @@ func (r *Reconciler) start(ctx context.Context, s *scope, claim jobrunner.Claim)
 		return refused(err)
 	}
 	s.status.JobName, s.status.Attempts, s.status.InstanceName = task.Name(), claim.Attempt, task.Request.InstanceName
-	s.status.DriverURL, s.status.DriverHash = task.Request.Driver.URL, task.Request.Driver.Checksum
+	// Whoever may look at a machine sees it; the state Secret has the whole address.
+	s.status.DriverURL, s.status.DriverHash = driver.PublicURL(task.Request.Driver.URL), task.Request.Driver.Checksum
 	s.status.NextAttemptTime = nil
 	if s.credential.Name != "" {
 		s.status.CloudCredentialSecretName = s.credential.Name

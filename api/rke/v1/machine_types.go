@@ -32,7 +32,8 @@ type RKEMachineStatus struct {
 	// Ready is what Cluster API read before its v1beta2 contract.
 	// +optional
 	Ready bool `json:"ready,omitempty"`
-	// DriverHash and DriverURL are what the machine was made with, so that it can be removed without its NodeDriver.
+	// DriverHash and DriverURL are what the machine was made with, the URL without user, password and query. The state Secret has
+	// it whole, so that the machine can be removed without its NodeDriver.
 	// +optional
 	DriverHash string `json:"driverHash,omitempty"`
 	// +optional
