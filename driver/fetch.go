@@ -30,6 +30,8 @@ type FetchOptions struct {
 	Checksum string
 	// SkipChecksum accepts anything when Checksum is empty.
 	SkipChecksum bool
+	// Digest is the sha256 that the binary must have, in hex, when it is known from an earlier download; "" for any.
+	Digest string
 	// Dir receives the binary as docker-machine-driver-<name>, and the download meanwhile.
 	Dir string
 	// MaxBytes bounds the download and the binary; 512 MiB if 0.
@@ -80,7 +82,21 @@ func Fetch(ctx context.Context, opts FetchOptions) (Binary, error) {
 	if err := verify(download, opts.Checksum); err != nil {
 		return Binary{}, err
 	}
-	return unpack(download, opts)
+	found, err := unpack(download, opts)
+	if err != nil {
+		return Binary{}, err
+	}
+	return found, opts.checkDigest(found)
+}
+
+// checkDigest sees what a checksum does not that is weak or not asked for: another binary than the one that was read before.
+func (o FetchOptions) checkDigest(found Binary) error {
+	if o.Digest == "" || o.Digest == found.Digest {
+		return nil
+	}
+	_ = os.Remove(found.Path)
+	return fail(ChecksumMismatchReason, "%s serves another driver than the one that was read before: its sha256 is %s, was %s; annotate the NodeDriver with drover.cattle.io/retry to have it read again",
+		PublicURL(o.URL), found.Digest, o.Digest)
 }
 
 // checkName keeps a name that reaches us past Validate from becoming a path: the binary's file is named after it.

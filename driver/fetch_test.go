@@ -143,6 +143,12 @@ func TestFetchVerifiesByLengthOfChecksum(t *testing.T) {
 	require.Equal(t, driver.ChecksumMismatchReason, driver.ReasonOf(err))
 	_, err = fetch(t, program, func(o *driver.FetchOptions) { o.Checksum, o.SkipChecksum = "", true })
 	require.NoError(t, err)
+	found, err := fetch(t, program, func(o *driver.FetchOptions) { o.Digest = sha256Hex(program) })
+	require.NoError(t, err)
+	require.Equal(t, sha256Hex(program), found.Digest)
+	_, err = fetch(t, append(program, 'x'), func(o *driver.FetchOptions) { o.Checksum, o.SkipChecksum, o.Digest = "", true, sha256Hex(program) })
+	require.Equal(t, driver.ChecksumMismatchReason, driver.ReasonOf(err))
+	require.ErrorContains(t, err, "was "+sha256Hex(program), "whoever accepts anything accepted what was read before")
 	_, err = fetch(t, program, func(o *driver.FetchOptions) { o.Checksum = "abc" })
 	require.Equal(t, driver.ChecksumMismatchReason, driver.ReasonOf(err))
 }

@@ -158,7 +158,7 @@ func (s *session) driverEnv(path string) []string {
 }
 
 // binary is our own for a built-in driver. Others come from the cache, where the probe put them verified, and only if that
-// fails from their address: a removal needs no download.
+// fails from their address, and then they must be the same: a removal needs no download.
 func (s *session) binary(ctx context.Context) (string, error) {
 	if s.request.Driver.Builtin {
 		return s.options.Self, nil
@@ -175,7 +175,7 @@ func (s *session) binary(ctx context.Context) (string, error) {
 	if err != nil && ref.URL != "" {
 		s.log.printf("the driver is not to be had from the cache (%v), downloading it", err)
 		found, err = driver.Fetch(ctx, driver.FetchOptions{
-			Name: ref.Name, URL: ref.URL, Checksum: ref.Checksum, SkipChecksum: ref.SkipChecksum, Dir: dir,
+			Name: ref.Name, URL: ref.URL, Checksum: ref.Checksum, SkipChecksum: ref.SkipChecksum, Digest: ref.Digest, Dir: dir,
 		})
 	}
 	if err != nil {
