@@ -2,6 +2,7 @@ package sshkeys
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode"
 )
@@ -18,6 +19,9 @@ func Config(alias string, access Access, files ConfigFiles) (string, error) {
 	access, err := access.checked()
 	if err != nil {
 		return "", err
+	}
+	if !loginName.MatchString(access.User) {
+		return "", fmt.Errorf("writing an ssh_config: User: %q is not of letters, digits and . _ @ + - alone, and OpenSSH would take other signs for something else", access.User)
 	}
 	var out strings.Builder
 	if strings.ContainsAny(alias, "*?!, ") {
@@ -43,6 +47,10 @@ func Config(alias string, access Access, files ConfigFiles) (string, error) {
 	}
 	return out.String(), nil
 }
+
+// loginName also knows DOMAIN\user and the account of a machine, user$. Newer OpenSSH expands tokens and variables in User, where
+// older ones would take an escape for a part of the name, and a ProxyCommand of the user's may hand it to a shell.
+var loginName = regexp.MustCompile(`^[\pL\pN_](\\?[\pL\pN_.@+-])*\$?$`)
 
 // configValue quotes what has spaces; ssh_config has no escape for a quote or a line break.
 func configValue(value string) (string, error) {

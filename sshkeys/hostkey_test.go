@@ -2,6 +2,7 @@ package sshkeys_test
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -109,6 +110,18 @@ func TestConfig_refuses(t *testing.T) {
 		"no key":             {with(func(a *sshkeys.Access, _ *sshkeys.ConfigFiles) { a.PrivateKey = nil }), "no SSH private key"},
 	} {
 		t.Run(name, func(t *testing.T) { require.ErrorContains(t, c.write(), c.want) })
+	}
+	for user, taken := range map[string]bool{
+		"ubuntu": true, "first.last@corp.example": true, `CORP\first.last`: true, "web-1$": true, "größe": true, "_x+y": true, "": true,
+		"%d": false, "a%%b": false, "${HOME}": false, "$HOME": false, "a$b": false, `a\\b`: false, `a\`: false, `\a`: false, "a b": false, "a\tb": false, `a"b`: false, "a'b": false,
+		"-oProxyCommand=x": false, "a;b": false, "`a`": false, "$(a)": false, "a|b": false, "root\n": false, "#a": false, "a\u202eb": false,
+	} {
+		err := with(func(a *sshkeys.Access, _ *sshkeys.ConfigFiles) { a.User = user })()
+		if taken {
+			require.NoError(t, err, "%q", user)
+			continue
+		}
+		require.EqualError(t, err, fmt.Sprintf("writing an ssh_config: User: %q is not of letters, digits and . _ @ + - alone, and OpenSSH would take other signs for something else", user))
 	}
 	for _, alias := range []string{"", "?", "!a", "a,b", "a\tb"} {
 		_, err := sshkeys.Config(alias, good, files)

@@ -169,7 +169,7 @@ func TestKeyFilesErrors(t *testing.T) {
 		"another thing":         {func(a *sshkeys.Access) { a.PrivateKey = []byte("MARKER") }, "the state's SSH private key is no OpenSSH or PEM key without passphrase"},
 		"odd host keys":         {func(a *sshkeys.Access) { a.KnownHosts = []byte("host ssh-rsa MARKER\n") }, "reading known hosts: illegal base64 data at input byte 4"},
 		"no address":            {func(a *sshkeys.Access) { a.Host = "" }, "the state names no address of the server"},
-		"a user with a newline": {func(a *sshkeys.Access) { a.User = "root\nProxyCommand touch /tmp/x" }, `writing an ssh_config: User: the value "root\nProxyCommand touch /tmp/x" cannot be written`},
+		"a user with a newline": {func(a *sshkeys.Access) { a.User = "root\nProxyCommand touch /tmp/x" }, `writing an ssh_config: User: "root\nProxyCommand touch /tmp/x" is not of letters, digits and . _ @ + - alone, and OpenSSH would take other signs for something else`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			given := good
