@@ -26,6 +26,7 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/machinedir"
+	"github.com/drover-project/drover/jobrunner/operation/plugin"
 	"github.com/drover-project/drover/jobrunner/operation/profile"
 	"github.com/drover-project/drover/jobrunner/operation/redact"
 	"github.com/drover-project/drover/sshkeys"
@@ -60,6 +61,7 @@ func refusePatches(client *fake.Clientset, err error) {
 func TestConclude(t *testing.T) {
 	quota := fail(reasonCreateFailed, rkev1.ClassQuota, errors.New("no more"))
 	full := &os.PathError{Op: "write", Path: "/x", Err: syscall.ENOSPC}
+	long := strings.Repeat("s3cret", 500)
 	for name, c := range map[string]struct {
 		err                    error
 		outcome                jobrunner.Outcome
@@ -75,11 +77,12 @@ func TestConclude(t *testing.T) {
 		"a full disk behind another cause": {fail(reasonStateUnreadable, rkev1.ClassInvalid, full), jobrunner.Failed, "DiskFull", rkev1.ClassTransient, "write /x: no space left on device"},
 		"anything else":                    {errors.New("hm"), jobrunner.Failed, "JobFailed", rkev1.ClassUnknown, "hm"},
 		"a secret in it":                   {errors.New("the token is hunter2"), jobrunner.Failed, "JobFailed", rkev1.ClassUnknown, "the token is [redacted]"},
+		"long secrets":                     {&plugin.Error{Text: strings.Repeat("a "+long+" ", 4)}, jobrunner.Failed, "JobFailed", rkev1.ClassUnknown, strings.Repeat("a [redacted] ", 4)},
 		"more than anybody reads":          {errors.New(strings.Repeat("ü", 5000)), jobrunner.Failed, "JobFailed", rkev1.ClassUnknown, strings.Repeat("ü", 1024)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := underWay(t, "none")
-			s.redactor.Add("hunter2")
+			s.redactor.Add("hunter2", long)
 			s.mayExist = true
 			s.conclude(c.err)
 			r := s.result

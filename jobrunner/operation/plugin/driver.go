@@ -10,7 +10,8 @@ import (
 	"github.com/rancher/machine/libmachine/state"
 )
 
-const maxErrorText = 8 << 10
+// maxErrorText is far more than anybody reads: a text is cut to size when its secrets are out.
+const maxErrorText = 1 << 20
 
 // Error is what a driver returned as its error.
 type Error struct {
@@ -18,12 +19,16 @@ type Error struct {
 	Text string
 }
 
-// Error returns the driver's text, bounded.
+// Error returns the driver's text. A longer one is cut between lines, for half a secret would not be found in it.
 func (e *Error) Error() string {
-	if len(e.Text) > maxErrorText {
-		return strings.ToValidUTF8(e.Text[:maxErrorText], "") + " …"
+	if len(e.Text) <= maxErrorText {
+		return e.Text
 	}
-	return e.Text
+	end := strings.LastIndexByte(e.Text[:maxErrorText], '\n')
+	if end < 0 {
+		return "[an error of more than 1 MiB on one line was left out]"
+	}
+	return e.Text[:end] + " …"
 }
 
 // Flags asks the driver for its create flags.

@@ -272,10 +272,15 @@ func TestProcess_errors(t *testing.T) {
 			}
 		})
 	}
-	order(t, p, "fail "+strings.Repeat("ü", 10_000))
-	err := p.Create(t.Context())
-	require.LessOrEqual(t, len(err.Error()), 8<<10+8)
-	require.Regexp(t, "^ü+ …$", err.Error(), "a long text is cut between letters")
+	const line = "ü hunter2 ü\n"
+	for text, want := range map[string]string{
+		strings.Repeat("ü", 10_000):               strings.Repeat("ü", 10_000),
+		strings.Repeat(line, 1<<20/len(line)+1):   strings.TrimSuffix(strings.Repeat(line, 1<<20/len(line)), "\n") + " …",
+		strings.Repeat("ü", 1<<19) + "hunter2\nx": "[an error of more than 1 MiB on one line was left out]",
+	} {
+		order(t, p, "fail "+text)
+		require.True(t, want == p.Create(t.Context()).Error(), "a long text is cut between lines, whatever is in them")
+	}
 	order(t, p, "refuse")
 	require.EqualError(t, p.Configure(t.Context(), nil), "x requires the --x-text option")
 	require.ErrorContains(t, p.Load(t.Context(), []byte(`{"Given": 7}`)), "cannot unmarshal")
