@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Names of the fields that every <X>Machine has beside its driver's own.
@@ -238,11 +239,15 @@ func firstEnvVar(names string) string {
 	return ""
 }
 
-// oneLine drops line breaks and control characters, which would mean something in a description.
+// oneLine drops line breaks, control characters, and those of Cf, which turn the direction of writing or are not seen: a description
+// is shown on terminals and web pages.
 func oneLine(text string) string {
 	text = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+		switch {
+		case unicode.IsControl(r):
 			return ' '
+		case unicode.Is(unicode.Cf, r):
+			return -1
 		}
 		return r
 	}, strings.ToValidUTF8(text, ""))

@@ -77,6 +77,7 @@ func FuzzDecodeFlags(f *testing.F) {
 	f.Add([]byte(`[{"name":"url","type":"string"},{"name":"acme-url","type":"string","default":"x"}]`))
 	f.Add([]byte(`[{"name":"acme-kind","type":"bool","default":true},{"name":"acme.a_b-2nd","type":"stringSlice","default":["a"]}]`))
 	f.Add([]byte(`[{"name":"-","type":"bool"}]`))
+	f.Add([]byte(`[{"name":"acme-x","type":"string","usage":"\u009b31m\u202e","default":"\u001b]0;x\u0007\u2066y\nz"}]`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		flags, err := crdgen.DecodeFlags(data)
 		if err != nil {
@@ -92,6 +93,7 @@ func FuzzDecodeFlags(f *testing.F) {
 			return
 		}
 		requireValid(t, config)
+		requirePlain(t, config)
 		back, err := crdgen.FieldsFromCRD(machine)
 		require.NoError(t, err)
 		require.Equal(t, len(fields), len(back))

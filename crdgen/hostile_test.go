@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
@@ -70,6 +71,38 @@ func TestHostileDriversBecomeNoKinds(t *testing.T) {
 			require.Nil(t, flags)
 		})
 	}
+}
+
+// What a driver says of its flags is shown by kubectl explain: nothing in it that a terminal or a reader's eye obeys.
+func TestDescriptionsObeyNobody(t *testing.T) {
+	const odd = "a\x1b[31m\u009bb\u0085c\u202ed\u2066e\u200bf\r\ng\u2028h\ufeff"
+	const plain = "a [31m b cdef g h"
+	for kind, given := range map[crdgen.FlagType]any{crdgen.String: odd, crdgen.StringSlice: []string{odd}} {
+		fields, err := crdgen.FieldsOf("acme", []crdgen.Flag{{Name: "acme-x", Type: kind, Usage: odd, Default: given}}, crdgen.Rules{})
+		require.NoError(t, err)
+		require.Equal(t, given, fields[0].Default, "the driver gets what it named")
+		config, template, machine, err := crdgen.CRDs(crdgen.Schema{Driver: "acme", Fields: fields})
+		require.NoError(t, err)
+		for _, crd := range []*apiextensionsv1.CustomResourceDefinition{config, template, machine} {
+			requirePlain(t, crd)
+		}
+		require.Equal(t, plain+"\n\nDefault: "+plain+". Driver flag --acme-x.", config.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["x"].Description)
+	}
+}
+
+// requirePlain: no description has more than text and the line breaks that are ours.
+func requirePlain(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition) {
+	t.Helper()
+	var visit func(properties map[string]apiextensionsv1.JSONSchemaProps)
+	visit = func(properties map[string]apiextensionsv1.JSONSchemaProps) {
+		for name, property := range properties {
+			require.False(t, strings.ContainsFunc(strings.ReplaceAll(property.Description, "\n\n", ""), func(r rune) bool {
+				return unicode.IsControl(r) || unicode.Is(unicode.Cf, r)
+			}), "%s: %q", name, property.Description)
+			visit(property.Properties)
+		}
+	}
+	visit(crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties)
 }
 
 // talkative is a driver that uses every limit: as many flags as fit the table, each with the longest help text.

@@ -137,7 +137,7 @@ func (f Field) description() string {
 		add("An integer, as a number or a string.")
 	}
 	if f.Default != nil {
-		add("Default: %s.", defaultText(f.Default))
+		add("Default: %s.", oneLine(defaultText(f.Default)))
 	}
 	add("Driver flag --%s.", f.Flag)
 	if f.Usage == "" {
@@ -146,6 +146,7 @@ func (f Field) description() string {
 	return f.Usage + descriptionBreak + strings.Join(notes, " ")
 }
 
+// defaultText is a default as a credential's variable has it.
 func defaultText(value any) string {
 	if items, ok := value.([]string); ok {
 		return strings.Join(items, ", ")
