@@ -16,6 +16,7 @@ import (
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/plugin"
+	"github.com/drover-project/drover/jobrunner/operation/redact"
 )
 
 // configured is a session whose driver has been asked for its flags.
@@ -305,4 +306,14 @@ func TestReached(t *testing.T) {
 		s := &session{journal: jobrunner.Journal{Phase: now}}
 		require.False(t, s.reached(jobrunner.PhaseIntent), now)
 	}
+}
+
+// TestProtect: a log without the secrets that a script holds, and with the names of the machine that stand in it too.
+func TestProtect(t *testing.T) {
+	redactor := &redact.Redactor{}
+	request := jobrunner.Request{InstanceName: "pool-1-web-7xk2p-9fz", Machine: jobrunner.MachineRef{Name: "pool-1-web-7xk2p-9fz-9b1c", ClusterName: "production-cluster-1"},
+		CredentialEnv: map[string]string{"TOKEN": "hunter2"}}
+	protect(redactor, request, []byte("#!/bin/sh\nhostnamectl hostname pool-1-web-7xk2p-9fz\njoin production-cluster-1 --token=\"a1b2c3d4e5f6a7b8\"\n"))
+	require.Equal(t, "+ join production-cluster-1 --token=[redacted] on pool-1-web-7xk2p-9fz with [redacted]",
+		redactor.String("+ join production-cluster-1 --token=a1b2c3d4e5f6a7b8 on pool-1-web-7xk2p-9fz with hunter2"))
 }

@@ -114,8 +114,11 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// protect makes all that is secret in a request known to the redactor.
+// protect makes all that is secret in a request known to the redactor. The names by which people know a machine are in its
+// bootstrap data too, and must stay.
 func protect(redactor *redact.Redactor, request jobrunner.Request, bootstrapData []byte) {
+	machine := request.Machine
+	redactor.Keep(request.InstanceName, machine.Name, machine.Namespace, machine.UID, machine.Kind, machine.ClusterName, request.StateSecret)
 	redactor.Add(request.Secrets...)
 	for _, value := range request.CredentialEnv {
 		redactor.Add(value)

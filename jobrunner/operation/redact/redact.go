@@ -35,10 +35,12 @@ var escapes = regexp.MustCompile(`%[0-9A-F]{2}`)
 type Redactor struct {
 	mutex    sync.RWMutex
 	forms    map[string]bool
+	kept     []string
 	replacer *strings.Replacer
 }
 
-// Add makes values secret. Values with several lines are found line by line too, for logs are written in lines.
+// Add makes values secret. Values with several lines are found line by line too, for logs are written in lines, and of scripts and
+// documents also words that look like secrets.
 func (r *Redactor) Add(values ...string) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -47,13 +49,18 @@ func (r *Redactor) Add(values ...string) {
 	}
 	for _, value := range values {
 		r.addForms(strings.TrimSpace(value))
-		for line := range strings.Lines(value) {
-			if line = strings.TrimSpace(line); len(line) >= minLine {
-				r.addForms(line)
-			}
-		}
+		r.addLines(value)
+		r.addWords(value)
 	}
 	r.replacer = newReplacer(r.forms)
+}
+
+func (r *Redactor) addLines(text string) {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); len(line) >= minLine {
+			r.addForms(line)
+		}
+	}
 }
 
 func (r *Redactor) addForms(value string) {

@@ -8,6 +8,7 @@ import (
 	"html"
 	"io"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -59,10 +60,15 @@ func TestWriter(t *testing.T) {
 	require.Equal(t, "password [redacted]\nnext line\n[a line of more than 64 KiB was left out]\nlast\n", out.String())
 }
 
+// isToken knows words of a text that are secrets without a doubt.
+var isToken = regexp.MustCompile(`^[a-z][0-9a-z]{14,}[0-9]$`)
+
 func FuzzRedactor(f *testing.F) {
 	f.Add("hunter2", "before", "after")
 	f.Add("a+b/c=d\n", "", "x")
 	f.Add("]000", "", "000")
+	f.Add("#!/bin/sh\nexport TOKEN='a1b2c3d4e5f6a7b8'\n", "+ export TOKEN=", "\n")
+	f.Add(`{"key":"x\nabcdefghijkl1234","a":["b1b2c3d4e5f6a7b8,x"]}`, "", "")
 	f.Fuzz(func(t *testing.T, secret, before, after string) {
 		secret = strings.TrimSpace(secret)
 		if len(secret) < 4 {
@@ -73,6 +79,11 @@ func FuzzRedactor(f *testing.F) {
 		// Each part by itself: the end of a mark and what follows it can spell the secret by chance.
 		for part := range strings.SplitSeq(r.String(before+secret+after), redact.Mark) {
 			require.NotContains(t, part, secret)
+		}
+		for word := range strings.FieldsSeq(secret) {
+			if strings.Contains(secret, "\n") && isToken.MatchString(word) {
+				require.Equal(t, redact.Mark, r.String(word))
+			}
 		}
 	})
 }

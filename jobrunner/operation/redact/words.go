@@ -1,0 +1,82 @@
+package redact
+
+import (
+	"encoding/json"
+	"strings"
+	"unicode"
+)
+
+// minWord is the shortest word of a text that may be a secret by itself.
+const minWord = 16
+
+// Keep has names stay readable: what is a part of one is not made secret for being a word of a text that is added later.
+func (r *Redactor) Keep(names ...string) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.kept = append(r.kept, names...)
+}
+
+// addWords is for scripts and documents, of which programs print single words: a shell that traces prints neither the line nor
+// the quotes that were written. Words are looked for as they are only; all the forms of each would be too many.
+func (r *Redactor) addWords(text string) {
+	if strings.Contains(strings.TrimSpace(text), "\n") {
+		r.addWordsOf(text)
+	}
+	var document any
+	if strings.HasPrefix(strings.TrimSpace(text), "{") && json.Unmarshal([]byte(text), &document) == nil {
+		r.addTexts(document)
+	}
+}
+
+// addTexts adds the texts of a JSON document, in which a key of several lines is one.
+func (r *Redactor) addTexts(value any) {
+	switch v := value.(type) {
+	case string:
+		if strings.Contains(v, "\n") {
+			r.addLines(v)
+		}
+		r.addWordsOf(v)
+	case []any:
+		for _, item := range v {
+			r.addTexts(item)
+		}
+	case map[string]any:
+		for _, item := range v {
+			r.addTexts(item)
+		}
+	}
+}
+
+func (r *Redactor) addWordsOf(text string) {
+	for word := range strings.FieldsFuncSeq(text, isBetweenWords) {
+		if word = strings.TrimRight(word, ":."); mayBeSecret(word) && !r.keeps(word) {
+			r.forms[word] = true
+		}
+	}
+}
+
+func (r *Redactor) keeps(word string) bool {
+	for _, name := range r.kept {
+		if strings.Contains(name, word) {
+			return true
+		}
+	}
+	return false
+}
+
+func isBetweenWords(c rune) bool {
+	return unicode.IsSpace(c) || strings.ContainsRune("\"'`=,;()[]{}<>", c)
+}
+
+// mayBeSecret tells a token, a password or a line of a key from ordinary words, options, paths and addresses.
+func mayBeSecret(word string) bool {
+	if len(word) < minWord || strings.Contains(word, "://") {
+		return false
+	}
+	for _, start := range []string{"/", "./", "~", "$", "-"} {
+		if strings.HasPrefix(word, start) {
+			return false
+		}
+	}
+	return strings.ContainsFunc(word, unicode.IsDigit) && strings.ContainsFunc(word, unicode.IsLetter)
+}
