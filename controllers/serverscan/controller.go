@@ -44,6 +44,8 @@ const (
 	DefaultTTL = time.Hour
 	// jobCheck is a safety net: the end of a Job is seen by watch.
 	jobCheck = time.Minute
+	// leftoverCheck is when to look again whether the garbage collector has done its work.
+	leftoverCheck = 5 * time.Second
 )
 
 // Options of a Reconciler.
@@ -183,8 +185,7 @@ func (r *Reconciler) needed(ctx context.Context, scan *rkev1.ServerScan) (bool, 
 // That it is the second's turn is written down before its Job is made: nobody can take the second's outcome for the first's.
 func (r *Reconciler) scan(ctx context.Context, s *scope) error {
 	if s.Status.Attempt == 0 {
-		s.Status.Attempt = 1
-		return r.start(ctx, s, nil)
+		return r.begin(ctx, s)
 	}
 	evidence, err := r.gather(ctx, s)
 	if err != nil {
@@ -195,7 +196,7 @@ func (r *Reconciler) scan(ctx context.Context, s *scope) error {
 	}
 	verdict := jobrunner.OutcomeOf(evidence)
 	if !verdict.Done {
-		return step.Progress(underWay(s.Status.Attempt), "Job "+r.task(s.ServerScan, credential{}, nil).Name()+" asks the cloud. "+verdict.Message, jobCheck)
+		return r.asking(s, verdict.Message)
 	}
 	if verdict.Outcome != jobrunner.Succeeded {
 		return step.Stall(rkev1.ScanJobReason, fmt.Errorf("the cloud could not be asked (%s, %s): %s", verdict.Class, verdict.Reason, verdict.Message))
@@ -204,6 +205,16 @@ func (r *Reconciler) scan(ctx context.Context, s *scope) error {
 		return step.Stall(rkev1.ScanResultInvalidReason, errors.New("the Job succeeded without a report: the image's machine binary does not fit this manager"))
 	}
 	return r.conclude(ctx, s, *verdict.Result.Scan)
+}
+
+// begin makes the first Job; as long as that fails nothing has begun.
+func (r *Reconciler) begin(ctx context.Context, s *scope) error {
+	s.Status.Attempt = 1
+	if err := r.start(ctx, s, nil); err != nil {
+		s.Status.Attempt = 0
+		return err
+	}
+	return r.asking(s, "")
 }
 
 // conclude writes the verdicts down, and that it is time to remove, if it is.
@@ -225,7 +236,10 @@ func (r *Reconciler) remove(ctx context.Context, s *scope, listed jobrunner.Scan
 	if err != nil || len(targets) == 0 {
 		return err
 	}
-	return r.start(ctx, s, targets)
+	if err := r.start(ctx, s, targets); err != nil {
+		return err
+	}
+	return r.asking(s, "")
 }
 
 // judge reads the API after the cloud has answered, and puts the verdicts into the status.

@@ -410,6 +410,82 @@ func TestScan_cleansUpAgain(t *testing.T) {
 	w.nothingSecretIsLeft()
 }
 
+// Who may only make ServerScans chooses by their names what else they touch: never what is somebody else's.
+func TestScan_namesThatAreTaken(t *testing.T) {
+	for name, taken := range map[string]client.Object{
+		"result":          &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "look-scan-result"}},
+		"request":         &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "look-scan-1"}},
+		"service account": &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "look-scan"}},
+		"role":            &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "look-scan"}},
+		"role binding": &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "look-scan"},
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "other"}},
+		"job": jobrunner.Job(jobrunner.Task{Base: "look", Settings: jobrunner.Settings{Image: "other"}, Request: jobrunner.Request{Operation: jobrunner.Scan, Attempt: 1}}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			taken.SetNamespace(w.namespace)
+			require.NoError(t, w.client.Create(t.Context(), taken))
+			w.ask(nil)
+			require.Contains(t, w.expect(metav1.ConditionFalse, rkev1.NameTakenReason), taken.GetName()+" that is not of this ServerScan")
+			require.NotNil(t, w.scan.Status.CompletionTime)
+			before := taken.GetResourceVersion()
+			testkit.ExpectExists(t, w.client, taken)
+			require.Equal(t, before, taken.GetResourceVersion(), "it is as it was")
+			require.NoError(t, w.client.Delete(t.Context(), taken))
+			w.nothingSecretIsLeft()
+			testkit.ExpectNotFound(t, w.client, &corev1.Secret{ObjectMeta: w.meta("look-scan-result")})
+		})
+	}
+}
+
+// What took the place of something of ours meanwhile stays too.
+func TestScan_cleansUpItsOwnOnly(t *testing.T) {
+	w := newWorld(t)
+	w.ask(nil)
+	w.end("look-scan-1", w.report())
+	require.NoError(t, w.client.Delete(t.Context(), &rbacv1.Role{ObjectMeta: w.meta("look-scan")}))
+	other := &rbacv1.Role{ObjectMeta: w.meta("look-scan")}
+	require.NoError(t, w.client.Create(t.Context(), other))
+	w.reconcile()
+	w.expect(metav1.ConditionTrue, rkev1.ScannedReason)
+	testkit.ExpectExists(t, w.client, other)
+	require.NoError(t, w.client.Delete(t.Context(), other))
+	w.nothingSecretIsLeft()
+}
+
+// One that was deleted and made again under its name waits for the garbage collector.
+func TestScan_leftoversOfItsPredecessor(t *testing.T) {
+	w := newWorld(t)
+	earlier := &rkev1.ServerScan{ObjectMeta: metav1.ObjectMeta{Name: "look", UID: "earlier"}}
+	left := &corev1.Secret{ObjectMeta: w.meta("look-scan-result")}
+	left.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(earlier, rkev1.GroupVersion.WithKind("ServerScan"))}
+	require.NoError(t, w.client.Create(t.Context(), left))
+	w.ask(nil)
+	require.Contains(t, w.expect(metav1.ConditionUnknown, rkev1.NameTakenReason), "goes first")
+	require.NoError(t, w.client.Delete(t.Context(), left))
+	require.NotZero(t, w.reconcile())
+	w.expect(metav1.ConditionUnknown, rkev1.ScanningReason)
+	testkit.ExpectExists(t, w.client, &batchv1.Job{ObjectMeta: w.meta("look-scan-1")})
+}
+
+// A Job that could not be made at once is made later, and is not missed as one that was deleted.
+func TestScan_beginsAgain(t *testing.T) {
+	w := newWorld(t)
+	steady := w.reconciler
+	refusing := interceptor.NewClient(w.client, interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+		return errors.New("connection refused")
+	}})
+	w.reconciler = serverscan.New(serverscan.Options{Client: refusing, Reader: w.client, Clock: w.clock, Jobs: jobrunner.Settings{Image: "registry.test/machine:v1"}})
+	w.scan = &rkev1.ServerScan{ObjectMeta: w.meta("look"), Spec: rkev1.ServerScanSpec{Driver: "digitalocean", CloudCredentialSecretName: "cred"}}
+	require.NoError(t, w.client.Create(t.Context(), w.scan))
+	_, err := w.reconciler.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w.scan)})
+	require.ErrorContains(t, err, "connection refused")
+	w.reconciler = steady
+	w.reconcile()
+	w.expect(metav1.ConditionUnknown, rkev1.ScanningReason)
+	testkit.ExpectExists(t, w.client, &batchv1.Job{ObjectMeta: w.meta("look-scan-1")})
+}
+
 func TestScan_isDoneOnce(t *testing.T) {
 	w := newWorld(t)
 	w.ask(nil)
@@ -449,9 +525,9 @@ func TestScan_costs(t *testing.T) {
 	w.reconcile()
 	w.end("look-scan-1", w.report(w.found("1", "gone")))
 	w.reconcile()
-	require.EqualValues(t, 13, count.Load(), "to find out, to tell and to clean up")
+	require.EqualValues(t, 12, count.Load(), "to find out, to tell and to clean up")
 	w.reconcile()
-	require.EqualValues(t, 13, count.Load(), "nothing while it stays")
+	require.EqualValues(t, 12, count.Load(), "nothing while it stays")
 }
 
 // metric is a gauge of the driver's, as a manager would serve it.

@@ -8,7 +8,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,15 +38,28 @@ func (r *Reconciler) start(ctx context.Context, s *scope, targets []jobrunner.Sc
 	if err != nil {
 		return step.Stall(rkev1.CredentialInvalidReason, err)
 	}
-	_, err = r.applier.All(ctx, jobrunner.ResultSecret(task), jobrunner.ServiceAccount(task), jobrunner.Role(task), jobrunner.RoleBinding(task), request)
-	if err != nil {
+	job := jobrunner.Job(task)
+	needed := []client.Object{jobrunner.ResultSecret(task), jobrunner.ServiceAccount(task), jobrunner.Role(task), jobrunner.RoleBinding(task), request}
+	if err := r.checkNames(ctx, s.ServerScan, append(needed, job)...); err != nil {
+		return err
+	}
+	if _, err := r.applier.All(ctx, needed...); err != nil {
 		return fmt.Errorf("preparing Job %s: %w", task.Name(), err)
 	}
 	// A Job that is there is never changed: its spec cannot be.
-	if err := r.Client.Create(ctx, jobrunner.Job(task), client.FieldOwner(FieldOwner)); client.IgnoreAlreadyExists(err) != nil {
+	if err := r.Client.Create(ctx, job, client.FieldOwner(FieldOwner)); client.IgnoreAlreadyExists(err) != nil {
 		return fmt.Errorf("making Job %s: %w", task.Name(), err)
 	}
-	return step.Progress(underWay(s.Status.Attempt), "Job "+task.Name()+" asks the cloud", jobCheck)
+	return nil
+}
+
+// asking tells that a Job is under way.
+func (r *Reconciler) asking(s *scope, heldUp string) error {
+	text := "Job " + r.task(s.ServerScan, credential{}, nil).Name() + " asks the cloud"
+	if heldUp != "" {
+		text += ". " + heldUp
+	}
+	return step.Progress(underWay(s.Status.Attempt), text, jobCheck)
 }
 
 func (r *Reconciler) task(scan *rkev1.ServerScan, given credential, targets []jobrunner.ScanTarget) jobrunner.Task {
@@ -135,19 +147,16 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (jobrunner.Evidence, 
 
 // cleanUp takes away what held the credential and what gave the pod its rights.
 func (r *Reconciler) cleanUp(ctx context.Context, scan *rkev1.ServerScan) error {
+	task := r.task(scan, credential{}, nil)
+	leftovers := []client.Object{jobrunner.RoleBinding(task), jobrunner.Role(task), jobrunner.ServiceAccount(task)}
+	// A first Job that could not be made has a request all the same.
+	for task.Request.Attempt = max(scan.Status.Attempt, 1); task.Request.Attempt > 0; task.Request.Attempt-- {
+		leftovers = append(leftovers, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: scan.Namespace, Name: task.Name()}})
+	}
 	var errs []error
-	for attempt := int32(1); attempt <= scan.Status.Attempt; attempt++ {
-		one := scan.DeepCopy()
-		one.Status.Attempt = attempt
-		task := r.task(one, credential{}, nil)
-		account := jobrunner.ServiceAccount(task)
-		for _, obj := range []client.Object{
-			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: scan.Namespace, Name: task.Name()}},
-			&rbacv1.RoleBinding{ObjectMeta: account.ObjectMeta}, &rbacv1.Role{ObjectMeta: account.ObjectMeta}, account,
-		} {
-			if err := r.Client.Delete(ctx, obj); client.IgnoreNotFound(err) != nil {
-				errs = append(errs, fmt.Errorf("cleaning up after Job %s: %w", task.Name(), err))
-			}
+	for _, obj := range leftovers {
+		if err := r.deleteOwn(ctx, scan, obj); err != nil {
+			errs = append(errs, fmt.Errorf("cleaning up after ServerScan %s: %w", scan.Name, err))
 		}
 	}
 	return errors.Join(errs...)
