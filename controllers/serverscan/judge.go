@@ -13,41 +13,107 @@ import (
 	"github.com/drover-project/drover/jobrunner"
 )
 
+// vSphere is the driver whose servers' tags go with every copy of them.
+const vSphere = "vmwarevsphere"
+
 // maxListed bounds the lists in the status.
 const maxListed = 500
 
 // knowledge is what the API has, read after the cloud was asked.
 type knowledge struct {
-	// uids, providerIDs and names are those of all machines; names as their tags have them.
-	uids, providerIDs, names map[string]bool
+	// namespace is the ServerScan's, and driver its driver.
+	namespace, driver string
+	// uids are those of all machines, with the providerID of those that have one; providerIDs and names too are of all machines,
+	// names as their tags have them.
+	uids               map[string]string
+	providerIDs, names map[string]bool
 	// clusters are the UIDs of the CAPI Clusters of the ServerScan's namespace; the value tells that one is being deleted.
 	clusters map[string]bool
 	// here are the machines with a server that this scan should have listed: name → providerID.
 	here map[string]string
 }
 
-// verdict judges one server; known tells that it has a machine.
-func (k knowledge) verdict(s jobrunner.ScannedServer, now time.Time, grace time.Duration) (verdict, message string, known bool) {
-	deleting, ours := k.clusters[s.ClusterUID]
+// verdict judges one server of a report; known tells that it has a machine.
+func (k knowledge) verdict(s jobrunner.ScannedServer, in crowd, now time.Time, grace time.Duration) (verdict, message string, known bool) {
+	doubt := k.doubt(s, in)
 	switch {
-	case k.uids[s.MachineUID], s.ProviderID != "" && k.providerIDs[s.ProviderID]:
+	case doubt == "" && k.has(s):
 		return "", "", true
-	case s.ClusterUID == "":
-		return rkev1.VerdictUncertain, "it has no tag that names its Cluster", false
-	case !ours:
-		return rkev1.VerdictUncertain, "its Cluster is not in this namespace: it is another management cluster's or namespace's, or was moved or deleted", false
-	case deleting:
-		return rkev1.VerdictUncertain, "its Cluster is being deleted", false
-	case s.Machine == "" || k.names[s.Machine]:
-		return rkev1.VerdictUncertain, "there is a machine of the name in its tag, which may have been restored from a backup", false
-	case s.Created.IsZero():
-		return rkev1.VerdictUncertain, "the cloud does not tell how old it is", false
-	}
-	age := now.Sub(s.Created)
-	if age < grace {
+	case doubt != "":
+		return rkev1.VerdictUncertain, doubt, false
+	case now.Sub(s.Created) < grace:
 		return rkev1.VerdictYoung, fmt.Sprintf("no machine knows it, but it is younger than %s", grace), false
 	}
 	return rkev1.VerdictOrphan, "no machine knows it", false
+}
+
+// has tells whether a machine knows a server.
+func (k knowledge) has(s jobrunner.ScannedServer) bool {
+	_, known := k.uids[s.MachineUID]
+	return known || s.ProviderID != "" && k.providerIDs[s.ProviderID]
+}
+
+// doubt is what keeps a server from being a machine's or an orphan; empty when it is certain.
+func (k knowledge) doubt(s jobrunner.ScannedServer, in crowd) string {
+	deleting, ours := k.clusters[s.ClusterUID]
+	switch {
+	case in.ids[s.ID] > 1:
+		return "another server has the same ID"
+	case k.has(s) && k.isAnother(s, in.within):
+		return "its machine has another server"
+	case k.has(s):
+		return ""
+	case s.ClusterUID == "":
+		return "it has no tag that names its Cluster"
+	case !ours:
+		return "its Cluster is not in this namespace: it is another management cluster's or namespace's, or was moved or deleted"
+	case deleting:
+		return "its Cluster is being deleted"
+	case s.Machine == "" || k.names[s.Machine]:
+		return "there is a machine of the name in its tag, which may have been restored from a backup"
+	case in.uids[s.MachineUID] > 1:
+		return "another server has the tag of the same machine: one may be a copy of the other"
+	case k.driver == vSphere && !isNamedByMachine(s, k.namespace):
+		return "it does not have its machine's name: it may be a clone, which has the tags of what it was made from"
+	case s.Created.IsZero():
+		return "the cloud does not tell how old it is"
+	}
+	return ""
+}
+
+// isAnother tells that a server's machine has a server, and that this is not it. A providerID of another form, which the user
+// has given, and one of another place tell nothing.
+func (k knowledge) isAnother(s jobrunner.ScannedServer, within string) bool {
+	own := k.uids[s.MachineUID]
+	if own == "" || s.ProviderID == "" || k.providerIDs[s.ProviderID] {
+		return false
+	}
+	form, _, _ := strings.Cut(s.ProviderID, "://")
+	return strings.HasPrefix(own, form+"://") && strings.HasPrefix(own, within) && !strings.EqualFold(own, s.ProviderID)
+}
+
+// isNamedByMachine tells whether a server still has the name that it got from the machine in its tag.
+func isNamedByMachine(s jobrunner.ScannedServer, namespace string) bool {
+	machine, here := strings.CutPrefix(s.Machine, namespace+"-")
+	name, err := jobrunner.InstanceName(machine, max(len(s.Name), jobrunner.MinInstanceName))
+	return here && err == nil && name == s.Name
+}
+
+// crowd is what only all servers of a report together tell.
+type crowd struct {
+	// ids and uids count the servers of an ID and of a machine's UID.
+	ids, uids map[string]int
+	// within as in the report.
+	within string
+}
+
+func crowdOf(report jobrunner.ScanReport) crowd {
+	in := crowd{ids: map[string]int{}, uids: map[string]int{}, within: report.Within}
+	for _, s := range report.Servers {
+		in.ids[s.ID]++
+		in.uids[s.MachineUID]++
+	}
+	return in
 }
 
 // judgement is the verdict on all servers.
@@ -61,10 +127,10 @@ type judgement struct {
 // judge sorts what the cloud listed; removed are the IDs of those that a Job has removed.
 func (k knowledge) judge(report jobrunner.ScanReport, now time.Time, grace time.Duration) judgement {
 	var out judgement
-	listed := map[string]bool{}
+	in, listed := crowdOf(report), map[string]bool{}
 	for _, s := range report.Servers {
 		listed[s.ProviderID] = true
-		verdict, message, known := k.verdict(s, now, grace)
+		verdict, message, known := k.verdict(s, in, now, grace)
 		if known {
 			out.known++
 			continue

@@ -27,7 +27,8 @@ func orphan(change func(*jobrunner.ScannedServer)) jobrunner.ScannedServer {
 // team is what the API has: one Cluster, one that is being deleted, one machine.
 func team() knowledge {
 	return knowledge{
-		uids:        map[string]bool{"m-uid": true},
+		namespace:   "team",
+		uids:        map[string]string{"m-uid": "digitalocean://7", "new": "", "given": "mine://7", "capital": "digitalocean://AB"},
 		providerIDs: map[string]bool{"digitalocean://7": true},
 		names:       map[string]bool{"team-web": true},
 		clusters:    map[string]bool{"c-uid": false, "going": true},
@@ -44,7 +45,12 @@ func TestVerdict(t *testing.T) {
 		known   bool
 	}{
 		"an orphan":                              {nil, rkev1.VerdictOrphan, "no machine knows it", false},
-		"its machine exists":                     {func(s *server) { s.MachineUID = "m-uid" }, "", "", true},
+		"its machine has no providerID yet":      {func(s *server) { s.MachineUID = "new" }, "", "", true},
+		"its machine's server":                   {func(s *server) { s.MachineUID, s.ProviderID = "m-uid", "digitalocean://7" }, "", "", true},
+		"its machine has another server":         {func(s *server) { s.MachineUID = "m-uid" }, rkev1.VerdictUncertain, "its machine has another server", false},
+		"the user gave its machine's providerID": {func(s *server) { s.MachineUID = "given" }, "", "", true},
+		"a providerID in other letters":          {func(s *server) { s.MachineUID, s.ProviderID = "capital", "digitalocean://ab" }, "", "", true},
+		"two machines' tags and IDs, crosswise":  {func(s *server) { s.MachineUID, s.ProviderID = "capital", "digitalocean://7" }, "", "", true},
 		"a machine has it, by another UID":       {func(s *server) { s.ProviderID = "digitalocean://7" }, "", "", true},
 		"another management cluster's":           {func(s *server) { s.ClusterUID = "elsewhere" }, rkev1.VerdictUncertain, "not in this namespace", false},
 		"a Cluster that is being deleted":        {func(s *server) { s.ClusterUID = "going" }, rkev1.VerdictUncertain, "being deleted", false},
@@ -56,12 +62,13 @@ func TestVerdict(t *testing.T) {
 		"as old as it must be":                   {func(s *server) { s.Created = noon.Add(-time.Hour) }, rkev1.VerdictOrphan, "", false},
 		"a clock that is ahead":                  {func(s *server) { s.Created = noon.Add(time.Hour) }, rkev1.VerdictYoung, "", false},
 		"no providerID is nobody's":              {func(s *server) { s.ProviderID = "" }, rkev1.VerdictOrphan, "", false},
-		"its machine exists, its Cluster is not": {func(s *server) { s.MachineUID, s.ClusterUID = "m-uid", "elsewhere" }, "", "", true},
+		"its machine exists, its Cluster is not": {func(s *server) { s.MachineUID, s.ClusterUID = "new", "elsewhere" }, "", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := team()
 			k.providerIDs[""] = true
-			verdict, message, known := k.verdict(orphan(c.change), noon, time.Hour)
+			server := orphan(c.change)
+			verdict, message, known := k.verdict(server, crowdOf(jobrunner.ScanReport{Servers: []jobrunner.ScannedServer{server}}), noon, time.Hour)
 			require.Equal(t, c.known, known)
 			require.Equal(t, c.verdict, verdict, message)
 			require.Contains(t, message, c.message)
@@ -69,27 +76,88 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+// A clone, or a backup that was restored, has the parameters of the virtual machine that it was made from.
+func TestVerdict_clones(t *testing.T) {
+	long := "a-machine-pool-of-a-long-name-1"
+	short, err := jobrunner.InstanceName(long, 15)
+	require.NoError(t, err)
+	for name, c := range map[string]struct{ driver, machine, server, verdict string }{
+		"as it was made":                 {vSphere, "team-pool-1", "pool-1", rkev1.VerdictOrphan},
+		"made with a name cut short":     {vSphere, "team-" + long, short, rkev1.VerdictOrphan},
+		"a clone":                        {vSphere, "team-pool-1", "pool-1-clone", rkev1.VerdictUncertain},
+		"a clone with a shorter name":    {vSphere, "team-pool-1", "pool", rkev1.VerdictUncertain},
+		"a clone of one cut short":       {vSphere, "team-" + long, short + "0", rkev1.VerdictUncertain},
+		"a machine elsewhere":            {vSphere, "other-pool-1", "pool-1", rkev1.VerdictUncertain},
+		"a cloud whose copies have none": {"digitalocean", "team-pool-1", "renamed", rkev1.VerdictOrphan},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := team()
+			k.driver = c.driver
+			report := jobrunner.ScanReport{Servers: []jobrunner.ScannedServer{orphan(func(s *jobrunner.ScannedServer) { s.Machine, s.Name = c.machine, c.server })}}
+			got := k.judge(report, noon, time.Hour)
+			require.Equal(t, c.verdict, got.servers[0].Verdict, got.servers[0].Message)
+			require.Equal(t, c.verdict == rkev1.VerdictOrphan, len(got.targets) == 1)
+		})
+	}
+}
+
+// Of two servers that are alike in what must be unique nobody knows which is the copy.
+func TestJudge_copies(t *testing.T) {
+	type server = jobrunner.ScannedServer
+	for name, c := range map[string]struct {
+		change  func(*server)
+		message string
+	}{
+		"one machine's UID":            {func(s *server) { s.ID, s.ProviderID = "2", "digitalocean://2" }, "the same machine"},
+		"one ID":                       {func(s *server) { s.MachineUID = "gone-too" }, "the same ID"},
+		"one ID, and that a machine's": {func(s *server) { s.MachineUID = "new" }, "the same ID"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := team().judge(jobrunner.ScanReport{Servers: []server{orphan(nil), orphan(c.change)}}, noon, time.Hour)
+			require.Empty(t, got.targets)
+			require.Zero(t, got.orphans)
+			require.Zero(t, got.known)
+			require.Len(t, got.servers, 2)
+			for _, s := range got.servers {
+				require.Equal(t, rkev1.VerdictUncertain, s.Verdict)
+				require.Contains(t, s.Message, c.message)
+			}
+		})
+	}
+}
+
+// A machine whose own server is in a place that nobody looked at tells nothing of the one that was found.
+func TestJudge_anotherPlace(t *testing.T) {
+	k := team()
+	k.uids["m-uid"] = "gce://p2/z/a"
+	report := jobrunner.ScanReport{Within: "gce://p1/", Servers: []jobrunner.ScannedServer{
+		orphan(func(s *jobrunner.ScannedServer) { s.MachineUID, s.ProviderID = "m-uid", "gce://p1/z/a" })}}
+	require.EqualValues(t, 1, k.judge(report, noon, time.Hour).known)
+	k.uids["m-uid"] = "gce://p1/z/b"
+	require.Equal(t, rkev1.VerdictUncertain, k.judge(report, noon, time.Hour).servers[0].Verdict)
+}
+
 func TestJudge(t *testing.T) {
 	type server = jobrunner.ScannedServer
 	report := jobrunner.ScanReport{Servers: []jobrunner.ScannedServer{
 		orphan(func(s *server) { s.ID, s.Name, s.ClusterUID = "4", "other", "elsewhere" }),
-		orphan(func(s *server) { s.ID, s.Name, s.Created = "3", "young", noon }),
-		orphan(func(s *server) { s.ID, s.Name = "2", "b" }),
-		orphan(func(s *server) { s.ID, s.Name = "1", "a" }),
+		orphan(func(s *server) { s.ID, s.Name, s.MachineUID, s.Created = "3", "young", "gone-3", noon }),
+		orphan(func(s *server) { s.ID, s.Name, s.MachineUID = "2", "b", "gone-2" }),
+		orphan(func(s *server) { s.ID, s.Name, s.MachineUID = "1", "a", "gone-1" }),
 		orphan(func(s *server) { s.ID, s.ProviderID, s.MachineUID = "7", "digitalocean://7", "m-uid" }),
 		orphan(func(s *server) { s.ID, s.Name = "9", "z" }),
 	}, Removed: []string{"9"}}
 	got := team().judge(report, noon, time.Hour)
 	require.EqualValues(t, 1, got.known)
 	require.EqualValues(t, 2, got.orphans)
-	require.Equal(t, []jobrunner.ScanTarget{{ID: "2", MachineUID: "gone"}, {ID: "1", MachineUID: "gone"}}, got.targets)
+	require.Equal(t, []jobrunner.ScanTarget{{ID: "2", MachineUID: "gone-2"}, {ID: "1", MachineUID: "gone-1"}}, got.targets)
 	require.Empty(t, got.notListed)
 	var order []string
 	for _, s := range got.servers {
 		order = append(order, s.Verdict+" "+s.Name)
 	}
 	require.Equal(t, []string{"Orphan a", "Orphan b", "Removed z", "Young young", "Uncertain other"}, order)
-	require.Equal(t, rkev1.ScannedServerStatus{ID: "1", Name: "a", MachineUID: "gone", Machine: "team-pool-1", Cluster: "c1",
+	require.Equal(t, rkev1.ScannedServerStatus{ID: "1", Name: "a", MachineUID: "gone-1", Machine: "team-pool-1", Cluster: "c1",
 		Created: &metav1.Time{Time: noon.Add(-2 * time.Hour)}, Verdict: "Orphan", Message: "no machine knows it"}, got.servers[0])
 }
 
@@ -116,7 +184,7 @@ func TestJudge_bounded(t *testing.T) {
 	var report jobrunner.ScanReport
 	k := team()
 	for i := range 2 * maxListed {
-		report.Servers = append(report.Servers, orphan(func(s *jobrunner.ScannedServer) { s.ID = fmt.Sprint(i) }))
+		report.Servers = append(report.Servers, orphan(func(s *jobrunner.ScannedServer) { s.ID, s.MachineUID = fmt.Sprint(i), fmt.Sprint("gone-", i) }))
 		k.here[fmt.Sprint(i)] = fmt.Sprintf("digitalocean://x%d", i)
 	}
 	got := k.judge(report, noon, time.Hour)

@@ -22,7 +22,8 @@ const pageSize = 500
 
 // know reads live what the API has; whatever cannot be read makes every verdict impossible, and is an error.
 func (r *Reconciler) know(ctx context.Context, scan *rkev1.ServerScan) (knowledge, error) {
-	k := knowledge{uids: map[string]bool{}, providerIDs: map[string]bool{}, names: map[string]bool{}, clusters: map[string]bool{}, here: map[string]string{}}
+	k := knowledge{namespace: scan.Namespace, driver: scan.Spec.Driver, uids: map[string]string{},
+		providerIDs: map[string]bool{}, names: map[string]bool{}, clusters: map[string]bool{}, here: map[string]string{}}
 	clusters := &clusterv1.ClusterList{}
 	if err := r.Reader.List(ctx, clusters, client.InNamespace(scan.Namespace)); err != nil {
 		return k, fmt.Errorf("listing Clusters: %w", err)
@@ -79,7 +80,7 @@ func eachMachine(ctx context.Context, reader client.Reader, kind schema.GroupVer
 
 func (k knowledge) add(scan *rkev1.ServerScan, machine *unstructured.Unstructured) {
 	providerID, _, _ := unstructured.NestedString(machine.Object, "spec", crdgen.ProviderIDField)
-	k.uids[string(machine.GetUID())] = true
+	k.uids[string(machine.GetUID())] = providerID
 	k.names[jobrunner.Tags(jobrunner.MachineRef{Namespace: machine.GetNamespace(), Name: machine.GetName()})[jobrunner.TagMachine]] = true
 	if providerID == "" {
 		return

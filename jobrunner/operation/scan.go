@@ -82,17 +82,22 @@ func recordOf(server finder.Tagged) profile.Record {
 	return record
 }
 
-// removeScanned removes a server that was just listed with the tag that it is to have. One that was not is gone, or another's.
+// removeScanned removes a server that was just listed with the tag that it is to have. One that was not is gone, or another's;
+// of several nobody knows which was meant.
 func (s *session) removeScanned(ctx context.Context, lister finder.Lister, found []finder.Tagged, target jobrunner.ScanTarget) error {
-	at := slices.IndexFunc(found, func(server finder.Tagged) bool {
-		return server.ID == target.ID && target.MachineUID != "" && server.Tags[jobrunner.TagMachineUID] == target.MachineUID
+	meant := slices.DeleteFunc(slices.Clone(found), func(server finder.Tagged) bool {
+		return server.ID != target.ID && server.Tags[jobrunner.TagMachineUID] != target.MachineUID
 	})
-	if at < 0 {
+	switch {
+	case len(meant) > 1:
+		s.note("server %s is not the only one with its ID or with the tag of machine %s", target.ID, target.MachineUID)
+		return nil
+	case len(meant) == 0 || meant[0].ID != target.ID || meant[0].Tags[jobrunner.TagMachineUID] != target.MachineUID || target.MachineUID == "":
 		s.note("server %s with the tag of machine %s is not there any more", target.ID, target.MachineUID)
 		return nil
 	}
-	s.log.printf("removing server %s (%s), whose machine %s does not exist", target.ID, found[at].Name, target.MachineUID)
-	if err := lister.Remove(ctx, found[at]); err != nil {
+	s.log.printf("removing server %s (%s), whose machine %s does not exist", target.ID, meant[0].Name, target.MachineUID)
+	if err := lister.Remove(ctx, meant[0]); err != nil {
 		return s.driverFailure(reasonRemoveFailed, err)
 	}
 	s.result.Scan.Removed = append(s.result.Scan.Removed, target.ID)

@@ -87,6 +87,29 @@ func TestScan_removes(t *testing.T) {
 	orphan.mustRemove()
 }
 
+// A copy that was made since the list was judged has the tag too.
+func TestScan_removes_nothingOfWhichThereAreTwo(t *testing.T) {
+	// Of two tags with one key the last in the alphabet counts, which is that of the second job.
+	two, one := newJob(t, "digitalocean"), newJob(t, "digitalocean")
+	two.request.InstanceName += "-too"
+	two.request.Options["digitalocean-tags"] = jobrunner.TagMachineUID + ":" + one.request.Machine.UID
+	one.mustCreate()
+	known, err := jobrunner.ReadServer(one.state())
+	require.NoError(t, err)
+	two.mustCreate()
+
+	scan := newScan(t, one)
+	scan.request.Scan = []jobrunner.ScanTarget{{ID: known.InstanceID, MachineUID: one.request.Machine.UID}}
+	code, result := scan.run(t.Context(), jobrunner.Scan)
+	require.Equal(t, operation.ExitSucceeded, code, result.Message)
+	require.Empty(t, result.Scan.Removed)
+	require.Contains(t, result.Notes[0], "is not the only one")
+	require.Len(t, one.droplets(false), 1)
+	require.Len(t, two.droplets(false), 1)
+	two.mustRemove()
+	one.mustRemove()
+}
+
 func TestScan_failures(t *testing.T) {
 	j := newJob(t, "digitalocean")
 	for name, c := range map[string]struct {

@@ -54,8 +54,15 @@ func newInventory(t *testing.T) *inventory {
 // clone makes a virtual machine with the parameters that the driver's flag would set.
 func (i *inventory) clone(name string, on bool, tags map[string]string) *object.VirtualMachine {
 	i.Helper()
+	vm := i.cloneOf(vcenter.Template, name, on)
+	i.tag(vm, tags)
+	return vm
+}
+
+func (i *inventory) cloneOf(source, name string, on bool) *object.VirtualMachine {
+	i.Helper()
 	ctx := i.Context()
-	template, err := i.finder.VirtualMachine(ctx, vcenter.Template)
+	template, err := i.finder.VirtualMachine(ctx, source)
 	require.NoError(i, err)
 	folder, err := i.finder.DefaultFolder(ctx)
 	require.NoError(i, err)
@@ -67,7 +74,6 @@ func (i *inventory) clone(name string, on bool, tags map[string]string) *object.
 	require.NoError(i, cloning.Wait(ctx))
 	vm, err := i.finder.VirtualMachine(ctx, name)
 	require.NoError(i, err)
-	i.tag(vm, tags)
 	return vm
 }
 
@@ -116,6 +122,23 @@ func TestVSphere_List(t *testing.T) {
 	inside, err := i.lister().List(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, found, inside)
+}
+
+// Somebody's clone of a machine's server has the tags too. Who judges tells it by its name and its ID. The simulator leaves the
+// parameters out of a clone, which vCenter does not.
+func TestVSphere_List_clones(t *testing.T) {
+	i := newInventory(t)
+	vm := i.clone("pool-1", false, machineTags("m-uid"))
+	clone := i.cloneOf("pool-1", "pool-1-before-the-upgrade", false)
+	i.tag(clone, machineTags("m-uid"))
+	found, err := i.lister().List(t.Context())
+	require.NoError(t, err)
+	listed := map[string]string{}
+	for _, server := range found {
+		require.Equal(t, machineTags("m-uid"), server.Tags)
+		listed[server.ID] = server.Name
+	}
+	require.Equal(t, map[string]string{vm.UUID(t.Context()): "pool-1", clone.UUID(t.Context()): "pool-1-before-the-upgrade"}, listed)
 }
 
 func TestVSphere_List_fails(t *testing.T) {
