@@ -199,7 +199,7 @@ func (r *Reconciler) scan(ctx context.Context, s *scope) error {
 		return r.asking(s, verdict.Message)
 	}
 	if verdict.Outcome != jobrunner.Succeeded {
-		return step.Stall(rkev1.ScanJobReason, fmt.Errorf("the cloud could not be asked (%s, %s): %s", verdict.Class, verdict.Reason, verdict.Message))
+		return r.failed(ctx, s, verdict)
 	}
 	if verdict.Result == nil || verdict.Result.Scan == nil {
 		return step.Stall(rkev1.ScanResultInvalidReason, errors.New("the Job succeeded without a report: the image's machine binary does not fit this manager"))
@@ -215,6 +215,20 @@ func (r *Reconciler) begin(ctx context.Context, s *scope) error {
 		return err
 	}
 	return r.asking(s, "")
+}
+
+// failed ends a ServerScan whose Job has failed. What that Job has removed all the same is told.
+func (r *Reconciler) failed(ctx context.Context, s *scope, verdict jobrunner.Verdict) error {
+	what := "the cloud could not be asked"
+	if s.Status.Attempt > 1 {
+		what = "not all orphans were removed"
+	}
+	if result := verdict.Result; result != nil && result.Scan != nil {
+		if _, err := r.judge(ctx, s, *result.Scan); err != nil {
+			return err
+		}
+	}
+	return step.Stall(rkev1.ScanJobReason, fmt.Errorf("%s (%s, %s): %s", what, verdict.Class, verdict.Reason, verdict.Message))
 }
 
 // conclude writes the verdicts down, and that it is time to remove, if it is.

@@ -294,6 +294,27 @@ func TestScan_removes(t *testing.T) {
 	w.nothingSecretIsLeft()
 }
 
+// What was removed before something went wrong is told, and what is left still counts.
+func TestScan_removesWhatItCan(t *testing.T) {
+	w := newWorld(t)
+	w.ask(func(s *rkev1.ServerScanSpec) { s.Remove = true })
+	both := w.report(w.found("1", "gone"), w.found("2", "gone-too"))
+	w.end("look-scan-1", both)
+	w.reconcile()
+	w.reconcile()
+	require.Len(t, w.request("look-scan-2").Scan, 2)
+	half := jobrunner.Result{Outcome: jobrunner.Failed, Class: rkev1.ClassUnauthorized, Reason: "RemoveFailed", Message: "pool-1: 403 locked", Scan: both.Scan}
+	half.Scan.Removed = []string{"2"}
+	w.end("look-scan-2", half)
+	w.reconcile()
+	message := w.expect(metav1.ConditionFalse, rkev1.ScanJobReason)
+	require.Contains(t, message, "not all orphans were removed")
+	require.Contains(t, message, "pool-1: 403 locked")
+	require.Equal(t, "1 Orphan, 2 Removed", w.verdicts())
+	require.EqualValues(t, 1, w.scan.Status.Orphans)
+	w.nothingSecretIsLeft()
+}
+
 // Between the list and the removal a machine may come back, from a backup.
 func TestScan_readsTheAPIBeforeItRemoves(t *testing.T) {
 	w := newWorld(t)

@@ -3,6 +3,7 @@ package operation
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -14,7 +15,11 @@ import (
 	"github.com/drover-project/drover/jobrunner/operation/profile"
 )
 
-const scanTimeout = 10 * time.Minute
+const (
+	listTimeout = 10 * time.Minute
+	// oneTimeout is for one server: one that cannot be removed takes no time of the others'.
+	oneTimeout = 5 * time.Minute
+)
 
 // scan lists the servers that carry our tags, and then removes those it is told to, if they are still what they were taken
 // for. Which of them are orphans is not known here: the API is, and the manager reads it.
@@ -23,23 +28,43 @@ func (s *session) scan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, scanTimeout, fmt.Errorf("the cloud did not tell its servers within %s", scanTimeout))
-	defer cancel()
-	found, err := lister.List(ctx)
+	found, err := s.list(ctx, lister)
 	if err != nil {
-		return s.driverFailure(reasonLookupFailed, err)
+		return err
+	}
+	return s.removeAllScanned(ctx, lister, found)
+}
+
+// list puts into the result what carries our tags.
+func (s *session) list(ctx context.Context, lister finder.Lister) ([]finder.Tagged, error) {
+	bounded, cancel := context.WithTimeoutCause(ctx, listTimeout, fmt.Errorf("the cloud did not tell its servers within %s", listTimeout))
+	defer cancel()
+	found, err := lister.List(bounded)
+	if err != nil {
+		return nil, s.driverFailure(reasonLookupFailed, err)
 	}
 	s.log.printf("%d servers carry our tags", len(found))
-	s.result.Scan = &jobrunner.ScanReport{Servers: make([]jobrunner.ScannedServer, 0, len(found)), Within: lister.Within(ctx)}
+	s.result.Scan = &jobrunner.ScanReport{Servers: make([]jobrunner.ScannedServer, 0, len(found)), Within: lister.Within(bounded)}
 	for _, server := range found {
 		s.result.Scan.Servers = append(s.result.Scan.Servers, s.scanned(server))
 	}
+	return found, nil
+}
+
+// removeAllScanned goes on after a server that cannot be removed, but not when the pod is told to end.
+func (s *session) removeAllScanned(ctx context.Context, lister finder.Lister, found []finder.Tagged) error {
+	var errs []error
 	for _, target := range s.request.Scan {
-		if err := s.removeScanned(ctx, lister, found, target); err != nil {
+		err := s.removeScanned(ctx, lister, found, target)
+		if err != nil && cancelled(err) {
 			return err
 		}
+		if err != nil {
+			s.log.printf("%v", err)
+			errs = append(errs, err)
+		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // lister needs no driver process: only flags of built-in drivers lead to one.
@@ -97,8 +122,10 @@ func (s *session) removeScanned(ctx context.Context, lister finder.Lister, found
 		return nil
 	}
 	s.log.printf("removing server %s (%s), whose machine %s does not exist", target.ID, meant[0].Name, target.MachineUID)
-	if err := lister.Remove(ctx, meant[0]); err != nil {
-		return s.driverFailure(reasonRemoveFailed, err)
+	bounded, cancel := context.WithTimeoutCause(ctx, oneTimeout, fmt.Errorf("the cloud did not remove it within %s", oneTimeout))
+	defer cancel()
+	if err := lister.Remove(bounded, meant[0]); err != nil {
+		return s.driverFailure(reasonRemoveFailed, fmt.Errorf("%s: %w", meant[0].Name, err))
 	}
 	s.result.Scan.Removed = append(s.result.Scan.Removed, target.ID)
 	return nil

@@ -1,6 +1,7 @@
 package operation_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -85,6 +86,34 @@ func TestScan_removes(t *testing.T) {
 	require.Len(t, stays.droplets(false), 1)
 	stays.mustRemove()
 	orphan.mustRemove()
+}
+
+// One that cannot be removed does not keep the others.
+func TestScan_removes_allThatCanBe(t *testing.T) {
+	jobs := []*job{newJob(t, "digitalocean"), newJob(t, "digitalocean"), newJob(t, "digitalocean")}
+	scan := newScan(t, jobs[0])
+	var ids []string
+	for i, j := range jobs {
+		j.request.InstanceName += fmt.Sprint("-", i)
+		j.mustCreate()
+		known, err := jobrunner.ReadServer(j.state())
+		require.NoError(t, err)
+		ids = append(ids, known.InstanceID)
+		scan.request.Scan = append(scan.request.Scan, jobrunner.ScanTarget{ID: known.InstanceID, MachineUID: j.request.Machine.UID})
+	}
+	scan.fault("DELETE /v2/droplets/"+ids[0], fault.Effect{Status: 403}, 100)
+	scan.fault("DELETE /v2/droplets/"+ids[1], fault.Effect{Status: 503}, 100)
+	code, result := scan.run(t.Context(), jobrunner.Scan)
+	theCloud.Faults().Clear()
+	require.Equal(t, operation.ExitFailed, code)
+	require.Equal(t, "RemoveFailed", result.Reason)
+	require.Contains(t, result.Message, jobs[0].request.InstanceName+": removing server "+ids[0])
+	require.Contains(t, result.Message, jobs[1].request.InstanceName+": removing server "+ids[1])
+	require.Len(t, result.Scan.Servers, 3)
+	require.Equal(t, ids[2:], result.Scan.Removed)
+	for _, j := range jobs {
+		j.mustRemove()
+	}
 }
 
 // A copy that was made since the list was judged has the tag too.

@@ -27,7 +27,7 @@ type Scan struct {
 	Namespace  string `json:"namespace"`
 	Driver     string `json:"driver"`
 	Credential string `json:"credential"`
-	// Error says why the cloud could not be asked; the rest is then empty.
+	// Error says why the cloud could not be asked, and the rest is then empty; or why not all orphans were removed.
 	Error string `json:"error,omitempty"`
 	// Known is the number of servers that have a machine, Orphans that of those that were found to have none and are left.
 	Known   int32    `json:"known"`
@@ -62,12 +62,15 @@ func NewScanList(scans []Scan) ScanList {
 // NewScan sums a ServerScan up that is done.
 func NewScan(scan *rkev1.ServerScan) Scan {
 	s := Scan{Namespace: scan.Namespace, Driver: scan.Spec.Driver, Credential: scan.Spec.CloudCredentialSecretName, Servers: []Server{}}
-	if done := meta.FindStatusCondition(scan.Status.Conditions, rkev1.ScanDoneCondition); done == nil || done.Status != metav1.ConditionTrue {
+	switch done := meta.FindStatusCondition(scan.Status.Conditions, rkev1.ScanDoneCondition); {
+	case done == nil:
 		s.Error = "it is not done"
-		if done != nil {
-			s.Error = done.Message
-		}
 		return s
+	case done.Status == metav1.ConditionUnknown:
+		s.Error = done.Message
+		return s
+	case done.Status == metav1.ConditionFalse:
+		s.Error = done.Message
 	}
 	s.Known, s.Orphans, s.MachinesNotListed = scan.Status.Known, scan.Status.Orphans, scan.Status.MachinesNotListed
 	for _, found := range scan.Status.Servers {
@@ -100,18 +103,21 @@ func ServerTable(scans []Scan, withNamespace bool, now time.Time) *metav1.Table 
 // Summary is a scan in one line.
 func (s Scan) Summary() string {
 	text := s.Driver + ", credential " + s.Credential + ", namespace " + s.Namespace + ": "
-	if s.Error != "" {
-		return text + s.Error
-	}
 	removed := 0
 	for _, server := range s.Servers {
 		if server.Verdict == rkev1.VerdictRemoved {
 			removed++
 		}
 	}
+	if s.Error != "" && len(s.Servers) == 0 {
+		return text + s.Error
+	}
 	text += strconv.Itoa(int(s.Known)) + " servers have machines, " + strconv.Itoa(int(s.Orphans)) + " are orphans"
 	if removed > 0 {
 		text += ", " + strconv.Itoa(removed) + " were removed"
+	}
+	if s.Error != "" {
+		text += "; " + s.Error
 	}
 	return text
 }

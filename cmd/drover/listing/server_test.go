@@ -39,12 +39,23 @@ func TestNewScan(t *testing.T) {
 	require.Equal(t, "digitalocean, credential cred, namespace team: 2 servers have machines, 1 are orphans, 1 were removed", got.Summary())
 }
 
-// What failed tells nothing of servers: who counts on the numbers must see that there are none.
+// What failed before the cloud answered tells nothing of servers: who counts on the numbers must see that there are none.
 func TestNewScan_failed(t *testing.T) {
-	got := listing.NewScan(scanOf("team", "cred", metav1.ConditionFalse, "the cloud could not be asked: 401"))
+	failed := scanOf("team", "cred", metav1.ConditionFalse, "the cloud could not be asked: 401")
+	failed.Status = rkev1.ServerScanStatus{Conditions: failed.Status.Conditions}
+	got := listing.NewScan(failed)
 	require.Equal(t, listing.Scan{Namespace: "team", Driver: "digitalocean", Credential: "cred", Servers: []listing.Server{}, Error: "the cloud could not be asked: 401"}, got)
 	require.Equal(t, "digitalocean, credential cred, namespace team: the cloud could not be asked: 401", got.Summary())
 	require.Equal(t, "it is not done", listing.NewScan(&rkev1.ServerScan{}).Error)
+}
+
+// What was removed is told also when something could not be.
+func TestNewScan_failedToRemove(t *testing.T) {
+	got := listing.NewScan(scanOf("team", "cred", metav1.ConditionFalse, "not all orphans were removed: a: 403"))
+	require.Equal(t, []string{"1 Orphan", "2 Removed"}, []string{got.Servers[0].ID + " " + got.Servers[0].Verdict, got.Servers[1].ID + " " + got.Servers[1].Verdict})
+	require.Equal(t, "not all orphans were removed: a: 403", got.Error)
+	require.Equal(t, "digitalocean, credential cred, namespace team: 2 servers have machines, 1 are orphans, 1 were removed; "+
+		"not all orphans were removed: a: 403", got.Summary())
 }
 
 func TestNewScanList(t *testing.T) {
