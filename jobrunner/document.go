@@ -108,6 +108,8 @@ type Request struct {
 	Abandon bool `json:"abandon,omitempty"`
 	// Scan tells Scan which servers to remove; without it they are only listed.
 	Scan []ScanTarget `json:"scan,omitempty"`
+	// ScanNotAfter is when Scan must begin no removal any more: by then a server may have a machine again.
+	ScanNotAfter time.Time `json:"scanNotAfter,omitzero"`
 }
 
 // ScanTarget is a server to remove: only if it still has the tag of that machine.

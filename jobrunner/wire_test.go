@@ -25,7 +25,7 @@ func documents() map[string]any {
 			InstanceName: "pool1-abc", Options: map[string]any{"acme-region": "x", "acme-size": 3, "acme-tags": []string{"a", "b"}, "acme-ipv6": true},
 			Files: map[string][]byte{"acme-userdata": []byte("#!/bin/sh\n")}, CredentialEnv: map[string]string{"ACME_TOKEN": "t"}, Secrets: []string{"s"},
 			Tags: map[string]string{"drover-machine-uid": "uid"}, Namespace: "team-a", StateSecret: "pool1-abc-machine-state",
-			ProviderIDTemplate: "acme://{ID}", ProviderID: "acme://1", HasBootstrap: true, SSHTimeoutSeconds: 60, Abandon: true},
+			ProviderIDTemplate: "acme://{ID}", ProviderID: "acme://1", HasBootstrap: true, SSHTimeoutSeconds: 60, Abandon: true, Scan: []jobrunner.ScanTarget{{ID: "1", MachineUID: "uid"}}, ScanNotAfter: end},
 		"result": jobrunner.Result{Operation: jobrunner.Remove, Attempt: 3, Outcome: jobrunner.Failed, Reason: "DriverFailed", Class: "Quota",
 			Message: "no room", ServerMayExist: true, Notes: []string{"n"}, StartTime: begin, EndTime: end},
 		"journal": jobrunner.Journal{Operation: jobrunner.Create, Attempt: 2, Phase: jobrunner.PhaseRecorded, InstanceName: "pool1-abc", Driver: "acme", Time: begin},

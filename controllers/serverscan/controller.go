@@ -44,6 +44,8 @@ const (
 	DefaultTTL = time.Hour
 	// jobCheck is a safety net: the end of a Job is seen by watch.
 	jobCheck = time.Minute
+	// certainFor is how long the second Job may begin removals after the API was read.
+	certainFor = 10 * time.Minute
 	// leftoverCheck is when to look again whether the garbage collector has done its work.
 	leftoverCheck = 5 * time.Second
 )

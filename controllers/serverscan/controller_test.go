@@ -281,6 +281,7 @@ func TestScan_removes(t *testing.T) {
 	testkit.ExpectNotFound(t, w.client, &batchv1.Job{ObjectMeta: w.meta("look-scan-2")})
 	w.reconcile()
 	require.Equal(t, []jobrunner.ScanTarget{{ID: "1", MachineUID: "gone"}}, w.request("look-scan-2").Scan)
+	require.WithinDuration(t, w.clock.Now().Add(10*time.Minute), w.request("look-scan-2").ScanNotAfter, time.Second)
 	w.reconcile()
 	w.expect(metav1.ConditionUnknown, rkev1.RemovingReason)
 

@@ -34,6 +34,9 @@ func (r *Reconciler) start(ctx context.Context, s *scope, targets []jobrunner.Sc
 		return err
 	}
 	task := r.task(s.ServerScan, given, targets)
+	if len(targets) > 0 {
+		task.Request.ScanNotAfter = s.now.Add(certainFor)
+	}
 	request, err := jobrunner.RequestSecret(task)
 	if err != nil {
 		return step.Stall(rkev1.CredentialInvalidReason, err)

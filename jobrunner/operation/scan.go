@@ -19,6 +19,8 @@ const (
 	listTimeout = 10 * time.Minute
 	// oneTimeout is for one server: one that cannot be removed takes no time of the others'.
 	oneTimeout = 5 * time.Minute
+
+	reasonTooLate = "JudgementTooOld"
 )
 
 // scan lists the servers that carry our tags, and then removes those it is told to, if they are still what they were taken
@@ -51,10 +53,16 @@ func (s *session) list(ctx context.Context, lister finder.Lister) ([]finder.Tagg
 	return found, nil
 }
 
-// removeAllScanned goes on after a server that cannot be removed, but not when the pod is told to end.
+// removeAllScanned goes on after a server that cannot be removed, but not when the pod is told to end, nor when the API was read
+// too long ago.
 func (s *session) removeAllScanned(ctx context.Context, lister finder.Lister, found []finder.Tagged) error {
 	var errs []error
-	for _, target := range s.request.Scan {
+	for i, target := range s.request.Scan {
+		if now := time.Now(); now.After(s.request.ScanNotAfter) {
+			errs = append(errs, failf(reasonTooLate, rkev1.ClassTransient, "it is %s, and only until %s it was certain that no machine knows the servers: %d are left, look again",
+				now.UTC().Format(time.RFC3339), s.request.ScanNotAfter.UTC().Format(time.RFC3339), len(s.request.Scan)-i))
+			break
+		}
 		err := s.removeScanned(ctx, lister, found, target)
 		if err != nil && cancelled(err) {
 			return err

@@ -19,6 +19,7 @@ func newScan(t *testing.T, of *job) *job {
 	j := newJob(t, of.request.Driver.Name)
 	j.request.Options, j.request.CredentialEnv = of.request.Options, of.request.CredentialEnv
 	j.request.Machine, j.request.InstanceName, j.request.Tags = jobrunner.MachineRef{}, "", nil
+	j.request.ScanNotAfter = time.Now().Add(time.Minute)
 	return j
 }
 
@@ -114,6 +115,28 @@ func TestScan_removes_allThatCanBe(t *testing.T) {
 	for _, j := range jobs {
 		j.mustRemove()
 	}
+}
+
+// By the time that a pod has found a node a machine may have come back.
+func TestScan_removes_nothingTooLate(t *testing.T) {
+	j := newJob(t, "digitalocean")
+	j.mustCreate()
+	known, err := jobrunner.ReadServer(j.state())
+	require.NoError(t, err)
+	for name, at := range map[string]time.Time{"late": time.Now().Add(-time.Second), "of a manager that does not say": {}} {
+		t.Run(name, func(t *testing.T) {
+			scan := newScan(t, j)
+			scan.request.Scan = []jobrunner.ScanTarget{{ID: known.InstanceID, MachineUID: j.request.Machine.UID}}
+			scan.request.ScanNotAfter = at
+			code, result := scan.run(t.Context(), jobrunner.Scan)
+			require.Equal(t, operation.ExitFailed, code)
+			require.Equal(t, "JudgementTooOld", result.Reason)
+			require.Contains(t, result.Message, "1 are left, look again")
+			require.Empty(t, result.Scan.Removed)
+			require.Len(t, j.droplets(false), 1)
+		})
+	}
+	j.mustRemove()
 }
 
 // A copy that was made since the list was judged has the tag too.
