@@ -10,6 +10,9 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
+// Values of the label of periodic ServerScans: whether machines named the credential when it was made.
+const inUse, unused = "true", "unused"
+
 // account is what a ServerScan looks at.
 type account struct{ namespace, driver, credential string }
 
@@ -34,6 +37,17 @@ func newest(scans []rkev1.ServerScan, which ...func(*rkev1.ServerScan) bool) map
 
 // periodic tells whether the Schedule made it.
 func periodic(scan *rkev1.ServerScan) bool { return scan.Labels[rkev1.PeriodicLabel] != "" }
+
+// usual tells whether it judges by the grace period that the Schedule's do: by another one, other servers are orphans.
+func usual(scan *rkev1.ServerScan) bool { return graceOf(scan) == DefaultGrace }
+
+// unsettled tells whether its account must be looked at once more, though no machine may use it any more: there were servers without a
+// machine, or servers with one, of which the next one tells whether they went with it.
+func unsettled(scan *rkev1.ServerScan) bool {
+	left := func(s rkev1.ScannedServerStatus) bool { return s.Verdict != rkev1.VerdictRemoved }
+	return scan.Status.Orphans > 0 || slices.ContainsFunc(scan.Status.Servers, left) ||
+		scan.Status.Known > 0 && scan.Labels[rkev1.PeriodicLabel] != unused
+}
 
 // endOf is when a ServerScan was done, for better or worse.
 func endOf(scan *rkev1.ServerScan) time.Time {

@@ -149,7 +149,7 @@ func summary(found rkev1.ServerScanStatus) string {
 	return fmt.Sprintf("%d servers have machines, %d are orphans", found.Known, found.Orphans)
 }
 
-// expire deletes what was done long enough ago for everybody to have read it. A periodic one that has found orphans stays until
+// expire deletes what was done long enough ago for everybody to have read it. A periodic one that leaves something open stays until
 // the cloud has answered the next: else nothing would tell of them while the cloud cannot be asked, or after the manager was down.
 func (r *Reconciler) expire(ctx context.Context, scan *rkev1.ServerScan, left time.Duration) (reconcile.Result, error) {
 	if left > 0 {
@@ -166,9 +166,9 @@ func (r *Reconciler) expire(ctx context.Context, scan *rkev1.ServerScan, left ti
 	return reconcile.Result{}, client.IgnoreNotFound(err)
 }
 
-// needed tells whether this is the last periodic one that the cloud has answered, and has found orphans.
+// needed tells whether this is the last periodic one that the cloud has answered, and that another one must follow.
 func (r *Reconciler) needed(ctx context.Context, scan *rkev1.ServerScan) (bool, error) {
-	if !periodic(scan) || scan.Status.Orphans == 0 {
+	if !periodic(scan) || !unsettled(scan) {
 		return false, nil
 	}
 	list := &rkev1.ServerScanList{}

@@ -4,6 +4,6 @@
 //
 // It reads: ServerScans, the credential Secret, the CRDs of drivers, machines of all kinds, CAPI Clusters, the Jobs' result.
 // It writes: ServerScans, their status, result and request Secrets, service account, Role, RoleBinding, Jobs; it deletes
-// ServerScans that are done for an hour, or for as long as they say; the last periodic one stays if it has
-// found orphans. Who comes next: the CLI's gc, people.
+// ServerScans that are done for an hour, or for as long as they say; the last periodic one stays if it
+// leaves something open. Who comes next: the CLI's gc, people.
 package serverscan

@@ -14,7 +14,8 @@ import (
 )
 
 // findings are what ServerScans have found, as metrics. What was found last at an account counts while any ServerScan of it is
-// there, for the one that found it may be deleted at once, as `drover gc` does.
+// there, for the one that found it may be deleted at once, as `drover gc` does. What was found with another grace period than the
+// usual one does not count.
 type findings struct {
 	orphans, serverless, failed *prometheus.Desc
 
@@ -59,7 +60,7 @@ func (f *findings) remember(scan *rkev1.ServerScan) {
 	if done.After(found.at) {
 		found.at, found.failed = done, !succeeded(scan)
 	}
-	if succeeded(scan) && done.After(found.told) {
+	if succeeded(scan) && usual(scan) && done.After(found.told) {
 		found.told, found.orphans, found.serverless = done, int(scan.Status.Orphans), len(scan.Status.MachinesNotListed)
 	}
 	f.accounts[at] = found

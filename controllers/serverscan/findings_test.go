@@ -80,6 +80,20 @@ drover_orphan_servers{driver="digitalocean"} 0
 drover_server_scans_failed{driver="digitalocean"} 0`, scrape(t, f))
 }
 
+// Who asks by another grace period changes nothing of what is told of the account.
+func TestFindings_ofTheUsualGrace(t *testing.T) {
+	f := newFindings()
+	f.remember(scanned("periodic", "digitalocean", "a", 60, 5, metav1.ConditionTrue))
+	patient := scanned("patient", "digitalocean", "a", 1, 0, metav1.ConditionTrue)
+	patient.Spec.GracePeriod = &metav1.Duration{Duration: 24 * time.Hour}
+	f.remember(patient)
+	require.Contains(t, scrape(t, f), `drover_orphan_servers{driver="digitalocean"} 5`)
+	same := scanned("same", "digitalocean", "a", 0, 3, metav1.ConditionTrue)
+	same.Spec.GracePeriod = &metav1.Duration{Duration: time.Hour}
+	f.remember(same)
+	require.Contains(t, scrape(t, f), `drover_orphan_servers{driver="digitalocean"} 3`)
+}
+
 // `drover gc --delete` deletes its ServerScan as soon as it has read it; what it found out holds all the same.
 func TestFindings_outliveTheirServerScan(t *testing.T) {
 	f := newFindings()

@@ -42,6 +42,8 @@ type Schedule struct {
 
 // usage is what is known of an account before it is looked at.
 type usage struct {
+	// unused tells that no machine names it any more.
+	unused bool
 	// since is when its newest ServerScan was done, or its oldest machine made.
 	since time.Time
 	// scanning tells that its newest ServerScan is not done.
@@ -92,7 +94,7 @@ func (s *Schedule) Round(ctx context.Context) (time.Duration, error) {
 			next = min(next, spread)
 		default:
 			made++
-			errs = append(errs, s.scan(ctx, at))
+			errs = append(errs, s.scan(ctx, at, use))
 		}
 	}
 	return next, errors.Join(errs...)
@@ -133,28 +135,32 @@ func (s *Schedule) used(ctx context.Context, accounts map[account]usage, driver,
 	}, client.InNamespace(s.Namespace))
 }
 
-// scans adds what the ServerScans tell that are there. An account where orphans were found is looked at again until one has
-// told that there are none, whether machines use it or not.
+// scans adds what the ServerScans tell that are there. An account that one has left unsettled is looked at again until one has
+// not, whether machines use it or not.
 func (s *Schedule) scans(ctx context.Context, accounts map[account]usage) error {
 	list := &rkev1.ServerScanList{}
 	if err := s.Reader.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {
 		return fmt.Errorf("listing ServerScans: %w", err)
 	}
-	answered := newest(list.Items, succeeded)
-	for at, scan := range newest(list.Items) {
+	answered := newest(list.Items, usual, succeeded)
+	for at, scan := range newest(list.Items, usual) {
 		last := answered[at]
-		if _, used := accounts[at]; used || last != nil && last.Status.Orphans > 0 {
-			accounts[at] = usage{since: lookedAt(scan), scanning: endOf(scan).IsZero()}
+		if _, used := accounts[at]; used || last != nil && unsettled(last) {
+			accounts[at] = usage{unused: !used, since: lookedAt(scan), scanning: endOf(scan).IsZero()}
 		}
 	}
 	return nil
 }
 
 // scan makes a ServerScan; a namespace that is being deleted needs none.
-func (s *Schedule) scan(ctx context.Context, at account) error {
+func (s *Schedule) scan(ctx context.Context, at account, use usage) error {
+	by := inUse
+	if use.unused {
+		by = unused
+	}
 	ttl := int32((s.Interval + DefaultTTL).Seconds())
 	scan := &rkev1.ServerScan{
-		ObjectMeta: metav1.ObjectMeta{Namespace: at.namespace, GenerateName: "periodic-", Labels: map[string]string{rkev1.PeriodicLabel: "true"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: at.namespace, GenerateName: "periodic-", Labels: map[string]string{rkev1.PeriodicLabel: by}},
 		Spec:       rkev1.ServerScanSpec{Driver: at.driver, CloudCredentialSecretName: at.credential, TTLSecondsAfterFinished: &ttl},
 	}
 	err := s.Client.Create(ctx, scan, client.FieldOwner(FieldOwner))

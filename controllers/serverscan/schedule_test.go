@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -115,6 +116,64 @@ func TestSchedule_countsWhatOthersAsked(t *testing.T) {
 	w.reconcile()
 	require.InDelta(t, interval, w.round(), float64(time.Second))
 	require.Len(t, w.periodic(), 1)
+}
+
+// By another grace period other servers are orphans: nobody has looked as the manager would.
+func TestSchedule_countsNoOtherGrace(t *testing.T) {
+	w := newWorld(t)
+	w.using("DigitaloceanMachine", "a", "cred")
+	w.later(2 * interval)
+	w.ask(func(s *rkev1.ServerScanSpec) { s.GracePeriod = &metav1.Duration{Duration: 1000 * time.Hour} })
+	w.end("look-scan-1", w.report())
+	w.reconcile()
+	w.round()
+	require.Len(t, w.periodic(), 2)
+}
+
+// What was not certain yet, or too young, may be an orphan the next time.
+func TestSchedule_goesOnWhileSomethingIsOpen(t *testing.T) {
+	for verdict, change := range map[string]func(*world, *jobrunner.ScannedServer){
+		rkev1.VerdictYoung:     func(w *world, s *jobrunner.ScannedServer) { s.Created = w.clock.Now() },
+		rkev1.VerdictUncertain: func(_ *world, s *jobrunner.ScannedServer) { s.ClusterUID = "elsewhere" },
+	} {
+		t.Run(verdict, func(t *testing.T) {
+			w := newWorld(t)
+			last := w.using("DigitaloceanMachine", "a", "cred")
+			w.later(2 * interval)
+			w.round()
+			server := w.found("1", "gone")
+			change(w, &server)
+			w.lookedAt(w.report(server))
+			require.Equal(t, "1 "+verdict, w.verdicts())
+			require.NoError(t, w.client.Delete(t.Context(), last))
+			w.later(interval + 2*time.Hour)
+			w.everyOne()
+			w.round()
+			require.Len(t, w.periodic(), 2, "the first stays until the second has an answer")
+		})
+	}
+}
+
+// After its last machine an account is looked at once more: the server may have stayed.
+func TestSchedule_looksOnceMoreAfterTheLastMachine(t *testing.T) {
+	w := newWorld(t)
+	last := w.using("DigitaloceanMachine", "a", "cred")
+	w.later(2 * interval)
+	w.round()
+	w.lookedAt(w.report(w.found("1", string(last.GetUID()))))
+	require.EqualValues(t, 1, w.scan.Status.Known)
+	require.NoError(t, w.client.Delete(t.Context(), last))
+	w.later(interval)
+	w.round()
+	require.Len(t, w.periodic(), 2)
+
+	elsewhere := newWorld(t).using("DigitaloceanMachine", "b", "cred")
+	w.lookedAt(w.report(w.found("2", string(elsewhere.GetUID()))))
+	require.EqualValues(t, 1, w.scan.Status.Known, "other namespaces use the account too")
+	require.Equal(t, map[string]string{rkev1.PeriodicLabel: "unused"}, w.scan.Labels)
+	w.later(interval)
+	require.Equal(t, interval, w.round())
+	require.Len(t, w.periodic(), 2, "that is enough")
 }
 
 // Where orphans were found it goes on when no machine is left that tells the credential.

@@ -26,7 +26,7 @@ const (
 	MachineUIDLabel = "drover.cattle.io/machine-uid"
 	// NodeDriverLabel on a kind's CRD, a Job or a cached binary names the driver.
 	NodeDriverLabel = "io.cattle.node_driver.name"
-	// PeriodicLabel marks ServerScans that the manager made by itself.
+	// PeriodicLabel marks ServerScans that the manager made by itself: true, or unused when no machine named the credential any more.
 	PeriodicLabel = "drover.cattle.io/periodic"
 	// AbandonAnnotation on an infra machine that is being deleted gives its server up; the value must be the machine's name.
 	AbandonAnnotation = "drover.cattle.io/abandon"
