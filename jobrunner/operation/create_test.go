@@ -160,7 +160,8 @@ func TestCreate_answer_lost(t *testing.T) {
 func TestCreate_answer_and_finder_lost(t *testing.T) {
 	j := withBootstrap(newJob(t, "digitalocean"))
 	j.fault(fault.CreateDroplet, fault.AnswerLost(), 1)
-	_, err := theCloud.Faults().Add(fault.Rule{Match: "GET /v2/droplets", Skip: 1, Effect: fault.ServerError(http.StatusBadGateway)})
+	// The look before the create has two requests: by tag, and for droplets with GPUs.
+	_, err := theCloud.Faults().Add(fault.Rule{Match: "GET /v2/droplets", Skip: 2, Effect: fault.ServerError(http.StatusBadGateway)})
 	require.NoError(t, err)
 	code, result := j.run(t.Context(), jobrunner.Create)
 	require.Equal(t, operation.ExitFailed, code)

@@ -26,6 +26,8 @@ type cloud interface {
 
 func cloudFor(driver string, options flags) cloud {
 	switch driver {
+	case digitalOceanName:
+		return newDigitalOcean(options.text("digitalocean-access-token"))
 	case amazonName:
 		return newAmazonEC2(options)
 	case azureName:
@@ -49,6 +51,9 @@ const (
 	// command might not be immediately visible to all subsequent commands"; it advises to ask again at growing intervals (EC2
 	// API Reference, "Eventual consistency"). Google's and Azure's operations begin some moments after they were accepted.
 	firstPatience, lastPatience = 2 * time.Second, 16 * time.Second
+	// tagPatience is enough where lists do not lag, but tags come a moment after the server: DigitalOcean applies them "to the
+	// Droplet after it is created" (API reference, "Create a New Droplet").
+	tagPatience = 4 * time.Second
 )
 
 // byTag finds servers by the tag of one machine's UID.
@@ -71,13 +76,21 @@ func (b byTag) Find(ctx context.Context, machine Machine) ([]Server, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(found) > 0 || !machine.Lost || wait > lastPatience {
+		if len(found) > 0 || !machine.Lost || wait > patienceOf(b.driver) {
 			return judged(found, machine), nil
 		}
 		if err := b.pause(ctx, wait); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// patienceOf is the last pause.
+func patienceOf(driver string) time.Duration {
+	if driver == digitalOceanName {
+		return tagPatience
+	}
+	return lastPatience
 }
 
 // ask believes no cloud that its filter was applied.

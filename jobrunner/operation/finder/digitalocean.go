@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,49 +25,80 @@ const (
 	maxPages       = 50
 )
 
+const digitalOceanName = "digitalocean"
+
 // digitalOcean goes to the same address as the driver, through the proxy of the environment.
 type digitalOcean struct {
 	client *godo.Client
 }
 
-var _ Finder = (*digitalOcean)(nil)
+var _ cloud = (*digitalOcean)(nil)
 
 func newDigitalOcean(token string) *digitalOcean {
 	transport := &oauth2.Transport{Source: oauth2.StaticTokenSource(&oauth2.Token{AccessToken: token}), Base: http.DefaultTransport}
 	return &digitalOcean{client: godo.NewClient(&http.Client{Transport: transport, Timeout: requestTimeout})}
 }
 
-// Find lists the droplets with the tag of the machine's UID.
-func (d *digitalOcean) Find(ctx context.Context, machine Machine) ([]Server, error) {
-	uid := machine.Tags[jobrunner.TagMachineUID]
-	if uid == "" {
-		return nil, errNoTag
+// pageOf is one page of a list of droplets.
+type pageOf func(context.Context, *godo.ListOptions) ([]godo.Droplet, *godo.Response, error)
+
+// list implements cloud. A list has either the droplets without GPUs or, asked for by their type, those with GPUs, and these
+// cannot be asked for by tag too (API reference, "List All Droplets").
+func (d *digitalOcean) list(ctx context.Context, uid string) ([]Tagged, error) {
+	plain, err := d.plain(ctx, uid)
+	if err != nil {
+		return nil, err
 	}
-	tag := profile.Of("digitalocean").Tags.Items(map[string]string{jobrunner.TagMachineUID: uid})[0]
-	var found []Server
+	withGPUs, err := allPages(ctx, d.client.Droplets.ListWithGPUs)
+	if err != nil {
+		return nil, fmt.Errorf("droplets with GPUs: %w", err)
+	}
+	listed := map[int]bool{}
+	var found []Tagged
+	for _, droplet := range append(plain, withGPUs...) {
+		// One that is made meanwhile moves others to the next page, where they are again.
+		if tags := wordTags(digitalOceanName, droplet.Tags); tags != nil && !listed[droplet.ID] {
+			listed[droplet.ID] = true
+			found = append(found, taggedDroplet(&droplet, tags))
+		}
+	}
+	return found, nil
+}
+
+// plain are the droplets without GPUs; with a UID, those with its tag. A tag that was never used does not exist.
+func (d *digitalOcean) plain(ctx context.Context, uid string) ([]godo.Droplet, error) {
+	if uid == "" {
+		return allPages(ctx, d.client.Droplets.List)
+	}
+	tag := profile.Of(digitalOceanName).Tags.Items(map[string]string{jobrunner.TagMachineUID: uid})[0]
+	droplets, err := allPages(ctx, func(ctx context.Context, page *godo.ListOptions) ([]godo.Droplet, *godo.Response, error) {
+		return d.client.Droplets.ListByTag(ctx, tag, page)
+	})
+	if err != nil && isNotFound(err) {
+		return nil, nil
+	}
+	return droplets, err
+}
+
+func allPages(ctx context.Context, ask pageOf) ([]godo.Droplet, error) {
+	var all []godo.Droplet
 	for page := 1; page <= maxPages; page++ {
-		droplets, response, err := d.client.Droplets.ListByTag(ctx, tag, &godo.ListOptions{Page: page, PerPage: pageSize})
+		droplets, response, err := ask(ctx, &godo.ListOptions{Page: page, PerPage: pageSize})
 		if err != nil {
-			if isNotFound(err) {
-				// A tag that was never used does not exist.
-				return nil, nil
-			}
-			return nil, fmt.Errorf("looking for servers by tag: %w", err)
+			return nil, err
 		}
 		if droplets == nil {
-			return nil, fmt.Errorf("looking for servers by tag: %w", errOtherAnswer)
+			return nil, errOtherAnswer
 		}
-		for i := range droplets {
-			found = append(found, server(&droplets[i]))
-		}
+		all = append(all, droplets...)
 		if response.Links == nil || response.Links.IsLastPage() {
-			return found, nil
+			return all, nil
 		}
 	}
 	return nil, errTooMany
 }
 
-func server(droplet *godo.Droplet) Server {
+func taggedDroplet(droplet *godo.Droplet, tags map[string]string) Tagged {
 	record := map[string]any{"DropletID": droplet.ID, "DropletName": droplet.Name, "MachineName": droplet.Name}
 	if droplet.Region != nil {
 		record["Region"] = droplet.Region.Slug
@@ -78,25 +110,30 @@ func server(droplet *godo.Droplet) Server {
 			record[field] = text
 		}
 	}
-	return Server{ID: strconv.Itoa(droplet.ID), Name: droplet.Name, Record: record}
+	// A time that cannot be read is one that is not known.
+	created, _ := time.Parse(time.RFC3339, droplet.Created)
+	return Tagged{ID: strconv.Itoa(droplet.ID), Name: droplet.Name, Record: record, Tags: tags, Created: created}
 }
 
-// Remove deletes a droplet.
-func (d *digitalOcean) Remove(ctx context.Context, server Server) error {
+// within implements cloud: a token is of one account.
+func (d *digitalOcean) within(context.Context) string { return "" }
+
+// remove implements cloud. A droplet's number is never another's, so that its tag is not read again.
+func (d *digitalOcean) remove(ctx context.Context, server Tagged) error {
 	id, err := strconv.Atoi(server.ID)
 	if err != nil {
-		return fmt.Errorf("removing server %q: its id is no number", server.ID)
+		return errors.New("its id is no number")
 	}
 	if _, err := d.client.Droplets.Delete(ctx, id); err != nil && !isNotFound(err) {
-		return fmt.Errorf("removing server %d: %w", id, err)
+		return err
 	}
 	return nil
 }
 
-// Sweep deletes the SSH key that the driver put into the account: the one its record names, and those with the server's
+// sweep deletes the SSH key that the driver put into the account: the one its record names, and those with the server's
 // public key. A key that has only the server's name is ours too when the key is lost and no droplet bears that name: a
 // machine of another cluster may go by the same name.
-func (d *digitalOcean) Sweep(ctx context.Context, machine Machine) error {
+func (d *digitalOcean) sweep(ctx context.Context, machine Machine) error {
 	if text, _ := machine.Record["SSHKeyFingerprint"].(string); text != "" {
 		return nil // the user's own key
 	}
@@ -127,11 +164,11 @@ func recordedKey(record map[string]any) int {
 func (d *digitalOcean) sweepKey(ctx context.Context, machine Machine, key godo.Key, recorded int) error {
 	ours := key.ID == recorded && key.Name == machine.InstanceName || sameKey(key.PublicKey, machine.PublicKey)
 	if !ours && len(machine.PublicKey) == 0 && recorded == 0 && key.Name == machine.InstanceName {
-		namesakes, _, err := d.client.Droplets.ListByName(ctx, machine.InstanceName, nil)
+		borne, err := d.isBorne(ctx, machine.InstanceName)
 		if err != nil {
 			return fmt.Errorf("looking for servers by name: %w", err)
 		}
-		ours = len(namesakes) == 0
+		ours = !borne
 	}
 	if !ours {
 		return nil
@@ -140,6 +177,16 @@ func (d *digitalOcean) sweepKey(ctx context.Context, machine Machine, key godo.K
 		return fmt.Errorf("removing the SSH key %d: %w", key.ID, err)
 	}
 	return nil
+}
+
+// isBorne tells whether a droplet, with GPUs or without, has a name.
+func (d *digitalOcean) isBorne(ctx context.Context, name string) (bool, error) {
+	namesakes, _, err := d.client.Droplets.ListByName(ctx, name, nil)
+	if err != nil || len(namesakes) > 0 {
+		return true, err
+	}
+	withGPUs, err := allPages(ctx, d.client.Droplets.ListWithGPUs)
+	return slices.ContainsFunc(withGPUs, func(droplet godo.Droplet) bool { return strings.EqualFold(droplet.Name, name) }), err
 }
 
 // sameKey compares type and key, not the comment.

@@ -1,6 +1,7 @@
 package finder
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/digitalocean/godo"
 	"github.com/stretchr/testify/require"
@@ -19,24 +21,39 @@ import (
 
 // account is a DigitalOcean account behind the real SDK. Its pages have one item, so that every list has several.
 type account struct {
-	droplets []map[string]any
-	keys     []map[string]any
+	// droplets are those without GPUs, gpus those with.
+	droplets, gpus []map[string]any
+	keys           []map[string]any
 	// status is answered to everything when it is set; page404 has it come from something that is not the API.
 	status  int
 	page404 bool
 	// empty has lists be {}, as of something that is another API.
-	empty   bool
-	queries []string
-	deleted []string
+	empty bool
+	// noGPUs is answered to who asks for droplets with GPUs, noTag to who asks by tag.
+	noGPUs, noTag int
+	queries       []string
+	deleted       []string
+	waits         []time.Duration
+	// late are droplets that are there after so many waits.
+	late      []map[string]any
+	lateAfter int
 }
 
-func (a *account) finder(t *testing.T) *digitalOcean {
+// finder is what For returns, but that it does not wait.
+func (a *account) finder(t *testing.T) Finder {
+	t.Helper()
+	return byTag{cloud: a.cloud(t), driver: digitalOceanName, pause: func(_ context.Context, wait time.Duration) error {
+		if a.waits = append(a.waits, wait); len(a.waits) == a.lateAfter {
+			a.droplets = append(a.droplets, a.late...)
+		}
+		return nil
+	}}
+}
+
+func (a *account) cloud(t *testing.T) *digitalOcean {
 	t.Helper()
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v2/droplets", func(w http.ResponseWriter, r *http.Request) {
-		a.queries = append(a.queries, r.URL.Query().Get("tag_name")+r.URL.Query().Get("name"))
-		a.page(w, r, "droplets", a.droplets)
-	})
+	mux.HandleFunc("GET /v2/droplets", a.list)
 	mux.HandleFunc("GET /v2/account/keys", func(w http.ResponseWriter, r *http.Request) { a.page(w, r, "ssh_keys", a.keys) })
 	mux.HandleFunc("DELETE /v2/", func(w http.ResponseWriter, r *http.Request) {
 		a.deleted = append(a.deleted, r.URL.Path)
@@ -59,6 +76,29 @@ func (a *account) finder(t *testing.T) *digitalOcean {
 	return &digitalOcean{client: client}
 }
 
+// list answers as the API reference says, "List All Droplets": those with GPUs only to who asks for them, and not by tag.
+func (a *account) list(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	a.queries = append(a.queries, query.Get("tag_name")+query.Get("name")+query.Get("type"))
+	found, status := a.droplets, 0
+	switch tag := query.Get("tag_name"); {
+	case tag != "" && query.Get("type") != "":
+		status = http.StatusUnprocessableEntity
+	case tag != "":
+		status = a.noTag
+		found = slices.DeleteFunc(slices.Clone(found), func(d map[string]any) bool { return !slices.Contains(d["tags"].([]string), tag) })
+	case query.Get("type") == "gpus":
+		found, status = a.gpus, a.noGPUs
+	}
+	if status != 0 {
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		w.WriteHeader(status)
+		_, _ = fmt.Fprint(w, `{"id":"x","message":"the words of the cloud"}`)
+		return
+	}
+	a.page(w, r, "droplets", found)
+}
+
 func (a *account) page(w http.ResponseWriter, r *http.Request, name string, items []map[string]any) {
 	at, _ := strconv.Atoi(r.URL.Query().Get("page"))
 	at = max(at, 1)
@@ -78,21 +118,24 @@ func droplet(id int, addresses ...string) map[string]any {
 	for i, address := range addresses {
 		v4 = append(v4, map[string]any{"ip_address": address, "type": []string{"public", "private"}[i]})
 	}
-	return map[string]any{"id": id, "name": "pool-1", "region": map[string]any{"slug": "fra1"}, "networks": map[string]any{"v4": v4}}
+	return map[string]any{"id": id, "name": "pool-1", "tags": []string{jobrunner.TagMachineUID + ":3f-b"}, "region": map[string]any{"slug": "fra1"}, "networks": map[string]any{"v4": v4}}
 }
 
 var tagged = Machine{InstanceName: "pool-1", Tags: map[string]string{jobrunner.TagMachineUID: "3f/b", "other": "x"}}
 
 func TestDigitalOcean_Find(t *testing.T) {
-	a := &account{droplets: []map[string]any{droplet(11, "198.18.0.1", "10.0.0.1"), droplet(12)}}
+	others := droplet(14)
+	others["tags"] = []string{jobrunner.TagMachineUID + ":other"}
+	a := &account{droplets: []map[string]any{droplet(11, "198.18.0.1", "10.0.0.1"), droplet(12)}, gpus: []map[string]any{others, droplet(13)}}
 	found, err := a.finder(t).Find(t.Context(), tagged)
 	require.NoError(t, err)
 	require.Equal(t, []Server{
-		{ID: "11", Name: "pool-1", Record: map[string]any{
+		{ID: "11", Name: "pool-1", MachineUID: "3f-b", Record: map[string]any{
 			"DropletID": 11, "DropletName": "pool-1", "MachineName": "pool-1", "Region": "fra1", "IPAddress": "198.18.0.1", "PrivateIPAddress": "10.0.0.1",
 		}},
-		{ID: "12", Name: "pool-1", Record: map[string]any{"DropletID": 12, "DropletName": "pool-1", "MachineName": "pool-1", "Region": "fra1"}},
-	}, found)
+		{ID: "12", Name: "pool-1", MachineUID: "3f-b", Record: map[string]any{"DropletID": 12, "DropletName": "pool-1", "MachineName": "pool-1", "Region": "fra1"}},
+		{ID: "13", Name: "pool-1", MachineUID: "3f-b", Record: map[string]any{"DropletID": 13, "DropletName": "pool-1", "MachineName": "pool-1", "Region": "fra1"}},
+	}, found, "with GPUs and without")
 	require.Equal(t, jobrunner.TagMachineUID+":3f-b", a.queries[0], "it looks for the tag as the driver's flag writes it")
 }
 
@@ -100,7 +143,7 @@ func TestDigitalOcean_Find_nothing(t *testing.T) {
 	found, err := (&account{}).finder(t).Find(t.Context(), tagged)
 	require.NoError(t, err)
 	require.Empty(t, found)
-	found, err = (&account{status: http.StatusNotFound}).finder(t).Find(t.Context(), tagged)
+	found, err = (&account{noTag: http.StatusNotFound}).finder(t).Find(t.Context(), tagged)
 	require.NoError(t, err, "a tag that was never used does not exist")
 	require.Empty(t, found)
 }
@@ -113,12 +156,37 @@ func TestDigitalOcean_Find_isWholeOrFails(t *testing.T) {
 	require.ErrorIs(t, err, errOtherAnswer)
 	_, err = (&account{empty: true}).lister(t).List(t.Context())
 	require.ErrorIs(t, err, errOtherAnswer)
+	_, err = (&account{noGPUs: http.StatusNotFound}).finder(t).Find(t.Context(), tagged)
+	require.ErrorContains(t, err, "404", "nobody knows whether it has GPUs")
+	_, err = (&account{noGPUs: http.StatusServiceUnavailable}).lister(t).List(t.Context())
+	require.ErrorContains(t, err, "503")
 	endless := &account{}
 	for id := range maxPages + 1 {
 		endless.droplets = append(endless.droplets, droplet(id+1))
 	}
 	_, err = endless.finder(t).Find(t.Context(), tagged)
 	require.ErrorIs(t, err, errTooMany)
+}
+
+// Tags are applied after a droplet is there: whose answer was lost is asked for for a while.
+func TestDigitalOcean_Find_late(t *testing.T) {
+	machine := tagged
+	machine.Lost = true
+	a := &account{late: []map[string]any{droplet(11)}, lateAfter: 2}
+	found, err := a.finder(t).Find(t.Context(), machine)
+	require.NoError(t, err)
+	require.Equal(t, []string{"11"}, ids(found))
+	require.Equal(t, []time.Duration{2 * time.Second, 4 * time.Second}, a.waits)
+
+	a = &account{}
+	found, err = a.finder(t).Find(t.Context(), machine)
+	require.NoError(t, err)
+	require.Empty(t, found)
+	require.Len(t, a.waits, 2)
+	a = &account{}
+	_, err = a.finder(t).Find(t.Context(), tagged)
+	require.NoError(t, err)
+	require.Empty(t, a.waits, "nothing was asked for")
 }
 
 func TestDigitalOcean_Find_refuses(t *testing.T) {
@@ -133,13 +201,15 @@ func TestDigitalOcean_Find_refuses(t *testing.T) {
 
 func TestDigitalOcean_Remove(t *testing.T) {
 	a := &account{}
-	require.NoError(t, a.finder(t).Remove(t.Context(), Server{ID: "11"}))
+	require.NoError(t, a.finder(t).Remove(t.Context(), Server{ID: "11", MachineUID: "3f-b"}))
 	require.Equal(t, []string{"/v2/droplets/11"}, a.deleted)
-	require.NoError(t, (&account{status: http.StatusNotFound}).finder(t).Remove(t.Context(), Server{ID: "11"}), "gone is gone")
-	require.ErrorContains(t, (&account{status: http.StatusForbidden}).finder(t).Remove(t.Context(), Server{ID: "11"}), "removing server 11")
-	for _, id := range []string{"", "11/actions", "x"} {
-		require.ErrorContains(t, a.finder(t).Remove(t.Context(), Server{ID: id}), "no number")
+	require.NoError(t, (&account{status: http.StatusNotFound}).finder(t).Remove(t.Context(), Server{ID: "11", MachineUID: "3f-b"}), "gone is gone")
+	require.ErrorContains(t, (&account{status: http.StatusForbidden}).finder(t).Remove(t.Context(), Server{ID: "11", MachineUID: "3f-b"}), "removing server 11")
+	for _, id := range []string{"11/actions", "x"} {
+		require.ErrorContains(t, a.finder(t).Remove(t.Context(), Server{ID: id, MachineUID: "3f-b"}), "no number")
 	}
+	require.Error(t, a.finder(t).Remove(t.Context(), Server{MachineUID: "3f-b"}))
+	require.Error(t, a.finder(t).Remove(t.Context(), Server{ID: "11"}), "whose it is, nobody knows")
 	require.Len(t, a.deleted, 1)
 }
 
@@ -151,15 +221,16 @@ func TestDigitalOcean_Sweep(t *testing.T) {
 	}
 	recorded := func(id string) map[string]any { return map[string]any{"SSHKeyID": json.Number(id)} }
 	for name, c := range map[string]struct {
-		machine  Machine
-		droplets []map[string]any
-		want     []string
+		machine        Machine
+		droplets, gpus []map[string]any
+		want           []string
 	}{
 		"the same public key, whatever its comment": {machine: Machine{InstanceName: "x", PublicKey: []byte("ssh-rsa AAAAours another\n")}, want: []string{"2"}},
 		"the key that the record names":             {machine: Machine{InstanceName: "pool-1", Record: recorded("2")}, want: []string{"2"}},
 		"a recorded number that is another's now":   {machine: Machine{InstanceName: "pool-1", Record: recorded("1")}},
 		"the name, when the key is lost":            {machine: Machine{InstanceName: "pool-1"}, want: []string{"2"}},
 		"the name, but a droplet bears it too":      {machine: Machine{InstanceName: "pool-1"}, droplets: []map[string]any{droplet(9)}},
+		"the name, but one with GPUs bears it":      {machine: Machine{InstanceName: "pool-1"}, gpus: []map[string]any{droplet(9)}},
 		"the name, but another public key":          {machine: Machine{InstanceName: "pool-1", PublicKey: []byte("ssh-rsa AAAAthird x")}},
 		"the user's own key by its fingerprint": {machine: Machine{
 			InstanceName: "pool-1", PublicKey: []byte(ours), Record: map[string]any{"SSHKeyFingerprint": "3b:16"},
@@ -168,7 +239,7 @@ func TestDigitalOcean_Sweep(t *testing.T) {
 		"nothing to go by yet": {machine: Machine{InstanceName: "pool-2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := &account{keys: slices.Clone(keys), droplets: c.droplets}
+			a := &account{keys: slices.Clone(keys), droplets: c.droplets, gpus: c.gpus}
 			require.NoError(t, a.finder(t).Sweep(t.Context(), c.machine))
 			var want []string
 			for _, id := range c.want {

@@ -55,8 +55,6 @@ func For(driver string, values map[string]any) Finder {
 		return nil
 	}
 	switch driver {
-	case "digitalocean":
-		return newDigitalOcean(options.text("digitalocean-access-token"))
 	case openStackName:
 		return newOpenStack(options)
 	case amazonName:

@@ -45,10 +45,7 @@ var errTooMany = errors.New("looking for servers by tag: there are too many to l
 // ListerFor returns the lister of a driver, configured with the values of the driver's flags; nil when there is none.
 func ListerFor(driver string, values map[string]any) Lister {
 	options := flags(values)
-	switch driver {
-	case "digitalocean":
-		return digitalOceanLister{newDigitalOcean(options.text("digitalocean-access-token"))}
-	case vSphereName:
+	if driver == vSphereName {
 		return &vSphere{
 			host: options.text("vmwarevsphere-vcenter"), port: options.number("vmwarevsphere-vcenter-port"),
 			datacenter: options.text("vmwarevsphere-datacenter"),

@@ -16,7 +16,7 @@ import (
 
 func (a *account) lister(t *testing.T) Lister {
 	t.Helper()
-	return digitalOceanLister{a.finder(t)}
+	return cloudLister{a.cloud(t)}
 }
 
 // taggedJSON is a droplet as the API shows it.
@@ -34,7 +34,8 @@ func TestDigitalOcean_List(t *testing.T) {
 		taggedJSON(13, "2026-11-01T10:00:00Z", "drover-cluster-uid:c-uid"),
 		taggedJSON(14, "yesterday", "drover-machine-uid:m2"),
 		taggedJSON(15, "2026-11-01T10:00:00Z", "drover-machine-uid:"),
-	}}
+		taggedJSON(14, "yesterday", "drover-machine-uid:m2"),
+	}, gpus: []map[string]any{taggedJSON(16, "2026-11-01T10:00:00Z"), taggedJSON(17, "2026-11-01T10:00:00Z", "drover-machine-uid:m3")}}
 	found, err := a.lister(t).List(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []Tagged{
@@ -42,7 +43,9 @@ func TestDigitalOcean_List(t *testing.T) {
 			Record: map[string]any{"DropletID": 11, "DropletName": "pool-1", "MachineName": "pool-1", "Region": "fra1", "IPAddress": "198.18.0.1"}},
 		{ID: "14", Name: "pool-1", Tags: map[string]string{jobrunner.TagMachineUID: "m2"},
 			Record: map[string]any{"DropletID": 14, "DropletName": "pool-1", "MachineName": "pool-1", "Region": "fra1", "IPAddress": "198.18.0.1"}},
-	}, found, "only what names a machine; an age that is not known is none")
+		{ID: "17", Name: "pool-1", Tags: map[string]string{jobrunner.TagMachineUID: "m3"}, Created: time.Date(2026, 11, 1, 10, 0, 0, 0, time.UTC),
+			Record: map[string]any{"DropletID": 17, "DropletName": "pool-1", "MachineName": "pool-1", "Region": "fra1", "IPAddress": "198.18.0.1"}},
+	}, found, "only what names a machine, once, with GPUs and without; an age that is not known is none")
 }
 
 // A list that ends early would make live servers look gone.
@@ -61,9 +64,10 @@ func TestDigitalOcean_List_isWholeOrFails(t *testing.T) {
 
 func TestDigitalOcean_List_remove(t *testing.T) {
 	a := &account{}
-	require.NoError(t, a.lister(t).Remove(t.Context(), Tagged{ID: "11"}))
+	ours := map[string]string{jobrunner.TagMachineUID: "m-uid"}
+	require.NoError(t, a.lister(t).Remove(t.Context(), Tagged{ID: "11", Tags: ours}))
 	require.Equal(t, []string{"/v2/droplets/11"}, a.deleted)
-	require.ErrorContains(t, a.lister(t).Remove(t.Context(), Tagged{ID: "../11"}), "no number")
+	require.ErrorContains(t, a.lister(t).Remove(t.Context(), Tagged{ID: "../11", Tags: ours}), "no number")
 }
 
 func TestListerFor(t *testing.T) {
