@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -63,10 +64,11 @@ func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*scope
 	request := Request{Kind: r.kind.GVK, NamespacedName: key}
 	r.interests.forget(request)
 	err := r.Live.Get(ctx, key, obj.Unstructured)
-	if client.IgnoreNotFound(err) != nil {
+	gone := apierrors.IsNotFound(err)
+	if err != nil && !gone {
 		return nil, fmt.Errorf("reading the machine: %w", err)
 	}
-	if err != nil || !r.watched(obj) {
+	if gone || !r.watched(obj) {
 		r.metrics.forget(request)
 		r.turns.Leave(request, r.Clock.Now())
 		return nil, nil

@@ -2,6 +2,7 @@ package operation
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -31,10 +32,7 @@ func named(t *testing.T, with *scripted, content, tag string) (s *session, serve
 	require.NoError(t, s.startDriver(t.Context(), false))
 	t.Cleanup(s.stopDriver)
 	s.finder = with
-	s.record = profile.Record{}
-	for field, value := range s.fresh {
-		s.record[field] = value
-	}
+	s.record = maps.Clone(s.fresh)
 	s.record["Tags"] = tag
 	s.mayExist, s.journal.Phase = true, jobrunner.PhaseCreated
 	return s, server
@@ -70,10 +68,10 @@ func TestNamesake_ours(t *testing.T) {
 	require.NoError(t, s.settle(t.Context()))
 	require.True(t, s.adopted)
 
-	s, server := named(t, &scripted{}, "", "")
+	s, _ = named(t, &scripted{}, "", "")
 	require.NoError(t, s.settle(t.Context()))
 	require.True(t, s.adopted)
-	s, server = named(t, &scripted{}, "", "")
+	s, server := named(t, &scripted{}, "", "")
 	require.NoError(t, s.removeAll(t.Context(), false, false))
 	require.NoFileExists(t, server)
 }

@@ -179,18 +179,27 @@ func (s *session) removeByDriver(ctx context.Context) (certain bool, err error) 
 	}
 	// "Not found" may be about something else than the server, and a driver without record may have done nothing.
 	there, lookErr := s.look(ctx, s.profile.ByName)
-	switch {
-	case there == gone:
+	switch there {
+	case gone:
 		return true, nil
-	case there == exists && err == nil && s.profile.ID != "" && !s.mayExist:
-		s.note("a server called %s is there, but none was ever made for this machine: it is not touched", s.request.InstanceName)
-		return false, nil
-	case there == exists && err == nil && s.profile.ID != "":
-		return false, s.uncertain()
-	case there == exists:
-		return false, failf(reasonRemoveFailed, rkev1.ClassTransient, "the server is still there after its removal (%v)", err)
+	case exists:
+		return false, s.stillThere(err)
+	case unknown, others:
 	}
 	return false, lookErr
+}
+
+// stillThere says what a server means that is there after a removal; err is the driver's. A driver that goes by an id leaves a
+// server alone whose id it was not given.
+func (s *session) stillThere(err error) error {
+	switch {
+	case err != nil || s.profile.ID == "":
+		return failf(reasonRemoveFailed, rkev1.ClassTransient, "the server is still there after its removal (%v)", err)
+	case s.mayExist:
+		return s.uncertain()
+	}
+	s.note("a server called %s is there, but none was ever made for this machine: it is not touched", s.request.InstanceName)
+	return nil
 }
 
 // namedForRemove is more willing than namesServer: a record of an unknown driver is worth a try, once a server may exist.
