@@ -48,7 +48,8 @@ const (
 // Notes are those of a state Secret's annotations that StateSecret writes, for a copy of it.
 func Notes(annotations map[string]string) map[string]string {
 	notes := map[string]string{}
-	for _, key := range []string{claimOperation, claimAttempt, claimTry, rkev1.RequestHashAnnotation, claimDriver, claimInstanceName, claimLost} {
+	for _, key := range []string{claimOperation, claimAttempt, claimTry, rkev1.RequestHashAnnotation, claimDriver, claimInstanceName, claimLost,
+		rkev1.TaggedUIDAnnotation, rkev1.PodAccountAnnotation} {
 		if text, ok := annotations[key]; ok {
 			notes[key] = text
 		}
