@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/bootstrap"
 	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/userdata"
 )
 
 // bootstrapValueKey is where Cluster API's contract has the data of a bootstrap Secret.
@@ -48,9 +48,9 @@ func (r *Reconciler) checkUserData(s *scope) error {
 	if !ok {
 		return nil // The data goes over SSH, which has no limit.
 	}
-	_, err := bootstrap.UserData(s.driver.ref.Name, bootstrap.Input{
+	_, err := userdata.UserData(s.driver.ref.Name, userdata.Input{
 		Bootstrap: s.bootstrap.Data[bootstrapValueKey], User: user, Hostname: s.driver.instanceName})
-	if _, tooLarge := errors.AsType[*bootstrap.TooLargeError](err); tooLarge {
+	if _, tooLarge := errors.AsType[*userdata.TooLargeError](err); tooLarge {
 		return step.Wait(rkev1.UserDataTooLargeReason, fmt.Sprintf("%v: shorten the bootstrap data in Secret %s or the user data in this machine's template", err, s.bootstrap.Name), 0)
 	}
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/bootstrap"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/plugin"
 	"github.com/drover-project/drover/jobrunner/operation/profile"
+	"github.com/drover-project/drover/userdata"
 )
 
 func TestTyped(t *testing.T) {
@@ -114,8 +114,8 @@ func TestDriverFailure(t *testing.T) {
 
 func TestUserDataFailure(t *testing.T) {
 	for err, reason := range map[error]string{
-		&bootstrap.TooLargeError{Driver: "x", Size: 2, Limit: 1}: rkev1.UserDataTooLargeReason,
-		bootstrap.ErrCannotMerge:                                 reasonUserDataInvalid,
+		&userdata.TooLargeError{Driver: "x", Size: 2, Limit: 1}: rkev1.UserDataTooLargeReason,
+		userdata.ErrCannotMerge:                                 reasonUserDataInvalid,
 	} {
 		var f *failure
 		require.ErrorAs(t, userDataFailure(fmt.Errorf("x: %w", err)), &f)

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/bootstrap"
 	"github.com/drover-project/drover/jobrunner/operation/plugin"
 	"github.com/drover-project/drover/jobrunner/operation/profile"
+	"github.com/drover-project/drover/userdata"
 )
 
 // Reasons of a failed operation, beside those of package driver.
@@ -86,7 +86,7 @@ func (s *session) anonymous(text string) string {
 }
 
 func userDataFailure(err error) error {
-	if _, tooLarge := errors.AsType[*bootstrap.TooLargeError](err); tooLarge {
+	if _, tooLarge := errors.AsType[*userdata.TooLargeError](err); tooLarge {
 		return fail(rkev1.UserDataTooLargeReason, rkev1.ClassInvalid, err)
 	}
 	return fail(reasonUserDataInvalid, rkev1.ClassInvalid, err)

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/bootstrap"
 	"github.com/drover-project/drover/sshkeys"
+	"github.com/drover-project/drover/userdata"
 )
 
 // runOnce is the program that runs a script once on a server; see there.
@@ -18,7 +18,7 @@ var runOnce string
 
 const (
 	// markerRoot holds a directory per machine that was bootstrapped over SSH.
-	markerRoot = "/var/lib/drover/bootstrap"
+	markerRoot = "/var/lib/drover/userdata"
 	// hostsFile gets the server's own name.
 	hostsFile = "/etc/hosts"
 
@@ -29,11 +29,11 @@ const (
 
 // bootstrapScript is the script to run. Without user data there is nobody on the server who would read cloud-config.
 func (s *session) bootstrapScript() ([]byte, error) {
-	data, err := bootstrap.Unzip(s.bootstrap)
+	data, err := userdata.Unzip(s.bootstrap)
 	if err != nil {
 		return nil, fail(reasonUserDataInvalid, rkev1.ClassInvalid, err)
 	}
-	if format := bootstrap.Detect(data); format != bootstrap.Script {
+	if format := userdata.Detect(data); format != userdata.Script {
 		return nil, failf(reasonBootstrapFormat, rkev1.ClassInvalid,
 			"driver %s takes no user data, so the bootstrap data must be a shell script that begins with #!, but it is %s: use a bootstrap provider "+
 				"that writes a script", s.request.Driver.Name, format)

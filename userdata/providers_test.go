@@ -1,4 +1,4 @@
-package bootstrap_test
+package userdata_test
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/drover-project/drover/bootstrap"
+	"github.com/drover-project/drover/userdata"
 )
 
 // cloudConfig is as much of cloud-init's own schema as these tests look at.
@@ -26,7 +26,7 @@ type cloudConfig struct {
 
 func decode(t *testing.T, data []byte) cloudConfig {
 	t.Helper()
-	require.Equal(t, bootstrap.CloudConfig, bootstrap.Detect(data), string(data))
+	require.Equal(t, userdata.CloudConfig, userdata.Detect(data), string(data))
 	var out cloudConfig
 	require.NoError(t, yaml.Unmarshal(data, &out), string(data))
 	return out
@@ -34,7 +34,7 @@ func decode(t *testing.T, data []byte) cloudConfig {
 
 func merge(t *testing.T, user, boot string) []byte {
 	t.Helper()
-	got, err := bootstrap.Merge(bootstrap.Input{User: []byte(user), Bootstrap: []byte(boot)})
+	got, err := userdata.Merge(userdata.Input{User: []byte(user), Bootstrap: []byte(boot)})
 	require.NoError(t, err)
 	return got
 }
@@ -42,39 +42,39 @@ func merge(t *testing.T, user, boot string) []byte {
 // Texts as cloud-init knows them by their first line (its user-data documentation), with what we make of each.
 func TestDetect_every_beginning_cloud_init_knows(t *testing.T) {
 	blank := strings.Repeat(" \r\n\t", 2000)
-	for text, want := range map[string]bootstrap.Format{
-		"#!/bin/sh\n":                                    bootstrap.Script,
-		"#! /bin/sh\n":                                   bootstrap.Script,
-		"#!/usr/bin/env python3\r\n":                     bootstrap.Script,
-		blank + "#!/bin/sh\n":                            bootstrap.Script,
-		"#cloud-config\n":                                bootstrap.CloudConfig,
-		"#cloud-config # mine\n":                         bootstrap.CloudConfig,
-		blank + "#cloud-config":                          bootstrap.CloudConfig,
-		"#CLOUD-CONFIG\n":                                bootstrap.CloudConfig,
-		"#cloud-config-archive\n":                        bootstrap.Opaque,
-		"#cloud-config-jsonp\n":                          bootstrap.Opaque,
-		"#cloud-configuration\n":                         bootstrap.Opaque,
-		"# cloud-config\n":                               bootstrap.Opaque,
-		"#cloud-boothook\n":                              bootstrap.Opaque,
-		"#include\nhttps://x\n":                          bootstrap.Opaque,
-		"#include-once\n":                                bootstrap.Opaque,
-		"#part-handler\n":                                bootstrap.Opaque,
-		"#upstart-job\n":                                 bootstrap.Opaque,
-		"## template: jinja\n#cloud-config\n":            bootstrap.Jinja,
-		"## Template: Jinja\n#!/bin/sh\n":                bootstrap.Jinja,
-		"## template:jinja\n":                            bootstrap.Opaque,
-		"Content-Type: multipart/mixed; boundary=x\n":    bootstrap.MultiPart,
-		"content-type: Multipart/Alternative;boundary=x": bootstrap.MultiPart,
-		"MIME-Version: 1.0\n":                            bootstrap.MultiPart,
-		"Content-Type: text/plain\n":                     bootstrap.Opaque,
-		`{"ignition":{"version":"3.4.0"}}`:               bootstrap.Opaque,
-		"version: v1alpha1\nmachine:\n  type: worker\n":  bootstrap.Opaque,
-		"\xff\xfe#\x00!\x00":                             bootstrap.Opaque,
-		blank:                                            bootstrap.Empty,
-		"":                                               bootstrap.Empty,
-		"\x00":                                           bootstrap.Opaque,
+	for text, want := range map[string]userdata.Format{
+		"#!/bin/sh\n":                                    userdata.Script,
+		"#! /bin/sh\n":                                   userdata.Script,
+		"#!/usr/bin/env python3\r\n":                     userdata.Script,
+		blank + "#!/bin/sh\n":                            userdata.Script,
+		"#cloud-config\n":                                userdata.CloudConfig,
+		"#cloud-config # mine\n":                         userdata.CloudConfig,
+		blank + "#cloud-config":                          userdata.CloudConfig,
+		"#CLOUD-CONFIG\n":                                userdata.CloudConfig,
+		"#cloud-config-archive\n":                        userdata.Opaque,
+		"#cloud-config-jsonp\n":                          userdata.Opaque,
+		"#cloud-configuration\n":                         userdata.Opaque,
+		"# cloud-config\n":                               userdata.Opaque,
+		"#cloud-boothook\n":                              userdata.Opaque,
+		"#include\nhttps://x\n":                          userdata.Opaque,
+		"#include-once\n":                                userdata.Opaque,
+		"#part-handler\n":                                userdata.Opaque,
+		"#upstart-job\n":                                 userdata.Opaque,
+		"## template: jinja\n#cloud-config\n":            userdata.Jinja,
+		"## Template: Jinja\n#!/bin/sh\n":                userdata.Jinja,
+		"## template:jinja\n":                            userdata.Opaque,
+		"Content-Type: multipart/mixed; boundary=x\n":    userdata.MultiPart,
+		"content-type: Multipart/Alternative;boundary=x": userdata.MultiPart,
+		"MIME-Version: 1.0\n":                            userdata.MultiPart,
+		"Content-Type: text/plain\n":                     userdata.Opaque,
+		`{"ignition":{"version":"3.4.0"}}`:               userdata.Opaque,
+		"version: v1alpha1\nmachine:\n  type: worker\n":  userdata.Opaque,
+		"\xff\xfe#\x00!\x00":                             userdata.Opaque,
+		blank:                                            userdata.Empty,
+		"":                                               userdata.Empty,
+		"\x00":                                           userdata.Opaque,
 	} {
-		require.Equal(t, want, bootstrap.Detect([]byte(text)), "%.60q", strings.TrimLeft(text, " \r\n\t"))
+		require.Equal(t, want, userdata.Detect([]byte(text)), "%.60q", strings.TrimLeft(text, " \r\n\t"))
 	}
 }
 
@@ -197,11 +197,11 @@ func TestMerge_errors_in_full_words(t *testing.T) {
 		"MIME of text":   {"", "MIME-Version: 1.0\nContent-Type: text/plain\n\nMARKER", "reading the bootstrap data: it is not MIME multi-part with a boundary"},
 		"MIME cut off":   {"Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: text/plain\n\nMARKER", "", "reading the user's own user data: its MIME parts cannot be read"},
 		"broken gzip":    {"\x1f\x8b\x08MARKER", "", "reading the user's own user data: unzipping: unexpected EOF"},
-		"too large":      {strings.Repeat("x", bootstrap.MaxBytes+1), "", "reading the user's own user data: the data is larger than 4194304 bytes"},
+		"too large":      {strings.Repeat("x", userdata.MaxBytes+1), "", "reading the user's own user data: the data is larger than 4194304 bytes"},
 		"large in depth": {config("a: " + strings.Repeat("{b: ", 150) + "MARKER" + strings.Repeat("}", 150)), "", "reading the user's own user data: its YAML is too large or too deep"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := bootstrap.Merge(bootstrap.Input{User: []byte(tt.user), Bootstrap: []byte(tt.boot)})
+			got, err := userdata.Merge(userdata.Input{User: []byte(tt.user), Bootstrap: []byte(tt.boot)})
 			require.EqualError(t, err, tt.err)
 			require.Nil(t, got)
 			require.NotContains(t, err.Error(), "MARKER")
@@ -218,7 +218,7 @@ func TestMerge_hands_parts_on_untouched(t *testing.T) {
 		"--==x==\r\nContent-Type: text/cloud-boothook\r\n\r\n#cloud-boothook\r\necho = --==y==\r\n" +
 		"--==x==\r\nContent-Type: multipart/mixed; boundary=inner\r\n\r\n--inner\r\n\r\nnested\r\n--inner--\r\n" +
 		"--==x==--\r\nepilogue"
-	got, err := bootstrap.Merge(bootstrap.Input{User: []byte(user), Bootstrap: []byte("#!/bin/sh\necho boot\n"), Hostname: "pool-1"})
+	got, err := userdata.Merge(userdata.Input{User: []byte(user), Bootstrap: []byte("#!/bin/sh\necho boot\n"), Hostname: "pool-1"})
 	require.NoError(t, err)
 	parts := bodies(t, got)
 	require.Len(t, parts, 5)
@@ -230,7 +230,7 @@ func TestMerge_hands_parts_on_untouched(t *testing.T) {
 	require.Equal(t, "#cloud-config\nhostname: \"pool-1\"\n", parts[4]["body"])
 	require.Contains(t, string(got), "Content-Disposition: attachment; filename=\"run.sh\"")
 	require.Contains(t, string(got), "Content-Transfer-Encoding: base64")
-	again, err := bootstrap.Merge(bootstrap.Input{User: got})
+	again, err := userdata.Merge(userdata.Input{User: got})
 	require.NoError(t, err)
 	require.Len(t, bodies(t, again), 5, "what was merged can be merged again")
 }
@@ -238,7 +238,7 @@ func TestMerge_hands_parts_on_untouched(t *testing.T) {
 // A host name is text, whatever YAML would make of it.
 func TestMerge_hostnames_are_text(t *testing.T) {
 	for _, name := range []string{"pool-1", "0123", "1e3", "yes", "null", "true", "0x1f", "12-30", "a.b.example.com", "x: y", `a"b`} {
-		got, err := bootstrap.Merge(bootstrap.Input{Hostname: name})
+		got, err := userdata.Merge(userdata.Input{Hostname: name})
 		require.NoError(t, err)
 		require.Equal(t, name, decode(t, got).Hostname)
 		require.Equal(t, fmt.Sprintf("#cloud-config\nhostname: %q\n", name), string(got))
@@ -253,7 +253,7 @@ func TestMerge_changes_no_input(t *testing.T) {
 	var all sync.WaitGroup
 	for range 16 {
 		all.Go(func() {
-			got, err := bootstrap.Merge(bootstrap.Input{User: user, Bootstrap: boot})
+			got, err := userdata.Merge(userdata.Input{User: user, Bootstrap: boot})
 			if err != nil || !bytes.Equal(want, got) {
 				t.Errorf("%q %v", got, err)
 			}
@@ -271,12 +271,12 @@ func drivers() []string {
 // What does not fit is told in the cloud's own measure, with the driver's name, and never cut.
 func TestUserData_that_does_not_fit(t *testing.T) {
 	for _, driver := range drivers() {
-		limits := bootstrap.Limit(driver)
-		if limits.Bytes == bootstrap.MaxBytes {
+		limits := userdata.Limit(driver)
+		if limits.Bytes == userdata.MaxBytes {
 			continue
 		}
-		_, err := bootstrap.UserData(driver, bootstrap.Input{User: noise(2 * limits.Bytes), Bootstrap: []byte("#!/bin/sh\n")})
-		var tooLarge *bootstrap.TooLargeError
+		_, err := userdata.UserData(driver, userdata.Input{User: noise(2 * limits.Bytes), Bootstrap: []byte("#!/bin/sh\n")})
+		var tooLarge *userdata.TooLargeError
 		require.ErrorAs(t, err, &tooLarge, driver)
 		require.Equal(t, driver, tooLarge.Driver)
 		require.Equal(t, limits.Bytes, tooLarge.Limit)
@@ -291,28 +291,28 @@ func FuzzUserData(f *testing.F) {
 	f.Add([]byte("{}"), []byte(""), uint16(20_000))
 	f.Add([]byte("## template: jinja\n#cloud-config\n"), []byte("Content-Type: multipart/mixed; boundary=x\n\n--x--\n"), uint16(1))
 	f.Fuzz(func(t *testing.T, user, boot []byte, more uint16) {
-		input := bootstrap.Input{User: append(user, strings.Repeat("7", int(more))...), Bootstrap: boot, Hostname: "h"}
-		merged, mergeErr := bootstrap.Merge(input)
+		input := userdata.Input{User: append(user, strings.Repeat("7", int(more))...), Bootstrap: boot, Hostname: "h"}
+		merged, mergeErr := userdata.Merge(input)
 		for _, driver := range drivers() {
-			got, err := bootstrap.UserData(driver, input)
+			got, err := userdata.UserData(driver, input)
 			if err != nil {
 				require.Nil(t, got)
 				continue
 			}
 			require.NoError(t, mergeErr)
-			limits, size := bootstrap.Limit(driver), len(got)
+			limits, size := userdata.Limit(driver), len(got)
 			if limits.Base64 {
 				size = base64.StdEncoding.EncodedLen(size)
 			}
 			require.LessOrEqual(t, size, limits.Bytes, driver)
 			if !bytes.Equal(got, merged) {
 				require.True(t, limits.Gzip, driver)
-				plain, err := bootstrap.Unzip(got)
+				plain, err := userdata.Unzip(got)
 				require.NoError(t, err)
 				require.Equal(t, merged, plain, driver)
 			}
 			if limits.CloudConfigOnly && len(got) > 0 {
-				require.Equal(t, bootstrap.CloudConfig, bootstrap.Detect(got))
+				require.Equal(t, userdata.CloudConfig, userdata.Detect(got))
 			}
 		}
 	})

@@ -1,4 +1,4 @@
-package bootstrap_test
+package userdata_test
 
 import (
 	"encoding/base64"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/drover-project/drover/bootstrap"
+	"github.com/drover-project/drover/userdata"
 )
 
 // noise is a cloud-config of a size that gzip cannot make smaller than three quarters.
@@ -36,27 +36,27 @@ func TestFit_at_the_limit(t *testing.T) {
 		"openstack":     {largest: 49149, zips: true},
 		"rackspace":     {largest: 49149, zips: true},
 		"exoscale":      {largest: 24576, zips: true},
-		"vmwarevsphere": {largest: bootstrap.MaxBytes},
-		"any-plugin":    {largest: bootstrap.MaxBytes},
+		"vmwarevsphere": {largest: userdata.MaxBytes},
+		"any-plugin":    {largest: userdata.MaxBytes},
 	} {
 		t.Run(driver, func(t *testing.T) {
 			data := noise(c.largest)
-			got, err := bootstrap.Fit(driver, data)
+			got, err := userdata.Fit(driver, data)
 			require.NoError(t, err)
 			require.Equal(t, data, got, "what fits is not touched")
 			over := append(data, '\n')
-			got, err = bootstrap.Fit(driver, over)
+			got, err = userdata.Fit(driver, over)
 			if c.zips {
 				require.NoError(t, err)
-				got, err = bootstrap.Unzip(got)
+				got, err = userdata.Unzip(got)
 				require.NoError(t, err)
 				require.Equal(t, over, got)
-				got, err = bootstrap.Fit(driver, noise(2*c.largest))
+				got, err = userdata.Fit(driver, noise(2*c.largest))
 			}
-			var tooLarge *bootstrap.TooLargeError
+			var tooLarge *userdata.TooLargeError
 			require.ErrorAs(t, err, &tooLarge)
 			require.Nil(t, got)
-			require.Equal(t, bootstrap.Limit(driver).Bytes, tooLarge.Limit)
+			require.Equal(t, userdata.Limit(driver).Bytes, tooLarge.Limit)
 			require.Greater(t, tooLarge.Size, tooLarge.Limit)
 			require.ErrorContains(t, err, "driver "+driver+" takes at most")
 		})
@@ -65,33 +65,33 @@ func TestFit_at_the_limit(t *testing.T) {
 
 func TestFit_vsphere_takes_nothing_but_cloud_config(t *testing.T) {
 	for format, text := range samples("MARKER") {
-		got, err := bootstrap.Fit("vmwarevsphere", []byte(text))
-		if format == bootstrap.CloudConfig || format == bootstrap.Empty {
+		got, err := userdata.Fit("vmwarevsphere", []byte(text))
+		if format == userdata.CloudConfig || format == userdata.Empty {
 			require.NoError(t, err, format)
 			require.Equal(t, text, string(got))
 			continue
 		}
-		require.ErrorIs(t, err, bootstrap.ErrCannotMerge, format)
+		require.ErrorIs(t, err, userdata.ErrCannotMerge, format)
 		require.NotContains(t, err.Error(), "MARKER")
 	}
 }
 
 func TestUserData(t *testing.T) {
-	got, err := bootstrap.UserData("vmwarevsphere", bootstrap.Input{User: []byte("#cloud-config\na: 1\n"), Bootstrap: []byte("#!/bin/sh\n")})
+	got, err := userdata.UserData("vmwarevsphere", userdata.Input{User: []byte("#cloud-config\na: 1\n"), Bootstrap: []byte("#!/bin/sh\n")})
 	require.NoError(t, err, "a script becomes part of the cloud-config")
-	require.Equal(t, bootstrap.CloudConfig, bootstrap.Detect(got))
+	require.Equal(t, userdata.CloudConfig, userdata.Detect(got))
 
-	_, err = bootstrap.UserData("vmwarevsphere", bootstrap.Input{Bootstrap: []byte("## template: jinja\n#cloud-config\n")})
-	require.ErrorIs(t, err, bootstrap.ErrCannotMerge)
-	_, err = bootstrap.UserData("digitalocean", bootstrap.Input{User: []byte("{}"), Bootstrap: []byte("#!/bin/sh\n")})
-	require.ErrorIs(t, err, bootstrap.ErrCannotMerge)
-	var tooLarge *bootstrap.TooLargeError
-	_, err = bootstrap.UserData("digitalocean", bootstrap.Input{User: noise(70_000)})
+	_, err = userdata.UserData("vmwarevsphere", userdata.Input{Bootstrap: []byte("## template: jinja\n#cloud-config\n")})
+	require.ErrorIs(t, err, userdata.ErrCannotMerge)
+	_, err = userdata.UserData("digitalocean", userdata.Input{User: []byte("{}"), Bootstrap: []byte("#!/bin/sh\n")})
+	require.ErrorIs(t, err, userdata.ErrCannotMerge)
+	var tooLarge *userdata.TooLargeError
+	_, err = userdata.UserData("digitalocean", userdata.Input{User: noise(70_000)})
 	require.ErrorAs(t, err, &tooLarge)
-	got, err = bootstrap.UserData("digitalocean", bootstrap.Input{Bootstrap: []byte("#!/bin/sh\n" + strings.Repeat("echo x\n", 20_000))})
+	got, err = userdata.UserData("digitalocean", userdata.Input{Bootstrap: []byte("#!/bin/sh\n" + strings.Repeat("echo x\n", 20_000))})
 	require.NoError(t, err, "a script is packed, so that more fits")
 	require.Less(t, len(got), 4096)
-	got, err = bootstrap.UserData("digitalocean", bootstrap.Input{})
+	got, err = userdata.UserData("digitalocean", userdata.Input{})
 	require.NoError(t, err)
 	require.Empty(t, got)
 }
@@ -108,12 +108,12 @@ func TestUnzip(t *testing.T) {
 		"cut off":         {data: whole[:len(whole)-4], err: "unzipping"},
 		"only the magic":  {data: whole[:2], err: "unzipping"},
 		"a wrong sum":     {data: broken, err: "unzipping"},
-		"largest":         {data: make([]byte, bootstrap.MaxBytes)},
-		"too large":       {data: make([]byte, bootstrap.MaxBytes+1), err: "larger than 4194304 bytes"},
-		"too large after": {data: zipped(t, strings.Repeat("x", bootstrap.MaxBytes+1)), err: "larger than 4194304 bytes"},
+		"largest":         {data: make([]byte, userdata.MaxBytes)},
+		"too large":       {data: make([]byte, userdata.MaxBytes+1), err: "larger than 4194304 bytes"},
+		"too large after": {data: zipped(t, strings.Repeat("x", userdata.MaxBytes+1)), err: "larger than 4194304 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := bootstrap.Unzip(c.data)
+			_, err := userdata.Unzip(c.data)
 			if c.err == "" {
 				require.NoError(t, err)
 				return
@@ -121,8 +121,8 @@ func TestUnzip(t *testing.T) {
 			require.ErrorContains(t, err, c.err)
 		})
 	}
-	_, err := bootstrap.Merge(bootstrap.Input{User: whole[:10]})
+	_, err := userdata.Merge(userdata.Input{User: whole[:10]})
 	require.ErrorContains(t, err, "the user's own user data", "the error says which of the two")
-	_, err = bootstrap.Merge(bootstrap.Input{Bootstrap: whole[:10]})
+	_, err = userdata.Merge(userdata.Input{Bootstrap: whole[:10]})
 	require.ErrorContains(t, err, "the bootstrap data", "the error says which of the two")
 }

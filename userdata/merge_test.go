@@ -1,4 +1,4 @@
-package bootstrap_test
+package userdata_test
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/drover-project/drover/bootstrap"
+	"github.com/drover-project/drover/userdata"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -29,7 +29,7 @@ func TestMerge(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			archive, err := txtar.ParseFile(file)
 			require.NoError(t, err)
-			got, err := bootstrap.Merge(bootstrap.Input{
+			got, err := userdata.Merge(userdata.Input{
 				User: section(archive, "user"), Bootstrap: section(archive, "bootstrap"), Hostname: strings.TrimSpace(string(section(archive, "hostname"))),
 			})
 			if want := strings.TrimSpace(string(section(archive, "error"))); want != "" {
@@ -76,12 +76,12 @@ func zipped(tb testing.TB, data string) []byte {
 }
 
 func TestMerge_unzips_its_inputs(t *testing.T) {
-	plain, err := bootstrap.Merge(bootstrap.Input{User: []byte("#cloud-config\na: 1\n"), Bootstrap: []byte("#!/bin/sh\n")})
+	plain, err := userdata.Merge(userdata.Input{User: []byte("#cloud-config\na: 1\n"), Bootstrap: []byte("#!/bin/sh\n")})
 	require.NoError(t, err)
-	unzipped, err := bootstrap.Merge(bootstrap.Input{User: zipped(t, "#cloud-config\na: 1\n"), Bootstrap: zipped(t, "#!/bin/sh\n")})
+	unzipped, err := userdata.Merge(userdata.Input{User: zipped(t, "#cloud-config\na: 1\n"), Bootstrap: zipped(t, "#!/bin/sh\n")})
 	require.NoError(t, err)
 	require.Equal(t, string(plain), string(unzipped))
-	_, err = bootstrap.Merge(bootstrap.Input{Bootstrap: zipped(t, strings.Repeat("x", bootstrap.MaxBytes+1))})
+	_, err = userdata.Merge(userdata.Input{Bootstrap: zipped(t, strings.Repeat("x", userdata.MaxBytes+1))})
 	require.ErrorContains(t, err, "larger than")
 }
 
@@ -90,7 +90,7 @@ func TestMerge_joins_two_large_documents(t *testing.T) {
 	large := func(key string) []byte {
 		return []byte("#cloud-config\n" + key + ":\n" + strings.Repeat("- x\n", 15_000))
 	}
-	got, err := bootstrap.Merge(bootstrap.Input{User: large("a"), Bootstrap: large("b")})
+	got, err := userdata.Merge(userdata.Input{User: large("a"), Bootstrap: large("b")})
 	require.NoError(t, err)
 	var config map[string][]string
 	require.NoError(t, yaml.Unmarshal(got, &config))
@@ -100,7 +100,7 @@ func TestMerge_joins_two_large_documents(t *testing.T) {
 
 func TestMerge_script_is_written_and_run_once(t *testing.T) {
 	script := "#!/usr/bin/env bash\n# it's \"quoted\" and has ünïcode\necho $HOME\n"
-	got, err := bootstrap.Merge(bootstrap.Input{Bootstrap: []byte(script), Hostname: "pool-1"})
+	got, err := userdata.Merge(userdata.Input{Bootstrap: []byte(script), Hostname: "pool-1"})
 	require.NoError(t, err)
 	var config struct {
 		Hostname   string
@@ -129,36 +129,36 @@ func unpack(t *testing.T, content string) string {
 
 func TestFit(t *testing.T) {
 	text := []byte("#cloud-config\nx: " + strings.Repeat("a", 70_000) + "\n")
-	var tooLarge *bootstrap.TooLargeError
+	var tooLarge *userdata.TooLargeError
 
-	_, err := bootstrap.Fit("digitalocean", text)
+	_, err := userdata.Fit("digitalocean", text)
 	require.ErrorAs(t, err, &tooLarge)
 	require.Equal(t, 64<<10, tooLarge.Limit)
 	require.NotContains(t, err.Error(), "aaa")
 
-	got, err := bootstrap.Fit("amazonec2", text)
+	got, err := userdata.Fit("amazonec2", text)
 	require.NoError(t, err)
 	require.True(t, bytes.HasPrefix(got, []byte{0x1f, 0x8b}), "EC2 gets it zipped")
-	back, err := bootstrap.Unzip(got)
+	back, err := userdata.Unzip(got)
 	require.NoError(t, err)
 	require.Equal(t, text, back)
 
-	got, err = bootstrap.Fit("some-plugin", text)
+	got, err = userdata.Fit("some-plugin", text)
 	require.NoError(t, err)
 	require.Equal(t, text, got)
 
-	_, err = bootstrap.Fit("vmwarevsphere", []byte("Content-Type: multipart/mixed; boundary=x\n\n--x--"))
-	require.ErrorIs(t, err, bootstrap.ErrCannotMerge)
+	_, err = userdata.Fit("vmwarevsphere", []byte("Content-Type: multipart/mixed; boundary=x\n\n--x--"))
+	require.ErrorIs(t, err, userdata.ErrCannotMerge)
 }
 
 func TestDetect(t *testing.T) {
-	for data, want := range map[string]bootstrap.Format{
-		"": bootstrap.Empty, " \n": bootstrap.Empty, "#!/bin/sh\n": bootstrap.Script, "#cloud-config": bootstrap.CloudConfig,
-		"\n#Cloud-Config\r\na: b": bootstrap.CloudConfig, "## template: jinja\n#cloud-config\n": bootstrap.Jinja,
-		"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\n\n": bootstrap.MultiPart,
-		"#cloud-config-archive\n- x":                                       bootstrap.Opaque, `{"ignition":{}}`: bootstrap.Opaque,
+	for data, want := range map[string]userdata.Format{
+		"": userdata.Empty, " \n": userdata.Empty, "#!/bin/sh\n": userdata.Script, "#cloud-config": userdata.CloudConfig,
+		"\n#Cloud-Config\r\na: b": userdata.CloudConfig, "## template: jinja\n#cloud-config\n": userdata.Jinja,
+		"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\n\n": userdata.MultiPart,
+		"#cloud-config-archive\n- x":                                       userdata.Opaque, `{"ignition":{}}`: userdata.Opaque,
 	} {
-		require.Equal(t, want, bootstrap.Detect([]byte(data)), data)
+		require.Equal(t, want, userdata.Detect([]byte(data)), data)
 	}
 }
 
@@ -171,23 +171,23 @@ func FuzzMerge(f *testing.F) {
 	f.Add([]byte("#cloud-config\na: {b: , c}\nd: >+\n  e\n\n\n"), []byte("#cloud-config\nf: |+\n  g\n\n\n\n# h\n"), "")
 	f.Add(zipped(f, "#cloud-config\nb: ~\n"), zipped(f, "#!/bin/sh\nexit\n"), "0644")
 	f.Fuzz(func(t *testing.T, user, boot []byte, hostname string) {
-		input := bootstrap.Input{User: user, Bootstrap: boot, Hostname: hostname}
-		got, err := bootstrap.Merge(input)
+		input := userdata.Input{User: user, Bootstrap: boot, Hostname: hostname}
+		got, err := userdata.Merge(input)
 		if err != nil {
 			return
 		}
-		again, err := bootstrap.Merge(input)
+		again, err := userdata.Merge(input)
 		require.NoError(t, err)
 		require.Equal(t, got, again)
 		user, boot = unzipped(t, user), unzipped(t, boot)
-		if bootstrap.Detect(user) == bootstrap.Opaque || bootstrap.Detect(boot) == bootstrap.Opaque {
+		if userdata.Detect(user) == userdata.Opaque || userdata.Detect(boot) == userdata.Opaque {
 			return // handed over as it is
 		}
-		require.Contains(t, []bootstrap.Format{bootstrap.CloudConfig, bootstrap.MultiPart, bootstrap.Empty}, bootstrap.Detect(got), "%q", got)
-		again, err = bootstrap.Merge(bootstrap.Input{User: got})
+		require.Contains(t, []userdata.Format{userdata.CloudConfig, userdata.MultiPart, userdata.Empty}, userdata.Detect(got), "%q", got)
+		again, err = userdata.Merge(userdata.Input{User: got})
 		require.NoError(t, err, "what was merged can be read again")
-		require.Equal(t, bootstrap.Detect(got), bootstrap.Detect(again))
-		if bootstrap.Detect(user) == bootstrap.CloudConfig && bootstrap.Detect(got) == bootstrap.CloudConfig {
+		require.Equal(t, userdata.Detect(got), userdata.Detect(again))
+		if userdata.Detect(user) == userdata.CloudConfig && userdata.Detect(got) == userdata.CloudConfig {
 			require.Subset(t, plainValues(t, got), plainValues(t, user), "what the user set stays")
 		}
 	})
@@ -196,7 +196,7 @@ func FuzzMerge(f *testing.F) {
 // unzipped is data as it was before it was zipped, and without a byte order mark.
 func unzipped(t *testing.T, data []byte) []byte {
 	t.Helper()
-	plain, err := bootstrap.Unzip(data)
+	plain, err := userdata.Unzip(data)
 	require.NoError(t, err)
 	return bytes.TrimPrefix(plain, []byte("\xef\xbb\xbf"))
 }

@@ -1,4 +1,4 @@
-package bootstrap
+package userdata
 
 import "go.yaml.in/yaml/v3"
 

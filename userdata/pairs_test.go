@@ -1,4 +1,4 @@
-package bootstrap_test
+package userdata_test
 
 import (
 	"bytes"
@@ -12,52 +12,52 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/drover-project/drover/bootstrap"
+	"github.com/drover-project/drover/userdata"
 )
 
 // samples has one text of each format, with the format's own marker in it.
-func samples(marker string) map[bootstrap.Format]string {
-	return map[bootstrap.Format]string{
-		bootstrap.Empty:       " \n\t",
-		bootstrap.Script:      "#!/bin/sh\necho " + marker + "\n",
-		bootstrap.CloudConfig: "#cloud-config\nruncmd: [" + marker + "]\n",
-		bootstrap.Jinja:       "## template: jinja\n#cloud-config\nruncmd: ['{{ v1." + marker + " }}']\n",
-		bootstrap.MultiPart: "Content-Type: multipart/mixed; boundary=b\nMIME-Version: 1.0\n\n--b\nContent-Type: text/x-shellscript\n\n#!/bin/sh\necho " +
+func samples(marker string) map[userdata.Format]string {
+	return map[userdata.Format]string{
+		userdata.Empty:       " \n\t",
+		userdata.Script:      "#!/bin/sh\necho " + marker + "\n",
+		userdata.CloudConfig: "#cloud-config\nruncmd: [" + marker + "]\n",
+		userdata.Jinja:       "## template: jinja\n#cloud-config\nruncmd: ['{{ v1." + marker + " }}']\n",
+		userdata.MultiPart: "Content-Type: multipart/mixed; boundary=b\nMIME-Version: 1.0\n\n--b\nContent-Type: text/x-shellscript\n\n#!/bin/sh\necho " +
 			marker + "\n--b--\n",
-		bootstrap.Opaque: `{"ignition":{"version":"` + marker + `"}}`,
+		userdata.Opaque: `{"ignition":{"version":"` + marker + `"}}`,
 	}
 }
 
 // pairFormat is the table of docs/userdata.md: what becomes of two formats.
-func pairFormat(user, boot bootstrap.Format) bootstrap.Format {
-	for _, f := range []bootstrap.Format{bootstrap.Opaque, bootstrap.MultiPart, bootstrap.Jinja} {
+func pairFormat(user, boot userdata.Format) userdata.Format {
+	for _, f := range []userdata.Format{userdata.Opaque, userdata.MultiPart, userdata.Jinja} {
 		if user == f || boot == f {
-			if f == bootstrap.Jinja {
-				return bootstrap.MultiPart
+			if f == userdata.Jinja {
+				return userdata.MultiPart
 			}
 			return f
 		}
 	}
-	if user == bootstrap.Empty && boot == bootstrap.Empty {
-		return bootstrap.Empty
+	if user == userdata.Empty && boot == userdata.Empty {
+		return userdata.Empty
 	}
-	return bootstrap.CloudConfig
+	return userdata.CloudConfig
 }
 
 func TestMerge_every_pair_of_formats(t *testing.T) {
 	for user, userText := range samples("ofuser") {
 		for boot, bootText := range samples("ofboot") {
 			t.Run(fmt.Sprintf("%s and %s", user, boot), func(t *testing.T) {
-				got, err := bootstrap.Merge(bootstrap.Input{User: []byte(userText), Bootstrap: []byte(bootText)})
+				got, err := userdata.Merge(userdata.Input{User: []byte(userText), Bootstrap: []byte(bootText)})
 				want := pairFormat(user, boot)
-				if want == bootstrap.Opaque && user != bootstrap.Empty && boot != bootstrap.Empty {
-					require.ErrorIs(t, err, bootstrap.ErrCannotMerge)
+				if want == userdata.Opaque && user != userdata.Empty && boot != userdata.Empty {
+					require.ErrorIs(t, err, userdata.ErrCannotMerge)
 					require.NotContains(t, err.Error(), "ofuser", "an error never repeats the data")
 					require.NotContains(t, err.Error(), "ofboot", "an error never repeats the data")
 					return
 				}
 				require.NoError(t, err)
-				require.Equal(t, want, bootstrap.Detect(got), string(got))
+				require.Equal(t, want, userdata.Detect(got), string(got))
 			})
 		}
 	}
@@ -85,8 +85,8 @@ func bodies(t *testing.T, data []byte) (parts []map[string]string) {
 }
 
 func TestMerge_parts_keep_their_order(t *testing.T) {
-	got, err := bootstrap.Merge(bootstrap.Input{
-		User: []byte(samples("one")[bootstrap.Jinja]), Bootstrap: []byte(samples("two")[bootstrap.MultiPart]), Hostname: "pool-1",
+	got, err := userdata.Merge(userdata.Input{
+		User: []byte(samples("one")[userdata.Jinja]), Bootstrap: []byte(samples("two")[userdata.MultiPart]), Hostname: "pool-1",
 	})
 	require.NoError(t, err)
 	parts := bodies(t, got)
@@ -103,7 +103,7 @@ func TestMerge_parts_keep_their_order(t *testing.T) {
 func TestMerge_leaves_a_parts_own_merge_type(t *testing.T) {
 	user := "Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: text/cloud-config\n\n#cloud-config\n--b\n" +
 		"Content-Type: text/cloud-config\nX-Merge-Type: list(prepend)\n\n#cloud-config\n--b--\n"
-	got, err := bootstrap.Merge(bootstrap.Input{User: []byte(user), Bootstrap: []byte("#cloud-config\na: 1\n")})
+	got, err := userdata.Merge(userdata.Input{User: []byte(user), Bootstrap: []byte("#cloud-config\na: 1\n")})
 	require.NoError(t, err)
 	parts := bodies(t, got)
 	require.Len(t, parts, 3)
@@ -124,7 +124,7 @@ func TestMerge_refuses_multi_part_that_cannot_be_read(t *testing.T) {
 		"too many together":   {user: full, boot: "#cloud-config\na: MARKER\n", want: "at most 64"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := bootstrap.Merge(bootstrap.Input{User: []byte(c.user), Bootstrap: []byte(c.boot)})
+			_, err := userdata.Merge(userdata.Input{User: []byte(c.user), Bootstrap: []byte(c.boot)})
 			require.ErrorContains(t, err, c.want)
 			require.NotContains(t, err.Error(), "MARKER")
 		})
@@ -161,7 +161,7 @@ func TestMerge_values(t *testing.T) {
 		"aliases are written out in words": {user: "a: &x [1]\nb: *x", boot: "b: [2]", want: "a: [1]\nb: [1, 2]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := bootstrap.Merge(bootstrap.Input{User: []byte("#cloud-config\n" + c.user + "\n"), Bootstrap: []byte("#cloud-config\n" + c.boot + "\n")})
+			got, err := userdata.Merge(userdata.Input{User: []byte("#cloud-config\n" + c.user + "\n"), Bootstrap: []byte("#cloud-config\n" + c.boot + "\n")})
 			if c.err != "" {
 				require.ErrorContains(t, err, c.err)
 				return
@@ -189,7 +189,7 @@ func TestMerge_hostname(t *testing.T) {
 		"a full name stays":    {boot: "fqdn: m.example.com", want: "fqdn: m.example.com"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := bootstrap.Merge(bootstrap.Input{User: []byte("#cloud-config\n" + c.user), Bootstrap: []byte("#cloud-config\n" + c.boot), Hostname: "0123"})
+			got, err := userdata.Merge(userdata.Input{User: []byte("#cloud-config\n" + c.user), Bootstrap: []byte("#cloud-config\n" + c.boot), Hostname: "0123"})
 			require.NoError(t, err)
 			require.Contains(t, string(got), c.want)
 			require.LessOrEqual(t, strings.Count(string(got), "name: ")+strings.Count(string(got), "fqdn: "), 1)
@@ -207,7 +207,7 @@ func TestMerge_runs_a_script_with_the_interpreter_it_names(t *testing.T) {
 		"#!":                           {"/bin/sh", path},
 		"#!/opt/a'b\"c$(touch x)`y`;z": {"/opt/a'b\"c$(touch", "x)`y`;z", path},
 	} {
-		got, err := bootstrap.Merge(bootstrap.Input{Bootstrap: []byte(line + "\necho x\n")})
+		got, err := userdata.Merge(userdata.Input{Bootstrap: []byte(line + "\necho x\n")})
 		require.NoError(t, err)
 		var config struct{ Runcmd [][]string }
 		require.NoError(t, yaml.Unmarshal(got, &config))
@@ -216,7 +216,7 @@ func TestMerge_runs_a_script_with_the_interpreter_it_names(t *testing.T) {
 }
 
 func TestMerge_two_scripts_do_not_overwrite_each_other(t *testing.T) {
-	got, err := bootstrap.Merge(bootstrap.Input{User: []byte("#!/bin/sh\necho user\n"), Bootstrap: []byte("#!/bin/sh\necho boot\n")})
+	got, err := userdata.Merge(userdata.Input{User: []byte("#!/bin/sh\necho user\n"), Bootstrap: []byte("#!/bin/sh\necho boot\n")})
 	require.NoError(t, err)
 	var config struct {
 		WriteFiles []struct{ Path, Content string } `yaml:"write_files"`
