@@ -6,7 +6,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // StatePolicyName is the name of the policy that keeps a machine's pod to its own part of the state Secret, and of its binding.
@@ -27,7 +27,7 @@ func stateKeepsItsClaim() admissionregistrationv1.ValidatingAdmissionPolicySpec 
 		},
 	}
 	for _, field := range []string{"metadata.?annotations", "metadata.?labels", "metadata.?finalizers", "metadata.?ownerReferences", "?immutable",
-		fmt.Sprintf("?data[?%s]", celString(jobrunner.CredentialKey))} {
+		fmt.Sprintf("?data[?%s]", celString(state.CredentialKey))} {
 		spec.Validations = append(spec.Validations, admissionregistrationv1.Validation{
 			Expression: fmt.Sprintf("object.%[1]s == oldObject.%[1]s", field),
 			Message:    "a machine's pod writes what it found out; the metadata and the credential of the state Secret are the manager's",

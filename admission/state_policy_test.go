@@ -20,14 +20,15 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/apply"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/testkit"
 )
 
 // stateTask is one that a machine's pod does.
 func stateTask(namespace string) jobrunner.Task {
-	return jobrunner.Task{Hash: "0123456789abcdef", Try: 1, Credential: jobrunner.Credential{Name: "cloud", Env: map[string]string{"TOKEN": "t"}},
-		Request: jobrunner.Request{Operation: jobrunner.Create, Attempt: 1, Namespace: namespace, StateSecret: jobrunner.StateSecretName("m"), InstanceName: "m",
-			Machine: jobrunner.MachineRef{Namespace: namespace, Name: "m", UID: "u-1", Kind: "AcmeMachine"}, Driver: jobrunner.DriverRef{Name: "acme"}}}
+	return jobrunner.Task{Hash: "0123456789abcdef", Try: 1, Credential: state.Credential{Name: "cloud", Env: map[string]string{"TOKEN": "t"}},
+		Request: jobrunner.Request{Operation: state.Create, Attempt: 1, Namespace: namespace, StateSecret: jobrunner.StateSecretName("m"), InstanceName: "m",
+			Machine: jobrunner.MachineRef{Namespace: namespace, Name: "m", UID: "u-1", Kind: "AcmeMachine"}, Driver: state.DriverRef{Name: "acme"}}}
 }
 
 // stateWorld is an API server with the policies, and a machine's state in it.
@@ -73,9 +74,9 @@ func newStateWorld(t *testing.T) *stateWorld {
 // claim is the manager's write.
 func (s *stateWorld) claim(t *testing.T) {
 	t.Helper()
-	state, err := jobrunner.StateSecret(s.task)
+	secret, err := jobrunner.StateSecret(s.task)
 	require.NoError(t, err)
-	require.NoError(t, s.applier.Write(t.Context(), state))
+	require.NoError(t, s.applier.Write(t.Context(), secret))
 }
 
 // await asks until the API server, which learns of policies by watch, refuses.
@@ -128,8 +129,8 @@ func TestStatePolicy_keepsThePodOut(t *testing.T) {
 // What a pod has to write, and what others write, is let through.
 func TestStatePolicy_isInNobodysWay(t *testing.T) {
 	s := newStateWorld(t)
-	for _, key := range []string{jobrunner.ExtractedConfigKey, jobrunner.SSHPrivateKeyKey, jobrunner.SSHPublicKeyKey, jobrunner.SSHKnownHostsKey,
-		jobrunner.ServerKey, jobrunner.JournalKey, jobrunner.ResultKey, jobrunner.LogKey} {
+	for _, key := range []string{state.ExtractedConfigKey, state.SSHPrivateKeyKey, state.SSHPublicKeyKey, state.SSHKnownHostsKey,
+		state.ServerKey, state.JournalKey, state.ResultKey, state.LogKey} {
 		for _, value := range []string{`"e30="`, `"e30K"`, `null`} {
 			require.NoError(t, s.pod.Patch(t.Context(), s.state(), merge(fmt.Sprintf(`{"data":{%q:%s}}`, key, value))), key)
 		}
@@ -138,9 +139,9 @@ func TestStatePolicy_isInNobodysWay(t *testing.T) {
 
 	s.task.Request.Attempt, s.task.Hash, s.task.Credential.Env = 2, "fedcba9876543210", map[string]string{"TOKEN": "new"}
 	s.claim(t)
-	state := testkit.ExpectExists(t, s, s.state())
-	require.Equal(t, "2", state.Annotations["drover.cattle.io/claimed-attempt"])
-	require.Equal(t, "{}", string(state.Data[jobrunner.ServerKey]))
+	secret := testkit.ExpectExists(t, s, s.state())
+	require.Equal(t, "2", secret.Annotations["drover.cattle.io/claimed-attempt"])
+	require.Equal(t, "{}", string(secret.Data[state.ServerKey]))
 	require.NoError(t, s.Patch(t.Context(), s.state(), merge(`{"metadata":{"annotations":{"a":"b"}}}`)), "an administrator")
 
 	// What no account is noted on, by one who has the name that would be refused.

@@ -4,6 +4,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-project/drover/state"
 )
 
 // ServiceAccount is what the pod runs as. Its token is mounted by the Job, where it is wanted.
@@ -24,7 +26,7 @@ func Role(t Task) *rbacv1.Role {
 		ResourceNames: []string{t.Request.StateSecret},
 		Verbs:         []string{"get", "patch"},
 	}}
-	if t.Request.Operation == Probe {
+	if t.Request.Operation == state.Probe {
 		rules = append(rules, rbacv1.PolicyRule{
 			APIGroups: []string{""}, Resources: []string{"configmaps"},
 			Verbs: []string{"get", "create", "delete"},

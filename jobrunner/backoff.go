@@ -6,12 +6,13 @@ import (
 	"time"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/state"
 )
 
 // Failure is a failed attempt, as far as it decides when the next one may start.
 type Failure struct {
 	// Operation that failed.
-	Operation Operation
+	Operation state.Operation
 	// Class of the failure, one of api/rke/v1.
 	Class string
 	// Try counts the attempts since the user last changed something, this one included.
@@ -52,7 +53,7 @@ var paces = map[string]pace{
 // something or ask for it. A remove is never exhausted.
 func NextAttempt(f Failure) (at time.Time, exhausted bool) {
 	p := paceOf(f.Class)
-	if f.Try >= p.tries && f.Operation != Remove {
+	if f.Try >= p.tries && f.Operation != state.Remove {
 		return time.Time{}, true
 	}
 	wait := p.after(f.Try)

@@ -10,12 +10,13 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 func TestNextAttempt(t *testing.T) {
 	tests := []struct {
 		class     string
-		operation jobrunner.Operation
+		operation state.Operation
 		try       int32
 		least     time.Duration
 		exhausted bool
@@ -33,9 +34,9 @@ func TestNextAttempt(t *testing.T) {
 		{class: rkev1.ClassUnknown, try: 2, least: time.Minute},
 		{class: rkev1.ClassUnknown, try: 3, exhausted: true},
 		{class: "what", try: 3, exhausted: true},
-		{class: rkev1.ClassInvalid, operation: jobrunner.Remove, try: 1, least: time.Hour},
-		{class: rkev1.ClassInvalid, operation: jobrunner.Remove, try: 1 << 30, least: 6 * time.Hour},
-		{class: rkev1.ClassTransient, operation: jobrunner.Remove, try: 50, least: 15 * time.Minute},
+		{class: rkev1.ClassInvalid, operation: state.Remove, try: 1, least: time.Hour},
+		{class: rkev1.ClassInvalid, operation: state.Remove, try: 1 << 30, least: 6 * time.Hour},
+		{class: rkev1.ClassTransient, operation: state.Remove, try: 50, least: 15 * time.Minute},
 	}
 	for _, tt := range tests {
 		at, exhausted := jobrunner.NextAttempt(jobrunner.Failure{Operation: tt.operation, Class: tt.class, Try: tt.try, End: begin, UID: "u"})
@@ -89,7 +90,7 @@ func TestPaces_areDocumented(t *testing.T) {
 		rkev1.ClassTransient, rkev1.ClassUnknown} {
 		tries := int32(1)
 		for ; ; tries++ {
-			if _, exhausted := jobrunner.NextAttempt(jobrunner.Failure{Operation: jobrunner.Create, Class: class, Try: tries}); exhausted {
+			if _, exhausted := jobrunner.NextAttempt(jobrunner.Failure{Operation: state.Create, Class: class, Try: tries}); exhausted {
 				break
 			}
 		}

@@ -17,11 +17,12 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-func task(operation jobrunner.Operation) jobrunner.Task {
+func task(operation state.Operation) jobrunner.Task {
 	yes := true
 	return jobrunner.Task{
 		Settings: jobrunner.Settings{Image: "registry.test/drover-machine:v1"},
@@ -29,12 +30,12 @@ func task(operation jobrunner.Operation) jobrunner.Task {
 			Operation: operation, Attempt: 1,
 			Machine: jobrunner.MachineRef{Namespace: "team-a", Name: "pool1-abc", UID: "11111111-2222-3333-4444-555555555555",
 				Kind: "DigitaloceanMachine", ClusterName: "c1", ClusterUID: "cluster-uid"},
-			Driver:        jobrunner.DriverRef{Name: "digitalocean", Builtin: true},
+			Driver:        state.DriverRef{Name: "digitalocean", Builtin: true},
 			InstanceName:  "pool1-abc",
 			CredentialEnv: map[string]string{"DIGITALOCEAN_ACCESS_TOKEN": "marker-secret"},
 			Options:       map[string]any{"digitalocean-region": "fra1"},
 			Namespace:     "team-a", StateSecret: "pool1-abc-machine-state",
-			HasBootstrap: operation == jobrunner.Create,
+			HasBootstrap: operation == state.Create,
 		},
 		Bootstrap: []byte("#!/bin/sh\n"),
 		Owner: &metav1.OwnerReference{APIVersion: "rke-machine.cattle.io/v1", Kind: "DigitaloceanMachine", Name: "pool1-abc",
@@ -45,9 +46,9 @@ func task(operation jobrunner.Operation) jobrunner.Task {
 }
 
 func probe() jobrunner.Task {
-	t := task(jobrunner.Probe)
+	t := task(state.Probe)
 	t.Request.Machine = jobrunner.MachineRef{}
-	t.Request.Driver = jobrunner.DriverRef{Name: "linode", URL: "https://host/linode.tar.gz", Checksum: strings.Repeat("a", 64)}
+	t.Request.Driver = state.DriverRef{Name: "linode", URL: "https://host/linode.tar.gz", Checksum: strings.Repeat("a", 64)}
 	t.Request.Options, t.Request.CredentialEnv, t.Request.InstanceName = nil, nil, ""
 	t.Request.Namespace, t.Request.StateSecret = "drover-drivers", "probe-linode-1"
 	t.Owner, t.CAPIMachine, t.Hash = nil, "", ""
@@ -56,7 +57,7 @@ func probe() jobrunner.Task {
 
 // TestGolden shows the objects whole: a change of any field must be seen in review.
 func TestGolden(t *testing.T) {
-	hardened := task(jobrunner.Remove)
+	hardened := task(state.Remove)
 	hardened.Settings = jobrunner.Settings{
 		Image: "registry.test/drover-machine:v1", ImagePullPolicy: corev1.PullAlways, ImagePullSecrets: []string{"regcred"},
 		NodeSelector: map[string]string{"pool": "jobs"},
@@ -65,8 +66,8 @@ func TestGolden(t *testing.T) {
 		CABundle:     []byte("PEM"), Deadline: 5 * time.Minute, TTL: time.Hour, GracePeriod: time.Minute,
 	}
 	objects := map[string][]any{
-		"create": {state(t, task(jobrunner.Create)), jobrunner.ServiceAccount(task(jobrunner.Create)),
-			jobrunner.Role(task(jobrunner.Create)), jobrunner.RoleBinding(task(jobrunner.Create)), jobrunner.Job(task(jobrunner.Create))},
+		"create": {stateSecret(t, task(state.Create)), jobrunner.ServiceAccount(task(state.Create)),
+			jobrunner.Role(task(state.Create)), jobrunner.RoleBinding(task(state.Create)), jobrunner.Job(task(state.Create))},
 		"remove": {jobrunner.Job(hardened)},
 		"probe": {jobrunner.ResultSecret(probe()), jobrunner.ServiceAccount(probe()), jobrunner.Role(probe()),
 			jobrunner.RoleBinding(probe()), jobrunner.ProbeJob(probe())},
@@ -85,7 +86,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-func state(t *testing.T, from jobrunner.Task) *corev1.Secret {
+func stateSecret(t *testing.T, from jobrunner.Task) *corev1.Secret {
 	t.Helper()
 	secret, err := jobrunner.StateSecret(from)
 	require.NoError(t, err)
@@ -104,7 +105,7 @@ func golden(t *testing.T, name string, got []byte) {
 }
 
 func TestRequestSecret(t *testing.T) {
-	create := task(jobrunner.Create)
+	create := task(state.Create)
 	create.Settings.CABundle = []byte("PEM")
 	secret, err := jobrunner.RequestSecret(create)
 	require.NoError(t, err)
@@ -121,8 +122,8 @@ func TestRequestSecret(t *testing.T) {
 }
 
 func TestSecretsAreInTheRequestSecretOnly(t *testing.T) {
-	create := task(jobrunner.Create)
-	for _, obj := range []any{jobrunner.Job(create), state(t, create), jobrunner.Role(create), jobrunner.ServiceAccount(create)} {
+	create := task(state.Create)
+	for _, obj := range []any{jobrunner.Job(create), stateSecret(t, create), jobrunner.Role(create), jobrunner.ServiceAccount(create)} {
 		text, err := json.Marshal(obj)
 		require.NoError(t, err)
 		require.NotContains(t, string(text), "marker-secret")
@@ -130,24 +131,55 @@ func TestSecretsAreInTheRequestSecretOnly(t *testing.T) {
 }
 
 func TestClaim(t *testing.T) {
-	claimed := task(jobrunner.Remove)
+	claimed := task(state.Remove)
 	claimed.Request.Attempt, claimed.Try = 4, 2
-	claim, ok := jobrunner.ReadClaim(state(t, claimed).Annotations)
+	claim, ok := state.ReadClaim(stateSecret(t, claimed).Annotations)
 	require.True(t, ok)
-	driver, ok := jobrunner.ReadDriver(state(t, claimed).Annotations)
+	driver, ok := state.ReadDriver(stateSecret(t, claimed).Annotations)
 	require.True(t, ok)
 	require.Equal(t, claimed.Request.Driver, driver)
-	require.Equal(t, jobrunner.Claim{Operation: jobrunner.Remove, Attempt: 4, Try: 2, Hash: "0123456789abcdef"}, claim)
+	require.Equal(t, state.Claim{Operation: state.Remove, Attempt: 4, Try: 2, Hash: "0123456789abcdef"}, claim)
 	for _, bad := range []map[string]string{nil, {"drover.cattle.io/claimed-attempt": "x"},
 		{"drover.cattle.io/claimed-operation": "create", "drover.cattle.io/claimed-attempt": "0"},
 		{"drover.cattle.io/claimed-operation": "other", "drover.cattle.io/claimed-attempt": "1"}} {
-		_, ok := jobrunner.ReadClaim(bad)
+		_, ok := state.ReadClaim(bad)
 		require.False(t, ok)
 	}
 }
 
 func TestTags(t *testing.T) {
-	m := task(jobrunner.Create).Request.Machine
+	m := task(state.Create).Request.Machine
 	require.Equal(t, map[string]string{"drover-machine-uid": m.UID, "drover-machine": "team-a-pool1-abc",
 		"drover-cluster": "c1", "drover-cluster-uid": "cluster-uid"}, jobrunner.Tags(m))
+}
+
+// A manager and a pod of two versions talk to each other while one of them is upgraded: the form of what they say is fixed here.
+func TestRequest_goldenForm(t *testing.T) {
+	text, err := json.MarshalIndent(jobrunner.Request{Operation: state.Create, Attempt: 2,
+		Machine:      jobrunner.MachineRef{Namespace: "team-a", Name: "pool1-abc", UID: "uid", Kind: "AcmeMachine", ClusterName: "c1", ClusterUID: "cluster-uid"},
+		Driver:       state.DriverRef{Name: "acme", Builtin: true, Digest: "d", URL: "https://host/acme", Checksum: "c", SkipChecksum: true},
+		InstanceName: "pool1-abc", Options: map[string]any{"acme-region": "x", "acme-size": 3, "acme-tags": []string{"a", "b"}, "acme-ipv6": true},
+		Files: map[string][]byte{"acme-userdata": []byte("#!/bin/sh\n")}, CredentialEnv: map[string]string{"ACME_TOKEN": "t"}, Secrets: []string{"s"},
+		Tags: map[string]string{"drover-machine-uid": "uid"}, Namespace: "team-a", StateSecret: "pool1-abc-machine-state",
+		ProviderIDTemplate: "acme://{ID}", ProviderID: "acme://1", HasBootstrap: true, SSHTimeoutSeconds: 60, Abandon: true, Scan: []jobrunner.ScanTarget{{ID: "1", MachineUID: "uid"}}, ScanNotAfter: end}, "", "  ")
+	require.NoError(t, err)
+	golden(t, "document-request.json", append(text, '\n'))
+}
+
+// The credential of an attempt is kept; without one nothing is written over the pod's data.
+func TestStateSecret_credential(t *testing.T) {
+	given := task(state.Create)
+	given.Credential = state.Credential{Name: "cloud", Env: map[string]string{"TOKEN": "t"}, Files: map[string][]byte{"f": []byte("c")}}
+	kept, ok, err := state.ReadCredential(stateSecret(t, given).Data)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, given.Credential, kept)
+	require.Empty(t, stateSecret(t, task(state.Create)).Data)
+}
+
+func document(tb testing.TB, v any) []byte {
+	tb.Helper()
+	text, err := json.Marshal(v)
+	require.NoError(tb, err)
+	return text
 }

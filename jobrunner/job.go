@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/state"
 )
 
 // Job runs one operation once. Trying again is the controller's work, with a new Job, so that each attempt keeps its own
@@ -70,7 +71,7 @@ func (t Task) stage(name string, mounts ...corev1.VolumeMount) corev1.Container 
 		Name:            name,
 		Image:           t.Settings.Image,
 		ImagePullPolicy: t.Settings.ImagePullPolicy,
-		Command:         []string{Command, string(Probe), name},
+		Command:         []string{Command, string(state.Probe), name},
 		Env:             t.Settings.env(),
 		Resources:       t.Settings.Resources,
 		VolumeMounts:    append(base, mounts...),

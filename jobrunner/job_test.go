@@ -15,6 +15,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // jobs are one of each kind, plain and with all settings.
@@ -23,11 +24,11 @@ func jobs() map[string]*batchv1.Job {
 		Proxy: jobrunner.Proxy{HTTPS: "http://p:1"}, Deadline: 5 * time.Minute, TTL: time.Hour, GracePeriod: time.Minute, ScratchSize: resource.MustParse("1Gi")}
 	all := map[string]*batchv1.Job{}
 	for name, settings := range map[string]jobrunner.Settings{"plain": {Image: "i"}, "full": full} {
-		for _, operation := range []jobrunner.Operation{jobrunner.Create, jobrunner.Remove, jobrunner.Scan} {
+		for _, operation := range []state.Operation{state.Create, state.Remove, state.Scan} {
 			given := task(operation)
 			given.Settings, given.Base, given.Request.Secrets = settings, "scan", []string{"marker-secret"}
 			given.Request.Options["acme-password"] = "marker-secret"
-			given.Credential = jobrunner.Credential{Name: "cloud", Env: map[string]string{"TOKEN": "marker-secret"}}
+			given.Credential = state.Credential{Name: "cloud", Env: map[string]string{"TOKEN": "marker-secret"}}
 			given.Bootstrap = []byte("marker-secret")
 			all[string(operation)+", "+name] = jobrunner.Job(given)
 		}
@@ -172,7 +173,7 @@ func TestProbeJob_theDriverIsAlone(t *testing.T) {
 
 // Rancher's tools find Jobs by these labels, ours by the others.
 func TestJobs_labels(t *testing.T) {
-	got := jobrunner.Job(task(jobrunner.Remove))
+	got := jobrunner.Job(task(state.Remove))
 	require.Equal(t, map[string]string{
 		rkev1.InfraMachineGroupLabel: "rke-machine.cattle.io", rkev1.InfraMachineVersionLabel: "v1", rkev1.InfraMachineKindLabel: "DigitaloceanMachine",
 		rkev1.InfraMachineNameLabel: "pool1-abc", rkev1.InfraRemoveLabel: "true", rkev1.CAPIMachineLabel: "pool1-abc",
@@ -181,7 +182,7 @@ func TestJobs_labels(t *testing.T) {
 	require.Equal(t, got.Labels, got.Spec.Template.Labels, "pods are found like their Jobs")
 	require.Equal(t, map[string]string{rkev1.RequestHashAnnotation: "0123456789abcdef"}, got.Annotations)
 
-	alone := task(jobrunner.Create)
+	alone := task(state.Create)
 	alone.CAPIMachine, alone.Hash = "", ""
 	require.NotContains(t, jobrunner.Job(alone).Labels, rkev1.CAPIMachineLabel)
 	require.Empty(t, jobrunner.Job(alone).Annotations)
@@ -204,7 +205,7 @@ func TestRequestSecret_size(t *testing.T) {
 		"bootstrap of no operation": {func(g *jobrunner.Task) { g.Bootstrap, g.Request.HasBootstrap = make([]byte, 2<<20), false }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			given := task(jobrunner.Create)
+			given := task(state.Create)
 			tt.change(&given)
 			secret, err := jobrunner.RequestSecret(given)
 			if tt.fits {
@@ -215,7 +216,7 @@ func TestRequestSecret_size(t *testing.T) {
 			require.ErrorContains(t, err, "with its files and bootstrap data, more than the 1024000 that fit into a Secret")
 		})
 	}
-	given := task(jobrunner.Create)
+	given := task(state.Create)
 	given.Request.Options["acme-f"] = func() {}
 	_, err := jobrunner.RequestSecret(given)
 	require.ErrorContains(t, err, "encoding the request")
@@ -242,7 +243,7 @@ func TestOutcomeOf_goldenVerdicts(t *testing.T) {
 	for result, text := range results {
 		for end, ended := range ends {
 			for seen, list := range pods {
-				evidence := jobrunner.Evidence{Operation: jobrunner.Create, Attempt: 2, Job: ended, Pods: list, Data: map[string][]byte{jobrunner.ResultKey: []byte(text)}}
+				evidence := jobrunner.Evidence{Operation: state.Create, Attempt: 2, Job: ended, Pods: list, Data: map[string][]byte{state.ResultKey: []byte(text)}}
 				v := jobrunner.OutcomeOf(evidence)
 				said := "waits"
 				if v.Done {
@@ -262,61 +263,21 @@ func TestOutcomeOf_properties(t *testing.T) {
 	for result, text := range results {
 		for end, ended := range ends {
 			for seen, list := range pods {
-				v := jobrunner.OutcomeOf(jobrunner.Evidence{Operation: jobrunner.Create, Attempt: 2, Job: ended, Pods: list,
-					Data: map[string][]byte{jobrunner.ResultKey: []byte(text)}})
+				v := jobrunner.OutcomeOf(jobrunner.Evidence{Operation: state.Create, Attempt: 2, Job: ended, Pods: list,
+					Data: map[string][]byte{state.ResultKey: []byte(text)}})
 				about := fmt.Sprint(result, end, seen)
 				require.Equal(t, v.Done, v.Outcome != "", about)
 				mayRun := ended == nil && seen == "no image"
 				require.False(t, v.Done && mayRun && (result == "no result" || result == "older" || result == "rubbish"), about)
-				if v.Done && v.Outcome != jobrunner.Succeeded {
+				if v.Done && v.Outcome != state.Succeeded {
 					require.NotEmpty(t, v.Reason, about)
 					require.NotEmpty(t, v.Class, about)
 					require.NotEmpty(t, v.Message, about)
 					require.True(t, ended == nil || jobrunner.JobEnded(ended), about)
 				}
-				require.Equal(t, result == "succeeded", v.Outcome == jobrunner.Succeeded, about)
+				require.Equal(t, result == "succeeded", v.Outcome == state.Succeeded, about)
 			}
 		}
-	}
-}
-
-// What a scan reports is believed whole or not at all: a report cut short would make servers look gone.
-func TestReadResult_scans(t *testing.T) {
-	server := func(change func(*jobrunner.ScannedServer)) []jobrunner.ScannedServer {
-		s := jobrunner.ScannedServer{ID: "1", Name: "m1", MachineUID: "uid", ProviderID: "acme://1"}
-		change(&s)
-		return []jobrunner.ScannedServer{s}
-	}
-	for name, tt := range map[string]struct {
-		report  jobrunner.ScanReport
-		wantErr string
-	}{
-		"none":            {jobrunner.ScanReport{}, ""},
-		"one":             {jobrunner.ScanReport{Servers: server(func(*jobrunner.ScannedServer) {})}, ""},
-		"removed":         {jobrunner.ScanReport{Removed: []string{"1"}}, ""},
-		"as many as may":  {jobrunner.ScanReport{Removed: make([]string, 5000)}, ""},
-		"too many":        {jobrunner.ScanReport{Removed: make([]string, 5001)}, "more than 5000 servers"},
-		"of a place":      {jobrunner.ScanReport{Within: "gce://p1/"}, ""},
-		"of no place":     {jobrunner.ScanReport{Within: "a b"}, "the place it looked at has characters or a length it cannot have"},
-		"without an ID":   {jobrunner.ScanReport{Servers: server(func(s *jobrunner.ScannedServer) { s.ID = "" })}, "server 1 has no ID, or names no machine"},
-		"of no machine":   {jobrunner.ScanReport{Servers: server(func(s *jobrunner.ScannedServer) { s.MachineUID = "" })}, "server 1 has no ID, or names no machine"},
-		"an ID of spaces": {jobrunner.ScanReport{Servers: server(func(s *jobrunner.ScannedServer) { s.ID = "a b" })}, "server 1 has characters or a length it cannot have"},
-		"a long cluster":  {jobrunner.ScanReport{Servers: server(func(s *jobrunner.ScannedServer) { s.Cluster = strings.Repeat("c", 513) })}, "server 1 has characters or a length it cannot have"},
-		"a strange name":  {jobrunner.ScanReport{Servers: server(func(s *jobrunner.ScannedServer) { s.Name = "\x1b[31mred" })}, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			text := document(t, jobrunner.Result{Operation: jobrunner.Scan, Attempt: 1, Outcome: jobrunner.Succeeded, Scan: &tt.report})
-			result, err := jobrunner.ReadResult(map[string][]byte{jobrunner.ResultKey: text})
-			if tt.wantErr != "" {
-				require.ErrorContains(t, err, "reading result.json: "+tt.wantErr)
-				require.Nil(t, result.Scan)
-				return
-			}
-			require.NoError(t, err)
-			for _, s := range result.Scan.Servers {
-				require.NotContains(t, s.Name, "\x1b")
-			}
-		})
 	}
 }
 
@@ -364,26 +325,5 @@ func TestInstanceName_fitsEachDriver(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, jobrunner.CheckInstanceName(driver, name), "%s for %s", name, driver)
 		}
-	}
-}
-
-// The end of a log is what people need; it is cut between characters, and shows nothing but text.
-func TestLogTail_cuts(t *testing.T) {
-	for name, tt := range map[string]struct{ log, begins, ends string }{
-		"empty":               {"", "", ""},
-		"short":               {"made it\n", "made it\n", "made it\n"},
-		"long":                {"first\n" + strings.Repeat("x", 5000) + "last\n", "x", "last\n"},
-		"cut in a character":  {strings.Repeat("ä", 3000) + "!", "ä", "ä!"},
-		"cut in an escape":    {strings.Repeat("\x1b[31mred", 1000), "", "[31mred"},
-		"not UTF-8":           {strings.Repeat("\xff", 5000) + "end", "end", "end"},
-		"Windows line ending": {"one\r\ntwo\r\n", "one\ntwo\n", "two\n"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			tail := jobrunner.LogTail(map[string][]byte{jobrunner.LogKey: []byte(tt.log)})
-			require.True(t, strings.HasPrefix(tail, tt.begins), "%.20q", tail)
-			require.True(t, strings.HasSuffix(tail, tt.ends), "%q", tail)
-			require.LessOrEqual(t, len(tail), 4<<10)
-			require.NotContains(t, tail, "\x1b")
-		})
 	}
 }

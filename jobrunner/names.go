@@ -38,9 +38,6 @@ func InstanceName(machineName string, limit int) (string, error) {
 	return fit(machineName, machineName, limit), nil
 }
 
-// isInstanceName tells a name that InstanceName can have made.
-func isInstanceName(name string) bool { return label(name) == name && len(name) <= maxName }
-
 // cloudNames says which names a driver can give to servers, where that is less than every hostname.
 var cloudNames = map[string]struct {
 	longest     int

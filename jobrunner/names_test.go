@@ -8,18 +8,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 func TestObjectName(t *testing.T) {
-	require.Equal(t, "pool1-abc-create-1", jobrunner.JobName("pool1-abc", jobrunner.Create, 1))
-	require.Equal(t, "pool1-abc-rm-12", jobrunner.JobName("pool1-abc", jobrunner.Remove, 12))
+	require.Equal(t, "pool1-abc-create-1", jobrunner.JobName("pool1-abc", state.Create, 1))
+	require.Equal(t, "pool1-abc-rm-12", jobrunner.JobName("pool1-abc", state.Remove, 12))
 	require.Equal(t, "pool1-abc-machine-state", jobrunner.StateSecretName("pool1-abc"))
 	require.Equal(t, "pool1-abc-machine", jobrunner.AccessName("pool1-abc"))
 
 	long := strings.Repeat("a", 80)
 	require.NotEqual(t, jobrunner.ObjectName(long, "b"), jobrunner.ObjectName(long, "c"), "what was cut off still tells them apart")
 	require.NotEqual(t, jobrunner.ObjectName("a.b"), jobrunner.ObjectName("a-b"))
-	require.NotEqual(t, jobrunner.JobName(long, jobrunner.Create, 1), jobrunner.JobName(long, jobrunner.Create, 2))
+	require.NotEqual(t, jobrunner.JobName(long, state.Create, 1), jobrunner.JobName(long, state.Create, 2))
 }
 
 func TestInstanceName(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/state"
 )
 
 // Reasons of a Job that ended without a word from its pod.
@@ -29,7 +30,7 @@ const (
 // Evidence is all there is to judge one attempt by.
 type Evidence struct {
 	// Operation and Attempt that are judged.
-	Operation Operation
+	Operation state.Operation
 	Attempt   int32
 	// Job of the attempt; nil when it is gone.
 	Job *batchv1.Job
@@ -58,26 +59,27 @@ func (e Evidence) Told() bool {
 	return told || kept
 }
 
-func (e Evidence) told() (Result, bool) { return e.resultIn(ResultKey) }
+func (e Evidence) told() (state.Result, bool) { return e.own(state.ReadResult) }
 
-func (e Evidence) kept() (Result, bool) { return e.resultIn(VerdictKey) }
+func (e Evidence) kept() (state.Result, bool) { return e.own(state.ReadVerdict) }
 
-func (e Evidence) resultIn(key string) (Result, bool) {
-	result, err := readResult(e.Data, key)
+// own is a result if it is this attempt's.
+func (e Evidence) own(read func(map[string][]byte) (state.Result, error)) (state.Result, bool) {
+	result, err := read(e.Data)
 	return result, err == nil && result.Operation == e.Operation && result.Attempt == e.Attempt
 }
 
 // Keep writes a verdict into the state, for what it was read from goes with the Job, and would not be judged so again.
-func (e Evidence) Keep(v Verdict, state *corev1.Secret) error {
-	document, err := json.Marshal(Result{Operation: e.Operation, Attempt: e.Attempt, Outcome: v.Outcome, Class: v.Class, Reason: v.Reason,
-		Message: v.Message, ServerMayExist: e.Operation == Remove || !NothingMade(e.Data), StartTime: v.Start, EndTime: v.End})
+func (e Evidence) Keep(v Verdict, secret *corev1.Secret) error {
+	document, err := json.Marshal(state.Result{Operation: e.Operation, Attempt: e.Attempt, Outcome: v.Outcome, Class: v.Class, Reason: v.Reason,
+		Message: v.Message, ServerMayExist: e.Operation == state.Remove || !state.NothingMade(e.Data), StartTime: v.Start, EndTime: v.End})
 	if err != nil {
 		return fmt.Errorf("encoding how the attempt ended: %w", err)
 	}
-	if state.Data == nil {
-		state.Data = map[string][]byte{}
+	if secret.Data == nil {
+		secret.Data = map[string][]byte{}
 	}
-	state.Data[VerdictKey] = document
+	secret.Data[state.VerdictKey] = document
 	return nil
 }
 
@@ -86,14 +88,14 @@ type Verdict struct {
 	// Done is false while the Job runs; Reason and Message may then say what holds it up.
 	Done bool
 	// Outcome, Class, Reason, Message as in Result.
-	Outcome Outcome
+	Outcome state.Outcome
 	Class   string
 	Reason  string
 	Message string
 	// Start and End of the attempt, as far as known.
 	Start, End time.Time
 	// Result is the pod's own word; nil when it left none.
-	Result *Result
+	Result *state.Result
 }
 
 // OutcomeOf judges an attempt. The pod's own result counts before what Kubernetes says of it: a success is believed at
@@ -101,7 +103,7 @@ type Verdict struct {
 // it is left that may run.
 func OutcomeOf(e Evidence) Verdict {
 	result, mine := e.told()
-	if mine && result.Outcome == Succeeded {
+	if mine && result.Outcome == state.Succeeded {
 		return fromResult(result)
 	}
 	if e.Job != nil && !JobEnded(e.Job) {
@@ -118,10 +120,10 @@ func OutcomeOf(e Evidence) Verdict {
 		v.Result = nil
 		return v
 	}
-	v := Verdict{Done: true, Outcome: Failed, Result: nil}
+	v := Verdict{Done: true, Outcome: state.Failed, Result: nil}
 	v.Start, v.End = times(e.Job)
 	v.Reason, v.Class, v.Message = explain(e)
-	if _, err := ReadResult(e.Data); err != nil && !IsNoDocument(err) && v.Reason == ResultMissingReason {
+	if _, err := state.ReadResult(e.Data); err != nil && !state.IsNoDocument(err) && v.Reason == ResultMissingReason {
 		v.Reason, v.Message = ResultInvalidReason, fmt.Sprintf("the pod left a result that cannot be read: %v", err)
 	}
 	return v
@@ -132,7 +134,7 @@ func JobEnded(job *batchv1.Job) bool {
 	return jobCondition(job, batchv1.JobComplete) != nil || jobCondition(job, batchv1.JobFailed) != nil
 }
 
-func fromResult(r Result) Verdict {
+func fromResult(r state.Result) Verdict {
 	return Verdict{Done: true, Outcome: r.Outcome, Class: r.Class, Reason: r.Reason, Message: r.Message,
 		Start: r.StartTime, End: r.EndTime, Result: &r}
 }
@@ -178,7 +180,7 @@ func explain(e Evidence) (reason, class, message string) {
 		return DeadlineReason, rkev1.ClassTransient, "the Job did not end within its deadline" + waitingFor(own)
 	}
 	if failed != nil {
-		return ResultMissingReason, rkev1.ClassUnknown, printable("the pod ended without leaving a result: "+failed.Message, maxMessage)
+		return ResultMissingReason, rkev1.ClassUnknown, state.Printable("the pod ended without leaving a result: "+failed.Message, state.MaxMessage)
 	}
 	return ResultMissingReason, rkev1.ClassUnknown, "the pod ended without an error and without leaving a result"
 }

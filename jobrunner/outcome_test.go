@@ -11,6 +11,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 var (
@@ -39,13 +40,13 @@ func container(state corev1.ContainerState) func(*corev1.PodStatus) {
 }
 
 func TestOutcomeOf(t *testing.T) {
-	result := func(r jobrunner.Result) map[string][]byte {
-		return map[string][]byte{jobrunner.ResultKey: document(t, r)}
+	result := func(r state.Result) map[string][]byte {
+		return map[string][]byte{state.ResultKey: document(t, r)}
 	}
-	success := result(jobrunner.Result{Operation: jobrunner.Create, Attempt: 2, Outcome: jobrunner.Succeeded, EndTime: end})
-	quota := result(jobrunner.Result{Operation: jobrunner.Create, Attempt: 2, Outcome: jobrunner.Failed, Class: rkev1.ClassQuota,
+	success := result(state.Result{Operation: state.Create, Attempt: 2, Outcome: state.Succeeded, EndTime: end})
+	quota := result(state.Result{Operation: state.Create, Attempt: 2, Outcome: state.Failed, Class: rkev1.ClassQuota,
 		Reason: "LimitReached", Message: "droplet limit", EndTime: end})
-	before := result(jobrunner.Result{Operation: jobrunner.Create, Attempt: 1, Outcome: jobrunner.Succeeded, EndTime: end})
+	before := result(state.Result{Operation: state.Create, Attempt: 1, Outcome: state.Succeeded, EndTime: end})
 	pull := pod(container(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}))
 	failed := job(batchv1.JobFailed, "BackoffLimitExceeded")
 
@@ -63,33 +64,33 @@ func TestOutcomeOf(t *testing.T) {
 			s.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "no nodes"}}
 		})}, jobrunner.Verdict{Start: begin, Reason: "PodPending", Message: "the pod p is not scheduled: no nodes"}},
 		{"success is believed before the Job has ended", jobrunner.Evidence{Job: job("", ""), Data: success},
-			jobrunner.Verdict{Done: true, Outcome: jobrunner.Succeeded, End: end}},
+			jobrunner.Verdict{Done: true, Outcome: state.Succeeded, End: end}},
 		{"success although the Job failed", jobrunner.Evidence{Job: failed, Data: success},
-			jobrunner.Verdict{Done: true, Outcome: jobrunner.Succeeded, End: end}},
-		{"success and the Job is gone", jobrunner.Evidence{Data: success}, jobrunner.Verdict{Done: true, Outcome: jobrunner.Succeeded, End: end}},
+			jobrunner.Verdict{Done: true, Outcome: state.Succeeded, End: end}},
+		{"success and the Job is gone", jobrunner.Evidence{Data: success}, jobrunner.Verdict{Done: true, Outcome: state.Succeeded, End: end}},
 		{"failure in its own words", jobrunner.Evidence{Job: failed, Data: quota},
-			jobrunner.Verdict{Done: true, Outcome: jobrunner.Failed, Class: "Quota", Reason: "LimitReached", Message: "droplet limit", End: end}},
+			jobrunner.Verdict{Done: true, Outcome: state.Failed, Class: "Quota", Reason: "LimitReached", Message: "droplet limit", End: end}},
 		{"complete without a result", jobrunner.Evidence{Job: job(batchv1.JobComplete, ""), Data: before},
-			jobrunner.Verdict{Done: true, Outcome: jobrunner.Failed, Class: "Unknown", Reason: "ResultMissing", Start: begin}},
-		{"result is rubbish", jobrunner.Evidence{Job: failed, Data: map[string][]byte{jobrunner.ResultKey: []byte("{")}},
-			jobrunner.Verdict{Done: true, Outcome: jobrunner.Failed, Class: "Unknown", Reason: "ResultInvalid", Start: begin, End: end}},
+			jobrunner.Verdict{Done: true, Outcome: state.Failed, Class: "Unknown", Reason: "ResultMissing", Start: begin}},
+		{"result is rubbish", jobrunner.Evidence{Job: failed, Data: map[string][]byte{state.ResultKey: []byte("{")}},
+			jobrunner.Verdict{Done: true, Outcome: state.Failed, Class: "Unknown", Reason: "ResultInvalid", Start: begin, End: end}},
 		{"out of memory", jobrunner.Evidence{Job: failed, Pods: pod(container(corev1.ContainerState{
 			Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}}))},
-			jobrunner.Verdict{Done: true, Outcome: jobrunner.Failed, Class: "Unknown", Reason: "OutOfMemory", Start: begin, End: end}},
+			jobrunner.Verdict{Done: true, Outcome: state.Failed, Class: "Unknown", Reason: "OutOfMemory", Start: begin, End: end}},
 		{"evicted", jobrunner.Evidence{Job: failed, Pods: pod(func(s *corev1.PodStatus) { s.Reason = "Evicted" })},
-			jobrunner.Verdict{Done: true, Outcome: jobrunner.Failed, Class: "Transient", Reason: "PodEvicted", Start: begin, End: end}},
+			jobrunner.Verdict{Done: true, Outcome: state.Failed, Class: "Transient", Reason: "PodEvicted", Start: begin, End: end}},
 		{"node lost", jobrunner.Evidence{Job: failed, Pods: pod(func(s *corev1.PodStatus) {
 			s.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}}
-		})}, jobrunner.Verdict{Done: true, Outcome: jobrunner.Failed, Class: "Transient", Reason: "NodeLost", Start: begin, End: end}},
+		})}, jobrunner.Verdict{Done: true, Outcome: state.Failed, Class: "Transient", Reason: "NodeLost", Start: begin, End: end}},
 		{"deadline while the image is missing", jobrunner.Evidence{Job: job(batchv1.JobFailed, "DeadlineExceeded"), Pods: pull},
-			jobrunner.Verdict{Done: true, Outcome: jobrunner.Failed, Class: "Transient", Reason: "DeadlineExceeded", Start: begin, End: end}},
-		{"Job is gone", jobrunner.Evidence{}, jobrunner.Verdict{Done: true, Outcome: jobrunner.Failed, Class: "Transient", Reason: "JobGone"}},
+			jobrunner.Verdict{Done: true, Outcome: state.Failed, Class: "Transient", Reason: "DeadlineExceeded", Start: begin, End: end}},
+		{"Job is gone", jobrunner.Evidence{}, jobrunner.Verdict{Done: true, Outcome: state.Failed, Class: "Transient", Reason: "JobGone"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			tt.evidence.Operation, tt.evidence.Attempt = jobrunner.Create, 2
+			tt.evidence.Operation, tt.evidence.Attempt = state.Create, 2
 			got := jobrunner.OutcomeOf(tt.evidence)
-			if tt.want.Message == "" && got.Outcome == jobrunner.Failed {
+			if tt.want.Message == "" && got.Outcome == state.Failed {
 				require.NotEmpty(t, got.Message)
 				tt.want.Message = got.Message
 			}
@@ -113,7 +114,7 @@ func TestOutcomeOf_podsOfTheAttemptBefore(t *testing.T) {
 		return pods
 	}
 	judge := func(pods []corev1.Pod) jobrunner.Verdict {
-		return jobrunner.OutcomeOf(jobrunner.Evidence{Operation: jobrunner.Create, Attempt: 2, Pods: pods})
+		return jobrunner.OutcomeOf(jobrunner.Evidence{Operation: state.Create, Attempt: 2, Pods: pods})
 	}
 	require.Equal(t, "OutOfMemory", judge(killed("2")).Reason)
 	require.Equal(t, "JobGone", judge(killed("1")).Reason)
@@ -123,31 +124,31 @@ func TestOutcomeOf_podsOfTheAttemptBefore(t *testing.T) {
 	require.False(t, judge(runs).Done)
 	held := pod(container(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}))
 	held[0].Labels = map[string]string{rkev1.AttemptLabel: "1"}
-	require.Empty(t, jobrunner.OutcomeOf(jobrunner.Evidence{Operation: jobrunner.Create, Attempt: 2, Job: job("", ""), Pods: held}).Reason)
+	require.Empty(t, jobrunner.OutcomeOf(jobrunner.Evidence{Operation: state.Create, Attempt: 2, Job: job("", ""), Pods: held}).Reason)
 }
 
 // What Kubernetes told of a pod without a word is judged the same when Job and pod are gone; the pod's own word counts before it.
 func TestKeep(t *testing.T) {
-	evidence := jobrunner.Evidence{Operation: jobrunner.Create, Attempt: 2, Job: job(batchv1.JobFailed, "BackoffLimitExceeded"),
+	evidence := jobrunner.Evidence{Operation: state.Create, Attempt: 2, Job: job(batchv1.JobFailed, "BackoffLimitExceeded"),
 		Pods: pod(container(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}}))}
 	verdict := jobrunner.OutcomeOf(evidence)
 	require.Equal(t, "OutOfMemory", verdict.Reason)
 	require.False(t, evidence.Told())
-	state := &corev1.Secret{}
-	require.NoError(t, evidence.Keep(verdict, state))
+	secret := &corev1.Secret{}
+	require.NoError(t, evidence.Keep(verdict, secret))
 
-	later := jobrunner.Evidence{Operation: jobrunner.Create, Attempt: 2, Data: state.Data}
+	later := jobrunner.Evidence{Operation: state.Create, Attempt: 2, Data: secret.Data}
 	require.True(t, later.Told())
 	require.Equal(t, verdict, jobrunner.OutcomeOf(later))
-	state.Data[jobrunner.ResultKey] = []byte("{")
+	secret.Data[state.ResultKey] = []byte("{")
 	require.Equal(t, verdict, jobrunner.OutcomeOf(later), "what cannot be read is no word")
-	state.Data[jobrunner.ResultKey] = document(t, jobrunner.Result{Operation: jobrunner.Create, Attempt: 2, Outcome: jobrunner.Succeeded})
-	require.Equal(t, jobrunner.Succeeded, jobrunner.OutcomeOf(later).Outcome)
-	delete(state.Data, jobrunner.ResultKey)
+	secret.Data[state.ResultKey] = document(t, state.Result{Operation: state.Create, Attempt: 2, Outcome: state.Succeeded})
+	require.Equal(t, state.Succeeded, jobrunner.OutcomeOf(later).Outcome)
+	delete(secret.Data, state.ResultKey)
 	later.Attempt = 3
 	require.False(t, later.Told())
 	require.Equal(t, "JobGone", jobrunner.OutcomeOf(later).Reason, "of another attempt it tells nothing")
 
-	running := jobrunner.Evidence{Operation: jobrunner.Create, Attempt: 2, Job: job("", ""), Data: state.Data}
+	running := jobrunner.Evidence{Operation: state.Create, Attempt: 2, Job: job("", ""), Data: secret.Data}
 	require.False(t, jobrunner.OutcomeOf(running).Done)
 }

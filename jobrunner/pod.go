@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/state"
 )
 
 // stuck are the reasons for which a container waits that do not pass by themselves.
@@ -29,11 +30,11 @@ func HeldUp(pod *corev1.Pod) (reason, message string) {
 		if waiting == nil || stuck[waiting.Reason] == "" {
 			continue
 		}
-		return stuck[waiting.Reason], printable(fmt.Sprintf("the pod %s cannot start (%s): %s", pod.Name, waiting.Reason, waiting.Message), maxMessage)
+		return stuck[waiting.Reason], state.Printable(fmt.Sprintf("the pod %s cannot start (%s): %s", pod.Name, waiting.Reason, waiting.Message), state.MaxMessage)
 	}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return PodPendingReason, printable(fmt.Sprintf("the pod %s is not scheduled: %s", pod.Name, c.Message), maxMessage)
+			return PodPendingReason, state.Printable(fmt.Sprintf("the pod %s is not scheduled: %s", pod.Name, c.Message), state.MaxMessage)
 		}
 	}
 	return "", ""
@@ -43,9 +44,9 @@ func HeldUp(pod *corev1.Pod) (reason, message string) {
 func explainPod(pod *corev1.Pod) (reason, class, message string) {
 	switch pod.Status.Reason {
 	case "Evicted":
-		return EvictedReason, rkev1.ClassTransient, printable("the pod was evicted from its node: "+pod.Status.Message, maxMessage)
+		return EvictedReason, rkev1.ClassTransient, state.Printable("the pod was evicted from its node: "+pod.Status.Message, state.MaxMessage)
 	case "NodeLost", "NodeShutdown", "Terminated":
-		return NodeLostReason, rkev1.ClassTransient, printable("the pod's node went away: "+pod.Status.Message, maxMessage)
+		return NodeLostReason, rkev1.ClassTransient, state.Printable("the pod's node went away: "+pod.Status.Message, state.MaxMessage)
 	}
 	for i, status := range containers(pod) {
 		ended := status.State.Terminated
@@ -55,7 +56,7 @@ func explainPod(pod *corev1.Pod) (reason, class, message string) {
 	}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
-			return NodeLostReason, rkev1.ClassTransient, printable("the pod was disrupted: "+c.Message, maxMessage)
+			return NodeLostReason, rkev1.ClassTransient, state.Printable("the pod was disrupted: "+c.Message, state.MaxMessage)
 		}
 	}
 	if slices.ContainsFunc(pod.Status.ContainerStatuses, wasKilled) {

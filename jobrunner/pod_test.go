@@ -11,6 +11,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 func waitingFor(reason string) corev1.ContainerState {
@@ -49,7 +50,7 @@ func TestOutcomeOf_saysWhatHoldsAPodUp(t *testing.T) {
 		"runs":                 {container(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			verdict := jobrunner.OutcomeOf(jobrunner.Evidence{Operation: jobrunner.Create, Attempt: 1, Job: job("", ""), Pods: pod(tt.status)})
+			verdict := jobrunner.OutcomeOf(jobrunner.Evidence{Operation: state.Create, Attempt: 1, Job: job("", ""), Pods: pod(tt.status)})
 			require.False(t, verdict.Done)
 			require.Equal(t, tt.want, verdict.Reason)
 			if tt.want == "" {
@@ -87,10 +88,10 @@ func TestOutcomeOf_explainsAPodThatSaidNothing(t *testing.T) {
 			jobrunner.ResultMissingReason, rkev1.ClassUnknown, "without leaving a result"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			verdict := jobrunner.OutcomeOf(jobrunner.Evidence{Operation: jobrunner.Remove, Attempt: 1,
+			verdict := jobrunner.OutcomeOf(jobrunner.Evidence{Operation: state.Remove, Attempt: 1,
 				Job: job(batchv1.JobFailed, "BackoffLimitExceeded"), Pods: pod(tt.status)})
 			require.True(t, verdict.Done)
-			require.Equal(t, jobrunner.Failed, verdict.Outcome)
+			require.Equal(t, state.Failed, verdict.Outcome)
 			require.Equal(t, tt.reason, verdict.Reason)
 			require.Equal(t, tt.class, verdict.Class)
 			require.Contains(t, verdict.Message, tt.message)
@@ -117,10 +118,10 @@ func TestOutcomeOf_messagesAreBoundedAndPrintable(t *testing.T) {
 }
 
 func TestOutcomeOf_anotherOperationsResultIsNotItsOwn(t *testing.T) {
-	created := map[string][]byte{jobrunner.ResultKey: document(t, jobrunner.Result{Operation: jobrunner.Create, Attempt: 1, Outcome: jobrunner.Succeeded})}
-	verdict := jobrunner.OutcomeOf(jobrunner.Evidence{Operation: jobrunner.Remove, Attempt: 1, Data: created})
+	created := map[string][]byte{state.ResultKey: document(t, state.Result{Operation: state.Create, Attempt: 1, Outcome: state.Succeeded})}
+	verdict := jobrunner.OutcomeOf(jobrunner.Evidence{Operation: state.Remove, Attempt: 1, Data: created})
 	require.True(t, verdict.Done)
-	require.Equal(t, jobrunner.Failed, verdict.Outcome, "a server that was made is not a server that is gone")
+	require.Equal(t, state.Failed, verdict.Outcome, "a server that was made is not a server that is gone")
 	require.Equal(t, jobrunner.JobGoneReason, verdict.Reason)
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"github.com/drover-project/drover/apply"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -49,16 +50,16 @@ func newStage(t *testing.T) *stage {
 }
 
 // task is one in this namespace.
-func (s *stage) task(operation jobrunner.Operation, name string) jobrunner.Task {
+func (s *stage) task(operation state.Operation, name string) jobrunner.Task {
 	given := task(operation)
 	given.Owner = nil
-	if operation == jobrunner.Probe {
+	if operation == state.Probe {
 		given = probe()
 		given.Request.Driver.Name = name
 	}
 	given.Request.Machine.Namespace, given.Request.Namespace, given.Request.Machine.Name = s.namespace, s.namespace, name
 	given.Request.StateSecret = jobrunner.StateSecretName(name)
-	if operation == jobrunner.Scan {
+	if operation == state.Scan {
 		given.Base = name
 	}
 	return given
@@ -67,16 +68,16 @@ func (s *stage) task(operation jobrunner.Operation, name string) jobrunner.Task 
 // objects are all that a task is made of, the Job last.
 func objects(t *testing.T, given jobrunner.Task) []client.Object {
 	t.Helper()
-	state, err := jobrunner.StateSecret(given)
+	secret, err := jobrunner.StateSecret(given)
 	require.NoError(t, err)
-	state.Finalizers = nil
+	secret.Finalizers = nil
 	request, err := jobrunner.RequestSecret(given)
 	require.NoError(t, err)
 	job := jobrunner.Job(given)
-	if given.Request.Operation == jobrunner.Probe {
+	if given.Request.Operation == state.Probe {
 		job = jobrunner.ProbeJob(given)
 	}
-	return []client.Object{state, jobrunner.ServiceAccount(given), jobrunner.Role(given), jobrunner.RoleBinding(given), request, job}
+	return []client.Object{secret, jobrunner.ServiceAccount(given), jobrunner.Role(given), jobrunner.RoleBinding(given), request, job}
 }
 
 // names that users give, and that must become names the API takes.
@@ -90,7 +91,7 @@ func TestServer_takesWhatWeBuild(t *testing.T) {
 		NodeSelector: map[string]string{"pool": "jobs"}, Tolerations: []corev1.Toleration{{Key: "jobs", Operator: corev1.TolerationOpExists}},
 		Proxy: jobrunner.Proxy{HTTP: "http://p:1", HTTPS: "http://p:1", No: "example.test"}, CABundle: []byte("PEM"), Deadline: time.Minute,
 		TTL: time.Minute, GracePeriod: time.Second}
-	for _, operation := range []jobrunner.Operation{jobrunner.Create, jobrunner.Remove, jobrunner.Probe, jobrunner.Scan} {
+	for _, operation := range []state.Operation{state.Create, state.Remove, state.Probe, state.Scan} {
 		for i, name := range oddNames {
 			for _, settings := range []jobrunner.Settings{plain, full} {
 				t.Run(fmt.Sprintf("%s of %.20s %d", operation, name, len(settings.CABundle)), func(t *testing.T) {
@@ -110,7 +111,7 @@ func TestServer_takesWhatWeBuild(t *testing.T) {
 func (s *stage) takesPod(t *testing.T, given jobrunner.Task) {
 	t.Helper()
 	job := jobrunner.Job(given)
-	if given.Request.Operation == jobrunner.Probe {
+	if given.Request.Operation == state.Probe {
 		job = jobrunner.ProbeJob(given)
 	}
 	job.Spec.Template.Spec.ServiceAccountName = "" // that of the task is not there in a dry run
@@ -143,7 +144,7 @@ func (s *stage) play(t *testing.T, given jobrunner.Task) {
 // A driver that takes its pod's token for itself reaches its own machine's state and nothing else.
 func TestServer_aPodReachesItsOwnStateOnly(t *testing.T) {
 	s := newStage(t)
-	mine, other := s.task(jobrunner.Create, "mine"), s.task(jobrunner.Create, "other")
+	mine, other := s.task(state.Create, "mine"), s.task(state.Create, "other")
 	other.Request.Machine.UID = "another"
 	s.play(t, mine)
 	s.play(t, other)
@@ -172,7 +173,7 @@ func TestServer_aPodReachesItsOwnStateOnly(t *testing.T) {
 		"a new Secret":        func() error { return pod.Create(t.Context(), secret("new")) },
 		"a pod":               func() error { return pod.List(t.Context(), &corev1.PodList{}, client.InNamespace(s.namespace)) },
 		"a Job":               func() error { return pod.Create(t.Context(), jobrunner.Job(other)) },
-		"a Role":              func() error { return pod.Create(t.Context(), jobrunner.Role(s.task(jobrunner.Create, "more"))) },
+		"a Role":              func() error { return pod.Create(t.Context(), jobrunner.Role(s.task(state.Create, "more"))) },
 		"its own Role":        func() error { return pod.Delete(t.Context(), jobrunner.Role(mine)) },
 		"a token of another": func() error {
 			return pod.SubResource("token").Create(t.Context(), jobrunner.ServiceAccount(other), &authenticationv1.TokenRequest{})
@@ -188,7 +189,7 @@ func TestServer_aPodReachesItsOwnStateOnly(t *testing.T) {
 // The pod of a probe writes the cache of drivers, but takes nothing out of it that it does not name, and reads no list.
 func TestServer_aProbeReachesTheCache(t *testing.T) {
 	s := newStage(t)
-	given := s.task(jobrunner.Probe, "acme")
+	given := s.task(state.Probe, "acme")
 	s.play(t, given)
 	pod := s.as(t, given)
 	part := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "driver-x-0"}}
@@ -204,8 +205,8 @@ func TestServer_aProbeReachesTheCache(t *testing.T) {
 // own words are replaced.
 func TestServer_stateHasTwoWriters(t *testing.T) {
 	s := newStage(t)
-	first := s.task(jobrunner.Create, "m")
-	first.Credential = jobrunner.Credential{Name: "cloud", Env: map[string]string{"TOKEN": "old"}}
+	first := s.task(state.Create, "m")
+	first.Credential = state.Credential{Name: "cloud", Env: map[string]string{"TOKEN": "old"}}
 	s.claim(t, first)
 	for _, access := range []client.Object{jobrunner.ServiceAccount(first), jobrunner.Role(first), jobrunner.RoleBinding(first)} {
 		require.NoError(t, s.Create(t.Context(), access))
@@ -222,30 +223,30 @@ func TestServer_stateHasTwoWriters(t *testing.T) {
 	second.Credential.Env = map[string]string{"TOKEN": "new"}
 	s.claim(t, second)
 	require.NoError(t, s.Get(t.Context(), key, secret))
-	require.Equal(t, "a tar.gz", string(secret.Data[jobrunner.ExtractedConfigKey]))
-	credential, ok, err := jobrunner.ReadCredential(secret.Data)
+	require.Equal(t, "a tar.gz", string(secret.Data[state.ExtractedConfigKey]))
+	credential, ok, err := state.ReadCredential(secret.Data)
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, "new", credential.Env["TOKEN"])
-	claim, ok := jobrunner.ReadClaim(secret.Annotations)
+	claim, ok := state.ReadClaim(secret.Annotations)
 	require.True(t, ok)
-	require.Equal(t, jobrunner.Claim{Operation: jobrunner.Create, Attempt: 2, Try: 2, Hash: "fedcba9876543210"}, claim)
+	require.Equal(t, state.Claim{Operation: state.Create, Attempt: 2, Try: 2, Hash: "fedcba9876543210"}, claim)
 }
 
 func (s *stage) claim(t *testing.T, given jobrunner.Task) {
 	t.Helper()
-	state, err := jobrunner.StateSecret(given)
+	secret, err := jobrunner.StateSecret(given)
 	require.NoError(t, err)
-	state.Finalizers = nil
-	_, err = s.applier.Apply(t.Context(), state)
+	secret.Finalizers = nil
+	_, err = s.applier.Apply(t.Context(), secret)
 	require.NoError(t, err)
 }
 
 // A Job is never changed, so that whatever is built of the same task must be the same, also by two at once.
 func TestBuilders_areDeterministicAndChangeNothing(t *testing.T) {
-	given := task(jobrunner.Create)
+	given := task(state.Create)
 	given.Settings.NodeSelector = map[string]string{"a": "b", "c": "d"}
-	before := task(jobrunner.Create)
+	before := task(state.Create)
 	before.Settings.NodeSelector = map[string]string{"a": "b", "c": "d"}
 	want := jobrunner.Job(given)
 	got := make(chan *batchv1.Job)

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 func TestSettingsDefaults(t *testing.T) {
@@ -32,7 +33,7 @@ func TestSettingsDefaults(t *testing.T) {
 // envOf is the environment of the only container.
 func envOf(t *testing.T, settings jobrunner.Settings) map[string]string {
 	t.Helper()
-	create := task(jobrunner.Create)
+	create := task(state.Create)
 	create.Settings = settings
 	env := map[string]string{}
 	for _, v := range jobrunner.Job(create).Spec.Template.Spec.Containers[0].Env {
@@ -76,7 +77,7 @@ func TestCABundleIsAddedToTheImagesOwn(t *testing.T) {
 	require.NotContains(t, envOf(t, jobrunner.Settings{}), "SSL_CERT_DIR")
 	require.Equal(t, "/etc/ssl/certs:"+jobrunner.CADir, envOf(t, jobrunner.Settings{CABundle: []byte("PEM")})["SSL_CERT_DIR"])
 
-	with := task(jobrunner.Create)
+	with := task(state.Create)
 	with.Settings.CABundle = []byte("PEM")
 	secret, err := jobrunner.RequestSecret(with)
 	require.NoError(t, err)
@@ -98,7 +99,7 @@ func TestCABundleIsAddedToTheImagesOwn(t *testing.T) {
 
 // A volume without bootstrap data must not ask for its key: the kubelet would wait for it forever.
 func TestVolumesNameOnlyKeysThatAreThere(t *testing.T) {
-	for _, operation := range []jobrunner.Operation{jobrunner.Create, jobrunner.Remove} {
+	for _, operation := range []state.Operation{state.Create, state.Remove} {
 		for _, bundle := range [][]byte{nil, []byte("PEM")} {
 			given := task(operation)
 			given.Settings.CABundle = bundle

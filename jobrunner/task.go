@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/state"
 )
 
 // maxSecret is what fits into a Secret with its metadata; the API's limit is 1 MiB for the data.
@@ -23,7 +24,7 @@ type Task struct {
 	// Bootstrap is the bootstrap data; for Create only.
 	Bootstrap []byte
 	// Credential that the request was made with, to be kept in the state.
-	Credential Credential
+	Credential state.Credential
 	// Owner is the infra machine or NodeDriver, as controller; nil when it lives elsewhere.
 	Owner *metav1.OwnerReference
 	// Base is what names begin with instead of the machine's name, where the machine's namespace cannot hold them; of a Scan,
@@ -43,9 +44,9 @@ func StateSecretName(machine string) string { return ObjectName(machine, "machin
 func AccessName(machine string) string { return ObjectName(machine, "machine") }
 
 // JobName is the name of one attempt's Job and of its request Secret.
-func JobName(machine string, operation Operation, attempt int32) string {
+func JobName(machine string, operation state.Operation, attempt int32) string {
 	short := string(operation)
-	if operation == Remove {
+	if operation == state.Remove {
 		short = "rm"
 	}
 	return ObjectName(machine, short, strconv.Itoa(int(attempt)))
@@ -54,11 +55,11 @@ func JobName(machine string, operation Operation, attempt int32) string {
 // Name is the name of the task's Job and request Secret.
 func (t Task) Name() string {
 	switch t.Request.Operation {
-	case Probe:
+	case state.Probe:
 		return ObjectName("probe", t.Request.Driver.Name, strconv.Itoa(int(t.Request.Attempt)))
-	case Scan:
+	case state.Scan:
 		return ObjectName(t.Base, "scan", strconv.Itoa(int(t.Request.Attempt)))
-	case Create, Remove:
+	case state.Create, state.Remove:
 	}
 	return JobName(t.base(), t.Request.Operation, t.Request.Attempt)
 }
@@ -73,17 +74,19 @@ func (t Task) base() string {
 // accessName is the name of the task's service account, Role and RoleBinding.
 func (t Task) accessName() string {
 	switch t.Request.Operation {
-	case Probe:
+	case state.Probe:
 		return t.Name()
-	case Scan:
+	case state.Scan:
 		return ObjectName(t.Base, "scan")
-	case Create, Remove:
+	case state.Create, state.Remove:
 	}
 	return AccessName(t.base())
 }
 
 // ofNoMachine tells a task that is done for no single machine.
-func (t Task) ofNoMachine() bool { return t.Request.Operation == Probe || t.Request.Operation == Scan }
+func (t Task) ofNoMachine() bool {
+	return t.Request.Operation == state.Probe || t.Request.Operation == state.Scan
+}
 
 // ownLabels select everything that belongs to the machine or probe.
 func (t Task) ownLabels() map[string]string {
@@ -107,7 +110,7 @@ func (t Task) jobLabels() map[string]string {
 	labels[rkev1.InfraMachineVersionLabel] = rkev1.MachineGroupVersion.Version
 	labels[rkev1.InfraMachineKindLabel] = t.Request.Machine.Kind
 	labels[rkev1.InfraMachineNameLabel] = labelValue(t.Request.Machine.Name)
-	labels[rkev1.InfraRemoveLabel] = strconv.FormatBool(t.Request.Operation == Remove)
+	labels[rkev1.InfraRemoveLabel] = strconv.FormatBool(t.Request.Operation == state.Remove)
 	if t.CAPIMachine != "" {
 		labels[rkev1.CAPIMachineLabel] = labelValue(t.CAPIMachine)
 	}

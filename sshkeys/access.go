@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // DefaultUser and DefaultPort are what a driver means by leaving them out.
@@ -40,19 +40,19 @@ func (a Access) Address() string {
 // taken from there. Errors are ErrNoKey, ErrNoAddress, or about documents that cannot be read.
 func AccessFrom(data map[string][]byte) (Access, error) {
 	access := Access{
-		PrivateKey: data[jobrunner.SSHPrivateKeyKey],
-		PublicKey:  data[jobrunner.SSHPublicKeyKey],
-		KnownHosts: data[jobrunner.SSHKnownHostsKey],
+		PrivateKey: data[state.SSHPrivateKeyKey],
+		PublicKey:  data[state.SSHPublicKeyKey],
+		KnownHosts: data[state.SSHKnownHostsKey],
 	}
-	if raw := data[jobrunner.ServerKey]; len(raw) > 0 {
-		var server jobrunner.Server
+	if raw := data[state.ServerKey]; len(raw) > 0 {
+		var server state.Server
 		if err := json.Unmarshal(raw, &server); err != nil {
-			return Access{}, fmt.Errorf("reading %s: %w", jobrunner.ServerKey, err)
+			return Access{}, fmt.Errorf("reading %s: %w", state.ServerKey, err)
 		}
 		access.fromServer(server)
 	}
 	if access.Host == "" || len(access.PrivateKey) == 0 {
-		if err := access.fromArchive(data[jobrunner.ExtractedConfigKey]); err != nil {
+		if err := access.fromArchive(data[state.ExtractedConfigKey]); err != nil {
 			return Access{}, err
 		}
 	}
@@ -84,7 +84,7 @@ func isOddInHost(r rune) bool {
 	return unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune(`,*?!|@#"'\/`+"`", r)
 }
 
-func (a *Access) fromServer(server jobrunner.Server) {
+func (a *Access) fromServer(server state.Server) {
 	a.User, a.Host, a.Port = server.SSHUser, server.SSHHost, server.SSHPort
 	if a.Host != "" {
 		return

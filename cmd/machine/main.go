@@ -19,6 +19,7 @@ import (
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation"
 	"github.com/drover-project/drover/jobrunner/operation/isoimage"
+	"github.com/drover-project/drover/state"
 )
 
 const terminationLog = "/dev/termination-log"
@@ -48,7 +49,7 @@ func run(ctx context.Context, args []string) int {
 		return operation.ExitFailed
 	}
 	options := operation.Options{
-		Operation: jobrunner.Operation(args[0]), Home: os.Getenv("HOME"), TempDir: os.TempDir(), Self: self,
+		Operation: state.Operation(args[0]), Home: os.Getenv("HOME"), TempDir: os.TempDir(), Self: self,
 		Env: driverEnvironment(os.Environ()), Core: inCluster, Output: os.Stdout, TerminationLog: terminationLog,
 	}
 	if stage := args[1:]; len(stage) > 0 {
@@ -61,8 +62,8 @@ func run(ctx context.Context, args []string) int {
 func isUsage(args []string) bool {
 	switch {
 	case len(args) == 1:
-		return slices.Contains([]jobrunner.Operation{jobrunner.Create, jobrunner.Remove, jobrunner.Scan}, jobrunner.Operation(args[0]))
-	case len(args) == 2 && args[0] == string(jobrunner.Probe):
+		return slices.Contains([]state.Operation{state.Create, state.Remove, state.Scan}, state.Operation(args[0]))
+	case len(args) == 2 && args[0] == string(state.Probe):
 		return args[1] == jobrunner.StageFetch || args[1] == jobrunner.StageFlags || args[1] == jobrunner.StageReport
 	}
 	return false

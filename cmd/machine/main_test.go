@@ -20,6 +20,7 @@ import (
 	"github.com/drover-project/drover/jobrunner/operation"
 	"github.com/drover-project/drover/jobrunner/operation/isoimage"
 	"github.com/drover-project/drover/jobrunner/operation/plugin"
+	"github.com/drover-project/drover/state"
 )
 
 // asMachine makes the test binary be the program under whatever name it is called by.
@@ -103,10 +104,10 @@ func TestRun_usage(t *testing.T) {
 // TestRun_knowsEveryJob: whatever a Job's containers run is an operation of this program.
 func TestRun_knowsEveryJob(t *testing.T) {
 	ran := 0
-	for _, kind := range []jobrunner.Operation{jobrunner.Create, jobrunner.Remove, jobrunner.Scan, jobrunner.Probe} {
-		task := jobrunner.Task{Request: jobrunner.Request{Operation: kind, Attempt: 1, Namespace: "team", StateSecret: "s", Driver: jobrunner.DriverRef{Name: "x"}}}
+	for _, kind := range []state.Operation{state.Create, state.Remove, state.Scan, state.Probe} {
+		task := jobrunner.Task{Request: jobrunner.Request{Operation: kind, Attempt: 1, Namespace: "team", StateSecret: "s", Driver: state.DriverRef{Name: "x"}}}
 		job := jobrunner.Job(task)
-		if kind == jobrunner.Probe {
+		if kind == state.Probe {
 			job = jobrunner.ProbeJob(task)
 		}
 		pod := job.Spec.Template.Spec

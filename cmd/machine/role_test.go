@@ -30,6 +30,7 @@ import (
 	"github.com/drover-project/drover/install"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation"
+	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/testkit"
 	"github.com/drover-project/drover/testkit/access"
 )
@@ -105,13 +106,13 @@ func (p *worker) core(task jobrunner.Task) corev1client.CoreV1Interface {
 // give makes what the controller makes before the Job.
 func (p *worker) give(task jobrunner.Task) {
 	p.Helper()
-	state, err := jobrunner.StateSecret(task)
+	secret, err := jobrunner.StateSecret(task)
 	require.NoError(p, err)
-	if task.Request.Operation == jobrunner.Probe {
-		state = jobrunner.ResultSecret(task)
+	if task.Request.Operation == state.Probe {
+		secret = jobrunner.ResultSecret(task)
 	}
-	state.Finalizers = nil // nobody is here to take it away
-	for _, obj := range []client.Object{state, jobrunner.ServiceAccount(task), jobrunner.Role(task), jobrunner.RoleBinding(task)} {
+	secret.Finalizers = nil // nobody is here to take it away
+	for _, obj := range []client.Object{secret, jobrunner.ServiceAccount(task), jobrunner.Role(task), jobrunner.RoleBinding(task)} {
 		require.NoError(p, client.IgnoreAlreadyExists(p.admin.Create(p.Context(), obj)))
 	}
 }
@@ -152,15 +153,15 @@ func probeTask(t *testing.T, p *worker) jobrunner.Task {
 	digest := hex.EncodeToString(sum[:])
 	damaged := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: driver.CacheNamespace, Name: driver.CachePartName(digest, 0)}}
 	require.NoError(t, p.admin.Create(t.Context(), damaged))
-	return jobrunner.Task{Request: jobrunner.Request{Operation: jobrunner.Probe, Attempt: 1, Namespace: driver.CacheNamespace, StateSecret: "probe-drovertest-result",
-		Driver: jobrunner.DriverRef{Name: "drovertest", URL: "https://" + cloud.FilesHost + "/drovertest", Checksum: digest, Digest: digest}}}
+	return jobrunner.Task{Request: jobrunner.Request{Operation: state.Probe, Attempt: 1, Namespace: driver.CacheNamespace, StateSecret: "probe-drovertest-result",
+		Driver: state.DriverRef{Name: "drovertest", URL: "https://" + cloud.FilesHost + "/drovertest", Checksum: digest, Digest: digest}}}
 }
 
 // machineTask makes or removes a server with the driver in the cache.
-func machineTask(namespace string, kind jobrunner.Operation, digest string) jobrunner.Task {
+func machineTask(namespace string, kind state.Operation, digest string) jobrunner.Task {
 	return jobrunner.Task{Request: jobrunner.Request{Operation: kind, Attempt: 1, Namespace: namespace, StateSecret: jobrunner.StateSecretName("m"),
 		Machine: jobrunner.MachineRef{Namespace: namespace, Name: "m", UID: "u-1", Kind: "DrovertestMachine"}, InstanceName: "m",
-		Driver: jobrunner.DriverRef{Name: "drovertest", Digest: digest}, CredentialEnv: map[string]string{"DROVERTEST_TOKEN": theCloud.Token()}, SSHTimeoutSeconds: 1}}
+		Driver: state.DriverRef{Name: "drovertest", Digest: digest}, CredentialEnv: map[string]string{"DROVERTEST_TOKEN": theCloud.Token()}, SSHTimeoutSeconds: 1}}
 }
 
 // TestJobRoles: with the rights of its own service account a Job does all that it has to, and it has no right that it does
@@ -178,7 +179,7 @@ func TestJobRoles(t *testing.T) {
 
 	namespace := testkit.Namespace(t)
 	p.recorder = access.NewRecorder(t, testkit.Config(t))
-	create, remove := machineTask(namespace, jobrunner.Create, probe.Request.Driver.Digest), machineTask(namespace, jobrunner.Remove, probe.Request.Driver.Digest)
+	create, remove := machineTask(namespace, state.Create, probe.Request.Driver.Digest), machineTask(namespace, state.Remove, probe.Request.Driver.Digest)
 	p.give(create)
 	p.run(create, "")
 	p.run(remove, "")
@@ -192,9 +193,9 @@ func TestJobRoles(t *testing.T) {
 func TestJobToken_reachesNothingElse(t *testing.T) {
 	p := newWorker(t)
 	namespace, other := testkit.Namespace(t), testkit.Namespace(t)
-	task := machineTask(namespace, jobrunner.Create, "")
+	task := machineTask(namespace, state.Create, "")
 	p.give(task)
-	p.give(machineTask(other, jobrunner.Create, ""))
+	p.give(machineTask(other, state.Create, ""))
 	core, own := p.core(task), task.Request.StateSecret
 	_, err := core.Secrets(namespace).Get(t.Context(), own, metav1.GetOptions{})
 	require.NoError(t, err, "its own state")

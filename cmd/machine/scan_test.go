@@ -25,6 +25,7 @@ import (
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/e2e/cloud/ledger"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/testkit"
 	"github.com/drover-project/drover/testkit/access"
 )
@@ -71,8 +72,8 @@ func newAccount(t *testing.T) *account {
 func (a *account) server(name, uid string) {
 	a.Helper()
 	machine := jobrunner.MachineRef{Namespace: a.namespace, Name: name, UID: uid, Kind: "DigitaloceanMachine", ClusterName: "c1", ClusterUID: string(a.cluster.UID)}
-	task := jobrunner.Task{Request: jobrunner.Request{Operation: jobrunner.Create, Attempt: 1, Namespace: a.namespace, StateSecret: jobrunner.StateSecretName(name),
-		Machine: machine, InstanceName: name, Driver: jobrunner.DriverRef{Name: "digitalocean", Builtin: true}, Tags: jobrunner.Tags(machine),
+	task := jobrunner.Task{Request: jobrunner.Request{Operation: state.Create, Attempt: 1, Namespace: a.namespace, StateSecret: jobrunner.StateSecretName(name),
+		Machine: machine, InstanceName: name, Driver: state.DriverRef{Name: "digitalocean", Builtin: true}, Tags: jobrunner.Tags(machine),
 		Options:       map[string]any{"digitalocean-region": "nyc3"},
 		CredentialEnv: map[string]string{"DIGITALOCEAN_ACCESS_TOKEN": theCloud.Token()}, SSHTimeoutSeconds: 1}}
 	a.give(task)
@@ -101,7 +102,7 @@ func (a *account) scan(name string, remove bool) rkev1.ServerScanStatus {
 // runJob runs the pod of the attempt whose turn it is, if its Job was made.
 func (a *account) runJob(scan *rkev1.ServerScan) {
 	a.Helper()
-	task := jobrunner.Task{Base: scan.Name, Request: jobrunner.Request{Operation: jobrunner.Scan, Attempt: scan.Status.Attempt, Namespace: a.namespace}}
+	task := jobrunner.Task{Base: scan.Name, Request: jobrunner.Request{Operation: state.Scan, Attempt: scan.Status.Attempt, Namespace: a.namespace}}
 	asked := &corev1.Secret{}
 	if a.client.Get(a.Context(), client.ObjectKey{Namespace: a.namespace, Name: task.Name()}, asked) != nil {
 		return

@@ -24,6 +24,7 @@ import (
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -61,7 +62,7 @@ func (s *story) registerDriver() {
 	nd := &v3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: "acme"}, Spec: v3.NodeDriverSpec{
 		URL: "https://198.18.0.1/docker-machine-driver-acme", Checksum: strings.Repeat("e3", 32), Active: true}}
 	require.NoError(s, s.client.Create(s.Context(), nd))
-	s.play(driver.CacheNamespace, "probe-acme-1", jobrunner.Result{Outcome: jobrunner.Failed, Class: rkev1.ClassInvalid, Reason: "ChecksumMismatch", Message: "no"})
+	s.play(driver.CacheNamespace, "probe-acme-1", state.Result{Outcome: state.Failed, Class: rkev1.ClassInvalid, Reason: "ChecksumMismatch", Message: "no"})
 	testkit.Eventually(s, patience, func() error { return hasReason(s.T, s.client, nd, "ChecksumMismatch") })
 	s.annotate(nd, rkev1.RetryAnnotation, "again")
 	// A probe that still runs is ended when somebody asks for another.
@@ -69,7 +70,7 @@ func (s *story) registerDriver() {
 	s.annotate(nd, rkev1.RetryAnnotation, "once more")
 	flags, err := json.Marshal([]crdgen.Flag{{Name: "acme-region", Type: crdgen.String}})
 	require.NoError(s, err)
-	s.play(driver.CacheNamespace, "probe-acme-3", jobrunner.Result{Outcome: jobrunner.Succeeded, Probe: &jobrunner.ProbeReport{Digest: strings.Repeat("ab", 32), Flags: flags}})
+	s.play(driver.CacheNamespace, "probe-acme-3", state.Result{Outcome: state.Succeeded, Probe: &state.ProbeReport{Digest: strings.Repeat("ab", 32), Flags: flags}})
 	awaitActive(s.T, s.client, "acme")
 }
 
@@ -104,13 +105,13 @@ func (s *story) machineOfCluster(name string) *unstructured.Unstructured {
 func (s *story) machineLife() {
 	s.Helper()
 	obj := s.machineOfCluster("m1")
-	s.play(s.namespace, "m1-create-1", jobrunner.Result{Outcome: jobrunner.Failed, Class: rkev1.ClassInvalid, Message: "no such region", ServerMayExist: false})
+	s.play(s.namespace, "m1-create-1", state.Result{Outcome: state.Failed, Class: rkev1.ClassInvalid, Message: "no such region", ServerMayExist: false})
 	testkit.Eventually(s, patience, func() error { return s.machineReason(obj, rkev1.CreateJobCondition, rkev1.AttemptsExhaustedReason) })
 	s.annotate(obj, rkev1.RetryAnnotation, "again")
-	s.play(s.namespace, "m1-create-2", jobrunner.Result{Outcome: jobrunner.Succeeded})
+	s.play(s.namespace, "m1-create-2", state.Result{Outcome: state.Succeeded})
 	testkit.Eventually(s, patience, func() error { return s.machineReason(obj, rkev1.ReadyCondition, rkev1.ReadyReason) })
 	require.NoError(s, s.client.Delete(s.Context(), obj.DeepCopy()))
-	s.play(s.namespace, "m1-rm-1", jobrunner.Result{Outcome: jobrunner.Succeeded})
+	s.play(s.namespace, "m1-rm-1", state.Result{Outcome: state.Succeeded})
 	s.awaitGone(obj)
 }
 
@@ -120,7 +121,7 @@ func (s *story) scanServers() {
 	scan := &rkev1.ServerScan{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "look"},
 		Spec: rkev1.ServerScanSpec{Driver: "digitalocean", CloudCredentialSecretName: "cred"}}
 	require.NoError(s, s.client.Create(s.Context(), scan))
-	s.play(s.namespace, "look-scan-1", jobrunner.Result{Outcome: jobrunner.Succeeded, Scan: &jobrunner.ScanReport{}})
+	s.play(s.namespace, "look-scan-1", state.Result{Outcome: state.Succeeded, Scan: &state.ScanReport{}})
 	testkit.Eventually(s, patience, func() error {
 		if err := s.client.Get(s.Context(), client.ObjectKeyFromObject(scan), scan); err != nil {
 			return err
@@ -157,12 +158,12 @@ func (s *story) cancelledLife() {
 	s.Helper()
 	obj := s.machineOfCluster("m2")
 	testkit.Eventually(s, patience, func() error { return s.exists(s.namespace, "m2-create-1") })
-	s.write(s.namespace, "m2-create-1", jobrunner.Result{Outcome: jobrunner.Cancelled, ServerMayExist: true})
+	s.write(s.namespace, "m2-create-1", state.Result{Outcome: state.Cancelled, ServerMayExist: true})
 	require.NoError(s, s.client.Delete(s.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}))
 	require.NoError(s, s.client.Delete(s.Context(), obj.DeepCopy()))
 	testkit.Eventually(s, patience, func() error { return s.collect(s.namespace, "m2-create-1") })
 	refuge := "refuge-" + string(obj.GetUID())
-	s.play(driver.CacheNamespace, jobrunner.JobName(refuge, jobrunner.Remove, 1), jobrunner.Result{Outcome: jobrunner.Succeeded})
+	s.play(driver.CacheNamespace, jobrunner.JobName(refuge, state.Remove, 1), state.Result{Outcome: state.Succeeded})
 	s.awaitGone(obj)
 }
 
@@ -186,7 +187,7 @@ func (s *story) exists(namespace, job string) error {
 }
 
 // play waits for a Job and is its pod and the Job controller.
-func (s *story) play(namespace, name string, result jobrunner.Result) {
+func (s *story) play(namespace, name string, result state.Result) {
 	s.Helper()
 	testkit.Eventually(s, patience, func() error { return s.exists(namespace, name) })
 	s.write(namespace, name, result)
@@ -194,7 +195,7 @@ func (s *story) play(namespace, name string, result jobrunner.Result) {
 	require.NoError(s, s.client.Get(s.Context(), client.ObjectKey{Namespace: namespace, Name: name}, job))
 	now := metav1.Now()
 	kinds := []batchv1.JobConditionType{batchv1.JobFailureTarget, batchv1.JobFailed}
-	if result.Outcome == jobrunner.Succeeded {
+	if result.Outcome == state.Succeeded {
 		kinds = []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobComplete}
 		job.Status.CompletionTime, job.Status.Succeeded = &now, 1
 	}
@@ -206,26 +207,26 @@ func (s *story) play(namespace, name string, result jobrunner.Result) {
 }
 
 // write plays what the pod writes into the state Secret.
-func (s *story) write(namespace, job string, result jobrunner.Result) {
+func (s *story) write(namespace, job string, result state.Result) {
 	s.Helper()
 	asked := testkit.ExpectExists(s, s.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: job}})
 	var request jobrunner.Request
 	require.NoError(s, json.Unmarshal(asked.Data[jobrunner.RequestKey], &request))
 	result.Operation, result.Attempt, result.StartTime, result.EndTime = request.Operation, request.Attempt, time.Now(), time.Now()
-	state := testkit.ExpectExists(s, s.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: request.StateSecret}})
-	before := state.DeepCopy()
-	state.Data = map[string][]byte{}
+	secret := testkit.ExpectExists(s, s.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: request.StateSecret}})
+	before := secret.DeepCopy()
+	secret.Data = map[string][]byte{}
 	for key, document := range map[string]any{
-		jobrunner.ResultKey:  result,
-		jobrunner.JournalKey: jobrunner.Journal{Operation: request.Operation, Attempt: request.Attempt, Phase: jobrunner.PhaseIntent, InstanceName: request.InstanceName},
-		jobrunner.ServerKey:  jobrunner.Server{InstanceID: "1", ProviderID: "digitalocean://1"},
+		state.ResultKey:  result,
+		state.JournalKey: state.Journal{Operation: request.Operation, Attempt: request.Attempt, Phase: state.PhaseIntent, InstanceName: request.InstanceName},
+		state.ServerKey:  state.Server{InstanceID: "1", ProviderID: "digitalocean://1"},
 	} {
 		raw, err := json.Marshal(document)
 		require.NoError(s, err)
-		state.Data[key] = raw
+		secret.Data[key] = raw
 	}
-	state.Data[jobrunner.ExtractedConfigKey] = []byte("a tar.gz")
-	require.NoError(s, s.client.Patch(s.Context(), state, client.MergeFrom(before)))
+	secret.Data[state.ExtractedConfigKey] = []byte("a tar.gz")
+	require.NoError(s, s.client.Patch(s.Context(), secret, client.MergeFrom(before)))
 }
 
 func (s *story) annotate(obj client.Object, key, value string) {

@@ -22,6 +22,7 @@ import (
 	"github.com/drover-project/drover/capi"
 	"github.com/drover-project/drover/charts"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/testkit"
 	"github.com/drover-project/drover/testkit/access"
 )
@@ -148,7 +149,7 @@ func handedOn(t *testing.T, c client.Client) []access.Grant {
 	t.Helper()
 	var out []access.Grant
 	// Those of Jobs are gone by now.
-	for _, operation := range []jobrunner.Operation{jobrunner.Probe, jobrunner.Create, jobrunner.Remove} {
+	for _, operation := range []state.Operation{state.Probe, state.Create, state.Remove} {
 		role := jobrunner.Role(jobrunner.Task{Request: jobrunner.Request{Operation: operation, StateSecret: "state"}})
 		out = append(out, access.Grants(role.Rules)...)
 	}

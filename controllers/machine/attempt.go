@@ -17,6 +17,7 @@ import (
 	"github.com/drover-project/drover/controllers/machine/turns"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // attempt brings one operation forward: it starts its first Job, looks at the one that runs, and after a failure starts the
@@ -27,14 +28,14 @@ import (
 //
 // The claim is written before the Job is made: whenever this is interrupted, the next reconcile finds either the claim
 // without a Job, and makes the Job, or the Job. Two Jobs of one machine never run together.
-func (r *Reconciler) attempt(ctx context.Context, s *scope, operation jobrunner.Operation) error {
+func (r *Reconciler) attempt(ctx context.Context, s *scope, operation state.Operation) error {
 	if err := s.checkName(); err != nil {
 		return err
 	}
-	s.asked = operation == jobrunner.Create
+	s.asked = operation == state.Create
 	claim := s.state.claim
 	if !s.state.claimed || claim.Operation != operation {
-		return r.next(ctx, s, wanted{claim: jobrunner.Claim{Operation: operation, Attempt: s.firstNumber(operation), Try: 1}})
+		return r.next(ctx, s, wanted{claim: state.Claim{Operation: operation, Attempt: s.firstNumber(operation), Try: 1}})
 	}
 	evidence, err := r.gather(ctx, s)
 	if err != nil {
@@ -52,7 +53,7 @@ func (r *Reconciler) attempt(ctx context.Context, s *scope, operation jobrunner.
 		r.tellMade(s)
 		return s.running(evidence, verdict)
 	}
-	if verdict.Outcome == jobrunner.Succeeded {
+	if verdict.Outcome == state.Succeeded {
 		r.turns.Made(s.request, s.now)
 		s.succeeded()
 		return nil
@@ -61,12 +62,12 @@ func (r *Reconciler) attempt(ctx context.Context, s *scope, operation jobrunner.
 }
 
 // firstNumber is 1, unless the state knows of Jobs that were not claimed.
-func (s *scope) firstNumber(operation jobrunner.Operation) int32 {
-	result, err := jobrunner.ReadResult(s.state.data())
+func (s *scope) firstNumber(operation state.Operation) int32 {
+	result, err := state.ReadResult(s.state.data())
 	if err != nil || result.Operation != operation || result.Attempt < 1 {
 		return 1
 	}
-	return jobrunner.Claim{Attempt: result.Attempt}.Again(1).Attempt
+	return state.Claim{Attempt: result.Attempt}.Again(1).Attempt
 }
 
 // gather collects all there is to judge the claimed attempt by. The Job is read past the cache when the cache has none:
@@ -108,7 +109,7 @@ func (r *Reconciler) look(ctx context.Context, s *scope) (jobrunner.Evidence, er
 }
 
 // pods of the machine's Jobs for one operation, read live.
-func (r *Reconciler) pods(ctx context.Context, s *scope, operation jobrunner.Operation) ([]corev1.Pod, error) {
+func (r *Reconciler) pods(ctx context.Context, s *scope, operation state.Operation) ([]corev1.Pod, error) {
 	r.interests.note(s.request, podsKey(string(s.GetUID())))
 	list := &corev1.PodList{}
 	err := r.Live.List(ctx, list, client.InNamespace(s.home.Namespace), client.MatchingLabels{
@@ -125,9 +126,9 @@ func neverStarted(e jobrunner.Evidence) bool {
 	if e.Job != nil || len(e.Own()) > 0 || e.Outliving() != nil || e.Told() {
 		return false
 	}
-	journal, err := jobrunner.ReadJournal(e.Data)
+	journal, err := state.ReadJournal(e.Data)
 	if err != nil {
-		return jobrunner.IsNoDocument(err)
+		return state.IsNoDocument(err)
 	}
 	return journal.Operation != e.Operation || journal.Attempt != e.Attempt
 }
@@ -157,7 +158,7 @@ func (r *Reconciler) again(ctx context.Context, s *scope, v jobrunner.Verdict) e
 		return r.next(ctx, s, wanted{claim: claim.Again(1), ask: turns.Ask{Changed: true}})
 	}
 	class := v.Class
-	if v.Outcome == jobrunner.Cancelled {
+	if v.Outcome == state.Cancelled {
 		class = rkev1.ClassTransient // its pod was told to stop, by a drain of its node for instance
 	}
 	at, exhausted := jobrunner.NextAttempt(jobrunner.Failure{
@@ -166,7 +167,7 @@ func (r *Reconciler) again(ctx context.Context, s *scope, v jobrunner.Verdict) e
 	if class == rkev1.ClassUnauthorized {
 		failed += ". " + r.credentialHelp(s)
 	}
-	if claim.Operation == jobrunner.Create {
+	if claim.Operation == state.Create {
 		exhausted = r.tellFailed(s, class, at, exhausted)
 	}
 	if exhausted {
@@ -204,8 +205,8 @@ func (s *scope) record(v jobrunner.Verdict) {
 		last.EndTime = &metav1.Time{Time: s.ended(v).Truncate(time.Second)}
 	}
 	s.status.FailureReason, s.status.FailureMessage = "", ""
-	if v.Outcome != jobrunner.Succeeded {
-		last.Class, last.Message, last.LogTail = v.Class, v.Message, jobrunner.LogTail(s.state.data())
+	if v.Outcome != state.Succeeded {
+		last.Class, last.Message, last.LogTail = v.Class, v.Message, state.LogTail(s.state.data())
 		s.status.FailureReason, s.status.FailureMessage = failureReason(claim.Operation), v.Message
 	}
 	s.status.LastAttempt = last
@@ -214,7 +215,7 @@ func (s *scope) record(v jobrunner.Verdict) {
 // succeeded says in the operation's condition, and so in its event, what the last attempt has done.
 func (s *scope) succeeded() {
 	claim := s.state.claim
-	if claim.Operation == jobrunner.Remove {
+	if claim.Operation == state.Remove {
 		s.conditions.True(rkev1.DeleteJobCondition, rkev1.ServerGoneReason, fmt.Sprintf("Job %s has removed server %s", s.status.JobName, s.state.instanceName()))
 		return
 	}
@@ -233,8 +234,8 @@ func (s *scope) ended(v jobrunner.Verdict) time.Time {
 	return v.End
 }
 
-func failureReason(operation jobrunner.Operation) string {
-	if operation == jobrunner.Remove {
+func failureReason(operation state.Operation) string {
+	if operation == state.Remove {
 		return rkev1.DeleteErrorReason
 	}
 	return rkev1.CreateErrorReason

@@ -15,11 +15,12 @@ import (
 	"github.com/drover-project/drover/controllers/machine/turns"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // wanted is an attempt that a machine would make.
 type wanted struct {
-	claim jobrunner.Claim
+	claim state.Claim
 	ask   turns.Ask
 	// failed says how the one before it failed; empty without one. at is when the machine's own back-off is over.
 	failed string
@@ -31,7 +32,7 @@ func (r *Reconciler) next(ctx context.Context, s *scope, w wanted) error {
 	if s.now.Before(w.at) {
 		return s.waitUntil(w.at, w.failed+nextAttempt)
 	}
-	if w.claim.Operation != jobrunner.Create {
+	if w.claim.Operation != state.Create {
 		return r.start(ctx, s, w.claim)
 	}
 	turn, err := r.ask(s, w.ask)
@@ -53,7 +54,7 @@ func (r *Reconciler) ask(s *scope, ask turns.Ask) (turns.Turn, error) {
 	if ask.Group, err = s.group(); err != nil {
 		return turns.Turn{}, err
 	}
-	if ask.Hash, err = r.requestHash(s, jobrunner.Create); err != nil {
+	if ask.Hash, err = r.requestHash(s, state.Create); err != nil {
 		return turns.Turn{}, err
 	}
 	// A hint for the beginning of a manager only: the machines that were refused tell more, but perhaps later than this one.
@@ -108,11 +109,11 @@ func (r *Reconciler) tellFailed(s *scope, class string, at time.Time, exhausted 
 // tellMade tells that the cloud made the server, though its Job has more to do.
 func (r *Reconciler) tellMade(s *scope) {
 	claim := s.state.claim
-	journal, err := jobrunner.ReadJournal(s.state.data())
-	if err != nil || claim.Operation != jobrunner.Create || journal.Operation != jobrunner.Create || journal.Attempt != claim.Attempt {
+	journal, err := state.ReadJournal(s.state.data())
+	if err != nil || claim.Operation != state.Create || journal.Operation != state.Create || journal.Attempt != claim.Attempt {
 		return
 	}
-	if journal.Phase == jobrunner.PhaseCreated || journal.Phase == jobrunner.PhaseBootstrapped {
+	if journal.Phase == state.PhaseCreated || journal.Phase == state.PhaseBootstrapped {
 		r.turns.Made(s.request, s.now)
 	}
 }
@@ -121,7 +122,7 @@ func (r *Reconciler) tellMade(s *scope) {
 func (r *Reconciler) wantedAfter(s *scope, w wanted, class string) wanted {
 	claim := s.state.claim
 	w.claim = claim.Again(claim.Try + 1)
-	if claim.Operation != jobrunner.Create || !jobrunner.IsShared(class) {
+	if claim.Operation != state.Create || !jobrunner.IsShared(class) {
 		return w
 	}
 	w.ask.NotBefore, w.at = w.at, time.Time{}

@@ -15,6 +15,7 @@ import (
 	"github.com/drover-project/drover/controllers/machine"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -72,7 +73,7 @@ func (c *crowd) jobs() []string {
 func (c *crowd) refuse(attempt int32, who ...*subject) {
 	c.Helper()
 	for _, s := range who {
-		s.fail(jobrunner.Create, attempt, rkev1.ClassQuota, "this will exceed your droplet limit", false)
+		s.fail(state.Create, attempt, rkev1.ClassQuota, "this will exceed your droplet limit", false)
 	}
 }
 
@@ -147,10 +148,10 @@ func TestTurn_theCloudAgrees(t *testing.T) {
 	c.reconcileAll()
 	c.pass(15 * time.Minute)
 	c.reconcileAll()
-	c.all[0].write(map[string]any{jobrunner.JournalKey: jobrunner.Journal{Operation: jobrunner.Create, Attempt: 2, Phase: jobrunner.PhaseRecorded}})
+	c.all[0].write(map[string]any{state.JournalKey: state.Journal{Operation: state.Create, Attempt: 2, Phase: state.PhaseRecorded}})
 	c.reconcileAll()
 	require.Equal(t, []string{"m0-create-2"}, c.jobs(), "a record may be written before the cloud is asked")
-	c.all[0].write(map[string]any{jobrunner.JournalKey: jobrunner.Journal{Operation: jobrunner.Create, Attempt: 2, Phase: jobrunner.PhaseCreated}})
+	c.all[0].write(map[string]any{state.JournalKey: state.Journal{Operation: state.Create, Attempt: 2, Phase: state.PhaseCreated}})
 	c.reconcileAll()
 	require.Equal(t, []string{"m0-create-2", "m1-create-1"}, c.jobs())
 }
@@ -281,7 +282,7 @@ func TestTurn_otherFailures(t *testing.T) {
 	for _, class := range []string{rkev1.ClassTransient, rkev1.ClassUnknown, rkev1.ClassInvalid} {
 		c := newCrowd(t, 2)
 		c.all[0].reconcile()
-		c.all[0].fail(jobrunner.Create, 1, class, "no", false)
+		c.all[0].fail(state.Create, 1, class, "no", false)
 		c.reconcileAll()
 		require.Equal(t, []string{"m1-create-1"}, c.jobs(), class)
 	}
@@ -293,7 +294,7 @@ func TestTurn_classes(t *testing.T) {
 		rkev1.ClassCapacity: rkev1.WaitingForCapacityReason, rkev1.ClassThrottled: rkev1.WaitingForRateLimitReason} {
 		c := newCrowd(t, 2)
 		c.all[0].reconcile()
-		c.all[0].fail(jobrunner.Create, 1, class, "no", false)
+		c.all[0].fail(state.Create, 1, class, "no", false)
 		c.reconcileAll()
 		c.all[1].expect(rkev1.CreateJobCondition, metav1.ConditionFalse, reason)
 		c.restart()

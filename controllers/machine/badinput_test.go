@@ -19,6 +19,7 @@ import (
 	managementv3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -141,7 +142,7 @@ func TestBadInput(t *testing.T) {
 			require.Contains(t, c.Message, tt.message)
 			s.expect(rkev1.ReadyCondition, metav1.ConditionFalse, tt.reason)
 			require.Equal(t, rkev1.PhasePending, status.Phase)
-			testkit.ExpectNotFound(t, s.client, s.job(jobrunner.Create, 1), s.stateSecret())
+			testkit.ExpectNotFound(t, s.client, s.job(state.Create, 1), s.stateSecret())
 			require.Len(t, s.events(), 1)
 			s.reconcile()
 			require.Empty(t, s.events(), "nothing changed")
@@ -150,7 +151,7 @@ func TestBadInput(t *testing.T) {
 			}
 			tt.mend(w, s)
 			require.Equal(t, rkev1.PhaseCreating, s.reconcile().Phase)
-			testkit.ExpectExists(t, s.client, s.job(jobrunner.Create, 1))
+			testkit.ExpectExists(t, s.client, s.job(state.Create, 1))
 		})
 	}
 }
@@ -172,7 +173,7 @@ func TestBadInput_credentialOfAnotherNamespace(t *testing.T) {
 	secret.Annotations = map[string]string{rkev1.AllowedNamespacesAnnotation: "x, " + w.namespace}
 	w.update(secret)
 	s.reconcile()
-	require.Equal(t, "shared", s.requestOf(jobrunner.Create, 1).CredentialEnv["DIGITALOCEAN_ACCESS_TOKEN"])
+	require.Equal(t, "shared", s.requestOf(state.Create, 1).CredentialEnv["DIGITALOCEAN_ACCESS_TOKEN"])
 }
 
 func TestBadInput_fieldOfTheWrongTypeIsRefusedAtOnce(t *testing.T) {
@@ -189,7 +190,7 @@ func TestBadInput_fieldOfTheWrongTypeIsRefusedAtOnce(t *testing.T) {
 func TestBadInput_integerThatIsNoneInAString(t *testing.T) {
 	s := newWorld(t).machine("digitalocean", "m", map[string]any{"sshPort": "2222", "common": map[string]any{"cloudCredentialSecretName": "cred"}})
 	s.reconcile()
-	require.EqualValues(t, 2222, s.requestOf(jobrunner.Create, 1).Options["digitalocean-ssh-port"])
+	require.EqualValues(t, 2222, s.requestOf(state.Create, 1).Options["digitalocean-ssh-port"])
 }
 
 func TestBadInput_longNameIsCut(t *testing.T) {
@@ -197,15 +198,15 @@ func TestBadInput_longNameIsCut(t *testing.T) {
 	s := newWorld(t).machine("digitalocean", name, droplet())
 	s.annotate(rkev1.HostnameLengthLimitAnnotation, "20")
 	status := s.reconcile()
-	require.Len(t, s.requestOf(jobrunner.Create, 1).InstanceName, 20)
-	require.Equal(t, s.requestOf(jobrunner.Create, 1).InstanceName, status.InstanceName)
+	require.Len(t, s.requestOf(state.Create, 1).InstanceName, 20)
+	require.Equal(t, s.requestOf(state.Create, 1).InstanceName, status.InstanceName)
 
 	// What the server is called does not change any more.
 	s.annotate(rkev1.HostnameLengthLimitAnnotation, "30")
-	s.fail(jobrunner.Create, 1, rkev1.ClassTransient, "try again", false)
+	s.fail(state.Create, 1, rkev1.ClassTransient, "try again", false)
 	s.annotate(rkev1.RetryAnnotation, "1")
 	s.reconcile()
-	require.Equal(t, status.InstanceName, s.requestOf(jobrunner.Create, 2).InstanceName)
+	require.Equal(t, status.InstanceName, s.requestOf(state.Create, 2).InstanceName)
 }
 
 func TestBadInput_twoMachinesWithOneName(t *testing.T) {
@@ -225,13 +226,13 @@ func TestBadInput_twoMachinesWithOneName(t *testing.T) {
 	testkit.ExpectReconciled(t, second.reconciler, second.obj)
 	second.gone()
 	require.True(t, first.reconcile().Ready)
-	testkit.ExpectNotFound(t, w.client, first.job(jobrunner.Remove, 1))
+	testkit.ExpectNotFound(t, w.client, first.job(state.Remove, 1))
 }
 
 func TestBadInput_foreignJobOfOurName(t *testing.T) {
 	w := newWorld(t)
 	s := w.machine("digitalocean", "m", droplet())
-	job := s.job(jobrunner.Create, 1)
+	job := s.job(state.Create, 1)
 	job.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "x"}}}
 	require.NoError(t, w.client.Create(t.Context(), job))
 	s.reconcile()
@@ -247,7 +248,7 @@ func (s *subject) access() map[string]client.Object {
 		"ServiceAccount": &corev1.ServiceAccount{ObjectMeta: meta},
 		"Role":           &rbacv1.Role{ObjectMeta: meta},
 		"RoleBinding":    &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "admin"}},
-		"Secret":         &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: jobrunner.JobName(s.name, jobrunner.Create, 1)}},
+		"Secret":         &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: jobrunner.JobName(s.name, state.Create, 1)}},
 	}
 }
 
@@ -270,7 +271,7 @@ func TestBadInput_foreignAccess(t *testing.T) {
 				require.Equal(t, time.Minute, result.RequeueAfter, "nobody watches it")
 				s.reconcile()
 				require.Equal(t, before, testkit.ExpectExists(t, w.client, foreign).GetResourceVersion(), "it is left as it was")
-				testkit.ExpectNotFound(t, w.client, s.job(jobrunner.Create, 1))
+				testkit.ExpectNotFound(t, w.client, s.job(state.Create, 1))
 
 				require.NoError(t, w.client.Delete(t.Context(), foreign))
 				require.Equal(t, rkev1.PhaseCreating, s.reconcile().Phase)
@@ -312,20 +313,20 @@ func TestBadInput_accessOfAnEarlierMachine(t *testing.T) {
 func TestBadInput_foreignAccessOfALaterAttempt(t *testing.T) {
 	s := newWorld(t).machine("digitalocean", "m", droplet())
 	s.reconcile()
-	s.fail(jobrunner.Create, 1, rkev1.ClassTransient, "try again", false)
-	s.secret(jobrunner.JobName("m", jobrunner.Create, 2), "Opaque", nil)
+	s.fail(state.Create, 1, rkev1.ClassTransient, "try again", false)
+	s.secret(jobrunner.JobName("m", state.Create, 2), "Opaque", nil)
 	s.annotate(rkev1.RetryAnnotation, "1")
 	s.reconcile()
 	c := s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.NameTakenReason)
 	require.Contains(t, c.Message, "there is a Secret m-create-2")
-	testkit.ExpectNotFound(t, s.client, s.job(jobrunner.Create, 2))
+	testkit.ExpectNotFound(t, s.client, s.job(state.Create, 2))
 }
 
 func TestFailure_isKeptAndPaced(t *testing.T) {
 	s := newWorld(t).machine("digitalocean", "m", droplet())
 	s.reconcile()
 	s.events()
-	s.fail(jobrunner.Create, 1, rkev1.ClassQuota, "you have reached your droplet limit", false)
+	s.fail(state.Create, 1, rkev1.ClassQuota, "you have reached your droplet limit", false)
 	status := s.reconcile()
 	c := s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.WaitingForRetryReason)
 	require.Contains(t, c.Message, "droplet limit")
@@ -337,7 +338,7 @@ func TestFailure_isKeptAndPaced(t *testing.T) {
 	require.Len(t, s.events(), 1)
 
 	// The Job may go; what it said stays.
-	s.delete(s.job(jobrunner.Create, 1))
+	s.delete(s.job(state.Create, 1))
 	s.dropJobFinalizers()
 	result := testkit.ExpectReconciled(t, s.reconciler, s.obj)
 	require.Equal(t, status, s.read())
@@ -348,14 +349,14 @@ func TestFailure_isKeptAndPaced(t *testing.T) {
 	status = s.reconcile()
 	require.EqualValues(t, 2, status.Attempts)
 	s.expect(rkev1.CreateJobCondition, metav1.ConditionUnknown, rkev1.JobRunningReason)
-	s.fail(jobrunner.Create, 2, rkev1.ClassQuota, "you have reached your droplet limit", false)
+	s.fail(state.Create, 2, rkev1.ClassQuota, "you have reached your droplet limit", false)
 	status = s.reconcile()
 	require.EqualValues(t, 2, status.LastAttempt.Number)
 	require.Greater(t, status.NextAttemptTime.Sub(s.clock.Now()), 19*time.Minute, "each wait is longer")
 	s.clock.SetTime(status.NextAttemptTime.Add(time.Second))
 	s.reconcile()
 	s.dropJobFinalizers()
-	testkit.ExpectNotFound(t, s.client, s.job(jobrunner.Create, 2))
+	testkit.ExpectNotFound(t, s.client, s.job(state.Create, 2))
 	s.succeed(3)
 	status = s.reconcile()
 	require.True(t, status.Ready)
@@ -380,7 +381,7 @@ func TestFailure_exhaustedUntilSomethingChanges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newWorld(t).machine("digitalocean", "m", droplet())
 			s.reconcile()
-			s.fail(jobrunner.Create, 1, rkev1.ClassInvalid, "no such region", false)
+			s.fail(state.Create, 1, rkev1.ClassInvalid, "no such region", false)
 			status := s.reconcile()
 			s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.AttemptsExhaustedReason)
 			require.Nil(t, status.NextAttemptTime)
@@ -388,7 +389,7 @@ func TestFailure_exhaustedUntilSomethingChanges(t *testing.T) {
 			require.EqualValues(t, 1, s.reconcile().Attempts)
 			change(s)
 			require.EqualValues(t, 2, s.reconcile().Attempts)
-			require.EqualValues(t, 2, s.requestOf(jobrunner.Create, 2).Attempt)
+			require.EqualValues(t, 2, s.requestOf(state.Create, 2).Attempt)
 			require.EqualValues(t, 2, s.reconcile().Attempts, "a change counts once")
 		})
 	}
@@ -397,8 +398,8 @@ func TestFailure_exhaustedUntilSomethingChanges(t *testing.T) {
 func TestFailure_podThatSaysNothing(t *testing.T) {
 	s := newWorld(t).machine("digitalocean", "m", droplet())
 	s.reconcile()
-	s.write(map[string]any{jobrunner.JournalKey: jobrunner.Journal{Operation: jobrunner.Create, Attempt: 1, Phase: jobrunner.PhaseIntent}})
-	s.end(jobrunner.Create, 1, batchv1.JobFailed, "DeadlineExceeded")
+	s.write(map[string]any{state.JournalKey: state.Journal{Operation: state.Create, Attempt: 1, Phase: state.PhaseIntent}})
+	s.end(state.Create, 1, batchv1.JobFailed, "DeadlineExceeded")
 	status := s.reconcile()
 	require.Equal(t, "Transient", status.LastAttempt.Class)
 	require.Contains(t, status.FailureMessage, "deadline")
@@ -408,7 +409,7 @@ func TestFailure_podThatSaysNothing(t *testing.T) {
 func TestRunning_sayWhatHoldsThePodUp(t *testing.T) {
 	s := newWorld(t).machine("digitalocean", "m", droplet())
 	s.reconcile()
-	job := testkit.ExpectExists(t, s.client, s.job(jobrunner.Create, 1))
+	job := testkit.ExpectExists(t, s.client, s.job(state.Create, 1))
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "p", Labels: job.Spec.Template.Labels},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "machine", Image: "x"}}, ServiceAccountName: "m-machine", AutomountServiceAccountToken: new(bool)}}
 	require.NoError(t, s.client.Create(t.Context(), pod))

@@ -27,6 +27,7 @@ import (
 	"github.com/drover-project/drover/capi"
 	"github.com/drover-project/drover/controllers/machine"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -201,8 +202,8 @@ func (w *bench) playPods(ctx context.Context) {
 
 func (w *bench) playPod(ctx context.Context, name string) error {
 	documents := map[string]any{
-		jobrunner.ServerKey: jobrunner.Server{InstanceID: name, ProviderID: "digitalocean://" + name},
-		jobrunner.ResultKey: jobrunner.Result{Operation: jobrunner.Create, Attempt: 1, Outcome: jobrunner.Succeeded},
+		state.ServerKey: state.Server{InstanceID: name, ProviderID: "digitalocean://" + name},
+		state.ResultKey: state.Result{Operation: state.Create, Attempt: 1, Outcome: state.Succeeded},
 	}
 	data := map[string][]byte{}
 	for key, document := range documents {
@@ -216,8 +217,8 @@ func (w *bench) playPod(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	state := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: jobrunner.StateSecretName(name)}}
-	return w.client.Patch(ctx, state, client.RawPatch(types.MergePatchType, patch))
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: jobrunner.StateSecretName(name)}}
+	return w.client.Patch(ctx, secret, client.RawPatch(types.MergePatchType, patch))
 }
 
 func (w *bench) follow(ctx context.Context, list client.ObjectList, see func(watch.Event)) {

@@ -9,12 +9,13 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // collectState takes over what the pod left of the server: its addresses and where it is.
 func (r *Reconciler) collectState(_ context.Context, s *scope) error {
-	server, err := jobrunner.ReadServer(s.state.data())
-	if jobrunner.IsNoDocument(err) {
+	server, err := state.ReadServer(s.state.data())
+	if state.IsNoDocument(err) {
 		return step.Wait(rkev1.StateMissingReason, fmt.Sprintf("the create Job succeeded, but the state Secret %s does not tell of a server: somebody changed it. Delete the machine to have another one made",
 			jobrunner.StateSecretName(s.GetName())), 0)
 	}

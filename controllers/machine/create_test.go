@@ -17,6 +17,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -32,7 +33,7 @@ func TestCreate_fromMachineToReady(t *testing.T) {
 	require.Contains(t, s.obj.GetFinalizers(), rkev1.MachineFinalizer)
 	require.Equal(t, "pool1-abc", s.obj.GetLabels()[rkev1.CAPIMachineLabel])
 
-	request := s.requestOf(jobrunner.Create, 1)
+	request := s.requestOf(state.Create, 1)
 	require.Equal(t, map[string]string{"DIGITALOCEAN_ACCESS_TOKEN": "marker-secret-token"}, withoutDefaults(request.CredentialEnv))
 	require.Equal(t, "fra1", request.Options["digitalocean-region"])
 	require.Equal(t, "pool1-abc", request.InstanceName)
@@ -42,7 +43,7 @@ func TestCreate_fromMachineToReady(t *testing.T) {
 	require.True(t, request.HasBootstrap)
 
 	// Its pod runs: nothing new to say.
-	job := testkit.ExpectExists(t, s.client, s.job(jobrunner.Create, 1))
+	job := testkit.ExpectExists(t, s.client, s.job(state.Create, 1))
 	job.Status.Active, job.Status.Ready = 1, new(int32(1))
 	require.NoError(t, s.client.Status().Update(t.Context(), job))
 	s.reconcile()
@@ -157,9 +158,9 @@ func TestCreate_isIdempotentWhereverItWasInterrupted(t *testing.T) {
 	s.reconcile()
 	// The controller died after the claim: the Job is missing, or more than it.
 	for _, lost := range []func(){
-		func() { s.delete(s.job(jobrunner.Create, 1)) },
+		func() { s.delete(s.job(state.Create, 1)) },
 		func() {
-			s.delete(s.job(jobrunner.Create, 1))
+			s.delete(s.job(state.Create, 1))
 			s.delete(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "m-machine"}})
 		},
 	} {
@@ -167,7 +168,7 @@ func TestCreate_isIdempotentWhereverItWasInterrupted(t *testing.T) {
 		s.dropJobFinalizers()
 		status := s.reconcile()
 		require.EqualValues(t, 1, status.Attempts)
-		testkit.ExpectExists(t, s.client, s.job(jobrunner.Create, 1))
+		testkit.ExpectExists(t, s.client, s.job(state.Create, 1))
 		testkit.ExpectExists(t, s.client, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "m-machine"}})
 	}
 	jobs := &batchv1.JobList{}
@@ -187,7 +188,7 @@ func TestCreate_tellsTheFailureDomain(t *testing.T) {
 	s.reconcile()
 	s.succeed(1)
 	for _, where := range []string{"fra1", "nyc3", ""} {
-		s.write(map[string]any{jobrunner.ServerKey: jobrunner.Server{InstanceID: "123", ProviderID: "digitalocean://123", FailureDomain: where}})
+		s.write(map[string]any{state.ServerKey: state.Server{InstanceID: "123", ProviderID: "digitalocean://123", FailureDomain: where}})
 		status := s.reconcile()
 		require.True(t, *status.Initialization.Provisioned)
 		require.Equal(t, where, status.FailureDomain)
@@ -230,13 +231,13 @@ func TestCreate_pausedStartsNothing(t *testing.T) {
 	s.reconcile()
 	s.expect(rkev1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
 	s.expect(rkev1.ReadyCondition, metav1.ConditionFalse, clusterv1.PausedReason)
-	testkit.ExpectNotFound(t, s.client, s.job(jobrunner.Create, 1), s.stateSecret())
+	testkit.ExpectNotFound(t, s.client, s.job(state.Create, 1), s.stateSecret())
 
 	w.cluster.Spec.Paused = nil
 	w.update(w.cluster)
 	s.reconcile()
 	s.expect(rkev1.PausedCondition, metav1.ConditionFalse, "")
-	testkit.ExpectExists(t, s.client, s.job(jobrunner.Create, 1))
+	testkit.ExpectExists(t, s.client, s.job(state.Create, 1))
 }
 
 func TestCreate_secretsAreNowhereToBeSeen(t *testing.T) {
@@ -244,10 +245,10 @@ func TestCreate_secretsAreNowhereToBeSeen(t *testing.T) {
 	spec["sshKeyContents"] = "marker-secret-key"
 	s := newWorld(t).machine("digitalocean", "m", spec)
 	s.reconcile()
-	require.Contains(t, s.requestOf(jobrunner.Create, 1).Secrets, "marker-secret-key\n")
-	s.fail(jobrunner.Create, 1, rkev1.ClassUnauthorized, "401 Unauthorized", false)
+	require.Contains(t, s.requestOf(state.Create, 1).Secrets, "marker-secret-key\n")
+	s.fail(state.Create, 1, rkev1.ClassUnauthorized, "401 Unauthorized", false)
 	status := s.reconcile()
-	raw, err := json.Marshal([]any{status, s.events(), testkit.ExpectExists(t, s.client, s.job(jobrunner.Create, 1)),
+	raw, err := json.Marshal([]any{status, s.events(), testkit.ExpectExists(t, s.client, s.job(state.Create, 1)),
 		testkit.ExpectExists(t, s.client, s.stateSecret())})
 	require.NoError(t, err)
 	require.NotContains(t, string(raw), "marker-secret")
@@ -263,7 +264,7 @@ func TestCreate_statusIsLost(t *testing.T) {
 	s.expect(rkev1.ReadyCondition, metav1.ConditionTrue, "")
 	require.Equal(t, rkev1.PhaseRunning, status.Phase)
 	require.Len(t, status.Addresses, 1)
-	testkit.ExpectNotFound(t, s.client, s.job(jobrunner.Create, 2))
+	testkit.ExpectNotFound(t, s.client, s.job(state.Create, 2))
 }
 
 // A machine that a backup brought back has another UID than the one that its servers are tagged with: they are looked for with
@@ -275,38 +276,38 @@ func TestCreate_restoredMachineFindsItsServers(t *testing.T) {
 			s := w.machine("digitalocean", name, droplet())
 			s.reconcile()
 			first := string(s.obj.GetUID())
-			s.fail(jobrunner.Create, 1, rkev1.ClassTransient, "connection reset", true)
-			state := testkit.ExpectExists(t, s.client, s.stateSecret())
+			s.fail(state.Create, 1, rkev1.ClassTransient, "connection reset", true)
+			secret := testkit.ExpectExists(t, s.client, s.stateSecret())
 
-			again := s.restore(state, forget)
+			again := s.restore(secret, forget)
 			again.annotate(rkev1.RetryAnnotation, "1")
 			again.reconcile()
 			require.NotEqual(t, first, string(again.obj.GetUID()))
-			request := again.requestOf(jobrunner.Create, 2)
+			request := again.requestOf(state.Create, 2)
 			require.Equal(t, first, request.Tags[jobrunner.TagMachineUID])
 			require.Equal(t, string(again.obj.GetUID()), request.Machine.UID)
 
-			again.fail(jobrunner.Create, 2, rkev1.ClassTransient, "connection reset", true)
+			again.fail(state.Create, 2, rkev1.ClassTransient, "connection reset", true)
 			again.delete(again.obj)
 			again.reconcile()
-			require.Equal(t, first, again.requestOf(jobrunner.Remove, 1).Tags[jobrunner.TagMachineUID], "from one attempt to the next")
+			require.Equal(t, first, again.requestOf(state.Remove, 1).Tags[jobrunner.TagMachineUID], "from one attempt to the next")
 		})
 	}
 }
 
 // restore plays a backup: the machine and its state are gone, and come back without a status, with another UID and no owners.
-func (s *subject) restore(state *corev1.Secret, forget string) *subject {
+func (s *subject) restore(secret *corev1.Secret, forget string) *subject {
 	s.Helper()
-	s.delete(s.job(jobrunner.Create, 1))
+	s.delete(s.job(state.Create, 1))
 	s.dropJobFinalizers()
 	for _, obj := range []client.Object{testkit.ExpectExists(s, s.client, s.stateSecret()), s.obj} {
 		s.read()
 		require.NoError(s, s.client.Patch(s.Context(), obj, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
 		s.delete(obj)
 	}
-	state.ResourceVersion, state.UID, state.OwnerReferences, state.ManagedFields = "", "", nil, nil
-	delete(state.Annotations, forget)
-	require.NoError(s, s.client.Create(s.Context(), state))
+	secret.ResourceVersion, secret.UID, secret.OwnerReferences, secret.ManagedFields = "", "", nil, nil
+	delete(secret.Annotations, forget)
+	require.NoError(s, s.client.Create(s.Context(), secret))
 	s.delete(s.capi)
 	return s.machine("digitalocean", s.name, droplet())
 }
@@ -326,7 +327,7 @@ func TestCreate_externalDriver(t *testing.T) {
 	nd.Status.Digest, nd.Status.AppliedURL = strings.Repeat("a", 64), "https://drivers.test/acme"
 	require.NoError(t, w.client.Status().Update(t.Context(), nd))
 	s.reconcile()
-	request := s.requestOf(jobrunner.Create, 1)
+	request := s.requestOf(state.Create, 1)
 	require.Equal(t, nd.Status.Digest, request.Driver.Digest)
 	require.False(t, request.Driver.Builtin)
 	require.Equal(t, "t", request.CredentialEnv["ACME_TOKEN"])
@@ -339,7 +340,7 @@ func TestBackOffCountsByTheManagersClock(t *testing.T) {
 			s := newWorld(t).machine("digitalocean", "m1", droplet())
 			s.reconcile()
 			s.clock.SetTime(start.Add(skew))
-			s.fail(jobrunner.Create, 1, rkev1.ClassTransient, "no route to host", false)
+			s.fail(state.Create, 1, rkev1.ClassTransient, "no route to host", false)
 			s.clock.SetTime(start)
 			status := s.reconcile()
 			s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.WaitingForRetryReason)
@@ -369,7 +370,7 @@ func TestCreate_exhaustedStaysExhaustedWithoutItsJob(t *testing.T) {
 	require.Equal(t, rkev1.ClassUnknown, last.Class)
 
 	s.clock.SetTime(s.clock.Now().Add(25 * time.Hour))
-	require.NoError(t, s.client.Delete(t.Context(), s.job(jobrunner.Create, 3), client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	require.NoError(t, s.client.Delete(t.Context(), s.job(state.Create, 3), client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	pods := &corev1.PodList{}
 	require.NoError(t, s.client.List(t.Context(), pods, client.InNamespace(s.namespace)))
 	for i := range pods.Items {
@@ -384,5 +385,5 @@ func TestCreate_exhaustedStaysExhaustedWithoutItsJob(t *testing.T) {
 	require.NoError(t, s.client.Status().Update(t.Context(), s.obj))
 	require.Equal(t, last.Message, s.reconcile().LastAttempt.Message)
 	s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.AttemptsExhaustedReason)
-	testkit.ExpectNotFound(t, s.client, s.job(jobrunner.Create, 4))
+	testkit.ExpectNotFound(t, s.client, s.job(state.Create, 4))
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -89,7 +89,7 @@ func credentialWorld(t *testing.T) *subject {
 	return s
 }
 
-func (s *subject) tokenOf(operation jobrunner.Operation, attempt int32) string {
+func (s *subject) tokenOf(operation state.Operation, attempt int32) string {
 	s.Helper()
 	return s.requestOf(operation, attempt).CredentialEnv[tokenVariable]
 }
@@ -105,15 +105,15 @@ func TestCredential_beforeCreate(t *testing.T) {
 				require.Contains(t, s.expect(rkev1.CredentialReadyCondition, metav1.ConditionFalse, story.reason).Message, story.says)
 				require.Contains(t, s.expect(rkev1.ReadyCondition, metav1.ConditionFalse, story.reason).Message, story.says)
 				testkit.ExpectNotFound(t, s.client, s.stateSecret())
-			} else if s.tokenOf(jobrunner.Create, 1) != story.token {
-				s.refuse(jobrunner.Create, 1)
+			} else if s.tokenOf(state.Create, 1) != story.token {
+				s.refuse(state.Create, 1)
 				s.reconcile()
 				s.expectRefusal(rkev1.CreateJobCondition, rkev1.AttemptsExhaustedReason)
 				attempt = 2
 			}
 			story.mend(s)
 			s.reconcile()
-			require.Equal(t, story.token, s.tokenOf(jobrunner.Create, attempt))
+			require.Equal(t, story.token, s.tokenOf(state.Create, attempt))
 			s.succeed(attempt)
 			require.True(t, s.reconcile().Ready)
 		})
@@ -121,9 +121,9 @@ func TestCredential_beforeCreate(t *testing.T) {
 }
 
 // refuse plays a cloud that does not accept the credential.
-func (s *subject) refuse(operation jobrunner.Operation, attempt int32) {
+func (s *subject) refuse(operation state.Operation, attempt int32) {
 	s.Helper()
-	s.fail(operation, attempt, rkev1.ClassUnauthorized, "401 Unable to authenticate you", operation == jobrunner.Remove)
+	s.fail(operation, attempt, rkev1.ClassUnauthorized, "401 Unable to authenticate you", operation == state.Remove)
 }
 
 // expectRefusal expects that the message says what the cloud said, which Secret the credential is from, and which key.
@@ -140,13 +140,13 @@ func TestCredential_duringCreate_theJobFails(t *testing.T) {
 		t.Run(story.name, func(t *testing.T) {
 			s := credentialWorld(t)
 			s.reconcile()
-			require.Equal(t, "first-token", s.tokenOf(jobrunner.Create, 1))
+			require.Equal(t, "first-token", s.tokenOf(state.Create, 1))
 			story.strike(s)
 			s.reconcile()
 			s.expect(rkev1.CreateJobCondition, metav1.ConditionUnknown, rkev1.JobRunningReason)
 			s.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.JobRunningReason)
 
-			s.refuse(jobrunner.Create, 1)
+			s.refuse(state.Create, 1)
 			status := s.reconcile()
 			require.Equal(t, rkev1.ClassUnauthorized, status.LastAttempt.Class, "it is known why it failed, whatever is waited for now")
 			if story.reason != "" {
@@ -155,7 +155,7 @@ func TestCredential_duringCreate_theJobFails(t *testing.T) {
 			}
 			story.mend(s)
 			s.reconcile()
-			require.Equal(t, story.token, s.tokenOf(jobrunner.Create, 2), "at once, without another wait")
+			require.Equal(t, story.token, s.tokenOf(state.Create, 2), "at once, without another wait")
 			s.succeed(2)
 			require.True(t, s.reconcile().Ready)
 		})
@@ -187,13 +187,13 @@ func TestCredential_beforeRemove(t *testing.T) {
 			story.strike(s)
 			s.delete(s.obj)
 			s.reconcile()
-			require.Equal(t, story.remembered, s.tokenOf(jobrunner.Remove, 1))
+			require.Equal(t, story.remembered, s.tokenOf(state.Remove, 1))
 			if story.reason != "" {
 				require.Contains(t, s.expect(rkev1.CredentialReadyCondition, metav1.ConditionTrue, rkev1.CredentialRecalledReason).Message, story.says)
 			}
 			attempt := int32(1)
 			if story.remembered != story.token {
-				s.refuse(jobrunner.Remove, 1)
+				s.refuse(state.Remove, 1)
 				s.reconcile()
 				message := s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.ServerMayExistReason).Message
 				for _, part := range []string{"401 Unable to authenticate you", "accessToken", rkev1.AbandonAnnotation + "=m", story.says} {
@@ -202,7 +202,7 @@ func TestCredential_beforeRemove(t *testing.T) {
 				story.mend(s)
 				s.reconcile()
 				attempt = 2
-				require.Equal(t, story.token, s.tokenOf(jobrunner.Remove, 2), "at once, without another wait")
+				require.Equal(t, story.token, s.tokenOf(state.Remove, 2), "at once, without another wait")
 			}
 			s.removed(attempt)
 			testkit.ExpectReconciled(t, s.reconciler, s.obj)
@@ -219,13 +219,13 @@ func TestCredential_duringRemove(t *testing.T) {
 			s.ready()
 			s.delete(s.obj)
 			s.reconcile()
-			require.Equal(t, "first-token", s.tokenOf(jobrunner.Remove, 1))
+			require.Equal(t, "first-token", s.tokenOf(state.Remove, 1))
 			story.strike(s)
 			s.reconcile()
 			s.expect(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobRunningReason)
-			testkit.ExpectNotFound(t, s.client, s.job(jobrunner.Remove, 2))
+			testkit.ExpectNotFound(t, s.client, s.job(state.Remove, 2))
 
-			s.refuse(jobrunner.Remove, 1)
+			s.refuse(state.Remove, 1)
 			s.reconcile()
 			if story.remembered == "first-token" {
 				message := s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.ServerMayExistReason).Message
@@ -235,7 +235,7 @@ func TestCredential_duringRemove(t *testing.T) {
 				story.mend(s)
 				s.reconcile()
 			}
-			require.Equal(t, story.token, s.tokenOf(jobrunner.Remove, 2), "at once, without another wait")
+			require.Equal(t, story.token, s.tokenOf(state.Remove, 2), "at once, without another wait")
 			s.removed(2)
 			testkit.ExpectReconciled(t, s.reconciler, s.obj)
 			s.gone()
@@ -266,7 +266,7 @@ func TestCredential_deletedDuringCreate(t *testing.T) {
 		t.Run(story.name, func(t *testing.T) {
 			s := credentialWorld(t)
 			s.reconcile()
-			s.write(map[string]any{jobrunner.JournalKey: jobrunner.Journal{Operation: jobrunner.Create, Attempt: 1, Phase: jobrunner.PhaseIntent, InstanceName: "m"}})
+			s.write(map[string]any{state.JournalKey: state.Journal{Operation: state.Create, Attempt: 1, Phase: state.PhaseIntent, InstanceName: "m"}})
 			story.strike(s)
 			s.read()
 			s.delete(s.obj)
@@ -274,7 +274,7 @@ func TestCredential_deletedDuringCreate(t *testing.T) {
 			s.expect(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobCancelledReason)
 			s.dropJobFinalizers()
 			s.reconcile()
-			require.Equal(t, story.remembered, s.tokenOf(jobrunner.Remove, 1))
+			require.Equal(t, story.remembered, s.tokenOf(state.Remove, 1))
 			s.removed(1)
 			testkit.ExpectReconciled(t, s.reconciler, s.obj)
 			s.gone()
@@ -309,12 +309,12 @@ func TestCredential_neverKeepsAMachineForEver(t *testing.T) {
 			story.strike(s)
 			s.delete(s.obj)
 			s.reconcile()
-			s.refuse(jobrunner.Remove, 1)
+			s.refuse(state.Remove, 1)
 			status := s.reconcile()
 			require.NotNil(t, status.NextAttemptTime, "a remove is never given up by itself")
 			s.annotate(rkev1.AbandonAnnotation, "m")
 			s.reconcile()
-			s.refuse(jobrunner.Remove, 2)
+			s.refuse(state.Remove, 2)
 			testkit.ExpectReconciled(t, s.reconciler, s.obj)
 			s.gone()
 		})
@@ -326,27 +326,27 @@ func TestCredential_neverKeepsAMachineForEver(t *testing.T) {
 func TestCredential_copyThatCannotBeRead(t *testing.T) {
 	s := credentialWorld(t)
 	s.ready()
-	s.write(map[string]any{jobrunner.CredentialKey: "{"})
+	s.write(map[string]any{state.CredentialKey: "{"})
 	dropCredential(s)
 	s.delete(s.obj)
 	s.reconcile()
-	require.Empty(t, s.tokenOf(jobrunner.Remove, 1))
-	s.refuse(jobrunner.Remove, 1)
+	require.Empty(t, s.tokenOf(state.Remove, 1))
+	s.refuse(state.Remove, 1)
 	s.reconcile()
 	s.expectRefusal(rkev1.DeleteJobCondition, rkev1.ServerMayExistReason)
 
 	s.secret("cred", "Opaque", map[string]string{"accessToken": "again"})
 	s.reconcile()
-	require.Equal(t, "again", s.tokenOf(jobrunner.Remove, 2))
+	require.Equal(t, "again", s.tokenOf(state.Remove, 2))
 }
 
 // With neither Secret, copy nor record there is nothing to try, but the user still decides.
 func TestCredential_nothingToRemoveWith(t *testing.T) {
 	s := credentialWorld(t)
 	s.reconcile()
-	s.fail(jobrunner.Create, 1, rkev1.ClassTransient, "connection reset", true)
+	s.fail(state.Create, 1, rkev1.ClassTransient, "connection reset", true)
 	s.reconcile()
-	s.write(map[string]any{jobrunner.CredentialKey: "{"})
+	s.write(map[string]any{state.CredentialKey: "{"})
 	dropCredential(s)
 	s.delete(s.obj)
 	s.reconcile()
@@ -355,7 +355,7 @@ func TestCredential_nothingToRemoveWith(t *testing.T) {
 	s.annotate(rkev1.AbandonAnnotation, "m")
 	testkit.ExpectReconciled(t, s.reconciler, s.obj)
 	s.gone()
-	testkit.ExpectNotFound(t, s.client, s.job(jobrunner.Remove, 1))
+	testkit.ExpectNotFound(t, s.client, s.job(state.Remove, 1))
 }
 
 // A credential that is used first in the spec itself has no Secret to look at.
@@ -366,8 +366,8 @@ func TestCredential_inTheSpec(t *testing.T) {
 	require.NoError(t, s.client.Status().Update(t.Context(), nd))
 	s.reconcile()
 	s.expect(rkev1.CredentialReadyCondition, metav1.ConditionTrue, rkev1.CredentialNotNeededReason)
-	require.Equal(t, "from-the-spec", s.requestOf(jobrunner.Create, 1).Options["acme-token"])
-	s.refuse(jobrunner.Create, 1)
+	require.Equal(t, "from-the-spec", s.requestOf(state.Create, 1).Options["acme-token"])
+	s.refuse(state.Create, 1)
 	s.reconcile()
 	message := s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.AttemptsExhaustedReason).Message
 	require.Contains(t, message, "No Secret was given: look at the machine's spec, or name a Secret with the keys token in its spec.common.cloudCredentialSecretName")
@@ -383,7 +383,7 @@ func TestCredential_ofAnotherNamespace(t *testing.T) {
 	testkit.ExpectApplied(t, w.client, shared)
 	s := w.machine("digitalocean", "m", map[string]any{"region": "fra1", "common": map[string]any{"cloudCredentialSecretName": other + ":cloud"}})
 	s.reconcile()
-	s.refuse(jobrunner.Create, 1)
+	s.refuse(state.Create, 1)
 	s.reconcile()
 	require.Contains(t, s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.AttemptsExhaustedReason).Message,
 		"Secret cloud in namespace "+other+": look at its keys accessToken")
@@ -395,7 +395,7 @@ func TestCredential_ofAnotherNamespace(t *testing.T) {
 	s.expect(rkev1.CredentialReadyCondition, metav1.ConditionFalse, rkev1.CredentialNotSharedReason)
 	s.delete(s.obj)
 	s.reconcile()
-	require.Equal(t, "shared", s.tokenOf(jobrunner.Remove, 1), "what may be left of the attempt goes with the credential it was made with")
+	require.Equal(t, "shared", s.tokenOf(state.Remove, 1), "what may be left of the attempt goes with the credential it was made with")
 }
 
 // A manager of one namespace is not told when another's credential comes or is mended: it looks.
@@ -422,19 +422,19 @@ func TestCredential_ofAnotherNamespaceIsLookedAtAgain(t *testing.T) {
 func TestCredential_retryUsesThePresentOne(t *testing.T) {
 	s := credentialWorld(t)
 	s.reconcile()
-	s.fail(jobrunner.Create, 1, rkev1.ClassQuota, "droplet limit", false)
+	s.fail(state.Create, 1, rkev1.ClassQuota, "droplet limit", false)
 	first := s.reconcile()
 	require.NotNil(t, first.NextAttemptTime)
 	rotate("of-another-account")(s)
 	require.EqualValues(t, 2, s.reconcile().Attempts, "another account has another quota")
-	require.Equal(t, "of-another-account", s.tokenOf(jobrunner.Create, 2))
-	s.fail(jobrunner.Create, 2, rkev1.ClassQuota, "droplet limit", false)
+	require.Equal(t, "of-another-account", s.tokenOf(state.Create, 2))
+	s.fail(state.Create, 2, rkev1.ClassQuota, "droplet limit", false)
 	status := s.reconcile()
 	require.EqualValues(t, 2, status.Attempts)
 	require.Less(t, status.NextAttemptTime.Sub(s.clock.Now()), 13*time.Minute, "back-off begins anew")
 	s.annotate(rkev1.RetryAnnotation, "1")
 	s.reconcile()
-	require.Equal(t, "of-another-account", s.tokenOf(jobrunner.Create, 3))
+	require.Equal(t, "of-another-account", s.tokenOf(state.Create, 3))
 }
 
 // touch changes a Secret without changing what is in it.
@@ -451,7 +451,7 @@ func TestCredential_touchedIsNoOther(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := credentialWorld(t)
 			s.reconcile()
-			s.fail(jobrunner.Create, 1, class, "no", false)
+			s.fail(state.Create, 1, class, "no", false)
 			before := s.reconcile()
 			for _, at := range []string{"1", "2", "3"} {
 				touch(s, at)
@@ -463,7 +463,7 @@ func TestCredential_touchedIsNoOther(t *testing.T) {
 			require.EqualValues(t, 1, s.reconcile().Attempts, "made anew, with the same in it")
 			s.annotate(rkev1.RetryAnnotation, "1")
 			require.EqualValues(t, 2, s.reconcile().Attempts, "the user may know more")
-			s.fail(jobrunner.Create, 2, class, "no", false)
+			s.fail(state.Create, 2, class, "no", false)
 			s.reconcile()
 			touch(s, "4")
 			require.EqualValues(t, 2, s.reconcile().Attempts)
@@ -479,7 +479,7 @@ func TestCredential_removeIsPacedWithoutItsSecret(t *testing.T) {
 	s.ready()
 	s.delete(s.obj)
 	s.reconcile()
-	s.refuse(jobrunner.Remove, 1)
+	s.refuse(state.Remove, 1)
 	next := s.reconcile().NextAttemptTime
 	dropCredential(s)
 	status := s.reconcile()
@@ -489,5 +489,5 @@ func TestCredential_removeIsPacedWithoutItsSecret(t *testing.T) {
 		"It was the credential that was used last: the credential Secret cred is not there")
 	s.secret("cred", "Opaque", map[string]string{"accessToken": "right"})
 	s.reconcile()
-	require.Equal(t, "right", s.tokenOf(jobrunner.Remove, 2))
+	require.Equal(t, "right", s.tokenOf(state.Remove, 2))
 }

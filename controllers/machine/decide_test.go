@@ -29,6 +29,7 @@ import (
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // scopeOf is a machine m1 in namespace a, as far as decisions need it.
@@ -198,9 +199,9 @@ func TestRecord_endsThatAreKnown(t *testing.T) {
 		"in ten hours":  {10 * time.Hour, 0},
 		"in many years": {1 << 62, 0},
 	} {
-		s := scopeOf(func(s *scope) { s.state.claim = jobrunner.Claim{Operation: jobrunner.Create, Attempt: 1} })
+		s := scopeOf(func(s *scope) { s.state.claim = state.Claim{Operation: state.Create, Attempt: 1} })
 		s.status.LastAttempt = &rkev1.AttemptStatus{Operation: "create", Number: 1, EndTime: &metav1.Time{Time: s.now.Add(tt.known)}}
-		s.record(jobrunner.Verdict{Done: true, Outcome: jobrunner.Failed, End: s.now.Add(-time.Second)})
+		s.record(jobrunner.Verdict{Done: true, Outcome: state.Failed, End: s.now.Add(-time.Second)})
 		require.Equal(t, s.now.Add(tt.want), s.status.LastAttempt.EndTime.Time, name)
 		require.False(t, s.fresh, name)
 	}
@@ -269,8 +270,8 @@ func TestLeftBehind_listsWhatMayCostMoney(t *testing.T) {
 	s := scopeOf()
 	require.Equal(t, "the user gave the server up. At the cloud there may be left: a server named ", s.leftBehind())
 	s.state.secret = &corev1.Secret{Data: map[string][]byte{
-		jobrunner.JournalKey: []byte(`{"phase":"Recorded","instanceName":"m1"}`),
-		jobrunner.ServerKey:  []byte(`{"instanceID":"123","addresses":[{"type":"ExternalIP","address":"198.18.0.7"},{"type":"InternalIP","address":"10.0.0.1"}]}`)}}
+		state.JournalKey: []byte(`{"phase":"Recorded","instanceName":"m1"}`),
+		state.ServerKey:  []byte(`{"instanceID":"123","addresses":[{"type":"ExternalIP","address":"198.18.0.7"},{"type":"InternalIP","address":"10.0.0.1"}]}`)}}
 	require.Equal(t, "the user gave the server up. At the cloud there may be left: a server named m1, ID 123, ExternalIP 198.18.0.7, InternalIP 10.0.0.1, with its SSH key and disks", s.leftBehind())
 }
 
@@ -291,10 +292,10 @@ func TestNothingMade(t *testing.T) {
 	}{
 		"never began":                 {nil, true},
 		"a state without a word":      {[]func(*scope){stateWith(nil)}, true},
-		"a result without a note":     {[]func(*scope){stateWith(map[string]string{jobrunner.ResultKey: `{"outcome":"Failed"}`})}, true},
-		"a note":                      {[]func(*scope){stateWith(map[string]string{jobrunner.JournalKey: `{"phase":"Intent"}`})}, false},
-		"a note that cannot be read":  {[]func(*scope){stateWith(map[string]string{jobrunner.JournalKey: `{`})}, false},
-		"a record":                    {[]func(*scope){stateWith(map[string]string{jobrunner.ExtractedConfigKey: "x"})}, false},
+		"a result without a note":     {[]func(*scope){stateWith(map[string]string{state.ResultKey: `{"outcome":"Failed"}`})}, true},
+		"a note":                      {[]func(*scope){stateWith(map[string]string{state.JournalKey: `{"phase":"Intent"}`})}, false},
+		"a note that cannot be read":  {[]func(*scope){stateWith(map[string]string{state.JournalKey: `{`})}, false},
+		"a record":                    {[]func(*scope){stateWith(map[string]string{state.ExtractedConfigKey: "x"})}, false},
 		"state lost after an attempt": {[]func(*scope){func(s *scope) { s.status.Attempts = 1 }}, false},
 		"state lost, but it had an ID": {[]func(*scope){func(s *scope) {
 			_ = s.SetProviderID("acme://1")
@@ -302,13 +303,13 @@ func TestNothingMade(t *testing.T) {
 		}}, false},
 		"emptied under a server": {[]func(*scope){stateWith(nil), func(s *scope) { s.status.Initialization.Provisioned = new(true) }}, false},
 		"emptied before it was used": {[]func(*scope){stateWith(nil), func(s *scope) {
-			s.status.LastAttempt = &rkev1.AttemptStatus{Operation: string(jobrunner.Create), Outcome: string(jobrunner.Succeeded)}
+			s.status.LastAttempt = &rkev1.AttemptStatus{Operation: string(state.Create), Outcome: string(state.Succeeded)}
 		}}, false},
 		"restored without status":       {[]func(*scope){stateWith(nil), func(s *scope) { s.machine = &clusterv1.Machine{Spec: clusterv1.MachineSpec{ProviderID: "acme://1"}} }}, false},
 		"an ID that the user gave":      {[]func(*scope){stateWith(nil), func(s *scope) { _ = s.SetProviderID("acme://1") }}, true},
-		"a remove that began says when": {[]func(*scope){stateWith(nil), func(s *scope) { s.state.claimed, s.state.claim.Operation = true, jobrunner.Remove }}, false},
+		"a remove that began says when": {[]func(*scope){stateWith(nil), func(s *scope) { s.state.claimed, s.state.claim.Operation = true, state.Remove }}, false},
 		"who fled had something":        {[]func(*scope){stateWith(nil), func(s *scope) { s.home = s.refugeOf() }}, false},
-		"a create that was claimed":     {[]func(*scope){stateWith(nil), func(s *scope) { s.state.claimed, s.state.claim.Operation = true, jobrunner.Create }}, true},
+		"a create that was claimed":     {[]func(*scope){stateWith(nil), func(s *scope) { s.state.claimed, s.state.claim.Operation = true, state.Create }}, true},
 	} {
 		require.Equal(t, tt.want, scopeOf(tt.facts...).nothingMade(), name)
 	}
@@ -328,8 +329,8 @@ func TestFirstNumber_neverGivesOneTwice(t *testing.T) {
 		"of the highest number":       {`{"operation":"remove","attempt":100000,"outcome":"Failed"}`, 1},
 		"of a number beyond all":      {`{"operation":"remove","attempt":2147483647,"outcome":"Failed"}`, 1},
 	} {
-		s := scopeOf(stateWith(map[string]string{jobrunner.ResultKey: tt.result}))
-		require.Equal(t, tt.want, s.firstNumber(jobrunner.Remove), name)
+		s := scopeOf(stateWith(map[string]string{state.ResultKey: tt.result}))
+		require.Equal(t, tt.want, s.firstNumber(state.Remove), name)
 	}
 }
 
@@ -399,19 +400,19 @@ func TestUnusable_saysWhy(t *testing.T) {
 func TestFactsOf(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*managementv3.NodeDriver)
-		want   jobrunner.DriverRef
+		want   state.DriverRef
 	}{
-		"built in": {func(nd *managementv3.NodeDriver) { nd.Spec.URL, nd.Spec.DisplayName = "local://", "digitalocean" }, jobrunner.DriverRef{Name: "digitalocean", Builtin: true}},
+		"built in": {func(nd *managementv3.NodeDriver) { nd.Spec.URL, nd.Spec.DisplayName = "local://", "digitalocean" }, state.DriverRef{Name: "digitalocean", Builtin: true}},
 		"verified": {func(nd *managementv3.NodeDriver) {
 			nd.Status.Digest, nd.Status.AppliedURL, nd.Status.AppliedChecksum, nd.Status.DriverName = "d", "https://drivers.test/old", "cd", "acme"
-		}, jobrunner.DriverRef{Name: "acme", Digest: "d", URL: "https://drivers.test/old", Checksum: "cd"}},
-		"not read yet": {nil, jobrunner.DriverRef{Name: "acme", URL: "https://drivers.test/acme", Checksum: "ab"}},
+		}, state.DriverRef{Name: "acme", Digest: "d", URL: "https://drivers.test/old", Checksum: "cd"}},
+		"not read yet": {nil, state.DriverRef{Name: "acme", URL: "https://drivers.test/acme", Checksum: "ab"}},
 		"without a checksum": {func(nd *managementv3.NodeDriver) { nd.Spec.InsecureSkipChecksum, nd.Spec.Checksum = true, "" },
-			jobrunner.DriverRef{Name: "acme", URL: "https://drivers.test/acme", SkipChecksum: true}},
+			state.DriverRef{Name: "acme", URL: "https://drivers.test/acme", SkipChecksum: true}},
 		"renamed, not read again": {func(nd *managementv3.NodeDriver) {
 			nd.Spec.DisplayName, nd.Status.DriverName, nd.Status.AppliedURL = "other", "acme", "https://drivers.test/acme"
 		},
-			jobrunner.DriverRef{Name: "acme", URL: "https://drivers.test/acme"}},
+			state.DriverRef{Name: "acme", URL: "https://drivers.test/acme"}},
 	} {
 		require.Equal(t, tt.want, factsOf(nodeDriver(tt.change)).ref, name)
 	}

@@ -21,6 +21,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -34,16 +35,16 @@ func TestDelete_removesTheServerFirst(t *testing.T) {
 	s.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.JobRunningReason)
 	require.Equal(t, rkev1.PhaseDeleting, status.Phase)
 	require.Equal(t, "m-rm-1", status.JobName)
-	request := s.requestOf(jobrunner.Remove, 1)
-	require.Equal(t, jobrunner.Remove, request.Operation)
+	request := s.requestOf(state.Remove, 1)
+	require.Equal(t, state.Remove, request.Operation)
 	require.Equal(t, "marker-secret-token", request.CredentialEnv["DIGITALOCEAN_ACCESS_TOKEN"])
 	require.False(t, request.HasBootstrap)
 
 	s.removed(1)
 	testkit.ExpectReconciled(t, s.reconciler, s.obj)
 	s.gone()
-	state := testkit.ExpectExists(t, s.client, s.stateSecret())
-	require.Empty(t, state.Finalizers, "the garbage collector may have it")
+	secret := testkit.ExpectExists(t, s.client, s.stateSecret())
+	require.Empty(t, secret.Finalizers, "the garbage collector may have it")
 	require.Contains(t, strings.Join(s.events(), "\n"), rkev1.ServerGoneReason)
 	testkit.ExpectReconciled(t, s.reconciler, s.obj) // one event too many does no harm
 }
@@ -57,8 +58,8 @@ func TestDelete_nothingWasMade(t *testing.T) {
 		},
 		"the Job's pod did not get as far as the driver": func(s *subject) {
 			s.reconcile()
-			s.write(map[string]any{jobrunner.ResultKey: jobrunner.Result{Operation: jobrunner.Create, Attempt: 1, Outcome: jobrunner.Failed}})
-			s.end(jobrunner.Create, 1, batchv1.JobFailed, "BackoffLimitExceeded")
+			s.write(map[string]any{state.ResultKey: state.Result{Operation: state.Create, Attempt: 1, Outcome: state.Failed}})
+			s.end(state.Create, 1, batchv1.JobFailed, "BackoffLimitExceeded")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -67,7 +68,7 @@ func TestDelete_nothingWasMade(t *testing.T) {
 			s.delete(s.obj)
 			testkit.ExpectReconciled(t, s.reconciler, s.obj)
 			s.gone()
-			testkit.ExpectNotFound(t, s.client, s.job(jobrunner.Remove, 1))
+			testkit.ExpectNotFound(t, s.client, s.job(state.Remove, 1))
 		})
 	}
 }
@@ -75,21 +76,21 @@ func TestDelete_nothingWasMade(t *testing.T) {
 func TestDelete_whileCreating(t *testing.T) {
 	s := newWorld(t).machine("digitalocean", "m", droplet())
 	s.reconcile()
-	s.write(map[string]any{jobrunner.JournalKey: jobrunner.Journal{Operation: jobrunner.Create, Attempt: 1, Phase: jobrunner.PhaseIntent, InstanceName: "m"}})
+	s.write(map[string]any{state.JournalKey: state.Journal{Operation: state.Create, Attempt: 1, Phase: state.PhaseIntent, InstanceName: "m"}})
 	s.delete(s.obj)
 	s.reconcile()
 	s.expect(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobCancelledReason)
-	job := testkit.ExpectExists(t, s.client, s.job(jobrunner.Create, 1))
+	job := testkit.ExpectExists(t, s.client, s.job(state.Create, 1))
 	require.False(t, job.DeletionTimestamp.IsZero(), "the Job is being cancelled")
 	require.Contains(t, job.Finalizers, metav1.FinalizerDeleteDependents, "and stays until its pod is gone")
 
 	s.reconcile()
-	testkit.ExpectNotFound(t, s.client, s.job(jobrunner.Remove, 1))
+	testkit.ExpectNotFound(t, s.client, s.job(state.Remove, 1))
 
 	// The pod saves what it knows and ends; the garbage collector takes the Job.
 	s.write(map[string]any{
-		jobrunner.ExtractedConfigKey: "a tar.gz",
-		jobrunner.ResultKey:          jobrunner.Result{Operation: jobrunner.Create, Attempt: 1, Outcome: jobrunner.Cancelled, ServerMayExist: true},
+		state.ExtractedConfigKey: "a tar.gz",
+		state.ResultKey:          state.Result{Operation: state.Create, Attempt: 1, Outcome: state.Cancelled, ServerMayExist: true},
 	})
 	s.dropJobFinalizers()
 	s.reconcile()
@@ -102,7 +103,7 @@ func TestDelete_whileCreating(t *testing.T) {
 func TestDelete_waitsForAPodThatOutlivesItsJob(t *testing.T) {
 	s := newWorld(t).machine("digitalocean", "m", droplet())
 	s.reconcile()
-	job := testkit.ExpectExists(t, s.client, s.job(jobrunner.Create, 1))
+	job := testkit.ExpectExists(t, s.client, s.job(state.Create, 1))
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "p", Labels: job.Spec.Template.Labels},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "x"}}, ServiceAccountName: "m-machine", AutomountServiceAccountToken: new(bool)}}
 	require.NoError(t, s.client.Create(t.Context(), pod))
@@ -122,7 +123,7 @@ func TestDelete_failsAndIsTriedAgain(t *testing.T) {
 	s.ready()
 	s.delete(s.obj)
 	s.reconcile()
-	s.fail(jobrunner.Remove, 1, rkev1.ClassTransient, "503 from the cloud", true)
+	s.fail(state.Remove, 1, rkev1.ClassTransient, "503 from the cloud", true)
 	status := s.reconcile()
 	c := s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.ServerMayExistReason)
 	require.Contains(t, c.Message, "503 from the cloud")
@@ -142,17 +143,17 @@ func TestDelete_abandon(t *testing.T) {
 	s.ready()
 	s.delete(s.obj)
 	s.reconcile()
-	s.fail(jobrunner.Remove, 1, rkev1.ClassUnauthorized, "401", true)
+	s.fail(state.Remove, 1, rkev1.ClassUnauthorized, "401", true)
 	s.reconcile()
 	s.annotate(rkev1.AbandonAnnotation, "another-name")
 	s.reconcile()
-	testkit.ExpectNotFound(t, s.client, s.job(jobrunner.Remove, 2))
+	testkit.ExpectNotFound(t, s.client, s.job(state.Remove, 2))
 
 	// The right name: one more attempt, which is told so, and then the machine goes whatever comes of it.
 	s.annotate(rkev1.AbandonAnnotation, "m")
 	s.reconcile()
-	require.True(t, s.requestOf(jobrunner.Remove, 2).Abandon)
-	s.fail(jobrunner.Remove, 2, rkev1.ClassUnauthorized, "401", true)
+	require.True(t, s.requestOf(state.Remove, 2).Abandon)
+	s.fail(state.Remove, 2, rkev1.ClassUnauthorized, "401", true)
 	s.events()
 	testkit.ExpectReconciled(t, s.reconciler, s.obj)
 	s.gone()
@@ -171,7 +172,7 @@ func TestDelete_whateverElseIsGone(t *testing.T) {
 	s.deleteNodeDriver("digitalocean")
 	s.delete(s.obj)
 	s.reconcile()
-	request := s.requestOf(jobrunner.Remove, 1)
+	request := s.requestOf(state.Remove, 1)
 	require.True(t, request.Driver.Builtin)
 	require.Equal(t, "marker-secret-token", request.CredentialEnv["DIGITALOCEAN_ACCESS_TOKEN"], "the one that was used last")
 	s.expect(rkev1.CredentialReadyCondition, metav1.ConditionTrue, rkev1.CredentialRecalledReason)
@@ -196,7 +197,7 @@ func TestDelete_externalDriverIsGone(t *testing.T) {
 	require.NoError(t, w.client.Status().Update(t.Context(), s.obj))
 	s.delete(s.obj)
 	s.reconcile()
-	driver := s.requestOf(jobrunner.Remove, 1).Driver
+	driver := s.requestOf(state.Remove, 1).Driver
 	require.Equal(t, nd.Status.Digest, driver.Digest)
 	require.Equal(t, url, driver.URL, "from the state")
 }
@@ -205,10 +206,10 @@ func TestDelete_credentialIsMissingAndNeeded(t *testing.T) {
 	s := newWorld(t).machine("digitalocean", "m", droplet())
 	s.reconcile()
 	// Only the intent is known: the finder has to look, and needs the credential, which the state does not have either.
-	s.fail(jobrunner.Create, 1, rkev1.ClassUnknown, "answer lost", true)
-	state := testkit.ExpectExists(t, s.client, s.stateSecret())
-	delete(state.Data, jobrunner.CredentialKey)
-	s.update(state)
+	s.fail(state.Create, 1, rkev1.ClassUnknown, "answer lost", true)
+	secret := testkit.ExpectExists(t, s.client, s.stateSecret())
+	delete(secret.Data, state.CredentialKey)
+	s.update(secret)
 	s.delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cred"}})
 	s.delete(s.obj)
 	s.reconcile()
@@ -217,7 +218,7 @@ func TestDelete_credentialIsMissingAndNeeded(t *testing.T) {
 
 	s.secret("cred", "Opaque", map[string]string{"accessToken": "again"})
 	s.reconcile()
-	require.Equal(t, "again", s.requestOf(jobrunner.Remove, 1).CredentialEnv["DIGITALOCEAN_ACCESS_TOKEN"])
+	require.Equal(t, "again", s.requestOf(state.Remove, 1).CredentialEnv["DIGITALOCEAN_ACCESS_TOKEN"])
 }
 
 func TestDelete_rightCredentialEndsTheWait(t *testing.T) {
@@ -225,25 +226,25 @@ func TestDelete_rightCredentialEndsTheWait(t *testing.T) {
 	s.ready()
 	s.delete(s.obj)
 	s.reconcile()
-	s.fail(jobrunner.Remove, 1, rkev1.ClassUnauthorized, "401", true)
+	s.fail(state.Remove, 1, rkev1.ClassUnauthorized, "401", true)
 	s.reconcile()
 	secret := testkit.ExpectExists(t, s.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cred"}})
 	secret.StringData = map[string]string{"accessToken": "right"}
 	s.update(secret)
 	require.EqualValues(t, 2, s.reconcile().Attempts)
-	require.Equal(t, "right", s.requestOf(jobrunner.Remove, 2).CredentialEnv["DIGITALOCEAN_ACCESS_TOKEN"])
+	require.Equal(t, "right", s.requestOf(state.Remove, 2).CredentialEnv["DIGITALOCEAN_ACCESS_TOKEN"])
 }
 
 func TestDelete_stateSecretIsGone(t *testing.T) {
 	s := newWorld(t).machine("digitalocean", "m", droplet())
 	s.ready()
-	state := testkit.ExpectExists(t, s.client, s.stateSecret())
-	state.Finalizers = nil
-	s.update(state)
-	s.delete(state)
+	secret := testkit.ExpectExists(t, s.client, s.stateSecret())
+	secret.Finalizers = nil
+	s.update(secret)
+	s.delete(secret)
 	s.delete(s.obj)
 	s.reconcile()
-	request := s.requestOf(jobrunner.Remove, 1)
+	request := s.requestOf(state.Remove, 1)
 	require.Equal(t, string(s.obj.GetUID()), request.Tags[jobrunner.TagMachineUID], "the finder has the tag to look for")
 	require.True(t, request.MayExist, "and who has no finder does not say that there is none")
 	testkit.ExpectExists(t, s.client, s.stateSecret())
@@ -252,11 +253,11 @@ func TestDelete_stateSecretIsGone(t *testing.T) {
 // loseState empties the state Secret, as a restore may, or takes it away.
 func (s *subject) loseState(altogether bool) {
 	s.Helper()
-	state := testkit.ExpectExists(s, s.client, s.stateSecret())
-	state.Finalizers, state.Data = nil, nil
-	s.update(state)
+	secret := testkit.ExpectExists(s, s.client, s.stateSecret())
+	secret.Finalizers, secret.Data = nil, nil
+	s.update(secret)
 	if altogether {
-		s.delete(state)
+		s.delete(secret)
 	}
 }
 
@@ -266,7 +267,7 @@ func TestDelete_stateIsEmpty(t *testing.T) {
 	s.loseState(false)
 	s.delete(s.obj)
 	s.reconcile()
-	require.True(t, s.requestOf(jobrunner.Remove, 1).MayExist)
+	require.True(t, s.requestOf(state.Remove, 1).MayExist)
 	testkit.ExpectExists(t, s.client, s.obj)
 }
 
@@ -279,13 +280,13 @@ func TestState_isLost(t *testing.T) {
 			kept := testkit.ExpectExists(t, s.client, s.stateSecret())
 			s.loseState(altogether)
 			if !altogether {
-				s.delete(s.job(jobrunner.Create, 1))
+				s.delete(s.job(state.Create, 1))
 				s.dropJobFinalizers()
 			}
 			s.reconcile()
 			message := s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.StateMissingReason).Message
 			require.Contains(t, message, "restore it from a backup, or delete the machine")
-			testkit.ExpectNotFound(t, s.client, s.job(jobrunner.Create, 2))
+			testkit.ExpectNotFound(t, s.client, s.job(state.Create, 2))
 
 			back := s.stateSecret()
 			if !altogether {
@@ -307,14 +308,14 @@ func TestState_isLost(t *testing.T) {
 func TestState_isLostWithAnAttempt(t *testing.T) {
 	s := newWorld(t).machine("digitalocean", "m", droplet())
 	s.reconcile()
-	require.False(t, s.requestOf(jobrunner.Create, 1).MayExist)
+	require.False(t, s.requestOf(state.Create, 1).MayExist)
 	s.loseState(true)
 	for range 2 {
-		s.delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: s.job(jobrunner.Create, 1).Name}})
-		s.delete(s.job(jobrunner.Create, 1))
+		s.delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: s.job(state.Create, 1).Name}})
+		s.delete(s.job(state.Create, 1))
 		s.dropJobFinalizers()
 		s.reconcile()
-		require.True(t, s.requestOf(jobrunner.Create, 1).MayExist)
+		require.True(t, s.requestOf(state.Create, 1).MayExist)
 	}
 }
 
@@ -325,7 +326,7 @@ func TestDelete_stateSurvivesADeletionOfChildren(t *testing.T) {
 	s.delete(testkit.ExpectExists(t, s.client, s.stateSecret()))
 	s.delete(s.obj)
 	s.reconcile()
-	require.NotEmpty(t, testkit.ExpectExists(t, s.client, s.stateSecret()).Data[jobrunner.ExtractedConfigKey])
+	require.NotEmpty(t, testkit.ExpectExists(t, s.client, s.stateSecret()).Data[state.ExtractedConfigKey])
 	s.removed(1)
 	testkit.ExpectReconciled(t, s.reconciler, s.obj)
 	s.gone()
@@ -339,7 +340,7 @@ func TestDelete_pausedKeepsEverything(t *testing.T) {
 	s.delete(s.obj)
 	s.reconcile()
 	s.expect(rkev1.PausedCondition, metav1.ConditionTrue, "")
-	testkit.ExpectNotFound(t, s.client, s.job(jobrunner.Remove, 1))
+	testkit.ExpectNotFound(t, s.client, s.job(state.Remove, 1))
 }
 
 func TestDelete_namespaceIsGoing(t *testing.T) {
@@ -358,23 +359,23 @@ func TestDelete_namespaceIsGoing(t *testing.T) {
 	status = s.reconcile()
 	s.expect(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobRunningReason)
 	refuge := s.atRefuge(status.JobName)
-	state := testkit.ExpectExists(t, s.client, refuge.stateSecret())
-	require.Equal(t, []byte("a tar.gz"), state.Data[jobrunner.ExtractedConfigKey])
-	request := refuge.requestOf(jobrunner.Remove, 1)
+	secret := testkit.ExpectExists(t, s.client, refuge.stateSecret())
+	require.Equal(t, []byte("a tar.gz"), secret.Data[state.ExtractedConfigKey])
+	request := refuge.requestOf(state.Remove, 1)
 	require.Equal(t, "drover-drivers", request.Namespace)
-	require.Equal(t, state.Name, request.StateSecret)
+	require.Equal(t, secret.Name, request.StateSecret)
 	require.Equal(t, s.namespace, request.Machine.Namespace)
 	require.Equal(t, "earlier", request.Tags[jobrunner.TagMachineUID])
 
 	s.reconcile()
-	refuge.fail(jobrunner.Remove, 1, rkev1.ClassTransient, "503", true)
+	refuge.fail(state.Remove, 1, rkev1.ClassTransient, "503", true)
 	status = s.reconcile()
 	s.clock.SetTime(status.NextAttemptTime.Add(time.Second))
 	s.reconcile()
 	refuge.removed(2)
 	testkit.ExpectReconciled(t, s.reconciler, s.obj)
 	s.gone()
-	testkit.ExpectNotFound(t, s.client, refuge.stateSecret(), refuge.job(jobrunner.Remove, 1), refuge.job(jobrunner.Remove, 2),
+	testkit.ExpectNotFound(t, s.client, refuge.stateSecret(), refuge.job(state.Remove, 1), refuge.job(state.Remove, 2),
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "drover-drivers", Name: jobrunner.AccessName(refuge.name)}})
 	require.Empty(t, testkit.ExpectExists(t, s.client, s.stateSecret()).Finalizers)
 }
@@ -384,21 +385,21 @@ func TestDelete_refugeIsLeftWhateverThePodWrote(t *testing.T) {
 	s := newWorld(t).machine("digitalocean", "m", droplet())
 	refuge := s.flee()
 	refuge.removed(1)
-	state := testkit.ExpectExists(t, s.client, refuge.stateSecret())
-	var result jobrunner.Result
-	require.NoError(t, json.Unmarshal(state.Data[jobrunner.ResultKey], &result))
-	result.Attempt = jobrunner.MaxAttempt
-	refuge.write(map[string]any{jobrunner.ResultKey: result})
-	state = testkit.ExpectExists(t, s.client, refuge.stateSecret())
-	state.Annotations["drover.cattle.io/claimed-attempt"] = strconv.Itoa(jobrunner.MaxAttempt)
-	s.update(state)
+	secret := testkit.ExpectExists(t, s.client, refuge.stateSecret())
+	var result state.Result
+	require.NoError(t, json.Unmarshal(secret.Data[state.ResultKey], &result))
+	result.Attempt = state.MaxAttempt
+	refuge.write(map[string]any{state.ResultKey: result})
+	secret = testkit.ExpectExists(t, s.client, refuge.stateSecret())
+	secret.Annotations["drover.cattle.io/claimed-attempt"] = strconv.Itoa(state.MaxAttempt)
+	s.update(secret)
 	clear(s.writes)
 	testkit.ExpectReconciled(t, s.reconciler, s.obj)
 	s.gone()
 	require.Less(t, s.wrote(), 20, "%v", s.writes)
 	access := metav1.ObjectMeta{Namespace: "drover-drivers", Name: jobrunner.AccessName(refuge.name)}
-	request := metav1.ObjectMeta{Namespace: "drover-drivers", Name: jobrunner.JobName(refuge.name, jobrunner.Remove, 1)}
-	testkit.ExpectNotFound(t, s.client, refuge.stateSecret(), refuge.job(jobrunner.Remove, 1), &corev1.Secret{ObjectMeta: request},
+	request := metav1.ObjectMeta{Namespace: "drover-drivers", Name: jobrunner.JobName(refuge.name, state.Remove, 1)}
+	testkit.ExpectNotFound(t, s.client, refuge.stateSecret(), refuge.job(state.Remove, 1), &corev1.Secret{ObjectMeta: request},
 		&corev1.ServiceAccount{ObjectMeta: access}, &rbacv1.Role{ObjectMeta: access}, &rbacv1.RoleBinding{ObjectMeta: access})
 }
 
@@ -462,10 +463,10 @@ func TestDelete_refugeWithoutAState(t *testing.T) {
 	testkit.ExpectApplied(t, testkit.Client(t, newScheme(t)), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "drover-drivers"}})
 	s := newWorld(t).machine("digitalocean", "m", droplet())
 	s.ready()
-	state := testkit.ExpectExists(t, s.client, s.stateSecret())
-	state.Finalizers = nil
-	s.update(state)
-	s.delete(state)
+	secret := testkit.ExpectExists(t, s.client, s.stateSecret())
+	secret.Finalizers = nil
+	s.update(secret)
+	s.delete(secret)
 	s.delete(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
 	s.delete(s.obj)
 	refuge := s.atRefuge("refuge-" + string(s.obj.GetUID()))
@@ -479,8 +480,8 @@ func TestDelete_refugeWithoutAState(t *testing.T) {
 	s.fault = nil
 	s.reconcile()
 	s.expect(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobRunningReason)
-	testkit.ExpectExists(t, s.client, refuge.job(jobrunner.Remove, 1))
-	require.True(t, refuge.requestOf(jobrunner.Remove, 1).MayExist)
+	testkit.ExpectExists(t, s.client, refuge.job(state.Remove, 1))
+	require.True(t, refuge.requestOf(state.Remove, 1).MayExist)
 }
 
 // flee brings a machine up whose namespace is deleted then, and starts the remove Job elsewhere.

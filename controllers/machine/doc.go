@@ -8,6 +8,6 @@
 // Secret (of its data what the pod cannot tell), service account, Role, RoleBinding, request Secret and Jobs. See controllers/doc.go.
 //
 // Each step is one file and one condition. Whatever a step needs to know it looks up again; the only memory is the claim on
-// the state Secret (jobrunner.Claim), which numbers the attempts, how the last ended if its pod did not say so, and, where the
+// the state Secret (state.Claim), which numbers the attempts, how the last ended if its pod did not say so, and, where the
 // state goes first, that the server is gone. Kinds come and go with their CRDs (kinds.go).
 package machine

@@ -34,6 +34,7 @@ import (
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -288,7 +289,7 @@ func (s *subject) expect(condition string, status metav1.ConditionStatus, reason
 	return c
 }
 
-func (s *subject) job(operation jobrunner.Operation, attempt int32) *batchv1.Job {
+func (s *subject) job(operation state.Operation, attempt int32) *batchv1.Job {
 	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: jobrunner.JobName(s.name, operation, attempt)}}
 }
 
@@ -296,7 +297,7 @@ func (s *subject) stateSecret() *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: jobrunner.StateSecretName(s.name)}}
 }
 
-func (s *subject) requestOf(operation jobrunner.Operation, attempt int32) jobrunner.Request {
+func (s *subject) requestOf(operation state.Operation, attempt int32) jobrunner.Request {
 	s.Helper()
 	secret := testkit.ExpectExists(s, s.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: jobrunner.JobName(s.name, operation, attempt)}})
 	var request jobrunner.Request
@@ -324,7 +325,7 @@ func (s *subject) write(documents map[string]any) {
 }
 
 // end plays the Job controller: the Job has ended.
-func (s *subject) end(operation jobrunner.Operation, attempt int32, kind batchv1.JobConditionType, reason string) {
+func (s *subject) end(operation state.Operation, attempt int32, kind batchv1.JobConditionType, reason string) {
 	s.Helper()
 	job := testkit.ExpectExists(s, s.client, s.job(operation, attempt))
 	now := metav1.NewTime(s.clock.Now())
@@ -346,23 +347,23 @@ func (s *subject) succeed(attempt int32) {
 	s.Helper()
 	now := s.clock.Now()
 	s.write(map[string]any{
-		jobrunner.JournalKey:         jobrunner.Journal{Operation: jobrunner.Create, Attempt: attempt, Phase: jobrunner.PhaseBootstrapped, InstanceName: s.name},
-		jobrunner.ExtractedConfigKey: "a tar.gz",
-		jobrunner.ServerKey: jobrunner.Server{InstanceID: "123", ProviderID: "digitalocean://123",
-			Addresses: []jobrunner.Address{{Type: "ExternalIP", Address: "198.18.0.7"}}},
-		jobrunner.ResultKey: jobrunner.Result{Operation: jobrunner.Create, Attempt: attempt, Outcome: jobrunner.Succeeded, StartTime: now, EndTime: now.Add(time.Minute)},
+		state.JournalKey:         state.Journal{Operation: state.Create, Attempt: attempt, Phase: state.PhaseBootstrapped, InstanceName: s.name},
+		state.ExtractedConfigKey: "a tar.gz",
+		state.ServerKey: state.Server{InstanceID: "123", ProviderID: "digitalocean://123",
+			Addresses: []state.Address{{Type: "ExternalIP", Address: "198.18.0.7"}}},
+		state.ResultKey: state.Result{Operation: state.Create, Attempt: attempt, Outcome: state.Succeeded, StartTime: now, EndTime: now.Add(time.Minute)},
 	})
-	s.end(jobrunner.Create, attempt, batchv1.JobComplete, "CompletionsReached")
+	s.end(state.Create, attempt, batchv1.JobComplete, "CompletionsReached")
 }
 
 // fail plays an operation that failed.
-func (s *subject) fail(operation jobrunner.Operation, attempt int32, class, message string, mayExist bool) {
+func (s *subject) fail(operation state.Operation, attempt int32, class, message string, mayExist bool) {
 	s.Helper()
 	now := s.clock.Now()
 	s.write(map[string]any{
-		jobrunner.JournalKey: jobrunner.Journal{Operation: operation, Attempt: attempt, Phase: jobrunner.PhaseIntent, InstanceName: s.name},
-		jobrunner.LogKey:     "the log of the driver\n",
-		jobrunner.ResultKey: jobrunner.Result{Operation: operation, Attempt: attempt, Outcome: jobrunner.Failed, Class: class, Reason: "DriverFailed",
+		state.JournalKey: state.Journal{Operation: operation, Attempt: attempt, Phase: state.PhaseIntent, InstanceName: s.name},
+		state.LogKey:     "the log of the driver\n",
+		state.ResultKey: state.Result{Operation: operation, Attempt: attempt, Outcome: state.Failed, Class: class, Reason: "DriverFailed",
 			Message: message, ServerMayExist: mayExist, StartTime: now, EndTime: now},
 	})
 	s.end(operation, attempt, batchv1.JobFailed, "BackoffLimitExceeded")
@@ -372,10 +373,10 @@ func (s *subject) fail(operation jobrunner.Operation, attempt int32, class, mess
 func (s *subject) removed(attempt int32) {
 	s.Helper()
 	s.write(map[string]any{
-		jobrunner.JournalKey: jobrunner.Journal{Operation: jobrunner.Remove, Attempt: attempt, Phase: jobrunner.PhaseGone},
-		jobrunner.ResultKey:  jobrunner.Result{Operation: jobrunner.Remove, Attempt: attempt, Outcome: jobrunner.Succeeded, EndTime: s.clock.Now()},
+		state.JournalKey: state.Journal{Operation: state.Remove, Attempt: attempt, Phase: state.PhaseGone},
+		state.ResultKey:  state.Result{Operation: state.Remove, Attempt: attempt, Outcome: state.Succeeded, EndTime: s.clock.Now()},
 	})
-	s.end(jobrunner.Remove, attempt, batchv1.JobComplete, "CompletionsReached")
+	s.end(state.Remove, attempt, batchv1.JobComplete, "CompletionsReached")
 }
 
 // ready brings the machine up.

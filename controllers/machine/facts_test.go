@@ -11,6 +11,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 func machineNamed(name string) object {
@@ -110,11 +111,11 @@ func TestRequestHash(t *testing.T) {
 	base := func() (*Reconciler, *scope) {
 		obj := machineNamed("m1")
 		obj.SetGeneration(1)
-		s := &scope{object: obj, credential: credential{Credential: jobrunner.Credential{Version: "uid/1"}}}
-		s.driver.ref = jobrunner.DriverRef{Name: "acme", Builtin: true}
+		s := &scope{object: obj, credential: credential{Credential: state.Credential{Version: "uid/1"}}}
+		s.driver.ref = state.DriverRef{Name: "acme", Builtin: true}
 		return &Reconciler{Options: Options{Settings: jobrunner.Settings{Image: "i:1"}}}, s
 	}
-	hash := func(operation jobrunner.Operation, change func(*Reconciler, *scope)) string {
+	hash := func(operation state.Operation, change func(*Reconciler, *scope)) string {
 		r, s := base()
 		change(r, s)
 		sum, err := r.requestHash(s, operation)
@@ -124,8 +125,8 @@ func TestRequestHash(t *testing.T) {
 	nothing := func(*Reconciler, *scope) {}
 	generation := func(_ *Reconciler, s *scope) { s.SetGeneration(2) }
 	abandon := func(_ *Reconciler, s *scope) { s.SetAnnotations(map[string]string{rkev1.AbandonAnnotation: "m1"}) }
-	create, remove := hash(jobrunner.Create, nothing), hash(jobrunner.Remove, nothing)
-	require.Equal(t, create, hash(jobrunner.Create, nothing))
+	create, remove := hash(state.Create, nothing), hash(state.Remove, nothing)
+	require.Equal(t, create, hash(state.Create, nothing))
 	require.NotEqual(t, create, remove)
 	for name, change := range map[string]func(*Reconciler, *scope){
 		"image":      func(r *Reconciler, _ *scope) { r.Settings.Image = "i:2" },
@@ -133,11 +134,11 @@ func TestRequestHash(t *testing.T) {
 		"driver":     func(_ *Reconciler, s *scope) { s.driver.ref.Checksum = "c" },
 		"retry":      func(_ *Reconciler, s *scope) { s.SetAnnotations(map[string]string{rkev1.RetryAnnotation: "now"}) },
 	} {
-		require.NotEqual(t, create, hash(jobrunner.Create, change), name)
-		require.NotEqual(t, remove, hash(jobrunner.Remove, change), name)
+		require.NotEqual(t, create, hash(state.Create, change), name)
+		require.NotEqual(t, remove, hash(state.Remove, change), name)
 	}
-	require.NotEqual(t, create, hash(jobrunner.Create, generation))
-	require.Equal(t, remove, hash(jobrunner.Remove, generation), "the record has what a remove needs")
-	require.NotEqual(t, remove, hash(jobrunner.Remove, abandon))
-	require.Equal(t, create, hash(jobrunner.Create, abandon))
+	require.NotEqual(t, create, hash(state.Create, generation))
+	require.Equal(t, remove, hash(state.Remove, generation), "the record has what a remove needs")
+	require.NotEqual(t, remove, hash(state.Remove, abandon))
+	require.Equal(t, create, hash(state.Create, abandon))
 }

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -49,19 +49,19 @@ func (l *life) live() {
 func (l *life) play() {
 	l.Helper()
 	switch {
-	case !l.made && l.there(jobrunner.Create):
+	case !l.made && l.there(state.Create):
 		l.succeed(1)
 		l.made = true
 	case l.made && !l.asked && l.read().Ready:
 		l.delete(l.obj)
 		l.asked = true
-	case l.asked && !l.removed && l.there(jobrunner.Remove):
+	case l.asked && !l.removed && l.there(state.Remove):
 		l.subject.removed(1)
 		l.removed = true
 	}
 }
 
-func (l *life) there(operation jobrunner.Operation) bool {
+func (l *life) there(operation state.Operation) bool {
 	l.Helper()
 	err := l.client.Get(l.Context(), client.ObjectKeyFromObject(l.job(operation, 1)), &batchv1.Job{})
 	require.NoError(l, client.IgnoreNotFound(err))
@@ -79,8 +79,8 @@ func (l *life) expectOneServer() {
 	}
 	require.Subset(l, []string{"m-create-1", "m-rm-1"}, names, "no attempt was made twice")
 	require.True(l, l.made && l.asked && l.removed, "%+v", l)
-	state := testkit.ExpectExists(l, l.client, l.stateSecret())
-	require.Empty(l, state.Finalizers, "the garbage collector may have it")
+	secret := testkit.ExpectExists(l, l.client, l.stateSecret())
+	require.Empty(l, secret.Finalizers, "the garbage collector may have it")
 }
 
 var errRefused = errors.New("the API server is away")
@@ -151,9 +151,9 @@ func TestInterrupted_twoAtOnce(t *testing.T) {
 // outOfMemory plays a Job whose pod was killed for its memory, and left no word.
 func (s *subject) outOfMemory(attempt int32) {
 	s.Helper()
-	pod := s.podOf(testkit.ExpectExists(s, s.client, s.job(jobrunner.Create, attempt)))
+	pod := s.podOf(testkit.ExpectExists(s, s.client, s.job(state.Create, attempt)))
 	s.podIs(pod, corev1.PodFailed, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}})
-	s.end(jobrunner.Create, attempt, batchv1.JobFailed, "BackoffLimitExceeded")
+	s.end(state.Create, attempt, batchv1.JobFailed, "BackoffLimitExceeded")
 }
 
 // A manager that dies between claiming an attempt and making its Job finds the pod of the one before, which tells nothing of
@@ -176,7 +176,7 @@ func TestInterrupted_theAttemptBeforeIsNotThisOne(t *testing.T) {
 	s.fault = nil
 	status = s.reconcile()
 	s.expect(rkev1.CreateJobCondition, metav1.ConditionUnknown, rkev1.JobRunningReason)
-	testkit.ExpectExists(t, s.client, s.job(jobrunner.Create, 2))
+	testkit.ExpectExists(t, s.client, s.job(state.Create, 2))
 	require.EqualValues(t, 1, status.LastAttempt.Number, "the second has not ended")
 }
 

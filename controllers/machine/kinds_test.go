@@ -25,6 +25,7 @@ import (
 	"github.com/drover-project/drover/controllers/machine"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -117,9 +118,9 @@ func TestKinds_comeAndGo(t *testing.T) {
 		nd.Status.Digest = "0123456789012345678901234567890123456789012345678901234567890123"
 		require.NoError(t, w.client.Status().Update(t.Context(), nd))
 		w.await(listOf("LateMachine"), w.namespace, "late", hasPhase(rkev1.PhaseCreating))
-		s.write(map[string]any{jobrunner.JournalKey: jobrunner.Journal{Operation: jobrunner.Create, Attempt: 1, Phase: jobrunner.PhaseRecorded},
-			jobrunner.ServerKey: jobrunner.Server{ProviderID: "late://1"},
-			jobrunner.ResultKey: jobrunner.Result{Operation: jobrunner.Create, Attempt: 1, Outcome: jobrunner.Succeeded}})
+		s.write(map[string]any{state.JournalKey: state.Journal{Operation: state.Create, Attempt: 1, Phase: state.PhaseRecorded},
+			state.ServerKey: state.Server{ProviderID: "late://1"},
+			state.ResultKey: state.Result{Operation: state.Create, Attempt: 1, Outcome: state.Succeeded}})
 		w.await(listOf("LateMachine"), w.namespace, "late", hasPhase(rkev1.PhaseRunning))
 
 		// The CRD is deleted under the machine: its server is removed all the same.

@@ -7,6 +7,7 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // A state Secret can be lost: by a restore without Secrets, or by somebody who emptied it or took its finalizer away. What it
@@ -17,20 +18,20 @@ const lostCheck = time.Minute
 
 // hadServer tells that the machine had a server of which its state knows nothing any more.
 func (s *scope) hadServer() bool {
-	if !jobrunner.NothingMade(s.state.data()) {
+	if !state.NothingMade(s.state.data()) {
 		return false
 	}
 	last := s.status.LastAttempt
 	provisioned := s.status.Initialization.Provisioned
 	return provisioned != nil && *provisioned ||
-		last != nil && last.Operation == string(jobrunner.Create) && last.Outcome == string(jobrunner.Succeeded) ||
+		last != nil && last.Operation == string(state.Create) && last.Outcome == string(state.Succeeded) ||
 		// Cluster API takes the provider ID over when there is a server; on our machine the user may have set it before.
 		s.machine != nil && s.machine.Spec.ProviderID != ""
 }
 
 // mayHaveServer tells that besides an earlier attempt may have asked for a server, and its state is lost.
 func (s *scope) mayHaveServer() bool {
-	if !jobrunner.NothingMade(s.state.data()) {
+	if !state.NothingMade(s.state.data()) {
 		return false
 	}
 	return s.hadServer() || s.state.lost() || s.state.secret == nil && (s.status.Attempts > 0 || s.deleting() && s.ProviderID() != "")

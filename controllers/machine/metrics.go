@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // metrics of all kinds together; registered with the manager's registry.
@@ -134,7 +134,7 @@ func (m *metrics) observeAttempt(s *scope, driver string) {
 		return
 	}
 	m.attempts.WithLabelValues(s.request.Kind.Kind, driver, last.Operation, last.Class).Inc()
-	if last.StartTime == nil || last.EndTime == nil || last.Outcome == string(jobrunner.Cancelled) {
+	if last.StartTime == nil || last.EndTime == nil || last.Outcome == string(state.Cancelled) {
 		return
 	}
 	took := last.EndTime.Sub(last.StartTime.Time)

@@ -9,6 +9,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // preconditions are what has to be there before a create Job is started, and not after: while it runs, and when it has made
@@ -24,7 +25,7 @@ var preconditions = []struct{ condition, reason string }{
 // has made the server. A failure is recorded, so that it is known whatever the next attempt has to wait for. What cannot be
 // read is left to the step of the Job, which has a condition to say so.
 func (r *Reconciler) needsNothing(ctx context.Context, s *scope) bool {
-	if !s.state.claimed || s.state.claim.Operation != jobrunner.Create {
+	if !s.state.claimed || s.state.claim.Operation != state.Create {
 		return false
 	}
 	evidence, err := r.gather(ctx, s)
@@ -35,7 +36,7 @@ func (r *Reconciler) needsNothing(ctx context.Context, s *scope) bool {
 		return false
 	}
 	verdict, err := r.settle(ctx, s, evidence)
-	return err != nil || !verdict.Done || verdict.Outcome == jobrunner.Succeeded
+	return err != nil || !verdict.Done || verdict.Outcome == state.Succeeded
 }
 
 // settle judges an attempt and, when it has ended, keeps how and deletes its request; once in each reconcile.

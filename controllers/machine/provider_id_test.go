@@ -12,7 +12,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/machine"
-	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -38,7 +38,7 @@ func TestProviderID_fromTheNode(t *testing.T) {
 	s := w.machine("digitalocean", "m", droplet())
 	s.reconcile()
 	s.succeed(1)
-	s.write(map[string]any{jobrunner.ServerKey: jobrunner.Server{InstanceID: "1"}})
+	s.write(map[string]any{state.ServerKey: state.Server{InstanceID: "1"}})
 
 	result := testkit.ExpectReconciled(t, s.reconciler, s.obj)
 	status := s.read()
@@ -59,7 +59,7 @@ func TestProviderID_ofTheUserStays(t *testing.T) {
 	spec["providerID"] = "mine://1"
 	s := newWorld(t).machine("digitalocean", "m", spec)
 	s.reconcile()
-	require.Equal(t, "mine://1", s.requestOf(jobrunner.Create, 1).ProviderID)
+	require.Equal(t, "mine://1", s.requestOf(state.Create, 1).ProviderID)
 	s.succeed(1)
 	s.reconcile()
 	got, _ := s.obj.Object["spec"].(map[string]any)
@@ -72,7 +72,7 @@ func TestState_thatCannotBeRead(t *testing.T) {
 			s := newWorld(t).machine("digitalocean", "m", droplet())
 			s.reconcile()
 			s.succeed(1)
-			s.write(map[string]any{jobrunner.ServerKey: text})
+			s.write(map[string]any{state.ServerKey: text})
 			s.reconcile()
 			s.expect(rkev1.StateStoredCondition, metav1.ConditionFalse, rkev1.StateMissingReason)
 			s.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.StateMissingReason)

@@ -11,7 +11,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/step"
-	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // Reconcile brings one machine forward.
@@ -82,7 +82,7 @@ func (r *Reconciler) runCreateJob(ctx context.Context, s *scope) error {
 	if err := s.awaitState(); err != nil {
 		return err
 	}
-	return r.attempt(ctx, s, jobrunner.Create)
+	return r.attempt(ctx, s, state.Create)
 }
 
 func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {

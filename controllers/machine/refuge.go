@@ -17,6 +17,7 @@ import (
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // When a whole namespace is deleted, its machines' servers have to go too, but nothing can be made in it any more. The
@@ -52,7 +53,7 @@ func (r *Reconciler) loadRefuge(ctx context.Context, s *scope) (bool, error) {
 	}
 	r.interests.note(s.request, secretKey(key))
 	s.home, s.state.secret = refuge, secret
-	s.state.claim, s.state.claimed = jobrunner.ReadClaim(secret.Annotations)
+	s.state.claim, s.state.claimed = state.ReadClaim(secret.Annotations)
 	return true, nil
 }
 
@@ -70,18 +71,18 @@ func (r *Reconciler) flee(ctx context.Context, s *scope) error {
 	if err := r.loadState(ctx, s); err != nil {
 		return err
 	}
-	return r.attempt(ctx, s, jobrunner.Remove)
+	return r.attempt(ctx, s, state.Remove)
 }
 
 // notes are what a copy of the state says besides the pod's documents.
 func (s *scope) notes() map[string]string {
 	notes := map[string]string{}
 	if s.state.secret != nil {
-		notes = jobrunner.Notes(s.state.secret.Annotations)
+		notes = state.CopyNotes(s.state.secret.Annotations)
 	}
 	notes[rkev1.TaggedUIDAnnotation] = s.state.taggedUID()
 	if s.mayHaveServer() {
-		jobrunner.NoteLost(notes)
+		state.NoteLost(notes)
 	}
 	return notes
 }

@@ -13,6 +13,7 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // removeServer makes sure that no server is left. It needs no CAPI Machine, Cluster or bootstrap data, and neither the
@@ -22,7 +23,7 @@ func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
 		return err
 	}
 	// Only now is the state what it will stay: the pod of the create Job is gone.
-	if s.state.claim.Operation != jobrunner.Remove {
+	if s.state.claim.Operation != state.Remove {
 		if err := r.loadState(ctx, s); err != nil {
 			return err
 		}
@@ -39,7 +40,7 @@ func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
 		err = r.recallCredential(ctx, s)
 	}
 	if err == nil {
-		err = r.attempt(ctx, s, jobrunner.Remove)
+		err = r.attempt(ctx, s, state.Remove)
 	}
 	if stepReason(err) == NamespaceTerminatingReason {
 		err = r.flee(ctx, s)
@@ -77,10 +78,10 @@ func (s *scope) notedGone() bool {
 
 // nothingMade tells whether no driver was ever asked for a server. A state that was lost tells nothing.
 func (s *scope) nothingMade() bool {
-	if s.inRefuge() || s.state.claimed && s.state.claim.Operation == jobrunner.Remove {
+	if s.inRefuge() || s.state.claimed && s.state.claim.Operation == state.Remove {
 		return false // there was something; its Job says when it is gone
 	}
-	return jobrunner.NothingMade(s.state.data()) && !s.mayHaveServer()
+	return state.NothingMade(s.state.data()) && !s.mayHaveServer()
 }
 
 // mayAbandon tells whether the user gave up what could not be removed: after one attempt, or when none can be made.
@@ -94,10 +95,10 @@ func (s *scope) mayAbandon(err error) bool {
 // mark gives the failure of a remove the reason that says what is at stake.
 func (s *scope) mark(err error) error {
 	last := s.status.LastAttempt
-	if stepReason(err) != rkev1.WaitingForRetryReason || last == nil || last.Operation != string(jobrunner.Remove) {
+	if stepReason(err) != rkev1.WaitingForRetryReason || last == nil || last.Operation != string(state.Remove) {
 		return err
 	}
-	result, readErr := jobrunner.ReadResult(s.state.data())
+	result, readErr := state.ReadResult(s.state.data())
 	if readErr == nil && !result.ServerMayExist {
 		return err
 	}
@@ -108,7 +109,7 @@ func (s *scope) mark(err error) error {
 // leftBehind lists what an abandoned machine may leave at its cloud.
 func (s *scope) leftBehind() string {
 	text := fmt.Sprintf("the user gave the server up. At the cloud there may be left: a server named %s", s.state.instanceName())
-	server, err := jobrunner.ReadServer(s.state.data())
+	server, err := state.ReadServer(s.state.data())
 	if err != nil {
 		return text
 	}
@@ -126,7 +127,7 @@ func (s *scope) leftBehind() string {
 func (r *Reconciler) cancelCreate(ctx context.Context, s *scope) error {
 	jobs := &batchv1.JobList{}
 	err := r.Live.List(ctx, jobs, client.InNamespace(s.home.Namespace), client.MatchingLabels{
-		rkev1.MachineUIDLabel: string(s.GetUID()), rkev1.OperationLabel: string(jobrunner.Create)})
+		rkev1.MachineUIDLabel: string(s.GetUID()), rkev1.OperationLabel: string(state.Create)})
 	if err != nil {
 		return fmt.Errorf("listing the machine's Jobs: %w", err)
 	}
@@ -143,7 +144,7 @@ func (r *Reconciler) cancelCreate(ctx context.Context, s *scope) error {
 		}
 		return step.Progress(rkev1.JobCancelledReason, fmt.Sprintf("the create Job %s is being cancelled; its pod saves what it knows before it ends", job.Name), safetyNet)
 	}
-	pods, err := r.pods(ctx, s, jobrunner.Create)
+	pods, err := r.pods(ctx, s, state.Create)
 	if err != nil {
 		return err
 	}

@@ -13,10 +13,11 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // task is what the next Job is asked to do.
-func (r *Reconciler) task(s *scope, claim jobrunner.Claim) jobrunner.Task {
+func (r *Reconciler) task(s *scope, claim state.Claim) jobrunner.Task {
 	request := jobrunner.Request{
 		Operation:          claim.Operation,
 		Attempt:            claim.Attempt,
@@ -34,10 +35,10 @@ func (r *Reconciler) task(s *scope, claim jobrunner.Claim) jobrunner.Task {
 		ProviderID:         s.ProviderID(),
 		SSHTimeoutSeconds:  int32(r.Settings.SSHTimeout.Seconds()),
 		MayExist:           s.mayHaveServer(),
-		Abandon:            claim.Operation == jobrunner.Remove && s.Abandoned(),
+		Abandon:            claim.Operation == state.Remove && s.Abandoned(),
 	}
 	task := jobrunner.Task{Settings: r.Settings, Request: request, Credential: s.credential.Credential, Owner: s.Reference(), Hash: claim.Hash, Try: claim.Try}
-	if s.bootstrap != nil && claim.Operation == jobrunner.Create {
+	if s.bootstrap != nil && claim.Operation == state.Create {
 		task.Request.HasBootstrap, task.Bootstrap = true, s.bootstrap.Data[bootstrapValueKey]
 	}
 	if s.inRefuge() {
@@ -86,13 +87,13 @@ func (r *Reconciler) secrets(s *scope) []string {
 // requestHash changes when another attempt has a better chance than the last: the user changed the machine or the
 // credential, asked for it, the driver or the image is another. It is made of versions and not of content, for it can be
 // seen by those who must not see a secret's hash.
-func (r *Reconciler) requestHash(s *scope, operation jobrunner.Operation) (string, error) {
+func (r *Reconciler) requestHash(s *scope, operation state.Operation) (string, error) {
 	driver, err := json.Marshal(s.driver.ref)
 	if err != nil {
 		return "", fmt.Errorf("encoding the driver: %w", err)
 	}
 	generation := strconv.FormatInt(s.GetGeneration(), 10)
-	if operation == jobrunner.Remove {
+	if operation == state.Remove {
 		// The record has what a remove needs of the spec; what counts is whether the user gave the server up.
 		generation = strconv.FormatBool(s.Abandoned())
 	}

@@ -17,12 +17,12 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/crdgen"
-	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // credential is what the driver is given of the credential Secret.
 type credential struct {
-	jobrunner.Credential
+	state.Credential
 	// recalled tells that it is the one that was used last, and why: its Secret is gone or unusable.
 	recalled string
 }
@@ -47,7 +47,7 @@ func (r *Reconciler) resolveCredential(ctx context.Context, s *scope) error {
 	if err != nil {
 		return step.Wait(rkev1.CredentialInvalidReason, fmt.Sprintf("Secret %s: %v", name, err), s.credentialNet())
 	}
-	s.credential = credential{Credential: jobrunner.Credential{Name: name, Version: string(secret.UID) + "/" + secret.ResourceVersion,
+	s.credential = credential{Credential: state.Credential{Name: name, Version: string(secret.UID) + "/" + secret.ResourceVersion,
 		Env: env, Files: crdgen.CredentialFiles(r.kind.Driver, fields, secret.Data)}}
 	s.keepVersion()
 	return nil
@@ -56,7 +56,7 @@ func (r *Reconciler) resolveCredential(ctx context.Context, s *scope) error {
 // keepVersion gives a credential the version of the one that was used last if that is the same. Some tools touch Secrets all
 // the time; an attempt for each touch would be a loop.
 func (s *scope) keepVersion() {
-	last, ok, err := jobrunner.ReadCredential(s.state.data())
+	last, ok, err := state.ReadCredential(s.state.data())
 	if err != nil || !ok || last.Version == "" {
 		return
 	}
@@ -178,13 +178,13 @@ func (r *Reconciler) recallCredential(ctx context.Context, s *scope) error {
 		return missing
 	}
 	// One that cannot be read is as good as none.
-	if last, ok, err := jobrunner.ReadCredential(s.state.data()); err == nil && ok {
+	if last, ok, err := state.ReadCredential(s.state.data()); err == nil && ok {
 		s.credential = credential{Credential: last, recalled: stepMessage(missing)}
 		s.conditions.Set(rkev1.CredentialReadyCondition, metav1.ConditionTrue, rkev1.CredentialRecalledReason,
 			stepMessage(missing)+"; the server is removed with the credential that was used last")
 		return nil
 	}
-	if len(s.state.data()[jobrunner.ExtractedConfigKey]) > 0 {
+	if len(s.state.data()[state.ExtractedConfigKey]) > 0 {
 		return nil
 	}
 	return missing

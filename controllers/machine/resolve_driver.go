@@ -13,11 +13,12 @@ import (
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // driverFacts are what a Job needs to know of the driver and tell it.
 type driverFacts struct {
-	ref jobrunner.DriverRef
+	ref state.DriverRef
 	// template of an external driver's provider IDs.
 	template string
 	// values and files are the machine's options.
@@ -118,7 +119,7 @@ func isBuiltin(d *managementv3.NodeDriver) bool {
 
 // factsOf takes what was verified, not what is asked for, where both are there.
 func factsOf(d *managementv3.NodeDriver) driverFacts {
-	facts := driverFacts{ref: jobrunner.DriverRef{Name: d.DriverName()}, template: d.Spec.ProviderIDTemplate}
+	facts := driverFacts{ref: state.DriverRef{Name: d.DriverName()}, template: d.Spec.ProviderIDTemplate}
 	if isBuiltin(d) {
 		facts.ref.Builtin = true
 		return facts
@@ -150,13 +151,13 @@ func (r *Reconciler) recallDriver(ctx context.Context, s *scope) error {
 	case found != nil:
 		s.driver = factsOf(found)
 	case s.status.DriverURL != "" && !strings.HasPrefix(s.status.DriverURL, managementv3.BuiltinURLPrefix):
-		s.driver = driverFacts{ref: jobrunner.DriverRef{Name: r.kind.Driver, URL: s.status.DriverURL, Checksum: s.status.DriverHash}}
+		s.driver = driverFacts{ref: state.DriverRef{Name: r.kind.Driver, URL: s.status.DriverURL, Checksum: s.status.DriverHash}}
 	default:
 		if _, ok := driver.Builtin(r.kind.Driver); !ok {
 			return step.Wait(rkev1.DriverNotFoundReason, fmt.Sprintf("the server cannot be removed without its driver, and nothing is known of it: create NodeDriver %s again, or give the server up with the annotation %s=%s",
 				r.kind.Driver, rkev1.AbandonAnnotation, s.GetName()), 0)
 		}
-		s.driver = driverFacts{ref: jobrunner.DriverRef{Name: r.kind.Driver, Builtin: true}}
+		s.driver = driverFacts{ref: state.DriverRef{Name: r.kind.Driver, Builtin: true}}
 	}
 	// A spec that the driver does not take any more is no reason to keep a server: the record has all that counts.
 	s.driver.values, s.driver.files, err = crdgen.Options(r.kind.Fields, s.Spec())

@@ -36,7 +36,7 @@ type scope struct {
 	// name, but for a refuge.
 	home       types.NamespacedName
 	cluster    *clusterv1.Cluster
-	state      state
+	state      stateSecret
 	driver     driverFacts
 	bootstrap  *corev1.Secret
 	credential credential

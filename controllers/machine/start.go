@@ -16,10 +16,11 @@ import (
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // start claims an attempt and makes its Job.
-func (r *Reconciler) start(ctx context.Context, s *scope, claim jobrunner.Claim) error {
+func (r *Reconciler) start(ctx context.Context, s *scope, claim state.Claim) error {
 	var err error
 	if claim.Hash, err = r.requestHash(s, claim.Operation); err != nil {
 		return err
@@ -51,11 +52,11 @@ func (r *Reconciler) start(ctx context.Context, s *scope, claim jobrunner.Claim)
 
 // prepare writes the claim, and then what the Job needs.
 func (r *Reconciler) prepare(ctx context.Context, s *scope, task jobrunner.Task, request *corev1.Secret) error {
-	state, err := jobrunner.StateSecret(task)
+	secret, err := jobrunner.StateSecret(task)
 	if err != nil {
 		return err
 	}
-	if err := r.applier.Write(ctx, state); err != nil {
+	if err := r.applier.Write(ctx, secret); err != nil {
 		return err
 	}
 	applier := r.applier
@@ -104,7 +105,7 @@ func (s *scope) succeeds(obj metav1.Object) bool {
 }
 
 // dropJob deletes the Job of the attempt before this one: what it left is on the machine.
-func (r *Reconciler) dropJob(ctx context.Context, s *scope, next jobrunner.Claim) error {
+func (r *Reconciler) dropJob(ctx context.Context, s *scope, next state.Claim) error {
 	if next.Attempt <= 1 || next.Attempt == s.state.claim.Attempt {
 		return nil
 	}

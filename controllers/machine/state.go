@@ -12,19 +12,20 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
-// state is the machine's state Secret, read live: it decides whether a server is made.
-type state struct {
+// stateSecret is the machine's state Secret, read live: it decides whether a server is made.
+type stateSecret struct {
 	// secret is nil when there is none, or when it is another machine's.
 	secret *corev1.Secret
 	// takenBy names the machine whose state has our name; empty when none has.
 	takenBy string
-	claim   jobrunner.Claim
+	claim   state.Claim
 	claimed bool
 }
 
-func (st state) data() map[string][]byte {
+func (st stateSecret) data() map[string][]byte {
 	if st.secret == nil {
 		return nil
 	}
@@ -32,41 +33,41 @@ func (st state) data() map[string][]byte {
 }
 
 // driver is what the server was made with.
-func (st state) driver() (ref jobrunner.DriverRef, ok bool) {
+func (st stateSecret) driver() (ref state.DriverRef, ok bool) {
 	if st.secret == nil {
 		return ref, false
 	}
-	return jobrunner.ReadDriver(st.secret.Annotations)
+	return state.ReadDriver(st.secret.Annotations)
 }
 
 // instanceName is the name that the server got, which a later change of annotations must not change.
-func (st state) instanceName() string {
+func (st stateSecret) instanceName() string {
 	if st.secret == nil {
 		return ""
 	}
-	return jobrunner.ReadInstanceName(st.secret.Annotations, st.secret.Data)
+	return state.ReadInstanceName(st.secret.Annotations, st.secret.Data)
 }
 
 // lost tells that a Job was already started for a machine whose state had been lost.
-func (st state) lost() bool {
-	return st.secret != nil && jobrunner.ReadLost(st.secret.Annotations)
+func (st stateSecret) lost() bool {
+	return st.secret != nil && state.ReadLost(st.secret.Annotations)
 }
 
 // taggedUID is the UID with which the machine's servers are tagged: a machine that was restored or moved has another than the one
 // they were made for. Empty before the first attempt.
-func (st state) taggedUID() string {
+func (st stateSecret) taggedUID() string {
 	if st.secret == nil {
 		return ""
 	}
-	return jobrunner.ReadTaggedUID(st.secret)
+	return state.ReadTaggedUID(st.secret)
 }
 
-func (st state) evidence() jobrunner.Evidence {
+func (st stateSecret) evidence() jobrunner.Evidence {
 	return jobrunner.Evidence{Operation: st.claim.Operation, Attempt: st.claim.Attempt, Data: st.data()}
 }
 
 func (r *Reconciler) loadState(ctx context.Context, s *scope) error {
-	s.state, s.home = state{}, client.ObjectKeyFromObject(s)
+	s.state, s.home = stateSecret{}, client.ObjectKeyFromObject(s)
 	s.evidence, s.verdict = nil, nil
 	if s.deleting() {
 		if found, err := r.loadRefuge(ctx, s); found || err != nil {
@@ -94,7 +95,7 @@ func (r *Reconciler) loadState(ctx context.Context, s *scope) error {
 		return nil
 	}
 	s.state.secret = secret
-	s.state.claim, s.state.claimed = jobrunner.ReadClaim(secret.Annotations)
+	s.state.claim, s.state.claimed = state.ReadClaim(secret.Annotations)
 	return nil
 }
 

@@ -18,6 +18,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // joining is a workload cluster whose Node comes when the test says so.
@@ -93,7 +94,7 @@ func TestWake_podsAndNodes(t *testing.T) {
 	w.startManager(cluster)
 	s := w.machine("digitalocean", "m", droplet())
 	s.awaitSaying(rkev1.CreateJobCondition, rkev1.JobRunningReason)
-	job := s.job(jobrunner.Create, 1)
+	job := s.job(state.Create, 1)
 	require.NoError(t, s.client.Get(t.Context(), client.ObjectKeyFromObject(job), job))
 
 	pod := s.podOf(job)
@@ -102,9 +103,9 @@ func TestWake_podsAndNodes(t *testing.T) {
 	s.podIs(pod, corev1.PodRunning, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
 	s.awaitSaying(rkev1.ReadyCondition, rkev1.JobRunningReason)
 
-	s.write(map[string]any{jobrunner.JournalKey: jobrunner.Journal{Operation: jobrunner.Create, Attempt: 1, Phase: jobrunner.PhaseBootstrapped},
-		jobrunner.ServerKey: jobrunner.Server{InstanceID: "1"},
-		jobrunner.ResultKey: jobrunner.Result{Operation: jobrunner.Create, Attempt: 1, Outcome: jobrunner.Succeeded}})
+	s.write(map[string]any{state.JournalKey: state.Journal{Operation: state.Create, Attempt: 1, Phase: state.PhaseBootstrapped},
+		state.ServerKey: state.Server{InstanceID: "1"},
+		state.ResultKey: state.Result{Operation: state.Create, Attempt: 1, Outcome: state.Succeeded}})
 	s.awaitSaying(rkev1.ProviderIDKnownCondition, rkev1.WaitingForNodeReason)
 	cluster.joins(client.ObjectKeyFromObject(w.cluster), s.capi.UID, "k3s://m")
 	s.awaitSaying(rkev1.ProviderIDKnownCondition, rkev1.ProviderIDSetReason)
@@ -116,11 +117,11 @@ func TestWake_cancelledCreate(t *testing.T) {
 	w.startManager(nil)
 	s := w.machine("digitalocean", "m", droplet())
 	s.awaitSaying(rkev1.CreateJobCondition, rkev1.JobRunningReason)
-	job := s.job(jobrunner.Create, 1)
+	job := s.job(state.Create, 1)
 	require.NoError(t, s.client.Get(t.Context(), client.ObjectKeyFromObject(job), job))
 	pod := s.podOf(job)
 	s.podIs(pod, corev1.PodRunning, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
-	s.write(map[string]any{jobrunner.JournalKey: jobrunner.Journal{Operation: jobrunner.Create, Attempt: 1, Phase: jobrunner.PhaseIntent, InstanceName: "m"}})
+	s.write(map[string]any{state.JournalKey: state.Journal{Operation: state.Create, Attempt: 1, Phase: state.PhaseIntent, InstanceName: "m"}})
 
 	s.read()
 	s.delete(s.obj)
@@ -180,7 +181,7 @@ func (w *world) pause(paused bool) {
 func TestOrphanedPod_isWaitedFor(t *testing.T) {
 	s := newWorld(t).machine("digitalocean", "m", droplet())
 	s.reconcile()
-	job := s.job(jobrunner.Create, 1)
+	job := s.job(state.Create, 1)
 	require.NoError(t, s.client.Get(t.Context(), client.ObjectKeyFromObject(job), job))
 	pod := s.podOf(job)
 	s.podIs(pod, corev1.PodRunning, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
@@ -207,12 +208,12 @@ func TestWake_turns(t *testing.T) {
 	w.startManager(nil)
 	first := w.machine("digitalocean", "first", droplet())
 	first.awaitSaying(rkev1.CreateJobCondition, rkev1.JobRunningReason)
-	first.fail(jobrunner.Create, 1, rkev1.ClassCapacity, "Size is not available in this region.", false)
+	first.fail(state.Create, 1, rkev1.ClassCapacity, "Size is not available in this region.", false)
 	first.awaitSaying(rkev1.CreateJobCondition, rkev1.WaitingForRetryReason)
 	second := w.machine("digitalocean", "second", droplet())
 	second.awaitSaying(rkev1.CreateJobCondition, rkev1.WaitingForCapacityReason)
 	first.annotate(rkev1.RetryAnnotation, "1")
 	first.awaitSaying(rkev1.CreateJobCondition, rkev1.JobRunningReason)
-	first.write(map[string]any{jobrunner.JournalKey: jobrunner.Journal{Operation: jobrunner.Create, Attempt: 2, Phase: jobrunner.PhaseCreated}})
+	first.write(map[string]any{state.JournalKey: state.Journal{Operation: state.Create, Attempt: 2, Phase: state.PhaseCreated}})
 	second.awaitSaying(rkev1.CreateJobCondition, rkev1.JobRunningReason)
 }

@@ -19,6 +19,7 @@ import (
 	managementv3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // passes tells whether a change is let pass.
@@ -365,8 +366,8 @@ func ofAttempt(number string) func(*corev1.Pod) {
 }
 
 func TestNeverStarted(t *testing.T) {
-	journal := func(text string) map[string][]byte { return map[string][]byte{jobrunner.JournalKey: []byte(text)} }
-	result := func(text string) map[string][]byte { return map[string][]byte{jobrunner.ResultKey: []byte(text)} }
+	journal := func(text string) map[string][]byte { return map[string][]byte{state.JournalKey: []byte(text)} }
+	result := func(text string) map[string][]byte { return map[string][]byte{state.ResultKey: []byte(text)} }
 	for name, tt := range map[string]struct {
 		evidence jobrunner.Evidence
 		want     bool
@@ -378,8 +379,8 @@ func TestNeverStarted(t *testing.T) {
 		"the pod of the one before":    {jobrunner.Evidence{Pods: []corev1.Pod{*podWith(inPhase(corev1.PodFailed), ofAttempt("1"))}}, true},
 		"that pod, which runs":         {jobrunner.Evidence{Pods: []corev1.Pod{*podWith(ofAttempt("1"))}}, false},
 		"its own word":                 {jobrunner.Evidence{Data: result(`{"operation":"create","attempt":2,"outcome":"Failed"}`)}, false},
-		"what was kept of it":          {jobrunner.Evidence{Data: map[string][]byte{jobrunner.VerdictKey: []byte(`{"operation":"create","attempt":2,"outcome":"Failed"}`)}}, false},
-		"what was kept of another":     {jobrunner.Evidence{Data: map[string][]byte{jobrunner.VerdictKey: []byte(`{"operation":"create","attempt":1,"outcome":"Failed"}`)}}, true},
+		"what was kept of it":          {jobrunner.Evidence{Data: map[string][]byte{state.VerdictKey: []byte(`{"operation":"create","attempt":2,"outcome":"Failed"}`)}}, false},
+		"what was kept of another":     {jobrunner.Evidence{Data: map[string][]byte{state.VerdictKey: []byte(`{"operation":"create","attempt":1,"outcome":"Failed"}`)}}, true},
 		"the word of the one before":   {jobrunner.Evidence{Data: result(`{"operation":"create","attempt":1,"outcome":"Failed"}`)}, true},
 		"its own note":                 {jobrunner.Evidence{Data: journal(`{"operation":"create","attempt":2,"phase":"Intent"}`)}, false},
 		"the note of the one before":   {jobrunner.Evidence{Data: journal(`{"operation":"create","attempt":1,"phase":"Intent"}`)}, true},
@@ -389,7 +390,7 @@ func TestNeverStarted(t *testing.T) {
 		"a result that cannot be read": {jobrunner.Evidence{Data: result(`{`)}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tt.evidence.Operation, tt.evidence.Attempt = jobrunner.Create, 2
+			tt.evidence.Operation, tt.evidence.Attempt = state.Create, 2
 			require.Equal(t, tt.want, neverStarted(tt.evidence))
 		})
 	}

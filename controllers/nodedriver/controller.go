@@ -26,6 +26,7 @@ import (
 	"github.com/drover-project/drover/apply"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // FieldOwner is the field owner of what this controller applies.
@@ -203,7 +204,7 @@ func (r *Reconciler) sameName(ctx context.Context, obj client.Object) []ctrl.Req
 // probed wakes the NodeDriver whose probe a pod runs.
 func (r *Reconciler) probed(ctx context.Context, obj client.Object) []ctrl.Request {
 	labels := obj.GetLabels()
-	if labels[rkev1.OperationLabel] != string(jobrunner.Probe) {
+	if labels[rkev1.OperationLabel] != string(state.Probe) {
 		return nil
 	}
 	return r.requests(ctx, func(nd *v3.NodeDriver) bool { return nd.DriverName() == labels[rkev1.NodeDriverLabel] })

@@ -17,7 +17,7 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/driver"
-	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -114,7 +114,7 @@ func TestExternal(t *testing.T) {
 	e.expect(v3.ReadyCondition, metav1.ConditionFalse, v3.ProbingReason)
 	job := e.runningJob()
 	request := e.request(job)
-	require.Equal(t, jobrunner.DriverRef{Name: "acme", URL: e.nd.Spec.URL, Checksum: checksum}, request.Driver)
+	require.Equal(t, state.DriverRef{Name: "acme", URL: e.nd.Spec.URL, Checksum: checksum}, request.Driver)
 	require.Equal(t, driver.CacheNamespace, request.Namespace)
 	require.Equal(t, e.nd.Name, metav1.GetControllerOf(job).Name)
 	e.reconcile()
@@ -178,7 +178,7 @@ func TestExternal_failures(t *testing.T) {
 	t.Run("what does not pass by itself is not tried again until asked", func(t *testing.T) {
 		e := newEnv(t, external("wrongsum"))
 		e.reconcile()
-		e.finish(jobrunner.Result{Outcome: jobrunner.Failed, Reason: v3.ChecksumMismatchReason, Class: rkev1.ClassInvalid, Message: "its sha256 is abc"})
+		e.finish(state.Result{Outcome: state.Failed, Reason: v3.ChecksumMismatchReason, Class: rkev1.ClassInvalid, Message: "its sha256 is abc"})
 		require.Zero(t, e.reconcile())
 		message := e.expect(v3.DownloadedCondition, metav1.ConditionFalse, v3.ChecksumMismatchReason)
 		require.Contains(t, message, "its sha256 is abc")
@@ -194,7 +194,7 @@ func TestExternal_failures(t *testing.T) {
 	t.Run("what may pass is tried again later", func(t *testing.T) {
 		e := newEnv(t, external("unreachable"))
 		e.reconcile()
-		e.finish(jobrunner.Result{Outcome: jobrunner.Failed, Reason: v3.DownloadFailedReason, Class: rkev1.ClassTransient, Message: "connection refused"})
+		e.finish(state.Result{Outcome: state.Failed, Reason: v3.DownloadFailedReason, Class: rkev1.ClassTransient, Message: "connection refused"})
 		result := e.reconcile()
 		require.Positive(t, result.RequeueAfter)
 		require.Contains(t, e.expect(v3.DownloadedCondition, metav1.ConditionFalse, v3.DownloadFailedReason), "connection refused")
@@ -209,7 +209,7 @@ func TestExternal_failures(t *testing.T) {
 	t.Run("a driver that does not answer was downloaded", func(t *testing.T) {
 		e := newEnv(t, external("mute"))
 		e.reconcile()
-		e.finish(jobrunner.Result{Outcome: jobrunner.Failed, Reason: v3.DriverUnresponsiveReason, Class: rkev1.ClassInvalid, Message: "no address within 30s"})
+		e.finish(state.Result{Outcome: state.Failed, Reason: v3.DriverUnresponsiveReason, Class: rkev1.ClassInvalid, Message: "no address within 30s"})
 		e.reconcile()
 		e.expect(v3.DownloadedCondition, metav1.ConditionTrue, v3.DownloadedReason)
 		e.expect(v3.InstalledCondition, metav1.ConditionFalse, v3.DriverUnresponsiveReason)

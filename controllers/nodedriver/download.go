@@ -6,7 +6,7 @@ import (
 
 	v3 "github.com/drover-project/drover/api/management/v3"
 	"github.com/drover-project/drover/driver"
-	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // installReasons are the failures of a probe that had its binary: they belong to the next step.
@@ -21,7 +21,7 @@ func (r *Reconciler) download(ctx context.Context, s *scope) error {
 	if err := r.observeProbe(ctx, s); err != nil {
 		return err
 	}
-	if s.verdict.Outcome == jobrunner.Succeeded || slices.Contains(installReasons, s.verdict.Reason) {
+	if s.verdict.Outcome == state.Succeeded || slices.Contains(installReasons, s.verdict.Reason) {
 		return nil
 	}
 	return s.next

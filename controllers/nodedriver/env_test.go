@@ -30,6 +30,7 @@ import (
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -174,28 +175,28 @@ func (e *env) request(job *batchv1.Job) jobrunner.Request {
 }
 
 // finish plays the pod: it writes its result and ends the Job.
-func (e *env) finish(result jobrunner.Result) {
+func (e *env) finish(result state.Result) {
 	e.t.Helper()
 	job := e.runningJob()
 	request := e.request(job)
-	result.Operation, result.Attempt, result.StartTime, result.EndTime = jobrunner.Probe, request.Attempt, e.now, e.now
+	result.Operation, result.Attempt, result.StartTime, result.EndTime = state.Probe, request.Attempt, e.now, e.now
 	raw, err := json.Marshal(result)
 	require.NoError(e.t, err)
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: request.StateSecret}}
 	testkit.ExpectExists(e.t, e.Client, secret)
-	secret.Data = map[string][]byte{jobrunner.ResultKey: raw}
+	secret.Data = map[string][]byte{state.ResultKey: raw}
 	require.NoError(e.t, e.Update(e.t.Context(), secret))
 	e.end(job, result.Outcome)
 }
 
 // end plays the Job controller.
-func (e *env) end(job *batchv1.Job, outcome jobrunner.Outcome) {
+func (e *env) end(job *batchv1.Job, outcome state.Outcome) {
 	e.t.Helper()
 	before, at := job.DeepCopy(), metav1.NewTime(e.now)
 	job.Status.StartTime = &at
 	kinds := []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobComplete}
 	job.Status.CompletionTime, job.Status.Succeeded = &at, 1
-	if outcome != jobrunner.Succeeded {
+	if outcome != state.Succeeded {
 		kinds = []batchv1.JobConditionType{batchv1.JobFailureTarget, batchv1.JobFailed}
 		job.Status.CompletionTime, job.Status.Succeeded, job.Status.Failed = nil, 0, 1
 	}
@@ -210,7 +211,7 @@ func (e *env) succeed(digest string, flags ...crdgen.Flag) {
 	e.t.Helper()
 	raw, err := json.Marshal(flags)
 	require.NoError(e.t, err)
-	e.finish(jobrunner.Result{Outcome: jobrunner.Succeeded, Probe: &jobrunner.ProbeReport{Digest: digest, Flags: raw}})
+	e.finish(state.Result{Outcome: state.Succeeded, Probe: &state.ProbeReport{Digest: digest, Flags: raw}})
 }
 
 func (e *env) expectNoProbeLeft(job *batchv1.Job) {

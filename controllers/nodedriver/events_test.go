@@ -11,7 +11,7 @@ import (
 	v3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/driver"
-	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // What a user reads in `kubectl describe nodedriver`: sentences, one for each thing that happened.
@@ -45,7 +45,7 @@ func TestEvents_ofAnExternalDriver(t *testing.T) {
 	e := newEnv(t, external("eventful"))
 	e.reconcile()
 	require.Empty(t, e.events(), "to be probed is no news")
-	e.finish(jobrunner.Result{Outcome: jobrunner.Failed, Reason: v3.DownloadFailedReason, Class: rkev1.ClassInvalid, Message: "404 Not Found"})
+	e.finish(state.Result{Outcome: state.Failed, Reason: v3.DownloadFailedReason, Class: rkev1.ClassInvalid, Message: "404 Not Found"})
 	e.reconcile()
 	failure := "404 Not Found. Change the spec, or annotate the NodeDriver with drover.cattle.io/retry=<any new value>, to try again"
 	require.Equal(t, []string{"Warning DownloadFailed " + failure}, e.events())
@@ -66,7 +66,7 @@ func TestEvents_ofAnExternalDriver(t *testing.T) {
 // failure is how a probe may end, and what a user is told then.
 type failure struct {
 	name   string
-	result jobrunner.Result
+	result state.Result
 	// condition that says so, and in which words.
 	condition, reason, message string
 	// again tells that another probe comes by itself.
@@ -74,8 +74,8 @@ type failure struct {
 }
 
 func failures() []failure {
-	failed := func(reason, class, message string) jobrunner.Result {
-		return jobrunner.Result{Outcome: jobrunner.Failed, Reason: reason, Class: class, Message: message}
+	failed := func(reason, class, message string) state.Result {
+		return state.Result{Outcome: state.Failed, Reason: reason, Class: class, Message: message}
 	}
 	return []failure{
 		{name: "html", result: failed(v3.NotADriverReason, rkev1.ClassInvalid, "the address served a web page"),
@@ -92,13 +92,13 @@ func failures() []failure {
 			condition: v3.InstalledCondition, reason: v3.FlagsInvalidReason, message: "10000 flags. Change the spec"},
 		{name: "wordless", result: failed("", rkev1.ClassInvalid, "it ended"),
 			condition: v3.DownloadedCondition, reason: "Failed", message: "it ended. Change the spec"},
-		{name: "cancelled", result: jobrunner.Result{Outcome: jobrunner.Cancelled, Reason: "Cancelled", Class: rkev1.ClassTransient, Message: "told to stop"}, again: true,
+		{name: "cancelled", result: state.Result{Outcome: state.Cancelled, Reason: "Cancelled", Class: rkev1.ClassTransient, Message: "told to stop"}, again: true,
 			condition: v3.DownloadedCondition, reason: "Cancelled", message: "told to stop. Attempt 1 failed"},
-		{name: "reportless", result: jobrunner.Result{Outcome: jobrunner.Succeeded},
+		{name: "reportless", result: state.Result{Outcome: state.Succeeded},
 			condition: v3.InstalledCondition, reason: v3.ProbeFailedReason, message: "the image's machine binary does not fit this manager"},
-		{name: "rubbish", result: jobrunner.Result{Outcome: jobrunner.Succeeded, Probe: &jobrunner.ProbeReport{Digest: "d", Flags: []byte(`{"not":"a list"}`)}},
+		{name: "rubbish", result: state.Result{Outcome: state.Succeeded, Probe: &state.ProbeReport{Digest: "d", Flags: []byte(`{"not":"a list"}`)}},
 			condition: v3.InstalledCondition, reason: v3.FlagsInvalidReason, message: ""},
-		{name: "hostileflag", result: jobrunner.Result{Outcome: jobrunner.Succeeded, Probe: &jobrunner.ProbeReport{Digest: "d", Flags: []byte(`[{"name":"../x","type":"string"}]`)}},
+		{name: "hostileflag", result: state.Result{Outcome: state.Succeeded, Probe: &state.ProbeReport{Digest: "d", Flags: []byte(`[{"name":"../x","type":"string"}]`)}},
 			condition: v3.InstalledCondition, reason: v3.FlagsInvalidReason, message: ""},
 	}
 }
@@ -125,9 +125,9 @@ func TestFailures_saySo(t *testing.T) {
 // A driver that fails after it worked leaves its kinds and its machines as they were.
 func TestFailures_doNotHurtWhatWorked(t *testing.T) {
 	e, parts := established(t, "worked", digestOf("7"))
-	for _, result := range []jobrunner.Result{
-		{Outcome: jobrunner.Failed, Reason: v3.ChecksumMismatchReason, Class: rkev1.ClassInvalid, Message: "its sha256 is 12"},
-		{Outcome: jobrunner.Succeeded},
+	for _, result := range []state.Result{
+		{Outcome: state.Failed, Reason: v3.ChecksumMismatchReason, Class: rkev1.ClassInvalid, Message: "its sha256 is 12"},
+		{Outcome: state.Succeeded},
 	} {
 		e.update(func(nd *v3.NodeDriver) { nd.Spec.Version += "+" })
 		e.reconcile()

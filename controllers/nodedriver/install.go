@@ -8,7 +8,7 @@ import (
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/driver"
-	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // install learns the driver's flags: from the table made at build time, or from what the probe's driver answered.
@@ -22,7 +22,7 @@ func (r *Reconciler) install(_ context.Context, s *scope) error {
 		s.conditions.True(v3.InstalledCondition, v3.BuiltinReason, "rancher/machine "+driver.MachineVersion)
 		return nil
 	}
-	if s.verdict.Outcome != jobrunner.Succeeded {
+	if s.verdict.Outcome != state.Succeeded {
 		return s.next
 	}
 	report := s.verdict.Result.Probe

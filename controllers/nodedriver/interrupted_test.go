@@ -19,6 +19,7 @@ import (
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -166,7 +167,7 @@ func TestProbe_verdictOutlivesItsJob(t *testing.T) {
 	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "flags", State: corev1.ContainerState{
 		Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}}}}
 	require.NoError(t, e.Status().Update(t.Context(), pod))
-	e.end(job, jobrunner.Failed)
+	e.end(job, state.Failed)
 	e.reconcile()
 	message := e.expect(v3.DownloadedCondition, metav1.ConditionFalse, jobrunner.OutOfMemoryReason)
 	require.NoError(t, e.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))

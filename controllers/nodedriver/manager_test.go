@@ -21,6 +21,7 @@ import (
 	"github.com/drover-project/drover/controllers/nodedriver"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -107,7 +108,7 @@ func TestManager_probesAndComesBack(t *testing.T) {
 	e := newEnv(t, nd)
 	e.startManager()
 	e.await("probing", isReady(v3.ProbingReason))
-	e.finish(jobrunner.Result{Outcome: jobrunner.Failed, Reason: v3.DownloadFailedReason, Message: "404"})
+	e.finish(state.Result{Outcome: state.Failed, Reason: v3.DownloadFailedReason, Message: "404"})
 	e.await("failed", isReady(v3.DownloadFailedReason))
 	uid := e.nd.UID
 	require.NoError(t, e.Delete(t.Context(), e.nd))

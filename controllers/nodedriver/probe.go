@@ -21,6 +21,7 @@ import (
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // Annotations of the result Secret: the note of the probe that was started last. It is written before the Job is, so that
@@ -70,7 +71,7 @@ func (r *Reconciler) observeProbe(ctx context.Context, s *scope) error {
 		s.nd.Status.LastProbeTime = &metav1.Time{Time: verdict.End}
 	}
 	s.verdict = verdict
-	if verdict.Outcome == jobrunner.Succeeded {
+	if verdict.Outcome == state.Succeeded {
 		s.nd.Status.ProbeAttempts = 0
 		return nil
 	}
@@ -100,7 +101,7 @@ func (r *Reconciler) afterFailure(ctx context.Context, s *scope, last claim) err
 		v.Reason = v3.ProbeFailedReason
 	}
 	at, exhausted := jobrunner.NextAttempt(jobrunner.Failure{
-		Operation: jobrunner.Probe, Class: v.Class, Try: last.try, End: v.End, UID: string(s.nd.UID)})
+		Operation: state.Probe, Class: v.Class, Try: last.try, End: v.End, UID: string(s.nd.UID)})
 	if exhausted {
 		s.next = step.Stall(v.Reason, fmt.Errorf("%s. Change the spec, or annotate the NodeDriver with %s=<any new value>, to try again", v.Message, rkev1.RetryAnnotation))
 		return nil
@@ -198,7 +199,7 @@ func (r *Reconciler) cleanUp(ctx context.Context, task jobrunner.Task) error {
 }
 
 func (r *Reconciler) evidence(ctx context.Context, nd *v3.NodeDriver, last claim, result *corev1.Secret) (jobrunner.Evidence, error) {
-	evidence := jobrunner.Evidence{Operation: jobrunner.Probe, Attempt: last.attempt, Data: result.Data}
+	evidence := jobrunner.Evidence{Operation: state.Probe, Attempt: last.attempt, Data: result.Data}
 	task := r.task(nd, last)
 	job, err := r.job(ctx, task)
 	if err != nil || job == nil {
@@ -231,8 +232,8 @@ func (r *Reconciler) task(nd *v3.NodeDriver, c claim) jobrunner.Task {
 	return jobrunner.Task{
 		Settings: r.opts.Jobs,
 		Request: jobrunner.Request{
-			Operation: jobrunner.Probe, Attempt: c.attempt,
-			Driver: jobrunner.DriverRef{Name: nd.DriverName(), URL: nd.Spec.URL, Checksum: strings.ToLower(nd.Spec.Checksum),
+			Operation: state.Probe, Attempt: c.attempt,
+			Driver: state.DriverRef{Name: nd.DriverName(), URL: nd.Spec.URL, Checksum: strings.ToLower(nd.Spec.Checksum),
 				SkipChecksum: nd.Spec.InsecureSkipChecksum},
 			Namespace: driver.CacheNamespace, StateSecret: resultKey(nd).Name,
 		},
@@ -247,7 +248,7 @@ func resultKey(nd *v3.NodeDriver) client.ObjectKey {
 func readClaim(result *corev1.Secret) claim {
 	number := func(annotation string) int32 {
 		n, err := strconv.ParseInt(result.Annotations[annotation], 10, 32)
-		if err != nil || n < 0 || n > jobrunner.MaxAttempt {
+		if err != nil || n < 0 || n > state.MaxAttempt {
 			return 0
 		}
 		return int32(n)

@@ -12,7 +12,7 @@ import (
 	v3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/driver"
-	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // cached is one binary in the cache, as its ConfigMaps' metadata tell.
@@ -79,7 +79,7 @@ func (r *Reconciler) neededByServers(ctx context.Context) (map[string]bool, erro
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
 	err := r.pages(ctx, list, func() {
 		for i := range list.Items {
-			if ref, ok := jobrunner.ReadDriver(list.Items[i].Annotations); ok {
+			if ref, ok := state.ReadDriver(list.Items[i].Annotations); ok {
 				needed[driver.CacheLabel(ref.Digest)] = true
 			}
 		}

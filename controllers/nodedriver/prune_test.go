@@ -20,6 +20,7 @@ import (
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -39,8 +40,8 @@ func (e *env) store(name, digest string) []client.Object {
 // serverOf makes the state of a server that was made with a binary.
 func (e *env) serverOf(name, digest string) *corev1.Secret {
 	e.t.Helper()
-	secret, err := jobrunner.StateSecret(jobrunner.Task{Request: jobrunner.Request{Operation: jobrunner.Create, Attempt: 1,
-		Machine: jobrunner.MachineRef{Namespace: "default", Name: name + "-server", UID: "uid"}, Driver: jobrunner.DriverRef{Name: name, Digest: digest},
+	secret, err := jobrunner.StateSecret(jobrunner.Task{Request: jobrunner.Request{Operation: state.Create, Attempt: 1,
+		Machine: jobrunner.MachineRef{Namespace: "default", Name: name + "-server", UID: "uid"}, Driver: state.DriverRef{Name: name, Digest: digest},
 		Namespace: "default", StateSecret: name + "-server-machine-state"}})
 	require.NoError(e.t, err)
 	secret.Finalizers = nil

@@ -20,6 +20,7 @@ import (
 	"github.com/drover-project/drover/apply"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // FieldOwner of everything this controller applies.
@@ -200,7 +201,7 @@ func (r *Reconciler) scan(ctx context.Context, s *scope) error {
 	if !verdict.Done {
 		return r.asking(s, verdict.Message)
 	}
-	if verdict.Outcome != jobrunner.Succeeded {
+	if verdict.Outcome != state.Succeeded {
 		return r.failed(ctx, s, verdict)
 	}
 	if verdict.Result == nil || verdict.Result.Scan == nil {
@@ -234,7 +235,7 @@ func (r *Reconciler) failed(ctx context.Context, s *scope, verdict jobrunner.Ver
 }
 
 // conclude writes the verdicts down, and that it is time to remove, if it is.
-func (r *Reconciler) conclude(ctx context.Context, s *scope, report jobrunner.ScanReport) error {
+func (r *Reconciler) conclude(ctx context.Context, s *scope, report state.ScanReport) error {
 	targets, err := r.judge(ctx, s, report)
 	if err != nil {
 		return err
@@ -247,7 +248,7 @@ func (r *Reconciler) conclude(ctx context.Context, s *scope, report jobrunner.Sc
 }
 
 // remove reads the API once more before the Job is made that removes; what has a machine by now stays.
-func (r *Reconciler) remove(ctx context.Context, s *scope, listed jobrunner.ScanReport) error {
+func (r *Reconciler) remove(ctx context.Context, s *scope, listed state.ScanReport) error {
 	targets, err := r.judge(ctx, s, listed)
 	if err != nil || len(targets) == 0 {
 		return err
@@ -259,7 +260,7 @@ func (r *Reconciler) remove(ctx context.Context, s *scope, listed jobrunner.Scan
 }
 
 // judge reads the API after the cloud has answered, and puts the verdicts into the status.
-func (r *Reconciler) judge(ctx context.Context, s *scope, report jobrunner.ScanReport) ([]jobrunner.ScanTarget, error) {
+func (r *Reconciler) judge(ctx context.Context, s *scope, report state.ScanReport) ([]jobrunner.ScanTarget, error) {
 	known, err := r.know(ctx, s.ServerScan)
 	if err != nil {
 		return nil, fmt.Errorf("finding out which servers have machines: %w", err)
@@ -270,11 +271,11 @@ func (r *Reconciler) judge(ctx context.Context, s *scope, report jobrunner.ScanR
 }
 
 // neverRemoved tells whether it is the second Job's turn and it was not made yet; listed is what the first one said.
-func neverRemoved(e jobrunner.Evidence) (listed jobrunner.ScanReport, ok bool) {
+func neverRemoved(e jobrunner.Evidence) (listed state.ScanReport, ok bool) {
 	if e.Attempt != 2 || e.Job != nil || len(e.Pods) > 0 {
 		return listed, false
 	}
-	result, err := jobrunner.ReadResult(e.Data)
+	result, err := state.ReadResult(e.Data)
 	if err != nil || result.Attempt != 1 || result.Scan == nil {
 		return listed, false
 	}

@@ -37,6 +37,7 @@ import (
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -178,19 +179,19 @@ func (w *world) request(name string) jobrunner.Request {
 }
 
 // end plays the pod of an attempt's Job, and the Job controller.
-func (w *world) end(name string, result jobrunner.Result) {
+func (w *world) end(name string, result state.Result) {
 	w.Helper()
 	request := w.request(name)
-	result.Operation, result.Attempt = jobrunner.Scan, request.Attempt
+	result.Operation, result.Attempt = state.Scan, request.Attempt
 	raw, err := json.Marshal(result)
 	require.NoError(w, err)
-	state := testkit.ExpectExists(w, w.client, &corev1.Secret{ObjectMeta: w.meta(request.StateSecret)})
-	state.Data = map[string][]byte{jobrunner.ResultKey: raw}
-	require.NoError(w, w.client.Update(w.Context(), state))
+	secret := testkit.ExpectExists(w, w.client, &corev1.Secret{ObjectMeta: w.meta(request.StateSecret)})
+	secret.Data = map[string][]byte{state.ResultKey: raw}
+	require.NoError(w, w.client.Update(w.Context(), secret))
 	job := testkit.ExpectExists(w, w.client, &batchv1.Job{ObjectMeta: w.meta(name)})
 	now := metav1.Now()
 	kinds := []batchv1.JobConditionType{batchv1.JobFailureTarget, batchv1.JobFailed}
-	if result.Outcome == jobrunner.Succeeded {
+	if result.Outcome == state.Succeeded {
 		kinds = []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobComplete}
 		job.Status.CompletionTime, job.Status.Succeeded = &now, 1
 	}
@@ -205,13 +206,13 @@ func (w *world) end(name string, result jobrunner.Result) {
 func (w *world) providerID(id string) string { return "digitalocean://" + w.namespace + id }
 
 // found is a server of our Cluster as a Job reports it.
-func (w *world) found(id, machineUID string) jobrunner.ScannedServer {
-	return jobrunner.ScannedServer{ID: id, Name: "pool-" + id, ProviderID: w.providerID(id), MachineUID: machineUID, Machine: w.namespace + "-pool-" + id,
+func (w *world) found(id, machineUID string) state.ScannedServer {
+	return state.ScannedServer{ID: id, Name: "pool-" + id, ProviderID: w.providerID(id), MachineUID: machineUID, Machine: w.namespace + "-pool-" + id,
 		ClusterUID: string(w.cluster.UID), Cluster: "c1", Created: w.clock.Now().Add(-3 * time.Hour)}
 }
 
-func (w *world) report(servers ...jobrunner.ScannedServer) jobrunner.Result {
-	return jobrunner.Result{Outcome: jobrunner.Succeeded, Scan: &jobrunner.ScanReport{Servers: servers}}
+func (w *world) report(servers ...state.ScannedServer) state.Result {
+	return state.Result{Outcome: state.Succeeded, Scan: &state.ScanReport{Servers: servers}}
 }
 
 // nothingSecretIsLeft: what held the credential, and what gave the pod its rights, is gone.
@@ -241,7 +242,7 @@ func TestScan_looksAndChangesNothing(t *testing.T) {
 	w.ask(nil)
 	w.expect(metav1.ConditionUnknown, rkev1.ScanningReason)
 	request := w.request("look-scan-1")
-	require.Equal(t, jobrunner.Scan, request.Operation)
+	require.Equal(t, state.Scan, request.Operation)
 	require.Equal(t, map[string]string{"DIGITALOCEAN_ACCESS_TOKEN": token}, request.CredentialEnv)
 	require.Empty(t, request.Scan)
 	job := testkit.ExpectExists(t, w.client, &batchv1.Job{ObjectMeta: w.meta("look-scan-1")})
@@ -304,7 +305,7 @@ func TestScan_removesWhatItCan(t *testing.T) {
 	w.reconcile()
 	w.reconcile()
 	require.Len(t, w.request("look-scan-2").Scan, 2)
-	half := jobrunner.Result{Outcome: jobrunner.Failed, Class: rkev1.ClassUnauthorized, Reason: "RemoveFailed", Message: "pool-1: 403 locked", Scan: both.Scan}
+	half := state.Result{Outcome: state.Failed, Class: rkev1.ClassUnauthorized, Reason: "RemoveFailed", Message: "pool-1: 403 locked", Scan: both.Scan}
 	half.Scan.Removed = []string{"2"}
 	w.end("look-scan-2", half)
 	w.reconcile()
@@ -343,7 +344,7 @@ func TestScan_gracePeriod(t *testing.T) {
 func TestScan_fails(t *testing.T) {
 	w := newWorld(t)
 	w.ask(func(s *rkev1.ServerScanSpec) { s.Remove = true })
-	w.end("look-scan-1", jobrunner.Result{Outcome: jobrunner.Failed, Class: rkev1.ClassUnauthorized, Reason: "LookupFailed", Message: "401 Unable to authenticate you"})
+	w.end("look-scan-1", state.Result{Outcome: state.Failed, Class: rkev1.ClassUnauthorized, Reason: "LookupFailed", Message: "401 Unable to authenticate you"})
 	w.reconcile()
 	message := w.expect(metav1.ConditionFalse, rkev1.ScanJobReason)
 	require.Contains(t, message, "Unauthorized, LookupFailed")
@@ -355,7 +356,7 @@ func TestScan_fails(t *testing.T) {
 func TestScan_anImageThatIsTooOld(t *testing.T) {
 	w := newWorld(t)
 	w.ask(nil)
-	w.end("look-scan-1", jobrunner.Result{Outcome: jobrunner.Succeeded})
+	w.end("look-scan-1", state.Result{Outcome: state.Succeeded})
 	w.reconcile()
 	require.Contains(t, w.expect(metav1.ConditionFalse, rkev1.ScanResultInvalidReason), "does not fit this manager")
 }
@@ -441,7 +442,7 @@ func TestScan_namesThatAreTaken(t *testing.T) {
 		"role":            &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "look-scan"}},
 		"role binding": &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "look-scan"},
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "other"}},
-		"job": jobrunner.Job(jobrunner.Task{Base: "look", Settings: jobrunner.Settings{Image: "other"}, Request: jobrunner.Request{Operation: jobrunner.Scan, Attempt: 1}}),
+		"job": jobrunner.Job(jobrunner.Task{Base: "look", Settings: jobrunner.Settings{Image: "other"}, Request: jobrunner.Request{Operation: state.Scan, Attempt: 1}}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -19,6 +19,7 @@ import (
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/profile"
+	"github.com/drover-project/drover/state"
 )
 
 // credential is what the Job is given of the credential Secret.
@@ -69,7 +70,7 @@ func (r *Reconciler) task(scan *rkev1.ServerScan, given credential, targets []jo
 	return jobrunner.Task{
 		Settings: r.Jobs,
 		Request: jobrunner.Request{
-			Operation: jobrunner.Scan, Attempt: scan.Status.Attempt, Driver: jobrunner.DriverRef{Name: scan.Spec.Driver, Builtin: true},
+			Operation: state.Scan, Attempt: scan.Status.Attempt, Driver: state.DriverRef{Name: scan.Spec.Driver, Builtin: true},
 			CredentialEnv: given.env, Files: given.files, Scan: targets,
 			Namespace: scan.Namespace, StateSecret: jobrunner.ObjectName(scan.Name, "scan", "result"),
 		},
@@ -126,7 +127,7 @@ func (r *Reconciler) fields(ctx context.Context, driver string) ([]crdgen.Field,
 // gather collects all there is to judge the present attempt by.
 func (r *Reconciler) gather(ctx context.Context, s *scope) (jobrunner.Evidence, error) {
 	task := r.task(s.ServerScan, credential{}, nil)
-	evidence := jobrunner.Evidence{Operation: jobrunner.Scan, Attempt: s.Status.Attempt}
+	evidence := jobrunner.Evidence{Operation: state.Scan, Attempt: s.Status.Attempt}
 	result := &corev1.Secret{}
 	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: task.Request.StateSecret}, result)
 	if client.IgnoreNotFound(err) != nil {

@@ -11,6 +11,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // vSphere is the driver whose servers' tags go with every copy of them.
@@ -34,7 +35,7 @@ type knowledge struct {
 }
 
 // verdict judges one server of a report; known tells that it has a machine.
-func (k knowledge) verdict(s jobrunner.ScannedServer, in crowd, now time.Time, grace time.Duration) (verdict, message string, known bool) {
+func (k knowledge) verdict(s state.ScannedServer, in crowd, now time.Time, grace time.Duration) (verdict, message string, known bool) {
 	doubt := k.doubt(s, in)
 	switch {
 	case doubt == "" && k.has(s):
@@ -48,13 +49,13 @@ func (k knowledge) verdict(s jobrunner.ScannedServer, in crowd, now time.Time, g
 }
 
 // has tells whether a machine knows a server.
-func (k knowledge) has(s jobrunner.ScannedServer) bool {
+func (k knowledge) has(s state.ScannedServer) bool {
 	_, known := k.uids[s.MachineUID]
 	return known || s.ProviderID != "" && k.providerIDs[s.ProviderID]
 }
 
 // doubt is what keeps a server from being a machine's or an orphan; empty when it is certain.
-func (k knowledge) doubt(s jobrunner.ScannedServer, in crowd) string {
+func (k knowledge) doubt(s state.ScannedServer, in crowd) string {
 	deleting, ours := k.clusters[s.ClusterUID]
 	switch {
 	case in.ids[s.ID] > 1:
@@ -83,7 +84,7 @@ func (k knowledge) doubt(s jobrunner.ScannedServer, in crowd) string {
 
 // isAnother tells that a server's machine has a server, and that this is not it. A providerID of another form, which the user
 // has given, and one of another place tell nothing.
-func (k knowledge) isAnother(s jobrunner.ScannedServer, within string) bool {
+func (k knowledge) isAnother(s state.ScannedServer, within string) bool {
 	own := k.uids[s.MachineUID]
 	if own == "" || s.ProviderID == "" || k.providerIDs[s.ProviderID] {
 		return false
@@ -93,7 +94,7 @@ func (k knowledge) isAnother(s jobrunner.ScannedServer, within string) bool {
 }
 
 // isNamedByMachine tells whether a server still has the name that it got from the machine in its tag.
-func isNamedByMachine(s jobrunner.ScannedServer, namespace string) bool {
+func isNamedByMachine(s state.ScannedServer, namespace string) bool {
 	machine, here := strings.CutPrefix(s.Machine, namespace+"-")
 	name, err := jobrunner.InstanceName(machine, max(len(s.Name), jobrunner.MinInstanceName))
 	return here && err == nil && name == s.Name
@@ -107,7 +108,7 @@ type crowd struct {
 	within string
 }
 
-func crowdOf(report jobrunner.ScanReport) crowd {
+func crowdOf(report state.ScanReport) crowd {
 	in := crowd{ids: map[string]int{}, uids: map[string]int{}, within: report.Within}
 	for _, s := range report.Servers {
 		in.ids[s.ID]++
@@ -125,7 +126,7 @@ type judgement struct {
 }
 
 // judge sorts what the cloud listed; removed are the IDs of those that a Job has removed.
-func (k knowledge) judge(report jobrunner.ScanReport, now time.Time, grace time.Duration) judgement {
+func (k knowledge) judge(report state.ScanReport, now time.Time, grace time.Duration) judgement {
 	var out judgement
 	in, listed := crowdOf(report), map[string]bool{}
 	for _, s := range report.Servers {
@@ -163,7 +164,7 @@ func weight(verdict string) int {
 	return slices.Index([]string{rkev1.VerdictOrphan, rkev1.VerdictRemoved, rkev1.VerdictYoung, rkev1.VerdictUncertain}, verdict)
 }
 
-func status(s jobrunner.ScannedServer, verdict, message string) rkev1.ScannedServerStatus {
+func status(s state.ScannedServer, verdict, message string) rkev1.ScannedServerStatus {
 	out := rkev1.ScannedServerStatus{ID: s.ID, Name: s.Name, MachineUID: s.MachineUID, Machine: s.Machine, Cluster: s.Cluster, Verdict: verdict, Message: message}
 	if !s.Created.IsZero() {
 		out.Created = &metav1.Time{Time: s.Created.UTC().Truncate(time.Second)}

@@ -10,13 +10,14 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // orphan is a server that is provably ours and that no machine knows.
-func orphan(change func(*jobrunner.ScannedServer)) jobrunner.ScannedServer {
-	s := jobrunner.ScannedServer{ID: "1", Name: "pool-1", ProviderID: "digitalocean://1", MachineUID: "gone", Machine: "team-pool-1",
+func orphan(change func(*state.ScannedServer)) state.ScannedServer {
+	s := state.ScannedServer{ID: "1", Name: "pool-1", ProviderID: "digitalocean://1", MachineUID: "gone", Machine: "team-pool-1",
 		ClusterUID: "c-uid", Cluster: "c1", Created: noon.Add(-2 * time.Hour)}
 	if change != nil {
 		change(&s)
@@ -37,7 +38,7 @@ func team() knowledge {
 }
 
 func TestVerdict(t *testing.T) {
-	type server = jobrunner.ScannedServer
+	type server = state.ScannedServer
 	for name, c := range map[string]struct {
 		change  func(*server)
 		verdict string
@@ -68,7 +69,7 @@ func TestVerdict(t *testing.T) {
 			k := team()
 			k.providerIDs[""] = true
 			server := orphan(c.change)
-			verdict, message, known := k.verdict(server, crowdOf(jobrunner.ScanReport{Servers: []jobrunner.ScannedServer{server}}), noon, time.Hour)
+			verdict, message, known := k.verdict(server, crowdOf(state.ScanReport{Servers: []state.ScannedServer{server}}), noon, time.Hour)
 			require.Equal(t, c.known, known)
 			require.Equal(t, c.verdict, verdict, message)
 			require.Contains(t, message, c.message)
@@ -93,7 +94,7 @@ func TestVerdict_clones(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			k := team()
 			k.driver = c.driver
-			report := jobrunner.ScanReport{Servers: []jobrunner.ScannedServer{orphan(func(s *jobrunner.ScannedServer) { s.Machine, s.Name = c.machine, c.server })}}
+			report := state.ScanReport{Servers: []state.ScannedServer{orphan(func(s *state.ScannedServer) { s.Machine, s.Name = c.machine, c.server })}}
 			got := k.judge(report, noon, time.Hour)
 			require.Equal(t, c.verdict, got.servers[0].Verdict, got.servers[0].Message)
 			require.Equal(t, c.verdict == rkev1.VerdictOrphan, len(got.targets) == 1)
@@ -103,7 +104,7 @@ func TestVerdict_clones(t *testing.T) {
 
 // Of two servers that are alike in what must be unique nobody knows which is the copy.
 func TestJudge_copies(t *testing.T) {
-	type server = jobrunner.ScannedServer
+	type server = state.ScannedServer
 	for name, c := range map[string]struct {
 		change  func(*server)
 		message string
@@ -113,7 +114,7 @@ func TestJudge_copies(t *testing.T) {
 		"one ID, and that a machine's": {func(s *server) { s.MachineUID = "new" }, "the same ID"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := team().judge(jobrunner.ScanReport{Servers: []server{orphan(nil), orphan(c.change)}}, noon, time.Hour)
+			got := team().judge(state.ScanReport{Servers: []server{orphan(nil), orphan(c.change)}}, noon, time.Hour)
 			require.Empty(t, got.targets)
 			require.Zero(t, got.orphans)
 			require.Zero(t, got.known)
@@ -130,16 +131,16 @@ func TestJudge_copies(t *testing.T) {
 func TestJudge_anotherPlace(t *testing.T) {
 	k := team()
 	k.uids["m-uid"] = "gce://p2/z/a"
-	report := jobrunner.ScanReport{Within: "gce://p1/", Servers: []jobrunner.ScannedServer{
-		orphan(func(s *jobrunner.ScannedServer) { s.MachineUID, s.ProviderID = "m-uid", "gce://p1/z/a" })}}
+	report := state.ScanReport{Within: "gce://p1/", Servers: []state.ScannedServer{
+		orphan(func(s *state.ScannedServer) { s.MachineUID, s.ProviderID = "m-uid", "gce://p1/z/a" })}}
 	require.EqualValues(t, 1, k.judge(report, noon, time.Hour).known)
 	k.uids["m-uid"] = "gce://p1/z/b"
 	require.Equal(t, rkev1.VerdictUncertain, k.judge(report, noon, time.Hour).servers[0].Verdict)
 }
 
 func TestJudge(t *testing.T) {
-	type server = jobrunner.ScannedServer
-	report := jobrunner.ScanReport{Servers: []jobrunner.ScannedServer{
+	type server = state.ScannedServer
+	report := state.ScanReport{Servers: []state.ScannedServer{
 		orphan(func(s *server) { s.ID, s.Name, s.ClusterUID = "4", "other", "elsewhere" }),
 		orphan(func(s *server) { s.ID, s.Name, s.MachineUID, s.Created = "3", "young", "gone-3", noon }),
 		orphan(func(s *server) { s.ID, s.Name, s.MachineUID = "2", "b", "gone-2" }),
@@ -163,7 +164,7 @@ func TestJudge(t *testing.T) {
 
 // A machine that its cloud does not list is told of, and nothing more.
 func TestJudge_notListed(t *testing.T) {
-	got := team().judge(jobrunner.ScanReport{}, noon, time.Hour)
+	got := team().judge(state.ScanReport{}, noon, time.Hour)
 	require.Equal(t, []string{"web"}, got.notListed)
 	require.Empty(t, got.targets)
 	require.Empty(t, got.servers)
@@ -173,7 +174,7 @@ func TestJudge_notListed(t *testing.T) {
 func TestJudge_notListed_elsewhere(t *testing.T) {
 	k := team()
 	k.here = map[string]string{"here": "gce://p1/z/a", "elsewhere": "gce://p2/z/b", "there": "gce://p1/z/c"}
-	report := jobrunner.ScanReport{Within: "gce://p1/", Servers: []jobrunner.ScannedServer{orphan(func(s *jobrunner.ScannedServer) { s.ProviderID = "gce://p1/z/c" })}}
+	report := state.ScanReport{Within: "gce://p1/", Servers: []state.ScannedServer{orphan(func(s *state.ScannedServer) { s.ProviderID = "gce://p1/z/c" })}}
 	require.Equal(t, []string{"here"}, k.judge(report, noon, time.Hour).notListed)
 	report.Within = "gce:///"
 	require.Empty(t, k.judge(report, noon, time.Hour).notListed)
@@ -181,10 +182,10 @@ func TestJudge_notListed_elsewhere(t *testing.T) {
 
 // The status is bounded; what is removed is not.
 func TestJudge_bounded(t *testing.T) {
-	var report jobrunner.ScanReport
+	var report state.ScanReport
 	k := team()
 	for i := range 2 * maxListed {
-		report.Servers = append(report.Servers, orphan(func(s *jobrunner.ScannedServer) { s.ID, s.MachineUID = fmt.Sprint(i), fmt.Sprint("gone-", i) }))
+		report.Servers = append(report.Servers, orphan(func(s *state.ScannedServer) { s.ID, s.MachineUID = fmt.Sprint(i), fmt.Sprint("gone-", i) }))
 		k.here[fmt.Sprint(i)] = fmt.Sprintf("digitalocean://x%d", i)
 	}
 	got := k.judge(report, noon, time.Hour)

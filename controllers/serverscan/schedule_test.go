@@ -12,7 +12,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/serverscan"
-	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -39,7 +39,7 @@ func (w *world) periodic() []rkev1.ServerScan {
 }
 
 // lookedAt plays the Job of the only ServerScan that is not done.
-func (w *world) lookedAt(result jobrunner.Result) {
+func (w *world) lookedAt(result state.Result) {
 	w.Helper()
 	for _, scan := range w.periodic() {
 		if scan.Status.CompletionTime == nil {
@@ -132,9 +132,9 @@ func TestSchedule_countsNoOtherGrace(t *testing.T) {
 
 // What was not certain yet, or too young, may be an orphan the next time.
 func TestSchedule_goesOnWhileSomethingIsOpen(t *testing.T) {
-	for verdict, change := range map[string]func(*world, *jobrunner.ScannedServer){
-		rkev1.VerdictYoung:     func(w *world, s *jobrunner.ScannedServer) { s.Created = w.clock.Now() },
-		rkev1.VerdictUncertain: func(_ *world, s *jobrunner.ScannedServer) { s.ClusterUID = "elsewhere" },
+	for verdict, change := range map[string]func(*world, *state.ScannedServer){
+		rkev1.VerdictYoung:     func(w *world, s *state.ScannedServer) { s.Created = w.clock.Now() },
+		rkev1.VerdictUncertain: func(_ *world, s *state.ScannedServer) { s.ClusterUID = "elsewhere" },
 	} {
 		t.Run(verdict, func(t *testing.T) {
 			w := newWorld(t)
@@ -217,7 +217,7 @@ func TestSchedule_goesOnUntilTheCloudAnswers(t *testing.T) {
 	for range 3 {
 		w.later(interval)
 		w.round()
-		w.lookedAt(jobrunner.Result{Outcome: jobrunner.Failed, Class: rkev1.ClassUnauthorized, Message: "401"})
+		w.lookedAt(state.Result{Outcome: state.Failed, Class: rkev1.ClassUnauthorized, Message: "401"})
 		w.everyOne()
 	}
 	w.later(10 * interval)

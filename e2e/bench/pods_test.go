@@ -19,6 +19,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // pods stand in for the Job controller, the kubelet, the pods and the garbage collector: each Job is done at once, with one
@@ -67,7 +68,7 @@ func (p *pods) see(ctx context.Context, event watch.EventType, obj *unstructured
 }
 
 func (p *pods) run(ctx context.Context, job *batchv1.Job) error {
-	name, operation := job.Labels[rkev1.InfraMachineNameLabel], jobrunner.Operation(job.Labels[rkev1.OperationLabel])
+	name, operation := job.Labels[rkev1.InfraMachineNameLabel], state.Operation(job.Labels[rkev1.OperationLabel])
 	p.watch.note(name, string(operation)+" Job")
 	data, err := documentsOf(operation, name)
 	if err != nil {
@@ -77,8 +78,8 @@ func (p *pods) run(ctx context.Context, job *batchv1.Job) error {
 	if err != nil {
 		return fmt.Errorf("encoding the state: %w", err)
 	}
-	state := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: jobrunner.StateSecretName(name)}}
-	if err := client.IgnoreNotFound(p.client.Patch(ctx, state, client.RawPatch(types.MergePatchType, patch))); err != nil {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: jobrunner.StateSecretName(name)}}
+	if err := client.IgnoreNotFound(p.client.Patch(ctx, secret, client.RawPatch(types.MergePatchType, patch))); err != nil {
 		return fmt.Errorf("playing the pod of %s: %w", job.Name, err)
 	}
 	p.watch.note(name, string(operation)+" done")
@@ -86,15 +87,15 @@ func (p *pods) run(ctx context.Context, job *batchv1.Job) error {
 }
 
 // documentsOf is what a pod leaves in the state Secret when all went well.
-func documentsOf(operation jobrunner.Operation, name string) (map[string][]byte, error) {
+func documentsOf(operation state.Operation, name string) (map[string][]byte, error) {
 	now := time.Now()
 	documents := map[string]any{
-		jobrunner.JournalKey: jobrunner.Journal{Operation: operation, Attempt: 1, Phase: jobrunner.PhaseGone},
-		jobrunner.ResultKey:  jobrunner.Result{Operation: operation, Attempt: 1, Outcome: jobrunner.Succeeded, StartTime: now, EndTime: now},
+		state.JournalKey: state.Journal{Operation: operation, Attempt: 1, Phase: state.PhaseGone},
+		state.ResultKey:  state.Result{Operation: operation, Attempt: 1, Outcome: state.Succeeded, StartTime: now, EndTime: now},
 	}
-	if operation == jobrunner.Create {
-		documents[jobrunner.JournalKey] = jobrunner.Journal{Operation: operation, Attempt: 1, Phase: jobrunner.PhaseRecorded, InstanceName: name}
-		documents[jobrunner.ServerKey] = jobrunner.Server{InstanceID: name, ProviderID: "digitalocean://" + name}
+	if operation == state.Create {
+		documents[state.JournalKey] = state.Journal{Operation: operation, Attempt: 1, Phase: state.PhaseRecorded, InstanceName: name}
+		documents[state.ServerKey] = state.Server{InstanceID: name, ProviderID: "digitalocean://" + name}
 	}
 	data := map[string][]byte{}
 	for key, document := range documents {

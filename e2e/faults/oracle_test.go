@@ -18,6 +18,7 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/e2e/cloud/ledger"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // droplets are all that this run ever had, in the order of their making.
@@ -54,22 +55,22 @@ func (w *world) forgotten() error {
 	if err := w.admin.Get(w.Context(), client.ObjectKeyFromObject(w.obj), w.obj.DeepCopy()); err != nil {
 		return fmt.Errorf("server %s has no machine: %w", live[0].ID, err)
 	}
-	state := &corev1.Secret{}
+	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: w.namespace, Name: jobrunner.StateSecretName(machineName)}
-	if err := w.admin.Get(w.Context(), key, state); err != nil {
+	if err := w.admin.Get(w.Context(), key, secret); err != nil {
 		return fmt.Errorf("server %s has no state: %w", live[0].ID, err)
 	}
-	if len(state.Data[jobrunner.JournalKey]) == 0 {
+	if len(secret.Data[state.JournalKey]) == 0 {
 		return fmt.Errorf("server %s is not in its journal", live[0].ID)
 	}
-	if !slices.Contains(state.Finalizers, rkev1.MachineFinalizer) {
+	if !slices.Contains(secret.Finalizers, rkev1.MachineFinalizer) {
 		return fmt.Errorf("nothing keeps the state of server %s", live[0].ID)
 	}
-	recorded := len(state.Data[jobrunner.ExtractedConfigKey]) > 0
+	recorded := len(secret.Data[state.ExtractedConfigKey]) > 0
 	if w.kept == live[0].ID && !recorded {
 		return fmt.Errorf("the record of server %s was there and is lost", w.kept)
 	}
-	if server, err := jobrunner.ReadServer(state.Data); err == nil && recorded && server.InstanceID == live[0].ID {
+	if server, err := state.ReadServer(secret.Data); err == nil && recorded && server.InstanceID == live[0].ID {
 		w.kept = live[0].ID
 	}
 	return nil
@@ -91,13 +92,13 @@ func (w *world) whenReady() error {
 	if want := "digitalocean://" + live[0].ID; id != want {
 		return fmt.Errorf("the machine says %q, its server is %s", id, want)
 	}
-	state := &corev1.Secret{}
+	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: w.namespace, Name: jobrunner.StateSecretName(machineName)}
-	if err := w.admin.Get(w.Context(), key, state); err != nil {
+	if err := w.admin.Get(w.Context(), key, secret); err != nil {
 		return err
 	}
-	for _, key := range []string{jobrunner.ExtractedConfigKey, jobrunner.SSHPrivateKeyKey, jobrunner.ServerKey} {
-		if len(state.Data[key]) == 0 {
+	for _, key := range []string{state.ExtractedConfigKey, state.SSHPrivateKeyKey, state.ServerKey} {
+		if len(secret.Data[key]) == 0 {
 			return fmt.Errorf("the machine is Ready and its state has no %s", key)
 		}
 	}
@@ -130,11 +131,11 @@ func (w *world) nothingShown() error {
 	jobs := &batchv1.JobList{}
 	require.NoError(w, w.admin.List(w.Context(), jobs, client.InNamespace(w.namespace)))
 	shown := map[string]any{"the machine": w.obj.Object, "its Jobs": jobs.Items}
-	state := &corev1.Secret{}
+	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: w.namespace, Name: jobrunner.StateSecretName(machineName)}
-	if err := w.admin.Get(w.Context(), key, state); err == nil {
-		for _, key := range []string{jobrunner.LogKey, jobrunner.ResultKey, jobrunner.JournalKey, jobrunner.ServerKey} {
-			shown["the state's "+key] = string(state.Data[key])
+	if err := w.admin.Get(w.Context(), key, secret); err == nil {
+		for _, key := range []string{state.LogKey, state.ResultKey, state.JournalKey, state.ServerKey} {
+			shown["the state's "+key] = string(secret.Data[key])
 		}
 	}
 	for name, content := range shown {

@@ -28,8 +28,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation"
+	"github.com/drover-project/drover/state"
 )
 
 const (
@@ -50,7 +50,7 @@ var ampleDisk = disk{Pages: 1 << 14, Inodes: 1 << 14}
 
 // podSpec is what a pod's process must know.
 type podSpec struct {
-	Operation jobrunner.Operation
+	Operation state.Operation
 	// Dir has the request, and an empty directory on which the disk is mounted.
 	Dir, Self, Server string
 	Disk              disk
@@ -64,7 +64,7 @@ func (w *world) runPod(job *batchv1.Job) int {
 	w.Helper()
 	self, err := os.Executable()
 	require.NoError(w, err)
-	spec := podSpec{Operation: jobrunner.Operation(job.Spec.Template.Spec.Containers[0].Command[1]), Dir: w.TempDir(), Self: self, Disk: ampleDisk}
+	spec := podSpec{Operation: state.Operation(job.Spec.Template.Spec.Containers[0].Command[1]), Dir: w.TempDir(), Self: self, Disk: ampleDisk}
 	if w.nextDisk != nil {
 		spec.Disk, w.nextDisk = *w.nextDisk, nil
 	}

@@ -34,6 +34,7 @@ import (
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/e2e/cloud/account"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -235,7 +236,7 @@ func (w *world) read() bool {
 	}
 	require.NoError(w, err)
 	status := w.status()
-	if last := status.LastAttempt; last != nil && last.Outcome == string(jobrunner.Failed) {
+	if last := status.LastAttempt; last != nil && last.Outcome == string(state.Failed) {
 		w.classes[last.Class] = last.Message
 	}
 	return true

@@ -14,7 +14,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/driver"
-	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // TestBinary_is_the_one_that_was_probed: when the cache has lost a driver, what its address serves must be the same, also where
@@ -28,7 +28,7 @@ func TestBinary_is_the_one_that_was_probed(t *testing.T) {
 	for digest, reason := range map[string]string{"": "", hex.EncodeToString(sum[:]): "", strings.Repeat("a", 64): driver.ChecksumMismatchReason} {
 		s, client := underWay(t, "acme")
 		s.core = client.CoreV1()
-		s.request.Driver = jobrunner.DriverRef{Name: "acme", Digest: digest, URL: server.URL, SkipChecksum: true}
+		s.request.Driver = state.DriverRef{Name: "acme", Digest: digest, URL: server.URL, SkipChecksum: true}
 		path, err := s.binary(t.Context())
 		if reason == "" {
 			require.NoError(t, err)

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/sshkeys"
+	"github.com/drover-project/drover/state"
 )
 
 const (
@@ -87,8 +87,8 @@ func (s *session) tryLogin(ctx context.Context) (*sshkeys.Client, error) {
 // bootstrapServer makes sure that the bootstrap data is applied once. Drivers with a flag for user data have handed it over
 // when they made the server.
 func (s *session) bootstrapServer(ctx context.Context) error {
-	if s.reached(jobrunner.PhaseBootstrapped) || len(s.bootstrap) == 0 || s.userDataFlag() != "" {
-		s.advance(jobrunner.PhaseBootstrapped)
+	if s.reached(state.PhaseBootstrapped) || len(s.bootstrap) == 0 || s.userDataFlag() != "" {
+		s.advance(state.PhaseBootstrapped)
 		return nil
 	}
 	if s.makesNothing() {
@@ -113,6 +113,6 @@ func (s *session) bootstrapServer(ctx context.Context) error {
 	if err := s.runOnServer(ctx, client, script); err != nil {
 		return err
 	}
-	s.advance(jobrunner.PhaseBootstrapped)
+	s.advance(state.PhaseBootstrapped)
 	return nil
 }

@@ -19,9 +19,9 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/crdgen"
-	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/sshkeys"
 	"github.com/drover-project/drover/sshkeys/sshtest"
+	"github.com/drover-project/drover/state"
 )
 
 // meeting is a session with a server that is an SSH server of this process.
@@ -33,7 +33,7 @@ func meeting(t *testing.T, driver string) (*session, *sshtest.Server) {
 	ssh := sshtest.Start(t, sshtest.Options{AuthorizedKey: pair.Public, Dir: home, Env: []string{"PATH=" + home + ":" + os.Getenv("PATH"), "HOME=" + home}})
 	s, _ := underWay(t, driver)
 	s.privateKey, s.publicKey = pair.Private, pair.Public
-	s.server = &jobrunner.Server{SSHHost: ssh.Host, SSHPort: ssh.Port, SSHUser: "root"}
+	s.server = &state.Server{SSHHost: ssh.Host, SSHPort: ssh.Port, SSHUser: "root"}
 	s.request.SSHTimeoutSeconds = 1
 	s.options.MarkerRoot, s.options.HostsFile = filepath.Join(home, "markers"), filepath.Join(home, "hosts")
 	for name, body := range map[string]string{
@@ -152,7 +152,7 @@ func TestConnect_gives_up_at_once(t *testing.T) {
 	require.ErrorIs(t, s.meetServer(ctx), errCancelled)
 	s.bootstrap = []byte("#!/bin/sh\n")
 	require.ErrorIs(t, s.bootstrapServer(ctx), errCancelled)
-	require.NotEqual(t, jobrunner.PhaseBootstrapped, s.journal.Phase)
+	require.NotEqual(t, state.PhaseBootstrapped, s.journal.Phase)
 }
 
 // TestBootstrapServer_by_itself: when there is something to run, who runs it, and what is said when nobody can.
@@ -171,7 +171,7 @@ func TestBootstrapServer_by_itself(t *testing.T) {
 		"a script":                {ran: true},
 		"a script that is zipped": {change: func(s *session) { s.bootstrap = zipped.Bytes() }, ran: true},
 		"no script":               {change: func(s *session) { s.bootstrap = nil }},
-		"it was done before":      {change: func(s *session) { s.advance(jobrunner.PhaseBootstrapped) }},
+		"it was done before":      {change: func(s *session) { s.advance(state.PhaseBootstrapped) }},
 		"user data had it":        {change: func(s *session) { s.flags = []crdgen.Flag{{Name: "generic-userdata", Type: crdgen.String}} }},
 		"cloud-config": {change: func(s *session) { s.bootstrap = []byte("#cloud-config\n{}\n") }, reason: "BootstrapFormatUnsupported", class: rkev1.ClassInvalid,
 			message: "driver generic takes no user data, so the bootstrap data must be a shell script that begins with #!, but it is "},
@@ -194,7 +194,7 @@ func TestBootstrapServer_by_itself(t *testing.T) {
 			require.Equal(t, c.ran, strings.Contains(string(s.log.ring.bytes()), " hello\n"))
 			if c.reason == "" {
 				require.NoError(t, err)
-				require.Equal(t, jobrunner.PhaseBootstrapped, s.journal.Phase)
+				require.Equal(t, state.PhaseBootstrapped, s.journal.Phase)
 				require.Equal(t, c.ran, len(ssh.Commands()) > 0)
 				return
 			}
@@ -202,7 +202,7 @@ func TestBootstrapServer_by_itself(t *testing.T) {
 			require.True(t, ok, "%v", err)
 			require.Equal(t, []string{c.reason, c.class}, []string{f.reason, f.class})
 			require.Contains(t, f.Error(), c.message)
-			require.NotEqual(t, jobrunner.PhaseBootstrapped, s.journal.Phase)
+			require.NotEqual(t, state.PhaseBootstrapped, s.journal.Phase)
 		})
 	}
 	s, _ := meeting(t, "none")

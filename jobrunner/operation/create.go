@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/finder"
 	"github.com/drover-project/drover/sshkeys"
+	"github.com/drover-project/drover/state"
 )
 
 // create makes the machine's server, or finishes what an earlier attempt began.
@@ -57,7 +57,7 @@ func (s *session) makeServer(ctx context.Context) error {
 	if err != nil {
 		return s.explainFailedCreate(ctx, err)
 	}
-	s.advance(jobrunner.PhaseCreated)
+	s.advance(state.PhaseCreated)
 	return nil
 }
 
@@ -124,7 +124,7 @@ func (s *session) makeKey(name string) error {
 
 // declareIntent writes down that a server may exist from here on.
 func (s *session) declareIntent(ctx context.Context) error {
-	s.advance(jobrunner.PhaseIntent)
+	s.advance(state.PhaseIntent)
 	changes := map[string][]byte{}
 	if err := s.addProgress(changes); err != nil {
 		return err
@@ -133,12 +133,12 @@ func (s *session) declareIntent(ctx context.Context) error {
 		s.forgetServer(changes)
 	}
 	if err := s.state.save(ctx, changes); err != nil {
-		s.advance(jobrunner.PhaseGone)
+		s.advance(state.PhaseGone)
 		reason, class := unsavedReason(err)
 		return fail(reason, class, fmt.Errorf("nothing was asked of the cloud: %w", err))
 	}
 	if err := ctx.Err(); err != nil {
-		s.advance(jobrunner.PhaseGone)
+		s.advance(state.PhaseGone)
 		return err
 	}
 	s.mayExist = !s.profile.NoServer

@@ -17,9 +17,9 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/e2e/cloud/fault"
-	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation"
 	"github.com/drover-project/drover/sshkeys"
+	"github.com/drover-project/drover/state"
 )
 
 const script = "#!/bin/sh\necho MARKER-join-token-1234\n"
@@ -44,24 +44,24 @@ func TestCreate(t *testing.T) {
 	require.Contains(t, userData, "gz+b64", "the bootstrap data is the droplet's user data")
 	require.Contains(t, userData, `hostname: "testcreate"`)
 
-	server, err := jobrunner.ReadServer(j.state())
+	server, err := state.ReadServer(j.state())
 	require.NoError(t, err)
 	require.Equal(t, "digitalocean://"+droplets[0].ID, server.ProviderID)
 	require.Equal(t, droplets[0].ID, server.InstanceID)
 	require.Equal(t, "nyc3", server.FailureDomain)
 	require.Equal(t, "ExternalIP", server.Addresses[0].Type)
-	require.Equal(t, jobrunner.PhaseBootstrapped, j.journal())
+	require.Equal(t, state.PhaseBootstrapped, j.journal())
 	access, err := sshkeys.AccessFrom(j.state())
 	require.NoError(t, err)
 	require.Equal(t, "root", access.User)
-	require.Contains(t, string(j.state()[jobrunner.LogKey]), "Creating Digital Ocean droplet")
+	require.Contains(t, string(j.state()[state.LogKey]), "Creating Digital Ocean droplet")
 	require.LessOrEqual(t, j.writes(), 3, "intent, record, end")
 	j.requireNoSecrets(theCloud.Token(), "MARKER-join-token-1234")
 	require.Contains(t, j.last, `"outcome":"Succeeded"`)
 
 	j.mustRemove()
 	j.requireNoSecrets(theCloud.Token())
-	require.Equal(t, jobrunner.PhaseGone, j.journal())
+	require.Equal(t, state.PhaseGone, j.journal())
 	j.mustRemove()
 }
 
@@ -72,7 +72,7 @@ func TestCreate_again_takes_the_server(t *testing.T) {
 	j.mustCreate()
 	require.Len(t, j.droplets(true), 1)
 	require.Equal(t, first, j.droplets(false)[0].ID)
-	server, err := jobrunner.ReadServer(j.state())
+	server, err := state.ReadServer(j.state())
 	require.NoError(t, err)
 	require.Equal(t, "digitalocean://"+first, server.ProviderID)
 	j.mustRemove()
@@ -82,7 +82,7 @@ func TestCreate_failures(t *testing.T) {
 	cases := []struct {
 		name, reason, class string
 		prepare             func(*job)
-		journal             jobrunner.JournalPhase
+		journal             state.Phase
 	}{
 		{name: "token revoked", reason: "PreCreateCheckFailed", class: rkev1.ClassUnauthorized, prepare: func(j *job) {
 			j.fault("GET /v2/regions", fault.Unauthorized(), 0)
@@ -94,19 +94,19 @@ func TestCreate_failures(t *testing.T) {
 			j.request.Options["digitalocean-colour"] = "red"
 		}},
 		{name: "credential missing", reason: "OptionsInvalid", class: rkev1.ClassInvalid, prepare: func(j *job) { j.request.CredentialEnv = nil }},
-		{name: "quota", reason: "CreateFailed", class: rkev1.ClassQuota, journal: jobrunner.PhaseGone, prepare: func(j *job) {
+		{name: "quota", reason: "CreateFailed", class: rkev1.ClassQuota, journal: state.PhaseGone, prepare: func(j *job) {
 			j.fault(fault.CreateDroplet, fault.Quota(), 0)
 		}},
-		{name: "throttled", reason: "CreateFailed", class: rkev1.ClassThrottled, journal: jobrunner.PhaseGone, prepare: func(j *job) {
+		{name: "throttled", reason: "CreateFailed", class: rkev1.ClassThrottled, journal: state.PhaseGone, prepare: func(j *job) {
 			j.fault(fault.CreateDroplet, fault.RateLimited(time.Second), 0)
 		}},
-		{name: "cloud down", reason: "CreateFailed", class: rkev1.ClassTransient, journal: jobrunner.PhaseGone, prepare: func(j *job) {
+		{name: "cloud down", reason: "CreateFailed", class: rkev1.ClassTransient, journal: state.PhaseGone, prepare: func(j *job) {
 			j.fault(fault.CreateDroplet, fault.ServerError(http.StatusServiceUnavailable), 0)
 		}},
 		{name: "user data too large", reason: "UserDataTooLarge", class: rkev1.ClassInvalid, prepare: func(j *job) {
 			j.request.Files = map[string][]byte{"digitalocean-userdata": []byte("#cloud-config\nx: " + strings.Repeat("y", 70<<10))}
 		}},
-		{name: "size sold out", reason: "CreateFailed", class: rkev1.ClassCapacity, journal: jobrunner.PhaseGone, prepare: func(j *job) {
+		{name: "size sold out", reason: "CreateFailed", class: rkev1.ClassCapacity, journal: state.PhaseGone, prepare: func(j *job) {
 			j.fault(fault.CreateDroplet, fault.Refused("Size is not available in this region."), 0)
 		}},
 	}
@@ -114,13 +114,13 @@ func TestCreate_failures(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			j := newJob(t, "digitalocean")
 			c.prepare(j)
-			code, result := j.run(t.Context(), jobrunner.Create)
+			code, result := j.run(t.Context(), state.Create)
 			require.Equal(t, operation.ExitFailed, code)
 			require.Equal(t, c.reason, result.Reason, j.output.String())
 			require.Equal(t, c.class, result.Class, result.Message)
 			require.Equal(t, c.journal, j.journal())
 			require.False(t, result.ServerMayExist)
-			require.Equal(t, c.journal == "", jobrunner.NothingMade(j.state()))
+			require.Equal(t, c.journal == "", state.NothingMade(j.state()))
 			j.requireNothingLeft()
 			j.requireNoSecrets(theCloud.Token())
 			t.Log(result.Message)
@@ -147,7 +147,7 @@ func TestCreate_answer_lost(t *testing.T) {
 			result := j.mustCreate()
 			require.Contains(t, strings.Join(result.Notes, "\n"), "answer was lost")
 			require.Len(t, j.droplets(true), 1, "found by its tag, not made again")
-			server, err := jobrunner.ReadServer(j.state())
+			server, err := state.ReadServer(j.state())
 			require.NoError(t, err)
 			require.NotEmpty(t, server.ProviderID)
 			require.NotEmpty(t, server.SSHHost)
@@ -163,10 +163,10 @@ func TestCreate_answer_and_finder_lost(t *testing.T) {
 	// The look before the create has two requests: by tag, and for droplets with GPUs.
 	_, err := theCloud.Faults().Add(fault.Rule{Match: "GET /v2/droplets", Skip: 2, Effect: fault.ServerError(http.StatusBadGateway)})
 	require.NoError(t, err)
-	code, result := j.run(t.Context(), jobrunner.Create)
+	code, result := j.run(t.Context(), state.Create)
 	require.Equal(t, operation.ExitFailed, code)
 	require.True(t, result.ServerMayExist)
-	require.Equal(t, jobrunner.PhaseIntent, j.journal())
+	require.Equal(t, state.PhaseIntent, j.journal())
 	require.Len(t, j.droplets(false), 1)
 
 	theCloud.Faults().Clear()
@@ -181,7 +181,7 @@ func TestCreate_crash(t *testing.T) {
 		t.Run(string(rune('0'+write)), func(t *testing.T) {
 			j := withBootstrap(newJob(t, "digitalocean"))
 			restore := j.crashAt(write)
-			j.request.Operation = jobrunner.Create
+			j.request.Operation = state.Create
 			j.runCrashing(t.Context())
 			restore()
 			j.mustCreate()
@@ -197,7 +197,7 @@ func TestRemove_after_crash(t *testing.T) {
 	restore := j.crashAt(2)
 	j.runCrashing(t.Context())
 	restore()
-	require.Equal(t, jobrunner.PhaseIntent, j.journal())
+	require.Equal(t, state.PhaseIntent, j.journal())
 	require.Len(t, j.droplets(false), 1)
 	j.mustRemove()
 }
@@ -208,11 +208,11 @@ func TestCreate_cancelled(t *testing.T) {
 	j.fault(fault.CreateDroplet, fault.NeverBoots(), 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	j.whenJournaled(jobrunner.PhaseRecorded, cancel)
+	j.whenJournaled(state.PhaseRecorded, cancel)
 	start := time.Now()
-	code, result := j.run(ctx, jobrunner.Create)
+	code, result := j.run(ctx, state.Create)
 	require.Equal(t, operation.ExitCancelled, code)
-	require.Equal(t, jobrunner.Cancelled, result.Outcome)
+	require.Equal(t, state.Cancelled, result.Outcome)
 	require.True(t, result.ServerMayExist)
 	require.Less(t, time.Since(start), 25*time.Second)
 	require.Len(t, j.droplets(false), 1)
@@ -227,7 +227,7 @@ func TestCreate_cancelled_while_the_cloud_answers(t *testing.T) {
 	defer cancel()
 	stopped, stop := context.WithCancel(t.Context())
 	context.AfterFunc(ctx, stop)
-	code, result := j.run(stopped, jobrunner.Create)
+	code, result := j.run(stopped, state.Create)
 	require.Equal(t, operation.ExitCancelled, code, j.output.String())
 	require.True(t, result.ServerMayExist)
 	theCloud.Faults().Clear()
@@ -259,13 +259,13 @@ func TestCreate_state_lost(t *testing.T) {
 func TestCreate_takes_a_machine_over_from_Rancher(t *testing.T) {
 	j := withBootstrap(newJob(t, "digitalocean"))
 	j.mustCreate()
-	archive := j.state()[jobrunner.ExtractedConfigKey]
+	archive := j.state()[state.ExtractedConfigKey]
 	files, err := sshkeys.ReadArchive(archive)
 	require.NoError(t, err)
 	moved, err := sshkeys.WriteArchive("/home/somebody/.docker/machine/machines", files)
 	require.NoError(t, err)
 	j.emptyState()
-	j.setState(jobrunner.ExtractedConfigKey, moved)
+	j.setState(state.ExtractedConfigKey, moved)
 	j.mustCreate()
 	require.Len(t, j.droplets(true), 1)
 	j.mustRemove()
@@ -278,7 +278,7 @@ func TestCreate_with_credentials_that_changed(t *testing.T) {
 	j.request.CredentialEnv["DIGITALOCEAN_ACCESS_TOKEN"] = old.Secret
 	j.mustCreate()
 	require.NoError(t, theCloud.RevokeToken(old.Name))
-	code, result := j.run(t.Context(), jobrunner.Remove)
+	code, result := j.run(t.Context(), state.Remove)
 	require.Equal(t, operation.ExitFailed, code)
 	require.Equal(t, rkev1.ClassUnauthorized, result.Class)
 	require.True(t, result.ServerMayExist)
@@ -305,18 +305,18 @@ func TestCreate_bringsAKeyThatIsKeptBeforeTheCloudKnowsIt(t *testing.T) {
 		return false, nil, nil
 	})
 	j.mustCreate()
-	state := j.state()
-	require.True(t, strings.HasPrefix(string(state[jobrunner.SSHPublicKeyKey]), "ssh-ed25519 "), "%s", state[jobrunner.SSHPublicKeyKey])
+	data := j.state()
+	require.True(t, strings.HasPrefix(string(data[state.SSHPublicKeyKey]), "ssh-ed25519 "), "%s", data[state.SSHPublicKeyKey])
 
 	var first struct {
 		Data map[string][]byte `json:"data"`
 	}
 	require.NoError(t, json.Unmarshal(kept, &first))
-	files, err := sshkeys.ReadArchive(first.Data[jobrunner.ExtractedConfigKey])
+	files, err := sshkeys.ReadArchive(first.Data[state.ExtractedConfigKey])
 	require.NoError(t, err)
 	at := slices.IndexFunc(files, func(f sshkeys.File) bool { return path.Base(f.Path) == "id_rsa" })
 	require.GreaterOrEqual(t, at, 0)
-	require.Equal(t, string(state[jobrunner.SSHPrivateKeyKey]), string(files[at].Content), "the first write, before the cloud is asked, has the key")
+	require.Equal(t, string(data[state.SSHPrivateKeyKey]), string(files[at].Content), "the first write, before the cloud is asked, has the key")
 	require.Len(t, j.droplets(true), 1, "the server whose answer was lost is the one that is kept")
 	j.mustRemove()
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/plugin"
 	"github.com/drover-project/drover/jobrunner/operation/profile"
+	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/userdata"
 )
 
@@ -82,12 +83,12 @@ func TestFlagValues_order(t *testing.T) {
 			require.Equal(t, c.want, values["x"])
 		})
 	}
-	_, err := flagValues([]crdgen.Flag{flag}, jobrunner.Request{Driver: jobrunner.DriverRef{Name: "acme"}, Options: map[string]any{"z": 1}}, nil, false)
+	_, err := flagValues([]crdgen.Flag{flag}, jobrunner.Request{Driver: state.DriverRef{Name: "acme"}, Options: map[string]any{"z": 1}}, nil, false)
 	require.ErrorContains(t, err, "the driver acme has no option z")
 }
 
 func TestDriverFailure(t *testing.T) {
-	s := &session{request: jobrunner.Request{Driver: jobrunner.DriverRef{Name: "digitalocean"}}}
+	s := &session{request: jobrunner.Request{Driver: state.DriverRef{Name: "digitalocean"}}}
 	for name, c := range map[string]struct {
 		err           error
 		reason, class string
@@ -128,20 +129,20 @@ func TestNamesServer(t *testing.T) {
 	full := profile.Record{"DropletID": "7", "MachineName": "m1", "ServerUUID": "u"}
 	for name, c := range map[string]struct {
 		driver, template string
-		phase            jobrunner.JournalPhase
+		phase            state.Phase
 		record           profile.Record
 		want             bool
 	}{
 		"no record":                              {driver: "digitalocean"},
 		"an id":                                  {driver: "digitalocean", record: full, want: true},
 		"no id yet":                              {driver: "digitalocean", record: profile.Record{"DropletID": ""}},
-		"a driver without servers":               {driver: "generic", record: full, phase: jobrunner.PhaseRecorded},
-		"by name, before it was recorded":        {driver: "azure", record: full, phase: jobrunner.PhaseIntent},
-		"by name, after it was recorded":         {driver: "azure", record: full, phase: jobrunner.PhaseRecorded, want: true},
+		"a driver without servers":               {driver: "generic", record: full, phase: state.PhaseRecorded},
+		"by name, before it was recorded":        {driver: "azure", record: full, phase: state.PhaseIntent},
+		"by name, after it was recorded":         {driver: "azure", record: full, phase: state.PhaseRecorded, want: true},
 		"a template that can be filled":          {driver: "acme", template: "x://{ServerUUID}", record: full, want: true},
-		"a template that cannot":                 {driver: "acme", template: "x://{Missing}", record: full, phase: jobrunner.PhaseRecorded},
-		"nothing to go by, before it is written": {driver: "acme", record: full, phase: jobrunner.PhaseIntent},
-		"nothing to go by, after it is written":  {driver: "acme", record: full, phase: jobrunner.PhaseRecorded, want: true},
+		"a template that cannot":                 {driver: "acme", template: "x://{Missing}", record: full, phase: state.PhaseRecorded},
+		"nothing to go by, before it is written": {driver: "acme", record: full, phase: state.PhaseIntent},
+		"nothing to go by, after it is written":  {driver: "acme", record: full, phase: state.PhaseRecorded, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &session{profile: profile.Of(c.driver), request: jobrunner.Request{ProviderIDTemplate: c.template}}
@@ -152,7 +153,7 @@ func TestNamesServer(t *testing.T) {
 }
 
 func TestAmbiguous_says_what_to_do(t *testing.T) {
-	s := &session{request: jobrunner.Request{InstanceName: "pool-1", Driver: jobrunner.DriverRef{Name: "acme"}}}
+	s := &session{request: jobrunner.Request{InstanceName: "pool-1", Driver: state.DriverRef{Name: "acme"}}}
 	var f *failure
 	require.ErrorAs(t, s.ambiguous(), &f)
 	require.Equal(t, rkev1.ServerMayExistReason, f.reason)

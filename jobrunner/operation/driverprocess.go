@@ -13,10 +13,10 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/driver/mcnflags"
-	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/finder"
 	"github.com/drover-project/drover/jobrunner/operation/plugin"
 	"github.com/drover-project/drover/jobrunner/operation/profile"
+	"github.com/drover-project/drover/state"
 )
 
 const (
@@ -26,7 +26,7 @@ const (
 
 // restore brings back what earlier attempts left: the machine directory, the record, the journal, the keys.
 func (s *session) restore() error {
-	dir, err := s.dir.Restore(s.state.data[jobrunner.ExtractedConfigKey])
+	dir, err := s.dir.Restore(s.state.data[state.ExtractedConfigKey])
 	if err != nil {
 		return fail(reasonStateUnreadable, rkev1.ClassInvalid, err)
 	}
@@ -34,20 +34,20 @@ func (s *session) restore() error {
 	if s.record, err = dir.Record(); err != nil {
 		return fail(reasonStateUnreadable, rkev1.ClassInvalid, err)
 	}
-	s.journal, err = jobrunner.ReadJournal(s.state.data)
-	if err != nil && !jobrunner.IsNoDocument(err) {
+	s.journal, err = state.ReadJournal(s.state.data)
+	if err != nil && !state.IsNoDocument(err) {
 		return fail(reasonStateUnreadable, rkev1.ClassInvalid, err)
 	}
 	if s.record != nil && s.journal.Phase == "" {
 		// A machine taken over from Rancher has a record and no journal.
-		s.advance(jobrunner.PhaseCreated)
+		s.advance(state.PhaseCreated)
 	}
-	s.privateKey = s.state.data[jobrunner.SSHPrivateKeyKey]
-	s.publicKey = s.state.data[jobrunner.SSHPublicKeyKey]
-	s.knownHosts = s.state.data[jobrunner.SSHKnownHostsKey]
+	s.privateKey = s.state.data[state.SSHPrivateKeyKey]
+	s.publicKey = s.state.data[state.SSHPublicKeyKey]
+	s.knownHosts = s.state.data[state.SSHKnownHostsKey]
 	s.redactor.Add(string(s.privateKey))
-	s.mayExist = s.journal.Phase != "" && s.journal.Phase != jobrunner.PhaseGone || s.journal.Phase == "" && s.request.MayExist
-	s.cutOff = s.mayExist && !s.reached(jobrunner.PhaseCreated) && s.journal.Phase != jobrunner.PhaseRemoving
+	s.mayExist = s.journal.Phase != "" && s.journal.Phase != state.PhaseGone || s.journal.Phase == "" && s.request.MayExist
+	s.cutOff = s.mayExist && !s.reached(state.PhaseCreated) && s.journal.Phase != state.PhaseRemoving
 	return nil
 }
 

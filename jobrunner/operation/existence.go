@@ -8,13 +8,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rancher/machine/libmachine/state"
+	serverstate "github.com/rancher/machine/libmachine/state"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/finder"
 	"github.com/drover-project/drover/jobrunner/operation/plugin"
 	"github.com/drover-project/drover/jobrunner/operation/profile"
+	"github.com/drover-project/drover/state"
 )
 
 // existence of a server, as far as it can be known.
@@ -43,11 +44,11 @@ func (s *session) namesServer(record profile.Record) bool {
 	case s.profile.ID != "":
 		return s.profile.ServerID(record) != ""
 	case s.profile.ByName:
-		return s.reached(jobrunner.PhaseRecorded)
+		return s.reached(state.PhaseRecorded)
 	case s.request.ProviderIDTemplate != "":
 		return profile.Fill(s.request.ProviderIDTemplate, record) != ""
 	}
-	return s.reached(jobrunner.PhaseRecorded)
+	return s.reached(state.PhaseRecorded)
 }
 
 // look asks the driver whether the server of its loaded record exists. byName tells that the record has no other name of the
@@ -57,7 +58,7 @@ func (s *session) look(ctx context.Context, byName bool) (existence, error) {
 	defer cancel()
 	current, err := s.driver.State(ctx)
 	switch {
-	case err == nil && (current == state.NotFound || byName && current == state.None):
+	case err == nil && (current == serverstate.NotFound || byName && current == serverstate.None):
 		return gone, nil
 	case err == nil:
 		return exists, nil

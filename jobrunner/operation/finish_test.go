@@ -30,6 +30,7 @@ import (
 	"github.com/drover-project/drover/jobrunner/operation/profile"
 	"github.com/drover-project/drover/jobrunner/operation/redact"
 	"github.com/drover-project/drover/sshkeys"
+	"github.com/drover-project/drover/state"
 )
 
 // underWay is a session about to end, whose state Secret is a fake API server's.
@@ -38,7 +39,7 @@ func underWay(t *testing.T, driver string) (*session, *fake.Clientset) {
 	client := fake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "s"}})
 	redactor := &redact.Redactor{}
 	s := newSession(Options{Home: t.TempDir(), TempDir: t.TempDir(), TerminationLog: filepath.Join(t.TempDir(), "termination")}, jobrunner.Request{
-		Operation: jobrunner.Create, Attempt: 3, InstanceName: "pool-1", Driver: jobrunner.DriverRef{Name: driver},
+		Operation: state.Create, Attempt: 3, InstanceName: "pool-1", Driver: state.DriverRef{Name: driver},
 	}, nil, redactor, newLog(&bytes.Buffer{}, redactor))
 	s.state = &stateSecret{client: client.CoreV1().Secrets("n"), name: "s"}
 	require.NoError(t, s.state.load(t.Context()))
@@ -64,21 +65,21 @@ func TestConclude(t *testing.T) {
 	long := strings.Repeat("s3cret", 500)
 	for name, c := range map[string]struct {
 		err                    error
-		outcome                jobrunner.Outcome
+		outcome                state.Outcome
 		reason, class, message string
 	}{
-		"nothing":                          {outcome: jobrunner.Succeeded},
-		"a failure":                        {quota, jobrunner.Failed, "CreateFailed", rkev1.ClassQuota, "no more"},
-		"a wrapped one":                    {fmt.Errorf("x: %w", quota), jobrunner.Failed, "CreateFailed", rkev1.ClassQuota, "x: no more"},
-		"the first of several":             {errors.Join(quota, fail(reasonLookupFailed, rkev1.ClassTransient, errors.New("y"))), jobrunner.Failed, "CreateFailed", rkev1.ClassQuota, "no more\ny"},
-		"a cancellation":                   {fmt.Errorf("x: %w", errCancelled), jobrunner.Cancelled, "Cancelled", rkev1.ClassTransient, "x: the operation was cancelled"},
-		"a cancellation of the context":    {context.Canceled, jobrunner.Cancelled, "Cancelled", rkev1.ClassTransient, "context canceled"},
-		"a full disk":                      {full, jobrunner.Failed, "DiskFull", rkev1.ClassTransient, "write /x: no space left on device"},
-		"a full disk behind another cause": {fail(reasonStateUnreadable, rkev1.ClassInvalid, full), jobrunner.Failed, "DiskFull", rkev1.ClassTransient, "write /x: no space left on device"},
-		"anything else":                    {errors.New("hm"), jobrunner.Failed, "JobFailed", rkev1.ClassUnknown, "hm"},
-		"a secret in it":                   {errors.New("the token is hunter2"), jobrunner.Failed, "JobFailed", rkev1.ClassUnknown, "the token is [redacted]"},
-		"long secrets":                     {&plugin.Error{Text: strings.Repeat("a "+long+" ", 4)}, jobrunner.Failed, "JobFailed", rkev1.ClassUnknown, strings.Repeat("a [redacted] ", 4)},
-		"more than anybody reads":          {errors.New(strings.Repeat("ü", 5000)), jobrunner.Failed, "JobFailed", rkev1.ClassUnknown, strings.Repeat("ü", 1024)},
+		"nothing":                          {outcome: state.Succeeded},
+		"a failure":                        {quota, state.Failed, "CreateFailed", rkev1.ClassQuota, "no more"},
+		"a wrapped one":                    {fmt.Errorf("x: %w", quota), state.Failed, "CreateFailed", rkev1.ClassQuota, "x: no more"},
+		"the first of several":             {errors.Join(quota, fail(reasonLookupFailed, rkev1.ClassTransient, errors.New("y"))), state.Failed, "CreateFailed", rkev1.ClassQuota, "no more\ny"},
+		"a cancellation":                   {fmt.Errorf("x: %w", errCancelled), state.Cancelled, "Cancelled", rkev1.ClassTransient, "x: the operation was cancelled"},
+		"a cancellation of the context":    {context.Canceled, state.Cancelled, "Cancelled", rkev1.ClassTransient, "context canceled"},
+		"a full disk":                      {full, state.Failed, "DiskFull", rkev1.ClassTransient, "write /x: no space left on device"},
+		"a full disk behind another cause": {fail(reasonStateUnreadable, rkev1.ClassInvalid, full), state.Failed, "DiskFull", rkev1.ClassTransient, "write /x: no space left on device"},
+		"anything else":                    {errors.New("hm"), state.Failed, "JobFailed", rkev1.ClassUnknown, "hm"},
+		"a secret in it":                   {errors.New("the token is hunter2"), state.Failed, "JobFailed", rkev1.ClassUnknown, "the token is [redacted]"},
+		"long secrets":                     {&plugin.Error{Text: strings.Repeat("a "+long+" ", 4)}, state.Failed, "JobFailed", rkev1.ClassUnknown, strings.Repeat("a [redacted] ", 4)},
+		"more than anybody reads":          {errors.New(strings.Repeat("ü", 5000)), state.Failed, "JobFailed", rkev1.ClassUnknown, strings.Repeat("ü", 1024)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := underWay(t, "none")
@@ -87,7 +88,7 @@ func TestConclude(t *testing.T) {
 			s.conclude(c.err)
 			r := s.result
 			require.Equal(t, []any{c.outcome, c.reason, c.class, c.message}, []any{r.Outcome, r.Reason, r.Class, r.Message})
-			require.Equal(t, []any{jobrunner.Create, int32(3), true}, []any{r.Operation, r.Attempt, r.ServerMayExist})
+			require.Equal(t, []any{state.Create, int32(3), true}, []any{r.Operation, r.Attempt, r.ServerMayExist})
 			require.False(t, r.EndTime.Before(r.StartTime))
 		})
 	}
@@ -104,13 +105,13 @@ func TestFinish_exit_codes(t *testing.T) {
 			s.log.printf("a line")
 			s.conclude(c.err)
 			require.Equal(t, c.code, s.finish(t.Context()))
-			result, err := jobrunner.ReadResult(kept(t, client))
+			result, err := state.ReadResult(kept(t, client))
 			require.NoError(t, err)
 			require.Equal(t, s.result, result)
-			require.Contains(t, string(kept(t, client)[jobrunner.LogKey]), " a line\n")
+			require.Contains(t, string(kept(t, client)[state.LogKey]), " a line\n")
 			content, err := os.ReadFile(s.options.TerminationLog)
 			require.NoError(t, err)
-			var said jobrunner.Result
+			var said state.Result
 			require.NoError(t, json.Unmarshal(content, &said))
 			require.Equal(t, s.result, said)
 		})
@@ -127,9 +128,9 @@ func TestFinish_unsaved(t *testing.T) {
 	require.Equal(t, ExitFailed, s.finish(t.Context()))
 	content, err := os.ReadFile(s.options.TerminationLog)
 	require.NoError(t, err)
-	var said jobrunner.Result
+	var said state.Result
 	require.NoError(t, json.Unmarshal(content, &said))
-	require.Equal(t, []any{jobrunner.Failed, "StateUnwritable", rkev1.ClassTransient, true}, []any{said.Outcome, said.Reason, said.Class, said.ServerMayExist})
+	require.Equal(t, []any{state.Failed, "StateUnwritable", rkev1.ClassTransient, true}, []any{said.Outcome, said.Reason, said.Class, said.ServerMayExist})
 	require.Contains(t, said.Message, "writing the state Secret s: ")
 	require.Contains(t, said.Message, "the token of [redacted] is gone")
 }
@@ -154,13 +155,13 @@ func TestFinish_large_state(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, client := underWay(t, "digitalocean")
 			if c.others > 0 {
-				s.state.data[jobrunner.CredentialKey] = make([]byte, c.others)
+				s.state.data[state.CredentialKey] = make([]byte, c.others)
 			}
 			require.NoError(t, os.WriteFile(s.dir.Path("id_rsa"), []byte("key"), 0o600))
 			require.NoError(t, os.WriteFile(s.dir.Path("dump"), noise[:500<<10], 0o600))
 			s.record = profile.Record{"DropletID": json.Number("7"), "StorePath": s.dir.Store}
-			s.server = &jobrunner.Server{InstanceID: "7", ProviderID: "digitalocean://7"}
-			s.advance(jobrunner.PhaseCreated)
+			s.server = &state.Server{InstanceID: "7", ProviderID: "digitalocean://7"}
+			s.advance(state.PhaseCreated)
 			for range 1200 {
 				s.log.printf("%s", strings.Repeat("x", 60))
 			}
@@ -168,16 +169,16 @@ func TestFinish_large_state(t *testing.T) {
 			require.Equal(t, c.code, s.finish(t.Context()))
 			require.Equal(t, []string{c.reason, c.class}, []string{s.result.Reason, s.result.Class})
 			data := kept(t, client)
-			require.Equal(t, c.log, len(data[jobrunner.LogKey]) > 0)
-			require.Equal(t, c.archive, len(data[jobrunner.ExtractedConfigKey]) > 0)
+			require.Equal(t, c.log, len(data[state.LogKey]) > 0)
+			require.Equal(t, c.archive, len(data[state.ExtractedConfigKey]) > 0)
 			if c.withState {
 				require.Empty(t, data)
 				return
 			}
-			result, err := jobrunner.ReadResult(data)
+			result, err := state.ReadResult(data)
 			require.NoError(t, err)
 			require.Equal(t, s.result, result)
-			server, err := jobrunner.ReadServer(data)
+			server, err := state.ReadServer(data)
 			require.NoError(t, err)
 			require.Equal(t, "digitalocean://7", server.ProviderID)
 		})
@@ -199,12 +200,12 @@ func TestTermination_fits(t *testing.T) {
 			for range c.notes {
 				s.result.Notes = append(s.result.Notes, strings.Repeat("n", 1000))
 			}
-			s.result.Probe = &jobrunner.ProbeReport{Flags: make([]byte, 1<<20)}
+			s.result.Probe = &state.ProbeReport{Flags: make([]byte, 1<<20)}
 			s.writeTermination()
 			content, err := os.ReadFile(s.options.TerminationLog)
 			require.NoError(t, err)
 			require.LessOrEqual(t, len(content), 4<<10)
-			var said jobrunner.Result
+			var said state.Result
 			require.NoError(t, json.Unmarshal(content, &said))
 			require.Equal(t, c.message > 0, said.Message != "")
 			require.Equal(t, c.keepsNotes, len(said.Notes) > 0)
@@ -227,33 +228,33 @@ func TestDeclareIntent_unsaved(t *testing.T) {
 	require.ErrorAs(t, err, &f)
 	require.Equal(t, []string{"StateUnwritable", rkev1.ClassTransient}, []string{f.reason, f.class})
 	require.ErrorContains(t, err, "nothing was asked of the cloud: writing the state Secret s: ")
-	require.Equal(t, jobrunner.PhaseGone, s.journal.Phase)
+	require.Equal(t, state.PhaseGone, s.journal.Phase)
 	require.False(t, s.mayExist)
 
 	s, client = underWay(t, "openstack")
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, s.declareIntent(cancelled), context.Canceled)
-	require.Equal(t, jobrunner.PhaseGone, s.journal.Phase, "the end came before the request")
-	require.Contains(t, string(kept(t, client)[jobrunner.JournalKey]), "Intent", "the last save will say otherwise")
+	require.Equal(t, state.PhaseGone, s.journal.Phase, "the end came before the request")
+	require.Contains(t, string(kept(t, client)[state.JournalKey]), "Intent", "the last save will say otherwise")
 	s.conclude(errCancelled)
 	require.Equal(t, ExitCancelled, s.finish(cancelled))
-	journal, err := jobrunner.ReadJournal(kept(t, client))
+	journal, err := state.ReadJournal(kept(t, client))
 	require.NoError(t, err)
-	require.Equal(t, jobrunner.PhaseGone, journal.Phase)
-	require.True(t, jobrunner.NothingMade(kept(t, client)) || journal.Phase == jobrunner.PhaseGone)
+	require.Equal(t, state.PhaseGone, journal.Phase)
+	require.True(t, state.NothingMade(kept(t, client)) || journal.Phase == state.PhaseGone)
 }
 
 // TestDeclareIntent_forgets the server that is gone: its key and address would be taken for the next one's.
 func TestDeclareIntent_forgets(t *testing.T) {
 	s, client := underWay(t, "openstack")
-	for _, key := range []string{jobrunner.ServerKey, jobrunner.SSHPrivateKeyKey, jobrunner.SSHPublicKeyKey, jobrunner.SSHKnownHostsKey, jobrunner.CredentialKey} {
+	for _, key := range []string{state.ServerKey, state.SSHPrivateKeyKey, state.SSHPublicKeyKey, state.SSHKnownHostsKey, state.CredentialKey} {
 		require.NoError(t, s.state.save(t.Context(), map[string][]byte{key: []byte("old")}))
 	}
-	s.privateKey, s.publicKey, s.knownHosts, s.server = []byte("a"), []byte("b"), []byte("c"), &jobrunner.Server{}
+	s.privateKey, s.publicKey, s.knownHosts, s.server = []byte("a"), []byte("b"), []byte("c"), &state.Server{}
 	require.NoError(t, s.declareIntent(t.Context()))
 	require.True(t, s.mayExist)
-	require.Equal(t, map[string][]byte{jobrunner.CredentialKey: []byte("old"), jobrunner.JournalKey: kept(t, client)[jobrunner.JournalKey]}, kept(t, client))
+	require.Equal(t, map[string][]byte{state.CredentialKey: []byte("old"), state.JournalKey: kept(t, client)[state.JournalKey]}, kept(t, client))
 	require.Empty(t, s.privateKey)
 	require.Empty(t, s.publicKey)
 	require.Empty(t, s.knownHosts)
@@ -272,19 +273,19 @@ func TestRestore_of_every_state(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		data     map[string][]byte
-		phase    jobrunner.JournalPhase
+		phase    state.Phase
 		mayExist bool
 		id, err  string
 	}{
 		"nothing":                     {},
-		"a machine of Rancher's":      {data: map[string][]byte{jobrunner.ExtractedConfigKey: archive(`{"Driver":{"DropletID":7}}`)}, phase: jobrunner.PhaseCreated, mayExist: true, id: "7"},
-		"an intent":                   {data: map[string][]byte{jobrunner.JournalKey: journal("Intent")}, phase: jobrunner.PhaseIntent, mayExist: true},
-		"a server that is gone":       {data: map[string][]byte{jobrunner.JournalKey: journal("Gone"), jobrunner.ExtractedConfigKey: archive(`{"Driver":{"DropletID":7}}`)}, phase: jobrunner.PhaseGone, id: "7"},
-		"a server being removed":      {data: map[string][]byte{jobrunner.JournalKey: journal("Removing")}, phase: jobrunner.PhaseRemoving, mayExist: true},
-		"a broken archive":            {data: map[string][]byte{jobrunner.ExtractedConfigKey: []byte("MARKER")}, err: "reading the state's archive"},
-		"an archive without a record": {data: map[string][]byte{jobrunner.ExtractedConfigKey: archive(`{"Driver":null}`)}, err: "it is no JSON object"},
-		"a record that is no JSON":    {data: map[string][]byte{jobrunner.ExtractedConfigKey: archive(`MARKER`)}, err: "it is no JSON of a machine"},
-		"a broken journal":            {data: map[string][]byte{jobrunner.JournalKey: []byte("{MARKER")}, err: "journal.json"},
+		"a machine of Rancher's":      {data: map[string][]byte{state.ExtractedConfigKey: archive(`{"Driver":{"DropletID":7}}`)}, phase: state.PhaseCreated, mayExist: true, id: "7"},
+		"an intent":                   {data: map[string][]byte{state.JournalKey: journal("Intent")}, phase: state.PhaseIntent, mayExist: true},
+		"a server that is gone":       {data: map[string][]byte{state.JournalKey: journal("Gone"), state.ExtractedConfigKey: archive(`{"Driver":{"DropletID":7}}`)}, phase: state.PhaseGone, id: "7"},
+		"a server being removed":      {data: map[string][]byte{state.JournalKey: journal("Removing")}, phase: state.PhaseRemoving, mayExist: true},
+		"a broken archive":            {data: map[string][]byte{state.ExtractedConfigKey: []byte("MARKER")}, err: "reading the state's archive"},
+		"an archive without a record": {data: map[string][]byte{state.ExtractedConfigKey: archive(`{"Driver":null}`)}, err: "it is no JSON object"},
+		"a record that is no JSON":    {data: map[string][]byte{state.ExtractedConfigKey: archive(`MARKER`)}, err: "it is no JSON of a machine"},
+		"a broken journal":            {data: map[string][]byte{state.JournalKey: []byte("{MARKER")}, err: "journal.json"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := underWay(t, "digitalocean")
@@ -406,18 +407,18 @@ func TestCredentials_do_not_stay_in_the_record(t *testing.T) {
 	s, client := underWay(t, "digitalocean")
 	s.secrets = []string{"hunter2-token"}
 	s.record = profile.Record{"AccessToken": "hunter2-token", "DropletID": json.Number("7")}
-	s.advance(jobrunner.PhaseRecorded)
+	s.advance(state.PhaseRecorded)
 	require.NoError(t, s.saveProgress(t.Context()))
-	dir, err := machinedir.New(t.TempDir(), "pool-1").Restore(kept(t, client)[jobrunner.ExtractedConfigKey])
+	dir, err := machinedir.New(t.TempDir(), "pool-1").Restore(kept(t, client)[state.ExtractedConfigKey])
 	require.NoError(t, err)
 	record, err := dir.Record()
 	require.NoError(t, err)
 	require.Empty(t, record.Text("AccessToken"))
 	require.Equal(t, "7", record.Text("DropletID"))
 	require.Equal(t, "hunter2-token", s.record.Text("AccessToken"), "the running driver keeps its own")
-	journal, err := jobrunner.ReadJournal(kept(t, client))
+	journal, err := state.ReadJournal(kept(t, client))
 	require.NoError(t, err)
-	require.Equal(t, []any{jobrunner.Create, int32(3), jobrunner.PhaseRecorded, "pool-1", "digitalocean"},
+	require.Equal(t, []any{state.Create, int32(3), state.PhaseRecorded, "pool-1", "digitalocean"},
 		[]any{journal.Operation, journal.Attempt, journal.Phase, journal.InstanceName, journal.Driver})
 	require.WithinDuration(t, time.Now(), journal.Time, time.Minute)
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/rancher/machine/libmachine/drivers"
 	"github.com/rancher/machine/libmachine/mcnflag"
-	"github.com/rancher/machine/libmachine/state"
+	serverstate "github.com/rancher/machine/libmachine/state"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -135,22 +135,22 @@ func (d *foreignDriver) Stop() error                     { return nil }
 // Start makes a stopped server run.
 func (d *foreignDriver) Start() error { return os.WriteFile(d.Dir+"/"+d.MachineName, nil, 0o600) }
 
-func (d *foreignDriver) GetState() (state.State, error) {
+func (d *foreignDriver) GetState() (serverstate.State, error) {
 	content, err := os.ReadFile(d.Dir + "/" + d.MachineName)
 	if err != nil {
-		return state.None, errors.New(d.missing())
+		return serverstate.None, errors.New(d.missing())
 	}
 	what, words, _ := strings.Cut(string(content), " ")
 	switch what {
 	case "stopped":
-		return state.Stopped, nil
+		return serverstate.Stopped, nil
 	case "error":
-		return state.Error, errors.New(words)
+		return serverstate.Error, errors.New(words)
 	case "none":
 		// As Google's driver says when its cloud does not answer.
-		return state.None, nil
+		return serverstate.None, nil
 	}
-	return state.Running, nil
+	return serverstate.Running, nil
 }
 
 // missing is how a driver says that there is no such server.

@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/finder"
 	"github.com/drover-project/drover/jobrunner/operation/profile"
+	"github.com/drover-project/drover/state"
 )
 
 // scripted is a finder that says what it is told to.
@@ -122,7 +122,7 @@ func TestSettleFound_unfinished(t *testing.T) {
 	require.NoError(t, s.settleFound(t.Context(), with.found))
 	require.Equal(t, []string{"z/pool-1"}, with.removed)
 	require.Equal(t, []bool{false, false}, []bool{s.adopted, s.mayExist})
-	require.Equal(t, jobrunner.JournalPhase(""), s.journal.Phase)
+	require.Equal(t, state.Phase(""), s.journal.Phase)
 }
 
 // A key is not forgotten while the cloud may let it be removed later. What it never allows must not keep a machine for ever.
@@ -135,7 +135,7 @@ func TestSettle_waitsForKeys(t *testing.T) {
 		"hm": false,
 	} {
 		s := finding(t, "digitalocean", &scripted{keysErr: errors.New(text)})
-		s.journal.Phase = jobrunner.PhaseIntent
+		s.journal.Phase = state.PhaseIntent
 		err := s.settle(t.Context())
 		require.Equal(t, waits, err != nil, text)
 		if !waits {

@@ -35,6 +35,7 @@ import (
 	"github.com/drover-project/drover/jobrunner/operation/isoimage"
 	ourplugin "github.com/drover-project/drover/jobrunner/operation/plugin"
 	"github.com/drover-project/drover/sshkeys"
+	"github.com/drover-project/drover/state"
 )
 
 // theCloud is the local cloud of all tests: the driver and the finder find it through the process's proxy settings, which Go
@@ -122,7 +123,7 @@ func newJob(t *testing.T, driver string) *job {
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-", ",", "").Replace(t.Name()))
 	machine := jobrunner.MachineRef{Namespace: "team", Name: name, UID: uid, Kind: "DigitaloceanMachine", ClusterName: "c1"}
 	j := &job{t: t, output: &syncBuffer{}, request: jobrunner.Request{
-		Attempt: 1, Machine: machine, Driver: jobrunner.DriverRef{Name: driver, Builtin: true}, InstanceName: name[:min(len(name), 60)],
+		Attempt: 1, Machine: machine, Driver: state.DriverRef{Name: driver, Builtin: true}, InstanceName: name[:min(len(name), 60)],
 		Namespace: "team", StateSecret: stateName, Tags: jobrunner.Tags(machine), SSHTimeoutSeconds: 1,
 	}}
 	if driver == "digitalocean" {
@@ -134,7 +135,7 @@ func newJob(t *testing.T, driver string) *job {
 }
 
 // run does the operation in a pod of its own: nothing is left of earlier ones but the state Secret.
-func (j *job) run(ctx context.Context, kind jobrunner.Operation) (int, jobrunner.Result) {
+func (j *job) run(ctx context.Context, kind state.Operation) (int, state.Result) {
 	j.t.Helper()
 	j.request.Operation = kind
 	pod := j.t.TempDir()
@@ -157,21 +158,21 @@ func (j *job) run(ctx context.Context, kind jobrunner.Operation) (int, jobrunner
 	termination, _ := os.ReadFile(filepath.Join(pod, "termination"))
 	j.last = string(termination)
 	j.request.Attempt++
-	result, err := jobrunner.ReadResult(j.state())
+	result, err := state.ReadResult(j.state())
 	require.NoError(j.t, err, j.output.String())
 	return code, result
 }
 
-func (j *job) mustCreate() jobrunner.Result {
+func (j *job) mustCreate() state.Result {
 	j.t.Helper()
-	code, result := j.run(j.t.Context(), jobrunner.Create)
+	code, result := j.run(j.t.Context(), state.Create)
 	require.Equal(j.t, operation.ExitSucceeded, code, "%s\n%s", result.Message, j.output.String())
 	return result
 }
 
-func (j *job) mustRemove() jobrunner.Result {
+func (j *job) mustRemove() state.Result {
 	j.t.Helper()
-	code, result := j.run(j.t.Context(), jobrunner.Remove)
+	code, result := j.run(j.t.Context(), state.Remove)
 	require.Equal(j.t, operation.ExitSucceeded, code, "%s\n%s", result.Message, j.output.String())
 	require.False(j.t, result.ServerMayExist)
 	j.requireNothingLeft()
@@ -185,10 +186,10 @@ func (j *job) state() map[string][]byte {
 	return secret.Data
 }
 
-func (j *job) journal() jobrunner.JournalPhase {
+func (j *job) journal() state.Phase {
 	j.t.Helper()
-	journal, err := jobrunner.ReadJournal(j.state())
-	if jobrunner.IsNoDocument(err) {
+	journal, err := state.ReadJournal(j.state())
+	if state.IsNoDocument(err) {
 		return ""
 	}
 	require.NoError(j.t, err)
@@ -237,13 +238,13 @@ func (j *job) writes() int {
 // requireNoSecrets searches every surface that is not the state Secret's own keys for them.
 func (j *job) requireNoSecrets(secrets ...string) {
 	j.t.Helper()
-	state := maps.Clone(j.state())
-	private := string(state[jobrunner.SSHPrivateKeyKey])
-	delete(state, jobrunner.SSHPrivateKeyKey)
+	data := maps.Clone(j.state())
+	private := string(data[state.SSHPrivateKeyKey])
+	delete(data, state.SSHPrivateKeyKey)
 	surfaces := map[string]string{"log": j.output.String(), "termination message": j.last}
-	for key, value := range state {
+	for key, value := range data {
 		surfaces[key] = string(value)
-		if key != jobrunner.ExtractedConfigKey {
+		if key != state.ExtractedConfigKey {
 			continue
 		}
 		files, err := sshkeys.ReadArchive(value)
@@ -299,7 +300,7 @@ func (j *job) crashAt(n int) (restore func()) {
 func (j *job) runCrashing(ctx context.Context) {
 	j.t.Helper()
 	defer func() { j.request.Attempt++ }()
-	j.request.Operation = jobrunner.Create
+	j.request.Operation = state.Create
 	pod := j.t.TempDir()
 	request, err := json.Marshal(j.request)
 	require.NoError(j.t, err)
@@ -308,7 +309,7 @@ func (j *job) runCrashing(ctx context.Context) {
 	self, err := os.Executable()
 	require.NoError(j.t, err)
 	code := operation.Run(ctx, operation.Options{
-		Operation: jobrunner.Create, RequestDir: pod, Home: filepath.Join(pod, "home"), TempDir: filepath.Join(pod, "tmp"), Self: self, Env: os.Environ(),
+		Operation: state.Create, RequestDir: pod, Home: filepath.Join(pod, "home"), TempDir: filepath.Join(pod, "tmp"), Self: self, Env: os.Environ(),
 		Core:   func() (corev1client.CoreV1Interface, error) { return j.client.CoreV1(), nil },
 		Output: j.output,
 	})
@@ -344,11 +345,11 @@ func atoi(t *testing.T, text string) int {
 }
 
 // whenJournaled calls act as soon as the pod writes that it has reached a phase.
-func (j *job) whenJournaled(phase jobrunner.JournalPhase, act func()) {
+func (j *job) whenJournaled(phase state.Phase, act func()) {
 	j.client.PrependReactor("patch", "secrets", func(action clienttesting.Action) (bool, runtimeObject, error) {
 		patch, ok := action.(clienttesting.PatchAction)
 		var body struct{ Data map[string][]byte }
-		if ok && json.Unmarshal(patch.GetPatch(), &body) == nil && strings.Contains(string(body.Data[jobrunner.JournalKey]), string(phase)) {
+		if ok && json.Unmarshal(patch.GetPatch(), &body) == nil && strings.Contains(string(body.Data[state.JournalKey]), string(phase)) {
 			act()
 		}
 		return false, nil, nil

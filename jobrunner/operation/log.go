@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/redact"
+	"github.com/drover-project/drover/state"
 )
 
 // journalLog is the operation's log: every line without secrets, with its time, to the pod's output and to a ring that is
@@ -19,7 +19,7 @@ type journalLog struct {
 }
 
 func newLog(out io.Writer, redactor *redact.Redactor) *journalLog {
-	kept := &ring{limit: jobrunner.MaxLogBytes}
+	kept := &ring{limit: state.MaxLogBytes}
 	return &journalLog{Writer: redact.NewWriter(&stamp{out: io.MultiWriter(out, kept)}, redactor), ring: kept}
 }
 

@@ -13,11 +13,11 @@ import (
 
 	"github.com/rancher/machine/libmachine/drivers"
 	"github.com/rancher/machine/libmachine/mcnflag"
-	"github.com/rancher/machine/libmachine/state"
+	serverstate "github.com/rancher/machine/libmachine/state"
 	"github.com/stretchr/testify/require"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // taggingDriver is a foreignDriver that has the options of Amazon's which its finder needs, and keeps its server's tags beside it.
@@ -61,7 +61,7 @@ func (d *taggingDriver) Create() error {
 	return nil
 }
 
-func (d *taggingDriver) GetState() (state.State, error) { return d.foreignDriver.GetState() }
+func (d *taggingDriver) GetState() (serverstate.State, error) { return d.foreignDriver.GetState() }
 
 // Remove knows nothing without an id, like the driver whose name it bears.
 func (d *taggingDriver) Remove() error {
@@ -132,35 +132,35 @@ func taggedJob(t *testing.T, mode string) (*job, *taggedCloud) {
 // A server whose answer was lost is found by its tag and taken: there is no second one, and nobody has to look at the cloud.
 func TestLost_taken(t *testing.T) {
 	j, c := taggedJob(t, "made-die")
-	require.Equal(t, done, j.tell(jobrunner.Create), j.output)
+	require.Equal(t, done, j.tell(state.Create), j.output)
 	require.Contains(t, j.output.String(), "server i-1 was found by its tag and is taken")
-	described, err := jobrunner.ReadServer(j.state())
+	described, err := state.ReadServer(j.state())
 	require.NoError(t, err)
 	require.Equal(t, "i-1", described.InstanceID)
 	require.Equal(t, 1, c.servers())
 	j.requireNoSecrets("secret-of-amazon")
-	require.Equal(t, cleared, j.tell(jobrunner.Remove), j.output)
+	require.Equal(t, cleared, j.tell(state.Remove), j.output)
 	require.Zero(t, c.servers())
 }
 
 // Without the key the server is of no use; it is removed, and the next attempt makes one.
 func TestLost_withoutKey(t *testing.T) {
 	j, c := taggedJob(t, "made-die keyless")
-	first := j.tell(jobrunner.Create)
+	first := j.tell(state.Create)
 	require.False(t, first.mayExist, j.output)
 	require.Zero(t, c.servers(), "nobody could log in to it")
 	j.request.Options["slow-mode"] = "good"
-	require.Equal(t, done, j.tell(jobrunner.Create), j.output)
-	require.Equal(t, cleared, j.tell(jobrunner.Remove), j.output)
+	require.Equal(t, done, j.tell(state.Create), j.output)
+	require.Equal(t, cleared, j.tell(state.Remove), j.output)
 }
 
 // A removal finds the server when the whole state is lost.
 func TestLost_state(t *testing.T) {
 	j, c := taggedJob(t, "made-die")
-	require.Equal(t, done, j.tell(jobrunner.Create), j.output)
+	require.Equal(t, done, j.tell(state.Create), j.output)
 	j.emptyState()
 	require.Equal(t, 1, c.servers())
-	require.Empty(t, j.tell(jobrunner.Remove).reason, j.output)
+	require.Empty(t, j.tell(state.Remove).reason, j.output)
 	require.Zero(t, c.servers())
 }
 
@@ -168,25 +168,25 @@ func TestLost_state(t *testing.T) {
 func TestLost_noAnswer(t *testing.T) {
 	j, c := taggedJob(t, "good")
 	c.page = "<html><body>Please log in</body></html>"
-	got := j.tell(jobrunner.Create)
+	got := j.tell(state.Create)
 	require.Equal(t, []any{"LookupFailed", false}, []any{got.reason, got.mayExist}, j.output)
 	require.Zero(t, c.servers(), "who cannot be asked gets no second server")
 	c.page = ""
-	require.Equal(t, done, j.tell(jobrunner.Create), j.output)
+	require.Equal(t, done, j.tell(state.Create), j.output)
 	c.page = "<html>"
-	require.Equal(t, "LookupFailed", j.tell(jobrunner.Remove).reason, j.output)
+	require.Equal(t, "LookupFailed", j.tell(state.Remove).reason, j.output)
 	c.page = ""
-	require.Equal(t, cleared, j.tell(jobrunner.Remove), j.output)
+	require.Equal(t, cleared, j.tell(state.Remove), j.output)
 }
 
 // A spot instance has no tag before it runs: then nobody can tell, as before there was a finder.
 func TestLost_spot(t *testing.T) {
 	j, c := taggedJob(t, "made-die")
 	j.request.Options["amazonec2-request-spot-instance"] = true
-	first := j.tell(jobrunner.Create)
+	first := j.tell(state.Create)
 	require.True(t, first.mayExist, j.output)
 	j.request.Options["slow-mode"] = "good"
-	require.Equal(t, rkev1.ServerMayExistReason, j.tell(jobrunner.Create).reason, j.output)
-	require.Equal(t, rkev1.ServerMayExistReason, j.tell(jobrunner.Remove).reason, j.output)
+	require.Equal(t, rkev1.ServerMayExistReason, j.tell(state.Create).reason, j.output)
+	require.Equal(t, rkev1.ServerMayExistReason, j.tell(state.Remove).reason, j.output)
 	require.Equal(t, 1, c.servers())
 }

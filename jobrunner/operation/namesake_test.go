@@ -13,6 +13,7 @@ import (
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/finder"
 	"github.com/drover-project/drover/jobrunner/operation/profile"
+	"github.com/drover-project/drover/state"
 )
 
 // named is a session of a driver that goes by names, at a cloud that has a server of the machine's name: a file. The record is
@@ -34,7 +35,7 @@ func named(t *testing.T, with *scripted, content, tag string) (s *session, serve
 	s.finder = with
 	s.record = maps.Clone(s.fresh)
 	s.record["Tags"] = tag
-	s.mayExist, s.journal.Phase = true, jobrunner.PhaseCreated
+	s.mayExist, s.journal.Phase = true, state.PhaseCreated
 	return s, server
 }
 
@@ -54,7 +55,7 @@ func TestNamesake(t *testing.T) {
 	s, server = named(t, with, "", "m-uid")
 	conflict := fail(reasonCreateFailed, rkev1.ClassTransient, errors.New("409 it already exists"))
 	require.ErrorIs(t, s.lookAfterFailure(t.Context(), conflict), conflict)
-	require.Equal(t, jobrunner.PhaseGone, s.journal.Phase)
+	require.Equal(t, state.PhaseGone, s.journal.Phase)
 	require.False(t, s.mayExist)
 	require.True(t, with.asked[len(with.asked)-1].Lost, "the list may lag behind")
 	require.FileExists(t, server)
@@ -83,12 +84,12 @@ func TestNamesake_noAnswer(t *testing.T) {
 		s, server := named(t, with, "none", tag)
 		require.Error(t, s.settle(t.Context()))
 		require.True(t, s.mayExist)
-		require.Equal(t, jobrunner.PhaseCreated, s.journal.Phase, "and the state does not say that it is gone")
+		require.Equal(t, state.PhaseCreated, s.journal.Phase, "and the state does not say that it is gone")
 
-		s.journal.Phase = jobrunner.PhaseRecorded
+		s.journal.Phase = state.PhaseRecorded
 		cause := fail(reasonCreateFailed, rkev1.ClassUnknown, errors.New("hm"))
 		require.ErrorIs(t, s.lookAfterFailure(t.Context(), cause), cause)
-		require.Equal(t, jobrunner.PhaseRecorded, s.journal.Phase)
+		require.Equal(t, state.PhaseRecorded, s.journal.Phase)
 		require.True(t, s.mayExist)
 		require.FileExists(t, server)
 	}

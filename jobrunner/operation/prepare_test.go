@@ -17,6 +17,7 @@ import (
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/plugin"
 	"github.com/drover-project/drover/jobrunner/operation/redact"
+	"github.com/drover-project/drover/state"
 )
 
 // configured is a session whose driver has been asked for its flags.
@@ -295,16 +296,16 @@ func TestDriverEnv(t *testing.T) {
 }
 
 func TestReached(t *testing.T) {
-	order := []jobrunner.JournalPhase{jobrunner.PhaseIntent, jobrunner.PhaseRecorded, jobrunner.PhaseCreated, jobrunner.PhaseBootstrapped}
+	order := []state.Phase{state.PhaseIntent, state.PhaseRecorded, state.PhaseCreated, state.PhaseBootstrapped}
 	for i, now := range order {
 		for j, asked := range order {
-			s := &session{journal: jobrunner.Journal{Phase: now}}
+			s := &session{journal: state.Journal{Phase: now}}
 			require.Equal(t, i >= j, s.reached(asked), "%s in %s", asked, now)
 		}
 	}
-	for _, now := range []jobrunner.JournalPhase{"", jobrunner.PhaseGone, jobrunner.PhaseRemoving} {
-		s := &session{journal: jobrunner.Journal{Phase: now}}
-		require.False(t, s.reached(jobrunner.PhaseIntent), now)
+	for _, now := range []state.Phase{"", state.PhaseGone, state.PhaseRemoving} {
+		s := &session{journal: state.Journal{Phase: now}}
+		require.False(t, s.reached(state.PhaseIntent), now)
 	}
 }
 

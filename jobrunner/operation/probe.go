@@ -19,6 +19,7 @@ import (
 	"github.com/drover-project/drover/driver/mcnflags"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/plugin"
+	"github.com/drover-project/drover/state"
 )
 
 // Files that the stages of a probe leave for the next one.
@@ -215,7 +216,7 @@ func (s *session) report(ctx context.Context) int {
 	return s.finish(ctx)
 }
 
-func (s *session) readReport() (*jobrunner.ProbeReport, error) {
+func (s *session) readReport() (*state.ProbeReport, error) {
 	for _, dir := range []string{s.options.FetchedDir, s.options.FlagsDir} {
 		if told, failed := s.earlierFailure(dir); failed {
 			return nil, fail(told.Reason, told.Class, errors.New(told.Message))
@@ -237,7 +238,7 @@ func (s *session) readReport() (*jobrunner.ProbeReport, error) {
 	if err != nil {
 		return nil, fail(reasonFlagsInvalid, rkev1.ClassInvalid, err)
 	}
-	return &jobrunner.ProbeReport{Digest: binary.Digest, Flags: encoded}, nil
+	return &state.ProbeReport{Digest: binary.Digest, Flags: encoded}, nil
 }
 
 // readPlain reads a regular file and nothing else: a link could lead to our token, a pipe would never end.

@@ -19,6 +19,7 @@ import (
 	"github.com/drover-project/drover/e2e/cloud/ledger"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation"
+	"github.com/drover-project/drover/state"
 )
 
 // buildPlugin builds the driver of e2e/plugin, as a file of its own.
@@ -45,8 +46,8 @@ func newProbe(t *testing.T, content []byte) *probe {
 	name := "drivers/" + j.request.Machine.UID
 	theCloud.Files().Put(name, content)
 	j.request = jobrunner.Request{
-		Operation: jobrunner.Probe, Attempt: 1, Namespace: "team", StateSecret: stateName,
-		Driver: jobrunner.DriverRef{Name: "drovertest", URL: "https://" + cloud.FilesHost + "/" + name, Checksum: hex.EncodeToString(sum[:])},
+		Operation: state.Probe, Attempt: 1, Namespace: "team", StateSecret: stateName,
+		Driver: state.DriverRef{Name: "drovertest", URL: "https://" + cloud.FilesHost + "/" + name, Checksum: hex.EncodeToString(sum[:])},
 	}
 	return &probe{job: j, pod: t.TempDir()}
 }
@@ -60,7 +61,7 @@ func (p *probe) stage(name string) int {
 	}
 	require.NoError(p.t, os.WriteFile(filepath.Join(p.pod, "request", jobrunner.RequestKey), content, 0o600))
 	return operation.Run(p.t.Context(), operation.Options{
-		Operation: jobrunner.Probe, Stage: name, RequestDir: filepath.Join(p.pod, "request"), Home: p.pod, TempDir: filepath.Join(p.pod, "tmp"),
+		Operation: state.Probe, Stage: name, RequestDir: filepath.Join(p.pod, "request"), Home: p.pod, TempDir: filepath.Join(p.pod, "tmp"),
 		FetchedDir: filepath.Join(p.pod, "fetched"), FlagsDir: filepath.Join(p.pod, "flags"), Env: os.Environ(), Output: p.output,
 		Core: func() (corev1client.CoreV1Interface, error) {
 			require.NotEqual(p.t, jobrunner.StageFlags, name, "the driver's stage has no token")
@@ -69,12 +70,12 @@ func (p *probe) stage(name string) int {
 	})
 }
 
-func (p *probe) run() (int, jobrunner.Result) {
+func (p *probe) run() (int, state.Result) {
 	p.t.Helper()
 	require.Equal(p.t, operation.ExitSucceeded, p.stage(jobrunner.StageFetch), p.output.String())
 	require.Equal(p.t, operation.ExitSucceeded, p.stage(jobrunner.StageFlags), p.output.String())
 	code := p.stage(jobrunner.StageReport)
-	result, err := jobrunner.ReadResult(p.state())
+	result, err := state.ReadResult(p.state())
 	require.NoError(p.t, err)
 	return code, result
 }
@@ -94,14 +95,14 @@ func TestProbe(t *testing.T) {
 	j := newJob(t, "drovertest")
 	j.client = p.client
 	j.emptyState()
-	j.request.Driver = jobrunner.DriverRef{Name: "drovertest", Digest: result.Probe.Digest, URL: "https://" + cloud.FilesHost + "/gone", Checksum: "00"}
+	j.request.Driver = state.DriverRef{Name: "drovertest", Digest: result.Probe.Digest, URL: "https://" + cloud.FilesHost + "/gone", Checksum: "00"}
 	j.request.CredentialEnv = map[string]string{"DROVERTEST_TOKEN": theCloud.Token()}
 	j.request.Options = map[string]any{"drovertest-tag": []any{"one", "two"}}
 	j.mustCreate()
 	droplet := j.droplets(false)[0]
 	require.ElementsMatch(t, []string{"one", "two", "made-by-drovertest"}, droplet.Tags, "a list's default is kept")
 	j.requireNoSecrets(theCloud.Token())
-	code, removed := j.run(t.Context(), jobrunner.Remove)
+	code, removed := j.run(t.Context(), state.Remove)
 	require.Equal(t, operation.ExitSucceeded, code, removed.Message)
 	require.Empty(t, theCloud.Live(ledger.KindDroplet))
 }
@@ -163,7 +164,7 @@ func TestProbe_distrusts_the_drivers_stage(t *testing.T) {
 			require.Equal(t, operation.ExitSucceeded, p.stage(jobrunner.StageFetch), p.output.String())
 			require.NoError(t, c.leave(filepath.Join(p.pod, "flags")))
 			require.Equal(t, operation.ExitFailed, p.stage(jobrunner.StageReport))
-			result, err := jobrunner.ReadResult(p.state())
+			result, err := state.ReadResult(p.state())
 			require.NoError(t, err)
 			require.Equal(t, c.reason, result.Reason)
 			require.Equal(t, rkev1.ClassInvalid, result.Class)

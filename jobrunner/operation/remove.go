@@ -8,10 +8,10 @@ import (
 	"time"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/finder"
 	"github.com/drover-project/drover/jobrunner/operation/machinedir"
 	"github.com/drover-project/drover/jobrunner/operation/profile"
+	"github.com/drover-project/drover/state"
 )
 
 const removeTimeout = 20 * time.Minute
@@ -22,7 +22,7 @@ func (s *session) remove(ctx context.Context) error {
 	err := s.removeServer(ctx)
 	if err == nil {
 		s.mayExist = false
-		s.advance(jobrunner.PhaseGone)
+		s.advance(state.PhaseGone)
 		return nil
 	}
 	if !s.request.Abandon || cancelled(err) {
@@ -43,7 +43,7 @@ func (s *session) removeServer(ctx context.Context) error {
 			return err
 		}
 	}
-	wasGone := s.journal.Phase == jobrunner.PhaseGone
+	wasGone := s.journal.Phase == state.PhaseGone
 	madeNothing := wasGone || s.journal.Phase == "" && !s.mayExist
 	if err := s.startForRemove(ctx); err != nil {
 		if !madeNothing || cancelled(err) {
@@ -55,9 +55,9 @@ func (s *session) removeServer(ctx context.Context) error {
 	if s.profile.NoServer {
 		return nil
 	}
-	s.wasRecorded = s.reached(jobrunner.PhaseRecorded) || s.journal.Phase == jobrunner.PhaseRemoving
+	s.wasRecorded = s.reached(state.PhaseRecorded) || s.journal.Phase == state.PhaseRemoving
 	if s.namedForRemove() {
-		s.advance(jobrunner.PhaseRemoving)
+		s.advance(state.PhaseRemoving)
 		if err := s.saveProgress(ctx); err != nil {
 			return fail(reasonStateUnwritable, rkev1.ClassTransient, err)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation"
 	"github.com/drover-project/drover/sshkeys"
+	"github.com/drover-project/drover/state"
 )
 
 func TestRemove_without_anything(t *testing.T) {
@@ -43,7 +44,7 @@ func TestRemove_without_state(t *testing.T) {
 func TestRemove_with_unreadable_state(t *testing.T) {
 	j := newJob(t, "digitalocean")
 	j.mustCreate()
-	j.setState(jobrunner.ExtractedConfigKey, []byte("broken"))
+	j.setState(state.ExtractedConfigKey, []byte("broken"))
 	j.mustRemove()
 }
 
@@ -59,7 +60,7 @@ func TestRemove_failures(t *testing.T) {
 			j := newJob(t, "digitalocean")
 			j.mustCreate()
 			j.fault(c.match, c.effect, 0)
-			code, result := j.run(t.Context(), jobrunner.Remove)
+			code, result := j.run(t.Context(), state.Remove)
 			theCloud.Faults().Clear()
 			require.Equal(t, operation.ExitFailed, code, j.output.String())
 			require.Equal(t, c.class, result.Class, result.Message)
@@ -68,7 +69,7 @@ func TestRemove_failures(t *testing.T) {
 
 			j.request.Abandon = true
 			j.fault(fault.AnyRequest, fault.Unauthorized(), 0)
-			code, result = j.run(t.Context(), jobrunner.Remove)
+			code, result = j.run(t.Context(), state.Remove)
 			require.Equal(t, operation.ExitSucceeded, code, "given up")
 			require.True(t, result.ServerMayExist)
 			require.Contains(t, result.Notes[0], "may remain")
@@ -94,22 +95,22 @@ func TestForeignDriver(t *testing.T) {
 	j.request.ProviderIDTemplate = "slow://{ServerID}"
 	j.mustCreate()
 	require.FileExists(t, server)
-	described, err := jobrunner.ReadServer(j.state())
+	described, err := state.ReadServer(j.state())
 	require.NoError(t, err)
 	require.Equal(t, "slow://srv-"+j.request.InstanceName, described.ProviderID)
 	j.mustCreate()
-	code, result := j.run(t.Context(), jobrunner.Remove)
+	code, result := j.run(t.Context(), state.Remove)
 	require.Equal(t, operation.ExitSucceeded, code, result.Message)
 	require.NoFileExists(t, server)
 }
 
 func TestForeignDriver_that_refuses(t *testing.T) {
 	j, _ := foreign(t, "refuse")
-	code, result := j.run(t.Context(), jobrunner.Create)
+	code, result := j.run(t.Context(), state.Create)
 	require.Equal(t, operation.ExitFailed, code)
 	require.Equal(t, rkev1.ClassQuota, result.Class)
 	require.False(t, result.ServerMayExist, "a refusal means that nothing was made")
-	code, _ = j.run(t.Context(), jobrunner.Remove)
+	code, _ = j.run(t.Context(), state.Remove)
 	require.Equal(t, operation.ExitSucceeded, code)
 }
 
@@ -119,23 +120,23 @@ func TestForeignDriver_ambiguous(t *testing.T) {
 	for _, mode := range []string{"mystery", "die"} {
 		t.Run(mode, func(t *testing.T) {
 			j, server := foreign(t, mode)
-			code, result := j.run(t.Context(), jobrunner.Create)
+			code, result := j.run(t.Context(), state.Create)
 			require.Equal(t, operation.ExitFailed, code)
 			require.True(t, result.ServerMayExist, result.Message)
 
 			j.request.Options["slow-mode"] = "good"
-			code, result = j.run(t.Context(), jobrunner.Create)
+			code, result = j.run(t.Context(), state.Create)
 			require.Equal(t, operation.ExitFailed, code)
 			require.Equal(t, rkev1.ServerMayExistReason, result.Reason)
 			require.NoFileExists(t, server)
 
-			code, result = j.run(t.Context(), jobrunner.Remove)
+			code, result = j.run(t.Context(), state.Remove)
 			require.Equal(t, operation.ExitFailed, code)
 			require.Equal(t, rkev1.ServerMayExistReason, result.Reason)
 			require.True(t, result.ServerMayExist)
 
 			j.request.Abandon = true
-			code, result = j.run(t.Context(), jobrunner.Remove)
+			code, result = j.run(t.Context(), state.Remove)
 			require.Equal(t, operation.ExitSucceeded, code)
 			require.Contains(t, strings.Join(result.Notes, " "), "may remain")
 		})
@@ -148,7 +149,7 @@ func TestForeignDriver_state_lost(t *testing.T) {
 	j.mustCreate()
 	j.emptyState()
 	j.request.MayExist = true
-	for _, kind := range []jobrunner.Operation{jobrunner.Create, jobrunner.Remove} {
+	for _, kind := range []state.Operation{state.Create, state.Remove} {
 		code, result := j.run(t.Context(), kind)
 		require.Equal(t, operation.ExitFailed, code, kind)
 		require.Equal(t, rkev1.ServerMayExistReason, result.Reason)
@@ -164,10 +165,10 @@ func TestForeignDriver_names_its_server_late(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		j.run(ctx, jobrunner.Create)
+		j.run(ctx, state.Create)
 	}()
 	require.Eventually(t, func() bool {
-		files, _ := sshkeys.ReadArchive(j.state()[jobrunner.ExtractedConfigKey])
+		files, _ := sshkeys.ReadArchive(j.state()[state.ExtractedConfigKey])
 		return slices.ContainsFunc(files, func(file sshkeys.File) bool {
 			return strings.Contains(string(file.Content), "srv-"+j.request.InstanceName)
 		})
@@ -180,10 +181,10 @@ func TestForeignDriver_that_hangs_is_cancelled(t *testing.T) {
 	j, _ := foreign(t, "hang")
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(2*time.Second, cancel)
-	code, result := j.run(ctx, jobrunner.Create)
+	code, result := j.run(ctx, state.Create)
 	require.Equal(t, operation.ExitCancelled, code)
 	require.True(t, result.ServerMayExist)
-	require.Equal(t, jobrunner.PhaseIntent, j.journal())
+	require.Equal(t, state.PhaseIntent, j.journal())
 }
 
 // TestForeignDriver_with_its_record_only: the options are of no use any more, but the record still names the server.
@@ -192,7 +193,7 @@ func TestForeignDriver_with_its_record_only(t *testing.T) {
 	j.mustCreate()
 	j.request.CredentialEnv["SLOW_DIR"] = ""
 	j.request.Options = map[string]any{"slow-mode": "good", "slow-gone": "x", "slow-dir": filepath.Dir(server)}
-	code, result := j.run(t.Context(), jobrunner.Remove)
+	code, result := j.run(t.Context(), state.Remove)
 	require.Equal(t, operation.ExitSucceeded, code, result.Message)
 	require.NoFileExists(t, server)
 }
@@ -209,7 +210,7 @@ func TestRun_refuses_a_request_for_something_else(t *testing.T) {
 	j := newJob(t, "none")
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, jobrunner.RequestKey), []byte(`{"operation":"remove","driver":{"name":"none"}}`), 0o600))
-	code := operation.Run(t.Context(), operation.Options{Operation: jobrunner.Create, RequestDir: dir, Output: j.output})
+	code := operation.Run(t.Context(), operation.Options{Operation: state.Create, RequestDir: dir, Output: j.output})
 	require.Equal(t, operation.ExitUsage, code)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, jobrunner.RequestKey), []byte(`{"driver":{"name":"../MARKER"}}`), 0o600))
 	require.Equal(t, operation.ExitUsage, operation.Run(t.Context(), operation.Options{RequestDir: dir, Output: j.output}))

@@ -11,6 +11,7 @@ import (
 	"regexp"
 
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 const maxRequestBytes = 2 << 20
@@ -34,7 +35,7 @@ func readRequest(dir string) (jobrunner.Request, []byte, error) {
 	if !driverName.MatchString(request.Driver.Name) {
 		return request, nil, errors.New("reading the request: the driver's name is not usable")
 	}
-	makes := request.Operation == jobrunner.Create || request.Operation == jobrunner.Remove
+	makes := request.Operation == state.Create || request.Operation == state.Remove
 	if makes && !instanceName.MatchString(request.InstanceName) {
 		// It becomes the name of a directory.
 		return request, nil, errors.New("reading the request: the server's name is not usable")

@@ -17,6 +17,7 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/redact"
+	"github.com/drover-project/drover/state"
 )
 
 // Exit codes of the pod's program.
@@ -36,7 +37,7 @@ const (
 // Options of Run.
 type Options struct {
 	// Operation to do, and for a probe its stage.
-	Operation jobrunner.Operation
+	Operation state.Operation
 	Stage     string
 	// RequestDir is where the request Secret is mounted; jobrunner.RequestDir when empty.
 	RequestDir string
@@ -82,7 +83,7 @@ func Run(ctx context.Context, options Options) int {
 	}
 	protect(redactor, request, bootstrapData)
 	s := newSession(options, request, bootstrapData, redactor, log)
-	if request.Operation == jobrunner.Probe {
+	if request.Operation == state.Probe {
 		return s.runProbe(ctx)
 	}
 	return s.run(ctx)
@@ -153,13 +154,13 @@ func (s *session) run(ctx context.Context) int {
 
 func (s *session) operate(ctx context.Context) error {
 	switch s.request.Operation {
-	case jobrunner.Create:
+	case state.Create:
 		return s.create(ctx)
-	case jobrunner.Remove:
+	case state.Remove:
 		return s.remove(ctx)
-	case jobrunner.Scan:
+	case state.Scan:
 		return s.scan(ctx)
-	case jobrunner.Probe:
+	case state.Probe:
 		// It has no state and does not come here.
 	}
 	return failf(reasonRequestInvalid, rkev1.ClassInvalid, "there is no operation %q", s.request.Operation)
@@ -169,18 +170,18 @@ func (s *session) operate(ctx context.Context) error {
 func (s *session) conclude(err error) {
 	r := &s.result
 	r.Operation, r.Attempt, r.EndTime = s.request.Operation, s.request.Attempt, time.Now().UTC()
-	r.Outcome, r.ServerMayExist = jobrunner.Succeeded, s.mayExist
+	r.Outcome, r.ServerMayExist = state.Succeeded, s.mayExist
 	if len(r.Notes) > maxNotes {
 		r.Notes = r.Notes[:maxNotes]
 	}
 	if err == nil {
 		return
 	}
-	r.Outcome, r.Reason, r.Class = jobrunner.Failed, reasonJobFailed, rkev1.ClassUnknown
+	r.Outcome, r.Reason, r.Class = state.Failed, reasonJobFailed, rkev1.ClassUnknown
 	var known *failure
 	switch {
 	case cancelled(err):
-		r.Outcome, r.Reason, r.Class = jobrunner.Cancelled, reasonCancelled, rkev1.ClassTransient
+		r.Outcome, r.Reason, r.Class = state.Cancelled, reasonCancelled, rkev1.ClassTransient
 	case errors.Is(err, syscall.ENOSPC):
 		// Whatever could not be written, that is the cause.
 		r.Reason, r.Class = reasonDiskFull, rkev1.ClassTransient
@@ -199,11 +200,11 @@ func (s *session) finish(ctx context.Context) int {
 	}
 	s.writeTermination()
 	switch s.result.Outcome {
-	case jobrunner.Succeeded:
+	case state.Succeeded:
 		return ExitSucceeded
-	case jobrunner.Cancelled:
+	case state.Cancelled:
 		return ExitCancelled
-	case jobrunner.Failed:
+	case state.Failed:
 	}
 	return ExitFailed
 }
@@ -211,7 +212,7 @@ func (s *session) finish(ctx context.Context) int {
 // unsaved makes the result that of an operation whose state could not be kept.
 func (s *session) unsaved(err error) {
 	r := &s.result
-	r.Outcome, r.Message = jobrunner.Failed, clip(s.redactor.String(err.Error()), maxMessage)
+	r.Outcome, r.Message = state.Failed, clip(s.redactor.String(err.Error()), maxMessage)
 	r.Reason, r.Class = unsavedReason(err)
 }
 
@@ -229,18 +230,18 @@ func (s *session) saveAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	changes[jobrunner.LogKey] = s.log.ring.bytes()
+	changes[state.LogKey] = s.log.ring.bytes()
 	err = s.state.save(ctx, changes)
 	if !errors.Is(err, errStateTooLarge) {
 		return err
 	}
-	changes[jobrunner.LogKey] = nil
+	changes[state.LogKey] = nil
 	if err = s.state.save(ctx, changes); !errors.Is(err, errStateTooLarge) {
 		return err
 	}
 	s.unsaved(err)
-	delete(changes, jobrunner.ExtractedConfigKey)
-	if changes[jobrunner.ResultKey], err = json.Marshal(s.result); err != nil {
+	delete(changes, state.ExtractedConfigKey)
+	if changes[state.ResultKey], err = json.Marshal(s.result); err != nil {
 		return fmt.Errorf("encoding the result: %w", err)
 	}
 	return s.state.save(ctx, changes)

@@ -7,13 +7,13 @@ import (
 	"maps"
 	"time"
 
-	"github.com/rancher/machine/libmachine/state"
+	serverstate "github.com/rancher/machine/libmachine/state"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/plugin"
 	"github.com/drover-project/drover/jobrunner/operation/profile"
 	"github.com/drover-project/drover/sshkeys"
+	"github.com/drover-project/drover/state"
 )
 
 const (
@@ -34,7 +34,7 @@ func (s *session) awaitRunning(ctx context.Context) error {
 	w := &runningWait{session: s, deadline: time.Now().Add(runningTimeout)}
 	for wait := pollInterval; ; wait = min(2*wait, maxPause) {
 		current, err := s.driver.State(ctx)
-		if err == nil && current == state.Running {
+		if err == nil && current == serverstate.Running {
 			return nil
 		}
 		if err != nil {
@@ -58,7 +58,7 @@ type runningWait struct {
 	started  bool
 	failures int
 	// last is what the driver said last.
-	last state.State
+	last serverstate.State
 }
 
 // failed takes an error of the driver; nil means to ask again.
@@ -77,17 +77,17 @@ func (w *runningWait) failed(ctx context.Context, err error) error {
 }
 
 // notRunning starts a stopped server once; nil means to ask again.
-func (w *runningWait) notRunning(ctx context.Context, current state.State) error {
+func (w *runningWait) notRunning(ctx context.Context, current serverstate.State) error {
 	s := w.session
 	w.failures = 0
-	if current != w.last && current != state.None {
+	if current != w.last && current != serverstate.None {
 		s.log.printf("waiting for the server to run: it is %s", current)
 	}
 	w.last = current
 	if time.Now().After(w.deadline) {
 		return failf(reasonServerNotRunning, rkev1.ClassTransient, "the server did not run within %s: the driver says it is %s", runningTimeout, cmp.Or(current.String(), "in no state that it knows"))
 	}
-	stopped := current == state.Stopped || current == state.Paused || current == state.Saved
+	stopped := current == serverstate.Stopped || current == serverstate.Paused || current == serverstate.Saved
 	if !stopped || w.started || s.profile.NoServer {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (w *runningWait) notRunning(ctx context.Context, current state.State) error
 func (s *session) vanished(ctx context.Context) error {
 	s.sweep(ctx)
 	s.mayExist = false
-	s.advance(jobrunner.PhaseGone)
+	s.advance(state.PhaseGone)
 	return failf(reasonServerGone, rkev1.ClassTransient, "the server went away while it was waited for")
 }
 
@@ -117,11 +117,11 @@ func (s *session) describe(ctx context.Context) error {
 			return err
 		}
 	}
-	if login.Host == "" && s.adopted && !s.profile.NoServer && !s.reached(jobrunner.PhaseCreated) {
+	if login.Host == "" && s.adopted && !s.profile.NoServer && !s.reached(state.PhaseCreated) {
 		return s.removeIncomplete(ctx)
 	}
-	if !s.reached(jobrunner.PhaseCreated) {
-		s.advance(jobrunner.PhaseCreated)
+	if !s.reached(state.PhaseCreated) {
+		s.advance(state.PhaseCreated)
 	}
 	server := profile.Server(profile.Facts{
 		Driver: s.request.Driver.Name, Record: s.record, InstanceName: s.request.InstanceName,
@@ -174,7 +174,7 @@ func (s *session) removeIncomplete(ctx context.Context) error {
 	s.sweep(ctx)
 	if there, _ := s.look(ctx, s.profile.ID == "" && s.profile.ByName); there == gone {
 		s.mayExist, s.record = false, nil
-		s.advance(jobrunner.PhaseGone)
+		s.advance(state.PhaseGone)
 	}
 	return failf(reasonServerIncomplete, rkev1.ClassTransient, "an earlier attempt left an unfinished server without address; it was removed")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/finder"
 	"github.com/drover-project/drover/jobrunner/operation/profile"
+	"github.com/drover-project/drover/state"
 )
 
 const (
@@ -46,7 +47,7 @@ func (s *session) list(ctx context.Context, lister finder.Lister) ([]finder.Tagg
 		return nil, s.driverFailure(reasonLookupFailed, err)
 	}
 	s.log.printf("%d servers carry our tags", len(found))
-	s.result.Scan = &jobrunner.ScanReport{Servers: make([]jobrunner.ScannedServer, 0, len(found)), Within: lister.Within(bounded)}
+	s.result.Scan = &state.ScanReport{Servers: make([]state.ScannedServer, 0, len(found)), Within: lister.Within(bounded)}
 	for _, server := range found {
 		s.result.Scan.Servers = append(s.result.Scan.Servers, s.scanned(server))
 	}
@@ -93,9 +94,9 @@ func (s *session) lister() (finder.Lister, error) {
 	return finder.ListerFor(name, values), nil
 }
 
-func (s *session) scanned(server finder.Tagged) jobrunner.ScannedServer {
+func (s *session) scanned(server finder.Tagged) state.ScannedServer {
 	known := profile.Server(profile.Facts{Driver: s.request.Driver.Name, Record: recordOf(server), InstanceName: server.Name})
-	return jobrunner.ScannedServer{
+	return state.ScannedServer{
 		ID: server.ID, Name: server.Name, ProviderID: known.ProviderID, Created: server.Created,
 		MachineUID: server.Tags[jobrunner.TagMachineUID], Machine: server.Tags[jobrunner.TagMachine],
 		ClusterUID: server.Tags[jobrunner.TagClusterUID], Cluster: server.Tags[jobrunner.TagCluster],

@@ -11,6 +11,7 @@ import (
 	"github.com/drover-project/drover/e2e/cloud/fault"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation"
+	"github.com/drover-project/drover/state"
 )
 
 // newScan is a scan of the account of a machine, by the same credential.
@@ -24,7 +25,7 @@ func newScan(t *testing.T, of *job) *job {
 }
 
 // entry is what a scan tells of a job's machine.
-func entry(t *testing.T, result jobrunner.Result, of *job) jobrunner.ScannedServer {
+func entry(t *testing.T, result state.Result, of *job) state.ScannedServer {
 	t.Helper()
 	require.NotNil(t, result.Scan)
 	for _, server := range result.Scan.Servers {
@@ -32,7 +33,7 @@ func entry(t *testing.T, result jobrunner.Result, of *job) jobrunner.ScannedServ
 			return server
 		}
 	}
-	return jobrunner.ScannedServer{}
+	return state.ScannedServer{}
 }
 
 func TestScan(t *testing.T) {
@@ -40,16 +41,16 @@ func TestScan(t *testing.T) {
 	j.request.Machine.ClusterUID = "cluster-uid"
 	j.request.Tags = jobrunner.Tags(j.request.Machine)
 	j.mustCreate()
-	known, err := jobrunner.ReadServer(j.state())
+	known, err := state.ReadServer(j.state())
 	require.NoError(t, err)
 
 	scan := newScan(t, j)
-	code, result := scan.run(t.Context(), jobrunner.Scan)
+	code, result := scan.run(t.Context(), state.Scan)
 	require.Equal(t, operation.ExitSucceeded, code, result.Message)
 	got := entry(t, result, j)
 	require.WithinDuration(t, time.Now(), got.Created, 5*time.Minute)
 	got.Created = time.Time{}
-	require.Equal(t, jobrunner.ScannedServer{
+	require.Equal(t, state.ScannedServer{
 		ID: known.InstanceID, Name: j.request.InstanceName, ProviderID: known.ProviderID, MachineUID: j.request.Machine.UID,
 		Machine: jobrunner.Tags(j.request.Machine)[jobrunner.TagMachine], ClusterUID: "cluster-uid", Cluster: "c1",
 	}, got)
@@ -57,7 +58,7 @@ func TestScan(t *testing.T) {
 	require.Len(t, j.droplets(false), 1, "a scan that is told nothing removes nothing")
 	scan.requireNoSecrets(theCloud.Token())
 	for key := range scan.state() {
-		require.Contains(t, []string{jobrunner.ResultKey, jobrunner.LogKey}, key, "a scan keeps nothing else")
+		require.Contains(t, []string{state.ResultKey, state.LogKey}, key, "a scan keeps nothing else")
 	}
 	j.mustRemove()
 }
@@ -67,9 +68,9 @@ func TestScan_removes(t *testing.T) {
 	stays.request.InstanceName += "-stays"
 	orphan.mustCreate()
 	stays.mustCreate()
-	known, err := jobrunner.ReadServer(orphan.state())
+	known, err := state.ReadServer(orphan.state())
 	require.NoError(t, err)
-	other, err := jobrunner.ReadServer(stays.state())
+	other, err := state.ReadServer(stays.state())
 	require.NoError(t, err)
 
 	scan := newScan(t, orphan)
@@ -79,7 +80,7 @@ func TestScan_removes(t *testing.T) {
 		{ID: other.InstanceID},
 		{ID: "999999999", MachineUID: "nobody"},
 	}
-	code, result := scan.run(t.Context(), jobrunner.Scan)
+	code, result := scan.run(t.Context(), state.Scan)
 	require.Equal(t, operation.ExitSucceeded, code, result.Message)
 	require.Equal(t, []string{known.InstanceID}, result.Scan.Removed)
 	require.Len(t, result.Notes, 3, "who is not what he was taken for stays: %q", result.Notes)
@@ -97,14 +98,14 @@ func TestScan_removes_allThatCanBe(t *testing.T) {
 	for i, j := range jobs {
 		j.request.InstanceName += fmt.Sprint("-", i)
 		j.mustCreate()
-		known, err := jobrunner.ReadServer(j.state())
+		known, err := state.ReadServer(j.state())
 		require.NoError(t, err)
 		ids = append(ids, known.InstanceID)
 		scan.request.Scan = append(scan.request.Scan, jobrunner.ScanTarget{ID: known.InstanceID, MachineUID: j.request.Machine.UID})
 	}
 	scan.fault("DELETE /v2/droplets/"+ids[0], fault.Effect{Status: 403}, 100)
 	scan.fault("DELETE /v2/droplets/"+ids[1], fault.Effect{Status: 503}, 100)
-	code, result := scan.run(t.Context(), jobrunner.Scan)
+	code, result := scan.run(t.Context(), state.Scan)
 	theCloud.Faults().Clear()
 	require.Equal(t, operation.ExitFailed, code)
 	require.Equal(t, "RemoveFailed", result.Reason)
@@ -121,14 +122,14 @@ func TestScan_removes_allThatCanBe(t *testing.T) {
 func TestScan_removes_nothingTooLate(t *testing.T) {
 	j := newJob(t, "digitalocean")
 	j.mustCreate()
-	known, err := jobrunner.ReadServer(j.state())
+	known, err := state.ReadServer(j.state())
 	require.NoError(t, err)
 	for name, at := range map[string]time.Time{"late": time.Now().Add(-time.Second), "of a manager that does not say": {}} {
 		t.Run(name, func(t *testing.T) {
 			scan := newScan(t, j)
 			scan.request.Scan = []jobrunner.ScanTarget{{ID: known.InstanceID, MachineUID: j.request.Machine.UID}}
 			scan.request.ScanNotAfter = at
-			code, result := scan.run(t.Context(), jobrunner.Scan)
+			code, result := scan.run(t.Context(), state.Scan)
 			require.Equal(t, operation.ExitFailed, code)
 			require.Equal(t, "JudgementTooOld", result.Reason)
 			require.Contains(t, result.Message, "1 are left, look again")
@@ -146,13 +147,13 @@ func TestScan_removes_nothingOfWhichThereAreTwo(t *testing.T) {
 	two.request.InstanceName += "-too"
 	two.request.Options["digitalocean-tags"] = jobrunner.TagMachineUID + ":" + one.request.Machine.UID
 	one.mustCreate()
-	known, err := jobrunner.ReadServer(one.state())
+	known, err := state.ReadServer(one.state())
 	require.NoError(t, err)
 	two.mustCreate()
 
 	scan := newScan(t, one)
 	scan.request.Scan = []jobrunner.ScanTarget{{ID: known.InstanceID, MachineUID: one.request.Machine.UID}}
-	code, result := scan.run(t.Context(), jobrunner.Scan)
+	code, result := scan.run(t.Context(), state.Scan)
 	require.Equal(t, operation.ExitSucceeded, code, result.Message)
 	require.Empty(t, result.Scan.Removed)
 	require.Contains(t, result.Notes[0], "is not the only one")
@@ -169,7 +170,7 @@ func TestScan_failures(t *testing.T) {
 		class, reason string
 	}{
 		"a driver without tags":      {func(s *job) { s.request.Driver.Name = "exoscale" }, rkev1.ClassInvalid, "RequestInvalid"},
-		"an external driver":         {func(s *job) { s.request.Driver = jobrunner.DriverRef{Name: "acme"} }, rkev1.ClassInvalid, "RequestInvalid"},
+		"an external driver":         {func(s *job) { s.request.Driver = state.DriverRef{Name: "acme"} }, rkev1.ClassInvalid, "RequestInvalid"},
 		"a credential that is wrong": {func(s *job) { s.request.CredentialEnv = map[string]string{"DIGITALOCEAN_ACCESS_TOKEN": "wrong"} }, rkev1.ClassUnauthorized, "LookupFailed"},
 		"a cloud that is out": {func(s *job) {
 			s.fault("GET /v2/droplets", fault.Effect{Status: 503}, 100)
@@ -178,7 +179,7 @@ func TestScan_failures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			scan := newScan(t, j)
 			c.change(scan)
-			code, result := scan.run(t.Context(), jobrunner.Scan)
+			code, result := scan.run(t.Context(), state.Scan)
 			require.Equal(t, operation.ExitFailed, code)
 			require.Equal(t, c.class, result.Class, result.Message)
 			require.Equal(t, c.reason, result.Reason, result.Message)
@@ -196,14 +197,14 @@ func TestScan_vsphere(t *testing.T) {
 	require.Len(t, machines, 1)
 
 	scan := newScan(t, j)
-	code, result := scan.run(t.Context(), jobrunner.Scan)
+	code, result := scan.run(t.Context(), state.Scan)
 	require.Equal(t, operation.ExitSucceeded, code, result.Message)
 	got := entry(t, result, j)
 	require.Equal(t, machines[0].UUID, got.ID, "the unmodified driver wrote the tag")
 	require.Equal(t, "vsphere://"+machines[0].UUID, got.ProviderID)
 
 	scan.request.Scan = []jobrunner.ScanTarget{{ID: got.ID, MachineUID: got.MachineUID}}
-	code, result = scan.run(t.Context(), jobrunner.Scan)
+	code, result = scan.run(t.Context(), state.Scan)
 	require.Equal(t, operation.ExitSucceeded, code, result.Message)
 	require.Equal(t, []string{got.ID}, result.Scan.Removed)
 	require.Empty(t, machinesAt(t, s))

@@ -16,6 +16,7 @@ import (
 	"github.com/drover-project/drover/jobrunner/operation/plugin"
 	"github.com/drover-project/drover/jobrunner/operation/profile"
 	"github.com/drover-project/drover/jobrunner/operation/redact"
+	"github.com/drover-project/drover/state"
 )
 
 // session is one operation under way.
@@ -40,7 +41,7 @@ type session struct {
 
 	// record is the driver's, as known last; journal how far we came. adopted tells that the server was there already.
 	record  profile.Record
-	journal jobrunner.Journal
+	journal state.Journal
 	adopted bool
 	// cutOff tells that an earlier attempt ended before its driver said that the server was made: lists of the cloud may lag
 	// behind what it has.
@@ -52,11 +53,11 @@ type session struct {
 	// mayExist goes into the result.
 	mayExist bool
 
-	server     *jobrunner.Server
+	server     *state.Server
 	privateKey []byte
 	publicKey  []byte
 	knownHosts []byte
-	result     jobrunner.Result
+	result     state.Result
 }
 
 func newSession(options Options, request jobrunner.Request, data []byte, redactor *redact.Redactor, log *journalLog) *session {
@@ -79,17 +80,17 @@ func (s *session) note(format string, args ...any) {
 }
 
 // advance writes down in memory how far the operation came; the next save keeps it.
-func (s *session) advance(phase jobrunner.JournalPhase) {
-	s.journal = jobrunner.Journal{
+func (s *session) advance(phase state.Phase) {
+	s.journal = state.Journal{
 		Operation: s.request.Operation, Attempt: s.request.Attempt, Phase: phase,
 		InstanceName: s.request.InstanceName, Driver: s.request.Driver.Name, Time: time.Now().UTC(),
 	}
 }
 
 // reached tells whether the journal says that phase, or a later one of a create, was reached.
-func (s *session) reached(phase jobrunner.JournalPhase) bool {
-	order := map[jobrunner.JournalPhase]int{
-		jobrunner.PhaseIntent: 1, jobrunner.PhaseRecorded: 2, jobrunner.PhaseCreated: 3, jobrunner.PhaseBootstrapped: 4,
+func (s *session) reached(phase state.Phase) bool {
+	order := map[state.Phase]int{
+		state.PhaseIntent: 1, state.PhaseRecorded: 2, state.PhaseCreated: 3, state.PhaseBootstrapped: 4,
 	}
 	return order[s.journal.Phase] >= order[phase]
 }
@@ -100,7 +101,7 @@ func (s *session) documents() (map[string][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding the result: %w", err)
 	}
-	changes := map[string][]byte{jobrunner.ResultKey: result}
+	changes := map[string][]byte{state.ResultKey: result}
 	if err := s.addProgress(changes); err != nil {
 		return nil, err
 	}
@@ -109,10 +110,10 @@ func (s *session) documents() (map[string][]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("encoding the server: %w", err)
 		}
-		changes[jobrunner.ServerKey] = server
+		changes[state.ServerKey] = server
 	}
 	for key, value := range map[string][]byte{
-		jobrunner.SSHPrivateKeyKey: s.privateKey, jobrunner.SSHPublicKeyKey: s.publicKey, jobrunner.SSHKnownHostsKey: s.knownHosts,
+		state.SSHPrivateKeyKey: s.privateKey, state.SSHPublicKeyKey: s.publicKey, state.SSHKnownHostsKey: s.knownHosts,
 	} {
 		if len(value) > 0 {
 			changes[key] = value
@@ -128,7 +129,7 @@ func (s *session) addProgress(changes map[string][]byte) error {
 		if err != nil {
 			return fmt.Errorf("encoding the journal: %w", err)
 		}
-		changes[jobrunner.JournalKey] = journal
+		changes[state.JournalKey] = journal
 	}
 	if s.record == nil || s.journal.Phase == "" {
 		return nil
@@ -144,7 +145,7 @@ func (s *session) addProgress(changes map[string][]byte) error {
 	for _, name := range skipped {
 		s.log.printf("the file %s of the machine directory is too large to be kept", name)
 	}
-	changes[jobrunner.ExtractedConfigKey] = archive
+	changes[state.ExtractedConfigKey] = archive
 	return nil
 }
 
@@ -159,7 +160,7 @@ func (s *session) saveProgress(ctx context.Context) error {
 
 // forgetServer clears what belonged to a server that is gone, before another one is made.
 func (s *session) forgetServer(changes map[string][]byte) {
-	for _, key := range []string{jobrunner.ServerKey, jobrunner.SSHPrivateKeyKey, jobrunner.SSHPublicKeyKey, jobrunner.SSHKnownHostsKey} {
+	for _, key := range []string{state.ServerKey, state.SSHPrivateKeyKey, state.SSHPublicKeyKey, state.SSHKnownHostsKey} {
 		changes[key] = nil
 	}
 	s.server, s.privateKey, s.publicKey, s.knownHosts = nil, nil, nil, nil

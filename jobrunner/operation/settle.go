@@ -5,10 +5,10 @@ import (
 	"maps"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/finder"
 	"github.com/drover-project/drover/jobrunner/operation/machinedir"
 	"github.com/drover-project/drover/jobrunner/operation/profile"
+	"github.com/drover-project/drover/state"
 )
 
 // settle finds out whether the machine has a server already. Afterwards either the driver holds that server's record
@@ -25,7 +25,7 @@ func (s *session) settle(ctx context.Context) error {
 		return nil
 	}
 	search := s.mayExist
-	if s.namesServer(s.record) && s.journal.Phase != jobrunner.PhaseGone && !s.isProvable() {
+	if s.namesServer(s.record) && s.journal.Phase != state.PhaseGone && !s.isProvable() {
 		adopted, err := s.settleByRecord(ctx)
 		if err != nil || adopted {
 			return err
@@ -74,7 +74,7 @@ func (s *session) settleByRecord(ctx context.Context) (adopted bool, err error) 
 	there, err := s.lookOwn(ctx, s.find)
 	switch there {
 	case exists:
-		if s.profile.InSteps && !s.reached(jobrunner.PhaseCreated) {
+		if s.profile.InSteps && !s.reached(state.PhaseCreated) {
 			return false, s.removeUnfinished(ctx)
 		}
 		s.log.printf("the server of an earlier attempt exists and is taken")
@@ -113,22 +113,22 @@ func (s *session) nothingThere(ctx context.Context) error {
 	s.record = nil
 	if s.finder == nil {
 		s.mayExist = false
-		s.advance(jobrunner.PhaseGone)
+		s.advance(state.PhaseGone)
 	}
-	return s.startDriver(ctx, s.request.Operation == jobrunner.Remove)
+	return s.startDriver(ctx, s.request.Operation == state.Remove)
 }
 
 // settleFound adopts a finished server whose SSH key is at hand, and removes all others.
 func (s *session) settleFound(ctx context.Context, found []finder.Server) error {
 	if len(found) == 0 {
 		s.mayExist = false
-		if !s.reached(jobrunner.PhaseIntent) {
+		if !s.reached(state.PhaseIntent) {
 			return nil
 		}
 		if err := s.sweepKeys(ctx); err != nil {
 			return err
 		}
-		s.advance(jobrunner.PhaseGone)
+		s.advance(state.PhaseGone)
 		return nil
 	}
 	s.mayExist = true
@@ -158,8 +158,8 @@ func (s *session) adoptFound(ctx context.Context, server finder.Server, public [
 	}
 	s.log.printf("server %s was found by its tag and is taken", server.ID)
 	s.adopted, s.publicKey = true, public
-	if !s.reached(jobrunner.PhaseRecorded) {
-		s.advance(jobrunner.PhaseRecorded)
+	if !s.reached(state.PhaseRecorded) {
+		s.advance(state.PhaseRecorded)
 	}
 	return s.saveProgress(ctx)
 }
@@ -168,7 +168,7 @@ func (s *session) settleByName(ctx context.Context) error {
 	there, err := s.look(ctx, true)
 	switch there {
 	case exists:
-		if s.record == nil || s.profile.ID != "" || !s.reached(jobrunner.PhaseRecorded) {
+		if s.record == nil || s.profile.ID != "" || !s.reached(state.PhaseRecorded) {
 			// The driver's record was lost with the SSH key, or the driver never finished: what it made is of no use. And a
 			// record without the id that it has to have may mean somebody else's.
 			return s.removeByName(ctx)

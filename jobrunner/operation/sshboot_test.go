@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation"
 	"github.com/drover-project/drover/sshkeys"
 	"github.com/drover-project/drover/sshkeys/sshtest"
+	"github.com/drover-project/drover/state"
 )
 
 // existing is a machine of the generic driver, whose server is an SSH server of this process. Commands that would change this
@@ -47,7 +47,7 @@ func TestBootstrapOverSSH(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "x\n0 /\n", string(ran))
 	require.Contains(t, j.output.String(), "hello from the script")
-	require.Equal(t, string(sshkeys.KnownHostsLine(server.Host, server.Port, server.HostKey())), string(j.state()[jobrunner.SSHKnownHostsKey]))
+	require.Equal(t, string(sshkeys.KnownHostsLine(server.Host, server.Port, server.HostKey())), string(j.state()[state.SSHKnownHostsKey]))
 	for _, line := range server.Commands() {
 		require.NotContains(t, line, "MARKER", "no secret in a command line")
 	}
@@ -104,7 +104,7 @@ func TestBootstrapOverSSH_afterAnInterruption(t *testing.T) {
 			if strings.HasPrefix(name, "started") || strings.HasPrefix(name, "done") {
 				require.NoError(t, os.Mkdir(filepath.Join(marker, "started"), 0o700))
 			}
-			_, result := j.run(t.Context(), jobrunner.Create)
+			_, result := j.run(t.Context(), state.Create)
 			require.Equal(t, c.reason, result.Reason, "%s\n%s", result.Message, j.output.String())
 			_, err := os.Stat(filepath.Join(dir, "ran"))
 			require.Equal(t, c.ran, err == nil)
@@ -123,7 +123,7 @@ func TestBootstrapOverSSH_failures(t *testing.T) {
 		"the host key has changed": {script: "#!/bin/sh\n", reason: "SSHUnreachable", message: "host key", change: func(j *job) {
 			other, err := sshkeys.Generate("other")
 			require.NoError(j.t, err)
-			j.setState(jobrunner.SSHKnownHostsKey, append([]byte("x "), other.Public...))
+			j.setState(state.SSHKnownHostsKey, append([]byte("x "), other.Public...))
 		}},
 	}
 	for name, c := range cases {
@@ -132,12 +132,12 @@ func TestBootstrapOverSSH_failures(t *testing.T) {
 			if c.change != nil {
 				c.change(j)
 			}
-			code, result := j.run(t.Context(), jobrunner.Create)
+			code, result := j.run(t.Context(), state.Create)
 			require.Equal(t, operation.ExitFailed, code, j.output.String())
 			require.Equal(t, c.reason, result.Reason, result.Message)
 			require.Contains(t, result.Message, c.message)
 			if strings.Contains(name, "script fails") {
-				require.Contains(t, string(j.state()[jobrunner.LogKey]), "why it failed")
+				require.Contains(t, string(j.state()[state.LogKey]), "why it failed")
 				require.Equal(t, rkev1.ClassInvalid, result.Class)
 			}
 		})

@@ -11,13 +11,14 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation"
+	"github.com/drover-project/drover/state"
 )
 
 // told is what a Job's result says, and how far its journal came.
 type told struct {
 	reason, class string
 	mayExist      bool
-	phase         jobrunner.JournalPhase
+	phase         state.Phase
 }
 
 // story is a first create in a mode of foreignDriver; then something may happen; then a create with nothing in its way, and a
@@ -59,17 +60,17 @@ func (c cloudDir) servers() int {
 }
 
 var (
-	done    = told{mayExist: true, phase: jobrunner.PhaseBootstrapped}
-	cleared = told{phase: jobrunner.PhaseGone}
+	done    = told{mayExist: true, phase: state.PhaseBootstrapped}
+	cleared = told{phase: state.PhaseGone}
 	// incomplete: the attempt removes what nobody can reach, and the next one makes another.
-	incomplete = told{"ServerIncomplete", rkev1.ClassTransient, false, jobrunner.PhaseGone}
+	incomplete = told{"ServerIncomplete", rkev1.ClassTransient, false, state.PhaseGone}
 	// undecided: whoever asks again must not make a second server, and must not say that there is none.
-	undecided = told{rkev1.ServerMayExistReason, rkev1.ClassInvalid, true, jobrunner.PhaseIntent}
+	undecided = told{rkev1.ServerMayExistReason, rkev1.ClassInvalid, true, state.PhaseIntent}
 )
 
-func refused(class string) told { return told{"CreateFailed", class, false, jobrunner.PhaseGone} }
-func asked(class string) told   { return told{"CreateFailed", class, true, jobrunner.PhaseIntent} }
-func known(class string) told   { return told{"CreateFailed", class, true, jobrunner.PhaseRecorded} }
+func refused(class string) told { return told{"CreateFailed", class, false, state.PhaseGone} }
+func asked(class string) told   { return told{"CreateFailed", class, true, state.PhaseIntent} }
+func known(class string) told   { return told{"CreateFailed", class, true, state.PhaseRecorded} }
 
 // refusals: the cloud has made nothing and says so, so that the next attempt starts afresh.
 func refusals() map[string]story {
@@ -104,7 +105,7 @@ func lostAnswers() map[string]story {
 		"vcloudair, the gate at the end": {driver: "vmwarevcloudair", mode: "made error reconfiguring Edge Gateway: API Error: 403: no",
 			first: asked(rkev1.ClassUnauthorized), second: undecided, servers: 1, removed: undecided},
 		"a driver whose process ended": {driver: "openstack", mode: "made-die",
-			first: told{"DriverUnresponsive", rkev1.ClassUnknown, true, jobrunner.PhaseIntent}, second: undecided, servers: 1, removed: undecided},
+			first: told{"DriverUnresponsive", rkev1.ClassUnknown, true, state.PhaseIntent}, second: undecided, servers: 1, removed: undecided},
 	}
 }
 
@@ -116,7 +117,7 @@ func keptServers() map[string]story {
 		"azure, by its name, of no use without address": {driver: "azure", mode: `made Code="InternalServerError" Message="x"`,
 			first: known(rkev1.ClassTransient), second: incomplete, removed: cleared},
 		"azure, whose driver ended": {driver: "azure", mode: "made-die",
-			first: told{"DriverUnresponsive", rkev1.ClassUnknown, true, jobrunner.PhaseRecorded}, second: incomplete, removed: cleared},
+			first: told{"DriverUnresponsive", rkev1.ClassUnknown, true, state.PhaseRecorded}, second: incomplete, removed: cleared},
 		"any, by its changed record": {driver: "slow", mode: "noted something happened", first: known(rkev1.ClassUnknown), second: done, servers: 1, removed: cleared},
 		"any, although the class says refused": {driver: "slow", mode: "noted quota exceeded",
 			first: known(rkev1.ClassQuota), second: done, servers: 1, removed: cleared},
@@ -125,8 +126,8 @@ func keptServers() map[string]story {
 
 // laterChanges: the server was made, and something happened before the Job ran again.
 func laterChanges() map[string]story {
-	unseen := func(class string) told { return told{"LookupFailed", class, true, jobrunner.PhaseBootstrapped} }
-	unremoved := func(class string) told { return told{"RemoveFailed", class, true, jobrunner.PhaseRemoving} }
+	unseen := func(class string) told { return told{"LookupFailed", class, true, state.PhaseBootstrapped} }
+	unremoved := func(class string) told { return told{"RemoveFailed", class, true, state.PhaseRemoving} }
 	return map[string]story{
 		"nothing":          {driver: "openstack", mode: "good", first: done, second: done, servers: 1, removed: cleared},
 		"it was destroyed": {driver: "openstack", mode: "good", first: done, then: func(c cloudDir) { c.remove(c.name) }, second: done, servers: 1, removed: cleared},
@@ -166,30 +167,30 @@ func (s story) run(t *testing.T) {
 	c := cloudDir{t: t, path: t.TempDir(), name: j.request.InstanceName}
 	j.request.CredentialEnv = map[string]string{"SLOW_DIR": c.path}
 	j.request.Options = map[string]any{"slow-mode": s.mode}
-	require.Equal(t, s.first, j.tell(jobrunner.Create), "the first create\n%s", j.output)
+	require.Equal(t, s.first, j.tell(state.Create), "the first create\n%s", j.output)
 	if s.then != nil {
 		s.then(c)
 	}
 	j.request.Options["slow-mode"] = "good"
-	require.Equal(t, s.second, j.tell(jobrunner.Create), "the second create\n%s", j.output)
+	require.Equal(t, s.second, j.tell(state.Create), "the second create\n%s", j.output)
 	require.Equal(t, s.servers, c.servers())
-	require.Equal(t, s.removed, j.tell(jobrunner.Remove), "the remove\n%s", j.output)
+	require.Equal(t, s.removed, j.tell(state.Remove), "the remove\n%s", j.output)
 	if s.removed == cleared {
 		require.Zero(t, c.servers())
-		require.Equal(t, cleared, j.tell(jobrunner.Remove), "a second remove")
+		require.Equal(t, cleared, j.tell(state.Remove), "a second remove")
 		return
 	}
 	require.Equal(t, s.servers, c.servers(), "what could not be removed is there")
 	j.request.Abandon = true
-	given := j.tell(jobrunner.Remove)
+	given := j.tell(state.Remove)
 	require.Equal(t, told{mayExist: true, phase: s.removed.phase}, given, "the user gives it up")
 }
 
 // tell runs an operation and says what came of it.
-func (j *job) tell(kind jobrunner.Operation) told {
+func (j *job) tell(kind state.Operation) told {
 	j.t.Helper()
 	code, result := j.run(j.t.Context(), kind)
-	require.Equal(j.t, result.Outcome == jobrunner.Succeeded, code == operation.ExitSucceeded)
+	require.Equal(j.t, result.Outcome == state.Succeeded, code == operation.ExitSucceeded)
 	require.Equal(j.t, result.Reason == "", result.Message == "", "a failure has words")
 	require.NotContains(j.t, result.Message, "\x00")
 	return told{result.Reason, result.Class, result.ServerMayExist, j.journal()}
@@ -206,9 +207,9 @@ func TestStories_checks_before(t *testing.T) {
 			c := cloudDir{t: t, path: t.TempDir(), name: j.request.InstanceName}
 			c.write("check", text)
 			j.request.CredentialEnv = map[string]string{"SLOW_DIR": c.path}
-			require.Equal(t, told{reason: "PreCreateCheckFailed", class: class}, j.tell(jobrunner.Create))
-			require.True(t, jobrunner.NothingMade(j.state()))
-			require.Equal(t, cleared, j.tell(jobrunner.Remove), "nothing to remove")
+			require.Equal(t, told{reason: "PreCreateCheckFailed", class: class}, j.tell(state.Create))
+			require.True(t, state.NothingMade(j.state()))
+			require.Equal(t, cleared, j.tell(state.Remove), "nothing to remove")
 		})
 	}
 }
@@ -220,7 +221,7 @@ func TestStories_names_decide_nothing(t *testing.T) {
 	j.request.CredentialEnv = map[string]string{"SLOW_DIR": c.path}
 	j.request.InstanceName = "quota-throttled-unauthorized"
 	j.request.Options = map[string]any{"slow-mode": "fail quota-throttled-unauthorized could not be started"}
-	require.Equal(t, asked(rkev1.ClassUnknown), j.tell(jobrunner.Create))
+	require.Equal(t, asked(rkev1.ClassUnknown), j.tell(state.Create))
 	require.Contains(t, j.last, "quota-throttled-unauthorized could not be started", "the words are told as they are")
 }
 
@@ -229,8 +230,8 @@ func TestStories_panic(t *testing.T) {
 	j := newJob(t, "slow")
 	j.request.CredentialEnv = map[string]string{"SLOW_DIR": t.TempDir()}
 	j.request.Options = map[string]any{"slow-mode": "fail Panic in the driver: runtime error: x\ngoroutine 1 [running]:\nquota.NotFound(unauthorized.go:401)"}
-	require.Equal(t, asked(rkev1.ClassUnknown), j.tell(jobrunner.Create))
-	require.Equal(t, undecided, j.tell(jobrunner.Create))
+	require.Equal(t, asked(rkev1.ClassUnknown), j.tell(state.Create))
+	require.Equal(t, undecided, j.tell(state.Create))
 }
 
 // TestRequest_names that could be other directories, and what else a Job refuses to begin with.
@@ -253,13 +254,13 @@ func TestRequest_names(t *testing.T) {
 			dir := t.TempDir()
 			require.NoError(t, os.WriteFile(filepath.Join(dir, jobrunner.RequestKey), []byte(c.request), 0o600))
 			out := &syncBuffer{}
-			code := operation.Run(t.Context(), operation.Options{Operation: jobrunner.Create, RequestDir: dir, Home: t.TempDir(), Output: out})
+			code := operation.Run(t.Context(), operation.Options{Operation: state.Create, RequestDir: dir, Home: t.TempDir(), Output: out})
 			require.Equal(t, operation.ExitUsage, code)
 			require.Contains(t, out.String(), c.says)
 			require.NotContains(t, out.String(), "MARKER", "what was asked for may be secret")
 		})
 	}
 	out := &syncBuffer{}
-	require.Equal(t, operation.ExitUsage, operation.Run(t.Context(), operation.Options{Operation: jobrunner.Create, RequestDir: t.TempDir(), Output: out}))
+	require.Equal(t, operation.ExitUsage, operation.Run(t.Context(), operation.Options{Operation: state.Create, RequestDir: t.TempDir(), Output: out}))
 	require.Contains(t, out.String(), "reading the request: open")
 }

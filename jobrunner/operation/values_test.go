@@ -19,6 +19,7 @@ import (
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/redact"
 	"github.com/drover-project/drover/sshkeys"
+	"github.com/drover-project/drover/state"
 )
 
 func TestFlagValues(t *testing.T) {
@@ -152,7 +153,7 @@ func TestLog_keeps_the_end(t *testing.T) {
 		log.printf("%s", strings.Repeat("x", 50))
 	}
 	log.printf("the end")
-	require.LessOrEqual(t, len(log.ring.bytes()), jobrunner.MaxLogBytes)
+	require.LessOrEqual(t, len(log.ring.bytes()), state.MaxLogBytes)
 	require.True(t, bytes.HasSuffix(log.ring.bytes(), []byte(" the end\n")))
 	require.Equal(t, byte(':'), log.ring.bytes()[2], "it begins with a line")
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation"
 	"github.com/drover-project/drover/jobrunner/operation/isoimage"
+	"github.com/drover-project/drover/state"
 )
 
 const vspherePassword = `marker<&"password`
@@ -69,7 +70,7 @@ func TestVsphere(t *testing.T) {
 	j.mustCreate()
 	machines := machinesAt(t, s)
 	require.Len(t, machines, 1)
-	server, err := jobrunner.ReadServer(j.state())
+	server, err := state.ReadServer(j.state())
 	require.NoError(t, err)
 	require.Equal(t, "vsphere://"+machines[0].UUID, server.ProviderID)
 	require.Equal(t, machines[0].Address, server.Addresses[0].Address)
@@ -86,7 +87,7 @@ func TestVsphere_unfinished_clone_is_made_anew(t *testing.T) {
 	j, s, guests := vsphereJob(t)
 	program := filepath.Join(filepath.Dir(j.self), isoimage.Program)
 	require.NoError(t, os.Rename(program, program+".away"))
-	code, result := j.run(t.Context(), jobrunner.Create)
+	code, result := j.run(t.Context(), state.Create)
 	require.Equal(t, operation.ExitFailed, code)
 	require.Contains(t, result.Message, isoimage.Program)
 	require.True(t, result.ServerMayExist)
@@ -108,20 +109,20 @@ func TestVsphere_namesake(t *testing.T) {
 	j.client = fake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: stateName}})
 	j.request.Attempt, j.request.Machine.UID = 1, "another"
 	j.request.Tags = jobrunner.Tags(j.request.Machine)
-	code, result := j.run(t.Context(), jobrunner.Create)
+	code, result := j.run(t.Context(), state.Create)
 	require.Equal(t, operation.ExitFailed, code)
 	require.Contains(t, result.Message, "DuplicateName")
 	require.False(t, result.ServerMayExist, "the cloud refused to make one")
-	code, _ = j.run(t.Context(), jobrunner.Create)
+	code, _ = j.run(t.Context(), state.Create)
 	require.Equal(t, operation.ExitFailed, code, "nor is it taken the next time")
-	code, result = j.run(t.Context(), jobrunner.Remove)
+	code, result = j.run(t.Context(), state.Remove)
 	require.Equal(t, operation.ExitSucceeded, code, result.Message)
 
-	for _, phase := range []jobrunner.JournalPhase{jobrunner.PhaseIntent, jobrunner.PhaseRecorded} {
-		journal, err := json.Marshal(jobrunner.Journal{Operation: jobrunner.Create, Phase: phase, InstanceName: j.request.InstanceName})
+	for _, phase := range []state.Phase{state.PhaseIntent, state.PhaseRecorded} {
+		journal, err := json.Marshal(state.Journal{Operation: state.Create, Phase: phase, InstanceName: j.request.InstanceName})
 		require.NoError(t, err)
-		for _, kind := range []jobrunner.Operation{jobrunner.Create, jobrunner.Remove} {
-			j.setState(jobrunner.JournalKey, journal)
+		for _, kind := range []state.Operation{state.Create, state.Remove} {
+			j.setState(state.JournalKey, journal)
 			_, result = j.run(t.Context(), kind)
 			require.Equal(t, rkev1.ServerMayExistReason, result.Reason, "an answer was lost, and it may be ours (%s, %s)", phase, kind)
 		}

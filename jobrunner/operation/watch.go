@@ -7,8 +7,8 @@ import (
 	"time"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/profile"
+	"github.com/drover-project/drover/state"
 )
 
 const (
@@ -71,7 +71,7 @@ func (r *recorder) poll(ctx context.Context) {
 		return
 	}
 	if names {
-		s.advance(jobrunner.PhaseRecorded)
+		s.advance(state.PhaseRecorded)
 	}
 	if err := s.saveProgress(ctx); err != nil {
 		s.log.printf("keeping the driver's record: %v", err)
@@ -128,7 +128,7 @@ func (s *session) explainFailedCreate(ctx context.Context, err error) error {
 		}
 	}
 	if s.profile.NoServer {
-		s.advance(jobrunner.PhaseGone)
+		s.advance(state.PhaseGone)
 		return cause
 	}
 	if s.namesServer(s.record) {
@@ -139,13 +139,13 @@ func (s *session) explainFailedCreate(ctx context.Context, err error) error {
 		return s.findAfterFailure(ctx, cause)
 	case s.profile.ByName && profile.NameTaken(s.request.Driver.Name, cause.Error()):
 		s.mayExist = false
-		s.advance(jobrunner.PhaseGone)
+		s.advance(state.PhaseGone)
 		return cause
 	case s.profile.ByName:
 		return s.lookAfterFailure(ctx, cause)
 	}
 	if s.mayExist = !s.nothingMade(cause); !s.mayExist {
-		s.advance(jobrunner.PhaseGone)
+		s.advance(state.PhaseGone)
 	}
 	return cause
 }
@@ -176,12 +176,12 @@ func (s *session) lookAfterFailure(ctx context.Context, cause error) error {
 	switch {
 	case err != nil:
 		s.log.printf("looking for the server: %v", err)
-	case there == exists && !s.reached(jobrunner.PhaseRecorded) && (s.goesByName() || s.namesServer(s.record)):
-		s.advance(jobrunner.PhaseRecorded)
+	case there == exists && !s.reached(state.PhaseRecorded) && (s.goesByName() || s.namesServer(s.record)):
+		s.advance(state.PhaseRecorded)
 	case there == gone || there == others:
 		s.sweep(ctx)
 		s.mayExist = false
-		s.advance(jobrunner.PhaseGone)
+		s.advance(state.PhaseGone)
 	}
 	return cause
 }
@@ -207,6 +207,6 @@ func (s *session) findAfterFailure(ctx context.Context, cause error) error {
 		return nil
 	}
 	s.sweep(ctx)
-	s.advance(jobrunner.PhaseGone)
+	s.advance(state.PhaseGone)
 	return cause
 }

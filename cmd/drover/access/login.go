@@ -11,6 +11,7 @@ import (
 	"github.com/drover-project/drover/cmd/drover/inventory"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/sshkeys"
+	"github.com/drover-project/drover/state"
 )
 
 // Login says how to log in to a machine's server. Empty fields are taken from the state Secret.
@@ -43,8 +44,8 @@ func Read(ctx context.Context, api *inventory.API, m *facts.Machine, login Login
 	access, err := sshkeys.AccessFrom(secret.Data)
 	if errors.Is(err, sshkeys.ErrNoAddress) && login.Address != "" {
 		return sshkeys.Access{
-			Host: login.Address, User: login.User, Port: login.Port, PrivateKey: secret.Data[jobrunner.SSHPrivateKeyKey],
-			PublicKey: secret.Data[jobrunner.SSHPublicKeyKey], KnownHosts: secret.Data[jobrunner.SSHKnownHostsKey],
+			Host: login.Address, User: login.User, Port: login.Port, PrivateKey: secret.Data[state.SSHPrivateKeyKey],
+			PublicKey: secret.Data[state.SSHPublicKeyKey], KnownHosts: secret.Data[state.SSHKnownHostsKey],
 		}, nil
 	}
 	if err != nil {
@@ -104,7 +105,7 @@ func advise(err error, m *facts.Machine, login Login) error {
 	case errors.Is(err, sshkeys.ErrHostKeyChanged):
 		return fmt.Errorf("%w: another server answers at its address, or its key was made anew. If you know why, remove the recorded key (%s -n %s patch secret %s --type json "+
 			"-p '[{\"op\":\"remove\",\"path\":\"/data/%s\"}]') and use %s",
-			err, facts.Kubectl(login.Command), m.Namespace, secret, jobrunner.SSHKnownHostsKey, accept)
+			err, facts.Kubectl(login.Command), m.Namespace, secret, state.SSHKnownHostsKey, accept)
 	case errors.Is(err, sshkeys.ErrNotAccepted):
 		return fmt.Errorf("%w; the user may be another one (-l), or somebody took the key of Secret %s off the server: its cloud's console is the other way in", err, secret)
 	case errors.Is(err, sshkeys.ErrNotServing):

@@ -14,9 +14,9 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/access"
 	"github.com/drover-project/drover/cmd/drover/inventory"
-	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/sshkeys"
 	"github.com/drover-project/drover/sshkeys/sshtest"
+	"github.com/drover-project/drover/state"
 )
 
 // readCase is one state Secret and what it gives.
@@ -97,19 +97,19 @@ func TestDial(t *testing.T) {
 }
 
 func TestDialLearnsTheHostKeyOnce(t *testing.T) {
-	w := newWorld(t, func(data map[string][]byte) { delete(data, jobrunner.SSHKnownHostsKey) })
+	w := newWorld(t, func(data map[string][]byte) { delete(data, state.SSHKnownHostsKey) })
 	_, err := access.Dial(t.Context(), w.api, machine("1"), w.login)
 	require.EqualError(t, err, "logging in to "+address(w)+" as root: ssh: handshake failed: no host key of the server is recorded: "+
 		"whoever answers at its address cannot be told from web-1. If you trust the network between you and it, "+
 		"use 'drover ssh web-1 -n shop --accept-new-host-key' once: the key is then recorded in Secret web-1-machine-state and verified ever after")
-	require.Empty(t, w.state(t).Data[jobrunner.SSHKnownHostsKey], "nobody has said yes")
+	require.Empty(t, w.state(t).Data[state.SSHKnownHostsKey], "nobody has said yes")
 
 	w.login.AcceptNewHostKey = true
 	client, err := access.Dial(t.Context(), w.api, machine("1"), w.login)
 	require.NoError(t, err)
 	require.NoError(t, client.Close())
 	recorded := sshkeys.KnownHostsLine(w.server.Host, w.server.Port, w.server.HostKey())
-	require.Equal(t, string(recorded), string(w.state(t).Data[jobrunner.SSHKnownHostsKey]))
+	require.Equal(t, string(recorded), string(w.state(t).Data[state.SSHKnownHostsKey]))
 	require.Equal(t, []string{"recorded the host key of web-1 in Secret web-1-machine-state"}, w.told())
 
 	client, err = access.Dial(t.Context(), w.api, machine("1"), w.login)
@@ -119,7 +119,7 @@ func TestDialLearnsTheHostKeyOnce(t *testing.T) {
 }
 
 func TestDialWithoutAnyoneToTell(t *testing.T) {
-	w := newWorld(t, func(data map[string][]byte) { delete(data, jobrunner.SSHKnownHostsKey) })
+	w := newWorld(t, func(data map[string][]byte) { delete(data, state.SSHKnownHostsKey) })
 	w.login.AcceptNewHostKey, w.login.Note = true, nil
 	client, err := access.Dial(t.Context(), w.api, machine("1"), w.login)
 	require.NoError(t, err)
@@ -132,7 +132,7 @@ func address(w *world) string { return net.JoinHostPort(w.server.Host, strconv.I
 func TestDialRefusesAnotherServer(t *testing.T) {
 	other := sshtest.Start(t, sshtest.Options{})
 	for _, accept := range []bool{false, true} {
-		w := newWorld(t, func(data map[string][]byte) { data[jobrunner.ServerKey] = serverDocument(t, other.Host, other.Port) })
+		w := newWorld(t, func(data map[string][]byte) { data[state.ServerKey] = serverDocument(t, other.Host, other.Port) })
 		before := w.state(t)
 		w.login.AcceptNewHostKey = accept
 		_, err := access.Dial(t.Context(), w.api, machine("1"), w.login)
@@ -151,7 +151,7 @@ func TestDialThatTheServerDoesNotAccept(t *testing.T) {
 	other, err := sshkeys.Generate("other")
 	require.NoError(t, err)
 	secret := w.state(t)
-	secret.Data[jobrunner.SSHPrivateKeyKey] = other.Private
+	secret.Data[state.SSHPrivateKeyKey] = other.Private
 	w.api.Kube = fake.NewClientset(secret)
 	_, err = access.Dial(t.Context(), w.api, machine("1"), w.login)
 	require.ErrorIs(t, err, sshkeys.ErrNotAccepted)
@@ -165,7 +165,7 @@ func TestDialThatNobodyAnswers(t *testing.T) {
 	w := newWorld(t, nil)
 	silent := openDoor(t, 0, w.server, func(int32, net.Conn) bool { return true })
 	secret := w.state(t)
-	secret.Data[jobrunner.ServerKey] = serverDocument(t, silent.Host, silent.Port)
+	secret.Data[state.ServerKey] = serverDocument(t, silent.Host, silent.Port)
 	w.api.Kube = fake.NewClientset(secret)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -177,7 +177,7 @@ func TestDialThatNobodyAnswers(t *testing.T) {
 
 // TestDialTellsNoSecret: a key that cannot be read must not be shown for it.
 func TestDialTellsNoSecret(t *testing.T) {
-	w := newWorld(t, func(data map[string][]byte) { data[jobrunner.SSHPrivateKeyKey] = []byte("MARKER-private") })
+	w := newWorld(t, func(data map[string][]byte) { data[state.SSHPrivateKeyKey] = []byte("MARKER-private") })
 	_, err := access.Dial(t.Context(), w.api, machine("1"), w.login)
 	require.EqualError(t, err, "reading the SSH private key: it is no OpenSSH or PEM key without passphrase")
 }

@@ -17,15 +17,15 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/drover-project/drover/cmd/drover/access"
-	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/sshkeys"
+	"github.com/drover-project/drover/state"
 )
 
 // behind moves the server's address to a port, where a door may be.
 func (w *world) behind(t *testing.T, port int) {
 	t.Helper()
 	secret := w.state(t)
-	secret.Data[jobrunner.ServerKey] = serverDocument(t, "127.0.0.1", port)
+	secret.Data[state.ServerKey] = serverDocument(t, "127.0.0.1", port)
 	require.NoError(t, w.replace(t, secret.Data))
 }
 
@@ -169,7 +169,7 @@ func TestDialTriesALoginOnce(t *testing.T) {
 	})
 	w.behind(t, d.Port)
 	data := w.state(t).Data
-	data[jobrunner.SSHKnownHostsKey] = sshkeys.KnownHostsLine(d.Host, d.Port, hostKey.PublicKey())
+	data[state.SSHKnownHostsKey] = sshkeys.KnownHostsLine(d.Host, d.Port, hostKey.PublicKey())
 	require.NoError(t, w.replace(t, data))
 	_, err = access.Dial(t.Context(), w.api, machine("1"), w.login)
 	require.ErrorContains(t, err, "logging in to 127.0.0.1:")

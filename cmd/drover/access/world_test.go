@@ -16,9 +16,9 @@ import (
 
 	"github.com/drover-project/drover/cmd/drover/access"
 	"github.com/drover-project/drover/cmd/drover/inventory"
-	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/sshkeys"
 	"github.com/drover-project/drover/sshkeys/sshtest"
+	"github.com/drover-project/drover/state"
 )
 
 // world is machine web-1 with its state Secret, a server that lets its key in, and what the user was told.
@@ -39,9 +39,9 @@ func newWorld(t *testing.T, change func(data map[string][]byte)) *world {
 	require.NoError(t, err)
 	w := &world{keys: keys, server: sshtest.Start(t, sshtest.Options{AuthorizedKey: keys.Public})}
 	data := map[string][]byte{
-		jobrunner.SSHPrivateKeyKey: keys.Private, jobrunner.SSHPublicKeyKey: keys.Public,
-		jobrunner.ServerKey:        serverDocument(t, w.server.Host, w.server.Port),
-		jobrunner.SSHKnownHostsKey: sshkeys.KnownHostsLine(w.server.Host, w.server.Port, w.server.HostKey()),
+		state.SSHPrivateKeyKey: keys.Private, state.SSHPublicKeyKey: keys.Public,
+		state.ServerKey:        serverDocument(t, w.server.Host, w.server.Port),
+		state.SSHKnownHostsKey: sshkeys.KnownHostsLine(w.server.Host, w.server.Port, w.server.HostKey()),
 	}
 	if change != nil {
 		change(data)
@@ -57,7 +57,7 @@ func stateSecret(data map[string][]byte) *corev1.Secret {
 
 func serverDocument(t *testing.T, host string, port int) []byte {
 	t.Helper()
-	document, err := json.Marshal(jobrunner.Server{InstanceID: "4711", SSHUser: "root", SSHHost: host, SSHPort: port})
+	document, err := json.Marshal(state.Server{InstanceID: "4711", SSHUser: "root", SSHHost: host, SSHPort: port})
 	require.NoError(t, err)
 	return document
 }

@@ -15,9 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/sshkeys"
 	"github.com/drover-project/drover/sshkeys/sshtest"
+	"github.com/drover-project/drover/state"
 )
 
 // withServer is a cluster with machine web-1, whose server is an SSH server of this test.
@@ -27,14 +27,14 @@ func withServer(t *testing.T, hostKeyRecorded bool) (*cluster, *sshtest.Server) 
 	c.apply(t, runningMachine)
 	private, authorized := keyPair(t)
 	server := sshtest.Start(t, sshtest.Options{AuthorizedKey: authorized})
-	document, err := json.Marshal(jobrunner.Server{InstanceID: "4711", SSHHost: server.Host, SSHPort: server.Port, SSHUser: "root"})
+	document, err := json.Marshal(state.Server{InstanceID: "4711", SSHHost: server.Host, SSHPort: server.Port, SSHUser: "root"})
 	require.NoError(t, err)
 	data := map[string]string{
-		jobrunner.ServerKey: string(document), jobrunner.SSHPrivateKeyKey: string(private), jobrunner.SSHPublicKeyKey: string(authorized),
-		jobrunner.JournalKey: `{"operation":"create","attempt":1,"phase":"Bootstrapped","instanceName":"web-1"}`,
+		state.ServerKey: string(document), state.SSHPrivateKeyKey: string(private), state.SSHPublicKeyKey: string(authorized),
+		state.JournalKey: `{"operation":"create","attempt":1,"phase":"Bootstrapped","instanceName":"web-1"}`,
 	}
 	if hostKeyRecorded {
-		data[jobrunner.SSHKnownHostsKey] = string(sshkeys.KnownHostsLine(server.Host, server.Port, server.HostKey()))
+		data[state.SSHKnownHostsKey] = string(sshkeys.KnownHostsLine(server.Host, server.Port, server.HostKey()))
 	}
 	c.secret(t, "web-1-machine-state", data)
 	return c, server
@@ -85,7 +85,7 @@ func TestUnknownHostKey(t *testing.T) {
 	require.Contains(t, r.errOut, "recorded the host key of web-1 in Secret web-1-machine-state")
 	secret := &corev1.Secret{}
 	require.NoError(t, c.Get(t.Context(), client.ObjectKey{Namespace: c.namespace, Name: "web-1-machine-state"}, secret))
-	keys, err := sshkeys.HostKeys(secret.Data[jobrunner.SSHKnownHostsKey])
+	keys, err := sshkeys.HostKeys(secret.Data[state.SSHKnownHostsKey])
 	require.NoError(t, err)
 	require.Len(t, keys, 1)
 	require.Equal(t, server.HostKey().Marshal(), keys[0].Marshal())

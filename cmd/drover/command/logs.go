@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/cmd/drover/inventory"
 	"github.com/drover-project/drover/cmd/drover/joblog"
-	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // logsOptions are the flags of logs.
@@ -57,7 +57,7 @@ func (o *logsOptions) check(cmd *cobra.Command) error {
 		return usagef(cmd, "--attempt counts from 1")
 	case o.want.Previous && (o.want.Number != 0 || o.want.Operation != ""):
 		return usagef(cmd, "--previous goes with neither --attempt nor --operation")
-	case o.want.Operation != "" && o.want.Operation != string(jobrunner.Create) && o.want.Operation != string(jobrunner.Remove):
+	case o.want.Operation != "" && o.want.Operation != string(state.Create) && o.want.Operation != string(state.Remove):
 		return usagef(cmd, "--operation is create or remove, not %q", o.want.Operation)
 	}
 	return nil

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // canary is a secret that must be seen nowhere; its words are such that no encoding of ours changes them.
@@ -24,12 +24,12 @@ func withSecrets(t *testing.T) *cluster {
 	c.apply(t, capiMachine)
 	c.secret(t, "do-token", map[string]string{"accessToken": canary, "digitaloceancredentialConfig-accessToken": canary})
 	c.secret(t, "boot", map[string]string{"value": "#cloud-config\npassword: " + canary, "format": "cloud-config"})
-	document, err := json.Marshal(jobrunner.Server{InstanceID: "4711", SSHHost: "127.0.0.1", SSHPort: 1, SSHUser: "root"})
+	document, err := json.Marshal(state.Server{InstanceID: "4711", SSHHost: "127.0.0.1", SSHPort: 1, SSHUser: "root"})
 	require.NoError(t, err)
 	c.secret(t, "web-1-machine-state", map[string]string{
-		jobrunner.ServerKey: string(document), jobrunner.SSHPrivateKeyKey: "-----BEGIN OPENSSH PRIVATE KEY-----\n" + canary + "\n-----END OPENSSH PRIVATE KEY-----\n",
-		jobrunner.SSHPublicKeyKey: "ssh-ed25519 AAAA", jobrunner.JournalKey: `{"operation":"create","attempt":1,"phase":"Bootstrapped","instanceName":"web-1"}`,
-		jobrunner.LogKey: "what the driver said\n", jobrunner.ExtractedConfigKey: canary, "driver.json": `{"AccessToken":"` + canary + `"}`,
+		state.ServerKey: string(document), state.SSHPrivateKeyKey: "-----BEGIN OPENSSH PRIVATE KEY-----\n" + canary + "\n-----END OPENSSH PRIVATE KEY-----\n",
+		state.SSHPublicKeyKey: "ssh-ed25519 AAAA", state.JournalKey: `{"operation":"create","attempt":1,"phase":"Bootstrapped","instanceName":"web-1"}`,
+		state.LogKey: "what the driver said\n", state.ExtractedConfigKey: canary, "driver.json": `{"AccessToken":"` + canary + `"}`,
 	})
 	return c
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/drover-project/drover/cmd/drover/explain"
 	"github.com/drover-project/drover/cmd/drover/facts"
-	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 func TestAbsent(t *testing.T) {
@@ -87,7 +87,7 @@ func absentMachines() map[string]decision {
 `},
 		"with what was left": {withoutMachine(func(s *facts.Snapshot) {
 			s.State = &facts.State{Name: "web-1-machine-state", ServerMayExist: true, Log: "Creating machine...\n",
-				Journal: &jobrunner.Journal{Operation: jobrunner.Create, Attempt: 1, Phase: jobrunner.PhaseCreated, InstanceName: "web-1"}}
+				Journal: &state.Journal{Operation: state.Create, Attempt: 1, Phase: state.PhaseCreated, InstanceName: "web-1"}}
 		}), `
 # CAPI Machine shop/web-1, Provisioning
 ! |InfrastructureMissing||
@@ -151,8 +151,8 @@ func left(state *facts.State) *facts.Snapshot {
 }
 
 func goneMachines() map[string]decision {
-	journal := func(phase jobrunner.JournalPhase, name string) *jobrunner.Journal {
-		return &jobrunner.Journal{Operation: jobrunner.Remove, Attempt: 2, Phase: phase, InstanceName: name}
+	journal := func(phase state.Phase, name string) *state.Journal {
+		return &state.Journal{Operation: state.Remove, Attempt: 2, Phase: phase, InstanceName: name}
 	}
 	return map[string]decision{
 		"only events": {left(&facts.State{}), `
@@ -167,27 +167,27 @@ func goneMachines() map[string]decision {
 . What is known of it is in the events below; events are kept for an hour.
 > See the machines there are: kubectl drover get -A
 `},
-		"no server is left": {left(&facts.State{Name: "web-9-machine-state", Journal: journal(jobrunner.PhaseGone, "web-9")}), `
+		"no server is left": {left(&facts.State{Name: "web-9-machine-state", Journal: journal(state.PhaseGone, "web-9")}), `
 # machine shop/web-9, Gone
 . No machine of this name exists.
 . Its state Secret web-9-machine-state is still there and says that no server is left.
 > The Secret may go: kubectl -n shop delete secret web-9-machine-state
 `},
-		"a server may be left": {left(&facts.State{Name: "web-9-machine-state", ServerMayExist: true, Journal: journal(jobrunner.PhaseRemoving, "pool-web-9")}), `
+		"a server may be left": {left(&facts.State{Name: "web-9-machine-state", ServerMayExist: true, Journal: journal(state.PhaseRemoving, "pool-web-9")}), `
 # machine shop/web-9, Gone
 . No machine of this name exists.
 . Its state Secret web-9-machine-state is still there: removing was begun (Removing, attempt 2 to remove). A server may exist.
 > Look in the cloud for a server called pool-web-9
 > Keep the Secret until no server is left, for it holds the server's key and record; then delete it: kubectl -n shop delete secret web-9-machine-state
 `},
-		"its name is not known": {left(&facts.State{Name: "web-9-machine-state", ServerMayExist: true, Journal: journal(jobrunner.PhaseIntent, "")}), `
+		"its name is not known": {left(&facts.State{Name: "web-9-machine-state", ServerMayExist: true, Journal: journal(state.PhaseIntent, "")}), `
 # machine shop/web-9, Gone
 . No machine of this name exists.
 . Its state Secret web-9-machine-state is still there: the cloud was asked for a server; whether it made one is not known (Intent, attempt 2 to remove). A server may exist.
 > Look in the cloud for a server called web-9
 > Keep the Secret until no server is left, for it holds the server's key and record; then delete it: kubectl -n shop delete secret web-9-machine-state
 `},
-		"its name is odd": {left(&facts.State{Name: "web-9-machine-state", ServerMayExist: true, Journal: journal(jobrunner.PhaseIntent, "{cmd}\x1b[31m{ns}")}), `
+		"its name is odd": {left(&facts.State{Name: "web-9-machine-state", ServerMayExist: true, Journal: journal(state.PhaseIntent, "{cmd}\x1b[31m{ns}")}), `
 # machine shop/web-9, Gone
 . No machine of this name exists.
 . Its state Secret web-9-machine-state is still there: the cloud was asked for a server; whether it made one is not known (Intent, attempt 2 to remove). A server may exist.

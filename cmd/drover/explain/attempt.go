@@ -8,12 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // tellAttempt tells how the last attempt failed, by class.
 func (d *decision) tellAttempt(last *rkev1.AttemptStatus) {
-	failed := last.Outcome == string(jobrunner.Failed)
+	failed := last.Outcome == string(state.Failed)
 	why := d.resultReason(last)
 	d.Blocker.Class, d.Blocker.Message = last.Class, clean(last.Message)
 	class := cmp.Or(last.Class, rkev1.ClassUnknown)

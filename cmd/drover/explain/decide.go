@@ -10,7 +10,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
-	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // decision finds out what blocks a machine and fills Verdict, Blocker and Next.
@@ -171,7 +171,7 @@ func (d *decision) namesCredential() bool {
 // failedAttempt is the attempt that a step tells of; nil when it tells of something else, such as a Job that is refused.
 func (d *decision) failedAttempt(step *Step) *rkev1.AttemptStatus {
 	last := d.Machine.Status.LastAttempt
-	if !isJobStep(step.Name) || !tellsOfAttempt(step.Reason) || last == nil || last.Outcome == string(jobrunner.Succeeded) ||
+	if !isJobStep(step.Name) || !tellsOfAttempt(step.Reason) || last == nil || last.Outcome == string(state.Succeeded) ||
 		step.Name != conditionOf(last.Operation) {
 		return nil
 	}
@@ -197,7 +197,7 @@ func isJobStep(name string) bool {
 }
 
 func conditionOf(operation string) string {
-	if operation == string(jobrunner.Remove) {
+	if operation == string(state.Remove) {
 		return rkev1.DeleteJobCondition
 	}
 	return rkev1.CreateJobCondition

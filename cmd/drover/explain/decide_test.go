@@ -15,6 +15,7 @@ import (
 	"github.com/drover-project/drover/cmd/drover/explain"
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // told is what a report tells: what blocks, why, and what to do.
@@ -209,7 +210,7 @@ func endDecisions() map[string]decision {
 > When the cause is removed, start the next attempt at once: drover retry web-1 -n shop
 `},
 		"cancelled": {changed(failed(rkev1.JobCancelledReason, "", ""), func(s *facts.Snapshot) {
-			s.Machine.Status.LastAttempt.Outcome, s.State.Result.Reason = string(jobrunner.Cancelled), "Cancelled"
+			s.Machine.Status.LastAttempt.Outcome, s.State.Result.Reason = string(state.Cancelled), "Cancelled"
 		}), `
 ! CreateJob|JobCancelled||
 . Attempt 2 to create the server: cancelled 3m ago

@@ -16,7 +16,7 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/explain"
 	"github.com/drover-project/drover/cmd/drover/facts"
-	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -67,7 +67,7 @@ func machineSnapshots() map[string]*facts.Snapshot {
 		"nothing-known-of": {Now: now, Namespace: "shop", Name: "web-9", State: &facts.State{}, Events: []corev1.Event{
 			event("uid-m", "web-9", "ServerGone", "the server is gone", 20)}},
 		"state-left": {Now: now, Namespace: "shop", Name: "web-9", State: &facts.State{
-			Name: "web-9-machine-state", ServerMayExist: true, Journal: &jobrunner.Journal{Operation: jobrunner.Create, Attempt: 1, Phase: jobrunner.PhaseIntent, InstanceName: "web-9"}}},
+			Name: "web-9-machine-state", ServerMayExist: true, Journal: &state.Journal{Operation: state.Create, Attempt: 1, Phase: state.PhaseIntent, InstanceName: "web-9"}}},
 		"machinedeployment": {Now: now, Namespace: "shop", Name: "web", Owners: []facts.Object{{
 			Kind: "MachineDeployment", Namespace: "shop", Name: "web", Phase: "ScalingUp", Replicas: 3, ReadyReplicas: 0,
 			Conditions: []metav1.Condition{

@@ -21,7 +21,7 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/explain"
 	"github.com/drover-project/drover/cmd/drover/facts"
-	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // TestDocuments: what programs read keeps its form.
@@ -117,7 +117,7 @@ func TestMachineLog(t *testing.T) {
 	require.Nil(t, of(s))
 	s.Machine.Status.LastAttempt = nil
 	require.Nil(t, of(s))
-	gone := &facts.Snapshot{Now: now, Name: "web-9", State: &facts.State{Name: "web-9-machine-state", Log: "removed\n", Result: &jobrunner.Result{Operation: jobrunner.Remove, Attempt: 1}}}
+	gone := &facts.Snapshot{Now: now, Name: "web-9", State: &facts.State{Name: "web-9-machine-state", Log: "removed\n", Result: &state.Result{Operation: state.Remove, Attempt: 1}}}
 	require.Equal(t, []string{"removed"}, of(gone).Lines)
 }
 
@@ -149,7 +149,7 @@ func FuzzMachine(f *testing.F) {
 		s.Machine.Spec.Common.CloudCredentialSecretName, s.State.Log, s.State.Result.Reason = word, log, reason
 		s.CAPIMachine.Status.Phase, s.CAPIMachine.Spec.InfrastructureRef.Kind = message, word
 		s.Problems = []string{message}
-		s.State.Journal.Operation = jobrunner.Operation(word)
+		s.State.Journal.Operation = state.Operation(word)
 		requirePlain(t, explain.RemainsText(s.Machine, s.State))
 		if deleting {
 			since := ago(time.Minute)

@@ -13,7 +13,7 @@ import (
 	v3 "github.com/drover-project/drover/api/management/v3"
 	"github.com/drover-project/drover/cmd/drover/explain"
 	"github.com/drover-project/drover/cmd/drover/facts"
-	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // stateOf is what a report says of the related object of a role; empty when it has none.
@@ -129,7 +129,7 @@ func TestRelatedSecrets(t *testing.T) {
 }
 
 func TestRelatedState(t *testing.T) {
-	journal := &jobrunner.Journal{Operation: jobrunner.Create, Attempt: 3, Phase: jobrunner.PhaseRecorded}
+	journal := &state.Journal{Operation: state.Create, Attempt: 3, Phase: state.PhaseRecorded}
 	for name, c := range map[string]struct {
 		state *facts.State
 		want  string
@@ -140,9 +140,9 @@ func TestRelatedState(t *testing.T) {
 		"unreadable":     {&facts.State{Name: "s", Problems: []string{"bad"}, Journal: journal}, "Secret s: cannot be read in full; a server may exist"},
 		"taken over":     {&facts.State{Name: "s", ServerMayExist: true}, "Secret s: has a record of a server that another system made"},
 		"under way":      {&facts.State{Name: "s", Journal: journal}, "Secret s: Recorded, attempt 3 to create"},
-		"with a server":  {&facts.State{Name: "s", Journal: journal, Server: &jobrunner.Server{InstanceID: "i-1"}}, "Secret s: Recorded, attempt 3 to create, server i-1"},
-		"without its ID": {&facts.State{Name: "s", Journal: journal, Server: &jobrunner.Server{}}, "Secret s: Recorded, attempt 3 to create"},
-		"an odd ID":      {&facts.State{Name: "s", Journal: journal, Server: &jobrunner.Server{InstanceID: "\x1b[2Ji\n1"}}, "Secret s: Recorded, attempt 3 to create, server i 1"},
+		"with a server":  {&facts.State{Name: "s", Journal: journal, Server: &state.Server{InstanceID: "i-1"}}, "Secret s: Recorded, attempt 3 to create, server i-1"},
+		"without its ID": {&facts.State{Name: "s", Journal: journal, Server: &state.Server{}}, "Secret s: Recorded, attempt 3 to create"},
+		"an odd ID":      {&facts.State{Name: "s", Journal: journal, Server: &state.Server{InstanceID: "\x1b[2Ji\n1"}}, "Secret s: Recorded, attempt 3 to create, server i 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := running()

@@ -9,12 +9,12 @@ import (
 
 	"github.com/drover-project/drover/cmd/drover/explain"
 	"github.com/drover-project/drover/cmd/drover/facts"
-	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 func TestRemains(t *testing.T) {
-	at := func(phase jobrunner.JournalPhase) *facts.State {
-		return &facts.State{Name: "s", ServerMayExist: phase != jobrunner.PhaseGone, Journal: &jobrunner.Journal{Operation: jobrunner.Create, Attempt: 2, Phase: phase}}
+	at := func(phase state.Phase) *facts.State {
+		return &facts.State{Name: "s", ServerMayExist: phase != state.PhaseGone, Journal: &state.Journal{Operation: state.Create, Attempt: 2, Phase: phase}}
 	}
 	for name, c := range map[string]struct {
 		state *facts.State
@@ -25,13 +25,13 @@ func TestRemains(t *testing.T) {
 		"never begun":   {&facts.State{Name: "s"}, "how far it came: nothing was ever asked of the cloud"},
 		"unreadable":    {&facts.State{Name: "s", ServerMayExist: true, Problems: []string{"bad"}}, "how far it came: unknown; the state cannot be read"},
 		"another's":     {&facts.State{Name: "s", ServerMayExist: true}, "how far it came: unknown; there is a record of a server"},
-		"intent":        {at(jobrunner.PhaseIntent), "how far it came: the cloud was asked for a server; whether it made one is not known (Intent, attempt 2 to create)"},
-		"recorded":      {at(jobrunner.PhaseRecorded), "how far it came: the driver recorded a server (Recorded, attempt 2 to create)"},
-		"created":       {at(jobrunner.PhaseCreated), "how far it came: the server was made (Created, attempt 2 to create)"},
-		"bootstrapped":  {at(jobrunner.PhaseBootstrapped), "how far it came: the server was made and bootstrapped (Bootstrapped, attempt 2 to create)"},
-		"being removed": {at(jobrunner.PhaseRemoving), "how far it came: removing was begun (Removing, attempt 2 to create)"},
-		"by nobody":     {&facts.State{Name: "s", Journal: &jobrunner.Journal{Attempt: 1, Phase: jobrunner.PhaseGone}}, "how far it came: no server exists any more (Gone, attempt 1)"},
-		"gone":          {at(jobrunner.PhaseGone), "how far it came: no server exists any more (Gone, attempt 2 to create)"},
+		"intent":        {at(state.PhaseIntent), "how far it came: the cloud was asked for a server; whether it made one is not known (Intent, attempt 2 to create)"},
+		"recorded":      {at(state.PhaseRecorded), "how far it came: the driver recorded a server (Recorded, attempt 2 to create)"},
+		"created":       {at(state.PhaseCreated), "how far it came: the server was made (Created, attempt 2 to create)"},
+		"bootstrapped":  {at(state.PhaseBootstrapped), "how far it came: the server was made and bootstrapped (Bootstrapped, attempt 2 to create)"},
+		"being removed": {at(state.PhaseRemoving), "how far it came: removing was begun (Removing, attempt 2 to create)"},
+		"by nobody":     {&facts.State{Name: "s", Journal: &state.Journal{Attempt: 1, Phase: state.PhaseGone}}, "how far it came: no server exists any more (Gone, attempt 1)"},
+		"gone":          {at(state.PhaseGone), "how far it came: no server exists any more (Gone, attempt 2 to create)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, []string{"driver digitalocean", "server called web-1", c.want}, explain.Remains(machine().Machine, c.state))

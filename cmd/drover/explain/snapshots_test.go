@@ -12,7 +12,7 @@ import (
 	v3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
-	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -105,8 +105,8 @@ func failed(reason, class, message string) *facts.Snapshot {
 	}
 	s.State = &facts.State{
 		Name: "web-1-machine-state", Log: "Running pre-create checks...\nCreating machine...\n\tError: " + message + "\n", ServerMayExist: true,
-		Journal: &jobrunner.Journal{Operation: jobrunner.Create, Attempt: 2, Phase: jobrunner.PhaseIntent, InstanceName: "web-1"},
-		Result:  &jobrunner.Result{Operation: jobrunner.Create, Attempt: 2, Outcome: jobrunner.Failed, Reason: "CreateFailed", Class: class},
+		Journal: &state.Journal{Operation: state.Create, Attempt: 2, Phase: state.PhaseIntent, InstanceName: "web-1"},
+		Result:  &state.Result{Operation: state.Create, Attempt: 2, Outcome: state.Failed, Reason: "CreateFailed", Class: class},
 	}
 	return s
 }
@@ -119,8 +119,8 @@ func running() *facts.Snapshot {
 	m.Status.Phase, m.Status.Ready, m.Spec.ProviderID = rkev1.PhaseRunning, true, "digitalocean://4711"
 	m.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineExternalIP, Address: "198.18.0.11"}}
 	s.State = &facts.State{
-		Name: "web-1-machine-state", Journal: &jobrunner.Journal{Operation: jobrunner.Create, Attempt: 1, Phase: jobrunner.PhaseBootstrapped},
-		Server: &jobrunner.Server{InstanceID: "4711"}, ServerMayExist: true,
+		Name: "web-1-machine-state", Journal: &state.Journal{Operation: state.Create, Attempt: 1, Phase: state.PhaseBootstrapped},
+		Server: &state.Server{InstanceID: "4711"}, ServerMayExist: true,
 	}
 	return s
 }

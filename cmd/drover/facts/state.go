@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // State is what the state Secret tells without its secrets.
@@ -16,9 +16,9 @@ type State struct {
 	// Keys that have content.
 	Keys []string
 	// Server, Journal and Result are nil when they are missing or cannot be read; Problems says which cannot.
-	Server  *jobrunner.Server
-	Journal *jobrunner.Journal
-	Result  *jobrunner.Result
+	Server  *state.Server
+	Journal *state.Journal
+	Result  *state.Result
 	// ServerMayExist as far as the state tells; true when it cannot be read.
 	ServerMayExist bool
 	// Log is the kept end of the last operation's log.
@@ -29,11 +29,11 @@ type State struct {
 // ParseState reads a state Secret's content. It takes anything: a pod wrote it.
 func ParseState(name string, data map[string][]byte) *State {
 	s := &State{Name: name, Keys: filledKeys(data)}
-	s.Server = document(s, data, jobrunner.ReadServer)
-	s.Journal = document(s, data, jobrunner.ReadJournal)
-	s.Result = document(s, data, jobrunner.ReadResult)
+	s.Server = document(s, data, state.ReadServer)
+	s.Journal = document(s, data, state.ReadJournal)
+	s.Result = document(s, data, state.ReadResult)
 	s.ServerMayExist = serverMayExist(s)
-	s.Log = tail(string(data[jobrunner.LogKey]), jobrunner.MaxLogBytes)
+	s.Log = tail(string(data[state.LogKey]), state.MaxLogBytes)
 	return s
 }
 
@@ -63,16 +63,16 @@ func serverMayExist(s *State) bool {
 		return true
 	}
 	if s.Journal != nil {
-		return s.Journal.Phase != jobrunner.PhaseGone
+		return s.Journal.Phase != state.PhaseGone
 	}
 	// State taken over from Rancher has no journal.
-	return s.Server != nil || s.Has(jobrunner.ExtractedConfigKey)
+	return s.Server != nil || s.Has(state.ExtractedConfigKey)
 }
 
 // document reads one of the Secret's documents; nil when it is missing or bad, which is a problem to tell.
 func document[T any](s *State, data map[string][]byte, read func(map[string][]byte) (T, error)) *T {
 	value, err := read(data)
-	if jobrunner.IsNoDocument(err) {
+	if state.IsNoDocument(err) {
 		return nil
 	}
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-project/drover/cmd/drover/facts"
-	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 func TestParseState(t *testing.T) {
@@ -19,36 +19,36 @@ func TestParseState(t *testing.T) {
 		keys     []string
 	}{
 		"empty":             {data: nil},
-		"empty keys":        {data: map[string]string{jobrunner.ServerKey: ""}},
-		"intent":            {data: map[string]string{jobrunner.JournalKey: `{"operation":"create","attempt":1,"phase":"Intent"}`}, mayExist: true, keys: []string{"journal.json"}},
-		"gone":              {data: map[string]string{jobrunner.JournalKey: `{"operation":"remove","attempt":1,"phase":"Gone"}`}, keys: []string{"journal.json"}},
-		"taken over":        {data: map[string]string{jobrunner.ExtractedConfigKey: "tar"}, mayExist: true, keys: []string{"extractedConfig"}},
-		"server only":       {data: map[string]string{jobrunner.ServerKey: `{"instanceID":"4711"}`}, mayExist: true, keys: []string{"server.json"}},
-		"unreadable":        {data: map[string]string{jobrunner.JournalKey: `{`}, mayExist: true, problems: 1, keys: []string{"journal.json"}},
-		"unknown phase":     {data: map[string]string{jobrunner.JournalKey: `{"phase":"Nirvana"}`}, mayExist: true, problems: 1, keys: []string{"journal.json"}},
-		"bad result, gone ": {data: map[string]string{jobrunner.ResultKey: `[]`, jobrunner.JournalKey: `{"phase":"Gone"}`}, mayExist: true, problems: 1, keys: []string{"journal.json", "result.json"}},
+		"empty keys":        {data: map[string]string{state.ServerKey: ""}},
+		"intent":            {data: map[string]string{state.JournalKey: `{"operation":"create","attempt":1,"phase":"Intent"}`}, mayExist: true, keys: []string{"journal.json"}},
+		"gone":              {data: map[string]string{state.JournalKey: `{"operation":"remove","attempt":1,"phase":"Gone"}`}, keys: []string{"journal.json"}},
+		"taken over":        {data: map[string]string{state.ExtractedConfigKey: "tar"}, mayExist: true, keys: []string{"extractedConfig"}},
+		"server only":       {data: map[string]string{state.ServerKey: `{"instanceID":"4711"}`}, mayExist: true, keys: []string{"server.json"}},
+		"unreadable":        {data: map[string]string{state.JournalKey: `{`}, mayExist: true, problems: 1, keys: []string{"journal.json"}},
+		"unknown phase":     {data: map[string]string{state.JournalKey: `{"phase":"Nirvana"}`}, mayExist: true, problems: 1, keys: []string{"journal.json"}},
+		"bad result, gone ": {data: map[string]string{state.ResultKey: `[]`, state.JournalKey: `{"phase":"Gone"}`}, mayExist: true, problems: 1, keys: []string{"journal.json", "result.json"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			data := map[string][]byte{}
 			for key, value := range c.data {
 				data[key] = []byte(value)
 			}
-			state := facts.ParseState("s", data)
-			require.Equal(t, c.mayExist, state.ServerMayExist)
-			require.Len(t, state.Problems, c.problems)
-			require.Equal(t, c.keys, state.Keys)
+			got := facts.ParseState("s", data)
+			require.Equal(t, c.mayExist, got.ServerMayExist)
+			require.Len(t, got.Problems, c.problems)
+			require.Equal(t, c.keys, got.Keys)
 		})
 	}
 }
 
 func TestParseStateKeepsNoSecret(t *testing.T) {
-	state := facts.ParseState("s", map[string][]byte{
-		jobrunner.SSHPrivateKeyKey: []byte("MARKER"), jobrunner.ExtractedConfigKey: []byte("MARKER"),
+	got := facts.ParseState("s", map[string][]byte{
+		state.SSHPrivateKeyKey: []byte("MARKER"), state.ExtractedConfigKey: []byte("MARKER"),
 	})
-	shown, err := json.Marshal(state)
+	shown, err := json.Marshal(got)
 	require.NoError(t, err)
 	require.NotContains(t, string(shown), "MARKER")
-	require.True(t, state.Has(jobrunner.SSHPrivateKeyKey))
+	require.True(t, got.Has(state.SSHPrivateKeyKey))
 }
 
 func TestStateOfNothing(t *testing.T) {
@@ -59,62 +59,62 @@ func TestStateOfNothing(t *testing.T) {
 }
 
 func TestParseStateReadsDocuments(t *testing.T) {
-	state := facts.ParseState("web-1-machine-state", map[string][]byte{
-		jobrunner.JournalKey: []byte(`{"operation":"create","attempt":2,"phase":"Bootstrapped","instanceName":"web-1"}`),
-		jobrunner.ServerKey:  []byte(`{"instanceID":"4711","sshUser":"root","sshHost":"198.18.0.11","sshPort":22}`),
-		jobrunner.ResultKey:  []byte(`{"operation":"create","attempt":2,"outcome":"Failed","reason":"BootstrapFailed","class":"Invalid","serverMayExist":true}`),
-		jobrunner.LogKey:     []byte("one\ntwo\n"),
-		"empty":              nil,
+	got := facts.ParseState("web-1-machine-state", map[string][]byte{
+		state.JournalKey: []byte(`{"operation":"create","attempt":2,"phase":"Bootstrapped","instanceName":"web-1"}`),
+		state.ServerKey:  []byte(`{"instanceID":"4711","sshUser":"root","sshHost":"198.18.0.11","sshPort":22}`),
+		state.ResultKey:  []byte(`{"operation":"create","attempt":2,"outcome":"Failed","reason":"BootstrapFailed","class":"Invalid","serverMayExist":true}`),
+		state.LogKey:     []byte("one\ntwo\n"),
+		"empty":          nil,
 	})
 	require.Equal(t, &facts.State{
 		Name: "web-1-machine-state", Keys: []string{"journal.json", "log.txt", "result.json", "server.json"}, ServerMayExist: true, Log: "one\ntwo\n",
-		Journal: &jobrunner.Journal{Operation: jobrunner.Create, Attempt: 2, Phase: jobrunner.PhaseBootstrapped, InstanceName: "web-1"},
-		Server:  &jobrunner.Server{InstanceID: "4711", SSHUser: "root", SSHHost: "198.18.0.11", SSHPort: 22},
-		Result:  &jobrunner.Result{Operation: jobrunner.Create, Attempt: 2, Outcome: jobrunner.Failed, Reason: "BootstrapFailed", Class: "Invalid", ServerMayExist: true},
-	}, state)
-	require.False(t, state.IsTakenOver())
+		Journal: &state.Journal{Operation: state.Create, Attempt: 2, Phase: state.PhaseBootstrapped, InstanceName: "web-1"},
+		Server:  &state.Server{InstanceID: "4711", SSHUser: "root", SSHHost: "198.18.0.11", SSHPort: 22},
+		Result:  &state.Result{Operation: state.Create, Attempt: 2, Outcome: state.Failed, Reason: "BootstrapFailed", Class: "Invalid", ServerMayExist: true},
+	}, got)
+	require.False(t, got.IsTakenOver())
 }
 
 func TestParseStateTellsWhatCannotBeRead(t *testing.T) {
-	state := facts.ParseState("web-1-machine-state", map[string][]byte{
-		jobrunner.JournalKey: []byte(`{"phase":"Nirvana"}`), jobrunner.ServerKey: []byte(`{"sshPort":70000}`), jobrunner.ResultKey: []byte(`{"outcome":"Maybe"}`),
+	got := facts.ParseState("web-1-machine-state", map[string][]byte{
+		state.JournalKey: []byte(`{"phase":"Nirvana"}`), state.ServerKey: []byte(`{"sshPort":70000}`), state.ResultKey: []byte(`{"outcome":"Maybe"}`),
 	})
 	require.Equal(t, []string{
 		"Secret web-1-machine-state: reading server.json: port 70000",
 		`Secret web-1-machine-state: reading journal.json: unknown phase "Nirvana"`,
 		`Secret web-1-machine-state: reading result.json: unknown outcome "Maybe"`,
-	}, state.Problems)
-	require.True(t, state.ServerMayExist)
-	require.False(t, state.IsTakenOver(), "what cannot be read may be anybody's")
+	}, got.Problems)
+	require.True(t, got.ServerMayExist)
+	require.False(t, got.IsTakenOver(), "what cannot be read may be anybody's")
 }
 
 func TestIsTakenOver(t *testing.T) {
-	require.True(t, facts.ParseState("s", map[string][]byte{jobrunner.ExtractedConfigKey: []byte("tar")}).IsTakenOver())
-	require.False(t, facts.ParseState("s", map[string][]byte{jobrunner.CredentialKey: []byte("{}")}).IsTakenOver(), "a machine before its first Job")
+	require.True(t, facts.ParseState("s", map[string][]byte{state.ExtractedConfigKey: []byte("tar")}).IsTakenOver())
+	require.False(t, facts.ParseState("s", map[string][]byte{state.CredentialKey: []byte("{}")}).IsTakenOver(), "a machine before its first Job")
 }
 
 func TestParseStateBoundsTheLog(t *testing.T) {
 	log := func(text string) string {
-		return facts.ParseState("s", map[string][]byte{jobrunner.LogKey: []byte(text)}).Log
+		return facts.ParseState("s", map[string][]byte{state.LogKey: []byte(text)}).Log
 	}
 	line := strings.Repeat("x", 99) + "\n"
-	exact := strings.Repeat("x", jobrunner.MaxLogBytes)
+	exact := strings.Repeat("x", state.MaxLogBytes)
 	require.Equal(t, exact, log(exact))
 	require.Equal(t, exact, log("y"+exact), "one long line is cut inside")
 	kept := log(strings.Repeat(line, 1000))
-	require.Equal(t, strings.Repeat(line, jobrunner.MaxLogBytes/100), kept, "lines stay whole")
-	euros := log(strings.Repeat("€", jobrunner.MaxLogBytes))
-	require.Equal(t, strings.Repeat("€", jobrunner.MaxLogBytes/3), euros, "characters stay whole")
-	require.Equal(t, strings.Repeat("x", jobrunner.MaxLogBytes-1)+"\n", log(exact+"\n"), "a last line that is too long is cut inside")
+	require.Equal(t, strings.Repeat(line, state.MaxLogBytes/100), kept, "lines stay whole")
+	euros := log(strings.Repeat("€", state.MaxLogBytes))
+	require.Equal(t, strings.Repeat("€", state.MaxLogBytes/3), euros, "characters stay whole")
+	require.Equal(t, strings.Repeat("x", state.MaxLogBytes-1)+"\n", log(exact+"\n"), "a last line that is too long is cut inside")
 }
 
 func TestParseStateNamesTheSecretInEveryProblem(t *testing.T) {
 	check := func(journal, result, server, log []byte) {
-		state := facts.ParseState("s", map[string][]byte{
-			jobrunner.JournalKey: journal, jobrunner.ResultKey: result, jobrunner.ServerKey: server, jobrunner.LogKey: log,
+		got := facts.ParseState("s", map[string][]byte{
+			state.JournalKey: journal, state.ResultKey: result, state.ServerKey: server, state.LogKey: log,
 		})
-		require.LessOrEqual(t, len(state.Log), jobrunner.MaxLogBytes)
-		for _, problem := range state.Problems {
+		require.LessOrEqual(t, len(got.Log), state.MaxLogBytes)
+		for _, problem := range got.Problems {
 			require.True(t, strings.HasPrefix(problem, "Secret s: "))
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/cmd/drover/inventory"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 func TestAnnotate(t *testing.T) {
@@ -57,11 +58,11 @@ func TestStateSecret(t *testing.T) {
 	secret, err := w.StateSecret(t.Context(), ours)
 	require.NoError(t, err)
 	require.Nil(t, secret)
-	state, err := w.State(t.Context(), ours)
+	got, err := w.State(t.Context(), ours)
 	require.NoError(t, err)
-	require.Equal(t, &facts.State{}, state)
+	require.Equal(t, &facts.State{}, got)
 
-	made := w.secret(t, jobrunner.StateSecretName("twin"), map[string]string{jobrunner.LogKey: "said", jobrunner.SSHPrivateKeyKey: "SECRET"})
+	made := w.secret(t, jobrunner.StateSecretName("twin"), map[string]string{state.LogKey: "said", state.SSHPrivateKeyKey: "SECRET"})
 	secret, err = w.StateSecret(t.Context(), ours)
 	require.NoError(t, err, "a Secret without an owner was restored by hand")
 	require.Equal(t, made.UID, secret.UID)
@@ -72,10 +73,10 @@ func TestStateSecret(t *testing.T) {
 	require.EqualError(t, err, "the Secret twin-machine-state is not this machine's: it belongs to DigitaloceanMachine twin")
 	_, err = w.State(t.Context(), ours)
 	require.ErrorContains(t, err, "is not this machine's")
-	state, err = w.State(t.Context(), theirs)
+	got, err = w.State(t.Context(), theirs)
 	require.NoError(t, err)
-	require.Equal(t, "said", state.Log)
-	require.Equal(t, []string{jobrunner.LogKey, jobrunner.SSHPrivateKeyKey}, state.Keys)
+	require.Equal(t, "said", got.Log)
+	require.Equal(t, []string{state.LogKey, state.SSHPrivateKeyKey}, got.Keys)
 
 	_, err = w.as(t, "auditor").StateSecret(t.Context(), theirs)
 	require.Equal(t, "getting the state Secret of "+w.namespace+`/twin: forbidden: user "auditor" lacks the right to get secrets "twin-machine-state" in namespace `+w.namespace,
@@ -91,16 +92,16 @@ func TestRecordHostKey(t *testing.T) {
 	secret := w.secret(t, jobrunner.StateSecretName("b"), nil)
 	require.NoError(t, w.RecordHostKey(t.Context(), m, line), "also into a Secret that is empty")
 	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(secret), secret))
-	require.Equal(t, map[string][]byte{jobrunner.SSHKnownHostsKey: line}, secret.Data)
+	require.Equal(t, map[string][]byte{state.SSHKnownHostsKey: line}, secret.Data)
 
 	require.EqualError(t, w.RecordHostKey(t.Context(), m, []byte("other")),
 		"recording the host key: another one was recorded in the meantime; try again without --accept-new-host-key")
 	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(secret), secret))
-	require.Equal(t, line, secret.Data[jobrunner.SSHKnownHostsKey], "a recorded key is never replaced")
+	require.Equal(t, line, secret.Data[state.SSHKnownHostsKey], "a recorded key is never replaced")
 
 	reader := w.as(t, "reader", may("", []string{"secrets"}, []string{"get"}))
 	require.ErrorContains(t, reader.RecordHostKey(t.Context(), m, line), "another one was recorded")
-	delete(secret.Data, jobrunner.SSHKnownHostsKey)
+	delete(secret.Data, state.SSHKnownHostsKey)
 	require.NoError(t, w.Update(t.Context(), secret))
 	require.Equal(t, "recording the host key in Secret "+w.namespace+`/b-machine-state: forbidden: user "reader" lacks the right to update secrets "b-machine-state" in namespace `+w.namespace,
 		inventory.Plain(reader.RecordHostKey(t.Context(), m, line)))
@@ -110,7 +111,7 @@ func TestRecordHostKey(t *testing.T) {
 func TestRecordHostKeyAtOnce(t *testing.T) {
 	w := newWorld(t)
 	m := w.machine(t, "GenericMachine", "b", "")
-	secret := w.secret(t, jobrunner.StateSecretName("b"), map[string]string{jobrunner.LogKey: "kept"})
+	secret := w.secret(t, jobrunner.StateSecretName("b"), map[string]string{state.LogKey: "kept"})
 	const many = 8
 	// Everybody has read the Secret before anybody writes.
 	var read sync.WaitGroup
@@ -129,8 +130,8 @@ func TestRecordHostKeyAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(secret), secret))
-	require.Equal(t, []byte("kept"), secret.Data[jobrunner.LogKey])
-	recorded := secret.Data[jobrunner.SSHKnownHostsKey]
+	require.Equal(t, []byte("kept"), secret.Data[state.LogKey])
+	recorded := secret.Data[state.SSHKnownHostsKey]
 	require.Len(t, recorded, 1)
 	for i, err := range errs {
 		if recorded[0] == 'a'+byte(i) {

@@ -17,6 +17,7 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // probeNamespace is where NodeDrivers are probed and their binaries cached: driver.CacheNamespace, whose package brings
@@ -63,7 +64,7 @@ func (r *driverReading) machines(ctx context.Context) error {
 func (r *driverReading) jobs(ctx context.Context) error {
 	var err error
 	r.Jobs, err = r.api.jobs(ctx, probeNamespace, labels.Set{
-		rkev1.NodeDriverLabel: r.Driver.DriverName(), rkev1.OperationLabel: string(jobrunner.Probe),
+		rkev1.NodeDriverLabel: r.Driver.DriverName(), rkev1.OperationLabel: string(state.Probe),
 	})
 	return err
 }
@@ -106,7 +107,7 @@ func (r *driverReading) podLog(ctx context.Context, pod *corev1.Pod) error {
 		return fmt.Errorf("reading the log of pod %s: %w", pod.Name, err)
 	}
 	defer func() { _ = stream.Close() }()
-	log, err := io.ReadAll(io.LimitReader(stream, jobrunner.MaxLogBytes))
+	log, err := io.ReadAll(io.LimitReader(stream, state.MaxLogBytes))
 	if err != nil {
 		return fmt.Errorf("reading the log of pod %s: %w", pod.Name, err)
 	}

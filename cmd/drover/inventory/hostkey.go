@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-project/drover/cmd/drover/facts"
-	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // RecordHostKey writes a learned host key into a machine's state Secret, unless a key was recorded in the meantime.
@@ -21,13 +21,13 @@ func (a *API) RecordHostKey(ctx context.Context, m *facts.Machine, line []byte) 
 	if secret == nil {
 		return errors.New("recording the host key: the state Secret is gone")
 	}
-	if len(secret.Data[jobrunner.SSHKnownHostsKey]) > 0 {
+	if len(secret.Data[state.SSHKnownHostsKey]) > 0 {
 		return errors.New("recording the host key: another one was recorded in the meantime; try again without --accept-new-host-key")
 	}
 	if secret.Data == nil {
 		secret.Data = map[string][]byte{}
 	}
-	secret.Data[jobrunner.SSHKnownHostsKey] = line
+	secret.Data[state.SSHKnownHostsKey] = line
 	// The update carries the version that was read, so that nobody else's key is overwritten.
 	_, err = a.Kube.CoreV1().Secrets(m.Namespace).Update(ctx, secret, metav1.UpdateOptions{FieldManager: fieldManager})
 	if apierrors.IsConflict(err) {

@@ -20,6 +20,7 @@ import (
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/cmd/drover/inventory"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // shopWorld has one machine with everything that belongs to it.
@@ -35,7 +36,7 @@ func shopWorld(t *testing.T) (w *world, m *facts.Machine) {
 	w.secret(t, "boot", map[string]string{"value": "SECRET", "format": "cloud-config"})
 	w.secret(t, "token", map[string]string{"accessToken": "SECRET"})
 	w.secret(t, "web-1-machine-state", map[string]string{
-		jobrunner.LogKey: "said", jobrunner.JournalKey: `{"operation":"create","attempt":2,"phase":"Intent","instanceName":"web-1"}`})
+		state.LogKey: "said", state.JournalKey: `{"operation":"create","attempt":2,"phase":"Intent","instanceName":"web-1"}`})
 	old, young := w.job(t, "web-1-create-1", m.UID), w.job(t, "web-1-create-2", m.UID)
 	w.pod(t, "old-pod", old.Name)
 	pod := w.pod(t, "young-pod", young.Name)
@@ -208,7 +209,7 @@ func TestSnapshotOfOtherOwners(t *testing.T) {
 func TestSnapshotOfACAPIMachineAlone(t *testing.T) {
 	w := newWorld(t)
 	w.capiMachine(t, "pool-a", "GenericMachine", "infra-a", "")
-	secret := w.secret(t, "infra-a-machine-state", map[string]string{jobrunner.JournalKey: `{"operation":"create","attempt":1,"phase":"Intent","instanceName":"infra-a"}`})
+	secret := w.secret(t, "infra-a-machine-state", map[string]string{state.JournalKey: `{"operation":"create","attempt":1,"phase":"Intent","instanceName":"infra-a"}`})
 	for _, ref := range []string{"pool-a", "machine/pool-a"} {
 		target, err := w.Resolve(t.Context(), w.namespace, ref)
 		require.NoError(t, err)
@@ -233,7 +234,7 @@ func TestSnapshotOfNothing(t *testing.T) {
 	w.event(t, "a", "GenericMachine", "web", "u-1", "removed", 2)
 	w.event(t, "b", "Deployment", "web", "u-2", "of something else", 1)
 	w.event(t, "c", "Machine", "web", "u-3", "deleted", 1)
-	w.secret(t, "web-machine-state", map[string]string{jobrunner.JournalKey: "{not json"})
+	w.secret(t, "web-machine-state", map[string]string{state.JournalKey: "{not json"})
 	s := w.Snapshot(t.Context(), inventory.Target{}, w.namespace, "web", now)
 	require.Equal(t, []string{"deleted", "removed"}, messages(s.Events))
 	require.Len(t, s.Owners, 2)
@@ -269,7 +270,7 @@ func TestSnapshotOfAnIllServer(t *testing.T) {
 func TestSnapshotHoldsNoSecret(t *testing.T) {
 	w, _ := shopWorld(t)
 	const canary = "CANARYcanaryCANARY"
-	for name, key := range map[string]string{"boot": "value", "token": "accessToken", "web-1-machine-state": jobrunner.SSHPrivateKeyKey} {
+	for name, key := range map[string]string{"boot": "value", "token": "accessToken", "web-1-machine-state": state.SSHPrivateKeyKey} {
 		secret := &corev1.Secret{}
 		require.NoError(t, w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, secret))
 		secret.Data[key] = []byte(canary)
@@ -280,7 +281,7 @@ func TestSnapshotHoldsNoSecret(t *testing.T) {
 	require.NoError(t, err)
 	s := w.Snapshot(t.Context(), target, w.namespace, "web-1", now)
 	require.Contains(t, s.Credential.Keys, "config.json")
-	require.True(t, s.State.Has(jobrunner.SSHPrivateKeyKey), "that there is a key is told")
+	require.True(t, s.State.Has(state.SSHPrivateKeyKey), "that there is a key is told")
 	for _, part := range []any{s, s.State, s.Credential, s.Bootstrap} {
 		raw, err := json.Marshal(part)
 		require.NoError(t, err)
@@ -298,7 +299,7 @@ func TestSnapshotOfManyMachines(t *testing.T) {
 		job := w.job(t, name+"-create-1", m.UID)
 		w.pod(t, name+"-pod", job.Name)
 		w.event(t, name+"-event", "GenericMachine", name, m.UID, "of "+name, 1)
-		w.secret(t, jobrunner.StateSecretName(name), map[string]string{jobrunner.LogKey: "log of " + name})
+		w.secret(t, jobrunner.StateSecretName(name), map[string]string{state.LogKey: "log of " + name})
 	}
 	var reading sync.WaitGroup
 	snapshots := make([]*facts.Snapshot, 30)

@@ -13,7 +13,7 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/cmd/drover/joblog"
-	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -29,9 +29,9 @@ func job(operation string, attempt, minute int, finished bool) batchv1.Job {
 	return j
 }
 
-func state(operation jobrunner.Operation, attempt int32, minute int, log string) *facts.State {
-	return &facts.State{Name: "s", Log: log, Result: &jobrunner.Result{
-		Operation: operation, Attempt: attempt, Outcome: jobrunner.Failed, StartTime: start.Add(time.Duration(minute) * time.Minute)}}
+func stateOf(operation state.Operation, attempt int32, minute int, log string) *facts.State {
+	return &facts.State{Name: "s", Log: log, Result: &state.Result{
+		Operation: operation, Attempt: attempt, Outcome: state.Failed, StartTime: start.Add(time.Duration(minute) * time.Minute)}}
 }
 
 func last(operation string, number int32, minute int) *facts.Machine {
@@ -43,7 +43,7 @@ func last(operation string, number int32, minute int) *facts.Machine {
 func TestPick(t *testing.T) {
 	all := &facts.Snapshot{
 		Jobs:    []batchv1.Job{job("remove", 1, 9, false), job("create", 2, 5, true)},
-		State:   state(jobrunner.Create, 2, 5, "full"),
+		State:   stateOf(state.Create, 2, 5, "full"),
 		Machine: last("create", 1, 0),
 	}
 	for name, c := range map[string]struct {
@@ -63,7 +63,7 @@ func TestPick(t *testing.T) {
 		"a number not kept":       {snapshot: all, want: joblog.Want{Number: 7}, err: "the log asked for is not kept any more; known are: attempt 1 to remove, attempt 2 to create, attempt 1 to create"},
 		"nothing":                 {snapshot: &facts.Snapshot{Machine: &facts.Machine{}, State: &facts.State{}}, err: "no attempt was made yet, so there is no log"},
 		"no previous":             {snapshot: &facts.Snapshot{Machine: last("create", 1, 0)}, want: joblog.Want{Previous: true}, err: "nothing is known of an attempt before attempt 1 to create"},
-		"the state before status": {snapshot: &facts.Snapshot{State: state(jobrunner.Create, 3, 2, "full"), Machine: last("create", 3, 2)}, picked: "attempt 3 to create", text: "full"},
+		"the state before status": {snapshot: &facts.Snapshot{State: stateOf(state.Create, 3, 2, "full"), Machine: last("create", 3, 2)}, picked: "attempt 3 to create", text: "full"},
 		"status without Secrets":  {snapshot: &facts.Snapshot{Machine: last("create", 3, 2)}, picked: "attempt 3 to create", text: "tail"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/cmd/drover/joblog"
-	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 func at(minute int) time.Time { return start.Add(time.Duration(minute) * time.Minute) }
@@ -34,19 +34,19 @@ func attemptsCases() map[string]attemptsCase {
 			{Operation: "create", Number: 2, Started: at(5), Job: &running},
 			{Operation: "create", Number: 1, Started: at(1), Job: &finished},
 		}},
-		"one attempt, told three times": {&facts.Snapshot{Jobs: []batchv1.Job{finished}, State: state(jobrunner.Create, 1, 2, "full"), Machine: last("create", 1, 3)}, []joblog.Attempt{
+		"one attempt, told three times": {&facts.Snapshot{Jobs: []batchv1.Job{finished}, State: stateOf(state.Create, 1, 2, "full"), Machine: last("create", 1, 3)}, []joblog.Attempt{
 			{Operation: "create", Number: 1, Started: at(1), Outcome: "Failed", Job: &finished, Text: "full", Origin: kept},
 		}},
 		"the first one that runs": {&facts.Snapshot{State: &facts.State{Name: "s", Log: "so far",
-			Journal: &jobrunner.Journal{Operation: jobrunner.Create, Attempt: 1, Phase: jobrunner.PhaseIntent, Time: at(4)}}}, []joblog.Attempt{
+			Journal: &state.Journal{Operation: state.Create, Attempt: 1, Phase: state.PhaseIntent, Time: at(4)}}}, []joblog.Attempt{
 			{Operation: "create", Number: 1, Started: at(4), Text: "so far", Origin: kept},
 		}},
 		"a journal without a log": {&facts.Snapshot{State: &facts.State{Name: "s",
-			Journal: &jobrunner.Journal{Operation: jobrunner.Create, Attempt: 1, Phase: jobrunner.PhaseIntent}}}, nil},
-		"a result without a log": {&facts.Snapshot{State: state(jobrunner.Remove, 1, 2, "")}, []joblog.Attempt{
+			Journal: &state.Journal{Operation: state.Create, Attempt: 1, Phase: state.PhaseIntent}}}, nil},
+		"a result without a log": {&facts.Snapshot{State: stateOf(state.Remove, 1, 2, "")}, []joblog.Attempt{
 			{Operation: "remove", Number: 1, Started: at(2), Outcome: "Failed"},
 		}},
-		"removed after it was created": {&facts.Snapshot{State: state(jobrunner.Remove, 1, 9, "removing"), Machine: last("create", 1, 3)}, []joblog.Attempt{
+		"removed after it was created": {&facts.Snapshot{State: stateOf(state.Remove, 1, 9, "removing"), Machine: last("create", 1, 3)}, []joblog.Attempt{
 			{Operation: "remove", Number: 1, Started: at(9), Outcome: "Failed", Text: "removing", Origin: kept},
 			{Operation: "create", Number: 1, Started: at(3), Outcome: "Failed", Text: "tail", Origin: tail},
 		}},

@@ -10,8 +10,8 @@ import (
 
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/driver"
-	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/profile"
+	"github.com/drover-project/drover/state"
 )
 
 func record(tb testing.TB, text string) profile.Record {
@@ -22,40 +22,40 @@ func record(tb testing.TB, text string) profile.Record {
 }
 
 func TestServer(t *testing.T) {
-	both := func(ip string) []jobrunner.Address {
-		return []jobrunner.Address{{Type: "ExternalIP", Address: ip}, {Type: "InternalIP", Address: ip}, {Type: "Hostname", Address: "m1"}}
+	both := func(ip string) []state.Address {
+		return []state.Address{{Type: "ExternalIP", Address: ip}, {Type: "InternalIP", Address: ip}, {Type: "Hostname", Address: "m1"}}
 	}
 	cases := []struct {
 		name, driver, record, template string
-		want                           jobrunner.Server
+		want                           state.Server
 	}{
 		{name: "digitalocean", driver: "digitalocean", record: `{"DropletID":3164444,"Region":"nyc3","IPAddress":"198.18.0.9"}`,
-			want: jobrunner.Server{InstanceID: "3164444", ProviderID: "digitalocean://3164444", FailureDomain: "nyc3", Addresses: both("198.18.0.9")}},
+			want: state.Server{InstanceID: "3164444", ProviderID: "digitalocean://3164444", FailureDomain: "nyc3", Addresses: both("198.18.0.9")}},
 		{name: "digitalocean before the droplet", driver: "digitalocean", record: `{"DropletID":0,"Region":"nyc3"}`,
-			want: jobrunner.Server{FailureDomain: "nyc3", Addresses: []jobrunner.Address{{Type: "Hostname", Address: "m1"}}}},
+			want: state.Server{FailureDomain: "nyc3", Addresses: []state.Address{{Type: "Hostname", Address: "m1"}}}},
 		{name: "digitalocean with private network", driver: "digitalocean",
 			record: `{"DropletID":1,"IPAddress":"198.18.0.9","PrivateIPAddress":"10.0.0.2","IPv6Address":"2001:db8::1"}`,
-			want: jobrunner.Server{InstanceID: "1", ProviderID: "digitalocean://1", Addresses: []jobrunner.Address{
+			want: state.Server{InstanceID: "1", ProviderID: "digitalocean://1", Addresses: []state.Address{
 				{Type: "ExternalIP", Address: "198.18.0.9"}, {Type: "InternalIP", Address: "10.0.0.2"},
 				{Type: "ExternalIP", Address: "2001:db8::1"}, {Type: "Hostname", Address: "m1"}}}},
 		{name: "amazonec2", driver: "amazonec2", record: `{"InstanceId":"i-0abc","Region":"eu-west-1","Zone":"b","PrivateIPAddress":"10.0.0.2"}`,
-			want: jobrunner.Server{InstanceID: "i-0abc", ProviderID: "aws:///eu-west-1b/i-0abc", FailureDomain: "eu-west-1b",
-				Addresses: []jobrunner.Address{{Type: "InternalIP", Address: "10.0.0.2"}, {Type: "Hostname", Address: "m1"}}}},
+			want: state.Server{InstanceID: "i-0abc", ProviderID: "aws:///eu-west-1b/i-0abc", FailureDomain: "eu-west-1b",
+				Addresses: []state.Address{{Type: "InternalIP", Address: "10.0.0.2"}, {Type: "Hostname", Address: "m1"}}}},
 		{name: "azure", driver: "azure", record: `{"SubscriptionID":"s-1","ResourceGroup":"My-RG","MachineName":"m1","IPAddress":"198.18.0.9"}`,
-			want: jobrunner.Server{InstanceID: "m1", Addresses: both("198.18.0.9"),
+			want: state.Server{InstanceID: "m1", Addresses: both("198.18.0.9"),
 				ProviderID: "azure:///subscriptions/s-1/resourceGroups/my-rg/providers/Microsoft.Compute/virtualMachines/m1"}},
 		{name: "google", driver: "google", record: `{"Project":"p","Zone":"us-central1-a","MachineName":"m1","IPAddress":"198.18.0.9"}`,
-			want: jobrunner.Server{InstanceID: "m1", ProviderID: "gce://p/us-central1-a/m1", FailureDomain: "us-central1-a", Addresses: both("198.18.0.9")}},
+			want: state.Server{InstanceID: "m1", ProviderID: "gce://p/us-central1-a/m1", FailureDomain: "us-central1-a", Addresses: both("198.18.0.9")}},
 		{name: "openstack", driver: "openstack", record: `{"MachineId":"4f5e"}`,
-			want: jobrunner.Server{InstanceID: "4f5e", ProviderID: "openstack:///4f5e", Addresses: []jobrunner.Address{{Type: "Hostname", Address: "m1"}}}},
+			want: state.Server{InstanceID: "4f5e", ProviderID: "openstack:///4f5e", Addresses: []state.Address{{Type: "Hostname", Address: "m1"}}}},
 		{name: "vmwarevsphere", driver: "vmwarevsphere", record: `{"MachineId":"422f1f69"}`,
-			want: jobrunner.Server{InstanceID: "422f1f69", ProviderID: "vsphere://422f1f69", Addresses: []jobrunner.Address{{Type: "Hostname", Address: "m1"}}}},
+			want: state.Server{InstanceID: "422f1f69", ProviderID: "vsphere://422f1f69", Addresses: []state.Address{{Type: "Hostname", Address: "m1"}}}},
 		{name: "exoscale without a server", driver: "exoscale", record: `{"Id":"00000000-0000-0000-0000-000000000000"}`,
-			want: jobrunner.Server{Addresses: []jobrunner.Address{{Type: "Hostname", Address: "m1"}}}},
+			want: state.Server{Addresses: []state.Address{{Type: "Hostname", Address: "m1"}}}},
 		{name: "external with template", driver: "acme", template: "acme://{Region}/{ServerUUID}", record: `{"ServerUUID":"u-1","Region":"x","IPAddress":"a.example.com"}`,
-			want: jobrunner.Server{ProviderID: "acme://x/u-1", Addresses: []jobrunner.Address{{Type: "ExternalDNS", Address: "a.example.com"}, {Type: "Hostname", Address: "m1"}}}},
+			want: state.Server{ProviderID: "acme://x/u-1", Addresses: []state.Address{{Type: "ExternalDNS", Address: "a.example.com"}, {Type: "Hostname", Address: "m1"}}}},
 		{name: "external without template", driver: "acme", record: `{"ServerUUID":"u-1"}`,
-			want: jobrunner.Server{Addresses: []jobrunner.Address{{Type: "Hostname", Address: "m1"}}}},
+			want: state.Server{Addresses: []state.Address{{Type: "Hostname", Address: "m1"}}}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -130,7 +130,7 @@ func FuzzServer(f *testing.F) {
 		server := profile.Server(profile.Facts{Driver: name, Record: r, Template: template, SSHHost: host, InstanceName: instance})
 		encoded, err := json.Marshal(server)
 		require.NoError(t, err)
-		read, err := jobrunner.ReadServer(map[string][]byte{jobrunner.ServerKey: encoded})
+		read, err := state.ReadServer(map[string][]byte{state.ServerKey: encoded})
 		require.NoError(t, err, "the manager accepts what is written")
 		require.Equal(t, server.ProviderID, read.ProviderID)
 		require.Equal(t, server.Addresses, read.Addresses)

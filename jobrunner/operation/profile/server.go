@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // Facts are what a server is described from.
@@ -25,10 +25,10 @@ type Facts struct {
 }
 
 // Server describes a server from its driver's record.
-func Server(facts Facts) jobrunner.Server {
+func Server(facts Facts) state.Server {
 	profile := Of(facts.Driver)
 	record := profile.normal(facts.Driver, facts.Record)
-	server := jobrunner.Server{
+	server := state.Server{
 		InstanceID: profile.ServerID(record),
 		ProviderID: facts.ProviderID,
 		SSHUser:    clean(facts.SSHUser), SSHHost: clean(facts.SSHHost), SSHPort: facts.SSHPort,
@@ -54,10 +54,10 @@ func clean(text string) string { return Record{"x": text}.Text("x") }
 
 // addresses are ExternalIP and InternalIP by the kind of address, whatever field it is from. A server with one public
 // address has no other one towards its nodes, so that it is the internal one too.
-func addresses(profile Profile, record Record, host, name string) []jobrunner.Address {
-	var out []jobrunner.Address
+func addresses(profile Profile, record Record, host, name string) []state.Address {
+	var out []state.Address
 	add := func(kind, address string) {
-		candidate := jobrunner.Address{Type: kind, Address: address}
+		candidate := state.Address{Type: kind, Address: address}
 		if !slices.Contains(out, candidate) {
 			out = append(out, candidate)
 		}
@@ -80,14 +80,14 @@ func addresses(profile Profile, record Record, host, name string) []jobrunner.Ad
 	if internal == "" && len(out) > 0 && out[0].Type == "ExternalIP" {
 		add("InternalIP", out[0].Address)
 	}
-	if hostname := clean(name); hostname != "" && len(hostname) <= jobrunner.MaxAddress {
+	if hostname := clean(name); hostname != "" && len(hostname) <= state.MaxAddress {
 		add("Hostname", hostname)
 	}
 	return out
 }
 
 func kindOf(text string) string {
-	if text == "" || len(text) > jobrunner.MaxAddress {
+	if text == "" || len(text) > state.MaxAddress {
 		return ""
 	}
 	address, err := netip.ParseAddr(strings.Trim(text, "[]"))

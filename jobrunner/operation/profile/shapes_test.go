@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/profile"
+	"github.com/drover-project/drover/state"
 )
 
 // TestServer_shapes has records as the drivers write them: with all the fields of libmachine's BaseDriver around their own.
@@ -40,7 +40,7 @@ func TestServer_shapes(t *testing.T) {
 			require.Equal(t, c.id, got.InstanceID)
 			require.Equal(t, c.provider, got.ProviderID)
 			require.Equal(t, c.zone, got.FailureDomain)
-			require.Equal(t, []jobrunner.Address{
+			require.Equal(t, []state.Address{
 				{Type: "ExternalIP", Address: "198.18.0.9"}, {Type: "InternalIP", Address: "198.18.0.9"}, {Type: "Hostname", Address: "m1"},
 			}, got.Addresses)
 		})

@@ -1,4 +1,4 @@
-package jobrunner
+package state
 
 import "time"
 
@@ -25,18 +25,6 @@ func isOperation(o Operation) bool {
 	}
 	return false
 }
-
-// Keys of the request Secret, which is mounted at RequestDir in the pod.
-const (
-	// RequestDir is where the pod finds the request Secret.
-	RequestDir = "/run/drover/request"
-	// RequestKey holds a Request as JSON.
-	RequestKey = "request.json"
-	// BootstrapKey holds the bootstrap data as the bootstrap provider wrote it.
-	BootstrapKey = "bootstrap"
-	// CABundleKey holds further CA certificates, PEM.
-	CABundleKey = "ca.pem"
-)
 
 // Keys of the state Secret, <m>-machine-state.
 const (
@@ -68,66 +56,6 @@ const MaxLogBytes = 64 << 10
 // ProbeResultKey in the probe's result Secret holds a Result as JSON whose Flags are set.
 const ProbeResultKey = ResultKey
 
-// Request is what a Job is asked to do. It travels in a Secret, for options may be secret.
-type Request struct {
-	// Operation to do; exactly one.
-	Operation Operation `json:"operation"`
-	// Attempt counts from 1.
-	Attempt int32 `json:"attempt"`
-	// Machine the server is for; empty for Probe.
-	Machine MachineRef `json:"machine,omitzero"`
-	// Driver to run.
-	Driver DriverRef `json:"driver"`
-	// InstanceName is the server's name at the cloud and its hostname.
-	InstanceName string `json:"instanceName,omitempty"`
-	// Options are flag name → string, bool, number (integers) or list of strings; aliased files are in Files.
-	Options map[string]any `json:"options,omitempty"`
-	// Files are flag name → content; the driver gets the path of a file with this content.
-	Files map[string][]byte `json:"files,omitempty"`
-	// CredentialEnv are the environment variables through which the driver takes the cloud credential.
-	CredentialEnv map[string]string `json:"credentialEnv,omitempty"`
-	// Secrets are the values, besides CredentialEnv, that must be redacted from every output.
-	Secrets []string `json:"secrets,omitempty"`
-	// Tags are put on the server where the driver has a flag for tags or labels, and looked for by the finder.
-	Tags map[string]string `json:"tags,omitempty"`
-	// Namespace and StateSecret tell where to keep state; for Probe the Secret takes the result.
-	Namespace   string `json:"namespace"`
-	StateSecret string `json:"stateSecret"`
-	// ProviderIDTemplate of an external driver; may be empty.
-	ProviderIDTemplate string `json:"providerIDTemplate,omitempty"`
-	// ProviderID the user has set, if any; then none is derived.
-	ProviderID string `json:"providerID,omitempty"`
-	// HasBootstrap tells that BootstrapKey is there (it may be empty for a server without bootstrap data).
-	HasBootstrap bool `json:"hasBootstrap,omitempty"`
-	// SSHTimeoutSeconds bounds the wait for SSH after the server runs: to record its host key and, for drivers without a
-	// user data flag, to bootstrap. 0 means the default of 300.
-	SSHTimeoutSeconds int32 `json:"sshTimeoutSeconds,omitempty"`
-	// MayExist tells that a server may have been made although the state does not say so, for the state was lost.
-	MayExist bool `json:"mayExist,omitempty"`
-	// Abandon tells Remove that the user gives up what cannot be removed.
-	Abandon bool `json:"abandon,omitempty"`
-	// Scan tells Scan which servers to remove; without it they are only listed.
-	Scan []ScanTarget `json:"scan,omitempty"`
-	// ScanNotAfter is when Scan must begin no removal any more: by then a server may have a machine again.
-	ScanNotAfter time.Time `json:"scanNotAfter,omitzero"`
-}
-
-// ScanTarget is a server to remove: only if it still has the tag of that machine.
-type ScanTarget struct {
-	ID         string `json:"id"`
-	MachineUID string `json:"machineUID"`
-}
-
-// MachineRef says which machine a server belongs to; it becomes tags of the server.
-type MachineRef struct {
-	Namespace   string `json:"namespace"`
-	Name        string `json:"name"`
-	UID         string `json:"uid"`
-	Kind        string `json:"kind"`
-	ClusterName string `json:"clusterName,omitempty"`
-	ClusterUID  string `json:"clusterUID,omitempty"`
-}
-
 // Credential is what a driver is given of a credential Secret.
 type Credential struct {
 	// Name of the Secret as the machine says it.
@@ -154,33 +82,33 @@ type DriverRef struct {
 	SkipChecksum bool `json:"skipChecksum,omitempty"`
 }
 
-// JournalPhase is how far an operation came.
-type JournalPhase string
+// Phase is how far an operation came.
+type Phase string
 
 // Phases of a Journal in their order.
 const (
 	// PhaseIntent: the driver is about to be called; a server may exist from here on.
-	PhaseIntent JournalPhase = "Intent"
+	PhaseIntent Phase = "Intent"
 	// PhaseRecorded: the driver's own record names a server.
-	PhaseRecorded JournalPhase = "Recorded"
+	PhaseRecorded Phase = "Recorded"
 	// PhaseCreated: the driver returned success.
-	PhaseCreated JournalPhase = "Created"
+	PhaseCreated Phase = "Created"
 	// PhaseBootstrapped: the bootstrap data was handed over (user data) or has run (SSH).
-	PhaseBootstrapped JournalPhase = "Bootstrapped"
+	PhaseBootstrapped Phase = "Bootstrapped"
 	// PhaseRemoving: the driver is asked to remove.
-	PhaseRemoving JournalPhase = "Removing"
+	PhaseRemoving Phase = "Removing"
 	// PhaseGone: no server exists.
-	PhaseGone JournalPhase = "Gone"
+	PhaseGone Phase = "Gone"
 )
 
 // Journal is the note of what may exist, written before it can.
 type Journal struct {
-	Operation    Operation    `json:"operation"`
-	Attempt      int32        `json:"attempt"`
-	Phase        JournalPhase `json:"phase"`
-	InstanceName string       `json:"instanceName,omitempty"`
-	Driver       string       `json:"driver,omitempty"`
-	Time         time.Time    `json:"time"`
+	Operation    Operation `json:"operation"`
+	Attempt      int32     `json:"attempt"`
+	Phase        Phase     `json:"phase"`
+	InstanceName string    `json:"instanceName,omitempty"`
+	Driver       string    `json:"driver,omitempty"`
+	Time         time.Time `json:"time"`
 }
 
 // Server is what is known of a server; no secrets.

@@ -1,4 +1,4 @@
-package jobrunner
+package state
 
 import (
 	"encoding/json"
@@ -14,14 +14,16 @@ import (
 // Bounds of what a pod may tell: it runs a driver that nobody has looked at.
 const (
 	maxDocument    = 64 << 10
-	maxMessage     = 2 << 10
+	MaxMessage     = 2 << 10
 	maxReason      = 64
 	maxID          = 512
 	maxAddresses   = 64
+	maxCredential  = 1000 << 10
 	maxNotes       = 16
 	maxZone        = 256
 	maxResult      = 900 << 10
 	maxLogTail     = 4 << 10
+	maxName        = 63
 	maxScanned     = 5000
 	unnamedFailure = "Failed"
 
@@ -45,6 +47,9 @@ func IsNoDocument(err error) bool { return errors.Is(err, ErrNoDocument) }
 // ReadResult reads how the last operation ended.
 func ReadResult(data map[string][]byte) (Result, error) { return readResult(data, ResultKey) }
 
+// ReadVerdict reads how the last operation ended that left no result, as Kubernetes told it.
+func ReadVerdict(data map[string][]byte) (Result, error) { return readResult(data, VerdictKey) }
+
 func readResult(data map[string][]byte, key string) (Result, error) {
 	var r Result
 	// A probe's result carries the driver's flags, so that it is longer than other documents.
@@ -60,11 +65,11 @@ func readResult(data map[string][]byte, key string) (Result, error) {
 	if !isOperation(r.Operation) {
 		return Result{}, fmt.Errorf("reading %s: unknown operation %.40q", key, string(r.Operation))
 	}
-	r.Message = printable(r.Message, maxMessage)
+	r.Message = Printable(r.Message, MaxMessage)
 	r.StartTime, r.EndTime = plausible(r.StartTime), plausible(r.EndTime)
 	r.Notes = r.Notes[:min(len(r.Notes), maxNotes)]
 	for i, note := range r.Notes {
-		r.Notes[i] = printable(note, maxMessage)
+		r.Notes[i] = Printable(note, MaxMessage)
 	}
 	if err := checkScan(r.Scan); err != nil {
 		return Result{}, fmt.Errorf("reading %s: %w", key, err)
@@ -99,7 +104,7 @@ func checkScan(report *ScanReport) error {
 	}
 	for i := range report.Servers {
 		s := &report.Servers[i]
-		s.Name, s.Created = printable(s.Name, maxName), plausible(s.Created)
+		s.Name, s.Created = Printable(s.Name, maxName), plausible(s.Created)
 		for _, word := range []string{s.ID, s.ProviderID, s.MachineUID, s.Machine, s.ClusterUID, s.Cluster} {
 			if len(word) > maxID || strings.ContainsFunc(word, notInID) {
 				return fmt.Errorf("server %d has characters or a length it cannot have", i+1)
@@ -127,7 +132,7 @@ func ReadServer(data map[string][]byte) (Server, error) {
 	if s.SSHPort < 0 || s.SSHPort > 65535 {
 		return Server{}, fmt.Errorf("reading %s: port %d", ServerKey, s.SSHPort)
 	}
-	s.FailureDomain = printable(s.FailureDomain, maxZone)
+	s.FailureDomain = Printable(s.FailureDomain, maxZone)
 	s.Addresses = goodAddresses(s.Addresses)
 	return s, nil
 }
@@ -170,7 +175,7 @@ func LogTail(data map[string][]byte) string {
 	if len(log) > maxLogTail {
 		log = log[len(log)-maxLogTail:]
 	}
-	return printable(string(log), maxLogTail)
+	return Printable(string(log), maxLogTail)
 }
 
 func decode(data map[string][]byte, key string, limit int, into any) error {
@@ -234,8 +239,8 @@ func reason(text string) string {
 	return word[:min(len(word), maxReason)]
 }
 
-// printable keeps a text's end to what a terminal and the API can take.
-func printable(text string, limit int) string {
+// Printable keeps of a text what a terminal and the API can take, at most limit bytes.
+func Printable(text string, limit int) string {
 	text = strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || (unicode.IsPrint(r) && r != unicode.ReplacementChar) {
 			return r

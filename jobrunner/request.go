@@ -1,0 +1,79 @@
+package jobrunner
+
+import (
+	"time"
+
+	"github.com/drover-project/drover/state"
+)
+
+// Keys of the request Secret, which is mounted at RequestDir in the pod.
+const (
+	// RequestDir is where the pod finds the request Secret.
+	RequestDir = "/run/drover/request"
+	// RequestKey holds a Request as JSON.
+	RequestKey = "request.json"
+	// BootstrapKey holds the bootstrap data as the bootstrap provider wrote it.
+	BootstrapKey = "bootstrap"
+	// CABundleKey holds further CA certificates, PEM.
+	CABundleKey = "ca.pem"
+)
+
+// Request is what a Job is asked to do. It travels in a Secret, for options may be secret.
+type Request struct {
+	// Operation to do; exactly one.
+	Operation state.Operation `json:"operation"`
+	// Attempt counts from 1.
+	Attempt int32 `json:"attempt"`
+	// Machine the server is for; empty for Probe.
+	Machine MachineRef `json:"machine,omitzero"`
+	// Driver to run.
+	Driver state.DriverRef `json:"driver"`
+	// InstanceName is the server's name at the cloud and its hostname.
+	InstanceName string `json:"instanceName,omitempty"`
+	// Options are flag name → string, bool, number (integers) or list of strings; aliased files are in Files.
+	Options map[string]any `json:"options,omitempty"`
+	// Files are flag name → content; the driver gets the path of a file with this content.
+	Files map[string][]byte `json:"files,omitempty"`
+	// CredentialEnv are the environment variables through which the driver takes the cloud credential.
+	CredentialEnv map[string]string `json:"credentialEnv,omitempty"`
+	// Secrets are the values, besides CredentialEnv, that must be redacted from every output.
+	Secrets []string `json:"secrets,omitempty"`
+	// Tags are put on the server where the driver has a flag for tags or labels, and looked for by the finder.
+	Tags map[string]string `json:"tags,omitempty"`
+	// Namespace and StateSecret tell where to keep state; for Probe the Secret takes the result.
+	Namespace   string `json:"namespace"`
+	StateSecret string `json:"stateSecret"`
+	// ProviderIDTemplate of an external driver; may be empty.
+	ProviderIDTemplate string `json:"providerIDTemplate,omitempty"`
+	// ProviderID the user has set, if any; then none is derived.
+	ProviderID string `json:"providerID,omitempty"`
+	// HasBootstrap tells that BootstrapKey is there (it may be empty for a server without bootstrap data).
+	HasBootstrap bool `json:"hasBootstrap,omitempty"`
+	// SSHTimeoutSeconds bounds the wait for SSH after the server runs: to record its host key and, for drivers without a
+	// user data flag, to bootstrap. 0 means the default of 300.
+	SSHTimeoutSeconds int32 `json:"sshTimeoutSeconds,omitempty"`
+	// MayExist tells that a server may have been made although the state does not say so, for the state was lost.
+	MayExist bool `json:"mayExist,omitempty"`
+	// Abandon tells Remove that the user gives up what cannot be removed.
+	Abandon bool `json:"abandon,omitempty"`
+	// Scan tells Scan which servers to remove; without it they are only listed.
+	Scan []ScanTarget `json:"scan,omitempty"`
+	// ScanNotAfter is when Scan must begin no removal any more: by then a server may have a machine again.
+	ScanNotAfter time.Time `json:"scanNotAfter,omitzero"`
+}
+
+// ScanTarget is a server to remove: only if it still has the tag of that machine.
+type ScanTarget struct {
+	ID         string `json:"id"`
+	MachineUID string `json:"machineUID"`
+}
+
+// MachineRef says which machine a server belongs to; it becomes tags of the server.
+type MachineRef struct {
+	Namespace   string `json:"namespace"`
+	Name        string `json:"name"`
+	UID         string `json:"uid"`
+	Kind        string `json:"kind"`
+	ClusterName string `json:"clusterName,omitempty"`
+	ClusterUID  string `json:"clusterUID,omitempty"`
+}

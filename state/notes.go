@@ -1,0 +1,164 @@
+package state
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+// Claim is the note, on the state Secret, of the Job that was started last. It is written before the Job is, so that a
+// number is never given twice and a failed attempt is remembered after its Job is gone.
+type Claim struct {
+	Operation Operation
+	// Attempt is the Job's number. Create and Remove count apart, each from 1.
+	Attempt int32
+	// Try counts the attempts since Hash last changed: back-off starts again when the user has changed something.
+	Try int32
+	// Hash of what was asked for.
+	Hash string
+}
+
+// MaxAttempt is the highest number that is believed: a pod can write what it likes where its number stands. At the slowest
+// pace it is reached after years.
+const MaxAttempt = 100_000
+
+// Again is the claim of the attempt after this one, as the given try. After the highest number they begin anew.
+func (c Claim) Again(try int32) Claim {
+	return Claim{Operation: c.Operation, Attempt: c.Attempt%MaxAttempt + 1, Try: try}
+}
+
+// Annotations of the state Secret.
+const (
+	claimOperation = "drover.cattle.io/claimed-operation"
+	claimAttempt   = "drover.cattle.io/claimed-attempt"
+	claimTry       = "drover.cattle.io/claimed-try"
+	// What the server is made with stands here too, so that it can be removed without its NodeDriver, also after status
+	// was lost, as it is when clusterctl moves a cluster.
+	claimDriver       = "drover.cattle.io/driver"
+	claimInstanceName = "drover.cattle.io/instance-name"
+	claimLost         = "drover.cattle.io/state-lost"
+)
+
+// Notes are what the manager writes into a state Secret's annotations.
+type Notes struct {
+	Claim Claim
+	// Driver and InstanceName are what the server is made with.
+	Driver       DriverRef
+	InstanceName string
+	// TaggedUID is the UID with which the machine's servers are tagged.
+	TaggedUID string
+	// PodAccount is the service account of the machine's Jobs.
+	PodAccount string
+	// Lost says that what the state had said before was lost.
+	Lost bool
+}
+
+// Annotations are the notes as they are written.
+func (n Notes) Annotations() (map[string]string, error) {
+	driver, err := json.Marshal(n.Driver)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the driver: %w", err)
+	}
+	annotations := map[string]string{
+		claimOperation:              string(n.Claim.Operation),
+		claimAttempt:                strconv.Itoa(int(n.Claim.Attempt)),
+		claimTry:                    strconv.Itoa(int(n.Claim.Try)),
+		rkev1.RequestHashAnnotation: n.Claim.Hash,
+		claimDriver:                 string(driver),
+		claimInstanceName:           n.InstanceName,
+		rkev1.TaggedUIDAnnotation:   n.TaggedUID,
+		rkev1.PodAccountAnnotation:  n.PodAccount,
+	}
+	if n.Lost {
+		NoteLost(annotations)
+	}
+	return annotations, nil
+}
+
+// CopyNotes returns those of a state Secret's annotations that are notes, for a copy of it.
+func CopyNotes(annotations map[string]string) map[string]string {
+	notes := map[string]string{}
+	for _, key := range []string{claimOperation, claimAttempt, claimTry, rkev1.RequestHashAnnotation, claimDriver, claimInstanceName, claimLost,
+		rkev1.TaggedUIDAnnotation, rkev1.PodAccountAnnotation} {
+		if text, ok := annotations[key]; ok {
+			notes[key] = text
+		}
+	}
+	return notes
+}
+
+// ReadDriver reads from a state Secret's annotations which driver the last Job ran. One that cannot have been written by the
+// manager, for the machine's status would not take it, counts as none.
+func ReadDriver(annotations map[string]string) (driver DriverRef, ok bool) {
+	err := json.Unmarshal([]byte(annotations[claimDriver]), &driver)
+	if err != nil || driver.Name == "" || len(validation.IsValidLabelValue(driver.Name)) > 0 ||
+		len(driver.URL) > maxURL || len(driver.Checksum) > maxChecksum || len(driver.Digest) > maxChecksum {
+		return DriverRef{}, false
+	}
+	return driver, true
+}
+
+// NoteLost notes among a state Secret's annotations what ReadLost reads.
+func NoteLost(annotations map[string]string) { annotations[claimLost] = "true" }
+
+// ReadLost reads from a state Secret's annotations that what it had said before was lost (see Request.MayExist).
+func ReadLost(annotations map[string]string) bool { return annotations[claimLost] == "true" }
+
+// ReadInstanceName reads from a state Secret the server's name, which must stay what it was. Empty when there is none yet.
+func ReadInstanceName(annotations map[string]string, data map[string][]byte) string {
+	if journal, err := ReadJournal(data); err == nil && journal.InstanceName != "" {
+		return journal.InstanceName
+	}
+	if name := annotations[claimInstanceName]; isInstanceName(name) {
+		return name
+	}
+	return ""
+}
+
+// ReadTaggedUID reads from a state Secret the UID with which the machine's servers are tagged. Before it was noted it was the one
+// in the label, which the last claim wrote. Empty when neither is there.
+func ReadTaggedUID(state metav1.Object) string {
+	for _, uid := range []string{state.GetAnnotations()[rkev1.TaggedUIDAnnotation], state.GetLabels()[rkev1.MachineUIDLabel]} {
+		if uid != "" && len(validation.IsValidLabelValue(uid)) == 0 {
+			return uid
+		}
+	}
+	return ""
+}
+
+// ReadClaim reads the note from a state Secret; ok is false when there is none.
+func ReadClaim(annotations map[string]string) (claim Claim, ok bool) {
+	operation := Operation(annotations[claimOperation])
+	attempt, err := strconv.ParseInt(annotations[claimAttempt], 10, 32)
+	if err != nil || attempt < 1 || attempt > MaxAttempt || (operation != Create && operation != Remove) {
+		return Claim{}, false
+	}
+	try, err := strconv.ParseInt(annotations[claimTry], 10, 32)
+	if err != nil || try < 1 || try > MaxAttempt {
+		try = 1
+	}
+	return Claim{Operation: operation, Attempt: int32(attempt), Try: int32(try), Hash: annotations[rkev1.RequestHashAnnotation]}, true
+}
+
+// ReadCredential reads the credential that the last Job was given; ok is false when it was given none, or one whose name no
+// machine's status takes.
+func ReadCredential(data map[string][]byte) (credential Credential, ok bool, err error) {
+	if len(data[CredentialKey]) == 0 {
+		return Credential{}, false, nil
+	}
+	if err := decode(data, CredentialKey, maxCredential, &credential); err != nil {
+		return Credential{}, false, err
+	}
+	if credential.Name == "" || len(credential.Name) > maxCredentialName {
+		return Credential{}, false, nil
+	}
+	return credential, true, nil
+}
+
+// isInstanceName reports whether a name is one that the manager gives to servers (jobrunner.InstanceName).
+func isInstanceName(name string) bool { return len(validation.IsDNS1123Label(name)) == 0 }

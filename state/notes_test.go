@@ -1,0 +1,168 @@
+package state_test
+
+import (
+	"encoding/json"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-project/drover/state"
+)
+
+// notes are all that the manager writes on a state, as annotations.
+func notes(t *testing.T) map[string]string {
+	t.Helper()
+	annotations, err := state.Notes{
+		Claim:  state.Claim{Operation: state.Create, Attempt: 4, Try: 2, Hash: "0123456789abcdef"},
+		Driver: state.DriverRef{Name: "linode", URL: "https://drivers.example/linode", Checksum: "c", Digest: "d"}, InstanceName: "pool1-abc",
+		TaggedUID: "uid", PodAccount: "pool1-abc-machine", Lost: true,
+	}.Annotations()
+	require.NoError(t, err)
+	return annotations
+}
+
+func TestReadJournal(t *testing.T) {
+	for name, tt := range map[string]struct {
+		text, instance, wantErr string
+		phase                   state.Phase
+	}{
+		"intent":          {text: `{"phase":"Intent","instanceName":"pool1-abc"}`, phase: state.PhaseIntent, instance: "pool1-abc"},
+		"gone":            {text: `{"phase":"Gone"}`, phase: state.PhaseGone},
+		"no name of ours": {text: `{"phase":"Recorded","instanceName":"../Etc"}`, phase: state.PhaseRecorded},
+		"name too long":   {text: `{"phase":"Created","instanceName":"` + strings.Repeat("a", 64) + `"}`, phase: state.PhaseCreated},
+		"unknown phase":   {text: `{"phase":"Dreaming"}`, wantErr: `unknown phase "Dreaming"`},
+		"no phase":        {text: `{}`, wantErr: "unknown phase"},
+		"no JSON":         {text: `]`, wantErr: "reading journal.json"},
+		"too long":        {text: strings.Repeat(" ", 64<<10+1), wantErr: "more than the 65536 allowed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			journal, err := state.ReadJournal(map[string][]byte{state.JournalKey: []byte(tt.text)})
+			if tt.wantErr != "" {
+				require.ErrorContains(t, err, tt.wantErr)
+				require.False(t, state.IsNoDocument(err), "an unreadable journal is not an absent one")
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tt.phase, journal.Phase)
+			require.Equal(t, tt.instance, journal.InstanceName)
+		})
+	}
+	_, err := state.ReadJournal(map[string][]byte{state.JournalKey: {}})
+	require.True(t, state.IsNoDocument(err))
+}
+
+func TestReadInstanceName(t *testing.T) {
+	annotations := notes(t)
+	journal := func(name string) map[string][]byte {
+		return map[string][]byte{state.JournalKey: []byte(`{"phase":"Created","instanceName":"` + name + `"}`)}
+	}
+	require.Equal(t, "pool1-abc", state.ReadInstanceName(annotations, nil))
+	require.Equal(t, "as-made", state.ReadInstanceName(annotations, journal("as-made")), "the journal is written where the server is made")
+	require.Equal(t, "pool1-abc", state.ReadInstanceName(annotations, journal("")))
+	require.Equal(t, "pool1-abc", state.ReadInstanceName(annotations, map[string][]byte{state.JournalKey: []byte("{")}))
+	require.Empty(t, state.ReadInstanceName(nil, nil))
+	for _, junk := range []string{"../Etc", "a b", strings.Repeat("a", 64), "a\n"} {
+		require.Empty(t, state.ReadInstanceName(map[string]string{"drover.cattle.io/instance-name": junk}, nil), "%q", junk)
+	}
+}
+
+func TestReadDriver(t *testing.T) {
+	for _, bad := range []string{"", "{", "{}", `{"name":""}`, `[]`, `{"name":"../x"}`, `{"name":"` + strings.Repeat("a", 64) + `"}`,
+		`{"name":"acme","url":"https://` + strings.Repeat("a", 2048) + `"}`, `{"name":"acme","checksum":"` + strings.Repeat("a", 129) + `"}`,
+		`{"name":"acme","digest":"` + strings.Repeat("a", 129) + `"}`} {
+		_, ok := state.ReadDriver(map[string]string{"drover.cattle.io/driver": bad})
+		require.False(t, ok, bad)
+	}
+	driver, ok := state.ReadDriver(notes(t))
+	require.True(t, ok)
+	require.Equal(t, state.DriverRef{Name: "linode", URL: "https://drivers.example/linode", Checksum: "c", Digest: "d"}, driver)
+}
+
+func TestReadClaim_triesCountFromOne(t *testing.T) {
+	for _, try := range []string{"", "0", "-3", "many", "99999999999", "2147483647"} {
+		claim, ok := state.ReadClaim(map[string]string{"drover.cattle.io/claimed-operation": "create",
+			"drover.cattle.io/claimed-attempt": "2", "drover.cattle.io/claimed-try": try})
+		require.True(t, ok)
+		require.EqualValues(t, 1, claim.Try, try)
+		require.EqualValues(t, 2, claim.Attempt)
+	}
+	_, ok := state.ReadClaim(map[string]string{"drover.cattle.io/claimed-operation": "probe", "drover.cattle.io/claimed-attempt": "1"})
+	require.False(t, ok, "a probe claims nothing")
+}
+
+// A copy of a state says the same of its server, and nothing that others have written.
+func TestNotes(t *testing.T) {
+	written := notes(t)
+	require.Equal(t, written, state.CopyNotes(written))
+	foreign := maps.Clone(written)
+	foreign["example.org/replicate-to"] = "everywhere"
+	require.Equal(t, written, state.CopyNotes(foreign))
+}
+
+// A pod can write any number into its state; what counts by it must neither overflow nor run for long.
+func TestReadClaim_doesNotBelieveEveryNumber(t *testing.T) {
+	for number, believed := range map[string]bool{"1": true, "100000": true, "100001": false, "2147483647": false, "0": false, "-1": false, "9999999999": false} {
+		claim, ok := state.ReadClaim(map[string]string{"drover.cattle.io/claimed-operation": "create", "drover.cattle.io/claimed-attempt": number})
+		require.Equal(t, believed, ok, number)
+		require.LessOrEqual(t, claim.Attempt, int32(state.MaxAttempt))
+	}
+	claim := state.Claim{Operation: state.Remove, Attempt: state.MaxAttempt}
+	require.EqualValues(t, 1, claim.Again(1).Attempt, "a number that is written can be read again")
+}
+
+func TestReadCredential(t *testing.T) {
+	_, ok, err := state.ReadCredential(nil)
+	require.NoError(t, err)
+	require.False(t, ok)
+	for text, why := range map[string]string{`{}`: "without a name it is none", `{"name":"` + strings.Repeat("a", 318) + `"}`: "the machine's status takes no such name"} {
+		_, ok, err = state.ReadCredential(map[string][]byte{state.CredentialKey: []byte(text)})
+		require.NoError(t, err)
+		require.False(t, ok, why)
+	}
+	_, _, err = state.ReadCredential(map[string][]byte{state.CredentialKey: []byte(`{"env":{"TOKEN":"hidden"},`)})
+	require.ErrorContains(t, err, "credential.json")
+	require.NotContains(t, err.Error(), "hidden")
+}
+
+func TestReadCredential_givesBackWhatItRead(t *testing.T) {
+	check := func(text []byte) {
+		credential, ok, err := state.ReadCredential(map[string][]byte{state.CredentialKey: text})
+		if err != nil || !ok {
+			require.Empty(t, credential.Name)
+			return
+		}
+		again, err := json.Marshal(credential)
+		require.NoError(t, err)
+		back, ok, err := state.ReadCredential(map[string][]byte{state.CredentialKey: again})
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, credential.Name, back.Name)
+		require.Len(t, back.Env, len(credential.Env))
+	}
+	check([]byte(`{"name":"cloud","env":{"A":"b"},"files":{"f":"Yw=="}}`))
+	check([]byte(`{"name":1}`))
+	check([]byte(`null`))
+}
+
+func TestReadClaim_isWholeOrNone(t *testing.T) {
+	check := func(operation, attempt, try, hash, driver string) {
+		annotations := map[string]string{"drover.cattle.io/claimed-operation": operation, "drover.cattle.io/claimed-attempt": attempt,
+			"drover.cattle.io/claimed-try": try, "drover.cattle.io/request-hash": hash, "drover.cattle.io/driver": driver}
+		claim, ok := state.ReadClaim(annotations)
+		if ok {
+			require.Positive(t, claim.Attempt)
+			require.Positive(t, claim.Try)
+			require.Contains(t, []state.Operation{state.Create, state.Remove}, claim.Operation)
+		} else {
+			require.Zero(t, claim)
+		}
+		if ref, ok := state.ReadDriver(annotations); ok {
+			require.NotEmpty(t, ref.Name)
+		}
+	}
+	check("create", "1", "1", "h", `{"name":"acme"}`)
+	check("remove", "2147483647", "-1", "", `{}`)
+	check("scan", "0", "x", "\x00", `null`)
+}
