@@ -5,6 +5,7 @@ set -euo pipefail
 
 packages=(
   build-essential ca-certificates git openssh-client
+  openssh-server # tests start it on loopback for themselves
   containerd runc containernetworking-plugins iptables conntrack iproute2   # real containers
   debootstrap systemd-container                                             # real servers
 )
@@ -45,6 +46,8 @@ if [ ${#missing[@]} -gt 0 ]; then
   # Drover starts its own containerd with its own configuration; the system's is not needed.
   if command -v systemctl >/dev/null 2>&1 && [ -d /run/systemd/system ]; then
     systemctl disable --now containerd >/dev/null 2>&1 || true
+    # Nor does anybody want a way in that was not there before.
+    [[ " ${missing[*]} " != *" openssh-server "* ]] || systemctl disable --now ssh >/dev/null 2>&1 || true
   fi
 fi
 

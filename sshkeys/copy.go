@@ -9,30 +9,40 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"strings"
 	"time"
 
 	"github.com/pkg/sftp"
 )
 
-// Upload copies a file, or a directory with all it holds, from source to the path remote on the server. Permission bits are
-// kept; what is neither a file nor a directory is refused. If remote is a directory, the copy is made in it.
-func (c *Client) Upload(ctx context.Context, source fs.FS, name, remote string) error {
+// What a copy does with what it finds is what OpenSSH's scp -r does (sftp-client.c, upload_dir and download_dir; links to
+// directories since 9.6): symbolic links are followed, files and new directories get the modes of their sources, existing ones keep theirs, and what is neither a file
+// nor a directory, or cannot be copied, is left out while the rest is copied.
+
+// LeftOutError is the end of a copy that left something out.
+type LeftOutError struct{ Count int }
+
+// Error implements error.
+func (e *LeftOutError) Error() string {
+	if e.Count == 1 {
+		return "1 entry was not copied"
+	}
+	return fmt.Sprintf("%d entries were not copied", e.Count)
+}
+
+// Upload copies a file, or a directory with all it holds, from source to the path remote on the server. If remote is a directory,
+// the copy is made in it. What is left out is told to leftOut, and then the end is a LeftOutError.
+func (c *Client) Upload(ctx context.Context, source fs.FS, name, remote string, leftOut func(error)) error {
 	return c.withSFTP(ctx, func(server *sftp.Client) error {
+		info, err := fs.Stat(source, name)
+		if err != nil {
+			return err
+		}
 		remote, err := uploadTarget(server, name, remote)
 		if err != nil {
 			return err
 		}
-		return fs.WalkDir(source, name, func(at string, entry fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			target := path.Join(remote, strings.TrimPrefix(at, name))
-			if at == name {
-				target = remote
-			}
-			return uploadEntry(ctx, server, source, at, target)
-		})
+		t := &transfer{ctx: ctx, server: server, tell: leftOut, alone: !info.IsDir()}
+		return t.end(t.upload(source, name, remote, nil))
 	})
 }
 
@@ -44,14 +54,15 @@ func (c *Client) WriteFile(ctx context.Context, remote string, content []byte, m
 }
 
 // Download copies a file, or a directory with all it holds, from the server to name below target, out of which nothing the
-// server says can lead. What is neither a file nor a directory is left out.
-func (c *Client) Download(ctx context.Context, remote string, target *os.Root, name string) error {
+// server says can lead. What is left out is told as by Upload.
+func (c *Client) Download(ctx context.Context, remote string, target *os.Root, name string, leftOut func(error)) error {
 	return c.withSFTP(ctx, func(server *sftp.Client) error {
 		info, err := server.Stat(remote)
 		if err != nil {
 			return fmt.Errorf("looking at %s on the server: %w", remote, err)
 		}
-		return downloadEntry(ctx, server, remote, target, name, info)
+		t := &transfer{ctx: ctx, server: server, tell: leftOut, alone: !info.IsDir()}
+		return t.end(t.download(remote, target, name, info))
 	})
 }
 
@@ -62,10 +73,11 @@ func (c *Client) withSFTP(ctx context.Context, work func(*sftp.Client) error) er
 		return fmt.Errorf("starting SFTP: %w", err)
 	}
 	defer hangUp(server)
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	// A server that answers no more would hold up the end of SFTP, but not that of the connection.
+	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()
 	if err := work(server); err != nil {
-		return errors.Join(err, context.Cause(ctx))
+		return errors.Join(context.Cause(ctx), err)
 	}
 	return nil
 }
@@ -105,26 +117,12 @@ func uploadTarget(server *sftp.Client, name, remote string) (string, error) {
 	return remote, nil
 }
 
-func uploadEntry(ctx context.Context, server *sftp.Client, source fs.FS, name, remote string) error {
-	info, err := fs.Stat(source, name)
-	if err != nil {
-		return err
+// uploadFile writes a file; a new one gets mode before it has any content, one that is there keeps its own.
+func uploadFile(ctx context.Context, server *sftp.Client, content io.Reader, remote string, mode fs.FileMode) error {
+	if info, err := server.Stat(remote); err == nil {
+		mode = info.Mode()
 	}
-	if info.IsDir() {
-		if err := server.MkdirAll(remote); err != nil {
-			return fmt.Errorf("making the directory %s on the server: %w", remote, err)
-		}
-		return nil
-	}
-	if !info.Mode().IsRegular() {
-		return fmt.Errorf("copying %s: it is neither a file nor a directory", name)
-	}
-	file, err := source.Open(name)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = file.Close() }()
-	return upload(ctx, server, file, remote, info.Mode().Perm())
+	return upload(ctx, server, content, remote, mode)
 }
 
 func upload(ctx context.Context, server *sftp.Client, content io.Reader, remote string, mode fs.FileMode) error {
@@ -143,57 +141,6 @@ func upload(ctx context.Context, server *sftp.Client, content io.Reader, remote 
 	}
 	if err := file.Close(); err != nil {
 		return fmt.Errorf("writing %s on the server: %w", remote, err)
-	}
-	return nil
-}
-
-func downloadEntry(ctx context.Context, server *sftp.Client, remote string, target *os.Root, name string, info fs.FileInfo) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if info.IsDir() {
-		return downloadDir(ctx, server, remote, target, name)
-	}
-	if !info.Mode().IsRegular() {
-		return nil
-	}
-	source, err := server.Open(remote)
-	if err != nil {
-		return fmt.Errorf("reading %s on the server: %w", remote, err)
-	}
-	defer func() { _ = source.Close() }()
-	file, err := target.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, info.Mode().Perm())
-	if err != nil {
-		return err
-	}
-	if _, err := source.WriteTo(file); err != nil {
-		return errors.Join(fmt.Errorf("reading %s on the server: %w", remote, err), file.Close())
-	}
-	return file.Close()
-}
-
-// maxDepth of directories in one another; a server may claim that there is always one more.
-const maxDepth = 100
-
-func downloadDir(ctx context.Context, server *sftp.Client, remote string, target *os.Root, name string) error {
-	if strings.Count(path.Clean(name), "/") > maxDepth {
-		return fmt.Errorf("reading the directory %s on the server: more than %d directories in one another", remote, maxDepth)
-	}
-	if err := target.MkdirAll(name, 0o755); err != nil {
-		return err
-	}
-	entries, err := server.ReadDir(remote)
-	if err != nil {
-		return fmt.Errorf("reading the directory %s on the server: %w", remote, err)
-	}
-	for _, entry := range entries {
-		base := entry.Name()
-		if base == "." || base == ".." || strings.ContainsRune(base, '/') {
-			continue
-		}
-		if err := downloadEntry(ctx, server, path.Join(remote, base), target, path.Join(name, base), entry); err != nil {
-			return err
-		}
 	}
 	return nil
 }

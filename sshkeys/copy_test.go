@@ -19,7 +19,7 @@ func TestCopy_where_things_go(t *testing.T) {
 		"under another name":     {target: filepath.Join(remote, "other"), want: filepath.Join(remote, "other")},
 		"a name with characters": {target: filepath.Join(remote, "it's; $x"), want: filepath.Join(remote, "it's; $x")},
 	} {
-		require.NoError(t, client.Upload(t.Context(), os.DirFS(local), "file", c.target), name)
+		require.NoError(t, client.Upload(t.Context(), os.DirFS(local), "file", c.target, nil), name)
 		content, err := os.ReadFile(c.want)
 		require.NoError(t, err, name)
 		require.Equal(t, "first", string(content), name)
@@ -41,8 +41,8 @@ func TestCopy_fails(t *testing.T) {
 
 	missing := filepath.Join(remote, "none", "file")
 	require.ErrorContains(t, client.WriteFile(t.Context(), missing, nil, 0o600), "writing "+missing+" on the server")
-	require.ErrorIs(t, client.Download(t.Context(), missing, root, "x"), os.ErrNotExist)
-	require.Error(t, client.Download(t.Context(), filepath.Join(remote, "file"), root, "../x"), "nothing leads out of the target")
+	require.ErrorIs(t, client.Download(t.Context(), missing, root, "x", nil), os.ErrNotExist)
+	require.Error(t, client.Download(t.Context(), filepath.Join(remote, "file"), root, "../x", nil), "nothing leads out of the target")
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, client.WriteFile(cancelled, filepath.Join(remote, "late"), nil, 0o600), context.Canceled)

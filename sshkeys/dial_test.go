@@ -133,7 +133,7 @@ func TestCopy(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(local, "tree", "sub", "run.sh"), []byte("#!/bin/sh\n"), 0o750))
 	require.NoError(t, os.WriteFile(filepath.Join(local, "tree", "data"), bytes.Repeat([]byte("x"), 100_000), 0o600))
 
-	require.NoError(t, client.Upload(t.Context(), os.DirFS(local), "tree", remote))
+	require.NoError(t, client.Upload(t.Context(), os.DirFS(local), "tree", remote, nil))
 	info, err := os.Stat(filepath.Join(remote, "tree", "sub", "run.sh"))
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o750), info.Mode())
@@ -142,18 +142,19 @@ func TestCopy(t *testing.T) {
 	root, err := os.OpenRoot(t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = root.Close() })
-	require.NoError(t, client.Download(t.Context(), filepath.Join(remote, "tree"), root, "back"))
+	require.NoError(t, client.Download(t.Context(), filepath.Join(remote, "tree"), root, "back", nil))
 	content, err := root.ReadFile("back/data")
 	require.NoError(t, err)
 	require.Len(t, content, 100_000)
-	_, err = root.Lstat("back/link")
-	require.ErrorIs(t, err, os.ErrNotExist)
+	info, err = root.Lstat("back/link")
+	require.NoError(t, err)
+	require.True(t, info.Mode().IsRegular(), "links are followed")
 
 	require.NoError(t, client.WriteFile(t.Context(), filepath.Join(remote, "secret"), []byte("s"), 0o600))
 	info, err = os.Stat(filepath.Join(remote, "secret"))
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode())
-	require.ErrorIs(t, client.Upload(t.Context(), os.DirFS(local), "missing", remote), os.ErrNotExist)
+	require.ErrorIs(t, client.Upload(t.Context(), os.DirFS(local), "missing", remote, nil), os.ErrNotExist)
 }
 
 func writeFile(t *testing.T, name, content string) {

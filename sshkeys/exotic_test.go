@@ -47,7 +47,7 @@ func TestRun_every_way_to_end(t *testing.T) {
 		"well":                         {line: "true"},
 		"with a status":                {line: "exit 42", status: 42},
 		"with the largest status":      {line: "exit 255", status: 255},
-		"by a signal":                  {line: "kill -TERM $$", status: 128},
+		"by a signal":                  {line: "kill -TERM $$", status: sshkeys.NoStatus},
 		"not found":                    {line: "no-such-command-here", status: 127},
 		"a megabyte through and back":  {line: "cat", stdin: large, out: large},
 		"without reading its input":    {line: "echo done", stdin: large, out: []byte("done\n")},
@@ -145,17 +145,21 @@ func TestUpload_of_what_is_no_file(t *testing.T) {
 		"tree/device": {Mode: fs.ModeDevice | 0o600},
 		"good/a/b/c":  {Data: []byte("deep"), Mode: 0o700},
 	}
-	require.EqualError(t, client.Upload(t.Context(), source, "tree", remote), "copying tree/device: it is neither a file nor a directory")
-	require.NoError(t, client.Upload(t.Context(), source, "good", remote))
+	var told []error
+	err := client.Upload(t.Context(), source, "tree", remote, func(err error) { told = append(told, err) })
+	require.EqualError(t, err, "1 entry was not copied")
+	require.EqualError(t, errors.Join(told...), "leaving out tree/device: it is neither a file nor a directory")
+	require.FileExists(t, filepath.Join(remote, "tree", "file"), "the rest is copied")
+	require.NoError(t, client.Upload(t.Context(), source, "good", remote, nil))
 	info, err := os.Stat(filepath.Join(remote, "good", "a", "b", "c"))
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o700), info.Mode())
-	require.NoError(t, client.Upload(t.Context(), source, "tree/empty", filepath.Join(remote, "renamed")))
+	require.NoError(t, client.Upload(t.Context(), source, "tree/empty", filepath.Join(remote, "renamed"), nil))
 	info, err = os.Stat(filepath.Join(remote, "renamed"))
 	require.NoError(t, err)
 	require.Zero(t, info.Size())
-	require.ErrorIs(t, client.Upload(t.Context(), source, "tree/none", remote), fs.ErrNotExist)
-	require.ErrorContains(t, client.Upload(t.Context(), source, "good", filepath.Join(remote, "renamed", "below")), "on the server: ")
+	require.ErrorIs(t, client.Upload(t.Context(), source, "tree/none", remote, nil), fs.ErrNotExist)
+	require.ErrorContains(t, client.Upload(t.Context(), source, "good", filepath.Join(remote, "renamed", "below"), nil), "on the server: ")
 }
 
 // Uploading over a file that others could read does not leave the new content readable for a moment, nor the old content behind.
@@ -187,7 +191,7 @@ func (hostileFiles) Filelist(request *sftp.Request) (sftp.ListerAt, error) {
 	}
 	return listing{
 		lie{name: ".."}, lie{name: ".", dir: true}, lie{name: "../climbed"}, lie{name: "/etc/climbed"}, lie{name: "a/../../climbed"},
-		lie{name: "file"}, lie{name: "link", mode: fs.ModeSymlink}, lie{name: "pipe", mode: fs.ModeNamedPipe}, lie{name: "file-setuid", mode: fs.ModeSetuid},
+		lie{name: "file"}, lie{name: "file-link", mode: fs.ModeSymlink}, lie{name: "pipe", mode: fs.ModeNamedPipe}, lie{name: "file-setuid", mode: fs.ModeSetuid},
 	}, nil
 }
 
@@ -271,7 +275,10 @@ func TestDownload_from_a_hostile_server(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = root.Close() })
 
-	require.NoError(t, client.Download(t.Context(), "/tree", root, "tree"))
+	var told []string
+	tell := func(err error) { told = append(told, err.Error()) }
+	require.Error(t, client.Download(t.Context(), "/tree", root, "tree", tell))
+	require.Contains(t, told, "leaving out /tree/pipe: it is neither a file nor a directory")
 	var got []string
 	require.NoError(t, filepath.WalkDir(parent, func(name string, entry fs.DirEntry, err error) error {
 		if !entry.IsDir() {
@@ -279,14 +286,14 @@ func TestDownload_from_a_hostile_server(t *testing.T) {
 		}
 		return err
 	}))
-	require.Equal(t, []string{"/target/tree/climbed", "/target/tree/file", "/target/tree/file-setuid"}, got, "nothing is outside, and nothing is a link")
+	require.Equal(t, []string{"/target/tree/climbed", "/target/tree/file", "/target/tree/file-link", "/target/tree/file-setuid"}, got, "nothing is outside, and nothing is a link")
 	info, err := root.Stat("tree/file-setuid")
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o644), info.Mode())
 
-	err = client.Download(t.Context(), "/endless", root, "endless")
-	require.ErrorContains(t, err, "more than 100 directories in one another")
-	require.ErrorContains(t, client.Download(t.Context(), "/file", root, "/etc/x"), "escapes")
+	require.Error(t, client.Download(t.Context(), "/endless", root, "endless", tell))
+	require.Contains(t, told[len(told)-1], "more than 64 directories in one another")
+	require.ErrorContains(t, client.Download(t.Context(), "/file", root, "/etc/x", tell), "escapes")
 }
 
 // A server that never ends what it began does not keep the user waiting: the copy is done.
@@ -298,7 +305,7 @@ func TestDownload_from_a_stubborn_server(t *testing.T) {
 	root, err := os.OpenRoot(t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = root.Close() })
-	require.NoError(t, client.Download(t.Context(), "/file", root, "file"))
+	require.NoError(t, client.Download(t.Context(), "/file", root, "file", nil))
 	content, err := root.ReadFile("file")
 	require.NoError(t, err)
 	require.Equal(t, "content", string(content))
@@ -316,9 +323,9 @@ func TestCopy_breaks_off(t *testing.T) {
 	defer func() { _ = client.Close() }()
 	source := fstest.MapFS{"file": {Data: []byte("x"), Mode: 0o600}}
 	remote := t.TempDir()
-	require.NoError(t, client.Upload(t.Context(), source, "file", remote))
+	require.NoError(t, client.Upload(t.Context(), source, "file", remote, nil))
 	freezer.freeze()
-	require.Error(t, client.Upload(t.Context(), source, "file", remote), "it ends, and not well")
+	require.Error(t, client.Upload(t.Context(), source, "file", remote, nil), "it ends, and not well")
 }
 
 // A login that ends while a command runs is an error, not a status: nobody knows whether the command came to its end.

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 )
@@ -42,30 +44,79 @@ func Quote(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
+// NoStatus is the exit status of a command that a signal ended, and of an ssh that has none to tell: OpenSSH's client exits so.
+const NoStatus = 255
+
+// Interrupted is the cause of a context that a signal to this process ended: the remote command is to get the same one.
+type Interrupted struct{ Signal os.Signal }
+
+// Error implements error.
+func (i Interrupted) Error() string { return i.Signal.String() }
+
+// endGrace is how long a command may take to end after the signal; then the connection is closed.
+const endGrace = time.Second
+
 // Run runs a command and returns its exit status. An error means that there is no exit status: the connection broke, the
-// context ended, or the server refused; a command killed by a signal counts as status 128.
+// context ended, or the server refused; a command killed by a signal has NoStatus. When the context ends, the command gets a
+// signal, and then the connection is closed: sshd answers the end of a session only when its command has ended.
 func (c *Client) Run(ctx context.Context, command Command) (int, error) {
+	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+	defer stop()
 	session, err := c.ssh.NewSession()
 	if err != nil {
 		return 0, fmt.Errorf("opening an SSH session: %w", err)
 	}
 	defer func() { _ = session.Close() }()
-	stop := context.AfterFunc(ctx, func() { _ = session.Signal(ssh.SIGTERM); _ = session.Close() })
-	defer stop()
 	session.Stdout, session.Stderr = command.Stdout, command.Stderr
 	closeStdin, err := feedStdin(session, command.Stdin)
 	if err != nil {
 		return 0, err
 	}
 	defer closeStdin()
-	if err := start(ctx, session, command); err != nil {
+	err = start(ctx, session, command)
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
 		return 0, fmt.Errorf("starting a command over SSH: %w", err)
 	}
-	status, err := exitStatus(ctx, session.Wait())
+	ended := make(chan error, 1)
+	go func() { ended <- session.Wait() }()
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		err = c.interrupt(ctx, session, ended)
+	}
+	status, err := exitStatus(ctx, err)
 	if err != nil && c.silent.Load() {
 		err = errors.Join(ErrSilent, err)
 	}
 	return status, err
+}
+
+// interrupt ends the command of a session and, where that does not, the connection.
+func (c *Client) interrupt(ctx context.Context, session *ssh.Session, ended <-chan error) error {
+	signal := ssh.SIGTERM
+	if cause, ok := errors.AsType[Interrupted](context.Cause(ctx)); ok && cause.Signal == os.Interrupt {
+		signal = ssh.SIGINT
+	}
+	// A server that reads no more must not hold us up.
+	go func() { _ = session.Signal(signal) }()
+	grace := time.NewTimer(endGrace)
+	defer grace.Stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-grace.C:
+	}
+	_ = c.Close()
+	grace.Reset(endGrace)
+	select {
+	case err := <-ended:
+		return err
+	case <-grace.C: // whoever reads the output does not
+		return context.Cause(ctx)
+	}
 }
 
 // Shell runs a login shell in a terminal.
@@ -140,7 +191,7 @@ func exitStatus(ctx context.Context, err error) (int, error) {
 		return 0, fmt.Errorf("running a command over SSH: %w", context.Cause(ctx))
 	case errors.As(err, &exit):
 		if exit.Signal() != "" {
-			return 128, nil
+			return NoStatus, nil
 		}
 		return exit.ExitStatus(), nil
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/drover-project/drover/cmd/drover/command"
+	"github.com/drover-project/drover/sshkeys"
 )
 
 // version is set by the linker.
@@ -28,8 +29,14 @@ func run() int {
 	// What Kubernetes' libraries log is for their authors; what a user should know is told as a note or an error.
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	ctx, end := context.WithCancelCause(context.Background())
+	defer end(nil)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		end(sshkeys.Interrupted{Signal: <-signals})
+		signal.Stop(signals) // a second one ends the process at once
+	}()
 	name, args := command.Invocation(strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe"), os.Args[1:])
 	return command.Execute(ctx, command.Options{
 		Name:    name,

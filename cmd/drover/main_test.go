@@ -59,7 +59,8 @@ func call(t *testing.T, program string, args ...string) (code int, out, errOut s
 
 func TestProcess(t *testing.T) {
 	dir := install(t)
-	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	none := filepath.Join(t.TempDir(), "none")
+	t.Setenv("KUBECONFIG", none)
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	for name, c := range map[string]struct {
@@ -71,7 +72,7 @@ func TestProcess(t *testing.T) {
 		"plugin":     {args: []string{"kubectl-drover", "ssh", "--help"}, out: "kubectl drover ssh NAME [-- COMMAND"},
 		"version":    {args: []string{"drover", "version", "--client"}, out: "drover "},
 		"usage":      {args: []string{"drover", "ssh"}, code: 2, errOut: "error: one machine's NAME is needed, and -- before a command; see 'drover ssh --help'\n"},
-		"error":      {args: []string{"kubectl-drover", "get"}, code: 1, errOut: "error: no kubeconfig: name one with --kubeconfig or in KUBECONFIG\n"},
+		"error":      {args: []string{"kubectl-drover", "get"}, code: 1, errOut: "error: no kubeconfig: of the files that KUBECONFIG names, none can be used: stat " + none + ": no such file or directory\n"},
 		"completion": {args: []string{"kubectl_complete-drover", "ver"}, out: "version\tPrint the versions of drover and of the cluster\n:4\n", errOut: "Completion ended with directive: ShellCompDirectiveNoFileComp\n"},
 		"shell":      {args: []string{"drover", "completion", "bash"}, out: "# bash completion V2 for drover"},
 	} {

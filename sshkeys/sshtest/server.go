@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -147,6 +148,9 @@ func (s *Server) serve(connection net.Conn) {
 		return
 	}
 	go ssh.DiscardRequests(requests)
+	// As with sshd, the end of a session ends no command. That of the connection does, lest it outlives the test.
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	for incoming := range channels {
 		if incoming.ChannelType() != "session" {
 			_ = incoming.Reject(ssh.UnknownChannelType, "only sessions")
@@ -154,25 +158,23 @@ func (s *Server) serve(connection net.Conn) {
 		}
 		channel, requests, err := incoming.Accept()
 		if err == nil {
-			go s.session(channel, requests)
+			go s.session(ctx, channel, requests)
 		}
 	}
 }
 
-func (s *Server) session(channel ssh.Channel, requests <-chan *ssh.Request) {
-	// What runs ends when the client hangs up, as with a real server.
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
+func (s *Server) session(ctx context.Context, channel ssh.Channel, requests <-chan *ssh.Request) {
+	signals := make(chan syscall.Signal, 1)
 	for request := range requests {
 		switch request.Type {
 		case "exec":
 			var payload struct{ Line string }
 			_ = ssh.Unmarshal(request.Payload, &payload)
 			_ = request.Reply(true, nil)
-			go s.run(ctx, channel, payload.Line)
+			go s.run(ctx, channel, payload.Line, signals)
 		case "shell":
 			_ = request.Reply(true, nil)
-			go s.run(ctx, channel, "exec sh")
+			go s.run(ctx, channel, "exec sh", signals)
 		case "subsystem":
 			var payload struct{ Name string }
 			_ = ssh.Unmarshal(request.Payload, &payload)
@@ -190,6 +192,10 @@ func (s *Server) session(channel ssh.Channel, requests <-chan *ssh.Request) {
 			_ = ssh.Unmarshal(request.Payload, &payload)
 			s.resized(payload.Columns, payload.Rows)
 			_ = request.Reply(true, nil)
+		case "signal":
+			var payload struct{ Signal string }
+			_ = ssh.Unmarshal(request.Payload, &payload)
+			signals <- map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM}[payload.Signal]
 		case "window-change":
 			var payload struct{ Columns, Rows, W, H uint32 }
 			_ = ssh.Unmarshal(request.Payload, &payload)
@@ -206,7 +212,7 @@ func (s *Server) resized(columns, rows uint32) {
 	s.sizes = append(s.sizes, fmt.Sprintf("%dx%d", columns, rows))
 }
 
-func (s *Server) run(ctx context.Context, channel ssh.Channel, line string) {
+func (s *Server) run(ctx context.Context, channel ssh.Channel, line string, signals <-chan syscall.Signal) {
 	s.mutex.Lock()
 	s.commands = append(s.commands, line)
 	s.mutex.Unlock()
@@ -221,7 +227,26 @@ func (s *Server) run(ctx context.Context, channel ssh.Channel, line string) {
 	}
 	command.Stdout, command.Stderr = channel, channel.Stderr()
 	go func() { _, _ = io.Copy(stdin, channel); _ = stdin.Close() }()
-	tellExit(channel, command.Run())
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := command.Start(); err != nil {
+		tellExit(channel, err)
+		_ = channel.Close()
+		return
+	}
+	ended := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case signal := <-signals:
+				_ = syscall.Kill(-command.Process.Pid, signal)
+			case <-ended:
+				return
+			}
+		}
+	}()
+	err = command.Wait()
+	close(ended)
+	tellExit(channel, err)
 	_ = channel.Close()
 }
 

@@ -15,7 +15,7 @@ import (
 // Connect logs in to the server of a machine the user named.
 type Connect func(ctx context.Context, machine string) (*sshkeys.Client, error)
 
-// Run copies. Connections are made once per machine.
+// Run copies. Connections are made once per machine. What a source has that is left out does not keep the others from being copied.
 func (c Copy) Run(ctx context.Context, connect Connect) error {
 	clients := map[string]*sshkeys.Client{}
 	defer func() {
@@ -23,6 +23,7 @@ func (c Copy) Run(ctx context.Context, connect Connect) error {
 			_ = client.Close()
 		}
 	}()
+	missed := 0
 	for _, source := range c.Sources {
 		machine := source.Machine + c.Destination.Machine
 		if clients[machine] == nil {
@@ -38,11 +39,22 @@ func (c Copy) Run(ctx context.Context, connect Connect) error {
 		} else {
 			err = c.download(ctx, clients[machine], source)
 		}
-		if err != nil {
+		if left, ok := errors.AsType[*sshkeys.LeftOutError](err); ok {
+			missed += left.Count
+		} else if err != nil {
 			return err
 		}
 	}
+	if missed > 0 {
+		return &sshkeys.LeftOutError{Count: missed}
+	}
 	return nil
+}
+
+func (c Copy) leftOut(err error) {
+	if c.Note != nil {
+		c.Note(err)
+	}
 }
 
 func (c Copy) upload(ctx context.Context, client *sshkeys.Client, source string) error {
@@ -62,7 +74,7 @@ func (c Copy) upload(ctx context.Context, client *sshkeys.Client, source string)
 	if err != nil {
 		return fmt.Errorf("reading the source: %w", err)
 	}
-	return client.Upload(ctx, os.DirFS(filepath.Dir(absolute)), filepath.Base(absolute), c.Destination.Path)
+	return client.Upload(ctx, os.DirFS(filepath.Dir(absolute)), filepath.Base(absolute), c.Destination.Path, c.leftOut)
 }
 
 func (c Copy) download(ctx context.Context, client *sshkeys.Client, source Location) error {
@@ -84,7 +96,7 @@ func (c Copy) download(ctx context.Context, client *sshkeys.Client, source Locat
 		return fmt.Errorf("opening the destination: %w", err)
 	}
 	defer func() { _ = root.Close() }()
-	return client.Download(ctx, source.Path, root, name)
+	return client.Download(ctx, source.Path, root, name, c.leftOut)
 }
 
 // target is where a download goes: into the destination when that is a directory, else to it.

@@ -45,6 +45,8 @@ type Copy struct {
 	Sources     []Location
 	Destination Location
 	Recursive   bool
+	// Note is told what is left out, and why; may be nil.
+	Note func(error)
 }
 
 // ParseCopy reads the arguments of a copy.

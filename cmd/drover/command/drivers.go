@@ -55,7 +55,7 @@ func (e *env) drivers(ctx context.Context, out *output, names []string) error {
 	case out.isTable():
 		err = out.table(e.Streams.Out, listing.DriverTable(list.Items, e.Now()))
 	default:
-		err = out.document(e.Streams.Out, list)
+		err = e.document(out, list)
 	}
 	if err == nil && len(missing) > 0 {
 		err = fmt.Errorf("no driver is called %s", quoted(missing))

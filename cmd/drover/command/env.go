@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -34,12 +35,26 @@ func (e *env) restConfig() (*rest.Config, error) {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
 	if err != nil || e.isUnconfigured(config) {
-		return nil, errors.New("no kubeconfig: name one with --kubeconfig or in KUBECONFIG")
+		return nil, e.noKubeconfig()
 	}
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = 50, 100
 	config.UserAgent = "drover/" + e.build().Version
 	return config, nil
+}
+
+// noKubeconfig tells which file is meant and not there: client-go takes a missing one of KUBECONFIG for an empty one.
+func (e *env) noKubeconfig() error {
+	var missing []string
+	for _, file := range e.flags.ToRawKubeConfigLoader().ConfigAccess().GetLoadingPrecedence() {
+		if _, err := os.Stat(file); err != nil {
+			missing = append(missing, inventory.Plain(err))
+		}
+	}
+	if os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" && len(missing) > 0 {
+		return fmt.Errorf("no kubeconfig: of the files that KUBECONFIG names, none can be used: %s", strings.Join(missing, "; "))
+	}
+	return errors.New("no kubeconfig: name one with --kubeconfig or in KUBECONFIG")
 }
 
 // checkFlags finds mistakes that would be told as the kubeconfig's.

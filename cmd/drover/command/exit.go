@@ -30,11 +30,14 @@ func (e *usageError) Error() string { return e.err.Error() }
 // Unwrap gives the cause.
 func (e *usageError) Unwrap() error { return e.err }
 
-// exitError ends the process with a code and no message: what there is to say was said.
-type exitError struct{ code int }
+// exitError ends the process with a code. Without a cause there is no message: what there is to say was said.
+type exitError struct {
+	code  int
+	cause error
+}
 
 // Error implements error.
-func (e *exitError) Error() string { return fmt.Sprintf("exit status %d", e.code) }
+func (e *exitError) Error() string { return fmt.Sprintf("exit status %d: %v", e.code, e.cause) }
 
 func usage(cmd *cobra.Command, err error) error {
 	return &usageError{err: err, help: cmd.CommandPath() + " --help"}
@@ -64,13 +67,17 @@ func oneName(cmd *cobra.Command, args []string) error {
 
 // report writes an error for the user, in one line, and tells the exit code.
 func (e *env) report(ctx context.Context, err error) int {
-	var exit *exitError
+	code := codeError
+	if exit, ok := errors.AsType[*exitError](err); ok {
+		code, err = exit.code, exit.cause
+		if err == nil || ctx.Err() != nil {
+			return code
+		}
+	}
 	var wrong *usageError
 	switch {
 	case err == nil:
 		return codeOK
-	case errors.As(err, &exit):
-		return exit.code
 	case errors.As(err, &wrong):
 		_, _ = fmt.Fprintf(e.Streams.ErrOut, "error: %s; see '%s'\n", inventory.Plain(err), wrong.help)
 		return codeUsage
@@ -82,5 +89,5 @@ func (e *env) report(ctx context.Context, err error) int {
 		text += fmt.Sprintf(" (context %q; choose another with --context)", name)
 	}
 	_, _ = fmt.Fprintf(e.Streams.ErrOut, "error: %s\n", text)
-	return codeError
+	return code
 }

@@ -182,7 +182,7 @@ func (e *env) scan(ctx context.Context, api *inventory.API, at place, o *gcOptio
 func (e *env) printScans(o *gcOptions, scans []listing.Scan) error {
 	list := listing.NewScanList(scans)
 	if !o.output.isTable() {
-		return o.output.document(e.Streams.Out, list)
+		return e.document(o.output, list)
 	}
 	table := listing.ServerTable(list.Items, o.allNamespaces, e.Now())
 	var errs []error

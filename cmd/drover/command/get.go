@@ -158,7 +158,7 @@ func (e *env) printMachines(o *getOptions, machines []*facts.Machine, drivers []
 	case o.watch:
 		return e.printEach(o, list.Items)
 	}
-	return o.output.document(e.Streams.Out, list)
+	return e.document(o.output, list)
 }
 
 func (e *env) printNames(machines []listing.Machine) error {
@@ -173,7 +173,7 @@ func (e *env) printNames(machines []listing.Machine) error {
 // printEach prints one document per machine: a watch has no end at which a list could be closed.
 func (e *env) printEach(o *getOptions, machines []listing.Machine) error {
 	for _, m := range machines {
-		if err := o.output.document(e.Streams.Out, m); err != nil {
+		if err := e.document(o.output, m); err != nil {
 			return err
 		}
 	}

@@ -1,10 +1,12 @@
 package command_test
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-project/drover/cmd/drover/command"
 	"github.com/drover-project/drover/sshkeys"
 	"github.com/drover-project/drover/sshkeys/sshtest"
 	"github.com/drover-project/drover/state"
@@ -53,18 +56,32 @@ func TestSSH(t *testing.T) {
 	require.Equal(t, "hello\n", r.out, "without a terminal, a shell reads standard input")
 
 	r = c.drover(t, "ssh", "web-1", "--address", "127.0.0.1", "-p", "1", "-l", "alice", "--", "true")
-	require.Equal(t, 1, r.code)
+	require.Equal(t, 255, r.code)
 	require.Contains(t, r.errOut, "connecting to 127.0.0.1:1")
 	require.Contains(t, r.errOut, "--address")
 	c.ok(t, "ssh", "web-1", "-t", "--", "true")
 	require.NotEmpty(t, server.Sizes(), "-t asks for a terminal")
 }
 
+// TestSSHInterrupted: Ctrl-C ends a command that sleeps, and the exit code is OpenSSH's.
+func TestSSHInterrupted(t *testing.T) {
+	c, server := withServer(t, true)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() {
+		for len(server.Commands()) == 0 && ctx.Err() == nil {
+			runtime.Gosched()
+		}
+		cancel(sshkeys.Interrupted{Signal: os.Interrupt})
+	}()
+	r := executeWith(ctx, command.Options{}, "", "--kubeconfig", c.kubeconfig, "-n", c.namespace, "ssh", "web-1", "--", "sleep 600")
+	require.Equal(t, result{code: 255}, r)
+}
+
 func TestSSHBeforeThereIsAServer(t *testing.T) {
 	c := newCluster(t)
 	c.apply(t, waitingMachine)
 	r := c.drover(t, "ssh", "db-1")
-	require.Equal(t, 1, r.code)
+	require.Equal(t, 255, r.code)
 	require.Contains(t, r.errOut, "db-1 has no server yet (phase Pending)")
 	c.secret(t, "db-1-machine-state", map[string]string{"journal.json": `{"operation":"create","attempt":1,"phase":"Intent"}`})
 	r = c.drover(t, "ssh", "db-1")
@@ -75,7 +92,7 @@ func TestSSHBeforeThereIsAServer(t *testing.T) {
 func TestUnknownHostKey(t *testing.T) {
 	c, server := withServer(t, false)
 	r := c.drover(t, "ssh", "web-1", "--", "true")
-	require.Equal(t, 1, r.code)
+	require.Equal(t, 255, r.code)
 	require.Contains(t, r.errOut, "no host key of the server is recorded")
 	require.Contains(t, r.errOut, "--accept-new-host-key")
 	require.Empty(t, server.Commands())
@@ -96,7 +113,7 @@ func TestChangedHostKey(t *testing.T) {
 	c, server := withServer(t, true)
 	other := sshtest.Start(t, sshtest.Options{})
 	r := c.drover(t, "ssh", "web-1", "-p", strconv.Itoa(other.Port), "--accept-new-host-key", "--", "true")
-	require.Equal(t, 1, r.code)
+	require.Equal(t, 255, r.code)
 	require.Contains(t, r.errOut, "the server's host key is not the recorded one")
 	require.Contains(t, r.errOut, ssh.FingerprintSHA256(other.HostKey()))
 	require.Empty(t, other.Commands())
@@ -231,7 +248,7 @@ func TestStateOfAnotherMachine(t *testing.T) {
 		APIVersion: "rke-machine.cattle.io/v1", Kind: "DigitaloceanMachine", Name: "web-1", UID: "someone-else", Controller: new(true)}}
 	require.NoError(t, c.Update(t.Context(), secret))
 	r := c.drover(t, "ssh", "genericmachine/web-1", "--", "true")
-	require.Equal(t, 1, r.code)
+	require.Equal(t, 255, r.code)
 	require.Contains(t, r.errOut, "is not this machine's: it belongs to DigitaloceanMachine web-1")
 	require.Empty(t, server.Commands())
 	require.Contains(t, c.ok(t, "why", "genericmachine/web-1"), "is not this machine's")

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -112,7 +113,7 @@ func (e *env) podLog(ctx context.Context, api *inventory.API, m *facts.Machine, 
 		return fmt.Errorf("the pod of %s has not started; -f waits for it, '%s why %s -n %s' tells what holds it up", attempt, e.Name, m.Name, m.Namespace)
 	}
 	e.note("%s (pod %s)", attempt, pods[0].Name)
-	return joblog.Stream(ctx, api.Kube, &pods[0], false, e.logOut())
+	return e.toTerminal(func(out io.Writer) error { return joblog.Stream(ctx, api.Kube, &pods[0], false, out) })
 }
 
 func (e *env) follow(ctx context.Context, api *inventory.API, namespace string, set labels.Set) error {
@@ -120,23 +121,26 @@ func (e *env) follow(ctx context.Context, api *inventory.API, namespace string, 
 	if err != nil {
 		return err
 	}
-	return joblog.Stream(ctx, api.Kube, pod, true, e.logOut())
+	return e.toTerminal(func(out io.Writer) error { return joblog.Stream(ctx, api.Kube, pod, true, out) })
 }
 
 func (e *env) printLog(text string) error {
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
-	_, err := io.WriteString(e.logOut(), text)
-	return err
+	return e.toTerminal(func(out io.Writer) error {
+		_, err := io.WriteString(out, text)
+		return err
+	})
 }
 
-// logOut is where a log goes: a terminal must not obey what a driver prints.
-func (e *env) logOut() io.Writer {
-	if access.IsTerminal(e.Streams.Out) {
-		return joblog.Harmless(e.Streams.Out)
+// toTerminal has text from outside written to the output: a terminal must not obey what a driver prints or a status holds.
+func (e *env) toTerminal(write func(io.Writer) error) error {
+	if !access.IsTerminal(e.Streams.Out) {
+		return write(e.Streams.Out)
 	}
-	return e.Streams.Out
+	terminal := facts.NewTerminal(e.Streams.Out)
+	return errors.Join(write(terminal), terminal.Flush())
 }
 
 // note tells the user something that is no output.

@@ -82,6 +82,11 @@ func (o *output) table(w io.Writer, table *metav1.Table) error {
 	return nil
 }
 
+// document prints a document in the format of -o, of which a template may write what a status holds as it is.
+func (e *env) document(o *output, document any) error {
+	return e.toTerminal(func(out io.Writer) error { return o.document(out, document) })
+}
+
 // document prints what has a JSON form in the format of -o, after check.
 func (o *output) document(w io.Writer, document any) error {
 	raw, err := json.Marshal(document)

@@ -99,7 +99,8 @@ func newRoot(o Options) (*cobra.Command, *env) {
 const rootLong = `See, reach and mend the machines that Drover makes. A kubeconfig is all it needs.
 
 NAME is a machine of any driver or the CAPI Machine that owns it. Where a name means several machines, write the kind before
-it: digitaloceanmachine/NAME. Exit codes: 0 done, 1 error, 2 wrong usage; ssh exits with the remote command's own code.`
+it: digitaloceanmachine/NAME. Exit codes: 0 done, 1 error, 2 wrong usage; ssh exits with the remote command's own
+code, or 255 without one.`
 
 const rootExample = `  {name} get                      # all machines of the namespace
   {name} why web-1                # what it waits for or why it failed, and what to do

@@ -16,7 +16,10 @@ func newSCP(e *env) *cobra.Command {
 		Use:   "scp SOURCE... DESTINATION",
 		Short: "Copy files to or from a machine's server",
 		Long: `Copy files to or from a machine's server. Paths on a server are written NAME:path; a relative path begins in the user's home
-directory. A path here that has a colon is written with ./ before it. The host key is verified as with ssh.`,
+directory. A path here that has a colon is written with ./ before it. The host key is verified as with ssh.
+
+Symbolic links are followed, and files and directories that are new get the modes of their sources, as OpenSSH's scp does.
+What is neither a file nor a directory, or cannot be read, is left out and named; the rest is copied, and the exit code is 1.`,
 		Example: `  {name} scp app.conf web-1:/etc/app.conf
   {name} scp -r web-1:/var/log ./logs`,
 		Args:              cobra.ArbitraryArgs,
@@ -38,6 +41,7 @@ directory. A path here that has a colon is written with ./ before it. The host k
 }
 
 func (e *env) scp(ctx context.Context, plan access.Copy, login access.Login) error {
+	plan.Note = func(err error) { e.note("%w", err) }
 	progress := &access.Progress{}
 	if access.IsTerminal(e.Streams.ErrOut) {
 		login.Dialer = progress

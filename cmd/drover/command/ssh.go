@@ -26,8 +26,11 @@ func newSSH(e *env) *cobra.Command {
 
 Without COMMAND a login shell is opened, in a terminal if you have one. A single COMMAND is a line for the remote shell
 ('ls | wc -l'); with ARGUMENTs, each arrives as it is. Standard input, output and error are connected, and the exit code is the
-remote one. A server whose host key is not recorded, or is another, is refused. One that does not serve SSH yet is waited for, 20
-seconds at most and before anything is told to it: its daemon restarts shortly after the server was made.`,
+remote one; it is 255, as with OpenSSH's ssh, when a signal ended the command or there was no login. Ctrl-C and SIGTERM are
+handed on to the command, and end the connection.
+
+A server whose host key is not recorded, or is another, is refused. One that does not serve SSH yet is waited for, 20 seconds
+at most and before anything is told to it: its daemon restarts shortly after the server was made.`,
 		Example: `  {name} ssh web-1
   {name} ssh web-1 -- uname -r
   {name} ssh web-1 -- 'journalctl -u ssh | tail'
@@ -47,7 +50,14 @@ seconds at most and before anything is told to it: its daemon restarts shortly a
 				return err
 			}
 			o.commandLine = args[1:]
-			return e.ssh(cmd.Context(), args[0], o)
+			status, err := e.ssh(cmd.Context(), args[0], o)
+			if err != nil {
+				status = sshkeys.NoStatus
+			}
+			if status != codeOK {
+				return &exitError{code: status, cause: err}
+			}
+			return nil
 		},
 	}
 	addLoginFlags(cmd, &o.login)
@@ -75,23 +85,17 @@ func checkLogin(cmd *cobra.Command, login access.Login) error {
 	return nil
 }
 
-func (e *env) ssh(ctx context.Context, name string, o *sshOptions) error {
+// ssh runs a command, or a shell, and returns its exit status.
+func (e *env) ssh(ctx context.Context, name string, o *sshOptions) (int, error) {
 	client, err := e.dial(ctx, name, o.login)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { _ = client.Close() }()
 	session := access.Session{
 		Streams: e.Streams, Command: o.commandLine, ForceTerminal: o.terminal, NoTerminal: o.noTerminal, Term: e.Term,
 	}
-	status, err := session.Run(ctx, client)
-	if err != nil {
-		return err
-	}
-	if status != codeOK {
-		return &exitError{code: status}
-	}
-	return nil
+	return session.Run(ctx, client)
 }
 
 // dial finds a machine and logs in to its server.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -57,7 +58,7 @@ func (e *env) why(ctx context.Context, name, format string) error {
 	if format == "" {
 		return explain.Render(e.Streams.Out, report)
 	}
-	return printDocument(e.Streams.Out, format, report)
+	return e.toTerminal(func(out io.Writer) error { return printDocument(out, format, report) })
 }
 
 // explain finds out what NAME means, and explains it.
@@ -67,13 +68,18 @@ func (e *env) explain(ctx context.Context, api *inventory.API, namespace, name s
 		return e.explainNoMachine(ctx, api, word, types.NamespacedName{Namespace: namespace, Name: rest})
 	}
 	target, err := e.find(ctx, api, namespace, name)
-	if _, notFound := errors.AsType[*inventory.NotFoundError](err); err != nil && !notFound {
+	notFound, isNotFound := errors.AsType[*inventory.NotFoundError](err)
+	if err != nil && !isNotFound {
 		return nil, err
 	}
 	if err != nil && qualified {
 		name = rest
 	}
-	report, gone := e.explainSnapshot(api.Snapshot(ctx, target, namespace, name, e.Now()), err)
+	snapshot := api.Snapshot(ctx, target, namespace, name, e.Now())
+	if isNotFound {
+		snapshot.Unseen = notFound.Unseen
+	}
+	report, gone := e.explainSnapshot(snapshot, err)
 	if gone != nil && !qualified {
 		// A driver is what a bare name may mean when no machine has it.
 		if driver, err := e.explainDriver(ctx, api, name); err == nil {

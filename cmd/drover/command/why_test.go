@@ -67,6 +67,26 @@ func TestWhyOfAMachineThatNeverWas(t *testing.T) {
 	require.NotContains(t, out, "Scaled")
 }
 
+// TestWhyWithoutRights: what may not be read is not said to be gone.
+func TestWhyWithoutRights(t *testing.T) {
+	c := newCluster(t)
+	c.apply(t, runningMachine)
+	c.secret(t, "web-1-machine-state", map[string]string{"journal.json": `{"operation":"create","attempt":1,"phase":"Created","instanceName":"web-1"}`})
+	c.grant(t, "clerk", `{apiGroups: [""], resources: [secrets, events], verbs: [get, list]}`)
+	r := c.drover(t, "--as", "clerk", "why", "web-1")
+	require.Zero(t, r.code, r.errOut)
+	require.NotContains(t, r.out, "Gone")
+	require.NotContains(t, r.out, "No machine of this name exists")
+	require.Contains(t, strings.Join(strings.Fields(r.out), " "), `Whether a machine of this name exists cannot be told: getting it: forbidden: user "clerk" lacks the right to get digitaloceanmachines.rke-machine.cattle.io`)
+
+	c.apply(t, strings.Replace(capiMachine, "name: web-1", "name: web-9", 1))
+	c.grant(t, "owner", `{apiGroups: [cluster.x-k8s.io], resources: [machines], verbs: [get]}`, `{apiGroups: [rke-machine.cattle.io], resources: [digitaloceanmachines, genericmachines], verbs: [get]}`)
+	r = c.drover(t, "--as", "owner", "why", "pool-abc")
+	require.Zero(t, r.code, r.errOut)
+	require.NotContains(t, r.out, "no active driver")
+	require.Contains(t, strings.Join(strings.Fields(r.out), " "), "the right to read NodeDrivers")
+}
+
 // TestWhyOfABrokenState: a Secret that cannot be read is told in the report, and the report stands.
 func TestWhyOfABrokenState(t *testing.T) {
 	c := newCluster(t)

@@ -49,6 +49,10 @@ func explainCAPIMachine(r *Report, s *facts.Snapshot, w words) {
 		r.Blocker = &Blocker{Reason: rkev1.DeletingReason}
 		r.Verdict = []string{fmt.Sprintf("Its %s %s is gone; the CAPI Machine itself waits for its finalizers: %s.", ref.Kind, ref.Name, strings.Join(machine.Finalizers, ", "))}
 		r.Next = []string{"See what Cluster API still waits for: kubectl -n {ns} describe machine.cluster.x-k8s.io {capi}"}
+	case s.Driver == nil && !s.Knows(facts.DriverPart):
+		r.Blocker = &Blocker{Reason: "InfrastructureMissing"}
+		r.Verdict = []string{fmt.Sprintf("It refers to %s %s, which does not exist; why cannot be told without the right to read NodeDrivers.", ref.Kind, ref.Name)}
+		r.Next = []string{"Ask whoever grants rights for that one, and try again"}
 	case s.Driver == nil || s.Driver.Status.MachineKind != ref.Kind:
 		r.Blocker = &Blocker{Reason: rkev1.DriverNotFoundReason}
 		r.Verdict = []string{fmt.Sprintf("It wants a %s, a kind no active driver makes.", ref.Kind)}
@@ -101,6 +105,12 @@ func explainGone(r *Report, s *facts.Snapshot) {
 	r.Subject = fmt.Sprintf("machine %s/%s", s.Namespace, s.Name)
 	r.Phase = "Gone"
 	r.Verdict = []string{"No machine of this name exists."}
+	if s.Unseen != "" {
+		r.Phase = ""
+		r.Verdict = []string{"Whether a machine of this name exists cannot be told: " + s.Unseen + "."}
+		r.Next = []string{"Ask whoever grants rights for that one, and try again"}
+		return
+	}
 	switch state := s.State; {
 	case state == nil || state.Name == "":
 		r.Verdict = append(r.Verdict, "What is known of it is in the events below; events are kept for an hour.")

@@ -9,8 +9,12 @@ import (
 // logLines is how many lines of a log fit on one screen beside the rest.
 const logLines = 8
 
-// machineLog is the end of the last log that was kept: the state Secret's, else the tail in the status.
+// machineLog is the end of the log of the Job that runs, else of the last that was kept: the state Secret's, else the tail in the
+// status.
 func machineLog(s *facts.Snapshot) *Log {
+	if s.Live != "" {
+		return newLog("what Job "+s.Jobs[0].Name+" says now", s.Live)
+	}
 	if s.State != nil && s.State.Log != "" {
 		source := "log.txt of Secret " + s.State.Name
 		if result := s.State.Result; result != nil {

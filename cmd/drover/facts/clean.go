@@ -1,6 +1,8 @@
 package facts
 
 import (
+	"bytes"
+	"io"
 	"regexp"
 	"strings"
 	"unicode"
@@ -11,9 +13,15 @@ var escapes = regexp.MustCompile(`\x1b(\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07
 
 // Clean makes text from outside safe to show: no control characters that a terminal would obey, no line breaks.
 func Clean(text string) string {
-	text = escapes.ReplaceAllString(text, "")
-	text = strings.Map(func(r rune) rune {
+	return strings.Join(strings.Fields(cleanLine(text)), " ")
+}
+
+// cleanLine is Clean that keeps tabs and all spaces.
+func cleanLine(text string) string {
+	return strings.Map(func(r rune) rune {
 		switch {
+		case r == '\t':
+			return r
 		case unicode.IsSpace(r):
 			return ' '
 		case unicode.IsControl(r) || r == unicode.ReplacementChar || unicode.Is(unicode.Cf, r):
@@ -21,6 +29,50 @@ func Clean(text string) string {
 			return -1
 		}
 		return r
-	}, text)
-	return strings.Join(strings.Fields(text), " ")
+	}, escapes.ReplaceAllString(text, ""))
+}
+
+// maxLine is how much of a line is held back until its end comes.
+const maxLine = 64 << 10
+
+// Terminal writes text from outside to a terminal, which must show it and not obey it: each line as Clean would have it, with its
+// spaces. What goes into a file should stay as it is.
+type Terminal struct {
+	out  io.Writer
+	line []byte
+}
+
+// NewTerminal writes to out. The last line comes with Flush, unless it ended.
+func NewTerminal(out io.Writer) *Terminal { return &Terminal{out: out} }
+
+// Write implements io.Writer.
+func (t *Terminal) Write(p []byte) (int, error) {
+	for rest := p; len(rest) > 0; {
+		text, after, ended := bytes.Cut(rest, []byte{'\n'})
+		t.line = append(t.line, text...)
+		rest = after
+		if !ended && len(t.line) < maxLine {
+			break
+		}
+		if err := t.Flush(); err != nil {
+			return 0, err
+		}
+		if ended {
+			if _, err := io.WriteString(t.out, "\n"); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return len(p), nil
+}
+
+// Flush writes the beginning of a line that has not ended.
+func (t *Terminal) Flush() error {
+	shown := cleanLine(strings.TrimSuffix(string(t.line), "\r"))
+	t.line = t.line[:0]
+	if shown == "" {
+		return nil
+	}
+	_, err := io.WriteString(t.out, shown)
+	return err
 }

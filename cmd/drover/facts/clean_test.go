@@ -1,6 +1,7 @@
 package facts_test
 
 import (
+	"io"
 	"strings"
 	"testing"
 	"unicode"
@@ -49,5 +50,53 @@ func FuzzClean(f *testing.F) {
 		require.False(t, strings.ContainsFunc(got, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }), "%q", got)
 		require.Equal(t, strings.TrimSpace(got), got)
 		require.NotContains(t, got, "  ")
+	})
+}
+
+// onTerminal writes a text in pieces of a size, as it comes from a connection.
+func onTerminal(t *testing.T, text string, size int) string {
+	t.Helper()
+	var out strings.Builder
+	terminal := facts.NewTerminal(&out)
+	for rest := text; rest != ""; {
+		piece := rest[:min(size, len(rest))]
+		n, err := io.WriteString(terminal, piece)
+		require.NoError(t, err)
+		require.Equal(t, len(piece), n)
+		rest = rest[len(piece):]
+	}
+	require.NoError(t, terminal.Flush())
+	return out.String()
+}
+
+func TestTerminal(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                "",
+		"plain\n\ttext  wide\r\n\nend":    "plain\n\ttext  wide\n\nend",
+		"Größe, 容量, 50 €\n":               "Größe, 容量, 50 €\n",
+		"\x1b[31mred\x1b[0m\n":            "red\n",
+		"\x1b]0;owned\atitle":             "title",
+		"\u009b31m\u0090 C1":              "31m C1",
+		"10%\rhidden\n":                   "10% hidden\n",
+		"turned \u202egpj\u202c\xc2\xff.": "turned gpj.",
+	} {
+		for _, size := range []int{1, 2, 3, 1000} {
+			require.Equal(t, want, onTerminal(t, text, size), "%q in pieces of %d", text, size)
+		}
+	}
+	long := strings.Repeat("x", 200_000)
+	require.Equal(t, long, onTerminal(t, long, 4096), "a line without an end")
+}
+
+// FuzzTerminal: no control gets through, wherever the pieces end, and no line is lost.
+func FuzzTerminal(f *testing.F) {
+	f.Add("\x1b[31mred\u009b\x00ü\n", 1)
+	f.Add("\xc2\xc2\x9b\xc2", 2)
+	f.Fuzz(func(t *testing.T, text string, size int) {
+		shown := onTerminal(t, text, max(size, 1))
+		require.False(t, strings.ContainsFunc(shown, func(r rune) bool {
+			return unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Cf, r)
+		}), "%q", shown)
+		require.Equal(t, strings.Count(text, "\n"), strings.Count(shown, "\n"))
 	})
 }

@@ -28,6 +28,7 @@ const (
 	PodsPart       Part = "pods"
 	AheadPart      Part = "other machines"
 	EventsPart     Part = "events"
+	LivePart       Part = "the Job's log"
 )
 
 // Snapshot is everything about one machine, or one name, at one moment. A nil pointer is an object that does not exist
@@ -60,6 +61,10 @@ type Snapshot struct {
 	// Problems are what could not be read, in words for the user; Unread the parts that therefore are not known.
 	Problems []string
 	Unread   []Part
+	// Unseen is what the user may not look at, where a machine of the name may be all the same; empty for nothing.
+	Unseen string
+	// Live is the end of what the newest Job's pod says, while that Job runs.
+	Live string
 }
 
 // Knows reports whether a part was read, so that what is not there does not exist.

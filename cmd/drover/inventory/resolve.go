@@ -58,6 +58,8 @@ func (e *NotFoundError) Error() string {
 	text := fmt.Sprintf("no machine %q in namespace %q", e.Name, e.Namespace)
 	command := cmp.Or(e.Command, "drover")
 	switch {
+	case e.Unseen != "" && len(e.Elsewhere) == 0:
+		return fmt.Sprintf("whether there is a machine %q in namespace %q cannot be told: %s", e.Name, e.Namespace, e.Unseen)
 	case len(e.Elsewhere) > 0:
 		text += "; there is one in namespace " + strings.Join(e.Elsewhere, ", ") + " (use -n)"
 	case !e.KindsKnown:
@@ -66,7 +68,7 @@ func (e *NotFoundError) Error() string {
 		text += fmt.Sprintf(" (see '%s get -A')", command)
 	}
 	if e.Unseen != "" {
-		text += "; what could not be looked at: " + e.Unseen
+		text += "; what could not be looked at here: " + e.Unseen
 	}
 	return text
 }

@@ -147,7 +147,7 @@ func TestResolveWithFewRights(t *testing.T) {
 	require.NoError(t, err, "the label of the machine tells what the CAPI Machine would")
 	require.Equal(t, "db-1", target.Machine.Name)
 	_, err = machines.Resolve(t.Context(), ns, "db-9")
-	require.EqualError(t, err, `no machine "db-9" in namespace "`+ns+`" (see 'drover get -A'); what could not be looked at: getting it: `+
+	require.EqualError(t, err, `whether there is a machine "db-9" in namespace "`+ns+`" cannot be told: getting it: `+
 		`forbidden: user "operator" lacks the right to get digitaloceanmachines.rke-machine.cattle.io, machines.cluster.x-k8s.io "db-9" in namespace `+ns)
 	_, err = machines.Resolve(t.Context(), ns, "machine/pool-a")
 	require.Equal(t, "getting machines "+ns+`/pool-a: forbidden: user "operator" lacks the right to get machines.cluster.x-k8s.io "pool-a" in namespace `+ns,
@@ -158,7 +158,7 @@ func TestResolveWithFewRights(t *testing.T) {
 	require.Equal(t, "getting GenericMachine "+ns+`/db-1: forbidden: user "planner" lacks the right to get genericmachines.rke-machine.cattle.io "db-1" in namespace `+ns,
 		inventory.Plain(err))
 	_, err = owners.Resolve(t.Context(), ns, "db-1")
-	require.ErrorContains(t, err, `no machine "db-1"`)
+	require.ErrorContains(t, err, `whether there is a machine "db-1"`)
 	require.ErrorContains(t, err, `lacks the right to get digitaloceanmachines.rke-machine.cattle.io, genericmachines.rke-machine.cattle.io "db-1" in namespace `+ns)
 	require.ErrorContains(t, err, `lacks the right to list digitaloceanmachines.rke-machine.cattle.io, genericmachines.rke-machine.cattle.io in namespace `+ns)
 }

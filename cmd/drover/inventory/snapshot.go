@@ -19,6 +19,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
+	"github.com/drover-project/drover/jobrunner"
 )
 
 // Snapshot reads everything about what a user's NAME means. A NAME that means nothing any more still gives a Snapshot,
@@ -32,7 +33,7 @@ func (a *API) Snapshot(ctx context.Context, target Target, namespace, name strin
 	r.read(ctx, []part{
 		{facts.OwnersPart, r.owners}, {facts.ClusterPart, r.cluster}, {facts.DriverPart, r.driver}, {facts.BootstrapPart, r.bootstrap},
 		{facts.CredentialPart, r.credential}, {facts.StatePart, r.state}, {facts.JobsPart, r.jobs}, {facts.PodsPart, r.pods},
-		{facts.AheadPart, r.ahead}, {facts.EventsPart, r.events},
+		{facts.AheadPart, r.ahead}, {facts.EventsPart, r.events}, {facts.LivePart, r.live},
 	})
 	return s
 }
@@ -230,6 +231,30 @@ func (r *reading) pods(ctx context.Context) error {
 	var err error
 	r.Pods, err = r.api.PodsOf(ctx, &r.Jobs[0])
 	return err
+}
+
+// liveLines and liveTimeout bound what is read of a log that is still written.
+const (
+	liveLines   = 20
+	liveBytes   = 32 << 10
+	liveTimeout = 5 * time.Second
+)
+
+// live is the end of what the pod of a Job that runs has said.
+func (r *reading) live(ctx context.Context) error {
+	if len(r.Jobs) == 0 || len(r.Pods) == 0 || jobrunner.JobEnded(&r.Jobs[0]) || r.Pods[0].Status.Phase != corev1.PodRunning || len(r.Pods[0].Spec.Containers) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
+	defer cancel()
+	pod := &r.Pods[0]
+	log, err := r.api.Kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{
+		Container: pod.Spec.Containers[0].Name, TailLines: new(int64(liveLines)), LimitBytes: new(int64(liveBytes))}).DoRaw(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the log of pod %s: %w", pod.Name, err)
+	}
+	r.Live = string(log)
+	return nil
 }
 
 // ahead lists the machines of the kind, but only for one that waits for another.
