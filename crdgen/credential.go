@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+
+	"github.com/drover-project/drover/clouds"
 )
 
 // CredentialEnv turns the data of a credential Secret into the environment variables through which the driver takes it.
@@ -38,7 +40,7 @@ func CredentialEnv(driverName string, fields []Field, secretData map[string][]by
 			problems = append(problems, fmt.Errorf("key %s: %w", key, err))
 			continue
 		}
-		if prefix := EnvPrefix(driverName) + "_"; !strings.HasPrefix(name, prefix) {
+		if prefix := clouds.Of(driverName).EnvPrefix + "_"; !strings.HasPrefix(name, prefix) {
 			name = prefix + name
 		}
 		if env[name] == "" {
@@ -89,23 +91,6 @@ func GivenIn(fields []Field, spec map[string]any) []Field {
 
 func (f Field) required() bool {
 	return f.Credential != "" && !f.Optional && f.Default == nil
-}
-
-// EnvPrefix is what the names of a driver's environment variables begin with; some drivers use their cloud's own.
-func EnvPrefix(driverName string) string {
-	switch driverName {
-	case "amazonec2":
-		return "AWS"
-	case "rackspace", "openstack":
-		return "OS"
-	case "vmwarevsphere":
-		return "VSPHERE"
-	case "vmwarefusion":
-		return "FUSION"
-	case "vmwarevcloudair":
-		return "VCLOUDAIR"
-	}
-	return strings.ToUpper(strings.ReplaceAll(driverName, "-", "_"))
 }
 
 // matchCredential finds the key of each field (by position), and the keys that are no field's, both without regard to
@@ -174,7 +159,7 @@ func (f Field) credentialVar(driverName string) string {
 	if err != nil {
 		return ""
 	}
-	return EnvPrefix(driverName) + "_" + name
+	return clouds.Of(driverName).EnvPrefix + "_" + name
 }
 
 func lastSegment(key string) string {

@@ -111,10 +111,3 @@ func TestKebabFlag(t *testing.T) {
 		require.Equal(t, want, crdgen.KebabFlag("acme", field))
 	}
 }
-
-func TestEnvPrefix(t *testing.T) {
-	for driver, want := range map[string]string{"amazonec2": "AWS", "openstack": "OS", "rackspace": "OS", "vmwarevsphere": "VSPHERE",
-		"vmwarefusion": "FUSION", "vmwarevcloudair": "VCLOUDAIR", "digitalocean": "DIGITALOCEAN", "my-cloud": "MY_CLOUD"} {
-		require.Equal(t, want, crdgen.EnvPrefix(driver))
-	}
-}

@@ -22,8 +22,7 @@ var update = flag.Bool("update", false, "write the golden files")
 func TestPredefinedTablesAreGolden(t *testing.T) {
 	for _, arch := range []string{"amd64", "arm64"} {
 		var out strings.Builder
-		for _, line := range append(builtinTable(), externalTable(arch)...) {
-			nd := line.nodeDriver()
+		for _, nd := range predefined(arch) {
 			fmt.Fprintf(&out, "%s: driver %s, active %t, built in %t\n  %s\n  %s %s\n", nd.Name, nd.DriverName(), nd.Spec.Active, nd.Spec.Builtin,
 				nd.Spec.Description, nd.Spec.URL, nd.Spec.Checksum)
 			for _, host := range nd.Spec.WhitelistDomains {
@@ -43,12 +42,16 @@ func TestPredefinedTablesAreGolden(t *testing.T) {
 	}
 }
 
+// external are the predefined drivers that are not built in.
+func external(arch string) []v3.NodeDriver {
+	return slices.DeleteFunc(predefined(arch), func(nd v3.NodeDriver) bool { return nd.Spec.Builtin })
+}
+
 // Every address is one a Job can reach without a login, over TLS, and is of one version: "latest" would break its checksum.
 func TestPredefinedAddressesAreFixed(t *testing.T) {
 	checksums := map[string]string{}
 	for _, arch := range []string{"amd64", "arm64", "riscv64"} {
-		for _, line := range externalTable(arch) {
-			nd := line.nodeDriver()
+		for _, nd := range external(arch) {
 			address, err := url.Parse(nd.Spec.URL)
 			require.NoError(t, err)
 			require.Equal(t, "https", address.Scheme, nd.Name)
@@ -74,8 +77,8 @@ func TestPredefinedDriversSayWhatTheyAreFor(t *testing.T) {
 	own := map[string]bool{}
 	byName := func(arch string) map[string]v3.NodeDriver {
 		out := map[string]v3.NodeDriver{}
-		for _, line := range externalTable(arch) {
-			out[line.name] = line.nodeDriver()
+		for _, nd := range external(arch) {
+			out[nd.Name] = nd
 		}
 		return out
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 )
 
 const (
@@ -38,35 +39,21 @@ func InstanceName(machineName string, limit int) (string, error) {
 	return fit(machineName, machineName, limit), nil
 }
 
-// cloudNames says which names a driver can give to servers, where that is less than every hostname.
-var cloudNames = map[string]struct {
-	longest     int
-	letterFirst bool
-}{
-	// The driver names the disk like the server with -disk after it, and every name begins with a letter (RFC 1035).
-	"google": {longest: maxName - len("-disk"), letterFirst: true},
-	// The driver names a storage container like the server with vhd- before it.
-	"azure": {longest: maxName - len("vhd-")},
-}
-
 // InstanceNameLimit is the longest name that a driver can give to a server.
 func InstanceNameLimit(driver string) int {
-	if rule, ok := cloudNames[driver]; ok {
-		return rule.longest
+	if longest := clouds.Of(driver).Names.Longest; longest > 0 {
+		return longest
 	}
 	return maxName
 }
 
-// CheckInstanceName tells whether a driver's cloud takes a name, and what to do when it does not.
+// CheckInstanceName reports whether a driver's cloud takes a name, and what to do when it does not.
 func CheckInstanceName(driver, name string) error {
-	rule, ok := cloudNames[driver]
-	if !ok {
-		return nil
+	rule := clouds.Of(driver).Names
+	if rule.Longest > 0 && len(name) > rule.Longest {
+		return fmt.Errorf("the server's name %q is longer than the %d characters that %s takes: lower the limit that the machine's annotation %s sets", name, rule.Longest, driver, rkev1.HostnameLengthLimitAnnotation)
 	}
-	if len(name) > rule.longest {
-		return fmt.Errorf("the server's name %q is longer than the %d characters that %s takes: lower the limit that the machine's annotation %s sets", name, rule.longest, driver, rkev1.HostnameLengthLimitAnnotation)
-	}
-	if rule.letterFirst && (name == "" || name[0] < 'a' || name[0] > 'z') {
+	if rule.LetterFirst && (name == "" || name[0] < 'a' || name[0] > 'z') {
 		return fmt.Errorf("the server's name %q does not begin with a letter, as %s wants it: rename the machine or its pool", name, driver)
 	}
 	return nil

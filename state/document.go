@@ -1,6 +1,10 @@
 package state
 
-import "time"
+import (
+	"time"
+
+	"github.com/drover-project/drover/clouds"
+)
 
 // Operation is what a Job does.
 type Operation string
@@ -112,26 +116,10 @@ type Journal struct {
 }
 
 // Server is what is known of a server; no secrets.
-type Server struct {
-	// InstanceID as the cloud names it; may be empty.
-	InstanceID string `json:"instanceID,omitempty"`
-	// ProviderID in the form the cloud's own controller manager uses; may be empty.
-	ProviderID string `json:"providerID,omitempty"`
-	// Addresses of the server.
-	Addresses []Address `json:"addresses,omitempty"`
-	// SSHUser, SSHHost and SSHPort say how to log in.
-	SSHUser string `json:"sshUser,omitempty"`
-	SSHHost string `json:"sshHost,omitempty"`
-	SSHPort int    `json:"sshPort,omitempty"`
-	// FailureDomain is where the server really is; may be empty.
-	FailureDomain string `json:"failureDomain,omitempty"`
-}
+type Server = clouds.Server
 
-// Address has the type names of Cluster API: ExternalIP, InternalIP, Hostname, ExternalDNS, InternalDNS.
-type Address struct {
-	Type    string `json:"type"`
-	Address string `json:"address"`
-}
+// Address of a server.
+type Address = clouds.Address
 
 // Outcome is how an operation ended.
 type Outcome string

@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 )
 
 // Bounds of what a pod may tell: it runs a driver that nobody has looked at.
@@ -35,8 +36,8 @@ const (
 	firstYear, lastYear = 2000, 9000
 )
 
-// MaxAddress is how many characters an address may have: those of a DNS name (RFC 1035, 2.3.4, without the final dot).
-const MaxAddress = 253
+// MaxAddress is how many characters an address may have.
+const MaxAddress = clouds.MaxAddress
 
 // ErrNoDocument tells that the state Secret does not hold the document yet.
 var ErrNoDocument = errors.New("there is no such document")

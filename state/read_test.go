@@ -271,15 +271,15 @@ func TestReadServer_addressesThatClusterAPITakes(t *testing.T) {
 		many[i] = state.Address{Type: "InternalIP", Address: fmt.Sprintf("198.18.0.%d", i)}
 	}
 	for name, tt := range map[string]struct{ given, want []state.Address }{
-		"each type": {given: []state.Address{{"ExternalIP", "198.18.0.1"}, {"InternalIP", "10.0.0.1"}, {"Hostname", "m"}, {"ExternalDNS", "m.example"}, {"InternalDNS", "m.local"}},
-			want: []state.Address{{"ExternalIP", "198.18.0.1"}, {"InternalIP", "10.0.0.1"}, {"Hostname", "m"}, {"ExternalDNS", "m.example"}, {"InternalDNS", "m.local"}}},
-		"IPv6":           {given: []state.Address{{"ExternalIP", "2001:db8::1"}}, want: []state.Address{{"ExternalIP", "2001:db8::1"}}},
-		"empty":          {given: []state.Address{{"ExternalIP", ""}, {"", "198.18.0.1"}}},
-		"of no type":     {given: []state.Address{{"externalIP", "198.18.0.1"}, {"Loopback", "127.0.0.1"}}},
-		"not printable":  {given: []state.Address{{"ExternalIP", "198.18.0.1\x1b[0m"}, {"Hostname", "m\u202e"}}},
-		"too long":       {given: []state.Address{{"Hostname", strings.Repeat("a", 254)}, {"Hostname", strings.Repeat("b", 253)}}, want: []state.Address{{"Hostname", strings.Repeat("b", 253)}}},
+		"each type": {given: []state.Address{{Type: "ExternalIP", Address: "198.18.0.1"}, {Type: "InternalIP", Address: "10.0.0.1"}, {Type: "Hostname", Address: "m"}, {Type: "ExternalDNS", Address: "m.example"}, {Type: "InternalDNS", Address: "m.local"}},
+			want: []state.Address{{Type: "ExternalIP", Address: "198.18.0.1"}, {Type: "InternalIP", Address: "10.0.0.1"}, {Type: "Hostname", Address: "m"}, {Type: "ExternalDNS", Address: "m.example"}, {Type: "InternalDNS", Address: "m.local"}}},
+		"IPv6":           {given: []state.Address{{Type: "ExternalIP", Address: "2001:db8::1"}}, want: []state.Address{{Type: "ExternalIP", Address: "2001:db8::1"}}},
+		"empty":          {given: []state.Address{{Type: "ExternalIP", Address: ""}, {Type: "", Address: "198.18.0.1"}}},
+		"of no type":     {given: []state.Address{{Type: "externalIP", Address: "198.18.0.1"}, {Type: "Loopback", Address: "127.0.0.1"}}},
+		"not printable":  {given: []state.Address{{Type: "ExternalIP", Address: "198.18.0.1\x1b[0m"}, {Type: "Hostname", Address: "m\u202e"}}},
+		"too long":       {given: []state.Address{{Type: "Hostname", Address: strings.Repeat("a", 254)}, {Type: "Hostname", Address: strings.Repeat("b", 253)}}, want: []state.Address{{Type: "Hostname", Address: strings.Repeat("b", 253)}}},
 		"too many":       {given: many, want: many[:64]},
-		"the good alone": {given: []state.Address{{"Strange", "x"}, {"ExternalIP", "198.18.0.1"}, {"ExternalIP", " "}}, want: []state.Address{{"ExternalIP", "198.18.0.1"}}},
+		"the good alone": {given: []state.Address{{Type: "Strange", Address: "x"}, {Type: "ExternalIP", Address: "198.18.0.1"}, {Type: "ExternalIP", Address: " "}}, want: []state.Address{{Type: "ExternalIP", Address: "198.18.0.1"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, err := state.ReadServer(map[string][]byte{state.ServerKey: document(t, state.Server{Addresses: tt.given})})

@@ -10,16 +10,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/drover-project/drover/userdata"
+	"github.com/drover-project/drover/clouds"
 )
 
 // words is how docs/userdata.md writes a limit.
-func words(limits userdata.Limits) (limit, zips string) {
+func words(takes clouds.UserData) (limit, zips string) {
+	limits := takes.Limit
 	size := fmt.Sprintf("%d KiB", limits.Bytes>>10)
 	switch {
-	case limits.CloudConfigOnly:
+	case takes.CloudConfigOnly:
 		size = "none"
-	case limits.Bytes == userdata.MaxBytes:
+	case limits.Bytes == 0:
 		size = "4 MiB"
 	case limits.Bytes%1024 != 0:
 		size = fmt.Sprintf("%d,%d bytes", limits.Bytes/1000, limits.Bytes%1000)
@@ -41,7 +42,7 @@ func TestLimitsAreAsDocumented(t *testing.T) {
 	for _, row := range regexp.MustCompile(`(?m)^\| ([a-z0-9, ]+) \| (.*) \| (.*) \|$`).FindAllStringSubmatch(table, -1) {
 		for driver := range strings.SplitSeq(row[1], ", ") {
 			documented[driver] = true
-			limit, zips := words(userdata.Limit(driver))
+			limit, zips := words(clouds.Of(driver).UserData)
 			require.True(t, strings.HasPrefix(row[2], limit), "%s: the page says %q, the code %q", driver, row[2], limit)
 			require.True(t, strings.HasPrefix(row[3], zips), "%s: the page says %q, the code %q", driver, row[3], zips)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/userdata"
 )
 
@@ -271,8 +272,8 @@ func drivers() []string {
 // What does not fit is told in the cloud's own measure, with the driver's name, and never cut.
 func TestUserData_that_does_not_fit(t *testing.T) {
 	for _, driver := range drivers() {
-		limits := userdata.Limit(driver)
-		if limits.Bytes == userdata.MaxBytes {
+		limits := clouds.Of(driver).UserData.Limit
+		if limits.Bytes == 0 {
 			continue
 		}
 		_, err := userdata.UserData(driver, userdata.Input{User: noise(2 * limits.Bytes), Bootstrap: []byte("#!/bin/sh\n")})
@@ -300,18 +301,18 @@ func FuzzUserData(f *testing.F) {
 				continue
 			}
 			require.NoError(t, mergeErr)
-			limits, size := userdata.Limit(driver), len(got)
+			limits, size := clouds.Of(driver).UserData.Limit, len(got)
 			if limits.Base64 {
 				size = base64.StdEncoding.EncodedLen(size)
 			}
-			require.LessOrEqual(t, size, limits.Bytes, driver)
+			require.LessOrEqual(t, size, limitOf(driver), driver)
 			if !bytes.Equal(got, merged) {
 				require.True(t, limits.Gzip, driver)
 				plain, err := userdata.Unzip(got)
 				require.NoError(t, err)
 				require.Equal(t, merged, plain, driver)
 			}
-			if limits.CloudConfigOnly && len(got) > 0 {
+			if clouds.Of(driver).UserData.CloudConfigOnly && len(got) > 0 {
 				require.Equal(t, userdata.CloudConfig, userdata.Detect(got))
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
+	"github.com/drover-project/drover/clouds"
 )
 
 // findings are what ServerScans have found, as metrics. What was found last at an account counts while any ServerScan of it is
@@ -49,7 +49,7 @@ func newFindings() *findings {
 
 // remember takes in a ServerScan that is done. What users write as a driver becomes no label.
 func (f *findings) remember(scan *rkev1.ServerScan) {
-	if !profile.HasLister(scan.Spec.Driver) {
+	if !clouds.Of(scan.Spec.Driver).Lists {
 		return
 	}
 	f.mu.Lock()

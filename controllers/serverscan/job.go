@@ -14,11 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/controllers/machine"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/jobrunner"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
 	"github.com/drover-project/drover/state"
 )
 
@@ -106,7 +106,7 @@ func (r *Reconciler) credential(ctx context.Context, scan *rkev1.ServerScan) (cr
 
 // fields are those of the driver's machines.
 func (r *Reconciler) fields(ctx context.Context, driver string) ([]crdgen.Field, error) {
-	if !profile.HasLister(driver) {
+	if !clouds.Of(driver).Lists {
 		return nil, step.Stall(rkev1.ScanUnsupportedReason, fmt.Errorf("servers of driver %s cannot be listed by their tags; docs/orphans.md tells of which they can", driver))
 	}
 	crd := &apiextensionsv1.CustomResourceDefinition{}

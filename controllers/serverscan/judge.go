@@ -10,12 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
 )
-
-// vSphere is the driver whose servers' tags go with every copy of them.
-const vSphere = "vmwarevsphere"
 
 // maxListed bounds the lists in the status.
 const maxListed = 500
@@ -74,7 +72,7 @@ func (k knowledge) doubt(s state.ScannedServer, in crowd) string {
 		return "there is a machine of the name in its tag, which may have been restored from a backup"
 	case in.uids[s.MachineUID] > 1:
 		return "another server has the tag of the same machine: one may be a copy of the other"
-	case k.driver == vSphere && !isNamedByMachine(s, k.namespace):
+	case clouds.Of(k.driver).TagsCopied && !isNamedByMachine(s, k.namespace):
 		return "it does not have its machine's name: it may be a clone, which has the tags of what it was made from"
 	case s.Created.IsZero():
 		return "the cloud does not tell how old it is"

@@ -83,12 +83,12 @@ func TestVerdict_clones(t *testing.T) {
 	short, err := jobrunner.InstanceName(long, 15)
 	require.NoError(t, err)
 	for name, c := range map[string]struct{ driver, machine, server, verdict string }{
-		"as it was made":                 {vSphere, "team-pool-1", "pool-1", rkev1.VerdictOrphan},
-		"made with a name cut short":     {vSphere, "team-" + long, short, rkev1.VerdictOrphan},
-		"a clone":                        {vSphere, "team-pool-1", "pool-1-clone", rkev1.VerdictUncertain},
-		"a clone with a shorter name":    {vSphere, "team-pool-1", "pool", rkev1.VerdictUncertain},
-		"a clone of one cut short":       {vSphere, "team-" + long, short + "0", rkev1.VerdictUncertain},
-		"a machine elsewhere":            {vSphere, "other-pool-1", "pool-1", rkev1.VerdictUncertain},
+		"as it was made":                 {"vmwarevsphere", "team-pool-1", "pool-1", rkev1.VerdictOrphan},
+		"made with a name cut short":     {"vmwarevsphere", "team-" + long, short, rkev1.VerdictOrphan},
+		"a clone":                        {"vmwarevsphere", "team-pool-1", "pool-1-clone", rkev1.VerdictUncertain},
+		"a clone with a shorter name":    {"vmwarevsphere", "team-pool-1", "pool", rkev1.VerdictUncertain},
+		"a clone of one cut short":       {"vmwarevsphere", "team-" + long, short + "0", rkev1.VerdictUncertain},
+		"a machine elsewhere":            {"vmwarevsphere", "other-pool-1", "pool-1", rkev1.VerdictUncertain},
 		"a cloud whose copies have none": {"digitalocean", "team-pool-1", "renamed", rkev1.VerdictOrphan},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/crdgen"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
 )
 
 const (
@@ -112,7 +112,7 @@ func (s *Schedule) accounts(ctx context.Context) (map[account]usage, error) {
 		served[crds.Items[i].Name] = true
 	}
 	accounts := map[account]usage{}
-	for _, driver := range profile.Listers() {
+	for _, driver := range clouds.Listers() {
 		kind := crdgen.KindsOf(driver).Machine
 		if !served[crdgen.CRDName(crdgen.MachineGroup, kind)] {
 			continue

@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/plugin"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
 	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/userdata"
 )
@@ -126,16 +126,16 @@ func TestUserDataFailure(t *testing.T) {
 }
 
 func TestNamesServer(t *testing.T) {
-	full := profile.Record{"DropletID": "7", "MachineName": "m1", "ServerUUID": "u"}
+	full := clouds.Record{"DropletID": "7", "MachineName": "m1", "ServerUUID": "u"}
 	for name, c := range map[string]struct {
 		driver, template string
 		phase            state.Phase
-		record           profile.Record
+		record           clouds.Record
 		want             bool
 	}{
 		"no record":                              {driver: "digitalocean"},
 		"an id":                                  {driver: "digitalocean", record: full, want: true},
-		"no id yet":                              {driver: "digitalocean", record: profile.Record{"DropletID": ""}},
+		"no id yet":                              {driver: "digitalocean", record: clouds.Record{"DropletID": ""}},
 		"a driver without servers":               {driver: "generic", record: full, phase: state.PhaseRecorded},
 		"by name, before it was recorded":        {driver: "azure", record: full, phase: state.PhaseIntent},
 		"by name, after it was recorded":         {driver: "azure", record: full, phase: state.PhaseRecorded, want: true},
@@ -145,7 +145,7 @@ func TestNamesServer(t *testing.T) {
 		"nothing to go by, after it is written":  {driver: "acme", record: full, phase: state.PhaseRecorded, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &session{profile: profile.Of(c.driver), request: jobrunner.Request{ProviderIDTemplate: c.template}}
+			s := &session{profile: clouds.Of(c.driver), request: jobrunner.Request{ProviderIDTemplate: c.template}}
 			s.journal.Phase = c.phase
 			require.Equal(t, c.want, s.namesServer(c.record))
 		})

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/driver/mcnflags"
 	"github.com/drover-project/drover/jobrunner/operation/finder"
 	"github.com/drover-project/drover/jobrunner/operation/plugin"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
 	"github.com/drover-project/drover/state"
 )
 
@@ -127,16 +127,16 @@ func (s *session) applyValues(ctx context.Context) error {
 	return nil
 }
 
-func (s *session) readRecord(ctx context.Context) (profile.Record, error) {
+func (s *session) readRecord(ctx context.Context) (clouds.Record, error) {
 	raw, err := s.driver.Record(ctx)
 	if err != nil {
 		return nil, s.driverFailure(reasonUnresponsive, err)
 	}
-	return profile.DecodeRecord(raw)
+	return clouds.DecodeRecord(raw)
 }
 
 // loadRecord makes the running driver mean the server of record.
-func (s *session) loadRecord(ctx context.Context, record profile.Record) error {
+func (s *session) loadRecord(ctx context.Context, record clouds.Record) error {
 	raw, err := json.Marshal(record)
 	if err != nil {
 		return fmt.Errorf("encoding the driver's record: %w", err)

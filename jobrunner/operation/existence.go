@@ -11,10 +11,10 @@ import (
 	serverstate "github.com/rancher/machine/libmachine/state"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/finder"
 	"github.com/drover-project/drover/jobrunner/operation/plugin"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
 	"github.com/drover-project/drover/state"
 )
 
@@ -37,7 +37,7 @@ const (
 
 // namesServer tells whether a record names a server. Of a driver without profile or template that is known only by the
 // record having changed while it created.
-func (s *session) namesServer(record profile.Record) bool {
+func (s *session) namesServer(record clouds.Record) bool {
 	switch {
 	case record == nil || s.profile.NoServer:
 		return false
@@ -46,7 +46,7 @@ func (s *session) namesServer(record profile.Record) bool {
 	case s.profile.ByName:
 		return s.reached(state.PhaseRecorded)
 	case s.request.ProviderIDTemplate != "":
-		return profile.Fill(s.request.ProviderIDTemplate, record) != ""
+		return clouds.Fill(s.request.ProviderIDTemplate, record) != ""
 	}
 	return s.reached(state.PhaseRecorded)
 }
@@ -62,7 +62,7 @@ func (s *session) look(ctx context.Context, byName bool) (existence, error) {
 		return gone, nil
 	case err == nil:
 		return exists, nil
-	case isDriverError(err) && profile.IsGone(s.request.Driver.Name, err.Error()):
+	case isDriverError(err) && s.profile.IsGone(err.Error()):
 		return gone, nil
 	}
 	return unknown, s.driverFailure(reasonLookupFailed, err)

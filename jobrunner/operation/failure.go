@@ -8,7 +8,6 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner/operation/plugin"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
 	"github.com/drover-project/drover/userdata"
 )
 
@@ -69,7 +68,7 @@ func (s *session) driverFailure(reason string, err error) error {
 	if errors.Is(err, plugin.ErrUnresponsive) {
 		return fail(reasonUnresponsive, rkev1.ClassUnknown, err)
 	}
-	return fail(reason, profile.Classify(s.request.Driver.Name, s.anonymous(err.Error())), err)
+	return fail(reason, s.profile.Classify(s.anonymous(err.Error())), err)
 }
 
 // minName: shorter names are parts of other words.

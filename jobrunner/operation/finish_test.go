@@ -24,10 +24,10 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/machinedir"
 	"github.com/drover-project/drover/jobrunner/operation/plugin"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
 	"github.com/drover-project/drover/jobrunner/operation/redact"
 	"github.com/drover-project/drover/sshkeys"
 	"github.com/drover-project/drover/state"
@@ -159,7 +159,7 @@ func TestFinish_large_state(t *testing.T) {
 			}
 			require.NoError(t, os.WriteFile(s.dir.Path("id_rsa"), []byte("key"), 0o600))
 			require.NoError(t, os.WriteFile(s.dir.Path("dump"), noise[:500<<10], 0o600))
-			s.record = profile.Record{"DropletID": json.Number("7"), "StorePath": s.dir.Store}
+			s.record = clouds.Record{"DropletID": json.Number("7"), "StorePath": s.dir.Store}
 			s.server = &state.Server{InstanceID: "7", ProviderID: "digitalocean://7"}
 			s.advance(state.PhaseCreated)
 			for range 1200 {
@@ -221,7 +221,7 @@ func TestTermination_fits(t *testing.T) {
 // TestDeclareIntent_unsaved: what could not be written down was not asked for, so that the next attempt need not wonder.
 func TestDeclareIntent_unsaved(t *testing.T) {
 	s, client := underWay(t, "openstack")
-	s.record = profile.Record{"MachineId": ""}
+	s.record = clouds.Record{"MachineId": ""}
 	refusePatches(client, apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "s", errors.New("no")))
 	err := s.declareIntent(t.Context())
 	var f *failure
@@ -406,7 +406,7 @@ func TestMarker(t *testing.T) {
 func TestCredentials_do_not_stay_in_the_record(t *testing.T) {
 	s, client := underWay(t, "digitalocean")
 	s.secrets = []string{"hunter2-token"}
-	s.record = profile.Record{"AccessToken": "hunter2-token", "DropletID": json.Number("7")}
+	s.record = clouds.Record{"AccessToken": "hunter2-token", "DropletID": json.Number("7")}
 	s.advance(state.PhaseRecorded)
 	require.NoError(t, s.saveProgress(t.Context()))
 	dir, err := machinedir.New(t.TempDir(), "pool-1").Restore(kept(t, client)[state.ExtractedConfigKey])

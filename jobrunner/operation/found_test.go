@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/jobrunner/operation/finder"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
 	"github.com/drover-project/drover/state"
 )
 
@@ -37,7 +37,7 @@ func (f *scripted) Sweep(context.Context, finder.Machine) error { return f.keysE
 func finding(t *testing.T, driver string, with *scripted) *session {
 	t.Helper()
 	s, _ := underWay(t, driver)
-	s.profile, s.finder = profile.Of(driver), with
+	s.profile, s.finder = clouds.Of(driver), with
 	return s
 }
 

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/finder"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
 	"github.com/drover-project/drover/state"
 )
 
@@ -101,7 +101,7 @@ func TestRemoveAll_lagging(t *testing.T) {
 		with := &scripted{}
 		s, _ := named(t, with, "", "")
 		s.request.Driver.Name = "amazonec2"
-		s.profile, s.cutOff = profile.Of("amazonec2"), cutOff
+		s.profile, s.cutOff = clouds.Of("amazonec2"), cutOff
 		s.record["InstanceId"] = "i-1"
 		require.NoError(t, s.removeAll(t.Context(), false, false))
 		require.Equal(t, cutOff, with.asked[0].Lost)
@@ -111,17 +111,17 @@ func TestRemoveAll_lagging(t *testing.T) {
 // A server is looked for where it was asked for, whatever the options say now; a new one is made where they say.
 func TestPlaced(t *testing.T) {
 	for driver, c := range map[string]struct {
-		record profile.Record
+		record clouds.Record
 		values map[string]any
 		want   map[string]any
 	}{
-		"amazonec2": {profile.Record{"Region": "eu-west-1"}, map[string]any{"amazonec2-region": "eu-north-1"}, map[string]any{"amazonec2-region": "eu-west-1"}},
-		"google":    {profile.Record{"Zone": "a", "Project": ""}, map[string]any{"google-zone": "b", "google-project": "p"}, map[string]any{"google-zone": "a", "google-project": "p"}},
-		"azure": {profile.Record{"SubscriptionID": "s1"}, map[string]any{"azure-subscription-id": "s2", "azure-resource-group": "g"},
+		"amazonec2": {clouds.Record{"Region": "eu-west-1"}, map[string]any{"amazonec2-region": "eu-north-1"}, map[string]any{"amazonec2-region": "eu-west-1"}},
+		"google":    {clouds.Record{"Zone": "a", "Project": ""}, map[string]any{"google-zone": "b", "google-project": "p"}, map[string]any{"google-zone": "a", "google-project": "p"}},
+		"azure": {clouds.Record{"SubscriptionID": "s1"}, map[string]any{"azure-subscription-id": "s2", "azure-resource-group": "g"},
 			map[string]any{"azure-subscription-id": "s1", "azure-resource-group": "g"}},
-		"openstack": {profile.Record{"Region": "R1"}, map[string]any{"openstack-region": "R2"}, map[string]any{"openstack-region": "R1"}},
+		"openstack": {clouds.Record{"Region": "R1"}, map[string]any{"openstack-region": "R2"}, map[string]any{"openstack-region": "R1"}},
 	} {
-		s := &session{profile: profile.Of(driver), record: c.record, values: c.values}
+		s := &session{profile: clouds.Of(driver), record: c.record, values: c.values}
 		require.Equal(t, c.values, s.placed(), "nothing was asked for yet")
 		s.mayExist = true
 		require.Equal(t, c.want, s.placed())
@@ -132,7 +132,7 @@ func TestPlaced(t *testing.T) {
 
 // A new credential renews a record, but does not move it to another subscription.
 func TestCredentials_leaveThePlace(t *testing.T) {
-	s := &session{profile: profile.Of("azure"), fresh: profile.Record{"SubscriptionID": "s2", "ClientSecret": "new"},
+	s := &session{profile: clouds.Of("azure"), fresh: clouds.Record{"SubscriptionID": "s2", "ClientSecret": "new"},
 		request: jobrunner.Request{CredentialEnv: map[string]string{"AZURE_SUBSCRIPTION_ID": "s2", "AZURE_CLIENT_SECRET": "new"}}}
 	require.Equal(t, []string{"new"}, s.credentials())
 }

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/jobrunner/operation/finder"
 	"github.com/drover-project/drover/jobrunner/operation/machinedir"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
 	"github.com/drover-project/drover/state"
 )
 
@@ -171,7 +171,7 @@ func (s *session) removeByDriver(ctx context.Context) (certain bool, err error) 
 	ctx, cancel := context.WithTimeoutCause(ctx, removeTimeout, fmt.Errorf("the driver did not remove the server within %s", removeTimeout))
 	defer cancel()
 	err = s.driver.Remove(ctx)
-	if err != nil && (!isDriverError(err) || !profile.IsGone(s.request.Driver.Name, err.Error())) {
+	if err != nil && (!isDriverError(err) || !s.profile.IsGone(err.Error())) {
 		return false, s.driverFailure(reasonRemoveFailed, err)
 	}
 	if err == nil && named {
@@ -213,7 +213,7 @@ func (s *session) namedForRemove() bool {
 	if s.profile.ByName {
 		return true
 	}
-	if s.request.ProviderIDTemplate != "" && profile.Fill(s.request.ProviderIDTemplate, s.record) != "" {
+	if s.request.ProviderIDTemplate != "" && clouds.Fill(s.request.ProviderIDTemplate, s.record) != "" {
 		return true
 	}
 	return s.wasRecorded

@@ -10,8 +10,8 @@ import (
 	serverstate "github.com/rancher/machine/libmachine/state"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/jobrunner/operation/plugin"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
 	"github.com/drover-project/drover/sshkeys"
 	"github.com/drover-project/drover/state"
 )
@@ -68,7 +68,7 @@ func (w *runningWait) failed(ctx context.Context, err error) error {
 	switch {
 	case cancelled(err):
 		return err
-	case isDriverError(err) && profile.IsGone(s.request.Driver.Name, err.Error()) && !s.profile.NoServer:
+	case isDriverError(err) && s.profile.IsGone(err.Error()) && !s.profile.NoServer:
 		return s.vanished(ctx)
 	case w.failures >= maxLookups || errors.Is(err, plugin.ErrUnresponsive):
 		return s.driverFailure(reasonLookupFailed, err)
@@ -123,8 +123,8 @@ func (s *session) describe(ctx context.Context) error {
 	if !s.reached(state.PhaseCreated) {
 		s.advance(state.PhaseCreated)
 	}
-	server := profile.Server(profile.Facts{
-		Driver: s.request.Driver.Name, Record: s.record, InstanceName: s.request.InstanceName,
+	server := s.profile.Server(clouds.Facts{
+		Record: s.record, InstanceName: s.request.InstanceName,
 		ProviderID: s.request.ProviderID, Template: s.request.ProviderIDTemplate,
 		SSHHost: login.Host, SSHUser: login.User, SSHPort: login.Port,
 	})

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/finder"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
 	"github.com/drover-project/drover/state"
 )
 
@@ -80,7 +80,7 @@ func (s *session) removeAllScanned(ctx context.Context, lister finder.Lister, fo
 func (s *session) lister() (finder.Lister, error) {
 	name := s.request.Driver.Name
 	flags, known := driver.Builtin(name)
-	if !known || !profile.HasLister(name) {
+	if !known || !clouds.Of(name).Lists {
 		return nil, failf(reasonRequestInvalid, rkev1.ClassInvalid, "servers of driver %s cannot be listed by their tags", name)
 	}
 	files, err := writeFiles(s.filesDir(), s.request.Files)
@@ -95,7 +95,7 @@ func (s *session) lister() (finder.Lister, error) {
 }
 
 func (s *session) scanned(server finder.Tagged) state.ScannedServer {
-	known := profile.Server(profile.Facts{Driver: s.request.Driver.Name, Record: recordOf(server), InstanceName: server.Name})
+	known := s.profile.Server(clouds.Facts{Record: recordOf(server), InstanceName: server.Name})
 	return state.ScannedServer{
 		ID: server.ID, Name: server.Name, ProviderID: known.ProviderID, Created: server.Created,
 		MachineUID: server.Tags[jobrunner.TagMachineUID], Machine: server.Tags[jobrunner.TagMachine],
@@ -104,12 +104,12 @@ func (s *session) scanned(server finder.Tagged) state.ScannedServer {
 }
 
 // recordOf is a server's record as the driver would have written it; one that cannot be read tells nothing more.
-func recordOf(server finder.Tagged) profile.Record {
+func recordOf(server finder.Tagged) clouds.Record {
 	raw, err := json.Marshal(server.Record)
 	if err != nil {
 		return nil
 	}
-	record, err := profile.DecodeRecord(raw)
+	record, err := clouds.DecodeRecord(raw)
 	if err != nil {
 		return nil
 	}

@@ -9,12 +9,12 @@ import (
 
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/finder"
 	"github.com/drover-project/drover/jobrunner/operation/machinedir"
 	"github.com/drover-project/drover/jobrunner/operation/plugin"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
 	"github.com/drover-project/drover/jobrunner/operation/redact"
 	"github.com/drover-project/drover/state"
 )
@@ -28,7 +28,7 @@ type session struct {
 	log       *journalLog
 	core      corev1client.CoreV1Interface
 	state     *stateSecret
-	profile   profile.Profile
+	profile   clouds.Cloud
 	dir       machinedir.Directory
 
 	// driver is the running driver; flags and values are what it was configured with; fresh is its record right after.
@@ -36,11 +36,11 @@ type session struct {
 	driverPath string
 	flags      []crdgen.Flag
 	values     map[string]any
-	fresh      profile.Record
+	fresh      clouds.Record
 	finder     finder.Finder
 
 	// record is the driver's, as known last; journal how far we came. adopted tells that the server was there already.
-	record  profile.Record
+	record  clouds.Record
 	journal state.Journal
 	adopted bool
 	// cutOff tells that an earlier attempt ended before its driver said that the server was made: lists of the cloud may lag
@@ -63,7 +63,7 @@ type session struct {
 func newSession(options Options, request jobrunner.Request, data []byte, redactor *redact.Redactor, log *journalLog) *session {
 	s := &session{
 		options: options, request: request, bootstrap: data, redactor: redactor, log: log,
-		profile: profile.Of(request.Driver.Name),
+		profile: clouds.Of(request.Driver.Name),
 		dir:     machinedir.New(options.Home, request.InstanceName),
 	}
 	s.result.StartTime = time.Now().UTC()

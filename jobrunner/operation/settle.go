@@ -5,9 +5,9 @@ import (
 	"maps"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/jobrunner/operation/finder"
 	"github.com/drover-project/drover/jobrunner/operation/machinedir"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
 	"github.com/drover-project/drover/state"
 )
 
@@ -57,7 +57,7 @@ func (s *session) isProvable() bool { return s.finder != nil && s.goesByName() &
 
 // lagsBehind tells that a driver may have been told "not found" by a cloud whose lists lag behind.
 func (s *session) lagsBehind() bool {
-	return s.cutOff && profile.FinderOf(s.request.Driver.Name) == profile.ByTag
+	return s.cutOff && s.profile.Finder.Kind == clouds.ByTag
 }
 
 func (s *session) ambiguous() error {
@@ -148,8 +148,8 @@ func (s *session) settleFound(ctx context.Context, found []finder.Server) error 
 }
 
 func (s *session) adoptFound(ctx context.Context, server finder.Server, public []byte) error {
-	record := make(profile.Record, len(s.fresh)+len(server.Record))
-	for _, layer := range []profile.Record{s.fresh, s.record, server.Record} {
+	record := make(clouds.Record, len(s.fresh)+len(server.Record))
+	for _, layer := range []clouds.Record{s.fresh, s.record, server.Record} {
 		maps.Copy(record, layer)
 	}
 	record["SSHKeyPath"], record["StorePath"] = s.dir.Path("id_rsa"), s.dir.Store

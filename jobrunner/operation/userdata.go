@@ -12,7 +12,7 @@ import (
 
 // userDataFlag is the first flag whose name says that it takes user data, as rancher/machine finds it.
 func (s *session) userDataFlag() string {
-	for flag, value := range s.profile.UserDataUnless {
+	for flag, value := range s.profile.UserData.Unless {
 		if s.values[flag] == value {
 			return ""
 		}

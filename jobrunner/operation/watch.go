@@ -7,7 +7,7 @@ import (
 	"time"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/state"
 )
 
@@ -60,7 +60,7 @@ func (r *recorder) poll(ctx context.Context) {
 	if err != nil || bytes.Equal(raw, r.kept) {
 		return
 	}
-	record, err := profile.DecodeRecord(raw)
+	record, err := clouds.DecodeRecord(raw)
 	if err != nil {
 		s.log.printf("%v", err)
 		return
@@ -87,7 +87,7 @@ func (s *session) isKnown() bool {
 
 // recordedServer tells whether a record that has changed during a create names a server. A driver without profile is
 // believed to have made one as soon as its record changes.
-func (s *session) recordedServer(record profile.Record) bool {
+func (s *session) recordedServer(record clouds.Record) bool {
 	if s.profile.ID == "" && s.request.ProviderIDTemplate == "" {
 		return !s.profile.NoServer
 	}
@@ -137,7 +137,7 @@ func (s *session) explainFailedCreate(ctx context.Context, err error) error {
 	switch {
 	case s.finder != nil:
 		return s.findAfterFailure(ctx, cause)
-	case s.profile.ByName && profile.NameTaken(s.request.Driver.Name, cause.Error()):
+	case s.profile.ByName && s.profile.NameTaken(cause.Error()):
 		s.mayExist = false
 		s.advance(state.PhaseGone)
 		return cause
@@ -152,7 +152,7 @@ func (s *session) explainFailedCreate(ctx context.Context, err error) error {
 
 // nothingMade tells whether the cloud surely refused to make a server.
 func (s *session) nothingMade(cause error) bool {
-	return profile.NothingMade(s.request.Driver.Name, classOf(cause), cause.Error())
+	return s.profile.NothingMade(classOf(cause), cause.Error())
 }
 
 func classOf(err error) string {

@@ -11,10 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/cmd/drover/inventory"
 	"github.com/drover-project/drover/cmd/drover/listing"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
 )
 
 // gcOptions are the flags of gc.
@@ -67,7 +67,7 @@ func (o *gcOptions) check(cmd *cobra.Command) error {
 		return usagef(cmd, "--credential and --all-namespaces exclude each other")
 	case o.grace < 0 || o.timeout <= 0:
 		return usagef(cmd, "--grace and --timeout must not be negative")
-	case o.driver != "" && !profile.HasLister(o.driver):
+	case o.driver != "" && !clouds.Of(o.driver).Lists:
 		return usagef(cmd, "servers of driver %q cannot be listed by their tags (see docs/orphans.md)", o.driver)
 	}
 	return o.output.check(cmd)
@@ -137,7 +137,7 @@ func (e *env) places(ctx context.Context, api *inventory.API, o *gcOptions) ([]p
 		at := place{m.Namespace, facts.DriverName(m.Kind.Name, drivers), credentialOf(m)}
 		switch {
 		case o.driver != "" && at.driver != o.driver, at.credential == "", known[at]:
-		case !profile.HasLister(at.driver):
+		case !clouds.Of(at.driver).Lists:
 			skipped[at.driver] = true
 		default:
 			known[at] = true

@@ -10,8 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go/aws/awserr"
 	"github.com/aws/aws-sdk-go/service/ec2"
 
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/jobrunner"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
 )
 
 const amazonName = "amazonec2"
@@ -35,7 +35,7 @@ func (a *amazonEC2) list(ctx context.Context, uid string) ([]Tagged, error) {
 	if err != nil {
 		return nil, err
 	}
-	key := profile.Of(amazonName).Tags.Key(jobrunner.TagMachineUID)
+	key := clouds.Of(amazonName).Tags.Key(jobrunner.TagMachineUID)
 	filters := []*ec2.Filter{filter("instance-state-name", alive()...)}
 	regions := []string{a.region}
 	if uid != "" {

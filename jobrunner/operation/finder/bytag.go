@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/jobrunner"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
 )
 
 // cloud is a cloud whose servers have tags of a key and a value.
@@ -67,7 +67,7 @@ var _ Finder = byTag{}
 
 // Find implements Finder.
 func (b byTag) Find(ctx context.Context, machine Machine) ([]Server, error) {
-	uid := profile.Of(b.driver).Tags.Value(machine.Tags[jobrunner.TagMachineUID])
+	uid := clouds.Of(b.driver).Tags.Value(machine.Tags[jobrunner.TagMachineUID])
 	if uid == "" {
 		return nil, errNoTag
 	}

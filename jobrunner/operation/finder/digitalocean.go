@@ -15,8 +15,8 @@ import (
 	"github.com/digitalocean/godo"
 	"golang.org/x/oauth2"
 
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/jobrunner"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
 )
 
 const (
@@ -70,7 +70,7 @@ func (d *digitalOcean) plain(ctx context.Context, uid string) ([]godo.Droplet, e
 	if uid == "" {
 		return allPages(ctx, d.client.Droplets.List)
 	}
-	tag := profile.Of(digitalOceanName).Tags.Items(map[string]string{jobrunner.TagMachineUID: uid})[0]
+	tag := clouds.Of(digitalOceanName).Tags.Items(map[string]string{jobrunner.TagMachineUID: uid})[0]
 	droplets, err := allPages(ctx, func(ctx context.Context, page *godo.ListOptions) ([]godo.Droplet, *godo.Response, error) {
 		return d.client.Droplets.ListByTag(ctx, tag, page)
 	})

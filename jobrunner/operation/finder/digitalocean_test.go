@@ -14,9 +14,9 @@ import (
 	"github.com/digitalocean/godo"
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/jobrunner"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
 )
 
 // account is a DigitalOcean account behind the real SDK. Its pages have one item, so that every list has several.
@@ -255,7 +255,7 @@ func TestFor(t *testing.T) {
 	require.NotNil(t, For("digitalocean", map[string]any{"digitalocean-access-token": "t"}))
 	require.NotNil(t, For("digitalocean", nil), "a missing token is the cloud's to refuse")
 	for _, name := range driver.BuiltinNames() {
-		require.Equal(t, profile.HasFinder(name), For(name, defaults(t, name, nil)) != nil, name)
+		require.Equal(t, (clouds.Of(name).Finder.Kind != clouds.NoFinder), For(name, defaults(t, name, nil)) != nil, name)
 	}
 	for _, name := range []string{"", "generic", "acme", "amazonec2", "azure", "google", "openstack"} {
 		require.Nil(t, For(name, map[string]any{}), "%s without the flags of the built-in driver", name)

@@ -3,6 +3,8 @@ package finder
 import (
 	"context"
 	"errors"
+
+	"github.com/drover-project/drover/clouds"
 )
 
 // Server is a server that carries our tags.
@@ -50,43 +52,17 @@ type Finder interface {
 // For returns the finder of a driver, configured with the values of the driver's flags; nil when there is none. Some options
 // take the tag away from a driver's servers, and then there is none either.
 func For(driver string, values map[string]any) Finder {
-	options := flags(values)
-	if !understood(driver, options) {
+	if !clouds.Of(driver).Finder.Works(values) {
 		return nil
 	}
-	switch driver {
-	case openStackName:
+	options := flags(values)
+	if driver == openStackName {
 		return newOpenStack(options)
-	case amazonName:
-		// The driver tags a spot instance only after it runs.
-		if options.set("amazonec2-request-spot-instance") {
-			return nil
-		}
-	case googleName:
-		// An instance that was there before gets no labels, and is not ours to remove.
-		if options.set("google-use-existing") {
-			return nil
-		}
 	}
 	if found := cloudFor(driver, options); found != nil {
 		return byTag{cloud: found, driver: driver, pause: pause}
 	}
 	return nil
-}
-
-// understood tells that the driver has the options that its finder is made from, and the one that tags its servers: an
-// external driver may go by the name of a built-in one.
-func understood(driver string, options flags) bool {
-	needed := map[string][]string{
-		amazonName: {"amazonec2-region", "amazonec2-tags"}, azureName: {"azure-resource-group", "azure-subscription-id", "azure-tags"},
-		googleName: {"google-project", "google-vm-labels", "google-zone"}, openStackName: {"openstack-auth-url", "openstack-keypair-name"},
-	}
-	for _, flag := range needed[driver] {
-		if _, known := options[flag]; !known {
-			return false
-		}
-	}
-	return true
 }
 
 // flags are values of a driver's flags.

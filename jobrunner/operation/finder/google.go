@@ -13,8 +13,8 @@ import (
 	compute "google.golang.org/api/compute/v1"
 	"google.golang.org/api/googleapi"
 
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/jobrunner"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
 )
 
 const (
@@ -39,7 +39,7 @@ func (g *googleCompute) list(ctx context.Context, uid string) ([]Tagged, error) 
 	if err != nil {
 		return nil, err
 	}
-	label := "labels." + profile.Of(googleName).Tags.Key(jobrunner.TagMachineUID)
+	label := "labels." + clouds.Of(googleName).Tags.Key(jobrunner.TagMachineUID)
 	ask := func(token string) (googlePage, error) {
 		return zonePage(ctx, api, project, g.zone, label+"="+uid, token)
 	}

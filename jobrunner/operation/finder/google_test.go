@@ -25,8 +25,8 @@ import (
 	"google.golang.org/api/option"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/jobrunner"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
 )
 
 // gceProject is a project in the shapes of the Compute Engine API v1: instances.list, instances.aggregatedList, get, delete
@@ -407,7 +407,7 @@ func TestGoogleCredential(t *testing.T) {
 			if c.bad {
 				require.Error(t, err)
 				require.NotContains(t, err.Error(), "MARKER")
-				require.Equal(t, rkev1.ClassUnauthorized, profile.Classify(googleName, err.Error()))
+				require.Equal(t, rkev1.ClassUnauthorized, clouds.Of(googleName).Classify(err.Error()))
 				return
 			}
 			require.NoError(t, err)

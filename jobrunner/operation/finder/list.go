@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/jobrunner"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
 )
 
 // Tagged is a server with a tag that names a machine, of whatever cluster.
@@ -60,7 +60,7 @@ func ListerFor(driver string, values map[string]any) Lister {
 
 // ourKeys are the keys of our tags as a driver's flag writes them, and what they mean.
 func ourKeys(driver string) map[string]string {
-	flag := profile.Of(driver).Tags
+	flag := clouds.Of(driver).Tags
 	keys := map[string]string{}
 	for _, key := range []string{jobrunner.TagMachineUID, jobrunner.TagMachine, jobrunner.TagCluster, jobrunner.TagClusterUID} {
 		keys[flag.Key(key)] = key

@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/jobrunner"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
 )
 
 func (a *account) lister(t *testing.T) Lister {
@@ -27,7 +27,7 @@ func taggedJSON(id int, created string, tags ...string) map[string]any {
 }
 
 func TestDigitalOcean_List(t *testing.T) {
-	written := profile.Of("digitalocean").Tags.Items(machineTags("m-uid"))
+	written := clouds.Of("digitalocean").Tags.Items(machineTags("m-uid"))
 	a := &account{droplets: []map[string]any{
 		taggedJSON(11, "2026-11-01T10:00:00Z", append(written, "mine", "a:b")...),
 		taggedJSON(12, "2026-11-01T10:00:00Z", "mine", "drover", "drover-machine-uid"),
@@ -73,9 +73,9 @@ func TestDigitalOcean_List_remove(t *testing.T) {
 func TestListerFor(t *testing.T) {
 	for _, name := range driver.BuiltinNames() {
 		lister := ListerFor(name, map[string]any{})
-		require.Equal(t, profile.HasLister(name), lister != nil, name)
+		require.Equal(t, clouds.Of(name).Lists, lister != nil, name)
 		if lister != nil {
-			require.NotEmpty(t, profile.Of(name).Tags.Flag, "%s: a server that is listed by its tags must get them", name)
+			require.NotEmpty(t, clouds.Of(name).Tags.Flag, "%s: a server that is listed by its tags must get them", name)
 		}
 	}
 	require.Nil(t, ListerFor("acme", nil))
@@ -85,8 +85,8 @@ func TestListerFor(t *testing.T) {
 func TestPairTags(t *testing.T) {
 	tags := jobrunner.Tags(jobrunner.MachineRef{Namespace: "team", Name: "pool-1", UID: "0f8e-1", ClusterName: "c1", ClusterUID: "77-a"})
 	for _, name := range []string{"digitalocean", "amazonec2", "azure", "google", "vmwarevsphere", "hetzner", "linode"} {
-		flag := profile.Of(name).Tags
-		if flag.Form == profile.Words {
+		flag := clouds.Of(name).Tags
+		if flag.Form == clouds.Words {
 			if name != "linode" { // its tags are too short for the longest of ours
 				require.Equal(t, tags, wordTags(name, flag.Items(tags)), name)
 			}
@@ -120,19 +120,19 @@ func TestOrphansPage(t *testing.T) {
 // capabilities are what a driver's row begins with: its name, how a lost server is found, how all are listed, whether they
 // can be removed.
 func capabilities(name string) []string {
-	p := profile.Of(name)
+	p := clouds.Of(name)
 	find, list, remove := "no: `ServerMayExist`", "no: its servers carry no tag", "no"
 	switch {
 	case p.NoServer:
 		return []string{name, "makes no server", "–", "–"}
-	case profile.FinderOf(name) == profile.ByTag:
+	case clouds.Of(name).Finder.Kind == clouds.ByTag:
 		find = "by `" + p.Tags.Flag + "`"
-	case profile.FinderOf(name) == profile.ByNameAndKey:
+	case clouds.Of(name).Finder.Kind == clouds.ByNameAndKey:
 		find = "by name and SSH key"
 	case p.ByName:
 		find = "by name, by the driver"
 	}
-	if profile.HasLister(name) {
+	if clouds.Of(name).Lists {
 		list, remove = "yes, by `"+p.Tags.Flag+"`", "yes"
 	}
 	return []string{name, find, list, remove}

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
+	"github.com/drover-project/drover/clouds"
 )
 
 const openStackPassword = "MARKER-password"
@@ -333,7 +333,7 @@ func TestOpenStack_settings(t *testing.T) {
 	_, err = nova.finder(map[string]any{"openstack-auth-url": ""}).Find(t.Context(), lost("m"))
 	require.Error(t, err)
 	require.NotContains(t, err.Error(), openStackPassword)
-	require.NotEqual(t, "", profile.Classify(openStackName, err.Error()))
+	require.NotEqual(t, "", clouds.Of(openStackName).Classify(err.Error()))
 
 	secured := httptest.NewTLSServer(http.NotFoundHandler())
 	defer secured.Close()

@@ -14,9 +14,9 @@ import (
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/e2e/vcenter"
 	"github.com/drover-project/drover/jobrunner"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
 )
 
 const vCenterUser, vCenterPassword = "drover@vsphere.local", `p<&"w`
@@ -81,7 +81,7 @@ func (i *inventory) tag(vm *object.VirtualMachine, tags map[string]string) {
 	i.Helper()
 	var options []types.BaseOptionValue
 	for key, value := range tags {
-		options = append(options, &types.OptionValue{Key: profile.Of(vSphereName).Tags.Key(key), Value: value})
+		options = append(options, &types.OptionValue{Key: clouds.Of(vSphereName).Tags.Key(key), Value: value})
 	}
 	changing, err := vm.Reconfigure(i.Context(), types.VirtualMachineConfigSpec{ExtraConfig: options})
 	require.NoError(i, err)

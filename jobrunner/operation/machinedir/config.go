@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/drover-project/drover/jobrunner/operation/profile"
+	"github.com/drover-project/drover/clouds"
 )
 
 // configVersion is that of rancher/machine's config.json.
@@ -28,7 +28,7 @@ type hostConfig struct {
 
 // Record reads the driver's record out of config.json; nil when there is none. Paths below another machine's store, as in
 // an archive from elsewhere, are led here.
-func (d Directory) Record() (profile.Record, error) {
+func (d Directory) Record() (clouds.Record, error) {
 	content, err := os.ReadFile(d.Path(configFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -40,7 +40,7 @@ func (d Directory) Record() (profile.Record, error) {
 	if err := json.Unmarshal(content, &config); err != nil {
 		return nil, errors.New("reading config.json: it is no JSON of a machine")
 	}
-	record, err := profile.DecodeRecord(config.Driver)
+	record, err := clouds.DecodeRecord(config.Driver)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (d Directory) Record() (profile.Record, error) {
 	return record, nil
 }
 
-func (d Directory) relocate(record profile.Record) {
+func (d Directory) relocate(record clouds.Record) {
 	old, _ := record["StorePath"].(string)
 	for field, value := range record {
 		if text, ok := value.(string); ok && old != "" && old != d.Store {
@@ -61,7 +61,7 @@ func (d Directory) relocate(record profile.Record) {
 }
 
 // Config is the config.json to keep: the record without secrets, and of an earlier config.json what is not the driver's.
-func (d Directory) Config(driverName string, record profile.Record, secrets []string) ([]byte, error) {
+func (d Directory) Config(driverName string, record clouds.Record, secrets []string) ([]byte, error) {
 	raw, err := json.Marshal(Scrub(record, secrets))
 	if err != nil {
 		return nil, fmt.Errorf("encoding the driver's record: %w", err)
@@ -86,7 +86,7 @@ const minSecret = 4
 
 // Scrub returns the record without the values of secrets, whole or in base64. The driver gets them anew each time, so they
 // need not be kept, and a rotated credential takes effect at once.
-func Scrub(record profile.Record, secrets []string) profile.Record {
+func Scrub(record clouds.Record, secrets []string) clouds.Record {
 	hidden := map[string]bool{}
 	for _, secret := range secrets {
 		if len(secret) >= minSecret {
@@ -94,7 +94,7 @@ func Scrub(record profile.Record, secrets []string) profile.Record {
 			hidden[base64.StdEncoding.EncodeToString([]byte(secret))] = true
 		}
 	}
-	out := make(profile.Record, len(record))
+	out := make(clouds.Record, len(record))
 	for field, value := range record {
 		if text, ok := value.(string); ok && hidden[text] {
 			value = ""
@@ -106,14 +106,14 @@ func Scrub(record profile.Record, secrets []string) profile.Record {
 
 // Renew returns the record with fresh credentials: every field in which a newly configured driver holds the value of a
 // credential takes that value, and what was left out of the record, or never stood there, is taken from the present options.
-func Renew(record, fresh profile.Record, credentials []string) profile.Record {
+func Renew(record, fresh clouds.Record, credentials []string) clouds.Record {
 	given := map[string]bool{}
 	for _, credential := range credentials {
 		if len(credential) >= minSecret {
 			given[credential] = true
 		}
 	}
-	out := make(profile.Record, len(record))
+	out := make(clouds.Record, len(record))
 	maps.Copy(out, record)
 	for field, value := range fresh {
 		text, ok := value.(string)

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/jobrunner/operation/machinedir"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
 	"github.com/drover-project/drover/sshkeys"
 )
 
@@ -103,21 +103,21 @@ func TestRecord_leads_paths_here(t *testing.T) {
 }
 
 func TestScrub(t *testing.T) {
-	record := profile.Record{"Token": "hunter2", "Encoded": "aHVudGVyMg==", "Around": "x-hunter2", "Short": "abc", "Number": 7}
-	require.Equal(t, profile.Record{"Token": "", "Encoded": "", "Around": "x-hunter2", "Short": "abc", "Number": 7},
+	record := clouds.Record{"Token": "hunter2", "Encoded": "aHVudGVyMg==", "Around": "x-hunter2", "Short": "abc", "Number": 7}
+	require.Equal(t, clouds.Record{"Token": "", "Encoded": "", "Around": "x-hunter2", "Short": "abc", "Number": 7},
 		machinedir.Scrub(record, []string{"hunter2", "abc", ""}))
 	require.Equal(t, "hunter2", record["Token"], "the record itself is not touched")
 }
 
 func TestRenew_cases(t *testing.T) {
-	for name, c := range map[string]struct{ record, fresh, want profile.Record }{
-		"a rotated credential":            {profile.Record{"T": "old-token"}, profile.Record{"T": "new-token"}, profile.Record{"T": "new-token"}},
-		"a credential that never stood":   {profile.Record{}, profile.Record{"T": "new-token"}, profile.Record{"T": "new-token"}},
-		"a field that was scrubbed":       {profile.Record{"K": ""}, profile.Record{"K": "value"}, profile.Record{"K": "value"}},
-		"a field that is of no concern":   {profile.Record{}, profile.Record{"K": "value"}, profile.Record{}},
-		"what the server was made with":   {profile.Record{"Region": "a"}, profile.Record{"Region": "b"}, profile.Record{"Region": "a"}},
-		"numbers are the server's own":    {profile.Record{"ID": 7}, profile.Record{"ID": 0}, profile.Record{"ID": 7}},
-		"what the fresh one does not say": {profile.Record{"ID": 7}, nil, profile.Record{"ID": 7}},
+	for name, c := range map[string]struct{ record, fresh, want clouds.Record }{
+		"a rotated credential":            {clouds.Record{"T": "old-token"}, clouds.Record{"T": "new-token"}, clouds.Record{"T": "new-token"}},
+		"a credential that never stood":   {clouds.Record{}, clouds.Record{"T": "new-token"}, clouds.Record{"T": "new-token"}},
+		"a field that was scrubbed":       {clouds.Record{"K": ""}, clouds.Record{"K": "value"}, clouds.Record{"K": "value"}},
+		"a field that is of no concern":   {clouds.Record{}, clouds.Record{"K": "value"}, clouds.Record{}},
+		"what the server was made with":   {clouds.Record{"Region": "a"}, clouds.Record{"Region": "b"}, clouds.Record{"Region": "a"}},
+		"numbers are the server's own":    {clouds.Record{"ID": 7}, clouds.Record{"ID": 0}, clouds.Record{"ID": 7}},
+		"what the fresh one does not say": {clouds.Record{"ID": 7}, nil, clouds.Record{"ID": 7}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.want, machinedir.Renew(c.record, c.fresh, []string{"new-token", ""}))

@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/jobrunner/operation/machinedir"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
 	"github.com/drover-project/drover/sshkeys"
 )
 
@@ -145,12 +145,12 @@ func TestKeys_of_what_a_driver_names(t *testing.T) {
 func TestConfig_keeps_what_is_not_ours(t *testing.T) {
 	dir := made(t)
 	put(t, dir, "config.json", []byte(`{"ConfigVersion":2,"Driver":{"Old":1},"DriverName":"old","HostOptions":{"EngineOptions":{"X":[1,2]}},"Name":"old"}`))
-	config, err := dir.Config("digitalocean", profile.Record{"DropletID": json.Number("12345678901234567890"), "Token": "secret-1"}, []string{"secret-1"})
+	config, err := dir.Config("digitalocean", clouds.Record{"DropletID": json.Number("12345678901234567890"), "Token": "secret-1"}, []string{"secret-1"})
 	require.NoError(t, err)
 	require.JSONEq(t, `{"ConfigVersion":3,"Driver":{"DropletID":12345678901234567890,"Token":""},"DriverName":"digitalocean",
 		"HostOptions":{"EngineOptions":{"X":[1,2]}},"Name":"m1"}`, string(config))
 	put(t, dir, "config.json", []byte("broken"))
-	config, err = dir.Config("x", profile.Record{}, nil)
+	config, err = dir.Config("x", clouds.Record{}, nil)
 	require.NoError(t, err, "a broken one is replaced")
 	require.Contains(t, string(config), `"SwarmOptions"`)
 }

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/jobrunner/operation/machinedir"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
 	"github.com/drover-project/drover/sshkeys"
 )
 
@@ -21,7 +21,7 @@ func TestDirectory_round_trip(t *testing.T) {
 	require.NoError(t, os.MkdirAll(dir.Path("cloudinit/data"), 0o700))
 	require.NoError(t, os.WriteFile(dir.Path("cloudinit/data/user-data"), []byte("token"), 0o600))
 	require.NoError(t, os.WriteFile(dir.Path("large"), make([]byte, 600<<10), 0o600))
-	record := profile.Record{"StorePath": dir.Store, "SSHKeyPath": dir.Path("id_rsa"), "AccessToken": "tok-123", "UserData": "dG9rLTEyMw==", "DropletID": 7}
+	record := clouds.Record{"StorePath": dir.Store, "SSHKeyPath": dir.Path("id_rsa"), "AccessToken": "tok-123", "UserData": "dG9rLTEyMw==", "DropletID": 7}
 
 	config, err := dir.Config("digitalocean", record, []string{"tok-123", ""})
 	require.NoError(t, err)
@@ -66,8 +66,8 @@ func TestDirectory_without_archive(t *testing.T) {
 }
 
 func TestRenew(t *testing.T) {
-	record := profile.Record{"AccessToken": "", "DropletID": 7, "Region": "nyc3"}
-	fresh := profile.Record{"AccessToken": "new-token", "Region": "fra1", "DropletID": 0}
-	require.Equal(t, profile.Record{"AccessToken": "new-token", "DropletID": 7, "Region": "nyc3"},
+	record := clouds.Record{"AccessToken": "", "DropletID": 7, "Region": "nyc3"}
+	fresh := clouds.Record{"AccessToken": "new-token", "Region": "fra1", "DropletID": 0}
+	require.Equal(t, clouds.Record{"AccessToken": "new-token", "DropletID": 7, "Region": "nyc3"},
 		machinedir.Renew(record, fresh, []string{"new-token"}))
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/rancher/machine/libmachine/drivers"
 	"github.com/stretchr/testify/require"
 
-	"github.com/drover-project/drover/jobrunner/operation/profile"
+	"github.com/drover-project/drover/clouds"
 )
 
 func linkedDrivers() map[string]drivers.Driver {
@@ -41,9 +41,9 @@ func TestProfiles_name_fields_that_exist(t *testing.T) {
 	for name, d := range linkedDrivers() {
 		raw, err := json.Marshal(d)
 		require.NoError(t, err, name)
-		fields, err := profile.DecodeRecord(raw)
+		fields, err := clouds.DecodeRecord(raw)
 		require.NoError(t, err, name)
-		p := profile.Of(name)
+		p := clouds.Of(name)
 		wanted := append([]string{"MachineName", "IPAddress", "StorePath", "SSHKeyPath"}, p.Private...)
 		if p.ID != "" {
 			wanted = append(wanted, p.ID)

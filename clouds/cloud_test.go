@@ -1,4 +1,4 @@
-package profile_test
+package clouds_test
 
 import (
 	"encoding/json"
@@ -8,15 +8,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/driver"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
 	"github.com/drover-project/drover/state"
 )
 
-func record(tb testing.TB, text string) profile.Record {
+func record(tb testing.TB, text string) clouds.Record {
 	tb.Helper()
-	r, err := profile.DecodeRecord([]byte(text))
+	r, err := clouds.DecodeRecord([]byte(text))
 	require.NoError(tb, err)
 	return r
 }
@@ -59,14 +59,14 @@ func TestServer(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			got := profile.Server(profile.Facts{Driver: c.driver, Record: record(t, c.record), InstanceName: "m1", Template: c.template})
+			got := clouds.Of(c.driver).Server(clouds.Facts{Record: record(t, c.record), InstanceName: "m1", Template: c.template})
 			require.Equal(t, c.want, got)
 		})
 	}
 }
 
 func TestServer_keeps_the_users_provider_ID(t *testing.T) {
-	got := profile.Server(profile.Facts{Driver: "generic", Record: record(t, `{"IPAddress":"198.18.0.9"}`), ProviderID: "mine://1"})
+	got := clouds.Of("generic").Server(clouds.Facts{Record: record(t, `{"IPAddress":"198.18.0.9"}`), ProviderID: "mine://1"})
 	require.Equal(t, "mine://1", got.ProviderID)
 }
 
@@ -79,8 +79,8 @@ func TestProfiles_name_flags_that_exist(t *testing.T) {
 		for _, flag := range flags {
 			types[flag.Name] = flag.Type
 		}
-		p := profile.Of(name)
-		if p.Tags.Form == profile.List {
+		p := clouds.Of(name)
+		if p.Tags.Form == clouds.List {
 			require.Equal(t, crdgen.StringSlice, types[p.Tags.Flag], "%s: %s", name, p.Tags.Flag)
 			types[p.Tags.Flag] = crdgen.String
 		}
@@ -94,11 +94,11 @@ func TestProfiles_name_flags_that_exist(t *testing.T) {
 
 func TestAddTags(t *testing.T) {
 	tags := map[string]string{"drover-machine-uid": "3F/b", "drover-cluster": "c1"}
-	require.Equal(t, "drover-cluster:c1,drover-machine-uid:3F-b,mine", profile.Of("digitalocean").Tags.AddTags("mine", tags))
-	require.Equal(t, "drover-cluster,c1,drover-machine-uid,3F/b,odd", profile.Of("amazonec2").Tags.AddTags("odd", tags))
-	require.Equal(t, "drover-cluster,c1,drover-machine-uid,3f-b", profile.Of("google").Tags.AddTags("", tags))
-	require.Equal(t, []string{"drover-cluster=c1", "drover-machine-uid=3F-b", "a=b"}, profile.Of("hetzner").Tags.AddTags([]string{"a=b"}, tags))
-	long := profile.Of("digitalocean").Tags.Items(map[string]string{"k": strings.Repeat("v", 400)})
+	require.Equal(t, "drover-cluster:c1,drover-machine-uid:3F-b,mine", clouds.Of("digitalocean").Tags.AddTags("mine", tags))
+	require.Equal(t, "drover-cluster,c1,drover-machine-uid,3F/b,odd", clouds.Of("amazonec2").Tags.AddTags("odd", tags))
+	require.Equal(t, "drover-cluster,c1,drover-machine-uid,3f-b", clouds.Of("google").Tags.AddTags("", tags))
+	require.Equal(t, []string{"drover-cluster=c1", "drover-machine-uid=3F-b", "a=b"}, clouds.Of("hetzner").Tags.AddTags([]string{"a=b"}, tags))
+	long := clouds.Of("digitalocean").Tags.Items(map[string]string{"k": strings.Repeat("v", 400)})
 	require.Len(t, long[0], 255)
 }
 
@@ -113,7 +113,7 @@ func TestClassify(t *testing.T) {
 		}
 		parts := strings.SplitN(line, " | ", 3)
 		require.Len(t, parts, 3, line)
-		require.Equal(t, parts[0], profile.Classify(parts[1], parts[2]), parts[2])
+		require.Equal(t, parts[0], clouds.Of(parts[1]).Classify(parts[2]), parts[2])
 	}
 }
 
@@ -123,11 +123,11 @@ func FuzzServer(f *testing.F) {
 	f.Add("acme", []byte(`{}`), "", "2001:db8::1%"+strings.Repeat("z", 300), "name")
 	f.Add("acme", []byte(`{}`), "", strings.Repeat("h.", 200), strings.Repeat("n", 300))
 	f.Fuzz(func(t *testing.T, name string, raw []byte, template, host, instance string) {
-		r, err := profile.DecodeRecord(raw)
+		r, err := clouds.DecodeRecord(raw)
 		if err != nil {
 			return
 		}
-		server := profile.Server(profile.Facts{Driver: name, Record: r, Template: template, SSHHost: host, InstanceName: instance})
+		server := clouds.Of(name).Server(clouds.Facts{Record: r, Template: template, SSHHost: host, InstanceName: instance})
 		encoded, err := json.Marshal(server)
 		require.NoError(t, err)
 		read, err := state.ReadServer(map[string][]byte{state.ServerKey: encoded})
@@ -139,7 +139,7 @@ func FuzzServer(f *testing.F) {
 
 // TestDriversPage compares the table of docs/drivers.md with what is known here.
 func TestDriversPage(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/drivers.md")
+	page, err := os.ReadFile("../docs/drivers.md")
 	require.NoError(t, err)
 	for _, name := range driver.BuiltinNames() {
 		require.Contains(t, string(page), row(t, name)+"\n")
@@ -148,7 +148,7 @@ func TestDriversPage(t *testing.T) {
 
 func row(t *testing.T, name string) string {
 	t.Helper()
-	p := profile.Of(name)
+	p := clouds.Of(name)
 	or := func(text string) string {
 		if text == "" {
 			return "–"
@@ -159,8 +159,8 @@ func row(t *testing.T, name string) string {
 	switch {
 	case p.NoServer:
 		lost = "makes no server"
-	case profile.HasFinder(name):
-		lost = string(profile.FinderOf(name))
+	case (clouds.Of(name).Finder.Kind != clouds.NoFinder):
+		lost = string(clouds.Of(name).Finder.Kind)
 	case p.ByName:
 		lost = "name"
 	}
@@ -186,4 +186,11 @@ func row(t *testing.T, name string) string {
 		id = "`" + id + "`"
 	}
 	return "| " + strings.Join([]string{name, or(lost), or(p.Tags.Flag), data, key, or(id)}, " | ") + " |"
+}
+
+func TestEnvPrefix(t *testing.T) {
+	for driver, want := range map[string]string{"amazonec2": "AWS", "openstack": "OS", "rackspace": "OS", "vmwarevsphere": "VSPHERE",
+		"vmwarefusion": "FUSION", "vmwarevcloudair": "VCLOUDAIR", "digitalocean": "DIGITALOCEAN", "my-cloud": "MY_CLOUD"} {
+		require.Equal(t, want, clouds.Of(driver).EnvPrefix)
+	}
 }

@@ -1,11 +1,10 @@
-package profile
+package clouds
 
 import (
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"strconv"
 	"strings"
 	"unicode"
@@ -55,11 +54,11 @@ func (r Record) Text(field string) string {
 const nilUUID = "00000000-0000-0000-0000-000000000000"
 
 // ServerID is the name of the server at the cloud, empty when the record names none.
-func (p Profile) ServerID(record Record) string {
-	if p.ID == "" {
+func (c Cloud) ServerID(record Record) string {
+	if c.ID == "" {
 		return ""
 	}
-	return record.Text(p.ID)
+	return record.Text(c.ID)
 }
 
 // Fill replaces each {Field} of a template by the record's field; {field} is the same in small letters. The result is empty
@@ -99,19 +98,4 @@ func fieldText(name string, record Record) string {
 		return ""
 	}
 	return strings.ToLower(record.Text(upper))
-}
-
-// normal brings a record's fields into the form that templates need.
-func (p Profile) normal(driver string, record Record) Record {
-	region, zone := record.Text("Region"), record.Text("Zone")
-	if driver != "amazonec2" || zone == "" {
-		return record
-	}
-	out := make(Record, len(record))
-	maps.Copy(out, record)
-	if record.Text("Endpoint") == "" && !strings.HasPrefix(zone, region) {
-		// The driver keeps the zone's last letter.
-		out["Zone"] = region + zone
-	}
-	return out
 }

@@ -1,8 +1,36 @@
-package profile
+package clouds
 
 import (
 	"slices"
 	"strings"
+)
+
+// TagFlag is a driver's flag for tags or labels.
+type TagFlag struct {
+	// Flag's name; empty when there is none.
+	Flag string
+	// Form of the flag's value.
+	Form TagForm
+	// Characters tells which characters the cloud takes besides letters and digits; Lower that letters are made small.
+	Characters string
+	Lower      bool
+	// MaxKey and MaxValue are lengths; with Words, MaxKey is that of the whole.
+	MaxKey, MaxValue int
+}
+
+// TagForm is how a flag writes tags.
+type TagForm int
+
+// Forms of tag flags.
+const (
+	// NoTags: the driver has no flag for tags.
+	NoTags TagForm = iota
+	// Words are comma-separated words; a tag becomes key:value.
+	Words
+	// Pairs are comma-separated keys and values in turn.
+	Pairs
+	// List is a list of key=value.
+	List
 )
 
 // AddTags returns the value of the driver's tag flag with tags added to what the user has given: a string, or a list for

@@ -13,8 +13,8 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/e2e/vcenter"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
 )
 
 // TestClassify_vCenter asks a simulated vCenter with the driver's library for what is not there, and with a wrong password.
@@ -75,8 +75,8 @@ func missing(finder *find.Finder) map[string]func(context.Context) error {
 func requireClass(t *testing.T, driver, class string, err error, gone bool) {
 	t.Helper()
 	require.Error(t, err)
-	require.Equal(t, class, profile.Classify(driver, err.Error()), "%s", err)
-	require.Equal(t, gone, profile.IsGone(driver, err.Error()), "%s", err)
+	require.Equal(t, class, clouds.Of(driver).Classify(err.Error()), "%s", err)
+	require.Equal(t, gone, clouds.Of(driver).IsGone(err.Error()), "%s", err)
 }
 
 // TestClassify_vSphere_faults are faults of tasks, which say their message, and of calls, whose message is often left out, so that

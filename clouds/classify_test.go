@@ -1,4 +1,4 @@
-package profile_test
+package clouds_test
 
 import (
 	"os"
@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/driver"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
 )
 
 func classes() []string {
@@ -35,12 +35,12 @@ func TestClassify_of_every_driver(t *testing.T) {
 		"":                                                                                                rkev1.ClassUnknown,
 	} {
 		if strings.HasPrefix(text, "Panic") {
-			require.Equal(t, want, profile.Classify("vmwarevsphere", text+"\ngoroutine 1 [running]:\nquota.go:401"), "a stack has all kinds of words")
+			require.Equal(t, want, clouds.Of("vmwarevsphere").Classify(text+"\ngoroutine 1 [running]:\nquota.go:401"), "a stack has all kinds of words")
 			continue
 		}
 		for _, name := range append(driver.BuiltinNames(), "linode", "hetzner", "acme", "") {
-			require.Equal(t, want, profile.Classify(name, text), "%s: %s", name, text)
-			require.Equal(t, want, profile.Classify(name, strings.ToUpper(text)), "letters' size does not matter")
+			require.Equal(t, want, clouds.Of(name).Classify(text), "%s: %s", name, text)
+			require.Equal(t, want, clouds.Of(name).Classify(strings.ToUpper(text)), "letters' size does not matter")
 		}
 	}
 }
@@ -58,12 +58,12 @@ func FuzzClassify(f *testing.F) {
 		f.Add("vmwarevsphere", text)
 	}
 	f.Fuzz(func(t *testing.T, name, text string) {
-		class := profile.Classify(name, text)
+		class := clouds.Of(name).Classify(text)
 		require.Contains(t, classes(), class)
-		gone := profile.IsGone(name, text)
+		gone := clouds.Of(name).IsGone(text)
 		require.False(t, gone && class == rkev1.ClassUnauthorized, "a credential that fails sees no servers")
-		require.Equal(t, gone, profile.IsGone(name, strings.ToLower(text)))
-		if profile.NothingMade(name, class, text) {
+		require.Equal(t, gone, clouds.Of(name).IsGone(strings.ToLower(text)))
+		if clouds.Of(name).NothingMade(class, text) {
 			require.NotContains(t, []string{rkev1.ClassTransient, rkev1.ClassUnknown}, class)
 		}
 	})
@@ -72,7 +72,7 @@ func FuzzClassify(f *testing.F) {
 // TestDecodeRecord_texts_fit_identifiers: a record that is read is given out again as it was, and none of its fields breaks an identifier.
 func TestDecodeRecord_texts_fit_identifiers(t *testing.T) {
 	check := func(raw []byte, field string) {
-		r, err := profile.DecodeRecord(raw)
+		r, err := clouds.DecodeRecord(raw)
 		if err != nil {
 			require.Nil(t, r)
 			return

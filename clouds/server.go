@@ -1,17 +1,39 @@
-package profile
+package clouds
 
 import (
 	"net/netip"
 	"slices"
 	"strings"
-
-	"github.com/drover-project/drover/state"
 )
+
+// MaxAddress is how many characters an address may have: those of a DNS name (RFC 1035, 2.3.4, without the final dot).
+const MaxAddress = 253
+
+// Server is what a machine shows of its server, as the pod writes it.
+type Server struct {
+	// InstanceID as the cloud names it; may be empty.
+	InstanceID string `json:"instanceID,omitempty"`
+	// ProviderID in the form the cloud's own controller manager uses; may be empty.
+	ProviderID string `json:"providerID,omitempty"`
+	// Addresses of the server.
+	Addresses []Address `json:"addresses,omitempty"`
+	// SSHUser, SSHHost and SSHPort say how to log in.
+	SSHUser string `json:"sshUser,omitempty"`
+	SSHHost string `json:"sshHost,omitempty"`
+	SSHPort int    `json:"sshPort,omitempty"`
+	// FailureDomain is where the server really is; may be empty.
+	FailureDomain string `json:"failureDomain,omitempty"`
+}
+
+// Address has the type names of Cluster API: ExternalIP, InternalIP, Hostname, ExternalDNS, InternalDNS.
+type Address struct {
+	Type    string `json:"type"`
+	Address string `json:"address"`
+}
 
 // Facts are what a server is described from.
 type Facts struct {
-	// Driver's name and its record.
-	Driver string
+	// Record of the driver.
 	Record Record
 	// InstanceName of the server.
 	InstanceName string
@@ -25,28 +47,30 @@ type Facts struct {
 }
 
 // Server describes a server from its driver's record.
-func Server(facts Facts) state.Server {
-	profile := Of(facts.Driver)
-	record := profile.normal(facts.Driver, facts.Record)
-	server := state.Server{
-		InstanceID: profile.ServerID(record),
+func (c Cloud) Server(facts Facts) Server {
+	record := facts.Record
+	if c.normal != nil {
+		record = c.normal(record)
+	}
+	server := Server{
+		InstanceID: c.ServerID(record),
 		ProviderID: facts.ProviderID,
 		SSHUser:    clean(facts.SSHUser), SSHHost: clean(facts.SSHHost), SSHPort: facts.SSHPort,
-		FailureDomain: Fill(profile.Zone, record),
+		FailureDomain: Fill(c.Zone, record),
 	}
-	if server.InstanceID == "" && profile.ByName {
+	if server.InstanceID == "" && c.ByName {
 		server.InstanceID = record.Text("MachineName")
 	}
 	if server.ProviderID == "" && facts.Template != "" {
 		server.ProviderID = Fill(facts.Template, record)
 	}
 	if server.ProviderID == "" {
-		server.ProviderID = Fill(profile.ProviderID, record)
+		server.ProviderID = Fill(c.ProviderID, record)
 	}
 	if server.SSHPort < 0 || server.SSHPort > 65535 {
 		server.SSHPort = 0
 	}
-	server.Addresses = addresses(profile, record, server.SSHHost, facts.InstanceName)
+	server.Addresses = c.addresses(record, server.SSHHost, facts.InstanceName)
 	return server
 }
 
@@ -54,16 +78,16 @@ func clean(text string) string { return Record{"x": text}.Text("x") }
 
 // addresses are ExternalIP and InternalIP by the kind of address, whatever field it is from. A server with one public
 // address has no other one towards its nodes, so that it is the internal one too.
-func addresses(profile Profile, record Record, host, name string) []state.Address {
-	var out []state.Address
+func (c Cloud) addresses(record Record, host, name string) []Address {
+	var out []Address
 	add := func(kind, address string) {
-		candidate := state.Address{Type: kind, Address: address}
+		candidate := Address{Type: kind, Address: address}
 		if !slices.Contains(out, candidate) {
 			out = append(out, candidate)
 		}
 	}
 	candidates := []string{record.Text("IPAddress"), host, record.Text("PublicIP")}
-	for _, field := range profile.Private {
+	for _, field := range c.Private {
 		candidates = append(candidates, record.Text(field))
 	}
 	candidates = append(candidates, record.Text("PrivateIPAddress"), record.Text("IPv6Address"))
@@ -80,14 +104,14 @@ func addresses(profile Profile, record Record, host, name string) []state.Addres
 	if internal == "" && len(out) > 0 && out[0].Type == "ExternalIP" {
 		add("InternalIP", out[0].Address)
 	}
-	if hostname := clean(name); hostname != "" && len(hostname) <= state.MaxAddress {
+	if hostname := clean(name); hostname != "" && len(hostname) <= MaxAddress {
 		add("Hostname", hostname)
 	}
 	return out
 }
 
 func kindOf(text string) string {
-	if text == "" || len(text) > state.MaxAddress {
+	if text == "" || len(text) > MaxAddress {
 		return ""
 	}
 	address, err := netip.ParseAddr(strings.Trim(text, "[]"))

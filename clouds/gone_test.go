@@ -1,4 +1,4 @@
-package profile_test
+package clouds_test
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
+	"github.com/drover-project/drover/clouds"
 )
 
 // TestIsGone: a server that is taken for gone although it is there is lost, so that only words about the server itself count.
@@ -57,7 +57,7 @@ func TestIsGone(t *testing.T) {
 		"a class that the driver has no word": {"acme", "server no longer exists", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, c.want, profile.IsGone(c.driver, c.text), c.text)
+			require.Equal(t, c.want, clouds.Of(c.driver).IsGone(c.text), c.text)
 		})
 	}
 }
@@ -91,7 +91,7 @@ func TestNothingMade(t *testing.T) {
 		"vcloudair, the end":   {"vmwarevcloudair", rkev1.ClassUnauthorized, "error processing session delete for vchs: API Error: 401: x", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, c.want, profile.NothingMade(c.driver, c.class, c.text), c.text)
+			require.Equal(t, c.want, clouds.Of(c.driver).NothingMade(c.class, c.text), c.text)
 		})
 	}
 }

@@ -1,4 +1,4 @@
-package profile_test
+package clouds_test
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/state"
 )
 
@@ -36,7 +36,7 @@ func TestServer_shapes(t *testing.T) {
 		"hetzner":         {`"ServerID":77,"Location":"fsn1"`, "77", "hcloud://77", "fsn1"},
 	} {
 		t.Run(driver, func(t *testing.T) {
-			got := profile.Server(profile.Facts{Driver: driver, Record: record(t, "{"+base+`"IPAddress":"198.18.0.9",`+c.record+"}"), InstanceName: "m1"})
+			got := clouds.Of(driver).Server(clouds.Facts{Record: record(t, "{"+base+`"IPAddress":"198.18.0.9",`+c.record+"}"), InstanceName: "m1"})
 			require.Equal(t, c.id, got.InstanceID)
 			require.Equal(t, c.provider, got.ProviderID)
 			require.Equal(t, c.zone, got.FailureDomain)
@@ -51,11 +51,11 @@ func TestServer_shapes(t *testing.T) {
 func TestServer_before_there_is_one(t *testing.T) {
 	const all = `"MachineName":"m1","Region":"r","Zone":"z","AvailabilityZone":"a","Location":"l","Project":"p"`
 	for _, driver := range []string{"digitalocean", "amazonec2", "openstack", "exoscale", "vmwarevsphere", "linode", "hetzner"} {
-		p := profile.Of(driver)
+		p := clouds.Of(driver)
 		for _, none := range []string{`""`, `0`, `null`, `-1`, `1.5`, `{}`, `[1]`, `true`, `"a b"`, `"00000000-0000-0000-0000-000000000000"`, `"ü"`} {
 			r := record(t, fmt.Sprintf(`{%s,%q:%s}`, all, p.ID, none))
 			require.Empty(t, p.ServerID(r), "%s: %s", driver, none)
-			require.Empty(t, profile.Server(profile.Facts{Driver: driver, Record: r}).ProviderID, "%s: %s", driver, none)
+			require.Empty(t, clouds.Of(driver).Server(clouds.Facts{Record: r}).ProviderID, "%s: %s", driver, none)
 		}
 	}
 }
@@ -68,7 +68,7 @@ func TestServer_amazon_zones(t *testing.T) {
 		"no zone, no providerID": {`{"InstanceId":"i-1","Region":"eu-west-1"}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := profile.Server(profile.Facts{Driver: "amazonec2", Record: record(t, c.record)})
+			got := clouds.Of("amazonec2").Server(clouds.Facts{Record: record(t, c.record)})
 			require.Equal(t, c.want, got.FailureDomain)
 			require.Equal(t, c.want != "", got.ProviderID == "aws:///"+c.want+"/i-1")
 			require.Equal(t, "i-1", got.InstanceID)
@@ -85,7 +85,7 @@ func TestServer_which_provider_ID(t *testing.T) {
 		"a template that cannot be filled yet": {template: "x://{Missing}", want: "digitalocean://1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := profile.Server(profile.Facts{Driver: "digitalocean", Record: r, ProviderID: c.given, Template: c.template})
+			got := clouds.Of("digitalocean").Server(clouds.Facts{Record: r, ProviderID: c.given, Template: c.template})
 			require.Equal(t, c.want, got.ProviderID)
 		})
 	}
@@ -109,7 +109,7 @@ func TestServer_addresses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, a := range profile.Server(profile.Facts{Driver: "acme", Record: record(t, c.record), SSHHost: c.host}).Addresses {
+			for _, a := range clouds.Of("acme").Server(clouds.Facts{Record: record(t, c.record), SSHHost: c.host}).Addresses {
 				got = append(got, a.Type+" "+a.Address)
 			}
 			require.Equal(t, c.want, got)
@@ -118,19 +118,19 @@ func TestServer_addresses(t *testing.T) {
 }
 
 func TestServer_login(t *testing.T) {
-	got := profile.Server(profile.Facts{Driver: "acme", Record: profile.Record{}, SSHHost: "198.18.0.1", SSHUser: "core", SSHPort: 2022})
+	got := clouds.Of("acme").Server(clouds.Facts{Record: clouds.Record{}, SSHHost: "198.18.0.1", SSHUser: "core", SSHPort: 2022})
 	require.Equal(t, []any{"198.18.0.1", "core", 2022}, []any{got.SSHHost, got.SSHUser, got.SSHPort})
-	got = profile.Server(profile.Facts{Driver: "acme", Record: profile.Record{}, SSHHost: "h\nx", SSHUser: "a b", SSHPort: 65536})
+	got = clouds.Of("acme").Server(clouds.Facts{Record: clouds.Record{}, SSHHost: "h\nx", SSHUser: "a b", SSHPort: 65536})
 	require.Equal(t, []any{"", "", 0}, []any{got.SSHHost, got.SSHUser, got.SSHPort}, "what is no host, user or port is left out")
 }
 
 func TestDecodeRecord(t *testing.T) {
 	for _, bad := range []string{"", "null", "[]", `"MARKER"`, "1", "{MARKER", `{"a":}`} {
-		_, err := profile.DecodeRecord([]byte(bad))
+		_, err := clouds.DecodeRecord([]byte(bad))
 		require.ErrorContains(t, err, "no JSON object", bad)
 		require.NotContains(t, err.Error(), "MARKER")
 	}
-	_, err := profile.DecodeRecord([]byte(`{"a":"` + strings.Repeat("x", 512<<10) + `"}`))
+	_, err := clouds.DecodeRecord([]byte(`{"a":"` + strings.Repeat("x", 512<<10) + `"}`))
 	require.ErrorContains(t, err, "at most 524288 are accepted")
 	require.Equal(t, "9007199254740993", record(t, `{"ID":9007199254740993}`).Text("ID"), "an id is no floating-point number")
 	require.Empty(t, record(t, `{"ID":"`+strings.Repeat("x", 513)+`"}`).Text("ID"))
@@ -143,7 +143,7 @@ func TestFill(t *testing.T) {
 		"x://{ID": "", "x://{}": "", "x://{None}": "", "x://{ID}/{None}": "", "x y{ID}": "", "ü{ID}": "", "{Odd}": "a{b}", "}{ID}": "}7",
 		strings.Repeat("x", 512) + "{ID}": "",
 	} {
-		require.Equal(t, want, profile.Fill(template, r), template)
+		require.Equal(t, want, clouds.Fill(template, r), template)
 	}
 }
 
@@ -151,7 +151,7 @@ func TestFill(t *testing.T) {
 func TestItems_fit_the_cloud(t *testing.T) {
 	hostile := map[string]string{"a,b=c": "d,e=f:g\n\"", strings.Repeat("K", 700): strings.Repeat("ü", 700), "": ""}
 	for _, driver := range []string{"digitalocean", "amazonec2", "azure", "google", "linode", "hetzner"} {
-		f := profile.Of(driver).Tags
+		f := clouds.Of(driver).Tags
 		items := f.Items(hostile)
 		require.Equal(t, items, f.Items(hostile), "the order is fixed")
 		for _, item := range items {
@@ -163,14 +163,14 @@ func TestItems_fit_the_cloud(t *testing.T) {
 			}
 		}
 		want := len(hostile)
-		if f.Form == profile.Pairs {
+		if f.Form == clouds.Pairs {
 			want *= 2
 		}
 		require.Len(t, items, want, driver)
 	}
-	require.Empty(t, profile.Of("generic").Tags.Items(hostile))
-	require.Equal(t, "a,b", profile.Of("generic").Tags.AddTags("a,b", hostile))
-	require.Equal(t, []string{"a=b"}, profile.Of("hetzner").Tags.AddTags(nil, map[string]string{"a": "b"}))
+	require.Empty(t, clouds.Of("generic").Tags.Items(hostile))
+	require.Equal(t, "a,b", clouds.Of("generic").Tags.AddTags("a,b", hostile))
+	require.Equal(t, []string{"a=b"}, clouds.Of("hetzner").Tags.AddTags(nil, map[string]string{"a": "b"}))
 }
 
 // TestClassify_by_status: what a cloud means whose words nobody knows.
@@ -182,18 +182,18 @@ func TestClassify_by_status(t *testing.T) {
 	} {
 		for _, form := range []string{"POST https://x/y: %d (request", "Error %d: x", "StatusCode=%d", "status code: %d", "got %d instead", "HTTP/1.1 %d", "%d"} {
 			text := fmt.Sprintf(form, status)
-			require.Equal(t, want, profile.Classify("acme", text), text)
+			require.Equal(t, want, clouds.Of("acme").Classify(text), text)
 		}
 	}
 	for _, text := range []string{"", "server 4041", "waited 500ms", "id-403", "port 4430", "200"} {
-		require.Equal(t, rkev1.ClassUnknown, profile.Classify("acme", text), text)
+		require.Equal(t, rkev1.ClassUnknown, clouds.Of("acme").Classify(text), text)
 	}
-	require.Equal(t, rkev1.ClassQuota, profile.Classify("digitalocean", "422: THIS WILL EXCEED YOUR DROPLET LIMIT"), "words go before the status")
+	require.Equal(t, rkev1.ClassQuota, clouds.Of("digitalocean").Classify("422: THIS WILL EXCEED YOUR DROPLET LIMIT"), "words go before the status")
 }
 
 func TestFill_makes_printable_identifiers(t *testing.T) {
 	check := func(template, value string) {
-		got := profile.Fill(template, profile.Record{"ID": value})
+		got := clouds.Fill(template, clouds.Record{"ID": value})
 		require.LessOrEqual(t, len(got), 512)
 		require.False(t, strings.ContainsFunc(got, func(c rune) bool { return c <= ' ' || c > '~' }))
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/jobrunner/operation/profile"
+	"github.com/drover-project/drover/clouds"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -92,7 +92,7 @@ func TestClassify_what_SDKs_say(t *testing.T) {
 					url := cloudThat(t, s.kind, a)
 					err := s.ask(t, url)
 					require.Error(t, err)
-					require.Equal(t, a.class, profile.Classify(s.driver, err.Error()), "%s", err)
+					require.Equal(t, a.class, clouds.Of(s.driver).Classify(err.Error()), "%s", err)
 					if a.status == hangUp {
 						return // what is said then is the operating system's, and differs from time to time
 					}
@@ -126,8 +126,8 @@ func TestClassify_nobody_listens(t *testing.T) {
 	for _, s := range sdks() {
 		err := s.ask(t, server.URL)
 		require.Error(t, err)
-		require.Equal(t, rkev1.ClassTransient, profile.Classify(s.driver, err.Error()), "%s: %s", s.driver, err)
-		require.False(t, profile.IsGone(s.driver, err.Error()), "%s: %s", s.driver, err)
+		require.Equal(t, rkev1.ClassTransient, clouds.Of(s.driver).Classify(err.Error()), "%s: %s", s.driver, err)
+		require.False(t, clouds.Of(s.driver).IsGone(err.Error()), "%s: %s", s.driver, err)
 	}
 }
 
@@ -140,6 +140,6 @@ func TestClassify_untrusted_certificate(t *testing.T) {
 	for _, s := range sdks() {
 		err := s.ask(t, server.URL)
 		require.Error(t, err)
-		require.Equal(t, rkev1.ClassInvalid, profile.Classify(s.driver, err.Error()), "%s: %s", s.driver, err)
+		require.Equal(t, rkev1.ClassInvalid, clouds.Of(s.driver).Classify(err.Error()), "%s: %s", s.driver, err)
 	}
 }

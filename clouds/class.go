@@ -1,4 +1,4 @@
-package profile
+package clouds
 
 import (
 	"regexp"
@@ -6,6 +6,21 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
+
+// words are the error texts of one driver and of its cloud's API, all in small letters.
+type words struct {
+	// rules give classes. The first that fits decides: what is more exact, or worse to overlook, stands further up.
+	rules []rule
+	// gone are how the driver says that a server does not exist, beside what all say; elsewhere are words for something else that
+	// is missing, with which it is not known whether the server exists. A text with the word resource is about the server only
+	// if it has the word server too.
+	gone, elsewhere  []string
+	resource, server string
+	// taken are how the cloud refuses a server, for there is one of its name: all words of one of the lists.
+	taken [][]string
+	// afterRequest are words of what the driver does between the cloud's consent and the moment its record names the server.
+	afterRequest []string
+}
 
 // rule gives a class to error texts that contain one of its phrases, all in small letters.
 type rule struct {
@@ -16,12 +31,12 @@ type rule struct {
 // Classify says what kind of failure a driver's error text tells of. The driver's own rules come first, then those every
 // cloud shares, then the HTTP status, then what the network says, and last what an operating system or a driver says of itself.
 // Addresses in the text are of no account: they repeat names that users chose.
-func Classify(driver, text string) string {
+func (c Cloud) Classify(text string) string {
 	if isPanic(text) {
 		return rkev1.ClassUnknown
 	}
 	text = plain(text)
-	for _, rules := range [][]rule{rulesOf(driver), commonRules()} {
+	for _, rules := range [][]rule{c.words.rules, commonRules()} {
 		if class := match(rules, text); class != "" {
 			return class
 		}
@@ -49,7 +64,7 @@ var (
 		`(?:^\[?|: \[?|error |got |status(?: code)?[ =:]+|statuscode[ =:]+|response code |http(?:/[0-9.]+)? )([45][0-9]{2})(?:[^0-9a-z]|$)`)
 )
 
-// isPanic tells that the rest of the text is a program's stack, in which any word may stand.
+// isPanic reports whether the rest of the text is a program's stack, in which any word may stand.
 func isPanic(text string) bool {
 	return containsAny(strings.ToLower(text), []string{"panic in the driver:", "\ngoroutine "})
 }

@@ -1,0 +1,157 @@
+package clouds
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Cloud is what is known of a driver and of the cloud behind it. Of a driver that nobody has described only Driver and
+// EnvPrefix are set. Fields of records and names of flags are those of the driver's source.
+type Cloud struct {
+	// Driver's name, as in its flags and in the name of its binary.
+	Driver string
+
+	// ID is the record's field that names the server at the cloud; empty when the driver goes by the machine's name.
+	ID string
+	// ByName says that the machine's name names the server at the cloud, so that the driver's GetState finds it even if
+	// the driver's answer was lost.
+	ByName bool
+	// InSteps says that the record names the server before the server has its user data: one whose creation did not succeed
+	// is of no use.
+	InSteps bool
+	// NoServer says that the driver makes no server: there is nothing that could be left behind.
+	NoServer bool
+	// Names are the names that the driver can give to servers.
+	Names NameRule
+
+	// ProviderID and Zone are templates over the record; lower-case names in braces are made lower-case.
+	ProviderID string
+	Zone       string
+	// Place are the record's fields that say where the server is, with the flags they come from. A server is to be looked for
+	// where it was made, and not with an account that has another place.
+	Place map[string]string
+	// Private are the fields that hold the server's private address.
+	Private []string
+	// normal brings a record's fields into the form that templates need; nil when they have it.
+	normal func(Record) Record
+
+	// Tags is the flag for tags, if any. TagsCopied says that a copy of a server has its tags too.
+	Tags       TagFlag
+	TagsCopied bool
+
+	// KeyFile is the flag that takes the path of a private SSH key to use, when the driver registers the key with the cloud
+	// by itself; the public key is read from beside it. KeyInPlace says that the driver takes the key that lies where it would
+	// make one, as libmachine's ssh.GenerateSSHKey does. KeyUnless are flags with which the user brings a key of his own.
+	KeyFile    string
+	KeyInPlace bool
+	KeyUnless  []string
+	// NeedsKey is the flag with the key that the user must bring, for the server exists already.
+	NeedsKey string
+
+	// UserData is how the driver takes user data.
+	UserData UserData
+
+	// EnvPrefix is what the names of the driver's environment variables begin with.
+	EnvPrefix string
+	// NodeDriver is the NodeDriver that exists from the start; nil when there is none.
+	NodeDriver *NodeDriver
+
+	// Finder is how a server is found again whose id was lost. Lists says that package finder can list all servers that carry
+	// our tags.
+	Finder Finder
+	Lists  bool
+
+	// Caveats are what the driver cannot promise.
+	Caveats []Caveat
+
+	words words
+}
+
+// maxName is the longest name that is good for a hostname.
+const maxName = 63
+
+// NameRule is which names a driver can give to servers, where that is less than every hostname.
+type NameRule struct {
+	// Longest name; 0 is no limit of the driver's own.
+	Longest int
+	// LetterFirst says that a name begins with a letter.
+	LetterFirst bool
+}
+
+// Finder is how a server is found again whose id was lost.
+type Finder struct {
+	Kind FinderKind
+	// Needs are flags that the driver must have: an external driver may go by the name of a built-in one.
+	Needs []string
+	// Unless are switches that take the tag away from the driver's servers; then there is no finder.
+	Unless []string
+}
+
+// FinderKind is by what package finder recognises a server.
+type FinderKind string
+
+// Kinds of finders.
+const (
+	// NoFinder: there is none.
+	NoFinder FinderKind = ""
+	// ByTag goes by the tag with the machine's UID.
+	ByTag FinderKind = "tag"
+	// ByNameAndKey goes by the server's name, and proves by its SSH key whose it is.
+	ByNameAndKey FinderKind = "name and SSH key"
+)
+
+// Works reports whether the finder can be used with these values of the driver's flags.
+func (f Finder) Works(values map[string]any) bool {
+	for _, flag := range f.Needs {
+		if _, known := values[flag]; !known {
+			return false
+		}
+	}
+	return f.Kind != NoFinder && !slices.ContainsFunc(f.Unless, func(flag string) bool { return values[flag] == true })
+}
+
+// known are the drivers that have a file here; each file adds its own.
+var known = map[string]Cloud{}
+
+func add(clouds ...Cloud) bool {
+	for _, c := range clouds {
+		if c.EnvPrefix == "" {
+			c.EnvPrefix = envPrefix(c.Driver)
+		}
+		known[c.Driver] = c
+	}
+	return true
+}
+
+func envPrefix(driver string) string {
+	return strings.ToUpper(strings.ReplaceAll(driver, "-", "_"))
+}
+
+// Of returns what is known of a driver.
+func Of(driver string) Cloud {
+	if c, ok := known[driver]; ok {
+		return c
+	}
+	return Cloud{Driver: driver, EnvPrefix: envPrefix(driver)}
+}
+
+// All returns the drivers that something is known of, by name.
+func All() []Cloud {
+	out := make([]Cloud, 0, len(known))
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		out = append(out, known[name])
+	}
+	return out
+}
+
+// Listers are the names of the drivers whose servers package finder can list.
+func Listers() []string {
+	var out []string
+	for _, c := range All() {
+		if c.Lists {
+			out = append(out, c.Driver)
+		}
+	}
+	return out
+}

@@ -1,0 +1,7 @@
+package clouds
+
+var _ = add(Cloud{
+	Driver: "generic", NoServer: true, NeedsKey: "generic-ssh-key", UserData: UserData{Habit: None},
+	NodeDriver: &NodeDriver{Description: "Takes over a server that runs already, over SSH.", Private: []string{"sshKey"},
+		Optional: []string{"sshKey"}, Files: map[string]string{"sshKey": "sshKey"}},
+})

@@ -1,0 +1,61 @@
+package clouds
+
+import (
+	"slices"
+	"strings"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+// gonePhrases are how drivers say that a server does not exist.
+func gonePhrases() []string {
+	return []string{"not found", "notfound", "not_found", "does not exist", "doesn't exist", "no longer exists", "could not be found",
+		"no such instance"}
+}
+
+// elsewhere are words for something else that is missing: then it is not known whether the server exists.
+func elsewhere() []string {
+	return []string{"executable file not found", "command not found", "credentials", "host not found", "profile not found"}
+}
+
+// IsGone reports whether a driver's error says that the server does not exist. To take a server for gone that is there would
+// lose it, so that a text which may mean something else, such as a subscription or a data centre, does not count.
+func (c Cloud) IsGone(text string) bool {
+	if isPanic(text) || c.Classify(text) == rkev1.ClassUnauthorized {
+		return false
+	}
+	text = plain(text)
+	if containsAny(text, elsewhere()) || containsAny(text, c.words.elsewhere) {
+		return false
+	}
+	gone := containsAny(text, gonePhrases()) || containsAny(text, c.words.gone)
+	if c.words.resource != "" && strings.Contains(text, c.words.resource) {
+		return gone && strings.Contains(text, c.words.server)
+	}
+	if gone {
+		return true
+	}
+	found := statusPattern.FindStringSubmatch(text)
+	return found != nil && (found[1] == "404" || found[1] == "410")
+}
+
+// NameTaken reports whether the cloud refused to make a server, for there is one of that name: it is somebody else's.
+func (c Cloud) NameTaken(text string) bool {
+	text = plain(text)
+	return slices.ContainsFunc(c.words.taken, func(all []string) bool {
+		return !slices.ContainsFunc(all, func(word string) bool { return !strings.Contains(text, word) })
+	})
+}
+
+// NothingMade reports whether an error of this class means that the cloud refused to make anything. The text says whether
+// it had agreed already.
+func (c Cloud) NothingMade(class, text string) bool {
+	if containsAny(plain(text), c.words.afterRequest) {
+		return false
+	}
+	switch class {
+	case rkev1.ClassInvalid, rkev1.ClassUnauthorized, rkev1.ClassQuota, rkev1.ClassCapacity, rkev1.ClassThrottled:
+		return true
+	}
+	return false
+}

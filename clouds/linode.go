@@ -1,0 +1,19 @@
+package clouds
+
+import rkev1 "github.com/drover-project/drover/api/rke/v1"
+
+var _ = add(Cloud{
+	Driver: "linode", ID: "InstanceID", ProviderID: "linode://{InstanceID}", Zone: "{Region}", Private: []string{"PrivateIPAddress"},
+	Tags:     TagFlag{Flag: "linode-tags", Form: Words, Characters: ":_-.", MaxKey: 50},
+	UserData: UserData{Habit: None},
+	NodeDriver: &NodeDriver{Description: "Akamai (Linode).", Hosts: []string{"api.linode.com"}, Private: []string{"token"}, Passwords: []string{"rootPass"},
+		Plugin: Plugin{URL: "https://github.com/linode/docker-machine-driver-linode/releases/download/v0.1.15/docker-machine-driver-linode_linux-{arch}.zip",
+			Checksums: map[string]string{
+				"amd64": "26a71dbbc2f5249a66716cad586c3b4048d3cd9e67c0527442c374dd5dcf1c41",
+				"arm64": "3b1ed74291cbf581c0f8a63d878d79e1fe3b443387c1c0bb8b1d078a78db8bc4"}}},
+	words: words{rules: []rule{
+		{rkev1.ClassQuota, []string{"account limit reached"}},
+		{rkev1.ClassUnauthorized, []string{"oauth scope", "account has been suspended"}},
+		{rkev1.ClassTransient, []string{"linode busy"}},
+	}},
+})

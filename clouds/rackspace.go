@@ -1,0 +1,8 @@
+package clouds
+
+var _ = add(Cloud{
+	Driver: "rackspace", EnvPrefix: "OS", ID: "MachineId",
+	UserData:   UserData{Habit: None, Limit: novaUserData},
+	NodeDriver: &NodeDriver{Description: "Rackspace.", Private: []string{"apiKey"}},
+	words:      words{rules: openstackRules},
+})

@@ -1,0 +1,62 @@
+package clouds
+
+import "encoding/base64"
+
+// UserData is how a driver takes user data.
+type UserData struct {
+	// Habit is what the value of Flag is.
+	Habit Habit
+	// Flag takes the user data.
+	Flag string
+	// With are switches and the values they must have, so that Flag means what Habit says.
+	With map[string]string
+	// Excludes are flags that may not be given beside Flag.
+	Excludes []string
+	// Merges are further flags with user data of the user's, which the driver joins with Flag's by itself.
+	Merges []string
+	// Unless are flags and their values with which the driver hands no user data over.
+	Unless map[string]string
+	// Limit of what the cloud takes.
+	Limit Limit
+	// CloudConfigOnly says that the driver rewrites the data and understands nothing but #cloud-config.
+	CloudConfigOnly bool
+	// Keys are the keys of a #cloud-config that the driver keeps, where it drops all others; nil when it keeps them all.
+	Keys []string
+}
+
+// Habit is what a driver does with the value of its flag for user data.
+type Habit string
+
+// Habits of drivers.
+const (
+	// Unknown: nobody has said.
+	Unknown Habit = ""
+	// None: the driver has no flag for user data, so that a server is set up over SSH.
+	None Habit = "none"
+	// Inline: the value is the user data.
+	Inline Habit = "inline"
+	// Base64: the value is the user data in base64.
+	Base64 Habit = "base64"
+	// PathAtCreate: the value is the path of a file, which the driver reads while it makes the server.
+	PathAtCreate Habit = "path, read at create"
+	// PathEarly: the value is the path of a file, which the driver reads when it gets its flags or checks them.
+	PathEarly Habit = "path, read early"
+)
+
+// Limit of the user data that a cloud takes.
+type Limit struct {
+	// Bytes is the largest size, measured as the cloud does; 0 is no limit but our own.
+	Bytes int
+	// Base64 says that the cloud measures the base64 form.
+	Base64 bool
+	// Gzip says that the driver hands bytes over unchanged and cloud-init unzips them at this cloud.
+	Gzip bool
+}
+
+// Measure returns the size of user data as the cloud counts it.
+func (l Limit) Measure(data []byte) int {
+	if l.Base64 {
+		return base64.StdEncoding.EncodedLen(len(data))
+	}
+	return len(data)
+}
