@@ -27,7 +27,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/drover-project/drover/admission"
-	"github.com/drover-project/drover/admission/servingcert"
+	"github.com/drover-project/drover/endpoint/servingcert"
 	v3 "github.com/drover-project/drover/api/management/v3"
 	"github.com/drover-project/drover/apply"
 	"github.com/drover-project/drover/charts"

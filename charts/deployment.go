@@ -26,10 +26,10 @@ func pod(s Settings) corev1.PodSpec {
 		pullSecrets = append(pullSecrets, corev1.LocalObjectReference{Name: name})
 	}
 	container, volumes := container(s), []corev1.Volume(nil)
-	if len(s.JobCA) > 0 {
-		container.VolumeMounts = []corev1.VolumeMount{{Name: "job-ca", MountPath: jobCADir, ReadOnly: true}}
-		volumes = []corev1.Volume{{Name: "job-ca", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
-			LocalObjectReference: corev1.LocalObjectReference{Name: JobCAConfigMap}}}}}
+	for _, ca := range s.certificates() {
+		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: ca.volume, MountPath: ca.dir, ReadOnly: true})
+		volumes = append(volumes, corev1.Volume{Name: ca.volume, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: ca.name}}}})
 	}
 	return corev1.PodSpec{
 		ServiceAccountName:            Name,

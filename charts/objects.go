@@ -2,8 +2,10 @@ package charts
 
 import (
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -52,10 +54,14 @@ func Objects(s Settings) ([]client.Object, error) {
 	}
 	objs = append(objs, serviceAccount(s), role, clusterRoleBinding(s, Name), aggregate(), clusterRoleBinding(s, aggregateName),
 		leaderRole(s), leaderRoleBinding(s))
-	if len(s.JobCA) > 0 {
-		objs = append(objs, jobCA(s))
+	for _, ca := range s.certificates() {
+		objs = append(objs, ca.configMap(s))
 	}
-	objs = append(objs, webhookService(s), service(s, MetricsService, MetricsPort, MetricsPort), disruptionBudget(s), deployment(s))
+	objs = append(objs, webhookService(s), service(s, MetricsService, MetricsPort, MetricsPort), disruptionBudget(s))
+	if len(s.APIServerCIDRs) > 0 {
+		objs = append(objs, networkPolicy(s))
+	}
+	objs = append(objs, deployment(s))
 	for _, obj := range objs {
 		all := labels()
 		maps.Copy(all, obj.GetLabels())
@@ -155,8 +161,35 @@ func leaderRoleBinding(s Settings) *rbacv1.RoleBinding {
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: Name}}
 }
 
-func jobCA(s Settings) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: s.meta(JobCAConfigMap), Data: map[string]string{jobCAKey: string(s.JobCA)}}
+// certificates is a ConfigMap of CA certificates that the manager's pod mounts.
+type certificates struct {
+	name, dir, volume string
+	pem               []byte
+}
+
+func (s Settings) certificates() []certificates {
+	all := []certificates{{JobCAConfigMap, jobCADir, "job-ca", s.JobCA}, {WebhookCAConfigMap, webhookCADir, "webhook-client-ca", s.WebhookClientCA}}
+	return slices.DeleteFunc(all, func(c certificates) bool { return len(c.pem) == 0 })
+}
+
+func (c certificates) configMap(s Settings) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: s.meta(c.name), Data: map[string]string{jobCAKey: string(c.pem)}}
+}
+
+// networkPolicy lets nobody but API servers reach the webhooks. They are no pods, so only the administrator knows their addresses.
+func networkPolicy(s Settings) *networkingv1.NetworkPolicy {
+	port := func(number int) []networkingv1.NetworkPolicyPort {
+		return []networkingv1.NetworkPolicyPort{{Protocol: new(corev1.ProtocolTCP), Port: new(intstr.FromInt(number))}}
+	}
+	webhooks := networkingv1.NetworkPolicyIngressRule{Ports: port(WebhookPort)}
+	for _, cidr := range s.APIServerCIDRs {
+		webhooks.From = append(webhooks.From, networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: cidr}})
+	}
+	return &networkingv1.NetworkPolicy{ObjectMeta: s.meta(Name), Spec: networkingv1.NetworkPolicySpec{
+		PodSelector: metav1.LabelSelector{MatchLabels: selector()},
+		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+		Ingress:     []networkingv1.NetworkPolicyIngressRule{webhooks, {Ports: append(port(MetricsPort), port(HealthPort)...)}},
+	}}
 }
 
 // webhookService is there before the pod is ready, for it becomes so only when the webhooks are configured.

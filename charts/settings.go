@@ -20,8 +20,13 @@ const (
 	JobCAConfigMap = "drover-job-ca"
 	JobCAFile      = jobCADir + "/" + jobCAKey
 
-	jobCADir = "/etc/drover/job-ca"
-	jobCAKey = "ca.pem"
+	// WebhookCAConfigMap and WebhookCAFile are the same for the CA of API servers.
+	WebhookCAConfigMap = "drover-webhook-client-ca"
+	WebhookCAFile      = webhookCADir + "/" + jobCAKey
+
+	jobCADir     = "/etc/drover/job-ca"
+	webhookCADir = "/etc/drover/webhook-client-ca"
+	jobCAKey     = "ca.pem"
 )
 
 // Ports of the manager.
@@ -46,6 +51,10 @@ type Settings struct {
 	Args []string
 	// JobCA are further CA certificates for Jobs, PEM.
 	JobCA []byte
+	// WebhookClientCA are the CA certificates of API servers, PEM: only who shows one of theirs may call the webhooks.
+	WebhookClientCA []byte
+	// APIServerCIDRs are where API servers call from; with them a NetworkPolicy lets nobody else reach the webhooks.
+	APIServerCIDRs []string
 	// NodeSelector and Tolerations of the manager's pod.
 	NodeSelector map[string]string
 	Tolerations  []corev1.Toleration

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -13,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/capi"
@@ -22,6 +20,7 @@ import (
 	"github.com/drover-project/drover/controllers/rkecluster"
 	"github.com/drover-project/drover/controllers/serverscan"
 	"github.com/drover-project/drover/driver"
+	"github.com/drover-project/drover/endpoint"
 	"github.com/drover-project/drover/install"
 )
 
@@ -41,13 +40,12 @@ func (p *plan) newManager(hooks *webhooks) (ctrl.Manager, error) {
 		LeaderElectionID:              "drover-manager",
 		LeaderElectionNamespace:       o.managerNamespace,
 		LeaderElectionReleaseOnCancel: true,
-		HealthProbeBindAddress:        o.healthAddress,
-		Metrics:                       server.Options{BindAddress: o.metricsAddress},
-		PprofBindAddress:              o.profilingAddress,
-		GracefulShutdownTimeout:       &o.gracefulShutdown,
-		WebhookServer: webhook.NewServer(webhook.Options{Host: o.webhookHost, Port: o.webhookPort, TLSOpts: []func(*tls.Config){
-			func(c *tls.Config) { c.GetCertificate, c.MinVersion = hooks.certs.GetCertificate, tls.VersionTLS12 },
-		}}),
+		// Our own ports are bounded, see addPorts.
+		HealthProbeBindAddress:  "0",
+		Metrics:                 server.Options{BindAddress: "0"},
+		GracefulShutdownTimeout: &o.gracefulShutdown,
+		WebhookServer: endpoint.NewWebhooks(endpoint.WebhookOptions{Host: o.webhookHost, Port: o.webhookPort,
+			GetCertificate: hooks.certs.GetCertificate, ClientCA: hooks.clientCA}),
 	})
 }
 

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"net/netip"
+	"os"
 	"slices"
 	"sort"
 
@@ -21,6 +23,8 @@ type manifestOptions struct {
 	settings charts.Settings
 	jobs     jobOptions
 	capi     string
+	// clientCA is the file of API servers' CA certificates, read here.
+	clientCA string
 	// managerArgs are handed on as they are.
 	managerArgs []string
 }
@@ -42,6 +46,8 @@ func manifestsCommand() *cobra.Command {
 	flags.Int32Var(&o.settings.Replicas, "replicas", 1, "managers to run; one of them acts")
 	flags.BoolVar(&o.settings.WithCRDs, "with-crds", false, "print our CRDs too")
 	flags.StringVar(&o.capi, "capi", string(capi.Auto), "who runs Cluster API's core: auto, embedded or external")
+	flags.StringVar(&o.clientCA, "webhook-client-ca-file", "", "file with the CA certificates, PEM, of the certificate that the API server shows to webhooks; it becomes a ConfigMap")
+	flags.StringArrayVar(&o.settings.APIServerCIDRs, "api-server-cidr", nil, "addresses that API servers call from, such as 192.0.2.10/32; a NetworkPolicy lets nobody else reach the webhooks; may be repeated")
 	flags.StringArrayVar(&o.managerArgs, "manager-arg", nil, "a further flag of the manager, such as --manager-arg=--v=1; may be repeated")
 	o.jobs.addFlags(flags)
 	return cmd
@@ -64,7 +70,17 @@ func (o *manifestOptions) print(out io.Writer) error {
 	s := o.settings
 	s.ImagePullPolicy, s.ImagePullSecrets, s.JobCA = corev1.PullPolicy(o.jobs.pullPolicy), o.jobs.pullSecrets, jobs.CABundle
 	s.NodeSelector, s.Tolerations = jobs.NodeSelector, jobs.Tolerations
-	s.Args = slices.Concat([]string{"--capi=" + o.capi}, o.jobs.args(), o.managerArgs)
+	s.Args = slices.Concat([]string{"--capi=" + o.capi}, o.jobs.args())
+	if o.clientCA != "" {
+		if _, err := readClientCA(o.clientCA); err != nil {
+			return err
+		}
+		if s.WebhookClientCA, err = os.ReadFile(o.clientCA); err != nil {
+			return err
+		}
+		s.Args = append(s.Args, "--webhook-client-ca-file="+charts.WebhookCAFile)
+	}
+	s.Args = append(s.Args, o.managerArgs...)
 	return printObjects(out, s)
 }
 
@@ -79,6 +95,11 @@ func (o *manifestOptions) validate() error {
 	}
 	if len(validation.IsDNS1123Label(o.settings.Namespace)) > 0 {
 		problems = multierror.Append(problems, fmt.Errorf("--namespace=%s is no name of a namespace", o.settings.Namespace))
+	}
+	for _, cidr := range o.settings.APIServerCIDRs {
+		if _, err := netip.ParsePrefix(cidr); err != nil {
+			problems = multierror.Append(problems, fmt.Errorf("--api-server-cidr=%s is not of the form 192.0.2.10/32", cidr))
+		}
 	}
 	return multierror.Append(problems, o.validateManagerArgs()...).ErrorOrNil()
 }

@@ -51,11 +51,13 @@ func TestChartSaysTheSameAsManifests(t *testing.T) {
 		"most": {
 			args: []string{"--machine-image=r/i:1", "--image-pull-policy=Never", "--image-pull-secrets=one", "--replicas=3", "--capi=external",
 				"--node-selector=disk=fast", "--tolerations=dedicated=drover:NoSchedule,other", "--job-http-proxy=http://p:1",
-				"--job-https-proxy=http://p:2", "--job-no-proxy=x,y", "--job-ca-file=" + caFile, "--manager-arg=--v=1"},
+				"--job-https-proxy=http://p:2", "--job-no-proxy=x,y", "--job-ca-file=" + caFile,
+				"--webhook-client-ca-file=" + caFile, "--api-server-cidr=192.0.2.1/32", "--api-server-cidr=2001:db8::/64", "--manager-arg=--v=1"},
 			values: map[string]any{"image": "r/i:1", "imagePullPolicy": "Never", "imagePullSecrets": []any{"one"}, "replicas": 3, "capi": "external",
 				"nodeSelector": map[string]any{"disk": "fast"}, "tolerations": []any{"dedicated=drover:NoSchedule", "other"},
-				"jobs": map[string]any{"httpProxy": "http://p:1", "httpsProxy": "http://p:2", "noProxy": "x,y", "caBundle": testCA},
-				"args": []any{"--v=1"}},
+				"jobs":     map[string]any{"httpProxy": "http://p:1", "httpsProxy": "http://p:2", "noProxy": "x,y", "caBundle": testCA},
+				"webhooks": map[string]any{"clientCA": testCA, "apiServerCIDRs": []any{"192.0.2.1/32", "2001:db8::/64"}},
+				"args":     []any{"--v=1"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -71,13 +73,15 @@ func TestChartSaysTheSameAsManifests(t *testing.T) {
 
 func TestManifests_badInput(t *testing.T) {
 	for flag, want := range map[string]string{
-		"":                              "--machine-image must be given",
-		"--image-pull-policy=Sometimes": "none of Always",
-		"--job-ca-file=/nonexistent":    "reading --job-ca-file",
-		"--tolerations=a:Never":         "none of NoSchedule",
-		"--job-limits=cpu=much":         "no quantity",
-		"--capi=maybe":                  "none of auto",
-		"--job-deadline=-1s":            "and not negative",
+		"":                                   "--machine-image must be given",
+		"--image-pull-policy=Sometimes":      "none of Always",
+		"--job-ca-file=/nonexistent":         "reading --job-ca-file",
+		"--tolerations=a:Never":              "none of NoSchedule",
+		"--job-limits=cpu=much":              "no quantity",
+		"--capi=maybe":                       "none of auto",
+		"--api-server-cidr=192.0.2.1":        "not of the form",
+		"--webhook-client-ca-file=/dev/null": "holds no certificate",
+		"--job-deadline=-1s":                 "and not negative",
 	} {
 		args := []string{flag, "--machine-image=x"}
 		if flag == "" {

@@ -30,6 +30,7 @@ type options struct {
 	webhookHost       string
 	webhookPort       int
 	webhookURL        string
+	webhookClientCA   string
 	concurrency       int
 	machineWorkers    int
 	kubeQPS           float32
@@ -68,6 +69,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.webhookHost, "webhook-host", "", "address the webhooks listen on (default: all)")
 	flags.IntVar(&o.webhookPort, "webhook-port", charts.WebhookPort, "port the webhooks listen on")
 	flags.StringVar(&o.webhookURL, "webhook-url", "", "how the API server reaches the webhooks, such as https://127.0.0.1:9443, when the manager runs outside the cluster (default: through its Service)")
+	flags.StringVar(&o.webhookClientCA, "webhook-client-ca-file", "", "file with the CA certificates, PEM, of those who may call the webhooks; the API server must show a certificate of theirs (default: anybody may call)")
 	flags.IntVar(&o.concurrency, "concurrency", 10, "objects of one kind that are worked on at the same time")
 	flags.IntVar(&o.machineWorkers, "machine-workers", 16, "machines that are worked on at the same time")
 	flags.Float32Var(&o.kubeQPS, "kube-api-qps", 100, "requests to the API server per second")

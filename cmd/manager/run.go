@@ -55,7 +55,7 @@ func run(ctx context.Context, config *rest.Config, o *options) error {
 		return err
 	}
 	admission.Register(mgr)
-	if err := hooks.register(mgr); err != nil {
+	if err := errors.Join(hooks.register(mgr), p.addPorts(ctx, mgr, hooks)); err != nil {
 		return err
 	}
 	return endWell(ctx, mgr.Start(ctx))

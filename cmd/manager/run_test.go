@@ -52,6 +52,12 @@ const patience = 90 * time.Second
 // startManager runs a manager until stop is called or the test ends.
 func startManager(t *testing.T, kubeconfig string, flags ...string) (stop func()) {
 	t.Helper()
+	_, stop = managerProcess(t, kubeconfig, flags...)
+	return stop
+}
+
+func managerProcess(t *testing.T, kubeconfig string, flags ...string) (pid int, stop func()) {
+	t.Helper()
 	webhooks, health := freePort(t), freePort(t)
 	cmd := exec.Command(os.Args[0], append([]string{"--kubeconfig=" + kubeconfig, "--machine-image=drover.local/drover:test",
 		"--metrics-bind-address=0", "--health-probe-bind-address=127.0.0.1:" + health, "--webhook-host=127.0.0.1",
@@ -88,7 +94,7 @@ func startManager(t *testing.T, kubeconfig string, flags ...string) (stop func()
 		}
 		return ready(t, "127.0.0.1:"+health)
 	})
-	return stop
+	return cmd.Process.Pid, stop
 }
 
 func ready(t *testing.T, address string) error {

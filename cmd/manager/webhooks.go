@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -13,20 +15,23 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/drover-project/drover/admission"
-	"github.com/drover-project/drover/admission/servingcert"
 	"github.com/drover-project/drover/capi"
 	"github.com/drover-project/drover/charts"
+	"github.com/drover-project/drover/endpoint/servingcert"
 	"github.com/drover-project/drover/install"
 )
 
 // webhooks configures the API server to call us, once we answer.
 type webhooks struct {
-	client     client.Client
-	target     admission.Target
-	certs      *servingcert.Source
+	client client.Client
+	target admission.Target
+	certs  *servingcert.Source
+	// clientCA signs the certificates of API servers; nil when the administrator named none.
+	clientCA   *x509.CertPool
 	configured atomic.Bool
 }
 
@@ -47,6 +52,9 @@ func (p *plan) webhooks(ctx context.Context) (*webhooks, error) {
 		Service: client.ObjectKey{Namespace: o.managerNamespace, Name: charts.WebhookService}, URL: o.webhookURL,
 		Username: username, CAPI: p.mode == capi.Embedded, Owner: owner,
 	}}
+	if w.clientCA, err = readClientCA(o.webhookClientCA); err != nil {
+		return nil, err
+	}
 	names, err := servingNames(o)
 	if err != nil {
 		return nil, err
@@ -81,20 +89,39 @@ func servingNames(o *options) ([]string, error) {
 	return []string{target.Hostname()}, nil
 }
 
-// register adds the certificate's upkeep, the configuration and the readiness checks.
+// readClientCA reads the certificates that --webhook-client-ca-file names; nil when it names nothing.
+func readClientCA(file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil
+	}
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading --webhook-client-ca-file: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("reading --webhook-client-ca-file: %s holds no certificate in PEM", file)
+	}
+	return pool, nil
+}
+
+// register adds the certificate's upkeep and the configuration.
 func (w *webhooks) register(mgr ctrl.Manager) error {
 	server := mgr.GetWebhookServer().StartedChecker()
 	return errors.Join(
 		mgr.Add(w.certs),
 		mgr.Add(everyReplica(func(ctx context.Context) error { return w.start(ctx, server) })),
-		mgr.AddReadyzCheck("webhooks", func(req *http.Request) error {
-			if !w.configured.Load() {
-				return errors.New("the webhooks are not configured yet")
-			}
-			return server(req)
-		}),
-		mgr.AddHealthzCheck("ping", func(*http.Request) error { return nil }),
 	)
+}
+
+// ready is a readiness check: the API server calls us, and we answer.
+func (w *webhooks) ready(server healthz.Checker) healthz.Checker {
+	return func(req *http.Request) error {
+		if !w.configured.Load() {
+			return errors.New("the webhooks are not configured yet")
+		}
+		return server(req)
+	}
 }
 
 // start waits until the server answers, for a configured webhook that does not answer stops everybody's work.

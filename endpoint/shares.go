@@ -1,0 +1,193 @@
+package endpoint
+
+import (
+	"container/list"
+	"net"
+	"net/netip"
+	"sync"
+)
+
+// shares divides a capacity among client addresses. When it is used up, the address that holds the most loses what it has held
+// for longest: whoever asks for little gets it, and whoever asks for more than others have gives up his own.
+type shares struct {
+	capacity, perPeer int64
+	// evicted is called for each claim that is taken away or refused.
+	evicted func()
+
+	mu    sync.Mutex
+	used  int64
+	count uint64
+	peers map[netip.Addr]*peer
+}
+
+// peer is what one address holds, the oldest claim first.
+type peer struct {
+	used   int64
+	claims list.List
+}
+
+// claim is a part of the capacity.
+type claim struct {
+	pool    *shares
+	address netip.Addr
+	size    int64
+	number  uint64
+	revoke  func()
+	element *list.Element
+	// proven claims are taken away last, kept ones never; both under the pool's lock.
+	proven, kept bool
+}
+
+func newShares(capacity, perPeer int64, evicted func()) *shares {
+	return &shares{capacity: capacity, perPeer: perPeer, evicted: evicted, peers: map[netip.Addr]*peer{}}
+}
+
+// claim takes size of the capacity, if need be from others, whose revoke is called; nil when there is nothing to take.
+func (s *shares) claim(address netip.Addr, size int64, revoke func()) *claim {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		own := s.peers[address]
+		switch {
+		case own != nil && own.used+size > s.perPeer:
+			if s.evict(own) {
+				continue
+			}
+		case s.used+size > s.capacity:
+			if s.evict(s.heaviest(own, size)) {
+				continue
+			}
+		default:
+			return s.add(address, size, revoke)
+		}
+		s.evicted()
+		return nil
+	}
+}
+
+func (s *shares) add(address netip.Addr, size int64, revoke func()) *claim {
+	own := s.peers[address]
+	if own == nil {
+		own = &peer{}
+		s.peers[address] = own
+	}
+	s.count++
+	c := &claim{pool: s, address: address, size: size, number: s.count, revoke: revoke}
+	c.element = own.claims.PushBack(c)
+	own.used += size
+	s.used += size
+	return c
+}
+
+// heaviest is the address with the most that can be taken away, of several the one with the oldest claim; own when it would have more
+// than that.
+func (s *shares) heaviest(own *peer, size int64) *peer {
+	var found *peer
+	for _, p := range s.peers {
+		if victim := p.victim(); victim != nil && (found == nil || p.used > found.used || p.used == found.used && victim.number < found.victim().number) {
+			found = p
+		}
+	}
+	if own != nil && (found == nil || own.used+size > found.used) {
+		return own
+	}
+	return found
+}
+
+// evict takes the oldest claim of p away; false when there is none that can be.
+func (s *shares) evict(p *peer) bool {
+	if p == nil {
+		return false
+	}
+	victim := p.victim()
+	if victim == nil {
+		return false
+	}
+	s.remove(victim)
+	s.evicted()
+	victim.revoke()
+	return true
+}
+
+// victim is the oldest claim that nothing speaks for, else the oldest that may go.
+func (p *peer) victim() *claim {
+	var proven *claim
+	for e := p.claims.Front(); e != nil; e = e.Next() {
+		c := e.Value.(*claim) //nolint:forcetypeassert // the list holds claims only
+		switch {
+		case c.kept:
+		case !c.proven:
+			return c
+		case proven == nil:
+			proven = c
+		}
+	}
+	return proven
+}
+
+func (s *shares) remove(c *claim) {
+	own := s.peers[c.address]
+	own.claims.Remove(c.element)
+	c.element = nil
+	own.used -= c.size
+	s.used -= c.size
+	if own.claims.Len() == 0 {
+		delete(s.peers, c.address)
+	}
+}
+
+// release gives the claim back; revoke is not called any more when it returns.
+func (c *claim) release() {
+	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
+	if c.element != nil {
+		c.pool.remove(c)
+	}
+}
+
+// keep protects the claim from being taken away; false when that has happened.
+func (c *claim) keep() bool {
+	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
+	c.kept = true
+	return c.element != nil
+}
+
+// unlessEvicted does something that must not come after revoke.
+func (c *claim) unlessEvicted(do func() error) error {
+	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
+	if c.element == nil {
+		return errEvicted
+	}
+	return do()
+}
+
+// prove makes others go first.
+func (c *claim) prove() {
+	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
+	c.proven = true
+}
+
+// addressOf is the client's address; of IPv6 the network, for one client has all of it.
+func addressOf(hostPort string) netip.Addr {
+	host, _, err := net.SplitHostPort(hostPort)
+	if err != nil {
+		return netip.Addr{}
+	}
+	address, err := netip.ParseAddr(host)
+	if err != nil {
+		return netip.Addr{}
+	}
+	address = address.Unmap().WithZone("")
+	if address.Is4() {
+		return address
+	}
+	const network = 64
+	prefix, err := address.Prefix(network)
+	if err != nil {
+		return address
+	}
+	return prefix.Addr()
+}
