@@ -19,12 +19,7 @@ const (
 	bootScript = "/var/lib/drover/bootstrap/bootstrap.sh"
 )
 
-const (
-	configHeader = "#cloud-config\n"
-	maxNodes     = 20_000
-	mergedNodes  = 2*maxNodes + 100 // two inputs, and what is added to them
-	maxDepth     = 100
-)
+const configHeader = "#cloud-config\n"
 
 // document is the source as a cloud-config mapping. A script becomes a file and the command that runs it.
 func (s source) document(scriptPath string) (*yaml.Node, error) {
@@ -32,7 +27,7 @@ func (s source) document(scriptPath string) (*yaml.Node, error) {
 	case Script:
 		return scriptConfig(s.data, scriptPath)
 	case CloudConfig:
-		document, err := parseConfig(s.data, maxNodes)
+		document, err := parseConfig(s.data, ofInput)
 		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", s.name, err)
 		}
@@ -43,21 +38,18 @@ func (s source) document(scriptPath string) (*yaml.Node, error) {
 	return mapping(), nil
 }
 
-// parseConfig works on YAML nodes, of which there may be limit, not on values: cloud-init reads YAML 1.1, where 0644 and yes
-// mean something else than in Go's YAML, so what the user wrote must come out letter by letter.
-func parseConfig(data []byte, limit int) (*yaml.Node, error) {
-	text := bytes.TrimLeft(data, " \t\r\n")
-	if end := bytes.IndexByte(text, '\n'); end >= 0 {
-		text = text[end+1:]
-	} else {
-		text = nil
+// parseConfig works on YAML nodes, not on values: cloud-init reads YAML 1.1, where 0644 and yes mean something else than in
+// Go's YAML, so what the user wrote must come out letter by letter.
+func parseConfig(data []byte, left budget) (*yaml.Node, error) {
+	if countMarks(data) > left.marks {
+		return nil, errTooMuch
 	}
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder := yaml.NewDecoder(bytes.NewReader(withoutHeader(data)))
 	var document yaml.Node
 	if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
 		return mapping(), nil
 	} else if err != nil {
-		return nil, errors.New("it is no valid YAML")
+		return nil, noYAML(err)
 	}
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return nil, errors.New("it has more than one YAML document")
@@ -67,15 +59,27 @@ func parseConfig(data []byte, limit int) (*yaml.Node, error) {
 		return mapping(), nil
 	}
 	if root.Kind != yaml.MappingNode {
-		return nil, errors.New("it is not a YAML mapping")
+		return nil, atLine(root.Line, "it is not a YAML mapping")
 	}
-	return expand(root, &limit, 0)
+	return expand(root, &left, 0)
+}
+
+// withoutHeader leaves an empty line where #cloud-config stood, so that lines have the numbers that the user sees.
+func withoutHeader(data []byte) []byte {
+	start := len(data) - len(bytes.TrimLeft(data, blanks))
+	before := bytes.Repeat([]byte("\n"), bytes.Count(data[:start], []byte("\n")))
+	if end := bytes.IndexByte(data[start:], '\n'); end >= 0 {
+		return append(before, data[start+end:]...)
+	}
+	return nil
 }
 
 // expand replaces aliases by what they stand for: after merging, an anchor's name may mean something else.
-func expand(node *yaml.Node, left *int, depth int) (*yaml.Node, error) {
-	if *left--; *left < 0 || depth > maxDepth {
-		return nil, errors.New("its YAML is too large or too deep")
+func expand(node *yaml.Node, left *budget, depth int) (*yaml.Node, error) {
+	left.nodes--
+	left.bytes -= len(node.Value) + len(node.HeadComment) + len(node.LineComment) + len(node.FootComment)
+	if left.nodes < 0 || left.bytes < 0 || depth > maxDepth {
+		return nil, errTooMuch
 	}
 	if node.Kind == yaml.AliasNode {
 		return expand(node.Alias, left, depth+1)
@@ -94,7 +98,7 @@ func expand(node *yaml.Node, left *int, depth int) (*yaml.Node, error) {
 		out.Content = append(out.Content, expanded)
 	}
 	if out.Kind == yaml.MappingNode && !hasPlainKeys(&out) {
-		return nil, errors.New("it has a list or a mapping as a key, which cloud-init cannot read")
+		return nil, atLine(node.Line, "it has a list or a mapping as a key, which cloud-init cannot read")
 	}
 	return &out, nil
 }
@@ -127,7 +131,7 @@ func encode(document *yaml.Node) ([]byte, error) {
 	if err := errors.Join(encoder.Encode(document), encoder.Close()); err != nil {
 		return nil, errors.New("encoding cloud-config: it cannot be written as YAML")
 	}
-	read, err := parseConfig(out.Bytes(), mergedNodes)
+	read, err := parseConfig(out.Bytes(), ofMerged)
 	if err != nil {
 		return nil, fmt.Errorf("encoding cloud-config: %w", err)
 	}
@@ -184,7 +188,7 @@ func packScript(script []byte) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("packing the script: %w", err)
 	}
-	_, err = writer.Write(bytes.TrimLeft(script, " \t\r\n"))
+	_, err = writer.Write(bytes.TrimLeft(script, blanks))
 	if err = errors.Join(err, writer.Close()); err != nil {
 		return "", fmt.Errorf("packing the script: %w", err)
 	}
@@ -193,7 +197,7 @@ func packScript(script []byte) (string, error) {
 
 // interpreter is what the kernel makes of a #! line: a program and at most one argument.
 func interpreter(script []byte) []string {
-	line, _, _ := strings.Cut(string(bytes.TrimLeft(script, " \t\r\n")), "\n")
+	line, _, _ := strings.Cut(string(bytes.TrimLeft(script, blanks)), "\n")
 	line = strings.TrimSpace(strings.TrimPrefix(line, "#!"))
 	if line == "" {
 		return []string{"/bin/sh"}

@@ -2,7 +2,6 @@ package userdata
 
 import (
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -36,32 +35,40 @@ const (
 
 var gzipMagic = []byte{0x1f, 0x8b}
 
+// blanks may stand before the beginning of a text.
+const blanks = " \t\r\n"
+
 // Unzip returns data unzipped if it is gzip, and as it is otherwise.
 func Unzip(data []byte) ([]byte, error) {
-	if !bytes.HasPrefix(data, gzipMagic) {
-		return checkedSize(data)
-	}
-	reader, err := gzip.NewReader(bytes.NewReader(data))
+	reader, err := opened(data)
 	if err != nil {
-		return nil, fmt.Errorf("unzipping: %w", err)
+		return nil, err
 	}
-	out, err := io.ReadAll(io.LimitReader(reader, MaxBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("unzipping: %w", err)
+	out := data
+	if _, plain := reader.(*bytes.Reader); !plain {
+		if out, err = io.ReadAll(io.LimitReader(reader, MaxBytes+1)); err != nil {
+			return nil, fmt.Errorf("unzipping: %w", err)
+		}
 	}
-	return checkedSize(out)
+	if len(out) > MaxBytes {
+		return nil, errTooLarge()
+	}
+	return out, nil
 }
 
-func checkedSize(data []byte) ([]byte, error) {
-	if len(data) > MaxBytes {
-		return nil, fmt.Errorf("the data is larger than %d bytes", MaxBytes)
+func errTooLarge() error { return fmt.Errorf("the data is larger than %d bytes", MaxBytes) }
+
+// withoutMark takes away the mark that editors on Windows put before a text, with which cloud-init would not know its format.
+func withoutMark(data []byte) []byte {
+	if text, marked := bytes.CutPrefix(data, []byte("\xef\xbb\xbf")); marked && Detect(text) != Opaque {
+		return text
 	}
-	return data, nil
+	return data
 }
 
-// Detect tells the format of unzipped data as cloud-init does: by its beginning, whatever the case of letters.
+// Detect returns the format of unzipped data as cloud-init does: by its beginning, whatever the case of letters.
 func Detect(data []byte) Format {
-	data = bytes.TrimLeft(data, " \t\r\n")
+	data = bytes.TrimLeft(data, blanks)
 	start := strings.ToLower(string(data[:min(len(data), 64)]))
 	switch {
 	case start == "":

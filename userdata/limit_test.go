@@ -88,8 +88,11 @@ func TestUserData(t *testing.T) {
 	require.NoError(t, err, "a script becomes part of the cloud-config")
 	require.Equal(t, userdata.CloudConfig, userdata.Detect(got))
 
-	_, err = userdata.UserData("vmwarevsphere", userdata.Input{Bootstrap: []byte("## template: jinja\n#cloud-config\n")})
-	require.ErrorIs(t, err, userdata.ErrCannotMerge)
+	got, err = userdata.UserData("vmwarevsphere", userdata.Input{Bootstrap: []byte("## template: jinja\n#cloud-config\nruncmd: [größe]\n"), Hostname: "pool-1"})
+	require.NoError(t, err, "kubeadm's bootstrap provider adds the header to everything")
+	require.Equal(t, "#cloud-config\nruncmd: [größe]\nhostname: \"pool-1\"\n", string(got))
+	_, err = userdata.UserData("vmwarevsphere", userdata.Input{Bootstrap: []byte("## template: jinja\n#cloud-config\na: '{{ ds.meta_data }}'\n")})
+	require.ErrorIs(t, err, userdata.ErrCannotMerge, "only the server can render that")
 	_, err = userdata.UserData("digitalocean", userdata.Input{User: []byte("{}"), Bootstrap: []byte("#!/bin/sh\n")})
 	require.ErrorIs(t, err, userdata.ErrCannotMerge)
 	var tooLarge *userdata.TooLargeError

@@ -26,11 +26,11 @@ type source struct {
 // kept, lists are joined. Scripts become a file of mode 0600 and a command. The result is one #cloud-config if it can be,
 // else a MIME multi-part message; nil if there is nothing to say. Errors can be ErrCannotMerge; none repeats the data.
 func Merge(input Input) ([]byte, error) {
-	user, err := newSource("the user's own user data", input.User)
+	user, err := newSource(ofUser, input.User)
 	if err != nil {
 		return nil, err
 	}
-	boot, err := newSource("the bootstrap data", input.Bootstrap)
+	boot, err := newSource(ofBootstrap, input.Bootstrap)
 	if err != nil {
 		return nil, err
 	}
@@ -43,19 +43,46 @@ func Merge(input Input) ([]byte, error) {
 	return mergeParts(user, boot, input.Hostname)
 }
 
+// Names of the two in errors.
+const (
+	ofUser      = "the user's own user data"
+	ofBootstrap = "the bootstrap data"
+)
+
 func newSource(name string, data []byte) (source, error) {
 	data, err := Unzip(data)
 	if err != nil {
 		return source{}, fmt.Errorf("reading %s: %w", name, err)
 	}
-	// Editors on Windows put a mark before the text, with which cloud-init would not know the format.
-	if text, marked := bytes.CutPrefix(data, []byte("\xef\xbb\xbf")); marked && Detect(text) != Opaque {
-		data = text
-	}
+	data = withoutTemplate(withoutMark(data))
 	return source{name: name, data: data, format: Detect(data)}, nil
 }
 
-// isPlain tells whether the source can become part of a single #cloud-config.
+// withoutTemplate makes of a template in which there is nothing to render what it is a template of. Such are those that
+// kubeadm's bootstrap provider writes: it always adds the header (cluster-api v1.14, bootstrap/kubeadm/internal/cloudinit).
+// An empty line stays in its place, so that errors name the right one.
+func withoutTemplate(data []byte) []byte {
+	if Detect(data) != Jinja {
+		return data
+	}
+	start := len(data) - len(bytes.TrimLeft(data, blanks))
+	end := bytes.IndexByte(data[start:], '\n')
+	if end < 0 {
+		return data
+	}
+	rest := data[start+end:]
+	for _, mark := range []string{"{{", "{%", "{#"} {
+		if bytes.Contains(rest, []byte(mark)) {
+			return data
+		}
+	}
+	if format := Detect(rest); format != CloudConfig && format != Script {
+		return data
+	}
+	return append(bytes.Clone(data[:start]), rest...)
+}
+
+// isPlain reports whether the source can become part of a single #cloud-config.
 func (s source) isPlain() bool {
 	return s.format == Empty || s.format == Script || s.format == CloudConfig
 }

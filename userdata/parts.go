@@ -3,6 +3,7 @@ package userdata
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 const (
@@ -54,6 +56,9 @@ func mergeParts(user, boot source, hostname string) ([]byte, error) {
 	}
 	for i := range parts {
 		parts[i].askForMerging(i > 0)
+		if err := parts[i].encode(); err != nil {
+			return nil, fmt.Errorf("merging user data: %w", err)
+		}
 	}
 	return writeParts(parts)
 }
@@ -88,7 +93,30 @@ func newPart(contentType string, body []byte) part {
 	header := textproto.MIMEHeader{}
 	header.Set("Content-Type", contentType+`; charset="utf-8"`)
 	header.Set("Content-Transfer-Encoding", "8bit")
-	return part{header: header, body: bytes.TrimLeft(body, " \t\r\n")}
+	return part{header: header, body: bytes.TrimLeft(body, blanks)}
+}
+
+// encode makes the body of a part ASCII. cloud-init 22.4 (Debian 12) reads a message as text (cloudinit/user_data.py,
+// convert_string), and Python's email library takes a text that claims to be 8bit for Latin-1 with escapes
+// (email.message.Message.get_payload: raw-unicode-escape), which cloud-init then reads as UTF-8 (cloudinit/util.py,
+// fully_decoded_payload). What comes out is no YAML any more, and the whole part is ignored. base64 is decoded to the right bytes.
+func (p *part) encode() error {
+	if bytes.IndexFunc(p.body, func(r rune) bool { return r > unicode.MaxASCII }) < 0 {
+		return nil
+	}
+	mediaType, _, _ := mime.ParseMediaType(p.header.Get("Content-Type"))
+	if strings.HasPrefix(mediaType, "multipart/") || strings.HasPrefix(mediaType, "message/") {
+		return fmt.Errorf("a MIME part of type %s has text in it that is not ASCII: encode its own parts as base64", mediaType)
+	}
+	encoded := base64.StdEncoding.EncodeToString(p.body)
+	var body bytes.Buffer
+	for line := range slices.Chunk([]byte(encoded), 76) {
+		body.Write(line)
+		body.WriteString("\r\n")
+	}
+	p.body = body.Bytes()
+	p.header.Set("Content-Transfer-Encoding", "base64")
+	return nil
 }
 
 // askForMerging leaves a part alone that says itself how it is to be merged.
@@ -101,7 +129,7 @@ func (p *part) askForMerging(follows bool) {
 }
 
 func readParts(data []byte) ([]part, error) {
-	message, err := mail.ReadMessage(bytes.NewReader(bytes.TrimLeft(data, " \t\r\n")))
+	message, err := mail.ReadMessage(bytes.NewReader(bytes.TrimLeft(data, blanks)))
 	if err != nil {
 		return nil, errors.New("its MIME header cannot be read")
 	}

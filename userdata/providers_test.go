@@ -183,10 +183,14 @@ func TestMerge_means_what_users_wrote(t *testing.T) {
 func TestMerge_errors_in_full_words(t *testing.T) {
 	config := func(text string) string { return "#cloud-config\n" + text + "\n" }
 	for name, tt := range map[string]struct{ user, boot, err string }{
-		"no YAML":              {config("a: [MARKER"), "", "reading the user's own user data: it is no valid YAML"},
-		"no YAML from us":      {"", config("a: [MARKER"), "reading the bootstrap data: it is no valid YAML"},
-		"tabs":                 {config("a:\n\tb: MARKER"), "", "reading the user's own user data: it is no valid YAML"},
-		"text":                 {config("MARKER"), "", "reading the user's own user data: it is not a YAML mapping"},
+		"no YAML":         {config("a: [MARKER"), "", "reading the user's own user data: line 2: it is no valid YAML: did not find expected ',' or ']'"},
+		"no YAML from us": {"", config("b: 1\n\na: [MARKER"), "reading the bootstrap data: line 4: it is no valid YAML: did not find expected ',' or ']'"},
+		"no YAML in a template": {"", "\n## template: jinja\n" + config("b: 1\na: {MARKER"),
+			"reading the bootstrap data: line 5: it is no valid YAML: did not find expected ',' or '}'"},
+		"tabs":                 {config("a:\n\tb: MARKER"), "", "reading the user's own user data: line 3: it is no valid YAML: found character that cannot start any token"},
+		"no anchor":            {config("a: *MARKER"), "", "reading the user's own user data: it is no valid YAML: an alias names an anchor that is not there, or its own"},
+		"a list as a key":      {config("b: 1\n? [MARKER]\n: 1"), "", "reading the user's own user data: line 2: it has a list or a mapping as a key, which cloud-init cannot read"},
+		"text":                 {config("MARKER"), "", "reading the user's own user data: line 2: it is not a YAML mapping"},
 		"two documents":        {config("a: MARKER\n---\nb: 1"), "", "reading the user's own user data: it has more than one YAML document"},
 		"a key twice":          {config("a: MARKER\na: MARKER"), "", "merging user data: the key a is given twice in one document"},
 		"a list and a mapping": {config("a: {b: MARKER}"), config("a: [MARKER]"), "merging user data: the format cannot be merged: both set a, one as a list or mapping and the other not"},

@@ -179,7 +179,7 @@ func (r *Reconciler) again(ctx context.Context, s *scope, v jobrunner.Verdict) e
 
 // untilChanged says what a machine without attempts left waits for.
 func untilChanged(class string) string {
-	until := "the machine or its credential is changed"
+	until := "the machine, its bootstrap data or its credential is changed"
 	if jobrunner.IsShared(class) {
 		until += ", another machine that asks for the same gets its server"
 	}

@@ -42,19 +42,26 @@ func (r *Reconciler) awaitBootstrap(ctx context.Context, s *scope) error {
 	return r.checkUserData(s)
 }
 
-// checkUserData tells early what the driver would tell late: whether its cloud takes the data.
+// checkUserData tells early what the Job would tell late, as far as that needs no parsing: the data is anybody's, the manager
+// everybody's.
 func (r *Reconciler) checkUserData(s *scope) error {
-	user, ok := r.userData(s)
-	if !ok {
-		return nil // The data goes over SSH, which has no limit.
+	data := s.bootstrap.Data[bootstrapValueKey]
+	summary, err := userdata.Inspect(data)
+	if err != nil {
+		return step.Wait(rkev1.BootstrapSecretInvalidReason, fmt.Sprintf("the bootstrap data in Secret %s cannot be read: %v", s.bootstrap.Name, err), 0)
 	}
-	_, err := userdata.UserData(s.driver.ref.Name, userdata.Input{
-		Bootstrap: s.bootstrap.Data[bootstrapValueKey], User: user, Hostname: s.driver.instanceName})
+	if user, ok := r.userData(s); ok {
+		err = userdata.Check(s.driver.ref.Name, userdata.Input{Bootstrap: data, User: user})
+	} // else the data goes over SSH, which has no limit
 	if _, tooLarge := errors.AsType[*userdata.TooLargeError](err); tooLarge {
 		return step.Wait(rkev1.UserDataTooLargeReason, fmt.Sprintf("%v: shorten the bootstrap data in Secret %s or the user data in this machine's template", err, s.bootstrap.Name), 0)
 	}
 	if err != nil {
 		return step.Wait(rkev1.BootstrapSecretInvalidReason, fmt.Sprintf("the bootstrap data in Secret %s cannot be joined with the machine's own user data: %v", s.bootstrap.Name, err), 0)
+	}
+	if summary.IsUnexplained() {
+		s.conditions.True(rkev1.BootstrapReadyCondition, rkev1.BootstrapFormatUnknownReason, fmt.Sprintf("nothing is known that would read the bootstrap data in Secret %s, "+
+			"which is handed over as it is: a script begins with #!, cloud-init's configuration with #cloud-config", s.bootstrap.Name))
 	}
 	return nil
 }

@@ -137,6 +137,20 @@ func TestRequestHash(t *testing.T) {
 		require.NotEqual(t, create, hash(state.Create, change), name)
 		require.NotEqual(t, remove, hash(state.Remove, change), name)
 	}
+	data := func(version, text, token string) func(*Reconciler, *scope) {
+		return func(_ *Reconciler, s *scope) {
+			s.bootstrap = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{ResourceVersion: version}, Data: map[string][]byte{"value": []byte(text)}}
+			if token != "" {
+				s.credential.Env = map[string]string{"TOKEN": token}
+			}
+		}
+	}
+	with := hash(state.Create, data("1", "a", "t"))
+	require.Equal(t, with, hash(state.Create, data("2", "a", "t")), "the Secret was only touched")
+	require.NotEqual(t, with, hash(state.Create, data("1", "b", "t")))
+	require.NotEqual(t, with, hash(state.Create, data("1", "a", "u")), "who does not know the credential learns nothing of the data")
+	require.NotEqual(t, hash(state.Create, data("1", "a", "")), hash(state.Create, data("2", "a", "")))
+	require.Equal(t, remove, hash(state.Remove, data("1", "a", "")))
 	require.NotEqual(t, create, hash(state.Create, generation))
 	require.Equal(t, remove, hash(state.Remove, generation), "the record has what a remove needs")
 	require.NotEqual(t, remove, hash(state.Remove, abandon))

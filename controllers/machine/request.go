@@ -2,6 +2,7 @@ package machine
 
 import (
 	"cmp"
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -97,7 +98,25 @@ func (r *Reconciler) requestHash(s *scope, operation state.Operation) (string, e
 		// The record has what a remove needs of the spec; what counts is whether the user gave the server up.
 		generation = strconv.FormatBool(s.Abandoned())
 	}
-	sum := sha256.Sum256([]byte(strings.Join([]string{string(operation), generation, string(driver), s.credential.Version,
-		s.GetAnnotations()[rkev1.RetryAnnotation], r.Settings.Image}, "\x00")))
+	parts := []string{string(operation), generation, string(driver), s.credential.Version, s.GetAnnotations()[rkev1.RetryAnnotation], r.Settings.Image}
+	if operation == state.Create && s.bootstrap != nil {
+		parts = append(parts, s.bootstrapVersion())
+	}
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:8]), nil
+}
+
+// bootstrapVersion changes with the bootstrap data. A touch of its Secret, which some tools make all the time, must not be
+// another attempt, so it is made of the content where the credential hides that; else it is the Secret's version.
+func (s *scope) bootstrapVersion() string {
+	if len(s.credential.Env) == 0 {
+		return string(s.bootstrap.UID) + "/" + s.bootstrap.ResourceVersion
+	}
+	key := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(s.credential.Env)) {
+		_, _ = fmt.Fprintf(key, "%q=%q\n", name, s.credential.Env[name])
+	}
+	sum := hmac.New(sha256.New, key.Sum(nil))
+	_, _ = sum.Write(s.bootstrap.Data[bootstrapValueKey])
+	return hex.EncodeToString(sum.Sum(nil))
 }

@@ -88,7 +88,7 @@ func userDataFailure(err error) error {
 	if _, tooLarge := errors.AsType[*userdata.TooLargeError](err); tooLarge {
 		return fail(rkev1.UserDataTooLargeReason, rkev1.ClassInvalid, err)
 	}
-	return fail(reasonUserDataInvalid, rkev1.ClassInvalid, err)
+	return fail(reasonUserDataInvalid, rkev1.ClassInvalid, fmt.Errorf("%w: correct that in the bootstrap Secret or in the machine's template", err))
 }
 
 // errCancelled is the cause of an operation's context when its pod is told to end.

@@ -40,11 +40,13 @@ const (
 	BootstrapSecretMissingReason   = "BootstrapSecretMissing"
 	BootstrapSecretInvalidReason   = "BootstrapSecretInvalid"
 	UserDataTooLargeReason         = "UserDataTooLarge"
-	BootstrapReadyReason           = "BootstrapDataReady"
-	CredentialMissingReason        = "CredentialMissing"
-	CredentialInvalidReason        = "CredentialInvalid"
-	CredentialNotSharedReason      = "CredentialNotShared"
-	CredentialNotNeededReason      = "CredentialNotNeeded"
+	// BootstrapFormatUnknownReason of a condition that is True: the data is handed over, but most likely nothing reads it.
+	BootstrapFormatUnknownReason = "BootstrapFormatUnknown"
+	BootstrapReadyReason         = "BootstrapDataReady"
+	CredentialMissingReason      = "CredentialMissing"
+	CredentialInvalidReason      = "CredentialInvalid"
+	CredentialNotSharedReason    = "CredentialNotShared"
+	CredentialNotNeededReason    = "CredentialNotNeeded"
 	// CredentialRecalledReason: the credential's Secret is gone or unusable; the one that was used last, kept in the state Secret, removes the server.
 	CredentialRecalledReason = "CredentialRecalled"
 	CredentialReadyReason    = "CredentialReady"

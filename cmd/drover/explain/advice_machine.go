@@ -71,6 +71,8 @@ var machineAdvice = map[string]advice{
 		next: []string{"It needs the key value with a shell script, a cloud-config or MIME parts; key format may say cloud-config. Look at it: kubectl -n {ns} describe secret {bootstrap}", "Its content is read again as soon as it changes"}},
 	rkev1.UserDataTooLargeReason: {says: "The user data is larger than this cloud takes.",
 		next: []string{"Make the bootstrap data smaller: fetch large files from the server's script, leave out comments and unused files", "See the limit and the size in the message above"}},
+	rkev1.BootstrapFormatUnknownReason: {says: "The bootstrap data is handed over, but nothing is known that reads data which begins like that.",
+		next: []string{"See who wrote it: kubectl -n {ns} describe secret {bootstrap}", "A script begins with #!, cloud-init's configuration with #cloud-config"}},
 	rkev1.BootstrapReadyReason: {says: "The bootstrap data is there."},
 	rkev1.CredentialMissingReason: {says: "The cloud credential Secret {credential} does not exist.",
 		next: []string{nextMakeCredential, nextOtherCredential}},

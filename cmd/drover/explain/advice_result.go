@@ -21,7 +21,7 @@ var resultAdvice = map[string]advice{
 	"ServerGone":                 {says: "The server went away while it was waited for.", next: []string{"See in the cloud who removed it", nextRetry}},
 	"ServerNotRunning":           {says: "The server did not get to run in time.", next: []string{"Look at the server {instance} in the cloud: its console may tell", nextRetry}},
 	"ServerIncomplete":           {waits: true, says: "An earlier attempt left an unfinished server, which was removed."},
-	"UserDataInvalid":            {says: "The bootstrap data and the machine's own user data cannot be merged.", next: []string{"The message above tells which part: correct the machine template's user data, or the Secret {bootstrap}"}},
+	"UserDataInvalid":            {says: "The bootstrap data and the machine's own user data cannot be merged.", next: []string{"The message above tells which part and line: correct the machine template's user data, or the Secret {bootstrap}", "It is read again as soon as it changes"}},
 	"BootstrapFormatUnsupported": {says: "This driver takes no user data, so the bootstrap data must be a shell script.", next: []string{"Use a bootstrap provider that writes a script, or a Secret of your own that begins with #!"}},
 	"BootstrapFailed":            {says: "The bootstrap script failed on the server.", next: []string{nextLogs, nextLook, nextReplace}},
 	"BootstrapInterrupted":       {says: "The bootstrap script was interrupted on the server and is not run twice.", next: []string{nextLook, nextReplace}},

@@ -1,0 +1,148 @@
+package machine_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/state"
+	"github.com/drover-project/drover/testkit"
+)
+
+// bomb is 4 KB that unpack to 4 MiB of YAML, whose nodes would take hundreds of megabytes.
+func bomb(tb testing.TB) []byte {
+	tb.Helper()
+	var out bytes.Buffer
+	writer, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	require.NoError(tb, err)
+	_, err = writer.Write([]byte("#cloud-config\na: [" + strings.Repeat("a,", 2<<20-20) + "]\n"))
+	require.NoError(tb, err)
+	require.NoError(tb, writer.Close())
+	require.Less(tb, out.Len(), 5<<10)
+	return out.Bytes()
+}
+
+// peak samples the heap until it is told to stop, and returns by how much it grew at most.
+func peak(stop <-chan struct{}) func() uint64 {
+	runtime.GC()
+	var base, now runtime.MemStats
+	runtime.ReadMemStats(&base)
+	grown := make(chan uint64)
+	go func() {
+		most := uint64(0)
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			runtime.ReadMemStats(&now)
+			if now.HeapInuse > base.HeapInuse {
+				most = max(most, now.HeapInuse-base.HeapInuse)
+			}
+			select {
+			case <-stop:
+				grown <- most
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return func() uint64 { return <-grown }
+}
+
+// TestBootstrapData_bombs: one tenant's bootstrap Secrets cost the manager next to nothing, and another tenant's machine gets
+// its Job as fast as beside any other machines.
+func TestBootstrapData_bombs(t *testing.T) {
+	// rush reconciles as many machines at a time as there are workers, three times each as after restarts, and one of another
+	// tenant; it returns how long that took to get its Job, and by how much the heap grew.
+	rush := func(data []byte) (time.Duration, uint64) {
+		attacked, healthy := newWorld(t), newWorld(t)
+		secret := testkit.ExpectExists(t, attacked.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: attacked.namespace, Name: "bootstrap"}})
+		secret.Data["value"] = data
+		attacked.update(secret)
+		stop, gate := make(chan struct{}), make(chan struct{})
+		var all sync.WaitGroup
+		for i := range 16 {
+			m := attacked.machine("digitalocean", fmt.Sprintf("m%d", i), droplet())
+			all.Go(func() {
+				<-gate
+				for range 3 {
+					if _, err := m.reconciler.Reconcile(context.WithoutCancel(t.Context()), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(m.obj)}); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		one := healthy.machine("digitalocean", "one", droplet())
+		grown := peak(stop)
+		close(gate)
+		began := time.Now()
+		one.reconcile()
+		took := time.Since(began)
+		all.Wait()
+		close(stop)
+		testkit.ExpectExists(t, one.client, one.job(state.Create, 1))
+		return took, grown()
+	}
+	usual, _ := rush([]byte("#!/bin/sh\n"))
+	took, grown := rush(bomb(t))
+	t.Logf("beside bombs: heap +%d MiB at most, the healthy machine's Job after %s; beside ordinary machines after %s", grown>>20, took, usual)
+	require.Less(t, grown, uint64(64<<20))
+	require.Less(t, took, 3*usual+5*time.Second)
+}
+
+// TestUserData_theJobRefuses: what only parsing can tell is told by the Job, and mending the Secret is all it takes.
+func TestUserData_theJobRefuses(t *testing.T) {
+	w := newWorld(t)
+	s := w.machine("digitalocean", "m", droplet())
+	s.reconcile()
+	now := w.clock.Now()
+	const message = "reading the bootstrap data: line 7: it is no valid YAML"
+	s.write(map[string]any{
+		state.JournalKey: state.Journal{Operation: state.Create, Attempt: 1, Phase: state.PhaseGone, InstanceName: "m"},
+		state.ResultKey: state.Result{Operation: state.Create, Attempt: 1, Outcome: state.Failed, Class: rkev1.ClassInvalid,
+			Reason: "UserDataInvalid", Message: message, StartTime: now, EndTime: now},
+	})
+	s.end(state.Create, 1, batchv1.JobFailed, "BackoffLimitExceeded")
+	s.reconcile()
+	c := s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.AttemptsExhaustedReason)
+	require.Contains(t, c.Message, "UserDataInvalid"+"): "+message)
+	require.Contains(t, c.Message, "its bootstrap data")
+
+	secret := testkit.ExpectExists(t, w.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "bootstrap"}})
+	secret.Labels = map[string]string{"touched": "true"}
+	w.update(secret)
+	s.reconcile()
+	s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.AttemptsExhaustedReason)
+	secret.Data["value"] = []byte("#cloud-config\n")
+	w.update(secret)
+	s.reconcile()
+	testkit.ExpectExists(t, w.client, s.job(state.Create, 2))
+}
+
+// TestBootstrapData_unexplained: data that nothing reads is handed over, for who knows, and told.
+func TestBootstrapData_unexplained(t *testing.T) {
+	w := newWorld(t)
+	secret := testkit.ExpectExists(t, w.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "bootstrap"}})
+	secret.Data["value"] = []byte("runcmd: [MARKER]\n")
+	w.update(secret)
+	s := w.machine("digitalocean", "m", droplet())
+	s.reconcile()
+	c := s.expect(rkev1.BootstrapReadyCondition, metav1.ConditionTrue, rkev1.BootstrapFormatUnknownReason)
+	require.Contains(t, c.Message, "Secret bootstrap")
+	require.NotContains(t, c.Message, "MARKER")
+	require.Contains(t, strings.Join(w.events(), "\n"), rkev1.BootstrapFormatUnknownReason)
+	testkit.ExpectExists(t, w.client, s.job(state.Create, 1))
+}

@@ -1,0 +1,151 @@
+package userdata
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/drover-project/drover/clouds"
+)
+
+// Summary is what can be said of data without parsing it.
+type Summary struct {
+	// Format by the data's beginning.
+	Format Format
+	// Bytes after unzipping; Visible are those of them that are not blanks: YAML that is written anew has no fewer.
+	Bytes, Visible int
+	// Head is the beginning of the text.
+	Head string
+}
+
+const (
+	headBytes = 256
+	// maxPacked bounds the scripts that Check packs to learn their size.
+	maxPacked = 1 << 20
+)
+
+// Inspect reads data once, in pieces: whatever it unzips to, this takes no more memory than a buffer.
+func Inspect(data []byte) (Summary, error) {
+	reader, err := opened(data)
+	if err != nil {
+		return Summary{}, err
+	}
+	var (
+		s     Summary
+		head  []byte
+		piece [32 << 10]byte
+	)
+	for {
+		n, err := reader.Read(piece[:])
+		read := piece[:n]
+		s.Bytes += n
+		for _, b := range read {
+			if b > ' ' {
+				s.Visible++
+			}
+		}
+		if len(head) == 0 {
+			read = bytes.TrimLeft(read, blanks)
+		}
+		head = append(head, read[:min(len(read), headBytes-len(head))]...)
+		if s.Bytes > MaxBytes {
+			return Summary{}, errTooLarge()
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return Summary{}, fmt.Errorf("unzipping: %w", err)
+		}
+	}
+	s.Head = string(withoutMark(head))
+	s.Format = Detect([]byte(s.Head))
+	return s, nil
+}
+
+func opened(data []byte) (io.Reader, error) {
+	if !bytes.HasPrefix(data, gzipMagic) {
+		return bytes.NewReader(data), nil
+	}
+	reader, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("unzipping: %w", err)
+	}
+	return reader, nil
+}
+
+// Check finds what surely cannot be handed over, without parsing anything: the manager calls it, which many tenants share.
+// What it lets pass, UserData judges in the Job. Errors can be *TooLargeError and ErrCannotMerge.
+func Check(driver string, input Input) error {
+	user, err := Inspect(input.User)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", ofUser, err)
+	}
+	boot, err := Inspect(input.Bootstrap)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", ofBootstrap, err)
+	}
+	if user.Format == Opaque && boot.Format != Empty || boot.Format == Opaque && user.Format != Empty {
+		_, _, err := passOpaque(source{name: ofUser, format: user.Format}, source{name: ofBootstrap, format: boot.Format})
+		return err
+	}
+	limit := clouds.Of(driver).UserData.Limit
+	if limit.Gzip {
+		return nil
+	}
+	size := 0 // of the larger: what the other has may be in it
+	for data, s := range map[*[]byte]Summary{&input.User: user, &input.Bootstrap: boot} {
+		atLeast, err := s.atLeast(*data)
+		if err != nil {
+			return err
+		}
+		size = max(size, atLeast)
+	}
+	if largest := cmp.Or(limit.Bytes, MaxBytes); size > largest {
+		return &TooLargeError{Driver: driver, Size: size, Limit: largest}
+	}
+	return nil
+}
+
+// atLeast is how many bytes of user data the source becomes at the least.
+func (s Summary) atLeast(data []byte) (int, error) {
+	switch {
+	case s.Format != Script:
+		return s.Visible, nil
+	case s.Bytes > maxPacked:
+		return 0, nil
+	}
+	script, err := Unzip(data)
+	if err != nil {
+		return 0, err
+	}
+	packed, err := zip(script)
+	return base64.StdEncoding.EncodedLen(len(packed)), err
+}
+
+// programs are the beginnings of texts that a program other than cloud-init's three main handlers reads. Sources: cloud-init
+// 22.4, cloudinit/handlers/__init__.py INCLUSION_TYPES_MAP; Ignition, docs/specs.md (JSON); Talos, machine configuration (YAML
+// documents with version: v1alpha1 or apiVersion: v1alpha1); cloudbase-init, "Userdata"; Bottlerocket, "Using user data" (TOML).
+var programs = []string{
+	"#include", "#part-handler", "#cloud-boothook", "#upstart-job", "#cloud-config-archive", "#cloud-config-jsonp", "## template:",
+	"content-type:", "{", "version: v1alpha1", "apiversion: v1alpha1", "debug:", "machine:", "---", "#ps1", "<powershell>", "<script>", "rem cmd", "[settings", "variant:",
+}
+
+// IsUnexplained reports whether no program is known that would read such data, so that the server most likely ignores it.
+func (s Summary) IsUnexplained() bool {
+	if s.Format != Opaque {
+		return false
+	}
+	head := strings.ToLower(s.Head)
+	for _, begin := range programs {
+		if strings.HasPrefix(head, begin) {
+			return false
+		}
+	}
+	return true
+}
