@@ -88,7 +88,7 @@ func TestFlagValues_order(t *testing.T) {
 }
 
 func TestDriverFailure(t *testing.T) {
-	s := &session{request: jobrunner.Request{Driver: state.DriverRef{Name: "digitalocean"}}}
+	s := &session{profile: clouds.Of("digitalocean"), request: jobrunner.Request{Driver: state.DriverRef{Name: "digitalocean"}}}
 	for name, c := range map[string]struct {
 		err           error
 		reason, class string
