@@ -85,6 +85,15 @@ func (f *failing) Destroy(ctx context.Context, name string) error {
 	return f.Instant.Destroy(ctx, name)
 }
 
+// AwaitEnd is the end of a droplet for which one was set.
+func (f *failing) AwaitEnd(ctx context.Context, name string) string {
+	if err := f.meet(ctx, "end"); err != nil {
+		_ = f.Instant.Power(ctx, name, server.PowerOff)
+		return err.Error()
+	}
+	return ""
+}
+
 // bed is an account with the parts around it.
 type bed struct {
 	*account.Account

@@ -16,6 +16,9 @@ import (
 // maxUserData is the API's limit on user data.
 const maxUserData = 64 << 10
 
+// startTime is how long a droplet is watched that has just been started: one that cannot boot ends within seconds.
+const startTime = 20 * time.Second
+
 // maxNames is how many droplets one request may ask for.
 const maxNames = 10
 
@@ -195,14 +198,34 @@ func (a *Account) bootDroplet(ctx context.Context, d *droplet) {
 	if err != nil {
 		a.opts.Log.Error("booting droplet", "id", d.ID, "error", err)
 		a.endAction(d, "errored")
+		a.record(Caller{Cause: "did not boot: " + err.Error()}, d.entry(ledger.OpChanged))
 		return
 	}
 	d.Status = statusActive
 	a.endAction(d, godo.ActionCompleted)
 	a.record(Caller{Cause: "booted"}, d.entry(ledger.OpChanged))
+	a.booting.Go(func() { a.watchStart(d) })
 	if d.boot.VanishAfter > 0 {
 		a.vanishLater(d.ID, d.boot.VanishAfter)
 	}
+}
+
+// watchStart tells of a droplet whose computer ended by itself as it began, and why.
+func (a *Account) watchStart(d *droplet) {
+	ctx, cancel := context.WithTimeout(a.ctx, startTime)
+	defer cancel()
+	printed := a.opts.Backend.AwaitEnd(ctx, d.Spec.Name)
+	if printed == "" {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.droplets[d.ID] != d || d.pending != 0 || d.Status != statusActive || a.opts.Backend.Running(d.Spec.Name) {
+		return // its owner did it
+	}
+	d.Status = statusOff
+	a.opts.Log.Error("droplet did not boot", "id", d.ID, "name", d.Spec.Hostname, "why", printed)
+	a.record(Caller{Cause: "did not boot: " + printed}, d.entry(ledger.OpChanged))
 }
 
 func (a *Account) vanishLater(id int, after time.Duration) {

@@ -302,3 +302,15 @@ func TestActionsBelongToTheirDroplet(t *testing.T) {
 	require.Len(t, b.Actions(0), 2)
 	require.Equal(t, []godo.Action{}, b.Actions(7))
 }
+
+// A droplet whose computer ended as it began is off, and the ledger says why.
+func TestDropletThatDoesNotBootSaysWhy(t *testing.T) {
+	b := newBed(t, account.Options{})
+	b.backend.set("end", errors.New("its console: Too many open files"))
+	droplet := b.create(t, "a")
+	require.Eventually(t, func() bool { return len(b.ops(ledger.KindDroplet)) == 3 }, 10*time.Second, time.Millisecond)
+	require.Equal(t, []string{"created", "changed booted", "changed did not boot: its console: Too many open files"}, b.ops(ledger.KindDroplet))
+	off, err := b.Droplet(droplet.ID)
+	require.NoError(t, err)
+	require.Equal(t, "off", off.Status)
+}

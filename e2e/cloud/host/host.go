@@ -25,8 +25,8 @@ type Host struct {
 	lock   *os.File // held while the cloud runs
 }
 
-// Open takes a slot for the cloud with the given state directory and makes
-// the bridge if it is not there.
+// Open takes a slot for the cloud with the given state directory, makes the bridge if it is not there, and lets this machine
+// carry many servers.
 func Open(ctx context.Context, stateDir string) (*Host, error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("preparing host network: only root can")
@@ -34,6 +34,9 @@ func Open(ctx context.Context, stateDir string) (*Host, error) {
 	h := &Host{runDir: runDir}
 	err := withSetupLock(h.runDir, func() error {
 		if err := h.takeSlot(stateDir); err != nil {
+			return err
+		}
+		if err := raiseInotify(inotifyLimit, h.runDir); err != nil {
 			return err
 		}
 		return setUpBridge(ctx)
@@ -90,5 +93,5 @@ func removeIfUnused(ctx context.Context, dir string) error {
 	if err != nil || used {
 		return err
 	}
-	return errors.Join(removeBridge(ctx), os.RemoveAll(dir))
+	return errors.Join(removeBridge(ctx), restoreInotify(inotifyLimit, dir), os.RemoveAll(dir))
 }

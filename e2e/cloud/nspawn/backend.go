@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"time"
+	"unicode"
 
 	"github.com/drover-project/drover/e2e/cloud/server"
 )
@@ -23,6 +25,13 @@ type Options struct {
 
 // serverName is short enough for an interface name with "vb-" before it, and cannot lead out of a directory.
 var serverName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,11}$`)
+
+const (
+	// askEvery is how often a server is looked at whose end is awaited.
+	askEvery = 250 * time.Millisecond
+	// consoleTail is how much of a console's log is told.
+	consoleTail = 600
+)
 
 // Backend makes servers with systemd-nspawn.
 type Backend struct {
@@ -170,6 +179,30 @@ func (b *Backend) Destroy(ctx context.Context, name string) error {
 func (b *Backend) Running(name string) bool {
 	keeper, err := loadProcess(b.dir(name))
 	return err == nil && keeper.alive()
+}
+
+// AwaitEnd waits until the server runs no more, and returns the end of what it printed on its console.
+func (b *Backend) AwaitEnd(ctx context.Context, name string) string {
+	ticker := time.NewTicker(askEvery)
+	defer ticker.Stop()
+	for b.Running(name) {
+		select {
+		case <-ctx.Done():
+			return ""
+		case <-ticker.C:
+		}
+	}
+	content, err := os.ReadFile(b.dir(name).in(consoleLog))
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.FieldsFunc(string(content[max(0, len(content)-consoleTail):]), func(r rune) bool { return r == '\n' || r == '\r' })
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, "its console: "+strings.Join(lines, "; "))
 }
 
 // HostKey returns the server's public SSH host key in authorized_keys form.

@@ -14,6 +14,9 @@ import (
 	"syscall"
 )
 
+// consoleLog is the file that has what a server prints.
+const consoleLog = "console.log"
+
 // keeperScript starts the server and, as long as it asks for a reboot by
 // exit code 133, starts it again. Its arguments are the control groups to
 // enter, "--", and the command. The keeper itself stays outside the groups,
@@ -39,7 +42,7 @@ func startKeeper(dir serverDir, groups cgroups, server []string) (process, error
 	if _, err := exec.LookPath(server[0]); err != nil {
 		return process{}, fmt.Errorf("starting %s: %w; Debian has it in systemd-container", dir.name(), err)
 	}
-	console, err := os.OpenFile(dir.in("console.log"), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
+	console, err := os.OpenFile(dir.in(consoleLog), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	if err != nil {
 		return process{}, fmt.Errorf("opening console log: %w", err)
 	}

@@ -305,3 +305,16 @@ func TestFollowKeepsTheEnd(t *testing.T) {
 	check("I: Retrieving\nE: failed\n")
 	check(strings.Repeat("x", 10000) + "\r\n\n\n")
 }
+
+// A server that cannot go on tells why on its console alone.
+func TestAwaitEnd(t *testing.T) {
+	b := newBench(t, `echo boot; printf 'Failed to allocate manager object: \033[1mToo many open files\r\n'; exit 1`)
+	require.NoError(t, b.Create(t.Context(), spec("d1")))
+	require.Equal(t, "its console: boot; Failed to allocate manager object: [1mToo many open files", b.AwaitEnd(t.Context(), "d1"))
+
+	b = newBench(t, standIn)
+	require.NoError(t, b.Create(t.Context(), spec("d1")))
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.Empty(t, b.AwaitEnd(ended, "d1"), "it runs")
+}

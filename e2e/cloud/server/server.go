@@ -47,6 +47,9 @@ type Backend interface {
 	Destroy(ctx context.Context, name string) error
 	// Running reports whether the server exists and runs.
 	Running(name string) bool
+	// AwaitEnd waits until the server runs no more, and returns what it printed last; nothing when ctx ends before, or when
+	// its servers print nothing.
+	AwaitEnd(ctx context.Context, name string) string
 }
 
 // Request asks for a server outside of the droplet API, as a test of the
