@@ -2,9 +2,13 @@ package cloud
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/drover-project/drover/e2e/cloud/ledger"
 )
+
+// droverTag is what the names of Drover's tags begin with.
+const droverTag = "drover-"
 
 // TestingT is the part of testing.T that the assertions need.
 type TestingT interface {
@@ -12,11 +16,14 @@ type TestingT interface {
 	Errorf(format string, args ...any)
 }
 
-// Leftovers describes everything that still exists: droplets, keys, servers,
-// and what the host still has of them. Tags stay by nature and do not count.
+// Leftovers describes everything that still exists: droplets, keys, servers, Drover's tags,
+// and what the host still has of them. A user's own tags stay by nature and do not count.
 func (c *Cloud) Leftovers() []string {
 	var left []string
-	for _, record := range c.Live(ledger.KindDroplet, ledger.KindKey, ledger.KindServer) {
+	for _, record := range c.Live() {
+		if record.Kind == ledger.KindTag && !strings.HasPrefix(record.Name, droverTag) {
+			continue
+		}
 		left = append(left, fmt.Sprintf("%s %s (%s), created %s by request %s",
 			record.Kind, record.ID, record.Name, record.Created.Format("15:04:05.000"), record.RequestID))
 	}

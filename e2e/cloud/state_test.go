@@ -297,18 +297,19 @@ func TestLeftoversAreNamedOneByOne(t *testing.T) {
 	key, _, err := client.Keys.Create(ctx, &godo.KeyCreateRequest{Name: "k", PublicKey: publicKey(t)})
 	require.NoError(t, err)
 	ask := request("web-1")
-	ask.Tags = []string{"stays"}
+	ask.Tags = []string{"stays", "drover-machine-uid:m"}
 	created, response, err := client.Droplets.Create(ctx, ask)
 	require.NoError(t, err)
 	_, err = c.StartServer(ctx, cloud.ServerOptions{Name: "plain"})
 	require.NoError(t, err)
 	heard := &listener{}
 	require.False(t, c.AssertNothingLeft(heard))
-	require.Len(t, heard.said, 3)
+	require.Len(t, heard.said, 4)
 	require.Regexp(t, fmt.Sprintf(`^left on the cloud: key %d \(k\), created \d\d:\d\d:\d\d\.\d{3} by request [0-9a-f-]{36}$`, key.ID), heard.said[0])
+	require.Contains(t, heard.said[1], "left on the cloud: tag drover-machine-uid:m ", "the user's own tag is his")
 	require.Regexp(t, fmt.Sprintf(`^left on the cloud: droplet %d \(web-1\), created .* by request %s$`,
-		created.ID, response.Header.Get("X-Request-Id")), heard.said[1])
-	require.Regexp(t, `^left on the cloud: server 1 \(plain\), created `, heard.said[2])
+		created.ID, response.Header.Get("X-Request-Id")), heard.said[2])
+	require.Regexp(t, `^left on the cloud: server 1 \(plain\), created `, heard.said[3])
 }
 
 func TestCloseLeavesNothing(t *testing.T) {

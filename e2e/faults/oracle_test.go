@@ -113,8 +113,10 @@ func (w *world) whenGone() error {
 	if err := w.nothingShown(); err != nil {
 		return err
 	}
-	for _, record := range theCloud.Live() {
-		if record.Token == w.token && record.Kind != ledger.KindTag && record.Created.After(w.began) {
+	live := theCloud.Live()
+	for _, record := range live {
+		used := record.Kind == ledger.KindTag && slices.ContainsFunc(live, func(other ledger.Record) bool { return slices.Contains(other.Tags, record.Name) })
+		if record.Token == w.token && !used && record.Created.After(w.began) {
 			return fmt.Errorf("%s %s (%s) is left at the cloud", record.Kind, record.ID, record.Name)
 		}
 	}

@@ -127,13 +127,44 @@ func (d *digitalOcean) remove(ctx context.Context, server Tagged) error {
 	if _, err := d.client.Droplets.Delete(ctx, id); err != nil && !isNotFound(err) {
 		return err
 	}
+	return d.sweepTags(ctx, server.Tags)
+}
+
+// sweep deletes what the driver and its flag for tags left: the SSH key and, once the machine is to have no server any more,
+// its tags.
+func (d *digitalOcean) sweep(ctx context.Context, machine Machine) error {
+	if err := d.sweepKeys(ctx, machine); err != nil || !machine.Leaving {
+		return err
+	}
+	return d.sweepTags(ctx, machine.Tags)
+}
+
+// sweepTags deletes the tags that nothing has any more: to DigitalOcean a tag is a resource of its own, which outlives all that
+// it was put on. A cluster's go with its last server. Who deletes a tag takes it off what got it since it was looked at (API
+// reference, "Delete a Tag"); a server loses no more by that than what names its cluster to people and scans.
+func (d *digitalOcean) sweepTags(ctx context.Context, tags map[string]string) error {
+	for _, name := range profile.Of(digitalOceanName).Tags.Items(tags) {
+		tag, _, err := d.client.Tags.Get(ctx, name)
+		if err != nil && isNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("looking at the tag %s: %w", name, err)
+		}
+		if tag == nil || tag.Name != name || tag.Resources == nil || tag.Resources.Count != 0 {
+			continue
+		}
+		if _, err := d.client.Tags.Delete(ctx, name); err != nil && !isNotFound(err) {
+			return fmt.Errorf("removing the tag %s: %w", name, err)
+		}
+	}
 	return nil
 }
 
-// sweep deletes the SSH key that the driver put into the account: the one its record names, and those with the server's
+// sweepKeys deletes the SSH key that the driver put into the account: the one its record names, and those with the server's
 // public key. A key that has only the server's name is ours too when the key is lost and no droplet bears that name: a
 // machine of another cluster may go by the same name.
-func (d *digitalOcean) sweep(ctx context.Context, machine Machine) error {
+func (d *digitalOcean) sweepKeys(ctx context.Context, machine Machine) error {
 	if text, _ := machine.Record["SSHKeyFingerprint"].(string); text != "" {
 		return nil // the user's own key
 	}

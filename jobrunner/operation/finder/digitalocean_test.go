@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,6 +36,9 @@ type account struct {
 	queries       []string
 	deleted       []string
 	waits         []time.Duration
+	// tags are how many things have a tag, -1 where the API does not tell; tagStatus is answered to who deletes one.
+	tags      map[string]int
+	tagStatus int
 	// late are droplets that are there after so many waits.
 	late      []map[string]any
 	lateAfter int
@@ -55,8 +60,14 @@ func (a *account) cloud(t *testing.T) *digitalOcean {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v2/droplets", a.list)
 	mux.HandleFunc("GET /v2/account/keys", func(w http.ResponseWriter, r *http.Request) { a.page(w, r, "ssh_keys", a.keys) })
+	mux.HandleFunc("GET /v2/tags/{name}", a.tag)
 	mux.HandleFunc("DELETE /v2/", func(w http.ResponseWriter, r *http.Request) {
 		a.deleted = append(a.deleted, r.URL.Path)
+		if strings.HasPrefix(r.URL.Path, "/v2/tags/") && a.tagStatus != 0 {
+			w.Header().Set("Content-Type", "application/json; charset=utf-8")
+			w.WriteHeader(a.tagStatus)
+			return
+		}
 		w.WriteHeader(http.StatusNoContent)
 	})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -74,6 +85,21 @@ func (a *account) cloud(t *testing.T) *digitalOcean {
 	client, err := godo.New(server.Client(), godo.SetBaseURL(server.URL+"/"))
 	require.NoError(t, err)
 	return &digitalOcean{client: client}
+}
+
+// tag answers as the API reference says, "Retrieve a Tag".
+func (a *account) tag(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	count, known := a.tags[name]
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	switch {
+	case !known:
+		w.WriteHeader(http.StatusNotFound)
+	case count < 0:
+		_ = json.NewEncoder(w).Encode(map[string]any{"tag": map[string]any{"name": name}})
+	default:
+		_ = json.NewEncoder(w).Encode(map[string]any{"tag": map[string]any{"name": name, "resources": map[string]any{"count": count, "volumes": map[string]any{"count": count}}}})
+	}
 }
 
 // list answers as the API reference says, "List All Droplets": those with GPUs only to who asks for them, and not by tag.
@@ -249,6 +275,59 @@ func TestDigitalOcean_Sweep(t *testing.T) {
 		})
 	}
 	require.ErrorContains(t, (&account{status: http.StatusForbidden}).finder(t).Sweep(t.Context(), tagged), "looking for SSH keys")
+}
+
+// A tag goes when nothing of any kind has it, and not before.
+func TestDigitalOcean_Sweep_tags(t *testing.T) {
+	ours := machineTags("m-uid")
+	names := profile.Of(digitalOceanName).Tags.Items(ours)
+	require.Len(t, names, 4)
+	free := map[string]int{"mine": 0}
+	for _, name := range names {
+		free[name] = 0
+	}
+	machine := Machine{InstanceName: "pool-1", PublicKey: []byte("ssh-rsa AAAAours x"), Tags: ours, Leaving: true}
+	with := func(name string, count int) map[string]int {
+		tags := maps.Clone(free)
+		tags[name] = count
+		return tags
+	}
+	for name, c := range map[string]struct {
+		tags    map[string]int
+		change  func(*Machine)
+		status  int
+		deleted int
+		err     string
+	}{
+		"nothing has them":               {tags: free, deleted: 4},
+		"another server of the cluster":  {tags: with("drover-cluster-uid:c-uid", 1), deleted: 3},
+		"a volume of somebody's":         {tags: with("drover-machine-uid:m-uid", 2), deleted: 3},
+		"the API does not tell":          {tags: with("drover-machine-uid:m-uid", -1), deleted: 3},
+		"they are gone":                  {},
+		"another removal was faster":     {tags: free, status: http.StatusNotFound, deleted: 4},
+		"the token may not":              {tags: free, status: http.StatusForbidden, deleted: 1, err: "removing the tag drover-cluster"},
+		"a server is to be made":         {tags: free, change: func(m *Machine) { m.Leaving = false }},
+		"the user's own SSH key is kept": {tags: free, change: func(m *Machine) { m.Record = map[string]any{"SSHKeyFingerprint": "3b:16"} }, deleted: 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			machine := machine
+			if c.change != nil {
+				c.change(&machine)
+			}
+			a := &account{tags: c.tags, tagStatus: c.status}
+			err := a.finder(t).Sweep(t.Context(), machine)
+			if c.err != "" {
+				require.ErrorContains(t, err, c.err)
+			} else {
+				require.NoError(t, err)
+			}
+			require.Len(t, a.deleted, c.deleted)
+			require.NotContains(t, a.deleted, "/v2/tags/mine")
+		})
+	}
+	a := &account{tags: free}
+	require.NoError(t, a.lister(t).Remove(t.Context(), Tagged{ID: "11", Tags: ours}))
+	require.Len(t, a.deleted, 5, "a server that nobody knows takes its tags along")
 }
 
 func TestFor(t *testing.T) {

@@ -33,6 +33,8 @@ type Machine struct {
 	// Lost tells that a server was asked for and the answer is not known: clouds whose lists lag behind are asked for a while
 	// before there is none, and who cannot prove whose a server is says so.
 	Lost bool
+	// Leaving tells that the machine is to have no server any more.
+	Leaving bool
 }
 
 // ErrUncertain tells that there is a server which may be the machine's or somebody else's: a person has to look.
