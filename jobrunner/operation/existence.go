@@ -105,7 +105,7 @@ func isDriverError(err error) bool {
 
 // target says whom the finder looks for.
 func (s *session) target() finder.Machine {
-	machine := finder.Machine{InstanceName: s.dir.Name, Tags: s.request.Tags, PublicKey: s.publicKey, Record: s.record, Leaving: s.request.Operation == jobrunner.Remove}
+	machine := finder.Machine{InstanceName: s.dir.Name, Tags: s.request.Tags, PublicKey: s.publicKey, Record: s.record, Leaving: s.request.Operation == state.Remove}
 	if keys, err := s.dir.Keys(""); err == nil {
 		machine.PublicKey = keys.Public
 	}
