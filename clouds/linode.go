@@ -4,7 +4,10 @@ import rkev1 "github.com/drover-project/drover/api/rke/v1"
 
 var _ = add(Cloud{
 	Driver: "linode", ID: "InstanceID", ProviderID: "linode://{InstanceID}", Zone: "{Region}", Private: []string{"PrivateIPAddress"},
-	Tags:     TagFlag{Flag: "linode-tags", Form: Words, Characters: ":_-.", MaxKey: 50},
+	// techdocs.akamai.com, Linode API, "Create a tag": 3 to 50 characters, so that a UID needs a short key.
+	Tags: TagFlag{Flag: "linode-tags", Form: Words, Characters: ":_-.", MaxKey: 50,
+		Short: map[string]string{"drover-machine-uid": "drover-uid", "drover-cluster-uid": "drover-cuid"}},
+	Finder: Finder{Kind: ByTag, Needs: []string{"linode-token", "linode-tags"}}, Lists: true,
 	UserData: UserData{Habit: None},
 	NodeDriver: &NodeDriver{Description: "Akamai (Linode).", Hosts: []string{"api.linode.com"}, Private: []string{"token"}, Passwords: []string{"rootPass"},
 		Plugin: Plugin{URL: "https://github.com/linode/docker-machine-driver-linode/releases/download/v0.1.15/docker-machine-driver-linode_linux-{arch}.zip",

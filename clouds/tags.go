@@ -14,8 +14,10 @@ type TagFlag struct {
 	// Characters tells which characters the cloud takes besides letters and digits; Lower that letters are made small.
 	Characters string
 	Lower      bool
-	// MaxKey and MaxValue are lengths; with Words, MaxKey is that of the whole.
+	// MaxKey and MaxValue are lengths; with Words and WordList, MaxKey is that of the whole.
 	MaxKey, MaxValue int
+	// Short are keys that are written shorter, lest the values with them are cut.
+	Short map[string]string
 }
 
 // TagForm is how a flag writes tags.
@@ -31,13 +33,15 @@ const (
 	Pairs
 	// List is a list of key=value.
 	List
+	// WordList is a list of words; a tag becomes key:value.
+	WordList
 )
 
 // AddTags returns the value of the driver's tag flag with tags added to what the user has given: a string, or a list for
-// the List form. Ours stand first, so that an odd number of the user's items cannot shift them.
+// List and WordList. Ours stand first, so that an odd number of the user's items cannot shift them.
 func (f TagFlag) AddTags(user any, tags map[string]string) any {
 	items := f.Items(tags)
-	if f.Form == List {
+	if f.Form == List || f.Form == WordList {
 		given, _ := user.([]string)
 		return append(items, given...)
 	}
@@ -48,7 +52,12 @@ func (f TagFlag) AddTags(user any, tags map[string]string) any {
 }
 
 // Key is a tag's key as the flag writes it.
-func (f TagFlag) Key(key string) string { return f.encode(key) }
+func (f TagFlag) Key(key string) string {
+	if short, known := f.Short[key]; known {
+		key = short
+	}
+	return f.encode(key)
+}
 
 // Value is a tag's value as the flag writes it, where keys and values are written apart.
 func (f TagFlag) Value(value string) string { return cut(f.encode(value), f.MaxValue) }
@@ -69,12 +78,12 @@ func (f TagFlag) Items(tags map[string]string) []string {
 
 func (f TagFlag) items(key, value string) []string {
 	switch f.Form {
-	case Words:
-		return []string{cut(f.encode(key+":"+value), f.MaxKey)}
+	case Words, WordList:
+		return []string{cut(f.Key(key)+":"+f.encode(value), f.MaxKey)}
 	case Pairs:
-		return []string{cut(f.encode(key), f.MaxKey), cut(f.encode(value), f.MaxValue)}
+		return []string{cut(f.Key(key), f.MaxKey), cut(f.encode(value), f.MaxValue)}
 	case List:
-		return []string{cut(f.encode(key), f.MaxKey) + "=" + cut(f.encode(value), f.MaxValue)}
+		return []string{cut(f.Key(key), f.MaxKey) + "=" + cut(f.encode(value), f.MaxValue)}
 	case NoTags:
 	}
 	return nil

@@ -76,11 +76,14 @@ func (s *session) removeAllScanned(ctx context.Context, lister finder.Lister, fo
 	return errors.Join(errs...)
 }
 
-// lister needs no driver process: only flags of built-in drivers lead to one.
+// lister needs no driver process: the flags of built-in drivers are known, and of others those that their finders need.
 func (s *session) lister() (finder.Lister, error) {
 	name := s.request.Driver.Name
 	flags, known := driver.Builtin(name)
-	if !known || !clouds.Of(name).Lists {
+	if !known {
+		flags = finder.ExternalFlags(name)
+	}
+	if len(flags) == 0 || !clouds.Of(name).Lists {
 		return nil, failf(reasonRequestInvalid, rkev1.ClassInvalid, "servers of driver %s cannot be listed by their tags", name)
 	}
 	files, err := writeFiles(s.filesDir(), s.request.Files)

@@ -34,6 +34,12 @@ func cloudFor(driver string, options flags) cloud {
 		return newAzure(options)
 	case googleName:
 		return newGoogle(options)
+	case hetznerName:
+		return newHetzner(options)
+	case linodeName:
+		return newLinode(options)
+	case vultrName:
+		return newVultr(options)
 	}
 	return nil
 }
@@ -52,7 +58,7 @@ const (
 	// API Reference, "Eventual consistency"). Google's and Azure's operations begin some moments after they were accepted.
 	firstPatience, lastPatience = 2 * time.Second, 16 * time.Second
 	// tagPatience is enough where lists do not lag, but tags come a moment after the server: DigitalOcean applies them "to the
-	// Droplet after it is created" (API reference, "Create a New Droplet").
+	// Droplet after it is created" (API reference, "Create a New Droplet"). Hetzner, Linode and Vultr take them with the server.
 	tagPatience = 4 * time.Second
 )
 
@@ -87,7 +93,8 @@ func (b byTag) Find(ctx context.Context, machine Machine) ([]Server, error) {
 
 // patienceOf is the last pause.
 func patienceOf(driver string) time.Duration {
-	if driver == digitalOceanName {
+	switch driver {
+	case digitalOceanName, hetznerName, linodeName, vultrName:
 		return tagPatience
 	}
 	return lastPatience

@@ -143,7 +143,7 @@ func (d *digitalOcean) sweep(ctx context.Context, machine Machine) error {
 // it was put on. A cluster's go with its last server. Who deletes a tag takes it off what got it since it was looked at (API
 // reference, "Delete a Tag"); a server loses no more by that than what names its cluster to people and scans.
 func (d *digitalOcean) sweepTags(ctx context.Context, tags map[string]string) error {
-	for _, name := range profile.Of(digitalOceanName).Tags.Items(tags) {
+	for _, name := range clouds.Of(digitalOceanName).Tags.Items(tags) {
 		tag, _, err := d.client.Tags.Get(ctx, name)
 		if err != nil && isNotFound(err) {
 			continue

@@ -280,7 +280,7 @@ func TestDigitalOcean_Sweep(t *testing.T) {
 // A tag goes when nothing of any kind has it, and not before.
 func TestDigitalOcean_Sweep_tags(t *testing.T) {
 	ours := machineTags("m-uid")
-	names := profile.Of(digitalOceanName).Tags.Items(ours)
+	names := clouds.Of(digitalOceanName).Tags.Items(ours)
 	require.Len(t, names, 4)
 	free := map[string]int{"mine": 0}
 	for _, name := range names {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/clouds"
+	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/jobrunner"
 )
 
@@ -58,6 +59,19 @@ func ListerFor(driver string, values map[string]any) Lister {
 	return nil
 }
 
+// ExternalFlags are the flags that the lister of an external driver is made from, as its project documents them; none for others.
+func ExternalFlags(driver string) []crdgen.Flag {
+	switch driver {
+	case hetznerName:
+		return []crdgen.Flag{{Name: "hetzner-api-token", EnvVar: "HETZNER_API_TOKEN", Type: crdgen.String}}
+	case linodeName:
+		return []crdgen.Flag{{Name: "linode-token", EnvVar: "LINODE_TOKEN", Type: crdgen.String}}
+	case vultrName:
+		return []crdgen.Flag{{Name: "vultr-api-key", EnvVar: "VULTR_API_KEY", Type: crdgen.String}}
+	}
+	return nil
+}
+
 // ourKeys are the keys of our tags as a driver's flag writes them, and what they mean.
 func ourKeys(driver string) map[string]string {
 	flag := clouds.Of(driver).Tags
@@ -68,11 +82,12 @@ func ourKeys(driver string) map[string]string {
 	return keys
 }
 
-// wordTags reads tags that are words: key:value.
+// wordTags reads tags that are words: key:value. One as long as a tag can be may have lost its end, and says nothing.
 func wordTags(driver string, words []string) map[string]string {
 	pairs := map[string]string{}
+	longest := clouds.Of(driver).Tags.MaxKey
 	for _, word := range words {
-		if key, value, ok := strings.Cut(word, ":"); ok {
+		if key, value, ok := strings.Cut(word, ":"); ok && len(word) < longest {
 			pairs[key] = value
 		}
 	}

@@ -79,17 +79,23 @@ func TestListerFor(t *testing.T) {
 		}
 	}
 	require.Nil(t, ListerFor("acme", nil))
+	require.Empty(t, ExternalFlags("digitalocean"))
+	for _, p := range thirdParties {
+		needed := clouds.Of(p.driver).Finder.Needs
+		require.NotNil(t, ListerFor(p.driver, map[string]any{ExternalFlags(p.driver)[0].Name: "t"}))
+		require.Contains(t, needed, ExternalFlags(p.driver)[0].Name)
+		require.NotNil(t, For(p.driver, map[string]any{needed[0]: "t", needed[1]: nil}))
+		require.Nil(t, For(p.driver, map[string]any{needed[0]: "t"}), "a driver of that name which does not tag")
+	}
 }
 
 // TestPairTags: whatever a driver's flag makes of our keys and values, they are read back.
 func TestPairTags(t *testing.T) {
-	tags := jobrunner.Tags(jobrunner.MachineRef{Namespace: "team", Name: "pool-1", UID: "0f8e-1", ClusterName: "c1", ClusterUID: "77-a"})
-	for _, name := range []string{"digitalocean", "amazonec2", "azure", "google", "vmwarevsphere", "hetzner", "linode"} {
+	tags := jobrunner.Tags(jobrunner.MachineRef{Namespace: "team", Name: "pool-1", UID: uidA, ClusterName: "c1", ClusterUID: uidB})
+	for _, name := range []string{"digitalocean", "amazonec2", "azure", "google", "vmwarevsphere", "hetzner", "linode", "vultr"} {
 		flag := clouds.Of(name).Tags
-		if flag.Form == clouds.Words {
-			if name != "linode" { // its tags are too short for the longest of ours
-				require.Equal(t, tags, wordTags(name, flag.Items(tags)), name)
-			}
+		if flag.Form == clouds.Words || flag.Form == clouds.WordList {
+			require.Equal(t, tags, wordTags(name, flag.Items(tags)), name)
 			continue
 		}
 		pairs := map[string]string{}
@@ -106,6 +112,8 @@ func TestPairTags(t *testing.T) {
 	}
 	require.Nil(t, pairTags("google", map[string]string{"drover-cluster-uid": "x"}), "it names no machine")
 	require.Nil(t, wordTags("digitalocean", nil))
+	cut := wordTags("linode", clouds.Of("linode").Tags.Items(jobrunner.Tags(jobrunner.MachineRef{Namespace: "a-namespace-with-a-name", Name: "a-machine-with-a-long-name", UID: uidA})))
+	require.Equal(t, map[string]string{jobrunner.TagMachineUID: uidA}, cut, "what may have lost its end says nothing")
 }
 
 // TestOrphansPage compares the table of docs/orphans.md with what is known here.
