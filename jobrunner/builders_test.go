@@ -170,9 +170,8 @@ func TestRequest_goldenForm(t *testing.T) {
 func TestStateSecret_credential(t *testing.T) {
 	given := task(state.Create)
 	given.Credential = state.Credential{Name: "cloud", Env: map[string]string{"TOKEN": "t"}, Files: map[string][]byte{"f": []byte("c")}}
-	kept, ok, err := state.ReadCredential(stateSecret(t, given).Data)
+	kept, err := state.ReadCredential(stateSecret(t, given).Data)
 	require.NoError(t, err)
-	require.True(t, ok)
 	require.Equal(t, given.Credential, kept)
 	require.Empty(t, stateSecret(t, task(state.Create)).Data)
 }

@@ -243,7 +243,7 @@ func TestOutcomeOf_goldenVerdicts(t *testing.T) {
 	for result, text := range results {
 		for end, ended := range ends {
 			for seen, list := range pods {
-				evidence := jobrunner.Evidence{Operation: state.Create, Attempt: 2, Job: ended, Pods: list, Data: map[string][]byte{state.ResultKey: []byte(text)}}
+				evidence := jobrunner.Evidence{Operation: state.Create, Attempt: 2, Job: ended, Pods: list, State: state.Of(map[string][]byte{state.ResultKey: []byte(text)})}
 				v := jobrunner.OutcomeOf(evidence)
 				said := "waits"
 				if v.Done {
@@ -264,7 +264,7 @@ func TestOutcomeOf_properties(t *testing.T) {
 		for end, ended := range ends {
 			for seen, list := range pods {
 				v := jobrunner.OutcomeOf(jobrunner.Evidence{Operation: state.Create, Attempt: 2, Job: ended, Pods: list,
-					Data: map[string][]byte{state.ResultKey: []byte(text)}})
+					State: state.Of(map[string][]byte{state.ResultKey: []byte(text)})})
 				about := fmt.Sprint(result, end, seen)
 				require.Equal(t, v.Done, v.Outcome != "", about)
 				mayRun := ended == nil && seen == "no image"

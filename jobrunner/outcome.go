@@ -37,8 +37,8 @@ type Evidence struct {
 	// Pods of the Job; they tell more than it does, but may be gone. Those of earlier attempts may be among them: they tell
 	// nothing of this one, but nothing may start beside them.
 	Pods []corev1.Pod
-	// Data of the state Secret (for a probe, the result Secret).
-	Data map[string][]byte
+	// State of the machine; of a probe or a scan, its result Secret read as one.
+	State state.State
 }
 
 // Own are the pods of this very attempt.
@@ -59,20 +59,20 @@ func (e Evidence) Told() bool {
 	return told || kept
 }
 
-func (e Evidence) told() (state.Result, bool) { return e.own(state.ReadResult) }
+func (e Evidence) told() (state.Result, bool) { return e.own(e.State.Result) }
 
-func (e Evidence) kept() (state.Result, bool) { return e.own(state.ReadVerdict) }
+func (e Evidence) kept() (state.Result, bool) { return e.own(e.State.Verdict) }
 
 // own is a result if it is this attempt's.
-func (e Evidence) own(read func(map[string][]byte) (state.Result, error)) (state.Result, bool) {
-	result, err := read(e.Data)
-	return result, err == nil && result.Operation == e.Operation && result.Attempt == e.Attempt
+func (e Evidence) own(document state.Document[state.Result]) (state.Result, bool) {
+	result := document.Value
+	return result, document.IsRead() && result.Operation == e.Operation && result.Attempt == e.Attempt
 }
 
 // Keep writes a verdict into the state, for what it was read from goes with the Job, and would not be judged so again.
 func (e Evidence) Keep(v Verdict, secret *corev1.Secret) error {
 	document, err := json.Marshal(state.Result{Operation: e.Operation, Attempt: e.Attempt, Outcome: v.Outcome, Class: v.Class, Reason: v.Reason,
-		Message: v.Message, ServerMayExist: e.Operation == state.Remove || !state.NothingMade(e.Data), StartTime: v.Start, EndTime: v.End})
+		Message: v.Message, ServerMayExist: e.Operation == state.Remove || !e.State.NothingMade(), StartTime: v.Start, EndTime: v.End})
 	if err != nil {
 		return fmt.Errorf("encoding how the attempt ended: %w", err)
 	}
@@ -123,8 +123,8 @@ func OutcomeOf(e Evidence) Verdict {
 	v := Verdict{Done: true, Outcome: state.Failed, Result: nil}
 	v.Start, v.End = times(e.Job)
 	v.Reason, v.Class, v.Message = explain(e)
-	if _, err := state.ReadResult(e.Data); err != nil && !state.IsNoDocument(err) && v.Reason == ResultMissingReason {
-		v.Reason, v.Message = ResultInvalidReason, fmt.Sprintf("the pod left a result that cannot be read: %v", err)
+	if left := e.State.Result; !left.IsRead() && !left.IsAbsent() && v.Reason == ResultMissingReason {
+		v.Reason, v.Message = ResultInvalidReason, fmt.Sprintf("the pod left a result that cannot be read: %v", left.Err)
 	}
 	return v
 }

@@ -56,23 +56,23 @@ func TestOutcomeOf(t *testing.T) {
 		want     jobrunner.Verdict
 	}{
 		{"runs", jobrunner.Evidence{Job: job("", "")}, jobrunner.Verdict{Start: begin}},
-		{"runs, an older result is not its own", jobrunner.Evidence{Job: job("", ""), Data: before}, jobrunner.Verdict{Start: begin}},
-		{"failed but the Job has not ended", jobrunner.Evidence{Job: job("", ""), Data: quota}, jobrunner.Verdict{Start: begin}},
+		{"runs, an older result is not its own", jobrunner.Evidence{Job: job("", ""), State: state.Of(before)}, jobrunner.Verdict{Start: begin}},
+		{"failed but the Job has not ended", jobrunner.Evidence{Job: job("", ""), State: state.Of(quota)}, jobrunner.Verdict{Start: begin}},
 		{"image cannot be pulled yet", jobrunner.Evidence{Job: job("", ""), Pods: pull},
 			jobrunner.Verdict{Start: begin, Reason: "ImageUnavailable", Message: "the pod p cannot start (ImagePullBackOff): no such image"}},
 		{"not scheduled", jobrunner.Evidence{Job: job("", ""), Pods: pod(func(s *corev1.PodStatus) {
 			s.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "no nodes"}}
 		})}, jobrunner.Verdict{Start: begin, Reason: "PodPending", Message: "the pod p is not scheduled: no nodes"}},
-		{"success is believed before the Job has ended", jobrunner.Evidence{Job: job("", ""), Data: success},
+		{"success is believed before the Job has ended", jobrunner.Evidence{Job: job("", ""), State: state.Of(success)},
 			jobrunner.Verdict{Done: true, Outcome: state.Succeeded, End: end}},
-		{"success although the Job failed", jobrunner.Evidence{Job: failed, Data: success},
+		{"success although the Job failed", jobrunner.Evidence{Job: failed, State: state.Of(success)},
 			jobrunner.Verdict{Done: true, Outcome: state.Succeeded, End: end}},
-		{"success and the Job is gone", jobrunner.Evidence{Data: success}, jobrunner.Verdict{Done: true, Outcome: state.Succeeded, End: end}},
-		{"failure in its own words", jobrunner.Evidence{Job: failed, Data: quota},
+		{"success and the Job is gone", jobrunner.Evidence{State: state.Of(success)}, jobrunner.Verdict{Done: true, Outcome: state.Succeeded, End: end}},
+		{"failure in its own words", jobrunner.Evidence{Job: failed, State: state.Of(quota)},
 			jobrunner.Verdict{Done: true, Outcome: state.Failed, Class: "Quota", Reason: "LimitReached", Message: "droplet limit", End: end}},
-		{"complete without a result", jobrunner.Evidence{Job: job(batchv1.JobComplete, ""), Data: before},
+		{"complete without a result", jobrunner.Evidence{Job: job(batchv1.JobComplete, ""), State: state.Of(before)},
 			jobrunner.Verdict{Done: true, Outcome: state.Failed, Class: "Unknown", Reason: "ResultMissing", Start: begin}},
-		{"result is rubbish", jobrunner.Evidence{Job: failed, Data: map[string][]byte{state.ResultKey: []byte("{")}},
+		{"result is rubbish", jobrunner.Evidence{Job: failed, State: state.Of(map[string][]byte{state.ResultKey: []byte("{")})},
 			jobrunner.Verdict{Done: true, Outcome: state.Failed, Class: "Unknown", Reason: "ResultInvalid", Start: begin, End: end}},
 		{"out of memory", jobrunner.Evidence{Job: failed, Pods: pod(container(corev1.ContainerState{
 			Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}}))},
@@ -137,7 +137,7 @@ func TestKeep(t *testing.T) {
 	secret := &corev1.Secret{}
 	require.NoError(t, evidence.Keep(verdict, secret))
 
-	later := jobrunner.Evidence{Operation: state.Create, Attempt: 2, Data: secret.Data}
+	later := jobrunner.Evidence{Operation: state.Create, Attempt: 2, State: state.Of(secret.Data)}
 	require.True(t, later.Told())
 	require.Equal(t, verdict, jobrunner.OutcomeOf(later))
 	secret.Data[state.ResultKey] = []byte("{")
@@ -149,6 +149,6 @@ func TestKeep(t *testing.T) {
 	require.False(t, later.Told())
 	require.Equal(t, "JobGone", jobrunner.OutcomeOf(later).Reason, "of another attempt it tells nothing")
 
-	running := jobrunner.Evidence{Operation: state.Create, Attempt: 2, Job: job("", ""), Data: secret.Data}
+	running := jobrunner.Evidence{Operation: state.Create, Attempt: 2, Job: job("", ""), State: state.Of(secret.Data)}
 	require.False(t, jobrunner.OutcomeOf(running).Done)
 }

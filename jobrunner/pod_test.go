@@ -119,7 +119,7 @@ func TestOutcomeOf_messagesAreBoundedAndPrintable(t *testing.T) {
 
 func TestOutcomeOf_anotherOperationsResultIsNotItsOwn(t *testing.T) {
 	created := map[string][]byte{state.ResultKey: document(t, state.Result{Operation: state.Create, Attempt: 1, Outcome: state.Succeeded})}
-	verdict := jobrunner.OutcomeOf(jobrunner.Evidence{Operation: state.Remove, Attempt: 1, Data: created})
+	verdict := jobrunner.OutcomeOf(jobrunner.Evidence{Operation: state.Remove, Attempt: 1, State: state.Of(created)})
 	require.True(t, verdict.Done)
 	require.Equal(t, state.Failed, verdict.Outcome, "a server that was made is not a server that is gone")
 	require.Equal(t, jobrunner.JobGoneReason, verdict.Reason)

@@ -36,23 +36,16 @@ func (a Access) Address() string {
 	return net.JoinHostPort(a.Host, strconv.Itoa(a.Port))
 }
 
-// AccessFrom reads the data of a state Secret. Machines taken over from Rancher have only the archive; their access data is
+// AccessFrom takes it from a machine's state. Machines taken over from Rancher have only the archive; their access data is
 // taken from there. Errors are ErrNoKey, ErrNoAddress, or about documents that cannot be read.
-func AccessFrom(data map[string][]byte) (Access, error) {
-	access := Access{
-		PrivateKey: data[state.SSHPrivateKeyKey],
-		PublicKey:  data[state.SSHPublicKeyKey],
-		KnownHosts: data[state.SSHKnownHostsKey],
+func AccessFrom(kept state.State) (Access, error) {
+	access := Access{PrivateKey: kept.PrivateKey, PublicKey: kept.PublicKey, KnownHosts: kept.KnownHosts}
+	if !kept.Server.IsRead() && !kept.Server.IsAbsent() {
+		return Access{}, kept.Server.Err
 	}
-	if raw := data[state.ServerKey]; len(raw) > 0 {
-		var server state.Server
-		if err := json.Unmarshal(raw, &server); err != nil {
-			return Access{}, fmt.Errorf("reading %s: %w", state.ServerKey, err)
-		}
-		access.fromServer(server)
-	}
+	access.fromServer(kept.Server.Value)
 	if access.Host == "" || len(access.PrivateKey) == 0 {
-		if err := access.fromArchive(data[state.ExtractedConfigKey]); err != nil {
+		if err := access.fromArchive(kept.ExtractedConfig); err != nil {
 			return Access{}, err
 		}
 	}

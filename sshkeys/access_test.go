@@ -10,6 +10,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/drover-project/drover/sshkeys"
+	"github.com/drover-project/drover/state"
 )
 
 func TestAccessFrom(t *testing.T) {
@@ -47,7 +48,7 @@ func TestAccessFrom(t *testing.T) {
 			for key, value := range c.data {
 				data[key] = []byte(value)
 			}
-			access, err := sshkeys.AccessFrom(data)
+			access, err := sshkeys.AccessFrom(state.Of(data))
 			require.ErrorIs(t, err, c.err)
 			if c.err == nil {
 				require.Equal(t, c.want, access)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-project/drover/sshkeys"
+	"github.com/drover-project/drover/state"
 )
 
 func TestArchive_round_trip(t *testing.T) {
@@ -137,7 +138,7 @@ func FuzzHostKeys(f *testing.F) {
 
 func TestAccessFrom_is_complete_or_an_error(t *testing.T) {
 	check := func(server, key, archive []byte) {
-		access, err := sshkeys.AccessFrom(map[string][]byte{"server.json": server, "ssh-privatekey": key, "extractedConfig": archive})
+		access, err := sshkeys.AccessFrom(state.Of(map[string][]byte{"server.json": server, "ssh-privatekey": key, "extractedConfig": archive}))
 		if err != nil {
 			return
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-project/drover/sshkeys"
+	"github.com/drover-project/drover/state"
 )
 
 func TestReadArchive_says_what_is_wrong(t *testing.T) {
@@ -156,7 +157,7 @@ func TestAccessFrom_documents_that_cannot_be_read(t *testing.T) {
 		"no address there": {data: map[string][]byte{"ssh-privatekey": []byte("k"), "extractedConfig": archive("/m/machines/p1/config.json", `{"Driver":{}}`)}, want: "no address"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := sshkeys.AccessFrom(c.data)
+			_, err := sshkeys.AccessFrom(state.Of(c.data))
 			require.ErrorContains(t, err, c.want)
 			require.NotContains(t, err.Error(), "MARKER")
 		})
@@ -192,7 +193,7 @@ func TestAccessFrom_the_archive(t *testing.T) {
 			for key, value := range c.data {
 				data[key] = []byte(value)
 			}
-			got, err := sshkeys.AccessFrom(data)
+			got, err := sshkeys.AccessFrom(state.Of(data))
 			require.NoError(t, err)
 			require.Equal(t, c.want, got)
 		})

@@ -109,11 +109,8 @@ func NoteLost(annotations map[string]string) { annotations[claimLost] = "true" }
 // ReadLost reads from a state Secret's annotations that what it had said before was lost (see Request.MayExist).
 func ReadLost(annotations map[string]string) bool { return annotations[claimLost] == "true" }
 
-// ReadInstanceName reads from a state Secret the server's name, which must stay what it was. Empty when there is none yet.
-func ReadInstanceName(annotations map[string]string, data map[string][]byte) string {
-	if journal, err := ReadJournal(data); err == nil && journal.InstanceName != "" {
-		return journal.InstanceName
-	}
+// notedInstanceName is the server's name as the manager noted it, before the journal has it.
+func notedInstanceName(annotations map[string]string) string {
 	if name := annotations[claimInstanceName]; isInstanceName(name) {
 		return name
 	}
@@ -145,19 +142,16 @@ func ReadClaim(annotations map[string]string) (claim Claim, ok bool) {
 	return Claim{Operation: operation, Attempt: int32(attempt), Try: int32(try), Hash: annotations[rkev1.RequestHashAnnotation]}, true
 }
 
-// ReadCredential reads the credential that the last Job was given; ok is false when it was given none, or one whose name no
-// machine's status takes.
-func ReadCredential(data map[string][]byte) (credential Credential, ok bool, err error) {
-	if len(data[CredentialKey]) == 0 {
-		return Credential{}, false, nil
-	}
+// ReadCredential reads the credential that the last Job was given. One whose name no machine's status takes counts as none.
+func ReadCredential(data map[string][]byte) (Credential, error) {
+	var credential Credential
 	if err := decode(data, CredentialKey, maxCredential, &credential); err != nil {
-		return Credential{}, false, err
+		return Credential{}, err
 	}
 	if credential.Name == "" || len(credential.Name) > maxCredentialName {
-		return Credential{}, false, nil
+		return Credential{}, fmt.Errorf("reading %s: %w", CredentialKey, ErrNoDocument)
 	}
-	return credential, true, nil
+	return credential, nil
 }
 
 // isInstanceName reports whether a name is one that the manager gives to servers (jobrunner.InstanceName).

@@ -159,20 +159,7 @@ func ReadJournal(data map[string][]byte) (Journal, error) {
 	return j, nil
 }
 
-// NothingMade tells whether the state shows that no driver was ever asked for a server: then none has to be removed. A
-// state that cannot be read shows no such thing.
-func NothingMade(data map[string][]byte) bool {
-	for _, key := range []string{JournalKey, ServerKey, ExtractedConfigKey} {
-		if len(data[key]) > 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// LogTail is the end of the last operation's log.
-func LogTail(data map[string][]byte) string {
-	log := data[LogKey]
+func logTail(log []byte) string {
 	if len(log) > maxLogTail {
 		log = log[len(log)-maxLogTail:]
 	}

@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -84,16 +85,16 @@ func TestReadServer(t *testing.T) {
 }
 
 func TestNothingMade(t *testing.T) {
-	require.True(t, state.NothingMade(nil))
-	require.True(t, state.NothingMade(map[string][]byte{state.ResultKey: []byte("{}"), state.LogKey: []byte("x")}))
+	require.True(t, state.Of(nil).NothingMade())
+	require.True(t, state.Of(map[string][]byte{state.ResultKey: []byte("{}"), state.LogKey: []byte("x")}).NothingMade())
 	for _, key := range []string{state.JournalKey, state.ServerKey, state.ExtractedConfigKey} {
-		require.False(t, state.NothingMade(map[string][]byte{key: []byte("garbage")}))
+		require.False(t, state.Of(map[string][]byte{key: []byte("garbage")}).NothingMade())
 	}
 }
 
 func TestLogTail(t *testing.T) {
 	log := strings.Repeat("x", 5000) + "\x00the end\n"
-	tail := state.LogTail(map[string][]byte{state.LogKey: []byte(log)})
+	tail := state.Of(map[string][]byte{state.LogKey: []byte(log)}).LogTail()
 	require.LessOrEqual(t, len(tail), 4096)
 	require.True(t, strings.HasSuffix(tail, "xthe end\n"))
 }
@@ -138,8 +139,8 @@ func FuzzRead(f *testing.F) {
 			require.NotEmpty(t, j.Phase)
 			require.Regexp(t, `^[a-z]*$`, j.Operation)
 		}
-		require.LessOrEqual(t, len(state.LogTail(data)), 4<<10)
-		require.False(t, len(text) > 0 && state.NothingMade(data))
+		require.LessOrEqual(t, len(state.Of(data).LogTail()), 4<<10)
+		require.False(t, len(text) > 0 && state.Of(data).NothingMade())
 	})
 }
 
@@ -154,7 +155,8 @@ func FuzzReadAnnotations(f *testing.F) {
 			require.Positive(t, claim.Again(1).Attempt)
 			require.Positive(t, claim.Try)
 		}
-		require.Regexp(t, `\A([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?\z`, state.ReadInstanceName(annotations, nil))
+		read := state.Read(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}, Data: map[string][]byte{state.CredentialKey: credential}})
+		require.Regexp(t, `\A([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?\z`, read.InstanceName)
 		labelled := &metav1.ObjectMeta{Annotations: map[string]string{rkev1.TaggedUIDAnnotation: instance}, Labels: map[string]string{rkev1.MachineUIDLabel: hash}}
 		require.LessOrEqual(t, len(state.ReadTaggedUID(labelled)), 63)
 		if ref, ok := state.ReadDriver(annotations); ok {
@@ -162,8 +164,7 @@ func FuzzReadAnnotations(f *testing.F) {
 			require.LessOrEqual(t, len(ref.URL), 2048)
 			require.LessOrEqual(t, len(ref.Checksum), 128)
 		}
-		if kept, ok, err := state.ReadCredential(map[string][]byte{state.CredentialKey: credential}); ok {
-			require.NoError(t, err)
+		if kept, err := state.ReadCredential(map[string][]byte{state.CredentialKey: credential}); err == nil {
 			require.NotEmpty(t, kept.Name)
 			require.LessOrEqual(t, len(kept.Name), 317)
 		}
@@ -182,7 +183,7 @@ func TestLogTail_cuts(t *testing.T) {
 		"Windows line ending": {"one\r\ntwo\r\n", "one\ntwo\n", "two\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tail := state.LogTail(map[string][]byte{state.LogKey: []byte(tt.log)})
+			tail := state.Of(map[string][]byte{state.LogKey: []byte(tt.log)}).LogTail()
 			require.True(t, strings.HasPrefix(tail, tt.begins), "%.20q", tail)
 			require.True(t, strings.HasSuffix(tail, tt.ends), "%q", tail)
 			require.LessOrEqual(t, len(tail), 4<<10)
@@ -313,7 +314,7 @@ func TestMessages_areText(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, tt.want, result.Message)
 			require.Equal(t, []string{tt.want}, result.Notes)
-			require.Equal(t, tt.want, state.LogTail(map[string][]byte{state.LogKey: []byte(tt.given)}))
+			require.Equal(t, tt.want, state.Of(map[string][]byte{state.LogKey: []byte(tt.given)}).LogTail())
 		})
 	}
 }

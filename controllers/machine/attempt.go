@@ -33,8 +33,8 @@ func (r *Reconciler) attempt(ctx context.Context, s *scope, operation state.Oper
 		return err
 	}
 	s.asked = operation == state.Create
-	claim := s.state.claim
-	if !s.state.claimed || claim.Operation != operation {
+	claim := s.state.Claim
+	if !s.state.Claimed || claim.Operation != operation {
 		return r.next(ctx, s, wanted{claim: state.Claim{Operation: operation, Attempt: s.firstNumber(operation), Try: 1}})
 	}
 	evidence, err := r.gather(ctx, s)
@@ -63,8 +63,8 @@ func (r *Reconciler) attempt(ctx context.Context, s *scope, operation state.Oper
 
 // firstNumber is 1, unless the state knows of Jobs that were not claimed.
 func (s *scope) firstNumber(operation state.Operation) int32 {
-	result, err := state.ReadResult(s.state.data())
-	if err != nil || result.Operation != operation || result.Attempt < 1 {
+	result := s.state.Result.Value
+	if !s.state.Result.IsRead() || result.Operation != operation || result.Attempt < 1 {
 		return 1
 	}
 	return state.Claim{Attempt: result.Attempt}.Again(1).Attempt
@@ -84,7 +84,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (jobrunner.Evidence, 
 }
 
 func (r *Reconciler) look(ctx context.Context, s *scope) (jobrunner.Evidence, error) {
-	evidence := s.state.evidence()
+	evidence := jobrunner.Evidence{Operation: s.state.Claim.Operation, Attempt: s.state.Claim.Attempt, State: s.state.State}
 	key := types.NamespacedName{Namespace: s.home.Namespace, Name: jobrunner.JobName(s.home.Name, evidence.Operation, evidence.Attempt)}
 	if s.inRefuge() {
 		r.interests.note(s.request, jobKey(key))
@@ -126,9 +126,9 @@ func neverStarted(e jobrunner.Evidence) bool {
 	if e.Job != nil || len(e.Own()) > 0 || e.Outliving() != nil || e.Told() {
 		return false
 	}
-	journal, err := state.ReadJournal(e.Data)
-	if err != nil {
-		return state.IsNoDocument(err)
+	journal := e.State.Journal.Value
+	if !e.State.Journal.IsRead() {
+		return e.State.Journal.IsAbsent()
 	}
 	return journal.Operation != e.Operation || journal.Attempt != e.Attempt
 }
@@ -149,7 +149,7 @@ func underWay(job string, attempt int32) error {
 
 // again starts the next attempt after a failure, or says when it will be.
 func (r *Reconciler) again(ctx context.Context, s *scope, v jobrunner.Verdict) error {
-	claim := s.state.claim
+	claim := s.state.Claim
 	hash, err := r.requestHash(s, claim.Operation)
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func untilChanged(class string) string {
 
 // record keeps how the attempt ended, after its Job is gone.
 func (s *scope) record(v jobrunner.Verdict) {
-	claim := s.state.claim
+	claim := s.state.Claim
 	last := &rkev1.AttemptStatus{Operation: string(claim.Operation), Number: claim.Attempt, Outcome: string(v.Outcome)}
 	known := s.status.LastAttempt
 	if known != nil && known.Operation == last.Operation && known.Number == last.Number {
@@ -206,7 +206,7 @@ func (s *scope) record(v jobrunner.Verdict) {
 	}
 	s.status.FailureReason, s.status.FailureMessage = "", ""
 	if v.Outcome != state.Succeeded {
-		last.Class, last.Message, last.LogTail = v.Class, v.Message, state.LogTail(s.state.data())
+		last.Class, last.Message, last.LogTail = v.Class, v.Message, s.state.LogTail()
 		s.status.FailureReason, s.status.FailureMessage = failureReason(claim.Operation), v.Message
 	}
 	s.status.LastAttempt = last
@@ -214,12 +214,12 @@ func (s *scope) record(v jobrunner.Verdict) {
 
 // succeeded says in the operation's condition, and so in its event, what the last attempt has done.
 func (s *scope) succeeded() {
-	claim := s.state.claim
+	claim := s.state.Claim
 	if claim.Operation == state.Remove {
-		s.conditions.True(rkev1.DeleteJobCondition, rkev1.ServerGoneReason, fmt.Sprintf("Job %s has removed server %s", s.status.JobName, s.state.instanceName()))
+		s.conditions.True(rkev1.DeleteJobCondition, rkev1.ServerGoneReason, fmt.Sprintf("Job %s has removed server %s", s.status.JobName, s.state.InstanceName))
 		return
 	}
-	s.conditions.True(rkev1.CreateJobCondition, rkev1.JobSucceededReason, fmt.Sprintf("Job %s has made server %s, attempt %d", s.status.JobName, s.state.instanceName(), claim.Attempt))
+	s.conditions.True(rkev1.CreateJobCondition, rkev1.JobSucceededReason, fmt.Sprintf("Job %s has made server %s, attempt %d", s.status.JobName, s.state.InstanceName, claim.Attempt))
 }
 
 // maxSkew is how far the clock of a pod's node may be from ours and still be believed.

@@ -100,7 +100,7 @@ func (r *Reconciler) tellFailed(s *scope, class string, at time.Time, exhausted 
 		r.turns.Ended(s.request, at, s.now)
 		return exhausted
 	}
-	claim := s.state.claim
+	claim := s.state.Claim
 	r.turns.Refused(s.request, turns.Refusal{Group: group, Class: class, Attempt: claim.Attempt, Try: claim.Try,
 		End: s.status.LastAttempt.EndTime.Time, Now: s.now, Fresh: s.fresh, Exhausted: exhausted})
 	return exhausted && !r.turns.Freed(s.request)
@@ -108,9 +108,9 @@ func (r *Reconciler) tellFailed(s *scope, class string, at time.Time, exhausted 
 
 // tellMade tells that the cloud made the server, though its Job has more to do.
 func (r *Reconciler) tellMade(s *scope) {
-	claim := s.state.claim
-	journal, err := state.ReadJournal(s.state.data())
-	if err != nil || claim.Operation != state.Create || journal.Operation != state.Create || journal.Attempt != claim.Attempt {
+	claim := s.state.Claim
+	journal := s.state.Journal.Value
+	if !s.state.Journal.IsRead() || claim.Operation != state.Create || journal.Operation != state.Create || journal.Attempt != claim.Attempt {
 		return
 	}
 	if journal.Phase == state.PhaseCreated || journal.Phase == state.PhaseBootstrapped {
@@ -120,7 +120,7 @@ func (r *Reconciler) tellMade(s *scope) {
 
 // wantedAfter is the attempt after a failure. What all wait for has no times of its own: the one that asks next has.
 func (r *Reconciler) wantedAfter(s *scope, w wanted, class string) wanted {
-	claim := s.state.claim
+	claim := s.state.Claim
 	w.claim = claim.Again(claim.Try + 1)
 	if claim.Operation != state.Create || !jobrunner.IsShared(class) {
 		return w

@@ -9,13 +9,12 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/jobrunner"
-	"github.com/drover-project/drover/state"
 )
 
 // collectState takes over what the pod left of the server: its addresses and where it is.
 func (r *Reconciler) collectState(_ context.Context, s *scope) error {
-	server, err := state.ReadServer(s.state.data())
-	if state.IsNoDocument(err) {
+	server, err := s.state.Server.Value, s.state.Server.Err
+	if s.state.Server.IsAbsent() {
 		return step.Wait(rkev1.StateMissingReason, fmt.Sprintf("the create Job succeeded, but the state Secret %s does not tell of a server: somebody changed it. Delete the machine to have another one made",
 			jobrunner.StateSecretName(s.GetName())), 0)
 	}
@@ -27,7 +26,7 @@ func (r *Reconciler) collectState(_ context.Context, s *scope) error {
 		s.status.Addresses = append(s.status.Addresses, clusterv1.MachineAddress{
 			Type: clusterv1.MachineAddressType(address.Type), Address: address.Address})
 	}
-	if name := s.state.instanceName(); name != "" {
+	if name := s.state.InstanceName; name != "" {
 		s.status.InstanceName = name
 	}
 	return nil

@@ -199,7 +199,7 @@ func TestRecord_endsThatAreKnown(t *testing.T) {
 		"in ten hours":  {10 * time.Hour, 0},
 		"in many years": {1 << 62, 0},
 	} {
-		s := scopeOf(func(s *scope) { s.state.claim = state.Claim{Operation: state.Create, Attempt: 1} })
+		s := scopeOf(func(s *scope) { s.state.Claim = state.Claim{Operation: state.Create, Attempt: 1} })
 		s.status.LastAttempt = &rkev1.AttemptStatus{Operation: "create", Number: 1, EndTime: &metav1.Time{Time: s.now.Add(tt.known)}}
 		s.record(jobrunner.Verdict{Done: true, Outcome: state.Failed, End: s.now.Add(-time.Second)})
 		require.Equal(t, s.now.Add(tt.want), s.status.LastAttempt.EndTime.Time, name)
@@ -269,18 +269,19 @@ func TestMayAbandon(t *testing.T) {
 func TestLeftBehind_listsWhatMayCostMoney(t *testing.T) {
 	s := scopeOf()
 	require.Equal(t, "the user gave the server up. At the cloud there may be left: a server named ", s.leftBehind())
-	s.state.secret = &corev1.Secret{Data: map[string][]byte{
-		state.JournalKey: []byte(`{"phase":"Recorded","instanceName":"m1"}`),
-		state.ServerKey:  []byte(`{"instanceID":"123","addresses":[{"type":"ExternalIP","address":"198.18.0.7"},{"type":"InternalIP","address":"10.0.0.1"}]}`)}}
+	stateWith(map[string]string{
+		state.JournalKey: `{"phase":"Recorded","instanceName":"m1"}`,
+		state.ServerKey:  `{"instanceID":"123","addresses":[{"type":"ExternalIP","address":"198.18.0.7"},{"type":"InternalIP","address":"10.0.0.1"}]}`})(s)
 	require.Equal(t, "the user gave the server up. At the cloud there may be left: a server named m1, ID 123, ExternalIP 198.18.0.7, InternalIP 10.0.0.1, with its SSH key and disks", s.leftBehind())
 }
 
 func stateWith(data map[string]string) func(*scope) {
 	return func(s *scope) {
-		s.state.secret = &corev1.Secret{Data: map[string][]byte{}}
+		secret := &corev1.Secret{Data: map[string][]byte{}}
 		for key, text := range data {
-			s.state.secret.Data[key] = []byte(text)
+			secret.Data[key] = []byte(text)
 		}
+		s.state = stateOf(secret)
 	}
 }
 
@@ -307,9 +308,9 @@ func TestNothingMade(t *testing.T) {
 		}}, false},
 		"restored without status":       {[]func(*scope){stateWith(nil), func(s *scope) { s.machine = &clusterv1.Machine{Spec: clusterv1.MachineSpec{ProviderID: "acme://1"}} }}, false},
 		"an ID that the user gave":      {[]func(*scope){stateWith(nil), func(s *scope) { _ = s.SetProviderID("acme://1") }}, true},
-		"a remove that began says when": {[]func(*scope){stateWith(nil), func(s *scope) { s.state.claimed, s.state.claim.Operation = true, state.Remove }}, false},
+		"a remove that began says when": {[]func(*scope){stateWith(nil), func(s *scope) { s.state.Claimed, s.state.Claim.Operation = true, state.Remove }}, false},
 		"who fled had something":        {[]func(*scope){stateWith(nil), func(s *scope) { s.home = s.refugeOf() }}, false},
-		"a create that was claimed":     {[]func(*scope){stateWith(nil), func(s *scope) { s.state.claimed, s.state.claim.Operation = true, state.Create }}, true},
+		"a create that was claimed":     {[]func(*scope){stateWith(nil), func(s *scope) { s.state.Claimed, s.state.Claim.Operation = true, state.Create }}, true},
 	} {
 		require.Equal(t, tt.want, scopeOf(tt.facts...).nothingMade(), name)
 	}

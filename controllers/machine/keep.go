@@ -17,7 +17,7 @@ import (
 // backup, or a tool that takes owners away, may have lost it.
 func (r *Reconciler) keep(ctx context.Context, s *scope) error {
 	secret := s.state.secret
-	if secret == nil || !s.state.claimed {
+	if secret == nil || !s.state.Claimed {
 		return nil // nothing was made yet: adopt comes first
 	}
 	if controllerutil.AddFinalizer(s, rkev1.MachineFinalizer) {

@@ -18,7 +18,7 @@ const lostCheck = time.Minute
 
 // hadServer tells that the machine had a server of which its state knows nothing any more.
 func (s *scope) hadServer() bool {
-	if !state.NothingMade(s.state.data()) {
+	if !s.state.NothingMade() {
 		return false
 	}
 	last := s.status.LastAttempt
@@ -31,10 +31,10 @@ func (s *scope) hadServer() bool {
 
 // mayHaveServer tells that besides an earlier attempt may have asked for a server, and its state is lost.
 func (s *scope) mayHaveServer() bool {
-	if !state.NothingMade(s.state.data()) {
+	if !s.state.NothingMade() {
 		return false
 	}
-	return s.hadServer() || s.state.lost() || s.state.secret == nil && (s.status.Attempts > 0 || s.deleting() && s.ProviderID() != "")
+	return s.hadServer() || s.state.Lost || s.state.secret == nil && (s.status.Attempts > 0 || s.deleting() && s.ProviderID() != "")
 }
 
 // awaitState waits for a lost state: without it a healthy server would be made a second time, or be replaced.

@@ -25,7 +25,7 @@ var preconditions = []struct{ condition, reason string }{
 // has made the server. A failure is recorded, so that it is known whatever the next attempt has to wait for. What cannot be
 // read is left to the step of the Job, which has a condition to say so.
 func (r *Reconciler) needsNothing(ctx context.Context, s *scope) bool {
-	if !s.state.claimed || s.state.claim.Operation != state.Create {
+	if !s.state.Claimed || s.state.Claim.Operation != state.Create {
 		return false
 	}
 	evidence, err := r.gather(ctx, s)
@@ -72,7 +72,7 @@ func (r *Reconciler) keepVerdict(ctx context.Context, s *scope, evidence jobrunn
 	if err := r.Client.Patch(ctx, noted, client.MergeFromWithOptions(s.state.secret, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("noting in the state Secret how attempt %d ended: %w", evidence.Attempt, err)
 	}
-	s.state.secret = noted
+	s.state.secret, s.state.State = noted, state.Read(noted)
 	return nil
 }
 

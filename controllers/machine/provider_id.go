@@ -8,7 +8,6 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/step"
-	"github.com/drover-project/drover/state"
 )
 
 // findProviderID sets spec.providerID: what the user gave stays; else what the driver's record says; else what the Node has
@@ -32,7 +31,7 @@ func (r *Reconciler) findProviderID(ctx context.Context, s *scope) error {
 }
 
 func (r *Reconciler) providerID(ctx context.Context, s *scope) (string, error) {
-	server, err := state.ReadServer(s.state.data())
+	server, err := s.state.Server.Value, s.state.Server.Err
 	if err != nil {
 		return "", fmt.Errorf("reading the server: %w", err)
 	}

@@ -52,18 +52,21 @@ func (r *Reconciler) loadRefuge(ctx context.Context, s *scope) (bool, error) {
 		return false, fmt.Errorf("reading the state Secret %s: %w", key, err)
 	}
 	r.interests.note(s.request, secretKey(key))
-	s.home, s.state.secret = refuge, secret
-	s.state.claim, s.state.claimed = state.ReadClaim(secret.Annotations)
+	s.home, s.state = refuge, stateOf(secret)
 	return true, nil
 }
 
 // flee copies the state out of a namespace that is going, and starts the remove Job beside the copy.
 func (r *Reconciler) flee(ctx context.Context, s *scope) error {
 	refuge := s.refugeOf()
+	var data map[string][]byte
+	if s.state.secret != nil {
+		data = s.state.secret.Data
+	}
 	copied := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: refuge.Namespace, Name: jobrunner.StateSecretName(refuge.Name),
 			Labels: map[string]string{rkev1.MachineUIDLabel: string(s.GetUID())}, Annotations: s.notes()},
-		Type: rkev1.MachineStateSecretType, Data: s.state.data()}
+		Type: rkev1.MachineStateSecretType, Data: data}
 	err := r.Client.Create(ctx, copied, client.FieldOwner(FieldOwner))
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return step.Wait(NamespaceTerminatingReason, fmt.Sprintf("the namespace is being deleted, so that no Job can be made in it, and the state cannot be copied to namespace %s either: %v", refuge.Namespace, err), refugeCheck)
@@ -80,7 +83,7 @@ func (s *scope) notes() map[string]string {
 	if s.state.secret != nil {
 		notes = state.CopyNotes(s.state.secret.Annotations)
 	}
-	notes[rkev1.TaggedUIDAnnotation] = s.state.taggedUID()
+	notes[rkev1.TaggedUIDAnnotation] = s.state.TaggedUID
 	if s.mayHaveServer() {
 		state.NoteLost(notes)
 	}

@@ -23,7 +23,7 @@ func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
 		return err
 	}
 	// Only now is the state what it will stay: the pod of the create Job is gone.
-	if s.state.claim.Operation != state.Remove {
+	if s.state.Claim.Operation != state.Remove {
 		if err := r.loadState(ctx, s); err != nil {
 			return err
 		}
@@ -78,10 +78,10 @@ func (s *scope) notedGone() bool {
 
 // nothingMade tells whether no driver was ever asked for a server. A state that was lost tells nothing.
 func (s *scope) nothingMade() bool {
-	if s.inRefuge() || s.state.claimed && s.state.claim.Operation == state.Remove {
+	if s.inRefuge() || s.state.Claimed && s.state.Claim.Operation == state.Remove {
 		return false // there was something; its Job says when it is gone
 	}
-	return state.NothingMade(s.state.data()) && !s.mayHaveServer()
+	return s.state.NothingMade() && !s.mayHaveServer()
 }
 
 // mayAbandon tells whether the user gave up what could not be removed: after one attempt, or when none can be made.
@@ -98,21 +98,20 @@ func (s *scope) mark(err error) error {
 	if stepReason(err) != rkev1.WaitingForRetryReason || last == nil || last.Operation != string(state.Remove) {
 		return err
 	}
-	result, readErr := state.ReadResult(s.state.data())
-	if readErr == nil && !result.ServerMayExist {
+	if result := s.state.Result; result.IsRead() && !result.Value.ServerMayExist {
 		return err
 	}
 	return withReason(err, rkev1.ServerMayExistReason, fmt.Sprintf(". A server named %s may still be there; to give it up set the annotation %s=%s",
-		s.state.instanceName(), rkev1.AbandonAnnotation, s.GetName()))
+		s.state.InstanceName, rkev1.AbandonAnnotation, s.GetName()))
 }
 
 // leftBehind lists what an abandoned machine may leave at its cloud.
 func (s *scope) leftBehind() string {
-	text := fmt.Sprintf("the user gave the server up. At the cloud there may be left: a server named %s", s.state.instanceName())
-	server, err := state.ReadServer(s.state.data())
-	if err != nil {
+	text := fmt.Sprintf("the user gave the server up. At the cloud there may be left: a server named %s", s.state.InstanceName)
+	if !s.state.Server.IsRead() {
 		return text
 	}
+	server := s.state.Server.Value
 	if server.InstanceID != "" {
 		text += ", ID " + server.InstanceID
 	}

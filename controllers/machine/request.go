@@ -54,7 +54,7 @@ func (r *Reconciler) task(s *scope, claim state.Claim) jobrunner.Task {
 // tags are those by which the machine's servers are found again, all its life.
 func (s *scope) tags() map[string]string {
 	whose := s.ref()
-	whose.UID = cmp.Or(s.state.taggedUID(), whose.UID)
+	whose.UID = cmp.Or(s.state.TaggedUID, whose.UID)
 	return jobrunner.Tags(whose)
 }
 

@@ -56,8 +56,8 @@ func (r *Reconciler) resolveCredential(ctx context.Context, s *scope) error {
 // keepVersion gives a credential the version of the one that was used last if that is the same. Some tools touch Secrets all
 // the time; an attempt for each touch would be a loop.
 func (s *scope) keepVersion() {
-	last, ok, err := state.ReadCredential(s.state.data())
-	if err != nil || !ok || last.Version == "" {
+	last := s.state.Credential.Value
+	if last.Version == "" {
 		return
 	}
 	if maps.Equal(last.Env, s.credential.Env) && maps.EqualFunc(last.Files, s.credential.Files, bytes.Equal) {
@@ -178,13 +178,13 @@ func (r *Reconciler) recallCredential(ctx context.Context, s *scope) error {
 		return missing
 	}
 	// One that cannot be read is as good as none.
-	if last, ok, err := state.ReadCredential(s.state.data()); err == nil && ok {
-		s.credential = credential{Credential: last, recalled: stepMessage(missing)}
+	if last := s.state.Credential; last.IsRead() {
+		s.credential = credential{Credential: last.Value, recalled: stepMessage(missing)}
 		s.conditions.Set(rkev1.CredentialReadyCondition, metav1.ConditionTrue, rkev1.CredentialRecalledReason,
 			stepMessage(missing)+"; the server is removed with the credential that was used last")
 		return nil
 	}
-	if len(s.state.data()[state.ExtractedConfigKey]) > 0 {
+	if len(s.state.ExtractedConfig) > 0 {
 		return nil
 	}
 	return missing

@@ -50,7 +50,7 @@ func (r *Reconciler) resolveDriver(ctx context.Context, s *scope) error {
 
 // nameInstance decides the server's name, once.
 func (r *Reconciler) nameInstance(s *scope) error {
-	if s.driver.instanceName = s.state.instanceName(); s.driver.instanceName != "" {
+	if s.driver.instanceName = s.state.InstanceName; s.driver.instanceName != "" {
 		return nil
 	}
 	limit, err := jobrunner.ParseInstanceNameLimit(s.driver.ref.Name, s.GetAnnotations()[rkev1.HostnameLengthLimitAnnotation])
@@ -142,12 +142,11 @@ func (r *Reconciler) recallDriver(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	recorded, haveRecord := s.state.driver()
 	switch {
 	case found != nil && (isBuiltin(found) || found.Status.Digest != ""):
 		s.driver = factsOf(found)
-	case haveRecord:
-		s.driver = driverFacts{ref: recorded}
+	case s.state.Driver != nil:
+		s.driver = driverFacts{ref: *s.state.Driver}
 	case found != nil:
 		s.driver = factsOf(found)
 	case s.status.DriverURL != "" && !strings.HasPrefix(s.status.DriverURL, managementv3.BuiltinURLPrefix):

@@ -106,7 +106,7 @@ func (s *scope) succeeds(obj metav1.Object) bool {
 
 // dropJob deletes the Job of the attempt before this one: what it left is on the machine.
 func (r *Reconciler) dropJob(ctx context.Context, s *scope, next state.Claim) error {
-	if next.Attempt <= 1 || next.Attempt == s.state.claim.Attempt {
+	if next.Attempt <= 1 || next.Attempt == s.state.Claim.Attempt {
 		return nil
 	}
 	key := types.NamespacedName{Namespace: s.home.Namespace, Name: jobrunner.JobName(s.home.Name, next.Operation, next.Attempt-1)}
@@ -159,7 +159,7 @@ const (
 
 // dropRequest deletes the request Secret of a Job that has read it.
 func (r *Reconciler) dropRequest(ctx context.Context, s *scope) error {
-	claim := s.state.claim
+	claim := s.state.Claim
 	request := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
 	key := types.NamespacedName{Namespace: s.home.Namespace, Name: jobrunner.JobName(s.home.Name, claim.Operation, claim.Attempt)}
 	reader := r.Cache

@@ -17,57 +17,19 @@ import (
 
 // stateSecret is the machine's state Secret, read live: it decides whether a server is made.
 type stateSecret struct {
+	state.State
 	// secret is nil when there is none, or when it is another machine's.
 	secret *corev1.Secret
 	// takenBy names the machine whose state has our name; empty when none has.
 	takenBy string
-	claim   state.Claim
-	claimed bool
 }
 
-func (st stateSecret) data() map[string][]byte {
-	if st.secret == nil {
-		return nil
-	}
-	return st.secret.Data
-}
-
-// driver is what the server was made with.
-func (st stateSecret) driver() (ref state.DriverRef, ok bool) {
-	if st.secret == nil {
-		return ref, false
-	}
-	return state.ReadDriver(st.secret.Annotations)
-}
-
-// instanceName is the name that the server got, which a later change of annotations must not change.
-func (st stateSecret) instanceName() string {
-	if st.secret == nil {
-		return ""
-	}
-	return state.ReadInstanceName(st.secret.Annotations, st.secret.Data)
-}
-
-// lost tells that a Job was already started for a machine whose state had been lost.
-func (st stateSecret) lost() bool {
-	return st.secret != nil && state.ReadLost(st.secret.Annotations)
-}
-
-// taggedUID is the UID with which the machine's servers are tagged: a machine that was restored or moved has another than the one
-// they were made for. Empty before the first attempt.
-func (st stateSecret) taggedUID() string {
-	if st.secret == nil {
-		return ""
-	}
-	return state.ReadTaggedUID(st.secret)
-}
-
-func (st stateSecret) evidence() jobrunner.Evidence {
-	return jobrunner.Evidence{Operation: st.claim.Operation, Attempt: st.claim.Attempt, Data: st.data()}
+func stateOf(secret *corev1.Secret) stateSecret {
+	return stateSecret{State: state.Read(secret), secret: secret}
 }
 
 func (r *Reconciler) loadState(ctx context.Context, s *scope) error {
-	s.state, s.home = stateSecret{}, client.ObjectKeyFromObject(s)
+	s.state, s.home = stateOf(nil), client.ObjectKeyFromObject(s)
 	s.evidence, s.verdict = nil, nil
 	if s.deleting() {
 		if found, err := r.loadRefuge(ctx, s); found || err != nil {
@@ -94,8 +56,7 @@ func (r *Reconciler) loadState(ctx context.Context, s *scope) error {
 		s.state.takenBy = fmt.Sprintf("a Secret of type %q", secret.Type)
 		return nil
 	}
-	s.state.secret = secret
-	s.state.claim, s.state.claimed = state.ReadClaim(secret.Annotations)
+	s.state = stateOf(secret)
 	return nil
 }
 

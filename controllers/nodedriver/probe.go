@@ -199,7 +199,7 @@ func (r *Reconciler) cleanUp(ctx context.Context, task jobrunner.Task) error {
 }
 
 func (r *Reconciler) evidence(ctx context.Context, nd *v3.NodeDriver, last claim, result *corev1.Secret) (jobrunner.Evidence, error) {
-	evidence := jobrunner.Evidence{Operation: state.Probe, Attempt: last.attempt, Data: result.Data}
+	evidence := jobrunner.Evidence{Operation: state.Probe, Attempt: last.attempt, State: state.Of(result.Data)}
 	task := r.task(nd, last)
 	job, err := r.job(ctx, task)
 	if err != nil || job == nil {

@@ -275,8 +275,8 @@ func neverRemoved(e jobrunner.Evidence) (listed state.ScanReport, ok bool) {
 	if e.Attempt != 2 || e.Job != nil || len(e.Pods) > 0 {
 		return listed, false
 	}
-	result, err := state.ReadResult(e.Data)
-	if err != nil || result.Attempt != 1 || result.Scan == nil {
+	result := e.State.Result.Value
+	if !e.State.Result.IsRead() || result.Attempt != 1 || result.Scan == nil {
 		return listed, false
 	}
 	return *result.Scan, true

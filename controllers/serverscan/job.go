@@ -133,7 +133,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (jobrunner.Evidence, 
 	if client.IgnoreNotFound(err) != nil {
 		return evidence, fmt.Errorf("reading the result: %w", err)
 	}
-	evidence.Data = result.Data
+	evidence.State = state.Of(result.Data)
 	job := &batchv1.Job{}
 	switch err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: task.Name()}, job); {
 	case err == nil && metav1.IsControlledBy(job, s.ServerScan):

@@ -208,7 +208,7 @@ func TestStories_checks_before(t *testing.T) {
 			c.write("check", text)
 			j.request.CredentialEnv = map[string]string{"SLOW_DIR": c.path}
 			require.Equal(t, told{reason: "PreCreateCheckFailed", class: class}, j.tell(state.Create))
-			require.True(t, state.NothingMade(j.state()))
+			require.True(t, state.Of(j.state()).NothingMade())
 			require.Equal(t, cleared, j.tell(state.Remove), "nothing to remove")
 		})
 	}

@@ -41,11 +41,11 @@ func Read(ctx context.Context, api *inventory.API, m *facts.Machine, login Login
 		return sshkeys.Access{}, fmt.Errorf("%s has no server yet (phase %s): there is no Secret %s; see '%s why %s -n %s'",
 			m.Name, m.Phase(), jobrunner.StateSecretName(m.Name), login.Command, m.Name, m.Namespace)
 	}
-	access, err := sshkeys.AccessFrom(secret.Data)
+	kept := state.Read(secret)
+	access, err := sshkeys.AccessFrom(kept)
 	if errors.Is(err, sshkeys.ErrNoAddress) && login.Address != "" {
 		return sshkeys.Access{
-			Host: login.Address, User: login.User, Port: login.Port, PrivateKey: secret.Data[state.SSHPrivateKeyKey],
-			PublicKey: secret.Data[state.SSHPublicKeyKey], KnownHosts: secret.Data[state.SSHKnownHostsKey],
+			Host: login.Address, User: login.User, Port: login.Port, PrivateKey: kept.PrivateKey, PublicKey: kept.PublicKey, KnownHosts: kept.KnownHosts,
 		}, nil
 	}
 	if err != nil {

@@ -28,11 +28,11 @@ type State struct {
 
 // ParseState reads a state Secret's content. It takes anything: a pod wrote it.
 func ParseState(name string, data map[string][]byte) *State {
-	s := &State{Name: name, Keys: filledKeys(data)}
-	s.Server = document(s, data, state.ReadServer)
-	s.Journal = document(s, data, state.ReadJournal)
-	s.Result = document(s, data, state.ReadResult)
-	s.ServerMayExist = serverMayExist(s)
+	read := state.Of(data)
+	s := &State{Name: name, Keys: filledKeys(data), ServerMayExist: read.ServerMayExist()}
+	s.Server = document(s, read.Server)
+	s.Journal = document(s, read.Journal)
+	s.Result = document(s, read.Result)
 	s.Log = tail(string(data[state.LogKey]), state.MaxLogBytes)
 	return s
 }
@@ -57,29 +57,16 @@ func filledKeys(data map[string][]byte) []string {
 	return keys
 }
 
-// serverMayExist judges what was read; what could not be read may mean a server.
-func serverMayExist(s *State) bool {
-	if len(s.Problems) > 0 {
-		return true
-	}
-	if s.Journal != nil {
-		return s.Journal.Phase != state.PhaseGone
-	}
-	// State taken over from Rancher has no journal.
-	return s.Server != nil || s.Has(state.ExtractedConfigKey)
-}
-
-// document reads one of the Secret's documents; nil when it is missing or bad, which is a problem to tell.
-func document[T any](s *State, data map[string][]byte, read func(map[string][]byte) (T, error)) *T {
-	value, err := read(data)
-	if state.IsNoDocument(err) {
+// document is one of the Secret's documents; nil when it is missing or bad, which is a problem to tell.
+func document[T any](s *State, read state.Document[T]) *T {
+	if read.IsAbsent() {
 		return nil
 	}
-	if err != nil {
-		s.Problems = append(s.Problems, fmt.Sprintf("Secret %s: %v", s.Name, err))
+	if !read.IsRead() {
+		s.Problems = append(s.Problems, fmt.Sprintf("Secret %s: %v", s.Name, read.Err))
 		return nil
 	}
-	return &value
+	return &read.Value
 }
 
 // tail is the end of a text, from the beginning of a line if it has several.

@@ -1,0 +1,114 @@
+package state
+
+import (
+	corev1 "k8s.io/api/core/v1"
+)
+
+// State is a state Secret, read as a whole and once. What is missing in it is zero; a document that cannot be read says so by
+// itself, for the others are good all the same.
+type State struct {
+	// Claim of the Job that was started last; Claimed is false before the first.
+	Claim   Claim
+	Claimed bool
+	// Driver is what the last Job ran; nil when that is not noted.
+	Driver *DriverRef
+	// InstanceName is the server's name, which must stay what it was.
+	InstanceName string
+	// TaggedUID is the UID with which the machine's servers are tagged.
+	TaggedUID string
+	// Lost says that what the state had said before was lost.
+	Lost bool
+
+	// What the pod left.
+	Journal Document[Journal]
+	Server  Document[Server]
+	Result  Document[Result]
+	// Verdict is how the last Job ended that left no Result.
+	Verdict Document[Result]
+	// Credential is the one given to the last Job.
+	Credential Document[Credential]
+	// ExtractedConfig is the machine directory, a tar.gz that nobody has looked at.
+	ExtractedConfig []byte
+	// PrivateKey, PublicKey and KnownHosts are the server's access data, OpenSSH formats.
+	PrivateKey, PublicKey, KnownHosts []byte
+
+	log []byte
+}
+
+// Document is one of the JSON documents; the zero value is one that is not there.
+type Document[T any] struct {
+	Value T
+	// Err says why a document that is there cannot be read.
+	Err  error
+	read bool
+}
+
+// IsRead reports whether the document is there and was read.
+func (d Document[T]) IsRead() bool { return d.read }
+
+// IsAbsent reports whether there is no such document. One that cannot be read is not absent.
+func (d Document[T]) IsAbsent() bool { return !d.read && d.Err == nil }
+
+// Read reads a state Secret; nil is one that is not there.
+func Read(secret *corev1.Secret) State {
+	if secret == nil {
+		return Of(nil)
+	}
+	s := Of(secret.Data)
+	s.Claim, s.Claimed = ReadClaim(secret.Annotations)
+	if driver, ok := ReadDriver(secret.Annotations); ok {
+		s.Driver = &driver
+	}
+	if s.InstanceName == "" {
+		s.InstanceName = notedInstanceName(secret.Annotations)
+	}
+	s.TaggedUID, s.Lost = ReadTaggedUID(secret), ReadLost(secret.Annotations)
+	return s
+}
+
+// Of reads the data of a state Secret, without the manager's notes.
+func Of(data map[string][]byte) State {
+	s := State{
+		Journal: documentOf(data, ReadJournal), Server: documentOf(data, ReadServer), Result: documentOf(data, ReadResult),
+		Verdict: documentOf(data, ReadVerdict), Credential: documentOf(data, ReadCredential),
+		ExtractedConfig: data[ExtractedConfigKey], PrivateKey: data[SSHPrivateKeyKey], PublicKey: data[SSHPublicKeyKey],
+		KnownHosts: data[SSHKnownHostsKey], log: data[LogKey],
+	}
+	s.InstanceName = s.Journal.Value.InstanceName
+	return s
+}
+
+func documentOf[T any](data map[string][]byte, read func(map[string][]byte) (T, error)) Document[T] {
+	value, err := read(data)
+	if IsNoDocument(err) {
+		return Document[T]{}
+	}
+	return Document[T]{Value: value, Err: err, read: err == nil}
+}
+
+// NothingMade reports whether the state shows that no driver was ever asked for a server: then none has to be removed. A
+// document that cannot be read shows no such thing.
+func (s State) NothingMade() bool {
+	return s.Journal.IsAbsent() && s.Server.IsAbsent() && len(s.ExtractedConfig) == 0
+}
+
+// ServerMayExist reports whether there may be a server, as far as the state tells. What cannot be read may mean one.
+func (s State) ServerMayExist() bool {
+	for _, err := range []error{s.Journal.Err, s.Server.Err, s.Result.Err} {
+		if err != nil {
+			return true
+		}
+	}
+	if s.Journal.IsRead() {
+		return s.Journal.Value.Phase != PhaseGone
+	}
+	return !s.NothingMade()
+}
+
+// IsTakenOver reports whether the state is another system's, such as Rancher's: a record of a server, and no journal.
+func (s State) IsTakenOver() bool {
+	return s.Journal.IsAbsent() && (s.Server.IsRead() || len(s.ExtractedConfig) > 0)
+}
+
+// LogTail is the end of the last operation's log.
+func (s State) LogTail() string { return logTail(s.log) }
