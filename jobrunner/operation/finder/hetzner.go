@@ -92,23 +92,42 @@ func hetznerTagged(server *hcloud.Server, tags map[string]string) Tagged {
 // within implements cloud: a token is of one project.
 func (h *hetzner) within(context.Context) string { return "" }
 
+// get implements cloud.
+func (h *hetzner) get(ctx context.Context, record map[string]any) (Tagged, error) {
+	// The driver writes the id late: until then it is 0.
+	if text := fmt.Sprint(record["ServerID"]); record["ServerID"] != nil && text != "0" {
+		return h.server(ctx, text)
+	}
+	return Tagged{}, nil
+}
+
+// server is the one of an id, with our tags or none; without ID it is not there.
+func (h *hetzner) server(ctx context.Context, text string) (Tagged, error) {
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return Tagged{}, errors.New("its id is no number")
+	}
+	server, _, err := h.client.Server.GetByID(ctx, id)
+	if err != nil || server == nil {
+		return Tagged{}, err
+	}
+	return hetznerTagged(server, pairTags(hetznerName, server.Labels)), nil
+}
+
 // remove implements cloud. The label is read again, for a label can be changed.
 func (h *hetzner) remove(ctx context.Context, server Tagged) error {
-	id, err := strconv.ParseInt(server.ID, 10, 64)
-	if err != nil {
-		return errors.New("its id is no number")
-	}
-	now, _, err := h.client.Server.GetByID(ctx, id)
-	if err != nil || now == nil {
+	now, err := h.server(ctx, server.ID)
+	if err != nil || now.ID == "" {
 		return err
 	}
-	if pairTags(hetznerName, now.Labels)[jobrunner.TagMachineUID] != server.Tags[jobrunner.TagMachineUID] {
+	if now.Tags[jobrunner.TagMachineUID] != server.Tags[jobrunner.TagMachineUID] {
 		return errNotOurs
 	}
-	if now.Status == hcloud.ServerStatusDeleting {
+	if now.broken {
 		return nil
 	}
-	if _, _, err := h.client.Server.DeleteWithResult(ctx, now); err != nil && !hcloud.IsError(err, hcloud.ErrorCodeNotFound) {
+	id, _ := now.Record["ServerID"].(int64)
+	if _, _, err := h.client.Server.DeleteWithResult(ctx, &hcloud.Server{ID: id}); err != nil && !hcloud.IsError(err, hcloud.ErrorCodeNotFound) {
 		return err
 	}
 	return nil

@@ -99,28 +99,46 @@ func linodeTagged(instance *linodego.Instance, tags map[string]string) Tagged {
 // within implements cloud: a token is of one account.
 func (l *linode) within(context.Context) string { return "" }
 
-// remove implements cloud. The tag is read again, for a tag can be changed.
-func (l *linode) remove(ctx context.Context, server Tagged) error {
-	id, err := strconv.Atoi(server.ID)
-	if err != nil || id <= 0 {
-		return errors.New("its id is no number")
+// get implements cloud.
+func (l *linode) get(ctx context.Context, record map[string]any) (Tagged, error) {
+	if text := fmt.Sprint(record["InstanceID"]); record["InstanceID"] != nil && text != "0" {
+		return l.server(ctx, text)
 	}
-	now, err := l.client.GetInstance(ctx, id)
+	return Tagged{}, nil
+}
+
+// server is the one of an id, with our tags or none; without ID it is not there.
+func (l *linode) server(ctx context.Context, text string) (Tagged, error) {
+	id, err := strconv.Atoi(text)
+	if err != nil || id <= 0 {
+		return Tagged{}, errors.New("its id is no number")
+	}
+	instance, err := l.client.GetInstance(ctx, id)
 	if linodego.IsNotFound(err) {
-		return nil
+		return Tagged{}, nil
 	}
 	if err != nil {
+		return Tagged{}, err
+	}
+	if instance.ID != id {
+		return Tagged{}, errNoJSON
+	}
+	return linodeTagged(instance, wordTags(linodeName, instance.Tags)), nil
+}
+
+// remove implements cloud. The tag is read again, for a tag can be changed.
+func (l *linode) remove(ctx context.Context, server Tagged) error {
+	now, err := l.server(ctx, server.ID)
+	if err != nil || now.ID == "" {
 		return err
 	}
-	if now.ID != id {
-		return errNoJSON
-	}
-	if wordTags(linodeName, now.Tags)[jobrunner.TagMachineUID] != server.Tags[jobrunner.TagMachineUID] {
+	if now.Tags[jobrunner.TagMachineUID] != server.Tags[jobrunner.TagMachineUID] {
 		return errNotOurs
 	}
-	if now.Status == linodego.InstanceDeleting {
+	if now.broken {
 		return nil
 	}
+	id, _ := now.Record["InstanceID"].(int)
 	if err := l.client.DeleteInstance(ctx, id); err != nil && !linodego.IsNotFound(err) {
 		return err
 	}

@@ -1,6 +1,7 @@
 package finder
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -353,6 +354,40 @@ func TestThirdParties_Remove(t *testing.T) {
 			require.Equal(t, fails, err != nil, "%d: %v", status, err)
 		}
 		require.Error(t, cloudLister{(&fakeAPI{status: 503}).serve(t, p)}.Remove(t.Context(), Tagged{ID: "11", Tags: map[string]string{jobrunner.TagMachineUID: uidA}}))
+	})
+}
+
+// Before a server is taken or removed by the id in its record, its tags say whose it is.
+func TestThirdParties_get(t *testing.T) {
+	forThirdParties(t, func(t *testing.T, p thirdParty) {
+		id := clouds.Of(p.driver).ID
+		get := func(a *fakeAPI, value any) (Tagged, error) {
+			return a.serve(t, p).(interface {
+				get(ctx context.Context, record map[string]any) (Tagged, error)
+			}).get(t.Context(), map[string]any{id: value})
+		}
+		number := func(text string) any {
+			if p.driver == vultrName {
+				return text
+			}
+			return json.Number(text)
+		}
+		a := thirdPartyAccount(p)
+		for text, uid := range map[string]string{"11": uidA, "12": uidB, "13": ""} {
+			server, err := get(a, number(text))
+			require.NoError(t, err)
+			require.Equal(t, text, server.ID)
+			require.Equal(t, uid, server.Tags[jobrunner.TagMachineUID])
+		}
+		for _, value := range []any{number("99"), nil, number("0")} {
+			server, err := get(a, value)
+			require.NoError(t, err)
+			require.Empty(t, server, "it is not there")
+		}
+		for _, refused := range []*fakeAPI{{status: 401}, {status: 503}, {page: true, status: 404}} {
+			_, err := get(refused, number("11"))
+			require.Error(t, err, "what does not answer tells nothing")
+		}
 	})
 }
 

@@ -111,22 +111,40 @@ func vultrTagged(instance *govultr.Instance, tags map[string]string) Tagged {
 // within implements cloud: a key is of one account.
 func (v *vultr) within(context.Context) string { return "" }
 
-// remove implements cloud. The tag is read again, for a tag can be changed.
-func (v *vultr) remove(ctx context.Context, server Tagged) error {
+// get implements cloud.
+func (v *vultr) get(ctx context.Context, record map[string]any) (Tagged, error) {
+	id, _ := record["InstanceID"].(string)
+	if id == "" {
+		return Tagged{}, nil
+	}
+	return v.server(ctx, id)
+}
+
+// server is the one of an id, with our tags or none; without ID it is not there.
+func (v *vultr) server(ctx context.Context, id string) (Tagged, error) {
 	// The SDK puts the id into the address as it is.
-	id := url.PathEscape(server.ID)
-	now, _, err := v.client.Instance.Get(ctx, id)
+	instance, _, err := v.client.Instance.Get(ctx, url.PathEscape(id))
 	switch {
 	case v.isGone(err):
-		return nil
+		return Tagged{}, nil
 	case err != nil:
-		return v.told(err)
-	case now == nil || now.ID != server.ID:
-		return errNoJSON
-	case wordTags(vultrName, now.Tags)[jobrunner.TagMachineUID] != server.Tags[jobrunner.TagMachineUID]:
+		return Tagged{}, v.told(err)
+	case instance == nil || instance.ID != id:
+		return Tagged{}, errNoJSON
+	}
+	return vultrTagged(instance, wordTags(vultrName, instance.Tags)), nil
+}
+
+// remove implements cloud. The tag is read again, for a tag can be changed.
+func (v *vultr) remove(ctx context.Context, server Tagged) error {
+	now, err := v.server(ctx, server.ID)
+	if err != nil || now.ID == "" {
+		return err
+	}
+	if now.Tags[jobrunner.TagMachineUID] != server.Tags[jobrunner.TagMachineUID] {
 		return errNotOurs
 	}
-	if err := v.client.Instance.Delete(ctx, id); err != nil && !v.isGone(err) {
+	if err := v.client.Instance.Delete(ctx, url.PathEscape(server.ID)); err != nil && !v.isGone(err) {
 		return v.told(err)
 	}
 	return nil
