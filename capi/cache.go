@@ -3,7 +3,7 @@ package capi
 import (
 	"fmt"
 	"maps"
-	"strings"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -11,9 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/client-go/rest"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/core/setup"
-	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
@@ -21,14 +19,9 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
-// NewCache makes the manager's cache. Of Secrets it holds the metadata of all, and the content of nothing but the
-// kubeconfigs of Cluster API's clusters; of CRDs the metadata of all, and of drivers' CRDs all but the schema. The rest is
-// read live.
+// NewCache makes the manager's cache. Of Secrets it holds the metadata of all, and the content of none; of CRDs
+// the metadata of all, and of drivers' CRDs all but the schema. The rest is read live.
 func NewCache(config *rest.Config, opts cache.Options) (cache.Cache, error) {
-	ofCluster, err := labels.NewRequirement(clusterv1.ClusterNameLabel, selection.Exists, nil)
-	if err != nil {
-		return nil, fmt.Errorf("building the selector of cluster Secrets: %w", err)
-	}
 	ofDriver, err := labels.NewRequirement(rkev1.NodeDriverLabel, selection.Exists, nil)
 	if err != nil {
 		return nil, fmt.Errorf("building the selector of drivers' CRDs: %w", err)
@@ -38,7 +31,7 @@ func NewCache(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 	if contents.ByObject == nil {
 		contents.ByObject = map[client.Object]cache.ByObject{}
 	}
-	contents.ByObject[&corev1.Secret{}] = cache.ByObject{Label: labels.NewSelector().Add(*ofCluster), Transform: dropSecretData}
+	contents.ByObject[&corev1.Secret{}] = cache.ByObject{Transform: refuseSecret}
 	contents.ByObject[&apiextensionsv1.CustomResourceDefinition{}] = cache.ByObject{Label: labels.NewSelector().Add(*ofDriver), Transform: dropSchema}
 	main, err := cache.New(config, contents)
 	if err != nil {
@@ -60,14 +53,10 @@ func ClientOptions() client.Options { return setup.ManagerClientOptions() }
 // gates.
 func ControllerOptions() config.Controller { return config.Controller{UsePriorityQueue: new(false)} }
 
-func dropSecretData(in any) (any, error) {
-	if obj, ok := in.(*corev1.Secret); ok {
-		obj.SetManagedFields(nil)
-		if !strings.HasSuffix(obj.Name, "-"+string(secret.Kubeconfig)) {
-			obj.Data = nil
-		}
-	}
-	return in, nil
+// refuseSecret keeps no Secret whose content somebody wants from memory: a user may make as many of a megabyte as he likes. Content is read
+// when it is needed.
+func refuseSecret(in any) (any, error) {
+	return nil, fmt.Errorf("the content of Secrets is read live, not from the cache: %T", in)
 }
 
 func dropSchema(in any) (any, error) {
@@ -88,5 +77,22 @@ func onlyMetadata(in any) (any, error) {
 	}
 	obj.SetManagedFields(nil)
 	delete(obj.Annotations, corev1.LastAppliedConfigAnnotation)
+	if obj.Kind == "Secret" {
+		boundMetadata(&obj.ObjectMeta)
+	}
 	return obj, nil
+}
+
+// maxMetadata is how many bytes the metadata of one Secret may have in memory.
+const maxMetadata = 8 << 10
+
+// boundMetadata drops labels, annotations and all owners but the first of a Secret that has a lot of them: a user may write a megabyte there. Whoever
+// needs them of such a Secret has to read it.
+func boundMetadata(obj *metav1.ObjectMeta) {
+	if obj.Size() <= maxMetadata {
+		return
+	}
+	owners := obj.OwnerReferences[:min(len(obj.OwnerReferences), 1)]
+	*obj = metav1.ObjectMeta{Name: obj.Name, Namespace: obj.Namespace, UID: obj.UID, ResourceVersion: obj.ResourceVersion,
+		CreationTimestamp: obj.CreationTimestamp, DeletionTimestamp: obj.DeletionTimestamp, OwnerReferences: slices.Clone(owners)}
 }

@@ -41,3 +41,9 @@ func (c *Clusters) ProviderID(ctx context.Context, cluster client.ObjectKey, mac
 	}
 	return "", c.watchNodes(ctx, cluster)
 }
+
+// Connected reports whether a Cluster's API server can be asked.
+func (c *Clusters) Connected(ctx context.Context, cluster client.ObjectKey) bool {
+	_, err := c.cache.GetReader(ctx, cluster)
+	return err == nil
+}

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"sigs.k8s.io/cluster-api/controllers/clustercache"
-	"sigs.k8s.io/cluster-api/core/setup"
 	"sigs.k8s.io/cluster-api/feature"
 	"sigs.k8s.io/cluster-api/util/index"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -74,22 +72,4 @@ func setGates() error {
 		return fmt.Errorf("setting Cluster API's feature gates: %w", err)
 	}
 	return nil
-}
-
-func newClusterCache(ctx context.Context, mgr manager.Manager, opts Options) (clustercache.ClusterCache, error) {
-	secrets, err := setup.CreateSecretCachingClient(mgr)
-	if err != nil {
-		return nil, fmt.Errorf("making the client of cached Secrets: %w", err)
-	}
-	const qps, burst = 20, 30
-	clusters, err := clustercache.SetupWithManager(ctx, mgr, clustercache.Options{
-		SecretClient:     secrets,
-		Cache:            setup.ClusterCacheCacheOptions(),
-		Client:           setup.ClusterCacheClientOptions(controllerName, qps, burst),
-		WatchFilterValue: opts.WatchFilter,
-	}, controller.Options{MaxConcurrentReconciles: opts.Concurrency})
-	if err != nil {
-		return nil, fmt.Errorf("adding Cluster API's cluster cache: %w", err)
-	}
-	return clusters, nil
 }

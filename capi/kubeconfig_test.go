@@ -1,0 +1,120 @@
+package capi_test
+
+import (
+	"encoding/base64"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/drover-project/drover/capi"
+	"github.com/drover-project/drover/testkit"
+)
+
+// kubeconfigOf is a kubeconfig whose cluster and user have these further lines.
+func kubeconfigOf(cluster, user string) string {
+	indented := func(lines string) string {
+		return strings.ReplaceAll("\n"+strings.TrimSpace(lines), "\n", "\n    ")
+	}
+	return "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts:\n- name: c\n  context: {cluster: k, user: u}\n" +
+		"clusters:\n- name: k\n  cluster:" + indented(cluster) + "\nusers:\n- name: u\n  user:" + indented(user) + "\n"
+}
+
+const atServer = "server: https://198.18.0.1:6443"
+
+func TestParseKubeconfig_takesWhatIsInline(t *testing.T) {
+	pem := base64.StdEncoding.EncodeToString([]byte("PEM"))
+	for name, tt := range map[string]struct {
+		content string
+		want    rest.Config
+	}{
+		"token": {kubeconfigOf(atServer, "token: t"), rest.Config{Host: "https://198.18.0.1:6443", BearerToken: "t"}},
+		"certificates": {kubeconfigOf(atServer+"\ncertificate-authority-data: "+pem+"\ntls-server-name: n",
+			"client-certificate-data: "+pem+"\nclient-key-data: "+pem), rest.Config{Host: "https://198.18.0.1:6443",
+			TLSClientConfig: rest.TLSClientConfig{CAData: []byte("PEM"), CertData: []byte("PEM"), KeyData: []byte("PEM"), ServerName: "n"}}},
+		"password, unchecked": {kubeconfigOf(atServer+"\ninsecure-skip-tls-verify: true", "username: a\npassword: b"), rest.Config{
+			Host: "https://198.18.0.1:6443", Username: "a", Password: "b", TLSClientConfig: rest.TLSClientConfig{Insecure: true}}},
+		"empty fields of a tool": {kubeconfigOf(atServer+"\nproxy-url: ''", "token: t\ntokenFile: ''\nexec: null\nas-groups: []"),
+			rest.Config{Host: "https://198.18.0.1:6443", BearerToken: "t"}},
+		"another user's file": {strings.Replace(kubeconfigOf(atServer, "token: t"), "users:", "users:\n- name: x\n  user: {tokenFile: /f}", 1),
+			rest.Config{Host: "https://198.18.0.1:6443", BearerToken: "t"}},
+		"JSON": {`{"current-context":"c","contexts":[{"name":"c","context":{"cluster":"k","user":"u"}}],"clusters":[{"name":"k","cluster":{"server":"https://h"}}],` +
+			`"users":[{"name":"u","user":{"token":"t"}}]}`, rest.Config{Host: "https://h", BearerToken: "t"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := capi.ParseKubeconfig([]byte(tt.content))
+			require.NoError(t, err)
+			require.Equal(t, tt.want, *got)
+		})
+	}
+	content, err := os.ReadFile(testkit.Kubeconfig(t))
+	require.NoError(t, err)
+	want, err := clientcmd.RESTConfigFromKubeConfig(content)
+	require.NoError(t, err)
+	got, err := capi.ParseKubeconfig(content)
+	require.NoError(t, err)
+	require.Equal(t, want, got, "client-go reads the same")
+}
+
+func TestParseKubeconfig_refuses(t *testing.T) {
+	const token = "token: marker-secret"
+	bomb := "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b]\nd: [*c,*c,*c,*c,*c,*c,*c]\n"
+	for name, tt := range map[string]struct{ content, field string }{
+		"token of a file":              {kubeconfigOf(atServer, token+"\ntokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token"), "users[].user.tokenFile"},
+		"token of a file, in capitals": {kubeconfigOf(atServer, token+"\nTOKENFILE: /f"), "users[].user.tokenFile"},
+		"client certificate of a file": {kubeconfigOf(atServer, "client-certificate: /f"), "users[].user.client-certificate"},
+		"client key of a file":         {kubeconfigOf(atServer, "client-key: /f"), "users[].user.client-key"},
+		"authority of a file":          {kubeconfigOf(atServer+"\ncertificate-authority: /f", token), "clusters[].cluster.certificate-authority"},
+		"command":                      {kubeconfigOf(atServer, "exec: {command: sh}"), "users[].user.exec"},
+		"auth provider":                {kubeconfigOf(atServer, "auth-provider: {name: oidc}"), "users[].user.auth-provider"},
+		"proxy":                        {kubeconfigOf(atServer+"\nproxy-url: http://198.18.0.2", token), "clusters[].cluster.proxy-url"},
+		"impersonation":                {kubeconfigOf(atServer, token+"\nas: root"), "users[].user.as"},
+		"impersonated groups":          {kubeconfigOf(atServer, token+"\nas-groups: [system:masters]"), "users[].user.as-groups"},
+		"impersonated uid":             {kubeconfigOf(atServer, token+"\nas-uid: x"), "users[].user.as-uid"},
+		"impersonated extra":           {kubeconfigOf(atServer, token+"\nas-user-extra: {a: [b]}"), "users[].user.as-user-extra"},
+		"not encrypted":                {kubeconfigOf("server: http://198.18.0.1", token), "clusters[].cluster.server"},
+		"password in the address":      {kubeconfigOf("server: https://marker-secret@h", token), "clusters[].cluster.server"},
+		"no address":                   {kubeconfigOf("server: unix:///run/x", token), "clusters[].cluster.server"},
+		"half a certificate":           {kubeconfigOf(atServer, "client-certificate-data: UEVN"), "users[].user.client-key-data"},
+		"no base64":                    {kubeconfigOf(atServer, "client-key-data: '*marker-secret*'"), "users[].user.client-key-data"},
+		"two credentials":              {kubeconfigOf(atServer, token+"\nusername: a"), "users[].user.username"},
+		"checked and not":              {kubeconfigOf(atServer+"\ninsecure-skip-tls-verify: true\ncertificate-authority-data: UEVN", token), "clusters[].cluster.insecure-skip-tls-verify"},
+		"no context":                   {strings.Replace(kubeconfigOf(atServer, token), "current-context: c", "current-context: d", 1), "current-context"},
+		"no cluster":                   {strings.Replace(kubeconfigOf(atServer, token), "cluster: k", "cluster: l", 1), "contexts[].context.cluster"},
+		"no user":                      {strings.Replace(kubeconfigOf(atServer, token), "user: u", "user: v", 1), "contexts[].context.user"},
+		"nothing":                      {"", "data.value"},
+		"text":                         {"marker-secret", "data.value"},
+		"broken":                       {"a: [marker-secret", "data.value"},
+		"too large":                    {kubeconfigOf(atServer, token) + "#" + strings.Repeat("x", 64<<10), "data.value"},
+		"a bomb":                       {bomb + kubeconfigOf(atServer, token), "data.value"},
+		"aliases":                      {"x: &x {}\ny: *x\n" + kubeconfigOf(atServer, token), "data.value"},
+		"many fields":                  {kubeconfigOf(atServer, token) + "x: [" + strings.Repeat("1,", 5000) + "1]", "data.value"},
+		"very deep":                    {"x: " + strings.Repeat("[", 30_000), "data.value"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := capi.ParseKubeconfig([]byte(tt.content))
+			require.Nil(t, got)
+			var refused *capi.KubeconfigError
+			require.True(t, errors.As(err, &refused), "%v", err)
+			require.Equal(t, tt.field, refused.Field)
+			require.NotContains(t, err.Error(), "marker-secret")
+		})
+	}
+}
+
+func FuzzParseKubeconfig(f *testing.F) {
+	f.Add([]byte(kubeconfigOf(atServer, "token: t")))
+	f.Add([]byte(kubeconfigOf(atServer, "tokenFile: /f")))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		got, err := capi.ParseKubeconfig(content)
+		if err != nil {
+			return
+		}
+		require.Empty(t, got.BearerTokenFile+got.CAFile+got.CertFile+got.KeyFile)
+		require.True(t, got.Proxy == nil && got.ExecProvider == nil && got.AuthProvider == nil && strings.HasPrefix(got.Host, "https://"))
+	})
+}
