@@ -72,8 +72,9 @@ type remoteCluster struct {
 	// kubeconfig is what the Secret said when it was read last; changed says that it may say something else now.
 	kubeconfig *rest.Config
 	changed    atomic.Bool
-	// failures are connections that failed, in a row.
+	// failures are connections that failed, in a row; reported is what users were told of them.
 	failures int
+	reported error
 	last     time.Time
 	next     time.Time
 }
@@ -207,7 +208,7 @@ func (c *clusterCache) await(ctx context.Context, cluster *clusterv1.Cluster, kn
 		return c.lost(known, pending, err)
 	}
 	if time.Since(pending.opened) > syncTime {
-		return c.lost(known, pending, fmt.Errorf("%w: its Nodes did not come in time", errAnswer))
+		return c.lost(known, pending, errLate)
 	}
 	return 100 * time.Millisecond
 }
@@ -225,7 +226,7 @@ func (c *clusterCache) check(ctx context.Context, known *remoteCluster) time.Dur
 // lost ends a connection. One that lived long is made anew at once.
 func (c *clusterCache) lost(known *remoteCluster, open *connection, err error) time.Duration {
 	if time.Since(open.opened) > steady {
-		known.failures = 0
+		known.failures, known.reported = 0, nil
 	}
 	known.drop(err)
 	known.kubeconfig = nil

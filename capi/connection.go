@@ -84,7 +84,7 @@ func (n *connection) connect(ctx context.Context, c *clusterCache, share *share,
 	if err != nil {
 		return err
 	}
-	lists, err := limited{share: share, answer: maxList, time: listTime, turn: func(ctx context.Context) (func(), bool) {
+	lists, err := limited{share: share, answer: maxList, time: listTime, ended: n.listed, turn: func(ctx context.Context) (func(), bool) {
 		return takeBoth(ctx, listTime, share.lists, c.shares.allLists)
 	}}.httpClient(n.config, transport)
 	if err != nil {
@@ -104,7 +104,7 @@ func (n *connection) connect(ctx context.Context, c *clusterCache, share *share,
 	if n.live, err = client.New(n.config, client.Options{Scheme: c.scheme, Mapper: mapper, HTTPClient: calls}); err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
-	n.cache, err = cache.New(n.config, cache.Options{HTTPClient: lists, Scheme: c.scheme, Mapper: mapper, DefaultTransform: n.keep})
+	n.cache, err = cache.New(n.config, cache.Options{HTTPClient: lists, Scheme: c.scheme, Mapper: mapper, DefaultTransform: n.keep, NewInformer: n.newNodeInformer})
 	if err != nil {
 		return fmt.Errorf("making a cache: %w", err)
 	}
@@ -161,8 +161,7 @@ func (n *connection) synced(ctx context.Context, wait time.Duration) bool {
 	return n.cache.WaitForCacheSync(ctx)
 }
 
-// keep is called with each object before it is kept in memory. Cluster API does not look at the images of a Node nor at who manages which
-// field, which are most of it.
+// keep is called with each object before it is kept in memory.
 func (n *connection) keep(in any) (any, error) {
 	if _, gone := in.(toolscache.DeletedFinalStateUnknown); gone {
 		return in, nil
@@ -171,7 +170,7 @@ func (n *connection) keep(in any) (any, error) {
 	if !ok {
 		return nil, fmt.Errorf("the cache of Nodes was given a %T", in)
 	}
-	node.ManagedFields, node.Status.Images = nil, nil
+	strip(node)
 	if err := n.holding.hold(node.Name, heldSize(node)); err != nil {
 		n.fail(err)
 		return nil, err
@@ -190,7 +189,14 @@ func (n *connection) called(err error) {
 	switch {
 	case err == nil:
 		n.refusals.Store(0)
-	case errors.Is(err, errAnswer) && n.refusals.Add(1) >= maxRefusals:
+	case (errors.Is(err, errAnswer) || errors.Is(err, errLate)) && n.refusals.Add(1) >= maxRefusals:
+		n.fail(err)
+	}
+}
+
+// listed hears how each list and watch of the cache ended. The cache would ask again and again.
+func (n *connection) listed(err error) {
+	if errors.Is(err, errAnswer) {
 		n.fail(err)
 	}
 }

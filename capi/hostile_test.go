@@ -43,10 +43,10 @@ func newHostile(t *testing.T, answer func(h *hostile, w http.ResponseWriter, r *
 		h.mu.Lock()
 		h.requests = append(h.requests, r)
 		h.mu.Unlock()
+		w.Header().Set("Content-Type", "application/json")
 		if answer != nil && answer(h, w, r) {
 			return
 		}
-		w.Header().Set("Content-Type", "application/json")
 		switch {
 		case r.URL.Path == "/api/v1":
 			_ = json.NewEncoder(w).Encode(metav1.APIResourceList{GroupVersion: "v1", APIResources: []metav1.APIResource{{Name: "nodes", Kind: "Node"}}})
@@ -107,6 +107,16 @@ func healthy(t *testing.T) string {
 	return string(content)
 }
 
+// watching runs a manager that connects to clusters. What it connects to is made before, so that the manager ends first.
+func watching(t *testing.T, opts capi.Options) *capi.Clusters {
+	t.Helper()
+	mgr, _ := newManager(t)
+	clusters, err := capi.Setup(t.Context(), mgr, opts)
+	require.NoError(t, err)
+	run(t, mgr)
+	return clusters
+}
+
 // reached waits until a Cluster's API server can be asked.
 func reached(t *testing.T, clusters *capi.Clusters, key client.ObjectKey) time.Duration {
 	t.Helper()
@@ -142,12 +152,9 @@ func TestClusters_giveNobodyTheManagersToken(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(token, []byte("marker-manager-token"), 0o600))
 	c := testkit.Client(t, newScheme(t))
-	mgr, _ := newManager(t)
-	clusters, err := capi.Setup(t.Context(), mgr, capi.Options{Embedded: true})
-	require.NoError(t, err)
-	run(t, mgr)
-	namespace := testkit.Namespace(t)
 	thief := newHostile(t, nil)
+	clusters := watching(t, capi.Options{Embedded: true})
+	namespace := testkit.Namespace(t)
 	for name, user := range map[string]string{"file": "tokenFile: " + token, "both": "token: x\ntokenFile: " + token, "command": "exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: /bin/cat, args: [" + token + "]}"} {
 		cluster := tenant(t, c, namespace, name, thief.kubeconfig(user))
 		refused := condition(t, c, cluster, metav1.ConditionFalse)
@@ -173,17 +180,23 @@ func TestClusters_giveNobodyTheManagersToken(t *testing.T) {
 		}
 		return nil
 	})
-	events := &corev1.EventList{}
+	told(t, c, namespace, "file", capi.KubeconfigRefusedReason, "users[].user.tokenFile")
+}
+
+// told waits for an event of a Cluster whose name begins so.
+func told(t *testing.T, c client.Client, namespace, name, reason, message string) {
+	t.Helper()
 	testkit.Eventually(t, patience, func() error {
+		events := &corev1.EventList{}
 		if err := c.List(t.Context(), events, client.InNamespace(namespace)); err != nil {
 			return err
 		}
 		for _, event := range events.Items {
-			if event.Reason == capi.KubeconfigRefusedReason && strings.Contains(event.Message, "users[].user.tokenFile") {
+			if event.Reason == reason && strings.HasPrefix(event.InvolvedObject.Name, name) && strings.Contains(event.Message, message) {
 				return nil
 			}
 		}
-		return fmt.Errorf("no event: %d", len(events.Items))
+		return fmt.Errorf("no event %s of %s among %d", reason, name, len(events.Items))
 	})
 }
 
@@ -214,13 +227,6 @@ func TestClusters_surviveWhatServersAnswer(t *testing.T) {
 		return true
 	}
 	list := func(r *http.Request) bool { return r.URL.Path == "/api/v1/nodes" && !isWatching(r) }
-	noStreams := func(w http.ResponseWriter, r *http.Request) bool {
-		if !isWatching(r) || r.URL.Query().Get("sendInitialEvents") == "" {
-			return false
-		}
-		w.WriteHeader(http.StatusBadRequest)
-		return true
-	}
 	attacks := map[string]func(h *hostile, w http.ResponseWriter, r *http.Request) bool{
 		"packed": func(_ *hostile, w http.ResponseWriter, _ *http.Request) bool {
 			w.Header().Set("Content-Encoding", "gzip")
@@ -240,10 +246,10 @@ func TestClusters_surviveWhatServersAnswer(t *testing.T) {
 		},
 		"silent": func(_ *hostile, _ http.ResponseWriter, r *http.Request) bool { <-r.Context().Done(); return true },
 		"list of nothings": func(_ *hostile, w http.ResponseWriter, r *http.Request) bool {
-			return noStreams(w, r) || list(r) && endless(w, r, `{"kind":"NodeList","apiVersion":"v1","metadata":{},"items":[{}`, ",{}")
+			return list(r) && endless(w, r, `{"kind":"NodeList","apiVersion":"v1","metadata":{},"items":[{}`, ",{}")
 		},
 		"nodes of nothings": func(_ *hostile, w http.ResponseWriter, r *http.Request) bool {
-			return noStreams(w, r) || list(r) && endless(w, r, `{"kind":"NodeList","apiVersion":"v1","metadata":{},"items":[{"status":{"conditions":[{}`, ",{}")
+			return list(r) && endless(w, r, `{"kind":"NodeList","apiVersion":"v1","metadata":{},"items":[{"status":{"conditions":[{}`, ",{}")
 		},
 		"discovery": func(_ *hostile, w http.ResponseWriter, r *http.Request) bool {
 			return r.URL.Path == "/api/v1" && endless(w, r, `{"groupVersion":"v1","resources":[{"name":"nodes","kind":"Node"}`, `,{"name":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}`)
@@ -270,16 +276,16 @@ func TestClusters_surviveWhatServersAnswer(t *testing.T) {
 		},
 	}
 	c := testkit.Client(t, newScheme(t))
-	mgr, _ := newManager(t)
-	clusters, err := capi.Setup(t.Context(), mgr, capi.Options{})
-	require.NoError(t, err)
-	run(t, mgr)
+	servers := map[string]*hostile{}
+	for name, attack := range attacks {
+		servers[name] = newHostile(t, attack)
+	}
+	clusters := watching(t, capi.Options{})
 	namespace := testkit.Namespace(t)
 	reached(t, clusters, client.ObjectKeyFromObject(tenant(t, c, namespace, "before", healthy(t))))
 	peak := watchHeap(t)
 	began := heap()
-	for name, attack := range attacks {
-		h := newHostile(t, attack)
+	for name, h := range servers {
 		for i := range 3 {
 			tenant(t, c, namespace, fmt.Sprintf("%s-%d", strings.ToLower(strings.ReplaceAll(name, " ", "-")), i), h.kubeconfig("token: t"))
 		}
@@ -287,8 +293,11 @@ func TestClusters_surviveWhatServersAnswer(t *testing.T) {
 	neighbour := testkit.Namespace(t)
 	took := reached(t, clusters, client.ObjectKeyFromObject(tenant(t, c, neighbour, "healthy", healthy(t))))
 	require.Less(t, took, 5*time.Second, "a neighbour's cluster is reached as ever")
-	until := time.NewTimer(15 * time.Second)
-	<-until.C
+	for name := range servers {
+		if name != "silent" && name != "headers" {
+			told(t, c, namespace, strings.ToLower(strings.ReplaceAll(name, " ", "-")), capi.AnswerRefusedReason, "")
+		}
+	}
 	most := peak()
 	t.Logf("heap before %d MiB, at most %d MiB; neighbour after %s", began>>20, most>>20, took)
 	require.Less(t, most-began, 400<<20)
@@ -321,12 +330,9 @@ func watchHeap(t *testing.T) (most func() int) {
 // Servers that hang hold up only themselves: 60 of them beside one that is well.
 func TestClusters_hangingServersHoldUpNobody(t *testing.T) {
 	c := testkit.Client(t, newScheme(t))
-	mgr, _ := newManager(t)
-	clusters, err := capi.Setup(t.Context(), mgr, capi.Options{})
-	require.NoError(t, err)
-	run(t, mgr)
-	namespace := testkit.Namespace(t)
 	hangs := newHostile(t, func(_ *hostile, _ http.ResponseWriter, r *http.Request) bool { <-r.Context().Done(); return true })
+	clusters := watching(t, capi.Options{})
+	namespace := testkit.Namespace(t)
 	for i := range 60 {
 		tenant(t, c, namespace, fmt.Sprintf("hangs-%d", i), hangs.kubeconfig("token: t"))
 	}

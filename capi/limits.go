@@ -20,8 +20,8 @@ import (
 const (
 	// maxAnswer bounds the answer to one call. etcd keeps no object of more than 1.5 MiB, and Cluster API lists in pages.
 	maxAnswer = 2 << 20
-	// maxList bounds the list of Nodes with which a cache begins.
-	maxList = 16 << 20
+	// maxList bounds a page of the list of Nodes with which a cache begins.
+	maxList = 8 << 20
 	// maxEvent bounds one event of a watch.
 	maxEvent = 2 << 20
 	// maxHeader bounds the header of an answer.
@@ -35,6 +35,9 @@ const (
 
 // errAnswer means that a workload cluster's API server answered what is not read.
 var errAnswer = errors.New("the API server's answer is not read")
+
+// errLate means that a workload cluster's API server did not answer in time.
+var errLate = errors.New("the API server did not answer in time")
 
 // errBusy means that other calls to clusters of the namespace have not ended.
 var errBusy = errors.New("too many calls to clusters of this namespace are waiting for an answer")
@@ -99,12 +102,11 @@ func (l *limited) RoundTrip(request *http.Request) (*http.Response, error) {
 			l.ended(err)
 		}
 	}
-	tooLate := fmt.Errorf("%w: it did not come in time", errAnswer)
 	bound := l.time
 	if watch {
 		bound = callTime // to the header
 	}
-	timer := time.AfterFunc(bound, func() { cancel(tooLate) })
+	timer := time.AfterFunc(bound, func() { cancel(errLate) })
 	response, err := l.next.RoundTrip(request.WithContext(ctx))
 	if err == nil {
 		if err = acceptable(response); err != nil {
@@ -154,7 +156,7 @@ func acceptable(response *http.Response) error {
 
 // causeOf prefers our own reason to "context canceled".
 func causeOf(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); errors.Is(cause, errAnswer) {
+	if cause := context.Cause(ctx); errors.Is(cause, errLate) {
 		return cause
 	}
 	return err

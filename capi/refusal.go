@@ -68,15 +68,13 @@ func (c *clusterCache) reportKubeconfig(ctx context.Context, cluster *clusterv1.
 	return nil
 }
 
-// report tells once in a row of failures that a server's answers are not read. What it answered is not repeated.
+// report tells once that a server's answers are not read. What it answered is not repeated.
 func (c *clusterCache) report(cluster *clusterv1.Cluster, known *remoteCluster, err error) {
-	if known.failures > 0 || (!errors.Is(err, errAnswer) && !errors.Is(err, errHeld)) {
-		return
+	for _, reason := range []error{errAnswer, errHeld} {
+		if errors.Is(err, reason) && !errors.Is(known.reported, reason) {
+			known.reported = reason
+			c.recorder.Eventf(cluster, nil, corev1.EventTypeWarning, AnswerRefusedReason, "Connect",
+				"%s. It is tried again, ever more seldom; look at who controls the cluster.", reason)
+		}
 	}
-	reason := errAnswer
-	if errors.Is(err, errHeld) {
-		reason = errHeld
-	}
-	c.recorder.Eventf(cluster, nil, corev1.EventTypeWarning, AnswerRefusedReason, "Connect",
-		"%s. It is tried again, ever more seldom; look at who controls the cluster.", reason)
 }
