@@ -61,8 +61,8 @@ func run(ctx context.Context, config *rest.Config, o *options) error {
 	return endWell(ctx, mgr.Start(ctx))
 }
 
-// endWell forgives a manager that was told to stop for what did not end in time. Cluster API's cluster cache may wait for
-// ever to tell a controller that has ended already; nothing is lost with it, and the lease is given back all the same.
+// endWell forgives a manager that was told to stop for what did not end in time; nothing is lost with it,
+// and the lease is given back all the same.
 func endWell(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
 		ctrl.LoggerFrom(ctx).Info("Stopping without waiting any longer", "reason", err.Error())
