@@ -9,6 +9,7 @@ import (
 
 	v3 "github.com/drover-project/drover/api/management/v3"
 	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/userdata"
 )
 
 const maxDisplayName = 57
@@ -24,6 +25,11 @@ func Validate(nd *v3.NodeDriver) (warnings []string, err error) {
 	}
 	if _, err := crdgen.RulesFromAnnotations(nd.Annotations); err != nil {
 		problems = append(problems, err)
+	}
+	if way := nd.Annotations[v3.UserDataAnnotation]; way != "" {
+		if _, err := userdata.ParseWay(way); err != nil {
+			problems = append(problems, fmt.Errorf("annotation %s: %w", v3.UserDataAnnotation, err))
+		}
 	}
 	if IsBuiltin(nd) {
 		problems = append(problems, checkBuiltin(name, nd))

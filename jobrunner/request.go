@@ -34,6 +34,8 @@ type Request struct {
 	Options map[string]any `json:"options,omitempty"`
 	// Files are flag name → content; the driver gets the path of a file with this content.
 	Files map[string][]byte `json:"files,omitempty"`
+	// UserData is how the driver takes user data, as userdata.FormatWay writes it; empty when it is not known.
+	UserData string `json:"userData,omitempty"`
 	// CredentialEnv are the environment variables through which the driver takes the cloud credential.
 	CredentialEnv map[string]string `json:"credentialEnv,omitempty"`
 	// Secrets are the values, besides CredentialEnv, that must be redacted from every output.

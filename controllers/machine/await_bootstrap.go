@@ -4,14 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/userdata"
 )
 
@@ -50,9 +51,17 @@ func (r *Reconciler) checkUserData(s *scope) error {
 	if err != nil {
 		return step.Wait(rkev1.BootstrapSecretInvalidReason, fmt.Sprintf("the bootstrap data in Secret %s cannot be read: %v", s.bootstrap.Name, err), 0)
 	}
-	if user, ok := r.userData(s); ok {
+	way, err := r.way(s)
+	if err != nil && summary.Format != userdata.Empty {
+		return step.Wait(rkev1.UserDataHabitUnknownReason, err.Error(), 0)
+	}
+	if err = nil; way.Flag != "" { // without a flag the data goes over SSH, which has no limit
+		user := s.driver.files[way.Flag]
+		if text, _ := s.driver.values[way.Flag].(string); len(user) == 0 && way.Habit != clouds.Base64 {
+			user = []byte(text)
+		}
 		err = userdata.Check(s.driver.ref.Name, userdata.Input{Bootstrap: data, User: user})
-	} // else the data goes over SSH, which has no limit
+	}
 	if _, tooLarge := errors.AsType[*userdata.TooLargeError](err); tooLarge {
 		return step.Wait(rkev1.UserDataTooLargeReason, fmt.Sprintf("%v: shorten the bootstrap data in Secret %s or the user data in this machine's template", err, s.bootstrap.Name), 0)
 	}
@@ -66,14 +75,11 @@ func (r *Reconciler) checkUserData(s *scope) error {
 	return nil
 }
 
-// userData finds the option that takes user data, as rancher/machine does by its flag's name, and what the user gave for it.
-func (r *Reconciler) userData(s *scope) (user []byte, ok bool) {
-	for _, field := range r.kind.Fields {
-		for _, part := range []string{"user-data", "userdata", "custom-data", "cloud-config"} {
-			if strings.Contains(field.Flag, part) {
-				return s.driver.files[field.Flag], true
-			}
-		}
+// way is how the machine's driver takes user data.
+func (r *Reconciler) way(s *scope) (clouds.UserData, error) {
+	flags := make([]userdata.Flag, len(r.kind.Fields))
+	for i, field := range r.kind.Fields {
+		flags[i] = userdata.Flag{Name: field.Flag, Text: field.Type == crdgen.String, File: field.File}
 	}
-	return nil, false
+	return userdata.Way(s.driver.ref.Name, s.driver.way, flags)
 }

@@ -464,20 +464,6 @@ func TestCredentialHelp(t *testing.T) {
 	}
 }
 
-// The option that takes user data is found by its flag's name, as rancher/machine finds it.
-func TestUserData_isFoundByName(t *testing.T) {
-	for flag, want := range map[string]bool{"acme-user-data": true, "acme-userdata": true, "acme-custom-data": true, "acme-cloud-config": true,
-		"acme-userdata-file": true, "acme-user": false, "acme-data": false, "acme-config": false} {
-		r := &Reconciler{kind: Kind{Driver: "acme", Fields: acmeFields(t, crdgen.Flag{Name: "acme-region", Type: crdgen.String}, crdgen.Flag{Name: flag, Type: crdgen.String})}}
-		s := scopeOf(func(s *scope) { s.driver.files = map[string][]byte{flag: []byte("#cloud-config\n")} })
-		user, ok := r.userData(s)
-		require.Equal(t, want, ok, flag)
-		if want {
-			require.Equal(t, "#cloud-config\n", string(user))
-		}
-	}
-}
-
 // What must not be seen is told to the pod: secret options of the spec, and files; what is the spec's wins over the credential's.
 func TestSecretsAndFiles(t *testing.T) {
 	fields := []crdgen.Field{{Name: "password", Flag: "acme-password", Secret: true}, {Name: "key", Flag: "acme-key", Secret: true, File: true},

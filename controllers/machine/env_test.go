@@ -58,7 +58,7 @@ func allCRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 		return nil, err
 	}
 	crds = append(crds, own...)
-	for _, name := range []string{"digitalocean", "generic", "google", "acme"} {
+	for _, name := range []string{"digitalocean", "generic", "google", "acme", "unsure"} {
 		fields, err := fieldsOf(name)
 		if err != nil {
 			return nil, err
@@ -72,12 +72,15 @@ func allCRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	return crds, nil
 }
 
-// fieldsOf are the real driver's; acme is an external one.
+// fieldsOf are the real driver's; acme is an external one, and unsure one with user data.
 func fieldsOf(name string) ([]crdgen.Field, error) {
 	if name == "acme" {
 		return crdgen.FieldsOf(name, []crdgen.Flag{
 			{Name: "acme-region", Type: crdgen.String}, {Name: "acme-token", Type: crdgen.String, EnvVar: "ACME_TOKEN"},
 		}, crdgen.Rules{PrivateCredentialFields: []string{"token"}})
+	}
+	if name == "unsure" {
+		return crdgen.FieldsOf(name, []crdgen.Flag{{Name: "unsure-user-data", Type: crdgen.String}}, crdgen.Rules{})
 	}
 	flags, ok := driver.Builtin(name)
 	if !ok {

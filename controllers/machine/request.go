@@ -15,6 +15,7 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
+	"github.com/drover-project/drover/userdata"
 )
 
 // task is what the next Job is asked to do.
@@ -39,6 +40,9 @@ func (r *Reconciler) task(s *scope, claim state.Claim) jobrunner.Task {
 		Abandon:            claim.Operation == state.Remove && s.Abandoned(),
 	}
 	task := jobrunner.Task{Settings: r.Settings, Request: request, Credential: s.credential.Credential, Owner: s.Reference(), Hash: claim.Hash, Try: claim.Try}
+	if way, err := r.way(s); err == nil {
+		task.Request.UserData = userdata.FormatWay(way)
+	}
 	if s.bootstrap != nil && claim.Operation == state.Create {
 		task.Request.HasBootstrap, task.Bootstrap = true, s.bootstrap.Data[bootstrapValueKey]
 	}

@@ -21,6 +21,8 @@ type driverFacts struct {
 	ref state.DriverRef
 	// template of an external driver's provider IDs.
 	template string
+	// way is what the NodeDriver's annotation says of how the driver takes user data; may be empty.
+	way string
 	// values and files are the machine's options.
 	values map[string]any
 	files  map[string][]byte
@@ -119,7 +121,7 @@ func isBuiltin(d *managementv3.NodeDriver) bool {
 
 // factsOf takes what was verified, not what is asked for, where both are there.
 func factsOf(d *managementv3.NodeDriver) driverFacts {
-	facts := driverFacts{ref: state.DriverRef{Name: d.DriverName()}, template: d.Spec.ProviderIDTemplate}
+	facts := driverFacts{ref: state.DriverRef{Name: d.DriverName()}, template: d.Spec.ProviderIDTemplate, way: d.Annotations[managementv3.UserDataAnnotation]}
 	if isBuiltin(d) {
 		facts.ref.Builtin = true
 		return facts

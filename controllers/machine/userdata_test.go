@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	managementv3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/testkit"
@@ -145,4 +146,28 @@ func TestBootstrapData_unexplained(t *testing.T) {
 	require.NotContains(t, c.Message, "MARKER")
 	require.Contains(t, strings.Join(w.events(), "\n"), rkev1.BootstrapFormatUnknownReason)
 	testkit.ExpectExists(t, w.client, s.job(state.Create, 1))
+}
+
+// TestUserData_unknownHabit: a driver that may want the data or a path is not guessed at, and an annotation says it.
+func TestUserData_unknownHabit(t *testing.T) {
+	w := newWorld(t)
+	nd := w.nodeDriver("unsure", "https://drivers.test/unsure", nil)
+	nd.Status.Digest, nd.Status.AppliedURL = strings.Repeat("a", 64), "https://drivers.test/unsure"
+	require.NoError(t, w.client.Status().Update(t.Context(), nd))
+	s := w.machine("unsure", "m", map[string]any{})
+	s.reconcile()
+	c := s.expect(rkev1.BootstrapReadyCondition, metav1.ConditionFalse, rkev1.UserDataHabitUnknownReason)
+	require.Contains(t, c.Message, "annotate its NodeDriver: drover.cattle.io/user-data=flag=unsure-user-data,habit=")
+	testkit.ExpectNotFound(t, s.client, s.job(state.Create, 1), s.stateSecret())
+
+	for _, wrong := range []string{"flag=unsure-data,habit=inline", "habit=telepathy"} {
+		nd.Annotations = map[string]string{managementv3.UserDataAnnotation: wrong}
+		w.update(nd)
+		s.reconcile()
+		s.expect(rkev1.BootstrapReadyCondition, metav1.ConditionFalse, rkev1.UserDataHabitUnknownReason)
+	}
+	nd.Annotations = map[string]string{managementv3.UserDataAnnotation: "flag=unsure-user-data, habit=base64"}
+	w.update(nd)
+	s.reconcile()
+	require.Equal(t, "flag=unsure-user-data,habit=base64", s.requestOf(state.Create, 1).UserData)
 }

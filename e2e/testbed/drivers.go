@@ -43,7 +43,7 @@ func (t *Testbed) driverManifests(ctx context.Context) (string, error) {
 	plugin := nodeDriver(PluginDriver, v3.NodeDriverSpec{
 		URL: url, Checksum: checksum, Active: true, ProviderIDTemplate: PluginDriver + "://{InstanceID}",
 	})
-	plugin.Annotations = map[string]string{v3.PrivateCredentialFieldsAnnotation: "token"}
+	plugin.Annotations = map[string]string{v3.PrivateCredentialFieldsAnnotation: "token", v3.UserDataAnnotation: "flag=" + PluginDriver + "-userdata,habit=path"}
 	generic := nodeDriver("generic", v3.NodeDriverSpec{URL: v3.BuiltinURLPrefix, Builtin: true, Active: true})
 	for _, d := range []v3.NodeDriver{generic, plugin} {
 		text, err := yaml.Marshal(d)

@@ -87,7 +87,7 @@ func (s *session) tryLogin(ctx context.Context) (*sshkeys.Client, error) {
 // bootstrapServer makes sure that the bootstrap data is applied once. Drivers with a flag for user data have handed it over
 // when they made the server.
 func (s *session) bootstrapServer(ctx context.Context) error {
-	if s.reached(state.PhaseBootstrapped) || len(s.bootstrap) == 0 || s.userDataFlag() != "" {
+	if s.reached(state.PhaseBootstrapped) || len(s.bootstrap) == 0 || s.wayErr != nil || s.takesUserData() {
 		s.advance(state.PhaseBootstrapped)
 		return nil
 	}

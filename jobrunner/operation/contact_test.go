@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/sshkeys"
 	"github.com/drover-project/drover/sshkeys/sshtest"
 	"github.com/drover-project/drover/state"
@@ -172,7 +172,7 @@ func TestBootstrapServer_by_itself(t *testing.T) {
 		"a script that is zipped": {change: func(s *session) { s.bootstrap = zipped.Bytes() }, ran: true},
 		"no script":               {change: func(s *session) { s.bootstrap = nil }},
 		"it was done before":      {change: func(s *session) { s.advance(state.PhaseBootstrapped) }},
-		"user data had it":        {change: func(s *session) { s.flags = []crdgen.Flag{{Name: "generic-userdata", Type: crdgen.String}} }},
+		"user data had it":        {change: func(s *session) { s.way = clouds.UserData{Habit: clouds.Inline, Flag: "generic-userdata"} }},
 		"cloud-config": {change: func(s *session) { s.bootstrap = []byte("#cloud-config\n{}\n") }, reason: "BootstrapFormatUnsupported", class: rkev1.ClassInvalid,
 			message: "driver generic takes no user data, so the bootstrap data must be a shell script that begins with #!, but it is "},
 		"broken zip": {change: func(s *session) { s.bootstrap = zipped.Bytes()[:20] }, reason: "UserDataInvalid", class: rkev1.ClassInvalid},

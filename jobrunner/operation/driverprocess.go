@@ -81,6 +81,7 @@ func (s *session) startDriver(ctx context.Context, tolerant bool) error {
 	if s.flags, err = mcnflags.Convert(flags); err != nil {
 		return fail(reasonFlagsInvalid, rkev1.ClassInvalid, err)
 	}
+	s.learnWay()
 	return s.configure(ctx, tolerant)
 }
 
@@ -92,6 +93,9 @@ func (s *session) configure(ctx context.Context, tolerant bool) error {
 	}
 	if s.values, err = flagValues(s.flags, s.request, files, tolerant); err != nil {
 		return fail(reasonOptionsInvalid, rkev1.ClassInvalid, err)
+	}
+	if err := s.withholdUserData(); err != nil {
+		return err
 	}
 	s.finder = finder.For(s.request.Driver.Name, s.placed())
 	return s.applyValues(ctx)

@@ -1,7 +1,9 @@
 package operation
 
 import (
+	"encoding/base64"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -31,6 +33,7 @@ func configured(t *testing.T, name string, options map[string]any) *session {
 	values, err := flagValues(flags, s.request, nil, false)
 	require.NoError(t, err)
 	s.values = values
+	s.learnWay()
 	return s
 }
 
@@ -41,26 +44,114 @@ func TestUserDataFlag_of_every_driver(t *testing.T) {
 		"google": "google-userdata", "openstack": "openstack-user-data-file", "pod": "pod-userdata",
 	}
 	for _, name := range driver.BuiltinNames() {
-		require.Equal(t, want[name], configured(t, name, nil).userDataFlag(), name)
+		require.Equal(t, want[name], handsOver(configured(t, name, nil)), name)
 	}
 	for kind, want := range map[string]string{
 		// Legacy, the default, starts from an image that knows no user data.
 		"legacy": "", "template": "vmwarevsphere-cloud-config", "vm": "vmwarevsphere-cloud-config", "library": "vmwarevsphere-cloud-config",
 	} {
-		require.Equal(t, want, configured(t, "vmwarevsphere", map[string]any{"vmwarevsphere-creation-type": kind}).userDataFlag(), kind)
+		require.Equal(t, want, handsOver(configured(t, "vmwarevsphere", map[string]any{"vmwarevsphere-creation-type": kind})), kind)
 	}
-	s, _ := underWay(t, "acme")
-	for flags, want := range map[string]string{
-		"acme-size,acme-user-data": "acme-user-data", "acme-cloud-config-url,acme-userdata": "acme-cloud-config-url", "acme-data": "", "": "",
+}
+
+func handsOver(s *session) string {
+	if !s.takesUserData() {
+		return ""
+	}
+	return s.way.Flag
+}
+
+// TestAddUserData_in_the_form_a_driver_takes: one case per habit, with what the driver's flags are when it gets its values first,
+// and when it makes the server.
+func TestAddUserData_in_the_form_a_driver_takes(t *testing.T) {
+	const script = "#!/bin/sh\necho MARKER-token\n"
+	const whole = "#cloud-config\n"
+	for name, c := range map[string]struct {
+		way     string
+		options map[string]any
+		first   map[string]any
+		then    func(t *testing.T, values map[string]any) string
+		own     bool
+		err     string
+	}{
+		"inline": {way: "flag=acme-user-data,habit=inline", then: func(_ *testing.T, v map[string]any) string { return v["acme-user-data"].(string) }},
+		"inline, with the user's": {way: "flag=acme-user-data,habit=inline", options: map[string]any{"acme-user-data": whole + "packages: [jq]\n"}, own: true,
+			then: func(_ *testing.T, v map[string]any) string { return v["acme-user-data"].(string) }},
+		"base64":                  {way: "flag=acme-user-data,habit=base64", then: unbase64},
+		"base64, with the user's": {way: "flag=acme-user-data,habit=base64", options: map[string]any{"acme-user-data": base64.StdEncoding.EncodeToString([]byte(whole + "packages: [jq]\n"))}, own: true, then: unbase64},
+		"base64, user's is not":   {way: "flag=acme-user-data,habit=base64", options: map[string]any{"acme-user-data": whole + "packages: [jq]\n"}, own: true, then: unbase64},
+		"path":                    {way: "flag=acme-user-data,habit=path", then: ofFile},
+		"path-early":              {way: "flag=acme-user-data,habit=path-early", then: ofFile},
+		"a switch": {way: "flag=acme-user-data,habit=path-early,with=acme-from-file=true", first: map[string]any{"acme-from-file": true},
+			then: func(t *testing.T, v map[string]any) string {
+				t.Helper()
+				require.Equal(t, true, v["acme-from-file"])
+				return ofFile(t, v)
+			}},
+		"the user says the same": {way: "flag=acme-user-data,habit=path,with=acme-from-file=true", options: map[string]any{"acme-from-file": true}, then: ofFile},
+		"the user says another": {way: "flag=acme-user-data,habit=inline,with=acme-from-file=false", options: map[string]any{"acme-from-file": true},
+			err: "the option acme-from-file must be false or left out"},
+		"exclusive pair": {way: "flag=acme-user-data,habit=inline,excludes=acme-user-data-file", options: map[string]any{"acme-user-data-file": "MARKER"},
+			err: "does not take the option acme-user-data-file beside acme-user-data"},
+		"merged pair": {way: "flag=acme-user-data,habit=path,merges=acme-more", options: map[string]any{"acme-more": "kept"}, then: func(t *testing.T, v map[string]any) string {
+			t.Helper()
+			require.Equal(t, "kept", v["acme-more"])
+			return ofFile(t, v)
+		}},
+		"a path where text is meant": {way: "flag=acme-user-data,habit=path", options: map[string]any{"acme-user-data": "/etc/MARKER"}, err: "must hold user data, not the path"},
+		"nobody knows":               {err: "it is not known how driver acme takes user data"},
+		"none":                       {way: "habit=none", then: func(*testing.T, map[string]any) string { return "" }},
 	} {
-		s.flags = nil
-		for name := range strings.SplitSeq(flags, ",") {
-			s.flags = append(s.flags, crdgen.Flag{Name: name, Type: crdgen.String})
-		}
-		require.Equal(t, want, s.userDataFlag(), flags)
+		t.Run(name, func(t *testing.T) {
+			s, _ := underWay(t, "acme")
+			for _, flag := range []string{"acme-user-data", "acme-user-data-file", "acme-more"} {
+				s.flags = append(s.flags, crdgen.Flag{Name: flag, Type: crdgen.String})
+			}
+			s.flags = append(s.flags, crdgen.Flag{Name: "acme-from-file", Type: crdgen.Bool})
+			s.request.Options, s.request.UserData, s.bootstrap = c.options, c.way, []byte(script)
+			var err error
+			s.values, err = flagValues(s.flags, s.request, nil, false)
+			require.NoError(t, err)
+			s.learnWay()
+			require.NoError(t, s.withholdUserData())
+			if s.way.Flag != "" {
+				require.Empty(t, s.values[s.way.Flag], "there is no file yet")
+			}
+			for flag, want := range c.first {
+				require.Equal(t, want, s.values[flag])
+			}
+			err = s.addUserData()
+			if c.err != "" {
+				require.ErrorContains(t, err, c.err)
+				require.NotContains(t, err.Error(), "MARKER")
+				return
+			}
+			require.NoError(t, err)
+			got := c.then(t, s.values)
+			if s.way.Flag == "" {
+				require.False(t, s.takesUserData())
+				return
+			}
+			require.Contains(t, got, "runcmd")
+			require.Contains(t, got, `hostname: "pool-1"`)
+			require.Equal(t, c.own, strings.Contains(got, "jq"))
+			require.NotContains(t, s.redactor.String("x "+fmt.Sprint(s.values["acme-user-data"])+" x"), "H4sI", "it is in no log")
+		})
 	}
-	s.flags = []crdgen.Flag{{Name: "acme-use-userdata", Type: crdgen.Bool}}
-	require.Empty(t, s.userDataFlag(), "it must take text")
+}
+
+func unbase64(t *testing.T, values map[string]any) string {
+	t.Helper()
+	out, err := base64.StdEncoding.DecodeString(values["acme-user-data"].(string))
+	require.NoError(t, err)
+	return string(out)
+}
+
+func ofFile(t *testing.T, values map[string]any) string {
+	t.Helper()
+	out, err := os.ReadFile(values["acme-user-data"].(string))
+	require.NoError(t, err)
+	return string(out)
 }
 
 // TestAddKey: we bring the key wherever the driver takes one and the user has none of his own.

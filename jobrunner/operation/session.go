@@ -36,8 +36,11 @@ type session struct {
 	driverPath string
 	flags      []crdgen.Flag
 	values     map[string]any
-	fresh      clouds.Record
-	finder     finder.Finder
+	// way is how the driver takes user data; wayErr why that is not known.
+	way    clouds.UserData
+	wayErr error
+	fresh  clouds.Record
+	finder finder.Finder
 
 	// record is the driver's, as known last; journal how far we came. adopted tells that the server was there already.
 	record  clouds.Record

@@ -1,45 +1,77 @@
 package operation
 
 import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/userdata"
 )
 
-// userDataFlag is the first flag whose name says that it takes user data, as rancher/machine finds it.
-func (s *session) userDataFlag() string {
-	for flag, value := range s.profile.UserData.Unless {
-		if s.values[flag] == value {
-			return ""
-		}
+// learnWay finds out how the driver takes user data, once its flags are known. It fails nothing yet: a removal needs none.
+func (s *session) learnWay() {
+	flags := make([]userdata.Flag, len(s.flags))
+	for i, flag := range s.flags {
+		flags[i] = userdata.Flag{Name: flag.Name, Text: flag.Type == crdgen.String}
 	}
-	index := slices.IndexFunc(s.flags, func(flag crdgen.Flag) bool {
-		return flag.Type == crdgen.String && slices.ContainsFunc([]string{"user-data", "userdata", "custom-data", "cloud-config"}, func(part string) bool {
-			return strings.Contains(flag.Name, part)
-		})
-	})
-	if index < 0 {
-		return ""
-	}
-	return s.flags[index].Name
+	s.way, s.wayErr = userdata.Way(s.request.Driver.Name, s.request.UserData, flags)
 }
 
-// addUserData hands the bootstrap data and the user's own over to the driver as one file.
-func (s *session) addUserData() error {
-	flag := s.userDataFlag()
-	if flag == "" {
+// takesUserData reports whether the driver hands user data to the server.
+func (s *session) takesUserData() bool {
+	for flag, value := range s.way.Unless {
+		if fmt.Sprint(s.values[flag]) == value {
+			return false
+		}
+	}
+	return s.way.Flag != ""
+}
+
+// withholdUserData leaves the driver's flag for user data empty, with its switches as they will be: the driver gets its values
+// more than once, and may open a file at once that is not there yet.
+func (s *session) withholdUserData() error {
+	if !s.takesUserData() {
 		return nil
 	}
-	own := s.request.Files[flag]
-	if text, _ := s.request.Options[flag].(string); len(own) == 0 && text != "" {
-		if userdata.Detect([]byte(text)) == userdata.Opaque {
-			return failf(rkev1.SpecInvalidReason, rkev1.ClassInvalid, "the option %s must hold user data, not the path of a file", flag)
+	s.values[s.way.Flag] = ""
+	for flag, value := range s.way.With {
+		index := slices.IndexFunc(s.flags, func(f crdgen.Flag) bool { return f.Name == flag })
+		if index < 0 {
+			continue
 		}
-		own = []byte(text)
+		typed, err := typed(s.flags[index].Type, value)
+		if err != nil {
+			return failf(reasonOptionsInvalid, rkev1.ClassInvalid, "the option %s, with which user data is handed over: %w", flag, err)
+		}
+		s.values[flag] = typed
+	}
+	return nil
+}
+
+// addUserData hands the bootstrap data and the user's own over to the driver, in the form it takes.
+func (s *session) addUserData() error {
+	if unknown, ok := errors.AsType[*userdata.UnknownHabitError](s.wayErr); ok && len(s.bootstrap) == 0 {
+		s.note("%v", unknown) // what the user gives, the driver gets as it is
+		return nil
+	}
+	if s.wayErr != nil {
+		return fail(rkev1.UserDataHabitUnknownReason, rkev1.ClassInvalid, s.wayErr)
+	}
+	if !s.takesUserData() {
+		return nil
+	}
+	if err := s.checkExclusive(); err != nil {
+		return err
+	}
+	own, err := s.ownUserData()
+	if err != nil {
+		return err
 	}
 	data, err := userdata.UserData(s.request.Driver.Name, userdata.Input{Bootstrap: s.bootstrap, User: own, Hostname: s.request.InstanceName})
 	if err != nil {
@@ -48,8 +80,63 @@ func (s *session) addUserData() error {
 	if len(data) == 0 {
 		return nil
 	}
-	s.secrets = append(s.secrets, string(data))
-	s.redactor.Add(string(data))
-	s.values[flag] = filepath.Join(s.filesDir(), flag, "user-data")
-	return writePrivate(s.values[flag].(string), data)
+	value := string(data)
+	switch s.way.Habit {
+	case clouds.Base64:
+		value = base64.StdEncoding.EncodeToString(data)
+	case clouds.PathAtCreate, clouds.PathEarly:
+		value = filepath.Join(s.filesDir(), s.way.Flag, "user-data")
+		if err := writePrivate(value, data); err != nil {
+			return err
+		}
+	case clouds.Inline, clouds.None, clouds.Unknown:
+	}
+	for _, secret := range []string{string(data), value} {
+		if secret != "" && (secret == string(data) || s.way.Habit == clouds.Base64) {
+			s.secrets = append(s.secrets, secret)
+			s.redactor.Add(secret)
+		}
+	}
+	s.values[s.way.Flag] = value
+	return nil
+}
+
+// checkExclusive refuses options of the user's that the driver does not take beside the flag for user data, or with which that
+// would mean something else.
+func (s *session) checkExclusive() error {
+	for _, flag := range s.way.Excludes {
+		if given, _ := s.request.Options[flag].(string); given != "" || len(s.request.Files[flag]) > 0 {
+			return failf(rkev1.SpecInvalidReason, rkev1.ClassInvalid,
+				"driver %s does not take the option %s beside %s, through which the bootstrap data goes: put your user data into %s, the two are joined", s.request.Driver.Name, flag, s.way.Flag, s.way.Flag)
+		}
+	}
+	for _, flag := range slices.Sorted(maps.Keys(s.way.With)) {
+		given, ok := s.request.Options[flag]
+		if ok && given != nil && fmt.Sprint(given) != s.way.With[flag] {
+			return failf(rkev1.SpecInvalidReason, rkev1.ClassInvalid,
+				"the option %s must be %s or left out: with another value driver %s reads the user data in %s in another way", flag, s.way.With[flag], s.request.Driver.Name, s.way.Flag)
+		}
+	}
+	return nil
+}
+
+// ownUserData is what the user gave for the flag: the content of a file, text, or base64 where the driver wants that.
+func (s *session) ownUserData() ([]byte, error) {
+	if own := s.request.Files[s.way.Flag]; len(own) > 0 {
+		return own, nil
+	}
+	text, _ := s.request.Options[s.way.Flag].(string)
+	known := userdata.Detect([]byte(text)) != userdata.Opaque
+	switch s.way.Habit {
+	case clouds.Base64:
+		if decoded, err := base64.StdEncoding.DecodeString(text); err == nil && !known {
+			return decoded, nil
+		}
+	case clouds.PathAtCreate, clouds.PathEarly:
+		if !known {
+			return nil, failf(rkev1.SpecInvalidReason, rkev1.ClassInvalid, "the option %s must hold user data, not the path of a file", s.way.Flag)
+		}
+	case clouds.Inline, clouds.None, clouds.Unknown:
+	}
+	return []byte(text), nil
 }

@@ -22,6 +22,8 @@ const (
 	DefaultsAnnotation = "defaults"
 	// FileAliasesAnnotation lists schemaField:driverField pairs: the user gives content, the driver gets a path.
 	FileAliasesAnnotation = "nodedriver.cattle.io/file-to-field-aliases"
+	// UserDataAnnotation says how the driver takes user data, where that is not known; see docs/kinds/nodedriver.md.
+	UserDataAnnotation = "drover.cattle.io/user-data"
 	// UIFieldHintsAnnotation is JSON for a user interface; Drover keeps it and does not read it.
 	UIFieldHintsAnnotation = "io.cattle.nodedriver/ui-field-hints"
 )

@@ -42,11 +42,13 @@ const (
 	UserDataTooLargeReason         = "UserDataTooLarge"
 	// BootstrapFormatUnknownReason of a condition that is True: the data is handed over, but most likely nothing reads it.
 	BootstrapFormatUnknownReason = "BootstrapFormatUnknown"
-	BootstrapReadyReason         = "BootstrapDataReady"
-	CredentialMissingReason      = "CredentialMissing"
-	CredentialInvalidReason      = "CredentialInvalid"
-	CredentialNotSharedReason    = "CredentialNotShared"
-	CredentialNotNeededReason    = "CredentialNotNeeded"
+	// UserDataHabitUnknownReason: the driver has a flag for user data, and nobody has said what it takes.
+	UserDataHabitUnknownReason = "UserDataHabitUnknown"
+	BootstrapReadyReason       = "BootstrapDataReady"
+	CredentialMissingReason    = "CredentialMissing"
+	CredentialInvalidReason    = "CredentialInvalid"
+	CredentialNotSharedReason  = "CredentialNotShared"
+	CredentialNotNeededReason  = "CredentialNotNeeded"
 	// CredentialRecalledReason: the credential's Secret is gone or unusable; the one that was used last, kept in the state Secret, removes the server.
 	CredentialRecalledReason = "CredentialRecalled"
 	CredentialReadyReason    = "CredentialReady"

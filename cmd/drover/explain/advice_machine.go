@@ -73,6 +73,8 @@ var machineAdvice = map[string]advice{
 		next: []string{"Make the bootstrap data smaller: fetch large files from the server's script, leave out comments and unused files", "See the limit and the size in the message above"}},
 	rkev1.BootstrapFormatUnknownReason: {says: "The bootstrap data is handed over, but nothing is known that reads data which begins like that.",
 		next: []string{"See who wrote it: kubectl -n {ns} describe secret {bootstrap}", "A script begins with #!, cloud-init's configuration with #cloud-config"}},
+	rkev1.UserDataHabitUnknownReason: {says: "It is not known how the driver takes user data, so the server would boot without its bootstrap data.",
+		next: []string{"Say it on the NodeDriver: kubectl annotate nodedriver {driver} drover.cattle.io/user-data=flag=FLAG,habit=HABIT", "The message above names the flags; docs/kinds/nodedriver.md says how to find the habit out"}},
 	rkev1.BootstrapReadyReason: {says: "The bootstrap data is there."},
 	rkev1.CredentialMissingReason: {says: "The cloud credential Secret {credential} does not exist.",
 		next: []string{nextMakeCredential, nextOtherCredential}},

@@ -1,0 +1,175 @@
+package userdata
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	v3 "github.com/drover-project/drover/api/management/v3"
+	"github.com/drover-project/drover/clouds"
+)
+
+// Flag is as much of a driver's flag as says whether it may take user data.
+type Flag struct {
+	Name string
+	// Text says that it takes one text; File that the NodeDriver has said that it takes the path of a file.
+	Text, File bool
+}
+
+// habits are the words of the annotation.
+var habits = map[string]clouds.Habit{
+	"none": clouds.None, "inline": clouds.Inline, "base64": clouds.Base64, "path": clouds.PathAtCreate, "path-early": clouds.PathEarly,
+}
+
+const maxAnnotation = 1024
+
+var flagName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+
+// ParseWay reads the annotation drover.cattle.io/user-data of a NodeDriver:
+//
+//	flag=<flag>,habit=<inline|base64|path|path-early|none>[,with=<flag>=<value>][,unless=<flag>=<value>][,excludes=<flag>][,merges=<flag>]
+//
+// All but flag and habit may be repeated. Its fields are those of clouds.UserData.
+func ParseWay(text string) (clouds.UserData, error) {
+	var way clouds.UserData
+	if len(text) > maxAnnotation {
+		return way, fmt.Errorf("it is longer than %d characters", maxAnnotation)
+	}
+	for item := range strings.SplitSeq(text, ",") {
+		key, value, _ := strings.Cut(strings.TrimSpace(item), "=")
+		name, setting, paired := strings.Cut(value, "=")
+		if key != "habit" && !flagName.MatchString(name) {
+			return way, fmt.Errorf("%q names no flag", item)
+		}
+		switch {
+		case key == "flag" && !paired && way.Flag == "":
+			way.Flag = name
+		case key == "habit" && habits[value] != clouds.Unknown && way.Habit == clouds.Unknown:
+			way.Habit = habits[value]
+		case key == "with" && paired:
+			way.With = add(way.With, name, setting)
+		case key == "unless" && paired:
+			way.Unless = add(way.Unless, name, setting)
+		case key == "excludes" && !paired:
+			way.Excludes = append(way.Excludes, name)
+		case key == "merges" && !paired:
+			way.Merges = append(way.Merges, name)
+		default:
+			return way, fmt.Errorf("%q is not of the form %s", item, wayForm)
+		}
+	}
+	if way.Habit == clouds.Unknown || (way.Flag == "") != (way.Habit == clouds.None) {
+		return way, fmt.Errorf("it is not of the form %s; with habit=none there is no flag", wayForm)
+	}
+	return way, nil
+}
+
+const wayForm = "flag=<flag>,habit=<inline|base64|path|path-early|none>[,with=<flag>=<value>][,unless=<flag>=<value>][,excludes=<flag>][,merges=<flag>]"
+
+func add(to map[string]string, key, value string) map[string]string {
+	if to == nil {
+		to = map[string]string{}
+	}
+	to[key] = value
+	return to
+}
+
+// FormatWay writes what ParseWay reads.
+func FormatWay(way clouds.UserData) string {
+	var items []string
+	if way.Habit != clouds.None {
+		items = append(items, "flag="+way.Flag)
+	}
+	for word, habit := range habits {
+		if habit == way.Habit {
+			items = append(items, "habit="+word)
+		}
+	}
+	for key, pairs := range map[string]map[string]string{"with": way.With, "unless": way.Unless} {
+		for _, flag := range slices.Sorted(maps.Keys(pairs)) {
+			items = append(items, key+"="+flag+"="+pairs[flag])
+		}
+	}
+	for key, flags := range map[string][]string{"excludes": way.Excludes, "merges": way.Merges} {
+		for _, flag := range flags {
+			items = append(items, key+"="+flag)
+		}
+	}
+	slices.SortStableFunc(items, func(a, b string) int { return rank(a) - rank(b) })
+	return strings.Join(items, ",")
+}
+
+func rank(item string) int {
+	key, _, _ := strings.Cut(item, "=")
+	return slices.Index([]string{"flag", "habit", "with", "unless", "excludes", "merges"}, key)
+}
+
+// UnknownHabitError means that a driver has flags which look as if they take user data, and nobody has said what they take.
+type UnknownHabitError struct {
+	Driver string
+	Flags  []string
+}
+
+// Error says how to find out and where to say it.
+func (e *UnknownHabitError) Error() string {
+	return fmt.Sprintf("it is not known how driver %s takes user data: %s may want the text itself, base64 or the path of a file. The driver's documentation or source says it, "+
+		"often its help text too (a file or path means path). Then annotate its NodeDriver: %s=flag=%s,habit=<inline|base64|path|path-early|none>",
+		e.Driver, strings.Join(e.Flags, ", "), v3.UserDataAnnotation, e.Flags[0])
+}
+
+// lookalikes are the parts of names by which a flag is taken for one of user data: rancher/machine's four
+// (libmachine/drivers/drivers.go) and those of drivers that it does not see (nutanix, ionoscloud).
+var lookalikes = []string{"user-data", "userdata", "custom-data", "customdata", "cloud-config", "cloudconfig", "cloud-init", "cloudinit"}
+
+// Way finds out how a driver takes user data: from what its NodeDriver's annotation says, from what is known of the driver, or
+// from an alias of the NodeDriver that makes a file of the field. A driver none of whose flags looks like it takes none. Anything
+// else is an *UnknownHabitError: to guess wrongly would be a server that boots without its data and says nothing.
+func Way(driver, annotation string, flags []Flag) (clouds.UserData, error) {
+	known := map[string]bool{}
+	for _, flag := range flags {
+		known[flag.Name] = true
+	}
+	if annotation != "" {
+		way, err := ParseWay(annotation)
+		if err == nil {
+			err = checkFlags(way, known)
+		}
+		if err != nil {
+			return clouds.UserData{}, fmt.Errorf("the annotation %s of driver %s cannot be used: %w", v3.UserDataAnnotation, driver, err)
+		}
+		return way, nil
+	}
+	way := clouds.Of(driver).UserData
+	if way.Habit == clouds.None || way.Habit != clouds.Unknown && checkFlags(way, known) == nil {
+		return way, nil
+	}
+	// A driver that has not the flags it should have is another of the same name.
+	unknown := &UnknownHabitError{Driver: driver}
+	for _, flag := range flags {
+		if !flag.Text || !slices.ContainsFunc(lookalikes, func(part string) bool { return strings.Contains(flag.Name, part) }) {
+			continue
+		}
+		if flag.File {
+			return clouds.UserData{Habit: clouds.PathAtCreate, Flag: flag.Name}, nil
+		}
+		unknown.Flags = append(unknown.Flags, flag.Name)
+	}
+	if len(unknown.Flags) > 0 {
+		return clouds.UserData{}, unknown
+	}
+	return clouds.UserData{Habit: clouds.None}, nil
+}
+
+func checkFlags(way clouds.UserData, known map[string]bool) error {
+	var problems []error
+	named := slices.Concat([]string{way.Flag}, slices.Sorted(maps.Keys(way.With)))
+	for _, flag := range named {
+		if flag != "" && !known[flag] {
+			problems = append(problems, fmt.Errorf("the driver has no flag %s", flag))
+		}
+	}
+	return errors.Join(problems...)
+}
