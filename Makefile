@@ -64,13 +64,22 @@ build: setup capi/crds/.done ## Build every binary and the image.
 	cd localkube && go generate ./node && $(GO_BUILD) -ldflags "$(LOCALKUBE_LDFLAGS)" -o ../bin/localkube .
 	@$(MAKE) --no-print-directory image
 
+# IMAGE_BASE is a folder whose files go into the image too (docs/install.md, "Drivers that need a libc").
+IMAGE_BASE ?=
+IMAGE_FLAGS = -tag $(IMAGE) -link mkisofs=machine $(if $(IMAGE_BASE),-base $(IMAGE_BASE))
+
 .PHONY: image
 image: bin/drover-image.tar # Pack bin/manager and bin/machine into a container image tarball, without Docker.
 
-bin/drover-image.tar: bin/manager bin/machine bin/image
-	bin/image -tag $(IMAGE) -link mkisofs=machine -out $@ bin/manager bin/machine
+.PHONY: image-amd64 image-arm64
+image-amd64 image-arm64: image-%: bin/image capi/crds/.done # The same for one architecture, whatever this machine's: bin/drover-image-<arch>.tar.
+	GOARCH=$* $(GO_BUILD) -ldflags "$(LDFLAGS)" -o bin/$*/ ./cmd/manager ./cmd/machine
+	bin/image $(IMAGE_FLAGS) -arch $* -out bin/drover-image-$*.tar bin/$*/manager bin/$*/machine
 
-bin/image: hack/image/main.go hack/image/go.mod
+bin/drover-image.tar: bin/manager bin/machine bin/image
+	bin/image $(IMAGE_FLAGS) -out $@ bin/manager bin/machine
+
+bin/image: $(wildcard hack/image/*.go) hack/image/go.mod
 	cd hack/image && $(GO_BUILD) -o ../../bin/image .
 
 # clusterctl of the very version whose contract we hold, to look at our objects with.

@@ -1,9 +1,12 @@
 package driver
 
 import (
+	"bytes"
+	"debug/elf"
 	"encoding/binary"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 )
 
@@ -52,5 +55,34 @@ func checkELF(file io.ReaderAt, arch string) error {
 	if got := elfArch(order.Uint16(header[18:])); got != arch {
 		return fail(WrongArchitectureReason, "the driver is built for %s, but has to run on %s: set spec.url to the file for %[2]s", got, arch)
 	}
+	if loader := interpreter(file); loader != "" {
+		if _, err := os.Stat(loader); err != nil {
+			return fail(DynamicallyLinkedReason, "the driver is linked dynamically: it needs %.200q and the libraries of a libc, which the image that Jobs run does not have. "+
+				"Take a static build of the driver (for Go: CGO_ENABLED=0), or run Jobs with an image that has a libc (docs/install.md)", loader)
+		}
+	}
 	return nil
 }
+
+// interpreter is the program that the kernel starts in a binary's place and that loads its libraries (elf(5), PT_INTERP); empty
+// for a static binary. What cannot be read is left to the kernel.
+func interpreter(file io.ReaderAt) string {
+	program, err := elf.NewFile(file)
+	if err != nil {
+		return ""
+	}
+	for _, segment := range program.Progs {
+		if segment.Type != elf.PT_INTERP {
+			continue
+		}
+		path, err := io.ReadAll(io.LimitReader(segment.Open(), maxInterpreter))
+		if err != nil {
+			return ""
+		}
+		return string(bytes.TrimRight(path, "\x00"))
+	}
+	return ""
+}
+
+// maxInterpreter is the longest path that the kernel takes.
+const maxInterpreter = 4096

@@ -19,6 +19,8 @@ const (
 	TooLargeReason = "TooLarge"
 	// WrongArchitectureReason: the binary is for another kind of computer.
 	WrongArchitectureReason = "WrongArchitecture"
+	// DynamicallyLinkedReason: the binary needs a libc, and there is none where it has to run.
+	DynamicallyLinkedReason = "DynamicallyLinked"
 	// CacheIncompleteReason: the cache has no such binary, lacks a part of it, or holds a damaged one.
 	CacheIncompleteReason = "CacheIncomplete"
 )

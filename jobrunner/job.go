@@ -94,6 +94,7 @@ func (t Task) pod(container corev1.Container) corev1.PodSpec {
 	for _, name := range t.Settings.ImagePullSecrets {
 		pullSecrets = append(pullSecrets, corev1.LocalObjectReference{Name: name})
 	}
+	selector, affinity := t.Settings.nodes()
 	return corev1.PodSpec{
 		Containers:                    []corev1.Container{container},
 		RestartPolicy:                 corev1.RestartPolicyNever,
@@ -102,7 +103,8 @@ func (t Task) pod(container corev1.Container) corev1.PodSpec {
 		EnableServiceLinks:            new(bool),
 		TerminationGracePeriodSeconds: new(int64(t.Settings.GracePeriod.Seconds())),
 		ImagePullSecrets:              pullSecrets,
-		NodeSelector:                  t.Settings.NodeSelector,
+		NodeSelector:                  selector,
+		Affinity:                      affinity,
 		Tolerations:                   t.Settings.Tolerations,
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsNonRoot:   new(true),

@@ -1,6 +1,7 @@
 package jobrunner
 
 import (
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,8 @@ type Settings struct {
 	// NodeSelector and Tolerations say where Jobs may run.
 	NodeSelector map[string]string
 	Tolerations  []corev1.Toleration
+	// Architectures that the image is for, as Go names them; pods go to nodes of these, and of Linux. None leaves that to NodeSelector.
+	Architectures []string
 	// Resources of the container; by default 50m and 96Mi are requested, 1 CPU and 768Mi are the limit.
 	Resources corev1.ResourceRequirements
 	// Proxy is passed on to the driver.
@@ -72,6 +75,21 @@ func (s Settings) WithDefaults() Settings {
 			corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("768Mi")}
 	}
 	return s
+}
+
+// nodes says where pods may run: on nodes that can run the image, unless the user's selector says otherwise.
+func (s Settings) nodes() (map[string]string, *corev1.Affinity) {
+	selector := map[string]string{corev1.LabelOSStable: "linux"}
+	if len(s.Architectures) == 1 {
+		selector[corev1.LabelArchStable] = s.Architectures[0]
+	}
+	maps.Copy(selector, s.NodeSelector)
+	if _, chosen := selector[corev1.LabelArchStable]; chosen || len(s.Architectures) == 0 {
+		return selector, nil
+	}
+	return selector, &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+			{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: s.Architectures}}}}}}}
 }
 
 // env is the environment of every container. It holds no secrets: those are in the request Secret.

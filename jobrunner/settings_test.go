@@ -122,3 +122,31 @@ func TestVolumesNameOnlyKeysThatAreThere(t *testing.T) {
 		}
 	}
 }
+
+// An image that is not for a node's processor never starts there.
+func TestJobsRunWhereTheirImageCan(t *testing.T) {
+	const arch, system = corev1.LabelArchStable, corev1.LabelOSStable
+	for name, c := range map[string]struct {
+		architectures []string
+		given, want   map[string]string
+		oneOf         []string
+	}{
+		"one":               {[]string{"arm64"}, map[string]string{"pool": "jobs"}, map[string]string{"pool": "jobs", arch: "arm64", system: "linux"}, nil},
+		"several":           {[]string{"amd64", "arm64"}, nil, map[string]string{system: "linux"}, []string{"amd64", "arm64"}},
+		"the user's choice": {[]string{"amd64", "arm64"}, map[string]string{arch: "riscv64"}, map[string]string{arch: "riscv64", system: "linux"}, nil},
+		"none":              {nil, nil, map[string]string{system: "linux"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			given := task(state.Create)
+			given.Settings.NodeSelector, given.Settings.Architectures = c.given, c.architectures
+			pod := jobrunner.Job(given).Spec.Template.Spec
+			require.Equal(t, c.want, pod.NodeSelector)
+			if c.oneOf == nil {
+				require.Nil(t, pod.Affinity)
+				return
+			}
+			terms := pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+			require.Equal(t, []corev1.NodeSelectorRequirement{{Key: arch, Operator: corev1.NodeSelectorOpIn, Values: c.oneOf}}, terms[0].MatchExpressions)
+		})
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -26,10 +27,12 @@ type jobOptions struct {
 	pullPolicy   string
 	pullSecrets  []string
 	nodeSelector map[string]string
-	tolerations  []string
-	httpProxy    string
-	httpsProxy   string
-	noProxy      string
+	// architectures that the image is for.
+	architectures []string
+	tolerations   []string
+	httpProxy     string
+	httpsProxy    string
+	noProxy       string
 	// ownHTTP and ownHTTPS are the manager's own proxies.
 	ownHTTP, ownHTTPS variable
 
@@ -67,6 +70,8 @@ func (j *jobOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&j.pullPolicy, "image-pull-policy", "", "Always, IfNotPresent or Never, for Jobs (default: the cluster's)")
 	flags.StringSliceVar(&j.pullSecrets, "image-pull-secrets", nil, "names of pull Secrets for Jobs; they must exist in the namespaces of the machines and in drover-drivers")
 	flags.StringToStringVar(&j.nodeSelector, "node-selector", nil, "labels of the nodes that Jobs may run on")
+	flags.StringSliceVar(&j.architectures, "job-architectures", []string{runtime.GOARCH}, "architectures that the image of Jobs is for; they run on nodes of these, "+
+		"and external drivers must be built for each")
 	flags.StringSliceVar(&j.tolerations, "tolerations", nil, "taints that Jobs tolerate, as key=value:Effect, key:Effect or key")
 	flags.StringVar(&j.httpProxy, "job-http-proxy", j.httpProxy, "HTTP_PROXY for Jobs (default: the manager's own)")
 	flags.StringVar(&j.httpsProxy, "job-https-proxy", j.httpsProxy, "HTTPS_PROXY for Jobs (default: the manager's own)")
@@ -102,6 +107,11 @@ func (j *jobOptions) validate() []error {
 	for _, key := range slices.Sorted(maps.Keys(j.nodeSelector)) {
 		if err := checkLabel(key, j.nodeSelector[key]); err != nil {
 			problems = append(problems, fmt.Errorf("--node-selector: %w", err))
+		}
+	}
+	for _, architecture := range j.architectures {
+		if wrong := validation.IsValidLabelValue(architecture); len(wrong) > 0 || architecture == "" {
+			problems = append(problems, fmt.Errorf("--job-architectures: %q is no architecture, such as amd64 or arm64", architecture))
 		}
 	}
 	problems = append(problems, j.validateProxies()...)
@@ -165,7 +175,7 @@ func (j *jobOptions) settings() (jobrunner.Settings, error) {
 	}
 	return jobrunner.Settings{
 		Image: j.image, ImagePullPolicy: corev1.PullPolicy(j.pullPolicy), ImagePullSecrets: j.pullSecrets,
-		NodeSelector: j.nodeSelector, Tolerations: tolerations,
+		NodeSelector: j.nodeSelector, Architectures: j.architectures, Tolerations: tolerations,
 		Resources: corev1.ResourceRequirements{Requests: requests, Limits: limits},
 		Proxy:     jobrunner.Proxy{HTTP: j.httpProxy, HTTPS: j.httpsProxy, No: j.noProxy},
 		CABundle:  bundle, Deadline: j.deadline, TTL: j.ttl, GracePeriod: j.gracePeriod, SSHTimeout: j.sshTimeout,

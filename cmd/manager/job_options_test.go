@@ -11,6 +11,7 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -191,7 +192,7 @@ func TestSettings(t *testing.T) {
 	settings, err := o.jobs.settings()
 	require.NoError(t, err)
 	require.Equal(t, jobrunner.Settings{
-		Image: "r/i:1", ImagePullPolicy: corev1.PullAlways, ImagePullSecrets: []string{"a", "b", "c"}, NodeSelector: map[string]string{"disk": "fast"},
+		Image: "r/i:1", ImagePullPolicy: corev1.PullAlways, ImagePullSecrets: []string{"a", "b", "c"}, NodeSelector: map[string]string{"disk": "fast"}, Architectures: []string{runtime.GOARCH},
 		Tolerations: []corev1.Toleration{{Key: "x", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}},
 		Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("2Mi")},
@@ -210,7 +211,7 @@ func TestSettings(t *testing.T) {
 func TestArgs(t *testing.T) {
 	for name, args := range map[string][]string{
 		"least": {"--machine-image=r/i:1"},
-		"most": {"--machine-image=r/i:1", "--image-pull-policy=Never", "--image-pull-secrets=one,two", "--node-selector=disk=fast,example.com/zone=b", "--tolerations=a=b:NoSchedule,c",
+		"most": {"--machine-image=r/i:1", "--job-architectures=riscv64,amd64", "--image-pull-policy=Never", "--image-pull-secrets=one,two", "--node-selector=disk=fast,example.com/zone=b", "--tolerations=a=b:NoSchedule,c",
 			"--job-http-proxy=http://p:1", "--job-https-proxy=http://p:2/x?y=1,2", "--job-no-proxy=.x,10.0.0.0/8", "--job-deadline=90m", "--job-ttl=1h30m0.5s", "--job-grace-period=2m",
 			"--job-ssh-timeout=10m", "--job-requests=memory=1Gi,cpu=100m", "--job-limits=cpu=2,memory=2Gi"},
 	} {
@@ -240,6 +241,7 @@ func TestManifests_refuse(t *testing.T) {
 		"--manager-arg: --job-http-proxy holds a user or password":    {"--manager-arg=--job-http-proxy=u:p@h"},
 		"--job-https-proxy holds a user or password":                  {"--job-https-proxy=http://u:p@h"},
 		"--job-limits: memory=1Mi is less than the 96Mi":              {"--job-limits=memory=1Mi"},
+		`--job-architectures: "a b" is no architecture`:               {"--job-architectures=a b"},
 		`--tolerations: "" is no key`:                                 {"--tolerations=a,,b"},
 	} {
 		out, err := manifests(t, append([]string{"--machine-image=x"}, args...)...)

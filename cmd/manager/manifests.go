@@ -5,8 +5,10 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"runtime"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/hashicorp/go-multierror"
 	"github.com/spf13/cobra"
@@ -156,6 +158,9 @@ func (j *jobOptions) args() []string {
 		add("image-pull-secrets", name)
 	}
 	addPairs(add, "node-selector", j.nodeSelector)
+	if !slices.Equal(j.architectures, []string{runtime.GOARCH}) {
+		add("job-architectures", strings.Join(j.architectures, ","))
+	}
 	for _, toleration := range j.tolerations {
 		add("tolerations", toleration)
 	}

@@ -14,6 +14,9 @@ var reserved = []string{"etc", "home", "tmp"}
 
 // check refuses what would make an image that does not run.
 func (o options) check(links []file) error {
+	if _, known := machines[o.arch]; !known {
+		return fmt.Errorf("there is no image for architecture %q: amd64 or arm64", o.arch)
+	}
 	var names []string
 	for _, path := range o.binaries {
 		name := filepath.Base(path)
@@ -38,9 +41,12 @@ func (o options) check(links []file) error {
 	return nil
 }
 
-// readStatic reads a program that needs nothing but itself: there is no libc
+// machines are the architectures that an image can be for.
+var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+
+// readStatic reads a program for an architecture that needs nothing but itself: there is no libc
 // in the image.
-func readStatic(path string) ([]byte, error) {
+func readStatic(path, arch string) ([]byte, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading binary: %w", err)
@@ -48,6 +54,9 @@ func readStatic(path string) ([]byte, error) {
 	program, err := elf.NewFile(bytes.NewReader(content))
 	if err != nil {
 		return nil, fmt.Errorf("%s is no Linux program: %w", path, err)
+	}
+	if program.Machine != machines[arch] {
+		return nil, fmt.Errorf("%s is built for %s, not for %s", path, program.Machine, arch)
 	}
 	for _, segment := range program.Progs {
 		if segment.Type == elf.PT_INTERP {

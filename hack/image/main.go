@@ -1,7 +1,7 @@
 // Command image packs static binaries into a container image tarball without Docker.
 //
 // The image has no shell and no package manager: the binaries at /, the CA certificates of the building machine,
-// /etc/passwd with user 1000, and nothing else. The same files give the same image digest.
+// /etc/passwd with user 1000, and nothing else but what -base brings. The same files give the same image digest.
 package main
 
 import (
@@ -27,8 +27,10 @@ const passwd = "root:x:0:0:root:/root:/sbin/nologin\nmachine:x:1000:1000:machine
 // options are the command line.
 type options struct {
 	tag, out, certs, entrypoint string
-	links                       []string
-	binaries                    []string
+	// arch is what the binaries are built for, base a folder whose files go into the image before them.
+	arch, base string
+	links      []string
+	binaries   []string
 }
 
 func main() {
@@ -37,6 +39,8 @@ func main() {
 	flag.StringVar(&o.out, "out", "bin/drover-image.tar", "tarball to write")
 	flag.StringVar(&o.certs, "certs", "/etc/ssl/certs/ca-certificates.crt", "CA certificates to put into the image")
 	flag.StringVar(&o.entrypoint, "entrypoint", "/manager", "entry point")
+	flag.StringVar(&o.arch, "arch", runtime.GOARCH, "architecture of the image, as Go names it")
+	flag.StringVar(&o.base, "base", "", "folder whose files go into the image too, such as a libc for drivers that are linked dynamically")
 	flag.Func("link", "second name of a binary, as NAME=BINARY; may be repeated", func(link string) error {
 		o.links = append(o.links, link)
 		return nil
@@ -87,8 +91,19 @@ func build(o options) (v1.Image, error) {
 		return nil, err
 	}
 	layers := []v1.Layer{base}
+	if o.base != "" {
+		files, err := tree(o.base)
+		if err != nil {
+			return nil, err
+		}
+		layer, err := layerOf(files...)
+		if err != nil {
+			return nil, err
+		}
+		layers = []v1.Layer{layer, base} // the certificates and users are ours
+	}
 	for _, path := range o.binaries {
-		content, err := readStatic(path)
+		content, err := readStatic(path, o.arch)
 		if err != nil {
 			return nil, err
 		}
@@ -102,24 +117,24 @@ func build(o options) (v1.Image, error) {
 	if err != nil {
 		return nil, fmt.Errorf("appending layers: %w", err)
 	}
-	config, err := configFile(img, o.entrypoint)
+	config, err := configFile(img, o)
 	if err != nil {
 		return nil, err
 	}
 	return mutate.ConfigFile(img, config)
 }
 
-func configFile(img v1.Image, entrypoint string) (*v1.ConfigFile, error) {
+func configFile(img v1.Image, o options) (*v1.ConfigFile, error) {
 	config, err := img.ConfigFile()
 	if err != nil {
 		return nil, fmt.Errorf("reading the image's configuration: %w", err)
 	}
 	config = config.DeepCopy()
-	config.OS, config.Architecture = "linux", runtime.GOARCH
+	config.OS, config.Architecture = "linux", o.arch
 	config.Config = v1.Config{
 		User:       "1000:1000",
 		WorkingDir: "/",
-		Entrypoint: []string{entrypoint},
+		Entrypoint: []string{o.entrypoint},
 		Env:        []string{"PATH=/", "HOME=/home/machine", "SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"},
 	}
 	return config, nil

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -49,7 +50,7 @@ func bundle(t *testing.T) string {
 func usual(t *testing.T) options {
 	t.Helper()
 	return options{
-		tag: "drover.local/drover:dev", out: filepath.Join(t.TempDir(), "image.tar"), certs: bundle(t), entrypoint: "/manager",
+		tag: "drover.local/drover:dev", out: filepath.Join(t.TempDir(), "image.tar"), certs: bundle(t), entrypoint: "/manager", arch: runtime.GOARCH,
 		links: []string{"mkisofs=machine"}, binaries: programs(t, "manager", "machine"),
 	}
 }
@@ -180,4 +181,26 @@ func TestEntrypoint_may_be_a_link(t *testing.T) {
 	o := usual(t)
 	o.entrypoint = "/mkisofs"
 	require.NoError(t, run(o))
+}
+
+// A base with a libc lies under everything else; what is ours wins.
+func TestRun_base(t *testing.T) {
+	o := usual(t)
+	o.base = t.TempDir()
+	require.ErrorContains(t, run(o), "is empty")
+	require.NoError(t, os.MkdirAll(filepath.Join(o.base, "lib64"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(o.base, "lib64", "ld.so.2"), []byte("loader"), 0o755))
+	require.NoError(t, os.Symlink("lib64", filepath.Join(o.base, "lib")))
+	require.NoError(t, run(o))
+	img, err := tarball.ImageFromPath(o.out, nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"0 lib 2 0777 lib64", "0 lib64/ 5 0755", "0 lib64/ld.so.2 0 0755", "1 etc/ 5 0755"}, entries(t, img)[:4])
+}
+
+func TestRun_architecture(t *testing.T) {
+	o := usual(t)
+	o.arch = map[string]string{"amd64": "arm64", "arm64": "amd64"}[runtime.GOARCH]
+	require.ErrorContains(t, run(o), "not for "+o.arch)
+	o.arch = "vax"
+	require.ErrorContains(t, run(o), `there is no image for architecture "vax"`)
 }
