@@ -2,6 +2,7 @@ package capi
 
 import (
 	"context"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -32,15 +33,15 @@ func reconcilers(mgr manager.Manager, clusters clustercache.ClusterCache, opts O
 
 func coreReconcilers(mgr manager.Manager, clusters clustercache.ClusterCache, opts Options) []reconciler {
 	c, reader, filter := mgr.GetClient(), mgr.GetAPIReader(), opts.WatchFilter
-	resourceSets := &clusterresourceset.Reconciler{Client: c, ClusterCache: clusters, WatchFilterValue: filter}
+	resourceSets := &clusterresourceset.Reconciler{Client: resourceClient{Client: c, mu: &sync.Mutex{}}, ClusterCache: clusters, WatchFilterValue: filter}
 	return []reconciler{
 		{"Cluster", (&cluster.Reconciler{Client: c, APIReader: reader, ClusterCache: clusters, WatchFilterValue: filter,
 			RemoteConnectionGracePeriod: remoteConnectionGracePeriod}).SetupWithManager},
 		{"Machine", (&machine.Reconciler{Client: c, APIReader: reader, ClusterCache: clusters, WatchFilterValue: filter,
 			RemoteConditionsGracePeriod: remoteConditionsGracePeriod}).SetupWithManager},
-		{"MachineSet", (&machineset.Reconciler{Client: c, APIReader: reader, ClusterCache: clusters, WatchFilterValue: filter,
+		{"MachineSet", (&machineset.Reconciler{Client: namingClient{c}, APIReader: reader, ClusterCache: clusters, WatchFilterValue: filter,
 			PreflightChecks: preflightChecks()}).SetupWithManager},
-		{"MachineDeployment", (&machinedeployment.Reconciler{Client: c, APIReader: reader, WatchFilterValue: filter}).SetupWithManager},
+		{"MachineDeployment", (&machinedeployment.Reconciler{Client: namingClient{c}, APIReader: reader, WatchFilterValue: filter}).SetupWithManager},
 		{"MachineHealthCheck", (&machinehealthcheck.Reconciler{Client: c, ClusterCache: clusters, WatchFilterValue: filter}).SetupWithManager},
 		{"ClusterResourceSet", func(ctx context.Context, mgr manager.Manager, options controller.Options) error {
 			return resourceSets.SetupWithManager(ctx, mgr, options, mgr.GetCache())
@@ -53,7 +54,7 @@ func topologyReconcilers(mgr manager.Manager, clusters clustercache.ClusterCache
 	c, reader, filter := mgr.GetClient(), mgr.GetAPIReader(), opts.WatchFilter
 	return []reconciler{
 		{"ClusterClass", (&clusterclass.Reconciler{Client: c, WatchFilterValue: filter}).SetupWithManager},
-		{"ClusterTopology", (&topologycluster.Reconciler{Client: c, APIReader: reader, ClusterCache: clusters, WatchFilterValue: filter}).SetupWithManager},
+		{"ClusterTopology", (&topologycluster.Reconciler{Client: topologyClient{c}, APIReader: reader, ClusterCache: clusters, WatchFilterValue: filter}).SetupWithManager},
 		{"MachineDeploymentTopology", (&topologymachinedeployment.Reconciler{Client: c, APIReader: reader, WatchFilterValue: filter}).SetupWithManager},
 		{"MachineSetTopology", (&topologymachineset.Reconciler{Client: c, APIReader: reader, WatchFilterValue: filter}).SetupWithManager},
 	}

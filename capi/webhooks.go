@@ -5,18 +5,20 @@ import (
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/core/webhooks/admission"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
 func setupWebhooks(mgr manager.Manager, clusters clustercache.ClusterCache) error {
-	type webhook interface {
+	type registered interface {
 		SetupWebhookWithManager(mgr manager.Manager) error
 	}
-	for _, one := range []webhook{
+	for _, one := range []registered{
 		&admission.Cluster{Client: mgr.GetClient(), ClusterCacheReader: clusters},
-		&admission.ClusterClass{Client: mgr.GetClient()},
+		&admission.ClusterClass{Client: classUsers{mgr.GetClient()}},
 		&admission.ClusterResourceSet{}, &admission.ClusterResourceSetBinding{},
 		&admission.Machine{}, &admission.MachineDeployment{}, &admission.MachineDrainRule{},
 		&admission.MachineHealthCheck{}, &admission.MachinePool{}, &admission.MachineSet{},
@@ -26,6 +28,7 @@ func setupWebhooks(mgr manager.Manager, clusters clustercache.ClusterCache) erro
 			return fmt.Errorf("adding Cluster API's webhook %T: %w", one, err)
 		}
 	}
+	mgr.GetWebhookServer().Register(guardPath, &webhook.Admission{Handler: &guard{reader: mgr.GetClient()}})
 	return nil
 }
 
@@ -63,9 +66,13 @@ var kinds = []kind{
 	{group: "runtime.cluster.x-k8s.io", name: "extensionconfig", plural: "extensionconfigs", defaults: true},
 }
 
-// Webhooks lists the admission webhooks of the embedded core.
+// Webhooks lists the admission webhooks of the embedded core, our own in front of them first.
 func Webhooks() []Webhook {
-	var out []Webhook
+	out := []Webhook{{Name: "guard.cluster.x-k8s.io.drover.cattle.io", Path: guardPath, Mutating: true, Rule: admissionregistrationv1.RuleWithOperations{
+		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
+		Rule: admissionregistrationv1.Rule{APIGroups: []string{clusterv1.GroupVersion.Group}, APIVersions: []string{"v1beta2"},
+			Resources: []string{"clusters", "clusterclasses", "machinedeployments", "machinesets"}},
+	}}}
 	for _, k := range kinds {
 		if k.defaults {
 			out = append(out, k.webhook(true, admissionregistrationv1.Create, admissionregistrationv1.Update))

@@ -54,6 +54,29 @@ func testCAPIWebhooks(t *testing.T, c client.Client, ns string) {
 	before := md.DeepCopy()
 	md.Spec.ClusterName = "two"
 	require.ErrorContains(t, c.Patch(t.Context(), md, client.MergeFrom(before)), "clusterName", "Cluster API's validating webhook keeps the name")
+	testGuard(t, c, ns, before)
+}
+
+// testGuard tries what Cluster API's own webhooks would execute, or tell.
+func testGuard(t *testing.T, c client.Client, ns string, md *clusterv1.MachineDeployment) {
+	t.Helper()
+	bomb := md.DeepCopy()
+	bomb.Spec.MachineNaming.Template = "{{ range 1000000000 }}xxxxxxxxxxxxxxxx{{ end }}{{ .random }}"
+	require.ErrorContains(t, c.Patch(t.Context(), bomb, client.MergeFrom(md)), "range is not executed")
+
+	template := clusterv1.ClusterClassTemplateReference{APIVersion: rkev1.GroupVersion.String(), Kind: "RKEClusterTemplate", Name: "secret"}
+	class := &clusterv1.ClusterClass{ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace(t), Name: "there"}}
+	class.Spec.Infrastructure.TemplateRef, class.Spec.ControlPlane.TemplateRef = template, template
+	require.NoError(t, c.Create(t.Context(), class))
+	var answers []string
+	for _, name := range []string{"there", "not-there"} {
+		cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "thief"}}
+		cluster.Spec.Topology = clusterv1.Topology{Version: "v1.34.0", ClassRef: clusterv1.ClusterClassRef{Namespace: class.Namespace, Name: name}}
+		err := c.Create(t.Context(), cluster, client.DryRunAll)
+		require.ErrorContains(t, err, "there is no such ClusterClass for this namespace")
+		answers = append(answers, err.Error())
+	}
+	require.Equal(t, answers[0], answers[1], "a dry run tells nothing of what exists")
 }
 
 func testAdmission(t *testing.T, c client.Client, ns string) {
