@@ -103,6 +103,8 @@ const (
 	PhaseRemoving Phase = "Removing"
 	// PhaseGone: no server exists.
 	PhaseGone Phase = "Gone"
+	// PhaseLost: what the state had said before was lost; a server may exist.
+	PhaseLost Phase = "Lost"
 )
 
 // Journal is the note of what may exist, written before it can.

@@ -146,7 +146,7 @@ func ReadJournal(data map[string][]byte) (Journal, error) {
 		return Journal{}, err
 	}
 	switch j.Phase {
-	case PhaseIntent, PhaseRecorded, PhaseCreated, PhaseBootstrapped, PhaseRemoving, PhaseGone:
+	case PhaseIntent, PhaseRecorded, PhaseCreated, PhaseBootstrapped, PhaseRemoving, PhaseGone, PhaseLost:
 	default:
 		return Journal{}, fmt.Errorf("reading %s: unknown phase %.40q", JournalKey, string(j.Phase))
 	}

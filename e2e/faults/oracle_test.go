@@ -115,10 +115,18 @@ func (w *world) whenGone() error {
 	}
 	live := theCloud.Live()
 	for _, record := range live {
+		if w.spared[record.ID] && record.Kind == ledger.KindDroplet {
+			delete(w.spared, record.ID)
+			w.vanish(record.ID)
+			continue
+		}
 		used := record.Kind == ledger.KindTag && slices.ContainsFunc(live, func(other ledger.Record) bool { return slices.Contains(other.Tags, record.Name) })
 		if record.Token == w.token && !used && record.Created.After(w.began) {
 			return fmt.Errorf("%s %s (%s) is left at the cloud", record.Kind, record.ID, record.Name)
 		}
+	}
+	if len(w.spared) > 0 {
+		return fmt.Errorf("servers of another machine were removed: %v", w.spared)
 	}
 	for _, list := range []client.ObjectList{&corev1.SecretList{}, &batchv1.JobList{}, &corev1.ServiceAccountList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{}} {
 		if err := w.collected(list); err != nil {

@@ -2,16 +2,24 @@ package faults
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/e2e/cloud/account"
 	"github.com/drover-project/drover/e2e/cloud/fault"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/sshkeys"
+	"github.com/drover-project/drover/state"
 )
 
 // Where and when a fault strikes.
@@ -55,6 +63,7 @@ func (w *world) strikes() map[string]strike {
 		"clock an hour off":  {before: func() { w.clock.SetTime(w.clock.Now().Add(-time.Hour)) }},
 		"machine deleted":    {before: w.deleteAndCancel},
 		"server lost":        {before: w.loseServer},
+		"another's ID":       {before: w.nameAnothers},
 	}
 }
 
@@ -75,12 +84,44 @@ func (w *world) loseServer() {
 		if !record.IsLive() {
 			continue
 		}
-		id, err := strconv.Atoi(record.ID)
-		require.NoError(w, err)
-		require.NoError(w, theCloud.Account().Vanish(context.WithoutCancel(w.Context()), id))
+		w.vanish(record.ID)
 		w.say("server %s is lost", record.ID)
 	}
 }
+
+func (w *world) vanish(server string) {
+	w.Helper()
+	id, err := strconv.Atoi(server)
+	require.NoError(w, err)
+	require.NoError(w, theCloud.Account().Vanish(context.WithoutCancel(w.Context()), id))
+}
+
+// nameAnothers makes the record in the state name the server of another machine, as an edited or wrongly restored one does.
+func (w *world) nameAnothers() {
+	w.Helper()
+	secret := &corev1.Secret{}
+	err := w.admin.Get(w.Context(), client.ObjectKey{Namespace: w.namespace, Name: jobrunner.StateSecretName(machineName)}, secret)
+	archive := secret.Data[state.ExtractedConfigKey]
+	if err != nil || len(archive) == 0 {
+		return
+	}
+	files, err := sshkeys.ReadArchive(archive)
+	require.NoError(w, err)
+	made, _, err := theCloud.Account().CreateDroplets(account.Caller{Token: w.token}, account.DropletRequest{
+		Names: []string{"another"}, Region: "nyc3", Size: "s-1vcpu-1gb", Image: "ubuntu-22-04-x64", Tags: []string{"drover-machine-uid:another"}}, account.Boot{})
+	require.NoError(w, err)
+	for i := range files {
+		files[i].Content = dropletID.ReplaceAll(files[i].Content, fmt.Appendf(nil, `"DropletID":%d`, made[0].ID))
+	}
+	secret.Data[state.ExtractedConfigKey], err = sshkeys.WriteArchive("/root/.docker/machine/machines", files)
+	require.NoError(w, err)
+	patch := fmt.Sprintf(`{"data":{%q:%q}}`, state.ExtractedConfigKey, base64.StdEncoding.EncodeToString(secret.Data[state.ExtractedConfigKey]))
+	require.NoError(w, client.IgnoreNotFound(w.admin.Patch(w.Context(), secret, client.RawPatch("application/merge-patch+json", []byte(patch)))))
+	w.spared[fmt.Sprint(made[0].ID)] = true
+	w.say("the state names server %d of another machine", made[0].ID)
+}
+
+var dropletID = regexp.MustCompile(`"DropletID":\s*\d+`)
 
 // struck lists the names of what can strike a request of a place.
 func struck(phase, place, request string) []string {
@@ -105,7 +146,7 @@ func struck(phase, place, request string) []string {
 		return append(kinds, "machine deleted")
 	}
 	if place == manager || place == pod {
-		kinds = append(kinds, "server lost")
+		kinds = append(kinds, "server lost", "another's ID")
 	}
 	return kinds
 }

@@ -125,8 +125,9 @@ type world struct {
 	// armed are the cloud's rules, struck the troubles that came to pass.
 	armed  map[trouble]string
 	struck map[trouble]bool
-	// kept is the server whose record was in the state.
-	kept string
+	// kept is the server whose record was in the state; spared are those of another machine that the state was made to name.
+	kept   string
+	spared map[string]bool
 }
 
 const (
@@ -137,7 +138,7 @@ const (
 func newWorld(t *testing.T, l *lab, token account.Token) *world {
 	t.Helper()
 	w := &world{T: t, lab: l, token: token.Name, secretToken: token.Secret, began: time.Now(), admin: l.client(t, patient(l.http.Transport)), classes: map[string]string{},
-		clock: clocktesting.NewFakePassiveClock(time.Now().Add(time.Minute)), refusing: &atomic.Int32{}, armed: map[trouble]string{}, struck: map[trouble]bool{}}
+		clock: clocktesting.NewFakePassiveClock(time.Now().Add(time.Minute)), refusing: &atomic.Int32{}, armed: map[trouble]string{}, struck: map[trouble]bool{}, spared: map[string]bool{}}
 	w.namespace = w.newNamespace()
 	w.managerGate, w.podGate = &gate{next: l.http.Transport, refusing: w.refusing}, &gate{next: l.http.Transport, refusing: w.refusing}
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "c1"}, Spec: clusterv1.ClusterSpec{

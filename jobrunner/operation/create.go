@@ -15,7 +15,7 @@ import (
 // create makes the machine's server, or finishes what an earlier attempt began.
 func (s *session) create(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
-		s.openForCreate, s.settle, s.makeServer, s.awaitRunning, s.describe, s.bootstrapServer, s.meetServer,
+		s.openForCreate, s.ensureServer, s.awaitRunning, s.describe, s.bootstrapServer, s.meetServer,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -24,7 +24,6 @@ func (s *session) create(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-	s.mayExist = true
 	return nil
 }
 
@@ -35,11 +34,21 @@ func (s *session) openForCreate(ctx context.Context) error {
 	return s.startDriver(ctx, false)
 }
 
-// makeServer asks the driver for a new server, unless one was adopted.
-func (s *session) makeServer(ctx context.Context) error {
-	if s.adopted {
-		return nil
+// ensureServer takes the server of an earlier attempt, or makes one.
+func (s *session) ensureServer(ctx context.Context) error {
+	if !s.profile.NoServer {
+		if act, err := s.inquire(ctx, forCreate, nil); err != nil || act != makeNew {
+			return err
+		}
 	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return s.makeServer(ctx)
+}
+
+// makeServer asks the driver for a new server.
+func (s *session) makeServer(ctx context.Context) error {
 	s.finder = finder.For(s.request.Driver.Name, s.values) // by now also where the options say
 	if err := s.prepare(ctx); err != nil {
 		return err
@@ -141,6 +150,5 @@ func (s *session) declareIntent(ctx context.Context) error {
 		s.advance(state.PhaseGone)
 		return err
 	}
-	s.mayExist = !s.profile.NoServer
 	return nil
 }

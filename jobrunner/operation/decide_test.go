@@ -147,7 +147,7 @@ func TestNamesServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &session{profile: clouds.Of(c.driver), request: jobrunner.Request{ProviderIDTemplate: c.template}}
 			s.journal.Phase = c.phase
-			require.Equal(t, c.want, s.namesServer(c.record))
+			require.Equal(t, c.want, s.names(c.record, forCreate) >= namesServer)
 		})
 	}
 }
@@ -155,9 +155,9 @@ func TestNamesServer(t *testing.T) {
 func TestAmbiguous_says_what_to_do(t *testing.T) {
 	s := &session{request: jobrunner.Request{InstanceName: "pool-1", Driver: state.DriverRef{Name: "acme"}}}
 	var f *failure
-	require.ErrorAs(t, s.ambiguous(), &f)
+	q := &inquiry{session: s}
+	require.ErrorAs(t, q.uncertain(), &f)
 	require.Equal(t, rkev1.ServerMayExistReason, f.reason)
-	require.True(t, s.mayExist)
 	for _, want := range []string{"pool-1", "acme", "look at the cloud", "delete this machine and abandon it"} {
 		require.ErrorContains(t, f, want)
 	}

@@ -42,12 +42,13 @@ func (s *session) restore() error {
 		// A machine taken over from Rancher has a record and no journal.
 		s.advance(state.PhaseCreated)
 	}
+	if s.journal.Phase == "" && s.request.MayExist {
+		s.advance(state.PhaseLost)
+	}
 	s.privateKey = s.state.data[state.SSHPrivateKeyKey]
 	s.publicKey = s.state.data[state.SSHPublicKeyKey]
 	s.knownHosts = s.state.data[state.SSHKnownHostsKey]
 	s.redactor.Add(string(s.privateKey))
-	s.mayExist = s.journal.Phase != "" && s.journal.Phase != state.PhaseGone || s.journal.Phase == "" && s.request.MayExist
-	s.cutOff = s.mayExist && !s.reached(state.PhaseCreated) && s.journal.Phase != state.PhaseRemoving
 	return nil
 }
 
@@ -98,13 +99,14 @@ func (s *session) configure(ctx context.Context, tolerant bool) error {
 		return err
 	}
 	s.finder = finder.For(s.request.Driver.Name, s.placed())
+	s.owner = finder.OwnerFor(s.request.Driver.Name, s.placed())
 	return s.applyValues(ctx)
 }
 
 // placed are the values with the place where an earlier attempt may have made the server: options that say another one now
 // are for a server that is yet to be made.
 func (s *session) placed() map[string]any {
-	if !s.mayExist || s.record == nil {
+	if !mayHaveServer(s.journal.Phase) || s.record == nil {
 		return s.values
 	}
 	values := maps.Clone(s.values)
@@ -205,4 +207,24 @@ func binaryFailure(err error) error {
 		class = rkev1.ClassTransient
 	}
 	return fail(reason, class, err)
+}
+
+// credentials are the values of the credential that a record is renewed with: all but where its server is.
+func (s *session) credentials() []string {
+	values := make([]string, 0, len(s.request.CredentialEnv))
+	for _, value := range s.request.CredentialEnv {
+		if !s.isPlace(value) {
+			values = append(values, value)
+		}
+	}
+	return values
+}
+
+func (s *session) isPlace(value string) bool {
+	for field := range s.profile.Place {
+		if s.fresh[field] == value {
+			return true
+		}
+	}
+	return false
 }

@@ -2,10 +2,11 @@ package operation
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
+	"maps"
 	"time"
 
 	serverstate "github.com/rancher/machine/libmachine/state"
@@ -14,93 +15,281 @@ import (
 	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/finder"
+	"github.com/drover-project/drover/jobrunner/operation/machinedir"
 	"github.com/drover-project/drover/jobrunner/operation/plugin"
 	"github.com/drover-project/drover/state"
 )
 
-// existence of a server, as far as it can be known.
-type existence int
+// lostInterval is how long a cloud gets that may still be at work on a request whose answer was lost.
+const lostInterval = 3 * time.Second
 
-const (
-	unknown existence = iota
-	exists
-	gone
-	// others: there is a server of the machine's name, but it is not the machine's.
-	others
-)
+// inquiry carries out what next decides, until it ends.
+type inquiry struct {
+	*session
+	known evidence
 
-const (
-	goneTimeout  = 90 * time.Second
-	lostInterval = 3 * time.Second
-	maxRemovals  = 4
-)
+	found []finder.Server
+	// err is what was met last; after a removal, what kept the driver from it. said is what the driver said when it removed nothing.
+	err, said error
+}
 
-// namesServer tells whether a record names a server. Of a driver without profile or template that is known only by the
-// record having changed while it created.
-func (s *session) namesServer(record clouds.Record) bool {
+// inquire finds out whether the machine has a server, and does with it what the purpose wants. cause is the error of a create
+// that failed.
+func (s *session) inquire(ctx context.Context, why purpose, cause error) (action, error) {
+	q := &inquiry{session: s, known: s.evidence(why, cause)}
+	for {
+		act := next(q.known)
+		if err := q.carryOut(ctx, act); err != nil || act.isEnd() {
+			return act, err
+		}
+	}
+}
+
+// evidence is what is known before anybody is asked.
+func (s *session) evidence(why purpose, cause error) evidence {
+	e := evidence{
+		purpose: why, phase: s.journal.Phase, inSteps: s.profile.InSteps, tagged: s.tagged(),
+		lags: s.profile.Finder.Kind == clouds.ByTag, naming: s.naming(), record: s.names(s.record, why),
+	}
+	if s.finder != nil {
+		e.finder = finderUnasked
+	}
+	switch {
+	case cause == nil:
+	case s.profile.ByName && s.profile.NameTaken(cause.Error()):
+		e.refusal = refusedName
+	case s.profile.NothingMade(classOf(cause), cause.Error()):
+		e.refusal = refusedAll
+	}
+	return e
+}
+
+func classOf(err error) string {
+	if known, ok := errors.AsType[*failure](err); ok {
+		return known.class
+	}
+	return rkev1.ClassUnknown
+}
+
+func (s *session) naming() naming {
+	switch {
+	case s.profile.ID != "" && s.profile.ByName:
+		return byNameOrID
+	case s.profile.ID != "":
+		return byID
+	case s.profile.ByName:
+		return byName
+	}
+	return byRecord
+}
+
+// names says what a record names. Of a driver without profile or template that is known only by the record having changed while
+// it created. A removal is more willing: a record is worth a try, once a server may exist.
+func (s *session) names(record clouds.Record, why purpose) recordNames {
+	named := isRecorded(s.journal.Phase) || why == forRemove && s.journal.Phase == state.PhaseRemoving
+	template := s.request.ProviderIDTemplate
 	switch {
 	case record == nil || s.profile.NoServer:
-		return false
+		return noRecord
+	case s.profile.ID != "" && s.profile.ServerID(record) != "":
+		return namesID
 	case s.profile.ID != "":
-		return s.profile.ServerID(record) != ""
+		return namesNothing
+	case s.profile.ByName && (named || why == forRemove):
+		return namesServer
 	case s.profile.ByName:
-		return s.reached(state.PhaseRecorded)
-	case s.request.ProviderIDTemplate != "":
-		return clouds.Fill(s.request.ProviderIDTemplate, record) != ""
+		return namesNothing
+	case template != "" && clouds.Fill(template, record) != "":
+		return namesID
+	case named && (template == "" || why == forRemove):
+		return namesServer
 	}
-	return s.reached(state.PhaseRecorded)
+	return namesNothing
 }
 
-// look asks the driver whether the server of its loaded record exists. byName tells that the record has no other name of the
-// server than the machine's; then a state of "none" means that there is none.
-func (s *session) look(ctx context.Context, byName bool) (existence, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, slowCall, errors.New("the driver took too long to tell the server's state"))
-	defer cancel()
-	current, err := s.driver.State(ctx)
-	switch {
-	case err == nil && (current == serverstate.NotFound || byName && current == serverstate.None):
-		return gone, nil
-	case err == nil:
-		return exists, nil
-	case isDriverError(err) && s.profile.IsGone(err.Error()):
-		return gone, nil
-	}
-	return unknown, s.driverFailure(reasonLookupFailed, err)
-}
-
-// lookOwn is look for the server of the record, whose name may be another machine's by now, and of which a driver may say
-// "none" when its cloud does not answer (as Google's does). So the finder, asked by find or search, has the last word on
-// servers that go by names. It does not know those that were made without our tags.
-func (s *session) lookOwn(ctx context.Context, ask func(context.Context) ([]finder.Server, error)) (existence, error) {
-	there, err := s.look(ctx, s.goesByName())
-	if s.finder == nil || !s.goesByName() || there == unknown || there == exists && !s.tagged() {
-		return there, err
-	}
-	found, err := ask(ctx)
-	switch {
-	case err != nil:
-		return unknown, err
-	case len(found) > 0:
-		return exists, nil
-	case there == exists:
-		return others, nil
-	}
-	return gone, nil
-}
-
-// goesByName tells that nothing but the machine's name means its server to the driver.
-func (s *session) goesByName() bool { return s.profile.ID == "" && s.profile.ByName }
-
-// tagged tells whether the record says that the server was made with this machine's tags.
+// tagged reports whether the record says that the server was made with this machine's tags.
 func (s *session) tagged() bool {
 	uid := s.profile.Tags.Value(s.request.Tags[jobrunner.TagMachineUID])
 	record, err := json.Marshal(s.record)
 	return err == nil && uid != "" && bytes.Contains(record, []byte(uid))
 }
 
+// carryOut does what was decided and keeps what it learned as evidence. An error ends the inquiry.
+func (q *inquiry) carryOut(ctx context.Context, act action) error {
+	switch act {
+	case readTag:
+		return q.readTag(ctx)
+	case askDriver:
+		return q.askDriver(ctx)
+	case find, search, findAgain:
+		return q.askFinder(ctx, act)
+	case spare:
+		q.record, q.known.record = nil, noRecord
+	case forget:
+		return q.forgetGone(ctx)
+	case confirmGone:
+		return q.confirmGone(ctx)
+	case removeByDriver:
+		return q.removeByDriver(ctx)
+	case removeFound:
+		return q.removeAllFound(ctx)
+	case takeFound:
+		return q.adopt(ctx, q.found[0])
+	case take:
+		q.log.printf("the server of an earlier attempt exists and is taken")
+	case spareNamesake:
+		q.note("a server called %s is there, but it does not have this machine's tags: it is not touched", q.request.InstanceName)
+		return q.sweepKeys(ctx)
+	case nothingLeft:
+		return q.sweepKeys(ctx)
+	case nothingLeftOnRecord:
+		q.note("the state says that there is no server, so that this is of no account: %v", q.err)
+	case keepRecorded:
+		q.advance(state.PhaseRecorded)
+	case mayExist:
+		return q.uncertain()
+	case giveUp:
+		return q.err
+	case makeNew, keep:
+	}
+	return nil
+}
+
+// readTag reads whose the server is that the record names: a record can be wrong, such as one that was edited, or restored under
+// another name.
+func (q *inquiry) readTag(ctx context.Context) error {
+	q.known.tag = tagOurs
+	if q.owner == nil {
+		return nil
+	}
+	server, err := q.owner.Get(ctx, q.record, q.request.Tags[jobrunner.TagMachineUID])
+	if cancelled(err) {
+		return err
+	}
+	if err != nil {
+		q.known.tag, q.err = tagUnreadable, q.driverFailure(reasonLookupFailed, err)
+		return nil
+	}
+	uid := server.Tags[jobrunner.TagMachineUID]
+	if uid != "" && uid != q.profile.Tags.Value(q.request.Tags[jobrunner.TagMachineUID]) {
+		q.known.tag = tagAnothers
+		q.note("the state names server %s, which by its tags is that of machine %s (UID %s): it is not touched",
+			server.ID, cmp.Or(server.Tags[jobrunner.TagMachine], "of an unknown name"), uid)
+	}
+	return nil
+}
+
+// askDriver asks whether the server exists that the driver goes by: that of its record, or of the machine's name.
+func (q *inquiry) askDriver(ctx context.Context) error {
+	e := &q.known
+	var err error
+	switch {
+	case e.purpose == forFailure:
+		if err = q.loadRecord(ctx, q.record); err != nil {
+			e.driver = saysNothing
+			return nil
+		}
+	case e.purpose == forCreate && e.record >= namesServer && e.removal == notTried:
+		if err = q.loadRecord(ctx, machinedir.Renew(q.record, q.fresh, q.credentials())); err != nil {
+			return err
+		}
+	}
+	byItsName := e.naming == byName || e.naming == byNameOrID && (e.purpose == forRemove || e.purpose == forCreate && e.record < namesServer)
+	e.driver, err = q.look(ctx, byItsName)
+	switch {
+	case cancelled(err):
+		return err
+	case e.driver == saysNothing:
+		q.log.printf("looking for the server: %v", err)
+		q.err = cmp.Or(q.err, err)
+	case e.driver == saysExists && e.removal != notTried:
+		q.err = cmp.Or(q.err, q.stillThere())
+	}
+	return nil
+}
+
+// look asks the driver whether the server of its loaded record exists. byItsName says that the record has no other name of the
+// server than the machine's; then a state of "none" means that there is none.
+func (s *session) look(ctx context.Context, byItsName bool) (driverSays, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, slowCall, errors.New("the driver took too long to tell the server's state"))
+	defer cancel()
+	current, err := s.driver.State(ctx)
+	switch {
+	case err == nil && (current == serverstate.NotFound || byItsName && current == serverstate.None):
+		return saysGone, nil
+	case err == nil:
+		return saysExists, nil
+	case isDriverError(err) && s.profile.IsGone(err.Error()):
+		return saysGone, nil
+	}
+	return saysNothing, s.driverFailure(reasonLookupFailed, err)
+}
+
 func isDriverError(err error) bool {
 	var own *plugin.Error
 	return errors.As(err, &own)
+}
+
+// stillThere says what a server means that is there after a removal.
+func (q *inquiry) stillThere() error {
+	e := q.known
+	switch {
+	case e.removalWasFailure() && (e.removal == removedNothing || e.naming == byName || e.naming == byRecord):
+		return failf(reasonRemoveFailed, rkev1.ClassTransient, "the server is still there after its removal (%v)", q.said)
+	case e.removalWasFailure():
+		return q.uncertain()
+	}
+	q.note("a server called %s is there, but none was ever made for this machine: it is not touched", q.request.InstanceName)
+	return nil
+}
+
+// askFinder asks for the servers with this machine's tag. To search is to ask for a server that was asked for and whose answer
+// was lost: it is looked for longer, and a doubt is told.
+func (q *inquiry) askFinder(ctx context.Context, act action) error {
+	e := &q.known
+	if act == findAgain {
+		// The cloud may still be at work on the request.
+		if err := pause(ctx, lostInterval); err != nil {
+			return err
+		}
+	}
+	var err error
+	q.found, err = q.find(ctx, act != find)
+	if cancelled(err) {
+		return err
+	}
+	if err != nil {
+		e.finder, q.err = findFailed, errors.Join(q.err, err)
+		if errors.Is(err, finder.ErrUncertain) {
+			e.finder = findUncertain
+		}
+		q.log.printf("looking for the server: %v", err)
+		return nil
+	}
+	if len(q.found) > 0 && !mayHaveServer(q.journal.Phase) {
+		// The journal was of another opinion.
+		q.advance(state.PhaseLost)
+		q.follow()
+	}
+	_, keyErr := q.dir.Keys("")
+	switch {
+	case len(q.found) == 0 && act == find && e.purpose == forFailure && e.record < namesServer && e.refusal == refusedNothing:
+		e.finder = foundNoneYet
+	case len(q.found) == 0:
+		e.finder = foundNone
+	case len(q.found) == 1 && keyErr == nil && !q.found[0].Unfinished:
+		e.finder = foundOne
+	default:
+		e.finder = foundUseless
+	}
+	return nil
+}
+
+// follow takes the journal's phase over. A removal goes by the one that it found.
+func (q *inquiry) follow() {
+	if q.known.purpose != forRemove {
+		q.known.phase = q.journal.Phase
+	}
 }
 
 // target says whom the finder looks for.
@@ -112,21 +301,11 @@ func (s *session) target() finder.Machine {
 	return machine
 }
 
-func (s *session) find(ctx context.Context) ([]finder.Server, error) {
-	return s.ask(ctx, s.target())
-}
-
-// search is for a server that was asked for and whose answer was lost: it is looked for longer, and a doubt is told.
-func (s *session) search(ctx context.Context) ([]finder.Server, error) {
+func (s *session) find(ctx context.Context, lost bool) ([]finder.Server, error) {
 	machine := s.target()
-	machine.Lost = true
-	return s.ask(ctx, machine)
-}
-
-func (s *session) ask(ctx context.Context, machine finder.Machine) ([]finder.Server, error) {
+	machine.Lost = lost
 	found, err := s.finder.Find(ctx, machine)
 	if errors.Is(err, finder.ErrUncertain) {
-		s.mayExist = true
 		return nil, failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid, "an attempt asked the cloud for server %s and its answer is not known: %w; "+
 			"look at the cloud, remove the server there if it is this machine's, then give it up with the annotation %s",
 			s.request.InstanceName, err, rkev1.AbandonAnnotation)
@@ -137,92 +316,72 @@ func (s *session) ask(ctx context.Context, machine finder.Machine) ([]finder.Ser
 	return found, nil
 }
 
-// removeWhole lets a driver that goes by names remove a server that proved to be ours, for the driver knows the parts beside
-// it, such as its disk, which carry no tag. The finder removes what is left.
-func (s *session) removeWhole(ctx context.Context, found []finder.Server) error {
-	named := slices.ContainsFunc(found, func(server finder.Server) bool { return server.Name == s.request.InstanceName })
-	if s.goesByName() && named {
-		s.log.printf("removing server %s by its name", s.request.InstanceName)
-		if err := s.driver.Remove(ctx); err != nil {
-			s.log.printf("the driver failed to remove the server: %v", err)
-		}
-		var err error
-		if found, err = s.find(ctx); err != nil {
-			return err
+// forgetGone forgets a server that is gone and starts the driver afresh, for it still holds that server's record. Where there is
+// a finder, it is asked after that, and only then there surely is none.
+func (q *inquiry) forgetGone(ctx context.Context) error {
+	if q.known.removal == notTried {
+		q.log.printf("the server of an earlier attempt is gone")
+		if err := q.driver.Remove(ctx); err != nil {
+			q.log.printf("removing what belonged to it: %v", err)
 		}
 	}
-	return s.removeFound(ctx, found)
-}
-
-// removeFound removes servers that the finder found and waits until it finds none. A cloud may refuse to remove what it is
-// removing already, so that it is asked a few times.
-func (s *session) removeFound(ctx context.Context, found []finder.Server) error {
-	deadline := time.Now().Add(goneTimeout)
-	failures := 0
-	for wait := time.Second; len(found) > 0; wait = min(2*wait, maxPause) {
-		err := s.removeEach(ctx, found)
-		if failures++; err == nil {
-			failures = 0
-		}
-		if err != nil && (failures == maxRemovals || classOf(err) == rkev1.ClassUnauthorized) {
-			return err
-		}
-		if time.Now().After(deadline) {
-			return failf(reasonRemoveFailed, rkev1.ClassTransient, "the cloud still lists servers %s after their removal", goneTimeout)
-		}
-		if err := pause(ctx, wait); err != nil {
-			return err
-		}
-		if found, err = s.find(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *session) removeEach(ctx context.Context, found []finder.Server) error {
-	for _, server := range found {
-		s.log.printf("removing server %s, found by its tag", server.ID)
-		if err := s.finder.Remove(ctx, server); err != nil {
-			return s.driverFailure(reasonRemoveFailed, err)
-		}
-	}
-	return nil
-}
-
-// sweep removes keys and the like; what fails is noted, for it costs nothing to keep.
-func (s *session) sweep(ctx context.Context) {
-	if s.finder == nil {
-		return
-	}
-	if err := s.finder.Sweep(ctx, s.target()); err != nil {
-		s.note("what the driver left beside the server was not removed: %v", err)
-	}
-}
-
-// sweepKeys removes what was registered beside a server that is gone, and must be gone too before the state forgets it. An
-// error that goes away by itself is waited out; what the credential does not allow is noted.
-func (s *session) sweepKeys(ctx context.Context) error {
-	err := s.finder.Sweep(ctx, s.target())
-	if err == nil {
-		return nil
-	}
-	err = s.driverFailure(reasonLookupFailed, err)
-	if class := classOf(err); class == rkev1.ClassTransient || jobrunner.IsShared(class) {
+	q.sweep(ctx)
+	q.record, q.known.record = nil, noRecord
+	if err := q.startDriver(ctx, false); err != nil {
 		return err
 	}
-	s.note("what the driver left beside the server was not removed: %v", err)
+	q.known.finder = finderUnasked
+	if q.finder == nil {
+		q.known.finder = noFinder
+		q.advance(state.PhaseGone)
+	}
+	q.follow()
 	return nil
 }
 
-// pause ends early with the context.
-func pause(ctx context.Context, duration time.Duration) error {
-	timer := time.NewTimer(duration)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+// confirmGone writes down that there is no server, and nothing beside it.
+func (q *inquiry) confirmGone(ctx context.Context) error {
+	if err := q.sweepKeys(ctx); err != nil {
+		return err
 	}
+	q.advance(state.PhaseGone)
+	q.follow()
+	return nil
+}
+
+// adopt takes a server that was found by its tag.
+func (q *inquiry) adopt(ctx context.Context, server finder.Server) error {
+	keys, err := q.dir.Keys("")
+	if err != nil {
+		return err
+	}
+	record := make(clouds.Record, len(q.fresh)+len(server.Record))
+	for _, layer := range []clouds.Record{q.fresh, q.record, server.Record} {
+		maps.Copy(record, layer)
+	}
+	record["SSHKeyPath"], record["StorePath"] = q.dir.Path("id_rsa"), q.dir.Store
+	if err := q.loadRecord(ctx, machinedir.Renew(record, q.fresh, q.credentials())); err != nil {
+		return err
+	}
+	q.log.printf("server %s was found by its tag and is taken", server.ID)
+	q.publicKey = keys.Public
+	if !q.reached(state.PhaseRecorded) {
+		q.advance(state.PhaseRecorded)
+	}
+	return q.saveProgress(ctx)
+}
+
+// uncertain leaves it to the user whether there is a server.
+func (q *inquiry) uncertain() error {
+	switch {
+	case q.known.finder == findUncertain:
+		return q.err
+	case q.known.purpose == forRemove:
+		return failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid,
+			"an attempt asked the cloud for server %s and its answer is not known; driver %s cannot look for it: look at the cloud, remove the server "+
+				"there if there is one, then give it up with the annotation %s", q.request.InstanceName, q.request.Driver.Name, rkev1.AbandonAnnotation)
+	}
+	return failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid,
+		"an earlier attempt asked the cloud for server %s and its answer is not known; driver %s cannot look for it: look at the cloud, "+
+			"remove the server there if there is one, then delete this machine and abandon it", q.request.InstanceName, q.request.Driver.Name)
 }

@@ -84,7 +84,7 @@ func TestConclude(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, _ := underWay(t, "none")
 			s.redactor.Add("hunter2", long)
-			s.mayExist = true
+			s.advance(state.PhaseIntent)
 			s.conclude(c.err)
 			r := s.result
 			require.Equal(t, []any{c.outcome, c.reason, c.class, c.message}, []any{r.Outcome, r.Reason, r.Class, r.Message})
@@ -123,7 +123,7 @@ func TestFinish_unsaved(t *testing.T) {
 	s, client := underWay(t, "digitalocean")
 	refusePatches(client, apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "s", errors.New("the token of hunter2 is gone")))
 	s.redactor.Add("hunter2")
-	s.mayExist = true
+	s.advance(state.PhaseIntent)
 	s.conclude(nil)
 	require.Equal(t, ExitFailed, s.finish(t.Context()))
 	content, err := os.ReadFile(s.options.TerminationLog)
@@ -229,7 +229,6 @@ func TestDeclareIntent_unsaved(t *testing.T) {
 	require.Equal(t, []string{"StateUnwritable", rkev1.ClassTransient}, []string{f.reason, f.class})
 	require.ErrorContains(t, err, "nothing was asked of the cloud: writing the state Secret s: ")
 	require.Equal(t, state.PhaseGone, s.journal.Phase)
-	require.False(t, s.mayExist)
 
 	s, client = underWay(t, "openstack")
 	cancelled, cancel := context.WithCancel(t.Context())
@@ -253,7 +252,7 @@ func TestDeclareIntent_forgets(t *testing.T) {
 	}
 	s.privateKey, s.publicKey, s.knownHosts, s.server = []byte("a"), []byte("b"), []byte("c"), &state.Server{}
 	require.NoError(t, s.declareIntent(t.Context()))
-	require.True(t, s.mayExist)
+	require.Equal(t, state.PhaseIntent, s.journal.Phase)
 	require.Equal(t, map[string][]byte{state.CredentialKey: []byte("old"), state.JournalKey: kept(t, client)[state.JournalKey]}, kept(t, client))
 	require.Empty(t, s.privateKey)
 	require.Empty(t, s.publicKey)
@@ -273,6 +272,7 @@ func TestRestore_of_every_state(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		data     map[string][]byte
+		lost     bool
 		phase    state.Phase
 		mayExist bool
 		id, err  string
@@ -281,6 +281,9 @@ func TestRestore_of_every_state(t *testing.T) {
 		"a machine of Rancher's":      {data: map[string][]byte{state.ExtractedConfigKey: archive(`{"Driver":{"DropletID":7}}`)}, phase: state.PhaseCreated, mayExist: true, id: "7"},
 		"an intent":                   {data: map[string][]byte{state.JournalKey: journal("Intent")}, phase: state.PhaseIntent, mayExist: true},
 		"a server that is gone":       {data: map[string][]byte{state.JournalKey: journal("Gone"), state.ExtractedConfigKey: archive(`{"Driver":{"DropletID":7}}`)}, phase: state.PhaseGone, id: "7"},
+		"a state that was lost":       {lost: true, phase: state.PhaseLost, mayExist: true},
+		"lost, said by the journal":   {data: map[string][]byte{state.JournalKey: journal("Lost")}, phase: state.PhaseLost, mayExist: true},
+		"lost, but it came back":      {lost: true, data: map[string][]byte{state.JournalKey: journal("Recorded")}, phase: state.PhaseRecorded, mayExist: true},
 		"a server being removed":      {data: map[string][]byte{state.JournalKey: journal("Removing")}, phase: state.PhaseRemoving, mayExist: true},
 		"a broken archive":            {data: map[string][]byte{state.ExtractedConfigKey: []byte("MARKER")}, err: "reading the state's archive"},
 		"an archive without a record": {data: map[string][]byte{state.ExtractedConfigKey: archive(`{"Driver":null}`)}, err: "it is no JSON object"},
@@ -289,7 +292,7 @@ func TestRestore_of_every_state(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := underWay(t, "digitalocean")
-			s.state.data = c.data
+			s.state.data, s.request.MayExist = c.data, c.lost
 			err := s.restore()
 			if c.err != "" {
 				var f *failure
@@ -300,7 +303,7 @@ func TestRestore_of_every_state(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			require.Equal(t, []any{c.phase, c.mayExist}, []any{s.journal.Phase, s.mayExist})
+			require.Equal(t, []any{c.phase, c.mayExist}, []any{s.journal.Phase, mayHaveServer(s.journal.Phase)})
 			require.Equal(t, c.id, s.record.Text("DropletID"))
 			require.DirExists(t, s.dir.Path(""))
 		})

@@ -44,9 +44,9 @@ func finding(t *testing.T, driver string, with *scripted) *session {
 func TestSearch(t *testing.T) {
 	with := &scripted{}
 	s := finding(t, "amazonec2", with)
-	_, err := s.find(t.Context())
+	_, err := s.find(t.Context(), false)
 	require.NoError(t, err)
-	_, err = s.search(t.Context())
+	_, err = s.find(t.Context(), true)
 	require.NoError(t, err)
 	require.Equal(t, []bool{false, true}, []bool{with.asked[0].Lost, with.asked[1].Lost})
 }
@@ -56,7 +56,7 @@ func TestAsk_failures(t *testing.T) {
 	for name, c := range map[string]struct {
 		err           error
 		reason, class string
-		mayExist      bool
+		uncertain     bool
 	}{
 		"uncertain":     {errors.Join(errors.New("x"), finder.ErrUncertain), rkev1.ServerMayExistReason, rkev1.ClassInvalid, true},
 		"not allowed":   {errors.New("UnauthorizedOperation: no"), reasonLookupFailed, rkev1.ClassUnauthorized, false},
@@ -65,11 +65,11 @@ func TestAsk_failures(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := finding(t, "amazonec2", &scripted{err: c.err})
-			_, err := s.search(t.Context())
+			_, err := s.find(t.Context(), true)
 			var f *failure
 			require.ErrorAs(t, err, &f)
-			require.Equal(t, []any{c.reason, c.class, c.mayExist}, []any{f.reason, f.class, s.mayExist})
-			if c.mayExist {
+			require.Equal(t, []string{c.reason, c.class}, []string{f.reason, f.class})
+			if c.uncertain {
 				require.ErrorContains(t, err, "look at the cloud")
 				require.ErrorContains(t, err, rkev1.AbandonAnnotation)
 			}
@@ -82,47 +82,66 @@ func TestSettle_asks(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		with := &scripted{}
 		s := finding(t, "azure", with)
-		s.mayExist = lost
-		require.NoError(t, s.settle(t.Context()))
+		if lost {
+			s.advance(state.PhaseIntent)
+		}
+		require.Equal(t, makeNew, decided(t, s, forCreate))
 		require.Equal(t, lost, with.asked[0].Lost)
-		require.False(t, s.mayExist, "there is none")
+		require.False(t, mayHaveServer(s.journal.Phase), "there is none")
 	}
 	with := &scripted{err: errors.New("hm")}
 	s := finding(t, "azure", with)
-	s.mayExist = true
-	require.Error(t, s.settle(t.Context()))
-	require.True(t, s.mayExist, "an error is not none")
+	s.advance(state.PhaseIntent)
+	_, err := s.inquire(t.Context(), forCreate, nil)
+	require.Error(t, err)
+	require.Equal(t, state.PhaseIntent, s.journal.Phase, "an error is not none")
 }
 
 // A driver that goes by names is not asked to remove a namesake: there is no driver here, and none is missed.
-func TestRemoveAll_namesakes(t *testing.T) {
+func TestRemove_namesakes(t *testing.T) {
+	inquire := func(s *session, phase state.Phase) (action, error) {
+		s.journal.Phase = phase
+		return s.inquire(t.Context(), forRemove, nil)
+	}
 	for _, name := range []string{"azure", "google"} {
 		with := &scripted{}
-		require.NoError(t, finding(t, name, with).removeAll(t.Context(), true, false))
+		_, err := inquire(finding(t, name, with), "")
+		require.NoError(t, err)
 		require.Len(t, with.asked, 1)
 		with.err = errors.New("hm")
-		require.Error(t, finding(t, name, with).removeAll(t.Context(), true, false), "who knows nothing of the machine must be told that there is none")
+		_, err = inquire(finding(t, name, with), "")
+		require.Error(t, err, "who knows nothing of the machine must be told that there is none")
 		s := finding(t, name, with)
-		require.NoError(t, s.removeAll(t.Context(), true, true), "whose state says that it is gone can be deleted without a credential")
+		_, err = inquire(s, state.PhaseGone)
+		require.NoError(t, err, "whose state says that it is gone can be deleted without a credential")
 		require.Contains(t, s.result.Notes[0], "of no account: hm")
 	}
 	with := &scripted{err: errors.New("hm")}
-	require.NoError(t, finding(t, "amazonec2", with).removeAll(t.Context(), true, true))
-	require.Error(t, finding(t, "amazonec2", with).removeAll(t.Context(), false, false))
+	_, err := inquire(finding(t, "amazonec2", with), state.PhaseGone)
+	require.NoError(t, err)
+	_, err = inquire(finding(t, "amazonec2", with), state.PhaseIntent)
+	require.Error(t, err)
 	require.True(t, with.asked[1].Lost, "an answer that was lost is looked for long")
 	with.err = errCancelled
-	require.ErrorIs(t, finding(t, "amazonec2", with).removeAll(t.Context(), true, true), errCancelled)
+	_, err = inquire(finding(t, "amazonec2", with), state.PhaseGone)
+	require.ErrorIs(t, err, errCancelled)
+}
+
+func decided(t *testing.T, s *session, why purpose) action {
+	t.Helper()
+	act, err := s.inquire(t.Context(), why, nil)
+	require.NoError(t, err)
+	return act
 }
 
 // What is unfinished is removed, although its key is at hand.
-func TestSettleFound_unfinished(t *testing.T) {
+func TestFound_unfinished(t *testing.T) {
 	with := &scripted{found: []finder.Server{{ID: "z/pool-1", Name: "another", Unfinished: true}}}
 	s := finding(t, "google", with)
 	require.NoError(t, s.makeKey(s.dir.Path("id_rsa")))
-	require.NoError(t, s.settleFound(t.Context(), with.found))
+	require.Equal(t, makeNew, decided(t, s, forCreate))
 	require.Equal(t, []string{"z/pool-1"}, with.removed)
-	require.Equal(t, []bool{false, false}, []bool{s.adopted, s.mayExist})
-	require.Equal(t, state.Phase(""), s.journal.Phase)
+	require.Equal(t, state.PhaseGone, s.journal.Phase)
 }
 
 // A key is not forgotten while the cloud may let it be removed later. What it never allows must not keep a machine for ever.
@@ -136,7 +155,7 @@ func TestSettle_waitsForKeys(t *testing.T) {
 	} {
 		s := finding(t, "digitalocean", &scripted{keysErr: errors.New(text)})
 		s.journal.Phase = state.PhaseIntent
-		err := s.settle(t.Context())
+		_, err := s.inquire(t.Context(), forCreate, nil)
 		require.Equal(t, waits, err != nil, text)
 		if !waits {
 			require.Contains(t, s.result.Notes[0], text)

@@ -35,7 +35,7 @@ func named(t *testing.T, with *scripted, content, tag string) (s *session, serve
 	s.finder = with
 	s.record = maps.Clone(s.fresh)
 	s.record["Tags"] = tag
-	s.mayExist, s.journal.Phase = true, state.PhaseCreated
+	s.journal.Phase = state.PhaseCreated
 	return s, server
 }
 
@@ -43,20 +43,19 @@ func named(t *testing.T, with *scripted, content, tag string) (s *session, serve
 func TestNamesake(t *testing.T) {
 	with := &scripted{}
 	s, server := named(t, with, "", "m-uid")
-	require.NoError(t, s.settle(t.Context()))
-	require.Equal(t, []bool{false, false}, []bool{s.adopted, s.mayExist})
+	require.Equal(t, makeNew, decided(t, s, forCreate))
 	require.FileExists(t, server)
 
 	s, server = named(t, with, "", "m-uid")
-	require.NoError(t, s.removeAll(t.Context(), false, false))
+	require.Equal(t, spareNamesake, decided(t, s, forRemove))
 	require.FileExists(t, server)
 	require.Contains(t, s.result.Notes[0], "is not touched")
 
 	s, server = named(t, with, "", "m-uid")
 	conflict := fail(reasonCreateFailed, rkev1.ClassTransient, errors.New("409 it already exists"))
-	require.ErrorIs(t, s.lookAfterFailure(t.Context(), conflict), conflict)
+	_, err := s.inquire(t.Context(), forFailure, conflict)
+	require.NoError(t, err)
 	require.Equal(t, state.PhaseGone, s.journal.Phase)
-	require.False(t, s.mayExist)
 	require.True(t, with.asked[len(with.asked)-1].Lost, "the list may lag behind")
 	require.FileExists(t, server)
 }
@@ -66,14 +65,12 @@ func TestNamesake_ours(t *testing.T) {
 	with := &scripted{found: []finder.Server{{ID: "/subscriptions/x", Name: "pool-1"}}}
 	s, _ := named(t, with, "", "m-uid")
 	require.NoError(t, s.makeKey(s.dir.Path("id_rsa")))
-	require.NoError(t, s.settle(t.Context()))
-	require.True(t, s.adopted)
+	require.Equal(t, takeFound, decided(t, s, forCreate))
 
 	s, _ = named(t, &scripted{}, "", "")
-	require.NoError(t, s.settle(t.Context()))
-	require.True(t, s.adopted)
+	require.Equal(t, take, decided(t, s, forCreate))
 	s, server := named(t, &scripted{}, "", "")
-	require.NoError(t, s.removeAll(t.Context(), false, false))
+	require.Equal(t, nothingLeft, decided(t, s, forRemove))
 	require.NoFileExists(t, server)
 }
 
@@ -82,28 +79,27 @@ func TestNamesake_noAnswer(t *testing.T) {
 	for _, tag := range []string{"m-uid", ""} {
 		with := &scripted{err: errors.New("503 unavailable")}
 		s, server := named(t, with, "none", tag)
-		require.Error(t, s.settle(t.Context()))
-		require.True(t, s.mayExist)
+		_, err := s.inquire(t.Context(), forCreate, nil)
+		require.Error(t, err)
 		require.Equal(t, state.PhaseCreated, s.journal.Phase, "and the state does not say that it is gone")
 
 		s.journal.Phase = state.PhaseRecorded
 		cause := fail(reasonCreateFailed, rkev1.ClassUnknown, errors.New("hm"))
-		require.ErrorIs(t, s.lookAfterFailure(t.Context(), cause), cause)
+		require.Equal(t, keep, decidedAfter(t, s, cause))
 		require.Equal(t, state.PhaseRecorded, s.journal.Phase)
-		require.True(t, s.mayExist)
 		require.FileExists(t, server)
 	}
 }
 
 // What a driver was told by a cloud whose lists lag behind is asked again, if the server was only just asked for.
-func TestRemoveAll_lagging(t *testing.T) {
-	for _, cutOff := range []bool{false, true} {
+func TestRemove_lagging(t *testing.T) {
+	for phase, cutOff := range map[state.Phase]bool{state.PhaseCreated: false, state.PhaseRecorded: true} {
 		with := &scripted{}
 		s, _ := named(t, with, "", "")
 		s.request.Driver.Name = "amazonec2"
-		s.profile, s.cutOff = clouds.Of("amazonec2"), cutOff
+		s.profile, s.journal.Phase = clouds.Of("amazonec2"), phase
 		s.record["InstanceId"] = "i-1"
-		require.NoError(t, s.removeAll(t.Context(), false, false))
+		require.Equal(t, nothingLeft, decided(t, s, forRemove))
 		require.Equal(t, cutOff, with.asked[0].Lost)
 	}
 }
@@ -123,7 +119,7 @@ func TestPlaced(t *testing.T) {
 	} {
 		s := &session{profile: clouds.Of(driver), record: c.record, values: c.values}
 		require.Equal(t, c.values, s.placed(), "nothing was asked for yet")
-		s.mayExist = true
+		s.journal.Phase = state.PhaseIntent
 		require.Equal(t, c.want, s.placed())
 		s.record = nil
 		require.Equal(t, c.values, s.placed())
@@ -135,4 +131,11 @@ func TestCredentials_leaveThePlace(t *testing.T) {
 	s := &session{profile: clouds.Of("azure"), fresh: clouds.Record{"SubscriptionID": "s2", "ClientSecret": "new"},
 		request: jobrunner.Request{CredentialEnv: map[string]string{"AZURE_SUBSCRIPTION_ID": "s2", "AZURE_CLIENT_SECRET": "new"}}}
 	require.Equal(t, []string{"new"}, s.credentials())
+}
+
+func decidedAfter(t *testing.T, s *session, cause error) action {
+	t.Helper()
+	act, err := s.inquire(t.Context(), forFailure, cause)
+	require.NoError(t, err)
+	return act
 }

@@ -170,7 +170,7 @@ func (s *session) operate(ctx context.Context) error {
 func (s *session) conclude(err error) {
 	r := &s.result
 	r.Operation, r.Attempt, r.EndTime = s.request.Operation, s.request.Attempt, time.Now().UTC()
-	r.Outcome, r.ServerMayExist = state.Succeeded, s.mayExist
+	r.Outcome, r.ServerMayExist = state.Succeeded, mayHaveServer(s.journal.Phase)
 	if len(r.Notes) > maxNotes {
 		r.Notes = r.Notes[:maxNotes]
 	}

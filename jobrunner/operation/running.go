@@ -101,7 +101,6 @@ func (w *runningWait) notRunning(ctx context.Context, current serverstate.State)
 
 func (s *session) vanished(ctx context.Context) error {
 	s.sweep(ctx)
-	s.mayExist = false
 	s.advance(state.PhaseGone)
 	return failf(reasonServerGone, rkev1.ClassTransient, "the server went away while it was waited for")
 }
@@ -117,7 +116,7 @@ func (s *session) describe(ctx context.Context) error {
 			return err
 		}
 	}
-	if login.Host == "" && s.adopted && !s.profile.NoServer && !s.reached(state.PhaseCreated) {
+	if login.Host == "" && !s.profile.NoServer && !s.reached(state.PhaseCreated) {
 		return s.removeIncomplete(ctx)
 	}
 	if !s.reached(state.PhaseCreated) {
@@ -149,7 +148,7 @@ func (s *session) login(ctx context.Context) (plugin.Login, error) {
 
 // completeRecord takes the addresses from the cloud when the driver never came to write them down.
 func (s *session) completeRecord(ctx context.Context) (plugin.Login, error) {
-	found, err := s.find(ctx)
+	found, err := s.find(ctx, false)
 	if err != nil {
 		return plugin.Login{}, err
 	}
@@ -172,8 +171,8 @@ func (s *session) removeIncomplete(ctx context.Context) error {
 		return s.driverFailure(reasonRemoveFailed, err)
 	}
 	s.sweep(ctx)
-	if there, _ := s.look(ctx, s.profile.ID == "" && s.profile.ByName); there == gone {
-		s.mayExist, s.record = false, nil
+	if there, _ := s.look(ctx, s.naming() == byName); there == saysGone {
+		s.record = nil
 		s.advance(state.PhaseGone)
 	}
 	return failf(reasonServerIncomplete, rkev1.ClassTransient, "an earlier attempt left an unfinished server without address; it was removed")

@@ -41,20 +41,14 @@ type session struct {
 	wayErr error
 	fresh  clouds.Record
 	finder finder.Finder
+	owner  finder.Owner
 
-	// record is the driver's, as known last; journal how far we came. adopted tells that the server was there already.
+	// record is the driver's, as known last. The journal's phase is what is known of the server: nothing else decides whether
+	// one may exist (see next).
 	record  clouds.Record
 	journal state.Journal
-	adopted bool
-	// cutOff tells that an earlier attempt ended before its driver said that the server was made: lists of the cloud may lag
-	// behind what it has.
-	cutOff bool
-	// wasRecorded tells a removal that a record which names no server in a known way has been written by a create.
-	wasRecorded bool
 	// secrets are values besides the credential that are not kept in the record, such as user data.
 	secrets []string
-	// mayExist goes into the result.
-	mayExist bool
 
 	server     *state.Server
 	privateKey []byte

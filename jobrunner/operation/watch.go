@@ -6,7 +6,6 @@ import (
 	"errors"
 	"time"
 
-	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/state"
 )
@@ -91,7 +90,7 @@ func (s *session) recordedServer(record clouds.Record) bool {
 	if s.profile.ID == "" && s.request.ProviderIDTemplate == "" {
 		return !s.profile.NoServer
 	}
-	return s.namesServer(record)
+	return s.names(record, forCreate) >= namesServer
 }
 
 // cancel gives a driver that has not named its server a moment to do so, and ends it.
@@ -117,7 +116,7 @@ func (r *recorder) cancel(ctx context.Context, created <-chan error, tick <-chan
 }
 
 // explainFailedCreate finds out what a failed create has left. It returns nil when there is a server after all, whose answer
-// was lost, and that was adopted.
+// was lost, and that was taken.
 func (s *session) explainFailedCreate(ctx context.Context, err error) error {
 	cause := s.driverFailure(reasonCreateFailed, err)
 	s.log.printf("the driver failed: %v", err)
@@ -131,82 +130,15 @@ func (s *session) explainFailedCreate(ctx context.Context, err error) error {
 		s.advance(state.PhaseGone)
 		return cause
 	}
-	if s.namesServer(s.record) {
-		return s.lookAfterFailure(ctx, cause)
-	}
+	act, err := s.inquire(ctx, forFailure, cause)
 	switch {
-	case s.finder != nil:
-		return s.findAfterFailure(ctx, cause)
-	case s.profile.ByName && s.profile.NameTaken(cause.Error()):
-		s.mayExist = false
-		s.advance(state.PhaseGone)
-		return cause
-	case s.profile.ByName:
-		return s.lookAfterFailure(ctx, cause)
-	}
-	if s.mayExist = !s.nothingMade(cause); !s.mayExist {
-		s.advance(state.PhaseGone)
-	}
-	return cause
-}
-
-// nothingMade tells whether the cloud surely refused to make a server.
-func (s *session) nothingMade(cause error) bool {
-	return s.profile.NothingMade(classOf(cause), cause.Error())
-}
-
-func classOf(err error) string {
-	if known, ok := errors.AsType[*failure](err); ok {
-		return known.class
-	}
-	return rkev1.ClassUnknown
-}
-
-// lookAfterFailure leaves a server that exists to the next attempt, which adopts it. Where the record has to have an id and
-// has none, what exists is not proved to be ours.
-func (s *session) lookAfterFailure(ctx context.Context, cause error) error {
-	if err := s.loadRecord(ctx, s.record); err != nil {
-		return cause
-	}
-	ask := s.search
-	if s.nothingMade(cause) {
-		ask = s.find
-	}
-	there, err := s.lookOwn(ctx, ask)
-	switch {
+	case cancelled(err):
+		return err
 	case err != nil:
-		s.log.printf("looking for the server: %v", err)
-	case there == exists && !s.reached(state.PhaseRecorded) && (s.goesByName() || s.namesServer(s.record)):
-		s.advance(state.PhaseRecorded)
-	case there == gone || there == others:
-		s.sweep(ctx)
-		s.mayExist = false
-		s.advance(state.PhaseGone)
-	}
-	return cause
-}
-
-// findAfterFailure looks twice when the cloud may still be at work on a request whose answer was lost.
-func (s *session) findAfterFailure(ctx context.Context, cause error) error {
-	found, err := s.find(ctx)
-	if err == nil && len(found) == 0 && !s.nothingMade(cause) {
-		if err := pause(ctx, lostInterval); err != nil {
-			return err
-		}
-		found, err = s.search(ctx)
-	}
-	if err != nil {
-		s.log.printf("looking for the server: %v", err)
+		return errors.Join(cause, err)
+	case act != takeFound:
 		return cause
 	}
-	if err := s.settleFound(ctx, found); err != nil {
-		return errors.Join(cause, err)
-	}
-	if s.adopted {
-		s.note("the cloud's answer was lost (%v); the server was found by its tag", cause)
-		return nil
-	}
-	s.sweep(ctx)
-	s.advance(state.PhaseGone)
-	return cause
+	s.note("the cloud's answer was lost (%v); the server was found by its tag", cause)
+	return nil
 }

@@ -49,6 +49,7 @@ func came(st *facts.State) string {
 		state.PhaseBootstrapped: "the server was made and bootstrapped",
 		state.PhaseRemoving:     "removing was begun",
 		state.PhaseGone:         "no server exists any more",
+		state.PhaseLost:         "what was known of a server was lost",
 	}
 	attempt := fmt.Sprintf("attempt %d", st.Journal.Attempt)
 	if st.Journal.Operation != "" {

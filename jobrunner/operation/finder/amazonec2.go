@@ -140,6 +140,40 @@ func isAlive(instance *ec2.Instance) bool {
 	return instance.State != nil && slices.Contains(alive(), aws.StringValue(instance.State.Name))
 }
 
+// get implements cloud.
+func (a *amazonEC2) get(ctx context.Context, record map[string]any) (Tagged, error) {
+	id, region := recordText(record, "InstanceId"), recordText(record, "Region")
+	if id == "" {
+		return Tagged{}, nil
+	}
+	if region == "" {
+		region = a.region
+	}
+	at, err := a.connect()
+	if err != nil {
+		return Tagged{}, err
+	}
+	answer, err := at(region).DescribeInstancesWithContext(ctx, &ec2.DescribeInstancesInput{InstanceIds: []*string{&id}})
+	if isAmazonGone(err) {
+		return Tagged{}, nil
+	}
+	if err != nil {
+		return Tagged{}, err
+	}
+	for _, reservation := range answer.Reservations {
+		for _, instance := range reservation.Instances {
+			if aws.StringValue(instance.InstanceId) != id || !isAlive(instance) {
+				continue
+			}
+			if found, ok := a.tagged(instance, region); ok {
+				return found, nil
+			}
+			return Tagged{ID: id}, nil
+		}
+	}
+	return Tagged{}, nil
+}
+
 // remove terminates an instance. In a list of all regions its region is not kept, so that it is in its record.
 func (a *amazonEC2) remove(ctx context.Context, server Tagged) error {
 	at, err := a.connect()

@@ -171,6 +171,29 @@ func machineKeys(profile *compute.OSProfile) []string {
 	return keys
 }
 
+// get implements cloud.
+func (a *azureCompute) get(ctx context.Context, record map[string]any) (Tagged, error) {
+	group, name := recordText(record, "ResourceGroup"), recordText(record, "MachineName")
+	if group == "" || name == "" {
+		return Tagged{}, nil
+	}
+	api, err := a.connect(ctx)
+	if err != nil {
+		return Tagged{}, err
+	}
+	vm, err := api.machines.Get(ctx, group, name, "")
+	if isAzureGone(err, "ResourceNotFound", "ResourceGroupNotFound") {
+		return Tagged{}, nil
+	}
+	if err != nil {
+		return Tagged{}, err
+	}
+	if found, ok := a.tagged(&vm); ok {
+		return found, nil
+	}
+	return Tagged{ID: name, Name: name}, nil
+}
+
 // remove deletes a virtual machine and waits until it is gone. What the driver made beside it carries no tag and stays.
 func (a *azureCompute) remove(ctx context.Context, server Tagged) error {
 	at, err := azure.ParseResourceID(server.ID)

@@ -16,6 +16,8 @@ type cloud interface {
 	// list returns the servers with a tag that names a machine; with a UID, those of that machine where they could be made by
 	// the options given, and without, those of the whole account. A list that is not whole is an error.
 	list(ctx context.Context, uid string) ([]Tagged, error)
+	// get returns the server that a driver's record names; without tags when it has none of ours, and nothing when it is not there.
+	get(ctx context.Context, record map[string]any) (Tagged, error)
 	// remove removes a server that list returned, if it still has its tag; one that is gone is no error.
 	remove(ctx context.Context, server Tagged) error
 	// within is what the providerIDs of all servers that list can see without a UID begin with.

@@ -245,3 +245,5 @@ func TestFor_needs_the_drivers_own_options(t *testing.T) {
 	require.Equal(t, []any{"x", "", true, false, 3, 0},
 		[]any{options.text("a"), options.text("b"), options.set("b"), options.set("a"), options.number("c"), options.number("z")})
 }
+
+func (s *script) get(context.Context, map[string]any) (Tagged, error) { return Tagged{}, nil }

@@ -115,6 +115,26 @@ func taggedDroplet(droplet *godo.Droplet, tags map[string]string) Tagged {
 	return Tagged{ID: strconv.Itoa(droplet.ID), Name: droplet.Name, Record: record, Tags: tags, Created: created}
 }
 
+// get implements cloud.
+func (d *digitalOcean) get(ctx context.Context, record map[string]any) (Tagged, error) {
+	id, err := strconv.Atoi(recordText(record, "DropletID"))
+	if err != nil || id == 0 {
+		return Tagged{}, nil
+	}
+	droplet, _, err := d.client.Droplets.Get(ctx, id)
+	switch {
+	case err != nil && isNotFound(err):
+		return Tagged{}, nil
+	case err != nil:
+		return Tagged{}, err
+	case droplet == nil || droplet.ID != id:
+		return Tagged{}, errOtherAnswer
+	}
+	found := taggedDroplet(droplet, wordTags(digitalOceanName, droplet.Tags))
+	found.words = droplet.Tags
+	return found, nil
+}
+
 // within implements cloud: a token is of one account.
 func (d *digitalOcean) within(context.Context) string { return "" }
 

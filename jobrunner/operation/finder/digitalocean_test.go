@@ -59,6 +59,17 @@ func (a *account) cloud(t *testing.T) *digitalOcean {
 	t.Helper()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v2/droplets", a.list)
+	mux.HandleFunc("GET /v2/droplets/{id}", func(w http.ResponseWriter, r *http.Request) {
+		for _, one := range a.droplets {
+			if fmt.Sprint(one["id"]) == r.PathValue("id") {
+				_ = json.NewEncoder(w).Encode(map[string]any{"droplet": one})
+				return
+			}
+		}
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = fmt.Fprint(w, `{"id":"not_found","message":"The resource you were accessing could not be found."}`)
+	})
 	mux.HandleFunc("GET /v2/account/keys", func(w http.ResponseWriter, r *http.Request) { a.page(w, r, "ssh_keys", a.keys) })
 	mux.HandleFunc("GET /v2/tags/{name}", a.tag)
 	mux.HandleFunc("DELETE /v2/", func(w http.ResponseWriter, r *http.Request) {

@@ -182,6 +182,29 @@ func instanceKeys(metadata *compute.Metadata) []string {
 	return keys
 }
 
+// get implements cloud.
+func (g *googleCompute) get(ctx context.Context, record map[string]any) (Tagged, error) {
+	zone, name := recordText(record, "Zone"), recordText(record, "MachineName")
+	if zone == "" || name == "" {
+		return Tagged{}, nil
+	}
+	api, project, err := g.open(ctx)
+	if err != nil {
+		return Tagged{}, err
+	}
+	instance, err := api.Instances.Get(project, zone, name).Context(ctx).Do()
+	if isGoogleGone(err) {
+		return Tagged{}, nil
+	}
+	if err != nil {
+		return Tagged{}, err
+	}
+	if found, ok := taggedInstance(instance, project); ok {
+		return found, nil
+	}
+	return Tagged{ID: zone + "/" + name, Name: name}, nil
+}
+
 // remove deletes an instance, with its disk as the driver has it, and waits until it is gone.
 func (g *googleCompute) remove(ctx context.Context, server Tagged) error {
 	api, project, err := g.open(ctx)

@@ -87,7 +87,7 @@ func linodeTagged(instance *linodego.Instance, tags map[string]string) Tagged {
 		}
 	}
 	out := Tagged{
-		ID: strconv.Itoa(instance.ID), Name: instance.Label, Record: record, Tags: tags,
+		ID: strconv.Itoa(instance.ID), Name: instance.Label, Record: record, Tags: tags, words: instance.Tags,
 		broken: instance.Status == linodego.InstanceDeleting,
 	}
 	if instance.Created != nil {

@@ -24,6 +24,8 @@ type Tagged struct {
 
 	// keys are the SSH keys that it lets in; nil when the cloud does not tell.
 	keys []string
+	// words are the tags as get read them, where several may have one key.
+	words []string
 	// broken tells that it is on its way out or never came to be.
 	broken bool
 }
@@ -47,11 +49,7 @@ var errTooMany = errors.New("looking for servers by tag: there are too many to l
 func ListerFor(driver string, values map[string]any) Lister {
 	options := flags(values)
 	if driver == vSphereName {
-		return &vSphere{
-			host: options.text("vmwarevsphere-vcenter"), port: options.number("vmwarevsphere-vcenter-port"),
-			datacenter: options.text("vmwarevsphere-datacenter"),
-			username:   options.text("vmwarevsphere-username"), password: options.text("vmwarevsphere-password"),
-		}
+		return newVSphere(options)
 	}
 	if found := cloudFor(driver, options); found != nil {
 		return cloudLister{found}

@@ -32,7 +32,43 @@ type vSphere struct {
 	username, password string
 }
 
-var _ Lister = (*vSphere)(nil)
+var (
+	_ Lister = (*vSphere)(nil)
+	_ Owner  = (*vSphere)(nil)
+)
+
+func newVSphere(options flags) *vSphere {
+	return &vSphere{
+		host: options.text("vmwarevsphere-vcenter"), port: options.number("vmwarevsphere-vcenter-port"),
+		datacenter: options.text("vmwarevsphere-datacenter"),
+		username:   options.text("vmwarevsphere-username"), password: options.text("vmwarevsphere-password"),
+	}
+}
+
+// Get implements Owner.
+func (v *vSphere) Get(ctx context.Context, record map[string]any, _ string) (found Tagged, err error) {
+	id := recordText(record, "MachineId")
+	if id == "" {
+		return Tagged{}, nil
+	}
+	err = v.session(ctx, func(client *govmomi.Client) error {
+		ref, err := object.NewSearchIndex(client.Client).FindByUuid(ctx, nil, id, true, nil)
+		if err != nil || ref == nil {
+			return err
+		}
+		var vm mo.VirtualMachine
+		err = property.DefaultCollector(client.Client).RetrieveOne(ctx, ref.Reference(), []string{"name", "config.template", "config.extraConfig"}, &vm)
+		if isGoneFault(faultOf(err)) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("looking at virtual machine %s: %w", id, err)
+		}
+		found = Tagged{ID: id, Name: vm.Name, Tags: pairTags(vSphereName, parameters(vm.Config))}
+		return nil
+	})
+	return found, err
+}
 
 // List implements Lister.
 func (v *vSphere) List(ctx context.Context) (found []Tagged, err error) {

@@ -105,7 +105,7 @@ func vultrTagged(instance *govultr.Instance, tags map[string]string) Tagged {
 	}
 	// A time that cannot be read is one that is not known.
 	created, _ := time.Parse(time.RFC3339, instance.DateCreated)
-	return Tagged{ID: instance.ID, Name: instance.Label, Record: record, Tags: tags, Created: created}
+	return Tagged{ID: instance.ID, Name: instance.Label, Record: record, Tags: tags, words: instance.Tags, Created: created}
 }
 
 // within implements cloud: a key is of one account.

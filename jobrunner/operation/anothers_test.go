@@ -1,0 +1,82 @@
+package operation_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/jobrunner/operation"
+	"github.com/drover-project/drover/state"
+)
+
+// anothersState is the job of another machine, whose state is a copy of this one's: a state that was edited, or restored under
+// another name.
+func anothersState(t *testing.T, j *job) *job {
+	t.Helper()
+	secret, err := j.client.CoreV1().Secrets("team").Get(context.Background(), stateName, metav1.GetOptions{})
+	require.NoError(t, err)
+	other := *j
+	other.output = &syncBuffer{}
+	other.client = fake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: stateName}, Data: secret.Data})
+	other.request.Attempt, other.request.Machine.Name, other.request.Machine.UID = 1, "another", j.request.Machine.UID+"-other"
+	other.request.Tags = jobrunner.Tags(other.request.Machine)
+	return &other
+}
+
+// A server whose tag names another machine is neither taken nor started nor removed, although the state names it.
+func TestAnothers(t *testing.T) {
+	mine := newJob(t, "digitalocean")
+	mine.mustCreate()
+	id := mine.droplets(false)[0].ID
+
+	other := anothersState(t, mine)
+	other.request.InstanceName = "another-pool-1"
+	code, result := other.run(t.Context(), state.Create)
+	require.Equal(t, operation.ExitSucceeded, code, "%s\n%s", result.Message, other.output)
+	require.Contains(t, result.Notes[0], mine.request.Machine.Name, "whose it is is told")
+	require.Contains(t, result.Notes[0], "it is not touched")
+	own, err := state.ReadServer(other.state())
+	require.NoError(t, err)
+	require.NotEqual(t, id, own.InstanceID, "it has one of its own")
+	other.mustRemove()
+
+	third := anothersState(t, mine)
+	code, result = third.run(t.Context(), state.Remove)
+	require.Equal(t, operation.ExitSucceeded, code, "%s\n%s", result.Message, third.output)
+	require.Contains(t, result.Notes[0], "it is not touched")
+	require.Len(t, mine.droplets(false), 1, "another machine's server")
+	mine.mustRemove()
+}
+
+// Nor where nothing but the ID is known, so that the machine's own server cannot be looked for: that is for the user to do.
+func TestAnothers_vsphere(t *testing.T) {
+	mine, s, _ := vsphereJob(t)
+	mine.mustCreate()
+	for _, kind := range []state.Operation{state.Create, state.Remove} {
+		other := anothersState(t, mine)
+		code, result := other.run(t.Context(), kind)
+		require.Equal(t, operation.ExitFailed, code)
+		require.Contains(t, result.Notes[0], "it is not touched")
+		require.Equal(t, "ServerMayExist", result.Reason, result.Message)
+		require.Len(t, machinesAt(t, s), 1)
+	}
+	mine.mustRemove()
+}
+
+// What has no tag of ours, as after it was taken over from Rancher, is the machine's as its record says.
+func TestAnothers_untagged(t *testing.T) {
+	mine, s, _ := vsphereJob(t)
+	mine.request.Tags = nil
+	mine.mustCreate()
+	other := anothersState(t, mine)
+	other.request.Tags = jobrunner.Tags(other.request.Machine)
+	other.mustCreate()
+	require.Len(t, machinesAt(t, s), 1)
+	other.mustRemove()
+	require.Empty(t, machinesAt(t, s))
+}

@@ -1,0 +1,80 @@
+package finder
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-project/drover/jobrunner"
+)
+
+// named are records that name a server of another machine, one without a tag of ours, and none that is there.
+type named struct {
+	owner                    Owner
+	others, untagged, absent map[string]any
+	// refuse has the cloud answer nothing of use.
+	refuse func()
+}
+
+func TestOwner(t *testing.T) {
+	for name, clouds := range map[string]func(*testing.T) named{
+		digitalOceanName: func(t *testing.T) named {
+			others, untagged := droplet(7), droplet(8)
+			others["tags"], untagged["tags"] = []string{jobrunner.TagMachineUID + ":other"}, []string{"mine"}
+			a := &account{droplets: []map[string]any{others, untagged}}
+			return named{cloudOwner{a.cloud(t), digitalOceanName}, map[string]any{"DropletID": json.Number("7")}, map[string]any{"DropletID": json.Number("8")},
+				map[string]any{"DropletID": json.Number("9")}, func() { a.status = http.StatusServiceUnavailable }}
+		},
+		amazonName: func(t *testing.T) named {
+			a := newEC2(t)
+			return named{cloudOwner{a.amazon(nil), amazonName}, map[string]any{"InstanceId": "i-6", "Region": "us-east-1"}, map[string]any{"InstanceId": "i-3"},
+				map[string]any{"InstanceId": "i-4"}, func() {
+					a.refuse["DescribeInstances us-east-1"] = refusal{http.StatusServiceUnavailable, "<html>"}
+				}}
+		},
+		azureName: func(t *testing.T) named {
+			s := newARM(t)
+			return named{cloudOwner{s.azure(), azureName}, map[string]any{"ResourceGroup": "rg1", "MachineName": "pool-2"},
+				map[string]any{"ResourceGroup": "rg1", "MachineName": "pool-3"}, map[string]any{"ResourceGroup": "rg1", "MachineName": "none"},
+				func() { s.refuse["GET /subscriptions"] = armError(403, "AuthorizationFailed", "no") }}
+		},
+		googleName: func(t *testing.T) named {
+			g := newGCE(t)
+			return named{cloudOwner{g.google(nil), googleName}, map[string]any{"Zone": gceZone, "MachineName": "pool-2"},
+				map[string]any{"Zone": gceZone, "MachineName": "pool-3"}, map[string]any{"Zone": gceZone, "MachineName": "none"},
+				func() { g.refuse["GET /projects"] = gceError(403, "forbidden", "no") }}
+		},
+		vSphereName: func(t *testing.T) named {
+			i := newInventory(t)
+			others, untagged := i.clone("theirs", false, machineTags("other")), i.clone("nobodys", false, nil)
+			return named{OwnerFor(vSphereName, i.values), map[string]any{"MachineId": others.UUID(t.Context())},
+				map[string]any{"MachineId": untagged.UUID(t.Context())}, map[string]any{"MachineId": "4213b1f5-0000-0000-0000-000000000000"}, nil}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := clouds(t)
+			server, err := n.owner.Get(t.Context(), n.others, "m-uid")
+			require.NoError(t, err)
+			require.Equal(t, "other", server.Tags[jobrunner.TagMachineUID])
+			require.NotEmpty(t, server.ID)
+			server, err = n.owner.Get(t.Context(), n.untagged, "m-uid")
+			require.NoError(t, err)
+			require.Empty(t, server.Tags)
+			require.NotEmpty(t, server.ID)
+			for _, record := range []map[string]any{n.absent, {}, nil} {
+				server, err = n.owner.Get(t.Context(), record, "m-uid")
+				require.NoError(t, err)
+				require.Empty(t, server)
+			}
+			if n.refuse != nil {
+				n.refuse()
+				_, err = n.owner.Get(t.Context(), n.others, "m-uid")
+				require.Error(t, err, "who does not answer has not said whose it is")
+			}
+		})
+	}
+	require.Nil(t, OwnerFor("acme", nil))
+	require.Nil(t, OwnerFor(vSphereName, map[string]any{"other": "options"}), "another driver of that name")
+}
