@@ -75,6 +75,18 @@ func TestOwner(t *testing.T) {
 			}
 		})
 	}
+	ids := map[string]string{hetznerName: "ServerID", linodeName: "InstanceID", vultrName: "InstanceID"}
+	forThirdParties(t, func(t *testing.T, p thirdParty) {
+		owner := cloudOwner{thirdPartyAccount(p).serve(t, p), p.driver}
+		for id, uid := range map[string]string{"11": uidA, "13": "", "99": ""} {
+			server, err := owner.Get(t.Context(), map[string]any{ids[p.driver]: json.Number(id)}, "m-uid")
+			require.NoError(t, err)
+			require.Equal(t, uid, server.Tags[jobrunner.TagMachineUID], id)
+			require.Equal(t, id != "99", server.ID == id)
+		}
+		_, err := cloudOwner{(&fakeAPI{status: 503}).serve(t, p), p.driver}.Get(t.Context(), map[string]any{ids[p.driver]: "11"}, "")
+		require.Error(t, err)
+	})
 	require.Nil(t, OwnerFor("acme", nil))
 	require.Nil(t, OwnerFor(vSphereName, map[string]any{"other": "options"}), "another driver of that name")
 }
