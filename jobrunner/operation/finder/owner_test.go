@@ -79,7 +79,11 @@ func TestOwner(t *testing.T) {
 	forThirdParties(t, func(t *testing.T, p thirdParty) {
 		owner := cloudOwner{thirdPartyAccount(p).serve(t, p), p.driver}
 		for id, uid := range map[string]string{"11": uidA, "13": "", "99": ""} {
-			server, err := owner.Get(t.Context(), map[string]any{ids[p.driver]: json.Number(id)}, "m-uid")
+			record := map[string]any{ids[p.driver]: json.Number(id)}
+			if p.driver == vultrName {
+				record[ids[p.driver]] = id
+			}
+			server, err := owner.Get(t.Context(), record, "m-uid")
 			require.NoError(t, err)
 			require.Equal(t, uid, server.Tags[jobrunner.TagMachineUID], id)
 			require.Equal(t, id != "99", server.ID == id)
