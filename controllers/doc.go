@@ -18,8 +18,9 @@
 //	<X>Machine spec.providerID, status, finalizer,
 //	  label rke.cattle.io/capi-machine-name           machine       Cluster API, CLI
 //	state Secret: metadata (owner, finalizer, claim)  machine       machine
-//	state Secret: data but the two keys below         Job's pod     machine, CLI
-//	state Secret: credential.json, verdict.json       machine       machine
+//	state Secret: data but verdict.json               Job's pod     machine, CLI
+//	state Secret: verdict.json                        machine       machine
+//	Secret <m>-machine-credential                     machine       machine
 //	request Secret                                    machine       Job's pod; deleted when the Job has ended
 //	service account, Role, RoleBinding <m>-machine    machine       Job's pod
 //	Job <m>-create-<n>, <m>-rm-<n>                    machine       machine, CLI

@@ -166,14 +166,22 @@ func TestRequest_goldenForm(t *testing.T) {
 	golden(t, "document-request.json", append(text, '\n'))
 }
 
-// The credential of an attempt is kept; without one nothing is written over the pod's data.
-func TestStateSecret_credential(t *testing.T) {
+// The credential of an attempt is kept, but not in the state, of which the manager writes no data at all.
+func TestCredentialSecret(t *testing.T) {
 	given := task(state.Create)
 	given.Credential = state.Credential{Name: "cloud", Env: map[string]string{"TOKEN": "t"}, Files: map[string][]byte{"f": []byte("c")}}
-	kept, err := state.ReadCredential(stateSecret(t, given).Data)
+	require.Empty(t, stateSecret(t, given).Data)
+	secret, err := jobrunner.CredentialSecret(given)
+	require.NoError(t, err)
+	kept, err := state.ReadCredential(secret.Data)
 	require.NoError(t, err)
 	require.Equal(t, given.Credential, kept)
-	require.Empty(t, stateSecret(t, task(state.Create)).Data)
+	require.Equal(t, "pool1-abc-machine-credential", secret.Name)
+	require.Equal(t, stateSecret(t, given).OwnerReferences, secret.OwnerReferences)
+	require.Equal(t, stateSecret(t, given).Finalizers, secret.Finalizers)
+	for _, rule := range jobrunner.Role(given).Rules {
+		require.NotContains(t, rule.ResourceNames, secret.Name)
+	}
 }
 
 func document(tb testing.TB, v any) []byte {

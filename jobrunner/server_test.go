@@ -206,7 +206,6 @@ func TestServer_aProbeReachesTheCache(t *testing.T) {
 func TestServer_stateHasTwoWriters(t *testing.T) {
 	s := newStage(t)
 	first := s.task(state.Create, "m")
-	first.Credential = state.Credential{Name: "cloud", Env: map[string]string{"TOKEN": "old"}}
 	s.claim(t, first)
 	for _, access := range []client.Object{jobrunner.ServiceAccount(first), jobrunner.Role(first), jobrunner.RoleBinding(first)} {
 		require.NoError(t, s.Create(t.Context(), access))
@@ -220,13 +219,10 @@ func TestServer_stateHasTwoWriters(t *testing.T) {
 
 	second := first
 	second.Request.Attempt, second.Try, second.Hash = 2, 2, "fedcba9876543210"
-	second.Credential.Env = map[string]string{"TOKEN": "new"}
 	s.claim(t, second)
 	require.NoError(t, s.Get(t.Context(), key, secret))
 	require.Equal(t, "a tar.gz", string(secret.Data[state.ExtractedConfigKey]))
-	credential, err := state.ReadCredential(secret.Data)
-	require.NoError(t, err)
-	require.Equal(t, "new", credential.Env["TOKEN"])
+	require.NotContains(t, secret.Data, state.CredentialKey)
 	claim, ok := state.ReadClaim(secret.Annotations)
 	require.True(t, ok)
 	require.Equal(t, state.Claim{Operation: state.Create, Attempt: 2, Try: 2, Hash: "fedcba9876543210"}, claim)

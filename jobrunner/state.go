@@ -11,9 +11,9 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-// StateSecret is the machine's state Secret as the manager writes it: who owns it, which attempt is under way and with which
-// credential. All other data are the pod's alone, so that applying this changes none of them. The finalizer keeps it when the
-// machine's children are deleted before their server is.
+// StateSecret is the machine's state Secret as the manager writes it: who owns it and which attempt is under way. Its data are
+// the pod's, so that applying this changes none of them. The finalizer keeps it when the machine's children are deleted before
+// their server is.
 func StateSecret(t Task) (*corev1.Secret, error) {
 	request := t.Request
 	annotations, err := state.Notes{
@@ -25,20 +25,30 @@ func StateSecret(t Task) (*corev1.Secret, error) {
 	}
 	meta := t.meta(request.StateSecret, t.ownLabels())
 	meta.Finalizers, meta.Annotations = []string{rkev1.MachineFinalizer}, annotations
-	secret := &corev1.Secret{
+	return &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: meta,
 		Type:       rkev1.MachineStateSecretType,
-	}
-	if t.Credential.Name == "" {
-		return secret, nil
-	}
+	}, nil
+}
+
+// CredentialSecret keeps the credential that the task is given, for a removal when the user's Secret is gone. It lives as long
+// as the state and apart from it: who may log in to a server has no right to the account that pays for it.
+func CredentialSecret(t Task) (*corev1.Secret, error) {
 	credential, err := json.Marshal(t.Credential)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the credential: %w", err)
 	}
-	secret.Data = map[string][]byte{state.CredentialKey: credential}
-	return secret, nil
+	meta := t.meta(CredentialSecretName(t.base()), t.ownLabels())
+	if t.Owner != nil {
+		meta.Finalizers = []string{rkev1.MachineFinalizer}
+	}
+	return &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: meta,
+		Type:       rkev1.MachineCredentialSecretType,
+		Data:       map[string][]byte{state.CredentialKey: credential},
+	}, nil
 }
 
 // ResultSecret is where a probe leaves its result.

@@ -23,7 +23,7 @@ type Task struct {
 	Request Request
 	// Bootstrap is the bootstrap data; for Create only.
 	Bootstrap []byte
-	// Credential that the request was made with, to be kept in the state.
+	// Credential that the request was made with, to be kept in its CredentialSecret.
 	Credential state.Credential
 	// Owner is the infra machine or NodeDriver, as controller; nil when it lives elsewhere.
 	Owner *metav1.OwnerReference
@@ -39,6 +39,9 @@ type Task struct {
 
 // StateSecretName is the name of a machine's state Secret.
 func StateSecretName(machine string) string { return ObjectName(machine, "machine", "state") }
+
+// CredentialSecretName is the name of the Secret with the credential that the machine's last Job was given.
+func CredentialSecretName(machine string) string { return ObjectName(machine, "machine", "credential") }
 
 // AccessName is the name of a machine's service account, Role and RoleBinding.
 func AccessName(machine string) string { return ObjectName(machine, "machine") }

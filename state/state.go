@@ -25,7 +25,7 @@ type State struct {
 	Result  Document[Result]
 	// Verdict is how the last Job ended that left no Result.
 	Verdict Document[Result]
-	// Credential is the one given to the last Job.
+	// Credential is the one given to the last Job, where an earlier manager kept it.
 	Credential Document[Credential]
 	// ExtractedConfig is the machine directory, a tar.gz that nobody has looked at.
 	ExtractedConfig []byte

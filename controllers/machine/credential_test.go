@@ -321,12 +321,14 @@ func TestCredential_neverKeepsAMachineForEver(t *testing.T) {
 	}
 }
 
-// The copy in the state is for the case that the Secret is gone: a copy that nobody can read is as good as none, and the
+// The copy is for the case that the Secret is gone: a copy that nobody can read is as good as none, and the
 // driver's own record may be all that a remove needs.
 func TestCredential_copyThatCannotBeRead(t *testing.T) {
 	s := credentialWorld(t)
 	s.ready()
-	s.write(map[string]any{state.CredentialKey: "{"})
+	last := testkit.ExpectExists(t, s.client, s.lastCredential())
+	last.Data[state.CredentialKey] = []byte("{")
+	s.update(last)
 	dropCredential(s)
 	s.delete(s.obj)
 	s.reconcile()
@@ -346,7 +348,9 @@ func TestCredential_nothingToRemoveWith(t *testing.T) {
 	s.reconcile()
 	s.fail(state.Create, 1, rkev1.ClassTransient, "connection reset", true)
 	s.reconcile()
-	s.write(map[string]any{state.CredentialKey: "{"})
+	last := testkit.ExpectExists(t, s.client, s.lastCredential())
+	last.Data[state.CredentialKey] = []byte("{")
+	s.update(last)
 	dropCredential(s)
 	s.delete(s.obj)
 	s.reconcile()

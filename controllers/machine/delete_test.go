@@ -207,9 +207,9 @@ func TestDelete_credentialIsMissingAndNeeded(t *testing.T) {
 	s.reconcile()
 	// Only the intent is known: the finder has to look, and needs the credential, which the state does not have either.
 	s.fail(state.Create, 1, rkev1.ClassUnknown, "answer lost", true)
-	secret := testkit.ExpectExists(t, s.client, s.stateSecret())
-	delete(secret.Data, state.CredentialKey)
-	s.update(secret)
+	last := testkit.ExpectExists(t, s.client, s.lastCredential())
+	delete(last.Data, state.CredentialKey)
+	s.update(last)
 	s.delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cred"}})
 	s.delete(s.obj)
 	s.reconcile()
@@ -366,6 +366,8 @@ func TestDelete_namespaceIsGoing(t *testing.T) {
 	require.Equal(t, secret.Name, request.StateSecret)
 	require.Equal(t, s.namespace, request.Machine.Namespace)
 	require.Equal(t, "earlier", request.Tags[jobrunner.TagMachineUID])
+	require.NotContains(t, secret.Data, state.CredentialKey)
+	require.Contains(t, string(testkit.ExpectExists(t, s.client, refuge.lastCredential()).Data[state.CredentialKey]), "DIGITALOCEAN_ACCESS_TOKEN")
 
 	s.reconcile()
 	refuge.fail(state.Remove, 1, rkev1.ClassTransient, "503", true)
@@ -378,6 +380,8 @@ func TestDelete_namespaceIsGoing(t *testing.T) {
 	testkit.ExpectNotFound(t, s.client, refuge.stateSecret(), refuge.job(state.Remove, 1), refuge.job(state.Remove, 2),
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "drover-drivers", Name: jobrunner.AccessName(refuge.name)}})
 	require.Empty(t, testkit.ExpectExists(t, s.client, s.stateSecret()).Finalizers)
+	require.Empty(t, testkit.ExpectExists(t, s.client, s.lastCredential()).Finalizers)
+	testkit.ExpectNotFound(t, s.client, refuge.lastCredential())
 }
 
 // What the pod writes of its number decides nothing of how much is taken away after it.

@@ -300,6 +300,11 @@ func (s *subject) stateSecret() *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: jobrunner.StateSecretName(s.name)}}
 }
 
+// lastCredential is where the credential of the last Job is kept.
+func (s *subject) lastCredential() *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: jobrunner.CredentialSecretName(s.name)}}
+}
+
 func (s *subject) requestOf(operation state.Operation, attempt int32) jobrunner.Request {
 	s.Helper()
 	secret := testkit.ExpectExists(s, s.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: jobrunner.JobName(s.name, operation, attempt)}})

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/state"
 )
 
 // keep puts back what keeps a machine and its state until the server is gone, and what tells whose the state is. A restored
@@ -27,7 +28,12 @@ func (r *Reconciler) keep(ctx context.Context, s *scope) error {
 	}
 	before := secret.DeepCopy()
 	finalizer := controllerutil.AddFinalizer(secret, rkev1.MachineFinalizer)
-	if owner := s.takeOver(secret); !owner && !finalizer {
+	moved, err := r.moveCredential(ctx, s)
+	if err != nil {
+		return err
+	}
+	delete(secret.Data, state.CredentialKey)
+	if owner := s.takeOver(secret); !owner && !finalizer && !moved {
 		return nil
 	}
 	if err := r.Client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {

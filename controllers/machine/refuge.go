@@ -3,6 +3,7 @@ package machine
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -36,8 +37,11 @@ func (s *scope) owns(obj metav1.Object) bool {
 	if s.inRefuge() {
 		return obj.GetLabels()[rkev1.MachineUIDLabel] == string(s.GetUID())
 	}
-	return metav1.IsControlledBy(obj, s)
+	return s.controls(obj)
 }
+
+// controls reports whether the machine is the controlling owner of an object.
+func (s *scope) controls(obj metav1.Object) bool { return metav1.IsControlledBy(obj, s) }
 
 // loadRefuge reads the state from the refuge, if the machine fled.
 func (r *Reconciler) loadRefuge(ctx context.Context, s *scope) (bool, error) {
@@ -61,15 +65,27 @@ func (r *Reconciler) flee(ctx context.Context, s *scope) error {
 	refuge := s.refugeOf()
 	var data map[string][]byte
 	if s.state.secret != nil {
-		data = s.state.secret.Data
+		data = maps.Clone(s.state.secret.Data)
+		delete(data, state.CredentialKey)
 	}
 	copied := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: refuge.Namespace, Name: jobrunner.StateSecretName(refuge.Name),
 			Labels: map[string]string{rkev1.MachineUIDLabel: string(s.GetUID())}, Annotations: s.notes()},
 		Type: rkev1.MachineStateSecretType, Data: data}
-	err := r.Client.Create(ctx, copied, client.FieldOwner(FieldOwner))
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return step.Wait(NamespaceTerminatingReason, fmt.Sprintf("the namespace is being deleted, so that no Job can be made in it, and the state cannot be copied to namespace %s either: %v", refuge.Namespace, err), refugeCheck)
+	copies := []client.Object{copied}
+	if s.credential.Name != "" {
+		credential, err := jobrunner.CredentialSecret(jobrunner.Task{Base: refuge.Name, Credential: s.credential.Credential,
+			Request: jobrunner.Request{Machine: s.ref(), Namespace: refuge.Namespace, Driver: s.driver.ref}})
+		if err != nil {
+			return err
+		}
+		copies = []client.Object{credential, copied} // the state last: with it the machine has moved
+	}
+	for _, obj := range copies {
+		err := r.Client.Create(ctx, obj, client.FieldOwner(FieldOwner))
+		if client.IgnoreAlreadyExists(err) != nil {
+			return step.Wait(NamespaceTerminatingReason, fmt.Sprintf("the namespace is being deleted, so that no Job can be made in it, and the state cannot be copied to namespace %s either: %v", refuge.Namespace, err), refugeCheck)
+		}
 	}
 	if err := r.loadState(ctx, s); err != nil {
 		return err

@@ -165,6 +165,9 @@ func (r *Reconciler) release(ctx context.Context, s *scope) error {
 	if err := r.leaveRefuge(ctx, s); err != nil {
 		return err
 	}
+	if err := r.releaseCredential(ctx, s); err != nil {
+		return err
+	}
 	_, err := step.DropFinalizer(ctx, r.Client, s.Unstructured, rkev1.MachineFinalizer)
 	return err
 }

@@ -49,20 +49,23 @@ func (r *Reconciler) resolveCredential(ctx context.Context, s *scope) error {
 	}
 	s.credential = credential{Credential: state.Credential{Name: name, Version: string(secret.UID) + "/" + secret.ResourceVersion,
 		Env: env, Files: crdgen.CredentialFiles(r.kind.Driver, fields, secret.Data)}}
-	s.keepVersion()
-	return nil
+	return r.keepVersion(ctx, s)
 }
 
 // keepVersion gives a credential the version of the one that was used last if that is the same. Some tools touch Secrets all
 // the time; an attempt for each touch would be a loop.
-func (s *scope) keepVersion() {
-	last := s.state.Credential.Value
-	if last.Version == "" {
-		return
+func (r *Reconciler) keepVersion(ctx context.Context, s *scope) error {
+	if !s.state.Claimed {
+		return nil
+	}
+	last, err := r.lastCredential(ctx, s)
+	if err != nil || last.Version == "" {
+		return err
 	}
 	if maps.Equal(last.Env, s.credential.Env) && maps.EqualFunc(last.Files, s.credential.Files, bytes.Equal) {
 		s.credential.Version = last.Version
 	}
+	return nil
 }
 
 // credentialName is the spec's, or the one that made the server.
@@ -177,9 +180,12 @@ func (r *Reconciler) recallCredential(ctx context.Context, s *scope) error {
 	if missing == nil || !isWaiting(missing) {
 		return missing
 	}
-	// One that cannot be read is as good as none.
-	if last := s.state.Credential; last.IsRead() {
-		s.credential = credential{Credential: last.Value, recalled: stepMessage(missing)}
+	last, err := r.lastCredential(ctx, s)
+	if err != nil {
+		return err
+	}
+	if last.Name != "" {
+		s.credential = credential{Credential: last, recalled: stepMessage(missing)}
 		s.conditions.Set(rkev1.CredentialReadyCondition, metav1.ConditionTrue, rkev1.CredentialRecalledReason,
 			stepMessage(missing)+"; the server is removed with the credential that was used last")
 		return nil

@@ -56,20 +56,34 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope, task jobrunner.Task,
 	if err != nil {
 		return err
 	}
-	if err := r.applier.Write(ctx, secret); err != nil {
-		return err
-	}
 	applier := r.applier
 	applier.Check = func(ctx context.Context, live client.Object) error { return r.takeName(ctx, s, live) }
 	account, role, binding := jobrunner.ServiceAccount(task), jobrunner.Role(task), jobrunner.RoleBinding(task)
+	objects := []client.Object{account, role}
+	if task.Credential.Name != "" {
+		credential, err := jobrunner.CredentialSecret(task)
+		if err != nil {
+			return err
+		}
+		objects = append([]client.Object{credential}, objects...)
+	}
+	if !s.state.Credential.IsAbsent() {
+		// An earlier manager kept the credential in the state, from where the next write takes it.
+		if _, err := applier.All(ctx, objects...); err != nil {
+			return err
+		}
+	}
+	if err := r.applier.Write(ctx, secret); err != nil {
+		return err
+	}
 	if s.state.secret == nil {
-		if err := applier.Add(ctx, account, role); err != nil {
+		if err := applier.Add(ctx, objects...); err != nil {
 			return err
 		}
 		return applier.Add(ctx, binding, request) // a binding is let pass only when its Role is there
 	}
 	// What a Job may do is the same in all attempts.
-	if _, err := applier.All(ctx, account, role, binding); err != nil {
+	if _, err := applier.All(ctx, append(objects, binding)...); err != nil {
 		return err
 	}
 	return applier.Add(ctx, request)
@@ -85,6 +99,9 @@ func (r *Reconciler) takeName(ctx context.Context, s *scope, live client.Object)
 	kind, name := live.GetObjectKind().GroupVersionKind().Kind, live.GetName()
 	if !s.succeeds(live) {
 		return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("there is a %s %s that is not of this machine: delete it, or use another name for the machine", kind, name), foreignCheck)
+	}
+	if _, err := step.DropFinalizer(ctx, r.Client, live, rkev1.MachineFinalizer); err != nil {
+		return fmt.Errorf("releasing the %s %s of an earlier machine: %w", kind, name, err)
 	}
 	uid := live.GetUID()
 	if err := r.Client.Delete(ctx, live, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {

@@ -48,6 +48,8 @@ const (
 
 	// MachineStateSecretType is the type of <m>-machine-state.
 	MachineStateSecretType = "rke.cattle.io/machine-state"
+	// MachineCredentialSecretType is the type of <m>-machine-credential, which no Job and nobody who logs in needs to read.
+	MachineCredentialSecretType = "rke.cattle.io/machine-credential"
 	// MachineRequestSecretType is the type of the Secret a Job reads its request from.
 	MachineRequestSecretType = "drover.cattle.io/machine-request"
 	// CloudCredentialSecretType is the type of a credential in a cluster's namespace; Opaque is accepted too.

@@ -1,0 +1,77 @@
+package machine_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/state"
+	"github.com/drover-project/drover/testkit"
+)
+
+// Who may read the state, to log in, has no right to the cloud account: the credential of last resort is a Secret apart, which lives
+// as long as the state does.
+func TestLastCredential_isNotInTheState(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.ready()
+	kept := testkit.ExpectExists(t, s.client, s.stateSecret())
+	all, err := json.Marshal(kept)
+	require.NoError(t, err)
+	require.NotContains(t, kept.Data, state.CredentialKey)
+	require.NotContains(t, string(all), "DIGITALOCEAN_ACCESS_TOKEN")
+	last := testkit.ExpectExists(t, s.client, s.lastCredential())
+	require.EqualValues(t, rkev1.MachineCredentialSecretType, last.Type)
+	require.True(t, metav1.IsControlledBy(last, s.obj))
+	require.Equal(t, kept.Finalizers, last.Finalizers)
+	credential, err := state.ReadCredential(last.Data)
+	require.NoError(t, err)
+	require.Equal(t, "cred", credential.Name)
+
+	s.delete(s.obj)
+	s.reconcile()
+	s.removed(1)
+	testkit.ExpectReconciled(t, s.reconciler, s.obj)
+	s.gone()
+	require.Empty(t, testkit.ExpectExists(t, s.client, s.lastCredential()).Finalizers, "the garbage collector may have it")
+}
+
+// asBefore makes the state what an earlier manager left: the credential in it, and nowhere else.
+func (s *subject) asBefore() {
+	s.Helper()
+	last := testkit.ExpectExists(s, s.client, s.lastCredential())
+	s.write(map[string]any{state.CredentialKey: string(last.Data[state.CredentialKey])})
+	last.Finalizers = nil
+	s.update(last)
+	s.delete(last)
+}
+
+func TestLastCredential_movesOutOfAnOldState(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.ready()
+	s.asBefore()
+	s.reconcile()
+	require.NotContains(t, testkit.ExpectExists(t, s.client, s.stateSecret()).Data, state.CredentialKey)
+	s.expect(rkev1.ReadyCondition, metav1.ConditionTrue, "")
+	credential, err := state.ReadCredential(testkit.ExpectExists(t, s.client, s.lastCredential()).Data)
+	require.NoError(t, err)
+	require.Equal(t, "cred", credential.Name)
+	clear(s.writes)
+	s.reconcile()
+	require.Zero(t, s.wrote(), "%v", s.writes)
+}
+
+func TestLastCredential_removesFromAnOldState(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.ready()
+	s.asBefore()
+	s.delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cred"}})
+	s.delete(s.obj)
+	s.reconcile()
+	s.expect(rkev1.CredentialReadyCondition, metav1.ConditionTrue, rkev1.CredentialRecalledReason)
+	require.NotEmpty(t, s.requestOf(state.Remove, 1).CredentialEnv["DIGITALOCEAN_ACCESS_TOKEN"])
+	testkit.ExpectExists(t, s.client, s.lastCredential())
+}
