@@ -27,6 +27,10 @@ const (
 	NeedsSSH CaveatKind = "needs SSH"
 	// Waits: the driver waits without an end of its own; the Job's deadline ends it.
 	Waits CaveatKind = "waits"
+	// RemoveFailsWhenGone: the driver's Remove fails for a server that is gone; Drover looks at what it says.
+	RemoveFailsWhenGone CaveatKind = "remove fails when gone"
+	// LateTags: the driver sets tags after the server is made, so that a failed creation leaves one without.
+	LateTags CaveatKind = "late tags"
 	// Tells: the driver writes secrets or user data to its log or record in a form that must be hidden.
 	Tells CaveatKind = "tells"
 	// Broken: a part of the driver does not work.

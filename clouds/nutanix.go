@@ -1,9 +1,24 @@
 package clouds
 
+import rkev1 "github.com/drover-project/drover/api/rke/v1"
+
+// nutanix/docker-machine v3.9.0, machine/driver/driver.go; errors: nutanix-cloud-native/prism-go-client, internal/client.go.
 var _ = add(Cloud{
-	Driver: "nutanix",
+	Driver: "nutanix", ID: "VMId", ProviderID: "nutanix://{VMId}", KeyInPlace: true,
+	// The driver reads the data as YAML, after it has made line breaks of every \n and \r that is written out.
+	UserData: UserData{Habit: Inline, Flag: "nutanix-cloud-init", CloudConfigOnly: true, Breaks: []string{`\n`, `\r`}},
 	NodeDriver: &NodeDriver{Description: "Nutanix AHV.", Hosts: []string{"nutanix.github.io"},
 		Public: []string{"endpoint", "username", "port"}, Private: []string{"password"},
 		Plugin: Plugin{URL: "https://github.com/nutanix/docker-machine/releases/download/v3.7.0/docker-machine-driver-nutanix",
 			Checksums: map[string]string{"amd64": "2f70c4bdccd3c5e68bd8c32aadb5b525275a3cda5799f29736f37bdd168caa94"}}},
+	Caveats: []Caveat{
+		{LateID, "The record names the virtual machine only after the task that makes it has ended. When the driver's five minutes for that are over, the virtual machine stays and nobody knows its ID."},
+		{Tells, "The driver writes the user data to its log; Drover hides it there."},
+	},
+	words: words{rules: []rule{
+		{rkev1.ClassUnauthorized, []string{"invalid nutanix credentials"}},
+		{rkev1.ClassQuota, []string{"quota"}},
+		{rkev1.ClassCapacity, []string{"insufficient", "no host has enough"}},
+		{rkev1.ClassInvalid, []string{"cloud-init syntax error", "status: 422", "status: 400"}},
+	}, gone: []string{"entity_not_found"}},
 })

@@ -1,9 +1,26 @@
 package clouds
 
+import rkev1 "github.com/drover-project/drover/api/rke/v1"
+
+// outscale/docker-machine-driver-outscale v0.2.0, pkg/drivers/outscale.
 var _ = add(Cloud{
-	Driver: "outscale",
+	Driver: "outscale", ID: "VmId", UserData: UserData{Habit: None},
+	// Tags come after the server runs.
+	Tags: TagFlag{Flag: "outscale-extra-tags-instances", Form: List, Characters: " +-._:/@", MaxKey: 255, MaxValue: 255},
 	NodeDriver: &NodeDriver{Description: "3DS Outscale.", Hosts: []string{"oos.eu-west-2.outscale.com"},
 		Public: []string{"accessKey", "region"}, Private: []string{"secretKey"},
 		Plugin: Plugin{URL: "https://github.com/outscale/docker-machine-driver-outscale/releases/download/v0.2.0/docker-machine-driver-outscale_0.2.0_linux_amd64.zip",
 			Checksums: map[string]string{"amd64": "bb539ed4e2b0f1a1083b29cbdbab59bde3efed0a3145fefc0b2f47026c48bfe0"}}},
+	Caveats: []Caveat{
+		{LateTags, "The driver sets tags only when the server runs: one whose creation failed before has none."},
+		{Tells, "The driver writes every request with its headers to its log; Drover hides the credential there."},
+		{RemoveFailsWhenGone, "The driver takes it for an error that a server is gone already."},
+	},
+	words: words{rules: []rule{
+		{rkev1.ClassUnauthorized, []string{"accessdenied", "authfailure", "invalidaccesskey"}},
+		{rkev1.ClassThrottled, []string{"requestlimitexceeded", "throttl"}},
+		{rkev1.ClassQuota, []string{"quotaexceeded", "toomanyresources", "quota"}},
+		{rkev1.ClassCapacity, []string{"insufficientcapacity"}},
+		{rkev1.ClassInvalid, []string{"invalidparameter", "invalidresource"}},
+	}},
 })

@@ -1,0 +1,23 @@
+package clouds
+
+import rkev1 "github.com/drover-project/drover/api/rke/v1"
+
+// ionos-cloud/docker-machine-driver v7.0.8, ionoscloud.go, ionos_create_machine.go, internal/utils/client.go.
+var _ = add(Cloud{
+	Driver: "ionoscloud", ID: "ServerId", ProviderID: "ionos://{ServerId}", KeyInPlace: true,
+	// The driver reads the data as YAML and writes it anew with the hostname. The base64 flag would win over this one, and the
+	// switch would add what rancher-machine makes.
+	UserData: UserData{Habit: Inline, Flag: "ionoscloud-cloud-init", With: map[string]string{"ionoscloud-append-rke-cloud-init": "false"},
+		Excludes: []string{"ionoscloud-cloud-init-b64", "ionoscloud-rancher-provision-user-data"}, CloudConfigOnly: true},
+	Caveats: []Caveat{
+		{LateID, "The record names the server only when the request is done. When the wait for that fails, a server may be there whose ID nobody knows."},
+		{RemoveFailsWhenGone, "The driver takes it for an error that a part is gone already."},
+		{Waits, "Before a machine whose name contains -pool, but not -pool1-, or ends in a number other than 1, the driver waits a minute."},
+	},
+	words: words{rules: []rule{
+		{rkev1.ClassUnauthorized, []string{"401: authentication failed"}},
+		{rkev1.ClassQuota, []string{"quota", "resource limit", "contract limit"}},
+		{rkev1.ClassTransient, []string{"waiting returned a failed resource", "wait timeout has expired"}},
+		{rkev1.ClassInvalid, []string{"404: resource is missing", "validation failed"}},
+	}},
+})

@@ -1,0 +1,21 @@
+package clouds
+
+import rkev1 "github.com/drover-project/drover/api/rke/v1"
+
+// yadutaf/docker-machine-driver-ovh v1.1.0, driver.go, and its fork sneederco/docker-machine-driver-ovh v1.1.0-1, which alone has the flag for user
+// data; errors: ovh/go-ovh, ovh/error.go. The private key is not called id_rsa.
+var _ = add(Cloud{
+	Driver: "ovh", ID: "InstanceID", ProviderID: "openstack:///{InstanceID}",
+	UserData: UserData{Habit: PathEarly, Flag: "ovh-userdata"},
+	Caveats: []Caveat{
+		{RemoveFailsWhenGone, "The driver takes it for an error that a server is gone already."},
+		{NeedsSSH, "The fork of sneederco logs in while it makes the server, so that the Job must reach its SSH port."},
+		{Broken, "The option ovh-tags of the fork is read and never sent."},
+	},
+	words: words{rules: []rule{
+		{rkev1.ClassUnauthorized, []string{"invalidcredential", "notcredential", "notgrantedcall", "client::forbidden"}},
+		{rkev1.ClassQuota, []string{"quota"}},
+		{rkev1.ClassCapacity, []string{"out of stock", "no valid host was found"}},
+		{rkev1.ClassInvalid, []string{"client::badrequest", "client::notfound"}},
+	}},
+})

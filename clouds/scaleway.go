@@ -1,0 +1,22 @@
+package clouds
+
+import rkev1 "github.com/drover-project/drover/api/rke/v1"
+
+// scaleway/docker-machine-driver-scaleway v1.6, driver/scaleway.go; errors: scaleway-cli v1.10.2, pkg/api, and scaleway-sdk-go, scw/errors.go.
+var _ = add(Cloud{
+	Driver: "scaleway", ID: "ServerID",
+	// Without this flag the server gets a random name. The server is made stopped, and gets its cloud-init and starts after.
+	NameFlag: "scaleway-name", InSteps: true,
+	UserData: UserData{Habit: None},
+	Caveats: []Caveat{
+		{OtherName, "A server of an earlier attempt may have a random name: the driver gives one unless it is told the name, which Drover does."},
+		{RemoveFailsWhenGone, "The driver takes it for an error that a server is gone already."},
+	},
+	words: words{rules: []rule{
+		{rkev1.ClassUnauthorized, []string{"permissions_denied", "denied_authentication", "authentication is denied", "invalid_auth"}},
+		{rkev1.ClassQuota, []string{"has reached its quota", "quota exceeded", "quotas_exceeded"}},
+		{rkev1.ClassCapacity, []string{"is out of stock", "out_of_stock"}},
+		{rkev1.ClassTransient, []string{"transient_state"}},
+		{rkev1.ClassInvalid, []string{"invalid_request_error", "invalid_arguments"}},
+	}},
+})
