@@ -31,6 +31,8 @@ const (
 	RemoveFailsWhenGone CaveatKind = "remove fails when gone"
 	// LateTags: the driver sets tags after the server is made, so that a failed creation leaves one without.
 	LateTags CaveatKind = "late tags"
+	// Firewall: the server's own firewall lets in less than one may think.
+	Firewall CaveatKind = "firewall"
 	// Tells: the driver writes secrets or user data to its log or record in a form that must be hidden.
 	Tells CaveatKind = "tells"
 	// Broken: a part of the driver does not work.

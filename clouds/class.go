@@ -20,6 +20,8 @@ type words struct {
 	taken [][]string
 	// afterRequest are words of what the driver does between the cloud's consent and the moment its record names the server.
 	afterRequest []string
+	// unsure says that no text tells the cloud's refusal from what comes after its consent.
+	unsure bool
 }
 
 // rule gives a class to error texts that contain one of its phrases, all in small letters.
@@ -59,9 +61,9 @@ var (
 	// endOfFile is what Go says when the other side hangs up; the same letters stand in other words.
 	endOfFile = regexp.MustCompile(`\beof\b`)
 	// statusPattern finds an HTTP status where clients write it, and no other number of three digits: "…/droplets: 422 (request",
-	// "Error 403:", "StatusCode=409", "status code: 429", "but got 503", "Status=409", "[429] Too many".
+	// "Error 403:", "StatusCode=409", "status code: 429", `"status":404`, "but got 503", "Status=409", "[429] Too many".
 	statusPattern = regexp.MustCompile(
-		`(?:^\[?|: \[?|error |got |status(?: code)?[ =:]+|statuscode[ =:]+|response code |http(?:/[0-9.]+)? )([45][0-9]{2})(?:[^0-9a-z]|$)`)
+		`(?:^\[?|: \[?|error |got |status(?: code)?\\?"?[ =:]+|statuscode[ =:]+|response code |http(?:/[0-9.]+)? )([45][0-9]{2})(?:[^0-9a-z]|$)`)
 )
 
 // isPanic reports whether the rest of the text is a program's stack, in which any word may stand.

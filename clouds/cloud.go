@@ -22,8 +22,10 @@ type Cloud struct {
 	InSteps bool
 	// NoServer says that the driver makes no server: there is nothing that could be left behind.
 	NoServer bool
-	// Names are the names that the driver can give to servers.
-	Names NameRule
+	// Names are the names that the driver can give to servers. NameFlag is the flag with the server's name, where the driver does
+	// not take the machine's.
+	Names    NameRule
+	NameFlag string
 
 	// ProviderID and Zone are templates over the record; lower-case names in braces are made lower-case.
 	ProviderID string

@@ -13,6 +13,5 @@ var _ = add(Cloud{
 	},
 	words: words{rules: []rule{
 		{rkev1.ClassUnauthorized, []string{"http status code 401", "http status code 403"}},
-		{rkev1.ClassQuota, []string{"limit_exceeded", "resource_limit"}},
 	}},
 })

@@ -16,7 +16,6 @@ var _ = add(Cloud{
 	},
 	words: words{rules: []rule{
 		{rkev1.ClassUnauthorized, []string{"authentication credentials were not provided", "invalid token"}},
-		{rkev1.ClassQuota, []string{"limit exceeded", "quota"}},
 		{rkev1.ClassInvalid, []string{"detail: not found", "does not exist"}},
 	}},
 })

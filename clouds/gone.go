@@ -50,7 +50,7 @@ func (c Cloud) NameTaken(text string) bool {
 // NothingMade reports whether an error of this class means that the cloud refused to make anything. The text says whether
 // it had agreed already.
 func (c Cloud) NothingMade(class, text string) bool {
-	if containsAny(plain(text), c.words.afterRequest) {
+	if c.words.unsure || containsAny(plain(text), c.words.afterRequest) {
 		return false
 	}
 	switch class {

@@ -16,8 +16,8 @@ var _ = add(Cloud{
 	},
 	words: words{rules: []rule{
 		{rkev1.ClassUnauthorized, []string{"401: authentication failed"}},
-		{rkev1.ClassQuota, []string{"quota", "resource limit", "contract limit"}},
 		{rkev1.ClassTransient, []string{"waiting returned a failed resource", "wait timeout has expired"}},
 		{rkev1.ClassInvalid, []string{"404: resource is missing", "validation failed"}},
-	}},
+	},
+		afterRequest: []string{"error waiting until", "error getting request status", "waiting returned a failed resource", "wait timeout has expired"}},
 })

@@ -17,8 +17,6 @@ var _ = add(Cloud{
 	},
 	words: words{rules: []rule{
 		{rkev1.ClassUnauthorized, []string{"invalid nutanix credentials"}},
-		{rkev1.ClassQuota, []string{"quota"}},
-		{rkev1.ClassCapacity, []string{"insufficient", "no host has enough"}},
 		{rkev1.ClassInvalid, []string{"cloud-init syntax error", "status: 422", "status: 400"}},
-	}, gone: []string{"entity_not_found"}},
+	}, gone: []string{"entity_not_found"}, unsure: true},
 })

@@ -23,8 +23,6 @@ var _ = add(Cloud{
 	words: words{rules: []rule{
 		{rkev1.ClassUnauthorized, []string{"authentication failed", "action forbidden"}},
 		{rkev1.ClassThrottled, []string{"too many requests"}},
-		{rkev1.ClassQuota, []string{"quota"}},
-		{rkev1.ClassCapacity, []string{"sold out", "insufficient"}},
 		{rkev1.ClassInvalid, []string{"bad request with", "resource not found"}},
-	}},
+	}, afterRequest: []string{"failed to wait for ecs creation", "fail to get job entity", "unexpected conversion error"}},
 })

@@ -16,11 +16,10 @@ var _ = add(Cloud{
 		{Tells, "The driver writes every request with its headers to its log; Drover hides the credential there."},
 		{RemoveFailsWhenGone, "The driver takes it for an error that a server is gone already."},
 	},
+	// The SDK prints "<HTTP status> - '<code> <type>' - '<details>'"; the codes for quota and capacity are not in its source.
 	words: words{rules: []rule{
-		{rkev1.ClassUnauthorized, []string{"accessdenied", "authfailure", "invalidaccesskey"}},
-		{rkev1.ClassThrottled, []string{"requestlimitexceeded", "throttl"}},
-		{rkev1.ClassQuota, []string{"quotaexceeded", "toomanyresources", "quota"}},
-		{rkev1.ClassCapacity, []string{"insufficientcapacity"}},
-		{rkev1.ClassInvalid, []string{"invalidparameter", "invalidresource"}},
+		{rkev1.ClassUnauthorized, []string{"401 unauthorized", "403 forbidden", "accessdenied", "authfailure"}},
+		{rkev1.ClassThrottled, []string{"429 too many", "throttl"}},
+		{rkev1.ClassInvalid, []string{"400 bad request", "404 not found", "409 conflict"}},
 	}},
 })

@@ -12,10 +12,9 @@ var _ = add(Cloud{
 		{NeedsSSH, "The fork of sneederco logs in while it makes the server, so that the Job must reach its SSH port."},
 		{Broken, "The option ovh-tags of the fork is read and never sent."},
 	},
+	// The SDK prints 'OVHcloud API error (status code N): Class: "message"'.
 	words: words{rules: []rule{
 		{rkev1.ClassUnauthorized, []string{"invalidcredential", "notcredential", "notgrantedcall", "client::forbidden"}},
-		{rkev1.ClassQuota, []string{"quota"}},
-		{rkev1.ClassCapacity, []string{"out of stock", "no valid host was found"}},
 		{rkev1.ClassInvalid, []string{"client::badrequest", "client::notfound"}},
 	}},
 })

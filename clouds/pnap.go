@@ -4,7 +4,7 @@ import rkev1 "github.com/drover-project/drover/api/rke/v1"
 
 // phoenixnap/docker-machine-driver-pnap v0.5.1, pkg/drivers/pnap/pnap.go; names: phoenixnap/go-sdk-bmc, bmcapi/api/openapi.yaml.
 var _ = add(Cloud{
-	Driver: "pnap", ID: "ID", ProviderID: "phoenixnap://{ID}", Zone: "{ServerLocation}",
+	Driver: "pnap", ID: "ID", ProviderID: "phoenixnap://{ID}",
 	UserData: UserData{Habit: PathAtCreate, Flag: "pnap-userdata"},
 	NodeDriver: &NodeDriver{Description: "phoenixNAP Bare Metal Cloud.", Hosts: []string{"api.securedservers.com", "api.phoenixnap.com", "auth.phoenixnap.com"},
 		Public: []string{"clientIdentifier"}, Private: []string{"clientSecret"},

@@ -13,7 +13,7 @@ var _ = add(Cloud{
 		{RemoveFailsWhenGone, "The driver takes it for an error that a server is gone already."},
 	},
 	words: words{rules: []rule{
-		{rkev1.ClassUnauthorized, []string{"permissions_denied", "denied_authentication", "authentication is denied", "invalid_auth"}},
+		{rkev1.ClassUnauthorized, []string{"permissions_denied", "denied_authentication", "authentication is denied"}},
 		{rkev1.ClassQuota, []string{"has reached its quota", "quota exceeded", "quotas_exceeded"}},
 		{rkev1.ClassCapacity, []string{"is out of stock", "out_of_stock"}},
 		{rkev1.ClassTransient, []string{"transient_state"}},

@@ -34,6 +34,16 @@ func TestServer_shapes(t *testing.T) {
 		"generic":         {`"URL":"tcp://198.18.0.9:2376"`, "", "", ""},
 		"linode":          {`"InstanceID":99,"Region":"eu-west"`, "99", "linode://99", "eu-west"},
 		"hetzner":         {`"ServerID":77,"Location":"fsn1"`, "77", "hcloud://77", "fsn1"},
+		"vultr":           {`"InstanceID":"cb676a46"`, "cb676a46", "vultr://cb676a46", ""},
+		"cloudscale":      {`"UUID":"47cec963","Zone":"lpg1"`, "47cec963", "cloudscale://47cec963", "lpg1"},
+		"otc":             {`"instance_id":"4f5e"`, "4f5e", "openstack:///4f5e", ""},
+		"nutanix":         {`"VMId":"9c5a"`, "9c5a", "nutanix://9c5a", ""},
+		"oci":             {`"InstanceID":"ocid1.instance.oc1.x"`, "ocid1.instance.oc1.x", "oci://ocid1.instance.oc1.x", ""},
+		"upcloud":         {`"ServerUUID":"00c1"`, "00c1", "upcloud:////00c1", ""},
+		"aliyunecs":       {`"Id":"random","InstanceId":"i-bp1","Region":"cn-hangzhou"`, "i-bp1", "cn-hangzhou.i-bp1", ""},
+		"metal":           {`"DeviceID":"d-1"`, "d-1", "equinixmetal://d-1", ""},
+		"harvester":       {`"VMNamespace":"default"`, "m1", "", ""},
+		"proxmoxve":       {`"VMID":"105","VMUUID":""`, "", "", ""},
 	} {
 		t.Run(driver, func(t *testing.T) {
 			got := clouds.Of(driver).Server(clouds.Facts{Record: record(t, "{"+base+`"IPAddress":"198.18.0.9",`+c.record+"}"), InstanceName: "m1"})
@@ -50,7 +60,8 @@ func TestServer_shapes(t *testing.T) {
 // TestServer_before_there_is_one: no record of a driver that goes by an id may give a provider ID before the id is there.
 func TestServer_before_there_is_one(t *testing.T) {
 	const all = `"MachineName":"m1","Region":"r","Zone":"z","AvailabilityZone":"a","Location":"l","Project":"p"`
-	for _, driver := range []string{"digitalocean", "amazonec2", "openstack", "exoscale", "vmwarevsphere", "linode", "hetzner"} {
+	for _, driver := range []string{"digitalocean", "amazonec2", "openstack", "exoscale", "vmwarevsphere", "linode", "hetzner", "vultr", "otc", "nutanix",
+		"oci", "ionoscloud", "pnap", "upcloud", "yandex", "aliyunecs", "ovh", "scaleway", "brightbox"} {
 		p := clouds.Of(driver)
 		for _, none := range []string{`""`, `0`, `null`, `-1`, `1.5`, `{}`, `[1]`, `true`, `"a b"`, `"00000000-0000-0000-0000-000000000000"`, `"ü"`} {
 			r := record(t, fmt.Sprintf(`{%s,%q:%s}`, all, p.ID, none))

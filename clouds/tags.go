@@ -1,6 +1,7 @@
 package clouds
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -16,6 +17,8 @@ type TagFlag struct {
 	Lower      bool
 	// MaxKey and MaxValue are lengths; with Words and WordList, MaxKey is that of the whole.
 	MaxKey, MaxValue int
+	// Joint is what joins key and value in a word; a colon when it is empty.
+	Joint string
 	// Short are keys that are written shorter, lest the values with them are cut.
 	Short map[string]string
 }
@@ -79,7 +82,7 @@ func (f TagFlag) Items(tags map[string]string) []string {
 func (f TagFlag) items(key, value string) []string {
 	switch f.Form {
 	case Words, WordList:
-		return []string{cut(f.Key(key)+":"+f.encode(value), f.MaxKey)}
+		return []string{cut(f.Key(key)+cmp.Or(f.Joint, ":")+f.encode(value), f.MaxKey)}
 	case Pairs:
 		return []string{cut(f.Key(key), f.MaxKey), cut(f.encode(value), f.MaxValue)}
 	case List:

@@ -8,7 +8,7 @@ type UserData struct {
 	Habit Habit
 	// Flag takes the user data.
 	Flag string
-	// With are switches and the values they must have, so that Flag means what Habit says.
+	// With are switches and the values they must have, "true" or "false", so that Flag means what Habit says.
 	With map[string]string
 	// Excludes are flags that may not be given beside Flag.
 	Excludes []string
@@ -20,8 +20,8 @@ type UserData struct {
 	Limit Limit
 	// CloudConfigOnly says that the driver rewrites the data and understands nothing but #cloud-config.
 	CloudConfigOnly bool
-	// Keys are the keys of a #cloud-config that the driver keeps, where it drops all others; nil when it keeps them all.
-	Keys []string
+	// Breaks are texts that the driver replaces in the data: data with one of them would not arrive as it was.
+	Breaks []string
 }
 
 // Habit is what a driver does with the value of its flag for user data.

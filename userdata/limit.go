@@ -38,6 +38,12 @@ func Fit(driver string, data []byte) ([]byte, error) {
 	if format := Detect(data); takes.CloudConfigOnly && format != CloudConfig && format != Empty {
 		return nil, fmt.Errorf("%w into a single #cloud-config, and driver %s takes nothing else", ErrCannotMerge, driver)
 	}
+	for _, text := range takes.Breaks {
+		if bytes.Contains(data, []byte(text)) {
+			return nil, fmt.Errorf("%w for driver %s, which makes a line break of every %s that is written out: write the text over several lines, or put it into write_files in base64",
+				ErrCannotMerge, driver, text)
+		}
+	}
 	largest := cmp.Or(takes.Limit.Bytes, MaxBytes)
 	size := takes.Limit.Measure(data)
 	if size <= largest {

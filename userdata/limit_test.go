@@ -83,6 +83,17 @@ func TestFit_vsphere_takes_nothing_but_cloud_config(t *testing.T) {
 	}
 }
 
+// TestFit_what_a_driver_would_change: nutanix's driver would make another document of it, which cloud-init then cannot read.
+func TestFit_what_a_driver_would_change(t *testing.T) {
+	_, err := userdata.Fit("nutanix", []byte("#cloud-config\nruncmd: [\"printf 'MARKER\\\\n'\"]\n"))
+	require.ErrorIs(t, err, userdata.ErrCannotMerge)
+	require.ErrorContains(t, err, `every \n that is written out`)
+	require.NotContains(t, err.Error(), "MARKER")
+	got, err := userdata.UserData("nutanix", userdata.Input{Bootstrap: []byte("#!/bin/sh\nprintf 'x\\n'\n"), Hostname: "m1"})
+	require.NoError(t, err, "a script goes in base64")
+	require.NotContains(t, string(got), `\n`)
+}
+
 func TestUserData(t *testing.T) {
 	got, err := userdata.UserData("vmwarevsphere", userdata.Input{User: []byte("#cloud-config\na: 1\n"), Bootstrap: []byte("#!/bin/sh\n")})
 	require.NoError(t, err, "a script becomes part of the cloud-config")

@@ -77,6 +77,7 @@ func (s *session) prepare(ctx context.Context) error {
 		return err
 	}
 	s.addTags()
+	s.addName()
 	if err := s.addKey(); err != nil {
 		return err
 	}
@@ -94,6 +95,14 @@ func (s *session) addTags() {
 	flag := s.profile.Tags.Flag
 	if given, known := s.values[flag]; known && flag != "" && len(s.request.Tags) > 0 {
 		s.values[flag] = s.profile.Tags.AddTags(given, s.request.Tags)
+	}
+}
+
+// addName names the server like the machine where the driver would not, unless the user has named it.
+func (s *session) addName() {
+	flag := s.profile.NameFlag
+	if given, known := s.values[flag]; known && given == "" {
+		s.values[flag] = s.request.InstanceName
 	}
 }
 

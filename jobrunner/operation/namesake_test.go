@@ -139,3 +139,23 @@ func decidedAfter(t *testing.T, s *session, cause error) action {
 	require.NoError(t, err)
 	return act
 }
+
+// TestAddName: scaleway's driver gives a server a random name unless it is told one, and nobody would find it again.
+func TestAddName(t *testing.T) {
+	for name, c := range map[string]struct {
+		driver string
+		values map[string]any
+		want   any
+	}{
+		"no name given":         {"scaleway", map[string]any{"scaleway-name": ""}, "pool-1"},
+		"the user's name":       {"scaleway", map[string]any{"scaleway-name": "mine"}, "mine"},
+		"a release without it":  {"scaleway", map[string]any{}, nil},
+		"a driver that does so": {"digitalocean", map[string]any{"": ""}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &session{profile: clouds.Of(c.driver), values: c.values, request: jobrunner.Request{InstanceName: "pool-1"}}
+			s.addName()
+			require.Equal(t, c.want, s.values["scaleway-name"])
+		})
+	}
+}

@@ -1,0 +1,95 @@
+package clouds_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
+)
+
+// TestUserData_of_third_parties: how their sources take user data, where the flag that looks like it would do something else.
+func TestUserData_of_third_parties(t *testing.T) {
+	for driver, want := range map[string]clouds.UserData{
+		"hetzner":    {Habit: clouds.PathAtCreate, Flag: "hetzner-user-data-file"},
+		"vultr":      {Habit: clouds.Base64, Flag: "vultr-cloud-init-user-data"},
+		"linode":     {Habit: clouds.None},
+		"cloudscale": {Habit: clouds.PathAtCreate, Flag: "cloudscale-userdatafile"},
+		"otc":        {Habit: clouds.Inline, Flag: "otc-user-data-raw"},
+		"nutanix":    {Habit: clouds.Inline, Flag: "nutanix-cloud-init", CloudConfigOnly: true},
+		"ionoscloud": {Habit: clouds.Inline, Flag: "ionoscloud-cloud-init", CloudConfigOnly: true},
+		"harvester":  {Habit: clouds.PathAtCreate, Flag: "harvester-cloud-config", CloudConfigOnly: true},
+		"ovh":        {Habit: clouds.PathEarly, Flag: "ovh-userdata"},
+		"acme":       {Habit: clouds.Unknown},
+	} {
+		got := clouds.Of(driver).UserData
+		require.Equal(t, want, clouds.UserData{Habit: got.Habit, Flag: got.Flag, CloudConfigOnly: got.CloudConfigOnly}, driver)
+	}
+	require.Equal(t, map[string]string{"hetzner-user-data-from-file": "false"}, clouds.Of("hetzner").UserData.With)
+	require.Equal(t, map[string]string{"vultr-cloud-init-from-file": "false"}, clouds.Of("vultr").UserData.With, "with the switch most keys are lost")
+}
+
+// TestClouds_are_whole: what is written down of a driver is about that driver, and is told to its users in sentences.
+func TestClouds_are_whole(t *testing.T) {
+	for _, c := range clouds.All() {
+		t.Run(c.Driver, func(t *testing.T) {
+			flags := append([]string{c.Tags.Flag, c.KeyFile, c.NeedsKey, c.NameFlag}, c.KeyUnless...)
+			flags = append(flags, c.Finder.Needs...)
+			flags = append(append(append(flags, c.UserData.Flag), c.UserData.Excludes...), c.UserData.Merges...)
+			for flag, value := range c.UserData.With {
+				flags = append(flags, flag)
+				require.Contains(t, []string{"true", "false"}, value)
+			}
+			require.Equal(t, c.UserData.Habit == clouds.None, c.UserData.Flag == "", "a habit has a flag")
+			require.NotContains(t, c.UserData.Excludes, c.UserData.Flag)
+			for _, flag := range flags {
+				require.True(t, flag == "" || strings.HasPrefix(flag, c.Driver+"-"), "%q is no flag of %s", flag, c.Driver)
+			}
+			require.NotEqual(t, clouds.Unknown, c.UserData.Habit, "a file says how the driver takes user data")
+			for _, caveat := range c.Caveats {
+				require.Regexp(t, `^[A-Z].*[.]$`, caveat.Text)
+				require.NotEmpty(t, caveat.Kind)
+			}
+			require.Equal(t, c.Tags.Form == clouds.NoTags, c.Tags.Flag == "")
+			require.Equal(t, c.Driver, clouds.Of(c.Driver).Driver)
+		})
+	}
+}
+
+// TestNothingMade_of_late_drivers: what a driver says after the cloud has agreed, while its record names no server yet, is never
+// taken for a refusal, whatever its class.
+func TestNothingMade_of_late_drivers(t *testing.T) {
+	for name, c := range map[string]struct {
+		driver, text string
+		want         bool
+	}{
+		"hetzner, refused":        {"hetzner", "could not create server: server limit exceeded (resource_limit_exceeded, x)", true},
+		"hetzner, its action":     {"hetzner", "could not wait for action: error during placement (resource_unavailable, 7)", false},
+		"otc, refused":            {"otc", "failed to create compute v1 instance: failed to create ECS: Action Forbidden, error message: x", true},
+		"otc, its job":            {"otc", "failed to create compute v1 instance: failed to wait for ECS creation success: Authentication Failed, error message: x", false},
+		"ionoscloud, its request": {"ionoscloud", "error waiting until server is created: error getting request status: 401: authentication failed", false},
+		"nutanix, any":            {"nutanix", "status: 422, error-response: {}", false},
+		"proxmoxve, any":          {"proxmoxve", "status code was '401' and error is: unauthorized", false},
+		"oci, refused":            {"oci", "Http Status Code: 400. Error Code: LimitExceeded. Operation Name: LaunchInstance", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cloud := clouds.Of(c.driver)
+			class := cloud.Classify(c.text)
+			require.NotContains(t, []string{rkev1.ClassTransient, rkev1.ClassUnknown}, class, "a class that could mean a refusal")
+			require.Equal(t, c.want, cloud.NothingMade(class, c.text))
+		})
+	}
+}
+
+// TestServerID_of_proxmox: the record has a number before there is a virtual machine, which another client may have taken since. A
+// driver whose Remove believes it would destroy that one.
+func TestServerID_of_proxmox(t *testing.T) {
+	cloud := clouds.Of("proxmoxve")
+	require.Empty(t, cloud.ServerID(clouds.Record{"VMID": "105", "VMUUID": "", "MachineName": "m1"}))
+	require.Equal(t, "6f0b", cloud.ServerID(clouds.Record{"VMID": "105", "VMUUID": "6f0b"}))
+	require.True(t, cloud.Has(clouds.RemoveHitsOthers))
+	require.True(t, clouds.Of("oci").Has(clouds.KillDestroys))
+	require.False(t, clouds.Of("digitalocean").Has(clouds.KillDestroys))
+}
