@@ -9,14 +9,17 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
+// MadeBudget is how many attempts may make a server and then fail, since something was changed: each of them costs money.
+const MadeBudget = 5
+
 // Failure is a failed attempt, as far as it decides when the next one may start.
 type Failure struct {
 	// Operation that failed.
 	Operation state.Operation
 	// Class of the failure, one of api/rke/v1.
 	Class string
-	// Try counts the attempts since the user last changed something, this one included.
-	Try int32
+	// Try counts the attempts since the user last changed something, this one included, and Made those that made a server.
+	Try, Made int32
 	// End of the attempt.
 	End time.Time
 	// UID of the machine spreads the attempts of many machines that failed together.
@@ -27,33 +30,33 @@ type Failure struct {
 type pace struct {
 	// first is the wait after the first failure; it doubles up to most.
 	first, most time.Duration
-	// tries is how many attempts there are in all.
-	tries int32
+	// stops tells that only a user can mend it: a create is not tried again before something was changed.
+	stops bool
 	// shared tells that others who ask the same with the same credential would get the same answer.
 	shared bool
 }
 
-// paces by class. A create ends when its tries are used up; a remove then goes on at the slowest pace, for a server that
-// is left costs money.
+// paces by class. What may heal by itself is tried for ever at the slowest pace, and so is every remove, for a server that is
+// left costs money.
 var paces = map[string]pace{
 	// Nothing gets better by itself: what is asked for, or the credential, must change.
-	rkev1.ClassInvalid:      {first: time.Hour, most: 6 * time.Hour, tries: 1},
-	rkev1.ClassUnauthorized: {first: time.Hour, most: 6 * time.Hour, tries: 1},
+	rkev1.ClassInvalid:      {first: time.Hour, most: 6 * time.Hour, stops: true},
+	rkev1.ClassUnauthorized: {first: time.Hour, most: 6 * time.Hour, stops: true},
 	// A quota is raised or freed by people, in hours.
-	rkev1.ClassQuota: {first: 10 * time.Minute, most: 6 * time.Hour, tries: 8, shared: true},
+	rkev1.ClassQuota: {first: 10 * time.Minute, most: 6 * time.Hour, shared: true},
 	// A cloud gets room within minutes to hours.
-	rkev1.ClassCapacity:  {first: 2 * time.Minute, most: time.Hour, tries: 12, shared: true},
-	rkev1.ClassThrottled: {first: time.Minute, most: 30 * time.Minute, tries: 12, shared: true},
-	rkev1.ClassTransient: {first: 15 * time.Second, most: 15 * time.Minute, tries: 10},
-	// What we do not understand may cost money each time.
-	rkev1.ClassUnknown: {first: 30 * time.Second, most: 30 * time.Minute, tries: 3},
+	rkev1.ClassCapacity:  {first: 2 * time.Minute, most: time.Hour, shared: true},
+	rkev1.ClassThrottled: {first: time.Minute, most: 30 * time.Minute, shared: true},
+	rkev1.ClassTransient: {first: 15 * time.Second, most: 15 * time.Minute},
+	// An outage is often not told as one.
+	rkev1.ClassUnknown: {first: 30 * time.Second, most: 30 * time.Minute},
 }
 
-// NextAttempt is when the next attempt may start. exhausted means that none starts by itself: the user must change
-// something or ask for it. A remove is never exhausted.
-func NextAttempt(f Failure) (at time.Time, exhausted bool) {
+// NextAttempt is when the next attempt may start. stopped means that none starts by itself: the user must change something or
+// ask for it. A remove never stops.
+func NextAttempt(f Failure) (at time.Time, stopped bool) {
 	p := paceOf(f.Class)
-	if f.Try >= p.tries && f.Operation != state.Remove {
+	if f.Operation != state.Remove && (p.stops || f.Made >= MadeBudget) {
 		return time.Time{}, true
 	}
 	wait := p.after(f.Try)
@@ -63,7 +66,7 @@ func NextAttempt(f Failure) (at time.Time, exhausted bool) {
 // Wait is the pause after the nth failure of a class in a row, without what spreads many machines.
 func Wait(class string, n int32) time.Duration { return paceOf(class).after(n) }
 
-// IsShared tells whether a failure of this class is the cloud's answer to all machines that ask the same with the same
+// IsShared reports whether a failure of this class is the cloud's answer to all machines that ask the same with the same
 // credential: one of them has to try, and the others need not.
 func IsShared(class string) bool { return paces[class].shared }
 

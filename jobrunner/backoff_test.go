@@ -14,34 +14,34 @@ import (
 )
 
 func TestNextAttempt(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		class     string
 		operation state.Operation
-		try       int32
+		try, made int32
 		least     time.Duration
-		exhausted bool
+		stopped   bool
 	}{
-		{class: rkev1.ClassInvalid, try: 1, exhausted: true},
-		{class: rkev1.ClassUnauthorized, try: 1, exhausted: true},
+		{class: rkev1.ClassInvalid, try: 1, stopped: true},
+		{class: rkev1.ClassUnauthorized, try: 1, stopped: true},
 		{class: rkev1.ClassQuota, try: 1, least: 10 * time.Minute},
-		{class: rkev1.ClassQuota, try: 7, least: 6 * time.Hour},
-		{class: rkev1.ClassQuota, try: 8, exhausted: true},
+		{class: rkev1.ClassQuota, try: 1 << 30, least: 6 * time.Hour},
 		{class: rkev1.ClassCapacity, try: 3, least: 8 * time.Minute},
 		{class: rkev1.ClassThrottled, try: 2, least: 2 * time.Minute},
 		{class: rkev1.ClassTransient, try: 1, least: 15 * time.Second},
-		{class: rkev1.ClassTransient, try: 9, least: 15 * time.Minute},
-		{class: rkev1.ClassTransient, try: 10, exhausted: true},
+		{class: rkev1.ClassTransient, try: 1 << 30, least: 15 * time.Minute},
 		{class: rkev1.ClassUnknown, try: 2, least: time.Minute},
-		{class: rkev1.ClassUnknown, try: 3, exhausted: true},
-		{class: "what", try: 3, exhausted: true},
+		{class: rkev1.ClassUnknown, try: 1 << 30, least: 30 * time.Minute},
+		{class: "what", try: 3, least: 2 * time.Minute},
+		{class: rkev1.ClassTransient, try: 4, made: 4, least: 2 * time.Minute},
+		{class: rkev1.ClassTransient, try: 9, made: 5, stopped: true},
+		{class: rkev1.ClassQuota, try: 9, made: 6, stopped: true},
 		{class: rkev1.ClassInvalid, operation: state.Remove, try: 1, least: time.Hour},
 		{class: rkev1.ClassInvalid, operation: state.Remove, try: 1 << 30, least: 6 * time.Hour},
-		{class: rkev1.ClassTransient, operation: state.Remove, try: 50, least: 15 * time.Minute},
-	}
-	for _, tt := range tests {
-		at, exhausted := jobrunner.NextAttempt(jobrunner.Failure{Operation: tt.operation, Class: tt.class, Try: tt.try, End: begin, UID: "u"})
-		require.Equal(t, tt.exhausted, exhausted, "%+v", tt)
-		if exhausted {
+		{class: rkev1.ClassTransient, operation: state.Remove, try: 50, made: 9, least: 15 * time.Minute},
+	} {
+		at, stopped := jobrunner.NextAttempt(jobrunner.Failure{Operation: tt.operation, Class: tt.class, Try: tt.try, Made: tt.made, End: begin, UID: "u"})
+		require.Equal(t, tt.stopped, stopped, "%+v", tt)
+		if stopped {
 			continue
 		}
 		wait := at.Sub(begin)
@@ -88,21 +88,16 @@ func TestPaces_areDocumented(t *testing.T) {
 	require.NoError(t, err)
 	for _, class := range []string{rkev1.ClassInvalid, rkev1.ClassUnauthorized, rkev1.ClassQuota, rkev1.ClassCapacity, rkev1.ClassThrottled,
 		rkev1.ClassTransient, rkev1.ClassUnknown} {
-		tries := int32(1)
-		for ; ; tries++ {
-			if _, exhausted := jobrunner.NextAttempt(jobrunner.Failure{Operation: state.Create, Class: class, Try: tries}); exhausted {
-				break
-			}
-		}
-		waits, others := "none", "go on"
-		if tries > 1 {
+		waits, others := "none: it stops", "go on"
+		if _, stopped := jobrunner.NextAttempt(jobrunner.Failure{Operation: state.Create, Class: class, Try: 1 << 30}); !stopped {
 			waits = inWords(jobrunner.Wait(class, 1)) + ", " + inWords(jobrunner.Wait(class, 1<<30))
 		}
 		if jobrunner.IsShared(class) {
 			others = "wait"
 		}
-		require.Contains(t, string(text), fmt.Sprintf("| %s | %s | %d | %s |", class, waits, tries, others))
+		require.Contains(t, string(text), fmt.Sprintf("| %s | %s | %s |", class, waits, others))
 	}
+	require.Contains(t, string(text), fmt.Sprintf("%d attempts", jobrunner.MadeBudget))
 }
 
 func inWords(d time.Duration) string {

@@ -1,6 +1,7 @@
 package jobrunner
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -25,6 +26,7 @@ const (
 	ResultInvalidReason = "ResultInvalid"
 	JobGoneReason       = "JobGone"
 	PodPendingReason    = "PodPending"
+	NodeSilentReason    = "NodeSilent"
 )
 
 // Evidence is all there is to judge one attempt by.
@@ -39,6 +41,8 @@ type Evidence struct {
 	Pods []corev1.Pod
 	// State of the machine; of a probe or a scan, its result Secret read as one.
 	State state.State
+	// Now tells pods that were to have ended from those that still may; without it, none is said to be overdue.
+	Now time.Time
 }
 
 // Own are the pods of this very attempt.
@@ -72,7 +76,7 @@ func (e Evidence) own(document state.Document[state.Result]) (state.Result, bool
 // Keep writes a verdict into the state, for what it was read from goes with the Job, and would not be judged so again.
 func (e Evidence) Keep(v Verdict, secret *corev1.Secret) error {
 	document, err := json.Marshal(state.Result{Operation: e.Operation, Attempt: e.Attempt, Outcome: v.Outcome, Class: v.Class, Reason: v.Reason,
-		Message: v.Message, ServerMayExist: e.Operation == state.Remove || !e.State.NothingMade(), StartTime: v.Start, EndTime: v.End})
+		Message: v.Message, ServerMayExist: e.Operation == state.Remove || !e.State.NothingMade(), Made: v.Made, StartTime: v.Start, EndTime: v.End})
 	if err != nil {
 		return fmt.Errorf("encoding how the attempt ended: %w", err)
 	}
@@ -94,6 +98,8 @@ type Verdict struct {
 	Message string
 	// Start and End of the attempt, as far as known.
 	Start, End time.Time
+	// Made tells that the attempt made a server.
+	Made bool
 	// Result is the pod's own word; nil when it left none.
 	Result *state.Result
 }
@@ -113,14 +119,15 @@ func OutcomeOf(e Evidence) Verdict {
 		return fromResult(result)
 	}
 	if pod := e.Outliving(); pod != nil {
-		return Verdict{Reason: JobGoneReason, Message: fmt.Sprintf("the Job is gone, but its pod %s has not ended; if its node %s is gone for good, delete the Node", pod.Name, pod.Spec.NodeName)}
+		reason, message := e.Overdue(pod)
+		return Verdict{Reason: cmp.Or(reason, JobGoneReason), Message: cmp.Or(message, fmt.Sprintf("the Job is gone, but its pod %s has not ended", pod.Name))}
 	}
 	if kept, ok := e.kept(); ok {
 		v := fromResult(kept)
 		v.Result = nil
 		return v
 	}
-	v := Verdict{Done: true, Outcome: state.Failed, Result: nil}
+	v := Verdict{Done: true, Outcome: state.Failed, Made: e.made()}
 	v.Start, v.End = times(e.Job)
 	v.Reason, v.Class, v.Message = explain(e)
 	if left := e.State.Result; !left.IsRead() && !left.IsAbsent() && v.Reason == ResultMissingReason {
@@ -136,13 +143,60 @@ func JobEnded(job *batchv1.Job) bool {
 
 func fromResult(r state.Result) Verdict {
 	return Verdict{Done: true, Outcome: r.Outcome, Class: r.Class, Reason: r.Reason, Message: r.Message,
-		Start: r.StartTime, End: r.EndTime, Result: &r}
+		Start: r.StartTime, End: r.EndTime, Made: r.Made, Result: &r}
+}
+
+// made reports whether the journal says that the attempt had the cloud make a server.
+func (e Evidence) made() bool {
+	journal := e.State.Journal.Value
+	if !e.State.Journal.IsRead() || journal.Operation != e.Operation || journal.Attempt != e.Attempt {
+		return false
+	}
+	switch journal.Phase {
+	case state.PhaseRecorded, state.PhaseCreated, state.PhaseBootstrapped:
+		return e.Operation == state.Create
+	}
+	return false
+}
+
+// overdueSlack is how long after the end of its grace period a pod may still be there: its node's kubelet has to kill it and to say so.
+const overdueSlack = time.Minute
+
+// DueAt is when a pod that was told to end is overdue; zero for one that was not, or has ended.
+func DueAt(pod *corev1.Pod) time.Time {
+	if pod.DeletionTimestamp.IsZero() || hasEnded(pod) {
+		return time.Time{}
+	}
+	return pod.DeletionTimestamp.Add(overdueSlack) // it includes the grace period
+}
+
+// Overdue says of a pod that was to end and has not, which is what a pod of a lost node is, what is the matter and what to do. Only
+// Kubernetes knows when it surely runs no more: then it deletes the pod. Empty for a pod that may simply run on.
+func (e Evidence) Overdue(pod *corev1.Pod) (reason, message string) {
+	due := DueAt(pod)
+	if due.IsZero() || e.Now.IsZero() || e.Now.Before(due) {
+		return "", ""
+	}
+	since := *pod.DeletionTimestamp
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status != corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {
+			since = c.LastTransitionTime
+		}
+	}
+	node := pod.Spec.NodeName
+	return NodeSilentReason, state.Printable(fmt.Sprintf("the pod %s was told to end and has not: its node %s is silent since %s. Nothing else is started while it may run. "+
+		"If that computer is off for good, delete the Node (kubectl delete node %s); if it is off and will come back, taint it (kubectl taint node %s %s=nodeshutdown:NoExecute)",
+		pod.Name, node, since.UTC().Format(time.RFC3339), node, node, corev1.TaintNodeOutOfService), state.MaxMessage)
+}
+
+func hasEnded(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
 // Outliving is a pod, of whichever attempt, that may still run though its Job is gone: no other Job may start beside it.
 func (e Evidence) Outliving() *corev1.Pod {
 	for i := range e.Pods {
-		if pod := &e.Pods[i]; e.Job == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+		if pod := &e.Pods[i]; e.Job == nil && !hasEnded(pod) {
 			return pod
 		}
 	}
@@ -158,6 +212,9 @@ func running(e Evidence) Verdict {
 	own := e.Own()
 	for i := range own {
 		if reason, message := HeldUp(&own[i]); reason != "" {
+			v.Reason, v.Message = reason, message
+		}
+		if reason, message := e.Overdue(&own[i]); reason != "" {
 			v.Reason, v.Message = reason, message
 		}
 	}

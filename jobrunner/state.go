@@ -17,7 +17,7 @@ import (
 func StateSecret(t Task) (*corev1.Secret, error) {
 	request := t.Request
 	annotations, err := state.Notes{
-		Claim:  state.Claim{Operation: request.Operation, Attempt: request.Attempt, Try: t.Try, Hash: t.Hash},
+		Claim:  state.Claim{Operation: request.Operation, Attempt: request.Attempt, Try: t.Try, Made: t.Made, Hash: t.Hash},
 		Driver: request.Driver, InstanceName: request.InstanceName, TaggedUID: request.Tags[TagMachineUID], PodAccount: t.accessName(), Lost: request.MayExist,
 	}.Annotations()
 	if err != nil {

@@ -35,6 +35,8 @@ type Task struct {
 	// Hash of what is asked for, and Try, which counts the attempts since it last changed; see Claim.
 	Hash string
 	Try  int32
+	// Made counts the attempts among them that made a server and then failed.
+	Made int32
 }
 
 // StateSecretName is the name of a machine's state Secret.

@@ -146,6 +146,8 @@ type Result struct {
 	Message string `json:"message,omitempty"`
 	// ServerMayExist tells whether a server may be there after this operation.
 	ServerMayExist bool `json:"serverMayExist"`
+	// Made tells that this attempt had the cloud make a server, whatever became of it. One that was there before does not count.
+	Made bool `json:"made,omitempty"`
 	// Notes are things to know that are no failure, such as a host key that could not be recorded.
 	Notes     []string  `json:"notes,omitempty"`
 	StartTime time.Time `json:"startTime"`

@@ -19,6 +19,8 @@ type Claim struct {
 	Attempt int32
 	// Try counts the attempts since Hash last changed: back-off starts again when the user has changed something.
 	Try int32
+	// Made counts those of them that made a server and then failed, before this one: each cost money.
+	Made int32
 	// Hash of what was asked for.
 	Hash string
 }
@@ -27,7 +29,8 @@ type Claim struct {
 // pace it is reached after years.
 const MaxAttempt = 100_000
 
-// Again is the claim of the attempt after this one, as the given try. After the highest number they begin anew.
+// Again is the claim of the attempt after this one, as the given try, of which none has made a server. After the highest number
+// they begin anew.
 func (c Claim) Again(try int32) Claim {
 	return Claim{Operation: c.Operation, Attempt: c.Attempt%MaxAttempt + 1, Try: try}
 }
@@ -37,6 +40,7 @@ const (
 	claimOperation = "drover.cattle.io/claimed-operation"
 	claimAttempt   = "drover.cattle.io/claimed-attempt"
 	claimTry       = "drover.cattle.io/claimed-try"
+	claimMade      = "drover.cattle.io/claimed-made"
 	// What the server is made with stands here too, so that it can be removed without its NodeDriver, also after status
 	// was lost, as it is when clusterctl moves a cluster.
 	claimDriver       = "drover.cattle.io/driver"
@@ -74,6 +78,9 @@ func (n Notes) Annotations() (map[string]string, error) {
 		rkev1.TaggedUIDAnnotation:   n.TaggedUID,
 		rkev1.PodAccountAnnotation:  n.PodAccount,
 	}
+	if n.Claim.Made > 0 {
+		annotations[claimMade] = strconv.Itoa(int(n.Claim.Made))
+	}
 	if n.Lost {
 		NoteLost(annotations)
 	}
@@ -83,7 +90,7 @@ func (n Notes) Annotations() (map[string]string, error) {
 // CopyNotes returns those of a state Secret's annotations that are notes, for a copy of it.
 func CopyNotes(annotations map[string]string) map[string]string {
 	notes := map[string]string{}
-	for _, key := range []string{claimOperation, claimAttempt, claimTry, rkev1.RequestHashAnnotation, claimDriver, claimInstanceName, claimLost,
+	for _, key := range []string{claimOperation, claimAttempt, claimTry, claimMade, rkev1.RequestHashAnnotation, claimDriver, claimInstanceName, claimLost,
 		rkev1.TaggedUIDAnnotation, rkev1.PodAccountAnnotation} {
 		if text, ok := annotations[key]; ok {
 			notes[key] = text
@@ -139,7 +146,11 @@ func ReadClaim(annotations map[string]string) (claim Claim, ok bool) {
 	if err != nil || try < 1 || try > MaxAttempt {
 		try = 1
 	}
-	return Claim{Operation: operation, Attempt: int32(attempt), Try: int32(try), Hash: annotations[rkev1.RequestHashAnnotation]}, true
+	made, err := strconv.ParseInt(annotations[claimMade], 10, 32)
+	if err != nil || made < 0 || made > MaxAttempt {
+		made = 0
+	}
+	return Claim{Operation: operation, Attempt: int32(attempt), Try: int32(try), Made: int32(made), Hash: annotations[rkev1.RequestHashAnnotation]}, true
 }
 
 // ReadCredential reads the credential that the last Job was given. One whose name no machine's status takes counts as none.

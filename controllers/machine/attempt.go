@@ -84,7 +84,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (jobrunner.Evidence, 
 }
 
 func (r *Reconciler) look(ctx context.Context, s *scope) (jobrunner.Evidence, error) {
-	evidence := jobrunner.Evidence{Operation: s.state.Claim.Operation, Attempt: s.state.Claim.Attempt, State: s.state.State}
+	evidence := jobrunner.Evidence{Operation: s.state.Claim.Operation, Attempt: s.state.Claim.Attempt, State: s.state.State, Now: s.now}
 	key := types.NamespacedName{Namespace: s.home.Namespace, Name: jobrunner.JobName(s.home.Name, evidence.Operation, evidence.Attempt)}
 	if s.inRefuge() {
 		r.interests.note(s.request, jobKey(key))
@@ -135,16 +135,27 @@ func neverStarted(e jobrunner.Evidence) bool {
 
 // running says what the Job does, or what it waits for.
 func (s *scope) running(e jobrunner.Evidence, v jobrunner.Verdict) error {
-	name := s.status.JobName
+	name, after := s.status.JobName, s.untilDue(e.Pods)
 	if v.Reason != "" {
-		return step.Progress(v.Reason, fmt.Sprintf("Job %s waits: %s", name, v.Message), safetyNet)
+		return step.Progress(v.Reason, fmt.Sprintf("Job %s waits: %s", name, v.Message), after)
 	}
-	return underWay(name, e.Attempt)
+	return underWay(name, e.Attempt, after)
+}
+
+// untilDue is when to look again at pods: nobody tells that one was to end and has not.
+func (s *scope) untilDue(pods []corev1.Pod) time.Duration {
+	after := safetyNet
+	for i := range pods {
+		if due := jobrunner.DueAt(&pods[i]); due.After(s.now) {
+			after = min(after, due.Sub(s.now)+time.Second)
+		}
+	}
+	return after
 }
 
 // underWay says the same from a Job's start to its end, for each change of words would be a write.
-func underWay(job string, attempt int32) error {
-	return step.Progress(rkev1.JobRunningReason, fmt.Sprintf("Job %s is under way, attempt %d", job, attempt), safetyNet)
+func underWay(job string, attempt int32, after time.Duration) error {
+	return step.Progress(rkev1.JobRunningReason, fmt.Sprintf("Job %s is under way, attempt %d", job, attempt), after)
 }
 
 // again starts the next attempt after a failure, or says when it will be.
@@ -161,29 +172,36 @@ func (r *Reconciler) again(ctx context.Context, s *scope, v jobrunner.Verdict) e
 	if v.Outcome == state.Cancelled {
 		class = rkev1.ClassTransient // its pod was told to stop, by a drain of its node for instance
 	}
-	at, exhausted := jobrunner.NextAttempt(jobrunner.Failure{
-		Operation: claim.Operation, Class: class, Try: claim.Try, End: s.status.LastAttempt.EndTime.Time, UID: string(s.GetUID())})
+	made := claim.Made
+	if v.Made && v.Outcome == state.Failed {
+		made++
+	}
+	at, stopped := jobrunner.NextAttempt(jobrunner.Failure{Operation: claim.Operation, Class: class, Try: claim.Try, Made: made,
+		End: s.status.LastAttempt.EndTime.Time, UID: string(s.GetUID())})
 	failed := fmt.Sprintf("attempt %d failed (%s, %s): %s", claim.Attempt, class, v.Reason, v.Message)
 	if class == rkev1.ClassUnauthorized {
 		failed += ". " + r.credentialHelp(s)
 	}
 	if claim.Operation == state.Create {
-		exhausted = r.tellFailed(s, class, at, exhausted)
+		r.tellFailed(s, class, at, stopped)
 	}
-	if exhausted {
+	if stopped {
 		s.status.NextAttemptTime = nil
-		return step.Stall(rkev1.AttemptsExhaustedReason, fmt.Errorf("%s. %s", failed, untilChanged(class)))
+		return step.Stall(rkev1.AttemptsExhaustedReason, fmt.Errorf("%s. %s", failed, untilChanged(made)))
 	}
-	return r.next(ctx, s, r.wantedAfter(s, wanted{failed: failed, at: at}, class))
+	w := r.wantedAfter(s, wanted{failed: failed, at: at}, class)
+	w.claim.Made = made
+	return r.next(ctx, s, w)
 }
 
-// untilChanged says what a machine without attempts left waits for.
-func untilChanged(class string) string {
-	until := "the machine, its bootstrap data or its credential is changed"
-	if jobrunner.IsShared(class) {
-		until += ", another machine that asks for the same gets its server"
+// untilChanged says what wakes a machine that stopped; it is what requestHash is made of.
+func untilChanged(made int32) string {
+	cost := ""
+	if made >= jobrunner.MadeBudget {
+		cost = fmt.Sprintf("%d attempts made a server and failed, and each costs money. ", made)
 	}
-	return fmt.Sprintf("No other attempt is made until %s, or the annotation %s gets a new value", until, rkev1.RetryAnnotation)
+	return fmt.Sprintf("%sNo other attempt is made until the machine, its credential, its bootstrap Secret, its NodeDriver or the manager's settings "+
+		"(proxy, CA, image) change, or the annotation %s gets a new value", cost, rkev1.RetryAnnotation)
 }
 
 // record keeps how the attempt ended, after its Job is gone.

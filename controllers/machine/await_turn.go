@@ -93,17 +93,19 @@ func (r *Reconciler) leaveTurn(s *scope, outcome error) {
 	}
 }
 
-// tellFailed tells how a create failed that others may ask for too. It returns whether the machine has no attempts left.
-func (r *Reconciler) tellFailed(s *scope, class string, at time.Time, exhausted bool) bool {
+// tellFailed tells how a create failed that others may ask for too. A machine that stopped does not wait with them.
+func (r *Reconciler) tellFailed(s *scope, class string, at time.Time, stopped bool) {
 	group, err := s.group()
 	if err != nil || !jobrunner.IsShared(class) {
 		r.turns.Ended(s.request, at, s.now)
-		return exhausted
+		return
 	}
 	claim := s.state.Claim
 	r.turns.Refused(s.request, turns.Refusal{Group: group, Class: class, Attempt: claim.Attempt, Try: claim.Try,
-		End: s.status.LastAttempt.EndTime.Time, Now: s.now, Fresh: s.fresh, Exhausted: exhausted})
-	return exhausted && !r.turns.Freed(s.request)
+		End: s.status.LastAttempt.EndTime.Time, Now: s.now, Fresh: s.fresh})
+	if stopped {
+		r.turns.Leave(s.request, s.now)
+	}
 }
 
 // tellMade tells that the cloud made the server, though its Job has more to do.

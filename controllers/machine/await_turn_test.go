@@ -204,31 +204,22 @@ func TestTurn_replacedMachine(t *testing.T) {
 	second.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.WaitingForQuotaReason)
 }
 
-// Who has no attempts left gets them anew when another got a server.
-func TestTurn_exhausted(t *testing.T) {
+// A cloud that has no room for a week is asked at the slowest pace, and a machine that waited so long needs nobody.
+func TestTurn_neverGivesUp(t *testing.T) {
 	c := newCrowd(t, 2)
-	first, second := c.all[0], c.all[1]
+	first := c.all[0]
 	first.reconcile()
-	for attempt := int32(1); attempt <= 8; attempt++ {
+	for attempt := int32(1); attempt <= 20; attempt++ {
 		c.refuse(attempt, first)
 		first.reconcile()
+		first.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.WaitingForRetryReason)
 		c.pass(8 * time.Hour)
-		if attempt < 8 {
-			first.reconcile()
-		}
+		first.reconcile()
+		require.Equal(t, []string{fmt.Sprintf("m0-create-%d", attempt+1)}, c.jobs())
 	}
-	require.Contains(t, first.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.AttemptsExhaustedReason).Message,
-		"another machine that asks for the same gets its server")
-	second.reconcile()
-	require.Equal(t, []string{"m1-create-1"}, c.jobs(), "the other asks now, in its place")
-	first.reconcile()
-	require.Equal(t, []string{"m1-create-1"}, c.jobs())
-	second.succeed(1)
+	first.succeed(21)
 	c.reconcileAll()
-	require.Equal(t, []string{"m0-create-9"}, c.jobs())
-	c.refuse(9, first)
-	first.reconcile()
-	first.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.WaitingForRetryReason)
+	require.Equal(t, []string{"m1-create-1"}, c.jobs())
 }
 
 // A manager that starts knows nothing: machines that wait go on waiting, whoever comes first, and nothing is written.

@@ -357,9 +357,10 @@ func TestCreate_exhaustedStaysExhaustedWithoutItsJob(t *testing.T) {
 	s := newWorld(t).machine("digitalocean", "m", droplet())
 	s.reconcile()
 	for attempt := int32(1); ; attempt++ {
+		s.write(map[string]any{state.JournalKey: state.Journal{Operation: state.Create, Attempt: attempt, Phase: state.PhaseRecorded, InstanceName: s.name}})
 		s.outOfMemory(attempt)
 		status := s.reconcile()
-		if attempt == 3 {
+		if attempt == jobrunner.MadeBudget {
 			break
 		}
 		s.clock.SetTime(status.NextAttemptTime.Add(time.Second))
@@ -367,11 +368,12 @@ func TestCreate_exhaustedStaysExhaustedWithoutItsJob(t *testing.T) {
 	}
 	says := s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.AttemptsExhaustedReason).Message
 	require.Contains(t, says, "OutOfMemory")
+	require.Contains(t, says, "5 attempts made a server and failed, and each costs money")
 	last := s.read().LastAttempt
 	require.Equal(t, rkev1.ClassUnknown, last.Class)
 
 	s.clock.SetTime(s.clock.Now().Add(25 * time.Hour))
-	require.NoError(t, s.client.Delete(t.Context(), s.job(state.Create, 3), client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	require.NoError(t, s.client.Delete(t.Context(), s.job(state.Create, 5), client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	pods := &corev1.PodList{}
 	require.NoError(t, s.client.List(t.Context(), pods, client.InNamespace(s.namespace)))
 	for i := range pods.Items {
@@ -386,5 +388,5 @@ func TestCreate_exhaustedStaysExhaustedWithoutItsJob(t *testing.T) {
 	require.NoError(t, s.client.Status().Update(t.Context(), s.obj))
 	require.Equal(t, last.Message, s.reconcile().LastAttempt.Message)
 	s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.AttemptsExhaustedReason)
-	testkit.ExpectNotFound(t, s.client, s.job(state.Create, 4))
+	testkit.ExpectNotFound(t, s.client, s.job(state.Create, 6))
 }

@@ -110,6 +110,7 @@ type world struct {
 	recorder  *events.FakeRecorder
 	nodes     machine.NodeFinder
 	filter    string
+	settings  jobrunner.Settings
 	// cache is the manager's; the client, without one.
 	cache   client.Reader
 	counted sync.Mutex
@@ -132,7 +133,8 @@ func newScheme(tb testing.TB) *runtime.Scheme {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{T: t, client: testkit.Client(t, newScheme(t)), namespace: testkit.Namespace(t),
-		clock: clocktesting.NewFakePassiveClock(start), recorder: events.NewFakeRecorder(100), writes: map[string]int{}}
+		clock: clocktesting.NewFakePassiveClock(start), recorder: events.NewFakeRecorder(100), writes: map[string]int{},
+		settings: jobrunner.Settings{Image: "registry.test/machine:v1"}}
 	w.cluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "c1"},
 		Spec: clusterv1.ClusterSpec{InfrastructureRef: clusterv1.ContractVersionedObjectReference{
 			APIGroup: "rke.cattle.io", Kind: "RKECluster", Name: "c1"}}}
@@ -226,6 +228,7 @@ func (w *world) wrote() int {
 type subject struct {
 	*world
 	name       string
+	kind       machine.Kind
 	reconciler reconcile.Reconciler
 	capi       *clusterv1.Machine
 	obj        *unstructured.Unstructured
@@ -238,7 +241,7 @@ func (w *world) manager() *machine.Controller {
 	}
 	return machine.New(machine.Options{
 		Client: w.counting(), Cache: w.cache, Live: w.client, Recorder: w.recorder, Clock: w.clock, Nodes: w.nodes, WatchFilter: w.filter,
-		Settings: jobrunner.Settings{Image: "registry.test/machine:v1"},
+		Settings: w.settings,
 	})
 }
 
@@ -249,8 +252,8 @@ func (w *world) machine(driverName, name string, spec map[string]any) *subject {
 	require.NoError(w, err)
 	kind := crdgen.KindsOf(driverName).Machine
 	s := &subject{world: w, name: name}
-	of := machine.Kind{GVK: rkev1.MachineGroupVersion.WithKind(kind), Driver: driverName, Fields: fields}
-	s.reconciler = w.manager().For(of)
+	s.kind = machine.Kind{GVK: rkev1.MachineGroupVersion.WithKind(kind), Driver: driverName, Fields: fields}
+	s.reconciler = w.manager().For(s.kind)
 
 	s.capi = w.capiMachine(kind, name)
 	s.obj = &unstructured.Unstructured{Object: map[string]any{"spec": spec}}

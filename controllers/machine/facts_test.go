@@ -118,18 +118,24 @@ func TestRequestHash(t *testing.T) {
 	hash := func(operation state.Operation, change func(*Reconciler, *scope)) string {
 		r, s := base()
 		change(r, s)
+		r.settings = hashOf(r.Settings)
 		sum, err := r.requestHash(s, operation)
 		require.NoError(t, err)
 		return sum
 	}
 	nothing := func(*Reconciler, *scope) {}
 	generation := func(_ *Reconciler, s *scope) { s.SetGeneration(2) }
+	bootstrap := func(_ *Reconciler, s *scope) {
+		s.bootstrap = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{UID: "u", ResourceVersion: "2"}}
+	}
 	abandon := func(_ *Reconciler, s *scope) { s.SetAnnotations(map[string]string{rkev1.AbandonAnnotation: "m1"}) }
 	create, remove := hash(state.Create, nothing), hash(state.Remove, nothing)
 	require.Equal(t, create, hash(state.Create, nothing))
 	require.NotEqual(t, create, remove)
 	for name, change := range map[string]func(*Reconciler, *scope){
 		"image":      func(r *Reconciler, _ *scope) { r.Settings.Image = "i:2" },
+		"proxy":      func(r *Reconciler, _ *scope) { r.Settings.Proxy.HTTPS = "http://p" },
+		"CA":         func(r *Reconciler, _ *scope) { r.Settings.CABundle = []byte("c") },
 		"credential": func(_ *Reconciler, s *scope) { s.credential.Version = "uid/2" },
 		"driver":     func(_ *Reconciler, s *scope) { s.driver.ref.Checksum = "c" },
 		"retry":      func(_ *Reconciler, s *scope) { s.SetAnnotations(map[string]string{rkev1.RetryAnnotation: "now"}) },
@@ -152,6 +158,7 @@ func TestRequestHash(t *testing.T) {
 	require.NotEqual(t, hash(state.Create, data("1", "a", "")), hash(state.Create, data("2", "a", "")))
 	require.Equal(t, remove, hash(state.Remove, data("1", "a", "")))
 	require.NotEqual(t, create, hash(state.Create, generation))
+	require.NotEqual(t, create, hash(state.Create, bootstrap))
 	require.Equal(t, remove, hash(state.Remove, generation), "the record has what a remove needs")
 	require.NotEqual(t, remove, hash(state.Remove, abandon))
 	require.Equal(t, create, hash(state.Create, abandon))

@@ -92,6 +92,9 @@ func (s *scope) sumUpDelete() {
 	if remove := s.conditions.Get(rkev1.DeleteJobCondition); remove != nil && remove.Status != metav1.ConditionTrue {
 		reason, message = remove.Reason, remove.Message
 	}
+	if paused := s.conditions.Get(rkev1.PausedCondition); paused != nil && paused.Status == metav1.ConditionTrue {
+		reason, message = paused.Reason, paused.Message+"; the server is removed when it goes on"
+	}
 	s.conditions.False(rkev1.ReadyCondition, reason, message)
 }
 

@@ -82,6 +82,8 @@ type Reconciler struct {
 	metrics   *metrics
 	turns     *turns.Book[Request]
 	applier   apply.Applier
+	// settings stands for those of the Jobs: their proxy and certificates, their image and limits.
+	settings string
 }
 
 // New makes a Controller; Register starts it with a manager.
@@ -99,6 +101,6 @@ func New(o Options) *Controller {
 
 // For makes the Reconciler of one kind.
 func (c *Controller) For(kind Kind) *Reconciler {
-	return &Reconciler{Options: c.options, kind: kind, interests: c.interests, metrics: c.metrics, turns: c.turns,
+	return &Reconciler{Options: c.options, kind: kind, settings: hashOf(c.options.Settings), interests: c.interests, metrics: c.metrics, turns: c.turns,
 		applier: apply.Applier{Client: c.options.Client, Reader: c.options.Live, Owner: FieldOwner}}
 }

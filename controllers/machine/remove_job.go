@@ -1,12 +1,12 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -20,6 +20,10 @@ import (
 // NodeDriver nor the credential if the state has what they would tell.
 func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
 	if err := r.cancelCreate(ctx, s); err != nil {
+		if s.mayAbandon(err) {
+			s.conditions.True(rkev1.DeleteJobCondition, rkev1.AbandonedReason, s.leftBehind())
+			return nil
+		}
 		return err
 	}
 	// Only now is the state what it will stay: the pod of the create Job is gone.
@@ -141,18 +145,28 @@ func (r *Reconciler) cancelCreate(ctx context.Context, s *scope) error {
 				return fmt.Errorf("cancelling the Job %s: %w", job.Name, err)
 			}
 		}
-		return step.Progress(rkev1.JobCancelledReason, fmt.Sprintf("the create Job %s is being cancelled; its pod saves what it knows before it ends", job.Name), safetyNet)
+		return r.awaitPods(ctx, s, fmt.Sprintf("the create Job %s is being cancelled; its pod saves what it knows before it ends", job.Name))
 	}
+	return r.awaitPods(ctx, s, "")
+}
+
+// awaitPods waits until no pod of a create Job runs. says is what there is to wait for without one.
+func (r *Reconciler) awaitPods(ctx context.Context, s *scope, says string) error {
 	pods, err := r.pods(ctx, s, state.Create)
 	if err != nil {
 		return err
 	}
-	for i := range pods {
-		if pod := &pods[i]; pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
-			return step.Progress(rkev1.JobCancelledReason, fmt.Sprintf("the pod %s of the create Job has not ended yet; if its node %s is gone for good, delete the Node", pod.Name, pod.Spec.NodeName), safetyNet)
+	evidence := jobrunner.Evidence{Pods: pods, Now: s.now}
+	if pod := evidence.Outliving(); pod != nil {
+		if reason, message := evidence.Overdue(pod); reason != "" {
+			return step.Progress(reason, message, safetyNet)
 		}
+		says = cmp.Or(says, fmt.Sprintf("the pod %s of the create Job has not ended yet", pod.Name))
 	}
-	return nil
+	if says == "" {
+		return nil
+	}
+	return step.Progress(rkev1.JobCancelledReason, says, s.untilDue(pods))
 }
 
 // release lets the machine go: first its state, which its own finalizer kept, then itself.

@@ -39,7 +39,7 @@ func (r *Reconciler) task(s *scope, claim state.Claim) jobrunner.Task {
 		MayExist:           s.mayHaveServer(),
 		Abandon:            claim.Operation == state.Remove && s.Abandoned(),
 	}
-	task := jobrunner.Task{Settings: r.Settings, Request: request, Credential: s.credential.Credential, Owner: s.Reference(), Hash: claim.Hash, Try: claim.Try}
+	task := jobrunner.Task{Settings: r.Settings, Request: request, Credential: s.credential.Credential, Owner: s.Reference(), Hash: claim.Hash, Try: claim.Try, Made: claim.Made}
 	if way, err := r.way(s); err == nil {
 		task.Request.UserData = userdata.FormatWay(way)
 	}
@@ -89,8 +89,8 @@ func (r *Reconciler) secrets(s *scope) []string {
 	return slices.Compact(secrets)
 }
 
-// requestHash changes when another attempt has a better chance than the last: the user changed the machine or the
-// credential, asked for it, the driver or the image is another. It is made of versions and not of content, for it can be
+// requestHash changes when another attempt has a better chance than the last: the user changed the machine, the credential or the
+// bootstrap Secret, asked for it, the driver or the settings of Jobs are others. It is made of versions and not of content, for it can be
 // seen by those who must not see a secret's hash.
 func (r *Reconciler) requestHash(s *scope, operation state.Operation) (string, error) {
 	driver, err := json.Marshal(s.driver.ref)
@@ -102,7 +102,7 @@ func (r *Reconciler) requestHash(s *scope, operation state.Operation) (string, e
 		// The record has what a remove needs of the spec; what counts is whether the user gave the server up.
 		generation = strconv.FormatBool(s.Abandoned())
 	}
-	parts := []string{string(operation), generation, string(driver), s.credential.Version, s.GetAnnotations()[rkev1.RetryAnnotation], r.Settings.Image}
+	parts := []string{string(operation), generation, string(driver), s.credential.Version, s.GetAnnotations()[rkev1.RetryAnnotation], r.settings}
 	if operation == state.Create && s.bootstrap != nil {
 		parts = append(parts, s.bootstrapVersion())
 	}
@@ -123,4 +123,14 @@ func (s *scope) bootstrapVersion() string {
 	sum := hmac.New(sha256.New, key.Sum(nil))
 	_, _ = sum.Write(s.bootstrap.Data[bootstrapValueKey])
 	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// hashOf stands for the settings of Jobs.
+func hashOf(settings jobrunner.Settings) string {
+	document, err := json.Marshal(settings)
+	if err != nil {
+		return settings.Image // numbers, text and quantities: there is nothing that cannot be encoded
+	}
+	sum := sha256.Sum256(document)
+	return hex.EncodeToString(sum[:])
 }

@@ -47,7 +47,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope, claim state.Claim) err
 	if s.credential.Name != "" {
 		s.status.CloudCredentialSecretName = s.credential.Name
 	}
-	return underWay(task.Name(), claim.Attempt)
+	return underWay(task.Name(), claim.Attempt, safetyNet)
 }
 
 // prepare writes the claim, and then what the Job needs.

@@ -78,6 +78,9 @@ func (s *session) note(format string, args ...any) {
 
 // advance writes down in memory how far the operation came; the next save keeps it.
 func (s *session) advance(phase state.Phase) {
+	if (phase == state.PhaseRecorded || phase == state.PhaseCreated) && !s.adopted && !s.profile.NoServer {
+		s.result.Made = true
+	}
 	s.journal = state.Journal{
 		Operation: s.request.Operation, Attempt: s.request.Attempt, Phase: phase,
 		InstanceName: s.request.InstanceName, Driver: s.request.Driver.Name, Time: time.Now().UTC(),

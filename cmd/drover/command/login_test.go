@@ -15,6 +15,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/cmd/drover/command"
@@ -215,6 +216,40 @@ func TestRetry(t *testing.T) {
 	require.Equal(t, 1, r.code)
 	require.Contains(t, r.errOut, "nothing to try again")
 	require.Empty(t, c.read(t, runs).GetAnnotations())
+}
+
+// TestRetryOfMany: a selector, a pool or all, and of those only what failed.
+func TestRetryOfMany(t *testing.T) {
+	const failed = "status:\n  lastAttempt: {operation: create, number: 3, outcome: Failed, class: Invalid}"
+	c := newCluster(t)
+	named := func(name, capi string) string {
+		return strings.NewReplacer("name: db-1", "name: "+name, "labels: {", "labels: {rke.cattle.io/capi-machine-name: "+capi+", ").Replace(waitingMachine)
+	}
+	waiting, other := c.apply(t, named("w", "pool-w")), c.apply(t, strings.Replace(named("o", "pool-o"), "status:", failed, 1))
+	mine := c.apply(t, strings.Replace(strings.Replace(named("m", "pool-m"), "name: store", "name: other", 1), "status:", failed, 1))
+	c.apply(t, "apiVersion: cluster.x-k8s.io/v1beta2\nkind: MachineDeployment\nmetadata: {name: pool}\nspec:"+poolTemplate)
+	c.apply(t, strings.Replace(capiMachine, "name: pool-abc", "name: pool-m, labels: {cluster.x-k8s.io/deployment-name: pool}", 1))
+	asked := func(machine *unstructured.Unstructured) string {
+		return c.read(t, machine).GetAnnotations()["drover.cattle.io/retry"]
+	}
+
+	c.ok(t, "retry", "md/pool")
+	first := asked(mine)
+	require.NotEmpty(t, first)
+	require.Empty(t, asked(other))
+	c.ok(t, "retry", "-l", "cluster.x-k8s.io/cluster-name=store")
+	require.NotEmpty(t, asked(other))
+	require.Equal(t, first, asked(mine))
+	c.ok(t, "retry", "--all")
+	require.NotEqual(t, first, asked(mine))
+	require.Empty(t, asked(waiting), "it waits for something else")
+	require.Contains(t, c.drover(t, "retry", "-l", "a=b").errOut, "there is nothing to try again")
+	for _, wrong := range [][]string{{"retry"}, {"retry", "m", "--all"}, {"retry", "-l", "!!"}} {
+		require.Equal(t, 2, c.drover(t, wrong...).code, wrong)
+	}
+	r := c.drover(t, "retry", "nobody", "m")
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.out, "genericmachine.rke-machine.cattle.io/m: another attempt was asked for")
 }
 
 func TestAbandon(t *testing.T) {

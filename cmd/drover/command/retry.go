@@ -2,39 +2,147 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/cmd/drover/facts"
+	"github.com/drover-project/drover/cmd/drover/inventory"
+	"github.com/drover-project/drover/state"
 )
 
+// retryOptions are the flags and arguments of retry.
+type retryOptions struct {
+	names    []string
+	selector string
+	all      bool
+}
+
 func newRetry(e *env) *cobra.Command {
+	o := &retryOptions{}
 	cmd := &cobra.Command{
-		Use:   "retry NAME",
+		Use:   "retry (NAME... | -l SELECTOR | --all)",
 		Short: "Ask for another attempt at once",
 		Long: `Ask for another attempt to create or remove a machine's server at once, also when no further attempt is due.
-It sets the annotation ` + rkev1.RetryAnnotation + ` on the machine.`,
-		Example:           `  {name} retry web-1`,
-		Args:              arguments(oneName),
-		ValidArgsFunction: e.completeOneMachine,
-		RunE:              func(cmd *cobra.Command, args []string) error { return e.retry(cmd.Context(), args[0]) },
+It sets the annotation ` + rkev1.RetryAnnotation + ` on the machine.
+
+NAME is a machine, a CAPI Machine, or a MachineDeployment or MachineSet (md/NAME, ms/NAME), of which all machines are meant whose
+last attempt failed. So are with -l those with the labels, and with --all those of the namespace.`,
+		Example: `  {name} retry web-1
+  {name} retry md/pool
+  {name} retry -l cluster.x-k8s.io/cluster-name=demo
+  {name} retry --all`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			given := 0
+			for _, is := range []bool{len(args) > 0, o.selector != "", o.all} {
+				if is {
+					given++
+				}
+			}
+			if given != 1 {
+				return usagef(cmd, "either NAMEs, or -l, or --all is needed")
+			}
+			if _, err := labels.Parse(o.selector); err != nil {
+				return usagef(cmd, "the selector %q cannot be read: %w", o.selector, err)
+			}
+			return nil
+		},
+		ValidArgsFunction: e.completeMachines,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.names = args
+			return e.retry(cmd.Context(), o)
+		},
 	}
+	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "Retry the machines with these labels whose last attempt failed.")
+	cmd.Flags().BoolVar(&o.all, "all", false, "Retry all machines of the namespace whose last attempt failed.")
 	return withName(e, cmd)
 }
 
-func (e *env) retry(ctx context.Context, name string) error {
-	api, m, err := e.machine(ctx, name)
+// retry asks for an attempt of each machine that is meant. One that cannot be asked for does not keep the others.
+func (e *env) retry(ctx context.Context, o *retryOptions) error {
+	api, err := e.api()
 	if err != nil {
 		return err
 	}
-	if m.Phase() == rkev1.PhaseRunning {
-		return fmt.Errorf("%s runs: there is nothing to try again", m.Name)
-	}
-	if err := api.Annotate(ctx, m, rkev1.RetryAnnotation, e.Now().UTC().Format(time.RFC3339Nano)); err != nil {
+	namespace, err := e.namespace()
+	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(e.Streams.Out, "%s: another attempt was asked for; follow it with '%s logs %s -n %s -f'\n", m.Ref(), e.Name, m.Name, m.Namespace)
-	return err
+	var machines []*facts.Machine
+	var errs []error
+	if len(o.names) == 0 {
+		if machines, err = e.failed(ctx, api, inventory.ListOptions{Namespace: namespace, Selector: o.selector}, nil); err != nil {
+			return err
+		}
+	}
+	for _, name := range o.names {
+		named, err := e.retryable(ctx, api, namespace, name)
+		errs = append(errs, err)
+		machines = append(machines, named...)
+	}
+	if len(machines) == 0 && errors.Join(errs...) == nil {
+		e.note("there is nothing to try again: the last attempt of no such machine failed")
+	}
+	for i, m := range machines {
+		if slices.ContainsFunc(machines[:i], func(other *facts.Machine) bool { return other.UID == m.UID }) {
+			continue
+		}
+		if err := api.Annotate(ctx, m, rkev1.RetryAnnotation, e.Now().UTC().Format(time.RFC3339Nano)); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		_, err := fmt.Fprintf(e.Streams.Out, "%s: another attempt was asked for; follow it with '%s logs %s -n %s -f'\n", m.Ref(), e.Name, m.Name, m.Namespace)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// retryable are the machines that a name means.
+func (e *env) retryable(ctx context.Context, api *inventory.API, namespace, name string) ([]*facts.Machine, error) {
+	if word, rest, qualified := strings.Cut(name, "/"); qualified && isOwnerWord(word) {
+		if err := inventory.CheckName(rest); err != nil {
+			return nil, err
+		}
+		owned, err := api.CAPIMachinesOf(ctx, namespace, word, rest)
+		if err != nil {
+			return nil, err
+		}
+		return e.failed(ctx, api, inventory.ListOptions{Namespace: namespace}, func(m *facts.Machine) bool { return slices.Contains(owned, m.CAPIMachineName()) })
+	}
+	target, err := e.find(ctx, api, namespace, name)
+	switch {
+	case err != nil:
+		return nil, err
+	case target.Machine == nil:
+		return nil, fmt.Errorf("the CAPI Machine %s has no machine of Drover (see '%s why %s')", target.CAPIMachine.Name, e.Name, name)
+	case target.Machine.Phase() == rkev1.PhaseRunning:
+		return nil, fmt.Errorf("%s runs: there is nothing to try again", target.Machine.Name)
+	}
+	return []*facts.Machine{target.Machine}, nil
+}
+
+// failed lists the machines whose last attempt failed, or that wait because that of another did.
+func (e *env) failed(ctx context.Context, api *inventory.API, list inventory.ListOptions, pick func(*facts.Machine) bool) ([]*facts.Machine, error) {
+	kinds, err := api.Kinds(ctx)
+	if err != nil {
+		return nil, err
+	}
+	machines, denied, err := api.Machines(ctx, kinds, list)
+	if err != nil {
+		return nil, err
+	}
+	if len(denied) > 0 {
+		e.noteDenied(denied, list.Namespace)
+	}
+	return slices.DeleteFunc(machines, func(m *facts.Machine) bool {
+		last := m.Status.LastAttempt
+		failed := last != nil && last.Outcome != string(state.Succeeded) || m.IsHeld()
+		return !failed || pick != nil && !pick(m)
+	}), nil
 }

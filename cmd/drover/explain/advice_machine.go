@@ -37,6 +37,12 @@ var (
 	// A remove that failed is tried again, unlike one that cannot tell whether there is a server.
 	stillThere = advice{waits: true, says: "The server may still be there; removing it is tried again.",
 		next: []string{nextRetry, nextCloud, nextAbandon}}
+	// Nothing is tried again before somebody has looked.
+	lookFirst = advice{says: "A server may be left, and neither the driver's record nor a search in the cloud can tell: no other is made before you have looked.",
+		next: []string{nextCloud, "When none is left, go on: {cmd} retry {name} -n {ns}"}}
+	// generic has no cloud that could refuse a place or a size.
+	hostInvalid = advice{says: "The host, or what the machine says of it, cannot be used.",
+		next: []string{"Correct what the driver's message names (address, port, user or SSH key of the host); trying again without a change fails again", nextTemplate}}
 	cancelling = advice{waits: true, says: "The machine is deleted while its server was being made: the create Job is ended first, so that what it knows is saved and no server is lost.",
 		next: []string{"See its pod, which may take a minute to end: kubectl -n {podns} get pods -l drover.cattle.io/machine-uid={uid} -o wide"}}
 )
@@ -100,7 +106,7 @@ var machineAdvice = map[string]advice{
 		next: []string{nextLogs, nextRetry}},
 	rkev1.WaitingForRetryReason: {waits: true, says: "The last attempt failed; it will be tried again.",
 		next: []string{nextLogs, nextRetry}},
-	rkev1.AttemptsExhaustedReason: {says: "It was tried as often as this kind of failure allows; nothing more happens by itself.",
+	rkev1.AttemptsExhaustedReason: {says: "Nothing more happens by itself. It is tried again when the machine, its credential, its bootstrap Secret, its NodeDriver or the manager's settings for Jobs change, or when you ask for it.",
 		next: []string{nextLogs, nextRetry, nextReplace}},
 	rkev1.WaitingForQuotaReason:     held("has no quota left for what this machine asks for", nextQuota),
 	rkev1.WaitingForCapacityReason:  held("has no capacity for what this machine asks for", nextPlace),

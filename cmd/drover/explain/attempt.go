@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/state"
 )
 
@@ -33,6 +34,10 @@ func (d *decision) tellAttempt(last *rkev1.AttemptStatus) {
 	}
 	d.Verdict = append(d.Verdict, line)
 	if failed {
+		if why == rkev1.ServerMayExistReason && last.Operation == string(state.Create) {
+			d.say(lookFirst, d.words)
+			return
+		}
 		about := failureAdvice(why)
 		d.say(about, d.words)
 		// A failure that tells what to do need not be told to be of no known kind.
@@ -45,10 +50,11 @@ func (d *decision) tellAttempt(last *rkev1.AttemptStatus) {
 // adviceForClass is the advice for a class; what to do about a credential depends on where it is.
 func (d *decision) adviceForClass(class string) advice {
 	about := classAdvice[class]
-	if class != rkev1.ClassUnauthorized {
-		return about
-	}
 	switch {
+	case class == rkev1.ClassInvalid && d.words["driver"] == "generic":
+		return hostInvalid
+	case class != rkev1.ClassUnauthorized:
+		return about
 	case !d.namesCredential():
 		about.next = []string{nextOwnCredential, nextRetry}
 	case d.Credential != nil && !d.Credential.Found:
@@ -84,6 +90,9 @@ func (d *decision) tellNextAttempt() {
 // tellAhead tells of the machine that asks the cloud first, while this one waits for it.
 func (d *decision) tellAhead() {
 	if d.Ahead == nil {
+		if c := d.Machine.Condition(rkev1.CreateJobCondition); d.Machine.IsHeld() && c.Reason != rkev1.WaitingForRetryReason && d.Knows(facts.AheadPart) {
+			d.Verdict = append(d.Verdict, "The machine that was refused is not there any more, or has its server: this one, or another that waits, asks next.")
+		}
 		return
 	}
 	last, line := d.Ahead.Status.LastAttempt, "Machine "+d.Ahead.Name+" asks first"

@@ -10,6 +10,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
+	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
 )
 
@@ -65,6 +66,9 @@ func (d *decision) decidePaused() {
 	if !machine && !cluster {
 		d.Verdict = []string{"Nothing happens: the Cluster or the machine is paused."}
 	}
+	if d.Machine.DeletionTimestamp != nil {
+		d.Verdict = append(d.Verdict, "It is being deleted; its server is removed when it goes on.")
+	}
 }
 
 // decideUnseen is for a machine that no manager has looked at.
@@ -110,6 +114,10 @@ func (d *decision) decideOwnerDeleting(meaning string) {
 
 // decideStep explains a step that was reached and is not done.
 func (d *decision) decideStep(step *Step) {
+	if step.Reason == jobrunner.NodeSilentReason {
+		d.decideNodeSilent(step)
+		return
+	}
 	running := isJobStep(step.Name) && d.Machine.Condition(step.Name).Status == metav1.ConditionUnknown
 	if running && d.decideJob(step) {
 		return
@@ -133,6 +141,19 @@ func (d *decision) decideStep(step *Step) {
 	if tellsOfAttempt(step.Reason) {
 		d.tellNextAttempt()
 	}
+}
+
+// decideNodeSilent is for a Job whose pod cannot end, which the manager knows better than the pod's status does.
+func (d *decision) decideNodeSilent(step *Step) {
+	if len(d.Pods) > 0 {
+		d.words["pod"], d.words["node"] = d.Pods[0].Name, d.Pods[0].Spec.NodeName
+	}
+	about := jobAdvice[step.Reason]
+	if d.Machine.DeletionTimestamp != nil {
+		about = forRemoval(about)
+	}
+	d.say(about, d.words)
+	d.Verdict = append(d.Verdict, step.Message)
 }
 
 // adviceFor is the advice for a step that is not done.

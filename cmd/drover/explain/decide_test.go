@@ -101,7 +101,7 @@ func refusedCredentialDecisions() map[string]decision {
 . Attempt 2 to create the server: failed (Unauthorized, CreateFailed) 3m ago: 401 Unable to authenticate you
 . The driver could not make the server.
 . The cloud does not accept the credential, or it lacks a permission.
-. It was tried as often as this kind of failure allows; nothing more happens by itself.
+. Nothing more happens by itself. It is tried again when the machine, its credential, its bootstrap Secret, its NodeDriver or the manager's settings for Jobs change, or when you ask for it.
 > Put a valid credential into Secret do-token, which is used from the next attempt on (values are base64): kubectl -n shop edit secret do-token
 > When the cause is removed, start the next attempt at once: drover retry web-1 -n shop
 > Read the whole log: drover logs web-1 -n shop
@@ -175,7 +175,7 @@ func attemptDecisions() map[string]decision {
 . Attempt 2 to create the server: failed (Invalid, CreateFailed) 3m ago: 422 region nyc99 is not available
 . The driver could not make the server.
 . The cloud or the driver does not accept what was asked for.
-. It was tried as often as this kind of failure allows; nothing more happens by itself.
+. Nothing more happens by itself. It is tried again when the machine, its credential, its bootstrap Secret, its NodeDriver or the manager's settings for Jobs change, or when you ask for it.
 > Correct what the driver's message names (region, size, image, a missing option); trying again without a change fails again
 > Machine templates cannot be edited: put a copy with the right values beside the present one and name it in the MachineDeployment, which then replaces its machines. Get the present one: kubectl -n shop get digitaloceanmachinetemplates.rke-machine.cattle.io -o yaml
 > Read the whole log: drover logs web-1 -n shop
@@ -203,11 +203,48 @@ func endDecisions() map[string]decision {
 ! CreateJob|AttemptsExhausted|Unknown|exit status 1
 . Attempt 2 to create the server: failed (Unknown, BootstrapFailed) 3m ago: exit status 1
 . The bootstrap script failed on the server.
-. It was tried as often as this kind of failure allows; nothing more happens by itself.
+. Nothing more happens by itself. It is tried again when the machine, its credential, its bootstrap Secret, its NodeDriver or the manager's settings for Jobs change, or when you ask for it.
 > Read the whole log: drover logs web-1 -n shop
 > Look at the server: drover ssh web-1 -n shop
 > Let Cluster API replace the machine: kubectl -n shop delete machine.cluster.x-k8s.io web-1
 > When the cause is removed, start the next attempt at once: drover retry web-1 -n shop
+`},
+		"nobody can tell whether there is a server": {changed(failed(rkev1.AttemptsExhaustedReason, rkev1.ClassInvalid, "its answer is not known"), func(s *facts.Snapshot) {
+			s.State.Result.Reason = rkev1.ServerMayExistReason
+		}), `
+! CreateJob|AttemptsExhausted|Invalid|its answer is not known
+. Attempt 2 to create the server: failed (Invalid, ServerMayExist) 3m ago: its answer is not known
+. A server may be left, and neither the driver's record nor a search in the cloud can tell: no other is made before you have looked.
+. Nothing more happens by itself. It is tried again when the machine, its credential, its bootstrap Secret, its NodeDriver or the manager's settings for Jobs change, or when you ask for it.
+> Look in the cloud for a server called web-1, and remove it there by hand if it is this machine's
+> When none is left, go on: drover retry web-1 -n shop
+> Read the whole log: drover logs web-1 -n shop
+> When the cause is removed, start the next attempt at once: drover retry web-1 -n shop
+> Let Cluster API replace the machine: kubectl -n shop delete machine.cluster.x-k8s.io web-1
+`},
+		"generic has no region": {changed(failed(rkev1.AttemptsExhaustedReason, rkev1.ClassInvalid, "no such host"), func(s *facts.Snapshot) {
+			s.Machine.Kind, s.Driver = facts.Kind{Name: "GenericMachine", Resource: "genericmachines", Singular: "genericmachine"}, nil
+		}), `
+! CreateJob|AttemptsExhausted|Invalid|no such host
+. Attempt 2 to create the server: failed (Invalid, CreateFailed) 3m ago: no such host
+. The driver could not make the server.
+. The host, or what the machine says of it, cannot be used.
+. Nothing more happens by itself. It is tried again when the machine, its credential, its bootstrap Secret, its NodeDriver or the manager's settings for Jobs change, or when you ask for it.
+> Correct what the driver's message names (address, port, user or SSH key of the host); trying again without a change fails again
+> Machine templates cannot be edited: put a copy with the right values beside the present one and name it in the MachineDeployment, which then replaces its machines. Get the present one: kubectl -n shop get genericmachinetemplates.rke-machine.cattle.io -o yaml
+> Read the whole log: drover logs web-1 -n shop
+> When the cause is removed, start the next attempt at once: drover retry web-1 -n shop
+> Let Cluster API replace the machine: kubectl -n shop delete machine.cluster.x-k8s.io web-1
+`},
+		"its node is silent": {changed(machine(condition(rkev1.CreateJobCondition, metav1.ConditionUnknown, jobrunner.NodeSilentReason, "Job web-1-create-1 waits: its node n7 is silent", 9)), func(s *facts.Snapshot) {
+			s.Pods = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web-1-create-1-x"}, Spec: corev1.PodSpec{NodeName: "n7"}}}
+		}), `
+! CreateJob|NodeSilent||Job web-1-create-1 waits: its node n7 is silent
+. The node of the Job's pod is silent, and so the Job cannot end.
+. Job web-1-create-1 waits: its node n7 is silent
+> Look at the node: kubectl get node n7
+> If its computer is off for good: kubectl delete node n7
+> If it is off, and will come back: kubectl taint node n7 node.kubernetes.io/out-of-service=nodeshutdown:NoExecute
 `},
 		"cancelled": {changed(failed(rkev1.JobCancelledReason, "", ""), func(s *facts.Snapshot) {
 			s.Machine.Status.LastAttempt.Outcome, s.State.Result.Reason = string(state.Cancelled), "Cancelled"

@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -256,6 +257,26 @@ func (a *API) CAPIMachine(ctx context.Context, namespace, name string) (*cluster
 		return nil, err
 	}
 	return machine, nil
+}
+
+// CAPIMachinesOf lists the names of the CAPI Machines of a MachineDeployment or MachineSet, which word says.
+func (a *API) CAPIMachinesOf(ctx context.Context, namespace, word, name string) ([]string, error) {
+	label, resource := clusterv1.MachineDeploymentNameLabel, deployments
+	if word = strings.ToLower(word); word == "ms" || strings.HasPrefix(word, "machineset") {
+		label, resource = clusterv1.MachineSetNameLabel, machineSets
+	}
+	if _, err := a.Dynamic.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{}); err != nil {
+		return nil, fmt.Errorf("getting %s %s/%s: %w", resource.Resource, namespace, name, err)
+	}
+	list, err := a.Dynamic.Resource(capiMachines).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.Set{label: name}.String()})
+	if err != nil {
+		return nil, fmt.Errorf("listing the Machines of %s/%s: %w", resource.Resource, name, err)
+	}
+	var names []string
+	for i := range list.Items {
+		names = append(names, list.Items[i].GetName())
+	}
+	return names, nil
 }
 
 // elsewhere looks for the name in all namespaces, as far as the user may.

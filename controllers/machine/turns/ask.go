@@ -25,9 +25,6 @@ func (b *Book[K]) Ask(k K, ask Ask) Turn {
 		m.urgent = true
 	}
 	m.hash = ask.Hash
-	if m.state == out {
-		g.put(m, waiting)
-	}
 	b.seat(g, m, ask)
 	return b.turn(g, m, ask)
 }

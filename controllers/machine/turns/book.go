@@ -26,8 +26,6 @@ type Refusal struct {
 	End, Now time.Time
 	// Fresh tells that its end was not known before: what is not is told again after a restart.
 	Fresh bool
-	// Exhausted tells that the machine has no attempts left.
-	Exhausted bool
 }
 
 // Ask is the question whether a machine may start an attempt.
@@ -125,16 +123,13 @@ func (b *Book[K]) Refused(k K, r Refusal) {
 		m = b.join(k, r.Group)
 		m.freed = g.open // the cloud has made a server since
 	}
-	if probing || m.state == out {
+	if probing {
 		g.put(m, waiting)
 	}
 	if probing {
 		m.freed = false // not before: between its turn and its attempt a machine may be refused by the API, not by the cloud
 	}
 	m.refused = r.Attempt
-	if r.Exhausted && !m.freed {
-		g.put(m, out)
-	}
 	b.refill(g, r.Now)
 }
 

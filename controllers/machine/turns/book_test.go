@@ -53,10 +53,10 @@ func (d *desk) held(names ...string) {
 	}
 }
 
-func (d *desk) refused(name string, attempt int32) { d.refusal(name, attempt, attempt, false) }
+func (d *desk) refused(name string, attempt int32) { d.refusal(name, attempt, attempt) }
 
-func (d *desk) refusal(name string, attempt, try int32, exhausted bool) {
-	d.Refused(name, turns.Refusal{Group: pool, Class: rkev1.ClassQuota, Attempt: attempt, Try: try, End: d.now, Now: d.now, Fresh: true, Exhausted: exhausted})
+func (d *desk) refusal(name string, attempt, try int32) {
+	d.Refused(name, turns.Refusal{Group: pool, Class: rkev1.ClassQuota, Attempt: attempt, Try: try, End: d.now, Now: d.now, Fresh: true})
 }
 
 func (d *desk) asksAt(name string, after time.Duration) {
@@ -140,10 +140,9 @@ func TestBook_refusedAgainWhileOthersFollow(t *testing.T) {
 
 func TestBook_whoGoesGivesItsTurnOn(t *testing.T) {
 	for name, end := range map[string]func(*desk){
-		"deleted":          func(d *desk) { d.Leave("a", d.now) },
-		"with its kind":    func(d *desk) { d.LeaveAll(func(name string) bool { return name == "a" }, d.now) },
-		"another order":    func(d *desk) { d.Ask("a", turns.Ask{Group: turns.Group{Order: "2"}, Now: d.now}) },
-		"no attempts left": func(d *desk) { d.goes("a"); d.refusal("a", 2, 8, true) },
+		"deleted":       func(d *desk) { d.Leave("a", d.now) },
+		"with its kind": func(d *desk) { d.LeaveAll(func(name string) bool { return name == "a" }, d.now) },
+		"another order": func(d *desk) { d.Ask("a", turns.Ask{Group: turns.Group{Order: "2"}, Now: d.now}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
@@ -152,10 +151,6 @@ func TestBook_whoGoesGivesItsTurnOn(t *testing.T) {
 			d.pass(10 * time.Minute)
 			end(d)
 			d.expectCalled("b")
-			if name == "no attempts left" {
-				d.asksAt("b", 10*time.Minute<<7)
-				return
-			}
 			d.goes("b")
 			d.held("c")
 		})
@@ -177,19 +172,20 @@ func TestBook_endedForAnotherReason(t *testing.T) {
 
 func TestBook_attemptsAnewAfterAServer(t *testing.T) {
 	d := newDesk(t)
-	d.refusal("a", 8, 8, true)
-	d.pass(10 * time.Minute << 7)
+	d.refused("b", 1)
+	d.refused("a", 1)
+	d.pass(10 * time.Minute)
 	d.goes("b")
 	require.False(t, d.Freed("a"))
 	d.Made("b", d.now)
 	d.expectCalled("a")
 	require.True(t, d.Freed("a"))
-	d.refusal("a", 8, 8, true)
+	d.refused("a", 1)
 	d.goes("a")
-	d.refusal("a", 8, 8, true)
+	d.refused("a", 1)
 	require.True(t, d.Freed("a"), "its attempt could not be begun yet")
 	d.goes("a")
-	d.refusal("a", 9, 1, false)
+	d.refused("a", 2)
 	require.False(t, d.Freed("a"))
 	d.asksAt("a", 10*time.Minute)
 }
@@ -357,7 +353,7 @@ func (w *sim) step(seed uint64) {
 	case w.state[name] == "tries":
 		w.hammered++
 		w.state[name] = "wants"
-		w.refusal(name, w.attempts[name], 1, false)
+		w.refusal(name, w.attempts[name], 1)
 	}
 	for _, name := range w.called {
 		require.NotEqual(w, "gone", w.state[name], "seed %d: %s", seed, name)

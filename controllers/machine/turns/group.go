@@ -50,8 +50,6 @@ const (
 	called
 	// trying: its attempt is under way.
 	trying
-	// out of attempts; it is called again when another gets a server.
-	out
 )
 
 type member struct {
@@ -123,9 +121,6 @@ func (b *Book[K]) free(g *group[K]) {
 			continue
 		}
 		m.freed = true
-		if m.state == out {
-			g.put(m, waiting)
-		}
 	}
 }
 
@@ -150,7 +145,7 @@ func (b *Book[K]) join(k K, name Group) *member {
 }
 
 func (b *Book[K]) remove(k K, g *group[K], m *member) {
-	g.put(m, out)
+	g.put(m, waiting) // so that it is counted no more
 	delete(g.members, k)
 	delete(b.members, k)
 }

@@ -1,0 +1,161 @@
+package machine_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
+	"github.com/drover-project/drover/testkit"
+)
+
+// An outage strands nobody: after hours of it the next attempt still comes by itself.
+func TestOutage(t *testing.T) {
+	for _, class := range []string{rkev1.ClassTransient, rkev1.ClassUnknown} {
+		s := newWorld(t).machine("digitalocean", "m", droplet())
+		s.reconcile()
+		for attempt := int32(1); attempt <= 12; attempt++ {
+			s.fail(state.Create, attempt, class, "dial tcp: connection refused", false)
+			status := s.reconcile()
+			s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.WaitingForRetryReason)
+			require.LessOrEqual(t, status.NextAttemptTime.Sub(s.clock.Now()), 36*time.Minute)
+			s.clock.SetTime(status.NextAttemptTime.Add(time.Second))
+			s.reconcile()
+		}
+		s.succeed(13)
+		require.True(t, s.reconcile().Ready)
+	}
+}
+
+// Attempts that made a server and failed cost money. They are counted over what fails otherwise, and stop.
+func TestMadeBudget(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.reconcile()
+	attempt := int32(1)
+	for made := 1; made <= jobrunner.MadeBudget; made++ {
+		s.fail(state.Create, attempt, rkev1.ClassTransient, "no route to host", false)
+		s.clock.SetTime(s.reconcile().NextAttemptTime.Add(time.Second))
+		s.reconcile()
+		now := s.clock.Now()
+		s.write(map[string]any{state.ResultKey: state.Result{Operation: state.Create, Attempt: attempt + 1, Outcome: state.Failed, Class: rkev1.ClassTransient,
+			Reason: "DriverFailed", Message: "it has no address", Made: true, StartTime: now, EndTime: now}})
+		s.end(state.Create, attempt+1, batchv1.JobFailed, "BackoffLimitExceeded")
+		status := s.reconcile()
+		if made == jobrunner.MadeBudget {
+			break
+		}
+		s.clock.SetTime(status.NextAttemptTime.Add(time.Second))
+		s.reconcile()
+		attempt += 2
+	}
+	says := s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.AttemptsExhaustedReason).Message
+	require.Contains(t, says, "5 attempts made a server and failed, and each costs money")
+	s.clock.SetTime(s.clock.Now().Add(1000 * time.Hour))
+	require.EqualValues(t, 10, s.reconcile().Attempts)
+	s.annotate(rkev1.RetryAnnotation, "the user looked")
+	require.EqualValues(t, 11, s.reconcile().Attempts)
+	s.fail(state.Create, 11, rkev1.ClassTransient, "no route to host", false)
+	s.reconcile()
+	s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.WaitingForRetryReason)
+}
+
+// What only a user can mend is tried again when he has mended the bootstrap Secret, or the manager got another proxy.
+func TestStopped_isWoken(t *testing.T) {
+	for name, mend := range map[string]func(*subject){
+		"bootstrap Secret": func(s *subject) {
+			secret := testkit.ExpectExists(s, s.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "bootstrap"}})
+			secret.Data["value"] = []byte("#!/bin/sh\nmended\n")
+			s.update(secret)
+		},
+		"proxy": func(s *subject) {
+			s.settings.Proxy.HTTPS = "http://proxy.test:3128"
+			s.reconciler = s.manager().For(s.kind)
+		},
+		"CA": func(s *subject) {
+			s.settings.CABundle = []byte("-----BEGIN CERTIFICATE-----")
+			s.reconciler = s.manager().For(s.kind)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newWorld(t).machine("digitalocean", "m", droplet())
+			s.reconcile()
+			s.refuse(state.Create, 1)
+			s.reconcile()
+			says := s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.AttemptsExhaustedReason).Message
+			require.Contains(t, says, "bootstrap Secret")
+			require.Contains(t, says, "proxy, CA")
+			mend(s)
+			require.EqualValues(t, 2, s.reconcile().Attempts)
+			require.EqualValues(t, 2, s.reconcile().Attempts, "a change counts once")
+		})
+	}
+}
+
+// lose plays a Job whose node is lost: its pod was told to end, and nobody is there to end it.
+func (s *subject) lose(operation state.Operation) *corev1.Pod {
+	s.Helper()
+	job := testkit.ExpectExists(s, s.client, s.job(operation, 1))
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name + "-x", Labels: job.Spec.Template.Labels},
+		Spec: corev1.PodSpec{NodeName: "gone-1", Containers: []corev1.Container{{Name: "machine", Image: "x"}}, ServiceAccountName: s.name + "-machine", AutomountServiceAccountToken: new(bool)}}
+	require.NoError(s, s.client.Create(s.Context(), pod))
+	s.podIs(pod, corev1.PodRunning, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
+	require.NoError(s, s.client.Delete(s.Context(), pod, client.GracePeriodSeconds(30)))
+	s.Cleanup(func() { _ = s.client.Delete(s.Context(), pod, client.GracePeriodSeconds(0)) })
+	s.clock.SetTime(time.Now())
+	return pod
+}
+
+// A pod on a lost node never ends. It is said which node, since when and what to do; when the pod is gone, it goes on.
+func TestNodeLost_create(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.reconcile()
+	pod := s.lose(state.Create)
+	require.Less(t, testkit.ExpectReconciled(t, s.reconciler, s.obj).RequeueAfter, 2*time.Minute, "nobody tells that it is overdue")
+	s.read()
+	s.expect(rkev1.CreateJobCondition, metav1.ConditionUnknown, rkev1.JobRunningReason)
+	s.clock.SetTime(time.Now().Add(2 * time.Minute))
+	s.reconcile()
+	says := s.expect(rkev1.CreateJobCondition, metav1.ConditionUnknown, jobrunner.NodeSilentReason).Message
+	for _, part := range []string{"its node gone-1 is silent since ", "kubectl delete node gone-1", "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"} {
+		require.Contains(t, says, part)
+	}
+	testkit.ExpectNotFound(t, s.client, s.job(state.Create, 2))
+
+	require.NoError(t, s.client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
+	s.end(state.Create, 1, batchv1.JobFailed, "BackoffLimitExceeded")
+	s.reconcile()
+	s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.WaitingForRetryReason)
+}
+
+// However a removal is held up by a lost node, the user can give the server up.
+func TestNodeLost_abandon(t *testing.T) {
+	for name, operation := range map[string]state.Operation{"while the server is made": state.Create, "while it is removed": state.Remove} {
+		t.Run(name, func(t *testing.T) {
+			s := newWorld(t).machine("digitalocean", "m", droplet())
+			s.reconcile()
+			if operation == state.Remove {
+				s.succeed(1)
+				s.reconcile()
+				s.delete(s.obj)
+				s.reconcile()
+			}
+			s.write(map[string]any{state.JournalKey: state.Journal{Operation: operation, Attempt: 1, Phase: state.PhaseIntent, InstanceName: s.name}})
+			s.lose(operation)
+			if operation == state.Create {
+				s.delete(s.obj)
+			}
+			s.annotate(rkev1.AbandonAnnotation, s.name)
+			s.reconcile()
+			s.clock.SetTime(time.Now().Add(2 * time.Minute))
+			testkit.ExpectReconciled(t, s.reconciler, s.obj)
+			testkit.ExpectNotFound(t, s.client, s.obj)
+		})
+	}
+}
