@@ -120,7 +120,7 @@ func OutcomeOf(e Evidence) Verdict {
 	}
 	if pod := e.Outliving(); pod != nil {
 		reason, message := e.Overdue(pod)
-		return Verdict{Reason: cmp.Or(reason, JobGoneReason), Message: cmp.Or(message, fmt.Sprintf("the Job is gone, but its pod %s has not ended", pod.Name))}
+		return Verdict{Reason: cmp.Or(reason, JobGoneReason), Message: cmp.Or(message, fmt.Sprintf("the Job is gone, but its pod %s has not ended; if its node %s is gone for good, delete the Node", pod.Name, pod.Spec.NodeName))}
 	}
 	if kept, ok := e.kept(); ok {
 		v := fromResult(kept)
