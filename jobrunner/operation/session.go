@@ -78,7 +78,9 @@ func (s *session) note(format string, args ...any) {
 
 // advance writes down in memory how far the operation came; the next save keeps it.
 func (s *session) advance(phase state.Phase) {
-	if (phase == state.PhaseRecorded || phase == state.PhaseCreated) && !s.adopted && !s.profile.NoServer {
+	// Who has asked for a server in this attempt, and now has one, has made it.
+	asked := s.journal.Phase == state.PhaseIntent && s.journal.Operation == state.Create && s.journal.Attempt == s.request.Attempt
+	if asked && (phase == state.PhaseRecorded || phase == state.PhaseCreated) && !s.profile.NoServer {
 		s.result.Made = true
 	}
 	s.journal = state.Journal{
