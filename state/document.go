@@ -153,10 +153,21 @@ type Result struct {
 	StartTime time.Time `json:"startTime"`
 	EndTime   time.Time `json:"endTime"`
 
+	// Delivery says whether the bootstrap data reached the server; set by a create that had any.
+	Delivery *Delivery `json:"delivery,omitempty"`
+
 	// Probe is set by the probe operation.
 	Probe *ProbeReport `json:"probe,omitempty"`
 	// Scan is set by the scan operation.
 	Scan *ScanReport `json:"scan,omitempty"`
+}
+
+// Delivery is what was seen on the server of the bootstrap data.
+type Delivery struct {
+	// Proven is nil when it could not be looked at.
+	Proven *bool `json:"proven,omitempty"`
+	// Message is for people.
+	Message string `json:"message"`
 }
 
 // ScanReport is what a scan found and removed.

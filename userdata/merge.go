@@ -3,6 +3,8 @@ package userdata
 import (
 	"bytes"
 	"fmt"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // Input is what becomes a server's user data.
@@ -13,7 +15,14 @@ type Input struct {
 	User []byte
 	// Hostname is set unless the data sets one; empty leaves it to the cloud.
 	Hostname string
+	// Marker is a word by which one sees on the server whether the bootstrap data arrived: the result makes the file
+	// DeliveredDir/Marker when cloud-init reads it, and Marker.ran when its commands have ended. Without it, or without bootstrap
+	// data that can be joined, nothing is added.
+	Marker string
 }
+
+// DeliveredDir holds the files of Input.Marker.
+const DeliveredDir = "/var/lib/drover/delivered"
 
 // source is one of the two inputs, unzipped.
 type source struct {
@@ -38,9 +47,9 @@ func Merge(input Input) ([]byte, error) {
 		return out, err
 	}
 	if user.isPlain() && boot.isPlain() {
-		return mergePlain(user, boot, input.Hostname)
+		return mergePlain(user, boot, input)
 	}
-	return mergeParts(user, boot, input.Hostname)
+	return mergeParts(user, boot, input)
 }
 
 // Names of the two in errors.
@@ -103,7 +112,7 @@ func passOpaque(user, boot source) ([]byte, bool, error) {
 	return nil, false, nil
 }
 
-func mergePlain(user, boot source, hostname string) ([]byte, error) {
+func mergePlain(user, boot source, input Input) ([]byte, error) {
 	document, err := user.document(userScript)
 	if err != nil {
 		return nil, err
@@ -115,9 +124,31 @@ func mergePlain(user, boot source, hostname string) ([]byte, error) {
 	if err := mergeMaps(document, second, ""); err != nil {
 		return nil, fmt.Errorf("merging user data: %w", err)
 	}
-	setHostname(document, hostname)
+	if err := finish(document, boot, input); err != nil {
+		return nil, err
+	}
 	if len(document.Content) == 0 {
 		return nil, nil
 	}
 	return encodeConfig(document)
+}
+
+// finish adds what is ours to a document that has the rest already.
+func finish(document *yaml.Node, boot source, input Input) error {
+	setHostname(document, input.Hostname)
+	if input.Marker == "" || boot.format == Empty {
+		return nil
+	}
+	name := DeliveredDir + "/" + input.Marker
+	file := mapping()
+	put(file, "path", text(name))
+	put(file, "permissions", quoted("0644"))
+	put(file, "content", quoted(input.Marker))
+	ours := mapping()
+	put(ours, "write_files", sequence(file))
+	put(ours, "runcmd", sequence(sequence(text("touch"), text(name+".ran"))))
+	if err := mergeMaps(document, ours, ""); err != nil {
+		return fmt.Errorf("merging user data: %w", err)
+	}
+	return nil
 }

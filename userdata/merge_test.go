@@ -220,3 +220,25 @@ func plainValues(t *testing.T, data []byte) map[string]string {
 	}
 	return values
 }
+
+// TestMerge_marker: whatever form the data takes, cloud-init makes the files by which the Job sees that it arrived.
+func TestMerge_marker(t *testing.T) {
+	const template = "## template: jinja\n#cloud-config\nruncmd: ['echo {{ v1.region }}']\n"
+	for name, input := range map[string]userdata.Input{
+		"a script":   {Bootstrap: []byte("#!/bin/sh\n"), User: []byte("#cloud-config\nruncmd:\n- mine\n")},
+		"a config":   {Bootstrap: []byte("#cloud-config\nwrite_files:\n- path: /x\n")},
+		"a template": {Bootstrap: []byte(template)},
+	} {
+		input.Marker = "u-1"
+		got, err := userdata.Merge(input)
+		require.NoError(t, err, name)
+		require.Contains(t, string(got), "- path: /var/lib/drover/delivered/u-1\n    permissions: \"0644\"\n    content: \"u-1\"\n", name)
+		require.Contains(t, string(got), "  - - touch\n    - /var/lib/drover/delivered/u-1.ran\n", name)
+	}
+	for name, input := range map[string]userdata.Input{"nothing": {}, "the user's only": {User: []byte("#cloud-config\na: 1\n")}, "opaque": {Bootstrap: []byte("{}")}} {
+		input.Marker = "u-1"
+		got, err := userdata.Merge(input)
+		require.NoError(t, err, name)
+		require.NotContains(t, string(got), "u-1", name)
+	}
+}

@@ -31,7 +31,7 @@ type part struct {
 }
 
 // mergeParts joins what cannot become one #cloud-config: templates, which only the server can render, and multi-part data.
-func mergeParts(user, boot source, hostname string) ([]byte, error) {
+func mergeParts(user, boot source, input Input) ([]byte, error) {
 	parts, err := user.parts(userScript)
 	if err != nil {
 		return nil, err
@@ -41,9 +41,11 @@ func mergeParts(user, boot source, hostname string) ([]byte, error) {
 		return nil, err
 	}
 	parts = append(parts, more...)
-	if hostname != "" {
-		document := mapping()
-		setHostname(document, hostname)
+	document := mapping()
+	if err := finish(document, boot, input); err != nil {
+		return nil, err
+	}
+	if len(document.Content) > 0 {
 		encoded, err := encodeConfig(document)
 		if err != nil {
 			return nil, err

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // collectState takes over what the pod left of the server: its addresses and where it is.
@@ -29,5 +31,24 @@ func (r *Reconciler) collectState(_ context.Context, s *scope) error {
 	if name := s.state.InstanceName; name != "" {
 		s.status.InstanceName = name
 	}
+	s.tellDelivery()
 	return nil
+}
+
+// tellDelivery says what the Job has seen of the bootstrap data on the server. Earlier Jobs did not look.
+func (s *scope) tellDelivery() {
+	result := s.state.Result.Value
+	if s.state.Result.Err != nil || result.Operation != state.Create || result.Delivery == nil {
+		return
+	}
+	status, reason, message := metav1.ConditionUnknown, rkev1.NotVerifiedReason, result.Delivery.Message
+	switch proven := result.Delivery.Proven; {
+	case proven == nil:
+	case *proven:
+		status, reason = metav1.ConditionTrue, rkev1.DeliveredReason
+	default:
+		status, reason = metav1.ConditionFalse, rkev1.NotDeliveredReason
+		message += fmt.Sprintf(". The server is kept for a look: drover ssh %s -- cloud-init status --long. Delete the machine to have another one made", s.GetName())
+	}
+	s.conditions.Set(rkev1.BootstrapDeliveredCondition, status, reason, message)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -21,7 +22,7 @@ var order = []string{
 var quiet = []string{
 	rkev1.WaitingForOwnerReason, rkev1.WaitingForClusterReason, rkev1.WaitingForInfrastructureReason,
 	rkev1.WaitingForBootstrapReason, rkev1.DeletingReason, rkev1.ClusterReadyReason, rkev1.DriverReadyReason, rkev1.BootstrapReadyReason,
-	rkev1.CredentialReadyReason, rkev1.CredentialNotNeededReason, rkev1.StateStoredReason,
+	rkev1.CredentialReadyReason, rkev1.CredentialNotNeededReason, rkev1.StateStoredReason, rkev1.DeliveredReason,
 	rkev1.WaitingForQuotaReason, rkev1.WaitingForCapacityReason, rkev1.WaitingForRateLimitReason,
 }
 
@@ -70,6 +71,9 @@ func (s *scope) summarizeReady() {
 	if s.conditions.Get(rkev1.ReadyCondition).Status == metav1.ConditionTrue && s.conditions.Get(rkev1.StateStoredCondition) == nil {
 		s.conditions.False(rkev1.ReadyCondition, s.waitingReason(), s.waitingMessage())
 	}
+	if lost := s.conditions.Get(rkev1.BootstrapDeliveredCondition); lost != nil && lost.Status == metav1.ConditionFalse {
+		s.conditions.False(rkev1.ReadyCondition, lost.Reason, lost.Message)
+	}
 }
 
 func (s *scope) waitingReason() string {
@@ -105,7 +109,8 @@ func (s *scope) phase() string {
 		return rkev1.PhaseRunning
 	case create == nil:
 		return rkev1.PhasePending
-	case create.Status == metav1.ConditionFalse && s.status.LastAttempt != nil:
+	case create.Status == metav1.ConditionFalse && s.status.LastAttempt != nil,
+		meta.IsStatusConditionFalse(s.status.Conditions, rkev1.BootstrapDeliveredCondition):
 		return rkev1.PhaseFailed
 	case create.Status == metav1.ConditionFalse:
 		return rkev1.PhasePending
@@ -115,7 +120,7 @@ func (s *scope) phase() string {
 
 func (r *Reconciler) emit(s *scope) {
 	step.Emit(r.Recorder, s.Unstructured, step.Transitions{Before: s.was, After: s.status.Conditions, Quiet: quiet,
-		Of: append([]string{rkev1.DeleteJobCondition}, order...)})
+		Of: append([]string{rkev1.DeleteJobCondition, rkev1.BootstrapDeliveredCondition}, order...)})
 }
 
 // stepReason is the reason with which a step ended; empty if it did not end by waiting.

@@ -39,6 +39,7 @@ type Driver struct {
 	PrivateIPAddress  string
 	Tags              []string
 	UserDataFile      string
+	UserDataText      string
 	Fail              string
 
 	token  string
@@ -127,7 +128,7 @@ func (d *Driver) createKey(client *godo.Client) error {
 }
 
 func (d *Driver) createServer(client *godo.Client) error {
-	var userData []byte
+	userData := []byte(d.UserDataText)
 	if d.UserDataFile != "" {
 		var err error
 		if userData, err = os.ReadFile(d.UserDataFile); err != nil {

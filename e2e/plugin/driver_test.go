@@ -119,3 +119,46 @@ func TestFlagsHaveEveryTypeAndShape(t *testing.T) {
 	require.Len(t, types, 4)
 	require.Equal(t, 1, unprefixed)
 }
+
+// Each way of taking user data, and what is refused.
+func TestUserDataHabits(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "user-data")
+	require.NoError(t, os.WriteFile(file, []byte("#!x"), 0o600))
+	for name, c := range map[string]struct {
+		values map[string]any
+		want   string
+		err    string
+	}{
+		"path":      {values: map[string]any{"userdata": file}, want: "#!x"},
+		"early":     {values: map[string]any{"userdata-early": file}, want: "#!x"},
+		"too early": {values: map[string]any{"userdata-early": file + "2"}, err: "reading user data early"},
+		"text":      {values: map[string]any{"userdata-text": "#!x"}, want: "#!x"},
+		"switch":    {values: map[string]any{"userdata-text": file, "userdata-from-file": true}, want: "#!x"},
+		"base64":    {values: map[string]any{"userdata-base64": "IyF4"}, want: "#!x"},
+		"no base64": {values: map[string]any{"userdata-base64": "#!x"}, err: "is no base64"},
+		"both":      {values: map[string]any{"userdata": file, "userdata-text": "#!x"}, err: "exclude each other"},
+		"joined":    {values: map[string]any{"userdata-text": "#!x", "userdata-more": "y"}, want: "#!xy"},
+		"dropped":   {values: map[string]any{"userdata-more": "y"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			values := map[string]any{"drovertest-token": "t"}
+			for flag, value := range c.values {
+				values["drovertest-"+flag] = value
+			}
+			d := &Driver{BaseDriver: &drivers.BaseDriver{}, getenv: func(string) string { return "" }}
+			err := d.SetConfigFromFlags(&drivers.CheckDriverOptions{FlagsValues: values, CreateFlags: d.GetCreateFlags()})
+			if c.err != "" {
+				require.ErrorContains(t, err, c.err)
+				return
+			}
+			require.NoError(t, err)
+			got := d.UserDataText
+			if d.UserDataFile != "" {
+				content, err := os.ReadFile(d.UserDataFile)
+				require.NoError(t, err)
+				got = string(content)
+			}
+			require.Equal(t, c.want, got)
+		})
+	}
+}

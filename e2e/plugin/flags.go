@@ -30,6 +30,11 @@ func (d *Driver) GetCreateFlags() []mcnflag.Flag {
 		mcnflag.StringSliceFlag{Name: "drovertest-tag", Usage: "tag of the server; may be repeated", EnvVar: "DROVERTEST_TAG"},
 		mcnflag.StringSliceFlag{Name: "drovertest-label", Usage: "label of the server, with a default", EnvVar: "DROVERTEST_LABEL", Value: []string{"made-by-drovertest"}},
 		mcnflag.StringFlag{Name: "drovertest-userdata", Usage: "path to a file with cloud-init user data", EnvVar: "DROVERTEST_USERDATA"},
+		mcnflag.StringFlag{Name: "drovertest-userdata-early", Usage: "path to a file with user data, opened at once"},
+		mcnflag.StringFlag{Name: "drovertest-userdata-text", Usage: "user data"},
+		mcnflag.BoolFlag{Name: "drovertest-userdata-from-file", Usage: "the user data's text is the path of a file"},
+		mcnflag.StringFlag{Name: "drovertest-userdata-more", Usage: "more user data, put behind the text; dropped without one"},
+		mcnflag.StringFlag{Name: "drovertest-userdata-base64", Usage: "user data in base64"},
 		mcnflag.StringFlag{Name: "drovertest-fail", Usage: "fail on purpose: check, create, after-create, crash, hang or remove", EnvVar: "DROVERTEST_FAIL"},
 	}
 }
@@ -47,7 +52,9 @@ func (d *Driver) SetConfigFromFlags(flags drivers.DriverOptions) error {
 	d.PrivateNetworking = flags.Bool("drovertest-private-networking")
 	d.IPv6 = flags.Bool("drovertest-ipv6")
 	d.Tags = slices.Concat(flags.StringSlice("drovertest-tag"), flags.StringSlice("drovertest-label"))
-	d.UserDataFile = flags.String("drovertest-userdata")
+	if err := d.setUserData(flags); err != nil {
+		return err
+	}
 	d.Fail = flags.String("drovertest-fail")
 	switch d.Fail {
 	case "", "check", "create", "after-create", "crash", "hang", "remove":

@@ -25,11 +25,12 @@ func (s *session) access() sshkeys.Access {
 
 // meetServer records the host key at first contact. A server that cannot be reached from here may still be a good one.
 func (s *session) meetServer(ctx context.Context) error {
-	if s.makesNothing() || len(s.knownHosts) > 0 {
+	if s.makesNothing() || len(s.knownHosts) > 0 && !s.marked {
 		return nil
 	}
 	if len(s.privateKey) == 0 || s.server.SSHHost == "" {
 		s.note("no host key is recorded: there is no address or no SSH key to log in with")
+		s.unproven("there is no address or no SSH key to log in to the server with")
 		return nil
 	}
 	client, err := s.connect(ctx)
@@ -38,9 +39,11 @@ func (s *session) meetServer(ctx context.Context) error {
 	}
 	if err != nil {
 		s.note("no host key is recorded: %v", err)
+		s.unproven("the Job could not log in to the server")
 		return nil
 	}
-	return client.Close()
+	defer func() { _ = client.Close() }()
+	return s.proveDelivery(ctx, client)
 }
 
 // connect logs in, waiting until the server lets us. The host key is believed only once the login succeeded: before
@@ -113,6 +116,7 @@ func (s *session) bootstrapServer(ctx context.Context) error {
 	if err := s.runOnServer(ctx, client, script); err != nil {
 		return err
 	}
+	s.delivered(true, "the script has run on the server, brought there over SSH")
 	s.advance(state.PhaseBootstrapped)
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/redact"
 	"github.com/drover-project/drover/state"
+	"github.com/drover-project/drover/userdata"
 )
 
 // Exit codes of the pod's program.
@@ -50,6 +51,8 @@ type Options struct {
 	FlagsDir   string
 	// MarkerRoot is the directory on servers that marks a bootstrap over SSH; /var/lib/drover/bootstrap when empty.
 	MarkerRoot string
+	// DeliveredDir is the directory on servers where user data leaves its mark; userdata.DeliveredDir when empty.
+	DeliveredDir string
 	// HostsFile is the file on servers that gets their own name; /etc/hosts when empty.
 	HostsFile string
 	// Self is our own binary, which serves the built-in drivers.
@@ -108,6 +111,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.MarkerRoot == "" {
 		o.MarkerRoot = markerRoot
+	}
+	if o.DeliveredDir == "" {
+		o.DeliveredDir = userdata.DeliveredDir
 	}
 	if o.HostsFile == "" {
 		o.HostsFile = hostsFile

@@ -39,6 +39,8 @@ type session struct {
 	// way is how the driver takes user data; wayErr why that is not known.
 	way    clouds.UserData
 	wayErr error
+	// marked says that this attempt handed over user data that leaves a mark on the server.
+	marked bool
 	fresh  clouds.Record
 	finder finder.Finder
 	owner  finder.Owner

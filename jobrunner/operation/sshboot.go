@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
@@ -65,16 +66,17 @@ func (s *session) runOnServer(ctx context.Context, client *sshkeys.Client, scrip
 
 // marker tells machines apart on a server that one machine after another takes over.
 func (s *session) marker() string {
-	name := strings.Map(func(r rune) rune {
+	return cmp.Or(wordOf(s.request.Machine.UID), s.request.InstanceName)
+}
+
+// wordOf keeps of a UID what means nothing to a shell or in a path.
+func wordOf(uid string) string {
+	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' {
 			return r
 		}
 		return -1
-	}, s.request.Machine.UID)
-	if name == "" {
-		return s.request.InstanceName
-	}
-	return name
+	}, uid)
 }
 
 func bootstrapStatus(status int) error {

@@ -73,13 +73,23 @@ func (s *session) addUserData() error {
 	if err != nil {
 		return err
 	}
-	data, err := userdata.UserData(s.request.Driver.Name, userdata.Input{Bootstrap: s.bootstrap, User: own, Hostname: s.request.InstanceName})
+	input := userdata.Input{Bootstrap: s.bootstrap, User: own, Hostname: s.request.InstanceName, Marker: s.deliveryMark()}
+	data, err := userdata.UserData(s.request.Driver.Name, input)
+	if _, tooLarge := errors.AsType[*userdata.TooLargeError](err); tooLarge {
+		input.Marker = "" // the proof is worth no refusal
+		data, err = userdata.UserData(s.request.Driver.Name, input)
+	}
 	if err != nil {
 		return userDataFailure(err)
 	}
 	if len(data) == 0 {
 		return nil
 	}
+	format := userdata.Opaque
+	if boot, err := userdata.Inspect(s.bootstrap); err == nil {
+		format = boot.Format
+	}
+	s.marked = input.Marker != "" && format != userdata.Opaque && format != userdata.Empty
 	value := string(data)
 	switch s.way.Habit {
 	case clouds.Base64:

@@ -19,6 +19,9 @@ const (
 	CreateJobCondition = "CreateJob"
 	// StateStoredCondition is True when the server's record, SSH key and addresses are stored.
 	StateStoredCondition = "StateStored"
+	// BootstrapDeliveredCondition is True when the Job has seen on the server that the bootstrap data arrived, Unknown when it could not
+	// look, False when it surely did not arrive; then the machine is not Ready and its server is kept for a look.
+	BootstrapDeliveredCondition = "BootstrapDelivered"
 	// ProviderIDKnownCondition is True when spec.providerID is set.
 	ProviderIDKnownCondition = "ProviderIDKnown"
 	// DeleteJobCondition is Unknown while a remove Job runs, True when the server is gone, False when the last one failed.
@@ -42,6 +45,10 @@ const (
 	UserDataTooLargeReason         = "UserDataTooLarge"
 	// BootstrapFormatUnknownReason of a condition that is True: the data is handed over, but most likely nothing reads it.
 	BootstrapFormatUnknownReason = "BootstrapFormatUnknown"
+	// DeliveredReason, NotVerifiedReason and NotDeliveredReason are the three of BootstrapDelivered.
+	DeliveredReason    = "Delivered"
+	NotVerifiedReason  = "NotVerified"
+	NotDeliveredReason = "NotDelivered"
 	// UserDataHabitUnknownReason: the driver has a flag for user data, and nobody has said what it takes.
 	UserDataHabitUnknownReason = "UserDataHabitUnknown"
 	BootstrapReadyReason       = "BootstrapDataReady"
