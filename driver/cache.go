@@ -76,7 +76,7 @@ func Store(ctx context.Context, client ConfigMaps, driverBinary Binary) error {
 
 // Exists tells whether a driver is cached, by its first part.
 func Exists(ctx context.Context, client ConfigMaps, digest string) (bool, error) {
-	if err := checkDigest(digest); err != nil {
+	if err := CheckDigest(digest); err != nil {
 		return false, err
 	}
 	part, err := client.Get(ctx, CachePartName(digest, 0), metav1.GetOptions{})
@@ -86,13 +86,18 @@ func Exists(ctx context.Context, client ConfigMaps, digest string) (bool, error)
 	if err != nil {
 		return false, fmt.Errorf("looking for driver %.*s in the cache: %w", digestNameLength, digest, err)
 	}
-	return part.Annotations[cacheDigestAnnotation] == digest, nil
+	return IsPartOf(part, digest), nil
+}
+
+// IsPartOf reports whether a ConfigMap of the cache is of the binary with this sha256: its name has only the beginning of it.
+func IsPartOf(part metav1.Object, digest string) bool {
+	return part.GetAnnotations()[cacheDigestAnnotation] == digest
 }
 
 // Load reads a cached driver into dir and verifies it. The error has the reason CacheIncompleteReason when the cache does not
 // have it or has it damaged; then the URL is the way to get it.
 func Load(ctx context.Context, client ConfigMaps, name, digest, dir string) (Binary, error) {
-	if err := checkDigest(digest); err != nil {
+	if err := CheckDigest(digest); err != nil {
 		return Binary{}, err
 	}
 	if err := checkName(name); err != nil {
@@ -116,7 +121,7 @@ func Load(ctx context.Context, client ConfigMaps, name, digest, dir string) (Bin
 // Forget removes a driver from the cache. The first part goes first, so that a half-removed driver does not look whole; the
 // second goes last, so that one who was interrupted finds again what is left.
 func Forget(ctx context.Context, client ConfigMaps, digest string) error {
-	if err := checkDigest(digest); err != nil {
+	if err := CheckDigest(digest); err != nil {
 		return err
 	}
 	parts, err := partsLeft(ctx, client, digest)
@@ -318,7 +323,8 @@ func cacheError(digest string, err error) error {
 	return fail(CacheIncompleteReason, "the cached driver %.*s is damaged: %w", digestNameLength, digest, err)
 }
 
-func checkDigest(digest string) error {
+// CheckDigest refuses what is no sha256 in hexadecimal digits.
+func CheckDigest(digest string) error {
 	if kind, err := ChecksumKind(digest); err != nil || kind != "sha256" || strings.ToLower(digest) != digest {
 		return fail(CacheIncompleteReason, "the digest of a cached driver must be a sha256 in lower-case hex")
 	}

@@ -86,11 +86,11 @@ func Fetch(ctx context.Context, opts FetchOptions) (Binary, error) {
 	if err != nil {
 		return Binary{}, err
 	}
-	return found, opts.checkDigest(found)
+	return found, opts.CheckDigest(found)
 }
 
-// checkDigest sees what a checksum does not that is weak or not asked for: another binary than the one that was read before.
-func (o FetchOptions) checkDigest(found Binary) error {
+// CheckDigest sees what a checksum does not that is weak or not asked for: another binary than the one that was read before.
+func (o FetchOptions) CheckDigest(found Binary) error {
 	if o.Digest == "" || o.Digest == found.Digest {
 		return nil
 	}

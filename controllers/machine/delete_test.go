@@ -1,6 +1,7 @@
 package machine_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/testkit"
@@ -486,6 +488,53 @@ func TestDelete_refugeWithoutAState(t *testing.T) {
 	s.expect(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobRunningReason)
 	testkit.ExpectExists(t, s.client, refuge.job(state.Remove, 1))
 	require.True(t, refuge.requestOf(state.Remove, 1).MayExist)
+}
+
+// Where the drivers of all are cached, only those run that an administrator's NodeDriver had, whatever the state Secret says.
+func TestDelete_recordedDriverElsewhere(t *testing.T) {
+	digest := strings.Repeat("a", 64)
+	for name, c := range map[string]struct {
+		recorded, cached string
+		runs             bool
+	}{
+		"in the cache":                {digest, digest, true},
+		"of nobody":                   {strings.Repeat("b", 64), digest, false},
+		"named like one in the cache": {strings.Repeat("a", 63) + "b", digest, false},
+		"without a digest":            {"", digest, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			testkit.ExpectApplied(t, w.client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "drover-drivers"}})
+			nd := w.nodeDriver("acme", "https://drivers.test/acme", nil)
+			nd.Status.Digest, nd.Status.AppliedURL = c.recorded, "https://drivers.test/acme"
+			nd.Status.Digest = cmp.Or(nd.Status.Digest, digest)
+			require.NoError(t, w.client.Status().Update(t.Context(), nd))
+			s := w.machine("acme", "m", map[string]any{"token": "t"})
+			s.ready()
+			w.delete(nd)
+			part := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "drover-drivers", Name: driver.CachePartName(c.cached, 0),
+				Annotations: map[string]string{"drover.cattle.io/driver-sha256": c.cached}}}
+			require.NoError(t, w.client.Create(t.Context(), part))
+			t.Cleanup(func() { _ = w.client.Delete(context.Background(), part) })
+			secret := testkit.ExpectExists(t, s.client, s.stateSecret())
+			if c.recorded == "" {
+				for key, note := range secret.Annotations {
+					secret.Annotations[key] = strings.ReplaceAll(note, digest, "")
+				}
+				s.update(secret)
+			}
+			s.delete(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
+			s.delete(s.obj)
+			status := s.reconcile()
+			if c.runs {
+				s.expect(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobRunningReason)
+				testkit.ExpectExists(t, s.client, s.atRefuge(status.JobName).job(state.Remove, 1))
+				return
+			}
+			got := s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.DriverNotFoundReason)
+			require.Contains(t, got.Message, "create NodeDriver acme again")
+		})
+	}
 }
 
 // flee brings a machine up whose namespace is deleted then, and starts the remove Job elsewhere.

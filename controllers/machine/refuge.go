@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	managementv3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/driver"
@@ -62,6 +64,9 @@ func (r *Reconciler) loadRefuge(ctx context.Context, s *scope) (bool, error) {
 
 // flee copies the state out of a namespace that is going, and starts the remove Job beside the copy.
 func (r *Reconciler) flee(ctx context.Context, s *scope) error {
+	if err := r.checkRecordedDriver(ctx, s); err != nil {
+		return err
+	}
 	refuge := s.refugeOf()
 	var data map[string][]byte
 	if s.state.secret != nil {
@@ -91,6 +96,34 @@ func (r *Reconciler) flee(ctx context.Context, s *scope) error {
 		return err
 	}
 	return r.attempt(ctx, s, state.Remove)
+}
+
+// checkRecordedDriver refuses to run what a machine's namespace says of its driver in the namespace where all drivers are cached,
+// unless it is a binary that was probed for a NodeDriver.
+func (r *Reconciler) checkRecordedDriver(ctx context.Context, s *scope) error {
+	ref := s.driver.ref
+	if !s.driver.recorded || ref.Builtin {
+		return nil
+	}
+	if driver.CheckDigest(ref.Digest) == nil {
+		all := &managementv3.NodeDriverList{}
+		if err := r.Cache.List(ctx, all); err != nil {
+			return fmt.Errorf("listing the NodeDrivers: %w", err)
+		}
+		if slices.ContainsFunc(all.Items, func(nd managementv3.NodeDriver) bool { return nd.Status.Digest == ref.Digest }) {
+			return nil
+		}
+		part := metadataOf(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+		err := r.Live.Get(ctx, types.NamespacedName{Namespace: driver.CacheNamespace, Name: driver.CachePartName(ref.Digest, 0)}, part)
+		if err == nil && driver.IsPartOf(part, ref.Digest) {
+			return nil
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("looking for the driver in the cache: %w", err)
+		}
+	}
+	return step.Wait(rkev1.DriverNotFoundReason, fmt.Sprintf("the namespace is being deleted, so the server is removed from namespace %s, where only drivers run that a NodeDriver had: create NodeDriver %s again, or give the server up with the annotation %s=%s",
+		driver.CacheNamespace, r.kind.Driver, rkev1.AbandonAnnotation, s.GetName()), 0)
 }
 
 // notes are what a copy of the state says besides the pod's documents.

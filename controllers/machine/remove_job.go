@@ -43,6 +43,9 @@ func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
 	if err == nil {
 		err = r.recallCredential(ctx, s)
 	}
+	if err == nil && s.inRefuge() {
+		err = r.checkRecordedDriver(ctx, s)
+	}
 	if err == nil {
 		err = r.attempt(ctx, s, state.Remove)
 	}

@@ -19,6 +19,8 @@ import (
 // driverFacts are what a Job needs to know of the driver and tell it.
 type driverFacts struct {
 	ref state.DriverRef
+	// recorded drivers are what the machine's own objects say, which its namespace's users can write.
+	recorded bool
 	// template of an external driver's provider IDs.
 	template string
 	// way is what the NodeDriver's annotation says of how the driver takes user data; may be empty.
@@ -148,11 +150,11 @@ func (r *Reconciler) recallDriver(ctx context.Context, s *scope) error {
 	case found != nil && (isBuiltin(found) || found.Status.Digest != ""):
 		s.driver = factsOf(found)
 	case s.state.Driver != nil:
-		s.driver = driverFacts{ref: *s.state.Driver}
+		s.driver = driverFacts{ref: *s.state.Driver, recorded: true}
 	case found != nil:
 		s.driver = factsOf(found)
 	case s.status.DriverURL != "" && !strings.HasPrefix(s.status.DriverURL, managementv3.BuiltinURLPrefix):
-		s.driver = driverFacts{ref: state.DriverRef{Name: r.kind.Driver, URL: s.status.DriverURL, Checksum: s.status.DriverHash}}
+		s.driver = driverFacts{ref: state.DriverRef{Name: r.kind.Driver, URL: s.status.DriverURL, Checksum: s.status.DriverHash}, recorded: true}
 	default:
 		if _, ok := driver.Builtin(r.kind.Driver); !ok {
 			return step.Wait(rkev1.DriverNotFoundReason, fmt.Sprintf("the server cannot be removed without its driver, and nothing is known of it: create NodeDriver %s again, or give the server up with the annotation %s=%s",
