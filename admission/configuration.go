@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/capi"
+	"github.com/drover-project/drover/charts"
 	"github.com/drover-project/drover/crdgen"
 )
 
@@ -48,7 +49,7 @@ func Configuration(t Target) (*admissionregistrationv1.ValidatingWebhookConfigur
 }
 
 func (t Target) meta() metav1.ObjectMeta {
-	meta := metav1.ObjectMeta{Name: ConfigurationName, Labels: map[string]string{"app.kubernetes.io/part-of": "drover"}}
+	meta := metav1.ObjectMeta{Name: ConfigurationName, Labels: charts.Labels()}
 	if t.Owner != nil {
 		meta.OwnerReferences = []metav1.OwnerReference{*t.Owner}
 	}

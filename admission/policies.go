@@ -5,6 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-project/drover/charts"
 	"github.com/drover-project/drover/crdgen"
 )
 
@@ -20,7 +21,7 @@ func Policies(owner *metav1.OwnerReference) []client.Object {
 }
 
 func policy(owner *metav1.OwnerReference, name string, spec admissionregistrationv1.ValidatingAdmissionPolicySpec) []client.Object {
-	meta := metav1.ObjectMeta{Name: name, Labels: map[string]string{"app.kubernetes.io/part-of": "drover"}}
+	meta := metav1.ObjectMeta{Name: name, Labels: charts.Labels()}
 	if owner != nil {
 		meta.OwnerReferences = []metav1.OwnerReference{*owner}
 	}

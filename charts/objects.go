@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// labels are on every object; the second is what clusterctl goes by.
-func labels() map[string]string {
+// Labels are on every object of an installation, also on what the manager installs itself; clusterctl goes by them.
+func Labels() map[string]string {
 	return map[string]string{
 		"app.kubernetes.io/name":       "drover",
 		"app.kubernetes.io/part-of":    "drover",
@@ -54,6 +54,9 @@ func Objects(s Settings) ([]client.Object, error) {
 	}
 	objs = append(objs, serviceAccount(s), role, clusterRoleBinding(s, Name), aggregate(), clusterRoleBinding(s, aggregateName),
 		leaderRole(s), leaderRoleBinding(s))
+	for _, role := range userRoles(s) {
+		objs = append(objs, role)
+	}
 	for _, ca := range s.certificates() {
 		objs = append(objs, ca.configMap(s))
 	}
@@ -63,7 +66,7 @@ func Objects(s Settings) ([]client.Object, error) {
 	}
 	objs = append(objs, deployment(s))
 	for _, obj := range objs {
-		all := labels()
+		all := Labels()
 		maps.Copy(all, obj.GetLabels())
 		obj.SetLabels(all)
 	}

@@ -30,7 +30,7 @@ func settings() map[string]charts.Settings {
 		"least": {Image: "registry.example/drover:1"},
 		"most": {
 			Namespace: "machines", Image: "registry.example/drover@sha256:0123", ImagePullPolicy: corev1.PullAlways, ImagePullSecrets: []string{"one", "two"},
-			Replicas: 3, Args: []string{"--capi=external", `--job-no-proxy=a,b "c" ${D}`}, JobCA: []byte(testCA), WebhookClientCA: []byte(testCA),
+			Replicas: 3, ExternalCAPI: true, Args: []string{"--capi=external", `--job-no-proxy=a,b "c" ${D}`}, JobCA: []byte(testCA), WebhookClientCA: []byte(testCA),
 			APIServerCIDRs: []string{"192.0.2.1/32", "2001:db8::/64"}, NodeSelector: map[string]string{"disk": "fast"},
 			Tolerations: []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpEqual, Value: "drover", Effect: corev1.TaintEffectNoSchedule},
 				{Key: "other", Operator: corev1.TolerationOpExists}},
@@ -102,6 +102,9 @@ func TestObjectsComeInTheOrderToApplyThem(t *testing.T) {
 		"ClusterRoleBinding /drover-manager-aggregate",
 		"Role machines/drover-manager",
 		"RoleBinding machines/drover-manager",
+		"ClusterRole /drover-view",
+		"ClusterRole /drover-edit",
+		"ClusterRole /drover-admin",
 		"ConfigMap machines/drover-job-ca",
 		"ConfigMap machines/drover-webhook-client-ca",
 		"Service machines/drover-webhooks",

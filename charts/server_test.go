@@ -1,12 +1,15 @@
 package charts_test
 
 import (
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,7 +20,7 @@ import (
 	"github.com/drover-project/drover/testkit"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m) }
+func TestMain(m *testing.M) { testkit.Main(m, testkit.WithControllers()) }
 
 // install applies what a user would pipe into kubectl, strictly, twice.
 func install(t *testing.T, s charts.Settings) (client.Client, []client.Object) {
@@ -135,4 +138,53 @@ func TestServerHasAStatusAfterAnInstallation(t *testing.T) {
 	require.NoError(t, c.Status().Update(t.Context(), cluster))
 	testkit.ExpectExists(t, c, cluster)
 	require.Equal(t, map[string]any{"ready": true}, cluster.Object["status"])
+}
+
+// TestUserRoles: who is view, edit or admin of a namespace, as Kubernetes brings these roles along, is so of our kinds, those of
+// drivers that come later included; and sees and does no more.
+func TestUserRoles(t *testing.T) {
+	c, _ := install(t, settings()["least"])
+	ns, other := testkit.Namespace(t), testkit.Namespace(t)
+	for _, role := range []string{"view", "edit", "admin"} {
+		require.NoError(t, c.Create(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: role},
+			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: role + "-of-" + ns}}}))
+	}
+	may := func(role, verb, group, resource, namespace string) bool {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: role + "-of-" + ns,
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Group: group, Resource: resource, Namespace: namespace}}}
+		require.NoError(t, c.Create(t.Context(), review))
+		return review.Status.Allowed
+	}
+	testkit.Eventually(t, time.Minute, func() error {
+		if !may("admin", "create", "rke.cattle.io", "serverscans", ns) || !may("edit", "create", "cluster.x-k8s.io", "clusters", ns) ||
+			!may("view", "list", "rke-machine.cattle.io", "acmemachines", ns) {
+			return errors.New("the roles are not put together yet")
+		}
+		return nil
+	})
+	const machines, configs, core = "rke-machine.cattle.io", "rke-machine-config.cattle.io", "cluster.x-k8s.io"
+	for _, tt := range []struct {
+		verb, group, resource string
+		view, edit, admin     bool
+	}{
+		{"list", machines, "newdrivermachines", true, true, true},
+		{"watch", configs, "newdriverconfigs", true, true, true},
+		{"get", core, "machinedeployments", true, true, true},
+		{"get", "rke.cattle.io", "serverscans", true, true, true},
+		{"create", machines, "newdrivermachinetemplates", false, true, true},
+		{"patch", machines, "newdrivermachines", false, true, true},
+		{"delete", "rke.cattle.io", "rkeclusters", false, true, true},
+		{"create", core, "clusters", false, true, true},
+		{"patch", core, "machinedeployments/scale", false, true, true},
+		{"create", "rke.cattle.io", "serverscans", false, false, true},
+		{"get", "", "secrets", false, true, true},
+		{"create", "management.cattle.io", "nodedrivers", false, false, false},
+		{"create", "runtime.cluster.x-k8s.io", "extensionconfigs", false, false, false},
+	} {
+		for role, want := range map[string]bool{"view": tt.view, "edit": tt.edit, "admin": tt.admin} {
+			require.Equal(t, want, may(role, tt.verb, tt.group, tt.resource, ns), "%s %s %s.%s", role, tt.verb, tt.resource, tt.group)
+			require.False(t, may(role, tt.verb, tt.group, tt.resource, other), "%s %s %s.%s elsewhere", role, tt.verb, tt.resource, tt.group)
+		}
+	}
 }

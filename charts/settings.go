@@ -47,6 +47,8 @@ type Settings struct {
 	ImagePullSecrets []string
 	// Replicas of the manager; 1 when 0.
 	Replicas int32
+	// ExternalCAPI says that Cluster API is somebody else's, and so are users' rights to its kinds.
+	ExternalCAPI bool
 	// Args are further flags of the manager.
 	Args []string
 	// JobCA are further CA certificates for Jobs, PEM.

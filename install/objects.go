@@ -22,10 +22,10 @@ import (
 const DriversReaderName = "drover-driver-reader"
 
 // +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=drover-drivers,verbs=get;create;patch
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=drover-manager,verbs=get
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=drover-manager;drover-system-drover-manager,verbs=get
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=drover-aggregated-manager,verbs=get;create;patch
 // Owners that block deletion: an API server that checks this (OwnerReferencesPermissionEnforcement) asks for it.
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles/finalizers,resourceNames=drover-manager,verbs=update
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles/finalizers,resourceNames=drover-manager;drover-system-drover-manager,verbs=update
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=drover-webhooks,verbs=get;create;patch
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,resourceNames=drover-webhooks,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,resourceNames=drover-templates-are-immutable;drover-state-keeps-its-claim,verbs=get;create;patch
@@ -34,18 +34,22 @@ const DriversReaderName = "drover-driver-reader"
 // +kubebuilder:rbac:groups=rke-machine.cattle.io;rke-machine-config.cattle.io,resources=*,verbs=get;list;watch;create;update;patch;delete
 
 // Owner finds what cluster-wide objects of ours go with when the chart is uninstalled; nil when the manager was started by
-// hand.
-func Owner(ctx context.Context, reader client.Reader) (*metav1.OwnerReference, error) {
-	role := &metav1.PartialObjectMetadata{}
-	role.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind("ClusterRole"))
-	err := reader.Get(ctx, client.ObjectKey{Name: charts.Name}, role)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
+// hand. clusterctl puts the manager's namespace before the name of each ClusterRole (fixRBAC in cmd/clusterctl/client/repository);
+// the manager may read that of its usual namespace.
+func Owner(ctx context.Context, reader client.Reader, namespace string) (*metav1.OwnerReference, error) {
+	for _, name := range []string{charts.Name, namespace + "-" + charts.Name} {
+		role := &metav1.PartialObjectMetadata{}
+		role.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind("ClusterRole"))
+		err := reader.Get(ctx, client.ObjectKey{Name: name}, role)
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && name != charts.Name {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading our own ClusterRole: %w", err)
+		}
+		return &metav1.OwnerReference{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole", Name: role.Name, UID: role.UID}, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("reading our own ClusterRole: %w", err)
-	}
-	return &metav1.OwnerReference{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole", Name: role.Name, UID: role.UID}, nil
+	return nil, nil
 }
 
 // Objects installs everything but CRDs, webhook configurations and NodeDrivers.

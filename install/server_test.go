@@ -134,12 +134,18 @@ func TestObjects_afterOthersTouchedThem(t *testing.T) {
 func ownerRole(t *testing.T, c client.Client) *metav1.OwnerReference {
 	t.Helper()
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: charts.Name}}
-	none, err := install.Owner(t.Context(), c)
+	none, err := install.Owner(t.Context(), c, "drover-system")
 	require.NoError(t, err)
 	require.Nil(t, none, "a manager that was started by hand owns nothing")
+	renamed := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "drover-system-" + charts.Name}}
+	require.NoError(t, c.Create(t.Context(), renamed))
+	byClusterctl, err := install.Owner(t.Context(), c, "drover-system")
+	require.NoError(t, err)
+	require.Equal(t, renamed.UID, byClusterctl.UID)
+	require.NoError(t, c.Delete(t.Context(), renamed))
 	require.NoError(t, c.Create(t.Context(), role))
 	t.Cleanup(func() { _ = c.Delete(context.Background(), role) })
-	owner, err := install.Owner(t.Context(), c)
+	owner, err := install.Owner(t.Context(), c, "drover-system")
 	require.NoError(t, err)
 	require.Equal(t, &metav1.OwnerReference{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole", Name: "drover-manager", UID: role.UID}, owner)
 	return owner
@@ -195,7 +201,7 @@ func TestErrorsSayWhichStep(t *testing.T) {
 		"kinds, write":       {"apply", func(c client.WithWatch) error { return install.Kinds(t.Context(), c, false) }, "installing a CRD: applying CustomResourceDefinition nodedrivers.management.cattle.io: "},
 		"objects":            {"apply", func(c client.WithWatch) error { return install.Objects(t.Context(), c, nil) }, "applying Namespace drover-drivers: "},
 		"webhooks":           {"apply", func(c client.WithWatch) error { return install.Webhooks(t.Context(), c, admission.Target{}) }, "applying ValidatingWebhookConfiguration drover-webhooks: "},
-		"owner":              {"get", func(c client.WithWatch) error { _, err := install.Owner(t.Context(), c); return err }, "reading our own ClusterRole: "},
+		"owner":              {"get", func(c client.WithWatch) error { _, err := install.Owner(t.Context(), c, "drover-system"); return err }, "reading our own ClusterRole: "},
 		"Rancher":            {"get", func(c client.WithWatch) error { return install.CheckRancher(t.Context(), c) }, "looking for Rancher: "},
 		"webhooks left over": {"delete", func(c client.WithWatch) error { return install.Webhooks(t.Context(), c, admission.Target{}) }, "removing the webhooks of the embedded Cluster API: "},
 	} {

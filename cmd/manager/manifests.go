@@ -71,6 +71,7 @@ func (o *manifestOptions) print(out io.Writer) error {
 	}
 	s := o.settings
 	s.ImagePullPolicy, s.ImagePullSecrets, s.JobCA = corev1.PullPolicy(o.jobs.pullPolicy), o.jobs.pullSecrets, jobs.CABundle
+	s.ExternalCAPI = capi.Mode(o.capi) == capi.External
 	s.NodeSelector, s.Tolerations = jobs.NodeSelector, jobs.Tolerations
 	s.Args = slices.Concat([]string{"--capi=" + o.capi}, o.jobs.args())
 	if o.clientCA != "" {

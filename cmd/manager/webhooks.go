@@ -40,7 +40,7 @@ const configureRetry = 2 * time.Second
 
 func (p *plan) webhooks(ctx context.Context) (*webhooks, error) {
 	o := p.options
-	owner, err := install.Owner(ctx, p.direct)
+	owner, err := install.Owner(ctx, p.direct, o.managerNamespace)
 	if err != nil {
 		return nil, err
 	}

@@ -114,7 +114,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 		return ctrl.Result{}, fmt.Errorf("reading the NodeDriver: %w", err)
 	}
 	if nd.DeletionTimestamp.IsZero() {
-		if _, err := step.EnsureFinalizer(ctx, r.opts.Client, nd, rkev1.NodeDriverFinalizer); err != nil {
+		if err := r.ensureFinalizer(ctx, nd); err != nil {
 			return step.Result(err)
 		}
 	}
@@ -130,6 +130,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	}
 	r.emit(s)
 	return step.Result(outcome)
+}
+
+// ensureFinalizer holds a NodeDriver whose kinds may be used. One that was brought along comes back when it is deleted, and its kinds stay
+// while they are used; one without kinds holds nothing. These must not hold up who takes Drover away, its manager first.
+func (r *Reconciler) ensureFinalizer(ctx context.Context, nd *v3.NodeDriver) error {
+	change := step.EnsureFinalizer
+	if nd.Spec.Builtin || !nd.Spec.Active && nd.Status.MachineKind == "" {
+		change = step.DropFinalizer
+	}
+	_, err := change(ctx, r.opts.Client, nd, rkev1.NodeDriverFinalizer)
+	return err
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, s *scope) error {

@@ -31,6 +31,7 @@ type RKECluster struct {
 type RKEClusterSpec struct {
 	// ControlPlaneEndpoint is where the cluster's API answers, when the user knows it beforehand.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="(has(self.host) && self.host != '') == (has(self.port) && self.port != 0)",message="controlPlaneEndpoint needs host and port, or neither: give the port of the cluster's API too, mostly 6443"
 	ControlPlaneEndpoint clusterv1.APIEndpoint `json:"controlPlaneEndpoint,omitempty,omitzero"`
 }
 
