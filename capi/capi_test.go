@@ -48,12 +48,25 @@ func TestResolve(t *testing.T) {
 		}
 		return objs
 	}
+	takenOver := func() (objs []client.Object) {
+		for i, obj := range install(true, all...) {
+			definition := obj.(*apiextensionsv1.CustomResourceDefinition)
+			if i == 0 {
+				definition.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter}
+			}
+			definition.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1beta1"}, {Name: "v1beta2"}}
+			objs = append(objs, definition)
+		}
+		return objs
+	}
 	for name, tt := range map[string]struct {
 		there []client.Object
 		asked capi.Mode
 		want  capi.Mode
 		err   string
 	}{
+		"clusterctl init after ours":     {asked: capi.Auto, there: takenOver(), want: capi.External},
+		"clusterctl init, and embedded":  {asked: capi.Embedded, there: takenOver(), err: "--capi=external"},
 		"nothing there":                  {asked: capi.Auto, want: capi.Embedded},
 		"ours from an earlier start":     {asked: capi.Auto, there: install(true, all...), want: capi.Embedded},
 		"somebody else's":                {asked: capi.Auto, there: install(false, all...), want: capi.External},

@@ -3,11 +3,12 @@ package capi
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -41,7 +42,7 @@ var coreCRDs = []string{"clusters.cluster.x-k8s.io", "machines.cluster.x-k8s.io"
 type Installation struct {
 	// Missing are the core CRDs that are not there.
 	Missing []string
-	// Foreign are the core CRDs that somebody else installed.
+	// Foreign are the core CRDs that somebody else installed, or wrote over ours.
 	Foreign []string
 }
 
@@ -52,19 +53,29 @@ func (i Installation) Complete() bool { return len(i.Missing) == 0 }
 func Installed(ctx context.Context, reader client.Reader) (Installation, error) {
 	var found Installation
 	for _, name := range coreCRDs {
-		crd := &metav1.PartialObjectMetadata{}
-		crd.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+		crd := &apiextensionsv1.CustomResourceDefinition{}
 		err := reader.Get(ctx, client.ObjectKey{Name: name}, crd)
 		switch {
 		case apierrors.IsNotFound(err):
 			found.Missing = append(found.Missing, name)
 		case err != nil:
 			return Installation{}, fmt.Errorf("looking for CRD %s: %w", name, err)
-		case crd.Labels[InstalledByLabel] != InstalledByValue:
+		case crd.Labels[InstalledByLabel] != InstalledByValue || isTakenOver(crd):
 			found.Foreign = append(found.Foreign, name)
 		}
 	}
 	return found, nil
+}
+
+// isTakenOver reports whether somebody else wrote his CRD over one of ours. `clusterctl init` leaves our label there, but its CRDs have a
+// conversion webhook and v1beta1, which ours never have (sigs.k8s.io/cluster-api, core/config/crd/patches).
+func isTakenOver(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	if crd.Spec.Conversion != nil && crd.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter {
+		return true
+	}
+	return slices.ContainsFunc(crd.Spec.Versions, func(version apiextensionsv1.CustomResourceDefinitionVersion) bool {
+		return version.Name != clusterv1.GroupVersion.Version
+	})
 }
 
 // Resolve turns Auto into what fits the cluster, and refuses what does not: two cores would fight over every object.

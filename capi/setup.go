@@ -47,6 +47,9 @@ func Setup(ctx context.Context, mgr manager.Manager, opts Options) (*Clusters, e
 	if err := clusters.register(mgr); err != nil || !opts.Embedded {
 		return clusters, err
 	}
+	if err := mgr.Add(&handover{cache: mgr.GetCache(), live: mgr.GetAPIReader()}); err != nil {
+		return nil, fmt.Errorf("adding the look for another Cluster API: %w", err)
+	}
 	if err := index.AddDefaultIndexes(ctx, mgr); err != nil {
 		return nil, fmt.Errorf("adding Cluster API's indexes: %w", err)
 	}

@@ -43,7 +43,9 @@ func TestIncompatibleFindsWhatObjectsWouldSufferFrom(t *testing.T) {
 
 func TestAggregatedClusterRoleCoversEveryDriver(t *testing.T) {
 	role := crdgen.AggregatedClusterRole()
-	require.Equal(t, "true", role.Labels["cluster.x-k8s.io/aggregate-to-manager"])
+	for _, manager := range []string{"", "kubeadm.controlplane.", "rke2.controlplane."} {
+		require.Equal(t, "true", role.Labels[manager+"cluster.x-k8s.io/aggregate-to-manager"])
+	}
 	require.Len(t, role.Rules, 2)
 	for _, rule := range role.Rules {
 		require.Equal(t, []string{"rke-machine.cattle.io", "rke-machine-config.cattle.io"}, rule.APIGroups)
