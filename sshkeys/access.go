@@ -29,6 +29,8 @@ type Access struct {
 	PublicKey  []byte
 	// KnownHosts are the recorded host keys, known_hosts lines; empty when none was recorded yet.
 	KnownHosts []byte
+	// Jump is ProxyJump of the ssh_config; empty for none. What is dialled through it is the Dialer's.
+	Jump string
 }
 
 // Address is host:port, with brackets around an IPv6 host.

@@ -27,7 +27,7 @@ func Config(alias string, access Access, files ConfigFiles) (string, error) {
 	if strings.ContainsAny(alias, "*?!, ") {
 		return "", fmt.Errorf("writing an ssh_config: the name %q is a pattern", alias)
 	}
-	for _, option := range [][2]string{
+	options := [][2]string{
 		{"Host", alias},
 		{"  HostName", escapePercent(access.Host)},
 		{"  Port", fmt.Sprint(access.Port)},
@@ -38,7 +38,11 @@ func Config(alias string, access Access, files ConfigFiles) (string, error) {
 		{"  UserKnownHostsFile", escapePercent(files.KnownHosts)},
 		{"  GlobalKnownHostsFile", "none"},
 		{"  StrictHostKeyChecking", "yes"},
-	} {
+	}
+	if access.Jump != "" {
+		options = append(options, [2]string{"  ProxyJump", access.Jump})
+	}
+	for _, option := range options {
 		value, err := configValue(option[1])
 		if err != nil {
 			return "", fmt.Errorf("writing an ssh_config: %s: %w", strings.TrimSpace(option[0]), err)

@@ -5,10 +5,8 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,60 +15,19 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/crypto/ssh"
 
 	"github.com/drover-project/drover/sshkeys"
+	"github.com/drover-project/drover/sshkeys/sshtest"
 )
 
-// sshd starts OpenSSH's server on loopback for the user of this test, and returns the way in.
+// sshd starts OpenSSH's server, and returns the way in.
 func sshd(t *testing.T) sshkeys.Access {
 	t.Helper()
-	binary := "/usr/sbin/sshd"
-	if _, err := os.Stat(binary); err != nil {
-		t.Skip("no OpenSSH server here: hack/setup.sh installs it")
-	}
-	if os.Getuid() == 0 {
-		require.NoError(t, os.MkdirAll("/run/sshd", 0o755))
-	}
-	dir := t.TempDir()
-	host, err := sshkeys.Generate("host")
-	require.NoError(t, err)
 	pair, err := sshkeys.Generate("test")
 	require.NoError(t, err)
-	writeFile(t, filepath.Join(dir, "host"), string(host.Private))
-	writeFile(t, filepath.Join(dir, "authorized"), string(pair.Public))
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	port := listener.Addr().(*net.TCPAddr).Port //nolint:errcheck // it listens at TCP
-	require.NoError(t, listener.Close())
-	writeFile(t, filepath.Join(dir, "config"), fmt.Sprintf(`ListenAddress 127.0.0.1:%d
-HostKey %[2]s/host
-AuthorizedKeysFile %[2]s/authorized
-StrictModes no
-UsePAM no
-PidFile none
-PermitRootLogin yes
-Subsystem sftp internal-sftp
-`, port, dir))
-	var log bytes.Buffer
-	server := exec.Command(binary, "-D", "-e", "-f", filepath.Join(dir, "config"))
-	server.Stderr = &log
-	require.NoError(t, server.Start())
-	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
-	key, _, _, _, err := ssh.ParseAuthorizedKey(host.Public)
-	require.NoError(t, err)
-	me, err := user.Current()
-	require.NoError(t, err)
-	access := sshkeys.Access{User: me.Username, Host: "127.0.0.1", Port: port, PrivateKey: pair.Private, PublicKey: pair.Public,
-		KnownHosts: sshkeys.KnownHostsLine("127.0.0.1", port, key)}
-	require.Eventually(t, func() bool {
-		client, err := sshkeys.Dial(t.Context(), access)
-		if err == nil {
-			_ = client.Close()
-		}
-		return err == nil
-	}, 10*time.Second, 20*time.Millisecond, log.String())
-	return access
+	server := sshtest.StartOpenSSH(t, pair.Public)
+	return sshkeys.Access{User: server.User, Host: server.Host, Port: server.Port, PrivateKey: pair.Private, PublicKey: pair.Public,
+		KnownHosts: sshkeys.KnownHostsLine(server.Host, server.Port, server.HostKey)}
 }
 
 // TestRun_ends_a_command_that_sleeps: sshd ends a session only when its command ends, and a command may not heed a signal.

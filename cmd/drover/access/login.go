@@ -19,6 +19,8 @@ type Login struct {
 	User    string
 	Port    int
 	Address string
+	// Jump are the hosts over which the server is reached, as in OpenSSH's ProxyJump; empty for none.
+	Jump string
 	// AcceptNewHostKey records the server's host key in the state Secret when none is recorded yet.
 	AcceptNewHostKey bool
 	// Command is how the CLI is called, for advice.
@@ -46,6 +48,7 @@ func Read(ctx context.Context, api *inventory.API, m *facts.Machine, login Login
 	if errors.Is(err, sshkeys.ErrNoAddress) && login.Address != "" {
 		return sshkeys.Access{
 			Host: login.Address, User: login.User, Port: login.Port, PrivateKey: kept.PrivateKey, PublicKey: kept.PublicKey, KnownHosts: kept.KnownHosts,
+			Jump: login.Jump,
 		}, nil
 	}
 	if err != nil {
@@ -64,6 +67,7 @@ func (l Login) override(access sshkeys.Access) sshkeys.Access {
 	if l.Address != "" {
 		access.Host = l.Address
 	}
+	access.Jump = l.Jump
 	return access
 }
 
@@ -108,6 +112,8 @@ func advise(err error, m *facts.Machine, login Login) error {
 			err, facts.Kubectl(login.Command), m.Namespace, secret, state.SSHKnownHostsKey, accept)
 	case errors.Is(err, sshkeys.ErrNotAccepted):
 		return fmt.Errorf("%w; the user may be another one (-l), or somebody took the key of Secret %s off the server: its cloud's console is the other way in", err, secret)
+	case errors.Is(err, sshkeys.ErrNotServing) && login.Jump != "":
+		return fmt.Errorf("%w; see above what the ssh to the jump host %s says, and whether it may forward connections to the server's address (--address)", err, login.Jump)
 	case errors.Is(err, sshkeys.ErrNotServing):
 		return fmt.Errorf("%w; its SSH daemon may be down, or listen on another port (-p) or address (--address, see '%s get %s -o json'): "+
 			"look at its console in the cloud, and at '%s why %s'", err, login.Command, this, login.Command, this)

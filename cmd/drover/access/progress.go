@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/drover-project/drover/sshkeys"
 )
 
 // progressInterval is how often the shown numbers change.
@@ -15,13 +17,19 @@ const progressInterval = 200 * time.Millisecond
 
 // Progress counts what goes over connections and shows it on a terminal. It is a Dialer for sshkeys.
 type Progress struct {
-	dialer net.Dialer
-	bytes  atomic.Int64
+	// Dialer makes the connections; the network when nil.
+	Dialer sshkeys.Dialer
+
+	bytes atomic.Int64
 }
 
 // DialContext connects and counts.
 func (p *Progress) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	connection, err := p.dialer.DialContext(ctx, network, address)
+	dialer := p.Dialer
+	if dialer == nil {
+		dialer = &net.Dialer{}
+	}
+	connection, err := dialer.DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}

@@ -20,10 +20,11 @@ const (
 )
 
 // connect logs in. A server that refuses connections, or ends them before it has shown its host key, is tried again for a
-// while, for nothing of the login was told to it. An address or port that the user gave is not waited for: it may be wrong.
+// while, for nothing of the login was told to it. An address, port or jump host that the user gave is not
+// waited for: it may be wrong.
 func (l Login) connect(ctx context.Context, machine string, access sshkeys.Access, options sshkeys.Options) (*sshkeys.Client, error) {
 	client, err := sshkeys.DialWith(ctx, access, options)
-	if !errors.Is(err, sshkeys.ErrNotServing) || l.Address != "" || l.Port != 0 {
+	if !errors.Is(err, sshkeys.ErrNotServing) || l.Address != "" || l.Port != 0 || l.Jump != "" {
 		return client, err
 	}
 	patience := cmp.Or(max(l.Patience, 0), defaultPatience)

@@ -30,7 +30,8 @@ remote one; it is 255, as with OpenSSH's ssh, when a signal ended the command or
 handed on to the command, and end the connection.
 
 A server whose host key is not recorded, or is another, is refused. One that does not serve SSH yet is waited for, 20 seconds
-at most and before anything is told to it: its daemon restarts shortly after the server was made.`,
+at most and before anything is told to it: its daemon restarts shortly after the server was made. With -J it is reached over other
+hosts, by your own OpenSSH ssh with its configuration, keys and known hosts; the server's host key is verified all the same.`,
 		Example: `  {name} ssh web-1
   {name} ssh web-1 -- uname -r
   {name} ssh web-1 -- 'journalctl -u ssh | tail'
@@ -75,12 +76,18 @@ func addLoginFlags(cmd *cobra.Command, login *access.Login) {
 func addAddressFlags(cmd *cobra.Command, login *access.Login) {
 	cmd.Flags().StringVarP(&login.User, "login", "l", "", "User on the server; the driver's when empty.")
 	cmd.Flags().IntVarP(&login.Port, "port", "p", 0, "Port of the server's SSH daemon; the driver's when 0.")
+	cmd.Flags().StringVarP(&login.Jump, "jump", "J", "", "Host over which the server is reached, [USER@]HOST[:PORT]; several with commas.")
 	cmd.Flags().StringVar(&login.Address, "address", "", "Address of the server, if you reach it at another one than the driver's.")
 }
 
 func checkLogin(cmd *cobra.Command, login access.Login) error {
 	if login.Port < 0 || login.Port > 65535 {
 		return usagef(cmd, "the port %d is not between 1 and 65535", login.Port)
+	}
+	if login.Jump != "" {
+		if err := (access.Jump{Hosts: login.Jump}).Check(); err != nil {
+			return usage(cmd, err)
+		}
 	}
 	return nil
 }
@@ -110,5 +117,8 @@ func (e *env) dial(ctx context.Context, name string, login access.Login) (*sshke
 func (e *env) filled(login access.Login) access.Login {
 	login.Command = e.Name
 	login.Note = func(text string) { e.note("%s", text) }
+	if login.Dialer == nil && login.Jump != "" {
+		login.Dialer = access.Jump{Hosts: login.Jump, ErrOut: e.Streams.ErrOut}
+	}
 	return login
 }
