@@ -2,6 +2,8 @@ package clouds_test
 
 import (
 	"encoding/json"
+	"flag"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -137,55 +139,63 @@ func FuzzServer(f *testing.F) {
 	})
 }
 
-// TestDriversPage compares the table of docs/drivers.md with what is known here.
+var update = flag.Bool("update", false, "write the generated parts of docs/drivers.md")
+
+// TestDriversPage: the table and the caveats of docs/drivers.md are what is known here.
 func TestDriversPage(t *testing.T) {
-	page, err := os.ReadFile("../docs/drivers.md")
+	const path = "../docs/drivers.md"
+	page, err := os.ReadFile(path)
 	require.NoError(t, err)
-	for _, name := range driver.BuiltinNames() {
-		require.Contains(t, string(page), row(t, name)+"\n")
+	table := "| driver | finds a lost server by | tags with | user data | SSH key | providerID |\n|---|---|---|---|---|---|\n"
+	var caveats strings.Builder
+	for _, c := range clouds.All() {
+		table += row(c) + "\n"
+		for _, caveat := range c.Caveats {
+			fmt.Fprintf(&caveats, "- %s, %s: %s\n", c.Driver, caveat.Kind, caveat.Text)
+		}
 	}
+	want := within(t, within(t, string(page), "drivers", table), "caveats", caveats.String())
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(want), 0o600))
+	}
+	require.Equal(t, want, string(page), "run go test ./clouds -update after looking at the difference")
 }
 
-func row(t *testing.T, name string) string {
+// within is a page with another text between two marks.
+func within(t *testing.T, page, mark, text string) string {
 	t.Helper()
-	p := clouds.Of(name)
-	or := func(text string) string {
+	before, rest, ok := strings.Cut(page, "<!-- "+mark+" -->\n")
+	_, after, end := strings.Cut(rest, "<!-- end of "+mark+" -->\n")
+	require.True(t, ok && end, mark)
+	return before + "<!-- " + mark + " -->\n" + text + "<!-- end of " + mark + " -->\n" + after
+}
+
+func row(c clouds.Cloud) string {
+	or := func(text, quote string) string {
 		if text == "" {
 			return "–"
 		}
-		return text
+		return quote + text + quote
 	}
-	lost, key, data := "", "RSA, the driver's", "over SSH"
+	lost, key, data := string(c.Finder.Kind), "RSA, the driver's", "over SSH"
 	switch {
-	case p.NoServer:
+	case c.NoServer:
 		lost = "makes no server"
-	case (clouds.Of(name).Finder.Kind != clouds.NoFinder):
-		lost = string(clouds.Of(name).Finder.Kind)
-	case p.ByName:
+	case lost == "" && c.ByName:
 		lost = "name"
 	}
 	switch {
-	case p.NeedsKey != "":
+	case c.NeedsKey != "":
 		key = "the user's"
-	case p.NoServer:
+	case c.NoServer:
 		key, data = "–", "–"
-	case p.KeyFile != "", p.KeyInPlace:
+	case c.KeyFile != "", c.KeyInPlace:
 		key = "ed25519, ours"
 	}
-	flags, ok := driver.Builtin(name)
-	require.True(t, ok)
-	for _, flag := range flags {
-		for _, part := range []string{"user-data", "userdata", "custom-data", "cloud-config"} {
-			if strings.Contains(flag.Name, part) {
-				data = "yes"
-			}
-		}
+	if c.UserData.Habit != clouds.None {
+		data = string(c.UserData.Habit) + ": " + c.UserData.Flag
 	}
-	id := p.ProviderID
-	if id != "" {
-		id = "`" + id + "`"
-	}
-	return "| " + strings.Join([]string{name, or(lost), or(p.Tags.Flag), data, key, or(id)}, " | ") + " |"
+	return "| " + strings.Join([]string{c.Driver, or(lost, ""), or(c.Tags.Flag, ""), data, key, or(c.ProviderID, "`")}, " | ") + " |"
 }
 
 func TestEnvPrefix(t *testing.T) {
