@@ -8,11 +8,12 @@ import (
 )
 
 var _ = add(Cloud{
-	Driver: "amazonec2", EnvPrefix: "AWS",
+	Driver: "amazonec2", ZoneFlag: "amazonec2-zone", ZonePrefix: "amazonec2-region", EnvPrefix: "AWS",
 	ID: "InstanceId", ProviderID: "aws:///{Zone}/{InstanceId}", Zone: "{Zone}", Private: []string{"PrivateIPAddress"},
 	Place: map[string]string{"Region": "amazonec2-region"}, normal: wholeZone,
 	// AWS, "Tag your EC2 resources": key 128, value 256 characters; a comma would end the flag's item.
-	Tags:    TagFlag{Flag: "amazonec2-tags", Form: Pairs, Characters: " +-=._:/@", MaxKey: 128, MaxValue: 256},
+	// cloud-provider-aws, docs/prerequisites.md: instances of a cluster carry kubernetes.io/cluster/<name>.
+	Tags:    TagFlag{Flag: "amazonec2-tags", Form: Pairs, Characters: " +-=._:/@", MaxKey: 128, MaxValue: 256, Owned: "kubernetes.io/cluster/"},
 	KeyFile: "amazonec2-ssh-keypath", KeyUnless: []string{"amazonec2-keypair-name"},
 	// AWS, "Run commands when you launch an EC2 instance with user data input": 16 KB, raw, before base64.
 	UserData: UserData{Habit: PathAtCreate, Flag: "amazonec2-userdata", Limit: Limit{Bytes: 16 << 10, Gzip: true}},

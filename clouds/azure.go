@@ -3,7 +3,7 @@ package clouds
 import rkev1 "github.com/drover-project/drover/api/rke/v1"
 
 var _ = add(Cloud{
-	Driver: "azure", ByName: true, Zone: "{AvailabilityZone}", Private: []string{"PrivateIPAddr"},
+	Driver: "azure", ZoneFlag: "azure-availability-zone", ByName: true, Zone: "{AvailabilityZone}", Private: []string{"PrivateIPAddr"},
 	ProviderID: "azure:///subscriptions/{SubscriptionID}/resourceGroups/{resourceGroup}/providers/Microsoft.Compute/virtualMachines/{MachineName}",
 	Place: map[string]string{
 		"Environment": "azure-environment", "SubscriptionID": "azure-subscription-id", "ResourceGroup": "azure-resource-group"},

@@ -1,6 +1,7 @@
 package clouds
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -33,6 +34,9 @@ type Cloud struct {
 	// Place are the record's fields that say where the server is, with the flags they come from. A server is to be looked for
 	// where it was made, and not with an account that has another place.
 	Place map[string]string
+	// ZoneFlag takes the zone or region that is the server's failure domain; empty when there is none. ZonePrefix is the flag with
+	// what a failure domain begins with and the value of ZoneFlag does not.
+	ZoneFlag, ZonePrefix string
 	// Private are the fields that hold the server's private address.
 	Private []string
 	// normal brings a record's fields into the form that templates need; nil when they have it.
@@ -102,6 +106,16 @@ const (
 	// ByNameAndKey goes by the server's name, and proves by its SSH key whose it is.
 	ByNameAndKey FinderKind = "name and SSH key"
 )
+
+// ZoneValue is the value of ZoneFlag for a failure domain.
+func (c Cloud) ZoneValue(domain string, values map[string]any) (string, error) {
+	prefix, _ := values[c.ZonePrefix].(string)
+	value, within := strings.CutPrefix(domain, prefix)
+	if value == "" || !within && len(domain) > 1 { // a lone letter is a zone of Amazon's already
+		return "", fmt.Errorf("failure domain %q is no zone of %s %q", domain, c.ZonePrefix, prefix)
+	}
+	return value, nil
+}
 
 // Works reports whether the finder can be used with these values of the driver's flags.
 func (f Finder) Works(values map[string]any) bool {

@@ -97,7 +97,10 @@ func TestProfiles_name_flags_that_exist(t *testing.T) {
 func TestAddTags(t *testing.T) {
 	tags := map[string]string{"drover-machine-uid": "3F/b", "drover-cluster": "c1"}
 	require.Equal(t, "drover-cluster:c1,drover-machine-uid:3F-b,mine", clouds.Of("digitalocean").Tags.AddTags("mine", tags))
-	require.Equal(t, "drover-cluster,c1,drover-machine-uid,3F/b,odd", clouds.Of("amazonec2").Tags.AddTags("odd", tags))
+	require.Equal(t, "drover-cluster,c1,drover-machine-uid,3F/b,kubernetes.io/cluster/c1,owned,odd", clouds.Of("amazonec2").Tags.AddTags("odd", tags))
+	require.Equal(t, "drover-cluster,c1,drover-machine-uid,3F/b,kubernetes.io/cluster/mine,shared",
+		clouds.Of("amazonec2").Tags.AddTags("kubernetes.io/cluster/mine,shared", tags), "the user's own")
+	require.Equal(t, "drover-machine-uid,x", clouds.Of("amazonec2").Tags.AddTags(nil, map[string]string{"drover-machine-uid": "x"}), "no cluster")
 	require.Equal(t, "drover-cluster,c1,drover-machine-uid,3f-b", clouds.Of("google").Tags.AddTags("", tags))
 	require.Equal(t, []string{"drover-cluster=c1", "drover-machine-uid=3F-b", "a=b"}, clouds.Of("hetzner").Tags.AddTags([]string{"a=b"}, tags))
 	long := clouds.Of("digitalocean").Tags.Items(map[string]string{"k": strings.Repeat("v", 400)})
@@ -202,5 +205,40 @@ func TestEnvPrefix(t *testing.T) {
 	for driver, want := range map[string]string{"amazonec2": "AWS", "openstack": "OS", "rackspace": "OS", "vmwarevsphere": "VSPHERE",
 		"vmwarefusion": "FUSION", "vmwarevcloudair": "VCLOUDAIR", "digitalocean": "DIGITALOCEAN", "my-cloud": "MY_CLOUD"} {
 		require.Equal(t, want, clouds.Of(driver).EnvPrefix)
+	}
+}
+
+// The flags of failure domains are the drivers' own, and what a server's failure domain says can be asked for.
+func TestZoneValue(t *testing.T) {
+	for _, name := range driver.BuiltinNames() {
+		flags, _ := driver.Builtin(name)
+		known := map[string]bool{"": true}
+		for _, flag := range flags {
+			known[flag.Name] = true
+		}
+		c := clouds.Of(name)
+		require.True(t, known[c.ZoneFlag] && known[c.ZonePrefix], name)
+	}
+	ohio := map[string]any{"amazonec2-region": "us-east-2"}
+	for _, c := range []struct {
+		driver, domain string
+		values         map[string]any
+		want, err      string
+	}{
+		{"amazonec2", "us-east-2b", ohio, "b", ""},
+		{"amazonec2", "us-east-2-lax-1a", ohio, "-lax-1a", ""},
+		{"amazonec2", "c", ohio, "c", ""},
+		{"amazonec2", "eu-west-1a", ohio, "", `failure domain "eu-west-1a" is no zone of amazonec2-region "us-east-2"`},
+		{"amazonec2", "us-east-2", ohio, "", "is no zone"},
+		{"google", "us-central1-a", nil, "us-central1-a", ""},
+		{"azure", "1", nil, "1", ""},
+	} {
+		got, err := clouds.Of(c.driver).ZoneValue(c.domain, c.values)
+		if c.err != "" {
+			require.ErrorContains(t, err, c.err)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, c.want, got)
 	}
 }

@@ -3,7 +3,7 @@ package clouds
 import rkev1 "github.com/drover-project/drover/api/rke/v1"
 
 var _ = add(Cloud{
-	Driver: "google", ByName: true, ProviderID: "gce://{Project}/{Zone}/{MachineName}", Zone: "{Zone}",
+	Driver: "google", ZoneFlag: "google-zone", ByName: true, ProviderID: "gce://{Project}/{Zone}/{MachineName}", Zone: "{Zone}",
 	Place: map[string]string{"Project": "google-project", "Zone": "google-zone"},
 	// The driver names the disk like the server with -disk after it, and every name begins with a letter (RFC 1035).
 	Names: NameRule{Longest: maxName - len("-disk"), LetterFirst: true},

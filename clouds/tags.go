@@ -19,6 +19,9 @@ type TagFlag struct {
 	MaxKey, MaxValue int
 	// Joint is what joins key and value in a word; a colon when it is empty.
 	Joint string
+	// Owned is what the key of the tag begins with that says to the cloud's own controllers whose cluster a server is; its value
+	// is "owned". Only Pairs.
+	Owned string
 	// Short are keys that are written shorter, lest the values with them are cut.
 	Short map[string]string
 }
@@ -48,11 +51,19 @@ func (f TagFlag) AddTags(user any, tags map[string]string) any {
 		given, _ := user.([]string)
 		return append(items, given...)
 	}
-	if given, _ := user.(string); strings.TrimSpace(given) != "" {
+	given, _ := user.(string)
+	// A key may be given once, and the user's is the one that his controllers go by.
+	if cluster := tags[clusterTag]; f.Owned != "" && cluster != "" && !strings.Contains(given, f.Owned) {
+		items = append(items, f.Owned+f.encode(cluster), "owned")
+	}
+	if strings.TrimSpace(given) != "" {
 		items = append(items, given)
 	}
 	return strings.Join(items, ",")
 }
+
+// clusterTag is the tag that names the cluster.
+const clusterTag = "drover-cluster"
 
 // Key is a tag's key as the flag writes it.
 func (f TagFlag) Key(key string) string {

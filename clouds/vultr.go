@@ -5,14 +5,14 @@ import rkev1 "github.com/drover-project/drover/api/rke/v1"
 // vultr/docker-machine-driver-vultr v2.3.0, machine/driver; vultr/govultr, govultr.go, whose errors are the bodies of the answers,
 // {"error":"<text>","status":<HTTP status>}.
 var _ = add(Cloud{
-	Driver: "vultr", ID: "InstanceID", ProviderID: "vultr://{InstanceID}", KeyInPlace: true,
+	Driver: "vultr", ZoneFlag: "vultr-region", ID: "InstanceID", ProviderID: "vultr://{InstanceID}", KeyInPlace: true,
 	// Vultr documents no limits of its tags.
 	Tags: TagFlag{Flag: "vultr-tags", Form: WordList, Characters: ":_-", MaxKey: 255},
 	// With the switch the driver would read a file and keep nothing of it but hostname, runcmd and parts of write_files.
 	UserData: UserData{Habit: Base64, Flag: "vultr-cloud-init-user-data", With: map[string]string{"vultr-cloud-init-from-file": "false"}},
 	Finder:   Finder{Kind: ByTag, Needs: []string{"vultr-api-key", "vultr-tags"}}, Lists: true,
 	Caveats: []Caveat{
-		{Leftovers, "The driver leaves the SSH key, called like the machine, in the account."},
+		{Leftovers, "The driver leaves the SSH key, called like the machine, in the account; Drover removes it after the server."},
 		{Firewall, "Vultr's images have a firewall that lets in SSH alone, and the driver opens it only when it gets no user data: open the ports you need in your own."},
 		{RemoveFailsWhenGone, "The driver takes it for an error that a server is gone already."},
 	},

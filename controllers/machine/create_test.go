@@ -70,6 +70,15 @@ func TestCreate_fromMachineToReady(t *testing.T) {
 	require.LessOrEqual(t, s.wrote()+len(events), 13)
 }
 
+// The zone that Cluster API chose goes before the template's.
+func TestCreate_inItsFailureDomain(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "pool1-abc", droplet())
+	s.capi.Spec.FailureDomain = "ams3"
+	s.update(s.capi)
+	s.reconcile()
+	require.Equal(t, "ams3", s.requestOf(state.Create, 1).Options["digitalocean-region"])
+}
+
 func withoutDefaults(env map[string]string) map[string]string {
 	out := map[string]string{}
 	for key, value := range env {

@@ -3,12 +3,14 @@ package machine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	managementv3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/driver"
@@ -49,7 +51,29 @@ func (r *Reconciler) resolveDriver(ctx context.Context, s *scope) error {
 	if s.driver.values, s.driver.files, err = crdgen.Options(r.kind.Fields, s.Spec()); err != nil {
 		return step.Stall(rkev1.SpecInvalidReason, fmt.Errorf("spec is not what driver %s takes: %w", r.kind.Driver, err))
 	}
+	if err := r.placeInFailureDomain(s); err != nil {
+		return step.Stall(rkev1.SpecInvalidReason, err)
+	}
 	return r.nameInstance(s)
+}
+
+// placeInFailureDomain asks for the failure domain that Cluster API chose for the Machine, where the driver has an option for it.
+// It goes before the template's zone, which is the same for all machines.
+func (r *Reconciler) placeInFailureDomain(s *scope) error {
+	known := clouds.Of(s.driver.ref.Name)
+	has := slices.ContainsFunc(r.kind.Fields, func(field crdgen.Field) bool { return field.Flag == known.ZoneFlag })
+	if s.machine == nil || s.machine.Spec.FailureDomain == "" || !has {
+		return nil
+	}
+	value, err := known.ZoneValue(s.machine.Spec.FailureDomain, s.driver.values)
+	if err != nil {
+		return fmt.Errorf("the Machine's spec.failureDomain: %w", err)
+	}
+	if s.driver.values == nil {
+		s.driver.values = map[string]any{}
+	}
+	s.driver.values[known.ZoneFlag] = value
+	return nil
 }
 
 // nameInstance decides the server's name, once.
@@ -167,6 +191,8 @@ func (r *Reconciler) recallDriver(ctx context.Context, s *scope) error {
 	if err != nil {
 		s.driver.values, s.driver.files = nil, nil
 	}
+	// Where a server whose answer was lost is, is in the journal; one that cannot be placed is no reason to keep it.
+	_ = r.placeInFailureDomain(s)
 	if r.nameInstance(s) != nil {
 		s.driver.instanceName = jobrunner.ObjectName(s.GetName())
 	}

@@ -104,6 +104,7 @@ func (r *Reconciler) provision(ctx context.Context, s *scope) error {
 	}
 	provisioned := true
 	s.Status.Ready, s.Status.Initialization.Provisioned = true, &provisioned
+	s.Status.FailureDomains = s.Spec.FailureDomains
 	return nil
 }
 

@@ -132,3 +132,16 @@ func TestReconcile_onlyWhatIsWatched(t *testing.T) {
 	w.reconcile(t)
 	require.True(t, w.obj.Status.Ready)
 }
+
+// What the user names as failure domains, Cluster API spreads the control plane over.
+func TestReconcile_publishesFailureDomains(t *testing.T) {
+	w := newWorld(t, func(obj *rkev1.RKECluster, _ *clusterv1.Cluster) {
+		obj.Spec.FailureDomains = []clusterv1.FailureDomain{{Name: "fra1", ControlPlane: new(true)}, {Name: "ams3"}}
+	})
+	w.reconcile(t)
+	require.Equal(t, w.obj.Spec.FailureDomains, w.obj.Status.FailureDomains)
+	w.obj.Spec.FailureDomains = nil
+	require.NoError(t, w.client.Update(t.Context(), w.obj))
+	w.reconcile(t)
+	require.Empty(t, w.obj.Status.FailureDomains)
+}

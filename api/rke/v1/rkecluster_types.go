@@ -33,6 +33,13 @@ type RKEClusterSpec struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="(has(self.host) && self.host != '') == (has(self.port) && self.port != 0)",message="controlPlaneEndpoint needs host and port, or neither: give the port of the cluster's API too, mostly 6443"
 	ControlPlaneEndpoint clusterv1.APIEndpoint `json:"controlPlaneEndpoint,omitempty,omitzero"`
+	// FailureDomains are the zones or regions that Cluster API spreads the control plane over, as the driver's option for them
+	// names them: us-east-2a of Amazon EC2, us-central1-a of Google, 1 of Azure.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=100
+	FailureDomains []clusterv1.FailureDomain `json:"failureDomains,omitempty"`
 }
 
 // RKEClusterStatus is the observed state of an RKECluster.
@@ -44,6 +51,11 @@ type RKEClusterStatus struct {
 	// Ready is what Cluster API read before its v1beta2 contract.
 	// +optional
 	Ready bool `json:"ready,omitempty"`
+	// FailureDomains are those of the spec; Cluster API takes them over from here.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	FailureDomains []clusterv1.FailureDomain `json:"failureDomains,omitempty"`
 	// +optional
 	Initialization InfrastructureInitialization `json:"initialization,omitempty,omitzero"`
 	// +optional
