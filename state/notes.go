@@ -87,6 +87,13 @@ func (n Notes) Annotations() (map[string]string, error) {
 	return annotations, nil
 }
 
+// DropClaim takes the claim out of a state Secret's annotations: what it claimed has to be looked at anew.
+func DropClaim(annotations map[string]string) {
+	for _, key := range []string{claimOperation, claimAttempt, claimTry, rkev1.RequestHashAnnotation} {
+		delete(annotations, key)
+	}
+}
+
 // CopyNotes returns those of a state Secret's annotations that are notes, for a copy of it.
 func CopyNotes(annotations map[string]string) map[string]string {
 	notes := map[string]string{}

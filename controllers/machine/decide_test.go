@@ -605,3 +605,19 @@ func TestMetrics_areDocumented(t *testing.T) {
 		}
 	}
 }
+
+// A state that lost its owner wakes the machine whose name it has, also one that is not there: its namespace may be going.
+func TestOfOwnerless(t *testing.T) {
+	secret := func(name, driver string, finalizers ...string) *metav1.ObjectMeta {
+		return &metav1.ObjectMeta{Namespace: "a", Name: name, Finalizers: finalizers, Labels: map[string]string{rkev1.NodeDriverLabel: driver}}
+	}
+	want := []Request{{Kind: rkev1.MachineGroupVersion.WithKind("DigitaloceanMachine"), NamespacedName: types.NamespacedName{Namespace: "a", Name: "m"}}}
+	require.Equal(t, want, ofOwnerless(secret("m-machine-state", "digitalocean", rkev1.MachineFinalizer)))
+	require.Equal(t, want, ofOwnerless(secret("m-machine-credential", "digitalocean", rkev1.MachineFinalizer)))
+	require.Empty(t, ofOwnerless(secret("m-machine-state", "digitalocean")), "nothing keeps it")
+	require.Empty(t, ofOwnerless(secret("m-create-1", "digitalocean", rkev1.MachineFinalizer)))
+	require.Empty(t, ofOwnerless(secret("m-machine-state", "", rkev1.MachineFinalizer)))
+	owned := secret("m-machine-state", "digitalocean", rkev1.MachineFinalizer)
+	owned.OwnerReferences = []metav1.OwnerReference{{Kind: "DigitaloceanMachine", Name: "m", Controller: new(true)}}
+	require.Empty(t, ofOwnerless(owned), "its owner says whose it is")
+}

@@ -50,6 +50,9 @@ func (r *Reconciler) run(ctx context.Context, s *scope) error {
 	if s.paused() {
 		return nil
 	}
+	if err := r.inherit(ctx, s); err != nil {
+		return err
+	}
 	if s.deleting() {
 		return r.reconcileDelete(ctx, s)
 	}

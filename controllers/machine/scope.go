@@ -71,6 +71,11 @@ func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*scope
 	if gone || !r.watched(obj) {
 		r.metrics.forget(request)
 		r.turns.Leave(request, r.Clock.Now())
+	}
+	if gone {
+		return nil, r.releaseOrphan(ctx, request)
+	}
+	if !r.watched(obj) {
 		return nil, nil
 	}
 	status, err := obj.Status()

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/step"
@@ -20,8 +21,11 @@ type stateSecret struct {
 	state.State
 	// secret is nil when there is none, or when it is another machine's.
 	secret *corev1.Secret
-	// takenBy names the machine whose state has our name; empty when none has.
+	// takenBy says whose Secret has the name of ours, and what to do; empty when none has.
 	takenBy string
+	// inherited says that the state is of an earlier machine of this kind and name: a backup brought both back. What it claims was
+	// never looked at for this machine.
+	inherited bool
 }
 
 func stateOf(secret *corev1.Secret) stateSecret {
@@ -44,19 +48,69 @@ func (r *Reconciler) loadState(ctx context.Context, s *scope) error {
 		}
 		return fmt.Errorf("reading the state Secret %s: %w", key.Name, err)
 	}
-	// Two machines with one name, of two kinds or one after the other, must not share a state: each would remove the
-	// other's server.
-	if owner := metav1.GetControllerOf(secret); owner != nil && owner.UID != s.GetUID() {
+	if s.state.takenBy = s.takenBy(secret); s.state.takenBy != "" {
 		r.interests.note(s.request, secretKey(key))
-		s.state.takenBy = fmt.Sprintf("%s %s (UID %s)", owner.Kind, owner.Name, owner.UID)
-		return nil
-	}
-	if secret.Type != rkev1.MachineStateSecretType {
-		r.interests.note(s.request, secretKey(key))
-		s.state.takenBy = fmt.Sprintf("a Secret of type %q", secret.Type)
 		return nil
 	}
 	s.state = stateOf(secret)
+	if s.inherits(secret) {
+		s.state.inherited, s.state.Claimed, s.state.Claim = true, false, state.Claim{}
+	}
+	return nil
+}
+
+// takenBy says whose a Secret with the name of our state is; empty when it is ours. Two machines with one name, of two kinds or one
+// after the other, must not share a state: each would remove the other's server.
+func (s *scope) takenBy(secret *corev1.Secret) string {
+	owner := metav1.GetControllerOf(secret)
+	switch {
+	case secret.Type != rkev1.MachineStateSecretType:
+		return fmt.Sprintf("is a Secret of type %q: delete that, or use another name", secret.Type)
+	case owner == nil || s.controls(secret):
+		return ""
+	case !s.succeeds(secret):
+		return fmt.Sprintf("belongs to %s %s (UID %s): use another name, or delete that machine. Keep the Secret: it is all that is known of a server",
+			owner.Kind, owner.Name, owner.UID)
+	case !controllerutil.ContainsFinalizer(secret, rkev1.MachineFinalizer):
+		// Whoever let the earlier machine go has taken the finalizer: its server is gone.
+		return fmt.Sprintf("is what an earlier machine of this name left when its server was gone (UID %s): wait until the garbage collector has taken it. "+
+			"If it comes from a backup, apply it again without metadata.ownerReferences", owner.UID)
+	}
+	return ""
+}
+
+// inherits reports whether a state is an earlier machine's of this kind and name. That one is gone, for there is one object of a
+// name; and its server is not, for the finalizer that keeps the state goes last.
+func (s *scope) inherits(secret *corev1.Secret) bool {
+	return !s.controls(secret) && secret.Labels[rkev1.MachineUIDLabel] != string(s.GetUID())
+}
+
+// inherit makes an earlier machine's state this machine's. The claim goes, so that a Job looks whether the server is there before
+// anything is said of it; it looks with the UID that the server is tagged with.
+func (r *Reconciler) inherit(ctx context.Context, s *scope) error {
+	if !s.state.inherited {
+		return nil
+	}
+	if controllerutil.AddFinalizer(s, rkev1.MachineFinalizer) {
+		if err := r.patch(ctx, s); err != nil {
+			return fmt.Errorf("setting the finalizer: %w", err)
+		}
+	}
+	secret := s.state.secret
+	before := secret.DeepCopy()
+	s.takeOver(secret)
+	if secret.DeletionTimestamp.IsZero() { // to one that is being deleted none can be added; it has ours, or it would be gone
+		controllerutil.AddFinalizer(secret, rkev1.MachineFinalizer)
+	}
+	if s.state.TaggedUID != "" {
+		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, rkev1.TaggedUIDAnnotation, s.state.TaggedUID)
+	}
+	metav1.SetMetaDataLabel(&secret.ObjectMeta, rkev1.MachineUIDLabel, string(s.GetUID()))
+	state.DropClaim(secret.Annotations)
+	if err := r.Client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("taking over the state of an earlier machine of this name: %w", err)
+	}
+	s.state.inherited = false
 	return nil
 }
 
@@ -65,6 +119,6 @@ func (s *scope) checkName() error {
 	if s.state.takenBy == "" {
 		return nil
 	}
-	return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("the name is taken: the Secret %s belongs to %s. Delete that, or use another name; nothing was made for this machine",
+	return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("the name is taken: the Secret %s %s. Nothing was made for this machine",
 		jobrunner.StateSecretName(s.GetName()), s.state.takenBy), 0)
 }

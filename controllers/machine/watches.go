@@ -3,6 +3,7 @@ package machine
 import (
 	"context"
 	"slices"
+	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,7 @@ import (
 
 	managementv3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/jobrunner"
 )
 
@@ -35,6 +37,21 @@ func ofMachine(obj metav1.Object) []Request {
 		NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: owner.Name}}}
 }
 
+// ofOwnerless maps a state Secret that lost its owner, as restores may have it, to the machine whose name it has.
+func ofOwnerless(secret metav1.Object) []Request {
+	driver := secret.GetLabels()[rkev1.NodeDriverLabel]
+	if driver == "" || metav1.GetControllerOf(secret) != nil || !slices.Contains(secret.GetFinalizers(), rkev1.MachineFinalizer) {
+		return nil
+	}
+	for _, suffix := range []string{"-machine-state", "-machine-credential"} {
+		if machine, ok := strings.CutSuffix(secret.GetName(), suffix); ok {
+			return []Request{{Kind: rkev1.MachineGroupVersion.WithKind(crdgen.KindsOf(driver).Machine),
+				NamespacedName: types.NamespacedName{Namespace: secret.GetNamespace(), Name: machine}}}
+		}
+	}
+	return nil
+}
+
 // ofJob maps a Job to its machine, wherever that is.
 func (c *Controller) ofJob(_ context.Context, job *batchv1.Job) []Request {
 	return append(ofMachine(job), c.interests.in(jobKey(client.ObjectKeyFromObject(job)))...)
@@ -48,7 +65,7 @@ func (c *Controller) ofPod(_ context.Context, pod *corev1.Pod) []Request {
 
 // ofSecret maps a state Secret to its machine, and every other Secret to the machines that wait for it.
 func (c *Controller) ofSecret(_ context.Context, secret *metav1.PartialObjectMetadata) []Request {
-	return append(ofMachine(secret), c.interests.in(secretKey(client.ObjectKeyFromObject(secret)))...)
+	return append(append(ofMachine(secret), ofOwnerless(secret)...), c.interests.in(secretKey(client.ObjectKeyFromObject(secret)))...)
 }
 
 // ofNodeDriver maps a NodeDriver to the machines that asked for it and have no server yet.

@@ -1,0 +1,140 @@
+package machine_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
+	"github.com/drover-project/drover/testkit"
+)
+
+// backup is what `kubectl get -o yaml` says of a ready machine's Secrets; the machine, its Job and they are then lost.
+func (s *subject) backup() []*corev1.Secret {
+	s.Helper()
+	s.ready()
+	saved := []*corev1.Secret{testkit.ExpectExists(s, s.client, s.stateSecret()), testkit.ExpectExists(s, s.client, s.lastCredential())}
+	for _, secret := range saved {
+		secret.ManagedFields = nil
+	}
+	s.delete(s.job(state.Create, 1))
+	s.dropJobFinalizers()
+	for _, obj := range []client.Object{s.stateSecret(), s.lastCredential(), s.obj} {
+		require.NoError(s, s.client.Patch(s.Context(), obj, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+		s.delete(obj)
+	}
+	s.delete(s.capi)
+	return saved
+}
+
+// apply brings the Secrets back. The garbage collector deletes what has an owner that is not there, as it does at once.
+func (s *subject) apply(saved []*corev1.Secret, owners, collected bool) {
+	s.Helper()
+	for _, secret := range saved {
+		secret.ResourceVersion, secret.UID = "", ""
+		if !owners {
+			secret.OwnerReferences = nil
+		}
+		require.NoError(s, s.client.Create(s.Context(), secret.DeepCopy()))
+		if collected {
+			s.delete(secret)
+		}
+	}
+}
+
+// Whatever of a raw backup comes back first and with which owners: the machine takes its state over, a Job looks for the server by
+// the tag that it has, and nothing is said of the server before.
+func TestRestore(t *testing.T) {
+	w := newWorld(t)
+	for name, tt := range map[string]struct{ owners, collected, machineFirst bool }{
+		"as-kubectl-applies":       {owners: true},
+		"collected-meanwhile":      {owners: true, collected: true},
+		"as-velero-restores":       {},
+		"after-its-machine":        {owners: true, collected: true, machineFirst: true},
+		"after-its-machine-velero": {machineFirst: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := w.machine("digitalocean", name, droplet())
+			tagged := string(s.obj.GetUID())
+			saved := s.backup()
+			var again *subject
+			if tt.machineFirst {
+				again = w.machine("digitalocean", name, droplet())
+				again.capi.Spec.ProviderID = "digitalocean://123"
+				w.update(again.capi)
+				again.reconcile()
+				again.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.StateMissingReason)
+			}
+			s.apply(saved, tt.owners, tt.collected)
+			if !tt.machineFirst {
+				testkit.ExpectReconciled(t, s.reconciler, s.obj) // the Secrets wake a machine that is not there
+				again = w.machine("digitalocean", name, droplet())
+			}
+			w.events()
+			require.Equal(t, rkev1.PhaseCreating, again.reconcile().Phase)
+			require.Empty(t, w.events(), "of what nobody looked at nothing is told")
+			request := again.requestOf(state.Create, 2)
+			require.Equal(t, tagged, request.Tags[jobrunner.TagMachineUID])
+			kept := testkit.ExpectExists(t, w.client, again.stateSecret())
+			require.True(t, metav1.IsControlledBy(kept, again.obj))
+			require.Len(t, kept.OwnerReferences, 1)
+			require.Equal(t, []string{rkev1.MachineFinalizer}, kept.Finalizers)
+			require.Equal(t, "a tar.gz", string(kept.Data[state.ExtractedConfigKey]))
+			require.True(t, metav1.IsControlledBy(testkit.ExpectExists(t, w.client, again.lastCredential()), again.obj))
+
+			again.succeed(2)
+			again.reconcile()
+			again.expect(rkev1.ReadyCondition, metav1.ConditionTrue, "")
+			again.delete(again.obj)
+			again.reconcile()
+			require.Equal(t, tagged, again.requestOf(state.Remove, 1).Tags[jobrunner.TagMachineUID])
+		})
+	}
+}
+
+// A state whose server is gone is nobody's to take over, and nobody is told to delete the only record of a server.
+func TestRestore_whatIsNotTakenOver(t *testing.T) {
+	w := newWorld(t)
+	s := w.machine("digitalocean", "m", droplet())
+	saved := s.backup()
+	released := saved[0].DeepCopy()
+	released.Finalizers = nil
+	s.apply([]*corev1.Secret{released}, true, false)
+	again := w.machine("digitalocean", "m", droplet())
+	again.reconcile()
+	c := again.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.NameTakenReason)
+	require.Contains(t, c.Message, "wait until the garbage collector has taken it")
+	w.delete(released)
+
+	another := saved[0].DeepCopy()
+	another.OwnerReferences[0].Kind, another.OwnerReferences[0].UID = "LinodeMachine", "another"
+	s.apply([]*corev1.Secret{another}, true, false)
+	again.reconcile()
+	c = again.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.NameTakenReason)
+	require.Contains(t, c.Message, "belongs to LinodeMachine m (UID another): use another name, or delete that machine. Keep the Secret")
+}
+
+// A state without its machine stays for the machine to come, and goes with its namespace.
+func TestRestore_namespaceAlwaysGoes(t *testing.T) {
+	for name, owners := range map[string]bool{"owned": true, "ownerless": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			s := w.machine("digitalocean", "m", droplet())
+			saved := s.backup()
+			s.apply(saved, owners, true)
+			testkit.ExpectReconciled(t, s.reconciler, s.obj)
+			testkit.ExpectExists(t, w.client, s.stateSecret())
+			testkit.ExpectExists(t, w.client, s.lastCredential())
+
+			w.delete(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}})
+			testkit.ExpectReconciled(t, s.reconciler, s.obj)
+			testkit.ExpectNotFound(t, w.client, s.stateSecret(), s.lastCredential())
+		})
+	}
+}
