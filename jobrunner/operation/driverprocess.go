@@ -39,8 +39,12 @@ func (s *session) restore() error {
 		return fail(reasonStateUnreadable, rkev1.ClassInvalid, err)
 	}
 	if s.record != nil && s.journal.Phase == "" {
-		// A machine taken over from Rancher has a record and no journal.
+		// A machine taken over from Rancher has a record and no journal. If that is complete, its server is a node that lives: the
+		// bootstrap data must not run there again.
 		s.advance(state.PhaseCreated)
+		if s.profile.ServerID(s.record) != "" || s.profile.ID == "" && s.record.Text("IPAddress") != "" {
+			s.advance(state.PhaseBootstrapped)
+		}
 	}
 	if s.journal.Phase == "" && s.request.MayExist {
 		s.advance(state.PhaseLost)

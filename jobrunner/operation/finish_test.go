@@ -278,7 +278,8 @@ func TestRestore_of_every_state(t *testing.T) {
 		id, err  string
 	}{
 		"nothing":                     {},
-		"a machine of Rancher's":      {data: map[string][]byte{state.ExtractedConfigKey: archive(`{"Driver":{"DropletID":7}}`)}, phase: state.PhaseCreated, mayExist: true, id: "7"},
+		"a machine of Rancher's":      {data: map[string][]byte{state.ExtractedConfigKey: archive(`{"Driver":{"DropletID":7}}`)}, phase: state.PhaseBootstrapped, mayExist: true, id: "7"},
+		"Rancher's, never finished":   {data: map[string][]byte{state.ExtractedConfigKey: archive(`{"Driver":{"DropletID":0}}`)}, phase: state.PhaseCreated, mayExist: true},
 		"an intent":                   {data: map[string][]byte{state.JournalKey: journal("Intent")}, phase: state.PhaseIntent, mayExist: true},
 		"a server that is gone":       {data: map[string][]byte{state.JournalKey: journal("Gone"), state.ExtractedConfigKey: archive(`{"Driver":{"DropletID":7}}`)}, phase: state.PhaseGone, id: "7"},
 		"a state that was lost":       {lost: true, phase: state.PhaseLost, mayExist: true},

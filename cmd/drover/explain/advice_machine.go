@@ -101,7 +101,7 @@ var machineAdvice = map[string]advice{
 	rkev1.NameTooLongReason: {says: "The machine's name is too long for this cloud.",
 		next: []string{"Let Drover shorten the server's name: put annotation rke.cattle.io/hostname-length-limit (10 to 63) on the machine or its template", "Or use shorter names of cluster and pool"}},
 	rkev1.NameTakenReason: {says: "Another machine of this namespace, or somebody else, already uses a name that is made from {name}.",
-		next: []string{"The message above names the object. See whether it is another machine's: {cmd} get {name} -n {ns}", "Delete one of them, or give it another name; a MachineSet chooses another name when its machine is deleted: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}"}},
+		next: []string{"The message above names the object. See whether it is another machine's: {cmd} get {name} -n {ns}", "Delete one of the two machines, or give it another name; never a Secret {name}-machine-state, which is all that is known of a server. A MachineSet chooses another name when its machine is deleted: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}"}},
 	rkev1.JobRunningReason: {waits: true, says: "A Job is at work.",
 		next: []string{"Watch what the driver says: {cmd} logs {name} -n {ns} -f"}},
 	rkev1.JobPendingReason: {waits: true, says: "A Job was made, its pod has not started yet.",

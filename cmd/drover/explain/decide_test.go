@@ -576,7 +576,7 @@ func oddReasonDecisions() map[string]decision {
 . Another machine of this namespace, or somebody else, already uses a name that is made from web-1.
 . there is a Job web-1-create-2 that is not of this machine: delete it
 > The message above names the object. See whether it is another machine's: drover get web-1 -n shop
-> Delete one of them, or give it another name; a MachineSet chooses another name when its machine is deleted: kubectl -n shop delete machine.cluster.x-k8s.io web-1
+> Delete one of the two machines, or give it another name; never a Secret web-1-machine-state, which is all that is known of a server. A MachineSet chooses another name when its machine is deleted: kubectl -n shop delete machine.cluster.x-k8s.io web-1
 `},
 		"an edited spec": {machine(condition(rkev1.DriverReadyCondition, metav1.ConditionFalse, rkev1.SpecInvalidReason, "spec is not what driver digitalocean takes: size: 3", 1)), `
 ! DriverReady|SpecInvalid||spec is not what driver digitalocean takes: size: 3
