@@ -78,7 +78,7 @@ func (n *connection) connect(ctx context.Context, c *clusterCache, share *share,
 	if err != nil {
 		return err
 	}
-	calls, err := limited{share: share, answer: maxAnswer, time: callTime, ended: n.called, turn: func(ctx context.Context) (func(), bool) {
+	calls, err := limited{share: share, pages: &share.pages, answer: maxAnswer, time: callTime, ended: n.called, turn: func(ctx context.Context) (func(), bool) {
 		return share.calls.take(ctx, shareWait)
 	}}.httpClient(n.config, transport)
 	if err != nil {

@@ -49,6 +49,8 @@ type limited struct {
 	share *share
 	// turn waits for the places that a call takes; nil takes none. A watch takes none.
 	turn func(context.Context) (release func(), ok bool)
+	// pages counts lists in pages; nil where somebody else counts them.
+	pages *pages
 	// answer and time bound what is no watch.
 	answer int
 	time   time.Duration
@@ -87,6 +89,11 @@ func (l limited) httpClient(config *rest.Config, transport *http.Transport) (*ht
 // RoundTrip implements http.RoundTripper.
 func (l *limited) RoundTrip(request *http.Request) (*http.Response, error) {
 	watch := isWatch(request.URL)
+	if l.pages != nil {
+		if err := l.pages.begin(request.URL, time.Now()); err != nil {
+			return nil, err
+		}
+	}
 	release := func() {}
 	if !watch && l.turn != nil {
 		var ok bool
@@ -119,7 +126,13 @@ func (l *limited) RoundTrip(request *http.Request) (*http.Response, error) {
 		end(err)
 		return nil, err
 	}
-	body := &boundedBody{ctx: ctx, body: response.Body, share: l.share, scan: scanner{limit: l.answer}, end: end}
+	body := &boundedBody{ctx: ctx, body: response.Body, share: l.share, scan: scanner{limit: l.answer}}
+	body.end = func(err error) {
+		if l.pages != nil {
+			l.pages.add(request.URL, body.scan.bytes, time.Now())
+		}
+		end(err)
+	}
 	if watch {
 		timer.Stop()
 		body.scan = scanner{limit: maxEvent, stream: true}
@@ -135,10 +148,12 @@ func isWatch(target *url.URL) bool {
 	return asked == "true" || asked == "1"
 }
 
-// acceptable refuses what would lead elsewhere, be unpacked, or be decoded as something other than what is counted here.
+// acceptable refuses what would lead elsewhere, be unpacked, or be decoded as something other than what is counted here. client-go would sleep, and
+// keep its caller, for as long as a Retry-After says.
 func acceptable(response *http.Response) error {
-	if response.StatusCode >= 300 && response.StatusCode < 400 {
-		return fmt.Errorf("%w: it is a redirect", errAnswer)
+	response.Header.Del("Retry-After")
+	if response.StatusCode < 200 || (response.StatusCode >= 300 && response.StatusCode < 400) {
+		return fmt.Errorf("%w: it is a redirect, or no HTTP any more", errAnswer)
 	}
 	if response.Header.Get("Content-Encoding") != "" && response.Header.Get("Content-Encoding") != "identity" {
 		return fmt.Errorf("%w: it is packed", errAnswer)

@@ -58,6 +58,7 @@ func (p places) take(ctx context.Context, wait time.Duration) (release func(), o
 type share struct {
 	connects, calls, lists places
 	bytes                  *rate.Limiter
+	pages                  pages
 	held                   int
 }
 
