@@ -226,7 +226,8 @@ func machineColumns() []apiextensionsv1.CustomResourceColumnDefinition {
 
 func templateColumns() []apiextensionsv1.CustomResourceColumnDefinition {
 	return []apiextensionsv1.CustomResourceColumnDefinition{
-		column("Cluster", `.metadata.labels['cluster\.x-k8s\.io/cluster-name']`, "Cluster the template belongs to", 0),
+		// Cluster API makes the Cluster an owner of each template that is used; the label is there only when a ClusterClass made it.
+		column("Cluster", `.metadata.ownerReferences[?(@.kind=="Cluster")].name`, "Cluster the template belongs to", 0),
 		column("Credential", ".spec.template.spec.common.cloudCredentialSecretName", "Secret with the cloud's credential", 0),
 		ageColumn(),
 	}

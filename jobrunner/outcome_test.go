@@ -141,11 +141,13 @@ func TestKeep(t *testing.T) {
 	require.True(t, later.Told())
 	require.Equal(t, verdict, jobrunner.OutcomeOf(later))
 	secret.Data[state.ResultKey] = []byte("{")
+	later.State = state.Of(secret.Data)
 	require.Equal(t, verdict, jobrunner.OutcomeOf(later), "what cannot be read is no word")
 	secret.Data[state.ResultKey] = document(t, state.Result{Operation: state.Create, Attempt: 2, Outcome: state.Succeeded})
+	later.State = state.Of(secret.Data)
 	require.Equal(t, state.Succeeded, jobrunner.OutcomeOf(later).Outcome)
 	delete(secret.Data, state.ResultKey)
-	later.Attempt = 3
+	later.Attempt, later.State = 3, state.Of(secret.Data)
 	require.False(t, later.Told())
 	require.Equal(t, "JobGone", jobrunner.OutcomeOf(later).Reason, "of another attempt it tells nothing")
 

@@ -200,7 +200,7 @@ func untilChanged(made int32) string {
 	if made >= jobrunner.MadeBudget {
 		cost = fmt.Sprintf("%d attempts made a server and failed, and each costs money. ", made)
 	}
-	return fmt.Sprintf("%sNo other attempt is made until the machine, its credential, its bootstrap Secret, its NodeDriver or the manager's settings "+
+	return fmt.Sprintf("%sNo other attempt is made until the machine, its credential, its bootstrap data, its NodeDriver or the manager's settings "+
 		"(proxy, CA, image) change, or the annotation %s gets a new value", cost, rkev1.RetryAnnotation)
 }
 

@@ -89,7 +89,7 @@ func TestStopped_isWoken(t *testing.T) {
 			s.refuse(state.Create, 1)
 			s.reconcile()
 			says := s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.AttemptsExhaustedReason).Message
-			require.Contains(t, says, "bootstrap Secret")
+			require.Contains(t, says, "bootstrap data")
 			require.Contains(t, says, "proxy, CA")
 			mend(s)
 			require.EqualValues(t, 2, s.reconcile().Attempts)

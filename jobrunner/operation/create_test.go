@@ -120,6 +120,7 @@ func TestCreate_failures(t *testing.T) {
 			require.Equal(t, c.class, result.Class, result.Message)
 			require.Equal(t, c.journal, j.journal())
 			require.False(t, result.ServerMayExist)
+			require.False(t, result.Made, "it cost nothing")
 			require.Equal(t, c.journal == "", state.Of(j.state()).NothingMade())
 			j.requireNothingLeft()
 			j.requireNoSecrets(theCloud.Token())

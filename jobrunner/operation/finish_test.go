@@ -426,3 +426,22 @@ func TestCredentials_do_not_stay_in_the_record(t *testing.T) {
 		[]any{journal.Operation, journal.Attempt, journal.Phase, journal.InstanceName, journal.Driver})
 	require.WithinDuration(t, time.Now(), journal.Time, time.Minute)
 }
+
+// TestMade: a server that this attempt asked for has cost money, one that was there before has not.
+func TestMade(t *testing.T) {
+	for name, c := range map[string]struct {
+		driver  string
+		journal state.Journal
+		want    bool
+	}{
+		"asked for now":        {"digitalocean", state.Journal{Operation: state.Create, Attempt: 3, Phase: state.PhaseIntent}, true},
+		"of an earlier one":    {"digitalocean", state.Journal{Operation: state.Create, Attempt: 2, Phase: state.PhaseIntent}, false},
+		"known already":        {"digitalocean", state.Journal{Operation: state.Create, Attempt: 2, Phase: state.PhaseRecorded}, false},
+		"a host of the user's": {"generic", state.Journal{Operation: state.Create, Attempt: 3, Phase: state.PhaseIntent}, false},
+	} {
+		s := &session{request: jobrunner.Request{Operation: state.Create, Attempt: 3}, profile: clouds.Of(c.driver), journal: c.journal}
+		s.advance(state.PhaseCreated)
+		s.advance(state.PhaseGone)
+		require.Equal(t, c.want, s.result.Made, name)
+	}
+}
