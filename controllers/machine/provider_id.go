@@ -7,7 +7,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/sshkeys"
 )
 
 // findProviderID sets spec.providerID: what the user gave stays; else what the driver's record says; else what the Node has
@@ -38,6 +40,9 @@ func (r *Reconciler) providerID(ctx context.Context, s *scope) (string, error) {
 	if server.ProviderID != "" {
 		return server.ProviderID, nil
 	}
+	if id, err := r.recordedProviderID(ctx, s); err != nil || id != "" {
+		return id, err
+	}
 	wait := step.Wait(rkev1.WaitingForNodeReason,
 		"the driver's record does not tell the provider ID: it is taken from the Node when the server has joined, or set spec.providerID", safetyNet)
 	if r.Nodes == nil || s.machine == nil || s.cluster == nil {
@@ -53,4 +58,22 @@ func (r *Reconciler) providerID(ctx context.Context, s *scope) (string, error) {
 		return "", wait
 	}
 	return id, nil
+}
+
+// recordedProviderID is what the driver's record in the state says by what is known of the driver now: a template may have been
+// added to the NodeDriver after the server was made. A change of the NodeDriver wakes the machine.
+func (r *Reconciler) recordedProviderID(ctx context.Context, s *scope) (string, error) {
+	found, err := r.nodeDriver(ctx, s)
+	if err != nil || found == nil {
+		return "", err
+	}
+	cloud, template := clouds.Of(found.DriverName()), found.Spec.ProviderIDTemplate
+	if template == "" && cloud.ProviderID == "" {
+		return "", nil
+	}
+	record, err := sshkeys.Record(s.state.ExtractedConfig)
+	if err != nil || record == nil {
+		return "", nil //nolint:nilerr // a record that cannot be read says nothing; the Node may
+	}
+	return cloud.Server(clouds.Facts{Record: record, Template: template}).ProviderID, nil
 }

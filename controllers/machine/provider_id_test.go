@@ -2,6 +2,7 @@ package machine_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/machine"
+	"github.com/drover-project/drover/sshkeys"
 	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/testkit"
 )
@@ -76,6 +78,39 @@ func TestState_thatCannotBeRead(t *testing.T) {
 			s.reconcile()
 			s.expect(rkev1.StateStoredCondition, metav1.ConditionFalse, rkev1.StateMissingReason)
 			s.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.StateMissingReason)
+		})
+	}
+}
+
+// TestProviderID_fromATemplateAddedLater: a server was made while its NodeDriver did not say what a provider ID is; when it does,
+// the record in the state is enough, and no Job runs.
+func TestProviderID_fromATemplateAddedLater(t *testing.T) {
+	archive, err := sshkeys.WriteArchive("/home/machine/machines", []sshkeys.File{
+		{Path: "m/config.json", Mode: 0o600, Content: []byte(`{"DriverName":"acme","Driver":{"Region":"x","ServerUUID":"u-1"}}`)}})
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		archive []byte
+		want    string
+	}{
+		"the record has it":          {archive, "acme://x/u-1"},
+		"an archive that is no such": {[]byte("a tar.gz"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newWorld(t).machine("acme", "m", map[string]any{"token": "from-the-spec"})
+			nd := s.nodeDriver("acme", "https://drivers.test/acme", nil)
+			nd.Status.Digest = strings.Repeat("a", 64)
+			require.NoError(t, s.client.Status().Update(t.Context(), nd))
+			s.reconcile()
+			s.succeed(1)
+			s.write(map[string]any{state.ServerKey: state.Server{InstanceID: "u-1"}, state.ExtractedConfigKey: string(c.archive)})
+			s.reconcile()
+			s.expect(rkev1.ProviderIDKnownCondition, metav1.ConditionFalse, rkev1.WaitingForNodeReason)
+
+			nd.Spec.ProviderIDTemplate = "acme://{Region}/{ServerUUID}"
+			require.NoError(t, s.client.Update(t.Context(), nd))
+			s.reconcile()
+			got, _ := s.obj.Object["spec"].(map[string]any)["providerID"].(string)
+			require.Equal(t, c.want, got)
 		})
 	}
 }
