@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -74,11 +75,12 @@ func (h *MachineKinds) credentialRefusal(obj *unstructured.Unstructured, key cli
 	return "", refusal("%s; or annotate this object with %s=true if the Secret is made later", message, MissingCredentialAnnotation)
 }
 
-// mayWait tells whether obj was made by Cluster API, which would try for ever, or says itself that it can wait.
+// mayWait reports whether obj was made by Cluster API, which would try for ever, comes with its owners, as what is moved or restored does
+// in whatever order, is paused, or says itself that it can wait.
 func mayWait(obj *unstructured.Unstructured) bool {
 	annotations := obj.GetAnnotations()
-	return annotations[MissingCredentialAnnotation] == "true" || annotations[clonedFromAnnotation] != "" ||
-		metav1.GetControllerOfNoCopy(obj) != nil
+	_, paused := annotations[clusterv1.PausedAnnotation]
+	return paused || annotations[MissingCredentialAnnotation] == "true" || annotations[clonedFromAnnotation] != "" || len(obj.GetOwnerReferences()) > 0
 }
 
 func isShared(secret client.Object, namespace string) bool {

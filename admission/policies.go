@@ -1,6 +1,8 @@
 package admission
 
 import (
+	"slices"
+
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,7 +19,8 @@ const immutableMessage = "the spec of a template cannot be changed, for machines
 
 // Policies are what the API server checks by itself, whether we run or not, each with its binding.
 func Policies(owner *metav1.OwnerReference) []client.Object {
-	return append(policy(owner, PolicyName, templatesAreImmutable()), policy(owner, StatePolicyName, stateKeepsItsClaim())...)
+	return slices.Concat(policy(owner, PolicyName, templatesAreImmutable()), policy(owner, StatePolicyName, stateKeepsItsClaim()),
+		policy(owner, OptionsPolicyName, machinesKeepTheirOptions()))
 }
 
 func policy(owner *metav1.OwnerReference, name string, spec admissionregistrationv1.ValidatingAdmissionPolicySpec) []client.Object {

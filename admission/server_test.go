@@ -3,6 +3,8 @@ package admission_test
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"net"
@@ -20,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,11 +30,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/drover-project/drover/admission"
-	"github.com/drover-project/drover/endpoint/servingcert"
 	v3 "github.com/drover-project/drover/api/management/v3"
 	"github.com/drover-project/drover/apply"
 	"github.com/drover-project/drover/charts"
 	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/endpoint/servingcert"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -77,7 +80,8 @@ func newCluster(t *testing.T) *cluster {
 	crds, err := charts.CRDs()
 	require.NoError(t, err)
 	for _, driver := range []string{"acme", "idle", "orphan"} {
-		config, template, machine, err := crdgen.CRDs(crdgen.Schema{Driver: driver, Fields: []crdgen.Field{{Name: "size", Flag: driver + "-size", Type: crdgen.String}}})
+		config, template, machine, err := crdgen.CRDs(crdgen.Schema{Driver: driver, Fields: []crdgen.Field{{Name: "size", Flag: driver + "-size", Type: crdgen.String},
+			{Name: "region", Flag: driver + "-region", Type: crdgen.String}, {Name: "accessToken", Flag: driver + "-access-token", Type: crdgen.String}}})
 		require.NoError(t, err)
 		crds = append(crds, config, template, machine)
 	}
@@ -214,6 +218,9 @@ func attempts() []attempt {
 		{"a credential that comes later", "AcmeMachine", "metadata: {annotations: {drover.cattle.io/allow-missing-credential: 'true'}}\n" + credential("", "later")},
 		{"a credential that comes later, in another word", "AcmeMachine", "metadata: {annotations: {drover.cattle.io/allow-missing-credential: 'yes'}}\n" + credential("", "later")},
 		{"a machine made by Cluster API", "AcmeMachine", "metadata: {annotations: {cluster.x-k8s.io/cloned-from-name: t}}\n" + credential("", "later")},
+		{"a template that is moved or restored with its Cluster", "AcmeMachineTemplate",
+			"metadata: {ownerReferences: [{apiVersion: cluster.x-k8s.io/v1beta2, kind: Cluster, name: c, uid: u}]}\n" + credential("AcmeMachineTemplate", "later")},
+		{"a machine that is paused", "AcmeMachine", "metadata: {annotations: {cluster.x-k8s.io/paused: \"\"}}\n" + credential("", "later")},
 		{"a machine made by Cluster API, credential not shared", "AcmeMachine", "metadata: {annotations: {cluster.x-k8s.io/cloned-from-name: t}}\n" + credential("", "OTHER:kept")},
 		{"a driver", "NodeDriver", "spec: {url: 'https://drivers.example/x', " + checksum + "}"},
 		{"a driver with md5", "NodeDriver", "spec: {url: 'https://drivers.example/x', checksum: d41d8cd98f00b204e9800998ecf8427e}"},
@@ -294,6 +301,47 @@ func TestServerKeepsTemplatesAsTheyAre(t *testing.T) {
 	require.NoError(t, manager.Create(t.Context(), config))
 	config.Object["size"] = "l"
 	require.NoError(t, manager.Update(t.Context(), config), "a config is no template")
+}
+
+// What the driver was asked for when it made a server stays as it was: nobody would do anything about a change.
+func TestServerKeepsTheOptionsOfARunningMachine(t *testing.T) {
+	c, ns := newCluster(t), testkit.Namespace(t)
+	machine := kindOf(t, "AcmeMachine", ns, "m", "spec: {size: s, accessToken: old, common: {labels: {a: b}}}")
+	require.NoError(t, c.as(t, managerName).Create(t.Context(), machine))
+	change := func(value any, path ...string) error {
+		patch := map[string]any{}
+		require.NoError(t, unstructured.SetNestedField(patch, value, path...))
+		raw, err := json.Marshal(patch)
+		require.NoError(t, err)
+		return c.Patch(t.Context(), machine.DeepCopy(), client.RawPatch(types.MergePatchType, raw))
+	}
+	require.NoError(t, change("m", "spec", "size"), "a machine without a server is mended so")
+	machine = testkit.ExpectExists(t, c, machine)
+	require.NoError(t, unstructured.SetNestedField(machine.Object, true, "status", "ready"))
+	require.NoError(t, c.Status().Update(t.Context(), machine))
+
+	var err error
+	testkit.Eventually(t, time.Minute, func() error { // the policies are heard of one by one
+		if err = change("l", "spec", "size"); err == nil {
+			return errors.New("not refused yet")
+		}
+		return nil
+	})
+	require.ErrorContains(t, err, "create a new machine template")
+	require.ErrorContains(t, change(nil, "spec", "size"), "create a new machine template", "taking away is a change too")
+	require.ErrorContains(t, change("nyc", "spec", "region"), "create a new machine template")
+	require.NoError(t, change(nil, "spec", "region"), "null is the same as nothing")
+	require.NoError(t, change("new", "spec", "accessToken"), "credentials are rotated")
+	require.NoError(t, change("acme://1", "spec", "providerID"))
+	require.NoError(t, change("c", "spec", "common", "labels", "a"))
+	require.NoError(t, change("x", "metadata", "labels", "y"))
+
+	machine = testkit.ExpectExists(t, c, machine)
+	machine.SetFinalizers([]string{"test.example.com/kept"})
+	require.NoError(t, c.Update(t.Context(), machine))
+	require.NoError(t, c.Delete(t.Context(), machine))
+	require.NoError(t, change("l", "spec", "size"), "a removal may need other options")
+	require.NoError(t, change([]any{}, "metadata", "finalizers"))
 }
 
 // While no manager runs, nothing new is made unchecked; what exists can be labelled, finalized and deleted, and the manager itself can start.

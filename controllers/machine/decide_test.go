@@ -242,7 +242,8 @@ func TestLeaveTurn(t *testing.T) {
 
 func TestMayAbandon(t *testing.T) {
 	given := func(s *scope) { s.SetAnnotations(map[string]string{rkev1.AbandonAnnotation: "m1"}) }
-	rancher := func(s *scope) { s.SetAnnotations(map[string]string{rkev1.ForceRemoveAnnotation: "true"}) }
+	rancher := func(s *scope) { s.SetAnnotations(map[string]string{rkev1.ForceRemoveAnnotation: "m1"}) }
+	template := func(s *scope) { s.SetAnnotations(map[string]string{rkev1.ForceRemoveAnnotation: "true"}) }
 	nobody := func(*scope) {}
 	for name, tt := range map[string]struct {
 		user func(*scope)
@@ -253,6 +254,7 @@ func TestMayAbandon(t *testing.T) {
 		"not asked for":              {nobody, step.Wait(rkev1.WaitingForRetryReason, "", 0), false},
 		"after a failure":            {given, step.Wait(rkev1.WaitingForRetryReason, "", 0), true},
 		"after a failure, Rancher's": {rancher, step.Wait(rkev1.WaitingForRetryReason, "", 0), true},
+		"after a failure, template":  {template, step.Wait(rkev1.WaitingForRetryReason, "", 0), false},
 		"while a Job runs":           {given, step.Progress(rkev1.JobRunningReason, "", 0), false},
 		"while a create is ended":    {given, step.Progress(rkev1.JobCancelledReason, "", 0), false},
 		"no Job can be made":         {given, step.Wait(JobRefusedReason, "", 0), true},
@@ -264,6 +266,16 @@ func TestMayAbandon(t *testing.T) {
 	} {
 		require.Equal(t, tt.want, scopeOf(tt.user).mayAbandon(tt.err), name)
 	}
+}
+
+// Rancher's annotation with its plain value is not followed, and says how it would be.
+func TestMark_forceRemoveOfATemplate(t *testing.T) {
+	template := func(s *scope) { s.SetAnnotations(map[string]string{rkev1.ForceRemoveAnnotation: "true"}) }
+	err := scopeOf(template).mark(step.Wait(rkev1.WaitingForRetryReason, "the cloud said no", 0))
+	require.ErrorContains(t, err, "the cloud said no. The annotation provisioning.cattle.io/force-machine-remove=true gives no server up")
+	require.ErrorContains(t, err, "give it the machine's name, m1")
+	require.Equal(t, rkev1.WaitingForRetryReason, stepReason(err))
+	require.NoError(t, scopeOf(template).mark(nil))
 }
 
 func TestLeftBehind_listsWhatMayCostMoney(t *testing.T) {

@@ -54,15 +54,14 @@ func TestSharedWith(t *testing.T) {
 }
 
 func TestAbandonedMustNameTheMachine(t *testing.T) {
-	for value, want := range map[string]bool{"": false, "true": false, "m2": false, "m1": true} {
-		obj := machineNamed("m1")
-		obj.SetAnnotations(map[string]string{rkev1.AbandonAnnotation: value})
-		require.Equal(t, want, obj.Abandoned(), value)
+	require.False(t, machineNamed("m1").Abandoned())
+	for _, annotation := range []string{rkev1.AbandonAnnotation, rkev1.ForceRemoveAnnotation} {
+		for value, want := range map[string]bool{"": false, "true": false, "m2": false, "m1": true} {
+			obj := machineNamed("m1")
+			obj.SetAnnotations(map[string]string{annotation: value})
+			require.Equal(t, want, obj.Abandoned(), "%s=%s", annotation, value)
+		}
 	}
-	obj := machineNamed("m1")
-	require.False(t, obj.Abandoned())
-	obj.SetAnnotations(map[string]string{rkev1.ForceRemoveAnnotation: "true"})
-	require.True(t, obj.Abandoned())
 }
 
 func TestOwnerIsOfClusterAPI(t *testing.T) {

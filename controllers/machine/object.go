@@ -88,9 +88,9 @@ func (o object) Reference() *metav1.OwnerReference {
 	return metav1.NewControllerRef(o, o.GroupVersionKind())
 }
 
-// Abandoned tells whether the user gave the server up. The annotation must repeat the machine's name, so that it cannot
-// come from a template.
+// Abandoned reports whether the user gave the server up. Either annotation must repeat the machine's name, so that it cannot
+// come from a template, which would turn every failed removal into a server that nobody knows.
 func (o object) Abandoned() bool {
 	annotations := o.GetAnnotations()
-	return annotations[rkev1.AbandonAnnotation] == o.GetName() || annotations[rkev1.ForceRemoveAnnotation] == "true"
+	return annotations[rkev1.AbandonAnnotation] == o.GetName() || annotations[rkev1.ForceRemoveAnnotation] == o.GetName()
 }

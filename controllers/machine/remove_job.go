@@ -101,6 +101,10 @@ func (s *scope) mayAbandon(err error) bool {
 
 // mark gives the failure of a remove the reason that says what is at stake.
 func (s *scope) mark(err error) error {
+	if s.GetAnnotations()[rkev1.ForceRemoveAnnotation] == "true" {
+		err = withReason(err, stepReason(err), fmt.Sprintf(". The annotation %s=true gives no server up, for a template may have brought it: give it the machine's name, %s",
+			rkev1.ForceRemoveAnnotation, s.GetName()))
+	}
 	last := s.status.LastAttempt
 	if stepReason(err) != rkev1.WaitingForRetryReason || last == nil || last.Operation != string(state.Remove) {
 		return err

@@ -15,7 +15,8 @@ const (
 	NodeMachineLabel = "rke.cattle.io/machine"
 	// HostnameLengthLimitAnnotation limits the server's name, 10 to 63.
 	HostnameLengthLimitAnnotation = "rke.cattle.io/hostname-length-limit"
-	// ForceRemoveAnnotation (Rancher's) lets a machine go after its remove Job failed; read like AbandonAnnotation.
+	// ForceRemoveAnnotation (Rancher's) lets a machine go after its remove Job failed; read like AbandonAnnotation,
+	// so it must repeat the machine's name and Rancher's plain "true" does nothing.
 	ForceRemoveAnnotation = "provisioning.cattle.io/force-machine-remove"
 
 	// AttemptLabel on a Job is its number.
