@@ -67,6 +67,13 @@ func (s *session) makeServer(ctx context.Context) error {
 		return s.explainFailedCreate(ctx, err)
 	}
 	s.advance(state.PhaseCreated)
+	if !s.profile.InSteps {
+		return nil
+	}
+	// A pod that dies from here on leaves a finished server, which must not look like one that is not.
+	if err := s.saveProgress(ctx); err != nil {
+		s.log.printf("keeping that the server is finished: %v", err)
+	}
 	return nil
 }
 

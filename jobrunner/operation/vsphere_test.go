@@ -1,6 +1,7 @@
 package operation_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -13,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/e2e/vcenter"
@@ -135,5 +137,28 @@ func TestVsphere_destroyed_by_others(t *testing.T) {
 	j, s, _ := vsphereJob(t)
 	j.mustCreate()
 	require.NoError(t, vcenter.Destroy(t.Context(), s.Endpoint(), j.request.InstanceName))
+	j.mustRemove()
+}
+
+// A pod that dies after the driver was done leaves a finished server, which the next attempt takes: its clone has its user data.
+func TestVsphere_finishedIsKept(t *testing.T) {
+	j, s, _ := vsphereJob(t)
+	var before map[string][]byte
+	j.client.PrependReactor("patch", "secrets", func(action clienttesting.Action) (bool, runtimeObject, error) {
+		patch, ok := action.(clienttesting.PatchAction)
+		if ok && bytes.Contains(patch.GetPatch(), []byte(state.ResultKey)) {
+			object, err := j.client.Tracker().Get(action.GetResource(), "team", stateName)
+			require.NoError(t, err)
+			before = object.(*corev1.Secret).DeepCopy().Data
+		}
+		return false, nil, nil
+	})
+	j.mustCreate()
+	for key := range j.state() {
+		j.setState(key, before[key])
+	}
+	j.mustCreate()
+	require.NotContains(t, j.output.String(), "removing the server", "the finished server was destroyed")
+	require.Len(t, machinesAt(t, s), 1)
 	j.mustRemove()
 }
