@@ -56,6 +56,11 @@ type Request struct {
 	SSHTimeoutSeconds int32 `json:"sshTimeoutSeconds,omitempty"`
 	// MayExist tells that a server may have been made although the state does not say so, for the state was lost.
 	MayExist bool `json:"mayExist,omitempty"`
+	// Retry stands for the value of the annotation with which the user asks for another attempt.
+	Retry string `json:"retry,omitempty"`
+	// Looked is the last attempt that told its doubt (reason ServerMayExist) before the user asked for another one: he has looked
+	// at the cloud, and for what was asked of it up to then there is no server.
+	Looked int32 `json:"looked,omitempty"`
 	// Abandon tells Remove that the user gives up what cannot be removed.
 	Abandon bool `json:"abandon,omitempty"`
 	// Scan tells Scan which servers to remove; without it they are only listed.

@@ -155,6 +155,9 @@ type Result struct {
 
 	// Delivery says whether the bootstrap data reached the server; set by a create that had any.
 	Delivery *Delivery `json:"delivery,omitempty"`
+	// Retry and Looked are those of the request; Retry is nil in results of before it was there.
+	Retry  *string `json:"retry,omitempty"`
+	Looked int32   `json:"looked,omitempty"`
 
 	// Probe is set by the probe operation.
 	Probe *ProbeReport `json:"probe,omitempty"`

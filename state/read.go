@@ -16,6 +16,7 @@ import (
 const (
 	maxDocument    = 64 << 10
 	MaxMessage     = 2 << 10
+	maxRetry       = 64
 	maxReason      = 64
 	maxID          = 512
 	maxAddresses   = 64
@@ -66,6 +67,10 @@ func readResult(data map[string][]byte, key string) (Result, error) {
 	if !isOperation(r.Operation) {
 		return Result{}, fmt.Errorf("reading %s: unknown operation %.40q", key, string(r.Operation))
 	}
+	if r.Retry != nil && len(*r.Retry) > maxRetry {
+		r.Retry = nil
+	}
+	r.Looked = min(max(r.Looked, 0), r.Attempt)
 	r.Message = Printable(r.Message, MaxMessage)
 	r.StartTime, r.EndTime = plausible(r.StartTime), plausible(r.EndTime)
 	r.Notes = r.Notes[:min(len(r.Notes), maxNotes)]

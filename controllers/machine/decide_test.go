@@ -287,6 +287,31 @@ func TestLeftBehind_listsWhatMayCostMoney(t *testing.T) {
 	require.Equal(t, "the user gave the server up. At the cloud there may be left: a server named m1, ID 123, ExternalIP 198.18.0.7, InternalIP 10.0.0.1, with its SSH key and disks", s.leftBehind())
 }
 
+// The word of a user who asks for another attempt after the doubt was told, and not before.
+func TestLooked(t *testing.T) {
+	again := func(value string) func(*scope) {
+		return func(s *scope) { s.SetAnnotations(map[string]string{rkev1.RetryAnnotation: value}) }
+	}
+	retry := scopeOf(again("1")).retry()
+	result := func(text string) func(*scope) { return stateWith(map[string]string{state.ResultKey: text}) }
+	doubt := `{"operation":"create","attempt":3,"outcome":"Failed","reason":"ServerMayExist","class":"Invalid","retry":"` + retry + `"}`
+	for name, c := range map[string]struct {
+		s    *scope
+		want int32
+	}{
+		"no state":                       {scopeOf(again("2")), 0},
+		"asked before the doubt":         {scopeOf(again("1"), result(doubt)), 0},
+		"asked after it":                 {scopeOf(again("2"), result(doubt)), 3},
+		"took the annotation away":       {scopeOf(result(doubt)), 0},
+		"a result of before":             {scopeOf(again("2"), result(strings.Replace(doubt, `"retry"`, `"other"`, 1))), 0},
+		"another failure":                {scopeOf(again("2"), result(strings.Replace(doubt, "ServerMayExist", "CreateFailed", 1))), 0},
+		"another failure after he asked": {scopeOf(again("2"), result(`{"operation":"create","attempt":5,"outcome":"Failed","reason":"LookupFailed","looked":3}`)), 3},
+		"a removal's doubt":              {scopeOf(again("2"), result(strings.Replace(doubt, "create", "remove", 1))), 0},
+	} {
+		require.Equal(t, c.want, c.s.looked(), name)
+	}
+}
+
 func stateWith(data map[string]string) func(*scope) {
 	return func(s *scope) {
 		secret := &corev1.Secret{Data: map[string][]byte{}}

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
@@ -118,9 +119,15 @@ func (s *scope) mark(err error) error {
 
 // leftBehind lists what an abandoned machine may leave at its cloud.
 func (s *scope) leftBehind() string {
+	var beside strings.Builder
+	for _, caveat := range clouds.Of(s.driver.ref.Name).Caveats {
+		if caveat.Kind == clouds.Leftovers {
+			beside.WriteString(". " + caveat.Text)
+		}
+	}
 	text := fmt.Sprintf("the user gave the server up. At the cloud there may be left: a server named %s", s.state.InstanceName)
 	if !s.state.Server.IsRead() {
-		return text
+		return text + beside.String()
 	}
 	server := s.state.Server.Value
 	if server.InstanceID != "" {
@@ -129,7 +136,7 @@ func (s *scope) leftBehind() string {
 	for _, address := range server.Addresses {
 		text += ", " + address.Type + " " + address.Address
 	}
-	return text + ", with its SSH key and disks"
+	return text + ", with its SSH key and disks" + beside.String()
 }
 
 // cancelCreate ends a create Job that still runs. Its pod gets SIGTERM and saves what it knows; foreground deletion keeps

@@ -37,6 +37,8 @@ func (r *Reconciler) task(s *scope, claim state.Claim) jobrunner.Task {
 		ProviderID:         s.ProviderID(),
 		SSHTimeoutSeconds:  int32(r.Settings.SSHTimeout.Seconds()),
 		MayExist:           s.mayHaveServer(),
+		Retry:              s.retry(),
+		Looked:             s.looked(),
 		Abandon:            claim.Operation == state.Remove && s.Abandoned(),
 	}
 	task := jobrunner.Task{Settings: r.Settings, Request: request, Credential: s.credential.Credential, Owner: s.Reference(), Hash: claim.Hash, Try: claim.Try, Made: claim.Made}
@@ -53,6 +55,29 @@ func (r *Reconciler) task(s *scope, claim state.Claim) jobrunner.Task {
 		task.CAPIMachine = s.machine.Name
 	}
 	return task
+}
+
+// retry stands for the value of the annotation that asks for another attempt; empty without one.
+func (s *scope) retry() string {
+	value := s.GetAnnotations()[rkev1.RetryAnnotation]
+	if value == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(value))
+	return hex.EncodeToString(sum[:8])
+}
+
+// looked is the attempt after whose doubt, whether there is a server, the user asked for another one; 0 when he did not. His
+// word holds until an attempt asks the cloud for a server again: the pod knows when one did.
+func (s *scope) looked() int32 {
+	result := s.state.Result.Value
+	if !s.state.Result.IsRead() || result.Operation != state.Create {
+		return 0
+	}
+	if retry := s.retry(); result.Reason == rkev1.ServerMayExistReason && result.Retry != nil && retry != "" && *result.Retry != retry {
+		return result.Attempt
+	}
+	return result.Looked
 }
 
 // tags are those by which the machine's servers are found again, all its life.

@@ -121,6 +121,8 @@ func (w *world) whenGone() error {
 			continue
 		}
 		used := record.Kind == ledger.KindTag && slices.ContainsFunc(live, func(other ledger.Record) bool { return slices.Contains(other.Tags, record.Name) })
+		// What a credential is not allowed to remove is noted, and no tag keeps a machine.
+		used = used || record.Kind == ledger.KindTag && w.isRefused()
 		if record.Token == w.token && !used && record.Created.After(w.began) {
 			return fmt.Errorf("%s %s (%s) is left at the cloud", record.Kind, record.ID, record.Name)
 		}
@@ -134,6 +136,16 @@ func (w *world) whenGone() error {
 		}
 	}
 	return nil
+}
+
+// isRefused reports whether the cloud refuses this run something for good.
+func (w *world) isRefused() bool {
+	for t := range w.armed {
+		if effects()[t.kind].always {
+			return true
+		}
+	}
+	return false
 }
 
 // nothingShown finds secrets where people look: in the machine, its Jobs, and the parts of the state that are told further.

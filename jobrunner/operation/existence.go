@@ -51,6 +51,8 @@ func (s *session) evidence(why purpose, cause error) evidence {
 		purpose: why, phase: s.journal.Phase, inSteps: s.profile.InSteps, tagged: s.tagged(),
 		lags: s.profile.Finder.Kind == clouds.ByTag, naming: s.naming(), record: s.names(s.record, why),
 	}
+	// Of a server that was asked for later the user knows nothing.
+	e.looked = why == forCreate && s.request.Looked > 0 && s.journal.Attempt <= s.request.Looked
 	if s.finder != nil {
 		e.finder = finderUnasked
 	}
@@ -306,9 +308,13 @@ func (s *session) find(ctx context.Context, lost bool) ([]finder.Server, error) 
 	machine.Lost = lost
 	found, err := s.finder.Find(ctx, machine)
 	if errors.Is(err, finder.ErrUncertain) {
+		then := "have another made with the annotation " + rkev1.RetryAnnotation + " and a new value (drover retry), or delete this machine and give it up with the annotation " +
+			rkev1.AbandonAnnotation
+		if s.request.Operation == state.Remove {
+			then = "give it up with the annotation " + rkev1.AbandonAnnotation
+		}
 		return nil, failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid, "an attempt asked the cloud for server %s and its answer is not known: %w; "+
-			"look at the cloud, remove the server there if it is this machine's, then give it up with the annotation %s",
-			s.request.InstanceName, err, rkev1.AbandonAnnotation)
+			"look at the cloud, remove the server there if it is this machine's, then %s", s.request.InstanceName, err, then)
 	}
 	if err != nil {
 		return nil, s.driverFailure(reasonLookupFailed, err)
@@ -383,5 +389,6 @@ func (q *inquiry) uncertain() error {
 	}
 	return failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid,
 		"an earlier attempt asked the cloud for server %s and its answer is not known; driver %s cannot look for it: look at the cloud, "+
-			"remove the server there if there is one, then delete this machine and abandon it", q.request.InstanceName, q.request.Driver.Name)
+			"remove the server there if there is one, then have another made with the annotation %s and a new value (drover retry), or delete "+
+			"this machine and abandon it", q.request.InstanceName, q.request.Driver.Name, rkev1.RetryAnnotation)
 }

@@ -21,6 +21,8 @@ type evidence struct {
 	finder finderSays
 	// removal is what came of the driver's removal.
 	removal removal
+	// looked says that the user has looked at the cloud since it was asked for a server, and wants another.
+	looked bool
 	// refusal is what the error of a failed create says.
 	refusal refusal
 }
@@ -186,7 +188,14 @@ func next(e evidence) action {
 		return e.beforeGone()
 	case forCreate:
 	}
-	return e.beforeCreate()
+	act := e.beforeCreate()
+	switch {
+	case act != mayExist || !e.looked:
+		return act
+	case mayHaveServer(e.phase):
+		return confirmGone
+	}
+	return makeNew
 }
 
 // mayHaveServer reports whether a journal of that phase means that a server may exist.

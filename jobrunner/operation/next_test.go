@@ -23,10 +23,11 @@ func begun() []evidence {
 		each([]bool{false, true}, func(e *evidence, v bool) { e.inSteps = v }),
 		each([]bool{false, true}, func(e *evidence, v bool) { e.lags = v }),
 		each([]bool{false, true}, func(e *evidence, v bool) { e.tagged = v }),
+		each([]bool{false, true}, func(e *evidence, v bool) { e.looked = v }),
 	) {
 		switch {
 		case e.purpose == forFailure && e.phase != state.PhaseIntent && e.phase != state.PhaseRecorded: // what declareIntent and the recorder write
-		case e.purpose != forFailure && e.refusal != refusedNothing:
+		case e.purpose != forFailure && e.refusal != refusedNothing, e.purpose != forCreate && e.looked:
 		case e.naming == byName && e.record == namesID, e.naming == byID && e.record == namesServer, e.naming == byNameOrID && e.record == namesServer:
 		default:
 			all = append(all, e)
@@ -159,11 +160,11 @@ func wrongs(e evidence, act action, way []action) []string {
 		}
 	}
 	found := e.finder == foundOne || e.finder == foundUseless
-	never(act == makeNew && (mayHaveServer(e.phase) || found || e.finder == findFailed || e.finder == findUncertain || e.finder == finderUnasked),
+	never(act == makeNew && (mayHaveServer(e.phase) || found || e.finder == findFailed || e.finder == findUncertain && !e.looked || e.finder == finderUnasked),
 		"makes a server while one may exist")
-	never(act == confirmGone && (found || e.finder == findFailed || e.finder == findUncertain || e.finder == foundNoneYet), "says gone against the finder")
+	never(act == confirmGone && (found || e.finder == findFailed || e.finder == findUncertain && !e.looked || e.finder == foundNoneYet), "says gone against the finder")
 	never(act == confirmGone && e.finder == finderUnasked && e.driver != saysGone, "says gone without asking the finder")
-	never(act == confirmGone && e.finder == noFinder && e.driver != saysGone && e.refusal == refusedNothing && (e.tag != tagAnothers || e.naming != byName),
+	never(act == confirmGone && e.finder == noFinder && e.driver != saysGone && e.refusal == refusedNothing && !e.looked && (e.tag != tagAnothers || e.naming != byName),
 		"says gone on nobody's word")
 	never((act == take || act == removeByDriver) && e.tag == tagAnothers, "touches another machine's server")
 	never((act == take || act == removeByDriver && e.purpose != forFailure && e.record >= namesServer) && e.tag != tagOurs && !e.isProvable(),

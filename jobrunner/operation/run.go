@@ -177,6 +177,7 @@ func (s *session) conclude(err error) {
 	r := &s.result
 	r.Operation, r.Attempt, r.EndTime = s.request.Operation, s.request.Attempt, time.Now().UTC()
 	r.Outcome, r.ServerMayExist = state.Succeeded, mayHaveServer(s.journal.Phase)
+	r.Retry, r.Looked = &s.request.Retry, s.request.Looked
 	if len(r.Notes) > maxNotes {
 		r.Notes = r.Notes[:maxNotes]
 	}

@@ -186,6 +186,27 @@ func (s story) run(t *testing.T) {
 	require.Equal(t, told{mayExist: true, phase: s.removed.phase}, given, "the user gives it up")
 }
 
+// TestStories_looked: once the user has looked, a lost answer keeps a machine no longer; a new one does.
+func TestStories_looked(t *testing.T) {
+	j := newJob(t, "openstack")
+	c := cloudDir{t: t, path: t.TempDir(), name: j.request.InstanceName}
+	j.request.CredentialEnv = map[string]string{"SLOW_DIR": c.path}
+	j.request.Options = map[string]any{"slow-mode": "fail Internal Server Error"}
+	require.Equal(t, asked(rkev1.ClassTransient), j.tell(state.Create), j.output)
+	j.request.Looked = 0
+	require.Equal(t, undecided, j.tell(state.Create), "nobody looked yet")
+	j.request.Looked, j.request.Retry = j.request.Attempt-1, "again"
+	require.Equal(t, asked(rkev1.ClassTransient), j.tell(state.Create), "it is asked for once more, and that answer is lost too")
+	require.Equal(t, undecided, j.tell(state.Create), "of which the user knows nothing")
+	result, err := state.ReadResult(j.state())
+	require.NoError(t, err)
+	require.Equal(t, []any{"again", j.request.Looked}, []any{*result.Retry, result.Looked})
+	j.request.Looked, j.request.Options["slow-mode"] = j.request.Attempt-1, "good"
+	require.Equal(t, done, j.tell(state.Create), j.output)
+	require.Equal(t, 1, c.servers())
+	require.Equal(t, cleared, j.tell(state.Remove))
+}
+
 // tell runs an operation and says what came of it.
 func (j *job) tell(kind state.Operation) told {
 	j.t.Helper()
