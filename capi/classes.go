@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -85,9 +87,15 @@ func checkObject(obj runtime.Object) error {
 }
 
 // topologyClient is what the controller of managed topologies reads with. A Cluster whose class it may not use has no topology there, so
-// that nothing is done with it; a class with templates that are not executed cannot be read. Admission refuses both, but objects may be older than
-// this manager.
-type topologyClient struct{ client.Client }
+// that nothing is done with it, and an event says why; a class with templates that are not executed cannot be read. Admission refuses both, but
+// objects may be older than this manager.
+type topologyClient struct {
+	client.Client
+	recorder events.EventRecorder
+}
+
+// ClassRefusedReason is the reason of the event about a Cluster whose ClusterClass it may not use.
+const ClassRefusedReason = "ClusterClassRefused"
 
 // Get implements client.Reader.
 func (c topologyClient) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
@@ -98,6 +106,7 @@ func (c topologyClient) Get(ctx context.Context, key client.ObjectKey, obj clien
 	case *clusterv1.Cluster:
 		err := errors.Join(checkClass(ctx, c.Client, read), checkVariables(read))
 		if errors.Is(err, errClass) {
+			c.recorder.Eventf(read, nil, corev1.EventTypeWarning, ClassRefusedReason, "Reconcile", "spec.topology.classRef: %s. The Cluster is left as it is.", errClass)
 			read.Spec.Topology = clusterv1.Topology{}
 			return nil
 		}

@@ -1,6 +1,7 @@
 package capi_test
 
 import (
+	"fmt"
 	"os"
 	"sync"
 	"testing"
@@ -153,6 +154,23 @@ func TestClusters_aNodeThatIsThere(t *testing.T) {
 	require.Equal(t, "acme://early", w.providerID(t, "uid-early"))
 	require.Empty(t, w.providerID(t, "uid-late"))
 	w.heard.await(t, call{w.key, "uid-early"})
+}
+
+// Many Nodes come in pages, and each is found; without what Cluster API does not look at.
+func TestClusters_manyNodes(t *testing.T) {
+	w := newWorkload(t)
+	const number = 1100 // three pages
+	t.Cleanup(func() { require.NoError(t, w.client.DeleteAllOf(testContext(t), &corev1.Node{})) })
+	for i := range number {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("many-%04d", i), Labels: map[string]string{rkev1.NodeMachineLabel: fmt.Sprint("uid-", i)}},
+			Spec: corev1.NodeSpec{ProviderID: fmt.Sprint("acme://", i)}}
+		require.NoError(t, w.client.Create(t.Context(), node))
+	}
+	w.connect(t)
+	w.heard.await(t, call{cluster: w.key})
+	for _, i := range []int{0, 499, 500, 1000, number - 1} {
+		require.Equal(t, fmt.Sprint("acme://", i), w.providerID(t, types.UID(fmt.Sprint("uid-", i))))
+	}
 }
 
 // When the Cluster goes, so does the way into it.

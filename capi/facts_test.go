@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/feature"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -142,5 +143,6 @@ func TestReconcilers_areAllButMachinePools(t *testing.T) {
 // fakeManager is asked for its clients alone.
 type fakeManager struct{ manager.Manager }
 
-func (fakeManager) GetClient() client.Client    { return nil }
-func (fakeManager) GetAPIReader() client.Reader { return nil }
+func (fakeManager) GetClient() client.Client                     { return nil }
+func (fakeManager) GetAPIReader() client.Reader                  { return nil }
+func (fakeManager) GetEventRecorder(string) events.EventRecorder { return nil }

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	coreadmission "sigs.k8s.io/cluster-api/core/webhooks/admission"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -89,7 +90,9 @@ func TestClasses_ofOtherNamespaces(t *testing.T) {
 				require.False(t, g.Handle(t.Context(), asked(t, "Cluster", changed, tt.cluster)).Allowed)
 			}
 			read := &clusterv1.Cluster{}
-			require.NoError(t, topologyClient{c}.Get(t.Context(), client.ObjectKeyFromObject(tt.cluster), read))
+			recorder := events.NewFakeRecorder(1)
+			require.NoError(t, topologyClient{c, recorder}.Get(t.Context(), client.ObjectKeyFromObject(tt.cluster), read))
+			require.Equal(t, tt.allowed, len(recorder.Events) == 0)
 			require.Equal(t, tt.allowed && tt.cluster.Spec.Topology.IsDefined(), read.Spec.Topology.IsDefined())
 
 			users := &clusterv1.ClusterList{}
@@ -105,7 +108,7 @@ func TestVariables_areBounded(t *testing.T) {
 	cluster.Spec.Topology.Variables = []clusterv1.ClusterVariable{{Name: "a", Value: big}}
 	c := fakeClient(t, cluster)
 	require.False(t, (&guard{reader: c}).Handle(t.Context(), asked(t, "Cluster", cluster, nil)).Allowed)
-	require.ErrorContains(t, topologyClient{c}.Get(t.Context(), client.ObjectKeyFromObject(cluster), &clusterv1.Cluster{}), "32 KiB")
+	require.ErrorContains(t, topologyClient{Client: c}.Get(t.Context(), client.ObjectKeyFromObject(cluster), &clusterv1.Cluster{}), "32 KiB")
 	class := classOf("tenant", "")
 	class.Spec.Variables = []clusterv1.ClusterClassVariable{{Name: "a", Schema: clusterv1.VariableSchema{OpenAPIV3Schema: clusterv1.JSONSchemaProps{Type: "string", Default: &big}}}}
 	require.False(t, (&guard{reader: c}).Handle(t.Context(), asked(t, "ClusterClass", class, nil)).Allowed)
@@ -187,7 +190,7 @@ func TestTemplates_everywhere(t *testing.T) {
 			require.Contains(t, response.Result.Message, "range is not executed")
 			read := obj.DeepCopyObject().(client.Object)
 			began := time.Now()
-			require.Error(t, topologyClient{namingClient{c}}.Get(t.Context(), client.ObjectKeyFromObject(obj), read))
+			require.Error(t, topologyClient{Client: namingClient{c}}.Get(t.Context(), client.ObjectKeyFromObject(obj), read))
 			require.Less(t, time.Since(began), time.Second)
 		})
 	}

@@ -54,7 +54,7 @@ func topologyReconcilers(mgr manager.Manager, clusters clustercache.ClusterCache
 	c, reader, filter := mgr.GetClient(), mgr.GetAPIReader(), opts.WatchFilter
 	return []reconciler{
 		{"ClusterClass", (&clusterclass.Reconciler{Client: c, WatchFilterValue: filter}).SetupWithManager},
-		{"ClusterTopology", (&topologycluster.Reconciler{Client: topologyClient{c}, APIReader: reader, ClusterCache: clusters, WatchFilterValue: filter}).SetupWithManager},
+		{"ClusterTopology", (&topologycluster.Reconciler{Client: topologyClient{c, mgr.GetEventRecorder("cluster-class")}, APIReader: reader, ClusterCache: clusters, WatchFilterValue: filter}).SetupWithManager},
 		{"MachineDeploymentTopology", (&topologymachinedeployment.Reconciler{Client: c, APIReader: reader, WatchFilterValue: filter}).SetupWithManager},
 		{"MachineSetTopology", (&topologymachineset.Reconciler{Client: c, APIReader: reader, WatchFilterValue: filter}).SetupWithManager},
 	}
