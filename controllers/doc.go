@@ -17,6 +17,7 @@
 //	<X>Machine spec but providerID                    user, CAPI    machine
 //	<X>Machine spec.providerID, status, finalizer,
 //	  label rke.cattle.io/capi-machine-name           machine       Cluster API, CLI
+//	<X>Machine condition ServerExists, once there     serverscan    machine, Cluster API, CLI
 //	state Secret: metadata (owner, finalizer, claim)  machine       machine
 //	state Secret: data but verdict.json               Job's pod     machine, CLI
 //	state Secret: verdict.json                        machine       machine

@@ -52,7 +52,7 @@ func newOptions(env lookupEnv) *options {
 	if !ok || namespace == "" {
 		namespace = charts.DefaultNamespace
 	}
-	return &options{managerNamespace: namespace, jobs: newJobOptions(env), gracefulShutdown: 5 * time.Second, scanInterval: 24 * time.Hour,
+	return &options{managerNamespace: namespace, jobs: newJobOptions(env), gracefulShutdown: 5 * time.Second, scanInterval: time.Hour,
 		servingCertSecret: "drover-serving-cert"}
 }
 
@@ -74,7 +74,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.machineWorkers, "machine-workers", 16, "machines that are worked on at the same time")
 	flags.Float32Var(&o.kubeQPS, "kube-api-qps", 100, "requests to the API server per second")
 	flags.IntVar(&o.kubeBurst, "kube-api-burst", 200, "requests to the API server that may come at once")
-	flags.DurationVar(&o.scanInterval, "scan-interval", o.scanInterval, "how often to look, with each credential that machines use, for servers that no machine knows, or 0 for never; they are only told of")
+	flags.DurationVar(&o.scanInterval, "scan-interval", o.scanInterval, "how often to look, with each credential that machines use, for servers that no machine knows and machines whose server is gone, or 0 for never; they are only told of")
 	o.jobs.addFlags(flags)
 }
 

@@ -32,6 +32,10 @@ func (r *Reconciler) collectState(_ context.Context, s *scope) error {
 		s.status.InstanceName = name
 	}
 	s.tellDelivery()
+	if s.conditions.Get(rkev1.ServerExistsCondition) == nil {
+		// From here on it is the scans' to say.
+		s.conditions.Set(rkev1.ServerExistsCondition, metav1.ConditionUnknown, rkev1.ServerNotSeenReason, "")
+	}
 	return nil
 }
 

@@ -63,6 +63,7 @@ func (s *scope) sumUp() {
 		s.status.FailureReason, s.status.FailureMessage, s.status.NextAttemptTime = "", "", nil
 	}
 	s.status.Phase = s.phase()
+	s.conditions.CountServer()
 }
 
 // summarizeReady also waits for the last of the steps, whose condition is not there before it ran.

@@ -30,7 +30,7 @@ const FieldOwner = "drover-serverscan"
 // +kubebuilder:rbac:groups=rke.cattle.io,resources=serverscans/status,verbs=patch
 // Owners that block deletion: an API server that checks this (OwnerReferencesPermissionEnforcement) asks for it.
 // +kubebuilder:rbac:groups=rke.cattle.io,resources=serverscans/finalizers,verbs=update
-// +kubebuilder:rbac:groups=rke-machine.cattle.io,resources=*,verbs=list
+// +kubebuilder:rbac:groups=rke-machine.cattle.io,resources=*,verbs=get;list;patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=list
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;patch
@@ -97,6 +97,8 @@ type scope struct {
 	*rkev1.ServerScan
 	conditions *step.Conditions
 	now        time.Time
+	// known is what the verdicts were made with.
+	known knowledge
 }
 
 // Conditions implements step.Scope.
@@ -240,6 +242,9 @@ func (r *Reconciler) conclude(ctx context.Context, s *scope, report state.ScanRe
 	if err != nil {
 		return err
 	}
+	if err := r.tellMachines(ctx, s.ServerScan, s.known, report); err != nil {
+		return err
+	}
 	if s.Spec.Remove && s.Status.Attempt == 1 && len(targets) > 0 {
 		s.Status.Attempt = 2
 		return step.Progress(rkev1.RemovingReason, fmt.Sprintf("%d orphans are to be removed", len(targets)), jobCheck)
@@ -265,6 +270,7 @@ func (r *Reconciler) judge(ctx context.Context, s *scope, report state.ScanRepor
 	if err != nil {
 		return nil, fmt.Errorf("finding out which servers have machines: %w", err)
 	}
+	s.known = known
 	got := known.judge(report, s.now, graceOf(s.ServerScan))
 	s.Status.Known, s.Status.Orphans, s.Status.Servers, s.Status.MachinesNotListed = got.known, got.orphans, got.servers, got.notListed
 	return got.targets, nil

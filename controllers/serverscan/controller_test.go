@@ -260,6 +260,7 @@ func TestScan_looksAndChangesNothing(t *testing.T) {
 	require.EqualValues(t, 1, w.scan.Status.Known)
 	require.EqualValues(t, 1, w.scan.Status.Orphans)
 	require.Equal(t, []string{"lost"}, w.scan.Status.MachinesNotListed)
+	testkit.ExpectCondition(t, testkit.ExpectExists(t, w.client, live), rkev1.ServerExistsCondition, metav1.ConditionTrue, rkev1.ServerListedReason)
 	w.nothingSecretIsLeft()
 	testkit.ExpectNotFound(t, w.client, &batchv1.Job{ObjectMeta: w.meta("look-scan-2")})
 

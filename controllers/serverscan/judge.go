@@ -30,6 +30,8 @@ type knowledge struct {
 	clusters map[string]bool
 	// here are the machines with a server that this scan should have listed: name → providerID.
 	here map[string]string
+	// conditions are what these say of whether their server exists.
+	conditions map[string]metav1.Condition
 }
 
 // verdict judges one server of a report; known tells that it has a machine.

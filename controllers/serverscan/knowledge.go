@@ -23,7 +23,7 @@ const pageSize = 500
 // know reads live what the API has; whatever cannot be read makes every verdict impossible, and is an error.
 func (r *Reconciler) know(ctx context.Context, scan *rkev1.ServerScan) (knowledge, error) {
 	k := knowledge{namespace: scan.Namespace, driver: scan.Spec.Driver, uids: map[string]string{},
-		providerIDs: map[string]bool{}, names: map[string]bool{}, clusters: map[string]bool{}, here: map[string]string{}}
+		providerIDs: map[string]bool{}, names: map[string]bool{}, clusters: map[string]bool{}, here: map[string]string{}, conditions: map[string]metav1.Condition{}}
 	clusters := &clusterv1.ClusterList{}
 	if err := r.Reader.List(ctx, clusters, client.InNamespace(scan.Namespace)); err != nil {
 		return k, fmt.Errorf("listing Clusters: %w", err)
@@ -89,6 +89,7 @@ func (k knowledge) add(scan *rkev1.ServerScan, machine *unstructured.Unstructure
 	if machine.GetNamespace() == scan.Namespace && machine.GetKind() == crdgen.KindsOf(scan.Spec.Driver).Machine &&
 		credentialOf(machine) == scan.Spec.CloudCredentialSecretName && settled(machine) {
 		k.here[machine.GetName()] = providerID
+		k.conditions[machine.GetName()] = serverExists(machine)
 	}
 }
 

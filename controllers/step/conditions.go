@@ -6,6 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
 // maxMessage bounds a condition's message: the API allows 32 KiB, people read less.
@@ -82,6 +84,18 @@ func (c *Conditions) Summarize(ready, reason string, order ...string) {
 		return
 	}
 	c.True(ready, reason, "")
+}
+
+// CountServer makes Ready False while the server is known not to exist, and True again when it is there.
+func (c *Conditions) CountServer() {
+	exists, ready := c.Get(rkev1.ServerExistsCondition), c.Get(rkev1.ReadyCondition)
+	switch {
+	case exists == nil || ready == nil:
+	case exists.Status == metav1.ConditionFalse && ready.Status == metav1.ConditionTrue:
+		c.False(rkev1.ReadyCondition, exists.Reason, exists.Message)
+	case exists.Status != metav1.ConditionFalse && ready.Reason == rkev1.ServerNotListedReason:
+		c.True(rkev1.ReadyCondition, rkev1.ReadyReason, "")
+	}
 }
 
 // cut keeps the first bytes of a text, without half a character at the end.

@@ -22,6 +22,9 @@ const (
 	// BootstrapDeliveredCondition is True when the Job has seen on the server that the bootstrap data arrived, Unknown when it could not
 	// look, False when it surely did not arrive; then the machine is not Ready and its server is kept for a look.
 	BootstrapDeliveredCondition = "BootstrapDelivered"
+	// ServerExistsCondition is True when the cloud listed the server the last time it was asked, False when it had and does not any
+	// more, Unknown where nobody can tell or nobody has looked yet. False makes Ready False.
+	ServerExistsCondition = "ServerExists"
 	// ProviderIDKnownCondition is True when spec.providerID is set.
 	ProviderIDKnownCondition = "ProviderIDKnown"
 	// DeleteJobCondition is Unknown while a remove Job runs, True when the server is gone, False when the last one failed.
@@ -31,6 +34,9 @@ const (
 // Reasons of a <Driver>Machine's conditions.
 const (
 	ReadyReason                    = "Ready"
+	ServerListedReason             = "ServerListed"
+	ServerNotListedReason          = "ServerNotListed"
+	ServerNotSeenReason            = "ServerNotSeen"
 	WaitingForOwnerReason          = "WaitingForOwner"
 	WaitingForClusterReason        = "WaitingForCluster"
 	WaitingForInfrastructureReason = "WaitingForClusterInfrastructure"

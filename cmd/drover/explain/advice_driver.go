@@ -37,6 +37,8 @@ var driverAdvice = map[string]advice{
 		next: []string{"Serve the driver's stripped binary or an archive that holds nothing else", nextDriverEdit}},
 	"WrongArchitecture": {says: "The driver is not made for this cluster's processors or operating system.",
 		next: []string{"Give the address of a Linux binary for the nodes' processor", nextDriverEdit}},
+	"DynamicallyLinked": {says: "The driver needs a libc, and the image that Jobs run has none.",
+		next: []string{"Give the address of a static build of the driver", "Or run Jobs with an image that has a libc: docs/install.md", nextDriverEdit}},
 	v3.DriverUnresponsiveReason: {says: "The driver was started but did not answer in time.",
 		next: []string{"Run the binary by hand: it must print its plugin version and address when started with MACHINE_PLUGIN_TOKEN set", nextProbeLog}},
 	v3.FlagsInvalidReason: {says: "The driver's flags cannot become fields.",

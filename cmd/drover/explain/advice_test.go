@@ -87,7 +87,7 @@ func TestAdviceHasNoUnknownWords(t *testing.T) {
 // TestFailuresTellWhatToDo: a reason that neither waits nor is a good end must leave the user with something to do.
 func TestFailuresTellWhatToDo(t *testing.T) {
 	good := map[string]bool{
-		"Ready": true, "Delivered": true, "ClusterInfrastructureReady": true, "DriverReady": true, "DriverFromStatus": true, "BootstrapDataReady": true,
+		"Ready": true, "Delivered": true, "ServerListed": true, "ClusterInfrastructureReady": true, "DriverReady": true, "DriverFromStatus": true, "BootstrapDataReady": true,
 		"CredentialNotNeeded": true, "CredentialRecalled": true, "CredentialReady": true, "JobSucceeded": true, "StateStored": true, "ProviderIDSet": true,
 		"ServerGone": true, "NothingMade": true, "Cancelled": true, "CreateFailed": true, "ServerIncomplete": true,
 		"Valid": true, "Downloaded": true, "Installed": true, "Compatible": true, "Builtin": true, "Established": true,

@@ -1,0 +1,119 @@
+package serverscan
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/state"
+)
+
+// existence is what a list says of a machine's server, after what was known before. A server that was never listed may carry no
+// tag of ours, and a list without any of several machines' servers is that of another account rather: neither is a reason to have
+// servers replaced.
+func existence(was metav1.ConditionStatus, listed, others bool) (status metav1.ConditionStatus, reason, message string) {
+	switch {
+	case listed:
+		return metav1.ConditionTrue, rkev1.ServerListedReason, ""
+	case was == metav1.ConditionFalse || was == metav1.ConditionTrue && others:
+		return metav1.ConditionFalse, rkev1.ServerNotListedReason, "the cloud does not list the server any more. If it is gone there, delete the Machine to have another one made"
+	case was == metav1.ConditionTrue:
+		return was, rkev1.ServerListedReason, "the cloud lists no server of any machine with this credential any more: does it belong to another account now?"
+	}
+	return metav1.ConditionUnknown, rkev1.ServerNotSeenReason, "the cloud has not listed the server so far: it may carry no tag of ours"
+}
+
+// tellMachines writes into the machines whose server the scan should have listed whether it did. What has not changed is not written.
+func (r *Reconciler) tellMachines(ctx context.Context, scan *rkev1.ServerScan, k knowledge, report state.ScanReport) error {
+	listed, seen, asked := map[string]bool{}, 0, 0
+	for _, server := range report.Servers {
+		listed[server.ProviderID] = true
+	}
+	for _, providerID := range k.here {
+		if strings.HasPrefix(providerID, report.Within) {
+			asked++
+		}
+		if listed[providerID] {
+			seen++
+		}
+	}
+	var errs []error
+	for name, providerID := range k.here {
+		if !strings.HasPrefix(providerID, report.Within) {
+			continue
+		}
+		was := k.conditions[name]
+		found := metav1.Condition{Type: rkev1.ServerExistsCondition}
+		found.Status, found.Reason, found.Message = existence(was.Status, listed[providerID], seen > 0 || asked == 1)
+		if was.Status == found.Status && was.Reason == found.Reason && was.Message == found.Message {
+			continue
+		}
+		err := r.tell(ctx, client.ObjectKey{Namespace: scan.Namespace, Name: name}, scan.Spec.Driver, found)
+		// What was changed or deleted meanwhile is told by the next scan.
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			errs = append(errs, fmt.Errorf("writing into machine %s whether its server exists: %w", name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// tell writes the condition, and with it Ready, which follows from it.
+func (r *Reconciler) tell(ctx context.Context, key client.ObjectKey, driver string, found metav1.Condition) error {
+	machine := &unstructured.Unstructured{}
+	machine.SetGroupVersionKind(rkev1.MachineGroupVersion.WithKind(crdgen.KindsOf(driver).Machine))
+	if err := r.Reader.Get(ctx, key, machine); err != nil {
+		return err
+	}
+	before := machine.DeepCopy()
+	list := conditionsOf(machine)
+	conditions := step.NewConditions(&list, machine.GetGeneration(), r.Clock.Now())
+	conditions.Set(found.Type, found.Status, found.Reason, found.Message)
+	conditions.CountServer()
+	written := make([]any, 0, len(list))
+	for i := range list {
+		one, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&list[i])
+		if err != nil {
+			return err
+		}
+		written = append(written, one)
+	}
+	if err := unstructured.SetNestedSlice(machine.Object, written, "status", "conditions"); err != nil {
+		return err
+	}
+	_, err := step.PatchStatus(ctx, r.Client, before, machine)
+	return err
+}
+
+// conditionsOf are a machine's; what cannot be read is none.
+func conditionsOf(machine *unstructured.Unstructured) []metav1.Condition {
+	raw, _, _ := unstructured.NestedFieldNoCopy(machine.Object, "status", "conditions")
+	text, err := json.Marshal(raw)
+	if err != nil {
+		return nil
+	}
+	var list []metav1.Condition
+	if json.Unmarshal(text, &list) != nil {
+		return nil
+	}
+	return list
+}
+
+// serverExists is a machine's condition; the zero value when it has none.
+func serverExists(machine *unstructured.Unstructured) metav1.Condition {
+	if found := meta.FindStatusCondition(conditionsOf(machine), rkev1.ServerExistsCondition); found != nil {
+		return *found
+	}
+	return metav1.Condition{}
+}
