@@ -3,6 +3,7 @@ package machine
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,6 +22,9 @@ import (
 // collector deletes them. Their finalizer keeps them until the machine comes, which takes them over (inherit). Only a namespace
 // that is being deleted takes them along: nobody could make the machine there any more.
 
+// orphanCheck is how often it is looked whether the namespace of a state without a machine is being deleted.
+const orphanCheck = time.Minute
+
 // releaseOrphan lets go what a namespace that is being deleted holds of a machine that is not there.
 func (r *Reconciler) releaseOrphan(ctx context.Context, gone Request) error {
 	for _, name := range []string{jobrunner.StateSecretName(gone.Name), jobrunner.CredentialSecretName(gone.Name)} {
@@ -37,8 +41,12 @@ func (r *Reconciler) releaseOrphan(ctx context.Context, gone Request) error {
 			continue
 		}
 		going, err := r.isTerminating(ctx, gone.Namespace)
-		if err != nil || !going {
+		if err != nil {
 			return err
+		}
+		if !going {
+			// That a namespace is being deleted changes nothing of a Secret that is so already: nobody would wake us.
+			return step.Wait(rkev1.WaitingForOwnerReason, fmt.Sprintf("the Secret %s waits for its machine", name), orphanCheck)
 		}
 		kept := state.Read(secret)
 		log.FromContext(ctx).Info("releasing a Secret of a machine that is not there, for its namespace is being deleted", "secret", name,
@@ -57,6 +65,9 @@ func (r *Reconciler) isTerminating(ctx context.Context, namespace string) (bool,
 	err := r.Client.Create(ctx, probe, client.DryRunAll, client.FieldOwner(FieldOwner))
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || apierrors.IsNotFound(err) {
 		return true, nil
+	}
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+		return false, nil // a quota or a policy
 	}
 	if err != nil {
 		return false, fmt.Errorf("asking whether namespace %s is being deleted: %w", namespace, err)

@@ -18,7 +18,7 @@ import (
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	s, err := r.load(ctx, request.NamespacedName)
 	if err != nil || s == nil {
-		return reconcile.Result{}, err
+		return step.Result(err)
 	}
 	if err := r.findOwners(ctx, s); err != nil {
 		return reconcile.Result{}, err

@@ -2,6 +2,7 @@ package machine_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -128,7 +129,8 @@ func TestRestore_namespaceAlwaysGoes(t *testing.T) {
 			s := w.machine("digitalocean", "m", droplet())
 			saved := s.backup()
 			s.apply(saved, owners, true)
-			testkit.ExpectReconciled(t, s.reconciler, s.obj)
+			result := testkit.ExpectReconciled(t, s.reconciler, s.obj)
+			require.Equal(t, time.Minute, result.RequeueAfter, "the end of a namespace wakes nobody")
 			testkit.ExpectExists(t, w.client, s.stateSecret())
 			testkit.ExpectExists(t, w.client, s.lastCredential())
 
