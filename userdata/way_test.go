@@ -73,3 +73,18 @@ func TestWay(t *testing.T) {
 		})
 	}
 }
+
+// TestWay_of_every_cloud: what is known of a driver survives its way into the Job's request.
+func TestWay_of_every_cloud(t *testing.T) {
+	for _, cloud := range clouds.All() {
+		way := cloud.UserData
+		if way.Habit == clouds.Unknown {
+			continue
+		}
+		text := userdata.FormatWay(way)
+		got, err := userdata.ParseWay(text)
+		require.NoError(t, err, "%s: %s", cloud.Driver, text)
+		way.Limit, way.CloudConfigOnly, way.Keys = clouds.Limit{}, false, nil // of the driver, whatever the way
+		require.Equal(t, way, got, cloud.Driver)
+	}
+}
