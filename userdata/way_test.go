@@ -84,7 +84,7 @@ func TestWay_of_every_cloud(t *testing.T) {
 		text := userdata.FormatWay(way)
 		got, err := userdata.ParseWay(text)
 		require.NoError(t, err, "%s: %s", cloud.Driver, text)
-		way.Limit, way.CloudConfigOnly, way.Keys = clouds.Limit{}, false, nil // of the driver, whatever the way
+		way.Limit, way.CloudConfigOnly, way.Breaks = clouds.Limit{}, false, nil // of the driver, whatever the way
 		require.Equal(t, way, got, cloud.Driver)
 	}
 }
