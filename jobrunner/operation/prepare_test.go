@@ -271,7 +271,7 @@ func TestAddUserData(t *testing.T) {
 			info, err := os.Stat(path)
 			require.NoError(t, err)
 			require.Equal(t, fs.FileMode(0o600), info.Mode())
-			require.Contains(t, s.secrets, string(content), "it is not kept in the record")
+			require.Contains(t, s.handed, string(content), "it is not kept in the record")
 		})
 	}
 }

@@ -51,6 +51,8 @@ type session struct {
 	journal state.Journal
 	// secrets are values besides the credential that are not kept in the record, such as user data.
 	secrets []string
+	// handed is the user data as the driver got it, which is kept nowhere in the record.
+	handed []string
 
 	server     *state.Server
 	privateKey []byte
@@ -138,7 +140,7 @@ func (s *session) addProgress(changes map[string][]byte) error {
 	if s.record == nil || s.journal.Phase == "" {
 		return nil
 	}
-	config, err := s.dir.Config(s.request.Driver.Name, s.record, s.secrets)
+	config, err := s.dir.Config(s.request.Driver.Name, s.record, s.secrets, s.handed...)
 	if err != nil {
 		return err
 	}

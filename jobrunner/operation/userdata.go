@@ -103,7 +103,7 @@ func (s *session) addUserData() error {
 	}
 	for _, secret := range []string{string(data), value} {
 		if secret != "" && (secret == string(data) || s.way.Habit == clouds.Base64) {
-			s.secrets = append(s.secrets, secret)
+			s.handed = append(s.handed, secret)
 			s.redactor.Add(secret)
 		}
 	}

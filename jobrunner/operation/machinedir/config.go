@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/drover-project/drover/clouds"
@@ -61,8 +62,8 @@ func (d Directory) relocate(record clouds.Record) {
 }
 
 // Config is the config.json to keep: the record without secrets, and of an earlier config.json what is not the driver's.
-func (d Directory) Config(driverName string, record clouds.Record, secrets []string) ([]byte, error) {
-	raw, err := json.Marshal(Scrub(record, secrets))
+func (d Directory) Config(driverName string, record clouds.Record, secrets []string, documents ...string) ([]byte, error) {
+	raw, err := json.Marshal(Scrub(record, secrets, documents...))
 	if err != nil {
 		return nil, fmt.Errorf("encoding the driver's record: %w", err)
 	}
@@ -85,8 +86,9 @@ func (d Directory) Config(driverName string, record clouds.Record, secrets []str
 const minSecret = 4
 
 // Scrub returns the record without the values of secrets, whole or in base64. The driver gets them anew each time, so they
-// need not be kept, and a rotated credential takes effect at once.
-func Scrub(record clouds.Record, secrets []string) clouds.Record {
+// need not be kept, and a rotated credential takes effect at once. Documents, such as user data, are taken out wherever they
+// stand: within longer texts, for drivers join them with more, and deeper in the record. Nothing needs them again.
+func Scrub(record clouds.Record, secrets []string, documents ...string) clouds.Record {
 	hidden := map[string]bool{}
 	for _, secret := range secrets {
 		if len(secret) >= minSecret {
@@ -94,14 +96,45 @@ func Scrub(record clouds.Record, secrets []string) clouds.Record {
 			hidden[base64.StdEncoding.EncodeToString([]byte(secret))] = true
 		}
 	}
+	var within []string
+	for _, document := range documents {
+		if len(document) >= minSecret {
+			within = append(within, document, base64.StdEncoding.EncodeToString([]byte(document)))
+		}
+	}
+	holds := func(text string) bool {
+		return slices.ContainsFunc(within, func(document string) bool { return strings.Contains(text, document) })
+	}
 	out := make(clouds.Record, len(record))
 	for field, value := range record {
 		if text, ok := value.(string); ok && hidden[text] {
 			value = ""
 		}
-		out[field] = value
+		out[field] = scrubbed(value, holds)
 	}
 	return out
+}
+
+func scrubbed(value any, holds func(string) bool) any {
+	switch v := value.(type) {
+	case string:
+		if holds(v) {
+			return ""
+		}
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, inner := range v {
+			out[key] = scrubbed(inner, holds)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, inner := range v {
+			out[i] = scrubbed(inner, holds)
+		}
+		return out
+	}
+	return value
 }
 
 // Renew returns the record with fresh credentials: every field in which a newly configured driver holds the value of a

@@ -106,6 +106,9 @@ func TestScrub(t *testing.T) {
 	record := clouds.Record{"Token": "hunter2", "Encoded": "aHVudGVyMg==", "Around": "x-hunter2", "Short": "abc", "Number": 7}
 	require.Equal(t, clouds.Record{"Token": "", "Encoded": "", "Around": "x-hunter2", "Short": "abc", "Number": 7},
 		machinedir.Scrub(record, []string{"hunter2", "abc", ""}))
+	nested := clouds.Record{"Joined": "#cloud-config\na: 1\nb: 2", "Deep": map[string]any{"Data": "I2Nsb3VkLWNvbmZpZwphOiAx", "List": []any{"#cloud-config\na: 1", "x"}, "Token": "hunter2"}}
+	require.Equal(t, clouds.Record{"Joined": "", "Deep": map[string]any{"Data": "", "List": []any{"", "x"}, "Token": "hunter2"}},
+		machinedir.Scrub(nested, []string{"hunter2"}, "#cloud-config\na: 1"), "a token deep inside could not be renewed")
 	require.Equal(t, "hunter2", record["Token"], "the record itself is not touched")
 }
 
