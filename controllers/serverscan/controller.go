@@ -149,7 +149,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 
 // summary is what was found, in a sentence.
 func summary(found rkev1.ServerScanStatus) string {
-	return fmt.Sprintf("%d servers have machines, %d are orphans", found.Known, found.Orphans)
+	return fmt.Sprintf("servers with a machine: %d, orphans: %d", found.Known, found.Orphans)
 }
 
 // expire deletes what was done long enough ago for everybody to have read it. A periodic one that leaves something open stays until
@@ -247,7 +247,7 @@ func (r *Reconciler) conclude(ctx context.Context, s *scope, report state.ScanRe
 	}
 	if s.Spec.Remove && s.Status.Attempt == 1 && len(targets) > 0 {
 		s.Status.Attempt = 2
-		return step.Progress(rkev1.RemovingReason, fmt.Sprintf("%d orphans are to be removed", len(targets)), jobCheck)
+		return step.Progress(rkev1.RemovingReason, fmt.Sprintf("orphans to be removed: %d", len(targets)), jobCheck)
 	}
 	return nil
 }

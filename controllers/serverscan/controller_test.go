@@ -255,7 +255,7 @@ func TestScan_looksAndChangesNothing(t *testing.T) {
 	stranger.ClusterUID = "elsewhere"
 	w.end("look-scan-1", w.report(w.found("1", string(live.GetUID())), w.found("2", "gone"), stranger))
 	w.reconcile()
-	require.Equal(t, "1 servers have machines, 1 are orphans", w.expect(metav1.ConditionTrue, rkev1.ScannedReason))
+	require.Equal(t, "servers with a machine: 1, orphans: 1", w.expect(metav1.ConditionTrue, rkev1.ScannedReason))
 	require.Equal(t, "2 Orphan, 3 Uncertain", w.verdicts())
 	require.EqualValues(t, 1, w.scan.Status.Known)
 	require.EqualValues(t, 1, w.scan.Status.Orphans)

@@ -200,7 +200,8 @@ func (s *session) conclude(err error) {
 
 // finish saves all there is to keep in one write, and says it again where Kubernetes keeps it for a while.
 func (s *session) finish(ctx context.Context) int {
-	s.log.printf("%s %s: %s %s", s.request.Operation, s.request.InstanceName, s.result.Outcome, s.result.Message)
+	// A probe has no server.
+	s.log.printf("%s: %s %s", strings.TrimSpace(string(s.request.Operation)+" "+s.request.InstanceName), s.result.Outcome, s.result.Message)
 	if err := s.saveAll(ctx); err != nil {
 		s.log.printf("%v", err)
 		s.unsaved(err)

@@ -46,7 +46,7 @@ func (s *session) list(ctx context.Context, lister finder.Lister) ([]finder.Tagg
 	if err != nil {
 		return nil, s.driverFailure(reasonLookupFailed, err)
 	}
-	s.log.printf("%d servers carry our tags", len(found))
+	s.log.printf("servers that carry our tags: %d", len(found))
 	s.result.Scan = &state.ScanReport{Servers: make([]state.ScannedServer, 0, len(found)), Within: lister.Within(bounded)}
 	for _, server := range found {
 		s.result.Scan.Servers = append(s.result.Scan.Servers, s.scanned(server))

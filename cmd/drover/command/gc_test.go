@@ -115,7 +115,7 @@ func TestGC(t *testing.T) {
 	require.Equal(t, "ID    NAME     DRIVER         CLUSTER   MACHINE       AGE   VERDICT     WHY\n"+
 		"11    web-11   digitalocean   store     shop-web-11   3h    Orphan      no machine knows it\n"+
 		"12    web-12   digitalocean   store     shop-web-12   3h    Uncertain   its Cluster is not in this namespace\n", r.out)
-	require.Equal(t, "# digitalocean, credential do-token, namespace "+c.namespace+": 3 servers have machines, 1 are orphans\n"+
+	require.Equal(t, "# digitalocean, credential do-token, namespace "+c.namespace+": servers with a machine: 3, orphans: 1\n"+
 		"# the cloud lists no server with the tag of machine "+c.namespace+"/web-1\n"+
 		"# nothing was changed; 'drover gc --delete' removes the orphans\n", r.errOut)
 	c.noScansAreLeft(t)
@@ -131,7 +131,7 @@ func TestGC_delete(t *testing.T) {
 	require.True(t, asked.Remove)
 	require.Equal(t, 24*time.Hour, asked.GracePeriod.Duration)
 	require.Contains(t, r.out, "Removed")
-	require.Contains(t, r.errOut, "0 are orphans, 1 were removed")
+	require.Contains(t, r.errOut, "orphans: 0, removed: 1")
 	require.NotContains(t, r.errOut, "nothing was changed")
 }
 

@@ -68,9 +68,9 @@ func TestScanSummary(t *testing.T) {
 		return text
 	}
 	removed := rkev1.ScannedServerStatus{Verdict: rkev1.VerdictRemoved}
-	require.Equal(t, "3 servers have machines, 0 are orphans", of())
-	require.Equal(t, "3 servers have machines, 1 are orphans", of(orphan()))
-	require.Equal(t, "3 servers have machines, 1 are orphans, 2 were removed", of(orphan(), removed, removed))
+	require.Equal(t, "servers with a machine: 3, orphans: 0", of())
+	require.Equal(t, "servers with a machine: 3, orphans: 1", of(orphan()))
+	require.Equal(t, "servers with a machine: 3, orphans: 1, removed: 2", of(orphan(), removed, removed))
 }
 
 func TestScanDocuments(t *testing.T) {

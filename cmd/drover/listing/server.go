@@ -112,9 +112,9 @@ func (s Scan) Summary() string {
 	if s.Error != "" && len(s.Servers) == 0 {
 		return text + s.Error
 	}
-	text += strconv.Itoa(int(s.Known)) + " servers have machines, " + strconv.Itoa(int(s.Orphans)) + " are orphans"
+	text += "servers with a machine: " + strconv.Itoa(int(s.Known)) + ", orphans: " + strconv.Itoa(int(s.Orphans))
 	if removed > 0 {
-		text += ", " + strconv.Itoa(removed) + " were removed"
+		text += ", removed: " + strconv.Itoa(removed)
 	}
 	if s.Error != "" {
 		text += "; " + s.Error
