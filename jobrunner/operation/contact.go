@@ -66,6 +66,11 @@ func (s *session) connect(ctx context.Context) (*sshkeys.Client, error) {
 		if errors.Is(err, sshkeys.ErrHostKeyChanged) || errors.Is(err, sshkeys.ErrNoKey) {
 			return nil, err
 		}
+		if sshkeys.IsRefused(err) && s.profile.NoServer {
+			// The host was there before: nothing on it has yet to bring the key.
+			return nil, failf(reasonUnauthorized, rkev1.ClassUnauthorized, "the host does not let user %s in with the key %s: authorize that key there, or "+
+				"set the user and the key that it knows: %w", s.access().User, sshkeys.Fingerprint(s.publicKey), err)
+		}
 		if time.Now().Add(wait).After(deadline) {
 			return nil, fmt.Errorf("the server did not let us log in within %s: %w", limit, err)
 		}
@@ -108,6 +113,9 @@ func (s *session) bootstrapServer(ctx context.Context) error {
 	client, err := s.connect(ctx)
 	if cancelled(err) {
 		return err
+	}
+	if known, ok := errors.AsType[*failure](err); ok {
+		return known
 	}
 	if err != nil {
 		return fail(reasonUnreachable, rkev1.ClassTransient, err)

@@ -230,3 +230,17 @@ func TestBootstrapServer_as_another_user(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(home, "sudo"), []byte("#!/bin/sh\nexit 1\n"), 0o700))
 	require.ErrorContains(t, s.bootstrapServer(t.Context()), "the SSH user may not become root on the server")
 }
+
+// A host that was there before and does not know the key never will: that is told at once, with whom it refused.
+func TestBootstrapServer_refused(t *testing.T) {
+	s, _ := meeting(t, "generic")
+	other, err := sshkeys.Generate("other")
+	require.NoError(t, err)
+	s.privateKey, s.publicKey, s.request.SSHTimeoutSeconds = other.Private, other.Public, 600
+	s.bootstrap = []byte("#!/bin/sh\n")
+	var f *failure
+	require.ErrorAs(t, s.bootstrapServer(t.Context()), &f)
+	require.Equal(t, []string{"SSHUnauthorized", rkev1.ClassUnauthorized}, []string{f.reason, f.class})
+	require.ErrorContains(t, f, "user root")
+	require.ErrorContains(t, f, "the key SHA256:")
+}

@@ -36,6 +36,7 @@ const (
 	reasonBootstrapFailed   = "BootstrapFailed"
 	reasonInterrupted       = "BootstrapInterrupted"
 	reasonUnreachable       = "SSHUnreachable"
+	reasonUnauthorized      = "SSHUnauthorized"
 	reasonKeyMissing        = "SSHKeyMissing"
 )
 
