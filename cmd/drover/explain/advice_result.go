@@ -26,6 +26,7 @@ var resultAdvice = map[string]advice{
 	"BootstrapFailed":            {says: "The bootstrap script failed on the server.", next: []string{nextLogs, nextLook, nextReplace}},
 	"BootstrapInterrupted":       {says: "The bootstrap script was interrupted on the server and is not run twice.", next: []string{nextLook, nextReplace}},
 	"SSHUnreachable":             {says: "The server's SSH cannot be reached from the management cluster.", next: []string{"See whether the cloud's firewall or security group lets the management cluster's pods reach the server's SSH port, and whether its image runs sshd", nextLogs, nextRetry}},
+	"SSHUnauthorized":            {says: "The host does not let the machine's SSH user in.", next: []string{"Authorize the key on the host that the message names, or set the user and the key that the host knows", nextLogs, nextRetry}},
 	"SSHKeyMissing":              {says: "There is no SSH key for the server, and this driver needs one.", next: []string{"Give the driver's option for the SSH key in a new machine template"}},
 	"CacheIncomplete":            {says: "The cached driver binary is not whole.", next: []string{"Have the driver read again by changing spec.version of the NodeDriver {driver}", nextDriver}},
 	"NamespaceTerminating":       {says: "The namespace is being deleted, and no Job can be made in it any more.", next: []string{nextCloud, nextAbandon}},
