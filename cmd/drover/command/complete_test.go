@@ -45,7 +45,7 @@ func TestCompleteNames(t *testing.T) {
 	}{
 		"all machines":             {[]string{"why", ""}, []string{"web-1", "web-2", "db-1"}, nothing},
 		"by their beginning":       {[]string{"logs", "web"}, []string{"web-1", "web-2"}, nothing},
-		"one name only":            {[]string{"retry", "web-1", ""}, nil, nothing},
+		"one name only":            {[]string{"abandon", "web-1", ""}, nil, nothing},
 		"several names, each once": {[]string{"get", "web-1", "web"}, []string{"web-2"}, nothing},
 		"none begins so":           {[]string{"ssh", "x"}, nil, nothing},
 		"after the flags":          {[]string{"keys", "--dir", "x", "-l", "me", "d"}, []string{"db-1"}, nothing},
