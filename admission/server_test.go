@@ -321,8 +321,10 @@ func TestServerKeepsTheOptionsOfARunningMachine(t *testing.T) {
 	require.NoError(t, c.Status().Update(t.Context(), machine))
 
 	var err error
-	testkit.Eventually(t, time.Minute, func() error { // the policies are heard of one by one
-		if err = change("l", "spec", "size"); err == nil {
+	tries := 0
+	testkit.Eventually(t, time.Minute, func() error { // the policies are heard of one by one, and each try must change something
+		tries++
+		if err = change(fmt.Sprint("l", tries), "spec", "size"); err == nil {
 			return errors.New("not refused yet")
 		}
 		return nil
