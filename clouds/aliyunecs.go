@@ -8,6 +8,7 @@ var _ = add(Cloud{
 	Driver: "aliyunecs", ID: "InstanceId", ProviderID: "{Region}.{InstanceId}", UserData: UserData{Habit: None},
 	Tags:      TagFlag{Flag: "aliyunecs-tag", Form: List, Characters: " +-._:/@", MaxKey: 64, MaxValue: 128},
 	KeyUnless: []string{"aliyunecs-ssh-keypair", "aliyunecs-ssh-keypath"},
+	Beside:    "its elastic IP address and route entry",
 	Caveats: []Caveat{
 		{LateTags, "The driver sets tags after the server is made, and goes on when that fails."},
 		{NeedsSSH, "The driver logs in with a password while it makes the server, so that the Job must reach its SSH port."},

@@ -68,6 +68,9 @@ type Cloud struct {
 	Finder Finder
 	Lists  bool
 
+	// Beside is what the driver's Remove takes along with the server, so that it is left when a server is given up; empty when
+	// that is not known. It is what Remove deletes in rancher/machine, drivers/<name>, or in the source that the file names.
+	Beside string
 	// Caveats are what the driver cannot promise.
 	Caveats []Caveat
 

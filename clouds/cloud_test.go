@@ -144,20 +144,23 @@ func FuzzServer(f *testing.F) {
 
 var update = flag.Bool("update", false, "write the generated parts of docs/drivers.md")
 
-// TestDriversPage: the table and the caveats of docs/drivers.md are what is known here.
+// TestDriversPage: the table, the caveats and what stands beside a server in docs/drivers.md are what is known here.
 func TestDriversPage(t *testing.T) {
 	const path = "../docs/drivers.md"
 	page, err := os.ReadFile(path)
 	require.NoError(t, err)
 	table := "| driver | finds a lost server by | tags with | user data | SSH key | providerID |\n|---|---|---|---|---|---|\n"
-	var caveats strings.Builder
+	var caveats, beside strings.Builder
 	for _, c := range clouds.All() {
 		table += row(c) + "\n"
+		if c.Beside != "" {
+			fmt.Fprintf(&beside, "- %s: %s\n", c.Driver, c.Beside)
+		}
 		for _, caveat := range c.Caveats {
 			fmt.Fprintf(&caveats, "- %s, %s: %s\n", c.Driver, caveat.Kind, caveat.Text)
 		}
 	}
-	want := within(t, within(t, string(page), "drivers", table), "caveats", caveats.String())
+	want := within(t, within(t, within(t, string(page), "drivers", table), "caveats", caveats.String()), "beside", beside.String())
 	if *update {
 		require.NoError(t, os.WriteFile(path, []byte(want), 0o600))
 	}

@@ -14,6 +14,7 @@ var _ = add(Cloud{
 	Finder:   Finder{Kind: ByTag}, Lists: true,
 	NodeDriver: &NodeDriver{Description: "DigitalOcean.", Active: true, Hosts: []string{"api.digitalocean.com"},
 		Private: []string{"accessToken"}, Files: map[string]string{"sshKeyContents": "sshKeyPath", "userdata": "userdata"}},
+	Beside: "its SSH key",
 	words: words{rules: []rule{
 		{rkev1.ClassUnauthorized, []string{"unable to authenticate you", "access-token option", "you are not authorized", "do not have access",
 			"missing the required permission"}},

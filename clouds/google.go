@@ -17,6 +17,7 @@ var _ = add(Cloud{
 	Lists:  true,
 	NodeDriver: &NodeDriver{Description: "Google Compute Engine.", AddCredential: true, Private: []string{"authEncodedJson"},
 		Files: map[string]string{"authEncodedJson": "authEncodedJson", "userdata": "userdata"}},
+	Beside: "its disk; where no other server uses them, also the firewall rules",
 	words: words{
 		// Reasons of Google's APIs and codes of Compute Engine's operations. Its limits per minute are called quotas too.
 		rules: []rule{

@@ -9,6 +9,7 @@ var _ = add(Cloud{
 	// switch would add what rancher-machine makes.
 	UserData: UserData{Habit: Inline, Flag: "ionoscloud-cloud-init", With: map[string]string{"ionoscloud-append-rke-cloud-init": "false"},
 		Excludes: []string{"ionoscloud-cloud-init-b64", "ionoscloud-rancher-provision-user-data"}, CloudConfigOnly: true},
+	Beside: "its NAT gateway, network interfaces, volume and IP block, and the LAN and data center made for it",
 	Caveats: []Caveat{
 		{LateID, "The record names the server only when the request is done. When the wait for that fails, a server may be there whose ID nobody knows."},
 		{RemoveFailsWhenGone, "The driver takes it for an error that a part is gone already."},

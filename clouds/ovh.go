@@ -7,6 +7,7 @@ import rkev1 "github.com/drover-project/drover/api/rke/v1"
 var _ = add(Cloud{
 	Driver: "ovh", ID: "InstanceID", ProviderID: "openstack:///{InstanceID}",
 	UserData: UserData{Habit: PathEarly, Flag: "ovh-userdata"},
+	Beside:   "its SSH key",
 	Caveats: []Caveat{
 		{RemoveFailsWhenGone, "The driver takes it for an error that a server is gone already."},
 		{NeedsSSH, "The fork of sneederco logs in while it makes the server, so that the Job must reach its SSH port."},

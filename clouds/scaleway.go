@@ -8,6 +8,7 @@ var _ = add(Cloud{
 	// Without this flag the server gets a random name. The server is made stopped, and gets its cloud-init and starts after.
 	NameFlag: "scaleway-name", InSteps: true,
 	UserData: UserData{Habit: None},
+	Beside:   "its IP address",
 	Caveats: []Caveat{
 		{OtherName, "A server of an earlier attempt may have a random name: the driver gives one unless it is told the name, which Drover does."},
 		{RemoveFailsWhenGone, "The driver takes it for an error that a server is gone already."},

@@ -5,6 +5,7 @@ import rkev1 "github.com/drover-project/drover/api/rke/v1"
 var _ = add(Cloud{
 	Driver: "softlayer", ID: "Id", UserData: UserData{Habit: None},
 	NodeDriver: &NodeDriver{Description: "IBM Cloud classic infrastructure (SoftLayer).", Private: []string{"apiKey"}},
+	Beside:     "its SSH key",
 	words: words{
 		rules: []rule{
 			{rkev1.ClassUnauthorized, []string{"invalid api token", "access denied"}},

@@ -6,6 +6,7 @@ import rkev1 "github.com/drover-project/drover/api/rke/v1"
 var _ = add(Cloud{
 	Driver: "upcloud", ID: "ServerUUID", ProviderID: "upcloud:////{ServerUUID}",
 	UserData: UserData{Habit: PathAtCreate, Flag: "upcloud-userdata"},
+	Beside:   "its storage devices",
 	Caveats: []Caveat{
 		{Broken, "The driver crashes when it is to remove a server that is gone: then give the server up with the annotation for that."},
 		{Waits, "The driver waits for an address without end; the Job's deadline ends it."},

@@ -16,6 +16,7 @@ var _ = add(Cloud{
 	NodeDriver: &NodeDriver{Description: "VMware vSphere.", Active: true,
 		Public: []string{"username", "vcenter", "vcenterPort"}, Private: []string{"password"}, Passwords: []string{"sshPassword"},
 		Defaults: map[string]string{"vcenterPort": "443"}, Files: map[string]string{"cloudConfig": "cloud-config"}},
+	Beside: "its disks and the ISO image with its user data",
 	words: words{
 		// vCenter's English messages and the names of its faults, which stand for a message that it left out.
 		rules: []rule{

@@ -10,6 +10,7 @@ var _ = add(Cloud{
 	Tags:  TagFlag{Flag: "yandex-labels", Form: List, Characters: "-_./@", Lower: true, MaxKey: 63, MaxValue: 63},
 	// The driver makes a MIME message of its own part and the user's, and calls both text/cloud-config.
 	UserData: UserData{Habit: PathAtCreate, Flag: "yandex-userdata", CloudConfigOnly: true, Limit: Limit{Bytes: 256 << 10}},
+	Beside:   "its disks",
 	Caveats: []Caveat{
 		{RemoveFailsWhenGone, "The driver takes it for an error that a server is gone already."},
 		{Broken, "The file of a service account's key must be there for removal too; prefer a token."},

@@ -279,12 +279,20 @@ func TestMark_forceRemoveOfATemplate(t *testing.T) {
 }
 
 func TestLeftBehind_listsWhatMayCostMoney(t *testing.T) {
-	s := scopeOf()
-	require.Equal(t, "the user gave the server up. At the cloud there may be left: a server named ", s.leftBehind())
-	stateWith(map[string]string{
+	made := stateWith(map[string]string{
 		state.JournalKey: `{"phase":"Recorded","instanceName":"m1"}`,
-		state.ServerKey:  `{"instanceID":"123","addresses":[{"type":"ExternalIP","address":"198.18.0.7"},{"type":"InternalIP","address":"10.0.0.1"}]}`})(s)
-	require.Equal(t, "the user gave the server up. At the cloud there may be left: a server named m1, ID 123, ExternalIP 198.18.0.7, InternalIP 10.0.0.1, with its SSH key and disks", s.leftBehind())
+		state.ServerKey:  `{"instanceID":"123","addresses":[{"type":"ExternalIP","address":"198.18.0.7"},{"type":"InternalIP","address":"10.0.0.1"}]}`})
+	const server = "the user gave the server up. At the cloud there may be left: a server named m1, ID 123, ExternalIP 198.18.0.7, InternalIP 10.0.0.1"
+	for driver, want := range map[string]string{
+		"acme":         server + ", with its SSH key, disks and whatever else the driver made",
+		"none":         server,
+		"digitalocean": server + ", with its SSH key",
+		"aliyunecs":    server + ", with its elastic IP address and route entry. The driver leaves its security group.",
+	} {
+		require.Equal(t, want, scopeOf(made, func(s *scope) { s.driver.ref.Name = driver }).leftBehind(), driver)
+	}
+	require.Equal(t, "the user gave the server up. At the cloud there may be left: a server named , with its SSH key, disks and whatever else the driver made",
+		scopeOf().leftBehind(), "nothing is known")
 }
 
 // The word of a user who asks for another attempt after the doubt was told, and not before.

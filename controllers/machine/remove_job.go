@@ -117,26 +117,29 @@ func (s *scope) mark(err error) error {
 		s.state.InstanceName, rkev1.AbandonAnnotation, s.GetName()))
 }
 
-// leftBehind lists what an abandoned machine may leave at its cloud.
+// leftBehind lists what an abandoned machine may leave at its cloud: the server, what the driver's Remove would have taken along,
+// and what it leaves itself.
 func (s *scope) leftBehind() string {
-	var beside strings.Builder
-	for _, caveat := range clouds.Of(s.driver.ref.Name).Caveats {
-		if caveat.Kind == clouds.Leftovers {
-			beside.WriteString(". " + caveat.Text)
+	text := fmt.Sprintf("the user gave the server up. At the cloud there may be left: a server named %s", s.state.InstanceName)
+	if server := s.state.Server; server.IsRead() {
+		if server.Value.InstanceID != "" {
+			text += ", ID " + server.Value.InstanceID
+		}
+		for _, address := range server.Value.Addresses {
+			text += ", " + address.Type + " " + address.Address
 		}
 	}
-	text := fmt.Sprintf("the user gave the server up. At the cloud there may be left: a server named %s", s.state.InstanceName)
-	if !s.state.Server.IsRead() {
-		return text + beside.String()
+	cloud := clouds.Of(s.driver.ref.Name)
+	if cloud.NoServer {
+		return text
 	}
-	server := s.state.Server.Value
-	if server.InstanceID != "" {
-		text += ", ID " + server.InstanceID
+	text += ", with " + cmp.Or(cloud.Beside, "its SSH key, disks and whatever else the driver made")
+	for _, caveat := range cloud.Caveats {
+		if caveat.Kind == clouds.Leftovers {
+			text += ". " + caveat.Text
+		}
 	}
-	for _, address := range server.Addresses {
-		text += ", " + address.Type + " " + address.Address
-	}
-	return text + ", with its SSH key and disks" + beside.String()
+	return text
 }
 
 // cancelCreate ends a create Job that still runs. Its pod gets SIGTERM and saves what it knows; foreground deletion keeps
