@@ -5,12 +5,16 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
 )
 
@@ -26,6 +30,9 @@ func (r *Reconciler) keep(ctx context.Context, s *scope) error {
 			return fmt.Errorf("putting the finalizer back: %w", err)
 		}
 	}
+	if err := r.keepCredential(ctx, s); err != nil {
+		return err
+	}
 	before := secret.DeepCopy()
 	finalizer := controllerutil.AddFinalizer(secret, rkev1.MachineFinalizer)
 	moved, err := r.moveCredential(ctx, s)
@@ -38,6 +45,30 @@ func (r *Reconciler) keep(ctx context.Context, s *scope) error {
 	}
 	if err := r.Client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("putting the state Secret's owner and finalizer back: %w", err)
+	}
+	return nil
+}
+
+// keepCredential does the same for the credential of last resort, of which no more than its metadata is looked at.
+func (r *Reconciler) keepCredential(ctx context.Context, s *scope) error {
+	secret := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
+	err := r.Cache.Get(ctx, types.NamespacedName{Namespace: s.GetNamespace(), Name: jobrunner.CredentialSecretName(s.GetName())}, secret)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("looking for the Secret with the credential: %w", err)
+	}
+	if !secret.DeletionTimestamp.IsZero() || !s.controls(secret) && !s.succeeds(secret) {
+		return nil
+	}
+	before := secret.DeepCopy()
+	finalizer := controllerutil.AddFinalizer(secret, rkev1.MachineFinalizer)
+	if owner := s.takeOver(secret); !owner && !finalizer {
+		return nil
+	}
+	if err := r.Client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("putting the owner and finalizer of the Secret with the credential back: %w", err)
 	}
 	return nil
 }

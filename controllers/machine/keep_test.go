@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -22,25 +23,30 @@ func TestKeep_putsOwnersAndFinalizersBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newWorld(t).machine("digitalocean", "m", droplet())
 			s.ready()
-			secret := testkit.ExpectExists(t, s.client, s.stateSecret())
-			lose(&secret.ObjectMeta)
-			require.NoError(t, s.client.Update(t.Context(), secret))
+			kept := []*corev1.Secret{s.stateSecret(), s.lastCredential()}
+			for i := range kept {
+				kept[i] = testkit.ExpectExists(t, s.client, kept[i])
+				lose(&kept[i].ObjectMeta)
+				require.NoError(t, s.client.Update(t.Context(), kept[i]))
+			}
 			s.obj.SetFinalizers(nil)
 			require.NoError(t, s.client.Update(t.Context(), s.obj))
 
 			s.reconcile()
 			require.Equal(t, []string{rkev1.MachineFinalizer}, s.obj.GetFinalizers())
-			secret = testkit.ExpectExists(t, s.client, s.stateSecret())
-			require.Equal(t, []string{rkev1.MachineFinalizer}, secret.Finalizers)
-			require.Len(t, secret.OwnerReferences, 1)
-			owner := metav1.GetControllerOf(secret)
-			require.NotNil(t, owner)
-			require.Equal(t, s.obj.GetUID(), owner.UID)
-			require.Equal(t, s.obj.GetAPIVersion(), owner.APIVersion)
-
-			version := secret.ResourceVersion
+			for i := range kept {
+				kept[i] = testkit.ExpectExists(t, s.client, kept[i])
+				require.Equal(t, []string{rkev1.MachineFinalizer}, kept[i].Finalizers)
+				require.Len(t, kept[i].OwnerReferences, 1)
+				owner := metav1.GetControllerOf(kept[i])
+				require.NotNil(t, owner)
+				require.Equal(t, s.obj.GetUID(), owner.UID)
+				require.Equal(t, s.obj.GetAPIVersion(), owner.APIVersion)
+			}
 			s.reconcile()
-			require.Equal(t, version, testkit.ExpectExists(t, s.client, s.stateSecret()).ResourceVersion, "nothing to write")
+			for _, before := range kept {
+				require.Equal(t, before.ResourceVersion, testkit.ExpectExists(t, s.client, before).ResourceVersion, "nothing to write")
+			}
 		})
 	}
 }

@@ -10,10 +10,7 @@ import (
 	"sigs.k8s.io/cluster-api/test/framework"
 )
 
-const (
-	stateSuffix      = "-machine-state"
-	machineFinalizer = "drover.cattle.io/machine"
-)
+const machineFinalizer = "drover.cattle.io/machine"
 
 type (
 	owners     = map[string]func(types.NamespacedName, []metav1.OwnerReference) error
@@ -35,7 +32,7 @@ var ourOwners = owners{
 	"DigitaloceanMachineTemplate": exactly(theCluster),
 	"DigitaloceanMachine":         exactly(theMachine),
 	"Secret": func(name types.NamespacedName, got []metav1.OwnerReference) error {
-		if isState(name) {
+		if isKept(name) {
 			return framework.HasExactOwners(got, theInfraMachine)
 		}
 		if name.Name == "credential" || name.Name == "bootstrap" {
@@ -51,7 +48,10 @@ func exactly(want ...metav1.OwnerReference) func(types.NamespacedName, []metav1.
 	}
 }
 
-func isState(name types.NamespacedName) bool { return strings.HasSuffix(name.Name, stateSuffix) }
+// isKept reports whether a Secret is a machine's state or the credential of its last resort.
+func isKept(name types.NamespacedName) bool {
+	return strings.HasSuffix(name.Name, "-machine-state") || strings.HasSuffix(name.Name, "-machine-credential")
+}
 
 // coreFinalizers are those of Cluster API's own kinds.
 var coreFinalizers = framework.CoreFinalizersAssertionWithLegacyClusters
@@ -60,7 +60,7 @@ var coreFinalizers = framework.CoreFinalizersAssertionWithLegacyClusters
 var ourFinalizers = finalizers{
 	"DigitaloceanMachine": func(types.NamespacedName) []string { return []string{machineFinalizer} },
 	"Secret": func(name types.NamespacedName) []string {
-		if isState(name) {
+		if isKept(name) {
 			return []string{machineFinalizer}
 		}
 		return nil
