@@ -88,7 +88,8 @@ func TestCache_holdsNoBigSecrets(t *testing.T) {
 	require.Len(t, list.Items, number)
 	require.Empty(t, list.Items[0].Labels)
 	require.Error(t, cached.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "c1-kubeconfig"}, &corev1.Secret{}))
-	require.Less(t, heap()-before, 8<<20, "of %d MiB", number*(size+(330<<10))>>20)
+	// Other tests' API connections share this heap, so that the bound is far above what the cache takes (1 MiB) and far below the Secrets.
+	require.Less(t, heap()-before, 24<<20, "of %d MiB", number*(size+(330<<10))>>20)
 }
 
 // heap is what is in use after a collection.
