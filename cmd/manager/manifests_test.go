@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -130,6 +131,24 @@ func renderChart(t *testing.T, values map[string]any) string {
 		"regexSplit": func(sep, text string, n int) []string { return strings.SplitN(text, sep, n) },
 		"first":      func(list []string) string { return list[0] },
 		"last":       func(list []string) string { return list[len(list)-1] },
+		"list":       func(items ...any) []any { return items },
+		"ternary": func(yes, no any, which bool) any {
+			if which {
+				return yes
+			}
+			return no
+		},
+		"toJson": func(v any) (string, error) {
+			out, err := json.Marshal(v)
+			return string(out), err
+		},
+		"dict": func(pairs ...any) map[string]any {
+			out := map[string]any{}
+			for i := 0; i+1 < len(pairs); i += 2 {
+				out[fmt.Sprint(pairs[i])] = pairs[i+1]
+			}
+			return out
+		},
 	})
 	paths, err := filepath.Glob(filepath.Join(chart, "templates", "*"))
 	require.NoError(t, err)
