@@ -55,6 +55,9 @@ type Cloud struct {
 	// NeedsKey is the flag with the key that the user must bring, for the server exists already.
 	NeedsKey string
 
+	// Rules are what the values of flags must be; see RuleOf.
+	Rules map[string]Rule
+
 	// UserData is how the driver takes user data.
 	UserData UserData
 

@@ -30,6 +30,10 @@ func CredentialEnv(driverName string, fields []Field, secretData map[string][]by
 	}
 	for i, field := range fields {
 		key, ok := byField[i]
+		if err := field.checkRule(strings.TrimRight(string(secretData[key]), "\r\n")); ok && err != nil {
+			problems = append(problems, fmt.Errorf("key %s: %w", key, err))
+			continue
+		}
 		if ok && !field.File {
 			set(field.credentialVar(driverName), key, secretData[key])
 		}

@@ -77,6 +77,9 @@ func TestBuiltinCredentialsAreGolden(t *testing.T) {
 			if field.Credential != "" {
 				full[driver+"credentialConfig-"+field.Name] = []byte("7")
 			}
+			if field.Name == "sshKey" {
+				full[driver+"credentialConfig-"+field.Name] = []byte("-----BEGIN PRIVATE KEY-----")
+			}
 		}
 		env, err := crdgen.CredentialEnv(driver, fields, full)
 		require.NoError(t, err)

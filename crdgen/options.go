@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/drover-project/drover/clouds"
 )
 
 // Options turns the spec of an <X>Machine (or an <X>Config without its top-level names) into what its driver is given:
@@ -48,6 +50,35 @@ func Options(fields []Field, spec map[string]any) (values map[string]any, files 
 		return nil, nil, errors.Join(problems...)
 	}
 	return values, files, nil
+}
+
+// CheckRules refuses values that are known to lead nowhere. The schema refuses them too; this is for objects that were there before
+// it did. It is apart from Options because a server is removed with whatever values it was made.
+func CheckRules(fields []Field, spec map[string]any) error {
+	var problems []error
+	for _, field := range fields {
+		value := spec[field.Name]
+		if value == nil {
+			value = field.Default
+		}
+		if err := field.checkRule(value); err != nil {
+			problems = append(problems, fmt.Errorf("field %s: %w", field.Name, err))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func (f Field) checkRule(value any) error {
+	if rule, ok := f.rule(); ok {
+		return rule.Check(value)
+	}
+	return nil
+}
+
+// rule is that of the field's flag, if it is about values of the field's type.
+func (f Field) rule() (clouds.Rule, bool) {
+	rule, ok := clouds.RuleOf(f.Flag)
+	return rule, ok && (f.Type == String && rule.Most == 0 || f.Type == Int && rule.Most > 0)
 }
 
 // option is the driver's value, or nil when there is none to give.

@@ -80,6 +80,9 @@ func fieldProperty(field Field) (schemaProps, error) {
 	default:
 		return schemaProps{}, fmt.Errorf("field %s has the unknown type %q", field.Name, field.Type)
 	}
+	if rule, ok := field.rule(); ok && rule.Check(field.Default) == nil {
+		property.XValidations = apiextensionsv1.ValidationRules{{Rule: rule.CEL(), Message: rule.Says}}
+	}
 	if field.Secret && field.Type == String {
 		property.Format = "password"
 	}

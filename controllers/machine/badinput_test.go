@@ -3,6 +3,7 @@ package machine_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 
 	managementv3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/testkit"
@@ -54,6 +56,21 @@ func badInputs() []badInput {
 				nd.Spec.Active = true
 				w.update(nd)
 			}},
+		{name: "SSH key that is none", driver: "generic", spec: map[string]any{"ipAddress": "198.18.0.9", "common": map[string]any{"cloudCredentialSecretName": "other"}},
+			prepare: func(w *world, _ *subject) {
+				w.nodeDriver("generic", "local://", nil)
+				w.secret("other", "Opaque", map[string]string{"sshKey": "/root/.ssh/id_rsa"})
+			},
+			condition: rkev1.CredentialReadyCondition, reason: rkev1.CredentialInvalidReason, message: "key sshKey: must be the content of a private key",
+			mend: func(w *world, _ *subject) {
+				secret := testkit.ExpectExists(w, w.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "other"}})
+				secret.StringData = map[string]string{"sshKey": "-----BEGIN OPENSSH PRIVATE KEY-----\nx\n"}
+				w.update(secret)
+			}},
+		{name: "Windows in a machine that is older than the rule",
+			prepare:   func(w *world, s *subject) { s.withOS(w, "windows") },
+			condition: rkev1.DriverReadyCondition, reason: rkev1.SpecInvalidReason, message: "field os: is Windows, which is not supported yet",
+			mend: func(w *world, s *subject) { s.withOS(w, "linux") }},
 		{name: "no credential named", spec: map[string]any{"region": "fra1"},
 			condition: rkev1.CredentialReadyCondition, reason: rkev1.CredentialMissingReason, message: "accessToken",
 			mend: func(_ *world, s *subject) {
@@ -117,6 +134,13 @@ func badInputs() []badInput {
 			condition: rkev1.DriverReadyCondition, reason: rkev1.NameTooLongReason, message: "58",
 			mend: func(_ *world, s *subject) { s.annotate(rkev1.HostnameLengthLimitAnnotation, "40") }},
 	}
+}
+
+// withOS gives the kind an operating system that no schema has seen.
+func (s *subject) withOS(w *world, value string) {
+	fields := slices.DeleteFunc(slices.Clone(s.kind.Fields), func(field crdgen.Field) bool { return field.Name == "os" })
+	s.kind.Fields = append(fields, crdgen.Field{Name: "os", Flag: "digitalocean-os", Type: crdgen.String, Default: value})
+	s.reconciler = w.manager().For(s.kind)
 }
 
 // TestBadInput: each gets a condition that says what to do, nothing is made, and mending it is all it takes.

@@ -51,6 +51,9 @@ func (r *Reconciler) resolveDriver(ctx context.Context, s *scope) error {
 	if s.driver.values, s.driver.files, err = crdgen.Options(r.kind.Fields, s.Spec()); err != nil {
 		return step.Stall(rkev1.SpecInvalidReason, fmt.Errorf("spec is not what driver %s takes: %w", r.kind.Driver, err))
 	}
+	if err := crdgen.CheckRules(r.kind.Fields, s.Spec()); err != nil {
+		return step.Stall(rkev1.SpecInvalidReason, err)
+	}
 	if err := r.placeInFailureDomain(s); err != nil {
 		return step.Stall(rkev1.SpecInvalidReason, err)
 	}
