@@ -46,13 +46,17 @@ func (s *session) meetServer(ctx context.Context) error {
 	return s.proveDelivery(ctx, client)
 }
 
+func (s *session) sshTimeout() time.Duration {
+	if seconds := s.request.SSHTimeoutSeconds; seconds > 0 {
+		return time.Duration(seconds) * time.Second
+	}
+	return defaultSSHTimeout
+}
+
 // connect logs in, waiting until the server lets us. The host key is believed only once the login succeeded: before
 // cloud-init has run, a server may show the host key of its image.
 func (s *session) connect(ctx context.Context) (*sshkeys.Client, error) {
-	limit := defaultSSHTimeout
-	if seconds := s.request.SSHTimeoutSeconds; seconds > 0 {
-		limit = time.Duration(seconds) * time.Second
-	}
+	limit := s.sshTimeout()
 	s.log.printf("logging in to %s as %s", s.access().Address(), s.access().User)
 	deadline := time.Now().Add(limit)
 	for wait := pollInterval; ; wait = min(2*wait, maxPause) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"time"
 
@@ -31,7 +32,12 @@ func (s *session) awaitRunning(ctx context.Context) error {
 	if s.makesNothing() {
 		return nil
 	}
-	w := &runningWait{session: s, deadline: time.Now().Add(runningTimeout)}
+	w := &runningWait{session: s, limit: runningTimeout}
+	if s.profile.NoServer {
+		// The host was there before: it need not start, only answer.
+		w.limit = s.sshTimeout()
+	}
+	deadline := time.Now().Add(w.limit)
 	for wait := pollInterval; ; wait = min(2*wait, maxPause) {
 		current, err := s.driver.State(ctx)
 		if err == nil && current == serverstate.Running {
@@ -40,7 +46,7 @@ func (s *session) awaitRunning(ctx context.Context) error {
 		if err != nil {
 			err = w.failed(ctx, err)
 		} else {
-			err = w.notRunning(ctx, current)
+			err = w.notRunning(ctx, current, time.Now().After(deadline))
 		}
 		if err != nil {
 			return err
@@ -54,7 +60,7 @@ func (s *session) awaitRunning(ctx context.Context) error {
 // runningWait is a wait for a server to run.
 type runningWait struct {
 	session  *session
-	deadline time.Time
+	limit    time.Duration
 	started  bool
 	failures int
 	// last is what the driver said last.
@@ -76,17 +82,29 @@ func (w *runningWait) failed(ctx context.Context, err error) error {
 	return nil
 }
 
-// notRunning starts a stopped server once; nil means to ask again.
-func (w *runningWait) notRunning(ctx context.Context, current serverstate.State) error {
+// notRunning starts a stopped server once; nil means to ask again. A driver that makes no server cannot know whether its host runs: generic
+// says Stopped of one that takes no connection at its SSH port.
+func (w *runningWait) notRunning(ctx context.Context, current serverstate.State, late bool) error {
 	s := w.session
 	w.failures = 0
-	if current != w.last && current != serverstate.None {
-		s.log.printf("waiting for the server to run: it is %s", current)
+	unheard := ""
+	if s.profile.NoServer {
+		login, err := s.driver.Login(ctx)
+		if err != nil && !isDriverError(err) {
+			return s.driverFailure(reasonUnresponsive, err)
+		}
+		unheard = fmt.Sprintf("the host does not answer at %s port %d", login.Host, login.Port)
+	}
+	switch {
+	case late && unheard != "":
+		return failf(reasonUnreachable, rkev1.ClassTransient, "%s: it took no connection within %s. See whether it runs, whether address and port are "+
+			"right, and whether a firewall lets the management cluster's pods in", unheard, w.limit)
+	case late:
+		return failf(reasonServerNotRunning, rkev1.ClassTransient, "the server did not run within %s: the driver says it is %s", w.limit, cmp.Or(current.String(), "in no state that it knows"))
+	case current != w.last && current != serverstate.None:
+		s.log.printf("waiting for the server to run: %s", cmp.Or(unheard, "it is "+current.String()))
 	}
 	w.last = current
-	if time.Now().After(w.deadline) {
-		return failf(reasonServerNotRunning, rkev1.ClassTransient, "the server did not run within %s: the driver says it is %s", runningTimeout, cmp.Or(current.String(), "in no state that it knows"))
-	}
 	stopped := current == serverstate.Stopped || current == serverstate.Paused || current == serverstate.Saved
 	if !stopped || w.started || s.profile.NoServer {
 		return nil

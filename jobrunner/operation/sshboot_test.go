@@ -1,6 +1,8 @@
 package operation_test
 
 import (
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -72,6 +74,22 @@ func TestBootstrapOverSSH(t *testing.T) {
 	require.Empty(t, leftovers)
 	requireFile(t, hosts, j.hostsFile)
 	j.mustRemove()
+}
+
+// A host that takes no connection is not one that is stopped: it is told where nobody answered, and soon.
+func TestBootstrapOverSSH_hostDoesNotAnswer(t *testing.T) {
+	j, server, _ := existing(t, "#!/bin/sh\n")
+	free, err := net.Listen("tcp", server.Host+":0")
+	require.NoError(t, err)
+	port := free.Addr().(*net.TCPAddr).Port
+	require.NoError(t, free.Close())
+	j.request.Options["generic-ssh-port"] = float64(port)
+	j.request.SSHTimeoutSeconds = 1
+	_, result := j.run(t.Context(), state.Create)
+	require.Equal(t, "SSHUnreachable", result.Reason, result.Message)
+	require.Equal(t, rkev1.ClassTransient, result.Class)
+	require.Contains(t, result.Message, fmt.Sprintf("the host does not answer at %s port %d", server.Host, port))
+	require.NotContains(t, result.Message+j.output.String(), "Stopped")
 }
 
 func requireFile(t *testing.T, want, name string) {
