@@ -28,17 +28,21 @@ const orphanCheck = time.Minute
 // releaseOrphan lets go what a namespace that is being deleted holds of a machine that is not there.
 func (r *Reconciler) releaseOrphan(ctx context.Context, gone Request) error {
 	for _, name := range []string{jobrunner.StateSecretName(gone.Name), jobrunner.CredentialSecretName(gone.Name)} {
+		key := types.NamespacedName{Namespace: gone.Namespace, Name: name}
+		known := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
+		err := r.Cache.Get(ctx, key, known)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("looking for the Secret %s of a machine that is gone: %w", name, err)
+		}
+		owner := metav1.GetControllerOf(known)
+		if known.DeletionTimestamp.IsZero() || owner != nil && (owner.Kind != gone.Kind.Kind || owner.Name != gone.Name) {
+			continue // it is not there, or an event tells when it is being deleted
+		}
 		secret := &corev1.Secret{}
-		err := r.Live.Get(ctx, types.NamespacedName{Namespace: gone.Namespace, Name: name}, secret)
-		if apierrors.IsNotFound(err) {
+		if err := r.Live.Get(ctx, key, secret); apierrors.IsNotFound(err) {
 			continue
-		}
-		if err != nil {
+		} else if err != nil {
 			return fmt.Errorf("reading the Secret %s of a machine that is gone: %w", name, err)
-		}
-		owner := metav1.GetControllerOf(secret)
-		if secret.DeletionTimestamp.IsZero() || owner != nil && (owner.Kind != gone.Kind.Kind || owner.Name != gone.Name) {
-			continue
 		}
 		going, err := r.isTerminating(ctx, gone.Namespace)
 		if err != nil {
