@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/e2e/cloud/fault"
 	"github.com/drover-project/drover/e2e/cloud/ledger"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
@@ -121,8 +122,7 @@ func (w *world) whenGone() error {
 			continue
 		}
 		used := record.Kind == ledger.KindTag && slices.ContainsFunc(live, func(other ledger.Record) bool { return slices.Contains(other.Tags, record.Name) })
-		// What a credential is not allowed to remove is noted, and no tag keeps a machine.
-		used = used || record.Kind == ledger.KindTag && w.isRefused()
+		used = used || record.Kind == ledger.KindTag && w.isRefused(record.Name)
 		if record.Token == w.token && !used && record.Created.After(w.began) {
 			return fmt.Errorf("%s %s (%s) is left at the cloud", record.Kind, record.ID, record.Name)
 		}
@@ -138,14 +138,15 @@ func (w *world) whenGone() error {
 	return nil
 }
 
-// isRefused reports whether the cloud refuses this run something for good.
-func (w *world) isRefused() bool {
-	for t := range w.armed {
-		if effects()[t.kind].always {
-			return true
-		}
+// isRefused reports whether the cloud refused for good to show or remove a tag: that is noted, and no tag keeps a machine.
+func (w *world) isRefused(tag string) bool {
+	refusing := map[string]bool{}
+	for t, rule := range w.armed {
+		refusing[rule] = effects()[t.kind].always
 	}
-	return false
+	return slices.ContainsFunc(theCloud.Faults().Hits(), func(hit fault.Hit) bool {
+		return refusing[hit.Rule] && hit.Path == "/v2/tags/"+tag
+	})
 }
 
 // nothingShown finds secrets where people look: in the machine, its Jobs, and the parts of the state that are told further.

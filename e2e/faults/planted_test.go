@@ -10,6 +10,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/e2e/cloud/account"
+	"github.com/drover-project/drover/e2e/cloud/fault"
 	"github.com/drover-project/drover/jobrunner"
 )
 
@@ -48,6 +49,21 @@ func TestOracle_findsWhatWasDone(t *testing.T) {
 	require.ErrorContains(t, w.whenReady(), "at the same time")
 	w.loseServer()
 	require.ErrorContains(t, w.neverTwo(), "at the same time", "the cloud does not forget")
+}
+
+// What is left because the cloud refused to remove it is no fault of ours; what it refused elsewhere excuses nothing.
+func TestOracle_excusesOnlyTheTagThatWasRefused(t *testing.T) {
+	w := &world{T: t, token: "worker-0", armed: map[trouble]string{}, struck: map[trouble]bool{}}
+	w.armed[trouble{phase: removing, place: atCloud, kind: "403"}] = w.addRule(fault.Rule{Match: fault.AnyRequest, Token: w.token, Effect: forbidden()})
+	defer w.cure()
+	ask := func(path string) {
+		theCloud.Faults().Apply(fault.Request{Method: "DELETE", Path: path, Token: w.token})
+	}
+	ask("/v2/account/keys/1")
+	require.False(t, w.isRefused("drover-cluster:c1"))
+	ask("/v2/tags/drover-cluster:c1")
+	require.True(t, w.isRefused("drover-cluster:c1"))
+	require.False(t, w.isRefused("drover-machine-uid:1"))
 }
 
 func TestOracle_findsAWrongCause(t *testing.T) {

@@ -151,34 +151,36 @@ func (d *digitalOcean) remove(ctx context.Context, server Tagged) error {
 }
 
 // sweep deletes what the driver and its flag for tags left: the SSH key and, once the machine is to have no server any more,
-// its tags.
+// its tags. What is refused for one of them keeps none of the others.
 func (d *digitalOcean) sweep(ctx context.Context, machine Machine) error {
-	if err := d.sweepKeys(ctx, machine); err != nil || !machine.Leaving {
+	err := d.sweepKeys(ctx, machine)
+	if !machine.Leaving {
 		return err
 	}
-	return d.sweepTags(ctx, machine.Tags)
+	return errors.Join(err, d.sweepTags(ctx, machine.Tags))
 }
 
 // sweepTags deletes the tags that nothing has any more: to DigitalOcean a tag is a resource of its own, which outlives all that
 // it was put on. A cluster's go with its last server. Who deletes a tag takes it off what got it since it was looked at (API
 // reference, "Delete a Tag"); a server loses no more by that than what names its cluster to people and scans.
 func (d *digitalOcean) sweepTags(ctx context.Context, tags map[string]string) error {
+	var left []error
 	for _, name := range clouds.Of(digitalOceanName).Tags.Items(tags) {
 		tag, _, err := d.client.Tags.Get(ctx, name)
-		if err != nil && isNotFound(err) {
-			continue
-		}
 		if err != nil {
-			return fmt.Errorf("looking at the tag %s: %w", name, err)
+			if !isNotFound(err) {
+				left = append(left, fmt.Errorf("looking at the tag %s: %w", name, err))
+			}
+			continue
 		}
 		if tag == nil || tag.Name != name || tag.Resources == nil || tag.Resources.Count != 0 {
 			continue
 		}
 		if _, err := d.client.Tags.Delete(ctx, name); err != nil && !isNotFound(err) {
-			return fmt.Errorf("removing the tag %s: %w", name, err)
+			left = append(left, fmt.Errorf("removing the tag %s: %w", name, err))
 		}
 	}
-	return nil
+	return errors.Join(left...)
 }
 
 // sweepKeys deletes the SSH key that the driver put into the account: the one its record names, and those with the server's

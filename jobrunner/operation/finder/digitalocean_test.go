@@ -316,7 +316,7 @@ func TestDigitalOcean_Sweep_tags(t *testing.T) {
 		"the API does not tell":          {tags: with("drover-machine-uid:m-uid", -1), deleted: 3},
 		"they are gone":                  {},
 		"another removal was faster":     {tags: free, status: http.StatusNotFound, deleted: 4},
-		"the token may not":              {tags: free, status: http.StatusForbidden, deleted: 1, err: "removing the tag drover-cluster"},
+		"the token may not":              {tags: free, status: http.StatusForbidden, deleted: 4, err: "removing the tag drover-machine-uid"},
 		"a server is to be made":         {tags: free, change: func(m *Machine) { m.Leaving = false }},
 		"the user's own SSH key is kept": {tags: free, change: func(m *Machine) { m.Record = map[string]any{"SSHKeyFingerprint": "3b:16"} }, deleted: 4},
 	} {
