@@ -286,6 +286,7 @@ func TestLeftBehind_listsWhatMayCostMoney(t *testing.T) {
 	for driver, want := range map[string]string{
 		"acme":         server + ", with its SSH key, disks and whatever else the driver made",
 		"none":         server,
+		"generic":      server + ", with the file /var/lib/drover/claim on the host, which keeps other machines away",
 		"digitalocean": server + ", with its SSH key",
 		"aliyunecs":    server + ", with its elastic IP address and route entry. The driver leaves its security group.",
 	} {

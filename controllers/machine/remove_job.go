@@ -130,7 +130,7 @@ func (s *scope) leftBehind() string {
 		}
 	}
 	cloud := clouds.Of(s.driver.ref.Name)
-	if cloud.NoServer {
+	if cloud.NoServer && cloud.Beside == "" {
 		return text
 	}
 	text += ", with " + cmp.Or(cloud.Beside, "its SSH key, disks and whatever else the driver made")

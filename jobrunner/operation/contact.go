@@ -125,6 +125,9 @@ func (s *session) bootstrapServer(ctx context.Context) error {
 		return fail(reasonUnreachable, rkev1.ClassTransient, err)
 	}
 	defer func() { _ = client.Close() }()
+	if err := s.claimHost(ctx, client); err != nil {
+		return err
+	}
 	if err := s.runOnServer(ctx, client, script); err != nil {
 		return err
 	}

@@ -38,6 +38,7 @@ const (
 	reasonUnreachable       = "SSHUnreachable"
 	reasonUnauthorized      = "SSHUnauthorized"
 	reasonKeyMissing        = "SSHKeyMissing"
+	reasonHostTaken         = "HostTaken"
 )
 
 // failure is an error with what the result says of it.

@@ -44,7 +44,7 @@ func (s *session) removeServer(ctx context.Context) error {
 		return nil
 	}
 	if s.profile.NoServer {
-		return nil
+		return s.releaseHost(ctx)
 	}
 	_, err := s.inquire(ctx, forRemove, nil)
 	return err

@@ -49,7 +49,8 @@ type Options struct {
 	// FetchedDir and FlagsDir are the directories that the stages of a probe share; those of package jobrunner when empty.
 	FetchedDir string
 	FlagsDir   string
-	// MarkerRoot is the directory on servers that marks a bootstrap over SSH; /var/lib/drover/bootstrap when empty.
+	// MarkerRoot is the directory on servers that marks a bootstrap over SSH; /var/lib/drover/userdata when empty. Beside it is the claim of
+	// a host.
 	MarkerRoot string
 	// DeliveredDir is the directory on servers where user data leaves its mark; userdata.DeliveredDir when empty.
 	DeliveredDir string

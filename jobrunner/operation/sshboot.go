@@ -51,10 +51,7 @@ func (s *session) runOnServer(ctx context.Context, client *sshkeys.Client, scrip
 	s.log.printf("running the bootstrap script on the server")
 	line := "sh -s -- " + sshkeys.Quote(s.options.MarkerRoot+"/"+s.marker()) + " " + sshkeys.Quote(upload) + " " + sshkeys.Quote(s.request.InstanceName) +
 		" " + sshkeys.Quote(s.options.HostsFile)
-	if s.access().User != "root" {
-		line = fmt.Sprintf("sudo -n true || exit %d; sudo -n %s", statusNoRoot, line)
-	}
-	status, err := client.Run(ctx, sshkeys.Command{Line: line, Stdin: strings.NewReader(runOnce), Stdout: s.log, Stderr: s.log})
+	status, err := client.Run(ctx, sshkeys.Command{Line: s.asRoot(line), Stdin: strings.NewReader(runOnce), Stdout: s.log, Stderr: s.log})
 	if cancelled(err) {
 		return err
 	}

@@ -92,6 +92,45 @@ func TestBootstrapOverSSH_hostDoesNotAnswer(t *testing.T) {
 	require.NotContains(t, result.Message+j.output.String(), "Stopped")
 }
 
+// Two machines that name one host: the second is told whose it is, runs nothing there, and gets it when the first is removed.
+func TestBootstrapOverSSH_hostTaken(t *testing.T) {
+	j, server, dir := existing(t, "#!/bin/sh\necho first >>$STORY/ran\n")
+	j.mustCreate()
+	claim := filepath.Join(dir, "claim")
+	first := j.request.Machine
+	requireFile(t, first.UID+"\nteam/"+first.Name+"\nc1\n", claim)
+
+	second := newJob(t, "generic")
+	second.request.Machine.Name, second.request.Options, second.request.Files = "second", j.request.Options, j.request.Files
+	second.request.HasBootstrap, second.data = true, []byte("#!/bin/sh\necho second >>$STORY/ran\n")
+	second.request.SSHTimeoutSeconds, second.markerRoot, second.hostsFile = 5, j.markerRoot, j.hostsFile
+	taken := func() {
+		t.Helper()
+		code, result := second.run(t.Context(), state.Create)
+		require.Equal(t, operation.ExitFailed, code, second.output.String())
+		require.Equal(t, []string{"HostTaken", rkev1.ClassTransient}, []string{result.Reason, result.Class})
+		require.Contains(t, result.Message, "the host "+server.Host+" is taken by machine \"team/"+first.Name+"\" of Cluster \"c1\" (UID \""+first.UID+"\")")
+		require.Contains(t, result.Message, "delete the file "+claim)
+		requireFile(t, "first\n", filepath.Join(dir, "ran"))
+	}
+	taken()
+	second.mustRemove()
+	second.emptyState()
+	taken()
+
+	j.mustRemove()
+	require.NoFileExists(t, claim)
+	second.mustCreate()
+	requireFile(t, "first\nsecond\n", filepath.Join(dir, "ran"))
+
+	other, err := sshkeys.Generate("other")
+	require.NoError(t, err)
+	second.setState(state.SSHKnownHostsKey, append([]byte("x "), other.Public...))
+	result := second.mustRemove()
+	require.FileExists(t, claim)
+	require.Contains(t, strings.Join(result.Notes, "\n"), "the host was not released: ", "nobody can log in: the machine goes all the same")
+}
+
 func requireFile(t *testing.T, want, name string) {
 	t.Helper()
 	content, err := os.ReadFile(name)

@@ -27,6 +27,7 @@ var resultAdvice = map[string]advice{
 	"BootstrapInterrupted":       {says: "The bootstrap script was interrupted on the server and is not run twice.", next: []string{nextLook, nextReplace}},
 	"SSHUnreachable":             {says: "The server's SSH cannot be reached from the management cluster.", next: []string{"See whether the cloud's firewall or security group lets the management cluster's pods reach the server's SSH port, and whether its image runs sshd", nextLogs, nextRetry}},
 	"SSHUnauthorized":            {says: "The host does not let the machine's SSH user in.", next: []string{"Authorize the key on the host that the message names, or set the user and the key that the host knows", nextLogs, nextRetry}},
+	"HostTaken":                  {waits: true, says: "The host belongs to another machine, so nothing was run on it.", next: []string{"Remove the machine that the message names, or give this one another host in a new machine template", "It is tried again by itself"}},
 	"SSHKeyMissing":              {says: "There is no SSH key for the server, and this driver needs one.", next: []string{"Give the driver's option for the SSH key in a new machine template"}},
 	"CacheIncomplete":            {says: "The cached driver binary is not whole.", next: []string{"Have the driver read again by changing spec.version of the NodeDriver {driver}", nextDriver}},
 	"NamespaceTerminating":       {says: "The namespace is being deleted, and no Job can be made in it any more.", next: []string{nextCloud, nextAbandon}},
