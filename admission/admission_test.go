@@ -149,6 +149,19 @@ func TestMachineKinds_tellsNothingOfOtherNamespaces(t *testing.T) {
 	require.Equal(t, missing.Warnings[0], strings.ReplaceAll(there.Warnings[0], "one", "two"))
 }
 
+// Credentials that Rancher's user interface made, in a namespace that the manager was told to trust; nothing else of that namespace.
+func TestMachineKinds_trustsRanchersCredentials(t *testing.T) {
+	secret := func(name string) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "cattle-global-data", Name: name}}
+	}
+	c := newClient(t, nodeDriver("noop", nil), secret("cc-x7k2p"), secret("other"))
+	hook := &admission.MachineKinds{Cached: c, Live: c, TrustedCredentialNamespaces: []string{"cattle-global-data"}}
+	for name, want := range map[string]bool{"cc-x7k2p": true, "other": false, "cc-missing": false} {
+		got := hook.Handle(t.Context(), request(t, admissionv1.Create, object("NoopMachine", "cattle-global-data:"+name), nil))
+		require.Equal(t, want, got.Allowed, name)
+	}
+}
+
 func TestNodeDrivers(t *testing.T) {
 	builtin := func(nd *v3.NodeDriver) { nd.Spec.Builtin = true }
 	invalid := func(nd *v3.NodeDriver) { nd.Spec.URL = "https:///x" }

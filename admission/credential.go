@@ -3,7 +3,6 @@ package admission
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -54,7 +53,7 @@ func (h *MachineKinds) checkCredential(ctx context.Context, obj *unstructured.Un
 	if key.Namespace == obj.GetNamespace() && !missing {
 		return "", nil
 	}
-	if !missing && isShared(secret, obj.GetNamespace()) {
+	if !missing && rkev1.SharedWith(secret, obj.GetNamespace(), h.TrustedCredentialNamespaces) {
 		return "", nil
 	}
 	return h.credentialRefusal(obj, key)
@@ -81,12 +80,4 @@ func mayWait(obj *unstructured.Unstructured) bool {
 	annotations := obj.GetAnnotations()
 	_, paused := annotations[clusterv1.PausedAnnotation]
 	return paused || annotations[MissingCredentialAnnotation] == "true" || annotations[clonedFromAnnotation] != "" || len(obj.GetOwnerReferences()) > 0
-}
-
-func isShared(secret client.Object, namespace string) bool {
-	allowed := strings.Split(secret.GetAnnotations()[rkev1.AllowedNamespacesAnnotation], ",")
-	return slices.ContainsFunc(allowed, func(entry string) bool {
-		entry = strings.TrimSpace(entry)
-		return entry == "*" || entry == namespace
-	})
 }

@@ -21,6 +21,8 @@ type MachineKinds struct {
 	Cached client.Reader
 	// Live reads the metadata of credential Secrets, and NodeDrivers that the cache does not know yet.
 	Live client.Reader
+	// TrustedCredentialNamespaces are as those of the machines' controller.
+	TrustedCredentialNamespaces []string
 }
 
 var _ admission.Handler = (*MachineKinds)(nil)

@@ -94,6 +94,7 @@ func (p *plan) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 	machines := machine.New(machine.Options{
 		Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("machine"),
 		Settings: p.settings, Nodes: clusters, WatchFilter: o.watchFilter, Workers: o.machineWorkers,
+		TrustedCredentialNamespaces: o.trustedCredentialNamespaces,
 	})
 	if err := machines.Register(mgr); err != nil {
 		return err
@@ -105,7 +106,8 @@ func (p *plan) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 }
 
 func (p *plan) addServerScan(mgr ctrl.Manager) error {
-	scans := serverscan.New(serverscan.Options{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Jobs: p.settings})
+	scans := serverscan.New(serverscan.Options{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Jobs: p.settings,
+		TrustedCredentialNamespaces: p.options.trustedCredentialNamespaces})
 	if err := scans.Register(mgr); err != nil {
 		return err
 	}

@@ -39,6 +39,8 @@ type options struct {
 	jobs              jobOptions
 	gracefulShutdown  time.Duration
 	servingCertSecret string
+
+	trustedCredentialNamespaces []string
 }
 
 // Bounds of --scan-interval: each time costs a Job per credential.
@@ -75,6 +77,8 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.Float32Var(&o.kubeQPS, "kube-api-qps", 100, "requests to the API server per second")
 	flags.IntVar(&o.kubeBurst, "kube-api-burst", 200, "requests to the API server that may come at once")
 	flags.DurationVar(&o.scanInterval, "scan-interval", o.scanInterval, "how often to look, with each credential that machines use, for servers that no machine knows and machines whose server is gone, or 0 for never; they are only told of")
+	flags.StringSliceVar(&o.trustedCredentialNamespaces, "trusted-credential-namespaces", nil, "namespaces whose Secrets named cc-… machines of every namespace may use as a credential, such as "+
+		"cattle-global-data, where Rancher's user interface makes them (default: none; a credential names the namespaces that may use it)")
 	o.jobs.addFlags(flags)
 }
 
@@ -112,7 +116,11 @@ func (o *options) validateNames() []error {
 	if o.managerNamespace == "" {
 		problems = append(problems, errors.New("--manager-namespace must not be empty"))
 	}
-	for _, namespace := range []struct{ name, value string }{{"namespace", o.namespace}, {"manager-namespace", o.managerNamespace}} {
+	named := []struct{ name, value string }{{"namespace", o.namespace}, {"manager-namespace", o.managerNamespace}}
+	for _, trusted := range o.trustedCredentialNamespaces {
+		named = append(named, struct{ name, value string }{"trusted-credential-namespaces", trusted})
+	}
+	for _, namespace := range named {
 		if namespace.value != "" && len(validation.IsDNS1123Label(namespace.value)) > 0 {
 			problems = append(problems, fmt.Errorf("--%s=%s is no name of a namespace", namespace.name, namespace.value))
 		}

@@ -73,6 +73,7 @@ func wrongFlags() map[string]struct{ args, want []string } {
 		"no namespace":       {[]string{"--manager-namespace="}, []string{"--manager-namespace must not be empty"}},
 		"bad names": {[]string{"--manager-namespace=A", "--namespace=a/b", "--watch-filter=a b"},
 			[]string{"--namespace=a/b is no name of a namespace", "--manager-namespace=A is no name of a namespace", "--watch-filter=a b is no value of a label"}},
+		"trusted":     {[]string{"--trusted-credential-namespaces=cattle-global-data,*"}, []string{"--trusted-credential-namespaces=* is no name of a namespace"}},
 		"no image":    {[]string{"--machine-image="}, []string{"--machine-image must be given"}},
 		"pull policy": {[]string{"--image-pull-policy=always"}, []string{"--image-pull-policy=always is none of Always, IfNotPresent, Never"}},
 		"pull Secrets": {[]string{"--image-pull-secrets=one,Two,three/x"},

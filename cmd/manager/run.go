@@ -54,7 +54,7 @@ func run(ctx context.Context, config *rest.Config, o *options) error {
 	if err := p.addControllers(ctx, mgr); err != nil {
 		return err
 	}
-	admission.Register(mgr)
+	admission.Register(mgr, o.trustedCredentialNamespaces)
 	if err := errors.Join(hooks.register(mgr), p.addPorts(ctx, mgr, hooks)); err != nil {
 		return err
 	}

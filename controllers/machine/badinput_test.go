@@ -200,6 +200,24 @@ func TestBadInput_credentialOfAnotherNamespace(t *testing.T) {
 	require.Equal(t, "shared", s.requestOf(state.Create, 1).CredentialEnv["DIGITALOCEAN_ACCESS_TOKEN"])
 }
 
+// A credential as Rancher's user interface makes it, in a namespace that the manager was told to trust.
+func TestCredential_ofRanchersUserInterface(t *testing.T) {
+	w := newWorld(t)
+	global := testkit.Namespace(t)
+	w.trusted = []string{global}
+	for _, name := range []string{"cc-x7k2p", "other"} {
+		testkit.ExpectApplied(t, w.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: global, Name: name},
+			StringData: map[string]string{"digitaloceancredentialConfig-accessToken": "ranchers"}})
+	}
+	s := w.machine("digitalocean", "m", map[string]any{"region": "fra1", "common": map[string]any{"cloudCredentialSecretName": global + ":cc-x7k2p"}})
+	s.reconcile()
+	require.Equal(t, "ranchers", s.requestOf(state.Create, 1).CredentialEnv["DIGITALOCEAN_ACCESS_TOKEN"])
+
+	other := w.machine("digitalocean", "other", map[string]any{"region": "fra1", "common": map[string]any{"cloudCredentialSecretName": global + ":other"}})
+	other.reconcile()
+	other.expect(rkev1.CredentialReadyCondition, metav1.ConditionFalse, rkev1.CredentialNotSharedReason)
+}
+
 func TestBadInput_fieldOfTheWrongTypeIsRefusedAtOnce(t *testing.T) {
 	w := newWorld(t)
 	obj := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"region": int64(5)}}}

@@ -111,6 +111,7 @@ type world struct {
 	nodes     machine.NodeFinder
 	filter    string
 	settings  jobrunner.Settings
+	trusted   []string
 	// cache is the manager's; the client, without one.
 	cache   client.Reader
 	counted sync.Mutex
@@ -241,7 +242,7 @@ func (w *world) manager() *machine.Controller {
 	}
 	return machine.New(machine.Options{
 		Client: w.counting(), Cache: w.cache, Live: w.client, Recorder: w.recorder, Clock: w.clock, Nodes: w.nodes, WatchFilter: w.filter,
-		Settings: w.settings,
+		Settings: w.settings, TrustedCredentialNamespaces: w.trusted,
 	})
 }
 

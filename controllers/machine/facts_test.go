@@ -44,15 +44,6 @@ func TestInterests(t *testing.T) {
 	require.Empty(t, i.byRequest)
 }
 
-func TestSharedWith(t *testing.T) {
-	for annotation, want := range map[string]bool{"": false, "team-a": true, "team-b, team-a ": true, "*": true, "team-b": false,
-		"team": false, "team-a.": false, ",": false} {
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{rkev1.AllowedNamespacesAnnotation: annotation}}}
-		require.Equal(t, want, sharedWith(secret, "team-a"), annotation)
-	}
-	require.False(t, sharedWith(&corev1.Secret{}, "team-a"))
-}
-
 func TestAbandonedMustNameTheMachine(t *testing.T) {
 	require.False(t, machineNamed("m1").Abandoned())
 	for _, annotation := range []string{rkev1.AbandonAnnotation, rkev1.ForceRemoveAnnotation} {

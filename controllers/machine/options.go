@@ -45,6 +45,8 @@ type Options struct {
 	Nodes NodeFinder
 	// WatchFilter limits the machines to those whose label cluster.x-k8s.io/watch-filter has this value; empty for all.
 	WatchFilter string
+	// TrustedCredentialNamespaces are namespaces with credentials of Rancher's that machines of every namespace may use.
+	TrustedCredentialNamespaces []string
 	// Clock is the real one by default.
 	Clock clock.PassiveClock
 	// Workers is how many machines are reconciled at the same time; 16 by default.

@@ -143,7 +143,7 @@ func (r *Reconciler) credentialSecret(ctx context.Context, s *scope, name string
 		return nil, fmt.Errorf("reading the credential Secret %s: %w", name, err)
 	}
 	foreign := key.Namespace != s.GetNamespace()
-	if foreign && (err != nil || !sharedWith(secret, s.GetNamespace())) {
+	if foreign && (err != nil || !rkev1.SharedWith(secret, s.GetNamespace(), r.TrustedCredentialNamespaces)) {
 		// One answer for both, so that nobody learns from it which Secrets another namespace has.
 		return nil, step.Wait(rkev1.CredentialNotSharedReason, fmt.Sprintf("there is no Secret %s that may be used here: create it, and name this namespace, %s, in its annotation %s",
 			name, s.GetNamespace(), rkev1.AllowedNamespacesAnnotation), s.credentialNet())
@@ -161,15 +161,6 @@ func (r *Reconciler) credentialSecret(ctx context.Context, s *scope, name string
 			name, secret.Type, rkev1.CloudCredentialSecretType, corev1.SecretTypeOpaque), s.credentialNet())
 	}
 	return secret, nil
-}
-
-func sharedWith(secret *corev1.Secret, namespace string) bool {
-	for allowed := range strings.SplitSeq(secret.Annotations[rkev1.AllowedNamespacesAnnotation], ",") {
-		if allowed = strings.TrimSpace(allowed); allowed == "*" || allowed == namespace {
-			return true
-		}
-	}
-	return false
 }
 
 // recallCredential finds the credential for a remove: the present one, or, when that is gone or unusable, the one that was

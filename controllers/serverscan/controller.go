@@ -59,6 +59,8 @@ type Options struct {
 	Reader client.Reader
 	// Jobs are the settings of the Jobs.
 	Jobs jobrunner.Settings
+	// TrustedCredentialNamespaces are as those of the machines.
+	TrustedCredentialNamespaces []string
 	// Clock is the real one by default.
 	Clock clock.PassiveClock
 }

@@ -15,7 +15,6 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/clouds"
-	"github.com/drover-project/drover/controllers/machine"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/jobrunner"
@@ -94,7 +93,7 @@ func (r *Reconciler) credential(ctx context.Context, scan *rkev1.ServerScan) (cr
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
 		return credential{}, fmt.Errorf("reading the credential Secret %s: %w", name, err)
 	}
-	if err != nil || key.Namespace != scan.Namespace && !machine.SharedWith(secret, scan.Namespace) {
+	if err != nil || key.Namespace != scan.Namespace && !rkev1.SharedWith(secret, scan.Namespace, r.TrustedCredentialNamespaces) {
 		return credential{}, step.Stall(rkev1.CredentialMissingReason, fmt.Errorf("there is no Secret %s that may be used in namespace %s", name, scan.Namespace))
 	}
 	env, err := crdgen.CredentialEnv(scan.Spec.Driver, fields, secret.Data)
