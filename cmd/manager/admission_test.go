@@ -41,13 +41,7 @@ func machineOf(ns, name, kind, credential string) *unstructured.Unstructured {
 
 func testCAPIWebhooks(t *testing.T, c client.Client, ns string) {
 	t.Helper()
-	md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "pool"}}
-	md.Spec.ClusterName = "one"
-	md.Spec.Template.Spec.ClusterName = "one"
-	md.Spec.Template.Spec.Bootstrap.DataSecretName = new("none")
-	md.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{
-		APIGroup: rkev1.MachineGroupVersion.Group, Kind: "DigitaloceanMachineTemplate", Name: "pool"}
-	md.Spec.Replicas = new(int32)
+	md := poolOf(ns, "one")
 	require.NoError(t, c.Create(t.Context(), md))
 	require.NotEmpty(t, md.Spec.Selector.MatchLabels, "Cluster API's defaulting webhook fills the selector in")
 
@@ -57,22 +51,47 @@ func testCAPIWebhooks(t *testing.T, c client.Client, ns string) {
 	testGuard(t, c, ns, before)
 }
 
+// endless is a template for names that has no end.
+const endless = "{{ range 1000000000 }}xxxxxxxxxxxxxxxx{{ end }}{{ .random }}"
+
+// poolOf is a MachineDeployment of no machines.
+func poolOf(ns, cluster string) *clusterv1.MachineDeployment {
+	md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "pool"}}
+	md.Spec.ClusterName = cluster
+	md.Spec.Template.Spec.ClusterName = cluster
+	md.Spec.Template.Spec.Bootstrap.DataSecretName = new("none")
+	md.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{
+		APIGroup: rkev1.MachineGroupVersion.Group, Kind: "DigitaloceanMachineTemplate", Name: "pool"}
+	md.Spec.Replicas = new(int32)
+	return md
+}
+
+// classOf is a ClusterClass, and clusterOfClass a Cluster of it.
+func classOf(ns, name string) *clusterv1.ClusterClass {
+	template := clusterv1.ClusterClassTemplateReference{APIVersion: rkev1.GroupVersion.String(), Kind: "RKEClusterTemplate", Name: "secret"}
+	class := &clusterv1.ClusterClass{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
+	class.Spec.Infrastructure.TemplateRef, class.Spec.ControlPlane.TemplateRef = template, template
+	return class
+}
+
+func clusterOfClass(ns, classNamespace, class string) *clusterv1.Cluster {
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "thief"}}
+	cluster.Spec.Topology = clusterv1.Topology{Version: "v1.34.0", ClassRef: clusterv1.ClusterClassRef{Namespace: classNamespace, Name: class}}
+	return cluster
+}
+
 // testGuard tries what Cluster API's own webhooks would execute, or tell.
 func testGuard(t *testing.T, c client.Client, ns string, md *clusterv1.MachineDeployment) {
 	t.Helper()
 	bomb := md.DeepCopy()
-	bomb.Spec.MachineNaming.Template = "{{ range 1000000000 }}xxxxxxxxxxxxxxxx{{ end }}{{ .random }}"
+	bomb.Spec.MachineNaming.Template = endless
 	require.ErrorContains(t, c.Patch(t.Context(), bomb, client.MergeFrom(md)), "range is not executed")
 
-	template := clusterv1.ClusterClassTemplateReference{APIVersion: rkev1.GroupVersion.String(), Kind: "RKEClusterTemplate", Name: "secret"}
-	class := &clusterv1.ClusterClass{ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace(t), Name: "there"}}
-	class.Spec.Infrastructure.TemplateRef, class.Spec.ControlPlane.TemplateRef = template, template
+	class := classOf(testkit.Namespace(t), "there")
 	require.NoError(t, c.Create(t.Context(), class))
 	var answers []string
 	for _, name := range []string{"there", "not-there"} {
-		cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "thief"}}
-		cluster.Spec.Topology = clusterv1.Topology{Version: "v1.34.0", ClassRef: clusterv1.ClusterClassRef{Namespace: class.Namespace, Name: name}}
-		err := c.Create(t.Context(), cluster, client.DryRunAll)
+		err := c.Create(t.Context(), clusterOfClass(ns, class.Namespace, name), client.DryRunAll)
 		require.ErrorContains(t, err, "there is no such ClusterClass for this namespace")
 		answers = append(answers, err.Error())
 	}

@@ -86,16 +86,19 @@ func (s *story) forgetDriver() {
 	s.awaitGone(nd)
 }
 
-// machineOfCluster makes a CAPI Machine with its infrastructure, as Cluster API does.
-func (s *story) machineOfCluster(name string) *unstructured.Unstructured {
+// machineOfCluster makes a CAPI Machine with its infrastructure, as Cluster API does; changes are made to both before.
+func (s *story) machineOfCluster(name string, changes ...func(owner *clusterv1.Machine, obj *unstructured.Unstructured)) *unstructured.Unstructured {
 	s.Helper()
 	labels := map[string]string{clusterv1.ClusterNameLabel: "c1"}
 	owner := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name, Labels: labels}, Spec: clusterv1.MachineSpec{
 		ClusterName: "c1", Bootstrap: clusterv1.Bootstrap{DataSecretName: new("bootstrap")},
 		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: rkev1.MachineGroupVersion.Group, Kind: "DigitaloceanMachine", Name: name}}}
-	require.NoError(s, s.client.Create(s.Context(), owner))
 	obj := machineOf(s.namespace, name, "DigitaloceanMachine", "cred")
 	obj.SetLabels(labels)
+	for _, change := range changes {
+		change(owner, obj)
+	}
+	require.NoError(s, s.client.Create(s.Context(), owner))
 	obj.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(owner, clusterv1.GroupVersion.WithKind("Machine"))})
 	require.NoError(s, s.client.Create(s.Context(), obj))
 	return obj

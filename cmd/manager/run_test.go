@@ -162,7 +162,7 @@ func TestRun(t *testing.T) {
 	ns := testkit.Namespace(t)
 
 	t.Run("a plain Cluster gets its infrastructure", func(t *testing.T) {
-		makeCluster(t, c, ns)
+		makeCluster(t, c, ns, "one")
 		testkit.Eventually(t, patience, func() error { return provisioned(t, c, ns) })
 	})
 	t.Run("Cluster API's own defaults and checks are there", func(t *testing.T) { testCAPIWebhooks(t, c, ns) })
@@ -255,7 +255,7 @@ func TestStop(t *testing.T) {
 	stop := startManager(t, account)
 	awaitActive(t, c, "digitalocean")
 	ns := testkit.Namespace(t)
-	makeCluster(t, c, ns)
+	makeCluster(t, c, ns, "one")
 	testCAPIWebhooks(t, c, ns)
 	stop()
 	for range 4 {
@@ -277,11 +277,11 @@ func awaitActive(t *testing.T, c client.Client, name string) {
 	})
 }
 
-func makeCluster(t *testing.T, c client.Client, ns string) {
+func makeCluster(t *testing.T, c client.Client, ns, name string) {
 	t.Helper()
-	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "one"}}
-	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKECluster", Name: "one"}
-	infra := &rkev1.RKECluster{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "one"}}
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
+	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKECluster", Name: name}
+	infra := &rkev1.RKECluster{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
 	infra.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "198.18.0.9", Port: 6443}
 	require.NoError(t, c.Create(t.Context(), infra))
 	require.NoError(t, c.Create(t.Context(), cluster))
