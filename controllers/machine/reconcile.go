@@ -50,11 +50,11 @@ func (r *Reconciler) run(ctx context.Context, s *scope) error {
 	if s.paused() {
 		return nil
 	}
-	if err := r.inherit(ctx, s); err != nil {
-		return err
-	}
 	if s.deleting() {
 		return r.reconcileDelete(ctx, s)
+	}
+	if err := r.inherit(ctx, s); err != nil {
+		return err
 	}
 	if err := r.keep(ctx, s); err != nil {
 		return err

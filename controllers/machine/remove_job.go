@@ -20,6 +20,16 @@ import (
 // removeServer makes sure that no server is left. It needs no CAPI Machine, Cluster or bootstrap data, and neither the
 // NodeDriver nor the credential if the state has what they would tell.
 func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
+	if err := r.spareRestored(ctx, s); err != nil {
+		if s.mayAbandon(err) {
+			s.conditions.True(rkev1.DeleteJobCondition, rkev1.AbandonedReason, s.leftBehind())
+			return nil
+		}
+		return err
+	}
+	if err := r.inherit(ctx, s); err != nil {
+		return err
+	}
 	if err := r.cancelCreate(ctx, s); err != nil {
 		if s.mayAbandon(err) {
 			s.conditions.True(rkev1.DeleteJobCondition, rkev1.AbandonedReason, s.leftBehind())
@@ -129,7 +139,11 @@ func (s *scope) leftBehind() string {
 			text += ", " + address.Type + " " + address.Address
 		}
 	}
-	cloud := clouds.Of(s.driver.ref.Name)
+	driver := s.driver.ref.Name
+	if driver == "" && s.state.Driver != nil {
+		driver = s.state.Driver.Name // nobody has come to recall it
+	}
+	cloud := clouds.Of(driver)
 	if cloud.NoServer && cloud.Beside == "" {
 		return text
 	}

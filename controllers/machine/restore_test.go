@@ -1,6 +1,7 @@
 package machine_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -139,4 +140,66 @@ func TestRestore_namespaceAlwaysGoes(t *testing.T) {
 			testkit.ExpectNotFound(t, w.client, s.stateSecret(), s.lastCredential())
 		})
 	}
+}
+
+// The garbage collector deletes a restored machine whose owner is not there. That is nobody's wish to remove its server, whether
+// the manager saw the machine before or not; a deletion that somebody did wish for goes on.
+func TestRestore_ownerIsNotThere(t *testing.T) {
+	w := newWorld(t)
+	restored := func(name string) *subject {
+		s := w.machine("digitalocean", name, droplet())
+		saved := s.backup()
+		s.apply(saved, true, true)
+		again := w.machine("digitalocean", name, droplet())
+		owners := again.obj.GetOwnerReferences()
+		owners[0].UID = "of-the-backup"
+		again.obj.SetOwnerReferences(owners)
+		again.obj.SetFinalizers([]string{rkev1.MachineFinalizer})
+		w.update(again.obj)
+		again.reconcile()
+		again.expect(rkev1.ClusterReadyCondition, metav1.ConditionFalse, rkev1.WaitingForOwnerReason)
+		return again
+	}
+	for name, tt := range map[string]struct {
+		say     func(*subject)
+		removes bool
+	}{
+		"no-machine":           {say: func(s *subject) { s.delete(s.capi) }},
+		"another-machine":      {say: func(*subject) {}},
+		"annotated":            {say: func(s *subject) { s.annotate(rkev1.RemoveRestoredAnnotation, s.obj.GetName()) }, removes: true},
+		"annotated-otherwise":  {say: func(s *subject) { s.annotate(rkev1.RemoveRestoredAnnotation, "true") }},
+		"its-machine-is-going": {say: func(s *subject) { s.capi.Finalizers = []string{"test/keep"}; w.update(s.capi); s.delete(s.capi) }, removes: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := restored(name)
+			tt.say(s)
+			s.delete(s.obj)
+			s.reconcile()
+			if tt.removes {
+				s.requestOf(state.Remove, 1)
+				return
+			}
+			c := s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.OwnerUnknownReason)
+			require.Contains(t, c.Message, "To remove the server set the annotation drover.cattle.io/remove-restored="+name)
+			testkit.ExpectNotFound(t, w.client, s.job(state.Remove, 1))
+			require.Equal(t, time.Minute, testkit.ExpectReconciled(t, s.reconciler, s.obj).RequeueAfter, "the end of its namespace wakes nobody")
+			testkit.ExpectExists(t, w.client, s.stateSecret())
+
+			// As the message says.
+			require.NoError(t, w.client.Patch(t.Context(), s.obj, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+			testkit.ExpectNotFound(t, w.client, s.obj)
+			require.NoError(t, client.IgnoreNotFound(w.client.Delete(t.Context(), s.capi)))
+			again := w.machine("digitalocean", name, droplet())
+			again.reconcile()
+			again.requestOf(state.Create, 2)
+		})
+	}
+
+	s := restored("given-up")
+	s.annotate(rkev1.AbandonAnnotation, "given-up")
+	s.delete(s.obj)
+	w.events()
+	testkit.ExpectReconciled(t, s.reconciler, s.obj)
+	testkit.ExpectNotFound(t, w.client, s.obj, s.stateSecret(), s.job(state.Remove, 1))
+	require.Contains(t, strings.Join(w.events(), "\n"), "ID 123, ", "the server is the user's now, and is named")
 }

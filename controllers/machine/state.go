@@ -86,9 +86,11 @@ func (s *scope) inherits(secret *corev1.Secret) bool {
 }
 
 // inherit makes an earlier machine's state this machine's. The claim goes, so that a Job looks whether the server is there before
-// anything is said of it; it looks with the UID that the server is tagged with.
+// anything is said of it; it looks with the UID that the server is tagged with. While the machine's owner is not there it waits:
+// the garbage collector is about to delete the machine, and only the state still tells that it was never one of this cluster.
 func (r *Reconciler) inherit(ctx context.Context, s *scope) error {
-	if !s.state.inherited {
+	_, _, owned := s.Owner()
+	if !s.state.inherited || owned && s.machine == nil && !s.deleting() {
 		return nil
 	}
 	if controllerutil.AddFinalizer(s, rkev1.MachineFinalizer) {

@@ -90,7 +90,10 @@ const (
 	ServerGoneReason     = "ServerGone"
 	AbandonedReason      = "Abandoned"
 	NothingMadeReason    = "NothingMade"
-	DeletingReason       = "Deleting"
+	// OwnerUnknownReason: a machine that came from a backup is deleted, most likely by the garbage collector, for the CAPI Machine
+	// that its owner reference names was never here. Its server is not removed before somebody says so.
+	OwnerUnknownReason = "OwnerUnknown"
+	DeletingReason     = "Deleting"
 )
 
 // Failure classes (design decision D8); the values of status.lastAttempt.class.

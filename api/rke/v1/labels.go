@@ -31,6 +31,9 @@ const (
 	PeriodicLabel = "drover.cattle.io/periodic"
 	// AbandonAnnotation on an infra machine that is being deleted gives its server up; the value must be the machine's name.
 	AbandonAnnotation = "drover.cattle.io/abandon"
+	// RemoveRestoredAnnotation on an infra machine that waits with OwnerUnknownReason has its server removed; the value must be the
+	// machine's name.
+	RemoveRestoredAnnotation = "drover.cattle.io/remove-restored"
 	// RetryAnnotation on an infra machine asks for another attempt at once; any new value counts once.
 	RetryAnnotation = "drover.cattle.io/retry"
 	// AllowedNamespacesAnnotation on a credential Secret lists namespaces (comma-separated, or *) whose machines may use it.
