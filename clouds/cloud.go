@@ -55,6 +55,8 @@ type Cloud struct {
 	// NeedsKey is the flag with the key that the user must bring, for the server exists already.
 	NeedsKey string
 
+	// ConfigHasCommon says that Rancher's <X>Config of this driver has common and providerID by a slip; they are taken and not read.
+	ConfigHasCommon bool
 	// Rules are what the values of flags must be; see RuleOf.
 	Rules map[string]Rule
 

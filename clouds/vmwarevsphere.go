@@ -3,7 +3,7 @@ package clouds
 import rkev1 "github.com/drover-project/drover/api/rke/v1"
 
 var _ = add(Cloud{
-	Driver: "vmwarevsphere", EnvPrefix: "VSPHERE",
+	Driver: "vmwarevsphere", ConfigHasCommon: true, EnvPrefix: "VSPHERE",
 	// The driver looks its server up by name in the folder, so that GetState finds it before the record names it.
 	ID: "MachineId", ByName: true, InSteps: true, ProviderID: "vsphere://{MachineId}", KeyInPlace: true,
 	// Configuration parameters, whose values have no form; what begins with guestinfo a guest could change. A clone has those of

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 )
 
 // Groups and version of the kinds.
@@ -90,6 +91,11 @@ func CRDs(schema Schema) (config, template, machine *apiextensionsv1.CustomResou
 		return nil, nil, nil, fmt.Errorf("making the kinds of driver %s: %w", schema.Driver, err)
 	}
 	plain[CommonField], plain[ProviderIDField] = commonProperty(), providerIDProperty()
+	if clouds.Of(schema.Driver).ConfigHasCommon {
+		const unread = "Rancher's kind has it; not read, for it is the pool's to say."
+		withDefaults[CommonField] = schemaProps{Type: "object", Description: unread, Nullable: true, XPreserveUnknownFields: new(true)}
+		withDefaults[ProviderIDField] = schemaProps{Type: "string", Description: unread, Nullable: true, MaxLength: new(int64(512))}
+	}
 	kinds, b := KindsOf(schema.Driver), builder{driver: schema.Driver, table: table}
 
 	config = b.crd(ConfigGroup, kinds.Config, "c", configBody(schema.Driver, withDefaults))

@@ -50,14 +50,17 @@ func conditionsProperty() schemaProps {
 	}
 	observed := int64Property("ObservedGeneration is the generation the condition is about.")
 	observed.Minimum = new(float64(0))
-	return list("Conditions, one per step of the machine's life.", "map", object("A condition of the machine.", map[string]schemaProps{
+	condition := object("A condition of the machine.", map[string]schemaProps{
 		"type":               text("Type of the condition.", 316),
 		"status":             status,
 		"reason":             text("Reason is one CamelCase word.", 1024),
 		"message":            text("Message says what is so, why, and what to do next.", 32768),
 		"lastTransitionTime": timeProperty("LastTransitionTime is when the status changed last."),
 		"observedGeneration": observed,
-	}, "lastTransitionTime", "message", "reason", "status", "type"), "type")
+	}, "lastTransitionTime", "message", "reason", "status", "type")
+	// Those of objects exported from Rancher have a lastUpdateTime too, which is no reason to refuse them.
+	condition.XPreserveUnknownFields = new(true)
+	return list("Conditions, one per step of the machine's life.", "map", condition, "type")
 }
 
 func addressesProperty() schemaProps {

@@ -61,6 +61,9 @@ func checkExternal(nd *v3.NodeDriver) (warnings []string, err error) {
 		warnings = append(warnings, "spec.url holds a password, which everybody who may read NodeDrivers can read: serve the driver where none is needed")
 	}
 	if nd.Spec.Checksum == "" {
+		if !nd.Spec.Active && !nd.Spec.InsecureSkipChecksum {
+			return append(warnings, "spec.checksum is empty: give the sha256 or sha512 of what spec.url serves before spec.active becomes true"), nil
+		}
 		if !nd.Spec.InsecureSkipChecksum {
 			return warnings, errors.New("spec.checksum is empty: give the sha256 or sha512 of what spec.url serves, or set spec.insecureSkipChecksum to accept anything")
 		}

@@ -46,7 +46,7 @@ func judgements() map[string]judgement {
 		"not built in": {spec: v3.NodeDriverSpec{URL: "local://"}, err: `spec.url is local://, but no driver named "acme" is built in; built in are ` +
 			"amazonec2, azure, digitalocean, exoscale, generic, google, hyperv, none, noop, openstack, pod, rackspace, softlayer, virtualbox, " +
 			"vmwarefusion, vmwarevcloudair, vmwarevsphere"},
-		"everything at once": {name: "Acme Cloud", annotations: map[string]string{v3.DefaultsAnnotation: "region"}, spec: v3.NodeDriverSpec{URL: url},
+		"everything at once": {name: "Acme Cloud", annotations: map[string]string{v3.DefaultsAnnotation: "region"}, spec: v3.NodeDriverSpec{URL: url, Active: true},
 			err: `spec.displayName: driver name "Acme Cloud" must be lower-case letters, digits and dashes, begin with a letter and not end with a dash` + "\n" +
 				`reading annotation defaults: "region" is not of the form field:value` + "\n" +
 				"spec.checksum is empty: give the sha256 or sha512 of what spec.url serves, or set spec.insecureSkipChecksum to accept anything"},

@@ -107,9 +107,11 @@ type NodeDriverSpec struct {
 
 // NodeDriverStatus is what Drover found out about a driver.
 type NodeDriverStatus struct {
+	// Conditions; those of objects exported from Rancher have a lastUpdateTime too, which is no reason to refuse them.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
+	// +kubebuilder:validation:items:XPreserveUnknownFields
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`

@@ -143,6 +143,34 @@ func TestServerAnswersEveryNodeDriverUsersWrite(t *testing.T) {
 }
 
 // Old objects must stay editable, and an edit must not get round a rule.
+// What `kubectl get -o yaml` prints of Rancher's NodeDrivers is taken as kubectl sends it, which lets no unknown field through.
+func TestServerTakesWhatRancherExports(t *testing.T) {
+	exported := nodeDriver(t, "exported", `
+active: false
+addCloudCredential: false
+builtin: false
+checksum: ""
+description: ""
+displayName: outscale
+externalId: ""
+uiUrl: https://drivers.example/component.js
+url: https://drivers.example/acme.zip
+whitelistDomains: [drivers.example]
+`)
+	var status map[string]any
+	require.NoError(t, yaml.Unmarshal([]byte(`
+appliedChecksum: ""
+appliedDockerMachineVersion: ""
+appliedURL: https://drivers.example/acme.zip
+conditions:
+- {lastUpdateTime: "2026-01-01T00:00:00Z", status: "True", type: Inactive}
+- {lastUpdateTime: "2026-01-01T00:00:00Z", message: downloaded, status: "False", type: Downloaded}
+`), &status))
+	exported.Object["status"] = status
+	c := newClient(t)
+	require.NoError(t, c.Create(t.Context(), exported, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict)))
+}
+
 func TestServerAnswersEdits(t *testing.T) {
 	c := newClient(t)
 	const external = "an active external driver needs spec.checksum (sha256 or sha512 of what url serves), or spec.insecureSkipChecksum: true to accept any content"

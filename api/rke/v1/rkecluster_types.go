@@ -47,6 +47,7 @@ type RKEClusterStatus struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=type
+	// +kubebuilder:validation:items:XPreserveUnknownFields
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	// Ready is what Cluster API read before its v1beta2 contract.
 	// +optional
