@@ -8,6 +8,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
@@ -34,7 +35,11 @@ func (r *Reconciler) collectState(_ context.Context, s *scope) error {
 	s.tellDelivery()
 	if s.conditions.Get(rkev1.ServerExistsCondition) == nil {
 		// From here on it is the scans' to say.
-		s.conditions.Set(rkev1.ServerExistsCondition, metav1.ConditionUnknown, rkev1.ServerNotSeenReason, "")
+		message := fmt.Sprintf("nobody looks whether the server still exists: Drover cannot list the servers of driver %s", r.kind.Driver)
+		if clouds.Of(r.kind.Driver).Lists {
+			message = "the cloud was not asked yet whether it lists the server: the manager asks at its --scan-interval"
+		}
+		s.conditions.Set(rkev1.ServerExistsCondition, metav1.ConditionUnknown, rkev1.ServerNotSeenReason, message)
 	}
 	return nil
 }

@@ -29,6 +29,7 @@ func checkDescription(ctx context.Context, namespace string) {
 		Expect(conditionsBelow(all, machine)).To(Equal(map[string]string{
 			"Paused": "False", "ClusterReady": "True", "DriverReady": "True", "BootstrapReady": "True", "CredentialReady": "True",
 			"CreateJob": "True", "StateStored": "True", "ProviderIDKnown": "True", "Ready": "True",
+			"BootstrapDelivered": "True", "ServerExists": "Unknown", // nobody has scanned the account yet
 		}), all)
 	}
 }
