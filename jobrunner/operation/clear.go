@@ -135,6 +135,9 @@ func (s *session) sweepKeys(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // the next attempt finishes it
+	}
 	err = s.driverFailure(reasonLookupFailed, err)
 	if class := classOf(err); class == rkev1.ClassTransient || jobrunner.IsShared(class) {
 		return err
