@@ -150,18 +150,21 @@ func TestConfigurationFailsClosed(t *testing.T) {
 	require.Equal(t, `request.userInfo.username != 'a\'b\\c\nd'`, validating.Webhooks[0].MatchConditions[0].Expression)
 }
 
-// requireSound: the name of what is let in can be a file's and a kind's, and what is downloaded is checked unless that was waived.
+// requireSound: the name of what is let in can be a file's and a kind's, and what is downloaded, as it is once a driver is active, is
+// checked unless that was waived.
 func requireSound(t *testing.T, raw []byte) {
 	t.Helper()
 	var nd v3.NodeDriver
 	require.NoError(t, json.Unmarshal(raw, &nd))
 	require.Regexp(t, `\A[a-z][a-z0-9-]{0,43}\z`, nd.DriverName())
-	require.True(t, driver.IsBuiltin(&nd) || nd.Spec.InsecureSkipChecksum || nd.Spec.Checksum != "", "an external driver without a checksum")
+	require.True(t, driver.IsBuiltin(&nd) || !nd.Spec.Active || nd.Spec.InsecureSkipChecksum || nd.Spec.Checksum != "", "an external driver without a checksum")
 }
 
 // FuzzNodeDrivers: whatever arrives as a NodeDriver is answered, and a change that changes nothing is let through.
 func FuzzNodeDrivers(f *testing.F) {
 	f.Add([]byte(`{"metadata":{"name":"acme"},"spec":{"url":"local://","displayName":"noop"}}`), []byte(`{"status":{"machineKind":"NoopMachine"}}`))
+	f.Add([]byte(`{"metadata":{"name":"a"},"spec":{"url":"https://d.example/a","active":true}}`), []byte(``))
+	f.Add([]byte(`{"metadata":{"name":"a"},"spec":{"url":"https://d.example/a"}}`), []byte(``))
 	f.Add([]byte(`{"metadata":{"name":"acme"},"spec":{"url":"https://d.example/acme","insecureSkipChecksum":true}}`), []byte(`{}`))
 	f.Add([]byte(`{"spec":{"url":"https://u:p@[::1/","checksum":"zz","builtin":true}}`), []byte(`{"spec":{"builtin":false}}`))
 	f.Add([]byte(`{"metadata":{"annotations":{"defaults":":","nodedriver.cattle.io/file-to-field-aliases":"a"}},"spec":{"url":"\u0000"}}`), []byte(`[]`))

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -22,6 +24,9 @@ type handover struct {
 }
 
 var _ manager.LeaderElectionRunnable = (*handover)(nil)
+
+// handoverRetry is how soon it looks again after the API server did not answer.
+const handoverRetry = 2 * time.Second
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable: those who wait to lead would embed when they do.
 func (h *handover) NeedLeaderElection() bool { return false }
@@ -46,18 +51,20 @@ func (h *handover) Start(ctx context.Context) error {
 	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: look, UpdateFunc: func(_, is any) { look(is) }}); err != nil {
 		return fmt.Errorf("listening for CRDs: %w", err)
 	}
+	var again <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-changed:
+		case <-again:
 		}
 		found, err := Installed(ctx, h.live)
-		if ctx.Err() != nil {
-			return nil
-		}
 		if err != nil {
-			return err
+			// An API server that does not answer for a moment is no reason to stop.
+			ctrl.LoggerFrom(ctx).Error(err, "Looking whether another Cluster API is being installed")
+			again = time.After(handoverRetry)
+			continue
 		}
 		if len(found.Foreign) > 0 {
 			return fmt.Errorf("another Cluster API is being installed (%s): this manager stops, so that no two of it work on one cluster; "+

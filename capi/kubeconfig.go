@@ -115,6 +115,7 @@ func readCluster(fields map[string]any) (kubeconfigCluster, error) {
 	if err != nil || target.Scheme != "https" || target.Hostname() == "" || target.User != nil || target.RawQuery != "" || target.Fragment != "" {
 		return c, &KubeconfigError{at + "server", "is no address of the form https://host:port"}
 	}
+	c.Server = target.String() // as it was understood here
 	if c.Insecure && len(c.CA) > 0 {
 		return c, &KubeconfigError{at + "insecure-skip-tls-verify", "contradicts certificate-authority-data: remove one of them"}
 	}

@@ -109,6 +109,7 @@ func TestParseKubeconfig_refuses(t *testing.T) {
 func FuzzParseKubeconfig(f *testing.F) {
 	f.Add([]byte(kubeconfigOf(atServer, "token: t")))
 	f.Add([]byte(kubeconfigOf(atServer, "tokenFile: /f")))
+	f.Add([]byte(kubeconfigOf("server: htTps://0", "token: t")))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		got, err := capi.ParseKubeconfig(content)
 		if err != nil {
