@@ -3,6 +3,7 @@ package testkit
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,7 +13,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	watchtools "k8s.io/client-go/tools/watch"
 )
@@ -31,6 +34,10 @@ func applyCRDs(ctx context.Context, config *rest.Config, crds []*apiextensionsv1
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
+	server, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client of discovery: %w", err)
+	}
 	definitions := clients.CustomResourceDefinitions()
 	for _, crd := range crds {
 		if err := applyCRD(ctx, definitions, crd); err != nil {
@@ -43,8 +50,27 @@ func applyCRDs(ctx context.Context, config *rest.Config, crds []*apiextensionsv1
 		if err := awaitEstablished(ctx, definitions, crd.Name); err != nil {
 			return fmt.Errorf("waiting for definition %s: %w", crd.Name, err)
 		}
+		if err := awaitDiscovered(ctx, server, crd); err != nil {
+			return fmt.Errorf("waiting for discovery of definition %s: %w", crd.Name, err)
+		}
 	}
 	return nil
+}
+
+// awaitDiscovered waits until clients that ask which kinds there are hear of this one, which is a moment after it is established.
+func awaitDiscovered(ctx context.Context, server discovery.ServerResourcesInterface, crd *apiextensionsv1.CustomResourceDefinition) error {
+	return wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(context.Context) (bool, error) {
+		for _, version := range crd.Spec.Versions {
+			if !version.Served {
+				continue
+			}
+			list, err := server.ServerResourcesForGroupVersion(crd.Spec.Group + "/" + version.Name)
+			if err != nil || !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == crd.Spec.Names.Plural }) {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
 }
 
 func applyCRD(ctx context.Context, definitions apiextensions.CustomResourceDefinitionInterface, crd *apiextensionsv1.CustomResourceDefinition) error {

@@ -77,21 +77,22 @@ func TestManager_followsItsWatches(t *testing.T) {
 	e := newEnv(t, builtin("exoscale-manager"))
 	e.update(func(nd *v3.NodeDriver) { nd.Spec.DisplayName = "vmwarefusion" })
 	e.startManager()
-	began := time.Now()
 	e.await("ready", isReady(v3.ReadyReason))
 
 	crd := e.crd(crdgen.ConfigGroup, "VmwarefusionConfig")
+	again := &apiextensionsv1.CustomResourceDefinition{}
 	require.NoError(t, e.Delete(t.Context(), crd))
-	testkit.Eventually(t, patience, func() error {
-		again := &apiextensionsv1.CustomResourceDefinition{}
-		if err := e.Get(t.Context(), client.ObjectKeyFromObject(crd), again); err != nil {
+	// The API server takes its time until a definition is gone: that is not ours.
+	testkit.Eventually(t, 3*patience, func() error {
+		if err := e.Get(t.Context(), client.ObjectKeyFromObject(crd), again); client.IgnoreNotFound(err) != nil {
 			return err
-		}
-		if again.UID == crd.UID {
+		} else if err == nil && again.UID == crd.UID {
 			return errors.New("it is not gone yet")
 		}
 		return nil
 	})
+	began := time.Now()
+	testkit.Eventually(t, patience, func() error { return e.Get(t.Context(), client.ObjectKeyFromObject(crd), again) })
 	e.await("ready again", isReady(v3.ReadyReason))
 
 	machine := e.machine("last", map[string]any{})
