@@ -89,6 +89,21 @@ bin/clusterctl: e2e/conformance/go.mod
 	cd e2e/conformance && $(GO_BUILD) -o ../../bin/clusterctl -ldflags "-s -w -X $(CLUSTERCTL_VERSION).gitVersion=v$(CAPI_VERSION) \
 		-X $(CLUSTERCTL_VERSION).gitMajor=1 -X $(CLUSTERCTL_VERSION).gitMinor=14" sigs.k8s.io/cluster-api/cmd/clusterctl
 
+# The managers of that version, unmodified, as images and as a repository of clusterctl's; for the tests.
+bin/upstream/.done: hack/upstream.sh e2e/conformance/go.mod | bin/image
+	hack/upstream.sh $(CAPI_VERSION)
+	@touch $@
+
+# What `clusterctl init --infrastructure drover` reads, in the form of a local repository; RELEASE_FLAGS are further flags of `manager manifests`.
+RELEASE ?= v$(shell sed -n 's/^version: //p' charts/drover/Chart.yaml)
+RELEASE_DIR := bin/release/infrastructure-drover/$(RELEASE)
+.PHONY: release
+release: capi/crds/.done ## Write a release for clusterctl into bin/release: components, metadata, cluster templates; IMAGE names the image.
+	$(GO_BUILD) -ldflags "$(LDFLAGS)" -o bin/ ./cmd/manager
+	@rm -rf $(RELEASE_DIR) && mkdir -p $(RELEASE_DIR)
+	bin/manager manifests --with-crds --capi=external --machine-image $(IMAGE) $(RELEASE_FLAGS) >$(RELEASE_DIR)/infrastructure-components.yaml
+	cp charts/metadata.yaml charts/clusterctl/*.yaml $(RELEASE_DIR)/
+
 # The CRDs of Cluster API come from its module and are not kept in git.
 capi/crds/.done: go.mod hack/capicrds/main.go
 	go run ./hack/capicrds
@@ -103,15 +118,15 @@ bin/golangci-lint: tools/lint/go.mod
 ##@ Check
 
 .PHONY: test
-test: build bin/clusterctl ## Everything: vet, unit and API server tests, stories on real containers and servers.
+test: build bin/clusterctl bin/upstream/.done release ## Everything: vet, unit and API server tests, stories on real containers and servers.
 	@./hack/test.sh
 
 .PHONY: unit
-unit: build # Unit tests and tests against a real API server only.
+unit: build bin/clusterctl # Unit tests and tests against a real API server only.
 	@./hack/test.sh unit
 
 .PHONY: e2e
-e2e: build bin/clusterctl ## Stories on real containers and servers, Cluster API's validators; STORY=regexp picks some.
+e2e: build bin/clusterctl bin/upstream/.done release ## Stories on real containers and servers, Cluster API's validators; STORY=regexp picks some.
 	@./hack/test.sh e2e
 
 .PHONY: lint
@@ -119,9 +134,10 @@ lint: setup bin/golangci-lint ## Run golangci-lint.
 	@code=0; for module in $(MODULES); do echo "linting $$module"; (cd $$module && $(CURDIR)/bin/golangci-lint run ./...) || code=1; done; exit $$code
 
 .PHONY: verify
-verify: generate lint ## Fail if generated files are stale, modules untidy, or the linters complain.
+verify: lint ## Fail if generated files are stale, modules untidy, or the linters complain.
 	@code=0; for module in $(MODULES); do (cd $$module && go mod tidy -diff) || code=1; done; exit $$code
-	@git diff --exit-code -- . || { echo "generated files were stale: commit what changed"; exit 1; }
+	@before=$$(git diff | sha256sum) && $(MAKE) --no-print-directory generate && [ "$$before" = "$$(git diff | sha256sum)" ] || \
+		{ echo "generated files were stale: commit what changed"; exit 1; }
 
 .PHONY: bench
 bench: build ## Measure our own overhead with 100, 1,000 and 5,000 machines, and print it.
@@ -132,11 +148,12 @@ bench-check: build ## Fail if a machine costs 10 % more requests or allocations 
 	@go test -count=1 -run Cost ./e2e/bench
 
 SEEDS ?= 2000
+FIRST ?= 0
 ONLY ?= -1
 .PHONY: faults
-faults: build ## Kill manager and pod and fail the cloud at every point: SEEDS=2000 runs, or ONLY=n again.
+faults: build ## Kill manager and pod and fail the cloud at every point: SEEDS=2000 runs from number FIRST on, or ONLY=n again.
 	@mkdir -p $(DROVER_STATE)
-	@go test -count=1 -timeout 3h ./e2e/faults -faults.count=$(SEEDS) -faults.only=$(ONLY) -faults.report=$(abspath $(DROVER_STATE))/faults.txt; \
+	@go test -count=1 -timeout 3h ./e2e/faults -faults.count=$(SEEDS) -faults.first=$(FIRST) -faults.only=$(ONLY) -faults.report=$(abspath $(DROVER_STATE))/faults.txt; \
 		code=$$?; cat $(DROVER_STATE)/faults.txt; exit $$code
 
 .PHONY: fuzz

@@ -21,6 +21,8 @@ type Target struct {
 	Service client.ObjectKey
 	// URL of a manager outside the cluster, such as https://127.0.0.1:9443.
 	URL string
+	// Path is what all paths of our webhook server begin with.
+	Path string
 	// CABundle is what the API server trusts, PEM.
 	CABundle []byte
 	// Username is the manager's own name at the API server; what it writes itself is not sent back to it. Empty for none.
@@ -115,6 +117,7 @@ func (t Target) mutating(hook capi.Webhook) admissionregistrationv1.MutatingWebh
 }
 
 func (t Target) client(path string) admissionregistrationv1.WebhookClientConfig {
+	path = t.Path + path
 	if t.URL != "" {
 		return admissionregistrationv1.WebhookClientConfig{URL: new(strings.TrimSuffix(t.URL, "/") + path), CABundle: t.CABundle}
 	}

@@ -10,33 +10,28 @@ func contains(live, desired any) bool {
 	switch want := desired.(type) {
 	case map[string]any:
 		have, ok := live.(map[string]any)
-		return (ok || len(want) == 0 && live == nil) && containsMap(have, want)
+		if !ok && (len(want) > 0 || live != nil) {
+			return false
+		}
+		for key, item := range want {
+			if !contains(have[key], item) {
+				return false
+			}
+		}
+		return true
 	case []any:
 		have, ok := live.([]any)
-		return (ok || len(want) == 0 && live == nil) && containsList(have, want)
+		if !ok && live != nil || len(have) != len(want) {
+			return false
+		}
+		for i, item := range want {
+			if !contains(have[i], item) {
+				return false
+			}
+		}
+		return true
 	}
 	return sameScalar(live, desired)
-}
-
-func containsMap(live, desired map[string]any) bool {
-	for key, want := range desired {
-		if !contains(live[key], want) {
-			return false
-		}
-	}
-	return true
-}
-
-func containsList(live, desired []any) bool {
-	if len(live) != len(desired) {
-		return false
-	}
-	for i := range desired {
-		if !contains(live[i], desired[i]) {
-			return false
-		}
-	}
-	return true
 }
 
 // sameScalar holds numbers of different Go types for the same, and a zero value for one that is not there: the server

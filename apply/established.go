@@ -33,24 +33,19 @@ func NotAccepted(crd *apiextensionsv1.CustomResourceDefinition) string {
 // AwaitEstablished watches until the CRDs of these names are served, or the context ends.
 func AwaitEstablished(ctx context.Context, c client.WithWatch, names ...string) error {
 	for _, name := range names {
-		if err := awaitEstablished(ctx, c, name); err != nil {
-			return fmt.Errorf("waiting for CRD %s to be established: %w", name, err)
+		refusal := ""
+		for done := false; !done; {
+			var err error
+			done, err = watchEstablished(ctx, c, name, &refusal)
+			if err != nil && refusal != "" {
+				err = fmt.Errorf("%w: its names are not accepted: %s", err, refusal)
+			}
+			if err != nil {
+				return fmt.Errorf("waiting for CRD %s to be established: %w", name, err)
+			}
 		}
 	}
 	return nil
-}
-
-func awaitEstablished(ctx context.Context, c client.WithWatch, name string) error {
-	refusal := ""
-	for {
-		done, err := watchEstablished(ctx, c, name, &refusal)
-		if err != nil && refusal != "" {
-			return fmt.Errorf("%w: its names are not accepted: %s", err, refusal)
-		}
-		if done || err != nil {
-			return err
-		}
-	}
 }
 
 // watchEstablished returns false without an error when the server ended the watch, as it does now and then; refusal becomes

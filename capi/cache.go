@@ -26,6 +26,7 @@ func NewCache(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 	if err != nil {
 		return nil, fmt.Errorf("building the selector of drivers' CRDs: %w", err)
 	}
+	opts.NewInformer = newRewatch().newInformer
 	contents := opts
 	contents.ByObject = maps.Clone(opts.ByObject)
 	if contents.ByObject == nil {

@@ -5,19 +5,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"path"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/transport"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/capi"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/testkit"
@@ -31,10 +37,12 @@ func testContext(t *testing.T) context.Context {
 }
 
 // started makes the manager's cache and runs it.
-func started(t *testing.T, opts cache.Options) cache.Cache {
+func started(t *testing.T, opts cache.Options, through ...transport.WrapperFunc) cache.Cache {
 	t.Helper()
 	opts.Scheme = newScheme(t)
-	made, err := capi.NewCache(testkit.Config(t), opts)
+	config := testkit.Config(t)
+	config.Wrap(transport.Wrappers(through...))
+	made, err := capi.NewCache(config, opts)
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -183,6 +191,64 @@ func TestCache_informersOfBoth(t *testing.T) {
 	var found corev1.NamespaceList
 	require.NoError(t, cached.List(t.Context(), &found, client.MatchingFields{"byName": namespace}))
 	require.Len(t, found.Items, 1)
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (r roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return r(req) }
+
+// A kind that is removed and made again, twice, is watched again as soon as it is there: whoever watched it goes on.
+func TestCache_kindsThatComeAgain(t *testing.T) {
+	namespace := testkit.Namespace(t)
+	direct := testkit.Client(t, newScheme(t))
+	fields, err := crdgen.FieldsOf("again", []crdgen.Flag{{Name: "again-region", Type: crdgen.String}}, crdgen.Rules{})
+	require.NoError(t, err)
+	_, _, crd, err := crdgen.CRDs(crdgen.Schema{Driver: "again", Fields: fields})
+	require.NoError(t, err)
+	testkit.ApplyCRDs(t, crd)
+	missed := make(chan struct{}, 1000)
+	cached := started(t, cache.Options{}, func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(req *http.Request) (*http.Response, error) {
+			resp, err := next.RoundTrip(req)
+			if err == nil && resp.StatusCode == http.StatusNotFound && path.Base(req.URL.Path) == crd.Spec.Names.Plural && req.URL.Query().Get("watch") == "" {
+				missed <- struct{}{}
+			}
+			return resp, err
+		})
+	})
+	_, err = cached.GetInformer(t.Context(), metadataOf("CustomResourceDefinition", "apiextensions.k8s.io"))
+	require.NoError(t, err)
+	machine := &unstructured.Unstructured{}
+	machine.SetGroupVersionKind(rkev1.MachineGroupVersion.WithKind(crd.Spec.Names.Kind))
+	machine.SetNamespace(namespace)
+	machine.Object["spec"] = map[string]any{}
+	informer, err := cached.GetInformer(t.Context(), machine.DeepCopy())
+	require.NoError(t, err)
+	seen := make(chan string, 10)
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {
+		if o, ok := obj.(client.Object); ok {
+			seen <- o.GetName()
+		}
+	}})
+	require.NoError(t, err)
+	for _, name := range []string{"first", "second"} {
+		require.NoError(t, direct.Delete(t.Context(), crd.DeepCopy()))
+		for len(missed) > 0 {
+			<-missed
+		}
+		<-missed
+		testkit.ApplyCRDs(t, crd.DeepCopy())
+		obj := machine.DeepCopy()
+		obj.SetName(name)
+		require.NoError(t, direct.Create(t.Context(), obj))
+		select {
+		case got := <-seen:
+			require.Equal(t, name, got)
+		case <-time.After(3 * time.Second):
+			require.Fail(t, "not seen at once", name)
+		}
+		require.NoError(t, direct.Delete(t.Context(), obj))
+	}
 }
 
 func TestCache_wantsAnAddress(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/capi"
+	"github.com/drover-project/drover/capi/workload"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -65,17 +66,17 @@ func (h *heard) await(t *testing.T, want call) {
 	}
 }
 
-// workload is a workload cluster, which is the management cluster itself.
-type workload struct {
+// remote is a workload cluster, which is the management cluster itself.
+type remote struct {
 	client   client.WithWatch
 	key      client.ObjectKey
-	clusters *capi.Clusters
+	clusters *workload.Clusters
 	heard    *heard
 }
 
-func newWorkload(t *testing.T) *workload {
+func newRemote(t *testing.T) *remote {
 	t.Helper()
-	w := &workload{client: testkit.Client(t, newScheme(t)), heard: &heard{more: make(chan struct{}, 1)}}
+	w := &remote{client: testkit.Client(t, newScheme(t)), heard: &heard{more: make(chan struct{}, 1)}}
 	w.key = client.ObjectKey{Namespace: testkit.Namespace(t), Name: "c1"}
 	mgr, _ := newManager(t)
 	clusters, err := capi.Setup(t.Context(), mgr, capi.Options{})
@@ -87,7 +88,7 @@ func newWorkload(t *testing.T) *workload {
 }
 
 // connect makes the Cluster and the kubeconfig with which it is reached.
-func (w *workload) connect(t *testing.T) {
+func (w *remote) connect(t *testing.T) {
 	t.Helper()
 	kubeconfig, err := os.ReadFile(testkit.Kubeconfig(t))
 	require.NoError(t, err)
@@ -99,7 +100,7 @@ func (w *workload) connect(t *testing.T) {
 	testkit.ExpectApplied(t, w.client, secret, cluster)
 }
 
-func (w *workload) node(t *testing.T, name string, machine types.UID, id string) *corev1.Node {
+func (w *remote) node(t *testing.T, name string, machine types.UID, id string) *corev1.Node {
 	t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{rkev1.NodeMachineLabel: string(machine)}}, Spec: corev1.NodeSpec{ProviderID: id}}
 	require.NoError(t, w.client.Create(t.Context(), node))
@@ -107,15 +108,15 @@ func (w *workload) node(t *testing.T, name string, machine types.UID, id string)
 	return node
 }
 
-func (w *workload) providerID(t *testing.T, machine types.UID) string {
+func (w *remote) providerID(t *testing.T, machine types.UID) string {
 	t.Helper()
-	id, err := w.clusters.ProviderID(t.Context(), w.key, machine)
+	id, err := w.clusters.ProviderID(t.Context(), w.key, workload.Server{Machine: machine})
 	require.NoError(t, err)
 	return id
 }
 
 func TestClusters_aNodeJoinsAndIsHeardOf(t *testing.T) {
-	w := newWorkload(t)
+	w := newRemote(t)
 	require.Empty(t, w.providerID(t, "uid-1"), "there is no way into the cluster, which is no error")
 	w.connect(t)
 	w.heard.await(t, call{cluster: w.key})
@@ -147,7 +148,7 @@ func TestClusters_aNodeJoinsAndIsHeardOf(t *testing.T) {
 
 // A Node that joined before anybody asked is found by asking; the watch that begins with a look tells of nothing older twice.
 func TestClusters_aNodeThatIsThere(t *testing.T) {
-	w := newWorkload(t)
+	w := newRemote(t)
 	w.node(t, "early", "uid-early", "acme://early")
 	w.connect(t)
 	w.heard.await(t, call{cluster: w.key})
@@ -158,7 +159,7 @@ func TestClusters_aNodeThatIsThere(t *testing.T) {
 
 // Many Nodes come in pages, and each is found; without what Cluster API does not look at.
 func TestClusters_manyNodes(t *testing.T) {
-	w := newWorkload(t)
+	w := newRemote(t)
 	const number = 1100 // three pages
 	t.Cleanup(func() { require.NoError(t, w.client.DeleteAllOf(testContext(t), &corev1.Node{})) })
 	for i := range number {
@@ -175,17 +176,64 @@ func TestClusters_manyNodes(t *testing.T) {
 
 // When the Cluster goes, so does the way into it.
 func TestClusters_thatGo(t *testing.T) {
-	w := newWorkload(t)
+	w := newRemote(t)
 	w.connect(t)
 	w.heard.await(t, call{cluster: w.key})
 	w.node(t, "left", "uid-left", "acme://left")
 	require.Empty(t, w.providerID(t, "uid-other"))
 	require.NoError(t, w.client.Delete(t.Context(), &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.key.Namespace, Name: w.key.Name}}))
 	testkit.Eventually(t, 30*time.Second, func() error {
-		id, err := w.clusters.ProviderID(t.Context(), w.key, "uid-left")
+		id, err := w.clusters.ProviderID(t.Context(), w.key, workload.Server{Machine: "uid-left"})
 		if err == nil && id != "" {
 			return errStillThere
 		}
 		return err
 	})
+}
+
+// The Node of a server is found by its addresses and name when nobody has labelled it; it gets the label, and a provider ID where none is
+// to come.
+func TestClusters_aNodeWithoutOurLabel(t *testing.T) {
+	w := newRemote(t)
+	w.connect(t)
+	w.heard.await(t, call{cluster: w.key})
+	find := func(server workload.Server) string {
+		t.Helper()
+		id, err := w.clusters.ProviderID(t.Context(), w.key, server)
+		require.NoError(t, err)
+		return id
+	}
+	at := func(name, address, id string, taints ...corev1.Taint) *corev1.Node {
+		t.Helper()
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: id, Taints: taints}}
+		require.NoError(t, w.client.Create(t.Context(), node))
+		t.Cleanup(func() { _ = w.client.Delete(testContext(t), node) })
+		node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
+		require.NoError(t, w.client.Status().Update(t.Context(), node))
+		return node
+	}
+	first := workload.Server{Machine: "uid-1", Name: "pool-1", Addresses: []string{"203.0.113.1", "10.0.0.1"}, ProviderID: "drover://team/pool-1"}
+	require.Empty(t, find(first))
+	own := at("renamed", "10.0.0.1", "k3s://renamed")
+	w.heard.await(t, call{cluster: w.key}) // the Node
+	w.heard.await(t, call{cluster: w.key}) // its address
+	require.Equal(t, "k3s://renamed", find(first), "its own stays")
+	require.Equal(t, "uid-1", testkit.ExpectExists(t, w.client, own).Labels[rkev1.NodeMachineLabel])
+	require.Empty(t, find(workload.Server{Machine: "uid-2", Name: "renamed", Addresses: []string{"10.0.0.1"}}), "it is another machine's")
+
+	none := at("pool-3", "10.0.0.3", "")
+	w.heard.await(t, call{w.key, "uid-1"})
+	w.heard.await(t, call{cluster: w.key})
+	w.heard.await(t, call{cluster: w.key})
+	require.Equal(t, "drover://team/pool-3", find(workload.Server{Machine: "uid-3", Name: "pool-3", ProviderID: "drover://team/pool-3"}))
+	require.Equal(t, "drover://team/pool-3", testkit.ExpectExists(t, w.client, none).Spec.ProviderID)
+
+	at("pool-4", "10.0.0.4", "", corev1.Taint{Key: "node.cloudprovider.kubernetes.io/uninitialized", Effect: corev1.TaintEffectNoSchedule})
+	at("one", "10.0.0.5", "")
+	at("other", "10.0.0.5", "")
+	for range 6 {
+		w.heard.await(t, call{cluster: w.key})
+	}
+	require.Empty(t, find(workload.Server{Machine: "uid-4", Name: "pool-4", ProviderID: "drover://team/pool-4"}), "a cloud's controller gives it one")
+	require.Empty(t, find(workload.Server{Machine: "uid-5", Name: "one", Addresses: []string{"10.0.0.5"}, ProviderID: "drover://team/one"}), "two have its address")
 }

@@ -10,15 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	coreadmission "sigs.k8s.io/cluster-api/core/webhooks/admission"
 	"sigs.k8s.io/cluster-api/feature"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-
-	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
 // named tells two caches apart.
@@ -80,46 +78,6 @@ func TestTransforms_letOnlyThroughWhatIsMeant(t *testing.T) {
 	}
 }
 
-func node(machine, provider string) *corev1.Node {
-	n := &corev1.Node{Spec: corev1.NodeSpec{ProviderID: provider}}
-	if machine != "" {
-		n.Labels = map[string]string{rkev1.NodeMachineLabel: machine}
-	}
-	return n
-}
-
-func TestNodeWatcher_tellsOfProviderIDsThatAreNew(t *testing.T) {
-	for name, tt := range map[string]struct {
-		before, after any
-		want          []types.UID
-	}{
-		"joins with its ID":        {nil, node("u", "acme://1"), []types.UID{"u"}},
-		"joins without":            {nil, node("u", ""), nil},
-		"gets its ID":              {node("u", ""), node("u", "acme://1"), []types.UID{"u"}},
-		"gets its label":           {node("", "acme://1"), node("u", "acme://1"), []types.UID{"u"}},
-		"of another machine now":   {node("u", "acme://1"), node("v", "acme://1"), []types.UID{"v"}},
-		"stays the same":           {node("u", "acme://1"), node("u", "acme://1"), nil},
-		"nobody's":                 {node("", ""), node("", "acme://1"), nil},
-		"loses its label":          {node("u", "acme://1"), node("", "acme://1"), nil},
-		"not a Node":               {nil, &corev1.Pod{}, nil},
-		"a tombstone was the last": {"gone", node("u", "acme://1"), []types.UID{"u"}},
-		"nothing at all":           {nil, nil, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var got []types.UID
-			w := &nodeWatcher{cluster: client.ObjectKey{Namespace: "a", Name: "c1"}, listeners: &listeners{}}
-			w.listeners.add(func(cluster client.ObjectKey, machine types.UID) {
-				require.Equal(t, client.ObjectKey{Namespace: "a", Name: "c1"}, cluster)
-				got = append(got, machine)
-			})
-			w.tell(tt.before, tt.after)
-			require.Equal(t, tt.want, got)
-			require.Equal(t, "drover-nodes", w.Name())
-			require.IsType(t, &corev1.Node{}, w.Object())
-		})
-	}
-}
-
 func TestGates(t *testing.T) {
 	require.NoError(t, setGates())
 	require.True(t, feature.Gates.Enabled(feature.ClusterTopology), "our templates are made for it")
@@ -130,7 +88,7 @@ func TestGates(t *testing.T) {
 
 func TestReconcilers_areAllButMachinePools(t *testing.T) {
 	var names []string
-	for _, one := range reconcilers(fakeManager{}, nil, Options{}) {
+	for _, one := range reconcilers(fakeManager{}, nil, Options{}, nil) {
 		names = append(names, one.name)
 		require.NotNil(t, one.setup)
 	}
@@ -138,6 +96,13 @@ func TestReconcilers_areAllButMachinePools(t *testing.T) {
 		"ClusterResourceSetBinding", "ClusterClass", "ClusterTopology", "MachineDeploymentTopology", "MachineSetTopology"}, names)
 	require.NotContains(t, preflightChecks(), clusterv1.MachineSetPreflightCheckKubeadmVersionSkew, "our servers do not run kubeadm")
 	require.Len(t, preflightChecks(), 3)
+}
+
+// Runtime extensions, by which an object could have the manager call any address, are off.
+func TestExtensions_areRefused(t *testing.T) {
+	require.NoError(t, setGates())
+	_, err := (&coreadmission.ExtensionConfig{}).ValidateCreate(t.Context(), nil)
+	require.Error(t, err)
 }
 
 // fakeManager is asked for its clients alone.

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/capi"
+	"github.com/drover-project/drover/capi/workload"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -108,7 +109,7 @@ func healthy(t *testing.T) string {
 }
 
 // watching runs a manager that connects to clusters. What it connects to is made before, so that the manager ends first.
-func watching(t *testing.T, opts capi.Options) *capi.Clusters {
+func watching(t *testing.T, opts capi.Options) *workload.Clusters {
 	t.Helper()
 	mgr, _ := newManager(t)
 	clusters, err := capi.Setup(t.Context(), mgr, opts)
@@ -118,7 +119,7 @@ func watching(t *testing.T, opts capi.Options) *capi.Clusters {
 }
 
 // reached waits until a Cluster's API server can be asked.
-func reached(t *testing.T, clusters *capi.Clusters, key client.ObjectKey) time.Duration {
+func reached(t *testing.T, clusters *workload.Clusters, key client.ObjectKey) time.Duration {
 	t.Helper()
 	began := time.Now()
 	testkit.Eventually(t, patience, func() error {
@@ -138,7 +139,7 @@ func condition(t *testing.T, c client.Client, cluster *clusterv1.Cluster, status
 			return err
 		}
 		for _, found = range cluster.Status.Conditions {
-			if found.Type == capi.KubeconfigAcceptedCondition && found.Status == status {
+			if found.Type == workload.KubeconfigAcceptedCondition && found.Status == status {
 				return nil
 			}
 		}
@@ -158,7 +159,7 @@ func TestClusters_giveNobodyTheManagersToken(t *testing.T) {
 	for name, user := range map[string]string{"file": "tokenFile: " + token, "both": "token: x\ntokenFile: " + token, "command": "exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: /bin/cat, args: [" + token + "]}"} {
 		cluster := tenant(t, c, namespace, name, thief.kubeconfig(user))
 		refused := condition(t, c, cluster, metav1.ConditionFalse)
-		require.Equal(t, capi.KubeconfigRefusedReason, refused.Reason)
+		require.Equal(t, workload.KubeconfigRefusedReason, refused.Reason)
 		require.Contains(t, refused.Message, "Secret "+name+"-kubeconfig: users[].user.")
 		require.False(t, clusters.Connected(t.Context(), client.ObjectKeyFromObject(cluster)))
 	}
@@ -180,7 +181,7 @@ func TestClusters_giveNobodyTheManagersToken(t *testing.T) {
 		}
 		return nil
 	})
-	told(t, c, namespace, "file", capi.KubeconfigRefusedReason, "users[].user.tokenFile")
+	told(t, c, namespace, "file", workload.KubeconfigRefusedReason, "users[].user.tokenFile")
 }
 
 // told waits for an event of a Cluster whose name begins so.
@@ -295,7 +296,7 @@ func TestClusters_surviveWhatServersAnswer(t *testing.T) {
 	require.Less(t, took, 5*time.Second, "a neighbour's cluster is reached as ever")
 	for name := range servers {
 		if name != "silent" && name != "headers" {
-			told(t, c, namespace, strings.ToLower(strings.ReplaceAll(name, " ", "-")), capi.AnswerRefusedReason, "")
+			told(t, c, namespace, strings.ToLower(strings.ReplaceAll(name, " ", "-")), workload.AnswerRefusedReason, "")
 		}
 	}
 	most := peak()

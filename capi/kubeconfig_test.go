@@ -1,17 +1,26 @@
 package capi_test
 
 import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
 	"encoding/base64"
+	"encoding/pem"
 	"errors"
+	"math/big"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/drover-project/drover/capi"
+	"github.com/drover-project/drover/capi/workload"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -46,7 +55,7 @@ func TestParseKubeconfig_takesWhatIsInline(t *testing.T) {
 			`"users":[{"name":"u","user":{"token":"t"}}]}`, rest.Config{Host: "https://h", BearerToken: "t"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := capi.ParseKubeconfig([]byte(tt.content))
+			got, err := workload.ParseKubeconfig([]byte(tt.content))
 			require.NoError(t, err)
 			require.Equal(t, tt.want, *got)
 		})
@@ -55,7 +64,7 @@ func TestParseKubeconfig_takesWhatIsInline(t *testing.T) {
 	require.NoError(t, err)
 	want, err := clientcmd.RESTConfigFromKubeConfig(content)
 	require.NoError(t, err)
-	got, err := capi.ParseKubeconfig(content)
+	got, err := workload.ParseKubeconfig(content)
 	require.NoError(t, err)
 	require.Equal(t, want, got, "client-go reads the same")
 }
@@ -93,12 +102,18 @@ func TestParseKubeconfig_refuses(t *testing.T) {
 		"a bomb":                       {bomb + kubeconfigOf(atServer, token), "data.value"},
 		"aliases":                      {"x: &x {}\ny: *x\n" + kubeconfigOf(atServer, token), "data.value"},
 		"many fields":                  {kubeconfigOf(atServer, token) + "x: [" + strings.Repeat("1,", 5000) + "1]", "data.value"},
-		"very deep":                    {"x: " + strings.Repeat("[", 30_000), "data.value"},
+		"a key of three primes":        {kubeconfigOf(atServer, keyOf(t, 3)), "users[].user.client-key-data"},
+		"a large key":                  {kubeconfigOf(atServer, keyOf(t, 0)), "users[].user.client-key-data"},
+		"a large authority":            {kubeconfigOf(atServer+"\ncertificate-authority-data: "+largeCertificate(t), token), "clusters[].cluster.certificate-authority-data"},
+		"a large certificate":          {kubeconfigOf(atServer, "client-certificate-data: "+largeCertificate(t)+"\nclient-key-data: UEVN"), "users[].user.client-certificate-data"},
+		"a thousand authorities": {kubeconfigOf(atServer+"\ncertificate-authority-data: "+base64.StdEncoding.EncodeToString(
+			bytes.Repeat([]byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), 500)), token), "clusters[].cluster.certificate-authority-data"},
+		"very deep": {"x: " + strings.Repeat("[", 30_000), "data.value"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := capi.ParseKubeconfig([]byte(tt.content))
+			got, err := workload.ParseKubeconfig([]byte(tt.content))
 			require.Nil(t, got)
-			var refused *capi.KubeconfigError
+			var refused *workload.KubeconfigError
 			require.True(t, errors.As(err, &refused), "%v", err)
 			require.Equal(t, tt.field, refused.Field)
 			require.NotContains(t, err.Error(), "marker-secret")
@@ -106,12 +121,36 @@ func TestParseKubeconfig_refuses(t *testing.T) {
 	}
 }
 
+// keyOf is a client key of so many primes, or one so large that reading it takes long, beside a certificate.
+func keyOf(t *testing.T, primes int) string {
+	t.Helper()
+	der := make([]byte, 4<<10)
+	if primes > 0 {
+		key, err := rsa.GenerateMultiPrimeKey(rand.Reader, primes, 2048)
+		require.NoError(t, err)
+		der = x509.MarshalPKCS1PrivateKey(key)
+	}
+	return "client-certificate-data: UEVN\nclient-key-data: " + base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: der}))
+}
+
+// largeCertificate has a key with which a signature cannot be checked quickly.
+func largeCertificate(t *testing.T) string {
+	t.Helper()
+	signer, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	modulus := new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 16384), big.NewInt(1))
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &rsa.PublicKey{N: modulus, E: 65537}, signer)
+	require.NoError(t, err)
+	return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
 func FuzzParseKubeconfig(f *testing.F) {
 	f.Add([]byte(kubeconfigOf(atServer, "token: t")))
 	f.Add([]byte(kubeconfigOf(atServer, "tokenFile: /f")))
 	f.Add([]byte(kubeconfigOf("server: htTps://0", "token: t")))
 	f.Fuzz(func(t *testing.T, content []byte) {
-		got, err := capi.ParseKubeconfig(content)
+		got, err := workload.ParseKubeconfig(content)
 		if err != nil {
 			return
 		}

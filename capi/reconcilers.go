@@ -2,7 +2,6 @@ package capi
 
 import (
 	"context"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -20,6 +19,8 @@ import (
 	topologymachineset "sigs.k8s.io/cluster-api/core/reconcilers/topology/machineset"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/drover-project/drover/capi/guard"
 )
 
 type reconciler struct {
@@ -27,21 +28,21 @@ type reconciler struct {
 	setup func(context.Context, manager.Manager, controller.Options) error
 }
 
-func reconcilers(mgr manager.Manager, clusters clustercache.ClusterCache, opts Options) []reconciler {
-	return append(coreReconcilers(mgr, clusters, opts), topologyReconcilers(mgr, clusters, opts)...)
+func reconcilers(mgr manager.Manager, clusters clustercache.ClusterCache, opts Options, patterns *guard.Patterns) []reconciler {
+	return append(coreReconcilers(mgr, clusters, opts), topologyReconcilers(mgr, clusters, opts, patterns)...)
 }
 
 func coreReconcilers(mgr manager.Manager, clusters clustercache.ClusterCache, opts Options) []reconciler {
 	c, reader, filter := mgr.GetClient(), mgr.GetAPIReader(), opts.WatchFilter
-	resourceSets := &clusterresourceset.Reconciler{Client: resourceClient{Client: c, mu: &sync.Mutex{}}, ClusterCache: clusters, WatchFilterValue: filter}
+	resourceSets := &clusterresourceset.Reconciler{Client: guard.NewResources(c, mgr.GetEventRecorder("cluster-resource-set")), ClusterCache: clusters, WatchFilterValue: filter}
 	return []reconciler{
-		{"Cluster", (&cluster.Reconciler{Client: c, APIReader: reader, ClusterCache: clusters, WatchFilterValue: filter,
+		{"Cluster", (&cluster.Reconciler{Client: guard.Authorities{Client: c}, APIReader: reader, ClusterCache: clusters, WatchFilterValue: filter,
 			RemoteConnectionGracePeriod: remoteConnectionGracePeriod}).SetupWithManager},
 		{"Machine", (&machine.Reconciler{Client: c, APIReader: reader, ClusterCache: clusters, WatchFilterValue: filter,
 			RemoteConditionsGracePeriod: remoteConditionsGracePeriod}).SetupWithManager},
-		{"MachineSet", (&machineset.Reconciler{Client: namingClient{c}, APIReader: reader, ClusterCache: clusters, WatchFilterValue: filter,
+		{"MachineSet", (&machineset.Reconciler{Client: guard.Naming{Client: c}, APIReader: reader, ClusterCache: clusters, WatchFilterValue: filter,
 			PreflightChecks: preflightChecks()}).SetupWithManager},
-		{"MachineDeployment", (&machinedeployment.Reconciler{Client: namingClient{c}, APIReader: reader, WatchFilterValue: filter}).SetupWithManager},
+		{"MachineDeployment", (&machinedeployment.Reconciler{Client: guard.Naming{Client: c}, APIReader: reader, WatchFilterValue: filter}).SetupWithManager},
 		{"MachineHealthCheck", (&machinehealthcheck.Reconciler{Client: c, ClusterCache: clusters, WatchFilterValue: filter}).SetupWithManager},
 		{"ClusterResourceSet", func(ctx context.Context, mgr manager.Manager, options controller.Options) error {
 			return resourceSets.SetupWithManager(ctx, mgr, options, mgr.GetCache())
@@ -50,11 +51,11 @@ func coreReconcilers(mgr manager.Manager, clusters clustercache.ClusterCache, op
 	}
 }
 
-func topologyReconcilers(mgr manager.Manager, clusters clustercache.ClusterCache, opts Options) []reconciler {
+func topologyReconcilers(mgr manager.Manager, clusters clustercache.ClusterCache, opts Options, patterns *guard.Patterns) []reconciler {
 	c, reader, filter := mgr.GetClient(), mgr.GetAPIReader(), opts.WatchFilter
 	return []reconciler{
-		{"ClusterClass", (&clusterclass.Reconciler{Client: c, WatchFilterValue: filter}).SetupWithManager},
-		{"ClusterTopology", (&topologycluster.Reconciler{Client: topologyClient{c, mgr.GetEventRecorder("cluster-class")}, APIReader: reader, ClusterCache: clusters, WatchFilterValue: filter}).SetupWithManager},
+		{"ClusterClass", (&clusterclass.Reconciler{Client: guard.Classes{Client: c, Patterns: patterns}, WatchFilterValue: filter}).SetupWithManager},
+		{"ClusterTopology", (&topologycluster.Reconciler{Client: guard.Topology{Client: c, Recorder: mgr.GetEventRecorder("cluster-class"), Patterns: patterns}, APIReader: reader, ClusterCache: clusters, WatchFilterValue: filter}).SetupWithManager},
 		{"MachineDeploymentTopology", (&topologymachinedeployment.Reconciler{Client: c, APIReader: reader, WatchFilterValue: filter}).SetupWithManager},
 		{"MachineSetTopology", (&topologymachineset.Reconciler{Client: c, APIReader: reader, WatchFilterValue: filter}).SetupWithManager},
 	}

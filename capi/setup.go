@@ -9,10 +9,11 @@ import (
 	"sigs.k8s.io/cluster-api/util/index"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-)
 
-// controllerName goes into the user agent with which workload clusters are asked.
-const controllerName = "drover-cluster-api"
+	"github.com/drover-project/drover/capi/guard"
+	"github.com/drover-project/drover/capi/workload"
+	"github.com/drover-project/drover/fairqueue"
+)
 
 // Grace periods after which a workload cluster that does not answer is reported so; Cluster API's own defaults.
 const (
@@ -32,19 +33,15 @@ type Options struct {
 
 // Setup adds Cluster API's core to the manager: indexes, reconcilers, webhooks. The manager must not be started yet, and
 // its cache must be from NewCache.
-func Setup(ctx context.Context, mgr manager.Manager, opts Options) (*Clusters, error) {
+func Setup(ctx context.Context, mgr manager.Manager, opts Options) (*workload.Clusters, error) {
 	if opts.Concurrency == 0 {
 		opts.Concurrency = 10
 	}
 	if err := setGates(); err != nil {
 		return nil, err
 	}
-	cached, err := newClusterCache(ctx, mgr, opts)
-	if err != nil {
-		return nil, err
-	}
-	clusters := &Clusters{cache: cached}
-	if err := clusters.register(mgr); err != nil || !opts.Embedded {
+	clusters, err := workload.New(ctx, mgr, opts.WatchFilter)
+	if err != nil || !opts.Embedded {
 		return clusters, err
 	}
 	if err := mgr.Add(&handover{cache: mgr.GetCache(), live: mgr.GetAPIReader()}); err != nil {
@@ -53,12 +50,13 @@ func Setup(ctx context.Context, mgr manager.Manager, opts Options) (*Clusters, e
 	if err := index.AddDefaultIndexes(ctx, mgr); err != nil {
 		return nil, fmt.Errorf("adding Cluster API's indexes: %w", err)
 	}
-	for _, one := range reconcilers(mgr, cached, opts) {
-		if err := one.setup(ctx, mgr, controller.Options{MaxConcurrentReconciles: opts.Concurrency}); err != nil {
+	patterns := &guard.Patterns{}
+	for _, one := range reconcilers(mgr, clusters.Cache(), opts, patterns) {
+		if err := one.setup(ctx, mgr, controller.Options{MaxConcurrentReconciles: opts.Concurrency, NewQueue: fairqueue.New(opts.Concurrency)}); err != nil {
 			return nil, fmt.Errorf("adding Cluster API's controller %s: %w", one.name, err)
 		}
 	}
-	return clusters, setupWebhooks(mgr, cached)
+	return clusters, setupWebhooks(mgr, clusters.Cache(), patterns)
 }
 
 // setGates turns off what a driver cannot give (machine pools need a cloud's own groups) and on what our templates are made

@@ -10,15 +10,17 @@ import (
 	"sigs.k8s.io/cluster-api/core/webhooks/admission"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/drover-project/drover/capi/guard"
 )
 
-func setupWebhooks(mgr manager.Manager, clusters clustercache.ClusterCache) error {
+func setupWebhooks(mgr manager.Manager, clusters clustercache.ClusterCache, patterns *guard.Patterns) error {
 	type registered interface {
 		SetupWebhookWithManager(mgr manager.Manager) error
 	}
 	for _, one := range []registered{
-		&admission.Cluster{Client: mgr.GetClient(), ClusterCacheReader: clusters},
-		&admission.ClusterClass{Client: classUsers{mgr.GetClient()}},
+		&admission.Cluster{Client: guard.Classes{Client: mgr.GetClient(), Patterns: patterns}, ClusterCacheReader: clusters},
+		&admission.ClusterClass{Client: guard.ClassUsers{Reader: mgr.GetClient()}},
 		&admission.ClusterResourceSet{}, &admission.ClusterResourceSetBinding{},
 		&admission.Machine{}, &admission.MachineDeployment{}, &admission.MachineDrainRule{},
 		&admission.MachineHealthCheck{}, &admission.MachinePool{}, &admission.MachineSet{},
@@ -28,7 +30,7 @@ func setupWebhooks(mgr manager.Manager, clusters clustercache.ClusterCache) erro
 			return fmt.Errorf("adding Cluster API's webhook %T: %w", one, err)
 		}
 	}
-	mgr.GetWebhookServer().Register(guardPath, &webhook.Admission{Handler: &guard{reader: mgr.GetClient()}})
+	mgr.GetWebhookServer().Register(guard.Path, &webhook.Admission{Handler: &guard.Webhook{Reader: mgr.GetClient(), Patterns: patterns}})
 	return nil
 }
 
@@ -68,7 +70,7 @@ var kinds = []kind{
 
 // Webhooks lists the admission webhooks of the embedded core, our own in front of them first.
 func Webhooks() []Webhook {
-	out := []Webhook{{Name: "guard.cluster.x-k8s.io.drover.cattle.io", Path: guardPath, Mutating: true, Rule: admissionregistrationv1.RuleWithOperations{
+	out := []Webhook{{Name: "guard.cluster.x-k8s.io.drover.cattle.io", Path: guard.Path, Mutating: true, Rule: admissionregistrationv1.RuleWithOperations{
 		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
 		Rule: admissionregistrationv1.Rule{APIGroups: []string{clusterv1.GroupVersion.Group}, APIVersions: []string{"v1beta2"},
 			Resources: []string{"clusters", "clusterclasses", "machinedeployments", "machinesets"}},

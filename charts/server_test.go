@@ -157,9 +157,14 @@ func TestUserRoles(t *testing.T) {
 		return review.Status.Allowed
 	}
 	testkit.Eventually(t, time.Minute, func() error {
-		if !may("admin", "create", "rke.cattle.io", "serverscans", ns) || !may("edit", "create", "cluster.x-k8s.io", "clusters", ns) ||
-			!may("view", "list", "rke-machine.cattle.io", "acmemachines", ns) {
-			return errors.New("the roles are not put together yet")
+		// A controller puts them together, one after another, each from several.
+		for _, role := range []string{"view", "edit", "admin"} {
+			if !may(role, "list", "rke-machine.cattle.io", "acmemachines", ns) || role != "view" && !may(role, "create", "cluster.x-k8s.io", "clusters", ns) {
+				return errors.New("the roles are not put together yet")
+			}
+		}
+		if !may("admin", "create", "rke.cattle.io", "serverscans", ns) {
+			return errors.New("the role of an admin is not put together yet")
 		}
 		return nil
 	})

@@ -72,13 +72,40 @@ func generate(text []byte, values map[string]string) []byte {
 	})
 }
 
-// TestClusterTemplates: what `clusterctl generate cluster` prints of each flavour is taken by the API server, to the last field.
-func TestClusterTemplates(t *testing.T) {
+// apply creates what a text has, to the last field, and says how much it was.
+func apply(t *testing.T, text []byte) int {
+	t.Helper()
+	c, ns := testkit.Client(t, nil), testkit.Namespace(t)
+	documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+	for count := 0; ; count++ {
+		obj := &unstructured.Unstructured{}
+		err := documents.Decode(obj)
+		if errors.Is(err, io.EOF) {
+			return count
+		}
+		require.NoError(t, err)
+		obj.SetNamespace(ns)
+		require.NoError(t, c.Create(t.Context(), obj, &client.CreateOptions{Raw: &metav1.CreateOptions{FieldValidation: "Strict"}}), obj.GetKind())
+	}
+}
+
+// applyCRDs makes the kinds of Cluster API, of kubeadm's providers and of ours, those of a driver's flags included.
+func applyCRDs(t *testing.T, name string, flags []crdgen.Flag) {
+	t.Helper()
 	crds, err := charts.CRDs()
 	require.NoError(t, err)
 	core, err := capi.CRDs()
 	require.NoError(t, err)
-	testkit.ApplyCRDs(t, append(append(crds, core...), kubeadmKinds(t)...)...)
+	fields, err := crdgen.FieldsOf(name, flags, crdgen.Rules{})
+	require.NoError(t, err)
+	_, template, machine, err := crdgen.CRDs(crdgen.Schema{Driver: name, Fields: fields})
+	require.NoError(t, err)
+	testkit.ApplyCRDs(t, append(append(append(crds, core...), kubeadmKinds(t)...), template, machine)...)
+}
+
+// TestClusterTemplates: what `clusterctl generate cluster` prints of each flavour is taken by the API server, to the last field, and
+// each Node of it gets a provider ID, without which Cluster API does not find it.
+func TestClusterTemplates(t *testing.T) {
 	templates, err := filepath.Glob(filepath.Join("clusterctl", "cluster-template*.yaml"))
 	require.NoError(t, err)
 	require.Len(t, templates, 6)
@@ -91,30 +118,30 @@ func TestClusterTemplates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			flags, ok := driver.Builtin(name)
 			require.True(t, ok)
-			fields, err := crdgen.FieldsOf(name, flags, crdgen.Rules{})
-			require.NoError(t, err)
-			_, template, machine, err := crdgen.CRDs(crdgen.Schema{Driver: name, Fields: fields})
-			require.NoError(t, err)
-			testkit.ApplyCRDs(t, template, machine)
-			c, ns := testkit.Client(t, nil), testkit.Namespace(t)
+			applyCRDs(t, name, flags)
 			text, err := os.ReadFile(path)
 			require.NoError(t, err)
-			text = generate(text, map[string]string{"CLUSTER_NAME": "one", "KUBERNETES_VERSION": "v1.36.0", "CONTROL_PLANE_MACHINE_COUNT": "3", "WORKER_MACHINE_COUNT": "2",
-				"CONTROL_PLANE_ENDPOINT_HOST": "api.example.org"})
-			documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
-			count := 0
-			for {
-				obj := &unstructured.Unstructured{}
-				err := documents.Decode(obj)
-				if errors.Is(err, io.EOF) {
-					break
-				}
-				require.NoError(t, err)
-				obj.SetNamespace(ns)
-				require.NoError(t, c.Create(t.Context(), obj, &client.CreateOptions{Raw: &metav1.CreateOptions{FieldValidation: "Strict"}}), obj.GetKind())
-				count++
-			}
-			require.Equal(t, 7, count)
+			require.Len(t, regexp.MustCompile(`name: (provider-id|cloud-provider)`).FindAll(text, -1), 3, "the first server, further ones, workers")
+			require.Equal(t, 7, apply(t, generate(text, map[string]string{"CLUSTER_NAME": "one", "KUBERNETES_VERSION": "v1.36.0",
+				"CONTROL_PLANE_MACHINE_COUNT": "3", "WORKER_MACHINE_COUNT": "2", "CONTROL_PLANE_ENDPOINT_HOST": "api.example.org"})))
 		})
 	}
+}
+
+// TestManifestsWithKubeadm: what docs/with-kubeadm.md tells users to apply is taken by the API server, to the last field.
+func TestManifestsWithKubeadm(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "docs", "with-kubeadm.md"))
+	require.NoError(t, err)
+	manifests := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(page, -1)
+	require.Len(t, manifests, 2, "DigitalOcean and Hetzner")
+	digitalocean, ok := driver.Builtin("digitalocean")
+	require.True(t, ok)
+	applyCRDs(t, "digitalocean", digitalocean)
+	require.Equal(t, 8, apply(t, manifests[0][1]))
+	// Those of hetzner 5.0.2, driver/driver.go, that the manifest uses.
+	applyCRDs(t, "hetzner", []crdgen.Flag{
+		{Name: "hetzner-api-token", Type: crdgen.String}, {Name: "hetzner-image", Type: crdgen.String}, {Name: "hetzner-server-type", Type: crdgen.String},
+		{Name: "hetzner-server-location", Type: crdgen.String}, {Name: "hetzner-server-label", Type: crdgen.StringSlice},
+	})
+	require.Equal(t, 8, apply(t, manifests[1][1]))
 }

@@ -138,7 +138,7 @@ func (f Finder) Works(values map[string]any) bool {
 // known are the drivers that have a file here; each file adds its own.
 var known = map[string]Cloud{}
 
-func add(clouds ...Cloud) bool {
+func add(clouds ...Cloud) bool { //nolint:unparam // the result lets a file add its drivers where a variable is declared
 	for _, c := range clouds {
 		if c.EnvPrefix == "" {
 			c.EnvPrefix = envPrefix(c.Driver)

@@ -8,7 +8,7 @@ var _ = add(Cloud{
 	Driver: "linode", ZoneFlag: "linode-region", ID: "InstanceID", ProviderID: "linode://{InstanceID}", Zone: "{Region}", Private: []string{"PrivateIPAddress"},
 	// techdocs.akamai.com, Linode API, "Create a tag": 3 to 50 characters, so that a UID needs a short key.
 	Tags: TagFlag{Flag: "linode-tags", Form: Words, Characters: ":_-.", MaxKey: 50,
-		Short: map[string]string{"drover-machine-uid": "drover-uid", "drover-cluster-uid": "drover-cuid"}},
+		Short: map[string]string{"drover-machine-uid": "drover-uid", "drover-cluster-uid": "drover-cuid", "drover-management": "drover-mgmt"}},
 	Finder: Finder{Kind: ByTag, Needs: []string{"linode-token", "linode-tags"}}, Lists: true,
 	KeyInPlace: true, UserData: UserData{Habit: None},
 	NodeDriver: &NodeDriver{Description: "Akamai (Linode).", Hosts: []string{"api.linode.com"}, Private: []string{"token"}, Passwords: []string{"rootPass"},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -99,3 +100,27 @@ func fieldText(name string, record Record) string {
 	}
 	return strings.ToLower(record.Text(upper))
 }
+
+// Unfill is the reverse of Fill: what a record has of which a template has made a text; nil when it has not.
+func Unfill(template, text string) Record {
+	names := placeholder.FindAllStringSubmatch(template, -1)
+	var form strings.Builder
+	for i, literal := range placeholder.Split(template, -1) {
+		if i > 0 {
+			form.WriteString("([^/]+)")
+		}
+		form.WriteString(regexp.QuoteMeta(literal))
+	}
+	values := regexp.MustCompile("^" + form.String() + "$").FindStringSubmatch(text)
+	if len(names) == 0 || values == nil {
+		return nil
+	}
+	record := Record{}
+	for i, name := range names {
+		// In small letters it may be the field in large ones.
+		record[name[1]], record[strings.ToUpper(name[1][:1])+name[1][1:]] = values[i+1], values[i+1]
+	}
+	return record
+}
+
+var placeholder = regexp.MustCompile(`\{([A-Za-z0-9_.]+)\}`)

@@ -57,6 +57,15 @@ func TestServer_shapes(t *testing.T) {
 	}
 }
 
+// TestUnfill reads from each provider ID what it was made of.
+func TestUnfill(t *testing.T) {
+	require.Equal(t, clouds.Record{"DropletID": "12"}, clouds.Unfill("digitalocean://{DropletID}", "digitalocean://12"))
+	require.Equal(t, clouds.Record{"Region": "r", "ID": "i.1"}, clouds.Unfill("x://{Region}/{ID}", "x://r/i.1"))
+	for template, text := range map[string]string{"": "", "x://": "x://", "x://{ID}": "y://1", "openstack:///{ID}": "openstack://region/1", "x.{ID}": "xx1"} {
+		require.Nil(t, clouds.Unfill(template, text), template)
+	}
+}
+
 // TestServer_before_there_is_one: no record of a driver that goes by an id may give a provider ID before the id is there.
 func TestServer_before_there_is_one(t *testing.T) {
 	const all = `"MachineName":"m1","Region":"r","Zone":"z","AvailabilityZone":"a","Location":"l","Project":"p"`

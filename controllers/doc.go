@@ -28,6 +28,7 @@
 //	ServerScan status                                 serverscan    CLI
 //	a scan's Job, its Secrets, account and Role       serverscan    the scan's pod
 //	bootstrap Secret, credential Secret               others        machine; copied into the request Secret
+//	their label clusterctl.cluster.x-k8s.io/move      machine       clusterctl
 //
 // Package step is the kit that the loops are made of.
 package controllers

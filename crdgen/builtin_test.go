@@ -94,19 +94,6 @@ func TestBuiltinDriversRoundTrip(t *testing.T) {
 	}
 }
 
-// Only these names cannot be mapped back by Rancher's rule; the field table can.
-func TestKebabRuleFailsOnlyForUnprefixedFlags(t *testing.T) {
-	lost := map[string]bool{}
-	for name, fields := range builtinFields(t) {
-		for _, field := range fields {
-			if !field.File && crdgen.KebabFlag(name, field.Name) != field.Flag {
-				lost[name+"/"+field.Name] = true
-			}
-		}
-	}
-	require.Equal(t, map[string]bool{"none/url": true, "noop/url": true}, lost)
-}
-
 func TestBuiltinCRDsAreGolden(t *testing.T) {
 	for name, fields := range builtinFields(t) {
 		config, template, machine, err := crdgen.CRDs(crdgen.Schema{Driver: name, Fields: fields})

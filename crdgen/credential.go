@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
+	"regexp"
 	"strings"
 	"unicode"
 
@@ -47,6 +49,10 @@ func CredentialEnv(driverName string, fields []Field, secretData map[string][]by
 		if prefix := clouds.Of(driverName).EnvPrefix + "_"; !strings.HasPrefix(name, prefix) {
 			name = prefix + name
 		}
+		if ofProcess.MatchString(name) {
+			problems = append(problems, fmt.Errorf("key %s: %s is a setting of the driver's process or names a file, and is no option of the driver: take the key out", key, name))
+			continue
+		}
 		if env[name] == "" {
 			set(name, key, secretData[key])
 		}
@@ -57,6 +63,29 @@ func CredentialEnv(driverName string, fields []Field, secretData map[string][]by
 	}
 	addCredentialDefaults(driverName, fields, env)
 	return env, nil
+}
+
+// ofProcess are variables that are no credential: with them an SDK, the plugin or the runtime would read files of the pod, run programs, or
+// talk to somebody else. A driver that has a flag for one is given it.
+var ofProcess = regexp.MustCompile(`^(LD|DYLD|GO|MACHINE|SSL|KUBERNETES|NO|ALL|HTTPS?|GRPC)_|` +
+	`_(FILES?|PATH|DIR|HOME|PROXY|CONFIG|PROFILE|BUNDLE|PROCESS|COMMAND|EXECUTABLES?|APPLICATION_CREDENTIALS)$`)
+
+// KeepOwn leaves in a credential that was kept only what CredentialEnv and CredentialFiles could have given, and names the variables that it
+// took out: whoever may write the Secret that kept it may write anything there.
+func KeepOwn(driverName string, fields []Field, env map[string]string, files map[string][]byte) (dropped []string) {
+	own, ownFiles := map[string]bool{}, map[string]bool{}
+	for _, field := range fields {
+		own[field.credentialVar(driverName)], ownFiles[field.Flag] = !field.File, field.File
+	}
+	prefix := clouds.Of(driverName).EnvPrefix + "_"
+	for _, name := range sortedKeys(env) {
+		if spelled, err := upperSnake(name); !own[name] && (err != nil || spelled != name || !strings.HasPrefix(name, prefix) || ofProcess.MatchString(name)) {
+			delete(env, name)
+			dropped = append(dropped, name)
+		}
+	}
+	maps.DeleteFunc(files, func(flag string, _ []byte) bool { return !ownFiles[flag] })
+	return dropped
 }
 
 // CredentialFiles are the parts of a credential that the driver takes as files, by flag name. A value in a machine's spec

@@ -87,3 +87,24 @@ func FuzzCredentialEnv(f *testing.F) {
 		}
 	})
 }
+
+// What a key of the Secret becomes by itself is a setting of the driver's, none of the process and none that names a file or program.
+func TestCredentialEnvRefusesSettingsOfTheProcess(t *testing.T) {
+	token := []crdgen.Field{{Name: "token", Flag: "acme-token", Type: crdgen.String}}
+	for driver, keys := range map[string][]string{
+		"amazonec2": {"configFile", "AWS_CONFIG_FILE", "sharedCredentialsFile", "webIdentityTokenFile", "caBundle", "profile"},
+		"google":    {"applicationCredentials", "externalAccountAllowExecutables"},
+		"https":     {"proxy"}, "ld": {"preload", "LD_LIBRARY_PATH"}, "machine": {"plugin.token"}, "go": {"debug"}, "ssl": {"cert.dir"}, "acme": {"credentialProcess", "command"},
+	} {
+		for _, key := range keys {
+			_, err := crdgen.CredentialEnv(driver, token, map[string][]byte{key: []byte("hidden")})
+			require.ErrorContains(t, err, "key "+key+": ", driver)
+			require.ErrorContains(t, err, "is a setting of the driver's process or names a file")
+			require.NotContains(t, err.Error(), "hidden")
+		}
+	}
+	env, err := crdgen.CredentialEnv("amazonec2", []crdgen.Field{{Name: "x", Flag: "amazonec2-x", EnvVar: "AWS_SHARED_CREDENTIALS_FILE", Type: crdgen.String}},
+		map[string][]byte{"x": []byte("v")})
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"AWS_SHARED_CREDENTIALS_FILE": "v"}, env, "what a flag of the driver says is the driver's")
+}

@@ -1,6 +1,8 @@
 package crdgen
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -79,13 +81,12 @@ func FieldsInUse(specs ...map[string]any) map[string]int {
 	return used
 }
 
-// InUse keeps the changes that hit a field in use.
-func InUse(changes []Change, used map[string]int) []Change {
-	var out []Change
-	for _, change := range changes {
-		if used[change.Field] > 0 {
-			out = append(out, change)
-		}
+// IsDefault tells whether a config may have the value from the API server, which writes in what nobody gave.
+func (f Field) IsDefault(value any) bool {
+	if !f.hasSchemaDefault() {
+		return false
 	}
-	return out
+	has, err := json.Marshal(value)
+	written, wrong := json.Marshal(f.Default)
+	return err == nil && wrong == nil && bytes.Equal(has, written)
 }

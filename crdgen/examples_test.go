@@ -66,16 +66,23 @@ func TestExamples_of_third_parties(t *testing.T) {
 			config, template, machine, err := crdgen.CRDs(crdgen.Schema{Driver: name, Fields: fields})
 			require.NoError(t, err)
 			testkit.ApplyCRDs(t, config, template, machine)
-			applyExample(t, client, name, fields)
+			require.Len(t, applyExample(t, client, filepath.Join(name, "cluster.yaml"), name, fields), 6)
 		})
 	}
 }
 
-func applyExample(t *testing.T, client dynamic.Interface, name string, fields []crdgen.Field) {
+// The example that needs no NodeDriver, and the one that rolls its machines.
+func TestExamples_digitalocean(t *testing.T) {
+	client, fields := installDrivers(t, "digitalocean"), builtinFields(t)["digitalocean"]
+	require.Len(t, applyExample(t, client, "digitalocean.yaml", "digitalocean", fields), 6)
+	require.Equal(t, []string{"DigitaloceanMachineTemplate", "MachineDeployment"}, applyExample(t, client, "rolling.yaml", "digitalocean", fields))
+}
+
+// applyExample returns the kinds of what an example for a driver has.
+func applyExample(t *testing.T, client dynamic.Interface, file, name string, fields []crdgen.Field) (kinds []string) {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join("..", "examples", name, "cluster.yaml"))
+	content, err := os.ReadFile(filepath.Join("..", "examples", filepath.Clean(file)))
 	require.NoError(t, err)
-	var kinds []string
 	for document := range strings.SplitSeq(string(content), "\n---\n") {
 		u := &unstructured.Unstructured{}
 		require.NoError(t, yaml.Unmarshal([]byte(document), &u.Object))
@@ -105,5 +112,5 @@ func applyExample(t *testing.T, client dynamic.Interface, name string, fields []
 			require.NoError(t, err)
 		}
 	}
-	require.Len(t, kinds, 6)
+	return kinds
 }

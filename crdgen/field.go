@@ -111,38 +111,26 @@ func applyAliases(driverName string, fields []Field, aliases []FileAlias) error 
 		if field.Type != String || field.File {
 			return fmt.Errorf("%q is not a plain string flag", alias.DriverField)
 		}
-		if err := checkAliasName(alias.Field, matches[0], fields); err != nil {
+		if err := checkName(alias.Field); err != nil {
 			return err
 		}
+		if topLevelNames[alias.Field] {
+			return fmt.Errorf("the alias %q has another meaning already", alias.Field)
+		}
+		for i := range fields {
+			if i != matches[0] && fields[i].Name == alias.Field {
+				return fmt.Errorf("the alias %q is also the name of flag --%s", alias.Field, fields[i].Flag)
+			}
+		}
 		field.Name = alias.Field
-		if takesContent(field.Flag) {
+		// Rancher lists it as a file although the driver wants the content itself: given a path, it tries to parse that as JSON.
+		if field.Flag == "google-auth-encoded-json" {
 			continue
 		}
 		// A path of the driver author's own machine means nothing as content.
 		field.File, field.Default = true, nil
 	}
 	return nil
-}
-
-func checkAliasName(name string, self int, fields []Field) error {
-	if err := checkName(name); err != nil {
-		return err
-	}
-	if topLevelNames[name] {
-		return fmt.Errorf("the alias %q has another meaning already", name)
-	}
-	for i := range fields {
-		if i != self && fields[i].Name == name {
-			return fmt.Errorf("the alias %q is also the name of flag --%s", name, fields[i].Flag)
-		}
-	}
-	return nil
-}
-
-// takesContent knows flags that Rancher lists as files although the driver wants the content itself: given a path, the
-// google driver tries to parse the path as JSON.
-func takesContent(flag string) bool {
-	return flag == "google-auth-encoded-json"
 }
 
 // OnlyURL knows flags that take the path of a file or an address. Only addresses are let in: the file would be one of the Job's

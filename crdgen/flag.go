@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"strings"
 )
 
@@ -98,12 +99,20 @@ func CheckFlags(flags []Flag) error {
 	return nil
 }
 
+// variableName is the name of an environment variable, or none.
+var variableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)?$`)
+
 func checkFlag(flag *Flag) error {
 	if err := checkName(flag.Name); err != nil {
 		return err
 	}
-	if err := checkEnvVar(flag.EnvVar); err != nil {
-		return fmt.Errorf("%s: %w", flag.Name, err)
+	if len(flag.EnvVar) > maxEnvVarLength {
+		return fmt.Errorf("%s: the environment variable's name has %d bytes, at most %d are accepted", flag.Name, len(flag.EnvVar), maxEnvVarLength)
+	}
+	for variable := range strings.SplitSeq(flag.EnvVar, ",") {
+		if variable = strings.TrimSpace(variable); !variableName.MatchString(variable) {
+			return fmt.Errorf("%s: the environment variable %q is no name of one", flag.Name, variable)
+		}
 	}
 	if len(flag.Usage) > maxUsageLength {
 		return fmt.Errorf("%s: usage has %d bytes, at most %d are accepted", flag.Name, len(flag.Usage), maxUsageLength)
@@ -134,27 +143,6 @@ func checkName(name string) error {
 	return nil
 }
 
-func checkEnvVar(name string) error {
-	if len(name) > maxEnvVarLength {
-		return fmt.Errorf("the environment variable's name has %d bytes, at most %d are accepted", len(name), maxEnvVarLength)
-	}
-	for variable := range strings.SplitSeq(name, ",") {
-		if variable = strings.TrimSpace(variable); variable != "" && !isVariable(variable) {
-			return fmt.Errorf("the environment variable %q is no name of one", variable)
-		}
-	}
-	return nil
-}
-
-func isVariable(name string) bool {
-	for _, r := range name {
-		if !isAlphanumeric(r) && r != '_' {
-			return false
-		}
-	}
-	return name[0] < '0' || name[0] > '9'
-}
-
 func isAlphanumeric(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
 }
@@ -164,53 +152,41 @@ func isAlphanumeric(r rune) bool {
 func normalDefault(kind FlagType, value any) (any, error) {
 	switch kind {
 	case String:
-		return stringDefault(value)
+		if value == nil || value == "" {
+			return nil, nil
+		}
+		text, ok := value.(string)
+		if !ok {
+			return nil, fmt.Errorf("the default is a %s, not a string", jsonType(value))
+		}
+		if len(text) > maxDefaultLength {
+			return nil, fmt.Errorf("the default has %d bytes, at most %d are accepted", len(text), maxDefaultLength)
+		}
+		return text, nil
 	case Int:
-		return intDefault(value)
+		if value == nil {
+			return nil, nil
+		}
+		number, err := toInt(value)
+		if err != nil {
+			return nil, fmt.Errorf("the default: %w", err)
+		}
+		if number == 0 {
+			return nil, nil
+		}
+		return number, nil
 	case Bool:
-		return boolDefault(value)
+		if value == nil || value == false {
+			return nil, nil
+		}
+		if value == true {
+			return true, nil
+		}
+		return nil, fmt.Errorf("the default is a %s, not a boolean", jsonType(value))
 	case StringSlice:
 		return sliceDefault(value)
 	}
 	return nil, fmt.Errorf("the type %q is none of string, int, bool, stringSlice", kind)
-}
-
-func stringDefault(value any) (any, error) {
-	if value == nil || value == "" {
-		return nil, nil
-	}
-	text, ok := value.(string)
-	if !ok {
-		return nil, fmt.Errorf("the default is a %s, not a string", jsonType(value))
-	}
-	if len(text) > maxDefaultLength {
-		return nil, fmt.Errorf("the default has %d bytes, at most %d are accepted", len(text), maxDefaultLength)
-	}
-	return text, nil
-}
-
-func intDefault(value any) (any, error) {
-	if value == nil {
-		return nil, nil
-	}
-	number, err := toInt(value)
-	if err != nil {
-		return nil, fmt.Errorf("the default: %w", err)
-	}
-	if number == 0 {
-		return nil, nil
-	}
-	return number, nil
-}
-
-func boolDefault(value any) (any, error) {
-	if value == nil || value == false {
-		return nil, nil
-	}
-	if value == true {
-		return true, nil
-	}
-	return nil, fmt.Errorf("the default is a %s, not a boolean", jsonType(value))
 }
 
 func sliceDefault(value any) (any, error) {

@@ -93,13 +93,6 @@ func FuzzKindNames(f *testing.F) {
 			require.Equal(t, contract.CalculateCRDName(crd.Spec.Group, kind), crd.Name)
 			require.Equal(t, crdgen.CRDName(crd.Spec.Group, kind), crd.Name)
 		}
-		for _, kind := range []string{kinds.Machine, kinds.MachineTemplate} {
-			back, ok := crdgen.DriverOfMachineKind(kind)
-			require.True(t, ok)
-			require.Equal(t, name, back)
-		}
-		_, ok := crdgen.DriverOfMachineKind(kinds.Config)
-		require.False(t, ok && !strings.HasSuffix(kinds.Config, "Machine"))
 	})
 }
 

@@ -91,7 +91,6 @@ func TestForeignKeysBecomeVariables(t *testing.T) {
 		"ACME_DEBUG":                   "ACME_DEBUG",
 		"s3Bucket2Name":                "ACME_S3_BUCKET2_NAME",
 		"LD_PRELOAD":                   "ACME_LD_PRELOAD",
-		"PATH":                         "ACME_PATH",
 		"_":                            "ACME__",
 		"a.b.c":                        "ACME_A_B_C",
 		"othercredentialConfig-secret": "ACME_SECRET",
@@ -145,8 +144,6 @@ func TestChangesOfEveryKind(t *testing.T) {
 			if tt.text != "" {
 				require.Equal(t, tt.text, changes[0].String())
 			}
-			require.Equal(t, tt.want, crdgen.InUse(changes, map[string]int{"x": 1}))
-			require.Empty(t, crdgen.InUse(changes, map[string]int{"x": 0, "y": 7}))
 		})
 	}
 	require.Empty(t, crdgen.FieldsInUse())
@@ -170,10 +167,26 @@ func TestKindsOfDriversNeverCollide(t *testing.T) {
 			}
 		}
 		require.Equal(t, machine.Name, crdgen.CRDName(crdgen.MachineGroup, crdgen.KindsOf(name).Machine))
-		back, ok := crdgen.DriverOfMachineKind(crdgen.KindsOf(name).MachineTemplate)
-		require.True(t, ok)
-		require.Equal(t, name, back)
 	}
 	require.Equal(t, crdgen.Kinds{}, crdgen.KindsOf(""))
 	require.Len(t, slices.Collect(maps.Keys(seen)), len(names)*12+3*(len(names)-3), "three drivers have names too short for short names")
+}
+
+func TestIsDefault(t *testing.T) {
+	for _, tt := range []struct {
+		field crdgen.Field
+		value any
+		want  bool
+	}{
+		{crdgen.Field{Type: crdgen.String, Default: "s"}, "s", true},
+		{crdgen.Field{Type: crdgen.String, Default: "s"}, "t", false},
+		{crdgen.Field{Type: crdgen.String}, "", false},
+		{crdgen.Field{Type: crdgen.Int, Default: int64(2)}, int64(2), true},
+		{crdgen.Field{Type: crdgen.Int, Default: int64(2)}, "2", false},
+		{crdgen.Field{Type: crdgen.Bool, Default: true}, true, true},
+		{crdgen.Field{Type: crdgen.StringSlice, Default: []string{"a", "b"}}, []any{"a", "b"}, true},
+		{crdgen.Field{Type: crdgen.String, Default: "s", Credential: crdgen.PublicCredential}, "s", false}, // has none in the schema
+	} {
+		require.Equal(t, tt.want, tt.field.IsDefault(tt.value), "%+v %v", tt.field, tt.value)
+	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 )
 
 // topLevelNames are the names every Kubernetes object has already, and those that the kinds add to a driver's fields. A
@@ -15,22 +14,6 @@ var topLevelNames = map[string]bool{
 	CommonField: true, ProviderIDField: true,
 }
 
-// KebabFlag is the flag that Rancher would make of a field's name. For most flags it is the flag they came from, but not
-// for all: use Field.Flag, which is exact.
-func KebabFlag(driverName, fieldName string) string {
-	var b strings.Builder
-	b.WriteString(driverName + "-")
-	var last rune
-	for _, r := range fieldName {
-		if unicode.IsUpper(r) && (unicode.IsLower(last) || unicode.IsDigit(last)) {
-			b.WriteByte('-')
-		}
-		b.WriteRune(unicode.ToLower(r))
-		last = r
-	}
-	return b.String()
-}
-
 // assignNames gives every flag a field name of its own, by position. Flags with the driver's prefix choose first; a flag
 // whose name is then taken, or is one of Kubernetes' own, keeps its whole name.
 func assignNames(driverName string, flags []Flag) ([]string, error) {
@@ -38,7 +21,13 @@ func assignNames(driverName string, flags []Flag) ([]string, error) {
 	takenBy := map[string]string{}
 	for _, i := range namingOrder(driverName, flags) {
 		flag := flags[i].Name
-		name := lowerCamel(withoutPrefix(driverName, flag))
+		// Where another word stands in the place of the driver's prefix, that is cut as Rancher does (rancher-provv2.md §2.3), so that
+		// manifests written for it apply; a flag of one word is taken whole.
+		short, prefixed := strings.CutPrefix(flag, driverName+"-")
+		if _, rest, ok := strings.Cut(flag, "-"); ok && !prefixed {
+			short = rest
+		}
+		name := lowerCamel(short)
 		if name == "" || topLevelNames[name] || takenBy[name] != "" {
 			name = lowerCamel(flag)
 		}
@@ -51,18 +40,6 @@ func assignNames(driverName string, flags []Flag) ([]string, error) {
 		names[i], takenBy[name] = name, flag
 	}
 	return names, nil
-}
-
-// withoutPrefix cuts the driver's prefix off a flag. Where another word stands in its place, that is cut as Rancher does
-// (rancher-provv2.md §2.3), so that manifests written for it apply; a flag of one word is taken whole.
-func withoutPrefix(driverName, flag string) string {
-	if rest, ok := strings.CutPrefix(flag, driverName+"-"); ok {
-		return rest
-	}
-	if _, rest, ok := strings.Cut(flag, "-"); ok {
-		return rest
-	}
-	return flag
 }
 
 // namingOrder is by name, prefixed flags first, so that names do not depend on the order in which a driver lists its flags.

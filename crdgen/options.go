@@ -88,29 +88,32 @@ func (f Field) option(value any) (any, error) {
 	}
 	switch f.Type {
 	case String:
-		return stringOption(value)
+		text, ok := value.(string)
+		if !ok {
+			return nil, fmt.Errorf("must be a string, is a %s", jsonType(value))
+		}
+		if strings.ContainsRune(text, 0) {
+			return nil, errors.New("has a NUL character")
+		}
+		if text == "" {
+			return nil, nil
+		}
+		return text, nil
 	case Int:
 		return intOption(value)
 	case Bool:
-		return boolOption(value, f.Default == true)
+		given, ok := value.(bool)
+		if !ok {
+			return nil, fmt.Errorf("must be true or false, is a %s", jsonType(value))
+		}
+		if !given && f.Default != true {
+			return nil, nil
+		}
+		return given, nil
 	case StringSlice:
 		return sliceOption(value)
 	}
 	return nil, fmt.Errorf("has the unknown type %q", f.Type)
-}
-
-func stringOption(value any) (any, error) {
-	text, ok := value.(string)
-	if !ok {
-		return nil, fmt.Errorf("must be a string, is a %s", jsonType(value))
-	}
-	if strings.ContainsRune(text, 0) {
-		return nil, errors.New("has a NUL character")
-	}
-	if text == "" {
-		return nil, nil
-	}
-	return text, nil
 }
 
 func intOption(value any) (any, error) {
@@ -129,17 +132,6 @@ func intOption(value any) (any, error) {
 		return nil, fmt.Errorf("must be an integer, is a %s", jsonType(value))
 	}
 	return int(number), nil
-}
-
-func boolOption(value any, keepFalse bool) (any, error) {
-	given, ok := value.(bool)
-	if !ok {
-		return nil, fmt.Errorf("must be true or false, is a %s", jsonType(value))
-	}
-	if !given && !keepFalse {
-		return nil, nil
-	}
-	return given, nil
 }
 
 func sliceOption(value any) (any, error) {

@@ -1,7 +1,6 @@
 package crdgen_test
 
 import (
-	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,14 +49,6 @@ func TestOptionsLeaveOutWhatIsNotGiven(t *testing.T) {
 	values, _, err := crdgen.Options(acmeFields(), map[string]any{"ipv6": false, "sshPort": int64(0)})
 	require.NoError(t, err)
 	require.Equal(t, map[string]any{"acme-ipv6": false, "acme-ssh-port": 0}, values, "an explicit false and zero differ from the defaults")
-}
-
-func TestOptionsAcceptEveryFormOfAnInteger(t *testing.T) {
-	for _, given := range []any{22, int32(22), int64(22), float64(22), json.Number("22"), "22"} {
-		values, _, err := crdgen.Options(acmeFields(), map[string]any{"sshPort": given})
-		require.NoError(t, err)
-		require.Equal(t, 22, values["acme-ssh-port"])
-	}
 }
 
 func TestOptionsNameTheFieldAndHideTheValue(t *testing.T) {

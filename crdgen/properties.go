@@ -8,6 +8,9 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 )
 
 // Bounds of what users may write. They are far above what any driver needs and below what an object may weigh.
@@ -56,6 +59,8 @@ func (f Field) hasSchemaDefault() bool {
 	return f.Default != nil && !f.Secret && !f.File && f.Credential == ""
 }
 
+var urls = regexp.MustCompile(urlPattern)
+
 func fieldProperty(field Field) (schemaProps, error) {
 	property := schemaProps{Description: field.description(), Nullable: true}
 	switch field.Type {
@@ -64,7 +69,9 @@ func fieldProperty(field Field) (schemaProps, error) {
 		if field.File {
 			property.MaxLength = new(int64(maxFileLength))
 		}
-		if OnlyURL(field.Flag) && isURL(field.Default) {
+		// The API server takes no kind whose defaults break its own rules, such as one that is a path.
+		preset, isText := field.Default.(string)
+		if OnlyURL(field.Flag) && (field.Default == nil || isText && urls.MatchString(preset)) {
 			property.Pattern = urlPattern
 		}
 	case Int:
@@ -87,14 +94,6 @@ func fieldProperty(field Field) (schemaProps, error) {
 		property.Format = "password"
 	}
 	return property, nil
-}
-
-var urls = regexp.MustCompile(urlPattern)
-
-// isURL lets no default through that is a path: the API server takes no kind whose defaults break its own rules.
-func isURL(value any) bool {
-	text, ok := value.(string)
-	return value == nil || ok && urls.MatchString(text)
 }
 
 // maxUsages bounds the help texts of all fields together: a kind that does not fit into etcd cannot be made at all.
@@ -183,20 +182,12 @@ func rule(expression, message string) apiextensionsv1.ValidationRule {
 }
 
 // commonProperty is RKECommonNodeConfig of api/rke/v1.
-func commonProperty() schemaProps {
+func commonProperty(driverName string) schemaProps {
 	credential := text("CloudCredentialSecretName names the Secret with the cloud's credential: name, or namespace:name. A Secret in "+
 		"another namespace must name this namespace in its annotation drover.cattle.io/allowed-namespaces.", maxCommonNameLength)
 	credential.XValidations = apiextensionsv1.ValidationRules{rule(
 		`self == '' || self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?:)?[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')`,
 		"must be the name of a Secret in this namespace, or namespace:name")}
-	return object("Common is what every driver's machines have beside the driver's own fields.", map[string]schemaProps{
-		"labels":                    stringMap("Labels are put on the Node.", 63),
-		"taints":                    list("Taints are put on the Node.", "atomic", taintProperty()),
-		"cloudCredentialSecretName": credential,
-	})
-}
-
-func taintProperty() schemaProps {
 	effect := text("Effect on pods that do not tolerate the taint.", 32)
 	for _, value := range []string{"NoSchedule", "PreferNoSchedule", "NoExecute"} {
 		effect.Enum = append(effect.Enum, apiextensionsv1.JSON{Raw: []byte(`"` + value + `"`)})
@@ -205,17 +196,42 @@ func taintProperty() schemaProps {
 	key.MinLength = new(int64(1))
 	added := text("TimeAdded is when the taint was added.", 64)
 	added.Format = "date-time"
-	return object("A taint of the Node.", map[string]schemaProps{
+	taint := object("A taint of the Node.", map[string]schemaProps{
 		"key": key, "value": text("Value of the taint.", 63), "effect": effect, "timeAdded": added,
 	}, "effect", "key")
+	return object("Common is what every driver's machines have beside the driver's own fields.", map[string]schemaProps{
+		"labels":                    stringMap("Labels are put on the Node.", 63),
+		"taints":                    list("Taints are put on the Node.", "atomic", taint),
+		"cloudCredentialSecretName": credential,
+		"sshContact":                sshContactProperty(driverName),
+	})
 }
 
-func providerIDProperty() schemaProps {
-	return text("ProviderID is the server's id as the cloud's controller manager writes it into the Node. Set once, by Drover.", 512)
+// sshContactProperty is SSHContact of api/rke/v1.
+func sshContactProperty(driverName string) schemaProps {
+	mode := text("Mode is Auto, the default, or \"Off\", with quotes in YAML: the Job does not log in, so that no host key is recorded and BootstrapDelivered stays Unknown.", 8)
+	mode.Enum = []apiextensionsv1.JSON{{Raw: []byte(`"` + rkev1.SSHContactAuto + `"`)}, {Raw: []byte(`"` + rkev1.SSHContactOff + `"`)}}
+	if cloud := clouds.Of(driverName); cloud.UserData.Habit == clouds.None && (!cloud.NoServer || cloud.NeedsKey != "") {
+		mode.XValidations = apiextensionsv1.ValidationRules{rule(fmt.Sprintf("self != '%s'", rkev1.SSHContactOff),
+			fmt.Sprintf("driver %s takes no user data: the bootstrap data goes over SSH, which cannot be Off", driverName))}
+	}
+	user := text("User on the server; the driver's when empty.", rkev1.MaxSSHUser)
+	user.Pattern = emptyOr(rkev1.SSHUserPattern)
+	jump := text("JumpHost is the host over which the server is reached, [user@]host[:port]. It has to let the machine's own SSH key in. drover ssh goes over "+
+		"it with your own ssh.", rkev1.MaxSSHJumpHost)
+	jump.Pattern = emptyOr(rkev1.SSHJumpHostPattern)
+	return object("SSHContact is how the Job logs in to the server after it was made, to record its host key and to look whether the bootstrap data arrived; "+
+		"the machine is Ready before. Drivers without user data are bootstrapped so.", map[string]schemaProps{
+		"mode": mode, "user": user, "jumpHost": jump,
+		"port": integer("Port of the server's SSH daemon; the driver's when empty.", 1, 65535),
+		"timeoutSeconds": integer("TimeoutSeconds bounds the contact; by default 120, and 300 where the bootstrap data goes over SSH.",
+			rkev1.MinSSHTimeout, rkev1.MaxSSHTimeout),
+	})
 }
 
-// providerIDRule stands on the object around providerID, so that taking the field away is seen too.
-func providerIDRule() apiextensionsv1.ValidationRule {
-	return rule(`!has(oldSelf.providerID) || oldSelf.providerID == '' || (has(self.providerID) && self.providerID == oldSelf.providerID)`,
-		"providerID cannot be changed once it is set: delete the Machine to get another server")
+// emptyOr lets a pattern take the empty text too.
+func emptyOr(pattern string) string { return "^$|" + pattern }
+
+func integer(description string, least, most float64) schemaProps {
+	return schemaProps{Type: "integer", Format: "int32", Description: description, Minimum: &least, Maximum: &most}
 }

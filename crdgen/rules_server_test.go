@@ -1,6 +1,7 @@
 package crdgen_test
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -41,9 +42,7 @@ func TestServerRefusesWhatCannotSucceed(t *testing.T) {
 					group = crdgen.ConfigGroup
 				}
 				u := &unstructured.Unstructured{Object: map[string]any{}}
-				for key, value := range object {
-					u.Object[key] = value
-				}
+				maps.Copy(u.Object, object)
 				u.SetAPIVersion(group + "/v1")
 				u.SetKind(kind)
 				u.SetName("rules")

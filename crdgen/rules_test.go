@@ -105,9 +105,3 @@ func TestUsageIsOneLine(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "a b [31m c", fields[0].Usage)
 }
-
-func TestKebabFlag(t *testing.T) {
-	for field, want := range map[string]string{"sshKeyPath": "acme-ssh-key-path", "ipv6": "acme-ipv6", "disk2Size": "acme-disk2-size", "vMSize": "acme-v-msize", "": "acme-"} {
-		require.Equal(t, want, crdgen.KebabFlag("acme", field))
-	}
-}

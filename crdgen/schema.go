@@ -47,15 +47,6 @@ func KindsOf(driver string) Kinds {
 	return Kinds{Config: name + "Config", MachineTemplate: name + "MachineTemplate", Machine: name + "Machine"}
 }
 
-// DriverOfMachineKind is the way back from an <X>Machine or <X>MachineTemplate to the driver's name.
-func DriverOfMachineKind(kind string) (string, bool) {
-	name, ok := strings.CutSuffix(strings.TrimSuffix(kind, "Template"), "Machine")
-	if !ok || name == "" {
-		return "", false
-	}
-	return strings.ToLower(name), true
-}
-
 // CRDName is the name Cluster API expects of the CRD of a kind.
 func CRDName(group, kind string) string {
 	return flect.Pluralize(strings.ToLower(kind)) + "." + group
@@ -90,7 +81,8 @@ func CRDs(schema Schema) (config, template, machine *apiextensionsv1.CustomResou
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("making the kinds of driver %s: %w", schema.Driver, err)
 	}
-	plain[CommonField], plain[ProviderIDField] = commonProperty(), providerIDProperty()
+	plain[CommonField] = commonProperty(schema.Driver)
+	plain[ProviderIDField] = text("ProviderID is the server's id as the cloud's controller manager writes it into the Node. Set once, by Drover.", 512)
 	if clouds.Of(schema.Driver).ConfigHasCommon {
 		const unread = "Rancher's kind has it; not read, for it is the pool's to say."
 		withDefaults[CommonField] = schemaProps{Type: "object", Description: unread, Nullable: true, XPreserveUnknownFields: new(true)}
@@ -98,12 +90,23 @@ func CRDs(schema Schema) (config, template, machine *apiextensionsv1.CustomResou
 	}
 	kinds, b := KindsOf(schema.Driver), builder{driver: schema.Driver, table: table}
 
-	config = b.crd(ConfigGroup, kinds.Config, "c", configBody(schema.Driver, withDefaults))
+	config = b.crd(ConfigGroup, kinds.Config, "c", topLevel(
+		fmt.Sprintf("Options of the docker-machine driver %s for one pool of machines; drivers' defaults are filled in.", schema.Driver), withDefaults))
 	template = b.crd(MachineGroup, kinds.MachineTemplate, "mt", templateBody(schema.Driver, plain))
-	template.Spec.Versions[0].Subresources = statusSubresource()
-	template.Spec.Versions[0].AdditionalPrinterColumns = templateColumns()
-	machine = b.crd(MachineGroup, kinds.Machine, "m", machineBody(schema.Driver, plain))
-	machine.Spec.Versions[0].Subresources = statusSubresource()
+	template.Spec.Versions[0].AdditionalPrinterColumns = []apiextensionsv1.CustomResourceColumnDefinition{
+		// Cluster API makes the Cluster an owner of each template that is used; the label is there only when a ClusterClass made it.
+		column("Cluster", `.metadata.ownerReferences[?(@.kind=="Cluster")].name`, "Cluster the template belongs to", 0),
+		column("Credential", ".spec.template.spec.common.cloudCredentialSecretName", "Secret with the cloud's credential", 0),
+		ageColumn(),
+	}
+	spec := object("Spec is what the driver is asked for.", plain)
+	// It stands on the object around providerID, so that taking the field away is seen too.
+	spec.XValidations = apiextensionsv1.ValidationRules{rule(
+		`!has(oldSelf.providerID) || oldSelf.providerID == '' || (has(self.providerID) && self.providerID == oldSelf.providerID)`,
+		"providerID cannot be changed once it is set: delete the Machine to get another server")}
+	machine = b.crd(MachineGroup, kinds.Machine, "m", topLevel(fmt.Sprintf("A server made by the docker-machine driver %s.", schema.Driver),
+		map[string]schemaProps{"spec": spec, "status": machineStatus()}, "spec"))
+	machine.Spec.Versions[0].Subresources = &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}}
 	machine.Spec.Versions[0].AdditionalPrinterColumns = machineColumns()
 	return config, template, machine, nil
 }
@@ -127,6 +130,12 @@ type builder struct {
 }
 
 func (b builder) crd(group, kind, short string, body schemaProps) *apiextensionsv1.CustomResourceDefinition {
+	// No two kinds share a suffix, so drivers cannot collide with each other; the names of a driver of one or two letters could
+	// collide with Kubernetes' own (cm, pvc).
+	var shortNames []string
+	if len(b.driver) > 2 {
+		shortNames = []string{b.driver + short}
+	}
 	singular := strings.ToLower(kind)
 	plural := flect.Pluralize(singular)
 	return &apiextensionsv1.CustomResourceDefinition{
@@ -141,7 +150,7 @@ func (b builder) crd(group, kind, short string, body schemaProps) *apiextensions
 			Scope: apiextensionsv1.NamespaceScoped,
 			Names: apiextensionsv1.CustomResourceDefinitionNames{
 				Kind: kind, ListKind: kind + "List", Plural: plural, Singular: singular,
-				ShortNames: shortNames(b.driver, short),
+				ShortNames: shortNames,
 				Categories: []string{"cluster-api", "drover"},
 			},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
@@ -166,23 +175,6 @@ func labels(driver string) map[string]string {
 	}
 }
 
-// shortNames are the driver's name and a suffix that no two kinds share, so drivers cannot collide with each other; a
-// driver of one or two letters gets none, for those could collide with Kubernetes' own (cm, pvc).
-func shortNames(driver, suffix string) []string {
-	if len(driver) < 3 {
-		return nil
-	}
-	return []string{driver + suffix}
-}
-
-func statusSubresource() *apiextensionsv1.CustomResourceSubresources {
-	return &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}}
-}
-
-func configBody(driver string, fields map[string]schemaProps) schemaProps {
-	return topLevel(fmt.Sprintf("Options of the docker-machine driver %s for one pool of machines; drivers' defaults are filled in.", driver), fields)
-}
-
 func templateBody(driver string, fields map[string]schemaProps) schemaProps {
 	metadata := object("Metadata of machines made from this template.", map[string]schemaProps{
 		"labels":      stringMap("Labels of the machines.", 63),
@@ -195,15 +187,7 @@ func templateBody(driver string, fields map[string]schemaProps) schemaProps {
 				"clusterName": text("ClusterName is the Cluster this template belongs to.", 253),
 				"template":    object("Template is what machines are made from.", map[string]schemaProps{"metadata": metadata, "spec": spec}),
 			}, "template"),
-			"status": templateStatus(),
 		}, "spec")
-}
-
-func machineBody(driver string, fields map[string]schemaProps) schemaProps {
-	spec := object("Spec is what the driver is asked for.", fields)
-	spec.XValidations = apiextensionsv1.ValidationRules{providerIDRule()}
-	return topLevel(fmt.Sprintf("A server made by the docker-machine driver %s.", driver),
-		map[string]schemaProps{"spec": spec, "status": machineStatus()}, "spec")
 }
 
 func topLevel(description string, properties map[string]schemaProps, required ...string) schemaProps {
@@ -227,15 +211,6 @@ func machineColumns() []apiextensionsv1.CustomResourceColumnDefinition {
 		column("Instance", ".status.instanceName", "The server's name at the cloud", 1),
 		column("ProviderID", ".spec.providerID", "The server's id at the cloud", 1),
 		column("Machine", ".metadata.labels['rke\\.cattle\\.io/capi-machine-name']", "Cluster API Machine that owns this one", 1),
-	}
-}
-
-func templateColumns() []apiextensionsv1.CustomResourceColumnDefinition {
-	return []apiextensionsv1.CustomResourceColumnDefinition{
-		// Cluster API makes the Cluster an owner of each template that is used; the label is there only when a ClusterClass made it.
-		column("Cluster", `.metadata.ownerReferences[?(@.kind=="Cluster")].name`, "Cluster the template belongs to", 0),
-		column("Credential", ".spec.template.spec.common.cloudCredentialSecretName", "Secret with the cloud's credential", 0),
-		ageColumn(),
 	}
 }
 

@@ -118,17 +118,33 @@ func TestServerKeepsAMachineAsWritten(t *testing.T) {
 	require.ErrorContains(t, err, "providerID cannot be changed once it is set")
 }
 
-func TestServerFillsDefaultsIntoConfigs(t *testing.T) {
-	client := installDrivers(t, "digitalocean")
-	configs := client.Resource(schema.GroupVersionResource{Group: crdgen.ConfigGroup, Version: "v1", Resource: "digitaloceanconfigs"}).
-		Namespace(testkit.Namespace(t))
-	created, err := configs.Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "rke-machine-config.cattle.io/v1", "kind": "DigitaloceanConfig", "metadata": map[string]any{"name": "pool1"}, "region": "fra1",
+// Templates had a status that nobody filled. One that has it, because somebody wrote it, goes on without.
+func TestServerDropsTheStatusOfTemplates(t *testing.T) {
+	before, err := dynamic.NewForConfig(testkit.Config(t))
+	require.NoError(t, err)
+	_, template, _, err := crdgen.CRDs(crdgen.Schema{Driver: "digitalocean", Fields: builtinFields(t)["digitalocean"]})
+	require.NoError(t, err)
+	version := &template.Spec.Versions[0]
+	version.Schema.OpenAPIV3Schema.Properties["status"] = apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}
+	version.Subresources = &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}}
+	testkit.ApplyCRDs(t, template)
+	resource := schema.GroupVersionResource{Group: crdgen.MachineGroup, Version: "v1", Resource: "digitaloceanmachinetemplates"}
+	namespace := testkit.Namespace(t)
+	object, err := before.Resource(resource).Namespace(namespace).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "rke-machine.cattle.io/v1", "kind": "DigitaloceanMachineTemplate", "metadata": map[string]any{"name": "with-status"},
+		"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"region": "nyc3"}}},
 	}}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	require.Equal(t, "fra1", created.Object["region"])
-	require.Equal(t, int64(22), created.Object["sshPort"])
-	require.NotContains(t, created.Object, "accessToken")
+	object.Object["status"] = map[string]any{"capacity": map[string]any{"cpu": "2"}}
+	object, err = before.Resource(resource).Namespace(namespace).UpdateStatus(t.Context(), object, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	require.Contains(t, object.Object, "status")
+
+	templates := installDrivers(t, "digitalocean").Resource(resource).Namespace(namespace)
+	object.SetLabels(map[string]string{"a": "b"})
+	object, err = templates.Update(t.Context(), object, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	require.NotContains(t, object.Object, "status")
 }
 
 // What kubectl get shows.

@@ -9,6 +9,10 @@ const maxStatusText = 32 << 10
 
 // machineStatus is RKEMachineStatus of api/rke/v1; a test keeps the two alike.
 func machineStatus() schemaProps {
+	initialization := object("Initialization is what Cluster API waits for.", map[string]schemaProps{
+		"provisioned": {Type: "boolean", Description: "Provisioned is true once the server is there and spec.providerID is known; it never goes back."},
+	})
+	initialization.MinProperties = new(int64(1))
 	return object("Status is what was found out about the machine.", map[string]schemaProps{
 		"conditions":                conditionsProperty(),
 		"jobName":                   text("JobName is the Job that runs, or ran last.", 253),
@@ -18,29 +22,28 @@ func machineStatus() schemaProps {
 		"cloudCredentialSecretName": text("CloudCredentialSecretName is the credential that made the server.", maxCommonNameLength),
 		"failureReason":             text("FailureReason is CreateError or DeleteError when the last operation failed.", 1024),
 		"failureMessage":            text("FailureMessage says why creating or deleting failed last.", maxStatusText),
-		"addresses":                 addressesProperty(),
-		"failureDomain":             text("FailureDomain is the zone or region where the server is.", 256),
-		"initialization":            initializationProperty(),
-		"observedGeneration":        int64Property("ObservedGeneration is the generation this status is about."),
-		"phase":                     text("Phase is one word for people: Pending, Creating, Running, Failed, Deleting. Conditions tell more.", 32),
-		"instanceName":              text("InstanceName is the server's name at the cloud.", 253),
-		"attempts":                  int32Property("Attempts counts the Jobs run for the present operation."),
-		"lastAttempt":               attemptProperty(),
-		"nextAttemptTime":           timeProperty("NextAttemptTime is when the next Job may start after a failure."),
+		"addresses": list("Addresses of the server.", "atomic", object("An address of the server.", map[string]schemaProps{
+			"type":    text("Type is Hostname, ExternalIP, InternalIP, ExternalDNS or InternalDNS.", 32),
+			"address": text("Address itself.", 256),
+		}, "address", "type")),
+		"failureDomain":      text("FailureDomain is the zone or region where the server is.", 256),
+		"initialization":     initialization,
+		"observedGeneration": int64Property("ObservedGeneration is the generation this status is about."),
+		"phase":              text("Phase is one word for people: Pending, Creating, Running, Failed, Deleting. Conditions tell more.", 32),
+		"instanceName":       text("InstanceName is the server's name at the cloud.", 253),
+		"attempts":           int32Property("Attempts counts the Jobs run for the present operation."),
+		"lastAttempt": object("LastAttempt is how the last Job ended.", map[string]schemaProps{
+			"operation": text("Operation is create or remove.", 32),
+			"number":    int32Property("Number counts from 1."),
+			"startTime": timeProperty("StartTime is when the Job started."),
+			"endTime":   timeProperty("EndTime is when the Job ended."),
+			"outcome":   text("Outcome is Succeeded, Failed or Cancelled.", 32),
+			"class":     text("Class of the failure: Invalid, Unauthorized, Quota, Capacity, Throttled, Transient, Unknown.", 32),
+			"message":   text("Message is the driver's own error, redacted.", maxStatusText),
+			"logTail":   text("LogTail is the end of the driver's log, redacted; the state Secret keeps more.", maxStatusText),
+		}, "number", "operation", "outcome"),
+		"nextAttemptTime": timeProperty("NextAttemptTime is when the next Job may start after a failure."),
 	})
-}
-
-func attemptProperty() schemaProps {
-	return object("LastAttempt is how the last Job ended.", map[string]schemaProps{
-		"operation": text("Operation is create or remove.", 32),
-		"number":    int32Property("Number counts from 1."),
-		"startTime": timeProperty("StartTime is when the Job started."),
-		"endTime":   timeProperty("EndTime is when the Job ended."),
-		"outcome":   text("Outcome is Succeeded, Failed or Cancelled.", 32),
-		"class":     text("Class of the failure: Invalid, Unauthorized, Quota, Capacity, Throttled, Transient, Unknown.", 32),
-		"message":   text("Message is the driver's own error, redacted.", maxStatusText),
-		"logTail":   text("LogTail is the end of the driver's log, redacted; the state Secret keeps more.", maxStatusText),
-	}, "number", "operation", "outcome")
 }
 
 func conditionsProperty() schemaProps {
@@ -61,38 +64,6 @@ func conditionsProperty() schemaProps {
 	// Those of objects exported from Rancher have a lastUpdateTime too, which is no reason to refuse them.
 	condition.XPreserveUnknownFields = new(true)
 	return list("Conditions, one per step of the machine's life.", "map", condition, "type")
-}
-
-func addressesProperty() schemaProps {
-	return list("Addresses of the server.", "atomic", object("An address of the server.", map[string]schemaProps{
-		"type":    text("Type is Hostname, ExternalIP, InternalIP, ExternalDNS or InternalDNS.", 32),
-		"address": text("Address itself.", 256),
-	}, "address", "type"))
-}
-
-func initializationProperty() schemaProps {
-	property := object("Initialization is what Cluster API waits for.", map[string]schemaProps{
-		"provisioned": {Type: "boolean", Description: "Provisioned is true once the server is there and spec.providerID is known; it never goes back."},
-	})
-	property.MinProperties = new(int64(1))
-	return property
-}
-
-// templateStatus is what the cluster autoscaler reads to scale from zero.
-func templateStatus() schemaProps {
-	return object("Status says what servers made from this template offer; the cluster autoscaler reads it to scale from zero.", map[string]schemaProps{
-		"capacity": {
-			Type: "object", Description: "Capacity of one server, such as cpu and memory.",
-			AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true, Schema: &schemaProps{
-				XIntOrString: true,
-				Pattern:      `^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$`,
-			}},
-		},
-		"nodeInfo": object("NodeInfo describes the Node a server becomes.", map[string]schemaProps{
-			"architecture":    text("Architecture of the processor, such as amd64.", 64),
-			"operatingSystem": text("OperatingSystem is linux or windows.", 64),
-		}),
-	})
 }
 
 func timeProperty(description string) schemaProps {

@@ -143,22 +143,6 @@ func TestAddressesAreNoPaths(t *testing.T) {
 	requireValid(t, config)
 }
 
-func TestProviderIDIsSetOnce(t *testing.T) {
-	_, _, machine, err := crdgen.CRDs(crdgen.Schema{Driver: "digitalocean", Fields: builtinFields(t)["digitalocean"]})
-	require.NoError(t, err)
-	c := newChecker(t, machine)
-	object := func(providerID string) map[string]any {
-		if providerID == "" {
-			return map[string]any{"spec": map[string]any{}}
-		}
-		return map[string]any{"spec": map[string]any{"providerID": providerID}}
-	}
-	require.Empty(t, c.check(object("digitalocean://1"), object("")))
-	require.Empty(t, c.check(object("digitalocean://1"), object("digitalocean://1")))
-	require.Contains(t, c.check(object("digitalocean://2"), object("digitalocean://1")), "delete the Machine")
-	require.Contains(t, c.check(object(""), object("digitalocean://1")), "delete the Machine")
-}
-
 func TestDefaultsAreFilledInOnlyInConfigs(t *testing.T) {
 	config, template, machine, err := crdgen.CRDs(crdgen.Schema{Driver: "vmwarevsphere", Fields: builtinFields(t)["vmwarevsphere"]})
 	require.NoError(t, err)

@@ -66,8 +66,20 @@ func Store(ctx context.Context, client ConfigMaps, driverBinary Binary) error {
 	}
 	parts := (len(compressed) + maxPartBytes - 1) / maxPartBytes
 	for index := parts - 1; index >= 0; index-- {
-		data := compressed[index*maxPartBytes : min((index+1)*maxPartBytes, len(compressed))]
-		if err := createPart(ctx, client, newPart(driverBinary, index, parts, data)); err != nil {
+		part := &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: CachePartName(driverBinary.Digest, index),
+				Labels: map[string]string{
+					rkev1.NodeDriverLabel: driverBinary.Name,
+					CacheDigestLabel:      driverBinary.Digest[:digestNameLength],
+					CachePartsLabel:       strconv.Itoa(parts),
+				},
+				Annotations: map[string]string{cacheDigestAnnotation: driverBinary.Digest},
+			},
+			Immutable:  new(true),
+			BinaryData: map[string][]byte{cacheKey: compressed[index*maxPartBytes : min((index+1)*maxPartBytes, len(compressed))]},
+		}
+		if err := createPart(ctx, client, part); err != nil {
 			return fmt.Errorf("storing part %d of %d of driver %s: %w", index+1, parts, driverBinary.Name, err)
 		}
 	}
@@ -118,53 +130,6 @@ func Load(ctx context.Context, client ConfigMaps, name, digest, dir string) (Bin
 	return loaded, nil
 }
 
-// Forget removes a driver from the cache. The first part goes first, so that a half-removed driver does not look whole; the
-// second goes last, so that one who was interrupted finds again what is left.
-func Forget(ctx context.Context, client ConfigMaps, digest string) error {
-	if err := CheckDigest(digest); err != nil {
-		return err
-	}
-	parts, err := partsLeft(ctx, client, digest)
-	if err != nil || parts == 0 {
-		return err
-	}
-	if err := deletePart(ctx, client, digest, 0); err != nil {
-		return err
-	}
-	for index := parts - 1; index > 0; index-- {
-		if err := deletePart(ctx, client, digest, index); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// partsLeft is how many parts there may be: none if the first two are gone, and all that fit if their number is not readable.
-func partsLeft(ctx context.Context, client ConfigMaps, digest string) (int, error) {
-	for index := range 2 {
-		part, err := client.Get(ctx, CachePartName(digest, index), metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			continue
-		}
-		if err != nil {
-			return 0, fmt.Errorf("looking for driver %.*s in the cache: %w", digestNameLength, digest, err)
-		}
-		if count, err := partCount(part); err == nil {
-			return count, nil
-		}
-		return maxParts, nil
-	}
-	return 0, nil
-}
-
-func deletePart(ctx context.Context, client ConfigMaps, digest string, index int) error {
-	err := client.Delete(ctx, CachePartName(digest, index), metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("removing part %d of driver %.*s: %w", index+1, digestNameLength, digest, err)
-	}
-	return nil
-}
-
 // compress checks the digest on the way, so that nothing is ever stored under a wrong name.
 func compress(driverBinary Binary) ([]byte, error) {
 	file, err := os.Open(filepath.Clean(driverBinary.Path))
@@ -205,22 +170,6 @@ func (b *cappedBuffer) Write(p []byte) (int, error) {
 		return 0, errTooLarge
 	}
 	return b.to.Write(p)
-}
-
-func newPart(driverBinary Binary, index, parts int, data []byte) *corev1.ConfigMap {
-	return &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: CachePartName(driverBinary.Digest, index),
-			Labels: map[string]string{
-				rkev1.NodeDriverLabel: driverBinary.Name,
-				CacheDigestLabel:      driverBinary.Digest[:digestNameLength],
-				CachePartsLabel:       strconv.Itoa(parts),
-			},
-			Annotations: map[string]string{cacheDigestAnnotation: driverBinary.Digest},
-		},
-		Immutable:  new(true),
-		BinaryData: map[string][]byte{cacheKey: data},
-	}
 }
 
 // createPart replaces a part of the same name but other content: one left by an interrupted Store of another version of

@@ -119,15 +119,6 @@ func TestStoreMendsWhatAnInterruptedStoreLeft(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestForgetLeavesNothing(t *testing.T) {
-	client, stored, _ := storedDriver(t)
-	require.NoError(t, driver.Forget(t.Context(), client, stored.Digest))
-	list, err := client.(corev1client.ConfigMapInterface).List(t.Context(), metav1.ListOptions{LabelSelector: driver.CacheDigestLabel})
-	require.NoError(t, err)
-	require.Empty(t, list.Items)
-	require.NoError(t, driver.Forget(t.Context(), client, stored.Digest))
-}
-
 func TestCacheRefusesWrongNamesAndContent(t *testing.T) {
 	client, stored, _ := storedDriver(t)
 	_, err := driver.Exists(t.Context(), client, "../x")

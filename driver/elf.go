@@ -2,6 +2,7 @@ package driver
 
 import (
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
@@ -13,26 +14,8 @@ import (
 // hostArch is the architecture this program runs on.
 const hostArch = runtime.GOARCH
 
-// elfArch names the machine field of an ELF header as Go does.
-func elfArch(machine uint16) string {
-	switch machine {
-	case 3:
-		return "386"
-	case 21:
-		return "ppc64le"
-	case 22:
-		return "s390x"
-	case 40:
-		return "arm"
-	case 62:
-		return "amd64"
-	case 183:
-		return "arm64"
-	case 243:
-		return "riscv64"
-	}
-	return fmt.Sprintf("ELF machine %d", machine)
-}
+// elfArchs names the machine field of an ELF header as Go does.
+var elfArchs = map[uint16]string{3: "386", 21: "ppc64le", 22: "s390x", 40: "arm", 62: "amd64", 183: "arm64", 243: "riscv64"}
 
 // checkELF reads only the first bytes of the header: enough to tell people what is wrong before the kernel says "exec
 // format error".
@@ -52,7 +35,8 @@ func checkELF(file io.ReaderAt, arch string) error {
 	if kind := order.Uint16(header[16:]); kind != executable && kind != sharedObject {
 		return fail(NotADriverReason, "the driver's file is an ELF file, but no program")
 	}
-	if got := elfArch(order.Uint16(header[18:])); got != arch {
+	machine := order.Uint16(header[18:])
+	if got := cmp.Or(elfArchs[machine], fmt.Sprintf("ELF machine %d", machine)); got != arch {
 		return fail(WrongArchitectureReason, "the driver is built for %s, but has to run on %s: set spec.url to the file for %[2]s", got, arch)
 	}
 	if loader := interpreter(file); loader != "" {

@@ -82,8 +82,16 @@ func Fetch(ctx context.Context, opts FetchOptions) (Binary, error) {
 	if err := verify(download, opts.Checksum); err != nil {
 		return Binary{}, err
 	}
-	found, err := unpack(download, opts)
+	info, err := download.Stat()
 	if err != nil {
+		return Binary{}, fmt.Errorf("reading the size of the download: %w", err)
+	}
+	var found Binary
+	take := func(content io.Reader) (err error) {
+		found, err = install(content, opts)
+		return err
+	}
+	if err := findDriver(download, info.Size(), opts, take); err != nil {
 		return Binary{}, err
 	}
 	return found, opts.CheckDigest(found)
@@ -121,7 +129,7 @@ func (o FetchOptions) withDefaults() FetchOptions {
 }
 
 func (o FetchOptions) download(ctx context.Context, to io.Writer) error {
-	if err := checkURL(o.URL); err != nil {
+	if _, err := checkURL(o.URL); err != nil {
 		return fail(DownloadFailedReason, "downloading the driver: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
@@ -138,8 +146,13 @@ func (o FetchOptions) download(ctx context.Context, to io.Writer) error {
 		return failTemporarily(DownloadFailedReason, "downloading %s: %w", PublicURL(o.URL), withoutURL(err))
 	}
 	defer func() { _ = response.Body.Close() }()
-	if err := checkResponse(response, o); err != nil {
-		return err
+	if response.StatusCode != http.StatusOK {
+		again := response.StatusCode >= 500 || response.StatusCode == http.StatusTooManyRequests || response.StatusCode == http.StatusRequestTimeout
+		err := fmt.Errorf("downloading %s: the server answers %s", PublicURL(o.URL), response.Status)
+		return &Error{Reason: DownloadFailedReason, Temporary: again, Err: err}
+	}
+	if response.ContentLength > o.MaxBytes {
+		return o.tooLarge()
 	}
 	written, err := io.Copy(to, io.LimitReader(response.Body, o.MaxBytes+1))
 	if err != nil {
@@ -150,18 +163,6 @@ func (o FetchOptions) download(ctx context.Context, to io.Writer) error {
 	}
 	if written == 0 {
 		return failTemporarily(DownloadFailedReason, "downloading %s: the answer is empty", PublicURL(o.URL))
-	}
-	return nil
-}
-
-func checkResponse(response *http.Response, o FetchOptions) error {
-	if response.StatusCode != http.StatusOK {
-		again := response.StatusCode >= 500 || response.StatusCode == http.StatusTooManyRequests || response.StatusCode == http.StatusRequestTimeout
-		err := fmt.Errorf("downloading %s: the server answers %s", PublicURL(o.URL), response.Status)
-		return &Error{Reason: DownloadFailedReason, Temporary: again, Err: err}
-	}
-	if response.ContentLength > o.MaxBytes {
-		return o.tooLarge()
 	}
 	return nil
 }

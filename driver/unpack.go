@@ -14,6 +14,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -29,21 +30,6 @@ const (
 	tarMagicStart = 257
 	headSize      = 512
 )
-
-// unpack finds the driver in a download, whatever its form, and puts it into opts.Dir.
-func unpack(download *os.File, opts FetchOptions) (Binary, error) {
-	info, err := download.Stat()
-	if err != nil {
-		return Binary{}, fmt.Errorf("reading the size of the download: %w", err)
-	}
-	var found Binary
-	err = findDriver(download, info.Size(), opts, func(content io.Reader) error {
-		var err error
-		found, err = install(content, opts)
-		return err
-	})
-	return found, err
-}
 
 // findDriver calls take with the driver's binary, which it looks for by the content's first bytes and, in an archive, by
 // name. Nothing but that one member is ever written to disk.
@@ -174,18 +160,14 @@ func findInZip(content io.ReaderAt, size int64, opts FetchOptions, take func(io.
 		if !file.Mode().IsRegular() {
 			return fail(NotADriverReason, "the member %s of the zip archive is a link or a special file", shorten(file.Name))
 		}
-		return takeZipped(file, take)
+		member, err := file.Open()
+		if err != nil {
+			return badArchive("zip archive", err)
+		}
+		defer func() { _ = member.Close() }()
+		return take(member)
 	}
 	return seen.notFound()
-}
-
-func takeZipped(file *zip.File, take func(io.Reader) error) error {
-	member, err := file.Open()
-	if err != nil {
-		return badArchive("zip archive", err)
-	}
-	defer func() { _ = member.Close() }()
-	return take(member)
 }
 
 // refuseHugeZip reads the number of members from the archive's end, because opening a zip makes an entry for each of them.
@@ -204,6 +186,9 @@ func refuseHugeZip(content io.ReaderAt, size int64) error {
 	}
 	return nil
 }
+
+// documents are the ends of names that are no binary's.
+var documents = []string{".md", ".txt", ".json", ".md5", ".sha1", ".sha256", ".sha512", ".sha256sum", ".sha512sum", ".sig", ".asc", ".pem", ".exe"}
 
 // members recognises the driver among the names in an archive, and remembers what else looked like one.
 type members struct {
@@ -226,21 +211,13 @@ func (m *members) add(name string) (bool, error) {
 		return true, nil
 	}
 	// Some publishers leave version and platform in the member's name.
-	if rest, ok := strings.CutPrefix(base, BinaryPrefix+m.want); ok && strings.ContainsRune("_-.", rune(rest[0])) && !isDocument(base) {
+	if rest, ok := strings.CutPrefix(base, BinaryPrefix+m.want); ok && strings.ContainsRune("_-.", rune(rest[0])) && !slices.Contains(documents, path.Ext(base)) {
 		return true, nil
 	}
 	if strings.HasPrefix(base, BinaryPrefix) && len(m.others) < 5 {
 		m.others = append(m.others, shorten(base))
 	}
 	return false, nil
-}
-
-func isDocument(name string) bool {
-	switch path.Ext(name) {
-	case ".md", ".txt", ".json", ".md5", ".sha1", ".sha256", ".sha512", ".sha256sum", ".sha512sum", ".sig", ".asc", ".pem", ".exe":
-		return true
-	}
-	return false
 }
 
 func (m *members) notFound() error {

@@ -32,7 +32,9 @@ func Validate(nd *v3.NodeDriver) (warnings []string, err error) {
 		}
 	}
 	if IsBuiltin(nd) {
-		problems = append(problems, checkBuiltin(name, nd))
+		if _, ok := Builtin(name); !ok {
+			problems = append(problems, fmt.Errorf("spec.url is %s, but no driver named %q is built in; built in are %s", nd.Spec.URL, name, strings.Join(BuiltinNames(), ", ")))
+		}
 	} else {
 		warning, err := checkExternal(nd)
 		problems = append(problems, err)
@@ -46,18 +48,12 @@ func IsBuiltin(nd *v3.NodeDriver) bool {
 	return strings.HasPrefix(nd.Spec.URL, v3.BuiltinURLPrefix)
 }
 
-func checkBuiltin(name string, nd *v3.NodeDriver) error {
-	if _, ok := Builtin(name); !ok {
-		return fmt.Errorf("spec.url is %s, but no driver named %q is built in; built in are %s", nd.Spec.URL, name, strings.Join(BuiltinNames(), ", "))
-	}
-	return nil
-}
-
 func checkExternal(nd *v3.NodeDriver) (warnings []string, err error) {
-	if err := checkURL(nd.Spec.URL); err != nil {
+	parsed, err := checkURL(nd.Spec.URL)
+	if err != nil {
 		return nil, fmt.Errorf("spec.url: %w", err)
 	}
-	if hasPassword(nd.Spec.URL) {
+	if _, given := parsed.User.Password(); given {
 		warnings = append(warnings, "spec.url holds a password, which everybody who may read NodeDrivers can read: serve the driver where none is needed")
 	}
 	if nd.Spec.Checksum == "" {
@@ -79,27 +75,18 @@ func checkExternal(nd *v3.NodeDriver) (warnings []string, err error) {
 	return warnings, nil
 }
 
-func hasPassword(text string) bool {
-	parsed, err := url.Parse(text)
-	if err != nil || parsed.User == nil {
-		return false
-	}
-	_, given := parsed.User.Password()
-	return given
-}
-
-func checkURL(text string) error {
+func checkURL(text string) (*url.URL, error) {
 	parsed, err := url.Parse(text)
 	if err != nil {
-		return errors.New("is not a URL")
+		return nil, errors.New("is not a URL")
 	}
 	if parsed.Scheme != "https" && parsed.Scheme != "http" {
-		return fmt.Errorf("the scheme %q is none of local://, https://, http://", parsed.Scheme)
+		return nil, fmt.Errorf("the scheme %q is none of local://, https://, http://", parsed.Scheme)
 	}
 	if parsed.Hostname() == "" {
-		return errors.New("has no host")
+		return nil, errors.New("has no host")
 	}
-	return nil
+	return parsed, nil
 }
 
 // ChecksumKind tells from its length what a checksum in hex is: md5, sha1, sha256 or sha512; "" is of the kind "".

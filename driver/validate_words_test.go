@@ -33,6 +33,12 @@ func judgements() map[string]judgement {
 		"a user without a password": {spec: v3.NodeDriverSpec{URL: "https://me@drivers.example/acme.zip", Checksum: sha256}},
 		"md5": {spec: v3.NodeDriverSpec{URL: url, Checksum: strings.Repeat("a", 32)},
 			warnings: []string{"spec.checksum is md5, which can be forged: use sha256 or sha512"}},
+		"sha1": {spec: v3.NodeDriverSpec{URL: url, Checksum: strings.Repeat("a", 40)},
+			warnings: []string{"spec.checksum is sha1, which can be forged: use sha256 or sha512"}},
+		"sha512": {spec: v3.NodeDriverSpec{URL: url, Checksum: strings.Repeat("a", 128)}},
+		"not active yet": {spec: v3.NodeDriverSpec{URL: url},
+			warnings: []string{"spec.checksum is empty: give the sha256 or sha512 of what spec.url serves before spec.active becomes true"}},
+		"a file": {spec: v3.NodeDriverSpec{URL: "file:///etc/passwd"}, err: `spec.url: the scheme "file" is none of local://, https://, http://`},
 		"anything goes": {spec: v3.NodeDriverSpec{URL: "http://me:hidden@drivers.example/acme", InsecureSkipChecksum: true},
 			warnings: []string{
 				"spec.url holds a password, which everybody who may read NodeDrivers can read: serve the driver where none is needed",

@@ -15,16 +15,19 @@ import (
 	"strings"
 )
 
+var hashes = map[string]func() hash.Hash{"md5": md5.New, "sha1": sha1.New, "sha256": sha256.New, "sha512": sha512.New}
+
 // verify compares the file with a checksum whose kind its length tells; an empty checksum accepts anything.
 func verify(file *os.File, checksum string) error {
 	kind, err := ChecksumKind(checksum)
 	if err != nil {
 		return fail(ChecksumMismatchReason, "the checksum %w", err)
 	}
-	sum := newHash(kind)
-	if sum == nil {
+	newHash, ok := hashes[kind]
+	if !ok {
 		return nil
 	}
+	sum := newHash()
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("reading the download again: %w", err)
 	}
@@ -35,20 +38,6 @@ func verify(file *os.File, checksum string) error {
 	if !strings.EqualFold(got, checksum) {
 		return fail(ChecksumMismatchReason, "the download's %s is %s, not %s: the file behind the URL changed, or spec.checksum is of another file (it must be of the file itself, before unpacking)",
 			kind, got, strings.ToLower(checksum))
-	}
-	return nil
-}
-
-func newHash(kind string) hash.Hash {
-	switch kind {
-	case "md5":
-		return md5.New() //nolint:gosec // see the import
-	case "sha1":
-		return sha1.New() //nolint:gosec // see the import
-	case "sha256":
-		return sha256.New()
-	case "sha512":
-		return sha512.New()
 	}
 	return nil
 }

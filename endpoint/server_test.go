@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -92,6 +93,36 @@ func TestWebhooks_bodies(t *testing.T) {
 	code, _, err = post(t, client, address, io.MultiReader(strings.NewReader("of unknown length")))
 	require.NoError(t, err)
 	require.Equal(t, http.StatusLengthRequired, code)
+}
+
+// Who does not know the path is answered before anything of his request's body is read.
+func TestWebhooks_unknownPath(t *testing.T) {
+	address, client := start(t, WebhookOptions{Strip: func(path string) (string, bool) { return strings.CutPrefix(path, "/word") }})
+	for path, want := range map[string]int{"/word/length": http.StatusOK, "/length": http.StatusNotFound, "/": http.StatusNotFound, "/word/none": http.StatusNotFound} {
+		reader := &counted{Reader: strings.NewReader(strings.Repeat("x", 6<<20))}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+address+path, reader)
+		require.NoError(t, err)
+		req.ContentLength = 6 << 20
+		resp, err := client.Do(req)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, want, resp.StatusCode, path)
+		if !strings.HasPrefix(path, "/word") {
+			require.Less(t, reader.read.Load(), int64(2<<20), "no more than what is on its way")
+		}
+	}
+}
+
+// counted counts what is sent.
+type counted struct {
+	io.Reader
+	read atomic.Int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.read.Add(int64(n))
+	return n, err
 }
 
 // Whatever a client leaves unfinished ends, and whoever comes from elsewhere is answered meanwhile.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -25,6 +26,8 @@ type WebhookOptions struct {
 	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	// ClientCA signs the certificates of API servers; without one of them no request is read. Nil: anybody may call.
 	ClientCA *x509.CertPool
+	// Strip takes from a request's path what only API servers know; of a request without it nothing is read. Nil: the path is as it is.
+	Strip func(path string) (rest string, ok bool)
 	// Limits; WebhookLimits when zero.
 	Limits Limits
 }
@@ -56,7 +59,7 @@ func (s *Webhooks) Start(ctx context.Context) error {
 		mux = http.NewServeMux()
 	}
 	const name = "webhooks"
-	server := newHTTPServer(newBodies(name, mux, s.opts.Limits.ReadTimeout), s.opts.Limits)
+	server := newHTTPServer(s.known(newBodies(name, mux, s.opts.Limits.ReadTimeout)), s.opts.Limits)
 	server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.opts.GetCertificate}
 	if s.opts.ClientCA != nil {
 		server.TLSConfig.ClientCAs, server.TLSConfig.ClientAuth = s.opts.ClientCA, tls.RequireAndVerifyClientCert
@@ -81,6 +84,24 @@ func (s *Webhooks) Start(ctx context.Context) error {
 	}
 	<-ended
 	return nil
+}
+
+// known answers who knows the path.
+func (s *Webhooks) known(next http.Handler) http.Handler {
+	if s.opts.Strip == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rest, ok := s.opts.Strip(r.URL.Path)
+		if !ok {
+			w.Header().Set("Connection", "close")
+			http.NotFound(w, r)
+			return
+		}
+		r = r.WithContext(r.Context())
+		r.URL = &url.URL{Path: rest, RawQuery: r.URL.RawQuery}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func (s *Webhooks) address() string { return net.JoinHostPort(s.opts.Host, strconv.Itoa(s.opts.Port)) }

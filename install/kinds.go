@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/apply"
@@ -38,10 +37,6 @@ func Kinds(ctx context.Context, c client.WithWatch, embedded bool) error {
 		}
 		crds = append(crds, core...)
 	}
-	return installCRDs(ctx, c, crds)
-}
-
-func installCRDs(ctx context.Context, c client.WithWatch, crds []*apiextensionsv1.CustomResourceDefinition) error {
 	applier := apply.Applier{Client: c, Reader: c, Owner: FieldOwner}
 	names := make([]string, 0, len(crds))
 	for _, crd := range crds {

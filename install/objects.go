@@ -55,24 +55,34 @@ func Owner(ctx context.Context, reader client.Reader, namespace string) (*metav1
 // Objects installs everything but CRDs, webhook configurations and NodeDrivers.
 func Objects(ctx context.Context, c client.Client, owner *metav1.OwnerReference) error {
 	aggregated := crdgen.AggregatedClusterRole()
-	aggregated.Rules = append(aggregated.Rules, clusterKinds()...)
+	aggregated.Rules = append(aggregated.Rules,
+		rbacv1.PolicyRule{APIGroups: []string{"rke.cattle.io"}, Resources: []string{"rkeclusters", "rkeclustertemplates"},
+			Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"}},
+		rbacv1.PolicyRule{APIGroups: []string{"rke.cattle.io"}, Resources: []string{"rkeclusters/status", "rkeclusters/finalizers", "rkeclustertemplates/finalizers"},
+			Verbs: []string{"get", "update", "patch"}})
 	if owner != nil {
 		aggregated.OwnerReferences = []metav1.OwnerReference{*owner}
 	}
 	applier := apply.Applier{Client: c, Reader: c, Owner: FieldOwner}
-	objects := []client.Object{driversNamespace(), driversReader(), driversReaderBinding(), aggregated}
+	drivers := metav1.ObjectMeta{Namespace: driver.CacheNamespace, Name: DriversReaderName}
+	objects := []client.Object{
+		// What drivers can do in it is kept small; foreign code runs in its probe pods.
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: driver.CacheNamespace, Labels: map[string]string{
+			"app.kubernetes.io/part-of": "drover", "pod-security.kubernetes.io/enforce": "restricted"}}},
+		&rbacv1.Role{
+			ObjectMeta: drivers,
+			Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}}},
+		},
+		// Every service account may read, for a Job runs in its machine's namespace and as its own account; the binaries are no secrets.
+		&rbacv1.RoleBinding{
+			ObjectMeta: drivers,
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: DriversReaderName},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "system:serviceaccounts"}},
+		},
+		aggregated,
+	}
 	_, err := applier.All(ctx, append(objects, admission.Policies(owner)...)...)
 	return err
-}
-
-// clusterKinds are what Cluster API's manager needs of our static kinds.
-func clusterKinds() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{
-		{APIGroups: []string{"rke.cattle.io"}, Resources: []string{"rkeclusters", "rkeclustertemplates"},
-			Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"}},
-		{APIGroups: []string{"rke.cattle.io"}, Resources: []string{"rkeclusters/status", "rkeclusters/finalizers", "rkeclustertemplates/finalizers"},
-			Verbs: []string{"get", "update", "patch"}},
-	}
 }
 
 // Webhooks installs the webhook configurations.
@@ -86,11 +96,7 @@ func Webhooks(ctx context.Context, c client.Client, target admission.Target) err
 		_, err := applier.Apply(ctx, mutating)
 		return err
 	}
-	return removeMutating(ctx, c)
-}
-
-// removeMutating takes away what an earlier start left that embedded Cluster API: nobody would answer it now.
-func removeMutating(ctx context.Context, c client.Client) error {
+	// What an earlier start left that embedded Cluster API goes: nobody would answer it now.
 	left := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: admission.ConfigurationName}}
 	left.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration"))
 	err := c.Get(ctx, client.ObjectKeyFromObject(left), left)
@@ -101,27 +107,4 @@ func removeMutating(ctx context.Context, c client.Client) error {
 		return fmt.Errorf("removing the webhooks of the embedded Cluster API: %w", err)
 	}
 	return nil
-}
-
-// driversNamespace keeps what drivers can do in it small; foreign code runs in its probe pods.
-func driversNamespace() *corev1.Namespace {
-	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: driver.CacheNamespace, Labels: map[string]string{
-		"app.kubernetes.io/part-of": "drover", "pod-security.kubernetes.io/enforce": "restricted"}}}
-}
-
-func driversReader() *rbacv1.Role {
-	return &rbacv1.Role{
-		ObjectMeta: metav1.ObjectMeta{Namespace: driver.CacheNamespace, Name: DriversReaderName},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}}},
-	}
-}
-
-// driversReaderBinding lets every service account read, for a Job runs in its machine's namespace and as its own account;
-// the binaries are no secrets.
-func driversReaderBinding() *rbacv1.RoleBinding {
-	return &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: driver.CacheNamespace, Name: DriversReaderName},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: DriversReaderName},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "system:serviceaccounts"}},
-	}
 }

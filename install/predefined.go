@@ -2,6 +2,7 @@ package install
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,32 +30,22 @@ func (p *Predefined) NeedLeaderElection() bool { return true }
 func (p *Predefined) Start(ctx context.Context) error {
 	applier := apply.Applier{Client: p.Client, Reader: p.Reader, Owner: FieldOwner}
 	missing := driver.Predefined()
-	for len(missing) > 0 && ctx.Err() == nil {
-		missing = p.create(ctx, applier, missing)
-		if len(missing) > 0 {
-			pause(ctx, retryDelay)
+	for ctx.Err() == nil {
+		// One that is refused does not stand in the way of the others.
+		missing = slices.DeleteFunc(missing, func(nd v3.NodeDriver) bool {
+			_, err := applier.Create(ctx, nd.DeepCopy())
+			if err != nil {
+				log.FromContext(ctx).Error(err, "Creating a predefined NodeDriver", "nodeDriver", nd.Name)
+			}
+			return err == nil
+		})
+		if len(missing) == 0 {
+			break
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(retryDelay):
 		}
 	}
 	return nil
-}
-
-// create returns those that could not be created; one that is refused does not stand in the way of the others.
-func (p *Predefined) create(ctx context.Context, applier apply.Applier, drivers []v3.NodeDriver) []v3.NodeDriver {
-	var missing []v3.NodeDriver
-	for _, nd := range drivers {
-		if _, err := applier.Create(ctx, nd.DeepCopy()); err != nil {
-			log.FromContext(ctx).Error(err, "Creating a predefined NodeDriver", "nodeDriver", nd.Name)
-			missing = append(missing, nd)
-		}
-	}
-	return missing
-}
-
-func pause(ctx context.Context, delay time.Duration) {
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }

@@ -28,22 +28,16 @@ func CheckRancher(ctx context.Context, reader client.Reader) error {
 		{apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), client.ObjectKey{Name: "dynamicschemas.management.cattle.io"}},
 		{apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), client.ObjectKey{Name: "rkecontrolplanes.rke.cattle.io"}},
 	} {
-		found, err := isForeign(ctx, reader, sign.gvk, sign.key)
-		if err != nil {
+		obj := &metav1.PartialObjectMetadata{}
+		obj.SetGroupVersionKind(sign.gvk)
+		err := reader.Get(ctx, sign.key, obj)
+		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("looking for Rancher: %w", err)
 		}
-		if found {
+		if err == nil && obj.Labels[capi.InstalledByLabel] != capi.InstalledByValue {
 			return fmt.Errorf("%w (found %s %s): Drover serves the same kinds and would fight with it over every object. "+
 				"Use another cluster, or start the manager with --allow-rancher if Rancher is gone and left this behind", ErrRancher, sign.gvk.Kind, sign.key.Name)
 		}
 	}
 	return nil
-}
-
-// isForeign tells whether there is such an object and we did not install it.
-func isForeign(ctx context.Context, reader client.Reader, gvk schema.GroupVersionKind, key client.ObjectKey) (bool, error) {
-	obj := &metav1.PartialObjectMetadata{}
-	obj.SetGroupVersionKind(gvk)
-	err := reader.Get(ctx, key, obj)
-	return err == nil && obj.Labels[capi.InstalledByLabel] != capi.InstalledByValue, client.IgnoreNotFound(err)
 }

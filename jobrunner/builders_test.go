@@ -151,6 +151,8 @@ func TestTags(t *testing.T) {
 	m := task(state.Create).Request.Machine
 	require.Equal(t, map[string]string{"drover-machine-uid": m.UID, "drover-machine": "team-a-pool1-abc",
 		"drover-cluster": "c1", "drover-cluster-uid": "cluster-uid"}, jobrunner.Tags(m))
+	m.Management = "kube-system-uid"
+	require.Equal(t, "kube-system-uid", jobrunner.Tags(m)["drover-management"])
 }
 
 // A manager and a pod of two versions talk to each other while one of them is upgraded: the form of what they say is fixed here.

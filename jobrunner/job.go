@@ -37,6 +37,8 @@ func ProbeJob(t Task) *batchv1.Job {
 }
 
 func (t Task) job(pod corev1.PodSpec) *batchv1.Job {
+	// The Job's own deadline would count from its creation, and end one whose pod no node had room for.
+	pod.ActiveDeadlineSeconds = new(int64(t.Settings.Deadline.Seconds()))
 	meta := t.meta(t.Name(), t.jobLabels())
 	if t.Hash != "" {
 		meta.Annotations = map[string]string{rkev1.RequestHashAnnotation: t.Hash}
@@ -46,7 +48,6 @@ func (t Task) job(pod corev1.PodSpec) *batchv1.Job {
 		ObjectMeta: meta,
 		Spec: batchv1.JobSpec{
 			BackoffLimit:            new(int32),
-			ActiveDeadlineSeconds:   new(int64(t.Settings.Deadline.Seconds())),
 			TTLSecondsAfterFinished: new(int32(t.Settings.TTL.Seconds())),
 			PodReplacementPolicy:    new(batchv1.Failed),
 			Template:                corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: t.jobLabels()}, Spec: pod},
@@ -90,10 +91,6 @@ func (t Task) stage(name string, mounts ...corev1.VolumeMount) corev1.Container 
 }
 
 func (t Task) pod(container corev1.Container) corev1.PodSpec {
-	var pullSecrets []corev1.LocalObjectReference
-	for _, name := range t.Settings.ImagePullSecrets {
-		pullSecrets = append(pullSecrets, corev1.LocalObjectReference{Name: name})
-	}
 	selector, affinity := t.Settings.nodes()
 	return corev1.PodSpec{
 		Containers:                    []corev1.Container{container},
@@ -102,7 +99,7 @@ func (t Task) pod(container corev1.Container) corev1.PodSpec {
 		AutomountServiceAccountToken:  new(bool),
 		EnableServiceLinks:            new(bool),
 		TerminationGracePeriodSeconds: new(int64(t.Settings.GracePeriod.Seconds())),
-		ImagePullSecrets:              pullSecrets,
+		ImagePullSecrets:              t.pullSecrets(),
 		NodeSelector:                  selector,
 		Affinity:                      affinity,
 		Tolerations:                   t.Settings.Tolerations,

@@ -152,11 +152,8 @@ func (e Evidence) made() bool {
 	if !e.State.Journal.IsRead() || journal.Operation != e.Operation || journal.Attempt != e.Attempt {
 		return false
 	}
-	switch journal.Phase {
-	case state.PhaseRecorded, state.PhaseCreated, state.PhaseBootstrapped:
-		return e.Operation == state.Create
-	}
-	return false
+	made := journal.Phase == state.PhaseRecorded || journal.Phase == state.PhaseCreated || journal.Phase == state.PhaseBootstrapped
+	return made && e.Operation == state.Create
 }
 
 // overdueSlack is how long after the end of its grace period a pod may still be there: its node's kubelet has to kill it and to say so.
@@ -230,10 +227,11 @@ func explain(e Evidence) (reason, class, message string) {
 		}
 	}
 	if e.Job == nil {
-		return JobGoneReason, rkev1.ClassTransient, "the Job was deleted before its pod left a result"
+		return JobGoneReason, rkev1.ClassTransient, "the Job was deleted before its pod left a result; its log is lost"
 	}
 	failed := jobCondition(e.Job, batchv1.JobFailed)
 	if failed != nil && failed.Reason == batchv1.JobReasonDeadlineExceeded {
+		// Jobs of earlier managers had a deadline of their own.
 		return DeadlineReason, rkev1.ClassTransient, "the Job did not end within its deadline" + waitingFor(own)
 	}
 	if failed != nil {

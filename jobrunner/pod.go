@@ -45,6 +45,12 @@ func explainPod(pod *corev1.Pod) (reason, class, message string) {
 	switch pod.Status.Reason {
 	case "Evicted":
 		return EvictedReason, rkev1.ClassTransient, state.Printable("the pod was evicted from its node: "+pod.Status.Message, state.MaxMessage)
+	case DeadlineReason:
+		_, waited := HeldUp(pod)
+		if waited != "" {
+			waited = ": " + waited
+		}
+		return DeadlineReason, rkev1.ClassTransient, "the Job's pod did not end within its deadline" + waited
 	case "NodeLost", "NodeShutdown", "Terminated":
 		return NodeLostReason, rkev1.ClassTransient, state.Printable("the pod's node went away: "+pod.Status.Message, state.MaxMessage)
 	}
@@ -60,7 +66,7 @@ func explainPod(pod *corev1.Pod) (reason, class, message string) {
 		}
 	}
 	if slices.ContainsFunc(pod.Status.ContainerStatuses, wasKilled) {
-		return KilledReason, rkev1.ClassTransient, "the pod was killed (SIGKILL) before it could tell how far it was; if that happens again, look at its node"
+		return KilledReason, rkev1.ClassTransient, "the pod was killed (SIGKILL) before it could tell how far it was, and its log is lost unless its Job still has the pod; if that happens again, look at its node"
 	}
 	return "", "", ""
 }

@@ -3,6 +3,7 @@ package jobrunner
 import (
 	"time"
 
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/state"
 )
 
@@ -38,6 +39,8 @@ type Request struct {
 	UserData string `json:"userData,omitempty"`
 	// CredentialEnv are the environment variables through which the driver takes the cloud credential.
 	CredentialEnv map[string]string `json:"credentialEnv,omitempty"`
+	// Public are those of CredentialEnv whose values may be shown, such as a region.
+	Public []string `json:"public,omitempty"`
 	// Secrets are the values, besides CredentialEnv, that must be redacted from every output.
 	Secrets []string `json:"secrets,omitempty"`
 	// Tags are put on the server where the driver has a flag for tags or labels, and looked for by the finder.
@@ -51,9 +54,11 @@ type Request struct {
 	ProviderID string `json:"providerID,omitempty"`
 	// HasBootstrap tells that BootstrapKey is there (it may be empty for a server without bootstrap data).
 	HasBootstrap bool `json:"hasBootstrap,omitempty"`
-	// SSHTimeoutSeconds bounds the wait for SSH after the server runs: to record its host key and, for drivers without a
-	// user data flag, to bootstrap. 0 means the default of 300.
+	// SSHTimeoutSeconds bounds the login where SSHContact does not: to record the host key after the server was made (120 when 0)
+	// and, for drivers without a user data flag, to bootstrap (300 when 0).
 	SSHTimeoutSeconds int32 `json:"sshTimeoutSeconds,omitempty"`
+	// SSHContact is the machine's own.
+	SSHContact rkev1.SSHContact `json:"sshContact,omitzero"`
 	// MayExist tells that a server may have been made although the state does not say so, for the state was lost.
 	MayExist bool `json:"mayExist,omitempty"`
 	// Retry stands for the value of the annotation with which the user asks for another attempt.
@@ -83,4 +88,6 @@ type MachineRef struct {
 	Kind        string `json:"kind"`
 	ClusterName string `json:"clusterName,omitempty"`
 	ClusterUID  string `json:"clusterUID,omitempty"`
+	// Management is the management cluster: the UID of its namespace kube-system.
+	Management string `json:"management,omitempty"`
 }

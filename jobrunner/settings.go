@@ -14,8 +14,9 @@ type Settings struct {
 	Image string
 	// ImagePullPolicy of the image; the cluster's default when empty.
 	ImagePullPolicy corev1.PullPolicy
-	// ImagePullSecrets are names of Secrets; they must exist where the Job runs.
+	// ImagePullSecrets are names of Secrets in PullNamespace, where the manager runs. Those that are not there must be where the Job runs.
 	ImagePullSecrets []string
+	PullNamespace    string
 	// NodeSelector and Tolerations say where Jobs may run.
 	NodeSelector map[string]string
 	Tolerations  []corev1.Toleration
@@ -27,13 +28,13 @@ type Settings struct {
 	Proxy Proxy
 	// CABundle are further CA certificates, PEM, trusted in addition to those of the image.
 	CABundle []byte
-	// Deadline is when a Job is ended that has not ended by itself; 40 minutes by default.
+	// Deadline is when a pod is ended that has not ended by itself, counted from when a node has taken it; 40 minutes by default.
 	Deadline time.Duration
 	// TTL is how long a Job stays after its end; one day by default. Its outcome stays longer, on the machine.
 	TTL time.Duration
 	// GracePeriod is how long a pod has to save what it knows after SIGTERM; 90 seconds by default.
 	GracePeriod time.Duration
-	// SSHTimeout bounds the wait for SSH after a server runs; the pod's own default when 0.
+	// SSHTimeout bounds the login to a server of a machine that says no other; the pod's own defaults when 0.
 	SSHTimeout time.Duration
 	// ScratchSize limits each of the pod's writable directories; 512Mi by default.
 	ScratchSize resource.Quantity

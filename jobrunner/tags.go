@@ -6,6 +6,8 @@ const (
 	TagClusterUID = "drover-cluster-uid"
 	TagMachine    = "drover-machine"
 	TagMachineUID = "drover-machine-uid"
+	// TagManagement is the UID of the management cluster's namespace kube-system. Servers of earlier managers do not have it.
+	TagManagement = "drover-management"
 )
 
 // Tags say whose a server is. The machine's UID is what the finder looks for; the rest is for people. Values are such that
@@ -17,6 +19,9 @@ func Tags(m MachineRef) map[string]string {
 	}
 	if m.ClusterUID != "" {
 		tags[TagClusterUID] = m.ClusterUID
+	}
+	if m.Management != "" {
+		tags[TagManagement] = m.Management
 	}
 	return tags
 }

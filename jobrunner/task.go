@@ -21,6 +21,8 @@ type Task struct {
 	Settings Settings
 	// Request is what the pod is asked to do. Its Namespace is where everything of the task is made.
 	Request Request
+	// PullSecrets are those of the manager that the Job's PullSecret is made of.
+	PullSecrets []corev1.Secret
 	// Bootstrap is the bootstrap data; for Create only.
 	Bootstrap []byte
 	// Credential that the request was made with, to be kept in its CredentialSecret.

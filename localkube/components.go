@@ -32,7 +32,7 @@ func components() map[string]func() int {
 		controlplane.SchedulerName:         component(func() *cobra.Command { return scheduler.NewSchedulerCommand() }),
 		"kubelet":                          component(func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) }),
 		"kube-proxy":                       component(proxy.NewProxyCommand),
-		"kubectl":                          runKubectl,
+		"kubectl":                          func() int { util.CheckErr(cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand())); return 0 },
 	}
 }
 
@@ -50,13 +50,6 @@ func runEtcd() int {
 	if err := controlplane.RunEtcd(ctx, os.Args[1]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
-	}
-	return 0
-}
-
-func runKubectl() int {
-	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
-		util.CheckErr(err)
 	}
 	return 0
 }

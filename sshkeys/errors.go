@@ -22,6 +22,8 @@ var (
 	// ErrNotServing means that nothing served SSH at the address: the connection was refused, or ended before the server had
 	// shown its host key, and so before anything of the login was told to it. Trying again does no harm.
 	ErrNotServing = errors.New("nothing serves SSH there")
+	// ErrJumpHost means that the host over which the server is reached could not be connected or logged in to, or does not go further.
+	ErrJumpHost = errors.New("the jump host")
 	// ErrNotAccepted means that the server showed its recorded host key and then did not let the user in.
 	ErrNotAccepted = errors.New("the server does not let the user in")
 )

@@ -148,6 +148,8 @@ type Result struct {
 	ServerMayExist bool `json:"serverMayExist"`
 	// Made tells that this attempt had the cloud make a server, whatever became of it. One that was there before does not count.
 	Made bool `json:"made,omitempty"`
+	// Taken says of a server of an earlier attempt, which its driver did not finish, how it had failed; empty for one that was made or finished.
+	Taken string `json:"taken,omitempty"`
 	// Notes are things to know that are no failure, such as a host key that could not be recorded.
 	Notes     []string  `json:"notes,omitempty"`
 	StartTime time.Time `json:"startTime"`
@@ -155,6 +157,9 @@ type Result struct {
 
 	// Delivery says whether the bootstrap data reached the server; set by a create that had any.
 	Delivery *Delivery `json:"delivery,omitempty"`
+	// ContactUntil is until when the pod of a create that has succeeded tries to log in to the server, to record its host key; zero when it
+	// does not, or has.
+	ContactUntil time.Time `json:"contactUntil,omitzero"`
 	// Retry and Looked are those of the request; Retry is nil in results of before it was there.
 	Retry  *string `json:"retry,omitempty"`
 	Looked int32   `json:"looked,omitempty"`
@@ -191,11 +196,12 @@ type ScannedServer struct {
 	Name string `json:"name,omitempty"`
 	// ProviderID as a machine would have it; may be empty.
 	ProviderID string `json:"providerID,omitempty"`
-	// MachineUID, Machine, ClusterUID and Cluster are the values of our tags; all but the first may be empty.
+	// MachineUID, Machine, ClusterUID, Cluster and Management are the values of our tags; all but the first may be empty.
 	MachineUID string `json:"machineUID"`
 	Machine    string `json:"machine,omitempty"`
 	ClusterUID string `json:"clusterUID,omitempty"`
 	Cluster    string `json:"cluster,omitempty"`
+	Management string `json:"management,omitempty"`
 	// Created is zero when the cloud does not tell.
 	Created time.Time `json:"created,omitzero"`
 }

@@ -81,6 +81,10 @@ func (n Notes) Annotations() (map[string]string, error) {
 	if n.Claim.Made > 0 {
 		annotations[claimMade] = strconv.Itoa(int(n.Claim.Made))
 	}
+	if n.Claim.Operation == Remove {
+		// A move forgets that the machine is being deleted, so it has to wait. While a server is made, the machine itself says so.
+		annotations[rkev1.BlockMoveAnnotation] = ""
+	}
 	if n.Lost {
 		NoteLost(annotations)
 	}
@@ -89,7 +93,7 @@ func (n Notes) Annotations() (map[string]string, error) {
 
 // DropClaim takes the claim out of a state Secret's annotations: what it claimed has to be looked at anew.
 func DropClaim(annotations map[string]string) {
-	for _, key := range []string{claimOperation, claimAttempt, claimTry, rkev1.RequestHashAnnotation} {
+	for _, key := range []string{claimOperation, claimAttempt, claimTry, rkev1.RequestHashAnnotation, rkev1.BlockMoveAnnotation} {
 		delete(annotations, key)
 	}
 }

@@ -71,8 +71,8 @@ func readResult(data map[string][]byte, key string) (Result, error) {
 		r.Retry = nil
 	}
 	r.Looked = min(max(r.Looked, 0), r.Attempt)
-	r.Message = Printable(r.Message, MaxMessage)
-	r.StartTime, r.EndTime = plausible(r.StartTime), plausible(r.EndTime)
+	r.Message, r.Taken = Printable(r.Message, MaxMessage), Printable(r.Taken, MaxMessage)
+	r.StartTime, r.EndTime, r.ContactUntil = plausible(r.StartTime), plausible(r.EndTime), plausible(r.ContactUntil)
 	r.Notes = r.Notes[:min(len(r.Notes), maxNotes)]
 	for i, note := range r.Notes {
 		r.Notes[i] = Printable(note, MaxMessage)

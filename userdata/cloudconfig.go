@@ -2,7 +2,6 @@ package userdata
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -97,19 +96,12 @@ func expand(node *yaml.Node, left *budget, depth int) (*yaml.Node, error) {
 		}
 		out.Content = append(out.Content, expanded)
 	}
-	if out.Kind == yaml.MappingNode && !hasPlainKeys(&out) {
-		return nil, atLine(node.Line, "it has a list or a mapping as a key, which cloud-init cannot read")
-	}
-	return &out, nil
-}
-
-func hasPlainKeys(mapping *yaml.Node) bool {
-	for i := 0; i < len(mapping.Content); i += 2 {
-		if mapping.Content[i].Kind != yaml.ScalarNode {
-			return false
+	for i := 0; out.Kind == yaml.MappingNode && i < len(out.Content); i += 2 {
+		if out.Content[i].Kind != yaml.ScalarNode {
+			return nil, atLine(node.Line, "it has a list or a mapping as a key, which cloud-init cannot read")
 		}
 	}
-	return true
+	return &out, nil
 }
 
 // encodeConfig writes a document so that it reads as the same again, and simplified if the encoder fails at that: it makes
@@ -162,7 +154,7 @@ func simplify(node *yaml.Node) {
 // scriptConfig writes the script to a file only root reads and runs it with the interpreter its first line names, as the
 // kernel would, so that it works where files may not be executed.
 func scriptConfig(script []byte, path string) (*yaml.Node, error) {
-	packed, err := packScript(script)
+	packed, err := zip(bytes.TrimLeft(script, blanks))
 	if err != nil {
 		return nil, err
 	}
@@ -175,24 +167,11 @@ func scriptConfig(script []byte, path string) (*yaml.Node, error) {
 	put(file, "owner", text("root:root"))
 	put(file, "permissions", quoted("0600"))
 	put(file, "encoding", text("gz+b64"))
-	put(file, "content", text(packed))
+	put(file, "content", text(base64.StdEncoding.EncodeToString(packed)))
 	document := mapping()
 	put(document, "write_files", sequence(file))
 	put(document, "runcmd", sequence(command))
 	return document, nil
-}
-
-func packScript(script []byte) (string, error) {
-	var zipped bytes.Buffer
-	writer, err := gzip.NewWriterLevel(&zipped, gzip.BestCompression)
-	if err != nil {
-		return "", fmt.Errorf("packing the script: %w", err)
-	}
-	_, err = writer.Write(bytes.TrimLeft(script, blanks))
-	if err = errors.Join(err, writer.Close()); err != nil {
-		return "", fmt.Errorf("packing the script: %w", err)
-	}
-	return base64.StdEncoding.EncodeToString(zipped.Bytes()), nil
 }
 
 // interpreter is what the kernel makes of a #! line: a program and at most one argument.
@@ -207,13 +186,6 @@ func interpreter(script []byte) []string {
 		return []string{line}
 	}
 	return []string{line[:space], strings.TrimSpace(line[space:])}
-}
-
-func setHostname(document *yaml.Node, hostname string) {
-	if hostname == "" || find(document, "hostname") != nil || find(document, "fqdn") != nil {
-		return
-	}
-	put(document, "hostname", quoted(hostname))
 }
 
 // mergeMaps adds second to first: plain values of first are kept, lists are joined, mappings merged.
@@ -249,22 +221,17 @@ func mergeValue(first, second *yaml.Node, path string) error {
 	case first.Kind == yaml.MappingNode:
 		return mergeMaps(first, second, path+".")
 	case first.Kind == yaml.SequenceNode:
-		appendNew(first, second, path == "runcmd" || path == "bootcmd")
+		// A plain item that the first list has already is left out, such as a package or the user "default"; of commands none is
+		// left out, for a second run is not the first.
+		commands, present := path == "runcmd" || path == "bootcmd", slices.Clone(first.Content)
+		for _, item := range second.Content {
+			same := func(other *yaml.Node) bool { return other.Kind == yaml.ScalarNode && other.Value == item.Value }
+			if commands || item.Kind != yaml.ScalarNode || !slices.ContainsFunc(present, same) {
+				first.Content = append(first.Content, item)
+			}
+		}
 	}
 	return nil
-}
-
-// appendNew leaves out plain items that the first list has already, such as a package or the user "default"; of commands
-// none is left out, for a second run is not the first.
-func appendNew(first, second *yaml.Node, commands bool) {
-	present := slices.Clone(first.Content)
-	for _, item := range second.Content {
-		same := func(other *yaml.Node) bool { return other.Kind == yaml.ScalarNode && other.Value == item.Value }
-		if !commands && item.Kind == yaml.ScalarNode && slices.ContainsFunc(present, same) {
-			continue
-		}
-		first.Content = append(first.Content, item)
-	}
 }
 
 func repeatedKey(node *yaml.Node) (string, bool) {

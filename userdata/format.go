@@ -70,12 +70,14 @@ func withoutMark(data []byte) []byte {
 func Detect(data []byte) Format {
 	data = bytes.TrimLeft(data, blanks)
 	start := strings.ToLower(string(data[:min(len(data), 64)]))
+	rest, isConfig := strings.CutPrefix(start, "#cloud-config")
 	switch {
 	case start == "":
 		return Empty
 	case strings.HasPrefix(start, "#!"):
 		return Script
-	case isCloudConfig(start):
+	// #cloud-config-archive and #cloud-config-jsonp are formats of their own.
+	case isConfig && (rest == "" || strings.ContainsAny(rest[:1], blanks)):
 		return CloudConfig
 	case strings.HasPrefix(start, "## template: jinja"):
 		return Jinja
@@ -83,10 +85,4 @@ func Detect(data []byte) Format {
 		return MultiPart
 	}
 	return Opaque
-}
-
-// isCloudConfig keeps #cloud-config-archive and #cloud-config-jsonp apart, which are formats of their own.
-func isCloudConfig(start string) bool {
-	rest, ok := strings.CutPrefix(start, "#cloud-config")
-	return ok && (rest == "" || strings.ContainsAny(rest[:1], " \t\r\n"))
 }

@@ -135,7 +135,9 @@ func mergePlain(user, boot source, input Input) ([]byte, error) {
 
 // finish adds what is ours to a document that has the rest already.
 func finish(document *yaml.Node, boot source, input Input) error {
-	setHostname(document, input.Hostname)
+	if input.Hostname != "" && find(document, "hostname") == nil && find(document, "fqdn") == nil {
+		put(document, "hostname", quoted(input.Hostname))
+	}
 	if input.Marker == "" || boot.format == Empty {
 		return nil
 	}

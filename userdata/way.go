@@ -39,32 +39,46 @@ func ParseWay(text string) (clouds.UserData, error) {
 		return way, fmt.Errorf("it is longer than %d characters", maxAnnotation)
 	}
 	for item := range strings.SplitSeq(text, ",") {
-		key, value, _ := strings.Cut(strings.TrimSpace(item), "=")
-		name, setting, paired := strings.Cut(value, "=")
-		if key != "habit" && !flagName.MatchString(name) {
-			return way, fmt.Errorf("%q names no flag", item)
-		}
-		switch {
-		case key == "flag" && !paired && way.Flag == "":
-			way.Flag = name
-		case key == "habit" && habits[value] != clouds.Unknown && way.Habit == clouds.Unknown:
-			way.Habit = habits[value]
-		case key == "with" && paired:
-			way.With = add(way.With, name, setting)
-		case key == "unless" && paired:
-			way.Unless = add(way.Unless, name, setting)
-		case key == "excludes" && !paired:
-			way.Excludes = append(way.Excludes, name)
-		case key == "merges" && !paired:
-			way.Merges = append(way.Merges, name)
-		default:
-			return way, fmt.Errorf("%q is not of the form %s", item, wayForm)
+		if err := addItem(&way, strings.TrimSpace(item)); err != nil {
+			return way, err
 		}
 	}
 	if way.Habit == clouds.Unknown || (way.Flag == "") != (way.Habit == clouds.None) {
 		return way, fmt.Errorf("it is not of the form %s; with habit=none there is no flag", wayForm)
 	}
 	return way, nil
+}
+
+// addItem adds one item; flag and habit are said once.
+func addItem(way *clouds.UserData, item string) error {
+	key, value, _ := strings.Cut(item, "=")
+	name, setting, paired := strings.Cut(value, "=")
+	if key != "habit" && !flagName.MatchString(name) {
+		return fmt.Errorf("%q names no flag", item)
+	}
+	known := paired == (key == "with" || key == "unless")
+	switch key {
+	case "flag":
+		known = known && way.Flag == ""
+		way.Flag = name
+	case "habit":
+		known = habits[value] != clouds.Unknown && way.Habit == clouds.Unknown
+		way.Habit = habits[value]
+	case "with":
+		way.With = add(way.With, name, setting)
+	case "unless":
+		way.Unless = add(way.Unless, name, setting)
+	case "excludes":
+		way.Excludes = append(way.Excludes, name)
+	case "merges":
+		way.Merges = append(way.Merges, name)
+	default:
+		known = false
+	}
+	if !known {
+		return fmt.Errorf("%q is not of the form %s", item, wayForm)
+	}
+	return nil
 }
 
 const wayForm = "flag=<flag>,habit=<inline|base64|path|path-early|none>[,with=<flag>=<value>][,unless=<flag>=<value>][,excludes=<flag>][,merges=<flag>]"

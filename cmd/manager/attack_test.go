@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -14,16 +15,22 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-project/drover/admission"
 	"github.com/drover-project/drover/testkit"
 )
 
-// attack is a tenant's pod with an address of its own: as many connections as it gets, each with a review of 6 MB whose last byte
-// never comes, and a new one for each that is ended.
-func attack(t *testing.T, address string) (stop func()) {
+// attack is a tenant's pod with an address of its own, and with the path that he should not know: as many connections as it gets, each with a
+// review of 6 MB whose last byte never comes, and a new one for each that is ended.
+func attack(t *testing.T, c client.Client, address string) (stop func()) {
 	t.Helper()
+	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	require.NoError(t, c.Get(t.Context(), client.ObjectKey{Name: admission.ConfigurationName}, configuration))
+	target, err := url.Parse(*configuration.Webhooks[0].ClientConfig.URL)
+	require.NoError(t, err)
 	const connections, size = 60, 6 << 20
 	ctx, cancel := context.WithCancel(t.Context())
 	body := make([]byte, size-1)
@@ -37,7 +44,7 @@ func attack(t *testing.T, address string) (stop func()) {
 		}
 		defer conn.Close()
 		defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-		fmt.Fprintf(conn, "POST /validate-drover-machine-kinds HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", size)
+		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", target.Path, size)
 		if _, err := conn.Write(body); err == nil {
 			_, _ = io.Copy(io.Discard, conn)
 		}
@@ -95,7 +102,7 @@ func TestWebhooks_underAttack(t *testing.T) {
 	ns := testkit.Namespace(t)
 	usual, before := slowestAdmission(t, c, ns), peakMemory(t, pid)
 
-	attack(t, "127.0.0.1:"+port)
+	attack(t, c, "127.0.0.1:"+port)
 	deadline := time.Now().Add(15 * time.Second)
 	var attacked time.Duration
 	for time.Now().Before(deadline) {

@@ -3,7 +3,10 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/tls"
+	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -30,7 +34,7 @@ import (
 	"github.com/drover-project/drover/admission"
 	v3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/capi"
+	"github.com/drover-project/drover/capi/workload"
 	"github.com/drover-project/drover/charts"
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/jobrunner"
@@ -141,6 +145,29 @@ func attacksOnTheAPI() []abuse {
 		remove("takes a kind away", func(*tenants) client.Object {
 			return &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "digitaloceanmachines.rke-machine.cattle.io"}}
 		}),
+		{name: "reads where the webhooks are", refused: "cannot get resource", act: func(t *testing.T, w *tenants) error {
+			for _, resource := range []string{"validatingwebhookconfigurations", "mutatingwebhookconfigurations"} {
+				for _, verb := range []string{"get", "list", "watch"} {
+					review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+						Verb: verb, Group: admissionregistrationv1.GroupName, Resource: resource}}}
+					require.NoError(t, w.mallory.Create(t.Context(), review))
+					require.False(t, review.Status.Allowed, "%s %s", verb, resource)
+				}
+			}
+			return w.mallory.Get(t.Context(), client.ObjectKey{Name: admission.ConfigurationName}, &admissionregistrationv1.MutatingWebhookConfiguration{})
+		}},
+		{name: "asks the webhooks about another's namespace", act: func(t *testing.T, w *tenants) error {
+			caller := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+			for _, path := range []string{admission.MachineKindsPath, "/mutate-cluster-x-k8s-io-v1beta2-cluster", "/0123456789abcdef0123456789abcdef" + admission.MachineKindsPath} {
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+w.webhooks+path, strings.NewReader("{}"))
+				require.NoError(t, err)
+				answer, err := caller.Do(request)
+				require.NoError(t, err)
+				require.NoError(t, answer.Body.Close())
+				require.Equal(t, http.StatusNotFound, answer.StatusCode, path)
+			}
+			return nil
+		}},
 		{name: "reads another's credential", refused: "cannot get resource", act: func(t *testing.T, w *tenants) error {
 			return w.mallory.Get(t.Context(), client.ObjectKey{Namespace: w.there, Name: "cred"}, &corev1.Secret{})
 		}},
@@ -188,6 +215,18 @@ func attacksByDocuments() []abuse {
 			class.Spec.Patches = []clusterv1.ClusterClassPatch{{Name: "p", EnabledIf: endless, Definitions: []clusterv1.PatchDefinition{{
 				Selector:    clusterv1.PatchSelector{APIVersion: rkev1.GroupVersion.String(), Kind: "RKEClusterTemplate", MatchResources: clusterv1.PatchSelectorMatch{InfrastructureCluster: new(true)}},
 				JSONPatches: []clusterv1.JSONPatch{{Op: "remove", Path: "/spec/template/spec"}}}}}}
+			return w.mallory.Create(t.Context(), class)
+		}},
+		{name: "checks variables by a pattern that is megabytes when it is compiled", refused: "too large when it is compiled", act: func(t *testing.T, w *tenants) error {
+			class := classOf(w.here, "pattern")
+			class.Spec.Variables = []clusterv1.ClusterClassVariable{{Name: "v", Schema: clusterv1.VariableSchema{OpenAPIV3Schema: clusterv1.JSONSchemaProps{
+				Type: "string", Pattern: "^(?:" + strings.Repeat("(a?)", 120) + "){1000}$"}}}}
+			return w.mallory.Create(t.Context(), class)
+		}},
+		{name: "checks variables by a rule that is megabytes when it is compiled", refused: "too large when it is compiled", act: func(t *testing.T, w *tenants) error {
+			class := classOf(w.here, "rule")
+			class.Spec.Variables = []clusterv1.ClusterClassVariable{{Name: "v", Schema: clusterv1.VariableSchema{OpenAPIV3Schema: clusterv1.JSONSchemaProps{
+				Type: "string", XValidations: []clusterv1.ValidationRule{{Rule: "self.matches('^(?:" + strings.Repeat("a?", 245) + "){0,1000}$')", Message: "no"}}}}}}
 			return w.mallory.Create(t.Context(), class)
 		}},
 		{name: "gives templates variables of megabytes", refused: "the variables have more than", act: func(t *testing.T, w *tenants) error {
@@ -241,7 +280,7 @@ func attacksByDocuments() []abuse {
 			return err
 		}},
 		{name: "holds the webhooks' connections with reviews that never end", act: func(t *testing.T, w *tenants) error {
-			attack(t, w.webhooks)
+			attack(t, w.admin, w.webhooks)
 			for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); {
 				require.Less(t, slowestAdmission(t, w.admin, w.there), 5*time.Second, "the API server waits for 10")
 			}
@@ -257,6 +296,7 @@ func attacksByDocuments() []abuse {
 	for _, k := range []struct{ name, with, cluster, user, field string }{
 		{"token", "the file of a token", "", "tokenFile: %s", "users[].user.tokenFile"},
 		{"command", "a command", "", "exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: /bin/cat, args: [%s]}", "users[].user.exec"},
+		{"primes", "a key that takes long to sign with", "", "client-certificate-data: UEVN, client-key-data: " + slowKey + "%.0s", "users[].user.client-key-data"},
 		{"proxy", "a proxy", ", proxy-url: 'http://198.18.0.1'", "token: %s", "clusters[].cluster.proxy-url"},
 		{"key", "the files of a certificate", "", "client-certificate: /x, client-key: %s", "users[].user.client-certificate"},
 		{"impersonation", "another user", "", "token: %s, as: 'system:admin'", "users[].user.as"},
@@ -273,15 +313,18 @@ func attacksByDocuments() []abuse {
 				if err != nil {
 					return err
 				}
-				if err := hasCondition(cluster.Status.Conditions, capi.KubeconfigAcceptedCondition, capi.KubeconfigRefusedReason); err != nil {
+				if err := hasCondition(cluster.Status.Conditions, workload.KubeconfigAcceptedCondition, workload.KubeconfigRefusedReason); err != nil {
 					return err
 				}
-				require.Contains(t, meta.FindStatusCondition(cluster.Status.Conditions, capi.KubeconfigAcceptedCondition).Message, k.field)
+				require.Contains(t, meta.FindStatusCondition(cluster.Status.Conditions, workload.KubeconfigAcceptedCondition).Message, k.field)
 				return nil
 			}})
 	}
 	return attacks
 }
+
+// slowKey is as large as a key of eight primes and 16,384 bits.
+var slowKey = base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: make([]byte, 10<<10)}))
 
 func hasCondition(conditions []metav1.Condition, kind, reason string) error {
 	if found := meta.FindStatusCondition(conditions, kind); found == nil || found.Status != metav1.ConditionFalse || found.Reason != reason {

@@ -68,7 +68,7 @@ func newJobOptions(env lookupEnv) jobOptions {
 func (j *jobOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&j.image, "machine-image", "", "image with /machine that Jobs run (required)")
 	flags.StringVar(&j.pullPolicy, "image-pull-policy", "", "Always, IfNotPresent or Never, for Jobs (default: the cluster's)")
-	flags.StringSliceVar(&j.pullSecrets, "image-pull-secrets", nil, "names of pull Secrets for Jobs; they must exist in the namespaces of the machines and in drover-drivers")
+	flags.StringSliceVar(&j.pullSecrets, "image-pull-secrets", nil, "names of pull Secrets for Jobs; those of the manager's namespace are copied to where a Job runs while it does, others must be in the namespaces of the machines and in drover-drivers")
 	flags.StringToStringVar(&j.nodeSelector, "node-selector", nil, "labels of the nodes that Jobs may run on")
 	flags.StringSliceVar(&j.architectures, "job-architectures", []string{runtime.GOARCH}, "architectures that the image of Jobs is for; they run on nodes of these, "+
 		"and external drivers must be built for each")
@@ -80,10 +80,10 @@ func (j *jobOptions) addFlags(flags *pflag.FlagSet) {
 		flags.Lookup(name).DefValue = "" // --help does not tell the environment's, which may hold a password
 	}
 	flags.StringVar(&j.caFile, "job-ca-file", "", "PEM file of further CA certificates that Jobs trust")
-	flags.DurationVar(&j.deadline, "job-deadline", 0, "when a Job is ended that has not ended by itself (default 40m)")
+	flags.DurationVar(&j.deadline, "job-deadline", 0, "when a Job's pod is ended that has not ended by itself, counted from when a node has taken it (default 40m)")
 	flags.DurationVar(&j.ttl, "job-ttl", 0, "how long a Job stays after its end (default 24h)")
 	flags.DurationVar(&j.gracePeriod, "job-grace-period", 0, "how long a Job's pod has to save what it knows when it is stopped (default 90s)")
-	flags.DurationVar(&j.sshTimeout, "job-ssh-timeout", 0, "how long to wait for SSH after a server runs (default 5m)")
+	flags.DurationVar(&j.sshTimeout, "job-ssh-timeout", 0, "how long to try to log in to a server (default 2m, and 5m to bootstrap it so)")
 	flags.StringToStringVar(&j.requests, "job-requests", nil, "resources a Job asks for (default cpu=50m,memory=96Mi)")
 	flags.StringToStringVar(&j.limits, "job-limits", nil, "resources a Job may use (default cpu=1,memory=768Mi)")
 }

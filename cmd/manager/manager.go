@@ -45,7 +45,7 @@ func (p *plan) newManager(hooks *webhooks) (ctrl.Manager, error) {
 		Metrics:                 server.Options{BindAddress: "0"},
 		GracefulShutdownTimeout: &o.gracefulShutdown,
 		WebhookServer: endpoint.NewWebhooks(endpoint.WebhookOptions{Host: o.webhookHost, Port: o.webhookPort,
-			GetCertificate: hooks.certs.GetCertificate, ClientCA: hooks.clientCA}),
+			GetCertificate: hooks.certs.GetCertificate, Strip: hooks.certs.Strip, ClientCA: hooks.clientCA}),
 	})
 }
 
@@ -94,7 +94,8 @@ func (p *plan) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 	machines := machine.New(machine.Options{
 		Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("machine"),
 		Settings: p.settings, Nodes: clusters, WatchFilter: o.watchFilter, Workers: o.machineWorkers,
-		TrustedCredentialNamespaces: o.trustedCredentialNamespaces,
+		MaxConcurrentJobs:           o.maxConcurrentJobs,
+		TrustedCredentialNamespaces: o.trustedCredentialNamespaces, Management: p.management,
 	})
 	if err := machines.Register(mgr); err != nil {
 		return err
@@ -106,7 +107,7 @@ func (p *plan) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 }
 
 func (p *plan) addServerScan(mgr ctrl.Manager) error {
-	scans := serverscan.New(serverscan.Options{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Jobs: p.settings,
+	scans := serverscan.New(serverscan.Options{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Jobs: p.settings, Management: p.management,
 		TrustedCredentialNamespaces: p.options.trustedCredentialNamespaces})
 	if err := scans.Register(mgr); err != nil {
 		return err

@@ -33,6 +33,7 @@ type options struct {
 	webhookClientCA   string
 	concurrency       int
 	machineWorkers    int
+	maxConcurrentJobs int
 	kubeQPS           float32
 	kubeBurst         int
 	scanInterval      time.Duration
@@ -74,6 +75,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.webhookClientCA, "webhook-client-ca-file", "", "file with the CA certificates, PEM, of those who may call the webhooks; the API server must show a certificate of theirs (default: anybody may call)")
 	flags.IntVar(&o.concurrency, "concurrency", 10, "objects of one kind that are worked on at the same time")
 	flags.IntVar(&o.machineWorkers, "machine-workers", 16, "machines that are worked on at the same time")
+	flags.IntVar(&o.maxConcurrentJobs, "max-concurrent-jobs", 0, "machines that may have a Job at the same time; the namespaces share them evenly (default: any number)")
 	flags.Float32Var(&o.kubeQPS, "kube-api-qps", 100, "requests to the API server per second")
 	flags.IntVar(&o.kubeBurst, "kube-api-burst", 200, "requests to the API server that may come at once")
 	flags.DurationVar(&o.scanInterval, "scan-interval", o.scanInterval, "how often to look, with each credential that machines use, for servers that no machine knows and machines whose server is gone, or 0 for never; they are only told of")
@@ -103,6 +105,9 @@ func (o *options) validate() error {
 	}
 	if o.concurrency < 1 || o.machineWorkers < 1 {
 		add("--concurrency and --machine-workers must be at least 1")
+	}
+	if o.maxConcurrentJobs < 0 {
+		add("--max-concurrent-jobs=%d is negative", o.maxConcurrentJobs)
 	}
 	if o.scanInterval != 0 && (o.scanInterval < minScanInterval || o.scanInterval > maxScanInterval) {
 		add("--scan-interval=%s is neither 0 nor between %s and %s", o.scanInterval, minScanInterval, maxScanInterval)

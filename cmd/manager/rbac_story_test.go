@@ -74,15 +74,21 @@ func (s *story) registerDriver() {
 	awaitActive(s.T, s.client, "acme")
 }
 
-// forgetDriver deletes an external driver while a template still uses it.
+// forgetDriver deletes an external driver while a machine still uses it.
 func (s *story) forgetDriver() {
 	s.Helper()
-	template := machineOf(s.namespace, "last", "AcmeMachineTemplate", "")
-	require.NoError(s, s.client.Create(s.Context(), template))
+	machine := machineOf(s.namespace, "last", "AcmeMachine", "")
+	require.NoError(s, s.client.Create(s.Context(), machine))
 	nd := &v3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: "acme"}}
+	testkit.Eventually(s, patience, func() error {
+		if err := s.client.Get(s.Context(), client.ObjectKeyFromObject(nd), nd); err != nil || len(nd.Finalizers) == 0 {
+			return fmt.Errorf("it is not held: %w", err)
+		}
+		return nil
+	})
 	require.NoError(s, s.client.Delete(s.Context(), nd))
 	testkit.Eventually(s, patience, func() error { return hasReason(s.T, s.client, nd, v3.DeletionBlockedReason) })
-	require.NoError(s, s.client.Delete(s.Context(), template))
+	require.NoError(s, s.client.Delete(s.Context(), machine))
 	s.awaitGone(nd)
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -18,6 +20,7 @@ import (
 
 // The lease of the leader is in a Role of the manager's own namespace, see package charts.
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=update
+// +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=selfsubjectreviews,verbs=create
 
 // plan is what is known before the manager exists.
@@ -28,6 +31,8 @@ type plan struct {
 	mode     capi.Mode
 	settings jobrunner.Settings
 	options  *options
+	// management is this management cluster for the tags of servers.
+	management string
 }
 
 // run installs what the manager needs and runs it until the context ends.
@@ -77,6 +82,7 @@ func prepare(ctx context.Context, config *rest.Config, o *options) (*plan, error
 	if err != nil {
 		return nil, err
 	}
+	settings.PullNamespace = o.managerNamespace
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, fmt.Errorf("registering kinds: %w", err)
@@ -95,5 +101,9 @@ func prepare(ctx context.Context, config *rest.Config, o *options) (*plan, error
 	if err != nil {
 		return nil, err
 	}
-	return &plan{config: config, scheme: scheme, direct: direct, mode: mode, settings: settings, options: o}, nil
+	system := &corev1.Namespace{}
+	if err := direct.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system); err != nil {
+		return nil, fmt.Errorf("reading the namespace %s, whose UID the tags of servers have: %w", metav1.NamespaceSystem, err)
+	}
+	return &plan{config: config, scheme: scheme, direct: direct, mode: mode, settings: settings, options: o, management: string(system.UID)}, nil
 }

@@ -132,7 +132,7 @@ func (w *webhooks) start(ctx context.Context, started func(*http.Request) error)
 			pause(ctx, check)
 			continue
 		}
-		err := w.configure(ctx, w.certs.CABundle())
+		err := w.configure(ctx, w.certs.CABundle(), w.certs.Path())
 		if err == nil {
 			return nil
 		}
@@ -142,9 +142,9 @@ func (w *webhooks) start(ctx context.Context, started func(*http.Request) error)
 	return nil
 }
 
-func (w *webhooks) configure(ctx context.Context, bundle []byte) error {
+func (w *webhooks) configure(ctx context.Context, bundle []byte, path string) error {
 	target := w.target
-	target.CABundle = bundle
+	target.CABundle, target.Path = bundle, path
 	if err := install.Webhooks(ctx, w.client, target); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/controllers/machine/turns"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/jobrunner"
@@ -165,7 +166,8 @@ func (r *Reconciler) again(ctx context.Context, s *scope, v jobrunner.Verdict) e
 	if err != nil {
 		return err
 	}
-	if hash != claim.Hash {
+	doubt := claim.Operation == state.Create && v.Reason == rkev1.ServerMayExistReason
+	if hash != claim.Hash && (!doubt || !s.staysInDoubt(v)) {
 		return r.next(ctx, s, wanted{claim: claim.Again(1), ask: turns.Ask{Changed: true}})
 	}
 	class := v.Class
@@ -183,7 +185,11 @@ func (r *Reconciler) again(ctx context.Context, s *scope, v jobrunner.Verdict) e
 		failed += ". " + r.credentialHelp(s)
 	}
 	if claim.Operation == state.Create {
-		r.tellFailed(s, class, at, stopped)
+		r.tellFailed(s, class, at, stopped || doubt)
+	}
+	if doubt {
+		s.status.NextAttemptTime = nil
+		return step.Stall(rkev1.ServerMayExistReason, errors.New(failed))
 	}
 	if stopped {
 		s.status.NextAttemptTime = nil
@@ -192,6 +198,13 @@ func (r *Reconciler) again(ctx context.Context, s *scope, v jobrunner.Verdict) e
 	w := r.wantedAfter(s, wanted{failed: failed, at: at}, class)
 	w.claim.Made = made
 	return r.next(ctx, s, w)
+}
+
+// staysInDoubt reports whether another attempt could only say once more that nobody can tell whether there is a server, and write over what
+// the one before it had said: there is nobody to ask but the user, who has not looked yet.
+func (s *scope) staysInDoubt(v jobrunner.Verdict) bool {
+	told := v.Result != nil && v.Result.Retry != nil
+	return told && s.looked() < s.state.Claim.Attempt && clouds.Of(s.driver.ref.Name).Finder.Kind == clouds.NoFinder
 }
 
 // untilChanged says what wakes a machine that stopped; it is what requestHash is made of.
@@ -237,7 +250,11 @@ func (s *scope) succeeded() {
 		s.conditions.True(rkev1.DeleteJobCondition, rkev1.ServerGoneReason, fmt.Sprintf("Job %s has removed server %s", s.status.JobName, s.state.InstanceName))
 		return
 	}
-	s.conditions.True(rkev1.CreateJobCondition, rkev1.JobSucceededReason, fmt.Sprintf("Job %s has made server %s, attempt %d", s.status.JobName, s.state.InstanceName, claim.Attempt))
+	says := fmt.Sprintf("Job %s has made server %s, attempt %d", s.status.JobName, s.state.InstanceName, claim.Attempt)
+	if taken := s.state.Result.Value.Taken; taken != "" && s.state.Result.Value.Operation == state.Create {
+		says = fmt.Sprintf("Job %s has taken server %s, attempt %d: %s", s.status.JobName, s.state.InstanceName, claim.Attempt, taken)
+	}
+	s.conditions.True(rkev1.CreateJobCondition, rkev1.JobSucceededReason, says)
 }
 
 // maxSkew is how far the clock of a pod's node may be from ours and still be believed.

@@ -1,6 +1,7 @@
 package machine_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -158,4 +159,54 @@ func TestNodeLost_abandon(t *testing.T) {
 			testkit.ExpectNotFound(t, s.client, s.obj)
 		})
 	}
+}
+
+// doubts plays a create of which nobody but the user can tell what it made.
+func (s *subject) doubts(attempt int32, words string) {
+	s.Helper()
+	now := s.clock.Now()
+	retry := s.requestOf(state.Create, attempt).Retry
+	s.write(map[string]any{
+		state.JournalKey: state.Journal{Operation: state.Create, Attempt: attempt, Phase: state.PhaseIntent, InstanceName: s.name},
+		state.LogKey:     words + "\n",
+		state.ResultKey: state.Result{Operation: state.Create, Attempt: attempt, Outcome: state.Failed, Class: rkev1.ClassUnknown, Reason: rkev1.ServerMayExistReason,
+			Message: words, ServerMayExist: true, Retry: &retry, StartTime: now, EndTime: now},
+	})
+	s.end(state.Create, attempt, batchv1.JobFailed, "BackoffLimitExceeded")
+}
+
+// TestDoubt_keepsItsWords: after a create that may have made a server which nobody can look for, no other attempt starts, whatever else
+// changes, and none writes over what the driver had said. It goes on when the user has looked.
+func TestDoubt_keepsItsWords(t *testing.T) {
+	w := newWorld(t)
+	w.secret("acme", string(rkev1.CloudCredentialSecretType), map[string]string{"acmecredentialConfig-token": "t"})
+	nd := w.nodeDriver("acme", "https://drivers.test/acme", nil)
+	nd.Status.Digest, nd.Status.AppliedURL = strings.Repeat("a", 64), "https://drivers.test/acme"
+	require.NoError(t, w.client.Status().Update(t.Context(), nd))
+	s := w.machine("acme", "m", map[string]any{"region": "x", "common": map[string]any{"cloudCredentialSecretName": "acme"}})
+	s.reconcile()
+	s.doubts(1, "DEVCLOUD-4711: account suspended")
+	s.reconcile()
+	s.clock.SetTime(s.clock.Now().Add(24 * time.Hour))
+	s.settings.Proxy.HTTPS = "http://proxy.test:3128"
+	s.reconciler = s.manager().For(s.kind)
+	status := s.reconcile()
+	says := s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.ServerMayExistReason).Message
+	require.Contains(t, says, "attempt 1 failed (Unknown, ServerMayExist): DEVCLOUD-4711: account suspended")
+	require.Equal(t, []any{int32(1), rkev1.ClassUnknown}, []any{status.LastAttempt.Number, status.LastAttempt.Class})
+	require.Contains(t, status.LastAttempt.LogTail, "account suspended")
+	testkit.ExpectNotFound(t, s.client, s.job(state.Create, 2))
+	s.annotate(rkev1.RetryAnnotation, "the user looked")
+	require.EqualValues(t, 2, s.reconcile().Attempts)
+	require.EqualValues(t, 1, s.requestOf(state.Create, 2).Looked)
+}
+
+// TestTaken_isTold: the condition, and so its event, tells that the server is one whose create had failed.
+func TestTaken_isTold(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.reconcile()
+	s.succeed(1)
+	s.write(map[string]any{state.ResultKey: state.Result{Operation: state.Create, Attempt: 1, Outcome: state.Succeeded, Taken: "its driver had made it and failed: no volume", EndTime: s.clock.Now()}})
+	s.reconcile()
+	require.Contains(t, s.expect(rkev1.CreateJobCondition, metav1.ConditionTrue, rkev1.JobSucceededReason).Message, "has taken server m, attempt 1: its driver had made it and failed: no volume")
 }

@@ -55,6 +55,11 @@ func (r *Reconciler) checkUserData(s *scope) error {
 	if err != nil && summary.Format != userdata.Empty {
 		return step.Wait(rkev1.UserDataHabitUnknownReason, err.Error(), 0)
 	}
+	if known := clouds.Of(s.driver.ref.Name); way.Habit == clouds.None && summary.Format != userdata.Empty && (!known.NoServer || known.NeedsKey != "") &&
+		s.SSHContact().Mode == rkev1.SSHContactOff {
+		return step.Stall(rkev1.SpecInvalidReason, fmt.Errorf("driver %s takes no user data, so that the bootstrap data goes over SSH: spec.common.sshContact.mode must not be Off",
+			s.driver.ref.Name))
+	}
 	if err = nil; way.Flag != "" { // without a flag the data goes over SSH, which has no limit
 		user := s.driver.files[way.Flag]
 		if text, _ := s.driver.values[way.Flag].(string); len(user) == 0 && way.Habit != clouds.Base64 {

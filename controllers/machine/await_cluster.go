@@ -76,9 +76,13 @@ func (r *Reconciler) awaitCluster(_ context.Context, s *scope) error {
 	return nil
 }
 
-// adopt puts the finalizer and the label on the machine, before anything is made for it.
+// adopt puts the finalizer and the label on the machine, before anything is made for it, and holds up a move until its server is there.
 func (r *Reconciler) adopt(ctx context.Context, s *scope) error {
 	changed := controllerutil.AddFinalizer(s, rkev1.MachineFinalizer)
+	if !isBlocking(s) && !s.removalBegun() {
+		holdUp(s)
+		changed = true
+	}
 	if want := jobrunner.ObjectName(s.machine.Name); s.GetLabels()[rkev1.CAPIMachineLabel] == "" {
 		labels := maps.Clone(s.GetLabels())
 		if labels == nil {

@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/machine/turns"
@@ -40,10 +42,10 @@ func (r *Reconciler) next(ctx context.Context, s *scope, w wanted) error {
 		return err
 	}
 	if !turn.Go {
-		return s.waitTurn(turn, w.failed)
+		return r.waitTurn(s, turn, w.failed)
 	}
 	err = r.start(ctx, s, w.claim)
-	if reason := stepReason(err); reason != "" && reason != rkev1.JobRunningReason {
+	if reason := stepReason(err); reason != "" && reason != rkev1.JobRunningReason && reason != rkev1.JobQueuedReason {
 		r.turns.Leave(s.request, s.now) // it cannot ask the cloud anything: nobody need wait for it
 	}
 	return err
@@ -134,14 +136,36 @@ func (r *Reconciler) wantedAfter(s *scope, w wanted, class string) wanted {
 	return w
 }
 
+// refusal says for whose refusal a machine is held, and names no other namespace's machine. It names whom it named before, as
+// far as that may be: each change of the words would be a write.
+func (r *Reconciler) refusal(s *scope, class string) string {
+	const begin, asks = "the cloud refused machine ", " for the same with the same credential"
+	var before *Request
+	for _, was := range s.was {
+		rest, named := strings.CutPrefix(was.Message, begin)
+		if name, _, _ := strings.Cut(rest, ","); named && was.Type == rkev1.CreateJobCondition {
+			before = &Request{Kind: s.request.Kind, NamespacedName: types.NamespacedName{Namespace: s.GetNamespace(), Name: name}}
+		}
+	}
+	group, err := s.group()
+	cause, here := r.turns.Cause(group, before, s.now)
+	switch {
+	case err != nil || cause == nil || cause.Namespace != s.GetNamespace() || *cause == s.request:
+		return "the cloud refused another machine that asks" + asks + " (" + class + ")"
+	case here:
+		return begin + cause.Name + ", which asks" + asks + " (" + class + ")"
+	}
+	return begin + cause.Name + ", which asked" + asks + " and does so no more (" + class + ")"
+}
+
 // waitTurn says what a machine waits for whose turn it is not. The words stay the same while others ask, for each change of
 // them would be a write.
-func (s *scope) waitTurn(turn turns.Turn, failed string) error {
+func (r *Reconciler) waitTurn(s *scope, turn turns.Turn, failed string) error {
 	reason := rkev1.WaitingForRetryReason
 	asks := nextAttempt
 	if failed == "" {
 		reason = waitingFor(turn.Class)
-		failed = fmt.Sprintf("the cloud refused another machine that asks for the same with the same credential (%s)", turn.Class)
+		failed = r.refusal(s, turn.Class)
 		asks = ". This machine asks next, at"
 	}
 	if !turn.At.IsZero() {

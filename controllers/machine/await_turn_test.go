@@ -91,7 +91,7 @@ func TestTurn_pool(t *testing.T) {
 	require.Empty(t, c.jobs(), "the other three do not even try")
 	for _, s := range c.all[3:] {
 		message := s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.WaitingForQuotaReason).Message
-		require.Contains(t, message, "the cloud refused another machine that asks for the same with the same credential (Quota)")
+		require.Contains(t, message, "the cloud refused machine m0, which asks for the same with the same credential (Quota)")
 		require.Equal(t, message, s.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.WaitingForQuotaReason).Message)
 		require.Equal(t, rkev1.PhasePending, s.read().Phase)
 		testkit.ExpectNotFound(t, c.client, s.stateSecret())
@@ -178,7 +178,8 @@ func TestTurn_whoAsksNextGoes(t *testing.T) {
 			c.all = c.all[1:]
 			c.reconcileAll()
 			require.NotNil(t, c.all[0].read().NextAttemptTime)
-			require.Contains(t, c.all[0].expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.WaitingForQuotaReason).Message, "This machine asks next, at ")
+			require.Contains(t, c.all[0].expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.WaitingForQuotaReason).Message,
+				"the cloud refused machine m0, which asked for the same with the same credential and does so no more (Quota). This machine asks next, at ")
 			c.pass(15 * time.Minute)
 			c.reconcileAll()
 			require.Contains(t, c.jobs(), "m1-create-1")
@@ -231,6 +232,7 @@ func TestTurn_restart(t *testing.T) {
 	c.all[3].reconcile()
 	c.reconcileAll()
 	require.NotNil(t, c.all[3].read().NextAttemptTime)
+	require.Contains(t, c.all[0].expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.WaitingForQuotaReason).Message, "the cloud refused machine m3,")
 	clear(c.writes)
 	c.restart()
 	c.reconcileAll()

@@ -25,6 +25,7 @@ import (
 
 	managementv3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/machine/joblimit"
 	"github.com/drover-project/drover/controllers/machine/turns"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/crdgen"
@@ -225,7 +226,7 @@ func TestLeaveTurn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := scopeOf(func(s *scope) { s.asked = tt.asked })
-			r := &Reconciler{turns: turns.New[Request](jobrunner.Wait)}
+			r := &Reconciler{turns: turns.New[Request](jobrunner.Wait), jobs: &jobs{Limiter: joblimit.New[Request](0)}}
 			var called []string
 			r.turns.OnCall(func(request Request) { called = append(called, request.Name) })
 			r.turns.Ask(requestFor("m0"), turns.Ask{Group: group, Now: s.now.Add(-time.Hour)})
@@ -666,4 +667,12 @@ func TestOfOwnerless(t *testing.T) {
 	owned := secret("m-machine-state", "digitalocean", rkev1.MachineFinalizer)
 	owned.OwnerReferences = []metav1.OwnerReference{{Kind: "DigitaloceanMachine", Name: "m", Controller: new(true)}}
 	require.Empty(t, ofOwnerless(owned), "its owner says whose it is")
+}
+
+func TestPublic_isWhatNoSecretShares(t *testing.T) {
+	r := &Reconciler{kind: Kind{Fields: []crdgen.Field{
+		{Flag: "x-region", EnvVar: "REGION", Credential: crdgen.PublicCredential}, {Flag: "x-token", EnvVar: "TOKEN", Credential: crdgen.PrivateCredential, Secret: true},
+		{Flag: "x-user", EnvVar: "TOKEN", Credential: crdgen.PublicCredential}, {Flag: "x-zone", Credential: crdgen.PublicCredential}, {Flag: "x-size", EnvVar: "SIZE"},
+	}}}
+	require.Equal(t, []string{"REGION"}, r.public())
 }

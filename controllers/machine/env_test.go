@@ -112,6 +112,8 @@ type world struct {
 	filter    string
 	settings  jobrunner.Settings
 	trusted   []string
+	// limit is how many Jobs may run at once; any number when 0.
+	limit int
 	// cache is the manager's; the client, without one.
 	cache   client.Reader
 	counted sync.Mutex
@@ -242,7 +244,7 @@ func (w *world) manager() *machine.Controller {
 	}
 	return machine.New(machine.Options{
 		Client: w.counting(), Cache: w.cache, Live: w.client, Recorder: w.recorder, Clock: w.clock, Nodes: w.nodes, WatchFilter: w.filter,
-		Settings: w.settings, TrustedCredentialNamespaces: w.trusted,
+		Settings: w.settings, TrustedCredentialNamespaces: w.trusted, MaxConcurrentJobs: w.limit,
 	})
 }
 

@@ -23,12 +23,13 @@ var quiet = []string{
 	rkev1.WaitingForOwnerReason, rkev1.WaitingForClusterReason, rkev1.WaitingForInfrastructureReason,
 	rkev1.WaitingForBootstrapReason, rkev1.DeletingReason, rkev1.ClusterReadyReason, rkev1.DriverReadyReason, rkev1.BootstrapReadyReason,
 	rkev1.CredentialReadyReason, rkev1.CredentialNotNeededReason, rkev1.StateStoredReason, rkev1.DeliveredReason,
-	rkev1.WaitingForQuotaReason, rkev1.WaitingForCapacityReason, rkev1.WaitingForRateLimitReason,
+	rkev1.WaitingForQuotaReason, rkev1.WaitingForCapacityReason, rkev1.WaitingForRateLimitReason, rkev1.JobQueuedReason,
 }
 
 // finish sums up, writes the status once, tells what changed, and lets a machine go whose server is gone.
 func (r *Reconciler) finish(ctx context.Context, s *scope, outcome error) error {
 	r.leaveTurn(s, outcome)
+	r.releaseJob(ctx, s, outcome)
 	s.sumUp()
 	r.metrics.observe(s, r.kind.Driver)
 	if s.released {

@@ -33,6 +33,8 @@ type Controller struct {
 	interests *interests
 	metrics   *metrics
 	turns     *turns.Book[Request]
+	jobs      *jobs
+	labelled  *labelled
 
 	mu    sync.RWMutex
 	kinds map[schema.GroupVersionKind]*Reconciler
@@ -105,7 +107,9 @@ func (c *Controller) removeKind(ctx context.Context, name string) error {
 	if !known {
 		return nil
 	}
-	c.turns.LeaveAll(func(r Request) bool { return r.Kind == gvk }, c.options.Clock.Now())
+	ofKind := func(r Request) bool { return r.Kind == gvk }
+	c.turns.LeaveAll(ofKind, c.options.Clock.Now())
+	c.jobs.ReleaseAll(ofKind)
 	log.FromContext(ctx).Info("Stopping to watch a kind of machine", "kind", gvk.Kind)
 	if err := c.stop(ctx, gvk); err != nil {
 		return fmt.Errorf("stopping the watch of %s: %w", gvk.Kind, err)

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -141,11 +142,15 @@ func (w *world) startManager(nodes machine.NodeFinder) {
 	w.Helper()
 	controllers := capi.ControllerOptions()
 	controllers.SkipNameValidation = new(true)
-	mgr, err := ctrl.NewManager(testkit.Config(w), ctrl.Options{Scheme: newScheme(w), NewCache: capi.NewCache,
+	var namespaces map[string]cache.Config
+	if w.limit > 0 { // other tests have Jobs too
+		namespaces = map[string]cache.Config{w.namespace: {}}
+	}
+	mgr, err := ctrl.NewManager(testkit.Config(w), ctrl.Options{Scheme: newScheme(w), NewCache: capi.NewCache, Cache: cache.Options{DefaultNamespaces: namespaces},
 		Client: capi.ClientOptions(), Metrics: server.Options{BindAddress: "0"}, Controller: controllers})
 	require.NoError(w, err)
 	controller := machine.New(machine.Options{Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(),
-		Recorder: mgr.GetEventRecorder("drover"), Settings: jobrunner.Settings{Image: "x"}, Nodes: nodes})
+		Recorder: mgr.GetEventRecorder("drover"), Settings: jobrunner.Settings{Image: "x"}, Nodes: nodes, MaxConcurrentJobs: w.limit})
 	require.NoError(w, controller.Register(mgr))
 	ctx, stop := context.WithCancel(w.Context())
 	ended := make(chan error)

@@ -75,3 +75,38 @@ func TestLastCredential_removesFromAnOldState(t *testing.T) {
 	require.NotEmpty(t, s.requestOf(state.Remove, 1).CredentialEnv["DIGITALOCEAN_ACCESS_TOKEN"])
 	testkit.ExpectExists(t, s.client, s.lastCredential())
 }
+
+// Whoever may write Secrets beside the machine may write the one of last resort: of what it names, the driver's process is given the
+// driver's own variables and files only, for it may run where other machines' drivers do.
+func TestLastCredential_namesOnlyWhatTheDriverTakes(t *testing.T) {
+	for name, old := range map[string]bool{"in its Secret": false, "in an old state": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newWorld(t).machine("digitalocean", "m", droplet())
+			s.ready()
+			forged, err := json.Marshal(state.Credential{Name: "cred", Version: "v", Env: map[string]string{
+				"DIGITALOCEAN_ACCESS_TOKEN": "token", "DIGITALOCEAN_SSH_USER": "root", "DIGITALOCEAN_EXTRA": "kept", "DIGITALOCEAN_CONFIG_FILE": "/x",
+				"AWS_CONFIG_FILE": "/x", "HTTPS_PROXY": "http://x", "https_proxy": "http://x", "LD_PRELOAD": "/x.so", "PATH": "/x", "SSL_CERT_FILE": "/x",
+				"MACHINE_PLUGIN_DRIVER_NAME": "generic", "GODEBUG": "x",
+			}, Files: map[string][]byte{"digitalocean-ssh-key-path": []byte("key"), "digitalocean-region": []byte("/etc/passwd"), "other": nil}})
+			require.NoError(t, err)
+			if old {
+				s.asBefore()
+				s.write(map[string]any{state.CredentialKey: string(forged)})
+			} else {
+				last := testkit.ExpectExists(t, s.client, s.lastCredential())
+				last.Data[state.CredentialKey] = forged
+				s.update(last)
+			}
+			s.delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cred"}})
+			s.delete(s.obj)
+			s.reconcile()
+			request := s.requestOf(state.Remove, 1)
+			require.Equal(t, map[string]string{"DIGITALOCEAN_ACCESS_TOKEN": "token", "DIGITALOCEAN_SSH_USER": "root", "DIGITALOCEAN_EXTRA": "kept"}, request.CredentialEnv)
+			require.NotContains(t, request.Files, "digitalocean-region")
+			require.NotContains(t, request.Files, "other")
+			message := s.expect(rkev1.CredentialReadyCondition, metav1.ConditionTrue, rkev1.CredentialRecalledReason).Message
+			require.Contains(t, message, "LD_PRELOAD")
+			require.Contains(t, message, "are none of the driver's and are left out")
+		})
+	}
+}

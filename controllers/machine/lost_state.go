@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/jobrunner"
@@ -34,7 +36,18 @@ func (s *scope) mayHaveServer() bool {
 	if !s.state.NothingMade() {
 		return false
 	}
-	return s.hadServer() || s.state.Lost || s.state.secret == nil && (s.status.Attempts > 0 || s.deleting() && s.ProviderID() != "")
+	return s.hadServer() || s.state.Lost || s.state.secret == nil && (s.status.Attempts > 0 || s.deleting() && s.ProviderID() != "") ||
+		s.restoredWithoutState()
+}
+
+// restoredWithoutState reports whether a machine that is being deleted came from a backup, and its state did not, or not yet: it has
+// our finalizer, and this manager never came to put that on. A status of before the machine was made came from the backup too.
+func (s *scope) restoredWithoutState() bool {
+	if !s.deleting() || s.state.secret != nil || s.state.takenBy != "" || !controllerutil.ContainsFinalizer(s, rkev1.MachineFinalizer) {
+		return false
+	}
+	after := s.conditions.Get(rkev1.DriverReadyCondition) // the first step after the finalizer
+	return after == nil || after.LastTransitionTime.Time.Before(s.GetCreationTimestamp().Time)
 }
 
 // awaitState waits for a lost state: without it a healthy server would be made a second time, or be replaced.
@@ -43,6 +56,6 @@ func (s *scope) awaitState() error {
 		return nil
 	}
 	return step.Wait(rkev1.StateMissingReason, fmt.Sprintf("the machine has a server, but the state Secret %s, with its SSH key, is missing or empty: "+
-		"restore it from a backup, or delete the machine to have another one made; until then the server is left as it is",
+		"restore it from a backup, or delete the machine: its server is then looked for and removed, and whoever made the machine, such as a MachineSet, makes another; until then it is left as it is",
 		jobrunner.StateSecretName(s.GetName())), lostCheck)
 }

@@ -35,6 +35,8 @@ type tally struct {
 const (
 	// untilTurn: another one that asks for the same asks first.
 	untilTurn = "turn"
+	// untilJob: as many Jobs run as may.
+	untilJob = "job"
 	// untilRetry: its next attempt has a time.
 	untilRetry = "retry"
 	// untilChange: it has no attempts left.
@@ -52,7 +54,7 @@ func newMetrics() *metrics {
 			Name: "drover_attempts_total", Help: "Ended Jobs by kind, driver, operation and class of failure, which is empty on success."},
 			[]string{"kind", "driver", "operation", "class"}),
 		waiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "drover_machines_waiting", Help: "Machines whose server could not be made, by driver, class of failure, and what they wait for: turn, retry or change."},
+			Name: "drover_machines_waiting", Help: "Machines whose server could not be made, by driver, class of failure, and what they wait for: turn, job, retry or change."},
 			[]string{"driver", "class", "until"}),
 		counted: map[Request]tally{},
 	}
@@ -109,11 +111,13 @@ func (s *scope) tally(driver string) tally {
 	}
 	t.class = heldFor(create.Reason)
 	switch last := s.status.LastAttempt; {
+	case create.Reason == rkev1.JobQueuedReason:
+		t.until = untilJob
 	case t.class != "":
 		t.until = untilTurn
 	case last == nil || last.Class == "":
 		return t
-	case create.Reason == rkev1.AttemptsExhaustedReason:
+	case create.Reason == rkev1.AttemptsExhaustedReason, create.Reason == rkev1.ServerMayExistReason:
 		t.class, t.until = last.Class, untilChange
 	case create.Reason == rkev1.WaitingForRetryReason:
 		t.class, t.until = last.Class, untilTurn

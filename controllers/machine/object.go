@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -42,6 +43,16 @@ func (o object) SetProviderID(id string) error {
 func (o object) CredentialName() string {
 	name, _, _ := unstructured.NestedString(o.Object, "spec", crdgen.CommonField, "cloudCredentialSecretName")
 	return name
+}
+
+// SSHContact is spec.common.sshContact.
+func (o object) SSHContact() rkev1.SSHContact {
+	var contact rkev1.SSHContact
+	given, _, _ := unstructured.NestedMap(o.Object, "spec", crdgen.CommonField, "sshContact")
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(given, &contact); err != nil {
+		return rkev1.SSHContact{} // the schema lets no such pass
+	}
+	return contact
 }
 
 // Status is the status, typed.

@@ -11,6 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/apply"
+	"github.com/drover-project/drover/capi/workload"
+	"github.com/drover-project/drover/controllers/machine/joblimit"
 	"github.com/drover-project/drover/controllers/machine/turns"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/jobrunner"
@@ -22,8 +24,8 @@ const FieldOwner = "drover-machine"
 // NodeFinder looks into a workload cluster. It returns an empty string and no error while the cluster cannot be reached yet
 // or has no such Node.
 type NodeFinder interface {
-	// ProviderID of the Node whose label rke.cattle.io/machine is the UID of the CAPI Machine.
-	ProviderID(ctx context.Context, cluster client.ObjectKey, machine types.UID) (string, error)
+	// ProviderID of the Node that a server became, which gets the label rke.cattle.io/machine and, if it has no provider ID, the server's.
+	ProviderID(ctx context.Context, cluster client.ObjectKey, server workload.Server) (string, error)
 	// OnNode has wake called when a further look for a machine's Node may find more than the last one; an empty machine means
 	// every machine of the cluster. wake does not block.
 	OnNode(wake func(cluster client.ObjectKey, machine types.UID))
@@ -47,8 +49,12 @@ type Options struct {
 	WatchFilter string
 	// TrustedCredentialNamespaces are namespaces with credentials of Rancher's that machines of every namespace may use.
 	TrustedCredentialNamespaces []string
+	// Management is the UID of the namespace kube-system, which the servers' tags tell; empty when it is not known.
+	Management string
 	// Clock is the real one by default.
 	Clock clock.PassiveClock
+	// MaxConcurrentJobs is how many machines may have a Job at the same time; any number when 0.
+	MaxConcurrentJobs int
 	// Workers is how many machines are reconciled at the same time; 16 by default.
 	Workers int
 }
@@ -83,6 +89,8 @@ type Reconciler struct {
 	interests *interests
 	metrics   *metrics
 	turns     *turns.Book[Request]
+	jobs      *jobs
+	labelled  *labelled
 	applier   apply.Applier
 	// settings stands for those of the Jobs: their proxy and certificates, their image and limits.
 	settings string
@@ -97,12 +105,12 @@ func New(o Options) *Controller {
 		o.Workers = defaultWorkers
 	}
 	o.Settings = o.Settings.WithDefaults()
-	return &Controller{options: o, interests: newInterests(), metrics: newMetrics(), turns: turns.New[Request](jobrunner.Wait),
+	return &Controller{options: o, interests: newInterests(), metrics: newMetrics(), turns: turns.New[Request](jobrunner.Wait), jobs: &jobs{Limiter: joblimit.New[Request](o.MaxConcurrentJobs)}, labelled: &labelled{},
 		kinds: map[schema.GroupVersionKind]*Reconciler{}, names: map[string]schema.GroupVersionKind{}}
 }
 
 // For makes the Reconciler of one kind.
 func (c *Controller) For(kind Kind) *Reconciler {
-	return &Reconciler{Options: c.options, kind: kind, settings: hashOf(c.options.Settings), interests: c.interests, metrics: c.metrics, turns: c.turns,
+	return &Reconciler{Options: c.options, kind: kind, settings: hashOf(c.options.Settings), interests: c.interests, metrics: c.metrics, turns: c.turns, jobs: c.jobs, labelled: c.labelled,
 		applier: apply.Applier{Client: c.options.Client, Reader: c.options.Live, Owner: FieldOwner}}
 }

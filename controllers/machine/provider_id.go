@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/capi/workload"
 	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/sshkeys"
@@ -15,7 +16,8 @@ import (
 // findProviderID sets spec.providerID: what the user gave stays; else what the driver's record says; else what the Node has
 // that the server became.
 func (r *Reconciler) findProviderID(ctx context.Context, s *scope) error {
-	if s.ProviderID() == "" {
+	given := s.ProviderID() != ""
+	if !given {
 		id, err := r.providerID(ctx, s)
 		if err != nil {
 			return err
@@ -23,6 +25,8 @@ func (r *Reconciler) findProviderID(ctx context.Context, s *scope) error {
 		if err := s.SetProviderID(id); err != nil {
 			return fmt.Errorf("setting spec.providerID: %w", err)
 		}
+	}
+	if letGo(s); !given || isBlocking(object{s.before}) {
 		if err := r.patch(ctx, s); err != nil {
 			return fmt.Errorf("writing spec.providerID: %w", err)
 		}
@@ -44,13 +48,18 @@ func (r *Reconciler) providerID(ctx context.Context, s *scope) (string, error) {
 		return id, err
 	}
 	wait := step.Wait(rkev1.WaitingForNodeReason,
-		"the driver's record does not tell the provider ID: it is taken from the Node when the server has joined, or set spec.providerID", safetyNet)
+		"the driver's record does not tell the provider ID: it is taken from the Node when the server has joined its cluster (found by its addresses or name), or set spec.providerID", safetyNet)
 	if r.Nodes == nil || s.machine == nil || s.cluster == nil {
 		return "", wait
 	}
 	r.interests.note(s.request, nodeKey(client.ObjectKeyFromObject(s.cluster), s.machine.UID))
 	r.interests.note(s.request, nodeKey(client.ObjectKeyFromObject(s.cluster), ""))
-	id, err := r.Nodes.ProviderID(ctx, client.ObjectKeyFromObject(s.cluster), s.machine.UID)
+	addresses := make([]string, len(server.Addresses))
+	for i, address := range server.Addresses {
+		addresses[i] = address.Address
+	}
+	id, err := r.Nodes.ProviderID(ctx, client.ObjectKeyFromObject(s.cluster), workload.Server{Machine: s.machine.UID, Name: s.state.InstanceName,
+		Addresses: addresses, ProviderID: fmt.Sprintf("drover://%s/%s", s.GetNamespace(), s.GetName())})
 	if err != nil {
 		return "", fmt.Errorf("looking for the machine's Node: %w", err)
 	}

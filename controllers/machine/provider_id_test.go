@@ -12,6 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/capi/workload"
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/controllers/machine"
 	"github.com/drover-project/drover/sshkeys"
 	"github.com/drover-project/drover/state"
@@ -21,13 +23,13 @@ import (
 // nodes is a workload cluster as far as the controller asks for it.
 type nodes struct {
 	id    string
-	asked []types.UID
+	asked []workload.Server
 }
 
 var _ machine.NodeFinder = (*nodes)(nil)
 
-func (n *nodes) ProviderID(_ context.Context, _ client.ObjectKey, machine types.UID) (string, error) {
-	n.asked = append(n.asked, machine)
+func (n *nodes) ProviderID(_ context.Context, _ client.ObjectKey, server workload.Server) (string, error) {
+	n.asked = append(n.asked, server)
 	return n.id, nil
 }
 
@@ -40,7 +42,7 @@ func TestProviderID_fromTheNode(t *testing.T) {
 	s := w.machine("digitalocean", "m", droplet())
 	s.reconcile()
 	s.succeed(1)
-	s.write(map[string]any{state.ServerKey: state.Server{InstanceID: "1"}})
+	s.write(map[string]any{state.ServerKey: state.Server{InstanceID: "1", Addresses: []clouds.Address{{Type: "ExternalIP", Address: "203.0.113.7"}}}})
 
 	result := testkit.ExpectReconciled(t, s.reconciler, s.obj)
 	status := s.read()
@@ -48,7 +50,7 @@ func TestProviderID_fromTheNode(t *testing.T) {
 	s.expect(rkev1.ReadyCondition, metav1.ConditionTrue, "")
 	s.expect(rkev1.ProviderIDKnownCondition, metav1.ConditionFalse, rkev1.WaitingForNodeReason)
 	require.Nil(t, status.Initialization.Provisioned)
-	require.Equal(t, s.capi.UID, found.asked[0])
+	require.Equal(t, workload.Server{Machine: s.capi.UID, Name: "m", Addresses: []string{"203.0.113.7"}, ProviderID: "drover://" + w.namespace + "/m"}, found.asked[0])
 
 	found.id = "k3s://m"
 	status = s.reconcile()

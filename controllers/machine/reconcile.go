@@ -48,7 +48,7 @@ func (r *Reconciler) young(s *scope) bool {
 // run runs the steps that are this machine's turn.
 func (r *Reconciler) run(ctx context.Context, s *scope) error {
 	if s.paused() {
-		return nil
+		return r.letMove(ctx, s)
 	}
 	if s.deleting() {
 		return r.reconcileDelete(ctx, s)
@@ -64,9 +64,12 @@ func (r *Reconciler) run(ctx context.Context, s *scope) error {
 		step.Of(rkev1.StateStoredCondition, rkev1.StateStoredReason, r.collectState),
 		step.Of(rkev1.ProviderIDKnownCondition, rkev1.ProviderIDSetReason, r.findProviderID),
 	}
-	if r.needsNothing(ctx, s) {
+	if r.needsNothing(ctx, s, state.Create) {
 		s.metPreconditions()
-		return step.Run(ctx, s, made...)
+		if err := step.Run(ctx, s, made...); err != nil {
+			return err
+		}
+		return r.takeAlong(ctx, s)
 	}
 	if err := step.Run(ctx, s, step.Of(rkev1.ClusterReadyCondition, rkev1.ClusterReadyReason, r.awaitCluster)); err != nil {
 		return err
@@ -82,6 +85,9 @@ func (r *Reconciler) run(ctx context.Context, s *scope) error {
 }
 
 func (r *Reconciler) runCreateJob(ctx context.Context, s *scope) error {
+	if s.removalBegun() {
+		return s.undoneDeletion()
+	}
 	if err := s.awaitState(); err != nil {
 		return err
 	}

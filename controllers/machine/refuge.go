@@ -92,7 +92,8 @@ func (r *Reconciler) flee(ctx context.Context, s *scope) error {
 			return step.Wait(NamespaceTerminatingReason, fmt.Sprintf("the namespace is being deleted, so that no Job can be made in it, and the state cannot be copied to namespace %s either: %v", refuge.Namespace, err), refugeCheck)
 		}
 	}
-	if err := r.loadState(ctx, s); err != nil {
+	s.evidence, s.verdict = nil, nil
+	if _, err := r.loadRefuge(ctx, s); err != nil {
 		return err
 	}
 	return r.attempt(ctx, s, state.Remove)

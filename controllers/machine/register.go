@@ -98,6 +98,7 @@ func (c *Controller) nodes() source.TypedSource[Request] {
 func (c *Controller) called() source.TypedSource[Request] {
 	return source.TypedFunc[Request](func(_ context.Context, queue workqueue.TypedRateLimitingInterface[Request]) error {
 		c.turns.OnCall(func(request Request) { queue.Add(request) })
+		c.jobs.OnWake(func(request Request) { queue.Add(request) })
 		return nil
 	})
 }

@@ -37,8 +37,8 @@ func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
 		}
 		return err
 	}
-	// Only now is the state what it will stay: the pod of the create Job is gone.
-	if s.state.Claim.Operation != state.Remove {
+	// Only now is the state what it will stay: the pod of the create Job is gone. Its result is the last that it writes.
+	if result := s.state.Result.Value; s.state.Claim.Operation != state.Remove && (result.Operation != s.state.Claim.Operation || result.Attempt != s.state.Claim.Attempt) {
 		if err := r.loadState(ctx, s); err != nil {
 			return err
 		}
@@ -50,12 +50,9 @@ func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
 		s.conditions.True(rkev1.DeleteJobCondition, rkev1.NothingMadeReason, "no driver was ever asked for a server")
 		return nil
 	}
-	err := r.recallDriver(ctx, s)
-	if err == nil {
-		err = r.recallCredential(ctx, s)
-	}
-	if err == nil && s.inRefuge() {
-		err = r.checkRecordedDriver(ctx, s)
+	var err error
+	if !r.needsNothing(ctx, s, state.Remove) {
+		err = r.recall(ctx, s)
 	}
 	if err == nil {
 		err = r.attempt(ctx, s, state.Remove)
@@ -68,6 +65,17 @@ func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
 		return nil
 	}
 	return s.mark(err)
+}
+
+// recall finds what another Job needs.
+func (r *Reconciler) recall(ctx context.Context, s *scope) error {
+	if err := r.recallDriver(ctx, s); err != nil {
+		return err
+	}
+	if err := r.recallCredential(ctx, s); err != nil || !s.inRefuge() {
+		return err
+	}
+	return r.checkRecordedDriver(ctx, s)
 }
 
 // noteGone writes down that no server is left, where the state that tells so goes before the machine does: without it a
@@ -157,10 +165,19 @@ func (s *scope) leftBehind() string {
 }
 
 // cancelCreate ends a create Job that still runs. Its pod gets SIGTERM and saves what it knows; foreground deletion keeps
-// the Job until the pod is gone, so that its going is seen by watch.
+// the Job until the pod is gone, so that its going is seen by watch. Once a removal was claimed there was none any more: one that
+// comes all the same, from a manager that lost its lease, is in the cache when its event wakes the machine.
 func (r *Reconciler) cancelCreate(ctx context.Context, s *scope) error {
+	claimed := s.state.Claimed && s.state.Claim.Operation == state.Remove
+	reader := r.Live
+	switch {
+	case claimed && s.inRefuge():
+		return nil // no server is made there
+	case claimed:
+		reader = r.Cache
+	}
 	jobs := &batchv1.JobList{}
-	err := r.Live.List(ctx, jobs, client.InNamespace(s.home.Namespace), client.MatchingLabels{
+	err := reader.List(ctx, jobs, client.InNamespace(s.home.Namespace), client.MatchingLabels{
 		rkev1.MachineUIDLabel: string(s.GetUID()), rkev1.OperationLabel: string(state.Create)})
 	if err != nil {
 		return fmt.Errorf("listing the machine's Jobs: %w", err)
@@ -177,6 +194,9 @@ func (r *Reconciler) cancelCreate(ctx context.Context, s *scope) error {
 			}
 		}
 		return r.awaitPods(ctx, s, fmt.Sprintf("the create Job %s is being cancelled; its pod saves what it knows before it ends", job.Name))
+	}
+	if claimed {
+		return nil
 	}
 	return r.awaitPods(ctx, s, "")
 }

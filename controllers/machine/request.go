@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/userdata"
@@ -29,6 +30,7 @@ func (r *Reconciler) task(s *scope, claim state.Claim) jobrunner.Task {
 		Options:            s.driver.values,
 		Files:              s.files(),
 		CredentialEnv:      s.credential.Env,
+		Public:             r.public(),
 		Secrets:            r.secrets(s),
 		Tags:               s.tags(),
 		Namespace:          s.home.Namespace,
@@ -36,6 +38,7 @@ func (r *Reconciler) task(s *scope, claim state.Claim) jobrunner.Task {
 		ProviderIDTemplate: s.driver.template,
 		ProviderID:         s.ProviderID(),
 		SSHTimeoutSeconds:  int32(r.Settings.SSHTimeout.Seconds()),
+		SSHContact:         s.SSHContact(),
 		MayExist:           s.mayHaveServer(),
 		Retry:              s.retry(),
 		Looked:             s.looked(),
@@ -94,6 +97,20 @@ func (s *scope) files() map[string][]byte {
 		maps.Copy(files, from)
 	}
 	return files
+}
+
+// public are the environment variables of those credential fields that the NodeDriver says may be shown.
+func (r *Reconciler) public() []string {
+	var names, secret []string
+	for _, field := range r.kind.Fields {
+		switch {
+		case field.Secret:
+			secret = append(secret, field.EnvVar)
+		case field.Credential == crdgen.PublicCredential && field.EnvVar != "":
+			names = append(names, field.EnvVar)
+		}
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(secret, name) })
 }
 
 // secrets are the values of secret options; what comes from the credential the pod redacts by itself.

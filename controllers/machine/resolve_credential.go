@@ -163,6 +163,9 @@ func (r *Reconciler) credentialSecret(ctx context.Context, s *scope, name string
 	return secret, nil
 }
 
+// maxDropped bounds what a condition tells of a forged credential.
+const maxDropped = 512
+
 // recallCredential finds the credential for a remove: the present one, or, when that is gone or unusable, the one that was
 // used last, for a machine must never wait for a Secret that nobody will bring back. Without either the remove is tried all
 // the same when the driver's record is there: some drivers keep in it what they need.
@@ -176,9 +179,12 @@ func (r *Reconciler) recallCredential(ctx context.Context, s *scope) error {
 		return err
 	}
 	if last.Name != "" {
+		message := stepMessage(missing) + "; the server is removed with the credential that was used last"
+		if dropped := crdgen.KeepOwn(r.kind.Driver, r.kind.Fields, last.Env, last.Files); len(dropped) > 0 {
+			message += fmt.Sprintf(", in which %s are none of the driver's and are left out", state.Printable(strings.Join(dropped, ", "), maxDropped))
+		}
 		s.credential = credential{Credential: last, recalled: stepMessage(missing)}
-		s.conditions.Set(rkev1.CredentialReadyCondition, metav1.ConditionTrue, rkev1.CredentialRecalledReason,
-			stepMessage(missing)+"; the server is removed with the credential that was used last")
+		s.conditions.Set(rkev1.CredentialReadyCondition, metav1.ConditionTrue, rkev1.CredentialRecalledReason, message)
 		return nil
 	}
 	if len(s.state.ExtractedConfig) > 0 {

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -146,11 +147,15 @@ func TestRestore_namespaceAlwaysGoes(t *testing.T) {
 // the manager saw the machine before or not; a deletion that somebody did wish for goes on.
 func TestRestore_ownerIsNotThere(t *testing.T) {
 	w := newWorld(t)
-	restored := func(name string) *subject {
+	restored := func(name string, stateless bool) (again *subject, saved []*corev1.Secret) {
 		s := w.machine("digitalocean", name, droplet())
-		saved := s.backup()
-		s.apply(saved, true, true)
-		again := w.machine("digitalocean", name, droplet())
+		saved = s.backup()
+		if !stateless {
+			s.apply(saved, true, true)
+		}
+		spec := droplet()
+		spec["providerID"] = "digitalocean://123"
+		again = w.machine("digitalocean", name, spec)
 		owners := again.obj.GetOwnerReferences()
 		owners[0].UID = "of-the-backup"
 		again.obj.SetOwnerReferences(owners)
@@ -158,31 +163,51 @@ func TestRestore_ownerIsNotThere(t *testing.T) {
 		w.update(again.obj)
 		again.reconcile()
 		again.expect(rkev1.ClusterReadyCondition, metav1.ConditionFalse, rkev1.WaitingForOwnerReason)
-		return again
+		return again, saved
 	}
+	nothing := func(*subject) {}
+	// adopt is what Cluster API does to what its Machine names, whether that is being deleted or not.
+	adopt := func(s *subject) {
+		s.read()
+		s.obj.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(s.capi, clusterv1.GroupVersion.WithKind("Machine"))})
+		w.update(s.obj)
+	}
+	deleteOwner := func(s *subject) { s.capi.Finalizers = []string{"test/keep"}; w.update(s.capi); s.delete(s.capi) }
 	for name, tt := range map[string]struct {
-		say     func(*subject)
-		removes bool
+		say, then          func(*subject)
+		removes, stateless bool
 	}{
 		"no-machine":           {say: func(s *subject) { s.delete(s.capi) }},
-		"another-machine":      {say: func(*subject) {}},
+		"another-machine":      {say: nothing},
+		"adopted-too-late":     {say: nothing, then: adopt},
+		"without-its-state":    {say: nothing, stateless: true},
+		"adopted-without-it":   {say: nothing, then: adopt, stateless: true},
+		"without-it-and-goes":  {say: nothing, then: deleteOwner, removes: true, stateless: true},
+		"and-its-machine-goes": {say: nothing, then: func(s *subject) { adopt(s); deleteOwner(s) }, removes: true},
 		"annotated":            {say: func(s *subject) { s.annotate(rkev1.RemoveRestoredAnnotation, s.obj.GetName()) }, removes: true},
 		"annotated-otherwise":  {say: func(s *subject) { s.annotate(rkev1.RemoveRestoredAnnotation, "true") }},
-		"its-machine-is-going": {say: func(s *subject) { s.capi.Finalizers = []string{"test/keep"}; w.update(s.capi); s.delete(s.capi) }, removes: true},
+		"its-machine-is-going": {say: deleteOwner, removes: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := restored(name)
+			s, saved := restored(name, tt.stateless)
 			tt.say(s)
 			s.delete(s.obj)
+			if tt.then != nil {
+				tt.then(s)
+			}
 			s.reconcile()
 			if tt.removes {
-				s.requestOf(state.Remove, 1)
+				require.Equal(t, tt.stateless, s.requestOf(state.Remove, 1).MayExist)
 				return
 			}
 			c := s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.OwnerUnknownReason)
 			require.Contains(t, c.Message, "To remove the server set the annotation drover.cattle.io/remove-restored="+name)
 			testkit.ExpectNotFound(t, w.client, s.job(state.Remove, 1))
 			require.Equal(t, time.Minute, testkit.ExpectReconciled(t, s.reconciler, s.obj).RequeueAfter, "the end of its namespace wakes nobody")
+			if tt.stateless {
+				testkit.ExpectNotFound(t, w.client, s.stateSecret())
+				s.apply(saved, true, true) // no name is taken by what was made meanwhile
+			}
 			testkit.ExpectExists(t, w.client, s.stateSecret())
 
 			// As the message says.
@@ -195,7 +220,7 @@ func TestRestore_ownerIsNotThere(t *testing.T) {
 		})
 	}
 
-	s := restored("given-up")
+	s, _ := restored("given-up", false)
 	s.annotate(rkev1.AbandonAnnotation, "given-up")
 	s.delete(s.obj)
 	w.events()

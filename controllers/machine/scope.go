@@ -22,6 +22,8 @@ import (
 type scope struct {
 	object
 	request Request
+	// management is the management cluster, see Options.
+	management string
 	// before is the object as the server has it, to tell what changed.
 	before *unstructured.Unstructured
 	// was are the conditions at the beginning, for events.
@@ -47,6 +49,8 @@ type scope struct {
 	// fresh tells that this reconcile is the first to see the end of the last attempt, and asked that it came to where
 	// machines wait for their turn.
 	fresh, asked bool
+	// jobWanted tells that a Job was started, or waits until one may be.
+	jobWanted bool
 
 	// released tells that nothing keeps the machine any more.
 	released bool
@@ -71,6 +75,7 @@ func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*scope
 	if gone || !r.watched(obj) {
 		r.metrics.forget(request)
 		r.turns.Leave(request, r.Clock.Now())
+		r.jobs.Release(request)
 	}
 	if gone {
 		return nil, r.releaseOrphan(ctx, request)
@@ -82,7 +87,7 @@ func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*scope
 	if err != nil {
 		return nil, err
 	}
-	s := &scope{object: obj, request: request, before: obj.DeepCopy(), status: status, now: r.Clock.Now()}
+	s := &scope{object: obj, request: request, management: r.Management, before: obj.DeepCopy(), status: status, now: r.Clock.Now()}
 	for i := range status.Conditions {
 		s.was = append(s.was, *status.Conditions[i].DeepCopy())
 	}
@@ -104,7 +109,7 @@ func (r *Reconciler) patch(ctx context.Context, s *scope) error {
 // ref says in the request document whom the server is for.
 func (s *scope) ref() jobrunner.MachineRef {
 	ref := jobrunner.MachineRef{Namespace: s.GetNamespace(), Name: s.GetName(), UID: string(s.GetUID()),
-		Kind: s.GetKind(), ClusterName: s.GetLabels()[clusterv1.ClusterNameLabel]}
+		Kind: s.GetKind(), ClusterName: s.GetLabels()[clusterv1.ClusterNameLabel], Management: s.management}
 	if s.cluster != nil {
 		ref.ClusterName, ref.ClusterUID = s.cluster.Name, string(s.cluster.UID)
 	}

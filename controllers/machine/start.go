@@ -26,20 +26,35 @@ func (r *Reconciler) start(ctx context.Context, s *scope, claim state.Claim) err
 		return err
 	}
 	task := r.task(s, claim)
+	if task.PullSecrets, err = step.PullSecrets(ctx, r.Live, r.Settings, s.home.Namespace); err != nil {
+		return err
+	}
+	pull, err := jobrunner.PullSecret(task)
+	if err != nil {
+		return step.Wait(JobRefusedReason, err.Error(), time.Minute)
+	}
 	request, err := jobrunner.RequestSecret(task)
 	if err != nil {
 		return step.Stall(rkev1.SpecInvalidReason, err)
 	}
+	if err := r.awaitJobLimit(ctx, s, claim.Operation); err != nil {
+		return err
+	}
 	if err := r.dropJob(ctx, s, claim); err != nil {
 		return err
 	}
-	if err := r.prepare(ctx, s, task, request); err != nil {
+	secrets := []client.Object{request}
+	if pull != nil {
+		secrets = append(secrets, pull)
+	}
+	if err := r.prepare(ctx, s, task, secrets); err != nil {
 		return refused(err)
 	}
 	r.interests.note(s.request, podsKey(string(s.GetUID())))
 	if err := r.createJob(ctx, s, jobrunner.Job(task)); err != nil {
 		return refused(err)
 	}
+	s.jobWanted = true
 	s.status.JobName, s.status.Attempts, s.status.InstanceName = task.Name(), claim.Attempt, task.Request.InstanceName
 	// Whoever may look at a machine sees it; the state Secret has the whole address.
 	s.status.DriverURL, s.status.DriverHash = driver.PublicURL(task.Request.Driver.URL), task.Request.Driver.Checksum
@@ -51,7 +66,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope, claim state.Claim) err
 }
 
 // prepare writes the claim, and then what the Job needs.
-func (r *Reconciler) prepare(ctx context.Context, s *scope, task jobrunner.Task, request *corev1.Secret) error {
+func (r *Reconciler) prepare(ctx context.Context, s *scope, task jobrunner.Task, secrets []client.Object) error {
 	secret, err := jobrunner.StateSecret(task)
 	if err != nil {
 		return err
@@ -80,13 +95,13 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope, task jobrunner.Task,
 		if err := applier.Add(ctx, objects...); err != nil {
 			return err
 		}
-		return applier.Add(ctx, binding, request) // a binding is let pass only when its Role is there
+		return applier.Add(ctx, append(secrets, binding)...) // a binding is let pass only when its Role is there
 	}
 	// What a Job may do is the same in all attempts.
 	if _, err := applier.All(ctx, append(objects, binding)...); err != nil {
 		return err
 	}
-	return applier.Add(ctx, request)
+	return applier.Add(ctx, secrets...)
 }
 
 // takeName refuses to write over what was not made for this machine: a driver must not run as somebody else's account, and what
@@ -174,27 +189,37 @@ const (
 	JobRefusedReason           = "JobRefused"
 )
 
-// dropRequest deletes the request Secret of a Job that has read it.
+// dropRequest deletes the request Secret of a Job that has read it, and the pull Secret.
 func (r *Reconciler) dropRequest(ctx context.Context, s *scope) error {
 	claim := s.state.Claim
-	request := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
-	key := types.NamespacedName{Namespace: s.home.Namespace, Name: jobrunner.JobName(s.home.Name, claim.Operation, claim.Attempt)}
+	name := jobrunner.JobName(s.home.Name, claim.Operation, claim.Attempt)
+	if len(r.Settings.ImagePullSecrets) > 0 {
+		if err := r.dropSecret(ctx, s, jobrunner.ObjectName(name, "pull")); err != nil {
+			return err
+		}
+	}
+	return r.dropSecret(ctx, s, name)
+}
+
+func (r *Reconciler) dropSecret(ctx context.Context, s *scope, name string) error {
+	secret := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
+	key := types.NamespacedName{Namespace: s.home.Namespace, Name: name}
 	reader := r.Cache
 	if s.inRefuge() {
 		reader = r.Live // a manager of one namespace caches no Secrets of another
 	}
-	err := reader.Get(ctx, key, request)
+	err := reader.Get(ctx, key, secret)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("reading the request Secret %s: %w", key.Name, err)
+		return fmt.Errorf("looking for the Secret %s: %w", key.Name, err)
 	}
-	if !s.owns(request) || !request.GetDeletionTimestamp().IsZero() {
+	if !s.owns(secret) || !secret.GetDeletionTimestamp().IsZero() {
 		return nil
 	}
-	if err := client.IgnoreNotFound(r.Client.Delete(ctx, request)); err != nil {
-		return fmt.Errorf("deleting the request Secret %s: %w", key.Name, err)
+	if err := client.IgnoreNotFound(r.Client.Delete(ctx, secret)); err != nil {
+		return fmt.Errorf("deleting the Secret %s: %w", key.Name, err)
 	}
 	return nil
 }

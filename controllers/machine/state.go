@@ -3,6 +3,7 @@ package machine
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,18 +36,22 @@ func stateOf(secret *corev1.Secret) stateSecret {
 func (r *Reconciler) loadState(ctx context.Context, s *scope) error {
 	s.state, s.home = stateOf(nil), client.ObjectKeyFromObject(s)
 	s.evidence, s.verdict = nil, nil
-	if s.deleting() {
+	key := types.NamespacedName{Namespace: s.GetNamespace(), Name: jobrunner.StateSecretName(s.GetName())}
+	secret := &corev1.Secret{}
+	err := r.Live.Get(ctx, key, secret)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the state Secret %s: %w", key.Name, err)
+	}
+	missing := err != nil
+	// Who fled left this one behind, for the namespace's end to delete. Who did and had no time to say so flees again, which
+	// changes nothing.
+	if s.deleting() && (missing || !secret.DeletionTimestamp.IsZero() || strings.HasPrefix(s.status.JobName, s.refugeOf().Name)) {
 		if found, err := r.loadRefuge(ctx, s); found || err != nil {
 			return err
 		}
 	}
-	key := types.NamespacedName{Namespace: s.GetNamespace(), Name: jobrunner.StateSecretName(s.GetName())}
-	secret := &corev1.Secret{}
-	if err := r.Live.Get(ctx, key, secret); err != nil {
-		if client.IgnoreNotFound(err) == nil {
-			return nil
-		}
-		return fmt.Errorf("reading the state Secret %s: %w", key.Name, err)
+	if missing {
+		return nil //nolint:nilerr // a state that is not there is none
 	}
 	if s.state.takenBy = s.takenBy(secret); s.state.takenBy != "" {
 		r.interests.note(s.request, secretKey(key))

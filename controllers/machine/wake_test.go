@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/capi/workload"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
 )
@@ -28,7 +29,7 @@ type joining struct {
 	wake func(client.ObjectKey, types.UID)
 }
 
-func (j *joining) ProviderID(context.Context, client.ObjectKey, types.UID) (string, error) {
+func (j *joining) ProviderID(context.Context, client.ObjectKey, workload.Server) (string, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.id, nil

@@ -12,7 +12,11 @@ import (
 
 // activate writes down what the kinds were made from, for those who make servers with them.
 func (r *Reconciler) activate(_ context.Context, s *scope) error {
-	r.opts.Watch.Stop(s.nd.Name)
+	if s.nd.Spec.Builtin {
+		r.opts.Watch.Stop(s.nd.Name)
+	} else {
+		r.opts.Watch.Ensure(s.nd.Name, s.nd.DriverName()) // its first machine brings the finalizer
+	}
 	kinds := crdgen.KindsOf(s.nd.DriverName())
 	status := &s.nd.Status
 	status.AppliedURL, status.AppliedChecksum, status.AppliedVersion = s.nd.Spec.URL, strings.ToLower(s.nd.Spec.Checksum), s.nd.Spec.Version
@@ -45,10 +49,10 @@ func (r *Reconciler) deactivate(ctx context.Context, s *scope) error {
 		s.notReady(v3.KeptForMachinesReason, message)
 		return step.Wait(v3.KeptForMachinesReason, message, userNet)
 	}
+	r.opts.Watch.Stop(s.nd.Name)
 	if _, err := r.removeKinds(ctx, name); err != nil {
 		return err
 	}
-	r.opts.Watch.Stop(s.nd.Name)
 	s.conditions.Drop(v3.DownloadedCondition, v3.InstalledCondition, v3.SchemaCompatibleCondition, v3.ActiveCondition)
 	s.nd.Status.ConfigKind, s.nd.Status.MachineKind, s.nd.Status.MachineTemplateKind, s.nd.Status.Fields = "", "", "", 0
 	s.notReady(v3.InactiveReason, "spec.active is false")

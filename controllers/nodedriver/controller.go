@@ -108,7 +108,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	nd := &v3.NodeDriver{}
 	err = r.opts.Client.Get(ctx, req.NamespacedName, nd)
 	if apierrors.IsNotFound(err) {
-		return ctrl.Result{}, r.reappear(ctx, req.Name)
+		return r.gone(ctx, req.Name)
 	}
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("reading the NodeDriver: %w", err)
@@ -126,20 +126,28 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	}
 	nd.Status.ObservedGeneration = nd.Generation
 	if _, err := step.PatchStatus(ctx, r.opts.Client, s.before, nd); err != nil {
-		return step.Result(errors.Join(err, unhandled(outcome)))
+		_, unhandled := step.Result(outcome) // what controller-runtime must see beside it
+		return step.Result(errors.Join(err, unhandled))
 	}
 	r.emit(s)
 	return step.Result(outcome)
 }
 
-// ensureFinalizer holds a NodeDriver whose kinds may be used. One that was brought along comes back when it is deleted, and its kinds stay
-// while they are used; one without kinds holds nothing. These must not hold up who takes Drover away, its manager first.
+// ensureFinalizer holds a NodeDriver while there are machines of its kinds, and no longer: one without must not hold up who takes Drover
+// away, its manager first. One that was brought along comes back when it is deleted, and needs no finalizer.
 func (r *Reconciler) ensureFinalizer(ctx context.Context, nd *v3.NodeDriver) error {
-	change := step.EnsureFinalizer
-	if nd.Spec.Builtin || !nd.Spec.Active && nd.Status.MachineKind == "" {
-		change = step.DropFinalizer
+	used, err := false, error(nil)
+	if !nd.Spec.Builtin {
+		used, err = r.hasMachines(ctx, nd.DriverName())
 	}
-	_, err := change(ctx, r.opts.Client, nd, rkev1.NodeDriverFinalizer)
+	if err != nil {
+		return err
+	}
+	change := step.DropFinalizer
+	if used {
+		change = step.EnsureFinalizer
+	}
+	_, err = change(ctx, r.opts.Client, nd, rkev1.NodeDriverFinalizer)
 	return err
 }
 
@@ -159,6 +167,10 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope) error {
 	if !s.summed {
 		s.conditions.Summarize(v3.ReadyCondition, v3.ReadyReason, v3.ValidCondition, v3.DownloadedCondition,
 			v3.InstalledCondition, v3.SchemaCompatibleCondition, v3.ActiveCondition)
+		warning, ready := s.conditions.Get(v3.SchemaCompatibleCondition), s.conditions.Get(v3.ReadyCondition)
+		if ready.Status == metav1.ConditionTrue && warning != nil {
+			s.conditions.True(v3.ReadyCondition, v3.ReadyReason, warning.Message) // annotations that match nothing
+		}
 	}
 	return outcome
 }
@@ -191,14 +203,6 @@ func (s *scope) notes() map[string]string {
 		v3.ReadyReason: fmt.Sprintf("Driver %s is ready to make servers: its kinds are %s, %s and %s",
 			status.DriverName, status.MachineKind, status.MachineTemplateKind, status.ConfigKind),
 	}
-}
-
-// unhandled keeps an error that controller-runtime must see, beside one of writing the status.
-func unhandled(outcome error) error {
-	if _, err := step.Result(outcome); err != nil {
-		return err
-	}
-	return nil
 }
 
 // sameName wakes the NodeDrivers of the same driver name: one of them may get it now.
@@ -243,9 +247,4 @@ func (r *Reconciler) requests(ctx context.Context, match func(*v3.NodeDriver) bo
 		}
 	}
 	return out
-}
-
-// ownerOf is the reference by which a NodeDriver's children go with it.
-func ownerOf(nd *v3.NodeDriver) *metav1.OwnerReference {
-	return metav1.NewControllerRef(nd, v3.GroupVersion.WithKind("NodeDriver"))
 }

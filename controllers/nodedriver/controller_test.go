@@ -49,6 +49,7 @@ func TestBuiltin(t *testing.T) {
 	require.Contains(t, e.machineFields(), "availabilityZone")
 	require.Empty(t, e.jobs(), "a built-in driver needs no probe")
 	e.machine("works", map[string]any{"availabilityZone": "ch-dk-2"})
+	e.reconcile()
 
 	before := e.nd.ResourceVersion
 	crd := e.crd(crdgen.ConfigGroup, "ExoscaleConfig").ResourceVersion
@@ -101,10 +102,26 @@ func TestNameTaken(t *testing.T) {
 	require.Contains(t, late.expect(v3.ReadyCondition, metav1.ConditionFalse, v3.NameTakenReason), "NodeDriver noop")
 
 	require.NoError(t, e.Delete(t.Context(), e.nd))
-	e.reconcile()
 	testkit.ExpectNotFound(t, e.Client, e.nd)
 	e.crd(crdgen.MachineGroup, "NoopMachine")
 	late.reconcileUntilReady()
+}
+
+// The kinds of a NodeDriver that is gone are another one's, if that has the same driver.
+func TestDelete_kindsGoToAnHeir(t *testing.T) {
+	e := newEnv(t, external("testator"))
+	e.reconcile()
+	e.succeed("d1", flagsOf("testator", region)...)
+	e.reconcileUntilReady()
+	heir := external("heir")
+	heir.Spec.DisplayName = "testator"
+	late := newEnv(t, heir)
+	require.NoError(t, e.Delete(t.Context(), e.nd))
+	testkit.ExpectReconciled(t, e.reconciler, e.nd)
+	require.Zero(t, e.crd(crdgen.MachineGroup, "TestatorMachine").DeletionTimestamp)
+	require.NoError(t, late.Delete(t.Context(), late.nd))
+	e.reconcile()
+	e.expectNoKinds()
 }
 
 func TestExternal(t *testing.T) {
@@ -237,6 +254,8 @@ func TestSchemaChange(t *testing.T) {
 	e.reconcileUntilReady()
 	user := e.machine("uses-size", map[string]any{"size": int64(4)})
 	e.machine("uses-region", map[string]any{"region": "ams3"})
+	config := e.config("ShrinkConfig", map[string]any{"region": "ams3"})
+	require.Equal(t, int64(2), config.Object["size"], "the API server writes the default in")
 
 	e.update(func(nd *v3.NodeDriver) { nd.Spec.Version = "2" })
 	e.reconcile()
@@ -247,6 +266,7 @@ func TestSchemaChange(t *testing.T) {
 		require.Contains(t, message, part)
 	}
 	require.NotContains(t, message, "uses-region")
+	require.NotContains(t, message, "ShrinkConfig")
 	e.expect(v3.ActiveCondition, metav1.ConditionTrue, v3.EstablishedReason)
 	require.Contains(t, e.machineFields(), "size", "the old kinds stay")
 	require.Equal(t, "d1", e.nd.Status.Digest)
@@ -255,6 +275,38 @@ func TestSchemaChange(t *testing.T) {
 	e.reconcileUntilReady()
 	require.NotContains(t, e.machineFields(), "size")
 	require.Equal(t, "d2", e.nd.Status.Digest)
+
+	// One that gives a value of its own counts, and so does what the default was before.
+	config.Object["region"] = "fra1"
+	require.NoError(t, e.Update(t.Context(), config))
+	e.update(func(nd *v3.NodeDriver) { nd.Spec.Version = "3" })
+	e.reconcile()
+	e.succeed("d3", flagsOf("shrink", size)...)
+	e.reconcile()
+	require.Contains(t, e.expect(v3.SchemaCompatibleCondition, metav1.ConditionFalse, v3.SchemaIncompatibleReason), "ShrinkConfig default/written-by-somebody")
+}
+
+// A default that nobody gave does not hold up a flag that changes its type, and the config can be written after that.
+func TestSchemaChange_retypedDefault(t *testing.T) {
+	e := newEnv(t, external("retype"))
+	e.reconcile()
+	e.succeed("d1", flagsOf("retype", region, size)...)
+	e.reconcileUntilReady()
+	config := e.config("RetypeConfig", map[string]any{"region": "ams3"})
+	e.update(func(nd *v3.NodeDriver) { nd.Spec.Version = "2" })
+	e.reconcile()
+	e.succeed("d2", flagsOf("retype", region, crdgen.Flag{Name: "acme-size", Type: crdgen.String, Default: "two"})...)
+	e.reconcileUntilReady()
+	testkit.Eventually(t, patience, func() error {
+		if e.machineFields()["size"].Type != "string" {
+			return errors.New("the old type")
+		}
+		testkit.ExpectExists(t, e.Client, config)
+		config.Object["region"] = "fra1"
+		return e.Update(t.Context(), config)
+	})
+	config.Object["size"] = "large"
+	require.NoError(t, e.Update(t.Context(), config))
 }
 
 func TestDeactivate(t *testing.T) {
@@ -296,6 +348,7 @@ func TestDelete(t *testing.T) {
 		Labels: map[string]string{rkev1.NodeDriverLabel: "doomed"}}}
 	require.NoError(t, e.Create(t.Context(), part))
 	machine := e.machine("left", map[string]any{"region": "x"})
+	e.reconcile()
 
 	require.NoError(t, e.Delete(t.Context(), e.nd))
 	e.reconcile()
@@ -319,6 +372,33 @@ func TestDelete(t *testing.T) {
 	e.expectNoKinds()
 	e.reconcile()
 	testkit.ExpectNotFound(t, e.Client, e.nd, part)
+}
+
+// Who takes Drover away takes the manager first: a NodeDriver without machines must go without it, whatever its state, and also one that an
+// earlier version gave the finalizer. What somebody wrote stays, and its kinds with it, until the manager sees it go.
+func TestDelete_noMachinesNoFinalizer(t *testing.T) {
+	nd := external("unheld")
+	nd.Finalizers = []string{rkev1.NodeDriverFinalizer}
+	e := newEnv(t, nd)
+	e.reconcile()
+	require.Empty(t, e.nd.Finalizers, "while it is probed")
+	e.succeed("d1", flagsOf("unheld", region)...)
+	e.reconcileUntilReady()
+	config := e.config("UnheldConfig", map[string]any{"region": "x"})
+	machine := e.machine("holds", map[string]any{"region": "x"})
+	e.reconcile()
+	require.NotEmpty(t, e.nd.Finalizers)
+	require.NoError(t, e.Delete(t.Context(), machine))
+	e.reconcile()
+	require.Empty(t, e.nd.Finalizers)
+
+	require.NoError(t, e.Delete(t.Context(), e.nd))
+	testkit.ExpectNotFound(t, e.Client, e.nd.DeepCopy())
+	e.reconcile()
+	e.crd(crdgen.ConfigGroup, "UnheldConfig")
+	require.NoError(t, e.Delete(t.Context(), config))
+	e.reconcile()
+	e.expectNoKinds()
 }
 
 // expectNoKinds waits for the API server to take the CRDs away.

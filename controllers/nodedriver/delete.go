@@ -7,6 +7,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v3 "github.com/drover-project/drover/api/management/v3"
@@ -18,8 +21,17 @@ import (
 // userNet is when to look again for users that were not seen to go: one may go between the look and the watch.
 const userNet = time.Minute
 
-// reconcileDelete lets a NodeDriver go when nothing uses its kinds. Until then kinds, cached binary and NodeDriver stay, so
-// that every server can still be removed.
+// gone puts a predefined NodeDriver back, and takes away what another one left behind: its kinds as soon as nothing uses them. Those of
+// a driver with another name than its NodeDriver are left to the pruner.
+func (r *Reconciler) gone(ctx context.Context, name string) (ctrl.Result, error) {
+	if err := r.reappear(ctx, name); err != nil {
+		return ctrl.Result{}, err
+	}
+	return step.Result(r.reconcileDelete(ctx, r.newScope(&v3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: name}})))
+}
+
+// reconcileDelete lets a NodeDriver go when there are no machines of its kinds. Until then kinds, cached binary and NodeDriver stay, so
+// that every server can still be removed. The kinds stay also for templates and configs, which somebody wrote.
 func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
 	name := s.nd.DriverName()
 	heir, err := r.heir(ctx, s.nd)
@@ -36,10 +48,14 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
 	}
 	if found.count > 0 {
 		r.opts.Watch.Ensure(s.nd.Name, name)
-		message := "this NodeDriver is being deleted, but stays with its kinds, for " + found.use("them") + ". It goes by itself when they are deleted"
+		if used, err := r.hasMachines(ctx, name); err != nil || !used {
+			return err
+		}
+		message := "this NodeDriver is being deleted, but stays with its kinds, for " + found.use("them") + ". It goes by itself when the machines are deleted"
 		s.notReady(v3.DeletionBlockedReason, message)
 		return step.Wait(v3.DeletionBlockedReason, message, userNet)
 	}
+	r.opts.Watch.Stop(s.nd.Name)
 	left, err := r.removeKinds(ctx, name)
 	if err != nil {
 		return err
@@ -49,22 +65,18 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
 		s.notReady(v3.RemovingKindsReason, message)
 		return step.Wait(v3.RemovingKindsReason, message, establishNet)
 	}
-	if err := r.forgetBinaries(ctx, name); err != nil {
-		return err
-	}
-	r.opts.Watch.Stop(s.nd.Name)
-	return nil
+	return r.forgetBinaries(ctx, name)
 }
 
-// heir names another NodeDriver of the same driver name, which has the kinds already or takes them over.
+// heir names another NodeDriver, or one made anew, of the same driver name, which has the kinds already or takes them over.
 func (r *Reconciler) heir(ctx context.Context, nd *v3.NodeDriver) (string, error) {
 	var all v3.NodeDriverList
-	if err := r.opts.Client.List(ctx, &all); err != nil {
+	if err := r.opts.Reader.List(ctx, &all); err != nil {
 		return "", fmt.Errorf("listing NodeDrivers: %w", err)
 	}
 	for i := range all.Items {
 		other := &all.Items[i]
-		if other.Name != nd.Name && other.DriverName() == nd.DriverName() && other.DeletionTimestamp.IsZero() {
+		if other.UID != nd.UID && other.DriverName() == nd.DriverName() && other.DeletionTimestamp.IsZero() {
 			return other.Name, nil
 		}
 	}
@@ -97,6 +109,24 @@ func (r *Reconciler) forgetBinaries(ctx context.Context, driverName string) erro
 	err := r.opts.Client.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(driver.CacheNamespace), client.MatchingLabels{rkev1.NodeDriverLabel: driverName})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("removing the cached driver: %w", err)
+	}
+	return nil
+}
+
+// reappear puts a predefined NodeDriver back that was deleted: it can be made inactive, not removed. It comes back inactive,
+// for somebody did not want it, as it was brought along.
+func (r *Reconciler) reappear(ctx context.Context, name string) error {
+	for _, nd := range driver.Predefined() {
+		if nd.Name != name {
+			continue
+		}
+		nd.Spec.Active = false
+		_, err := r.applier.Create(ctx, &nd)
+		// While NodeDrivers as such are taken away, none can come back.
+		if err == nil || apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("putting the predefined NodeDriver %s back: %w", name, err)
 	}
 	return nil
 }

@@ -145,6 +145,18 @@ func (e *env) machine(name string, options map[string]any) *unstructured.Unstruc
 	return obj
 }
 
+// config makes an <X>Config, as somebody with Rancher's manifests does.
+func (e *env) config(kind string, fields map[string]any) *unstructured.Unstructured {
+	e.t.Helper()
+	obj := &unstructured.Unstructured{Object: fields}
+	obj.SetAPIVersion(crdgen.ConfigGroup + "/" + crdgen.Version)
+	obj.SetKind(kind)
+	obj.SetNamespace("default")
+	obj.SetName("written-by-somebody")
+	require.NoError(e.t, e.Create(e.t.Context(), obj))
+	return obj
+}
+
 func (e *env) jobs() []batchv1.Job {
 	e.t.Helper()
 	var list batchv1.JobList

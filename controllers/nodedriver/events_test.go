@@ -37,7 +37,7 @@ func TestEvents_ofABuiltinDriver(t *testing.T) {
 	require.Equal(t, []string{"Normal KeptForMachines spec.active is false, but the kinds stay, for 1 object uses them (GoogleMachine default/kept)"}, e.events())
 	require.NoError(t, e.Delete(t.Context(), e.nd))
 	e.reconcile()
-	require.Equal(t, []string{"Warning MachinesExist this NodeDriver is being deleted, but stays with its kinds, for 1 object uses them (GoogleMachine default/kept). It goes by itself when they are deleted"}, e.events())
+	require.Equal(t, []string{"Warning MachinesExist this NodeDriver is being deleted, but stays with its kinds, for 1 object uses them (GoogleMachine default/kept). It goes by itself when the machines are deleted"}, e.events())
 	require.NoError(t, e.Delete(t.Context(), machine))
 }
 

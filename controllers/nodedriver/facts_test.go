@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -14,7 +13,6 @@ import (
 
 	v3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/jobrunner"
 )
 
 func TestNew_wantsEverything(t *testing.T) {
@@ -125,12 +123,6 @@ func TestReasonOfInvalid(t *testing.T) {
 	require.Equal(t, v3.InvalidReason, reasonOfInvalid(acme()))
 	require.Equal(t, v3.UnknownBuiltinReason, reasonOfInvalid(builtin("acme")))
 	require.Equal(t, v3.InvalidReason, reasonOfInvalid(builtin("digitalocean")), "something else is wrong with it")
-}
-
-func TestProgress_saysWhatHoldsTheProbeUp(t *testing.T) {
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "drover-drivers", Name: "probe-acme-1"}}
-	require.Equal(t, "Job drover-drivers/probe-acme-1 reads the driver", progress(job, jobrunner.Verdict{}))
-	require.Equal(t, "Job drover-drivers/probe-acme-1 reads the driver: no image", progress(job, jobrunner.Verdict{Message: "no image"}))
 }
 
 func TestOptions_areWhereEachKindHasThem(t *testing.T) {

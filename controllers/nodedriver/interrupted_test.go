@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -47,22 +48,31 @@ func at(n int, count *int) func(do func() error) error {
 func (e *env) live() (failed int) {
 	e.t.Helper()
 	answered, deleted := false, false
+	var machine *unstructured.Unstructured
 	testkit.Eventually(e.t, patience, func() error {
-		if _, err := e.reconciler.Reconcile(e.t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.nd)}); err != nil {
+		result, wrong := e.reconciler.Reconcile(e.t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.nd)})
+		if wrong != nil {
 			failed++
 		}
 		err := e.Get(e.t.Context(), client.ObjectKeyFromObject(e.nd), e.nd)
-		if apierrors.IsNotFound(err) {
+		if apierrors.IsNotFound(err) && wrong == nil && result.IsZero() {
 			return nil
 		}
-		require.NoError(e.t, err)
+		require.NoError(e.t, client.IgnoreNotFound(err))
 		switch {
+		case deleted && machine != nil:
+			require.NoError(e.t, e.Delete(e.t.Context(), machine))
+			machine = nil
 		case !answered && len(e.jobs()) > 0:
 			e.succeed("d1", flagsOf(e.nd.DriverName(), region)...)
 			answered = true
 		case !deleted && meta.IsStatusConditionTrue(e.nd.Status.Conditions, v3.ReadyCondition):
-			require.NoError(e.t, e.Delete(e.t.Context(), e.nd))
-			deleted = true
+			if machine == nil {
+				machine = e.machine(e.nd.Name, map[string]any{})
+			} else if len(e.nd.Finalizers) > 0 {
+				require.NoError(e.t, e.Delete(e.t.Context(), e.nd))
+				deleted = true
+			}
 		}
 		return errors.New("it is not gone yet")
 	})
@@ -220,6 +230,8 @@ func annotationCases() map[string]annotationCase {
 		"a password":        {v3.PasswordFieldsAnnotation, "region", func(f crdgen.Field) bool { return f.Credential == "" && f.Secret }, ""},
 		"a default":         {v3.DefaultsAnnotation, "region:ams3", func(f crdgen.Field) bool { return f.Default == "ams3" }, ""},
 		"a file":            {v3.FileAliasesAnnotation, "region:region", func(f crdgen.Field) bool { return f.File }, ""},
+		"a flag not there":  {v3.UserDataAnnotation, "flag=nosuch-flag,habit=inline", func(f crdgen.Field) bool { return f.Credential == "" }, "nosuch-flag"},
+		"no password field": {v3.PasswordFieldsAnnotation, "zzz", func(f crdgen.Field) bool { return !f.Secret }, `password field "zzz" matches no flag`},
 		"a field not there": {v3.PrivateCredentialFieldsAnnotation, "regoin", func(f crdgen.Field) bool { return f.Credential == "" }, "regoin"},
 	}
 }
@@ -242,6 +254,7 @@ func TestAnnotations_changeTheKinds(t *testing.T) {
 			message := e.expect(v3.SchemaCompatibleCondition, metav1.ConditionTrue, v3.CompatibleReason)
 			require.Contains(t, message, tt.warns)
 			require.Equal(t, tt.warns == "", message == "")
+			require.Equal(t, message, e.expect(v3.ReadyCondition, metav1.ConditionTrue, v3.ReadyReason), "where people look")
 		})
 	}
 	e.t = t

@@ -96,6 +96,7 @@ func TestManager_followsItsWatches(t *testing.T) {
 	e.await("ready again", isReady(v3.ReadyReason))
 
 	machine := e.machine("last", map[string]any{})
+	e.await("held", func(nd *v3.NodeDriver) bool { return len(nd.Finalizers) > 0 })
 	require.NoError(t, e.Delete(t.Context(), e.nd))
 	e.await("kept for its machine", isReady(v3.DeletionBlockedReason))
 	require.NoError(t, e.Delete(t.Context(), machine))

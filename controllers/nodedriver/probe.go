@@ -59,7 +59,11 @@ func (r *Reconciler) observeProbe(ctx context.Context, s *scope) error {
 	verdict := jobrunner.OutcomeOf(evidence)
 	s.nd.Status.ProbeAttempts = last.try
 	if !verdict.Done {
-		return step.Progress(v3.ProbingReason, progress(evidence.Job, verdict), probeNet)
+		message := "Job " + evidence.Job.Namespace + "/" + evidence.Job.Name + " reads the driver"
+		if verdict.Message != "" {
+			message += ": " + verdict.Message
+		}
+		return step.Progress(v3.ProbingReason, message, probeNet)
 	}
 	if err := r.keepVerdict(ctx, evidence, verdict, result); err != nil {
 		return err
@@ -125,6 +129,13 @@ func (r *Reconciler) startProbe(ctx context.Context, s *scope, last claim, try i
 	}
 	next := claim{attempt: attempt, try: try, hash: probeHash(s.nd)}
 	task := r.task(s.nd, next)
+	if task.PullSecrets, err = step.PullSecrets(ctx, r.opts.Reader, r.opts.Jobs, driver.CacheNamespace); err != nil {
+		return err
+	}
+	pull, err := jobrunner.PullSecret(task)
+	if err != nil {
+		return step.Stall(v3.InvalidReason, err)
+	}
 	result := jobrunner.ResultSecret(task)
 	result.Annotations = map[string]string{attemptAnnotation: strconv.Itoa(int(next.attempt)),
 		tryAnnotation: strconv.Itoa(int(next.try)), rkev1.RequestHashAnnotation: next.hash}
@@ -132,8 +143,11 @@ func (r *Reconciler) startProbe(ctx context.Context, s *scope, last claim, try i
 	if err != nil {
 		return step.Stall(v3.InvalidReason, err)
 	}
-	if _, err := r.applier.All(ctx, result, jobrunner.ServiceAccount(task), jobrunner.Role(task), jobrunner.RoleBinding(task),
-		request, jobrunner.ProbeJob(task)); err != nil {
+	objects := []client.Object{result, jobrunner.ServiceAccount(task), jobrunner.Role(task), jobrunner.RoleBinding(task), request}
+	if pull != nil {
+		objects = append(objects, pull)
+	}
+	if _, err := r.applier.All(ctx, append(objects, jobrunner.ProbeJob(task))...); err != nil {
 		return fmt.Errorf("starting probe %s: %w", task.Name(), err)
 	}
 	s.nd.Status.ProbeAttempts = try
@@ -190,7 +204,11 @@ func (r *Reconciler) cleanUp(ctx context.Context, task jobrunner.Task) error {
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	for _, obj := range []client.Object{jobrunner.RoleBinding(task), jobrunner.Role(task), jobrunner.ServiceAccount(task), request} {
+	needed := []client.Object{jobrunner.RoleBinding(task), jobrunner.Role(task), jobrunner.ServiceAccount(task)}
+	if len(r.opts.Jobs.ImagePullSecrets) > 0 {
+		needed = append(needed, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: driver.CacheNamespace, Name: task.PullSecretName()}})
+	}
+	for _, obj := range append(needed, request) {
 		if err := r.opts.Client.Delete(ctx, obj); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("cleaning up after probe %s: %w", task.Name(), err)
 		}
@@ -237,7 +255,7 @@ func (r *Reconciler) task(nd *v3.NodeDriver, c claim) jobrunner.Task {
 				SkipChecksum: nd.Spec.InsecureSkipChecksum},
 			Namespace: driver.CacheNamespace, StateSecret: resultKey(nd).Name,
 		},
-		Owner: ownerOf(nd), Hash: c.hash, Try: c.try,
+		Owner: metav1.NewControllerRef(nd, v3.GroupVersion.WithKind("NodeDriver")), Hash: c.hash, Try: c.try,
 	}
 }
 
@@ -265,12 +283,4 @@ func probeHash(nd *v3.NodeDriver) string {
 	}
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:8])
-}
-
-func progress(job *batchv1.Job, v jobrunner.Verdict) string {
-	message := "Job " + job.Namespace + "/" + job.Name + " reads the driver"
-	if v.Message != "" {
-		message += ": " + v.Message
-	}
-	return message
 }

@@ -6,19 +6,25 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	v3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/driver"
+	"github.com/drover-project/drover/state"
 )
 
 const (
@@ -92,5 +98,139 @@ func (r *Reconciler) young(obj client.Object) bool {
 	return r.opts.Now().Sub(obj.GetCreationTimestamp().Time) < pruneGrace
 }
 
-// configMaps is a list of their metadata; the binaries are not wanted.
-var configMaps = corev1.SchemeGroupVersion.WithKind("ConfigMapList")
+// cached is one binary in the cache, as its ConfigMaps' metadata tell.
+type cached struct {
+	driver string
+	young  bool
+}
+
+// pruneBinaries removes the cached binaries that no NodeDriver has and no machine's server was made with; it tells whether
+// one is left that may be removed later.
+func (r *Reconciler) pruneBinaries(ctx context.Context, drivers []v3.NodeDriver) (left bool, err error) {
+	binaries, err := r.cached(ctx)
+	if err != nil {
+		return false, err
+	}
+	probing := map[string]bool{}
+	for i := range drivers {
+		delete(binaries, driver.CacheLabel(drivers[i].Status.Digest))
+		probing[drivers[i].DriverName()] = probing[drivers[i].DriverName()] || unsettled(&drivers[i])
+	}
+	if len(binaries) == 0 {
+		return false, nil
+	}
+	needed, err := r.neededByServers(ctx)
+	if err != nil {
+		return false, err
+	}
+	for digest, binary := range binaries {
+		if needed[digest] || binary.young || probing[binary.driver] {
+			left = true
+			continue
+		}
+		log.FromContext(ctx).Info("Removing a cached driver that nothing uses", "driver", binary.driver, "digest", digest)
+		if err := r.forgetBinary(ctx, digest); err != nil {
+			return false, err
+		}
+	}
+	return left, nil
+}
+
+// cached lists the binaries in the cache by the label that their digest is.
+func (r *Reconciler) cached(ctx context.Context) (map[string]cached, error) {
+	found := map[string]cached{}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMapList"))
+	err := r.pages(ctx, list, func() {
+		for i := range list.Items {
+			part := &list.Items[i]
+			digest := part.Labels[driver.CacheDigestLabel]
+			found[digest] = cached{driver: part.Labels[rkev1.NodeDriverLabel], young: found[digest].young || r.young(part)}
+		}
+	}, client.InNamespace(driver.CacheNamespace), client.HasLabels{driver.CacheDigestLabel})
+	if err != nil {
+		return nil, fmt.Errorf("looking into the cache of drivers: %w", err)
+	}
+	return found, nil
+}
+
+// neededByServers are the binaries that machines' servers were made with, as their state says: they are to be removed with
+// the same.
+func (r *Reconciler) neededByServers(ctx context.Context) (map[string]bool, error) {
+	needed := map[string]bool{}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
+	err := r.pages(ctx, list, func() {
+		for i := range list.Items {
+			if ref, ok := state.ReadDriver(list.Items[i].Annotations); ok {
+				needed[driver.CacheLabel(ref.Digest)] = true
+			}
+		}
+	}, client.HasLabels{rkev1.NodeDriverLabel, rkev1.MachineUIDLabel})
+	if err != nil {
+		return nil, fmt.Errorf("looking for servers' drivers: %w", err)
+	}
+	return needed, nil
+}
+
+// forgetBinary removes the first part first, so that a binary that is half gone does not look whole.
+func (r *Reconciler) forgetBinary(ctx context.Context, digest string) error {
+	first := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: driver.CacheNamespace, Name: driver.CachePartName(digest, 0)}}
+	err := r.opts.Client.Delete(ctx, first)
+	if client.IgnoreNotFound(err) == nil {
+		err = r.opts.Client.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(driver.CacheNamespace), client.MatchingLabels{driver.CacheDigestLabel: digest})
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("removing the cached driver %s: %w", digest, err)
+	}
+	return nil
+}
+
+// pruneKinds removes the kinds of drivers that no NodeDriver has: one that was renamed, or removed past its finalizer. Kinds
+// of which there is an object stay, for the server behind it, or what somebody wrote, would go with them. It tells whether
+// some are left that may be removed later.
+func (r *Reconciler) pruneKinds(ctx context.Context, drivers []v3.NodeDriver) (left bool, err error) {
+	orphans, err := r.drivenKinds(ctx)
+	if err != nil {
+		return false, err
+	}
+	for i := range drivers {
+		delete(orphans, drivers[i].DriverName())
+		delete(orphans, drivers[i].Status.DriverName)
+	}
+	for name, young := range orphans {
+		found, err := r.users(ctx, name)
+		if err != nil {
+			return false, err
+		}
+		if young || found.count > 0 {
+			left = true
+			continue
+		}
+		log.FromContext(ctx).Info("Removing the kinds of a driver that has no NodeDriver", "driver", name)
+		if _, err := r.removeKinds(ctx, name); err != nil {
+			return false, err
+		}
+	}
+	return left, nil
+}
+
+// drivenKinds are the names of the drivers that have CRDs of ours, and whether one of them is young.
+func (r *Reconciler) drivenKinds(ctx context.Context) (map[string]bool, error) {
+	found := map[string]bool{}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinitionList"))
+	err := r.pages(ctx, list, func() {
+		for i := range list.Items {
+			crd := &list.Items[i]
+			if _, ours := crd.Annotations[crdgen.FieldsAnnotation]; ours && crd.DeletionTimestamp.IsZero() {
+				name := crd.Labels[rkev1.NodeDriverLabel]
+				found[name] = found[name] || r.young(crd)
+			}
+		}
+	}, client.HasLabels{rkev1.NodeDriverLabel})
+	if err != nil {
+		return nil, fmt.Errorf("looking for kinds of drivers: %w", err)
+	}
+	return found, nil
+}

@@ -11,7 +11,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -180,12 +179,7 @@ func TestPrune_kindsStayWhileThereIsAnObject(t *testing.T) {
 	e.crd(crdgen.ConfigGroup, "PrunekConfig")
 	require.NoError(t, e.Delete(t.Context(), machine))
 
-	config := &unstructured.Unstructured{Object: map[string]any{"region": "x"}}
-	config.SetAPIVersion(crdgen.ConfigGroup + "/" + crdgen.Version)
-	config.SetKind("PrunekConfig")
-	config.SetNamespace("default")
-	config.SetName("written-by-somebody")
-	require.NoError(t, e.Create(t.Context(), config))
+	config := e.config("PrunekConfig", map[string]any{"region": "x"})
 	e.prune()
 	e.crd(crdgen.ConfigGroup, "PrunekConfig")
 	require.NoError(t, e.Delete(t.Context(), config))

@@ -13,6 +13,7 @@ import (
 	v3 "github.com/drover-project/drover/api/management/v3"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/userdata"
 )
 
 // schema makes the kinds from the flags, and stops where the API server would then prune or refuse what users wrote.
@@ -30,7 +31,17 @@ func (r *Reconciler) schema(ctx context.Context, s *scope) error {
 		return err
 	}
 	s.fields, s.crds = fields, []*apiextensionsv1.CustomResourceDefinition{config, template, machine}
-	if unmatched := crdgen.Unmatched(name, fields, s.rules); len(unmatched) > 0 {
+	unmatched := crdgen.Unmatched(name, fields, s.rules)
+	if annotation := s.nd.Annotations[v3.UserDataAnnotation]; annotation != "" {
+		flags := make([]userdata.Flag, len(fields))
+		for i, field := range fields {
+			flags[i] = userdata.Flag{Name: field.Flag, Text: field.Type == crdgen.String, File: field.File}
+		}
+		if _, err := userdata.Way(name, annotation, flags); err != nil {
+			unmatched = append(unmatched, err.Error())
+		}
+	}
+	if len(unmatched) > 0 {
 		s.conditions.True(v3.SchemaCompatibleCondition, v3.CompatibleReason, "look at the annotations: "+strings.Join(unmatched, "; "))
 	}
 	return nil
@@ -46,7 +57,7 @@ func (r *Reconciler) checkCompatible(ctx context.Context, s *scope, fields []crd
 	if len(changes) == 0 {
 		return nil
 	}
-	users, err := r.fieldUsers(ctx, name)
+	users, err := r.fieldUsers(ctx, name, old)
 	if err != nil {
 		return err
 	}
@@ -61,7 +72,8 @@ func (r *Reconciler) checkCompatible(ctx context.Context, s *scope, fields []crd
 	}
 	r.opts.Watch.Ensure(s.nd.Name, name)
 	return step.Stall(v3.SchemaIncompatibleReason, fmt.Errorf("driver %s has changed: %s. Its kinds stay as they were. "+
-		"Take the field out of these objects, or set the URL, checksum and annotations back", name, strings.Join(hits, "; ")))
+		"Make new templates without the field, roll the machines over to them, and delete the old templates and configs: "+
+		"then the change goes through by itself. Or set the URL, checksum and annotations back", name, strings.Join(hits, "; ")))
 }
 
 // presentFields are those of the kinds as they are served now; none when there are no kinds, or none of ours.

@@ -117,8 +117,28 @@ func (r *Reconciler) users(ctx context.Context, driverName string) (users, error
 	return all, nil
 }
 
-// fieldUsers finds, for each field, the objects that give it a value.
-func (r *Reconciler) fieldUsers(ctx context.Context, driverName string) (map[string]*users, error) {
+// hasMachines tells whether there is a machine of a driver.
+func (r *Reconciler) hasMachines(ctx context.Context, driverName string) (bool, error) {
+	kind := kindsOf(driverName)[0]
+	crd, err := r.crd(ctx, kind)
+	if err != nil || crd == nil {
+		return false, err
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	err = r.opts.Reader.List(ctx, list, client.Limit(1))
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return false, nil // nobody serves the kind yet, or any more
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking for a %s: %w", kind.Kind, err)
+	}
+	return len(list.Items) > 0, nil
+}
+
+// fieldUsers finds, for each field, the objects that give it a value. A default that the API server wrote into a config is none: nobody gave
+// it, and nobody can take it out.
+func (r *Reconciler) fieldUsers(ctx context.Context, driverName string, present []crdgen.Field) (map[string]*users, error) {
 	kinds, err := r.servedKinds(ctx, driverName)
 	if err != nil {
 		return nil, err
@@ -129,7 +149,15 @@ func (r *Reconciler) fieldUsers(ctx context.Context, driverName string) (map[str
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 		err := r.pages(ctx, list, func() {
 			for i := range list.Items {
-				for field := range crdgen.FieldsInUse(options(&list.Items[i])) {
+				given := options(&list.Items[i])
+				if gvk.Group == crdgen.ConfigGroup {
+					for _, field := range present {
+						if field.IsDefault(given[field.Name]) {
+							delete(given, field.Name)
+						}
+					}
+				}
+				for field := range crdgen.FieldsInUse(given) {
 					if byField[field] == nil {
 						byField[field] = &users{}
 					}

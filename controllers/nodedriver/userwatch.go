@@ -17,7 +17,8 @@ import (
 	"github.com/drover-project/drover/crdgen"
 )
 
-// UserWatch follows the objects of a driver's kinds, by metadata, only while a NodeDriver waits for them to change or go.
+// UserWatch follows the objects of a driver's kinds, by metadata: those of NodeDrivers that were not brought along, which are held while
+// they have machines, and those that a NodeDriver waits for to change or go.
 // It is a manager.Runnable, so that everything ends with the manager.
 type UserWatch struct {
 	client metadata.Interface
@@ -51,7 +52,7 @@ func (w *UserWatch) Start(ctx context.Context) error {
 	return nil
 }
 
-// Ensure wakes the NodeDriver whenever an object of its driver's kinds changes or goes.
+// Ensure wakes the NodeDriver whenever an object of its driver's kinds comes, is written by a user, or goes.
 func (w *UserWatch) Ensure(nodeDriver, driverName string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,7 +72,14 @@ func (w *UserWatch) Ensure(nodeDriver, driverName string) {
 		informer := metadatainformer.NewFilteredMetadataInformer(w.client, gvk.GroupVersion().WithResource(plural), "", 0, cache.Indexers{}, nil).Informer()
 		// A failed registration is one of a stopped informer, which this one is not.
 		_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			UpdateFunc: func(any, any) { wake() },
+			AddFunc: func(any) { wake() },
+			UpdateFunc: func(before, after any) {
+				was, isMeta := before.(*metav1.PartialObjectMetadata)
+				is, areMeta := after.(*metav1.PartialObjectMetadata)
+				if !isMeta || !areMeta || was.Generation != is.Generation {
+					wake() // a status is written more often than all the rest
+				}
+			},
 			DeleteFunc: func(any) { wake() },
 		})
 		go informer.RunWithContext(ctx)

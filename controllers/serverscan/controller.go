@@ -13,12 +13,14 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/apply"
 	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/fairqueue"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
 )
@@ -61,6 +63,8 @@ type Options struct {
 	Jobs jobrunner.Settings
 	// TrustedCredentialNamespaces are as those of the machines.
 	TrustedCredentialNamespaces []string
+	// Management is the UID of the namespace kube-system, as the machines' servers are tagged with; empty when it is not known.
+	Management string
 	// Clock is the real one by default.
 	Clock clock.PassiveClock
 }
@@ -80,9 +84,13 @@ func New(o Options) *Reconciler {
 	return &Reconciler{Options: o, applier: apply.Applier{Client: o.Client, Reader: o.Reader, Owner: FieldOwner}, findings: newFindings()}
 }
 
+// workers is how many ServerScans are worked on at a time; namespaces take turns at them.
+const workers = 4
+
 // Register adds the controller to a manager.
 func (r *Reconciler) Register(mgr ctrl.Manager) error {
-	err := ctrl.NewControllerManagedBy(mgr).Named("serverscan").For(&rkev1.ServerScan{}).Owns(&batchv1.Job{}).Complete(r)
+	err := ctrl.NewControllerManagedBy(mgr).Named("serverscan").For(&rkev1.ServerScan{}).Owns(&batchv1.Job{}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: fairqueue.New(workers)}).Complete(r)
 	if err != nil {
 		return fmt.Errorf("adding the serverscan controller: %w", err)
 	}

@@ -1,12 +1,15 @@
 package serverscan
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,17 +20,18 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
 )
 
 // existence is what a list says of a machine's server, after what was known before. A server that was never listed may carry no
-// tag of ours, and a list without any of several machines' servers is that of another account rather: neither is a reason to have
-// servers replaced.
-func existence(was metav1.ConditionStatus, listed, others bool) (status metav1.ConditionStatus, reason, message string) {
+// tag of ours, and a list without any of several machines' servers may be that of another account: neither is a reason to have
+// servers replaced. account says that the list is surely that of the server's account.
+func existence(was metav1.ConditionStatus, listed, account bool) (status metav1.ConditionStatus, reason, message string) {
 	switch {
 	case listed:
 		return metav1.ConditionTrue, rkev1.ServerListedReason, ""
-	case was == metav1.ConditionFalse || was == metav1.ConditionTrue && others:
+	case was == metav1.ConditionFalse || was == metav1.ConditionTrue && account:
 		return metav1.ConditionFalse, rkev1.ServerNotListedReason, "the cloud does not list the server any more. If it is gone there, delete the Machine to have another one made"
 	case was == metav1.ConditionTrue:
 		return was, rkev1.ServerListedReason, "the cloud lists no server of any machine with this credential any more: does it belong to another account now?"
@@ -35,20 +39,26 @@ func existence(was metav1.ConditionStatus, listed, others bool) (status metav1.C
 	return metav1.ConditionUnknown, rkev1.ServerNotSeenReason, "the cloud has not listed the server so far: it may carry no tag of ours"
 }
 
-// tellMachines writes into the machines whose server the scan should have listed whether it did. What has not changed is not written.
-func (r *Reconciler) tellMachines(ctx context.Context, scan *rkev1.ServerScan, k knowledge, report state.ScanReport) error {
-	listed, seen, asked := map[string]bool{}, 0, 0
-	for _, server := range report.Servers {
-		listed[server.ProviderID] = true
-	}
+// count counts the machines whose server is listed, and those whose server would be.
+func (k knowledge) count(listed map[string]bool, within string) (seen, asked int) {
 	for _, providerID := range k.here {
-		if strings.HasPrefix(providerID, report.Within) {
+		if strings.HasPrefix(providerID, within) {
 			asked++
 		}
 		if listed[providerID] {
 			seen++
 		}
 	}
+	return seen, asked
+}
+
+// tellMachines writes into the machines whose server the scan should have listed whether it did. What has not changed is not written.
+func (r *Reconciler) tellMachines(ctx context.Context, scan *rkev1.ServerScan, k knowledge, report state.ScanReport) error {
+	listed := map[string]bool{}
+	for _, server := range report.Servers {
+		listed[server.ProviderID] = true
+	}
+	seen, asked := k.count(listed, report.Within)
 	var errs []error
 	for name, providerID := range k.here {
 		if !strings.HasPrefix(providerID, report.Within) {
@@ -56,7 +66,15 @@ func (r *Reconciler) tellMachines(ctx context.Context, scan *rkev1.ServerScan, k
 		}
 		was := k.conditions[name]
 		found := metav1.Condition{Type: rkev1.ServerExistsCondition}
-		found.Status, found.Reason, found.Message = existence(was.Status, listed[providerID], seen > 0 || asked == 1)
+		account := seen > 0 || asked == 1
+		if !account && was.Status == metav1.ConditionTrue {
+			var err error
+			if account, err = r.askedWithItsCredential(ctx, scan, name); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+		}
+		found.Status, found.Reason, found.Message = existence(was.Status, listed[providerID], account)
 		if was.Status == found.Status && was.Reason == found.Reason && was.Message == found.Message {
 			continue
 		}
@@ -67,6 +85,32 @@ func (r *Reconciler) tellMachines(ctx context.Context, scan *rkev1.ServerScan, k
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// askedWithItsCredential reports whether the scan's Job was given what the machine's last Job was: a token belongs to one account, so
+// that the cloud has told of the account that the server was made in.
+func (r *Reconciler) askedWithItsCredential(ctx context.Context, scan *rkev1.ServerScan, machine string) (bool, error) {
+	given, kept := &corev1.Secret{}, &corev1.Secret{}
+	for name, into := range map[string]*corev1.Secret{r.task(scan, credential{}, nil).Name(): given, jobrunner.CredentialSecretName(machine): kept} {
+		err := r.Reader.Get(ctx, client.ObjectKey{Namespace: scan.Namespace, Name: name}, into)
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("reading the Secret %s: %w", name, err)
+		}
+	}
+	owner := metav1.GetControllerOf(kept)
+	if !metav1.IsControlledBy(given, scan) || kept.Type != rkev1.MachineCredentialSecretType || owner == nil || owner.Name != machine ||
+		owner.Kind != crdgen.KindsOf(scan.Spec.Driver).Machine {
+		return false, nil
+	}
+	var request jobrunner.Request
+	last, err := state.ReadCredential(kept.Data)
+	if err != nil || json.Unmarshal(given.Data[jobrunner.RequestKey], &request) != nil {
+		return false, nil //nolint:nilerr // what cannot be read proves nothing
+	}
+	return len(last.Env)+len(last.Files) > 0 && maps.Equal(last.Env, request.CredentialEnv) && maps.EqualFunc(last.Files, request.Files, bytes.Equal), nil
 }
 
 // tell writes the condition, and with it Ready, which follows from it.

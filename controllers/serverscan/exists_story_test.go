@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/testkit"
 )
@@ -61,6 +62,22 @@ func TestScan_tellsMachinesWhetherTheirServerExists(t *testing.T) {
 
 	listed()
 	expect("1", rkev1.ServerExistsCondition, metav1.ConditionTrue, rkev1.ServerListedReason)
+	listed("1", "2")
+	expect("2", rkev1.ServerExistsCondition, metav1.ConditionTrue, rkev1.ServerListedReason)
+
+	// A pool that lost all its servers: the credential that made one has asked, and for the other another one has.
+	keepCredential := func(id, token string) {
+		kept, err := jobrunner.CredentialSecret(jobrunner.Task{Owner: metav1.NewControllerRef(machines[id], machines[id].GroupVersionKind()),
+			Credential: state.Credential{Name: "cred", Env: map[string]string{"DIGITALOCEAN_ACCESS_TOKEN": token}},
+			Request:    jobrunner.Request{Machine: jobrunner.MachineRef{Namespace: w.namespace, Name: "pool-" + id}, Namespace: w.namespace}})
+		require.NoError(t, err)
+		testkit.ExpectApplied(t, w.client, kept)
+	}
+	keepCredential("1", token)
+	keepCredential("2", "another")
+	listed()
+	expect("1", rkev1.ServerExistsCondition, metav1.ConditionFalse, rkev1.ServerNotListedReason)
+	expect("2", rkev1.ServerExistsCondition, metav1.ConditionTrue, rkev1.ServerListedReason)
 	listed("1", "2")
 	expect("2", rkev1.ServerExistsCondition, metav1.ConditionTrue, rkev1.ServerListedReason)
 	expect("2", rkev1.ReadyCondition, metav1.ConditionTrue, rkev1.ReadyReason)

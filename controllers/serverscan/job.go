@@ -37,12 +37,22 @@ func (r *Reconciler) start(ctx context.Context, s *scope, targets []jobrunner.Sc
 	if len(targets) > 0 {
 		task.Request.ScanNotAfter = s.now.Add(certainFor)
 	}
+	if task.PullSecrets, err = step.PullSecrets(ctx, r.Reader, r.Jobs, s.Namespace); err != nil {
+		return err
+	}
+	pull, err := jobrunner.PullSecret(task)
+	if err != nil {
+		return step.Stall(rkev1.ScanJobReason, err)
+	}
 	request, err := jobrunner.RequestSecret(task)
 	if err != nil {
 		return step.Stall(rkev1.CredentialInvalidReason, err)
 	}
 	job := jobrunner.Job(task)
 	needed := []client.Object{jobrunner.ResultSecret(task), jobrunner.ServiceAccount(task), jobrunner.Role(task), jobrunner.RoleBinding(task), request}
+	if pull != nil {
+		needed = append(needed, pull)
+	}
 	if err := r.checkNames(ctx, s.ServerScan, append(needed, job)...); err != nil {
 		return err
 	}
@@ -155,6 +165,9 @@ func (r *Reconciler) cleanUp(ctx context.Context, scan *rkev1.ServerScan) error 
 	// A first Job that could not be made has a request all the same.
 	for task.Request.Attempt = max(scan.Status.Attempt, 1); task.Request.Attempt > 0; task.Request.Attempt-- {
 		leftovers = append(leftovers, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: scan.Namespace, Name: task.Name()}})
+		if len(r.Jobs.ImagePullSecrets) > 0 {
+			leftovers = append(leftovers, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: scan.Namespace, Name: task.PullSecretName()}})
+		}
 	}
 	var errs []error
 	for _, obj := range leftovers {

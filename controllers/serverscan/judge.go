@@ -26,6 +26,10 @@ type knowledge struct {
 	// names as their tags have them.
 	uids               map[string]string
 	providerIDs, names map[string]bool
+	// management is this management cluster, and deleted are the UIDs of Clusters of which the user says that they were deleted and
+	// not moved. elsewhere are those of other namespaces.
+	management         string
+	deleted, elsewhere map[string]bool
 	// clusters are the UIDs of the CAPI Clusters of the ServerScan's namespace; the value tells that one is being deleted.
 	clusters map[string]bool
 	// here are the machines with a server that this scan should have listed: name → providerID.
@@ -55,7 +59,7 @@ func (k knowledge) has(s state.ScannedServer) bool {
 }
 
 // doubt is what keeps a server from being a machine's or an orphan; empty when it is certain.
-func (k knowledge) doubt(s state.ScannedServer, in crowd) string {
+func (k knowledge) doubt(s state.ScannedServer, in crowd) string { //nolint:gocyclo // one list of reasons, in their order
 	deleting, ours := k.clusters[s.ClusterUID]
 	switch {
 	case in.ids[s.ID] > 1:
@@ -66,8 +70,10 @@ func (k knowledge) doubt(s state.ScannedServer, in crowd) string {
 		return ""
 	case s.ClusterUID == "":
 		return "it has no tag that names its Cluster"
-	case !ours:
-		return "its Cluster is not in this namespace: it is another management cluster's or namespace's, or was moved or deleted"
+	case s.Management != "" && k.management != "" && s.Management != k.management:
+		return "it is another management cluster's: its Cluster was made there, or was moved here"
+	case !ours && k.doubtOfCluster(s) != "":
+		return k.doubtOfCluster(s)
 	case deleting:
 		return "its Cluster is being deleted"
 	case s.Machine == "" || k.names[s.Machine]:
@@ -78,6 +84,20 @@ func (k knowledge) doubt(s state.ScannedServer, in crowd) string {
 		return "it does not have its machine's name: it may be a clone, which has the tags of what it was made from"
 	case s.Created.IsZero():
 		return "the cloud does not tell how old it is"
+	}
+	return ""
+}
+
+// doubtOfCluster is what keeps a server from being an orphan whose Cluster is not in the namespace. Of one that this management
+// cluster has made and does not have any more, only a user knows whether it was deleted or moved: its servers may live elsewhere.
+func (k knowledge) doubtOfCluster(s state.ScannedServer) string {
+	switch {
+	case k.elsewhere[s.ClusterUID] || !strings.HasPrefix(s.Machine, k.namespace+"-"):
+		return "its Cluster is another namespace's"
+	case s.Management == "" || s.Management != k.management:
+		return "its Cluster is not in this namespace: it is another management cluster's or namespace's, or was moved or deleted"
+	case !k.deleted[s.ClusterUID]:
+		return fmt.Sprintf("its Cluster was made in this management cluster and is not there any more. If it was deleted, and not moved by clusterctl, drover gc --deleted-cluster %s takes that as said", s.ClusterUID)
 	}
 	return ""
 }

@@ -28,7 +28,8 @@ func orphan(change func(*state.ScannedServer)) state.ScannedServer {
 // team is what the API has: one Cluster, one that is being deleted, one machine.
 func team() knowledge {
 	return knowledge{
-		namespace:   "team",
+		namespace:  "team",
+		management: "here", deleted: map[string]bool{"deleted": true}, elsewhere: map[string]bool{"theirs": true},
 		uids:        map[string]string{"m-uid": "digitalocean://7", "new": "", "given": "mine://7", "capital": "digitalocean://AB"},
 		providerIDs: map[string]bool{"digitalocean://7": true},
 		names:       map[string]bool{"team-web": true},
@@ -54,6 +55,15 @@ func TestVerdict(t *testing.T) {
 		"two machines' tags and IDs, crosswise":  {func(s *server) { s.MachineUID, s.ProviderID = "capital", "digitalocean://7" }, "", "", true},
 		"a machine has it, by another UID":       {func(s *server) { s.ProviderID = "digitalocean://7" }, "", "", true},
 		"another management cluster's":           {func(s *server) { s.ClusterUID = "elsewhere" }, rkev1.VerdictUncertain, "not in this namespace", false},
+		"tagged here":                            {func(s *server) { s.Management = "here" }, rkev1.VerdictOrphan, "", false},
+		"tagged by another management cluster":   {func(s *server) { s.Management = "there" }, rkev1.VerdictUncertain, "another management cluster's", false},
+		"of a deleted Cluster, made there":       {func(s *server) { s.ClusterUID, s.Management = "deleted", "there" }, rkev1.VerdictUncertain, "another management cluster's", false},
+		"of a deleted Cluster, without the tag":  {func(s *server) { s.ClusterUID = "deleted" }, rkev1.VerdictUncertain, "moved or deleted", false},
+		"of a deleted Cluster":                   {func(s *server) { s.ClusterUID, s.Management = "deleted", "here" }, rkev1.VerdictOrphan, "no machine knows it", false},
+		"of one that may have been moved":        {func(s *server) { s.ClusterUID, s.Management = "went", "here" }, rkev1.VerdictUncertain, "--deleted-cluster went", false},
+		"of another namespace's Cluster":         {func(s *server) { s.ClusterUID, s.Management = "theirs", "here" }, rkev1.VerdictUncertain, "another namespace's", false},
+		"of another namespace's deleted one": {func(s *server) { s.ClusterUID, s.Management, s.Machine = "deleted", "here", "other-pool-1" }, rkev1.VerdictUncertain,
+			"another namespace's", false},
 		"a Cluster that is being deleted":        {func(s *server) { s.ClusterUID = "going" }, rkev1.VerdictUncertain, "being deleted", false},
 		"made by hand, with half of our tags":    {func(s *server) { s.ClusterUID = "" }, rkev1.VerdictUncertain, "names its Cluster", false},
 		"a machine of that name, from a backup":  {func(s *server) { s.Machine = "team-web" }, rkev1.VerdictUncertain, "restored from a backup", false},

@@ -22,14 +22,22 @@ const pageSize = 500
 
 // know reads live what the API has; whatever cannot be read makes every verdict impossible, and is an error.
 func (r *Reconciler) know(ctx context.Context, scan *rkev1.ServerScan) (knowledge, error) {
-	k := knowledge{namespace: scan.Namespace, driver: scan.Spec.Driver, uids: map[string]string{},
+	k := knowledge{namespace: scan.Namespace, driver: scan.Spec.Driver, management: r.Management, deleted: map[string]bool{}, elsewhere: map[string]bool{}, uids: map[string]string{},
 		providerIDs: map[string]bool{}, names: map[string]bool{}, clusters: map[string]bool{}, here: map[string]string{}, conditions: map[string]metav1.Condition{}}
-	clusters := &clusterv1.ClusterList{}
-	if err := r.Reader.List(ctx, clusters, client.InNamespace(scan.Namespace)); err != nil {
+	for _, uid := range scan.Spec.DeletedClusters {
+		k.deleted[uid] = true
+	}
+	clusters := &metav1.PartialObjectMetadataList{}
+	clusters.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("ClusterList"))
+	if err := r.Reader.List(ctx, clusters); err != nil {
 		return k, fmt.Errorf("listing Clusters: %w", err)
 	}
 	for i := range clusters.Items {
-		k.clusters[string(clusters.Items[i].UID)] = !clusters.Items[i].DeletionTimestamp.IsZero()
+		if cluster := &clusters.Items[i]; cluster.Namespace == scan.Namespace {
+			k.clusters[string(cluster.UID)] = !cluster.DeletionTimestamp.IsZero()
+		} else {
+			k.elsewhere[string(cluster.UID)] = true
+		}
 	}
 	kinds, err := r.machineKinds(ctx)
 	if err != nil {

@@ -37,12 +37,6 @@ func convert(flag mcnflag.Flag) (crdgen.Flag, error) {
 		return crdgen.Flag{Name: f.Name, Usage: f.Usage, EnvVar: f.EnvVar, Type: crdgen.Bool}, nil
 	case mcnflag.StringSliceFlag:
 		return crdgen.Flag{Name: f.Name, Usage: f.Usage, EnvVar: f.EnvVar, Type: crdgen.StringSlice, Default: f.Value}, nil
-	}
-	return convertPointer(flag)
-}
-
-func convertPointer(flag mcnflag.Flag) (crdgen.Flag, error) {
-	switch f := flag.(type) {
 	case *mcnflag.StringFlag:
 		if f != nil {
 			return convert(*f)

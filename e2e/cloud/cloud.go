@@ -90,7 +90,7 @@ func (c *Cloud) Start(ctx context.Context) error {
 	if err := c.listen(); err != nil {
 		return errors.Join(err, c.stopListening())
 	}
-	return c.state.saveEndpoints(c.endpoints)
+	return c.state.write(endpointsFile, c.endpoints)
 }
 
 // Close stops listening and removes every server, unless they shall be kept.
@@ -101,7 +101,10 @@ func (c *Cloud) Close() error {
 		c.account.Close()
 	}
 	if c.account != nil && !c.opts.Keep {
-		errs = append(errs, c.account.DestroyAll(ctx, "cloud closed"), c.stopServers(ctx))
+		errs = append(errs, c.account.DestroyAll(ctx, "cloud closed"))
+		for _, own := range c.Servers() {
+			errs = append(errs, c.StopServer(ctx, own.Name))
+		}
 	}
 	errs = append(errs, c.restoreHost(ctx))
 	return errors.Join(append(errs, c.ledger.Close(), c.state.close())...)

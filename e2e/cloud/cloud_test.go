@@ -1,7 +1,6 @@
 package cloud_test
 
 import (
-	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/tls"
@@ -18,6 +17,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/drover-project/drover/e2e/cloud"
+	"github.com/drover-project/drover/e2e/cloud/account"
 )
 
 // start runs an instant cloud for the length of the test.
@@ -111,52 +111,6 @@ func TestDropletLifeThroughTheProxy(t *testing.T) {
 	require.NotNil(t, records[0].Removed)
 }
 
-func TestPowerActions(t *testing.T) {
-	_, client := start(t, cloud.Options{})
-	ctx := t.Context()
-	created, _, err := client.Droplets.Create(ctx, request("web-1"))
-	require.NoError(t, err)
-	active(t, client, created.ID)
-	for _, step := range []struct {
-		act  func(context.Context, int) (*godo.Action, *godo.Response, error)
-		then string
-	}{
-		{client.DropletActions.Shutdown, "off"},
-		{client.DropletActions.PowerOn, "active"},
-		{client.DropletActions.Reboot, "active"},
-		{client.DropletActions.PowerOff, "off"},
-	} {
-		action, _, err := step.act(ctx, created.ID)
-		require.NoError(t, err)
-		require.Eventually(t, func() bool {
-			action, _, err = client.DropletActions.Get(ctx, created.ID, action.ID)
-			require.NoError(t, err)
-			return action.Status == godo.ActionCompleted
-		}, 10*time.Second, 5*time.Millisecond)
-		droplet, _, err := client.Droplets.Get(ctx, created.ID)
-		require.NoError(t, err)
-		require.Equal(t, step.then, droplet.Status)
-	}
-}
-
-func TestProxyRefusesEverythingElse(t *testing.T) {
-	c, _ := start(t, cloud.Options{})
-	proxyURL, err := url.Parse(c.ProxyURL())
-	require.NoError(t, err)
-	client := &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(proxyURL)}}
-	response, err := client.Get("https://example.test/")
-	require.ErrorContains(t, err, "Forbidden")
-	require.Nil(t, response)
-	response, err = client.Get("http://example.test/")
-	require.NoError(t, err)
-	defer func() { require.NoError(t, response.Body.Close()) }()
-	body, err := io.ReadAll(response.Body)
-	require.NoError(t, err)
-	require.Equal(t, http.StatusForbidden, response.StatusCode)
-	require.Contains(t, string(body), "GET to example.test is refused; only CONNECT to ")
-	require.Equal(t, []string{"example.test:443", "example.test"}, c.RefusedDestinations())
-}
-
 func TestFilesAreServedDirectlyAndThroughTheProxy(t *testing.T) {
 	c, _ := start(t, cloud.Options{StateDir: t.TempDir()})
 	c.Files().Put("driver.tar.gz", []byte("content"))
@@ -165,13 +119,13 @@ func TestFilesAreServedDirectlyAndThroughTheProxy(t *testing.T) {
 	require.Equal(t, c.CAPEM(), content)
 	roots := x509.NewCertPool()
 	require.True(t, roots.AppendCertsFromPEM(content))
-	proxyURL, err := url.Parse(c.ProxyURL())
+	proxyURL, err := url.Parse(c.Endpoints().Proxy)
 	require.NoError(t, err)
 	for name, test := range map[string]struct {
 		url   string
 		proxy func(*http.Request) (*url.URL, error)
 	}{
-		"directly":      {c.FilesURL(), nil},
+		"directly":      {c.Endpoints().Files, nil},
 		"through proxy": {"https://" + cloud.FilesHost, http.ProxyURL(proxyURL)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -225,17 +179,21 @@ func TestRestartKeepsTheAccount(t *testing.T) {
 	require.Len(t, second.Leftovers(), 3)
 }
 
-func TestOptionsAreChecked(t *testing.T) {
-	for name, opts := range map[string]cloud.Options{
-		"backend":   {Backend: "nonsense"},
-		"state dir": {Backend: cloud.BackendNspawn},
-		"bind":      {Bind: "nonsense"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := cloud.New(opts)
-			require.ErrorContains(t, err, "checking cloud options")
-		})
-	}
+// TestOptionsReachTheAPI: what the API makes of them is tried in package rest, and what the account makes of them there.
+func TestOptionsReachTheAPI(t *testing.T) {
+	c, client := start(t, cloud.Options{DropletLimit: 1, RateLimit: 3, Tokens: []account.Token{{Name: "second", Secret: "dop_v1_second"}}})
+	_, _, err := client.Droplets.Create(t.Context(), request("web-1"))
+	require.NoError(t, err)
+	_, response, err := client.Droplets.Create(t.Context(), request("web-2"))
+	require.ErrorContains(t, err, "exceed your droplet limit")
+	require.Equal(t, 3, response.Limit)
+	_, _, err = c.Client("dop_v1_second").Account.Get(t.Context())
+	require.NoError(t, err)
+	_, err = c.AddToken("second", false)
+	require.EqualError(t, err, `adding token: the name "second" is taken`)
+	require.NoError(t, c.RevokeToken("second"))
+	_, _, err = c.Client("dop_v1_second").Account.Get(t.Context())
+	require.ErrorContains(t, err, "Unable to authenticate you")
 }
 
 func TestThousandDroplets(t *testing.T) {

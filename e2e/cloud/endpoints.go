@@ -33,18 +33,6 @@ type Endpoints = admin.Endpoints
 // Endpoints returns where the cloud listens.
 func (c *Cloud) Endpoints() Endpoints { return c.endpoints }
 
-// APIURL returns the API's own URL, for clients with an endpoint option.
-func (c *Cloud) APIURL() string { return c.endpoints.API }
-
-// ProxyURL returns the URL to use as HTTPS_PROXY.
-func (c *Cloud) ProxyURL() string { return c.endpoints.Proxy }
-
-// FilesURL returns the file server's URL.
-func (c *Cloud) FilesURL() string { return c.endpoints.Files }
-
-// AdminURL returns the admin endpoint's URL.
-func (c *Cloud) AdminURL() string { return c.endpoints.Admin }
-
 // RefusedDestinations returns what clients asked the proxy for in vain.
 func (c *Cloud) RefusedDestinations() []string {
 	if c.proxy == nil {
@@ -55,13 +43,13 @@ func (c *Cloud) RefusedDestinations() []string {
 
 // Environment returns the variables that lead an unmodified driver to the cloud.
 func (c *Cloud) Environment() []string {
-	return []string{"HTTPS_PROXY=" + c.ProxyURL(), "SSL_CERT_FILE=" + c.CAFile()}
+	return []string{"HTTPS_PROXY=" + c.endpoints.Proxy, "SSL_CERT_FILE=" + c.CAFile()}
 }
 
 // Client returns a client of the API with the token's secret, connected as
 // drivers are: to the real API's name, through the proxy.
 func (c *Cloud) Client(secret string) *godo.Client {
-	proxyURL, err := url.Parse(c.ProxyURL())
+	proxyURL, err := url.Parse(c.endpoints.Proxy)
 	transport := &http.Transport{
 		Proxy:           func(*http.Request) (*url.URL, error) { return proxyURL, err },
 		TLSClientConfig: &tls.Config{RootCAs: c.authority.Pool(), MinVersion: tls.VersionTLS12},
@@ -88,12 +76,19 @@ func (c *Cloud) listen() error {
 	if err != nil {
 		return err
 	}
-	c.proxy = proxy.New(c.routes(apiAddress, filesAddress), c.opts.Log)
+	routes := map[string]string{
+		rest.Host + ":443": apiAddress, FilesHost + ":443": filesAddress,
+		apiAddress: apiAddress, filesAddress: filesAddress,
+	}
+	maps.Copy(routes, c.opts.Routes)
+	c.proxy = proxy.New(routes, c.opts.Log)
 	proxyAddress, err := c.serve(c.proxy, c.opts.Bind, c.opts.ProxyPort, nil)
 	if err != nil {
 		return err
 	}
-	secret := newAdminSecret()
+	var random [24]byte
+	_, _ = rand.Read(random[:]) // never fails
+	secret := hex.EncodeToString(random[:])
 	adminAddress, err := c.serve(admin.NewHandler(c, secret), "127.0.0.1", c.opts.AdminPort, nil)
 	if err != nil {
 		return err
@@ -103,16 +98,6 @@ func (c *Cloud) listen() error {
 		Admin: "http://" + adminAddress, AdminSecret: secret, CAFile: c.CAFile(), PID: os.Getpid(), Backend: c.opts.Backend,
 	}
 	return nil
-}
-
-// routes are the destinations the proxy lets clients reach.
-func (c *Cloud) routes(apiAddress, filesAddress string) map[string]string {
-	routes := map[string]string{
-		rest.Host + ":443": apiAddress, FilesHost + ":443": filesAddress,
-		apiAddress: apiAddress, filesAddress: filesAddress,
-	}
-	maps.Copy(routes, c.opts.Routes)
-	return routes
 }
 
 func (c *Cloud) serve(handler http.Handler, host string, port int, secure *tls.Config) (string, error) {
@@ -151,10 +136,4 @@ func (c *Cloud) stopListening() error {
 	}
 	c.listening = nil
 	return errors.Join(errs...)
-}
-
-func newAdminSecret() string {
-	var secret [24]byte
-	_, _ = rand.Read(secret[:]) // never fails
-	return hex.EncodeToString(secret[:])
 }

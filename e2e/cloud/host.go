@@ -16,7 +16,8 @@ import (
 
 // prepareHost makes the network, the root file system and the backend.
 func (c *Cloud) prepareHost(ctx context.Context) (err error) {
-	if c.opts.needsBridge() {
+	// It must be there before anything listens on it.
+	if c.opts.Backend == BackendNspawn || c.opts.Bind == host.Gateway {
 		if c.host, err = host.Open(ctx, c.state.dir); err != nil {
 			return err
 		}
@@ -59,13 +60,6 @@ func (c *Cloud) restoreHost(ctx context.Context) error {
 		}
 	}
 	return c.host.Close(ctx)
-}
-
-func (c *Cloud) hostLeftovers() []string {
-	if c.real == nil {
-		return nil
-	}
-	return c.real.Leftovers()
 }
 
 func (c *Cloud) hostKey(name string) string {

@@ -27,7 +27,10 @@ func (c *Cloud) Leftovers() []string {
 		left = append(left, fmt.Sprintf("%s %s (%s), created %s by request %s",
 			record.Kind, record.ID, record.Name, record.Created.Format("15:04:05.000"), record.RequestID))
 	}
-	return append(left, c.hostLeftovers()...)
+	if c.real != nil {
+		left = append(left, c.real.Leftovers()...)
+	}
+	return left
 }
 
 // AssertNothingLeft fails the test for each thing that still exists.

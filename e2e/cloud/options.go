@@ -105,8 +105,3 @@ func (o Options) checkNumbers() error {
 	}
 	return nil
 }
-
-// needsBridge reports whether the bridge must exist before listening.
-func (o Options) needsBridge() bool {
-	return o.Backend == BackendNspawn || o.Bind == host.Gateway
-}

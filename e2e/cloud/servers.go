@@ -162,11 +162,3 @@ func (c *Cloud) adoptServers(ctx context.Context) error {
 	}
 	return nil
 }
-
-func (c *Cloud) stopServers(ctx context.Context) error {
-	var errs []error
-	for _, own := range c.Servers() {
-		errs = append(errs, c.StopServer(ctx, own.Name))
-	}
-	return errors.Join(errs...)
-}

@@ -85,10 +85,6 @@ func (s *stateDir) saveTokens(tokens *account.Tokens) error {
 	return s.write("tokens.json", tokens.List())
 }
 
-func (s *stateDir) saveEndpoints(endpoints Endpoints) error {
-	return s.write(endpointsFile, endpoints)
-}
-
 func (s *stateDir) read(name string, into any) error {
 	if s.dir == "" {
 		return nil

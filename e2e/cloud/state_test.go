@@ -104,7 +104,7 @@ func TestAStateDirectoryThatCannotBeIsTold(t *testing.T) {
 func TestAPortThatIsTakenIsTold(t *testing.T) {
 	first, _ := start(t, cloud.Options{})
 	var port int
-	_, err := fmt.Sscanf(first.APIURL(), "https://127.0.0.1:%d", &port)
+	_, err := fmt.Sscanf(first.Endpoints().API, "https://127.0.0.1:%d", &port)
 	require.NoError(t, err)
 	for name, opts := range map[string]cloud.Options{
 		"api": {APIPort: port}, "files": {FilesPort: port}, "proxy": {ProxyPort: port}, "admin": {AdminPort: port},
@@ -128,6 +128,17 @@ func TestCleanLeavesWhatIsNotOurs(t *testing.T) {
 	require.ErrorContains(t, cloud.Clean(t.Context(), dir), "cleaning state: "+dir+" is not the state directory of a local cloud")
 	require.FileExists(t, certificate)
 	require.Len(t, stateNames(t, dir), 1)
+}
+
+func TestCleanRemovesOnlyItsOwn(t *testing.T) {
+	dir := t.TempDir() + "/state"
+	c, err := cloud.New(cloud.Options{StateDir: dir})
+	require.NoError(t, err)
+	require.NoError(t, c.Start(t.Context()))
+	require.ErrorIs(t, cloud.Clean(t.Context(), dir), cloud.ErrRunning)
+	require.NoError(t, c.Close())
+	require.NoError(t, cloud.Clean(t.Context(), dir))
+	require.NoDirExists(t, dir)
 }
 
 func TestCleanOfNothingIsGood(t *testing.T) {
@@ -157,19 +168,6 @@ func TestTokensOutliveARestart(t *testing.T) {
 	for _, token := range second.Tokens() {
 		_, _, err := second.Client(token.Secret).Account.Get(ctx)
 		require.Equal(t, token.Revoked, err != nil, token.Name)
-	}
-}
-
-func TestATakenTokenNameLocksNobodyOut(t *testing.T) {
-	c, client := start(t, cloud.Options{})
-	_, err := c.AddToken(cloud.DefaultToken, false)
-	require.EqualError(t, err, `adding token: the name "default" is taken`)
-	_, err = c.AddToken("", false)
-	require.EqualError(t, err, "adding token: it has no name")
-	_, _, err = client.Account.Get(t.Context())
-	require.NoError(t, err)
-	for _, err := range []error{c.RevokeToken("x"), c.RestoreToken("x"), c.ExpireToken("x", time.Now())} {
-		require.EqualError(t, err, `changing token: no token is named "x"`)
 	}
 }
 
@@ -331,16 +329,15 @@ func TestCloseLeavesNothing(t *testing.T) {
 
 func TestTheEnvironmentLeadsADriverHere(t *testing.T) {
 	c, _ := start(t, cloud.Options{StateDir: t.TempDir()})
-	require.Equal(t, []string{"HTTPS_PROXY=" + c.ProxyURL(), "SSL_CERT_FILE=" + c.CAFile()}, c.Environment())
-	require.Equal(t, c.Endpoints().Files, c.FilesURL())
-	require.Regexp(t, `^https://127\.0\.0\.1:\d+$`, c.APIURL())
-	require.Regexp(t, `^http://127\.0\.0\.1:\d+$`, c.AdminURL())
+	require.Equal(t, []string{"HTTPS_PROXY=" + c.Endpoints().Proxy, "SSL_CERT_FILE=" + c.CAFile()}, c.Environment())
+	require.Regexp(t, `^https://127\.0\.0\.1:\d+$`, c.Endpoints().API)
+	require.Regexp(t, `^http://127\.0\.0\.1:\d+$`, c.Endpoints().Admin)
 	require.Equal(t, os.Getpid(), c.Endpoints().PID)
 }
 
 func TestRoutesLeadTheProxyElsewhere(t *testing.T) {
 	other, _ := start(t, cloud.Options{})
-	c, _ := start(t, cloud.Options{Routes: map[string]string{"Elsewhere.Test:443": strings.TrimPrefix(other.APIURL(), "https://")}})
+	c, _ := start(t, cloud.Options{Routes: map[string]string{"Elsewhere.Test:443": strings.TrimPrefix(other.Endpoints().API, "https://")}})
 	client := c.Client("nonsense")
 	ask, err := client.NewRequest(t.Context(), "GET", "https://elsewhere.test/v2/account", nil)
 	require.NoError(t, err)

@@ -42,9 +42,11 @@ var _ = Describe("A cluster of ours", Ordered, func() {
 
 	It("runs", func(ctx context.Context) {
 		Eventually(func(g Gomega) {
-			phases, err := run(ctx, "", "kubectl", "-n", namespace, "get", "digitaloceanmachines", "-o", "jsonpath={.items[*].status.conditions[?(@.type==\"Ready\")].status}")
-			g.Expect(err).NotTo(HaveOccurred(), phases)
-			g.Expect(strings.Fields(phases)).To(Equal([]string{"True", "True"}), "machines that are Ready")
+			for _, condition := range []string{"Ready", "BootstrapDelivered"} {
+				statuses, err := run(ctx, "", "kubectl", "-n", namespace, "get", "digitaloceanmachines", "-o", "jsonpath={.items[*].status.conditions[?(@.type==\""+condition+"\")].status}")
+				g.Expect(err).NotTo(HaveOccurred(), statuses)
+				g.Expect(strings.Fields(statuses)).To(Equal([]string{"True", "True"}), "machines that are "+condition)
+			}
 		}).WithTimeout(runningLimit).WithPolling(time.Second).Should(Succeed())
 	})
 

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -54,8 +55,8 @@ func fieldNames(of reflect.Type, prefix string) []string {
 
 // small is what a run might have recorded.
 func small() record {
-	r := record{creating: {}, removing: {}}
-	for _, phase := range []string{creating, removing} {
+	r := record{creating: {}, removing: {}, restoring: {}}
+	for _, phase := range phases {
 		r[phase][manager] = []string{"GET api/v1", "PATCH api/v1", "POST api/v1", "DELETE api/v1"}
 		r[phase][pod] = []string{"GET api/v1", "PATCH api/v1"}
 		r[phase][atCloud] = []string{"GET /v2/droplets"}
@@ -87,16 +88,25 @@ func TestOrder_eachKindComesFirstAndEachPointOnce(t *testing.T) {
 
 func TestRun_isTheSameEachTimeAndTriesAll(t *testing.T) {
 	r, tried := small(), map[trouble]bool{}
-	for n := range 2 * len(r.order()) {
-		troubles := r.run(n)
-		require.Equal(t, troubles, r.run(n))
-		if n%everyPair == everyPair-1 {
-			require.Len(t, troubles, 2)
-			require.Equal(t, troubles[0].phase, troubles[1].phase, "two at once")
+	worlds, several := map[setting]bool{}, map[int]bool{}
+	for n := range 3 * len(r.order()) {
+		in, troubles := r.run(n)
+		again, once := r.run(n)
+		require.Equal(t, fmt.Sprint(in, troubles), fmt.Sprint(again, once))
+		worlds[in], several[len(troubles)] = true, true
+		for _, one := range troubles {
+			require.False(t, one.phase == restoring && in.restore == "", "nothing is restored in world %v", in)
+		}
+		if len(troubles) == 1 {
+			tried[troubles[0]] = true
 			continue
 		}
-		for _, one := range troubles {
-			tried[one] = true
+		require.Equal(t, troubles[0].phase, troubles[1].phase, "two at once")
+	}
+	require.Equal(t, map[int]bool{1: true, 2: true, 3: true}, several)
+	for habit := range habits {
+		for _, restore := range append(restores, "") {
+			require.True(t, worlds[setting{habit: habit, restore: restore}], "%s, %s", habit, restore)
 		}
 	}
 	for _, one := range r.order() {
@@ -125,13 +135,13 @@ func TestDisk_growsFromNothing(t *testing.T) {
 }
 
 func TestReport_countsPointsAndFailures(t *testing.T) {
-	told := newReport()
+	told := newReport(7)
 	one := trouble{phase: creating, place: manager, kind: "killed after", index: 3}
 	other := trouble{phase: creating, place: manager, kind: "conflict", index: 3}
 	always := func(trouble) bool { return true }
-	told.add(0, []trouble{one}, always, nil)
-	told.add(1, []trouble{one, other}, always, errLost)
-	told.add(2, []trouble{other}, func(trouble) bool { return false }, nil)
+	told.add(7, plain, []trouble{one}, always, nil)
+	told.add(8, setting{habit: "inline", restore: asApplied, namesake: true}, []trouble{one, other}, always, errLost)
+	told.add(9, plain, []trouble{other}, func(trouble) bool { return false }, nil)
 	out := &strings.Builder{}
 	require.NoError(t, told.print(out))
 	require.Equal(t, `PHASE   WHERE    FAULT         TRIED  STRUCK  POINTS  FAILED
@@ -140,7 +150,8 @@ create  manager  killed after  2      2       1       1
 
 distinct points: 1 (create manager 1)
 distinct kills:  1 (create manager 1)
-3 runs, 1 of them with two faults, 2 kinds of fault by phase and place
-1 failed [1]
+worlds: namesake by ID 1, restored as applied 1, restored not 2, user data inline 1, user data path 2
+3 runs from number 7: 2 with one fault, 1 with two, 0 with three; 2 kinds of fault by phase and place
+1 failed [8]
 `, out.String())
 }

@@ -27,6 +27,7 @@ import (
 
 var (
 	count   = flag.Int("faults.count", shortPart, "how many runs")
+	first   = flag.Int("faults.first", 0, "number of the first run")
 	only    = flag.Int("faults.only", -1, "the one run to do again")
 	workers = flag.Int("faults.workers", 12, "runs at the same time")
 
@@ -42,7 +43,7 @@ var theCloud *cloud.Cloud
 // TestMain makes this binary the driver's plugin and the pod's program too, as cmd/machine is.
 func TestMain(m *testing.M) {
 	if os.Getenv("MACHINE_PLUGIN_TOKEN") != "" {
-		plugin.RegisterDriver(digitalocean.NewDriver("", ""))
+		plugin.RegisterDriver(&habitual{digitalocean.NewDriver("", "")})
 		return
 	}
 	if argument := os.Getenv(podVariable); argument != "" {
@@ -104,7 +105,7 @@ func fields() ([]crdgen.Field, error) {
 		if err != nil {
 			return nil, err
 		}
-		return crdgen.FieldsOf(driverName, flags, rules)
+		return crdgen.FieldsOf(driverName, append(flags, habitFields()...), rules)
 	}
 	return nil, fmt.Errorf("driver %s is not predefined", driverName)
 }

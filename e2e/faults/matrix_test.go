@@ -16,8 +16,12 @@ import (
 	"github.com/drover-project/drover/e2e/cloud/fault"
 )
 
-// maxTurns is how often the manager looks before a machine counts as stuck.
-const maxTurns = 80
+const (
+	// maxTurns is how often the manager looks before a machine counts as stuck.
+	maxTurns = 80
+	// serverGone is what a restored machine says whose server is not there any more.
+	serverGone = "names a server that is gone"
+)
 
 // arm puts the faults of a phase in place.
 func (w *world) arm(phase string, troubles []trouble) {
@@ -125,7 +129,11 @@ func (w *world) comeReady() error {
 		}
 		switch w.condition(rkev1.CreateJobCondition).Reason {
 		case rkev1.AttemptsExhaustedReason:
-			w.say("exhausted: %s", w.condition(rkev1.CreateJobCondition).Message)
+			message := w.condition(rkev1.CreateJobCondition).Message
+			w.say("exhausted: %s", message)
+			if live := slices.DeleteFunc(w.droplets(), isGone); strings.Contains(message, serverGone) && len(live) == 0 {
+				return w.neverTwo() // the user has to delete the machine
+			}
 			w.cure()
 			w.retry()
 		case rkev1.WaitingForRetryReason:
@@ -150,6 +158,10 @@ func (w *world) goAway() error {
 		switch w.condition(rkev1.DeleteJobCondition).Reason {
 		case rkev1.WaitingForRetryReason, rkev1.ServerMayExistReason:
 			w.cure()
+			if c := w.condition(rkev1.DeleteJobCondition); w.setting.restore == withoutState && strings.Contains(c.Message, "then give it up") {
+				w.loseServer()
+				w.annotate(rkev1.AbandonAnnotation, machineName)
+			}
 		}
 	}
 	return fmt.Errorf("stuck: not gone after %d turns", maxTurns)
@@ -162,12 +174,17 @@ func (w *world) live(troubles []trouble) error {
 	if err := w.pass(creating, troubles, w.comeReady); err != nil {
 		return err
 	}
+	if w.setting.restore != "" && w.obj.GetDeletionTimestamp() == nil && w.condition(rkev1.ReadyCondition).Status == metav1.ConditionTrue {
+		if err := w.pass(restoring, troubles, w.comeBack); err != nil {
+			return err
+		}
+	}
 	return w.pass(removing, troubles, w.goAway)
 }
 
 func (w *world) pass(phase string, troubles []trouble, drive func() error) error {
 	w.Helper()
-	w.classes = map[string]string{}
+	w.classes, w.hopeless, w.lost = map[string]string{}, false, false
 	w.arm(phase, troubles)
 	err := drive()
 	w.note(phase, troubles)
@@ -191,6 +208,9 @@ func (w *world) trueCause(phase string, troubles []trouble) error {
 		allowed, says = []string{rkev1.ClassTransient}, "no space left on device"
 	}
 	for class, message := range w.classes {
+		if (w.setting.gone || w.lost) && strings.Contains(message, serverGone) {
+			continue // as it is
+		}
 		if len(allowed) > 0 && !slices.Contains(allowed, class) {
 			return fmt.Errorf("the failure is said to be %s, %v would be true: %s", class, allowed, message)
 		}
@@ -204,8 +224,8 @@ func (w *world) trueCause(phase string, troubles []trouble) error {
 // observe records a life without faults.
 func observe(t *testing.T, l *lab) record {
 	t.Helper()
-	w := newWorld(t, l, tokenOf(0))
-	seen := record{creating: {}, removing: {}}
+	w := newWorld(t, l, tokenOf(0), plain)
+	seen := record{creating: {}, removing: {}, restoring: {}}
 	look := func(phase string, drive func() error) {
 		before := len(theCloud.Faults().Hits())
 		w.addRule(fault.Rule{Match: fault.AnyRequest, Token: w.token, Effect: fault.Slow(1)})
@@ -221,6 +241,10 @@ func observe(t *testing.T, l *lab) record {
 	}
 	look(creating, w.comeReady)
 	look(removing, w.goAway)
+	w = newWorld(t, l, tokenOf(0), setting{restore: asApplied})
+	require.NoError(t, w.comeReady(), w.story())
+	look(restoring, w.comeBack)
+	require.NoError(t, w.goAway(), w.story())
 	return seen
 }
 
@@ -233,7 +257,7 @@ func TestFaults(t *testing.T) {
 		require.Less(t, kinds, shortPart-shortPart/everyPair, "each kind of fault at each place is tried at least once")
 	}
 
-	told := newReport()
+	told := newReport(*first)
 	t.Cleanup(func() { require.NoError(t, writeReport(told)) })
 	runs := make(chan int)
 	var group sync.WaitGroup
@@ -247,7 +271,7 @@ func TestFaults(t *testing.T) {
 	if *only >= 0 {
 		runs <- *only
 	}
-	for n := 0; n < *count && *only < 0; n++ {
+	for n := *first; n < *first+*count && *only < 0; n++ {
 		runs <- n
 	}
 	close(runs)
@@ -264,16 +288,16 @@ const (
 // try is run n.
 func try(t *testing.T, l *lab, worker, n int, told *report) {
 	t.Helper()
-	troubles := l.seen.run(n)
-	w := newWorld(t, l, tokenOf(worker))
+	in, troubles := l.seen.run(n)
+	w := newWorld(t, l, tokenOf(worker), in)
 	err := w.live(troubles)
-	if told.add(n, troubles, func(t trouble) bool { return w.struck[t] }, err)%keepEvery == 0 && *reportFile != "" {
+	if told.add(n, in, troubles, func(t trouble) bool { return w.struck[t] }, err)%keepEvery == 0 && *reportFile != "" {
 		require.NoError(t, writeReport(told), "keeping what is known so far")
 	}
 	if testing.Verbose() {
-		t.Logf("%v\n%s", troubles, w.story())
+		t.Logf("%v: %v\n%s", in, troubles, w.story())
 	}
-	require.NoError(t, err, "%v\nonce again: make faults ONLY=%d\n%s", troubles, n, w.story())
+	require.NoError(t, err, "%v: %v\nonce again: make faults ONLY=%d\n%s", in, troubles, n, w.story())
 }
 
 func writeReport(told *report) error {

@@ -3,13 +3,13 @@ package faults
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/stretchr/testify/require"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,15 +24,16 @@ import (
 
 // droplets are all that this run ever had, in the order of their making.
 func (w *world) droplets() []ledger.Record {
-	uid := "drover-machine-uid:" + string(w.obj.GetUID())
 	var mine []ledger.Record
 	for _, record := range theCloud.Ledger().Records(ledger.KindDroplet) {
-		if slices.Contains(record.Tags, uid) {
+		if slices.ContainsFunc(w.uids, func(uid string) bool { return slices.Contains(record.Tags, "drover-machine-uid:"+uid) }) {
 			mine = append(mine, record)
 		}
 	}
 	return mine
 }
+
+func isGone(r ledger.Record) bool { return !r.IsLive() }
 
 // neverTwo finds two servers of the machine at the same time.
 func (w *world) neverTwo() error {
@@ -49,8 +50,8 @@ func (w *world) neverTwo() error {
 
 // forgotten finds, at any moment, a server that no object stands for, and a record that was lost while its server is there.
 func (w *world) forgotten() error {
-	live := slices.DeleteFunc(w.droplets(), func(r ledger.Record) bool { return !r.IsLive() })
-	if len(live) == 0 {
+	live := slices.DeleteFunc(w.droplets(), isGone)
+	if len(live) == 0 || w.stateless {
 		return nil
 	}
 	if err := w.admin.Get(w.Context(), client.ObjectKeyFromObject(w.obj), w.obj.DeepCopy()); err != nil {
@@ -85,9 +86,16 @@ func (w *world) whenReady() error {
 	if err := w.nothingShown(); err != nil {
 		return err
 	}
-	live := slices.DeleteFunc(w.droplets(), func(r ledger.Record) bool { return !r.IsLive() })
+	live := slices.DeleteFunc(w.droplets(), isGone)
+	if len(live) == 0 && w.lost {
+		return nil // it went when everything was done
+	}
 	if len(live) != 1 {
 		return fmt.Errorf("the machine is Ready and has %d servers", len(live))
+	}
+	data, err := theCloud.Account().UserData(number(live[0].ID))
+	if times := strings.Count(data, bootstrapMarker); err != nil || times != 1 {
+		return fmt.Errorf("the server's user data has the bootstrap data %d times: %s (%w)", times, data, err)
 	}
 	id, _, _ := unstructured.NestedString(w.obj.Object, "spec", "providerID")
 	if want := "digitalocean://" + live[0].ID; id != want {
@@ -121,6 +129,9 @@ func (w *world) whenGone() error {
 			w.vanish(record.ID)
 			continue
 		}
+		if w.stateless && (record.Kind == ledger.KindKey || w.setting.restore == withoutState && record.Kind == ledger.KindTag) {
+			continue // with the state is lost which key it was, for it has no tag and many may have its name; and the UID by which the server was tagged
+		}
 		used := record.Kind == ledger.KindTag && slices.ContainsFunc(live, func(other ledger.Record) bool { return slices.Contains(other.Tags, record.Name) })
 		used = used || record.Kind == ledger.KindTag && w.isRefused(record.Name)
 		if record.Token == w.token && !used && record.Created.After(w.began) {
@@ -130,12 +141,17 @@ func (w *world) whenGone() error {
 	if len(w.spared) > 0 {
 		return fmt.Errorf("servers of another machine were removed: %v", w.spared)
 	}
-	for _, list := range []client.ObjectList{&corev1.SecretList{}, &batchv1.JobList{}, &corev1.ServiceAccountList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{}} {
-		if err := w.collected(list); err != nil {
-			return err
+	var err error
+	w.each(func(item client.Object) {
+		owned := slices.ContainsFunc(item.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == w.obj.GetUID() })
+		switch {
+		case !owned:
+			err = fmt.Errorf("%T %s is left and belongs to nobody", item, item.GetName())
+		case slices.Contains(item.GetFinalizers(), rkev1.MachineFinalizer):
+			err = fmt.Errorf("%T %s is left with its finalizer", item, item.GetName())
 		}
-	}
-	return nil
+	})
+	return err
 }
 
 // isRefused reports whether the cloud refused for good to show or remove a tag: that is noted, and no tag keeps a machine.
@@ -145,7 +161,8 @@ func (w *world) isRefused(tag string) bool {
 		refusing[rule] = effects()[t.kind].always
 	}
 	return slices.ContainsFunc(theCloud.Faults().Hits(), func(hit fault.Hit) bool {
-		return refusing[hit.Rule] && hit.Path == "/v2/tags/"+tag
+		// Without the list nobody knows who uses a tag.
+		return refusing[hit.Rule] && (hit.Path == "/v2/tags/"+tag || hit.Method == http.MethodGet && hit.Path == "/v2/droplets")
 	})
 }
 
@@ -168,28 +185,6 @@ func (w *world) nothingShown() error {
 			if strings.Contains(string(text), marker) {
 				return fmt.Errorf("%s: a secret is shown (%s…)", name, marker[:8])
 			}
-		}
-	}
-	return nil
-}
-
-// collected finds objects that the garbage collector would leave when the machine is gone.
-func (w *world) collected(list client.ObjectList) error {
-	require.NoError(w, w.admin.List(w.Context(), list, client.InNamespace(w.namespace)))
-	items, err := metaItems(list)
-	if err != nil {
-		return err
-	}
-	for _, item := range items {
-		if item.GetName() == "bootstrap" || item.GetName() == "cred" {
-			continue
-		}
-		owned := slices.ContainsFunc(item.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == w.obj.GetUID() })
-		if !owned {
-			return fmt.Errorf("%T %s is left and belongs to nobody", item, item.GetName())
-		}
-		if slices.Contains(item.GetFinalizers(), rkev1.MachineFinalizer) {
-			return fmt.Errorf("%T %s is left with its finalizer", item, item.GetName())
 		}
 	}
 	return nil

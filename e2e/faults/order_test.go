@@ -54,7 +54,7 @@ func (r record) singles() [][]trouble {
 		}
 		all[cells[key]] = append(all[cells[key]], t)
 	}
-	for _, phase := range []string{creating, removing} {
+	for _, phase := range phases {
 		for _, place := range []string{manager, pod, atCloud, onDisk} {
 			for index, request := range r[phase][place] {
 				for _, kind := range struck(phase, place, request) {
@@ -94,24 +94,28 @@ func (r record) order() []trouble {
 // everyPair is which run in a row has two faults at once, while there are single ones left to try.
 const everyPair = 4
 
-// run n of all: the single faults in their order, and between and after them two at once.
-func (r record) run(n int) []trouble {
-	single := n - n/everyPair
-	if all := r.order(); n%everyPair != everyPair-1 && single < len(all) {
-		return []trouble{all[single]}
-	}
+// run n of all: the single faults in their order, and between them two at once, after them two or three. Where there are several,
+// the world is drawn too.
+func (r record) run(n int) (setting, []trouble) {
 	random := rand.New(rand.NewPCG(uint64(n), 3))
-	cells := r.singles()
-	pick := func(phase string) trouble {
-		var fit [][]trouble
-		for _, cell := range cells {
-			if phase == "" || cell[0].phase == phase {
-				fit = append(fit, cell)
-			}
+	all, single := r.order(), n-n/everyPair
+	if n%everyPair != everyPair-1 && single < len(all) {
+		if one := all[single]; one.phase != restoring {
+			return plain, []trouble{one}
 		}
-		cell := fit[random.IntN(len(fit))]
-		return cell[random.IntN(len(cell))]
+		return settingOf(random, true), []trouble{all[single]}
 	}
-	first := pick("")
-	return []trouble{first, pick(first.phase)}
+	cells := r.singles()
+	in := settingOf(random, false)
+	pickTrouble := func(phase string) trouble {
+		return pick(random, pick(random, slices.DeleteFunc(slices.Clone(cells), func(cell []trouble) bool {
+			return phase != "" && cell[0].phase != phase || cell[0].phase == restoring && in.restore == ""
+		})))
+	}
+	first := pickTrouble("")
+	troubles := []trouble{first, pickTrouble(first.phase)}
+	if single >= len(all) && random.IntN(2) == 0 {
+		troubles = append(troubles, pickTrouble(""))
+	}
+	return in, troubles
 }

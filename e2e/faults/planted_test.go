@@ -16,7 +16,7 @@ import (
 
 // An oracle that never finds anything would be of no use: each thing it looks for is done to a machine, and found.
 func TestOracle_findsWhatWasDone(t *testing.T) {
-	w := newWorld(t, newLab(t), tokenOf(0))
+	w := newWorld(t, newLab(t), tokenOf(0), plain)
 	w.arm(creating, nil)
 	require.NoError(t, w.comeReady())
 	require.NoError(t, w.forgotten())

@@ -13,8 +13,10 @@ import (
 type report struct {
 	mu    sync.Mutex
 	cells map[[3]string]*cell
-	// runs and pairs, and those that failed.
-	runs, pairs, failed int
+	// first is the number of the first run; several are the runs with so many faults, worlds those in such a one.
+	first   int
+	several map[int]int
+	worlds  map[string]int
 	// numbers of the runs that failed; points that were hit.
 	numbers       []int
 	points, kills map[string]map[string]bool
@@ -27,20 +29,19 @@ type cell struct {
 	points                map[int]bool
 }
 
-func newReport() *report {
-	return &report{cells: map[[3]string]*cell{}, points: map[string]map[string]bool{}, kills: map[string]map[string]bool{}}
+func newReport(first int) *report {
+	return &report{first: first, several: map[int]int{}, worlds: map[string]int{}, cells: map[[3]string]*cell{}, points: map[string]map[string]bool{}, kills: map[string]map[string]bool{}}
 }
 
 // add returns how many runs there were so far.
-func (r *report) add(n int, troubles []trouble, struck func(trouble) bool, err error) (runs int) {
+func (r *report) add(n int, in setting, troubles []trouble, struck func(trouble) bool, err error) (runs int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.runs++
-	if len(troubles) > 1 {
-		r.pairs++
+	r.several[len(troubles)]++
+	for _, name := range in.names() {
+		r.worlds[name]++
 	}
 	if err != nil {
-		r.failed++
 		r.numbers = append(r.numbers, n)
 	}
 	for _, t := range troubles {
@@ -51,7 +52,7 @@ func (r *report) add(n int, troubles []trouble, struck func(trouble) bool, err e
 		r.cells[key].add(t, struck(t), err)
 		r.hit(t, struck(t))
 	}
-	return r.runs
+	return r.runs()
 }
 
 func (c *cell) add(t trouble, struck bool, err error) {
@@ -108,13 +109,21 @@ func (r *report) print(out io.Writer) error {
 	return r.sum(out)
 }
 
+func (r *report) runs() int { return r.several[1] + r.several[2] + r.several[3] }
+
 func (r *report) sum(out io.Writer) error {
+	var worlds []string
+	for name, runs := range r.worlds {
+		worlds = append(worlds, fmt.Sprintf("%s %d", name, runs))
+	}
+	slices.Sort(worlds)
 	_, err := fmt.Fprintf(out, `
 distinct points: %s
 distinct kills:  %s
-%d runs, %d of them with two faults, %d kinds of fault by phase and place
+worlds: %s
+%d runs from number %d: %d with one fault, %d with two, %d with three; %d kinds of fault by phase and place
 %d failed %v
-`, told(r.points), told(r.kills), r.runs, r.pairs, len(r.cells), r.failed, r.numbers)
+`, told(r.points), told(r.kills), strings.Join(worlds, ", "), r.runs(), r.first, r.several[1], r.several[2], r.several[3], len(r.cells), len(r.numbers), r.numbers)
 	return err
 }
 

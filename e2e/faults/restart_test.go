@@ -57,7 +57,7 @@ func restartTwice(t *testing.T, l *lab, s *apiServer, n int) {
 	random := rand.New(rand.NewPCG(uint64(n), 4))
 	worlds := make([]*world, together)
 	for i := range worlds {
-		worlds[i] = newWorld(t, l, tokenOf(i))
+		worlds[i] = newWorld(t, l, tokenOf(i), plain)
 		worlds[i].podGate.next = s.through(worlds[i].podGate.next)
 	}
 	s.killAtRequest(random.IntN(together * aboutRequests))

@@ -2,7 +2,6 @@ package faults
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -11,21 +10,19 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/e2e/cloud/account"
 	"github.com/drover-project/drover/e2e/cloud/fault"
-	"github.com/drover-project/drover/jobrunner"
-	"github.com/drover-project/drover/sshkeys"
-	"github.com/drover-project/drover/state"
 )
+
+// phases of a life. A restore is only in some.
+var phases = []string{creating, removing, restoring}
 
 // Where and when a fault strikes.
 const (
-	creating = "create"
-	removing = "remove"
+	creating  = "create"
+	restoring = "restore"
+	removing  = "remove"
 
 	manager = "manager"
 	pod     = "pod"
@@ -62,7 +59,7 @@ func (w *world) strikes() map[string]strike {
 		"clock an hour on":   {before: func() { w.clock.SetTime(w.clock.Now().Add(time.Hour)) }},
 		"clock an hour off":  {before: func() { w.clock.SetTime(w.clock.Now().Add(-time.Hour)) }},
 		"machine deleted":    {before: w.deleteAndCancel},
-		"server lost":        {before: w.loseServer},
+		"server lost":        {before: func() { w.loseServer(); w.lost = true }},
 		"another's ID":       {before: w.nameAnothers},
 	}
 }
@@ -91,34 +88,13 @@ func (w *world) loseServer() {
 
 func (w *world) vanish(server string) {
 	w.Helper()
-	id, err := strconv.Atoi(server)
-	require.NoError(w, err)
-	require.NoError(w, theCloud.Account().Vanish(context.WithoutCancel(w.Context()), id))
+	require.NoError(w, theCloud.Account().Vanish(context.WithoutCancel(w.Context()), number(server)))
 }
 
-// nameAnothers makes the record in the state name the server of another machine, as an edited or wrongly restored one does.
-func (w *world) nameAnothers() {
-	w.Helper()
-	secret := &corev1.Secret{}
-	err := w.admin.Get(w.Context(), client.ObjectKey{Namespace: w.namespace, Name: jobrunner.StateSecretName(machineName)}, secret)
-	archive := secret.Data[state.ExtractedConfigKey]
-	if err != nil || len(archive) == 0 {
-		return
-	}
-	files, err := sshkeys.ReadArchive(archive)
-	require.NoError(w, err)
-	made, _, err := theCloud.Account().CreateDroplets(account.Caller{Token: w.token}, account.DropletRequest{
-		Names: []string{"another"}, Region: "nyc3", Size: "s-1vcpu-1gb", Image: "ubuntu-22-04-x64", Tags: []string{"drover-machine-uid:another"}}, account.Boot{})
-	require.NoError(w, err)
-	for i := range files {
-		files[i].Content = dropletID.ReplaceAll(files[i].Content, fmt.Appendf(nil, `"DropletID":%d`, made[0].ID))
-	}
-	secret.Data[state.ExtractedConfigKey], err = sshkeys.WriteArchive("/root/.docker/machine/machines", files)
-	require.NoError(w, err)
-	patch := fmt.Sprintf(`{"data":{%q:%q}}`, state.ExtractedConfigKey, base64.StdEncoding.EncodeToString(secret.Data[state.ExtractedConfigKey]))
-	require.NoError(w, client.IgnoreNotFound(w.admin.Patch(w.Context(), secret, client.RawPatch("application/merge-patch+json", []byte(patch)))))
-	w.spared[fmt.Sprint(made[0].ID)] = true
-	w.say("the state names server %d of another machine", made[0].ID)
+// number of a server; 0, which is none, for what is not its ID.
+func number(server string) int {
+	id, _ := strconv.Atoi(server)
+	return id
 }
 
 var dropletID = regexp.MustCompile(`"DropletID":\s*\d+`)
@@ -142,11 +118,15 @@ func struck(phase, place, request string) []string {
 	case atCloud:
 		kinds = slices.DeleteFunc(effectNames(), func(name string) bool { return effects()[name].boots() && request != fault.CreateDroplet })
 	}
-	if phase == creating && place != atCloud {
-		return append(kinds, "machine deleted")
+	if place == atCloud {
+		return kinds
 	}
-	if place == manager || place == pod {
-		kinds = append(kinds, "server lost", "another's ID")
+	kinds = append(kinds, "another's ID")
+	if phase != removing {
+		kinds = append(kinds, "machine deleted")
+	}
+	if phase != creating {
+		kinds = append(kinds, "server lost")
 	}
 	return kinds
 }

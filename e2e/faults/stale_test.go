@@ -15,6 +15,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	managementv3 "github.com/drover-project/drover/api/management/v3"
 )
 
 // staleFor is for how many reconciles a cache lags behind: the one that wrote, and two more.
@@ -34,6 +36,21 @@ type lagging struct {
 	scheme *runtime.Scheme
 	old    map[string]*unstructured.Unstructured
 	left   int
+	// habit is what the NodeDriver says of user data in this world: runs share the NodeDriver.
+	habit string
+}
+
+// List implements client.Reader.
+func (l *lagging) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	if err := l.Reader.List(ctx, list, options...); err != nil {
+		return err
+	}
+	if drivers, ok := list.(*managementv3.NodeDriverList); ok && l.habit != "" {
+		for i := range drivers.Items {
+			drivers.Items[i].Annotations = map[string]string{managementv3.UserDataAnnotation: l.habit}
+		}
+	}
+	return nil
 }
 
 // Get implements client.Reader.

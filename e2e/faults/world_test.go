@@ -104,7 +104,11 @@ type world struct {
 	managerGate *gate
 	podGate     *gate
 	reconciler  reconcile.Reconciler
-	obj         *unstructured.Unstructured
+	// setting is the world itself; owner is the CAPI Machine of obj.
+	setting setting
+	owner   *clusterv1.Machine
+	obj     *unstructured.Unstructured
+	uids    []string
 	// cancelPod ends the pod that runs, as the kubelet does when its Job is deleted.
 	cancelPod   func()
 	log         []string
@@ -128,6 +132,8 @@ type world struct {
 	// kept is the server whose record was in the state; spared are those of another machine that the state was made to name.
 	kept   string
 	spared map[string]bool
+	// stateless: the state is lost, and nobody can know its server; lost: a fault took the server away.
+	stateless, lost bool
 }
 
 const (
@@ -135,9 +141,9 @@ const (
 	bootstrapMarker = "marker-join-token"
 )
 
-func newWorld(t *testing.T, l *lab, token account.Token) *world {
+func newWorld(t *testing.T, l *lab, token account.Token, in setting) *world {
 	t.Helper()
-	w := &world{T: t, lab: l, token: token.Name, secretToken: token.Secret, began: time.Now(), admin: l.client(t, patient(l.http.Transport)), classes: map[string]string{},
+	w := &world{T: t, lab: l, setting: in, token: token.Name, secretToken: token.Secret, began: time.Now(), admin: l.client(t, patient(l.http.Transport)), classes: map[string]string{},
 		clock: clocktesting.NewFakePassiveClock(time.Now().Add(time.Minute)), refusing: &atomic.Int32{}, armed: map[trouble]string{}, struck: map[trouble]bool{}, spared: map[string]bool{}}
 	w.namespace = w.newNamespace()
 	w.managerGate, w.podGate = &gate{next: l.http.Transport, refusing: w.refusing}, &gate{next: l.http.Transport, refusing: w.refusing}
@@ -146,27 +152,36 @@ func newWorld(t *testing.T, l *lab, token account.Token) *world {
 	}}
 	cluster.Status.Initialization.InfrastructureProvisioned = new(true)
 	testkit.ExpectApplied(t, w.admin, cluster,
-		w.secret("bootstrap", "value", "#!/bin/sh\necho "+bootstrapMarker+"\n"), w.secret("cred", "accessToken", token.Secret))
+		w.secret("bootstrap", "value", "#cloud-config\nruncmd: ['echo größe ', '"+bootstrapMarker+"']\n"), w.secret("cred", "accessToken", token.Secret))
+	w.makeMachine("")
+	w.startManager()
+	return w
+}
+
+// makeMachine makes a CAPI Machine and the machine that it owns, anew or from a backup with what their spec had of a server.
+func (w *world) makeMachine(providerID string) {
+	w.Helper()
 	kind := crdgen.KindsOf(driverName).Machine
-	owner := &clusterv1.Machine{
+	w.owner = &clusterv1.Machine{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: machineName, Labels: map[string]string{clusterv1.ClusterNameLabel: "c1"}},
 		Spec: clusterv1.MachineSpec{
 			ClusterName: "c1", Bootstrap: clusterv1.Bootstrap{DataSecretName: new("bootstrap")},
 			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: rkev1.MachineGroupVersion.Group, Kind: kind, Name: machineName},
 		},
 	}
-	require.NoError(t, w.admin.Create(t.Context(), owner))
-	w.obj = &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
-		"region": "nyc3", "common": map[string]any{"cloudCredentialSecretName": "cred"},
-	}}}
+	spec := map[string]any{"region": "nyc3", "common": map[string]any{"cloudCredentialSecretName": "cred"}}
+	if providerID != "" {
+		w.owner.Spec.ProviderID, spec["providerID"] = providerID, providerID
+	}
+	require.NoError(w, w.admin.Create(w.Context(), w.owner))
+	w.obj = &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	w.obj.SetGroupVersionKind(rkev1.MachineGroupVersion.WithKind(kind))
 	w.obj.SetNamespace(w.namespace)
 	w.obj.SetName(machineName)
 	w.obj.SetLabels(map[string]string{clusterv1.ClusterNameLabel: "c1"})
-	w.obj.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(owner, clusterv1.GroupVersion.WithKind("Machine"))})
-	require.NoError(t, w.admin.Create(t.Context(), w.obj))
-	w.startManager()
-	return w
+	w.obj.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(w.owner, clusterv1.GroupVersion.WithKind("Machine"))})
+	require.NoError(w, w.admin.Create(w.Context(), w.obj))
+	w.uids = append(w.uids, string(w.obj.GetUID()))
 }
 
 func (w *world) secret(name, key, value string) *corev1.Secret {
@@ -178,7 +193,7 @@ func (w *world) secret(name, key, value string) *corev1.Secret {
 func (w *world) startManager() {
 	w.Helper()
 	c := w.lab.client(w.T, &mortal{gate: w.managerGate, end: goruntime.Goexit})
-	w.cache = &lagging{Reader: c, scheme: w.lab.scheme}
+	w.cache = &lagging{Reader: c, scheme: w.lab.scheme, habit: habits[w.setting.habit]}
 	w.reconciler = machine.New(machine.Options{
 		Client: c, Cache: w.cache, Live: c, Recorder: &events.FakeRecorder{}, Clock: w.clock,
 		Settings: jobrunner.Settings{Image: "registry.test/machine:v1", SSHTimeout: time.Second},
@@ -265,7 +280,12 @@ func (w *world) condition(kind string) metav1.Condition {
 func (w *world) retry() {
 	w.Helper()
 	w.retries++
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d"}}}`, rkev1.RetryAnnotation, w.retries)
+	w.annotate(rkev1.RetryAnnotation, fmt.Sprint(w.retries))
+}
+
+func (w *world) annotate(name, value string) {
+	w.Helper()
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, name, value)
 	require.NoError(w, client.IgnoreNotFound(w.admin.Patch(w.Context(), w.obj, client.RawPatch("application/merge-patch+json", []byte(patch)))))
 }
 

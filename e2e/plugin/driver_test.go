@@ -23,7 +23,7 @@ func newDriver(t *testing.T, c *cloud.Cloud, values map[string]any) *Driver {
 	require.NoError(t, os.MkdirAll(filepath.Join(store, "machines", "web-1"), 0o700))
 	d := &Driver{BaseDriver: &drivers.BaseDriver{MachineName: "web-1", StorePath: store}, getenv: func(string) string { return "" }}
 	all := map[string]any{
-		"drovertest-token": c.Token(), "drovertest-endpoint": c.APIURL(), "drovertest-ca-cert": string(c.CAPEM()),
+		"drovertest-token": c.Token(), "drovertest-endpoint": c.Endpoints().API, "drovertest-ca-cert": string(c.CAPEM()),
 		"drovertest-tag": []string{"blue"}, "drovertest-private-networking": true, "drovertest-ipv6": true, "drovertest-2nd-disk-gb": 5,
 	}
 	maps.Copy(all, values)

@@ -181,7 +181,7 @@ func TestEndpointsThatAreRefused(t *testing.T) {
 		})
 	}
 	for _, slashes := range []string{"", "/", "//"} {
-		require.NoError(t, newDriver(t, c, map[string]any{"drovertest-endpoint": c.APIURL() + slashes}).PreCreateCheck())
+		require.NoError(t, newDriver(t, c, map[string]any{"drovertest-endpoint": c.Endpoints().API + slashes}).PreCreateCheck())
 	}
 	d := newDriver(t, c, map[string]any{"drovertest-ca-cert": ""})
 	require.ErrorContains(t, d.PreCreateCheck(), "certificate signed by unknown authority")

@@ -18,10 +18,8 @@ const (
 	cloudLimit = 30 * time.Second
 )
 
-func (t *Testbed) cloudDir() string { return filepath.Join(t.StateDir, "cloud") }
-
 // CloudDir is the state directory of the local cloud, for localcloud --state-dir.
-func (t *Testbed) CloudDir() string { return t.cloudDir() }
+func (t *Testbed) CloudDir() string { return filepath.Join(t.StateDir, "cloud") }
 
 func (t *Testbed) rootfsDir() string { return filepath.Join(t.CacheDir, "rootfs") }
 
@@ -44,7 +42,7 @@ func (t *Testbed) startCloud(ctx context.Context) error {
 	if t.cloudReady(ctx) == nil {
 		return nil
 	}
-	process, err := t.daemon("localcloud.log", "localcloud", "serve", "--state-dir", t.cloudDir(),
+	process, err := t.daemon("localcloud.log", "localcloud", "serve", "--state-dir", t.CloudDir(),
 		"--rootfs-dir", t.rootfsDir(), "--backend", t.backend(), "--bind", cloudAddress, "--token", "demo="+DemoToken)
 	if err != nil {
 		return err
@@ -53,7 +51,7 @@ func (t *Testbed) startCloud(ctx context.Context) error {
 }
 
 func (t *Testbed) cloudReady(ctx context.Context) error {
-	client, err := admin.Dial(t.cloudDir())
+	client, err := admin.Dial(t.CloudDir())
 	if err != nil {
 		return err
 	}
@@ -61,19 +59,11 @@ func (t *Testbed) cloudReady(ctx context.Context) error {
 	return err
 }
 
-func (t *Testbed) stopCloud(ctx context.Context) error {
-	if !exists(t.cloudDir()) {
-		return nil
-	}
-	_, err := t.run(ctx, "localcloud", "clean", "--state-dir", t.cloudDir())
-	return err
-}
-
 // Cloud talks to the local cloud.
-func (t *Testbed) Cloud() (*admin.Client, error) { return admin.Dial(t.cloudDir()) }
+func (t *Testbed) Cloud() (*admin.Client, error) { return admin.Dial(t.CloudDir()) }
 
 func (t *Testbed) endpoints() (admin.Endpoints, error) {
-	endpoints, err := admin.ReadEndpoints(t.cloudDir())
+	endpoints, err := admin.ReadEndpoints(t.CloudDir())
 	if err != nil {
 		return endpoints, fmt.Errorf("reading where the local cloud listens: %w", err)
 	}

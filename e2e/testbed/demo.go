@@ -26,7 +26,15 @@ func (t *Testbed) Demo(ctx context.Context) (err error) {
 	if err := t.Up(ctx); err != nil {
 		return err
 	}
-	for _, act := range []func(context.Context) error{t.showDriver, t.showCreate, t.showLogin, t.showScale, t.showDelete, t.showNothingLeft} {
+	for _, act := range []func(context.Context) error{
+		t.shows("A registered driver has become kinds of its own",
+			[]string{"kubectl", "get", "nodedriver", "digitalocean"}, []string{"kubectl", "explain", "digitaloceanmachine.spec.size"}),
+		t.showCreate, t.showLogin, t.showScale,
+		t.shows("Deleting the cluster",
+			[]string{"kubectl", "delete", "cluster", "hello", "--timeout", "2m"}, []string{"drover", "get"}),
+		t.shows("Nothing is left at the cloud; its ledger tells everything that ever was",
+			[]string{"localcloud", "ledger", stateDirFlag, t.CloudDir()}, []string{"localcloud", "leftovers", stateDirFlag, t.CloudDir()}),
+	} {
 		if err := act(ctx); err != nil {
 			return errors.Join(err, t.explain(ctx))
 		}
@@ -34,12 +42,17 @@ func (t *Testbed) Demo(ctx context.Context) (err error) {
 	return nil
 }
 
-func (t *Testbed) showDriver(ctx context.Context) error {
-	t.headline("A registered driver has become kinds of its own")
-	if err := t.show(ctx, "kubectl", "get", "nodedriver", "digitalocean"); err != nil {
-		return err
+// shows is an act that consists of commands.
+func (t *Testbed) shows(headline string, commands ...[]string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		t.headline(headline)
+		for _, command := range commands {
+			if err := t.show(ctx, command...); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
-	return t.show(ctx, "kubectl", "explain", "digitaloceanmachine.spec.size")
 }
 
 func (t *Testbed) showCreate(ctx context.Context) error {
@@ -83,23 +96,7 @@ func (t *Testbed) showScale(ctx context.Context) error {
 	if err := t.showUntil(ctx, 2*time.Minute, machinesRunning(1), "drover", "get"); err != nil {
 		return err
 	}
-	return t.show(ctx, "localcloud", "ls", stateDirFlag, t.cloudDir())
-}
-
-func (t *Testbed) showDelete(ctx context.Context) error {
-	t.headline("Deleting the cluster")
-	if err := t.show(ctx, "kubectl", "delete", "cluster", "hello", "--timeout", "2m"); err != nil {
-		return err
-	}
-	return t.show(ctx, "drover", "get")
-}
-
-func (t *Testbed) showNothingLeft(ctx context.Context) error {
-	t.headline("Nothing is left at the cloud; its ledger tells everything that ever was")
-	if err := t.show(ctx, "localcloud", "ledger", stateDirFlag, t.cloudDir()); err != nil {
-		return err
-	}
-	return t.show(ctx, "localcloud", "leftovers", stateDirFlag, t.cloudDir())
+	return t.show(ctx, "localcloud", "ls", stateDirFlag, t.CloudDir())
 }
 
 // explain shows what is known about the machines when an act failed.

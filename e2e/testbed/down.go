@@ -10,13 +10,19 @@ import (
 // Down stops everything and removes every trace but CacheDir; it is safe when nothing runs. Of a part that could not be
 // stopped the files stay, for the next try needs them, and so does what is not the testbed's.
 func (t *Testbed) Down(ctx context.Context) error {
-	kubeErr, cloudErr := t.stopKube(ctx), t.stopCloud(ctx)
+	var kubeErr, cloudErr error
+	if exists(t.kubeDir()) {
+		_, kubeErr = t.run(ctx, "localkube", "down", "--data-dir", t.kubeDir())
+	}
+	if exists(t.CloudDir()) {
+		_, cloudErr = t.run(ctx, "localcloud", "clean", "--state-dir", t.CloudDir())
+	}
 	remove := []string{t.shimDir()}
 	if kubeErr == nil {
 		remove = append(remove, t.kubeDir(), t.Kubeconfig())
 	}
 	if cloudErr == nil {
-		remove = append(remove, t.cloudDir())
+		remove = append(remove, t.CloudDir())
 	}
 	if kubeErr == nil && cloudErr == nil {
 		remove = append(remove, filepath.Join(t.StateDir, logsDir))

@@ -15,19 +15,24 @@ const (
 
 // installDrover applies what `manager manifests` prints, as a user without helm would.
 func (t *Testbed) installDrover(ctx context.Context) error {
-	endpoints, err := t.endpoints()
-	if err != nil {
-		return err
-	}
-	manifests, err := t.run(ctx, "manager", "manifests",
-		"--machine-image", Image, "--image-pull-policy", "Never",
-		"--job-https-proxy", endpoints.Proxy, "--job-ca-file", endpoints.CAFile, "--job-no-proxy", testNetworks,
-	)
+	manifests, err := t.Manifests(ctx)
 	if err != nil {
 		return err
 	}
 	_, err = t.pipe(ctx, strings.NewReader(manifests), "kubectl", "apply", "--server-side", "--force-conflicts", "-f", "-")
 	return err
+}
+
+// Manifests are what `manager manifests` prints for this testbed.
+func (t *Testbed) Manifests(ctx context.Context, flags ...string) (string, error) {
+	endpoints, err := t.endpoints()
+	if err != nil {
+		return "", err
+	}
+	return t.run(ctx, "manager", append([]string{"manifests",
+		"--machine-image", Image, "--image-pull-policy", "Never",
+		"--job-https-proxy", endpoints.Proxy, "--job-ca-file", endpoints.CAFile, "--job-no-proxy", testNetworks,
+	}, flags...)...)
 }
 
 func (t *Testbed) awaitManager(ctx context.Context) error {
@@ -65,7 +70,7 @@ func (t *Testbed) UpAndTell(ctx context.Context) error {
 	}
 	t.say("%s", strings.NewReplacer(
 		"KUBECONFIG_PATH", quote(t.readable(t.Kubeconfig())), "BIN_PATH", quote(t.Path()),
-		"EXAMPLE", quote(t.readable(t.example())), "CLOUD_DIR", quote(t.readable(t.cloudDir())),
+		"EXAMPLE", quote(t.readable(t.example())), "CLOUD_DIR", quote(t.readable(t.CloudDir())),
 	).Replace(whatNext))
 	return nil
 }

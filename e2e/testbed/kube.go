@@ -44,16 +44,9 @@ func (t *Testbed) kubeReady(ctx context.Context) error {
 	return err
 }
 
-func (t *Testbed) stopKube(ctx context.Context) error {
-	if !exists(t.kubeDir()) {
-		return nil
-	}
-	_, err := t.run(ctx, "localkube", "down", "--data-dir", t.kubeDir())
-	return err
-}
-
-func (t *Testbed) importImage(ctx context.Context) error {
-	_, err := t.run(ctx, "localkube", "images", "import", filepath.Join(t.BinDir, "drover-image.tar"), "--data-dir", t.kubeDir())
+// ImportImage makes the image in a tarball known to the node; it is never pulled.
+func (t *Testbed) ImportImage(ctx context.Context, path string) error {
+	_, err := t.run(ctx, "localkube", "images", "import", path, "--data-dir", t.kubeDir())
 	return err
 }
 

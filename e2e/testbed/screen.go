@@ -81,7 +81,7 @@ func withoutAges(table string) string {
 func (t *Testbed) typed(command []string) string {
 	var words []string
 	for i := 0; i < len(command); i++ {
-		if command[i] == stateDirFlag && i+1 < len(command) && command[i+1] == t.cloudDir() {
+		if command[i] == stateDirFlag && i+1 < len(command) && command[i+1] == t.CloudDir() {
 			i++
 			continue
 		}

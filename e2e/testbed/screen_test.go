@@ -111,7 +111,7 @@ func TestCommandsAreShownAsTyped(t *testing.T) {
 		want    string
 	}{
 		{[]string{"drover", "get"}, "drover get"},
-		{[]string{"localcloud", "ls", stateDirFlag, b.cloudDir()}, "localcloud ls"},
+		{[]string{"localcloud", "ls", stateDirFlag, b.CloudDir()}, "localcloud ls"},
 		{[]string{"localcloud", "ls", stateDirFlag, "/elsewhere"}, "localcloud ls --state-dir /elsewhere"},
 		{[]string{"localcloud", stateDirFlag}, "localcloud --state-dir"},
 		{[]string{"kubectl", "apply", "-f", b.example()}, "kubectl apply -f examples/digitalocean.yaml"},

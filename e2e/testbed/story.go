@@ -42,5 +42,5 @@ func (t *Testbed) StoryEnv(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []string{"PLUGIN_URL=" + url, "PLUGIN_CHECKSUM=" + checksum, "CLOUD_DIR=" + t.cloudDir(), "BIN=" + t.BinDir, "TMPDIR=" + os.TempDir()}, nil
+	return []string{"PLUGIN_URL=" + url, "PLUGIN_CHECKSUM=" + checksum, "CLOUD_DIR=" + t.CloudDir(), "BIN=" + t.BinDir, "TMPDIR=" + os.TempDir()}, nil
 }

@@ -86,7 +86,9 @@ func (t *Testbed) steps() []step {
 		{"local cloud: the image of its servers", t.buildRootfs},
 		{"local cloud: API, proxy and file server on " + cloudAddress, t.startCloud},
 		{"Kubernetes: etcd, API server, controllers, kubelet, containerd", t.startKube},
-		{"Kubernetes: import the image " + Image, t.importImage},
+		{"Kubernetes: import the image " + Image, func(ctx context.Context) error {
+			return t.ImportImage(ctx, filepath.Join(t.BinDir, "drover-image.tar"))
+		}},
 		{"Drover: install", t.installDrover},
 		{"Drover: wait for the manager", t.awaitManager},
 		{"Drover: register the drivers", t.register},

@@ -313,7 +313,7 @@ func used(t *testing.T) *bench {
 	t.Helper()
 	b := newBench(t)
 	b.programs(t, nil)
-	for _, dir := range []string{b.kubeDir(), b.cloudDir(), b.rootfsDir()} {
+	for _, dir := range []string{b.kubeDir(), b.CloudDir(), b.rootfsDir()} {
 		require.NoError(t, os.MkdirAll(dir, 0o700))
 	}
 	require.NoError(t, os.WriteFile(b.Kubeconfig(), nil, 0o600))

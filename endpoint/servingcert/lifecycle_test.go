@@ -25,6 +25,8 @@ type follower struct {
 	*Source
 
 	told   [][]byte
+	last   []byte
+	paths  []string
 	refuse int
 }
 
@@ -32,15 +34,18 @@ func follow(t *testing.T, c client.WithWatch) *follower {
 	t.Helper()
 	f := &follower{}
 	var err error
-	f.Source, err = Load(t.Context(), Options{Client: c, Secret: key, Names: []string{name}, Changed: func(_ context.Context, bundle []byte) error {
+	f.Source, err = Load(t.Context(), Options{Client: c, Secret: key, Names: []string{name}, Changed: func(_ context.Context, bundle []byte, path string) error {
 		if f.refuse > 0 {
 			f.refuse--
 			return errors.New("the API server is away")
 		}
-		f.told = append(f.told, bundle)
+		if f.paths = append(f.paths, path); !bytes.Equal(bundle, f.last) {
+			f.told, f.last = append(f.told, bundle), bundle
+		}
 		return nil
 	}})
 	require.NoError(t, err)
+	f.last = f.CABundle()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- f.Start(ctx) }()
@@ -101,6 +106,42 @@ func TestStart_tellsAgainAfterAFailure(t *testing.T) {
 		pass(4 * retryDelay)
 		require.Equal(t, [][]byte{data[caCertKey]}, f.told, "once it went well it is not repeated")
 		require.Equal(t, data[caCertKey], f.CABundle())
+	})
+}
+
+// What the API server was told is good with every replica until it is told another, and no longer; nobody can guess it.
+func TestStart_pathsChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := follow(t, fake.NewClientBuilder().Build())
+		second := follow(t, first.opts.Client)
+		elsewhere := follow(t, fake.NewClientBuilder().Build())
+		seen := map[string]bool{}
+		for range 50 {
+			path := first.Path()
+			require.Equal(t, path, second.Path(), "replicas agree without a word")
+			require.Regexp(t, "^/[0-9a-f]{32}$", path)
+			require.False(t, seen[path])
+			seen[path] = true
+			for _, f := range []*follower{first, second} {
+				rest, ok := f.Strip(path + "/validate-a")
+				require.True(t, ok)
+				require.Equal(t, "/validate-a", rest)
+				for _, other := range []string{"", "/", path, path[1:], "//validate-a", "/validate-a", path + "0/validate-a", path[:20] + "/validate-a", elsewhere.Path() + "/validate-a"} {
+					_, ok := f.Strip(other)
+					require.False(t, ok, other)
+				}
+			}
+			first.refuse = 1
+			pass(time.Until(time.Now().Truncate(period).Add(period)))
+			for _, f := range []*follower{first, second} {
+				_, ok := f.Strip(path + "/validate-a")
+				require.True(t, ok, "the API server may not have seen the new one, or could not be told")
+			}
+			pass(2 * overlap)
+			_, ok := first.Strip(path + "/validate-a")
+			require.False(t, ok, "who has seen an old one is not answered")
+		}
+		require.Len(t, first.paths, 50, "told once each")
 	})
 }
 
@@ -220,6 +261,7 @@ func TestParse_saysWhatIsWrong(t *testing.T) {
 		"no certificate":      {map[string][]byte{certKey: nil}, "reading the serving certificate: tls: failed to find any PEM data in certificate input"},
 		"no key":              {map[string][]byte{keyKey: []byte("MARKER")}, "reading the serving certificate: tls: failed to find any PEM data in key input"},
 		"no authority":        {map[string][]byte{caCertKey: []byte("MARKER")}, "the authority's certificate is missing"},
+		"no authority's key":  {map[string][]byte{caKeyKey: nil}, "the authority's key is missing"}, // or everybody could tell the webhooks' path
 		"another's authority": {map[string][]byte{caCertKey: foreign[caCertKey]}, "checking the serving certificate for " + name + ": x509: certificate signed by unknown authority"},
 		"another name":        {map[string][]byte{certKey: other[certKey], keyKey: other[keyKey], caCertKey: other[caCertKey]}, "checking the serving certificate for " + name + ": x509: certificate is valid for other.svc, not " + name},
 	} {

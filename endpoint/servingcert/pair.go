@@ -38,6 +38,8 @@ const (
 type pair struct {
 	cert   tls.Certificate
 	bundle []byte
+	// secret is what the paths are made from.
+	secret []byte
 	// renewAt is when a new one is due.
 	renewAt time.Time
 }
@@ -59,13 +61,16 @@ func parse(data map[string][]byte, names []string) (*pair, error) {
 	if !roots.AppendCertsFromPEM(data[caCertKey]) {
 		return nil, errors.New("the authority's certificate is missing")
 	}
+	if len(data[caKeyKey]) == 0 {
+		return nil, errors.New("the authority's key is missing, of which the webhooks' paths are made")
+	}
 	for _, name := range names {
 		// The time is judged by renewAt; here an expired certificate is still one of ours.
 		if _, err := cert.Leaf.Verify(x509.VerifyOptions{DNSName: name, Roots: roots, CurrentTime: cert.Leaf.NotBefore.Add(clockSkew)}); err != nil {
 			return nil, fmt.Errorf("checking the serving certificate for %s: %w", name, err)
 		}
 	}
-	return &pair{cert: cert, bundle: data[caCertKey], renewAt: cert.Leaf.NotAfter.Add(-certRenew)}, nil
+	return &pair{cert: cert, bundle: data[caCertKey], secret: data[caKeyKey], renewAt: cert.Leaf.NotAfter.Add(-certRenew)}, nil
 }
 
 // renew makes the Secret's data anew; an authority that still has time is kept, so that its bundle stays good.

@@ -26,8 +26,8 @@ type Options struct {
 	Secret client.ObjectKey
 	// Names are the DNS names or IP addresses the API server calls us by; at least one.
 	Names []string
-	// Changed is called by Start with a new bundle, and again after a while if it fails; it may be nil.
-	Changed func(ctx context.Context, bundle []byte) error
+	// Changed is called by Start with a new bundle or path, and again after a while if it fails; it may be nil.
+	Changed func(ctx context.Context, bundle []byte, path string) error
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
 }
@@ -36,8 +36,14 @@ type Options struct {
 type Source struct {
 	opts    Options
 	current atomic.Pointer[pair]
-	// told is the bundle that Changed took last; only Start touches it after Load.
-	told []byte
+	// told is what Changed took last.
+	told atomic.Pointer[told]
+}
+
+// told is what the API server was told.
+type told struct {
+	bundle []byte
+	path   string
 }
 
 // retryDelay is how long Start waits after the API server did not do as asked.
@@ -55,7 +61,7 @@ func Load(ctx context.Context, opts Options) (*Source, error) {
 	if err := s.refresh(ctx); err != nil {
 		return nil, err
 	}
-	s.told = s.CABundle()
+	s.told.Store(&told{s.CABundle(), s.Path()})
 	return s, nil
 }
 
@@ -89,39 +95,48 @@ func (s *Source) follow(ctx context.Context) error {
 		return fmt.Errorf("watching the Secret of the serving certificate: %w", err)
 	}
 	defer watcher.Stop()
-	for {
-		if err := s.update(ctx); err != nil {
+	for stale := true; ; {
+		if stale {
+			if err := s.refresh(ctx); err != nil {
+				return err
+			}
+		}
+		if err := s.tell(ctx); err != nil {
 			return err
 		}
-		due := time.NewTimer(max(s.current.Load().renewAt.Sub(s.opts.Now()), retryDelay))
+		now := s.opts.Now()
+		due, hour := time.NewTimer(max(s.current.Load().renewAt.Sub(now), retryDelay)), time.NewTimer(now.Truncate(period).Add(period).Sub(now))
+		stop := func() { due.Stop(); hour.Stop() }
 		select {
 		case <-ctx.Done():
-			due.Stop()
+			stop()
 			return nil
+		case <-hour.C:
+			stale = false
 		case <-due.C:
+			stale = true
 		case _, ok := <-watcher.ResultChan():
-			due.Stop()
-			if !ok {
+			if stale = true; !ok {
+				stop()
 				return nil
 			}
 		}
+		stop()
 	}
 }
 
-func (s *Source) update(ctx context.Context) error {
-	if err := s.refresh(ctx); err != nil {
-		return err
-	}
-	bundle := s.CABundle()
-	if bytes.Equal(bundle, s.told) {
+// tell tells what has changed since it went well last.
+func (s *Source) tell(ctx context.Context) error {
+	bundle, path := s.CABundle(), s.Path()
+	if before := s.told.Load(); bytes.Equal(bundle, before.bundle) && path == before.path {
 		return nil
 	}
 	if s.opts.Changed != nil {
-		if err := s.opts.Changed(ctx, bundle); err != nil {
-			return fmt.Errorf("telling of the new authority: %w", err)
+		if err := s.opts.Changed(ctx, bundle, path); err != nil {
+			return fmt.Errorf("telling of the new authority or path: %w", err)
 		}
 	}
-	s.told = bundle
+	s.told.Store(&told{bundle, path})
 	return nil
 }
 

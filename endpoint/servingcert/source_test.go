@@ -99,7 +99,7 @@ func TestLoad_otherNameGetsAnotherCertificate(t *testing.T) {
 func TestStart_seesWhatAnotherReplicaDid(t *testing.T) {
 	c, now := fake.NewClientBuilder().Build(), time.Now()
 	changed := make(chan []byte, 1)
-	s, err := Load(t.Context(), Options{Client: c, Secret: key, Names: []string{name}, Changed: func(_ context.Context, bundle []byte) error {
+	s, err := Load(t.Context(), Options{Client: c, Secret: key, Names: []string{name}, Changed: func(_ context.Context, bundle []byte, _ string) error {
 		changed <- bundle
 		return nil
 	}})

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -184,27 +185,23 @@ func layerOf(files ...file) (v1.Layer, error) {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
 	for _, f := range files {
-		if err := writeFile(w, f); err != nil {
+		header := &tar.Header{Name: f.name, Mode: f.mode, Size: int64(len(f.content)), Typeflag: tar.TypeReg}
+		if strings.HasSuffix(f.name, "/") {
+			header.Typeflag = tar.TypeDir
+		}
+		if f.target != "" {
+			header.Typeflag, header.Linkname = tar.TypeSymlink, f.target
+		}
+		err := w.WriteHeader(header)
+		if err == nil {
+			_, err = w.Write(f.content)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("packing %s: %w", f.name, err)
 		}
 	}
 	if err := w.Close(); err != nil {
 		return nil, fmt.Errorf("closing layer: %w", err)
 	}
-	return tarball.LayerFromOpener(opener(buf.Bytes()))
-}
-
-func writeFile(w *tar.Writer, f file) error {
-	header := &tar.Header{Name: f.name, Mode: f.mode, Size: int64(len(f.content)), Typeflag: tar.TypeReg}
-	if strings.HasSuffix(f.name, "/") {
-		header.Typeflag = tar.TypeDir
-	}
-	if f.target != "" {
-		header.Typeflag, header.Linkname = tar.TypeSymlink, f.target
-	}
-	if err := w.WriteHeader(header); err != nil {
-		return err
-	}
-	_, err := w.Write(f.content)
-	return err
+	return tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(buf.Bytes())), nil })
 }

@@ -80,3 +80,36 @@ func TestAnothers_untagged(t *testing.T) {
 	other.mustRemove()
 	require.Empty(t, machinesAt(t, s))
 }
+
+// A restored machine whose state is lost has another UID than its server's tag. What its provider ID names is looked for: it is neither
+// removed nor forgotten, and no other is made in its place when it is gone.
+func TestAnothers_byProviderID(t *testing.T) {
+	mine := newJob(t, "digitalocean")
+	mine.mustCreate()
+	id := "digitalocean://" + mine.droplets(false)[0].ID
+	restored := func(providerID string) *job {
+		j := anothersState(t, mine)
+		j.client = fake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: stateName}})
+		j.request.ProviderID, j.request.MayExist = providerID, true
+		return j
+	}
+	code, result := restored(id).run(t.Context(), state.Remove)
+	require.Equal(t, operation.ExitFailed, code)
+	require.Equal(t, "ServerMayExist", result.Reason)
+	require.Contains(t, result.Message, "its provider ID names server "+mine.droplets(false)[0].ID)
+	require.Len(t, mine.droplets(false), 1)
+	for _, unknown := range []string{"", "k3s://m", "digitalocean://1"} {
+		code, result = restored(unknown).run(t.Context(), state.Remove)
+		require.Equal(t, operation.ExitSucceeded, code, result.Message)
+	}
+	mine.mustRemove()
+	restored(id).mustRemove()
+
+	again := restored(id)
+	again.request.MayExist = false
+	code, result = again.run(t.Context(), state.Create)
+	require.Equal(t, operation.ExitFailed, code)
+	require.Equal(t, "ServerGone", result.Reason)
+	require.Contains(t, result.Message, "delete the CAPI Machine to get another server")
+	require.Empty(t, mine.droplets(false))
+}

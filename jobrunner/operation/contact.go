@@ -1,19 +1,29 @@
 package operation
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/jobrunner/operation/statesecret"
 	"github.com/drover-project/drover/sshkeys"
 	"github.com/drover-project/drover/state"
 )
 
 const (
-	defaultSSHTimeout = 300 * time.Second
-	loginTimeout      = 15 * time.Second
+	// contactTimeout bounds what happens after the machine is Ready. The SSH daemons of cloud images answer within a minute after the
+	// server runs; what was not learned by then costs a flag of drover ssh, a pod that waits longer costs memory on every machine.
+	contactTimeout = 2 * time.Minute
+	// bootstrapTimeout is for drivers whose bootstrap data goes over SSH: without a login the machine has failed.
+	bootstrapTimeout = 5 * time.Minute
+	loginTimeout     = 15 * time.Second
 )
 
 func (s *session) access() sshkeys.Access {
@@ -23,52 +33,98 @@ func (s *session) access() sshkeys.Access {
 	}
 }
 
-// meetServer records the host key at first contact. A server that cannot be reached from here may still be a good one.
-func (s *session) meetServer(ctx context.Context) error {
-	if s.makesNothing() || len(s.knownHosts) > 0 && !s.marked {
-		return nil
-	}
-	if len(s.privateKey) == 0 || s.server.SSHHost == "" {
-		s.note("no host key is recorded: there is no address or no SSH key to log in with")
-		s.unproven("there is no address or no SSH key to log in to the server with")
-		return nil
-	}
-	client, err := s.connect(ctx)
-	if cancelled(err) {
-		return err
-	}
-	if err != nil {
-		s.note("no host key is recorded: %v", err)
-		s.unproven("the Job could not log in to the server")
-		return nil
-	}
-	defer func() { _ = client.Close() }()
-	return s.proveDelivery(ctx, client)
-}
-
-func (s *session) sshTimeout() time.Duration {
-	if seconds := s.request.SSHTimeoutSeconds; seconds > 0 {
+// sshTimeout is the machine's own, else the manager's, else by default as given.
+func (s *session) sshTimeout(otherwise time.Duration) time.Duration {
+	if seconds := cmp.Or(s.request.SSHContact.TimeoutSeconds, s.request.SSHTimeoutSeconds); seconds > 0 {
 		return time.Duration(seconds) * time.Second
 	}
-	return defaultSSHTimeout
+	return otherwise
+}
+
+// planContact decides whether the server is logged in to once the machine is made and saved, and what is said of the delivery until then.
+// A create does not wait for it: a server that cannot be reached from here may still be a good one.
+func (s *session) planContact(context.Context) error {
+	switch {
+	case s.makesNothing() || len(s.knownHosts) > 0 && !s.marked:
+	case s.request.SSHContact.Mode == rkev1.SSHContactOff:
+		s.unproven("the Job does not log in to the server, for spec.common.sshContact.mode is Off")
+	case len(s.privateKey) == 0 || s.server.SSHHost == "":
+		s.note("no host key is recorded: there is no address or no SSH key to log in with")
+		s.unproven("there is no address or no SSH key to log in to the server with")
+	default:
+		s.unproven(fmt.Sprintf("the Job logs in to look, for at most %s after the server was made", s.sshTimeout(contactTimeout)))
+		s.result.ContactUntil = time.Now().Add(s.sshTimeout(contactTimeout)).UTC()
+	}
+	return nil
+}
+
+// meetServer logs in to the server of a create that has succeeded and is saved: it records the host key, and looks whether the bootstrap
+// data arrived. Nothing that comes of it is a failure of the create. A pod that is told to end ends at once.
+func (s *session) meetServer(ctx context.Context) {
+	saved, notes, told := s.state.Data[state.ResultKey], len(s.result.Notes), s.result.Delivery
+	limit := s.sshTimeout(contactTimeout)
+	within, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	client, err := s.connect(within, limit)
+	if err == nil {
+		defer func() { _ = client.Close() }()
+		err = s.proveDelivery(within, client)
+	} else if ctx.Err() == nil {
+		s.note("no host key is recorded: %v", err)
+		s.unproven(s.redactor.String(fmt.Sprintf("the Job could not log in to the server: %v", err)))
+	}
+	if err != nil {
+		s.log.printf("%v", err)
+	}
+	if len(s.result.Notes) == notes && s.result.Delivery == told && bytes.Equal(s.knownHosts, s.state.Data[state.SSHKnownHostsKey]) {
+		return // nothing was learned that is worth a write
+	}
+	s.result.ContactUntil = time.Time{}
+	if err := s.saveContact(ctx, saved); err != nil {
+		s.log.printf("keeping what was learned of the server: %v", err)
+	}
+}
+
+// saveContact adds to the state what was learned after the create was saved with that result, unless the state is another operation's by
+// now. A host key that somebody recorded meanwhile stays.
+func (s *session) saveContact(ctx context.Context, saved []byte) error {
+	reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), statesecret.SaveTimeout)
+	defer cancel()
+	if err := s.state.Load(reading); err != nil {
+		return err
+	}
+	if !bytes.Equal(saved, s.state.Data[state.ResultKey]) {
+		return errors.New("the state is not this attempt's any more")
+	}
+	if known := s.state.Data[state.SSHKnownHostsKey]; len(known) > 0 {
+		s.knownHosts = known
+	}
+	return s.saveAll(ctx)
 }
 
 // connect logs in, waiting until the server lets us. The host key is believed only once the login succeeded: before
 // cloud-init has run, a server may show the host key of its image.
-func (s *session) connect(ctx context.Context) (*sshkeys.Client, error) {
-	limit := s.sshTimeout()
-	s.log.printf("logging in to %s as %s", s.access().Address(), s.access().User)
+func (s *session) connect(ctx context.Context, limit time.Duration) (*sshkeys.Client, error) {
+	over := ""
+	if jump := s.request.SSHContact.JumpHost; jump != "" {
+		over = " over " + jump
+	}
+	s.log.printf("logging in to %s as %s%s", s.access().Address(), s.access().User, over)
 	deadline := time.Now().Add(limit)
 	for wait := pollInterval; ; wait = min(2*wait, maxPause) {
 		client, err := s.tryLogin(ctx)
 		if err == nil {
 			return client, nil
 		}
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
+			return nil, cause
 		}
 		if errors.Is(err, sshkeys.ErrHostKeyChanged) || errors.Is(err, sshkeys.ErrNoKey) {
 			return nil, err
+		}
+		if errors.Is(err, sshkeys.ErrJumpHost) && sshkeys.IsRefused(err) {
+			return nil, failf(reasonUnauthorized, rkev1.ClassUnauthorized, "the jump host does not let in the machine's SSH key %s: authorize it there, or have the driver "+
+				"use a key that it knows: %w", sshkeys.Fingerprint(s.publicKey), err)
 		}
 		if sshkeys.IsRefused(err) && s.profile.NoServer {
 			// The host was there before: nothing on it has yet to bring the key.
@@ -86,10 +142,14 @@ func (s *session) connect(ctx context.Context) (*sshkeys.Client, error) {
 
 func (s *session) tryLogin(ctx context.Context) (*sshkeys.Client, error) {
 	var learned []byte
-	client, err := sshkeys.DialWith(ctx, s.access(), sshkeys.Options{Timeout: loginTimeout, Learn: func(line []byte) error {
+	options := sshkeys.Options{Timeout: loginTimeout, Learn: func(line []byte) error {
 		learned = line
 		return nil
-	}})
+	}}
+	if jump := s.request.SSHContact.JumpHost; jump != "" {
+		options.Dialer = sshkeys.JumpHost{Host: jump, Access: s.access(), Timeout: loginTimeout}
+	}
+	client, err := sshkeys.DialWith(ctx, s.access(), options)
 	if err == nil && learned != nil {
 		s.knownHosts = learned
 	}
@@ -114,7 +174,11 @@ func (s *session) bootstrapServer(ctx context.Context) error {
 	if len(s.privateKey) == 0 {
 		return failf(reasonKeyMissing, rkev1.ClassInvalid, "driver %s takes no user data, and without an SSH key the bootstrap data cannot be brought to the server", s.request.Driver.Name)
 	}
-	client, err := s.connect(ctx)
+	if s.request.SSHContact.Mode == rkev1.SSHContactOff {
+		return failf(rkev1.SpecInvalidReason, rkev1.ClassInvalid, "spec.common.sshContact.mode is Off, but driver %s takes no user data, so that the bootstrap data goes over SSH: "+
+			"set it to Auto", s.request.Driver.Name)
+	}
+	client, err := s.connect(ctx, s.sshTimeout(bootstrapTimeout))
 	if cancelled(err) {
 		return err
 	}
@@ -134,4 +198,103 @@ func (s *session) bootstrapServer(ctx context.Context) error {
 	s.delivered(true, "the script has run on the server, brought there over SSH")
 	s.advance(state.PhaseBootstrapped)
 	return nil
+}
+
+// awaitsDelivery reports whether bootstrap data went to the server as user data.
+func (s *session) awaitsDelivery() bool { return len(s.bootstrap) > 0 && s.takesUserData() }
+
+func (s *session) delivered(proven bool, message string) {
+	s.result.Delivery = &state.Delivery{Proven: &proven, Message: message}
+}
+
+func (s *session) unproven(why string) {
+	if s.awaitsDelivery() {
+		s.result.Delivery = &state.Delivery{Message: "it was not verified that the bootstrap data reached the server: " + why}
+	}
+}
+
+// proveDelivery looks on the server for the files that our user data makes. A driver that drops the data, or sends something
+// else, tells nobody: cloud-init says done either way.
+//
+//	marker.ran there ──▶ proven    marker there ──▶ proven, its commands run still
+//	cloud-init has ended without ──▶ not delivered    no cloud-init, or it still runs when the time is over ──▶ not verified
+//
+// cloud-init writes files before it lets sshd start (its units' order), so most are asked once. Without a mark in what this attempt
+// handed over, for the server is an earlier one's or the format has no place for it, nothing follows from its absence.
+func (s *session) proveDelivery(ctx context.Context, client *sshkeys.Client) error {
+	if !s.awaitsDelivery() {
+		return nil
+	}
+	ended := false
+	for wait := pollInterval; ; wait = min(2*wait, maxPause) {
+		told, err := s.askCloudInit(ctx, client)
+		switch {
+		case cancelled(err):
+			return err
+		case ctx.Err() == nil && err != nil:
+			s.unproven("the server did not answer")
+			return fmt.Errorf("asking for the bootstrap data on the server: %w", err)
+		case told == "ran":
+			s.delivered(true, "cloud-init on the server has applied the bootstrap data")
+			return nil
+		case told == "arrived":
+			s.delivered(true, "cloud-init on the server has the bootstrap data, and runs its commands")
+			return nil
+		case told == "absent":
+			s.unproven("there is no cloud-init on it")
+			return nil
+		case ended && !s.marked:
+			s.unproven("cloud-init has ended without our mark, which this server's data may not have had")
+			return nil
+		case ended:
+			s.delivered(false, fmt.Sprintf("cloud-init on the server has ended (%s) without the bootstrap data: the driver or the cloud did not hand it over", told))
+			return nil
+		}
+		// Asked once more, for it may have ended between the two questions.
+		ended = told == "done" || told == "error" || told == "disabled"
+		if err := pause(ctx, wait); errors.Is(err, context.DeadlineExceeded) {
+			s.unproven("cloud-init on it has not ended")
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// deliveryMark is the same in all attempts, and after a machine was restored.
+func (s *session) deliveryMark() string {
+	if uid := s.request.Tags[jobrunner.TagMachineUID]; uid != "" {
+		return wordOf(uid)
+	}
+	return s.marker()
+}
+
+// askCloudInit returns ran, arrived, absent, or the status that cloud-init tells. It needs no rights on the server.
+func (s *session) askCloudInit(ctx context.Context, client *sshkeys.Client) (string, error) {
+	file := sshkeys.Quote(s.options.DeliveredDir + "/" + s.deliveryMark())
+	var out bytes.Buffer
+	_, err := client.Run(ctx, sshkeys.Command{Stdout: &limited{to: &out, left: maxStatus}, Stderr: s.log, Line: fmt.Sprintf(
+		"if test -e %[1]s.ran; then echo ran; elif test -e %[1]s; then echo arrived; elif command -v cloud-init >/dev/null 2>&1; then "+
+			"cloud-init status 2>/dev/null | sed -n 's/^status: *//p'; else echo absent; fi", file)})
+	word, _, _ := strings.Cut(strings.TrimSpace(out.String()), "\n")
+	if !slices.Contains([]string{"ran", "arrived", "absent", "done", "error", "disabled"}, word) {
+		word = "running"
+	}
+	return word, err
+}
+
+const maxStatus = 1 << 10
+
+// limited takes the first bytes of what a server says and drops the rest.
+type limited struct {
+	to   *bytes.Buffer
+	left int
+}
+
+// Write implements io.Writer.
+func (l *limited) Write(p []byte) (int, error) {
+	n := min(len(p), l.left)
+	l.left -= n
+	_, _ = l.to.Write(p[:n])
+	return len(p), nil
 }

@@ -2,9 +2,11 @@ package operation
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -16,9 +18,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/clouds"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/jobrunner/operation/statesecret"
 	"github.com/drover-project/drover/sshkeys"
 	"github.com/drover-project/drover/sshkeys/sshtest"
 	"github.com/drover-project/drover/state"
@@ -74,48 +80,106 @@ func comingUp(t *testing.T, behind *sshtest.Server, broken int32) (port int, ask
 	return address.Port, asked
 }
 
-func TestMeetServer_learns_the_key(t *testing.T) {
-	s, ssh := meeting(t, "digitalocean")
-	require.NoError(t, s.meetServer(t.Context()))
-	require.Equal(t, string(sshkeys.KnownHostsLine(ssh.Host, ssh.Port, ssh.HostKey())), string(s.knownHosts))
-	require.Empty(t, s.result.Notes)
-	require.Empty(t, ssh.Commands(), "nothing is run there")
+// meet does what a create does when its server runs: it says what is known, saves, and logs in.
+func (s *session) meet(ctx context.Context, t *testing.T) {
+	t.Helper()
+	require.NoError(t, s.planContact(ctx))
+	s.conclude(nil)
+	require.Equal(t, ExitSucceeded, s.finish(ctx))
+	if !s.result.ContactUntil.IsZero() {
+		s.meetServer(ctx)
+	}
 }
 
-// TestMeetServer_notes: a server that cannot be met may still be a good one.
-func TestMeetServer_notes(t *testing.T) {
+// TestMeetServer: a server that cannot be met is a good one all the same; what was learned is saved, once, and nothing else is.
+func TestMeetServer(t *testing.T) {
+	const saved = 1
 	for name, c := range map[string]struct {
-		change func(s *session)
+		driver string
+		change func(t *testing.T, s *session)
 		note   string
+		known  bool
+		writes int
 	}{
-		"no key":             {func(s *session) { s.privateKey = nil }, "no host key is recorded: there is no address or no SSH key to log in with"},
-		"no address":         {func(s *session) { s.server.SSHHost = "" }, "no host key is recorded: there is no address or no SSH key to log in with"},
-		"nobody there":       {func(s *session) { s.server.SSHPort = 1 }, "no host key is recorded: the server did not let us log in within 1s: "},
-		"another's key":      {func(s *session) { s.privateKey = other(t).Private }, "no host key is recorded: the server did not let us log in within 1s: "},
-		"a key that is none": {func(s *session) { s.privateKey = []byte("MARKER") }, "no host key is recorded: "},
-		"known already":      {func(s *session) { s.knownHosts = []byte("x") }, ""},
+		"learns the key":     {known: true, writes: saved + 1},
+		"no key":             {change: func(_ *testing.T, s *session) { s.privateKey = nil }, note: "no host key is recorded: there is no address or no SSH key to log in with", writes: saved},
+		"no address":         {change: func(_ *testing.T, s *session) { s.server.SSHHost = "" }, note: "no host key is recorded: there is no address or no SSH key to log in with", writes: saved},
+		"nobody there":       {change: func(_ *testing.T, s *session) { s.server.SSHPort = 1 }, note: "no host key is recorded: the server did not let us log in within 1s: ", writes: saved + 1},
+		"another's key":      {change: func(t *testing.T, s *session) { s.privateKey = other(t).Private }, note: "no host key is recorded: the server did not let us log in within 1s: ", writes: saved + 1},
+		"a key that is none": {change: func(_ *testing.T, s *session) { s.privateKey = []byte("MARKER") }, note: "no host key is recorded: ", writes: saved + 1},
+		"off":                {change: func(_ *testing.T, s *session) { s.request.SSHContact.Mode = rkev1.SSHContactOff }, writes: saved},
+		"known already":      {change: func(_ *testing.T, s *session) { s.knownHosts = []byte("x") }, writes: saved},
+		"makes no server":    {driver: "none", writes: saved},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, _ := meeting(t, "digitalocean")
-			c.change(s)
-			before := time.Now()
-			require.NoError(t, s.meetServer(t.Context()))
-			require.Less(t, time.Since(before), 20*time.Second)
+			s, ssh := meeting(t, cmp.Or(c.driver, "digitalocean"))
+			if c.change != nil {
+				c.change(t, s)
+			}
+			s.meet(t.Context(), t)
+			require.Equal(t, c.writes, s.state.Writes)
+			require.Empty(t, ssh.Commands(), "nothing is run there")
+			left := state.Of(s.state.Data)
+			require.Equal(t, state.Succeeded, left.Result.Value.Outcome)
+			require.Zero(t, left.Result.Value.ContactUntil)
+			require.Equal(t, c.known, string(left.KnownHosts) == string(sshkeys.KnownHostsLine(ssh.Host, ssh.Port, ssh.HostKey())), "nothing is believed that nobody logged in to")
 			if c.note == "" {
-				require.Empty(t, s.result.Notes)
-				require.Equal(t, "x", string(s.knownHosts))
+				require.Empty(t, left.Result.Value.Notes)
 				return
 			}
-			require.Len(t, s.result.Notes, 1)
-			require.Contains(t, s.result.Notes[0], c.note)
-			require.NotContains(t, s.result.Notes[0], "MARKER")
-			require.Empty(t, s.knownHosts, "nothing is believed that nobody logged in to")
+			require.Len(t, left.Result.Value.Notes, 1)
+			require.Contains(t, left.Result.Value.Notes[0], c.note)
+			require.NotContains(t, left.Result.Value.Notes[0], "MARKER")
 		})
 	}
-	s, _ := meeting(t, "none")
-	require.NoError(t, s.meetServer(t.Context()))
-	require.Empty(t, s.result.Notes, "this driver makes no server")
+}
+
+// TestMeetServer_leaves_the_state that somebody else has written since: another Job's, and a host key that was accepted by hand.
+func TestMeetServer_leaves_the_state(t *testing.T) {
+	s, _ := meeting(t, "digitalocean")
+	require.NoError(t, s.planContact(t.Context()))
+	s.conclude(nil)
+	require.Equal(t, ExitSucceeded, s.finish(t.Context()))
+	theirs := map[string][]byte{state.SSHKnownHostsKey: []byte("accepted"), state.ResultKey: s.state.Data[state.ResultKey]}
+	s.state.Client = otherState{Secrets: s.state.Client, data: theirs}
+	s.result.Notes = []string{"new"}
+	s.meetServer(t.Context())
+	require.Equal(t, "accepted", string(s.state.Data[state.SSHKnownHostsKey]))
+
+	s, _ = meeting(t, "digitalocean")
+	require.NoError(t, s.planContact(t.Context()))
+	s.conclude(nil)
+	require.Equal(t, ExitSucceeded, s.finish(t.Context()))
+	s.state.Client = otherState{Secrets: s.state.Client, data: map[string][]byte{state.ResultKey: []byte("a removal's")}}
+	s.meetServer(t.Context())
+	require.Equal(t, 1, s.state.Writes)
+	require.Contains(t, string(s.log.ring.bytes()), "the state is not this attempt's any more")
+}
+
+// otherState is a state Secret that somebody has changed.
+type otherState struct {
+	statesecret.Secrets
+	data map[string][]byte
+}
+
+func (o otherState) Get(context.Context, string, metav1.GetOptions) (*corev1.Secret, error) {
+	return &corev1.Secret{Data: o.data}, nil
+}
+
+// TestMeetServer_as_the_machine_says: user, port and jump host of its own, over a real sshd.
+func TestMeetServer_as_the_machine_says(t *testing.T) {
+	s, ssh := meeting(t, "digitalocean")
+	bastion := sshtest.StartOpenSSH(t, s.publicKey)
+	s.request.SSHContact = rkev1.SSHContact{TimeoutSeconds: 20, JumpHost: fmt.Sprintf("%s@%s:%d", bastion.User, bastion.Host, bastion.Port)}
+	s.meet(t.Context(), t)
+	require.Equal(t, string(sshkeys.KnownHostsLine(ssh.Host, ssh.Port, ssh.HostKey())), string(s.state.Data[state.SSHKnownHostsKey]))
+	require.Contains(t, string(s.log.ring.bytes()), "over "+s.request.SSHContact.JumpHost)
+
+	s, _ = meeting(t, "digitalocean")
+	s.request.SSHContact = rkev1.SSHContact{TimeoutSeconds: 300, JumpHost: fmt.Sprintf("%s@%s:%d", bastion.User, bastion.Host, bastion.Port)}
+	s.meet(t.Context(), t)
+	require.Contains(t, state.Of(s.state.Data).Result.Value.Notes[0], "the jump host does not let in the machine's SSH key SHA256:")
 }
 
 func other(t *testing.T) sshkeys.KeyPair {
@@ -130,7 +194,7 @@ func TestConnect_waits(t *testing.T) {
 	s, ssh := meeting(t, "digitalocean")
 	port, asked := comingUp(t, ssh, 2)
 	s.server.SSHHost, s.server.SSHPort, s.request.SSHTimeoutSeconds = "127.0.0.1", port, 60
-	require.NoError(t, s.meetServer(t.Context()))
+	s.meet(t.Context(), t)
 	require.Equal(t, int32(3), asked.Load())
 	require.Equal(t, string(sshkeys.KnownHostsLine("127.0.0.1", port, ssh.HostKey())), string(s.knownHosts))
 }
@@ -141,7 +205,7 @@ func TestConnect_gives_up_at_once(t *testing.T) {
 	s.request.SSHTimeoutSeconds = 300
 	line := append([]byte("["+ssh.Host+"]:"+strconv.Itoa(ssh.Port)+" "), other(t).Public...)
 	s.knownHosts = line
-	_, err := s.connect(t.Context())
+	_, err := s.connect(t.Context(), time.Minute)
 	require.ErrorIs(t, err, sshkeys.ErrHostKeyChanged)
 	require.Equal(t, line, s.knownHosts, "what was recorded stays")
 
@@ -149,7 +213,10 @@ func TestConnect_gives_up_at_once(t *testing.T) {
 	s.server.SSHPort, s.request.SSHTimeoutSeconds = 1, 300
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errCancelled)
-	require.ErrorIs(t, s.meetServer(ctx), errCancelled)
+	before := time.Now()
+	s.meet(ctx, t)
+	require.Less(t, time.Since(before), 20*time.Second)
+	require.Equal(t, 1, s.state.Writes, "what is saved is a success, and stays one")
 	s.bootstrap = []byte("#!/bin/sh\n")
 	require.ErrorIs(t, s.bootstrapServer(ctx), errCancelled)
 	require.NotEqual(t, state.PhaseBootstrapped, s.journal.Phase)
@@ -178,6 +245,8 @@ func TestBootstrapServer_by_itself(t *testing.T) {
 		"broken zip": {change: func(s *session) { s.bootstrap = zipped.Bytes()[:20] }, reason: "UserDataInvalid", class: rkev1.ClassInvalid},
 		"no key": {change: func(s *session) { s.privateKey = nil }, reason: "SSHKeyMissing", class: rkev1.ClassInvalid,
 			message: "driver generic takes no user data, and without an SSH key the bootstrap data cannot be brought to the server"},
+		"off": {change: func(s *session) { s.request.SSHContact.Mode = rkev1.SSHContactOff }, reason: "SpecInvalid", class: rkev1.ClassInvalid,
+			message: "the bootstrap data goes over SSH: set it to Auto"},
 		"nobody there": {change: func(s *session) { s.server.SSHPort = 1 }, reason: "SSHUnreachable", class: rkev1.ClassTransient,
 			message: "the server did not let us log in within 1s: "},
 		"it fails": {change: func(s *session) { s.bootstrap = []byte("#!/bin/sh\nexit 3\n") }, reason: "BootstrapFailed", class: rkev1.ClassInvalid,
@@ -243,4 +312,71 @@ func TestBootstrapServer_refused(t *testing.T) {
 	require.Equal(t, []string{"SSHUnauthorized", rkev1.ClassUnauthorized}, []string{f.reason, f.class})
 	require.ErrorContains(t, f, "user root")
 	require.ErrorContains(t, f, "the key SHA256:")
+}
+
+// TestProveDelivery: what is seen on the server decides, and what cannot be seen is said to be so.
+func TestProveDelivery(t *testing.T) {
+	yes, no := new(true), new(false)
+	says := func(status string) string { return "#!/bin/sh\necho status: " + status + "\n" }
+	for name, c := range map[string]struct {
+		files     []string
+		cloudInit string
+		earlier   bool
+		ssh       bool
+		unreached bool
+		off       bool
+		brief     bool
+		proven    *bool
+		message   string
+	}{
+		"its commands have ended":  {files: []string{"", ".ran"}, proven: yes, message: "has applied the bootstrap data"},
+		"its commands run":         {files: []string{""}, cloudInit: says("running"), proven: yes, message: "runs its commands"},
+		"cloud-init knows nothing": {cloudInit: says("done"), proven: no, message: "cloud-init on the server has ended (done) without the bootstrap data"},
+		"cloud-init is off":        {cloudInit: says("disabled"), proven: no, message: "(disabled)"},
+		"cloud-init failed":        {cloudInit: says("error"), proven: no, message: "(error)"},
+		"no cloud-init":            {message: "there is no cloud-init on it"},
+		"an earlier attempt's":     {cloudInit: says("done"), earlier: true, message: "may not have had"},
+		"an earlier attempt's too": {files: []string{""}, cloudInit: says("done"), earlier: true, proven: yes, message: "runs its commands"},
+		"no way to log in":         {unreached: true, message: "could not log in"},
+		"nobody looks":             {off: true, message: "spec.common.sshContact.mode is Off"},
+		"cloud-init goes on":       {cloudInit: says("running"), brief: true, message: "cloud-init on it has not ended"},
+		"another way":              {ssh: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, _ := meeting(t, "digitalocean")
+			s.bootstrap, s.marked = []byte("#!/bin/sh\n"), !c.earlier
+			s.request.Tags = map[string]string{jobrunner.TagMachineUID: "u-1"}
+			if !c.ssh {
+				s.way = clouds.UserData{Habit: clouds.Inline, Flag: "x"}
+			}
+			s.request.SSHContact.TimeoutSeconds = 30
+			if c.unreached {
+				s.server.SSHPort, s.request.SSHContact.TimeoutSeconds = 1, 1
+			}
+			if c.brief {
+				s.request.SSHContact.TimeoutSeconds = 3
+			}
+			if c.off {
+				s.request.SSHContact.Mode = rkev1.SSHContactOff
+			}
+			home := filepath.Dir(s.options.MarkerRoot)
+			s.options.DeliveredDir = filepath.Join(home, "delivered")
+			require.NoError(t, os.Mkdir(s.options.DeliveredDir, 0o700))
+			for _, suffix := range c.files {
+				require.NoError(t, os.WriteFile(filepath.Join(s.options.DeliveredDir, "u-1"+suffix), nil, 0o600))
+			}
+			if c.cloudInit != "" {
+				require.NoError(t, os.WriteFile(filepath.Join(home, "cloud-init"), []byte(c.cloudInit), 0o700))
+			}
+			s.meet(t.Context(), t)
+			if c.message == "" {
+				require.Nil(t, s.result.Delivery)
+				return
+			}
+			require.NotNil(t, s.result.Delivery)
+			require.Equal(t, c.proven, s.result.Delivery.Proven)
+			require.Contains(t, s.result.Delivery.Message, c.message)
+		})
+	}
 }

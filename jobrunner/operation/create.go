@@ -1,13 +1,17 @@
 package operation
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/jobrunner/operation/finder"
+	"github.com/drover-project/drover/jobrunner/operation/flagvalues"
 	"github.com/drover-project/drover/sshkeys"
 	"github.com/drover-project/drover/state"
 )
@@ -15,7 +19,7 @@ import (
 // create makes the machine's server, or finishes what an earlier attempt began.
 func (s *session) create(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
-		s.openForCreate, s.ensureServer, s.awaitRunning, s.describe, s.bootstrapServer, s.meetServer,
+		s.openForCreate, s.ensureServer, s.awaitRunning, s.describe, s.bootstrapServer, s.planContact,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -43,6 +47,9 @@ func (s *session) ensureServer(ctx context.Context) error {
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	if s.profile.ServerID(s.given()) != "" {
+		return failf(reasonServerGone, rkev1.ClassInvalid, "the machine's provider ID %s names a server that is gone, and it cannot be changed: delete the CAPI Machine to get another server", s.request.ProviderID)
 	}
 	return s.makeServer(ctx)
 }
@@ -144,7 +151,7 @@ func (s *session) makeKey(name string) error {
 		return err
 	}
 	s.redactor.Add(string(pair.Private))
-	return errors.Join(writePrivate(name, pair.Private), writePrivate(name+".pub", pair.Public))
+	return errors.Join(flagvalues.WritePrivate(name, pair.Private), flagvalues.WritePrivate(name+".pub", pair.Public))
 }
 
 // declareIntent writes down that a server may exist from here on.
@@ -155,9 +162,13 @@ func (s *session) declareIntent(ctx context.Context) error {
 		return err
 	}
 	if !s.profile.NoServer {
-		s.forgetServer(changes)
+		// What belonged to a server that is gone.
+		for _, key := range []string{state.ServerKey, state.SSHPrivateKeyKey, state.SSHPublicKeyKey, state.SSHKnownHostsKey} {
+			changes[key] = nil
+		}
+		s.server, s.privateKey, s.publicKey, s.knownHosts = nil, nil, nil, nil
 	}
-	if err := s.state.save(ctx, changes); err != nil {
+	if err := s.state.Save(ctx, changes); err != nil {
 		s.advance(state.PhaseGone)
 		reason, class := unsavedReason(err)
 		return fail(reason, class, fmt.Errorf("nothing was asked of the cloud: %w", err))
@@ -166,5 +177,135 @@ func (s *session) declareIntent(ctx context.Context) error {
 		s.advance(state.PhaseGone)
 		return err
 	}
+	return nil
+}
+
+const (
+	pollInterval = 500 * time.Millisecond
+	pollTimeout  = 5 * time.Second
+	// saveInterval is for changes of the record that name no new server.
+	saveInterval = 15 * time.Second
+	// lastWords is how long a cancelled driver may go on when it has not yet said which server it made.
+	lastWords = 6 * time.Second
+)
+
+// recorder polls the driver's record while it creates.
+type recorder struct {
+	s *session
+	// kept is the record that was saved last; named that it names a server.
+	kept  []byte
+	named bool
+	saved time.Time
+}
+
+// watchCreate runs the driver's Create and saves its record as soon as it names a server.
+func (s *session) watchCreate(ctx context.Context) error {
+	rec := &recorder{s: s, saved: time.Now()}
+	rec.kept, _ = s.driver.Record(ctx)
+	created := make(chan error, 1)
+	running := s.driver
+	go func() { created <- running.Create(context.WithoutCancel(ctx)) }()
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case err := <-created:
+			rec.poll(ctx)
+			return err
+		case <-ticker.C:
+			rec.poll(ctx)
+		case <-ctx.Done():
+			return rec.cancel(ctx, created, ticker.C)
+		}
+	}
+}
+
+// poll reads the record; that it cannot be read, or kept for the moment, does not end a create.
+func (r *recorder) poll(ctx context.Context) {
+	s := r.s
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pollTimeout)
+	defer cancel()
+	raw, err := s.driver.Record(ctx)
+	if err != nil || bytes.Equal(raw, r.kept) {
+		return
+	}
+	record, err := clouds.DecodeRecord(raw)
+	if err != nil {
+		s.log.printf("%v", err)
+		return
+	}
+	s.record = record
+	names := s.recordedServer(record)
+	// Of a driver of which it cannot be told which field of the record names the server, any change may be the one.
+	isKnown := s.profile.ID != "" || s.profile.ByName || s.profile.NoServer || s.request.ProviderIDTemplate != ""
+	if r.named == names && isKnown && time.Since(r.saved) < saveInterval {
+		return
+	}
+	if names {
+		s.advance(state.PhaseRecorded)
+	}
+	if err := s.saveProgress(ctx); err != nil {
+		s.log.printf("keeping the driver's record: %v", err)
+		return
+	}
+	r.kept, r.named, r.saved = raw, names, time.Now()
+}
+
+// recordedServer tells whether a record that has changed during a create names a server. A driver without profile is
+// believed to have made one as soon as its record changes.
+func (s *session) recordedServer(record clouds.Record) bool {
+	if s.profile.ID == "" && s.request.ProviderIDTemplate == "" {
+		return !s.profile.NoServer
+	}
+	return s.names(record, forCreate) >= namesServer
+}
+
+// cancel gives a driver that has not named its server a moment to do so, and ends it.
+func (r *recorder) cancel(ctx context.Context, created <-chan error, tick <-chan time.Time) error {
+	r.s.log.printf("cancelled while the driver creates the server")
+	deadline := time.After(lastWords)
+	for done := false; !done && !r.named && !r.s.profile.NoServer; {
+		select {
+		case err := <-created:
+			if err != nil {
+				r.s.log.printf("the cancelled driver failed: %v", err)
+			}
+			done = true
+		case <-tick:
+			r.poll(ctx)
+		case <-deadline:
+			done = true
+		}
+	}
+	r.poll(ctx)
+	r.s.stopDriver()
+	return errCancelled
+}
+
+// explainFailedCreate finds out what a failed create has left. It returns nil when there is a server after all, whose answer
+// was lost, and that was taken.
+func (s *session) explainFailedCreate(ctx context.Context, err error) error {
+	cause := s.driverFailure(reasonCreateFailed, err)
+	s.log.printf("the driver failed: %v", err)
+	if s.driver == nil || !isDriverError(err) {
+		// Its process is gone or hangs; another one can still look.
+		if restart := s.startDriver(ctx, true); restart != nil {
+			return errors.Join(cause, restart)
+		}
+	}
+	if s.profile.NoServer {
+		s.advance(state.PhaseGone)
+		return cause
+	}
+	act, err := s.inquire(ctx, forFailure, cause)
+	switch {
+	case cancelled(err), act == mayExist:
+		return err
+	case err != nil:
+		return errors.Join(cause, err)
+	case act != takeFound:
+		return cause
+	}
+	s.tellTaken(fmt.Sprintf("the cloud's answer was lost (%v); the server was found by its tag", cause))
 	return nil
 }

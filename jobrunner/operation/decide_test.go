@@ -10,82 +10,11 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/clouds"
-	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/plugin"
 	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/userdata"
 )
-
-func TestTyped(t *testing.T) {
-	for name, c := range map[string]struct {
-		kind  crdgen.FlagType
-		given any
-		want  any
-		err   string
-	}{
-		"no text":                {kind: crdgen.String, want: ""},
-		"text":                   {kind: crdgen.String, given: "a", want: "a"},
-		"a number for a text":    {kind: crdgen.String, given: float64(1234567), want: "1234567"},
-		"a truth for a text":     {kind: crdgen.String, given: true, want: "true"},
-		"a list for a text":      {kind: crdgen.String, given: []any{"MARKER"}, err: "must be text"},
-		"no number":              {kind: crdgen.Int, want: 0},
-		"empty for a number":     {kind: crdgen.Int, given: "", want: 0},
-		"a number as text":       {kind: crdgen.Int, given: " 42\n", want: 42},
-		"a negative number":      {kind: crdgen.Int, given: float64(-1), want: -1},
-		"a fraction":             {kind: crdgen.Int, given: 0.5, err: "whole number"},
-		"beyond what floats can": {kind: crdgen.Int, given: float64(1 << 60), err: "whole number"},
-		"a truth for a number":   {kind: crdgen.Int, given: true, err: "whole number"},
-		"words for a number":     {kind: crdgen.Int, given: "MARKER", err: "whole number"},
-		"no truth":               {kind: crdgen.Bool, want: false},
-		"empty for a truth":      {kind: crdgen.Bool, given: "", want: false},
-		"a truth as text":        {kind: crdgen.Bool, given: "T", want: true},
-		"yes is no truth":        {kind: crdgen.Bool, given: "yes MARKER", err: "true or false"},
-		"a number for a truth":   {kind: crdgen.Bool, given: float64(1), err: "true or false"},
-		"no list":                {kind: crdgen.StringSlice, want: []string{}},
-		"empty for a list":       {kind: crdgen.StringSlice, given: "", want: []string{}},
-		"a list as text":         {kind: crdgen.StringSlice, given: "a,b", want: []string{"a", "b"}},
-		"an empty list":          {kind: crdgen.StringSlice, given: []any{}, want: []string{}},
-		"numbers in a list":      {kind: crdgen.StringSlice, given: []any{"a", float64(1)}, err: "list of texts"},
-		"a number for a list":    {kind: crdgen.StringSlice, given: float64(1), err: "list of texts"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := typed(c.kind, c.given)
-			if c.err != "" {
-				require.ErrorContains(t, err, c.err)
-				require.NotContains(t, err.Error(), "MARKER")
-				return
-			}
-			require.NoError(t, err)
-			require.Equal(t, c.want, got)
-		})
-	}
-}
-
-func TestFlagValues_order(t *testing.T) {
-	flag := crdgen.Flag{Name: "x", Type: crdgen.String, EnvVar: "X, Y", Default: "default"}
-	env := map[string]string{"Y": "environment", "": "nothing"}
-	for name, c := range map[string]struct {
-		request jobrunner.Request
-		files   map[string]string
-		want    string
-	}{
-		"the default":                 {want: "default"},
-		"the environment":             {request: jobrunner.Request{CredentialEnv: env}, want: "environment"},
-		"the option":                  {request: jobrunner.Request{CredentialEnv: env, Options: map[string]any{"x": "option"}}, want: "option"},
-		"an option that is empty":     {request: jobrunner.Request{CredentialEnv: env, Options: map[string]any{"x": ""}}, want: ""},
-		"an option that says nothing": {request: jobrunner.Request{CredentialEnv: env, Options: map[string]any{"x": nil}}, want: "environment"},
-		"the file":                    {request: jobrunner.Request{Options: map[string]any{"x": "option"}}, files: map[string]string{"x": "/file"}, want: "/file"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			values, err := flagValues([]crdgen.Flag{flag}, c.request, c.files, false)
-			require.NoError(t, err)
-			require.Equal(t, c.want, values["x"])
-		})
-	}
-	_, err := flagValues([]crdgen.Flag{flag}, jobrunner.Request{Driver: state.DriverRef{Name: "acme"}, Options: map[string]any{"z": 1}}, nil, false)
-	require.ErrorContains(t, err, "the driver acme has no option z")
-}
 
 func TestDriverFailure(t *testing.T) {
 	s := &session{profile: clouds.Of("digitalocean"), request: jobrunner.Request{Driver: state.DriverRef{Name: "digitalocean"}}}
@@ -140,7 +69,9 @@ func TestNamesServer(t *testing.T) {
 		"by name, before it was recorded":        {driver: "azure", record: full, phase: state.PhaseIntent},
 		"by name, after it was recorded":         {driver: "azure", record: full, phase: state.PhaseRecorded, want: true},
 		"a template that can be filled":          {driver: "acme", template: "x://{ServerUUID}", record: full, want: true},
-		"a template that cannot":                 {driver: "acme", template: "x://{Missing}", record: full, phase: state.PhaseRecorded},
+		"a template that cannot":                 {driver: "acme", template: "x://{Missing}", record: full, phase: state.PhaseIntent},
+		"one that cannot, after it is written":   {driver: "acme", template: "x://{Missing}", record: full, phase: state.PhaseRecorded, want: true},
+		"one that cannot, with an address":       {driver: "acme", template: "x://{Missing}", record: clouds.Record{"IPAddress": "198.18.7.7"}, phase: state.PhaseIntent, want: true},
 		"nothing to go by, before it is written": {driver: "acme", record: full, phase: state.PhaseIntent},
 		"nothing to go by, after it is written":  {driver: "acme", record: full, phase: state.PhaseRecorded, want: true},
 	} {

@@ -15,6 +15,7 @@ import (
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/driver/mcnflags"
 	"github.com/drover-project/drover/jobrunner/operation/finder"
+	"github.com/drover-project/drover/jobrunner/operation/flagvalues"
 	"github.com/drover-project/drover/jobrunner/operation/plugin"
 	"github.com/drover-project/drover/state"
 )
@@ -26,7 +27,7 @@ const (
 
 // restore brings back what earlier attempts left: the machine directory, the record, the journal, the keys.
 func (s *session) restore() error {
-	dir, err := s.dir.Restore(s.state.data[state.ExtractedConfigKey])
+	dir, err := s.dir.Restore(s.state.Data[state.ExtractedConfigKey])
 	if err != nil {
 		return fail(reasonStateUnreadable, rkev1.ClassInvalid, err)
 	}
@@ -34,7 +35,7 @@ func (s *session) restore() error {
 	if s.record, err = dir.Record(); err != nil {
 		return fail(reasonStateUnreadable, rkev1.ClassInvalid, err)
 	}
-	s.journal, err = state.ReadJournal(s.state.data)
+	s.journal, err = state.ReadJournal(s.state.Data)
 	if err != nil && !state.IsNoDocument(err) {
 		return fail(reasonStateUnreadable, rkev1.ClassInvalid, err)
 	}
@@ -49,9 +50,9 @@ func (s *session) restore() error {
 	if s.journal.Phase == "" && s.request.MayExist {
 		s.advance(state.PhaseLost)
 	}
-	s.privateKey = s.state.data[state.SSHPrivateKeyKey]
-	s.publicKey = s.state.data[state.SSHPublicKeyKey]
-	s.knownHosts = s.state.data[state.SSHKnownHostsKey]
+	s.privateKey = s.state.Data[state.SSHPrivateKeyKey]
+	s.publicKey = s.state.Data[state.SSHPublicKeyKey]
+	s.knownHosts = s.state.Data[state.SSHKnownHostsKey]
 	s.redactor.Add(string(s.privateKey))
 	return nil
 }
@@ -92,11 +93,11 @@ func (s *session) startDriver(ctx context.Context, tolerant bool) error {
 
 // configure gives the driver its values and reads its record back.
 func (s *session) configure(ctx context.Context, tolerant bool) error {
-	files, err := writeFiles(s.filesDir(), s.request.Files)
+	files, err := flagvalues.WriteFiles(s.filesDir(), s.request.Files)
 	if err != nil {
 		return err
 	}
-	if s.values, err = flagValues(s.flags, s.request, files, tolerant); err != nil {
+	if s.values, err = flagvalues.Of(s.flags, s.request, files, tolerant); err != nil {
 		return fail(reasonOptionsInvalid, rkev1.ClassInvalid, err)
 	}
 	if err := s.withholdUserData(); err != nil {
@@ -181,7 +182,10 @@ func (s *session) binary(ctx context.Context) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("making a directory for the driver: %w", err)
 	}
-	found, err := s.cached(ctx, dir)
+	found, err := driver.Binary{}, errors.New("its digest is not known")
+	if ref.Digest != "" {
+		found, err = driver.Load(ctx, s.core.ConfigMaps(driver.CacheNamespace), ref.Name, ref.Digest, dir)
+	}
 	if err != nil && ref.URL != "" {
 		s.log.printf("the driver is not to be had from the cache (%v), downloading it", err)
 		found, err = driver.Fetch(ctx, driver.FetchOptions{
@@ -193,13 +197,6 @@ func (s *session) binary(ctx context.Context) (string, error) {
 	}
 	s.driverPath = found.Path
 	return found.Path, nil
-}
-
-func (s *session) cached(ctx context.Context, dir string) (driver.Binary, error) {
-	if s.request.Driver.Digest == "" {
-		return driver.Binary{}, errors.New("its digest is not known")
-	}
-	return driver.Load(ctx, s.core.ConfigMaps(driver.CacheNamespace), s.request.Driver.Name, s.request.Driver.Digest, dir)
 }
 
 func binaryFailure(err error) error {

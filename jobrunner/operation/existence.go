@@ -6,7 +6,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	serverstate "github.com/rancher/machine/libmachine/state"
@@ -31,12 +34,14 @@ type inquiry struct {
 	found []finder.Server
 	// err is what was met last; after a removal, what kept the driver from it. said is what the driver said when it removed nothing.
 	err, said error
+	// cause is the error of a create that failed.
+	cause error
 }
 
 // inquire finds out whether the machine has a server, and does with it what the purpose wants. cause is the error of a create
 // that failed.
 func (s *session) inquire(ctx context.Context, why purpose, cause error) (action, error) {
-	q := &inquiry{session: s, known: s.evidence(why, cause)}
+	q := &inquiry{session: s, known: s.evidence(why, cause), cause: cause}
 	for {
 		act := next(q.known)
 		if err := q.carryOut(ctx, act); err != nil || act.isEnd() {
@@ -85,8 +90,9 @@ func (s *session) naming() naming {
 	return byRecord
 }
 
-// names says what a record names. Of a driver without profile or template that is known only by the record having changed while
-// it created. A removal is more willing: a record is worth a try, once a server may exist.
+// names says what a record names. Of a driver without profile that is known by the template, by an address that no option gave, or by the
+// record having changed while it created. What it lacks of the credential is filled in, for a template may name that too. A removal is more
+// willing: a record is worth a try, once a server may exist.
 func (s *session) names(record clouds.Record, why purpose) recordNames {
 	named := isRecorded(s.journal.Phase) || why == forRemove && s.journal.Phase == state.PhaseRemoving
 	template := s.request.ProviderIDTemplate
@@ -101,9 +107,9 @@ func (s *session) names(record clouds.Record, why purpose) recordNames {
 		return namesServer
 	case s.profile.ByName:
 		return namesNothing
-	case template != "" && clouds.Fill(template, record) != "":
+	case template != "" && clouds.Fill(template, machinedir.Renew(record, s.fresh, s.credentials())) != "":
 		return namesID
-	case named && (template == "" || why == forRemove):
+	case named, record.Text("IPAddress") != s.fresh.Text("IPAddress"):
 		return namesServer
 	}
 	return namesNothing
@@ -116,7 +122,7 @@ func (s *session) tagged() bool {
 	return err == nil && uid != "" && bytes.Contains(record, []byte(uid))
 }
 
-// carryOut does what was decided and keeps what it learned as evidence. An error ends the inquiry.
+// carryOut does what finds out more or changes something, and keeps what it learned as evidence. An error ends the inquiry.
 func (q *inquiry) carryOut(ctx context.Context, act action) error {
 	switch act {
 	case readTag:
@@ -135,14 +141,26 @@ func (q *inquiry) carryOut(ctx context.Context, act action) error {
 		return q.removeByDriver(ctx)
 	case removeFound:
 		return q.removeAllFound(ctx)
+	case makeNew, take, takeFound, spareNamesake, nothingLeft, nothingLeftOnRecord, keep, keepRecorded, mayExist, giveUp:
+		return q.end(ctx, act)
+	}
+	return nil
+}
+
+// end does what comes last.
+func (q *inquiry) end(ctx context.Context, act action) error {
+	switch act {
 	case takeFound:
 		return q.adopt(ctx, q.found[0])
 	case take:
 		q.log.printf("the server of an earlier attempt exists and is taken")
+		if earlier := q.earlier(); !isCreated(q.known.phase) {
+			q.tellTaken("its driver had made it and failed: " + cmp.Or(earlier.Message, "what it said was lost"))
+		}
+	case nothingLeft:
+		return q.sweepKeys(ctx)
 	case spareNamesake:
 		q.note("a server called %s is there, but it does not have this machine's tags: it is not touched", q.request.InstanceName)
-		return q.sweepKeys(ctx)
-	case nothingLeft:
 		return q.sweepKeys(ctx)
 	case nothingLeftOnRecord:
 		q.note("the state says that there is no server, so that this is of no account: %v", q.err)
@@ -152,7 +170,7 @@ func (q *inquiry) carryOut(ctx context.Context, act action) error {
 		return q.uncertain()
 	case giveUp:
 		return q.err
-	case makeNew, keep:
+	case makeNew, keep, readTag, askDriver, find, search, findAgain, spare, removeByDriver, removeFound, forget, confirmGone:
 	}
 	return nil
 }
@@ -187,17 +205,16 @@ func (q *inquiry) askDriver(ctx context.Context) error {
 	var err error
 	switch {
 	case e.purpose == forFailure:
-		if err = q.loadRecord(ctx, q.record); err != nil {
-			e.driver = saysNothing
-			return nil
-		}
+		err = q.loadRecord(ctx, q.record)
 	case e.purpose == forCreate && e.record >= namesServer && e.removal == notTried:
 		if err = q.loadRecord(ctx, machinedir.Renew(q.record, q.fresh, q.credentials())); err != nil {
 			return err
 		}
 	}
-	byItsName := e.naming == byName || e.naming == byNameOrID && (e.purpose == forRemove || e.purpose == forCreate && e.record < namesServer)
-	e.driver, err = q.look(ctx, byItsName)
+	e.driver = saysNothing
+	if err == nil {
+		e.driver, err = q.look(ctx, e.naming == byName || e.naming == byNameOrID && (e.purpose == forRemove || e.purpose == forCreate && e.record < namesServer))
+	}
 	switch {
 	case cancelled(err):
 		return err
@@ -273,18 +290,24 @@ func (q *inquiry) askFinder(ctx context.Context, act action) error {
 		q.advance(state.PhaseLost)
 		q.follow()
 	}
+	q.foundOurs = q.foundOurs || len(q.found) > 0
+	e.finder = q.sorted(act)
+	return nil
+}
+
+// sorted says of what use it is what was found.
+func (q *inquiry) sorted(act action) finderSays {
+	e := q.known
 	_, keyErr := q.dir.Keys("")
 	switch {
 	case len(q.found) == 0 && act == find && e.purpose == forFailure && e.record < namesServer && e.refusal == refusedNothing:
-		e.finder = foundNoneYet
+		return foundNoneYet
 	case len(q.found) == 0:
-		e.finder = foundNone
+		return foundNone
 	case len(q.found) == 1 && keyErr == nil && !q.found[0].Unfinished:
-		e.finder = foundOne
-	default:
-		e.finder = foundUseless
+		return foundOne
 	}
-	return nil
+	return foundUseless
 }
 
 // follow takes the journal's phase over. A removal goes by the one that it found.
@@ -347,6 +370,9 @@ func (q *inquiry) forgetGone(ctx context.Context) error {
 
 // confirmGone writes down that there is no server, and nothing beside it.
 func (q *inquiry) confirmGone(ctx context.Context) error {
+	if known := q.recorded(); q.known.looked && known != "" {
+		q.note("the user has looked at the cloud: the server of an earlier attempt is forgotten, of which the driver recorded %s", known)
+	}
 	if err := q.sweepKeys(ctx); err != nil {
 		return err
 	}
@@ -377,18 +403,62 @@ func (q *inquiry) adopt(ctx context.Context, server finder.Server) error {
 	return q.saveProgress(ctx)
 }
 
-// uncertain leaves it to the user whether there is a server.
+// tellTaken tells of a server that its driver did not finish how that had failed.
+func (s *session) tellTaken(words string) {
+	s.note("%s", words)
+	s.result.Taken = clip(s.redactor.String(words), maxMessage/2)
+}
+
+// uncertain leaves it to the user whether there is a server. Why nobody knows is the user's only clue: the words of the attempt that asked
+// for it are told until he has looked.
 func (q *inquiry) uncertain() error {
-	switch {
+	name, look := q.request.InstanceName, fmt.Sprintf("driver %s cannot look for it: look at the cloud, remove the server there if there is one",
+		q.request.Driver.Name)
+	if known := q.recorded(); known != "" {
+		look = "the driver recorded " + known + "; " + look
+	}
+	then := fmt.Sprintf("then have another made with the annotation %s and a new value (drover retry), or delete this machine and abandon it", rkev1.RetryAnnotation)
+	switch earlier := q.earlier(); {
 	case q.known.finder == findUncertain:
 		return q.err
 	case q.known.purpose == forRemove:
-		return failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid,
-			"an attempt asked the cloud for server %s and its answer is not known; driver %s cannot look for it: look at the cloud, remove the server "+
-				"there if there is one, then give it up with the annotation %s", q.request.InstanceName, q.request.Driver.Name, rkev1.AbandonAnnotation)
+		return failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid, "an attempt asked the cloud for server %s and its answer is not known; %s, then give it up with the annotation %s",
+			name, look, rkev1.AbandonAnnotation)
+	case q.cause != nil:
+		return failf(rkev1.ServerMayExistReason, classOf(q.cause), "%w. Whether server %s was made is not known; %s, %s", q.cause, name, look, then)
+	case earlier.Reason == rkev1.ServerMayExistReason:
+		return failf(earlier.Reason, cmp.Or(earlier.Class, rkev1.ClassInvalid), "%s", earlier.Message)
+	case earlier.Message != "":
+		return failf(rkev1.ServerMayExistReason, cmp.Or(earlier.Class, rkev1.ClassInvalid), "attempt %d failed: %s. Whether it made server %s is not known; %s, %s",
+			earlier.Attempt, earlier.Message, name, look, then)
 	}
-	return failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid,
-		"an earlier attempt asked the cloud for server %s and its answer is not known; driver %s cannot look for it: look at the cloud, "+
-			"remove the server there if there is one, then have another made with the annotation %s and a new value (drover retry), or delete "+
-			"this machine and abandon it", q.request.InstanceName, q.request.Driver.Name, rkev1.RetryAnnotation)
+	return failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid, "an earlier attempt asked the cloud for server %s and its answer is not known; %s, %s", name, look, then)
+}
+
+// earlier is how the attempt ended that asked for the server, or that found no answer to that: by its own word, or by what the manager saw.
+func (s *session) earlier() state.Result {
+	if s.state == nil {
+		return state.Result{}
+	}
+	kept := state.Of(s.state.Data)
+	for _, document := range []state.Document[state.Result]{kept.Result, kept.Verdict} {
+		result := document.Value
+		if document.IsRead() && result.Operation == state.Create && (result.Attempt == s.journal.Attempt || result.Reason == rkev1.ServerMayExistReason) {
+			return result
+		}
+	}
+	return state.Result{}
+}
+
+// recorded are the IDs and addresses that the driver's record has beside what the options say.
+func (s *session) recorded() string {
+	var known []string
+	for _, field := range slices.Sorted(maps.Keys(s.record)) {
+		lower, text := strings.ToLower(field), s.record.Text(field)
+		telling := strings.HasSuffix(lower, "id") || strings.HasSuffix(lower, "ip") || strings.HasSuffix(lower, "address")
+		if telling && text != "" && text != s.fresh.Text(field) {
+			known = append(known, field+" "+text)
+		}
+	}
+	return clip(strings.Join(known, ", "), maxMessage/4)
 }

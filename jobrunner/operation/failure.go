@@ -94,7 +94,7 @@ func userDataFailure(err error) error {
 }
 
 // errCancelled is the cause of an operation's context when its pod is told to end.
-var errCancelled = errors.New("the operation was cancelled")
+var errCancelled = errors.New("the pod was told to end before it was done (deleted, drained or preempted), and saved what it knew")
 
 func cancelled(err error) bool {
 	return errors.Is(err, errCancelled) || errors.Is(err, context.Canceled)

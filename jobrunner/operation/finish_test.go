@@ -29,6 +29,7 @@ import (
 	"github.com/drover-project/drover/jobrunner/operation/machinedir"
 	"github.com/drover-project/drover/jobrunner/operation/plugin"
 	"github.com/drover-project/drover/jobrunner/operation/redact"
+	"github.com/drover-project/drover/jobrunner/operation/statesecret"
 	"github.com/drover-project/drover/sshkeys"
 	"github.com/drover-project/drover/state"
 )
@@ -41,8 +42,8 @@ func underWay(t *testing.T, driver string) (*session, *fake.Clientset) {
 	s := newSession(Options{Home: t.TempDir(), TempDir: t.TempDir(), TerminationLog: filepath.Join(t.TempDir(), "termination")}, jobrunner.Request{
 		Operation: state.Create, Attempt: 3, InstanceName: "pool-1", Driver: state.DriverRef{Name: driver},
 	}, nil, redactor, newLog(&bytes.Buffer{}, redactor))
-	s.state = &stateSecret{client: client.CoreV1().Secrets("n"), name: "s"}
-	require.NoError(t, s.state.load(t.Context()))
+	s.state = &statesecret.Secret{Client: client.CoreV1().Secrets("n"), Name: "s"}
+	require.NoError(t, s.state.Load(t.Context()))
 	require.NoError(t, s.dir.Make())
 	return s, client
 }
@@ -72,7 +73,7 @@ func TestConclude(t *testing.T) {
 		"a failure":                        {quota, state.Failed, "CreateFailed", rkev1.ClassQuota, "no more"},
 		"a wrapped one":                    {fmt.Errorf("x: %w", quota), state.Failed, "CreateFailed", rkev1.ClassQuota, "x: no more"},
 		"the first of several":             {errors.Join(quota, fail(reasonLookupFailed, rkev1.ClassTransient, errors.New("y"))), state.Failed, "CreateFailed", rkev1.ClassQuota, "no more\ny"},
-		"a cancellation":                   {fmt.Errorf("x: %w", errCancelled), state.Cancelled, "Cancelled", rkev1.ClassTransient, "x: the operation was cancelled"},
+		"a cancellation":                   {fmt.Errorf("x: %w", errCancelled), state.Cancelled, "Cancelled", rkev1.ClassTransient, "x: the pod was told to end before it was done (deleted, drained or preempted), and saved what it knew"},
 		"a cancellation of the context":    {context.Canceled, state.Cancelled, "Cancelled", rkev1.ClassTransient, "context canceled"},
 		"a full disk":                      {full, state.Failed, "DiskFull", rkev1.ClassTransient, "write /x: no space left on device"},
 		"a full disk behind another cause": {fail(reasonStateUnreadable, rkev1.ClassInvalid, full), state.Failed, "DiskFull", rkev1.ClassTransient, "write /x: no space left on device"},
@@ -155,7 +156,7 @@ func TestFinish_large_state(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, client := underWay(t, "digitalocean")
 			if c.others > 0 {
-				s.state.data[state.CredentialKey] = make([]byte, c.others)
+				s.state.Data[state.CredentialKey] = make([]byte, c.others)
 			}
 			require.NoError(t, os.WriteFile(s.dir.Path("id_rsa"), []byte("key"), 0o600))
 			require.NoError(t, os.WriteFile(s.dir.Path("dump"), noise[:500<<10], 0o600))
@@ -248,7 +249,7 @@ func TestDeclareIntent_unsaved(t *testing.T) {
 func TestDeclareIntent_forgets(t *testing.T) {
 	s, client := underWay(t, "openstack")
 	for _, key := range []string{state.ServerKey, state.SSHPrivateKeyKey, state.SSHPublicKeyKey, state.SSHKnownHostsKey, state.CredentialKey} {
-		require.NoError(t, s.state.save(t.Context(), map[string][]byte{key: []byte("old")}))
+		require.NoError(t, s.state.Save(t.Context(), map[string][]byte{key: []byte("old")}))
 	}
 	s.privateKey, s.publicKey, s.knownHosts, s.server = []byte("a"), []byte("b"), []byte("c"), &state.Server{}
 	require.NoError(t, s.declareIntent(t.Context()))
@@ -293,7 +294,7 @@ func TestRestore_of_every_state(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := underWay(t, "digitalocean")
-			s.state.data, s.request.MayExist = c.data, c.lost
+			s.state.Data, s.request.MayExist = c.data, c.lost
 			err := s.restore()
 			if c.err != "" {
 				var f *failure
@@ -309,43 +310,6 @@ func TestRestore_of_every_state(t *testing.T) {
 			require.DirExists(t, s.dir.Path(""))
 		})
 	}
-}
-
-// TestState_retries what may pass, and not what the API server has understood and refuses.
-func TestState_retries(t *testing.T) {
-	resource := schema.GroupResource{Resource: "secrets"}
-	for name, c := range map[string]struct {
-		err   error
-		again bool
-	}{
-		"a broken connection": {errors.New("EOF"), true}, "too many requests": {apierrors.NewTooManyRequests("slow", 1), true},
-		"an accident": {apierrors.NewInternalError(errors.New("x")), true}, "not now": {apierrors.NewServiceUnavailable("x"), true},
-		"a conflict": {apierrors.NewConflict(resource, "s", errors.New("x")), true},
-		"forbidden":  {apierrors.NewForbidden(resource, "s", errors.New("x")), false}, "unauthorized": {apierrors.NewUnauthorized("x"), false},
-		"not found": {apierrors.NewNotFound(resource, "s"), false}, "bad": {apierrors.NewBadRequest("x"), false},
-		"too large": {apierrors.NewRequestEntityTooLargeError("x"), false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			asked := 0
-			err := retry(t.Context(), func(context.Context) error {
-				if asked++; asked == 1 {
-					return c.err
-				}
-				return nil
-			})
-			if c.again {
-				require.NoError(t, err)
-				require.Equal(t, 2, asked)
-				return
-			}
-			require.Equal(t, c.err, err)
-			require.Equal(t, 1, asked)
-		})
-	}
-	cancelled, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.Error(t, retry(cancelled, func(context.Context) error { return errors.New("x") }))
 }
 
 // TestNotes are bounded in number and length, and without secrets.

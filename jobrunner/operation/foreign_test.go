@@ -31,6 +31,7 @@ type foreignDriver struct {
 	Id        string
 	VAppID    string
 	Dir       string
+	Region    string
 	Mode      string
 }
 
@@ -40,6 +41,7 @@ func (d *foreignDriver) GetCreateFlags() []mcnflag.Flag {
 	return []mcnflag.Flag{
 		mcnflag.StringFlag{Name: "slow-dir", Usage: "where servers are", EnvVar: "SLOW_DIR"},
 		mcnflag.StringFlag{Name: "slow-mode", Value: "good"},
+		mcnflag.StringFlag{Name: "slow-region", EnvVar: "SLOW_REGION"},
 		mcnflag.StringSliceFlag{Name: "slow-list", Value: []string{"a"}},
 		mcnflag.IntFlag{Name: "slow-number", Value: 3},
 		mcnflag.BoolFlag{Name: "slow-bool"},
@@ -47,7 +49,7 @@ func (d *foreignDriver) GetCreateFlags() []mcnflag.Flag {
 }
 
 func (d *foreignDriver) SetConfigFromFlags(options drivers.DriverOptions) error {
-	d.Dir, d.Mode = options.String("slow-dir"), options.String("slow-mode")
+	d.Dir, d.Mode, d.Region = options.String("slow-dir"), options.String("slow-mode"), options.String("slow-region")
 	if d.Dir == "" {
 		return errors.New("slow requires the --slow-dir option")
 	}
@@ -62,8 +64,8 @@ func (d *foreignDriver) PreCreateCheck() error {
 	return nil
 }
 
-// Create does what the mode says: "fail", "made" and "noted" are followed by the words of the error, for which nothing, a server,
-// or one that the record names is made; "noted-gone" is cleaned up by the driver itself.
+// Create does what the mode says: "fail", "made", "numbered" and "noted" are followed by the words of the error, for which nothing, a
+// server, one whose ID is in the record, or one with an address too is made; "noted-gone" is cleaned up by the driver itself.
 func (d *foreignDriver) Create() error {
 	mode, words, _ := strings.Cut(d.Mode, " ")
 	switch mode {
@@ -88,6 +90,10 @@ func (d *foreignDriver) Create() error {
 		return errors.New(words)
 	case "made-die":
 		os.Exit(7)
+	}
+	if mode == "numbered" {
+		d.ServerID = "srv-" + d.MachineName
+		return errors.New(words)
 	}
 	d.note()
 	switch mode {

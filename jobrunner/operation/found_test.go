@@ -9,6 +9,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/clouds"
+	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/finder"
 	"github.com/drover-project/drover/state"
 )
@@ -160,5 +161,59 @@ func TestSettle_waitsForKeys(t *testing.T) {
 		if !waits {
 			require.Contains(t, s.result.Notes[0], text)
 		}
+	}
+}
+
+// Where the cloud cannot be asked for the server of a provider ID, no lost state lets it be said to be gone.
+func TestCheckFormer_unasked(t *testing.T) {
+	s := finding(t, "openstack", &scripted{})
+	require.NoError(t, s.checkFormer(t.Context()), "nothing names a server")
+	s.request.ProviderID = "openstack:///u"
+	require.ErrorContains(t, s.checkFormer(t.Context()), "cannot be asked for server openstack:///u")
+	s.foundOurs = true
+	require.NoError(t, s.checkFormer(t.Context()))
+}
+
+// toldOwner is an owner that says what it is told to.
+type toldOwner struct {
+	finder.Owner
+	server finder.Tagged
+	err    error
+}
+
+func (o toldOwner) Get(context.Context, map[string]any, string) (finder.Tagged, error) {
+	return o.server, o.err
+}
+
+// TestCheckGiven: a server that the provider ID names is left to the user, by whatever tag, unless it is the one that was removed.
+func TestCheckGiven(t *testing.T) {
+	mine, others := map[string]string{jobrunner.TagMachineUID: "m-uid"}, map[string]string{jobrunner.TagMachineUID: "old"}
+	for name, c := range map[string]struct {
+		owner    toldOwner
+		found    bool
+		recorded clouds.Record
+		says     string
+	}{
+		"not there":                     {},
+		"another's":                     {owner: toldOwner{server: finder.Tagged{ID: "7", Tags: others}}, says: "made for machine  (UID old)"},
+		"another's beside ours":         {owner: toldOwner{server: finder.Tagged{ID: "7", Tags: others}}, found: true, says: "made for machine  (UID old)"},
+		"without a tag":                 {owner: toldOwner{server: finder.Tagged{ID: "7"}}, says: "no tag of a machine"},
+		"ours, which the finder missed": {owner: toldOwner{server: finder.Tagged{ID: "7", Tags: mine}}, says: "its provider ID names server 7"},
+		"ours, and removed":             {owner: toldOwner{server: finder.Tagged{ID: "7", Tags: mine}}, found: true},
+		"ours, of the record":           {owner: toldOwner{server: finder.Tagged{ID: "7", Tags: mine}}, recorded: clouds.Record{"DropletID": "7"}},
+		"no answer":                     {owner: toldOwner{err: errors.New("x")}, says: "x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := finding(t, "digitalocean", &scripted{})
+			s.request.Tags = map[string]string{jobrunner.TagMachineUID: "m-uid"}
+			s.owner, s.foundOurs, s.record, s.fresh = c.owner, c.found, c.recorded, clouds.Record{}
+			require.NoError(t, s.checkGiven(t.Context()), "no provider ID names anything")
+			s.request.ProviderID = "digitalocean://7"
+			if c.says == "" {
+				require.NoError(t, s.checkGiven(t.Context()))
+				return
+			}
+			require.ErrorContains(t, s.checkGiven(t.Context()), c.says)
+		})
 	}
 }

@@ -347,11 +347,18 @@ func atoi(t *testing.T, text string) int {
 // whenJournaled calls act as soon as the pod writes that it has reached a phase.
 func (j *job) whenJournaled(phase state.Phase, act func()) {
 	j.client.PrependReactor("patch", "secrets", func(action clienttesting.Action) (bool, runtimeObject, error) {
-		patch, ok := action.(clienttesting.PatchAction)
-		var body struct{ Data map[string][]byte }
-		if ok && json.Unmarshal(patch.GetPatch(), &body) == nil && strings.Contains(string(body.Data[state.JournalKey]), string(phase)) {
+		if strings.Contains(string(patched(action)[state.JournalKey]), string(phase)) {
 			act()
 		}
 		return false, nil, nil
 	})
+}
+
+// patched is what a patch writes into a Secret.
+func patched(action clienttesting.Action) map[string][]byte {
+	var body struct{ Data map[string][]byte }
+	if patch, ok := action.(clienttesting.PatchAction); !ok || json.Unmarshal(patch.GetPatch(), &body) != nil {
+		return nil
+	}
+	return body.Data
 }

@@ -223,6 +223,12 @@ func (e evidence) isProvable() bool { return e.finder != noFinder && e.naming ==
 
 func (e evidence) isNamed() bool { return e.record >= namesServer }
 
+// goesByName reports whether the driver knows a server by the machine's name, always or where it has no ID.
+func (e evidence) goesByName() bool { return e.naming == byName || e.naming == byNameOrID }
+
+// isFound reports whether the finder found a server with this machine's tag.
+func (e evidence) isFound() bool { return e.finder == foundOne || e.finder == foundUseless }
+
 // ask asks the finder, longer when the answer to a request was lost.
 func (e evidence) ask(lost bool) action {
 	if lost {
@@ -248,7 +254,7 @@ func (e evidence) beforeCreate() action {
 		return e.takeByTag()
 	case !mayHaveServer(e.phase):
 		return makeNew
-	case e.naming == byName || e.naming == byNameOrID:
+	case e.goesByName():
 		return e.clearName()
 	}
 	return mayExist
@@ -256,27 +262,24 @@ func (e evidence) beforeCreate() action {
 
 // takeRecorded is about the server that the record names.
 func (e evidence) takeRecorded() action {
-	unfinished := e.inSteps && !isCreated(e.phase)
 	switch {
 	case e.tag == tagUnread:
 		return readTag
-	case e.tag == tagUnreadable:
-		return giveUp
 	case e.tag == tagAnothers:
 		return spare
+	case e.tag == tagUnreadable, e.removal == removalFailed:
+		return giveUp
 	case e.removal == removed:
 		return forget
-	case e.removal == removalFailed:
-		return giveUp
 	case e.driver == driverUnasked:
 		return askDriver
 	case e.driver == saysGone && e.naming == byName && e.finder == finderUnasked:
 		return find // a driver may say "none" when its cloud does not answer, as Google's does
 	case e.driver == saysNothing, e.removal == removedNothing && e.driver == saysExists, e.finder == findFailed, e.finder == findUncertain:
 		return giveUp
-	case e.driver == saysGone && e.finder != foundOne && e.finder != foundUseless:
+	case e.driver == saysGone && !e.isFound():
 		return forget
-	case unfinished:
+	case e.inSteps && !isCreated(e.phase):
 		return removeByDriver
 	}
 	return take
@@ -335,7 +338,7 @@ func (e evidence) afterFailure() action {
 	switch {
 	case e.phase == state.PhaseGone:
 		return keep
-	case e.isNamed(), e.finder == noFinder && e.refusal != refusedName && (e.naming == byName || e.naming == byNameOrID):
+	case e.isNamed(), e.finder == noFinder && e.refusal != refusedName && e.goesByName():
 		return e.leaveRecordedOne()
 	case e.finder == noFinder && e.refusal != refusedNothing:
 		return confirmGone
@@ -351,7 +354,9 @@ func (e evidence) afterFailure() action {
 		return takeFound
 	case foundUseless:
 		return removeFound
-	case noFinder, findFailed, findUncertain:
+	case noFinder:
+		return mayExist // another attempt could ask nobody either
+	case findFailed, findUncertain:
 	}
 	return keep
 }
@@ -399,15 +404,11 @@ func (e evidence) beforeGone() action {
 	case e.isNamed() && e.tag == tagAnothers:
 		return spare
 	}
-	if e.removal == notTried && e.tag != tagAnothers {
-		if e.finder != noFinder && e.naming == byName && (!mayHaveServer(e.phase) || e.tagged) {
-			if end, decided := e.namesakeFirst(); decided {
-				return end
-			}
+	if e.removal == notTried && e.tag != tagAnothers && (e.isNamed() || e.goesByName()) {
+		if act, decided := e.namesakeFirst(); decided {
+			return act
 		}
-		if e.isNamed() || e.naming == byName || e.naming == byNameOrID {
-			return removeByDriver
-		}
+		return removeByDriver
 	}
 	if e.driver == driverUnasked && (e.removal == removedNothing || e.removal == removed && !e.isNamed()) {
 		return askDriver
@@ -415,16 +416,19 @@ func (e evidence) beforeGone() action {
 	return e.whatRemains()
 }
 
-// namesakeFirst asks whether the server of the machine's name is another's.
+// namesakeFirst asks whether the server of the machine's name is another's, where a tag tells.
 func (e evidence) namesakeFirst() (a action, decided bool) {
+	if e.naming != byName || mayHaveServer(e.phase) && !e.tagged {
+		return 0, false
+	}
 	switch e.finder {
 	case finderUnasked:
 		return e.ask(wasCutOff(e.phase)), true
 	case findFailed, findUncertain:
 		return e.unlessGone(), true
-	case foundOne, foundUseless:
+	case noFinder, foundOne, foundUseless:
 		return 0, false
-	case noFinder, foundNoneYet, foundNone:
+	case foundNoneYet, foundNone:
 	}
 	switch {
 	case !mayHaveServer(e.phase):
@@ -441,18 +445,16 @@ func (e evidence) namesakeFirst() (a action, decided bool) {
 
 // whatRemains is about what the driver did not remove.
 func (e evidence) whatRemains() action {
-	certain := e.removal == removed && e.isNamed() || e.removal != notTried && e.removal != removalFailed && e.driver == saysGone ||
-		e.tag == tagAnothers && e.naming == byName
-	failed := e.removalWasFailure()
-	switch {
-	case e.finder == noFinder && failed:
-		return giveUp
-	case e.finder == noFinder && (certain || !mayHaveServer(e.phase)):
-		return nothingLeft
-	case e.finder == noFinder:
-		return mayExist
-	}
+	certain, failed := e.isCertain(), e.removalWasFailure()
 	switch e.finder {
+	case noFinder:
+		switch {
+		case failed:
+			return giveUp
+		case certain, !mayHaveServer(e.phase):
+			return nothingLeft
+		}
+		return mayExist
 	case finderUnasked:
 		return e.ask(mayHaveServer(e.phase) && (!certain || e.lags && wasCutOff(e.phase)))
 	case foundOne, foundUseless:
@@ -462,16 +464,27 @@ func (e evidence) whatRemains() action {
 			return giveUp
 		}
 		return e.unlessGone()
-	case noFinder, foundNoneYet, foundNone:
+	case foundNoneYet, foundNone:
 	}
 	switch {
-	case !failed || e.record != namesID || e.driver == saysGone:
+	case !failed, e.record != namesID, e.driver == saysGone:
 		return nothingLeft
 	case e.driver == driverUnasked:
 		// A server without our tags, such as one taken over from Rancher, is known to the driver alone.
 		return askDriver
 	}
 	return giveUp
+}
+
+// isCertain reports whether it is known without the finder that the driver has left nothing.
+func (e evidence) isCertain() bool {
+	switch {
+	case e.tag == tagAnothers && e.naming == byName, e.removal == removed && e.isNamed():
+		return true
+	case e.removal == removed, e.removal == removedNothing:
+		return e.driver == saysGone
+	}
+	return false
 }
 
 // removalWasFailure reports whether the driver failed to remove, or a server is there all the same. A driver that goes by an ID

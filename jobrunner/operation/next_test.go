@@ -2,6 +2,7 @@ package operation
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -74,7 +75,7 @@ func answers(e evidence, act action) []evidence {
 	case find, search, findAgain:
 		out := each([]finderSays{foundNone, foundOne, foundUseless, findFailed}, func(e *evidence, v finderSays) { e.finder = v })(e)
 		for i, found := range out {
-			if (found.finder == foundOne || found.finder == foundUseless) && !mayHaveServer(e.phase) {
+			if found.isFound() && !mayHaveServer(e.phase) {
 				out[i] = phase(found, state.PhaseLost)
 			}
 		}
@@ -103,6 +104,7 @@ func answers(e evidence, act action) []evidence {
 		return each([]removal{removed, removedNothing, removalFailed}, func(e *evidence, v removal) { e.removal = v })(e)
 	case removeFound:
 		e.finder = foundNone
+	case makeNew, take, takeFound, spareNamesake, nothingLeft, nothingLeftOnRecord, keep, keepRecorded, mayExist, giveUp: // the end
 	}
 	return []evidence{e}
 }
@@ -117,7 +119,7 @@ func TestNext(t *testing.T) {
 	require.Greater(t, len(seen), 2000)
 	for why, want := range map[purpose][]action{
 		forCreate:  {makeNew, take, takeFound, mayExist, giveUp},
-		forFailure: {keep, keepRecorded, takeFound},
+		forFailure: {keep, keepRecorded, takeFound, mayExist},
 		forRemove:  {nothingLeft, nothingLeftOnRecord, spareNamesake, mayExist, giveUp},
 	} {
 		require.Len(t, ends[why], len(want), "%v", ends[why])
@@ -130,7 +132,7 @@ func TestNext(t *testing.T) {
 func walk(t *testing.T, e evidence, way []action, seen map[evidence]bool, ends map[purpose]map[action]int) {
 	t.Helper()
 	act := next(e)
-	way = append(way[:len(way):len(way)], act)
+	way = append(slices.Clip(way), act)
 	if len(way) > 14 {
 		t.Fatalf("%v does not end: %+v", way, e)
 	}
@@ -159,17 +161,16 @@ func wrongs(e evidence, act action, way []action) []string {
 			out = append(out, fmt.Sprintf(format, args...))
 		}
 	}
-	found := e.finder == foundOne || e.finder == foundUseless
-	never(act == makeNew && (mayHaveServer(e.phase) || found || e.finder == findFailed || e.finder == findUncertain && !e.looked || e.finder == finderUnasked),
+	never(act == makeNew && (mayHaveServer(e.phase) || e.isFound() || e.finder == findFailed || e.finder == findUncertain && !e.looked || e.finder == finderUnasked),
 		"makes a server while one may exist")
-	never(act == confirmGone && (found || e.finder == findFailed || e.finder == findUncertain && !e.looked || e.finder == foundNoneYet), "says gone against the finder")
+	never(act == confirmGone && (e.isFound() || e.finder == findFailed || e.finder == findUncertain && !e.looked || e.finder == foundNoneYet), "says gone against the finder")
 	never(act == confirmGone && e.finder == finderUnasked && e.driver != saysGone, "says gone without asking the finder")
 	never(act == confirmGone && e.finder == noFinder && e.driver != saysGone && e.refusal == refusedNothing && !e.looked && (e.tag != tagAnothers || e.naming != byName),
 		"says gone on nobody's word")
 	never((act == take || act == removeByDriver) && e.tag == tagAnothers, "touches another machine's server")
 	never((act == take || act == removeByDriver && e.purpose != forFailure && e.record >= namesServer) && e.tag != tagOurs && !e.isProvable(),
 		"touches a server by its record without having read its tag")
-	never(act == take && e.driver != saysExists && !found, "takes what is not there")
+	never(act == take && e.driver != saysExists && !e.isFound(), "takes what is not there")
 	never(act == takeFound && e.finder != foundOne, "takes what cannot be used")
 	never(act == removeByDriver && e.purpose == forCreate && isCreated(e.phase) && e.record >= namesServer, "destroys a finished server")
 	never(act == spareNamesake && (e.finder != foundNone || e.driver != saysExists), "calls a server another's without proof")

@@ -17,6 +17,7 @@ import (
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/jobrunner/operation/flagvalues"
 	"github.com/drover-project/drover/jobrunner/operation/plugin"
 	"github.com/drover-project/drover/jobrunner/operation/redact"
 	"github.com/drover-project/drover/state"
@@ -30,7 +31,7 @@ func configured(t *testing.T, name string, options map[string]any) *session {
 	require.True(t, ok)
 	s.flags = flags
 	s.request.Options = options
-	values, err := flagValues(flags, s.request, nil, false)
+	values, err := flagvalues.Of(flags, s.request, nil, false)
 	require.NoError(t, err)
 	s.values = values
 	s.learnWay()
@@ -110,7 +111,7 @@ func TestAddUserData_in_the_form_a_driver_takes(t *testing.T) {
 			s.flags = append(s.flags, crdgen.Flag{Name: "acme-from-file", Type: crdgen.Bool})
 			s.request.Options, s.request.UserData, s.bootstrap = c.options, c.way, []byte(script)
 			var err error
-			s.values, err = flagValues(s.flags, s.request, nil, false)
+			s.values, err = flagvalues.Of(s.flags, s.request, nil, false)
 			require.NoError(t, err)
 			s.learnWay()
 			require.NoError(t, s.withholdUserData())
@@ -404,8 +405,8 @@ func TestReached(t *testing.T) {
 func TestProtect(t *testing.T) {
 	redactor := &redact.Redactor{}
 	request := jobrunner.Request{InstanceName: "pool-1-web-7xk2p-9fz", Machine: jobrunner.MachineRef{Name: "pool-1-web-7xk2p-9fz-9b1c", ClusterName: "production-cluster-1"},
-		CredentialEnv: map[string]string{"TOKEN": "hunter2"}}
+		CredentialEnv: map[string]string{"TOKEN": "hunter2", "REGION": "ams3-north"}, Public: []string{"REGION"}}
 	protect(redactor, request, []byte("#!/bin/sh\nhostnamectl hostname pool-1-web-7xk2p-9fz\njoin production-cluster-1 --token=\"a1b2c3d4e5f6a7b8\"\n"))
-	require.Equal(t, "+ join production-cluster-1 --token=[redacted] on pool-1-web-7xk2p-9fz with [redacted]",
-		redactor.String("+ join production-cluster-1 --token=a1b2c3d4e5f6a7b8 on pool-1-web-7xk2p-9fz with hunter2"))
+	require.Equal(t, "+ join production-cluster-1 --token=[redacted] on pool-1-web-7xk2p-9fz with [redacted] in ams3-north",
+		redactor.String("+ join production-cluster-1 --token=a1b2c3d4e5f6a7b8 on pool-1-web-7xk2p-9fz with hunter2 in ams3-north"))
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/drover-project/drover/driver/mcnflags"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/plugin"
+	"github.com/drover-project/drover/jobrunner/operation/statesecret"
 	"github.com/drover-project/drover/state"
 )
 
@@ -205,8 +206,8 @@ func (s *session) report(ctx context.Context) int {
 		s.log.printf("connecting to Kubernetes: %v", err)
 		return ExitFailed
 	}
-	s.state = &stateSecret{client: core.Secrets(s.request.Namespace), name: s.request.StateSecret}
-	if err := s.state.load(ctx); err != nil {
+	s.state = &statesecret.Secret{Client: core.Secrets(s.request.Namespace), Name: s.request.StateSecret}
+	if err := s.state.Load(ctx); err != nil {
 		s.log.printf("%v", err)
 		return ExitFailed
 	}
@@ -261,4 +262,24 @@ func readPlain(dir, name string, limit int64) ([]byte, error) {
 		err = fmt.Errorf("%s has more than %d bytes", name, limit)
 	}
 	return content, err
+}
+
+// cgroups is where a container sees its own control groups.
+const cgroups = "/sys/fs/cgroup"
+
+// ranOutOfMemory tells whether the kernel ended a process of this container for the memory limit: the counter oom_kill of
+// cgroup v2's memory.events or of cgroup v1's memory.oom_control (the kernel's admin-guide/cgroup-v2 and cgroup-v1/memory).
+func ranOutOfMemory(root string) bool {
+	for _, name := range []string{"memory.events", "memory/memory.oom_control"} {
+		content, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(content)) {
+			if fields := strings.Fields(line); len(fields) == 2 && fields[0] == "oom_kill" {
+				return fields[1] != "0"
+			}
+		}
+	}
+	return false
 }

@@ -1,12 +1,28 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"syscall"
+	"time"
 
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/jobrunner/operation/finder"
 	"github.com/drover-project/drover/jobrunner/operation/machinedir"
 	"github.com/drover-project/drover/state"
+)
+
+const (
+	goneTimeout   = 90 * time.Second
+	removeTimeout = 20 * time.Minute
+	maxRemovals   = 4
 )
 
 // remove makes sure that no server is left. It needs no state and takes a server that is gone already for removed; it
@@ -36,6 +52,7 @@ func (s *session) removeServer(ctx context.Context) error {
 			return err
 		}
 	}
+	lost := s.journal.Phase == state.PhaseLost
 	if err := s.startForRemove(ctx); err != nil {
 		if mayHaveServer(s.journal.Phase) || cancelled(err) {
 			return err
@@ -46,8 +63,10 @@ func (s *session) removeServer(ctx context.Context) error {
 	if s.profile.NoServer {
 		return s.releaseHost(ctx)
 	}
-	_, err := s.inquire(ctx, forRemove, nil)
-	return err
+	if _, err := s.inquire(ctx, forRemove, nil); err != nil || !lost {
+		return err
+	}
+	return s.checkFormer(ctx)
 }
 
 // startForRemove configures the driver from the machine's options, for their credential is the present one, and then gives
@@ -65,4 +84,215 @@ func (s *session) startForRemove(ctx context.Context) error {
 		return nil
 	}
 	return s.loadRecord(ctx, machinedir.Renew(s.record, s.fresh, s.credentials()))
+}
+
+// checkFormer looks, before the removal of a machine whose state is lost is said to be done, for what else names its server. After
+// a restore the machine has another UID than the tag of its server, and what knew the old one is lost. Such a server is never touched:
+// another machine may have the same name in its tag, and anybody may write a provider ID.
+func (s *session) checkFormer(ctx context.Context) error {
+	if s.owner == nil {
+		if s.request.ProviderID != "" && !s.foundOurs && s.naming() != byName {
+			return s.former("the cloud cannot be asked for server " + s.request.ProviderID)
+		}
+		return nil
+	}
+	if err := s.checkGiven(ctx); err != nil || !s.profile.Lists {
+		return err
+	}
+	listed, err := finder.ListerFor(s.request.Driver.Name, s.placed()).List(ctx)
+	if err != nil {
+		return s.driverFailure(reasonLookupFailed, err)
+	}
+	for _, server := range listed {
+		if server.Tags[jobrunner.TagMachine] == s.profile.Tags.Value(s.request.Tags[jobrunner.TagMachine]) && s.isAnothers(server) {
+			return s.former("the cloud has " + s.called(server))
+		}
+	}
+	return nil
+}
+
+// checkGiven looks for the server that the provider ID names.
+func (s *session) checkGiven(ctx context.Context) error {
+	named := s.given()
+	if named == nil {
+		return nil
+	}
+	server, err := s.owner.Get(ctx, named, s.request.Tags[jobrunner.TagMachineUID])
+	unexplained := !s.foundOurs && s.profile.ServerID(named) != "" && s.profile.ServerID(s.record) == ""
+	switch {
+	case err != nil:
+		return s.driverFailure(reasonLookupFailed, err)
+	case server.ID != "" && (unexplained || s.isAnothers(server)):
+		return s.former("its provider ID names " + s.called(server))
+	}
+	return nil
+}
+
+func (s *session) isAnothers(server finder.Tagged) bool {
+	return server.Tags[jobrunner.TagMachineUID] != s.profile.Tags.Value(s.request.Tags[jobrunner.TagMachineUID])
+}
+
+// given is a record with what the machine's provider ID says of its server; nil when it says nothing.
+func (s *session) given() clouds.Record {
+	named := clouds.Unfill(cmp.Or(s.request.ProviderIDTemplate, s.profile.ProviderID), s.request.ProviderID)
+	if named == nil {
+		return nil
+	}
+	record := maps.Clone(s.fresh)
+	maps.Copy(record, named)
+	return record
+}
+
+// called says by what people find a server at the cloud, and whose it is by its tags.
+func (s *session) called(server finder.Tagged) string {
+	known := []string{server.Name}
+	for _, address := range s.serverOf(server).Addresses {
+		known = append(known, address.Address)
+	}
+	text := fmt.Sprintf("server %s (%s", server.ID, strings.Join(known, ", "))
+	if uid := server.Tags[jobrunner.TagMachineUID]; uid != "" {
+		return fmt.Sprintf("%s), which was made for machine %s (UID %s)", text, server.Tags[jobrunner.TagMachine], uid)
+	}
+	return text + "), which carries no tag of a machine"
+}
+
+func (s *session) former(what string) error {
+	return failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid, "the machine's state is lost, and %s: it may be this machine's of before a restore. "+
+		"Restore the state Secret, or look at the cloud, remove the server there if it is this machine's, then give it up with the annotation %s", what, rkev1.AbandonAnnotation)
+}
+
+// removeByDriver lets the driver remove what it goes by. Afterwards whoever was asked before has to be asked again.
+func (q *inquiry) removeByDriver(ctx context.Context) error {
+	e := &q.known
+	if e.purpose == forCreate {
+		q.log.printf("removing the server of an earlier attempt, which was not finished")
+	}
+	if e.purpose == forRemove && e.record >= namesServer {
+		q.advance(state.PhaseRemoving)
+		if err := q.saveProgress(ctx); err != nil {
+			return fail(reasonStateUnwritable, rkev1.ClassTransient, err)
+		}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, removeTimeout, fmt.Errorf("the driver did not remove the server within %s", removeTimeout))
+	defer cancel()
+	err := q.driver.Remove(ctx)
+	e.driver, q.err, q.said = driverUnasked, nil, err
+	if e.finder != noFinder {
+		e.finder = finderUnasked
+	}
+	switch {
+	case err == nil:
+		e.removal = removed
+	case isDriverError(err) && q.profile.IsGone(err.Error()):
+		// "Not found" may be about something else than the server.
+		e.removal = removedNothing
+	default:
+		e.removal, q.err = removalFailed, q.driverFailure(reasonRemoveFailed, err)
+		q.log.printf("the driver failed to remove the server: %v", err)
+		if cancelled(q.err) {
+			return q.err
+		}
+	}
+	return nil
+}
+
+// removeAllFound removes the servers that the finder found. When one is made, a driver that goes by names removes a server that
+// proved to be ours, for the driver knows the parts beside it, such as its disk, which carry no tag.
+func (q *inquiry) removeAllFound(ctx context.Context) error {
+	e := &q.known
+	if e.purpose != forRemove {
+		q.log.printf("server %s was found by its tag, but it was not finished or its SSH key is lost", q.found[0].ID)
+		named := slices.ContainsFunc(q.found, func(server finder.Server) bool { return server.Name == q.request.InstanceName })
+		if e.naming == byName && named {
+			q.log.printf("removing server %s by its name", q.request.InstanceName)
+			if err := q.driver.Remove(ctx); err != nil {
+				q.log.printf("the driver failed to remove the server: %v", err)
+			}
+			var err error
+			if q.found, err = q.find(ctx, false); err != nil {
+				return err
+			}
+		}
+	}
+	if err := q.awaitRemoval(ctx); err != nil {
+		return errors.Join(q.err, err)
+	}
+	e.finder = foundNone
+	return nil
+}
+
+// awaitRemoval removes what was found and waits until nothing is found. A cloud may refuse to remove what it is removing
+// already, so that it is asked a few times.
+func (q *inquiry) awaitRemoval(ctx context.Context) error {
+	deadline := time.Now().Add(goneTimeout)
+	failures := 0
+	for wait := time.Second; len(q.found) > 0; wait = min(2*wait, maxPause) {
+		var err error
+		for _, server := range q.found {
+			q.log.printf("removing server %s, found by its tag", server.ID)
+			if err = q.finder.Remove(ctx, server); err != nil {
+				err = q.driverFailure(reasonRemoveFailed, err)
+				break
+			}
+		}
+		if failures++; err == nil {
+			failures = 0
+		}
+		if err != nil && (failures == maxRemovals || classOf(err) == rkev1.ClassUnauthorized) {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return failf(reasonRemoveFailed, rkev1.ClassTransient, "the cloud still lists servers %s after their removal", goneTimeout)
+		}
+		if err := pause(ctx, wait); err != nil {
+			return err
+		}
+		if q.found, err = q.find(ctx, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweep removes keys and the like; what fails is noted, for it costs nothing to keep.
+func (s *session) sweep(ctx context.Context) {
+	if s.finder == nil {
+		return
+	}
+	if err := s.finder.Sweep(ctx, s.target()); err != nil {
+		s.note("what the driver left beside the server was not removed: %v", err)
+	}
+}
+
+// sweepKeys removes what was registered beside a server that is gone, and must be gone too before the state forgets it. An
+// error that goes away by itself is waited out; what the credential does not allow is noted.
+func (s *session) sweepKeys(ctx context.Context) error {
+	if s.finder == nil {
+		return nil
+	}
+	err := s.finder.Sweep(ctx, s.target())
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // the next attempt finishes it
+	}
+	err = s.driverFailure(reasonLookupFailed, err)
+	if class := classOf(err); class == rkev1.ClassTransient || jobrunner.IsShared(class) {
+		return err
+	}
+	s.note("what the driver left beside the server was not removed: %v", err)
+	return nil
+}
+
+// pause ends early with the context.
+func pause(ctx context.Context, duration time.Duration) error {
+	timer := time.NewTimer(duration)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }

@@ -216,3 +216,41 @@ func TestRun_refuses_a_request_for_something_else(t *testing.T) {
 	require.Equal(t, operation.ExitUsage, operation.Run(t.Context(), operation.Options{RequestDir: dir, Output: j.output}))
 	require.NotContains(t, j.output.String(), "MARKER")
 }
+
+// A machine that was restored without its state has another UID, which no tag at the cloud has. What may be its server by the
+// provider ID or by the name in its tag, or cannot be asked for, is named and left to the user.
+func TestRemove_restoredWithoutState(t *testing.T) {
+	j := newJob(t, "digitalocean")
+	j.mustCreate()
+	described, err := state.ReadServer(j.state())
+	require.NoError(t, err)
+	j.request.Machine.UID += "-restored"
+	restore := func() {
+		j.emptyState()
+		j.request.Tags, j.request.ProviderID, j.request.MayExist = jobrunner.Tags(j.request.Machine), described.ProviderID, true
+	}
+	for _, c := range []struct {
+		change func()
+		names  string
+	}{
+		{func() {}, "its provider ID names server ID (NAME, 198.18."},
+		{func() { j.request.ProviderID = "" }, "has server ID (NAME, 198.18."},
+		{func() { j.request.ProviderID = "digitalocean://1" }, "), which was made for machine team-testremove"},
+	} {
+		restore()
+		c.change()
+		for range 2 { // also when the state knows again that there was one
+			code, result := j.run(t.Context(), state.Remove)
+			require.Equal(t, operation.ExitFailed, code, j.output)
+			require.Equal(t, rkev1.ServerMayExistReason, result.Reason, result.Message)
+			require.True(t, result.ServerMayExist)
+			require.Contains(t, result.Message, strings.NewReplacer("server ID", "server "+described.InstanceID, "NAME", j.request.InstanceName).Replace(c.names))
+			require.Len(t, j.droplets(false), 1)
+			j.request.MayExist = false
+		}
+	}
+	restore()
+	_, err = theCloud.Client(theCloud.Token()).Droplets.Delete(t.Context(), atoi(t, described.InstanceID))
+	require.NoError(t, err)
+	require.Empty(t, j.mustRemove().Notes, "the cloud was asked for all that could be there")
+}

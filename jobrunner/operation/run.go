@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -17,6 +20,7 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/redact"
+	"github.com/drover-project/drover/jobrunner/operation/statesecret"
 	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/userdata"
 )
@@ -128,8 +132,10 @@ func protect(redactor *redact.Redactor, request jobrunner.Request, bootstrapData
 	machine := request.Machine
 	redactor.Keep(request.InstanceName, machine.Name, machine.Namespace, machine.UID, machine.Kind, machine.ClusterName, request.StateSecret)
 	redactor.Add(request.Secrets...)
-	for _, value := range request.CredentialEnv {
-		redactor.Add(value)
+	for name, value := range request.CredentialEnv {
+		if !slices.Contains(request.Public, name) {
+			redactor.Add(value)
+		}
 	}
 	for _, content := range request.Files {
 		redactor.Add(string(content))
@@ -146,8 +152,8 @@ func (s *session) run(ctx context.Context) int {
 		return ExitFailed
 	}
 	s.core = core
-	s.state = &stateSecret{client: core.Secrets(s.request.Namespace), name: s.request.StateSecret}
-	if err := s.state.load(ctx); err != nil {
+	s.state = &statesecret.Secret{Client: core.Secrets(s.request.Namespace), Name: s.request.StateSecret}
+	if err := s.state.Load(ctx); err != nil {
 		s.log.printf("%v", err)
 		s.conclude(fail(reasonStateUnreadable, rkev1.ClassTransient, err))
 		s.writeTermination()
@@ -156,7 +162,11 @@ func (s *session) run(ctx context.Context) int {
 	err = s.operate(ctx)
 	s.stopDriver() // its last words belong into the log that is kept
 	s.conclude(err)
-	return s.finish(ctx)
+	code := s.finish(ctx)
+	if !s.result.ContactUntil.IsZero() && code == ExitSucceeded {
+		s.meetServer(ctx)
+	}
+	return code
 }
 
 func (s *session) operate(ctx context.Context) error {
@@ -226,7 +236,7 @@ func (s *session) unsaved(err error) {
 }
 
 func unsavedReason(err error) (reason, class string) {
-	if errors.Is(err, errStateTooLarge) {
+	if errors.Is(err, statesecret.ErrTooLarge) {
 		return reasonStateTooLarge, rkev1.ClassInvalid
 	}
 	return reasonStateUnwritable, rkev1.ClassTransient
@@ -240,12 +250,12 @@ func (s *session) saveAll(ctx context.Context) error {
 		return err
 	}
 	changes[state.LogKey] = s.log.ring.bytes()
-	err = s.state.save(ctx, changes)
-	if !errors.Is(err, errStateTooLarge) {
+	err = s.state.Save(ctx, changes)
+	if !errors.Is(err, statesecret.ErrTooLarge) {
 		return err
 	}
 	changes[state.LogKey] = nil
-	if err = s.state.save(ctx, changes); !errors.Is(err, errStateTooLarge) {
+	if err = s.state.Save(ctx, changes); !errors.Is(err, statesecret.ErrTooLarge) {
 		return err
 	}
 	s.unsaved(err)
@@ -253,7 +263,7 @@ func (s *session) saveAll(ctx context.Context) error {
 	if changes[state.ResultKey], err = json.Marshal(s.result); err != nil {
 		return fmt.Errorf("encoding the result: %w", err)
 	}
-	return s.state.save(ctx, changes)
+	return s.state.Save(ctx, changes)
 }
 
 // writeTermination is best effort: the message is a help for people who look at the pod.
@@ -282,4 +292,56 @@ func clip(text string, limit int) string {
 		return text
 	}
 	return strings.ToValidUTF8(text[:limit], "")
+}
+
+const maxRequestBytes = 2 << 20
+
+var (
+	driverName   = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$`)
+	instanceName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,252}$`)
+)
+
+// readRequest reads the request and the bootstrap data from the mounted request Secret.
+func readRequest(dir string) (jobrunner.Request, []byte, error) {
+	var request jobrunner.Request
+	content, err := readBounded(filepath.Join(dir, jobrunner.RequestKey), maxRequestBytes)
+	if err != nil {
+		return request, nil, fmt.Errorf("reading the request: %w", err)
+	}
+	if err := json.Unmarshal(content, &request); err != nil {
+		// The decoder's text can repeat what it met.
+		return request, nil, errors.New("reading the request: it is no JSON of a request")
+	}
+	if !driverName.MatchString(request.Driver.Name) {
+		return request, nil, errors.New("reading the request: the driver's name is not usable")
+	}
+	makes := request.Operation == state.Create || request.Operation == state.Remove
+	if makes && !instanceName.MatchString(request.InstanceName) {
+		// It becomes the name of a directory.
+		return request, nil, errors.New("reading the request: the server's name is not usable")
+	}
+	if !request.HasBootstrap {
+		return request, nil, nil
+	}
+	data, err := readBounded(filepath.Join(dir, jobrunner.BootstrapKey), maxRequestBytes)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return request, nil, fmt.Errorf("reading the bootstrap data: %w", err)
+	}
+	return request, data, nil
+}
+
+func readBounded(name string, limit int64) ([]byte, error) {
+	file, err := os.Open(filepath.Clean(name))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	content, err := io.ReadAll(io.LimitReader(file, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(content)) > limit {
+		return nil, fmt.Errorf("%s has more than %d bytes", filepath.Base(name), limit)
+	}
+	return content, nil
 }

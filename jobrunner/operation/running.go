@@ -29,13 +29,13 @@ func (s *session) makesNothing() bool { return s.profile.NoServer && s.profile.N
 
 // awaitRunning waits until the server runs, and starts it once if it does not.
 func (s *session) awaitRunning(ctx context.Context) error {
-	if s.makesNothing() {
-		return nil
+	if s.makesNothing() || s.profile.NoServer && (s.request.SSHContact.JumpHost != "" || s.request.SSHContact.Port != 0) {
+		return nil // the driver asks the host at the address and port that it knows, and from here
 	}
 	w := &runningWait{session: s, limit: runningTimeout}
 	if s.profile.NoServer {
 		// The host was there before: it need not start, only answer.
-		w.limit = s.sshTimeout()
+		w.limit = s.sshTimeout(bootstrapTimeout)
 	}
 	deadline := time.Now().Add(w.limit)
 	for wait := pollInterval; ; wait = min(2*wait, maxPause) {
@@ -75,7 +75,9 @@ func (w *runningWait) failed(ctx context.Context, err error) error {
 	case cancelled(err):
 		return err
 	case isDriverError(err) && s.profile.IsGone(err.Error()) && !s.profile.NoServer:
-		return s.vanished(ctx)
+		s.sweep(ctx)
+		s.advance(state.PhaseGone)
+		return failf(reasonServerGone, rkev1.ClassTransient, "the server went away while it was waited for")
 	case w.failures >= maxLookups || errors.Is(err, plugin.ErrUnresponsive):
 		return s.driverFailure(reasonLookupFailed, err)
 	}
@@ -117,12 +119,6 @@ func (w *runningWait) notRunning(ctx context.Context, current serverstate.State,
 	return nil
 }
 
-func (s *session) vanished(ctx context.Context) error {
-	s.sweep(ctx)
-	s.advance(state.PhaseGone)
-	return failf(reasonServerGone, rkev1.ClassTransient, "the server went away while it was waited for")
-}
-
 // describe collects what is known of the server: record, keys, addresses.
 func (s *session) describe(ctx context.Context) error {
 	login, err := s.login(ctx)
@@ -150,9 +146,17 @@ func (s *session) describe(ctx context.Context) error {
 	return nil
 }
 
+// driverLogin is how the driver logs in, where the machine does not say another user or port.
+func (s *session) driverLogin(ctx context.Context) (plugin.Login, error) {
+	login, err := s.driver.Login(ctx)
+	contact := s.request.SSHContact
+	login.User, login.Port = cmp.Or(contact.User, login.User), cmp.Or(int(contact.Port), login.Port)
+	return login, err
+}
+
 // login reads the record anew and asks how to log in; a driver that cannot tell the host is no failure here.
 func (s *session) login(ctx context.Context) (plugin.Login, error) {
-	login, err := s.driver.Login(ctx)
+	login, err := s.driverLogin(ctx)
 	if err != nil && !isDriverError(err) {
 		return login, s.driverFailure(reasonUnresponsive, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/finder"
+	"github.com/drover-project/drover/jobrunner/operation/flagvalues"
 	"github.com/drover-project/drover/state"
 )
 
@@ -31,27 +32,22 @@ func (s *session) scan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	found, err := s.list(ctx, lister)
-	if err != nil {
-		return err
-	}
-	return s.removeAllScanned(ctx, lister, found)
-}
-
-// list puts into the result what carries our tags.
-func (s *session) list(ctx context.Context, lister finder.Lister) ([]finder.Tagged, error) {
 	bounded, cancel := context.WithTimeoutCause(ctx, listTimeout, fmt.Errorf("the cloud did not tell its servers within %s", listTimeout))
 	defer cancel()
 	found, err := lister.List(bounded)
 	if err != nil {
-		return nil, s.driverFailure(reasonLookupFailed, err)
+		return s.driverFailure(reasonLookupFailed, err)
 	}
 	s.log.printf("servers that carry our tags: %d", len(found))
 	s.result.Scan = &state.ScanReport{Servers: make([]state.ScannedServer, 0, len(found)), Within: lister.Within(bounded)}
 	for _, server := range found {
-		s.result.Scan.Servers = append(s.result.Scan.Servers, s.scanned(server))
+		s.result.Scan.Servers = append(s.result.Scan.Servers, state.ScannedServer{
+			ID: server.ID, Name: server.Name, ProviderID: s.serverOf(server).ProviderID, Created: server.Created,
+			MachineUID: server.Tags[jobrunner.TagMachineUID], Machine: server.Tags[jobrunner.TagMachine],
+			ClusterUID: server.Tags[jobrunner.TagClusterUID], Cluster: server.Tags[jobrunner.TagCluster], Management: server.Tags[jobrunner.TagManagement],
+		})
 	}
-	return found, nil
+	return s.removeAllScanned(ctx, lister, found)
 }
 
 // removeAllScanned goes on after a server that cannot be removed, but not when the pod is told to end, nor when the API was read
@@ -86,37 +82,24 @@ func (s *session) lister() (finder.Lister, error) {
 	if len(flags) == 0 || !clouds.Of(name).Lists {
 		return nil, failf(reasonRequestInvalid, rkev1.ClassInvalid, "servers of driver %s cannot be listed by their tags", name)
 	}
-	files, err := writeFiles(s.filesDir(), s.request.Files)
+	files, err := flagvalues.WriteFiles(s.filesDir(), s.request.Files)
 	if err != nil {
 		return nil, err
 	}
-	values, err := flagValues(flags, s.request, files, true)
+	values, err := flagvalues.Of(flags, s.request, files, true)
 	if err != nil {
 		return nil, fail(reasonOptionsInvalid, rkev1.ClassInvalid, err)
 	}
 	return finder.ListerFor(name, values), nil
 }
 
-func (s *session) scanned(server finder.Tagged) state.ScannedServer {
-	known := s.profile.Server(clouds.Facts{Record: recordOf(server), InstanceName: server.Name})
-	return state.ScannedServer{
-		ID: server.ID, Name: server.Name, ProviderID: known.ProviderID, Created: server.Created,
-		MachineUID: server.Tags[jobrunner.TagMachineUID], Machine: server.Tags[jobrunner.TagMachine],
-		ClusterUID: server.Tags[jobrunner.TagClusterUID], Cluster: server.Tags[jobrunner.TagCluster],
+// serverOf is what a server's record says as the driver would have written it; one that cannot be read tells nothing more.
+func (s *session) serverOf(server finder.Tagged) state.Server {
+	var record clouds.Record
+	if raw, err := json.Marshal(server.Record); err == nil {
+		record, _ = clouds.DecodeRecord(raw)
 	}
-}
-
-// recordOf is a server's record as the driver would have written it; one that cannot be read tells nothing more.
-func recordOf(server finder.Tagged) clouds.Record {
-	raw, err := json.Marshal(server.Record)
-	if err != nil {
-		return nil
-	}
-	record, err := clouds.DecodeRecord(raw)
-	if err != nil {
-		return nil
-	}
-	return record
+	return s.profile.Server(clouds.Facts{Record: record, InstanceName: server.Name})
 }
 
 // removeScanned removes a server that was just listed with the tag that it is to have. One that was not is gone, or another's;

@@ -1,10 +1,13 @@
 package operation
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"path/filepath"
+	"sync"
 	"time"
 
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -16,6 +19,7 @@ import (
 	"github.com/drover-project/drover/jobrunner/operation/machinedir"
 	"github.com/drover-project/drover/jobrunner/operation/plugin"
 	"github.com/drover-project/drover/jobrunner/operation/redact"
+	"github.com/drover-project/drover/jobrunner/operation/statesecret"
 	"github.com/drover-project/drover/state"
 )
 
@@ -27,7 +31,7 @@ type session struct {
 	redactor  *redact.Redactor
 	log       *journalLog
 	core      corev1client.CoreV1Interface
-	state     *stateSecret
+	state     *statesecret.Secret
 	profile   clouds.Cloud
 	dir       machinedir.Directory
 
@@ -44,6 +48,8 @@ type session struct {
 	fresh  clouds.Record
 	finder finder.Finder
 	owner  finder.Owner
+	// foundOurs tells that the finder found a server with this machine's tag.
+	foundOurs bool
 
 	// record is the driver's, as known last. The journal's phase is what is known of the server: nothing else decides whether
 	// one may exist (see next).
@@ -161,15 +167,7 @@ func (s *session) saveProgress(ctx context.Context) error {
 	if err := s.addProgress(changes); err != nil {
 		return err
 	}
-	return s.state.save(ctx, changes)
-}
-
-// forgetServer clears what belonged to a server that is gone, before another one is made.
-func (s *session) forgetServer(changes map[string][]byte) {
-	for _, key := range []string{state.ServerKey, state.SSHPrivateKeyKey, state.SSHPublicKeyKey, state.SSHKnownHostsKey} {
-		changes[key] = nil
-	}
-	s.server, s.privateKey, s.publicKey, s.knownHosts = nil, nil, nil, nil
+	return s.state.Save(ctx, changes)
 }
 
 func (s *session) filesDir() string { return filepath.Join(s.options.TempDir, "drover", "options") }
@@ -179,4 +177,60 @@ func (s *session) stopDriver() {
 		s.driver.Kill()
 		s.driver = nil
 	}
+}
+
+// journalLog is the operation's log: every line without secrets, with its time, to the pod's output and to a ring that is
+// kept in the state.
+type journalLog struct {
+	*redact.Writer
+	ring *ring
+}
+
+func newLog(out io.Writer, redactor *redact.Redactor) *journalLog {
+	kept := &ring{limit: state.MaxLogBytes}
+	return &journalLog{Writer: redact.NewWriter(&stamp{out: io.MultiWriter(out, kept)}, redactor), ring: kept}
+}
+
+// printf writes a line of our own.
+func (l *journalLog) printf(format string, args ...any) {
+	_, _ = fmt.Fprintf(l, format+"\n", args...)
+}
+
+// stamp puts the time before each line; redact.Writer writes line by line.
+type stamp struct{ out io.Writer }
+
+// Write implements io.Writer.
+func (s *stamp) Write(line []byte) (int, error) {
+	if _, err := fmt.Fprintf(s.out, "%s %s", time.Now().UTC().Format("15:04:05.000"), line); err != nil {
+		return 0, err
+	}
+	return len(line), nil
+}
+
+// ring keeps the end of what is written, from the beginning of a line on.
+type ring struct {
+	mutex sync.Mutex
+	limit int
+	data  []byte
+}
+
+// Write implements io.Writer.
+func (r *ring) Write(p []byte) (int, error) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.data = append(r.data, p...)
+	if excess := len(r.data) - r.limit; excess > 0 {
+		whole := r.data[excess-1] == '\n'
+		r.data = r.data[excess:]
+		if end := bytes.IndexByte(r.data, '\n'); end >= 0 && !whole {
+			r.data = r.data[end+1:]
+		}
+	}
+	return len(p), nil
+}
+
+func (r *ring) bytes() []byte {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return bytes.Clone(r.data)
 }

@@ -1,14 +1,17 @@
 package operation
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
+	"path"
 	"strings"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/sshkeys"
+	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/userdata"
 )
 
@@ -90,4 +93,97 @@ func bootstrapStatus(status int) error {
 	}
 	return failf(reasonBootstrapFailed, rkev1.ClassInvalid,
 		"the bootstrap script ended with exit code %d and is not run a second time: the log shows its output", status)
+}
+
+// claimScript takes and releases a host; see there.
+//
+//go:embed claim.sh
+var claimScript string
+
+// claimFile is the file on a host that says which machine has it: /var/lib/drover/claim.
+func (s *session) claimFile() string { return path.Join(path.Dir(s.options.MarkerRoot), "claim") }
+
+// takesHosts reports whether the driver takes a host that was there before, which two machines may name.
+func (s *session) takesHosts() bool { return s.profile.NoServer && s.profile.NeedsKey != "" }
+
+// claimHost makes the host this machine's before anything is run on it. It is free again when its machine is removed, so that a
+// host that is taken is no reason to stop.
+func (s *session) claimHost(ctx context.Context, client *sshkeys.Client) error {
+	if !s.takesHosts() {
+		return nil
+	}
+	m := s.request.Machine
+	status, claim, err := s.onClaim(ctx, client, "take", m.Namespace+"/"+m.Name, strings.TrimSpace(m.ClusterName+" "+m.ClusterUID))
+	if cancelled(err) {
+		return err
+	}
+	if err != nil {
+		return fail(reasonUnreachable, rkev1.ClassTransient, fmt.Errorf("claiming the host: %w", err))
+	}
+	if status != 0 {
+		return bootstrapStatus(status)
+	}
+	uid, rest, _ := strings.Cut(strings.ToValidUTF8(claim, "?"), "\n")
+	if uid == s.deliveryMark() {
+		return nil
+	}
+	name, cluster, _ := strings.Cut(rest, "\n")
+	return failf(reasonHostTaken, rkev1.ClassTransient, "the host %s is taken by machine %q of Cluster %q (UID %q): remove that machine, or give this one another host. "+
+		"If there is no such machine any more, delete the file %s on the host", s.server.SSHHost, name, strings.TrimSpace(cluster), uid, s.claimFile())
+}
+
+// releaseHost lets another machine have the host. One that cannot be reached holds the removal of its machine up no longer than
+// a login takes.
+func (s *session) releaseHost(ctx context.Context) error {
+	if !s.takesHosts() {
+		return nil
+	}
+	err := s.releaseClaim(ctx)
+	if err == nil || cancelled(err) {
+		return err
+	}
+	s.note("the host was not released: %v. For another machine to take it, delete the file %s on it", err, s.claimFile())
+	return nil
+}
+
+func (s *session) releaseClaim(ctx context.Context) error {
+	login, err := s.driverLogin(ctx)
+	if err != nil {
+		return err
+	}
+	if len(s.privateKey) == 0 {
+		s.takeKeys(login.KeyPath) // those of a creation that was cut off
+	}
+	s.server = &state.Server{SSHHost: login.Host, SSHUser: login.User, SSHPort: login.Port}
+	defer func() { s.server = nil }() // it is less than the state has
+	client, err := s.tryLogin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Close() }()
+	status, _, err := s.onClaim(ctx, client, "release")
+	if err == nil && status != 0 {
+		err = fmt.Errorf("the command ended with exit code %d", status)
+	}
+	return err
+}
+
+// onClaim runs the script on the host, as root, and returns what it printed.
+func (s *session) onClaim(ctx context.Context, client *sshkeys.Client, verb string, more ...string) (int, string, error) {
+	words := append([]string{verb, s.claimFile(), s.deliveryMark()}, more...)
+	for i, word := range words {
+		words[i] = sshkeys.Quote(word)
+	}
+	line := "sh -s -- " + strings.Join(words, " ")
+	var out bytes.Buffer
+	status, err := client.Run(ctx, sshkeys.Command{Line: s.asRoot(line), Stdin: strings.NewReader(claimScript), Stdout: &limited{to: &out, left: maxStatus}, Stderr: s.log})
+	return status, out.String(), err
+}
+
+// asRoot is a command line for the SSH user that runs another one as root.
+func (s *session) asRoot(line string) string {
+	if s.access().User == "root" {
+		return line
+	}
+	return fmt.Sprintf("sudo -n true || exit %d; sudo -n %s", statusNoRoot, line)
 }

@@ -69,8 +69,10 @@ var (
 )
 
 func refused(class string) told { return told{"CreateFailed", class, false, state.PhaseGone} }
-func asked(class string) told   { return told{"CreateFailed", class, true, state.PhaseIntent} }
-func known(class string) told   { return told{"CreateFailed", class, true, state.PhaseRecorded} }
+func asked(class string) told {
+	return told{rkev1.ServerMayExistReason, class, true, state.PhaseIntent}
+}
+func known(class string) told { return told{"CreateFailed", class, true, state.PhaseRecorded} }
 
 // refusals: the cloud has made nothing and says so, so that the next attempt starts afresh.
 func refusals() map[string]story {
@@ -93,19 +95,19 @@ func refusals() map[string]story {
 // lostAnswers: the cloud may have made a server that nobody can name. There is never a second one, and nobody says that there is none.
 func lostAnswers() map[string]story {
 	return map[string]story{
-		"openstack, an accident": {driver: "openstack", mode: "made Internal Server Error", first: asked(rkev1.ClassTransient), second: undecided, servers: 1, removed: undecided},
+		"openstack, an accident": {driver: "openstack", mode: "made Internal Server Error", first: asked(rkev1.ClassTransient), second: asked(rkev1.ClassTransient), servers: 1, removed: undecided},
 		"openstack, an accident without a server": {driver: "openstack", mode: "fail Internal Server Error",
-			first: asked(rkev1.ClassTransient), second: undecided, removed: undecided},
+			first: asked(rkev1.ClassTransient), second: asked(rkev1.ClassTransient), removed: undecided},
 		"exoscale, too fast when it was looked at": {driver: "exoscale", mode: "made GetOperation: http response: Too Many Requests: x",
-			first: asked(rkev1.ClassThrottled), second: undecided, servers: 1, removed: undecided},
+			first: asked(rkev1.ClassThrottled), second: asked(rkev1.ClassThrottled), servers: 1, removed: undecided},
 		"exoscale, no permission to look": {driver: "exoscale", mode: "made GetInstance: http response: Forbidden: x",
-			first: asked(rkev1.ClassUnauthorized), second: undecided, servers: 1, removed: undecided},
+			first: asked(rkev1.ClassUnauthorized), second: asked(rkev1.ClassUnauthorized), servers: 1, removed: undecided},
 		"vcloudair, a late quota": {driver: "vmwarevcloudair", mode: "made error customizing VM: API Error: 400: exceed the VDC's quota",
-			first: asked(rkev1.ClassQuota), second: undecided, servers: 1, removed: undecided},
+			first: asked(rkev1.ClassQuota), second: asked(rkev1.ClassQuota), servers: 1, removed: undecided},
 		"vcloudair, the gate at the end": {driver: "vmwarevcloudair", mode: "made error reconfiguring Edge Gateway: API Error: 403: no",
-			first: asked(rkev1.ClassUnauthorized), second: undecided, servers: 1, removed: undecided},
+			first: asked(rkev1.ClassUnauthorized), second: asked(rkev1.ClassUnauthorized), servers: 1, removed: undecided},
 		"a driver whose process ended": {driver: "openstack", mode: "made-die",
-			first: told{"DriverUnresponsive", rkev1.ClassUnknown, true, state.PhaseIntent}, second: undecided, servers: 1, removed: undecided},
+			first: asked(rkev1.ClassUnknown), second: asked(rkev1.ClassUnknown), servers: 1, removed: undecided},
 	}
 }
 
@@ -194,10 +196,10 @@ func TestStories_looked(t *testing.T) {
 	j.request.Options = map[string]any{"slow-mode": "fail Internal Server Error"}
 	require.Equal(t, asked(rkev1.ClassTransient), j.tell(state.Create), j.output)
 	j.request.Looked = 0
-	require.Equal(t, undecided, j.tell(state.Create), "nobody looked yet")
+	require.Equal(t, asked(rkev1.ClassTransient), j.tell(state.Create), "nobody looked yet")
 	j.request.Looked, j.request.Retry = j.request.Attempt-1, "again"
 	require.Equal(t, asked(rkev1.ClassTransient), j.tell(state.Create), "it is asked for once more, and that answer is lost too")
-	require.Equal(t, undecided, j.tell(state.Create), "of which the user knows nothing")
+	require.Equal(t, asked(rkev1.ClassTransient), j.tell(state.Create), "of which the user knows nothing")
 	result, err := state.ReadResult(j.state())
 	require.NoError(t, err)
 	require.Equal(t, []any{"again", j.request.Looked}, []any{*result.Retry, result.Looked})
@@ -252,7 +254,7 @@ func TestStories_panic(t *testing.T) {
 	j.request.CredentialEnv = map[string]string{"SLOW_DIR": t.TempDir()}
 	j.request.Options = map[string]any{"slow-mode": "fail Panic in the driver: runtime error: x\ngoroutine 1 [running]:\nquota.NotFound(unauthorized.go:401)"}
 	require.Equal(t, asked(rkev1.ClassUnknown), j.tell(state.Create))
-	require.Equal(t, undecided, j.tell(state.Create))
+	require.Equal(t, asked(rkev1.ClassUnknown), j.tell(state.Create))
 }
 
 // TestRequest_names that could be other directories, and what else a Job refuses to begin with.

@@ -11,6 +11,7 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/jobrunner/operation/flagvalues"
 	"github.com/drover-project/drover/userdata"
 )
 
@@ -45,7 +46,7 @@ func (s *session) withholdUserData() error {
 		if index < 0 {
 			continue
 		}
-		typed, err := typed(s.flags[index].Type, value)
+		typed, err := flagvalues.Typed(s.flags[index].Type, value)
 		if err != nil {
 			return failf(reasonOptionsInvalid, rkev1.ClassInvalid, "the option %s, with which user data is handed over: %w", flag, err)
 		}
@@ -73,40 +74,51 @@ func (s *session) addUserData() error {
 	if err != nil {
 		return err
 	}
-	input := userdata.Input{Bootstrap: s.bootstrap, User: own, Hostname: s.request.InstanceName, Marker: s.deliveryMark()}
-	data, err := userdata.UserData(s.request.Driver.Name, input)
-	if _, tooLarge := errors.AsType[*userdata.TooLargeError](err); tooLarge {
-		input.Marker = "" // the proof is worth no refusal
-		data, err = userdata.UserData(s.request.Driver.Name, input)
-	}
+	data, err := s.joinUserData(own)
 	if err != nil {
 		return userDataFailure(err)
 	}
 	if len(data) == 0 {
 		return nil
 	}
+	return s.handOver(data)
+}
+
+// joinUserData joins the bootstrap data and the user's own, with a mark that proves the delivery where that fits.
+func (s *session) joinUserData(own []byte) ([]byte, error) {
+	input := userdata.Input{Bootstrap: s.bootstrap, User: own, Hostname: s.request.InstanceName, Marker: s.deliveryMark()}
+	data, err := userdata.UserData(s.request.Driver.Name, input)
+	if _, tooLarge := errors.AsType[*userdata.TooLargeError](err); tooLarge {
+		input.Marker = "" // the proof is worth no refusal
+		data, err = userdata.UserData(s.request.Driver.Name, input)
+	}
+	if err != nil || len(data) == 0 {
+		return nil, err
+	}
 	format := userdata.Opaque
 	if boot, err := userdata.Inspect(s.bootstrap); err == nil {
 		format = boot.Format
 	}
 	s.marked = input.Marker != "" && format != userdata.Opaque && format != userdata.Empty
-	value := string(data)
+	return data, nil
+}
+
+// handOver gives user data to the driver in the form it takes. What it is given is kept nowhere, and told nowhere.
+func (s *session) handOver(data []byte) error {
+	secrets, value := []string{string(data)}, string(data)
 	switch s.way.Habit {
 	case clouds.Base64:
 		value = base64.StdEncoding.EncodeToString(data)
+		secrets = append(secrets, value)
 	case clouds.PathAtCreate, clouds.PathEarly:
 		value = filepath.Join(s.filesDir(), s.way.Flag, "user-data")
-		if err := writePrivate(value, data); err != nil {
+		if err := flagvalues.WritePrivate(value, data); err != nil {
 			return err
 		}
 	case clouds.Inline, clouds.None, clouds.Unknown:
 	}
-	for _, secret := range []string{string(data), value} {
-		if secret != "" && (secret == string(data) || s.way.Habit == clouds.Base64) {
-			s.handed = append(s.handed, secret)
-			s.redactor.Add(secret)
-		}
-	}
+	s.handed = append(s.handed, secrets...)
+	s.redactor.Add(secrets...)
 	s.values[s.way.Flag] = value
 	return nil
 }

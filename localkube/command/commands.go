@@ -1,7 +1,6 @@
 package command
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,22 +46,18 @@ func statusCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printStatus(cmd.OutOrStdout(), status, output)
+			if output == "json" {
+				encoder := json.NewEncoder(cmd.OutOrStdout())
+				encoder.SetIndent("", "  ")
+				return encoder.Encode(status)
+			}
+			_, err = io.WriteString(cmd.OutOrStdout(), status.String())
+			return err
 		},
 	}
 	dataDirFlag(cmd, &dataDir)
 	cmd.Flags().StringVarP(&output, "output", "o", "", "json for machines")
 	return cmd
-}
-
-func printStatus(out io.Writer, status server.Status, format string) error {
-	if format == "json" {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(status)
-	}
-	_, err := io.WriteString(out, status.String())
-	return err
 }
 
 func tokenCommand() *cobra.Command {
@@ -102,36 +97,20 @@ func imagesCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, files []string) error {
-			return importImages(cmd.Context(), dataDir, files)
+			dir, err := datadir.Locate(dataDir)
+			if err != nil {
+				return err
+			}
+			if !dir.Exists() {
+				return errors.New("nothing runs on this data directory: it does not exist")
+			}
+			return node.ImportImages(cmd.Context(), dir, files...)
 		},
 	}
 	dataDirFlag(imports, &dataDir)
 	cmd := &cobra.Command{Use: "images", Short: "Work on the node's image store"}
 	cmd.AddCommand(imports)
 	return cmd
-}
-
-func importImages(ctx context.Context, dataDir string, files []string) error {
-	dir, err := datadir.Locate(dataDir)
-	if err != nil {
-		return err
-	}
-	if !dir.Exists() {
-		return errors.New("nothing runs on this data directory: it does not exist")
-	}
-	return node.ImportImages(ctx, dir, files...)
-}
-
-func versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the Kubernetes version",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionText())
-			return err
-		},
-	}
 }
 
 func versionText() string {

@@ -1,6 +1,10 @@
 package command
 
-import "github.com/spf13/cobra"
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
 
 // New returns the command line.
 func New() *cobra.Command {
@@ -12,11 +16,12 @@ func New() *cobra.Command {
 		SilenceErrors: true,
 	}
 	cmd.SetVersionTemplate("{{.Version}}\n")
-	cmd.AddCommand(serverCommand(), agentCommand(), statusCommand(), downCommand(), tokenCommand(), imagesCommand(), versionCommand(), kubectlHelp())
+	cmd.AddCommand(serverCommand(), agentCommand(), statusCommand(), downCommand(), tokenCommand(), imagesCommand(),
+		&cobra.Command{Use: "version", Short: "Print the Kubernetes version", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionText())
+			return err
+		}},
+		// It stands in the help text only; main runs it before this.
+		&cobra.Command{Use: "kubectl", Short: "The kubectl of this Kubernetes version", Run: func(*cobra.Command, []string) {}})
 	return cmd
-}
-
-// kubectlHelp lists the verb in the help text; main runs it before this.
-func kubectlHelp() *cobra.Command {
-	return &cobra.Command{Use: "kubectl", Short: "The kubectl of this Kubernetes version", Run: func(*cobra.Command, []string) {}}
 }

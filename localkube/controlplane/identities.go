@@ -61,10 +61,6 @@ func (o Options) IssueIdentities() error {
 			return err
 		}
 	}
-	return o.writeKubeconfigs()
-}
-
-func (o Options) writeKubeconfigs() error {
 	for component, user := range map[string]string{
 		"controller-manager": "system:kube-controller-manager",
 		"scheduler":          "system:kube-scheduler",

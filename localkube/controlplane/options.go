@@ -30,14 +30,12 @@ type Options struct {
 }
 
 // URL is how this machine's own components reach the API server.
-func (o Options) URL() string { return "https://" + o.localEndpoint() }
-
-func (o Options) localEndpoint() string {
+func (o Options) URL() string {
 	host := o.BindAddress
 	if host.IsUnspecified() {
 		host = net.IPv4(127, 0, 0, 1)
 	}
-	return net.JoinHostPort(host.String(), strconv.Itoa(o.Config.HTTPSPort))
+	return "https://" + net.JoinHostPort(host.String(), strconv.Itoa(o.Config.HTTPSPort))
 }
 
 // AdvertiseURL is how other machines reach the API server.
@@ -92,7 +90,12 @@ func (o Options) serverNames() (names []string, addresses []net.IP, err error) {
 		names = append(names, host)
 	}
 	if o.BindAddress.IsUnspecified() {
-		addresses = append(addresses, interfaceAddresses()...)
+		own, _ := net.InterfaceAddrs()
+		for _, a := range own {
+			if network, ok := a.(*net.IPNet); ok && !network.IP.IsLinkLocalUnicast() {
+				addresses = append(addresses, network.IP)
+			}
+		}
 	}
 	for _, extra := range o.ExtraNames {
 		if ip := net.ParseIP(extra); ip != nil {
@@ -113,20 +116,4 @@ func (o Options) AnswersAs(name string, address net.IP) (bool, error) {
 	}
 	return slices.ContainsFunc(names, func(own string) bool { return strings.EqualFold(own, name) }) ||
 		slices.ContainsFunc(addresses, address.Equal), nil
-}
-
-// interfaceAddresses are this machine's own; a certificate that lacks one is
-// still good, so trouble reading them is not an error.
-func interfaceAddresses() []net.IP {
-	found, err := net.InterfaceAddrs()
-	if err != nil {
-		return nil
-	}
-	var ips []net.IP
-	for _, a := range found {
-		if network, ok := a.(*net.IPNet); ok && !network.IP.IsLinkLocalUnicast() {
-			ips = append(ips, network.IP)
-		}
-	}
-	return ips
 }

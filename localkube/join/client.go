@@ -134,7 +134,14 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, autho
 	if res.StatusCode == http.StatusOK {
 		return out, nil
 	}
-	return nil, refusal{asked: c.url + path, status: res.Status, said: excerpt(out), kind: kindOf(res)}
+	refused := refusal{asked: c.url + path, status: res.Status, said: excerpt(out)}
+	switch {
+	case res.StatusCode == http.StatusUnauthorized && res.Header.Get(challengeHeader) == expiredChallenge:
+		refused.kind = errors.Join(ErrDenied, pki.ErrTokenExpired)
+	case res.StatusCode == http.StatusUnauthorized, res.StatusCode == http.StatusForbidden:
+		refused.kind = ErrDenied
+	}
+	return nil, refused
 }
 
 // refusal is an answer other than the wanted one.
@@ -148,17 +155,6 @@ func (r refusal) Error() string { return fmt.Sprintf("asking %s: %s: %s", r.aske
 
 // Unwrap tells errors.Is what kind of refusal it is.
 func (r refusal) Unwrap() error { return r.kind }
-
-func kindOf(res *http.Response) error {
-	switch {
-	case res.StatusCode == http.StatusUnauthorized && res.Header.Get(challengeHeader) == expiredChallenge:
-		return errors.Join(ErrDenied, pki.ErrTokenExpired)
-	case res.StatusCode == http.StatusUnauthorized, res.StatusCode == http.StatusForbidden:
-		return ErrDenied
-	default:
-		return nil
-	}
-}
 
 // excerpt is what fits into an error message of what came over the network,
 // in one line: whoever answers at a wrong URL may send a page.

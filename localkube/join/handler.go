@@ -44,8 +44,21 @@ func NewHandler(store *pki.Store, cluster Cluster) http.Handler {
 // endpoint admits, decodes, validates, acts and encodes.
 func endpoint[In, Out any](store *pki.Store, role pki.Role, act func(context.Context, In) (Out, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := admit(store, role, r); err != nil {
-			refuse(w, err)
+		err := pki.ErrTokenUnknown
+		if secret, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
+			err = store.Admits(role, secret)
+		}
+		switch {
+		case errors.Is(err, pki.ErrTokenExpired):
+			w.Header().Set(challengeHeader, expiredChallenge)
+			http.Error(w, err.Error(), http.StatusUnauthorized)
+			return
+		case errors.Is(err, pki.ErrTokenUnknown):
+			http.Error(w, err.Error(), http.StatusUnauthorized)
+			return
+		case err != nil:
+			// What is wrong with the server's own files is for its owner.
+			http.Error(w, "the server cannot read its own join token", http.StatusServiceUnavailable)
 			return
 		}
 		in, err := decode[In](http.MaxBytesReader(w, r.Body, maxBody))
@@ -55,7 +68,11 @@ func endpoint[In, Out any](store *pki.Store, role pki.Role, act func(context.Con
 		}
 		out, err := act(r.Context(), in)
 		if err != nil {
-			http.Error(w, err.Error(), statusOf(err))
+			status := http.StatusServiceUnavailable
+			if errors.Is(err, ErrDenied) {
+				status = http.StatusForbidden
+			}
+			http.Error(w, err.Error(), status)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -63,39 +80,11 @@ func endpoint[In, Out any](store *pki.Store, role pki.Role, act func(context.Con
 	})
 }
 
-func statusOf(err error) int {
-	if errors.Is(err, ErrDenied) {
-		return http.StatusForbidden
-	}
-	return http.StatusServiceUnavailable
-}
-
 // The header that tells a machine that its token was good once.
 const (
 	challengeHeader  = "WWW-Authenticate"
 	expiredChallenge = `Bearer error="invalid_token", error_description="expired"`
 )
-
-func refuse(w http.ResponseWriter, err error) {
-	switch {
-	case errors.Is(err, pki.ErrTokenExpired):
-		w.Header().Set(challengeHeader, expiredChallenge)
-		http.Error(w, err.Error(), http.StatusUnauthorized)
-	case errors.Is(err, pki.ErrTokenUnknown):
-		http.Error(w, err.Error(), http.StatusUnauthorized)
-	default:
-		// What is wrong with the server's own files is for its owner.
-		http.Error(w, "the server cannot read its own join token", http.StatusServiceUnavailable)
-	}
-}
-
-func admit(store *pki.Store, role pki.Role, r *http.Request) error {
-	secret, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !ok {
-		return pki.ErrTokenUnknown
-	}
-	return store.Admits(role, secret)
-}
 
 func decode[T any](body io.Reader) (T, error) {
 	var in T

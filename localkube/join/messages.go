@@ -52,18 +52,13 @@ func (r ServerRequest) Validate() error {
 	if r.PeerURL == "" {
 		return errors.New("the peer URL is missing")
 	}
-	if !isPeerURL(r.PeerURL) {
+	// An address and a port and nothing else: the URL becomes part of etcd's list of members, where a comma would add another.
+	hostPort, found := strings.CutPrefix(r.PeerURL, "https://")
+	peer, err := netip.ParseAddrPort(hostPort)
+	if !found || err != nil || peer.Port() == 0 || peer.Addr().Zone() != "" || peer.Addr().IsUnspecified() {
 		return fmt.Errorf("%q is not a peer URL like https://198.18.0.2:2380", r.PeerURL)
 	}
 	return validateName(r.Name)
-}
-
-// isPeerURL admits an address and a port and nothing else: the URL becomes part
-// of etcd's list of members, where a comma would add another member.
-func isPeerURL(text string) bool {
-	hostPort, found := strings.CutPrefix(text, "https://")
-	peer, err := netip.ParseAddrPort(hostPort)
-	return found && err == nil && peer.Port() != 0 && peer.Addr().Zone() == "" && !peer.Addr().IsUnspecified()
 }
 
 // ServerResponse is what makes a server of the same cluster.

@@ -60,7 +60,12 @@ func emptyCgroup(ctx context.Context, dir string) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		killCgroup(dir)
+		procs, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+		for word := range strings.FieldsSeq(string(procs)) {
+			if pid, err := strconv.Atoi(word); err == nil && pid > 0 {
+				_ = unix.Kill(pid, unix.SIGKILL) // it may have ended
+			}
+		}
 		err := unix.Rmdir(dir)
 		if err == nil || errors.Is(err, unix.ENOENT) {
 			return nil
@@ -72,18 +77,6 @@ func emptyCgroup(ctx context.Context, dir string) error {
 		case <-ctx.Done():
 			return err
 		case <-tick.C:
-		}
-	}
-}
-
-func killCgroup(dir string) {
-	raw, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
-	if err != nil {
-		return
-	}
-	for word := range strings.FieldsSeq(string(raw)) {
-		if pid, err := strconv.Atoi(word); err == nil && pid > 0 {
-			_ = unix.Kill(pid, unix.SIGKILL) // it may have ended
 		}
 	}
 }

@@ -89,13 +89,19 @@ func removeLeftSandboxes(ctx context.Context, l layout) error {
 	return removeSandboxes(ctx, l)
 }
 
-// restoreNetns leaves a shared directory of network namespaces to whoever had
-// it before.
+// restoreNetns undoes shareNetns, unless namespaces are left there or the directory was somebody's before.
 func restoreNetns(state before) error {
 	if !slices.Contains(state.Absent, netnsDir) {
 		return nil
 	}
-	return unshareNetns()
+	mounted, below, err := netnsMounts()
+	if err != nil || !mounted || below {
+		return err
+	}
+	if err := unix.Unmount(netnsDir, 0); err != nil {
+		return fmt.Errorf("unmounting %s: %w", netnsDir, err)
+	}
+	return nil
 }
 
 // killShims ends the shims of this data directory's containerd that outlived it.

@@ -104,10 +104,6 @@ func pauseImage() (v1.Image, error) {
 	if err != nil {
 		return nil, fmt.Errorf("packing the sandbox image: %w", err)
 	}
-	return mutate.ConfigFile(image, pauseConfig(image))
-}
-
-func pauseConfig(image v1.Image) *v1.ConfigFile {
 	config := &v1.ConfigFile{}
 	if have, err := image.ConfigFile(); err == nil {
 		config = have.DeepCopy()
@@ -115,5 +111,5 @@ func pauseConfig(image v1.Image) *v1.ConfigFile {
 	config.OS, config.Architecture = "linux", runtime.GOARCH
 	config.Config.Entrypoint = []string{"/pause"}
 	config.Config.User = "65535:65535"
-	return config
+	return mutate.ConfigFile(image, config)
 }

@@ -68,18 +68,6 @@ func shareNetns() error {
 	return nil
 }
 
-// unshareNetns undoes shareNetns unless namespaces are left there.
-func unshareNetns() error {
-	mounted, below, err := netnsMounts()
-	if err != nil || !mounted || below {
-		return err
-	}
-	if err := unix.Unmount(netnsDir, 0); err != nil {
-		return fmt.Errorf("unmounting %s: %w", netnsDir, err)
-	}
-	return nil
-}
-
 // netnsMounts tells whether netnsDir is a mount, and whether there are any below it.
 func netnsMounts() (mounted, below bool, err error) {
 	raw, err := os.ReadFile("/proc/self/mountinfo")

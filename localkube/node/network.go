@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -10,6 +11,9 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
 )
 
 // routeProtocol marks the routes that localkube made, so that it can find them.
@@ -23,7 +27,15 @@ func (n *Node) openNetwork(ctx context.Context) error {
 	if err := n.catchRanges(); err != nil {
 		return err
 	}
-	return acceptForwarding(ctx, n.cluster.PodCIDR)
+	pods := n.cluster.PodCIDR
+	return restoreTables(ctx, "iptables", strings.Join([]string{
+		"*filter",
+		":" + forwardChain + " - [0:0]",
+		"-A " + forwardChain + " -s " + pods + " -j ACCEPT",
+		"-A " + forwardChain + " -d " + pods + " -j ACCEPT",
+		"-I FORWARD 1 -j " + forwardChain,
+		"COMMIT", "",
+	}, "\n"))
 }
 
 // catchRanges keeps traffic to pods and services that do not exist from
@@ -72,14 +84,120 @@ func removeRoutes() error {
 // forwardChain accepts pod traffic whatever the policy of FORWARD is.
 const forwardChain = "LOCALKUBE-FORWARD"
 
-func acceptForwarding(ctx context.Context, podCIDR string) error {
-	rules := strings.Join([]string{
-		"*filter",
-		":" + forwardChain + " - [0:0]",
-		"-A " + forwardChain + " -s " + podCIDR + " -j ACCEPT",
-		"-A " + forwardChain + " -d " + podCIDR + " -j ACCEPT",
-		"-I FORWARD 1 -j " + forwardChain,
-		"COMMIT", "",
-	}, "\n")
-	return restoreTables(ctx, "iptables", rules)
+// DefaultAddress is the machine's own IPv4 address as seen by its default
+// route, or its first address that is not loopback when it has no such route.
+func DefaultAddress() (net.IP, error) {
+	routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
+	if err != nil {
+		return nil, fmt.Errorf("listing routes: %w", err)
+	}
+	for _, route := range routes {
+		if route.Dst != nil && !route.Dst.IP.IsUnspecified() {
+			continue
+		}
+		if route.Src != nil {
+			return route.Src, nil
+		}
+		if ip := linkAddress(route.LinkIndex); ip != nil {
+			return ip, nil
+		}
+	}
+	if ip := linkAddress(0); ip != nil {
+		return ip, nil
+	}
+	return nil, errors.New("this machine has no IPv4 address but loopback")
+}
+
+// linkAddress is the first global IPv4 address of a link, or of any link for 0.
+func linkAddress(index int) net.IP {
+	addresses, err := netlink.AddrList(nil, netlink.FAMILY_V4)
+	if err != nil {
+		return nil
+	}
+	for _, a := range addresses {
+		if (index == 0 || a.LinkIndex == index) && a.IP.IsGlobalUnicast() {
+			return a.IP
+		}
+	}
+	return nil
+}
+
+// writeCNI stores the pod network's configuration; containerd sees the file
+// appear. Each pod has a point-to-point link to the host and all its traffic is
+// routed, also between pods of one node: so no bridge is left behind, service
+// addresses work without bridge netfilter, and nothing is masqueraded.
+func (n *Node) writeCNI(podCIDR string) error {
+	raw, err := json.MarshalIndent(map[string]any{
+		"cniVersion": "1.0.0",
+		"name":       "localkube",
+		"plugins": []any{map[string]any{
+			"type":   "ptp",
+			"ipMasq": false,
+			"ipam": map[string]any{
+				"type":    "host-local",
+				"dataDir": n.dir.Path("cni", "addresses"),
+				"ranges":  []any{[]any{map[string]string{"subnet": podCIDR}}},
+				"routes":  []any{map[string]string{"dst": "0.0.0.0/0"}},
+			},
+		}},
+	}, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encoding pod network: %w", err)
+	}
+	return n.dir.Write(raw, "cni", "conf", "10-localkube.conflist")
+}
+
+// startRoutes keeps a route to the pods of every other node, by that node's
+// address: the nodes of one cluster share a link.
+func (n *Node) startRoutes() error {
+	// kube-proxy's user may watch all nodes; the kubelet's sees its own only.
+	client, err := n.client(ProxyName)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	n.routes = cancel
+	factory := informers.NewSharedInformerFactory(client, 0)
+	_, err = factory.Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { n.route(obj, netlink.RouteReplace) },
+		UpdateFunc: func(_, obj any) { n.route(obj, netlink.RouteReplace) },
+		DeleteFunc: func(obj any) { n.route(obj, netlink.RouteDel) },
+	})
+	if err != nil {
+		cancel()
+		return fmt.Errorf("watching nodes: %w", err)
+	}
+	factory.Start(ctx.Done())
+	return nil
+}
+
+func (n *Node) route(obj any, apply func(*netlink.Route) error) {
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	node, ok := obj.(*corev1.Node)
+	if !ok || node.Name == n.opts.Name {
+		return
+	}
+	route := routeTo(node)
+	if route == nil {
+		return
+	}
+	if err := apply(route); err != nil {
+		n.say("routing to pods of node %s: %v", node.Name, err)
+	}
+}
+
+// routeTo is the route to a node's pods, nil while it is not known.
+func routeTo(node *corev1.Node) *netlink.Route {
+	_, pods, err := net.ParseCIDR(node.Spec.PodCIDR)
+	if err != nil {
+		return nil
+	}
+	for _, a := range node.Status.Addresses {
+		if ip := net.ParseIP(a.Address); a.Type == corev1.NodeInternalIP && ip != nil {
+			return &netlink.Route{Dst: pods, Gw: ip, Protocol: routeProtocol}
+		}
+	}
+	return nil
 }

@@ -73,11 +73,16 @@ func readAuthority(dir, name string) (*Authority, error) {
 		return nil, fmt.Errorf("opening authority %s: %w", name, err)
 	}
 	cert, err := parseCertificate(raw)
-	if err == nil {
-		err = checkTime(cert, time.Now())
-	}
 	if err != nil {
 		return nil, fmt.Errorf("opening authority %s: %w", name, err)
+	}
+	// TLS would only say that some certificate is bad.
+	switch now := time.Now(); {
+	case now.Before(cert.NotBefore):
+		return nil, fmt.Errorf("opening authority %s: it is valid from %s and this machine's clock says %s: set the clock", name, stamp(cert.NotBefore), stamp(now))
+	case now.After(cert.NotAfter):
+		return nil, fmt.Errorf("opening authority %s: it expired at %s and this machine's clock says %s: set the clock, or start a new cluster in a new data directory",
+			name, stamp(cert.NotAfter), stamp(now))
 	}
 	key, err := readKey(path + ".key")
 	if err != nil {
@@ -87,20 +92,6 @@ func readAuthority(dir, name string) (*Authority, error) {
 		return nil, fmt.Errorf("opening authority %s: %s.crt and %[2]s.key do not belong together", name, path)
 	}
 	return &Authority{cert: cert, key: key, path: path}, nil
-}
-
-// checkTime says why an authority is of no use now: TLS would only say that
-// some certificate is bad.
-func checkTime(cert *x509.Certificate, now time.Time) error {
-	switch {
-	case now.Before(cert.NotBefore):
-		return fmt.Errorf("it is valid from %s and this machine's clock says %s: set the clock", stamp(cert.NotBefore), stamp(now))
-	case now.After(cert.NotAfter):
-		return fmt.Errorf("it expired at %s and this machine's clock says %s: set the clock, or start a new cluster in a new data directory",
-			stamp(cert.NotAfter), stamp(now))
-	default:
-		return nil
-	}
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
@@ -184,10 +175,18 @@ func (a *Authority) Sign(subject Subject, public crypto.PublicKey) ([]byte, erro
 // openKey loads the private key at path or makes one.
 func openKey(path string) (crypto.Signer, error) {
 	key, err := readKey(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return makeKey(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return key, err
 	}
-	return key, err
+	made, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("making key: %w", err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(made)
+	if err != nil {
+		return nil, fmt.Errorf("encoding key: %w", err)
+	}
+	return made, datadir.WriteFile(path, encode("PRIVATE KEY", der))
 }
 
 func readKey(path string) (crypto.Signer, error) {
@@ -208,18 +207,6 @@ func readKey(path string) (crypto.Signer, error) {
 		return nil, fmt.Errorf("reading key %s: %T cannot sign", path, parsed)
 	}
 	return key, nil
-}
-
-func makeKey(path string) (crypto.Signer, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, fmt.Errorf("making key: %w", err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return nil, fmt.Errorf("encoding key: %w", err)
-	}
-	return key, datadir.WriteFile(path, encode("PRIVATE KEY", der))
 }
 
 func newSerial() (*big.Int, error) {

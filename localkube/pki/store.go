@@ -44,10 +44,15 @@ func Open(dir string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.openServiceAccountKey(); err != nil {
+	key, err := openKey(s.ServiceAccountKey())
+	if err != nil {
 		return nil, err
 	}
-	return s, nil
+	der, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		return nil, fmt.Errorf("encoding service-account key: %w", err)
+	}
+	return s, datadir.WriteFile(s.ServiceAccountPublicKey(), encode("PUBLIC KEY", der))
 }
 
 // Read loads the authorities kept in dir and writes nothing: it is for those
@@ -67,18 +72,6 @@ func load(dir string, open func(dir, name string) (*Authority, error)) (*Store, 
 		*a.target = authority
 	}
 	return s, nil
-}
-
-func (s *Store) openServiceAccountKey() error {
-	key, err := openKey(s.ServiceAccountKey())
-	if err != nil {
-		return err
-	}
-	der, err := x509.MarshalPKIXPublicKey(key.Public())
-	if err != nil {
-		return fmt.Errorf("encoding service-account key: %w", err)
-	}
-	return datadir.WriteFile(s.ServiceAccountPublicKey(), encode("PUBLIC KEY", der))
 }
 
 // ServiceAccountKey is the file of the key that signs service-account tokens.

@@ -13,6 +13,9 @@ import (
 // rotateAt is the size from which a log file is set aside at the next start.
 const rotateAt = 16 << 20
 
+// longestTail is how much of a log's end can be read in an error message.
+const longestTail = 16 << 10
+
 func openLog(path string) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("making log directory: %w", err)
@@ -54,17 +57,13 @@ func Tail(path string, lines int) string {
 	all := strings.Split(strings.TrimSpace(beforeStacks(string(raw))), "\n")
 	last := all[max(0, len(all)-lines):]
 	for i, line := range last {
-		last[i] = withoutStack(line)
+		// etcd logs a stack within a line of JSON.
+		if before, _, found := strings.Cut(line, `,"stacktrace":"`); found {
+			last[i] = before + "}"
+		}
 	}
-	return shorten(strings.Join(last, "\n"))
-}
-
-// withoutStack cuts the stack off a line that etcd has logged as JSON.
-func withoutStack(line string) string {
-	if before, _, found := strings.Cut(line, `,"stacktrace":"`); found {
-		return before + "}"
-	}
-	return line
+	text := strings.Join(last, "\n")
+	return text[max(0, len(text)-longestTail):]
 }
 
 // beforeStacks cuts a text where the last crash in it begins to print stacks.
@@ -76,10 +75,4 @@ func beforeStacks(text string) string {
 		}
 	}
 	return text
-}
-
-// shorten keeps the end of what is too long to be read.
-func shorten(text string) string {
-	const most = 16 << 10
-	return text[max(0, len(text)-most):]
 }

@@ -20,15 +20,13 @@ type spawnRequest struct {
 
 func newSpawner() *spawner {
 	s := &spawner{requests: make(chan spawnRequest)}
-	go s.loop()
+	go func() {
+		runtime.LockOSThread()
+		for req := range s.requests {
+			req.done <- req.cmd.Start()
+		}
+	}()
 	return s
-}
-
-func (s *spawner) loop() {
-	runtime.LockOSThread()
-	for req := range s.requests {
-		req.done <- req.cmd.Start()
-	}
 }
 
 // start starts cmd in a process group of its own, so that Ctrl-C reaches the

@@ -120,7 +120,7 @@ func (s *Supervisor) watch(c *child) {
 		if c.stopping() {
 			return
 		}
-		ends = recent(append(ends, time.Now()))
+		ends = slices.DeleteFunc(append(ends, time.Now()), func(end time.Time) bool { return time.Since(end) > restartWindow })
 		if !c.spec.Restart || len(ends) > restartLimit {
 			s.report(c, err)
 			return
@@ -236,13 +236,6 @@ func (c *child) signal(sig syscall.Signal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_ = c.cmd.Process.Signal(sig) // it may have ended by itself
-}
-
-func recent(times []time.Time) []time.Time {
-	for len(times) > 0 && time.Since(times[0]) > restartWindow {
-		times = times[1:]
-	}
-	return times
 }
 
 // environment leaves out the proxy settings.

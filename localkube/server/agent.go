@@ -122,7 +122,12 @@ func (a *agent) address() (net.IP, error) {
 // there is nobody to ask, or the token has expired since, the ones of the last
 // start will do as long as they last.
 func (a *agent) join(ctx context.Context, address net.IP) (node.Cluster, node.Identities, error) {
-	if err := a.refuseServerDir(); err != nil {
+	// An agent must not write over a server's identities.
+	_, server, err := a.dir.LoadConfig()
+	if err == nil && server {
+		err = fmt.Errorf("%s is a server's: give the agent a data directory of its own", a.dir.Root())
+	}
+	if err != nil {
 		return node.Cluster{}, node.Identities{}, err
 	}
 	res, ca, err := a.ask(ctx, address)
@@ -138,15 +143,6 @@ func (a *agent) join(ctx context.Context, address net.IP) (node.Cluster, node.Id
 	a.say.step("going on with the certificates of the last start, which last until %s", until.UTC().Format(time.RFC3339))
 	cluster, err := a.cluster(member)
 	return cluster, a.identities(), err
-}
-
-// refuseServerDir keeps an agent from writing over a server's identities.
-func (a *agent) refuseServerDir() error {
-	_, server, err := a.dir.LoadConfig()
-	if err == nil && server {
-		err = fmt.Errorf("%s is a server's: give the agent a data directory of its own", a.dir.Root())
-	}
-	return err
 }
 
 func (a *agent) ask(ctx context.Context, address net.IP) (join.AgentResponse, []byte, error) {

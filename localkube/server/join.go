@@ -77,7 +77,8 @@ func (s *Server) AddAgent(_ context.Context, req join.AgentRequest) (join.AgentR
 	if err := s.refuseImpostor(req.NodeName, net.ParseIP(req.Address)); err != nil {
 		return join.AgentResponse{}, err
 	}
-	if err := s.claim(req.NodeName, fingerprint(req.Kubelet)); err != nil {
+	key := sha256.Sum256(req.Kubelet)
+	if err := s.claim(req.NodeName, hex.EncodeToString(key[:])); err != nil {
 		return join.AgentResponse{}, err
 	}
 	out := join.AgentResponse{
@@ -153,11 +154,6 @@ func publicKey(raw []byte) (crypto.PublicKey, error) {
 
 // serverClaim is what stands for a key where a name belongs to a server.
 const serverClaim = "server"
-
-func fingerprint(key []byte) string {
-	sum := sha256.Sum256(key)
-	return hex.EncodeToString(sum[:])
-}
 
 // claim binds a node name to whoever asked for it first.
 func (s *Server) claim(name, owner string) error {
@@ -253,7 +249,14 @@ func (s *Server) joinCluster(ctx context.Context) error {
 		return err
 	}
 	s.say.step("joined the cluster at %s", s.opts.JoinURL)
-	s.promote = s.promoter(client)
+	// It asks for this server's vote in etcd and remembers having it.
+	s.promote = func(ctx context.Context) error {
+		if err := client.Promote(ctx, join.PromoteRequest{Name: cfg.NodeName}); err != nil {
+			return fmt.Errorf("becoming a member of etcd: %w", err)
+		}
+		cfg.Joining = false
+		return s.dir.SaveConfig(*cfg)
+	}
 	return s.adopt(res)
 }
 
@@ -266,15 +269,4 @@ func (s *Server) adopt(res join.ServerResponse) error {
 		return err
 	}
 	return pki.Adopt(s.dir.Path("pki"), res.Identities)
-}
-
-// promoter asks for this server's vote in etcd and remembers having it.
-func (s *Server) promoter(client *join.Client) func(context.Context) error {
-	return func(ctx context.Context) error {
-		if err := client.Promote(ctx, join.PromoteRequest{Name: s.plane.Config.NodeName}); err != nil {
-			return fmt.Errorf("becoming a member of etcd: %w", err)
-		}
-		s.plane.Config.Joining = false
-		return s.dir.SaveConfig(s.plane.Config)
-	}
 }

@@ -65,28 +65,19 @@ func (a *agent) resume(cause error, address net.IP) (membership, time.Time, erro
 	if !known || !same {
 		return membership{}, time.Time{}, cause
 	}
-	until, err := a.certificatesEnd()
-	if err != nil {
-		return membership{}, time.Time{}, errors.Join(cause, err)
+	var until time.Time
+	id := a.identities()
+	for _, pair := range []pki.Pair{id.Kubelet, id.KubeletServing, id.Proxy} {
+		end, err := pair.Expiry()
+		if err != nil {
+			return membership{}, time.Time{}, errors.Join(cause, err)
+		}
+		if until.IsZero() || end.Before(until) {
+			until = end
+		}
 	}
 	if !time.Now().Before(until) {
 		return membership{}, time.Time{}, fmt.Errorf("the certificates of the last start expired at %s: %w", until.UTC().Format(time.RFC3339), cause)
 	}
 	return m, until, nil
-}
-
-// certificatesEnd is when the first of the agent's certificates expires.
-func (a *agent) certificatesEnd() (time.Time, error) {
-	var first time.Time
-	id := a.identities()
-	for _, pair := range []pki.Pair{id.Kubelet, id.KubeletServing, id.Proxy} {
-		until, err := pair.Expiry()
-		if err != nil {
-			return time.Time{}, err
-		}
-		if first.IsZero() || until.Before(first) {
-			first = until
-		}
-	}
-	return first, nil
 }

@@ -64,7 +64,15 @@ func Run(ctx context.Context, opts Options, out, log io.Writer) (err error) {
 	if opts.Ephemeral {
 		s.grace = 0
 	}
-	defer func() { err = errors.Join(err, s.stop(), lock.Release(), s.forget()) }()
+	defer func() {
+		err = errors.Join(err, s.stop(), lock.Release())
+		if !opts.Ephemeral {
+			return
+		}
+		if left := os.RemoveAll(dir.Root()); left != nil {
+			err = errors.Join(err, fmt.Errorf("removing the data directory: %w", left))
+		}
+	}()
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -263,12 +271,18 @@ func (s *Server) stop() error {
 	return err
 }
 
-func (s *Server) forget() error {
-	if !s.opts.Ephemeral {
-		return nil
-	}
-	if err := os.RemoveAll(s.dir.Root()); err != nil {
-		return fmt.Errorf("removing the data directory: %w", err)
-	}
-	return nil
+// progress prints steps with the time since the start.
+type progress struct {
+	mu    sync.Mutex
+	to    io.Writer
+	start time.Time
+}
+
+func newProgress(to io.Writer) *progress { return &progress{to: to, start: time.Now()} }
+
+func (p *progress) step(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	// A screen that cannot be written to must not stop a server.
+	_, _ = fmt.Fprintf(p.to, "localkube %6.2fs  %s\n", time.Since(p.start).Seconds(), fmt.Sprintf(format, args...))
 }

@@ -36,7 +36,7 @@ func StartOpenSSH(tb testing.TB, authorizedKey []byte) OpenSSH {
 		tb.Skip("no OpenSSH server here: hack/setup.sh installs it")
 	}
 	if os.Getuid() == 0 {
-		require.NoError(tb, os.MkdirAll("/run/sshd", 0o755)) // where sshd locks its unprivileged part up
+		require.NoError(tb, os.MkdirAll("/run/sshd", 0o750)) // where sshd locks its unprivileged part up
 	}
 	dir := tb.TempDir()
 	public, private, err := ed25519.GenerateKey(rand.Reader)

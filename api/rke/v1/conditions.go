@@ -70,6 +70,7 @@ const (
 	NameTakenReason          = "NameTaken"
 	JobRunningReason         = "JobRunning"
 	JobPendingReason         = "JobPending"
+	JobQueuedReason          = "JobQueued"
 	JobSucceededReason       = "JobSucceeded"
 	JobCancelledReason       = "JobCancelled"
 	WaitingForRetryReason    = "WaitingForRetry"
@@ -93,6 +94,8 @@ const (
 	// OwnerUnknownReason: a machine that came from a backup is deleted, most likely by the garbage collector, for the CAPI Machine
 	// that its owner reference names was never here. Its server is not removed before somebody says so.
 	OwnerUnknownReason = "OwnerUnknown"
+	// RemovalBegunReason: the machine is not being deleted, but the removal of its server was begun: a move or a restore forgot the deletion.
+	RemovalBegunReason = "RemovalBegun"
 	DeletingReason     = "Deleting"
 )
 

@@ -40,6 +40,10 @@ const (
 	AllowedNamespacesAnnotation = "drover.cattle.io/allowed-namespaces"
 	// RequestHashAnnotation on a Job is a hash of what it was asked to do.
 	RequestHashAnnotation = "drover.cattle.io/request-hash"
+	// BlockMoveAnnotation, which is clusterctl's, on an infra machine or its state Secret holds `clusterctl move` up while a Job may run.
+	BlockMoveAnnotation = "clusterctl.cluster.x-k8s.io/block-move"
+	// MoveLabel, which is clusterctl's, on a user's Secret has `clusterctl move` take it along.
+	MoveLabel = "clusterctl.cluster.x-k8s.io/move"
 	// TaggedUIDAnnotation on a state Secret is the machine UID in the tags of its servers, which stays when a restored machine gets another.
 	TaggedUIDAnnotation = "drover.cattle.io/tagged-uid"
 	// PodAccountAnnotation on a state Secret names the service account of the pods that write it.

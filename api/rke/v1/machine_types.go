@@ -18,6 +18,9 @@ type RKECommonNodeConfig struct {
 	// A Secret in another namespace must name this namespace in its annotation drover.cattle.io/allowed-namespaces.
 	// +optional
 	CloudCredentialSecretName string `json:"cloudCredentialSecretName,omitempty"`
+	// SSHContact is how the Job logs in to the server; an addition to Rancher's fields.
+	// +optional
+	SSHContact SSHContact `json:"sshContact,omitempty,omitzero"`
 }
 
 // RKEMachineStatus is the status of every <Driver>Machine.

@@ -53,6 +53,14 @@ type ServerScanSpec struct {
 	// +kubebuilder:validation:MaxLength=48
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}([.][0-9]{1,9})?s)?([0-9]{1,9}ms)?$`
 	GracePeriod *metav1.Duration `json:"gracePeriod,omitempty"`
+	// DeletedClusters are UIDs of CAPI Clusters of this namespace that were deleted, and not moved to another management cluster: a
+	// server that was made for one of them, and that no machine knows, is an orphan too.
+	//
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:MaxLength=63
+	DeletedClusters []string `json:"deletedClusters,omitempty"`
 	// TTLSecondsAfterFinished is how long it stays after it is done, as a Job's; an hour by default.
 	//
 	// +optional

@@ -52,7 +52,7 @@ func (j Jump) DialContext(_ context.Context, _, address string) (net.Conn, error
 		args = append(args, "-J", before)
 	}
 	// The context bounds the login; the process lives as long as the connection does.
-	command := exec.Command("ssh", append(args, "--", "ssh://"+last)...) //nolint:gosec // the hosts were checked
+	command := exec.Command("ssh", append(args, "--", "ssh://"+last)...)
 	command.Stderr = j.ErrOut
 	stdin, err := command.StdinPipe()
 	if err != nil {
@@ -86,11 +86,17 @@ func (c *jumpConn) Close() error {
 	return err
 }
 
-// LocalAddr and RemoteAddr implement net.Conn: a pipe has none.
-func (*jumpConn) LocalAddr() net.Addr  { return &net.UnixAddr{} }
+// LocalAddr implements net.Conn: a pipe has no address.
+func (*jumpConn) LocalAddr() net.Addr { return &net.UnixAddr{} }
+
+// RemoteAddr implements net.Conn.
 func (*jumpConn) RemoteAddr() net.Addr { return &net.UnixAddr{} }
 
-// SetDeadline and the others implement net.Conn; the SSH library does without.
-func (*jumpConn) SetDeadline(time.Time) error      { return os.ErrNoDeadline }
-func (*jumpConn) SetReadDeadline(time.Time) error  { return os.ErrNoDeadline }
+// SetDeadline implements net.Conn; the SSH library does without.
+func (*jumpConn) SetDeadline(time.Time) error { return os.ErrNoDeadline }
+
+// SetReadDeadline implements net.Conn.
+func (*jumpConn) SetReadDeadline(time.Time) error { return os.ErrNoDeadline }
+
+// SetWriteDeadline implements net.Conn.
 func (*jumpConn) SetWriteDeadline(time.Time) error { return os.ErrNoDeadline }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/access"
 	"github.com/drover-project/drover/sshkeys"
 	"github.com/drover-project/drover/sshkeys/sshtest"
@@ -38,10 +39,12 @@ func TestJump(t *testing.T) {
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 
 	var said bytes.Buffer
-	w.login.Jump = bastion.User + "@bastion"
-	w.login.Dialer = access.Jump{Hosts: w.login.Jump, ErrOut: &said}
-	client, err := access.Dial(t.Context(), w.api, machine("uid-1"), w.login)
+	w.login.ErrOut = &said
+	m := machine("uid-1")
+	m.Spec.Common.SSHContact.JumpHost = bastion.User + "@bastion"
+	client, err := access.Dial(t.Context(), w.api, m, w.login)
 	require.NoError(t, err, said.String())
+	require.Contains(t, w.told()[0], "is reached over "+m.Spec.Common.SSHContact.JumpHost+", as its spec.common.sshContact.jumpHost says")
 	var out bytes.Buffer
 	status, err := client.Run(t.Context(), sshkeys.Command{Line: "echo through", Stdout: &out})
 	require.NoError(t, err)
@@ -49,16 +52,37 @@ func TestJump(t *testing.T) {
 	require.Equal(t, "through\n", out.String())
 	require.NoError(t, client.Close())
 
-	data, err := access.Read(t.Context(), w.api, machine("uid-1"), w.login)
-	require.NoError(t, err)
-	files, err := access.NewKeyFiles(dir, machine("uid-1"), data)
-	require.NoError(t, err)
-	require.Contains(t, string(files.Files[0].Content), "ProxyJump "+w.login.Jump+"\n")
+	for given, want := range map[string]string{"": "ProxyJump " + bastion.User + "@bastion\n", "another:23": "ProxyJump another:23\n", "none": ""} {
+		w.login.Jump = given
+		data, err := access.Read(t.Context(), w.api, m, w.login)
+		require.NoError(t, err)
+		files, err := access.NewKeyFiles(dir, m, data)
+		require.NoError(t, err)
+		require.Contains(t, string(files.Files[0].Content), want)
+		require.Equal(t, want != "", bytes.Contains(files.Files[0].Content, []byte("ProxyJump")), given)
+	}
 
-	w.login.Dialer = access.Jump{Hosts: "nobody@unknown.invalid", ErrOut: &said}
-	_, err = access.Dial(t.Context(), w.api, machine("uid-1"), w.login)
-	require.ErrorContains(t, err, "see above what the ssh to the jump host")
+	w.login.Jump = "nobody@unknown.invalid"
+	_, err = access.Dial(t.Context(), w.api, m, w.login)
+	require.ErrorContains(t, err, "see above what the ssh to the jump host nobody@unknown.invalid says")
 	require.Contains(t, said.String(), "unknown.invalid")
+}
+
+// TestRead_asTheMachineSays: its user and port go before the driver's, and flags before both.
+func TestRead_asTheMachineSays(t *testing.T) {
+	w := newWorld(t, nil)
+	m := machine("uid-1")
+	m.Spec.Common.SSHContact = rkev1.SSHContact{User: "core", Port: 2222}
+	data, err := access.Read(t.Context(), w.api, m, w.login)
+	require.NoError(t, err)
+	require.Equal(t, []any{"core", 2222}, []any{data.User, data.Port})
+	w.login.User, w.login.Port = "me", 23
+	data, err = access.Read(t.Context(), w.api, m, w.login)
+	require.NoError(t, err)
+	require.Equal(t, []any{"me", 23}, []any{data.User, data.Port})
+	m.Spec.Common.SSHContact.JumpHost = "-oProxyCommand=x"
+	_, err = access.Read(t.Context(), w.api, m, w.login)
+	require.ErrorContains(t, err, "is not [USER@]HOST[:PORT]")
 }
 
 // TestJumpHosts: what is given to ssh can mean nothing else there.

@@ -1,9 +1,11 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"time"
 
@@ -19,7 +21,8 @@ type Login struct {
 	User    string
 	Port    int
 	Address string
-	// Jump are the hosts over which the server is reached, as in OpenSSH's ProxyJump; empty for none.
+	// Jump are the hosts over which the server is reached, as in OpenSSH's ProxyJump; the machine's own jump host when empty, and
+	// none when "none".
 	Jump string
 	// AcceptNewHostKey records the server's host key in the state Secret when none is recorded yet.
 	AcceptNewHostKey bool
@@ -27,8 +30,12 @@ type Login struct {
 	Command string
 	// Note is told what the user should know; may be nil.
 	Note func(string)
-	// Dialer makes connections; the network when nil.
+	// Dialer makes connections; the network, or OpenSSH's ssh over the jump hosts, when nil.
 	Dialer sshkeys.Dialer
+	// Watch gets what makes the connection and gives what to use instead; may be nil.
+	Watch func(sshkeys.Dialer) sshkeys.Dialer
+	// ErrOut is told what an ssh over jump hosts says.
+	ErrOut io.Writer
 	// Patience is how long a server is waited for that does not serve SSH yet; 20 seconds when 0.
 	Patience time.Duration
 }
@@ -39,37 +46,40 @@ func Read(ctx context.Context, api *inventory.API, m *facts.Machine, login Login
 	if err != nil {
 		return sshkeys.Access{}, err
 	}
+	if secret == nil && (m.Address() != "" || m.Spec.ProviderID != "") {
+		return sshkeys.Access{}, fmt.Errorf("%s cannot be logged in to: it has a server, but the Secret %s, which has its key, is not there; restore it from a backup. See '%s why %s -n %s'",
+			m.Name, jobrunner.StateSecretName(m.Name), login.Command, m.Name, m.Namespace)
+	}
 	if secret == nil {
 		return sshkeys.Access{}, fmt.Errorf("%s has no server yet (phase %s): there is no Secret %s; see '%s why %s -n %s'",
 			m.Name, m.Phase(), jobrunner.StateSecretName(m.Name), login.Command, m.Name, m.Namespace)
 	}
-	kept := state.Read(secret)
+	kept, err := login.awaitHostKey(ctx, api, m, state.Read(secret))
+	if err != nil {
+		return sshkeys.Access{}, err
+	}
 	access, err := sshkeys.AccessFrom(kept)
 	if errors.Is(err, sshkeys.ErrNoAddress) && login.Address != "" {
-		return sshkeys.Access{
-			Host: login.Address, User: login.User, Port: login.Port, PrivateKey: kept.PrivateKey, PublicKey: kept.PublicKey, KnownHosts: kept.KnownHosts,
-			Jump: login.Jump,
-		}, nil
+		access, err = sshkeys.Access{PrivateKey: kept.PrivateKey, PublicKey: kept.PublicKey, KnownHosts: kept.KnownHosts}, nil
 	}
 	if err != nil {
 		return sshkeys.Access{}, fmt.Errorf("%s cannot be logged in to (phase %s): %w; see '%s why %s -n %s'", m.Name, m.Phase(), err, login.Command, m.Name, m.Namespace)
 	}
-	return login.override(access), nil
+	// What the machine says now goes before what its driver said when the server was made.
+	contact := m.Spec.Common.SSHContact
+	access.User, access.Port = cmp.Or(login.User, contact.User, access.User), cmp.Or(login.Port, int(contact.Port), access.Port)
+	access.Host, access.Jump = cmp.Or(login.Address, access.Host), cmp.Or(login.Jump, contact.JumpHost)
+	if access.Jump == noJump {
+		access.Jump = ""
+	}
+	if access.Jump != "" {
+		return access, Jump{Hosts: access.Jump}.Check()
+	}
+	return access, nil
 }
 
-func (l Login) override(access sshkeys.Access) sshkeys.Access {
-	if l.User != "" {
-		access.User = l.User
-	}
-	if l.Port != 0 {
-		access.Port = l.Port
-	}
-	if l.Address != "" {
-		access.Host = l.Address
-	}
-	access.Jump = l.Jump
-	return access
-}
+// noJump is what OpenSSH takes for no jump host.
+const noJump = "none"
 
 // Dial logs in to a machine's server. Its host key must be the recorded one.
 func Dial(ctx context.Context, api *inventory.API, m *facts.Machine, login Login) (*sshkeys.Client, error) {
@@ -79,12 +89,21 @@ func Dial(ctx context.Context, api *inventory.API, m *facts.Machine, login Login
 	}
 	var learned []byte
 	options := sshkeys.Options{Dialer: login.Dialer}
+	if options.Dialer == nil && access.Jump != "" {
+		options.Dialer = Jump{Hosts: access.Jump, ErrOut: login.ErrOut}
+	}
+	if login.Watch != nil {
+		options.Dialer = login.Watch(options.Dialer)
+	}
+	if login.Jump == "" && access.Jump != "" {
+		login.note("%s is reached over %s, as its spec.common.sshContact.jumpHost says (-J)", m.Name, access.Jump)
+	}
 	if login.AcceptNewHostKey {
 		options.Learn = func(line []byte) error { learned = line; return nil }
 	}
 	client, err := login.connect(ctx, m.Name, access, options)
 	if err != nil {
-		return nil, advise(err, m, login)
+		return nil, advise(err, m, access, login)
 	}
 	if len(learned) == 0 {
 		return client, nil
@@ -97,7 +116,7 @@ func Dial(ctx context.Context, api *inventory.API, m *facts.Machine, login Login
 }
 
 // advise adds what to do to an error of logging in.
-func advise(err error, m *facts.Machine, login Login) error {
+func advise(err error, m *facts.Machine, access sshkeys.Access, login Login) error {
 	this := fmt.Sprintf("%s -n %s", m.Name, m.Namespace)
 	accept := fmt.Sprintf("'%s ssh %s --accept-new-host-key'", login.Command, this)
 	secret := jobrunner.StateSecretName(m.Name)
@@ -112,8 +131,8 @@ func advise(err error, m *facts.Machine, login Login) error {
 			err, facts.Kubectl(login.Command), m.Namespace, secret, state.SSHKnownHostsKey, accept)
 	case errors.Is(err, sshkeys.ErrNotAccepted):
 		return fmt.Errorf("%w; the user may be another one (-l), or somebody took the key of Secret %s off the server: its cloud's console is the other way in", err, secret)
-	case errors.Is(err, sshkeys.ErrNotServing) && login.Jump != "":
-		return fmt.Errorf("%w; see above what the ssh to the jump host %s says, and whether it may forward connections to the server's address (--address)", err, login.Jump)
+	case errors.Is(err, sshkeys.ErrNotServing) && access.Jump != "":
+		return fmt.Errorf("%w; see above what the ssh to the jump host %s says, and whether it may forward connections to the server's address (--address)", err, access.Jump)
 	case errors.Is(err, sshkeys.ErrNotServing):
 		return fmt.Errorf("%w; its SSH daemon may be down, or listen on another port (-p) or address (--address, see '%s get %s -o json'): "+
 			"look at its console in the cloud, and at '%s why %s'", err, login.Command, this, login.Command, this)

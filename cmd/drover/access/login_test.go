@@ -79,6 +79,10 @@ func TestReadWithoutState(t *testing.T) {
 	_, err := access.Read(t.Context(), &inventory.API{Kube: fake.NewClientset()}, m, access.Login{Command: "kubectl drover"})
 	require.EqualError(t, err, "web-1 has no server yet (phase Pending): there is no Secret web-1-machine-state; see 'kubectl drover why web-1 -n shop'")
 
+	m.Status.Phase, m.Spec.ProviderID = "Failed", "digitalocean://1"
+	_, err = access.Read(t.Context(), &inventory.API{Kube: fake.NewClientset()}, m, access.Login{Command: "drover"})
+	require.EqualError(t, err, "web-1 cannot be logged in to: it has a server, but the Secret web-1-machine-state, which has its key, is not there; restore it from a backup. See 'drover why web-1 -n shop'")
+
 	foreign := stateSecret(map[string][]byte{"ssh-privatekey": []byte("P")})
 	foreign.OwnerReferences = []metav1.OwnerReference{{APIVersion: "rke-machine.cattle.io/v1", Kind: "AzureMachine", Name: "web-1", UID: "2", Controller: new(true)}}
 	_, err = access.Read(t.Context(), &inventory.API{Kube: fake.NewClientset(foreign)}, m, access.Login{Address: "198.18.0.9"})

@@ -15,25 +15,30 @@ import (
 // progressInterval is how often the shown numbers change.
 const progressInterval = 200 * time.Millisecond
 
-// Progress counts what goes over connections and shows it on a terminal. It is a Dialer for sshkeys.
-type Progress struct {
-	// Dialer makes the connections; the network when nil.
-	Dialer sshkeys.Dialer
+// Progress counts what goes over connections and shows it on a terminal.
+type Progress struct{ bytes atomic.Int64 }
 
-	bytes atomic.Int64
-}
-
-// DialContext connects and counts.
-func (p *Progress) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	dialer := p.Dialer
+// Over counts what goes over the connections that dialer makes; the network when nil.
+func (p *Progress) Over(dialer sshkeys.Dialer) sshkeys.Dialer {
 	if dialer == nil {
 		dialer = &net.Dialer{}
 	}
-	connection, err := dialer.DialContext(ctx, network, address)
+	return countedDialer{Dialer: dialer, bytes: &p.bytes}
+}
+
+type countedDialer struct {
+	sshkeys.Dialer
+
+	bytes *atomic.Int64
+}
+
+// DialContext implements sshkeys.Dialer.
+func (d countedDialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	connection, err := d.Dialer.DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	return &countedConn{Conn: connection, bytes: &p.bytes}, nil
+	return &countedConn{Conn: connection, bytes: d.bytes}, nil
 }
 
 // Show writes the count to a terminal until stop is called. Nothing is shown before the first byte, for until then other

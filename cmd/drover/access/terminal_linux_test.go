@@ -124,7 +124,7 @@ func TestProgressCounts(t *testing.T) {
 	progress := &access.Progress{}
 	var shown bytes.Buffer
 	stop := progress.Show(&shown)
-	client, _ := dial(t, sshkeys.Options{Dialer: progress})
+	client, _ := dial(t, sshkeys.Options{Dialer: progress.Over(nil)})
 	require.NoError(t, client.WriteFile(t.Context(), t.TempDir()+"/f", make([]byte, 1<<20), 0o600))
 	stop()
 	require.Regexp(t, `1\.\d MiB .*MiB/s`, shown.String())

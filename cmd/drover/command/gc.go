@@ -24,6 +24,7 @@ type gcOptions struct {
 	remove             bool
 	grace, timeout     time.Duration
 	output             *output
+	deletedClusters    []string
 }
 
 func newGC(e *env) *cobra.Command {
@@ -53,6 +54,7 @@ that takes and for which drivers it is possible. Where no machine is left to tel
 	flags.StringVar(&o.driver, "driver", "", "Look at this driver's cloud only.")
 	flags.StringVar(&o.credential, "credential", "", "Look with this credential Secret, as a machine would name it; needs --driver.")
 	flags.BoolVar(&o.remove, "delete", false, "Remove the orphans that are older than the grace period.")
+	flags.StringSliceVar(&o.deletedClusters, "deleted-cluster", nil, "UIDs of Clusters that were deleted, and not moved: their servers are orphans too.")
 	flags.DurationVar(&o.grace, "grace", time.Hour, "How old a server must be to be an orphan.")
 	flags.DurationVar(&o.timeout, "timeout", 15*time.Minute, "How long to wait for the cloud, in all.")
 	o.output = newOutput(cmd, false)
@@ -164,7 +166,7 @@ func (e *env) scan(ctx context.Context, api *inventory.API, at place, o *gcOptio
 		return listing.Scan{Namespace: at.namespace, Driver: at.driver, Credential: at.credential, Servers: []listing.Server{}, Error: inventory.Plain(err)}
 	}
 	made, err := api.MakeScan(ctx, at.namespace, rkev1.ServerScanSpec{
-		Driver: at.driver, CloudCredentialSecretName: at.credential, Remove: o.remove, GracePeriod: &metav1.Duration{Duration: o.grace}})
+		Driver: at.driver, CloudCredentialSecretName: at.credential, Remove: o.remove, GracePeriod: &metav1.Duration{Duration: o.grace}, DeletedClusters: o.deletedClusters})
 	if err != nil {
 		return failed(err)
 	}

@@ -220,7 +220,7 @@ func TestGC_usage(t *testing.T) {
 		"a credential everywhere":       {[]string{"--credential", "x", "--driver", "digitalocean", "-A"}, "exclude each other"},
 		"a driver without tags":         {[]string{"--driver", "exoscale"}, "docs/orphans.md"},
 		"a negative grace":              {[]string{"--grace", "-1h"}, "must not be negative"},
-		"an unknown output":             {[]string{"-o", "xml"}, "allowed formats are"},
+		"an unknown output":             {[]string{"-o", "xml"}, "-o takes json"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := execute(t, command.Options{}, "", append([]string{"gc"}, c.args...)...)

@@ -67,6 +67,12 @@ func (e *env) keys(ctx context.Context, name string, o *keysOptions) error {
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(e.Streams.Out, "Log in with: %s\n", files.SSHCommand())
+	if login.Jump == "" {
+		_, err = fmt.Fprintf(e.Streams.Out, "Log in with: %s\n", files.SSHCommand())
+		return err
+	}
+	// With -F, ssh reads no other configuration, for the jump neither.
+	_, err = fmt.Fprintf(e.Streams.Out, "Log in with: ssh %s, after this line in your ~/.ssh/config, which says how to reach %s: Include %s\n", m.Name, login.Jump,
+		filepath.Join(files.Dir, "config"))
 	return err
 }

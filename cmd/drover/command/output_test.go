@@ -155,7 +155,7 @@ func TestDriversOutput(t *testing.T) {
 
 func TestWrongOutputs(t *testing.T) {
 	for want, args := range map[string][]string{
-		"unable to match a printer suitable for the output format \"xml\"": {"get", "-o", "xml"},
+		`the output "xml" is unknown; -o takes json, yaml, wide, name, jsonpath=`: {"get", "-o", "xml"},
 		"error parsing jsonpath":                              {"get", "-o", "jsonpath={.items[}"},
 		"error parsing template":                              {"drivers", "-o", "go-template={{.x"},
 		"template format specified but no template given":     {"get", "-o", "jsonpath"},

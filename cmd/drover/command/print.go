@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +21,8 @@ import (
 type output struct {
 	flags     *genericclioptions.PrintFlags
 	noHeaders bool
+	// formats are those that are told of.
+	formats []string
 	// tables writes the rows of a watch below each other.
 	tables io.Writer
 	// printer of documents; it is kept because that of YAML puts a line between two.
@@ -34,7 +38,8 @@ func newOutput(cmd *cobra.Command, withName bool) *output {
 	if withName {
 		formats = append(formats, "name")
 	}
-	flag.Usage = fmt.Sprintf("Output format: %v, jsonpath=..., go-template=... . The documents are described in docs/cli.md.", formats)
+	o.formats = append(slices.Clone(formats), "jsonpath=...", "go-template=...")
+	flag.Usage = fmt.Sprintf("Output format: %s; the documents are described in docs/cli.md.", strings.Join(o.formats, ", "))
 	// Managed fields are not in drover's documents.
 	_ = cmd.Flags().MarkHidden("show-managed-fields")
 	cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "Print the table without its header.")
@@ -61,6 +66,9 @@ func (o *output) check(cmd *cobra.Command) error {
 	}
 	var err error
 	if o.printer, err = o.flags.ToPrinter(); err != nil {
+		if genericclioptions.IsNoCompatiblePrinterError(err) {
+			err = fmt.Errorf("the output %q is unknown; -o takes %s", o.format(), strings.Join(o.formats, ", "))
+		}
 		return usage(cmd, err)
 	}
 	return nil

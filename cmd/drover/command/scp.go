@@ -42,9 +42,9 @@ What is neither a file nor a directory, or cannot be read, is left out and named
 
 func (e *env) scp(ctx context.Context, plan access.Copy, login access.Login) error {
 	plan.Note = func(err error) { e.note("%w", err) }
-	progress := &access.Progress{Dialer: e.filled(login).Dialer}
 	if access.IsTerminal(e.Streams.ErrOut) {
-		login.Dialer = progress
+		progress := &access.Progress{}
+		login.Watch = progress.Over
 		stop := progress.Show(e.Streams.ErrOut)
 		defer stop()
 	}

@@ -26,12 +26,14 @@ func newSSH(e *env) *cobra.Command {
 
 Without COMMAND a login shell is opened, in a terminal if you have one. A single COMMAND is a line for the remote shell
 ('ls | wc -l'); with ARGUMENTs, each arrives as it is. Standard input, output and error are connected, and the exit code is the
-remote one; it is 255, as with OpenSSH's ssh, when a signal ended the command or there was no login. Ctrl-C and SIGTERM are
-handed on to the command, and end the connection.
+remote one; it is 255, as with OpenSSH's ssh, when a signal ended the command or there was no login. Ctrl-C and SIGTERM end
+the connection. They are handed on to the command before, but OpenSSH's daemon takes no signals for root: give a command that must
+not go on without you a terminal (-t), with which it is hung up.
 
 A server whose host key is not recorded, or is another, is refused. One that does not serve SSH yet is waited for, 20 seconds
-at most and before anything is told to it: its daemon restarts shortly after the server was made. With -J it is reached over other
-hosts, by your own OpenSSH ssh with its configuration, keys and known hosts; the server's host key is verified all the same.`,
+at most and before anything is told to it: its daemon restarts shortly after the server was made. With -J, and where the machine names
+a jump host (spec.common.sshContact), it is reached over other hosts, by your own OpenSSH ssh with its configuration, keys and known
+hosts; the server's host key is verified all the same.`,
 		Example: `  {name} ssh web-1
   {name} ssh web-1 -- uname -r
   {name} ssh web-1 -- 'journalctl -u ssh | tail'
@@ -76,7 +78,7 @@ func addLoginFlags(cmd *cobra.Command, login *access.Login) {
 func addAddressFlags(cmd *cobra.Command, login *access.Login) {
 	cmd.Flags().StringVarP(&login.User, "login", "l", "", "User on the server; the driver's when empty.")
 	cmd.Flags().IntVarP(&login.Port, "port", "p", 0, "Port of the server's SSH daemon; the driver's when 0.")
-	cmd.Flags().StringVarP(&login.Jump, "jump", "J", "", "Host over which the server is reached, [USER@]HOST[:PORT]; several with commas.")
+	cmd.Flags().StringVarP(&login.Jump, "jump", "J", "", "Host over which the server is reached, [USER@]HOST[:PORT]; several with commas; by default the machine's, or \"none\".")
 	cmd.Flags().StringVar(&login.Address, "address", "", "Address of the server, if you reach it at another one than the driver's.")
 }
 
@@ -116,9 +118,6 @@ func (e *env) dial(ctx context.Context, name string, login access.Login) (*sshke
 
 func (e *env) filled(login access.Login) access.Login {
 	login.Command = e.Name
-	login.Note = func(text string) { e.note("%s", text) }
-	if login.Dialer == nil && login.Jump != "" {
-		login.Dialer = access.Jump{Hosts: login.Jump, ErrOut: e.Streams.ErrOut}
-	}
+	login.Note, login.ErrOut = func(text string) { e.note("%s", text) }, e.Streams.ErrOut
 	return login
 }

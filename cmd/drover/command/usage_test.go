@@ -44,7 +44,7 @@ func TestWrongUsage(t *testing.T) {
 	}{
 		"unknown command":         {[]string{"gett"}, `unknown command "gett" (did you mean "get"?)`},
 		"unknown flag":            {[]string{"get", "--nonsense"}, "unknown flag: --nonsense"},
-		"unknown output":          {[]string{"get", "-o", "xml"}, "allowed formats are"},
+		"unknown output":          {[]string{"get", "-o", "xml"}, "-o takes json, yaml, wide, name"},
 		"ssh without name":        {[]string{"ssh"}, "NAME is needed"},
 		"ssh without --":          {[]string{"ssh", "one", "ls"}, "-- before a command"},
 		"ssh with two names":      {[]string{"ssh", "one", "two", "--", "ls"}, "-- before a command"},

@@ -20,8 +20,9 @@ type advice struct {
 // words are the values for the words in braces.
 type words map[string]string
 
-// objectWords are those of objects that may not be there: advice that names one of them is given only when it is.
-var objectWords = []string{"job", "pod", "node"}
+// objectWords are those of objects that may not be there: advice that names one of them is given only when it is. A machine has a template or is
+// edited itself, so that one of the two words is empty.
+var objectWords = []string{"job", "pod", "node", "template", "itself"}
 
 // lacks reports whether a text needs a word of an object that is not there.
 func (w words) lacks(text string) bool {
@@ -30,8 +31,11 @@ func (w words) lacks(text string) bool {
 	})
 }
 
-// commandWord is the one word that may be several for a shell.
-const commandWord = "cmd"
+// commandWord may be several words for a shell; whereWord is prose.
+const (
+	commandWord = "cmd"
+	whereWord   = "where"
+)
 
 // fill puts the words into a text. People copy commands from it into their shell, so that each value stays one word there:
 // some come from fields in which anybody who may make a machine can write anything.
@@ -39,7 +43,7 @@ func (w words) fill(text string) string {
 	// kubectl must not reach another cluster than we do: an advice may be to delete something.
 	pairs := []string{"kubectl ", facts.Kubectl(w[commandWord]) + " "}
 	for name, value := range w {
-		if name != commandWord {
+		if name != commandWord && name != whereWord {
 			value = facts.Word(clean(value))
 		}
 		pairs = append(pairs, "{"+name+"}", value)

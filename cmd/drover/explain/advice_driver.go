@@ -44,7 +44,7 @@ var driverAdvice = map[string]advice{
 	v3.FlagsInvalidReason: {says: "The driver's flags cannot become fields.",
 		next: []string{"The message above names the flag; ask the driver's author", nextProbeLog}},
 	v3.SchemaIncompatibleReason: {says: "The changed driver would drop or retype a field that machines use; the old kinds stay in use.",
-		next: []string{"Go back to the former spec.url and spec.checksum", "Or first move the machines off the field the message above names"}},
+		next: []string{"Go back to the former spec.url and spec.checksum", "Or make templates without the field the message above names, roll the machines over, and delete the old templates and configs"}},
 	v3.NameTakenReason: {says: "Another NodeDriver already has kinds of this name.",
 		next: []string{"See which: {cmd} get drivers", "Give this one another spec.displayName, or delete the other"}},
 	v3.EstablishedReason: {says: "The kinds are served by the API."},

@@ -7,29 +7,37 @@ const (
 	nextLogs     = "Read the whole log: {cmd} logs {name} -n {ns}"
 	nextRetry    = "When the cause is removed, start the next attempt at once: {cmd} retry {name} -n {ns}"
 	nextQuota    = "Raise the quota at the cloud or remove servers you do not need; no new server is tried in a loop meanwhile"
-	nextPlace    = "Wait, or choose another size, zone or region in a new machine template"
+	nextPlace    = "Wait, or choose another size, zone or region in {where}"
 	nextLimit    = "If it lasts, other users of the same credential may use the limit up"
 	nextManager  = "See whether Drover's manager runs and what it logs: kubectl -n drover-system get pods; kubectl -n drover-system logs deploy/drover-manager"
 	nextReplace  = "Let Cluster API replace the machine: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}"
 	nextTemplate = "Machine templates cannot be edited: put a copy with the right values beside the present one and name it in the MachineDeployment, which then replaces its machines. Get the present one: kubectl -n {ns} get {template} -o yaml"
+	nextItself   = "Correct the machine itself, which can be edited until it has a server: kubectl -n {ns} edit {itself} {name}"
 	nextKeys     = "Look at the credential: kubectl -n {credentialns} describe secret {credentialname}"
 	nextDescribe = "See all the manager says of it: kubectl -n {ns} describe {resource} {name}"
 	// A file, for what is written on a command line can be read by others and is kept in the shell's history.
 	nextMakeCredential  = "Make the Secret {credential}, with one key per credential field, from files that hold nothing but the value: kubectl -n {credentialns} create secret generic {credentialname} --from-file=FIELD=FILE"
 	nextEditCredential  = "Put a valid credential into Secret {credential}, which is used from the next attempt on (values are base64): kubectl -n {credentialns} edit secret {credentialname}"
-	nextOtherCredential = "Or name an existing one in a new machine template"
-	nextOwnCredential   = "The credential is in the machine's own spec: give one that is valid, best as a Secret named in spec.common.cloudCredentialSecretName, in a new machine template"
+	nextOtherCredential = "Or name an existing one in {where}"
+	nextOwnCredential   = "The credential is in the machine's own spec: give one that is valid, best as a Secret named in spec.common.cloudCredentialSecretName, in {where}"
 	nextCloud           = "Look in the cloud for a server called {instance}, and remove it there by hand if it is this machine's"
 	nextAbandon         = "Only if no server is left, or you accept that one is: {cmd} abandon {name} -n {ns}"
 	nextDriver          = "See what the driver is waiting for: {cmd} why driver/{driver}"
 	nextNode            = "See what the server's bootstrap did: {cmd} ssh {name} -n {ns} -- 'cloud-init status --long || journalctl -b -n 50'"
 )
 
+// nextLendCredential is for a machine that only has to go: nothing can be made in a namespace that is being deleted.
+var nextLendCredential = []string{
+	"If namespace {ns} is being deleted, nothing can be made in it. Lend the machine a credential of another namespace: " +
+		"kubectl -n NAMESPACE annotate secret NAME drover.cattle.io/allowed-namespaces={ns}",
+	"And name that one: kubectl -n {ns} patch {resource} {name} --type merge -p '{\"spec\":{\"common\":{\"cloudCredentialSecretName\":\"NAMESPACE:NAME\"}}}'",
+}
+
 // Advice for what one reason does not tell apart.
 var (
 	noCredential = advice{says: "The driver needs a cloud credential, and the machine names none.",
 		next: []string{"Make a Secret with the keys the message above names, from files that hold nothing but the value: kubectl -n {ns} create secret generic NAME --from-file=FIELD=FILE",
-			"Name it in spec.common.cloudCredentialSecretName of a new machine template", nextTemplate}}
+			"Name it in spec.common.cloudCredentialSecretName of {where}", nextTemplate, nextItself}}
 	pausedCluster = advice{says: "Nothing happens: the Cluster {cluster} is paused.",
 		next: []string{"Let the Cluster go on: kubectl -n {ns} patch cluster.cluster.x-k8s.io {cluster} --type merge -p '{\"spec\":{\"paused\":false}}'"}}
 	pausedMachine = advice{says: "Nothing happens: the machine has the annotation cluster.x-k8s.io/paused.",
@@ -39,10 +47,13 @@ var (
 		next: []string{nextRetry, nextCloud, nextAbandon}}
 	// Nothing is tried again before somebody has looked.
 	lookFirst = advice{says: "A server may be left, and neither the driver's record nor a search in the cloud can tell: no other is made before you have looked.",
-		next: []string{nextCloud, "When none is left, go on: {cmd} retry {name} -n {ns}"}}
+		next: []string{nextCloud, "When none is left, go on: {cmd} retry {name} -n {ns}", nextLogs}}
 	// generic has no cloud that could refuse a place or a size.
 	hostInvalid = advice{says: "The host, or what the machine says of it, cannot be used.",
-		next: []string{"Correct what the driver's message names (address, port, user or SSH key of the host); trying again without a change fails again", nextTemplate}}
+		next: []string{"Correct what the driver's message names (address, port, user or SSH key of the host); trying again without a change fails again", nextTemplate, nextItself}}
+	stateGoing = advice{says: "Its state Secret {state} is being deleted, and is kept by its finalizer only: without it nobody can log in to the server.",
+		next: []string{"Save it while it is there, in a file that only you can read: (umask 077; kubectl -n {ns} get secret {state} -o yaml > {state}.yaml)",
+			"Then put a fresh one in its place: take its finalizer off and apply the file without metadata.deletionTimestamp, resourceVersion and uid"}}
 	cancelling = advice{waits: true, says: "The machine is deleted while its server was being made: the create Job is ended first, so that what it knows is saved and no server is lost.",
 		next: []string{"See its pod, which may take a minute to end: kubectl -n {podns} get pods -l drover.cattle.io/machine-uid={uid} -o wide"}}
 )
@@ -102,7 +113,7 @@ var machineAdvice = map[string]advice{
 	rkev1.CredentialRecalledReason:  {says: "The credential's Secret is gone; the server is removed with the credential that was used last."},
 	rkev1.CredentialReadyReason:     {says: "The credential is there."},
 	rkev1.SpecInvalidReason: {says: "The machine's spec cannot be used.",
-		next: []string{"The message above names the field. See what fields there are: kubectl explain {plural}.spec --api-version=rke-machine.cattle.io/v1", nextTemplate}},
+		next: []string{"The message above names the field. See what fields there are: kubectl explain {plural}.spec --api-version=rke-machine.cattle.io/v1", nextTemplate, nextItself}},
 	rkev1.NameTooLongReason: {says: "The machine's name is too long for this cloud.",
 		next: []string{"Let Drover shorten the server's name: put annotation rke.cattle.io/hostname-length-limit (10 to 63) on the machine or its template", "Or use shorter names of cluster and pool"}},
 	rkev1.NameTakenReason: {says: "Another machine of this namespace, or somebody else, already uses a name that is made from {name}.",
@@ -111,6 +122,8 @@ var machineAdvice = map[string]advice{
 		next: []string{"Watch what the driver says: {cmd} logs {name} -n {ns} -f"}},
 	rkev1.JobPendingReason: {waits: true, says: "A Job was made, its pod has not started yet.",
 		next: []string{"Look at the pod: kubectl -n {ns} describe pods -l batch.kubernetes.io/job-name={job}"}},
+	rkev1.JobQueuedReason: {waits: true, says: "As many Jobs run as the manager may run at once.",
+		next: []string{"Wait: it goes on as soon as the Jobs ahead of it have ended", "The manager's flag --max-concurrent-jobs says how many may run"}},
 	rkev1.JobSucceededReason: {says: "The Job succeeded."},
 	rkev1.JobCancelledReason: {says: "The Job was cancelled.",
 		next: []string{nextLogs, nextRetry}},
@@ -125,14 +138,17 @@ var machineAdvice = map[string]advice{
 	rkev1.DeleteErrorReason:         {says: "Removing the server failed.", next: []string{nextLogs, nextRetry, nextCloud, nextAbandon}},
 	rkev1.StateStoredReason:         {says: "The server's record, key and addresses are stored."},
 	rkev1.StateMissingReason: {says: "The server's state is missing: its Secret is gone or has no record.",
-		next: []string{"Restore the Secret {state} from a backup if there is one", nextCloud, nextReplace}},
+		next: []string{"Restore the Secret {state} from a backup if there is one",
+			"Or delete the machine: its server is looked for by its tags and provider ID and removed, or named where that cannot be told; a MachineSet or control plane then makes another: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}"}},
 	rkev1.ProviderIDSetReason: {says: "The providerID is set."},
 	rkev1.WaitingForNodeReason: {waits: true, says: "The server runs. Its providerID is not known from the driver, so Drover waits for its node to join the cluster.",
-		next: []string{nextNode, "The node must carry the label rke.cattle.io/machine with the CAPI Machine's UID, or set spec.providerIDTemplate of the NodeDriver {driver}"}},
+		next: []string{nextNode, "The node is found by the server's addresses or name; where it has neither, label it rke.cattle.io/machine=UID-OF-THE-CAPI-MACHINE, or set spec.providerIDTemplate of the NodeDriver {driver}"}},
 	rkev1.OwnerUnknownReason: {says: "The machine came from a backup with an owner that is not here, so that the garbage collector deletes it. Its server is left as it is.",
 		next: []string{"To keep the server: kubectl -n {ns} patch {plural} {name} --type=merge -p '{\"metadata\":{\"finalizers\":null}}'",
 			"Then apply it again from the backup, without metadata.ownerReferences",
 			"To remove the server: kubectl -n {ns} annotate {plural} {name} drover.cattle.io/remove-restored={name}"}},
+	rkev1.RemovalBegunReason: {says: "The removal of its server was begun, and a move or a restore forgot that the machine was being deleted. Nothing is made for it.",
+		next: []string{"Delete it again: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}"}},
 	rkev1.ServerMayExistReason: {says: "A server may be left, and neither the driver's record nor a search in the cloud can tell.",
 		next: []string{nextCloud, nextAbandon}},
 	rkev1.ServerGoneReason: {says: "The server is gone."},
@@ -146,7 +162,7 @@ var machineAdvice = map[string]advice{
 // classAdvice is by class of the last attempt's failure; it comes before the advice of the reason.
 var classAdvice = map[string]advice{
 	rkev1.ClassInvalid: {says: "The cloud or the driver does not accept what was asked for.",
-		next: []string{"Correct what the driver's message names (region, size, image, a missing option); trying again without a change fails again", nextTemplate}},
+		next: []string{"Correct what the driver's message names (region, size, image, a missing option); trying again without a change fails again", nextTemplate, nextItself}},
 	rkev1.ClassUnauthorized: {says: "The cloud does not accept the credential, or it lacks a permission.",
 		next: []string{nextEditCredential, nextRetry}},
 	rkev1.ClassQuota: {says: "The cloud account's quota is used up.",

@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -34,17 +35,26 @@ func (d *decision) tellAttempt(last *rkev1.AttemptStatus) {
 	}
 	d.Verdict = append(d.Verdict, line)
 	if failed {
-		if why == rkev1.ServerMayExistReason && last.Operation == string(state.Create) {
-			d.say(lookFirst, d.words)
-			return
+		if why == rkev1.ServerMayExistReason {
+			return // no class has anything to add
 		}
-		about := failureAdvice(why)
-		d.say(about, d.words)
-		// A failure that tells what to do need not be told to be of no known kind.
-		if class != rkev1.ClassUnknown || len(about.next) == 0 {
-			d.say(d.adviceForClass(class), d.words)
+		about, byClass := failureAdvice(why), d.adviceForClass(class)
+		d.Verdict = appendNew(d.Verdict, d.words.fill(about.says))
+		// What the cloud answered says best what to do; else the reason does, unless it says no more than to read on.
+		if tellsWhatToDo(about) && !slices.Contains(cloudAnswers, class) {
+			byClass = advice{}
 		}
+		d.say(byClass, d.words)
+		d.say(advice{next: about.next}, d.words)
 	}
+}
+
+// cloudAnswers are classes of failures that only the cloud's answer makes.
+var cloudAnswers = []string{rkev1.ClassUnauthorized, rkev1.ClassQuota, rkev1.ClassCapacity, rkev1.ClassThrottled}
+
+// tellsWhatToDo reports whether an advice is more than to read on or to try again.
+func tellsWhatToDo(about advice) bool {
+	return slices.ContainsFunc(about.next, func(next string) bool { return next != nextLogs && next != nextRetry && next != nextCloud })
 }
 
 // adviceForClass is the advice for a class; what to do about a credential depends on where it is.

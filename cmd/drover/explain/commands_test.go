@@ -175,7 +175,7 @@ func TestMachineWordsAreComplete(t *testing.T) {
 	m := &facts.Machine{Kind: facts.Kind{Name: "AzureMachine", Resource: "azuremachines"}, ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "u"}}
 	require.Equal(t, words{
 		"cmd": "drover", "name": "web-1", "ns": "shop", "podns": "shop", "kind": "AzureMachine", "uid": "u", "plural": "azuremachines",
-		"resource": "azuremachines.rke-machine.cattle.io", "template": "azuremachinetemplates.rke-machine.cattle.io",
+		"resource": "azuremachines.rke-machine.cattle.io", "template": "", "itself": "azuremachines.rke-machine.cattle.io", "where": "the machine itself",
 		"capi": "CAPI", "cluster": "CLUSTER", "driver": "azure", "job": "", "pod": "", "node": "", "bootstrap": "BOOTSTRAP",
 		"credential": "CREDENTIAL", "credentialns": "shop", "credentialname": "CREDENTIALNAME", "instance": "web-1", "state": "web-1-machine-state",
 	}, machineWords(&facts.Snapshot{Machine: m}, "drover"))

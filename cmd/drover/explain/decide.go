@@ -3,6 +3,7 @@ package explain
 import (
 	"slices"
 	"strings"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,9 +22,15 @@ type decision struct {
 	words words
 }
 
+// managerSilent is how long after it held its lease last a manager surely does not run: it is given back at the end, and taken over after 15 s.
+const managerSilent = time.Minute
+
 func (d *decision) decide() {
+	if !d.ManagerSeen.IsZero() && d.Now.Sub(d.ManagerSeen) > managerSilent {
+		d.say(advice{says: "Drover's manager has not been at work for " + age(d.Now, d.ManagerSeen) + ": what follows is of before.", next: []string{nextManager}}, d.words)
+	}
 	switch {
-	case isTrue(d.Machine.Condition(rkev1.PausedCondition)):
+	case isTrue(d.Machine.Condition(rkev1.PausedCondition)), len(d.Machine.Status.Conditions) == 0 && d.isPaused():
 		d.decidePaused()
 	case len(d.Machine.Status.Conditions) == 0:
 		d.decideUnseen()
@@ -33,7 +40,9 @@ func (d *decision) decide() {
 }
 
 func (d *decision) decideSteps() {
-	step := firstReached(d.Steps[:len(d.Steps)-1])
+	step := firstReached(slices.DeleteFunc(slices.Clone(d.Steps[:len(d.Steps)-1]), func(s Step) bool {
+		return slices.Contains(observedSteps, s.Name) && s.State != StepFailed
+	}))
 	switch {
 	case step == nil, step.Reason == "" && isTrue(d.Machine.Condition(rkev1.ReadyCondition)):
 		d.decideDone()
@@ -51,10 +60,18 @@ func (d *decision) decideSteps() {
 	d.decideStep(step)
 }
 
+// isPaused reports whether Cluster or machine say so themselves.
+func (d *decision) isPaused() bool {
+	_, machine := d.Machine.Annotations[clusterv1.PausedAnnotation]
+	return machine || d.Cluster != nil && d.Cluster.Spec.Paused != nil && *d.Cluster.Spec.Paused
+}
+
 // decidePaused tells who paused the machine, and how to go on.
 func (d *decision) decidePaused() {
-	paused := d.Machine.Condition(rkev1.PausedCondition)
-	d.Blocker = &Blocker{Step: rkev1.PausedCondition, Reason: "Paused", Message: clean(paused.Message)}
+	d.Blocker = &Blocker{Step: rkev1.PausedCondition, Reason: "Paused"}
+	if paused := d.Machine.Condition(rkev1.PausedCondition); paused != nil {
+		d.Blocker.Message = clean(paused.Message)
+	}
 	cluster := d.Cluster != nil && d.Cluster.Spec.Paused != nil && *d.Cluster.Spec.Paused
 	_, machine := d.Machine.Annotations[clusterv1.PausedAnnotation]
 	if cluster || !machine {
@@ -89,6 +106,9 @@ func (d *decision) decideDone() {
 		return
 	}
 	d.say(machineAdvice[rkev1.ReadyReason], d.words)
+	if d.State != nil && d.State.Deleting {
+		d.say(stateGoing, d.words)
+	}
 	if d.CAPIMachine != nil && d.CAPIMachine.DeletionTimestamp != nil {
 		d.decideOwnerDeleting("Cluster API has not asked for the server's removal yet.")
 		return
@@ -125,7 +145,11 @@ func (d *decision) decideStep(step *Step) {
 	about := d.adviceFor(step)
 	if last := d.failedAttempt(step); last != nil && !running {
 		d.tellAttempt(last)
-		if step.Reason == rkev1.ServerMayExistReason {
+		switch {
+		case step.Reason != rkev1.ServerMayExistReason:
+		case step.Name == rkev1.CreateJobCondition:
+			about = lookFirst
+		default:
 			about = stillThere
 		}
 		d.say(about, d.words)
@@ -163,6 +187,9 @@ func (d *decision) adviceFor(step *Step) advice {
 	}
 	about, known := conditionAdvice(step.Reason)
 	if known && d.Machine.DeletionTimestamp != nil && step.State == StepFailed {
+		if step.Reason == rkev1.CredentialMissingReason {
+			about.next = append(slices.Clone(about.next), nextLendCredential...)
+		}
 		return forRemoval(about)
 	}
 	if known {

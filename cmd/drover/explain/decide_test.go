@@ -209,18 +209,72 @@ func endDecisions() map[string]decision {
 > Let Cluster API replace the machine: kubectl -n shop delete machine.cluster.x-k8s.io web-1
 > When the cause is removed, start the next attempt at once: drover retry web-1 -n shop
 `},
-		"nobody can tell whether there is a server": {changed(failed(rkev1.AttemptsExhaustedReason, rkev1.ClassInvalid, "its answer is not known"), func(s *facts.Snapshot) {
+		"nobody can tell whether there is a server": {changed(failed(rkev1.ServerMayExistReason, rkev1.ClassInvalid, "its answer is not known"), func(s *facts.Snapshot) {
 			s.State.Result.Reason = rkev1.ServerMayExistReason
 		}), `
-! CreateJob|AttemptsExhausted|Invalid|its answer is not known
+! CreateJob|ServerMayExist|Invalid|its answer is not known
 . Attempt 2 to create the server: failed (Invalid, ServerMayExist) 3m ago: its answer is not known
 . A server may be left, and neither the driver's record nor a search in the cloud can tell: no other is made before you have looked.
-. Nothing more happens by itself. It is tried again when the machine, its credential, its bootstrap Secret, its NodeDriver or the manager's settings for Jobs change, or when you ask for it.
 > Look in the cloud for a server called web-1, and remove it there by hand if it is this machine's
 > When none is left, go on: drover retry web-1 -n shop
 > Read the whole log: drover logs web-1 -n shop
+`},
+		"a class has nothing to add to a host that is taken": {changed(failed(rkev1.WaitingForRetryReason, rkev1.ClassTransient, "it belongs to machine web-0"), func(s *facts.Snapshot) {
+			s.State.Result.Reason = "HostTaken"
+		}), `
+! CreateJob|WaitingForRetry|Transient|it belongs to machine web-0
+. Attempt 2 to create the server: failed (Transient, HostTaken) 3m ago: it belongs to machine web-0
+. The host belongs to another machine, so nothing was run on it.
+. The last attempt failed; it will be tried again.
+> Remove the machine that the message names, or give this one another host in a new machine template; then it is tried again by itself
+> Read the whole log: drover logs web-1 -n shop
+> When the cause is removed, start the next attempt at once: drover retry web-1 -n shop
+`},
+		"a machine without a template": {changed(failed(rkev1.AttemptsExhaustedReason, rkev1.ClassInvalid, "422 region"), func(s *facts.Snapshot) {
+			s.Machine.Annotations = nil
+		}), `
+! CreateJob|AttemptsExhausted|Invalid|422 region
+. Attempt 2 to create the server: failed (Invalid, CreateFailed) 3m ago: 422 region
+. The driver could not make the server.
+. The cloud or the driver does not accept what was asked for.
+. Nothing more happens by itself. It is tried again when the machine, its credential, its bootstrap Secret, its NodeDriver or the manager's settings for Jobs change, or when you ask for it.
+> Correct what the driver's message names (region, size, image, a missing option); trying again without a change fails again
+> Correct the machine itself, which can be edited until it has a server: kubectl -n shop edit digitaloceanmachines.rke-machine.cattle.io web-1
+> Read the whole log: drover logs web-1 -n shop
 > When the cause is removed, start the next attempt at once: drover retry web-1 -n shop
 > Let Cluster API replace the machine: kubectl -n shop delete machine.cluster.x-k8s.io web-1
+`},
+		"a credential is corrected before a log is read": {changed(failed(rkev1.WaitingForRetryReason, rkev1.ClassUnauthorized, "401"), func(s *facts.Snapshot) {
+			s.State.Result.Reason = "PreCreateCheckFailed"
+		}), `
+! CreateJob|WaitingForRetry|Unauthorized|401
+. Attempt 2 to create the server: failed (Unauthorized, PreCreateCheckFailed) 3m ago: 401
+. The driver's own checks before creating failed; no server was asked for.
+. The cloud does not accept the credential, or it lacks a permission.
+. The last attempt failed; it will be tried again.
+> Put a valid credential into Secret do-token, which is used from the next attempt on (values are base64): kubectl -n shop edit secret do-token
+> When the cause is removed, start the next attempt at once: drover retry web-1 -n shop
+> Read the whole log: drover logs web-1 -n shop
+`},
+		"a server that the cloud lists no more": {changed(running(), func(s *facts.Snapshot) {
+			s.Machine.Status.Conditions = append(s.Machine.Status.Conditions,
+				condition(rkev1.BootstrapDeliveredCondition, metav1.ConditionUnknown, rkev1.NotVerifiedReason, "contact is off", 2),
+				condition(rkev1.ServerExistsCondition, metav1.ConditionFalse, rkev1.ServerNotListedReason, "the cloud lists no server", 2))
+		}), `
+! ServerExists|ServerNotListed||the cloud lists no server
+. The cloud does not list the server any more.
+. the cloud lists no server
+> Look for it at the cloud; if it lives, give it back the tags that docs/drivers.md names
+> Let Cluster API replace the machine: kubectl -n shop delete machine.cluster.x-k8s.io web-1
+`},
+		"a server of which nothing more is known": {changed(running(), func(s *facts.Snapshot) {
+			s.Machine.Status.Conditions = append(s.Machine.Status.Conditions, condition(rkev1.ServerExistsCondition, metav1.ConditionUnknown, rkev1.ServerNotSeenReason, "not yet", 2))
+			s.CAPIMachine.Status.NodeRef.Name = "web-1"
+			s.ManagerSeen = s.Now.Add(-5 * time.Minute)
+		}), `
+. Drover's manager has not been at work for 5m: what follows is of before.
+. The server runs and its state is stored.
+> See whether Drover's manager runs and what it logs: kubectl -n drover-system get pods; kubectl -n drover-system logs deploy/drover-manager
 `},
 		"generic has no region": {changed(failed(rkev1.AttemptsExhaustedReason, rkev1.ClassInvalid, "no such host"), func(s *facts.Snapshot) {
 			s.Machine.Kind, s.Driver = facts.Kind{Name: "GenericMachine", Resource: "genericmachines", Singular: "genericmachine"}, nil
@@ -322,6 +376,8 @@ func removeDecisions() map[string]decision {
 . The cloud credential Secret do-token does not exist.
 . the credential Secret do-token is not there
 > Make the Secret do-token, with one key per credential field, from files that hold nothing but the value: kubectl -n shop create secret generic do-token --from-file=FIELD=FILE
+> If namespace shop is being deleted, nothing can be made in it. Lend the machine a credential of another namespace: kubectl -n NAMESPACE annotate secret NAME drover.cattle.io/allowed-namespaces=shop
+> And name that one: kubectl -n shop patch digitaloceanmachines.rke-machine.cattle.io web-1 --type merge -p '{"spec":{"common":{"cloudCredentialSecretName":"NAMESPACE:NAME"}}}'
 > Only if no server is left, or you accept that one is: drover abandon web-1 -n shop
 `},
 		"creating failed before it was deleted": {changed(deleting(condition(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.ServerMayExistReason, "cannot tell", 3)), func(s *facts.Snapshot) {
@@ -556,7 +612,7 @@ func oddDecisions() map[string]decision {
 ! ProviderIDKnown|WaitingForNode||
 . The server runs. Its providerID is not known from the driver, so Drover waits for its node to join the cluster.
 > See what the server's bootstrap did: drover ssh web-1 -n shop -- 'cloud-init status --long || journalctl -b -n 50'
-> The node must carry the label rke.cattle.io/machine with the CAPI Machine's UID, or set spec.providerIDTemplate of the NodeDriver digitalocean
+> The node is found by the server's addresses or name; where it has neither, label it rke.cattle.io/machine=UID-OF-THE-CAPI-MACHINE, or set spec.providerIDTemplate of the NodeDriver digitalocean
 `},
 	}
 }

@@ -217,7 +217,7 @@ func usedDrivers() map[string]driverDecision {
 . The changed driver would drop or retype a field that machines use; the old kinds stay in use.
 . field size is gone
 > Go back to the former spec.url and spec.checksum
-> Or first move the machines off the field the message above names
+> Or make templates without the field the message above names, roll the machines over, and delete the old templates and configs
 `},
 		"name taken": {ready(done(v3.SchemaCompatibleCondition, v3.CompatibleReason, 7), failedAt(v3.ActiveCondition, v3.NameTakenReason, "by NodeDriver other")), `
 ! Active|NameTaken||by NodeDriver other

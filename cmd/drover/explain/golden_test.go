@@ -101,6 +101,14 @@ func addWaiting(all map[string]*facts.Snapshot) {
 	all["infrastructure"] = s
 
 	s = running()
+	s.State.Deleting = true
+	all["state-going"] = s
+
+	s = machine()
+	s.Cluster.Spec.Paused = new(true)
+	all["unseen-paused"] = s
+
+	s = running()
 	s.Machine.Status.Conditions = append(s.Machine.Status.Conditions, done(rkev1.PausedCondition, "Paused", 2))
 	all["paused"] = s
 

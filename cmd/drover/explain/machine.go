@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/cmd/drover/listing"
@@ -35,7 +36,12 @@ func explainMachine(r *Report, s *facts.Snapshot, command string) {
 	r.Subject = fmt.Sprintf("%s %s/%s", m.Kind.Name, m.Namespace, m.Name)
 	r.Phase = clean(m.Phase())
 	r.Facts = machineFacts(s)
-	order := createSteps
+	order := slices.Clone(createSteps)
+	for _, name := range observedSteps {
+		if m.Condition(name) != nil {
+			order = append(order, name)
+		}
+	}
 	if m.DeletionTimestamp != nil {
 		order = removeSteps
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/state"
 )
@@ -21,6 +22,13 @@ func Remains(m *facts.Machine, st *facts.State) []string {
 	add("providerID", m.Spec.ProviderID)
 	for _, address := range m.Status.Addresses {
 		add(string(address.Type), address.Address)
+	}
+	cloud := clouds.Of(facts.DriverName(m.Kind.Name, nil))
+	add("beside it:", cloud.Beside)
+	for _, caveat := range cloud.Caveats {
+		if caveat.Kind == clouds.Leftovers {
+			add("leftovers:", caveat.Text)
+		}
 	}
 	if st == nil || st.Name == "" {
 		return append(list, "nothing more is known: the state Secret is missing or cannot be read")

@@ -34,7 +34,7 @@ func TestRemains(t *testing.T) {
 		"gone":          {at(state.PhaseGone), "how far it came: no server exists any more (Gone, attempt 2 to create)"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, []string{"driver digitalocean", "server called web-1", c.want}, explain.Remains(machine().Machine, c.state))
+			require.Equal(t, []string{"driver digitalocean", "server called web-1", "beside it: its SSH key", c.want}, explain.Remains(machine().Machine, c.state))
 		})
 	}
 }
@@ -48,6 +48,7 @@ func TestRemainsText(t *testing.T) {
   providerID digitalocean://4711
   ExternalIP 198.18.0.11
   Odd 198.18.0.12
+  beside it: its SSH key
   instance id 4711
   how far it came: the server was made and bootstrapped (Bootstrapped, attempt 1 to create)
 `, explain.RemainsText(s.Machine, s.State))

@@ -34,8 +34,9 @@ func machine(conditions ...metav1.Condition) *facts.Snapshot {
 		Kind: facts.Kind{Name: "DigitaloceanMachine", Resource: "digitaloceanmachines", Singular: "digitaloceanmachine"},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "shop", Name: "web-1", UID: "uid-m", CreationTimestamp: ago(15 * time.Minute),
-			Labels:     map[string]string{clusterv1.ClusterNameLabel: "store", rkev1.CAPIMachineLabel: "web-1"},
-			Finalizers: []string{rkev1.MachineFinalizer},
+			Labels:      map[string]string{clusterv1.ClusterNameLabel: "store", rkev1.CAPIMachineLabel: "web-1"},
+			Annotations: map[string]string{clusterv1.TemplateClonedFromNameAnnotation: "web"},
+			Finalizers:  []string{rkev1.MachineFinalizer},
 		},
 		Spec:   facts.MachineSpec{Common: rkev1.RKECommonNodeConfig{CloudCredentialSecretName: "do-token"}},
 		Status: rkev1.RKEMachineStatus{Phase: rkev1.PhasePending, Conditions: conditions, InstanceName: "web-1"},

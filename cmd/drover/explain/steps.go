@@ -14,6 +14,8 @@ var (
 		rkev1.ClusterReadyCondition, rkev1.DriverReadyCondition, rkev1.BootstrapReadyCondition, rkev1.CredentialReadyCondition,
 		rkev1.CreateJobCondition, rkev1.StateStoredCondition, rkev1.ProviderIDKnownCondition,
 	}
+	// observedSteps are what was looked at after the server ran. They are shown when they are there, and hold nothing up while they are not known.
+	observedSteps = []string{rkev1.BootstrapDeliveredCondition, rkev1.ServerExistsCondition}
 	// A removal has one condition, which tells also when its driver or credential is missing.
 	removeSteps = []string{rkev1.DeleteJobCondition}
 	driverSteps = []string{

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/duration"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
@@ -25,7 +26,11 @@ func machineWords(s *facts.Snapshot, command string) words {
 		"capi":     m.CAPIMachineName(), "cluster": m.ClusterName(), "driver": driverName(s), "job": m.Status.JobName,
 		"credentialns": credentialNamespace, "credentialname": credential, "credential": credential,
 		"instance": m.Status.InstanceName, "bootstrap": "", "pod": "", "node": "",
-		"state": jobrunner.StateSecretName(m.Name),
+		"state": jobrunner.StateSecretName(m.Name), "itself": "",
+	}
+	w[whereWord] = "a new machine template"
+	if m.Annotations[clusterv1.TemplateClonedFromNameAnnotation] == "" {
+		w["template"], w["itself"], w[whereWord] = "", w["resource"], "the machine itself"
 	}
 	if credential == "" {
 		w["credentialns"] = m.Namespace

@@ -24,6 +24,8 @@ type State struct {
 	// Log is the kept end of the last operation's log.
 	Log      string
 	Problems []string
+	// Deleting tells that the Secret is being deleted, and only its finalizer keeps it.
+	Deleting bool
 }
 
 // ParseState reads a state Secret's content. It takes anything: a pod wrote it.

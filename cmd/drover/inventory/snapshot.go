@@ -33,7 +33,7 @@ func (a *API) Snapshot(ctx context.Context, target Target, namespace, name strin
 	r.read(ctx, []part{
 		{facts.OwnersPart, r.owners}, {facts.ClusterPart, r.cluster}, {facts.DriverPart, r.driver}, {facts.BootstrapPart, r.bootstrap},
 		{facts.CredentialPart, r.credential}, {facts.StatePart, r.state}, {facts.JobsPart, r.jobs}, {facts.PodsPart, r.pods},
-		{facts.AheadPart, r.ahead}, {facts.EventsPart, r.events}, {facts.LivePart, r.live},
+		{facts.AheadPart, r.ahead}, {facts.EventsPart, r.events}, {facts.LivePart, r.live}, {facts.ManagerPart, r.manager},
 	})
 	return s
 }
@@ -254,6 +254,24 @@ func (r *reading) live(ctx context.Context) error {
 		return fmt.Errorf("reading the log of pod %s: %w", pod.Name, err)
 	}
 	r.Live = string(log)
+	return nil
+}
+
+// managerNamespace and managerLease are where the managers say which of them works (charts, cmd/manager).
+const managerNamespace, managerLease = "drover-system", "drover-manager"
+
+// manager reads when a manager last held its lease. Who may not read that, or has the manager elsewhere, does without.
+func (r *reading) manager(ctx context.Context) error {
+	lease, err := r.api.Kube.CoordinationV1().Leases(managerNamespace).Get(ctx, managerLease, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("getting Lease %s/%s: %w", managerNamespace, managerLease, err)
+	}
+	if lease.Spec.RenewTime != nil {
+		r.ManagerSeen = lease.Spec.RenewTime.Time
+	}
 	return nil
 }
 

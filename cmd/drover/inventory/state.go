@@ -43,7 +43,9 @@ func (a *API) State(ctx context.Context, m *facts.Machine) (*facts.State, error)
 	if err != nil || secret == nil {
 		return &facts.State{}, err
 	}
-	return facts.ParseState(secret.Name, secret.Data), nil
+	known := facts.ParseState(secret.Name, secret.Data)
+	known.Deleting = !secret.DeletionTimestamp.IsZero()
+	return known, nil
 }
 
 // orphanedState is State for a machine that does not exist. Kind may be empty; the state of a machine of another kind is

@@ -130,6 +130,9 @@ func (b *Book[K]) Refused(k K, r Refusal) {
 		m.freed = false // not before: between its turn and its attempt a machine may be refused by the API, not by the cloud
 	}
 	m.refused = r.Attempt
+	if g.cause == nil {
+		g.cause = &k
+	}
 	b.refill(g, r.Now)
 }
 
@@ -180,6 +183,29 @@ func (b *Book[K]) Freed(k K) bool {
 	defer b.mu.Unlock()
 	m := b.members[k]
 	return m != nil && m.freed
+}
+
+// Cause is a machine that the cloud refused in a group; here tells whether it waits there still. It is the one that was named
+// before as long as that may be so, whoever is heard of first after a restart.
+func (b *Book[K]) Cause(name Group, before *K, now time.Time) (cause *K, here bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	g := b.groups[name]
+	if before != nil {
+		if m := b.members[*before]; m != nil && m.group == name && m.refused > 0 {
+			return before, true
+		}
+		if b.young(now) && (g == nil || g.left == nil || *g.left != *before) {
+			return before, true
+		}
+	}
+	switch {
+	case g == nil:
+		return nil, false
+	case g.cause != nil:
+		return g.cause, true
+	}
+	return g.left, false
 }
 
 // Leave tells that a machine does not wait for its turn, whatever the reason.

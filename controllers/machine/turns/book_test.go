@@ -385,3 +385,35 @@ func BenchmarkBook(b *testing.B) {
 		}
 	}
 }
+
+// Who was refused is named as long as it waits too. The pace stays when it goes, for it may be replaced.
+func TestBook_theCauseGoes(t *testing.T) {
+	d := newDesk(t)
+	a, b, c := "a", "b", "c"
+	cause := func(before, want *string, here bool) {
+		t.Helper()
+		got, is := d.Cause(pool, before, d.now)
+		require.Equal(t, want, got)
+		require.Equal(t, here, is)
+	}
+	d.goes("a", "b")
+	cause(nil, nil, false)
+	cause(&c, &c, true) // a Book that has just begun knows no better
+	d.refusal("a", 1, 4)
+	d.refusal("b", 1, 1)
+	cause(nil, &a, true)
+	cause(&b, &b, true) // no change of words without need
+	d.held("b", "c")
+	d.Leave("a", d.now)
+	d.asksAt("b", 80*time.Minute)
+	cause(&a, &b, true)
+	d.Leave("b", d.now)
+	cause(&b, &b, false)
+	d.asksAt("c", 80*time.Minute)
+	d.pass(20 * time.Minute)
+	cause(&c, &b, false) // c was never refused
+	d.pass(time.Hour)
+	d.goes("c")
+	d.refused("c", 1)
+	cause(&b, &c, true)
+}

@@ -8,6 +8,8 @@ import (
 // group is held: its machines ask by turns.
 type group[K comparable] struct {
 	class string
+	// cause is a machine that was refused and waits in the group, and left the last one that did.
+	cause, left *K
 	// open tells that the cloud has made a server since it last refused one.
 	open bool
 	// level counts the refusals in a row, and next is when the next may ask.
@@ -148,6 +150,16 @@ func (b *Book[K]) remove(k K, g *group[K], m *member) {
 	g.put(m, waiting) // so that it is counted no more
 	delete(g.members, k)
 	delete(b.members, k)
+	if g.cause == nil || *g.cause != k {
+		return
+	}
+	g.cause, g.left = nil, &k
+	for other := range g.members {
+		if b.members[other].refused > 0 {
+			g.cause = &other
+			return
+		}
+	}
 }
 
 func (b *Book[K]) leave(k K, now time.Time) {

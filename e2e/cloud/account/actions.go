@@ -12,8 +12,12 @@ import (
 
 // Act starts a power action on a droplet.
 func (a *Account) Act(caller Caller, id int, kind string) (godo.Action, error) {
-	change, ok := powerChange(kind)
-	if !ok {
+	change := server.Power(kind)
+	switch kind {
+	case "power_on", "power_off", "shutdown", "reboot":
+	case "power_cycle":
+		change = server.Reboot
+	default:
 		return godo.Action{}, Unprocessable("Type is invalid or not supported here: " + kind)
 	}
 	a.mu.Lock()
@@ -31,16 +35,6 @@ func (a *Account) Act(caller Caller, id int, kind string) (godo.Action, error) {
 	action := a.startAction(d, kind)
 	a.booting.Go(func() { a.changePower(a.ctx, caller, d, change) })
 	return *action, nil
-}
-
-func powerChange(kind string) (server.Power, bool) {
-	switch kind {
-	case "power_on", "power_off", "shutdown", "reboot":
-		return server.Power(kind), true
-	case "power_cycle":
-		return server.Reboot, true
-	}
-	return "", false
 }
 
 func (a *Account) changePower(ctx context.Context, caller Caller, d *droplet, change server.Power) {

@@ -66,7 +66,14 @@ func (a *Account) CreateDroplets(caller Caller, request DropletRequest, boot Boo
 		action := a.startAction(d, "create")
 		droplets = append(droplets, a.render(d))
 		actions = append(actions, *action)
-		a.startBoot(d)
+		// It comes up by itself.
+		ctx, stop := context.WithCancel(a.ctx)
+		d.stop = stop
+		a.booting.Go(func() {
+			defer close(d.booted)
+			defer stop()
+			a.bootDroplet(ctx, d)
+		})
 	}
 	return droplets, actions, nil
 }
@@ -172,17 +179,6 @@ func (r DropletRequest) features() []string {
 	return features
 }
 
-// startBoot lets the droplet come up by itself; called with the mutex held.
-func (a *Account) startBoot(d *droplet) {
-	ctx, stop := context.WithCancel(a.ctx)
-	d.stop = stop
-	a.booting.Go(func() {
-		defer close(d.booted)
-		defer stop()
-		a.bootDroplet(ctx, d)
-	})
-}
-
 func (a *Account) bootDroplet(ctx context.Context, d *droplet) {
 	if !wait(ctx, a.opts.BootDelay+d.boot.Delay) || d.boot.Never {
 		return
@@ -205,9 +201,17 @@ func (a *Account) bootDroplet(ctx context.Context, d *droplet) {
 	a.endAction(d, godo.ActionCompleted)
 	a.record(Caller{Cause: "booted"}, d.entry(ledger.OpChanged))
 	a.booting.Go(func() { a.watchStart(d) })
-	if d.boot.VanishAfter > 0 {
-		a.vanishLater(d.ID, d.boot.VanishAfter)
+	if d.boot.VanishAfter <= 0 {
+		return
 	}
+	a.booting.Go(func() {
+		if !wait(a.ctx, d.boot.VanishAfter) {
+			return
+		}
+		if err := a.Vanish(a.ctx, d.ID); err != nil && !IsNotFound(err) {
+			a.opts.Log.Error("letting droplet vanish", "id", d.ID, "error", err)
+		}
+	})
 }
 
 // watchStart tells of a droplet whose computer ended by itself as it began, and why.
@@ -226,17 +230,6 @@ func (a *Account) watchStart(d *droplet) {
 	d.Status = statusOff
 	a.opts.Log.Error("droplet did not boot", "id", d.ID, "name", d.Spec.Hostname, "why", printed)
 	a.record(Caller{Cause: "did not boot: " + printed}, d.entry(ledger.OpChanged))
-}
-
-func (a *Account) vanishLater(id int, after time.Duration) {
-	a.booting.Go(func() {
-		if !wait(a.ctx, after) {
-			return
-		}
-		if err := a.Vanish(a.ctx, id); err != nil && !IsNotFound(err) {
-			a.opts.Log.Error("letting droplet vanish", "id", id, "error", err)
-		}
-	})
 }
 
 // wait reports false when ctx ended first.

@@ -82,7 +82,11 @@ func (a *Account) DeleteDroplet(ctx context.Context, caller Caller, id int) erro
 	if !ok {
 		return NotFound()
 	}
-	if err := a.destroy(ctx, d); err != nil {
+	if d.stop != nil {
+		d.stop()
+		<-d.booted
+	}
+	if err := a.opts.Backend.Destroy(ctx, d.Spec.Name); err != nil {
 		a.mu.Lock()
 		a.droplets[id] = d
 		a.mu.Unlock()
@@ -98,29 +102,12 @@ func (a *Account) DeleteDroplet(ctx context.Context, caller Caller, id int) erro
 	return nil
 }
 
-func (a *Account) destroy(ctx context.Context, d *droplet) error {
-	if d.stop != nil {
-		d.stop()
-		<-d.booted
-	}
-	return a.opts.Backend.Destroy(ctx, d.Spec.Name)
-}
-
 // DeleteDropletsByTag destroys all droplets with the tag.
 func (a *Account) DeleteDropletsByTag(ctx context.Context, caller Caller, tag string) error {
 	if tag == "" {
 		return Unprocessable("tag_name can't be blank")
 	}
-	a.mu.Lock()
-	doomed := a.selectDroplets("", tag)
-	a.mu.Unlock()
-	var errs []error
-	for _, d := range doomed {
-		if err := a.DeleteDroplet(ctx, caller, d.ID); err != nil && !IsNotFound(err) {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
+	return a.deleteAll(ctx, caller, tag)
 }
 
 // Vanish destroys a droplet behind the client's back.
@@ -130,12 +117,17 @@ func (a *Account) Vanish(ctx context.Context, id int) error {
 
 // DestroyAll destroys every droplet, as the end of the cloud.
 func (a *Account) DestroyAll(ctx context.Context, cause string) error {
+	return a.deleteAll(ctx, Caller{Cause: cause}, "")
+}
+
+// deleteAll destroys every droplet, or every one with the tag.
+func (a *Account) deleteAll(ctx context.Context, caller Caller, tag string) error {
 	a.mu.Lock()
-	doomed := a.selectDroplets("", "")
+	doomed := a.selectDroplets("", tag)
 	a.mu.Unlock()
 	var errs []error
 	for _, d := range doomed {
-		if err := a.DeleteDroplet(ctx, Caller{Cause: cause}, d.ID); err != nil && !IsNotFound(err) {
+		if err := a.DeleteDroplet(ctx, caller, d.ID); err != nil && !IsNotFound(err) {
 			errs = append(errs, err)
 		}
 	}

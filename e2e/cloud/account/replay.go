@@ -15,25 +15,21 @@ import (
 // replay rebuilds what the ledger says exists and takes the servers over.
 func (a *Account) replay(ctx context.Context) error {
 	for _, record := range a.opts.Ledger.Records() {
-		if err := a.replayRecord(ctx, record); err != nil {
+		var err error
+		switch record.Kind {
+		case ledger.KindTag:
+			if record.IsLive() {
+				a.tags[record.ID] = true
+			}
+		case ledger.KindKey:
+			err = a.replayKey(record)
+		case ledger.KindDroplet:
+			err = a.replayDroplet(ctx, record)
+		case ledger.KindServer: // the cloud's own, not the account's
+		}
+		if err != nil {
 			return fmt.Errorf("rebuilding %s %s from the ledger: %w", record.Kind, record.ID, err)
 		}
-	}
-	return nil
-}
-
-func (a *Account) replayRecord(ctx context.Context, record ledger.Record) error {
-	switch record.Kind {
-	case ledger.KindTag:
-		if record.IsLive() {
-			a.tags[record.ID] = true
-		}
-		return nil
-	case ledger.KindKey:
-		return a.replayKey(record)
-	case ledger.KindDroplet:
-		return a.replayDroplet(ctx, record)
-	case ledger.KindServer: // the cloud's own, not the account's
 	}
 	return nil
 }

@@ -122,7 +122,7 @@ func (t *Tokens) Check(secret string) (token Token, ok bool) {
 		if found.Secret != secret {
 			continue
 		}
-		if found.isGood(time.Now()) {
+		if !found.Revoked && (found.Expires.IsZero() || !time.Now().After(found.Expires)) {
 			return found, true
 		}
 		if token.Secret == "" {
@@ -130,8 +130,4 @@ func (t *Tokens) Check(secret string) (token Token, ok bool) {
 		}
 	}
 	return token, false
-}
-
-func (t Token) isGood(now time.Time) bool {
-	return !t.Revoked && (t.Expires.IsZero() || !now.After(t.Expires))
 }

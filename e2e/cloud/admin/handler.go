@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/drover-project/drover/e2e/cloud/account"
@@ -63,8 +62,10 @@ type handler func(r *http.Request) (any, error)
 // NewHandler returns the admin endpoint; requests must carry the secret as a bearer token.
 func NewHandler(cloud Cloud, secret string) http.Handler {
 	routes := http.NewServeMux()
-	for pattern, handle := range handlers(cloud) {
-		routes.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { answer(w, r, handle) })
+	for _, handlers := range []map[string]handler{records(cloud), droplets(cloud), faults(cloud), servers(cloud), tokens(cloud), served(cloud)} {
+		for pattern, handle := range handlers {
+			routes.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { answer(w, r, handle) })
+		}
 	}
 	want := []byte("Bearer " + secret)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -74,43 +75,6 @@ func NewHandler(cloud Cloud, secret string) http.Handler {
 		}
 		routes.ServeHTTP(w, r)
 	})
-}
-
-func handlers(cloud Cloud) map[string]handler {
-	return map[string]handler{
-		"GET /ledger":    func(*http.Request) (any, error) { return cloud.Ledger().Entries(), nil },
-		"GET /records":   func(*http.Request) (any, error) { return cloud.Ledger().Records(), nil },
-		"GET /live":      func(*http.Request) (any, error) { return cloud.Ledger().Live(), nil },
-		"GET /leftovers": func(*http.Request) (any, error) { return append([]string{}, cloud.Leftovers()...), nil },
-		"GET /droplets":  func(*http.Request) (any, error) { return cloud.Account().Droplets("", ""), nil },
-
-		"DELETE /droplets/{id}":       vanish(cloud),
-		"GET /droplets/{id}/userdata": userData(cloud),
-		"PUT /limits/droplets":        setDropletLimit(cloud),
-
-		"GET /faults":         func(*http.Request) (any, error) { return cloud.Faults().List(), nil },
-		"POST /faults":        addFault(cloud),
-		"DELETE /faults":      func(*http.Request) (any, error) { cloud.Faults().Clear(); return nil, nil },
-		"DELETE /faults/{id}": removeFault(cloud),
-		"GET /hits":           func(*http.Request) (any, error) { return append([]fault.Hit{}, cloud.Faults().Hits()...), nil },
-
-		"GET /servers":  func(*http.Request) (any, error) { return cloud.Servers(), nil },
-		"POST /servers": startServer(cloud),
-		"DELETE /servers/{name}": func(r *http.Request) (any, error) {
-			return nil, cloud.StopServer(context.WithoutCancel(r.Context()), r.PathValue("name"))
-		},
-
-		"GET /tokens":                 func(*http.Request) (any, error) { return cloud.Tokens(), nil },
-		"POST /tokens":                addToken(cloud),
-		"POST /tokens/{name}/revoke":  func(r *http.Request) (any, error) { return nil, cloud.RevokeToken(r.PathValue("name")) },
-		"POST /tokens/{name}/restore": func(r *http.Request) (any, error) { return nil, cloud.RestoreToken(r.PathValue("name")) },
-		"POST /tokens/{name}/expire":  expireToken(cloud),
-
-		"GET /files":              func(*http.Request) (any, error) { return append([]string{}, cloud.Files().Names()...), nil },
-		"PUT /files/{name...}":    putFile(cloud),
-		"DELETE /files/{name...}": func(r *http.Request) (any, error) { cloud.Files().Delete(r.PathValue("name")); return nil, nil },
-		"PUT /filefaults":         setFileFault(cloud),
-	}
 }
 
 func answer(w http.ResponseWriter, r *http.Request, handle handler) {
@@ -148,32 +112,4 @@ func decode(r *http.Request, into any) error {
 		return errors.New("parsing request: something follows it")
 	}
 	return nil
-}
-
-func dropletID(r *http.Request) (int, error) {
-	id, err := strconv.Atoi(r.PathValue("id"))
-	if err != nil {
-		return 0, fmt.Errorf("parsing droplet id: %w", err)
-	}
-	return id, nil
-}
-
-func vanish(cloud Cloud) handler {
-	return func(r *http.Request) (any, error) {
-		id, err := dropletID(r)
-		if err != nil {
-			return nil, err
-		}
-		return nil, cloud.Account().Vanish(context.WithoutCancel(r.Context()), id)
-	}
-}
-
-func userData(cloud Cloud) handler {
-	return func(r *http.Request) (any, error) {
-		id, err := dropletID(r)
-		if err != nil {
-			return nil, err
-		}
-		return cloud.Account().UserData(id)
-	}
 }

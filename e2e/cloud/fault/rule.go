@@ -134,20 +134,13 @@ func (r Rule) matches(request Request) bool {
 	if r.Name != "" && !globMatch(r.Name, request.Name) {
 		return false
 	}
-	return pathMatches(pattern, request.Path)
-}
-
-func pathMatches(pattern, requested string) bool {
 	prefix, open := strings.CutSuffix(pattern, "/**")
 	if !open {
-		return globMatch(pattern, requested)
+		return globMatch(pattern, request.Path)
 	}
 	depth := strings.Count(prefix, "/")
-	segments := strings.Split(requested, "/")
-	if len(segments) <= depth {
-		return false
-	}
-	return globMatch(prefix, strings.Join(segments[:depth+1], "/"))
+	segments := strings.Split(request.Path, "/")
+	return len(segments) > depth && globMatch(prefix, strings.Join(segments[:depth+1], "/"))
 }
 
 func globMatch(pattern, name string) bool {

@@ -47,13 +47,10 @@ func (s *Set) Add(rule Rule) (string, error) {
 	if slices.ContainsFunc(s.rules, func(a *armed) bool { return a.rule.ID == rule.ID }) {
 		return "", fmt.Errorf("adding fault: id %q is taken", rule.ID)
 	}
-	s.rules = append(s.rules, &armed{rule: rule, random: newRandom(rule.Seed)})
+	// Repeatable, which is what tests want of chance.
+	random := rand.New(rand.NewPCG(rule.Seed, 1)) //nolint:gosec // decides when to fail, guards nothing
+	s.rules = append(s.rules, &armed{rule: rule, random: random})
 	return rule.ID, nil
-}
-
-// newRandom is repeatable, which is what tests want of chance.
-func newRandom(seed uint64) *rand.Rand {
-	return rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // decides when to fail, guards nothing
 }
 
 // Remove takes a rule away and reports whether it was there.
@@ -104,7 +101,7 @@ func (s *Set) Apply(request Request) []Hit {
 			Time: time.Now().UTC(), Rule: a.rule.ID, Method: request.Method, Path: request.Path, Name: request.Name,
 			Token: request.Token, RequestID: request.RequestID, Effect: a.rule.Effect,
 		})
-		if !a.rule.Effect.isLatencyOnly() {
+		if effect := a.rule.Effect; effect.Status != 0 || effect.Drop || effect.Boot != nil {
 			break
 		}
 	}
@@ -129,5 +126,3 @@ func (a *armed) fires(request Request) bool {
 	a.applied++
 	return true
 }
-
-func (e Effect) isLatencyOnly() bool { return e.Status == 0 && !e.Drop && e.Boot == nil }

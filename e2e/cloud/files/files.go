@@ -149,7 +149,10 @@ func (s *Server) serveFile(w http.ResponseWriter, r *http.Request, file served) 
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		content = []byte("<!DOCTYPE html>\n<html><head><title>Sign in</title></head><body>Please sign in to go on.</body></html>\n")
 	case FaultWrong:
-		content = damaged(content)
+		content = slices.Clone(content)
+		if len(content) > 0 {
+			content[len(content)-1] ^= 0xff
+		}
 	case FaultTruncated:
 		w.Header().Set("Content-Length", fmt.Sprint(len(content)))
 		_, _ = w.Write(content[:len(content)/2])
@@ -160,15 +163,6 @@ func (s *Server) serveFile(w http.ResponseWriter, r *http.Request, file served) 
 	case FaultNone, FaultMissing, FaultOff:
 	}
 	http.ServeContent(w, r, path.Base(file.name), time.Time{}, bytes.NewReader(content))
-}
-
-// damaged returns content of the same length whose last byte differs.
-func damaged(content []byte) []byte {
-	content = slices.Clone(content)
-	if len(content) > 0 {
-		content[len(content)-1] ^= 0xff
-	}
-	return content
 }
 
 // trickle sends the content in steps, a second apart, while the client waits.

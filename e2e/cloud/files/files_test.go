@@ -54,24 +54,3 @@ func TestServerFaults(t *testing.T) {
 		})
 	}
 }
-
-func TestOwnFaultWinsAndUnknownOnesAreRefused(t *testing.T) {
-	server := files.New()
-	server.Put("a", []byte("a"))
-	server.Put("b", []byte("b"))
-	require.NoError(t, server.SetFault("a", files.FaultMissing))
-	require.Error(t, server.SetFault("a", "nonsense"))
-	endpoint := httptest.NewServer(server)
-	defer endpoint.Close()
-	status, _, err := get(t, endpoint.URL+"/a")
-	require.NoError(t, err)
-	require.Equal(t, 404, status)
-	status, _, err = get(t, endpoint.URL+"/b")
-	require.NoError(t, err)
-	require.Equal(t, 200, status)
-	require.Equal(t, []string{"a", "b"}, server.Names())
-	server.Delete("b")
-	status, _, err = get(t, endpoint.URL+"/b")
-	require.NoError(t, err)
-	require.Equal(t, 404, status)
-}

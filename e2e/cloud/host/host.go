@@ -42,7 +42,7 @@ func Open(ctx context.Context, stateDir string) (*Host, error) {
 		return setUpBridge(ctx)
 	})
 	if err != nil {
-		return nil, errors.Join(err, h.unlock())
+		return nil, errors.Join(err, h.Suspend())
 	}
 	return h, nil
 }
@@ -62,15 +62,22 @@ func PrivateRange(slot int) netip.Prefix {
 
 // Suspend lets the slot's lock go and keeps its claim, for a cloud whose
 // servers go on running.
-func (h *Host) Suspend() error { return h.unlock() }
+func (h *Host) Suspend() error {
+	if h.lock == nil {
+		return nil
+	}
+	lock := h.lock
+	h.lock = nil
+	return lock.Close()
+}
 
 // Close gives the slot back and removes the bridge when no other cloud uses it.
 func (h *Host) Close(ctx context.Context) error {
 	return withSetupLock(h.runDir, func() error {
 		if err := os.Remove(slotFile(h.runDir, h.slot)); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return errors.Join(fmt.Errorf("giving slot back: %w", err), h.unlock())
+			return errors.Join(fmt.Errorf("giving slot back: %w", err), h.Suspend())
 		}
-		return errors.Join(h.unlock(), removeIfUnused(ctx, h.runDir))
+		return errors.Join(h.Suspend(), removeIfUnused(ctx, h.runDir))
 	})
 }
 

@@ -63,7 +63,7 @@ func TestForgetSlots(t *testing.T) {
 	dir := t.TempDir()
 	h := &Host{runDir: dir}
 	require.NoError(t, h.takeSlot("/nowhere"))
-	require.NoError(t, h.unlock())
+	require.NoError(t, h.Suspend())
 	require.NoError(t, forgetSlots(dir, "/nowhere"))
 	require.NoFileExists(t, slotFile(dir, 0))
 	used, err := slotsInUse(dir)

@@ -17,29 +17,21 @@ func slotFile(dir string, slot int) string {
 	return filepath.Join(dir, fmt.Sprintf("slot-%d", slot))
 }
 
-// withSetupLock runs do while no other process changes slots or the bridge.
+// withSetupLock makes the directory and runs do while no other process changes slots or the bridge. The lock is one of the
+// directory above it: who is the last removes this one, and a lock inside would go with it and keep nobody out.
 func withSetupLock(dir string, do func() error) error {
-	lock, err := setupLock(dir)
+	lock, err := os.Open(filepath.Dir(dir))
 	if err != nil {
 		return fmt.Errorf("locking host network: %w", err)
 	}
-	return errors.Join(do(), lock.Close())
-}
-
-// setupLock makes the directory and waits for its lock, which is one of the directory above it: who is the last removes this
-// one, and a lock inside would go with it and keep nobody out.
-func setupLock(dir string) (*os.File, error) {
-	lock, err := os.Open(filepath.Dir(dir))
+	err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)
+	if err == nil {
+		err = os.MkdirAll(dir, 0o750)
+	}
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("locking host network: %w", errors.Join(err, lock.Close()))
 	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		return nil, errors.Join(err, lock.Close())
-	}
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return nil, errors.Join(err, lock.Close())
-	}
-	return lock, nil
+	return errors.Join(do(), lock.Close())
 }
 
 // takeSlot claims the slot the state directory had, or else a free one.
@@ -88,15 +80,6 @@ func isAbandoned(owner string) bool {
 	}
 	servers, err := os.ReadDir(filepath.Join(owner, "servers"))
 	return errors.Is(err, os.ErrNotExist) || err == nil && len(servers) == 0
-}
-
-func (h *Host) unlock() error {
-	if h.lock == nil {
-		return nil
-	}
-	lock := h.lock
-	h.lock = nil
-	return lock.Close()
 }
 
 func forgetSlots(dir, stateDir string) error {

@@ -103,12 +103,8 @@ func (l *Ledger) Append(entry Entry) error {
 	if l.file == nil {
 		return nil
 	}
-	return l.write(append(line, '\n'))
-}
-
-// write adds one line to the file. What a full disk left of an earlier line is
-// overwritten: lines after a torn one could never be read again.
-func (l *Ledger) write(line []byte) error {
+	// What a full disk left of an earlier line is overwritten: lines after a torn one could never be read again.
+	line = append(line, '\n')
 	if _, err := l.file.WriteAt(line, l.size); err != nil {
 		return errors.Join(fmt.Errorf("writing ledger: %w", err), l.file.Truncate(l.size))
 	}

@@ -74,7 +74,7 @@ func inheritCpuset(group string) error {
 		if len(strings.TrimSpace(string(inherited))) == 0 {
 			return nil // version 2, which inherits by itself
 		}
-		if err := os.WriteFile(filepath.Join(group, name), inherited, 0o600); err != nil { //nolint:gosec // below /sys/fs/cgroup, named by us
+		if err := os.WriteFile(filepath.Join(group, name), inherited, 0o600); err != nil {
 			return fmt.Errorf("writing %s: %w", name, err)
 		}
 	}

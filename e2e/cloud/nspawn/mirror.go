@@ -36,18 +36,14 @@ func findMirror(sources string) string {
 			continue
 		}
 		for _, word := range words {
-			if isMirror(word) {
+			at, err := url.Parse(word)
+			if err == nil && (at.Scheme == "http" || at.Scheme == "https") && at.Host != "" &&
+				strings.HasSuffix(strings.TrimRight(at.Path, "/"), "/debian") {
 				return word
 			}
 		}
 	}
 	return ""
-}
-
-func isMirror(word string) bool {
-	at, err := url.Parse(word)
-	return err == nil && (at.Scheme == "http" || at.Scheme == "https") && at.Host != "" &&
-		strings.HasSuffix(strings.TrimRight(at.Path, "/"), "/debian")
 }
 
 // withoutPassword is for showing an address.

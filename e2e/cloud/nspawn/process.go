@@ -75,17 +75,13 @@ func keeperArgs(dir serverDir, groups cgroups, server []string) []string {
 // nspawnCommand gives the server what a Kubernetes inside it needs, too:
 // all capabilities, and a place for containerd that is no overlay itself.
 func nspawnCommand(dir serverDir) []string {
+	store := strings.NewReplacer(`\`, `\\`, `:`, `\:`).Replace(dir.containerd())
 	return []string{
 		"systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--boot", "--directory=" + dir.root(), "--machine=" + dir.name(),
 		"--network-bridge=" + bridgeName, "--capability=all", "--system-call-filter=add_key keyctl bpf @privileged",
-		"--bind=" + escapeColons(dir.containerd()) + ":/var/lib/containerd", "--resolv-conf=off", "--timezone=off", "--link-journal=no",
+		"--bind=" + store + ":/var/lib/containerd", "--resolv-conf=off", "--timezone=off", "--link-journal=no",
 		"--console=pipe",
 	}
-}
-
-// escapeColons is for a path in an option of systemd-nspawn that has more parts.
-func escapeColons(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `:`, `\:`).Replace(path)
 }
 
 func (p process) save(dir serverDir) error {
@@ -161,9 +157,9 @@ func startTime(pid int) (uint64, error) {
 // parseStartTime reads field 22 of a stat line. The name in field 2 may hold
 // anything, so fields are counted from its closing parenthesis.
 func parseStartTime(stat string) (uint64, error) {
-	_, rest, found := cutLast(stat, ")")
-	fields := strings.Fields(rest)
-	if !found || len(fields) < 20 {
+	end := strings.LastIndex(stat, ")")
+	fields := strings.Fields(stat[end+1:])
+	if end < 0 || len(fields) < 20 {
 		return 0, errors.New("parsing process state: too short")
 	}
 	if state := fields[0]; state == "Z" || state == "X" {
@@ -174,12 +170,4 @@ func parseStartTime(stat string) (uint64, error) {
 		return 0, fmt.Errorf("parsing process start: %w", err)
 	}
 	return start, nil
-}
-
-func cutLast(text, separator string) (before, after string, found bool) {
-	i := strings.LastIndex(text, separator)
-	if i < 0 {
-		return text, "", false
-	}
-	return text[:i], text[i+len(separator):], true
 }

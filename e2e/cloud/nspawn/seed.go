@@ -1,9 +1,14 @@
 package nspawn
 
 import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/pem"
 	"fmt"
 	"net/netip"
 
+	"golang.org/x/crypto/ssh"
 	"sigs.k8s.io/yaml"
 
 	"github.com/drover-project/drover/e2e/cloud/server"
@@ -24,7 +29,9 @@ func seed(spec server.Spec, gateway netip.Addr) (map[string]string, error) {
 		files["user-data"] = "#cloud-config\n{}\n"
 	}
 	for name, content := range map[string]any{
-		"meta-data":      metaData(spec),
+		"meta-data": map[string]any{
+			"instance-id": spec.InstanceID, "local-hostname": spec.Hostname, "public-keys": append([]string{}, spec.Keys...),
+		},
 		"network-config": networkConfig(spec, gateway),
 	} {
 		encoded, err := yaml.Marshal(content)
@@ -39,12 +46,6 @@ func seed(spec server.Spec, gateway netip.Addr) (map[string]string, error) {
 	}
 	files["vendor-data"] = "#cloud-config\n" + string(vendorData)
 	return files, nil
-}
-
-func metaData(spec server.Spec) map[string]any {
-	return map[string]any{
-		"instance-id": spec.InstanceID, "local-hostname": spec.Hostname, "public-keys": append([]string{}, spec.Keys...),
-	}
 }
 
 // networkConfig is version 2 as this cloud-init reads it, which wants gateway4.
@@ -74,4 +75,30 @@ func vendorConfig(spec server.Spec) map[string]any {
 		"name": spec.User, "shell": "/bin/bash", "lock_passwd": true,
 		"sudo": "ALL=(ALL) NOPASSWD:ALL", "ssh_authorized_keys": append([]string{}, spec.Keys...),
 	}}}
+}
+
+const (
+	hostKeyFile   = "etc/ssh/ssh_host_ed25519_key"
+	machineIDFile = "etc/machine-id"
+)
+
+// identity returns the files that must be unlike those of any other server:
+// its SSH host key and its machine id. Made here, the key is known before the
+// first contact, and the server need not spend its boot on making it.
+func identity() (private, public, machineID string, err error) {
+	publicKey, privateKey, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return "", "", "", fmt.Errorf("generating host key: %w", err)
+	}
+	block, err := ssh.MarshalPrivateKey(privateKey, "")
+	if err != nil {
+		return "", "", "", fmt.Errorf("encoding host key: %w", err)
+	}
+	sshPublic, err := ssh.NewPublicKey(publicKey)
+	if err != nil {
+		return "", "", "", fmt.Errorf("encoding host key: %w", err)
+	}
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // never fails
+	return string(pem.EncodeToMemory(block)), string(ssh.MarshalAuthorizedKey(sshPublic)), hex.EncodeToString(id[:]) + "\n", nil
 }

@@ -52,7 +52,14 @@ func (p *Proxy) Refused() []string {
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	target, ok := p.routes[strings.ToLower(r.Host)]
 	if r.Method != http.MethodConnect || !ok {
-		p.refuse(w, r)
+		p.mu.Lock()
+		if len(p.refused) < 1000 {
+			p.refused = append(p.refused, r.Host)
+		}
+		p.mu.Unlock()
+		allowed := strings.Join(slices.Sorted(maps.Keys(p.routes)), ", ")
+		message := fmt.Sprintf("local cloud proxy: %s to %s is refused; only CONNECT to %s is allowed", r.Method, r.Host, allowed)
+		http.Error(w, message, http.StatusForbidden)
 		return
 	}
 	upstream, err := net.DialTimeout("tcp", target, dialTimeout)
@@ -67,17 +74,6 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p.tunnel(client, upstream)
-}
-
-func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request) {
-	p.mu.Lock()
-	if len(p.refused) < 1000 {
-		p.refused = append(p.refused, r.Host)
-	}
-	p.mu.Unlock()
-	allowed := strings.Join(slices.Sorted(maps.Keys(p.routes)), ", ")
-	message := fmt.Sprintf("local cloud proxy: %s to %s is refused; only CONNECT to %s is allowed", r.Method, r.Host, allowed)
-	http.Error(w, message, http.StatusForbidden)
 }
 
 // accept answers the CONNECT and takes the connection over.
@@ -102,7 +98,12 @@ func (p *Proxy) tunnel(client, upstream net.Conn) {
 	if !p.track(client, upstream) {
 		return
 	}
-	defer p.forget(client, upstream)
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.open, client)
+		delete(p.open, upstream)
+	}()
 	var both sync.WaitGroup
 	pipe := func(to, from net.Conn) {
 		_, _ = io.Copy(to, from) // an ended connection is how tunnels end
@@ -125,14 +126,6 @@ func (p *Proxy) track(conns ...net.Conn) bool {
 		p.open[conn] = true
 	}
 	return !p.closed
-}
-
-func (p *Proxy) forget(conns ...net.Conn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, conn := range conns {
-		delete(p.open, conn)
-	}
 }
 
 // Close ends all tunnels; http.Server does not know of them any more.

@@ -1,79 +1,53 @@
 package rest
 
 import (
-	"net/http"
-
 	"github.com/digitalocean/godo"
 )
 
-type actionRoot struct {
-	Action godo.Action `json:"action"`
+func (a *api) actions() map[string]handler {
+	return map[string]handler{
+		"GET /v2/actions": list("actions", func(*call) ([]godo.Action, error) { return a.opts.Account.Actions(0), nil }),
+		"GET /v2/actions/{action}": one("action", func(c *call) (godo.Action, error) {
+			id, err := c.number("action")
+			if err != nil {
+				return godo.Action{}, err
+			}
+			return a.opts.Account.Action(id)
+		}),
+		"GET /v2/droplets/{id}/actions": list("actions", func(c *call) ([]godo.Action, error) {
+			id, err := c.number("id")
+			if err != nil {
+				return nil, err
+			}
+			if _, err := a.opts.Account.Droplet(id); err != nil {
+				return nil, err
+			}
+			return a.opts.Account.Actions(id), nil
+		}),
+		"GET /v2/droplets/{id}/actions/{action}": one("action", func(c *call) (godo.Action, error) {
+			droplet, err := c.number("id")
+			if err != nil {
+				return godo.Action{}, err
+			}
+			id, err := c.number("action")
+			if err != nil {
+				return godo.Action{}, err
+			}
+			return a.opts.Account.DropletAction(droplet, id)
+		}),
+		"POST /v2/droplets/{id}/actions": a.actOnDroplet,
+	}
 }
 
-type actionsRoot struct {
-	Actions []godo.Action `json:"actions"`
-	paged
-}
-
+// actOnDroplet looks for the id before it reads the body.
 func (a *api) actOnDroplet(c *call) error {
 	id, err := c.number("id")
 	if err != nil {
 		return err
 	}
-	var body struct {
+	return post("action", func(c *call, request struct {
 		Type string `json:"type"`
-	}
-	if err := c.decode(&body); err != nil {
-		return err
-	}
-	action, err := a.opts.Account.Act(c.caller, id, body.Type)
-	if err != nil {
-		return err
-	}
-	return c.answer(http.StatusCreated, actionRoot{action})
-}
-
-func (a *api) getAction(c *call) error {
-	id, err := c.number("action")
-	if err != nil {
-		return err
-	}
-	action, err := a.opts.Account.Action(id)
-	if err != nil {
-		return err
-	}
-	return c.answer(http.StatusOK, actionRoot{action})
-}
-
-func (a *api) getDropletAction(c *call) error {
-	droplet, err := c.number("id")
-	if err != nil {
-		return err
-	}
-	id, err := c.number("action")
-	if err != nil {
-		return err
-	}
-	action, err := a.opts.Account.DropletAction(droplet, id)
-	if err != nil {
-		return err
-	}
-	return c.answer(http.StatusOK, actionRoot{action})
-}
-
-func (a *api) listActions(c *call) error {
-	actions, where := page(c, a.opts.Account.Actions(0))
-	return c.answer(http.StatusOK, actionsRoot{actions, where})
-}
-
-func (a *api) listDropletActions(c *call) error {
-	id, err := c.number("id")
-	if err != nil {
-		return err
-	}
-	if _, err := a.opts.Account.Droplet(id); err != nil {
-		return err
-	}
-	actions, where := page(c, a.opts.Account.Actions(id))
-	return c.answer(http.StatusOK, actionsRoot{actions, where})
+	}) (godo.Action, error) {
+		return a.opts.Account.Act(c.caller, id, request.Type)
+	})(c)
 }

@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/digitalocean/godo"
+
 	"github.com/drover-project/drover/e2e/cloud/account"
 	"github.com/drover-project/drover/e2e/cloud/fault"
 	"github.com/drover-project/drover/e2e/cloud/ledger"
@@ -35,39 +37,19 @@ func NewHandler(opts Options) http.Handler {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	a := &api{opts: opts, limits: newLimiter(opts.RateLimit), routes: http.NewServeMux()}
-	for pattern, handle := range map[string]handler{
-		"GET /v2/account": a.getAccount,
-
-		"GET /v2/account/keys":         a.listKeys,
-		"POST /v2/account/keys":        a.createKey,
-		"GET /v2/account/keys/{id}":    a.getKey,
-		"PUT /v2/account/keys/{id}":    a.renameKey,
-		"DELETE /v2/account/keys/{id}": a.deleteKey,
-
-		"GET /v2/droplets":                       a.listDroplets,
-		"POST /v2/droplets":                      a.createDroplets,
-		"DELETE /v2/droplets":                    a.deleteDropletsByTag,
-		"GET /v2/droplets/{id}":                  a.getDroplet,
-		"DELETE /v2/droplets/{id}":               a.deleteDroplet,
-		"GET /v2/droplets/{id}/actions":          a.listDropletActions,
-		"POST /v2/droplets/{id}/actions":         a.actOnDroplet,
-		"GET /v2/droplets/{id}/actions/{action}": a.getDropletAction,
-		"GET /v2/actions":                        a.listActions,
-		"GET /v2/actions/{action}":               a.getAction,
-		"GET /v2/regions":                        a.listRegions,
-		"GET /v2/sizes":                          a.listSizes,
-		"GET /v2/images":                         a.listImages,
-		"GET /v2/images/{id}":                    a.getImage,
-		"GET /v2/tags":                           a.listTags,
-		"POST /v2/tags":                          a.createTag,
-		"GET /v2/tags/{name}":                    a.getTag,
-		"DELETE /v2/tags/{name}":                 a.deleteTag,
-		"POST /v2/tags/{name}/resources":         a.tagResources(true),
-		"DELETE /v2/tags/{name}/resources":       a.tagResources(false),
-		"/":                                      a.unknown,
-	} {
-		a.routes.Handle(pattern, a.adapt(handle))
+	a := &api{opts: opts, limits: &limiter{enforced: opts.RateLimit, windows: map[string]*window{}}, routes: http.NewServeMux()}
+	for _, routes := range []map[string]handler{a.keys(), a.droplets(), a.actions(), a.tags(), catalog(), {
+		"/": func(*call) error { return account.NotFound() },
+	}} {
+		for pattern, handle := range routes {
+			a.routes.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+				caller, _ := r.Context().Value(callerKey).(account.Caller)
+				c := &call{w: w, r: r, caller: caller}
+				if err := handle(c); err != nil {
+					a.fail(c, err)
+				}
+			})
+		}
 	}
 	return http.HandlerFunc(a.serve)
 }
@@ -75,13 +57,51 @@ func NewHandler(opts Options) http.Handler {
 // handler answers one request; its error becomes the API's error body.
 type handler func(call *call) error
 
-func (a *api) adapt(handle handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := &call{w: w, r: r, caller: callerOf(r.Context())}
-		if err := handle(c); err != nil {
-			a.fail(c, err)
+// one answers with what find gives, under its name in the API.
+func one[T any](name string, find func(c *call) (T, error)) handler {
+	return func(c *call) error {
+		found, err := find(c)
+		if err != nil {
+			return err
 		}
-	})
+		return c.answer(http.StatusOK, map[string]any{name: found})
+	}
 }
 
-func (a *api) unknown(*call) error { return account.NotFound() }
+// list answers with the asked-for page of what find gives, under its name in the API.
+func list[T any](name string, find func(c *call) ([]T, error)) handler {
+	return func(c *call) error {
+		all, err := find(c)
+		if err != nil {
+			return err
+		}
+		cut, links := page(c, all)
+		return c.answer(http.StatusOK, map[string]any{name: cut, "links": links, "meta": godo.Meta{Total: len(all)}})
+	}
+}
+
+// post answers with what act makes of the request's body, under its name in the API.
+func post[In, Out any](name string, act func(c *call, request In) (Out, error)) handler {
+	return func(c *call) error {
+		var request In
+		if err := c.decode(&request); err != nil {
+			return err
+		}
+		made, err := act(c, request)
+		if err != nil {
+			return err
+		}
+		return c.answer(http.StatusCreated, map[string]any{name: made})
+	}
+}
+
+// remove answers with nothing when act has succeeded.
+func remove(act func(c *call) error) handler {
+	return func(c *call) error {
+		if err := act(c); err != nil {
+			return err
+		}
+		c.w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+}

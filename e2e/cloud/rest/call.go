@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -9,7 +8,6 @@ import (
 	"strconv"
 
 	"github.com/drover-project/drover/e2e/cloud/account"
-	"github.com/drover-project/drover/e2e/cloud/fault"
 )
 
 // maxBody bounds a request's body.
@@ -30,19 +28,6 @@ const (
 	bootKey
 )
 
-func callerOf(ctx context.Context) account.Caller {
-	caller, _ := ctx.Value(callerKey).(account.Caller)
-	return caller
-}
-
-func bootOf(ctx context.Context) account.Boot {
-	boot, _ := ctx.Value(bootKey).(*fault.Boot)
-	if boot == nil {
-		return account.Boot{}
-	}
-	return account.Boot(*boot)
-}
-
 // answer writes value as JSON with the status.
 func (c *call) answer(status int, value any) error {
 	body, err := json.Marshal(value)
@@ -52,11 +37,6 @@ func (c *call) answer(status int, value any) error {
 	c.w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	c.w.WriteHeader(status)
 	_, _ = c.w.Write(body) // a client that went away cannot be told
-	return nil
-}
-
-func (c *call) noContent() error {
-	c.w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 

@@ -1,56 +1,28 @@
 package rest
 
 import (
-	"net/http"
-
 	"github.com/digitalocean/godo"
 
 	"github.com/drover-project/drover/e2e/cloud/account"
 )
 
-type regionsRoot struct {
-	Regions []godo.Region `json:"regions"`
-	paged
-}
-
-type sizesRoot struct {
-	Sizes []godo.Size `json:"sizes"`
-	paged
-}
-
-type imageRoot struct {
-	Image godo.Image `json:"image"`
-}
-
-type imagesRoot struct {
-	Images []godo.Image `json:"images"`
-	paged
-}
-
-func (a *api) listRegions(c *call) error {
-	regions, where := page(c, account.Regions())
-	return c.answer(http.StatusOK, regionsRoot{regions, where})
-}
-
-func (a *api) listSizes(c *call) error {
-	sizes, where := page(c, account.Sizes())
-	return c.answer(http.StatusOK, sizesRoot{sizes, where})
-}
-
-func (a *api) listImages(c *call) error {
-	all := account.Images()
-	query := c.r.URL.Query()
-	if kind := query.Get("type"); query.Get("private") == "true" || kind != "" && kind != "distribution" {
-		all = nil
+func catalog() map[string]handler {
+	return map[string]handler{
+		"GET /v2/regions": list("regions", func(*call) ([]godo.Region, error) { return account.Regions(), nil }),
+		"GET /v2/sizes":   list("sizes", func(*call) ([]godo.Size, error) { return account.Sizes(), nil }),
+		"GET /v2/images": list("images", func(c *call) ([]godo.Image, error) {
+			query := c.r.URL.Query()
+			if kind := query.Get("type"); query.Get("private") == "true" || kind != "" && kind != "distribution" {
+				return nil, nil
+			}
+			return account.Images(), nil
+		}),
+		"GET /v2/images/{id}": one("image", func(c *call) (godo.Image, error) {
+			image, ok := account.FindImage(c.r.PathValue("id"))
+			if !ok {
+				return godo.Image{}, account.NotFound()
+			}
+			return image, nil
+		}),
 	}
-	images, where := page(c, all)
-	return c.answer(http.StatusOK, imagesRoot{images, where})
-}
-
-func (a *api) getImage(c *call) error {
-	image, ok := account.FindImage(c.r.PathValue("id"))
-	if !ok {
-		return account.NotFound()
-	}
-	return c.answer(http.StatusOK, imageRoot{image})
 }

@@ -2,6 +2,8 @@ package rest
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -9,6 +11,7 @@ import (
 	"github.com/digitalocean/godo"
 
 	"github.com/drover-project/drover/e2e/cloud/account"
+	"github.com/drover-project/drover/e2e/cloud/fault"
 )
 
 // destroyTimeout bounds the removal of a server, which goes on when the
@@ -20,41 +23,38 @@ const destroyTimeout = time.Minute
 // which spares drivers a round of polling.
 const answerWithin = 250 * time.Millisecond
 
-type dropletRoot struct {
-	Droplet godo.Droplet `json:"droplet"`
-	Links   *godo.Links  `json:"links,omitempty"`
-}
-
-type createdDropletsRoot struct {
-	Droplets []godo.Droplet `json:"droplets"`
-	Links    *godo.Links    `json:"links,omitempty"`
-}
-
-type dropletsRoot struct {
-	Droplets []godo.Droplet `json:"droplets"`
-	paged
-}
-
-func (a *api) listDroplets(c *call) error {
-	query := c.r.URL.Query()
-	all := a.opts.Account.Droplets(query.Get("name"), query.Get("tag_name"))
-	if query.Get("type") == "gpus" {
-		all = nil
+func (a *api) droplets() map[string]handler {
+	return map[string]handler{
+		"GET /v2/droplets": list("droplets", func(c *call) ([]godo.Droplet, error) {
+			query := c.r.URL.Query()
+			if query.Get("type") == "gpus" {
+				return nil, nil
+			}
+			return a.opts.Account.Droplets(query.Get("name"), query.Get("tag_name")), nil
+		}),
+		"POST /v2/droplets": a.createDroplets,
+		"DELETE /v2/droplets": remove(func(c *call) error {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), destroyTimeout)
+			defer cancel()
+			return a.opts.Account.DeleteDropletsByTag(ctx, c.caller, c.r.URL.Query().Get("tag_name"))
+		}),
+		"GET /v2/droplets/{id}": one("droplet", func(c *call) (godo.Droplet, error) {
+			id, err := c.number("id")
+			if err != nil {
+				return godo.Droplet{}, err
+			}
+			return a.opts.Account.Droplet(id)
+		}),
+		"DELETE /v2/droplets/{id}": remove(func(c *call) error {
+			id, err := c.number("id")
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), destroyTimeout)
+			defer cancel()
+			return a.opts.Account.DeleteDroplet(ctx, c.caller, id)
+		}),
 	}
-	droplets, where := page(c, all)
-	return c.answer(http.StatusOK, dropletsRoot{droplets, where})
-}
-
-func (a *api) getDroplet(c *call) error {
-	id, err := c.number("id")
-	if err != nil {
-		return err
-	}
-	droplet, err := a.opts.Account.Droplet(id)
-	if err != nil {
-		return err
-	}
-	return c.answer(http.StatusOK, dropletRoot{Droplet: droplet})
 }
 
 func (a *api) createDroplets(c *call) error {
@@ -62,8 +62,11 @@ func (a *api) createDroplets(c *call) error {
 	if err := c.decode(&body); err != nil {
 		return err
 	}
-	request := body.request()
-	droplets, actions, err := a.opts.Account.CreateDroplets(c.caller, request, bootOf(c.r.Context()))
+	var boot account.Boot
+	if effect, _ := c.r.Context().Value(bootKey).(*fault.Boot); effect != nil {
+		boot = account.Boot(*effect)
+	}
+	droplets, actions, err := a.opts.Account.CreateDroplets(c.caller, body.request(), boot)
 	if err != nil {
 		return err
 	}
@@ -76,31 +79,9 @@ func (a *api) createDroplets(c *call) error {
 		})
 	}
 	if body.Name != "" {
-		return c.answer(http.StatusAccepted, dropletRoot{droplets[0], links})
+		return c.answer(http.StatusAccepted, map[string]any{"droplet": droplets[0], "links": links})
 	}
-	return c.answer(http.StatusAccepted, createdDropletsRoot{droplets, links})
-}
-
-func (a *api) deleteDroplet(c *call) error {
-	id, err := c.number("id")
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), destroyTimeout)
-	defer cancel()
-	if err := a.opts.Account.DeleteDroplet(ctx, c.caller, id); err != nil {
-		return err
-	}
-	return c.noContent()
-}
-
-func (a *api) deleteDropletsByTag(c *call) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), destroyTimeout)
-	defer cancel()
-	if err := a.opts.Account.DeleteDropletsByTag(ctx, c.caller, c.r.URL.Query().Get("tag_name")); err != nil {
-		return err
-	}
-	return c.noContent()
+	return c.answer(http.StatusAccepted, map[string]any{"droplets": droplets, "links": links})
 }
 
 // createBody is the body of a create request. Of godo's type it differs in
@@ -133,4 +114,22 @@ func (b createBody) request() account.DropletRequest {
 		Names: names, Region: b.Region, Size: b.Size, Image: string(b.Image), Keys: keys, Backups: b.Backups,
 		IPv6: b.IPv6, PrivateNetworking: b.PrivateNetworking, Monitoring: b.Monitoring, UserData: b.UserData, Tags: b.Tags,
 	}
+}
+
+// identifier is an id given as a number, or a slug or fingerprint given as text.
+type identifier string
+
+// UnmarshalJSON reads a number or a text.
+func (i *identifier) UnmarshalJSON(data []byte) error {
+	var text string
+	if json.Unmarshal(data, &text) == nil {
+		*i = identifier(text)
+		return nil
+	}
+	var number json.Number
+	if err := json.Unmarshal(data, &number); err != nil {
+		return fmt.Errorf("parsing identifier: %w", err)
+	}
+	*i = identifier(number.String())
+	return nil
 }

@@ -157,6 +157,19 @@ func TestFaultsBeforeAndAfterEveryAct(t *testing.T) {
 	}
 }
 
+func TestABootFaultReachesTheServer(t *testing.T) {
+	a := serve(t, rest.Options{})
+	a.program(t, fault.Rule{Match: fault.CreateDroplet, Count: 1, Effect: fault.NeverBoots()})
+	for _, want := range []string{"new", "active"} {
+		made, _, err := a.client.Droplets.Create(t.Context(), droplet("web"))
+		require.NoError(t, err)
+		a.account.AwaitBoot(t.Context(), made.ID, 10*time.Second)
+		got, _, err := a.client.Droplets.Get(t.Context(), made.ID)
+		require.NoError(t, err)
+		require.Equal(t, want, got.Status)
+	}
+}
+
 func TestAFaultIsInTheLedger(t *testing.T) {
 	a := serve(t, rest.Options{})
 	a.program(t, fault.Rule{ID: "slow", Match: fault.AnyRequest, Effect: fault.Slow(1)})

@@ -1,68 +1,25 @@
 package rest
 
 import (
-	"net/http"
-
 	"github.com/digitalocean/godo"
 )
 
-type accountRoot struct {
-	Account godo.Account `json:"account"`
-}
-
-type keyRoot struct {
-	Key godo.Key `json:"ssh_key"`
-}
-
-type keysRoot struct {
-	Keys []godo.Key `json:"ssh_keys"`
-	paged
-}
-
-func (a *api) getAccount(c *call) error {
-	return c.answer(http.StatusOK, accountRoot{a.opts.Account.Info()})
-}
-
-func (a *api) listKeys(c *call) error {
-	keys, where := page(c, a.opts.Account.Keys())
-	return c.answer(http.StatusOK, keysRoot{keys, where})
-}
-
-func (a *api) createKey(c *call) error {
-	var request godo.KeyCreateRequest
-	if err := c.decode(&request); err != nil {
-		return err
+// keys are the account and its SSH keys.
+func (a *api) keys() map[string]handler {
+	return map[string]handler{
+		"GET /v2/account":      one("account", func(*call) (godo.Account, error) { return a.opts.Account.Info(), nil }),
+		"GET /v2/account/keys": list("ssh_keys", func(*call) ([]godo.Key, error) { return a.opts.Account.Keys(), nil }),
+		"POST /v2/account/keys": post("ssh_key", func(c *call, request godo.KeyCreateRequest) (godo.Key, error) {
+			return a.opts.Account.CreateKey(c.caller, request)
+		}),
+		"GET /v2/account/keys/{id}": one("ssh_key", func(c *call) (godo.Key, error) { return a.opts.Account.Key(c.r.PathValue("id")) }),
+		"PUT /v2/account/keys/{id}": one("ssh_key", func(c *call) (godo.Key, error) {
+			var request godo.KeyUpdateRequest
+			if err := c.decode(&request); err != nil {
+				return godo.Key{}, err
+			}
+			return a.opts.Account.RenameKey(c.caller, c.r.PathValue("id"), request.Name)
+		}),
+		"DELETE /v2/account/keys/{id}": remove(func(c *call) error { return a.opts.Account.DeleteKey(c.caller, c.r.PathValue("id")) }),
 	}
-	key, err := a.opts.Account.CreateKey(c.caller, request)
-	if err != nil {
-		return err
-	}
-	return c.answer(http.StatusCreated, keyRoot{key})
-}
-
-func (a *api) getKey(c *call) error {
-	key, err := a.opts.Account.Key(c.r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	return c.answer(http.StatusOK, keyRoot{key})
-}
-
-func (a *api) renameKey(c *call) error {
-	var request godo.KeyUpdateRequest
-	if err := c.decode(&request); err != nil {
-		return err
-	}
-	key, err := a.opts.Account.RenameKey(c.caller, c.r.PathValue("id"), request.Name)
-	if err != nil {
-		return err
-	}
-	return c.answer(http.StatusOK, keyRoot{key})
-}
-
-func (a *api) deleteKey(c *call) error {
-	if err := a.opts.Account.DeleteKey(c.caller, c.r.PathValue("id")); err != nil {
-		return err
-	}
-	return c.noContent()
 }

@@ -12,14 +12,8 @@ const (
 	maxPerPage     = 200
 )
 
-// paged is the part of a list's answer that tells where one is in it.
-type paged struct {
-	Links *godo.Links `json:"links"`
-	Meta  *godo.Meta  `json:"meta"`
-}
-
-// page cuts the asked-for page out of all.
-func page[T any](c *call, all []T) ([]T, paged) {
+// page cuts the asked-for page out of all, and links to the others.
+func page[T any](c *call, all []T) ([]T, *godo.Links) {
 	query := c.r.URL.Query()
 	perPage := positive(query.Get("per_page"), defaultPerPage, maxPerPage)
 	pages := max(1, (len(all)+perPage-1)/perPage)
@@ -27,12 +21,8 @@ func page[T any](c *call, all []T) ([]T, paged) {
 	from := min(len(all), (number-1)*perPage)
 	to := min(len(all), from+perPage)
 	cut := append([]T{}, all[from:to]...)
-	return cut, paged{Links: links(c, number, pages), Meta: &godo.Meta{Total: len(all)}}
-}
-
-func links(c *call, number, pages int) *godo.Links {
 	if pages == 1 && number == 1 {
-		return &godo.Links{}
+		return cut, &godo.Links{}
 	}
 	link := func(to int) string {
 		query := c.r.URL.Query()
@@ -46,7 +36,7 @@ func links(c *call, number, pages int) *godo.Links {
 	if number < pages {
 		found.Next, found.Last = link(number+1), link(pages)
 	}
-	return &godo.Links{Pages: found}
+	return cut, &godo.Links{Pages: found}
 }
 
 // positive parses text, falling back for anything that is not a number from 1 on.

@@ -24,10 +24,6 @@ type window struct {
 	ends time.Time
 }
 
-func newLimiter(enforced int) *limiter {
-	return &limiter{enforced: enforced, windows: map[string]*window{}}
-}
-
 // take counts one request, tells the state in the headers and reports whether
 // the request is within the limit.
 func (l *limiter) take(token string, header http.Header) bool {

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -18,8 +19,14 @@ import (
 
 // serve is what happens to every request before and after its handler.
 func (a *api) serve(w http.ResponseWriter, r *http.Request) {
-	token, authorized := a.opts.Tokens.Check(bearer(r))
-	caller := account.Caller{Token: token.Name, RequestID: newRequestID()}
+	kind, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(kind, "bearer") {
+		secret = ""
+	}
+	token, authorized := a.opts.Tokens.Check(strings.TrimSpace(secret))
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // never fails
+	caller := account.Caller{Token: token.Name, RequestID: fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])}
 	w.Header().Set("X-Request-Id", caller.RequestID)
 	r = r.WithContext(context.WithValue(r.Context(), callerKey, caller))
 	c := &call{w: w, r: r, caller: caller}
@@ -66,7 +73,9 @@ func (a *api) finish(c *call, effect fault.Effect, handle func(http.ResponseWrit
 		c.w.Header().Set("Ratelimit-Remaining", "0")
 		c.w.Header().Set("Ratelimit-Reset", fmt.Sprint(time.Now().Add(effect.RetryAfter).Unix()))
 	}
-	a.fail(c, effectError(effect))
+	err := defaultError(effect.Status)
+	err.ID, err.Message = cmp.Or(effect.ErrorID, err.ID), cmp.Or(effect.Message, err.Message)
+	a.fail(c, err)
 }
 
 // meet notes the hits, spends their latency and returns the deciding effect.
@@ -81,33 +90,15 @@ func (a *api) meet(ctx context.Context, hits []fault.Hit) fault.Effect {
 		if err := a.opts.Ledger.Append(entry); err != nil {
 			a.opts.Log.Error("writing ledger", "error", err)
 		}
-		pause(ctx, hit.Effect.Latency)
+		if hit.Effect.Latency > 0 {
+			select {
+			case <-time.After(hit.Effect.Latency):
+			case <-ctx.Done():
+			}
+		}
 		deciding = hit.Effect
 	}
 	return deciding
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
-
-func effectError(effect fault.Effect) *account.Error {
-	err := defaultError(effect.Status)
-	if effect.ErrorID != "" {
-		err.ID = effect.ErrorID
-	}
-	if effect.Message != "" {
-		err.Message = effect.Message
-	}
-	return err
 }
 
 // defaultError is what the real API says with a status.
@@ -132,14 +123,6 @@ func defaultError(status int) *account.Error {
 	return &account.Error{Status: status, ID: id, Message: http.StatusText(status)}
 }
 
-func bearer(r *http.Request) string {
-	kind, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(kind, "bearer") {
-		return ""
-	}
-	return strings.TrimSpace(secret)
-}
-
 // peekName returns the name in the body of a request, leaving the body unread.
 func peekName(r *http.Request) string {
 	if r.Method != http.MethodPost && r.Method != http.MethodPut || r.Body == nil {
@@ -158,12 +141,6 @@ func peekName(r *http.Request) string {
 		return named.Names[0]
 	}
 	return named.Name
-}
-
-func newRequestID() string {
-	var id [16]byte
-	_, _ = rand.Read(id[:]) // never fails
-	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
 
 // nowhere is a response writer whose answer nobody gets.

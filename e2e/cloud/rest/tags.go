@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"net/http"
 	"strconv"
 
 	"github.com/digitalocean/godo"
@@ -9,50 +8,22 @@ import (
 	"github.com/drover-project/drover/e2e/cloud/account"
 )
 
-type tagRoot struct {
-	Tag godo.Tag `json:"tag"`
-}
-
-type tagsRoot struct {
-	Tags []godo.Tag `json:"tags"`
-	paged
-}
-
-func (a *api) listTags(c *call) error {
-	tags, where := page(c, a.opts.Account.Tags())
-	return c.answer(http.StatusOK, tagsRoot{tags, where})
-}
-
-func (a *api) createTag(c *call) error {
-	var request godo.TagCreateRequest
-	if err := c.decode(&request); err != nil {
-		return err
+func (a *api) tags() map[string]handler {
+	return map[string]handler{
+		"GET /v2/tags": list("tags", func(*call) ([]godo.Tag, error) { return a.opts.Account.Tags(), nil }),
+		"POST /v2/tags": post("tag", func(c *call, request godo.TagCreateRequest) (godo.Tag, error) {
+			return a.opts.Account.CreateTag(c.caller, request.Name)
+		}),
+		"GET /v2/tags/{name}":              one("tag", func(c *call) (godo.Tag, error) { return a.opts.Account.Tag(c.r.PathValue("name")) }),
+		"DELETE /v2/tags/{name}":           remove(func(c *call) error { return a.opts.Account.DeleteTag(c.caller, c.r.PathValue("name")) }),
+		"POST /v2/tags/{name}/resources":   a.tagResources(true),
+		"DELETE /v2/tags/{name}/resources": a.tagResources(false),
 	}
-	tag, err := a.opts.Account.CreateTag(c.caller, request.Name)
-	if err != nil {
-		return err
-	}
-	return c.answer(http.StatusCreated, tagRoot{tag})
-}
-
-func (a *api) getTag(c *call) error {
-	tag, err := a.opts.Account.Tag(c.r.PathValue("name"))
-	if err != nil {
-		return err
-	}
-	return c.answer(http.StatusOK, tagRoot{tag})
-}
-
-func (a *api) deleteTag(c *call) error {
-	if err := a.opts.Account.DeleteTag(c.caller, c.r.PathValue("name")); err != nil {
-		return err
-	}
-	return c.noContent()
 }
 
 // tagResources puts a tag on droplets, or takes it off; only droplets exist here.
 func (a *api) tagResources(on bool) handler {
-	return func(c *call) error {
+	return remove(func(c *call) error {
 		var request godo.TagResourcesRequest
 		if err := c.decode(&request); err != nil {
 			return err
@@ -65,9 +36,6 @@ func (a *api) tagResources(on bool) handler {
 			}
 			ids = append(ids, id)
 		}
-		if err := a.opts.Account.TagDroplets(c.caller, c.r.PathValue("name"), ids, on); err != nil {
-			return err
-		}
-		return c.noContent()
-	}
+		return a.opts.Account.TagDroplets(c.caller, c.r.PathValue("name"), ids, on)
+	})
 }

@@ -31,12 +31,3 @@ func TestSpecLeavesOutWhatIsNotGiven(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, `{"name":"d1","hostname":"","instanceID":"","public":"198.18.1.1"}`, string(encoded))
 }
-
-func TestInstantAdoptsServersOnAndOff(t *testing.T) {
-	for _, on := range []bool{true, false} {
-		backend := server.NewInstant()
-		require.NoError(t, backend.Adopt(t.Context(), server.Spec{Name: "a"}, on))
-		require.Equal(t, on, backend.Running("a"))
-		require.NoError(t, backend.Power(t.Context(), "a", server.PowerOn), "it is known")
-	}
-}

@@ -21,16 +21,14 @@ func walk(command *cobra.Command, visit func(path []string, command *cobra.Comma
 }
 
 func TestHelp(t *testing.T) {
-	var text strings.Builder
 	walk(newRootCommand(), func(path []string, command *cobra.Command) {
 		require.NotEmpty(t, command.Short, path)
 		require.False(t, strings.HasSuffix(command.Short, "."), path)
 		command.LocalFlags().VisitAll(func(flag *pflag.Flag) { require.NotEmpty(t, flag.Usage, "%s --%s", path, flag.Name) })
 		out, err := run(t.Context(), append(path, "--help")...)
 		require.NoError(t, err)
-		text.WriteString("==== localcloud " + strings.Join(path, " ") + "\n" + out)
+		require.Contains(t, out, "Usage:\n  localcloud")
 	})
-	golden(t, "help.txt", text.String())
 }
 
 func TestGroupsPrintTheirHelp(t *testing.T) {

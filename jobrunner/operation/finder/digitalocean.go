@@ -117,8 +117,8 @@ func taggedDroplet(droplet *godo.Droplet, tags map[string]string) Tagged {
 
 // get implements cloud.
 func (d *digitalOcean) get(ctx context.Context, record map[string]any) (Tagged, error) {
-	id, err := strconv.Atoi(recordText(record, "DropletID"))
-	if err != nil || id == 0 {
+	id, _ := strconv.Atoi(recordText(record, "DropletID")) // what is no number is no ID
+	if id == 0 {
 		return Tagged{}, nil
 	}
 	droplet, _, err := d.client.Droplets.Get(ctx, id)

@@ -74,7 +74,7 @@ func ExternalFlags(driver string) []crdgen.Flag {
 func ourKeys(driver string) map[string]string {
 	flag := clouds.Of(driver).Tags
 	keys := map[string]string{}
-	for _, key := range []string{jobrunner.TagMachineUID, jobrunner.TagMachine, jobrunner.TagCluster, jobrunner.TagClusterUID} {
+	for _, key := range []string{jobrunner.TagMachineUID, jobrunner.TagMachine, jobrunner.TagCluster, jobrunner.TagClusterUID, jobrunner.TagManagement} {
 		keys[flag.Key(key)] = key
 	}
 	return keys

@@ -91,7 +91,7 @@ func TestListerFor(t *testing.T) {
 
 // TestPairTags: whatever a driver's flag makes of our keys and values, they are read back.
 func TestPairTags(t *testing.T) {
-	tags := jobrunner.Tags(jobrunner.MachineRef{Namespace: "team", Name: "pool-1", UID: uidA, ClusterName: "c1", ClusterUID: uidB})
+	tags := jobrunner.Tags(jobrunner.MachineRef{Namespace: "team", Name: "pool-1", UID: uidA, ClusterName: "c1", ClusterUID: uidB, Management: uidA})
 	for _, name := range []string{"digitalocean", "amazonec2", "azure", "google", "vmwarevsphere", "hetzner", "linode", "vultr"} {
 		flag := clouds.Of(name).Tags
 		if flag.Form == clouds.Words || flag.Form == clouds.WordList {

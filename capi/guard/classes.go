@@ -1,0 +1,176 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+// maxVariables bounds the variables of a Cluster, and the defaults of a ClusterClass, in bytes: templates repeat them.
+const maxVariables = 32 << 10
+
+// errClass is the answer about a class that may not be used, be it there or not.
+var errClass = errors.New("there is no such ClusterClass for this namespace: use one of its own, or have the class's owner list the namespace in its annotation " +
+	rkev1.AllowedNamespacesAnnotation)
+
+// checkClass reports with errClass that a Cluster names the ClusterClass of another namespace, which does not list the Cluster's. What a class
+// names is copied into the Cluster's namespace, with the tokens and user data in it.
+func checkClass(ctx context.Context, reader client.Reader, cluster *clusterv1.Cluster) error {
+	key := cluster.GetClassKey()
+	if key.Name == "" || key.Namespace == cluster.Namespace {
+		return nil
+	}
+	class := &clusterv1.ClusterClass{}
+	if err := reader.Get(ctx, key, class); apierrors.IsNotFound(err) {
+		return errClass
+	} else if err != nil {
+		return fmt.Errorf("reading the ClusterClass: %w", err)
+	}
+	if !mayUse(class, cluster.Namespace) {
+		return errClass
+	}
+	return nil
+}
+
+// mayUse reports whether Clusters of a namespace may be made from a class.
+func mayUse(class *clusterv1.ClusterClass, namespace string) bool {
+	if class.Namespace == namespace {
+		return true
+	}
+	for allowed := range strings.SplitSeq(class.Annotations[rkev1.AllowedNamespacesAnnotation], ",") {
+		if allowed = strings.TrimSpace(allowed); allowed == "*" || allowed == namespace {
+			return true
+		}
+	}
+	return false
+}
+
+// variablesOf are all that a Cluster gives.
+func variablesOf(cluster *clusterv1.Cluster) []clusterv1.ClusterVariable {
+	out := append(slices.Clone(cluster.Spec.Topology.Variables), cluster.Spec.Topology.ControlPlane.Variables.Overrides...)
+	for _, workers := range cluster.Spec.Topology.Workers.MachineDeployments {
+		out = append(out, workers.Variables.Overrides...)
+	}
+	return out
+}
+
+// checkVariables bounds what templates are given, and what it costs to compare it with the class's patterns.
+func checkVariables(ctx context.Context, reader client.Reader, cluster *clusterv1.Cluster) error {
+	size := 0
+	for _, variable := range variablesOf(cluster) {
+		size += len(variable.Value.Raw)
+	}
+	if size > maxVariables {
+		return fmt.Errorf("spec.topology: the variables have more than %d KiB", maxVariables>>10)
+	}
+	if size == 0 {
+		return nil
+	}
+	class := &clusterv1.ClusterClass{}
+	if err := reader.Get(ctx, cluster.GetClassKey(), class); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	return checkMatching(cluster, class)
+}
+
+// checkObject refuses templates that are not executed.
+func checkObject(obj runtime.Object) error {
+	if class, ok := obj.(*clusterv1.ClusterClass); ok {
+		size := 0
+		for _, variable := range class.Spec.Variables {
+			if variable.Schema.OpenAPIV3Schema.Default != nil {
+				size += len(variable.Schema.OpenAPIV3Schema.Default.Raw)
+			}
+		}
+		if size > maxVariables {
+			return fmt.Errorf("spec.variables: the defaults have more than %d KiB", maxVariables>>10)
+		}
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return fmt.Errorf("reading the object: %w", err)
+	}
+	return checkTemplates("spec", content["spec"])
+}
+
+// Topology is what the controller of managed topologies reads with. A Cluster whose class it may not use has no topology there, so
+// that nothing is done with it, and an event says why; a class with templates that are not executed cannot be read. Admission refuses both, but
+// objects may be older than this manager.
+type Topology struct {
+	client.Client
+
+	// Recorder of the event about a class that is refused.
+	Recorder events.EventRecorder
+	// Patterns of all classes.
+	Patterns *Patterns
+}
+
+// ClassRefusedReason is the reason of the event about a Cluster whose ClusterClass it may not use.
+const ClassRefusedReason = "ClusterClassRefused"
+
+// Get implements client.Reader.
+func (c Topology) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if err := c.Client.Get(ctx, key, obj, opts...); err != nil {
+		return err
+	}
+	switch read := obj.(type) {
+	case *clusterv1.Cluster:
+		err := checkClass(ctx, c.Client, read)
+		if err == nil {
+			err = checkVariables(ctx, c.Client, read)
+		}
+		if errors.Is(err, errClass) {
+			c.Recorder.Eventf(read, nil, corev1.EventTypeWarning, ClassRefusedReason, "Reconcile", "spec.topology.classRef: %s. The Cluster is left as it is.", errClass)
+			read.Spec.Topology = clusterv1.Topology{}
+			return nil
+		}
+		return err
+	case *clusterv1.ClusterClass:
+		return c.Patterns.checkClassContent(read)
+	}
+	return nil
+}
+
+// Naming is what the controllers read with that make names by a template.
+type Naming struct{ client.Client }
+
+// Get implements client.Reader.
+func (c Naming) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if err := c.Client.Get(ctx, key, obj, opts...); err != nil {
+		return err
+	}
+	switch read := obj.(type) {
+	case *clusterv1.MachineSet, *clusterv1.MachineDeployment:
+		return checkObject(read)
+	}
+	return nil
+}
+
+// ClassUsers lists a class's Clusters without those that may not use it: nobody keeps another's class from being deleted.
+type ClassUsers struct{ client.Reader }
+
+// List implements client.Reader.
+func (c ClassUsers) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if err := c.Reader.List(ctx, list, opts...); err != nil {
+		return err
+	}
+	clusters, ok := list.(*clusterv1.ClusterList)
+	if !ok {
+		return nil
+	}
+	clusters.Items = slices.DeleteFunc(clusters.Items, func(cluster clusterv1.Cluster) bool {
+		return errors.Is(checkClass(ctx, c.Reader, &cluster), errClass)
+	})
+	return nil
+}

@@ -1,0 +1,78 @@
+package guard
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"go.yaml.in/yaml/v3"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/capi/workload"
+)
+
+// maxResourceNodes bounds the YAML of one key of a ClusterResourceSet's ConfigMap or Secret; a network plugin with its CRDs has some 30,000 nodes.
+const maxResourceNodes = 100_000
+
+// Resources is what the controller of ClusterResourceSets reads with: their documents are expanded and decoded in our process, and some kilobytes of
+// aliases are gigabytes.
+type Resources struct {
+	client.Client
+
+	recorder events.EventRecorder
+	// one document is looked at at a time.
+	mu *sync.Mutex
+}
+
+// ResourceRefusedReason is the reason of the event about a ConfigMap or Secret that is not applied.
+const ResourceRefusedReason = "ResourceRefused"
+
+// NewResources makes the reader; recorder tells why a ConfigMap or Secret is not applied.
+func NewResources(c client.Client, recorder events.EventRecorder) Resources {
+	return Resources{Client: c, recorder: recorder, mu: &sync.Mutex{}}
+}
+
+// Get implements client.Reader.
+func (c Resources) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if err := c.Client.Get(ctx, key, obj, opts...); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var err error
+	switch read := obj.(type) {
+	case *corev1.ConfigMap:
+		for name, text := range read.Data {
+			err = errors.Join(err, checkResource(name, []byte(text)))
+		}
+	case *corev1.Secret:
+		for name, data := range read.Data {
+			err = errors.Join(err, checkResource(name, data))
+		}
+	}
+	if err != nil {
+		c.recorder.Eventf(obj, nil, corev1.EventTypeWarning, ResourceRefusedReason, "Apply", "A ClusterResourceSet names it: %s", err)
+	}
+	return err
+}
+
+// checkResource refuses YAML that is more than it looks.
+func checkResource(key string, content []byte) error {
+	documents := yaml.NewDecoder(bytes.NewReader(content))
+	for nodes := 0; ; {
+		var document yaml.Node
+		if err := documents.Decode(&document); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("key %s is not applied: its YAML cannot be read", key)
+		}
+		if nodes += workload.CountNodes(&document, maxResourceNodes); nodes > maxResourceNodes {
+			return fmt.Errorf("key %s is not applied: it has YAML aliases or anchors, or more than %d nodes: write it out, or into several keys", key, maxResourceNodes)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+// Package guard keeps from Cluster API what users write and its core would execute, expand or follow without a bound: templates, variables,
+// ClusterResourceSets, ClusterClasses of other namespaces.
+//
+// It reads: the objects that Cluster API's controllers and webhooks read, before they do. It writes: events that say what was refused.
+package guard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+)
+
+// Path is where our webhook before those of Cluster API listens.
+const Path = "/guard-cluster-api"
+
+// Webhook refuses what Cluster API's own webhooks must not see: they would execute a template to validate it, and tell whether the ClusterClass of
+// somebody else is there. It changes nothing, but is a mutating webhook, for those are asked first and one after another.
+type Webhook struct {
+	// Reader of ClusterClasses.
+	Reader client.Reader
+	// Patterns of all classes.
+	Patterns *Patterns
+}
+
+var _ admission.Handler = (*Webhook)(nil)
+
+// Handle implements admission.Handler.
+func (w *Webhook) Handle(ctx context.Context, request admission.Request) admission.Response {
+	obj := map[string]func() runtime.Object{
+		"Cluster":           func() runtime.Object { return &clusterv1.Cluster{} },
+		"ClusterClass":      func() runtime.Object { return &clusterv1.ClusterClass{} },
+		"MachineDeployment": func() runtime.Object { return &clusterv1.MachineDeployment{} },
+		"MachineSet":        func() runtime.Object { return &clusterv1.MachineSet{} },
+	}[request.Kind.Kind]
+	if obj == nil {
+		return admission.Allowed("")
+	}
+	is, was := obj(), obj()
+	if err := json.Unmarshal(request.Object.Raw, is); err != nil {
+		return admission.Errored(http.StatusBadRequest, errors.New("the object cannot be read"))
+	}
+	if len(request.OldObject.Raw) > 0 {
+		if err := json.Unmarshal(request.OldObject.Raw, was); err != nil {
+			return admission.Errored(http.StatusBadRequest, errors.New("the old object cannot be read"))
+		}
+	}
+	if len(request.OldObject.Raw) > 0 && sameSpec(was, is) {
+		return unchanged(is)
+	}
+	err := w.check(ctx, is, request.Namespace)
+	if errors.Is(err, errClass) {
+		err = fmt.Errorf("spec.topology.classRef: %w", errClass)
+	}
+	if err != nil {
+		return admission.Denied(err.Error())
+	}
+	return admission.Allowed("")
+}
+
+// unchanged answers about an object of which only metadata or status change. Cluster API compiles a class's schemas again all the same.
+func unchanged(obj runtime.Object) admission.Response {
+	if class, ok := obj.(*clusterv1.ClusterClass); ok {
+		if _, err := checkSchemas(class); err != nil {
+			return admission.Denied(err.Error())
+		}
+	}
+	return admission.Allowed("")
+}
+
+func (w *Webhook) check(ctx context.Context, obj runtime.Object, namespace string) error {
+	switch is := obj.(type) {
+	case *clusterv1.Cluster:
+		is.Namespace = namespace
+		if err := checkClass(ctx, w.Reader, is); err != nil {
+			return err
+		}
+		return checkVariables(ctx, w.Reader, is)
+	case *clusterv1.ClusterClass:
+		is.Namespace = namespace
+		return w.Patterns.checkClassContent(is)
+	}
+	return checkObject(obj)
+}
+
+// sameSpec reports whether only metadata or status change: labels, finalizers and owners of what is refused today can be changed.
+func sameSpec(was, is runtime.Object) bool {
+	spec := func(obj runtime.Object) any {
+		switch o := obj.(type) {
+		case *clusterv1.Cluster:
+			return o.Spec
+		case *clusterv1.ClusterClass:
+			return o.Spec
+		case *clusterv1.MachineDeployment:
+			return o.Spec
+		case *clusterv1.MachineSet:
+			return o.Spec
+		}
+		return nil
+	}
+	return equality.Semantic.DeepEqual(spec(was), spec(is))
+}

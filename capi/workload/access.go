@@ -1,0 +1,139 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+// connected is the connection to a Cluster, or the error that Cluster API's controllers know.
+func (c *clusterCache) connected(key client.ObjectKey) (*connection, error) {
+	if known := c.find(key); known != nil {
+		if found := known.connection(); found != nil && found.failure() == nil {
+			return found, nil
+		}
+	}
+	return nil, fmt.Errorf("cluster %s: %w", key, clustercache.ErrClusterNotConnected)
+}
+
+// GetClient implements clustercache.ClusterCache.
+func (c *clusterCache) GetClient(_ context.Context, cluster client.ObjectKey) (client.Client, error) {
+	found, err := c.connected(cluster)
+	if err != nil {
+		return nil, err
+	}
+	return found.client, nil
+}
+
+// GetReader implements clustercache.ClusterCache.
+func (c *clusterCache) GetReader(ctx context.Context, cluster client.ObjectKey) (client.Reader, error) {
+	return c.GetClient(ctx, cluster)
+}
+
+// GetUncachedClient implements clustercache.ClusterCache.
+func (c *clusterCache) GetUncachedClient(_ context.Context, cluster client.ObjectKey) (client.Client, error) {
+	found, err := c.connected(cluster)
+	if err != nil {
+		return nil, err
+	}
+	return found.live, nil
+}
+
+// GetRESTConfig implements clustercache.ClusterCache. Nothing of the embedded core asks for it: what it gives has no limits.
+func (c *clusterCache) GetRESTConfig(_ context.Context, cluster client.ObjectKey) (*rest.Config, error) {
+	found, err := c.connected(cluster)
+	if err != nil {
+		return nil, err
+	}
+	return rest.CopyConfig(found.config), nil
+}
+
+// Watch implements clustercache.ClusterCache.
+func (c *clusterCache) Watch(_ context.Context, cluster client.ObjectKey, watcher clustercache.Watcher) error {
+	found, err := c.connected(cluster)
+	if err != nil {
+		return err
+	}
+	return found.watch(watcher)
+}
+
+// GetHealthCheckingState implements clustercache.ClusterCache.
+func (c *clusterCache) GetHealthCheckingState(_ context.Context, cluster client.ObjectKey) clustercache.HealthCheckingState {
+	known := c.find(cluster)
+	if known == nil {
+		return clustercache.HealthCheckingState{}
+	}
+	known.mu.RLock()
+	defer known.mu.RUnlock()
+	return known.health
+}
+
+// clusterSource is a controller that hears of connections.
+type clusterSource struct {
+	requests func(context.Context, client.Object) []ctrl.Request
+	// silences are how long a cluster must not have answered for the controller to be told.
+	silences []time.Duration
+	queue    workqueue.TypedRateLimitingInterface[ctrl.Request]
+	told     map[client.ObjectKey]time.Time
+}
+
+// GetClusterSource implements clustercache.ClusterCache.
+func (c *clusterCache) GetClusterSource(_ string, requests func(context.Context, client.Object) []ctrl.Request,
+	opts ...clustercache.GetClusterSourceOption) source.Source {
+	made := &clusterSource{requests: requests, told: map[client.ObjectKey]time.Time{}}
+	for _, opt := range opts {
+		if silence, ok := opt.(clustercache.WatchForProbeFailure); ok {
+			made.silences = append(made.silences, time.Duration(silence))
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sources = append(c.sources, made)
+	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		made.queue = queue
+		return nil
+	})
+}
+
+// tell wakes the controllers that want to know that a connection opened or closed, or that a cluster is silent.
+func (c *clusterCache) tell(ctx context.Context, cluster *clusterv1.Cluster, known *remoteCluster, changed bool) {
+	key := client.ObjectKeyFromObject(cluster)
+	known.mu.RLock()
+	answered := known.health.LastProbeSuccessTime
+	known.mu.RUnlock()
+	now := time.Now()
+	c.mu.Lock()
+	var due []*clusterSource
+	for _, one := range c.sources {
+		if one.queue != nil && (changed || one.isDue(one.told[key], answered, now)) {
+			one.told[key] = now
+			due = append(due, one)
+		}
+	}
+	c.mu.Unlock()
+	for _, one := range due {
+		for _, request := range one.requests(ctx, cluster) {
+			one.queue.Add(request)
+		}
+	}
+}
+
+// isDue reports whether a silence has become long enough since the controller was told last.
+func (s *clusterSource) isDue(told, answered, now time.Time) bool {
+	for _, silence := range s.silences {
+		if due := answered.Add(silence); told.Before(due) && due.Before(now) {
+			return true
+		}
+	}
+	return false
+}

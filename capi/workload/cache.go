@@ -1,0 +1,373 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/cluster-api/util/secret"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+const (
+	// clusterWorkers is how many workload clusters are contacted or probed at a time; one namespace has a share of them.
+	clusterWorkers = 64
+	// probeInterval and maxProbeFailures are Cluster API's: k8s.io controllers/clustercache, buildClusterAccessorConfig.
+	probeInterval    = 10 * time.Second
+	maxProbeFailures = 5
+	// syncStep is how long a worker waits for the Nodes of a new connection before it does something else, syncTime how long they may take.
+	syncStep, syncTime = 2 * time.Second, time.Minute
+	// minRetry and maxRetry bound the time until a cluster is contacted again; steady is how long a connection must live to be forgiven what
+	// was before.
+	minRetry, maxRetry, steady = 5 * time.Second, 5 * time.Minute, 10 * time.Minute
+	// workloadQPS and workloadBurst bound the calls to one workload cluster.
+	workloadQPS, workloadBurst = 20, 30
+)
+
+// clusterCache implements Cluster API's ClusterCache with limits on what a user's kubeconfig says and on what the server behind it answers.
+// See docs/decisions/0010.
+type clusterCache struct {
+	client   client.Client
+	secrets  client.Reader
+	scheme   *runtime.Scheme
+	recorder events.EventRecorder
+	filter   string
+	shares   *shares
+	base     context.Context //nolint:containedctx // all connections end with the manager
+
+	mu      sync.RWMutex
+	remotes map[client.ObjectKey]*remoteCluster
+	queue   workqueue.TypedRateLimitingInterface[ctrl.Request]
+	sources []*clusterSource
+}
+
+var _ clustercache.ClusterCache = (*clusterCache)(nil)
+
+// remoteCluster is what is known of one Cluster's API server. One worker at a time changes it.
+type remoteCluster struct {
+	mu sync.RWMutex
+	// pending is a connection whose Nodes are not there yet, current one that is used; one of them is nil.
+	pending, current *connection
+	health           clustercache.HealthCheckingState
+	// kubeconfig is what the Secret said when it was read last; changed says that it may say something else now.
+	kubeconfig *rest.Config
+	changed    atomic.Bool
+	// failures are connections that failed, in a row; reported is what users were told of them.
+	failures int
+	reported error
+	last     time.Time
+	next     time.Time
+}
+
+// newClusterCache adds the controller that keeps connections to workload clusters.
+func newClusterCache(ctx context.Context, mgr manager.Manager, filter string) (*clusterCache, error) {
+	c := &clusterCache{client: mgr.GetClient(), secrets: mgr.GetAPIReader(), scheme: mgr.GetScheme(), filter: filter,
+		recorder: mgr.GetEventRecorder("workload-cluster"), shares: newShares(), base: context.WithoutCancel(ctx), remotes: map[client.ObjectKey]*remoteCluster{}}
+	var cancel context.CancelCauseFunc
+	c.base, cancel = context.WithCancelCause(c.base)
+	ends := manager.RunnableFunc(func(ctx context.Context) error {
+		<-ctx.Done()
+		cancel(errEnded)
+		return nil
+	})
+	if err := mgr.Add(ends); err != nil {
+		return nil, fmt.Errorf("adding the end of connections: %w", err)
+	}
+	made, err := controller.New("clustercache", mgr, controller.Options{Reconciler: c, MaxConcurrentReconciles: clusterWorkers})
+	if err != nil {
+		return nil, fmt.Errorf("adding the controller of connections: %w", err)
+	}
+	secrets := &metav1.PartialObjectMetadata{}
+	secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	return c, errors.Join(
+		made.Watch(source.Kind[client.Object](mgr.GetCache(), &clusterv1.Cluster{}, &handler.EnqueueRequestForObject{})),
+		made.Watch(source.Kind[client.Object](mgr.GetCache(), secrets, handler.EnqueueRequestsFromMapFunc(c.kubeconfigChanged))),
+		made.Watch(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.queue = queue
+			return nil
+		})),
+	)
+}
+
+// kubeconfigChanged has a Cluster looked at again, though not more often than a first contact may be made.
+func (c *clusterCache) kubeconfigChanged(_ context.Context, obj client.Object) []ctrl.Request {
+	name, is := strings.CutSuffix(obj.GetName(), "-"+string(secret.Kubeconfig))
+	key := client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}
+	known := c.find(key)
+	if !is || known == nil {
+		return nil
+	}
+	known.changed.Store(true)
+	return []ctrl.Request{{NamespacedName: key}}
+}
+
+// Reconcile connects to a Cluster's API server, or looks whether it is still there.
+func (c *clusterCache) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	key := request.NamespacedName
+	cluster := &clusterv1.Cluster{}
+	err := c.client.Get(ctx, key, cluster)
+	if apierrors.IsNotFound(err) || (err == nil && c.filter != "" && cluster.Labels[clusterv1.WatchLabel] != c.filter) {
+		c.forget(key)
+		return ctrl.Result{}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("reading Cluster %s: %w", key, err)
+	}
+	if done := cluster.Status.Initialization.InfrastructureProvisioned; done == nil || !*done {
+		return ctrl.Result{}, nil
+	}
+	known := c.findOrMake(key)
+	if wait := known.wait(); wait > 0 {
+		c.tell(ctx, cluster, known, false)
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	share := c.shares.namespace(key.Namespace)
+	release, ok := share.connects.take(ctx, 0)
+	if !ok {
+		return ctrl.Result{RequeueAfter: time.Second + rand.N(time.Second)}, nil //nolint:gosec // spreads load, guards nothing
+	}
+	defer release()
+	was := known.connection()
+	next := c.look(ctx, cluster, known, share)
+	known.mu.Lock()
+	known.last = time.Now()
+	known.next = known.last.Add(next)
+	known.mu.Unlock()
+	c.tell(ctx, cluster, known, was != known.connection())
+	return ctrl.Result{RequeueAfter: next}, nil
+}
+
+// look does one thing with a workload cluster, and says when to come again.
+func (c *clusterCache) look(ctx context.Context, cluster *clusterv1.Cluster, known *remoteCluster, share *share) time.Duration {
+	if known.changed.Swap(false) || known.kubeconfig == nil {
+		config, err := c.kubeconfig(ctx, cluster)
+		if err != nil {
+			known.drop(err)
+			known.kubeconfig = nil
+			return known.failed(time.Now())
+		}
+		if open := known.open(); open != nil && !sameServer(open.config, config) {
+			known.drop(errEnded)
+		}
+		known.kubeconfig = config
+	}
+	open := known.open()
+	if open == nil {
+		key := client.ObjectKeyFromObject(cluster)
+		made, err := c.open(ctx, share, known.kubeconfig, func() { c.wake(key) })
+		if err != nil {
+			known.kubeconfig = nil
+			c.report(cluster, known, err)
+			return known.failed(time.Now())
+		}
+		known.set(made, nil)
+		open = made
+	}
+	if err := open.failure(); err != nil {
+		c.report(cluster, known, err)
+		return c.lost(known, open, err)
+	}
+	if open == known.pending {
+		return c.await(ctx, cluster, known)
+	}
+	return c.check(ctx, known)
+}
+
+// await makes a connection usable as soon as its Nodes are there.
+func (c *clusterCache) await(ctx context.Context, cluster *clusterv1.Cluster, known *remoteCluster) time.Duration {
+	pending := known.pending
+	if pending.synced(ctx, syncStep) && pending.failure() == nil {
+		known.set(nil, pending)
+		known.probed(nil, time.Now())
+		return probeInterval
+	}
+	if err := pending.failure(); err != nil {
+		c.report(cluster, known, err)
+		return c.lost(known, pending, err)
+	}
+	if time.Since(pending.opened) > syncTime {
+		return c.lost(known, pending, errLate)
+	}
+	return 100 * time.Millisecond
+}
+
+// check probes a connection that is used.
+func (c *clusterCache) check(ctx context.Context, known *remoteCluster) time.Duration {
+	err := known.current.probe(ctx)
+	failures := known.probed(err, time.Now())
+	if err != nil && (apierrors.IsUnauthorized(err) || failures >= maxProbeFailures) {
+		return c.lost(known, known.current, err)
+	}
+	return probeInterval
+}
+
+// lost ends a connection. One that lived long is made anew at once.
+func (c *clusterCache) lost(known *remoteCluster, open *connection, err error) time.Duration {
+	if time.Since(open.opened) > steady {
+		known.failures, known.reported = 0, nil
+	}
+	known.drop(err)
+	known.kubeconfig = nil
+	return known.failed(time.Now())
+}
+
+// kubeconfig reads the Cluster's Secret and says on the Cluster what is wrong with it.
+func (c *clusterCache) kubeconfig(ctx context.Context, cluster *clusterv1.Cluster) (*rest.Config, error) {
+	found := &corev1.Secret{}
+	key := client.ObjectKey{Namespace: cluster.Namespace, Name: secret.Name(cluster.Name, secret.Kubeconfig)}
+	if err := c.secrets.Get(ctx, key, found); err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	config, err := ParseKubeconfig(found.Data[secret.KubeconfigDataName])
+	var refused *KubeconfigError
+	if err == nil {
+		_, err = newTransport(config) // reads the certificates
+	}
+	if err == nil || errors.As(err, &refused) {
+		if reportErr := c.reportKubeconfig(ctx, cluster, key.Name, refused); reportErr != nil {
+			ctrl.LoggerFrom(ctx).Error(reportErr, "Telling about the kubeconfig")
+		}
+	}
+	return config, err
+}
+
+// sameServer reports whether two kubeconfigs say the same.
+func sameServer(a, b *rest.Config) bool {
+	return a.Host == b.Host && a.BearerToken == b.BearerToken && a.Username == b.Username && a.Password == b.Password &&
+		reflect.DeepEqual(a.TLSClientConfig, b.TLSClientConfig)
+}
+
+func (c *clusterCache) wake(key client.ObjectKey) {
+	if known := c.find(key); known != nil {
+		known.mu.Lock()
+		known.next = time.Time{}
+		known.mu.Unlock()
+	}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.queue != nil {
+		c.queue.Add(ctrl.Request{NamespacedName: key})
+	}
+}
+
+func (c *clusterCache) find(key client.ObjectKey) *remoteCluster {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.remotes[key]
+}
+
+func (c *clusterCache) findOrMake(key client.ObjectKey) *remoteCluster {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known, ok := c.remotes[key]
+	if !ok {
+		known = &remoteCluster{}
+		c.remotes[key] = known
+	}
+	return known
+}
+
+func (c *clusterCache) forget(key client.ObjectKey) {
+	c.mu.Lock()
+	known := c.remotes[key]
+	delete(c.remotes, key)
+	for _, one := range c.sources {
+		delete(one.told, key)
+	}
+	c.mu.Unlock()
+	if known != nil {
+		known.drop(errEnded)
+	}
+}
+
+// wait is the time until the cluster is due: sooner when its Secret changed, though not sooner than after any failure.
+func (r *remoteCluster) wait() time.Duration {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if r.changed.Load() && r.last.Add(minRetry).Before(r.next) {
+		return time.Until(r.last.Add(minRetry))
+	}
+	return time.Until(r.next)
+}
+
+// connection is the one that is used, or nil.
+func (r *remoteCluster) connection() *connection {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.current
+}
+
+// open is the connection that there is, used or not yet.
+func (r *remoteCluster) open() *connection {
+	if r.current != nil {
+		return r.current
+	}
+	return r.pending
+}
+
+func (r *remoteCluster) set(pending, current *connection) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pending, r.current = pending, current
+}
+
+func (r *remoteCluster) drop(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, one := range []*connection{r.pending, r.current} {
+		if one != nil {
+			one.end(err)
+		}
+	}
+	r.pending, r.current = nil, nil
+}
+
+// probed counts a probe, and a connection that was made as one.
+func (r *remoteCluster) probed(err error, now time.Time) (failures int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.health.LastProbeTime = now
+	r.health.ConsecutiveFailures++
+	if err == nil {
+		r.health.LastProbeSuccessTime, r.health.ConsecutiveFailures = now, 0
+	}
+	return r.health.ConsecutiveFailures
+}
+
+// failed counts a connection that was not made or was lost, and says when to try again.
+func (r *remoteCluster) failed(now time.Time) time.Duration {
+	r.mu.Lock()
+	r.health.LastProbeTime = now
+	r.health.ConsecutiveFailures++
+	r.failures++
+	r.mu.Unlock()
+	wait := retryAfter(r.failures)
+	return wait + rand.N(wait/4) //nolint:gosec // spreads load, guards nothing
+}
+
+// retryAfter doubles with each failure in a row.
+func retryAfter(failures int) time.Duration {
+	return min(minRetry<<min(max(failures-1, 0), 10), maxRetry)
+}

@@ -1,0 +1,263 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/sets"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/cluster-api/controllers/remote"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// maxRefusals is how many calls in a row may fail by our limits before a connection is given up.
+const maxRefusals = 3
+
+// controllerName goes into the user agent with which workload clusters are asked.
+const controllerName = "drover-cluster-api"
+
+// errEnded is why a connection ends when nothing is wrong with it.
+var errEnded = errors.New("the connection is not needed any more")
+
+// connection is what Cluster API needs of one workload cluster: its Nodes from memory, everything else asked for when it is needed.
+type connection struct {
+	config  *rest.Config
+	client  client.Client
+	live    client.Client
+	cache   cache.Cache
+	opened  time.Time
+	ctx     context.Context //nolint:containedctx // ends with the connection
+	cancel  context.CancelCauseFunc
+	server  rest.Interface // for probes
+	close   func()
+	holding *holding
+
+	refusals atomic.Int32
+	wake     func()
+
+	mu      sync.Mutex
+	watches sets.Set[string]
+}
+
+// open connects to the server that config names, and begins to read its Nodes. base is what the connection ends with; wake is called when
+// it fails by itself.
+func (c *clusterCache) open(ctx context.Context, share *share, config *rest.Config, wake func()) (*connection, error) {
+	config = rest.CopyConfig(config)
+	config.UserAgent, config.QPS, config.Burst = remote.DefaultClusterAPIUserAgent(controllerName), workloadQPS, workloadBurst
+	config.WarningHandler = rest.NoWarnings{}
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	transport, err := newTransport(config)
+	if err != nil {
+		return nil, err
+	}
+	held := &holding{all: c.shares, share: share, sizes: map[string]int{}}
+	made := &connection{config: config, opened: time.Now(), holding: held, wake: wake, watches: sets.New[string]()}
+	made.ctx, made.cancel = context.WithCancelCause(c.base)
+	made.close = func() {
+		held.end()
+		transport.CloseIdleConnections()
+	}
+	if err := made.connect(ctx, c, share, transport); err != nil {
+		made.end(err)
+		return nil, err
+	}
+	return made, nil
+}
+
+func (n *connection) connect(ctx context.Context, c *clusterCache, share *share, transport *http.Transport) error {
+	probes, err := limited{share: share, answer: maxHeader, time: callTime}.httpClient(n.config, transport)
+	if err != nil {
+		return err
+	}
+	calls, err := limited{share: share, pages: &share.pages, answer: maxAnswer, time: callTime, ended: n.called, turn: func(ctx context.Context) (func(), bool) {
+		return share.calls.take(ctx, shareWait)
+	}}.httpClient(n.config, transport)
+	if err != nil {
+		return err
+	}
+	lists, err := limited{share: share, answer: maxList, time: listTime, ended: n.listed, turn: func(ctx context.Context) (func(), bool) {
+		return takeBoth(ctx, listTime, share.lists, c.shares.allLists)
+	}}.httpClient(n.config, transport)
+	if err != nil {
+		return err
+	}
+	if n.server, err = rawClient(n.config, probes); err != nil {
+		return err
+	}
+	if err := n.probe(ctx); err != nil {
+		return err
+	}
+	discovery, err := rawClient(n.config, calls)
+	if err != nil {
+		return err
+	}
+	mapper := newMapper(discovery)
+	if n.live, err = client.New(n.config, client.Options{Scheme: c.scheme, Mapper: mapper, HTTPClient: calls}); err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	n.cache, err = cache.New(n.config, cache.Options{HTTPClient: lists, Scheme: c.scheme, Mapper: mapper, DefaultTransform: n.keep, NewInformer: n.newNodeInformer})
+	if err != nil {
+		return fmt.Errorf("making a cache: %w", err)
+	}
+	index := clustercache.NodeProviderIDIndex
+	if err := n.cache.IndexField(ctx, index.Object, index.Field, index.ExtractValue); err != nil {
+		return fmt.Errorf("adding the index of provider IDs: %w", err)
+	}
+	n.client = &nodesCached{Client: n.live, nodes: n.cache}
+	go func() {
+		if err := n.cache.Start(n.ctx); err != nil {
+			n.fail(err)
+		}
+	}()
+	return nil
+}
+
+// takeBoth takes a place of each of two kinds.
+func takeBoth(ctx context.Context, wait time.Duration, first, second places) (func(), bool) {
+	one, ok := first.take(ctx, wait)
+	if !ok {
+		return nil, false
+	}
+	two, ok := second.take(ctx, wait)
+	if !ok {
+		one()
+		return nil, false
+	}
+	return func() { two(); one() }, true
+}
+
+// rawClient is for those who read the bytes of an answer themselves.
+func rawClient(config *rest.Config, httpClient *http.Client) (rest.Interface, error) {
+	raw := rest.CopyConfig(config)
+	raw.NegotiatedSerializer = serializer.NegotiatedSerializerWrapper(runtime.SerializerInfo{
+		Serializer: runtime.NoopEncoder{Decoder: clientgoscheme.Codecs.UniversalDecoder()}})
+	made, err := rest.UnversionedRESTClientForConfigAndClient(raw, httpClient)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	return made, nil
+}
+
+// probe asks the server whether it is there. One try is enough: the caller counts.
+func (n *connection) probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	return n.server.Get().AbsPath("/").MaxRetries(0).Do(ctx).Error()
+}
+
+// synced reports whether the Nodes are in memory; it waits a while for them.
+func (n *connection) synced(ctx context.Context, wait time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	return n.cache.WaitForCacheSync(ctx)
+}
+
+// keep is called with each object before it is kept in memory.
+func (n *connection) keep(in any) (any, error) {
+	if _, gone := in.(toolscache.DeletedFinalStateUnknown); gone {
+		return in, nil
+	}
+	node, ok := in.(*corev1.Node)
+	if !ok {
+		return nil, fmt.Errorf("the cache of Nodes was given a %T", in)
+	}
+	strip(node)
+	if err := n.holding.hold(node.Name, heldSize(node)); err != nil {
+		n.fail(err)
+		return nil, err
+	}
+	return node, nil
+}
+
+// heldSize is about what a Node takes in memory: itself, and what it holds.
+func heldSize(node *corev1.Node) int {
+	const empty = 1 << 10
+	return empty + node.Size()
+}
+
+// called hears how each call ended.
+func (n *connection) called(err error) {
+	switch {
+	case err == nil:
+		n.refusals.Store(0)
+	case (errors.Is(err, errAnswer) || errors.Is(err, errLate)) && n.refusals.Add(1) >= maxRefusals:
+		n.fail(err)
+	}
+}
+
+// listed hears how each list and watch of the cache ended. The cache would ask again and again.
+func (n *connection) listed(err error) {
+	if errors.Is(err, errAnswer) {
+		n.fail(err)
+	}
+}
+
+// fail ends a connection by itself.
+func (n *connection) fail(err error) {
+	if n.failure() == nil {
+		n.cancel(err)
+		n.wake()
+	}
+}
+
+// failure is why the connection has ended, if it has.
+func (n *connection) failure() error { return context.Cause(n.ctx) }
+
+func (n *connection) end(err error) {
+	n.cancel(err)
+	n.close()
+}
+
+// watch adds a watch once.
+func (n *connection) watch(watcher clustercache.Watcher) error {
+	if watcher.Name() == "" {
+		return errors.New("a watch needs a name")
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.watches.Has(watcher.Name()) {
+		return nil
+	}
+	if err := watcher.Watch(n.cache); err != nil {
+		return fmt.Errorf("adding watch %s: %w", watcher.Name(), err)
+	}
+	n.watches.Insert(watcher.Name())
+	return nil
+}
+
+// nodesCached reads Nodes from memory and asks the server for everything else: what Cluster API wants of other kinds it wants seldom, and
+// a cache of a kind that a ClusterResourceSet names would hold as much as the server likes.
+type nodesCached struct {
+	client.Client
+	nodes client.Reader
+}
+
+var _ client.Client = (*nodesCached)(nil)
+
+// Get implements client.Reader.
+func (c *nodesCached) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if _, ok := obj.(*corev1.Node); ok {
+		return c.nodes.Get(ctx, key, obj, opts...)
+	}
+	return c.Client.Get(ctx, key, obj, opts...)
+}
+
+// List implements client.Reader.
+func (c *nodesCached) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if _, ok := list.(*corev1.NodeList); ok {
+		return c.nodes.List(ctx, list, opts...)
+	}
+	return c.Client.List(ctx, list, opts...)
+}

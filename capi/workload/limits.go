@@ -1,0 +1,228 @@
+package workload
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// Limits on what a workload cluster's API server may answer. Whoever is root on a control plane, or wrote the kubeconfig, chooses
+// every byte of it.
+const (
+	// maxAnswer bounds the answer to one call. etcd keeps no object of more than 1.5 MiB, and Cluster API lists in pages.
+	maxAnswer = 2 << 20
+	// maxList bounds a page of the list of Nodes with which a cache begins.
+	maxList = 8 << 20
+	// maxEvent bounds one event of a watch.
+	maxEvent = 2 << 20
+	// maxHeader bounds the header of an answer.
+	maxHeader = 64 << 10
+	// callTime bounds one call with its answer; listTime the first list of a cache.
+	callTime = 5 * time.Second
+	listTime = 30 * time.Second
+	// shareWait is how long a call waits for its turn; a first list waits as long as it may take.
+	shareWait = 250 * time.Millisecond
+)
+
+// errAnswer means that a workload cluster's API server answered what is not read.
+var errAnswer = errors.New("the API server's answer is not read")
+
+// errLate means that a workload cluster's API server did not answer in time.
+var errLate = errors.New("the API server did not answer in time")
+
+// errBusy means that other calls to clusters of the namespace have not ended.
+var errBusy = errors.New("too many calls to clusters of this namespace are waiting for an answer")
+
+// limited is the way to one workload cluster. Each call takes a place in the share of the Cluster's namespace until its answer was
+// read.
+type limited struct {
+	next  http.RoundTripper
+	share *share
+	// turn waits for the places that a call takes; nil takes none. A watch takes none.
+	turn func(context.Context) (release func(), ok bool)
+	// pages counts lists in pages; nil where somebody else counts them.
+	pages *pages
+	// answer and time bound what is no watch.
+	answer int
+	time   time.Duration
+	// ended is called with how each call ended; it may be nil.
+	ended func(error)
+}
+
+// newTransport connects to nobody but the server that config names, with HTTP/1.1, and unpacks nothing. client-go's own transports are
+// kept for ever by their TLS configuration, which a user may change as often as he likes.
+func newTransport(config *rest.Config) (*http.Transport, error) {
+	secure, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return nil, &KubeconfigError{"data.value", "has a certificate, key or authority that cannot be read: each is PEM in base64"}
+	}
+	if secure == nil {
+		secure = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	return &http.Transport{
+		Proxy: http.ProxyFromEnvironment, TLSClientConfig: secure, DialContext: (&net.Dialer{Timeout: callTime}).DialContext,
+		TLSHandshakeTimeout: callTime, MaxResponseHeaderBytes: maxHeader, DisableCompression: true,
+		MaxIdleConnsPerHost: 4, MaxConnsPerHost: 32, IdleConnTimeout: 90 * time.Second,
+		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
+	}, nil
+}
+
+// httpClient adds the credential of config and the limits.
+func (l limited) httpClient(config *rest.Config, transport *http.Transport) (*http.Client, error) {
+	l.next = transport
+	wrapped, err := rest.HTTPWrappersForConfig(config, &l)
+	if err != nil {
+		return nil, fmt.Errorf("adding the credential: %w", err)
+	}
+	return &http.Client{Transport: wrapped, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
+}
+
+// RoundTrip implements http.RoundTripper.
+func (l *limited) RoundTrip(request *http.Request) (*http.Response, error) {
+	watch := isWatch(request.URL)
+	if l.pages != nil {
+		if err := l.pages.begin(request.URL, time.Now()); err != nil {
+			return nil, err
+		}
+	}
+	release := func() {}
+	if !watch && l.turn != nil {
+		var ok bool
+		if release, ok = l.turn(request.Context()); !ok {
+			return nil, errBusy
+		}
+	}
+	ctx, cancel := context.WithCancelCause(request.Context())
+	end := func(err error) {
+		release()
+		cancel(err)
+		if l.ended != nil {
+			l.ended(err)
+		}
+	}
+	bound := l.time
+	if watch {
+		bound = callTime // to the header
+	}
+	timer := time.AfterFunc(bound, func() { cancel(errLate) })
+	response, err := l.next.RoundTrip(request.WithContext(ctx))
+	if err == nil {
+		if err = acceptable(response); err != nil {
+			_ = response.Body.Close()
+		}
+	}
+	if err != nil {
+		timer.Stop()
+		err = causeOf(ctx, err)
+		end(err)
+		return nil, err
+	}
+	body := &boundedBody{ctx: ctx, body: response.Body, share: l.share, scan: scanner{limit: l.answer}}
+	body.end = func(err error) {
+		if l.pages != nil {
+			l.pages.add(request.URL, body.scan.bytes, time.Now())
+		}
+		end(err)
+	}
+	if watch {
+		timer.Stop()
+		body.scan = scanner{limit: maxEvent, stream: true}
+	} else {
+		body.timer = timer
+	}
+	response.Body = body
+	return response, nil
+}
+
+func isWatch(target *url.URL) bool {
+	asked := target.Query().Get("watch")
+	return asked == "true" || asked == "1"
+}
+
+// acceptable refuses what would lead elsewhere, be unpacked, or be decoded as something other than what is counted here. client-go would sleep, and
+// keep its caller, for as long as a Retry-After says.
+func acceptable(response *http.Response) error {
+	response.Header.Del("Retry-After")
+	if response.StatusCode < 200 || (response.StatusCode >= 300 && response.StatusCode < 400) {
+		return fmt.Errorf("%w: it is a redirect, or no HTTP any more", errAnswer)
+	}
+	if response.Header.Get("Content-Encoding") != "" && response.Header.Get("Content-Encoding") != "identity" {
+		return fmt.Errorf("%w: it is packed", errAnswer)
+	}
+	kind := response.Header.Get("Content-Type")
+	if kind == "" {
+		return nil
+	}
+	media, _, err := mime.ParseMediaType(kind)
+	if err != nil || (media != "application/json" && media != "text/plain" && media != "text/html") {
+		return fmt.Errorf("%w: it is no JSON", errAnswer)
+	}
+	return nil
+}
+
+// causeOf prefers our own reason to "context canceled".
+func causeOf(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); errors.Is(cause, errLate) {
+		return cause
+	}
+	return err
+}
+
+// boundedBody reads no more than its limits, and no faster than its namespace's share.
+type boundedBody struct {
+	ctx   context.Context //nolint:containedctx // the request's, which ends with the body
+	body  io.ReadCloser
+	share *share
+	scan  scanner
+	timer *time.Timer
+	end   func(error)
+	err   error
+}
+
+// Read implements io.Reader.
+func (b *boundedBody) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	const most = 32 << 10
+	n, err := b.body.Read(p[:min(len(p), most)])
+	if waitErr := b.share.bytes.WaitN(b.ctx, n); waitErr != nil && err == nil {
+		err = waitErr
+	}
+	if scanErr := b.scan.read(p[:n]); scanErr != nil {
+		n, err = 0, scanErr
+	}
+	if err != nil {
+		b.err = err
+		if !errors.Is(err, io.EOF) {
+			b.err = causeOf(b.ctx, err)
+		}
+	}
+	return n, b.err
+}
+
+// Close implements io.Closer.
+func (b *boundedBody) Close() error {
+	if b.timer != nil {
+		b.timer.Stop()
+	}
+	err := b.body.Close()
+	if b.end != nil {
+		outcome := b.err
+		if errors.Is(outcome, io.EOF) {
+			outcome = nil
+		}
+		b.end(outcome)
+		b.end = nil
+	}
+	return err
+}

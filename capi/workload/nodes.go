@@ -1,0 +1,132 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+// nodeWatch names our watch of a workload cluster's Nodes; the cluster cache has one of a name per connection.
+const nodeWatch = "drover-nodes"
+
+// OnNode has wake called when the Node of a CAPI Machine got its provider ID, and, with an empty machine, when there is news of a Node that
+// may be anybody's, or the way into a cluster opened or closed, for a watch ends with its connection. wake must not block.
+func (c *Clusters) OnNode(wake func(cluster client.ObjectKey, machine types.UID)) { c.nodes.add(wake) }
+
+// watchNodes begins to watch a cluster's Nodes, unless that is so already. It comes after the look: the watch begins with all
+// Nodes that are there, so that nothing is missed.
+func (c *Clusters) watchNodes(ctx context.Context, cluster client.ObjectKey) error {
+	err := c.cache.Watch(ctx, cluster, &nodeWatcher{cluster: cluster, listeners: &c.nodes})
+	if err != nil && !errors.Is(err, clustercache.ErrClusterNotConnected) {
+		return fmt.Errorf("watching the Nodes of cluster %s: %w", cluster, err)
+	}
+	return nil
+}
+
+// register adds the controller that hears of connections to workload clusters.
+func (c *Clusters) register(mgr manager.Manager) error {
+	connections, err := controller.New("workload-connections", mgr, controller.Options{
+		Reconciler: reconcile.Func(func(_ context.Context, request ctrl.Request) (ctrl.Result, error) {
+			c.nodes.call(request.NamespacedName, "")
+			return ctrl.Result{}, nil
+		})})
+	if err != nil {
+		return fmt.Errorf("adding the controller of connections: %w", err)
+	}
+	source := c.cache.GetClusterSource("workload-connections", func(_ context.Context, cluster client.Object) []ctrl.Request {
+		return []ctrl.Request{{NamespacedName: client.ObjectKeyFromObject(cluster)}}
+	})
+	if err := connections.Watch(source); err != nil {
+		return fmt.Errorf("listening for connections: %w", err)
+	}
+	return nil
+}
+
+// listeners are those who want to hear of Nodes.
+type listeners struct {
+	mu  sync.RWMutex
+	all []func(client.ObjectKey, types.UID)
+}
+
+func (l *listeners) add(wake func(client.ObjectKey, types.UID)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, wake)
+}
+
+func (l *listeners) call(cluster client.ObjectKey, machine types.UID) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	for _, wake := range l.all {
+		wake(cluster, machine)
+	}
+}
+
+// nodeWatcher is one cluster's watch of Nodes, on the informer that Cluster API has of them anyway.
+type nodeWatcher struct {
+	cluster   client.ObjectKey
+	listeners *listeners
+}
+
+var _ clustercache.Watcher = (*nodeWatcher)(nil)
+
+// Name implements clustercache.Watcher.
+func (w *nodeWatcher) Name() string { return nodeWatch }
+
+// Object implements clustercache.Watcher.
+func (w *nodeWatcher) Object() client.Object { return &corev1.Node{} }
+
+// Watch implements clustercache.Watcher. It does not wait for the informer: the cluster cache is locked meanwhile.
+func (w *nodeWatcher) Watch(informers cache.Cache) error {
+	informer, err := informers.GetInformer(context.Background(), &corev1.Node{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("getting the informer of Nodes: %w", err)
+	}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { w.tell(nil, obj) },
+		UpdateFunc: w.tell,
+	})
+	if err != nil {
+		return fmt.Errorf("listening for Nodes: %w", err)
+	}
+	return nil
+}
+
+// tell calls the listeners when a Node has become what machines look for.
+func (w *nodeWatcher) tell(before, after any) {
+	was, is := idOf(before), idOf(after)
+	if is != was && (is.machine == "" || is.provider != "" || !is.waits) {
+		w.listeners.call(w.cluster, is.machine)
+	}
+}
+
+// identity is what machines want to know of a Node.
+type identity struct {
+	machine                       types.UID
+	provider, hostname, addresses string
+	// waits tells that a cloud's controller is to give it its provider ID.
+	waits bool
+}
+
+func idOf(obj any) identity {
+	node, ok := obj.(*corev1.Node)
+	if !ok {
+		return identity{}
+	}
+	return identity{machine: types.UID(node.Labels[rkev1.NodeMachineLabel]), provider: node.Spec.ProviderID, waits: awaitsCloud(node),
+		hostname: node.Labels[corev1.LabelHostname], addresses: fmt.Sprint(node.Status.Addresses)}
+}

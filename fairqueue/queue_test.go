@@ -1,0 +1,64 @@
+package fairqueue
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+func item(namespace string, number int) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: fmt.Sprint(number)}}
+}
+
+// Somebody with a thousand objects that take a second each holds up nobody else, and all of his are worked on.
+func TestQueue_isShared(t *testing.T) {
+	for workers, most := range map[int]time.Duration{1: 3 * time.Second, 4: 0, 10: 0} {
+		t.Run(fmt.Sprint(workers), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := New(workers)("", workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+				for i := range 1000 {
+					q.Add(item("loud", i))
+				}
+				ended := make(chan reconcile.Request, 1002)
+				for range workers {
+					go func() {
+						for {
+							got, shutdown := q.Get()
+							if shutdown {
+								return
+							}
+							if got.Namespace == "loud" {
+								time.Sleep(time.Second)
+							}
+							ended <- got
+							q.Done(got)
+						}
+					}()
+				}
+				time.Sleep(10*time.Second + time.Millisecond)
+				q.Add(item("quiet", 1))
+				q.AddAfter(item("quiet", 2), time.Millisecond)
+				begun, seen := time.Now(), map[reconcile.Request]int{}
+				for len(seen) < 1002 {
+					got := <-ended
+					seen[got]++
+					if got.Namespace == "quiet" {
+						require.LessOrEqual(t, time.Since(begun), most+time.Millisecond, "with one worker, for one object of the other's each")
+					}
+				}
+				for got, times := range seen {
+					require.Equal(t, 1, times, got)
+				}
+				q.Add(item("loud", 1))
+				require.Equal(t, item("loud", 1), <-ended, "what was done can be wanted again")
+				q.ShutDown()
+			})
+		})
+	}
+}

@@ -1,0 +1,221 @@
+// Package flagvalues gives the flags of a driver their values, of the types that it asserts, and keeps what is given as a file where only
+// the Job can read it.
+package flagvalues
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/sshkeys"
+)
+
+// sharedFlags are those of rancher/machine's create command that drivers look at beside their own.
+func sharedFlags() map[string]any {
+	return map[string]any{
+		"swarm-master": false, "swarm-host": "", "swarm-discovery": "", "engine-install-url": "", "tls-san": []string{},
+	}
+}
+
+// Of gives every flag of the driver a value of its type, as the command line would: what the request says, else the
+// credential's environment variable that the flag names, else the flag's default. Errors name flags, never values.
+func Of(flags []crdgen.Flag, request jobrunner.Request, files map[string]string, tolerant bool) (map[string]any, error) {
+	values := sharedFlags()
+	known := map[string]bool{}
+	for _, flag := range flags {
+		known[flag.Name] = true
+		value, err := flagValue(flag, request, files)
+		if tolerant && errors.Is(err, errNoURL) {
+			value, err = "", nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the option %s: %w", flag.Name, err)
+		}
+		values[flag.Name] = value
+	}
+	for name := range request.Options {
+		if !known[name] && !tolerant {
+			return nil, fmt.Errorf("the driver %s has no option %s", request.Driver.Name, name)
+		}
+	}
+	return values, nil
+}
+
+func flagValue(flag crdgen.Flag, request jobrunner.Request, files map[string]string) (any, error) {
+	if path, ok := files[flag.Name]; ok && flag.Type == crdgen.String {
+		return path, nil
+	}
+	if given, ok := request.Options[flag.Name]; ok && given != nil {
+		return userValue(flag, given)
+	}
+	for name := range strings.SplitSeq(flag.EnvVar, ",") {
+		if text, ok := request.CredentialEnv[strings.TrimSpace(name)]; ok && name != "" {
+			return userValue(flag, text)
+		}
+	}
+	return Typed(flag.Type, flag.Default)
+}
+
+// userValue refuses a path where the driver would open it. One that is the driver's own default is its author's affair.
+func userValue(flag crdgen.Flag, given any) (any, error) {
+	value, err := Typed(flag.Type, given)
+	if err == nil && crdgen.OnlyURL(flag.Name) && !isURL(value) && value != flag.Default {
+		return nil, errNoURL
+	}
+	return value, err
+}
+
+var errNoURL = errors.New("it must be an address that begins with http:// or https://, for a path would name a file of the Job's pod")
+
+// isURL tells an address from what the driver would take for a path.
+func isURL(value any) bool {
+	text, _ := value.(string)
+	if text == "" {
+		return true
+	}
+	target, err := url.ParseRequestURI(text)
+	return err == nil && (target.Scheme == "http" || target.Scheme == "https") && target.Host != ""
+}
+
+// Typed makes the Go type that the driver asserts; nil becomes the zero value.
+func Typed(kind crdgen.FlagType, value any) (any, error) {
+	switch kind {
+	case crdgen.Int:
+		return toInt(value)
+	case crdgen.Bool:
+		return toBool(value)
+	case crdgen.StringSlice:
+		return toList(value)
+	case crdgen.String:
+	}
+	switch v := value.(type) {
+	case nil:
+		return "", nil
+	case string:
+		return v, nil
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64), nil
+	case bool:
+		return strconv.FormatBool(v), nil
+	}
+	return nil, errors.New("it must be text")
+}
+
+func toInt(value any) (int, error) {
+	switch v := value.(type) {
+	case nil:
+		return 0, nil
+	case int64:
+		return int(v), nil
+	case float64:
+		if v != math.Trunc(v) || math.Abs(v) > 1<<53 {
+			return 0, errors.New("it must be a whole number")
+		}
+		return int(v), nil
+	case json.Number:
+		return toInt(v.String())
+	case string:
+		if v == "" {
+			return 0, nil
+		}
+		number, err := strconv.Atoi(strings.TrimSpace(v))
+		if err != nil {
+			return 0, errors.New("it must be a whole number")
+		}
+		return number, nil
+	}
+	return 0, errors.New("it must be a whole number")
+}
+
+func toBool(value any) (bool, error) {
+	switch v := value.(type) {
+	case nil:
+		return false, nil
+	case bool:
+		return v, nil
+	case string:
+		if v == "" {
+			return false, nil
+		}
+		if parsed, err := strconv.ParseBool(v); err == nil {
+			return parsed, nil
+		}
+	}
+	return false, errors.New("it must be true or false")
+}
+
+func toList(value any) ([]string, error) {
+	switch v := value.(type) {
+	case nil:
+		return []string{}, nil
+	case []string:
+		return slices.Clone(v), nil
+	case string:
+		if v == "" {
+			return []string{}, nil
+		}
+		return strings.Split(v, ","), nil
+	case []any:
+		out := make([]string, 0, len(v))
+		for _, item := range v {
+			text, ok := item.(string)
+			if !ok {
+				return nil, errors.New("it must be a list of texts")
+			}
+			out = append(out, text)
+		}
+		return out, nil
+	}
+	return nil, errors.New("it must be a list of texts")
+}
+
+// flagName is what may become the name of a directory.
+var flagName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$`)
+
+// WriteFiles puts the contents of file options where only we can read them, always under the same path, for the driver's
+// record may name it. An SSH key gets its public half beside it, which several drivers want.
+func WriteFiles(dir string, files map[string][]byte) (map[string]string, error) {
+	paths := make(map[string]string, len(files))
+	for flag, content := range files {
+		if len(content) == 0 || !flagName.MatchString(flag) {
+			continue
+		}
+		name := "content"
+		public, err := sshkeys.PublicOf(content, flag)
+		if err == nil {
+			name = "id_rsa"
+		}
+		paths[flag] = filepath.Join(dir, flag, name)
+		if err := WritePrivate(paths[flag], content); err != nil {
+			return nil, err
+		}
+		if public == nil {
+			continue
+		}
+		if err := WritePrivate(paths[flag]+".pub", public); err != nil {
+			return nil, err
+		}
+	}
+	return paths, nil
+}
+
+// WritePrivate writes a file, and the directory that it is in, where only we can read it.
+func WritePrivate(name string, content []byte) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return fmt.Errorf("writing an option's file: %w", err)
+	}
+	if err := os.WriteFile(name, content, 0o600); err != nil {
+		return fmt.Errorf("writing an option's file: %w", err)
+	}
+	return nil
+}

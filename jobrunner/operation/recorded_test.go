@@ -1,0 +1,68 @@
+package operation_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/state"
+)
+
+func regionJob(t *testing.T, template, mode string) (*job, cloudDir) {
+	t.Helper()
+	j := newJob(t, "slow")
+	c := cloudDir{t: t, path: t.TempDir(), name: j.request.InstanceName}
+	j.request.CredentialEnv = map[string]string{"SLOW_DIR": c.path, "SLOW_REGION": "ams3"}
+	j.request.ProviderIDTemplate, j.request.Options = template, map[string]any{"slow-mode": mode}
+	return j, c
+}
+
+// TestRecorded_isTaken: a server that the record names is never denied, whether or not the record can fill the NodeDriver's template:
+// what comes from the credential is not kept in it.
+func TestRecorded_isTaken(t *testing.T) {
+	for name, c := range map[string]struct{ template, mode string }{
+		"the template names a field of the credential": {"slow://{Region}/{ServerID}", "noted not to my liking"},
+		"the template cannot be filled":                {"slow://{Missing}/{ServerID}", "noted not to my liking"},
+		"so of a server that was finished":             {"slow://{Missing}/{ServerID}", "good"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j, servers := regionJob(t, c.template, c.mode)
+			first := known(rkev1.ClassUnknown)
+			if c.mode == "good" {
+				first = done
+			}
+			require.Equal(t, first, j.tell(state.Create), j.output)
+			j.request.Options["slow-mode"] = "fail to make another"
+			require.Equal(t, done, j.tell(state.Create), j.output)
+			require.Equal(t, 1, servers.servers())
+			require.Equal(t, cleared, j.tell(state.Remove), j.output)
+			require.Zero(t, servers.servers())
+		})
+	}
+}
+
+// TestRecorded_isTold: where nobody can tell which field names the server, the user is told what the driver had recorded, and
+// again when it is forgotten at his word.
+func TestRecorded_isTold(t *testing.T) {
+	j, _ := regionJob(t, "slow://{Missing}/{ServerID}", "numbered not to my liking")
+	require.Equal(t, asked(rkev1.ClassUnknown), j.tell(state.Create), j.output)
+	j.request.Options["slow-mode"] = "good"
+	require.Equal(t, asked(rkev1.ClassUnknown), j.tell(state.Create), "another attempt keeps the words of the first")
+	id := "ServerID srv-" + j.request.InstanceName
+	result, err := state.ReadResult(j.state())
+	require.NoError(t, err)
+	require.Contains(t, result.Message, "the driver recorded "+id)
+	require.Contains(t, result.Message, "not to my liking", "how the attempt failed that left the doubt")
+	j.request.Looked = j.request.Attempt - 1
+	_, result = j.run(t.Context(), state.Create)
+	require.Contains(t, result.Notes, "the user has looked at the cloud: the server of an earlier attempt is forgotten, of which the driver recorded "+id)
+}
+
+// TestTaken_isTold: a server whose create had failed is not taken without a word.
+func TestTaken_isTold(t *testing.T) {
+	j, _ := regionJob(t, "", "noted attaching the volume failed")
+	require.Equal(t, known(rkev1.ClassUnknown), j.tell(state.Create), j.output)
+	require.Contains(t, j.mustCreate().Taken, "its driver had made it and failed: attaching the volume failed")
+	require.Empty(t, j.mustCreate().Taken, "by now it is finished")
+}

@@ -1,0 +1,69 @@
+package jobrunner
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// PullSecretName is the name of the copy of the manager's pull Secrets that one Job pulls its image with.
+func (t Task) PullSecretName() string { return ObjectName(t.Name(), "pull") }
+
+// PullSecret is that copy, in the namespace of the Job; nil when the manager has none for it. It has one list of registries, made of all.
+func PullSecret(t Task) (*corev1.Secret, error) {
+	if len(t.PullSecrets) == 0 {
+		return nil, nil
+	}
+	registries := map[string]json.RawMessage{}
+	for i := range t.PullSecrets {
+		source := &t.PullSecrets[i]
+		var document struct {
+			Auths map[string]json.RawMessage `json:"auths"`
+		}
+		var err error
+		switch source.Type {
+		case corev1.SecretTypeDockerConfigJson:
+			err = json.Unmarshal(source.Data[corev1.DockerConfigJsonKey], &document)
+		case corev1.SecretTypeDockercfg:
+			err = json.Unmarshal(source.Data[corev1.DockerConfigKey], &document.Auths)
+		default:
+			return nil, fmt.Errorf("the pull Secret %s in namespace %s is of type %q: it must be of type %s", source.Name, source.Namespace, source.Type, corev1.SecretTypeDockerConfigJson)
+		}
+		if err != nil {
+			// Not the error's words: they could have some of the document.
+			return nil, fmt.Errorf("the pull Secret %s in namespace %s does not hold what its type says", source.Name, source.Namespace)
+		}
+		for registry, login := range document.Auths {
+			if _, given := registries[registry]; !given { // the first counts, as for the kubelet
+				registries[registry] = login
+			}
+		}
+	}
+	document, err := json.Marshal(map[string]any{"auths": registries})
+	if err != nil {
+		return nil, fmt.Errorf("encoding the logins to registries: %w", err)
+	}
+	return &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: t.meta(t.PullSecretName(), t.ownLabels()),
+		Type:       corev1.SecretTypeDockerConfigJson,
+		Data:       map[string][]byte{corev1.DockerConfigJsonKey: document},
+	}, nil
+}
+
+// pullSecrets are what the pod names: the copy, and those that the manager does not have, which may be in the Job's namespace.
+func (t Task) pullSecrets() []corev1.LocalObjectReference {
+	var names []corev1.LocalObjectReference
+	if len(t.PullSecrets) > 0 {
+		names = append(names, corev1.LocalObjectReference{Name: t.PullSecretName()})
+	}
+	for _, name := range t.Settings.ImagePullSecrets {
+		if !slices.ContainsFunc(t.PullSecrets, func(source corev1.Secret) bool { return source.Name == name }) {
+			names = append(names, corev1.LocalObjectReference{Name: name})
+		}
+	}
+	return names
+}

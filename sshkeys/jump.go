@@ -1,0 +1,82 @@
+package sshkeys
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+// JumpHost connects to a server over another host that lets the same SSH key in, as OpenSSH's ProxyJump does. The host's own key is
+// not verified: who stands in its place can drop the connection, as any host on the way can, and the server's key is verified at
+// its end.
+type JumpHost struct {
+	// Host is [user@]host[:port]; the user is that of the server, and the port 22, when left out.
+	Host string
+	// Access to the server, of which the user and the key are taken.
+	Access Access
+	// Timeout bounds connecting and logging in to the jump host; 30 seconds when 0.
+	Timeout time.Duration
+}
+
+var _ Dialer = JumpHost{}
+
+// DialContext connects to the address through the jump host. Its errors name that host.
+func (j JumpHost) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	access, err := j.access()
+	if err != nil {
+		return nil, err
+	}
+	// Of an unknown host every key is taken; the one that is shown is kept nowhere.
+	host, err := DialWith(ctx, access, Options{Timeout: j.Timeout, Learn: func([]byte) error { return nil }})
+	if err != nil {
+		// What is true of the jump host is not to be said of the server.
+		return nil, fmt.Errorf("%w: %v", ErrJumpHost, err) //nolint:errorlint // see above
+	}
+	connection, err := host.ssh.DialContext(ctx, network, address)
+	if err != nil {
+		_ = host.Close()
+		if refused, ok := errors.AsType[*ssh.OpenChannelError](err); ok && refused.Reason == ssh.Prohibited {
+			return nil, fmt.Errorf("%w %s forwards no connection to %s (AllowTcpForwarding in its sshd_config): %w", ErrJumpHost, access.Address(), address, err)
+		}
+		return nil, fmt.Errorf("%w %s does not reach %s: %w", ErrJumpHost, access.Address(), address, err)
+	}
+	return &jumpedConn{Conn: connection, host: host}, nil
+}
+
+// access is how to log in to the jump host.
+func (j JumpHost) access() (Access, error) {
+	if !rkev1.IsSSHJumpHost(j.Host) {
+		return Access{}, fmt.Errorf("the jump host %q is not [user@]host[:port]", j.Host)
+	}
+	access := Access{User: j.Access.User, Host: j.Host, PrivateKey: j.Access.PrivateKey}
+	if user, host, ok := strings.Cut(j.Host, "@"); ok {
+		access.User, access.Host = user, host
+	}
+	if host, port, err := net.SplitHostPort(access.Host); err == nil {
+		access.Host = host
+		access.Port, err = strconv.Atoi(port)
+		if err != nil {
+			return Access{}, fmt.Errorf("the port of the jump host %q: %w", j.Host, err)
+		}
+	}
+	access.Host = strings.Trim(access.Host, "[]")
+	return access, nil
+}
+
+// jumpedConn ends the connection to the jump host with the one to the server.
+type jumpedConn struct {
+	net.Conn
+
+	host *Client
+}
+
+// Close implements net.Conn.
+func (c *jumpedConn) Close() error { return errors.Join(c.Conn.Close(), c.host.Close()) }
