@@ -5,21 +5,21 @@
 package fairqueue
 
 import (
+	"slices"
 	"sync"
 
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// New makes what a controller with so many workers makes its queue with. A fifth of the workers, and one at least, are not for the namespace that
-// has all others; a single worker is everybody's.
+// New makes what a controller with so many workers makes its queue with. The last fifth of the workers, and one at least, is for namespaces that have
+// none at work; a single worker is everybody's.
 func New(workers int) func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 	const reserve = 5
-	share := max(1, workers-max(1, workers/reserve))
+	free := max(1, workers-max(1, workers/reserve))
 	return func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-		waiting := &turns{of: map[string]workqueue.Queue[reconcile.Request]{}}
-		plain := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[reconcile.Request]{Name: name, Queue: waiting})
-		shared := &queue{TypedInterface: plain, share: share, working: map[string]int{}, parked: map[string][]reconcile.Request{}}
+		plain := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[reconcile.Request]{Name: name, Queue: newTurns()})
+		shared := &queue{TypedInterface: plain, free: free, working: map[string]int{}, parked: newTurns()}
 		delayed := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[reconcile.Request]{Name: name, Queue: shared})
 		return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{Name: name, DelayingQueue: delayed})
 	}
@@ -32,6 +32,8 @@ type turns struct {
 	order []string
 	sum   int
 }
+
+func newTurns() *turns { return &turns{of: map[string]workqueue.Queue[reconcile.Request]{}} }
 
 // Touch implements workqueue.Queue.
 func (*turns) Touch(reconcile.Request) {}
@@ -52,9 +54,11 @@ func (t *turns) Push(item reconcile.Request) {
 func (t *turns) Len() int { return t.sum }
 
 // Pop implements workqueue.Queue.
-func (t *turns) Pop() reconcile.Request {
-	namespace := t.order[0]
-	t.order = t.order[1:]
+func (t *turns) Pop() reconcile.Request { return t.take(t.order[0]) }
+
+// take takes a namespace's first, and puts the namespace behind the others.
+func (t *turns) take(namespace string) reconcile.Request {
+	t.order = slices.DeleteFunc(t.order, func(one string) bool { return one == namespace })
 	own := t.of[namespace]
 	item := own.Pop()
 	t.sum--
@@ -66,16 +70,18 @@ func (t *turns) Pop() reconcile.Request {
 	return item
 }
 
-// queue keeps back what is of a namespace that has its share of the workers.
+// queue keeps back what is of a namespace that has workers already when only those in reserve are left.
 type queue struct {
 	workqueue.TypedInterface[reconcile.Request]
 
-	share int
+	// free is how many workers anybody may have.
+	free int
 
 	mu      sync.Mutex
 	working map[string]int
-	// parked were taken from the queue and wait for another of their namespace to be done.
-	parked map[string][]reconcile.Request
+	busy    int
+	// parked were taken from the queue and wait for somebody to be done.
+	parked *turns
 }
 
 // Get implements workqueue.TypedInterface.
@@ -91,36 +97,38 @@ func (q *queue) Get() (reconcile.Request, bool) {
 func (q *queue) begin(item reconcile.Request) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.working[item.Namespace] == q.share {
-		q.parked[item.Namespace] = append(q.parked[item.Namespace], item)
+	if q.working[item.Namespace] > 0 && q.busy >= q.free {
+		q.parked.Push(item)
 		return false
 	}
 	q.working[item.Namespace]++
+	q.busy++
 	return true
 }
 
 // Done implements workqueue.TypedInterface.
 func (q *queue) Done(item reconcile.Request) {
 	q.TypedInterface.Done(item)
-	if next, ok := q.end(item.Namespace); ok {
+	for _, next := range q.end(item.Namespace) {
 		// For the queue it was worked on, and is wanted again.
 		q.Add(next)
 		q.TypedInterface.Done(next)
 	}
 }
 
-func (q *queue) end(namespace string) (next reconcile.Request, ok bool) {
+// end gives back a worker, and returns what that lets go on: one of a namespace that has no worker any more, and one of whose turn it is.
+func (q *queue) end(namespace string) (next []reconcile.Request) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.busy--
 	if q.working[namespace]--; q.working[namespace] == 0 {
 		delete(q.working, namespace)
+		if q.parked.of[namespace] != nil {
+			next = append(next, q.parked.take(namespace))
+		}
 	}
-	waiting := q.parked[namespace]
-	if len(waiting) == 0 {
-		return next, false
+	if q.busy+len(next) < q.free && q.parked.Len() > 0 {
+		next = append(next, q.parked.Pop())
 	}
-	if q.parked[namespace] = waiting[1:]; len(waiting) == 1 {
-		delete(q.parked, namespace)
-	}
-	return waiting[0], true
+	return next
 }

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
@@ -189,14 +190,20 @@ func TestClasses_ofTheNamespaceAskedAbout(t *testing.T) {
 	}
 }
 
-// An authority that takes long to sign is not signed with.
+// An authority that takes long to sign, or to read, is not signed with.
 func TestAuthorities(t *testing.T) {
-	for primes, allowed := range map[int]bool{2: true, 3: false} {
+	encoded := func(primes int) []byte {
 		key, err := rsa.GenerateMultiPrimeKey(rand.Reader, primes, 2048)
 		require.NoError(t, err)
-		encoded := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
+		return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
+	}
+	for _, tt := range []struct {
+		key     []byte
+		allowed bool
+	}{{encoded(2), true}, {encoded(3), false}, {bytes.Repeat(encoded(2), 400), false}} {
+		encoded, allowed := tt.key, tt.allowed
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "c1-ca"}, Data: map[string][]byte{corev1.TLSPrivateKeyKey: encoded}}
-		err = Authorities{fakeClient(t, secret)}.Get(t.Context(), client.ObjectKeyFromObject(secret), &corev1.Secret{})
+		err := Authorities{fakeClient(t, secret)}.Get(t.Context(), client.ObjectKeyFromObject(secret), &corev1.Secret{})
 		require.Equal(t, allowed, err == nil, "%v", err)
 	}
 }

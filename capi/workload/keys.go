@@ -15,14 +15,18 @@ import (
 const (
 	// maxKeyBits bounds RSA keys that we sign with, maxKeySize their encoding, maxAuthorityBits RSA keys that we check signatures with.
 	maxKeyBits, maxKeySize, maxAuthorityBits = 4096, 3 << 10, 8192
-	// maxCertificates bounds certificates in one field.
-	maxCertificates = 50
+	// maxBlocks bounds what stands in a key's field (an EC key has its parameters beside it), maxCertificates certificates in one field.
+	maxBlocks, maxCertificates = 4, 50
 )
 
 // CheckKey refuses a private key in PEM that costs more than the usual ones. What is no key is for who uses it to refuse.
 func CheckKey(content []byte) error {
 	const advice = "use ECDSA, or RSA of at most 4096 bits with two primes"
+	count := 0
 	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
+		if count++; count > maxBlocks {
+			return errors.New("has more than 4 blocks of PEM: keep the key that is needed")
+		}
 		if !strings.HasSuffix(block.Type, "PRIVATE KEY") {
 			continue
 		}
