@@ -26,7 +26,8 @@ import (
 	"github.com/drover-project/drover/testkit"
 )
 
-const patience = 60 * time.Second
+// patience is far more than anything here takes, on a machine that does something else too.
+const patience = 2 * time.Minute
 
 // embedded runs the core in a manager and returns where its webhooks are.
 func embedded(t *testing.T) (webhooks string) {
