@@ -15,7 +15,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/clouds"
-	"github.com/drover-project/drover/controllers/machine/turns"
+	"github.com/drover-project/drover/controllers/machine/breaker"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
@@ -51,11 +51,11 @@ func (r *Reconciler) attempt(ctx context.Context, s *scope, operation state.Oper
 	}
 	s.status.JobName, s.status.Attempts = jobrunner.JobName(s.home.Name, operation, claim.Attempt), claim.Attempt
 	if !verdict.Done {
-		r.tellMade(s)
+		r.reportMade(s)
 		return s.running(evidence, verdict)
 	}
 	if verdict.Outcome == state.Succeeded {
-		r.turns.Made(s.request, s.now)
+		r.breaker.Made(s.request, s.now)
 		s.succeeded()
 		return nil
 	}
@@ -72,7 +72,7 @@ func (s *scope) firstNumber(operation state.Operation) int32 {
 }
 
 // gather collects all there is to judge the claimed attempt by. The Job is read past the cache when the cache has none:
-// it may be too young to be there.
+// it may be too new to be there.
 func (r *Reconciler) gather(ctx context.Context, s *scope) (jobrunner.Evidence, error) {
 	if s.evidence != nil {
 		return *s.evidence, nil
@@ -87,8 +87,8 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (jobrunner.Evidence, 
 func (r *Reconciler) look(ctx context.Context, s *scope) (jobrunner.Evidence, error) {
 	evidence := jobrunner.Evidence{Operation: s.state.Claim.Operation, Attempt: s.state.Claim.Attempt, State: s.state.State, Now: s.now}
 	key := types.NamespacedName{Namespace: s.home.Namespace, Name: jobrunner.JobName(s.home.Name, evidence.Operation, evidence.Attempt)}
-	if s.inRefuge() {
-		r.interests.note(s.request, jobKey(key))
+	if s.inFallback() {
+		r.watchIndex.note(s.request, jobKey(key))
 	}
 	job := &batchv1.Job{}
 	err := r.Cache.Get(ctx, key, job)
@@ -111,7 +111,7 @@ func (r *Reconciler) look(ctx context.Context, s *scope) (jobrunner.Evidence, er
 
 // pods of the machine's Jobs for one operation, read live.
 func (r *Reconciler) pods(ctx context.Context, s *scope, operation state.Operation) ([]corev1.Pod, error) {
-	r.interests.note(s.request, podsKey(string(s.GetUID())))
+	r.watchIndex.note(s.request, podsKey(string(s.GetUID())))
 	list := &corev1.PodList{}
 	err := r.Live.List(ctx, list, client.InNamespace(s.home.Namespace), client.MatchingLabels{
 		rkev1.MachineUIDLabel: string(s.GetUID()), rkev1.OperationLabel: string(operation)})
@@ -121,7 +121,7 @@ func (r *Reconciler) pods(ctx context.Context, s *scope, operation state.Operati
 	return list.Items, nil
 }
 
-// neverStarted tells whether the claimed attempt's Job was not made yet, or was taken away before its pod did anything. It
+// neverStarted reports whether the claimed attempt's Job was not made yet, or was taken away before its pod did anything. It
 // waits for a pod of an earlier one that has not ended.
 func neverStarted(e jobrunner.Evidence) bool {
 	if e.Job != nil || len(e.Own()) > 0 || e.Outliving() != nil || e.Told() {
@@ -168,7 +168,7 @@ func (r *Reconciler) again(ctx context.Context, s *scope, v jobrunner.Verdict) e
 	}
 	doubt := claim.Operation == state.Create && v.Reason == rkev1.ServerMayExistReason
 	if hash != claim.Hash && (!doubt || !s.staysInDoubt(v)) {
-		return r.next(ctx, s, wanted{claim: claim.Again(1), ask: turns.Ask{Changed: true}})
+		return r.next(ctx, s, wanted{claim: claim.Again(1), ask: breaker.Ask{Changed: true}})
 	}
 	class := v.Class
 	if v.Outcome == state.Cancelled {
@@ -185,7 +185,7 @@ func (r *Reconciler) again(ctx context.Context, s *scope, v jobrunner.Verdict) e
 		failed += ". " + r.credentialHelp(s)
 	}
 	if claim.Operation == state.Create {
-		r.tellFailed(s, class, at, stopped || doubt)
+		r.reportFailed(s, class, at, stopped || doubt)
 	}
 	if doubt {
 		s.status.NextAttemptTime = nil

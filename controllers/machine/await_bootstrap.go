@@ -27,7 +27,7 @@ func (r *Reconciler) awaitBootstrap(ctx context.Context, s *scope) error {
 			fmt.Sprintf("the CAPI Machine %s has no spec.bootstrap.dataSecretName yet: its bootstrap provider sets it", s.machine.Name), 0)
 	}
 	key := types.NamespacedName{Namespace: s.GetNamespace(), Name: *name}
-	r.interests.note(s.request, secretKey(key))
+	r.watchIndex.note(s.request, secretKey(key))
 	secret := &corev1.Secret{}
 	err := r.Live.Get(ctx, key, secret)
 	if apierrors.IsNotFound(err) {

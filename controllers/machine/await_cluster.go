@@ -38,7 +38,7 @@ func (r *Reconciler) findOwners(ctx context.Context, s *scope) error {
 	}
 	key := types.NamespacedName{Namespace: s.GetNamespace(), Name: clusterName}
 	if s.machine == nil {
-		r.interests.note(s.request, clusterKey(key)) // its events come by way of the CAPI Machine else
+		r.watchIndex.note(s.request, clusterKey(key)) // its events come by way of the CAPI Machine else
 	}
 	cluster := &clusterv1.Cluster{}
 	err := r.Cache.Get(ctx, key, cluster)
@@ -79,8 +79,8 @@ func (r *Reconciler) awaitCluster(_ context.Context, s *scope) error {
 // adopt puts the finalizer and the label on the machine, before anything is made for it, and holds up a move until its server is there.
 func (r *Reconciler) adopt(ctx context.Context, s *scope) error {
 	changed := controllerutil.AddFinalizer(s, rkev1.MachineFinalizer)
-	if !isBlocking(s) && !s.removalBegun() {
-		holdUp(s)
+	if !blocksMove(s) && !s.removalBegun() {
+		blockMove(s)
 		changed = true
 	}
 	if want := jobrunner.ObjectName(s.machine.Name); s.GetLabels()[rkev1.CAPIMachineLabel] == "" {

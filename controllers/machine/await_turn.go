@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/controllers/machine/turns"
+	"github.com/drover-project/drover/controllers/machine/breaker"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
@@ -23,7 +23,7 @@ import (
 // wanted is an attempt that a machine would make.
 type wanted struct {
 	claim state.Claim
-	ask   turns.Ask
+	ask   breaker.Ask
 	// failed says how the one before it failed; empty without one. at is when the machine's own back-off is over.
 	failed string
 	at     time.Time
@@ -46,18 +46,18 @@ func (r *Reconciler) next(ctx context.Context, s *scope, w wanted) error {
 	}
 	err = r.start(ctx, s, w.claim)
 	if reason := stepReason(err); reason != "" && reason != rkev1.JobRunningReason && reason != rkev1.JobQueuedReason {
-		r.turns.Leave(s.request, s.now) // it cannot ask the cloud anything: nobody need wait for it
+		r.breaker.Leave(s.request, s.now) // it cannot ask the cloud anything: nobody need wait for it
 	}
 	return err
 }
 
-func (r *Reconciler) ask(s *scope, ask turns.Ask) (turns.Turn, error) {
+func (r *Reconciler) ask(s *scope, ask breaker.Ask) (breaker.Turn, error) {
 	var err error
 	if ask.Group, err = s.group(); err != nil {
-		return turns.Turn{}, err
+		return breaker.Turn{}, err
 	}
 	if ask.Hash, err = r.requestHash(s, state.Create); err != nil {
-		return turns.Turn{}, err
+		return breaker.Turn{}, err
 	}
 	// A hint for the beginning of a manager only: the machines that were refused tell more, but perhaps later than this one.
 	for i := range s.was {
@@ -66,21 +66,21 @@ func (r *Reconciler) ask(s *scope, ask turns.Ask) (turns.Turn, error) {
 		}
 	}
 	ask.Called, ask.Now = s.status.NextAttemptTime != nil, s.now
-	return r.turns.Ask(s.request, ask), nil
+	return r.breaker.Ask(s.request, ask), nil
 }
 
 // group is that of the machines that ask the same of the same account. What is common to all drivers is no matter of the
 // cloud's but for the credential.
-func (s *scope) group() (turns.Group, error) {
+func (s *scope) group() (breaker.Group, error) {
 	spec := maps.Clone(s.Spec())
 	delete(spec, "common")
 	delete(spec, "providerID")
 	order, err := json.Marshal(spec)
 	if err != nil {
-		return turns.Group{}, fmt.Errorf("encoding the spec: %w", err)
+		return breaker.Group{}, fmt.Errorf("encoding the spec: %w", err)
 	}
 	sum := sha256.Sum256(order)
-	group := turns.Group{Kind: s.GetKind(), Order: hex.EncodeToString(sum[:])}
+	group := breaker.Group{Kind: s.GetKind(), Order: hex.EncodeToString(sum[:])}
 	if name := s.credentialName(); name != "" {
 		group.Credential = credentialKey(s.GetNamespace(), name).String()
 	}
@@ -91,34 +91,34 @@ func (s *scope) group() (turns.Group, error) {
 // is tried again says no such thing: the machine keeps its place.
 func (r *Reconciler) leaveTurn(s *scope, outcome error) {
 	if !s.asked && (outcome == nil || isWaiting(outcome)) {
-		r.turns.Leave(s.request, s.now)
+		r.breaker.Leave(s.request, s.now)
 	}
 }
 
-// tellFailed tells how a create failed that others may ask for too. A machine that stopped does not wait with them.
-func (r *Reconciler) tellFailed(s *scope, class string, at time.Time, stopped bool) {
+// reportFailed tells how a create failed that others may ask for too. A machine that stopped does not wait with them.
+func (r *Reconciler) reportFailed(s *scope, class string, at time.Time, stopped bool) {
 	group, err := s.group()
 	if err != nil || !jobrunner.IsShared(class) {
-		r.turns.Ended(s.request, at, s.now)
+		r.breaker.Ended(s.request, at, s.now)
 		return
 	}
 	claim := s.state.Claim
-	r.turns.Refused(s.request, turns.Refusal{Group: group, Class: class, Attempt: claim.Attempt, Try: claim.Try,
+	r.breaker.Refused(s.request, breaker.Refusal{Group: group, Class: class, Attempt: claim.Attempt, Try: claim.Try,
 		End: s.status.LastAttempt.EndTime.Time, Now: s.now, Fresh: s.fresh})
 	if stopped {
-		r.turns.Leave(s.request, s.now)
+		r.breaker.Leave(s.request, s.now)
 	}
 }
 
-// tellMade tells that the cloud made the server, though its Job has more to do.
-func (r *Reconciler) tellMade(s *scope) {
+// reportMade tells that the cloud made the server, though its Job has more to do.
+func (r *Reconciler) reportMade(s *scope) {
 	claim := s.state.Claim
 	journal := s.state.Journal.Value
 	if !s.state.Journal.IsRead() || claim.Operation != state.Create || journal.Operation != state.Create || journal.Attempt != claim.Attempt {
 		return
 	}
 	if journal.Phase == state.PhaseCreated || journal.Phase == state.PhaseBootstrapped {
-		r.turns.Made(s.request, s.now)
+		r.breaker.Made(s.request, s.now)
 	}
 }
 
@@ -130,7 +130,7 @@ func (r *Reconciler) wantedAfter(s *scope, w wanted, class string) wanted {
 		return w
 	}
 	w.ask.NotBefore, w.at = w.at, time.Time{}
-	if r.turns.Freed(s.request) {
+	if r.breaker.Freed(s.request) {
 		w.claim.Try = 1
 	}
 	return w
@@ -148,7 +148,7 @@ func (r *Reconciler) refusal(s *scope, class string) string {
 		}
 	}
 	group, err := s.group()
-	cause, here := r.turns.Cause(group, before, s.now)
+	cause, here := r.breaker.Cause(group, before, s.now)
 	switch {
 	case err != nil || cause == nil || cause.Namespace != s.GetNamespace() || *cause == s.request:
 		return "the cloud refused another machine that asks" + asks + " (" + class + ")"
@@ -160,7 +160,7 @@ func (r *Reconciler) refusal(s *scope, class string) string {
 
 // waitTurn says what a machine waits for whose turn it is not. The words stay the same while others ask, for each change of
 // them would be a write.
-func (r *Reconciler) waitTurn(s *scope, turn turns.Turn, failed string) error {
+func (r *Reconciler) waitTurn(s *scope, turn breaker.Turn, failed string) error {
 	reason := rkev1.WaitingForRetryReason
 	asks := nextAttempt
 	if failed == "" {

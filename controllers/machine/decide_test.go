@@ -25,8 +25,8 @@ import (
 
 	managementv3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/machine/breaker"
 	"github.com/drover-project/drover/controllers/machine/joblimit"
-	"github.com/drover-project/drover/controllers/machine/turns"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/jobrunner"
@@ -87,7 +87,7 @@ func TestSumUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := scopeOf(tt.facts...)
 			s.SetGeneration(4)
-			s.sumUp()
+			s.summarize()
 			ready := s.conditions.Get(rkev1.ReadyCondition)
 			require.Equal(t, tt.ready, ready.Status)
 			require.Equal(t, tt.reason, ready.Reason)
@@ -104,12 +104,12 @@ func TestSumUp_forgetsFailures(t *testing.T) {
 		s.status.FailureReason, s.status.FailureMessage, s.status.NextAttemptTime = rkev1.CreateErrorReason, "503", &metav1.Time{}
 	}
 	s := scopeOf(failed, attempted, allTrue)
-	s.sumUp()
+	s.summarize()
 	require.Empty(t, s.status.FailureReason+s.status.FailureMessage)
 	require.Nil(t, s.status.NextAttemptTime)
 	require.NotNil(t, s.status.LastAttempt)
 	s = scopeOf(failed, set(rkev1.CreateJobCondition, metav1.ConditionFalse, "WaitingForRetry"))
-	s.sumUp()
+	s.summarize()
 	require.Equal(t, "503", s.status.FailureMessage)
 }
 
@@ -210,7 +210,7 @@ func TestRecord_endsThatAreKnown(t *testing.T) {
 
 // Who waits for its turn keeps its place when the API does not answer, and gives it up when it waits for something else.
 func TestLeaveTurn(t *testing.T) {
-	group := turns.Group{Kind: "AcmeMachine", Credential: "a/cloud", Order: "1"}
+	group := breaker.Group{Kind: "AcmeMachine", Credential: "a/cloud", Order: "1"}
 	for name, tt := range map[string]struct {
 		asked   bool
 		outcome error
@@ -226,16 +226,16 @@ func TestLeaveTurn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := scopeOf(func(s *scope) { s.asked = tt.asked })
-			r := &Reconciler{turns: turns.New[Request](jobrunner.Wait), jobs: &jobs{Limiter: joblimit.New[Request](0)}}
+			r := &Reconciler{breaker: breaker.New[Request](jobrunner.Wait), jobs: &jobs{Limiter: joblimit.New[Request](0)}}
 			var called []string
-			r.turns.OnCall(func(request Request) { called = append(called, request.Name) })
-			r.turns.Ask(requestFor("m0"), turns.Ask{Group: group, Now: s.now.Add(-time.Hour)})
-			r.turns.Refused(requestFor("m0"), turns.Refusal{Group: group, Class: rkev1.ClassQuota, Attempt: 1, Try: 1, End: s.now, Now: s.now, Fresh: true})
+			r.breaker.OnCall(func(request Request) { called = append(called, request.Name) })
+			r.breaker.Ask(requestFor("m0"), breaker.Ask{Group: group, Now: s.now.Add(-time.Hour)})
+			r.breaker.Refused(requestFor("m0"), breaker.Refusal{Group: group, Class: rkev1.ClassQuota, Attempt: 1, Try: 1, End: s.now, Now: s.now, Fresh: true})
 			for _, who := range []string{"m1", "m2"} {
-				require.False(t, r.turns.Ask(requestFor(who), turns.Ask{Group: group, Now: s.now}).Go)
+				require.False(t, r.breaker.Ask(requestFor(who), breaker.Ask{Group: group, Now: s.now}).Go)
 			}
 			r.leaveTurn(s, tt.outcome)
-			r.turns.Leave(requestFor("m0"), s.now)
+			r.breaker.Leave(requestFor("m0"), s.now)
 			require.Equal(t, []string{tt.next}, called)
 		})
 	}
@@ -259,7 +259,7 @@ func TestMayAbandon(t *testing.T) {
 		"while a Job runs":           {given, step.Progress(rkev1.JobRunningReason, "", 0), false},
 		"while a create is ended":    {given, step.Progress(rkev1.JobCancelledReason, "", 0), false},
 		"no Job can be made":         {given, step.Wait(JobRefusedReason, "", 0), true},
-		"nowhere to flee":            {given, step.Wait(NamespaceTerminatingReason, "", 0), true},
+		"no fallback namespace":      {given, step.Wait(NamespaceTerminatingReason, "", 0), true},
 		"no driver":                  {given, step.Wait(rkev1.DriverNotFoundReason, "", 0), true},
 		"no credential":              {given, step.Wait(rkev1.CredentialMissingReason, "", 0), true},
 		"the spec is wrong":          {given, step.Stall(rkev1.SpecInvalidReason, errors.New("x")), true},
@@ -356,7 +356,7 @@ func TestNothingMade(t *testing.T) {
 		"restored without status":       {[]func(*scope){stateWith(nil), func(s *scope) { s.machine = &clusterv1.Machine{Spec: clusterv1.MachineSpec{ProviderID: "acme://1"}} }}, false},
 		"an ID that the user gave":      {[]func(*scope){stateWith(nil), func(s *scope) { _ = s.SetProviderID("acme://1") }}, true},
 		"a remove that began says when": {[]func(*scope){stateWith(nil), func(s *scope) { s.state.Claimed, s.state.Claim.Operation = true, state.Remove }}, false},
-		"who fled had something":        {[]func(*scope){stateWith(nil), func(s *scope) { s.home = s.refugeOf() }}, false},
+		"in the fallback namespace":     {[]func(*scope){stateWith(nil), func(s *scope) { s.home = s.fallbackOf() }}, false},
 		"a create that was claimed":     {[]func(*scope){stateWith(nil), func(s *scope) { s.state.Claimed, s.state.Claim.Operation = true, state.Create }}, true},
 	} {
 		require.Equal(t, tt.want, scopeOf(tt.facts...).nothingMade(), name)
@@ -406,7 +406,7 @@ func TestTakeOver_ownersOfTheState(t *testing.T) {
 			s := scopeOf()
 			s.SetGroupVersionKind(rkev1.MachineGroupVersion.WithKind("AcmeMachine"))
 			obj := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{OwnerReferences: tt.before}}
-			require.Equal(t, tt.changed, s.takeOver(obj))
+			require.Equal(t, tt.changed, s.ensureOwner(obj))
 			require.Equal(t, tt.after, obj.OwnerReferences)
 		})
 	}

@@ -360,57 +360,57 @@ func TestDelete_namespaceIsGoing(t *testing.T) {
 	testkit.ExpectApplied(t, s.client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "drover-drivers"}})
 	status = s.reconcile()
 	s.expect(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobRunningReason)
-	refuge := s.atRefuge(status.JobName)
-	secret := testkit.ExpectExists(t, s.client, refuge.stateSecret())
+	fallback := s.atFallback(status.JobName)
+	secret := testkit.ExpectExists(t, s.client, fallback.stateSecret())
 	require.Equal(t, []byte("a tar.gz"), secret.Data[state.ExtractedConfigKey])
-	request := refuge.requestOf(state.Remove, 1)
+	request := fallback.requestOf(state.Remove, 1)
 	require.Equal(t, "drover-drivers", request.Namespace)
 	require.Equal(t, secret.Name, request.StateSecret)
 	require.Equal(t, s.namespace, request.Machine.Namespace)
 	require.Equal(t, "earlier", request.Tags[jobrunner.TagMachineUID])
 	require.NotContains(t, secret.Data, state.CredentialKey)
-	require.Contains(t, string(testkit.ExpectExists(t, s.client, refuge.lastCredential()).Data[state.CredentialKey]), "DIGITALOCEAN_ACCESS_TOKEN")
+	require.Contains(t, string(testkit.ExpectExists(t, s.client, fallback.lastCredential()).Data[state.CredentialKey]), "DIGITALOCEAN_ACCESS_TOKEN")
 
 	s.reconcile()
-	refuge.fail(state.Remove, 1, rkev1.ClassTransient, "503", true)
+	fallback.fail(state.Remove, 1, rkev1.ClassTransient, "503", true)
 	status = s.reconcile()
 	s.clock.SetTime(status.NextAttemptTime.Add(time.Second))
 	s.reconcile()
-	refuge.removed(2)
+	fallback.removed(2)
 	testkit.ExpectReconciled(t, s.reconciler, s.obj)
 	s.gone()
-	testkit.ExpectNotFound(t, s.client, refuge.stateSecret(), refuge.job(state.Remove, 1), refuge.job(state.Remove, 2),
-		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "drover-drivers", Name: jobrunner.AccessName(refuge.name)}})
+	testkit.ExpectNotFound(t, s.client, fallback.stateSecret(), fallback.job(state.Remove, 1), fallback.job(state.Remove, 2),
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "drover-drivers", Name: jobrunner.AccessName(fallback.name)}})
 	require.Empty(t, testkit.ExpectExists(t, s.client, s.stateSecret()).Finalizers)
 	require.Empty(t, testkit.ExpectExists(t, s.client, s.lastCredential()).Finalizers)
-	testkit.ExpectNotFound(t, s.client, refuge.lastCredential())
+	testkit.ExpectNotFound(t, s.client, fallback.lastCredential())
 }
 
 // What the pod writes of its number decides nothing of how much is taken away after it.
-func TestDelete_refugeIsLeftWhateverThePodWrote(t *testing.T) {
+func TestDelete_fallbackIsLeftWhateverThePodWrote(t *testing.T) {
 	s := newWorld(t).machine("digitalocean", "m", droplet())
-	refuge := s.flee()
-	refuge.removed(1)
-	secret := testkit.ExpectExists(t, s.client, refuge.stateSecret())
+	fallback := s.fallBack()
+	fallback.removed(1)
+	secret := testkit.ExpectExists(t, s.client, fallback.stateSecret())
 	var result state.Result
 	require.NoError(t, json.Unmarshal(secret.Data[state.ResultKey], &result))
 	result.Attempt = state.MaxAttempt
-	refuge.write(map[string]any{state.ResultKey: result})
-	secret = testkit.ExpectExists(t, s.client, refuge.stateSecret())
+	fallback.write(map[string]any{state.ResultKey: result})
+	secret = testkit.ExpectExists(t, s.client, fallback.stateSecret())
 	secret.Annotations["drover.cattle.io/claimed-attempt"] = strconv.Itoa(state.MaxAttempt)
 	s.update(secret)
 	clear(s.writes)
 	testkit.ExpectReconciled(t, s.reconciler, s.obj)
 	s.gone()
 	require.Less(t, s.wrote(), 20, "%v", s.writes)
-	access := metav1.ObjectMeta{Namespace: "drover-drivers", Name: jobrunner.AccessName(refuge.name)}
-	request := metav1.ObjectMeta{Namespace: "drover-drivers", Name: jobrunner.JobName(refuge.name, state.Remove, 1)}
-	testkit.ExpectNotFound(t, s.client, refuge.stateSecret(), refuge.job(state.Remove, 1), &corev1.Secret{ObjectMeta: request},
+	access := metav1.ObjectMeta{Namespace: "drover-drivers", Name: jobrunner.AccessName(fallback.name)}
+	request := metav1.ObjectMeta{Namespace: "drover-drivers", Name: jobrunner.JobName(fallback.name, state.Remove, 1)}
+	testkit.ExpectNotFound(t, s.client, fallback.stateSecret(), fallback.job(state.Remove, 1), &corev1.Secret{ObjectMeta: request},
 		&corev1.ServiceAccount{ObjectMeta: access}, &rbacv1.Role{ObjectMeta: access}, &rbacv1.RoleBinding{ObjectMeta: access})
 }
 
-// A manager of one namespace sees nothing but Jobs and pods in the refuge.
-func TestDelete_refugeIsNotCached(t *testing.T) {
+// A manager of one namespace sees nothing but Jobs and pods in the fallback.
+func TestDelete_fallbackIsNotCached(t *testing.T) {
 	w := newWorld(t)
 	w.cache = interceptor.NewClient(w.client, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
@@ -420,9 +420,9 @@ func TestDelete_refugeIsNotCached(t *testing.T) {
 			return c.Get(ctx, key, obj, opts...)
 		}})
 	s := w.machine("digitalocean", "m", droplet())
-	refuge := s.flee()
+	fallback := s.fallBack()
 	s.reconcile()
-	refuge.removed(1)
+	fallback.removed(1)
 	testkit.ExpectReconciled(t, s.reconciler, s.obj)
 	s.gone()
 }
@@ -431,7 +431,7 @@ func TestDelete_refugeIsNotCached(t *testing.T) {
 // the same, without its credential.
 func TestDelete_stateIsGoneBeforeTheMachine(t *testing.T) {
 	for name, begin := range map[string]func(*subject) *subject{
-		"with its namespace": func(s *subject) *subject { return s.flee() },
+		"with its namespace": func(s *subject) *subject { return s.fallBack() },
 		"with its owner's children": func(s *subject) *subject {
 			s.ready()
 			s.delete(testkit.ExpectExists(t, s.client, s.stateSecret()))
@@ -465,7 +465,7 @@ func TestDelete_stateIsGoneBeforeTheMachine(t *testing.T) {
 }
 
 // A state that was lost, and copied so, is no proof that nothing was made.
-func TestDelete_refugeWithoutAState(t *testing.T) {
+func TestDelete_fallbackWithoutAState(t *testing.T) {
 	testkit.ExpectApplied(t, testkit.Client(t, newScheme(t)), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "drover-drivers"}})
 	s := newWorld(t).machine("digitalocean", "m", droplet())
 	s.ready()
@@ -475,9 +475,9 @@ func TestDelete_refugeWithoutAState(t *testing.T) {
 	s.delete(secret)
 	s.delete(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
 	s.delete(s.obj)
-	refuge := s.atRefuge("refuge-" + string(s.obj.GetUID()))
+	fallback := s.atFallback("refuge-" + string(s.obj.GetUID()))
 	s.fault = func(do func() error) error {
-		if s.client.Get(t.Context(), client.ObjectKeyFromObject(refuge.stateSecret()), refuge.stateSecret()) == nil {
+		if s.client.Get(t.Context(), client.ObjectKeyFromObject(fallback.stateSecret()), fallback.stateSecret()) == nil {
 			return errRefused
 		}
 		return do()
@@ -486,8 +486,8 @@ func TestDelete_refugeWithoutAState(t *testing.T) {
 	s.fault = nil
 	s.reconcile()
 	s.expect(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobRunningReason)
-	testkit.ExpectExists(t, s.client, refuge.job(state.Remove, 1))
-	require.True(t, refuge.requestOf(state.Remove, 1).MayExist)
+	testkit.ExpectExists(t, s.client, fallback.job(state.Remove, 1))
+	require.True(t, fallback.requestOf(state.Remove, 1).MayExist)
 }
 
 // Where the drivers of all are cached, only those run that an administrator's NodeDriver had, whatever the state Secret says.
@@ -528,7 +528,7 @@ func TestDelete_recordedDriverElsewhere(t *testing.T) {
 			status := s.reconcile()
 			if c.runs {
 				s.expect(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobRunningReason)
-				testkit.ExpectExists(t, s.client, s.atRefuge(status.JobName).job(state.Remove, 1))
+				testkit.ExpectExists(t, s.client, s.atFallback(status.JobName).job(state.Remove, 1))
 				return
 			}
 			got := s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.DriverNotFoundReason)
@@ -537,8 +537,8 @@ func TestDelete_recordedDriverElsewhere(t *testing.T) {
 	}
 }
 
-// flee brings a machine up whose namespace is deleted then, and starts the remove Job elsewhere.
-func (s *subject) flee() *subject {
+// fallBack brings a machine up whose namespace is deleted then, and starts the remove Job elsewhere.
+func (s *subject) fallBack() *subject {
 	s.Helper()
 	testkit.ExpectApplied(s, s.client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "drover-drivers"}})
 	s.ready()
@@ -546,11 +546,11 @@ func (s *subject) flee() *subject {
 	s.delete(s.obj)
 	status := s.reconcile()
 	s.expect(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobRunningReason)
-	return s.atRefuge(status.JobName)
+	return s.atFallback(status.JobName)
 }
 
-// atRefuge is the same machine, whose pod runs in another namespace.
-func (s *subject) atRefuge(job string) *subject {
+// atFallback is the same machine, whose pod runs in another namespace.
+func (s *subject) atFallback(job string) *subject {
 	s.Helper()
 	elsewhere := &world{T: s.T, client: s.client, clock: s.clock, namespace: "drover-drivers"}
 	return &subject{world: elsewhere, name: strings.TrimSuffix(job, "-rm-1"), obj: s.obj}

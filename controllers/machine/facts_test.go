@@ -25,7 +25,7 @@ func requestFor(name string) Request {
 }
 
 func TestInterests(t *testing.T) {
-	i := newInterests()
+	i := newWatchIndex()
 	key := types.NamespacedName{Namespace: "a", Name: "cloud"}
 	one, two := requestFor("one"), requestFor("two")
 	i.note(one, secretKey(key))

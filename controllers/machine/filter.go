@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// watched tells whether a machine is this manager's to work on.
+// watched reports whether a machine is this manager's to work on.
 func (o Options) watched(machine metav1.Object) bool {
 	return o.WatchFilter == "" || machine.GetLabels()[clusterv1.WatchLabel] == o.WatchFilter
 }

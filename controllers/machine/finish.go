@@ -30,7 +30,7 @@ var quiet = []string{
 func (r *Reconciler) finish(ctx context.Context, s *scope, outcome error) error {
 	r.leaveTurn(s, outcome)
 	r.releaseJob(ctx, s, outcome)
-	s.sumUp()
+	s.summarize()
 	r.metrics.observe(s, r.kind.Driver)
 	if s.released {
 		if err := r.noteGone(ctx, s); err != nil {
@@ -50,11 +50,11 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, outcome error) error 
 	return err
 }
 
-// sumUp sets what follows from the conditions.
-func (s *scope) sumUp() {
+// summarize sets what follows from the conditions.
+func (s *scope) summarize() {
 	s.status.ObservedGeneration = s.GetGeneration()
 	if s.deleting() {
-		s.sumUpDelete()
+		s.summarizeDelete()
 		return
 	}
 	s.summarizeReady()
@@ -92,7 +92,7 @@ func (s *scope) waitingMessage() string {
 	return "no server was made yet"
 }
 
-func (s *scope) sumUpDelete() {
+func (s *scope) summarizeDelete() {
 	s.status.Phase, s.status.Ready = rkev1.PhaseDeleting, false
 	reason, message := rkev1.DeletingReason, "the server is being removed"
 	if remove := s.conditions.Get(rkev1.DeleteJobCondition); remove != nil && remove.Status != metav1.ConditionTrue {

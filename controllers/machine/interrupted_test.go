@@ -180,7 +180,7 @@ func TestInterrupted_theAttemptBeforeIsNotThisOne(t *testing.T) {
 	require.EqualValues(t, 1, status.LastAttempt.Number, "the second has not ended")
 }
 
-// stateClaims tells whether the state says that an attempt was claimed.
+// stateClaims reports whether the state says that an attempt was claimed.
 func (s *subject) stateClaims(number string) bool {
 	s.Helper()
 	return testkit.ExpectExists(s, s.client, s.stateSecret()).Annotations["drover.cattle.io/claimed-attempt"] == number

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/controllers/machine/turns"
+	"github.com/drover-project/drover/controllers/machine/breaker"
 	"github.com/drover-project/drover/crdgen"
 )
 
@@ -29,12 +29,12 @@ type Request struct {
 // Controller reconciles the machines of all kinds that there are: one queue, one Reconciler per kind. A kind's watch starts
 // when its CRD is established and stops when the CRD is gone.
 type Controller struct {
-	options   Options
-	interests *interests
-	metrics   *metrics
-	turns     *turns.Book[Request]
-	jobs      *jobs
-	labelled  *labelled
+	options    Options
+	watchIndex *watchIndex
+	metrics    *metrics
+	breaker    *breaker.Breaker[Request]
+	jobs       *jobs
+	labelled   *labelled
 
 	mu    sync.RWMutex
 	kinds map[schema.GroupVersionKind]*Reconciler
@@ -108,7 +108,7 @@ func (c *Controller) removeKind(ctx context.Context, name string) error {
 		return nil
 	}
 	ofKind := func(r Request) bool { return r.Kind == gvk }
-	c.turns.LeaveAll(ofKind, c.options.Clock.Now())
+	c.breaker.LeaveAll(ofKind, c.options.Clock.Now())
 	c.jobs.ReleaseAll(ofKind)
 	log.FromContext(ctx).Info("Stopping to watch a kind of machine", "kind", gvk.Kind)
 	if err := c.stop(ctx, gvk); err != nil {

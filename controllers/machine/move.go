@@ -21,12 +21,12 @@ import (
 // neither an owner nor its label. It pauses the Cluster and then waits for what carries its annotation. A machine carries that
 // until its server is there, its state Secret while the server is being removed: both are written then anyway.
 
-func isBlocking(obj metav1.Object) bool {
+func blocksMove(obj metav1.Object) bool {
 	_, ok := obj.GetAnnotations()[rkev1.BlockMoveAnnotation]
 	return ok
 }
 
-func holdUp(obj metav1.Object) {
+func blockMove(obj metav1.Object) {
 	annotations := maps.Clone(obj.GetAnnotations())
 	if annotations == nil {
 		annotations = map[string]string{}
@@ -35,7 +35,7 @@ func holdUp(obj metav1.Object) {
 	obj.SetAnnotations(annotations)
 }
 
-func letGo(obj metav1.Object) {
+func unblockMove(obj metav1.Object) {
 	annotations := obj.GetAnnotations()
 	delete(annotations, rkev1.BlockMoveAnnotation)
 	obj.SetAnnotations(annotations)
@@ -57,26 +57,26 @@ func (r *Reconciler) awaitJob(ctx context.Context, s *scope) error {
 	return r.keepVerdict(ctx, s, evidence, verdict)
 }
 
-// letMove lets a move go on that waits for a machine, as soon as no Job of it runs. Of a paused machine nothing else is brought
+// allowMove lets a move go on that waits for a machine, as soon as no Job of it runs. Of a paused machine nothing else is brought
 // forward; but how its Job ended is kept in the state, for the Job does not move. Nothing is deleted, not even the Job's request:
 // the move has listed what there is, and fails when some of it is gone.
-func (r *Reconciler) letMove(ctx context.Context, s *scope) error {
+func (r *Reconciler) allowMove(ctx context.Context, s *scope) error {
 	secret := s.state.secret
-	if s.inRefuge() || !isBlocking(s) && (secret == nil || !isBlocking(secret)) {
+	if s.inFallback() || !blocksMove(s) && (secret == nil || !blocksMove(secret)) {
 		return nil
 	}
 	if err := r.awaitJob(ctx, s); err != nil {
 		return err
 	}
-	if isBlocking(s) {
-		letGo(s)
+	if blocksMove(s) {
+		unblockMove(s)
 		if err := r.patch(ctx, s); err != nil {
 			return fmt.Errorf("letting a move go on: %w", err)
 		}
 	}
-	if secret = s.state.secret; secret != nil && isBlocking(secret) {
+	if secret = s.state.secret; secret != nil && blocksMove(secret) {
 		before := secret.DeepCopy()
-		letGo(secret)
+		unblockMove(secret)
 		if err := r.Client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 			return fmt.Errorf("letting a move go on: %w", err)
 		}

@@ -21,7 +21,7 @@ var preconditions = []struct{ condition, reason string }{
 	{rkev1.CredentialReadyCondition, rkev1.CredentialReadyReason},
 }
 
-// needsNothing looks at the Job that was claimed before anything else is looked at: it tells whether that runs, or has done what
+// needsNothing looks at the Job that was claimed before anything else is looked at: it reports whether that runs, or has done what
 // it was made for. A failure is recorded, so that it is known whatever the next attempt has to wait for. What cannot be
 // read is left to the step of the Job, which has a condition to say so.
 func (r *Reconciler) needsNothing(ctx context.Context, s *scope, operation state.Operation) bool {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/drover-project/drover/apply"
 	"github.com/drover-project/drover/capi/workload"
+	"github.com/drover-project/drover/controllers/machine/breaker"
 	"github.com/drover-project/drover/controllers/machine/joblimit"
-	"github.com/drover-project/drover/controllers/machine/turns"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/jobrunner"
 )
@@ -72,10 +72,10 @@ const (
 	adoptionGrace = 10 * time.Second
 	// safetyNet is when to look again at what watches tell: pods, Jobs that are being cancelled, Nodes.
 	safetyNet = 5 * time.Minute
-	// refugeCheck is how often it is tried to make in another namespace what cannot be made in one that is going, and
+	// fallbackCheck is how often it is tried to make in another namespace what cannot be made in one that is going, and
 	// foreignCheck how often a Job that is not ours is looked at: neither is watched.
-	refugeCheck  = 5 * time.Second
-	foreignCheck = time.Minute
+	fallbackCheck = 5 * time.Second
+	foreignCheck  = time.Minute
 	// heldCheck is how often a machine looks whose turn it is not, and who is called when it is.
 	heldCheck = 30 * time.Minute
 )
@@ -85,13 +85,13 @@ const defaultWorkers = 16
 // Reconciler reconciles the machines of one kind.
 type Reconciler struct {
 	Options
-	kind      Kind
-	interests *interests
-	metrics   *metrics
-	turns     *turns.Book[Request]
-	jobs      *jobs
-	labelled  *labelled
-	applier   apply.Applier
+	kind       Kind
+	watchIndex *watchIndex
+	metrics    *metrics
+	breaker    *breaker.Breaker[Request]
+	jobs       *jobs
+	labelled   *labelled
+	applier    apply.Applier
 	// settings stands for those of the Jobs: their proxy and certificates, their image and limits.
 	settings string
 }
@@ -105,12 +105,12 @@ func New(o Options) *Controller {
 		o.Workers = defaultWorkers
 	}
 	o.Settings = o.Settings.WithDefaults()
-	return &Controller{options: o, interests: newInterests(), metrics: newMetrics(), turns: turns.New[Request](jobrunner.Wait), jobs: &jobs{Limiter: joblimit.New[Request](o.MaxConcurrentJobs)}, labelled: &labelled{},
+	return &Controller{options: o, watchIndex: newWatchIndex(), metrics: newMetrics(), breaker: breaker.New[Request](jobrunner.Wait), jobs: &jobs{Limiter: joblimit.New[Request](o.MaxConcurrentJobs)}, labelled: &labelled{},
 		kinds: map[schema.GroupVersionKind]*Reconciler{}, names: map[string]schema.GroupVersionKind{}}
 }
 
 // For makes the Reconciler of one kind.
 func (c *Controller) For(kind Kind) *Reconciler {
-	return &Reconciler{Options: c.options, kind: kind, settings: hashOf(c.options.Settings), interests: c.interests, metrics: c.metrics, turns: c.turns, jobs: c.jobs, labelled: c.labelled,
+	return &Reconciler{Options: c.options, kind: kind, settings: hashOf(c.options.Settings), watchIndex: c.watchIndex, metrics: c.metrics, breaker: c.breaker, jobs: c.jobs, labelled: c.labelled,
 		applier: apply.Applier{Client: c.options.Client, Reader: c.options.Live, Owner: FieldOwner}}
 }

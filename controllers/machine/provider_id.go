@@ -26,7 +26,7 @@ func (r *Reconciler) findProviderID(ctx context.Context, s *scope) error {
 			return fmt.Errorf("setting spec.providerID: %w", err)
 		}
 	}
-	if letGo(s); !given || isBlocking(object{s.before}) {
+	if unblockMove(s); !given || blocksMove(object{s.before}) {
 		if err := r.patch(ctx, s); err != nil {
 			return fmt.Errorf("writing spec.providerID: %w", err)
 		}
@@ -52,8 +52,8 @@ func (r *Reconciler) providerID(ctx context.Context, s *scope) (string, error) {
 	if r.Nodes == nil || s.machine == nil || s.cluster == nil {
 		return "", wait
 	}
-	r.interests.note(s.request, nodeKey(client.ObjectKeyFromObject(s.cluster), s.machine.UID))
-	r.interests.note(s.request, nodeKey(client.ObjectKeyFromObject(s.cluster), ""))
+	r.watchIndex.note(s.request, nodeKey(client.ObjectKeyFromObject(s.cluster), s.machine.UID))
+	r.watchIndex.note(s.request, nodeKey(client.ObjectKeyFromObject(s.cluster), ""))
 	addresses := make([]string, len(server.Addresses))
 	for i, address := range server.Addresses {
 		addresses[i] = address.Address

@@ -23,7 +23,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := r.findOwners(ctx, s); err != nil {
 		return reconcile.Result{}, err
 	}
-	if r.young(s) {
+	if r.justCreated(s) {
 		return reconcile.Result{RequeueAfter: adoptionGrace}, nil
 	}
 	if err := r.loadState(ctx, s); err != nil {
@@ -39,8 +39,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return step.Result(err)
 }
 
-// young tells whether Cluster API just made the machine and will adopt it at once: there is nothing to say of it yet.
-func (r *Reconciler) young(s *scope) bool {
+// justCreated reports whether Cluster API just made the machine and will adopt it at once: there is nothing to say of it yet.
+func (r *Reconciler) justCreated(s *scope) bool {
 	_, _, owned := s.Owner()
 	return !owned && !s.deleting() && len(s.was) == 0 && s.now.Sub(s.GetCreationTimestamp().Time) < adoptionGrace
 }
@@ -48,7 +48,7 @@ func (r *Reconciler) young(s *scope) bool {
 // run runs the steps that are this machine's turn.
 func (r *Reconciler) run(ctx context.Context, s *scope) error {
 	if s.paused() {
-		return r.letMove(ctx, s)
+		return r.allowMove(ctx, s)
 	}
 	if s.deleting() {
 		return r.reconcileDelete(ctx, s)
@@ -56,7 +56,7 @@ func (r *Reconciler) run(ctx context.Context, s *scope) error {
 	if err := r.inherit(ctx, s); err != nil {
 		return err
 	}
-	if err := r.keep(ctx, s); err != nil {
+	if err := r.ensureOwnership(ctx, s); err != nil {
 		return err
 	}
 	made := []step.Step[*scope]{

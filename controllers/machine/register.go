@@ -70,11 +70,11 @@ func (c *Controller) registerKinds(mgr manager.Manager) error {
 func (c *Controller) sources(informers cache.Cache) []source.TypedSource[Request] {
 	secrets := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
 	return []source.TypedSource[Request]{
-		kindSource(informers, &batchv1.Job{}, c.ofJob, jobTurns()),
-		kindSource(informers, &corev1.Pod{}, c.ofPod, podTurns()),
+		kindSource(informers, &batchv1.Job{}, c.ofJob, jobChanges()),
+		kindSource(informers, &corev1.Pod{}, c.ofPod, podChanges()),
 		kindSource(informers, secrets, c.ofSecret),
-		kindSource(informers, &clusterv1.Machine{}, ofCAPIMachine, machineTurns()),
-		kindSource(informers, &clusterv1.Cluster{}, c.ofCluster, clusterTurns()),
+		kindSource(informers, &clusterv1.Machine{}, ofCAPIMachine, machineChanges()),
+		kindSource(informers, &clusterv1.Cluster{}, c.ofCluster, clusterChanges()),
 		kindSource(informers, &managementv3.NodeDriver{}, c.ofNodeDriver),
 	}
 }
@@ -86,7 +86,7 @@ func (c *Controller) nodes() source.TypedSource[Request] {
 			return nil
 		}
 		c.options.Nodes.OnNode(func(cluster client.ObjectKey, machine types.UID) {
-			for _, request := range c.interests.in(nodeKey(cluster, machine)) {
+			for _, request := range c.watchIndex.in(nodeKey(cluster, machine)) {
 				queue.Add(request)
 			}
 		})
@@ -97,7 +97,7 @@ func (c *Controller) nodes() source.TypedSource[Request] {
 // called is the watch of whose turn it is.
 func (c *Controller) called() source.TypedSource[Request] {
 	return source.TypedFunc[Request](func(_ context.Context, queue workqueue.TypedRateLimitingInterface[Request]) error {
-		c.turns.OnCall(func(request Request) { queue.Add(request) })
+		c.breaker.OnCall(func(request Request) { queue.Add(request) })
 		c.jobs.OnWake(func(request Request) { queue.Add(request) })
 		return nil
 	})

@@ -58,7 +58,7 @@ func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
 		err = r.attempt(ctx, s, state.Remove)
 	}
 	if stepReason(err) == NamespaceTerminatingReason {
-		err = r.flee(ctx, s)
+		err = r.fallBack(ctx, s)
 	}
 	if s.mayAbandon(err) {
 		s.conditions.True(rkev1.DeleteJobCondition, rkev1.AbandonedReason, s.leftBehind())
@@ -72,7 +72,7 @@ func (r *Reconciler) recall(ctx context.Context, s *scope) error {
 	if err := r.recallDriver(ctx, s); err != nil {
 		return err
 	}
-	if err := r.recallCredential(ctx, s); err != nil || !s.inRefuge() {
+	if err := r.recallCredential(ctx, s); err != nil || !s.inFallback() {
 		return err
 	}
 	return r.checkRecordedDriver(ctx, s)
@@ -82,7 +82,7 @@ func (r *Reconciler) recall(ctx context.Context, s *scope) error {
 // machine that could not be let go at once would have a server removed of which nothing is known any more.
 func (r *Reconciler) noteGone(ctx context.Context, s *scope) error {
 	stays := s.state.secret == nil || s.state.secret.DeletionTimestamp.IsZero()
-	if stays && !s.inRefuge() {
+	if stays && !s.inFallback() {
 		return nil
 	}
 	if err := s.SetStatus(s.status); err != nil {
@@ -92,7 +92,7 @@ func (r *Reconciler) noteGone(ctx context.Context, s *scope) error {
 	return err
 }
 
-// notedGone tells whether that was written down, and repeats it.
+// notedGone reports whether that was written down, and repeats it.
 func (s *scope) notedGone() bool {
 	noted := s.conditions.Get(rkev1.DeleteJobCondition)
 	if s.state.secret != nil || noted == nil || noted.Status != metav1.ConditionTrue {
@@ -102,15 +102,15 @@ func (s *scope) notedGone() bool {
 	return true
 }
 
-// nothingMade tells whether no driver was ever asked for a server. A state that was lost tells nothing.
+// nothingMade reports whether no driver was ever asked for a server. A state that was lost tells nothing.
 func (s *scope) nothingMade() bool {
-	if s.inRefuge() || s.state.Claimed && s.state.Claim.Operation == state.Remove {
+	if s.inFallback() || s.state.Claimed && s.state.Claim.Operation == state.Remove {
 		return false // there was something; its Job says when it is gone
 	}
 	return s.state.NothingMade() && !s.mayHaveServer()
 }
 
-// mayAbandon tells whether the user gave up what could not be removed: after one attempt, or when none can be made.
+// mayAbandon reports whether the user gave up what could not be removed: after one attempt, or when none can be made.
 func (s *scope) mayAbandon(err error) bool {
 	if err == nil || !s.Abandoned() || !isWaiting(err) {
 		return false
@@ -171,7 +171,7 @@ func (r *Reconciler) cancelCreate(ctx context.Context, s *scope) error {
 	claimed := s.state.Claimed && s.state.Claim.Operation == state.Remove
 	reader := r.Live
 	switch {
-	case claimed && s.inRefuge():
+	case claimed && s.inFallback():
 		return nil // no server is made there
 	case claimed:
 		reader = r.Cache
@@ -227,7 +227,7 @@ func (r *Reconciler) release(ctx context.Context, s *scope) error {
 			return fmt.Errorf("releasing the state Secret: %w", err)
 		}
 	}
-	if err := r.leaveRefuge(ctx, s); err != nil {
+	if err := r.leaveFallback(ctx, s); err != nil {
 		return err
 	}
 	if err := r.releaseCredential(ctx, s); err != nil {

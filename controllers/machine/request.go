@@ -51,7 +51,7 @@ func (r *Reconciler) task(s *scope, claim state.Claim) jobrunner.Task {
 	if s.bootstrap != nil && claim.Operation == state.Create {
 		task.Request.HasBootstrap, task.Bootstrap = true, s.bootstrap.Data[bootstrapValueKey]
 	}
-	if s.inRefuge() {
+	if s.inFallback() {
 		task.Owner, task.Base = nil, s.home.Name
 	}
 	if s.machine != nil {

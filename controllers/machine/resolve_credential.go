@@ -136,7 +136,7 @@ func (s *scope) credentialNet() time.Duration {
 
 func (r *Reconciler) credentialSecret(ctx context.Context, s *scope, name string) (*corev1.Secret, error) {
 	key := credentialKey(s.GetNamespace(), name)
-	r.interests.note(s.request, secretKey(key))
+	r.watchIndex.note(s.request, secretKey(key))
 	secret := &corev1.Secret{}
 	err := r.Live.Get(ctx, key, secret)
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {

@@ -101,7 +101,7 @@ func (r *Reconciler) nameInstance(s *scope) error {
 
 // nodeDriver finds the NodeDriver of this kind; nil when there is none.
 func (r *Reconciler) nodeDriver(ctx context.Context, s *scope) (*managementv3.NodeDriver, error) {
-	r.interests.note(s.request, driverKey(r.kind.Driver))
+	r.watchIndex.note(s.request, driverKey(r.kind.Driver))
 	all := &managementv3.NodeDriverList{}
 	if err := r.Cache.List(ctx, all); err != nil {
 		return nil, fmt.Errorf("listing the NodeDrivers: %w", err)

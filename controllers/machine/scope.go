@@ -35,7 +35,7 @@ type scope struct {
 	// Found by the steps, each for those after it.
 	machine *clusterv1.Machine
 	// home is where what is made for the machine lives, and what its names begin with: the machine's own namespace and
-	// name, but for a refuge.
+	// name, but for a fallback.
 	home       types.NamespacedName
 	cluster    *clusterv1.Cluster
 	state      stateSecret
@@ -66,7 +66,7 @@ func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*scope
 	obj := object{&unstructured.Unstructured{}}
 	obj.SetGroupVersionKind(r.kind.GVK)
 	request := Request{Kind: r.kind.GVK, NamespacedName: key}
-	r.interests.forget(request)
+	r.watchIndex.forget(request)
 	err := r.Live.Get(ctx, key, obj.Unstructured)
 	gone := apierrors.IsNotFound(err)
 	if err != nil && !gone {
@@ -74,7 +74,7 @@ func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*scope
 	}
 	if gone || !r.watched(obj) {
 		r.metrics.forget(request)
-		r.turns.Leave(request, r.Clock.Now())
+		r.breaker.Leave(request, r.Clock.Now())
 		r.jobs.Release(request)
 	}
 	if gone {

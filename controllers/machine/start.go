@@ -50,7 +50,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope, claim state.Claim) err
 	if err := r.prepare(ctx, s, task, secrets); err != nil {
 		return refused(err)
 	}
-	r.interests.note(s.request, podsKey(string(s.GetUID())))
+	r.watchIndex.note(s.request, podsKey(string(s.GetUID())))
 	if err := r.createJob(ctx, s, jobrunner.Job(task)); err != nil {
 		return refused(err)
 	}
@@ -125,7 +125,7 @@ func (r *Reconciler) takeName(ctx context.Context, s *scope, live client.Object)
 	return nil
 }
 
-// succeeds tells whether an object was made for an earlier machine of the same kind and name. One that a backup brought back
+// succeeds reports whether an object was made for an earlier machine of the same kind and name. One that a backup brought back
 // may have lost its owner.
 func (s *scope) succeeds(obj metav1.Object) bool {
 	owner := metav1.GetControllerOf(obj)
@@ -175,7 +175,7 @@ func refused(err error) error {
 		return err
 	}
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return step.Wait(NamespaceTerminatingReason, "the namespace is being deleted, and no Job can be made in it any more", refugeCheck)
+		return step.Wait(NamespaceTerminatingReason, "the namespace is being deleted, and no Job can be made in it any more", fallbackCheck)
 	}
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
 		return step.Wait(JobRefusedReason, fmt.Sprintf("the Job cannot be made: %v", err), time.Minute)
@@ -205,7 +205,7 @@ func (r *Reconciler) dropSecret(ctx context.Context, s *scope, name string) erro
 	secret := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
 	key := types.NamespacedName{Namespace: s.home.Namespace, Name: name}
 	reader := r.Cache
-	if s.inRefuge() {
+	if s.inFallback() {
 		reader = r.Live // a manager of one namespace caches no Secrets of another
 	}
 	err := reader.Get(ctx, key, secret)

@@ -43,10 +43,10 @@ func (r *Reconciler) loadState(ctx context.Context, s *scope) error {
 		return fmt.Errorf("reading the state Secret %s: %w", key.Name, err)
 	}
 	missing := err != nil
-	// Who fled left this one behind, for the namespace's end to delete. Who did and had no time to say so flees again, which
-	// changes nothing.
-	if s.deleting() && (missing || !secret.DeletionTimestamp.IsZero() || strings.HasPrefix(s.status.JobName, s.refugeOf().Name)) {
-		if found, err := r.loadRefuge(ctx, s); found || err != nil {
+	// A machine in the fallback namespace left this one behind; it is deleted with its own namespace. A machine that had no time to
+	// write down that it has moved moves again, which changes nothing.
+	if s.deleting() && (missing || !secret.DeletionTimestamp.IsZero() || strings.HasPrefix(s.status.JobName, s.fallbackOf().Name)) {
+		if found, err := r.loadFallback(ctx, s); found || err != nil {
 			return err
 		}
 	}
@@ -54,7 +54,7 @@ func (r *Reconciler) loadState(ctx context.Context, s *scope) error {
 		return nil //nolint:nilerr // a state that is not there is none
 	}
 	if s.state.takenBy = s.takenBy(secret); s.state.takenBy != "" {
-		r.interests.note(s.request, secretKey(key))
+		r.watchIndex.note(s.request, secretKey(key))
 		return nil
 	}
 	s.state = stateOf(secret)
@@ -105,7 +105,7 @@ func (r *Reconciler) inherit(ctx context.Context, s *scope) error {
 	}
 	secret := s.state.secret
 	before := secret.DeepCopy()
-	s.takeOver(secret)
+	s.ensureOwner(secret)
 	if secret.DeletionTimestamp.IsZero() { // to one that is being deleted none can be added; it has ours, or it would be gone
 		controllerutil.AddFinalizer(secret, rkev1.MachineFinalizer)
 	}

@@ -54,23 +54,23 @@ func ofOwnerless(secret metav1.Object) []Request {
 
 // ofJob maps a Job to its machine, wherever that is.
 func (c *Controller) ofJob(_ context.Context, job *batchv1.Job) []Request {
-	return append(ofMachine(job), c.interests.in(jobKey(client.ObjectKeyFromObject(job)))...)
+	return append(ofMachine(job), c.watchIndex.in(jobKey(client.ObjectKeyFromObject(job)))...)
 }
 
 // ofPod maps a pod to the machine that looked at its Job's pods last, and found none or one that holds it up. A pod has no
 // way back to its machine but the UID, for its Job may be gone, and elsewhere than the machine.
 func (c *Controller) ofPod(_ context.Context, pod *corev1.Pod) []Request {
-	return c.interests.in(podsKey(pod.Labels[rkev1.MachineUIDLabel]))
+	return c.watchIndex.in(podsKey(pod.Labels[rkev1.MachineUIDLabel]))
 }
 
 // ofSecret maps a state Secret to its machine, and every other Secret to the machines that wait for it.
 func (c *Controller) ofSecret(_ context.Context, secret *metav1.PartialObjectMetadata) []Request {
-	return append(append(ofMachine(secret), ofOwnerless(secret)...), c.interests.in(secretKey(client.ObjectKeyFromObject(secret)))...)
+	return append(append(ofMachine(secret), ofOwnerless(secret)...), c.watchIndex.in(secretKey(client.ObjectKeyFromObject(secret)))...)
 }
 
 // ofNodeDriver maps a NodeDriver to the machines that asked for it and have no server yet.
 func (c *Controller) ofNodeDriver(_ context.Context, d *managementv3.NodeDriver) []Request {
-	return c.interests.in(driverKey(d.DriverName()))
+	return c.watchIndex.in(driverKey(d.DriverName()))
 }
 
 // ofCAPIMachine maps a CAPI Machine to its infrastructure.
@@ -91,7 +91,7 @@ func (c *Controller) ofCluster(ctx context.Context, cluster *clusterv1.Cluster) 
 	if err != nil {
 		return nil // the cache is being stopped
 	}
-	requests := c.interests.in(clusterKey(client.ObjectKeyFromObject(cluster)))
+	requests := c.watchIndex.in(clusterKey(client.ObjectKeyFromObject(cluster)))
 	for i := range machines.Items {
 		requests = append(requests, ofCAPIMachine(ctx, &machines.Items[i])...)
 	}
@@ -119,8 +119,8 @@ func changed() predicate.TypedPredicate[*metav1.PartialObjectMetadata] {
 	}
 }
 
-// jobTurns lets pass the beginning and the end of a Job and what its pod's readiness says, not each change of its counts.
-func jobTurns() predicate.TypedPredicate[*batchv1.Job] {
+// jobChanges lets pass the beginning and the end of a Job and what its pod's readiness says, not each change of its counts.
+func jobChanges() predicate.TypedPredicate[*batchv1.Job] {
 	return predicate.TypedFuncs[*batchv1.Job]{
 		UpdateFunc: func(e event.TypedUpdateEvent[*batchv1.Job]) bool {
 			was, is := e.ObjectOld, e.ObjectNew
@@ -129,30 +129,32 @@ func jobTurns() predicate.TypedPredicate[*batchv1.Job] {
 	}
 }
 
-// podTurns lets pass what holds a pod up, and its end; a pod that simply starts and runs says nothing new.
-func podTurns() predicate.TypedPredicate[*corev1.Pod] {
+// podChanges lets pass what holds a pod up, and its end; a pod that simply starts and runs says nothing new.
+func podChanges() predicate.TypedPredicate[*corev1.Pod] {
 	return predicate.TypedFuncs[*corev1.Pod]{
-		CreateFunc: func(e event.TypedCreateEvent[*corev1.Pod]) bool { return turnOf(e.Object) != podTurn{} },
-		UpdateFunc: func(e event.TypedUpdateEvent[*corev1.Pod]) bool { return turnOf(e.ObjectOld) != turnOf(e.ObjectNew) },
+		CreateFunc: func(e event.TypedCreateEvent[*corev1.Pod]) bool { return podStateOf(e.Object) != podState{} },
+		UpdateFunc: func(e event.TypedUpdateEvent[*corev1.Pod]) bool {
+			return podStateOf(e.ObjectOld) != podStateOf(e.ObjectNew)
+		},
 	}
 }
 
-// podTurn is what a machine takes notice of.
-type podTurn struct {
+// podState is what a machine takes notice of.
+type podState struct {
 	reason, message string
 	ended           bool
 }
 
-func turnOf(pod *corev1.Pod) podTurn {
-	turn := podTurn{ended: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed}
+func podStateOf(pod *corev1.Pod) podState {
+	turn := podState{ended: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed}
 	if !turn.ended {
 		turn.reason, turn.message = jobrunner.HeldUp(pod)
 	}
 	return turn
 }
 
-// clusterTurns lets pass what machines wait for.
-func clusterTurns() predicate.TypedPredicate[*clusterv1.Cluster] {
+// clusterChanges lets pass what machines wait for.
+func clusterChanges() predicate.TypedPredicate[*clusterv1.Cluster] {
 	return predicate.TypedFuncs[*clusterv1.Cluster]{
 		UpdateFunc: func(e event.TypedUpdateEvent[*clusterv1.Cluster]) bool {
 			was, is := e.ObjectOld, e.ObjectNew
@@ -163,8 +165,8 @@ func clusterTurns() predicate.TypedPredicate[*clusterv1.Cluster] {
 	}
 }
 
-// machineTurns lets pass what machines wait for.
-func machineTurns() predicate.TypedPredicate[*clusterv1.Machine] {
+// machineChanges lets pass what machines wait for.
+func machineChanges() predicate.TypedPredicate[*clusterv1.Machine] {
 	return predicate.TypedFuncs[*clusterv1.Machine]{
 		UpdateFunc: func(e event.TypedUpdateEvent[*clusterv1.Machine]) bool {
 			return e.ObjectOld.Generation != e.ObjectNew.Generation

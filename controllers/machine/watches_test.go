@@ -22,7 +22,7 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-// passes tells whether a change is let pass.
+// passes reports whether a change is let pass.
 func passes[T client.Object](p predicate.TypedPredicate[T], was, is T) bool {
 	return p.Update(event.TypedUpdateEvent[T]{ObjectOld: was, ObjectNew: is})
 }
@@ -92,9 +92,9 @@ func TestJobTurns_areItsEnds(t *testing.T) {
 		"failed":              {ended(batchv1.JobFailed, corev1.ConditionTrue), true},
 		"being deleted":       {func(j *batchv1.Job) { j.DeletionTimestamp = &now }, true},
 	} {
-		t.Run(name, func(t *testing.T) { require.Equal(t, tt.want, passes(jobTurns(), jobWith(nil), jobWith(tt.is))) })
+		t.Run(name, func(t *testing.T) { require.Equal(t, tt.want, passes(jobChanges(), jobWith(nil), jobWith(tt.is))) })
 	}
-	require.True(t, jobTurns().Delete(event.TypedDeleteEvent[*batchv1.Job]{Object: jobWith(nil)}))
+	require.True(t, jobChanges().Delete(event.TypedDeleteEvent[*batchv1.Job]{Object: jobWith(nil)}))
 }
 
 func podWith(changes ...func(*corev1.Pod)) *corev1.Pod {
@@ -143,12 +143,12 @@ func TestPodTurns_areWhatHoldsAPodUpAndItsEnd(t *testing.T) {
 		"failed without a start":      {waits("ErrImagePull", "not found"), inPhase(corev1.PodFailed), true},
 		"ended, other words":          {inPhase(corev1.PodFailed), func(p *corev1.Pod) { p.Status.Phase, p.Status.Message = corev1.PodFailed, "x" }, false},
 	} {
-		t.Run(name, func(t *testing.T) { require.Equal(t, tt.want, passes(podTurns(), podWith(tt.was), podWith(tt.is))) })
+		t.Run(name, func(t *testing.T) { require.Equal(t, tt.want, passes(podChanges(), podWith(tt.was), podWith(tt.is))) })
 	}
-	created := func(p *corev1.Pod) bool { return podTurns().Create(event.TypedCreateEvent[*corev1.Pod]{Object: p}) }
+	created := func(p *corev1.Pod) bool { return podChanges().Create(event.TypedCreateEvent[*corev1.Pod]{Object: p}) }
 	require.False(t, created(podWith()), "a new pod says nothing yet")
 	require.True(t, created(podWith(unscheduled("0/3 nodes"))), "seen first after a restart of the manager")
-	require.True(t, podTurns().Delete(event.TypedDeleteEvent[*corev1.Pod]{Object: podWith()}), "who waits for its end waits no more")
+	require.True(t, podChanges().Delete(event.TypedDeleteEvent[*corev1.Pod]{Object: podWith()}), "who waits for its end waits no more")
 }
 
 func TestClusterTurns(t *testing.T) {
@@ -167,7 +167,7 @@ func TestClusterTurns(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			is := &clusterv1.Cluster{}
 			tt.change(is)
-			require.Equal(t, tt.want, passes(clusterTurns(), &clusterv1.Cluster{}, is))
+			require.Equal(t, tt.want, passes(clusterChanges(), &clusterv1.Cluster{}, is))
 		})
 	}
 }
@@ -175,8 +175,8 @@ func TestClusterTurns(t *testing.T) {
 func TestMachineTurns(t *testing.T) {
 	spec, status := &clusterv1.Machine{}, &clusterv1.Machine{}
 	spec.Generation, status.Status.Phase = 2, "Provisioning"
-	require.True(t, passes(machineTurns(), &clusterv1.Machine{}, spec))
-	require.False(t, passes(machineTurns(), &clusterv1.Machine{}, status))
+	require.True(t, passes(machineChanges(), &clusterv1.Machine{}, spec))
+	require.False(t, passes(machineChanges(), &clusterv1.Machine{}, status))
 }
 
 func TestOfMachine_onlyItsController(t *testing.T) {
@@ -231,7 +231,7 @@ func TestMappings_wakeThoseWhoWait(t *testing.T) {
 		of   func(context.Context) []Request
 	}{
 		"a credential": {secretKey(types.NamespacedName{Namespace: "b", Name: "cloud"}), func(ctx context.Context) []Request { return c.ofSecret(ctx, secret) }},
-		"a Job in the refuge": {jobKey(types.NamespacedName{Namespace: "drover-drivers", Name: "m-create-1"}),
+		"a Job in the fallback": {jobKey(types.NamespacedName{Namespace: "drover-drivers", Name: "m-create-1"}),
 			func(ctx context.Context) []Request { return c.ofJob(ctx, job) }},
 		"a pod":                    {podsKey("uid-1"), func(ctx context.Context) []Request { return c.ofPod(ctx, podWith()) }},
 		"a driver by its own name": {driverKey("acme"), func(ctx context.Context) []Request { return c.ofNodeDriver(ctx, renamed) }},
@@ -239,13 +239,13 @@ func TestMappings_wakeThoseWhoWait(t *testing.T) {
 	for name, look := range looks {
 		t.Run(name, func(t *testing.T) {
 			require.Empty(t, look.of(t.Context()))
-			c.interests.note(requestFor("m"), look.note)
+			c.watchIndex.note(requestFor("m"), look.note)
 			require.Equal(t, []Request{requestFor("m")}, look.of(t.Context()))
-			c.interests.forget(requestFor("m"))
+			c.watchIndex.forget(requestFor("m"))
 			require.Empty(t, look.of(t.Context()))
 		})
 	}
-	c.interests.note(requestFor("m"), podsKey(""))
+	c.watchIndex.note(requestFor("m"), podsKey(""))
 	require.Empty(t, c.ofPod(t.Context(), podWith()), "a machine without a UID is none")
 }
 
@@ -265,8 +265,8 @@ func TestNodes_wakeTheMachineOfTheNode(t *testing.T) {
 	require.NoError(t, c.nodes().Start(t.Context(), queue))
 	here, there := types.NamespacedName{Namespace: "a", Name: "c1"}, types.NamespacedName{Namespace: "a", Name: "c2"}
 	wait := func(name string, cluster types.NamespacedName, uid types.UID) {
-		c.interests.note(requestFor(name), nodeKey(cluster, uid))
-		c.interests.note(requestFor(name), nodeKey(cluster, ""))
+		c.watchIndex.note(requestFor(name), nodeKey(cluster, uid))
+		c.watchIndex.note(requestFor(name), nodeKey(cluster, ""))
 	}
 	wait("one", here, "uid-1")
 	wait("two", here, "uid-2")
@@ -337,7 +337,7 @@ func TestEstablished(t *testing.T) {
 
 // Two goroutines per machine note, forget and ask at once: nothing is lost, nothing stays.
 func TestInterests_concurrently(t *testing.T) {
-	i := newInterests()
+	i := newWatchIndex()
 	done := make(chan struct{})
 	const machines, rounds = 16, 200
 	for m := range machines {

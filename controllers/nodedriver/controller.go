@@ -186,7 +186,7 @@ func (r *Reconciler) emit(s *scope) {
 	})
 }
 
-// repeats tells whether Ready only says what the condition of a step says itself.
+// repeats reports whether Ready only says what the condition of a step says itself.
 func (s *scope) repeats() bool {
 	ready := s.conditions.Get(v3.ReadyCondition)
 	return ready != nil && slices.ContainsFunc(s.nd.Status.Conditions, func(c metav1.Condition) bool {

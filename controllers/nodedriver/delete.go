@@ -34,11 +34,11 @@ func (r *Reconciler) gone(ctx context.Context, name string) (ctrl.Result, error)
 // that every server can still be removed. The kinds stay also for templates and configs, which somebody wrote.
 func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
 	name := s.nd.DriverName()
-	heir, err := r.heir(ctx, s.nd)
+	successor, err := r.successor(ctx, s.nd)
 	if err != nil {
 		return err
 	}
-	if heir != "" {
+	if successor != "" {
 		r.opts.Watch.Stop(s.nd.Name)
 		return nil
 	}
@@ -68,8 +68,8 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
 	return r.forgetBinaries(ctx, name)
 }
 
-// heir names another NodeDriver, or one made anew, of the same driver name, which has the kinds already or takes them over.
-func (r *Reconciler) heir(ctx context.Context, nd *v3.NodeDriver) (string, error) {
+// successor names another NodeDriver, or one made anew, of the same driver name, which has the kinds already or takes them over.
+func (r *Reconciler) successor(ctx context.Context, nd *v3.NodeDriver) (string, error) {
 	var all v3.NodeDriverList
 	if err := r.opts.Reader.List(ctx, &all); err != nil {
 		return "", fmt.Errorf("listing NodeDrivers: %w", err)

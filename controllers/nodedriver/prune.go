@@ -88,23 +88,23 @@ func (r *Reconciler) Prune(ctx context.Context, _ ctrl.Request) (ctrl.Result, er
 	return ctrl.Result{}, nil
 }
 
-// unsettled tells whether a NodeDriver is still finding out which binary it has.
+// unsettled reports whether a NodeDriver is still finding out which binary it has.
 func unsettled(nd *v3.NodeDriver) bool {
 	return nd.Spec.Active && !driver.IsBuiltin(nd) && !meta.IsStatusConditionTrue(nd.Status.Conditions, v3.ReadyCondition)
 }
 
-// young tells whether something was made a moment ago.
-func (r *Reconciler) young(obj client.Object) bool {
+// fresh reports whether something was made a moment ago.
+func (r *Reconciler) fresh(obj client.Object) bool {
 	return r.opts.Now().Sub(obj.GetCreationTimestamp().Time) < pruneGrace
 }
 
 // cached is one binary in the cache, as its ConfigMaps' metadata tell.
 type cached struct {
 	driver string
-	young  bool
+	fresh  bool
 }
 
-// pruneBinaries removes the cached binaries that no NodeDriver has and no machine's server was made with; it tells whether
+// pruneBinaries removes the cached binaries that no NodeDriver has and no machine's server was made with; it reports whether
 // one is left that may be removed later.
 func (r *Reconciler) pruneBinaries(ctx context.Context, drivers []v3.NodeDriver) (left bool, err error) {
 	binaries, err := r.cached(ctx)
@@ -124,7 +124,7 @@ func (r *Reconciler) pruneBinaries(ctx context.Context, drivers []v3.NodeDriver)
 		return false, err
 	}
 	for digest, binary := range binaries {
-		if needed[digest] || binary.young || probing[binary.driver] {
+		if needed[digest] || binary.fresh || probing[binary.driver] {
 			left = true
 			continue
 		}
@@ -145,7 +145,7 @@ func (r *Reconciler) cached(ctx context.Context) (map[string]cached, error) {
 		for i := range list.Items {
 			part := &list.Items[i]
 			digest := part.Labels[driver.CacheDigestLabel]
-			found[digest] = cached{driver: part.Labels[rkev1.NodeDriverLabel], young: found[digest].young || r.young(part)}
+			found[digest] = cached{driver: part.Labels[rkev1.NodeDriverLabel], fresh: found[digest].fresh || r.fresh(part)}
 		}
 	}, client.InNamespace(driver.CacheNamespace), client.HasLabels{driver.CacheDigestLabel})
 	if err != nil {
@@ -187,7 +187,7 @@ func (r *Reconciler) forgetBinary(ctx context.Context, digest string) error {
 }
 
 // pruneKinds removes the kinds of drivers that no NodeDriver has: one that was renamed, or removed past its finalizer. Kinds
-// of which there is an object stay, for the server behind it, or what somebody wrote, would go with them. It tells whether
+// of which there is an object stay, for the server behind it, or what somebody wrote, would go with them. It reports whether
 // some are left that may be removed later.
 func (r *Reconciler) pruneKinds(ctx context.Context, drivers []v3.NodeDriver) (left bool, err error) {
 	orphans, err := r.drivenKinds(ctx)
@@ -198,12 +198,12 @@ func (r *Reconciler) pruneKinds(ctx context.Context, drivers []v3.NodeDriver) (l
 		delete(orphans, drivers[i].DriverName())
 		delete(orphans, drivers[i].Status.DriverName)
 	}
-	for name, young := range orphans {
+	for name, fresh := range orphans {
 		found, err := r.users(ctx, name)
 		if err != nil {
 			return false, err
 		}
-		if young || found.count > 0 {
+		if fresh || found.count > 0 {
 			left = true
 			continue
 		}
@@ -215,7 +215,7 @@ func (r *Reconciler) pruneKinds(ctx context.Context, drivers []v3.NodeDriver) (l
 	return left, nil
 }
 
-// drivenKinds are the names of the drivers that have CRDs of ours, and whether one of them is young.
+// drivenKinds are the names of the drivers that have CRDs of ours, and whether one of them is fresh.
 func (r *Reconciler) drivenKinds(ctx context.Context) (map[string]bool, error) {
 	found := map[string]bool{}
 	list := &metav1.PartialObjectMetadataList{}
@@ -225,7 +225,7 @@ func (r *Reconciler) drivenKinds(ctx context.Context) (map[string]bool, error) {
 			crd := &list.Items[i]
 			if _, ours := crd.Annotations[crdgen.FieldsAnnotation]; ours && crd.DeletionTimestamp.IsZero() {
 				name := crd.Labels[rkev1.NodeDriverLabel]
-				found[name] = found[name] || r.young(crd)
+				found[name] = found[name] || r.fresh(crd)
 			}
 		}
 	}, client.HasLabels{rkev1.NodeDriverLabel})

@@ -117,7 +117,7 @@ func (r *Reconciler) users(ctx context.Context, driverName string) (users, error
 	return all, nil
 }
 
-// hasMachines tells whether there is a machine of a driver.
+// hasMachines reports whether there is a machine of a driver.
 func (r *Reconciler) hasMachines(ctx context.Context, driverName string) (bool, error) {
 	kind := kindsOf(driverName)[0]
 	crd, err := r.crd(ctx, kind)

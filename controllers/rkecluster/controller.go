@@ -82,7 +82,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return step.Result(err)
 }
 
-// watched tells whether an RKECluster is this manager's to work on.
+// watched reports whether an RKECluster is this manager's to work on.
 func (r *Reconciler) watched(obj *rkev1.RKECluster) bool {
 	return r.WatchFilter == "" || obj.Labels[clusterv1.WatchLabel] == r.WatchFilter
 }

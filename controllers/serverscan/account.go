@@ -35,14 +35,14 @@ func newest(scans []rkev1.ServerScan, which ...func(*rkev1.ServerScan) bool) map
 	return out
 }
 
-// periodic tells whether the Schedule made it.
+// periodic reports whether the Schedule made it.
 func periodic(scan *rkev1.ServerScan) bool { return scan.Labels[rkev1.PeriodicLabel] != "" }
 
-// usual tells whether it judges by the grace period that the Schedule's do: by another one, other servers are orphans.
+// usual reports whether it judges by the grace period that the Schedule's do: by another one, other servers are orphans.
 func usual(scan *rkev1.ServerScan) bool { return graceOf(scan) == DefaultGrace }
 
-// unsettled tells whether its account must be looked at once more, though no machine may use it any more: there were servers without a
-// machine, or servers with one, of which the next one tells whether they went with it.
+// unsettled reports whether its account must be looked at once more, though no machine may use it any more: there were servers without a
+// machine, or servers with one, of which the next one reports whether they went with it.
 func unsettled(scan *rkev1.ServerScan) bool {
 	left := func(s rkev1.ScannedServerStatus) bool { return s.Verdict != rkev1.VerdictRemoved }
 	return scan.Status.Orphans > 0 || slices.ContainsFunc(scan.Status.Servers, left) ||
@@ -58,7 +58,7 @@ func endOf(scan *rkev1.ServerScan) time.Time {
 	return scan.Status.CompletionTime.Time
 }
 
-// succeeded tells whether the cloud has answered.
+// succeeded reports whether the cloud has answered.
 func succeeded(scan *rkev1.ServerScan) bool {
 	return !endOf(scan).IsZero() && meta.IsStatusConditionTrue(scan.Status.Conditions, rkev1.ScanDoneCondition)
 }

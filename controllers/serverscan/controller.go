@@ -179,7 +179,7 @@ func (r *Reconciler) expire(ctx context.Context, scan *rkev1.ServerScan, left ti
 	return reconcile.Result{}, client.IgnoreNotFound(err)
 }
 
-// needed tells whether this is the last periodic one that the cloud has answered, and that another one must follow.
+// needed reports whether this is the last periodic one that the cloud has answered, and that another one must follow.
 func (r *Reconciler) needed(ctx context.Context, scan *rkev1.ServerScan) (bool, error) {
 	if !periodic(scan) || !unsettled(scan) {
 		return false, nil
@@ -286,7 +286,7 @@ func (r *Reconciler) judge(ctx context.Context, s *scope, report state.ScanRepor
 	return got.targets, nil
 }
 
-// neverRemoved tells whether it is the second Job's turn and it was not made yet; listed is what the first one said.
+// neverRemoved reports whether it is the second Job's turn and it was not made yet; listed is what the first one said.
 func neverRemoved(e jobrunner.Evidence) (listed state.ScanReport, ok bool) {
 	if e.Attempt != 2 || e.Job != nil || len(e.Pods) > 0 {
 		return listed, false

@@ -52,7 +52,7 @@ func (k knowledge) verdict(s state.ScannedServer, in crowd, now time.Time, grace
 	return rkev1.VerdictOrphan, "no machine knows it", false
 }
 
-// has tells whether a machine knows a server.
+// has reports whether a machine knows a server.
 func (k knowledge) has(s state.ScannedServer) bool {
 	_, known := k.uids[s.MachineUID]
 	return known || s.ProviderID != "" && k.providerIDs[s.ProviderID]
@@ -113,7 +113,7 @@ func (k knowledge) isAnother(s state.ScannedServer, within string) bool {
 	return strings.HasPrefix(own, form+"://") && strings.HasPrefix(own, within) && !strings.EqualFold(own, s.ProviderID)
 }
 
-// isNamedByMachine tells whether a server still has the name that it got from the machine in its tag.
+// isNamedByMachine reports whether a server still has the name that it got from the machine in its tag.
 func isNamedByMachine(s state.ScannedServer, namespace string) bool {
 	machine, here := strings.CutPrefix(s.Machine, namespace+"-")
 	name, err := jobrunner.InstanceName(machine, max(len(s.Name), jobrunner.MinInstanceName))

@@ -8,12 +8,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// EnsureFinalizer puts a finalizer on obj and tells whether it wrote. obj is then as the server has it.
+// EnsureFinalizer puts a finalizer on obj and reports whether it wrote. obj is then as the server has it.
 func EnsureFinalizer(ctx context.Context, c client.Writer, obj client.Object, finalizer string) (bool, error) {
 	return patchMetadata(ctx, c, obj, func() bool { return controllerutil.AddFinalizer(obj, finalizer) })
 }
 
-// DropFinalizer takes a finalizer off obj and tells whether it wrote. The object may be gone afterwards, or before.
+// DropFinalizer takes a finalizer off obj and reports whether it wrote. The object may be gone afterwards, or before.
 func DropFinalizer(ctx context.Context, c client.Writer, obj client.Object, finalizer string) (bool, error) {
 	wrote, err := patchMetadata(ctx, c, obj, func() bool { return controllerutil.RemoveFinalizer(obj, finalizer) })
 	return wrote, client.IgnoreNotFound(err)
@@ -32,7 +32,7 @@ func patchMetadata(ctx context.Context, c client.Writer, obj client.Object, chan
 	return true, nil
 }
 
-// PatchStatus writes obj's status if it differs from before's, and tells whether it wrote. A change that is not of the
+// PatchStatus writes obj's status if it differs from before's, and reports whether it wrote. A change that is not of the
 // status is not written. The write is refused as a conflict if before is not what the server has.
 func PatchStatus(ctx context.Context, c client.StatusClient, before, obj client.Object) (bool, error) {
 	data, err := client.MergeFrom(before).Data(obj)

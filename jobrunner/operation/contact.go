@@ -58,9 +58,9 @@ func (s *session) planContact(context.Context) error {
 	return nil
 }
 
-// meetServer logs in to the server of a create that has succeeded and is saved: it records the host key, and looks whether the bootstrap
+// contactServer logs in to the server of a create that has succeeded and is saved: it records the host key, and looks whether the bootstrap
 // data arrived. Nothing that comes of it is a failure of the create. A pod that is told to end ends at once.
-func (s *session) meetServer(ctx context.Context) {
+func (s *session) contactServer(ctx context.Context) {
 	saved, notes, told := s.state.Data[state.ResultKey], len(s.result.Notes), s.result.Delivery
 	limit := s.sshTimeout(contactTimeout)
 	within, cancel := context.WithTimeout(ctx, limit)

@@ -87,12 +87,12 @@ func (s *session) meet(ctx context.Context, t *testing.T) {
 	s.conclude(nil)
 	require.Equal(t, ExitSucceeded, s.finish(ctx))
 	if !s.result.ContactUntil.IsZero() {
-		s.meetServer(ctx)
+		s.contactServer(ctx)
 	}
 }
 
-// TestMeetServer: a server that cannot be met is a good one all the same; what was learned is saved, once, and nothing else is.
-func TestMeetServer(t *testing.T) {
+// TestContactServer: a server that cannot be met is a good one all the same; what was learned is saved, once, and nothing else is.
+func TestContactServer(t *testing.T) {
 	const saved = 1
 	for name, c := range map[string]struct {
 		driver string
@@ -135,8 +135,8 @@ func TestMeetServer(t *testing.T) {
 	}
 }
 
-// TestMeetServer_leaves_the_state that somebody else has written since: another Job's, and a host key that was accepted by hand.
-func TestMeetServer_leaves_the_state(t *testing.T) {
+// TestContactServer_leaves_the_state that somebody else has written since: another Job's, and a host key that was accepted by hand.
+func TestContactServer_leaves_the_state(t *testing.T) {
 	s, _ := meeting(t, "digitalocean")
 	require.NoError(t, s.planContact(t.Context()))
 	s.conclude(nil)
@@ -144,7 +144,7 @@ func TestMeetServer_leaves_the_state(t *testing.T) {
 	theirs := map[string][]byte{state.SSHKnownHostsKey: []byte("accepted"), state.ResultKey: s.state.Data[state.ResultKey]}
 	s.state.Client = otherState{Secrets: s.state.Client, data: theirs}
 	s.result.Notes = []string{"new"}
-	s.meetServer(t.Context())
+	s.contactServer(t.Context())
 	require.Equal(t, "accepted", string(s.state.Data[state.SSHKnownHostsKey]))
 
 	s, _ = meeting(t, "digitalocean")
@@ -152,7 +152,7 @@ func TestMeetServer_leaves_the_state(t *testing.T) {
 	s.conclude(nil)
 	require.Equal(t, ExitSucceeded, s.finish(t.Context()))
 	s.state.Client = otherState{Secrets: s.state.Client, data: map[string][]byte{state.ResultKey: []byte("a removal's")}}
-	s.meetServer(t.Context())
+	s.contactServer(t.Context())
 	require.Equal(t, 1, s.state.Writes)
 	require.Contains(t, string(s.log.ring.bytes()), "the state is not this attempt's any more")
 }
@@ -167,8 +167,8 @@ func (o otherState) Get(context.Context, string, metav1.GetOptions) (*corev1.Sec
 	return &corev1.Secret{Data: o.data}, nil
 }
 
-// TestMeetServer_as_the_machine_says: user, port and jump host of its own, over a real sshd.
-func TestMeetServer_as_the_machine_says(t *testing.T) {
+// TestContactServer_as_the_machine_says: user, port and jump host of its own, over a real sshd.
+func TestContactServer_as_the_machine_says(t *testing.T) {
 	s, ssh := meeting(t, "digitalocean")
 	bastion := sshtest.StartOpenSSH(t, s.publicKey)
 	s.request.SSHContact = rkev1.SSHContact{TimeoutSeconds: 20, JumpHost: fmt.Sprintf("%s@%s:%d", bastion.User, bastion.Host, bastion.Port)}

@@ -185,8 +185,8 @@ const (
 	pollTimeout  = 5 * time.Second
 	// saveInterval is for changes of the record that name no new server.
 	saveInterval = 15 * time.Second
-	// lastWords is how long a cancelled driver may go on when it has not yet said which server it made.
-	lastWords = 6 * time.Second
+	// cancelGrace is how long a cancelled driver may go on when it has not yet said which server it made.
+	cancelGrace = 6 * time.Second
 )
 
 // recorder polls the driver's record while it creates.
@@ -263,7 +263,7 @@ func (s *session) recordedServer(record clouds.Record) bool {
 // cancel gives a driver that has not named its server a moment to do so, and ends it.
 func (r *recorder) cancel(ctx context.Context, created <-chan error, tick <-chan time.Time) error {
 	r.s.log.printf("cancelled while the driver creates the server")
-	deadline := time.After(lastWords)
+	deadline := time.After(cancelGrace)
 	for done := false; !done && !r.named && !r.s.profile.NoServer; {
 		select {
 		case err := <-created:

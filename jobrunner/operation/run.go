@@ -164,7 +164,7 @@ func (s *session) run(ctx context.Context) int {
 	s.conclude(err)
 	code := s.finish(ctx)
 	if !s.result.ContactUntil.IsZero() && code == ExitSucceeded {
-		s.meetServer(ctx)
+		s.contactServer(ctx)
 	}
 	return code
 }

@@ -284,15 +284,15 @@ func (d *decision) jobTrouble(said string) (reason, message string) {
 	case said != rkev1.JobRunningReason && said != rkev1.JobPendingReason:
 		// The manager itself says what holds the Job up.
 		return "", ""
-	case inRefuge(d.Machine):
-		return jobInRefuge, ""
+	case inFallback(d.Machine):
+		return jobInFallback, ""
 	}
 	return jobMissing, ""
 }
 
-// refugeNamespace is where the remove Job of a machine runs whose own namespace is being deleted (docs/dataflow.md).
-const refugeNamespace = "drover-drivers"
+// fallbackNamespace is where the remove Job of a machine runs whose own namespace is being deleted (docs/dataflow.md).
+const fallbackNamespace = "drover-drivers"
 
-func inRefuge(m *facts.Machine) bool {
+func inFallback(m *facts.Machine) bool {
 	return m.UID != "" && strings.HasPrefix(m.Status.JobName, "refuge-"+string(m.UID))
 }

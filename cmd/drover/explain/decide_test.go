@@ -452,7 +452,7 @@ func jobDecisions() map[string]decision {
 func jobElsewhereDecisions() map[string]decision {
 	pending := func() *facts.Snapshot { return atJob(metav1.ConditionUnknown, rkev1.JobPendingReason, "") }
 	return map[string]decision{
-		"in refuge": {changed(deleting(condition(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobRunningReason, "", 1)), func(s *facts.Snapshot) {
+		"in the fallback namespace": {changed(deleting(condition(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobRunningReason, "", 1)), func(s *facts.Snapshot) {
 			s.Machine.Status.JobName = "refuge-uid-m-rm-1"
 		}), `
 ! DeleteJob|InRefuge||

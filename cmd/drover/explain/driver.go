@@ -21,7 +21,7 @@ func Driver(s *facts.DriverSnapshot, command string) *Report {
 		r.Phase = "Active"
 	}
 	r.Steps = timeline(d.Status.Conditions, driverSteps, driverAdvice)
-	w := words{"cmd": command, "name": d.Name, "url": facts.ShownURL(d.Spec.URL), "job": "", "pod": "", "node": "", "podns": refugeNamespace, "ns": refugeNamespace}
+	w := words{"cmd": command, "name": d.Name, "url": facts.ShownURL(d.Spec.URL), "job": "", "pod": "", "node": "", "podns": fallbackNamespace, "ns": fallbackNamespace}
 	if len(s.Jobs) > 0 {
 		w["job"] = s.Jobs[0].Name
 	}

@@ -15,7 +15,7 @@ const (
 	podNoSandbox     = "FailedCreatePodSandBox"
 	jobMissing       = "JobMissing"
 	jobSuspended     = "Suspended"
-	jobInRefuge      = "InRefuge"
+	jobInFallback    = "InRefuge"
 )
 
 // podAdvice is by what keeps a Job's pod from running.
@@ -48,7 +48,7 @@ var podAdvice = map[string]advice{
 		next: []string{"Look at the pod: kubectl -n {podns} describe pod {pod}", "Look at the node: kubectl describe node {node}"}},
 	jobSuspended: {says: "The Job is suspended: a queue or a person holds it back.",
 		next: []string{"Let it go on, unless a queue will: kubectl -n {podns} patch job {job} --type merge -p '{\"spec\":{\"suspend\":false}}'"}},
-	jobInRefuge: {waits: true, says: "The machine's namespace is being deleted and takes no Job any more: the Job {job} removes the server from namespace {podns}.",
+	jobInFallback: {waits: true, says: "The machine's namespace is being deleted and takes no Job any more: the Job {job} removes the server from namespace {podns}.",
 		next: []string{"Look at the Job: kubectl -n {podns} describe job {job}", "Read its log: kubectl -n {podns} logs job/{job} --all-containers"}},
 	jobMissing: {says: "The Job {job} is gone although it was said to be at work: someone deleted it.",
 		next: []string{"Drover starts another one; if not within a minute: {cmd} retry {name} -n {ns}", nextManager}},

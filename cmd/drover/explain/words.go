@@ -35,8 +35,8 @@ func machineWords(s *facts.Snapshot, command string) words {
 	if credential == "" {
 		w["credentialns"] = m.Namespace
 	}
-	if inRefuge(m) {
-		w["podns"] = refugeNamespace
+	if inFallback(m) {
+		w["podns"] = fallbackNamespace
 	}
 	if credential != "" && credentialNamespace != m.Namespace {
 		w["credential"] = credentialNamespace + "/" + credential

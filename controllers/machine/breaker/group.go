@@ -1,4 +1,4 @@
-package turns
+package breaker
 
 import (
 	"slices"
@@ -10,8 +10,8 @@ type group[K comparable] struct {
 	class string
 	// cause is a machine that was refused and waits in the group, and left the last one that did.
 	cause, left *K
-	// open tells that the cloud has made a server since it last refused one.
-	open bool
+	// recovering tells that the cloud has made a server since it last refused one.
+	recovering bool
 	// level counts the refusals in a row, and next is when the next may ask.
 	level int32
 	next  time.Time
@@ -66,7 +66,7 @@ type member struct {
 }
 
 // enter begins what k asks or tells.
-func (b *Book[K]) enter(k K, now time.Time) {
+func (b *Breaker[K]) enter(k K, now time.Time) {
 	if b.born.IsZero() {
 		b.born = now
 	}
@@ -74,28 +74,28 @@ func (b *Book[K]) enter(k K, now time.Time) {
 	b.sweep(now)
 }
 
-func (b *Book[K]) young(now time.Time) bool { return now.Sub(b.born) < youth }
+func (b *Breaker[K]) startingUp(now time.Time) bool { return now.Sub(b.born) < startup }
 
-// hush lets all tell what they know before anybody is called.
-func (b *Book[K]) hush(g *group[K], now time.Time) {
-	if b.young(now) {
+// warmUp lets all machines tell what they know, after a restart, before one is called.
+func (b *Breaker[K]) warmUp(g *group[K], now time.Time) {
+	if b.startingUp(now) {
 		g.quiet = now.Add(grace)
 	}
 }
 
-func (b *Book[K]) begin(name Group, class string) *group[K] {
+func (b *Breaker[K]) begin(name Group, class string) *group[K] {
 	g := &group[K]{class: class, window: 1, members: map[K]bool{}}
 	b.groups[name] = g
 	return g
 }
 
-// close tells everybody to wait but one. Those who try already tell nothing of the room there is now.
-func (b *Book[K]) close(refused K, g *group[K], r Refusal) {
+// trip tells everybody to wait but one. Those who try already tell nothing of the room there is now.
+func (b *Breaker[K]) trip(refused K, g *group[K], r Refusal) {
 	g.level = max(g.level+1, r.Try)
-	if g.open {
+	if g.recovering {
 		g.level = 1
 	}
-	g.class, g.open, g.window = r.Class, false, 1
+	g.class, g.recovering, g.window = r.Class, false, 1
 	if next := r.End.Add(b.pace(r.Class, g.level)); next.After(g.next) {
 		g.next = next
 	}
@@ -110,13 +110,13 @@ func (b *Book[K]) close(refused K, g *group[K], r Refusal) {
 	}
 }
 
-// free lets one more try than before, and all that were refused have their attempts anew.
-func (b *Book[K]) free(g *group[K]) {
+// widen lets one more try than before, and all that were refused have their attempts anew.
+func (b *Breaker[K]) widen(g *group[K]) {
 	g.window++
-	if g.open {
+	if g.recovering {
 		return
 	}
-	g.open, g.level, g.next, g.quiet = true, 0, time.Time{}, time.Time{}
+	g.recovering, g.level, g.next, g.quiet = true, 0, time.Time{}, time.Time{}
 	for k := range g.members {
 		m := b.members[k]
 		if m.refused == 0 || m.state == trying {
@@ -127,7 +127,7 @@ func (b *Book[K]) free(g *group[K]) {
 }
 
 // at is the member k of a group; nil if it is in none. It leaves another that it is in.
-func (b *Book[K]) at(k K, name Group, now time.Time) *member {
+func (b *Breaker[K]) at(k K, name Group, now time.Time) *member {
 	m := b.members[k]
 	if m != nil && m.group != name {
 		b.leave(k, now)
@@ -136,7 +136,7 @@ func (b *Book[K]) at(k K, name Group, now time.Time) *member {
 	return m
 }
 
-func (b *Book[K]) join(k K, name Group) *member {
+func (b *Breaker[K]) join(k K, name Group) *member {
 	b.arrivals++
 	m := &member{group: name, arrival: b.arrivals}
 	g := b.groups[name]
@@ -146,7 +146,7 @@ func (b *Book[K]) join(k K, name Group) *member {
 	return m
 }
 
-func (b *Book[K]) remove(k K, g *group[K], m *member) {
+func (b *Breaker[K]) remove(k K, g *group[K], m *member) {
 	g.put(m, waiting) // so that it is counted no more
 	delete(g.members, k)
 	delete(b.members, k)
@@ -162,7 +162,7 @@ func (b *Book[K]) remove(k K, g *group[K], m *member) {
 	}
 }
 
-func (b *Book[K]) leave(k K, now time.Time) {
+func (b *Breaker[K]) leave(k K, now time.Time) {
 	m := b.members[k]
 	if m == nil {
 		return
@@ -170,20 +170,20 @@ func (b *Book[K]) leave(k K, now time.Time) {
 	g := b.groups[m.group]
 	b.remove(k, g, m)
 	b.refill(g, now)
-	if g.open && !b.anyWaits(g) {
+	if g.recovering && !b.anyWaits(g) {
 		b.drop(m.group)
 	}
 }
 
 // drop forgets a group, and that some of it try.
-func (b *Book[K]) drop(name Group) {
+func (b *Breaker[K]) drop(name Group) {
 	for k := range b.groups[name].members {
 		delete(b.members, k)
 	}
 	delete(b.groups, name)
 }
 
-func (b *Book[K]) anyWaits(g *group[K]) bool {
+func (b *Breaker[K]) anyWaits(g *group[K]) bool {
 	for k := range g.members {
 		if b.members[k].state != trying {
 			return true
@@ -193,7 +193,7 @@ func (b *Book[K]) anyWaits(g *group[K]) bool {
 }
 
 // sweep forgets groups that nobody waits in and whose time is long over.
-func (b *Book[K]) sweep(now time.Time) {
+func (b *Breaker[K]) sweep(now time.Time) {
 	for name, g := range b.groups {
 		if len(g.members) == 0 && now.Sub(g.next) > forgotten {
 			delete(b.groups, name)
@@ -202,7 +202,7 @@ func (b *Book[K]) sweep(now time.Time) {
 }
 
 // refill calls as many as may try, the first first, and those for whom somebody has changed something before all.
-func (b *Book[K]) refill(g *group[K], now time.Time) {
+func (b *Breaker[K]) refill(g *group[K], now time.Time) {
 	b.tidy(g)
 	b.callSome(g, func(m *member) bool { return m.urgent })
 	if !now.Before(g.quiet) {
@@ -210,7 +210,7 @@ func (b *Book[K]) refill(g *group[K], now time.Time) {
 	}
 }
 
-func (b *Book[K]) callSome(g *group[K], pick func(*member) bool) {
+func (b *Breaker[K]) callSome(g *group[K], pick func(*member) bool) {
 	for i := 0; i < len(g.line) && b.slots(g) > 0; i++ {
 		k := g.line[i].member
 		m := b.members[k]
@@ -225,7 +225,7 @@ func (b *Book[K]) callSome(g *group[K], pick func(*member) bool) {
 }
 
 // tidy takes those out of the line who are gone, when they are many.
-func (b *Book[K]) tidy(g *group[K]) {
+func (b *Breaker[K]) tidy(g *group[K]) {
 	if len(g.line) < 2*len(g.members)+16 {
 		return
 	}
@@ -236,4 +236,4 @@ func (b *Book[K]) tidy(g *group[K]) {
 }
 
 // slots is how many more may be called.
-func (b *Book[K]) slots(g *group[K]) int { return g.window - g.taken }
+func (b *Breaker[K]) slots(g *group[K]) int { return g.window - g.taken }

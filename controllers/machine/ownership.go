@@ -18,9 +18,9 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-// keep puts back what keeps a machine and its state until the server is gone, and what tells whose the state is. A restored
+// ensureOwnership puts back what keeps a machine and its state until the server is gone, and what tells whose the state is. A restored
 // backup, or a tool that takes owners away, may have lost it.
-func (r *Reconciler) keep(ctx context.Context, s *scope) error {
+func (r *Reconciler) ensureOwnership(ctx context.Context, s *scope) error {
 	secret := s.state.secret
 	if secret == nil || !s.state.Claimed {
 		return nil // nothing was made yet: adopt comes first
@@ -30,7 +30,7 @@ func (r *Reconciler) keep(ctx context.Context, s *scope) error {
 			return fmt.Errorf("putting the finalizer back: %w", err)
 		}
 	}
-	if err := r.keepCredential(ctx, s); err != nil {
+	if err := r.ensureCredentialOwnership(ctx, s); err != nil {
 		return err
 	}
 	before := secret.DeepCopy()
@@ -40,7 +40,7 @@ func (r *Reconciler) keep(ctx context.Context, s *scope) error {
 		return err
 	}
 	delete(secret.Data, state.CredentialKey)
-	if owner := s.takeOver(secret); !owner && !finalizer && !moved {
+	if owner := s.ensureOwner(secret); !owner && !finalizer && !moved {
 		return nil
 	}
 	if err := r.Client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
@@ -49,8 +49,8 @@ func (r *Reconciler) keep(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// keepCredential does the same for the credential of last resort, of which no more than its metadata is looked at.
-func (r *Reconciler) keepCredential(ctx context.Context, s *scope) error {
+// ensureCredentialOwnership does the same for the credential of last resort, of which no more than its metadata is looked at.
+func (r *Reconciler) ensureCredentialOwnership(ctx context.Context, s *scope) error {
 	secret := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
 	err := r.Cache.Get(ctx, types.NamespacedName{Namespace: s.GetNamespace(), Name: jobrunner.CredentialSecretName(s.GetName())}, secret)
 	if apierrors.IsNotFound(err) {
@@ -64,7 +64,7 @@ func (r *Reconciler) keepCredential(ctx context.Context, s *scope) error {
 	}
 	before := secret.DeepCopy()
 	finalizer := controllerutil.AddFinalizer(secret, rkev1.MachineFinalizer)
-	if owner := s.takeOver(secret); !owner && !finalizer {
+	if owner := s.ensureOwner(secret); !owner && !finalizer {
 		return nil
 	}
 	if err := r.Client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
@@ -73,8 +73,8 @@ func (r *Reconciler) keepCredential(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// takeOver makes the machine the owner of an object, in the version of its kind that there is, and tells whether it was not.
-func (s *scope) takeOver(obj metav1.Object) bool {
+// ensureOwner makes the machine the owner of an object, in the version of its kind that there is, and reports whether it was not.
+func (s *scope) ensureOwner(obj metav1.Object) bool {
 	want := *s.Reference()
 	owners := obj.GetOwnerReferences()
 	if owner := metav1.GetControllerOf(obj); owner != nil && owner.UID == want.UID && owner.APIVersion == want.APIVersion {

@@ -6,18 +6,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// interests remembers which machines wait for which objects, so that an event about a Secret or a driver wakes them and no
+// watchIndex remembers which machines wait for which objects, so that an event about a Secret or a driver wakes them and no
 // others. It is rebuilt after a restart, for then every machine is reconciled once.
 //
 // A machine notes its interest before it reads the object: what changes later wakes it, what changed earlier is read.
-type interests struct {
+type watchIndex struct {
 	mu        sync.Mutex
 	byKey     map[string]map[Request]bool
 	byRequest map[Request][]string
 }
 
-func newInterests() *interests {
-	return &interests{byKey: map[string]map[Request]bool{}, byRequest: map[Request][]string{}}
+func newWatchIndex() *watchIndex {
+	return &watchIndex{byKey: map[string]map[Request]bool{}, byRequest: map[Request][]string{}}
 }
 
 func secretKey(key types.NamespacedName) string { return "secret/" + key.String() }
@@ -36,7 +36,7 @@ func nodeKey(cluster types.NamespacedName, machine types.UID) string {
 	return "node/" + cluster.String() + "/" + string(machine)
 }
 
-func (i *interests) note(request Request, key string) {
+func (i *watchIndex) note(request Request, key string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.byKey[key] == nil {
@@ -48,7 +48,7 @@ func (i *interests) note(request Request, key string) {
 	}
 }
 
-func (i *interests) forget(request Request) {
+func (i *watchIndex) forget(request Request) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for _, key := range i.byRequest[request] {
@@ -60,7 +60,7 @@ func (i *interests) forget(request Request) {
 	delete(i.byRequest, request)
 }
 
-func (i *interests) in(key string) []Request {
+func (i *watchIndex) in(key string) []Request {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	requests := make([]Request, 0, len(i.byKey[key]))

@@ -27,16 +27,16 @@ import (
 // state is then copied to where the drivers are cached, and the remove Job runs there. Nothing there has an owner, so that
 // it is found by its name, which has the machine's UID, and taken away by name.
 
-// refugeOf names what is made for a machine outside of its namespace.
-func (s *scope) refugeOf() types.NamespacedName {
+// fallbackOf names what is made for a machine outside of its namespace.
+func (s *scope) fallbackOf() types.NamespacedName {
 	return types.NamespacedName{Namespace: driver.CacheNamespace, Name: "refuge-" + string(s.GetUID())}
 }
 
-func (s *scope) inRefuge() bool { return s.home == s.refugeOf() }
+func (s *scope) inFallback() bool { return s.home == s.fallbackOf() }
 
-// owns tells whether an object was made for this machine.
+// owns reports whether an object was made for this machine.
 func (s *scope) owns(obj metav1.Object) bool {
-	if s.inRefuge() {
+	if s.inFallback() {
 		return obj.GetLabels()[rkev1.MachineUIDLabel] == string(s.GetUID())
 	}
 	return s.controls(obj)
@@ -45,10 +45,10 @@ func (s *scope) owns(obj metav1.Object) bool {
 // controls reports whether the machine is the controlling owner of an object.
 func (s *scope) controls(obj metav1.Object) bool { return metav1.IsControlledBy(obj, s) }
 
-// loadRefuge reads the state from the refuge, if the machine fled.
-func (r *Reconciler) loadRefuge(ctx context.Context, s *scope) (bool, error) {
-	refuge := s.refugeOf()
-	key := types.NamespacedName{Namespace: refuge.Namespace, Name: jobrunner.StateSecretName(refuge.Name)}
+// loadFallback reads the state from the fallback namespace, if the machine has moved there.
+func (r *Reconciler) loadFallback(ctx context.Context, s *scope) (bool, error) {
+	fallback := s.fallbackOf()
+	key := types.NamespacedName{Namespace: fallback.Namespace, Name: jobrunner.StateSecretName(fallback.Name)}
 	secret := &corev1.Secret{}
 	err := r.Live.Get(ctx, key, secret)
 	if apierrors.IsNotFound(err) {
@@ -57,30 +57,30 @@ func (r *Reconciler) loadRefuge(ctx context.Context, s *scope) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("reading the state Secret %s: %w", key, err)
 	}
-	r.interests.note(s.request, secretKey(key))
-	s.home, s.state = refuge, stateOf(secret)
+	r.watchIndex.note(s.request, secretKey(key))
+	s.home, s.state = fallback, stateOf(secret)
 	return true, nil
 }
 
-// flee copies the state out of a namespace that is going, and starts the remove Job beside the copy.
-func (r *Reconciler) flee(ctx context.Context, s *scope) error {
+// fallBack copies the state out of a namespace that is going, and starts the remove Job beside the copy.
+func (r *Reconciler) fallBack(ctx context.Context, s *scope) error {
 	if err := r.checkRecordedDriver(ctx, s); err != nil {
 		return err
 	}
-	refuge := s.refugeOf()
+	fallback := s.fallbackOf()
 	var data map[string][]byte
 	if s.state.secret != nil {
 		data = maps.Clone(s.state.secret.Data)
 		delete(data, state.CredentialKey)
 	}
 	copied := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: refuge.Namespace, Name: jobrunner.StateSecretName(refuge.Name),
+		ObjectMeta: metav1.ObjectMeta{Namespace: fallback.Namespace, Name: jobrunner.StateSecretName(fallback.Name),
 			Labels: map[string]string{rkev1.MachineUIDLabel: string(s.GetUID())}, Annotations: s.notes()},
 		Type: rkev1.MachineStateSecretType, Data: data}
 	copies := []client.Object{copied}
 	if s.credential.Name != "" {
-		credential, err := jobrunner.CredentialSecret(jobrunner.Task{Base: refuge.Name, Credential: s.credential.Credential,
-			Request: jobrunner.Request{Machine: s.ref(), Namespace: refuge.Namespace, Driver: s.driver.ref}})
+		credential, err := jobrunner.CredentialSecret(jobrunner.Task{Base: fallback.Name, Credential: s.credential.Credential,
+			Request: jobrunner.Request{Machine: s.ref(), Namespace: fallback.Namespace, Driver: s.driver.ref}})
 		if err != nil {
 			return err
 		}
@@ -89,11 +89,11 @@ func (r *Reconciler) flee(ctx context.Context, s *scope) error {
 	for _, obj := range copies {
 		err := r.Client.Create(ctx, obj, client.FieldOwner(FieldOwner))
 		if client.IgnoreAlreadyExists(err) != nil {
-			return step.Wait(NamespaceTerminatingReason, fmt.Sprintf("the namespace is being deleted, so that no Job can be made in it, and the state cannot be copied to namespace %s either: %v", refuge.Namespace, err), refugeCheck)
+			return step.Wait(NamespaceTerminatingReason, fmt.Sprintf("the namespace is being deleted, so that no Job can be made in it, and the state cannot be copied to namespace %s either: %v", fallback.Namespace, err), fallbackCheck)
 		}
 	}
 	s.evidence, s.verdict = nil, nil
-	if _, err := r.loadRefuge(ctx, s); err != nil {
+	if _, err := r.loadFallback(ctx, s); err != nil {
 		return err
 	}
 	return r.attempt(ctx, s, state.Remove)
@@ -140,9 +140,9 @@ func (s *scope) notes() map[string]string {
 	return notes
 }
 
-// leaveRefuge takes away all that was made for a machine that fled.
-func (r *Reconciler) leaveRefuge(ctx context.Context, s *scope) error {
-	if !s.inRefuge() {
+// leaveFallback takes away all that was made for a machine in the fallback namespace.
+func (r *Reconciler) leaveFallback(ctx context.Context, s *scope) error {
+	if !s.inFallback() {
 		return nil
 	}
 	own := types.NamespacedName{Namespace: s.GetNamespace(), Name: jobrunner.StateSecretName(s.GetName())}
@@ -154,7 +154,7 @@ func (r *Reconciler) leaveRefuge(ctx context.Context, s *scope) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("releasing the state Secret: %w", err)
 	}
-	made, err := r.madeInRefuge(ctx, s)
+	made, err := r.madeInFallback(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -173,9 +173,9 @@ func (r *Reconciler) leaveRefuge(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// madeInRefuge finds the Jobs and requests of all attempts by their label: how many there were stands where the pod can
+// madeInFallback finds the Jobs and requests of all attempts by their label: how many there were stands where the pod can
 // write what it likes.
-func (r *Reconciler) madeInRefuge(ctx context.Context, s *scope) ([]client.Object, error) {
+func (r *Reconciler) madeInFallback(ctx context.Context, s *scope) ([]client.Object, error) {
 	var made []client.Object
 	for _, kind := range []schema.GroupVersionKind{batchv1.SchemeGroupVersion.WithKind("Job"), corev1.SchemeGroupVersion.WithKind("Secret")} {
 		list := &metav1.PartialObjectMetadataList{}

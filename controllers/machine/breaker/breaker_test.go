@@ -1,4 +1,4 @@
-package turns_test
+package breaker_test
 
 import (
 	"fmt"
@@ -9,12 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/controllers/machine/turns"
+	"github.com/drover-project/drover/controllers/machine/breaker"
 )
 
 var (
 	begin = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
-	pool  = turns.Group{Kind: "DigitaloceanMachine", Credential: "n/cred", Order: "1"}
+	pool  = breaker.Group{Kind: "DigitaloceanMachine", Credential: "n/cred", Order: "1"}
 )
 
 // pace is ten minutes after the first refusal and twice as long after each other.
@@ -23,20 +23,20 @@ func pace(_ string, n int32) time.Duration { return 10 * time.Minute << (n - 1) 
 // desk is a book, a clock, and who was called.
 type desk struct {
 	*testing.T
-	*turns.Book[string]
+	*breaker.Breaker[string]
 	now    time.Time
 	called []string
 }
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	d := &desk{T: t, Book: turns.New[string](pace), now: begin}
+	d := &desk{T: t, Breaker: breaker.New[string](pace), now: begin}
 	d.OnCall(func(name string) { d.called = append(d.called, name) })
 	return d
 }
 
-func (d *desk) ask(name string) turns.Turn {
-	return d.Ask(name, turns.Ask{Group: pool, Hash: "h", Now: d.now})
+func (d *desk) ask(name string) breaker.Turn {
+	return d.Ask(name, breaker.Ask{Group: pool, Hash: "h", Now: d.now})
 }
 
 func (d *desk) goes(names ...string) {
@@ -49,19 +49,19 @@ func (d *desk) goes(names ...string) {
 func (d *desk) held(names ...string) {
 	d.Helper()
 	for _, name := range names {
-		require.Equal(d, turns.Turn{Class: rkev1.ClassQuota}, d.ask(name), name)
+		require.Equal(d, breaker.Turn{Class: rkev1.ClassQuota}, d.ask(name), name)
 	}
 }
 
 func (d *desk) refused(name string, attempt int32) { d.refusal(name, attempt, attempt) }
 
 func (d *desk) refusal(name string, attempt, try int32) {
-	d.Refused(name, turns.Refusal{Group: pool, Class: rkev1.ClassQuota, Attempt: attempt, Try: try, End: d.now, Now: d.now, Fresh: true})
+	d.Refused(name, breaker.Refusal{Group: pool, Class: rkev1.ClassQuota, Attempt: attempt, Try: try, End: d.now, Now: d.now, Fresh: true})
 }
 
 func (d *desk) asksAt(name string, after time.Duration) {
 	d.Helper()
-	require.Equal(d, turns.Turn{Class: rkev1.ClassQuota, At: d.now.Add(after)}, d.ask(name), name)
+	require.Equal(d, breaker.Turn{Class: rkev1.ClassQuota, At: d.now.Add(after)}, d.ask(name), name)
 }
 
 // pass lets time go by.
@@ -73,7 +73,7 @@ func (d *desk) expectCalled(names ...string) {
 	d.called = nil
 }
 
-func TestBook_freeWhileNobodyIsRefused(t *testing.T) {
+func TestBreaker_freeWhileNobodyIsRefused(t *testing.T) {
 	d := newDesk(t)
 	d.goes("a", "b", "c", "a")
 	d.Made("a", d.now)
@@ -82,7 +82,7 @@ func TestBook_freeWhileNobodyIsRefused(t *testing.T) {
 	require.Empty(t, d.called)
 }
 
-func TestBook_oneAsksForAll(t *testing.T) {
+func TestBreaker_oneAsksForAll(t *testing.T) {
 	d := newDesk(t)
 	d.goes("a", "b", "c")
 	d.refused("a", 1)
@@ -121,7 +121,7 @@ func TestBook_oneAsksForAll(t *testing.T) {
 	require.Empty(t, d.called)
 }
 
-func TestBook_refusedAgainWhileOthersFollow(t *testing.T) {
+func TestBreaker_refusedAgainWhileOthersFollow(t *testing.T) {
 	d := newDesk(t)
 	d.refused("a", 1)
 	d.held("b", "c", "d")
@@ -138,11 +138,11 @@ func TestBook_refusedAgainWhileOthersFollow(t *testing.T) {
 	require.Empty(t, d.called, "what was agreed to before the refusal says nothing of what came after")
 }
 
-func TestBook_whoGoesGivesItsTurnOn(t *testing.T) {
+func TestBreaker_whoGoesGivesItsTurnOn(t *testing.T) {
 	for name, end := range map[string]func(*desk){
 		"deleted":       func(d *desk) { d.Leave("a", d.now) },
 		"with its kind": func(d *desk) { d.LeaveAll(func(name string) bool { return name == "a" }, d.now) },
-		"another order": func(d *desk) { d.Ask("a", turns.Ask{Group: turns.Group{Order: "2"}, Now: d.now}) },
+		"another order": func(d *desk) { d.Ask("a", breaker.Ask{Group: breaker.Group{Order: "2"}, Now: d.now}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
@@ -158,7 +158,7 @@ func TestBook_whoGoesGivesItsTurnOn(t *testing.T) {
 }
 
 // What ends in another way tells nothing of the room there is: the next asks when that machine would have asked again.
-func TestBook_endedForAnotherReason(t *testing.T) {
+func TestBreaker_endedForAnotherReason(t *testing.T) {
 	d := newDesk(t)
 	d.refused("a", 1)
 	d.held("b")
@@ -170,7 +170,7 @@ func TestBook_endedForAnotherReason(t *testing.T) {
 	d.held("a")
 }
 
-func TestBook_attemptsAnewAfterAServer(t *testing.T) {
+func TestBreaker_attemptsAnewAfterAServer(t *testing.T) {
 	d := newDesk(t)
 	d.refused("b", 1)
 	d.refused("a", 1)
@@ -191,9 +191,9 @@ func TestBook_attemptsAnewAfterAServer(t *testing.T) {
 }
 
 // A machine's own back-off holds too, but not when another has got a server since.
-func TestBook_ownBackOff(t *testing.T) {
+func TestBreaker_ownBackOff(t *testing.T) {
 	d := newDesk(t)
-	ask := turns.Ask{Group: pool, Hash: "h", NotBefore: d.now.Add(time.Hour), Now: d.now}
+	ask := breaker.Ask{Group: pool, Hash: "h", NotBefore: d.now.Add(time.Hour), Now: d.now}
 	d.refused("a", 1)
 	d.refused("b", 3)
 	require.Equal(t, ask.NotBefore, d.Ask("a", ask).At)
@@ -210,8 +210,8 @@ func TestBook_ownBackOff(t *testing.T) {
 }
 
 // Somebody who changes something does not want to wait, but two still do not try together.
-func TestBook_changed(t *testing.T) {
-	for name, ask := range map[string]turns.Ask{
+func TestBreaker_changed(t *testing.T) {
+	for name, ask := range map[string]breaker.Ask{
 		"since it was held":            {Group: pool, Hash: "other"},
 		"since its last attempt ended": {Group: pool, Hash: "h", Changed: true},
 	} {
@@ -222,7 +222,7 @@ func TestBook_changed(t *testing.T) {
 			ask.Now = d.now
 			require.True(t, d.Ask("b", ask).Go)
 			d.held("a", "c")
-			require.Equal(t, turns.Turn{Class: rkev1.ClassQuota}, d.Ask("c", ask), "after b")
+			require.Equal(t, breaker.Turn{Class: rkev1.ClassQuota}, d.Ask("c", ask), "after b")
 			d.refused("b", 1)
 			d.expectCalled("c")
 			require.True(t, d.Ask("c", ask).Go)
@@ -232,21 +232,21 @@ func TestBook_changed(t *testing.T) {
 	}
 }
 
-func TestBook_groupsDoNotMatterToEachOther(t *testing.T) {
+func TestBreaker_groupsDoNotMatterToEachOther(t *testing.T) {
 	d := newDesk(t)
 	d.refused("a", 1)
-	for _, other := range []turns.Group{
+	for _, other := range []breaker.Group{
 		{Kind: "HetznerMachine", Credential: pool.Credential, Order: pool.Order},
 		{Kind: pool.Kind, Credential: "n/other", Order: pool.Order},
 		{Kind: pool.Kind, Credential: pool.Credential, Order: "2"},
 	} {
-		require.True(t, d.Ask("x", turns.Ask{Group: other, Now: d.now}).Go)
+		require.True(t, d.Ask("x", breaker.Ask{Group: other, Now: d.now}).Go)
 	}
 	d.held("x")
 }
 
 // A machine that is made in place of a refused one goes on where that one was, until long after.
-func TestBook_replacedMachines(t *testing.T) {
+func TestBreaker_replacedMachines(t *testing.T) {
 	d := newDesk(t)
 	d.refused("a", 1)
 	d.Leave("a", d.now)
@@ -261,27 +261,27 @@ func TestBook_replacedMachines(t *testing.T) {
 	d.goes("d", "e")
 }
 
-func TestBook_afterARestart(t *testing.T) {
+func TestBreaker_afterARestart(t *testing.T) {
 	told := func(d *desk, name string, ago time.Duration) {
-		d.Refused(name, turns.Refusal{Group: pool, Class: rkev1.ClassQuota, Attempt: 2, Try: 2, End: d.now.Add(-ago), Now: d.now})
+		d.Refused(name, breaker.Refusal{Group: pool, Class: rkev1.ClassQuota, Attempt: 2, Try: 2, End: d.now.Add(-ago), Now: d.now})
 	}
-	quiet := turns.Turn{Class: rkev1.ClassQuota, Look: begin.Add(time.Minute)}
+	quiet := breaker.Turn{Class: rkev1.ClassQuota, Look: begin.Add(time.Minute)}
 	t.Run("the one that was called is, whoever comes first", func(t *testing.T) {
 		d := newDesk(t)
-		require.Equal(t, quiet, d.Ask("w", turns.Ask{Group: pool, Held: rkev1.ClassQuota, Now: d.now}))
+		require.Equal(t, quiet, d.Ask("w", breaker.Ask{Group: pool, Held: rkev1.ClassQuota, Now: d.now}))
 		told(d, "b", 5*time.Minute)
 		require.Equal(t, quiet, d.ask("b"))
 		told(d, "a", 5*time.Minute)
-		turn := d.Ask("a", turns.Ask{Group: pool, Called: true, NotBefore: d.now.Add(time.Minute), Now: d.now})
-		require.Equal(t, turns.Turn{Class: rkev1.ClassQuota, At: d.now.Add(15 * time.Minute)}, turn)
+		turn := d.Ask("a", breaker.Ask{Group: pool, Called: true, NotBefore: d.now.Add(time.Minute), Now: d.now})
+		require.Equal(t, breaker.Turn{Class: rkev1.ClassQuota, At: d.now.Add(15 * time.Minute)}, turn)
 		d.pass(time.Minute)
 		d.held("w", "b")
 		require.Empty(t, d.called)
 	})
 	t.Run("nobody was: the first after a minute", func(t *testing.T) {
 		d := newDesk(t)
-		require.Equal(t, quiet, d.Ask("w", turns.Ask{Group: pool, Held: rkev1.ClassQuota, Now: d.now}))
-		require.Equal(t, quiet, d.Ask("x", turns.Ask{Group: pool, Held: rkev1.ClassQuota, Now: d.now}))
+		require.Equal(t, quiet, d.Ask("w", breaker.Ask{Group: pool, Held: rkev1.ClassQuota, Now: d.now}))
+		require.Equal(t, quiet, d.Ask("x", breaker.Ask{Group: pool, Held: rkev1.ClassQuota, Now: d.now}))
 		d.pass(time.Minute)
 		d.held("x")
 		d.goes("w")
@@ -290,15 +290,15 @@ func TestBook_afterARestart(t *testing.T) {
 		d := newDesk(t)
 		d.goes("a")
 		d.pass(time.Hour)
-		require.True(t, d.Ask("w", turns.Ask{Group: pool, Held: rkev1.ClassQuota, Now: d.now}).Go)
+		require.True(t, d.Ask("w", breaker.Ask{Group: pool, Held: rkev1.ClassQuota, Now: d.now}).Go)
 		told(d, "b", 5*time.Minute)
 		d.asksAt("b", 15*time.Minute)
 	})
 }
 
-// TestBook_anyOrder: whatever happens in whatever order, no more try than may, nobody is forgotten, and when the cloud has
+// TestBreaker_anyOrder: whatever happens in whatever order, no more try than may, nobody is forgotten, and when the cloud has
 // room all get their servers.
-func TestBook_anyOrder(t *testing.T) {
+func TestBreaker_anyOrder(t *testing.T) {
 	for seed := range uint64(300) {
 		w := &sim{desk: newDesk(t), random: rand.New(rand.NewPCG(seed, 1)), attempts: map[string]int32{}, state: map[string]string{}}
 		for i := range 12 {
@@ -361,14 +361,16 @@ func (w *sim) step(seed uint64) {
 	w.called = nil
 }
 
-// BenchmarkBook is a pool of 5,000 machines that is held, looked at once, and served.
-func BenchmarkBook(b *testing.B) {
+// BenchmarkBreaker is a pool of 5,000 machines that is held, looked at once, and served.
+func BenchmarkBreaker(b *testing.B) {
 	for b.Loop() {
-		book := turns.New[int](pace)
+		book := breaker.New[int](pace)
 		var called []int
 		book.OnCall(func(k int) { called = append(called, k) })
-		ask := func(k int) bool { return book.Ask(k, turns.Ask{Group: pool, Hash: "h", Now: begin.Add(time.Hour)}).Go }
-		book.Refused(0, turns.Refusal{Group: pool, Class: rkev1.ClassQuota, Attempt: 1, Try: 1, End: begin, Now: begin, Fresh: true})
+		ask := func(k int) bool {
+			return book.Ask(k, breaker.Ask{Group: pool, Hash: "h", Now: begin.Add(time.Hour)}).Go
+		}
+		book.Refused(0, breaker.Refusal{Group: pool, Class: rkev1.ClassQuota, Attempt: 1, Try: 1, End: begin, Now: begin, Fresh: true})
 		for k := range 5000 {
 			ask(k)
 		}
@@ -387,7 +389,7 @@ func BenchmarkBook(b *testing.B) {
 }
 
 // Who was refused is named as long as it waits too. The pace stays when it goes, for it may be replaced.
-func TestBook_theCauseGoes(t *testing.T) {
+func TestBreaker_theCauseGoes(t *testing.T) {
 	d := newDesk(t)
 	a, b, c := "a", "b", "c"
 	cause := func(before, want *string, here bool) {
@@ -398,7 +400,7 @@ func TestBook_theCauseGoes(t *testing.T) {
 	}
 	d.goes("a", "b")
 	cause(nil, nil, false)
-	cause(&c, &c, true) // a Book that has just begun knows no better
+	cause(&c, &c, true) // a Breaker that has just begun knows no better
 	d.refusal("a", 1, 4)
 	d.refusal("b", 1, 1)
 	cause(nil, &a, true)

@@ -1,4 +1,4 @@
-package turns
+package breaker
 
 import (
 	"sync"
@@ -38,7 +38,7 @@ type Ask struct {
 	// NotBefore is the machine's own back-off.
 	NotBefore time.Time
 	// Held is the class for which the machine was already held, before a restart; Called tells that it was to ask next. Both
-	// count only while a Book is young.
+	// count only while a Breaker is new.
 	Held   string
 	Called bool
 	Now    time.Time
@@ -56,19 +56,19 @@ type Turn struct {
 	Look time.Time
 }
 
-// youth is how long a Book may have to learn what was known before a restart. In a group that it learns of so, nobody is
-// called for a grace who was not before.
+// startup is how long a new Breaker learns what was known before a restart. In a group that it learns of so, nobody is called for
+// the length of grace who was not before.
 const (
-	youth = 10 * time.Minute
-	grace = time.Minute
+	startup = 10 * time.Minute
+	grace   = time.Minute
 )
 
 // forgotten is how long after its time a group is remembered that nobody waits in, so that a machine that is made in place
 // of a refused one does not begin anew.
 const forgotten = time.Hour
 
-// Book knows the groups that are held, and who waits in them. Its zero value is not ready: use New.
-type Book[K comparable] struct {
+// Breaker knows the groups that are held, and who waits in them. Its zero value is not ready: use New.
+type Breaker[K comparable] struct {
 	// pace is how long to wait after the nth refusal in a row.
 	pace func(class string, n int32) time.Duration
 
@@ -84,20 +84,92 @@ type Book[K comparable] struct {
 	self K
 }
 
-// New makes a Book of groups whose nth refusal in a row is followed by a wait of pace.
-func New[K comparable](pace func(class string, n int32) time.Duration) *Book[K] {
-	return &Book[K]{pace: pace, groups: map[Group]*group[K]{}, members: map[K]*member{}, call: func(K) {}}
+// New makes a Breaker of groups whose nth refusal in a row is followed by a wait of pace.
+func New[K comparable](pace func(class string, n int32) time.Duration) *Breaker[K] {
+	return &Breaker[K]{pace: pace, groups: map[Group]*group[K]{}, members: map[K]*member{}, call: func(K) {}}
 }
 
 // OnCall has call called with each machine whose turn it has become. It must not block, and not ask back.
-func (b *Book[K]) OnCall(call func(K)) {
+func (b *Breaker[K]) OnCall(call func(K)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.call = call
 }
 
+// Ask reports whether a machine may start an attempt now. Whoever is told to go is taken to try until Refused, Ended, Made or
+// Leave; asking again meanwhile gives the same answer.
+func (b *Breaker[K]) Ask(k K, ask Ask) Turn {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.enter(k, ask.Now)
+	m := b.at(k, ask.Group, ask.Now)
+	g := b.groups[ask.Group]
+	if g == nil {
+		if ask.Held == "" || !b.startingUp(ask.Now) {
+			return Turn{Go: true}
+		}
+		g = b.begin(ask.Group, ask.Held)
+		b.warmUp(g, ask.Now)
+	}
+	if m == nil {
+		m = b.join(k, ask.Group)
+	}
+	if m.state == trying {
+		return Turn{Go: true}
+	}
+	if ask.Changed || m.hash != "" && m.hash != ask.Hash {
+		m.urgent = true
+	}
+	m.hash = ask.Hash
+	b.promote(g, m, ask)
+	return b.turn(g, m, ask)
+}
+
+// promote gives a member its turn, if it has one.
+func (b *Breaker[K]) promote(g *group[K], m *member, ask Ask) {
+	if m.state == called {
+		return
+	}
+	if m.urgent {
+		// Whoever was called and has not begun waits for this one.
+		for k := range g.members {
+			if other := b.members[k]; other.state == called && !other.urgent {
+				g.put(other, waiting)
+			}
+		}
+	}
+	if ask.Called && ask.Now.Before(g.quiet) && b.slots(g) > 0 {
+		g.put(m, called)
+		return
+	}
+	b.refill(g, ask.Now)
+}
+
+func (b *Breaker[K]) turn(g *group[K], m *member, ask Ask) Turn {
+	if m.state != called {
+		t := Turn{Class: g.class}
+		if ask.Now.Before(g.quiet) {
+			t.Look = g.quiet
+		}
+		return t
+	}
+	at := g.next
+	if ask.NotBefore.After(at) && !m.freed {
+		at = ask.NotBefore
+	}
+	if m.urgent {
+		g.level = 0 // what was refused before was something else
+	}
+	if m.urgent || g.recovering || !ask.Now.Before(at) {
+		g.put(m, trying)
+		m.urgent = false
+		return Turn{Go: true}
+	}
+	return Turn{Class: g.class, At: at}
+}
+
 // Refused tells that the cloud refused a machine. Telling it again changes nothing.
-func (b *Book[K]) Refused(k K, r Refusal) {
+func (b *Breaker[K]) Refused(k K, r Refusal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.enter(k, r.Now)
@@ -110,18 +182,18 @@ func (b *Book[K]) Refused(k K, r Refusal) {
 		g.level = max(r.Try, 1)
 		g.next = r.End.Add(b.pace(r.Class, g.level))
 		if !r.Fresh {
-			b.hush(g, r.Now)
+			b.warmUp(g, r.Now)
 		}
 	case probing:
-		b.close(k, g, r)
-	case g.open && r.Fresh && (m == nil || m.refused != r.Attempt):
-		b.close(k, g, r)
+		b.trip(k, g, r)
+	case g.recovering && r.Fresh && (m == nil || m.refused != r.Attempt):
+		b.trip(k, g, r)
 	default:
-		b.echo(g, r)
+		b.staleRecord(g, r)
 	}
 	if m == nil {
 		m = b.join(k, r.Group)
-		m.freed = g.open // the cloud has made a server since
+		m.freed = g.recovering // the cloud has made a server since
 	}
 	if probing {
 		g.put(m, waiting)
@@ -136,9 +208,9 @@ func (b *Book[K]) Refused(k K, r Refusal) {
 	b.refill(g, r.Now)
 }
 
-// echo hears one of the many that were under way when the first was refused: what they say is no news, and neither is what
-// is told again.
-func (b *Book[K]) echo(g *group[K], r Refusal) {
+// staleRecord takes in the refusal of an attempt that was under way when the first was refused, or one that is told again: neither is
+// news, and at most the time of the next attempt follows from it.
+func (b *Breaker[K]) staleRecord(g *group[K], r Refusal) {
 	g.level = max(g.level, r.Try)
 	if next := r.End.Add(b.pace(r.Class, g.level)); r.Now.Before(g.quiet) && next.After(g.next) {
 		g.class, g.next = r.Class, next
@@ -147,7 +219,7 @@ func (b *Book[K]) echo(g *group[K], r Refusal) {
 
 // Ended tells that an attempt ended in another way than with a server or for want of room: nothing is known of the room.
 // The next may ask when the machine would have tried again.
-func (b *Book[K]) Ended(k K, again, now time.Time) {
+func (b *Breaker[K]) Ended(k K, again, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	m := b.members[k]
@@ -156,14 +228,14 @@ func (b *Book[K]) Ended(k K, again, now time.Time) {
 	}
 	b.self = k
 	g := b.groups[m.group]
-	if !g.open && again.After(g.next) {
+	if !g.recovering && again.After(g.next) {
 		g.next = again
 	}
 	b.leave(k, now)
 }
 
 // Made tells that a machine has got its server. If it had been called to try, then the others follow.
-func (b *Book[K]) Made(k K, now time.Time) {
+func (b *Breaker[K]) Made(k K, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	m := b.members[k]
@@ -172,22 +244,22 @@ func (b *Book[K]) Made(k K, now time.Time) {
 	}
 	b.self = k
 	if m.state == trying {
-		b.free(b.groups[m.group])
+		b.widen(b.groups[m.group])
 	}
 	b.leave(k, now)
 }
 
-// Freed tells whether another machine of the group has got a server since this one was refused: its attempts count anew.
-func (b *Book[K]) Freed(k K) bool {
+// Freed reports whether another machine of the group has got a server since this one was refused: its attempts count anew.
+func (b *Breaker[K]) Freed(k K) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	m := b.members[k]
 	return m != nil && m.freed
 }
 
-// Cause is a machine that the cloud refused in a group; here tells whether it waits there still. It is the one that was named
+// Cause is a machine that the cloud refused in a group; here reports whether it waits there still. It is the one that was named
 // before as long as that may be so, whoever is heard of first after a restart.
-func (b *Book[K]) Cause(name Group, before *K, now time.Time) (cause *K, here bool) {
+func (b *Breaker[K]) Cause(name Group, before *K, now time.Time) (cause *K, here bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	g := b.groups[name]
@@ -195,7 +267,7 @@ func (b *Book[K]) Cause(name Group, before *K, now time.Time) (cause *K, here bo
 		if m := b.members[*before]; m != nil && m.group == name && m.refused > 0 {
 			return before, true
 		}
-		if b.young(now) && (g == nil || g.left == nil || *g.left != *before) {
+		if b.startingUp(now) && (g == nil || g.left == nil || *g.left != *before) {
 			return before, true
 		}
 	}
@@ -209,7 +281,7 @@ func (b *Book[K]) Cause(name Group, before *K, now time.Time) (cause *K, here bo
 }
 
 // Leave tells that a machine does not wait for its turn, whatever the reason.
-func (b *Book[K]) Leave(k K, now time.Time) {
+func (b *Breaker[K]) Leave(k K, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.self = k
@@ -217,7 +289,7 @@ func (b *Book[K]) Leave(k K, now time.Time) {
 }
 
 // LeaveAll does the same for all machines that gone picks.
-func (b *Book[K]) LeaveAll(gone func(K) bool, now time.Time) {
+func (b *Breaker[K]) LeaveAll(gone func(K) bool, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for k := range b.members {
