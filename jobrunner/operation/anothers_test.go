@@ -21,7 +21,7 @@ func anothersState(t *testing.T, j *job) *job {
 	secret, err := j.client.CoreV1().Secrets("team").Get(context.Background(), stateName, metav1.GetOptions{})
 	require.NoError(t, err)
 	other := *j
-	other.output = &syncBuffer{}
+	other.t, other.output = t, &syncBuffer{}
 	other.client = fake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: stateName}, Data: secret.Data})
 	other.request.Attempt, other.request.Machine.Name, other.request.Machine.UID = 1, "another", j.request.Machine.UID+"-other"
 	other.request.Tags = jobrunner.Tags(other.request.Machine)
@@ -30,6 +30,7 @@ func anothersState(t *testing.T, j *job) *job {
 
 // A server whose tag names another machine is neither taken nor started nor removed, although the state names it.
 func TestAnothers(t *testing.T) {
+	t.Parallel()
 	mine := newJob(t, "digitalocean")
 	mine.mustCreate()
 	id := mine.droplets(false)[0].ID
@@ -55,6 +56,7 @@ func TestAnothers(t *testing.T) {
 
 // Nor where nothing but the ID is known, so that the machine's own server cannot be looked for: that is for the user to do.
 func TestAnothers_vsphere(t *testing.T) {
+	t.Parallel()
 	mine, s, _ := vsphereJob(t)
 	mine.mustCreate()
 	for _, kind := range []state.Operation{state.Create, state.Remove} {
@@ -70,6 +72,7 @@ func TestAnothers_vsphere(t *testing.T) {
 
 // What has no tag of ours, as after it was taken over from Rancher, is the machine's as its record says.
 func TestAnothers_untagged(t *testing.T) {
+	t.Parallel()
 	mine, s, _ := vsphereJob(t)
 	mine.request.Tags = nil
 	mine.mustCreate()
@@ -84,28 +87,35 @@ func TestAnothers_untagged(t *testing.T) {
 // A restored machine whose state is lost has another UID than its server's tag. What its provider ID names is looked for: it is neither
 // removed nor forgotten, and no other is made in its place when it is gone.
 func TestAnothers_byProviderID(t *testing.T) {
+	t.Parallel()
 	mine := newJob(t, "digitalocean")
 	mine.mustCreate()
 	id := "digitalocean://" + mine.droplets(false)[0].ID
-	restored := func(providerID string) *job {
+	restored := func(t *testing.T, providerID string) *job {
+		t.Helper()
 		j := anothersState(t, mine)
 		j.client = fake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: stateName}})
 		j.request.ProviderID, j.request.MayExist = providerID, true
 		return j
 	}
-	code, result := restored(id).run(t.Context(), state.Remove)
+	code, result := restored(t, id).run(t.Context(), state.Remove)
 	require.Equal(t, operation.ExitFailed, code)
 	require.Equal(t, "ServerMayExist", result.Reason)
 	require.Contains(t, result.Message, "its provider ID names server "+mine.droplets(false)[0].ID)
 	require.Len(t, mine.droplets(false), 1)
-	for _, unknown := range []string{"", "k3s://m", "digitalocean://1"} {
-		code, result = restored(unknown).run(t.Context(), state.Remove)
-		require.Equal(t, operation.ExitSucceeded, code, result.Message)
-	}
+	t.Run("unknown", func(t *testing.T) {
+		for _, unknown := range []string{"", "k3s://m", "digitalocean://1"} {
+			t.Run(unknown, func(t *testing.T) {
+				t.Parallel()
+				code, result := restored(t, unknown).run(t.Context(), state.Remove)
+				require.Equal(t, operation.ExitSucceeded, code, result.Message)
+			})
+		}
+	})
 	mine.mustRemove()
-	restored(id).mustRemove()
+	restored(t, id).mustRemove()
 
-	again := restored(id)
+	again := restored(t, id)
 	again.request.MayExist = false
 	code, result = again.run(t.Context(), state.Create)
 	require.Equal(t, operation.ExitFailed, code)

@@ -15,6 +15,7 @@ import (
 // TestContact_comesLater: the create is saved as a success before anybody logs in to the server, and a pod that is killed while it tries
 // leaves that as it is. The next Job makes no second server, and a removal finds all it needs.
 func TestContact_comesLater(t *testing.T) {
+	t.Parallel()
 	j := withBootstrap(newJob(t, "digitalocean"))
 	j.request.SSHTimeoutSeconds = 120 // nobody listens at the instant server
 	ctx, kill := context.WithCancel(t.Context())

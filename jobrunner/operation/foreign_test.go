@@ -78,6 +78,9 @@ func (d *foreignDriver) Create() error {
 	case "mystery":
 		return errors.New("something happened")
 	case "hang":
+		if err := os.WriteFile(d.Dir+"/"+d.MachineName+"-asked", nil, 0o600); err != nil {
+			return err
+		}
 		select {}
 	case "fail":
 		return errors.New(words)

@@ -16,6 +16,7 @@ import (
 // TestHabits: a plugin process that takes user data in one way, and no other, hands the cloud the whole of it. Story
 // user-data-habits shows the same on servers.
 func TestHabits(t *testing.T) {
+	t.Parallel()
 	content := buildPlugin(t)
 	sum := sha256.Sum256(content)
 	theCloud.Files().Put("drivers/habits", content)
@@ -34,6 +35,7 @@ func TestHabits(t *testing.T) {
 		"merge":  "flag=drovertest-userdata-text,habit=inline,merges=drovertest-userdata-more",
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			j := plugin(t, way)
 			if name == "merge" {
 				j.request.Options = map[string]any{"drovertest-userdata-more": "final_message: joined\n"}
@@ -63,6 +65,7 @@ func TestHabits(t *testing.T) {
 		"the wrong habit": {way: "flag=drovertest-userdata-base64,habit=inline", reason: "OptionsInvalid"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			j := plugin(t, c.way)
 			j.request.Options = c.options
 			code, result := j.run(t.Context(), state.Create)

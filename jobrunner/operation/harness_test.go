@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -75,7 +78,14 @@ func serveDriver(name string) {
 	os.Exit(1)
 }
 
+// jobsAtOnce is how many tests run side by side: a Job waits more than it works.
+const jobsAtOnce = "12"
+
 func runTests(m *testing.M) int {
+	flag.Parse()
+	if err := flag.Set("test.parallel", jobsAtOnce); err != nil {
+		panic(err)
+	}
 	dir, err := os.MkdirTemp("", "operation")
 	if err != nil {
 		panic(err)
@@ -94,7 +104,11 @@ func runTests(m *testing.M) int {
 			panic(err)
 		}
 	}
-	return m.Run()
+	code := m.Run()
+	if refused := theCloud.RefusedDestinations(); code == 0 && len(refused) > 0 {
+		panic(fmt.Sprintf("drivers talk to nobody else than their cloud: %q", refused))
+	}
+	return code
 }
 
 // job is one machine's Jobs and what they leave.
@@ -112,23 +126,33 @@ type job struct {
 	markerRoot string
 	// hostsFile stands for /etc/hosts.
 	hostsFile string
+	// token names the token of this test, which its faults are for.
+	token string
 }
 
 const stateName = "m-machine-state"
 
+var jobs atomic.Int64
+
 func newJob(t *testing.T, driver string) *job {
 	t.Helper()
-	theCloud.Faults().Clear()
-	uid := fmt.Sprintf("uid-%d", time.Now().UnixNano())
+	number := jobs.Add(1)
+	uid := fmt.Sprintf("uid-%d-%d", time.Now().UnixNano(), number)
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-", ",", "").Replace(t.Name()))
+	if len(name) > 60 {
+		name = fmt.Sprintf("%s-%d", name[:50], number)
+	}
 	machine := jobrunner.MachineRef{Namespace: "team", Name: name, UID: uid, Kind: "DigitaloceanMachine", ClusterName: "c1"}
 	j := &job{t: t, output: &syncBuffer{}, request: jobrunner.Request{
-		Attempt: 1, Machine: machine, Driver: state.DriverRef{Name: driver, Builtin: true}, InstanceName: name[:min(len(name), 60)],
+		Attempt: 1, Machine: machine, Driver: state.DriverRef{Name: driver, Builtin: true}, InstanceName: name,
 		Namespace: "team", StateSecret: stateName, Tags: jobrunner.Tags(machine), SSHTimeoutSeconds: 1,
 	}}
 	if driver == "digitalocean" {
+		token, err := theCloud.AddToken(uid, false)
+		require.NoError(t, err)
+		j.token = token.Name
 		j.request.Options = map[string]any{"digitalocean-region": "nyc3", "digitalocean-tags": "mine"}
-		j.request.CredentialEnv = map[string]string{"DIGITALOCEAN_ACCESS_TOKEN": theCloud.Token()}
+		j.request.CredentialEnv = map[string]string{"DIGITALOCEAN_ACCESS_TOKEN": token.Secret}
 	}
 	j.client = fake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: stateName}})
 	return j
@@ -219,11 +243,42 @@ func (j *job) requireNothingLeft() {
 	}
 }
 
+// fault adds a fault that no other test meets.
 func (j *job) fault(match string, effect fault.Effect, count int) {
 	j.t.Helper()
-	_, err := theCloud.Faults().Add(fault.Rule{Match: match, Count: count, Effect: effect})
+	j.faultAfter(0, match, effect, count)
+}
+
+func (j *job) faultAfter(skip int, match string, effect fault.Effect, count int) {
+	j.t.Helper()
+	require.NotEmpty(j.t, j.token)
+	_, err := theCloud.Faults().Add(fault.Rule{Token: j.token, Match: match, Skip: skip, Count: count, Effect: effect})
 	require.NoError(j.t, err)
 }
+
+// awaitFault waits until one of this test's faults has met a request.
+func (j *job) awaitFault(ctx context.Context) {
+	for ctx.Err() == nil {
+		if slices.ContainsFunc(theCloud.Faults().Hits(), func(hit fault.Hit) bool { return hit.Token == j.token }) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func (j *job) clearFaults() {
+	for _, rule := range theCloud.Faults().List() {
+		if rule.Token == j.token {
+			theCloud.Faults().Remove(rule.ID)
+		}
+	}
+}
+
+// secret is the token of this test.
+func (j *job) secret() string { return j.request.CredentialEnv["DIGITALOCEAN_ACCESS_TOKEN"] }
 
 func (j *job) writes() int {
 	count := 0

@@ -131,6 +131,7 @@ func taggedJob(t *testing.T, mode string) (*job, *taggedCloud) {
 
 // A server whose answer was lost is found by its tag and taken: there is no second one, and nobody has to look at the cloud.
 func TestLost_taken(t *testing.T) {
+	t.Parallel()
 	j, c := taggedJob(t, "made-die")
 	require.Equal(t, done, j.tell(state.Create), j.output)
 	require.Contains(t, j.output.String(), "server i-1 was found by its tag and is taken")
@@ -145,6 +146,7 @@ func TestLost_taken(t *testing.T) {
 
 // Without the key the server is of no use; it is removed, and the next attempt makes one.
 func TestLost_withoutKey(t *testing.T) {
+	t.Parallel()
 	j, c := taggedJob(t, "made-die keyless")
 	first := j.tell(state.Create)
 	require.False(t, first.mayExist, j.output)
@@ -156,6 +158,7 @@ func TestLost_withoutKey(t *testing.T) {
 
 // A removal finds the server when the whole state is lost.
 func TestLost_state(t *testing.T) {
+	t.Parallel()
 	j, c := taggedJob(t, "made-die")
 	require.Equal(t, done, j.tell(state.Create), j.output)
 	j.emptyState()
@@ -166,6 +169,7 @@ func TestLost_state(t *testing.T) {
 
 // What is no answer of the cloud is no proof that there is no server.
 func TestLost_noAnswer(t *testing.T) {
+	t.Parallel()
 	j, c := taggedJob(t, "good")
 	c.page = "<html><body>Please log in</body></html>"
 	got := j.tell(state.Create)
@@ -181,6 +185,7 @@ func TestLost_noAnswer(t *testing.T) {
 
 // A spot instance has no tag before it runs: then nobody can tell, as before there was a finder.
 func TestLost_spot(t *testing.T) {
+	t.Parallel()
 	j, c := taggedJob(t, "made-die")
 	j.request.Options["amazonec2-request-spot-instance"] = true
 	first := j.tell(state.Create)

@@ -4,9 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,19 +18,28 @@ import (
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/e2e/cloud"
-	"github.com/drover-project/drover/e2e/cloud/ledger"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation"
 	"github.com/drover-project/drover/state"
 )
 
-// buildPlugin builds the driver of e2e/plugin, as a file of its own.
+// builtPlugin is the driver of e2e/plugin, as a file of its own.
+var builtPlugin = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "plugin")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	name := filepath.Join(dir, "docker-machine-driver-drovertest")
+	if out, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", name, "../../e2e/plugin").CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, out)
+	}
+	return os.ReadFile(name)
+})
+
 func buildPlugin(t *testing.T) []byte {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "docker-machine-driver-drovertest")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-s -w", "-o", name, "../../e2e/plugin").CombinedOutput()
-	require.NoError(t, err, string(out))
-	content, err := os.ReadFile(name)
+	content, err := builtPlugin()
 	require.NoError(t, err)
 	return content
 }
@@ -81,6 +92,7 @@ func (p *probe) run() (int, state.Result) {
 }
 
 func TestProbe(t *testing.T) {
+	t.Parallel()
 	content := buildPlugin(t)
 	p := newProbe(t, content)
 	code, result := p.run()
@@ -104,10 +116,11 @@ func TestProbe(t *testing.T) {
 	j.requireNoSecrets(theCloud.Token())
 	code, removed := j.run(t.Context(), state.Remove)
 	require.Equal(t, operation.ExitSucceeded, code, removed.Message)
-	require.Empty(t, theCloud.Live(ledger.KindDroplet))
+	require.Empty(t, j.droplets(false))
 }
 
 func TestProbe_failures(t *testing.T) {
+	t.Parallel()
 	silent, err := os.ReadFile("/bin/true")
 	require.NoError(t, err)
 	cases := []struct {
@@ -124,6 +137,7 @@ func TestProbe_failures(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			p := newProbe(t, c.content)
 			if c.change != nil {
 				c.change(p)
@@ -140,6 +154,7 @@ func TestProbe_failures(t *testing.T) {
 // TestProbe_distrusts_the_drivers_stage: whatever the driver leaves in its directory, the last stage with its token reads
 // plain files of bounded size only.
 func TestProbe_distrusts_the_drivers_stage(t *testing.T) {
+	t.Parallel()
 	silent, err := os.ReadFile("/bin/true")
 	require.NoError(t, err)
 	secret := filepath.Join(t.TempDir(), "token")
@@ -160,6 +175,7 @@ func TestProbe_distrusts_the_drivers_stage(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			p := newProbe(t, silent)
 			require.Equal(t, operation.ExitSucceeded, p.stage(jobrunner.StageFetch), p.output.String())
 			require.NoError(t, c.leave(filepath.Join(p.pod, "flags")))

@@ -21,12 +21,14 @@ func regionJob(t *testing.T, template, mode string) (*job, cloudDir) {
 // TestRecorded_isTaken: a server that the record names is never denied, whether or not the record can fill the NodeDriver's template:
 // what comes from the credential is not kept in it.
 func TestRecorded_isTaken(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ template, mode string }{
 		"the template names a field of the credential": {"slow://{Region}/{ServerID}", "noted not to my liking"},
 		"the template cannot be filled":                {"slow://{Missing}/{ServerID}", "noted not to my liking"},
 		"so of a server that was finished":             {"slow://{Missing}/{ServerID}", "good"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			j, servers := regionJob(t, c.template, c.mode)
 			first := known(rkev1.ClassUnknown)
 			if c.mode == "good" {
@@ -45,6 +47,7 @@ func TestRecorded_isTaken(t *testing.T) {
 // TestRecorded_isTold: where nobody can tell which field names the server, the user is told what the driver had recorded, and
 // again when it is forgotten at his word.
 func TestRecorded_isTold(t *testing.T) {
+	t.Parallel()
 	j, _ := regionJob(t, "slow://{Missing}/{ServerID}", "numbered not to my liking")
 	require.Equal(t, asked(rkev1.ClassUnknown), j.tell(state.Create), j.output)
 	j.request.Options["slow-mode"] = "good"
@@ -61,6 +64,7 @@ func TestRecorded_isTold(t *testing.T) {
 
 // TestTaken_isTold: a server whose create had failed is not taken without a word.
 func TestTaken_isTold(t *testing.T) {
+	t.Parallel()
 	j, _ := regionJob(t, "", "noted attaching the volume failed")
 	require.Equal(t, known(rkev1.ClassUnknown), j.tell(state.Create), j.output)
 	require.Contains(t, j.mustCreate().Taken, "its driver had made it and failed: attaching the volume failed")

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -21,12 +22,14 @@ import (
 )
 
 func TestRemove_without_anything(t *testing.T) {
+	t.Parallel()
 	j := newJob(t, "digitalocean")
 	result := j.mustRemove()
 	require.Empty(t, result.Notes)
 }
 
 func TestRemove_when_the_server_is_gone(t *testing.T) {
+	t.Parallel()
 	j := newJob(t, "digitalocean")
 	j.mustCreate()
 	_, err := theCloud.Client(theCloud.Token()).Droplets.Delete(t.Context(), atoi(t, j.droplets(false)[0].ID))
@@ -35,6 +38,7 @@ func TestRemove_when_the_server_is_gone(t *testing.T) {
 }
 
 func TestRemove_without_state(t *testing.T) {
+	t.Parallel()
 	j := newJob(t, "digitalocean")
 	j.mustCreate()
 	j.emptyState()
@@ -42,6 +46,7 @@ func TestRemove_without_state(t *testing.T) {
 }
 
 func TestRemove_with_unreadable_state(t *testing.T) {
+	t.Parallel()
 	j := newJob(t, "digitalocean")
 	j.mustCreate()
 	j.setState(state.ExtractedConfigKey, []byte("broken"))
@@ -49,6 +54,7 @@ func TestRemove_with_unreadable_state(t *testing.T) {
 }
 
 func TestRemove_failures(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		match, class string
 		effect       fault.Effect
@@ -57,11 +63,12 @@ func TestRemove_failures(t *testing.T) {
 		"token revoked": {"* /**", rkev1.ClassUnauthorized, fault.Unauthorized()},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			j := newJob(t, "digitalocean")
 			j.mustCreate()
 			j.fault(c.match, c.effect, 0)
 			code, result := j.run(t.Context(), state.Remove)
-			theCloud.Faults().Clear()
+			j.clearFaults()
 			require.Equal(t, operation.ExitFailed, code, j.output.String())
 			require.Equal(t, c.class, result.Class, result.Message)
 			require.True(t, result.ServerMayExist)
@@ -73,7 +80,7 @@ func TestRemove_failures(t *testing.T) {
 			require.Equal(t, operation.ExitSucceeded, code, "given up")
 			require.True(t, result.ServerMayExist)
 			require.Contains(t, result.Notes[0], "may remain")
-			theCloud.Faults().Clear()
+			j.clearFaults()
 			j.request.Abandon = false
 			j.mustRemove()
 		})
@@ -91,6 +98,7 @@ func foreign(t *testing.T, mode string) (*job, string) {
 }
 
 func TestForeignDriver(t *testing.T) {
+	t.Parallel()
 	j, server := foreign(t, "good")
 	j.request.ProviderIDTemplate = "slow://{ServerID}"
 	j.mustCreate()
@@ -105,6 +113,7 @@ func TestForeignDriver(t *testing.T) {
 }
 
 func TestForeignDriver_that_refuses(t *testing.T) {
+	t.Parallel()
 	j, _ := foreign(t, "refuse")
 	code, result := j.run(t.Context(), state.Create)
 	require.Equal(t, operation.ExitFailed, code)
@@ -117,8 +126,10 @@ func TestForeignDriver_that_refuses(t *testing.T) {
 // TestForeignDriver_ambiguous: nobody can tell whether there is a server, so nobody makes a second one, and nobody says that
 // there is none.
 func TestForeignDriver_ambiguous(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"mystery", "die"} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			j, server := foreign(t, mode)
 			code, result := j.run(t.Context(), state.Create)
 			require.Equal(t, operation.ExitFailed, code)
@@ -145,6 +156,7 @@ func TestForeignDriver_ambiguous(t *testing.T) {
 
 // TestForeignDriver_state_lost: who cannot look for a server does not say that there is none, and makes no second one.
 func TestForeignDriver_state_lost(t *testing.T) {
+	t.Parallel()
 	j, server := foreign(t, "good")
 	j.mustCreate()
 	j.emptyState()
@@ -160,6 +172,7 @@ func TestForeignDriver_state_lost(t *testing.T) {
 
 // TestForeignDriver_names_its_server_late: nobody knows which field names the server, so that each change is kept at once.
 func TestForeignDriver_names_its_server_late(t *testing.T) {
+	t.Parallel()
 	j, _ := foreign(t, "late")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -172,15 +185,20 @@ func TestForeignDriver_names_its_server_late(t *testing.T) {
 		return slices.ContainsFunc(files, func(file sshkeys.File) bool {
 			return strings.Contains(string(file.Content), "srv-"+j.request.InstanceName)
 		})
-	}, 10*time.Second, 100*time.Millisecond, "it is kept while the driver goes on")
+	}, time.Minute, 100*time.Millisecond, "it is kept while the driver goes on")
 	cancel()
 	<-ended
 }
 
 func TestForeignDriver_that_hangs_is_cancelled(t *testing.T) {
-	j, _ := foreign(t, "hang")
+	t.Parallel()
+	j, server := foreign(t, "hang")
 	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(2*time.Second, cancel)
+	defer cancel()
+	go func() {
+		defer cancel()
+		assert.Eventually(t, func() bool { _, err := os.Stat(server + "-asked"); return err == nil }, time.Minute, 50*time.Millisecond)
+	}()
 	code, result := j.run(ctx, state.Create)
 	require.Equal(t, operation.ExitCancelled, code)
 	require.True(t, result.ServerMayExist)
@@ -189,6 +207,7 @@ func TestForeignDriver_that_hangs_is_cancelled(t *testing.T) {
 
 // TestForeignDriver_with_its_record_only: the options are of no use any more, but the record still names the server.
 func TestForeignDriver_with_its_record_only(t *testing.T) {
+	t.Parallel()
 	j, server := foreign(t, "good")
 	j.mustCreate()
 	j.request.CredentialEnv["SLOW_DIR"] = ""
@@ -199,6 +218,7 @@ func TestForeignDriver_with_its_record_only(t *testing.T) {
 }
 
 func TestNoneDriver(t *testing.T) {
+	t.Parallel()
 	j := newJob(t, "none")
 	j.request.Options = map[string]any{"url": "tcp://198.18.0.9:2376"}
 	j.mustCreate()
@@ -207,6 +227,7 @@ func TestNoneDriver(t *testing.T) {
 }
 
 func TestRun_refuses_a_request_for_something_else(t *testing.T) {
+	t.Parallel()
 	j := newJob(t, "none")
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, jobrunner.RequestKey), []byte(`{"operation":"remove","driver":{"name":"none"}}`), 0o600))
@@ -220,37 +241,40 @@ func TestRun_refuses_a_request_for_something_else(t *testing.T) {
 // A machine that was restored without its state has another UID, which no tag at the cloud has. What may be its server by the
 // provider ID or by the name in its tag, or cannot be asked for, is named and left to the user.
 func TestRemove_restoredWithoutState(t *testing.T) {
-	j := newJob(t, "digitalocean")
-	j.mustCreate()
-	described, err := state.ReadServer(j.state())
-	require.NoError(t, err)
-	j.request.Machine.UID += "-restored"
-	restore := func() {
-		j.emptyState()
-		j.request.Tags, j.request.ProviderID, j.request.MayExist = jobrunner.Tags(j.request.Machine), described.ProviderID, true
-	}
-	for _, c := range []struct {
-		change func()
-		names  string
+	t.Parallel()
+	for name, c := range map[string]struct {
+		providerID func(known string) string
+		says       string
 	}{
-		{func() {}, "its provider ID names server ID (NAME, 198.18."},
-		{func() { j.request.ProviderID = "" }, "has server ID (NAME, 198.18."},
-		{func() { j.request.ProviderID = "digitalocean://1" }, "), which was made for machine team-testremove"},
+		"by its provider ID":         {func(known string) string { return known }, "its provider ID names server ID (NAME, 198.18."},
+		"by the name in its tag":     {func(string) string { return "" }, "has server ID (NAME, 198.18."},
+		"by its name, not by its ID": {func(string) string { return "digitalocean://1" }, "), which was made for machine team-testremove"},
+		"it was removed by somebody": {func(known string) string { return known }, ""},
 	} {
-		restore()
-		c.change()
-		for range 2 { // also when the state knows again that there was one
-			code, result := j.run(t.Context(), state.Remove)
-			require.Equal(t, operation.ExitFailed, code, j.output)
-			require.Equal(t, rkev1.ServerMayExistReason, result.Reason, result.Message)
-			require.True(t, result.ServerMayExist)
-			require.Contains(t, result.Message, strings.NewReplacer("server ID", "server "+described.InstanceID, "NAME", j.request.InstanceName).Replace(c.names))
-			require.Len(t, j.droplets(false), 1)
-			j.request.MayExist = false
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := newJob(t, "digitalocean")
+			j.mustCreate()
+			described, err := state.ReadServer(j.state())
+			require.NoError(t, err)
+			j.emptyState()
+			j.request.Machine.UID += "-restored"
+			j.request.Tags, j.request.ProviderID, j.request.MayExist = jobrunner.Tags(j.request.Machine), c.providerID(described.ProviderID), true
+			if c.says == "" {
+				_, err = theCloud.Client(theCloud.Token()).Droplets.Delete(t.Context(), atoi(t, described.InstanceID))
+				require.NoError(t, err)
+				require.Empty(t, j.mustRemove().Notes, "the cloud was asked for all that could be there")
+				return
+			}
+			for range 2 { // also when the state knows again that there was one
+				code, result := j.run(t.Context(), state.Remove)
+				require.Equal(t, operation.ExitFailed, code, j.output)
+				require.Equal(t, rkev1.ServerMayExistReason, result.Reason, result.Message)
+				require.True(t, result.ServerMayExist)
+				require.Contains(t, result.Message, strings.NewReplacer("server ID", "server "+described.InstanceID, "NAME", j.request.InstanceName).Replace(c.says))
+				require.Len(t, j.droplets(false), 1)
+				j.request.MayExist = false
+			}
+		})
 	}
-	restore()
-	_, err = theCloud.Client(theCloud.Token()).Droplets.Delete(t.Context(), atoi(t, described.InstanceID))
-	require.NoError(t, err)
-	require.Empty(t, j.mustRemove().Notes, "the cloud was asked for all that could be there")
 }

@@ -43,6 +43,7 @@ func existing(t *testing.T, script string) (*job, *sshtest.Server, string) {
 }
 
 func TestBootstrapOverSSH(t *testing.T) {
+	t.Parallel()
 	j, server, dir := existing(t, "#!/bin/sh -e\n# MARKER-join-token\necho hello from the script\necho x >>$STORY/ran\necho $(id -u) $PWD >>$STORY/ran\n")
 	j.mustCreate()
 	ran, err := os.ReadFile(filepath.Join(dir, "ran"))
@@ -78,6 +79,7 @@ func TestBootstrapOverSSH(t *testing.T) {
 
 // A host that takes no connection is not one that is stopped: it is told where nobody answered, and soon.
 func TestBootstrapOverSSH_hostDoesNotAnswer(t *testing.T) {
+	t.Parallel()
 	j, server, _ := existing(t, "#!/bin/sh\n")
 	free, err := net.Listen("tcp", server.Host+":0")
 	require.NoError(t, err)
@@ -94,6 +96,7 @@ func TestBootstrapOverSSH_hostDoesNotAnswer(t *testing.T) {
 
 // Two machines that name one host: the second is told whose it is, runs nothing there, and gets it when the first is removed.
 func TestBootstrapOverSSH_hostTaken(t *testing.T) {
+	t.Parallel()
 	j, server, dir := existing(t, "#!/bin/sh\necho first >>$STORY/ran\n")
 	j.mustCreate()
 	claim := filepath.Join(dir, "claim")
@@ -140,6 +143,7 @@ func requireFile(t *testing.T, want, name string) {
 
 // What was interrupted is not run again; what never began is. A process that got the run's number meanwhile is not taken for it.
 func TestBootstrapOverSSH_afterAnInterruption(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		files  map[string]string
 		reason string
@@ -152,6 +156,7 @@ func TestBootstrapOverSSH_afterAnInterruption(t *testing.T) {
 		"done while nobody looked":          {files: map[string]string{"script": "#!/bin/sh\n", "pid": "1\n", "output": "all\n", "exit-code": "0\n"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			j, _, dir := existing(t, "#!/bin/sh\necho x >>$STORY/ran\n")
 			marker := filepath.Join(j.markerRoot, j.request.Machine.UID)
 			require.NoError(t, os.MkdirAll(marker, 0o700))
@@ -170,6 +175,7 @@ func TestBootstrapOverSSH_afterAnInterruption(t *testing.T) {
 }
 
 func TestBootstrapOverSSH_failures(t *testing.T) {
+	t.Parallel()
 	cases := map[string]struct {
 		script, reason, message string
 		change                  func(*job)
@@ -185,6 +191,7 @@ func TestBootstrapOverSSH_failures(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			j, _, _ := existing(t, c.script)
 			if c.change != nil {
 				c.change(j)

@@ -154,17 +154,18 @@ func laterChanges() map[string]story {
 }
 
 func TestStories(t *testing.T) {
+	t.Parallel()
 	for about, stories := range map[string]map[string]story{
 		"the cloud refuses": refusals(), "the answer is lost": lostAnswers(), "the server is kept": keptServers(), "later": laterChanges(),
 	} {
 		for name, s := range stories {
-			t.Run(about+"/"+name, func(t *testing.T) { s.run(t) })
+			t.Run(about+"/"+name, s.run)
 		}
 	}
 }
 
 func (s story) run(t *testing.T) {
-	t.Helper()
+	t.Parallel()
 	j := newJob(t, s.driver)
 	c := cloudDir{t: t, path: t.TempDir(), name: j.request.InstanceName}
 	j.request.CredentialEnv = map[string]string{"SLOW_DIR": c.path}
@@ -190,6 +191,7 @@ func (s story) run(t *testing.T) {
 
 // TestStories_looked: once the user has looked, a lost answer keeps a machine no longer; a new one does.
 func TestStories_looked(t *testing.T) {
+	t.Parallel()
 	j := newJob(t, "openstack")
 	c := cloudDir{t: t, path: t.TempDir(), name: j.request.InstanceName}
 	j.request.CredentialEnv = map[string]string{"SLOW_DIR": c.path}
@@ -221,11 +223,13 @@ func (j *job) tell(kind state.Operation) told {
 
 // TestStories_checks_before: what the driver's own checks refuse was never asked of the cloud.
 func TestStories_checks_before(t *testing.T) {
+	t.Parallel()
 	for text, class := range map[string]string{
 		"Unable to find flavor named huge": rkev1.ClassInvalid, "Authentication failed": rkev1.ClassUnauthorized,
 		"The service is currently unable to handle the request due to a temporary overloading or maintenance.": rkev1.ClassTransient,
 	} {
 		t.Run(class, func(t *testing.T) {
+			t.Parallel()
 			j := newJob(t, "openstack")
 			c := cloudDir{t: t, path: t.TempDir(), name: j.request.InstanceName}
 			c.write("check", text)
@@ -239,6 +243,7 @@ func TestStories_checks_before(t *testing.T) {
 
 // TestStories_names_decide_nothing: the machine's own name may be a word that tells classes apart.
 func TestStories_names_decide_nothing(t *testing.T) {
+	t.Parallel()
 	j := newJob(t, "slow")
 	c := cloudDir{t: t, path: t.TempDir(), name: j.request.InstanceName}
 	j.request.CredentialEnv = map[string]string{"SLOW_DIR": c.path}
@@ -250,6 +255,7 @@ func TestStories_names_decide_nothing(t *testing.T) {
 
 // TestStories_panic: what stands in a stack means nothing.
 func TestStories_panic(t *testing.T) {
+	t.Parallel()
 	j := newJob(t, "slow")
 	j.request.CredentialEnv = map[string]string{"SLOW_DIR": t.TempDir()}
 	j.request.Options = map[string]any{"slow-mode": "fail Panic in the driver: runtime error: x\ngoroutine 1 [running]:\nquota.NotFound(unauthorized.go:401)"}
@@ -259,6 +265,7 @@ func TestStories_panic(t *testing.T) {
 
 // TestRequest_names that could be other directories, and what else a Job refuses to begin with.
 func TestRequest_names(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ request, says string }{
 		"no server's name":      {`{"operation":"create","driver":{"name":"none"}}`, "the server's name is not usable"},
 		"a path":                {`{"operation":"create","driver":{"name":"none"},"instanceName":"../MARKER"}`, "the server's name is not usable"},

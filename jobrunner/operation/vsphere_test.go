@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,9 +35,14 @@ func writeImage() {
 	}
 }
 
+// oneVCenter: the simulator has variables of its package, so that two cannot run side by side.
+var oneVCenter sync.Mutex
+
 // vsphereJob is a job for the unmodified driver at a simulated vCenter.
 func vsphereJob(t *testing.T) (*job, *vcenter.Simulator, *vcenter.Addresses) {
 	t.Helper()
+	oneVCenter.Lock()
+	t.Cleanup(oneVCenter.Unlock)
 	guests := &vcenter.Addresses{}
 	s, err := vcenter.Start(t.Context(), vcenter.Options{Username: "drover@vsphere.local", Password: vspherePassword, Guests: guests})
 	require.NoError(t, err)
@@ -68,6 +74,7 @@ func machinesAt(t *testing.T, s *vcenter.Simulator) []vcenter.Machine {
 }
 
 func TestVsphere(t *testing.T) {
+	t.Parallel()
 	j, s, guests := vsphereJob(t)
 	j.mustCreate()
 	machines := machinesAt(t, s)
@@ -86,6 +93,7 @@ func TestVsphere(t *testing.T) {
 
 // The driver clones first and packs the user data afterwards: what a failed attempt leaves has none.
 func TestVsphere_unfinished_clone_is_made_anew(t *testing.T) {
+	t.Parallel()
 	j, s, guests := vsphereJob(t)
 	program := filepath.Join(filepath.Dir(j.self), isoimage.Program)
 	require.NoError(t, os.Rename(program, program+".away"))
@@ -105,6 +113,7 @@ func TestVsphere_unfinished_clone_is_made_anew(t *testing.T) {
 
 // TestVsphere_namesake: a machine of the same name is not taken, not started and not removed, whatever the state says.
 func TestVsphere_namesake(t *testing.T) {
+	t.Parallel()
 	theirs, s, _ := vsphereJob(t)
 	theirs.mustCreate()
 	j := *theirs
@@ -134,6 +143,7 @@ func TestVsphere_namesake(t *testing.T) {
 }
 
 func TestVsphere_destroyed_by_others(t *testing.T) {
+	t.Parallel()
 	j, s, _ := vsphereJob(t)
 	j.mustCreate()
 	require.NoError(t, vcenter.Destroy(t.Context(), s.Endpoint(), j.request.InstanceName))
@@ -142,6 +152,7 @@ func TestVsphere_destroyed_by_others(t *testing.T) {
 
 // A pod that dies after the driver was done leaves a finished server, which the next attempt takes: its clone has its user data.
 func TestVsphere_finishedIsKept(t *testing.T) {
+	t.Parallel()
 	j, s, _ := vsphereJob(t)
 	var before map[string][]byte
 	j.client.PrependReactor("patch", "secrets", func(action clienttesting.Action) (bool, runtimeObject, error) {
