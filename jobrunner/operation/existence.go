@@ -164,6 +164,7 @@ func (q *inquiry) end(ctx context.Context, act action) error {
 		return q.sweepKeys(ctx)
 	case nothingLeftOnRecord:
 		q.note("the state says that there is no server, so that this is of no account: %v", q.err)
+		return q.sweepKeys(ctx)
 	case keepRecorded:
 		q.advance(state.PhaseRecorded)
 	case mayExist:

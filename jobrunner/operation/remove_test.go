@@ -15,6 +15,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/e2e/cloud/fault"
+	"github.com/drover-project/drover/e2e/cloud/ledger"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation"
 	"github.com/drover-project/drover/sshkeys"
@@ -35,6 +36,43 @@ func TestRemove_when_the_server_is_gone(t *testing.T) {
 	_, err := theCloud.Client(theCloud.Token()).Droplets.Delete(t.Context(), atoi(t, j.droplets(false)[0].ID))
 	require.NoError(t, err)
 	j.mustRemove()
+}
+
+// The tags of a server that is gone are removed too when the cloud does not tell at once that it is gone, unless the credential is of no
+// use any more: that keeps no machine.
+func TestRemove_tags_of_a_server_that_is_gone(t *testing.T) {
+	for name, c := range map[string]struct {
+		match  string
+		effect fault.Effect
+		count  int
+		left   bool
+	}{
+		"one answer is lost":   {"GET /v2/droplets/*", fault.AnswerLost(), 1, false},
+		"one token is refused": {"GET /v2/droplets/*", fault.Unauthorized(), 1, false},
+		"the cloud is down":    {fault.AnyRequest, fault.ServerError(http.StatusBadGateway), 6, false},
+		"a useless token":      {fault.AnyRequest, fault.Unauthorized(), 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := newJob(t, "digitalocean")
+			j.mustCreate()
+			described, err := state.ReadServer(j.state())
+			require.NoError(t, err)
+			_, err = theCloud.Client(theCloud.Token()).Droplets.Delete(t.Context(), atoi(t, described.InstanceID))
+			require.NoError(t, err)
+			j.request.ProviderID = described.ProviderID
+			_, result := j.run(t.Context(), state.Create)
+			require.Equal(t, "ServerGone", result.Reason)
+
+			j.fault(c.match, c.effect, c.count)
+			for code := operation.ExitFailed; code != operation.ExitSucceeded; {
+				code, result = j.run(t.Context(), state.Remove)
+				require.Less(t, j.request.Attempt, int32(8), result.Message)
+			}
+			tag := "drover-machine-uid:" + j.request.Machine.UID
+			require.Equal(t, c.left, slices.ContainsFunc(theCloud.Live(ledger.KindTag), func(r ledger.Record) bool { return r.Name == tag }), j.output)
+			theCloud.Faults().Clear()
+		})
+	}
 }
 
 func TestRemove_without_state(t *testing.T) {
