@@ -1,13 +1,22 @@
 package finder
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/xml"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 
 	"github.com/aws/aws-sdk-go/aws"
 	"github.com/aws/aws-sdk-go/aws/awserr"
+	"github.com/aws/aws-sdk-go/aws/credentials"
+	"github.com/aws/aws-sdk-go/aws/endpoints"
+	"github.com/aws/aws-sdk-go/aws/request"
+	"github.com/aws/aws-sdk-go/aws/session"
 	"github.com/aws/aws-sdk-go/service/ec2"
 
 	"github.com/drover-project/drover/clouds"
@@ -48,13 +57,35 @@ func (a *amazonEC2) list(ctx context.Context, uid string) ([]Tagged, error) {
 	}
 	var found []Tagged
 	for _, region := range regions {
-		there, err := a.listRegion(ctx, at(region), region, filters)
+		pages, whole := 0, false
+		err := at(region).DescribeInstancesPagesWithContext(ctx, &ec2.DescribeInstancesInput{Filters: filters, MaxResults: new(int64(pageSize))},
+			func(page *ec2.DescribeInstancesOutput, last bool) bool {
+				for _, instance := range instances(page) {
+					if tagged, ok := a.tagged(instance, region); ok {
+						found = append(found, tagged)
+					}
+				}
+				pages++
+				whole = last
+				return pages < maxPages
+			})
+		if err == nil && !whole {
+			err = errTooMany
+		}
 		if err != nil {
 			return nil, fmt.Errorf("in region %s: %w", region, err)
 		}
-		found = append(found, there...)
 	}
 	return found, nil
+}
+
+// instances are those of all reservations.
+func instances(answer *ec2.DescribeInstancesOutput) []*ec2.Instance {
+	var all []*ec2.Instance
+	for _, reservation := range answer.Reservations {
+		all = append(all, reservation.Instances...)
+	}
+	return all
 }
 
 // regions are those that the account uses; a cloud of another maker has the one that its address belongs to.
@@ -82,28 +113,6 @@ func (a *amazonEC2) within(context.Context) string {
 		return "aws:///" + a.region
 	}
 	return ""
-}
-
-func (a *amazonEC2) listRegion(ctx context.Context, api *ec2.EC2, region string, filters []*ec2.Filter) ([]Tagged, error) {
-	var found []Tagged
-	pages, whole := 0, false
-	err := api.DescribeInstancesPagesWithContext(ctx, &ec2.DescribeInstancesInput{Filters: filters, MaxResults: new(int64(pageSize))},
-		func(page *ec2.DescribeInstancesOutput, last bool) bool {
-			for _, reservation := range page.Reservations {
-				for _, instance := range reservation.Instances {
-					if tagged, ok := a.tagged(instance, region); ok {
-						found = append(found, tagged)
-					}
-				}
-			}
-			pages++
-			whole = last
-			return pages < maxPages
-		})
-	if err == nil && !whole {
-		err = errTooMany
-	}
-	return found, err
 }
 
 // tagged reads an instance that is there and has a tag of ours.
@@ -142,70 +151,52 @@ func isAlive(instance *ec2.Instance) bool {
 
 // get implements cloud.
 func (a *amazonEC2) get(ctx context.Context, record map[string]any) (Tagged, error) {
-	id, region := recordText(record, "InstanceId"), recordText(record, "Region")
+	id := recordText(record, "InstanceId")
 	if id == "" {
 		return Tagged{}, nil
 	}
-	if region == "" {
-		region = a.region
-	}
+	_, found, err := a.instance(ctx, id, recordText(record, "Region"))
+	return found, err
+}
+
+// instance is one that is alive, with our tags or none; without ID it is not there.
+func (a *amazonEC2) instance(ctx context.Context, id, region string) (*ec2.EC2, Tagged, error) {
 	at, err := a.connect()
 	if err != nil {
-		return Tagged{}, err
+		return nil, Tagged{}, err
 	}
-	answer, err := at(region).DescribeInstancesWithContext(ctx, &ec2.DescribeInstancesInput{InstanceIds: []*string{&id}})
+	region = cmp.Or(region, a.region)
+	api := at(region)
+	answer, err := api.DescribeInstancesWithContext(ctx, &ec2.DescribeInstancesInput{InstanceIds: []*string{&id}})
 	if isAmazonGone(err) {
-		return Tagged{}, nil
+		return api, Tagged{}, nil
 	}
 	if err != nil {
-		return Tagged{}, err
+		return api, Tagged{}, err
 	}
-	for _, reservation := range answer.Reservations {
-		for _, instance := range reservation.Instances {
-			if aws.StringValue(instance.InstanceId) != id || !isAlive(instance) {
-				continue
-			}
-			if found, ok := a.tagged(instance, region); ok {
-				return found, nil
-			}
-			return Tagged{ID: id}, nil
+	for _, instance := range instances(answer) {
+		if !isAlive(instance) {
+			continue
 		}
+		if found, ok := a.tagged(instance, region); ok && found.ID == id {
+			return api, found, nil
+		}
+		return api, Tagged{ID: id}, nil
 	}
-	return Tagged{}, nil
+	return api, Tagged{}, nil
 }
 
 // remove terminates an instance. In a list of all regions its region is not kept, so that it is in its record.
 func (a *amazonEC2) remove(ctx context.Context, server Tagged) error {
-	at, err := a.connect()
-	if err != nil {
+	api, now, err := a.instance(ctx, server.ID, recordText(server.Record, "Region"))
+	if err != nil || now.ID == "" {
 		return err
 	}
-	region, _ := server.Record["Region"].(string)
-	if region == "" {
-		region = a.region
+	if now.Tags[jobrunner.TagMachineUID] != server.Tags[jobrunner.TagMachineUID] {
+		return errNotOurs
 	}
-	api := at(region)
-	answer, err := api.DescribeInstancesWithContext(ctx, &ec2.DescribeInstancesInput{InstanceIds: []*string{&server.ID}})
-	if isAmazonGone(err) {
-		return nil
-	}
-	if err != nil {
+	if _, err := api.TerminateInstancesWithContext(ctx, &ec2.TerminateInstancesInput{InstanceIds: []*string{&server.ID}}); err != nil && !isAmazonGone(err) {
 		return err
-	}
-	for _, reservation := range answer.Reservations {
-		for _, instance := range reservation.Instances {
-			if !isAlive(instance) {
-				continue
-			}
-			now, ok := a.tagged(instance, region)
-			if !ok || now.ID != server.ID || now.Tags[jobrunner.TagMachineUID] != server.Tags[jobrunner.TagMachineUID] {
-				return errNotOurs
-			}
-			_, err := api.TerminateInstancesWithContext(ctx, &ec2.TerminateInstancesInput{InstanceIds: []*string{&server.ID}})
-			if err != nil && !isAmazonGone(err) {
-				return err
-			}
-		}
 	}
 	return nil
 }
@@ -245,4 +236,73 @@ func (a *amazonEC2) sweep(ctx context.Context, machine Machine) error {
 
 func filter(name string, values ...string) *ec2.Filter {
 	return &ec2.Filter{Name: &name, Values: aws.StringSlice(values)}
+}
+
+const (
+	amazonRetries = 3
+	// maxAnswer is far beyond a page of instances.
+	maxAnswer = 64 << 20
+)
+
+// newAmazonEC2 goes to the same addresses as the driver, with the same credential: that of the options, else that of the
+// place it runs at.
+func newAmazonEC2(options flags) *amazonEC2 {
+	a := &amazonEC2{region: options.text("amazonec2-region"), endpoint: options.text("amazonec2-endpoint"), keyPair: options.text("amazonec2-keypair-name")}
+	config := aws.NewConfig().WithMaxRetries(amazonRetries).WithHTTPClient(&http.Client{Timeout: requestTimeout})
+	config.UseDualStackEndpoint = endpoints.DualStackEndpointStateEnabled
+	if a.endpoint != "" {
+		config = config.WithEndpoint(a.endpoint).WithDisableSSL(options.set("amazonec2-insecure-transport"))
+	}
+	if id, secret := options.text("amazonec2-access-key"), options.text("amazonec2-secret-key"); id != "" && secret != "" {
+		config = config.WithCredentials(credentials.NewStaticCredentials(id, secret, options.text("amazonec2-session-token")))
+	}
+	a.connect = func() (func(string) *ec2.EC2, error) { return connectAmazon(config) }
+	return a
+}
+
+func connectAmazon(config *aws.Config) (func(region string) *ec2.EC2, error) {
+	shared, err := session.NewSession(config)
+	if err != nil {
+		return nil, fmt.Errorf("preparing to ask Amazon: %w", err)
+	}
+	return func(region string) *ec2.EC2 {
+		api := ec2.New(shared, aws.NewConfig().WithRegion(region))
+		api.Handlers.Unmarshal.PushFront(refuseOther)
+		return api
+	}, nil
+}
+
+// refuseOther makes an error of an answer that is not the one to the request: the SDK reads a proxy's page, and half an
+// answer, as one without instances.
+func refuseOther(r *request.Request) {
+	body, err := io.ReadAll(io.LimitReader(r.HTTPResponse.Body, maxAnswer))
+	_ = r.HTTPResponse.Body.Close()
+	if err == nil {
+		err = isWhole(body, r.Operation.Name+"Response")
+	}
+	if err != nil {
+		r.Error = awserr.NewRequestFailure(awserr.New(request.ErrCodeSerialization, "the answer is not that of EC2", err), r.HTTPResponse.StatusCode, r.RequestID)
+	}
+	r.HTTPResponse.Body = io.NopCloser(bytes.NewReader(body))
+}
+
+// isWhole reads a document to its end.
+func isWhole(document []byte, root string) error {
+	decoder := xml.NewDecoder(bytes.NewReader(document))
+	named := false
+	for {
+		token, err := decoder.Token()
+		if errors.Is(err, io.EOF) && named {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading it: %w", err)
+		}
+		if start, ok := token.(xml.StartElement); ok && !named {
+			if start.Name.Local != root {
+				return fmt.Errorf("it is no %s", root)
+			}
+			named = true
+		}
+	}
 }

@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/services/compute/mgmt/2019-12-01/compute"
 	"github.com/Azure/azure-sdk-for-go/services/resources/mgmt/2019-05-01/resources"
+	"github.com/Azure/go-autorest/autorest"
+	"github.com/Azure/go-autorest/autorest/adal"
 	"github.com/Azure/go-autorest/autorest/azure"
+	"github.com/rancher/machine/drivers/azure/azureutil"
 
 	"github.com/drover-project/drover/jobrunner"
 )
@@ -37,24 +41,20 @@ func (a *azureCompute) list(ctx context.Context, uid string) ([]Tagged, error) {
 	if err != nil {
 		return nil, err
 	}
-	if uid == "" {
-		return a.listAll(ctx, api)
+	if uid != "" {
+		page, err := api.machines.List(ctx, a.group)
+		if isAzureGone(err, "ResourceGroupNotFound") {
+			// The driver makes the group first.
+			return nil, nil
+		}
+		return a.collect(ctx, &page, err)
 	}
-	page, err := api.machines.List(ctx, a.group)
-	if isAzureGone(err, "ResourceGroupNotFound") {
-		// The driver makes the group first.
-		return nil, nil
-	}
-	return a.collect(ctx, &page, err)
-}
-
-// listAll adds what Resource Manager knows better: when a resource was made. One that it does not know yet has no age.
-func (a *azureCompute) listAll(ctx context.Context, api azureAPI) ([]Tagged, error) {
 	page, err := api.machines.ListAll(ctx, "")
 	found, err := a.collect(ctx, &page, err)
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
+	// Resource Manager knows when a resource was made. One that it does not know yet has no age.
 	created, err := createdTimes(ctx, api.resources)
 	if err != nil {
 		return nil, fmt.Errorf("asking when virtual machines were made: %w", err)
@@ -124,7 +124,13 @@ func createdTimes(ctx context.Context, client resources.Client) (map[string]time
 
 // tagged reads a virtual machine with a tag of ours.
 func (a *azureCompute) tagged(vm *compute.VirtualMachine) (Tagged, bool) {
-	tags := pairTags(azureName, texts(vm.Tags))
+	pairs := map[string]string{}
+	for key, value := range vm.Tags {
+		if value != nil {
+			pairs[key] = *value
+		}
+	}
+	tags := pairTags(azureName, pairs)
 	if tags == nil || vm.ID == nil || vm.Name == nil {
 		return Tagged{}, false
 	}
@@ -148,16 +154,6 @@ func (a *azureCompute) tagged(vm *compute.VirtualMachine) (Tagged, bool) {
 	return out, true
 }
 
-func texts(tags map[string]*string) map[string]string {
-	pairs := map[string]string{}
-	for key, value := range tags {
-		if value != nil {
-			pairs[key] = *value
-		}
-	}
-	return pairs
-}
-
 func machineKeys(profile *compute.OSProfile) []string {
 	if profile == nil || profile.LinuxConfiguration == nil || profile.LinuxConfiguration.SSH == nil || profile.LinuxConfiguration.SSH.PublicKeys == nil {
 		return nil
@@ -177,21 +173,27 @@ func (a *azureCompute) get(ctx context.Context, record map[string]any) (Tagged, 
 	if group == "" || name == "" {
 		return Tagged{}, nil
 	}
+	_, found, err := a.machine(ctx, group, name)
+	return found, err
+}
+
+// machine is a virtual machine, with our tags or none; without ID it is not there.
+func (a *azureCompute) machine(ctx context.Context, group, name string) (azureAPI, Tagged, error) {
 	api, err := a.connect(ctx)
 	if err != nil {
-		return Tagged{}, err
+		return api, Tagged{}, err
 	}
 	vm, err := api.machines.Get(ctx, group, name, "")
 	if isAzureGone(err, "ResourceNotFound", "ResourceGroupNotFound") {
-		return Tagged{}, nil
+		return api, Tagged{}, nil
 	}
 	if err != nil {
-		return Tagged{}, err
+		return api, Tagged{}, err
 	}
 	if found, ok := a.tagged(&vm); ok {
-		return found, nil
+		return api, found, nil
 	}
-	return Tagged{ID: name, Name: name}, nil
+	return api, Tagged{ID: name, Name: name}, nil
 }
 
 // remove deletes a virtual machine and waits until it is gone. What the driver made beside it carries no tag and stays.
@@ -200,18 +202,11 @@ func (a *azureCompute) remove(ctx context.Context, server Tagged) error {
 	if err != nil || !strings.EqualFold(at.SubscriptionID, a.subscription) || !strings.EqualFold(at.Provider+"/"+at.ResourceType, "Microsoft.Compute/virtualMachines") {
 		return errors.New("its id is not that of a virtual machine of the subscription")
 	}
-	api, err := a.connect(ctx)
-	if err != nil {
+	api, now, err := a.machine(ctx, at.ResourceGroup, at.ResourceName)
+	if err != nil || now.ID == "" {
 		return err
 	}
-	vm, err := api.machines.Get(ctx, at.ResourceGroup, at.ResourceName, "")
-	if isAzureGone(err, "ResourceNotFound", "ResourceGroupNotFound") {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if now, ok := a.tagged(&vm); !ok || now.Tags[jobrunner.TagMachineUID] != server.Tags[jobrunner.TagMachineUID] {
+	if now.Tags[jobrunner.TagMachineUID] != server.Tags[jobrunner.TagMachineUID] {
 		return errNotOurs
 	}
 	removal, err := api.machines.Delete(ctx, at.ResourceGroup, at.ResourceName)
@@ -236,3 +231,67 @@ func isAzureGone(err error, codes ...string) bool {
 
 // sweep finds nothing to do: the key is in the virtual machine alone.
 func (a *azureCompute) sweep(context.Context, Machine) error { return nil }
+
+const (
+	azureRetries = 3
+	azurePause   = 2 * time.Second
+)
+
+// azureAccess is a service principal and where it is used.
+type azureAccess struct {
+	environment                          azure.Environment
+	subscription, tenant, client, secret string
+	// pause is between attempts and between questions whether something is done; Azure's own Retry-After goes before it.
+	pause time.Duration
+}
+
+func newAzure(options flags) *azureCompute {
+	access := azureAccess{
+		subscription: options.text("azure-subscription-id"), tenant: options.text("azure-tenant-id"),
+		client: options.text("azure-client-id"), secret: options.text("azure-client-secret"), pause: azurePause,
+	}
+	return &azureCompute{
+		subscription: access.subscription, group: options.text("azure-resource-group"),
+		connect: func(ctx context.Context) (azureAPI, error) {
+			var err error
+			if access.environment, err = azure.EnvironmentFromName(options.text("azure-environment")); err != nil {
+				return azureAPI{}, fmt.Errorf("invalid Azure environment: %w", err)
+			}
+			return access.connect(ctx)
+		},
+	}
+}
+
+// connect finds the tenant like the driver when it is not given. A person's login in a browser, which the driver falls back
+// to, is not possible in a Job.
+func (a azureAccess) connect(ctx context.Context) (azureAPI, error) {
+	if a.subscription == "" || a.client == "" || a.secret == "" {
+		return azureAPI{}, errors.New("the subscription, the client's id and its secret must be specified")
+	}
+	tenant := a.tenant
+	if tenant == "" {
+		var err error
+		if tenant, err = azureutil.FindTenantID(ctx, a.environment, a.subscription); err != nil {
+			return azureAPI{}, fmt.Errorf("looking for the subscription's tenant: %w", err)
+		}
+	}
+	login, err := adal.NewOAuthConfig(a.environment.ActiveDirectoryEndpoint, tenant)
+	if err != nil {
+		return azureAPI{}, fmt.Errorf("preparing to log in to Azure: %w", err)
+	}
+	token, err := adal.NewServicePrincipalToken(*login, a.client, a.secret, a.environment.ResourceManagerEndpoint)
+	if err != nil {
+		return azureAPI{}, fmt.Errorf("preparing to log in to Azure: %w", err)
+	}
+	sender := &http.Client{Timeout: requestTimeout}
+	token.SetSender(sender)
+	api := azureAPI{
+		machines:  compute.NewVirtualMachinesClientWithBaseURI(a.environment.ResourceManagerEndpoint, a.subscription),
+		resources: resources.NewClientWithBaseURI(a.environment.ResourceManagerEndpoint, a.subscription),
+	}
+	for _, client := range []*autorest.Client{&api.machines.Client, &api.resources.Client} {
+		client.Authorizer, client.Sender = autorest.NewBearerAuthorizer(token), sender
+		client.RetryAttempts, client.RetryDuration, client.PollingDelay = azureRetries, a.pause, a.pause
+	}
+	return api, nil
+}

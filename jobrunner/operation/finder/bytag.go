@@ -1,10 +1,12 @@
 package finder
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/drover-project/drover/clouds"
@@ -26,30 +28,12 @@ type cloud interface {
 	sweep(ctx context.Context, machine Machine) error
 }
 
-func cloudFor(driver string, options flags) cloud {
-	switch driver {
-	case digitalOceanName:
-		return newDigitalOcean(options.text("digitalocean-access-token"))
-	case amazonName:
-		return newAmazonEC2(options)
-	case azureName:
-		return newAzure(options)
-	case googleName:
-		return newGoogle(options)
-	case hetznerName:
-		return newHetzner(options)
-	case linodeName:
-		return newLinode(options)
-	case vultrName:
-		return newVultr(options)
-	}
-	return nil
-}
-
 var (
 	errNoTag = errors.New("looking for servers: the machine has no tag with its UID")
 	// errNotOurs keeps a removal from what was given to somebody else since it was listed.
 	errNotOurs = errors.New("it does not carry the tag of its machine any more")
+	// errTooMany means that a list has no end that is worth waiting for.
+	errTooMany = errors.New("looking for servers by tag: there are too many to list them all")
 )
 
 const (
@@ -79,13 +63,18 @@ func (b byTag) Find(ctx context.Context, machine Machine) ([]Server, error) {
 	if uid == "" {
 		return nil, errNoTag
 	}
+	patience := lastPatience
+	switch b.driver {
+	case digitalOceanName, hetznerName, linodeName, vultrName:
+		patience = tagPatience
+	}
 	for wait := firstPatience; ; wait *= 2 {
-		found, err := b.ask(ctx, uid)
+		found, err := b.ask(ctx, uid, machine.PublicKey)
 		if err != nil {
 			return nil, err
 		}
-		if len(found) > 0 || !machine.Lost || wait > patienceOf(b.driver) {
-			return judged(found, machine), nil
+		if len(found) > 0 || !machine.Lost || wait > patience {
+			return found, nil
 		}
 		if err := b.pause(ctx, wait); err != nil {
 			return nil, err
@@ -93,17 +82,8 @@ func (b byTag) Find(ctx context.Context, machine Machine) ([]Server, error) {
 	}
 }
 
-// patienceOf is the last pause.
-func patienceOf(driver string) time.Duration {
-	switch driver {
-	case digitalOceanName, hetznerName, linodeName, vultrName:
-		return tagPatience
-	}
-	return lastPatience
-}
-
-// ask believes no cloud that its filter was applied.
-func (b byTag) ask(ctx context.Context, uid string) ([]Tagged, error) {
+// ask believes no cloud that its filter was applied, and says of each server whether it is of use to who has that key.
+func (b byTag) ask(ctx context.Context, uid string, publicKey []byte) ([]Server, error) {
 	bounded, cancel := context.WithTimeoutCause(ctx, findTimeout, errTooSlow)
 	defer cancel()
 	listed, err := b.cloud.list(bounded, uid)
@@ -114,29 +94,15 @@ func (b byTag) ask(ctx context.Context, uid string) ([]Tagged, error) {
 	if err != nil {
 		return nil, fmt.Errorf("looking for servers by tag: %w", err)
 	}
-	var found []Tagged
+	var found []Server
 	for _, server := range listed {
-		if server.Tags[jobrunner.TagMachineUID] == uid {
-			found = append(found, server)
+		if server.Tags[jobrunner.TagMachineUID] != uid {
+			continue
 		}
+		shutOut := server.keys != nil && len(publicKey) > 0 && !slices.ContainsFunc(server.keys, func(key string) bool { return sameKey(key, publicKey) })
+		found = append(found, Server{ID: server.ID, Name: server.Name, Record: server.Record, MachineUID: uid, Unfinished: server.broken || shutOut})
 	}
 	return found, nil
-}
-
-// judged says of each whether it is of use to the machine.
-func judged(found []Tagged, machine Machine) []Server {
-	var out []Server
-	for _, server := range found {
-		out = append(out, Server{
-			ID: server.ID, Name: server.Name, Record: server.Record, MachineUID: server.Tags[jobrunner.TagMachineUID],
-			Unfinished: server.broken || server.keys != nil && len(machine.PublicKey) > 0 && !lets(server.keys, machine.PublicKey),
-		})
-	}
-	return out
-}
-
-func lets(keys []string, public []byte) bool {
-	return slices.ContainsFunc(keys, func(key string) bool { return sameKey(key, public) })
 }
 
 // Remove implements Finder.
@@ -182,6 +148,69 @@ func (c cloudLister) Within(ctx context.Context) string { return c.cloud.within(
 // Remove implements Lister.
 func (c cloudLister) Remove(ctx context.Context, server Tagged) error {
 	return removeTagged(ctx, c.cloud, server)
+}
+
+// cloudOwner reads whose a server is.
+type cloudOwner struct {
+	cloud  cloud
+	driver string
+}
+
+var _ Owner = cloudOwner{}
+
+// Get implements Owner.
+func (c cloudOwner) Get(ctx context.Context, record map[string]any, uid string) (Tagged, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, findTimeout, errTooSlow)
+	defer cancel()
+	server, err := c.cloud.get(ctx, record)
+	if err != nil {
+		return Tagged{}, fmt.Errorf("reading whose the server is: %w", err)
+	}
+	ours := clouds.Of(c.driver).Tags.Items(map[string]string{jobrunner.TagMachineUID: uid})
+	if len(ours) > 0 && slices.Contains(server.words, ours[0]) {
+		server.Tags[jobrunner.TagMachineUID] = clouds.Of(c.driver).Tags.Value(uid)
+	}
+	return server, nil
+}
+
+// recordText is a field of a record as text; numbers are as the driver writes them.
+func recordText(record map[string]any, field string) string {
+	if record[field] == nil {
+		return ""
+	}
+	return fmt.Sprint(record[field])
+}
+
+// wordTags reads tags that are words: key:value. One as long as a tag can be may have lost its end, and says nothing.
+func wordTags(driver string, words []string) map[string]string {
+	pairs := map[string]string{}
+	longest := clouds.Of(driver).Tags.MaxKey
+	for _, word := range words {
+		if key, value, ok := strings.Cut(word, ":"); ok && len(word) < longest {
+			pairs[key] = value
+		}
+	}
+	return pairTags(driver, pairs)
+}
+
+// pairTags keeps of a server's tags those with our keys, which a driver's flag writes in its own way; nil when they name no machine.
+func pairTags(driver string, pairs map[string]string) map[string]string {
+	flag, tags := clouds.Of(driver).Tags, map[string]string{}
+	for _, key := range []string{jobrunner.TagMachineUID, jobrunner.TagMachine, jobrunner.TagCluster, jobrunner.TagClusterUID, jobrunner.TagManagement} {
+		if value := pairs[flag.Key(key)]; value != "" {
+			tags[key] = value
+		}
+	}
+	if tags[jobrunner.TagMachineUID] == "" {
+		return nil
+	}
+	return tags
+}
+
+// sameKey compares type and key, not the comment.
+func sameKey(line string, public []byte) bool {
+	a, b := strings.Fields(line), bytes.Fields(public)
+	return len(a) >= 2 && len(b) >= 2 && a[0] == string(b[0]) && a[1] == string(b[1])
 }
 
 // errTooSlow is why a question is given up.

@@ -1,7 +1,6 @@
 package finder
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,12 +18,6 @@ import (
 	"github.com/drover-project/drover/jobrunner"
 )
 
-const (
-	requestTimeout = 30 * time.Second
-	pageSize       = 200
-	maxPages       = 50
-)
-
 const digitalOceanName = "digitalocean"
 
 // digitalOcean goes to the same address as the driver, through the proxy of the environment.
@@ -39,17 +32,24 @@ func newDigitalOcean(token string) *digitalOcean {
 	return &digitalOcean{client: godo.NewClient(&http.Client{Transport: transport, Timeout: requestTimeout})}
 }
 
-// pageOf is one page of a list of droplets.
-type pageOf func(context.Context, *godo.ListOptions) ([]godo.Droplet, *godo.Response, error)
-
 // list implements cloud. A list has either the droplets without GPUs or, asked for by their type, those with GPUs, and these
 // cannot be asked for by tag too (API reference, "List All Droplets").
 func (d *digitalOcean) list(ctx context.Context, uid string) ([]Tagged, error) {
-	plain, err := d.plain(ctx, uid)
+	ask := d.client.Droplets.List
+	if uid != "" {
+		tag := clouds.Of(digitalOceanName).Tags.Items(map[string]string{jobrunner.TagMachineUID: uid})[0]
+		ask = func(ctx context.Context, at *godo.ListOptions) ([]godo.Droplet, *godo.Response, error) {
+			return d.client.Droplets.ListByTag(ctx, tag, at)
+		}
+	}
+	plain, err := droplets(ctx, ask)
+	if uid != "" && err != nil && isNotFound(err) {
+		plain, err = nil, nil // a tag that was never used does not exist
+	}
 	if err != nil {
 		return nil, err
 	}
-	withGPUs, err := allPages(ctx, d.client.Droplets.ListWithGPUs)
+	withGPUs, err := droplets(ctx, d.client.Droplets.ListWithGPUs)
 	if err != nil {
 		return nil, fmt.Errorf("droplets with GPUs: %w", err)
 	}
@@ -65,37 +65,28 @@ func (d *digitalOcean) list(ctx context.Context, uid string) ([]Tagged, error) {
 	return found, nil
 }
 
-// plain are the droplets without GPUs; with a UID, those with its tag. A tag that was never used does not exist.
-func (d *digitalOcean) plain(ctx context.Context, uid string) ([]godo.Droplet, error) {
-	if uid == "" {
-		return allPages(ctx, d.client.Droplets.List)
-	}
-	tag := clouds.Of(digitalOceanName).Tags.Items(map[string]string{jobrunner.TagMachineUID: uid})[0]
-	droplets, err := allPages(ctx, func(ctx context.Context, page *godo.ListOptions) ([]godo.Droplet, *godo.Response, error) {
-		return d.client.Droplets.ListByTag(ctx, tag, page)
+// droplets are all of a list.
+func droplets(ctx context.Context, ask func(context.Context, *godo.ListOptions) ([]godo.Droplet, *godo.Response, error)) ([]godo.Droplet, error) {
+	var all []godo.Droplet
+	err := allPages(func(cursor string) (page, error) {
+		listed, response, err := ask(ctx, &godo.ListOptions{Page: pageNumber(cursor), PerPage: pageSize})
+		if err != nil {
+			return page{}, err
+		}
+		if listed == nil {
+			return page{}, errOtherAnswer
+		}
+		all = append(all, listed...)
+		return nextPage(cursor, response), nil
 	})
-	if err != nil && isNotFound(err) {
-		return nil, nil
-	}
-	return droplets, err
+	return all, err
 }
 
-func allPages(ctx context.Context, ask pageOf) ([]godo.Droplet, error) {
-	var all []godo.Droplet
-	for page := 1; page <= maxPages; page++ {
-		droplets, response, err := ask(ctx, &godo.ListOptions{Page: page, PerPage: pageSize})
-		if err != nil {
-			return nil, err
-		}
-		if droplets == nil {
-			return nil, errOtherAnswer
-		}
-		all = append(all, droplets...)
-		if response.Links == nil || response.Links.IsLastPage() {
-			return all, nil
-		}
+func nextPage(cursor string, response *godo.Response) page {
+	if response.Links == nil || response.Links.IsLastPage() {
+		return page{}
 	}
-	return nil, errTooMany
+	return page{next: strconv.Itoa(pageNumber(cursor) + 1)}
 }
 
 func taggedDroplet(droplet *godo.Droplet, tags map[string]string) Tagged {
@@ -190,34 +181,31 @@ func (d *digitalOcean) sweepKeys(ctx context.Context, machine Machine) error {
 	if text, _ := machine.Record["SSHKeyFingerprint"].(string); text != "" {
 		return nil // the user's own key
 	}
-	recorded := recordedKey(machine.Record)
-	for page := 1; page <= maxPages; page++ {
-		keys, response, err := d.client.Keys.List(ctx, &godo.ListOptions{Page: page, PerPage: pageSize})
+	number, _ := machine.Record["SSHKeyID"].(json.Number)
+	recorded, _ := number.Int64()
+	return allPages(func(cursor string) (page, error) {
+		keys, response, err := d.client.Keys.List(ctx, &godo.ListOptions{Page: pageNumber(cursor), PerPage: pageSize})
 		if err != nil {
-			return fmt.Errorf("looking for SSH keys: %w", err)
+			return page{}, fmt.Errorf("looking for SSH keys: %w", err)
 		}
 		for _, key := range keys {
-			if err := d.sweepKey(ctx, machine, key, recorded); err != nil {
-				return err
+			if err := d.sweepKey(ctx, machine, key, int(recorded)); err != nil {
+				return page{}, err
 			}
 		}
-		if response.Links == nil || response.Links.IsLastPage() {
-			return nil
-		}
-	}
-	return nil
-}
-
-func recordedKey(record map[string]any) int {
-	number, _ := record["SSHKeyID"].(json.Number)
-	id, _ := number.Int64()
-	return int(id)
+		return nextPage(cursor, response), nil
+	})
 }
 
 func (d *digitalOcean) sweepKey(ctx context.Context, machine Machine, key godo.Key, recorded int) error {
 	ours := key.ID == recorded && key.Name == machine.InstanceName || sameKey(key.PublicKey, machine.PublicKey)
 	if !ours && len(machine.PublicKey) == 0 && recorded == 0 && key.Name == machine.InstanceName {
-		borne, err := d.isBorne(ctx, machine.InstanceName)
+		namesakes, _, err := d.client.Droplets.ListByName(ctx, machine.InstanceName, nil)
+		borne := len(namesakes) > 0
+		if err == nil && !borne {
+			namesakes, err = droplets(ctx, d.client.Droplets.ListWithGPUs)
+			borne = slices.ContainsFunc(namesakes, func(droplet godo.Droplet) bool { return strings.EqualFold(droplet.Name, machine.InstanceName) })
+		}
 		if err != nil {
 			return fmt.Errorf("looking for servers by name: %w", err)
 		}
@@ -230,22 +218,6 @@ func (d *digitalOcean) sweepKey(ctx context.Context, machine Machine, key godo.K
 		return fmt.Errorf("removing the SSH key %d: %w", key.ID, err)
 	}
 	return nil
-}
-
-// isBorne tells whether a droplet, with GPUs or without, has a name.
-func (d *digitalOcean) isBorne(ctx context.Context, name string) (bool, error) {
-	namesakes, _, err := d.client.Droplets.ListByName(ctx, name, nil)
-	if err != nil || len(namesakes) > 0 {
-		return true, err
-	}
-	withGPUs, err := allPages(ctx, d.client.Droplets.ListWithGPUs)
-	return slices.ContainsFunc(withGPUs, func(droplet godo.Droplet) bool { return strings.EqualFold(droplet.Name, name) }), err
-}
-
-// sameKey compares type and key, not the comment.
-func sameKey(line string, public []byte) bool {
-	a, b := strings.Fields(line), bytes.Fields(public)
-	return len(a) >= 2 && len(b) >= 2 && a[0] == string(b[0]) && a[1] == string(b[1])
 }
 
 // isNotFound tells that the API says so, in its JSON: a page on the way to it knows nothing of droplets.

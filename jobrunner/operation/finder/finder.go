@@ -3,8 +3,11 @@ package finder
 import (
 	"context"
 	"errors"
+	"strings"
+	"time"
 
 	"github.com/drover-project/drover/clouds"
+	"github.com/drover-project/drover/crdgen"
 )
 
 // Server is a server that carries our tags.
@@ -37,6 +40,25 @@ type Machine struct {
 	Leaving bool
 }
 
+// Tagged is a server with a tag that names a machine, of whatever cluster.
+type Tagged struct {
+	// ID is its name at the cloud, Name what people call it.
+	ID, Name string
+	// Record holds the fields that the driver's record must have to mean this server.
+	Record map[string]any
+	// Tags are those with our keys.
+	Tags map[string]string
+	// Created is when the cloud made it; zero when the cloud does not tell.
+	Created time.Time
+
+	// keys are the SSH keys that it lets in; nil when the cloud does not tell.
+	keys []string
+	// words are the tags as get read them, where several may have one key.
+	words []string
+	// broken tells that it is on its way out or never came to be.
+	broken bool
+}
+
 // ErrUncertain tells that there is a server which may be the machine's or somebody else's: a person has to look.
 var ErrUncertain = errors.New("it cannot be told whose server it is")
 
@@ -51,18 +73,99 @@ type Finder interface {
 	Sweep(ctx context.Context, machine Machine) error
 }
 
+// Lister lists the servers of an account that carry our tags. Errors are the cloud's own.
+type Lister interface {
+	// List returns all servers that have a tag with a machine's UID. A list that is not whole is an error: who counts on it
+	// would take the rest for gone.
+	List(ctx context.Context) ([]Tagged, error)
+	// Within is what the providerIDs of all servers that List can see begin with, for an account may have more places than a
+	// credential names; empty when it sees all of the driver's.
+	Within(ctx context.Context) string
+	// Remove removes a server that List returned; a server already gone is no error.
+	Remove(ctx context.Context, server Tagged) error
+}
+
+// Owner reads whose the server is that a driver's record names.
+type Owner interface {
+	// Get returns that server. Without tags it has none of ours (it was taken over, or made before there were tags); without
+	// ID it is not there. Of several tags with one key, that with uid counts. Errors are the cloud's own.
+	Get(ctx context.Context, record map[string]any, uid string) (Tagged, error)
+}
+
 // For returns the finder of a driver, configured with the values of the driver's flags; nil when there is none. Some options
 // take the tag away from a driver's servers, and then there is none either.
 func For(driver string, values map[string]any) Finder {
 	if !clouds.Of(driver).Finder.Works(values) {
 		return nil
 	}
-	options := flags(values)
 	if driver == openStackName {
-		return newOpenStack(options)
+		return newOpenStack(values)
 	}
-	if found := cloudFor(driver, options); found != nil {
+	if found := cloudFor(driver, values); found != nil {
 		return byTag{cloud: found, driver: driver, pause: pause}
+	}
+	return nil
+}
+
+// ListerFor returns the lister of a driver, configured with the values of the driver's flags; nil when there is none.
+func ListerFor(driver string, values map[string]any) Lister {
+	if driver == vSphereName {
+		return newVSphere(values)
+	}
+	if found := cloudFor(driver, values); found != nil {
+		return cloudLister{found}
+	}
+	return nil
+}
+
+// OwnerFor returns the Owner of a driver, configured with the values of the driver's flags; nil where servers have no tag of
+// ours that could be read.
+func OwnerFor(driver string, values map[string]any) Owner {
+	for _, flag := range clouds.Of(driver).Finder.Needs {
+		if _, known := values[flag]; !known {
+			return nil // an external driver may go by the name of a built-in one
+		}
+	}
+	if driver == vSphereName && flags(values).text("vmwarevsphere-vcenter") != "" {
+		return newVSphere(values)
+	}
+	if found := cloudFor(driver, values); found != nil {
+		return cloudOwner{found, driver}
+	}
+	return nil
+}
+
+func cloudFor(driver string, options flags) cloud {
+	token := ""
+	for _, flag := range ExternalFlags(driver) {
+		token = options.text(flag.Name)
+	}
+	switch driver {
+	case digitalOceanName:
+		return newDigitalOcean(options.text("digitalocean-access-token"))
+	case amazonName:
+		return newAmazonEC2(options)
+	case azureName:
+		return newAzure(options)
+	case googleName:
+		return newGoogle(options)
+	case hetznerName:
+		return accountCloud{newHetzner(token), driver}
+	case linodeName:
+		return accountCloud{newLinode(token), driver}
+	case vultrName:
+		return accountCloud{newVultr(token), driver}
+	}
+	return nil
+}
+
+// ExternalFlags are the flags that the lister of an external driver is made from, as its project documents them; none for others.
+// It is the one with the token, which the finder needs first.
+func ExternalFlags(driver string) []crdgen.Flag {
+	switch driver {
+	case hetznerName, linodeName, vultrName:
+		name := clouds.Of(driver).Finder.Needs[0]
+		return []crdgen.Flag{{Name: name, EnvVar: strings.ToUpper(strings.ReplaceAll(name, "-", "_")), Type: crdgen.String}}
 	}
 	return nil
 }

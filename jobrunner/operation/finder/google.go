@@ -2,6 +2,8 @@ package finder
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,8 +12,11 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/google"
 	compute "google.golang.org/api/compute/v1"
 	"google.golang.org/api/googleapi"
+	"google.golang.org/api/option"
 
 	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/jobrunner"
@@ -47,22 +52,16 @@ func (g *googleCompute) list(ctx context.Context, uid string) ([]Tagged, error) 
 		ask = func(token string) (googlePage, error) { return allPage(ctx, api, project, label+":*", token) }
 	}
 	var found []Tagged
-	token := ""
-	for range maxPages {
-		page, err := ask(token)
-		if err != nil {
-			return nil, err
-		}
-		for _, instance := range page.instances {
+	err = allPages(func(token string) (page, error) {
+		answer, err := ask(token)
+		for _, instance := range answer.instances {
 			if tagged, ok := taggedInstance(instance, project); ok {
 				found = append(found, tagged)
 			}
 		}
-		if token = page.next; token == "" {
-			return found, nil
-		}
-	}
-	return nil, errTooMany
+		return page{next: answer.next}, err
+	})
+	return found, err
 }
 
 // within: a credential may be used in more projects than its own.
@@ -141,8 +140,12 @@ func taggedInstance(instance *compute.Instance, project string) (Tagged, bool) {
 	}
 	zone := path.Base(instance.Zone)
 	record := map[string]any{"MachineName": instance.Name, "Project": project, "Zone": zone}
-	if address := publicAddress(instance); address != "" {
-		record["IPAddress"] = address
+	for _, network := range instance.NetworkInterfaces {
+		for _, access := range network.AccessConfigs {
+			if access.NatIP != "" && record["IPAddress"] == nil {
+				record["IPAddress"] = access.NatIP
+			}
+		}
 	}
 	// A time that cannot be read is one that is not known.
 	created, _ := time.Parse(time.RFC3339, instance.CreationTimestamp)
@@ -150,17 +153,6 @@ func taggedInstance(instance *compute.Instance, project string) (Tagged, bool) {
 		ID: zone + "/" + instance.Name, Name: instance.Name, Record: record, Tags: tags, Created: created,
 		keys: instanceKeys(instance.Metadata), broken: instance.Status == "STOPPING",
 	}, true
-}
-
-func publicAddress(instance *compute.Instance) string {
-	for _, network := range instance.NetworkInterfaces {
-		for _, access := range network.AccessConfigs {
-			if access.NatIP != "" {
-				return access.NatIP
-			}
-		}
-	}
-	return ""
 }
 
 // instanceKeys are the lines of the metadata that the driver sets, "user:key"; an instance without it lets nobody in.
@@ -216,41 +208,29 @@ func (g *googleCompute) remove(ctx context.Context, server Tagged) error {
 		return errors.New("its id is not that of an instance")
 	}
 	instance, err := api.Instances.Get(project, zone, name).Context(ctx).Do()
-	if isGoogleGone(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if now, ok := taggedInstance(instance, project); !ok || now.Tags[jobrunner.TagMachineUID] != server.Tags[jobrunner.TagMachineUID] {
-		return errNotOurs
-	}
-	// By its number: an instance that was made anew under the name meanwhile is another one.
-	operation, err := api.Instances.Delete(project, zone, strconv.FormatUint(instance.Id, 10)).Context(ctx).Do()
-	if isGoogleGone(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return awaitGone(ctx, api, project, zone, operation)
-}
-
-func awaitGone(ctx context.Context, api *compute.Service, project, zone string, operation *compute.Operation) error {
-	for range googleWaits {
-		if operation.Error != nil && len(operation.Error.Errors) > 0 {
-			return fmt.Errorf("the operation failed: %s: %s", operation.Error.Errors[0].Code, operation.Error.Errors[0].Message)
+	var operation *compute.Operation
+	if err == nil {
+		if now, ok := taggedInstance(instance, project); !ok || now.Tags[jobrunner.TagMachineUID] != server.Tags[jobrunner.TagMachineUID] {
+			return errNotOurs
 		}
-		if operation.Status == "DONE" {
+		// By its number: an instance that was made anew under the name meanwhile is another one.
+		operation, err = api.Instances.Delete(project, zone, strconv.FormatUint(instance.Id, 10)).Context(ctx).Do()
+	}
+	if isGoogleGone(err) {
+		return nil
+	}
+	for range googleWaits {
+		switch {
+		case err != nil:
+			return err
+		case operation.Error != nil && len(operation.Error.Errors) > 0:
+			return fmt.Errorf("the operation failed: %s: %s", operation.Error.Errors[0].Code, operation.Error.Errors[0].Message)
+		case operation.Status == "DONE":
 			return nil
 		}
-		next, err := api.ZoneOperations.Wait(project, zone, operation.Name).Context(ctx).Do()
-		if err != nil {
-			return err
-		}
-		operation = next
+		operation, err = api.ZoneOperations.Wait(project, zone, operation.Name).Context(ctx).Do()
 	}
-	return errors.New("it is still being removed: timeout")
+	return errors.Join(err, errors.New("it is still being removed: timeout"))
 }
 
 // isGoogleGone tells that the API itself says that there is no such instance, not a page on the way to it.
@@ -262,3 +242,54 @@ func isGoogleGone(err error) bool {
 
 // sweep finds nothing to do: keys are in the instance's metadata, and its boot disk goes with it.
 func (g *googleCompute) sweep(context.Context, Machine) error { return nil }
+
+// googleTimeout is longer than the longest answer, that of a wait for an operation.
+const googleTimeout = 150 * time.Second
+
+// newGoogle goes to the same address as the driver, with the same credential: that of the options, else that of the place it
+// runs at.
+func newGoogle(options flags) *googleCompute {
+	return &googleCompute{
+		project: options.text("google-project"), zone: options.text("google-zone"),
+		connect: func(ctx context.Context) (*compute.Service, string, error) {
+			return connectGoogle(ctx, options.text("google-auth-encoded-json"))
+		},
+	}
+}
+
+func connectGoogle(ctx context.Context, auth string, extra ...option.ClientOption) (*compute.Service, string, error) {
+	ctx = context.WithValue(ctx, oauth2.HTTPClient, &http.Client{Timeout: requestTimeout})
+	credential, err := googleCredential(ctx, auth)
+	if err != nil {
+		return nil, "", err
+	}
+	client := oauth2.NewClient(ctx, credential.TokenSource)
+	client.Timeout = googleTimeout
+	api, err := compute.NewService(ctx, append([]option.ClientOption{option.WithHTTPClient(client)}, extra...)...)
+	return api, credential.ProjectID, err
+}
+
+// errGoogleKey says nothing of what was given: it may be a secret in the wrong place.
+var errGoogleKey = errors.New("the option google-auth-encoded-json: it must be a credential's JSON, or that in base64: invalid credentials")
+
+// googleCredential reads the credential in both forms that the driver takes.
+func googleCredential(ctx context.Context, auth string) (*google.Credentials, error) {
+	if auth == "" {
+		return google.FindDefaultCredentials(ctx, compute.ComputeScope)
+	}
+	text, err := base64.StdEncoding.DecodeString(auth)
+	if err != nil {
+		text = []byte(auth)
+	}
+	var kind struct {
+		Type google.CredentialsType `json:"type"`
+	}
+	if json.Unmarshal(text, &kind) != nil || kind.Type == "" {
+		return nil, errGoogleKey
+	}
+	credential, err := google.CredentialsFromJSONWithType(ctx, text, kind.Type, compute.ComputeScope)
+	if err != nil {
+		return nil, errGoogleKey
+	}
+	return credential, nil
+}

@@ -18,64 +18,41 @@ const (
 	hetznerPage = 50
 )
 
-// hetzner goes by the labels that the driver gives a server in the very request that makes it.
+// hetzner is a project at Hetzner, whose servers have labels.
 type hetzner struct {
 	client *hcloud.Client
 }
 
-var _ cloud = (*hetzner)(nil)
-
-func newHetzner(options flags) *hetzner {
-	return &hetzner{client: hcloud.NewClient(hcloud.WithToken(options.text("hetzner-api-token")), hcloud.WithHTTPClient(newAnswers().client()))}
+func newHetzner(token string, options ...hcloud.ClientOption) *hetzner {
+	return &hetzner{client: hcloud.NewClient(append(options, hcloud.WithToken(token), hcloud.WithHTTPClient((&answers{}).client()))...)}
 }
 
-// list implements cloud. A token is of one project, and a project's servers are in one list.
-func (h *hetzner) list(ctx context.Context, uid string) ([]Tagged, error) {
+// page implements accountAPI. A token is of one project, and a project's servers are in one list.
+func (h *hetzner) page(ctx context.Context, uid, cursor string) ([]Tagged, page, error) {
 	selector := clouds.Of(hetznerName).Tags.Key(jobrunner.TagMachineUID)
 	if uid != "" {
 		selector += "==" + uid
 	}
-	listed := map[int64]bool{}
-	var found []Tagged
-	err := hetznerPages(func(page hcloud.ListOpts) (*hcloud.Response, int, error) {
-		page.LabelSelector = selector
-		servers, response, err := h.client.Server.List(ctx, hcloud.ServerListOpts{ListOpts: page})
-		for _, server := range servers {
-			if tags := pairTags(hetznerName, server.Labels); tags != nil && !listed[server.ID] {
-				listed[server.ID] = true
-				found = append(found, hetznerTagged(server, tags))
-			}
-		}
-		return response, len(servers), err
-	})
-	return found, err
-}
-
-// hetznerPages asks for all pages of a list.
-func hetznerPages(ask func(hcloud.ListOpts) (response *hcloud.Response, items int, err error)) error {
-	total := 0
-	for page := 1; page <= maxPages; page++ {
-		response, items, err := ask(hcloud.ListOpts{Page: page, PerPage: hetznerPage})
-		if err != nil {
-			return err
-		}
-		pages := response.Meta.Pagination
-		if pages == nil {
-			return errNoJSON
-		}
-		total += items
-		if pages.NextPage != 0 {
-			continue
-		}
-		if total < pages.TotalEntries {
-			return errNotWhole
-		}
-		return nil
+	servers, response, err := h.client.Server.List(ctx, hcloud.ServerListOpts{
+		ListOpts: hcloud.ListOpts{LabelSelector: selector, Page: pageNumber(cursor), PerPage: hetznerPage}})
+	if err != nil {
+		return nil, page{}, err
 	}
-	return errTooMany
+	if response.Meta.Pagination == nil {
+		return nil, page{}, errNoJSON
+	}
+	at := page{total: response.Meta.Pagination.TotalEntries}
+	if next := response.Meta.Pagination.NextPage; next != 0 {
+		at.next = strconv.Itoa(next)
+	}
+	var listed []Tagged
+	for _, server := range servers {
+		listed = append(listed, hetznerTagged(server))
+	}
+	return listed, at, nil
 }
 
-func hetznerTagged(server *hcloud.Server, tags map[string]string) Tagged {
+func hetznerTagged(server *hcloud.Server) Tagged {
 	record := map[string]any{"ServerID": server.ID, "MachineName": server.Name}
 	if server.Location != nil && server.Location.Name != "" {
 		record["Location"] = server.Location.Name
@@ -84,50 +61,33 @@ func hetznerTagged(server *hcloud.Server, tags map[string]string) Tagged {
 		record["IPAddress"] = ip.String()
 	}
 	return Tagged{
-		ID: strconv.FormatInt(server.ID, 10), Name: server.Name, Record: record, Tags: tags, Created: server.Created,
+		ID: strconv.FormatInt(server.ID, 10), Name: server.Name, Record: record, Tags: pairTags(hetznerName, server.Labels), Created: server.Created,
 		broken: server.Status == hcloud.ServerStatusDeleting,
 	}
 }
 
-// within implements cloud: a token is of one project.
-func (h *hetzner) within(context.Context) string { return "" }
-
-// get implements cloud.
-func (h *hetzner) get(ctx context.Context, record map[string]any) (Tagged, error) {
-	// The driver writes the id late: until then it is 0.
-	if text := fmt.Sprint(record["ServerID"]); record["ServerID"] != nil && text != "0" {
-		return h.server(ctx, text)
-	}
-	return Tagged{}, nil
-}
-
-// server is the one of an id, with our tags or none; without ID it is not there.
-func (h *hetzner) server(ctx context.Context, text string) (Tagged, error) {
-	id, err := strconv.ParseInt(text, 10, 64)
+// server implements accountAPI.
+func (h *hetzner) server(ctx context.Context, id string) (Tagged, error) {
+	number, err := strconv.ParseInt(id, 10, 64)
 	if err != nil {
-		return Tagged{}, errors.New("its id is no number")
+		return Tagged{}, errNoNumber
 	}
-	server, _, err := h.client.Server.GetByID(ctx, id)
+	server, _, err := h.client.Server.GetByID(ctx, number)
 	if err != nil || server == nil {
 		return Tagged{}, err
 	}
-	return hetznerTagged(server, pairTags(hetznerName, server.Labels)), nil
+	return hetznerTagged(server), nil
 }
 
-// remove implements cloud. The label is read again, for a label can be changed.
-func (h *hetzner) remove(ctx context.Context, server Tagged) error {
-	now, err := h.server(ctx, server.ID)
-	if err != nil || now.ID == "" {
-		return err
+var errNoNumber = errors.New("its id is no number")
+
+// destroy implements accountAPI.
+func (h *hetzner) destroy(ctx context.Context, id string) error {
+	number, err := strconv.ParseInt(id, 10, 64)
+	if err != nil {
+		return errNoNumber
 	}
-	if now.Tags[jobrunner.TagMachineUID] != server.Tags[jobrunner.TagMachineUID] {
-		return errNotOurs
-	}
-	if now.broken {
-		return nil
-	}
-	id, _ := now.Record["ServerID"].(int64)
-	if _, _, err := h.client.Server.DeleteWithResult(ctx, &hcloud.Server{ID: id}); err != nil && !hcloud.IsError(err, hcloud.ErrorCodeNotFound) {
+	if _, _, err := h.client.Server.DeleteWithResult(ctx, &hcloud.Server{ID: number}); err != nil && !hcloud.IsError(err, hcloud.ErrorCodeNotFound) {
 		return err
 	}
 	return nil

@@ -3,7 +3,6 @@ package finder
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -16,66 +15,52 @@ import (
 const (
 	linodeName = "linode"
 	// linodePage is the API's largest (techdocs.akamai.com, "Pagination").
-	linodePage    = 500
-	linodeRetries = 3
+	linodePage = 500
 )
 
-// linode goes by the tags that the driver gives an instance in the very request that makes it. Its keys are no resources.
+// linode is an account at Linode. Its keys are no resources.
 type linode struct {
 	client linodego.Client
 }
 
-var _ cloud = (*linode)(nil)
-
-func newLinode(options flags) *linode {
-	client := linodego.NewClient(newAnswers().client())
-	client.SetToken(options.text("linode-token"))
+func newLinode(token string) *linode {
+	client := linodego.NewClient((&answers{}).client())
+	client.SetToken(token)
 	// By itself the SDK asks a thousand times.
-	client.SetRetryCount(linodeRetries)
+	client.SetRetryCount(sdkRetries)
 	return &linode{client: client}
 }
 
-// list implements cloud. Tags cannot be asked for by how they begin, so that all are listed without a UID.
-func (l *linode) list(ctx context.Context, uid string) ([]Tagged, error) {
-	filter := ""
+// page implements accountAPI. Tags cannot be asked for by how they begin, so that all are listed without a UID.
+func (l *linode) page(ctx context.Context, uid, cursor string) ([]Tagged, page, error) {
+	asked := &linodego.ListOptions{PageOptions: &linodego.PageOptions{Page: pageNumber(cursor)}, PageSize: linodePage}
 	if uid != "" {
 		words := clouds.Of(linodeName).Tags.Items(map[string]string{jobrunner.TagMachineUID: uid})
 		text, err := json.Marshal(map[string]string{"tags": words[0]})
 		if err != nil {
-			return nil, fmt.Errorf("encoding the filter: %w", err)
+			return nil, page{}, fmt.Errorf("encoding the filter: %w", err)
 		}
-		filter = string(text)
+		asked.Filter = string(text)
 	}
-	listed := map[int]bool{}
-	total := 0
-	var found []Tagged
-	for page := 1; page <= maxPages; page++ {
-		asked := &linodego.ListOptions{PageOptions: &linodego.PageOptions{Page: page}, PageSize: linodePage, Filter: filter}
-		instances, err := l.client.ListInstances(ctx, asked)
-		if err != nil {
-			return nil, err
-		}
-		if asked.Pages == 0 {
-			return nil, errNoJSON
-		}
-		for _, instance := range instances {
-			if tags := wordTags(linodeName, instance.Tags); tags != nil && !listed[instance.ID] {
-				listed[instance.ID] = true
-				found = append(found, linodeTagged(&instance, tags))
-			}
-		}
-		if total += len(instances); page < asked.Pages {
-			continue
-		}
-		if total < asked.Results {
-			return nil, errNotWhole
-		}
-		return found, nil
+	instances, err := l.client.ListInstances(ctx, asked)
+	if err != nil {
+		return nil, page{}, err
 	}
-	return nil, errTooMany
+	if asked.Pages == 0 {
+		return nil, page{}, errNoJSON
+	}
+	at := page{total: asked.Results}
+	if pageNumber(cursor) < asked.Pages {
+		at.next = strconv.Itoa(pageNumber(cursor) + 1)
+	}
+	var listed []Tagged
+	for i := range instances {
+		listed = append(listed, linodeTagged(&instances[i]))
+	}
+	return listed, at, nil
 }
 
-func linodeTagged(instance *linodego.Instance, tags map[string]string) Tagged {
+func linodeTagged(instance *linodego.Instance) Tagged {
 	record := map[string]any{"InstanceID": instance.ID, "InstanceLabel": instance.Label, "Region": instance.Region}
 	for _, address := range instance.IPv4 {
 		field := "IPAddress"
@@ -87,7 +72,7 @@ func linodeTagged(instance *linodego.Instance, tags map[string]string) Tagged {
 		}
 	}
 	out := Tagged{
-		ID: strconv.Itoa(instance.ID), Name: instance.Label, Record: record, Tags: tags, words: instance.Tags,
+		ID: strconv.Itoa(instance.ID), Name: instance.Label, Record: record, Tags: wordTags(linodeName, instance.Tags), words: instance.Tags,
 		broken: instance.Status == linodego.InstanceDeleting,
 	}
 	if instance.Created != nil {
@@ -96,54 +81,35 @@ func linodeTagged(instance *linodego.Instance, tags map[string]string) Tagged {
 	return out
 }
 
-// within implements cloud: a token is of one account.
-func (l *linode) within(context.Context) string { return "" }
-
-// get implements cloud.
-func (l *linode) get(ctx context.Context, record map[string]any) (Tagged, error) {
-	if text := fmt.Sprint(record["InstanceID"]); record["InstanceID"] != nil && text != "0" {
-		return l.server(ctx, text)
+// server implements accountAPI.
+func (l *linode) server(ctx context.Context, id string) (Tagged, error) {
+	number, err := strconv.Atoi(id)
+	if err != nil || number <= 0 {
+		return Tagged{}, errNoNumber
 	}
-	return Tagged{}, nil
-}
-
-// server is the one of an id, with our tags or none; without ID it is not there.
-func (l *linode) server(ctx context.Context, text string) (Tagged, error) {
-	id, err := strconv.Atoi(text)
-	if err != nil || id <= 0 {
-		return Tagged{}, errors.New("its id is no number")
-	}
-	instance, err := l.client.GetInstance(ctx, id)
-	if linodego.IsNotFound(err) {
+	instance, err := l.client.GetInstance(ctx, number)
+	switch {
+	case linodego.IsNotFound(err):
 		return Tagged{}, nil
-	}
-	if err != nil {
+	case err != nil:
 		return Tagged{}, err
-	}
-	if instance.ID != id {
+	case instance.ID != number:
 		return Tagged{}, errNoJSON
 	}
-	return linodeTagged(instance, wordTags(linodeName, instance.Tags)), nil
+	return linodeTagged(instance), nil
 }
 
-// remove implements cloud. The tag is read again, for a tag can be changed.
-func (l *linode) remove(ctx context.Context, server Tagged) error {
-	now, err := l.server(ctx, server.ID)
-	if err != nil || now.ID == "" {
-		return err
+// destroy implements accountAPI.
+func (l *linode) destroy(ctx context.Context, id string) error {
+	number, err := strconv.Atoi(id)
+	if err != nil {
+		return errNoNumber
 	}
-	if now.Tags[jobrunner.TagMachineUID] != server.Tags[jobrunner.TagMachineUID] {
-		return errNotOurs
-	}
-	if now.broken {
-		return nil
-	}
-	id, _ := now.Record["InstanceID"].(int)
-	if err := l.client.DeleteInstance(ctx, id); err != nil && !linodego.IsNotFound(err) {
+	if err := l.client.DeleteInstance(ctx, number); err != nil && !linodego.IsNotFound(err) {
 		return err
 	}
 	return nil
 }
 
-// sweep implements cloud: the driver leaves nothing.
+// sweep implements accountAPI: the driver leaves nothing.
 func (l *linode) sweep(context.Context, Machine) error { return nil }

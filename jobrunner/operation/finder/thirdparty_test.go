@@ -64,8 +64,7 @@ var thirdParties = []thirdParty{
 	{
 		driver: hetznerName, servers: "/servers", keys: "/ssh_keys", bad: []string{"x", "1/2"},
 		open: func(url string) cloud {
-			return &hetzner{client: hcloud.NewClient(hcloud.WithEndpoint(url), hcloud.WithToken("t"), hcloud.WithHTTPClient(newAnswers().client()),
-				hcloud.WithRetryOpts(hcloud.RetryOpts{}))}
+			return accountCloud{newHetzner("t", hcloud.WithEndpoint(url), hcloud.WithRetryOpts(hcloud.RetryOpts{})), hetznerName}
 		},
 		// docs.hetzner.cloud, "Pagination", "Errors", "Servers", "SSH Keys".
 		list: func(name string, items []any, page, total int, more bool) any {
@@ -100,10 +99,10 @@ var thirdParties = []thirdParty{
 	{
 		driver: linodeName, servers: "/v4/linode/instances", bad: []string{"x", "0", "-1"},
 		open: func(url string) cloud {
-			l := newLinode(flags{"linode-token": "t"})
+			l := newLinode("t")
 			l.client.SetBaseURL(url)
 			l.client.SetRetryCount(0)
-			return l
+			return accountCloud{l, linodeName}
 		},
 		// techdocs.akamai.com, Linode API, "Pagination", "Errors", "List Linodes".
 		list: func(_ string, items []any, page, total int, _ bool) any {
@@ -123,10 +122,10 @@ var thirdParties = []thirdParty{
 	{
 		driver: vultrName, servers: "/v2/instances", keys: "/v2/ssh-keys", bad: []string{"../account", "9"},
 		open: func(url string) cloud {
-			v := newVultr(flags{"vultr-api-key": "t"})
+			v := newVultr("t")
 			_ = v.client.SetBaseURL(url)
 			v.client.SetRetryLimit(0)
-			return v
+			return accountCloud{v, vultrName}
 		},
 		// vultr.com/api, "Parameters" (meta and paging), "Response codes", "List Instances".
 		list: func(name string, items []any, page, total int, more bool) any {

@@ -1,0 +1,160 @@
+package finder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/drover-project/drover/clouds"
+	"github.com/drover-project/drover/jobrunner"
+)
+
+const (
+	requestTimeout = 30 * time.Second
+	pageSize       = 200
+	maxPages       = 50
+	sdkRetries     = 3
+)
+
+// accountAPI is a cloud whose credential sees the servers of one account, or of one project of it, through the cloud's own SDK.
+type accountAPI interface {
+	// page asks for a page of the servers, with our tags or without; with a UID, of those with its tag.
+	page(ctx context.Context, uid, cursor string) ([]Tagged, page, error)
+	// server is the one of an ID, with our tags or none; without ID it is not there.
+	server(ctx context.Context, id string) (Tagged, error)
+	// destroy removes it; one that is gone is no error.
+	destroy(ctx context.Context, id string) error
+	sweep(ctx context.Context, machine Machine) error
+}
+
+// accountCloud goes by the tags that a driver gives a server in the very request that makes it.
+type accountCloud struct {
+	accountAPI
+	driver string
+}
+
+var _ cloud = accountCloud{}
+
+// list implements cloud.
+func (a accountCloud) list(ctx context.Context, uid string) ([]Tagged, error) {
+	listed := map[string]bool{}
+	var found []Tagged
+	err := allPages(func(cursor string) (page, error) {
+		servers, at, err := a.page(ctx, uid, cursor)
+		for _, server := range servers {
+			// One that is made meanwhile moves others to the next page, where they are again.
+			if server.Tags != nil && server.ID != "" && !listed[server.ID] {
+				listed[server.ID] = true
+				found = append(found, server)
+			}
+		}
+		at.items = len(servers)
+		return at, err
+	})
+	return found, err
+}
+
+// get implements cloud. A driver writes the ID late: until then it is 0.
+func (a accountCloud) get(ctx context.Context, record map[string]any) (Tagged, error) {
+	id := recordText(record, clouds.Of(a.driver).ID)
+	if id == "" || id == "0" {
+		return Tagged{}, nil
+	}
+	return a.server(ctx, id)
+}
+
+// remove implements cloud. The tag is read again, for a tag can be changed.
+func (a accountCloud) remove(ctx context.Context, server Tagged) error {
+	now, err := a.server(ctx, server.ID)
+	switch {
+	case err != nil, now.ID == "":
+		return err
+	case now.Tags[jobrunner.TagMachineUID] != server.Tags[jobrunner.TagMachineUID]:
+		return errNotOurs
+	case now.broken: // it is on its way out
+		return nil
+	}
+	return a.destroy(ctx, server.ID)
+}
+
+// within implements cloud: a token is of one account.
+func (a accountCloud) within(context.Context) string { return "" }
+
+// page says where in a list one is: how many items the page has and the whole list, and where the next page is, empty after the last.
+// A list that does not say how long it is has a total of 0.
+type page struct {
+	items, total int
+	next         string
+}
+
+// errNotWhole means that a list ended before it had as many items as it says.
+var errNotWhole = errors.New("the list is not whole: try again later")
+
+// allPages asks for all pages of a list.
+func allPages(ask func(cursor string) (page, error)) error {
+	items, cursor := 0, ""
+	for range maxPages {
+		at, err := ask(cursor)
+		if err != nil {
+			return err
+		}
+		items += at.items
+		if cursor = at.next; cursor != "" {
+			continue
+		}
+		if items < at.total {
+			return errNotWhole
+		}
+		return nil
+	}
+	return errTooMany
+}
+
+// pageNumber is the page of a cursor that is a number; the first has none.
+func pageNumber(cursor string) int {
+	at, _ := strconv.Atoi(cursor)
+	return max(at, 1)
+}
+
+// errNoJSON is for what stands between us and an API: some SDKs read a proxy's page as a list without servers.
+var errNoJSON = errors.New("the answer is not that of the cloud's API")
+
+// answers passes on what an API answers, which is JSON or nothing, and remembers the last status, which some SDKs keep from
+// their callers. It goes through the proxy of the environment.
+type answers struct {
+	status atomic.Int32
+}
+
+func (a *answers) client() *http.Client { return &http.Client{Transport: a, Timeout: requestTimeout} }
+
+// RoundTrip implements http.RoundTripper.
+func (a *answers) RoundTrip(request *http.Request) (*http.Response, error) {
+	const jsonType = "application/json"
+	a.status.Store(0)
+	response, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode == http.StatusNoContent {
+		a.status.Store(http.StatusNoContent)
+		return response, nil
+	}
+	if kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); kind != jsonType {
+		_ = response.Body.Close()
+		return nil, fmt.Errorf("%w (HTTP %s)", errNoJSON, response.Status)
+	}
+	a.status.Store(int32(response.StatusCode))
+	// govultr and linodego take no parameters beside the type.
+	response.Header.Set("Content-Type", jsonType)
+	response.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.LimitReader(response.Body, maxAnswer), response.Body}
+	return response, nil
+}
