@@ -2,17 +2,17 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/credential"
 )
 
 // MissingCredentialAnnotation with the value "true" lets an object name a credential that does not exist yet, for those who
@@ -36,36 +36,24 @@ func credentialOf(obj *unstructured.Unstructured) string {
 // checkCredential refuses a credential that is not there or not for this namespace. The warning is for objects that may
 // wait for theirs.
 func (h *MachineKinds) checkCredential(ctx context.Context, obj *unstructured.Unstructured, name string) (warning string, err error) {
-	key := client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}
-	if namespace, rest, qualified := strings.Cut(name, ":"); qualified {
-		key = client.ObjectKey{Namespace: namespace, Name: rest}
-	}
-	if key.Namespace == "" || key.Name == "" {
+	ref := credential.Parse(obj.GetNamespace(), name)
+	if ref.Namespace == "" || ref.Name == "" {
 		return "", refusal("common.cloudCredentialSecretName is %q: write the Secret's name, or namespace:name", name)
 	}
 	secret := &metav1.PartialObjectMetadata{}
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	err = h.Live.Get(ctx, key, secret)
-	if client.IgnoreNotFound(err) != nil {
-		return "", fmt.Errorf("looking for credential Secret %s: %w", key, err)
-	}
-	missing := apierrors.IsNotFound(err)
-	if key.Namespace == obj.GetNamespace() && !missing {
+	err = credential.Source{Reader: h.Live, Trusted: h.TrustedCredentialNamespaces}.Look(ctx, ref, secret)
+	message := ""
+	switch {
+	case err == nil:
 		return "", nil
-	}
-	if !missing && rkev1.SharedWith(secret, obj.GetNamespace(), h.TrustedCredentialNamespaces) {
-		return "", nil
-	}
-	return h.credentialRefusal(obj, key)
-}
-
-// credentialRefusal says the same of a foreign Secret that is missing and of one that is not shared, so that nobody learns
-// what other namespaces hold.
-func (h *MachineKinds) credentialRefusal(obj *unstructured.Unstructured, key client.ObjectKey) (warning string, err error) {
-	message := fmt.Sprintf("credential Secret %s does not exist: create it first (`kubectl -n %s create secret generic %s …`)", key, key.Namespace, key.Name)
-	if key.Namespace != obj.GetNamespace() {
+	case errors.Is(err, credential.ErrMissing):
+		message = fmt.Sprintf("credential Secret %s does not exist: create it first (`kubectl -n %s create secret generic %s …`)", ref, ref.Namespace, ref.Name)
+	case errors.Is(err, credential.ErrNotShared):
 		message = fmt.Sprintf("credential Secret %s does not exist or is not shared with namespace %s: its owner must put %q into the Secret's annotation %s",
-			key, obj.GetNamespace(), obj.GetNamespace(), rkev1.AllowedNamespacesAnnotation)
+			ref, obj.GetNamespace(), obj.GetNamespace(), rkev1.AllowedNamespacesAnnotation)
+	default:
+		return "", err
 	}
 	// Not only when it is missing: the answer would tell what another namespace holds. The controller checks again.
 	if mayWait(obj) {

@@ -48,7 +48,7 @@ func TestMachineKinds_ourOwnFaults(t *testing.T) {
 		"the cache is empty and the server away": {admission.MachineKinds{Cached: newClient(t), Live: away{}}, object("NoopMachine", ""), http.StatusInternalServerError,
 			"listing NodeDrivers: dial tcp: no route to host"},
 		"the credential cannot be read": {admission.MachineKinds{Cached: c, Live: away{}}, object("NoopMachine", "one"), http.StatusInternalServerError,
-			"looking for credential Secret team/one: dial tcp: no route to host"},
+			"reading the credential Secret team/one: dial tcp: no route to host"},
 		"no object": {admission.MachineKinds{Cached: c, Live: c}, "text", http.StatusBadRequest, "decoding the object: "},
 		"no name before the colon": {admission.MachineKinds{Cached: c, Live: c}, object("NoopMachine", ":one"), http.StatusForbidden,
 			`common.cloudCredentialSecretName is ":one": write the Secret's name, or namespace:name`},

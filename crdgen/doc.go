@@ -2,7 +2,7 @@
 // object of such a kind back into the driver's options. It is pure: no files, no network, no clients.
 //
 //	flags ──FieldsOf──▶ fields ──CRDs──▶ <X>Config, <X>MachineTemplate, <X>Machine
-//	object's spec + fields ──Options──▶ values and files for the driver; credential Secret ──CredentialEnv──▶ environment
+//	object's spec + fields ──Options──▶ values and files for the driver; a credential: see package credential
 //
 // It reads: the flag list (driver/builtin.json or a probe's result) and the NodeDriver's annotations (Rules).
 // It writes: nothing; its objects are applied by controllers/nodedriver, its options are used by jobrunner.

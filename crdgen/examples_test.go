@@ -18,6 +18,7 @@ import (
 	v3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/credential"
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/testkit"
 )
@@ -96,7 +97,7 @@ func applyExample(t *testing.T, client dynamic.Interface, file, name string, fie
 				for key, value := range secret.StringData {
 					data[key] = []byte(value)
 				}
-				env, err := crdgen.CredentialEnv(name, fields, data)
+				env, err := credential.Env(name, fields, data)
 				require.NoError(t, err)
 				require.NotEmpty(t, env)
 			}

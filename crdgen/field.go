@@ -5,14 +5,14 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
 // Names of the fields that every <X>Machine has beside its driver's own.
 const (
-	// CommonField holds labels, taints and the name of the credential.
-	CommonField = "common"
-	// ProviderIDField holds the server's id as the cloud's controller manager writes it.
-	ProviderIDField = "providerID"
+	CommonField     = rkev1.CommonField
+	ProviderIDField = rkev1.ProviderIDField
 )
 
 // Credential says whether a field belongs to the cloud credential.
@@ -81,7 +81,7 @@ func Unmatched(driverName string, fields []Field, rules Rules) []string {
 	var out []string
 	report := func(what string, names []string) {
 		for _, name := range names {
-			if len(find(driverName, fields, name)) == 0 {
+			if len(Find(driverName, fields, name)) == 0 {
 				out = append(out, fmt.Sprintf("%s %q matches no flag of the driver", what, name))
 			}
 		}
@@ -92,7 +92,7 @@ func Unmatched(driverName string, fields []Field, rules Rules) []string {
 	report("password field", rules.PasswordFields)
 	for _, d := range rules.Defaults {
 		report("default for field", []string{d.Field})
-		for _, i := range find(driverName, fields, d.Field) {
+		for _, i := range Find(driverName, fields, d.Field) {
 			if fields[i].Secret {
 				out = append(out, fmt.Sprintf("default for field %q is left out: the field is secret, and everybody may read a kind", d.Field))
 			}
@@ -103,7 +103,7 @@ func Unmatched(driverName string, fields []Field, rules Rules) []string {
 
 func applyAliases(driverName string, fields []Field, aliases []FileAlias) error {
 	for _, alias := range aliases {
-		matches := find(driverName, fields, alias.DriverField)
+		matches := Find(driverName, fields, alias.DriverField)
 		if len(matches) != 1 {
 			return fmt.Errorf("%q matches %d flags of the driver, must match one", alias.DriverField, len(matches))
 		}
@@ -142,7 +142,7 @@ func OnlyURL(flag string) bool {
 func applyCredentials(driverName string, fields []Field, rules Rules) {
 	each := func(names []string, do func(*Field)) {
 		for _, name := range names {
-			for _, i := range find(driverName, fields, name) {
+			for _, i := range Find(driverName, fields, name) {
 				do(&fields[i])
 			}
 		}
@@ -165,7 +165,7 @@ func applyCredentials(driverName string, fields []Field, rules Rules) {
 
 func applyDefaults(driverName string, fields []Field, defaults []FieldDefault) error {
 	for _, d := range defaults {
-		for _, i := range find(driverName, fields, d.Field) {
+		for _, i := range Find(driverName, fields, d.Field) {
 			if fields[i].Secret {
 				continue
 			}
@@ -201,9 +201,9 @@ func parseDefault(kind FlagType, text string) (any, error) {
 	return nil, fmt.Errorf("the type %q has no default", kind)
 }
 
-// find returns the positions of the fields that name means: by their name or their flag, with or without the driver's
+// Find returns the positions of the fields that name means: by their name or their flag, with or without the driver's
 // prefix, whatever the spelling.
-func find(driverName string, fields []Field, name string) []int {
+func Find(driverName string, fields []Field, name string) []int {
 	want := fold(name)
 	var loose []int
 	for i, field := range fields {

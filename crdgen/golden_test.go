@@ -62,34 +62,6 @@ func TestBuiltinFieldsAreGolden(t *testing.T) {
 	requireGolden(t, "fields.golden", out.String())
 }
 
-// What each built-in driver's credential must and may hold, and as which variables the driver gets it.
-func TestBuiltinCredentialsAreGolden(t *testing.T) {
-	var out strings.Builder
-	all := builtinFields(t)
-	for _, driver := range slices.Sorted(maps.Keys(all)) {
-		fields := all[driver]
-		fmt.Fprintf(&out, "%s: needed %t\n", driver, crdgen.NeedsCredential(fields, nil))
-		if _, err := crdgen.CredentialEnv(driver, fields, nil); err != nil {
-			fmt.Fprintf(&out, "  empty: %s\n", strings.ReplaceAll(err.Error(), "\n", "\n         "))
-		}
-		full := map[string][]byte{}
-		for _, field := range fields {
-			if field.Credential != "" {
-				full[driver+"credentialConfig-"+field.Name] = []byte("7")
-			}
-			if field.Name == "sshKey" {
-				full[driver+"credentialConfig-"+field.Name] = []byte("-----BEGIN PRIVATE KEY-----")
-			}
-		}
-		env, err := crdgen.CredentialEnv(driver, fields, full)
-		require.NoError(t, err)
-		for _, name := range slices.Sorted(maps.Keys(env)) {
-			fmt.Fprintf(&out, "  full: %s=%s\n", name, env[name])
-		}
-	}
-	requireGolden(t, "credentials.golden", out.String())
-}
-
 // The kinds are made from values that many callers share: nothing they give is changed, at whatever speed.
 func TestMakingKindsChangesNoInput(t *testing.T) {
 	flags := []crdgen.Flag{

@@ -1,64 +1,12 @@
 package crdgen_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-project/drover/crdgen"
 )
-
-// A Secret's keys in every spelling that Rancher, people and generators use, and which of two wins.
-func TestKeysFindTheirFields(t *testing.T) {
-	fields := []crdgen.Field{
-		{Name: "accessKey", Flag: "acme-access-key", EnvVar: "CLOUD_KEY", Type: crdgen.String, Credential: crdgen.PublicCredential, Optional: true},
-		{Name: "secretKey", Flag: "acme-secret-key", Type: crdgen.String, Credential: crdgen.PrivateCredential, Secret: true, Optional: true},
-	}
-	for key, want := range map[string]string{
-		"accessKey": "CLOUD_KEY", "accesskey": "CLOUD_KEY", "ACCESS_KEY": "CLOUD_KEY", "access-key": "CLOUD_KEY", "access.key": "CLOUD_KEY",
-		"acme-access-key": "CLOUD_KEY", "CLOUD_KEY": "CLOUD_KEY", "acmecredentialConfig-accessKey": "CLOUD_KEY", "othercredentialConfig-accessKey": "CLOUD_KEY",
-		"secretKey": "ACME_SECRET_KEY", "acmecredentialConfig-secretKey": "ACME_SECRET_KEY", "ACME_SECRET_KEY": "ACME_SECRET_KEY",
-		"cloud_key": "ACME_CLOUD_KEY", "accessKeys": "ACME_ACCESS_KEYS",
-	} {
-		env, err := crdgen.CredentialEnv("acme", fields, bytesOf(map[string]string{key: "v"}))
-		require.NoError(t, err, key)
-		require.Equal(t, map[string]string{want: "v"}, env, key)
-	}
-	for name, tt := range map[string]struct{ data, want map[string]string }{
-		"exact before Rancher's form":      {map[string]string{"acmecredentialConfig-ACCESSKEY": "no", "accessKey": "yes"}, map[string]string{"CLOUD_KEY": "yes"}},
-		"exact before another spelling":    {map[string]string{"ACCESS_KEY": "no", "accessKey": "yes", "access-key": "no"}, map[string]string{"CLOUD_KEY": "yes"}},
-		"the first of two other spellings": {map[string]string{"access_key": "yes", "accesskey": "no"}, map[string]string{"CLOUD_KEY": "yes"}},
-		"blank is nothing":                 {map[string]string{"accessKey": "\n"}, map[string]string{}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			env, err := crdgen.CredentialEnv("acme", fields, bytesOf(tt.data))
-			require.NoError(t, err)
-			require.Equal(t, tt.want, env)
-		})
-	}
-}
-
-// A token that kubectl read from a file, a key of several lines, and what no environment can hold.
-func TestValuesOfCredentials(t *testing.T) {
-	fields := []crdgen.Field{{Name: "token", Flag: "acme-token", EnvVar: "T", Type: crdgen.String, Credential: crdgen.PrivateCredential}}
-	for value, want := range map[string]string{
-		"t": "t", "t\n": "t", "t\r\n": "t", "t\n\n\n": "t", " t ": " t ", "a\nb": "a\nb", "a\nb\n": "a\nb\n", "a\r\nb\r\n": "a\r\nb\r\n",
-		"{\"a\":\n1}\n": "{\"a\":\n1}\n", "ünï": "ünï", "\xff": "\xff", "a=b": "a=b", "$(x)": "$(x)", strings.Repeat("x", 100_000): strings.Repeat("x", 100_000),
-	} {
-		env, err := crdgen.CredentialEnv("acme", fields, bytesOf(map[string]string{"token": value}))
-		require.NoError(t, err, "%.20q", value)
-		require.Equal(t, map[string]string{"T": want}, env)
-	}
-	for value, want := range map[string]string{
-		"":        "key token is missing or empty: set token, or acmecredentialConfig-token, in the Secret",
-		" \r\n\t": "key token is missing or empty: set token, or acmecredentialConfig-token, in the Secret",
-		"a\x00b":  "key token: has a NUL character",
-	} {
-		_, err := crdgen.CredentialEnv("acme", fields, bytesOf(map[string]string{"token": value}))
-		require.EqualError(t, err, "reading the credential of driver acme: "+want)
-	}
-}
 
 // Names in annotations are matched loosely, but a name that could mean two flags means neither where one is needed.
 func TestRulesFindTheirFlags(t *testing.T) {

@@ -61,7 +61,6 @@ func TestFilesAreContent(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, values)
 		require.Equal(t, map[string][]byte{"acme-ssh-key-path": []byte(want)}, files)
-		require.Equal(t, files, crdgen.CredentialFiles("acme", acmeFields(), map[string][]byte{"sshKeyContents": []byte(content)}))
 	}
 }
 
@@ -73,43 +72,6 @@ func TestOptionsAreCopies(t *testing.T) {
 	values["acme-tags"].([]string)[0] = "changed"
 	files["acme-ssh-key-path"][0] = 'X'
 	require.Equal(t, map[string]any{"tags": []string{"a", "b"}, "sshKeyContents": "KEY\n"}, spec)
-
-	data := map[string][]byte{"sshKeyContents": []byte("KEY\n")}
-	crdgen.CredentialFiles("acme", acmeFields(), data)["acme-ssh-key-path"][0] = 'X'
-	require.Equal(t, map[string][]byte{"sshKeyContents": []byte("KEY\n")}, data)
-}
-
-// Keys of a Secret that are no field's become variables; what cannot is named, never guessed.
-func TestForeignKeysBecomeVariables(t *testing.T) {
-	for key, want := range map[string]string{
-		"region":                       "ACME_REGION_X",
-		"defaultRegion":                "ACME_DEFAULT_REGION",
-		"default.region":               "ACME_DEFAULT_REGION",
-		"default_region":               "ACME_DEFAULT_REGION",
-		"DEFAULT_REGION":               "ACME_DEFAULT_REGION",
-		"acmecredentialConfig-apiURL":  "ACME_API_URL",
-		"ACME_DEBUG":                   "ACME_DEBUG",
-		"s3Bucket2Name":                "ACME_S3_BUCKET2_NAME",
-		"LD_PRELOAD":                   "ACME_LD_PRELOAD",
-		"_":                            "ACME__",
-		"a.b.c":                        "ACME_A_B_C",
-		"othercredentialConfig-secret": "ACME_SECRET",
-	} {
-		if key == "region" {
-			continue // a field of its own, below
-		}
-		env, err := crdgen.CredentialEnv("acme", nil, map[string][]byte{key: []byte("v")})
-		require.NoError(t, err, key)
-		require.Equal(t, map[string]string{want: "v"}, env, key)
-	}
-	env, err := crdgen.CredentialEnv("acme", acmeFields()[:1], map[string][]byte{"region": []byte("r2")})
-	require.NoError(t, err)
-	require.Equal(t, map[string]string{"ACME_REGION": "r2"}, env, "a field that belongs to no credential may stand in it")
-	for _, key := range []string{"a b", "a/b", "ä", "a=b", "trailing-", "\x00", "$(x)"} {
-		_, err := crdgen.CredentialEnv("acme", nil, map[string][]byte{key: []byte("marker")})
-		require.ErrorContains(t, err, "cannot become an environment variable", "%q", key)
-		require.NotContains(t, err.Error(), "marker")
-	}
 }
 
 func TestChangesOfEveryKind(t *testing.T) {

@@ -41,7 +41,7 @@ func Options(fields []Field, spec map[string]any) (values map[string]any, files 
 			continue
 		}
 		if field.File {
-			files[field.Flag] = fileContent([]byte(value.(string)))
+			files[field.Flag] = FileContent([]byte(value.(string)))
 			continue
 		}
 		values[field.Flag] = value
@@ -61,14 +61,15 @@ func CheckRules(fields []Field, spec map[string]any) error {
 		if value == nil {
 			value = field.Default
 		}
-		if err := field.checkRule(value); err != nil {
+		if err := field.CheckRule(value); err != nil {
 			problems = append(problems, fmt.Errorf("field %s: %w", field.Name, err))
 		}
 	}
 	return errors.Join(problems...)
 }
 
-func (f Field) checkRule(value any) error {
+// CheckRule refuses a value of this field that is known to lead nowhere.
+func (f Field) CheckRule(value any) error {
 	if rule, ok := f.rule(); ok {
 		return rule.Check(value)
 	}
@@ -79,6 +80,12 @@ func (f Field) checkRule(value any) error {
 func (f Field) rule() (clouds.Rule, bool) {
 	rule, ok := clouds.RuleOf(f.Flag)
 	return rule, ok && (f.Type == String && rule.Most == 0 || f.Type == Int && rule.Most > 0)
+}
+
+// IsGiven reports whether a spec has a value for the field.
+func (f Field) IsGiven(spec map[string]any) bool {
+	value, err := f.option(spec[f.Name])
+	return err == nil && value != nil
 }
 
 // option is the driver's value, or nil when there is none to give.
@@ -150,8 +157,8 @@ func sliceOption(value any) (any, error) {
 	return slices.Clone(items), nil
 }
 
-// fileContent ends with a line break: OpenSSH refuses a private key without one.
-func fileContent(content []byte) []byte {
+// FileContent ends with a line break: OpenSSH refuses a private key without one.
+func FileContent(content []byte) []byte {
 	if bytes.HasSuffix(content, []byte("\n")) {
 		return bytes.Clone(content)
 	}

@@ -139,7 +139,7 @@ func (f Field) description() string {
 		add("An integer, as a number or a string.")
 	}
 	if f.Default != nil {
-		add("Default: %s.", oneLine(defaultText(f.Default)))
+		add("Default: %s.", oneLine(DefaultText(f.Default)))
 	}
 	add("Driver flag --%s.", f.Flag)
 	if f.Usage == "" {
@@ -148,8 +148,8 @@ func (f Field) description() string {
 	return f.Usage + descriptionBreak + strings.Join(notes, " ")
 }
 
-// defaultText is a default as a credential's variable has it.
-func defaultText(value any) string {
+// DefaultText is a default as a credential's variable has it.
+func DefaultText(value any) string {
 	if items, ok := value.([]string); ok {
 		return strings.Join(items, ", ")
 	}

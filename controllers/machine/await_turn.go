@@ -16,6 +16,7 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/machine/breaker"
 	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/credential"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
 )
@@ -81,8 +82,8 @@ func (s *scope) group() (breaker.Group, error) {
 	}
 	sum := sha256.Sum256(order)
 	group := breaker.Group{Kind: s.GetKind(), Order: hex.EncodeToString(sum[:])}
-	if name := s.credentialName(); name != "" {
-		group.Credential = credentialKey(s.GetNamespace(), name).String()
+	if name := s.CredentialName(); name != "" {
+		group.Credential = credential.Parse(s.GetNamespace(), name).String()
 	}
 	return group, nil
 }

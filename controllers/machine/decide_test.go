@@ -38,7 +38,7 @@ func scopeOf(changes ...func(*scope)) *scope {
 	obj := machineNamed("m1")
 	obj.SetNamespace("a")
 	obj.SetUID("uid-1")
-	s := &scope{object: obj, request: requestFor("m1"), before: obj.DeepCopy(), now: time.Unix(1_900_000_000, 0)}
+	s := &scope{DriverMachine: obj, request: requestFor("m1"), before: obj.DeepCopy(), now: time.Unix(1_900_000_000, 0)}
 	s.conditions = step.NewConditions(&s.status.Conditions, 1, s.now)
 	for _, change := range changes {
 		change(s)
@@ -466,15 +466,6 @@ func TestFactsOf(t *testing.T) {
 	}
 }
 
-func TestCredentialKey(t *testing.T) {
-	for given, want := range map[string]types.NamespacedName{
-		"cloud": {Namespace: "a", Name: "cloud"}, "b:cloud": {Namespace: "b", Name: "cloud"}, "b:": {Namespace: "b"}, ":cloud": {Name: "cloud"},
-		"b:c:d": {Namespace: "b", Name: "c:d"}, "": {Namespace: "a"},
-	} {
-		require.Equal(t, want, credentialKey("a", given), given)
-	}
-}
-
 func acmeFields(t *testing.T, flags ...crdgen.Flag) []crdgen.Field {
 	t.Helper()
 	fields, err := crdgen.FieldsOf("acme", flags, crdgen.Rules{PrivateCredentialFields: []string{"token"}, PublicCredentialFields: []string{"user"}, OptionalCredentialFields: []string{"user"}})
@@ -498,10 +489,12 @@ func TestCredentialHelp(t *testing.T) {
 		"its own namespace": {withToken, []func(*scope){named("cloud")}, "The credential is that of Secret cloud in namespace a: look at its keys token"},
 		"another namespace": {withToken, []func(*scope){named("b:cloud")}, "The credential is that of Secret cloud in namespace b: look at its keys token"},
 		"the key is in the spec, others may be in the Secret": {withToken, []func(*scope){named("cloud"), inSpec}, "The credential is that of Secret cloud in namespace a: look at its keys token, user"},
-		"as it was at the creation":                           {withToken, []func(*scope){func(s *scope) { s.status.CloudCredentialSecretName = "was" }}, "The credential is that of Secret was in namespace a: look at its keys token"},
-		"none":                                                {withToken, nil, "No Secret was given: look at the machine's spec, or name a Secret with the keys token in its spec.common.cloudCredentialSecretName"},
-		"a driver that takes none":                            {[]crdgen.Flag{{Name: "acme-region", Type: crdgen.String}}, nil, "Driver acme takes its credential from the machine's spec: look at it there"},
-		"recalled": {withToken, []func(*scope){named("cloud"), func(s *scope) { s.credential.recalled = "the credential Secret cloud is not there" }},
+		"as it was at the creation": {withToken, []func(*scope){func(s *scope) {
+			_ = unstructured.SetNestedField(s.Object, "was", "status", "cloudCredentialSecretName")
+		}}, "The credential is that of Secret was in namespace a: look at its keys token"},
+		"none":                     {withToken, nil, "No Secret was given: look at the machine's spec, or name a Secret with the keys token in its spec.common.cloudCredentialSecretName"},
+		"a driver that takes none": {[]crdgen.Flag{{Name: "acme-region", Type: crdgen.String}}, nil, "Driver acme takes its credential from the machine's spec: look at it there"},
+		"recalled": {withToken, []func(*scope){named("cloud"), func(s *scope) { s.recalled = "the credential Secret cloud is not there" }},
 			"It was the credential that was used last: the credential Secret cloud is not there"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-func machineNamed(name string) object {
-	obj := object{&unstructured.Unstructured{Object: map[string]any{}}}
+func machineNamed(name string) rkev1.DriverMachine {
+	obj := rkev1.DriverMachine{Unstructured: &unstructured.Unstructured{Object: map[string]any{}}}
 	obj.SetName(name)
 	return obj
 }
@@ -56,7 +56,7 @@ func TestAbandonedMustNameTheMachine(t *testing.T) {
 }
 
 func TestOwnerIsOfClusterAPI(t *testing.T) {
-	ref := func(version, kind string) object {
+	ref := func(version, kind string) rkev1.DriverMachine {
 		obj := machineNamed("m1")
 		obj.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "x"}, {APIVersion: version, Kind: kind, Name: "owner", UID: "u"}})
 		return obj
@@ -88,7 +88,7 @@ func TestObjectReadsWhatIsThere(t *testing.T) {
 	require.Equal(t, "ns:cloud", obj.CredentialName())
 	want := rkev1.RKEMachineStatus{Phase: "Running", ObservedGeneration: 3, Attempts: 2}
 	require.NoError(t, obj.SetStatus(want))
-	status, err = object{obj.DeepCopy()}.Status()
+	status, err = rkev1.DriverMachine{Unstructured: obj.DeepCopy()}.Status()
 	require.NoError(t, err)
 	require.Equal(t, want, status)
 	obj.Object["status"] = map[string]any{"attempts": "many"}
@@ -101,7 +101,7 @@ func TestRequestHash(t *testing.T) {
 	base := func() (*Reconciler, *scope) {
 		obj := machineNamed("m1")
 		obj.SetGeneration(1)
-		s := &scope{object: obj, credential: credential{Credential: state.Credential{Version: "uid/1"}}}
+		s := &scope{DriverMachine: obj, credential: state.Credential{Version: "uid/1"}}
 		s.driver.ref = state.DriverRef{Name: "acme", Builtin: true}
 		return &Reconciler{Options: Options{Settings: jobrunner.Settings{Image: "i:1"}}}, s
 	}

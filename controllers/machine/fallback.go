@@ -79,7 +79,7 @@ func (r *Reconciler) fallBack(ctx context.Context, s *scope) error {
 		Type: rkev1.MachineStateSecretType, Data: data}
 	copies := []client.Object{copied}
 	if s.credential.Name != "" {
-		credential, err := jobrunner.CredentialSecret(jobrunner.Task{Base: fallback.Name, Credential: s.credential.Credential,
+		credential, err := jobrunner.CredentialSecret(jobrunner.Task{Base: fallback.Name, Credential: s.credential,
 			Request: jobrunner.Request{Machine: s.ref(), Namespace: fallback.Namespace, Driver: s.driver.ref}})
 		if err != nil {
 			return err

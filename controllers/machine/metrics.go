@@ -130,7 +130,7 @@ func (s *scope) tally(driver string) tally {
 
 func (m *metrics) observeAttempt(s *scope, driver string) {
 	last := s.status.LastAttempt
-	before, err := object{s.before}.Status()
+	before, err := rkev1.DriverMachine{Unstructured: s.before}.Status()
 	if err != nil || last == nil {
 		return
 	}

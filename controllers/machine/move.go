@@ -13,6 +13,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/credential"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
 )
@@ -112,12 +113,12 @@ func (r *Reconciler) takeAlong(ctx context.Context, s *scope) error {
 		names = append(names, *s.machine.Spec.Bootstrap.DataSecretName)
 	}
 	for _, name := range names {
-		key := credentialKey(s.GetNamespace(), name)
-		if name == "" || key.Namespace != s.GetNamespace() {
+		key := credential.Parse(s.GetNamespace(), name)
+		if name == "" || key.IsForeign() {
 			continue
 		}
 		secret := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
-		if err := r.Cache.Get(ctx, key, secret); client.IgnoreNotFound(err) != nil {
+		if err := r.Cache.Get(ctx, key.NamespacedName, secret); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("looking at the Secret %s: %w", name, err)
 		} else if err != nil || len(secret.OwnerReferences) > 0 || metav1.HasLabel(secret.ObjectMeta, rkev1.MoveLabel) {
 			continue

@@ -15,6 +15,7 @@ import (
 	"github.com/drover-project/drover/controllers/machine/breaker"
 	"github.com/drover-project/drover/controllers/machine/joblimit"
 	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/credential"
 	"github.com/drover-project/drover/jobrunner"
 )
 
@@ -85,13 +86,14 @@ const defaultWorkers = 16
 // Reconciler reconciles the machines of one kind.
 type Reconciler struct {
 	Options
-	kind       Kind
-	watchIndex *watchIndex
-	metrics    *metrics
-	breaker    *breaker.Breaker[Request]
-	jobs       *jobs
-	labelled   *labelled
-	applier    apply.Applier
+	kind        Kind
+	watchIndex  *watchIndex
+	metrics     *metrics
+	breaker     *breaker.Breaker[Request]
+	jobs        *jobs
+	labelled    *labelled
+	credentials credential.Source
+	applier     apply.Applier
 	// settings stands for those of the Jobs: their proxy and certificates, their image and limits.
 	settings string
 }
@@ -112,5 +114,6 @@ func New(o Options) *Controller {
 // For makes the Reconciler of one kind.
 func (c *Controller) For(kind Kind) *Reconciler {
 	return &Reconciler{Options: c.options, kind: kind, settings: hashOf(c.options.Settings), watchIndex: c.watchIndex, metrics: c.metrics, breaker: c.breaker, jobs: c.jobs, labelled: c.labelled,
-		applier: apply.Applier{Client: c.options.Client, Reader: c.options.Live, Owner: FieldOwner}}
+		credentials: credential.Source{Reader: c.options.Live, Trusted: c.options.TrustedCredentialNamespaces},
+		applier:     apply.Applier{Client: c.options.Client, Reader: c.options.Live, Owner: FieldOwner}}
 }

@@ -26,7 +26,7 @@ func (r *Reconciler) findProviderID(ctx context.Context, s *scope) error {
 			return fmt.Errorf("setting spec.providerID: %w", err)
 		}
 	}
-	if unblockMove(s); !given || blocksMove(object{s.before}) {
+	if unblockMove(s); !given || blocksMove(rkev1.DriverMachine{Unstructured: s.before}) {
 		if err := r.patch(ctx, s); err != nil {
 			return fmt.Errorf("writing spec.providerID: %w", err)
 		}

@@ -44,7 +44,7 @@ func (r *Reconciler) task(s *scope, claim state.Claim) jobrunner.Task {
 		Looked:             s.looked(),
 		Abandon:            claim.Operation == state.Remove && s.Abandoned(),
 	}
-	task := jobrunner.Task{Settings: r.Settings, Request: request, Credential: s.credential.Credential, Owner: s.Reference(), Hash: claim.Hash, Try: claim.Try, Made: claim.Made}
+	task := jobrunner.Task{Settings: r.Settings, Request: request, Credential: s.credential, Owner: s.Reference(), Hash: claim.Hash, Try: claim.Try, Made: claim.Made}
 	if way, err := r.way(s); err == nil {
 		task.Request.UserData = userdata.FormatWay(way)
 	}

@@ -16,11 +16,12 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
 )
 
 // scope is what is known of one machine during one reconcile.
 type scope struct {
-	object
+	rkev1.DriverMachine
 	request Request
 	// management is the management cluster, see Options.
 	management string
@@ -36,12 +37,14 @@ type scope struct {
 	machine *clusterv1.Machine
 	// home is where what is made for the machine lives, and what its names begin with: the machine's own namespace and
 	// name, but for a fallback.
-	home       types.NamespacedName
-	cluster    *clusterv1.Cluster
-	state      stateSecret
-	driver     driverFacts
-	bootstrap  *corev1.Secret
-	credential credential
+	home      types.NamespacedName
+	cluster   *clusterv1.Cluster
+	state     stateSecret
+	driver    driverFacts
+	bootstrap *corev1.Secret
+	// credential is what the driver is given; recalled tells that it is the one that was used last, and why: its Secret is gone or unusable.
+	credential state.Credential
+	recalled   string
 	// evidence and verdict of the attempt that was claimed, once they were looked for.
 	evidence *jobrunner.Evidence
 	verdict  *jobrunner.Verdict
@@ -63,7 +66,7 @@ func (s *scope) deleting() bool { return !s.GetDeletionTimestamp().IsZero() }
 
 // load reads the machine; nil when it is gone, or not this manager's.
 func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*scope, error) {
-	obj := object{&unstructured.Unstructured{}}
+	obj := rkev1.DriverMachine{Unstructured: &unstructured.Unstructured{}}
 	obj.SetGroupVersionKind(r.kind.GVK)
 	request := Request{Kind: r.kind.GVK, NamespacedName: key}
 	r.watchIndex.forget(request)
@@ -87,7 +90,7 @@ func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*scope
 	if err != nil {
 		return nil, err
 	}
-	s := &scope{object: obj, request: request, management: r.Management, before: obj.DeepCopy(), status: status, now: r.Clock.Now()}
+	s := &scope{DriverMachine: obj, request: request, management: r.Management, before: obj.DeepCopy(), status: status, now: r.Clock.Now()}
 	for i := range status.Conditions {
 		s.was = append(s.was, *status.Conditions[i].DeepCopy())
 	}

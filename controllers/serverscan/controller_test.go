@@ -377,7 +377,7 @@ func TestScan_badInput(t *testing.T) {
 		}, rkev1.CredentialInvalidReason, "accessToken"},
 		"another namespace's, not shared": {func(w *world, s *rkev1.ServerScanSpec) {
 			s.CloudCredentialSecretName = newWorld(w.T).namespace + ":cred"
-		}, rkev1.CredentialMissingReason, "may be used in namespace"},
+		}, rkev1.CredentialNotSharedReason, "may be used here"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -17,15 +16,10 @@ import (
 	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/credential"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
 )
-
-// credential is what the Job is given of the credential Secret.
-type credential struct {
-	env   map[string]string
-	files map[string][]byte
-}
 
 // start makes the Job of the present attempt, with all that it needs. It is safe to call again: names are fixed.
 func (r *Reconciler) start(ctx context.Context, s *scope, targets []jobrunner.ScanTarget) error {
@@ -68,19 +62,19 @@ func (r *Reconciler) start(ctx context.Context, s *scope, targets []jobrunner.Sc
 
 // asking tells that a Job is under way.
 func (r *Reconciler) asking(s *scope, heldUp string) error {
-	text := "Job " + r.task(s.ServerScan, credential{}, nil).Name() + " asks the cloud"
+	text := "Job " + r.task(s.ServerScan, state.Credential{}, nil).Name() + " asks the cloud"
 	if heldUp != "" {
 		text += ". " + heldUp
 	}
 	return step.Progress(underWay(s.Status.Attempt), text, jobCheck)
 }
 
-func (r *Reconciler) task(scan *rkev1.ServerScan, given credential, targets []jobrunner.ScanTarget) jobrunner.Task {
+func (r *Reconciler) task(scan *rkev1.ServerScan, given state.Credential, targets []jobrunner.ScanTarget) jobrunner.Task {
 	return jobrunner.Task{
 		Settings: r.Jobs,
 		Request: jobrunner.Request{
 			Operation: state.Scan, Attempt: scan.Status.Attempt, Driver: state.DriverRef{Name: scan.Spec.Driver, Builtin: true},
-			CredentialEnv: given.env, Files: given.files, Scan: targets,
+			CredentialEnv: given.Env, Files: given.Files, Scan: targets,
 			Namespace: scan.Namespace, StateSecret: jobrunner.ObjectName(scan.Name, "scan", "result"),
 		},
 		Owner: metav1.NewControllerRef(scan, rkev1.GroupVersion.WithKind("ServerScan")), Base: scan.Name,
@@ -88,29 +82,17 @@ func (r *Reconciler) task(scan *rkev1.ServerScan, given credential, targets []jo
 }
 
 // credential reads the credential Secret as a machine's would be read.
-func (r *Reconciler) credential(ctx context.Context, scan *rkev1.ServerScan) (credential, error) {
+func (r *Reconciler) credential(ctx context.Context, scan *rkev1.ServerScan) (state.Credential, error) {
 	fields, err := r.fields(ctx, scan.Spec.Driver)
 	if err != nil {
-		return credential{}, err
+		return state.Credential{}, err
 	}
-	name := scan.Spec.CloudCredentialSecretName
-	key := client.ObjectKey{Namespace: scan.Namespace, Name: name}
-	if other, rest, foreign := strings.Cut(name, ":"); foreign {
-		key = client.ObjectKey{Namespace: other, Name: rest}
+	source := credential.Source{Reader: r.Reader, Trusted: r.TrustedCredentialNamespaces}
+	given, err := source.Resolve(ctx, scan.Namespace, scan.Spec.CloudCredentialSecretName, scan.Spec.Driver, fields, nil)
+	if refused, ok := errors.AsType[*credential.Refused](err); ok {
+		return state.Credential{}, step.Stall(refused.Reason, refused)
 	}
-	secret := &corev1.Secret{}
-	err = r.Reader.Get(ctx, key, secret)
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
-		return credential{}, fmt.Errorf("reading the credential Secret %s: %w", name, err)
-	}
-	if err != nil || key.Namespace != scan.Namespace && !rkev1.SharedWith(secret, scan.Namespace, r.TrustedCredentialNamespaces) {
-		return credential{}, step.Stall(rkev1.CredentialMissingReason, fmt.Errorf("there is no Secret %s that may be used in namespace %s", name, scan.Namespace))
-	}
-	env, err := crdgen.CredentialEnv(scan.Spec.Driver, fields, secret.Data)
-	if err != nil {
-		return credential{}, step.Stall(rkev1.CredentialInvalidReason, fmt.Errorf("in Secret %s: %w", name, err))
-	}
-	return credential{env: env, files: crdgen.CredentialFiles(scan.Spec.Driver, fields, secret.Data)}, nil
+	return given, err
 }
 
 // fields are those of the driver's machines.
@@ -135,7 +117,7 @@ func (r *Reconciler) fields(ctx context.Context, driver string) ([]crdgen.Field,
 
 // gather collects all there is to judge the present attempt by.
 func (r *Reconciler) gather(ctx context.Context, s *scope) (jobrunner.Evidence, error) {
-	task := r.task(s.ServerScan, credential{}, nil)
+	task := r.task(s.ServerScan, state.Credential{}, nil)
 	evidence := jobrunner.Evidence{Operation: state.Scan, Attempt: s.Status.Attempt}
 	result := &corev1.Secret{}
 	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: task.Request.StateSecret}, result)
@@ -160,7 +142,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (jobrunner.Evidence, 
 
 // cleanUp takes away what held the credential and what gave the pod its rights.
 func (r *Reconciler) cleanUp(ctx context.Context, scan *rkev1.ServerScan) error {
-	task := r.task(scan, credential{}, nil)
+	task := r.task(scan, state.Credential{}, nil)
 	leftovers := []client.Object{jobrunner.RoleBinding(task), jobrunner.Role(task), jobrunner.ServiceAccount(task)}
 	// A first Job that could not be made has a request all the same.
 	for task.Request.Attempt = max(scan.Status.Attempt, 1); task.Request.Attempt > 0; task.Request.Attempt-- {

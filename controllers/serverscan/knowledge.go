@@ -1,7 +1,6 @@
 package serverscan
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -87,7 +86,8 @@ func eachMachine(ctx context.Context, reader client.Reader, kind schema.GroupVer
 }
 
 func (k knowledge) add(scan *rkev1.ServerScan, machine *unstructured.Unstructured) {
-	providerID, _, _ := unstructured.NestedString(machine.Object, "spec", crdgen.ProviderIDField)
+	object := rkev1.DriverMachine{Unstructured: machine}
+	providerID := object.ProviderID()
 	k.uids[string(machine.GetUID())] = providerID
 	k.names[jobrunner.Tags(jobrunner.MachineRef{Namespace: machine.GetNamespace(), Name: machine.GetName()})[jobrunner.TagMachine]] = true
 	if providerID == "" {
@@ -95,17 +95,10 @@ func (k knowledge) add(scan *rkev1.ServerScan, machine *unstructured.Unstructure
 	}
 	k.providerIDs[providerID] = true
 	if machine.GetNamespace() == scan.Namespace && machine.GetKind() == crdgen.KindsOf(scan.Spec.Driver).Machine &&
-		credentialOf(machine) == scan.Spec.CloudCredentialSecretName && settled(machine) {
+		object.CredentialName() == scan.Spec.CloudCredentialSecretName && settled(machine) {
 		k.here[machine.GetName()] = providerID
 		k.conditions[machine.GetName()] = serverExists(machine)
 	}
-}
-
-// credentialOf is the credential as the machine names it.
-func credentialOf(machine *unstructured.Unstructured) string {
-	named, _, _ := unstructured.NestedString(machine.Object, "spec", crdgen.CommonField, "cloudCredentialSecretName")
-	used, _, _ := unstructured.NestedString(machine.Object, "status", "cloudCredentialSecretName")
-	return cmp.Or(named, used)
 }
 
 // settled leaves out machines that are on their way.

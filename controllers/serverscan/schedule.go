@@ -127,7 +127,7 @@ func (s *Schedule) accounts(ctx context.Context) (map[account]usage, error) {
 // used adds the accounts that a driver's machines use.
 func (s *Schedule) used(ctx context.Context, accounts map[account]usage, driver, kind string) error {
 	return eachMachine(ctx, s.Reader, rkev1.MachineGroupVersion.WithKind(kind), func(machine *unstructured.Unstructured) {
-		at := account{machine.GetNamespace(), driver, credentialOf(machine)}
+		at := account{machine.GetNamespace(), driver, rkev1.DriverMachine{Unstructured: machine}.CredentialName()}
 		made := machine.GetCreationTimestamp().Time
 		if use, known := accounts[at]; at.credential != "" && (!known || made.Before(use.since)) {
 			accounts[at] = usage{since: made}

@@ -62,6 +62,4 @@ const (
 	MachineRequestSecretType = "drover.cattle.io/machine-request"
 	// CloudCredentialSecretType is the type of a credential in a cluster's namespace; Opaque is accepted too.
 	CloudCredentialSecretType = "provisioning.cattle.io/cloud-credential"
-	// GlobalCredentialNamespace is where Rancher keeps credentials; they too must name the namespaces that may use them.
-	GlobalCredentialNamespace = "cattle-global-data"
 )

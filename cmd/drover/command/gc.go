@@ -136,7 +136,7 @@ func (e *env) places(ctx context.Context, api *inventory.API, o *gcOptions) ([]p
 	skipped := map[string]bool{}
 	known := map[place]bool{}
 	for _, m := range machines {
-		at := place{m.Namespace, facts.DriverName(m.Kind.Name, drivers), credentialOf(m)}
+		at := place{m.Namespace, facts.DriverName(m.Kind.Name, drivers), m.CredentialName()}
 		switch {
 		case o.driver != "" && at.driver != o.driver, at.credential == "", known[at]:
 		case !clouds.Of(at.driver).Lists:
@@ -150,14 +150,6 @@ func (e *env) places(ctx context.Context, api *inventory.API, o *gcOptions) ([]p
 		e.note("servers of driver %s are not looked for: they cannot be listed by their tags (see docs/orphans.md)", driver)
 	}
 	return places, nil
-}
-
-// credentialOf is the credential as the machine names it.
-func credentialOf(m *facts.Machine) string {
-	if name := m.Spec.Common.CloudCredentialSecretName; name != "" {
-		return name
-	}
-	return m.Status.CloudCredentialSecretName
 }
 
 // scan has the manager look at one place; what keeps it from that is told with the result.

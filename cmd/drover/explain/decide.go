@@ -212,7 +212,7 @@ func forRemoval(about advice) advice {
 }
 
 func (d *decision) namesCredential() bool {
-	_, name := d.Machine.CredentialRef()
+	name := d.Machine.Credential().Name
 	return name != ""
 }
 

@@ -17,14 +17,14 @@ import (
 // objects that are not there: advice about them is left out.
 func machineWords(s *facts.Snapshot, command string) words {
 	m := s.Machine
-	credentialNamespace, credential := m.CredentialRef()
+	credential := m.Credential()
 	w := words{
 		"cmd": command, "name": m.Name, "ns": m.Namespace, "podns": m.Namespace, "kind": m.Kind.Name, "uid": string(m.UID),
 		"plural":   m.Kind.Resource,
 		"resource": m.Kind.Resource + "." + rkev1.MachineGroupVersion.Group,
 		"template": strings.ToLower(m.Kind.Name) + "templates." + rkev1.MachineGroupVersion.Group,
 		"capi":     m.CAPIMachineName(), "cluster": m.ClusterName(), "driver": driverName(s), "job": m.Status.JobName,
-		"credentialns": credentialNamespace, "credentialname": credential, "credential": credential,
+		"credentialns": credential.Namespace, "credentialname": credential.Name, "credential": credential.Name,
 		"instance": m.Status.InstanceName, "bootstrap": "", "pod": "", "node": "",
 		"state": jobrunner.StateSecretName(m.Name), "itself": "",
 	}
@@ -32,14 +32,14 @@ func machineWords(s *facts.Snapshot, command string) words {
 	if m.Annotations[clusterv1.TemplateClonedFromNameAnnotation] == "" {
 		w["template"], w["itself"], w[whereWord] = "", w["resource"], "the machine itself"
 	}
-	if credential == "" {
+	if credential.Name == "" {
 		w["credentialns"] = m.Namespace
 	}
 	if inFallback(m) {
 		w["podns"] = fallbackNamespace
 	}
-	if credential != "" && credentialNamespace != m.Namespace {
-		w["credential"] = credentialNamespace + "/" + credential
+	if credential.IsForeign() {
+		w["credential"] = credential.String()
 	}
 	if s.State != nil && s.State.Name != "" {
 		w["state"] = s.State.Name

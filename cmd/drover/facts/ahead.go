@@ -23,7 +23,7 @@ func (m *Machine) IsHeld() bool {
 func (m *Machine) Ahead(others []*Machine) *Machine {
 	for _, other := range others {
 		last := other.Status.LastAttempt
-		if other.UID == m.UID || last == nil || !jobrunner.IsShared(last.Class) || !sameCredential(m, other) {
+		if other.UID == m.UID || last == nil || !jobrunner.IsShared(last.Class) || m.Credential().NamespacedName != other.Credential().NamespacedName {
 			continue
 		}
 		if other.Status.NextAttemptTime != nil || other.Status.Phase == rkev1.PhaseCreating {
@@ -31,10 +31,4 @@ func (m *Machine) Ahead(others []*Machine) *Machine {
 		}
 	}
 	return nil
-}
-
-func sameCredential(m, other *Machine) bool {
-	namespace, name := m.CredentialRef()
-	otherNamespace, otherName := other.CredentialRef()
-	return namespace == otherNamespace && name == otherName
 }

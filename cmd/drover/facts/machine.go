@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/credential"
 )
 
 // machineSuffix ends the name of every machine kind, such as DigitaloceanMachine.
@@ -135,20 +137,17 @@ func (m *Machine) Condition(name string) *metav1.Condition {
 	return FindCondition(m.Status.Conditions, name)
 }
 
-// CredentialRef is the credential Secret the machine uses: the one of its spec, else the one that made its server.
-// Both names are empty when it uses none.
-func (m *Machine) CredentialRef() (namespace, name string) {
-	ref := m.Spec.Common.CloudCredentialSecretName
-	if ref == "" {
-		ref = m.Status.CloudCredentialSecretName
+// CredentialName is the credential as the spec names it or, when it names none, the one that made the server.
+func (m *Machine) CredentialName() string {
+	return cmp.Or(m.Spec.Common.CloudCredentialSecretName, m.Status.CloudCredentialSecretName)
+}
+
+// Credential is the Secret that the machine uses; its zero value when it uses none.
+func (m *Machine) Credential() credential.Ref {
+	if m.CredentialName() == "" {
+		return credential.Ref{}
 	}
-	if ref == "" {
-		return "", ""
-	}
-	if ns, n, found := strings.Cut(ref, ":"); found {
-		return ns, n
-	}
-	return m.Namespace, ref
+	return credential.Parse(m.Namespace, m.CredentialName())
 }
 
 // addressOrder is which address a user most likely reaches, best first.

@@ -91,8 +91,8 @@ func TestDecodeMachine(t *testing.T) {
 	require.Equal(t, "Pending", m.Phase())
 	require.Equal(t, "digitalocean://1", m.Spec.ProviderID)
 	require.Equal(t, "digitaloceanmachine.rke-machine.cattle.io/web-1", m.Ref())
-	namespace, name := m.CredentialRef()
-	require.Equal(t, []string{"cattle-global-data", "cc"}, []string{namespace, name})
+	ref := m.Credential()
+	require.Equal(t, []string{"cattle-global-data", "cc"}, []string{ref.Namespace, ref.Name})
 }
 
 func TestDecodeMachineRefusesNonsense(t *testing.T) {
@@ -211,9 +211,9 @@ func TestCredentialRef(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := &facts.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}, Status: rkev1.RKEMachineStatus{CloudCredentialSecretName: c.status}}
 			m.Spec.Common.CloudCredentialSecretName = c.spec
-			namespace, name := m.CredentialRef()
-			require.Equal(t, c.wantNamespace, namespace)
-			require.Equal(t, c.want, name)
+			ref := m.Credential()
+			require.Equal(t, c.wantNamespace, ref.Namespace)
+			require.Equal(t, c.want, ref.Name)
 		})
 	}
 }
@@ -258,8 +258,8 @@ func TestDecodeMachineKeepsWhatItShows(t *testing.T) {
 		if m.Address() != "" {
 			require.Equal(t, address, m.Address())
 		}
-		if namespace, name := m.CredentialRef(); namespace != "" {
-			require.Equal(t, credential, namespace+":"+name)
+		if ref := m.Credential(); ref.Namespace != "" {
+			require.Equal(t, credential, ref.Namespace+":"+ref.Name)
 		}
 	}
 	check("Ready", "2026-03-01T12:00:00Z", "ExternalIP", "198.18.0.3", "a:b")

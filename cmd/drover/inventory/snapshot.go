@@ -170,12 +170,12 @@ func (r *reading) credential(ctx context.Context) error {
 	if r.Machine == nil {
 		return nil
 	}
-	namespace, name := r.Machine.CredentialRef()
-	if name == "" {
+	ref := r.Machine.Credential()
+	if ref.Name == "" {
 		return nil
 	}
 	var err error
-	r.Credential, err = r.secret(ctx, namespace, name)
+	r.Credential, err = r.secret(ctx, ref.Namespace, ref.Name)
 	return err
 }
 

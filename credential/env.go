@@ -1,4 +1,4 @@
-package crdgen
+package credential
 
 import (
 	"bytes"
@@ -6,18 +6,20 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/drover-project/drover/clouds"
+	"github.com/drover-project/drover/crdgen"
 )
 
-// CredentialEnv turns the data of a credential Secret into the environment variables through which the driver takes it.
+// Env turns the data of a credential Secret into the environment variables through which the driver takes it.
 // A key is a field's name, or Rancher's form <driver>credentialConfig-<field>. A key that is no field of the driver becomes
 // <PREFIX>_<UPPER_SNAKE>, for drivers and SDKs read more variables than there are flags. Keys whose field is a file are
-// left out: CredentialFiles has them. The error names every required key that is missing.
-func CredentialEnv(driverName string, fields []Field, secretData map[string][]byte) (map[string]string, error) {
-	byField, extra := matchCredential(driverName, fields, secretData)
+// left out: Files has them. The error names every required key that is missing.
+func Env(driverName string, fields []crdgen.Field, secretData map[string][]byte) (map[string]string, error) {
+	byField, extra := match(driverName, fields, secretData)
 	env := map[string]string{}
 	var problems []error
 	set := func(name, key string, value []byte) {
@@ -32,12 +34,12 @@ func CredentialEnv(driverName string, fields []Field, secretData map[string][]by
 	}
 	for i, field := range fields {
 		key, ok := byField[i]
-		if err := field.checkRule(strings.TrimRight(string(secretData[key]), "\r\n")); ok && err != nil {
+		if err := field.CheckRule(strings.TrimRight(string(secretData[key]), "\r\n")); ok && err != nil {
 			problems = append(problems, fmt.Errorf("key %s: %w", key, err))
 			continue
 		}
 		if ok && !field.File {
-			set(field.credentialVar(driverName), key, secretData[key])
+			set(variable(driverName, field), key, secretData[key])
 		}
 	}
 	for _, key := range extra {
@@ -61,7 +63,12 @@ func CredentialEnv(driverName string, fields []Field, secretData map[string][]by
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("reading the credential of driver %s: %w", driverName, errors.Join(problems...))
 	}
-	addCredentialDefaults(driverName, fields, env)
+	// The schema has no defaults for these fields, because a default written into an object would win over the Secret.
+	for _, field := range fields {
+		if name := variable(driverName, field); field.Credential != "" && field.Default != nil && env[name] == "" {
+			env[name] = crdgen.DefaultText(field.Default)
+		}
+	}
 	return env, nil
 }
 
@@ -70,15 +77,15 @@ func CredentialEnv(driverName string, fields []Field, secretData map[string][]by
 var ofProcess = regexp.MustCompile(`^(LD|DYLD|GO|MACHINE|SSL|KUBERNETES|NO|ALL|HTTPS?|GRPC)_|` +
 	`_(FILES?|PATH|DIR|HOME|PROXY|CONFIG|PROFILE|BUNDLE|PROCESS|COMMAND|EXECUTABLES?|APPLICATION_CREDENTIALS)$`)
 
-// KeepOwn leaves in a credential that was kept only what CredentialEnv and CredentialFiles could have given, and names the variables that it
+// KeepOwn leaves in a credential that was kept only what Env and Files could have given, and names the variables that it
 // took out: whoever may write the Secret that kept it may write anything there.
-func KeepOwn(driverName string, fields []Field, env map[string]string, files map[string][]byte) (dropped []string) {
+func KeepOwn(driverName string, fields []crdgen.Field, env map[string]string, files map[string][]byte) (dropped []string) {
 	own, ownFiles := map[string]bool{}, map[string]bool{}
 	for _, field := range fields {
-		own[field.credentialVar(driverName)], ownFiles[field.Flag] = !field.File, field.File
+		own[variable(driverName, field)], ownFiles[field.Flag] = !field.File, field.File
 	}
 	prefix := clouds.Of(driverName).EnvPrefix + "_"
-	for _, name := range sortedKeys(env) {
+	for _, name := range slices.Sorted(maps.Keys(env)) {
 		if spelled, err := upperSnake(name); !own[name] && (err != nil || spelled != name || !strings.HasPrefix(name, prefix) || ofProcess.MatchString(name)) {
 			delete(env, name)
 			dropped = append(dropped, name)
@@ -88,49 +95,59 @@ func KeepOwn(driverName string, fields []Field, env map[string]string, files map
 	return dropped
 }
 
-// CredentialFiles are the parts of a credential that the driver takes as files, by flag name. A value in a machine's spec
+// Files are the parts of a credential that the driver takes as files, by flag name. A value in a machine's spec
 // wins over them.
-func CredentialFiles(driverName string, fields []Field, secretData map[string][]byte) map[string][]byte {
-	byField, _ := matchCredential(driverName, fields, secretData)
+func Files(driverName string, fields []crdgen.Field, secretData map[string][]byte) map[string][]byte {
+	byField, _ := match(driverName, fields, secretData)
 	files := map[string][]byte{}
 	for i, field := range fields {
 		if key, ok := byField[i]; ok && field.File && len(secretData[key]) > 0 {
-			files[field.Flag] = fileContent(secretData[key])
+			files[field.Flag] = crdgen.FileContent(secretData[key])
 		}
 	}
 	return files
 }
 
-// NeedsCredential tells whether a machine of this driver needs a credential Secret, given what its spec says itself.
-func NeedsCredential(fields []Field, spec map[string]any) bool {
-	for _, field := range GivenIn(fields, spec) {
-		if field.required() {
-			return true
+// RequiredKeys are those that the Secret of a machine of this driver must have, given what its spec says itself.
+func RequiredKeys(fields []crdgen.Field, spec map[string]any) []string {
+	var keys []string
+	for _, field := range givenIn(fields, spec) {
+		if isRequired(field) {
+			keys = append(keys, field.Name)
 		}
 	}
-	return false
+	slices.Sort(keys)
+	return keys
 }
 
-// GivenIn returns fields with those optional in the credential that spec has a value for, for a value in the spec wins.
-func GivenIn(fields []Field, spec map[string]any) []Field {
-	out := append([]Field(nil), fields...)
-	for i, field := range out {
-		if value, err := field.option(spec[field.Name]); err == nil && value != nil {
-			out[i].Optional = true
+// Keys are all that the Secret of a machine of this driver may have.
+func Keys(fields []crdgen.Field) []string {
+	var keys []string
+	for _, field := range fields {
+		if field.Credential != "" {
+			keys = append(keys, field.Name)
 		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func isRequired(f crdgen.Field) bool { return f.Credential != "" && !f.Optional && f.Default == nil }
+
+// givenIn returns fields with those optional in the credential that spec has a value for, for a value in the spec wins.
+func givenIn(fields []crdgen.Field, spec map[string]any) []crdgen.Field {
+	out := slices.Clone(fields)
+	for i := range out {
+		out[i].Optional = out[i].Optional || out[i].IsGiven(spec)
 	}
 	return out
 }
 
-func (f Field) required() bool {
-	return f.Credential != "" && !f.Optional && f.Default == nil
-}
-
-// matchCredential finds the key of each field (by position), and the keys that are no field's, both without regard to
+// match finds the key of each field (by position), and the keys that are no field's, both without regard to
 // spelling; an exact spelling wins.
-func matchCredential(driverName string, fields []Field, data map[string][]byte) (byField map[int]string, extra []string) {
+func match(driverName string, fields []crdgen.Field, data map[string][]byte) (byField map[int]string, extra []string) {
 	byField = map[int]string{}
-	for _, key := range sortedKeys(data) {
+	for _, key := range slices.Sorted(maps.Keys(data)) {
 		i, ok := fieldOfKey(driverName, fields, key)
 		if !ok {
 			extra = append(extra, key)
@@ -144,24 +161,24 @@ func matchCredential(driverName string, fields []Field, data map[string][]byte) 
 }
 
 // fieldOfKey tries the whole key first, then Rancher's form; the name of the field's environment variable is good too.
-func fieldOfKey(driverName string, fields []Field, key string) (int, bool) {
+func fieldOfKey(driverName string, fields []crdgen.Field, key string) (int, bool) {
 	for i, field := range fields {
 		if field.EnvVar != "" && field.EnvVar == key {
 			return i, true
 		}
 	}
 	for _, name := range []string{key, lastSegment(key)} {
-		if matches := find(driverName, fields, name); len(matches) == 1 {
+		if matches := crdgen.Find(driverName, fields, name); len(matches) == 1 {
 			return matches[0], true
 		}
 	}
 	return 0, false
 }
 
-func missingKeys(driverName string, fields []Field, byField map[int]string, data map[string][]byte) []error {
+func missingKeys(driverName string, fields []crdgen.Field, byField map[int]string, data map[string][]byte) []error {
 	var problems []error
 	for i, field := range fields {
-		if !field.required() {
+		if !isRequired(field) {
 			continue
 		}
 		if key, ok := byField[i]; !ok || len(bytes.TrimSpace(data[key])) == 0 {
@@ -171,20 +188,8 @@ func missingKeys(driverName string, fields []Field, byField map[int]string, data
 	return problems
 }
 
-// addCredentialDefaults fills in what the Secret leaves out; the schema has no defaults for these fields, because a
-// default written into an object would win over the Secret.
-func addCredentialDefaults(driverName string, fields []Field, env map[string]string) {
-	for _, field := range fields {
-		name := field.credentialVar(driverName)
-		if field.Credential == "" || field.Default == nil || env[name] != "" {
-			continue
-		}
-		env[name] = defaultText(field.Default)
-	}
-}
-
-// credentialVar is the variable the driver itself names; only a driver that names none gets a made-up one.
-func (f Field) credentialVar(driverName string) string {
+// variable is the variable the driver itself names; only a driver that names none gets a made-up one.
+func variable(driverName string, f crdgen.Field) string {
 	if f.EnvVar != "" {
 		return f.EnvVar
 	}
@@ -206,7 +211,7 @@ func upperSnake(name string) (string, error) {
 		switch {
 		case r == '.' || r == '_':
 			r = '_'
-		case !isAlphanumeric(r):
+		case r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r):
 			return "", errors.New("cannot become an environment variable: use letters, digits, dots and underscores")
 		case unicode.IsUpper(r) && (unicode.IsLower(last) || unicode.IsDigit(last)):
 			b.WriteByte('_')

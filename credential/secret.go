@@ -1,0 +1,130 @@
+package credential
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/state"
+)
+
+// Why a Secret cannot be used, for errors.Is.
+var (
+	// ErrMissing is of a Secret of the object's own namespace that is not there.
+	ErrMissing = errors.New("the credential Secret is not there")
+	// ErrNotShared is of a Secret of another namespace that may not be used or is not there: one answer for both, so that nobody learns from it
+	// which Secrets another namespace has.
+	ErrNotShared = errors.New("the credential Secret is not shared")
+	// ErrForbidden is of a Secret that the reader must not read.
+	ErrForbidden = errors.New("the credential Secret must not be read")
+)
+
+// Ref names the Secret of a credential.
+type Ref struct {
+	types.NamespacedName
+	// From is the namespace of the object that names it.
+	From string
+}
+
+// Parse reads the name of a credential as an object of the namespace from gives it: <name>, or <namespace>:<name>.
+func Parse(from, name string) Ref {
+	if namespace, rest, ok := strings.Cut(name, ":"); ok {
+		return Ref{types.NamespacedName{Namespace: namespace, Name: rest}, from}
+	}
+	return Ref{types.NamespacedName{Namespace: from, Name: name}, from}
+}
+
+// IsForeign reports whether the Secret is in another namespace than the object that names it.
+func (r Ref) IsForeign() bool { return r.Namespace != r.From }
+
+// Source finds the Secrets of credentials.
+type Source struct {
+	Reader client.Reader
+	// Trusted are namespaces with credentials of Rancher's that objects of every namespace may use.
+	Trusted []string
+}
+
+// rancherPrefix is what the names of credentials begin with that Rancher's user interface makes.
+const rancherPrefix = "cc-"
+
+// Look reads a Secret, or only its metadata, if the object that names it may use it; otherwise the error is one of those above.
+func (s Source) Look(ctx context.Context, ref Ref, secret client.Object) error {
+	err := s.Reader.Get(ctx, ref.NamespacedName, secret)
+	switch {
+	case err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err):
+		return fmt.Errorf("reading the credential Secret %s: %w", ref, err)
+	case ref.IsForeign() && (err != nil || !s.isShared(secret, ref.From)):
+		return ErrNotShared
+	case apierrors.IsForbidden(err):
+		return ErrForbidden
+	case err != nil:
+		return ErrMissing
+	}
+	return nil
+}
+
+// isShared reports whether a Secret names the namespace of who uses it, or is a credential of Rancher's in a namespace that is trusted.
+func (s Source) isShared(secret client.Object, with string) bool {
+	if slices.Contains(s.Trusted, secret.GetNamespace()) && strings.HasPrefix(secret.GetName(), rancherPrefix) {
+		return true
+	}
+	for allowed := range strings.SplitSeq(secret.GetAnnotations()[rkev1.AllowedNamespacesAnnotation], ",") {
+		if allowed = strings.TrimSpace(allowed); allowed == "*" || allowed == with {
+			return true
+		}
+	}
+	return false
+}
+
+// Refused is the error of a credential that cannot be used until somebody changes it: the reason of a condition, and what to do.
+type Refused struct {
+	Reason  string
+	Message string
+	cause   error
+}
+
+// Error implements error.
+func (r *Refused) Error() string { return r.Message }
+
+// Unwrap gives the sentinel, if it is one.
+func (r *Refused) Unwrap() error { return r.cause }
+
+// Resolve reads what an object in the namespace from, with this spec, gives its driver through the Secret that it names. Its error may be a
+// *Refused.
+func (s Source) Resolve(ctx context.Context, from, name, driver string, fields []crdgen.Field, spec map[string]any) (state.Credential, error) {
+	ref, secret := Parse(from, name), &corev1.Secret{}
+	keys := strings.Join(RequiredKeys(fields, spec), ", ")
+	refuse := func(err error, reason, format string, args ...any) (state.Credential, error) {
+		return state.Credential{}, &Refused{Reason: reason, Message: fmt.Sprintf(format, args...), cause: err}
+	}
+	switch err := s.Look(ctx, ref, secret); {
+	case errors.Is(err, ErrNotShared):
+		return refuse(err, rkev1.CredentialNotSharedReason, "there is no Secret %s that may be used here: create it, and name this namespace, %s, in its annotation %s",
+			name, from, rkev1.AllowedNamespacesAnnotation)
+	case errors.Is(err, ErrForbidden):
+		return refuse(err, rkev1.CredentialInvalidReason, "the credential Secret %s in namespace %s must not be read: let the manager's service account get it (keys %s)",
+			ref.Name, ref.Namespace, keys)
+	case errors.Is(err, ErrMissing):
+		return refuse(err, rkev1.CredentialMissingReason, "the credential Secret %s is not there: create it in namespace %s with the keys %s", name, ref.Namespace, keys)
+	case err != nil:
+		return state.Credential{}, err
+	case secret.Type != rkev1.CloudCredentialSecretType && secret.Type != corev1.SecretTypeOpaque && secret.Type != "":
+		return refuse(nil, rkev1.CredentialInvalidReason, "Secret %s is of type %s: a credential is of type %s or %s",
+			name, secret.Type, rkev1.CloudCredentialSecretType, corev1.SecretTypeOpaque)
+	}
+	fields = givenIn(fields, spec)
+	env, err := Env(driver, fields, secret.Data)
+	if err != nil {
+		return refuse(err, rkev1.CredentialInvalidReason, "Secret %s: %v", name, err)
+	}
+	return state.Credential{Name: name, Version: string(secret.UID) + "/" + secret.ResourceVersion, Env: env, Files: Files(driver, fields, secret.Data)}, nil
+}
