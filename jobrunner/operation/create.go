@@ -18,8 +18,14 @@ import (
 
 // create makes the machine's server, or finishes what an earlier attempt began.
 func (s *session) create(ctx context.Context) error {
+	if err := s.restore(); err != nil {
+		return err
+	}
+	if err := s.startDriver(ctx, false); err != nil {
+		return err
+	}
 	for _, step := range []func(context.Context) error{
-		s.openForCreate, s.ensureServer, s.awaitRunning, s.describe, s.bootstrapServer, s.planContact,
+		s.ensureServer, s.awaitRunning, s.describe, s.bootstrapServer, s.planContact,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -29,13 +35,6 @@ func (s *session) create(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func (s *session) openForCreate(ctx context.Context) error {
-	if err := s.restore(); err != nil {
-		return err
-	}
-	return s.startDriver(ctx, false)
 }
 
 // ensureServer takes the server of an earlier attempt, or makes one.
@@ -90,8 +89,7 @@ func (s *session) prepare(ctx context.Context) error {
 	if err := s.dir.Make(); err != nil {
 		return err
 	}
-	s.addTags()
-	s.addName()
+	s.addNames()
 	if err := s.addKey(); err != nil {
 		return err
 	}
@@ -105,18 +103,13 @@ func (s *session) prepare(ctx context.Context) error {
 	return nil
 }
 
-func (s *session) addTags() {
-	flag := s.profile.Tags.Flag
-	if given, known := s.values[flag]; known && flag != "" && len(s.request.Tags) > 0 {
-		s.values[flag] = s.profile.Tags.AddTags(given, s.request.Tags)
+// addNames gives the server its tags, and the machine's name where the driver would give it another, unless the user has named it.
+func (s *session) addNames() {
+	if given, known := s.values[s.profile.Tags.Flag]; known && s.profile.Tags.Flag != "" && len(s.request.Tags) > 0 {
+		s.values[s.profile.Tags.Flag] = s.profile.Tags.AddTags(given, s.request.Tags)
 	}
-}
-
-// addName names the server like the machine where the driver would not, unless the user has named it.
-func (s *session) addName() {
-	flag := s.profile.NameFlag
-	if given, known := s.values[flag]; known && given == "" {
-		s.values[flag] = s.request.InstanceName
+	if given, known := s.values[s.profile.NameFlag]; known && given == "" {
+		s.values[s.profile.NameFlag] = s.request.InstanceName
 	}
 }
 
@@ -235,7 +228,11 @@ func (r *recorder) poll(ctx context.Context) {
 		return
 	}
 	s.record = record
-	names := s.recordedServer(record)
+	names := s.names(record, forCreate) >= namesServer
+	if s.profile.ID == "" && s.request.ProviderIDTemplate == "" {
+		// A driver without profile is believed to have made a server as soon as its record changes.
+		names = !s.profile.NoServer
+	}
 	// Of a driver of which it cannot be told which field of the record names the server, any change may be the one.
 	isKnown := s.profile.ID != "" || s.profile.ByName || s.profile.NoServer || s.request.ProviderIDTemplate != ""
 	if r.named == names && isKnown && time.Since(r.saved) < saveInterval {
@@ -249,15 +246,6 @@ func (r *recorder) poll(ctx context.Context) {
 		return
 	}
 	r.kept, r.named, r.saved = raw, names, time.Now()
-}
-
-// recordedServer tells whether a record that has changed during a create names a server. A driver without profile is
-// believed to have made one as soon as its record changes.
-func (s *session) recordedServer(record clouds.Record) bool {
-	if s.profile.ID == "" && s.request.ProviderIDTemplate == "" {
-		return !s.profile.NoServer
-	}
-	return s.names(record, forCreate) >= namesServer
 }
 
 // cancel gives a driver that has not named its server a moment to do so, and ends it.

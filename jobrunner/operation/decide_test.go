@@ -13,17 +13,19 @@ import (
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/plugin"
 	"github.com/drover-project/drover/state"
-	"github.com/drover-project/drover/userdata"
 )
 
 func TestDriverFailure(t *testing.T) {
-	s := &session{profile: clouds.Of("digitalocean"), request: jobrunner.Request{Driver: state.DriverRef{Name: "digitalocean"}}}
+	s := &session{profile: clouds.Of("digitalocean"), request: jobrunner.Request{
+		Driver: state.DriverRef{Name: "digitalocean"}, InstanceName: "unauthorized-1", Machine: jobrunner.MachineRef{Name: "429"}}}
 	for name, c := range map[string]struct {
 		err           error
 		reason, class string
 	}{
 		"the driver's words":      {&plugin.Error{Text: "422 will exceed your droplet limit"}, reasonCreateFailed, rkev1.ClassQuota},
 		"words nobody knows":      {errors.New("hm"), reasonCreateFailed, rkev1.ClassUnknown},
+		"names are no words":      {&plugin.Error{Text: "server unauthorized-1: will exceed your droplet limit"}, reasonCreateFailed, rkev1.ClassQuota},
+		"short names may be":      {&plugin.Error{Text: "429 Too many requests"}, reasonCreateFailed, rkev1.ClassThrottled},
 		"no answer":               {fmt.Errorf("asking: %w", plugin.ErrUnresponsive), reasonUnresponsive, rkev1.ClassUnknown},
 		"no answer, with a class": {fmt.Errorf("%w: 401 unauthorized", plugin.ErrUnresponsive), reasonUnresponsive, rkev1.ClassUnknown},
 	} {
@@ -40,18 +42,6 @@ func TestDriverFailure(t *testing.T) {
 		require.Equal(t, err, s.driverFailure(reasonCreateFailed, err), "a cancellation is no failure of the driver")
 	}
 	require.False(t, cancelled(context.DeadlineExceeded))
-}
-
-func TestUserDataFailure(t *testing.T) {
-	for err, reason := range map[error]string{
-		&userdata.TooLargeError{Driver: "x", Size: 2, Limit: 1}: rkev1.UserDataTooLargeReason,
-		userdata.ErrCannotMerge:                                 reasonUserDataInvalid,
-	} {
-		var f *failure
-		require.ErrorAs(t, userDataFailure(fmt.Errorf("x: %w", err)), &f)
-		require.Equal(t, reason, f.reason)
-		require.Equal(t, rkev1.ClassInvalid, f.class, "trying again does not help")
-	}
 }
 
 func TestNamesServer(t *testing.T) {

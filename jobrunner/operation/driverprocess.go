@@ -88,11 +88,6 @@ func (s *session) startDriver(ctx context.Context, tolerant bool) error {
 		return fail(reasonFlagsInvalid, rkev1.ClassInvalid, err)
 	}
 	s.learnWay()
-	return s.configure(ctx, tolerant)
-}
-
-// configure gives the driver its values and reads its record back.
-func (s *session) configure(ctx context.Context, tolerant bool) error {
 	files, err := flagvalues.WriteFiles(s.filesDir(), s.request.Files)
 	if err != nil {
 		return err
@@ -214,18 +209,13 @@ func binaryFailure(err error) error {
 func (s *session) credentials() []string {
 	values := make([]string, 0, len(s.request.CredentialEnv))
 	for _, value := range s.request.CredentialEnv {
-		if !s.isPlace(value) {
+		isPlace := false
+		for field := range s.profile.Place {
+			isPlace = isPlace || s.fresh[field] == value
+		}
+		if !isPlace {
 			values = append(values, value)
 		}
 	}
 	return values
-}
-
-func (s *session) isPlace(value string) bool {
-	for field := range s.profile.Place {
-		if s.fresh[field] == value {
-			return true
-		}
-	}
-	return false
 }

@@ -292,23 +292,18 @@ func (q *inquiry) askFinder(ctx context.Context, act action) error {
 		q.follow()
 	}
 	q.foundOurs = q.foundOurs || len(q.found) > 0
-	e.finder = q.sorted(act)
-	return nil
-}
-
-// sorted says of what use it is what was found.
-func (q *inquiry) sorted(act action) finderSays {
-	e := q.known
 	_, keyErr := q.dir.Keys("")
 	switch {
 	case len(q.found) == 0 && act == find && e.purpose == forFailure && e.record < namesServer && e.refusal == refusedNothing:
-		return foundNoneYet
+		e.finder = foundNoneYet
 	case len(q.found) == 0:
-		return foundNone
+		e.finder = foundNone
 	case len(q.found) == 1 && keyErr == nil && !q.found[0].Unfinished:
-		return foundOne
+		e.finder = foundOne
+	default:
+		e.finder = foundUseless
 	}
-	return foundUseless
+	return nil
 }
 
 // follow takes the journal's phase over. A removal goes by the one that it found.

@@ -8,7 +8,6 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner/operation/plugin"
-	"github.com/drover-project/drover/userdata"
 )
 
 // Reasons of a failed operation, beside those of package driver.
@@ -70,27 +69,15 @@ func (s *session) driverFailure(reason string, err error) error {
 	if errors.Is(err, plugin.ErrUnresponsive) {
 		return fail(reasonUnresponsive, rkev1.ClassUnknown, err)
 	}
-	return fail(reason, s.profile.Classify(s.anonymous(err.Error())), err)
-}
-
-// minName: shorter names are parts of other words.
-const minName = 8
-
-// anonymous leaves out of a text the machine's own names, which may spell the words that tell classes apart.
-func (s *session) anonymous(text string) string {
+	// The machine's own names may spell the words that tell classes apart; shorter names are parts of other words.
+	const minName = 8
+	text := err.Error()
 	for _, name := range []string{s.request.InstanceName, s.request.Machine.Name} {
 		if len(name) >= minName {
 			text = strings.ReplaceAll(text, name, "it")
 		}
 	}
-	return text
-}
-
-func userDataFailure(err error) error {
-	if _, tooLarge := errors.AsType[*userdata.TooLargeError](err); tooLarge {
-		return fail(rkev1.UserDataTooLargeReason, rkev1.ClassInvalid, err)
-	}
-	return fail(reasonUserDataInvalid, rkev1.ClassInvalid, fmt.Errorf("%w: correct that in the bootstrap Secret or in the machine's template", err))
+	return fail(reason, s.profile.Classify(text), err)
 }
 
 // errCancelled is the cause of an operation's context when its pod is told to end.

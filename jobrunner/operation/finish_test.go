@@ -354,14 +354,6 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// TestAnonymous: only names that are long enough to be no word are left out.
-func TestAnonymous(t *testing.T) {
-	s := &session{request: jobrunner.Request{InstanceName: "quota-pool-1", Machine: jobrunner.MachineRef{Name: "quota"}}}
-	require.Equal(t, "server it: quota exceeded", s.anonymous("server quota-pool-1: quota exceeded"))
-	s.request.InstanceName = ""
-	require.Equal(t, "x", s.anonymous("x"))
-}
-
 // TestMarker is a file's name whatever the machine's UID is.
 func TestMarker(t *testing.T) {
 	for uid, want := range map[string]string{"3f-B7": "3f-B7", "../../etc": "etc", "a b;c": "abc", "": "pool-1", "///": "pool-1"} {

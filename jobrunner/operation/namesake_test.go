@@ -154,7 +154,7 @@ func TestAddName(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &session{profile: clouds.Of(c.driver), values: c.values, request: jobrunner.Request{InstanceName: "pool-1"}}
-			s.addName()
+			s.addNames()
 			require.Equal(t, c.want, s.values["scaleway-name"])
 		})
 	}

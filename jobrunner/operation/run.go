@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -75,7 +76,9 @@ type Options struct {
 // Run does one operation and returns the program's exit code. How it went is in the state Secret's result, unless the state
 // could not be written; then the log and the termination message say so.
 func Run(ctx context.Context, options Options) int {
-	options = options.withDefaults()
+	options.RequestDir, options.FetchedDir = cmp.Or(options.RequestDir, jobrunner.RequestDir), cmp.Or(options.FetchedDir, jobrunner.FetchedDir)
+	options.FlagsDir, options.MarkerRoot = cmp.Or(options.FlagsDir, jobrunner.FlagsDir), cmp.Or(options.MarkerRoot, markerRoot)
+	options.DeliveredDir, options.HostsFile = cmp.Or(options.DeliveredDir, userdata.DeliveredDir), cmp.Or(options.HostsFile, hostsFile)
 	ctx, stop := cancellable(ctx)
 	defer stop()
 	redactor := &redact.Redactor{}
@@ -102,28 +105,6 @@ func cancellable(ctx context.Context) (context.Context, func()) {
 	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { cancel(errCancelled) })
 	return own, func() { stop(); cancel(nil) }
-}
-
-func (o Options) withDefaults() Options {
-	if o.RequestDir == "" {
-		o.RequestDir = jobrunner.RequestDir
-	}
-	if o.FetchedDir == "" {
-		o.FetchedDir = jobrunner.FetchedDir
-	}
-	if o.FlagsDir == "" {
-		o.FlagsDir = jobrunner.FlagsDir
-	}
-	if o.MarkerRoot == "" {
-		o.MarkerRoot = markerRoot
-	}
-	if o.DeliveredDir == "" {
-		o.DeliveredDir = userdata.DeliveredDir
-	}
-	if o.HostsFile == "" {
-		o.HostsFile = hostsFile
-	}
-	return o
 }
 
 // protect makes all that is secret in a request known to the redactor. The names by which people know a machine are in its
@@ -159,7 +140,18 @@ func (s *session) run(ctx context.Context) int {
 		s.writeTermination()
 		return ExitFailed
 	}
-	err = s.operate(ctx)
+	switch s.request.Operation {
+	case state.Create:
+		err = s.create(ctx)
+	case state.Remove:
+		err = s.remove(ctx)
+	case state.Scan:
+		err = s.scan(ctx)
+	case state.Probe:
+		fallthrough // it has no state and does not come here
+	default:
+		err = failf(reasonRequestInvalid, rkev1.ClassInvalid, "there is no operation %q", s.request.Operation)
+	}
 	s.stopDriver() // its last words belong into the log that is kept
 	s.conclude(err)
 	code := s.finish(ctx)
@@ -167,20 +159,6 @@ func (s *session) run(ctx context.Context) int {
 		s.contactServer(ctx)
 	}
 	return code
-}
-
-func (s *session) operate(ctx context.Context) error {
-	switch s.request.Operation {
-	case state.Create:
-		return s.create(ctx)
-	case state.Remove:
-		return s.remove(ctx)
-	case state.Scan:
-		return s.scan(ctx)
-	case state.Probe:
-		// It has no state and does not come here.
-	}
-	return failf(reasonRequestInvalid, rkev1.ClassInvalid, "there is no operation %q", s.request.Operation)
 }
 
 // conclude makes the result from an operation's error.
@@ -245,11 +223,26 @@ func unsavedReason(err error) (reason, class string) {
 // saveAll leaves out what the state has no room for: first the log, then the machine directory, for which the earlier one stays.
 // Without the machine directory the operation has failed, but what it says of the server is kept.
 func (s *session) saveAll(ctx context.Context) error {
-	changes, err := s.documents()
-	if err != nil {
+	changes := map[string][]byte{state.LogKey: s.log.ring.bytes()}
+	var err error
+	if changes[state.ResultKey], err = json.Marshal(s.result); err != nil {
+		return fmt.Errorf("encoding the result: %w", err)
+	}
+	if err := s.addProgress(changes); err != nil {
 		return err
 	}
-	changes[state.LogKey] = s.log.ring.bytes()
+	if s.server != nil {
+		if changes[state.ServerKey], err = json.Marshal(s.server); err != nil {
+			return fmt.Errorf("encoding the server: %w", err)
+		}
+	}
+	for key, value := range map[string][]byte{
+		state.SSHPrivateKeyKey: s.privateKey, state.SSHPublicKeyKey: s.publicKey, state.SSHKnownHostsKey: s.knownHosts,
+	} {
+		if len(value) > 0 {
+			changes[key] = value
+		}
+	}
 	err = s.state.Save(ctx, changes)
 	if !errors.Is(err, statesecret.ErrTooLarge) {
 		return err

@@ -131,7 +131,16 @@ func (s *session) describe(ctx context.Context) error {
 		}
 	}
 	if login.Host == "" && !s.profile.NoServer && !s.reached(state.PhaseCreated) {
-		return s.removeIncomplete(ctx)
+		s.log.printf("removing the server: the driver never finished it and knows no address of it")
+		if err := s.driver.Remove(ctx); err != nil {
+			return s.driverFailure(reasonRemoveFailed, err)
+		}
+		s.sweep(ctx)
+		if there, _ := s.look(ctx, s.naming() == byName); there == saysGone {
+			s.record = nil
+			s.advance(state.PhaseGone)
+		}
+		return failf(reasonServerIncomplete, rkev1.ClassTransient, "an earlier attempt left an unfinished server without address; it was removed")
 	}
 	if !s.reached(state.PhaseCreated) {
 		s.advance(state.PhaseCreated)
@@ -184,20 +193,6 @@ func (s *session) completeRecord(ctx context.Context) (plugin.Login, error) {
 		}
 	}
 	return s.login(ctx)
-}
-
-// removeIncomplete gives up a server that the driver never finished and nobody can reach.
-func (s *session) removeIncomplete(ctx context.Context) error {
-	s.log.printf("removing the server: the driver never finished it and knows no address of it")
-	if err := s.driver.Remove(ctx); err != nil {
-		return s.driverFailure(reasonRemoveFailed, err)
-	}
-	s.sweep(ctx)
-	if there, _ := s.look(ctx, s.naming() == byName); there == saysGone {
-		s.record = nil
-		s.advance(state.PhaseGone)
-	}
-	return failf(reasonServerIncomplete, rkev1.ClassTransient, "an earlier attempt left an unfinished server without address; it was removed")
 }
 
 func (s *session) takeKeys(path string) {

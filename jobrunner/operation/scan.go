@@ -47,12 +47,7 @@ func (s *session) scan(ctx context.Context) error {
 			ClusterUID: server.Tags[jobrunner.TagClusterUID], Cluster: server.Tags[jobrunner.TagCluster], Management: server.Tags[jobrunner.TagManagement],
 		})
 	}
-	return s.removeAllScanned(ctx, lister, found)
-}
-
-// removeAllScanned goes on after a server that cannot be removed, but not when the pod is told to end, nor when the API was read
-// too long ago.
-func (s *session) removeAllScanned(ctx context.Context, lister finder.Lister, found []finder.Tagged) error {
+	// A server that cannot be removed keeps none of the others, but not when the pod is told to end, nor when the API was read too long ago.
 	var errs []error
 	for i, target := range s.request.Scan {
 		if now := time.Now(); now.After(s.request.ScanNotAfter) {

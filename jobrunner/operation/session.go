@@ -107,33 +107,6 @@ func (s *session) reached(phase state.Phase) bool {
 	return order[s.journal.Phase] >= order[phase]
 }
 
-// documents are all keys of the state Secret but the log.
-func (s *session) documents() (map[string][]byte, error) {
-	result, err := json.Marshal(s.result)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the result: %w", err)
-	}
-	changes := map[string][]byte{state.ResultKey: result}
-	if err := s.addProgress(changes); err != nil {
-		return nil, err
-	}
-	if s.server != nil {
-		server, err := json.Marshal(s.server)
-		if err != nil {
-			return nil, fmt.Errorf("encoding the server: %w", err)
-		}
-		changes[state.ServerKey] = server
-	}
-	for key, value := range map[string][]byte{
-		state.SSHPrivateKeyKey: s.privateKey, state.SSHPublicKeyKey: s.publicKey, state.SSHKnownHostsKey: s.knownHosts,
-	} {
-		if len(value) > 0 {
-			changes[key] = value
-		}
-	}
-	return changes, nil
-}
-
 // addProgress adds the journal and the machine directory.
 func (s *session) addProgress(changes map[string][]byte) error {
 	if s.journal.Phase != "" {

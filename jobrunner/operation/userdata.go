@@ -75,13 +75,32 @@ func (s *session) addUserData() error {
 		return err
 	}
 	data, err := s.joinUserData(own)
+	if _, tooLarge := errors.AsType[*userdata.TooLargeError](err); tooLarge {
+		return fail(rkev1.UserDataTooLargeReason, rkev1.ClassInvalid, err)
+	}
 	if err != nil {
-		return userDataFailure(err)
+		return fail(reasonUserDataInvalid, rkev1.ClassInvalid, fmt.Errorf("%w: correct that in the bootstrap Secret or in the machine's template", err))
 	}
 	if len(data) == 0 {
 		return nil
 	}
-	return s.handOver(data)
+	// What the driver is given is kept nowhere, and told nowhere.
+	secrets, value := []string{string(data)}, string(data)
+	switch s.way.Habit {
+	case clouds.Base64:
+		value = base64.StdEncoding.EncodeToString(data)
+		secrets = append(secrets, value)
+	case clouds.PathAtCreate, clouds.PathEarly:
+		value = filepath.Join(s.filesDir(), s.way.Flag, "user-data")
+		if err := flagvalues.WritePrivate(value, data); err != nil {
+			return err
+		}
+	case clouds.Inline, clouds.None, clouds.Unknown:
+	}
+	s.handed = append(s.handed, secrets...)
+	s.redactor.Add(secrets...)
+	s.values[s.way.Flag] = value
+	return nil
 }
 
 // joinUserData joins the bootstrap data and the user's own, with a mark that proves the delivery where that fits.
@@ -101,26 +120,6 @@ func (s *session) joinUserData(own []byte) ([]byte, error) {
 	}
 	s.marked = input.Marker != "" && format != userdata.Opaque && format != userdata.Empty
 	return data, nil
-}
-
-// handOver gives user data to the driver in the form it takes. What it is given is kept nowhere, and told nowhere.
-func (s *session) handOver(data []byte) error {
-	secrets, value := []string{string(data)}, string(data)
-	switch s.way.Habit {
-	case clouds.Base64:
-		value = base64.StdEncoding.EncodeToString(data)
-		secrets = append(secrets, value)
-	case clouds.PathAtCreate, clouds.PathEarly:
-		value = filepath.Join(s.filesDir(), s.way.Flag, "user-data")
-		if err := flagvalues.WritePrivate(value, data); err != nil {
-			return err
-		}
-	case clouds.Inline, clouds.None, clouds.Unknown:
-	}
-	s.handed = append(s.handed, secrets...)
-	s.redactor.Add(secrets...)
-	s.values[s.way.Flag] = value
-	return nil
 }
 
 // checkExclusive refuses options of the user's that the driver does not take beside the flag for user data, or with which that
