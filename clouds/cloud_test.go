@@ -109,17 +109,30 @@ func TestAddTags(t *testing.T) {
 
 // TestClassify reads testdata/errors.txt: a class, a driver, and the driver's own words.
 func TestClassify(t *testing.T) {
-	content, err := os.ReadFile("testdata/errors.txt")
+	for _, line := range table(t, "errors.txt", 3) {
+		require.Equal(t, line[0], clouds.Of(line[1]).Classify(line[2]), line[2])
+	}
+}
+
+// table reads a file of testdata: a line for each fact, its columns between bars, without what follows a # at the beginning of a line.
+func table(t *testing.T, file string, columns int) [][]string {
+	t.Helper()
+	content, err := os.ReadFile("testdata/" + file)
 	require.NoError(t, err)
+	var out [][]string
 	for line := range strings.Lines(string(content)) {
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "#") {
+		if strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
-		parts := strings.SplitN(line, " | ", 3)
-		require.Len(t, parts, 3, line)
-		require.Equal(t, parts[0], clouds.Of(parts[1]).Classify(parts[2]), parts[2])
+		parts := strings.SplitN(line, " | ", columns)
+		require.Len(t, parts, columns, line)
+		for i := range parts {
+			parts[i] = strings.TrimSpace(parts[i])
+		}
+		out = append(out, parts)
 	}
+	require.NotEmpty(t, out, file)
+	return out
 }
 
 func FuzzServer(f *testing.F) {

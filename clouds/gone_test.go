@@ -9,63 +9,16 @@ import (
 	"github.com/drover-project/drover/clouds"
 )
 
-// TestIsGone: a server that is taken for gone although it is there is lost, so that only words about the server itself count.
+// TestIsGone reads testdata/gone.txt. A server that is taken for gone although it is there is lost, so that only words about the server
+// itself count.
 func TestIsGone(t *testing.T) {
-	for name, c := range map[string]struct {
-		driver, text string
-		want         bool
-	}{
-		"digitalocean, the driver":            {"digitalocean", "machine m1 not found", true},
-		"digitalocean, the API":               {"digitalocean", `GET https://api.digitalocean.com/v2/droplets/1: 404 (request "x") The resource you were accessing could not be found.`, true},
-		"digitalocean, only the number":       {"digitalocean", `GET https://api.digitalocean.com/v2/droplets/1: 404 (request "x") `, true},
-		"digitalocean, another number":        {"digitalocean", "droplet 404404 is locked", false},
-		"amazonec2, the API":                  {"amazonec2", "InvalidInstanceID.NotFound: The instance ID 'i-1' does not exist\n\tstatus code: 400, request id: x", true},
-		"amazonec2, the driver":               {"amazonec2", "instance i-1 not found", true},
-		"amazonec2, a network":                {"amazonec2", "InvalidSubnetID.NotFound: The subnet ID 'subnet-1' does not exist", false},
-		"amazonec2, an image":                 {"amazonec2", "AMI ami-1 not found on region eu-west-1a", false},
-		"azure, the machine":                  {"azure", `compute.VirtualMachinesClient#Get: Failure responding to request: StatusCode=404 -- Original Error: autorest/azure: Service returned an error. Status=404 Code="ResourceNotFound" Message="The Resource 'Microsoft.Compute/virtualMachines/m1' under resource group 'rg' was not found."`, true},
-		"azure, its group":                    {"azure", `StatusCode=404 -- Code="ResourceGroupNotFound" Message="Resource group 'rg' could not be found."`, true},
-		"azure, the subscription":             {"azure", `StatusCode=404 -- Code="SubscriptionNotFound" Message="The subscription 's-1' could not be found."`, false},
-		"azure, the application":              {"azure", "adal: Refresh request failed. AADSTS700016: Application with identifier 'c' was not found in the directory 'd'.", false},
-		"google, the instance":                {"google", "googleapi: Error 404: The resource 'projects/p/zones/z/instances/m1' was not found, notFound", true},
-		"google, the project":                 {"google", "googleapi: Error 404: The resource 'projects/p' was not found, notFound", false},
-		"google, the zone":                    {"google", "googleapi: Error 404: The resource 'projects/p/zones/z' was not found, notFound", false},
-		"google, a file":                      {"google", "google: could not find default credentials", false},
-		"openstack":                           {"openstack", "Resource not found", true},
-		"openstack, the service":              {"openstack", "No suitable endpoint could be found in the service catalog.", false},
-		"vmwarevsphere, the machine":          {"vmwarevsphere", "vm 'm1' not found", true},
-		"vmwarevsphere, the object":           {"vmwarevsphere", "ServerFaultCode: The object 'vim.VirtualMachine:vm-1' has already been deleted or has not been completely created", true},
-		"vmwarevsphere, the data centre":      {"vmwarevsphere", "datacenter 'DC1' not found", false},
-		"vmwarevsphere, no data centre":       {"vmwarevsphere", "no default datacenter found", false},
-		"vmwarevsphere, a folder":             {"vmwarevsphere", "folder '/DC1/vm/team' not found", false},
-		"exoscale":                            {"exoscale", "GetInstance: http response: Not Found: Instance not found", true},
-		"vmwarevcloudair":                     {"vmwarevcloudair", "can't find vApp", true},
-		"vmwarevcloudair, the computer":       {"vmwarevcloudair", "error processing compute action: API Error: 404: No such service", false},
-		"softlayer":                           {"softlayer", "Error in response: Unable to find object with id of '123'.", true},
-		"pod":                                 {"pod", `pods "m1" not found`, true},
-		"linode":                              {"linode", "[404] Not found", true},
-		"vultr":                               {"vultr", `{"error":"Invalid instance ID","status":404}`, true},
-		"vultr, its firewall":                 {"vultr", `{"error":"Invalid firewall group","status":404}`, false},
-		"oci, no right or no instance":        {"oci", "Http Status Code: 404. Error Code: NotAuthorizedOrNotFound. Message: x", false},
-		"yandex":                              {"yandex", "rpc error: code = NotFound desc = Instance x not found", true},
-		"nutanix, in its task":                {"nutanix", "ENTITY_NOT_FOUND", true},
-		"hetzner, an image":                   {"hetzner", "could not get image: image not found (not_found)", false},
-		"hetzner":                             {"hetzner", "server with ID '1' not found (not_found)", true},
-		"any, without its own program":        {"acme", `exec: "acmectl": executable file not found in $PATH`, false},
-		"any, without its credentials":        {"acme", "401: user not found", false},
-		"any, without a file of credentials":  {"acme", "credentials file not found", false},
-		"any, without an answer":              {"acme", "dial tcp: i/o timeout", false},
-		"any, by an address that has a word":  {"acme", "Get \"https://api.example.com/notfound\": EOF", false},
-		"any, a name server that knows none":  {"acme", "dial tcp: lookup api.example.com: no such host", false},
-		"a driver that panics":                {"acme", "Panic in the driver: x\ngoroutine 1 [running]:\nmain.(*store).mustBeFoundOr(notfound.go:1)", false},
-		"nothing said":                        {"acme", "", false},
-		"gone for ever":                       {"acme", "HTTP/1.1 410 Gone", true},
-		"a class that the driver has no word": {"acme", "server no longer exists", true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			require.Equal(t, c.want, clouds.Of(c.driver).IsGone(c.text), c.text)
-		})
+	for _, line := range table(t, "gone.txt", 3) {
+		require.Contains(t, []string{"gone", "unknown"}, line[0])
+		require.Equal(t, line[0] == "gone", clouds.Of(line[1]).IsGone(line[2]), line)
 	}
+	require.True(t, clouds.Of("amazonec2").IsGone("InvalidInstanceID.NotFound: The instance ID 'i-1' does not exist\n\tstatus code: 400, request id: x"))
+	require.False(t, clouds.Of("acme").IsGone("Panic in the driver: x\ngoroutine 1 [running]:\nmain.(*store).mustBeFoundOr(notfound.go:1)"))
+	require.False(t, clouds.Of("acme").IsGone(""))
 }
 
 // TestNothingMade: after the cloud has agreed, no class of error means that there is no server.

@@ -1,6 +1,7 @@
 package clouds_test
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -12,44 +13,14 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-// TestServer_shapes has records as the drivers write them: with all the fields of libmachine's BaseDriver around their own.
+// TestServer_shapes reads testdata/servers.txt: a driver, the fields of its record, and what is read from them.
 func TestServer_shapes(t *testing.T) {
 	const base = `"MachineName":"m1","SSHUser":"root","SSHPort":22,"SSHKeyPath":"/x/machines/m1/id_rsa","StorePath":"/x","SwarmMaster":false,` +
 		`"SwarmHost":"","SwarmDiscovery":"","EngineInstallURL":"",`
-	for driver, c := range map[string]struct{ record, id, provider, zone string }{
-		"digitalocean": {`"AccessToken":"","DropletID":12345678901,"DropletName":"","Image":"ubuntu","Region":"fra1","Size":"s-1vcpu-1gb","IPv6":false`,
-			"12345678901", "digitalocean://12345678901", "fra1"},
-		"amazonec2": {`"Id":"x","AMI":"ami-1","Region":"us-east-1","Zone":"a","InstanceId":"i-1","Endpoint":""`,
-			"i-1", "aws:///us-east-1a/i-1", "us-east-1a"},
-		"azure": {`"SubscriptionID":"S-1","ResourceGroup":"RG","AvailabilityZone":"2"`,
-			"m1", "azure:///subscriptions/S-1/resourceGroups/rg/providers/Microsoft.Compute/virtualMachines/m1", "2"},
-		"google":          {`"Project":"p","Zone":"europe-west1-b"`, "m1", "gce://p/europe-west1-b/m1", "europe-west1-b"},
-		"openstack":       {`"MachineId":"u-1","AvailabilityZone":"nova"`, "u-1", "openstack:///u-1", "nova"},
-		"rackspace":       {`"MachineId":"u-2"`, "u-2", "", ""},
-		"exoscale":        {`"Id":"6f0b8d3e-0d53-4b1f-9a3a-1c2d3e4f5a6b","AvailabilityZone":"ch-gva-2"`, "6f0b8d3e-0d53-4b1f-9a3a-1c2d3e4f5a6b", "exoscale://6f0b8d3e-0d53-4b1f-9a3a-1c2d3e4f5a6b", "ch-gva-2"},
-		"vmwarevsphere":   {`"MachineId":"422f1f69-1"`, "422f1f69-1", "vsphere://422f1f69-1", ""},
-		"vmwarevcloudair": {`"VAppID":"urn:vcloud:vapp:1"`, "urn:vcloud:vapp:1", "", ""},
-		"softlayer":       {`"Id":4711`, "4711", "", ""},
-		"pod":             {`"Namespace":"n"`, "m1", "", ""},
-		"generic":         {`"URL":"tcp://198.18.0.9:2376"`, "", "", ""},
-		"linode":          {`"InstanceID":99,"Region":"eu-west"`, "99", "linode://99", "eu-west"},
-		"hetzner":         {`"ServerID":77,"Location":"fsn1"`, "77", "hcloud://77", "fsn1"},
-		"vultr":           {`"InstanceID":"cb676a46"`, "cb676a46", "vultr://cb676a46", ""},
-		"cloudscale":      {`"UUID":"47cec963","Zone":"lpg1"`, "47cec963", "cloudscale://47cec963", "lpg1"},
-		"otc":             {`"instance_id":"4f5e"`, "4f5e", "openstack:///4f5e", ""},
-		"nutanix":         {`"VMId":"9c5a"`, "9c5a", "nutanix://9c5a", ""},
-		"oci":             {`"InstanceID":"ocid1.instance.oc1.x"`, "ocid1.instance.oc1.x", "oci://ocid1.instance.oc1.x", ""},
-		"upcloud":         {`"ServerUUID":"00c1"`, "00c1", "upcloud:////00c1", ""},
-		"aliyunecs":       {`"Id":"random","InstanceId":"i-bp1","Region":"cn-hangzhou"`, "i-bp1", "cn-hangzhou.i-bp1", ""},
-		"metal":           {`"DeviceID":"d-1"`, "d-1", "equinixmetal://d-1", ""},
-		"harvester":       {`"VMNamespace":"default"`, "m1", "", ""},
-		"proxmoxve":       {`"VMID":"105","VMUUID":""`, "", "", ""},
-	} {
-		t.Run(driver, func(t *testing.T) {
-			got := clouds.Of(driver).Server(clouds.Facts{Record: record(t, "{"+base+`"IPAddress":"198.18.0.9",`+c.record+"}"), InstanceName: "m1"})
-			require.Equal(t, c.id, got.InstanceID)
-			require.Equal(t, c.provider, got.ProviderID)
-			require.Equal(t, c.zone, got.FailureDomain)
+	for _, line := range table(t, "servers.txt", 5) {
+		t.Run(line[0], func(t *testing.T) {
+			got := clouds.Of(line[0]).Server(clouds.Facts{Record: record(t, "{"+base+`"IPAddress":"198.18.0.9",`+line[1]+"}"), InstanceName: "m1"})
+			require.Equal(t, line[2:], []string{cmp.Or(got.InstanceID, "-"), cmp.Or(got.ProviderID, "-"), cmp.Or(got.FailureDomain, "-")})
 			require.Equal(t, []state.Address{
 				{Type: "ExternalIP", Address: "198.18.0.9"}, {Type: "InternalIP", Address: "198.18.0.9"}, {Type: "Hostname", Address: "m1"},
 			}, got.Addresses)
@@ -69,13 +40,14 @@ func TestUnfill(t *testing.T) {
 // TestServer_before_there_is_one: no record of a driver that goes by an id may give a provider ID before the id is there.
 func TestServer_before_there_is_one(t *testing.T) {
 	const all = `"MachineName":"m1","Region":"r","Zone":"z","AvailabilityZone":"a","Location":"l","Project":"p"`
-	for _, driver := range []string{"digitalocean", "amazonec2", "openstack", "exoscale", "vmwarevsphere", "linode", "hetzner", "vultr", "otc", "nutanix",
-		"oci", "ionoscloud", "pnap", "upcloud", "yandex", "aliyunecs", "ovh", "scaleway", "brightbox"} {
-		p := clouds.Of(driver)
+	for _, p := range clouds.All() {
+		if p.ID == "" {
+			continue
+		}
 		for _, none := range []string{`""`, `0`, `null`, `-1`, `1.5`, `{}`, `[1]`, `true`, `"a b"`, `"00000000-0000-0000-0000-000000000000"`, `"ü"`} {
 			r := record(t, fmt.Sprintf(`{%s,%q:%s}`, all, p.ID, none))
-			require.Empty(t, p.ServerID(r), "%s: %s", driver, none)
-			require.Empty(t, clouds.Of(driver).Server(clouds.Facts{Record: r}).ProviderID, "%s: %s", driver, none)
+			require.Empty(t, p.ServerID(r), "%s: %s", p.Driver, none)
+			require.Empty(t, p.Server(clouds.Facts{Record: r}).ProviderID, "%s: %s", p.Driver, none)
 		}
 	}
 }
@@ -170,8 +142,11 @@ func TestFill(t *testing.T) {
 // TestItems_fit_the_cloud: whatever a tag is, what is sent has only characters and lengths that the cloud takes.
 func TestItems_fit_the_cloud(t *testing.T) {
 	hostile := map[string]string{"a,b=c": "d,e=f:g\n\"", strings.Repeat("K", 700): strings.Repeat("ü", 700), "": ""}
-	for _, driver := range []string{"digitalocean", "amazonec2", "azure", "google", "linode", "hetzner"} {
-		f := clouds.Of(driver).Tags
+	for _, c := range clouds.All() {
+		driver, f := c.Driver, c.Tags
+		if f.Form == clouds.NoTags {
+			continue
+		}
 		items := f.Items(hostile)
 		require.Equal(t, items, f.Items(hostile), "the order is fixed")
 		for _, item := range items {

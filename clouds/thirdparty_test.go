@@ -58,28 +58,15 @@ func TestClouds_are_whole(t *testing.T) {
 	}
 }
 
-// TestNothingMade_of_late_drivers: what a driver says after the cloud has agreed, while its record names no server yet, is never
-// taken for a refusal, whatever its class.
+// TestNothingMade_of_late_drivers reads testdata/refused.txt: what a driver says after the cloud has agreed, while its record names
+// no server yet, is never taken for a refusal, whatever its class.
 func TestNothingMade_of_late_drivers(t *testing.T) {
-	for name, c := range map[string]struct {
-		driver, text string
-		want         bool
-	}{
-		"hetzner, refused":        {"hetzner", "could not create server: server limit exceeded (resource_limit_exceeded, x)", true},
-		"hetzner, its action":     {"hetzner", "could not wait for action: error during placement (resource_unavailable, 7)", false},
-		"otc, refused":            {"otc", "failed to create compute v1 instance: failed to create ECS: Action Forbidden, error message: x", true},
-		"otc, its job":            {"otc", "failed to create compute v1 instance: failed to wait for ECS creation success: Authentication Failed, error message: x", false},
-		"ionoscloud, its request": {"ionoscloud", "error waiting until server is created: error getting request status: 401: authentication failed", false},
-		"nutanix, any":            {"nutanix", "status: 422, error-response: {}", false},
-		"proxmoxve, any":          {"proxmoxve", "status code was '401' and error is: unauthorized", false},
-		"oci, refused":            {"oci", "Http Status Code: 400. Error Code: LimitExceeded. Operation Name: LaunchInstance", true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			cloud := clouds.Of(c.driver)
-			class := cloud.Classify(c.text)
-			require.NotContains(t, []string{rkev1.ClassTransient, rkev1.ClassUnknown}, class, "a class that could mean a refusal")
-			require.Equal(t, c.want, cloud.NothingMade(class, c.text))
-		})
+	for _, line := range table(t, "refused.txt", 3) {
+		require.Contains(t, []string{"refused", "agreed"}, line[0])
+		cloud := clouds.Of(line[1])
+		class := cloud.Classify(line[2])
+		require.NotContains(t, []string{rkev1.ClassTransient, rkev1.ClassUnknown}, class, "a class that could mean a refusal: %s", line)
+		require.Equal(t, line[0] == "refused", cloud.NothingMade(class, line[2]), line)
 	}
 }
 
