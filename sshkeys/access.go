@@ -2,6 +2,7 @@ package sshkeys
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"path"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/state"
 )
 
@@ -45,7 +47,15 @@ func AccessFrom(kept state.State) (Access, error) {
 	if !kept.Server.IsRead() && !kept.Server.IsAbsent() {
 		return Access{}, kept.Server.Err
 	}
-	access.fromServer(kept.Server.Value)
+	server := kept.Server.Value
+	access.User, access.Host, access.Port = server.SSHUser, server.SSHHost, server.SSHPort
+	for _, kind := range []string{"ExternalIP", "ExternalDNS", "InternalIP", "InternalDNS"} {
+		for _, address := range server.Addresses {
+			if address.Type == kind && access.Host == "" {
+				access.Host = address.Address
+			}
+		}
+	}
 	if access.Host == "" || len(access.PrivateKey) == 0 {
 		if err := access.fromArchive(kept.ExtractedConfig); err != nil {
 			return Access{}, err
@@ -61,7 +71,10 @@ func (a Access) checked() (Access, error) {
 	if a.Host == "" {
 		return Access{}, ErrNoAddress
 	}
-	if strings.ContainsFunc(a.Host, isOddInHost) {
+	// What a driver calls its server's address is written into known_hosts and ssh_config, where these would mean something else.
+	if strings.ContainsFunc(a.Host, func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune(`,*?!|@#"'\/`+"`", r)
+	}) {
 		return Access{}, fmt.Errorf("the address %q of the server is none", a.Host)
 	}
 	if a.User == "" {
@@ -71,26 +84,6 @@ func (a Access) checked() (Access, error) {
 		a.Port = DefaultPort
 	}
 	return a, nil
-}
-
-// isOddInHost finds what would mean something else in known_hosts or ssh_config: what a driver calls its server's address is
-// written there.
-func isOddInHost(r rune) bool {
-	return unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune(`,*?!|@#"'\/`+"`", r)
-}
-
-func (a *Access) fromServer(server state.Server) {
-	a.User, a.Host, a.Port = server.SSHUser, server.SSHHost, server.SSHPort
-	if a.Host != "" {
-		return
-	}
-	for _, kind := range []string{"ExternalIP", "ExternalDNS", "InternalIP", "InternalDNS"} {
-		for _, address := range server.Addresses {
-			if address.Type == kind && a.Host == "" {
-				a.Host = address.Address
-			}
-		}
-	}
 }
 
 // archivedConfig is the part of rancher/machine's config.json that says how to log in.
@@ -125,7 +118,12 @@ func (a *Access) fromArchive(archive []byte) error {
 		a.Host = driver.PrivateIPAddress
 	}
 	if len(a.PrivateKey) == 0 {
-		a.PrivateKey, a.PublicKey = archivedKey(files, machine, driver.SSHKeyPath)
+		for _, name := range []string{path.Base(driver.SSHKeyPath), "id_rsa", "id_ed25519", "id_ecdsa"} {
+			if key := fileContent(files, path.Join(machine, name)); len(key) > 0 {
+				a.PrivateKey, a.PublicKey = key, fileContent(files, path.Join(machine, name+".pub"))
+				break
+			}
+		}
 	}
 	return nil
 }
@@ -146,17 +144,6 @@ func soleConfig(files []File) (string, archivedConfig, error) {
 	return "", config, nil
 }
 
-func archivedKey(files []File, machine, keyPath string) (private, public []byte) {
-	names := []string{path.Base(keyPath), "id_rsa", "id_ed25519", "id_ecdsa"}
-	for _, name := range names {
-		private = fileContent(files, path.Join(machine, name))
-		if len(private) > 0 {
-			return private, fileContent(files, path.Join(machine, name+".pub"))
-		}
-	}
-	return nil, nil
-}
-
 func fileContent(files []File, name string) []byte {
 	for _, file := range files {
 		if file.Path == name {
@@ -164,4 +151,26 @@ func fileContent(files []File, name string) []byte {
 		}
 	}
 	return nil
+}
+
+// Record reads the driver's record out of the archive of a state; nil when there is none. Its errors quote nothing of it.
+func Record(archive []byte) (clouds.Record, error) {
+	if len(archive) == 0 {
+		return nil, nil
+	}
+	files, err := ReadArchive(archive)
+	if err != nil {
+		return nil, errors.New("the state's archive cannot be read")
+	}
+	for _, file := range files {
+		if path.Base(file.Path) != "config.json" {
+			continue
+		}
+		var config struct{ Driver json.RawMessage }
+		if err := json.Unmarshal(file.Content, &config); err != nil {
+			return nil, errors.New("config.json of the state's archive is no JSON of a machine")
+		}
+		return clouds.DecodeRecord(config.Driver)
+	}
+	return nil, nil
 }

@@ -80,34 +80,22 @@ func readEntries(entries *tar.Reader) ([]File, error) {
 		if header.Size < 0 || total > MaxArchiveContent {
 			return nil, fmt.Errorf("content larger than %d bytes", MaxArchiveContent)
 		}
-		file, err := readEntry(entries, header)
+		if header.Typeflag == tar.TypeDir {
+			continue
+		}
+		if header.Typeflag != tar.TypeReg {
+			return nil, fmt.Errorf("the entry %q is neither a file nor a directory", header.Name)
+		}
+		name, err := relativeName(header.Name)
 		if err != nil {
 			return nil, err
 		}
-		if file.Path != "" {
-			files = append(files, file)
+		content, err := io.ReadAll(io.LimitReader(entries, header.Size))
+		if err != nil {
+			return nil, err
 		}
+		files = append(files, File{Path: name, Mode: header.Mode & 0o777, Content: content})
 	}
-}
-
-// readEntry returns a file without path for a directory.
-func readEntry(entries *tar.Reader, header *tar.Header) (File, error) {
-	switch header.Typeflag {
-	case tar.TypeDir:
-		return File{}, nil
-	case tar.TypeReg:
-	default:
-		return File{}, fmt.Errorf("the entry %q is neither a file nor a directory", header.Name)
-	}
-	name, err := relativeName(header.Name)
-	if err != nil {
-		return File{}, err
-	}
-	content, err := io.ReadAll(io.LimitReader(entries, header.Size))
-	if err != nil {
-		return File{}, err
-	}
-	return File{Path: name, Mode: header.Mode & 0o777, Content: content}, nil
 }
 
 // relativeName cuts the home directory of whoever wrote the archive: all up to the machines directory, which rancher/machine

@@ -3,8 +3,11 @@ package sshkeys
 import (
 	"errors"
 	"io"
+	"strings"
 	"sync/atomic"
 	"syscall"
+
+	"golang.org/x/crypto/ssh"
 )
 
 // Errors that callers tell apart.
@@ -67,4 +70,19 @@ func isBroken(err error) bool {
 		}
 	}
 	return false
+}
+
+// IsRefused reports whether a server answered and takes none of the login's keys. The client of golang.org/x/crypto/ssh has no
+// type for it (client_auth.go, clientAuthenticate).
+func IsRefused(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "ssh: unable to authenticate")
+}
+
+// Fingerprint is that of an authorized_keys line, as ssh-keygen -l prints it; empty when it is none.
+func Fingerprint(line []byte) string {
+	key, _, _, _, err := ssh.ParseAuthorizedKey(line)
+	if err != nil {
+		return ""
+	}
+	return ssh.FingerprintSHA256(key)
 }

@@ -20,17 +20,13 @@ import (
 	"github.com/drover-project/drover/sshkeys"
 )
 
-// sharedFlags are those of rancher/machine's create command that drivers look at beside their own.
-func sharedFlags() map[string]any {
-	return map[string]any{
-		"swarm-master": false, "swarm-host": "", "swarm-discovery": "", "engine-install-url": "", "tls-san": []string{},
-	}
-}
-
 // Of gives every flag of the driver a value of its type, as the command line would: what the request says, else the
 // credential's environment variable that the flag names, else the flag's default. Errors name flags, never values.
 func Of(flags []crdgen.Flag, request jobrunner.Request, files map[string]string, tolerant bool) (map[string]any, error) {
-	values := sharedFlags()
+	// Those of rancher/machine's create command that drivers look at beside their own.
+	values := map[string]any{
+		"swarm-master": false, "swarm-host": "", "swarm-discovery": "", "engine-install-url": "", "tls-san": []string{},
+	}
 	known := map[string]bool{}
 	for _, flag := range flags {
 		known[flag.Name] = true

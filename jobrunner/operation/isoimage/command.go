@@ -41,11 +41,20 @@ func Command(args []string, now time.Time) error {
 	}
 	image := Image{Label: cmp.Or(values["-V"], values["-volid"]), Time: now}
 	for _, source := range sources {
-		files, err := readFolder(source)
+		entries, err := os.ReadDir(source)
 		if err != nil {
-			return err
+			return fmt.Errorf("reading the folder of the image: %w", err)
 		}
-		image.Files = append(image.Files, files...)
+		for _, e := range entries {
+			if !e.Type().IsRegular() {
+				return fmt.Errorf("%s is no plain file", e.Name())
+			}
+			content, err := os.ReadFile(filepath.Join(source, e.Name()))
+			if err != nil {
+				return fmt.Errorf("reading a file of the image: %w", err)
+			}
+			image.Files = append(image.Files, File{Name: e.Name(), Content: content})
+		}
 	}
 	content, err := image.Bytes()
 	if err != nil {
@@ -55,23 +64,4 @@ func Command(args []string, now time.Time) error {
 		return fmt.Errorf("writing the image: %w", err)
 	}
 	return nil
-}
-
-func readFolder(folder string) ([]File, error) {
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		return nil, fmt.Errorf("reading the folder of the image: %w", err)
-	}
-	files := make([]File, 0, len(entries))
-	for _, e := range entries {
-		if !e.Type().IsRegular() {
-			return nil, fmt.Errorf("%s is no plain file", e.Name())
-		}
-		content, err := os.ReadFile(filepath.Join(folder, e.Name()))
-		if err != nil {
-			return nil, fmt.Errorf("reading a file of the image: %w", err)
-		}
-		files = append(files, File{Name: e.Name(), Content: content})
-	}
-	return files, nil
 }

@@ -38,14 +38,21 @@ func Read(image []byte) (Image, error) {
 		if size <= recordHeaderSize || at+size > len(folder) {
 			return Image{}, ErrNotReadable
 		}
-		file, isFile, err := readRecord(image, folder[at:at+size])
+		record := folder[at : at+size]
+		length := int(record[32])
+		if recordHeaderSize+length > len(record) {
+			return Image{}, ErrNotReadable
+		}
+		at += size
+		if isFolder := record[25]&2 != 0; isFolder {
+			continue
+		}
+		content, err := extent(image, record)
 		if err != nil {
 			return Image{}, err
 		}
-		if isFile {
-			found.Files = append(found.Files, file)
-		}
-		at += size
+		name, _, _ := strings.Cut(fromUCS2(record[recordHeaderSize:recordHeaderSize+length]), ";")
+		found.Files = append(found.Files, File{Name: name, Content: content})
 	}
 	return found, nil
 }
@@ -66,20 +73,6 @@ func findJoliet(image []byte) (root []byte, label string, err error) {
 		}
 	}
 	return nil, "", ErrNotReadable
-}
-
-func readRecord(image, record []byte) (File, bool, error) {
-	length := int(record[32])
-	if recordHeaderSize+length > len(record) {
-		return File{}, false, ErrNotReadable
-	}
-	const folderFlag = 2
-	if record[25]&folderFlag != 0 {
-		return File{}, false, nil
-	}
-	content, err := extent(image, record)
-	name, _, _ := strings.Cut(fromUCS2(record[recordHeaderSize:recordHeaderSize+length]), ";")
-	return File{Name: name, Content: content}, true, err
 }
 
 // extent is what a record points at.

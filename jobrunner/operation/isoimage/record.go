@@ -15,33 +15,11 @@ type recordMaker struct {
 	system func(name string, isRoot bool) []byte
 }
 
-func primaryRecords(at time.Time) recordMaker {
-	return recordMaker{time: at, root: sectorPrimaryRoot, system: rockRidge, identifier: func(e entry) []byte { return []byte(e.short) }}
-}
-
-func jolietRecords(at time.Time) recordMaker {
-	return recordMaker{time: at, root: sectorJolietRoot, identifier: func(e entry) []byte { return ucs2(e.name + ";1") }}
-}
-
 func (m recordMaker) use(name string, isRoot bool) []byte {
 	if m.system == nil {
 		return nil
 	}
 	return m.system(name, isRoot)
-}
-
-func (m recordMaker) self() []byte {
-	return record{sector: m.root, size: sectorSize, isFolder: true, identifier: []byte{0}, system: m.use("", true), time: m.time}.bytes()
-}
-
-func (m recordMaker) parent() []byte {
-	return record{sector: m.root, size: sectorSize, isFolder: true, identifier: []byte{1}, system: m.use("", false), time: m.time}.bytes()
-}
-
-func (m recordMaker) file(e entry) []byte {
-	return record{
-		sector: e.sector, size: uint32(len(e.content)), identifier: m.identifier(e), system: m.use(e.name, false), time: m.time,
-	}.bytes()
 }
 
 // record is a Directory Record (ECMA-119, 9.1).
@@ -58,7 +36,9 @@ func (r record) bytes() []byte {
 	if r.isFolder {
 		flags = 2
 	}
-	out := slices.Concat([]byte{0, 0}, both32(r.sector), both32(r.size), shortTime(r.time), []byte{flags, 0, 0}, both16(1),
+	t := r.time.UTC()
+	at := []byte{byte(t.Year() - 1900), byte(t.Month()), byte(t.Day()), byte(t.Hour()), byte(t.Minute()), byte(t.Second()), 0}
+	out := slices.Concat([]byte{0, 0}, both32(r.sector), both32(r.size), at, []byte{flags, 0, 0}, both16(1),
 		[]byte{byte(len(r.identifier))}, r.identifier)
 	out = even(out)
 	out = even(append(out, r.system...))
@@ -132,11 +112,6 @@ func (d descriptor) bytes() []byte {
 // pathTable holds one record, that of the root, which is its own parent.
 func pathTable(root []byte, low, high byte) []byte {
 	return slices.Concat([]byte{1, 0}, root, []byte{low, high, 0, 0})
-}
-
-func shortTime(t time.Time) []byte {
-	t = t.UTC()
-	return []byte{byte(t.Year() - 1900), byte(t.Month()), byte(t.Day()), byte(t.Hour()), byte(t.Minute()), byte(t.Second()), 0}
 }
 
 func longTime(t time.Time) []byte {

@@ -53,18 +53,21 @@ func (i Image) Bytes() ([]byte, error) {
 	if err := i.check(); err != nil {
 		return nil, err
 	}
-	entries := i.place()
-	primaryRoot, err := folder(entries, primaryRecords(i.Time))
+	entries := make([]entry, 0, len(i.Files))
+	total, taken := uint32(sectorFirstFile), map[string]bool{}
+	for _, file := range i.Files {
+		entries = append(entries, entry{name: file.Name, short: shortName(file.Name, taken), sector: total, content: file.Content})
+		total += uint32((len(file.Content) + sectorSize - 1) / sectorSize)
+	}
+	primaryRoot, err := folder(entries, recordMaker{
+		time: i.Time, root: sectorPrimaryRoot, system: rockRidge, identifier: func(e entry) []byte { return []byte(e.short) }})
 	if err != nil {
 		return nil, err
 	}
-	jolietRoot, err := folder(entries, jolietRecords(i.Time))
+	jolietRoot, err := folder(entries, recordMaker{
+		time: i.Time, root: sectorJolietRoot, identifier: func(e entry) []byte { return ucs2(e.name + ";1") }})
 	if err != nil {
 		return nil, err
-	}
-	total := uint32(sectorFirstFile)
-	for _, e := range entries {
-		total += sectors(len(e.content))
 	}
 	out := make([]byte, int(total)*sectorSize)
 	put := func(sector uint32, content []byte) { copy(out[int(sector)*sectorSize:], content) }
@@ -91,7 +94,9 @@ func (i Image) check() error {
 	}
 	seen, size := map[string]bool{}, 0
 	for _, file := range i.Files {
-		if !isName(file.Name) {
+		// Joliet forbids some signs, a reader would take others for a folder, and some cannot be written in both namings.
+		if name := file.Name; name == "" || name == "." || name == ".." || len(name) > maxName || !utf8.ValidString(name) ||
+			strings.ContainsAny(name, "/\\*:;?\x00") || strings.ContainsFunc(name, unicode.IsControl) {
 			return fmt.Errorf("%q cannot be a file's name in an image", file.Name)
 		}
 		if seen[file.Name] {
@@ -105,12 +110,6 @@ func (i Image) check() error {
 	return nil
 }
 
-// isName leaves out what Joliet forbids, what a reader would take for a folder, and what cannot be written in both namings.
-func isName(name string) bool {
-	return name != "" && name != "." && name != ".." && len(name) <= maxName && utf8.ValidString(name) &&
-		!strings.ContainsAny(name, "/\\*:;?\x00") && !strings.ContainsFunc(name, unicode.IsControl)
-}
-
 // entry is a file that has its place in the image.
 type entry struct {
 	name, short string
@@ -118,21 +117,14 @@ type entry struct {
 	content     []byte
 }
 
-func (i Image) place() []entry {
-	entries := make([]entry, 0, len(i.Files))
-	next, taken := uint32(sectorFirstFile), map[string]bool{}
-	for _, file := range i.Files {
-		entries = append(entries, entry{name: file.Name, short: shortName(file.Name, taken), sector: next, content: file.Content})
-		next += sectors(len(file.Content))
-	}
-	return entries
-}
-
-func sectors(size int) uint32 { return uint32((size + sectorSize - 1) / sectorSize) }
-
 // shortName is an ISO level 1 name, eight characters, a point and three; whoever knows Rock Ridge or Joliet never sees it.
 func shortName(name string, taken map[string]bool) string {
-	base, extension, _ := strings.Cut(strings.Map(shortRune, strings.ToUpper(name)), ".")
+	base, extension, _ := strings.Cut(strings.Map(func(r rune) rune {
+		if (r >= 'A' && r <= 'Z') || (r >= '0' && r <= '9') || r == '.' {
+			return r
+		}
+		return '_'
+	}, strings.ToUpper(name)), ".")
 	base, extension = cut(base, 8), cut(strings.ReplaceAll(extension, ".", "_"), 3)
 	short := base + "." + extension + ";1"
 	for n := 1; taken[short]; n++ {
@@ -143,13 +135,6 @@ func shortName(name string, taken map[string]bool) string {
 	return short
 }
 
-func shortRune(r rune) rune {
-	if (r >= 'A' && r <= 'Z') || (r >= '0' && r <= '9') || r == '.' {
-		return r
-	}
-	return '_'
-}
-
 func cut(s string, limit int) string { return s[:min(len(s), limit)] }
 
 // folder lays out the records of the only folder, in the order of their identifiers.
@@ -157,9 +142,16 @@ func folder(entries []entry, records recordMaker) ([]byte, error) {
 	sorted := slices.SortedFunc(slices.Values(entries), func(a, b entry) int {
 		return bytes.Compare(records.identifier(a), records.identifier(b))
 	})
-	out := slices.Concat(records.self(), records.parent())
+	// The folder's own record and that of the one above, which is the same.
+	var out []byte
+	for n := range byte(2) {
+		own := record{sector: records.root, size: sectorSize, isFolder: true, identifier: []byte{n}, system: records.use("", n == 0), time: records.time}
+		out = append(out, own.bytes()...)
+	}
 	for _, e := range sorted {
-		out = append(out, records.file(e)...)
+		out = append(out, record{
+			sector: e.sector, size: uint32(len(e.content)), identifier: records.identifier(e), system: records.use(e.name, false), time: records.time,
+		}.bytes()...)
 	}
 	if len(out) > sectorSize {
 		return nil, errors.New("too many files for an image")

@@ -45,11 +45,6 @@ func (d Directory) Record() (clouds.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.relocate(record)
-	return record, nil
-}
-
-func (d Directory) relocate(record clouds.Record) {
 	old, _ := record["StorePath"].(string)
 	for field, value := range record {
 		if text, ok := value.(string); ok && old != "" && old != d.Store {
@@ -59,6 +54,7 @@ func (d Directory) relocate(record clouds.Record) {
 		}
 	}
 	record["StorePath"] = d.Store
+	return record, nil
 }
 
 // Config is the config.json to keep: the record without secrets, and of an earlier config.json what is not the driver's.

@@ -76,7 +76,13 @@ func (d Directory) Restore(archive []byte) (Directory, error) {
 	}
 	defer func() { _ = root.Close() }()
 	for _, file := range files {
-		if err := writeFile(root, file); err != nil {
+		name := filepath.FromSlash(file.Path)
+		err := root.MkdirAll(filepath.Dir(name), 0o700)
+		if err == nil {
+			// Drivers check that keys are not readable by others.
+			err = root.WriteFile(name, file.Content, 0o600)
+		}
+		if err != nil {
 			return d, fmt.Errorf("restoring the machine directory: %w", err)
 		}
 	}
@@ -97,15 +103,6 @@ func archivedName(files []sshkeys.File, name string) string {
 		found = machine
 	}
 	return found
-}
-
-func writeFile(root *os.Root, file sshkeys.File) error {
-	name := filepath.FromSlash(file.Path)
-	if err := root.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		return err
-	}
-	// Drivers check that keys are not readable by others.
-	return root.WriteFile(name, file.Content, 0o600)
 }
 
 // Archive packs the directory with config as its config.json. Files that are too large or too many, that rancher/machine leaves

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"html"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -52,7 +53,13 @@ func (r *Redactor) Add(values ...string) {
 		r.addLines(value)
 		r.addWords(value)
 	}
-	r.replacer = newReplacer(r.forms)
+	// Longer forms are tried first, so that a secret that contains another is replaced as a whole.
+	ordered := slices.SortedFunc(maps.Keys(r.forms), func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
+	pairs := make([]string, 0, 2*len(ordered))
+	for _, form := range ordered {
+		pairs = append(pairs, form, Mark)
+	}
+	r.replacer = strings.NewReplacer(pairs...)
 }
 
 func (r *Redactor) addLines(text string) {
@@ -80,7 +87,10 @@ func (r *Redactor) addForms(value string) {
 	forms = append(forms, inHex, strings.ToUpper(inHex))
 	for offset := range 3 {
 		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-			if form := encodedAt(encoding, offset, value); len(form) >= minEncoded {
+			// Characters at both ends also depend on the neighbours, and are left out.
+			encoded := encoding.EncodeToString(append(make([]byte, offset), value...))
+			first, last := (offset*8+5)/6, (offset+len(value))*8/6
+			if form := encoded[min(first, last):last]; len(form) >= minEncoded {
 				forms = append(forms, form)
 			}
 		}
@@ -90,31 +100,6 @@ func (r *Redactor) addForms(value string) {
 			r.forms[form] = true
 		}
 	}
-}
-
-// encodedAt is what base64 always makes of value when offset bytes stand before it: characters at both ends also depend on
-// the neighbours and are left out.
-func encodedAt(encoding *base64.Encoding, offset int, value string) string {
-	encoded := encoding.EncodeToString(append(make([]byte, offset), value...))
-	first := (offset*8 + 5) / 6
-	last := (offset + len(value)) * 8 / 6
-	return encoded[min(first, last):last]
-}
-
-// newReplacer tries longer forms first, so that a secret that contains another is replaced as a whole.
-func newReplacer(forms map[string]bool) *strings.Replacer {
-	ordered := make([]string, 0, len(forms))
-	for form := range forms {
-		ordered = append(ordered, form)
-	}
-	slices.SortFunc(ordered, func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
-	})
-	pairs := make([]string, 0, 2*len(ordered))
-	for _, form := range ordered {
-		pairs = append(pairs, form, Mark)
-	}
-	return strings.NewReplacer(pairs...)
 }
 
 // String returns text without the secrets.

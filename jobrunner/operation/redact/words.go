@@ -2,6 +2,7 @@ package redact
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -48,24 +49,13 @@ func (r *Redactor) addTexts(value any) {
 }
 
 func (r *Redactor) addWordsOf(text string) {
-	for word := range strings.FieldsFuncSeq(text, isBetweenWords) {
-		if word = strings.TrimRight(word, ":."); mayBeSecret(word) && !r.keeps(word) {
+	isBetween := func(c rune) bool { return unicode.IsSpace(c) || strings.ContainsRune("\"'`=,;()[]{}<>", c) }
+	for word := range strings.FieldsFuncSeq(text, isBetween) {
+		word = strings.TrimRight(word, ":.")
+		if mayBeSecret(word) && !slices.ContainsFunc(r.kept, func(name string) bool { return strings.Contains(name, word) }) {
 			r.forms[word] = true
 		}
 	}
-}
-
-func (r *Redactor) keeps(word string) bool {
-	for _, name := range r.kept {
-		if strings.Contains(name, word) {
-			return true
-		}
-	}
-	return false
-}
-
-func isBetweenWords(c rune) bool {
-	return unicode.IsSpace(c) || strings.ContainsRune("\"'`=,;()[]{}<>", c)
 }
 
 // mayBeSecret tells a token, a password or a line of a key from ordinary words, options, paths and addresses.
