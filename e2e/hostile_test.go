@@ -67,7 +67,7 @@ func TestHostileDrivers(t *testing.T) {
 	require.Less(t, memoryAfter, memory+48, "the manager's memory")
 	require.Less(t, cpuAfter-cpu, 10*time.Second, "the manager's CPU time")
 	for name := range cases {
-		h.kubectl("", "delete", "nodedriver", driverOf(name), "--timeout=1m")
+		h.kubectl("", "delete", "nodedriver", driverOf(name), "--timeout=5m")
 	}
 }
 
@@ -100,10 +100,10 @@ func TestHostileCreate(t *testing.T) {
 		require.Contains(t, logs["snoop"], "create "+name+": 403 Forbidden")
 	}
 	// The one whose driver came to an end can ask it to remove what it made; of the others nobody knows what they made.
-	h.kubectl("", "delete", "--namespace="+namespace, "machine.cluster.x-k8s.io", "noserver", "--timeout=2m")
+	h.kubectl("", "delete", "--namespace="+namespace, "machine.cluster.x-k8s.io", "noserver", "--timeout=5m")
 	h.abandon(namespace, "prints", "snoop")
 	for _, name := range []string{"noserver", "prints", "snoop"} {
-		h.kubectl("", "delete", "nodedriver", driverOf(name), "--timeout=1m")
+		h.kubectl("", "delete", "nodedriver", driverOf(name), "--timeout=5m")
 	}
 }
 
@@ -191,7 +191,7 @@ func (h *hostile) abandon(namespace string, names ...string) {
 		kind := "hostile" + name + "machine"
 		h.await(name, kind, name, `{.status.conditions[?(@.type=="Ready")].reason}`, "ServerMayExist", "--namespace="+namespace)
 		h.kubectl("", "annotate", "--namespace="+namespace, kind, name, "drover.cattle.io/abandon="+name)
-		h.kubectl("", "wait", "--for=delete", "--namespace="+namespace, kind+"/"+name, "--timeout=1m")
+		h.kubectl("", "wait", "--for=delete", "--namespace="+namespace, kind+"/"+name, "--timeout=5m")
 	}
 }
 
@@ -199,7 +199,7 @@ func (h *hostile) abandon(namespace string, names ...string) {
 func (h *hostile) await(what, kind, name, path, want string, args ...string) {
 	h.Helper()
 	var last string
-	for deadline := time.Now().Add(4 * time.Minute); time.Now().Before(deadline); <-time.After(500 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); <-time.After(500 * time.Millisecond) {
 		if last = h.run("", "kubectl", append(args, "get", kind, name, "-o", "jsonpath="+path)...); last == want {
 			return
 		}

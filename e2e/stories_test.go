@@ -69,7 +69,7 @@ func TestStories(t *testing.T) {
 		Dir:                 "testdata",
 		Setup:               setup,
 		RequireExplicitExec: true,
-		Deadline:            time.Now().Add(30 * time.Minute),
+		Deadline:            time.Now().Add(45 * time.Minute),
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"await":  await,
 			"expand": expand,

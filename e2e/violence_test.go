@@ -42,7 +42,7 @@ func TestKill(t *testing.T) {
 		kills[name] += n
 	}
 	h := &hostile{T: t}
-	h.kubectl("", "--namespace=drover-system", "rollout", "status", "deployment/drover-manager", "--timeout=2m")
+	h.kubectl("", "--namespace=drover-system", "rollout", "status", "deployment/drover-manager", "--timeout=5m")
 	c.awaitWebhooks()
 	require.Empty(t, string(c.run("", "kubectl", "get", "digitaloceanmachines", "-o", "name")), bed.Diagnose(t.Context(), c.namespace))
 	require.Empty(t, c.servers(), "no server is left")
@@ -61,7 +61,7 @@ func TestUpgrade(t *testing.T) {
 	c.apply(clusterManifest("accessToken", "drover-demo-token"))
 	c.apply(machineManifest("old", c.namespace))
 	c.await("old", "Running")
-	c.run("", "kubectl", "wait", "--for=condition=BootstrapDelivered", "digitaloceanmachine/old", "--timeout=3m") // its Job has no more to say
+	c.run("", "kubectl", "wait", "--for=condition=BootstrapDelivered", "digitaloceanmachine/old", "--timeout=5m") // its Job has no more to say
 	what := []string{"--namespace=" + c.namespace, "get", "digitaloceanmachine/old", "machine.cluster.x-k8s.io/old", "cluster.cluster.x-k8s.io/c", "rkecluster/c",
 		"secret/old-machine-state", "-o", `jsonpath={range .items[*]}{.kind} {.metadata.name} {.metadata.generation} {.spec}{"\n"}{end}`}
 	version := []string{"--namespace=" + c.namespace, "get", "digitaloceanmachine/old", "-o", "jsonpath={.metadata.resourceVersion}"}
@@ -70,14 +70,14 @@ func TestUpgrade(t *testing.T) {
 
 	h.kubectl("", "--namespace=drover-system", "patch", "deployment/drover-manager", "--type=json",
 		`--patch=[{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--job-ttl=23h"}]`)
-	h.kubectl("", "--namespace=drover-system", "rollout", "status", "deployment/drover-manager", "--timeout=3m")
+	h.kubectl("", "--namespace=drover-system", "rollout", "status", "deployment/drover-manager", "--timeout=5m")
 	c.apply(machineManifest("new", c.namespace))
 	c.await("new", "Running")
 	require.Equal(t, before, h.kubectl("", what...))
 	require.Equal(t, versionBefore, h.kubectl("", version...), "nobody wrote it")
 	require.Subset(t, c.servers(), servers)
 	require.Len(t, c.servers(), 2)
-	c.run("", "kubectl", "delete", "machines.cluster.x-k8s.io", "--all", "--timeout=2m")
+	c.run("", "kubectl", "delete", "machines.cluster.x-k8s.io", "--all", "--timeout=5m")
 	require.Empty(t, c.servers())
 }
 
@@ -85,7 +85,7 @@ func TestUpgrade(t *testing.T) {
 func (c *canary) awaitWebhooks() {
 	c.Helper()
 	var out string
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); <-time.After(time.Second) {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); <-time.After(time.Second) {
 		out = string(c.run(clusterManifest("accessToken", "drover-demo-token"), "kubectl", "apply", "--server-side", "--dry-run=server", "-f", "-"))
 		if !strings.Contains(out, "rror") {
 			return

@@ -41,7 +41,7 @@ func TestWithKubeadm(t *testing.T) {
 		Dir:                 filepath.Join("testdata", "kubeadm"),
 		Setup:               setupKubeadm,
 		RequireExplicitExec: true,
-		Deadline:            time.Now().Add(15 * time.Minute),
+		Deadline:            time.Now().Add(30 * time.Minute),
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"await":   await,
 			"expand":  expand,

@@ -90,7 +90,7 @@ func borrowInventory(ctx context.Context) {
 	}
 	kubectl(ctx, string(config.ClusterctlAPIManifest), "apply", "--server-side", "-f", "-")
 	DeferCleanup(func(ctx context.Context) { kubectl(ctx, "", "delete", inventoryCRD, "--ignore-not-found") })
-	kubectl(ctx, "", "wait", inventoryCRD, "--for=condition=Established", "--timeout=30s")
+	kubectl(ctx, "", "wait", inventoryCRD, "--for=condition=Established", "--timeout=3m")
 }
 
 // checkRest fails when anybody writes to an object of the cluster without a cause for the given time, once nobody did for 9 s.

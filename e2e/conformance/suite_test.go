@@ -26,8 +26,8 @@ const (
 	clusterName = "conformance"
 	replicas    = 2
 
-	runningLimit = 5 * time.Minute
-	goneLimit    = 3 * time.Minute
+	runningLimit = 8 * time.Minute
+	goneLimit    = 5 * time.Minute
 )
 
 func TestConformance(t *testing.T) {

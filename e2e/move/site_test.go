@@ -30,7 +30,7 @@ import (
 	"github.com/drover-project/drover/testkit"
 )
 
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 // site is one management cluster: an API server with its controllers, a manager, a kubelet.
 type site struct {

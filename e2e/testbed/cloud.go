@@ -15,7 +15,7 @@ const (
 	// DemoToken is the API token that the examples and stories use.
 	DemoToken = "drover-demo-token"
 
-	cloudLimit = 30 * time.Second
+	cloudLimit = 2 * time.Minute
 )
 
 // CloudDir is the state directory of the local cloud, for localcloud --state-dir.

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	managerLimit = 2 * time.Minute
-	driversLimit = 2 * time.Minute
+	managerLimit = 5 * time.Minute
+	driversLimit = 5 * time.Minute
 	// testNetworks are those of servers and of what else listens here, such as the simulated vCenter: they need no proxy.
 	testNetworks = "198.18.0.0/15"
 )
@@ -49,7 +49,7 @@ func (t *Testbed) register(ctx context.Context) error {
 		return err
 	}
 	// The admission webhook may need a moment after the manager reports ready.
-	return t.await(ctx, 30*time.Second, nil, "", func(ctx context.Context) error {
+	return t.await(ctx, managerLimit, nil, "", func(ctx context.Context) error {
 		_, err := t.pipe(ctx, strings.NewReader(manifests), "kubectl", "apply", "--server-side", "--force-conflicts", "-f", "-")
 		return err
 	})
