@@ -283,7 +283,7 @@ func TestClusters_surviveWhatServersAnswer(t *testing.T) {
 	}
 	clusters := watching(t, capi.Options{})
 	namespace := testkit.Namespace(t)
-	reached(t, clusters, client.ObjectKeyFromObject(tenant(t, c, namespace, "before", healthy(t))))
+	usual := reached(t, clusters, client.ObjectKeyFromObject(tenant(t, c, namespace, "before", healthy(t))))
 	peak := watchHeap(t)
 	began := heap()
 	for name, h := range servers {
@@ -293,14 +293,14 @@ func TestClusters_surviveWhatServersAnswer(t *testing.T) {
 	}
 	neighbour := testkit.Namespace(t)
 	took := reached(t, clusters, client.ObjectKeyFromObject(tenant(t, c, neighbour, "healthy", healthy(t))))
-	require.Less(t, took, 5*time.Second, "a neighbour's cluster is reached as ever")
+	require.Less(t, took, 5*usual+5*time.Second, "a neighbour's cluster is reached as ever")
 	for name := range servers {
 		if name != "silent" && name != "headers" {
 			told(t, c, namespace, strings.ToLower(strings.ReplaceAll(name, " ", "-")), workload.AnswerRefusedReason, "")
 		}
 	}
 	most := peak()
-	t.Logf("heap before %d MiB, at most %d MiB; neighbour after %s", began>>20, most>>20, took)
+	t.Logf("heap before %d MiB, at most %d MiB; neighbour after %s, usually %s", began>>20, most>>20, took, usual)
 	require.Less(t, most-began, 400<<20)
 	require.True(t, clusters.Connected(t.Context(), client.ObjectKey{Namespace: namespace, Name: "before"}))
 }
@@ -333,11 +333,12 @@ func TestClusters_hangingServersHoldUpNobody(t *testing.T) {
 	c := testkit.Client(t, newScheme(t))
 	hangs := newHostile(t, func(_ *hostile, _ http.ResponseWriter, r *http.Request) bool { <-r.Context().Done(); return true })
 	clusters := watching(t, capi.Options{})
+	usual := reached(t, clusters, client.ObjectKeyFromObject(tenant(t, c, testkit.Namespace(t), "before", healthy(t))))
 	namespace := testkit.Namespace(t)
 	for i := range 60 {
 		tenant(t, c, namespace, fmt.Sprintf("hangs-%d", i), hangs.kubeconfig("token: t"))
 	}
 	took := reached(t, clusters, client.ObjectKeyFromObject(tenant(t, c, testkit.Namespace(t), "well", healthy(t))))
-	t.Logf("reached after %s", took)
-	require.Less(t, took, 3*time.Second)
+	t.Logf("reached after %s, usually %s", took, usual)
+	require.Less(t, took, 5*usual+3*time.Second)
 }

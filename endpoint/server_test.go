@@ -60,7 +60,7 @@ func start(t *testing.T, opts WebhookOptions) (address string, client *http.Clie
 		cancel()
 		require.NoError(t, <-ended)
 	})
-	require.Eventually(t, func() bool { return server.StartedChecker()(nil) == nil }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return server.StartedChecker()(nil) == nil }, time.Minute, time.Millisecond)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{cert}}, ForceAttemptHTTP2: true}
 	t.Cleanup(transport.CloseIdleConnections)
 	return address, &http.Client{Transport: transport}
@@ -128,7 +128,7 @@ func (c *counted) Read(p []byte) (int, error) {
 // Whatever a client leaves unfinished ends, and whoever comes from elsewhere is answered meanwhile.
 func TestWebhooks_unfinished(t *testing.T) {
 	limits := WebhookLimits
-	limits.ReadTimeout, limits.Connections, limits.ConnectionsPerAddress = 500*time.Millisecond, 20, 10
+	limits.ReadTimeout, limits.Connections, limits.ConnectionsPerAddress = time.Second, 20, 10
 	address, client := start(t, WebhookOptions{Limits: limits})
 	code, _, err := post(t, client, address, strings.NewReader("before"))
 	require.NoError(t, err)
@@ -168,7 +168,7 @@ func TestWebhooks_unfinished(t *testing.T) {
 			for range 30 {
 				select {
 				case <-ended:
-				case <-time.After(10 * time.Second):
+				case <-time.After(time.Minute):
 					require.Fail(t, "a connection is held for ever")
 				}
 			}
@@ -200,7 +200,7 @@ func TestPlain(t *testing.T) {
 	require.ErrorContains(t, err, "listening for bad: ")
 
 	limits := PlainLimits
-	limits.ReadTimeout = 300 * time.Millisecond
+	limits.ReadTimeout = time.Second
 	server, err := Plain(t.Context(), "metrics", "127.0.0.1:0", Metrics(), limits)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -58,8 +58,9 @@ suite() {
   return $failed
 }
 
-# failures picks out of the log what failed, each with the first lines of its reason.
+# failures picks out of the log what failed, each with the first lines of its reason; a story's stand before it.
 failures() {
+  grep -aE -B 12 '^ *FAIL: testdata/' "$log" | cut -c 1-300 | head -n 60
   grep -aE -A 5 '^# |^ *--- FAIL: |^FAIL[[:blank:]]|^panic: |^fatal error: ' "$log" |
     grep -avE '^--$|^ok|^=== |^ *--- PASS|^FAIL$' | head -n 60
 }

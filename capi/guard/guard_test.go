@@ -194,7 +194,7 @@ func TestTemplates_everywhere(t *testing.T) {
 			read := obj.DeepCopyObject().(client.Object)
 			began := time.Now()
 			require.Error(t, Topology{Client: Naming{c}, Patterns: &Patterns{}}.Get(t.Context(), client.ObjectKeyFromObject(obj), read))
-			require.Less(t, time.Since(began), time.Second)
+			require.Less(t, time.Since(began), 10*time.Second)
 		})
 	}
 	data := class(patched(clusterv1.ClusterClassPatch{Name: "p", Definitions: []clusterv1.PatchDefinition{{

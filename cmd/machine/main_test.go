@@ -185,7 +185,7 @@ func TestDriverEnvironment(t *testing.T) {
 
 // TestPluginEndsWithItsClient: a driver whose client went away without a word does not stay for ever.
 func TestPluginEndsWithItsClient(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var said bytes.Buffer
 	process, err := plugin.Start(ctx, plugin.Options{Name: "generic", Path: os.Args[0], Env: driverEnvironment(os.Environ()), Dir: t.TempDir(), Output: &said})

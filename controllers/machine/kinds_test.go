@@ -64,7 +64,7 @@ func (w *world) watch(list client.ObjectList, namespace, name string) watch.Inte
 func (w *world) follow(events watch.Interface, want func(watch.Event) bool) {
 	w.Helper()
 	defer events.Stop()
-	patience := time.NewTimer(30 * time.Second)
+	patience := time.NewTimer(2 * time.Minute)
 	defer patience.Stop()
 	var last watch.Event
 	for {

@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	testkit.Main(m)
 }
 
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // env is one NodeDriver's story on a real API server. The test plays the probe's pod and every other controller.
 type env struct {

@@ -83,7 +83,7 @@ func TestManager_followsItsWatches(t *testing.T) {
 	again := &apiextensionsv1.CustomResourceDefinition{}
 	require.NoError(t, e.Delete(t.Context(), crd))
 	// The API server takes its time until a definition is gone: that is not ours.
-	testkit.Eventually(t, 3*patience, func() error {
+	testkit.Eventually(t, patience, func() error {
 		if err := e.Get(t.Context(), client.ObjectKeyFromObject(crd), again); client.IgnoreNotFound(err) != nil {
 			return err
 		} else if err == nil && again.UID == crd.UID {

@@ -126,7 +126,7 @@ func TestRegister_followsTheCluster(t *testing.T) {
 		require.NoError(t, <-ended)
 	}()
 	await := func(ready bool) {
-		testkit.Eventually(t, 20*time.Second, func() error {
+		testkit.Eventually(t, 2*time.Minute, func() error {
 			testkit.ExpectExists(t, w.client, w.obj)
 			if len(w.obj.Status.Conditions) == 0 || w.obj.Status.Ready != ready {
 				return errors.New("not yet")

@@ -37,6 +37,6 @@ func (i *instance) logged(t *testing.T, pattern string) string {
 	require.Eventually(t, func() bool {
 		found = expression.FindStringSubmatch(i.log.String())
 		return len(found) == 2
-	}, 10*time.Second, 50*time.Millisecond, "%s is not in the log", pattern)
+	}, time.Minute, 50*time.Millisecond, "%s is not in the log", pattern)
 	return found[1]
 }

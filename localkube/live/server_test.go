@@ -49,7 +49,7 @@ func TestServer(t *testing.T) {
 			return err == nil
 		}
 		// The authoriser learns of the binding by a watch.
-		require.Eventually(t, func() bool { return canGet("pods") }, 10*time.Second, 100*time.Millisecond)
+		require.Eventually(t, func() bool { return canGet("pods") }, time.Minute, 100*time.Millisecond)
 		require.False(t, canGet("secrets"))
 	})
 	t.Run("one server per data directory", func(t *testing.T) {

@@ -50,7 +50,7 @@ func gone(t *testing.T, file string) {
 		pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
 		require.NoError(t, err)
 		return syscall.Kill(pid, 0) == syscall.ESRCH
-	}, 10*time.Second, time.Millisecond, file)
+	}, time.Minute, time.Millisecond, file)
 }
 
 func TestPause_buries_orphans_and_ends_when_told(t *testing.T) {

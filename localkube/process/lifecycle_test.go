@@ -110,7 +110,7 @@ func TestSupervisor_of_many_at_once(t *testing.T) {
 	require.Empty(t, sup.Processes())
 	require.Empty(t, sup.Failed())
 	for name, pid := range pids {
-		require.Eventually(t, func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH }, 5*time.Second, time.Millisecond, name)
+		require.Eventually(t, func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH }, time.Minute, time.Millisecond, name)
 	}
 }
 
@@ -136,7 +136,7 @@ func TestStop_during_the_pause_between_runs(t *testing.T) {
 	spec := shell("resting", log, "exit 1")
 	spec.Restart = true
 	require.NoError(t, sup.Start(spec))
-	require.Eventually(t, func() bool { return len(sup.Processes()) == 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(sup.Processes()) == 0 }, time.Minute, time.Millisecond)
 	began := time.Now()
 	sup.Stop("resting", time.Minute)
 	require.Less(t, time.Since(began), 30*time.Second, "nobody waits for what does not run")

@@ -63,7 +63,7 @@ func TestTerminal(t *testing.T) {
 
 	resize(t, terminal, 120, 40)
 	signalResize(t)
-	require.Eventually(t, func() bool { return len(server.Sizes()) > 1 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(server.Sizes()) > 1 }, time.Minute, 10*time.Millisecond)
 	require.Equal(t, "120x40", server.Sizes()[1])
 	_, err = io.WriteString(user, "exit 3\n")
 	require.NoError(t, err)
@@ -92,7 +92,7 @@ func watchOutput(user *os.File) *output {
 
 func (o *output) await(t *testing.T, text string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var seen strings.Builder
 	for {

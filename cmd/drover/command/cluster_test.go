@@ -202,7 +202,7 @@ func (c *cluster) grant(t *testing.T, user string, rules ...string) {
 	for _, text := range rules {
 		var rule rbacv1.PolicyRule
 		require.NoError(t, yaml.UnmarshalStrict([]byte(text), &rule))
-		testkit.Eventually(t, 30*time.Second, func() error {
+		testkit.Eventually(t, 2*time.Minute, func() error {
 			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{
 				Namespace: c.namespace, Group: rule.APIGroups[0], Resource: rule.Resources[0], Verb: rule.Verbs[0]}}}
 			err := c.Create(t.Context(), review)

@@ -39,7 +39,7 @@ func (c *cluster) manager(t *testing.T, answer func(*rkev1.ServerScan)) *manager
 	ctx, stop := context.WithCancel(t.Context())
 	var changes watch.Interface
 	// A kind is served a moment before the list of all kinds tells of it.
-	testkit.Eventually(t, 30*time.Second, func() error {
+	testkit.Eventually(t, 2*time.Minute, func() error {
 		changes, err = scans.Watch(ctx, &rkev1.ServerScanList{}, client.InNamespace(c.namespace))
 		return err
 	})

@@ -32,7 +32,7 @@ func watch(t *testing.T, api *inventory.API, options inventory.ListOptions, kind
 // next waits for a change.
 func (w watching) next(t *testing.T) inventory.Change {
 	t.Helper()
-	timer := time.NewTimer(30 * time.Second)
+	timer := time.NewTimer(2 * time.Minute)
 	defer timer.Stop()
 	select {
 	case change, open := <-w.changes:

@@ -178,7 +178,7 @@ func (w *world) awaitRight(t *testing.T, user string, rule rbacv1.PolicyRule) {
 	t.Helper()
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{
 		Namespace: w.namespace, Group: rule.APIGroups[0], Resource: rule.Resources[0], Verb: rule.Verbs[0]}}}
-	testkit.Eventually(t, 30*time.Second, func() error {
+	testkit.Eventually(t, 2*time.Minute, func() error {
 		answer, err := w.Kube.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
 		if err == nil && !answer.Status.Allowed {
 			err = fmt.Errorf("%s may not yet: %+v", user, rule)

@@ -92,7 +92,7 @@ func (s *story) thenJob(j *batchv1.Job) *story {
 // run waits, and returns what was said besides.
 func (s *story) run(t *testing.T) (*corev1.Pod, []string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	started, err := joblog.AwaitPod(ctx, s.kube, "shop", jobLabels, func(text string) {
 		s.mutex.Lock()
