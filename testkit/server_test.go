@@ -146,7 +146,7 @@ func TestServer_that_died_meanwhile_is_reported(t *testing.T) {
 	require.NoError(t, s.ensure())
 	require.Eventually(t, func() bool {
 		return strings.Contains(content(t, fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid)), ") Z ")
-	}, 10*time.Second, time.Millisecond, "it has died and nobody has noticed")
+	}, time.Minute, time.Millisecond, "it has died and nobody has noticed")
 	err := s.stop()
 	require.EqualError(t, err, "stopping localkube: exit status 1\netcd ended\n")
 }
@@ -190,7 +190,7 @@ func TestServer_ends_with_a_test_binary_that_is_killed(t *testing.T) {
 	require.Positive(t, pid)
 	require.NoError(t, parent.Process.Kill())
 	_ = parent.Wait() // it was killed
-	require.Eventually(t, func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH }, time.Minute, 10*time.Millisecond)
 	require.Equal(t, "told\n", content(t, dir, "told"), "it is told, so that it can remove its directory")
 }
 

@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 	testkit.Main(m)
 }
 
-const patience = 90 * time.Second
+const patience = 4 * time.Minute
 
 // startManager runs a manager until stop is called or the test ends.
 func startManager(t *testing.T, kubeconfig string, flags ...string) (stop func()) {

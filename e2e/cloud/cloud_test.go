@@ -54,7 +54,7 @@ func active(t *testing.T, client *godo.Client, id int) *godo.Droplet {
 		droplet, _, err = client.Droplets.Get(t.Context(), id)
 		require.NoError(t, err)
 		return droplet.Status == "active"
-	}, 10*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 	return droplet
 }
 

@@ -102,7 +102,7 @@ func TestPowerIsTheServers(t *testing.T) {
 			require.NoError(t, err)
 			// A server that is being restarted says all the time that it runs.
 			return now == step.want && !c.Account().Droplets("", "")[0].Locked
-		}, 10*time.Second, 5*time.Millisecond, step.name)
+		}, time.Minute, 5*time.Millisecond, step.name)
 	}
 	require.NoError(t, d.Remove())
 	for name, act := range map[string]func() error{"power_on": d.Start, "shutdown": d.Stop, "reboot": d.Restart, "power_off": d.Kill} {

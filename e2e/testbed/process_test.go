@@ -78,7 +78,7 @@ func TestInterruptedDemoRemovesEveryTrace(t *testing.T) {
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- b.Demo(ctx) }()
-	require.Eventually(t, func() bool { return exists(filepath.Join(b.dir, "reached")) }, 20*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return exists(filepath.Join(b.dir, "reached")) }, time.Minute, 5*time.Millisecond)
 	cancel()
 	err := <-ended
 	require.ErrorIs(t, err, context.Canceled)
@@ -102,7 +102,7 @@ func TestDaemonGetsTheEnvironmentAndOutlivesItsLog(t *testing.T) {
 	b.programs(t, map[string]string{"localkube": `echo "$KUBECONFIG"; echo told >&2; ` + strings.ReplaceAll(daemonScript, "%s", "")})
 	process, err := b.daemon("some.log", "localkube", "server", "a b")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return exists(filepath.Join(b.dir, "pid")) }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return exists(filepath.Join(b.dir, "pid")) }, time.Minute, 5*time.Millisecond)
 	require.Equal(t, "localkube [server] [a b]\n", b.calls(t))
 	exited := watchExit(process)
 	select {
@@ -119,7 +119,7 @@ func TestDaemonGetsTheEnvironmentAndOutlivesItsLog(t *testing.T) {
 	second, err := b.daemon("some.log", "localkube", "server")
 	require.NoError(t, err)
 	defer func() { _ = second.Kill() }()
-	require.Eventually(t, func() bool { return strings.Count(b.lastLines("some.log"), "told") == 2 }, 10*time.Second, 5*time.Millisecond, "a log is kept")
+	require.Eventually(t, func() bool { return strings.Count(b.lastLines("some.log"), "told") == 2 }, time.Minute, 5*time.Millisecond, "a log is kept")
 	require.Empty(t, b.lastLines("another.log"))
 	require.Empty(t, b.lastLines(""), "a folder is no log")
 }

@@ -152,7 +152,7 @@ func (b *bed) act(t *testing.T, id int, kind string) godo.Action {
 		action, err = b.Action(action.ID)
 		require.NoError(t, err)
 		return action.Status != godo.ActionInProgress
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	return action
 }
 

@@ -30,7 +30,7 @@ exit 1`
 	// stubborn does not end when it is told to.
 	stubborn = `echo "$$" >> "$0"; trap '' TERM; sleep 1000 & wait; wait`
 
-	patience = 10 * time.Second
+	patience = time.Minute
 	tick     = 5 * time.Millisecond
 )
 

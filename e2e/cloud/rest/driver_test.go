@@ -128,7 +128,7 @@ func TestTheUnmodifiedDriverChangesPower(t *testing.T) {
 			require.NoError(t, err)
 			// A server that is being restarted says all the time that it runs.
 			return now == step.want && !a.Droplets("", "")[0].Locked
-		}, 10*time.Second, 5*time.Millisecond)
+		}, time.Minute, 5*time.Millisecond)
 	}
 	require.NoError(t, d.Remove())
 }

@@ -103,7 +103,7 @@ func (b *bench) await(t *testing.T, id int, status string) {
 		droplet, _, err := b.godo.Droplets.Get(t.Context(), id)
 		require.NoError(t, err)
 		return droplet.Status == status && !droplet.Locked
-	}, 10*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 }
 
 var (

@@ -37,7 +37,7 @@ func serveProcess(t *testing.T, dir string, args ...string) *program {
 	t.Helper()
 	p := start(t, append([]string{"serve", "--backend", "instant", "--state-dir", dir}, args...)...)
 	t.Cleanup(func() { _ = p.Process.Kill() })
-	require.Eventually(t, func() bool { return strings.Contains(p.out.String(), "\npid ") }, 20*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(p.out.String(), "\npid ") }, time.Minute, 5*time.Millisecond)
 	return p
 }
 

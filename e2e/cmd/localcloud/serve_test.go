@@ -29,7 +29,7 @@ func serving(t *testing.T, dir string, args ...string) (out *output, stop func()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- root.ExecuteContext(ctx) }()
-	require.Eventually(t, func() bool { return strings.Contains(out.String(), "\npid ") }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(out.String(), "\npid ") }, time.Minute, 5*time.Millisecond)
 	stop = func() error {
 		cancel()
 		err := <-ended
