@@ -61,7 +61,7 @@ func TestUpgrade(t *testing.T) {
 	c.apply(clusterManifest("accessToken", "drover-demo-token"))
 	c.apply(machineManifest("old", c.namespace))
 	c.await("old", "Running")
-	c.run("", "kubectl", "wait", "--for=condition=BootstrapDelivered", "digitaloceanmachine/old", "--timeout=5m") // its Job has no more to say
+	c.run("", "kubectl", "wait", "--for=condition=BootstrapDelivered", "digitaloceanmachine/old", "--timeout=15m") // its Job has no more to say
 	what := []string{"--namespace=" + c.namespace, "get", "digitaloceanmachine/old", "machine.cluster.x-k8s.io/old", "cluster.cluster.x-k8s.io/c", "rkecluster/c",
 		"secret/old-machine-state", "-o", `jsonpath={range .items[*]}{.kind} {.metadata.name} {.metadata.generation} {.spec}{"\n"}{end}`}
 	version := []string{"--namespace=" + c.namespace, "get", "digitaloceanmachine/old", "-o", "jsonpath={.metadata.resourceVersion}"}

@@ -43,7 +43,7 @@ fuzz() {
 
 e2e() {
   section "stories on real containers and real servers, then Cluster API's validators on the same testbed"
-  DROVER_E2E=1 go test -count=1 -timeout 90m -v ${STORY:+-run "(Stories|WithKubeadm)/$STORY"} ./e2e || failed=1
+  DROVER_E2E=1 go test -count=1 -timeout 90m -parallel 4 -v ${STORY:+-run "(Stories|WithKubeadm)/$STORY"} ./e2e || failed=1
 }
 
 bench() {

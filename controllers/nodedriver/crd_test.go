@@ -12,21 +12,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v3 "github.com/drover-project/drover/api/management/v3"
-	"github.com/drover-project/drover/charts"
 	"github.com/drover-project/drover/testkit"
 )
 
 // try asks the API server what it would do with an object; nothing is kept.
 func try(t *testing.T, gvk schema.GroupVersionKind, namespace string, spec map[string]any) (*unstructured.Unstructured, error) {
 	t.Helper()
-	crds, err := charts.CRDs()
-	require.NoError(t, err)
-	testkit.ApplyCRDs(t, crds...)
 	obj := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	obj.SetGroupVersionKind(gvk)
 	obj.SetNamespace(namespace)
 	obj.SetName("tried")
-	err = testkit.Client(t, runtime.NewScheme()).Create(t.Context(), obj, client.DryRunAll, client.FieldValidation("Strict"))
+	err := testkit.Client(t, runtime.NewScheme()).Create(t.Context(), obj, client.DryRunAll, client.FieldValidation("Strict"))
 	return obj, err
 }
 

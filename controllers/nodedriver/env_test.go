@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -36,7 +38,12 @@ import (
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
-	testkit.Main(m)
+	crds, err := charts.CRDs()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	testkit.Main(m, testkit.WithCRDs(crds...))
 }
 
 const patience = 2 * time.Minute
@@ -57,9 +64,6 @@ func newEnv(t *testing.T, nd *v3.NodeDriver) *env {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	require.NoError(t, errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), v3.AddToScheme(scheme)))
-	crds, err := charts.CRDs()
-	require.NoError(t, err)
-	testkit.ApplyCRDs(t, crds...)
 	c := testkit.Client(t, scheme)
 	drivers := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: driver.CacheNamespace}}
 	require.NoError(t, client.IgnoreAlreadyExists(c.Create(t.Context(), drivers)))

@@ -78,7 +78,7 @@ func (t *Testbed) showLogin(ctx context.Context) error {
 	for _, name := range machines {
 		// The server may restart its sshd while it still boots.
 		done := func(out string) bool { return strings.Contains(out, "status: done") }
-		if err := t.showUntil(ctx, time.Minute, done, "drover", "ssh", name, "--", "cloud-init", "status", "--wait"); err != nil {
+		if err := t.showUntil(ctx, 5*time.Minute, done, "drover", "ssh", name, "--", "cloud-init", "status", "--wait"); err != nil {
 			return err
 		}
 		if err := t.show(ctx, "drover", "ssh", name, "--", "cat", "/var/lib/hello/bootstrapped"); err != nil {
