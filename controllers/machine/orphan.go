@@ -3,6 +3,7 @@ package machine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,14 +36,22 @@ func (r *Reconciler) releaseOrphan(ctx context.Context, gone Request) error {
 			return fmt.Errorf("looking for the Secret %s of a machine that is gone: %w", name, err)
 		}
 		owner := metav1.GetControllerOf(known)
-		if known.DeletionTimestamp.IsZero() || owner != nil && (owner.Kind != gone.Kind.Kind || owner.Name != gone.Name) {
-			continue // it is not there, or an event tells when it is being deleted
+		if owner != nil && (owner.Kind != gone.Kind.Kind || owner.Name != gone.Name) || !slices.Contains(known.Finalizers, rkev1.MachineFinalizer) {
+			continue
 		}
 		secret := &corev1.Secret{}
 		if err := r.Live.Get(ctx, key, secret); apierrors.IsNotFound(err) {
 			continue
 		} else if err != nil {
 			return fmt.Errorf("reading the Secret %s of a machine that is gone: %w", name, err)
+		}
+		kept := state.Read(secret)
+		if kept.ServerMayExist() && slices.Contains(secret.Finalizers, rkev1.MachineFinalizer) {
+			r.Recorder.Eventf(secret, nil, corev1.EventTypeWarning, rkev1.WaitingForOwnerReason, "Keep", "there is no %s %s, and this state knows its server %s (%s): "+
+				"a machine of that kind and name takes it over, and deleting that one removes it", gone.Kind.Kind, gone.Name, kept.InstanceName, kept.Server.Value.InstanceID)
+		}
+		if secret.DeletionTimestamp.IsZero() {
+			continue // an event tells when it is being deleted
 		}
 		going, err := r.isTerminating(ctx, gone.Namespace)
 		if err != nil {
@@ -52,7 +61,6 @@ func (r *Reconciler) releaseOrphan(ctx context.Context, gone Request) error {
 			// That a namespace is being deleted changes nothing of a Secret that is so already: nobody would wake us.
 			return step.Wait(rkev1.WaitingForOwnerReason, fmt.Sprintf("the Secret %s waits for its machine", name), orphanCheck)
 		}
-		kept := state.Read(secret)
 		log.FromContext(ctx).Info("releasing a Secret of a machine that is not there, for its namespace is being deleted", "secret", name,
 			"serverMayExist", kept.ServerMayExist(), "server", kept.InstanceName, "instanceID", kept.Server.Value.InstanceID)
 		if _, err := step.DropFinalizer(ctx, r.Client, secret, rkev1.MachineFinalizer); err != nil {

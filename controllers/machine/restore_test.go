@@ -76,7 +76,9 @@ func TestRestore(t *testing.T) {
 			}
 			s.apply(saved, tt.owners, tt.collected)
 			if !tt.machineFirst {
+				w.events()
 				testkit.ExpectReconciled(t, s.reconciler, s.obj) // the Secrets wake a machine that is not there
+				require.Contains(t, strings.Join(w.events(), "\n"), "WaitingForOwner there is no DigitaloceanMachine "+name+", and this state knows its server")
 				again = w.machine("digitalocean", name, droplet())
 			}
 			w.events()

@@ -29,7 +29,7 @@ var (
 	count   = flag.Int("faults.count", shortPart, "how many runs")
 	first   = flag.Int("faults.first", 0, "number of the first run")
 	only    = flag.Int("faults.only", -1, "the one run to do again")
-	workers = flag.Int("faults.workers", 12, "runs at the same time")
+	workers = flag.Int("faults.workers", 24, "runs at the same time")
 
 	reportFile = flag.String("faults.report", "", "file to write the matrix to")
 )

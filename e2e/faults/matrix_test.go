@@ -21,6 +21,8 @@ const (
 	maxTurns = 80
 	// serverGone is what a restored machine says whose server is not there any more.
 	serverGone = "names a server that is gone"
+	// formerServer is what one says that came back with nothing but its name, while its server lives.
+	formerServer = "it may be this machine's of before a restore"
 )
 
 // arm puts the faults of a phase in place.
@@ -138,6 +140,16 @@ func (w *world) comeReady() error {
 			w.retry()
 		case rkev1.WaitingForRetryReason:
 			w.cure()
+		case rkev1.ServerMayExistReason:
+			if message := w.condition(rkev1.CreateJobCondition).Message; w.setting.restore != bare || !strings.Contains(message, formerServer) {
+				continue
+			}
+			w.say("the user looks at the cloud, and asks for another server")
+			if err := w.neverTwo(); err != nil {
+				return err
+			}
+			w.loseServer()
+			w.retry()
 		}
 	}
 	return fmt.Errorf("stuck: not Ready after %d turns", maxTurns)
@@ -158,10 +170,13 @@ func (w *world) goAway() error {
 		switch w.condition(rkev1.DeleteJobCondition).Reason {
 		case rkev1.WaitingForRetryReason, rkev1.ServerMayExistReason:
 			w.cure()
-			if c := w.condition(rkev1.DeleteJobCondition); w.setting.restore == withoutState && strings.Contains(c.Message, "then give it up") {
+			if c := w.condition(rkev1.DeleteJobCondition); w.setting.losesTag() && strings.Contains(c.Message, "then give it up") {
 				w.loseServer()
 				w.annotate(rkev1.AbandonAnnotation, machineName)
 			}
+		case rkev1.OwnerUnknownReason:
+			// A manager whose clock is behind takes its own machine for one that came from a backup, and says so.
+			w.annotate(rkev1.RemoveRestoredAnnotation, machineName)
 		}
 	}
 	return fmt.Errorf("stuck: not gone after %d turns", maxTurns)
@@ -210,6 +225,9 @@ func (w *world) trueCause(phase string, troubles []trouble) error {
 	for class, message := range w.classes {
 		if (w.setting.gone || w.lost) && strings.Contains(message, serverGone) {
 			continue // as it is
+		}
+		if w.setting.restore == bare && strings.Contains(message, formerServer) {
+			continue
 		}
 		if len(allowed) > 0 && !slices.Contains(allowed, class) {
 			return fmt.Errorf("the failure is said to be %s, %v would be true: %s", class, allowed, message)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -55,6 +56,9 @@ func (w *world) forgotten() error {
 		return nil
 	}
 	if err := w.admin.Get(w.Context(), client.ObjectKeyFromObject(w.obj), w.obj.DeepCopy()); err != nil {
+		if waits, _ := w.waitsForMachine(); waits {
+			return nil
+		}
 		return fmt.Errorf("server %s has no machine: %w", live[0].ID, err)
 	}
 	secret := &corev1.Secret{}
@@ -76,6 +80,22 @@ func (w *world) forgotten() error {
 		w.kept = live[0].ID
 	}
 	return nil
+}
+
+// waitsForMachine tells that a machine was deleted before it had taken over the state that a restore brought back: that stays, with its
+// finalizer, knows the server, and waits for a machine of that name.
+func (w *world) waitsForMachine() (bool, error) {
+	if err := w.admin.Get(w.Context(), client.ObjectKeyFromObject(w.obj), w.obj.DeepCopy()); !apierrors.IsNotFound(err) {
+		return false, err
+	}
+	secret := &corev1.Secret{}
+	err := w.admin.Get(w.Context(), client.ObjectKey{Namespace: w.namespace, Name: jobrunner.StateSecretName(machineName)}, secret)
+	if err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	server, err := state.ReadServer(secret.Data)
+	return err == nil && server.InstanceID != "" && slices.Contains(secret.Finalizers, rkev1.MachineFinalizer) &&
+		len(w.uids) > 1 && secret.Labels[rkev1.MachineUIDLabel] != w.uids[len(w.uids)-1], nil
 }
 
 // whenReady is what must hold of a machine that is Ready.
@@ -129,7 +149,7 @@ func (w *world) whenGone() error {
 			w.vanish(record.ID)
 			continue
 		}
-		if w.stateless && (record.Kind == ledger.KindKey || w.setting.restore == withoutState && record.Kind == ledger.KindTag) {
+		if w.stateless && (record.Kind == ledger.KindKey || w.setting.losesTag() && record.Kind == ledger.KindTag) {
 			continue // with the state is lost which key it was, for it has no tag and many may have its name; and the UID by which the server was tagged
 		}
 		used := record.Kind == ledger.KindTag && slices.ContainsFunc(live, func(other ledger.Record) bool { return slices.Contains(other.Tags, record.Name) })

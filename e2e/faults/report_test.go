@@ -17,8 +17,9 @@ type report struct {
 	first   int
 	several map[int]int
 	worlds  map[string]int
-	// numbers of the runs that failed; points that were hit.
+	// numbers of the runs that failed, and what they said; points that were hit.
 	numbers       []int
+	failures      []error
 	points, kills map[string]map[string]bool
 }
 
@@ -42,7 +43,7 @@ func (r *report) add(n int, in setting, troubles []trouble, struck func(trouble)
 		r.worlds[name]++
 	}
 	if err != nil {
-		r.numbers = append(r.numbers, n)
+		r.numbers, r.failures = append(r.numbers, n), append(r.failures, fmt.Errorf("%d, %v: %v: %w", n, in, troubles, err))
 	}
 	for _, t := range troubles {
 		key := [3]string{t.phase, t.place, t.kind}
@@ -117,6 +118,11 @@ func (r *report) sum(out io.Writer) error {
 		worlds = append(worlds, fmt.Sprintf("%s %d", name, runs))
 	}
 	slices.Sort(worlds)
+	for _, failure := range r.failures {
+		if _, err := fmt.Fprintln(out, failure); err != nil {
+			return err
+		}
+	}
 	_, err := fmt.Fprintf(out, `
 distinct points: %s
 distinct kills:  %s

@@ -82,6 +82,7 @@ func (w *world) loseServer() {
 			continue
 		}
 		w.vanish(record.ID)
+		delete(w.spared, record.ID)
 		w.say("server %s is lost", record.ID)
 	}
 }

@@ -195,7 +195,7 @@ func (w *world) startManager() {
 	c := w.lab.client(w.T, &mortal{gate: w.managerGate, end: goruntime.Goexit})
 	w.cache = &lagging{Reader: c, scheme: w.lab.scheme, habit: habits[w.setting.habit]}
 	w.reconciler = machine.New(machine.Options{
-		Client: c, Cache: w.cache, Live: c, Recorder: &events.FakeRecorder{}, Clock: w.clock,
+		Client: c, Cache: w.cache, Live: c, Recorder: &events.FakeRecorder{}, Clock: w.clock, Management: w.namespace,
 		Settings: jobrunner.Settings{Image: "registry.test/machine:v1", SSHTimeout: time.Second},
 	}).For(machine.Kind{GVK: w.obj.GroupVersionKind(), Driver: driverName, Fields: w.lab.fields})
 }

@@ -48,11 +48,13 @@ const (
 	ofAnotherOwner = "of another owner"
 	// withoutState: the machine comes back without its state.
 	withoutState = "without state"
+	// bare: the machine comes back as it was first applied, without its state and without the provider ID.
+	bare = "bare"
 	// stateLost: nothing but the state is lost.
 	stateLost = "state lost"
 )
 
-var restores = []string{asApplied, ownerless, machineFirst, ofAnotherOwner, withoutState, stateLost}
+var restores = []string{asApplied, ownerless, machineFirst, ofAnotherOwner, withoutState, bare, stateLost}
 
 // plain is the world of the enumerated faults while a server is made or removed.
 var plain = setting{habit: "path"}
@@ -71,7 +73,12 @@ func settingOf(random *rand.Rand, restored bool) setting {
 func pick[T any](random *rand.Rand, from []T) T { return from[random.IntN(len(from))] }
 
 // hasState reports whether the state comes back.
-func (s setting) hasState() bool { return s.restore != withoutState && s.restore != stateLost }
+func (s setting) hasState() bool {
+	return !slices.Contains([]string{withoutState, bare, stateLost}, s.restore)
+}
+
+// losesTag reports whether nobody knows any more by which UID the server was tagged.
+func (s setting) losesTag() bool { return s.restore == withoutState || s.restore == bare }
 
 // names are what a report counts of a setting.
 func (s setting) names() []string {
@@ -103,6 +110,12 @@ func (w *world) comeBack() error {
 	}
 	w.say("the machine is lost: %s", w.setting)
 	switch how {
+	case bare:
+		for _, record := range slices.DeleteFunc(w.droplets(), isGone) {
+			w.spared[record.ID] = true
+		}
+		w.makeMachine("")
+		return w.comeReady()
 	case stateLost:
 		return w.deadEnd(rkev1.CreateJobCondition, rkev1.StateMissingReason, "restore it from a backup, or delete the machine")
 	case withoutState, machineFirst:
@@ -122,7 +135,15 @@ func (w *world) comeBack() error {
 		w.makeMachine(saved.providerID)
 	}
 	w.stateless = false
-	if err := w.comeReady(); err != nil || w.obj.GetDeletionTimestamp() != nil {
+	err := w.comeReady()
+	if waits, waiting := w.waitsForMachine(); waits {
+		w.say("the state waits for its machine")
+		w.makeMachine(saved.providerID)
+		err = w.comeReady()
+	} else if waiting != nil {
+		return waiting
+	}
+	if err != nil || w.obj.GetDeletionTimestamp() != nil {
 		return err
 	}
 	live := slices.DeleteFunc(w.droplets(), isGone)

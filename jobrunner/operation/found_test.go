@@ -33,6 +33,10 @@ func (f *scripted) Remove(_ context.Context, server finder.Server) error {
 	return nil
 }
 
+func (f *scripted) Namesakes(context.Context, finder.Machine) ([]finder.Tagged, error) {
+	return nil, nil
+}
+
 func (f *scripted) Sweep(context.Context, finder.Machine) error { return f.keysErr }
 
 func finding(t *testing.T, driver string, with *scripted) *session {

@@ -276,6 +276,39 @@ func TestRun_refuses_a_request_for_something_else(t *testing.T) {
 	require.NotContains(t, j.output.String(), "MARKER")
 }
 
+// A machine that a restore brought back with another UID and nothing else gets no second server beside the one that its name's tag
+// names, until the user has looked; another management cluster's server keeps nobody.
+func TestCreate_restoredWithoutAnything(t *testing.T) {
+	j := newJob(t, "digitalocean")
+	j.request.Machine.Management = "management-" + j.request.Machine.UID
+	j.request.Tags = jobrunner.Tags(j.request.Machine)
+	j.mustCreate()
+	described, err := state.ReadServer(j.state())
+	require.NoError(t, err)
+	j.emptyState()
+	j.request.Machine.UID += "-restored"
+	j.request.Tags = jobrunner.Tags(j.request.Machine)
+	for range 2 {
+		code, result := j.run(t.Context(), state.Create)
+		require.Equal(t, operation.ExitFailed, code, j.output)
+		require.Equal(t, rkev1.ServerMayExistReason, result.Reason, result.Message)
+		require.Contains(t, result.Message, "the cloud has server "+described.InstanceID)
+		require.True(t, result.ServerMayExist, "so that a removal looks for it too")
+		require.Len(t, j.droplets(false), 1)
+	}
+	code, result := j.run(t.Context(), state.Remove)
+	require.Equal(t, operation.ExitFailed, code, j.output)
+	require.Equal(t, rkev1.ServerMayExistReason, result.Reason, result.Message)
+
+	j.request.Looked = j.request.Attempt
+	j.mustCreate()
+	require.Len(t, j.droplets(false), 2)
+	j.emptyState()
+	j.request.Looked, j.request.Machine.UID, j.request.Machine.Management = 0, "another", "another"
+	j.request.Tags = jobrunner.Tags(j.request.Machine)
+	j.mustCreate()
+}
+
 // A machine that was restored without its state has another UID, which no tag at the cloud has. What may be its server by the
 // provider ID or by the name in its tag, or cannot be asked for, is named and left to the user.
 func TestRemove_restoredWithoutState(t *testing.T) {

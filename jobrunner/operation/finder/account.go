@@ -24,8 +24,8 @@ const (
 
 // accountAPI is a cloud whose credential sees the servers of one account, or of one project of it, through the cloud's own SDK.
 type accountAPI interface {
-	// page asks for a page of the servers, with our tags or without; with a UID, of those with its tag.
-	page(ctx context.Context, uid, cursor string) ([]Tagged, page, error)
+	// page asks for a page of the servers, with our tags or without; with a value, of those that have it in a tag of ours.
+	page(ctx context.Context, tag, value, cursor string) ([]Tagged, page, error)
 	// server is the one of an ID, with our tags or none; without ID it is not there.
 	server(ctx context.Context, id string) (Tagged, error)
 	// destroy removes it; one that is gone is no error.
@@ -42,11 +42,11 @@ type accountCloud struct {
 var _ cloud = accountCloud{}
 
 // list implements cloud.
-func (a accountCloud) list(ctx context.Context, uid string) ([]Tagged, error) {
+func (a accountCloud) list(ctx context.Context, tag, value string) ([]Tagged, error) {
 	listed := map[string]bool{}
 	var found []Tagged
 	err := allPages(func(cursor string) (page, error) {
-		servers, at, err := a.page(ctx, uid, cursor)
+		servers, at, err := a.page(ctx, tag, value, cursor)
 		for _, server := range servers {
 			// One that is made meanwhile moves others to the next page, where they are again.
 			if server.Tags != nil && server.ID != "" && !listed[server.ID] {

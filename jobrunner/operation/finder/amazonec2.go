@@ -39,16 +39,16 @@ func alive() []string {
 	return []string{ec2.InstanceStateNamePending, ec2.InstanceStateNameRunning, ec2.InstanceStateNameStopping, ec2.InstanceStateNameStopped}
 }
 
-func (a *amazonEC2) list(ctx context.Context, uid string) ([]Tagged, error) {
+func (a *amazonEC2) list(ctx context.Context, tag, value string) ([]Tagged, error) {
 	at, err := a.connect()
 	if err != nil {
 		return nil, err
 	}
-	key := clouds.Of(amazonName).Tags.Key(jobrunner.TagMachineUID)
+	key := clouds.Of(amazonName).Tags.Key(tag)
 	filters := []*ec2.Filter{filter("instance-state-name", alive()...)}
 	regions := []string{a.region}
-	if uid != "" {
-		filters = append(filters, filter("tag:"+key, uid))
+	if value != "" {
+		filters = append(filters, filter("tag:"+key, value))
 	} else {
 		filters = append(filters, filter("tag-key", key))
 		if regions, err = a.regions(ctx, at(a.region)); err != nil {

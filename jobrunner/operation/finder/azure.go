@@ -36,12 +36,12 @@ type azureAPI struct {
 
 var _ cloud = (*azureCompute)(nil)
 
-func (a *azureCompute) list(ctx context.Context, uid string) ([]Tagged, error) {
+func (a *azureCompute) list(ctx context.Context, _, value string) ([]Tagged, error) {
 	api, err := a.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if uid != "" {
+	if value != "" {
 		page, err := api.machines.List(ctx, a.group)
 		if isAzureGone(err, "ResourceGroupNotFound") {
 			// The driver makes the group first.

@@ -15,6 +15,8 @@ import (
 	"github.com/Azure/go-autorest/autorest/azure"
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-project/drover/jobrunner"
+
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
@@ -298,7 +300,7 @@ func TestAzure_login_fails(t *testing.T) {
 	for flag, value := range map[string]string{"azure-environment": "AzureMoonCloud", "azure-client-secret": ""} {
 		values := map[string]any{"azure-subscription-id": "s", "azure-client-id": "c", "azure-client-secret": azureSecret, "azure-tenant-id": "t"}
 		values[flag] = value
-		_, err := newAzure(defaults(t, azureName, values)).list(t.Context(), "m-uid")
+		_, err := newAzure(defaults(t, azureName, values)).list(t.Context(), jobrunner.TagMachineUID, "m-uid")
 		requireClass(t, azureName, rkev1.ClassInvalid, err)
 		require.NotContains(t, err.Error(), azureSecret)
 	}
@@ -318,7 +320,7 @@ func TestAzure_List_fails(t *testing.T) {
 	require.ErrorIs(t, err, errNoAzureList)
 	endless := newARM(t)
 	endless.endless = true
-	_, err = endless.azure().list(t.Context(), "m-uid")
+	_, err = endless.azure().list(t.Context(), jobrunner.TagMachineUID, "m-uid")
 	require.ErrorIs(t, err, errTooMany)
 }
 

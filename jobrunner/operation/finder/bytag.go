@@ -15,9 +15,9 @@ import (
 
 // cloud is a cloud whose servers have tags of a key and a value.
 type cloud interface {
-	// list returns the servers with a tag that names a machine; with a UID, those of that machine where they could be made by
-	// the options given, and without, those of the whole account. A list that is not whole is an error.
-	list(ctx context.Context, uid string) ([]Tagged, error)
+	// list returns the servers with a tag that names a machine; with the value of a tag of ours, those that have it where they could
+	// be made by the options given, and without, those of the whole account. A list that is not whole is an error.
+	list(ctx context.Context, tag, value string) ([]Tagged, error)
 	// get returns the server that a driver's record names; without tags when it has none of ours, and nothing when it is not there.
 	get(ctx context.Context, record map[string]any) (Tagged, error)
 	// remove removes a server that list returned, if it still has its tag; one that is gone is no error.
@@ -69,7 +69,7 @@ func (b byTag) Find(ctx context.Context, machine Machine) ([]Server, error) {
 		patience = tagPatience
 	}
 	for wait := firstPatience; ; wait *= 2 {
-		found, err := b.ask(ctx, uid, machine.PublicKey)
+		found, err := b.find(ctx, uid, machine.PublicKey)
 		if err != nil {
 			return nil, err
 		}
@@ -82,11 +82,34 @@ func (b byTag) Find(ctx context.Context, machine Machine) ([]Server, error) {
 	}
 }
 
-// ask believes no cloud that its filter was applied, and says of each server whether it is of use to who has that key.
-func (b byTag) ask(ctx context.Context, uid string, publicKey []byte) ([]Server, error) {
+// find says of each server of a machine whether it is of use to who has that key.
+func (b byTag) find(ctx context.Context, uid string, publicKey []byte) ([]Server, error) {
+	listed, err := b.ask(ctx, jobrunner.TagMachineUID, uid)
+	var found []Server
+	for _, server := range listed {
+		shutOut := server.keys != nil && len(publicKey) > 0 && !slices.ContainsFunc(server.keys, func(key string) bool { return sameKey(key, publicKey) })
+		found = append(found, Server{ID: server.ID, Name: server.Name, Record: server.Record, MachineUID: uid, Unfinished: server.broken || shutOut})
+	}
+	return found, err
+}
+
+// Namesakes implements Finder.
+func (b byTag) Namesakes(ctx context.Context, machine Machine) ([]Tagged, error) {
+	of := func(tag string) string { return clouds.Of(b.driver).Tags.Value(machine.Tags[tag]) }
+	if of(jobrunner.TagMachine) == "" || of(jobrunner.TagManagement) == "" {
+		return nil, nil
+	}
+	found, err := b.ask(ctx, jobrunner.TagMachine, of(jobrunner.TagMachine))
+	return slices.DeleteFunc(found, func(server Tagged) bool {
+		return server.Tags[jobrunner.TagMachineUID] == of(jobrunner.TagMachineUID) || server.Tags[jobrunner.TagManagement] != of(jobrunner.TagManagement)
+	}), err
+}
+
+// ask believes no cloud that its filter was applied.
+func (b byTag) ask(ctx context.Context, tag, value string) ([]Tagged, error) {
 	bounded, cancel := context.WithTimeoutCause(ctx, findTimeout, errTooSlow)
 	defer cancel()
-	listed, err := b.cloud.list(bounded, uid)
+	listed, err := b.cloud.list(bounded, tag, value)
 	if err != nil && ctx.Err() != nil {
 		// Amazon's SDK hides why it was cut off.
 		return nil, context.Cause(ctx)
@@ -94,15 +117,7 @@ func (b byTag) ask(ctx context.Context, uid string, publicKey []byte) ([]Server,
 	if err != nil {
 		return nil, fmt.Errorf("looking for servers by tag: %w", err)
 	}
-	var found []Server
-	for _, server := range listed {
-		if server.Tags[jobrunner.TagMachineUID] != uid {
-			continue
-		}
-		shutOut := server.keys != nil && len(publicKey) > 0 && !slices.ContainsFunc(server.keys, func(key string) bool { return sameKey(key, publicKey) })
-		found = append(found, Server{ID: server.ID, Name: server.Name, Record: server.Record, MachineUID: uid, Unfinished: server.broken || shutOut})
-	}
-	return found, nil
+	return slices.DeleteFunc(listed, func(server Tagged) bool { return server.Tags[tag] != value }), nil
 }
 
 // Remove implements Finder.
@@ -135,7 +150,7 @@ var _ Lister = cloudLister{}
 
 // List implements Lister.
 func (c cloudLister) List(ctx context.Context) ([]Tagged, error) {
-	found, err := c.cloud.list(ctx, "")
+	found, err := c.cloud.list(ctx, jobrunner.TagMachineUID, "")
 	if err != nil {
 		return nil, fmt.Errorf("looking for servers by tag: %w", err)
 	}

@@ -83,7 +83,7 @@ type script struct {
 	swept   []Machine
 }
 
-func (s *script) list(_ context.Context, uid string) ([]Tagged, error) {
+func (s *script) list(_ context.Context, _, uid string) ([]Tagged, error) {
 	s.asked = append(s.asked, uid)
 	if s.err != nil || len(s.answers) == 0 {
 		return nil, s.err

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/drover-project/drover/clouds"
-	"github.com/drover-project/drover/jobrunner"
 )
 
 const digitalOceanName = "digitalocean"
@@ -34,16 +33,16 @@ func newDigitalOcean(token string) *digitalOcean {
 
 // list implements cloud. A list has either the droplets without GPUs or, asked for by their type, those with GPUs, and these
 // cannot be asked for by tag too (API reference, "List All Droplets").
-func (d *digitalOcean) list(ctx context.Context, uid string) ([]Tagged, error) {
+func (d *digitalOcean) list(ctx context.Context, tag, value string) ([]Tagged, error) {
 	ask := d.client.Droplets.List
-	if uid != "" {
-		tag := clouds.Of(digitalOceanName).Tags.Items(map[string]string{jobrunner.TagMachineUID: uid})[0]
+	if value != "" {
+		word := clouds.Of(digitalOceanName).Tags.Items(map[string]string{tag: value})[0]
 		ask = func(ctx context.Context, at *godo.ListOptions) ([]godo.Droplet, *godo.Response, error) {
-			return d.client.Droplets.ListByTag(ctx, tag, at)
+			return d.client.Droplets.ListByTag(ctx, word, at)
 		}
 	}
 	plain, err := droplets(ctx, ask)
-	if uid != "" && err != nil && isNotFound(err) {
+	if value != "" && err != nil && isNotFound(err) {
 		plain, err = nil, nil // a tag that was never used does not exist
 	}
 	if err != nil {

@@ -67,6 +67,9 @@ var ErrUncertain = errors.New("it cannot be told whose server it is")
 type Finder interface {
 	// Find returns all servers with the machine's tags, none being no error. A list that is not whole is one.
 	Find(ctx context.Context, machine Machine) ([]Server, error)
+	// Namesakes returns the servers of this management cluster whose tags name a machine of the same namespace and name, but of another
+	// UID; none where servers have no tags.
+	Namesakes(ctx context.Context, machine Machine) ([]Tagged, error)
 	// Remove removes a server that Find returned; a server already gone is no error.
 	Remove(ctx context.Context, server Server) error
 	// Sweep removes what a driver leaves at the cloud beside servers, such as SSH keys; nothing there is no error.

@@ -39,16 +39,16 @@ type googleCompute struct {
 var _ cloud = (*googleCompute)(nil)
 
 // list asks for the instances of the zone, or of all zones, page by page.
-func (g *googleCompute) list(ctx context.Context, uid string) ([]Tagged, error) {
+func (g *googleCompute) list(ctx context.Context, tag, value string) ([]Tagged, error) {
 	api, project, err := g.open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	label := "labels." + clouds.Of(googleName).Tags.Key(jobrunner.TagMachineUID)
+	label := "labels." + clouds.Of(googleName).Tags.Key(tag)
 	ask := func(token string) (googlePage, error) {
-		return zonePage(ctx, api, project, g.zone, label+"="+uid, token)
+		return zonePage(ctx, api, project, g.zone, label+"="+value, token)
 	}
-	if uid == "" {
+	if value == "" {
 		ask = func(token string) (googlePage, error) { return allPage(ctx, api, project, label+":*", token) }
 	}
 	var found []Tagged

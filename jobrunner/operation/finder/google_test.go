@@ -418,7 +418,7 @@ func TestGoogleCredential(t *testing.T) {
 	_, _, err := none.open(t.Context())
 	require.ErrorContains(t, err, "name a project")
 	require.Equal(t, "gce:///", none.within(t.Context()))
-	_, err = (&googleCompute{connect: func(context.Context) (*compute.Service, string, error) { return nil, "", errGoogleKey }}).list(t.Context(), "x")
+	_, err = (&googleCompute{connect: func(context.Context) (*compute.Service, string, error) { return nil, "", errGoogleKey }}).list(t.Context(), jobrunner.TagMachineUID, "x")
 	require.ErrorIs(t, err, errGoogleKey)
 	require.Contains(t, machineTags("x"), jobrunner.TagMachineUID)
 }

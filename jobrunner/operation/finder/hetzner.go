@@ -9,7 +9,6 @@ import (
 	"github.com/hetznercloud/hcloud-go/v2/hcloud"
 
 	"github.com/drover-project/drover/clouds"
-	"github.com/drover-project/drover/jobrunner"
 )
 
 const (
@@ -28,10 +27,10 @@ func newHetzner(token string, options ...hcloud.ClientOption) *hetzner {
 }
 
 // page implements accountAPI. A token is of one project, and a project's servers are in one list.
-func (h *hetzner) page(ctx context.Context, uid, cursor string) ([]Tagged, page, error) {
-	selector := clouds.Of(hetznerName).Tags.Key(jobrunner.TagMachineUID)
-	if uid != "" {
-		selector += "==" + uid
+func (h *hetzner) page(ctx context.Context, tag, value, cursor string) ([]Tagged, page, error) {
+	selector := clouds.Of(hetznerName).Tags.Key(tag)
+	if value != "" {
+		selector += "==" + value
 	}
 	servers, response, err := h.client.Server.List(ctx, hcloud.ServerListOpts{
 		ListOpts: hcloud.ListOpts{LabelSelector: selector, Page: pageNumber(cursor), PerPage: hetznerPage}})

@@ -9,7 +9,6 @@ import (
 	"github.com/linode/linodego"
 
 	"github.com/drover-project/drover/clouds"
-	"github.com/drover-project/drover/jobrunner"
 )
 
 const (
@@ -31,11 +30,11 @@ func newLinode(token string) *linode {
 	return &linode{client: client}
 }
 
-// page implements accountAPI. Tags cannot be asked for by how they begin, so that all are listed without a UID.
-func (l *linode) page(ctx context.Context, uid, cursor string) ([]Tagged, page, error) {
+// page implements accountAPI. Tags cannot be asked for by how they begin, so that all are listed without a value.
+func (l *linode) page(ctx context.Context, tag, value, cursor string) ([]Tagged, page, error) {
 	asked := &linodego.ListOptions{PageOptions: &linodego.PageOptions{Page: pageNumber(cursor)}, PageSize: linodePage}
-	if uid != "" {
-		words := clouds.Of(linodeName).Tags.Items(map[string]string{jobrunner.TagMachineUID: uid})
+	if value != "" {
+		words := clouds.Of(linodeName).Tags.Items(map[string]string{tag: value})
 		text, err := json.Marshal(map[string]string{"tags": words[0]})
 		if err != nil {
 			return nil, page{}, fmt.Errorf("encoding the filter: %w", err)

@@ -64,6 +64,9 @@ func (o *openStack) Find(ctx context.Context, machine Machine) ([]Server, error)
 	return found, nil
 }
 
+// Namesakes implements Finder: the driver has no flag for tags.
+func (o *openStack) Namesakes(context.Context, Machine) ([]Tagged, error) { return nil, nil }
+
 // isOurs compares the public key of the server's key pair with the machine's. A key pair that another machine of the same
 // name had has another one.
 func (o *openStack) isOurs(api *gophercloud.ServiceClient, server servers.Server, machine Machine) (bool, error) {

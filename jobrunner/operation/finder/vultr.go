@@ -11,7 +11,6 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/drover-project/drover/clouds"
-	"github.com/drover-project/drover/jobrunner"
 )
 
 const (
@@ -34,11 +33,11 @@ func newVultr(token string) *vultr {
 	return v
 }
 
-// page implements accountAPI. Tags cannot be asked for by how they begin, so that all are listed without a UID.
-func (v *vultr) page(ctx context.Context, uid, cursor string) ([]Tagged, page, error) {
+// page implements accountAPI. Tags cannot be asked for by how they begin, so that all are listed without a value.
+func (v *vultr) page(ctx context.Context, tag, value, cursor string) ([]Tagged, page, error) {
 	asked := &govultr.ListOptions{PerPage: vultrPage, Cursor: cursor}
-	if uid != "" {
-		asked.Tag = clouds.Of(vultrName).Tags.Items(map[string]string{jobrunner.TagMachineUID: uid})[0]
+	if value != "" {
+		asked.Tag = clouds.Of(vultrName).Tags.Items(map[string]string{tag: value})[0]
 	}
 	instances, meta, _, err := v.client.Instance.List(ctx, asked)
 	var listed []Tagged
