@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	v3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
 // Reasons of an Error; they are reasons of a NodeDriver's conditions too.
@@ -16,13 +17,13 @@ const (
 	// NotADriverReason: what was downloaded is no driver binary and no archive with one.
 	NotADriverReason = v3.NotADriverReason
 	// TooLargeReason: a download, an archive or a binary exceeds its bound.
-	TooLargeReason = "TooLarge"
+	TooLargeReason = v3.TooLargeReason
 	// WrongArchitectureReason: the binary is for another kind of computer.
-	WrongArchitectureReason = "WrongArchitecture"
+	WrongArchitectureReason = v3.WrongArchitectureReason
 	// DynamicallyLinkedReason: the binary needs a libc, and there is none where it has to run.
-	DynamicallyLinkedReason = "DynamicallyLinked"
+	DynamicallyLinkedReason = v3.DynamicallyLinkedReason
 	// CacheIncompleteReason: the cache has no such binary, lacks a part of it, or holds a damaged one.
-	CacheIncompleteReason = "CacheIncomplete"
+	CacheIncompleteReason = rkev1.CacheIncompleteReason
 )
 
 // Error is why a driver's binary could not be had.

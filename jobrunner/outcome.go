@@ -14,21 +14,6 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-// Reasons of a Job that ended without a word from its pod.
-const (
-	DeadlineReason      = "DeadlineExceeded"
-	OutOfMemoryReason   = "OutOfMemory"
-	EvictedReason       = "PodEvicted"
-	NodeLostReason      = "NodeLost"
-	KilledReason        = "PodKilled"
-	ImageReason         = "ImageUnavailable"
-	ResultMissingReason = "ResultMissing"
-	ResultInvalidReason = "ResultInvalid"
-	JobGoneReason       = "JobGone"
-	PodPendingReason    = "PodPending"
-	NodeSilentReason    = "NodeSilent"
-)
-
 // Evidence is all there is to judge one attempt by.
 type Evidence struct {
 	// Operation and Attempt that are judged.
@@ -120,7 +105,7 @@ func OutcomeOf(e Evidence) Verdict {
 	}
 	if pod := e.Outliving(); pod != nil {
 		reason, message := e.Overdue(pod)
-		return Verdict{Reason: cmp.Or(reason, JobGoneReason), Message: cmp.Or(message, fmt.Sprintf("the Job is gone, but its pod %s has not ended; if its node %s is gone for good, delete the Node", pod.Name, pod.Spec.NodeName))}
+		return Verdict{Reason: cmp.Or(reason, rkev1.JobGoneReason), Message: cmp.Or(message, fmt.Sprintf("the Job is gone, but its pod %s has not ended; if its node %s is gone for good, delete the Node", pod.Name, pod.Spec.NodeName))}
 	}
 	if kept, ok := e.kept(); ok {
 		v := fromResult(kept)
@@ -130,8 +115,8 @@ func OutcomeOf(e Evidence) Verdict {
 	v := Verdict{Done: true, Outcome: state.Failed, Made: e.made()}
 	v.Start, v.End = times(e.Job)
 	v.Reason, v.Class, v.Message = explain(e)
-	if left := e.State.Result; !left.IsRead() && !left.IsAbsent() && v.Reason == ResultMissingReason {
-		v.Reason, v.Message = ResultInvalidReason, fmt.Sprintf("the pod left a result that cannot be read: %v", left.Err)
+	if left := e.State.Result; !left.IsRead() && !left.IsAbsent() && v.Reason == rkev1.ResultMissingReason {
+		v.Reason, v.Message = rkev1.ResultInvalidReason, fmt.Sprintf("the pod left a result that cannot be read: %v", left.Err)
 	}
 	return v
 }
@@ -181,7 +166,7 @@ func (e Evidence) Overdue(pod *corev1.Pod) (reason, message string) {
 		}
 	}
 	node := pod.Spec.NodeName
-	return NodeSilentReason, state.Printable(fmt.Sprintf("the pod %s was told to end and has not: its node %s is silent since %s. Nothing else is started while it may run. "+
+	return rkev1.NodeSilentReason, state.Printable(fmt.Sprintf("the pod %s was told to end and has not: its node %s is silent since %s. Nothing else is started while it may run. "+
 		"If that computer is off for good, delete the Node (kubectl delete node %s); if it is off and will come back, taint it (kubectl taint node %s %s=nodeshutdown:NoExecute)",
 		pod.Name, node, since.UTC().Format(time.RFC3339), node, node, corev1.TaintNodeOutOfService), state.MaxMessage)
 }
@@ -227,17 +212,17 @@ func explain(e Evidence) (reason, class, message string) {
 		}
 	}
 	if e.Job == nil {
-		return JobGoneReason, rkev1.ClassTransient, "the Job was deleted before its pod left a result; its log is lost"
+		return rkev1.JobGoneReason, rkev1.ClassTransient, "the Job was deleted before its pod left a result; its log is lost"
 	}
 	failed := jobCondition(e.Job, batchv1.JobFailed)
 	if failed != nil && failed.Reason == batchv1.JobReasonDeadlineExceeded {
 		// Jobs of earlier managers had a deadline of their own.
-		return DeadlineReason, rkev1.ClassTransient, "the Job did not end within its deadline" + waitingFor(own)
+		return rkev1.DeadlineReason, rkev1.ClassTransient, "the Job did not end within its deadline" + waitingFor(own)
 	}
 	if failed != nil {
-		return ResultMissingReason, rkev1.ClassUnknown, state.Printable("the pod ended without leaving a result: "+failed.Message, state.MaxMessage)
+		return rkev1.ResultMissingReason, rkev1.ClassUnknown, state.Printable("the pod ended without leaving a result: "+failed.Message, state.MaxMessage)
 	}
-	return ResultMissingReason, rkev1.ClassUnknown, "the pod ended without an error and without leaving a result"
+	return rkev1.ResultMissingReason, rkev1.ClassUnknown, "the pod ended without an error and without leaving a result"
 }
 
 func waitingFor(pods []corev1.Pod) string {

@@ -12,15 +12,15 @@ import (
 
 // stuck are the reasons for which a container waits that do not pass by themselves.
 var stuck = map[string]string{
-	"ErrImagePull":               ImageReason,
-	"ImagePullBackOff":           ImageReason,
-	"InvalidImageName":           ImageReason,
-	"ErrImageNeverPull":          ImageReason,
-	"RegistryUnavailable":        ImageReason,
-	"ImageInspectError":          ImageReason,
-	"CreateContainerConfigError": PodPendingReason,
-	"CreateContainerError":       PodPendingReason,
-	"RunContainerError":          PodPendingReason,
+	"ErrImagePull":               rkev1.ImageReason,
+	"ImagePullBackOff":           rkev1.ImageReason,
+	"InvalidImageName":           rkev1.ImageReason,
+	"ErrImageNeverPull":          rkev1.ImageReason,
+	"RegistryUnavailable":        rkev1.ImageReason,
+	"ImageInspectError":          rkev1.ImageReason,
+	"CreateContainerConfigError": rkev1.PodPendingReason,
+	"CreateContainerError":       rkev1.PodPendingReason,
+	"RunContainerError":          rkev1.PodPendingReason,
 }
 
 // HeldUp says why a pod does not run yet; empty when nothing is known to hold it up.
@@ -34,7 +34,7 @@ func HeldUp(pod *corev1.Pod) (reason, message string) {
 	}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return PodPendingReason, state.Printable(fmt.Sprintf("the pod %s is not scheduled: %s", pod.Name, c.Message), state.MaxMessage)
+			return rkev1.PodPendingReason, state.Printable(fmt.Sprintf("the pod %s is not scheduled: %s", pod.Name, c.Message), state.MaxMessage)
 		}
 	}
 	return "", ""
@@ -44,15 +44,15 @@ func HeldUp(pod *corev1.Pod) (reason, message string) {
 func explainPod(pod *corev1.Pod) (reason, class, message string) {
 	switch pod.Status.Reason {
 	case "Evicted":
-		return EvictedReason, rkev1.ClassTransient, state.Printable("the pod was evicted from its node: "+pod.Status.Message, state.MaxMessage)
-	case DeadlineReason:
+		return rkev1.EvictedReason, rkev1.ClassTransient, state.Printable("the pod was evicted from its node: "+pod.Status.Message, state.MaxMessage)
+	case rkev1.DeadlineReason:
 		_, waited := HeldUp(pod)
 		if waited != "" {
 			waited = ": " + waited
 		}
-		return DeadlineReason, rkev1.ClassTransient, "the Job's pod did not end within its deadline" + waited
+		return rkev1.DeadlineReason, rkev1.ClassTransient, "the Job's pod did not end within its deadline" + waited
 	case "NodeLost", "NodeShutdown", "Terminated":
-		return NodeLostReason, rkev1.ClassTransient, state.Printable("the pod's node went away: "+pod.Status.Message, state.MaxMessage)
+		return rkev1.NodeLostReason, rkev1.ClassTransient, state.Printable("the pod's node went away: "+pod.Status.Message, state.MaxMessage)
 	}
 	for i, status := range containers(pod) {
 		ended := status.State.Terminated
@@ -62,11 +62,11 @@ func explainPod(pod *corev1.Pod) (reason, class, message string) {
 	}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
-			return NodeLostReason, rkev1.ClassTransient, state.Printable("the pod was disrupted: "+c.Message, state.MaxMessage)
+			return rkev1.NodeLostReason, rkev1.ClassTransient, state.Printable("the pod was disrupted: "+c.Message, state.MaxMessage)
 		}
 	}
 	if slices.ContainsFunc(pod.Status.ContainerStatuses, wasKilled) {
-		return KilledReason, rkev1.ClassTransient, "the pod was killed (SIGKILL) before it could tell how far it was, and its log is lost unless its Job still has the pod; if that happens again, look at its node"
+		return rkev1.KilledReason, rkev1.ClassTransient, "the pod was killed (SIGKILL) before it could tell how far it was, and its log is lost unless its Job still has the pod; if that happens again, look at its node"
 	}
 	return "", "", ""
 }
@@ -83,9 +83,9 @@ func wasKilled(status corev1.ContainerStatus) bool {
 // outOfMemory is no accident in a probe, where nothing but the driver can have used that much: it would do so again.
 func outOfMemory(probe bool) (reason, class, message string) {
 	if probe {
-		return OutOfMemoryReason, rkev1.ClassInvalid, "the driver used more memory than its container may have: do not use it, or raise the manager's setting for the Job's resources"
+		return rkev1.OutOfMemoryReason, rkev1.ClassInvalid, "the driver used more memory than its container may have: do not use it, or raise the manager's setting for the Job's resources"
 	}
-	return OutOfMemoryReason, rkev1.ClassUnknown, "the pod used more memory than its limit: raise the manager's setting for the Job's resources"
+	return rkev1.OutOfMemoryReason, rkev1.ClassUnknown, "the pod used more memory than its limit: raise the manager's setting for the Job's resources"
 }
 
 func containers(pod *corev1.Pod) []corev1.ContainerStatus {

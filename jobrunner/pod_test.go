@@ -33,17 +33,17 @@ func TestOutcomeOf_saysWhatHoldsAPodUp(t *testing.T) {
 		status func(*corev1.PodStatus)
 		want   string
 	}{
-		"image, first try":     {container(waitingFor("ErrImagePull")), jobrunner.ImageReason},
-		"image, backing off":   {container(waitingFor("ImagePullBackOff")), jobrunner.ImageReason},
-		"name of the image":    {container(waitingFor("InvalidImageName")), jobrunner.ImageReason},
-		"image never pulled":   {container(waitingFor("ErrImageNeverPull")), jobrunner.ImageReason},
-		"registry":             {container(waitingFor("RegistryUnavailable")), jobrunner.ImageReason},
-		"image is damaged":     {container(waitingFor("ImageInspectError")), jobrunner.ImageReason},
-		"missing Secret":       {container(waitingFor("CreateContainerConfigError")), jobrunner.PodPendingReason},
-		"no container":         {container(waitingFor("CreateContainerError")), jobrunner.PodPendingReason},
-		"no process":           {container(waitingFor("RunContainerError")), jobrunner.PodPendingReason},
-		"stage of a probe":     {initContainer(waitingFor("ErrImagePull")), jobrunner.ImageReason},
-		"no node":              {condition(corev1.PodScheduled, corev1.ConditionFalse), jobrunner.PodPendingReason},
+		"image, first try":     {container(waitingFor("ErrImagePull")), rkev1.ImageReason},
+		"image, backing off":   {container(waitingFor("ImagePullBackOff")), rkev1.ImageReason},
+		"name of the image":    {container(waitingFor("InvalidImageName")), rkev1.ImageReason},
+		"image never pulled":   {container(waitingFor("ErrImageNeverPull")), rkev1.ImageReason},
+		"registry":             {container(waitingFor("RegistryUnavailable")), rkev1.ImageReason},
+		"image is damaged":     {container(waitingFor("ImageInspectError")), rkev1.ImageReason},
+		"missing Secret":       {container(waitingFor("CreateContainerConfigError")), rkev1.PodPendingReason},
+		"no container":         {container(waitingFor("CreateContainerError")), rkev1.PodPendingReason},
+		"no process":           {container(waitingFor("RunContainerError")), rkev1.PodPendingReason},
+		"stage of a probe":     {initContainer(waitingFor("ErrImagePull")), rkev1.ImageReason},
+		"no node":              {condition(corev1.PodScheduled, corev1.ConditionFalse), rkev1.PodPendingReason},
 		"scheduled":            {condition(corev1.PodScheduled, corev1.ConditionTrue), ""},
 		"being made":           {container(waitingFor("ContainerCreating")), ""},
 		"waits for its stages": {container(waitingFor("PodInitializing")), ""},
@@ -72,23 +72,23 @@ func TestOutcomeOf_explainsAPodThatSaidNothing(t *testing.T) {
 		status                 func(*corev1.PodStatus)
 		reason, class, message string
 	}{
-		"evicted":         {reason("Evicted"), jobrunner.EvictedReason, rkev1.ClassTransient, "detail"},
-		"node lost":       {reason("NodeLost"), jobrunner.NodeLostReason, rkev1.ClassTransient, "detail"},
-		"node shut down":  {reason("NodeShutdown"), jobrunner.NodeLostReason, rkev1.ClassTransient, "detail"},
-		"node terminated": {reason("Terminated"), jobrunner.NodeLostReason, rkev1.ClassTransient, "detail"},
-		"deadline":        {reason("DeadlineExceeded"), jobrunner.DeadlineReason, rkev1.ClassTransient, "did not end within its deadline"},
+		"evicted":         {reason("Evicted"), rkev1.EvictedReason, rkev1.ClassTransient, "detail"},
+		"node lost":       {reason("NodeLost"), rkev1.NodeLostReason, rkev1.ClassTransient, "detail"},
+		"node shut down":  {reason("NodeShutdown"), rkev1.NodeLostReason, rkev1.ClassTransient, "detail"},
+		"node terminated": {reason("Terminated"), rkev1.NodeLostReason, rkev1.ClassTransient, "detail"},
+		"deadline":        {reason("DeadlineExceeded"), rkev1.DeadlineReason, rkev1.ClassTransient, "did not end within its deadline"},
 		"deadline, and its image was missing": {func(s *corev1.PodStatus) { reason("DeadlineExceeded")(s); container(waitingFor("ErrImagePull"))(s) },
-			jobrunner.DeadlineReason, rkev1.ClassTransient, "deadline: the pod p cannot start (ErrImagePull): detail"},
-		"disrupted":     {condition(corev1.DisruptionTarget, corev1.ConditionTrue), jobrunner.NodeLostReason, rkev1.ClassTransient, "disrupted: detail"},
-		"not disrupted": {condition(corev1.DisruptionTarget, corev1.ConditionFalse), jobrunner.ResultMissingReason, rkev1.ClassUnknown, "without leaving a result"},
-		"memory":        {container(killed), jobrunner.OutOfMemoryReason, rkev1.ClassUnknown, "raise the manager's setting"},
-		"memory, probe": {initContainer(killed), jobrunner.OutOfMemoryReason, rkev1.ClassInvalid, "the driver used more memory"},
+			rkev1.DeadlineReason, rkev1.ClassTransient, "deadline: the pod p cannot start (ErrImagePull): detail"},
+		"disrupted":     {condition(corev1.DisruptionTarget, corev1.ConditionTrue), rkev1.NodeLostReason, rkev1.ClassTransient, "disrupted: detail"},
+		"not disrupted": {condition(corev1.DisruptionTarget, corev1.ConditionFalse), rkev1.ResultMissingReason, rkev1.ClassUnknown, "without leaving a result"},
+		"memory":        {container(killed), rkev1.OutOfMemoryReason, rkev1.ClassUnknown, "raise the manager's setting"},
+		"memory, probe": {initContainer(killed), rkev1.OutOfMemoryReason, rkev1.ClassInvalid, "the driver used more memory"},
 		"killed": {container(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 137}}),
-			jobrunner.KilledReason, rkev1.ClassTransient, "was killed (SIGKILL)"},
+			rkev1.KilledReason, rkev1.ClassTransient, "was killed (SIGKILL)"},
 		"a probe's driver killed": {initContainer(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 137}}),
-			jobrunner.ResultMissingReason, rkev1.ClassUnknown, "without leaving a result"},
+			rkev1.ResultMissingReason, rkev1.ClassUnknown, "without leaving a result"},
 		"exit code": {container(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 2}}),
-			jobrunner.ResultMissingReason, rkev1.ClassUnknown, "without leaving a result"},
+			rkev1.ResultMissingReason, rkev1.ClassUnknown, "without leaving a result"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			verdict := jobrunner.OutcomeOf(jobrunner.Evidence{Operation: state.Remove, Attempt: 1,
@@ -125,7 +125,7 @@ func TestOutcomeOf_anotherOperationsResultIsNotItsOwn(t *testing.T) {
 	verdict := jobrunner.OutcomeOf(jobrunner.Evidence{Operation: state.Remove, Attempt: 1, State: state.Of(created)})
 	require.True(t, verdict.Done)
 	require.Equal(t, state.Failed, verdict.Outcome, "a server that was made is not a server that is gone")
-	require.Equal(t, jobrunner.JobGoneReason, verdict.Reason)
+	require.Equal(t, rkev1.JobGoneReason, verdict.Reason)
 }
 
 func TestJobEnded(t *testing.T) {

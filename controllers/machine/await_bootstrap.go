@@ -60,8 +60,9 @@ func (r *Reconciler) checkUserData(s *scope) error {
 		return step.Stall(rkev1.SpecInvalidReason, fmt.Errorf("driver %s takes no user data, so that the bootstrap data goes over SSH: spec.common.sshContact.mode must not be Off",
 			s.driver.ref.Name))
 	}
+	var user []byte
 	if err = nil; way.Flag != "" { // without a flag the data goes over SSH, which has no limit
-		user := s.driver.files[way.Flag]
+		user = s.driver.files[way.Flag]
 		if text, _ := s.driver.values[way.Flag].(string); len(user) == 0 && way.Habit != clouds.Base64 {
 			user = []byte(text)
 		}
@@ -69,6 +70,10 @@ func (r *Reconciler) checkUserData(s *scope) error {
 	}
 	if _, tooLarge := errors.AsType[*userdata.TooLargeError](err); tooLarge {
 		return step.Wait(rkev1.UserDataTooLargeReason, fmt.Sprintf("%v: shorten the bootstrap data in Secret %s or the user data in this machine's template", err, s.bootstrap.Name), 0)
+	}
+	if own, unread := userdata.Inspect(user); err != nil && (unread != nil || own.Format == userdata.Opaque) {
+		return step.Wait(rkev1.UserDataInvalidReason, fmt.Sprintf("the machine's own user data (driver flag --%s) cannot be used with the bootstrap data: %v: correct it in the machine's template",
+			way.Flag, err), 0)
 	}
 	if err != nil {
 		return step.Wait(rkev1.BootstrapSecretInvalidReason, fmt.Sprintf("the bootstrap data in Secret %s cannot be joined with the machine's own user data: %v", s.bootstrap.Name, err), 0)

@@ -461,7 +461,7 @@ func TestRunning_sayWhatHoldsThePodUp(t *testing.T) {
 	result := testkit.ExpectReconciled(t, s.reconciler, s.obj)
 	require.Equal(t, 5*time.Minute, result.RequeueAfter, "a safety net only: the pod is watched")
 	s.read()
-	c := s.expect(rkev1.CreateJobCondition, metav1.ConditionUnknown, jobrunner.ImageReason)
+	c := s.expect(rkev1.CreateJobCondition, metav1.ConditionUnknown, rkev1.ImageReason)
 	require.Contains(t, c.Message, "no such image")
 }
 

@@ -89,7 +89,7 @@ func (r *Reconciler) fallBack(ctx context.Context, s *scope) error {
 	for _, obj := range copies {
 		err := r.Client.Create(ctx, obj, client.FieldOwner(FieldOwner))
 		if client.IgnoreAlreadyExists(err) != nil {
-			return step.Wait(NamespaceTerminatingReason, fmt.Sprintf("the namespace is being deleted, so that no Job can be made in it, and the state cannot be copied to namespace %s either: %v", fallback.Namespace, err), fallbackCheck)
+			return step.Wait(rkev1.NamespaceTerminatingReason, fmt.Sprintf("the namespace is being deleted, so that no Job can be made in it, and the state cannot be copied to namespace %s either: %v", fallback.Namespace, err), fallbackCheck)
 		}
 	}
 	s.evidence, s.verdict = nil, nil

@@ -57,7 +57,7 @@ func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
 	if err == nil {
 		err = r.attempt(ctx, s, state.Remove)
 	}
-	if stepReason(err) == NamespaceTerminatingReason {
+	if stepReason(err) == rkev1.NamespaceTerminatingReason {
 		err = r.fallBack(ctx, s)
 	}
 	if s.mayAbandon(err) {
@@ -115,7 +115,7 @@ func (s *scope) mayAbandon(err error) bool {
 	if err == nil || !s.Abandoned() || !isWaiting(err) {
 		return false
 	}
-	return !strings.HasPrefix(stepReason(err), "Job") || stepReason(err) == JobRefusedReason
+	return !strings.HasPrefix(stepReason(err), "Job") || stepReason(err) == rkev1.JobRefusedReason
 }
 
 // mark gives the failure of a remove the reason that says what is at stake.

@@ -31,7 +31,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope, claim state.Claim) err
 	}
 	pull, err := jobrunner.PullSecret(task)
 	if err != nil {
-		return step.Wait(JobRefusedReason, err.Error(), time.Minute)
+		return step.Wait(rkev1.JobRefusedReason, err.Error(), time.Minute)
 	}
 	request, err := jobrunner.RequestSecret(task)
 	if err != nil {
@@ -175,19 +175,13 @@ func refused(err error) error {
 		return err
 	}
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return step.Wait(NamespaceTerminatingReason, "the namespace is being deleted, and no Job can be made in it any more", fallbackCheck)
+		return step.Wait(rkev1.NamespaceTerminatingReason, "the namespace is being deleted, and no Job can be made in it any more", fallbackCheck)
 	}
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
-		return step.Wait(JobRefusedReason, fmt.Sprintf("the Job cannot be made: %v", err), time.Minute)
+		return step.Wait(rkev1.JobRefusedReason, fmt.Sprintf("the Job cannot be made: %v", err), time.Minute)
 	}
 	return fmt.Errorf("making the Job: %w", err)
 }
-
-// Reasons for which no Job can be made.
-const (
-	NamespaceTerminatingReason = "NamespaceTerminating"
-	JobRefusedReason           = "JobRefused"
-)
 
 // dropRequest deletes the request Secret of a Job that has read it, and the pull Secret.
 func (r *Reconciler) dropRequest(ctx context.Context, s *scope) error {

@@ -104,6 +104,18 @@ func TestBootstrapData_bombs(t *testing.T) {
 	require.Less(t, took, 3*usual+5*time.Second)
 }
 
+// What is wrong is named: the machine's own user data, and not the bootstrap Secret.
+func TestUserData_ofTheMachineIsWrong(t *testing.T) {
+	w := newWorld(t)
+	spec := droplet()
+	spec["userdata"] = "neither a script nor a configuration\n"
+	s := w.machine("digitalocean", "m", spec)
+	s.reconcile()
+	c := s.expect(rkev1.BootstrapReadyCondition, metav1.ConditionFalse, rkev1.UserDataInvalidReason)
+	require.Contains(t, c.Message, "the machine's own user data (driver flag --digitalocean-userdata) cannot be used with the bootstrap data")
+	require.NotContains(t, c.Message, "in Secret")
+}
+
 // TestUserData_theJobRefuses: what only parsing can tell is told by the Job, and mending the Secret is all it takes.
 func TestUserData_theJobRefuses(t *testing.T) {
 	w := newWorld(t)

@@ -18,7 +18,6 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/capi/workload"
-	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
 )
 
@@ -100,7 +99,7 @@ func TestWake_podsAndNodes(t *testing.T) {
 
 	pod := s.podOf(job)
 	s.podIs(pod, corev1.PodPending, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no such image"}})
-	s.awaitSaying(rkev1.ReadyCondition, jobrunner.ImageReason)
+	s.awaitSaying(rkev1.ReadyCondition, rkev1.ImageReason)
 	s.podIs(pod, corev1.PodRunning, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
 	s.awaitSaying(rkev1.ReadyCondition, rkev1.JobRunningReason)
 
@@ -190,7 +189,7 @@ func TestOrphanedPod_isWaitedFor(t *testing.T) {
 	s.dropJobFinalizers()
 
 	status := s.reconcile()
-	c := s.expect(rkev1.CreateJobCondition, metav1.ConditionUnknown, jobrunner.JobGoneReason)
+	c := s.expect(rkev1.CreateJobCondition, metav1.ConditionUnknown, rkev1.JobGoneReason)
 	require.Contains(t, c.Message, "the Job is gone, but its pod "+pod.Name+" has not ended")
 	require.EqualValues(t, 1, status.Attempts)
 	s.clock.SetTime(start.Add(24 * time.Hour))

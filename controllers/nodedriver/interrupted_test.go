@@ -179,7 +179,7 @@ func TestProbe_verdictOutlivesItsJob(t *testing.T) {
 	require.NoError(t, e.Status().Update(t.Context(), pod))
 	e.end(job, state.Failed)
 	e.reconcile()
-	message := e.expect(v3.DownloadedCondition, metav1.ConditionFalse, jobrunner.OutOfMemoryReason)
+	message := e.expect(v3.DownloadedCondition, metav1.ConditionFalse, rkev1.OutOfMemoryReason)
 	require.NoError(t, e.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 	require.NoError(t, e.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	testkit.Eventually(t, patience, func() error {
@@ -190,7 +190,7 @@ func TestProbe_verdictOutlivesItsJob(t *testing.T) {
 	})
 	e.reconcile()
 	require.Empty(t, e.jobs())
-	require.Equal(t, message, e.expect(v3.DownloadedCondition, metav1.ConditionFalse, jobrunner.OutOfMemoryReason))
+	require.Equal(t, message, e.expect(v3.DownloadedCondition, metav1.ConditionFalse, rkev1.OutOfMemoryReason))
 }
 
 // Of two NodeDrivers with one driver name the older has the kinds; when it is renamed, the other gets them.

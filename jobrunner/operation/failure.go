@@ -12,32 +12,32 @@ import (
 
 // Reasons of a failed operation, beside those of package driver.
 const (
-	reasonCancelled         = "Cancelled"
-	reasonRequestInvalid    = "RequestInvalid"
-	reasonJobFailed         = "JobFailed"
-	reasonDiskFull          = "DiskFull"
-	reasonOptionsInvalid    = "OptionsInvalid"
-	reasonStateUnreadable   = "StateUnreadable"
-	reasonStateTooLarge     = "StateTooLarge"
-	reasonStateUnwritable   = "StateUnwritable"
-	reasonDriverUnavailable = "DriverUnavailable"
-	reasonUnresponsive      = "DriverUnresponsive"
-	reasonFlagsInvalid      = "FlagsInvalid"
-	reasonPreCreateCheck    = "PreCreateCheckFailed"
-	reasonCreateFailed      = "CreateFailed"
-	reasonRemoveFailed      = "RemoveFailed"
-	reasonLookupFailed      = "LookupFailed"
-	reasonServerGone        = "ServerGone"
-	reasonServerNotRunning  = "ServerNotRunning"
-	reasonServerIncomplete  = "ServerIncomplete"
-	reasonUserDataInvalid   = "UserDataInvalid"
-	reasonBootstrapFormat   = "BootstrapFormatUnsupported"
-	reasonBootstrapFailed   = "BootstrapFailed"
-	reasonInterrupted       = "BootstrapInterrupted"
-	reasonUnreachable       = "SSHUnreachable"
-	reasonUnauthorized      = "SSHUnauthorized"
-	reasonKeyMissing        = "SSHKeyMissing"
-	reasonHostTaken         = "HostTaken"
+	reasonCancelled         = rkev1.CancelledReason
+	reasonRequestInvalid    = rkev1.RequestInvalidReason
+	reasonJobFailed         = rkev1.JobFailedReason
+	reasonDiskFull          = rkev1.DiskFullReason
+	reasonOptionsInvalid    = rkev1.OptionsInvalidReason
+	reasonStateUnreadable   = rkev1.StateUnreadableReason
+	reasonStateTooLarge     = rkev1.StateTooLargeReason
+	reasonStateUnwritable   = rkev1.StateUnwritableReason
+	reasonDriverUnavailable = rkev1.DriverUnavailableReason
+	reasonUnresponsive      = rkev1.DriverUnresponsiveReason
+	reasonFlagsInvalid      = rkev1.FlagsInvalidReason
+	reasonPreCreateCheck    = rkev1.PreCreateCheckFailedReason
+	reasonCreateFailed      = rkev1.CreateFailedReason
+	reasonRemoveFailed      = rkev1.RemoveFailedReason
+	reasonLookupFailed      = rkev1.LookupFailedReason
+	reasonServerGone        = rkev1.ServerGoneReason
+	reasonServerNotRunning  = rkev1.ServerNotRunningReason
+	reasonServerIncomplete  = rkev1.ServerIncompleteReason
+	reasonUserDataInvalid   = rkev1.UserDataInvalidReason
+	reasonBootstrapFormat   = rkev1.BootstrapFormatUnsupportedReason
+	reasonBootstrapFailed   = rkev1.BootstrapFailedReason
+	reasonInterrupted       = rkev1.BootstrapInterruptedReason
+	reasonUnreachable       = rkev1.SSHUnreachableReason
+	reasonUnauthorized      = rkev1.SSHUnauthorizedReason
+	reasonKeyMissing        = rkev1.SSHKeyMissingReason
+	reasonHostTaken         = rkev1.HostTakenReason
 )
 
 // failure is an error with what the result says of it.

@@ -57,7 +57,7 @@ func (s *session) runProbe(ctx context.Context) int {
 		if ranOutOfMemory(cgroups) {
 			// It must end badly: the kubelet calls a container OOMKilled in which any process was, and starts none after it
 			// when it ended well, so that the pod would hang.
-			err = fail(jobrunner.OutOfMemoryReason, rkev1.ClassInvalid, errors.New("the driver used more memory than its container may have"))
+			err = fail(rkev1.OutOfMemoryReason, rkev1.ClassInvalid, errors.New("the driver used more memory than its container may have"))
 			break
 		}
 		err = s.leaveFailure(s.options.FlagsDir, err)

@@ -34,6 +34,12 @@ const (
 	ChecksumMismatchReason   = "ChecksumMismatch"
 	NotADriverReason         = "NotADriver"
 	DriverUnresponsiveReason = "DriverUnresponsive"
+	// TooLargeReason: a download, an archive or a binary exceeds its bound.
+	TooLargeReason = "TooLarge"
+	// WrongArchitectureReason: the binary is for another kind of computer.
+	WrongArchitectureReason = "WrongArchitecture"
+	// DynamicallyLinkedReason: the binary needs a libc, and there is none where it has to run.
+	DynamicallyLinkedReason  = "DynamicallyLinked"
 	FlagsInvalidReason       = "FlagsInvalid"
 	SchemaIncompatibleReason = "SchemaIncompatible"
 	NameTakenReason          = "NameTaken"

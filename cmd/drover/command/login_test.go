@@ -212,6 +212,8 @@ func TestRetry(t *testing.T) {
 	require.NotEmpty(t, first)
 	c.ok(t, "retry", "db-1")
 	require.NotEqual(t, first, c.read(t, waiting).GetAnnotations()["drover.cattle.io/retry"])
+	c.apply(t, strings.NewReplacer("db-1", "db-2", "  conditions:\n", "  conditions:\n  - {type: Paused, status: \"True\", reason: Paused, message: \"\", lastTransitionTime: \"2026-03-01T11:00:00Z\"}\n").Replace(waitingMachine))
+	require.Contains(t, c.ok(t, "retry", "db-2"), "nothing happens until the machine is no longer paused")
 	r := c.drover(t, "retry", "web-1")
 	require.Equal(t, 1, r.code)
 	require.Contains(t, r.errOut, "nothing to try again")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -97,7 +98,11 @@ func (e *env) retry(ctx context.Context, o *retryOptions) error {
 			errs = append(errs, err)
 			continue
 		}
-		_, err := fmt.Fprintf(e.Streams.Out, "%s: another attempt was asked for; follow it with '%s logs %s -n %s -f'\n", m.Ref(), e.Name, m.Name, m.Namespace)
+		follow := fmt.Sprintf("follow it with '%s logs %s -n %s -f'", e.Name, m.Name, m.Namespace)
+		if paused := m.Condition(rkev1.PausedCondition); paused != nil && paused.Status == metav1.ConditionTrue {
+			follow = fmt.Sprintf("nothing happens until the machine is no longer paused: see '%s why %s -n %s'", e.Name, m.Name, m.Namespace)
+		}
+		_, err := fmt.Fprintf(e.Streams.Out, "%s: another attempt was asked for; %s\n", m.Ref(), follow)
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)

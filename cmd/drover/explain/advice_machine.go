@@ -1,6 +1,8 @@
 package explain
 
-import rkev1 "github.com/drover-project/drover/api/rke/v1"
+import (
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
 
 // Steps that come up again and again.
 const (
@@ -175,4 +177,84 @@ var classAdvice = map[string]advice{
 		next: []string{"Wait: attempts go on with growing delays", nextLogs}},
 	rkev1.ClassUnknown: {says: "The driver's message is of no known kind.",
 		next: []string{"Read the driver's own message above", nextLogs, nextRetry}},
+}
+
+// resultAdvice is by the reason a Job itself gave for its failure (jobrunner/operation, driver), and by the reasons for
+// which the manager can make no Job (controllers/machine). The driver's own message stands before it on the screen.
+var resultAdvice = map[string]advice{
+	rkev1.CancelledReason:                  {waits: true, says: "The Job was told to stop, and saved what it knew: a server that it asked for is taken by the next attempt, or looked for."},
+	rkev1.RequestInvalidReason:             {says: "The Job did not understand what it was asked for.", next: []string{"The manager and the image of its Jobs must be of the same version"}},
+	rkev1.JobFailedReason:                  {says: "The Job failed inside itself.", next: []string{nextLogs, nextRetry}},
+	rkev1.DiskFullReason:                   {waits: true, says: "The disk of the Job is full.", next: []string{"See the space of the node that ran it, and whether the driver writes much: {cmd} logs {name} -n {ns}"}},
+	rkev1.OptionsInvalidReason:             {says: "The driver does not take an option of the machine.", next: []string{"See what fields there are: kubectl explain {plural}.spec --api-version=rke-machine.cattle.io/v1", nextTemplate, nextItself}},
+	rkev1.StateUnreadableReason:            {says: "The machine's state cannot be read.", next: []string{"Restore the Secret {state} from a backup if there is one", nextCloud}},
+	rkev1.StateTooLargeReason:              {says: "The driver's record is larger than a Secret can hold.", next: []string{"Ask the driver's author; a smaller file option may help", nextLogs}},
+	rkev1.StateUnwritableReason:            {waits: true, says: "The Job could not write the machine's state.", next: []string{"See whether the management cluster's API can be reached from its pods, and whether a policy or quota forbids to write Secret {state}", nextLogs}},
+	rkev1.DriverUnavailableReason:          {waits: true, says: "The driver's binary could not be had.", next: []string{nextDriver, nextLogs}},
+	rkev1.DriverUnresponsiveReason:         {says: "The driver did not answer in time.", next: []string{nextLogs, nextRetry}},
+	rkev1.FlagsInvalidReason:               {says: "The driver's flags cannot be read.", next: []string{nextDriver}},
+	rkev1.PreCreateCheckFailedReason:       {says: "The driver's own checks before creating failed; no server was asked for.", next: []string{nextLogs}},
+	rkev1.CreateFailedReason:               {says: "The driver could not make the server."},
+	rkev1.RemoveFailedReason:               {says: "The driver could not remove the server.", next: []string{nextLogs, nextCloud}},
+	rkev1.LookupFailedReason:               {waits: true, says: "It could not be found out whether a server exists, so none was made or given up.", next: []string{nextLogs}},
+	rkev1.ServerGoneReason:                 {says: "The server went away while it was waited for.", next: []string{"See in the cloud who removed it", nextRetry}},
+	rkev1.ServerNotRunningReason:           {says: "The server did not get to run in time.", next: []string{"Look at the server {instance} in the cloud: its console may tell", nextRetry}},
+	rkev1.ServerIncompleteReason:           {waits: true, says: "An earlier attempt left an unfinished server, which was removed."},
+	rkev1.UserDataInvalidReason:            {says: "The bootstrap data and the machine's own user data cannot be merged.", next: []string{"The message above tells which part and line: correct the user data in {where}, or the Secret {bootstrap}", "It is read again as soon as it changes"}},
+	rkev1.BootstrapFormatUnsupportedReason: {says: "This driver takes no user data, so the bootstrap data must be a shell script.", next: []string{"Use a bootstrap provider that writes a script, or a Secret of your own that begins with #!"}},
+	rkev1.BootstrapFailedReason:            {says: "The bootstrap script failed on the server.", next: []string{nextLogs, nextLook, nextReplace}},
+	rkev1.BootstrapInterruptedReason:       {says: "The bootstrap script was interrupted on the server and is not run twice.", next: []string{nextLook, nextReplace}},
+	rkev1.SSHUnreachableReason:             {says: "The server's SSH cannot be reached from the management cluster.", next: []string{"See whether the cloud's firewall or security group lets the management cluster's pods reach the server's SSH port, and whether its image runs sshd", nextLogs, nextRetry}},
+	rkev1.SSHUnauthorizedReason:            {says: "The host does not let the machine's SSH user in.", next: []string{"Authorize the key on the host that the message names, or set the user and the key that the host knows", nextLogs, nextRetry}},
+	rkev1.HostTakenReason:                  {waits: true, says: "The host belongs to another machine, so nothing was run on it.", next: []string{"Remove the machine that the message names, or give this one another host in {where}; then it is tried again by itself"}},
+	rkev1.SSHKeyMissingReason:              {says: "There is no SSH key for the server, and this driver needs one.", next: []string{"Give the driver's option for the SSH key in {where}"}},
+	rkev1.CacheIncompleteReason:            {says: "The cached driver binary is not whole.", next: []string{"Have the driver read again by changing spec.version of the NodeDriver {driver}", nextDriver}},
+	rkev1.NamespaceTerminatingReason:       {says: "The namespace is being deleted, and no Job can be made in it any more.", next: []string{nextCloud, nextAbandon}},
+	rkev1.JobRefusedReason:                 {says: "The management cluster refuses the Job or what it needs.", next: []string{"The message above names the policy or quota: correct it for namespace {ns}", "Pods of Drover meet the restricted Pod Security Standard"}},
+	// Of Jobs that ended without a word from their pod, or do not start.
+	rkev1.DeadlineReason: {says: "The Job took longer than it may and was ended.",
+		next: []string{nextLogs, "A slow cloud may need a longer deadline in the manager's settings"}},
+	rkev1.OutOfMemoryReason: {says: "The Job's pod used more memory than its limit.",
+		next: []string{"Raise the memory limit that the manager gives Jobs"}},
+	rkev1.EvictedReason: {waits: true, says: "The Job's pod was evicted from its node.",
+		next: []string{"See whether the management cluster's nodes have room: kubectl describe nodes"}},
+	rkev1.NodeLostReason: {waits: true, says: "The node of the Job's pod went away.",
+		next: []string{"Wait: the next attempt starts from what the last one recorded"}},
+	rkev1.NodeSilentReason: {says: "The node of the Job's pod is silent, and so the Job cannot end.",
+		next: []string{"Look at the node: kubectl get node {node}", "If its computer is off for good: kubectl delete node {node}",
+			"If it is off, and will come back: kubectl taint node {node} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"}},
+	rkev1.KilledReason: {waits: true, says: "The Job's pod was killed.",
+		next: []string{"Wait: the next attempt starts from what the last one recorded", "If it happens again, look at the management cluster's nodes: kubectl describe nodes"}},
+	rkev1.ImageReason: {says: "The image of the Job's pod cannot be pulled.",
+		next: []string{"Correct the image, registry or pull secret that the manager gives Jobs", "Look at the pod: kubectl -n {podns} describe pods -l batch.kubernetes.io/job-name={job}"}},
+	rkev1.ResultMissingReason: {says: "The Job ended without telling how.",
+		next: []string{nextLogs, "Look at its pod: kubectl -n {podns} describe pods -l batch.kubernetes.io/job-name={job}"}},
+	rkev1.ResultInvalidReason: {says: "What the Job told about its end cannot be read.",
+		next: []string{nextLogs, "The image of the Job and the manager may be of different versions"}},
+	rkev1.JobGoneReason: {says: "The Job was deleted before it ended.",
+		next: []string{"Wait: the next attempt starts from what the last one recorded", nextRetry}},
+	rkev1.PodPendingReason: {waits: true, says: "The Job's pod cannot start.",
+		next: []string{"Look at the pod: kubectl -n {podns} describe pods -l batch.kubernetes.io/job-name={job}"}},
+}
+
+const nextLook = "Look at the server: {cmd} ssh {name} -n {ns}"
+
+// conditionAdvice finds the advice for a reason of a machine's condition, wherever the reason comes from.
+func conditionAdvice(reason string) (advice, bool) {
+	for _, table := range []map[string]advice{machineAdvice, resultAdvice} {
+		if about, known := table[reason]; known {
+			return about, true
+		}
+	}
+	return advice{}, false
+}
+
+// failureAdvice finds the advice for the reason with which an attempt ended.
+func failureAdvice(reason string) advice {
+	for _, table := range []map[string]advice{resultAdvice, machineAdvice} {
+		if about, known := table[reason]; known {
+			return about
+		}
+	}
+	return advice{}
 }

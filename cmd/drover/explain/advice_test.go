@@ -23,9 +23,7 @@ func TestAdviceIsComplete(t *testing.T) {
 		{"../../../api/rke/v1/conditions.go", "Reason", machineAdvice},
 		{"../../../api/rke/v1/conditions.go", "Class", classAdvice},
 		{"../../../api/management/v3/conditions.go", "Reason", driverAdvice},
-		{"../../../jobrunner/outcome.go", "Reason", jobAdvice},
-		{"../../../jobrunner/operation/failure.go", "reason", resultAdvice},
-		{"../../../controllers/machine/start.go", "Reason", resultAdvice},
+		{"../../../api/rke/v1/attempt_reasons.go", "Reason", resultAdvice},
 	} {
 		t.Run(c.file+" "+c.kind, func(t *testing.T) {
 			values := constants(t, c.file, c.kind)
@@ -78,7 +76,6 @@ func TestAdviceHasNoUnknownWords(t *testing.T) {
 	}
 	check(machine, machineAdvice)
 	check(machine, classAdvice)
-	check(machine, jobAdvice)
 	check(machine, podAdvice)
 	check(machine, resultAdvice)
 	check(driver, driverAdvice)
@@ -92,7 +89,7 @@ func TestFailuresTellWhatToDo(t *testing.T) {
 		"ServerGone": true, "NothingMade": true, "Cancelled": true, "CreateFailed": true, "ServerIncomplete": true,
 		"Valid": true, "Downloaded": true, "Installed": true, "Compatible": true, "Builtin": true, "Established": true,
 	}
-	for _, table := range []map[string]advice{machineAdvice, classAdvice, jobAdvice, driverAdvice, podAdvice, resultAdvice} {
+	for _, table := range []map[string]advice{machineAdvice, classAdvice, driverAdvice, podAdvice, resultAdvice} {
 		for reason, about := range table {
 			require.True(t, good[reason] || len(about.next) > 0, reason)
 		}

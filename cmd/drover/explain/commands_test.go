@@ -70,7 +70,7 @@ func everyAdvice() map[string]advice {
 		all[next] = advice{next: []string{next}}
 	}
 	for name, table := range map[string]map[string]advice{
-		"machine": machineAdvice, "class": classAdvice, "job": jobAdvice, "driver": driverAdvice, "pod": podAdvice, "result": resultAdvice,
+		"machine": machineAdvice, "class": classAdvice, "driver": driverAdvice, "pod": podAdvice, "result": resultAdvice,
 	} {
 		for reason, about := range table {
 			all[name+" "+reason] = about

@@ -1,17 +1,18 @@
 package explain
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
-	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
 )
 
@@ -134,7 +135,7 @@ func (d *decision) decideOwnerDeleting(meaning string) {
 
 // decideStep explains a step that was reached and is not done.
 func (d *decision) decideStep(step *Step) {
-	if step.Reason == jobrunner.NodeSilentReason {
+	if step.Reason == rkev1.NodeSilentReason {
 		d.decideNodeSilent(step)
 		return
 	}
@@ -159,6 +160,11 @@ func (d *decision) decideStep(step *Step) {
 			d.Verdict = append(d.Verdict, step.Message)
 		}
 	}
+	if running && len(d.Pods) > 0 && d.Pods[0].Spec.ActiveDeadlineSeconds != nil && d.Pods[0].Status.StartTime != nil {
+		until := d.Pods[0].Status.StartTime.Add(time.Duration(*d.Pods[0].Spec.ActiveDeadlineSeconds) * time.Second)
+		d.Verdict = append(d.Verdict, fmt.Sprintf("If the driver hangs, it is waited for until %s (in %s): then the Job is ended.",
+			until.UTC().Format(time.RFC3339), duration.HumanDuration(max(until.Sub(d.Now), 0))))
+	}
 	if step.Name == rkev1.CreateJobCondition {
 		d.tellAhead()
 	}
@@ -172,7 +178,7 @@ func (d *decision) decideNodeSilent(step *Step) {
 	if len(d.Pods) > 0 {
 		d.words["pod"], d.words["node"] = d.Pods[0].Name, d.Pods[0].Spec.NodeName
 	}
-	about := jobAdvice[step.Reason]
+	about := resultAdvice[step.Reason]
 	if d.Machine.DeletionTimestamp != nil {
 		about = forRemoval(about)
 	}

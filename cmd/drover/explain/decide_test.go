@@ -14,7 +14,6 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/explain"
 	"github.com/drover-project/drover/cmd/drover/facts"
-	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
 )
 
@@ -290,7 +289,7 @@ func endDecisions() map[string]decision {
 > When the cause is removed, start the next attempt at once: drover retry web-1 -n shop
 > Let Cluster API replace the machine: kubectl -n shop delete machine.cluster.x-k8s.io web-1
 `},
-		"its node is silent": {changed(machine(condition(rkev1.CreateJobCondition, metav1.ConditionUnknown, jobrunner.NodeSilentReason, "Job web-1-create-1 waits: its node n7 is silent", 9)), func(s *facts.Snapshot) {
+		"its node is silent": {changed(machine(condition(rkev1.CreateJobCondition, metav1.ConditionUnknown, rkev1.NodeSilentReason, "Job web-1-create-1 waits: its node n7 is silent", 9)), func(s *facts.Snapshot) {
 			s.Pods = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web-1-create-1-x"}, Spec: corev1.PodSpec{NodeName: "n7"}}}
 		}), `
 ! CreateJob|NodeSilent||Job web-1-create-1 waits: its node n7 is silent
@@ -474,7 +473,7 @@ func jobElsewhereDecisions() map[string]decision {
 > Correct the image, registry or pull secret that the manager gives Jobs
 > Look at the pod: kubectl -n shop describe pod web-1-create-2-abcde
 `},
-		"the manager says image": {atJob(metav1.ConditionUnknown, jobrunner.ImageReason, "Job web-1-create-2 waits: not found"), `
+		"the manager says image": {atJob(metav1.ConditionUnknown, rkev1.ImageReason, "Job web-1-create-2 waits: not found"), `
 ! CreateJob|ImageUnavailable||Job web-1-create-2 waits: not found
 . The image of the Job's pod cannot be pulled.
 . Job web-1-create-2 waits: not found
@@ -667,4 +666,13 @@ func TestAhead_says(t *testing.T) {
 			require.Contains(t, report.Next[1], "let this machine ask next, at once: drover retry")
 		})
 	}
+}
+
+// Until when a driver that hangs is waited for: the deadline of the Job's pod counts from when a node took it.
+func TestDecide_deadlineOfTheJob(t *testing.T) {
+	s := atJob(metav1.ConditionUnknown, rkev1.JobRunningReason, "Job web-1-create-2 is under way, attempt 2")
+	s.Jobs = []batchv1.Job{{ObjectMeta: metav1.ObjectMeta{Name: "web-1-create-2"}}}
+	s.Pods = []corev1.Pod{{Spec: corev1.PodSpec{ActiveDeadlineSeconds: new(int64(3600))}, Status: corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &metav1.Time{Time: s.Now.Add(-20 * time.Minute)}}}}
+	until := s.Now.Add(40 * time.Minute).UTC().Format(time.RFC3339)
+	require.Contains(t, explain.Machine(s, "drover").Verdict, "If the driver hangs, it is waited for until "+until+" (in 40m): then the Job is ended.")
 }

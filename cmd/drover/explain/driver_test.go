@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/explain"
 	"github.com/drover-project/drover/cmd/drover/facts"
-	"github.com/drover-project/drover/jobrunner"
 )
 
 // driverDecision is a snapshot of a driver and what is told of it.
@@ -112,7 +112,7 @@ func readDrivers() map[string]driverDecision {
 . Attempts to read the driver so far: 2.
 > The message above names the flag; ask the driver's author
 `},
-		"a reason of its Job": {probed(valid(), failedAt(v3.DownloadedCondition, jobrunner.DeadlineReason, "")), `
+		"a reason of its Job": {probed(valid(), failedAt(v3.DownloadedCondition, rkev1.DeadlineReason, "")), `
 ! Downloaded|DeadlineExceeded||
 . The Job took longer than it may and was ended.
 . Attempts to read the driver so far: 2.

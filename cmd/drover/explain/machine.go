@@ -1,8 +1,11 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/cmd/drover/listing"
@@ -80,4 +83,57 @@ func driverName(s *facts.Snapshot) string {
 		return s.Driver.DriverName()
 	}
 	return facts.DriverName(s.Machine.Kind.Name, nil)
+}
+
+// logLines is how many lines of a log fit on one screen beside the rest.
+const logLines = 8
+
+// machineLog is the end of the log of the Job that runs, else of the last that was kept: the state Secret's, else the tail in the
+// status.
+func machineLog(s *facts.Snapshot) *Log {
+	if s.Live != "" {
+		return newLog("what Job "+s.Jobs[0].Name+" says now", s.Live)
+	}
+	if s.State != nil && s.State.Log != "" {
+		source := "log.txt of Secret " + s.State.Name
+		if result := s.State.Result; result != nil {
+			source += fmt.Sprintf(", attempt %d to %s", result.Attempt, result.Operation)
+		}
+		return newLog(source, s.State.Log)
+	}
+	if s.Machine == nil || s.Machine.Status.LastAttempt == nil {
+		return nil
+	}
+	last := s.Machine.Status.LastAttempt
+	return newLog(fmt.Sprintf("status.lastAttempt.logTail, attempt %d to %s", last.Number, last.Operation), last.LogTail)
+}
+
+func newLog(source, text string) *Log {
+	lines := lastLines(text, logLines)
+	if len(lines) == 0 {
+		return nil
+	}
+	return &Log{Source: clean(source), Lines: lines}
+}
+
+// eventLines is how many events fit on one screen beside the rest.
+const eventLines = 6
+
+// newEvents takes the newest events, oldest first.
+func newEvents(events []corev1.Event) []Event {
+	if len(events) > eventLines {
+		events = events[len(events)-eventLines:]
+	}
+	var list []Event
+	for _, e := range events {
+		count := e.Count
+		if e.Series != nil {
+			count = e.Series.Count
+		}
+		list = append(list, Event{
+			Time: facts.EventTime(e).UTC(), Type: cmp.Or(clean(e.Type), corev1.EventTypeNormal), Reason: clean(e.Reason),
+			Object: clean(e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name), Message: clean(e.Message), Count: count,
+		})
+	}
+	return list
 }
