@@ -142,6 +142,9 @@ func (w *world) whenGone() error {
 	if err := w.nothingShown(); err != nil {
 		return err
 	}
+	if w.stateless && !w.held {
+		w.loseServer() // no manager ever saw the machine, so that drover gc is who finds its server
+	}
 	live := theCloud.Live()
 	for _, record := range live {
 		if w.spared[record.ID] && record.Kind == ledger.KindDroplet {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	goruntime "runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -134,6 +135,8 @@ type world struct {
 	spared map[string]bool
 	// stateless: the state is lost, and nobody can know its server; lost: a fault took the server away.
 	stateless, lost bool
+	// held: the machine was seen with the manager's finalizer.
+	held bool
 }
 
 const (
@@ -181,7 +184,7 @@ func (w *world) makeMachine(providerID string) {
 	w.obj.SetLabels(map[string]string{clusterv1.ClusterNameLabel: "c1"})
 	w.obj.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(w.owner, clusterv1.GroupVersion.WithKind("Machine"))})
 	require.NoError(w, w.admin.Create(w.Context(), w.obj))
-	w.uids = append(w.uids, string(w.obj.GetUID()))
+	w.uids, w.held = append(w.uids, string(w.obj.GetUID())), false
 }
 
 func (w *world) secret(name, key, value string) *corev1.Secret {
@@ -251,6 +254,7 @@ func (w *world) read() bool {
 		return false
 	}
 	require.NoError(w, err)
+	w.held = w.held || slices.Contains(w.obj.GetFinalizers(), rkev1.MachineFinalizer)
 	status := w.status()
 	if last := status.LastAttempt; last != nil && last.Outcome == string(state.Failed) {
 		w.classes[last.Class] = last.Message
