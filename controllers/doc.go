@@ -30,5 +30,5 @@
 //	bootstrap Secret, credential Secret               others        machine; copied into the request Secret
 //	their label clusterctl.cluster.x-k8s.io/move      machine       clusterctl
 //
-// Package step is the kit that the loops are made of.
+// Package step is the kit that the loops are made of, and package attempt runs their Jobs.
 package controllers

@@ -43,6 +43,7 @@ func machineStatus() schemaProps {
 			"logTail":   text("LogTail is the end of the driver's log, redacted; the state Secret keeps more.", maxStatusText),
 		}, "number", "operation", "outcome"),
 		"nextAttemptTime": timeProperty("NextAttemptTime is when the next Job may start after a failure."),
+		"heldBy":          text("HeldBy is the machine of this namespace that the cloud refused, while this one waits for its turn to ask for the same.", 253),
 	})
 }
 

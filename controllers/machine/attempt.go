@@ -6,15 +6,14 @@ import (
 	"fmt"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/clouds"
+	"github.com/drover-project/drover/controllers/attempt"
 	"github.com/drover-project/drover/controllers/machine/breaker"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/jobrunner"
@@ -22,44 +21,42 @@ import (
 )
 
 // attempt brings one operation forward: it starts its first Job, looks at the one that runs, and after a failure starts the
-// next when its time has come. It returns nil when the operation has succeeded.
-//
-//	no claim ──start──▶ claim n, Job n ──▶ running ──▶ succeeded
-//	                         ▲                └──▶ failed ──back-off, or something changed──▶ claim n+1 …
-//
-// The claim is written before the Job is made: whenever this is interrupted, the next reconcile finds either the claim
-// without a Job, and makes the Job, or the Job. Two Jobs of one machine never run together.
+// next when its time has come. It returns nil when the operation has succeeded. Package attempt has the states; two Jobs of one machine
+// never run together.
 func (r *Reconciler) attempt(ctx context.Context, s *scope, operation state.Operation) error {
 	if err := s.checkName(); err != nil {
 		return err
 	}
 	s.asked = operation == state.Create
-	claim := s.state.Claim
-	if !s.state.Claimed || claim.Operation != operation {
-		return r.next(ctx, s, wanted{claim: state.Claim{Operation: operation, Attempt: s.firstNumber(operation), Try: 1}})
-	}
-	evidence, err := r.gather(ctx, s)
+	seen, err := r.observe(ctx, s, operation)
 	if err != nil {
 		return err
 	}
-	if neverStarted(evidence) {
+	facts, err := r.factsOf(s, seen)
+	if err != nil {
+		return err
+	}
+	claim, do := s.state.Claim, facts.next()
+	if seen.State == attempt.Running || seen.State.Ended() {
+		s.status.JobName, s.status.Attempts = jobrunner.JobName(s.home.Name, operation, claim.Attempt), claim.Attempt
+	}
+	switch do {
+	case claimFirst:
+		return r.startInTurn(ctx, s, wanted{claim: state.Claim{Operation: operation, Attempt: s.firstNumber(operation), Try: 1}})
+	case makeJob:
 		return r.start(ctx, s, claim)
-	}
-	verdict, err := r.settle(ctx, s, evidence)
-	if err != nil {
-		return err
-	}
-	s.status.JobName, s.status.Attempts = jobrunner.JobName(s.home.Name, operation, claim.Attempt), claim.Attempt
-	if !verdict.Done {
+	case awaitJob:
 		r.reportMade(s)
-		return s.running(evidence, verdict)
-	}
-	if verdict.Outcome == state.Succeeded {
+		return s.running(seen)
+	case finish:
 		r.breaker.Made(s.request, s.now)
 		s.succeeded()
 		return nil
+	case claimChanged:
+		return r.startInTurn(ctx, s, wanted{claim: claim.Again(1), ask: breaker.Ask{Changed: true}})
+	case stallInDoubt, stallExhausted, claimAgain:
 	}
-	return r.again(ctx, s, verdict)
+	return r.afterFailure(ctx, s, facts, do)
 }
 
 // firstNumber is 1, unless the state knows of Jobs that were not claimed.
@@ -71,76 +68,75 @@ func (s *scope) firstNumber(operation state.Operation) int32 {
 	return state.Claim{Attempt: result.Attempt}.Again(1).Attempt
 }
 
-// gather collects all there is to judge the claimed attempt by. The Job is read past the cache when the cache has none:
-// it may be too new to be there.
-func (r *Reconciler) gather(ctx context.Context, s *scope) (jobrunner.Evidence, error) {
-	if s.evidence != nil {
-		return *s.evidence, nil
+// observe says how the attempt of an operation stands. How one has ended is recorded, once in each reconcile: so it is known whatever the
+// next one waits for.
+func (r *Reconciler) observe(ctx context.Context, s *scope, operation state.Operation) (attempt.Attempt, error) {
+	if !s.state.Claimed || s.state.Claim.Operation != operation {
+		return attempt.Attempt{State: attempt.Unclaimed}, nil
 	}
-	evidence, err := r.look(ctx, s)
-	if err == nil {
-		s.evidence = &evidence
+	seen, err := r.look(ctx, s)
+	if err != nil || s.recorded || !seen.State.Ended() {
+		return seen, err
 	}
-	return evidence, err
+	if err := r.keepVerdict(ctx, s, seen); err != nil {
+		return seen, err
+	}
+	reader := r.Cache
+	if s.inFallback() {
+		reader = r.Live // a manager of one namespace caches no Secrets of another
+	}
+	read := r.runner.SecretsOf(s.home.Namespace, jobrunner.JobName(s.home.Name, operation, s.state.Claim.Attempt))
+	if err := r.runner.Clean(ctx, s.subject(), reader, read...); err != nil {
+		return seen, err
+	}
+	s.record(seen.Verdict)
+	s.recorded = true
+	return seen, nil
 }
 
-func (r *Reconciler) look(ctx context.Context, s *scope) (jobrunner.Evidence, error) {
-	evidence := jobrunner.Evidence{Operation: s.state.Claim.Operation, Attempt: s.state.Claim.Attempt, State: s.state.State, Now: s.now}
-	key := types.NamespacedName{Namespace: s.home.Namespace, Name: jobrunner.JobName(s.home.Name, evidence.Operation, evidence.Attempt)}
+// look looks at the attempt that was claimed; once in each reconcile.
+func (r *Reconciler) look(ctx context.Context, s *scope) (attempt.Attempt, error) {
+	if s.attempt != nil {
+		return *s.attempt, nil
+	}
+	claim := s.state.Claim
+	key := types.NamespacedName{Namespace: s.home.Namespace, Name: jobrunner.JobName(s.home.Name, claim.Operation, claim.Attempt)}
 	if s.inFallback() {
 		r.watchIndex.note(s.request, jobKey(key))
 	}
-	job := &batchv1.Job{}
-	err := r.Cache.Get(ctx, key, job)
-	if apierrors.IsNotFound(err) {
-		err = r.Live.Get(ctx, key, job)
+	seen, err := r.runner.Look(ctx, s.subject(), jobrunner.Evidence{Operation: claim.Operation, Attempt: claim.Attempt, State: s.state.State, Now: s.now}, key,
+		func() client.MatchingLabels { return r.podLabels(s, claim.Operation) })
+	if err == nil {
+		s.attempt = &seen
 	}
-	if client.IgnoreNotFound(err) != nil {
-		return evidence, fmt.Errorf("reading the Job %s: %w", key.Name, err)
-	}
-	if err == nil && s.owns(job) {
-		evidence.Job = job
-	}
-	// A pod is worth a look when it holds the Job up, or ended without a word.
-	if evidence.Told() || evidence.Job != nil && evidence.Job.Status.Ready != nil && *evidence.Job.Status.Ready > 0 {
-		return evidence, nil
-	}
-	evidence.Pods, err = r.pods(ctx, s, evidence.Operation)
-	return evidence, err
+	return seen, err
 }
 
-// pods of the machine's Jobs for one operation, read live.
-func (r *Reconciler) pods(ctx context.Context, s *scope, operation state.Operation) ([]corev1.Pod, error) {
+// keepVerdict notes in the state how an attempt has ended.
+func (r *Reconciler) keepVerdict(ctx context.Context, s *scope, ended attempt.Attempt) error {
+	noted, err := r.runner.Record(ctx, ended, s.state.secret)
+	if err == nil && noted != s.state.secret {
+		s.state.secret, s.state.State = noted, state.Read(noted)
+	}
+	return err
+}
+
+// subject is the machine as package attempt knows it.
+func (s *scope) subject() attempt.Subject { return attempt.Subject{Owns: s.owns, Succeeds: s.succeeds} }
+
+// podLabels are those of the pods of the machine's Jobs for one operation, which are about to be read: from now on they wake the machine.
+func (r *Reconciler) podLabels(s *scope, operation state.Operation) client.MatchingLabels {
 	r.watchIndex.note(s.request, podsKey(string(s.GetUID())))
-	list := &corev1.PodList{}
-	err := r.Live.List(ctx, list, client.InNamespace(s.home.Namespace), client.MatchingLabels{
-		rkev1.MachineUIDLabel: string(s.GetUID()), rkev1.OperationLabel: string(operation)})
-	if err != nil {
-		return nil, fmt.Errorf("listing the pods of the machine's Jobs: %w", err)
-	}
-	return list.Items, nil
-}
-
-// neverStarted reports whether the claimed attempt's Job was not made yet, or was taken away before its pod did anything. It
-// waits for a pod of an earlier one that has not ended.
-func neverStarted(e jobrunner.Evidence) bool {
-	if e.Job != nil || len(e.Own()) > 0 || e.Outliving() != nil || e.Told() {
-		return false
-	}
-	journal := e.State.Journal.Value
-	if !e.State.Journal.IsRead() {
-		return e.State.Journal.IsAbsent()
-	}
-	return journal.Operation != e.Operation || journal.Attempt != e.Attempt
+	return client.MatchingLabels{rkev1.MachineUIDLabel: string(s.GetUID()), rkev1.OperationLabel: string(operation)}
 }
 
 // running says what the Job does, or what it waits for.
-func (s *scope) running(e jobrunner.Evidence, v jobrunner.Verdict) error {
-	name, after := s.status.JobName, s.untilDue(e.Pods)
-	if v.Reason != "" {
+func (s *scope) running(seen attempt.Attempt) error {
+	name, after := s.status.JobName, s.untilDue(seen.Evidence.Pods)
+	if v := seen.Verdict; v.Reason != "" {
 		return step.Progress(v.Reason, fmt.Sprintf("Job %s waits: %s", name, v.Message), after)
 	}
-	return underWay(name, e.Attempt, after)
+	return underWay(name, seen.Evidence.Attempt, after)
 }
 
 // untilDue is when to look again at pods: nobody tells that one was to end and has not.
@@ -159,62 +155,62 @@ func underWay(job string, attempt int32, after time.Duration) error {
 	return step.Progress(rkev1.JobRunningReason, fmt.Sprintf("Job %s is under way, attempt %d", job, attempt), after)
 }
 
-// again starts the next attempt after a failure, or says when it will be.
-func (r *Reconciler) again(ctx context.Context, s *scope, v jobrunner.Verdict) error {
-	claim := s.state.Claim
+// factsOf is what decides what is done about an attempt.
+func (r *Reconciler) factsOf(s *scope, seen attempt.Attempt) (facts, error) {
+	f := facts{state: seen.State, verdict: seen.Verdict}
+	if seen.State != attempt.Failed {
+		return f, nil
+	}
+	claim, v := s.state.Claim, seen.Verdict
 	hash, err := r.requestHash(s, claim.Operation)
 	if err != nil {
-		return err
+		return f, err
 	}
-	doubt := claim.Operation == state.Create && v.Reason == rkev1.ServerMayExistReason
-	if hash != claim.Hash && (!doubt || !s.staysInDoubt(v)) {
-		return r.next(ctx, s, wanted{claim: claim.Again(1), ask: breaker.Ask{Changed: true}})
-	}
-	class := v.Class
+	f.changed = hash != claim.Hash
+	f.doubt = claim.Operation == state.Create && v.Reason == rkev1.ServerMayExistReason
+	// Another attempt could only say once more that nobody can tell whether there is a server, and write over what the one before it had
+	// said: there is nobody to ask but the user, who has not looked yet.
+	f.unlooked = v.Result != nil && v.Result.Retry != nil && s.looked() < claim.Attempt && clouds.Of(s.driver.ref.Name).Finder.Kind == clouds.NoFinder
+	f.class, f.made = v.Class, claim.Made
 	if v.Outcome == state.Cancelled {
-		class = rkev1.ClassTransient // its pod was told to stop, by a drain of its node for instance
+		f.class = rkev1.ClassTransient // its pod was told to stop, by a drain of its node for instance
 	}
-	made := claim.Made
 	if v.Made && v.Outcome == state.Failed {
-		made++
+		f.made++
 	}
-	at, stopped := jobrunner.NextAttempt(jobrunner.Failure{Operation: claim.Operation, Class: class, Try: claim.Try, Made: made,
+	f.at, f.stopped = jobrunner.NextAttempt(jobrunner.Failure{Operation: claim.Operation, Class: f.class, Try: claim.Try, Made: f.made,
 		End: s.status.LastAttempt.EndTime.Time, UID: string(s.GetUID())})
-	failed := fmt.Sprintf("attempt %d failed (%s, %s): %s", claim.Attempt, class, v.Reason, v.Message)
-	if class == rkev1.ClassUnauthorized {
+	return f, nil
+}
+
+// afterFailure starts the next attempt, says when it will be, or why there will be none.
+func (r *Reconciler) afterFailure(ctx context.Context, s *scope, f facts, do action) error {
+	claim := s.state.Claim
+	failed := fmt.Sprintf("attempt %d failed (%s, %s): %s", claim.Attempt, f.class, f.verdict.Reason, f.verdict.Message)
+	if f.class == rkev1.ClassUnauthorized {
 		failed += ". " + r.credentialHelp(s)
 	}
 	if claim.Operation == state.Create {
-		r.reportFailed(s, class, at, stopped || doubt)
+		r.reportFailed(s, f.class, f.at, do != claimAgain)
 	}
-	if doubt {
+	switch do {
+	case stallInDoubt:
 		s.status.NextAttemptTime = nil
 		return step.Stall(rkev1.ServerMayExistReason, errors.New(failed))
-	}
-	if stopped {
+	case stallExhausted:
 		s.status.NextAttemptTime = nil
-		return step.Stall(rkev1.AttemptsExhaustedReason, fmt.Errorf("%s. %s", failed, untilChanged(made)))
+		// This is what requestHash is made of.
+		cost := ""
+		if f.made >= jobrunner.MadeBudget {
+			cost = fmt.Sprintf("%d attempts made a server and failed, and each costs money. ", f.made)
+		}
+		return step.Stall(rkev1.AttemptsExhaustedReason, fmt.Errorf("%s. %sNo other attempt is made until the machine, its credential, its bootstrap data, its NodeDriver or the "+
+			"manager's settings (proxy, CA, image) change, or the annotation %s gets a new value", failed, cost, rkev1.RetryAnnotation))
+	default:
+		w := r.wantedAfter(s, wanted{failed: failed, at: f.at}, f.class)
+		w.claim.Made = f.made
+		return r.startInTurn(ctx, s, w)
 	}
-	w := r.wantedAfter(s, wanted{failed: failed, at: at}, class)
-	w.claim.Made = made
-	return r.next(ctx, s, w)
-}
-
-// staysInDoubt reports whether another attempt could only say once more that nobody can tell whether there is a server, and write over what
-// the one before it had said: there is nobody to ask but the user, who has not looked yet.
-func (s *scope) staysInDoubt(v jobrunner.Verdict) bool {
-	told := v.Result != nil && v.Result.Retry != nil
-	return told && s.looked() < s.state.Claim.Attempt && clouds.Of(s.driver.ref.Name).Finder.Kind == clouds.NoFinder
-}
-
-// untilChanged says what wakes a machine that stopped; it is what requestHash is made of.
-func untilChanged(made int32) string {
-	cost := ""
-	if made >= jobrunner.MadeBudget {
-		cost = fmt.Sprintf("%d attempts made a server and failed, and each costs money. ", made)
-	}
-	return fmt.Sprintf("%sNo other attempt is made until the machine, its credential, its bootstrap data, its NodeDriver or the manager's settings "+
-		"(proxy, CA, image) change, or the annotation %s gets a new value", cost, rkev1.RetryAnnotation)
 }
 
 // record keeps how the attempt ended, after its Job is gone.
@@ -280,4 +276,58 @@ func isWaiting(err error) bool {
 	_, waiting := errors.AsType[*step.Waiting](err)
 	_, stalled := errors.AsType[*step.Stalled](err)
 	return waiting || stalled
+}
+
+// facts are all that decides what is done about an attempt; what stands below state counts only of one that has failed.
+type facts struct {
+	state   attempt.State
+	verdict jobrunner.Verdict
+	// changed: something of what is asked for is another, or the user asked for another attempt.
+	changed bool
+	// doubt: nobody can tell whether there is a server. unlooked: nobody but the user could find out, and he has not looked yet.
+	doubt, unlooked bool
+	// stopped: no other attempt starts by itself. Else it starts at this time.
+	stopped bool
+	at      time.Time
+	// class of the failure, and how many attempts have made a server and failed.
+	class string
+	made  int32
+}
+
+// action is what is done about an attempt.
+type action string
+
+const (
+	claimFirst     action = "claim the first attempt"
+	makeJob        action = "make the Job that was claimed"
+	awaitJob       action = "wait for the Job"
+	finish         action = "go on with what it has made"
+	claimChanged   action = "claim another attempt, for something has changed"
+	claimAgain     action = "claim another attempt when its time has come"
+	stallInDoubt   action = "wait for the user, who has to look whether there is a server"
+	stallExhausted action = "wait for a change"
+)
+
+// next decides.
+func (f facts) next() action {
+	switch f.state {
+	case attempt.Unclaimed:
+		return claimFirst
+	case attempt.Claimed:
+		return makeJob
+	case attempt.Running:
+		return awaitJob
+	case attempt.Succeeded:
+		return finish
+	case attempt.Failed:
+	}
+	switch {
+	case f.changed && (!f.doubt || !f.unlooked):
+		return claimChanged
+	case f.doubt:
+		return stallInDoubt
+	case f.stopped:
+		return stallExhausted
+	}
+	return claimAgain
 }

@@ -25,6 +25,7 @@ import (
 
 	managementv3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/attempt"
 	"github.com/drover-project/drover/controllers/machine/breaker"
 	"github.com/drover-project/drover/controllers/machine/joblimit"
 	"github.com/drover-project/drover/controllers/step"
@@ -121,7 +122,7 @@ func TestMetPreconditions(t *testing.T) {
 	before := slices.Clone(s.status.Conditions)
 	s.metPreconditions()
 	require.Equal(t, before, s.status.Conditions, "what became of the attempt could not be read")
-	s.evidence = &jobrunner.Evidence{}
+	s.attempt = &attempt.Attempt{}
 	s.metPreconditions()
 	found := map[string]string{}
 	for _, c := range s.status.Conditions {
@@ -668,4 +669,31 @@ func TestPublic_isWhatNoSecretShares(t *testing.T) {
 		{Flag: "x-user", EnvVar: "TOKEN", Credential: crdgen.PublicCredential}, {Flag: "x-zone", Credential: crdgen.PublicCredential}, {Flag: "x-size", EnvVar: "SIZE"},
 	}}}
 	require.Equal(t, []string{"REGION"}, r.public())
+}
+
+// TestNext over all that there is: no attempt is made beside one that is under way, none while there may be a server that nobody can look
+// for, and none without a change when there are none left.
+func TestNext(t *testing.T) {
+	for _, s := range []attempt.State{attempt.Unclaimed, attempt.Claimed, attempt.Running, attempt.Succeeded, attempt.Failed} {
+		for bits := range 1 << 4 {
+			f := facts{state: s, changed: bits&1 != 0, doubt: bits&2 != 0, unlooked: bits&4 != 0, stopped: bits&8 != 0}
+			want := map[attempt.State]action{attempt.Unclaimed: claimFirst, attempt.Claimed: makeJob, attempt.Running: awaitJob, attempt.Succeeded: finish}[s]
+			if s == attempt.Failed {
+				want = map[[3]bool]action{ // changed, doubt, stopped
+					{false, false, false}: claimAgain,
+					{false, false, true}:  stallExhausted,
+					{false, true, false}:  stallInDoubt,
+					{false, true, true}:   stallInDoubt,
+					{true, false, false}:  claimChanged,
+					{true, false, true}:   claimChanged,
+					{true, true, false}:   claimChanged,
+					{true, true, true}:    claimChanged,
+				}[[3]bool{f.changed, f.doubt, f.stopped}]
+				if f.doubt && f.unlooked {
+					want = stallInDoubt
+				}
+			}
+			require.Equal(t, want, f.next(), "%+v", f)
+		}
+	}
 }

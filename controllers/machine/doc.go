@@ -7,7 +7,7 @@
 // what the pod left in the state Secret. It writes: <X>Machine metadata, spec.providerID and status; per machine the state
 // Secret (of its data what the pod cannot tell), the credential of last resort, service account, Role, RoleBinding, request Secret and Jobs. See controllers/doc.go.
 //
-// Each step is one file and one condition. Whatever a step needs to know it looks up again; the only memory is the claim on
-// the state Secret (state.Claim), which numbers the attempts, how the last ended if its pod did not say so, and, where the
-// state goes first, that the server is gone. Kinds come and go with their CRDs (kinds.go).
+// Whatever a step needs to know it looks up again; the only memory is the claim on the state Secret (state.Claim), which numbers the
+// attempts, how the last ended if its pod did not say so, and, where the state goes first, that the server is gone. Package attempt runs the
+// Jobs; next in attempt.go decides what is done about one. Kinds come and go with their CRDs (controller.go).
 package machine

@@ -4,16 +4,24 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	managementv3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/attempt"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/credential"
+	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
 )
@@ -47,15 +55,17 @@ func (r *Reconciler) awaitJob(ctx context.Context, s *scope) error {
 	if !s.state.Claimed {
 		return nil
 	}
-	evidence, err := r.gather(ctx, s)
-	if err != nil || neverStarted(evidence) {
+	seen, err := r.look(ctx, s)
+	if err != nil {
 		return err
 	}
-	verdict := jobrunner.OutcomeOf(evidence)
-	if !verdict.Done {
-		return step.Progress(rkev1.JobRunningReason, "a move waits for the Job", s.untilDue(evidence.Pods))
+	switch {
+	case seen.State == attempt.Running:
+		return step.Progress(rkev1.JobRunningReason, "a move waits for the Job", s.untilDue(seen.Evidence.Pods))
+	case seen.State.Ended():
+		return r.keepVerdict(ctx, s, seen)
 	}
-	return r.keepVerdict(ctx, s, evidence, verdict)
+	return nil
 }
 
 // allowMove lets a move go on that waits for a machine, as soon as no Job of it runs. Of a paused machine nothing else is brought
@@ -133,4 +143,177 @@ func (r *Reconciler) takeAlong(ctx context.Context, s *scope) error {
 		}
 	}
 	return nil
+}
+
+// When a whole namespace is deleted, its machines' servers have to go too, but nothing can be made in it any more. The
+// state is then copied to where the drivers are cached, and the remove Job runs there. Nothing there has an owner, so that
+// it is found by its name, which has the machine's UID, and taken away by name.
+
+// fallbackOf names what is made for a machine outside of its namespace.
+func (s *scope) fallbackOf() types.NamespacedName {
+	return types.NamespacedName{Namespace: driver.CacheNamespace, Name: "refuge-" + string(s.GetUID())}
+}
+
+func (s *scope) inFallback() bool { return s.home == s.fallbackOf() }
+
+// owns reports whether an object was made for this machine.
+func (s *scope) owns(obj metav1.Object) bool {
+	if s.inFallback() {
+		return obj.GetLabels()[rkev1.MachineUIDLabel] == string(s.GetUID())
+	}
+	return s.controls(obj)
+}
+
+// controls reports whether the machine is the controlling owner of an object.
+func (s *scope) controls(obj metav1.Object) bool { return metav1.IsControlledBy(obj, s) }
+
+// loadFallback reads the state from the fallback namespace, if the machine has moved there.
+func (r *Reconciler) loadFallback(ctx context.Context, s *scope) (bool, error) {
+	fallback := s.fallbackOf()
+	key := types.NamespacedName{Namespace: fallback.Namespace, Name: jobrunner.StateSecretName(fallback.Name)}
+	secret := &corev1.Secret{}
+	err := r.Live.Get(ctx, key, secret)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading the state Secret %s: %w", key, err)
+	}
+	r.watchIndex.note(s.request, secretKey(key))
+	s.home, s.state = fallback, stateOf(secret)
+	return true, nil
+}
+
+// fallBack copies the state out of a namespace that is going, and starts the remove Job beside the copy.
+func (r *Reconciler) fallBack(ctx context.Context, s *scope) error {
+	if err := r.checkRecordedDriver(ctx, s); err != nil {
+		return err
+	}
+	fallback := s.fallbackOf()
+	var data map[string][]byte
+	if s.state.secret != nil {
+		data = maps.Clone(s.state.secret.Data)
+		delete(data, state.CredentialKey)
+	}
+	copied := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: fallback.Namespace, Name: jobrunner.StateSecretName(fallback.Name),
+			Labels: map[string]string{rkev1.MachineUIDLabel: string(s.GetUID())}, Annotations: s.notes()},
+		Type: rkev1.MachineStateSecretType, Data: data}
+	copies := []client.Object{copied}
+	if s.credential.Name != "" {
+		credential, err := jobrunner.CredentialSecret(jobrunner.Task{Base: fallback.Name, Credential: s.credential,
+			Request: jobrunner.Request{Machine: s.ref(), Namespace: fallback.Namespace, Driver: s.driver.ref}})
+		if err != nil {
+			return err
+		}
+		copies = []client.Object{credential, copied} // the state last: with it the machine has moved
+	}
+	for _, obj := range copies {
+		err := r.Client.Create(ctx, obj, client.FieldOwner(FieldOwner))
+		if client.IgnoreAlreadyExists(err) != nil {
+			return step.Wait(rkev1.NamespaceTerminatingReason, fmt.Sprintf("the namespace is being deleted, so that no Job can be made in it, and the state cannot be copied to namespace %s either: %v", fallback.Namespace, err), fallbackCheck)
+		}
+	}
+	s.attempt, s.recorded = nil, false
+	if _, err := r.loadFallback(ctx, s); err != nil {
+		return err
+	}
+	return r.attempt(ctx, s, state.Remove)
+}
+
+// checkRecordedDriver refuses to run what a machine's namespace says of its driver in the namespace where all drivers are cached,
+// unless it is a binary that was probed for a NodeDriver.
+func (r *Reconciler) checkRecordedDriver(ctx context.Context, s *scope) error {
+	ref := s.driver.ref
+	if !s.driver.recorded || ref.Builtin {
+		return nil
+	}
+	if driver.CheckDigest(ref.Digest) == nil {
+		all := &managementv3.NodeDriverList{}
+		if err := r.Cache.List(ctx, all); err != nil {
+			return fmt.Errorf("listing the NodeDrivers: %w", err)
+		}
+		if slices.ContainsFunc(all.Items, func(nd managementv3.NodeDriver) bool { return nd.Status.Digest == ref.Digest }) {
+			return nil
+		}
+		part := metadataOf(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+		err := r.Live.Get(ctx, types.NamespacedName{Namespace: driver.CacheNamespace, Name: driver.CachePartName(ref.Digest, 0)}, part)
+		if err == nil && driver.IsPartOf(part, ref.Digest) {
+			return nil
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("looking for the driver in the cache: %w", err)
+		}
+	}
+	return step.Wait(rkev1.DriverNotFoundReason, fmt.Sprintf("the namespace is being deleted, so the server is removed from namespace %s, where only drivers run that a NodeDriver had: create NodeDriver %s again, or give the server up with the annotation %s=%s",
+		driver.CacheNamespace, r.kind.Driver, rkev1.AbandonAnnotation, s.GetName()), 0)
+}
+
+// notes are what a copy of the state says besides the pod's documents.
+func (s *scope) notes() map[string]string {
+	notes := map[string]string{}
+	if s.state.secret != nil {
+		notes = state.CopyNotes(s.state.secret.Annotations)
+	}
+	notes[rkev1.TaggedUIDAnnotation] = s.state.TaggedUID
+	if s.mayHaveServer() {
+		state.NoteLost(notes)
+	}
+	return notes
+}
+
+// leaveFallback takes away all that was made for a machine in the fallback namespace.
+func (r *Reconciler) leaveFallback(ctx context.Context, s *scope) error {
+	if !s.inFallback() {
+		return nil
+	}
+	own := types.NamespacedName{Namespace: s.GetNamespace(), Name: jobrunner.StateSecretName(s.GetName())}
+	left := &corev1.Secret{}
+	err := r.Live.Get(ctx, own, left)
+	if err == nil {
+		_, err = step.DropFinalizer(ctx, r.Client, left, rkev1.MachineFinalizer)
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("releasing the state Secret: %w", err)
+	}
+	made, err := r.madeInFallback(ctx, s)
+	if err != nil {
+		return err
+	}
+	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: s.home.Namespace, Name: name} }
+	access := jobrunner.AccessName(s.home.Name)
+	objects := append(made,
+		&rbacv1.RoleBinding{ObjectMeta: meta(access)}, &rbacv1.Role{ObjectMeta: meta(access)}, &corev1.ServiceAccount{ObjectMeta: meta(access)},
+		// The state goes last: as long as it is there, the rest is looked for.
+		&corev1.Secret{ObjectMeta: meta(jobrunner.StateSecretName(s.home.Name))})
+	for _, obj := range objects {
+		err := r.Client.Delete(ctx, obj, client.PropagationPolicy(metav1.DeletePropagationBackground))
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("leaving namespace %s: %w", s.home.Namespace, err)
+		}
+	}
+	return nil
+}
+
+// madeInFallback finds the Jobs and requests of all attempts by their label: how many there were stands where the pod can
+// write what it likes.
+func (r *Reconciler) madeInFallback(ctx context.Context, s *scope) ([]client.Object, error) {
+	var made []client.Object
+	for _, kind := range []schema.GroupVersionKind{batchv1.SchemeGroupVersion.WithKind("Job"), corev1.SchemeGroupVersion.WithKind("Secret")} {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind)
+		err := r.Live.List(ctx, list, client.InNamespace(s.home.Namespace), client.MatchingLabels{rkev1.MachineUIDLabel: string(s.GetUID())})
+		if err != nil {
+			return nil, fmt.Errorf("listing what was made in namespace %s: %w", s.home.Namespace, err)
+		}
+		for i := range list.Items {
+			obj := &list.Items[i]
+			if obj.Name == jobrunner.StateSecretName(s.home.Name) {
+				continue
+			}
+			obj.SetGroupVersionKind(kind)
+			made = append(made, obj)
+		}
+	}
+	return made, nil
 }

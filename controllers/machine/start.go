@@ -1,8 +1,18 @@
 package machine
 
 import (
+	"cmp"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -13,10 +23,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/attempt"
 	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
+	"github.com/drover-project/drover/userdata"
 )
 
 // start claims an attempt and makes its Job.
@@ -26,16 +39,14 @@ func (r *Reconciler) start(ctx context.Context, s *scope, claim state.Claim) err
 		return err
 	}
 	task := r.task(s, claim)
-	if task.PullSecrets, err = step.PullSecrets(ctx, r.Live, r.Settings, s.home.Namespace); err != nil {
-		return err
-	}
-	pull, err := jobrunner.PullSecret(task)
-	if err != nil {
+	secrets, err := r.runner.Secrets(ctx, &task)
+	if invalid, ok := errors.AsType[*attempt.InvalidError](err); ok && invalid.Pull {
 		return step.Wait(rkev1.JobRefusedReason, err.Error(), time.Minute)
-	}
-	request, err := jobrunner.RequestSecret(task)
-	if err != nil {
+	} else if ok {
 		return step.Stall(rkev1.SpecInvalidReason, err)
+	}
+	if err != nil {
+		return err
 	}
 	if err := r.awaitJobLimit(ctx, s, claim.Operation); err != nil {
 		return err
@@ -43,15 +54,25 @@ func (r *Reconciler) start(ctx context.Context, s *scope, claim state.Claim) err
 	if err := r.dropJob(ctx, s, claim); err != nil {
 		return err
 	}
-	secrets := []client.Object{request}
-	if pull != nil {
-		secrets = append(secrets, pull)
-	}
-	if err := r.prepare(ctx, s, task, secrets); err != nil {
+	record, err := jobrunner.StateSecret(task)
+	if err != nil {
 		return refused(err)
 	}
+	shared := []client.Object{jobrunner.ServiceAccount(task), jobrunner.Role(task)}
+	if task.Credential.Name != "" {
+		credential, err := jobrunner.CredentialSecret(task)
+		if err != nil {
+			return refused(err)
+		}
+		shared = append([]client.Object{credential}, shared...)
+	}
+	plan := attempt.Plan{Record: record, Seen: true, Shared: shared, Binding: jobrunner.RoleBinding(task), New: s.state.secret == nil,
+		Own: secrets, Job: jobrunner.Job(task), Taken: r.takeName}
+	if !s.state.Credential.IsAbsent() {
+		plan.First = shared // an earlier manager kept the credential in the state, from where the next write takes it
+	}
 	r.watchIndex.note(s.request, podsKey(string(s.GetUID())))
-	if err := r.createJob(ctx, s, jobrunner.Job(task)); err != nil {
+	if err := r.runner.Start(ctx, s.subject(), plan); err != nil {
 		return refused(err)
 	}
 	s.jobWanted = true
@@ -65,62 +86,21 @@ func (r *Reconciler) start(ctx context.Context, s *scope, claim state.Claim) err
 	return underWay(task.Name(), claim.Attempt, safetyNet)
 }
 
-// prepare writes the claim, and then what the Job needs.
-func (r *Reconciler) prepare(ctx context.Context, s *scope, task jobrunner.Task, secrets []client.Object) error {
-	secret, err := jobrunner.StateSecret(task)
-	if err != nil {
-		return err
+// takeName refuses to write over what was not made for this machine. What an earlier machine of this name left is deleted, and with it the
+// tokens of that machine's pods.
+func (r *Reconciler) takeName(ctx context.Context, taken *attempt.TakenError) error {
+	if taken.Kind == "Job" {
+		return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("there is a Job %s that is not of this machine: delete it", taken.Name), foreignCheck)
 	}
-	applier := r.applier
-	applier.Check = func(ctx context.Context, live client.Object) error { return r.takeName(ctx, s, live) }
-	account, role, binding := jobrunner.ServiceAccount(task), jobrunner.Role(task), jobrunner.RoleBinding(task)
-	objects := []client.Object{account, role}
-	if task.Credential.Name != "" {
-		credential, err := jobrunner.CredentialSecret(task)
-		if err != nil {
-			return err
-		}
-		objects = append([]client.Object{credential}, objects...)
+	if !taken.Predecessor {
+		return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("there is a %s %s that is not of this machine: delete it, or use another name for the machine", taken.Kind, taken.Name), foreignCheck)
 	}
-	if !s.state.Credential.IsAbsent() {
-		// An earlier manager kept the credential in the state, from where the next write takes it.
-		if _, err := applier.All(ctx, objects...); err != nil {
-			return err
-		}
+	if _, err := step.DropFinalizer(ctx, r.Client, taken.Live, rkev1.MachineFinalizer); err != nil {
+		return fmt.Errorf("releasing the %s %s of an earlier machine: %w", taken.Kind, taken.Name, err)
 	}
-	if err := r.applier.Write(ctx, secret); err != nil {
-		return err
-	}
-	if s.state.secret == nil {
-		if err := applier.Add(ctx, objects...); err != nil {
-			return err
-		}
-		return applier.Add(ctx, append(secrets, binding)...) // a binding is let pass only when its Role is there
-	}
-	// What a Job may do is the same in all attempts.
-	if _, err := applier.All(ctx, append(objects, binding)...); err != nil {
-		return err
-	}
-	return applier.Add(ctx, secrets...)
-}
-
-// takeName refuses to write over what was not made for this machine: a driver must not run as somebody else's account, and what
-// has this machine for an owner goes with it. What an earlier machine of this name left, for the garbage collector may be
-// late, is deleted, and with it the tokens of that machine's pods.
-func (r *Reconciler) takeName(ctx context.Context, s *scope, live client.Object) error {
-	if s.owns(live) {
-		return nil
-	}
-	kind, name := live.GetObjectKind().GroupVersionKind().Kind, live.GetName()
-	if !s.succeeds(live) {
-		return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("there is a %s %s that is not of this machine: delete it, or use another name for the machine", kind, name), foreignCheck)
-	}
-	if _, err := step.DropFinalizer(ctx, r.Client, live, rkev1.MachineFinalizer); err != nil {
-		return fmt.Errorf("releasing the %s %s of an earlier machine: %w", kind, name, err)
-	}
-	uid := live.GetUID()
-	if err := r.Client.Delete(ctx, live, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting the %s %s of an earlier machine: %w", kind, name, err)
+	uid := taken.Live.GetUID()
+	if err := r.Client.Delete(ctx, taken.Live, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting the %s %s of an earlier machine: %w", taken.Kind, taken.Name, err)
 	}
 	return nil
 }
@@ -145,26 +125,10 @@ func (r *Reconciler) dropJob(ctx context.Context, s *scope, next state.Claim) er
 	job := &batchv1.Job{}
 	err := r.Cache.Get(ctx, key, job)
 	if err == nil && s.owns(job) {
-		err = r.Client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &job.UID})
+		return r.runner.Stop(ctx, job, metav1.DeletePropagationBackground)
 	}
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting the Job %s: %w", key.Name, err)
-	}
-	return nil
-}
-
-// createJob makes a Job unless it is there. It is never changed: a Job's spec cannot be.
-func (r *Reconciler) createJob(ctx context.Context, s *scope, job *batchv1.Job) error {
-	err := r.Client.Create(ctx, job, client.FieldOwner(FieldOwner))
-	if !apierrors.IsAlreadyExists(err) {
-		return err
-	}
-	live := &batchv1.Job{}
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(job), live); err != nil {
-		return fmt.Errorf("reading the Job that is there: %w", err)
-	}
-	if !s.owns(live) {
-		return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("there is a Job %s that is not of this machine: delete it", job.Name), foreignCheck)
+		return fmt.Errorf("reading the Job %s: %w", key.Name, err)
 	}
 	return nil
 }
@@ -183,37 +147,160 @@ func refused(err error) error {
 	return fmt.Errorf("making the Job: %w", err)
 }
 
-// dropRequest deletes the request Secret of a Job that has read it, and the pull Secret.
-func (r *Reconciler) dropRequest(ctx context.Context, s *scope) error {
-	claim := s.state.Claim
-	name := jobrunner.JobName(s.home.Name, claim.Operation, claim.Attempt)
-	if len(r.Settings.ImagePullSecrets) > 0 {
-		if err := r.dropSecret(ctx, s, jobrunner.ObjectName(name, "pull")); err != nil {
-			return err
-		}
+// task is what the next Job is asked to do.
+func (r *Reconciler) task(s *scope, claim state.Claim) jobrunner.Task {
+	request := jobrunner.Request{
+		Operation:          claim.Operation,
+		Attempt:            claim.Attempt,
+		Machine:            s.ref(),
+		Driver:             s.driver.ref,
+		InstanceName:       s.driver.instanceName,
+		Options:            s.driver.values,
+		Files:              s.files(),
+		CredentialEnv:      s.credential.Env,
+		Public:             r.public(),
+		Secrets:            r.secrets(s),
+		Tags:               s.tags(),
+		Namespace:          s.home.Namespace,
+		StateSecret:        jobrunner.StateSecretName(s.home.Name),
+		ProviderIDTemplate: s.driver.template,
+		ProviderID:         s.ProviderID(),
+		SSHTimeoutSeconds:  int32(r.Settings.SSHTimeout.Seconds()),
+		SSHContact:         s.SSHContact(),
+		MayExist:           s.mayHaveServer(),
+		Retry:              s.retry(),
+		Looked:             s.looked(),
+		Abandon:            claim.Operation == state.Remove && s.Abandoned(),
 	}
-	return r.dropSecret(ctx, s, name)
+	task := jobrunner.Task{Settings: r.Settings, Request: request, Credential: s.credential, Owner: s.Reference(), Hash: claim.Hash, Try: claim.Try, Made: claim.Made}
+	if way, err := r.way(s); err == nil {
+		task.Request.UserData = userdata.FormatWay(way)
+	}
+	if s.bootstrap != nil && claim.Operation == state.Create {
+		task.Request.HasBootstrap, task.Bootstrap = true, s.bootstrap.Data[bootstrapValueKey]
+	}
+	if s.inFallback() {
+		task.Owner, task.Base = nil, s.home.Name
+	}
+	if s.machine != nil {
+		task.CAPIMachine = s.machine.Name
+	}
+	return task
 }
 
-func (r *Reconciler) dropSecret(ctx context.Context, s *scope, name string) error {
-	secret := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
-	key := types.NamespacedName{Namespace: s.home.Namespace, Name: name}
-	reader := r.Cache
-	if s.inFallback() {
-		reader = r.Live // a manager of one namespace caches no Secrets of another
+// retry stands for the value of the annotation that asks for another attempt; empty without one.
+func (s *scope) retry() string {
+	value := s.GetAnnotations()[rkev1.RetryAnnotation]
+	if value == "" {
+		return ""
 	}
-	err := reader.Get(ctx, key, secret)
-	if apierrors.IsNotFound(err) {
-		return nil
+	sum := sha256.Sum256([]byte(value))
+	return hex.EncodeToString(sum[:8])
+}
+
+// looked is the attempt after whose doubt, whether there is a server, the user asked for another one; 0 when he did not. His
+// word holds until an attempt asks the cloud for a server again: the pod knows when one did.
+func (s *scope) looked() int32 {
+	result := s.state.Result.Value
+	if !s.state.Result.IsRead() || result.Operation != state.Create {
+		return 0
 	}
+	if retry := s.retry(); result.Reason == rkev1.ServerMayExistReason && result.Retry != nil && retry != "" && *result.Retry != retry {
+		return result.Attempt
+	}
+	return result.Looked
+}
+
+// tags are those by which the machine's servers are found again, all its life.
+func (s *scope) tags() map[string]string {
+	whose := s.ref()
+	whose.UID = cmp.Or(s.state.TaggedUID, whose.UID)
+	return jobrunner.Tags(whose)
+}
+
+// files are those of the credential and of the spec, which wins.
+func (s *scope) files() map[string][]byte {
+	files := map[string][]byte{}
+	for _, from := range []map[string][]byte{s.credential.Files, s.driver.files} {
+		maps.Copy(files, from)
+	}
+	return files
+}
+
+// public are the environment variables of those credential fields that the NodeDriver says may be shown.
+func (r *Reconciler) public() []string {
+	var names, secret []string
+	for _, field := range r.kind.Fields {
+		switch {
+		case field.Secret:
+			secret = append(secret, field.EnvVar)
+		case field.Credential == crdgen.PublicCredential && field.EnvVar != "":
+			names = append(names, field.EnvVar)
+		}
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(secret, name) })
+}
+
+// secrets are the values of secret options; what comes from the credential the pod redacts by itself.
+func (r *Reconciler) secrets(s *scope) []string {
+	var secrets []string
+	for _, field := range r.kind.Fields {
+		if !field.Secret {
+			continue
+		}
+		if text, ok := s.driver.values[field.Flag].(string); ok && text != "" {
+			secrets = append(secrets, text)
+		}
+		if content := s.files()[field.Flag]; len(content) > 0 {
+			secrets = append(secrets, string(content))
+		}
+	}
+	slices.Sort(secrets)
+	return slices.Compact(secrets)
+}
+
+// requestHash changes when another attempt has a better chance than the last: the user changed the machine, the credential or the
+// bootstrap Secret, asked for it, the driver or the settings of Jobs are others. It is made of versions and not of content, for it can be
+// seen by those who must not see a secret's hash.
+func (r *Reconciler) requestHash(s *scope, operation state.Operation) (string, error) {
+	driver, err := json.Marshal(s.driver.ref)
 	if err != nil {
-		return fmt.Errorf("looking for the Secret %s: %w", key.Name, err)
+		return "", fmt.Errorf("encoding the driver: %w", err)
 	}
-	if !s.owns(secret) || !secret.GetDeletionTimestamp().IsZero() {
-		return nil
+	generation := strconv.FormatInt(s.GetGeneration(), 10)
+	if operation == state.Remove {
+		// The record has what a remove needs of the spec; what counts is whether the user gave the server up.
+		generation = strconv.FormatBool(s.Abandoned())
 	}
-	if err := client.IgnoreNotFound(r.Client.Delete(ctx, secret)); err != nil {
-		return fmt.Errorf("deleting the Secret %s: %w", key.Name, err)
+	parts := []string{string(operation), generation, string(driver), s.credential.Version, s.GetAnnotations()[rkev1.RetryAnnotation], r.settings}
+	if operation == state.Create && s.bootstrap != nil {
+		parts = append(parts, s.bootstrapVersion())
 	}
-	return nil
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:8]), nil
+}
+
+// bootstrapVersion changes with the bootstrap data. A touch of its Secret, which some tools make all the time, must not be
+// another attempt, so it is made of the content where the credential hides that; else it is the Secret's version.
+func (s *scope) bootstrapVersion() string {
+	if len(s.credential.Env) == 0 {
+		return string(s.bootstrap.UID) + "/" + s.bootstrap.ResourceVersion
+	}
+	key := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(s.credential.Env)) {
+		_, _ = fmt.Fprintf(key, "%q=%q\n", name, s.credential.Env[name])
+	}
+	sum := hmac.New(sha256.New, key.Sum(nil))
+	_, _ = sum.Write(s.bootstrap.Data[bootstrapValueKey])
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// hashOf stands for the settings of Jobs.
+func hashOf(settings jobrunner.Settings) string {
+	document, err := json.Marshal(settings)
+	if err != nil {
+		return settings.Image // numbers, text and quantities: there is nothing that cannot be encoded
+	}
+	sum := sha256.Sum256(document)
+	return hex.EncodeToString(sum[:])
 }

@@ -3,13 +3,19 @@ package machine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/step"
@@ -35,7 +41,7 @@ func stateOf(secret *corev1.Secret) stateSecret {
 
 func (r *Reconciler) loadState(ctx context.Context, s *scope) error {
 	s.state, s.home = stateOf(nil), client.ObjectKeyFromObject(s)
-	s.evidence, s.verdict = nil, nil
+	s.attempt, s.recorded = nil, false
 	key := types.NamespacedName{Namespace: s.GetNamespace(), Name: jobrunner.StateSecretName(s.GetName())}
 	secret := &corev1.Secret{}
 	err := r.Live.Get(ctx, key, secret)
@@ -128,4 +134,225 @@ func (s *scope) checkName() error {
 	}
 	return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("the name is taken: the Secret %s %s. Nothing was made for this machine",
 		jobrunner.StateSecretName(s.GetName()), s.state.takenBy), 0)
+}
+
+// ensureOwnership puts back what keeps a machine and its state until the server is gone, and what tells whose the state is. A restored
+// backup, or a tool that takes owners away, may have lost it.
+func (r *Reconciler) ensureOwnership(ctx context.Context, s *scope) error {
+	secret := s.state.secret
+	if secret == nil || !s.state.Claimed {
+		return nil // nothing was made yet: adopt comes first
+	}
+	if controllerutil.AddFinalizer(s, rkev1.MachineFinalizer) {
+		if err := r.patch(ctx, s); err != nil {
+			return fmt.Errorf("putting the finalizer back: %w", err)
+		}
+	}
+	if err := r.ensureCredentialOwnership(ctx, s); err != nil {
+		return err
+	}
+	before := secret.DeepCopy()
+	finalizer := controllerutil.AddFinalizer(secret, rkev1.MachineFinalizer)
+	moved, err := r.moveCredential(ctx, s)
+	if err != nil {
+		return err
+	}
+	delete(secret.Data, state.CredentialKey)
+	if owner := s.ensureOwner(secret); !owner && !finalizer && !moved {
+		return nil
+	}
+	if err := r.Client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("putting the state Secret's owner and finalizer back: %w", err)
+	}
+	return nil
+}
+
+// ensureCredentialOwnership does the same for the credential of last resort, of which no more than its metadata is looked at.
+func (r *Reconciler) ensureCredentialOwnership(ctx context.Context, s *scope) error {
+	secret := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
+	err := r.Cache.Get(ctx, types.NamespacedName{Namespace: s.GetNamespace(), Name: jobrunner.CredentialSecretName(s.GetName())}, secret)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("looking for the Secret with the credential: %w", err)
+	}
+	if !secret.DeletionTimestamp.IsZero() || !s.controls(secret) && !s.succeeds(secret) {
+		return nil
+	}
+	before := secret.DeepCopy()
+	finalizer := controllerutil.AddFinalizer(secret, rkev1.MachineFinalizer)
+	if owner := s.ensureOwner(secret); !owner && !finalizer {
+		return nil
+	}
+	if err := r.Client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("putting the owner and finalizer of the Secret with the credential back: %w", err)
+	}
+	return nil
+}
+
+// ensureOwner makes the machine the owner of an object, in the version of its kind that there is, and reports whether it was not.
+func (s *scope) ensureOwner(obj metav1.Object) bool {
+	want := *s.Reference()
+	owners := obj.GetOwnerReferences()
+	if owner := metav1.GetControllerOf(obj); owner != nil && owner.UID == want.UID && owner.APIVersion == want.APIVersion {
+		return false
+	}
+	owners = slices.DeleteFunc(owners, func(ref metav1.OwnerReference) bool {
+		group, err := schema.ParseGroupVersion(ref.APIVersion)
+		return ref.UID == want.UID || err == nil && group.Group == s.GroupVersionKind().Group && ref.Kind == want.Kind && ref.Name == want.Name
+	})
+	obj.SetOwnerReferences(append(owners, want))
+	return true
+}
+
+// A state Secret can be lost: by a restore without Secrets, or by somebody who emptied it or took its finalizer away. What it
+// says then, nothing, must not be taken for "no server".
+
+// lostCheck is how often it is looked whether a lost state was brought back: a Secret without its owner wakes nobody.
+const lostCheck = time.Minute
+
+// hadServer tells that the machine had a server of which its state knows nothing any more.
+func (s *scope) hadServer() bool {
+	if !s.state.NothingMade() {
+		return false
+	}
+	last := s.status.LastAttempt
+	provisioned := s.status.Initialization.Provisioned
+	return provisioned != nil && *provisioned ||
+		last != nil && last.Operation == string(state.Create) && last.Outcome == string(state.Succeeded) ||
+		// Cluster API takes the provider ID over when there is a server; on our machine the user may have set it before.
+		s.machine != nil && s.machine.Spec.ProviderID != ""
+}
+
+// mayHaveServer tells that besides an earlier attempt may have asked for a server, and its state is lost.
+func (s *scope) mayHaveServer() bool {
+	if !s.state.NothingMade() {
+		return false
+	}
+	return s.hadServer() || s.state.Lost || s.state.secret == nil && (s.status.Attempts > 0 || s.deleting() && s.ProviderID() != "") ||
+		s.restoredWithoutState()
+}
+
+// restoredWithoutState reports whether a machine that is being deleted came from a backup, and its state did not, or not yet: it has
+// our finalizer, and this manager never came to put that on. A status of before the machine was made came from the backup too.
+func (s *scope) restoredWithoutState() bool {
+	if !s.deleting() || s.state.secret != nil || s.state.takenBy != "" || !controllerutil.ContainsFinalizer(s, rkev1.MachineFinalizer) {
+		return false
+	}
+	after := s.conditions.Get(rkev1.DriverReadyCondition) // the first step after the finalizer
+	return after == nil || after.LastTransitionTime.Time.Before(s.GetCreationTimestamp().Time)
+}
+
+// awaitState waits for a lost state: without it a healthy server would be made a second time, or be replaced.
+func (s *scope) awaitState() error {
+	if !s.hadServer() {
+		return nil
+	}
+	return step.Wait(rkev1.StateMissingReason, fmt.Sprintf("the machine has a server, but the state Secret %s, with its SSH key, is missing or empty: "+
+		"restore it from a backup, or delete the machine: its server is then looked for and removed, and whoever made the machine, such as a MachineSet, makes another; until then it is left as it is",
+		jobrunner.StateSecretName(s.GetName())), lostCheck)
+}
+
+// A state can be without its machine: a backup brings the Secrets back first, with an owner that was never there, and the garbage
+// collector deletes them. Their finalizer keeps them until the machine comes, which takes them over (inherit). Only a namespace
+// that is being deleted takes them along: nobody could make the machine there any more.
+
+// orphanCheck is how often it is looked whether the namespace of a state without a machine is being deleted.
+const orphanCheck = time.Minute
+
+// releaseOrphan lets go what a namespace that is being deleted holds of a machine that is not there.
+func (r *Reconciler) releaseOrphan(ctx context.Context, gone Request) error {
+	for _, name := range []string{jobrunner.StateSecretName(gone.Name), jobrunner.CredentialSecretName(gone.Name)} {
+		key := types.NamespacedName{Namespace: gone.Namespace, Name: name}
+		known := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
+		err := r.Cache.Get(ctx, key, known)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("looking for the Secret %s of a machine that is gone: %w", name, err)
+		}
+		owner := metav1.GetControllerOf(known)
+		if owner != nil && (owner.Kind != gone.Kind.Kind || owner.Name != gone.Name) || !slices.Contains(known.Finalizers, rkev1.MachineFinalizer) {
+			continue
+		}
+		secret := &corev1.Secret{}
+		if err := r.Live.Get(ctx, key, secret); apierrors.IsNotFound(err) {
+			continue
+		} else if err != nil {
+			return fmt.Errorf("reading the Secret %s of a machine that is gone: %w", name, err)
+		}
+		kept := state.Read(secret)
+		if kept.ServerMayExist() && slices.Contains(secret.Finalizers, rkev1.MachineFinalizer) {
+			r.Recorder.Eventf(secret, nil, corev1.EventTypeWarning, rkev1.WaitingForOwnerReason, "Keep", "there is no %s %s, and this state knows its server %s (%s): "+
+				"a machine of that kind and name takes it over, and deleting that one removes it", gone.Kind.Kind, gone.Name, kept.InstanceName, kept.Server.Value.InstanceID)
+		}
+		if secret.DeletionTimestamp.IsZero() {
+			continue // an event tells when it is being deleted
+		}
+		going, err := r.isTerminating(ctx, gone.Namespace)
+		if err != nil {
+			return err
+		}
+		if !going {
+			// That a namespace is being deleted changes nothing of a Secret that is so already: nobody would wake us.
+			return step.Wait(rkev1.WaitingForOwnerReason, fmt.Sprintf("the Secret %s waits for its machine", name), orphanCheck)
+		}
+		log.FromContext(ctx).Info("releasing a Secret of a machine that is not there, for its namespace is being deleted", "secret", name,
+			"serverMayExist", kept.ServerMayExist(), "server", kept.InstanceName, "instanceID", kept.Server.Value.InstanceID)
+		if _, err := step.DropFinalizer(ctx, r.Client, secret, rkev1.MachineFinalizer); err != nil {
+			return fmt.Errorf("releasing the Secret %s of a machine that is gone: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// isTerminating reports whether a namespace is being deleted. The API server is asked as it will answer a Job: reading namespaces
+// is a right that nothing else here needs.
+func (r *Reconciler) isTerminating(ctx context.Context, namespace string) (bool, error) {
+	probe := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "drover-probe-"}}
+	err := r.Client.Create(ctx, probe, client.DryRunAll, client.FieldOwner(FieldOwner))
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+		return false, nil // a quota or a policy
+	}
+	if err != nil {
+		return false, fmt.Errorf("asking whether namespace %s is being deleted: %w", namespace, err)
+	}
+	return false, nil
+}
+
+// spareRestored keeps the garbage collector from destroying a server that lives. A raw backup brings a machine back with an owner
+// reference to a CAPI Machine of another UID, which is not there, so the machine is deleted and nobody asked for it. That Cluster
+// API adopts it after that proves nothing: it adopts whatever a Machine of its own names.
+//
+// No machine that was ever at work here is meant, and an ordinary deletion comes from a CAPI Machine or Cluster that is being
+// deleted and waits for it.
+func (r *Reconciler) spareRestored(ctx context.Context, s *scope) error {
+	name, uid, owned := s.Owner()
+	if !owned || !s.state.inherited && !s.restoredWithoutState() || s.GetAnnotations()[rkev1.RemoveRestoredAnnotation] == s.GetName() {
+		return nil
+	}
+	if s.cluster != nil && !s.cluster.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	owner := &clusterv1.Machine{} // an event wakes the machine when the cache was behind
+	err := r.Cache.Get(ctx, types.NamespacedName{Namespace: s.GetNamespace(), Name: name}, owner)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the CAPI Machine %s: %w", name, err)
+	}
+	if err == nil && !owner.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	if going, err := r.isTerminating(ctx, s.GetNamespace()); going || err != nil {
+		return err
+	}
+	was, orMachine := fmt.Sprintf("the CAPI Machine %s (UID %s) that its owner reference names was never here: the garbage collector deletes such a machine", name, uid), ""
+	if err == nil && owner.UID == uid {
+		was, orMachine = fmt.Sprintf("it was being deleted before the CAPI Machine %s came to own it", name), ", or delete the CAPI Machine"
+	}
+	// That its namespace is being deleted wakes no machine that is so already.
+	return step.Wait(rkev1.OwnerUnknownReason, fmt.Sprintf("this machine came from a backup, and %s. Its server is left as it is. To keep it, take the finalizer %s off this machine "+
+		"and apply it again without metadata.ownerReferences; the Secret %s waits for it. To remove the server set the annotation %s=%s%s",
+		was, rkev1.MachineFinalizer, jobrunner.StateSecretName(s.GetName()), rkev1.RemoveRestoredAnnotation, s.GetName(), orMachine), orphanCheck)
 }

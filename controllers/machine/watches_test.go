@@ -18,8 +18,6 @@ import (
 
 	managementv3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/jobrunner"
-	"github.com/drover-project/drover/state"
 )
 
 // passes reports whether a change is let pass.
@@ -359,39 +357,4 @@ func TestInterests_concurrently(t *testing.T) {
 	require.Len(t, i.in(driverKey("acme")), machines)
 	require.Len(t, i.byKey, 1)
 	require.Empty(t, i.in(podsKey("a")))
-}
-
-func ofAttempt(number string) func(*corev1.Pod) {
-	return func(p *corev1.Pod) { p.Labels[rkev1.AttemptLabel] = number }
-}
-
-func TestNeverStarted(t *testing.T) {
-	journal := func(text string) map[string][]byte { return map[string][]byte{state.JournalKey: []byte(text)} }
-	result := func(text string) map[string][]byte { return map[string][]byte{state.ResultKey: []byte(text)} }
-	for name, tt := range map[string]struct {
-		evidence jobrunner.Evidence
-		want     bool
-	}{
-		"nothing":                      {jobrunner.Evidence{}, true},
-		"a Job":                        {jobrunner.Evidence{Job: jobWith(nil)}, false},
-		"a pod without its Job":        {jobrunner.Evidence{Pods: []corev1.Pod{*podWith()}}, false},
-		"its own pod":                  {jobrunner.Evidence{Pods: []corev1.Pod{*podWith(inPhase(corev1.PodFailed), ofAttempt("2"))}}, false},
-		"the pod of the one before":    {jobrunner.Evidence{Pods: []corev1.Pod{*podWith(inPhase(corev1.PodFailed), ofAttempt("1"))}}, true},
-		"that pod, which runs":         {jobrunner.Evidence{Pods: []corev1.Pod{*podWith(ofAttempt("1"))}}, false},
-		"its own word":                 {jobrunner.Evidence{State: state.Of(result(`{"operation":"create","attempt":2,"outcome":"Failed"}`))}, false},
-		"what was kept of it":          {jobrunner.Evidence{State: state.Of(map[string][]byte{state.VerdictKey: []byte(`{"operation":"create","attempt":2,"outcome":"Failed"}`)})}, false},
-		"what was kept of another":     {jobrunner.Evidence{State: state.Of(map[string][]byte{state.VerdictKey: []byte(`{"operation":"create","attempt":1,"outcome":"Failed"}`)})}, true},
-		"the word of the one before":   {jobrunner.Evidence{State: state.Of(result(`{"operation":"create","attempt":1,"outcome":"Failed"}`))}, true},
-		"its own note":                 {jobrunner.Evidence{State: state.Of(journal(`{"operation":"create","attempt":2,"phase":"Intent"}`))}, false},
-		"the note of the one before":   {jobrunner.Evidence{State: state.Of(journal(`{"operation":"create","attempt":1,"phase":"Intent"}`))}, true},
-		"the note of a remove":         {jobrunner.Evidence{State: state.Of(journal(`{"operation":"remove","attempt":2,"phase":"Removing"}`))}, true},
-		"a note that cannot be read":   {jobrunner.Evidence{State: state.Of(journal(`{`))}, false},
-		"a note of an unknown phase":   {jobrunner.Evidence{State: state.Of(journal(`{"operation":"create","attempt":1,"phase":"Dreaming"}`))}, false},
-		"a result that cannot be read": {jobrunner.Evidence{State: state.Of(result(`{`))}, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			tt.evidence.Operation, tt.evidence.Attempt = state.Create, 2
-			require.Equal(t, tt.want, neverStarted(tt.evidence))
-		})
-	}
 }

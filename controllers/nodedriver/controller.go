@@ -24,6 +24,7 @@ import (
 	v3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/apply"
+	"github.com/drover-project/drover/controllers/attempt"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
@@ -38,7 +39,7 @@ const FieldOwner = "drover-nodedriver"
 // +kubebuilder:rbac:groups=management.cattle.io,resources=nodedrivers/finalizers,verbs=update
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=rke-machine.cattle.io;rke-machine-config.cattle.io,resources=*,verbs=get;list;watch
-// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;create;patch;delete
@@ -69,6 +70,7 @@ type Options struct {
 type Reconciler struct {
 	opts    Options
 	applier apply.Applier
+	runner  attempt.Runner
 }
 
 // New makes the controller.
@@ -82,7 +84,8 @@ func New(opts Options) (*Reconciler, error) {
 	if opts.Concurrency == 0 {
 		opts.Concurrency = 4
 	}
-	return &Reconciler{opts: opts, applier: apply.Applier{Client: opts.Client, Reader: opts.Reader, Owner: FieldOwner}}, nil
+	applier := apply.Applier{Client: opts.Client, Reader: opts.Reader, Owner: FieldOwner}
+	return &Reconciler{opts: opts, applier: applier, runner: attempt.Runner{Applier: applier, Settings: opts.Jobs}}, nil
 }
 
 // Register adds the controller to the manager.

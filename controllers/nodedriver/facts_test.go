@@ -13,6 +13,7 @@ import (
 
 	v3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/state"
 )
 
 func TestNew_wantsEverything(t *testing.T) {
@@ -43,13 +44,13 @@ func TestUsers_areCountedAndTheFirstNamed(t *testing.T) {
 func TestReadClaim(t *testing.T) {
 	for name, tt := range map[string]struct {
 		annotations map[string]string
-		want        claim
+		want        state.Claim
 	}{
-		"none":         {nil, claim{try: 1}},
-		"whole":        {map[string]string{attemptAnnotation: "7", tryAnnotation: "3", rkev1.RequestHashAnnotation: "h"}, claim{attempt: 7, try: 3, hash: "h"}},
-		"negative":     {map[string]string{attemptAnnotation: "-1", tryAnnotation: "-1"}, claim{try: 1}},
-		"no number":    {map[string]string{attemptAnnotation: "one", tryAnnotation: "0x2"}, claim{try: 1}},
-		"out of range": {map[string]string{attemptAnnotation: "99999999999", tryAnnotation: "2147483648"}, claim{try: 1}},
+		"none":         {nil, state.Claim{Try: 1}},
+		"whole":        {map[string]string{attemptAnnotation: "7", tryAnnotation: "3", rkev1.RequestHashAnnotation: "h"}, state.Claim{Attempt: 7, Try: 3, Hash: "h"}},
+		"negative":     {map[string]string{attemptAnnotation: "-1", tryAnnotation: "-1"}, state.Claim{Try: 1}},
+		"no number":    {map[string]string{attemptAnnotation: "one", tryAnnotation: "0x2"}, state.Claim{Try: 1}},
+		"out of range": {map[string]string{attemptAnnotation: "99999999999", tryAnnotation: "2147483648"}, state.Claim{Try: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, tt.want, readClaim(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: tt.annotations}}))
@@ -102,7 +103,7 @@ func TestProbeHash(t *testing.T) {
 func TestReadClaim_doesNotBelieveEveryNumber(t *testing.T) {
 	for text, want := range map[string]int32{"": 0, "many": 0, "-1": 0, "7": 7, "100000": 100000, "100001": 0, "2147483647": 0, "9999999999": 0} {
 		result := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{attemptAnnotation: text, tryAnnotation: text}}}
-		require.Equal(t, claim{attempt: want, try: max(want, 1)}, readClaim(result), text)
+		require.Equal(t, state.Claim{Attempt: want, Try: max(want, 1)}, readClaim(result), text)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -18,6 +19,7 @@ import (
 
 	v3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/attempt"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/jobrunner"
@@ -34,12 +36,6 @@ const (
 // probeNet is when to look again at a probe that runs, should its end not have been seen.
 const probeNet = time.Minute
 
-// claim is that note, read.
-type claim struct {
-	attempt, try int32
-	hash         string
-}
-
 // observeProbe starts the probe that the spec asks for, unless it was, and says how it stands. It returns nil when the
 // probe has ended, well or not.
 func (r *Reconciler) observeProbe(ctx context.Context, s *scope) error {
@@ -49,105 +45,85 @@ func (r *Reconciler) observeProbe(ctx context.Context, s *scope) error {
 		return fmt.Errorf("reading the probe's result: %w", err)
 	}
 	last := readClaim(result)
-	if last.hash != probeHash(s.nd) {
+	if last.Hash != probeHash(s.nd) {
 		return r.startProbe(ctx, s, last, 1)
 	}
-	evidence, err := r.evidence(ctx, s.nd, last, result)
+	task := r.task(s.nd, last)
+	seen, err := r.runner.Look(ctx, ours, jobrunner.Evidence{Operation: state.Probe, Attempt: last.Attempt, State: state.Of(result.Data)},
+		client.ObjectKey{Namespace: driver.CacheNamespace, Name: task.Name()}, func() client.MatchingLabels { return client.MatchingLabels{batchv1.JobNameLabel: task.Name()} })
 	if err != nil {
 		return err
 	}
-	verdict := jobrunner.OutcomeOf(evidence)
-	s.nd.Status.ProbeAttempts = last.try
-	if !verdict.Done {
-		message := "Job " + evidence.Job.Namespace + "/" + evidence.Job.Name + " reads the driver"
+	verdict := seen.Verdict
+	s.nd.Status.ProbeAttempts = last.Try
+	if seen.State == attempt.Running {
+		message := "Job " + driver.CacheNamespace + "/" + task.Name() + " reads the driver"
 		if verdict.Message != "" {
 			message += ": " + verdict.Message
 		}
 		return step.Progress(v3.ProbingReason, message, probeNet)
 	}
-	if err := r.keepVerdict(ctx, evidence, verdict, result); err != nil {
+	if _, err := r.runner.Record(ctx, seen, result); err != nil {
 		return err
 	}
-	if err := r.cleanUp(ctx, r.task(s.nd, last)); err != nil {
+	if err := r.cleanUp(ctx, task); err != nil {
 		return err
 	}
 	if !verdict.End.IsZero() {
 		s.nd.Status.LastProbeTime = &metav1.Time{Time: verdict.End}
 	}
 	s.verdict = verdict
-	if verdict.Outcome == state.Succeeded {
+	if seen.State == attempt.Succeeded {
 		s.nd.Status.ProbeAttempts = 0
 		return nil
 	}
 	return r.afterFailure(ctx, s, last)
 }
 
-// keepVerdict notes beside the result how a probe ended whose pod left none: when its Job is gone there is nothing to judge it
-// by, and one that must not be made again would be.
-func (r *Reconciler) keepVerdict(ctx context.Context, evidence jobrunner.Evidence, verdict jobrunner.Verdict, result *corev1.Secret) error {
-	if evidence.Told() {
-		return nil
-	}
-	noted := result.DeepCopy()
-	if err := evidence.Keep(verdict, noted); err != nil {
-		return err
-	}
-	if err := r.opts.Client.Patch(ctx, noted, client.MergeFromWithOptions(result, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("noting how probe %d ended: %w", evidence.Attempt, err)
-	}
-	return nil
-}
-
 // afterFailure starts the next probe when it is due; else it leaves in the scope what is being waited for.
-func (r *Reconciler) afterFailure(ctx context.Context, s *scope, last claim) error {
+func (r *Reconciler) afterFailure(ctx context.Context, s *scope, last state.Claim) error {
 	v := &s.verdict
 	if v.Reason == "" {
 		v.Reason = v3.ProbeFailedReason
 	}
 	at, exhausted := jobrunner.NextAttempt(jobrunner.Failure{
-		Operation: state.Probe, Class: v.Class, Try: last.try, End: v.End, UID: string(s.nd.UID)})
+		Operation: state.Probe, Class: v.Class, Try: last.Try, End: v.End, UID: string(s.nd.UID)})
 	if exhausted {
 		s.next = step.Stall(v.Reason, fmt.Errorf("%s. Change the spec, or annotate the NodeDriver with %s=<any new value>, to try again", v.Message, rkev1.RetryAnnotation))
 		return nil
 	}
 	wait := at.Sub(r.opts.Now())
 	if wait <= 0 {
-		return r.startProbe(ctx, s, last, last.try+1)
+		return r.startProbe(ctx, s, last, last.Try+1)
 	}
-	s.next = step.Wait(v.Reason, fmt.Sprintf("%s. Attempt %d failed, the next starts at %s", v.Message, last.try, at.UTC().Format("15:04:05 MST")), wait)
+	s.next = step.Wait(v.Reason, fmt.Sprintf("%s. Attempt %d failed, the next starts at %s", v.Message, last.Try, at.UTC().Format("15:04:05 MST")), wait)
 	return nil
 }
 
 // startProbe makes the objects of another probe, the Job last.
-func (r *Reconciler) startProbe(ctx context.Context, s *scope, last claim, try int32) error {
+func (r *Reconciler) startProbe(ctx context.Context, s *scope, last state.Claim, try int32) error {
 	if err := r.abandonProbe(ctx, s.nd, last); err != nil {
 		return err
 	}
-	attempt, err := r.freeAttempt(ctx, s.nd, last.attempt+1)
+	number, err := r.freeAttempt(ctx, s.nd, last.Attempt+1)
 	if err != nil {
 		return err
 	}
-	next := claim{attempt: attempt, try: try, hash: probeHash(s.nd)}
+	next := state.Claim{Attempt: number, Try: try, Hash: probeHash(s.nd)}
 	task := r.task(s.nd, next)
-	if task.PullSecrets, err = step.PullSecrets(ctx, r.opts.Reader, r.opts.Jobs, driver.CacheNamespace); err != nil {
+	secrets, err := r.runner.Secrets(ctx, &task)
+	if _, invalid := errors.AsType[*attempt.InvalidError](err); invalid {
+		return step.Stall(v3.InvalidReason, err)
+	}
+	if err != nil {
 		return err
 	}
-	pull, err := jobrunner.PullSecret(task)
-	if err != nil {
-		return step.Stall(v3.InvalidReason, err)
-	}
-	result := jobrunner.ResultSecret(task)
-	result.Annotations = map[string]string{attemptAnnotation: strconv.Itoa(int(next.attempt)),
-		tryAnnotation: strconv.Itoa(int(next.try)), rkev1.RequestHashAnnotation: next.hash}
-	request, err := jobrunner.RequestSecret(task)
-	if err != nil {
-		return step.Stall(v3.InvalidReason, err)
-	}
-	objects := []client.Object{result, jobrunner.ServiceAccount(task), jobrunner.Role(task), jobrunner.RoleBinding(task), request}
-	if pull != nil {
-		objects = append(objects, pull)
-	}
-	if _, err := r.applier.All(ctx, append(objects, jobrunner.ProbeJob(task))...); err != nil {
+	record := jobrunner.ResultSecret(task)
+	record.Annotations = map[string]string{attemptAnnotation: strconv.Itoa(int(next.Attempt)),
+		tryAnnotation: strconv.Itoa(int(next.Try)), rkev1.RequestHashAnnotation: next.Hash}
+	plan := attempt.Plan{Record: record, Shared: []client.Object{jobrunner.ServiceAccount(task), jobrunner.Role(task)}, Binding: jobrunner.RoleBinding(task),
+		Own: secrets, Job: jobrunner.ProbeJob(task)}
+	if err := r.runner.Start(ctx, ours, plan); err != nil {
 		return fmt.Errorf("starting probe %s: %w", task.Name(), err)
 	}
 	s.nd.Status.ProbeAttempts = try
@@ -156,17 +132,17 @@ func (r *Reconciler) startProbe(ctx context.Context, s *scope, last claim, try i
 
 // freeAttempt skips numbers whose Jobs are still there though their note is lost.
 func (r *Reconciler) freeAttempt(ctx context.Context, nd *v3.NodeDriver, from int32) (int32, error) {
-	for attempt := from; ; attempt++ {
-		job, err := r.job(ctx, r.task(nd, claim{attempt: attempt}))
+	for number := from; ; number++ {
+		job, err := r.job(ctx, r.task(nd, state.Claim{Attempt: number}))
 		if err != nil || job == nil {
-			return attempt, err
+			return number, err
 		}
 	}
 }
 
 // abandonProbe ends a probe whose answer is not wanted any more.
-func (r *Reconciler) abandonProbe(ctx context.Context, nd *v3.NodeDriver, last claim) error {
-	if last.attempt == 0 {
+func (r *Reconciler) abandonProbe(ctx context.Context, nd *v3.NodeDriver, last state.Claim) error {
+	if last.Attempt == 0 {
 		return nil
 	}
 	task := r.task(nd, last)
@@ -175,9 +151,8 @@ func (r *Reconciler) abandonProbe(ctx context.Context, nd *v3.NodeDriver, last c
 		return err
 	}
 	if job != nil && !jobrunner.JobEnded(job) {
-		err := r.opts.Client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground))
-		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("ending probe %s: %w", task.Name(), err)
+		if err := r.runner.Stop(ctx, job, metav1.DeletePropagationBackground); err != nil {
+			return err
 		}
 	}
 	return r.cleanUp(ctx, task)
@@ -205,33 +180,16 @@ func (r *Reconciler) cleanUp(ctx context.Context, task jobrunner.Task) error {
 		return client.IgnoreNotFound(err)
 	}
 	needed := []client.Object{jobrunner.RoleBinding(task), jobrunner.Role(task), jobrunner.ServiceAccount(task)}
-	if len(r.opts.Jobs.ImagePullSecrets) > 0 {
-		needed = append(needed, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: driver.CacheNamespace, Name: task.PullSecretName()}})
-	}
-	for _, obj := range append(needed, request) {
-		if err := r.opts.Client.Delete(ctx, obj); client.IgnoreNotFound(err) != nil {
+	for _, obj := range append(needed, r.runner.SecretsOf(driver.CacheNamespace, task.Name())...) {
+		if err := r.runner.Clean(ctx, ours, r.opts.Reader, obj); err != nil {
 			return fmt.Errorf("cleaning up after probe %s: %w", task.Name(), err)
 		}
 	}
 	return nil
 }
 
-func (r *Reconciler) evidence(ctx context.Context, nd *v3.NodeDriver, last claim, result *corev1.Secret) (jobrunner.Evidence, error) {
-	evidence := jobrunner.Evidence{Operation: state.Probe, Attempt: last.attempt, State: state.Of(result.Data)}
-	task := r.task(nd, last)
-	job, err := r.job(ctx, task)
-	if err != nil || job == nil {
-		return evidence, err
-	}
-	evidence.Job = job
-	var pods corev1.PodList
-	err = r.opts.Client.List(ctx, &pods, client.InNamespace(driver.CacheNamespace), client.MatchingLabels{batchv1.JobNameLabel: job.Name})
-	if err != nil {
-		return evidence, fmt.Errorf("listing the pods of probe %s: %w", task.Name(), err)
-	}
-	evidence.Pods = pods.Items
-	return evidence, nil
-}
+// ours is all that has a probe's name: its namespace is the manager's own.
+var ours = attempt.Subject{Owns: func(metav1.Object) bool { return true }}
 
 // job reads live: a cache that does not know the new Job yet would have a second one started.
 func (r *Reconciler) job(ctx context.Context, task jobrunner.Task) (*batchv1.Job, error) {
@@ -246,16 +204,16 @@ func (r *Reconciler) job(ctx context.Context, task jobrunner.Task) (*batchv1.Job
 	return job, nil
 }
 
-func (r *Reconciler) task(nd *v3.NodeDriver, c claim) jobrunner.Task {
+func (r *Reconciler) task(nd *v3.NodeDriver, c state.Claim) jobrunner.Task {
 	return jobrunner.Task{
 		Settings: r.opts.Jobs,
 		Request: jobrunner.Request{
-			Operation: state.Probe, Attempt: c.attempt,
+			Operation: state.Probe, Attempt: c.Attempt,
 			Driver: state.DriverRef{Name: nd.DriverName(), URL: nd.Spec.URL, Checksum: strings.ToLower(nd.Spec.Checksum),
 				SkipChecksum: nd.Spec.InsecureSkipChecksum},
 			Namespace: driver.CacheNamespace, StateSecret: resultKey(nd).Name,
 		},
-		Owner: metav1.NewControllerRef(nd, v3.GroupVersion.WithKind("NodeDriver")), Hash: c.hash, Try: c.try,
+		Owner: metav1.NewControllerRef(nd, v3.GroupVersion.WithKind("NodeDriver")), Hash: c.Hash, Try: c.Try,
 	}
 }
 
@@ -263,7 +221,7 @@ func resultKey(nd *v3.NodeDriver) client.ObjectKey {
 	return client.ObjectKey{Namespace: driver.CacheNamespace, Name: jobrunner.ObjectName("probe", nd.DriverName(), "result")}
 }
 
-func readClaim(result *corev1.Secret) claim {
+func readClaim(result *corev1.Secret) state.Claim {
 	number := func(annotation string) int32 {
 		n, err := strconv.ParseInt(result.Annotations[annotation], 10, 32)
 		if err != nil || n < 0 || n > state.MaxAttempt {
@@ -271,7 +229,7 @@ func readClaim(result *corev1.Secret) claim {
 		}
 		return int32(n)
 	}
-	return claim{attempt: number(attemptAnnotation), try: max(number(tryAnnotation), 1), hash: result.Annotations[rkev1.RequestHashAnnotation]}
+	return state.Claim{Attempt: number(attemptAnnotation), Try: max(number(tryAnnotation), 1), Hash: result.Annotations[rkev1.RequestHashAnnotation]}
 }
 
 // probeHash changes with what a probe would find out: another address, content or version, or the user's wish.

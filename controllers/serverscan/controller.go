@@ -19,6 +19,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/apply"
+	"github.com/drover-project/drover/controllers/attempt"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/fairqueue"
 	"github.com/drover-project/drover/jobrunner"
@@ -35,7 +36,7 @@ const FieldOwner = "drover-serverscan"
 // +kubebuilder:rbac:groups=rke-machine.cattle.io,resources=*,verbs=get;list;patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=list
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list
-// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list
 // +kubebuilder:rbac:groups="",resources=secrets;serviceaccounts,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;create;patch;delete
@@ -72,7 +73,7 @@ type Options struct {
 // Reconciler reconciles ServerScans.
 type Reconciler struct {
 	Options
-	applier  apply.Applier
+	runner   attempt.Runner
 	findings *findings
 }
 
@@ -81,7 +82,7 @@ func New(o Options) *Reconciler {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	return &Reconciler{Options: o, applier: apply.Applier{Client: o.Client, Reader: o.Reader, Owner: FieldOwner}, findings: newFindings()}
+	return &Reconciler{Options: o, runner: attempt.Runner{Applier: apply.Applier{Client: o.Client, Reader: o.Reader, Owner: FieldOwner}, Settings: o.Jobs}, findings: newFindings()}
 }
 
 // workers is how many ServerScans are worked on at a time; namespaces take turns at them.
@@ -192,50 +193,94 @@ func (r *Reconciler) needed(ctx context.Context, scan *rkev1.ServerScan) (bool, 
 	return last != nil && last.UID == scan.UID, nil
 }
 
-// scan starts the Job whose turn it is, or looks at how it ended.
+// phase of a ServerScan: which of its Jobs it has come to. Its numbers are those of status.attempt.
+type phase int32
+
+const (
+	notBegun phase = iota
+	looking
+	removing
+)
+
+// action is what is done in a phase.
+type action string
+
+const (
+	begin         action = "make the Job that looks"
+	makeRemoval   action = "make the Job that removes, if there is still something to remove"
+	awaitJob      action = "wait for the Job"
+	giveUp        action = "say how the Job failed"
+	refuseVersion action = "say that the Job has left no report"
+	conclude      action = "judge by the Job's report"
+)
+
+// next decides. listed tells that the first Job's report is there, reported that this phase's is. That it is time to remove is written down
+// before the second Job is made: nobody can take the second's outcome for the first's.
 //
-//	attempt 1: list ──▶ verdicts ──remove, and orphans──▶ verdicts again ──▶ attempt 2: list again, remove ──▶ done
-//	                       └──────────────▶ done              └──none left──▶ done
-//
-// That it is the second's turn is written down before its Job is made: nobody can take the second's outcome for the first's.
-func (r *Reconciler) scan(ctx context.Context, s *scope) error {
-	if s.Status.Attempt == 0 {
-		return r.begin(ctx, s)
+//	looking: list ──▶ verdicts ──remove, and orphans──▶ verdicts again ──▶ removing: list again, remove ──▶ done
+//	                     └──────────────▶ done              └──none left──▶ done
+func next(p phase, seen attempt.State, listed, reported bool) action {
+	switch {
+	case p == notBegun:
+		return begin
+	case p == removing && seen == attempt.Claimed && listed:
+		return makeRemoval
+	case seen == attempt.Running:
+		return awaitJob
+	case seen == attempt.Succeeded && reported:
+		return conclude
+	case seen == attempt.Succeeded:
+		return refuseVersion
 	}
-	evidence, err := r.gather(ctx, s)
-	if err != nil {
-		return err
-	}
-	if listed, ok := neverRemoved(evidence); ok {
-		return r.remove(ctx, s, listed)
-	}
-	verdict := jobrunner.OutcomeOf(evidence)
-	if !verdict.Done {
-		return r.asking(s, verdict.Message)
-	}
-	if verdict.Outcome != state.Succeeded {
-		return r.failed(ctx, s, verdict)
-	}
-	if verdict.Result == nil || verdict.Result.Scan == nil {
-		return step.Stall(rkev1.ScanResultInvalidReason, errors.New("the Job succeeded without a report: the image's machine binary does not fit this manager"))
-	}
-	return r.conclude(ctx, s, *verdict.Result.Scan)
+	return giveUp // also of a Job that was there and was taken away
 }
 
-// begin makes the first Job; as long as that fails nothing has begun.
-func (r *Reconciler) begin(ctx context.Context, s *scope) error {
-	s.Status.Attempt = 1
-	if err := r.start(ctx, s, nil); err != nil {
-		s.Status.Attempt = 0
-		return err
+// scan starts the Job whose turn it is, or looks at how it ended.
+func (r *Reconciler) scan(ctx context.Context, s *scope) error {
+	seen, listed := attempt.Attempt{State: attempt.Unclaimed}, (*state.ScanReport)(nil)
+	if phase(s.Status.Attempt) != notBegun {
+		var err error
+		if seen, err = r.observe(ctx, s); err != nil {
+			return err
+		}
+		if first := seen.Evidence.State.Result; first.IsRead() && first.Value.Attempt == int32(looking) {
+			listed = first.Value.Scan
+		}
 	}
-	return r.asking(s, "")
+	verdict := seen.Verdict
+	switch next(phase(s.Status.Attempt), seen.State, listed != nil, verdict.Result != nil && verdict.Result.Scan != nil) {
+	case begin:
+		s.Status.Attempt = int32(looking)
+		if err := r.start(ctx, s, nil); err != nil {
+			s.Status.Attempt = int32(notBegun) // as long as that fails nothing has begun
+			return err
+		}
+		return r.asking(s, "")
+	case makeRemoval:
+		// The API is read once more: what has a machine by now stays.
+		targets, err := r.judge(ctx, s, *listed)
+		if err != nil || len(targets) == 0 {
+			return err
+		}
+		if err := r.start(ctx, s, targets); err != nil {
+			return err
+		}
+		return r.asking(s, "")
+	case awaitJob:
+		return r.asking(s, verdict.Message)
+	case refuseVersion:
+		return step.Stall(rkev1.ScanResultInvalidReason, errors.New("the Job succeeded without a report: the image's machine binary does not fit this manager"))
+	case conclude:
+		return r.conclude(ctx, s, *verdict.Result.Scan)
+	case giveUp:
+	}
+	return r.failed(ctx, s, verdict)
 }
 
 // failed ends a ServerScan whose Job has failed. What that Job has removed all the same is told.
 func (r *Reconciler) failed(ctx context.Context, s *scope, verdict jobrunner.Verdict) error {
 	what := "the cloud could not be asked"
-	if s.Status.Attempt > 1 {
+	if phase(s.Status.Attempt) == removing {
 		what = "not all orphans were removed"
 	}
 	if result := verdict.Result; result != nil && result.Scan != nil {
@@ -255,23 +300,11 @@ func (r *Reconciler) conclude(ctx context.Context, s *scope, report state.ScanRe
 	if err := r.tellMachines(ctx, s.ServerScan, s.known, report); err != nil {
 		return err
 	}
-	if s.Spec.Remove && s.Status.Attempt == 1 && len(targets) > 0 {
-		s.Status.Attempt = 2
+	if s.Spec.Remove && phase(s.Status.Attempt) == looking && len(targets) > 0 {
+		s.Status.Attempt = int32(removing)
 		return step.Progress(rkev1.RemovingReason, fmt.Sprintf("orphans to be removed: %d", len(targets)), jobCheck)
 	}
 	return nil
-}
-
-// remove reads the API once more before the Job is made that removes; what has a machine by now stays.
-func (r *Reconciler) remove(ctx context.Context, s *scope, listed state.ScanReport) error {
-	targets, err := r.judge(ctx, s, listed)
-	if err != nil || len(targets) == 0 {
-		return err
-	}
-	if err := r.start(ctx, s, targets); err != nil {
-		return err
-	}
-	return r.asking(s, "")
 }
 
 // judge reads the API after the cloud has answered, and puts the verdicts into the status.
@@ -286,18 +319,6 @@ func (r *Reconciler) judge(ctx context.Context, s *scope, report state.ScanRepor
 	return got.targets, nil
 }
 
-// neverRemoved reports whether it is the second Job's turn and it was not made yet; listed is what the first one said.
-func neverRemoved(e jobrunner.Evidence) (listed state.ScanReport, ok bool) {
-	if e.Attempt != 2 || e.Job != nil || len(e.Pods) > 0 {
-		return listed, false
-	}
-	result := e.State.Result.Value
-	if !e.State.Result.IsRead() || result.Attempt != 1 || result.Scan == nil {
-		return listed, false
-	}
-	return *result.Scan, true
-}
-
 func graceOf(scan *rkev1.ServerScan) time.Duration {
 	if scan.Spec.GracePeriod == nil {
 		return DefaultGrace
@@ -310,11 +331,4 @@ func ttlOf(scan *rkev1.ServerScan) time.Duration {
 		return DefaultTTL
 	}
 	return time.Duration(*scan.Spec.TTLSecondsAfterFinished) * time.Second
-}
-
-func underWay(attempt int32) string {
-	if attempt > 1 {
-		return rkev1.RemovingReason
-	}
-	return rkev1.ScanningReason
 }

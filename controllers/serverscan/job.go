@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/clouds"
+	"github.com/drover-project/drover/controllers/attempt"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/credential"
@@ -31,33 +33,43 @@ func (r *Reconciler) start(ctx context.Context, s *scope, targets []jobrunner.Sc
 	if len(targets) > 0 {
 		task.Request.ScanNotAfter = s.now.Add(certainFor)
 	}
-	if task.PullSecrets, err = step.PullSecrets(ctx, r.Reader, r.Jobs, s.Namespace); err != nil {
-		return err
-	}
-	pull, err := jobrunner.PullSecret(task)
-	if err != nil {
+	secrets, err := r.runner.Secrets(ctx, &task)
+	if invalid, ok := errors.AsType[*attempt.InvalidError](err); ok && invalid.Pull {
 		return step.Stall(rkev1.ScanJobReason, err)
-	}
-	request, err := jobrunner.RequestSecret(task)
-	if err != nil {
+	} else if ok {
 		return step.Stall(rkev1.CredentialInvalidReason, err)
 	}
-	job := jobrunner.Job(task)
-	needed := []client.Object{jobrunner.ResultSecret(task), jobrunner.ServiceAccount(task), jobrunner.Role(task), jobrunner.RoleBinding(task), request}
-	if pull != nil {
-		needed = append(needed, pull)
-	}
-	if err := r.checkNames(ctx, s.ServerScan, append(needed, job)...); err != nil {
+	if err != nil {
 		return err
 	}
-	if _, err := r.applier.All(ctx, needed...); err != nil {
-		return fmt.Errorf("preparing Job %s: %w", task.Name(), err)
+	plan := attempt.Plan{Record: jobrunner.ResultSecret(task), Shared: []client.Object{jobrunner.ServiceAccount(task), jobrunner.Role(task)},
+		Binding: jobrunner.RoleBinding(task), Own: secrets, Job: jobrunner.Job(task)}
+	// Names of what a Job needs follow from the ServerScan's, which its user has chosen: nothing is made while one is somebody else's.
+	named := append(append(slices.Clone(plan.Shared), plan.Binding, plan.Record, plan.Job), plan.Own...)
+	err = r.runner.Free(ctx, subject(s.ServerScan), named...)
+	if err == nil {
+		err = r.runner.Start(ctx, subject(s.ServerScan), plan)
 	}
-	// A Job that is there is never changed: its spec cannot be.
-	if err := r.Client.Create(ctx, job, client.FieldOwner(FieldOwner)); client.IgnoreAlreadyExists(err) != nil {
+	if taken, ok := errors.AsType[*attempt.TakenError](err); ok && taken.Predecessor {
+		return step.Progress(rkev1.NameTakenReason, fmt.Sprintf("the %s %s of an earlier ServerScan of this name goes first", taken.Kind, taken.Name), leftoverCheck)
+	} else if ok {
+		return step.Stall(rkev1.NameTakenReason, fmt.Errorf("there is a %s %s that is not of this ServerScan: give the ServerScan another name", taken.Kind, taken.Name))
+	}
+	if err != nil {
 		return fmt.Errorf("making Job %s: %w", task.Name(), err)
 	}
 	return nil
+}
+
+// subject is a ServerScan as package attempt knows it.
+func subject(scan *rkev1.ServerScan) attempt.Subject {
+	return attempt.Subject{
+		Owns: func(obj metav1.Object) bool { return metav1.IsControlledBy(obj, scan) },
+		Succeeds: func(obj metav1.Object) bool {
+			owner := metav1.GetControllerOf(obj)
+			return owner != nil && owner.Kind == "ServerScan" && owner.Name == scan.Name
+		},
+	}
 }
 
 // asking tells that a Job is under way.
@@ -66,7 +78,11 @@ func (r *Reconciler) asking(s *scope, heldUp string) error {
 	if heldUp != "" {
 		text += ". " + heldUp
 	}
-	return step.Progress(underWay(s.Status.Attempt), text, jobCheck)
+	reason := rkev1.ScanningReason
+	if phase(s.Status.Attempt) == removing {
+		reason = rkev1.RemovingReason
+	}
+	return step.Progress(reason, text, jobCheck)
 }
 
 func (r *Reconciler) task(scan *rkev1.ServerScan, given state.Credential, targets []jobrunner.ScanTarget) jobrunner.Task {
@@ -115,29 +131,16 @@ func (r *Reconciler) fields(ctx context.Context, driver string) ([]crdgen.Field,
 	return fields, nil
 }
 
-// gather collects all there is to judge the present attempt by.
-func (r *Reconciler) gather(ctx context.Context, s *scope) (jobrunner.Evidence, error) {
+// observe says how the Job of the present phase stands.
+func (r *Reconciler) observe(ctx context.Context, s *scope) (attempt.Attempt, error) {
 	task := r.task(s.ServerScan, state.Credential{}, nil)
-	evidence := jobrunner.Evidence{Operation: state.Scan, Attempt: s.Status.Attempt}
 	result := &corev1.Secret{}
 	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: task.Request.StateSecret}, result)
 	if client.IgnoreNotFound(err) != nil {
-		return evidence, fmt.Errorf("reading the result: %w", err)
+		return attempt.Attempt{}, fmt.Errorf("reading the result: %w", err)
 	}
-	evidence.State = state.Of(result.Data)
-	job := &batchv1.Job{}
-	switch err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: task.Name()}, job); {
-	case err == nil && metav1.IsControlledBy(job, s.ServerScan):
-		evidence.Job = job
-	case client.IgnoreNotFound(err) != nil:
-		return evidence, fmt.Errorf("reading Job %s: %w", task.Name(), err)
-	}
-	pods := &corev1.PodList{}
-	if err := r.Reader.List(ctx, pods, client.InNamespace(s.Namespace), client.MatchingLabels{batchv1.JobNameLabel: task.Name()}); err != nil {
-		return evidence, fmt.Errorf("listing the pods of Job %s: %w", task.Name(), err)
-	}
-	evidence.Pods = pods.Items
-	return evidence, nil
+	return r.runner.Look(ctx, subject(s.ServerScan), jobrunner.Evidence{Operation: state.Scan, Attempt: s.Status.Attempt, State: state.Of(result.Data)},
+		client.ObjectKey{Namespace: s.Namespace, Name: task.Name()}, func() client.MatchingLabels { return client.MatchingLabels{batchv1.JobNameLabel: task.Name()} })
 }
 
 // cleanUp takes away what held the credential and what gave the pod its rights.
@@ -146,16 +149,10 @@ func (r *Reconciler) cleanUp(ctx context.Context, scan *rkev1.ServerScan) error 
 	leftovers := []client.Object{jobrunner.RoleBinding(task), jobrunner.Role(task), jobrunner.ServiceAccount(task)}
 	// A first Job that could not be made has a request all the same.
 	for task.Request.Attempt = max(scan.Status.Attempt, 1); task.Request.Attempt > 0; task.Request.Attempt-- {
-		leftovers = append(leftovers, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: scan.Namespace, Name: task.Name()}})
-		if len(r.Jobs.ImagePullSecrets) > 0 {
-			leftovers = append(leftovers, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: scan.Namespace, Name: task.PullSecretName()}})
-		}
+		leftovers = append(leftovers, r.runner.SecretsOf(scan.Namespace, task.Name())...)
 	}
-	var errs []error
-	for _, obj := range leftovers {
-		if err := r.deleteOwn(ctx, scan, obj); err != nil {
-			errs = append(errs, fmt.Errorf("cleaning up after ServerScan %s: %w", scan.Name, err))
-		}
+	if err := r.runner.Clean(ctx, subject(scan), r.Reader, leftovers...); err != nil {
+		return fmt.Errorf("cleaning up after ServerScan %s: %w", scan.Name, err)
 	}
-	return errors.Join(errs...)
+	return nil
 }

@@ -77,6 +77,9 @@ type RKEMachineStatus struct {
 	// NextAttemptTime is when the next Job may start after a failure.
 	// +optional
 	NextAttemptTime *metav1.Time `json:"nextAttemptTime,omitempty"`
+	// HeldBy is the machine of this namespace that the cloud refused, while this one waits for its turn to ask for the same.
+	// +optional
+	HeldBy string `json:"heldBy,omitempty"`
 }
 
 // AttemptStatus is how one Job ended.

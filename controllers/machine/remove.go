@@ -20,22 +20,15 @@ import (
 // removeServer makes sure that no server is left. It needs no CAPI Machine, Cluster or bootstrap data, and neither the
 // NodeDriver nor the credential if the state has what they would tell.
 func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
-	if err := r.spareRestored(ctx, s); err != nil {
-		if s.mayAbandon(err) {
-			s.conditions.True(rkev1.DeleteJobCondition, rkev1.AbandonedReason, s.leftBehind())
-			return nil
-		}
-		return err
+	err := r.spareRestored(ctx, s)
+	if err == nil {
+		err = r.inherit(ctx, s)
 	}
-	if err := r.inherit(ctx, s); err != nil {
-		return err
+	if err == nil {
+		err = r.cancelCreate(ctx, s)
 	}
-	if err := r.cancelCreate(ctx, s); err != nil {
-		if s.mayAbandon(err) {
-			s.conditions.True(rkev1.DeleteJobCondition, rkev1.AbandonedReason, s.leftBehind())
-			return nil
-		}
-		return err
+	if err != nil {
+		return s.abandoned(err)
 	}
 	// Only now is the state what it will stay: the pod of the create Job is gone. Its result is the last that it writes.
 	if result := s.state.Result.Value; s.state.Claim.Operation != state.Remove && (result.Operation != s.state.Claim.Operation || result.Attempt != s.state.Claim.Attempt) {
@@ -50,8 +43,8 @@ func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
 		s.conditions.True(rkev1.DeleteJobCondition, rkev1.NothingMadeReason, "no driver was ever asked for a server")
 		return nil
 	}
-	var err error
-	if !r.needsNothing(ctx, s, state.Remove) {
+	seen, err := r.observe(ctx, s, state.Remove)
+	if err == nil && !seen.State.UnderWay() {
 		err = r.recall(ctx, s)
 	}
 	if err == nil {
@@ -60,11 +53,16 @@ func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
 	if stepReason(err) == rkev1.NamespaceTerminatingReason {
 		err = r.fallBack(ctx, s)
 	}
-	if s.mayAbandon(err) {
-		s.conditions.True(rkev1.DeleteJobCondition, rkev1.AbandonedReason, s.leftBehind())
-		return nil
+	return s.abandoned(s.mark(err))
+}
+
+// abandoned is err, unless the user gave up what could not be removed for it.
+func (s *scope) abandoned(err error) error {
+	if !s.mayAbandon(err) {
+		return err
 	}
-	return s.mark(err)
+	s.conditions.True(rkev1.DeleteJobCondition, rkev1.AbandonedReason, s.leftBehind())
+	return nil
 }
 
 // recall finds what another Job needs.
@@ -188,9 +186,8 @@ func (r *Reconciler) cancelCreate(ctx context.Context, s *scope) error {
 			continue
 		}
 		if job.DeletionTimestamp.IsZero() {
-			err := r.Client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationForeground), client.Preconditions{UID: &job.UID})
-			if client.IgnoreNotFound(err) != nil {
-				return fmt.Errorf("cancelling the Job %s: %w", job.Name, err)
+			if err := r.runner.Stop(ctx, job, metav1.DeletePropagationForeground); err != nil {
+				return err
 			}
 		}
 		return r.awaitPods(ctx, s, fmt.Sprintf("the create Job %s is being cancelled; its pod saves what it knows before it ends", job.Name))
@@ -203,7 +200,7 @@ func (r *Reconciler) cancelCreate(ctx context.Context, s *scope) error {
 
 // awaitPods waits until no pod of a create Job runs. says is what there is to wait for without one.
 func (r *Reconciler) awaitPods(ctx context.Context, s *scope, says string) error {
-	pods, err := r.pods(ctx, s, state.Create)
+	pods, err := r.runner.Pods(ctx, s.home.Namespace, r.podLabels(s, state.Create))
 	if err != nil {
 		return err
 	}

@@ -7,14 +7,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"strings"
+	"sync"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/machine/breaker"
+	"github.com/drover-project/drover/controllers/machine/joblimit"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/credential"
 	"github.com/drover-project/drover/jobrunner"
@@ -30,8 +32,8 @@ type wanted struct {
 	at     time.Time
 }
 
-// next starts an attempt when its time has come and, for a create, when it is this machine's turn.
-func (r *Reconciler) next(ctx context.Context, s *scope, w wanted) error {
+// startInTurn starts an attempt when its time has come and, for a create, when it is this machine's turn.
+func (r *Reconciler) startInTurn(ctx context.Context, s *scope, w wanted) error {
 	if s.now.Before(w.at) {
 		return s.waitUntil(w.at, w.failed+nextAttempt)
 	}
@@ -140,23 +142,21 @@ func (r *Reconciler) wantedAfter(s *scope, w wanted, class string) wanted {
 // refusal says for whose refusal a machine is held, and names no other namespace's machine. It names whom it named before, as
 // far as that may be: each change of the words would be a write.
 func (r *Reconciler) refusal(s *scope, class string) string {
-	const begin, asks = "the cloud refused machine ", " for the same with the same credential"
+	const asks = " for the same with the same credential"
 	var before *Request
-	for _, was := range s.was {
-		rest, named := strings.CutPrefix(was.Message, begin)
-		if name, _, _ := strings.Cut(rest, ","); named && was.Type == rkev1.CreateJobCondition {
-			before = &Request{Kind: s.request.Kind, NamespacedName: types.NamespacedName{Namespace: s.GetNamespace(), Name: name}}
-		}
+	if s.status.HeldBy != "" {
+		before = &Request{Kind: s.request.Kind, NamespacedName: types.NamespacedName{Namespace: s.GetNamespace(), Name: s.status.HeldBy}}
 	}
 	group, err := s.group()
 	cause, here := r.breaker.Cause(group, before, s.now)
-	switch {
-	case err != nil || cause == nil || cause.Namespace != s.GetNamespace() || *cause == s.request:
+	if s.status.HeldBy = ""; err != nil || cause == nil || cause.Namespace != s.GetNamespace() || *cause == s.request {
 		return "the cloud refused another machine that asks" + asks + " (" + class + ")"
-	case here:
-		return begin + cause.Name + ", which asks" + asks + " (" + class + ")"
 	}
-	return begin + cause.Name + ", which asked" + asks + " and does so no more (" + class + ")"
+	s.status.HeldBy = cause.Name
+	if here {
+		return "the cloud refused machine " + cause.Name + ", which asks" + asks + " (" + class + ")"
+	}
+	return "the cloud refused machine " + cause.Name + ", which asked" + asks + " and does so no more (" + class + ")"
 }
 
 // waitTurn says what a machine waits for whose turn it is not. The words stay the same while others ask, for each change of
@@ -211,4 +211,68 @@ func heldFor(reason string) string {
 		return rkev1.ClassThrottled
 	}
 	return ""
+}
+
+// jobs is the limit of the machines' Jobs. It learns once of those that an earlier manager started.
+type jobs struct {
+	*joblimit.Limiter[Request]
+	mu      sync.Mutex
+	learned bool
+}
+
+// learn takes in the Jobs that run, before the first new one is let pass.
+func (j *jobs) learn(ctx context.Context, r *Reconciler) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.learned || j.Limit() == 0 {
+		return nil
+	}
+	list := &batchv1.JobList{}
+	if err := r.Cache.List(ctx, list); err != nil {
+		return fmt.Errorf("listing the Jobs that run: %w", err)
+	}
+	for i := range list.Items {
+		if jobrunner.JobEnded(&list.Items[i]) {
+			continue
+		}
+		for _, request := range ofMachine(&list.Items[i]) {
+			j.Hold(request, request.Namespace)
+		}
+	}
+	j.learned = true
+	return nil
+}
+
+// awaitJobLimit waits until this machine's Job may run beside those of the others.
+func (r *Reconciler) awaitJobLimit(ctx context.Context, s *scope, operation state.Operation) error {
+	if err := r.jobs.learn(ctx, r); err != nil {
+		return err
+	}
+	ok, ahead := r.jobs.Acquire(s.request, s.GetNamespace(), operation == state.Remove)
+	if ok {
+		return nil
+	}
+	s.jobWanted = true
+	place := "this one is the next"
+	switch {
+	case ahead == 1:
+		place = "1 machine is ahead of this one"
+	case ahead > 1:
+		place = fmt.Sprintf("%d machines are ahead of this one", ahead)
+	}
+	return step.Wait(rkev1.JobQueuedReason, fmt.Sprintf("as many Jobs run as may run at once (--max-concurrent-jobs=%d), and %s", r.jobs.Limit(), place), heldCheck)
+}
+
+// releaseJob lets another machine start its Job when this one has none, and wants none. Of one that cannot be looked at it is not known.
+func (r *Reconciler) releaseJob(ctx context.Context, s *scope, outcome error) {
+	if s.jobWanted || outcome != nil && !isWaiting(outcome) || !r.jobs.Knows(s.request) {
+		return
+	}
+	if s.state.Claimed && !s.released {
+		seen, err := r.look(ctx, s)
+		if job := seen.Evidence.Job; err != nil || job != nil && !jobrunner.JobEnded(job) || seen.Evidence.Outliving() != nil {
+			return
+		}
+	}
+	r.jobs.Release(s.request)
 }

@@ -1,0 +1,304 @@
+package attempt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/drover-project/drover/apply"
+	"github.com/drover-project/drover/jobrunner"
+)
+
+// Runner runs the Jobs of one controller. Its Applier's Client writes, its Reader reads live, its Owner is the controller's field owner.
+type Runner struct {
+	apply.Applier
+	// Cache is asked for a Job before the API server is, if given: it may be too new to be there.
+	Cache client.Reader
+	// Settings of the Jobs.
+	Settings jobrunner.Settings
+}
+
+// Subject is the object that an attempt is made for.
+type Subject struct {
+	// Owns reports whether something was made for the object.
+	Owns func(metav1.Object) bool
+	// Succeeds reports whether something was made for an earlier object of the same kind and name.
+	Succeeds func(metav1.Object) bool
+}
+
+// TakenError says that what is to be made has the name of something that was made for somebody else.
+type TakenError struct {
+	Kind, Name string
+	// Live is what is there.
+	Live client.Object
+	// Predecessor tells that an earlier object of the same kind and name left it: the garbage collector may be late.
+	Predecessor bool
+}
+
+// Error implements error.
+func (e *TakenError) Error() string { return fmt.Sprintf("there is another's %s %s", e.Kind, e.Name) }
+
+// check is an error when something that is there is not the owner's: a driver must not run as somebody else's account, and what has this
+// object for an owner goes with it.
+func (o Subject) check(live client.Object) *TakenError {
+	if o.Owns(live) {
+		return nil
+	}
+	return &TakenError{Kind: live.GetObjectKind().GroupVersionKind().Kind, Name: live.GetName(), Live: live, Predecessor: o.Succeeds(live)}
+}
+
+// Look collects all there is to judge an attempt by, beside what e has: its Job, if it is the subject's, and the pods that carry the labels,
+// if they are worth a look.
+func (r Runner) Look(ctx context.Context, o Subject, e jobrunner.Evidence, name types.NamespacedName, pods func() client.MatchingLabels) (Attempt, error) {
+	job, err := &batchv1.Job{}, error(nil)
+	if r.Cache != nil {
+		err = r.Cache.Get(ctx, name, job)
+	}
+	if r.Cache == nil || apierrors.IsNotFound(err) {
+		err = r.Reader.Get(ctx, name, job)
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return Attempt{}, fmt.Errorf("reading the Job %s: %w", name.Name, err)
+	}
+	if err == nil && o.Owns(job) {
+		e.Job = job
+	}
+	// A pod is worth a look when it holds the Job up, or ended without a word.
+	if !e.Told() && (e.Job == nil || e.Job.Status.Ready == nil || *e.Job.Status.Ready == 0) {
+		if e.Pods, err = r.Pods(ctx, name.Namespace, pods()); err != nil {
+			return Attempt{}, err
+		}
+	}
+	return Judge(e), nil
+}
+
+// Pods that carry the labels, read live.
+func (r Runner) Pods(ctx context.Context, namespace string, labels client.MatchingLabels) ([]corev1.Pod, error) {
+	list := &corev1.PodList{}
+	if err := r.Reader.List(ctx, list, client.InNamespace(namespace), labels); err != nil {
+		return nil, fmt.Errorf("listing the pods of Jobs: %w", err)
+	}
+	return list.Items, nil
+}
+
+// Record notes in the record how an attempt ended whose pod left no word: when its Job is gone there is nothing to judge it by, and an
+// attempt that must not be made again would be. It returns the record as it is then.
+func (r Runner) Record(ctx context.Context, a Attempt, record *corev1.Secret) (*corev1.Secret, error) {
+	if a.Evidence.Told() {
+		return record, nil
+	}
+	noted := record.DeepCopy()
+	if err := a.Evidence.Keep(a.Verdict, noted); err != nil {
+		return record, err
+	}
+	// The lock: a word that the pod left meanwhile counts before this.
+	if err := r.Client.Patch(ctx, noted, client.MergeFromWithOptions(record, client.MergeFromWithOptimisticLock{})); err != nil {
+		return record, fmt.Errorf("noting in the Secret %s how attempt %d ended: %w", record.Name, a.Evidence.Attempt, err)
+	}
+	return noted, nil
+}
+
+// InvalidError says that a Secret that a Job needs cannot be made of what there is.
+type InvalidError struct {
+	// Pull tells that it is the pull Secret; else it is the request.
+	Pull bool
+	Err  error
+}
+
+// Error implements error.
+func (e *InvalidError) Error() string { return e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *InvalidError) Unwrap() error { return e.Err }
+
+// Secrets are those that the task's Job reads: its request and, if it needs one, its pull Secret. They belong to one attempt.
+func (r Runner) Secrets(ctx context.Context, task *jobrunner.Task) ([]client.Object, error) {
+	var err error
+	if task.PullSecrets, err = r.pullSecrets(ctx, task.Request.Namespace); err != nil {
+		return nil, err
+	}
+	pull, err := jobrunner.PullSecret(*task)
+	if err != nil {
+		return nil, &InvalidError{Pull: true, Err: err}
+	}
+	request, err := jobrunner.RequestSecret(*task)
+	if err != nil {
+		return nil, &InvalidError{Err: err}
+	}
+	if pull == nil {
+		return []client.Object{request}, nil
+	}
+	return []client.Object{request, pull}, nil
+}
+
+// pullSecrets reads those of the manager's pull Secrets that a Job in a namespace has to be given. Only what the manager's flags name is
+// read, and only in its own namespace.
+func (r Runner) pullSecrets(ctx context.Context, namespace string) ([]corev1.Secret, error) {
+	if r.Settings.PullNamespace == "" || r.Settings.PullNamespace == namespace {
+		return nil, nil
+	}
+	var found []corev1.Secret
+	for _, name := range r.Settings.ImagePullSecrets {
+		secret := corev1.Secret{}
+		err := r.Reader.Get(ctx, client.ObjectKey{Namespace: r.Settings.PullNamespace, Name: name}, &secret)
+		if apierrors.IsNotFound(err) {
+			continue // it is where the Jobs run, or the image needs none
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading the pull Secret %s: %w", name, err)
+		}
+		found = append(found, secret)
+	}
+	return found, nil
+}
+
+// Plan is what an attempt is made of.
+type Plan struct {
+	// First is made before the claim is written: what that write takes from its present place.
+	First []client.Object
+	// Record is where the attempt is claimed; it is written over what is there if the caller has Seen that.
+	Record client.Object
+	Seen   bool
+	// Shared is what all attempts have in common, and Binding the RoleBinding, which is let pass only when its Role is there. New tells that
+	// nothing of it is there yet.
+	Shared  []client.Object
+	Binding client.Object
+	New     bool
+	// Own is what only this attempt has.
+	Own []client.Object
+	Job *batchv1.Job
+	// Taken decides about a name that is taken: if it returns no error, what is there is written over. Without it the TakenError is returned.
+	Taken func(context.Context, *TakenError) error
+}
+
+// Start claims an attempt, makes what its Job needs, and the Job last. It is safe to call again. A Job is never changed: its spec cannot be.
+func (r Runner) Start(ctx context.Context, o Subject, p Plan) error {
+	applier := r.Applier
+	applier.Check = func(ctx context.Context, live client.Object) error {
+		taken := o.check(live)
+		switch {
+		case taken == nil:
+			return nil
+		case p.Taken == nil:
+			return taken
+		}
+		return p.Taken(ctx, taken)
+	}
+	before, after, own := p.First, append(slices.Clone(p.Shared), p.Binding), p.Own
+	if !p.Seen {
+		before = append(before, p.Record)
+	}
+	if _, err := applier.All(ctx, before...); err != nil {
+		return err
+	}
+	if p.Seen {
+		if err := applier.Write(ctx, p.Record); err != nil {
+			return err
+		}
+	}
+	if p.New {
+		if err := applier.Add(ctx, p.Shared...); err != nil {
+			return err
+		}
+		after, own = nil, append(slices.Clone(own), p.Binding)
+	}
+	if _, err := applier.All(ctx, after...); err != nil {
+		return err
+	}
+	if err := applier.Add(ctx, own...); err != nil {
+		return err
+	}
+	err := r.Client.Create(ctx, p.Job, client.FieldOwner(r.Owner))
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	live := &batchv1.Job{}
+	if err := r.Reader.Get(ctx, client.ObjectKeyFromObject(p.Job), live); err != nil {
+		return fmt.Errorf("reading the Job that is there: %w", err)
+	}
+	live.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("Job"))
+	return applier.Check(ctx, live)
+}
+
+// Free is a TakenError when one of the objects is there and is not the subject's, for those who want to know before anything is made.
+func (r Runner) Free(ctx context.Context, o Subject, objects ...client.Object) error {
+	for _, obj := range objects {
+		live, err := r.metadata(ctx, r.Reader, obj)
+		if err != nil {
+			return err
+		}
+		if live == nil {
+			continue
+		}
+		if taken := o.check(live); taken != nil {
+			return taken
+		}
+	}
+	return nil
+}
+
+// metadata reads the metadata of an object of that name; nil when there is none.
+func (r Runner) metadata(ctx context.Context, reader client.Reader, obj client.Object) (*metav1.PartialObjectMetadata, error) {
+	gvk, err := apiutil.GVKForObject(obj, r.Client.Scheme())
+	if err != nil {
+		return nil, fmt.Errorf("finding the kind of %T: %w", obj, err)
+	}
+	found := &metav1.PartialObjectMetadata{}
+	found.SetGroupVersionKind(gvk)
+	err = reader.Get(ctx, client.ObjectKeyFromObject(obj), found)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the %s %s: %w", gvk.Kind, obj.GetName(), err)
+	}
+	found.SetGroupVersionKind(gvk)
+	return found, nil
+}
+
+// Stop deletes a Job, and its pod with it.
+func (r Runner) Stop(ctx context.Context, job *batchv1.Job, policy metav1.DeletionPropagation) error {
+	err := r.Client.Delete(ctx, job, client.PropagationPolicy(policy), client.Preconditions{UID: &job.UID})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting the Job %s: %w", job.Name, err)
+	}
+	return nil
+}
+
+// Clean deletes those of the objects that are the subject's, as reader has them. One that fails does not keep the others.
+func (r Runner) Clean(ctx context.Context, o Subject, reader client.Reader, objects ...client.Object) error {
+	var errs []error
+	for _, obj := range objects {
+		live, err := r.metadata(ctx, reader, obj)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		if live == nil || !o.Owns(live) || !live.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if err := r.Client.Delete(ctx, live, client.Preconditions{UID: &live.UID}); client.IgnoreNotFound(err) != nil {
+			errs = append(errs, fmt.Errorf("deleting the %s %s: %w", live.Kind, live.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// SecretsOf name the Secrets of one attempt, to be cleaned up when its Job has read them.
+func (r Runner) SecretsOf(namespace, job string) []client.Object {
+	named := func(name string) client.Object {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	}
+	if len(r.Settings.ImagePullSecrets) == 0 {
+		return []client.Object{named(job)}
+	}
+	return []client.Object{named(jobrunner.ObjectName(job, "pull")), named(job)}
+}

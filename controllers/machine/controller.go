@@ -1,0 +1,365 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	managementv3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/apply"
+	"github.com/drover-project/drover/capi/workload"
+	"github.com/drover-project/drover/controllers/attempt"
+	"github.com/drover-project/drover/controllers/machine/breaker"
+	"github.com/drover-project/drover/controllers/machine/joblimit"
+	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/credential"
+	"github.com/drover-project/drover/jobrunner"
+)
+
+// +kubebuilder:rbac:groups=rke-machine.cattle.io,resources=*,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines;clusters,verbs=list;watch
+// +kubebuilder:rbac:groups=management.cattle.io,resources=nodedrivers,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// FieldOwner of everything this controller applies.
+const FieldOwner = "drover-machine"
+
+// NodeFinder looks into a workload cluster. It returns an empty string and no error while the cluster cannot be reached yet
+// or has no such Node.
+type NodeFinder interface {
+	// ProviderID of the Node that a server became, which gets the label rke.cattle.io/machine and, if it has no provider ID, the server's.
+	ProviderID(ctx context.Context, cluster client.ObjectKey, server workload.Server) (string, error)
+	// OnNode has wake called when a further look for a machine's Node may find more than the last one; an empty machine means
+	// every machine of the cluster. wake does not block.
+	OnNode(wake func(cluster client.ObjectKey, machine types.UID))
+}
+
+// Options of a Controller.
+type Options struct {
+	// Client writes.
+	Client client.Client
+	// Cache reads CAPI Machines and Clusters, NodeDrivers, Jobs and the metadata of Secrets.
+	Cache client.Reader
+	// Live reads all the rest past the cache: machines, the content of Secrets, pods.
+	Live client.Reader
+	// Recorder writes events.
+	Recorder events.EventRecorder
+	// Settings of the Jobs.
+	Settings jobrunner.Settings
+	// Nodes finds provider IDs that no driver's record tells; without it they are waited for.
+	Nodes NodeFinder
+	// WatchFilter limits the machines to those whose label cluster.x-k8s.io/watch-filter has this value; empty for all.
+	WatchFilter string
+	// TrustedCredentialNamespaces are namespaces with credentials of Rancher's that machines of every namespace may use.
+	TrustedCredentialNamespaces []string
+	// Management is the UID of the namespace kube-system, which the servers' tags tell; empty when it is not known.
+	Management string
+	// Clock is the real one by default.
+	Clock clock.PassiveClock
+	// MaxConcurrentJobs is how many machines may have a Job at the same time; any number when 0.
+	MaxConcurrentJobs int
+	// Workers is how many machines are reconciled at the same time; 16 by default.
+	Workers int
+}
+
+// Kind is one <X>Machine kind and the driver it belongs to.
+type Kind struct {
+	GVK    schema.GroupVersionKind
+	Driver string
+	Fields []crdgen.Field
+}
+
+// How long to wait for what watches do not tell; see step.Wait.
+const (
+	// adoptionGrace is how long Cluster API may take to adopt a machine that it just made, before anything is said of it.
+	adoptionGrace = 10 * time.Second
+	// safetyNet is when to look again at what watches tell: pods, Jobs that are being cancelled, Nodes.
+	safetyNet = 5 * time.Minute
+	// fallbackCheck is how often it is tried to make in another namespace what cannot be made in one that is going, and
+	// foreignCheck how often a Job that is not ours is looked at: neither is watched.
+	fallbackCheck = 5 * time.Second
+	foreignCheck  = time.Minute
+	// heldCheck is how often a machine looks whose turn it is not, and who is called when it is.
+	heldCheck = 30 * time.Minute
+)
+
+const defaultWorkers = 16
+
+// Reconciler reconciles the machines of one kind.
+type Reconciler struct {
+	Options
+	kind        Kind
+	watchIndex  *watchIndex
+	metrics     *metrics
+	breaker     *breaker.Breaker[Request]
+	jobs        *jobs
+	labelled    *labelled
+	credentials credential.Source
+	runner      attempt.Runner
+	// settings stands for those of the Jobs: their proxy and certificates, their image and limits.
+	settings string
+}
+
+// New makes a Controller; Register starts it with a manager.
+func New(o Options) *Controller {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Workers <= 0 {
+		o.Workers = defaultWorkers
+	}
+	o.Settings = o.Settings.WithDefaults()
+	return &Controller{options: o, watchIndex: newWatchIndex(), metrics: newMetrics(), breaker: breaker.New[Request](jobrunner.Wait), jobs: &jobs{Limiter: joblimit.New[Request](o.MaxConcurrentJobs)}, labelled: &labelled{},
+		kinds: map[schema.GroupVersionKind]*Reconciler{}, names: map[string]schema.GroupVersionKind{}}
+}
+
+// For makes the Reconciler of one kind.
+func (c *Controller) For(kind Kind) *Reconciler {
+	return &Reconciler{Options: c.options, kind: kind, settings: hashOf(c.options.Settings), watchIndex: c.watchIndex, metrics: c.metrics, breaker: c.breaker, jobs: c.jobs, labelled: c.labelled,
+		credentials: credential.Source{Reader: c.options.Live, Trusted: c.options.TrustedCredentialNamespaces},
+		runner:      attempt.Runner{Applier: apply.Applier{Client: c.options.Client, Reader: c.options.Live, Owner: FieldOwner}, Cache: c.options.Cache, Settings: c.options.Settings}}
+}
+
+// Request names a machine of any kind.
+type Request struct {
+	Kind schema.GroupVersionKind
+	types.NamespacedName
+}
+
+// Controller reconciles the machines of all kinds that there are: one queue, one Reconciler per kind. A kind's watch starts
+// when its CRD is established and stops when the CRD is gone.
+type Controller struct {
+	options    Options
+	watchIndex *watchIndex
+	metrics    *metrics
+	breaker    *breaker.Breaker[Request]
+	jobs       *jobs
+	labelled   *labelled
+
+	mu    sync.RWMutex
+	kinds map[schema.GroupVersionKind]*Reconciler
+	// names of the CRDs whose kinds are watched.
+	names map[string]schema.GroupVersionKind
+	// watch starts the watch of a kind; stop ends it.
+	watch func(schema.GroupVersionKind) error
+	stop  func(context.Context, schema.GroupVersionKind) error
+}
+
+// Reconcile hands a machine to the Reconciler of its kind.
+func (c *Controller) Reconcile(ctx context.Context, request Request) (reconcile.Result, error) {
+	c.mu.RLock()
+	r := c.kinds[request.Kind]
+	c.mu.RUnlock()
+	if r == nil {
+		return reconcile.Result{}, nil
+	}
+	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("kind", request.Kind.Kind, "machine", request.NamespacedName))
+	return r.Reconcile(ctx, reconcile.Request{NamespacedName: request.NamespacedName})
+}
+
+// reconcileCRD starts and stops the kinds.
+func (c *Controller) reconcileCRD(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	err := c.options.Live.Get(ctx, request.NamespacedName, crd)
+	if client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, fmt.Errorf("reading CRD %s: %w", request.Name, err)
+	}
+	if err != nil {
+		// Not before it is gone: while a CRD is being deleted, its machines are too, and their servers must be removed.
+		return reconcile.Result{}, c.removeKind(ctx, request.Name)
+	}
+	if !isMachineCRD(crd) || !established(crd) {
+		return reconcile.Result{}, nil
+	}
+	fields, err := crdgen.FieldsFromCRD(crd)
+	if err != nil {
+		return reconcile.Result{}, reconcile.TerminalError(err)
+	}
+	return reconcile.Result{}, c.addKind(ctx, crd.Name, Kind{
+		GVK: rkev1.MachineGroupVersion.WithKind(crd.Spec.Names.Kind), Driver: crd.Labels[rkev1.NodeDriverLabel], Fields: fields})
+}
+
+func (c *Controller) addKind(ctx context.Context, name string, kind Kind) error {
+	c.mu.Lock()
+	_, known := c.kinds[kind.GVK]
+	c.kinds[kind.GVK] = c.For(kind)
+	c.names[name] = kind.GVK
+	c.mu.Unlock()
+	if known {
+		return nil
+	}
+	log.FromContext(ctx).Info("Starting to watch a kind of machine", "kind", kind.GVK.Kind, "driver", kind.Driver)
+	if err := c.watch(kind.GVK); err != nil {
+		c.mu.Lock()
+		delete(c.kinds, kind.GVK)
+		c.mu.Unlock()
+		return fmt.Errorf("watching %s: %w", kind.GVK.Kind, err)
+	}
+	return nil
+}
+
+func (c *Controller) removeKind(ctx context.Context, name string) error {
+	c.mu.Lock()
+	gvk, known := c.names[name]
+	delete(c.names, name)
+	delete(c.kinds, gvk)
+	c.mu.Unlock()
+	if !known {
+		return nil
+	}
+	ofKind := func(r Request) bool { return r.Kind == gvk }
+	c.breaker.LeaveAll(ofKind, c.options.Clock.Now())
+	c.jobs.ReleaseAll(ofKind)
+	log.FromContext(ctx).Info("Stopping to watch a kind of machine", "kind", gvk.Kind)
+	if err := c.stop(ctx, gvk); err != nil {
+		return fmt.Errorf("stopping the watch of %s: %w", gvk.Kind, err)
+	}
+	return nil
+}
+
+func isMachineCRD(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	return crd.Spec.Group == rkev1.MachineGroupVersion.Group && strings.HasSuffix(crd.Spec.Names.Kind, "Machine") &&
+		crd.Labels[rkev1.NodeDriverLabel] != ""
+}
+
+func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	for _, c := range crd.Status.Conditions {
+		if c.Type == apiextensionsv1.Established {
+			return c.Status == apiextensionsv1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// metadataOf is what a kind is watched as: the objects themselves are read when they are needed.
+func metadataOf(gvk schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+	obj := &metav1.PartialObjectMetadata{}
+	obj.SetGroupVersionKind(gvk)
+	return obj
+}
+
+// stopWith removes the kind's informer and with it our handler. Nobody else watches these kinds by their metadata: Cluster
+// API has informers of its own.
+func stopWith(informers cache.Informers) func(context.Context, schema.GroupVersionKind) error {
+	return func(ctx context.Context, gvk schema.GroupVersionKind) error {
+		return informers.RemoveInformer(ctx, metadataOf(gvk))
+	}
+}
+
+// Register adds the controller to a manager, whose scheme must know CAPI's, Drover's and apiextensions' kinds.
+func (c *Controller) Register(mgr manager.Manager) error {
+	machines, err := controller.NewTyped("drover-machine", mgr, controller.TypedOptions[Request]{
+		Reconciler: c, MaxConcurrentReconciles: c.options.Workers})
+	if err != nil {
+		return fmt.Errorf("making the machine controller: %w", err)
+	}
+	c.watch = func(gvk schema.GroupVersionKind) error {
+		return machines.Watch(kindSource(mgr.GetCache(), metadataOf(gvk), ofKind(gvk), c.options.watches(), predicate.Or(changed(), c.options.handedOver())))
+	}
+	c.stop = stopWith(mgr.GetCache())
+	for _, s := range append(c.sources(mgr.GetCache()), c.nodes(), c.called()) {
+		if err := machines.Watch(s); err != nil {
+			return fmt.Errorf("watching for machines: %w", err)
+		}
+	}
+	if err := c.registerKinds(mgr); err != nil {
+		return err
+	}
+	if err := c.metrics.register(ctrlmetrics.Registry); err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
+	}
+	return nil
+}
+
+// registerKinds adds the controller that follows the CRDs.
+func (c *Controller) registerKinds(mgr manager.Manager) error {
+	kinds, err := controller.New("machine-kinds", mgr, controller.Options{Reconciler: reconcile.Func(c.reconcileCRD)})
+	if err != nil {
+		return fmt.Errorf("making the controller of kinds: %w", err)
+	}
+	// Their metadata tell when to look; whole CRDs, of which a cluster has many, would fill the cache.
+	crds := source.Kind(mgr.GetCache(), metadataOf(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")),
+		&handler.TypedEnqueueRequestForObject[*metav1.PartialObjectMetadata]{}, ofDrivers())
+	if err := kinds.Watch(crds); err != nil {
+		return fmt.Errorf("watching CRDs: %w", err)
+	}
+	return nil
+}
+
+// sources are the watches that all kinds share; each maps what it sees to the machines that it concerns.
+func (c *Controller) sources(informers cache.Cache) []source.TypedSource[Request] {
+	secrets := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
+	return []source.TypedSource[Request]{
+		kindSource(informers, &batchv1.Job{}, c.ofJob, jobChanges()),
+		kindSource(informers, &corev1.Pod{}, c.ofPod, podChanges()),
+		kindSource(informers, secrets, c.ofSecret),
+		kindSource(informers, &clusterv1.Machine{}, ofCAPIMachine, machineChanges()),
+		kindSource(informers, &clusterv1.Cluster{}, c.ofCluster, clusterChanges()),
+		kindSource(informers, &managementv3.NodeDriver{}, c.ofNodeDriver),
+	}
+}
+
+// nodes is the watch of the workload clusters' Nodes.
+func (c *Controller) nodes() source.TypedSource[Request] {
+	return source.TypedFunc[Request](func(_ context.Context, queue workqueue.TypedRateLimitingInterface[Request]) error {
+		if c.options.Nodes == nil {
+			return nil
+		}
+		c.options.Nodes.OnNode(func(cluster client.ObjectKey, machine types.UID) {
+			for _, request := range c.watchIndex.in(nodeKey(cluster, machine)) {
+				queue.Add(request)
+			}
+		})
+		return nil
+	})
+}
+
+// called is the watch of whose turn it is.
+func (c *Controller) called() source.TypedSource[Request] {
+	return source.TypedFunc[Request](func(_ context.Context, queue workqueue.TypedRateLimitingInterface[Request]) error {
+		c.breaker.OnCall(func(request Request) { queue.Add(request) })
+		c.jobs.OnWake(func(request Request) { queue.Add(request) })
+		return nil
+	})
+}
+
+func kindSource[T client.Object](informers cache.Cache, obj T, toRequests handler.TypedMapFunc[T, Request], filters ...predicate.TypedPredicate[T]) source.TypedSource[Request] {
+	return source.TypedKind(informers, obj, handler.TypedEnqueueRequestsFromMapFunc(toRequests), filters...)
+}
+
+// ofDrivers lets pass the CRDs of drivers.
+func ofDrivers() predicate.TypedPredicate[*metav1.PartialObjectMetadata] {
+	return predicate.NewTypedPredicateFuncs(func(crd *metav1.PartialObjectMetadata) bool {
+		return crd.Labels[rkev1.NodeDriverLabel] != ""
+	})
+}
