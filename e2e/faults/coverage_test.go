@@ -147,6 +147,7 @@ func TestReport_countsPointsAndFailures(t *testing.T) {
 	require.Equal(t, `PHASE   WHERE    FAULT         TRIED  STRUCK  POINTS  FAILED
 create  manager  conflict      2      1       1       1
 create  manager  killed after  2      2       1       1
+8, user data inline, restored as applied, namesake by ID: [create: killed after, manager request 3 () create: conflict, manager request 3 ()]: the connection was lost before the answer came
 
 distinct points: 1 (create manager 1)
 distinct kills:  1 (create manager 1)
