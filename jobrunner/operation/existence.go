@@ -292,18 +292,23 @@ func (q *inquiry) askFinder(ctx context.Context, act action) error {
 		q.follow()
 	}
 	q.foundOurs = q.foundOurs || len(q.found) > 0
+	e.finder = q.sorted(act)
+	return nil
+}
+
+// sorted says of what use it is what was found.
+func (q *inquiry) sorted(act action) finderSays {
+	e := q.known
 	_, keyErr := q.dir.Keys("")
 	switch {
 	case len(q.found) == 0 && act == find && e.purpose == forFailure && e.record < namesServer && e.refusal == refusedNothing:
-		e.finder = foundNoneYet
+		return foundNoneYet
 	case len(q.found) == 0:
-		e.finder = foundNone
+		return foundNone
 	case len(q.found) == 1 && keyErr == nil && !q.found[0].Unfinished:
-		e.finder = foundOne
-	default:
-		e.finder = foundUseless
+		return foundOne
 	}
-	return nil
+	return foundUseless
 }
 
 // follow takes the journal's phase over. A removal goes by the one that it found.
