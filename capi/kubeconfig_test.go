@@ -95,6 +95,7 @@ func TestParseKubeconfig_refuses(t *testing.T) {
 		"no context":                   {strings.Replace(kubeconfigOf(atServer, token), "current-context: c", "current-context: d", 1), "current-context"},
 		"no cluster":                   {strings.Replace(kubeconfigOf(atServer, token), "cluster: k", "cluster: l", 1), "contexts[].context.cluster"},
 		"no user":                      {strings.Replace(kubeconfigOf(atServer, token), "user: u", "user: v", 1), "contexts[].context.user"},
+		"two users of one name":        {kubeconfigOf(atServer, token) + "- name: u\n  user: {tokenFile: /token}\n", "users[].name"},
 		"nothing":                      {"", "data.value"},
 		"text":                         {"marker-secret", "data.value"},
 		"broken":                       {"a: [marker-secret", "data.value"},

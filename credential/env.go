@@ -43,16 +43,9 @@ func Env(driverName string, fields []crdgen.Field, secretData map[string][]byte)
 		}
 	}
 	for _, key := range extra {
-		name, err := upperSnake(lastSegment(key))
+		name, err := looseVariable(driverName, key)
 		if err != nil {
 			problems = append(problems, fmt.Errorf("key %s: %w", key, err))
-			continue
-		}
-		if prefix := clouds.Of(driverName).EnvPrefix + "_"; !strings.HasPrefix(name, prefix) {
-			name = prefix + name
-		}
-		if ofProcess.MatchString(name) {
-			problems = append(problems, fmt.Errorf("key %s: %s is a setting of the driver's process or names a file, and is no option of the driver: take the key out", key, name))
 			continue
 		}
 		if env[name] == "" {
@@ -70,6 +63,21 @@ func Env(driverName string, fields []crdgen.Field, secretData map[string][]byte)
 		}
 	}
 	return env, nil
+}
+
+// looseVariable is the variable that a key becomes which is no field of the driver.
+func looseVariable(driverName, key string) (string, error) {
+	name, err := upperSnake(lastSegment(key))
+	if err != nil {
+		return "", err
+	}
+	if prefix := clouds.Of(driverName).EnvPrefix + "_"; !strings.HasPrefix(name, prefix) {
+		name = prefix + name
+	}
+	if ofProcess.MatchString(name) {
+		return "", fmt.Errorf("%s is a setting of the driver's process or names a file, and is no option of the driver: take the key out", name)
+	}
+	return name, nil
 }
 
 // ofProcess are variables that are no credential: with them an SDK, the plugin or the runtime would read files of the pod, run programs, or

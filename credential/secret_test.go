@@ -1,10 +1,10 @@
 package credential_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
-	"context"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"

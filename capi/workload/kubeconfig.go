@@ -189,16 +189,22 @@ func isZero(value any) bool {
 // namedEntry finds the entry of a name in one of the three lists.
 func namedEntry(document map[string]any, list, key, name string) (map[string]any, error) {
 	entries, _ := document[list].([]any)
+	var found map[string]any
 	for _, entry := range entries {
 		fields, _ := entry.(map[string]any)
 		if text(fields["name"]) != name {
 			continue
 		}
-		if found, ok := fields[key].(map[string]any); ok {
-			return found, nil
+		if found != nil {
+			// client-go would take the last.
+			return nil, &KubeconfigError{list + "[].name", "stands there twice with the name that is used: keep one"}
 		}
+		found, _ = fields[key].(map[string]any)
 	}
-	if list == "contexts" {
+	switch {
+	case found != nil:
+		return found, nil
+	case list == "contexts":
 		return nil, &KubeconfigError{"current-context", "names none of the contexts"}
 	}
 	return nil, &KubeconfigError{"contexts[].context." + key, "names none of the " + list}

@@ -142,8 +142,7 @@ func (r *Reconciler) awaitBootstrap(ctx context.Context, s *scope) error {
 // checkUserData tells early what the Job would tell late, as far as that needs no parsing: the data is anybody's, the manager
 // everybody's.
 func (r *Reconciler) checkUserData(s *scope) error {
-	data := s.bootstrap.Data[bootstrapValueKey]
-	summary, err := userdata.Inspect(data)
+	summary, err := userdata.Inspect(s.bootstrap.Data[bootstrapValueKey])
 	if err != nil {
 		return step.Wait(rkev1.BootstrapSecretInvalidReason, fmt.Sprintf("the bootstrap data in Secret %s cannot be read: %v", s.bootstrap.Name, err), 0)
 	}
@@ -156,29 +155,38 @@ func (r *Reconciler) checkUserData(s *scope) error {
 		return step.Stall(rkev1.SpecInvalidReason, fmt.Errorf("driver %s takes no user data, so that the bootstrap data goes over SSH: spec.common.sshContact.mode must not be Off",
 			s.driver.ref.Name))
 	}
-	var user []byte
-	if err = nil; way.Flag != "" { // without a flag the data goes over SSH, which has no limit
-		user = s.driver.files[way.Flag]
-		if text, _ := s.driver.values[way.Flag].(string); len(user) == 0 && way.Habit != clouds.Base64 {
-			user = []byte(text)
-		}
-		err = userdata.Check(s.driver.ref.Name, userdata.Input{Bootstrap: data, User: user})
-	}
-	if _, tooLarge := errors.AsType[*userdata.TooLargeError](err); tooLarge {
-		return step.Wait(rkev1.UserDataTooLargeReason, fmt.Sprintf("%v: shorten the bootstrap data in Secret %s or the user data in this machine's template", err, s.bootstrap.Name), 0)
-	}
-	if own, unread := userdata.Inspect(user); err != nil && (unread != nil || own.Format == userdata.Opaque) {
-		return step.Wait(rkev1.UserDataInvalidReason, fmt.Sprintf("the machine's own user data (driver flag --%s) cannot be used with the bootstrap data: %v: correct it in the machine's template",
-			way.Flag, err), 0)
-	}
-	if err != nil {
-		return step.Wait(rkev1.BootstrapSecretInvalidReason, fmt.Sprintf("the bootstrap data in Secret %s cannot be joined with the machine's own user data: %v", s.bootstrap.Name, err), 0)
+	if err := s.checkJoined(way); err != nil {
+		return err
 	}
 	if summary.IsUnexplained() {
 		s.conditions.True(rkev1.BootstrapReadyCondition, rkev1.BootstrapFormatUnknownReason, fmt.Sprintf("nothing is known that would read the bootstrap data in Secret %s, "+
 			"which is handed over as it is: a script begins with #!, cloud-init's configuration with #cloud-config", s.bootstrap.Name))
 	}
 	return nil
+}
+
+// checkJoined looks whether bootstrap data and the machine's own user data go into one flag together. Without a flag the data goes over SSH,
+// which has no limit.
+func (s *scope) checkJoined(way clouds.UserData) error {
+	if way.Flag == "" {
+		return nil
+	}
+	user := s.driver.files[way.Flag]
+	if text, _ := s.driver.values[way.Flag].(string); len(user) == 0 && way.Habit != clouds.Base64 {
+		user = []byte(text)
+	}
+	err := userdata.Check(s.driver.ref.Name, userdata.Input{Bootstrap: s.bootstrap.Data[bootstrapValueKey], User: user})
+	if err == nil {
+		return nil
+	}
+	if _, tooLarge := errors.AsType[*userdata.TooLargeError](err); tooLarge {
+		return step.Wait(rkev1.UserDataTooLargeReason, fmt.Sprintf("%v: shorten the bootstrap data in Secret %s or the user data in this machine's template", err, s.bootstrap.Name), 0)
+	}
+	if own, unread := userdata.Inspect(user); unread != nil || own.Format == userdata.Opaque {
+		return step.Wait(rkev1.UserDataInvalidReason, fmt.Sprintf("the machine's own user data (driver flag --%s) cannot be used with the bootstrap data: %v: correct it in the machine's template",
+			way.Flag, err), 0)
+	}
+	return step.Wait(rkev1.BootstrapSecretInvalidReason, fmt.Sprintf("the bootstrap data in Secret %s cannot be joined with the machine's own user data: %v", s.bootstrap.Name, err), 0)
 }
 
 // way is how the machine's driver takes user data.

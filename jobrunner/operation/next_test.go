@@ -168,7 +168,7 @@ func wrongs(e evidence, act action, way []action) []string {
 	never(act == confirmGone && e.finder == noFinder && e.driver != saysGone && e.refusal == refusedNothing && !e.looked && (e.tag != tagAnothers || e.naming != byName),
 		"says gone on nobody's word")
 	never((act == take || act == removeByDriver) && e.tag == tagAnothers, "touches another machine's server")
-	never((act == take || act == removeByDriver && e.purpose != forFailure && e.record >= namesServer) && e.tag != tagOurs && !(e.finder != noFinder && e.naming == byName && e.tagged),
+	never((act == take || act == removeByDriver && e.purpose != forFailure && e.record >= namesServer) && e.tag != tagOurs && (e.finder == noFinder || e.naming != byName || !e.tagged),
 		"touches a server by its record without having read its tag")
 	never(act == take && e.driver != saysExists && !e.isFound(), "takes what is not there")
 	never(act == takeFound && e.finder != foundOne, "takes what cannot be used")

@@ -113,7 +113,7 @@ func (e *env) podLog(ctx context.Context, api *inventory.API, m *facts.Machine, 
 		return fmt.Errorf("the pod of %s has not started; -f waits for it, '%s why %s -n %s' tells what holds it up", attempt, e.Name, m.Name, m.Namespace)
 	}
 	e.note("%s (pod %s)", attempt, pods[0].Name)
-	return e.toTerminal(func(out io.Writer) error { return joblog.Stream(ctx, api.Kube, &pods[0], false, out) })
+	return e.filtered(func(out io.Writer) error { return joblog.Stream(ctx, api.Kube, &pods[0], false, out) })
 }
 
 func (e *env) follow(ctx context.Context, api *inventory.API, namespace string, set labels.Set) error {
@@ -121,14 +121,15 @@ func (e *env) follow(ctx context.Context, api *inventory.API, namespace string, 
 	if err != nil {
 		return err
 	}
-	return e.toTerminal(func(out io.Writer) error { return joblog.Stream(ctx, api.Kube, pod, true, out) })
+	return e.filtered(func(out io.Writer) error { return joblog.Stream(ctx, api.Kube, pod, true, out) })
 }
 
+// printLog prints what was kept of a log; into a pipe too without what a terminal obeys, for most end in a pager.
 func (e *env) printLog(text string) error {
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
-	return e.toTerminal(func(out io.Writer) error {
+	return e.filtered(func(out io.Writer) error {
 		_, err := io.WriteString(out, text)
 		return err
 	})
@@ -139,8 +140,13 @@ func (e *env) toTerminal(write func(io.Writer) error) error {
 	if !access.IsTerminal(e.Streams.Out) {
 		return write(e.Streams.Out)
 	}
-	terminal := facts.NewTerminal(e.Streams.Out)
-	return errors.Join(write(terminal), terminal.Flush())
+	return e.filtered(write)
+}
+
+// filtered has text written without what a terminal would obey.
+func (e *env) filtered(write func(io.Writer) error) error {
+	out := facts.NewTerminal(e.Streams.Out)
+	return errors.Join(write(out), out.Flush())
 }
 
 // note tells the user something that is no output.
