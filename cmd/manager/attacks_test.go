@@ -288,7 +288,7 @@ func attacksByDocuments() []abuse {
 		}},
 		{name: "scans with another's credential", act: func(t *testing.T, w *tenants) error {
 			return w.mallory.Create(t.Context(), scanOf(w.here, "foreign", w.there+":cred"))
-		}, holds: scanEnds("foreign", rkev1.CredentialMissingReason)},
+		}, holds: scanEnds("foreign", rkev1.CredentialNotSharedReason)},
 		{name: "scans under a name that is taken", act: func(t *testing.T, w *tenants) error {
 			return errors.Join(w.mallory.Create(t.Context(), w.mine(t).secret("taken-scan-1", "x", "y")), w.mallory.Create(t.Context(), scanOf(w.here, "taken", "cred")))
 		}, holds: scanEnds("taken", rkev1.NameTakenReason)},

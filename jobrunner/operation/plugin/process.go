@@ -24,6 +24,8 @@ const (
 	heartbeatInterval = 3 * time.Second
 	closeTimeout      = 2 * time.Second
 	endTimeout        = 500 * time.Millisecond
+	busyTries         = 50
+	busyPause         = 20 * time.Millisecond
 	maxLine           = 64 << 10
 
 	tokenVariable = "MACHINE_PLUGIN_TOKEN"
@@ -63,15 +65,17 @@ type Process struct {
 // Start runs a driver until Kill; the context bounds starting it only, so that a cancelled operation can still ask the driver
 // for its record. Errors wrap ErrUnresponsive when the process runs but does not speak the protocol.
 func Start(ctx context.Context, options Options) (*Process, error) {
-	command := exec.Command(options.Path)
-	command.Env = slices.Concat(options.Env, []string{tokenVariable + "=" + tokenValue, nameVariable + "=" + options.Name})
-	command.Dir = options.Dir
-	// A group of its own, so that what the driver starts ends with it.
-	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	output, writer := io.Pipe()
-	command.Stdout, command.Stderr = writer, options.Output
-	command.WaitDelay = closeTimeout
-	if err := command.Start(); err != nil {
+	command, err := begin(options, writer)
+	// A binary that was just written is busy while a child that was forked meanwhile has not become its own program yet (go.dev/issue/22315).
+	for range busyTries {
+		if !errors.Is(err, syscall.ETXTBSY) {
+			break
+		}
+		time.Sleep(busyPause)
+		command, err = begin(options, writer)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("starting the driver: %w", err)
 	}
 	p := &Process{command: command, ended: make(chan struct{}), grace: endTimeout}
@@ -92,6 +96,18 @@ func Start(ctx context.Context, options Options) (*Process, error) {
 		return nil, fmt.Errorf("starting the driver: %w", err)
 	}
 	return p, nil
+}
+
+// begin starts the process; what it prints on standard output goes to first.
+func begin(options Options, first io.Writer) (*exec.Cmd, error) {
+	command := exec.Command(options.Path)
+	command.Env = slices.Concat(options.Env, []string{tokenVariable + "=" + tokenValue, nameVariable + "=" + options.Name})
+	command.Dir = options.Dir
+	// A group of its own, so that what the driver starts ends with it.
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	command.Stdout, command.Stderr = first, options.Output
+	command.WaitDelay = closeTimeout
+	return command, command.Start()
 }
 
 // copyOutput hands the first line to address and all others to out.

@@ -42,3 +42,16 @@ func TestStart_refuses(t *testing.T) {
 	_, err := plugin.Start(t.Context(), plugin.Options{Name: "x", Path: filepath.Join(t.TempDir(), "missing")})
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
+
+// TestStart_ofABinaryThatIsBusy: while something still holds it open for writing, as a child forked in that moment does, it is tried again.
+func TestStart_ofABinaryThatIsBusy(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "docker-machine-driver-x")
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o700)
+	require.NoError(t, err)
+	_, err = file.WriteString("#!/bin/sh\nexit 0\n")
+	require.NoError(t, err)
+	held := time.AfterFunc(100*time.Millisecond, func() { _ = file.Close() })
+	t.Cleanup(func() { held.Stop() })
+	_, err = plugin.Start(t.Context(), plugin.Options{Name: "x", Path: path, Env: os.Environ(), Output: &output{}})
+	require.ErrorIs(t, err, plugin.ErrUnresponsive, "it ran, and is no driver")
+}
