@@ -27,6 +27,9 @@ func (r *Reconciler) attempt(ctx context.Context, s *scope, operation state.Oper
 	if err := s.checkName(); err != nil {
 		return err
 	}
+	if err := r.checkTaggedUID(ctx, s); err != nil {
+		return err
+	}
 	s.asked = operation == state.Create
 	seen, err := r.observe(ctx, s, operation)
 	if err != nil {

@@ -125,6 +125,38 @@ func TestRestore_whatIsNotTakenOver(t *testing.T) {
 	require.Contains(t, c.Message, "belongs to LinodeMachine m (UID another): use another name, or delete that machine. Keep the Secret")
 }
 
+// A state that names the tag of a machine that is there is believed neither in making nor in removing. A Secret that only says so of a
+// machine that is not there, or of no machine, keeps no restored machine from its server.
+func TestRestore_tagOfAnother(t *testing.T) {
+	w := newWorld(t)
+	victim := w.machine("digitalocean", "victim", droplet())
+	victim.ready()
+	s := w.machine("digitalocean", "m", droplet())
+	s.ready()
+	tag := func(uid string) {
+		secret := testkit.ExpectExists(t, w.client, s.stateSecret())
+		secret.Annotations[rkev1.TaggedUIDAnnotation] = uid
+		require.NoError(t, w.client.Update(t.Context(), secret))
+	}
+	tag(string(victim.obj.GetUID()))
+	s.reconcile()
+	c := s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.NameTakenReason)
+	require.Contains(t, c.Message, "to this machine's UID, "+string(s.obj.GetUID()))
+	s.delete(s.obj)
+	s.reconcile()
+	s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.NameTakenReason)
+	testkit.ExpectNotFound(t, w.client, s.job(state.Remove, 1))
+
+	for name, kind := range map[string]string{"gone": "DigitaloceanMachine", "odd": "OddMachine"} {
+		planted := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.obj.GetNamespace(), Name: name, Labels: map[string]string{rkev1.MachineUIDLabel: "earlier"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: rkev1.MachineGroupVersion.String(), Kind: kind, Name: "victim", UID: "earlier", Controller: new(true)}}}}
+		require.NoError(t, w.client.Create(t.Context(), planted))
+	}
+	tag("earlier")
+	s.reconcile()
+	require.Equal(t, "earlier", s.requestOf(state.Remove, 1).Tags[jobrunner.TagMachineUID])
+}
+
 // A state without its machine stays for the machine to come, and goes with its namespace.
 func TestRestore_namespaceAlwaysGoes(t *testing.T) {
 	for name, owners := range map[string]bool{"owned": true, "ownerless": false} {

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -134,6 +135,36 @@ func (s *scope) checkName() error {
 	}
 	return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("the name is taken: the Secret %s %s. Nothing was made for this machine",
 		jobrunner.StateSecretName(s.GetName()), s.state.takenBy), 0)
+}
+
+// checkTaggedUID waits while the UID with which the machine's servers are tagged is that of another machine which is there: an earlier
+// machine of this name is not. Who may write the state may have written it. What the cached Secrets say is only where to look.
+func (r *Reconciler) checkTaggedUID(ctx context.Context, s *scope) error {
+	uid := s.state.TaggedUID
+	if uid == "" || uid == string(s.GetUID()) {
+		return nil
+	}
+	secrets := &metav1.PartialObjectMetadataList{}
+	secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
+	if err := r.Cache.List(ctx, secrets, client.MatchingLabels{rkev1.MachineUIDLabel: uid}); err != nil {
+		return fmt.Errorf("looking for the machine whose tag the state names: %w", err)
+	}
+	for i := range secrets.Items {
+		owner := metav1.GetControllerOf(&secrets.Items[i])
+		if owner == nil || string(owner.UID) != uid || owner.APIVersion != rkev1.MachineGroupVersion.String() {
+			continue
+		}
+		other := metadataOf(rkev1.MachineGroupVersion.WithKind(owner.Kind))
+		err := r.Live.Get(ctx, types.NamespacedName{Namespace: secrets.Items[i].Namespace, Name: owner.Name}, other)
+		if client.IgnoreNotFound(err) != nil && !meta.IsNoMatchError(err) {
+			return fmt.Errorf("looking for the machine whose tag the state names: %w", err)
+		}
+		if err == nil && string(other.UID) == uid {
+			return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("the state Secret %s says that this machine's servers have the tag of machine UID %s, which is another machine that exists: "+
+				"no server is touched. Set its annotation %s to this machine's UID, %s", jobrunner.StateSecretName(s.home.Name), uid, rkev1.TaggedUIDAnnotation, s.GetUID()), 0)
+		}
+	}
+	return nil
 }
 
 // ensureOwnership puts back what keeps a machine and its state until the server is gone, and what tells whose the state is. A restored

@@ -54,6 +54,49 @@ func TestAnothers(t *testing.T) {
 	mine.mustRemove()
 }
 
+// An inherited UID, which is written in a state that its user may edit, makes another machine's server nobody else's: only with the
+// tag of the machine's name is it the machine's.
+func TestAnothers_inheritedTag(t *testing.T) {
+	t.Parallel()
+	mine := newJob(t, "digitalocean")
+	mine.mustCreate()
+	id := mine.droplets(false)[0].ID
+	forged := func() *job {
+		other := anothersState(t, mine)
+		other.request.Tags[jobrunner.TagMachineUID] = mine.request.Machine.UID
+		return other
+	}
+	code, result := forged().run(t.Context(), state.Remove)
+	require.Equal(t, operation.ExitSucceeded, code, result.Message)
+	require.Contains(t, result.Notes[0], "it is not touched")
+	require.Len(t, mine.droplets(false), 1)
+
+	lost := forged()
+	lost.emptyState()
+	lost.request.MayExist = true
+	_, result = lost.run(t.Context(), state.Remove)
+	require.Len(t, mine.droplets(false), 1, "nor is it found by its tag: %s", result.Message)
+
+	other := forged()
+	other.request.InstanceName = "another-pool-2"
+	code, result = other.run(t.Context(), state.Create)
+	require.Equal(t, operation.ExitSucceeded, code, "%s\n%s", result.Message, other.output)
+	own, err := state.ReadServer(other.state())
+	require.NoError(t, err)
+	require.NotEqual(t, id, own.InstanceID, "it has one of its own")
+	other.mustRemove()
+	require.Len(t, mine.droplets(false), 1)
+
+	restored := anothersState(t, mine)
+	restored.request.Machine.Name = mine.request.Machine.Name
+	restored.request.Tags = jobrunner.Tags(restored.request.Machine)
+	restored.request.Tags[jobrunner.TagMachineUID] = mine.request.Machine.UID
+	restored.mustCreate()
+	require.Len(t, mine.droplets(false), 1, "a restored machine has its server")
+	restored.mustRemove()
+	require.Empty(t, mine.droplets(false))
+}
+
 // Nor where nothing but the ID is known, so that the machine's own server cannot be looked for: that is for the user to do.
 func TestAnothers_vsphere(t *testing.T) {
 	t.Parallel()

@@ -192,7 +192,7 @@ func (q *inquiry) readTag(ctx context.Context) error {
 		return nil
 	}
 	uid := server.Tags[jobrunner.TagMachineUID]
-	if uid != "" && uid != q.profile.Tags.Value(q.request.Tags[jobrunner.TagMachineUID]) {
+	if uid != "" && q.isAnothers(server) {
 		q.known.tag = tagAnothers
 		q.note("the state names server %s, which by its tags is that of machine %s (UID %s): it is not touched",
 			server.ID, cmp.Or(server.Tags[jobrunner.TagMachine], "of an unknown name"), uid)
@@ -320,7 +320,8 @@ func (q *inquiry) follow() {
 
 // target says whom the finder looks for.
 func (s *session) target() finder.Machine {
-	machine := finder.Machine{InstanceName: s.dir.Name, Tags: s.request.Tags, PublicKey: s.publicKey, Record: s.record, Leaving: s.request.Operation == state.Remove}
+	machine := finder.Machine{InstanceName: s.dir.Name, Tags: s.request.Tags, PublicKey: s.publicKey, Record: s.record, Leaving: s.request.Operation == state.Remove,
+		Inherited: s.request.Tags[jobrunner.TagMachineUID] != s.request.Machine.UID}
 	if keys, err := s.dir.Keys(""); err == nil {
 		machine.PublicKey = keys.Public
 	}

@@ -129,7 +129,7 @@ func (s *session) checkGiven(ctx context.Context) error {
 }
 
 func (s *session) isAnothers(server finder.Tagged) bool {
-	return server.Tags[jobrunner.TagMachineUID] != s.profile.Tags.Value(s.request.Tags[jobrunner.TagMachineUID])
+	return !s.target().Owns(s.request.Driver.Name, server)
 }
 
 // given is a record with what the machine's provider ID says of its server; nil when it says nothing.

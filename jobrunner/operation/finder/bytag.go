@@ -69,7 +69,7 @@ func (b byTag) Find(ctx context.Context, machine Machine) ([]Server, error) {
 		patience = tagPatience
 	}
 	for wait := firstPatience; ; wait *= 2 {
-		found, err := b.find(ctx, uid, machine.PublicKey)
+		found, err := b.find(ctx, uid, machine)
 		if err != nil {
 			return nil, err
 		}
@@ -82,12 +82,15 @@ func (b byTag) Find(ctx context.Context, machine Machine) ([]Server, error) {
 	}
 }
 
-// find says of each server of a machine whether it is of use to who has that key.
-func (b byTag) find(ctx context.Context, uid string, publicKey []byte) ([]Server, error) {
+// find says of each server of a machine whether it is of use to who has the machine's key.
+func (b byTag) find(ctx context.Context, uid string, machine Machine) ([]Server, error) {
 	listed, err := b.ask(ctx, jobrunner.TagMachineUID, uid)
 	var found []Server
 	for _, server := range listed {
-		shutOut := server.keys != nil && len(publicKey) > 0 && !slices.ContainsFunc(server.keys, func(key string) bool { return sameKey(key, publicKey) })
+		if !machine.Owns(b.driver, server) {
+			continue
+		}
+		shutOut := server.keys != nil && len(machine.PublicKey) > 0 && !slices.ContainsFunc(server.keys, func(key string) bool { return sameKey(key, machine.PublicKey) })
 		found = append(found, Server{ID: server.ID, Name: server.Name, Record: server.Record, MachineUID: uid, Unfinished: server.broken || shutOut})
 	}
 	return found, err

@@ -3,6 +3,7 @@ package finder
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -111,6 +112,35 @@ func one(id, uid string) Tagged {
 	return Tagged{ID: id, Name: "pool-1", Tags: map[string]string{jobrunner.TagMachineUID: uid}, Record: map[string]any{"x": id}}
 }
 
+// ofName is a server with the tag of a machine's name.
+func ofName(name string) Tagged {
+	server := one("1", "m")
+	server.Tags[jobrunner.TagMachine] = name
+	return server
+}
+
+// inherited is a machine whose state says that its servers have the tag of an earlier one.
+func inherited(name string) Machine {
+	machine := sought("m")
+	machine.Inherited, machine.Tags = true, map[string]string{jobrunner.TagMachineUID: "m", jobrunner.TagMachine: name}
+	return machine
+}
+
+// Where tags are words, one that is cut says the same as ours that is cut alike, and of several the machine's counts.
+func TestMachine_Owns_words(t *testing.T) {
+	long := strings.Repeat("n", 60)
+	for word, ours := range map[string]bool{
+		"drover-machine:" + long[:35]:       true,
+		"drover-machine:" + long[:34]:       false,
+		"drover-machine:" + long[:34] + "x": false,
+		"other-machine:" + long[:35]:        false,
+	} {
+		words := []string{"drover-uid:m", "drover-machine:x", word}
+		server := Tagged{ID: "1", Tags: wordTags(linodeName, words), words: words}
+		require.Equal(t, ours, inherited(long).Owns(linodeName, server), word)
+	}
+}
+
 func TestByTag_Find(t *testing.T) {
 	unfinished := one("1", "m")
 	unfinished.keys = []string{}
@@ -122,16 +152,21 @@ func TestByTag_Find(t *testing.T) {
 		unfinished bool
 		machine    Machine
 	}{
-		"ours":                          {listed: one("1", "m"), found: true, machine: sought("m")},
-		"another's, unasked for":        {listed: one("1", "m2"), machine: sought("m")},
-		"no machine's":                  {listed: one("1", ""), machine: sought("m")},
-		"one that lets nobody in":       {listed: unfinished, found: true, unfinished: true, machine: sought("m")},
-		"one that lets others in":       {listed: foreign, found: true, unfinished: true, machine: sought("m")},
-		"one that lets us in too":       {listed: ours, found: true, machine: sought("m")},
-		"one that is going":             {listed: broken, found: true, unfinished: true, machine: sought("m")},
-		"a machine whose key is lost":   {listed: foreign, found: true, machine: Machine{Tags: machineTags("m")}},
-		"a UID that the tag writes so":  {listed: one("1", "m--x"), found: true, machine: sought("m%x")},
-		"a UID that the tag writes not": {listed: one("1", "m%x"), machine: sought("m%x")},
+		"ours":                           {listed: one("1", "m"), found: true, machine: sought("m")},
+		"another's, unasked for":         {listed: one("1", "m2"), machine: sought("m")},
+		"no machine's":                   {listed: one("1", ""), machine: sought("m")},
+		"one that lets nobody in":        {listed: unfinished, found: true, unfinished: true, machine: sought("m")},
+		"one that lets others in":        {listed: foreign, found: true, unfinished: true, machine: sought("m")},
+		"one that lets us in too":        {listed: ours, found: true, machine: sought("m")},
+		"one that is going":              {listed: broken, found: true, unfinished: true, machine: sought("m")},
+		"a machine whose key is lost":    {listed: foreign, found: true, machine: Machine{Tags: machineTags("m")}},
+		"a UID that the tag writes so":   {listed: one("1", "m--x"), found: true, machine: sought("m%x")},
+		"a UID that the tag writes not":  {listed: one("1", "m%x"), machine: sought("m%x")},
+		"inherited, of our name":         {listed: ofName("team-m1"), found: true, machine: inherited("team-m1")},
+		"inherited, as the flag cuts it": {listed: ofName(strings.Repeat("n", 63)), found: true, machine: inherited(strings.Repeat("N", 70))},
+		"inherited, of another name":     {listed: ofName("victims-m1"), machine: inherited("team-m1")},
+		"inherited, of no name":          {listed: one("1", "m"), machine: inherited("team-m1")},
+		"inherited, by no name":          {listed: one("1", "m"), machine: inherited("")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			finder, waits := impatient(t, googleName, &script{answers: [][]Tagged{{c.listed}}})

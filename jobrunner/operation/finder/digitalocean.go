@@ -102,7 +102,7 @@ func taggedDroplet(droplet *godo.Droplet, tags map[string]string) Tagged {
 	}
 	// A time that cannot be read is one that is not known.
 	created, _ := time.Parse(time.RFC3339, droplet.Created)
-	return Tagged{ID: strconv.Itoa(droplet.ID), Name: droplet.Name, Record: record, Tags: tags, Created: created}
+	return Tagged{ID: strconv.Itoa(droplet.ID), Name: droplet.Name, Record: record, Tags: tags, words: droplet.Tags, Created: created}
 }
 
 // get implements cloud.
@@ -120,9 +120,7 @@ func (d *digitalOcean) get(ctx context.Context, record map[string]any) (Tagged, 
 	case droplet == nil || droplet.ID != id:
 		return Tagged{}, errOtherAnswer
 	}
-	found := taggedDroplet(droplet, wordTags(digitalOceanName, droplet.Tags))
-	found.words = droplet.Tags
-	return found, nil
+	return taggedDroplet(droplet, wordTags(digitalOceanName, droplet.Tags)), nil
 }
 
 // within implements cloud: a token is of one account.

@@ -3,11 +3,13 @@ package finder
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/jobrunner"
 )
 
 // Server is a server that carries our tags.
@@ -38,6 +40,21 @@ type Machine struct {
 	Lost bool
 	// Leaving tells that the machine is to have no server any more.
 	Leaving bool
+	// Inherited tells that the UID in Tags is an earlier machine's of this namespace and name, as the state says: anybody who may
+	// write the state can put another machine's there.
+	Inherited bool
+}
+
+// Owns reports whether a server is the machine's by its tags. An inherited UID is no proof without the tag with the machine's
+// namespace and name. That may be cut, and is then compared with ours as the flag cuts it.
+func (m Machine) Owns(driver string, server Tagged) bool {
+	flag := clouds.Of(driver).Tags
+	if server.Tags[jobrunner.TagMachineUID] != flag.Value(m.Tags[jobrunner.TagMachineUID]) {
+		return false
+	}
+	name := m.Tags[jobrunner.TagMachine]
+	return !m.Inherited || name != "" && (server.Tags[jobrunner.TagMachine] == flag.Value(name) ||
+		slices.Contains(server.words, flag.Items(map[string]string{jobrunner.TagMachine: name})[0]))
 }
 
 // Tagged is a server with a tag that names a machine, of whatever cluster.
@@ -53,7 +70,7 @@ type Tagged struct {
 
 	// keys are the SSH keys that it lets in; nil when the cloud does not tell.
 	keys []string
-	// words are the tags as get read them, where several may have one key.
+	// words are the tags as the cloud has them where they are words, of which several may have one key.
 	words []string
 	// broken tells that it is on its way out or never came to be.
 	broken bool
