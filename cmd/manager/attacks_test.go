@@ -428,12 +428,17 @@ func attacksOnMachines() []abuse {
 			err := w.mallory.Create(t.Context(), w.stateOfVictim(t, "m1"))
 			w.mine(t).machineOfCluster("m1")
 			return err
-		}, holds: asks("m1", state.Create)},
+		}, holds: says("m1", rkev1.CreateJobCondition, rkev1.NameTakenReason)},
+		{name: "writes the tag of another's machine into a state, and has the machine removed", act: func(t *testing.T, w *tenants) error {
+			obj := w.server(w.mine(t), "tagger")
+			return errors.Join(merge(t, w, w.stateOfVictim(t, "tagger"), `{"metadata":{"annotations":{%q:%q,"drover.cattle.io/instance-name":"m1"}},"data":{"server.json":%q}}`,
+				rkev1.TaggedUIDAnnotation, w.victim.GetUID(), "eyJpbnN0YW5jZUlEIjoiMSJ9"), w.mallory.Delete(t.Context(), obj))
+		}, holds: says("tagger", rkev1.DeleteJobCondition, rkev1.NameTakenReason)},
 		{name: "forges the record and the claim of a state, and has the machine removed", act: func(t *testing.T, w *tenants) error {
 			obj := w.server(w.mine(t), "forger")
 			forged := w.stateOfVictim(t, "forger")
 			return errors.Join(merge(t, w, forged.DeepCopy(), `{"metadata":{"annotations":{"drover.cattle.io/claimed-attempt":"2000000000",%q:%q,"drover.cattle.io/instance-name":"m1"},"labels":{%q:%q}},"data":{"server.json":%q}}`,
-				rkev1.TaggedUIDAnnotation, w.victim.GetUID(), rkev1.MachineUIDLabel, w.victim.GetUID(), "eyJpbnN0YW5jZUlEIjoiMSJ9"),
+				rkev1.TaggedUIDAnnotation, "nobodys", rkev1.MachineUIDLabel, w.victim.GetUID(), "eyJpbnN0YW5jZUlEIjoiMSJ9"),
 				w.mallory.Status().Patch(t.Context(), obj.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"status":{"instanceName":"m1","jobName":"m1-create-1"}}`))),
 				w.mallory.Delete(t.Context(), obj))
 		}, holds: func(t *testing.T, w *tenants) error {
