@@ -38,7 +38,7 @@ func coreReconcilers(mgr manager.Manager, clusters clustercache.ClusterCache, op
 	return []reconciler{
 		{"Cluster", (&cluster.Reconciler{Client: guard.Authorities{Client: c}, APIReader: reader, ClusterCache: clusters, WatchFilterValue: filter,
 			RemoteConnectionGracePeriod: remoteConnectionGracePeriod}).SetupWithManager},
-		{"Machine", (&machine.Reconciler{Client: c, APIReader: reader, ClusterCache: clusters, WatchFilterValue: filter,
+		{"Machine", (&machine.Reconciler{Client: c, APIReader: reader, ClusterCache: pauses{clusters, mgr, filter}, WatchFilterValue: filter,
 			RemoteConditionsGracePeriod: remoteConditionsGracePeriod}).SetupWithManager},
 		{"MachineSet", (&machineset.Reconciler{Client: guard.Naming{Client: c}, APIReader: reader, ClusterCache: clusters, WatchFilterValue: filter,
 			PreflightChecks: preflightChecks()}).SetupWithManager},

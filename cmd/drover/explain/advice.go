@@ -1,11 +1,13 @@
 package explain
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -105,8 +107,9 @@ func machineWords(s *facts.Snapshot, command string) words {
 	if s.State != nil && s.State.Name != "" {
 		w["state"] = s.State.Name
 	}
-	if s.CAPIMachine != nil && s.CAPIMachine.Spec.Bootstrap.DataSecretName != nil {
-		w["bootstrap"] = *s.CAPIMachine.Spec.Bootstrap.DataSecretName
+	if capi := s.CAPIMachine; capi != nil {
+		w["capi"], w["cluster"] = capi.Name, cmp.Or(m.ClusterName(), capi.Spec.ClusterName)
+		w["bootstrap"] = ptr.Deref(capi.Spec.Bootstrap.DataSecretName, "")
 	}
 	if w["instance"] == "" {
 		w["instance"] = m.Name

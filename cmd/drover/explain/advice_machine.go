@@ -44,6 +44,14 @@ var (
 		next: []string{"Let the Cluster go on: kubectl -n {ns} patch cluster.cluster.x-k8s.io {cluster} --type merge -p '{\"spec\":{\"paused\":false}}'"}}
 	pausedMachine = advice{says: "Nothing happens: the machine has the annotation cluster.x-k8s.io/paused.",
 		next: []string{"Let the machine go on: kubectl -n {ns} annotate {resource} {name} cluster.x-k8s.io/paused-"}}
+	// The CAPI Machine that names a machine makes itself its owner, if it is let.
+	ownerPaused = advice{waits: true, says: "The CAPI Machine {capi} names it, but is paused and so does not own it yet."}
+	ownerLetGo  = advice{next: []string{"Let the CAPI Machine go on: kubectl -n {ns} annotate machine.cluster.x-k8s.io {capi} cluster.x-k8s.io/paused-"}}
+	ownerAsleep = advice{says: "Neither it nor its Cluster is paused any more.",
+		next: []string{"Any change wakes it: kubectl -n {ns} annotate machine.cluster.x-k8s.io {capi} --overwrite woken=$(date +%s)",
+			"If nothing changes then, see whether Cluster API's controllers run", nextManager}}
+	ownerIdle = advice{waits: true, says: "The CAPI Machine {capi} names it, and does not own it yet: Cluster API sets the owner within seconds.",
+		next: []string{"See what Cluster API waits for: kubectl -n {ns} describe machine.cluster.x-k8s.io {capi}", "If that tells nothing, see whether Cluster API's controllers run", nextManager}}
 	// A remove that failed is tried again, unlike one that cannot tell whether there is a server.
 	stillThere = advice{waits: true, says: "The server may still be there; removing it is tried again.",
 		next: []string{nextRetry, nextCloud, nextAbandon}}

@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -54,11 +55,16 @@ func (d *decision) decideSteps() {
 		return
 	}
 	d.Blocker = &Blocker{Step: step.Name, Reason: step.Reason, Message: step.Message}
-	if step.Reason == "" {
+	switch step.Reason {
+	case "":
 		d.say(advice{says: "The step " + step.Name + " was not reached yet; the manager works on it or has stopped.", next: []string{nextManager}}, d.words)
-		return
+	case rkev1.WaitingForOwnerReason:
+		d.decideOwner(step.Message)
+	case rkev1.NodeSilentReason:
+		d.decideNodeSilent(step)
+	default:
+		d.decideStep(step)
 	}
-	d.decideStep(step)
 }
 
 // isPaused reports whether Cluster or machine say so themselves.
@@ -94,7 +100,36 @@ func (d *decision) decideUnseen() {
 	d.Blocker = &Blocker{Reason: "NotReconciled"}
 	d.say(advice{says: "No manager has looked at this machine yet.", next: []string{nextManager}}, d.words)
 	if d.Machine.CAPIMachineName() == "" {
+		d.decideOwner("")
+	}
+}
+
+// decideOwner is for a machine that nobody owns; message is what the manager says of that.
+func (d *decision) decideOwner(message string) {
+	if d.CAPIMachine == nil || !d.Machine.IsNamedBy(d.CAPIMachine) {
 		d.say(machineAdvice[rkev1.WaitingForOwnerReason], d.words)
+		d.Verdict = appendNew(d.Verdict, message)
+		return
+	}
+	paused := facts.FindCondition(d.CAPIMachine.Status.Conditions, clusterv1.PausedCondition)
+	if !isTrue(paused) {
+		d.say(ownerIdle, d.words)
+		return
+	}
+	d.say(ownerPaused, d.words)
+	d.Blocker.Message = clean(paused.Message)
+	d.Verdict = appendNew(d.Verdict, d.Blocker.Message)
+	_, machine := d.CAPIMachine.Annotations[clusterv1.PausedAnnotation]
+	// A Cluster that cannot be read is paused if nothing else can be.
+	cluster := d.Cluster == nil && !machine || d.Cluster != nil && ptr.Deref(d.Cluster.Spec.Paused, false)
+	if cluster {
+		d.say(advice{next: pausedCluster.next}, d.words)
+	}
+	if machine {
+		d.say(ownerLetGo, d.words)
+	}
+	if !cluster && !machine {
+		d.say(ownerAsleep, d.words)
 	}
 }
 
@@ -135,10 +170,6 @@ func (d *decision) decideOwnerDeleting(meaning string) {
 
 // decideStep explains a step that was reached and is not done.
 func (d *decision) decideStep(step *Step) {
-	if step.Reason == rkev1.NodeSilentReason {
-		d.decideNodeSilent(step)
-		return
-	}
 	running := isJobStep(step.Name) && d.Machine.Condition(step.Name).Status == metav1.ConditionUnknown
 	if running && d.decideJob(step) {
 		return

@@ -10,6 +10,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/explain"
@@ -42,7 +43,7 @@ func TestDecisions(t *testing.T) {
 	for name, cases := range map[string]map[string]decision{
 		"credential": credentialDecisions(), "refused credential": refusedCredentialDecisions(),
 		"attempt": attemptDecisions(), "end": endDecisions(), "refusal": refusalDecisions(), "remove": removeDecisions(),
-		"job": jobDecisions(), "job elsewhere": jobElsewhereDecisions(), "pause": pauseDecisions(), "owner": ownerDecisions(),
+		"job": jobDecisions(), "job elsewhere": jobElsewhereDecisions(), "pause": pauseDecisions(), "owner": ownerDecisions(), "named": namedDecisions(),
 		"odd": oddDecisions(), "odd reason": oddReasonDecisions(),
 	} {
 		for of, c := range cases {
@@ -527,6 +528,53 @@ func pauseDecisions() map[string]decision {
 	}
 }
 
+// unowned is a machine that a CAPI Machine of another name names, with these conditions.
+func unowned(conditions ...metav1.Condition) *facts.Snapshot {
+	s := machine(condition(rkev1.ClusterReadyCondition, metav1.ConditionFalse, rkev1.WaitingForOwnerReason, "no CAPI Machine owns this machine yet", 1))
+	s.Machine.Labels, s.CAPIMachine.Name, s.CAPIMachine.Status.Conditions = nil, "one", conditions
+	return s
+}
+
+// pausedOwner is one that is named by a CAPI Machine which says that it is paused.
+func pausedOwner(cluster, annotated bool) *facts.Snapshot {
+	s := unowned(condition(clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason, "Cluster spec.paused is set to true", 2))
+	s.Cluster.Spec.Paused = &cluster
+	if annotated {
+		s.CAPIMachine.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+	}
+	return s
+}
+
+func namedDecisions() map[string]decision {
+	const told = `
+! ClusterReady|WaitingForOwner||Cluster spec.paused is set to true
+. The CAPI Machine one names it, but is paused and so does not own it yet.
+. Cluster spec.paused is set to true
+`
+	const letCluster = "> Let the Cluster go on: kubectl -n shop patch cluster.cluster.x-k8s.io store --type merge -p '{\"spec\":{\"paused\":false}}'\n"
+	const letMachine = "> Let the CAPI Machine go on: kubectl -n shop annotate machine.cluster.x-k8s.io one cluster.x-k8s.io/paused-\n"
+	unread := func(s *facts.Snapshot) { s.Cluster = nil }
+	return map[string]decision{
+		"its Cluster is paused":            {pausedOwner(true, false), told + letCluster},
+		"it is paused":                     {pausedOwner(false, true), told + letMachine},
+		"both are paused":                  {pausedOwner(true, true), told + letCluster + letMachine},
+		"its Cluster cannot be read":       {changed(pausedOwner(true, false), unread), told + letCluster},
+		"it is paused, the Cluster unread": {changed(pausedOwner(true, true), unread), told + letMachine},
+		"it has not seen that the Cluster goes on": {pausedOwner(false, false), told + `. Neither it nor its Cluster is paused any more.
+> Any change wakes it: kubectl -n shop annotate machine.cluster.x-k8s.io one --overwrite woken=$(date +%s)
+> If nothing changes then, see whether Cluster API's controllers run
+> See whether Drover's manager runs and what it logs: kubectl -n drover-system get pods; kubectl -n drover-system logs deploy/drover-manager
+`},
+		"it has not been seen": {unowned(), `
+! ClusterReady|WaitingForOwner||no CAPI Machine owns this machine yet
+. The CAPI Machine one names it, and does not own it yet: Cluster API sets the owner within seconds.
+> See what Cluster API waits for: kubectl -n shop describe machine.cluster.x-k8s.io one
+> If that tells nothing, see whether Cluster API's controllers run
+> See whether Drover's manager runs and what it logs: kubectl -n drover-system get pods; kubectl -n drover-system logs deploy/drover-manager
+`},
+	}
+}
+
 func ownerDecisions() map[string]decision {
 	since := ago(2 * time.Minute)
 	return map[string]decision{
@@ -547,7 +595,7 @@ func ownerDecisions() map[string]decision {
 . Its CAPI Machine is being deleted; no server is made for it any more.
 > See what Cluster API waits for: kubectl -n shop describe machine.cluster.x-k8s.io web-1
 `},
-		"none": {changed(machine(), func(s *facts.Snapshot) { s.Machine.Labels = nil }), `
+		"none": {changed(machine(), func(s *facts.Snapshot) { s.Machine.Labels, s.CAPIMachine = nil, nil }), `
 ! |NotReconciled||
 . No manager has looked at this machine yet.
 . It waits for the CAPI Machine that owns it.
@@ -555,9 +603,10 @@ func ownerDecisions() map[string]decision {
 > If you made this object by hand: make a CAPI Machine whose spec.infrastructureRef names it
 > If a MachineSet made it, Cluster API sets the owner within seconds: see whether Cluster API's controllers run
 `},
-		"none yet": {machine(condition(rkev1.ClusterReadyCondition, metav1.ConditionFalse, rkev1.WaitingForOwnerReason, "", 1)), `
-! ClusterReady|WaitingForOwner||
+		"none yet": {changed(unowned(), func(s *facts.Snapshot) { s.CAPIMachine = nil }), `
+! ClusterReady|WaitingForOwner||no CAPI Machine owns this machine yet
 . It waits for the CAPI Machine that owns it.
+. no CAPI Machine owns this machine yet
 > If you made this object by hand: make a CAPI Machine whose spec.infrastructureRef names it
 > If a MachineSet made it, Cluster API sets the owner within seconds: see whether Cluster API's controllers run
 > See whether Drover's manager runs and what it logs: kubectl -n drover-system get pods; kubectl -n drover-system logs deploy/drover-manager

@@ -121,6 +121,12 @@ func (m *Machine) CAPIMachineName() string {
 	return m.Labels[rkev1.CAPIMachineLabel]
 }
 
+// IsNamedBy reports whether a CAPI Machine names the machine, and so becomes its owner.
+func (m *Machine) IsNamedBy(capi *clusterv1.Machine) bool {
+	ref := capi.Spec.InfrastructureRef
+	return ref.APIGroup == rkev1.MachineGroupVersion.Group && ref.Kind == m.Kind.Name && ref.Name == m.Name
+}
+
 // Phase is the machine's phase, also before the manager wrote one.
 func (m *Machine) Phase() string {
 	if m.DeletionTimestamp != nil {

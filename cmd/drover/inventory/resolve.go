@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -24,7 +25,7 @@ import (
 type Target struct {
 	// Machine is nil when only a CAPI Machine has the name.
 	Machine *facts.Machine
-	// CAPIMachine that owns Machine, or has the name; may be nil.
+	// CAPIMachine that owns Machine or, while none does, names it; else the one that has the name; may be nil.
 	CAPIMachine *clusterv1.Machine
 	// MissingKind is the kind CAPIMachine refers to when its machine does not exist.
 	MissingKind string
@@ -233,20 +234,41 @@ func (r *resolving) infraOf(ctx context.Context, capi *clusterv1.Machine) (*fact
 	return nil, nil
 }
 
-// ownerOf is the CAPI Machine that owns m; known is used when it is the one.
+// ownerOf is the CAPI Machine that owns m or, while none does, names it; known is used when it is the one.
 func (a *API) ownerOf(ctx context.Context, m *facts.Machine, known *clusterv1.Machine) (*clusterv1.Machine, error) {
 	name := m.CAPIMachineName()
-	if name == "" {
-		return nil, nil
-	}
-	if known != nil && known.Name == name {
+	var owner *clusterv1.Machine
+	var err error
+	switch {
+	case known != nil && (known.Name == name || name == "" && m.IsNamedBy(known)):
 		return known, nil
+	case name == "":
+		owner, err = a.naming(ctx, m)
+	default:
+		owner, err = a.CAPIMachine(ctx, m.Namespace, name)
 	}
-	owner, err := a.CAPIMachine(ctx, m.Namespace, name)
 	if apierrors.IsForbidden(err) {
 		return nil, nil
 	}
 	return owner, err
+}
+
+// naming finds the CAPI Machine that names m, and will own it; nil when there is none.
+func (a *API) naming(ctx context.Context, m *facts.Machine) (*clusterv1.Machine, error) {
+	list, err := a.Dynamic.Resource(capiMachines).Namespace(m.Namespace).List(ctx, metav1.ListOptions{})
+	if isAbsent(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing the Machines of %s: %w", m.Namespace, err)
+	}
+	for i := range list.Items {
+		machine := &clusterv1.Machine{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, machine); err == nil && m.IsNamedBy(machine) {
+			return machine, nil
+		}
+	}
+	return nil, nil
 }
 
 // CAPIMachine gets a CAPI Machine; nil when it does not exist.
