@@ -55,7 +55,7 @@ func topologyReconcilers(mgr manager.Manager, clusters clustercache.ClusterCache
 	c, reader, filter := mgr.GetClient(), mgr.GetAPIReader(), opts.WatchFilter
 	return []reconciler{
 		{"ClusterClass", (&clusterclass.Reconciler{Client: guard.Classes{Client: c, Patterns: patterns}, WatchFilterValue: filter}).SetupWithManager},
-		{"ClusterTopology", (&topologycluster.Reconciler{Client: guard.Topology{Client: c, Recorder: mgr.GetEventRecorder("cluster-class"), Patterns: patterns}, APIReader: reader, ClusterCache: clusters, WatchFilterValue: filter}).SetupWithManager},
+		{"ClusterTopology", (&topologycluster.Reconciler{Client: guard.NewTopology(c, mgr.GetEventRecorder("cluster-class"), patterns), APIReader: reader, ClusterCache: clusters, WatchFilterValue: filter}).SetupWithManager},
 		{"MachineDeploymentTopology", (&topologymachinedeployment.Reconciler{Client: c, APIReader: reader, WatchFilterValue: filter}).SetupWithManager},
 		{"MachineSetTopology", (&topologymachineset.Reconciler{Client: c, APIReader: reader, WatchFilterValue: filter}).SetupWithManager},
 	}

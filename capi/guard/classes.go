@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
@@ -65,8 +68,8 @@ func variablesOf(cluster *clusterv1.Cluster) []clusterv1.ClusterVariable {
 	return out
 }
 
-// checkVariables bounds what templates are given, and what it costs to compare it with the class's patterns.
-func checkVariables(ctx context.Context, reader client.Reader, cluster *clusterv1.Cluster) error {
+// checkVariables bounds what templates are given, what it costs to compare it with the class's patterns, and what is made of all.
+func checkVariables(ctx context.Context, reader client.Reader, cluster *clusterv1.Cluster, class *clusterv1.ClusterClass) error {
 	size := 0
 	for _, variable := range variablesOf(cluster) {
 		size += len(variable.Value.Raw)
@@ -74,14 +77,10 @@ func checkVariables(ctx context.Context, reader client.Reader, cluster *clusterv
 	if size > maxVariables {
 		return fmt.Errorf("spec.topology: the variables have more than %d KiB", maxVariables>>10)
 	}
-	if size == 0 {
-		return nil
+	if err := checkMatching(cluster, class); err != nil {
+		return err
 	}
-	class := &clusterv1.ClusterClass{}
-	if err := reader.Get(ctx, cluster.GetClassKey(), class); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	return checkMatching(cluster, class)
+	return checkTopology(ctx, reader, cluster, class)
 }
 
 // checkObject refuses templates that are not executed.
@@ -105,15 +104,26 @@ func checkObject(obj runtime.Object) error {
 }
 
 // Topology is what the controller of managed topologies reads with. A Cluster whose class it may not use has no topology there, so
-// that nothing is done with it, and an event says why; a class with templates that are not executed cannot be read. Admission refuses both, but
-// objects may be older than this manager.
+// that nothing is done with it, and an event says why; a class with templates that are not executed cannot be read, nor one that makes too much of the
+// Cluster: the condition TopologyReconciled says so. Admission refuses all of them, but objects may be older than this manager, or have changed.
 type Topology struct {
 	client.Client
 
-	// Recorder of the event about a class that is refused.
-	Recorder events.EventRecorder
-	// Patterns of all classes.
-	Patterns *Patterns
+	recorder events.EventRecorder
+	patterns *Patterns
+	// clusters that were read last, as reading, by their names.
+	clusters *sync.Map
+}
+
+// NewTopology makes the reader; recorder tells about a class that is refused, patterns are those of all classes.
+func NewTopology(c client.Client, recorder events.EventRecorder, patterns *Patterns) Topology {
+	return Topology{Client: c, recorder: recorder, patterns: patterns, clusters: &sync.Map{}}
+}
+
+// reading is a reconcile that has read a Cluster, and goes on to read its class.
+type reading struct {
+	id      types.UID
+	cluster *clusterv1.Cluster
 }
 
 // ClassRefusedReason is the reason of the event about a Cluster whose ClusterClass it may not use.
@@ -122,22 +132,39 @@ const ClassRefusedReason = "ClusterClassRefused"
 // Get implements client.Reader.
 func (c Topology) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 	if err := c.Client.Get(ctx, key, obj, opts...); err != nil {
+		if _, ok := obj.(*clusterv1.Cluster); ok {
+			c.clusters.Delete(key)
+		}
 		return err
 	}
+	id := controller.ReconcileIDFromContext(ctx)
 	switch read := obj.(type) {
 	case *clusterv1.Cluster:
-		err := checkClass(ctx, c.Client, read)
-		if err == nil {
-			err = checkVariables(ctx, c.Client, read)
-		}
-		if errors.Is(err, errClass) {
-			c.Recorder.Eventf(read, nil, corev1.EventTypeWarning, ClassRefusedReason, "Reconcile", "spec.topology.classRef: %s. The Cluster is left as it is.", errClass)
+		c.clusters.Delete(key)
+		if err := checkClass(ctx, c.Client, read); errors.Is(err, errClass) {
+			c.recorder.Eventf(read, nil, corev1.EventTypeWarning, ClassRefusedReason, "Reconcile", "spec.topology.classRef: %s. The Cluster is left as it is.", errClass)
 			read.Spec.Topology = clusterv1.Topology{}
-			return nil
+		} else if err != nil {
+			return err
 		}
-		return err
+		if read.Spec.Topology.IsDefined() {
+			c.clusters.Store(key, reading{id, read})
+		}
 	case *clusterv1.ClusterClass:
-		return c.Patterns.checkClassContent(read)
+		if err := c.patterns.checkClassContent(read); err != nil {
+			return err
+		}
+		var err error
+		c.clusters.Range(func(name, value any) bool {
+			one, _ := value.(reading)
+			if one.id != id {
+				return true
+			}
+			c.clusters.Delete(name)
+			err = checkVariables(ctx, c.Client, one.cluster, read)
+			return false
+		})
+		return err
 	}
 	return nil
 }

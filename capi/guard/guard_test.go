@@ -90,7 +90,7 @@ func TestClasses_ofOtherNamespaces(t *testing.T) {
 			}
 			read := &clusterv1.Cluster{}
 			recorder := events.NewFakeRecorder(1)
-			require.NoError(t, Topology{c, recorder, &Patterns{}}.Get(t.Context(), client.ObjectKeyFromObject(tt.cluster), read))
+			require.NoError(t, NewTopology(c, recorder, &Patterns{}).Get(t.Context(), client.ObjectKeyFromObject(tt.cluster), read))
 			require.Equal(t, tt.allowed, len(recorder.Events) == 0)
 			require.Equal(t, tt.allowed && tt.cluster.Spec.Topology.IsDefined(), read.Spec.Topology.IsDefined())
 
@@ -101,14 +101,23 @@ func TestClasses_ofOtherNamespaces(t *testing.T) {
 	}
 }
 
+// reconcileTopology reads what the controller of topologies does before it makes anything.
+func reconcileTopology(t *testing.T, c client.Client, cluster *clusterv1.Cluster) error {
+	t.Helper()
+	reader := NewTopology(c, events.NewFakeRecorder(1), &Patterns{})
+	read := &clusterv1.Cluster{}
+	require.NoError(t, reader.Get(t.Context(), client.ObjectKeyFromObject(cluster), read))
+	return reader.Get(t.Context(), read.GetClassKey(), &clusterv1.ClusterClass{})
+}
+
 func TestVariables_areBounded(t *testing.T) {
 	big := apiextensionsv1.JSON{Raw: []byte(`"` + strings.Repeat("x", maxVariables) + `"`)}
 	cluster := clusterOf("tenant", "")
 	cluster.Spec.Topology.Variables = []clusterv1.ClusterVariable{{Name: "a", Value: big}}
-	c := fakeClient(t, cluster)
-	require.False(t, (&Webhook{Reader: c, Patterns: &Patterns{}}).Handle(t.Context(), asked(t, "Cluster", cluster, nil)).Allowed)
-	require.ErrorContains(t, Topology{Client: c, Patterns: &Patterns{}}.Get(t.Context(), client.ObjectKeyFromObject(cluster), &clusterv1.Cluster{}), "32 KiB")
 	class := classOf("tenant", "")
+	c := fakeClient(t, cluster, class)
+	require.False(t, (&Webhook{Reader: c, Patterns: &Patterns{}}).Handle(t.Context(), asked(t, "Cluster", cluster, nil)).Allowed)
+	require.ErrorContains(t, reconcileTopology(t, c, cluster), "32 KiB")
 	class.Spec.Variables = []clusterv1.ClusterClassVariable{{Name: "a", Schema: clusterv1.VariableSchema{OpenAPIV3Schema: clusterv1.JSONSchemaProps{Type: "string", Default: &big}}}}
 	require.False(t, (&Webhook{Reader: c, Patterns: &Patterns{}}).Handle(t.Context(), asked(t, "ClusterClass", class, nil)).Allowed)
 }
@@ -137,6 +146,7 @@ func TestTemplates(t *testing.T) {
 		`{{ regexMatch .pattern .a }}`:                                  "constant",
 		`{{ .pattern | regexMatch }}`:                                   "constant",
 		`{{ regexMatch "((a{100}){10})" .a }}`:                          "regular expressions",
+		`{{ toPrettyJson .a }}`:                                         "function toPrettyJson",
 		`{{ call .f }}`:                                                 "function call",
 		`{{ env "HOME" }}`:                                              "function env",
 		`{{ getHostByName "metadata" }}`:                                "function getHostByName",
@@ -193,7 +203,7 @@ func TestTemplates_everywhere(t *testing.T) {
 			require.Contains(t, response.Result.Message, "range is not executed")
 			read := obj.DeepCopyObject().(client.Object)
 			began := time.Now()
-			require.Error(t, Topology{Client: Naming{c}, Patterns: &Patterns{}}.Get(t.Context(), client.ObjectKeyFromObject(obj), read))
+			require.Error(t, NewTopology(Naming{c}, nil, &Patterns{}).Get(t.Context(), client.ObjectKeyFromObject(obj), read))
 			require.Less(t, time.Since(began), 10*time.Second)
 		})
 	}

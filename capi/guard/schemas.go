@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -311,9 +312,17 @@ func (c Classes) Get(ctx context.Context, key client.ObjectKey, obj client.Objec
 		return nil
 	}
 	refused := c.Patterns.checkClassContent(class)
-	if request, err := admission.RequestFromContext(ctx); err == nil && (refused != nil || !mayUse(class, request.Namespace)) {
+	request, err := admission.RequestFromContext(ctx)
+	if err != nil {
+		return refused
+	}
+	cluster := &clusterv1.Cluster{}
+	if refused == nil && request.Kind.Kind == "Cluster" && json.Unmarshal(request.Object.Raw, cluster) == nil {
+		_, refused = variableWeights(cluster, class)
+	}
+	if refused != nil || !mayUse(class, request.Namespace) {
 		*class = clusterv1.ClusterClass{}
 		return apierrors.NewNotFound(clusterv1.GroupVersion.WithResource("clusterclasses").GroupResource(), key.Name)
 	}
-	return refused
+	return nil
 }

@@ -81,7 +81,7 @@ func TestSchemas(t *testing.T) {
 				Schema: clusterv1.VariableSchema{OpenAPIV3Schema: schema}}}}}
 			for _, stored := range []*clusterv1.ClusterClass{class, copied} {
 				c, key, read := fakeClient(t, stored), client.ObjectKeyFromObject(stored), &clusterv1.ClusterClass{}
-				require.Error(t, Topology{Client: c, Patterns: &Patterns{}}.Get(t.Context(), key, read))
+				require.Error(t, NewTopology(c, nil, &Patterns{}).Get(t.Context(), key, read))
 				require.Error(t, Classes{c, &Patterns{}}.Get(t.Context(), key, read))
 				require.True(t, apierrors.IsNotFound(Classes{c, &Patterns{}}.Get(askedAbout(t, "tenant"), key, read)))
 			}
@@ -157,7 +157,7 @@ func TestSchemas_longValues(t *testing.T) {
 		cluster.Spec.Topology.Variables = []clusterv1.ClusterVariable{{Name: "v", Value: apiextensionsv1.JSON{Raw: []byte(`["` + strings.Repeat("a", length) + `"]`)}}}
 		c := fakeClient(t, class, cluster)
 		require.Equal(t, allowed, (&Webhook{Reader: c}).Handle(t.Context(), asked(t, "Cluster", cluster, nil)).Allowed)
-		require.Equal(t, allowed, Topology{Client: c}.Get(t.Context(), client.ObjectKeyFromObject(cluster), &clusterv1.Cluster{}) == nil)
+		require.Equal(t, allowed, reconcileTopology(t, c, cluster) == nil)
 	}
 }
 

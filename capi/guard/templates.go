@@ -26,8 +26,8 @@ var plainFunctions = words(`and or not eq ne lt le gt ge len index slice default
 	float64 toString atoi add add1 sub mul div mod max min round floor ceil fail semver semverCompare b64dec sha256sum sha1sum adler32sum
 	fromJson mustFromJson substr abbrev uniq compact keys values pluck`)
 
-// growingFunctions give a little more.
-var growingFunctions = words(`quote squote toJson mustToJson toPrettyJson b64enc printf print println cat replace join indent nindent list dict concat append
+// growingFunctions give a little more; toPrettyJson gives the square of what is nested deep.
+var growingFunctions = words(`quote squote toJson mustToJson b64enc printf print println cat replace join indent nindent list dict concat append
 	splitList split html js urlquery kebabcase snakecase camelcase`)
 
 // wide finds what makes a formatted text wide.

@@ -10,13 +10,19 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
+
+// admissionReads is how long admission waits for templates that the manager does not watch yet.
+const admissionReads = 2 * time.Second
 
 // Path is where our webhook before those of Cluster API listens.
 const Path = "/guard-cluster-api"
@@ -75,17 +81,40 @@ func unchanged(obj runtime.Object) admission.Response {
 	return admission.Allowed("")
 }
 
+// admissionReader reads what can be read. What cannot has no weight here, for the controller asks again.
+type admissionReader struct{ client.Reader }
+
+// Get implements client.Reader.
+func (r admissionReader) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if err := r.Reader.Get(ctx, key, obj, opts...); err != nil {
+		return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+	}
+	return nil
+}
+
 func (w *Webhook) check(ctx context.Context, obj runtime.Object, namespace string) error {
+	ctx, cancel := context.WithTimeout(ctx, admissionReads)
+	defer cancel()
 	switch is := obj.(type) {
 	case *clusterv1.Cluster:
 		is.Namespace = namespace
 		if err := checkClass(ctx, w.Reader, is); err != nil {
 			return err
 		}
-		return checkVariables(ctx, w.Reader, is)
+		if !is.Spec.Topology.IsDefined() {
+			return nil
+		}
+		class := &clusterv1.ClusterClass{}
+		if err := w.Reader.Get(ctx, is.GetClassKey(), class); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("reading the ClusterClass: %w", err)
+		}
+		return checkVariables(ctx, admissionReader{w.Reader}, is, class)
 	case *clusterv1.ClusterClass:
 		is.Namespace = namespace
-		return w.Patterns.checkClassContent(is)
+		if err := w.Patterns.checkClassContent(is); err != nil {
+			return err
+		}
+		return checkTopology(ctx, admissionReader{w.Reader}, &clusterv1.Cluster{}, is)
 	}
 	return checkObject(obj)
 }

@@ -235,6 +235,32 @@ func attacksByDocuments() []abuse {
 			cluster.Spec.Topology.Variables = []clusterv1.ClusterVariable{{Name: "v", Value: apiextensionsv1.JSON{Raw: raw}}}
 			return errors.Join(err, w.mallory.Create(t.Context(), cluster))
 		}},
+		{name: "has patches insert a variable a thousand times", refused: "what the ClusterClass makes of it is larger", act: func(t *testing.T, w *tenants) error {
+			class, cluster := topologyOf(w.here, "thousand", 1, 10, 100, "v")
+			value, err := json.Marshal(strings.Repeat("A", 31_000))
+			cluster.Spec.Topology.Variables = []clusterv1.ClusterVariable{{Name: "v", Value: apiextensionsv1.JSON{Raw: value}}}
+			return errors.Join(err, w.mallory.Create(t.Context(), class), makesTooMuch(t, w.mallory, cluster))
+		}},
+		{name: "has patches insert his Cluster's annotations fifty times", refused: "what the ClusterClass makes of it is larger", act: func(t *testing.T, w *tenants) error {
+			class, cluster := topologyOf(w.here, "annotations", 1, 1, 50, "builtin.cluster.metadata.annotations")
+			cluster.Annotations = map[string]string{"a": strings.Repeat("B", 250_000)}
+			return errors.Join(w.mallory.Create(t.Context(), class), makesTooMuch(t, w.mallory, cluster))
+		}},
+		{name: "has a large template made for each of sixty machineDeployments", act: func(t *testing.T, w *tenants) error {
+			class, cluster := topologyOf(w.here, "sixty", 60, 0, 0, "")
+			template := machineOf(w.here, "sixty", "DigitaloceanMachineTemplate", "")
+			require.NoError(t, unstructured.SetNestedField(template.Object, strings.Repeat("#", 520_000), "spec", "template", "spec", "userdata"))
+			// The templates come last, when admission has let the Cluster through.
+			return errors.Join(w.mallory.Create(t.Context(), class), w.mallory.Create(t.Context(), cluster), w.mallory.Create(t.Context(), template),
+				w.mallory.Create(t.Context(), &rkev1.RKEClusterTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: w.here, Name: "sixty"}}))
+		}, holds: func(t *testing.T, w *tenants) error {
+			cluster := &clusterv1.Cluster{}
+			err := w.mallory.Get(t.Context(), client.ObjectKey{Namespace: w.here, Name: "sixty"}, cluster)
+			if found := meta.FindStatusCondition(cluster.Status.Conditions, clusterv1.ClusterTopologyReconciledCondition); err == nil && (found == nil || !strings.Contains(found.Message, "is larger than")) {
+				err = fmt.Errorf("waiting for the condition: %+v", found)
+			}
+			return err
+		}},
 		{name: "has a ClusterResourceSet expand megabytes", act: func(t *testing.T, w *tenants) error {
 			bomb := "a: &a " + strings.Repeat("x", 10<<10) + "\nb: [" + strings.Repeat("*a,", 100_000) + "*a]\n"
 			set := &addonsv1.ClusterResourceSet{ObjectMeta: metav1.ObjectMeta{Namespace: w.here, Name: "bomb"}}
@@ -321,6 +347,48 @@ func attacksByDocuments() []abuse {
 			}})
 	}
 	return attacks
+}
+
+// topologyOf is a class whose patch has definitions of so many changes each, which insert a variable, and a Cluster of it.
+func topologyOf(ns, name string, machineDeployments, definitions, changes int, variable string) (*clusterv1.ClusterClass, *clusterv1.Cluster) {
+	class, cluster := classOf(ns, name), clusterOfClass(ns, "", name)
+	cluster.Name = name
+	class.Spec.Infrastructure.TemplateRef.Name, class.Spec.ControlPlane.TemplateRef.Name = name, name
+	machine := clusterv1.ClusterClassTemplateReference{APIVersion: rkev1.MachineGroupVersion.String(), Kind: "DigitaloceanMachineTemplate", Name: name}
+	workers := clusterv1.MachineDeploymentClass{Class: "w"}
+	workers.Bootstrap.TemplateRef, workers.Infrastructure.TemplateRef = machine, machine
+	class.Spec.Workers.MachineDeployments = []clusterv1.MachineDeploymentClass{workers}
+	class.Spec.Variables = []clusterv1.ClusterClassVariable{{Name: "v", Required: new(false), Schema: clusterv1.VariableSchema{OpenAPIV3Schema: clusterv1.JSONSchemaProps{Type: "string"}}}}
+	patch := clusterv1.ClusterClassPatch{Name: "p"}
+	for range definitions {
+		definition := clusterv1.PatchDefinition{Selector: clusterv1.PatchSelector{APIVersion: machine.APIVersion, Kind: machine.Kind, MatchResources: clusterv1.PatchSelectorMatch{
+			MachineDeploymentClass: &clusterv1.PatchSelectorMatchMachineDeploymentClass{Names: []string{"w"}}}}}
+		for i := range changes {
+			definition.JSONPatches = append(definition.JSONPatches, clusterv1.JSONPatch{Op: "add", Path: fmt.Sprint("/spec/template/spec/common/labels/k", i),
+				ValueFrom: &clusterv1.JSONPatchValue{Variable: variable}})
+		}
+		patch.Definitions = append(patch.Definitions, definition)
+	}
+	if definitions > 0 {
+		class.Spec.Patches = []clusterv1.ClusterClassPatch{patch}
+	}
+	for i := range machineDeployments {
+		cluster.Spec.Topology.Workers.MachineDeployments = append(cluster.Spec.Topology.Workers.MachineDeployments,
+			clusterv1.MachineDeploymentTopology{Class: "w", Name: fmt.Sprint("m", i), Replicas: new(int32(0))})
+	}
+	return class, cluster
+}
+
+// makesTooMuch creates a Cluster, when the manager has seen its class.
+func makesTooMuch(t *testing.T, c client.Client, cluster *clusterv1.Cluster) error {
+	t.Helper()
+	testkit.Eventually(t, patience, func() error {
+		if err := c.Create(t.Context(), cluster.DeepCopy(), client.DryRunAll); err == nil {
+			return errors.New("the class is not seen yet")
+		}
+		return nil
+	})
+	return c.Create(t.Context(), cluster)
 }
 
 // slowKey is as large as a key of eight primes and 16,384 bits.

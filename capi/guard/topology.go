@@ -1,0 +1,349 @@
+package guard
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"strings"
+	"text/template/parse"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/external"
+	utilconversion "sigs.k8s.io/cluster-api/util/conversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// The controller of managed topologies holds all that it makes of a Cluster at once: the templates of the whole class, and for each object a copy of its
+// template with all that the patches insert. Each of them has a bound, and their product had none. It is computed from sizes here, and nothing
+// is built.
+
+const (
+	// maxTopology bounds what is made of one Cluster, in bytes of JSON. The controller holds about 20 times that, and a namespace can have most of
+	// its workers; a MachineDeployment of an ordinary class, with kubeadm's configuration and twenty patches, is 10 KB to 20 KB.
+	maxTopology = 4 << 20
+	// maxMachineDeployments bounds those of a topology.
+	maxMachineDeployments = 100
+	// maxDefaulted bounds the variables of a Cluster with the defaults of their schemas, which come once for each object in them.
+	maxDefaulted = 1 << 20
+	// nodeWeight is what an element of JSON costs beside its text, smallBuiltin what a builtin variable other than metadata may be.
+	nodeWeight, smallBuiltin = 32, 256
+	// builtin is the variable that is made of the Cluster, anything stands for all variables.
+	builtin, anything = "builtin", ""
+)
+
+// weigh tells what JSON costs, by what begins an element, and by what is written as six bytes when it is encoded again.
+func weigh(raw []byte) int {
+	size := len(raw)
+	for mark, more := range map[string]int{",": nodeWeight, "{": nodeWeight, "[": nodeWeight, "<": 5, ">": 5, "&": 5} {
+		size += more * bytes.Count(raw, []byte(mark))
+	}
+	return size
+}
+
+// weighTyped weighs what has no JSON yet: pieces of a Cluster or ClusterClass.
+func weighTyped(values ...any) int {
+	raw, err := json.Marshal(values)
+	if err != nil {
+		return maxTopology
+	}
+	return weigh(raw)
+}
+
+// weighContent weighs an unstructured object where it is.
+func weighContent(value any) int {
+	size := nodeWeight
+	switch v := value.(type) {
+	case map[string]any:
+		for key, child := range v {
+			size += len(key) + weighContent(child)
+		}
+	case []any:
+		for _, child := range v {
+			size += weighContent(child)
+		}
+	case string:
+		size += len(v)
+	}
+	return size
+}
+
+// defaulted is the most that a schema adds to one object in a value of it, or puts in the place of a null.
+func defaulted(schema *clusterv1.JSONSchemaProps) int {
+	here, deepest := 0, 0
+	for _, child := range children(schema) {
+		within := defaulted(child)
+		if child.Default != nil {
+			here += withDefaults(child.Default.Raw, within)
+		}
+		deepest = max(deepest, within)
+	}
+	return min(max(here, deepest), 1<<30)
+}
+
+func withDefaults(raw []byte, each int) int {
+	return weigh(raw) + each*(bytes.Count(raw, []byte("{"))+bytes.Count(raw, []byte("null")))
+}
+
+// variableWeights are the largest values that each variable has anywhere in a Cluster's topology.
+func variableWeights(cluster *clusterv1.Cluster, class *clusterv1.ClusterClass) (map[string]int, error) {
+	out, more := map[string]int{}, map[string]int{}
+	define := func(name string, schema *clusterv1.JSONSchemaProps) {
+		more[name] = max(more[name], defaulted(schema))
+		if schema.Default != nil {
+			out[name] = max(out[name], withDefaults(schema.Default.Raw, more[name]))
+		}
+	}
+	for i := range class.Spec.Variables {
+		define(class.Spec.Variables[i].Name, &class.Spec.Variables[i].Schema.OpenAPIV3Schema)
+	}
+	for i := range class.Status.Variables {
+		for j := range class.Status.Variables[i].Definitions {
+			define(class.Status.Variables[i].Name, &class.Status.Variables[i].Definitions[j].Schema.OpenAPIV3Schema)
+		}
+	}
+	sum := 0
+	for _, size := range out {
+		sum += size
+	}
+	for _, variable := range variablesOf(cluster) {
+		size := withDefaults(variable.Value.Raw, more[variable.Name])
+		sum += size
+		out[variable.Name] = max(out[variable.Name], size)
+	}
+	if sum > maxDefaulted {
+		return nil, fmt.Errorf("spec.topology: the variables with the defaults of their schemas are larger than %d KiB: give fewer objects, or shorten the defaults in the ClusterClass", maxDefaulted>>10)
+	}
+	return out, nil
+}
+
+// insertion is what a definition of a patch inserts into each object that it selects: so many bytes, and so many times the value of variables.
+type insertion struct {
+	selector clusterv1.PatchSelector
+	fixed    int
+	uses     map[string]int
+}
+
+func insertions(class *clusterv1.ClusterClass) []insertion {
+	var out []insertion
+	for _, patch := range class.Spec.Patches {
+		enabled := insertion{uses: map[string]int{}}
+		enabled.template(patch.EnabledIf)
+		for _, definition := range patch.Definitions {
+			one := insertion{selector: definition.Selector, fixed: enabled.fixed, uses: maps.Clone(enabled.uses)}
+			for _, change := range definition.JSONPatches {
+				one.fixed += nodeWeight + len(change.Path)
+				if change.Value != nil {
+					one.fixed += weigh(change.Value.Raw)
+				}
+				if change.ValueFrom == nil {
+					continue
+				}
+				if change.ValueFrom.Variable != "" {
+					one.use(strings.Split(change.ValueFrom.Variable, "."), 1)
+				}
+				one.template(change.ValueFrom.Template)
+			}
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// use counts a variable, of the builtin ones those that are not what the Cluster's owner writes at the size of a name.
+func (i *insertion) use(path []string, times int) {
+	name, _, _ := strings.Cut(path[0], "[")
+	if name == builtin && len(path) > 2 && path[2] != "metadata" {
+		i.fixed += times * smallBuiltin
+		return
+	}
+	i.uses[name] += times
+}
+
+// growth is about how many times longer a function makes a text that is written as JSON.
+var growth = map[string]int{"quote": 2, "squote": 2, "toJson": 2, "mustToJson": 2, "b64enc": 2, "replace": 5, "join": 2, "indent": 9, "nindent": 9,
+	"splitList": 4, "split": 12, "html": 5, "js": 6, "urlquery": 3, "kebabcase": 2, "snakecase": 2, "camelcase": 2}
+
+// padded finds what makes a formatted text up to 34 times as long as its format, escaped what makes it up to three times as long as its values.
+var padded, escaped = regexp.MustCompile(`%[^a-zA-Z%]*[0-9]{2}`), regexp.MustCompile(`%[^sdvtf%]`)
+
+// template counts what a template can make. One that is not executed, checkTemplate refuses.
+func (i *insertion) template(text string) {
+	tree := parse.New("template")
+	tree.Mode = parse.SkipFuncCheck
+	if _, err := tree.Parse(text, "{{", "}}", map[string]*parse.Tree{}); err != nil || tree.Root == nil {
+		return
+	}
+	i.fixed += weigh([]byte(text))
+	i.node(tree.Root)
+}
+
+func (i *insertion) node(node parse.Node) {
+	branch := func(n *parse.BranchNode) {
+		i.pipe(n.Pipe)
+		i.node(n.List)
+		i.node(n.ElseList)
+	}
+	switch n := node.(type) {
+	case *parse.ListNode:
+		if n != nil {
+			for _, child := range n.Nodes {
+				i.node(child)
+			}
+		}
+	case *parse.ActionNode:
+		i.pipe(n.Pipe)
+	case *parse.IfNode:
+		branch(&n.BranchNode)
+	case *parse.WithNode:
+		branch(&n.BranchNode)
+	}
+}
+
+func (i *insertion) pipe(pipe *parse.PipeNode) {
+	times, read := 1, [][]string{}
+	var walk func(node parse.Node)
+	walk = func(node parse.Node) {
+		switch n := node.(type) {
+		case *parse.PipeNode:
+			for _, command := range n.Cmds {
+				for _, arg := range command.Args {
+					walk(arg)
+				}
+			}
+		case *parse.ChainNode:
+			walk(n.Node)
+		case *parse.IdentifierNode:
+			times = min(times*max(growth[n.Ident], 1), 1000)
+		case *parse.FieldNode:
+			read = append(read, n.Ident)
+		case *parse.DotNode, *parse.VariableNode:
+			read = append(read, []string{anything})
+		}
+	}
+	walk(pipe)
+	text := pipe.String()
+	if escaped.MatchString(text) {
+		times *= 3
+	}
+	if padded.MatchString(text) {
+		i.fixed += 34 * len(text)
+	}
+	i.fixed += times * len(text)
+	for _, path := range read {
+		i.use(path, times)
+	}
+}
+
+// selects reports whether a definition is for a template: of a kind, for the infrastructure cluster, the control plane, or a class of workers.
+func selects(selector clusterv1.PatchSelector, ref clusterv1.ClusterClassTemplateReference, role, class string) bool {
+	if selector.APIVersion != ref.APIVersion || selector.Kind != ref.Kind {
+		return false
+	}
+	match := selector.MatchResources
+	switch role {
+	case "infrastructure":
+		return match.InfrastructureCluster != nil && *match.InfrastructureCluster
+	case "controlPlane":
+		return match.ControlPlane != nil && *match.ControlPlane
+	}
+	if match.MachineDeploymentClass == nil {
+		return false
+	}
+	for _, name := range match.MachineDeploymentClass.Names {
+		if name == class || strings.HasPrefix(name, "*") && strings.HasSuffix(class, name[1:]) || strings.HasSuffix(name, "*") && strings.HasPrefix(class, name[:len(name)-1]) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkTopology bounds what is made of a Cluster and its class. A template that is not there has no weight: nothing is made without it.
+func checkTopology(ctx context.Context, reader client.Reader, cluster *clusterv1.Cluster, class *clusterv1.ClusterClass) error {
+	topology := &cluster.Spec.Topology
+	if count := len(topology.Workers.MachineDeployments); count > maxMachineDeployments {
+		return fmt.Errorf("spec.topology.workers: %d machineDeployments are more than %d: make several Clusters, or MachineDeployments without the topology", count, maxMachineDeployments)
+	}
+	variables, err := variableWeights(cluster, class)
+	if err != nil {
+		return err
+	}
+	annotations := maps.Clone(cluster.Annotations)
+	delete(annotations, corev1.LastAppliedConfigAnnotation)
+	delete(annotations, utilconversion.DataAnnotation)
+	builtins := smallBuiltin + weighTyped(cluster.Labels, annotations, cluster.Spec.ClusterNetwork)
+	sum := 0
+	for _, size := range variables {
+		sum += size
+	}
+
+	total, patched := 0, 0
+	patches, templates := insertions(class), map[clusterv1.ClusterClassTemplateReference]int{}
+	read := func(ref clusterv1.ClusterClassTemplateReference) error {
+		if _, known := templates[ref]; !known && strings.HasSuffix(ref.Kind, clusterv1.TemplateSuffix) {
+			template, err := external.Get(ctx, reader, ref.ToObjectReference(class.Namespace))
+			if client.IgnoreNotFound(err) != nil && !meta.IsNoMatchError(err) {
+				return fmt.Errorf("reading what the ClusterClass names: %w", err)
+			}
+			if err == nil {
+				templates[ref] = weighContent(template.Object)
+			}
+		}
+		total += templates[ref]
+		return nil
+	}
+	// made counts an object; of is the weight of what the Cluster and the class say of it beside variables, templates and patches.
+	made := func(ref clusterv1.ClusterClassTemplateReference, of int, role, class string) {
+		total += templates[ref] + of
+		for _, one := range patches {
+			if total > maxTopology || !selects(one.selector, ref, role, class) {
+				continue
+			}
+			inserted := one.fixed + one.uses[builtin]*(builtins+of) + one.uses[anything]*(sum+builtins+of)
+			for name, times := range one.uses {
+				inserted += times * variables[name]
+			}
+			total, patched = total+inserted, patched+inserted
+		}
+	}
+
+	infrastructure, plane := class.Spec.Infrastructure.TemplateRef, class.Spec.ControlPlane
+	refs := []clusterv1.ClusterClassTemplateReference{infrastructure, plane.TemplateRef, plane.MachineInfrastructure.TemplateRef}
+	workers := map[string]clusterv1.MachineDeploymentClass{}
+	for _, one := range class.Spec.Workers.MachineDeployments {
+		workers[one.Class] = one
+		refs = append(refs, one.Bootstrap.TemplateRef, one.Infrastructure.TemplateRef)
+	}
+	for _, one := range class.Spec.Workers.MachinePools {
+		refs = append(refs, one.Bootstrap.TemplateRef, one.Infrastructure.TemplateRef)
+	}
+	for _, ref := range refs {
+		if err := read(ref); err != nil {
+			return err
+		}
+	}
+	ofPlane := weighTyped(plane, topology.ControlPlane.Metadata)
+	made(infrastructure, 0, "infrastructure", "")
+	made(plane.TemplateRef, ofPlane, "controlPlane", "")
+	made(plane.MachineInfrastructure.TemplateRef, ofPlane, "controlPlane", "")
+	for _, one := range topology.Workers.MachineDeployments {
+		class := workers[one.Class]
+		one.Variables = clusterv1.MachineDeploymentVariables{}
+		of := weighTyped(class, one)
+		total += of
+		made(class.Bootstrap.TemplateRef, of, "workers", one.Class)
+		made(class.Infrastructure.TemplateRef, of, "workers", one.Class)
+		if total > maxTopology {
+			break
+		}
+	}
+	if total > maxTopology {
+		return fmt.Errorf("spec.topology: what the ClusterClass makes of it is larger than %d KiB (patches insert %d KiB or more, templates and metadata are %d KiB or more): "+
+			"have fewer machineDeployments, smaller templates, or patches that insert less of variables and metadata", maxTopology>>10, patched>>10, (total-patched)>>10)
+	}
+	return nil
+}
