@@ -147,6 +147,8 @@ func TestTemplates(t *testing.T) {
 		`{{ .pattern | regexMatch }}`:                                   "constant",
 		`{{ regexMatch "((a{100}){10})" .a }}`:                          "regular expressions",
 		`{{ toPrettyJson .a }}`:                                         "function toPrettyJson",
+		`{{ b64dec .a }}`:                                               "function b64dec",
+		`{{ printf "%c" 38 }}`:                                          "wide format",
 		`{{ call .f }}`:                                                 "function call",
 		`{{ env "HOME" }}`:                                              "function env",
 		`{{ getHostByName "metadata" }}`:                                "function getHostByName",

@@ -20,18 +20,18 @@ const (
 	maxTemplateNodes = 2000
 )
 
-// plainFunctions give nothing that is longer than what they are given.
+// plainFunctions give nothing that is longer than what they are given, and of what characters it is; b64dec and fromJson could make YAML that expands.
 var plainFunctions = words(`and or not eq ne lt le gt ge len index slice default empty coalesce ternary trim trimAll trimSuffix trimPrefix trunc
 	lower upper title untitle nospace contains hasPrefix hasSuffix has hasKey get first last rest initial kindOf kindIs typeOf typeIs int int64
-	float64 toString atoi add add1 sub mul div mod max min round floor ceil fail semver semverCompare b64dec sha256sum sha1sum adler32sum
-	fromJson mustFromJson substr abbrev uniq compact keys values pluck`)
+	float64 toString atoi add add1 sub mul div mod max min round floor ceil fail semver semverCompare sha256sum sha1sum adler32sum
+	substr abbrev uniq compact keys values pluck`)
 
 // growingFunctions give a little more; toPrettyJson gives the square of what is nested deep.
 var growingFunctions = words(`quote squote toJson mustToJson b64enc printf print println cat replace join indent nindent list dict concat append
 	splitList split html js urlquery kebabcase snakecase camelcase`)
 
-// wide finds what makes a formatted text wide.
-var wide = regexp.MustCompile(`%[-+# 0]*(\*|[0-9]{3,}|[0-9]*\.([0-9]{3,}|\*)|\[)`)
+// wide finds what makes a formatted text wide, or a character of a number.
+var wide = regexp.MustCompile(`%[-+# 0]*(\*|[0-9]{3,}|[0-9]*\.([0-9]{3,}|\*)|\[|[^a-zA-Z%]*c)`)
 
 func words(text string) []string { return strings.Fields(text) }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"text/template/parse"
 
@@ -126,6 +127,7 @@ type insertion struct {
 	selector clusterv1.PatchSelector
 	fixed    int
 	uses     map[string]int
+	rendered []rendered
 }
 
 func insertions(class *clusterv1.ClusterClass) []insertion {
@@ -134,7 +136,7 @@ func insertions(class *clusterv1.ClusterClass) []insertion {
 		enabled := insertion{uses: map[string]int{}}
 		enabled.template(patch.EnabledIf)
 		for _, definition := range patch.Definitions {
-			one := insertion{selector: definition.Selector, fixed: enabled.fixed, uses: maps.Clone(enabled.uses)}
+			one := insertion{selector: definition.Selector, fixed: enabled.fixed, uses: maps.Clone(enabled.uses), rendered: slices.Clone(enabled.rendered)}
 			for _, change := range definition.JSONPatches {
 				one.fixed += nodeWeight + len(change.Path)
 				if change.Value != nil {
@@ -178,8 +180,13 @@ func (i *insertion) template(text string) {
 	if _, err := tree.Parse(text, "{{", "}}", map[string]*parse.Tree{}); err != nil || tree.Root == nil {
 		return
 	}
-	i.fixed += weigh([]byte(text))
-	i.node(tree.Root)
+	one := insertion{fixed: weigh([]byte(text)), uses: map[string]int{}, rendered: []rendered{{}}}
+	one.node(tree.Root)
+	one.rendered[0].variables = one.uses
+	i.fixed, i.rendered = i.fixed+one.fixed, append(i.rendered, one.rendered...)
+	for name, times := range one.uses {
+		i.uses[name] += times
+	}
 }
 
 func (i *insertion) node(node parse.Node) {
@@ -195,6 +202,8 @@ func (i *insertion) node(node parse.Node) {
 				i.node(child)
 			}
 		}
+	case *parse.TextNode:
+		i.rendered[0].texts = append(i.rendered[0].texts, string(n.Text))
 	case *parse.ActionNode:
 		i.pipe(n.Pipe)
 	case *parse.IfNode:
@@ -219,6 +228,9 @@ func (i *insertion) pipe(pipe *parse.PipeNode) {
 			walk(n.Node)
 		case *parse.IdentifierNode:
 			times = min(times*max(growth[n.Ident], 1), 1000)
+			i.rendered[0].cuts = i.rendered[0].cuts || !slices.Contains(whole, n.Ident)
+		case *parse.StringNode:
+			i.rendered[0].texts = append(i.rendered[0].texts, n.Text)
 		case *parse.FieldNode:
 			read = append(read, n.Ident)
 		case *parse.DotNode, *parse.VariableNode:
@@ -262,7 +274,42 @@ func selects(selector clusterv1.PatchSelector, ref clusterv1.ClusterClassTemplat
 	return false
 }
 
-// checkTopology bounds what is made of a Cluster and its class. A template that is not there has no weight: nothing is made without it.
+// weighTemplates weighs all templates of a class, each as often as it is named, for so often the controller reads it. One that is not there has no
+// weight: nothing is made without it.
+func weighTemplates(ctx context.Context, reader client.Reader, class *clusterv1.ClusterClass) (templates map[clusterv1.ClusterClassTemplateReference]int, total int, err error) {
+	refs := []clusterv1.ClusterClassTemplateReference{class.Spec.Infrastructure.TemplateRef, class.Spec.ControlPlane.TemplateRef, class.Spec.ControlPlane.MachineInfrastructure.TemplateRef}
+	for _, one := range class.Spec.Workers.MachineDeployments {
+		refs = append(refs, one.Bootstrap.TemplateRef, one.Infrastructure.TemplateRef)
+	}
+	for _, one := range class.Spec.Workers.MachinePools {
+		refs = append(refs, one.Bootstrap.TemplateRef, one.Infrastructure.TemplateRef)
+	}
+	templates = map[clusterv1.ClusterClassTemplateReference]int{}
+	for _, ref := range refs {
+		if _, known := templates[ref]; !known && strings.HasSuffix(ref.Kind, clusterv1.TemplateSuffix) {
+			template, err := external.Get(ctx, reader, ref.ToObjectReference(class.Namespace))
+			if client.IgnoreNotFound(err) != nil && !meta.IsNoMatchError(err) {
+				return nil, 0, fmt.Errorf("reading what the ClusterClass names: %w", err)
+			}
+			templates[ref] = 0
+			if err == nil {
+				templates[ref] = weighContent(template.Object)
+			}
+		}
+		total += templates[ref]
+	}
+	return templates, total, nil
+}
+
+// annotationsOf are those of a Cluster that patches can read.
+func annotationsOf(cluster *clusterv1.Cluster) map[string]string {
+	out := maps.Clone(cluster.Annotations)
+	delete(out, corev1.LastAppliedConfigAnnotation)
+	delete(out, utilconversion.DataAnnotation)
+	return out
+}
+
+// checkTopology bounds what is made of a Cluster and its class.
 func checkTopology(ctx context.Context, reader client.Reader, cluster *clusterv1.Cluster, class *clusterv1.ClusterClass) error {
 	topology := &cluster.Spec.Topology
 	if count := len(topology.Workers.MachineDeployments); count > maxMachineDeployments {
@@ -272,29 +319,24 @@ func checkTopology(ctx context.Context, reader client.Reader, cluster *clusterv1
 	if err != nil {
 		return err
 	}
-	annotations := maps.Clone(cluster.Annotations)
-	delete(annotations, corev1.LastAppliedConfigAnnotation)
-	delete(annotations, utilconversion.DataAnnotation)
-	builtins := smallBuiltin + weighTyped(cluster.Labels, annotations, cluster.Spec.ClusterNetwork)
+	builtins := smallBuiltin + weighTyped(cluster.Labels, annotationsOf(cluster), cluster.Spec.ClusterNetwork)
 	sum := 0
 	for _, size := range variables {
 		sum += size
 	}
 
-	total, patched := 0, 0
-	patches, templates := insertions(class), map[clusterv1.ClusterClassTemplateReference]int{}
-	read := func(ref clusterv1.ClusterClassTemplateReference) error {
-		if _, known := templates[ref]; !known && strings.HasSuffix(ref.Kind, clusterv1.TemplateSuffix) {
-			template, err := external.Get(ctx, reader, ref.ToObjectReference(class.Namespace))
-			if client.IgnoreNotFound(err) != nil && !meta.IsNoMatchError(err) {
-				return fmt.Errorf("reading what the ClusterClass names: %w", err)
-			}
-			if err == nil {
-				templates[ref] = weighContent(template.Object)
+	templates, total, err := weighTemplates(ctx, reader, class)
+	if err != nil {
+		return err
+	}
+	patches, patched := insertions(class), 0
+	values := texts(cluster, class)
+	for _, patch := range patches {
+		for _, one := range patch.rendered {
+			if err := one.checkAliases(values); err != nil {
+				return err
 			}
 		}
-		total += templates[ref]
-		return nil
 	}
 	// made counts an object; of is the weight of what the Cluster and the class say of it beside variables, templates and patches.
 	made := func(ref clusterv1.ClusterClassTemplateReference, of int, role, class string) {
@@ -312,19 +354,9 @@ func checkTopology(ctx context.Context, reader client.Reader, cluster *clusterv1
 	}
 
 	infrastructure, plane := class.Spec.Infrastructure.TemplateRef, class.Spec.ControlPlane
-	refs := []clusterv1.ClusterClassTemplateReference{infrastructure, plane.TemplateRef, plane.MachineInfrastructure.TemplateRef}
 	workers := map[string]clusterv1.MachineDeploymentClass{}
 	for _, one := range class.Spec.Workers.MachineDeployments {
 		workers[one.Class] = one
-		refs = append(refs, one.Bootstrap.TemplateRef, one.Infrastructure.TemplateRef)
-	}
-	for _, one := range class.Spec.Workers.MachinePools {
-		refs = append(refs, one.Bootstrap.TemplateRef, one.Infrastructure.TemplateRef)
-	}
-	for _, ref := range refs {
-		if err := read(ref); err != nil {
-			return err
-		}
 	}
 	ofPlane := weighTyped(plane, topology.ControlPlane.Metadata)
 	made(infrastructure, 0, "infrastructure", "")

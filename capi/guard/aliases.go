@@ -1,0 +1,86 @@
+package guard
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// rendered is a template whose result is read as YAML: what is written in it, the variables that it reads, and whether it takes text apart.
+type rendered struct {
+	texts     []string
+	variables map[string]int
+	cuts      bool
+}
+
+// anchor and alias are where YAML may have them, in a text that another may follow.
+var anchor, alias = regexp.MustCompile(`&([A-Za-z0-9_-]|\s*($|"|\\))`), regexp.MustCompile(`\*([A-Za-z0-9_-]|\s*($|"|\\))`)
+
+// whole are the functions that take no text apart, so that what stands together in the result stood together before.
+var whole = words(`and or not eq ne lt le gt ge len default empty ternary trim lower upper quote squote toJson mustToJson b64enc indent nindent semver semverCompare
+	hasPrefix hasSuffix contains has hasKey regexMatch int int64 float64 toString sha256sum fail`)
+
+// checkAliases refuses a template that can render YAML with aliases: a few kilobytes of them are gigabytes.
+func (r rendered) checkAliases(values map[string][]string) error {
+	texts := r.texts
+	for name, each := range values {
+		if r.variables[name] > 0 || r.variables[anything] > 0 {
+			texts = append(slices.Clone(texts), each...)
+		}
+	}
+	anchors, aliases := false, false
+	for _, text := range texts {
+		anchors = anchors || anchor.MatchString(text) || r.cuts && strings.Contains(text, "&")
+		aliases = aliases || alias.MatchString(text) || r.cuts && strings.Contains(text, "*")
+	}
+	if anchors && aliases {
+		return fmt.Errorf("spec.topology: a patch of the ClusterClass may render YAML with aliases, which are not expanded: write no &name and *name in its template and variables, or use valueFrom.variable")
+	}
+	return nil
+}
+
+// texts are the values that templates are given, by variable.
+func texts(cluster *clusterv1.Cluster, class *clusterv1.ClusterClass) map[string][]string {
+	out := map[string][]string{}
+	add := func(name string, raw []byte) {
+		out[name] = append(out[name], strings.NewReplacer(`\u0026`, "&", `\u002a`, "*", `\u002A`, "*").Replace(string(raw)))
+	}
+	for _, variable := range variablesOf(cluster) {
+		add(variable.Name, variable.Value.Raw)
+	}
+	for i := range class.Spec.Variables {
+		eachDefault(&class.Spec.Variables[i].Schema.OpenAPIV3Schema, func(raw []byte) { add(class.Spec.Variables[i].Name, raw) })
+	}
+	for i := range class.Status.Variables {
+		for j := range class.Status.Variables[i].Definitions {
+			eachDefault(&class.Status.Variables[i].Definitions[j].Schema.OpenAPIV3Schema, func(raw []byte) { add(class.Status.Variables[i].Name, raw) })
+		}
+	}
+	metadata := []clusterv1.ObjectMeta{{Labels: cluster.Labels, Annotations: annotationsOf(cluster)}, cluster.Spec.Topology.ControlPlane.Metadata, class.Spec.ControlPlane.Metadata}
+	for _, one := range cluster.Spec.Topology.Workers.MachineDeployments {
+		metadata = append(metadata, one.Metadata)
+	}
+	for _, one := range class.Spec.Workers.MachineDeployments {
+		metadata = append(metadata, one.Metadata)
+	}
+	for _, one := range metadata {
+		for _, values := range []map[string]string{one.Labels, one.Annotations} {
+			for key, value := range values {
+				out[builtin] = append(out[builtin], key, value)
+			}
+		}
+	}
+	return out
+}
+
+func eachDefault(schema *clusterv1.JSONSchemaProps, do func(raw []byte)) {
+	if schema.Default != nil {
+		do(schema.Default.Raw)
+	}
+	for _, child := range children(schema) {
+		eachDefault(child, do)
+	}
+}
