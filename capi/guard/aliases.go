@@ -23,21 +23,26 @@ var anchor, alias = regexp.MustCompile(`&([A-Za-z0-9_-]|\s*($|"|\\))`), regexp.M
 var whole = words(`and or not eq ne lt le gt ge len default empty ternary trim lower upper quote squote toJson mustToJson b64enc indent nindent semver semverCompare
 	hasPrefix hasSuffix contains has hasKey regexMatch int int64 float64 toString sha256sum fail`)
 
-// checkAliases refuses a template that can render YAML with aliases: a few kilobytes of them are gigabytes.
-func (r rendered) checkAliases(values map[string][]string) error {
-	texts := r.texts
-	for name, each := range values {
-		if r.variables[name] > 0 || r.variables[anything] > 0 {
-			texts = append(slices.Clone(texts), each...)
+// checkAliases refuses templates that can render YAML with aliases: a few kilobytes of them are gigabytes.
+func checkAliases(patches []insertion, values map[string][]string) error {
+	for _, patch := range patches {
+		for _, r := range patch.rendered {
+			texts := slices.Clone(r.texts)
+			for name, each := range values {
+				if r.variables[name] > 0 || r.variables[anything] > 0 {
+					texts = append(texts, each...)
+				}
+			}
+			anchors, aliases := false, false
+			for _, text := range texts {
+				anchors = anchors || anchor.MatchString(text) || r.cuts && strings.Contains(text, "&")
+				aliases = aliases || alias.MatchString(text) || r.cuts && strings.Contains(text, "*")
+			}
+			if anchors && aliases {
+				return fmt.Errorf("spec.topology: a patch of the ClusterClass may render YAML with aliases, which are not expanded: " +
+					"write no &name and *name in its template and variables, or use valueFrom.variable")
+			}
 		}
-	}
-	anchors, aliases := false, false
-	for _, text := range texts {
-		anchors = anchors || anchor.MatchString(text) || r.cuts && strings.Contains(text, "&")
-		aliases = aliases || alias.MatchString(text) || r.cuts && strings.Contains(text, "*")
-	}
-	if anchors && aliases {
-		return fmt.Errorf("spec.topology: a patch of the ClusterClass may render YAML with aliases, which are not expanded: write no &name and *name in its template and variables, or use valueFrom.variable")
 	}
 	return nil
 }
