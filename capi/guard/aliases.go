@@ -3,7 +3,6 @@ package guard
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -23,22 +22,33 @@ var anchor, alias = regexp.MustCompile(`&([A-Za-z0-9_-]|\s*($|"|\\))`), regexp.M
 var whole = words(`and or not eq ne lt le gt ge len default empty ternary trim lower upper quote squote toJson mustToJson b64enc indent nindent semver semverCompare
 	hasPrefix hasSuffix contains has hasKey regexMatch int int64 float64 toString sha256sum fail`)
 
+// marks tell what of an alias is in a text: an anchor and an alias, or the characters that begin them.
+type marks struct{ anchor, alias, ampersand, star bool }
+
+func (m *marks) text(text string) {
+	m.anchor, m.alias = m.anchor || anchor.MatchString(text), m.alias || alias.MatchString(text)
+	m.ampersand, m.star = m.ampersand || strings.Contains(text, "&"), m.star || strings.Contains(text, "*")
+}
+
+func (m *marks) add(other marks) {
+	m.anchor, m.alias = m.anchor || other.anchor, m.alias || other.alias
+	m.ampersand, m.star = m.ampersand || other.ampersand, m.star || other.star
+}
+
 // checkAliases refuses templates that can render YAML with aliases: a few kilobytes of them are gigabytes.
-func checkAliases(patches []insertion, values map[string][]string) error {
+func checkAliases(patches []insertion, variables map[string]*marks) error {
 	for _, patch := range patches {
 		for _, r := range patch.rendered {
-			texts := slices.Clone(r.texts)
-			for name, each := range values {
+			found := marks{}
+			for _, text := range r.texts {
+				found.text(text)
+			}
+			for name, one := range variables {
 				if r.variables[name] > 0 || r.variables[anything] > 0 {
-					texts = append(texts, each...)
+					found.add(*one)
 				}
 			}
-			anchors, aliases := false, false
-			for _, text := range texts {
-				anchors = anchors || anchor.MatchString(text) || r.cuts && strings.Contains(text, "&")
-				aliases = aliases || alias.MatchString(text) || r.cuts && strings.Contains(text, "*")
-			}
-			if anchors && aliases {
+			if found.anchor && found.alias || r.cuts && found.ampersand && found.star {
 				return fmt.Errorf("spec.topology: a patch of the ClusterClass may render YAML with aliases, which are not expanded: " +
 					"write no &name and *name in its template and variables, or use valueFrom.variable")
 			}
@@ -47,11 +57,14 @@ func checkAliases(patches []insertion, values map[string][]string) error {
 	return nil
 }
 
-// texts are the values that templates are given, by variable.
-func texts(cluster *clusterv1.Cluster, class *clusterv1.ClusterClass) map[string][]string {
-	out := map[string][]string{}
+// markVariables looks at all values that templates are given.
+func markVariables(cluster *clusterv1.Cluster, class *clusterv1.ClusterClass) map[string]*marks {
+	out, plain := map[string]*marks{builtin: {}}, strings.NewReplacer(`\u0026`, "&", `\u002a`, "*", `\u002A`, "*")
 	add := func(name string, raw []byte) {
-		out[name] = append(out[name], strings.NewReplacer(`\u0026`, "&", `\u002a`, "*", `\u002A`, "*").Replace(string(raw)))
+		if out[name] == nil {
+			out[name] = &marks{}
+		}
+		out[name].text(plain.Replace(string(raw)))
 	}
 	for _, variable := range variablesOf(cluster) {
 		add(variable.Name, variable.Value.Raw)
@@ -74,7 +87,8 @@ func texts(cluster *clusterv1.Cluster, class *clusterv1.ClusterClass) map[string
 	for _, one := range metadata {
 		for _, values := range []map[string]string{one.Labels, one.Annotations} {
 			for key, value := range values {
-				out[builtin] = append(out[builtin], key, value)
+				out[builtin].text(key)
+				out[builtin].text(value)
 			}
 		}
 	}

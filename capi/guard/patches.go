@@ -161,4 +161,3 @@ func selects(selector clusterv1.PatchSelector, ref clusterv1.ClusterClassTemplat
 	}
 	return false
 }
-

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -175,7 +176,7 @@ func checkTopology(ctx context.Context, reader client.Reader, cluster *clusterv1
 		return err
 	}
 	patches, patched := insertions(class), 0
-	if err := checkAliases(patches, texts(cluster, class)); err != nil {
+	if err := checkAliases(patches, markVariables(cluster, class)); err != nil {
 		return err
 	}
 	// made counts an object; of is the weight of what the Cluster and the class say of it beside variables, templates and patches.
@@ -194,16 +195,16 @@ func checkTopology(ctx context.Context, reader client.Reader, cluster *clusterv1
 	}
 
 	infrastructure, plane := class.Spec.Infrastructure.TemplateRef, class.Spec.ControlPlane
-	workers := map[string]clusterv1.MachineDeploymentClass{}
-	for _, one := range class.Spec.Workers.MachineDeployments {
-		workers[one.Class] = one
-	}
 	ofPlane := weighTyped(plane, topology.ControlPlane.Metadata)
 	made(infrastructure, 0, "infrastructure", "")
 	made(plane.TemplateRef, ofPlane, "controlPlane", "")
 	made(plane.MachineInfrastructure.TemplateRef, ofPlane, "controlPlane", "")
 	for _, one := range topology.Workers.MachineDeployments {
-		class := workers[one.Class]
+		at := slices.IndexFunc(class.Spec.Workers.MachineDeployments, func(each clusterv1.MachineDeploymentClass) bool { return each.Class == one.Class })
+		if at < 0 {
+			continue
+		}
+		class := class.Spec.Workers.MachineDeployments[at]
 		one.Variables = clusterv1.MachineDeploymentVariables{}
 		of := weighTyped(class, one)
 		total += of
