@@ -201,7 +201,7 @@ func checkTopology(ctx context.Context, reader client.Reader, cluster *clusterv1
 	made(plane.MachineInfrastructure.TemplateRef, ofPlane, "controlPlane", "")
 	for _, one := range topology.Workers.MachineDeployments {
 		at := slices.IndexFunc(class.Spec.Workers.MachineDeployments, func(each clusterv1.MachineDeploymentClass) bool { return each.Class == one.Class })
-		if at < 0 {
+		if at < 0 || total > maxTopology {
 			continue
 		}
 		class := class.Spec.Workers.MachineDeployments[at]
@@ -210,9 +210,6 @@ func checkTopology(ctx context.Context, reader client.Reader, cluster *clusterv1
 		total += of
 		made(class.Bootstrap.TemplateRef, of, "workers", one.Class)
 		made(class.Infrastructure.TemplateRef, of, "workers", one.Class)
-		if total > maxTopology {
-			break
-		}
 	}
 	if total > maxTopology {
 		return fmt.Errorf("spec.topology: what the ClusterClass makes of it is larger than %d KiB (patches insert %d KiB or more, templates and metadata are %d KiB or more): "+
