@@ -72,7 +72,10 @@ func Start(ctx context.Context, options Options) (*Process, error) {
 		if !errors.Is(err, syscall.ETXTBSY) {
 			break
 		}
-		time.Sleep(busyPause)
+		select {
+		case <-ctx.Done():
+		case <-time.After(busyPause):
+		}
 		command, err = begin(options, writer)
 	}
 	if err != nil {
