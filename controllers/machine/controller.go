@@ -35,6 +35,7 @@ import (
 	"github.com/drover-project/drover/controllers/attempt"
 	"github.com/drover-project/drover/controllers/machine/breaker"
 	"github.com/drover-project/drover/controllers/machine/joblimit"
+	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/credential"
 	"github.com/drover-project/drover/jobrunner"
@@ -180,10 +181,10 @@ func (c *Controller) Reconcile(ctx context.Context, request Request) (reconcile.
 	c.mu.RLock()
 	r := c.kinds[request.Kind]
 	c.mu.RUnlock()
-	if r == nil {
-		return reconcile.Result{}, nil
-	}
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("kind", request.Kind.Kind, "machine", request.NamespacedName))
+	if r == nil {
+		return step.Result(c.options.releaseUnwatched(ctx, request))
+	}
 	return r.Reconcile(ctx, reconcile.Request{NamespacedName: request.NamespacedName})
 }
 

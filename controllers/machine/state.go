@@ -292,44 +292,84 @@ func (s *scope) awaitState() error {
 // orphanCheck is how often it is looked whether the namespace of a state without a machine is being deleted.
 const orphanCheck = time.Minute
 
-// releaseOrphan lets go what a namespace that is being deleted holds of a machine that is not there.
-func (r *Reconciler) releaseOrphan(ctx context.Context, gone Request) error {
+// restoreGrace is how long a credential without a machine waits for its state: a restore may bring it first. Without either it is of no
+// use to anybody.
+const restoreGrace = time.Hour
+
+// releaseUnwatched does what releaseOrphan does for a machine whose kind is not watched: its CRD is gone, or a manager that starts has not
+// seen it yet. Nothing would wake it again for what was being deleted before. A machine that is there is found by the watch of its kind.
+func (o Options) releaseUnwatched(ctx context.Context, request Request) error {
+	for _, name := range []string{jobrunner.StateSecretName(request.Name), jobrunner.CredentialSecretName(request.Name)} {
+		known := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
+		err := o.Cache.Get(ctx, types.NamespacedName{Namespace: request.Namespace, Name: name}, known)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("looking for the Secret %s of a machine of a kind that is not watched: %w", name, err)
+		}
+		if err != nil || known.DeletionTimestamp.IsZero() {
+			continue
+		}
+		err = o.Live.Get(ctx, request.NamespacedName, metadataOf(request.Kind))
+		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+			return o.releaseOrphan(ctx, request)
+		}
+		return err
+	}
+	return nil
+}
+
+// releaseOrphan lets go what a namespace that is being deleted holds of a machine that is not there, and a credential whose state is not
+// there either.
+func (o Options) releaseOrphan(ctx context.Context, gone Request) error {
+	stateKept := false
 	for _, name := range []string{jobrunner.StateSecretName(gone.Name), jobrunner.CredentialSecretName(gone.Name)} {
 		key := types.NamespacedName{Namespace: gone.Namespace, Name: name}
 		known := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
-		err := r.Cache.Get(ctx, key, known)
+		err := o.Cache.Get(ctx, key, known)
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("looking for the Secret %s of a machine that is gone: %w", name, err)
 		}
 		owner := metav1.GetControllerOf(known)
-		if owner != nil && (owner.Kind != gone.Kind.Kind || owner.Name != gone.Name) || !slices.Contains(known.Finalizers, rkev1.MachineFinalizer) {
+		if err != nil || owner != nil && (owner.Kind != gone.Kind.Kind || owner.Name != gone.Name) {
+			continue
+		}
+		isState := name == jobrunner.StateSecretName(gone.Name)
+		stateKept = stateKept || isState
+		if !slices.Contains(known.Finalizers, rkev1.MachineFinalizer) {
 			continue
 		}
 		secret := &corev1.Secret{}
-		if err := r.Live.Get(ctx, key, secret); apierrors.IsNotFound(err) {
+		if err := o.Live.Get(ctx, key, secret); apierrors.IsNotFound(err) {
 			continue
 		} else if err != nil {
 			return fmt.Errorf("reading the Secret %s of a machine that is gone: %w", name, err)
 		}
 		kept := state.Read(secret)
 		if kept.ServerMayExist() && slices.Contains(secret.Finalizers, rkev1.MachineFinalizer) {
-			r.Recorder.Eventf(secret, nil, corev1.EventTypeWarning, rkev1.WaitingForOwnerReason, "Keep", "there is no %s %s, and this state knows its server %s (%s): "+
+			o.Recorder.Eventf(secret, nil, corev1.EventTypeWarning, rkev1.WaitingForOwnerReason, "Keep", "there is no %s %s, and this state knows its server %s (%s): "+
 				"a machine of that kind and name takes it over, and deleting that one removes it", gone.Kind.Kind, gone.Name, kept.InstanceName, kept.Server.Value.InstanceID)
 		}
 		if secret.DeletionTimestamp.IsZero() {
 			continue // an event tells when it is being deleted
 		}
-		going, err := r.isTerminating(ctx, gone.Namespace)
-		if err != nil {
-			return err
+		why := "its state is not there either"
+		if end := secret.DeletionTimestamp.Add(restoreGrace); stateKept || o.Clock.Now().Before(end) {
+			going, err := o.isTerminating(ctx, gone.Namespace)
+			if err != nil {
+				return err
+			}
+			if !going {
+				if !stateKept {
+					o.Recorder.Eventf(secret, nil, corev1.EventTypeNormal, rkev1.WaitingForOwnerReason, "Keep", "there is neither a %s %s nor its state: "+
+						"unless a restore brings them, this credential is let go at %s", gone.Kind.Kind, gone.Name, end.UTC().Format(time.RFC3339))
+				}
+				// That a namespace is being deleted changes nothing of a Secret that is so already: nobody would wake us.
+				return step.Wait(rkev1.WaitingForOwnerReason, fmt.Sprintf("the Secret %s waits for its machine", name), orphanCheck)
+			}
+			why = "its namespace is being deleted"
 		}
-		if !going {
-			// That a namespace is being deleted changes nothing of a Secret that is so already: nobody would wake us.
-			return step.Wait(rkev1.WaitingForOwnerReason, fmt.Sprintf("the Secret %s waits for its machine", name), orphanCheck)
-		}
-		log.FromContext(ctx).Info("releasing a Secret of a machine that is not there, for its namespace is being deleted", "secret", name,
+		log.FromContext(ctx).Info("releasing a Secret of a machine that is not there", "why", why, "secret", name,
 			"serverMayExist", kept.ServerMayExist(), "server", kept.InstanceName, "instanceID", kept.Server.Value.InstanceID)
-		if _, err := step.DropFinalizer(ctx, r.Client, secret, rkev1.MachineFinalizer); err != nil {
+		if _, err := step.DropFinalizer(ctx, o.Client, secret, rkev1.MachineFinalizer); err != nil {
 			return fmt.Errorf("releasing the Secret %s of a machine that is gone: %w", name, err)
 		}
 	}
@@ -338,9 +378,9 @@ func (r *Reconciler) releaseOrphan(ctx context.Context, gone Request) error {
 
 // isTerminating reports whether a namespace is being deleted. The API server is asked as it will answer a Job: reading namespaces
 // is a right that nothing else here needs.
-func (r *Reconciler) isTerminating(ctx context.Context, namespace string) (bool, error) {
+func (o Options) isTerminating(ctx context.Context, namespace string) (bool, error) {
 	probe := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "drover-probe-"}}
-	err := r.Client.Create(ctx, probe, client.DryRunAll, client.FieldOwner(FieldOwner))
+	err := o.Client.Create(ctx, probe, client.DryRunAll, client.FieldOwner(FieldOwner))
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || apierrors.IsNotFound(err) {
 		return true, nil
 	}
