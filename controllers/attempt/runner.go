@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -227,6 +228,31 @@ func (r Runner) Start(ctx context.Context, o Subject, p Plan) error {
 	}
 	live.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("Job"))
 	return applier.Check(ctx, live)
+}
+
+// How long after its Job was made a pod is looked for, and how long at most between two looks.
+const (
+	podGrace = 20 * time.Second
+	podCheck = 5 * time.Minute
+)
+
+// Mend makes again what the pod of a running Job runs as, where somebody deleted it: without its ServiceAccount Kubernetes makes no pod. It
+// tells when to look again, 0 when the Job has a pod. Where the namespace is being deleted it makes nothing: the Job goes too.
+func (r Runner) Mend(ctx context.Context, a Attempt, access ...client.Object) (time.Duration, error) {
+	e := a.Evidence
+	if a.State != Running || e.Job == nil || e.Job.Status.Ready != nil && *e.Job.Status.Ready > 0 || len(e.Pods) > 0 || e.Told() {
+		return 0, nil
+	}
+	age := e.Now.Sub(e.Job.CreationTimestamp.Time)
+	if age < podGrace {
+		return min(podGrace, podGrace-age), nil
+	}
+	for _, obj := range access {
+		if _, err := r.Create(ctx, obj); err != nil && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			return 0, fmt.Errorf("making again what the pod of Job %s needs: %w", e.Job.Name, err)
+		}
+	}
+	return min(age, podCheck), nil
 }
 
 // Free is a TakenError when one of the objects is there and is not the subject's, for those who want to know before anything is made.

@@ -50,7 +50,7 @@ func (r *Reconciler) attempt(ctx context.Context, s *scope, operation state.Oper
 		return r.start(ctx, s, claim)
 	case awaitJob:
 		r.reportMade(s)
-		return s.running(seen)
+		return r.running(ctx, s, seen)
 	case finish:
 		r.breaker.Made(s.request, s.now)
 		s.succeeded()
@@ -133,9 +133,22 @@ func (r *Reconciler) podLabels(s *scope, operation state.Operation) client.Match
 	return client.MatchingLabels{rkev1.MachineUIDLabel: string(s.GetUID()), rkev1.OperationLabel: string(operation)}
 }
 
-// running says what the Job does, or what it waits for.
-func (s *scope) running(seen attempt.Attempt) error {
+// running says what the Job does, or what it waits for. What its pod runs as may have gone while it was made: a foreground deletion of the
+// machine has the garbage collector take all that the machine owns.
+func (r *Reconciler) running(ctx context.Context, s *scope, seen attempt.Attempt) error {
 	name, after := s.status.JobName, s.untilDue(seen.Evidence.Pods)
+	task := jobrunner.Task{Owner: s.Reference(), Request: jobrunner.Request{Operation: s.state.Claim.Operation, Machine: s.ref(),
+		Driver: state.DriverRef{Name: r.kind.Driver}, Namespace: s.home.Namespace, StateSecret: jobrunner.StateSecretName(s.home.Name)}}
+	if s.inFallback() {
+		task.Owner, task.Base = nil, s.home.Name
+	}
+	again, err := r.runner.Mend(ctx, seen, jobrunner.ServiceAccount(task), jobrunner.Role(task), jobrunner.RoleBinding(task))
+	if err != nil {
+		return err
+	}
+	if again > 0 {
+		after = min(after, again)
+	}
 	if v := seen.Verdict; v.Reason != "" {
 		return step.Progress(v.Reason, fmt.Sprintf("Job %s waits: %s", name, v.Message), after)
 	}

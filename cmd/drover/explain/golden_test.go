@@ -130,6 +130,9 @@ func addWaiting(all map[string]*facts.Snapshot) {
 	s = withJob(atJob(metav1.ConditionUnknown, rkev1.JobPendingReason, ""), nil)
 	s.Events = []corev1.Event{event("uid-j", "web-1-create-2", "FailedCreate", `pods "web-1-create-2-x" is forbidden: exceeded quota: pods`, 1)}
 	all["pod-forbidden"] = s
+	s = withJob(atJob(metav1.ConditionUnknown, rkev1.JobPendingReason, ""), nil)
+	s.Events = []corev1.Event{event("uid-j", "web-1-create-2", "FailedCreate", `Error creating: pods "web-1-create-2-x" is forbidden: error looking up service account shop/web-1-machine: serviceaccount "web-1-machine" not found`, 1)}
+	all["no-account"] = s
 
 	pod := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
 		{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/1 nodes are available: 1 Insufficient memory."}}}}

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"slices"
+	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,7 @@ const (
 	podNotMade       = "FailedCreate"
 	podNotMounted    = "FailedMount"
 	podNoSandbox     = "FailedCreatePodSandBox"
+	jobNoAccount     = "ServiceAccountMissing"
 	jobMissing       = "JobMissing"
 	jobSuspended     = "Suspended"
 	jobInFallback    = "InRefuge"
@@ -42,6 +44,8 @@ var podAdvice = map[string]advice{
 		next: []string{nextLogsPod, "A slow cloud may need a longer deadline in the manager's settings"}},
 	podNotMade: {says: "The Job's pod is refused by the management cluster.",
 		next: []string{"The message above names the policy or quota: correct it for namespace {podns}", "Pods of Drover meet the restricted Pod Security Standard"}},
+	jobNoAccount: {waits: true, says: "The ServiceAccount of the Job's pod is gone, so Kubernetes makes no pod: someone, or a foreground deletion, deleted it.",
+		next: []string{"Drover makes it again, and the pod follows within minutes; if not, delete the Job, which did nothing yet, and Drover makes both: kubectl -n {podns} delete job {job}", nextManager}},
 	podNotMounted: {says: "A volume of the Job's pod cannot be mounted.",
 		next: []string{"Look at the pod: kubectl -n {podns} describe pod {pod}"}},
 	podNoSandbox: {says: "The node cannot set up the Job's pod: its network or container runtime is at fault.",
@@ -114,7 +118,11 @@ func jobTrouble(jobs []batchv1.Job, events []corev1.Event) (reason, message stri
 			return c.Reason, c.Message
 		}
 	}
-	return eventTrouble(events, string(jobs[0].UID), podNotMade)
+	reason, message = eventTrouble(events, string(jobs[0].UID), podNotMade)
+	if strings.Contains(message, "error looking up service account") {
+		reason = jobNoAccount
+	}
+	return reason, message
 }
 
 // eventTrouble is what the newest event of an object with one of the reasons says; nothing when there is none.

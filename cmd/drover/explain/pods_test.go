@@ -79,8 +79,10 @@ func jobTroubles() map[string]troubleCase {
 		return &batchv1.Job{Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{{Type: kind, Status: status, Reason: reason, Message: message}}}}
 	}
 	return map[string]troubleCase{
-		"no pod yet":     {job: &batchv1.Job{}},
-		"pod refused":    {job: &batchv1.Job{}, events: []corev1.Event{eventOf("job", "FailedCreate", "exceeded quota")}, reason: "FailedCreate", message: "exceeded quota"},
+		"no pod yet":  {job: &batchv1.Job{}},
+		"pod refused": {job: &batchv1.Job{}, events: []corev1.Event{eventOf("job", "FailedCreate", "exceeded quota")}, reason: "FailedCreate", message: "exceeded quota"},
+		"no account": {job: &batchv1.Job{}, events: []corev1.Event{eventOf("job", "FailedCreate", `pods "m-rm-1-x" is forbidden: error looking up service account ns/m-machine: serviceaccount "m-machine" not found`)},
+			reason: "ServiceAccountMissing", message: `pods "m-rm-1-x" is forbidden: error looking up service account ns/m-machine: serviceaccount "m-machine" not found`},
 		"another's":      {job: &batchv1.Job{}, events: []corev1.Event{eventOf("machine", "FailedCreate", "exceeded quota")}},
 		"suspended":      {job: job(batchv1.JobSuspended, corev1.ConditionTrue, "JobSuspended", "Job suspended"), reason: "Suspended", message: "Job suspended"},
 		"resumed":        {job: job(batchv1.JobSuspended, corev1.ConditionFalse, "JobResumed", "")},
