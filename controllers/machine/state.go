@@ -332,46 +332,53 @@ func (o Options) releaseOrphan(ctx context.Context, gone Request) error {
 		if err != nil || owner != nil && (owner.Kind != gone.Kind.Kind || owner.Name != gone.Name) {
 			continue
 		}
-		isState := name == jobrunner.StateSecretName(gone.Name)
-		stateKept = stateKept || isState
+		stateKept = stateKept || name == jobrunner.StateSecretName(gone.Name)
 		if !slices.Contains(known.Finalizers, rkev1.MachineFinalizer) {
 			continue
 		}
-		secret := &corev1.Secret{}
-		if err := o.Live.Get(ctx, key, secret); apierrors.IsNotFound(err) {
-			continue
-		} else if err != nil {
-			return fmt.Errorf("reading the Secret %s of a machine that is gone: %w", name, err)
+		if err := o.releaseSecret(ctx, gone, key, stateKept); err != nil {
+			return err
 		}
-		kept := state.Read(secret)
-		if kept.ServerMayExist() && slices.Contains(secret.Finalizers, rkev1.MachineFinalizer) {
-			o.Recorder.Eventf(secret, nil, corev1.EventTypeWarning, rkev1.WaitingForOwnerReason, "Keep", "there is no %s %s, and this state knows its server %s (%s): "+
-				"a machine of that kind and name takes it over, and deleting that one removes it", gone.Kind.Kind, gone.Name, kept.InstanceName, kept.Server.Value.InstanceID)
+	}
+	return nil
+}
+
+// releaseSecret lets one of them go, or waits; stateKept tells that there is a state.
+func (o Options) releaseSecret(ctx context.Context, gone Request, key types.NamespacedName, stateKept bool) error {
+	secret := &corev1.Secret{}
+	if err := o.Live.Get(ctx, key, secret); apierrors.IsNotFound(err) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("reading the Secret %s of a machine that is gone: %w", key.Name, err)
+	}
+	kept := state.Read(secret)
+	if kept.ServerMayExist() && slices.Contains(secret.Finalizers, rkev1.MachineFinalizer) {
+		o.Recorder.Eventf(secret, nil, corev1.EventTypeWarning, rkev1.WaitingForOwnerReason, "Keep", "there is no %s %s, and this state knows its server %s (%s): "+
+			"a machine of that kind and name takes it over, and deleting that one removes it", gone.Kind.Kind, gone.Name, kept.InstanceName, kept.Server.Value.InstanceID)
+	}
+	if secret.DeletionTimestamp.IsZero() {
+		return nil // an event tells when it is being deleted
+	}
+	why := "its state is not there either"
+	if end := secret.DeletionTimestamp.Add(restoreGrace); stateKept || o.Clock.Now().Before(end) {
+		going, err := o.isTerminating(ctx, gone.Namespace)
+		if err != nil {
+			return err
 		}
-		if secret.DeletionTimestamp.IsZero() {
-			continue // an event tells when it is being deleted
-		}
-		why := "its state is not there either"
-		if end := secret.DeletionTimestamp.Add(restoreGrace); stateKept || o.Clock.Now().Before(end) {
-			going, err := o.isTerminating(ctx, gone.Namespace)
-			if err != nil {
-				return err
+		if !going {
+			if !stateKept {
+				o.Recorder.Eventf(secret, nil, corev1.EventTypeNormal, rkev1.WaitingForOwnerReason, "Keep", "there is neither a %s %s nor its state: "+
+					"unless a restore brings them, this credential is let go at %s", gone.Kind.Kind, gone.Name, end.UTC().Format(time.RFC3339))
 			}
-			if !going {
-				if !stateKept {
-					o.Recorder.Eventf(secret, nil, corev1.EventTypeNormal, rkev1.WaitingForOwnerReason, "Keep", "there is neither a %s %s nor its state: "+
-						"unless a restore brings them, this credential is let go at %s", gone.Kind.Kind, gone.Name, end.UTC().Format(time.RFC3339))
-				}
-				// That a namespace is being deleted changes nothing of a Secret that is so already: nobody would wake us.
-				return step.Wait(rkev1.WaitingForOwnerReason, fmt.Sprintf("the Secret %s waits for its machine", name), orphanCheck)
-			}
-			why = "its namespace is being deleted"
+			// That a namespace is being deleted changes nothing of a Secret that is so already: nobody would wake us.
+			return step.Wait(rkev1.WaitingForOwnerReason, fmt.Sprintf("the Secret %s waits for its machine", key.Name), orphanCheck)
 		}
-		log.FromContext(ctx).Info("releasing a Secret of a machine that is not there", "why", why, "secret", name,
-			"serverMayExist", kept.ServerMayExist(), "server", kept.InstanceName, "instanceID", kept.Server.Value.InstanceID)
-		if _, err := step.DropFinalizer(ctx, o.Client, secret, rkev1.MachineFinalizer); err != nil {
-			return fmt.Errorf("releasing the Secret %s of a machine that is gone: %w", name, err)
-		}
+		why = "its namespace is being deleted"
+	}
+	log.FromContext(ctx).Info("releasing a Secret of a machine that is not there", "why", why, "secret", key.Name,
+		"serverMayExist", kept.ServerMayExist(), "server", kept.InstanceName, "instanceID", kept.Server.Value.InstanceID)
+	if _, err := step.DropFinalizer(ctx, o.Client, secret, rkev1.MachineFinalizer); err != nil {
+		return fmt.Errorf("releasing the Secret %s of a machine that is gone: %w", key.Name, err)
 	}
 	return nil
 }
