@@ -174,6 +174,8 @@ type Result struct {
 type Delivery struct {
 	// Proven is nil when it could not be looked at.
 	Proven *bool `json:"proven,omitempty"`
+	// ExitCode is that of a bootstrap script that has failed on the server; the data arrived then.
+	ExitCode int `json:"exitCode,omitempty"`
 	// Message is for people.
 	Message string `json:"message"`
 }

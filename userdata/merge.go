@@ -16,8 +16,8 @@ type Input struct {
 	// Hostname is set unless the data sets one; empty leaves it to the cloud.
 	Hostname string
 	// Marker is a word by which one sees on the server whether the bootstrap data arrived: the result makes the file
-	// DeliveredDir/Marker when cloud-init reads it, and Marker.ran when its commands have ended. Without it, or without bootstrap
-	// data that can be joined, nothing is added.
+	// DeliveredDir/Marker when cloud-init reads it, and Marker.ran when its commands have ended, with the exit code of the last, a
+	// bootstrap script's own. cloud-init has that code too. Without it, or without bootstrap data that can be joined, nothing is added.
 	Marker string
 }
 
@@ -148,7 +148,8 @@ func finish(document *yaml.Node, boot source, input Input) error {
 	put(file, "content", quoted(input.Marker))
 	ours := mapping()
 	put(ours, "write_files", sequence(file))
-	put(ours, "runcmd", sequence(sequence(text("touch"), text(name+".ran"))))
+	// cloud-init makes one shell script of all commands, and takes its exit code for theirs. The file is never there without the code.
+	put(ours, "runcmd", sequence(text(fmt.Sprintf("code=$?; echo $code > %[1]s.code && mv %[1]s.code %[1]s.ran; (exit $code)", name))))
 	if err := mergeMaps(document, ours, ""); err != nil {
 		return fmt.Errorf("merging user data: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -221,6 +222,29 @@ func plainValues(t *testing.T, data []byte) map[string]string {
 	return values
 }
 
+// TestMerge_marker_exit_code: cloud-init makes one shell script of all commands. The bootstrap script's exit code is that script's too,
+// and stands in the mark.
+func TestMerge_marker_exit_code(t *testing.T) {
+	for _, code := range []string{"0", "3", "255"} {
+		got, err := userdata.Merge(userdata.Input{Bootstrap: []byte("#!/bin/sh\n"), User: []byte("#cloud-config\nruncmd: ['false']\n"), Marker: "u-1"})
+		require.NoError(t, err)
+		var config struct{ Runcmd []any }
+		require.NoError(t, yaml.Unmarshal(got, &config))
+		require.Equal(t, []any{"false", []any{"/bin/sh", "/var/lib/drover/bootstrap/bootstrap.sh"}}, config.Runcmd[:2])
+		dir := t.TempDir()
+		mark := strings.ReplaceAll(config.Runcmd[2].(string), userdata.DeliveredDir, dir)
+		err = exec.CommandContext(t.Context(), "/bin/sh", "-c", "false\nsh -c 'exit "+code+"'\n"+mark+"\n").Run()
+		if code == "0" {
+			require.NoError(t, err)
+		} else {
+			require.EqualError(t, err, "exit status "+code)
+		}
+		told, err := os.ReadFile(filepath.Join(dir, "u-1.ran"))
+		require.NoError(t, err)
+		require.Equal(t, code+"\n", string(told))
+	}
+}
+
 // TestMerge_marker: whatever form the data takes, cloud-init makes the files by which the Job sees that it arrived.
 func TestMerge_marker(t *testing.T) {
 	const template = "## template: jinja\n#cloud-config\nruncmd: ['echo {{ v1.region }}']\n"
@@ -233,7 +257,8 @@ func TestMerge_marker(t *testing.T) {
 		got, err := userdata.Merge(input)
 		require.NoError(t, err, name)
 		require.Contains(t, string(got), "- path: /var/lib/drover/delivered/u-1\n    permissions: \"0644\"\n    content: \"u-1\"\n", name)
-		require.Contains(t, string(got), "  - - touch\n    - /var/lib/drover/delivered/u-1.ran\n", name)
+		require.Contains(t, string(got), "  - code=$?; echo $code > /var/lib/drover/delivered/u-1.code && "+
+			"mv /var/lib/drover/delivered/u-1.code /var/lib/drover/delivered/u-1.ran; (exit $code)\n", name)
 	}
 	for name, input := range map[string]userdata.Input{"nothing": {}, "the user's only": {User: []byte("#cloud-config\na: 1\n")}, "opaque": {Bootstrap: []byte("{}")}} {
 		input.Marker = "u-1"

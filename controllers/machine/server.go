@@ -56,6 +56,10 @@ func (s *scope) tellDelivery() {
 	status, reason, message := metav1.ConditionUnknown, rkev1.NotVerifiedReason, result.Delivery.Message
 	switch proven := result.Delivery.Proven; {
 	case proven == nil:
+	case *proven && result.Delivery.ExitCode != 0:
+		// Drivers that bring the script over SSH fail with the same reason.
+		status, reason = metav1.ConditionFalse, rkev1.BootstrapFailedReason
+		message += fmt.Sprintf(". The server is kept for a look: drover ssh %s -- tail /var/log/cloud-init-output.log. Delete the machine to have another one made", s.GetName())
 	case *proven:
 		status, reason = metav1.ConditionTrue, rkev1.DeliveredReason
 	default:

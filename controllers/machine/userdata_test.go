@@ -188,14 +188,16 @@ func TestUserData_unknownHabit(t *testing.T) {
 func TestDelivery(t *testing.T) {
 	for name, c := range map[string]struct {
 		proven *bool
+		code   int
 		status metav1.ConditionStatus
 		reason string
 		ready  metav1.ConditionStatus
 		phase  string
 	}{
-		"delivered":     {new(true), metav1.ConditionTrue, rkev1.DeliveredReason, metav1.ConditionTrue, rkev1.PhaseRunning},
-		"not verified":  {nil, metav1.ConditionUnknown, rkev1.NotVerifiedReason, metav1.ConditionTrue, rkev1.PhaseRunning},
-		"not delivered": {new(false), metav1.ConditionFalse, rkev1.NotDeliveredReason, metav1.ConditionFalse, rkev1.PhaseFailed},
+		"delivered":     {new(true), 0, metav1.ConditionTrue, rkev1.DeliveredReason, metav1.ConditionTrue, rkev1.PhaseRunning},
+		"not verified":  {nil, 0, metav1.ConditionUnknown, rkev1.NotVerifiedReason, metav1.ConditionTrue, rkev1.PhaseRunning},
+		"it failed":     {new(true), 3, metav1.ConditionFalse, rkev1.BootstrapFailedReason, metav1.ConditionFalse, rkev1.PhaseFailed},
+		"not delivered": {new(false), 0, metav1.ConditionFalse, rkev1.NotDeliveredReason, metav1.ConditionFalse, rkev1.PhaseFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -203,11 +205,11 @@ func TestDelivery(t *testing.T) {
 			s.reconcile()
 			s.succeed(1)
 			s.write(map[string]any{state.ResultKey: state.Result{Operation: state.Create, Attempt: 1, Outcome: state.Succeeded,
-				Delivery: &state.Delivery{Proven: c.proven, Message: "what was seen"}, StartTime: w.clock.Now(), EndTime: w.clock.Now()}})
+				Delivery: &state.Delivery{Proven: c.proven, ExitCode: c.code, Message: "what was seen"}, StartTime: w.clock.Now(), EndTime: w.clock.Now()}})
 			require.Equal(t, c.phase, s.reconcile().Phase)
 			require.Contains(t, s.expect(rkev1.BootstrapDeliveredCondition, c.status, c.reason).Message, "what was seen")
 			s.expect(rkev1.ReadyCondition, c.ready, "")
-			require.Equal(t, name == "not delivered", strings.Contains(strings.Join(w.events(), "\n"), rkev1.NotDeliveredReason))
+			require.Equal(t, c.status == metav1.ConditionFalse, strings.Contains(strings.Join(w.events(), "\n"), c.reason))
 			wrote := w.wrote()
 			s.reconcile()
 			require.Equal(t, wrote, w.wrote(), "nothing changed")

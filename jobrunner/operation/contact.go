@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/drover-project/drover/jobrunner/operation/statesecret"
 	"github.com/drover-project/drover/sshkeys"
 	"github.com/drover-project/drover/state"
+	"github.com/drover-project/drover/userdata"
 )
 
 const (
@@ -24,6 +26,8 @@ const (
 	// bootstrapTimeout is for drivers whose bootstrap data goes over SSH: without a login the machine has failed.
 	bootstrapTimeout = 5 * time.Minute
 	loginTimeout     = 15 * time.Second
+	// commandsTimeout is for the commands of bootstrap data that has arrived: most scripts that fail do so soon.
+	commandsTimeout = 30 * time.Second
 )
 
 func (s *session) access() sshkeys.Access {
@@ -216,7 +220,7 @@ func (s *session) unproven(why string) {
 // proveDelivery looks on the server for the files that our user data makes. A driver that drops the data, or sends something
 // else, tells nobody: cloud-init says done either way.
 //
-//	marker.ran there ──▶ proven    marker there ──▶ proven, its commands run still
+//	marker.ran there ──▶ proven, with the exit code in it    marker there ──▶ proven, its commands run still: asked on for commandsTimeout
 //	cloud-init has ended without ──▶ not delivered    no cloud-init, or it still runs when the time is over ──▶ not verified
 //
 // cloud-init writes files before it lets sshd start (its units' order), so most are asked once. Without a mark in what this attempt
@@ -225,21 +229,26 @@ func (s *session) proveDelivery(ctx context.Context, client *sshkeys.Client) err
 	if !s.awaitsDelivery() {
 		return nil
 	}
-	ended := false
+	ended, since := false, time.Time{}
 	for wait := pollInterval; ; wait = min(2*wait, maxPause) {
-		told, err := s.askCloudInit(ctx, client)
+		told, code, err := s.askCloudInit(ctx, client)
 		switch {
 		case cancelled(err):
 			return err
 		case ctx.Err() == nil && err != nil:
-			s.unproven("the server did not answer")
+			if since.IsZero() {
+				s.unproven("the server did not answer")
+			}
 			return fmt.Errorf("asking for the bootstrap data on the server: %w", err)
 		case told == "ran":
-			s.delivered(true, "cloud-init on the server has applied the bootstrap data")
+			s.applied(code)
 			return nil
-		case told == "arrived":
-			s.delivered(true, "cloud-init on the server has the bootstrap data, and runs its commands")
+		case told == "arrived" && since.IsZero():
+			since = time.Now()
+			s.delivered(true, "cloud-init on the server has the bootstrap data, whose commands had not ended when the Job looked")
+		case told == "arrived" && time.Since(since) > commandsTimeout:
 			return nil
+		case told == "arrived" || !since.IsZero():
 		case told == "absent":
 			s.unproven("there is no cloud-init on it")
 			return nil
@@ -253,11 +262,29 @@ func (s *session) proveDelivery(ctx context.Context, client *sshkeys.Client) err
 		// Asked once more, for it may have ended between the two questions.
 		ended = told == "done" || told == "error" || told == "disabled"
 		if err := pause(ctx, wait); errors.Is(err, context.DeadlineExceeded) {
-			s.unproven("cloud-init on it has not ended")
+			if since.IsZero() {
+				s.unproven("cloud-init on it has not ended")
+			}
 			return nil
 		} else if err != nil {
 			return err
 		}
+	}
+}
+
+// applied tells how the commands of the bootstrap data ended. Only a script is known to have failed by its exit code: that of a
+// cloud-config's last command says nothing of the others.
+func (s *session) applied(code int) {
+	const output = "the output is in /var/log/cloud-init-output.log there"
+	summary, err := userdata.Inspect(s.bootstrap)
+	switch {
+	case code == 0:
+		s.delivered(true, "cloud-init on the server has applied the bootstrap data")
+	case err == nil && summary.Format == userdata.Script:
+		s.delivered(true, fmt.Sprintf("the bootstrap script ended with exit code %d on the server: %s", code, output))
+		s.result.Delivery.ExitCode = code
+	default:
+		s.delivered(true, fmt.Sprintf("cloud-init on the server has applied the bootstrap data, the last of whose commands ended with exit code %d: %s", code, output))
 	}
 }
 
@@ -269,18 +296,23 @@ func (s *session) deliveryMark() string {
 	return s.marker()
 }
 
-// askCloudInit returns ran, arrived, absent, or the status that cloud-init tells. It needs no rights on the server.
-func (s *session) askCloudInit(ctx context.Context, client *sshkeys.Client) (string, error) {
+// askCloudInit returns ran and with which exit code, arrived, absent, or the status that cloud-init tells. It needs no rights on the
+// server. The mark of an earlier version has no code: it is taken for a 0.
+func (s *session) askCloudInit(ctx context.Context, client *sshkeys.Client) (string, int, error) {
 	file := sshkeys.Quote(s.options.DeliveredDir + "/" + s.deliveryMark())
 	var out bytes.Buffer
 	_, err := client.Run(ctx, sshkeys.Command{Stdout: &limited{to: &out, left: maxStatus}, Stderr: s.log, Line: fmt.Sprintf(
-		"if test -e %[1]s.ran; then echo ran; elif test -e %[1]s; then echo arrived; elif command -v cloud-init >/dev/null 2>&1; then "+
+		"if test -e %[1]s.ran; then echo ran; cat %[1]s.ran; elif test -e %[1]s; then echo arrived; elif command -v cloud-init >/dev/null 2>&1; then "+
 			"cloud-init status 2>/dev/null | sed -n 's/^status: *//p'; else echo absent; fi", file)})
-	word, _, _ := strings.Cut(strings.TrimSpace(out.String()), "\n")
+	word, rest, _ := strings.Cut(strings.TrimSpace(out.String()), "\n")
 	if !slices.Contains([]string{"ran", "arrived", "absent", "done", "error", "disabled"}, word) {
 		word = "running"
 	}
-	return word, err
+	code, parseErr := strconv.ParseUint(rest, 10, 8)
+	if parseErr != nil {
+		code = 0
+	}
+	return word, int(code), err
 }
 
 const maxStatus = 1 << 10

@@ -320,6 +320,8 @@ func TestProveDelivery(t *testing.T) {
 	says := func(status string) string { return "#!/bin/sh\necho status: " + status + "\n" }
 	for name, c := range map[string]struct {
 		files     []string
+		code      string
+		bootstrap string
 		cloudInit string
 		earlier   bool
 		ssh       bool
@@ -327,16 +329,23 @@ func TestProveDelivery(t *testing.T) {
 		off       bool
 		brief     bool
 		proven    *bool
+		exitCode  int
 		message   string
 	}{
-		"its commands have ended":  {files: []string{"", ".ran"}, proven: yes, message: "has applied the bootstrap data"},
-		"its commands run":         {files: []string{""}, cloudInit: says("running"), proven: yes, message: "runs its commands"},
+		"an earlier version's end": {files: []string{"", ".ran"}, proven: yes, message: "has applied the bootstrap data"},
+		"its commands have ended":  {files: []string{"", ".ran"}, code: "0\n", proven: yes, message: "has applied the bootstrap data"},
+		"its script failed": {files: []string{"", ".ran"}, code: "3\n", proven: yes, exitCode: 3,
+			message: "the bootstrap script ended with exit code 3 on the server: the output is in /var/log/cloud-init-output.log"},
+		"its last command failed": {files: []string{"", ".ran"}, code: "3\n", bootstrap: "#cloud-config\nruncmd: ['false']\n", proven: yes,
+			message: "the last of whose commands ended with exit code 3: the output is in /var/log/cloud-init-output.log"},
+		"a code that is none":      {files: []string{"", ".ran"}, code: "3; MARKER\n", proven: yes, message: "has applied the bootstrap data"},
+		"its commands run":         {files: []string{""}, cloudInit: says("running"), brief: true, proven: yes, message: "had not ended when the Job looked"},
 		"cloud-init knows nothing": {cloudInit: says("done"), proven: no, message: "cloud-init on the server has ended (done) without the bootstrap data"},
 		"cloud-init is off":        {cloudInit: says("disabled"), proven: no, message: "(disabled)"},
 		"cloud-init failed":        {cloudInit: says("error"), proven: no, message: "(error)"},
 		"no cloud-init":            {message: "there is no cloud-init on it"},
 		"an earlier attempt's":     {cloudInit: says("done"), earlier: true, message: "may not have had"},
-		"an earlier attempt's too": {files: []string{""}, cloudInit: says("done"), earlier: true, proven: yes, message: "runs its commands"},
+		"an earlier attempt's too": {files: []string{""}, cloudInit: says("done"), earlier: true, brief: true, proven: yes, message: "had not ended when the Job looked"},
 		"no way to log in":         {unreached: true, message: "could not log in"},
 		"nobody looks":             {off: true, message: "spec.common.sshContact.mode is Off"},
 		"cloud-init goes on":       {cloudInit: says("running"), brief: true, message: "cloud-init on it has not ended"},
@@ -345,7 +354,7 @@ func TestProveDelivery(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, _ := meeting(t, "digitalocean")
-			s.bootstrap, s.marked = []byte("#!/bin/sh\n"), !c.earlier
+			s.bootstrap, s.marked = []byte(cmp.Or(c.bootstrap, "#!/bin/sh\n")), !c.earlier
 			s.request.Tags = map[string]string{jobrunner.TagMachineUID: "u-1"}
 			if !c.ssh {
 				s.way = clouds.UserData{Habit: clouds.Inline, Flag: "x"}
@@ -364,7 +373,7 @@ func TestProveDelivery(t *testing.T) {
 			s.options.DeliveredDir = filepath.Join(home, "delivered")
 			require.NoError(t, os.Mkdir(s.options.DeliveredDir, 0o700))
 			for _, suffix := range c.files {
-				require.NoError(t, os.WriteFile(filepath.Join(s.options.DeliveredDir, "u-1"+suffix), nil, 0o600))
+				require.NoError(t, os.WriteFile(filepath.Join(s.options.DeliveredDir, "u-1"+suffix), []byte(c.code), 0o600))
 			}
 			if c.cloudInit != "" {
 				require.NoError(t, os.WriteFile(filepath.Join(home, "cloud-init"), []byte(c.cloudInit), 0o700))
@@ -376,7 +385,30 @@ func TestProveDelivery(t *testing.T) {
 			}
 			require.NotNil(t, s.result.Delivery)
 			require.Equal(t, c.proven, s.result.Delivery.Proven)
+			require.Equal(t, c.exitCode, s.result.Delivery.ExitCode)
 			require.Contains(t, s.result.Delivery.Message, c.message)
 		})
 	}
+}
+
+// TestProveDelivery_of_a_script_that_ends_later: the Job looks on for a while after the data has arrived.
+func TestProveDelivery_of_a_script_that_ends_later(t *testing.T) {
+	t.Parallel()
+	s, ssh := meeting(t, "digitalocean")
+	s.bootstrap, s.marked, s.way = []byte("#!/bin/sh\n"), true, clouds.UserData{Habit: clouds.Inline, Flag: "x"}
+	s.request.Tags = map[string]string{jobrunner.TagMachineUID: "u-1"}
+	s.options.DeliveredDir = filepath.Join(filepath.Dir(s.options.MarkerRoot), "delivered")
+	mark := filepath.Join(s.options.DeliveredDir, "u-1")
+	require.NoError(t, os.Mkdir(s.options.DeliveredDir, 0o700))
+	require.NoError(t, os.WriteFile(mark, nil, 0o600))
+	go func() {
+		for len(ssh.Commands()) == 0 && t.Context().Err() == nil {
+			time.Sleep(10 * time.Millisecond)
+		}
+		_ = os.WriteFile(mark+".code", []byte("3\n"), 0o600)
+		_ = os.Rename(mark+".code", mark+".ran")
+	}()
+	s.meet(t.Context(), t)
+	require.Equal(t, 3, s.result.Delivery.ExitCode)
+	require.Equal(t, s.result.Delivery, state.Of(s.state.Data).Result.Value.Delivery)
 }

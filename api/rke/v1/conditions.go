@@ -20,7 +20,7 @@ const (
 	// StateStoredCondition is True when the server's record, SSH key and addresses are stored.
 	StateStoredCondition = "StateStored"
 	// BootstrapDeliveredCondition is True when the Job has seen on the server that the bootstrap data arrived, Unknown when it could not
-	// look, False when it surely did not arrive; then the machine is not Ready and its server is kept for a look.
+	// look, False when it surely did not arrive or its script has failed; then the machine is not Ready and its server is kept for a look.
 	BootstrapDeliveredCondition = "BootstrapDelivered"
 	// ServerExistsCondition is True when the cloud listed the server the last time it was asked, False when it had and does not any
 	// more, Unknown where nobody can tell or nobody has looked yet. False makes Ready False.
@@ -51,7 +51,7 @@ const (
 	UserDataTooLargeReason         = "UserDataTooLarge"
 	// BootstrapFormatUnknownReason of a condition that is True: the data is handed over, but most likely nothing reads it.
 	BootstrapFormatUnknownReason = "BootstrapFormatUnknown"
-	// DeliveredReason, NotVerifiedReason and NotDeliveredReason are the three of BootstrapDelivered.
+	// DeliveredReason, NotVerifiedReason and NotDeliveredReason are those of BootstrapDelivered, with BootstrapFailedReason.
 	DeliveredReason    = "Delivered"
 	NotVerifiedReason  = "NotVerified"
 	NotDeliveredReason = "NotDelivered"
