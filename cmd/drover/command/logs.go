@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,9 +32,11 @@ func newLogs(e *env) *cobra.Command {
 		Short: "Print what the driver said",
 		Long: `Print what the driver said: live while a Job runs, afterwards what was kept of it. Which log it is, is told on standard error.
 
-With -f the log is followed until the Job ends; when no Job runs yet, the next one is waited for.`,
+With -f the log is followed until the Job ends. Of a machine for which no attempt was made yet the first Job is waited for, and with
+--operation remove the Job of a removal that has not begun; of a machine that is finished -f prints what was kept.`,
 		Example: `  {name} logs web-1 -f
   {name} logs web-1 --previous
+  {name} logs web-1 -f --operation remove
   {name} logs web-1 --operation create --attempt 2`,
 		Args:              arguments(oneName),
 		ValidArgsFunction: e.completeOneMachine,
@@ -70,7 +73,13 @@ func (e *env) logs(ctx context.Context, name string, o *logsOptions) error {
 		return err
 	}
 	s := api.Attempts(ctx, m)
-	attempt, err := joblog.Pick(joblog.Attempts(s), o.want)
+	all := joblog.Attempts(s)
+	removal := joblog.Want{Operation: string(state.Remove)}
+	if o.follow && o.want == removal && !slices.ContainsFunc(all, func(a *joblog.Attempt) bool { return a.Operation == removal.Operation }) {
+		e.note("%s: waiting for the Job that removes its server (phase %s)", m.Name, m.Phase())
+		return e.follow(ctx, api, m.Namespace, labels.Set{rkev1.MachineUIDLabel: string(m.UID), rkev1.OperationLabel: removal.Operation})
+	}
+	attempt, err := joblog.Pick(all, o.want)
 	if joblog.IsNothing(err) {
 		return e.noLog(ctx, api, m, s, o)
 	}

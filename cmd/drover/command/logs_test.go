@@ -83,6 +83,23 @@ func TestLogsWaitForAPod(t *testing.T) {
 	require.Zero(t, <-r.ended)
 }
 
+// TestLogsWaitForARemoval: who asks for the log of a removal before it has begun sees it, and not the pod of the create.
+func TestLogsWaitForARemoval(t *testing.T) {
+	c := newCluster(t)
+	machine := c.apply(t, waitingMachine)
+	c.runningJob(t, machine.GetUID())
+	created := c.jobPod(t, "db-1-create-pod", "db-1-create-3", machine.GetUID(), corev1.PodRunning, "")
+	r := c.withLogs(t).start(t, "logs", "db-1", "-f", "--operation", "remove")
+	require.Equal(t, "# db-1: waiting for the Job that removes its server (phase Pending)", r.errOut.next(r.ctx, t))
+	c.podIs(t, created, corev1.PodSucceeded, "")
+	pod := c.jobPod(t, "db-1-remove-pod", "db-1-remove-1", machine.GetUID(), corev1.PodPending, "")
+	pod.Labels[rkev1.OperationLabel] = "remove"
+	require.NoError(t, c.Update(t.Context(), pod))
+	c.podIs(t, pod, corev1.PodRunning, "")
+	require.Equal(t, []string{"db-1-remove-pod container=machine follow=true"}, r.lines(t, 1))
+	require.Zero(t, <-r.ended)
+}
+
 // TestLogsInterrupted: who waits and goes gets no error.
 func TestLogsInterrupted(t *testing.T) {
 	c := newCluster(t)
