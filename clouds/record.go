@@ -90,6 +90,17 @@ func Fill(template string, record Record) string {
 	return filled
 }
 
+// Missing are the fields that a template names and the record has empty.
+func Missing(template string, record Record) []string {
+	var missing []string
+	for _, name := range placeholder.FindAllStringSubmatch(template, -1) {
+		if fieldText(name[1], record) == "" {
+			missing = append(missing, name[1])
+		}
+	}
+	return missing
+}
+
 func fieldText(name string, record Record) string {
 	if text := record.Text(name); text != "" || name == "" {
 		return text

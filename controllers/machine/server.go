@@ -3,6 +3,7 @@ package machine
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -100,11 +101,11 @@ func (r *Reconciler) providerID(ctx context.Context, s *scope) (string, error) {
 	if server.ProviderID != "" {
 		return server.ProviderID, nil
 	}
-	if id, err := r.recordedProviderID(ctx, s); err != nil || id != "" {
+	id, missing, err := r.recordedProviderID(ctx, s)
+	if err != nil || id != "" {
 		return id, err
 	}
-	wait := step.Wait(rkev1.WaitingForNodeReason,
-		"the driver's record does not tell the provider ID: it is taken from the Node when the server has joined its cluster (found by its addresses or name), or set spec.providerID", safetyNet)
+	wait := step.Wait(rkev1.WaitingForNodeReason, "the driver's record does not tell the provider ID"+missing+": it is taken from the Node when the server has joined its cluster (found by its addresses or name), or set spec.providerID", safetyNet)
 	if r.Nodes == nil || s.machine == nil || s.cluster == nil {
 		return "", wait
 	}
@@ -114,7 +115,7 @@ func (r *Reconciler) providerID(ctx context.Context, s *scope) (string, error) {
 	for i, address := range server.Addresses {
 		addresses[i] = address.Address
 	}
-	id, err := r.Nodes.ProviderID(ctx, client.ObjectKeyFromObject(s.cluster), workload.Server{Machine: s.machine.UID, Name: s.state.InstanceName,
+	id, err = r.Nodes.ProviderID(ctx, client.ObjectKeyFromObject(s.cluster), workload.Server{Machine: s.machine.UID, Name: s.state.InstanceName,
 		Addresses: addresses, ProviderID: fmt.Sprintf("drover://%s/%s", s.GetNamespace(), s.GetName())})
 	if err != nil {
 		return "", fmt.Errorf("looking for the machine's Node: %w", err)
@@ -126,19 +127,24 @@ func (r *Reconciler) providerID(ctx context.Context, s *scope) (string, error) {
 }
 
 // recordedProviderID is what the driver's record in the state says by what is known of the driver now: a template may have been
-// added to the NodeDriver after the server was made. A change of the NodeDriver wakes the machine.
-func (r *Reconciler) recordedProviderID(ctx context.Context, s *scope) (string, error) {
+// added to the NodeDriver after the server was made. A change of the NodeDriver wakes the machine. The second text says, for a message,
+// which fields of the template are empty in the record: it keeps none of a credential, and today's credential may be another account's.
+func (r *Reconciler) recordedProviderID(ctx context.Context, s *scope) (string, string, error) {
 	found, err := r.nodeDriver(ctx, s)
 	if err != nil || found == nil {
-		return "", err
+		return "", "", err
 	}
 	cloud, template := clouds.Of(found.DriverName()), found.Spec.ProviderIDTemplate
 	if template == "" && cloud.ProviderID == "" {
-		return "", nil
+		return "", "", nil
 	}
 	record, err := sshkeys.Record(s.state.ExtractedConfig)
 	if err != nil || record == nil {
-		return "", nil //nolint:nilerr // a record that cannot be read says nothing; the Node may
+		return "", "", nil //nolint:nilerr // a record that cannot be read says nothing; the Node may
 	}
-	return cloud.Server(clouds.Facts{Record: record, Template: template}).ProviderID, nil
+	id, missing := cloud.Server(clouds.Facts{Record: record, Template: template}).ProviderID, clouds.Missing(template, record)
+	if id != "" || len(missing) == 0 {
+		return id, "", nil
+	}
+	return "", fmt.Sprintf(" (providerIDTemplate of the NodeDriver names %s, empty in the record, in which no credential field is kept)", strings.Join(missing, ", ")), nil
 }

@@ -90,12 +90,17 @@ func TestProviderID_fromATemplateAddedLater(t *testing.T) {
 	archive, err := sshkeys.WriteArchive("/home/machine/machines", []sshkeys.File{
 		{Path: "m/config.json", Mode: 0o600, Content: []byte(`{"DriverName":"acme","Driver":{"Region":"x","ServerUUID":"u-1"}}`)}})
 	require.NoError(t, err)
+	blanked, err := sshkeys.WriteArchive("/home/machine/machines", []sshkeys.File{
+		{Path: "m/config.json", Mode: 0o600, Content: []byte(`{"DriverName":"acme","Driver":{"Region":"","ServerUUID":"u-1"}}`)}})
+	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		archive []byte
 		want    string
+		message string
 	}{
-		"the record has it":          {archive, "acme://x/u-1"},
-		"an archive that is no such": {[]byte("a tar.gz"), ""},
+		"the record has it":          {archive, "acme://x/u-1", ""},
+		"an archive that is no such": {[]byte("a tar.gz"), "", "does not tell the provider ID: "},
+		"a field of the credential":  {blanked, "", "names Region, empty in the record"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newWorld(t).machine("acme", "m", map[string]any{"token": "from-the-spec"})
@@ -113,6 +118,9 @@ func TestProviderID_fromATemplateAddedLater(t *testing.T) {
 			s.reconcile()
 			got, _ := s.obj.Object["spec"].(map[string]any)["providerID"].(string)
 			require.Equal(t, c.want, got)
+			if c.want == "" {
+				require.Contains(t, s.expect(rkev1.ProviderIDKnownCondition, metav1.ConditionFalse, rkev1.WaitingForNodeReason).Message, c.message)
+			}
 		})
 	}
 }
