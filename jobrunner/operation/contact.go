@@ -229,26 +229,21 @@ func (s *session) proveDelivery(ctx context.Context, client *sshkeys.Client) err
 	if !s.awaitsDelivery() {
 		return nil
 	}
-	ended, since := false, time.Time{}
+	ended := false
 	for wait := pollInterval; ; wait = min(2*wait, maxPause) {
 		told, code, err := s.askCloudInit(ctx, client)
 		switch {
 		case cancelled(err):
 			return err
 		case ctx.Err() == nil && err != nil:
-			if since.IsZero() {
-				s.unproven("the server did not answer")
-			}
+			s.unproven("the server did not answer")
 			return fmt.Errorf("asking for the bootstrap data on the server: %w", err)
 		case told == "ran":
 			s.applied(code)
 			return nil
-		case told == "arrived" && since.IsZero():
-			since = time.Now()
+		case told == "arrived":
 			s.delivered(true, "cloud-init on the server has the bootstrap data, whose commands had not ended when the Job looked")
-		case told == "arrived" && time.Since(since) > commandsTimeout:
-			return nil
-		case told == "arrived" || !since.IsZero():
+			return s.awaitCommands(ctx, client)
 		case told == "absent":
 			s.unproven("there is no cloud-init on it")
 			return nil
@@ -262,14 +257,30 @@ func (s *session) proveDelivery(ctx context.Context, client *sshkeys.Client) err
 		// Asked once more, for it may have ended between the two questions.
 		ended = told == "done" || told == "error" || told == "disabled"
 		if err := pause(ctx, wait); errors.Is(err, context.DeadlineExceeded) {
-			if since.IsZero() {
-				s.unproven("cloud-init on it has not ended")
-			}
+			s.unproven("cloud-init on it has not ended")
 			return nil
 		} else if err != nil {
 			return err
 		}
 	}
+}
+
+// awaitCommands looks on for a while whether the commands of data that has arrived end.
+func (s *session) awaitCommands(ctx context.Context, client *sshkeys.Client) error {
+	for since, wait := time.Now(), pollInterval; time.Since(since) < commandsTimeout; wait = min(2*wait, maxPause) {
+		if err := pause(ctx, wait); err != nil {
+			return fmt.Errorf("waiting for the commands of the bootstrap data: %w", err)
+		}
+		told, code, err := s.askCloudInit(ctx, client)
+		if err != nil {
+			return fmt.Errorf("asking for the end of the bootstrap data's commands: %w", err)
+		}
+		if told == "ran" {
+			s.applied(code)
+			return nil
+		}
+	}
+	return nil
 }
 
 // applied tells how the commands of the bootstrap data ended. Only a script is known to have failed by its exit code: that of a
