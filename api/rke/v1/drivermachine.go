@@ -23,6 +23,8 @@ const (
 )
 
 // DriverMachine is an <X>Machine. Its kind is not known at build time; what all of them have in common is read and written here.
+//
+// +kubebuilder:object:generate=false
 type DriverMachine struct {
 	*unstructured.Unstructured
 }
