@@ -209,7 +209,7 @@ func TestCheckGiven(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := finding(t, "digitalocean", &scripted{})
-			s.request.Tags = map[string]string{jobrunner.TagMachineUID: "m-uid"}
+			s.request.Tags, s.request.Machine.UID = map[string]string{jobrunner.TagMachineUID: "m-uid"}, "m-uid"
 			s.owner, s.foundOurs, s.record, s.fresh = c.owner, c.found, c.recorded, clouds.Record{}
 			require.NoError(t, s.checkGiven(t.Context()), "no provider ID names anything")
 			s.request.ProviderID = "digitalocean://7"
