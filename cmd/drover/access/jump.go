@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/drover-project/drover/sshkeys"
@@ -74,10 +75,17 @@ type jumpConn struct {
 	io.WriteCloser
 
 	command *exec.Cmd
+	once    sync.Once
+	err     error
 }
 
-// Close ends the process.
+// Close ends the process. The SSH library closes from several goroutines, and a process is waited for once.
 func (c *jumpConn) Close() error {
+	c.once.Do(func() { c.err = c.end() })
+	return c.err
+}
+
+func (c *jumpConn) end() error {
 	err := c.WriteCloser.Close()
 	if killed := c.command.Process.Kill(); killed != nil && !errors.Is(killed, os.ErrProcessDone) {
 		err = errors.Join(err, killed)
