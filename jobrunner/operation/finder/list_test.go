@@ -38,10 +38,10 @@ func TestDigitalOcean_List(t *testing.T) {
 	}, gpus: []map[string]any{taggedJSON(16, "2026-11-01T10:00:00Z"), taggedJSON(17, "2026-11-01T10:00:00Z", "drover-machine-uid:m3")}}
 	found, err := a.lister(t).List(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, []Tagged{
 	for i := range found {
 		found[i].words = nil // how they are read is TestMachine_Owns_words
 	}
+	require.Equal(t, []Tagged{
 		{ID: "11", Name: "pool-1", Tags: machineTags("m-uid"), Created: time.Date(2026, 11, 1, 10, 0, 0, 0, time.UTC),
 			Record: map[string]any{"DropletID": 11, "DropletName": "pool-1", "MachineName": "pool-1", "Region": "fra1", "IPAddress": "198.18.0.1"}},
 		{ID: "14", Name: "pool-1", Tags: map[string]string{jobrunner.TagMachineUID: "m2"},
