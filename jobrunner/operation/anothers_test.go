@@ -23,7 +23,7 @@ func anothersState(t *testing.T, j *job) *job {
 	other := *j
 	other.t, other.output = t, &syncBuffer{}
 	other.client = fake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: stateName}, Data: secret.Data})
-	other.request.Attempt, other.request.Machine.Name, other.request.Machine.UID = 1, "another", j.request.Machine.UID+"-other"
+	other.request.Attempt, other.request.Machine.Name, other.request.Machine.UID = 1, j.request.Machine.Name+"-another", j.request.Machine.UID+"-other"
 	other.request.Tags = jobrunner.Tags(other.request.Machine)
 	return &other
 }

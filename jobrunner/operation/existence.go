@@ -176,14 +176,16 @@ func (q *inquiry) end(ctx context.Context, act action) error {
 	return nil
 }
 
-// readTag reads whose the server is that the record names: a record can be wrong, such as one that was edited, or restored under
-// another name.
+// readTag reads whose the server is that the driver goes by: a record can be wrong, such as one that was edited, or restored under
+// another name, and what it leaves out the driver takes from the machine's options and name.
 func (q *inquiry) readTag(ctx context.Context) error {
 	q.known.tag = tagOurs
 	if q.owner == nil {
 		return nil
 	}
-	server, err := q.owner.Get(ctx, q.record, q.request.Tags[jobrunner.TagMachineUID])
+	named := maps.Clone(q.fresh)
+	maps.Copy(named, machinedir.Renew(q.record, q.fresh, q.credentials()))
+	server, err := q.owner.Get(ctx, named, q.request.Tags[jobrunner.TagMachineUID])
 	if cancelled(err) {
 		return err
 	}

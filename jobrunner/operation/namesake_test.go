@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"os"
@@ -72,6 +73,34 @@ func TestNamesake_ours(t *testing.T) {
 	s, server := named(t, &scripted{}, "", "")
 	require.Equal(t, nothingLeft, decided(t, s, forRemove))
 	require.NoFileExists(t, server)
+}
+
+// Nor is a server removed that only the name names, which is written in a state, when its tag is another machine's: with a server of
+// the machine's own beside it, or with none.
+func TestNamesake_forgedName(t *testing.T) {
+	for name, record := range map[string]clouds.Record{"no record": nil, "an empty record": {}, "one without the name": {"MachineName": ""}} {
+		for _, phase := range []state.Phase{"", state.PhaseCreated, state.PhaseRemoving} {
+			for _, found := range [][]finder.Server{nil, {{ID: "/subscriptions/x", Name: "pool-7"}}} {
+				s, server := named(t, &scripted{found: found}, "", "m-uid")
+				s.record, s.journal.Phase = record, phase
+				s.owner = tagsOf{s.request.InstanceName: "another-uid"}
+				act := decided(t, s, forRemove)
+				require.Contains(t, []action{nothingLeft, spareNamesake}, act, "%s, %s", name, phase)
+				require.FileExists(t, server, "%s, phase %q, %d found", name, phase, len(found))
+			}
+		}
+	}
+}
+
+// tagsOf is a cloud that knows by a server's name the UID in its tag.
+type tagsOf map[string]string
+
+func (o tagsOf) Get(_ context.Context, record map[string]any, _ string) (finder.Tagged, error) {
+	name, _ := record["MachineName"].(string)
+	if o[name] == "" {
+		return finder.Tagged{}, nil
+	}
+	return finder.Tagged{ID: name, Name: name, Tags: map[string]string{jobrunner.TagMachineUID: o[name]}}, nil
 }
 
 // What a driver takes for none may be a cloud that does not answer: then nothing is known.

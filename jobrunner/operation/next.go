@@ -215,11 +215,11 @@ func (e evidence) leaveRecordedOne() action {
 
 // beforeGone lets the driver remove what its record names, and then the finder what remains.
 //
-// A driver that goes by names is not let loose where the finder finds no server of this machine's, if none was ever asked for
-// or there is one all the same: then the name is another machine's.
+// A driver that goes by names is not let loose where the tag of the server of that name is another machine's, nor where the finder
+// finds no server of this machine's, if none was ever asked for or there is one all the same.
 func (e evidence) beforeGone() action {
 	switch {
-	case e.isNamed() && e.tag == tagUnread:
+	case (e.isNamed() || e.naming == byName) && e.tag == tagUnread:
 		return readTag
 	case e.tag == tagUnreadable:
 		return e.unlessGone()

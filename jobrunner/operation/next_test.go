@@ -170,6 +170,7 @@ func wrongs(e evidence, act action, way []action) []string {
 	never((act == take || act == removeByDriver) && e.tag == tagAnothers, "touches another machine's server")
 	never((act == take || act == removeByDriver && e.purpose != forFailure && e.record >= namesServer) && e.tag != tagOurs && (e.finder == noFinder || e.naming != byName || !e.tagged),
 		"touches a server by its record without having read its tag")
+	never(act == removeByDriver && e.purpose == forRemove && e.naming == byName && e.tag != tagOurs, "removes a server by its name without having read its tag")
 	never(act == take && e.driver != saysExists && !e.isFound(), "takes what is not there")
 	never(act == takeFound && e.finder != foundOne, "takes what cannot be used")
 	never(act == removeByDriver && e.purpose == forCreate && isCreated(e.phase) && e.record >= namesServer, "destroys a finished server")
