@@ -49,15 +49,16 @@ func HostKeys(lines []byte) ([]ssh.PublicKey, error) {
 	}
 }
 
-// RenameKnownHosts returns the same keys under another name, for a known_hosts file that is used with HostKeyAlias.
-func RenameKnownHosts(lines []byte, alias string) ([]byte, error) {
+// RenameKnownHosts returns the same keys under other names: an alias, for a known_hosts file that is used with HostKeyAlias, and
+// addresses (host or host:port).
+func RenameKnownHosts(lines []byte, names ...string) ([]byte, error) {
 	keys, err := HostKeys(lines)
 	if err != nil {
 		return nil, err
 	}
 	var out bytes.Buffer
 	for _, key := range keys {
-		out.WriteString(knownhosts.Line([]string{alias}, key) + "\n")
+		out.WriteString(knownhosts.Line(names, key) + "\n")
 	}
 	return out.Bytes(), nil
 }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"golang.org/x/crypto/ssh"
@@ -43,7 +45,7 @@ func NewKeyFiles(dir string, m *facts.Machine, access sshkeys.Access) (*KeyFiles
 	if err != nil {
 		return nil, errors.New("the state's SSH private key is no OpenSSH or PEM key without passphrase")
 	}
-	knownHosts, err := sshkeys.RenameKnownHosts(access.KnownHosts, m.Name)
+	knownHosts, err := sshkeys.RenameKnownHosts(access.KnownHosts, m.Name, net.JoinHostPort(access.Host, strconv.Itoa(access.Port)))
 	if err != nil {
 		return nil, err
 	}

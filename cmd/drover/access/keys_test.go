@@ -109,7 +109,7 @@ func TestKeyFiles(t *testing.T) {
 	}
 	require.Equal(t, string(pair.Private), read("id_ed25519"))
 	require.Equal(t, authorized(t, pair.Public), authorized(t, []byte(read("id_ed25519.pub"))))
-	require.Equal(t, "web-1 "+authorized(t, server.Public), read("known_hosts"))
+	require.Equal(t, "web-1,[fe80::1%eth0]:2222 "+authorized(t, server.Public), read("known_hosts"))
 	require.Equal(t, `# Written by drover for GenericMachine shop/web-1, uid-1.
 Host web-1
   HostName fe80::1%%eth0
