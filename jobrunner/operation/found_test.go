@@ -166,6 +166,11 @@ func TestSettle_waitsForKeys(t *testing.T) {
 			require.Contains(t, s.result.Notes[0], text)
 		}
 	}
+	some := errors.Join(nil, errors.Join(errors.New("GET https://api.test: 401 unauthorized"), errors.New("DELETE https://api.test: 500 Server Error")))
+	s := finding(t, "digitalocean", &scripted{keysErr: some})
+	s.journal.Phase = state.PhaseIntent
+	_, err := s.inquire(t.Context(), forCreate, nil)
+	require.ErrorContains(t, err, "500", "one of several may go later")
 }
 
 // Where the cloud cannot be asked for the server of a provider ID, no lost state lets it be said to be gone.

@@ -277,12 +277,27 @@ func (s *session) sweepKeys(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx) // the next attempt finishes it
 	}
-	err = s.driverFailure(reasonLookupFailed, err)
-	if class := classOf(err); class == rkev1.ClassTransient || jobrunner.IsShared(class) {
-		return err
+	for _, one := range parts(err) {
+		failed := s.driverFailure(reasonLookupFailed, one)
+		if class := classOf(failed); class == rkev1.ClassTransient || jobrunner.IsShared(class) {
+			return failed
+		}
 	}
 	s.note("what the driver left beside the server was not removed: %v", err)
 	return nil
+}
+
+// parts are the errors that a joined one is made of.
+func parts(err error) []error {
+	joined, ok := any(err).(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	var all []error
+	for _, one := range joined.Unwrap() {
+		all = append(all, parts(one)...)
+	}
+	return all
 }
 
 // pause ends early with the context.
