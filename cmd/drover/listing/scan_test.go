@@ -70,7 +70,7 @@ func TestScanSummary(t *testing.T) {
 	removed := rkev1.ScannedServerStatus{Verdict: rkev1.VerdictRemoved}
 	require.Equal(t, "servers with a machine: 3, orphans: 0", of())
 	require.Equal(t, "servers with a machine: 3, orphans: 1", of(orphan()))
-	require.Equal(t, "servers with a machine: 3, orphans: 1, removed: 2", of(orphan(), removed, removed))
+	require.Equal(t, "servers with a machine: 3, orphans: 1, removed: 2 (without what the driver made beside each: its SSH key)", of(orphan(), removed, removed))
 }
 
 func TestScanDocuments(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 )
 
 // ScanListKind heads the document of `drover gc -o json`.
@@ -115,6 +116,9 @@ func (s Scan) Summary() string {
 	text += "servers with a machine: " + strconv.Itoa(int(s.Known)) + ", orphans: " + strconv.Itoa(int(s.Orphans))
 	if removed > 0 {
 		text += ", removed: " + strconv.Itoa(removed)
+		if beside := clouds.Of(s.Driver).Beside; beside != "" {
+			text += " (without what the driver made beside each: " + beside + ")"
+		}
 	}
 	if s.Error != "" {
 		text += "; " + s.Error

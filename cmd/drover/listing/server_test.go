@@ -36,7 +36,7 @@ func TestNewScan(t *testing.T) {
 			{ID: "1", Name: "a", MachineUID: "u1", Machine: "team-a", Cluster: "c1", Verdict: "Orphan", Message: "why", Created: &created},
 			{ID: "2", MachineUID: "u2", Verdict: "Removed", Message: "gone"},
 		}}, got)
-	require.Equal(t, "digitalocean, credential cred, namespace team: servers with a machine: 2, orphans: 1, removed: 1", got.Summary())
+	require.Equal(t, "digitalocean, credential cred, namespace team: servers with a machine: 2, orphans: 1, removed: 1 (without what the driver made beside each: its SSH key)", got.Summary())
 }
 
 // What failed before the cloud answered tells nothing of servers: who counts on the numbers must see that there are none.
@@ -54,7 +54,7 @@ func TestNewScan_failedToRemove(t *testing.T) {
 	got := listing.NewScan(scanOf("team", "cred", metav1.ConditionFalse, "not all orphans were removed: a: 403"))
 	require.Equal(t, []string{"1 Orphan", "2 Removed"}, []string{got.Servers[0].ID + " " + got.Servers[0].Verdict, got.Servers[1].ID + " " + got.Servers[1].Verdict})
 	require.Equal(t, "not all orphans were removed: a: 403", got.Error)
-	require.Equal(t, "digitalocean, credential cred, namespace team: servers with a machine: 2, orphans: 1, removed: 1; "+
+	require.Equal(t, "digitalocean, credential cred, namespace team: servers with a machine: 2, orphans: 1, removed: 1 (without what the driver made beside each: its SSH key); "+
 		"not all orphans were removed: a: 403", got.Summary())
 }
 
