@@ -6,6 +6,8 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/drover-project/drover/capi"
 	"github.com/drover-project/drover/charts"
@@ -123,4 +125,12 @@ func (t Target) client(path string) admissionregistrationv1.WebhookClientConfig 
 	}
 	return admissionregistrationv1.WebhookClientConfig{CABundle: t.CABundle, Service: &admissionregistrationv1.ServiceReference{
 		Namespace: t.Service.Namespace, Name: t.Service.Name, Path: &path, Port: new(int32(443))}}
+}
+
+// Register makes the manager's webhook server serve the webhooks of this package.
+func Register(mgr manager.Manager, trustedCredentialNamespaces []string) {
+	server := mgr.GetWebhookServer()
+	server.Register(MachineKindsPath, &admission.Webhook{Handler: &MachineKinds{Cached: mgr.GetClient(), Live: mgr.GetAPIReader(),
+		TrustedCredentialNamespaces: trustedCredentialNamespaces}})
+	server.Register(NodeDriversPath, &admission.Webhook{Handler: &NodeDrivers{}})
 }

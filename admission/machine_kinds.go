@@ -5,11 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	v3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/credential"
 )
 
 // MachineKindsPath is where MachineKinds is served.
@@ -90,4 +99,101 @@ func answer(err error) admission.Response {
 		return admission.Denied(r.message)
 	}
 	return admission.Errored(http.StatusInternalServerError, err)
+}
+
+// checkDriver refuses a new object whose driver nobody answers for. A machine of an inactive driver is let through, so that
+// an existing cluster can replace a server; new templates and configs are not.
+func (h *MachineKinds) checkDriver(ctx context.Context, kind string) error {
+	found, err := nodeDriverOf(ctx, h.Cached, kind)
+	if err == nil && found == nil {
+		// The cache of a replica that has just started may be behind.
+		found, err = nodeDriverOf(ctx, h.Live, kind)
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case found == nil:
+		return refusal("no NodeDriver makes the kind %s: see `kubectl get nodedrivers`, and create one for this driver first", kind)
+	case !found.DeletionTimestamp.IsZero():
+		return refusal("NodeDriver %s is being deleted and makes no new %s: use another driver, or create the NodeDriver again once it is gone", found.Name, kind)
+	case !found.Spec.Active && kind != crdgen.KindsOf(found.DriverName()).Machine:
+		return refusal("NodeDriver %s is inactive: set its spec.active to true to make a new %s", found.Name, kind)
+	}
+	return nil
+}
+
+func nodeDriverOf(ctx context.Context, reader client.Reader, kind string) (*v3.NodeDriver, error) {
+	var all v3.NodeDriverList
+	if err := reader.List(ctx, &all); err != nil {
+		return nil, fmt.Errorf("listing NodeDrivers: %w", err)
+	}
+	var found *v3.NodeDriver
+	for i := range all.Items {
+		nd := &all.Items[i]
+		kinds := crdgen.KindsOf(nd.DriverName())
+		if kind != kinds.Machine && kind != kinds.MachineTemplate && kind != kinds.Config {
+			continue
+		}
+		// Of several with one driver name, a living active one answers.
+		if found == nil || nd.DeletionTimestamp.IsZero() && nd.Spec.Active {
+			found = nd
+		}
+	}
+	return found, nil
+}
+
+// MissingCredentialAnnotation with the value "true" lets an object name a credential that does not exist yet, for those who
+// make the Secret later, such as a secrets operator.
+const MissingCredentialAnnotation = "drover.cattle.io/allow-missing-credential"
+
+// clonedFromAnnotation is what Cluster API puts on objects it made from a template.
+const clonedFromAnnotation = "cluster.x-k8s.io/cloned-from-name"
+
+// credentialOf reads common.cloudCredentialSecretName of a machine or a template; configs have none.
+func credentialOf(obj *unstructured.Unstructured) string {
+	path := []string{"spec", "common", "cloudCredentialSecretName"}
+	if strings.HasSuffix(obj.GetKind(), "MachineTemplate") {
+		path = append([]string{"spec", "template"}, path...)
+	}
+	// A value of another type is refused by the schema.
+	name, _, _ := unstructured.NestedString(obj.Object, path...)
+	return name
+}
+
+// checkCredential refuses a credential that is not there or not for this namespace. The warning is for objects that may
+// wait for theirs.
+func (h *MachineKinds) checkCredential(ctx context.Context, obj *unstructured.Unstructured, name string) (warning string, err error) {
+	ref := credential.Parse(obj.GetNamespace(), name)
+	if ref.Namespace == "" || ref.Name == "" {
+		return "", refusal("common.cloudCredentialSecretName is %q: write the Secret's name, or namespace:name", name)
+	}
+	secret := &metav1.PartialObjectMetadata{}
+	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	err = credential.Source{Reader: h.Live, Trusted: h.TrustedCredentialNamespaces}.Look(ctx, ref, secret)
+	message := ""
+	switch {
+	case err == nil:
+		return "", nil
+	case errors.Is(err, credential.ErrMissing):
+		message = fmt.Sprintf("credential Secret %s does not exist: create it first (`kubectl -n %s create secret generic %s …`)", ref, ref.Namespace, ref.Name)
+	case errors.Is(err, credential.ErrNotShared):
+		message = fmt.Sprintf("credential Secret %s does not exist or is not shared with namespace %s: its owner must put %q into the Secret's annotation %s",
+			ref, obj.GetNamespace(), obj.GetNamespace(), rkev1.AllowedNamespacesAnnotation)
+	default:
+		return "", err
+	}
+	// Not only when it is missing: the answer would tell what another namespace holds. The controller checks again.
+	if mayWait(obj) {
+		return message + "; the machine waits for it", nil
+	}
+	return "", refusal("%s; or annotate this object with %s=true if the Secret is made later", message, MissingCredentialAnnotation)
+}
+
+// mayWait reports whether obj was made by Cluster API, which would try for ever, comes with its owners, as what is moved or restored does
+// in whatever order, is paused, or says itself that it can wait.
+func mayWait(obj *unstructured.Unstructured) bool {
+	annotations := obj.GetAnnotations()
+	_, paused := annotations[clusterv1.PausedAnnotation]
+	return paused || annotations[MissingCredentialAnnotation] == "true" || annotations[clonedFromAnnotation] != "" || len(obj.GetOwnerReferences()) > 0
 }

@@ -1,21 +1,38 @@
 package capi_test
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	yamlstream "k8s.io/apimachinery/pkg/util/yaml"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/yaml"
 
+	"github.com/drover-project/drover/apply"
 	"github.com/drover-project/drover/capi"
+	"github.com/drover-project/drover/testkit"
+	"github.com/drover-project/drover/testkit/access"
 )
 
 func TestCRDs_v1beta2Only(t *testing.T) {
@@ -128,4 +145,181 @@ func TestWebhooks_agreeWithClusterAPI(t *testing.T) {
 		got[hook.Path] = strings.Join([]string{strings.Join(verbs, ";"), mutating, hook.Rule.APIGroups[0], hook.Rule.Resources[0]}, " ")
 	}
 	require.Equal(t, want, got)
+}
+
+func TestParseMode_takesThreeWords(t *testing.T) {
+	for _, word := range []string{"auto", "embedded", "external"} {
+		mode, err := capi.ParseMode(word)
+		require.NoError(t, err)
+		require.Equal(t, word, string(mode))
+	}
+	for _, word := range []string{"", "Auto", " auto", "none", "embedded,external"} {
+		_, err := capi.ParseMode(word)
+		require.EqualError(t, err, "--capi="+word+" is none of auto, embedded, external")
+	}
+}
+
+// TestInstalled_onARealServer looks at the very CRDs that we install.
+func TestInstalled_onARealServer(t *testing.T) {
+	c := testkit.Client(t, newScheme(t))
+	found, err := capi.Installed(t.Context(), c)
+	require.NoError(t, err)
+	require.True(t, found.Complete())
+	require.Empty(t, found.Foreign, "they are labelled as ours")
+	mode, err := capi.Resolve(t.Context(), c, capi.Auto)
+	require.NoError(t, err)
+	require.Equal(t, capi.Embedded, mode, "a second start embeds again")
+}
+
+// A server that does not answer decides nothing: to embed beside another core would be worse than not to start.
+func TestResolve_doesNotGuess(t *testing.T) {
+	scheme := runtime.NewScheme()
+	require.NoError(t, apiextensionsv1.AddToScheme(scheme))
+	refuses := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return errors.New("forbidden")
+		}}).Build()
+	for _, mode := range []capi.Mode{capi.Auto, capi.Embedded, capi.External} {
+		_, err := capi.Resolve(t.Context(), refuses, mode)
+		require.EqualError(t, err, "looking for CRD clusters.cluster.x-k8s.io: forbidden")
+	}
+}
+
+func TestResolve_saysWhatToDo(t *testing.T) {
+	scheme := runtime.NewScheme()
+	require.NoError(t, apiextensionsv1.AddToScheme(scheme))
+	with := func(objs ...client.Object) client.Client {
+		return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objs...).Build()
+	}
+	for name, tt := range map[string]struct {
+		there client.Client
+		asked capi.Mode
+		want  string
+	}{
+		"external, nothing there": {with(), capi.External,
+			"no Cluster API is installed (clusters.cluster.x-k8s.io, machines.cluster.x-k8s.io, machinesets.cluster.x-k8s.io, machinedeployments.cluster.x-k8s.io missing): run `clusterctl init --core cluster-api`, or start the manager with --capi=embedded"},
+		"embedded beside another": {with(crd("machines.cluster.x-k8s.io", false), crd("clusters.cluster.x-k8s.io", true)), capi.Embedded,
+			"another Cluster API was installed by somebody else (machines.cluster.x-k8s.io): two of it would fight over every object; start the manager with --capi=external, or remove the other one first"},
+		"auto, the other one is half there": {with(crd("machines.cluster.x-k8s.io", false), crd("clusters.cluster.x-k8s.io", false), crd("machinesets.cluster.x-k8s.io", false)), capi.Auto,
+			"no Cluster API is installed (machinedeployments.cluster.x-k8s.io missing): run `clusterctl init --core cluster-api`, or start the manager with --capi=embedded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := capi.Resolve(t.Context(), tt.there, tt.asked)
+			require.EqualError(t, err, tt.want)
+		})
+	}
+}
+
+// What `clusterctl init` writes over our CRDs ends a manager that embeds Cluster API; started again it does not embed.
+func TestHandover(t *testing.T) {
+	config := testkit.Fresh(t)
+	c, err := client.NewWithWatch(config, client.Options{Scheme: newScheme(t)})
+	require.NoError(t, err)
+	crds, err := capi.CRDs()
+	require.NoError(t, err)
+	names := make([]string, 0, len(crds))
+	for _, crd := range crds {
+		require.NoError(t, c.Create(t.Context(), crd))
+		names = append(names, crd.Name)
+	}
+	require.NoError(t, apply.AwaitEstablished(t.Context(), c, names...))
+	controllers := capi.ControllerOptions()
+	controllers.SkipNameValidation = new(true)
+	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: newScheme(t), NewCache: capi.NewCache, Client: capi.ClientOptions(),
+		Controller: controllers, Metrics: server.Options{BindAddress: "0"}, GracefulShutdownTimeout: new(5 * time.Second),
+		LeaderElection: true, LeaderElectionID: "held-by-another", LeaderElectionNamespace: metav1.NamespaceDefault})
+	require.NoError(t, err)
+	live := capi.Handover(mgr.GetCache(), mgr.GetAPIReader())
+	require.NoError(t, mgr.Add(live))
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(t.Context()) }()
+	require.True(t, mgr.GetCache().WaitForCacheSync(t.Context()))
+
+	patch := func(name, body string) {
+		crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		require.NoError(t, c.Patch(t.Context(), crd, client.RawPatch("application/merge-patch+json", []byte(body))))
+	}
+	patch("clusters.cluster.x-k8s.io", `{"metadata":{"annotations":{"a":"b"}}}`) // means nothing
+	patch("machines.cluster.x-k8s.io", `{"spec":{"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],`+
+		`"clientConfig":{"service":{"namespace":"capi-system","name":"capi-webhook-service"}}}}}}`)
+	require.ErrorContains(t, <-ended, "another Cluster API is being installed (machines.cluster.x-k8s.io)")
+	mode, err := capi.Resolve(t.Context(), c, capi.Auto)
+	require.NoError(t, err)
+	require.Equal(t, capi.External, mode)
+}
+
+// The policy that is offered for an upstream Cluster API does what the embedded one does by itself.
+func TestExamplePolicy(t *testing.T) {
+	content, err := os.ReadFile("../examples/clusterclass-namespaces.yaml")
+	require.NoError(t, err)
+	c := testkit.Client(t, newScheme(t))
+	for documents := yamlstream.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096); ; {
+		obj := &unstructured.Unstructured{}
+		err := documents.Decode(obj)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		require.NoError(t, c.Create(t.Context(), obj))
+		t.Cleanup(func() { require.NoError(t, c.Delete(testContext(t), obj)) })
+	}
+	namespace := testkit.Namespace(t)
+	try := func(class string) error {
+		cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "one"}}
+		cluster.Spec.Topology = clusterv1.Topology{Version: "v1.34.0", ClassRef: clusterv1.ClusterClassRef{Namespace: class, Name: "class"}}
+		return c.Create(t.Context(), cluster, client.DryRunAll)
+	}
+	testkit.Eventually(t, patience, func() error {
+		if try("victim") == nil {
+			return errors.New("the policy is not in force")
+		}
+		return nil
+	})
+	require.ErrorContains(t, try("victim"), "ClusterClasses of its own namespace")
+	for _, allowed := range []string{"", namespace} {
+		require.NoError(t, try(allowed), fmt.Sprintf("class in %q", allowed))
+	}
+}
+
+// notEmbedded are the groups and resources of Cluster API's own role that our embedded core does not need, and why.
+var notEmbedded = map[string]string{
+	"ipam.cluster.x-k8s.io":                                 "nothing of ours gives addresses out, and its CRDs are not installed",
+	"customresourcedefinitions.apiextensions.k8s.io":        "the migrator of stored versions does not run: our CRDs have one version",
+	"customresourcedefinitions/status.apiextensions.k8s.io": "the same",
+}
+
+// TestRules: what the embedded core may do is what Cluster API's own manager may do, of the version in go.mod.
+func TestRules(t *testing.T) {
+	role := coreRole(t)
+	got := access.Compare(access.Grants(access.Markers(t, ".")), access.Grants(role.Rules))
+	require.Empty(t, got.Unused, "granted, and Cluster API does not ask for it")
+	seen := map[string]bool{}
+	for _, line := range got.Missing {
+		key := reasonKey(line)
+		require.Contains(t, notEmbedded, key, "Cluster API asks for it, and it is not granted: %s", line)
+		seen[key] = true
+	}
+	require.Len(t, seen, len(notEmbedded), "notEmbedded has entries that Cluster API does not ask for")
+}
+
+// reasonKey is the group of what only one group has, else resource and group, of a line such as "get pods.group name".
+func reasonKey(line string) string {
+	resource := strings.Fields(line)[1]
+	_, group, _ := strings.Cut(resource, ".")
+	if _, whole := notEmbedded[group]; whole {
+		return group
+	}
+	return resource
+}
+
+// coreRole is the role in Cluster API's module.
+func coreRole(t *testing.T) rbacv1.ClusterRole {
+	t.Helper()
+	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-api").Output()
+	require.NoError(t, err)
+	content, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "core", "config", "rbac", "role.yaml"))
+	require.NoError(t, err)
+	var role rbacv1.ClusterRole
+	require.NoError(t, yaml.UnmarshalStrict(content, &role))
+	return role
 }

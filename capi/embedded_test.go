@@ -13,12 +13,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -135,41 +134,48 @@ func TestCRDs_golden(t *testing.T) {
 	golden(t, "crds.txt", strings.Join(lines, "\n")+"\n")
 }
 
-func TestReferenced(t *testing.T) {
+// TestEmbedded_wakesWhatWasMadeWhileItsClusterWasPaused has one of each kind that stands alone, with nothing but its Cluster to wake it. Its
+// Paused condition tells whether its controller has looked.
+func TestEmbedded_wakesWhatWasMadeWhileItsClusterWasPaused(t *testing.T) {
+	embedded(t)
 	c := testkit.Client(t, newScheme(t))
-	namespace := testkit.Namespace(t)
-	require.NoError(t, c.Create(t.Context(), &rkev1.RKECluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c1"}}))
-	ref := clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKECluster", Name: "c1"}
-	got, err := capi.Referenced(t.Context(), c, ref, namespace)
-	require.NoError(t, err)
-	require.Equal(t, "rke.cattle.io/v1", got.GetAPIVersion(), "the version is the one that the CRD has for the contract")
-	require.Equal(t, "c1", got.GetName())
-	for name, wrong := range map[string]clusterv1.ContractVersionedObjectReference{
-		"object": {APIGroup: "rke.cattle.io", Kind: "RKECluster", Name: "c2"},
-		"kind":   {APIGroup: "rke.cattle.io", Kind: "Unknown", Name: "c1"},
-		"group":  {APIGroup: "example.org", Kind: "RKECluster", Name: "c1"},
-	} {
-		_, err := capi.Referenced(t.Context(), c, wrong, namespace)
-		require.Error(t, err, name)
-	}
-}
-
-func TestIsPaused(t *testing.T) {
-	annotated := &unstructured.Unstructured{}
-	annotated.SetAnnotations(map[string]string{clusterv1.PausedAnnotation: ""})
-	paused := &clusterv1.Cluster{Spec: clusterv1.ClusterSpec{Paused: new(true)}}
-	for name, tt := range map[string]struct {
-		cluster *clusterv1.Cluster
-		obj     client.Object
-		want    bool
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace(t), Name: "c1"}, Spec: clusterv1.ClusterSpec{Paused: new(true),
+		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKECluster", Name: "c1"}}}
+	meta := metav1.ObjectMeta{Namespace: cluster.Namespace, Name: "alone", Labels: map[string]string{clusterv1.ClusterNameLabel: cluster.Name}}
+	machine := clusterv1.MachineSpec{ClusterName: cluster.Name, Bootstrap: clusterv1.Bootstrap{DataSecretName: new("bootstrap")},
+		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKECluster", Name: "none"}}
+	selected := map[string]string{"set": "alone"}
+	selector := metav1.LabelSelector{MatchLabels: selected}
+	template := clusterv1.MachineTemplateSpec{ObjectMeta: clusterv1.ObjectMeta{Labels: selected}, Spec: machine}
+	all := map[string]interface {
+		client.Object
+		conditions.Getter
 	}{
-		"neither":               {&clusterv1.Cluster{}, &corev1.ConfigMap{}, false},
-		"no cluster":            {nil, &corev1.ConfigMap{}, false},
-		"the object alone":      {nil, annotated, true},
-		"the object of another": {&clusterv1.Cluster{}, annotated, true},
-		"the cluster":           {paused, &corev1.ConfigMap{}, true},
-		"says false":            {&clusterv1.Cluster{Spec: clusterv1.ClusterSpec{Paused: new(false)}}, &corev1.ConfigMap{}, false},
-	} {
-		t.Run(name, func(t *testing.T) { require.Equal(t, tt.want, capi.IsPaused(tt.cluster, tt.obj)) })
+		"Machine":    &clusterv1.Machine{ObjectMeta: meta, Spec: machine},
+		"MachineSet": &clusterv1.MachineSet{ObjectMeta: meta, Spec: clusterv1.MachineSetSpec{ClusterName: cluster.Name, Replicas: new(int32(0)), Selector: selector, Template: template}},
+		"MachineDeployment": &clusterv1.MachineDeployment{ObjectMeta: meta,
+			Spec: clusterv1.MachineDeploymentSpec{ClusterName: cluster.Name, Replicas: new(int32(0)), Selector: selector, Template: template}},
+		"MachineHealthCheck": &clusterv1.MachineHealthCheck{ObjectMeta: meta, Spec: clusterv1.MachineHealthCheckSpec{ClusterName: cluster.Name, Selector: selector,
+			Checks: clusterv1.MachineHealthCheckChecks{NodeStartupTimeoutSeconds: new(int32(600))}}},
+	}
+	require.NoError(t, c.Create(t.Context(), cluster))
+	for kind, obj := range all {
+		require.NoError(t, c.Create(t.Context(), obj), kind)
+	}
+	for _, paused := range []bool{true, false, true} {
+		was := cluster.DeepCopy()
+		cluster.Spec.Paused = new(paused)
+		require.NoError(t, c.Patch(t.Context(), cluster, client.MergeFrom(was)))
+		testkit.Eventually(t, patience, func() error {
+			for kind, obj := range all {
+				if err := c.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+					return err
+				}
+				if got := conditions.Get(obj, clusterv1.PausedCondition); got == nil || (got.Status == metav1.ConditionTrue) != paused {
+					return fmt.Errorf("the %s has not seen that its Cluster has paused %t: %+v", kind, paused, got)
+				}
+			}
+			return nil
+		})
 	}
 }

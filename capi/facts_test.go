@@ -111,3 +111,8 @@ type fakeManager struct{ manager.Manager }
 func (fakeManager) GetClient() client.Client                     { return nil }
 func (fakeManager) GetAPIReader() client.Reader                  { return nil }
 func (fakeManager) GetEventRecorder(string) events.EventRecorder { return nil }
+
+// Handover makes what Setup adds for the embedded core.
+func Handover(informers cache.Informers, live client.Reader) manager.Runnable {
+	return &handover{cache: informers, live: live}
+}

@@ -2,14 +2,24 @@ package capi
 
 import (
 	"context"
+	"embed"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/yaml"
 )
 
 // Mode says who runs Cluster API's core.
@@ -99,4 +109,114 @@ func Resolve(ctx context.Context, reader client.Reader, mode Mode) (Mode, error)
 			"or start the manager with --capi=embedded", strings.Join(found.Missing, ", "))
 	}
 	return mode, nil
+}
+
+// InstalledByLabel on one of Cluster API's CRDs tells that we installed it, so that a later start still embeds.
+const InstalledByLabel = "drover.cattle.io/installed-by"
+
+// InstalledByValue is the value of InstalledByLabel.
+const InstalledByValue = "drover"
+
+// ErrNoCRDs means that the binary was built without Cluster API's CRDs.
+var ErrNoCRDs = errors.New("this manager was built without Cluster API's CRDs: run `make generate` and build again, " +
+	"or install Cluster API with clusterctl and start the manager with --capi=external")
+
+// The pattern names the page that is in git too, so that the package compiles before the CRDs are generated.
+//
+//go:embed crds/README.md crds
+var crdFiles embed.FS
+
+// CRDs returns Cluster API's CRDs as we install them: v1beta2 only, labelled as ours and for clusterctl move.
+func CRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	names, err := fs.Glob(crdFiles, "crds/*.yaml")
+	if err != nil {
+		return nil, fmt.Errorf("listing the embedded CRDs: %w", err)
+	}
+	if len(names) == 0 {
+		return nil, ErrNoCRDs
+	}
+	crds := make([]*apiextensionsv1.CustomResourceDefinition, 0, len(names))
+	for _, name := range names {
+		crd, err := readCRD(name)
+		if err != nil {
+			return nil, fmt.Errorf("reading embedded file %s: %w", name, err)
+		}
+		crds = append(crds, crd)
+	}
+	return crds, nil
+}
+
+func readCRD(name string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	data, err := crdFiles.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.UnmarshalStrict(data, crd); err != nil {
+		return nil, err
+	}
+	if crd.Labels == nil {
+		crd.Labels = map[string]string{}
+	}
+	crd.Labels[InstalledByLabel] = InstalledByValue
+	crd.Labels["cluster.x-k8s.io/provider"] = "cluster-api"
+	crd.Labels["clusterctl.cluster.x-k8s.io"] = ""
+	return crd, nil
+}
+
+// handover ends a manager that embeds Cluster API as soon as somebody else's is installed. `clusterctl init` writes CRDs before it makes a
+// Deployment, so the embedded core is gone when the other one starts; the next start of this manager finds the other one.
+type handover struct {
+	cache cache.Informers
+	live  client.Reader
+}
+
+var _ manager.LeaderElectionRunnable = (*handover)(nil)
+
+// handoverRetry is how soon it looks again after the API server did not answer.
+const handoverRetry = 2 * time.Second
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable: those who wait to lead would embed when they do.
+func (h *handover) NeedLeaderElection() bool { return false }
+
+// Start implements manager.Runnable.
+func (h *handover) Start(ctx context.Context) error {
+	crds := &metav1.PartialObjectMetadata{}
+	crds.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	informer, err := h.cache.GetInformer(ctx, crds)
+	if err != nil {
+		return fmt.Errorf("watching CRDs: %w", err)
+	}
+	changed := make(chan struct{}, 1)
+	look := func(obj any) {
+		if crd, ok := obj.(client.Object); ok && slices.Contains(coreCRDs, crd.GetName()) {
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		}
+	}
+	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: look, UpdateFunc: func(_, is any) { look(is) }}); err != nil {
+		return fmt.Errorf("listening for CRDs: %w", err)
+	}
+	var again <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		case <-again:
+		}
+		found, err := Installed(ctx, h.live)
+		if err != nil {
+			// An API server that does not answer for a moment is no reason to stop.
+			ctrl.LoggerFrom(ctx).Error(err, "Looking whether another Cluster API is being installed")
+			again = time.After(handoverRetry)
+			continue
+		}
+		if len(found.Foreign) > 0 {
+			return fmt.Errorf("another Cluster API is being installed (%s): this manager stops, so that no two of it work on one cluster; "+
+				"started again with --capi=auto it leaves Cluster API to the other one", strings.Join(found.Foreign, ", "))
+		}
+	}
 }

@@ -2,13 +2,40 @@ package capi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/workqueue"
+	addonsv1beta1 "sigs.k8s.io/cluster-api/api/addons/v1beta1" //nolint:staticcheck // Cluster API's own webhooks ask the scheme for it
+	addonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
+	clusterv1beta1 "sigs.k8s.io/cluster-api/api/core/v1beta1" //nolint:staticcheck // Cluster API's own webhooks ask the scheme for it
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	runtimev1alpha1 "sigs.k8s.io/cluster-api/api/runtime/v1alpha1" //nolint:staticcheck // Cluster API's own webhooks ask the scheme for it
+	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/cluster-api/core/reconcilers/cluster"
+	"sigs.k8s.io/cluster-api/core/reconcilers/clusterclass"
+	"sigs.k8s.io/cluster-api/core/reconcilers/clusterresourceset"
+	"sigs.k8s.io/cluster-api/core/reconcilers/clusterresourcesetbinding"
+	"sigs.k8s.io/cluster-api/core/reconcilers/machine"
+	"sigs.k8s.io/cluster-api/core/reconcilers/machinedeployment"
+	"sigs.k8s.io/cluster-api/core/reconcilers/machinehealthcheck"
+	"sigs.k8s.io/cluster-api/core/reconcilers/machineset"
+	topologycluster "sigs.k8s.io/cluster-api/core/reconcilers/topology/cluster"
+	topologymachinedeployment "sigs.k8s.io/cluster-api/core/reconcilers/topology/machinedeployment"
+	topologymachineset "sigs.k8s.io/cluster-api/core/reconcilers/topology/machineset"
 	"sigs.k8s.io/cluster-api/feature"
 	"sigs.k8s.io/cluster-api/util/index"
+	"sigs.k8s.io/cluster-api/util/predicates"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/drover-project/drover/capi/guard"
 	"github.com/drover-project/drover/capi/workload"
@@ -74,3 +101,93 @@ func setGates() error {
 	}
 	return nil
 }
+
+// AddToScheme registers Cluster API's kinds. The older versions are there because Cluster API's webhooks, when they are set
+// up, want to know them; we do not install them.
+func AddToScheme(scheme *runtime.Scheme) error {
+	return errors.Join(clusterv1.AddToScheme(scheme), addonsv1.AddToScheme(scheme), runtimev1.AddToScheme(scheme),
+		clusterv1beta1.AddToScheme(scheme), addonsv1beta1.AddToScheme(scheme), runtimev1alpha1.AddToScheme(scheme))
+}
+
+type reconciler struct {
+	name  string
+	setup func(context.Context, manager.Manager, controller.Options) error
+}
+
+func reconcilers(mgr manager.Manager, clusters clustercache.ClusterCache, opts Options, patterns *guard.Patterns) []reconciler {
+	return append(coreReconcilers(mgr, clusters, opts), topologyReconcilers(mgr, clusters, opts, patterns)...)
+}
+
+func coreReconcilers(mgr manager.Manager, clusters clustercache.ClusterCache, opts Options) []reconciler {
+	c, reader, filter := mgr.GetClient(), mgr.GetAPIReader(), opts.WatchFilter
+	resourceSets := &clusterresourceset.Reconciler{Client: guard.NewResources(c, mgr.GetEventRecorder("cluster-resource-set")), ClusterCache: clusters, WatchFilterValue: filter}
+	return []reconciler{
+		{"Cluster", (&cluster.Reconciler{Client: guard.Authorities{Client: c}, APIReader: reader, ClusterCache: clusters, WatchFilterValue: filter,
+			RemoteConnectionGracePeriod: remoteConnectionGracePeriod}).SetupWithManager},
+		{"Machine", (&machine.Reconciler{Client: c, APIReader: reader, ClusterCache: pauses{clusters, mgr, filter}, WatchFilterValue: filter,
+			RemoteConditionsGracePeriod: remoteConditionsGracePeriod}).SetupWithManager},
+		{"MachineSet", (&machineset.Reconciler{Client: guard.Naming{Client: c}, APIReader: reader, ClusterCache: clusters, WatchFilterValue: filter,
+			PreflightChecks: preflightChecks()}).SetupWithManager},
+		{"MachineDeployment", (&machinedeployment.Reconciler{Client: guard.Naming{Client: c}, APIReader: reader, WatchFilterValue: filter}).SetupWithManager},
+		{"MachineHealthCheck", (&machinehealthcheck.Reconciler{Client: c, ClusterCache: clusters, WatchFilterValue: filter}).SetupWithManager},
+		{"ClusterResourceSet", func(ctx context.Context, mgr manager.Manager, options controller.Options) error {
+			return resourceSets.SetupWithManager(ctx, mgr, options, mgr.GetCache())
+		}},
+		{"ClusterResourceSetBinding", (&clusterresourcesetbinding.Reconciler{Client: c, WatchFilterValue: filter}).SetupWithManager},
+	}
+}
+
+func topologyReconcilers(mgr manager.Manager, clusters clustercache.ClusterCache, opts Options, patterns *guard.Patterns) []reconciler {
+	c, reader, filter := mgr.GetClient(), mgr.GetAPIReader(), opts.WatchFilter
+	return []reconciler{
+		{"ClusterClass", (&clusterclass.Reconciler{Client: guard.Classes{Client: c, Patterns: patterns}, WatchFilterValue: filter}).SetupWithManager},
+		{"ClusterTopology", (&topologycluster.Reconciler{Client: guard.NewTopology(c, mgr.GetEventRecorder("cluster-class"), patterns), APIReader: reader, ClusterCache: clusters, WatchFilterValue: filter}).SetupWithManager},
+		{"MachineDeploymentTopology", (&topologymachinedeployment.Reconciler{Client: c, APIReader: reader, WatchFilterValue: filter}).SetupWithManager},
+		{"MachineSetTopology", (&topologymachineset.Reconciler{Client: c, APIReader: reader, WatchFilterValue: filter}).SetupWithManager},
+	}
+}
+
+// preflightChecks are all but the one about kubeadm, which our servers do not run.
+func preflightChecks() sets.Set[clusterv1.MachineSetPreflightCheck] {
+	return sets.New(
+		clusterv1.MachineSetPreflightCheckKubernetesVersionSkew,
+		clusterv1.MachineSetPreflightCheckControlPlaneIsStable,
+		clusterv1.MachineSetPreflightCheckControlPlaneVersionSkew,
+	)
+}
+
+// pauses wakes a controller for what is in a Cluster also when that is paused or goes on. Cluster API's controller of Machines alone does not
+// watch for it: those of MachineSets are woken by their sets, and one that stands alone would stay as it was made while its Cluster was paused.
+type pauses struct {
+	clustercache.ClusterCache
+
+	mgr    manager.Manager
+	filter string
+}
+
+// GetClusterSource implements clustercache.ClusterCache.
+func (p pauses) GetClusterSource(name string, requests func(context.Context, client.Object) []ctrl.Request, opts ...clustercache.GetClusterSourceOption) source.Source {
+	connections := p.ClusterCache.GetClusterSource(name, requests, opts...)
+	scheme, log := p.mgr.GetScheme(), p.mgr.GetLogger().WithValues("controller", name)
+	clusters := source.Kind(p.mgr.GetCache(), client.Object(&clusterv1.Cluster{}), handler.EnqueueRequestsFromMapFunc(requests),
+		predicates.ClusterPausedTransitions(scheme, log), predicates.ResourceHasFilterLabel(scheme, log, p.filter))
+	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+		return errors.Join(connections.Start(ctx, queue), clusters.Start(ctx, queue))
+	})
+}
+
+// What the embedded core may do. The rules are those of Cluster API's own manager role, without what we do not embed; a test
+// compares them.
+//
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;clusters/status;clusters/finalizers;clusterclasses;clusterclasses/status;machinedrainrules;machinehealthchecks/status;machinehealthchecks/finalizers,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines;machines/status;machines/finalizers;machinesets;machinesets/status;machinesets/finalizers;machinedeployments;machinedeployments/status;machinedeployments/finalizers;machinehealthchecks;machinepools;machinepools/status;machinepools/finalizers,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=addons.cluster.x-k8s.io;bootstrap.cluster.x-k8s.io;controlplane.cluster.x-k8s.io;infrastructure.cluster.x-k8s.io,resources=*,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=clusterresourcesets/status;clusterresourcesets/finalizers,verbs=get;update;patch
+// +kubebuilder:rbac:groups=runtime.cluster.x-k8s.io,resources=extensionconfigs;extensionconfigs/status,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;update;patch;delete
+// +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
+// +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
+// +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create

@@ -118,9 +118,3 @@ func (s Server) node(nodes []corev1.Node) *corev1.Node {
 func awaitsCloud(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == "node.cloudprovider.kubernetes.io/uninitialized" })
 }
-
-// Connected reports whether a Cluster's API server can be asked.
-func (c *Clusters) Connected(ctx context.Context, cluster client.ObjectKey) bool {
-	_, err := c.cache.GetReader(ctx, cluster)
-	return err == nil
-}

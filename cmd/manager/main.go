@@ -2,10 +2,17 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
+	"strconv"
 
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
 )
 
 // version is set by the linker.
@@ -16,4 +23,58 @@ func main() {
 		fmt.Fprintln(os.Stderr, "manager:", err)
 		os.Exit(1)
 	}
+}
+
+// lookupEnv is os.LookupEnv, or a test's.
+type lookupEnv func(name string) (string, bool)
+
+func command(env lookupEnv) *cobra.Command {
+	o := newOptions(env)
+	verbosity, kubeconfig := 0, ""
+	root := &cobra.Command{
+		Use:   "manager",
+		Short: "Turn docker-machine drivers into Cluster API infrastructure",
+		Long: "The manager runs Drover's controllers and webhooks, and Cluster API's core unless that is installed already.\n" +
+			"It installs its own CRDs, policies and webhook configurations. `manager manifests` prints what runs it in a cluster.",
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       version,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.validate(); err != nil {
+				return err
+			}
+			if err := startLogging(verbosity); err != nil {
+				return err
+			}
+			rest, err := restConfig(kubeconfig)
+			if err != nil {
+				return fmt.Errorf("finding the cluster: %w", err)
+			}
+			return run(cmd.Context(), rest, o)
+		},
+	}
+	root.Flags().IntVarP(&verbosity, "v", "v", 0, "log more: 1 tells what is done and why, 4 and more are Cluster API's own details")
+	root.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig for running outside a cluster (default: the pod's own account, $KUBECONFIG, ~/.kube/config)")
+	o.addFlags(root.Flags())
+	root.AddCommand(manifestsCommand())
+	return root
+}
+
+// startLogging sends everything through klog, as Cluster API does.
+func startLogging(verbosity int) error {
+	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(flags)
+	if err := flags.Set("v", strconv.Itoa(verbosity)); err != nil {
+		return fmt.Errorf("setting the verbosity: %w", err)
+	}
+	ctrl.SetLogger(klog.Background())
+	return nil
+}
+
+func restConfig(kubeconfig string) (*rest.Config, error) {
+	if kubeconfig != "" {
+		return clientcmd.BuildConfigFromFlags("", kubeconfig)
+	}
+	return config.GetConfig()
 }

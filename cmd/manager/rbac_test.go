@@ -1,26 +1,40 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-project/drover/admission"
+	v3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/apply"
 	"github.com/drover-project/drover/capi"
 	"github.com/drover-project/drover/charts"
+	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/testkit"
@@ -206,4 +220,245 @@ func lines(grants []access.Grant) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// story is all that a manager does in its life, on a real API server. The test plays users, Cluster API and the Jobs' pods.
+type story struct {
+	*testing.T
+	client client.WithWatch
+	// namespace of the machines.
+	namespace string
+}
+
+// setting is what is there before the manager starts: among it leftovers that it has to take away or to renew.
+func (s *story) setting() {
+	s.Helper()
+	require.NoError(s, s.client.Create(s.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}))
+	leftover := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: admission.ConfigurationName}}
+	expired := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "drover-system", Name: "drover-serving-cert"}, StringData: map[string]string{"tls.crt": "expired"}}
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "c1"}, Spec: clusterv1.ClusterSpec{
+		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKECluster", Name: "c1"}}}
+	cluster.Status.Initialization.InfrastructureProvisioned = new(true)
+	testkit.ExpectApplied(s, s.client, leftover, expired, cluster,
+		s.secret("bootstrap", "value", "#!/bin/sh\n"), s.secret("cred", "accessToken", "marker-token"))
+	infra := &rkev1.RKECluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "c1", OwnerReferences: []metav1.OwnerReference{
+		*metav1.NewControllerRef(cluster, clusterv1.GroupVersion.WithKind("Cluster"))}}}
+	require.NoError(s, s.client.Create(s.Context(), infra))
+}
+
+func (s *story) secret(name, key, value string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, StringData: map[string]string{key: value}}
+}
+
+// registerDriver probes an external driver twice: the first Job fails.
+func (s *story) registerDriver() {
+	s.Helper()
+	nd := &v3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: "acme"}, Spec: v3.NodeDriverSpec{
+		URL: "https://198.18.0.1/docker-machine-driver-acme", Checksum: strings.Repeat("e3", 32), Active: true}}
+	require.NoError(s, s.client.Create(s.Context(), nd))
+	s.play(driver.CacheNamespace, "probe-acme-1", state.Result{Outcome: state.Failed, Class: rkev1.ClassInvalid, Reason: "ChecksumMismatch", Message: "no"})
+	testkit.Eventually(s, patience, func() error { return hasReason(s.T, s.client, nd, "ChecksumMismatch") })
+	s.annotate(nd, rkev1.RetryAnnotation, "again")
+	// A probe that still runs is ended when somebody asks for another.
+	testkit.Eventually(s, patience, func() error { return s.exists(driver.CacheNamespace, "probe-acme-2") })
+	s.annotate(nd, rkev1.RetryAnnotation, "once more")
+	flags, err := json.Marshal([]crdgen.Flag{{Name: "acme-region", Type: crdgen.String}})
+	require.NoError(s, err)
+	s.play(driver.CacheNamespace, "probe-acme-3", state.Result{Outcome: state.Succeeded, Probe: &state.ProbeReport{Digest: strings.Repeat("ab", 32), Flags: flags}})
+	awaitActive(s.T, s.client, "acme")
+}
+
+// forgetDriver deletes an external driver while a machine still uses it.
+func (s *story) forgetDriver() {
+	s.Helper()
+	machine := machineOf(s.namespace, "last", "AcmeMachine", "")
+	require.NoError(s, s.client.Create(s.Context(), machine))
+	nd := &v3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: "acme"}}
+	testkit.Eventually(s, patience, func() error {
+		if err := s.client.Get(s.Context(), client.ObjectKeyFromObject(nd), nd); err != nil || len(nd.Finalizers) == 0 {
+			return fmt.Errorf("it is not held: %w", err)
+		}
+		return nil
+	})
+	require.NoError(s, s.client.Delete(s.Context(), nd))
+	testkit.Eventually(s, patience, func() error { return hasReason(s.T, s.client, nd, v3.DeletionBlockedReason) })
+	require.NoError(s, s.client.Delete(s.Context(), machine))
+	s.awaitGone(nd)
+}
+
+// machineOfCluster makes a CAPI Machine with its infrastructure, as Cluster API does; changes are made to both before.
+func (s *story) machineOfCluster(name string, changes ...func(owner *clusterv1.Machine, obj *unstructured.Unstructured)) *unstructured.Unstructured {
+	s.Helper()
+	labels := map[string]string{clusterv1.ClusterNameLabel: "c1"}
+	owner := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name, Labels: labels}, Spec: clusterv1.MachineSpec{
+		ClusterName: "c1", Bootstrap: clusterv1.Bootstrap{DataSecretName: new("bootstrap")},
+		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: rkev1.MachineGroupVersion.Group, Kind: "DigitaloceanMachine", Name: name}}}
+	obj := machineOf(s.namespace, name, "DigitaloceanMachine", "cred")
+	obj.SetLabels(labels)
+	for _, change := range changes {
+		change(owner, obj)
+	}
+	require.NoError(s, s.client.Create(s.Context(), owner))
+	obj.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(owner, clusterv1.GroupVersion.WithKind("Machine"))})
+	require.NoError(s, s.client.Create(s.Context(), obj))
+	return obj
+}
+
+// machineLife fails once, comes up, and goes.
+func (s *story) machineLife() {
+	s.Helper()
+	obj := s.machineOfCluster("m1")
+	s.play(s.namespace, "m1-create-1", state.Result{Outcome: state.Failed, Class: rkev1.ClassInvalid, Message: "no such region", ServerMayExist: false})
+	testkit.Eventually(s, patience, func() error { return s.machineReason(obj, rkev1.CreateJobCondition, rkev1.AttemptsExhaustedReason) })
+	s.annotate(obj, rkev1.RetryAnnotation, "again")
+	s.play(s.namespace, "m1-create-2", state.Result{Outcome: state.Succeeded})
+	testkit.Eventually(s, patience, func() error { return s.machineReason(obj, rkev1.ReadyCondition, rkev1.ReadyReason) })
+	require.NoError(s, s.client.Delete(s.Context(), obj.DeepCopy()))
+	s.play(s.namespace, "m1-rm-1", state.Result{Outcome: state.Succeeded})
+	s.awaitGone(obj)
+}
+
+// scanServers looks for orphans.
+func (s *story) scanServers() {
+	s.Helper()
+	scan := &rkev1.ServerScan{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "look"},
+		Spec: rkev1.ServerScanSpec{Driver: "digitalocean", CloudCredentialSecretName: "cred"}}
+	require.NoError(s, s.client.Create(s.Context(), scan))
+	s.play(s.namespace, "look-scan-1", state.Result{Outcome: state.Succeeded, Scan: &state.ScanReport{}})
+	testkit.Eventually(s, patience, func() error {
+		if err := s.client.Get(s.Context(), client.ObjectKeyFromObject(scan), scan); err != nil {
+			return err
+		}
+		if !meta.IsStatusConditionTrue(scan.Status.Conditions, rkev1.ScanDoneCondition) {
+			return fmt.Errorf("the scan is not done: %+v", scan.Status.Conditions)
+		}
+		return nil
+	})
+	// One that was done long ago goes by itself.
+	scan.Status.CompletionTime = &metav1.Time{Time: time.Now().Add(-2 * time.Hour)}
+	require.NoError(s, s.client.Status().Update(s.Context(), scan))
+	s.awaitGone(scan)
+}
+
+// scansByItself: the credential that a machine uses is looked with without anybody asking.
+func (s *story) scansByItself() {
+	s.Helper()
+	testkit.Eventually(s, patience, func() error {
+		list := &rkev1.ServerScanList{}
+		if err := s.client.List(s.Context(), list, client.InNamespace(s.namespace)); err != nil {
+			return err
+		}
+		if len(list.Items) == 0 {
+			return errors.New("no ServerScan was made")
+		}
+		require.Equal(s, rkev1.ServerScanSpec{Driver: "digitalocean", CloudCredentialSecretName: "cred", TTLSecondsAfterFinished: new(int32(3610))}, list.Items[0].Spec)
+		return nil
+	})
+}
+
+// cancelledLife is deleted while its create Job runs, in a namespace that goes with it.
+func (s *story) cancelledLife() {
+	s.Helper()
+	obj := s.machineOfCluster("m2")
+	testkit.Eventually(s, patience, func() error { return s.exists(s.namespace, "m2-create-1") })
+	s.write(s.namespace, "m2-create-1", state.Result{Outcome: state.Cancelled, ServerMayExist: true})
+	require.NoError(s, s.client.Delete(s.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}))
+	require.NoError(s, s.client.Delete(s.Context(), obj.DeepCopy()))
+	testkit.Eventually(s, patience, func() error { return s.collect(s.namespace, "m2-create-1") })
+	refuge := "refuge-" + string(obj.GetUID())
+	s.play(driver.CacheNamespace, jobrunner.JobName(refuge, state.Remove, 1), state.Result{Outcome: state.Succeeded})
+	s.awaitGone(obj)
+}
+
+// collect plays the garbage collector for a Job that is deleted in the foreground.
+func (s *story) collect(namespace, name string) error {
+	s.Helper()
+	job := &batchv1.Job{}
+	if err := s.client.Get(s.Context(), client.ObjectKey{Namespace: namespace, Name: name}, job); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if job.DeletionTimestamp.IsZero() {
+		return fmt.Errorf("the Job %s was not deleted", name)
+	}
+	job.Finalizers = nil
+	return s.client.Update(s.Context(), job)
+}
+
+func (s *story) exists(namespace, job string) error {
+	s.Helper()
+	return s.client.Get(s.Context(), client.ObjectKey{Namespace: namespace, Name: job}, &batchv1.Job{})
+}
+
+// play waits for a Job and is its pod and the Job controller.
+func (s *story) play(namespace, name string, result state.Result) {
+	s.Helper()
+	testkit.Eventually(s, patience, func() error { return s.exists(namespace, name) })
+	s.write(namespace, name, result)
+	job := &batchv1.Job{}
+	require.NoError(s, s.client.Get(s.Context(), client.ObjectKey{Namespace: namespace, Name: name}, job))
+	now := metav1.Now()
+	kinds := []batchv1.JobConditionType{batchv1.JobFailureTarget, batchv1.JobFailed}
+	if result.Outcome == state.Succeeded {
+		kinds = []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobComplete}
+		job.Status.CompletionTime, job.Status.Succeeded = &now, 1
+	}
+	job.Status.StartTime = &now
+	for _, kind := range kinds {
+		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now})
+	}
+	require.NoError(s, s.client.Status().Update(s.Context(), job))
+}
+
+// write plays what the pod writes into the state Secret.
+func (s *story) write(namespace, job string, result state.Result) {
+	s.Helper()
+	asked := testkit.ExpectExists(s, s.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: job}})
+	var request jobrunner.Request
+	require.NoError(s, json.Unmarshal(asked.Data[jobrunner.RequestKey], &request))
+	result.Operation, result.Attempt, result.StartTime, result.EndTime = request.Operation, request.Attempt, time.Now(), time.Now()
+	secret := testkit.ExpectExists(s, s.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: request.StateSecret}})
+	before := secret.DeepCopy()
+	secret.Data = map[string][]byte{}
+	for key, document := range map[string]any{
+		state.ResultKey:  result,
+		state.JournalKey: state.Journal{Operation: request.Operation, Attempt: request.Attempt, Phase: state.PhaseIntent, InstanceName: request.InstanceName},
+		state.ServerKey:  state.Server{InstanceID: "1", ProviderID: "digitalocean://1"},
+	} {
+		raw, err := json.Marshal(document)
+		require.NoError(s, err)
+		secret.Data[key] = raw
+	}
+	secret.Data[state.ExtractedConfigKey] = []byte("a tar.gz")
+	require.NoError(s, s.client.Patch(s.Context(), secret, client.MergeFrom(before)))
+}
+
+func (s *story) annotate(obj client.Object, key, value string) {
+	s.Helper()
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, value)
+	require.NoError(s, s.client.Patch(s.Context(), obj, client.RawPatch("application/merge-patch+json", []byte(patch))))
+}
+
+func (s *story) machineReason(obj *unstructured.Unstructured, condition, reason string) error {
+	s.Helper()
+	if err := s.client.Get(s.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+		return err
+	}
+	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
+	for _, c := range conditions {
+		if fields, ok := c.(map[string]any); ok && fields["type"] == condition && fields["reason"] == reason {
+			return nil
+		}
+	}
+	return fmt.Errorf("waiting for %s/%s: %v", condition, reason, conditions)
+}
+
+func (s *story) awaitGone(obj client.Object) {
+	s.Helper()
+	testkit.Eventually(s, patience, func() error {
+		err := s.client.Get(s.Context(), client.ObjectKeyFromObject(obj), obj)
+		if client.IgnoreNotFound(err) != nil || err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		return fmt.Errorf("%s is still there: %v", obj.GetName(), obj)
+	})
 }

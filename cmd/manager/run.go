@@ -6,13 +6,17 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/admission"
+	v3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/capi"
 	"github.com/drover-project/drover/install"
 	"github.com/drover-project/drover/jobrunner"
@@ -106,4 +110,10 @@ func prepare(ctx context.Context, config *rest.Config, o *options) (*plan, error
 		return nil, fmt.Errorf("reading the namespace %s, whose UID the tags of servers have: %w", metav1.NamespaceSystem, err)
 	}
 	return &plan{config: config, scheme: scheme, direct: direct, mode: mode, settings: settings, options: o, management: string(system.UID)}, nil
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	return scheme, errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme),
+		capi.AddToScheme(scheme), v3.AddToScheme(scheme), rkev1.AddToScheme(scheme))
 }

@@ -1,15 +1,23 @@
 package rkecluster_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/capi"
@@ -144,4 +152,122 @@ func TestReconcile_publishesFailureDomains(t *testing.T) {
 	require.NoError(t, w.client.Update(t.Context(), w.obj))
 	w.reconcile(t)
 	require.Empty(t, w.obj.Status.FailureDomains)
+}
+
+func TestReconcile_pausedByItsOwnAnnotation(t *testing.T) {
+	w := newWorld(t, func(obj *rkev1.RKECluster, _ *clusterv1.Cluster) {
+		obj.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+	})
+	w.reconcile(t)
+	testkit.ExpectCondition(t, w.obj, rkev1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
+	testkit.ExpectCondition(t, w.obj, rkev1.ReadyCondition, metav1.ConditionFalse, clusterv1.PausedReason)
+	require.False(t, w.obj.Status.Ready)
+}
+
+// A cluster that is paused later stays what it is: its machines must not be held up by it.
+func TestReconcile_pausedAfterwardsStaysReady(t *testing.T) {
+	w := newWorld(t, nil)
+	w.reconcile(t)
+	w.cluster.Spec.Paused = new(true)
+	require.NoError(t, w.client.Update(t.Context(), w.cluster))
+	w.reconcile(t)
+	testkit.ExpectCondition(t, w.obj, rkev1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
+	testkit.ExpectCondition(t, w.obj, rkev1.ReadyCondition, metav1.ConditionTrue, rkev1.ReadyReason)
+	require.True(t, *w.obj.Status.Initialization.Provisioned)
+}
+
+// owners are references that are no proof of a Cluster.
+func owners(cluster *clusterv1.Cluster) map[string]metav1.OwnerReference {
+	ref := metav1.OwnerReference{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Cluster", Name: cluster.Name, UID: cluster.UID}
+	with := func(change func(*metav1.OwnerReference)) metav1.OwnerReference {
+		other := ref
+		change(&other)
+		return other
+	}
+	return map[string]metav1.OwnerReference{
+		"a Cluster that is gone":            with(func(r *metav1.OwnerReference) { r.Name = "gone" }),
+		"one of the same name, another UID": with(func(r *metav1.OwnerReference) { r.UID = types.UID("other") }),
+		"another kind":                      with(func(r *metav1.OwnerReference) { r.Kind = "Machine" }),
+		"another group":                     with(func(r *metav1.OwnerReference) { r.APIVersion = "management.cattle.io/v3" }),
+	}
+}
+
+func TestReconcile_ownersThatAreNone(t *testing.T) {
+	w := newWorld(t, nil)
+	for name, owner := range owners(w.cluster) {
+		t.Run(name, func(t *testing.T) {
+			w.obj.OwnerReferences = []metav1.OwnerReference{owner}
+			require.NoError(t, w.client.Update(t.Context(), w.obj))
+			w.reconcile(t)
+			testkit.ExpectCondition(t, w.obj, rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.WaitingForOwnerReason)
+		})
+	}
+	w.obj.OwnerReferences = []metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "Cluster", Name: w.cluster.Name, UID: w.cluster.UID}}
+	require.NoError(t, w.client.Update(t.Context(), w.obj))
+	w.reconcile(t)
+	require.True(t, w.obj.Status.Ready, "an older version of Cluster API wrote the owner")
+}
+
+func TestReconcile_goneOrGoing(t *testing.T) {
+	w := newWorld(t, func(obj *rkev1.RKECluster, _ *clusterv1.Cluster) { obj.Finalizers = []string{"x/keeps"} })
+	require.NoError(t, w.client.Delete(t.Context(), w.obj))
+	w.reconcile(t)
+	require.Empty(t, w.obj.Status.Conditions, "nothing is made for what goes")
+	w.obj.Finalizers = nil
+	require.NoError(t, w.client.Update(t.Context(), w.obj))
+	testkit.ExpectReconciled(t, w.r, w.obj)
+}
+
+func TestReconcile_errorsAreTriedAgain(t *testing.T) {
+	w := newWorld(t, nil)
+	fails := errors.New("the API server is away")
+	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w.obj)}
+	get := func(of client.Object) *rkecluster.Reconciler {
+		return rkecluster.New(rkecluster.Options{Client: interceptor.NewClient(w.client, interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+				if _, cluster := obj.(*clusterv1.Cluster); cluster == (of != nil) {
+					return fails
+				}
+				return c.Get(ctx, key, obj, opts...)
+			}})})
+	}
+	_, err := get(nil).Reconcile(t.Context(), request)
+	require.ErrorIs(t, err, fails)
+	_, err = get(w.cluster).Reconcile(t.Context(), request)
+	require.EqualError(t, err, "reading the Cluster c1: the API server is away")
+
+	writes := rkecluster.New(rkecluster.Options{Client: interceptor.NewClient(w.client, interceptor.Funcs{
+		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+			return fails
+		}})})
+	_, err = writes.Reconcile(t.Context(), request)
+	require.EqualError(t, err, "writing the status: the API server is away")
+}
+
+// In a real manager the Cluster wakes its infrastructure: nothing polls.
+func TestRegister_followsTheCluster(t *testing.T) {
+	w := newWorld(t, func(_ *rkev1.RKECluster, c *clusterv1.Cluster) { c.Spec.Paused = new(true) })
+	mgr, err := ctrl.NewManager(testkit.Config(t), ctrl.Options{Scheme: w.client.Scheme(), Controller: capi.ControllerOptions(), Metrics: server.Options{BindAddress: "0"}})
+	require.NoError(t, err)
+	require.NoError(t, rkecluster.New(rkecluster.Options{Client: mgr.GetClient()}).Register(mgr))
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- mgr.Start(ctx) }()
+	defer func() {
+		stop()
+		require.NoError(t, <-ended)
+	}()
+	await := func(ready bool) {
+		testkit.Eventually(t, 2*time.Minute, func() error {
+			testkit.ExpectExists(t, w.client, w.obj)
+			if len(w.obj.Status.Conditions) == 0 || w.obj.Status.Ready != ready {
+				return errors.New("not yet")
+			}
+			return nil
+		})
+	}
+	await(false)
+	w.cluster.Spec.Paused = nil
+	require.NoError(t, w.client.Update(t.Context(), w.cluster))
+	await(true)
 }

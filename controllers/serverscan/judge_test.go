@@ -5,10 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/attempt"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
 )
@@ -204,3 +206,47 @@ func TestJudge_bounded(t *testing.T) {
 	require.Len(t, got.targets, 2*maxListed)
 	require.EqualValues(t, 2*maxListed, got.orphans)
 }
+
+// Only a server that was listed before, by a credential that lists others, is told as gone: a health check may replace it.
+func TestExistence(t *testing.T) {
+	const yes, no, unknown = metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown
+	for _, c := range []struct {
+		was            metav1.ConditionStatus
+		listed, others bool
+		want           metav1.ConditionStatus
+	}{
+		{"", true, true, yes}, {unknown, true, false, yes}, {no, true, true, yes}, {yes, true, true, yes},
+		{"", false, true, unknown}, {unknown, false, true, unknown}, {unknown, false, false, unknown},
+		{yes, false, true, no}, {no, false, true, no}, {no, false, false, no},
+		{yes, false, false, yes},
+	} {
+		got, reason, _ := existence(c.was, c.listed, c.others)
+		require.Equal(t, c.want, got, "%+v", c)
+		require.NotEmpty(t, reason)
+	}
+}
+
+// TestNext over all that there is: nothing is removed before the first Job's list is there, nor twice.
+func TestNext(t *testing.T) {
+	for _, p := range []phase{notBegun, looking, removing} {
+		for _, s := range []attempt.State{attempt.Unclaimed, attempt.Claimed, attempt.Running, attempt.Succeeded, attempt.Failed} {
+			for bits := range 1 << 2 {
+				listed, reported := bits&1 != 0, bits&2 != 0
+				want := map[attempt.State]action{attempt.Unclaimed: giveUp, attempt.Claimed: giveUp, attempt.Running: awaitJob, attempt.Succeeded: refuseVersion, attempt.Failed: giveUp}[s]
+				if s == attempt.Succeeded && reported {
+					want = conclude
+				}
+				if s == attempt.Claimed && p == removing && listed {
+					want = makeRemoval
+				}
+				if p == notBegun {
+					want = begin
+				}
+				require.Equal(t, want, next(p, s, listed, reported), "%v %v %v %v", p, s, listed, reported)
+			}
+		}
+	}
+}
+
+// Metrics are what a manager would serve.
+func (r *Reconciler) Metrics() prometheus.Collector { return r.findings }

@@ -1,11 +1,18 @@
 package step
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
@@ -104,4 +111,98 @@ func cut(text string, most int) string {
 		return text
 	}
 	return strings.ToValidUTF8(text[:most-len("…")], "") + "…"
+}
+
+// maxNote is the longest note of an event that the API takes.
+const maxNote = 1024
+
+// Transitions are what changed in an object's conditions.
+type Transitions struct {
+	// Before and After are the conditions.
+	Before, After []metav1.Condition
+	// Of names the conditions whose changes are worth an event.
+	Of []string
+	// Quiet holds the reasons that are not: those of waiting, mostly.
+	Quiet []string
+	// Notes say, by reason, what an event says of a condition that has no message.
+	Notes map[string]string
+}
+
+// Emit writes one event for each condition that became True or False, or is so for another reason. Unknown gives none.
+func Emit(recorder events.EventRecorder, obj runtime.Object, t Transitions) {
+	quiet := map[string]bool{}
+	for _, reason := range t.Quiet {
+		quiet[reason] = true
+	}
+	for _, condition := range t.Of {
+		now := meta.FindStatusCondition(t.After, condition)
+		if now == nil || now.Status == metav1.ConditionUnknown || quiet[now.Reason] {
+			continue
+		}
+		was := meta.FindStatusCondition(t.Before, condition)
+		if was != nil && was.Status == now.Status && was.Reason == now.Reason {
+			continue
+		}
+		emit(recorder, obj, now, t.Notes[now.Reason])
+	}
+}
+
+func emit(recorder events.EventRecorder, obj runtime.Object, now *metav1.Condition, note string) {
+	kind := corev1.EventTypeWarning
+	if now.Status == metav1.ConditionTrue {
+		kind = corev1.EventTypeNormal
+	}
+	if now.Message != "" {
+		note = now.Message
+	}
+	if note == "" {
+		note = "The condition " + now.Type + " is now " + string(now.Status)
+	}
+	recorder.Eventf(obj, nil, kind, now.Reason, now.Type, "%s", cut(note, maxNote))
+}
+
+// EnsureFinalizer puts a finalizer on obj and reports whether it wrote. obj is then as the server has it.
+func EnsureFinalizer(ctx context.Context, c client.Writer, obj client.Object, finalizer string) (bool, error) {
+	return patchMetadata(ctx, c, obj, func() bool { return controllerutil.AddFinalizer(obj, finalizer) })
+}
+
+// DropFinalizer takes a finalizer off obj and reports whether it wrote. The object may be gone afterwards, or before.
+func DropFinalizer(ctx context.Context, c client.Writer, obj client.Object, finalizer string) (bool, error) {
+	wrote, err := patchMetadata(ctx, c, obj, func() bool { return controllerutil.RemoveFinalizer(obj, finalizer) })
+	return wrote, client.IgnoreNotFound(err)
+}
+
+func patchMetadata(ctx context.Context, c client.Writer, obj client.Object, change func() bool) (bool, error) {
+	before := copyOf(obj)
+	if !change() {
+		return false, nil
+	}
+	// Finalizers are a list that a merge patch replaces as a whole, so nobody else may have changed it meanwhile.
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := c.Patch(ctx, obj, patch); err != nil {
+		return false, fmt.Errorf("changing the finalizers: %w", err)
+	}
+	return true, nil
+}
+
+// PatchStatus writes obj's status if it differs from before's, and reports whether it wrote. A change that is not of the
+// status is not written. The write is refused as a conflict if before is not what the server has.
+func PatchStatus(ctx context.Context, c client.StatusClient, before, obj client.Object) (bool, error) {
+	data, err := client.MergeFrom(before).Data(obj)
+	if err != nil {
+		return false, fmt.Errorf("comparing the status: %w", err)
+	}
+	if string(data) == "{}" {
+		return false, nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := c.Status().Patch(ctx, obj, patch); err != nil {
+		return false, fmt.Errorf("writing the status: %w", err)
+	}
+	return true, nil
+}
+
+// copyOf is a deep copy; everything that is a client.Object copies to one.
+func copyOf(obj client.Object) client.Object {
+	return obj.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a deep copy has the type of its original
 }

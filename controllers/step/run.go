@@ -3,9 +3,11 @@ package step
 import (
 	"context"
 	"errors"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // ErrorReason is the reason of a condition whose step ended with an error that is tried again.
@@ -71,3 +73,64 @@ func record(conditions *Conditions, condition, reason string, err error) {
 	}
 	conditions.Set(condition, metav1.ConditionUnknown, ErrorReason, err.Error())
 }
+
+// Waiting ends a step that cannot go on before something else has happened. Watches bring it back; After is the safety
+// net, none when 0.
+type Waiting struct {
+	// Reason and Message go into the step's condition.
+	Reason, Message string
+	// After is when to look again even if nothing was seen to happen.
+	After time.Duration
+	// InProgress makes the condition Unknown instead of False.
+	InProgress bool
+}
+
+// Error implements error.
+func (w *Waiting) Error() string { return w.Reason + ": " + w.Message }
+
+// Wait ends a step whose condition is False until something else has happened.
+func Wait(reason, message string, after time.Duration) error {
+	return &Waiting{Reason: reason, Message: message, After: after}
+}
+
+// Progress ends a step whose work is under way: its condition is Unknown.
+func Progress(reason, message string, after time.Duration) error {
+	return &Waiting{Reason: reason, Message: message, After: after, InProgress: true}
+}
+
+// Stalled ends a step that cannot succeed until the object, or something it names, is changed.
+type Stalled struct {
+	// Reason goes into the step's condition, with Err as its message.
+	Reason string
+	// Err says what is wrong and what to do, without secrets.
+	Err error
+}
+
+// Error implements error.
+func (s *Stalled) Error() string { return s.Reason + ": " + s.Err.Error() }
+
+// Unwrap gives the cause.
+func (s *Stalled) Unwrap() error { return s.Err }
+
+// Stall ends a step that cannot succeed until the object, or something it names, is changed.
+func Stall(reason string, err error) error {
+	return &Stalled{Reason: reason, Err: err}
+}
+
+// Result turns the outcome of Run into what controller-runtime wants. Waiting and stalled are no errors, for watches bring
+// the object back; a conflict is tried again quietly.
+func Result(err error) (reconcile.Result, error) {
+	if waiting, ok := errors.AsType[*Waiting](err); ok {
+		return reconcile.Result{RequeueAfter: waiting.After}, nil
+	}
+	if _, ok := errors.AsType[*Stalled](err); ok {
+		return reconcile.Result{}, nil
+	}
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: conflictDelay}, nil
+	}
+	return reconcile.Result{}, err
+}
+
+// conflictDelay gives the cache time to see what we did not know yet.
+const conflictDelay = 50 * time.Millisecond

@@ -1,0 +1,275 @@
+package nodedriver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v3 "github.com/drover-project/drover/api/management/v3"
+	"github.com/drover-project/drover/apply"
+	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/driver"
+	"github.com/drover-project/drover/state"
+	"github.com/drover-project/drover/userdata"
+)
+
+// validate looks at the spec alone, and at the other NodeDrivers, for kinds are named after drivers.
+func (r *Reconciler) validate(ctx context.Context, s *scope) error {
+	warnings, err := driver.Validate(s.nd)
+	if err != nil {
+		return step.Stall(reasonOfInvalid(s.nd), err)
+	}
+	if s.rules, err = crdgen.RulesFromAnnotations(s.nd.Annotations); err != nil {
+		return step.Stall(v3.InvalidReason, err)
+	}
+	if err := r.checkName(ctx, s.nd); err != nil {
+		return err
+	}
+	if len(warnings) > 0 {
+		s.conditions.True(v3.ValidCondition, v3.WeakChecksumReason, strings.Join(warnings, "; "))
+	}
+	return nil
+}
+
+func reasonOfInvalid(nd *v3.NodeDriver) string {
+	if !driver.IsBuiltin(nd) {
+		return v3.InvalidReason
+	}
+	if _, known := driver.Builtin(nd.DriverName()); !known {
+		return v3.UnknownBuiltinReason
+	}
+	return v3.InvalidReason
+}
+
+// checkName gives a driver's name to the oldest NodeDriver that asks for it.
+func (r *Reconciler) checkName(ctx context.Context, nd *v3.NodeDriver) error {
+	var all v3.NodeDriverList
+	if err := r.opts.Client.List(ctx, &all); err != nil {
+		return fmt.Errorf("listing NodeDrivers: %w", err)
+	}
+	for i := range all.Items {
+		other := &all.Items[i]
+		if other.Name != nd.Name && other.DriverName() == nd.DriverName() && isOlder(other, nd) {
+			return step.Stall(v3.NameTakenReason, errors.New("NodeDriver "+other.Name+" has the driver name "+nd.DriverName()+
+				" already: give this one another spec.displayName, or remove one of them"))
+		}
+	}
+	return nil
+}
+
+func isOlder(a, b *v3.NodeDriver) bool {
+	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.Name < b.Name
+	}
+	return a.CreationTimestamp.Before(&b.CreationTimestamp)
+}
+
+// install learns the driver's flags: from the table made at build time, or from what the probe's driver answered.
+func (r *Reconciler) install(_ context.Context, s *scope) error {
+	if driver.IsBuiltin(s.nd) {
+		flags, known := driver.Builtin(s.nd.DriverName())
+		if !known {
+			return step.Stall(v3.UnknownBuiltinReason, errors.New("no driver of this name is built in"))
+		}
+		s.flags = flags
+		s.conditions.True(v3.InstalledCondition, v3.BuiltinReason, "rancher/machine "+driver.MachineVersion)
+		return nil
+	}
+	if s.verdict.Outcome != state.Succeeded {
+		return s.next
+	}
+	report := s.verdict.Result.Probe
+	if report == nil {
+		return step.Stall(v3.ProbeFailedReason, errors.New("the probe succeeded without a report: the image's machine binary does not fit this manager"))
+	}
+	flags, err := crdgen.DecodeFlags(report.Flags)
+	if err != nil {
+		return step.Stall(v3.FlagsInvalidReason, err)
+	}
+	s.flags = flags
+	return nil
+}
+
+// installReasons are the failures of a probe that had its binary: they belong to the next step.
+var installReasons = []string{v3.DriverUnresponsiveReason, v3.FlagsInvalidReason}
+
+// download has the binary of an external driver fetched, verified and cached by a probe Job, once per content asked for.
+func (r *Reconciler) download(ctx context.Context, s *scope) error {
+	if driver.IsBuiltin(s.nd) {
+		s.conditions.True(v3.DownloadedCondition, v3.BuiltinReason, "")
+		return nil
+	}
+	if err := r.observeProbe(ctx, s); err != nil {
+		return err
+	}
+	if s.verdict.Outcome == state.Succeeded || slices.Contains(installReasons, s.verdict.Reason) {
+		return nil
+	}
+	return s.next
+}
+
+// schema makes the kinds from the flags, and stops where the API server would then prune or refuse what users wrote.
+func (r *Reconciler) schema(ctx context.Context, s *scope) error {
+	name := s.nd.DriverName()
+	fields, err := crdgen.FieldsOf(name, s.flags, s.rules)
+	if err != nil {
+		return step.Stall(v3.FlagsInvalidReason, err)
+	}
+	config, template, machine, err := crdgen.CRDs(crdgen.Schema{Driver: name, Fields: fields})
+	if err != nil {
+		return step.Stall(v3.FlagsInvalidReason, err)
+	}
+	if err := r.checkCompatible(ctx, s, fields); err != nil {
+		return err
+	}
+	s.fields, s.crds = fields, []*apiextensionsv1.CustomResourceDefinition{config, template, machine}
+	unmatched := crdgen.Unmatched(name, fields, s.rules)
+	if annotation := s.nd.Annotations[v3.UserDataAnnotation]; annotation != "" {
+		flags := make([]userdata.Flag, len(fields))
+		for i, field := range fields {
+			flags[i] = userdata.Flag{Name: field.Flag, Text: field.Type == crdgen.String, File: field.File}
+		}
+		if _, err := userdata.Way(name, annotation, flags); err != nil {
+			unmatched = append(unmatched, err.Error())
+		}
+	}
+	if len(unmatched) > 0 {
+		s.conditions.True(v3.SchemaCompatibleCondition, v3.CompatibleReason, "look at the annotations: "+strings.Join(unmatched, "; "))
+	}
+	return nil
+}
+
+func (r *Reconciler) checkCompatible(ctx context.Context, s *scope, fields []crdgen.Field) error {
+	name := s.nd.DriverName()
+	old, err := r.presentFields(ctx, name)
+	if err != nil {
+		return err
+	}
+	changes := crdgen.Incompatible(old, fields)
+	if len(changes) == 0 {
+		return nil
+	}
+	users, err := r.fieldUsers(ctx, name, old)
+	if err != nil {
+		return err
+	}
+	var hits []string
+	for _, change := range changes {
+		if objects := users[change.Field]; objects != nil {
+			hits = append(hits, fmt.Sprintf("%s, which %s", change, objects.use("")))
+		}
+	}
+	if len(hits) == 0 {
+		return nil
+	}
+	r.opts.Watch.Ensure(s.nd.Name, name)
+	return step.Stall(v3.SchemaIncompatibleReason, fmt.Errorf("driver %s has changed: %s. Its kinds stay as they were. "+
+		"Make new templates without the field, roll the machines over to them, and delete the old templates and configs: "+
+		"then the change goes through by itself. Or set the URL, checksum and annotations back", name, strings.Join(hits, "; ")))
+}
+
+// presentFields are those of the kinds as they are served now; none when there are no kinds, or none of ours.
+func (r *Reconciler) presentFields(ctx context.Context, driverName string) ([]crdgen.Field, error) {
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	err := r.opts.Reader.Get(ctx, client.ObjectKey{Name: crdgen.CRDName(crdgen.MachineGroup, crdgen.KindsOf(driverName).Machine)}, crd)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the present CRD: %w", err)
+	}
+	fields, err := crdgen.FieldsFromCRD(crd)
+	if errors.Is(err, crdgen.ErrNoFields) {
+		return nil, nil
+	}
+	return fields, err
+}
+
+// establishNet is when to look again for a CRD that was not seen to become established.
+const establishNet = 30 * time.Second
+
+// establish applies the CRDs and waits, by watch, until the API server serves them.
+func (r *Reconciler) establish(ctx context.Context, s *scope) error {
+	var waiting []string
+	for _, crd := range s.crds {
+		if _, err := r.applier.Apply(ctx, crd); err != nil {
+			return err
+		}
+		live := &apiextensionsv1.CustomResourceDefinition{}
+		err := r.opts.Reader.Get(ctx, client.ObjectKeyFromObject(crd), live)
+		if apierrors.IsNotFound(err) {
+			waiting = append(waiting, crd.Name) // it was being deleted when it was applied, and is gone now
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("reading CRD %s: %w", crd.Name, err)
+		}
+		if why := apply.NotAccepted(live); why != "" {
+			return step.Stall(v3.NotEstablishedReason, errors.New("the API server does not accept the names of CRD "+crd.Name+": "+why))
+		}
+		if !apply.IsEstablished(live) || !live.DeletionTimestamp.IsZero() {
+			waiting = append(waiting, crd.Name)
+		}
+	}
+	if len(waiting) > 0 {
+		return step.Progress(v3.NotEstablishedReason, "waiting for the API server to serve "+strings.Join(waiting, ", "), establishNet)
+	}
+	return nil
+}
+
+// activate writes down what the kinds were made from, for those who make servers with them.
+func (r *Reconciler) activate(_ context.Context, s *scope) error {
+	if s.nd.Spec.Builtin {
+		r.opts.Watch.Stop(s.nd.Name)
+	} else {
+		r.opts.Watch.Ensure(s.nd.Name, s.nd.DriverName()) // its first machine brings the finalizer
+	}
+	kinds := crdgen.KindsOf(s.nd.DriverName())
+	status := &s.nd.Status
+	status.AppliedURL, status.AppliedChecksum, status.AppliedVersion = s.nd.Spec.URL, strings.ToLower(s.nd.Spec.Checksum), s.nd.Spec.Version
+	status.DriverName, status.Fields = s.nd.DriverName(), int32(len(s.fields))
+	status.ConfigKind, status.MachineKind, status.MachineTemplateKind = kinds.Config, kinds.Machine, kinds.MachineTemplate
+	status.AppliedDockerMachineVersion, status.Digest = driver.MachineVersion, ""
+	if !driver.IsBuiltin(s.nd) {
+		status.AppliedDockerMachineVersion, status.Digest = "", s.verdict.Result.Probe.Digest
+	}
+	return nil
+}
+
+// deactivate ends the steps of a NodeDriver that is not active. Its kinds go only when nothing uses them.
+func (r *Reconciler) deactivate(ctx context.Context, s *scope) error {
+	if s.nd.Spec.Active {
+		return nil
+	}
+	if err := r.endProbe(ctx, s.nd); err != nil {
+		return err
+	}
+	name := s.nd.DriverName()
+	found, err := r.users(ctx, name)
+	if err != nil {
+		return err
+	}
+	if found.count > 0 {
+		r.opts.Watch.Ensure(s.nd.Name, name)
+		message := "spec.active is false, but the kinds stay, for " + found.use("them")
+		s.conditions.True(v3.ActiveCondition, v3.KeptForMachinesReason, message)
+		s.notReady(v3.KeptForMachinesReason, message)
+		return step.Wait(v3.KeptForMachinesReason, message, userNet)
+	}
+	r.opts.Watch.Stop(s.nd.Name)
+	if _, err := r.removeKinds(ctx, name); err != nil {
+		return err
+	}
+	s.conditions.Drop(v3.DownloadedCondition, v3.InstalledCondition, v3.SchemaCompatibleCondition, v3.ActiveCondition)
+	s.nd.Status.ConfigKind, s.nd.Status.MachineKind, s.nd.Status.MachineTemplateKind, s.nd.Status.Fields = "", "", "", 0
+	s.notReady(v3.InactiveReason, "spec.active is false")
+	return step.Wait(v3.InactiveReason, "", 0)
+}

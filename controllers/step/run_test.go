@@ -1,0 +1,407 @@
+package step_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/drover-project/drover/controllers/step"
+)
+
+type scope struct {
+	list []metav1.Condition
+	set  *step.Conditions
+}
+
+func (s *scope) Conditions() *step.Conditions { return s.set }
+
+func newScope(list ...metav1.Condition) *scope {
+	s := &scope{list: list}
+	s.set = step.NewConditions(&s.list, 7, time.Unix(1000, 0))
+	return s
+}
+
+func end(err error) func(context.Context, *scope) error {
+	return func(context.Context, *scope) error { return err }
+}
+
+func TestRun(t *testing.T) {
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "x"}, "y", errors.New("changed"))
+	tests := []struct {
+		name    string
+		err     error
+		status  metav1.ConditionStatus
+		reason  string
+		result  reconcile.Result
+		wantErr bool
+	}{
+		{name: "nil", status: metav1.ConditionTrue, reason: "Fine"},
+		{name: "wait", err: step.Wait("NoFile", "file is missing", time.Minute), status: metav1.ConditionFalse, reason: "NoFile",
+			result: reconcile.Result{RequeueAfter: time.Minute}},
+		{name: "progress", err: step.Progress("Running", "", 0), status: metav1.ConditionUnknown, reason: "Running"},
+		{name: "wrapped stall", err: fmt.Errorf("first: %w", step.Stall("Bad", errors.New("spec.x is bad"))),
+			status: metav1.ConditionFalse, reason: "Bad"},
+		{name: "conflict", err: conflict, result: reconcile.Result{RequeueAfter: 50 * time.Millisecond}},
+		{name: "other", err: errors.New("no route"), status: metav1.ConditionUnknown, reason: step.ErrorReason, wantErr: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newScope()
+			ranLast := false
+			err := step.Run(t.Context(), s, step.Of("Mine", "Fine", end(tt.err)), step.Of("Next", "Ok", func(context.Context, *scope) error {
+				ranLast = true
+				return nil
+			}))
+			require.Equal(t, tt.err == nil, ranLast)
+			result, err := step.Result(err)
+			require.Equal(t, tt.wantErr, err != nil)
+			require.Equal(t, tt.result, result)
+			mine := s.set.Get("Mine")
+			if tt.status == "" {
+				require.Nil(t, mine)
+				return
+			}
+			require.Equal(t, tt.status, mine.Status)
+			require.Equal(t, tt.reason, mine.Reason)
+			require.EqualValues(t, 7, mine.ObservedGeneration)
+		})
+	}
+}
+
+func TestRun_keepsWhatTheStepSetItself(t *testing.T) {
+	s := newScope()
+	require.NoError(t, step.Run(t.Context(), s, step.Of("Mine", "Default", func(_ context.Context, s *scope) error {
+		s.set.True("Mine", "Special", "for a reason")
+		return nil
+	})))
+	require.Equal(t, "Special", s.set.Get("Mine").Reason)
+}
+
+func TestSummarize(t *testing.T) {
+	s := newScope()
+	s.set.True("A", "Ok", "")
+	s.set.Summarize("Ready", "AllGood", "A", "B", "C")
+	require.Equal(t, metav1.ConditionTrue, s.set.Get("Ready").Status)
+
+	s.set.False("C", "Later", "later")
+	s.set.Set("B", metav1.ConditionUnknown, "Running", "it runs")
+	s.set.Summarize("Ready", "AllGood", "A", "B", "C")
+	ready := s.set.Get("Ready")
+	require.Equal(t, metav1.ConditionFalse, ready.Status)
+	require.Equal(t, "Running", ready.Reason)
+	require.Equal(t, "it runs", ready.Message)
+
+	s.set.Drop("B", "C")
+	s.set.Summarize("Ready", "AllGood", "A", "B", "C")
+	require.Equal(t, "AllGood", s.set.Get("Ready").Reason)
+}
+
+func TestConditions_messagesAreBounded(t *testing.T) {
+	s := newScope()
+	s.set.False("A", "Long", strings.Repeat("ä", 10_000))
+	message := s.set.Get("A").Message
+	require.LessOrEqual(t, len(message), 4<<10)
+	require.True(t, utf8.ValidString(message))
+}
+
+func TestEmit_onlyOnTransitions(t *testing.T) {
+	recorder := events.NewFakeRecorder(10)
+	before := []metav1.Condition{
+		{Type: "A", Status: metav1.ConditionTrue, Reason: "Ok"},
+		{Type: "B", Status: metav1.ConditionFalse, Reason: "Waiting"},
+	}
+	after := []metav1.Condition{
+		{Type: "A", Status: metav1.ConditionTrue, Reason: "Ok", Message: "same reason, other words"},
+		{Type: "B", Status: metav1.ConditionFalse, Reason: "Broken", Message: "50 % of it"},
+		{Type: "C", Status: metav1.ConditionUnknown, Reason: "Running"},
+		{Type: "D", Status: metav1.ConditionFalse, Reason: "Waiting"},
+		{Type: "E", Status: metav1.ConditionFalse, Reason: "Broken"},
+	}
+	step.Emit(recorder, &corev1.ConfigMap{}, step.Transitions{Before: before, After: after,
+		Of: []string{"A", "B", "C", "D"}, Quiet: []string{"Waiting"}})
+	close(recorder.Events)
+	var got []string
+	for event := range recorder.Events {
+		got = append(got, event)
+	}
+	require.Equal(t, []string{"Warning Broken 50 % of it"}, got)
+}
+
+func TestOutcomesSayWhyAndKeepTheirCause(t *testing.T) {
+	cause := errors.New("spec.x is bad")
+	require.EqualError(t, step.Wait("NoFile", "file is missing", 0), "NoFile: file is missing")
+	require.EqualError(t, step.Progress("Running", "it runs", 0), "Running: it runs")
+	stalled := step.Stall("Bad", cause)
+	require.EqualError(t, stalled, "Bad: spec.x is bad")
+	require.ErrorIs(t, stalled, cause)
+}
+
+func TestResult(t *testing.T) {
+	result, err := step.Result(nil)
+	require.NoError(t, err)
+	require.Zero(t, result)
+
+	result, err = step.Result(fmt.Errorf("first: %w", step.Progress("Running", "", time.Minute)))
+	require.NoError(t, err)
+	require.Equal(t, reconcile.Result{RequeueAfter: time.Minute}, result)
+
+	other := errors.New("no route")
+	_, err = step.Result(other)
+	require.ErrorIs(t, err, other, "controller-runtime backs off for errors")
+}
+
+func TestRun_stepWithoutACondition(t *testing.T) {
+	s := newScope()
+	require.NoError(t, step.Run(t.Context(), s, step.Of("", "Fine", end(nil))))
+	require.Error(t, step.Run(t.Context(), s, step.Of("", "Fine", end(errors.New("no route")))))
+	require.Empty(t, s.list)
+}
+
+// When the manager stops, or somebody else was faster, nothing was found out about the object.
+func TestRun_cancelledSaysNothing(t *testing.T) {
+	s := newScope(metav1.Condition{Type: "Mine", Status: metav1.ConditionTrue, Reason: "Fine"})
+	err := step.Run(t.Context(), s, step.Of("Mine", "Fine", end(fmt.Errorf("reading: %w", context.Canceled))))
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, metav1.ConditionTrue, s.set.Get("Mine").Status)
+	require.Zero(t, s.set.Get("Mine").ObservedGeneration)
+}
+
+func TestConditions_transitionTimeIsOfTheStatus(t *testing.T) {
+	then := metav1.NewTime(time.Unix(500, 0))
+	s := newScope(metav1.Condition{Type: "A", Status: metav1.ConditionFalse, Reason: "Waiting", LastTransitionTime: then, ObservedGeneration: 6})
+	s.set.False("A", "Broken", "other words")
+	require.Equal(t, then, s.set.Get("A").LastTransitionTime, "still False")
+	require.EqualValues(t, 7, s.set.Get("A").ObservedGeneration)
+	s.set.True("A", "Fine", "")
+	require.Equal(t, time.Unix(1000, 0), s.set.Get("A").LastTransitionTime.Time)
+}
+
+func TestConditions_observeOnlyWhatWasFoundOutNow(t *testing.T) {
+	s := newScope(metav1.Condition{Type: "Old", Status: metav1.ConditionTrue, ObservedGeneration: 3})
+	s.set.True("New", "Fine", "")
+	s.set.Observe(8)
+	s.set.True("Later", "Fine", "")
+	require.EqualValues(t, 3, s.set.Get("Old").ObservedGeneration)
+	require.EqualValues(t, 8, s.set.Get("New").ObservedGeneration)
+	require.EqualValues(t, 8, s.set.Get("Later").ObservedGeneration)
+	s.set.Drop("NotThere", "Old")
+	require.Nil(t, s.set.Get("Old"))
+	require.Len(t, s.list, 2)
+}
+
+func TestEmit_kindAndNote(t *testing.T) {
+	for name, tt := range map[string]struct {
+		now  metav1.Condition
+		want string
+	}{
+		"became true":     {metav1.Condition{Type: "A", Status: metav1.ConditionTrue, Reason: "Done", Message: "made it"}, "Normal Done made it"},
+		"says nothing":    {metav1.Condition{Type: "A", Status: metav1.ConditionTrue, Reason: "Done"}, "Normal Done The condition A is now True"},
+		"became false":    {metav1.Condition{Type: "A", Status: metav1.ConditionFalse, Reason: "Broken"}, "Warning Broken The condition A is now False"},
+		"no format":       {metav1.Condition{Type: "A", Status: metav1.ConditionFalse, Reason: "Broken", Message: "%s %d"}, "Warning Broken %s %d"},
+		"unknown":         {now: metav1.Condition{Type: "A", Status: metav1.ConditionUnknown, Reason: "Running"}},
+		"of another kind": {now: metav1.Condition{Type: "B", Status: metav1.ConditionTrue, Reason: "Done"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recorder := events.NewFakeRecorder(2)
+			step.Emit(recorder, &corev1.ConfigMap{}, step.Transitions{After: []metav1.Condition{tt.now}, Of: []string{"A"}})
+			if tt.want == "" {
+				require.Empty(t, recorder.Events)
+				return
+			}
+			require.Equal(t, tt.want, <-recorder.Events)
+		})
+	}
+	recorder := events.NewFakeRecorder(1)
+	step.Emit(recorder, &corev1.ConfigMap{}, step.Transitions{Of: []string{"A"}, After: []metav1.Condition{
+		{Type: "A", Status: metav1.ConditionFalse, Reason: "Long", Message: strings.Repeat("ä", 5000)}}})
+	require.LessOrEqual(t, len(<-recorder.Events), 1024+len("Warning Long "), "the API takes no longer note")
+}
+
+// A reconcile that is repeated with one more thing there each time: each step tells what it waits for, and what it found out
+// before stays as it was.
+func TestRun_aWholeStory(t *testing.T) {
+	there := map[string]bool{}
+	need := func(what string) func(context.Context, *scope) error {
+		return func(context.Context, *scope) error {
+			if there[what] {
+				return nil
+			}
+			return step.Wait("No"+what, "there is no "+what, 0)
+		}
+	}
+	steps := []step.Step[*scope]{step.Of("A", "FoundA", need("Apple")), step.Of("B", "FoundB", need("Bread")), step.Of("C", "FoundC", need("Cheese"))}
+	s := newScope()
+	say := func() string {
+		s.set = step.NewConditions(&s.list, 7, time.Unix(1000, 0))
+		err := step.Run(t.Context(), s, steps...)
+		s.set.Summarize("Ready", "Fed", "A", "B", "C")
+		var words []string
+		for _, c := range s.list {
+			words = append(words, fmt.Sprintf("%s=%s(%s)", c.Type, c.Status, c.Reason))
+		}
+		return fmt.Sprintf("%v: %s", err, strings.Join(words, " "))
+	}
+	for _, line := range []struct{ comes, want string }{
+		{"", "NoApple: there is no Apple: A=False(NoApple) Ready=False(NoApple)"},
+		{"Apple", "NoBread: there is no Bread: A=True(FoundA) Ready=False(NoBread) B=False(NoBread)"},
+		{"Cheese", "NoBread: there is no Bread: A=True(FoundA) Ready=False(NoBread) B=False(NoBread)"},
+		{"Bread", "<nil>: A=True(FoundA) Ready=True(Fed) B=True(FoundB) C=True(FoundC)"},
+	} {
+		there[line.comes] = true
+		require.Equal(t, line.want, say())
+	}
+	delete(there, "Apple")
+	require.Equal(t, "NoApple: there is no Apple: A=False(NoApple) Ready=False(NoApple) B=True(FoundB) C=True(FoundC)", say())
+}
+
+func TestConditions_areAlwaysWhatTheAPITakes(t *testing.T) {
+	s := newScope()
+	s.set.False("A", "", "without a reason")
+	require.Equal(t, step.ErrorReason, s.set.Get("A").Reason)
+	s.set.False("A", "Bytes", "half a \xe2\x82 character")
+	require.Equal(t, "half a  character", s.set.Get("A").Message)
+}
+
+func TestConditions_keepWhatFits(t *testing.T) {
+	check := func(message string) {
+		s := newScope()
+		s.set.False("A", "Fuzz", message)
+		got := s.set.Get("A").Message
+		require.True(t, utf8.ValidString(got))
+		require.LessOrEqual(t, len(got), 4<<10)
+		if utf8.ValidString(message) && len(message) <= 4<<10 {
+			require.Equal(t, message, got)
+		}
+		s.set.False("A", "Fuzz", got)
+		require.Equal(t, got, s.set.Get("A").Message, "what was written once is not written again")
+	}
+	check("")
+	check(strings.Repeat("ä", 3000))
+	check("\xff\xfe")
+}
+
+func TestEmit_notes(t *testing.T) {
+	notes := map[string]string{"Done": "It is done", "Broken": "It broke"}
+	for name, tt := range map[string]struct {
+		now  metav1.Condition
+		want string
+	}{
+		"a note for what says nothing":    {metav1.Condition{Status: metav1.ConditionTrue, Reason: "Done"}, "Normal Done It is done"},
+		"its own words come first":        {metav1.Condition{Status: metav1.ConditionTrue, Reason: "Done", Message: "done in 3 s"}, "Normal Done done in 3 s"},
+		"a note for bad news":             {metav1.Condition{Status: metav1.ConditionFalse, Reason: "Broken"}, "Warning Broken It broke"},
+		"without a note it is a sentence": {metav1.Condition{Status: metav1.ConditionTrue, Reason: "Fine"}, "Normal Fine The condition A is now True"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tt.now.Type = "A"
+			recorder := events.NewFakeRecorder(1)
+			step.Emit(recorder, &corev1.ConfigMap{}, step.Transitions{After: []metav1.Condition{tt.now}, Of: []string{"A"}, Notes: notes})
+			require.Equal(t, tt.want, <-recorder.Events)
+		})
+	}
+}
+
+func TestResult_ofJoinedErrors(t *testing.T) {
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "machines"}, "m", errors.New("changed"))
+	for name, tt := range map[string]struct {
+		err     error
+		after   time.Duration
+		wantErr bool
+	}{
+		"waiting in a chain":  {fmt.Errorf("a: %w", fmt.Errorf("b: %w", step.Wait("R", "m", time.Second))), time.Second, false},
+		"a conflict in both":  {errors.Join(conflict, nil), 50 * time.Millisecond, false},
+		"a conflict, wrapped": {fmt.Errorf("writing the status: %w", conflict), 50 * time.Millisecond, false},
+		"an error and none":   {errors.Join(errors.New("no route"), nil), 0, true},
+		"stalled":             {step.Stall("R", errors.New("bad")), 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			result, err := step.Result(tt.err)
+			require.Equal(t, tt.wantErr, err != nil)
+			require.Equal(t, reconcile.Result{RequeueAfter: tt.after}, result)
+		})
+	}
+}
+
+func TestWrites_sayWhatTheyWereFor(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "b", Finalizers: []string{"x/mine"}}}
+	refuses := fake.NewClientBuilder().WithObjects(pod).WithStatusSubresource(pod).WithInterceptorFuncs(interceptor.Funcs{
+		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			return errors.New("forbidden")
+		},
+		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+			return errors.New("forbidden")
+		}}).Build()
+	wrote, err := step.EnsureFinalizer(t.Context(), refuses, pod, "x/other")
+	require.EqualError(t, err, "changing the finalizers: forbidden")
+	require.False(t, wrote)
+	_, err = step.DropFinalizer(t.Context(), refuses, pod, "x/mine")
+	require.EqualError(t, err, "changing the finalizers: forbidden")
+	changed := pod.DeepCopy()
+	changed.Status.Reason = "other"
+	_, err = step.PatchStatus(t.Context(), refuses, pod, changed)
+	require.EqualError(t, err, "writing the status: forbidden")
+
+	gone := fake.NewClientBuilder().Build()
+	_, err = step.DropFinalizer(t.Context(), gone, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "b", Finalizers: []string{"x/mine"}}}, "x/mine")
+	require.NoError(t, err, "it went before")
+}
+
+func TestPatchStatus(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "b"}}
+	c := fake.NewClientBuilder().WithObjects(pod).WithStatusSubresource(pod).Build()
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(pod), obj))
+	stale := obj.DeepCopy()
+
+	wrote, err := step.PatchStatus(t.Context(), c, obj.DeepCopy(), obj)
+	require.NoError(t, err)
+	require.False(t, wrote, "nothing changed")
+
+	before := obj.DeepCopy()
+	require.NoError(t, unstructured.SetNestedField(obj.Object, "it is", "status", "reason"))
+	wrote, err = step.PatchStatus(t.Context(), c, before, obj)
+	require.NoError(t, err)
+	require.True(t, wrote)
+
+	late := stale.DeepCopy()
+	require.NoError(t, unstructured.SetNestedField(late.Object, "it was", "status", "reason"))
+	_, err = step.PatchStatus(t.Context(), c, stale, late)
+	require.True(t, apierrors.IsConflict(err), "%v", err)
+}
+
+func TestFinalizer(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "b", Finalizers: []string{"x/other"}}}
+	c := fake.NewClientBuilder().WithObjects(pod).Build()
+	wrote, err := step.EnsureFinalizer(t.Context(), c, pod, "x/mine")
+	require.NoError(t, err)
+	require.True(t, wrote)
+	wrote, err = step.EnsureFinalizer(t.Context(), c, pod, "x/mine")
+	require.NoError(t, err)
+	require.False(t, wrote)
+	require.Equal(t, []string{"x/other", "x/mine"}, pod.Finalizers)
+
+	_, err = step.DropFinalizer(t.Context(), c, pod, "x/other")
+	require.NoError(t, err)
+	require.NoError(t, c.Delete(t.Context(), pod))
+	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(pod), pod))
+	wrote, err = step.DropFinalizer(t.Context(), c, pod, "x/mine")
+	require.NoError(t, err)
+	require.True(t, wrote)
+	require.True(t, apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)))
+}
