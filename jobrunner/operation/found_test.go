@@ -33,7 +33,7 @@ func (f *scripted) Remove(_ context.Context, server finder.Server) error {
 	return nil
 }
 
-func (f *scripted) Namesakes(context.Context, finder.Machine) ([]finder.Tagged, error) {
+func (f *scripted) Namesakes(context.Context, finder.Machine) ([]finder.Server, error) {
 	return nil, nil
 }
 
@@ -186,11 +186,11 @@ func TestCheckFormer_unasked(t *testing.T) {
 // toldOwner is an owner that says what it is told to.
 type toldOwner struct {
 	finder.Owner
-	server finder.Tagged
+	server finder.Server
 	err    error
 }
 
-func (o toldOwner) Get(context.Context, map[string]any, string) (finder.Tagged, error) {
+func (o toldOwner) Get(context.Context, map[string]any, string) (finder.Server, error) {
 	return o.server, o.err
 }
 
@@ -204,12 +204,12 @@ func TestCheckGiven(t *testing.T) {
 		says     string
 	}{
 		"not there":                     {},
-		"another's":                     {owner: toldOwner{server: finder.Tagged{ID: "7", Tags: others}}, says: "made for machine  (UID old)"},
-		"another's beside ours":         {owner: toldOwner{server: finder.Tagged{ID: "7", Tags: others}}, found: true, says: "made for machine  (UID old)"},
-		"without a tag":                 {owner: toldOwner{server: finder.Tagged{ID: "7"}}, says: "no tag of a machine"},
-		"ours, which the finder missed": {owner: toldOwner{server: finder.Tagged{ID: "7", Tags: mine}}, says: "its provider ID names server 7"},
-		"ours, and removed":             {owner: toldOwner{server: finder.Tagged{ID: "7", Tags: mine}}, found: true},
-		"ours, of the record":           {owner: toldOwner{server: finder.Tagged{ID: "7", Tags: mine}}, recorded: clouds.Record{"DropletID": "7"}},
+		"another's":                     {owner: toldOwner{server: finder.Server{ID: "7", Tags: others}}, says: "made for machine  (UID old)"},
+		"another's beside ours":         {owner: toldOwner{server: finder.Server{ID: "7", Tags: others}}, found: true, says: "made for machine  (UID old)"},
+		"without a tag":                 {owner: toldOwner{server: finder.Server{ID: "7"}}, says: "no tag of a machine"},
+		"ours, which the finder missed": {owner: toldOwner{server: finder.Server{ID: "7", Tags: mine}}, says: "its provider ID names server 7"},
+		"ours, and removed":             {owner: toldOwner{server: finder.Server{ID: "7", Tags: mine}}, found: true},
+		"ours, of the record":           {owner: toldOwner{server: finder.Server{ID: "7", Tags: mine}}, recorded: clouds.Record{"DropletID": "7"}},
 		"no answer":                     {owner: toldOwner{err: errors.New("x")}, says: "x"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -95,12 +95,12 @@ func TestNamesake_forgedName(t *testing.T) {
 // tagsOf is a cloud that knows by a server's name the UID in its tag.
 type tagsOf map[string]string
 
-func (o tagsOf) Get(_ context.Context, record map[string]any, _ string) (finder.Tagged, error) {
+func (o tagsOf) Get(_ context.Context, record map[string]any, _ string) (finder.Server, error) {
 	name, _ := record["MachineName"].(string)
 	if o[name] == "" {
-		return finder.Tagged{}, nil
+		return finder.Server{}, nil
 	}
-	return finder.Tagged{ID: name, Name: name, Tags: map[string]string{jobrunner.TagMachineUID: o[name]}}, nil
+	return finder.Server{ID: name, Name: name, Tags: map[string]string{jobrunner.TagMachineUID: o[name]}}, nil
 }
 
 // What a driver takes for none may be a cloud that does not answer: then nothing is known.

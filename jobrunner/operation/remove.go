@@ -128,7 +128,7 @@ func (s *session) checkGiven(ctx context.Context) error {
 	return nil
 }
 
-func (s *session) isAnothers(server finder.Tagged) bool {
+func (s *session) isAnothers(server finder.Server) bool {
 	return !s.target().Owns(s.request.Driver.Name, server)
 }
 
@@ -144,7 +144,7 @@ func (s *session) given() clouds.Record {
 }
 
 // called says by what people find a server at the cloud, and whose it is by its tags.
-func (s *session) called(server finder.Tagged) string {
+func (s *session) called(server finder.Server) string {
 	known := []string{server.Name}
 	for _, address := range s.serverOf(server).Addresses {
 		known = append(known, address.Address)

@@ -89,7 +89,7 @@ func (s *session) lister() (finder.Lister, error) {
 }
 
 // serverOf is what a server's record says as the driver would have written it; one that cannot be read tells nothing more.
-func (s *session) serverOf(server finder.Tagged) state.Server {
+func (s *session) serverOf(server finder.Server) state.Server {
 	var record clouds.Record
 	if raw, err := json.Marshal(server.Record); err == nil {
 		record, _ = clouds.DecodeRecord(raw)
@@ -99,8 +99,8 @@ func (s *session) serverOf(server finder.Tagged) state.Server {
 
 // removeScanned removes a server that was just listed with the tag that it is to have. One that was not is gone, or another's;
 // of several nobody knows which was meant.
-func (s *session) removeScanned(ctx context.Context, lister finder.Lister, found []finder.Tagged, target jobrunner.ScanTarget) error {
-	meant := slices.DeleteFunc(slices.Clone(found), func(server finder.Tagged) bool {
+func (s *session) removeScanned(ctx context.Context, lister finder.Lister, found []finder.Server, target jobrunner.ScanTarget) error {
+	meant := slices.DeleteFunc(slices.Clone(found), func(server finder.Server) bool {
 		return server.ID != target.ID && server.Tags[jobrunner.TagMachineUID] != target.MachineUID
 	})
 	switch {

@@ -1,6 +1,7 @@
 package finder
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/clouds"
-	"github.com/drover-project/drover/jobrunner"
 )
 
 const (
@@ -25,11 +25,10 @@ const (
 // accountAPI is a cloud whose credential sees the servers of one account, or of one project of it, through the cloud's own SDK.
 type accountAPI interface {
 	// page asks for a page of the servers, with our tags or without; with a value, of those that have it in a tag of ours.
-	page(ctx context.Context, tag, value, cursor string) ([]Tagged, page, error)
+	page(ctx context.Context, tag, value, cursor string) ([]Server, page, error)
 	// server is the one of an ID, with our tags or none; without ID it is not there.
-	server(ctx context.Context, id string) (Tagged, error)
-	// destroy removes it; one that is gone is no error.
-	destroy(ctx context.Context, id string) error
+	server(ctx context.Context, id string) (Server, error)
+	destroy(ctx context.Context, server Server) error
 	sweep(ctx context.Context, machine Machine) error
 }
 
@@ -42,9 +41,9 @@ type accountCloud struct {
 var _ cloud = accountCloud{}
 
 // list implements cloud.
-func (a accountCloud) list(ctx context.Context, tag, value string) ([]Tagged, error) {
+func (a accountCloud) list(ctx context.Context, tag, value string) ([]Server, error) {
 	listed := map[string]bool{}
-	var found []Tagged
+	var found []Server
 	err := allPages(func(cursor string) (page, error) {
 		servers, at, err := a.page(ctx, tag, value, cursor)
 		for _, server := range servers {
@@ -61,26 +60,12 @@ func (a accountCloud) list(ctx context.Context, tag, value string) ([]Tagged, er
 }
 
 // get implements cloud. A driver writes the ID late: until then it is 0.
-func (a accountCloud) get(ctx context.Context, record map[string]any) (Tagged, error) {
-	id := recordText(record, clouds.Of(a.driver).ID)
+func (a accountCloud) get(ctx context.Context, server Server) (Server, error) {
+	id := cmp.Or(server.ID, recordText(server.Record, clouds.Of(a.driver).ID))
 	if id == "" || id == "0" {
-		return Tagged{}, nil
+		return Server{}, nil
 	}
 	return a.server(ctx, id)
-}
-
-// remove implements cloud. The tag is read again, for a tag can be changed.
-func (a accountCloud) remove(ctx context.Context, server Tagged) error {
-	now, err := a.server(ctx, server.ID)
-	switch {
-	case err != nil, now.ID == "":
-		return err
-	case now.Tags[jobrunner.TagMachineUID] != server.Tags[jobrunner.TagMachineUID]:
-		return errNotOurs
-	case now.broken: // it is on its way out
-		return nil
-	}
-	return a.destroy(ctx, server.ID)
 }
 
 // within implements cloud: a token is of one account.

@@ -20,7 +20,6 @@ import (
 	"github.com/aws/aws-sdk-go/service/ec2"
 
 	"github.com/drover-project/drover/clouds"
-	"github.com/drover-project/drover/jobrunner"
 )
 
 const amazonName = "amazonec2"
@@ -39,7 +38,7 @@ func alive() []string {
 	return []string{ec2.InstanceStateNamePending, ec2.InstanceStateNameRunning, ec2.InstanceStateNameStopping, ec2.InstanceStateNameStopped}
 }
 
-func (a *amazonEC2) list(ctx context.Context, tag, value string) ([]Tagged, error) {
+func (a *amazonEC2) list(ctx context.Context, tag, value string) ([]Server, error) {
 	at, err := a.connect()
 	if err != nil {
 		return nil, err
@@ -55,7 +54,7 @@ func (a *amazonEC2) list(ctx context.Context, tag, value string) ([]Tagged, erro
 			return nil, err
 		}
 	}
-	var found []Tagged
+	var found []Server
 	for _, region := range regions {
 		pages, whole := 0, false
 		err := at(region).DescribeInstancesPagesWithContext(ctx, &ec2.DescribeInstancesInput{Filters: filters, MaxResults: new(int64(pageSize))},
@@ -116,14 +115,14 @@ func (a *amazonEC2) within(context.Context) string {
 }
 
 // tagged reads an instance that is there and has a tag of ours.
-func (a *amazonEC2) tagged(instance *ec2.Instance, region string) (Tagged, bool) {
+func (a *amazonEC2) tagged(instance *ec2.Instance, region string) (Server, bool) {
 	pairs := map[string]string{}
 	for _, tag := range instance.Tags {
 		pairs[aws.StringValue(tag.Key)] = aws.StringValue(tag.Value)
 	}
 	tags := pairTags(amazonName, pairs)
 	if tags == nil || aws.StringValue(instance.InstanceId) == "" || !isAlive(instance) {
-		return Tagged{}, false
+		return Server{}, false
 	}
 	record := map[string]any{"InstanceId": aws.StringValue(instance.InstanceId), "Region": region}
 	if a.endpoint != "" {
@@ -140,7 +139,7 @@ func (a *amazonEC2) tagged(instance *ec2.Instance, region string) (Tagged, bool)
 		}
 	}
 	// A start sets the time anew: an instance is taken for younger than it is, never for older.
-	return Tagged{
+	return Server{
 		ID: aws.StringValue(instance.InstanceId), Name: pairs["Name"], Record: record, Tags: tags, Created: aws.TimeValue(instance.LaunchTime),
 	}, true
 }
@@ -149,56 +148,46 @@ func isAlive(instance *ec2.Instance) bool {
 	return instance.State != nil && slices.Contains(alive(), aws.StringValue(instance.State.Name))
 }
 
-// get implements cloud.
-func (a *amazonEC2) get(ctx context.Context, record map[string]any) (Tagged, error) {
-	id := recordText(record, "InstanceId")
+// get implements cloud. In a list of all regions its region is not kept, so that it is in its record.
+func (a *amazonEC2) get(ctx context.Context, server Server) (Server, error) {
+	id, region := cmp.Or(server.ID, recordText(server.Record, "InstanceId")), cmp.Or(recordText(server.Record, "Region"), a.region)
 	if id == "" {
-		return Tagged{}, nil
+		return Server{}, nil
 	}
-	_, found, err := a.instance(ctx, id, recordText(record, "Region"))
-	return found, err
-}
-
-// instance is one that is alive, with our tags or none; without ID it is not there.
-func (a *amazonEC2) instance(ctx context.Context, id, region string) (*ec2.EC2, Tagged, error) {
 	at, err := a.connect()
 	if err != nil {
-		return nil, Tagged{}, err
+		return Server{}, err
 	}
-	region = cmp.Or(region, a.region)
-	api := at(region)
-	answer, err := api.DescribeInstancesWithContext(ctx, &ec2.DescribeInstancesInput{InstanceIds: []*string{&id}})
+	answer, err := at(region).DescribeInstancesWithContext(ctx, &ec2.DescribeInstancesInput{InstanceIds: []*string{&id}})
 	if isAmazonGone(err) {
-		return api, Tagged{}, nil
+		return Server{}, nil
 	}
 	if err != nil {
-		return api, Tagged{}, err
+		return Server{}, err
 	}
 	for _, instance := range instances(answer) {
 		if !isAlive(instance) {
 			continue
 		}
 		if found, ok := a.tagged(instance, region); ok && found.ID == id {
-			return api, found, nil
+			return found, nil
 		}
-		return api, Tagged{ID: id}, nil
+		return Server{ID: id}, nil
 	}
-	return api, Tagged{}, nil
+	return Server{}, nil
 }
 
-// remove terminates an instance. In a list of all regions its region is not kept, so that it is in its record.
-func (a *amazonEC2) remove(ctx context.Context, server Tagged) error {
-	api, now, err := a.instance(ctx, server.ID, recordText(server.Record, "Region"))
-	if err != nil || now.ID == "" {
+// destroy implements cloud.
+func (a *amazonEC2) destroy(ctx context.Context, server Server) error {
+	at, err := a.connect()
+	if err != nil {
 		return err
 	}
-	if now.Tags[jobrunner.TagMachineUID] != server.Tags[jobrunner.TagMachineUID] {
-		return errNotOurs
+	_, err = at(recordText(server.Record, "Region")).TerminateInstancesWithContext(ctx, &ec2.TerminateInstancesInput{InstanceIds: []*string{&server.ID}})
+	if isAmazonGone(err) {
+		return nil
 	}
-	if _, err := api.TerminateInstancesWithContext(ctx, &ec2.TerminateInstancesInput{InstanceIds: []*string{&server.ID}}); err != nil && !isAmazonGone(err) {
-		return err
-	}
-	return nil
+	return err
 }
 
 // isAmazonGone: Amazon EC2 API Reference, "Error codes".

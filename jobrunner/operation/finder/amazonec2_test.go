@@ -248,9 +248,9 @@ func TestAmazonEC2_Find(t *testing.T) {
 	finder, _ := impatient(t, amazonName, account.amazon(nil))
 	found, err := finder.Find(t.Context(), sought("m-uid"))
 	require.NoError(t, err)
-	require.Equal(t, []Server{{ID: "i-1", Name: "pool-1", MachineUID: "m-uid", Record: map[string]any{
+	require.Equal(t, []Server{{ID: "i-1", Name: "pool-1", Record: map[string]any{
 		"InstanceId": "i-1", "Region": "eu-west-1", "Zone": "eu-west-1a", "KeyName": "pool-1-abcde", "PrivateIPAddress": "192.168.1.88", "IPAddress": "198.18.5.5",
-	}}}, found, "what is terminated or on its way out is not there")
+	}}}, plain(found), "what is terminated or on its way out is not there")
 	require.Len(t, account.requests, 1)
 	require.Equal(t, map[string][]string{
 		"tag:drover-machine-uid": {"m-uid"}, "instance-state-name": {"pending", "running", "stopping", "stopped"},
@@ -268,10 +268,10 @@ func TestAmazonEC2_Find(t *testing.T) {
 
 func TestAmazonEC2_List(t *testing.T) {
 	account := newEC2(t)
-	found, err := cloudLister{account.amazon(nil)}.List(t.Context())
+	found, err := byTag{cloud: account.amazon(nil)}.List(t.Context())
 	require.NoError(t, err)
-	slices.SortFunc(found, func(a, b Tagged) int { return strings.Compare(a.ID, b.ID) })
-	require.Equal(t, []string{"i-1", "i-2", "i-6"}, taggedIDs(found), "those of all regions that name a machine")
+	slices.SortFunc(found, func(a, b Server) int { return strings.Compare(a.ID, b.ID) })
+	require.Equal(t, []string{"i-1", "i-2", "i-6"}, ids(found), "those of all regions that name a machine")
 	require.Equal(t, machineTags("m-uid"), found[0].Tags)
 	require.Equal(t, time.Date(2026, 11, 1, 10, 0, 0, 0, time.UTC), found[0].Created.UTC())
 	require.Equal(t, "us-east-1", found[2].Record["Region"])
@@ -279,9 +279,9 @@ func TestAmazonEC2_List(t *testing.T) {
 	require.Equal(t, 1, account.did("DescribeRegions"))
 
 	mine := newEC2(t)
-	found, err = cloudLister{mine.amazon(map[string]any{"amazonec2-endpoint": "http://other.example"})}.List(t.Context())
+	found, err = byTag{cloud: mine.amazon(map[string]any{"amazonec2-endpoint": "http://other.example"})}.List(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, []string{"i-1", "i-2"}, taggedIDs(found))
+	require.Equal(t, []string{"i-1", "i-2"}, ids(found))
 	require.Zero(t, mine.did("DescribeRegions"), "a cloud of another maker has the region of its address")
 	require.Equal(t, "http://other.example", found[0].Record["Endpoint"])
 	require.Equal(t, "aws:///eu-west-1", mine.amazon(map[string]any{"amazonec2-endpoint": "http://other.example"}).within(t.Context()))
@@ -320,7 +320,7 @@ func TestAmazonEC2_isWholeOrFails(t *testing.T) {
 			if c.class != "" {
 				requireClass(t, amazonName, c.class, err)
 			}
-			found2, err := cloudLister{account.amazon(nil)}.List(t.Context())
+			found2, err := byTag{cloud: account.amazon(nil)}.List(t.Context())
 			require.ErrorContains(t, err, "eu-west-1", "the region that did not answer is named")
 			require.Empty(t, found2, "a region that does not answer spoils the list")
 		})
@@ -330,10 +330,10 @@ func TestAmazonEC2_isWholeOrFails(t *testing.T) {
 func TestAmazonEC2_List_fails(t *testing.T) {
 	account := newEC2(t)
 	account.noRegions = true
-	_, err := cloudLister{account.amazon(nil)}.List(t.Context())
+	_, err := byTag{cloud: account.amazon(nil)}.List(t.Context())
 	require.ErrorContains(t, err, "there are none")
 	account.refuse["DescribeRegions eu-west-1"] = refusal{403, fmt.Sprintf(ec2Errors, "UnauthorizedOperation", "You are not authorized to perform this operation.")}
-	_, err = cloudLister{account.amazon(nil)}.List(t.Context())
+	_, err = byTag{cloud: account.amazon(nil)}.List(t.Context())
 	requireClass(t, amazonName, rkev1.ClassUnauthorized, err)
 	endless := newEC2(t)
 	endless.endless = true
@@ -347,19 +347,19 @@ func TestAmazonEC2_Remove(t *testing.T) {
 	account := newEC2(t)
 	cloud := account.amazon(nil)
 	finder, _ := impatient(t, amazonName, cloud)
-	ours := Server{ID: "i-1", MachineUID: "m-uid"}
+	ours := listed("i-1", "m-uid")
 	require.NoError(t, finder.Remove(t.Context(), ours))
 	require.Equal(t, "shutting-down", account.regions["eu-west-1"][0].state)
 	require.NoError(t, finder.Remove(t.Context(), ours), "who is going is gone")
-	require.NoError(t, finder.Remove(t.Context(), Server{ID: "i-99", MachineUID: "m-uid"}), "and who is not there")
+	require.NoError(t, finder.Remove(t.Context(), listed("i-99", "m-uid")), "and who is not there")
 	require.Equal(t, 1, account.did("TerminateInstances"))
 	for _, id := range []string{"i-2", "i-3"} {
-		require.ErrorIs(t, finder.Remove(t.Context(), Server{ID: id, MachineUID: "m-uid"}), errNotOurs)
+		require.ErrorIs(t, finder.Remove(t.Context(), listed(id, "m-uid")), errNotOurs)
 	}
-	found, err := cloudLister{cloud}.List(t.Context())
+	found, err := byTag{cloud: cloud}.List(t.Context())
 	require.NoError(t, err)
 	for _, server := range found {
-		require.NoError(t, cloudLister{cloud}.Remove(t.Context(), server))
+		require.NoError(t, byTag{cloud: cloud}.Remove(t.Context(), server))
 	}
 	require.Equal(t, "shutting-down", account.regions["us-east-1"][0].state, "each in its region")
 	require.Equal(t, "running", account.regions["us-east-1"][1].state)
@@ -370,9 +370,9 @@ func TestAmazonEC2_Remove_fails(t *testing.T) {
 		account := newEC2(t)
 		account.refuse[action+" eu-west-1"] = refusal{400, fmt.Sprintf(ec2Errors, "OperationNotPermitted", "The instance may not be terminated. Modify its 'disableApiTermination' instance attribute.")}
 		finder, _ := impatient(t, amazonName, account.amazon(nil))
-		require.ErrorContains(t, finder.Remove(t.Context(), Server{ID: "i-1", MachineUID: "m-uid"}), want)
+		require.ErrorContains(t, finder.Remove(t.Context(), listed("i-1", "m-uid")), want)
 		account.refuse[action+" eu-west-1"] = refusal{400, fmt.Sprintf(ec2Errors, "InvalidInstanceID.NotFound", "The instance ID 'i-1' does not exist")}
-		require.NoError(t, finder.Remove(t.Context(), Server{ID: "i-1", MachineUID: "m-uid"}), "gone is gone")
+		require.NoError(t, finder.Remove(t.Context(), listed("i-1", "m-uid")), "gone is gone")
 	}
 }
 

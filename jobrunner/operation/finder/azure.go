@@ -15,8 +15,6 @@ import (
 	"github.com/Azure/go-autorest/autorest/adal"
 	"github.com/Azure/go-autorest/autorest/azure"
 	"github.com/rancher/machine/drivers/azure/azureutil"
-
-	"github.com/drover-project/drover/jobrunner"
 )
 
 const azureName = "azure"
@@ -36,7 +34,7 @@ type azureAPI struct {
 
 var _ cloud = (*azureCompute)(nil)
 
-func (a *azureCompute) list(ctx context.Context, _, value string) ([]Tagged, error) {
+func (a *azureCompute) list(ctx context.Context, _, value string) ([]Server, error) {
 	api, err := a.connect(ctx)
 	if err != nil {
 		return nil, err
@@ -71,8 +69,8 @@ func (a *azureCompute) within(context.Context) string {
 }
 
 // collect reads a list page by page. An answer without a list, such as {}, is an error.
-func (a *azureCompute) collect(ctx context.Context, page *compute.VirtualMachineListResultPage, err error) ([]Tagged, error) {
-	var found []Tagged
+func (a *azureCompute) collect(ctx context.Context, page *compute.VirtualMachineListResultPage, err error) ([]Server, error) {
+	var found []Server
 	for range maxPages {
 		if err != nil {
 			return nil, err
@@ -123,7 +121,7 @@ func createdTimes(ctx context.Context, client resources.Client) (map[string]time
 }
 
 // tagged reads a virtual machine with a tag of ours.
-func (a *azureCompute) tagged(vm *compute.VirtualMachine) (Tagged, bool) {
+func (a *azureCompute) tagged(vm *compute.VirtualMachine) (Server, bool) {
 	pairs := map[string]string{}
 	for key, value := range vm.Tags {
 		if value != nil {
@@ -132,17 +130,17 @@ func (a *azureCompute) tagged(vm *compute.VirtualMachine) (Tagged, bool) {
 	}
 	tags := pairTags(azureName, pairs)
 	if tags == nil || vm.ID == nil || vm.Name == nil {
-		return Tagged{}, false
+		return Server{}, false
 	}
 	at, err := azure.ParseResourceID(*vm.ID)
 	if err != nil {
-		return Tagged{}, false
+		return Server{}, false
 	}
 	record := map[string]any{"MachineName": *vm.Name, "SubscriptionID": a.subscription, "ResourceGroup": at.ResourceGroup}
 	if vm.Zones != nil && len(*vm.Zones) > 0 {
 		record["AvailabilityZone"] = (*vm.Zones)[0]
 	}
-	out := Tagged{ID: *vm.ID, Name: *vm.Name, Record: record, Tags: tags}
+	out := Server{ID: *vm.ID, Name: *vm.Name, Record: record, Tags: tags}
 	if vm.VirtualMachineProperties == nil {
 		return out, true
 	}
@@ -168,48 +166,42 @@ func machineKeys(profile *compute.OSProfile) []string {
 }
 
 // get implements cloud.
-func (a *azureCompute) get(ctx context.Context, record map[string]any) (Tagged, error) {
-	group, name := recordText(record, "ResourceGroup"), recordText(record, "MachineName")
-	if group == "" || name == "" {
-		return Tagged{}, nil
+func (a *azureCompute) get(ctx context.Context, server Server) (Server, error) {
+	group, name := recordText(server.Record, "ResourceGroup"), recordText(server.Record, "MachineName")
+	if server.ID != "" {
+		at, err := azure.ParseResourceID(server.ID)
+		if err != nil || !strings.EqualFold(at.SubscriptionID, a.subscription) || !strings.EqualFold(at.Provider+"/"+at.ResourceType, "Microsoft.Compute/virtualMachines") {
+			return Server{}, errors.New("its id is not that of a virtual machine of the subscription")
+		}
+		group, name = at.ResourceGroup, at.ResourceName
 	}
-	_, found, err := a.machine(ctx, group, name)
-	return found, err
-}
-
-// machine is a virtual machine, with our tags or none; without ID it is not there.
-func (a *azureCompute) machine(ctx context.Context, group, name string) (azureAPI, Tagged, error) {
+	if group == "" || name == "" {
+		return Server{}, nil
+	}
 	api, err := a.connect(ctx)
 	if err != nil {
-		return api, Tagged{}, err
+		return Server{}, err
 	}
 	vm, err := api.machines.Get(ctx, group, name, "")
 	if isAzureGone(err, "ResourceNotFound", "ResourceGroupNotFound") {
-		return api, Tagged{}, nil
+		return Server{}, nil
 	}
 	if err != nil {
-		return api, Tagged{}, err
+		return Server{}, err
 	}
 	if found, ok := a.tagged(&vm); ok {
-		return api, found, nil
+		return found, nil
 	}
-	return api, Tagged{ID: name, Name: name}, nil
+	return Server{ID: name, Name: name}, nil
 }
 
-// remove deletes a virtual machine and waits until it is gone. What the driver made beside it carries no tag and stays.
-func (a *azureCompute) remove(ctx context.Context, server Tagged) error {
-	at, err := azure.ParseResourceID(server.ID)
-	if err != nil || !strings.EqualFold(at.SubscriptionID, a.subscription) || !strings.EqualFold(at.Provider+"/"+at.ResourceType, "Microsoft.Compute/virtualMachines") {
-		return errors.New("its id is not that of a virtual machine of the subscription")
-	}
-	api, now, err := a.machine(ctx, at.ResourceGroup, at.ResourceName)
-	if err != nil || now.ID == "" {
+// destroy waits until the virtual machine is gone. What the driver made beside it carries no tag and stays.
+func (a *azureCompute) destroy(ctx context.Context, server Server) error {
+	api, err := a.connect(ctx)
+	if err != nil {
 		return err
 	}
-	if now.Tags[jobrunner.TagMachineUID] != server.Tags[jobrunner.TagMachineUID] {
-		return errNotOurs
-	}
-	removal, err := api.machines.Delete(ctx, at.ResourceGroup, at.ResourceName)
+	removal, err := api.machines.Delete(ctx, recordText(server.Record, "ResourceGroup"), server.Name)
 	if isAzureGone(err, "ResourceNotFound", "ResourceGroupNotFound") {
 		return nil
 	}

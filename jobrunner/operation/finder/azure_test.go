@@ -194,8 +194,8 @@ func TestAzure_Find(t *testing.T) {
 	finder, _ := impatient(t, azureName, subscription.azure())
 	found, err := finder.Find(t.Context(), sought("m-uid"))
 	require.NoError(t, err)
-	require.Equal(t, []Server{{ID: subscription.machines[1]["id"].(string), Name: "pool-1", MachineUID: "m-uid", Record: map[string]any{
-		"MachineName": "pool-1", "SubscriptionID": azureSubscription, "ResourceGroup": "RG1", "AvailabilityZone": "2"}}}, found)
+	require.Equal(t, []Server{{ID: subscription.machines[1]["id"].(string), Name: "pool-1", Record: map[string]any{
+		"MachineName": "pool-1", "SubscriptionID": azureSubscription, "ResourceGroup": "RG1", "AvailabilityZone": "2"}}}, plain(found))
 	require.Equal(t, 1, subscription.logins)
 	for _, request := range subscription.requests[1:] {
 		require.Equal(t, "GET /subscriptions/"+azureSubscription+"/resourceGroups/rg1"+azureMachines, request, "Compute itself, and only the machine's group")
@@ -242,7 +242,7 @@ func TestAzure_Find_unfinished(t *testing.T) {
 
 func TestAzure_List(t *testing.T) {
 	subscription := newARM(t)
-	found, err := cloudLister{subscription.azure()}.List(t.Context())
+	found, err := byTag{cloud: subscription.azure()}.List(t.Context())
 	require.NoError(t, err)
 	names := map[string]time.Time{}
 	for _, server := range found {
@@ -253,7 +253,7 @@ func TestAzure_List(t *testing.T) {
 	}, names, "of all groups; whose age Resource Manager does not know yet has none")
 	require.Equal(t, "azure:///subscriptions/"+azureSubscription+"/", subscription.azure().within(t.Context()))
 	subscription.machines = subscription.machines[4:]
-	found, err = cloudLister{subscription.azure()}.List(t.Context())
+	found, err = byTag{cloud: subscription.azure()}.List(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, found)
 }
@@ -285,7 +285,7 @@ func TestAzure_isWholeOrFails(t *testing.T) {
 			if c.class != "" {
 				requireClass(t, azureName, c.class, err)
 			}
-			_, err = cloudLister{subscription.azure()}.List(t.Context())
+			_, err = byTag{cloud: subscription.azure()}.List(t.Context())
 			require.Error(t, err)
 		})
 	}
@@ -294,7 +294,7 @@ func TestAzure_isWholeOrFails(t *testing.T) {
 func TestAzure_login_fails(t *testing.T) {
 	subscription := newARM(t)
 	subscription.refuse["POST /"+azureTenant] = refusal{401, `{"error":"invalid_client","error_description":"AADSTS7000215: Invalid client secret provided."}`}
-	_, err := cloudLister{subscription.azure()}.List(t.Context())
+	_, err := byTag{cloud: subscription.azure()}.List(t.Context())
 	requireClass(t, azureName, rkev1.ClassUnauthorized, err)
 	require.NotContains(t, err.Error(), azureSecret)
 	for flag, value := range map[string]string{"azure-environment": "AzureMoonCloud", "azure-client-secret": ""} {
@@ -312,11 +312,11 @@ func TestAzure_login_fails(t *testing.T) {
 func TestAzure_List_fails(t *testing.T) {
 	subscription := newARM(t)
 	subscription.refuse["GET /subscriptions/"+azureSubscription+"/resources"] = armError(403, "AuthorizationFailed", "x")
-	found, err := cloudLister{subscription.azure()}.List(t.Context())
+	found, err := byTag{cloud: subscription.azure()}.List(t.Context())
 	require.ErrorContains(t, err, "asking when virtual machines were made")
 	require.Empty(t, found)
 	subscription.refuse["GET /subscriptions/"+azureSubscription+"/resources"] = refusal{200, "{}"}
-	_, err = cloudLister{subscription.azure()}.List(t.Context())
+	_, err = byTag{cloud: subscription.azure()}.List(t.Context())
 	require.ErrorIs(t, err, errNoAzureList)
 	endless := newARM(t)
 	endless.endless = true
@@ -329,23 +329,23 @@ func TestAzure_Remove(t *testing.T) {
 	finder, _ := impatient(t, azureName, subscription.azure())
 	ours, others := subscription.machines[1]["id"].(string), subscription.machines[0]["id"].(string)
 	for _, id := range []string{others, subscription.machines[2]["id"].(string)} {
-		require.ErrorIs(t, finder.Remove(t.Context(), Server{ID: id, MachineUID: "m-uid"}), errNotOurs)
+		require.ErrorIs(t, finder.Remove(t.Context(), listed(id, "m-uid")), errNotOurs)
 	}
 	for _, id := range []string{"pool-1", strings.ReplaceAll(ours, azureSubscription, "another"), strings.ReplaceAll(ours, "virtualMachines", "disks")} {
-		require.ErrorContains(t, finder.Remove(t.Context(), Server{ID: id, MachineUID: "m-uid"}), "not that of a virtual machine of the subscription")
+		require.ErrorContains(t, finder.Remove(t.Context(), listed(id, "m-uid")), "not that of a virtual machine of the subscription")
 	}
 	require.Len(t, subscription.machines, 5)
-	require.NoError(t, finder.Remove(t.Context(), Server{ID: ours, MachineUID: "m-uid"}))
+	require.NoError(t, finder.Remove(t.Context(), listed(ours, "m-uid")))
 	require.Len(t, subscription.machines, 4)
 	require.Contains(t, subscription.requests, "GET /operations/1", "it waits until the machine is gone")
-	require.NoError(t, finder.Remove(t.Context(), Server{ID: ours, MachineUID: "m-uid"}), "gone is gone")
+	require.NoError(t, finder.Remove(t.Context(), listed(ours, "m-uid")), "gone is gone")
 	require.NoError(t, finder.Sweep(t.Context(), sought("m-uid")))
 }
 
 func TestAzure_Remove_fails(t *testing.T) {
 	subscription := newARM(t)
 	finder, _ := impatient(t, azureName, subscription.azure())
-	ours := Server{ID: subscription.machines[1]["id"].(string), MachineUID: "m-uid"}
+	ours := listed(subscription.machines[1]["id"].(string), "m-uid")
 	subscription.outcome = "Failed"
 	require.ErrorContains(t, finder.Remove(t.Context(), ours), "InternalExecutionError")
 	subscription.refuse["DELETE /"] = armError(409, "ScopeLocked", "The scope cannot perform delete operation because following scope(s) are locked")
@@ -355,5 +355,5 @@ func TestAzure_Remove_fails(t *testing.T) {
 	subscription.refuse["GET /"] = refusal{404, "<html>not found</html>"}
 	require.Error(t, finder.Remove(t.Context(), ours), "a page that knows of no machines")
 	broken := &azureCompute{connect: func(context.Context) (azureAPI, error) { return azureAPI{}, errNoAzureList }, subscription: azureSubscription}
-	require.ErrorIs(t, broken.remove(t.Context(), Tagged{ID: ours.ID}), errNoAzureList)
+	require.ErrorIs(t, byTag{cloud: broken}.Remove(t.Context(), ours), errNoAzureList)
 }

@@ -17,11 +17,12 @@ import (
 type cloud interface {
 	// list returns the servers with a tag that names a machine; with the value of a tag of ours, those that have it where they could
 	// be made by the options given, and without, those of the whole account. A list that is not whole is an error.
-	list(ctx context.Context, tag, value string) ([]Tagged, error)
-	// get returns the server that a driver's record names; without tags when it has none of ours, and nothing when it is not there.
-	get(ctx context.Context, record map[string]any) (Tagged, error)
-	// remove removes a server that list returned, if it still has its tag; one that is gone is no error.
-	remove(ctx context.Context, server Tagged) error
+	list(ctx context.Context, tag, value string) ([]Server, error)
+	// get reads a server again that list returned, or that a driver's record names: then it has no ID. The answer has no tags when
+	// there are none of ours, and is nothing when the server is not there.
+	get(ctx context.Context, server Server) (Server, error)
+	// destroy removes a server that get returned; one that is gone is no error.
+	destroy(ctx context.Context, server Server) error
 	// within is what the providerIDs of all servers that list can see without a UID begin with.
 	within(ctx context.Context) string
 	// sweep removes what the driver left beside servers.
@@ -48,14 +49,18 @@ const (
 	tagPatience = 4 * time.Second
 )
 
-// byTag finds servers by the tag of one machine's UID.
+// byTag finds servers by the tag of one machine's UID, and lists all of an account that carry our tags.
 type byTag struct {
 	cloud  cloud
 	driver string
 	pause  func(context.Context, time.Duration) error
 }
 
-var _ Finder = byTag{}
+var (
+	_ Finder = byTag{}
+	_ Lister = byTag{}
+	_ Owner  = byTag{}
+)
 
 // Find implements Finder.
 func (b byTag) Find(ctx context.Context, machine Machine) ([]Server, error) {
@@ -69,9 +74,18 @@ func (b byTag) Find(ctx context.Context, machine Machine) ([]Server, error) {
 		patience = tagPatience
 	}
 	for wait := firstPatience; ; wait *= 2 {
-		found, err := b.find(ctx, uid, machine)
+		listed, err := b.ask(ctx, jobrunner.TagMachineUID, uid)
 		if err != nil {
 			return nil, err
+		}
+		var found []Server
+		for _, server := range listed {
+			if machine.Owns(b.driver, server) {
+				shutOut := server.keys != nil && len(machine.PublicKey) > 0 &&
+					!slices.ContainsFunc(server.keys, func(key string) bool { return sameKey(key, machine.PublicKey) })
+				server.Unfinished = server.broken || shutOut
+				found = append(found, server)
+			}
 		}
 		if len(found) > 0 || !machine.Lost || wait > patience {
 			return found, nil
@@ -82,34 +96,20 @@ func (b byTag) Find(ctx context.Context, machine Machine) ([]Server, error) {
 	}
 }
 
-// find says of each server of a machine whether it is of use to who has the machine's key.
-func (b byTag) find(ctx context.Context, uid string, machine Machine) ([]Server, error) {
-	listed, err := b.ask(ctx, jobrunner.TagMachineUID, uid)
-	var found []Server
-	for _, server := range listed {
-		if !machine.Owns(b.driver, server) {
-			continue
-		}
-		shutOut := server.keys != nil && len(machine.PublicKey) > 0 && !slices.ContainsFunc(server.keys, func(key string) bool { return sameKey(key, machine.PublicKey) })
-		found = append(found, Server{ID: server.ID, Name: server.Name, Record: server.Record, MachineUID: uid, Unfinished: server.broken || shutOut})
-	}
-	return found, err
-}
-
 // Namesakes implements Finder.
-func (b byTag) Namesakes(ctx context.Context, machine Machine) ([]Tagged, error) {
+func (b byTag) Namesakes(ctx context.Context, machine Machine) ([]Server, error) {
 	of := func(tag string) string { return clouds.Of(b.driver).Tags.Value(machine.Tags[tag]) }
 	if of(jobrunner.TagMachine) == "" || of(jobrunner.TagManagement) == "" {
 		return nil, nil
 	}
 	found, err := b.ask(ctx, jobrunner.TagMachine, of(jobrunner.TagMachine))
-	return slices.DeleteFunc(found, func(server Tagged) bool {
-		return server.Tags[jobrunner.TagMachineUID] == of(jobrunner.TagMachineUID) || server.Tags[jobrunner.TagManagement] != of(jobrunner.TagManagement)
+	return slices.DeleteFunc(found, func(server Server) bool {
+		return server.uid() == of(jobrunner.TagMachineUID) || server.Tags[jobrunner.TagManagement] != of(jobrunner.TagManagement)
 	}), err
 }
 
 // ask believes no cloud that its filter was applied.
-func (b byTag) ask(ctx context.Context, tag, value string) ([]Tagged, error) {
+func (b byTag) ask(ctx context.Context, tag, value string) ([]Server, error) {
 	bounded, cancel := context.WithTimeoutCause(ctx, findTimeout, errTooSlow)
 	defer cancel()
 	listed, err := b.cloud.list(bounded, tag, value)
@@ -120,40 +120,12 @@ func (b byTag) ask(ctx context.Context, tag, value string) ([]Tagged, error) {
 	if err != nil {
 		return nil, fmt.Errorf("looking for servers by tag: %w", err)
 	}
-	return slices.DeleteFunc(listed, func(server Tagged) bool { return server.Tags[tag] != value }), nil
+	return slices.DeleteFunc(listed, func(server Server) bool { return server.Tags[tag] != value }), nil
 }
-
-// Remove implements Finder.
-func (b byTag) Remove(ctx context.Context, server Server) error {
-	return removeTagged(ctx, b.cloud, Tagged{ID: server.ID, Name: server.Name, Tags: map[string]string{jobrunner.TagMachineUID: server.MachineUID}})
-}
-
-// Sweep implements Finder.
-func (b byTag) Sweep(ctx context.Context, machine Machine) error {
-	return b.cloud.sweep(ctx, machine)
-}
-
-func removeTagged(ctx context.Context, from cloud, server Tagged) error {
-	err := errNoTag
-	if server.Tags[jobrunner.TagMachineUID] != "" && server.ID != "" {
-		err = from.remove(ctx, server)
-	}
-	if err != nil {
-		return fmt.Errorf("removing server %s: %w", server.ID, err)
-	}
-	return nil
-}
-
-// cloudLister lists all servers of an account that carry our tags.
-type cloudLister struct {
-	cloud cloud
-}
-
-var _ Lister = cloudLister{}
 
 // List implements Lister.
-func (c cloudLister) List(ctx context.Context) ([]Tagged, error) {
-	found, err := c.cloud.list(ctx, jobrunner.TagMachineUID, "")
+func (b byTag) List(ctx context.Context) ([]Server, error) {
+	found, err := b.cloud.list(ctx, jobrunner.TagMachineUID, "")
 	if err != nil {
 		return nil, fmt.Errorf("looking for servers by tag: %w", err)
 	}
@@ -161,32 +133,44 @@ func (c cloudLister) List(ctx context.Context) ([]Tagged, error) {
 }
 
 // Within implements Lister.
-func (c cloudLister) Within(ctx context.Context) string { return c.cloud.within(ctx) }
+func (b byTag) Within(ctx context.Context) string { return b.cloud.within(ctx) }
 
-// Remove implements Lister.
-func (c cloudLister) Remove(ctx context.Context, server Tagged) error {
-	return removeTagged(ctx, c.cloud, server)
+// Remove implements Finder and Lister. The tag is read again, for it can be changed.
+func (b byTag) Remove(ctx context.Context, server Server) error {
+	now, err := server, errNoTag
+	if server.uid() != "" && server.ID != "" {
+		now, err = b.cloud.get(ctx, server)
+	}
+	switch {
+	case err == nil && now.ID == "":
+		return nil
+	case err == nil && now.uid() != server.uid():
+		err = errNotOurs
+	case err == nil:
+		err = b.cloud.destroy(ctx, now)
+	}
+	if err != nil {
+		return fmt.Errorf("removing server %s: %w", server.ID, err)
+	}
+	return nil
 }
 
-// cloudOwner reads whose a server is.
-type cloudOwner struct {
-	cloud  cloud
-	driver string
+// Sweep implements Finder.
+func (b byTag) Sweep(ctx context.Context, machine Machine) error {
+	return b.cloud.sweep(ctx, machine)
 }
-
-var _ Owner = cloudOwner{}
 
 // Get implements Owner.
-func (c cloudOwner) Get(ctx context.Context, record map[string]any, uid string) (Tagged, error) {
+func (b byTag) Get(ctx context.Context, record map[string]any, uid string) (Server, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, findTimeout, errTooSlow)
 	defer cancel()
-	server, err := c.cloud.get(ctx, record)
+	server, err := b.cloud.get(ctx, Server{Record: record})
 	if err != nil {
-		return Tagged{}, fmt.Errorf("reading whose the server is: %w", err)
+		return Server{}, fmt.Errorf("reading whose the server is: %w", err)
 	}
-	ours := clouds.Of(c.driver).Tags.Items(map[string]string{jobrunner.TagMachineUID: uid})
+	ours := clouds.Of(b.driver).Tags.Items(map[string]string{jobrunner.TagMachineUID: uid})
 	if len(ours) > 0 && slices.Contains(server.words, ours[0]) {
-		server.Tags[jobrunner.TagMachineUID] = clouds.Of(c.driver).Tags.Value(uid)
+		server.Tags[jobrunner.TagMachineUID] = clouds.Of(b.driver).Tags.Value(uid)
 	}
 	return server, nil
 }

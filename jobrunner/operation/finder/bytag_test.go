@@ -59,12 +59,18 @@ func ids(found []Server) []string {
 	return out
 }
 
-func taggedIDs(found []Tagged) []string {
-	out := []string{}
+// plain are servers without what only a cloud tells of them.
+func plain(found []Server) []Server {
+	out := []Server{}
 	for _, server := range found {
-		out = append(out, server.ID)
+		out = append(out, Server{ID: server.ID, Name: server.Name, Record: server.Record, Unfinished: server.Unfinished})
 	}
 	return out
+}
+
+// listed is a server with the tag of a machine's UID.
+func listed(id, uid string) Server {
+	return Server{ID: id, Tags: map[string]string{jobrunner.TagMachineUID: uid}}
 }
 
 // requireClass checks that an error is classified as the driver's own would be.
@@ -77,14 +83,14 @@ func requireClass(t *testing.T, driver, class string, err error) {
 
 // script is a cloud that lists one answer after the other, the last one for ever.
 type script struct {
-	answers [][]Tagged
+	answers [][]Server
 	err     error
 	asked   []string
-	removed []Tagged
+	removed []Server
 	swept   []Machine
 }
 
-func (s *script) list(_ context.Context, _, uid string) ([]Tagged, error) {
+func (s *script) list(_ context.Context, _, uid string) ([]Server, error) {
 	s.asked = append(s.asked, uid)
 	if s.err != nil || len(s.answers) == 0 {
 		return nil, s.err
@@ -96,7 +102,9 @@ func (s *script) list(_ context.Context, _, uid string) ([]Tagged, error) {
 	return answer, nil
 }
 
-func (s *script) remove(_ context.Context, server Tagged) error {
+func (s *script) get(_ context.Context, server Server) (Server, error) { return server, nil }
+
+func (s *script) destroy(_ context.Context, server Server) error {
 	s.removed = append(s.removed, server)
 	return s.err
 }
@@ -108,12 +116,12 @@ func (s *script) sweep(_ context.Context, machine Machine) error {
 	return s.err
 }
 
-func one(id, uid string) Tagged {
-	return Tagged{ID: id, Name: "pool-1", Tags: map[string]string{jobrunner.TagMachineUID: uid}, Record: map[string]any{"x": id}}
+func one(id, uid string) Server {
+	return Server{ID: id, Name: "pool-1", Tags: map[string]string{jobrunner.TagMachineUID: uid}, Record: map[string]any{"x": id}}
 }
 
 // ofName is a server with the tag of a machine's name.
-func ofName(name string) Tagged {
+func ofName(name string) Server {
 	server := one("1", "m")
 	server.Tags[jobrunner.TagMachine] = name
 	return server
@@ -136,7 +144,7 @@ func TestMachine_Owns_words(t *testing.T) {
 		"other-machine:" + long[:35]:        false,
 	} {
 		words := []string{"drover-uid:m", "drover-machine:x", word}
-		server := Tagged{ID: "1", Tags: wordTags(linodeName, words), words: words}
+		server := Server{ID: "1", Tags: wordTags(linodeName, words), words: words}
 		require.Equal(t, ours, inherited(long).Owns(linodeName, server), word)
 	}
 }
@@ -147,7 +155,7 @@ func TestByTag_Find(t *testing.T) {
 	foreign, ours, broken := one("1", "m"), one("1", "m"), one("1", "m")
 	foreign.keys, ours.keys, broken.broken = []string{othersKey}, []string{othersKey, ourKey}, true
 	for name, c := range map[string]struct {
-		listed     Tagged
+		listed     Server
 		found      bool
 		unfinished bool
 		machine    Machine
@@ -169,7 +177,7 @@ func TestByTag_Find(t *testing.T) {
 		"inherited, by no name":          {listed: one("1", "m"), machine: inherited("")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			finder, waits := impatient(t, googleName, &script{answers: [][]Tagged{{c.listed}}})
+			finder, waits := impatient(t, googleName, &script{answers: [][]Server{{c.listed}}})
 			found, err := finder.Find(t.Context(), c.machine)
 			require.NoError(t, err)
 			require.Empty(t, *waits, "who asked for nothing need not wait")
@@ -180,7 +188,7 @@ func TestByTag_Find(t *testing.T) {
 				require.Empty(t, found)
 				return
 			}
-			require.Equal(t, []Server{{ID: "1", Name: "pool-1", Record: c.listed.Record, MachineUID: "m", Unfinished: c.unfinished}}, found)
+			require.Equal(t, []Server{{ID: "1", Name: "pool-1", Record: c.listed.Record, Unfinished: c.unfinished}}, plain(found))
 		})
 	}
 }
@@ -188,7 +196,7 @@ func TestByTag_Find(t *testing.T) {
 func TestByTag_Find_refuses(t *testing.T) {
 	for name, tags := range map[string]map[string]string{"no tags": nil, "no UID": {jobrunner.TagMachine: "x"}, "an empty UID": {jobrunner.TagMachineUID: ""}} {
 		t.Run(name, func(t *testing.T) {
-			s := &script{answers: [][]Tagged{{one("1", "")}}}
+			s := &script{answers: [][]Server{{one("1", "")}}}
 			finder, _ := impatient(t, amazonName, s)
 			_, err := finder.Find(t.Context(), Machine{InstanceName: "pool-1", Tags: tags, Lost: true})
 			require.ErrorIs(t, err, errNoTag)
@@ -199,7 +207,7 @@ func TestByTag_Find_refuses(t *testing.T) {
 
 // A cloud may list a server some time after it agreed to make it.
 func TestByTag_Find_waitsForALostAnswer(t *testing.T) {
-	late := &script{answers: [][]Tagged{nil, nil, {one("1", "m")}}}
+	late := &script{answers: [][]Server{nil, nil, {one("1", "m")}}}
 	finder, waits := impatient(t, amazonName, late)
 	found, err := finder.Find(t.Context(), lost("m"))
 	require.NoError(t, err)
@@ -230,30 +238,26 @@ func TestByTag_Find_waitsForALostAnswer(t *testing.T) {
 func TestByTag_Remove(t *testing.T) {
 	s := &script{}
 	finder, _ := impatient(t, amazonName, s)
-	require.NoError(t, finder.Remove(t.Context(), Server{ID: "1", Name: "pool-1", MachineUID: "m"}))
-	require.Equal(t, []Tagged{{ID: "1", Name: "pool-1", Tags: map[string]string{jobrunner.TagMachineUID: "m"}}}, s.removed)
-	for _, server := range []Server{{ID: "1"}, {MachineUID: "m"}, {}} {
+	require.NoError(t, finder.Remove(t.Context(), listed("1", "m")))
+	for _, server := range []Server{{ID: "1"}, listed("", "m"), {}} {
 		require.ErrorIs(t, finder.Remove(t.Context(), server), errNoTag)
 	}
-	require.Len(t, s.removed, 1, "what carries no tag is nobody's to remove")
+	require.Equal(t, []Server{listed("1", "m")}, s.removed, "what carries no tag is nobody's to remove")
 	require.NoError(t, finder.Sweep(t.Context(), sought("m")))
 	require.Equal(t, []Machine{sought("m")}, s.swept)
 	s.err = errNotOurs
-	require.EqualError(t, finder.Remove(t.Context(), Server{ID: "1", MachineUID: "m"}), "removing server 1: it does not carry the tag of its machine any more")
+	require.EqualError(t, finder.Remove(t.Context(), listed("1", "m")), "removing server 1: it does not carry the tag of its machine any more")
 }
 
-func TestCloudLister(t *testing.T) {
-	s := &script{answers: [][]Tagged{{one("1", "m"), one("2", "n")}}}
-	found, err := cloudLister{s}.List(t.Context())
+func TestByTag_List(t *testing.T) {
+	s := &script{answers: [][]Server{{one("1", "m"), one("2", "n")}}}
+	found, err := byTag{cloud: s}.List(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, []string{"1", "2"}, taggedIDs(found))
+	require.Equal(t, []string{"1", "2"}, ids(found))
 	require.Equal(t, []string{""}, s.asked)
-	require.NoError(t, cloudLister{s}.Remove(t.Context(), found[1]))
-	require.Equal(t, found[1:], s.removed)
-	require.ErrorIs(t, cloudLister{s}.Remove(t.Context(), Tagged{ID: "3"}), errNoTag)
-	require.Equal(t, "here", cloudLister{s}.Within(t.Context()))
+	require.Equal(t, "here", byTag{cloud: s}.Within(t.Context()))
 	s.err = errTooMany
-	found, err = cloudLister{s}.List(t.Context())
+	found, err = byTag{cloud: s}.List(t.Context())
 	require.ErrorIs(t, err, errTooMany)
 	require.Empty(t, found, "half a list is none")
 }
@@ -280,5 +284,3 @@ func TestFor_needs_the_drivers_own_options(t *testing.T) {
 	require.Equal(t, []any{"x", "", true, false, 3, 0},
 		[]any{options.text("a"), options.text("b"), options.set("b"), options.set("a"), options.number("c"), options.number("z")})
 }
-
-func (s *script) get(context.Context, map[string]any) (Tagged, error) { return Tagged{}, nil }

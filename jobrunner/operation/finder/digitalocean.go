@@ -33,7 +33,7 @@ func newDigitalOcean(token string) *digitalOcean {
 
 // list implements cloud. A list has either the droplets without GPUs or, asked for by their type, those with GPUs, and these
 // cannot be asked for by tag too (API reference, "List All Droplets").
-func (d *digitalOcean) list(ctx context.Context, tag, value string) ([]Tagged, error) {
+func (d *digitalOcean) list(ctx context.Context, tag, value string) ([]Server, error) {
 	ask := d.client.Droplets.List
 	if value != "" {
 		word := clouds.Of(digitalOceanName).Tags.Items(map[string]string{tag: value})[0]
@@ -53,7 +53,7 @@ func (d *digitalOcean) list(ctx context.Context, tag, value string) ([]Tagged, e
 		return nil, fmt.Errorf("droplets with GPUs: %w", err)
 	}
 	listed := map[int]bool{}
-	var found []Tagged
+	var found []Server
 	for _, droplet := range append(plain, withGPUs...) {
 		// One that is made meanwhile moves others to the next page, where they are again.
 		if tags := wordTags(digitalOceanName, droplet.Tags); tags != nil && !listed[droplet.ID] {
@@ -88,7 +88,7 @@ func nextPage(cursor string, response *godo.Response) page {
 	return page{next: strconv.Itoa(pageNumber(cursor) + 1)}
 }
 
-func taggedDroplet(droplet *godo.Droplet, tags map[string]string) Tagged {
+func taggedDroplet(droplet *godo.Droplet, tags map[string]string) Server {
 	record := map[string]any{"DropletID": droplet.ID, "DropletName": droplet.Name, "MachineName": droplet.Name}
 	if droplet.Region != nil {
 		record["Region"] = droplet.Region.Slug
@@ -102,23 +102,26 @@ func taggedDroplet(droplet *godo.Droplet, tags map[string]string) Tagged {
 	}
 	// A time that cannot be read is one that is not known.
 	created, _ := time.Parse(time.RFC3339, droplet.Created)
-	return Tagged{ID: strconv.Itoa(droplet.ID), Name: droplet.Name, Record: record, Tags: tags, words: droplet.Tags, Created: created}
+	return Server{ID: strconv.Itoa(droplet.ID), Name: droplet.Name, Record: record, Tags: tags, words: droplet.Tags, Created: created}
 }
 
-// get implements cloud.
-func (d *digitalOcean) get(ctx context.Context, record map[string]any) (Tagged, error) {
-	id, _ := strconv.Atoi(recordText(record, "DropletID")) // what is no number is no ID
+// get implements cloud. A droplet's number is never another's, so that the tags of one that was listed are not read again.
+func (d *digitalOcean) get(ctx context.Context, server Server) (Server, error) {
+	if server.ID != "" {
+		return server, nil
+	}
+	id, _ := strconv.Atoi(recordText(server.Record, "DropletID")) // what is no number is no ID
 	if id == 0 {
-		return Tagged{}, nil
+		return Server{}, nil
 	}
 	droplet, _, err := d.client.Droplets.Get(ctx, id)
 	switch {
 	case err != nil && isNotFound(err):
-		return Tagged{}, nil
+		return Server{}, nil
 	case err != nil:
-		return Tagged{}, err
+		return Server{}, err
 	case droplet == nil || droplet.ID != id:
-		return Tagged{}, errOtherAnswer
+		return Server{}, errOtherAnswer
 	}
 	return taggedDroplet(droplet, wordTags(digitalOceanName, droplet.Tags)), nil
 }
@@ -126,11 +129,11 @@ func (d *digitalOcean) get(ctx context.Context, record map[string]any) (Tagged, 
 // within implements cloud: a token is of one account.
 func (d *digitalOcean) within(context.Context) string { return "" }
 
-// remove implements cloud. A droplet's number is never another's, so that its tag is not read again.
-func (d *digitalOcean) remove(ctx context.Context, server Tagged) error {
+// destroy implements cloud.
+func (d *digitalOcean) destroy(ctx context.Context, server Server) error {
 	id, err := strconv.Atoi(server.ID)
 	if err != nil {
-		return errors.New("its id is no number")
+		return errNoNumber
 	}
 	if _, err := d.client.Droplets.Delete(ctx, id); err != nil && !isNotFound(err) {
 		return err

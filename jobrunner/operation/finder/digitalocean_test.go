@@ -167,12 +167,12 @@ func TestDigitalOcean_Find(t *testing.T) {
 	found, err := a.finder(t).Find(t.Context(), tagged)
 	require.NoError(t, err)
 	require.Equal(t, []Server{
-		{ID: "11", Name: "pool-1", MachineUID: "3f-b", Record: map[string]any{
+		{ID: "11", Name: "pool-1", Record: map[string]any{
 			"DropletID": 11, "DropletName": "pool-1", "MachineName": "pool-1", "Region": "fra1", "IPAddress": "198.18.0.1", "PrivateIPAddress": "10.0.0.1",
 		}},
-		{ID: "12", Name: "pool-1", MachineUID: "3f-b", Record: map[string]any{"DropletID": 12, "DropletName": "pool-1", "MachineName": "pool-1", "Region": "fra1"}},
-		{ID: "13", Name: "pool-1", MachineUID: "3f-b", Record: map[string]any{"DropletID": 13, "DropletName": "pool-1", "MachineName": "pool-1", "Region": "fra1"}},
-	}, found, "with GPUs and without")
+		{ID: "12", Name: "pool-1", Record: map[string]any{"DropletID": 12, "DropletName": "pool-1", "MachineName": "pool-1", "Region": "fra1"}},
+		{ID: "13", Name: "pool-1", Record: map[string]any{"DropletID": 13, "DropletName": "pool-1", "MachineName": "pool-1", "Region": "fra1"}},
+	}, plain(found), "with GPUs and without")
 	require.Equal(t, jobrunner.TagMachineUID+":3f-b", a.queries[0], "it looks for the tag as the driver's flag writes it")
 }
 
@@ -238,14 +238,14 @@ func TestDigitalOcean_Find_refuses(t *testing.T) {
 
 func TestDigitalOcean_Remove(t *testing.T) {
 	a := &account{}
-	require.NoError(t, a.finder(t).Remove(t.Context(), Server{ID: "11", MachineUID: "3f-b"}))
+	require.NoError(t, a.finder(t).Remove(t.Context(), listed("11", "3f-b")))
 	require.Equal(t, []string{"/v2/droplets/11"}, a.deleted)
-	require.NoError(t, (&account{status: http.StatusNotFound}).finder(t).Remove(t.Context(), Server{ID: "11", MachineUID: "3f-b"}), "gone is gone")
-	require.ErrorContains(t, (&account{status: http.StatusForbidden}).finder(t).Remove(t.Context(), Server{ID: "11", MachineUID: "3f-b"}), "removing server 11")
+	require.NoError(t, (&account{status: http.StatusNotFound}).finder(t).Remove(t.Context(), listed("11", "3f-b")), "gone is gone")
+	require.ErrorContains(t, (&account{status: http.StatusForbidden}).finder(t).Remove(t.Context(), listed("11", "3f-b")), "removing server 11")
 	for _, id := range []string{"11/actions", "x"} {
-		require.ErrorContains(t, a.finder(t).Remove(t.Context(), Server{ID: id, MachineUID: "3f-b"}), "no number")
+		require.ErrorContains(t, a.finder(t).Remove(t.Context(), listed(id, "3f-b")), "no number")
 	}
-	require.Error(t, a.finder(t).Remove(t.Context(), Server{MachineUID: "3f-b"}))
+	require.Error(t, a.finder(t).Remove(t.Context(), listed("", "3f-b")))
 	require.Error(t, a.finder(t).Remove(t.Context(), Server{ID: "11"}), "whose it is, nobody knows")
 	require.Len(t, a.deleted, 1)
 }
@@ -337,7 +337,7 @@ func TestDigitalOcean_Sweep_tags(t *testing.T) {
 		})
 	}
 	a := &account{tags: free}
-	require.NoError(t, a.lister(t).Remove(t.Context(), Tagged{ID: "11", Tags: ours}))
+	require.NoError(t, a.lister(t).Remove(t.Context(), Server{ID: "11", Tags: ours}))
 	require.Len(t, a.deleted, 5, "a server that nobody knows takes its tags along")
 }
 

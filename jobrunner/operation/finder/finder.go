@@ -12,18 +12,32 @@ import (
 	"github.com/drover-project/drover/jobrunner"
 )
 
-// Server is a server that carries our tags.
+// Server is a server with a tag that names a machine, of whatever cluster.
 type Server struct {
 	// ID is its name at the cloud, Name what people call it.
 	ID, Name string
 	// Record holds the fields that the driver's record must have to mean this server.
 	Record map[string]any
-	// MachineUID is the value of the tag by which it was found.
-	MachineUID string
+	// Tags are those with our keys.
+	Tags map[string]string
+	// Created is when the cloud made it; zero when the cloud does not tell.
+	Created time.Time
 	// Unfinished tells that it can be of no use: its driver was cut off before it had all its parts, it is on its way out, or
 	// it does not let the machine's SSH key in.
 	Unfinished bool
+
+	// keys are the SSH keys that it lets in; nil when the cloud does not tell.
+	keys []string
+	// words are the tags as the cloud has them where they are words, of which several may have one key.
+	words []string
+	// broken tells that it is on its way out or never came to be.
+	broken bool
+	// number is an ID that is not given twice, where ID may be.
+	number string
 }
+
+// uid is the UID of the machine that the tags name.
+func (s Server) uid() string { return s.Tags[jobrunner.TagMachineUID] }
 
 // Machine says whose servers and leftovers are looked for.
 type Machine struct {
@@ -47,33 +61,14 @@ type Machine struct {
 
 // Owns reports whether a server is the machine's by its tags. An inherited UID is no proof without the tag with the machine's
 // namespace and name. That may be cut, and is then compared with ours as the flag cuts it.
-func (m Machine) Owns(driver string, server Tagged) bool {
+func (m Machine) Owns(driver string, server Server) bool {
 	flag := clouds.Of(driver).Tags
-	if server.Tags[jobrunner.TagMachineUID] != flag.Value(m.Tags[jobrunner.TagMachineUID]) {
+	if server.uid() != flag.Value(m.Tags[jobrunner.TagMachineUID]) {
 		return false
 	}
 	name := m.Tags[jobrunner.TagMachine]
 	return !m.Inherited || name != "" && (server.Tags[jobrunner.TagMachine] == flag.Value(name) ||
 		slices.Contains(server.words, flag.Items(map[string]string{jobrunner.TagMachine: name})[0]))
-}
-
-// Tagged is a server with a tag that names a machine, of whatever cluster.
-type Tagged struct {
-	// ID is its name at the cloud, Name what people call it.
-	ID, Name string
-	// Record holds the fields that the driver's record must have to mean this server.
-	Record map[string]any
-	// Tags are those with our keys.
-	Tags map[string]string
-	// Created is when the cloud made it; zero when the cloud does not tell.
-	Created time.Time
-
-	// keys are the SSH keys that it lets in; nil when the cloud does not tell.
-	keys []string
-	// words are the tags as the cloud has them where they are words, of which several may have one key.
-	words []string
-	// broken tells that it is on its way out or never came to be.
-	broken bool
 }
 
 // ErrUncertain tells that there is a server which may be the machine's or somebody else's: a person has to look.
@@ -86,7 +81,7 @@ type Finder interface {
 	Find(ctx context.Context, machine Machine) ([]Server, error)
 	// Namesakes returns the servers of this management cluster whose tags name a machine of the same namespace and name, but of another
 	// UID; none where servers have no tags.
-	Namesakes(ctx context.Context, machine Machine) ([]Tagged, error)
+	Namesakes(ctx context.Context, machine Machine) ([]Server, error)
 	// Remove removes a server that Find returned; a server already gone is no error.
 	Remove(ctx context.Context, server Server) error
 	// Sweep removes what a driver leaves at the cloud beside servers, such as SSH keys; nothing there is no error.
@@ -97,19 +92,19 @@ type Finder interface {
 type Lister interface {
 	// List returns all servers that have a tag with a machine's UID. A list that is not whole is an error: who counts on it
 	// would take the rest for gone.
-	List(ctx context.Context) ([]Tagged, error)
+	List(ctx context.Context) ([]Server, error)
 	// Within is what the providerIDs of all servers that List can see begin with, for an account may have more places than a
 	// credential names; empty when it sees all of the driver's.
 	Within(ctx context.Context) string
 	// Remove removes a server that List returned; a server already gone is no error.
-	Remove(ctx context.Context, server Tagged) error
+	Remove(ctx context.Context, server Server) error
 }
 
 // Owner reads whose the server is that a driver's record names.
 type Owner interface {
 	// Get returns that server. Without tags it has none of ours (it was taken over, or made before there were tags); without
 	// ID it is not there. Of several tags with one key, that with uid counts. Errors are the cloud's own.
-	Get(ctx context.Context, record map[string]any, uid string) (Tagged, error)
+	Get(ctx context.Context, record map[string]any, uid string) (Server, error)
 }
 
 // For returns the finder of a driver, configured with the values of the driver's flags; nil when there is none. Some options
@@ -122,7 +117,7 @@ func For(driver string, values map[string]any) Finder {
 		return newOpenStack(values)
 	}
 	if found := cloudFor(driver, values); found != nil {
-		return byTag{cloud: found, driver: driver, pause: pause}
+		return byTag{found, driver, pause}
 	}
 	return nil
 }
@@ -133,7 +128,7 @@ func ListerFor(driver string, values map[string]any) Lister {
 		return newVSphere(values)
 	}
 	if found := cloudFor(driver, values); found != nil {
-		return cloudLister{found}
+		return byTag{found, driver, pause}
 	}
 	return nil
 }
@@ -150,7 +145,7 @@ func OwnerFor(driver string, values map[string]any) Owner {
 		return newVSphere(values)
 	}
 	if found := cloudFor(driver, values); found != nil {
-		return cloudOwner{found, driver}
+		return byTag{found, driver, pause}
 	}
 	return nil
 }

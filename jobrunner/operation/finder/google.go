@@ -19,7 +19,6 @@ import (
 	"google.golang.org/api/option"
 
 	"github.com/drover-project/drover/clouds"
-	"github.com/drover-project/drover/jobrunner"
 )
 
 const (
@@ -39,7 +38,7 @@ type googleCompute struct {
 var _ cloud = (*googleCompute)(nil)
 
 // list asks for the instances of the zone, or of all zones, page by page.
-func (g *googleCompute) list(ctx context.Context, tag, value string) ([]Tagged, error) {
+func (g *googleCompute) list(ctx context.Context, tag, value string) ([]Server, error) {
 	api, project, err := g.open(ctx)
 	if err != nil {
 		return nil, err
@@ -51,7 +50,7 @@ func (g *googleCompute) list(ctx context.Context, tag, value string) ([]Tagged, 
 	if value == "" {
 		ask = func(token string) (googlePage, error) { return allPage(ctx, api, project, label+":*", token) }
 	}
-	var found []Tagged
+	var found []Server
 	err = allPages(func(token string) (page, error) {
 		answer, err := ask(token)
 		for _, instance := range answer.instances {
@@ -133,10 +132,10 @@ func allPage(ctx context.Context, api *compute.Service, project, filter, token s
 }
 
 // taggedInstance reads an instance with a label of ours. Its zone is an address that ends with the zone's name.
-func taggedInstance(instance *compute.Instance, project string) (Tagged, bool) {
+func taggedInstance(instance *compute.Instance, project string) (Server, bool) {
 	tags := pairTags(googleName, instance.Labels)
 	if tags == nil || instance.Name == "" {
-		return Tagged{}, false
+		return Server{}, false
 	}
 	zone := path.Base(instance.Zone)
 	record := map[string]any{"MachineName": instance.Name, "Project": project, "Zone": zone}
@@ -149,9 +148,9 @@ func taggedInstance(instance *compute.Instance, project string) (Tagged, bool) {
 	}
 	// A time that cannot be read is one that is not known.
 	created, _ := time.Parse(time.RFC3339, instance.CreationTimestamp)
-	return Tagged{
+	return Server{
 		ID: zone + "/" + instance.Name, Name: instance.Name, Record: record, Tags: tags, Created: created,
-		keys: instanceKeys(instance.Metadata), broken: instance.Status == "STOPPING",
+		keys: instanceKeys(instance.Metadata), broken: instance.Status == "STOPPING", number: strconv.FormatUint(instance.Id, 10),
 	}, true
 }
 
@@ -175,47 +174,42 @@ func instanceKeys(metadata *compute.Metadata) []string {
 }
 
 // get implements cloud.
-func (g *googleCompute) get(ctx context.Context, record map[string]any) (Tagged, error) {
-	zone, name := recordText(record, "Zone"), recordText(record, "MachineName")
+func (g *googleCompute) get(ctx context.Context, server Server) (Server, error) {
+	zone, name := recordText(server.Record, "Zone"), recordText(server.Record, "MachineName")
+	if server.ID != "" {
+		if zone, name, _ = strings.Cut(server.ID, "/"); zone == "" || name == "" || strings.Contains(name, "/") {
+			return Server{}, errors.New("its id is not that of an instance")
+		}
+	}
 	if zone == "" || name == "" {
-		return Tagged{}, nil
+		return Server{}, nil
 	}
 	api, project, err := g.open(ctx)
 	if err != nil {
-		return Tagged{}, err
+		return Server{}, err
 	}
 	instance, err := api.Instances.Get(project, zone, name).Context(ctx).Do()
 	if isGoogleGone(err) {
-		return Tagged{}, nil
+		return Server{}, nil
 	}
 	if err != nil {
-		return Tagged{}, err
+		return Server{}, err
 	}
 	if found, ok := taggedInstance(instance, project); ok {
 		return found, nil
 	}
-	return Tagged{ID: zone + "/" + name, Name: name}, nil
+	return Server{ID: zone + "/" + name, Name: name}, nil
 }
 
-// remove deletes an instance, with its disk as the driver has it, and waits until it is gone.
-func (g *googleCompute) remove(ctx context.Context, server Tagged) error {
+// destroy deletes an instance, with its disk as the driver has it, and waits until it is gone. It goes by its number: an instance
+// that was made anew under the name meanwhile is another one.
+func (g *googleCompute) destroy(ctx context.Context, server Server) error {
 	api, project, err := g.open(ctx)
 	if err != nil {
 		return err
 	}
-	zone, name, ok := strings.Cut(server.ID, "/")
-	if !ok || zone == "" || name == "" || strings.Contains(name, "/") {
-		return errors.New("its id is not that of an instance")
-	}
-	instance, err := api.Instances.Get(project, zone, name).Context(ctx).Do()
-	var operation *compute.Operation
-	if err == nil {
-		if now, ok := taggedInstance(instance, project); !ok || now.Tags[jobrunner.TagMachineUID] != server.Tags[jobrunner.TagMachineUID] {
-			return errNotOurs
-		}
-		// By its number: an instance that was made anew under the name meanwhile is another one.
-		operation, err = api.Instances.Delete(project, zone, strconv.FormatUint(instance.Id, 10)).Context(ctx).Do()
-	}
+	zone := recordText(server.Record, "Zone")
+	operation, err := api.Instances.Delete(project, zone, server.number).Context(ctx).Do()
 	if isGoogleGone(err) {
 		return nil
 	}

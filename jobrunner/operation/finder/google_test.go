@@ -233,8 +233,8 @@ func TestGoogle_Find(t *testing.T) {
 	finder, _ := impatient(t, googleName, project.google(nil))
 	found, err := finder.Find(t.Context(), sought("m-uid"))
 	require.NoError(t, err)
-	require.Equal(t, []Server{{ID: "us-central1-a/pool-1", Name: "pool-1", MachineUID: "m-uid", Record: map[string]any{
-		"MachineName": "pool-1", "Project": "p1", "Zone": gceZone, "IPAddress": "198.18.6.6"}}}, found)
+	require.Equal(t, []Server{{ID: "us-central1-a/pool-1", Name: "pool-1", Record: map[string]any{
+		"MachineName": "pool-1", "Project": "p1", "Zone": gceZone, "IPAddress": "198.18.6.6"}}}, plain(found))
 	require.Equal(t, "labels.drover-machine-uid=m-uid", project.queries[0].Get("filter"))
 	require.Equal(t, "200", project.queries[0].Get("maxResults"))
 	require.Equal(t, 1, project.tokens)
@@ -280,16 +280,16 @@ func TestGoogle_Find_unfinished(t *testing.T) {
 
 func TestGoogle_List(t *testing.T) {
 	project := newGCE(t)
-	found, err := cloudLister{project.google(map[string]any{"google-project": ""})}.List(t.Context())
+	found, err := byTag{cloud: project.google(map[string]any{"google-project": ""})}.List(t.Context())
 	require.NoError(t, err, "the project is the credential's")
-	require.Equal(t, []string{"us-central1-a/pool-1", "us-central1-a/pool-2", "us-east1-b/pool-4"}, taggedIDs(found), "of all zones")
+	require.Equal(t, []string{"us-central1-a/pool-1", "us-central1-a/pool-2", "us-east1-b/pool-4"}, ids(found), "of all zones")
 	require.Equal(t, machineTags("m-uid"), found[0].Tags)
 	require.Equal(t, time.Date(2026, 11, 1, 10, 0, 0, 0, time.UTC), found[0].Created.UTC())
 	require.Equal(t, "labels.drover-machine-uid:*", project.queries[0].Get("filter"))
 	require.Equal(t, "gce://p1/", project.google(map[string]any{"google-project": ""}).within(t.Context()))
 
 	project.instances[0]["creationTimestamp"] = "yesterday"
-	found, err = cloudLister{project.google(nil)}.List(t.Context())
+	found, err = byTag{cloud: project.google(nil)}.List(t.Context())
 	require.NoError(t, err)
 	require.True(t, found[0].Created.IsZero(), "an age that is not known is none")
 }
@@ -325,7 +325,7 @@ func TestGoogle_isWholeOrFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			project := newGCE(t)
 			c.set(project)
-			found, err := cloudLister{project.google(nil)}.List(t.Context())
+			found, err := byTag{cloud: project.google(nil)}.List(t.Context())
 			require.Error(t, err)
 			require.Empty(t, found)
 			if c.class != "" {
@@ -343,23 +343,23 @@ func TestGoogle_Remove(t *testing.T) {
 	project := newGCE(t)
 	project.waits = 3
 	finder, _ := impatient(t, googleName, project.google(nil))
-	ours := Server{ID: gceZone + "/pool-1", MachineUID: "m-uid"}
+	ours := listed(gceZone+"/pool-1", "m-uid")
 	require.NoError(t, finder.Remove(t.Context(), ours))
 	require.Equal(t, []string{gceZone + "/1"}, project.deleted, "by its number, which is not given twice")
 	require.LessOrEqual(t, project.waits, 0, "until it is gone")
 	require.NoError(t, finder.Remove(t.Context(), ours), "gone is gone")
 	for _, id := range []string{gceZone + "/pool-2", gceZone + "/pool-3"} {
-		require.ErrorIs(t, finder.Remove(t.Context(), Server{ID: id, MachineUID: "m-uid"}), errNotOurs)
+		require.ErrorIs(t, finder.Remove(t.Context(), listed(id, "m-uid")), errNotOurs)
 	}
 	for _, id := range []string{"pool-1", "/pool-1", gceZone + "/", gceZone + "/a/b"} {
-		require.ErrorContains(t, finder.Remove(t.Context(), Server{ID: id, MachineUID: "m-uid"}), "not that of an instance")
+		require.ErrorContains(t, finder.Remove(t.Context(), listed(id, "m-uid")), "not that of an instance")
 	}
 	require.Len(t, project.deleted, 1)
 	require.NoError(t, finder.Sweep(t.Context(), sought("m-uid")))
 }
 
 func TestGoogle_Remove_fails(t *testing.T) {
-	ours := Server{ID: gceZone + "/pool-1", MachineUID: "m-uid"}
+	ours := listed(gceZone+"/pool-1", "m-uid")
 	for name, c := range map[string]struct {
 		set  func(*gceProject)
 		want string

@@ -27,7 +27,7 @@ func newHetzner(token string, options ...hcloud.ClientOption) *hetzner {
 }
 
 // page implements accountAPI. A token is of one project, and a project's servers are in one list.
-func (h *hetzner) page(ctx context.Context, tag, value, cursor string) ([]Tagged, page, error) {
+func (h *hetzner) page(ctx context.Context, tag, value, cursor string) ([]Server, page, error) {
 	selector := clouds.Of(hetznerName).Tags.Key(tag)
 	if value != "" {
 		selector += "==" + value
@@ -44,14 +44,14 @@ func (h *hetzner) page(ctx context.Context, tag, value, cursor string) ([]Tagged
 	if next := response.Meta.Pagination.NextPage; next != 0 {
 		at.next = strconv.Itoa(next)
 	}
-	var listed []Tagged
+	var listed []Server
 	for _, server := range servers {
 		listed = append(listed, hetznerTagged(server))
 	}
 	return listed, at, nil
 }
 
-func hetznerTagged(server *hcloud.Server) Tagged {
+func hetznerTagged(server *hcloud.Server) Server {
 	record := map[string]any{"ServerID": server.ID, "MachineName": server.Name}
 	if server.Location != nil && server.Location.Name != "" {
 		record["Location"] = server.Location.Name
@@ -59,21 +59,21 @@ func hetznerTagged(server *hcloud.Server) Tagged {
 	if ip := server.PublicNet.IPv4.IP; ip != nil {
 		record["IPAddress"] = ip.String()
 	}
-	return Tagged{
+	return Server{
 		ID: strconv.FormatInt(server.ID, 10), Name: server.Name, Record: record, Tags: pairTags(hetznerName, server.Labels), Created: server.Created,
 		broken: server.Status == hcloud.ServerStatusDeleting,
 	}
 }
 
 // server implements accountAPI.
-func (h *hetzner) server(ctx context.Context, id string) (Tagged, error) {
+func (h *hetzner) server(ctx context.Context, id string) (Server, error) {
 	number, err := strconv.ParseInt(id, 10, 64)
 	if err != nil {
-		return Tagged{}, errNoNumber
+		return Server{}, errNoNumber
 	}
 	server, _, err := h.client.Server.GetByID(ctx, number)
 	if err != nil || server == nil {
-		return Tagged{}, err
+		return Server{}, err
 	}
 	return hetznerTagged(server), nil
 }
@@ -81,8 +81,11 @@ func (h *hetzner) server(ctx context.Context, id string) (Tagged, error) {
 var errNoNumber = errors.New("its id is no number")
 
 // destroy implements accountAPI.
-func (h *hetzner) destroy(ctx context.Context, id string) error {
-	number, err := strconv.ParseInt(id, 10, 64)
+func (h *hetzner) destroy(ctx context.Context, server Server) error {
+	if server.broken { // it is on its way out
+		return nil
+	}
+	number, err := strconv.ParseInt(server.ID, 10, 64)
 	if err != nil {
 		return errNoNumber
 	}

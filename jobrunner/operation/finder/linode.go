@@ -31,7 +31,7 @@ func newLinode(token string) *linode {
 }
 
 // page implements accountAPI. Tags cannot be asked for by how they begin, so that all are listed without a value.
-func (l *linode) page(ctx context.Context, tag, value, cursor string) ([]Tagged, page, error) {
+func (l *linode) page(ctx context.Context, tag, value, cursor string) ([]Server, page, error) {
 	asked := &linodego.ListOptions{PageOptions: &linodego.PageOptions{Page: pageNumber(cursor)}, PageSize: linodePage}
 	if value != "" {
 		words := clouds.Of(linodeName).Tags.Items(map[string]string{tag: value})
@@ -52,14 +52,14 @@ func (l *linode) page(ctx context.Context, tag, value, cursor string) ([]Tagged,
 	if pageNumber(cursor) < asked.Pages {
 		at.next = strconv.Itoa(pageNumber(cursor) + 1)
 	}
-	var listed []Tagged
+	var listed []Server
 	for i := range instances {
 		listed = append(listed, linodeTagged(&instances[i]))
 	}
 	return listed, at, nil
 }
 
-func linodeTagged(instance *linodego.Instance) Tagged {
+func linodeTagged(instance *linodego.Instance) Server {
 	record := map[string]any{"InstanceID": instance.ID, "InstanceLabel": instance.Label, "Region": instance.Region}
 	for _, address := range instance.IPv4 {
 		field := "IPAddress"
@@ -70,7 +70,7 @@ func linodeTagged(instance *linodego.Instance) Tagged {
 			record[field] = address.String()
 		}
 	}
-	out := Tagged{
+	out := Server{
 		ID: strconv.Itoa(instance.ID), Name: instance.Label, Record: record, Tags: wordTags(linodeName, instance.Tags), words: instance.Tags,
 		broken: instance.Status == linodego.InstanceDeleting,
 	}
@@ -81,26 +81,29 @@ func linodeTagged(instance *linodego.Instance) Tagged {
 }
 
 // server implements accountAPI.
-func (l *linode) server(ctx context.Context, id string) (Tagged, error) {
+func (l *linode) server(ctx context.Context, id string) (Server, error) {
 	number, err := strconv.Atoi(id)
 	if err != nil || number <= 0 {
-		return Tagged{}, errNoNumber
+		return Server{}, errNoNumber
 	}
 	instance, err := l.client.GetInstance(ctx, number)
 	switch {
 	case linodego.IsNotFound(err):
-		return Tagged{}, nil
+		return Server{}, nil
 	case err != nil:
-		return Tagged{}, err
+		return Server{}, err
 	case instance.ID != number:
-		return Tagged{}, errNoJSON
+		return Server{}, errNoJSON
 	}
 	return linodeTagged(instance), nil
 }
 
 // destroy implements accountAPI.
-func (l *linode) destroy(ctx context.Context, id string) error {
-	number, err := strconv.Atoi(id)
+func (l *linode) destroy(ctx context.Context, server Server) error {
+	if server.broken { // it is on its way out
+		return nil
+	}
+	number, err := strconv.Atoi(server.ID)
 	if err != nil {
 		return errNoNumber
 	}

@@ -16,7 +16,7 @@ import (
 
 func (a *account) lister(t *testing.T) Lister {
 	t.Helper()
-	return cloudLister{a.cloud(t)}
+	return byTag{cloud: a.cloud(t)}
 }
 
 // taggedJSON is a droplet as the API shows it.
@@ -41,7 +41,7 @@ func TestDigitalOcean_List(t *testing.T) {
 	for i := range found {
 		found[i].words = nil // how they are read is TestMachine_Owns_words
 	}
-	require.Equal(t, []Tagged{
+	require.Equal(t, []Server{
 		{ID: "11", Name: "pool-1", Tags: machineTags("m-uid"), Created: time.Date(2026, 11, 1, 10, 0, 0, 0, time.UTC),
 			Record: map[string]any{"DropletID": 11, "DropletName": "pool-1", "MachineName": "pool-1", "Region": "fra1", "IPAddress": "198.18.0.1"}},
 		{ID: "14", Name: "pool-1", Tags: map[string]string{jobrunner.TagMachineUID: "m2"},
@@ -68,9 +68,9 @@ func TestDigitalOcean_List_isWholeOrFails(t *testing.T) {
 func TestDigitalOcean_List_remove(t *testing.T) {
 	a := &account{}
 	ours := map[string]string{jobrunner.TagMachineUID: "m-uid"}
-	require.NoError(t, a.lister(t).Remove(t.Context(), Tagged{ID: "11", Tags: ours}))
+	require.NoError(t, a.lister(t).Remove(t.Context(), Server{ID: "11", Tags: ours}))
 	require.Equal(t, []string{"/v2/droplets/11"}, a.deleted)
-	require.ErrorContains(t, a.lister(t).Remove(t.Context(), Tagged{ID: "../11", Tags: ours}), "no number")
+	require.ErrorContains(t, a.lister(t).Remove(t.Context(), Server{ID: "../11", Tags: ours}), "no number")
 }
 
 func TestListerFor(t *testing.T) {

@@ -65,7 +65,7 @@ func (o *openStack) Find(ctx context.Context, machine Machine) ([]Server, error)
 }
 
 // Namesakes implements Finder: the driver has no flag for tags.
-func (o *openStack) Namesakes(context.Context, Machine) ([]Tagged, error) { return nil, nil }
+func (o *openStack) Namesakes(context.Context, Machine) ([]Server, error) { return nil, nil }
 
 // isOurs compares the public key of the server's key pair with the machine's. A key pair that another machine of the same
 // name had has another one.
@@ -109,7 +109,7 @@ func pairPrefix(name string) string { return strings.ReplaceAll(name, ".", "_") 
 
 func (o *openStack) server(server servers.Server, machine Machine) Server {
 	return Server{
-		ID: server.ID, Name: server.Name, MachineUID: machine.Tags[jobrunner.TagMachineUID],
+		ID: server.ID, Name: server.Name, Tags: map[string]string{jobrunner.TagMachineUID: machine.Tags[jobrunner.TagMachineUID]},
 		Record:     map[string]any{"MachineId": server.ID, "KeyPairName": server.KeyName},
 		Unfinished: o.inSteps || server.Status == "ERROR" || server.Status == "UNKNOWN",
 	}
@@ -163,7 +163,7 @@ func holds(body any, name string) error {
 
 // Remove implements Finder. Who it is was proven when it was found, and an id is given once.
 func (o *openStack) Remove(ctx context.Context, server Server) error {
-	if server.ID == "" || server.MachineUID == "" {
+	if server.ID == "" || server.uid() == "" {
 		return errNoTag
 	}
 	api, err := o.connect(ctx)

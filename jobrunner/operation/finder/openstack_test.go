@@ -167,7 +167,7 @@ func TestOpenStack_Find(t *testing.T) {
 	nova := newNova(t)
 	found, err := nova.finder(nil).Find(t.Context(), lost("m-uid"))
 	require.NoError(t, err)
-	require.Equal(t, []Server{{ID: "s-1", Name: "pool-1", MachineUID: "m-uid", Record: map[string]any{"MachineId": "s-1", "KeyPairName": "pool-1-aaaa"}}}, found,
+	require.Equal(t, []Server{{ID: "s-1", Name: "pool-1", Record: map[string]any{"MachineId": "s-1", "KeyPairName": "pool-1-aaaa"}}}, plain(found),
 		"of all the name's servers, on whatever page, the one with the machine's key")
 	require.Equal(t, "^pool-1$", nova.lists[0].Get("name"))
 	require.Equal(t, "200", nova.lists[0].Get("limit"))
@@ -284,16 +284,16 @@ func TestOpenStack_isWholeOrFails(t *testing.T) {
 func TestOpenStack_Remove(t *testing.T) {
 	nova := newNova(t)
 	finder := nova.finder(nil)
-	require.NoError(t, finder.Remove(t.Context(), Server{ID: "s-1", MachineUID: "m-uid"}))
-	require.NoError(t, finder.Remove(t.Context(), Server{ID: "s-1", MachineUID: "m-uid"}), "gone is gone")
+	require.NoError(t, finder.Remove(t.Context(), listed("s-1", "m-uid")))
+	require.NoError(t, finder.Remove(t.Context(), listed("s-1", "m-uid")), "gone is gone")
 	require.Equal(t, []string{"s-1", "s-1"}, nova.deleted)
 	require.Len(t, nova.servers, 6)
 	require.ErrorIs(t, finder.Remove(t.Context(), Server{ID: "s-0"}), errNoTag)
-	require.ErrorIs(t, finder.Remove(t.Context(), Server{MachineUID: "m"}), errNoTag)
+	require.ErrorIs(t, finder.Remove(t.Context(), listed("", "m")), errNoTag)
 	nova.refuse["DELETE /"] = refusal{404, "<html>not found</html>"}
-	require.ErrorContains(t, finder.Remove(t.Context(), Server{ID: "s-0", MachineUID: "m"}), "removing server s-0", "a page that knows no servers")
+	require.ErrorContains(t, finder.Remove(t.Context(), listed("s-0", "m")), "removing server s-0", "a page that knows no servers")
 	nova.refuse["DELETE /"] = refusal{409, `{"conflictingRequest": {"code": 409, "message": "Cannot 'delete' instance while it is locked"}}`}
-	require.ErrorContains(t, finder.Remove(t.Context(), Server{ID: "s-0", MachineUID: "m"}), "locked")
+	require.ErrorContains(t, finder.Remove(t.Context(), listed("s-0", "m")), "locked")
 }
 
 func TestOpenStack_Sweep(t *testing.T) {

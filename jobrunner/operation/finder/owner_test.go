@@ -3,10 +3,12 @@ package finder
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/jobrunner"
 )
 
@@ -19,30 +21,30 @@ type named struct {
 }
 
 func TestOwner(t *testing.T) {
-	for name, clouds := range map[string]func(*testing.T) named{
+	for name, open := range map[string]func(*testing.T) named{
 		digitalOceanName: func(t *testing.T) named {
 			others, untagged := droplet(7), droplet(8)
 			others["tags"], untagged["tags"] = []string{jobrunner.TagMachineUID + ":other"}, []string{"mine"}
 			a := &account{droplets: []map[string]any{others, untagged}}
-			return named{cloudOwner{a.cloud(t), digitalOceanName}, map[string]any{"DropletID": json.Number("7")}, map[string]any{"DropletID": json.Number("8")},
+			return named{byTag{cloud: a.cloud(t), driver: digitalOceanName}, map[string]any{"DropletID": json.Number("7")}, map[string]any{"DropletID": json.Number("8")},
 				map[string]any{"DropletID": json.Number("9")}, func() { a.status = http.StatusServiceUnavailable }}
 		},
 		amazonName: func(t *testing.T) named {
 			a := newEC2(t)
-			return named{cloudOwner{a.amazon(nil), amazonName}, map[string]any{"InstanceId": "i-6", "Region": "us-east-1"}, map[string]any{"InstanceId": "i-3"},
+			return named{byTag{cloud: a.amazon(nil), driver: amazonName}, map[string]any{"InstanceId": "i-6", "Region": "us-east-1"}, map[string]any{"InstanceId": "i-3"},
 				map[string]any{"InstanceId": "i-4"}, func() {
 					a.refuse["DescribeInstances us-east-1"] = refusal{http.StatusServiceUnavailable, "<html>"}
 				}}
 		},
 		azureName: func(t *testing.T) named {
 			s := newARM(t)
-			return named{cloudOwner{s.azure(), azureName}, map[string]any{"ResourceGroup": "rg1", "MachineName": "pool-2"},
+			return named{byTag{cloud: s.azure(), driver: azureName}, map[string]any{"ResourceGroup": "rg1", "MachineName": "pool-2"},
 				map[string]any{"ResourceGroup": "rg1", "MachineName": "pool-3"}, map[string]any{"ResourceGroup": "rg1", "MachineName": "none"},
 				func() { s.refuse["GET /subscriptions"] = armError(403, "AuthorizationFailed", "no") }}
 		},
 		googleName: func(t *testing.T) named {
 			g := newGCE(t)
-			return named{cloudOwner{g.google(nil), googleName}, map[string]any{"Zone": gceZone, "MachineName": "pool-2"},
+			return named{byTag{cloud: g.google(nil), driver: googleName}, map[string]any{"Zone": gceZone, "MachineName": "pool-2"},
 				map[string]any{"Zone": gceZone, "MachineName": "pool-3"}, map[string]any{"Zone": gceZone, "MachineName": "none"},
 				func() { g.refuse["GET /projects"] = gceError(403, "forbidden", "no") }}
 		},
@@ -54,7 +56,7 @@ func TestOwner(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := clouds(t)
+			n := open(t)
 			server, err := n.owner.Get(t.Context(), n.others, "m-uid")
 			require.NoError(t, err)
 			require.Equal(t, "other", server.Tags[jobrunner.TagMachineUID])
@@ -75,21 +77,23 @@ func TestOwner(t *testing.T) {
 			}
 		})
 	}
-	ids := map[string]string{hetznerName: "ServerID", linodeName: "InstanceID", vultrName: "InstanceID"}
 	forThirdParties(t, func(t *testing.T, p thirdParty) {
-		owner := cloudOwner{thirdPartyAccount(p).serve(t, p), p.driver}
-		for id, uid := range map[string]string{"11": uidA, "13": "", "99": ""} {
-			record := map[string]any{ids[p.driver]: json.Number(id)}
-			if p.driver == vultrName {
-				record[ids[p.driver]] = id
+		get := func(a *fakeAPI, id any) (Server, error) {
+			if text, ok := id.(string); ok && p.driver != vultrName {
+				id = json.Number(text)
 			}
-			server, err := owner.Get(t.Context(), record, "m-uid")
-			require.NoError(t, err)
-			require.Equal(t, uid, server.Tags[jobrunner.TagMachineUID], id)
-			require.Equal(t, id != "99", server.ID == id)
+			return byTag{cloud: a.serve(t, p), driver: p.driver}.Get(t.Context(), map[string]any{clouds.Of(p.driver).ID: id}, "m-uid")
 		}
-		_, err := cloudOwner{(&fakeAPI{status: 503}).serve(t, p), p.driver}.Get(t.Context(), map[string]any{ids[p.driver]: "11"}, "")
-		require.Error(t, err)
+		for id, uid := range map[any]string{"11": uidA, "12": uidB, "13": "", "99": "", "0": "", nil: ""} {
+			server, err := get(thirdPartyAccount(p), id)
+			require.NoError(t, err)
+			require.Equal(t, uid, server.uid(), id)
+			require.Equal(t, slices.Contains([]any{"11", "12", "13"}, id), server.ID == id)
+		}
+		for _, refused := range []*fakeAPI{{status: 401}, {status: 503}, {page: true, status: 404}} {
+			_, err := get(refused, "11")
+			require.Error(t, err, "what does not answer tells nothing")
+		}
 	})
 	require.Nil(t, OwnerFor("acme", nil))
 	require.Nil(t, OwnerFor(vSphereName, map[string]any{"other": "options"}), "another driver of that name")

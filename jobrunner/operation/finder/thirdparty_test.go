@@ -1,7 +1,6 @@
 package finder
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -17,7 +16,6 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/clouds"
-	"github.com/drover-project/drover/jobrunner"
 )
 
 // fakeServer is a server of a fakeAPI; its tags are as the driver's flag writes them.
@@ -261,7 +259,7 @@ func TestThirdParties_Find(t *testing.T) {
 		found, err := finder.Find(t.Context(), sought(uidA))
 		require.NoError(t, err)
 		require.Len(t, found, 1, "once, though a list that moves shows it twice, and nobody else's, though the API shows all")
-		require.Equal(t, uidA, found[0].MachineUID)
+		require.Equal(t, uidA, found[0].uid())
 		require.Equal(t, "198.18.0.1", found[0].Record["IPAddress"])
 		record, err := json.Marshal(found[0].Record)
 		require.NoError(t, err)
@@ -285,12 +283,12 @@ func TestThirdParties_Find(t *testing.T) {
 
 func TestThirdParties_List(t *testing.T) {
 	forThirdParties(t, func(t *testing.T, p thirdParty) {
-		found, err := cloudLister{thirdPartyAccount(p).serve(t, p)}.List(t.Context())
+		found, err := byTag{cloud: thirdPartyAccount(p).serve(t, p)}.List(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, []string{"11", "12"}, taggedIDs(found))
+		require.Equal(t, []string{"11", "12"}, ids(found))
 		require.Equal(t, machineTags(uidA), found[0].Tags)
 		require.Equal(t, time.Date(2026, 11, 1, 10, 0, 0, 0, time.UTC), found[0].Created.UTC())
-		require.Empty(t, cloudLister{p.open("")}.Within(t.Context()))
+		require.Empty(t, byTag{cloud: p.open("")}.Within(t.Context()))
 	})
 }
 
@@ -313,7 +311,7 @@ func TestThirdParties_areWholeOrFail(t *testing.T) {
 			"a proxy's 404":         {&fakeAPI{page: true, status: http.StatusNotFound}, errNoJSON.Error()},
 		} {
 			t.Run(name, func(t *testing.T) {
-				found, err := cloudLister{c.account.serve(t, p)}.List(t.Context())
+				found, err := byTag{cloud: c.account.serve(t, p)}.List(t.Context())
 				require.ErrorContains(t, err, c.want)
 				require.Empty(t, found)
 				finder, _ := impatient(t, p.driver, c.account.serve(t, p))
@@ -327,7 +325,7 @@ func TestThirdParties_areWholeOrFail(t *testing.T) {
 			requireClass(t, p.driver, class, err)
 			require.ErrorContains(t, err, "the words of the cloud")
 		}
-		_, err := cloudLister{(&fakeAPI{status: http.StatusNotFound}).serve(t, p)}.List(t.Context())
+		_, err := byTag{cloud: (&fakeAPI{status: http.StatusNotFound}).serve(t, p)}.List(t.Context())
 		require.Error(t, err, "a list that is not there tells of no servers")
 	})
 }
@@ -336,57 +334,23 @@ func TestThirdParties_Remove(t *testing.T) {
 	forThirdParties(t, func(t *testing.T, p thirdParty) {
 		a := thirdPartyAccount(p)
 		finder, _ := impatient(t, p.driver, a.serve(t, p))
-		require.NoError(t, finder.Remove(t.Context(), Server{ID: "11", MachineUID: uidA}))
+		require.NoError(t, finder.Remove(t.Context(), listed("11", uidA)))
 		require.Equal(t, []string{p.servers + "/11"}, a.deleted)
-		require.NoError(t, finder.Remove(t.Context(), Server{ID: "99", MachineUID: uidA}), "gone is gone")
-		require.ErrorIs(t, finder.Remove(t.Context(), Server{ID: "12", MachineUID: uidA}), errNotOurs, "it got another's tag")
-		require.ErrorIs(t, finder.Remove(t.Context(), Server{ID: "13", MachineUID: uidA}), errNotOurs)
+		require.NoError(t, finder.Remove(t.Context(), listed("99", uidA)), "gone is gone")
+		require.ErrorIs(t, finder.Remove(t.Context(), listed("12", uidA)), errNotOurs, "it got another's tag")
+		require.ErrorIs(t, finder.Remove(t.Context(), listed("13", uidA)), errNotOurs)
 		require.ErrorIs(t, finder.Remove(t.Context(), Server{ID: "11"}), errNoTag)
 		for _, id := range p.bad {
-			_ = finder.Remove(t.Context(), Server{ID: id, MachineUID: uidA})
+			_ = finder.Remove(t.Context(), listed(id, uidA))
 		}
 		require.Len(t, a.deleted, 1)
 		for status, fails := range map[int]bool{404: false, 403: true, 503: true} {
 			a := thirdPartyAccount(p)
 			a.deleteStatus = status
-			err := cloudLister{a.serve(t, p)}.Remove(t.Context(), Tagged{ID: "11", Tags: map[string]string{jobrunner.TagMachineUID: uidA}})
+			err := byTag{cloud: a.serve(t, p)}.Remove(t.Context(), listed("11", uidA))
 			require.Equal(t, fails, err != nil, "%d: %v", status, err)
 		}
-		require.Error(t, cloudLister{(&fakeAPI{status: 503}).serve(t, p)}.Remove(t.Context(), Tagged{ID: "11", Tags: map[string]string{jobrunner.TagMachineUID: uidA}}))
-	})
-}
-
-// Before a server is taken or removed by the id in its record, its tags say whose it is.
-func TestThirdParties_get(t *testing.T) {
-	forThirdParties(t, func(t *testing.T, p thirdParty) {
-		id := clouds.Of(p.driver).ID
-		get := func(a *fakeAPI, value any) (Tagged, error) {
-			return a.serve(t, p).(interface {
-				get(ctx context.Context, record map[string]any) (Tagged, error)
-			}).get(t.Context(), map[string]any{id: value})
-		}
-		number := func(text string) any {
-			if p.driver == vultrName {
-				return text
-			}
-			return json.Number(text)
-		}
-		a := thirdPartyAccount(p)
-		for text, uid := range map[string]string{"11": uidA, "12": uidB, "13": ""} {
-			server, err := get(a, number(text))
-			require.NoError(t, err)
-			require.Equal(t, text, server.ID)
-			require.Equal(t, uid, server.Tags[jobrunner.TagMachineUID])
-		}
-		for _, value := range []any{number("99"), nil, number("0")} {
-			server, err := get(a, value)
-			require.NoError(t, err)
-			require.Empty(t, server, "it is not there")
-		}
-		for _, refused := range []*fakeAPI{{status: 401}, {status: 503}, {page: true, status: 404}} {
-			_, err := get(refused, number("11"))
-			require.Error(t, err, "what does not answer tells nothing")
-		}
+		require.Error(t, byTag{cloud: (&fakeAPI{status: 503}).serve(t, p)}.Remove(t.Context(), listed("11", uidA)))
 	})
 }
 

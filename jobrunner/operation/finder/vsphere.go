@@ -46,10 +46,10 @@ func newVSphere(options flags) *vSphere {
 }
 
 // Get implements Owner.
-func (v *vSphere) Get(ctx context.Context, record map[string]any, _ string) (found Tagged, err error) {
+func (v *vSphere) Get(ctx context.Context, record map[string]any, _ string) (found Server, err error) {
 	id := recordText(record, "MachineId")
 	if id == "" {
-		return Tagged{}, nil
+		return Server{}, nil
 	}
 	err = v.session(ctx, func(client *govmomi.Client) error {
 		ref, err := object.NewSearchIndex(client.Client).FindByUuid(ctx, nil, id, true, nil)
@@ -64,14 +64,14 @@ func (v *vSphere) Get(ctx context.Context, record map[string]any, _ string) (fou
 		if err != nil {
 			return fmt.Errorf("looking at virtual machine %s: %w", id, err)
 		}
-		found = Tagged{ID: id, Name: vm.Name, Tags: pairTags(vSphereName, parameters(vm.Config))}
+		found = Server{ID: id, Name: vm.Name, Tags: pairTags(vSphereName, parameters(vm.Config))}
 		return nil
 	})
 	return found, err
 }
 
 // List implements Lister.
-func (v *vSphere) List(ctx context.Context) (found []Tagged, err error) {
+func (v *vSphere) List(ctx context.Context) (found []Server, err error) {
 	err = v.session(ctx, func(client *govmomi.Client) error {
 		machines, err := v.machines(ctx, client)
 		for i := range machines {
@@ -121,8 +121,8 @@ func parameters(config *types.VirtualMachineConfigInfo) map[string]string {
 	return pairs
 }
 
-func taggedMachine(vm *mo.VirtualMachine, tags map[string]string) Tagged {
-	out := Tagged{ID: vm.Config.Uuid, Name: vm.Name, Tags: tags, Record: map[string]any{"MachineId": vm.Config.Uuid, "MachineName": vm.Name}}
+func taggedMachine(vm *mo.VirtualMachine, tags map[string]string) Server {
+	out := Server{ID: vm.Config.Uuid, Name: vm.Name, Tags: tags, Record: map[string]any{"MachineId": vm.Config.Uuid, "MachineName": vm.Name}}
 	if vm.Config.CreateDate != nil {
 		out.Created = *vm.Config.CreateDate
 	}
@@ -133,7 +133,7 @@ func taggedMachine(vm *mo.VirtualMachine, tags map[string]string) Tagged {
 func (v *vSphere) Within(context.Context) string { return "" }
 
 // Remove implements Lister. What has another machine's tag by now, or none, is left alone.
-func (v *vSphere) Remove(ctx context.Context, server Tagged) error {
+func (v *vSphere) Remove(ctx context.Context, server Server) error {
 	return v.session(ctx, func(client *govmomi.Client) error {
 		ref, err := object.NewSearchIndex(client.Client).FindByUuid(ctx, nil, server.ID, true, nil)
 		if err != nil || ref == nil {

@@ -34,13 +34,13 @@ func newVultr(token string) *vultr {
 }
 
 // page implements accountAPI. Tags cannot be asked for by how they begin, so that all are listed without a value.
-func (v *vultr) page(ctx context.Context, tag, value, cursor string) ([]Tagged, page, error) {
+func (v *vultr) page(ctx context.Context, tag, value, cursor string) ([]Server, page, error) {
 	asked := &govultr.ListOptions{PerPage: vultrPage, Cursor: cursor}
 	if value != "" {
 		asked.Tag = clouds.Of(vultrName).Tags.Items(map[string]string{tag: value})[0]
 	}
 	instances, meta, _, err := v.client.Instance.List(ctx, asked)
-	var listed []Tagged
+	var listed []Server
 	for i := range instances {
 		listed = append(listed, vultrTagged(&instances[i]))
 	}
@@ -76,7 +76,7 @@ func (v *vultr) isGone(err error) bool {
 }
 
 // vultrTagged: the driver reads the address from the instance that the API answered, and crashes without one.
-func vultrTagged(instance *govultr.Instance) Tagged {
+func vultrTagged(instance *govultr.Instance) Server {
 	record := map[string]any{
 		"InstanceID":       instance.ID,
 		"ResponsePayloads": map[string]any{"Instance": map[string]any{"id": instance.ID, "main_ip": instance.MainIP, "region": instance.Region}},
@@ -86,26 +86,26 @@ func vultrTagged(instance *govultr.Instance) Tagged {
 	}
 	// A time that cannot be read is one that is not known.
 	created, _ := time.Parse(time.RFC3339, instance.DateCreated)
-	return Tagged{ID: instance.ID, Name: instance.Label, Record: record, Tags: wordTags(vultrName, instance.Tags), words: instance.Tags, Created: created}
+	return Server{ID: instance.ID, Name: instance.Label, Record: record, Tags: wordTags(vultrName, instance.Tags), words: instance.Tags, Created: created}
 }
 
 // server implements accountAPI. The SDK puts the id into the address as it is.
-func (v *vultr) server(ctx context.Context, id string) (Tagged, error) {
+func (v *vultr) server(ctx context.Context, id string) (Server, error) {
 	instance, _, err := v.client.Instance.Get(ctx, url.PathEscape(id))
 	switch {
 	case v.isGone(err):
-		return Tagged{}, nil
+		return Server{}, nil
 	case err != nil:
-		return Tagged{}, v.told(err)
+		return Server{}, v.told(err)
 	case instance == nil || instance.ID != id:
-		return Tagged{}, errNoJSON
+		return Server{}, errNoJSON
 	}
 	return vultrTagged(instance), nil
 }
 
 // destroy implements accountAPI.
-func (v *vultr) destroy(ctx context.Context, id string) error {
-	if err := v.client.Instance.Delete(ctx, url.PathEscape(id)); err != nil && !v.isGone(err) {
+func (v *vultr) destroy(ctx context.Context, server Server) error {
+	if err := v.client.Instance.Delete(ctx, url.PathEscape(server.ID)); err != nil && !v.isGone(err) {
 		return v.told(err)
 	}
 	return nil
