@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	v3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
@@ -106,7 +107,7 @@ func IsPartOf(part metav1.Object, digest string) bool {
 	return part.GetAnnotations()[cacheDigestAnnotation] == digest
 }
 
-// Load reads a cached driver into dir and verifies it. The error has the reason CacheIncompleteReason when the cache does not
+// Load reads a cached driver into dir and verifies it. The error has the reason rkev1.CacheIncompleteReason when the cache does not
 // have it or has it damaged; then the URL is the way to get it.
 func Load(ctx context.Context, client ConfigMaps, name, digest, dir string) (Binary, error) {
 	if err := CheckDigest(digest); err != nil {
@@ -125,7 +126,7 @@ func Load(ctx context.Context, client ConfigMaps, name, digest, dir string) (Bin
 	}
 	if loaded.Digest != digest {
 		_ = os.Remove(filepath.Clean(loaded.Path))
-		return Binary{}, fail(CacheIncompleteReason, "the cached driver %.*s is damaged: its sha256 is %s", digestNameLength, digest, loaded.Digest)
+		return Binary{}, fail(rkev1.CacheIncompleteReason, "the cached driver %.*s is damaged: its sha256 is %s", digestNameLength, digest, loaded.Digest)
 	}
 	return loaded, nil
 }
@@ -147,14 +148,14 @@ func compress(driverBinary Binary) ([]byte, error) {
 		return nil, storeError(err)
 	}
 	if got := hex.EncodeToString(digest.Sum(nil)); got != driverBinary.Digest {
-		return nil, fail(ChecksumMismatchReason, "the driver's file changed: its sha256 is %s, was %s", got, driverBinary.Digest)
+		return nil, fail(v3.ChecksumMismatchReason, "the driver's file changed: its sha256 is %s, was %s", got, driverBinary.Digest)
 	}
 	return out.Bytes(), nil
 }
 
 func storeError(err error) error {
 	if errors.Is(err, errTooLarge) {
-		return fail(TooLargeReason, "the driver has more than %d MiB compressed and cannot be cached", maxCompressedBytes>>20)
+		return fail(v3.TooLargeReason, "the driver has more than %d MiB compressed and cannot be cached", maxCompressedBytes>>20)
 	}
 	return fmt.Errorf("compressing the driver: %w", err)
 }
@@ -224,7 +225,7 @@ func (r *partReader) fetch() error {
 		return &partError{index: r.next, err: err}
 	}
 	if part.Annotations[cacheDigestAnnotation] != r.digest || len(part.BinaryData[cacheKey]) == 0 {
-		return &partError{index: r.next, err: fail(CacheIncompleteReason, "it holds something else")}
+		return &partError{index: r.next, err: fail(rkev1.CacheIncompleteReason, "it holds something else")}
 	}
 	if r.next == 0 {
 		if r.parts, err = partCount(part); err != nil {
@@ -239,7 +240,7 @@ func (r *partReader) fetch() error {
 func partCount(first *corev1.ConfigMap) (int, error) {
 	count, err := strconv.Atoi(first.Labels[CachePartsLabel])
 	if err != nil || count < 1 || count > maxParts {
-		return 0, fail(CacheIncompleteReason, "the label %s of ConfigMap %s is no number from 1 to %d", CachePartsLabel, first.Name, maxParts)
+		return 0, fail(rkev1.CacheIncompleteReason, "the label %s of ConfigMap %s is no number from 1 to %d", CachePartsLabel, first.Name, maxParts)
 	}
 	return count, nil
 }
@@ -260,22 +261,22 @@ func cacheError(digest string, err error) error {
 	if part, ok := errors.AsType[*partError](err); ok {
 		// What is missing or damaged stays so; what the API server refused, or that it was not reached, may pass.
 		again := !apierrors.IsNotFound(part.err) && ReasonOf(part.err) == ""
-		return &Error{Reason: CacheIncompleteReason, Temporary: again,
+		return &Error{Reason: rkev1.CacheIncompleteReason, Temporary: again,
 			Err: fmt.Errorf("loading driver %.*s from the cache: %w", digestNameLength, digest, part)}
 	}
-	if reason := ReasonOf(err); reason == WrongArchitectureReason {
+	if reason := ReasonOf(err); reason == v3.WrongArchitectureReason {
 		return err
 	}
 	if ReasonOf(err) == "" && !errors.Is(err, gzip.ErrHeader) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("loading driver %.*s from the cache: %w", digestNameLength, digest, err)
 	}
-	return fail(CacheIncompleteReason, "the cached driver %.*s is damaged: %w", digestNameLength, digest, err)
+	return fail(rkev1.CacheIncompleteReason, "the cached driver %.*s is damaged: %w", digestNameLength, digest, err)
 }
 
 // CheckDigest refuses what is no sha256 in hexadecimal digits.
 func CheckDigest(digest string) error {
 	if kind, err := ChecksumKind(digest); err != nil || kind != "sha256" || strings.ToLower(digest) != digest {
-		return fail(CacheIncompleteReason, "the digest of a cached driver must be a sha256 in lower-case hex")
+		return fail(rkev1.CacheIncompleteReason, "the digest of a cached driver must be a sha256 in lower-case hex")
 	}
 	return nil
 }

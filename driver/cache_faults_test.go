@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 
+	v3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/driver"
 )
 
@@ -129,7 +131,7 @@ func TestCacheTellsDamageFromPassingFaults(t *testing.T) {
 				dir := t.TempDir()
 				_, err := driver.Load(t.Context(), &faulty{ConfigMaps: client, left: calls, err: tt.err}, "acme", stored.Digest, dir)
 				require.EqualError(t, err, fmt.Sprintf("loading driver %s from the cache: reading part %d: %s", stored.Digest[:20], calls+1, tt.message))
-				require.Equal(t, driver.CacheIncompleteReason, driver.ReasonOf(err))
+				require.Equal(t, rkev1.CacheIncompleteReason, driver.ReasonOf(err))
 				require.Equal(t, tt.temporary, driver.IsTemporary(err))
 				left, err := os.ReadDir(dir)
 				require.NoError(t, err)
@@ -175,7 +177,7 @@ func TestCacheRefusesWhatOthersWrote(t *testing.T) {
 			require.NoError(t, err)
 			_, err = driver.Load(t.Context(), client, "acme", stored.Digest, t.TempDir())
 			require.EqualError(t, err, strings.ReplaceAll(tt.message, "DIGEST", stored.Digest[:20]))
-			require.Equal(t, driver.CacheIncompleteReason, driver.ReasonOf(err))
+			require.Equal(t, rkev1.CacheIncompleteReason, driver.ReasonOf(err))
 			require.False(t, driver.IsTemporary(err))
 		})
 	}
@@ -207,7 +209,7 @@ func TestCacheHoldsDriversOfOneArchitecture(t *testing.T) {
 	client, stored := memory(), driver.Binary{Name: "acme", Path: path, Digest: sha256Hex(content)}
 	require.NoError(t, driver.Store(t.Context(), client, stored))
 	_, err := driver.Load(t.Context(), client, "acme", stored.Digest, t.TempDir())
-	require.Equal(t, driver.WrongArchitectureReason, driver.ReasonOf(err), "the cache is whole; another download would be the same: %v", err)
+	require.Equal(t, v3.WrongArchitectureReason, driver.ReasonOf(err), "the cache is whole; another download would be the same: %v", err)
 }
 
 func TestStoreNamesWhatIsWrong(t *testing.T) {
@@ -222,13 +224,13 @@ func TestStoreNamesWhatIsWrong(t *testing.T) {
 		reason  string
 		message string
 	}{
-		"changed": {changed, driver.ChecksumMismatchReason, "the driver's file changed: its sha256 is " + good.Digest + ", was " + changed.Digest},
+		"changed": {changed, v3.ChecksumMismatchReason, "the driver's file changed: its sha256 is " + good.Digest + ", was " + changed.Digest},
 		"missing": {missing, "", "opening the driver: open " + missing.Path + ": no such file or directory"},
-		"no digest": {driver.Binary{Name: "acme", Path: path}, driver.CacheIncompleteReason,
+		"no digest": {driver.Binary{Name: "acme", Path: path}, rkev1.CacheIncompleteReason,
 			"the digest of a cached driver must be a sha256 in lower-case hex"},
-		"md5": {driver.Binary{Name: "acme", Path: path, Digest: strings.Repeat("a", 32)}, driver.CacheIncompleteReason,
+		"md5": {driver.Binary{Name: "acme", Path: path, Digest: strings.Repeat("a", 32)}, rkev1.CacheIncompleteReason,
 			"the digest of a cached driver must be a sha256 in lower-case hex"},
-		"capitals": {driver.Binary{Name: "acme", Path: path, Digest: strings.ToUpper(good.Digest)}, driver.CacheIncompleteReason,
+		"capitals": {driver.Binary{Name: "acme", Path: path, Digest: strings.ToUpper(good.Digest)}, rkev1.CacheIncompleteReason,
 			"the digest of a cached driver must be a sha256 in lower-case hex"},
 	} {
 		t.Run(name, func(t *testing.T) {

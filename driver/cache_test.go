@@ -12,6 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
+	v3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/testkit"
 )
@@ -67,12 +69,12 @@ func TestCacheSaysWhatIsMissing(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, exists)
 	_, err = driver.Load(t.Context(), client, "acme", none, dir)
-	require.Equal(t, driver.CacheIncompleteReason, driver.ReasonOf(err), "%v", err)
+	require.Equal(t, rkev1.CacheIncompleteReason, driver.ReasonOf(err), "%v", err)
 	require.False(t, driver.IsTemporary(err))
 
 	require.NoError(t, client.Delete(t.Context(), driver.CachePartName(stored.Digest, 1), metav1.DeleteOptions{}))
 	_, err = driver.Load(t.Context(), client, "acme", stored.Digest, dir)
-	require.Equal(t, driver.CacheIncompleteReason, driver.ReasonOf(err))
+	require.Equal(t, rkev1.CacheIncompleteReason, driver.ReasonOf(err))
 	require.ErrorContains(t, err, "part 2")
 
 	left, err := os.ReadDir(dir)
@@ -94,7 +96,7 @@ func TestCacheNoticesDamage(t *testing.T) {
 		require.NoError(t, err)
 
 		_, err = driver.Load(t.Context(), client, "acme", stored.Digest, t.TempDir())
-		require.Equal(t, driver.CacheIncompleteReason, driver.ReasonOf(err), "%v", err)
+		require.Equal(t, rkev1.CacheIncompleteReason, driver.ReasonOf(err), "%v", err)
 
 		require.NoError(t, client.Delete(t.Context(), name, metav1.DeleteOptions{}))
 		_, err = client.Create(t.Context(), part, metav1.CreateOptions{})
@@ -125,5 +127,5 @@ func TestCacheRefusesWrongNamesAndContent(t *testing.T) {
 	require.Error(t, err)
 	changed := stored
 	changed.Digest = sha256Hex([]byte("something else"))
-	require.Equal(t, driver.ChecksumMismatchReason, driver.ReasonOf(driver.Store(context.Background(), client, changed)))
+	require.Equal(t, v3.ChecksumMismatchReason, driver.ReasonOf(driver.Store(context.Background(), client, changed)))
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	v3 "github.com/drover-project/drover/api/management/v3"
 	"github.com/drover-project/drover/driver"
 )
 
@@ -75,23 +76,23 @@ func TestFetchFromAHostileServer(t *testing.T) {
 		reason, message string
 		temporary       bool
 	}{
-		"/endless":   {driver.TooLargeReason, "downloading URL: it has more than the accepted 1048576 bytes", false},
-		"/announced": {driver.TooLargeReason, "downloading URL: it has more than the accepted 1048576 bytes", false},
-		"/drip":      {driver.DownloadFailedReason, "downloading URL: broke off after 4 bytes: context deadline exceeded", true},
-		"/moved":     {driver.DownloadFailedReason, "downloading URL: the server redirects to an address that cannot be read", true},
-		"/to-a-file": {driver.DownloadFailedReason, `downloading URL: unsupported protocol scheme "file"`, true},
-		"/login": {driver.NotADriverReason,
+		"/endless":   {v3.TooLargeReason, "downloading URL: it has more than the accepted 1048576 bytes", false},
+		"/announced": {v3.TooLargeReason, "downloading URL: it has more than the accepted 1048576 bytes", false},
+		"/drip":      {v3.DownloadFailedReason, "downloading URL: broke off after 4 bytes: context deadline exceeded", true},
+		"/moved":     {v3.DownloadFailedReason, "downloading URL: the server redirects to an address that cannot be read", true},
+		"/to-a-file": {v3.DownloadFailedReason, `downloading URL: unsupported protocol scheme "file"`, true},
+		"/login": {v3.NotADriverReason,
 			"URL serves a web page, not a file: use the address the download link leads to, and one that needs no login", false},
-		"/204": {driver.DownloadFailedReason, "downloading URL: the server answers 204 No Content", false},
-		"/206": {driver.DownloadFailedReason, "downloading URL: the server answers 206 Partial Content", false},
-		"/401": {driver.DownloadFailedReason, "downloading URL: the server answers 401 Unauthorized", false},
-		"/403": {driver.DownloadFailedReason, "downloading URL: the server answers 403 Forbidden", false},
-		"/404": {driver.DownloadFailedReason, "downloading URL: the server answers 404 Not Found", false},
-		"/408": {driver.DownloadFailedReason, "downloading URL: the server answers 408 Request Timeout", true},
-		"/410": {driver.DownloadFailedReason, "downloading URL: the server answers 410 Gone", false},
-		"/429": {driver.DownloadFailedReason, "downloading URL: the server answers 429 Too Many Requests", true},
-		"/500": {driver.DownloadFailedReason, "downloading URL: the server answers 500 Internal Server Error", true},
-		"/503": {driver.DownloadFailedReason, "downloading URL: the server answers 503 Service Unavailable", true},
+		"/204": {v3.DownloadFailedReason, "downloading URL: the server answers 204 No Content", false},
+		"/206": {v3.DownloadFailedReason, "downloading URL: the server answers 206 Partial Content", false},
+		"/401": {v3.DownloadFailedReason, "downloading URL: the server answers 401 Unauthorized", false},
+		"/403": {v3.DownloadFailedReason, "downloading URL: the server answers 403 Forbidden", false},
+		"/404": {v3.DownloadFailedReason, "downloading URL: the server answers 404 Not Found", false},
+		"/408": {v3.DownloadFailedReason, "downloading URL: the server answers 408 Request Timeout", true},
+		"/410": {v3.DownloadFailedReason, "downloading URL: the server answers 410 Gone", false},
+		"/429": {v3.DownloadFailedReason, "downloading URL: the server answers 429 Too Many Requests", true},
+		"/500": {v3.DownloadFailedReason, "downloading URL: the server answers 500 Internal Server Error", true},
+		"/503": {v3.DownloadFailedReason, "downloading URL: the server answers 503 Service Unavailable", true},
 	} {
 		t.Run(path, func(t *testing.T) {
 			opts := driver.FetchOptions{Name: "acme", SkipChecksum: true, Dir: t.TempDir(), MaxBytes: 1 << 20}
@@ -120,7 +121,7 @@ func TestFetchOfNoAddress(t *testing.T) {
 		t.Run(url, func(t *testing.T) {
 			_, err := driver.Fetch(t.Context(), driver.FetchOptions{Name: "acme", URL: url, SkipChecksum: true, Dir: t.TempDir()})
 			require.EqualError(t, err, message)
-			require.Equal(t, driver.DownloadFailedReason, driver.ReasonOf(err))
+			require.Equal(t, v3.DownloadFailedReason, driver.ReasonOf(err))
 			require.False(t, driver.IsTemporary(err))
 		})
 	}
@@ -159,5 +160,5 @@ func TestFetchFollowsRedirects(t *testing.T) {
 	_, err = driver.Fetch(t.Context(), driver.FetchOptions{Name: "acme", URL: server.URL, Checksum: sha256Hex(nil), Dir: t.TempDir()})
 	require.EqualError(t, err, "the download's sha256 is "+sha256Hex(program)+", not "+sha256Hex(nil)+
 		": the file behind the URL changed, or spec.checksum is of another file (it must be of the file itself, before unpacking)")
-	require.Equal(t, driver.ChecksumMismatchReason, driver.ReasonOf(err))
+	require.Equal(t, v3.ChecksumMismatchReason, driver.ReasonOf(err))
 }

@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"runtime"
+
+	v3 "github.com/drover-project/drover/api/management/v3"
 )
 
 // hostArch is the architecture this program runs on.
@@ -23,25 +25,25 @@ func checkELF(file io.ReaderAt, arch string) error {
 	const headerSize, littleEndian, executable, sharedObject = 20, 1, 2, 3
 	header := make([]byte, headerSize)
 	if _, err := file.ReadAt(header, 0); err != nil {
-		return fail(NotADriverReason, "the driver's file has fewer than %d bytes", headerSize)
+		return fail(v3.NotADriverReason, "the driver's file has fewer than %d bytes", headerSize)
 	}
 	if form := formOf(header); form != formELF {
-		return fail(NotADriverReason, "the driver's file is %s, not a Linux binary", form)
+		return fail(v3.NotADriverReason, "the driver's file is %s, not a Linux binary", form)
 	}
 	var order binary.ByteOrder = binary.BigEndian
 	if header[5] == littleEndian {
 		order = binary.LittleEndian
 	}
 	if kind := order.Uint16(header[16:]); kind != executable && kind != sharedObject {
-		return fail(NotADriverReason, "the driver's file is an ELF file, but no program")
+		return fail(v3.NotADriverReason, "the driver's file is an ELF file, but no program")
 	}
 	machine := order.Uint16(header[18:])
 	if got := cmp.Or(elfArchs[machine], fmt.Sprintf("ELF machine %d", machine)); got != arch {
-		return fail(WrongArchitectureReason, "the driver is built for %s, but has to run on %s: set spec.url to the file for %[2]s", got, arch)
+		return fail(v3.WrongArchitectureReason, "the driver is built for %s, but has to run on %s: set spec.url to the file for %[2]s", got, arch)
 	}
 	if loader := interpreter(file); loader != "" {
 		if _, err := os.Stat(loader); err != nil {
-			return fail(DynamicallyLinkedReason, "the driver is linked dynamically: it needs %.200q and the libraries of a libc, which the image that Jobs run does not have. "+
+			return fail(v3.DynamicallyLinkedReason, "the driver is linked dynamically: it needs %.200q and the libraries of a libc, which the image that Jobs run does not have. "+
 				"Take a static build of the driver (for Go: CGO_ENABLED=0), or run Jobs with an image that has a libc (docs/install.md)", loader)
 		}
 	}

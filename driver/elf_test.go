@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	v3 "github.com/drover-project/drover/api/management/v3"
 )
 
 // program is a 64-bit ELF file for amd64 with one segment of a type and content.
@@ -53,7 +55,7 @@ func TestCheckELF_interpreter(t *testing.T) {
 			}
 			require.ErrorContains(t, err, c.want)
 			require.ErrorContains(t, err, "CGO_ENABLED=0")
-			require.Equal(t, DynamicallyLinkedReason, ReasonOf(err))
+			require.Equal(t, v3.DynamicallyLinkedReason, ReasonOf(err))
 		})
 	}
 }

@@ -3,32 +3,11 @@ package driver
 import (
 	"errors"
 	"fmt"
-
-	v3 "github.com/drover-project/drover/api/management/v3"
-	rkev1 "github.com/drover-project/drover/api/rke/v1"
-)
-
-// Reasons of an Error; they are reasons of a NodeDriver's conditions too.
-const (
-	// DownloadFailedReason: the URL could not be read to its end.
-	DownloadFailedReason = v3.DownloadFailedReason
-	// ChecksumMismatchReason: the URL serves something else than the checksum promises.
-	ChecksumMismatchReason = v3.ChecksumMismatchReason
-	// NotADriverReason: what was downloaded is no driver binary and no archive with one.
-	NotADriverReason = v3.NotADriverReason
-	// TooLargeReason: a download, an archive or a binary exceeds its bound.
-	TooLargeReason = v3.TooLargeReason
-	// WrongArchitectureReason: the binary is for another kind of computer.
-	WrongArchitectureReason = v3.WrongArchitectureReason
-	// DynamicallyLinkedReason: the binary needs a libc, and there is none where it has to run.
-	DynamicallyLinkedReason = v3.DynamicallyLinkedReason
-	// CacheIncompleteReason: the cache has no such binary, lacks a part of it, or holds a damaged one.
-	CacheIncompleteReason = rkev1.CacheIncompleteReason
 )
 
 // Error is why a driver's binary could not be had.
 type Error struct {
-	// Reason is one of the constants above.
+	// Reason is one of api/management/v3 for a condition of a NodeDriver, or CacheIncompleteReason of api/rke/v1.
 	Reason string
 	// Temporary failures may go away by trying again.
 	Temporary bool

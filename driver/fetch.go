@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	v3 "github.com/drover-project/drover/api/management/v3"
 	"github.com/drover-project/drover/crdgen"
 )
 
@@ -63,7 +64,7 @@ func Fetch(ctx context.Context, opts FetchOptions) (Binary, error) {
 		return Binary{}, err
 	}
 	if opts.Checksum == "" && !opts.SkipChecksum {
-		return Binary{}, fail(ChecksumMismatchReason, "no checksum is given for %s: set spec.checksum", PublicURL(opts.URL))
+		return Binary{}, fail(v3.ChecksumMismatchReason, "no checksum is given for %s: set spec.checksum", PublicURL(opts.URL))
 	}
 	download, err := os.CreateTemp(opts.Dir, "download-*")
 	if err != nil {
@@ -103,14 +104,14 @@ func (o FetchOptions) CheckDigest(found Binary) error {
 		return nil
 	}
 	_ = os.Remove(found.Path)
-	return fail(ChecksumMismatchReason, "%s serves another driver than the one that was read before: its sha256 is %s, was %s; annotate the NodeDriver with drover.cattle.io/retry to have it read again",
+	return fail(v3.ChecksumMismatchReason, "%s serves another driver than the one that was read before: its sha256 is %s, was %s; annotate the NodeDriver with drover.cattle.io/retry to have it read again",
 		PublicURL(o.URL), found.Digest, o.Digest)
 }
 
 // checkName keeps a name that reaches us past Validate from becoming a path: the binary's file is named after it.
 func checkName(name string) error {
 	if err := crdgen.CheckDriverName(name); err != nil {
-		return fail(NotADriverReason, "naming the driver's file: %w", err)
+		return fail(v3.NotADriverReason, "naming the driver's file: %w", err)
 	}
 	return nil
 }
@@ -130,45 +131,45 @@ func (o FetchOptions) withDefaults() FetchOptions {
 
 func (o FetchOptions) download(ctx context.Context, to io.Writer) error {
 	if _, err := checkURL(o.URL); err != nil {
-		return fail(DownloadFailedReason, "downloading the driver: %w", err)
+		return fail(v3.DownloadFailedReason, "downloading the driver: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, o.URL, nil)
 	if err != nil {
-		return fail(DownloadFailedReason, "downloading the driver: %w", withoutURL(err))
+		return fail(v3.DownloadFailedReason, "downloading the driver: %w", withoutURL(err))
 	}
 	// The checksum is of the file as it lies on the server; asked for nothing, net/http would ask for gzip and unpack it.
 	request.Header.Set("Accept-Encoding", "identity")
 	client := &http.Client{Transport: o.Transport, CheckRedirect: refuseDowngrade}
 	response, err := client.Do(request)
 	if err != nil {
-		return failTemporarily(DownloadFailedReason, "downloading %s: %w", PublicURL(o.URL), withoutURL(err))
+		return failTemporarily(v3.DownloadFailedReason, "downloading %s: %w", PublicURL(o.URL), withoutURL(err))
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
 		again := response.StatusCode >= 500 || response.StatusCode == http.StatusTooManyRequests || response.StatusCode == http.StatusRequestTimeout
 		err := fmt.Errorf("downloading %s: the server answers %s", PublicURL(o.URL), response.Status)
-		return &Error{Reason: DownloadFailedReason, Temporary: again, Err: err}
+		return &Error{Reason: v3.DownloadFailedReason, Temporary: again, Err: err}
 	}
 	if response.ContentLength > o.MaxBytes {
 		return o.tooLarge()
 	}
 	written, err := io.Copy(to, io.LimitReader(response.Body, o.MaxBytes+1))
 	if err != nil {
-		return failTemporarily(DownloadFailedReason, "downloading %s: broke off after %d bytes: %w", PublicURL(o.URL), written, withoutURL(err))
+		return failTemporarily(v3.DownloadFailedReason, "downloading %s: broke off after %d bytes: %w", PublicURL(o.URL), written, withoutURL(err))
 	}
 	if written > o.MaxBytes {
 		return o.tooLarge()
 	}
 	if written == 0 {
-		return failTemporarily(DownloadFailedReason, "downloading %s: the answer is empty", PublicURL(o.URL))
+		return failTemporarily(v3.DownloadFailedReason, "downloading %s: the answer is empty", PublicURL(o.URL))
 	}
 	return nil
 }
 
 func (o FetchOptions) tooLarge() error {
-	return fail(TooLargeReason, "downloading %s: it has more than the accepted %d bytes", PublicURL(o.URL), o.MaxBytes)
+	return fail(v3.TooLargeReason, "downloading %s: it has more than the accepted %d bytes", PublicURL(o.URL), o.MaxBytes)
 }
 
 // refuseDowngrade keeps an https address from leading to plain http, where anyone on the way could answer.

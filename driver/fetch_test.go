@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	v3 "github.com/drover-project/drover/api/management/v3"
 	"github.com/drover-project/drover/driver"
 )
 
@@ -93,27 +94,27 @@ func TestFetchRefusesWhatIsNoDriver(t *testing.T) {
 		reason  string
 		message string
 	}{
-		"web page":        {[]byte("\n <!DOCTYPE html><html>sign in"), driver.NotADriverReason, "serves a web page"},
-		"Windows program": {[]byte("MZ......................................"), driver.NotADriverReason, "a Windows program"},
-		"macOS program":   {append([]byte("\xcf\xfa\xed\xfe"), program...), driver.NotADriverReason, "a macOS program"},
-		"script":          {[]byte("#!/bin/sh\nexit 0\n"), driver.NotADriverReason, "a script"},
-		"text":            {[]byte("Not Found"), driver.NotADriverReason, "of no known form"},
-		"short binary":    {[]byte("\x7fELF"), driver.NotADriverReason, "fewer than"},
-		"wrong processor": {elfFile(other, "x"), driver.WrongArchitectureReason, "built for " + other},
-		"archive of another driver": {tarred(t, member{name: "docker-machine-driver-metal", content: program}), driver.NotADriverReason,
+		"web page":        {[]byte("\n <!DOCTYPE html><html>sign in"), v3.NotADriverReason, "serves a web page"},
+		"Windows program": {[]byte("MZ......................................"), v3.NotADriverReason, "a Windows program"},
+		"macOS program":   {append([]byte("\xcf\xfa\xed\xfe"), program...), v3.NotADriverReason, "a macOS program"},
+		"script":          {[]byte("#!/bin/sh\nexit 0\n"), v3.NotADriverReason, "a script"},
+		"text":            {[]byte("Not Found"), v3.NotADriverReason, "of no known form"},
+		"short binary":    {[]byte("\x7fELF"), v3.NotADriverReason, "fewer than"},
+		"wrong processor": {elfFile(other, "x"), v3.WrongArchitectureReason, "built for " + other},
+		"archive of another driver": {tarred(t, member{name: "docker-machine-driver-metal", content: program}), v3.NotADriverReason,
 			`"docker-machine-driver-metal": set spec.displayName`},
-		"archive without driver":   {zipped(t, member{name: "README.md"}), driver.NotADriverReason, "no member " + wanted},
-		"empty zip":                {zipped(t), driver.NotADriverReason, "no member"},
-		"tar with escaping name":   {tarred(t, member{name: "../../" + wanted, content: program}), driver.NotADriverReason, "outside its root"},
-		"tar with absolute name":   {tarred(t, member{name: "/usr/bin/" + wanted, content: program}), driver.NotADriverReason, "outside its root"},
-		"zip with escaping name":   {zipped(t, member{name: `..\..\` + wanted, content: program}), driver.NotADriverReason, "outside its root"},
-		"tar with the name a link": {tarred(t, member{name: wanted, link: "/etc/shadow"}), driver.NotADriverReason, "a link"},
-		"zip with the name a link": {zipped(t, member{name: wanted, link: "/etc/shadow"}), driver.NotADriverReason, "a link"},
-		"archive holding a script": {zipped(t, member{name: wanted, content: []byte("#!/bin/sh\nexit 0 # long enough\n")}), driver.NotADriverReason, "a script"},
-		"gzip of text":             {gzipped(t, []byte("hello")), driver.NotADriverReason, "neither a Linux binary nor a tar"},
-		"cut gzip":                 {gzipped(t, program)[:40], driver.NotADriverReason, "damaged"},
-		"cut tar":                  {tarred(t, member{name: wanted, content: program})[:540], driver.NotADriverReason, "damaged"},
-		"cut zip":                  {zipped(t, member{name: wanted, content: program})[:50], driver.NotADriverReason, "end is missing"},
+		"archive without driver":   {zipped(t, member{name: "README.md"}), v3.NotADriverReason, "no member " + wanted},
+		"empty zip":                {zipped(t), v3.NotADriverReason, "no member"},
+		"tar with escaping name":   {tarred(t, member{name: "../../" + wanted, content: program}), v3.NotADriverReason, "outside its root"},
+		"tar with absolute name":   {tarred(t, member{name: "/usr/bin/" + wanted, content: program}), v3.NotADriverReason, "outside its root"},
+		"zip with escaping name":   {zipped(t, member{name: `..\..\` + wanted, content: program}), v3.NotADriverReason, "outside its root"},
+		"tar with the name a link": {tarred(t, member{name: wanted, link: "/etc/shadow"}), v3.NotADriverReason, "a link"},
+		"zip with the name a link": {zipped(t, member{name: wanted, link: "/etc/shadow"}), v3.NotADriverReason, "a link"},
+		"archive holding a script": {zipped(t, member{name: wanted, content: []byte("#!/bin/sh\nexit 0 # long enough\n")}), v3.NotADriverReason, "a script"},
+		"gzip of text":             {gzipped(t, []byte("hello")), v3.NotADriverReason, "neither a Linux binary nor a tar"},
+		"cut gzip":                 {gzipped(t, program)[:40], v3.NotADriverReason, "damaged"},
+		"cut tar":                  {tarred(t, member{name: wanted, content: program})[:540], v3.NotADriverReason, "damaged"},
+		"cut zip":                  {zipped(t, member{name: wanted, content: program})[:50], v3.NotADriverReason, "end is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := fetch(t, test.content, nil)
@@ -135,22 +136,22 @@ func TestFetchVerifiesByLengthOfChecksum(t *testing.T) {
 			_, err := fetch(t, program, func(o *driver.FetchOptions) { o.Checksum = checksum })
 			require.NoError(t, err)
 			_, err = fetch(t, append(program, 'x'), func(o *driver.FetchOptions) { o.Checksum = checksum })
-			require.Equal(t, driver.ChecksumMismatchReason, driver.ReasonOf(err))
+			require.Equal(t, v3.ChecksumMismatchReason, driver.ReasonOf(err))
 			require.ErrorContains(t, err, strings.ToLower(checksum))
 		})
 	}
 	_, err := fetch(t, program, func(o *driver.FetchOptions) { o.Checksum = "" })
-	require.Equal(t, driver.ChecksumMismatchReason, driver.ReasonOf(err))
+	require.Equal(t, v3.ChecksumMismatchReason, driver.ReasonOf(err))
 	_, err = fetch(t, program, func(o *driver.FetchOptions) { o.Checksum, o.SkipChecksum = "", true })
 	require.NoError(t, err)
 	found, err := fetch(t, program, func(o *driver.FetchOptions) { o.Digest = sha256Hex(program) })
 	require.NoError(t, err)
 	require.Equal(t, sha256Hex(program), found.Digest)
 	_, err = fetch(t, append(program, 'x'), func(o *driver.FetchOptions) { o.Checksum, o.SkipChecksum, o.Digest = "", true, sha256Hex(program) })
-	require.Equal(t, driver.ChecksumMismatchReason, driver.ReasonOf(err))
+	require.Equal(t, v3.ChecksumMismatchReason, driver.ReasonOf(err))
 	require.ErrorContains(t, err, "was "+sha256Hex(program), "whoever accepts anything accepted what was read before")
 	_, err = fetch(t, program, func(o *driver.FetchOptions) { o.Checksum = "abc" })
-	require.Equal(t, driver.ChecksumMismatchReason, driver.ReasonOf(err))
+	require.Equal(t, v3.ChecksumMismatchReason, driver.ReasonOf(err))
 }
 
 func TestFetchIsBounded(t *testing.T) {
@@ -166,7 +167,7 @@ func TestFetchIsBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := fetch(t, content, small)
-			require.Equal(t, driver.TooLargeReason, driver.ReasonOf(err), "%v", err)
+			require.Equal(t, v3.TooLargeReason, driver.ReasonOf(err), "%v", err)
 		})
 	}
 	many := make([]member, 10_001)
@@ -175,7 +176,7 @@ func TestFetchIsBounded(t *testing.T) {
 	}
 	for _, content := range [][]byte{zipped(t, many...), gzipped(t, tarred(t, many...))} {
 		_, err := fetch(t, content, nil)
-		require.Equal(t, driver.TooLargeReason, driver.ReasonOf(err), "%v", err)
+		require.Equal(t, v3.TooLargeReason, driver.ReasonOf(err), "%v", err)
 	}
 }
 
@@ -208,7 +209,7 @@ func TestFetchTellsWhyADownloadFails(t *testing.T) {
 			_, err := driver.Fetch(context.Background(), driver.FetchOptions{
 				Name: "acme", URL: url, SkipChecksum: true, Dir: t.TempDir(), Timeout: 2 * time.Second})
 			require.ErrorContains(t, err, test.message)
-			require.Equal(t, driver.DownloadFailedReason, driver.ReasonOf(err))
+			require.Equal(t, v3.DownloadFailedReason, driver.ReasonOf(err))
 			require.Equal(t, test.temporary, driver.IsTemporary(err))
 			require.NotContains(t, err.Error(), "hidden", "a URL may hold secrets")
 		})

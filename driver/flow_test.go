@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
+	v3 "github.com/drover-project/drover/api/management/v3"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/driver"
 )
@@ -77,7 +78,7 @@ func TestBoundsInFullWords(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := fetch(t, tt.content, func(o *driver.FetchOptions) { o.MaxBytes = 50_000 })
 			require.EqualError(t, err, tt.message)
-			require.Equal(t, driver.TooLargeReason, driver.ReasonOf(err))
+			require.Equal(t, v3.TooLargeReason, driver.ReasonOf(err))
 			require.False(t, driver.IsTemporary(err))
 		})
 	}
@@ -85,7 +86,7 @@ func TestBoundsInFullWords(t *testing.T) {
 	_, err := fetch(t, at, func(o *driver.FetchOptions) { o.MaxBytes = 50_000 })
 	require.NoError(t, err, "the bound itself is accepted")
 	_, err = fetch(t, append(at, 'a'), func(o *driver.FetchOptions) { o.MaxBytes = 50_000 })
-	require.Equal(t, driver.TooLargeReason, driver.ReasonOf(err))
+	require.Equal(t, v3.TooLargeReason, driver.ReasonOf(err))
 }
 
 // Jobs of one pod share a folder; none sees another's half.

@@ -22,17 +22,17 @@ func TestFetchNamesTheFormThatItRefuses(t *testing.T) {
 		content         []byte
 		reason, message string
 	}{
-		"xz":                {[]byte("\xfd7zXZ" + rest), driver.NotADriverReason, "compressed in a way that is not understood"},
-		"bzip2":             {[]byte("BZh9" + rest), driver.NotADriverReason, "compressed in a way that is not understood"},
-		"zstd":              {[]byte("\x28\xb5\x2f\xfd" + rest), driver.NotADriverReason, "compressed in a way that is not understood"},
-		"7z":                {[]byte("7z\xbc\xaf" + rest), driver.NotADriverReason, "a driver comes as a Linux binary, or as .gz"},
-		"universal macOS":   {[]byte("\xca\xfe\xba\xbe" + rest), driver.NotADriverReason, "a macOS program"},
-		"nothing":           {nil, driver.DownloadFailedReason, "empty"},
-		"page with a mark":  {[]byte("\xef\xbb\xbf<HTML>" + rest), driver.NotADriverReason, "serves a web page"},
-		"page with remarks": {[]byte("<!-- sign in -->" + rest), driver.NotADriverReason, "serves a web page"},
-		"XML of a bucket":   {[]byte("<?xml version='1.0'?><Error>" + rest), driver.NotADriverReason, "serves a web page"},
-		"object file":       {object, driver.NotADriverReason, "but no program"},
-		"unknown processor": {foreign, driver.WrongArchitectureReason, "ELF machine 32766"},
+		"xz":                {[]byte("\xfd7zXZ" + rest), v3.NotADriverReason, "compressed in a way that is not understood"},
+		"bzip2":             {[]byte("BZh9" + rest), v3.NotADriverReason, "compressed in a way that is not understood"},
+		"zstd":              {[]byte("\x28\xb5\x2f\xfd" + rest), v3.NotADriverReason, "compressed in a way that is not understood"},
+		"7z":                {[]byte("7z\xbc\xaf" + rest), v3.NotADriverReason, "a driver comes as a Linux binary, or as .gz"},
+		"universal macOS":   {[]byte("\xca\xfe\xba\xbe" + rest), v3.NotADriverReason, "a macOS program"},
+		"nothing":           {nil, v3.DownloadFailedReason, "empty"},
+		"page with a mark":  {[]byte("\xef\xbb\xbf<HTML>" + rest), v3.NotADriverReason, "serves a web page"},
+		"page with remarks": {[]byte("<!-- sign in -->" + rest), v3.NotADriverReason, "serves a web page"},
+		"XML of a bucket":   {[]byte("<?xml version='1.0'?><Error>" + rest), v3.NotADriverReason, "serves a web page"},
+		"object file":       {object, v3.NotADriverReason, "but no program"},
+		"unknown processor": {foreign, v3.WrongArchitectureReason, "ELF machine 32766"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := fetch(t, tt.content, nil)
@@ -58,8 +58,8 @@ func TestChecksumKind(t *testing.T) {
 
 func TestReasonsOfErrors(t *testing.T) {
 	cause := errors.New("no route to host")
-	err := fmt.Errorf("downloading: %w", &driver.Error{Reason: driver.DownloadFailedReason, Temporary: true, Err: cause})
-	require.Equal(t, driver.DownloadFailedReason, driver.ReasonOf(err))
+	err := fmt.Errorf("downloading: %w", &driver.Error{Reason: v3.DownloadFailedReason, Temporary: true, Err: cause})
+	require.Equal(t, v3.DownloadFailedReason, driver.ReasonOf(err))
 	require.True(t, driver.IsTemporary(err))
 	require.ErrorIs(t, err, cause)
 	require.EqualError(t, err, "downloading: no route to host")

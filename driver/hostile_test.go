@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	v3 "github.com/drover-project/drover/api/management/v3"
 	"github.com/drover-project/drover/driver"
 )
 
@@ -79,7 +80,7 @@ func TestFetchIsNotMovedByAMillionMembers(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			_, err := fetch(t, content, nil)
 			runtime.ReadMemStats(&after)
-			require.Equal(t, driver.TooLargeReason, driver.ReasonOf(err), "%v", err)
+			require.Equal(t, v3.TooLargeReason, driver.ReasonOf(err), "%v", err)
 			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(48<<20))
 		})
 	}
@@ -135,7 +136,7 @@ func TestFetchRefusesHostileTars(t *testing.T) {
 			for _, content := range [][]byte{out.Bytes(), gzipped(t, out.Bytes())} {
 				_, err = fetch(t, content, nil)
 				require.EqualError(t, err, tt.message)
-				require.Equal(t, driver.NotADriverReason, driver.ReasonOf(err))
+				require.Equal(t, v3.NotADriverReason, driver.ReasonOf(err))
 				require.False(t, driver.IsTemporary(err), "it is no use to try again")
 			}
 		})
@@ -150,7 +151,7 @@ func TestFetchDoesNotBelieveSizes(t *testing.T) {
 	_, err := w.Write(hostELF("the rest never comes"))
 	require.NoError(t, err)
 	_, err = fetch(t, sparse.Bytes(), nil)
-	require.Equal(t, driver.NotADriverReason, driver.ReasonOf(err))
+	require.Equal(t, v3.NotADriverReason, driver.ReasonOf(err))
 	require.EqualError(t, err, "unpacking the driver: it is damaged: unexpected EOF")
 
 	// The size in a zip's list is another than what is packed.
@@ -158,7 +159,7 @@ func TestFetchDoesNotBelieveSizes(t *testing.T) {
 	at := bytes.LastIndex(lying, []byte("PK\x01\x02"))
 	binary.LittleEndian.PutUint32(lying[at+24:], 3)
 	_, err = fetch(t, lying, nil)
-	require.Equal(t, driver.NotADriverReason, driver.ReasonOf(err))
+	require.Equal(t, v3.NotADriverReason, driver.ReasonOf(err))
 	require.ErrorContains(t, err, "damaged")
 }
 
@@ -187,7 +188,7 @@ func TestNoNameLeadsOutOfTheFolder(t *testing.T) {
 	for _, name := range oddNames() {
 		t.Run(fmt.Sprintf("%.20q", name), func(t *testing.T) {
 			_, err := fetch(t, hostELF("x"), func(o *driver.FetchOptions) { o.Name = name })
-			require.Equal(t, driver.NotADriverReason, driver.ReasonOf(err))
+			require.Equal(t, v3.NotADriverReason, driver.ReasonOf(err))
 			require.ErrorContains(t, err, "naming the driver's file: driver name")
 			_, err = driver.Load(t.Context(), nil, name, sha256Hex(nil), t.TempDir())
 			require.ErrorContains(t, err, "naming the driver's file: driver name", "before anything is read")
@@ -215,7 +216,7 @@ func TestFetchKnowsEveryArchitecture(t *testing.T) {
 			require.NoError(t, err, "a position-independent program")
 			_, err = fetch(t, header, func(o *driver.FetchOptions) { o.Arch = "mips" })
 			require.EqualError(t, err, "the driver is built for "+arch+", but has to run on mips: set spec.url to the file for mips")
-			require.Equal(t, driver.WrongArchitectureReason, driver.ReasonOf(err))
+			require.Equal(t, v3.WrongArchitectureReason, driver.ReasonOf(err))
 		})
 	}
 }

@@ -17,6 +17,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	v3 "github.com/drover-project/drover/api/management/v3"
 )
 
 const (
@@ -56,7 +58,7 @@ func findDriver(content io.ReaderAt, size int64, opts FetchOptions, take func(io
 	case formELF:
 		return take(stream)
 	default:
-		return fail(NotADriverReason, "the download is %s; a driver comes as a Linux binary, or as .gz, .tar, .tar.gz or .zip with one inside", form)
+		return fail(v3.NotADriverReason, "the download is %s; a driver comes as a Linux binary, or as .gz, .tar, .tar.gz or .zip with one inside", form)
 	}
 }
 
@@ -93,7 +95,7 @@ func formOf(head []byte) string {
 func findInGzip(stream io.Reader, opts FetchOptions, take func(io.Reader) error) error {
 	unzipped, err := gzip.NewReader(stream)
 	if err != nil {
-		return fail(NotADriverReason, "unpacking the gzip file: %w", err)
+		return fail(v3.NotADriverReason, "unpacking the gzip file: %w", err)
 	}
 	bounded := &boundedReader{from: unzipped, left: 2 * opts.MaxBytes}
 	head := make([]byte, headSize)
@@ -108,7 +110,7 @@ func findInGzip(stream io.Reader, opts FetchOptions, take func(io.Reader) error)
 	case formTar:
 		return findInTar(whole, opts, take)
 	default:
-		return fail(NotADriverReason, "the gzip file holds something that is %s, neither a Linux binary nor a tar archive", form)
+		return fail(v3.NotADriverReason, "the gzip file holds something that is %s, neither a Linux binary nor a tar archive", form)
 	}
 }
 
@@ -131,7 +133,7 @@ func findInTar(stream io.Reader, opts FetchOptions, take func(io.Reader) error) 
 			continue
 		}
 		if header.Typeflag != tar.TypeReg {
-			return fail(NotADriverReason, "the member %s of the tar archive is a link or a special file", shorten(header.Name))
+			return fail(v3.NotADriverReason, "the member %s of the tar archive is a link or a special file", shorten(header.Name))
 		}
 		return take(archive)
 	}
@@ -158,7 +160,7 @@ func findInZip(content io.ReaderAt, size int64, opts FetchOptions, take func(io.
 			continue
 		}
 		if !file.Mode().IsRegular() {
-			return fail(NotADriverReason, "the member %s of the zip archive is a link or a special file", shorten(file.Name))
+			return fail(v3.NotADriverReason, "the member %s of the zip archive is a link or a special file", shorten(file.Name))
 		}
 		member, err := file.Open()
 		if err != nil {
@@ -179,10 +181,10 @@ func refuseHugeZip(content io.ReaderAt, size int64) error {
 	}
 	at := bytes.LastIndex(tail, []byte("PK\x05\x06"))
 	if at < 0 || len(tail)-at < recordSize {
-		return fail(NotADriverReason, "unpacking the zip archive: its end is missing")
+		return fail(v3.NotADriverReason, "unpacking the zip archive: its end is missing")
 	}
 	if count := binary.LittleEndian.Uint16(tail[at+10:]); count > maxMembers {
-		return fail(TooLargeReason, "the zip archive has more than %d members", maxMembers)
+		return fail(v3.TooLargeReason, "the zip archive has more than %d members", maxMembers)
 	}
 	return nil
 }
@@ -200,11 +202,11 @@ type members struct {
 // add tells whether name is that of the wanted binary.
 func (m *members) add(name string) (bool, error) {
 	if m.count++; m.count > maxMembers {
-		return false, fail(TooLargeReason, "the archive has more than %d members", maxMembers)
+		return false, fail(v3.TooLargeReason, "the archive has more than %d members", maxMembers)
 	}
 	clean := path.Clean(strings.ReplaceAll(name, `\`, "/"))
 	if path.IsAbs(clean) || clean == ".." || strings.HasPrefix(clean, "../") {
-		return false, fail(NotADriverReason, "the archive has a member outside its root: %s", shorten(name))
+		return false, fail(v3.NotADriverReason, "the archive has a member outside its root: %s", shorten(name))
 	}
 	base := path.Base(clean)
 	if base == BinaryPrefix+m.want {
@@ -222,10 +224,10 @@ func (m *members) add(name string) (bool, error) {
 
 func (m *members) notFound() error {
 	if len(m.others) > 0 {
-		return fail(NotADriverReason, "the archive has no %s%s but %s: set spec.displayName to the driver's own name",
+		return fail(v3.NotADriverReason, "the archive has no %s%s but %s: set spec.displayName to the driver's own name",
 			BinaryPrefix, m.want, strings.Join(m.others, ", "))
 	}
-	return fail(NotADriverReason, "the archive has no member %s%s (it has %d members)", BinaryPrefix, m.want, m.count)
+	return fail(v3.NotADriverReason, "the archive has no member %s%s (it has %d members)", BinaryPrefix, m.want, m.count)
 }
 
 // shorten quotes a name that may be long and hold anything, for people to read.
@@ -307,10 +309,10 @@ func (r *meteredReader) ReadAt(p []byte, offset int64) (int, error) {
 // badArchive blames the download unless our own disk failed.
 func badArchive(what string, err error) error {
 	if errors.Is(err, errTooLarge) {
-		return fail(TooLargeReason, "unpacking the %s: it is larger than accepted", what)
+		return fail(v3.TooLargeReason, "unpacking the %s: it is larger than accepted", what)
 	}
 	if _, ok := errors.AsType[*os.PathError](err); ok {
 		return fmt.Errorf("unpacking the %s: %w", what, err)
 	}
-	return fail(NotADriverReason, "unpacking the %s: it is damaged: %w", what, err)
+	return fail(v3.NotADriverReason, "unpacking the %s: it is damaged: %w", what, err)
 }

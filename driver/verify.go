@@ -13,6 +13,8 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	v3 "github.com/drover-project/drover/api/management/v3"
 )
 
 var hashes = map[string]func() hash.Hash{"md5": md5.New, "sha1": sha1.New, "sha256": sha256.New, "sha512": sha512.New}
@@ -21,7 +23,7 @@ var hashes = map[string]func() hash.Hash{"md5": md5.New, "sha1": sha1.New, "sha2
 func verify(file *os.File, checksum string) error {
 	kind, err := ChecksumKind(checksum)
 	if err != nil {
-		return fail(ChecksumMismatchReason, "the checksum %w", err)
+		return fail(v3.ChecksumMismatchReason, "the checksum %w", err)
 	}
 	newHash, ok := hashes[kind]
 	if !ok {
@@ -36,7 +38,7 @@ func verify(file *os.File, checksum string) error {
 	}
 	got := hex.EncodeToString(sum.Sum(nil))
 	if !strings.EqualFold(got, checksum) {
-		return fail(ChecksumMismatchReason, "the download's %s is %s, not %s: the file behind the URL changed, or spec.checksum is of another file (it must be of the file itself, before unpacking)",
+		return fail(v3.ChecksumMismatchReason, "the download's %s is %s, not %s: the file behind the URL changed, or spec.checksum is of another file (it must be of the file itself, before unpacking)",
 			kind, got, strings.ToLower(checksum))
 	}
 	return nil
@@ -52,7 +54,7 @@ func refuseWebPage(file *os.File, url string) error {
 	start := bytes.ToLower(bytes.TrimLeft(bytes.TrimPrefix(head[:n], []byte("\xef\xbb\xbf")), " \t\r\n"))
 	for _, mark := range []string{"<!doctype html", "<html", "<head", "<!--", "<?xml"} {
 		if bytes.HasPrefix(start, []byte(mark)) {
-			return fail(NotADriverReason, "%s serves a web page, not a file: use the address the download link leads to, and one that needs no login", PublicURL(url))
+			return fail(v3.NotADriverReason, "%s serves a web page, not a file: use the address the download link leads to, and one that needs no login", PublicURL(url))
 		}
 	}
 	return nil

@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	v3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/state"
 )
 
@@ -25,7 +25,7 @@ func TestBinary_is_the_one_that_was_probed(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(program) }))
 	t.Cleanup(server.Close)
 	sum := sha256.Sum256(program)
-	for digest, reason := range map[string]string{"": "", hex.EncodeToString(sum[:]): "", strings.Repeat("a", 64): driver.ChecksumMismatchReason} {
+	for digest, reason := range map[string]string{"": "", hex.EncodeToString(sum[:]): "", strings.Repeat("a", 64): v3.ChecksumMismatchReason} {
 		s, client := underWay(t, "acme")
 		s.core = client.CoreV1()
 		s.request.Driver = state.DriverRef{Name: "acme", Digest: digest, URL: server.URL, SkipChecksum: true}

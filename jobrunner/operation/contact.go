@@ -127,12 +127,12 @@ func (s *session) connect(ctx context.Context, limit time.Duration) (*sshkeys.Cl
 			return nil, err
 		}
 		if errors.Is(err, sshkeys.ErrJumpHost) && sshkeys.IsRefused(err) {
-			return nil, failf(reasonUnauthorized, rkev1.ClassUnauthorized, "the jump host does not let in the machine's SSH key %s: authorize it there, or have the driver "+
+			return nil, failf(rkev1.SSHUnauthorizedReason, rkev1.ClassUnauthorized, "the jump host does not let in the machine's SSH key %s: authorize it there, or have the driver "+
 				"use a key that it knows: %w", sshkeys.Fingerprint(s.publicKey), err)
 		}
 		if sshkeys.IsRefused(err) && s.profile.NoServer {
 			// The host was there before: nothing on it has yet to bring the key.
-			return nil, failf(reasonUnauthorized, rkev1.ClassUnauthorized, "the host does not let user %s in with the key %s: authorize that key there, or "+
+			return nil, failf(rkev1.SSHUnauthorizedReason, rkev1.ClassUnauthorized, "the host does not let user %s in with the key %s: authorize that key there, or "+
 				"set the user and the key that it knows: %w", s.access().User, sshkeys.Fingerprint(s.publicKey), err)
 		}
 		if time.Now().Add(wait).After(deadline) {
@@ -176,7 +176,7 @@ func (s *session) bootstrapServer(ctx context.Context) error {
 		return err
 	}
 	if len(s.privateKey) == 0 {
-		return failf(reasonKeyMissing, rkev1.ClassInvalid, "driver %s takes no user data, and without an SSH key the bootstrap data cannot be brought to the server", s.request.Driver.Name)
+		return failf(rkev1.SSHKeyMissingReason, rkev1.ClassInvalid, "driver %s takes no user data, and without an SSH key the bootstrap data cannot be brought to the server", s.request.Driver.Name)
 	}
 	if s.request.SSHContact.Mode == rkev1.SSHContactOff {
 		return failf(rkev1.SpecInvalidReason, rkev1.ClassInvalid, "spec.common.sshContact.mode is Off, but driver %s takes no user data, so that the bootstrap data goes over SSH: "+
@@ -190,7 +190,7 @@ func (s *session) bootstrapServer(ctx context.Context) error {
 		return known
 	}
 	if err != nil {
-		return fail(reasonUnreachable, rkev1.ClassTransient, err)
+		return fail(rkev1.SSHUnreachableReason, rkev1.ClassTransient, err)
 	}
 	defer func() { _ = client.Close() }()
 	if err := s.claimHost(ctx, client); err != nil {

@@ -54,7 +54,7 @@ func (s *session) ensureServer(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	if s.profile.ServerID(s.given()) != "" {
-		return failf(reasonServerGone, rkev1.ClassInvalid, "the machine's provider ID %s names a server that is gone, and it cannot be changed: delete the CAPI Machine to get another server", s.request.ProviderID)
+		return failf(rkev1.ServerGoneReason, rkev1.ClassInvalid, "the machine's provider ID %s names a server that is gone, and it cannot be changed: delete the CAPI Machine to get another server", s.request.ProviderID)
 	}
 	return s.makeServer(ctx)
 }
@@ -67,7 +67,7 @@ func (s *session) refuseSecond(ctx context.Context) error {
 	}
 	namesakes, err := s.finder.Namesakes(ctx, s.target())
 	if err != nil {
-		return s.driverFailure(reasonLookupFailed, err)
+		return s.driverFailure(rkev1.LookupFailedReason, err)
 	}
 	if len(namesakes) == 0 {
 		return nil
@@ -84,7 +84,7 @@ func (s *session) makeServer(ctx context.Context) error {
 		return err
 	}
 	if err := s.driver.Check(ctx); err != nil {
-		return s.driverFailure(reasonPreCreateCheck, err)
+		return s.driverFailure(rkev1.PreCreateCheckFailedReason, err)
 	}
 	if err := s.declareIntent(ctx); err != nil {
 		return err
@@ -141,7 +141,7 @@ func (s *session) addNames() {
 // it, so that whatever crashes, the server can be logged in to and the key can be found at the cloud again.
 func (s *session) addKey() error {
 	if needed := s.profile.NeedsKey; needed != "" && s.values[needed] == "" {
-		return failf(reasonKeyMissing, rkev1.ClassInvalid, "driver %s needs the SSH key of the server that it takes over: set its option %s", s.request.Driver.Name, needed)
+		return failf(rkev1.SSHKeyMissingReason, rkev1.ClassInvalid, "driver %s needs the SSH key of the server that it takes over: set its option %s", s.request.Driver.Name, needed)
 	}
 	flag := s.profile.KeyFile
 	current, known := s.values[flag]
@@ -297,7 +297,7 @@ func (r *recorder) cancel(ctx context.Context, created <-chan error, tick <-chan
 // explainFailedCreate finds out what a failed create has left. It returns nil when there is a server after all, whose answer
 // was lost, and that was taken.
 func (s *session) explainFailedCreate(ctx context.Context, err error) error {
-	cause := s.driverFailure(reasonCreateFailed, err)
+	cause := s.driverFailure(rkev1.CreateFailedReason, err)
 	s.log.printf("the driver failed: %v", err)
 	if s.driver == nil || !isDriverError(err) {
 		// Its process is gone or hangs; another one can still look.

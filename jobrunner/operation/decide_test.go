@@ -22,15 +22,15 @@ func TestDriverFailure(t *testing.T) {
 		err           error
 		reason, class string
 	}{
-		"the driver's words":      {&plugin.Error{Text: "422 will exceed your droplet limit"}, reasonCreateFailed, rkev1.ClassQuota},
-		"words nobody knows":      {errors.New("hm"), reasonCreateFailed, rkev1.ClassUnknown},
-		"names are no words":      {&plugin.Error{Text: "server unauthorized-1: will exceed your droplet limit"}, reasonCreateFailed, rkev1.ClassQuota},
-		"short names may be":      {&plugin.Error{Text: "429 Too many requests"}, reasonCreateFailed, rkev1.ClassThrottled},
-		"no answer":               {fmt.Errorf("asking: %w", plugin.ErrUnresponsive), reasonUnresponsive, rkev1.ClassUnknown},
-		"no answer, with a class": {fmt.Errorf("%w: 401 unauthorized", plugin.ErrUnresponsive), reasonUnresponsive, rkev1.ClassUnknown},
+		"the driver's words":      {&plugin.Error{Text: "422 will exceed your droplet limit"}, rkev1.CreateFailedReason, rkev1.ClassQuota},
+		"words nobody knows":      {errors.New("hm"), rkev1.CreateFailedReason, rkev1.ClassUnknown},
+		"names are no words":      {&plugin.Error{Text: "server unauthorized-1: will exceed your droplet limit"}, rkev1.CreateFailedReason, rkev1.ClassQuota},
+		"short names may be":      {&plugin.Error{Text: "429 Too many requests"}, rkev1.CreateFailedReason, rkev1.ClassThrottled},
+		"no answer":               {fmt.Errorf("asking: %w", plugin.ErrUnresponsive), rkev1.DriverUnresponsiveReason, rkev1.ClassUnknown},
+		"no answer, with a class": {fmt.Errorf("%w: 401 unauthorized", plugin.ErrUnresponsive), rkev1.DriverUnresponsiveReason, rkev1.ClassUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := s.driverFailure(reasonCreateFailed, c.err)
+			got := s.driverFailure(rkev1.CreateFailedReason, c.err)
 			var f *failure
 			require.ErrorAs(t, got, &f)
 			require.Equal(t, []string{c.reason, c.class}, []string{f.reason, f.class})
@@ -39,7 +39,7 @@ func TestDriverFailure(t *testing.T) {
 		})
 	}
 	for _, err := range []error{context.Canceled, fmt.Errorf("x: %w", errCancelled)} {
-		require.Equal(t, err, s.driverFailure(reasonCreateFailed, err), "a cancellation is no failure of the driver")
+		require.Equal(t, err, s.driverFailure(rkev1.CreateFailedReason, err), "a cancellation is no failure of the driver")
 	}
 	require.False(t, cancelled(context.DeadlineExceeded))
 }

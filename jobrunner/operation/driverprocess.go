@@ -29,15 +29,15 @@ const (
 func (s *session) restore() error {
 	dir, err := s.dir.Restore(s.state.Data[state.ExtractedConfigKey])
 	if err != nil {
-		return fail(reasonStateUnreadable, rkev1.ClassInvalid, err)
+		return fail(rkev1.StateUnreadableReason, rkev1.ClassInvalid, err)
 	}
 	s.dir = dir
 	if s.record, err = dir.Record(); err != nil {
-		return fail(reasonStateUnreadable, rkev1.ClassInvalid, err)
+		return fail(rkev1.StateUnreadableReason, rkev1.ClassInvalid, err)
 	}
 	s.journal, err = state.ReadJournal(s.state.Data)
 	if err != nil && !state.IsNoDocument(err) {
-		return fail(reasonStateUnreadable, rkev1.ClassInvalid, err)
+		return fail(rkev1.StateUnreadableReason, rkev1.ClassInvalid, err)
 	}
 	if s.record != nil && s.journal.Phase == "" {
 		// A machine taken over from Rancher has a record and no journal. If that is complete, its server is a node that lives: the
@@ -69,7 +69,7 @@ func (s *session) startDriver(ctx context.Context, tolerant bool) error {
 		Name: s.request.Driver.Name, Path: path, Env: s.driverEnv(path), Dir: s.dir.Path(""), Output: s.log,
 	})
 	if err != nil {
-		return s.driverFailure(reasonDriverUnavailable, err)
+		return s.driverFailure(rkev1.DriverUnavailableReason, err)
 	}
 	base, err := json.Marshal(map[string]string{"MachineName": s.dir.Name, "StorePath": s.dir.Store})
 	if err != nil {
@@ -78,14 +78,14 @@ func (s *session) startDriver(ctx context.Context, tolerant bool) error {
 	ctx, cancel := context.WithTimeout(ctx, quickCall)
 	defer cancel()
 	if err := s.driver.Load(ctx, base); err != nil {
-		return s.driverFailure(reasonUnresponsive, err)
+		return s.driverFailure(rkev1.DriverUnresponsiveReason, err)
 	}
 	flags, err := s.driver.Flags(ctx)
 	if err != nil {
-		return s.driverFailure(reasonUnresponsive, err)
+		return s.driverFailure(rkev1.DriverUnresponsiveReason, err)
 	}
 	if s.flags, err = mcnflags.Convert(flags); err != nil {
-		return fail(reasonFlagsInvalid, rkev1.ClassInvalid, err)
+		return fail(rkev1.FlagsInvalidReason, rkev1.ClassInvalid, err)
 	}
 	s.learnWay()
 	files, err := flagvalues.WriteFiles(s.filesDir(), s.request.Files)
@@ -93,7 +93,7 @@ func (s *session) startDriver(ctx context.Context, tolerant bool) error {
 		return err
 	}
 	if s.values, err = flagvalues.Of(s.flags, s.request, files, tolerant); err != nil {
-		return fail(reasonOptionsInvalid, rkev1.ClassInvalid, err)
+		return fail(rkev1.OptionsInvalidReason, rkev1.ClassInvalid, err)
 	}
 	if err := s.withholdUserData(); err != nil {
 		return err
@@ -121,9 +121,9 @@ func (s *session) placed() map[string]any {
 func (s *session) applyValues(ctx context.Context) error {
 	if err := s.driver.Configure(ctx, s.values); err != nil {
 		if errors.Is(err, plugin.ErrUnresponsive) || cancelled(err) {
-			return s.driverFailure(reasonOptionsInvalid, err)
+			return s.driverFailure(rkev1.OptionsInvalidReason, err)
 		}
-		return fail(reasonOptionsInvalid, rkev1.ClassInvalid, err)
+		return fail(rkev1.OptionsInvalidReason, rkev1.ClassInvalid, err)
 	}
 	record, err := s.readRecord(ctx)
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *session) applyValues(ctx context.Context) error {
 func (s *session) readRecord(ctx context.Context) (clouds.Record, error) {
 	raw, err := s.driver.Record(ctx)
 	if err != nil {
-		return nil, s.driverFailure(reasonUnresponsive, err)
+		return nil, s.driverFailure(rkev1.DriverUnresponsiveReason, err)
 	}
 	return clouds.DecodeRecord(raw)
 }
@@ -148,7 +148,7 @@ func (s *session) loadRecord(ctx context.Context, record clouds.Record) error {
 		return fmt.Errorf("encoding the driver's record: %w", err)
 	}
 	if err := s.driver.Load(ctx, raw); err != nil {
-		return s.driverFailure(reasonStateUnreadable, err)
+		return s.driverFailure(rkev1.StateUnreadableReason, err)
 	}
 	s.record = record
 	return nil
@@ -197,7 +197,7 @@ func (s *session) binary(ctx context.Context) (string, error) {
 func binaryFailure(err error) error {
 	reason, class := driver.ReasonOf(err), rkev1.ClassInvalid
 	if reason == "" {
-		reason, class = reasonDriverUnavailable, rkev1.ClassTransient
+		reason, class = rkev1.DriverUnavailableReason, rkev1.ClassTransient
 	}
 	if driver.IsTemporary(err) {
 		class = rkev1.ClassTransient

@@ -190,7 +190,7 @@ func (q *inquiry) readTag(ctx context.Context) error {
 		return err
 	}
 	if err != nil {
-		q.known.tag, q.err = tagUnreadable, q.driverFailure(reasonLookupFailed, err)
+		q.known.tag, q.err = tagUnreadable, q.driverFailure(rkev1.LookupFailedReason, err)
 		return nil
 	}
 	uid := server.Tags[jobrunner.TagMachineUID]
@@ -244,7 +244,7 @@ func (s *session) look(ctx context.Context, byItsName bool) (driverSays, error) 
 	case isDriverError(err) && s.profile.IsGone(err.Error()):
 		return saysGone, nil
 	}
-	return saysNothing, s.driverFailure(reasonLookupFailed, err)
+	return saysNothing, s.driverFailure(rkev1.LookupFailedReason, err)
 }
 
 func isDriverError(err error) bool {
@@ -257,7 +257,7 @@ func (q *inquiry) stillThere() error {
 	e := q.known
 	switch {
 	case e.removalWasFailure() && (e.removal == removedNothing || e.naming == byName || e.naming == byRecord):
-		return failf(reasonRemoveFailed, rkev1.ClassTransient, "the server is still there after its removal (%v)", q.said)
+		return failf(rkev1.RemoveFailedReason, rkev1.ClassTransient, "the server is still there after its removal (%v)", q.said)
 	case e.removalWasFailure():
 		return q.uncertain()
 	}
@@ -344,7 +344,7 @@ func (s *session) find(ctx context.Context, lost bool) ([]finder.Server, error) 
 			"look at the cloud, remove the server there if it is this machine's, then %s", s.request.InstanceName, err, then)
 	}
 	if err != nil {
-		return nil, s.driverFailure(reasonLookupFailed, err)
+		return nil, s.driverFailure(rkev1.LookupFailedReason, err)
 	}
 	return found, nil
 }

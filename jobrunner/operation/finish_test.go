@@ -61,7 +61,7 @@ func refusePatches(client *fake.Clientset, err error) {
 
 // TestConclude: which cause a result names, whatever the errors are wrapped in.
 func TestConclude(t *testing.T) {
-	quota := fail(reasonCreateFailed, rkev1.ClassQuota, errors.New("no more"))
+	quota := fail(rkev1.CreateFailedReason, rkev1.ClassQuota, errors.New("no more"))
 	full := &os.PathError{Op: "write", Path: "/x", Err: syscall.ENOSPC}
 	long := strings.Repeat("s3cret", 500)
 	for name, c := range map[string]struct {
@@ -72,11 +72,11 @@ func TestConclude(t *testing.T) {
 		"nothing":                          {outcome: state.Succeeded},
 		"a failure":                        {quota, state.Failed, "CreateFailed", rkev1.ClassQuota, "no more"},
 		"a wrapped one":                    {fmt.Errorf("x: %w", quota), state.Failed, "CreateFailed", rkev1.ClassQuota, "x: no more"},
-		"the first of several":             {errors.Join(quota, fail(reasonLookupFailed, rkev1.ClassTransient, errors.New("y"))), state.Failed, "CreateFailed", rkev1.ClassQuota, "no more\ny"},
+		"the first of several":             {errors.Join(quota, fail(rkev1.LookupFailedReason, rkev1.ClassTransient, errors.New("y"))), state.Failed, "CreateFailed", rkev1.ClassQuota, "no more\ny"},
 		"a cancellation":                   {fmt.Errorf("x: %w", errCancelled), state.Cancelled, "Cancelled", rkev1.ClassTransient, "x: the pod was told to end before it was done (deleted, drained or preempted), and saved what it knew"},
 		"a cancellation of the context":    {context.Canceled, state.Cancelled, "Cancelled", rkev1.ClassTransient, "context canceled"},
 		"a full disk":                      {full, state.Failed, "DiskFull", rkev1.ClassTransient, "write /x: no space left on device"},
-		"a full disk behind another cause": {fail(reasonStateUnreadable, rkev1.ClassInvalid, full), state.Failed, "DiskFull", rkev1.ClassTransient, "write /x: no space left on device"},
+		"a full disk behind another cause": {fail(rkev1.StateUnreadableReason, rkev1.ClassInvalid, full), state.Failed, "DiskFull", rkev1.ClassTransient, "write /x: no space left on device"},
 		"anything else":                    {errors.New("hm"), state.Failed, "JobFailed", rkev1.ClassUnknown, "hm"},
 		"a secret in it":                   {errors.New("the token is hunter2"), state.Failed, "JobFailed", rkev1.ClassUnknown, "the token is [redacted]"},
 		"long secrets":                     {&plugin.Error{Text: strings.Repeat("a "+long+" ", 4)}, state.Failed, "JobFailed", rkev1.ClassUnknown, strings.Repeat("a [redacted] ", 4)},

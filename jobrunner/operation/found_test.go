@@ -64,9 +64,9 @@ func TestAsk_failures(t *testing.T) {
 		uncertain     bool
 	}{
 		"uncertain":     {errors.Join(errors.New("x"), finder.ErrUncertain), rkev1.ServerMayExistReason, rkev1.ClassInvalid, true},
-		"not allowed":   {errors.New("UnauthorizedOperation: no"), reasonLookupFailed, rkev1.ClassUnauthorized, false},
-		"a proxy's":     {errors.New("status code: 503"), reasonLookupFailed, rkev1.ClassTransient, false},
-		"nobody's word": {errors.New("hm"), reasonLookupFailed, rkev1.ClassUnknown, false},
+		"not allowed":   {errors.New("UnauthorizedOperation: no"), rkev1.LookupFailedReason, rkev1.ClassUnauthorized, false},
+		"a proxy's":     {errors.New("status code: 503"), rkev1.LookupFailedReason, rkev1.ClassTransient, false},
+		"nobody's word": {errors.New("hm"), rkev1.LookupFailedReason, rkev1.ClassUnknown, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := finding(t, "amazonec2", &scripted{err: c.err})

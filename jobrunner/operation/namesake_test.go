@@ -53,7 +53,7 @@ func TestNamesake(t *testing.T) {
 	require.Contains(t, s.result.Notes[0], "is not touched")
 
 	s, server = named(t, with, "", "m-uid")
-	conflict := fail(reasonCreateFailed, rkev1.ClassTransient, errors.New("409 it already exists"))
+	conflict := fail(rkev1.CreateFailedReason, rkev1.ClassTransient, errors.New("409 it already exists"))
 	_, err := s.inquire(t.Context(), forFailure, conflict)
 	require.NoError(t, err)
 	require.Equal(t, state.PhaseGone, s.journal.Phase)
@@ -113,7 +113,7 @@ func TestNamesake_noAnswer(t *testing.T) {
 		require.Equal(t, state.PhaseCreated, s.journal.Phase, "and the state does not say that it is gone")
 
 		s.journal.Phase = state.PhaseRecorded
-		cause := fail(reasonCreateFailed, rkev1.ClassUnknown, errors.New("hm"))
+		cause := fail(rkev1.CreateFailedReason, rkev1.ClassUnknown, errors.New("hm"))
 		require.Equal(t, keep, decidedAfter(t, s, cause))
 		require.Equal(t, state.PhaseRecorded, s.journal.Phase)
 		require.FileExists(t, server)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	v3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/driver"
@@ -361,8 +362,8 @@ func TestStartFailure(t *testing.T) {
 	for err, reason := range map[error]string{
 		plugin.ErrUnresponsive:                                           "DriverUnresponsive",
 		errors.Join(errors.New("x"), plugin.ErrUnresponsive):             "DriverUnresponsive",
-		&os.PathError{Op: "fork/exec", Path: "/x", Err: syscall.ENOEXEC}: driver.NotADriverReason,
-		errors.New("any other"):                                          driver.NotADriverReason,
+		&os.PathError{Op: "fork/exec", Path: "/x", Err: syscall.ENOEXEC}: v3.NotADriverReason,
+		errors.New("any other"):                                          v3.NotADriverReason,
 	} {
 		f, ok := errors.AsType[*failure](startFailure(err))
 		require.True(t, ok)

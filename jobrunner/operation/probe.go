@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	v3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/driver"
@@ -110,10 +111,10 @@ func (s *session) fetch(ctx context.Context) error {
 	}
 	core, err := s.options.Core()
 	if err != nil {
-		return fail(reasonDriverUnavailable, rkev1.ClassTransient, err)
+		return fail(rkev1.DriverUnavailableReason, rkev1.ClassTransient, err)
 	}
 	if err := driver.Store(ctx, core.ConfigMaps(driver.CacheNamespace), binary); err != nil {
-		return fail(reasonDriverUnavailable, rkev1.ClassTransient, err)
+		return fail(rkev1.DriverUnavailableReason, rkev1.ClassTransient, err)
 	}
 	s.log.printf("driver %s has %d bytes, sha256 %s", ref.Name, binary.Size, binary.Digest)
 	return leave(s.options.FetchedDir, fetchedFile, fetched{Path: binary.Path, Digest: binary.Digest})
@@ -143,11 +144,11 @@ func (s *session) readFlags(ctx context.Context) error {
 	}
 	converted, err := mcnflags.Convert(flags)
 	if err != nil {
-		return fail(reasonFlagsInvalid, rkev1.ClassInvalid, err)
+		return fail(rkev1.FlagsInvalidReason, rkev1.ClassInvalid, err)
 	}
 	encoded, err := crdgen.EncodeFlags(converted)
 	if err != nil {
-		return fail(reasonFlagsInvalid, rkev1.ClassInvalid, err)
+		return fail(rkev1.FlagsInvalidReason, rkev1.ClassInvalid, err)
 	}
 	if err := os.WriteFile(filepath.Join(s.options.FlagsDir, flagsFile), encoded, 0o600); err != nil {
 		return fmt.Errorf("leaving %s: %w", flagsFile, err)
@@ -158,19 +159,19 @@ func (s *session) readFlags(ctx context.Context) error {
 // startFailure keeps a file that cannot be run at all apart from a driver that does not answer.
 func startFailure(err error) error {
 	if errors.Is(err, plugin.ErrUnresponsive) {
-		return fail(reasonUnresponsive, rkev1.ClassInvalid, err)
+		return fail(rkev1.DriverUnresponsiveReason, rkev1.ClassInvalid, err)
 	}
-	return fail(driver.NotADriverReason, rkev1.ClassInvalid, err)
+	return fail(v3.NotADriverReason, rkev1.ClassInvalid, err)
 }
 
 func (s *session) readFetched() (fetched, error) {
 	var binary fetched
 	content, err := readPlain(s.options.FetchedDir, fetchedFile, maxNoteFile)
 	if err != nil {
-		return binary, fail(reasonDriverUnavailable, rkev1.ClassTransient, fmt.Errorf("reading what was fetched: %w", err))
+		return binary, fail(rkev1.DriverUnavailableReason, rkev1.ClassTransient, fmt.Errorf("reading what was fetched: %w", err))
 	}
 	if err := json.Unmarshal(content, &binary); err != nil {
-		return binary, fail(reasonDriverUnavailable, rkev1.ClassTransient, errors.New("reading what was fetched: it is no JSON"))
+		return binary, fail(rkev1.DriverUnavailableReason, rkev1.ClassTransient, errors.New("reading what was fetched: it is no JSON"))
 	}
 	return binary, nil
 }
@@ -182,16 +183,16 @@ func (s *session) earlierFailure(dir string) (stageFailure, bool) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return stageFailure{}, false
 	}
-	note := stageFailure{Reason: reasonUnresponsive, Class: rkev1.ClassInvalid, Message: "the driver's stage left a failure that cannot be read"}
+	note := stageFailure{Reason: rkev1.DriverUnresponsiveReason, Class: rkev1.ClassInvalid, Message: "the driver's stage left a failure that cannot be read"}
 	var told stageFailure
 	if err != nil || json.Unmarshal(content, &told) != nil || told.Reason == "" {
 		return note, true
 	}
 	if dir == s.options.FlagsDir {
 		switch told.Reason {
-		case reasonUnresponsive, reasonFlagsInvalid, driver.NotADriverReason:
+		case rkev1.DriverUnresponsiveReason, rkev1.FlagsInvalidReason, v3.NotADriverReason:
 		default:
-			told.Reason = reasonUnresponsive
+			told.Reason = rkev1.DriverUnresponsiveReason
 		}
 		told.Class = rkev1.ClassInvalid
 	}
@@ -229,15 +230,15 @@ func (s *session) readReport() (*state.ProbeReport, error) {
 	}
 	content, err := readPlain(s.options.FlagsDir, flagsFile, crdgen.MaxFlagsBytes)
 	if err != nil {
-		return nil, fail(reasonUnresponsive, rkev1.ClassInvalid, errors.New("the driver's flags cannot be read"))
+		return nil, fail(rkev1.DriverUnresponsiveReason, rkev1.ClassInvalid, errors.New("the driver's flags cannot be read"))
 	}
 	flags, err := crdgen.DecodeFlags(content)
 	if err != nil {
-		return nil, fail(reasonFlagsInvalid, rkev1.ClassInvalid, err)
+		return nil, fail(rkev1.FlagsInvalidReason, rkev1.ClassInvalid, err)
 	}
 	encoded, err := crdgen.EncodeFlags(flags)
 	if err != nil {
-		return nil, fail(reasonFlagsInvalid, rkev1.ClassInvalid, err)
+		return nil, fail(rkev1.FlagsInvalidReason, rkev1.ClassInvalid, err)
 	}
 	return &state.ProbeReport{Digest: binary.Digest, Flags: encoded}, nil
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
+	v3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/crdgen"
-	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/e2e/cloud"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation"
@@ -128,11 +128,11 @@ func TestProbe_failures(t *testing.T) {
 		content             []byte
 		change              func(*probe)
 	}{
-		{name: "another checksum", reason: driver.ChecksumMismatchReason, class: rkev1.ClassInvalid, content: silent,
+		{name: "another checksum", reason: v3.ChecksumMismatchReason, class: rkev1.ClassInvalid, content: silent,
 			change: func(p *probe) { p.request.Driver.Checksum = "deadbeef" + p.request.Driver.Checksum[8:] }},
-		{name: "nothing there", reason: driver.DownloadFailedReason, class: rkev1.ClassInvalid, content: silent,
+		{name: "nothing there", reason: v3.DownloadFailedReason, class: rkev1.ClassInvalid, content: silent,
 			change: func(p *probe) { p.request.Driver.URL += "-missing" }},
-		{name: "a web page", reason: driver.NotADriverReason, class: rkev1.ClassInvalid, content: []byte("<!DOCTYPE html><html>log in</html>")},
+		{name: "a web page", reason: v3.NotADriverReason, class: rkev1.ClassInvalid, content: []byte("<!DOCTYPE html><html>log in</html>")},
 		{name: "a program that is no driver", reason: "DriverUnresponsive", class: rkev1.ClassInvalid, content: silent},
 	}
 	for _, c := range cases {

@@ -74,7 +74,7 @@ func (s *session) removeServer(ctx context.Context) error {
 func (s *session) startForRemove(ctx context.Context) error {
 	err := s.startDriver(ctx, true)
 	var known *failure
-	if err != nil && (s.record == nil || s.driver == nil || !errors.As(err, &known) || known.reason != reasonOptionsInvalid) {
+	if err != nil && (s.record == nil || s.driver == nil || !errors.As(err, &known) || known.reason != rkev1.OptionsInvalidReason) {
 		return err
 	}
 	if err != nil {
@@ -101,7 +101,7 @@ func (s *session) checkFormer(ctx context.Context) error {
 	}
 	listed, err := finder.ListerFor(s.request.Driver.Name, s.placed()).List(ctx)
 	if err != nil {
-		return s.driverFailure(reasonLookupFailed, err)
+		return s.driverFailure(rkev1.LookupFailedReason, err)
 	}
 	for _, server := range listed {
 		if server.Tags[jobrunner.TagMachine] == s.profile.Tags.Value(s.request.Tags[jobrunner.TagMachine]) && s.isAnothers(server) {
@@ -121,7 +121,7 @@ func (s *session) checkGiven(ctx context.Context) error {
 	unexplained := !s.foundOurs && s.profile.ServerID(named) != "" && s.profile.ServerID(s.record) == ""
 	switch {
 	case err != nil:
-		return s.driverFailure(reasonLookupFailed, err)
+		return s.driverFailure(rkev1.LookupFailedReason, err)
 	case server.ID != "" && (unexplained || s.isAnothers(server)):
 		return s.former("its provider ID names " + s.called(server))
 	}
@@ -170,7 +170,7 @@ func (q *inquiry) removeByDriver(ctx context.Context) error {
 	if e.purpose == forRemove && e.record >= namesServer {
 		q.advance(state.PhaseRemoving)
 		if err := q.saveProgress(ctx); err != nil {
-			return fail(reasonStateUnwritable, rkev1.ClassTransient, err)
+			return fail(rkev1.StateUnwritableReason, rkev1.ClassTransient, err)
 		}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, removeTimeout, fmt.Errorf("the driver did not remove the server within %s", removeTimeout))
@@ -187,7 +187,7 @@ func (q *inquiry) removeByDriver(ctx context.Context) error {
 		// "Not found" may be about something else than the server.
 		e.removal = removedNothing
 	default:
-		e.removal, q.err = removalFailed, q.driverFailure(reasonRemoveFailed, err)
+		e.removal, q.err = removalFailed, q.driverFailure(rkev1.RemoveFailedReason, err)
 		q.log.printf("the driver failed to remove the server: %v", err)
 		if cancelled(q.err) {
 			return q.err
@@ -231,7 +231,7 @@ func (q *inquiry) awaitRemoval(ctx context.Context) error {
 		for _, server := range q.found {
 			q.log.printf("removing server %s, found by its tag", server.ID)
 			if err = q.finder.Remove(ctx, server); err != nil {
-				err = q.driverFailure(reasonRemoveFailed, err)
+				err = q.driverFailure(rkev1.RemoveFailedReason, err)
 				break
 			}
 		}
@@ -242,7 +242,7 @@ func (q *inquiry) awaitRemoval(ctx context.Context) error {
 			return err
 		}
 		if time.Now().After(deadline) {
-			return failf(reasonRemoveFailed, rkev1.ClassTransient, "the cloud still lists servers %s after their removal", goneTimeout)
+			return failf(rkev1.RemoveFailedReason, rkev1.ClassTransient, "the cloud still lists servers %s after their removal", goneTimeout)
 		}
 		if err := pause(ctx, wait); err != nil {
 			return err
@@ -278,7 +278,7 @@ func (s *session) sweepKeys(ctx context.Context) error {
 		return context.Cause(ctx) // the next attempt finishes it
 	}
 	for _, one := range parts(err) {
-		failed := s.driverFailure(reasonLookupFailed, one)
+		failed := s.driverFailure(rkev1.LookupFailedReason, one)
 		if class := classOf(failed); class == rkev1.ClassTransient || jobrunner.IsShared(class) {
 			return failed
 		}

@@ -136,7 +136,7 @@ func (s *session) run(ctx context.Context) int {
 	s.state = &statesecret.Secret{Client: core.Secrets(s.request.Namespace), Name: s.request.StateSecret}
 	if err := s.state.Load(ctx); err != nil {
 		s.log.printf("%v", err)
-		s.conclude(fail(reasonStateUnreadable, rkev1.ClassTransient, err))
+		s.conclude(fail(rkev1.StateUnreadableReason, rkev1.ClassTransient, err))
 		s.writeTermination()
 		return ExitFailed
 	}
@@ -150,7 +150,7 @@ func (s *session) run(ctx context.Context) int {
 	case state.Probe:
 		fallthrough // it has no state and does not come here
 	default:
-		err = failf(reasonRequestInvalid, rkev1.ClassInvalid, "there is no operation %q", s.request.Operation)
+		err = failf(rkev1.RequestInvalidReason, rkev1.ClassInvalid, "there is no operation %q", s.request.Operation)
 	}
 	s.stopDriver() // its last words belong into the log that is kept
 	s.conclude(err)
@@ -173,14 +173,14 @@ func (s *session) conclude(err error) {
 	if err == nil {
 		return
 	}
-	r.Outcome, r.Reason, r.Class = state.Failed, reasonJobFailed, rkev1.ClassUnknown
+	r.Outcome, r.Reason, r.Class = state.Failed, rkev1.JobFailedReason, rkev1.ClassUnknown
 	var known *failure
 	switch {
 	case cancelled(err):
-		r.Outcome, r.Reason, r.Class = state.Cancelled, reasonCancelled, rkev1.ClassTransient
+		r.Outcome, r.Reason, r.Class = state.Cancelled, rkev1.CancelledReason, rkev1.ClassTransient
 	case errors.Is(err, syscall.ENOSPC):
 		// Whatever could not be written, that is the cause.
-		r.Reason, r.Class = reasonDiskFull, rkev1.ClassTransient
+		r.Reason, r.Class = rkev1.DiskFullReason, rkev1.ClassTransient
 	case errors.As(err, &known):
 		r.Reason, r.Class = known.reason, known.class
 	}
@@ -215,9 +215,9 @@ func (s *session) unsaved(err error) {
 
 func unsavedReason(err error) (reason, class string) {
 	if errors.Is(err, statesecret.ErrTooLarge) {
-		return reasonStateTooLarge, rkev1.ClassInvalid
+		return rkev1.StateTooLargeReason, rkev1.ClassInvalid
 	}
-	return reasonStateUnwritable, rkev1.ClassTransient
+	return rkev1.StateUnwritableReason, rkev1.ClassTransient
 }
 
 // saveAll leaves out what the state has no room for: first the log, then the machine directory, for which the earlier one stays.

@@ -77,9 +77,9 @@ func (w *runningWait) failed(ctx context.Context, err error) error {
 	case isDriverError(err) && s.profile.IsGone(err.Error()) && !s.profile.NoServer:
 		s.sweep(ctx)
 		s.advance(state.PhaseGone)
-		return failf(reasonServerGone, rkev1.ClassTransient, "the server went away while it was waited for")
+		return failf(rkev1.ServerGoneReason, rkev1.ClassTransient, "the server went away while it was waited for")
 	case w.failures >= maxLookups || errors.Is(err, plugin.ErrUnresponsive):
-		return s.driverFailure(reasonLookupFailed, err)
+		return s.driverFailure(rkev1.LookupFailedReason, err)
 	}
 	return nil
 }
@@ -93,16 +93,16 @@ func (w *runningWait) notRunning(ctx context.Context, current serverstate.State,
 	if s.profile.NoServer {
 		login, err := s.driver.Login(ctx)
 		if err != nil && !isDriverError(err) {
-			return s.driverFailure(reasonUnresponsive, err)
+			return s.driverFailure(rkev1.DriverUnresponsiveReason, err)
 		}
 		unheard = fmt.Sprintf("the host does not answer at %s port %d", login.Host, login.Port)
 	}
 	switch {
 	case late && unheard != "":
-		return failf(reasonUnreachable, rkev1.ClassTransient, "%s: it took no connection within %s. See whether it runs, whether address and port are "+
+		return failf(rkev1.SSHUnreachableReason, rkev1.ClassTransient, "%s: it took no connection within %s. See whether it runs, whether address and port are "+
 			"right, and whether a firewall lets the management cluster's pods in", unheard, w.limit)
 	case late:
-		return failf(reasonServerNotRunning, rkev1.ClassTransient, "the server did not run within %s: the driver says it is %s", w.limit, cmp.Or(current.String(), "in no state that it knows"))
+		return failf(rkev1.ServerNotRunningReason, rkev1.ClassTransient, "the server did not run within %s: the driver says it is %s", w.limit, cmp.Or(current.String(), "in no state that it knows"))
 	case current != w.last && current != serverstate.None:
 		s.log.printf("waiting for the server to run: %s", cmp.Or(unheard, "it is "+current.String()))
 	}
@@ -133,14 +133,14 @@ func (s *session) describe(ctx context.Context) error {
 	if login.Host == "" && !s.profile.NoServer && !s.reached(state.PhaseCreated) {
 		s.log.printf("removing the server: the driver never finished it and knows no address of it")
 		if err := s.driver.Remove(ctx); err != nil {
-			return s.driverFailure(reasonRemoveFailed, err)
+			return s.driverFailure(rkev1.RemoveFailedReason, err)
 		}
 		s.sweep(ctx)
 		if there, _ := s.look(ctx, s.naming() == byName); there == saysGone {
 			s.record = nil
 			s.advance(state.PhaseGone)
 		}
-		return failf(reasonServerIncomplete, rkev1.ClassTransient, "an earlier attempt left an unfinished server without address; it was removed")
+		return failf(rkev1.ServerIncompleteReason, rkev1.ClassTransient, "an earlier attempt left an unfinished server without address; it was removed")
 	}
 	if !s.reached(state.PhaseCreated) {
 		s.advance(state.PhaseCreated)
@@ -167,7 +167,7 @@ func (s *session) driverLogin(ctx context.Context) (plugin.Login, error) {
 func (s *session) login(ctx context.Context) (plugin.Login, error) {
 	login, err := s.driverLogin(ctx)
 	if err != nil && !isDriverError(err) {
-		return login, s.driverFailure(reasonUnresponsive, err)
+		return login, s.driverFailure(rkev1.DriverUnresponsiveReason, err)
 	}
 	record, err := s.readRecord(ctx)
 	if err != nil {

@@ -36,7 +36,7 @@ func (s *session) scan(ctx context.Context) error {
 	defer cancel()
 	found, err := lister.List(bounded)
 	if err != nil {
-		return s.driverFailure(reasonLookupFailed, err)
+		return s.driverFailure(rkev1.LookupFailedReason, err)
 	}
 	s.log.printf("servers that carry our tags: %d", len(found))
 	s.result.Scan = &state.ScanReport{Servers: make([]state.ScannedServer, 0, len(found)), Within: lister.Within(bounded)}
@@ -75,7 +75,7 @@ func (s *session) lister() (finder.Lister, error) {
 		flags = finder.ExternalFlags(name)
 	}
 	if len(flags) == 0 || !clouds.Of(name).Lists {
-		return nil, failf(reasonRequestInvalid, rkev1.ClassInvalid, "servers of driver %s cannot be listed by their tags", name)
+		return nil, failf(rkev1.RequestInvalidReason, rkev1.ClassInvalid, "servers of driver %s cannot be listed by their tags", name)
 	}
 	files, err := flagvalues.WriteFiles(s.filesDir(), s.request.Files)
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *session) lister() (finder.Lister, error) {
 	}
 	values, err := flagvalues.Of(flags, s.request, files, true)
 	if err != nil {
-		return nil, fail(reasonOptionsInvalid, rkev1.ClassInvalid, err)
+		return nil, fail(rkev1.OptionsInvalidReason, rkev1.ClassInvalid, err)
 	}
 	return finder.ListerFor(name, values), nil
 }
@@ -115,7 +115,7 @@ func (s *session) removeScanned(ctx context.Context, lister finder.Lister, found
 	bounded, cancel := context.WithTimeoutCause(ctx, oneTimeout, fmt.Errorf("the cloud did not remove it within %s", oneTimeout))
 	defer cancel()
 	if err := lister.Remove(bounded, meant[0]); err != nil {
-		return s.driverFailure(reasonRemoveFailed, fmt.Errorf("%s: %w", meant[0].Name, err))
+		return s.driverFailure(rkev1.RemoveFailedReason, fmt.Errorf("%s: %w", meant[0].Name, err))
 	}
 	s.result.Scan.Removed = append(s.result.Scan.Removed, target.ID)
 	return nil

@@ -211,36 +211,6 @@ func (r *ring) bytes() []byte {
 	return bytes.Clone(r.data)
 }
 
-// Reasons of a failed operation, beside those of package driver.
-const (
-	reasonCancelled         = rkev1.CancelledReason
-	reasonRequestInvalid    = rkev1.RequestInvalidReason
-	reasonJobFailed         = rkev1.JobFailedReason
-	reasonDiskFull          = rkev1.DiskFullReason
-	reasonOptionsInvalid    = rkev1.OptionsInvalidReason
-	reasonStateUnreadable   = rkev1.StateUnreadableReason
-	reasonStateTooLarge     = rkev1.StateTooLargeReason
-	reasonStateUnwritable   = rkev1.StateUnwritableReason
-	reasonDriverUnavailable = rkev1.DriverUnavailableReason
-	reasonUnresponsive      = rkev1.DriverUnresponsiveReason
-	reasonFlagsInvalid      = rkev1.FlagsInvalidReason
-	reasonPreCreateCheck    = rkev1.PreCreateCheckFailedReason
-	reasonCreateFailed      = rkev1.CreateFailedReason
-	reasonRemoveFailed      = rkev1.RemoveFailedReason
-	reasonLookupFailed      = rkev1.LookupFailedReason
-	reasonServerGone        = rkev1.ServerGoneReason
-	reasonServerNotRunning  = rkev1.ServerNotRunningReason
-	reasonServerIncomplete  = rkev1.ServerIncompleteReason
-	reasonUserDataInvalid   = rkev1.UserDataInvalidReason
-	reasonBootstrapFormat   = rkev1.BootstrapFormatUnsupportedReason
-	reasonBootstrapFailed   = rkev1.BootstrapFailedReason
-	reasonInterrupted       = rkev1.BootstrapInterruptedReason
-	reasonUnreachable       = rkev1.SSHUnreachableReason
-	reasonUnauthorized      = rkev1.SSHUnauthorizedReason
-	reasonKeyMissing        = rkev1.SSHKeyMissingReason
-	reasonHostTaken         = rkev1.HostTakenReason
-)
-
 // failure is an error with what the result says of it.
 type failure struct {
 	reason string
@@ -268,7 +238,7 @@ func (s *session) driverFailure(reason string, err error) error {
 		return err
 	}
 	if errors.Is(err, plugin.ErrUnresponsive) {
-		return fail(reasonUnresponsive, rkev1.ClassUnknown, err)
+		return fail(rkev1.DriverUnresponsiveReason, rkev1.ClassUnknown, err)
 	}
 	// The machine's own names may spell the words that tell classes apart; shorter names are parts of other words.
 	const minName = 8

@@ -35,10 +35,10 @@ const (
 func (s *session) bootstrapScript() ([]byte, error) {
 	data, err := userdata.Unzip(s.bootstrap)
 	if err != nil {
-		return nil, fail(reasonUserDataInvalid, rkev1.ClassInvalid, err)
+		return nil, fail(rkev1.UserDataInvalidReason, rkev1.ClassInvalid, err)
 	}
 	if format := userdata.Detect(data); format != userdata.Script {
-		return nil, failf(reasonBootstrapFormat, rkev1.ClassInvalid,
+		return nil, failf(rkev1.BootstrapFormatUnsupportedReason, rkev1.ClassInvalid,
 			"driver %s takes no user data, so the bootstrap data must be a shell script that begins with #!, but it is %s: use a bootstrap provider "+
 				"that writes a script", s.request.Driver.Name, format)
 	}
@@ -49,7 +49,7 @@ func (s *session) bootstrapScript() ([]byte, error) {
 func (s *session) runOnServer(ctx context.Context, client *sshkeys.Client, script []byte) error {
 	upload := ".drover-bootstrap-" + s.marker()
 	if err := client.WriteFile(ctx, upload, script, 0o600); err != nil {
-		return fail(reasonUnreachable, rkev1.ClassTransient, fmt.Errorf("uploading the bootstrap script: %w", err))
+		return fail(rkev1.SSHUnreachableReason, rkev1.ClassTransient, fmt.Errorf("uploading the bootstrap script: %w", err))
 	}
 	s.log.printf("running the bootstrap script on the server")
 	line := "sh -s -- " + sshkeys.Quote(s.options.MarkerRoot+"/"+s.marker()) + " " + sshkeys.Quote(upload) + " " + sshkeys.Quote(s.request.InstanceName) +
@@ -59,7 +59,7 @@ func (s *session) runOnServer(ctx context.Context, client *sshkeys.Client, scrip
 		return err
 	}
 	if err != nil {
-		return fail(reasonUnreachable, rkev1.ClassTransient, fmt.Errorf("running the bootstrap script: %w", err))
+		return fail(rkev1.SSHUnreachableReason, rkev1.ClassTransient, fmt.Errorf("running the bootstrap script: %w", err))
 	}
 	return bootstrapStatus(status)
 }
@@ -84,14 +84,14 @@ func bootstrapStatus(status int) error {
 	case 0:
 		return nil
 	case statusNoRoot:
-		return failf(reasonBootstrapFailed, rkev1.ClassInvalid, "the SSH user may not become root on the server: it needs sudo without a password")
+		return failf(rkev1.BootstrapFailedReason, rkev1.ClassInvalid, "the SSH user may not become root on the server: it needs sudo without a password")
 	case statusNotStarted:
-		return failf(reasonBootstrapFailed, rkev1.ClassTransient, "the bootstrap script could not be started on the server; the log says why")
+		return failf(rkev1.BootstrapFailedReason, rkev1.ClassTransient, "the bootstrap script could not be started on the server; the log says why")
 	case statusInterrupted:
-		return failf(reasonInterrupted, rkev1.ClassInvalid,
+		return failf(rkev1.BootstrapInterruptedReason, rkev1.ClassInvalid,
 			"the bootstrap script was interrupted on the server and is not run a second time: replace the machine, or finish by hand")
 	}
-	return failf(reasonBootstrapFailed, rkev1.ClassInvalid,
+	return failf(rkev1.BootstrapFailedReason, rkev1.ClassInvalid,
 		"the bootstrap script ended with exit code %d and is not run a second time: the log shows its output", status)
 }
 
@@ -118,7 +118,7 @@ func (s *session) claimHost(ctx context.Context, client *sshkeys.Client) error {
 		return err
 	}
 	if err != nil {
-		return fail(reasonUnreachable, rkev1.ClassTransient, fmt.Errorf("claiming the host: %w", err))
+		return fail(rkev1.SSHUnreachableReason, rkev1.ClassTransient, fmt.Errorf("claiming the host: %w", err))
 	}
 	if status != 0 {
 		return bootstrapStatus(status)
@@ -128,7 +128,7 @@ func (s *session) claimHost(ctx context.Context, client *sshkeys.Client) error {
 		return nil
 	}
 	name, cluster, _ := strings.Cut(rest, "\n")
-	return failf(reasonHostTaken, rkev1.ClassTransient, "the host %s is taken by machine %q of Cluster %q (UID %q): remove that machine, or give this one another host. "+
+	return failf(rkev1.HostTakenReason, rkev1.ClassTransient, "the host %s is taken by machine %q of Cluster %q (UID %q): remove that machine, or give this one another host. "+
 		"If there is no such machine any more, delete the file %s on the host", s.server.SSHHost, name, strings.TrimSpace(cluster), uid, s.claimFile())
 }
 

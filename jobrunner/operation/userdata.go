@@ -48,7 +48,7 @@ func (s *session) withholdUserData() error {
 		}
 		typed, err := flagvalues.Typed(s.flags[index].Type, value)
 		if err != nil {
-			return failf(reasonOptionsInvalid, rkev1.ClassInvalid, "the option %s, with which user data is handed over: %w", flag, err)
+			return failf(rkev1.OptionsInvalidReason, rkev1.ClassInvalid, "the option %s, with which user data is handed over: %w", flag, err)
 		}
 		s.values[flag] = typed
 	}
@@ -79,7 +79,7 @@ func (s *session) addUserData() error {
 		return fail(rkev1.UserDataTooLargeReason, rkev1.ClassInvalid, err)
 	}
 	if err != nil {
-		return fail(reasonUserDataInvalid, rkev1.ClassInvalid, fmt.Errorf("%w: correct that in the bootstrap Secret or in the machine's template", err))
+		return fail(rkev1.UserDataInvalidReason, rkev1.ClassInvalid, fmt.Errorf("%w: correct that in the bootstrap Secret or in the machine's template", err))
 	}
 	if len(data) == 0 {
 		return nil
