@@ -71,8 +71,6 @@ func TestCRDsRefuseWhatCannotBecomeKinds(t *testing.T) {
 		schema  crdgen.Schema
 		message string
 	}{
-		"name of the driver": {crdgen.Schema{Driver: "Acme", Fields: []crdgen.Field{good}}, "lower-case"},
-		"no name":            {crdgen.Schema{Fields: []crdgen.Field{good}}, ""},
 		"unknown type":       {crdgen.Schema{Driver: "acme", Fields: []crdgen.Field{{Name: "x", Flag: "acme-x", Type: "float"}}}, `field x has the unknown type "float"`},
 		"two of one name":    {crdgen.Schema{Driver: "acme", Fields: []crdgen.Field{good, good}}, `two flags have the field name "x"`},
 	} {
@@ -98,23 +96,4 @@ func TestManifestHasNoStatus(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, manifest, "status")
 	require.Equal(t, "CustomResourceDefinition", manifest["kind"])
-}
-
-func TestFieldsFromAnnotationsRoundTrip(t *testing.T) {
-	check := func(text string) {
-		fields, err := crdgen.FieldsFromAnnotations(map[string]string{crdgen.FieldsAnnotation: text})
-		if err != nil {
-			return
-		}
-		again, err := crdgen.FieldsFromAnnotations(map[string]string{crdgen.FieldsAnnotation: string(encode(t, fields))})
-		require.NoError(t, err)
-		require.Len(t, again, len(fields))
-		for i, field := range fields {
-			require.Equal(t, field.Name, again[i].Name)
-			require.Equal(t, field.Default, again[i].Default)
-		}
-	}
-	check(`[{"name":"p","flag":"a-p","type":"int","default":22,"credential":"public"}]`)
-	check(`[{"name":"l","flag":"a-l","type":"stringSlice","default":["a"]}]`)
-	check(`[null]`)
 }

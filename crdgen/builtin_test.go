@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/cluster-api/util/contract"
 	"sigs.k8s.io/yaml"
 
 	"github.com/drover-project/drover/clouds"
@@ -101,6 +102,7 @@ func TestBuiltinCRDsAreGolden(t *testing.T) {
 		for file, crd := range map[string]*apiextensionsv1.CustomResourceDefinition{
 			"config": config, "machinetemplate": template, "machine": machine,
 		} {
+			require.Equal(t, contract.CalculateCRDName(crd.Spec.Group, crd.Spec.Names.Kind), crd.Name)
 			compareGolden(t, filepath.Join("testdata", "crds", name, file+".yaml"), crd)
 		}
 	}

@@ -54,6 +54,10 @@ func hostileLists() map[string]struct{ list, err string } {
 		"a preload":             {flag(`"type":"string","envVar":"LD_PRELOAD=/x"`), `flag 0: acme-x: the environment variable "LD_PRELOAD=/x" is no name of one`},
 		"two words":             {flag(`"type":"string","envVar":"A B"`), `flag 0: acme-x: the environment variable "A B" is no name of one`},
 		"a number first":        {flag(`"type":"string","envVar":"OK,2FA"`), `flag 0: acme-x: the environment variable "2FA" is no name of one`},
+		"a long default":        {flag(`"type":"string","default":"` + strings.Repeat("d", 4097) + `"`), "flag 0: acme-x: the default has 4097 bytes, at most 4096 are accepted"},
+		"a fraction":            {flag(`"type":"int","default":1.5`), "flag 0: acme-x: the default: not an integer"},
+		"a long help text":      {flag(`"type":"bool","usage":"` + strings.Repeat("u", 2049) + `"`), "flag 0: acme-x: usage has 2049 bytes, at most 2048 are accepted"},
+		"a long variable":       {flag(`"type":"bool","envVar":"` + strings.Repeat("A", 257) + `"`), "flag 0: acme-x: the environment variable's name has 257 bytes, at most 256 are accepted"},
 		"a web page":            {"<!DOCTYPE html>", "decoding flags: invalid character '<' looking for beginning of value"},
 		"nothing":               {"", "decoding flags: EOF"},
 		"half":                  {`[{"name":"a"`, "decoding flags: unexpected EOF"},
@@ -207,6 +211,9 @@ func TestMistakesInRulesAreNamed(t *testing.T) {
 		"alias with a path":  {v3.FileAliasesAnnotation, "../key:token", `the name "../key" has a character outside A-Z a-z 0-9 . _ -`},
 		"alias of an option": {v3.FileAliasesAnnotation, "-key:token", `the name "-key" begins with a dash`},
 		"alias of the kind":  {v3.FileAliasesAnnotation, "providerID:token", `the alias "providerID" has another meaning already`},
+		"alias of nothing":   {v3.FileAliasesAnnotation, "userdata:userdata", `"userdata" matches 0 flags of the driver, must match one`},
+		"alias twice":        {v3.FileAliasesAnnotation, "a:token,b:token", `"token" is not a plain string flag`},
+		"alias taken":        {v3.FileAliasesAnnotation, "list:token", "the alias \"list\" is also the name of flag --acme-list"},
 		"alias that is long": {v3.FileAliasesAnnotation, strings.Repeat("k", 129) + ":token", "the name has 129 bytes, at most 128 are accepted"},
 	} {
 		t.Run(name, func(t *testing.T) {

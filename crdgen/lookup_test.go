@@ -53,7 +53,7 @@ func TestDescriptionsOfFields(t *testing.T) {
 	}
 	fields, err := crdgen.FieldsOf("acme", flags, rules)
 	require.NoError(t, err)
-	config, _, _, err := crdgen.CRDs(crdgen.Schema{Driver: "acme", Fields: fields})
+	config, template, machine, err := crdgen.CRDs(crdgen.Schema{Driver: "acme", Fields: fields})
 	require.NoError(t, err)
 	const usually = " of the credential Secret that common.cloudCredentialSecretName names; a value here wins."
 	for name, want := range map[string]string{
@@ -67,5 +67,8 @@ func TestDescriptionsOfFields(t *testing.T) {
 	} {
 		require.Equal(t, want, rootProperties(config)[name].Description, name)
 	}
-	require.NotContains(t, string(encode(t, config)), "hidden")
+	for _, crd := range []any{config, template, machine} {
+		require.NotContains(t, string(encode(t, crd)), "hidden", "a secret's default would be read by all who may read a schema")
+	}
+	require.Equal(t, "password", rootProperties(config)["token"].Format)
 }

@@ -108,6 +108,10 @@ func TestChangesOfEveryKind(t *testing.T) {
 			}
 		})
 	}
+	changes := crdgen.Incompatible([]crdgen.Field{{Name: "z"}, {Name: "a"}}, nil)
+	require.Equal(t, []string{"a", "z"}, []string{changes[0].Field, changes[1].Field})
+	require.Equal(t, map[string]int{"zone": 2, "same": 1}, crdgen.FieldsInUse(
+		map[string]any{"zone": "z", "same": int64(1), "common": map[string]any{}}, map[string]any{"zone": "", "kind": "AConfig", "metadata": map[string]any{}}))
 	require.Empty(t, crdgen.FieldsInUse())
 	require.Empty(t, crdgen.FieldsInUse(nil, map[string]any{"providerID": "x", "apiVersion": "v1", "status": map[string]any{}}))
 }

@@ -81,27 +81,3 @@ func TestDefaultsTakeTheTypeOfTheFlag(t *testing.T) {
 		})
 	}
 }
-
-// A secret's default would be read by all who may read a schema.
-func TestSecretsHaveNoDefaultInTheSchema(t *testing.T) {
-	flags := []crdgen.Flag{{Name: "acme-token", Type: crdgen.String, Default: "marker-secret"}, {Name: "acme-pass", Type: crdgen.String, Default: "marker-secret"},
-		{Name: "acme-key", Type: crdgen.String, Default: "/marker-secret"}}
-	fields, err := crdgen.FieldsOf("acme", flags, crdgen.Rules{PrivateCredentialFields: []string{"token"}, PasswordFields: []string{"pass"},
-		FileAliases: []crdgen.FileAlias{{"keyContent", "key"}}})
-	require.NoError(t, err)
-	config, template, machine, err := crdgen.CRDs(crdgen.Schema{Driver: "acme", Fields: fields})
-	require.NoError(t, err)
-	for _, crd := range []any{config, template, machine} {
-		require.NotContains(t, string(encode(t, crd)), "marker-secret")
-	}
-	require.Equal(t, "password", rootProperties(config)["token"].Format)
-	require.Contains(t, rootProperties(config)["keyContent"].Description, "Give the content, not a path")
-	require.Contains(t, rootProperties(config)["token"].Description, "Usually key token of the credential Secret")
-	require.Contains(t, rootProperties(config)["pass"].Description, "Secret. Driver flag --acme-pass.")
-}
-
-func TestUsageIsOneLine(t *testing.T) {
-	fields, err := crdgen.FieldsOf("acme", []crdgen.Flag{{Name: "acme-x", Type: crdgen.String, Usage: "a\n\nb\x1b[31m\tc\x7f \xff"}}, crdgen.Rules{})
-	require.NoError(t, err)
-	require.Equal(t, "a b [31m c", fields[0].Usage)
-}

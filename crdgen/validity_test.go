@@ -16,25 +16,10 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	schemavalidation "k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
-	"sigs.k8s.io/cluster-api/util/contract"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/crdgen"
 )
-
-func TestBuiltinCRDsAreAcceptedByTheAPIServer(t *testing.T) {
-	for name, fields := range builtinFields(t) {
-		config, template, machine, err := crdgen.CRDs(crdgen.Schema{Driver: name, Fields: fields})
-		require.NoError(t, err)
-		for _, crd := range []*apiextensionsv1.CustomResourceDefinition{config, template, machine} {
-			requireValid(t, crd)
-			require.Equal(t, contract.CalculateCRDName(crd.Spec.Group, crd.Spec.Names.Kind), crd.Name)
-			require.Equal(t, crd.Name, crdgen.CRDName(crd.Spec.Group, crd.Spec.Names.Kind))
-			require.Equal(t, "v1", crd.Labels["cluster.x-k8s.io/v1beta2"])
-			require.Equal(t, name, crd.Labels[rkev1.NodeDriverLabel])
-		}
-	}
-}
 
 // requireValid runs the checks the API server runs on creation.
 func requireValid(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition) {
@@ -83,37 +68,6 @@ func (c checker) check(object, old map[string]any) string {
 		return all.Error()
 	}
 	return ""
-}
-
-func TestMachineSchemaAcceptsWhatRancherAccepts(t *testing.T) {
-	_, _, machine, err := crdgen.CRDs(crdgen.Schema{Driver: "digitalocean", Fields: builtinFields(t)["digitalocean"]})
-	require.NoError(t, err)
-	c := newChecker(t, machine)
-	for name, test := range map[string]struct {
-		spec map[string]any
-		want string
-	}{
-		"integers as numbers":        {spec: map[string]any{"sshPort": int64(22)}},
-		"integers as strings":        {spec: map[string]any{"sshPort": "22"}},
-		"empty integers":             {spec: map[string]any{"sshPort": ""}},
-		"nulls":                      {spec: map[string]any{"sshPort": nil, "region": nil, "ipv6": nil, "common": nil}},
-		"common":                     {spec: map[string]any{"common": map[string]any{"labels": map[string]any{"a": "b"}, "cloudCredentialSecretName": "cattle-global-data:cc-x7k2p"}}},
-		"words for integers":         {spec: map[string]any{"sshPort": "ssh"}, want: "sshPort"},
-		"fractions for integers":     {spec: map[string]any{"sshPort": 1.5}, want: "sshPort"},
-		"strings for booleans":       {spec: map[string]any{"ipv6": "true"}, want: "ipv6"},
-		"lists for strings":          {spec: map[string]any{"region": []any{"nyc3"}}, want: "region"},
-		"credential with two colons": {spec: map[string]any{"common": map[string]any{"cloudCredentialSecretName": "a:b:c"}}, want: "name of a Secret"},
-		"taint without effect":       {spec: map[string]any{"common": map[string]any{"taints": []any{map[string]any{"key": "k"}}}}, want: "effect"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := c.check(map[string]any{"spec": test.spec}, nil)
-			if test.want == "" {
-				require.Empty(t, got)
-				return
-			}
-			require.Contains(t, got, test.want)
-		})
-	}
 }
 
 // A flag that takes a path or an address gets no path: the driver would read it in the Job's pod, where the credential lies.

@@ -1,7 +1,6 @@
 package driver_test
 
 import (
-	"context"
 	"crypto/rand"
 	"os"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
-	v3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/testkit"
@@ -61,27 +59,6 @@ func TestCacheGivesBackWhatWasStored(t *testing.T) {
 	require.NoError(t, driver.Store(t.Context(), client, stored), "storing again")
 }
 
-func TestCacheSaysWhatIsMissing(t *testing.T) {
-	client, stored, _ := storedDriver(t)
-	dir := t.TempDir()
-	none := sha256Hex([]byte("another"))
-	exists, err := driver.Exists(t.Context(), client, none)
-	require.NoError(t, err)
-	require.False(t, exists)
-	_, err = driver.Load(t.Context(), client, "acme", none, dir)
-	require.Equal(t, rkev1.CacheIncompleteReason, driver.ReasonOf(err), "%v", err)
-	require.False(t, driver.IsTemporary(err))
-
-	require.NoError(t, client.Delete(t.Context(), driver.CachePartName(stored.Digest, 1), metav1.DeleteOptions{}))
-	_, err = driver.Load(t.Context(), client, "acme", stored.Digest, dir)
-	require.Equal(t, rkev1.CacheIncompleteReason, driver.ReasonOf(err))
-	require.ErrorContains(t, err, "part 2")
-
-	left, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	require.Empty(t, left)
-}
-
 func TestCacheNoticesDamage(t *testing.T) {
 	client, stored, _ := storedDriver(t)
 	for index := range 3 {
@@ -119,13 +96,4 @@ func TestStoreMendsWhatAnInterruptedStoreLeft(t *testing.T) {
 	require.NoError(t, driver.Store(t.Context(), client, stored))
 	_, err = driver.Load(t.Context(), client, "acme", stored.Digest, t.TempDir())
 	require.NoError(t, err)
-}
-
-func TestCacheRefusesWrongNamesAndContent(t *testing.T) {
-	client, stored, _ := storedDriver(t)
-	_, err := driver.Exists(t.Context(), client, "../x")
-	require.Error(t, err)
-	changed := stored
-	changed.Digest = sha256Hex([]byte("something else"))
-	require.Equal(t, v3.ChecksumMismatchReason, driver.ReasonOf(driver.Store(context.Background(), client, changed)))
 }

@@ -59,6 +59,12 @@ func hostileServer() http.Handler {
 		w.Header().Set("Location", "file:///etc/passwd")
 		w.WriteHeader(http.StatusFound)
 	})
+	answers.HandleFunc("/empty", func(http.ResponseWriter, *http.Request) {})
+	answers.HandleFunc("/cut", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "1000")
+		_, _ = w.Write([]byte("half"))
+	})
+	answers.HandleFunc("/loop", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/loop", http.StatusFound) })
 	answers.HandleFunc("/login", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = w.Write([]byte("\r\n\t<HTML lang=en><title>Sign in</title>"))
@@ -81,6 +87,9 @@ func TestFetchFromAHostileServer(t *testing.T) {
 		"/drip":      {v3.DownloadFailedReason, "downloading URL: broke off after 4 bytes: context deadline exceeded", true},
 		"/moved":     {v3.DownloadFailedReason, "downloading URL: the server redirects to an address that cannot be read", true},
 		"/to-a-file": {v3.DownloadFailedReason, `downloading URL: unsupported protocol scheme "file"`, true},
+		"/empty":     {v3.DownloadFailedReason, "downloading URL: the answer is empty", true},
+		"/cut":       {v3.DownloadFailedReason, "downloading URL: broke off after 4 bytes: unexpected EOF", true},
+		"/loop":      {v3.DownloadFailedReason, "downloading URL: more than 10 redirects", true},
 		"/login": {v3.NotADriverReason,
 			"URL serves a web page, not a file: use the address the download link leads to, and one that needs no login", false},
 		"/204": {v3.DownloadFailedReason, "downloading URL: the server answers 204 No Content", false},

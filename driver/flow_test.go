@@ -14,12 +14,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/fake"
 
-	v3 "github.com/drover-project/drover/api/management/v3"
-	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/driver"
 )
 
@@ -60,33 +55,6 @@ func TestDriverFromURLToProcess(t *testing.T) {
 	require.Equal(t, fetched.Size, loaded.Size)
 	require.Equal(t, fetched.Digest, loaded.Digest)
 	require.Equal(t, filepath.Base(fetched.Path), filepath.Base(loaded.Path))
-}
-
-// What exceeds the bound is told in the words of where it did.
-func TestBoundsInFullWords(t *testing.T) {
-	program := hostELF(strings.Repeat("a", 100_000))
-	for name, tt := range map[string]struct {
-		content []byte
-		message string
-	}{
-		"gzip of a binary": {gzipped(t, program), "unpacking the driver: it is larger than accepted"},
-		"tar.gz":           {gzipped(t, tarred(t, member{name: wanted, content: program})), "unpacking the driver: it is larger than accepted"},
-		"zip":              {zipped(t, member{name: wanted, content: program}), "unpacking the driver: it is larger than accepted"},
-		"tar.gz of other files": {gzipped(t, tarred(t, member{name: "big", content: make([]byte, 200_000)}, member{name: wanted, content: hostELF("x")})),
-			"unpacking the tar archive: it is larger than accepted"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := fetch(t, tt.content, func(o *driver.FetchOptions) { o.MaxBytes = 50_000 })
-			require.EqualError(t, err, tt.message)
-			require.Equal(t, v3.TooLargeReason, driver.ReasonOf(err))
-			require.False(t, driver.IsTemporary(err))
-		})
-	}
-	at := hostELF(strings.Repeat("a", 50_000-64))
-	_, err := fetch(t, at, func(o *driver.FetchOptions) { o.MaxBytes = 50_000 })
-	require.NoError(t, err, "the bound itself is accepted")
-	_, err = fetch(t, append(at, 'a'), func(o *driver.FetchOptions) { o.MaxBytes = 50_000 })
-	require.Equal(t, v3.TooLargeReason, driver.ReasonOf(err))
 }
 
 // Jobs of one pod share a folder; none sees another's half.
@@ -143,68 +111,4 @@ func TestFetchIsCancelled(t *testing.T) {
 	_, err = driver.Load(ctx, &faulty{ConfigMaps: memory(), err: ctx.Err()}, "acme", sha256Hex(nil), dir)
 	require.ErrorIs(t, err, context.Canceled)
 	require.True(t, driver.IsTemporary(err), "the next Job may load it")
-}
-
-// TestLoadTakesOnlyWhatItsNamePromises: whatever stands in the cache, only the binary that its name promises is loaded, and nothing else is left.
-func TestLoadTakesOnlyWhatItsNamePromises(t *testing.T) {
-	program := hostELF("the driver")
-	digest := sha256Hex(program)
-	check := func(first, second []byte, parts, annotated string) {
-		client := fake.NewClientset().CoreV1().ConfigMaps(driver.CacheNamespace)
-		for i, data := range [][]byte{first, second} {
-			_, err := client.Create(t.Context(), &corev1.ConfigMap{BinaryData: map[string][]byte{"part": data}, ObjectMeta: metav1.ObjectMeta{
-				Name: driver.CachePartName(digest, i), Labels: map[string]string{driver.CachePartsLabel: parts},
-				Annotations: map[string]string{"drover.cattle.io/driver-sha256": annotated}}}, metav1.CreateOptions{})
-			require.NoError(t, err)
-		}
-		dir := t.TempDir()
-		loaded, err := driver.Load(t.Context(), client, "acme", digest, dir)
-		left, readErr := os.ReadDir(dir)
-		require.NoError(t, readErr)
-		if err != nil {
-			require.NotEmpty(t, driver.ReasonOf(err))
-			require.False(t, driver.IsTemporary(err), "what is stored does not change by waiting")
-			require.Empty(t, left)
-			return
-		}
-		require.Equal(t, digest, loaded.Digest)
-		data, err := os.ReadFile(loaded.Path)
-		require.NoError(t, err)
-		require.Equal(t, program, data)
-	}
-	check(gzipped(t, program), []byte{}, "1", digest)
-	check(gzipped(t, program)[:20], gzipped(t, program)[20:], "2", digest)
-	check(gzipped(t, []byte("other")), []byte("x"), "-1", digest)
-	check(append(gzipped(t, program), gzipped(t, program)...), []byte{}, "1", digest)
-	check([]byte("\x1f\x8b"), []byte(nil), "999", "")
-}
-
-// The catalogue is shared by all that ask for it; nobody changes it for the others.
-func TestBuiltinFlagsAreCopies(t *testing.T) {
-	before := map[string][]crdgen.Flag{}
-	for _, name := range driver.BuiltinNames() {
-		flags, ok := driver.Builtin(name)
-		require.True(t, ok)
-		before[name] = flags
-		changed, _ := driver.Builtin(name)
-		for i := range changed {
-			changed[i].Name, changed[i].Default = "changed", "changed"
-		}
-	}
-	driver.BuiltinNames()[0] = "changed"
-	var all sync.WaitGroup
-	for name, want := range before {
-		all.Go(func() {
-			got, ok := driver.Builtin(name)
-			if !ok || len(got) != len(want) || len(want) > 0 && got[0] != want[0] && fmt.Sprint(got[0]) != fmt.Sprint(want[0]) {
-				t.Errorf("%s changed: %v", name, got)
-			}
-		})
-	}
-	all.Wait()
-	for _, name := range []string{"", "DigitalOcean", "../amazonec2", "machineVersion"} {
-		flags, ok := driver.Builtin(name)
-		require.False(t, ok, name)
-		require.Empty(t, flags)
-	}
 }

@@ -1,14 +1,11 @@
 package driver_test
 
 import (
-	"maps"
 	"regexp"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	v3 "github.com/drover-project/drover/api/management/v3"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/driver"
 )
@@ -29,47 +26,6 @@ func TestPredefinedDriversAreValid(t *testing.T) {
 	for _, name := range driver.BuiltinNames() {
 		require.True(t, names[name], "%s is built in but not predefined", name)
 	}
-}
-
-// The table of rancher-provv2.md §2.1.
-func TestPredefinedDriversAreActiveAsInRancher(t *testing.T) {
-	active, external := map[string]bool{}, map[string]bool{}
-	for _, nd := range driver.Predefined() {
-		if nd.Spec.Active {
-			active[nd.Name] = true
-		}
-		if !nd.Spec.Builtin {
-			external[nd.Name] = true
-		}
-	}
-	require.Equal(t, []string{"amazonec2", "azure", "digitalocean", "vmwarevsphere"}, slices.Sorted(maps.Keys(active)))
-	require.Equal(t, []string{"cloudca", "cloudscale", "harvester", "linode", "nutanix", "oci", "otc", "outscale", "packet", "pnap"},
-		slices.Sorted(maps.Keys(external)))
-}
-
-func TestPredefinedAnnotationsAreRanchers(t *testing.T) {
-	want := map[string]map[string]string{
-		"digitalocean": {
-			v3.PrivateCredentialFieldsAnnotation: "accessToken",
-			v3.FileAliasesAnnotation:             "sshKeyContents:sshKeyPath,userdata:userdata",
-		},
-		"vmwarevsphere": {
-			v3.PublicCredentialFieldsAnnotation: "username,vcenter,vcenterPort", v3.PrivateCredentialFieldsAnnotation: "password",
-			v3.PasswordFieldsAnnotation: "sshPassword", v3.DefaultsAnnotation: "vcenterPort:443", v3.FileAliasesAnnotation: "cloudConfig:cloud-config",
-		},
-		"azure": {
-			v3.PublicCredentialFieldsAnnotation:   "clientId,subscriptionId,tenantId,environment",
-			v3.PrivateCredentialFieldsAnnotation:  "clientSecret",
-			v3.OptionalCredentialFieldsAnnotation: "tenantId", v3.FileAliasesAnnotation: "customData:customData",
-		},
-	}
-	for _, nd := range driver.Predefined() {
-		if annotations, ok := want[nd.Name]; ok {
-			require.Equal(t, annotations, nd.Annotations, nd.Name)
-			delete(want, nd.Name)
-		}
-	}
-	require.Empty(t, want)
 }
 
 // paths are the words by which a flag tells that it may name a file.

@@ -85,24 +85,3 @@ func TestValidateInFullWords(t *testing.T) {
 		})
 	}
 }
-
-// TestValidateJudgesTheSameEachTime: whatever a NodeDriver holds is judged, the same each time, and a name that passes can be a file's and a kind's.
-func TestValidateJudgesTheSameEachTime(t *testing.T) {
-	check := func(name, url, checksum, defaults, aliases string, skip bool) {
-		nd := &v3.NodeDriver{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{v3.DefaultsAnnotation: defaults, v3.FileAliasesAnnotation: aliases}},
-			Spec:       v3.NodeDriverSpec{URL: url, Checksum: checksum, InsecureSkipChecksum: skip},
-		}
-		warnings, err := driver.Validate(nd)
-		again, errAgain := driver.Validate(nd)
-		require.Equal(t, warnings, again)
-		require.Equal(t, err, errAgain)
-		if err == nil {
-			require.Regexp(t, `^[a-z][a-z0-9-]{0,43}$`, nd.DriverName())
-			require.True(t, driver.IsBuiltin(nd) || skip || checksum != "", "an external driver without a checksum")
-		}
-	}
-	check("acme", "https://drivers.example/x", strings.Repeat("a", 64), "a:b", "key:keyPath", false)
-	check("digitalocean", "local://", "", "", "", false)
-	check("../x", "http://u:p@[::1]:1/%zz", "zz", ":", ",", true)
-}

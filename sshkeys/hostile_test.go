@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"fmt"
+	"path"
 	"strings"
 	"testing"
 
@@ -16,9 +17,14 @@ import (
 
 func TestReadArchive_says_what_is_wrong(t *testing.T) {
 	good := rawArchive(t, func(w *tar.Writer) { entry(t, w, &tar.Header{Name: "/m/machines/a/config.json"}, "{}") })
-	one := func(header tar.Header, content string) []byte {
-		return rawArchive(t, func(w *tar.Writer) { entry(t, w, &header, content) })
+	many := func(count int, header tar.Header, content string) []byte {
+		return rawArchive(t, func(w *tar.Writer) {
+			for range count {
+				entry(t, w, &header, content)
+			}
+		})
 	}
+	one := func(header tar.Header, content string) []byte { return many(1, header, content) }
 	for name, c := range map[string]struct {
 		archive []byte
 		want    string
@@ -28,6 +34,12 @@ func TestReadArchive_says_what_is_wrong(t *testing.T) {
 		"no tar inside":      {archive: gzipped(t, bytes.Repeat([]byte("MARKER"), 300)), want: "tar"},
 		"cut off":            {archive: good[:len(good)-12], want: "EOF"},
 		"a wrong sum":        {archive: flipped(good, len(good)-6), want: "checksum"},
+		"a symbolic link":    {archive: one(tar.Header{Typeflag: tar.TypeSymlink, Name: "/m/machines/a/id_rsa", Linkname: "/etc/shadow"}, ""), want: "neither a file nor a directory"},
+		"a hard link":        {archive: one(tar.Header{Typeflag: tar.TypeLink, Name: "/m/machines/a/id_rsa", Linkname: "/etc/shadow"}, ""), want: "neither a file nor a directory"},
+		"a device":           {archive: one(tar.Header{Typeflag: tar.TypeChar, Name: "/m/machines/a/null"}, ""), want: "neither a file nor a directory"},
+		"a line break":       {archive: one(tar.Header{Name: "/m/machines/a/b\nc"}, "x"), want: "no usable name"},
+		"too many entries":   {archive: many(sshkeys.MaxArchiveFiles+1, tar.Header{Typeflag: tar.TypeDir, Name: "/m/machines/a"}, ""), want: "256"},
+		"a bomb":             {archive: many(20, tar.Header{Name: "/m/machines/a/zero"}, strings.Repeat("\x00", 1<<20)), want: "content"},
 		"a pipe":             {archive: one(tar.Header{Typeflag: tar.TypeFifo, Name: "/m/machines/a/p"}, ""), want: "neither a file nor a directory"},
 		"a block device":     {archive: one(tar.Header{Typeflag: tar.TypeBlock, Name: "/m/machines/a/sda"}, ""), want: "neither a file nor a directory"},
 		"dots in the middle": {archive: one(tar.Header{Name: "/m/machines/a/../../b"}, "x"), want: "leads outside"},
@@ -79,7 +91,10 @@ func TestReadArchive_names_and_modes(t *testing.T) {
 		"/var/machines/x/.docker/machine/machines/p1/config.json":          "p1/config.json",
 		"/a/.docker/machine/machines/b/.docker/machine/machines/p1/id_rsa": "p1/id_rsa",
 	} {
-		files, err := sshkeys.ReadArchive(rawArchive(t, func(w *tar.Writer) { entry(t, w, &tar.Header{Name: name, Mode: 0o4755}, "x") }))
+		files, err := sshkeys.ReadArchive(rawArchive(t, func(w *tar.Writer) {
+			entry(t, w, &tar.Header{Typeflag: tar.TypeDir, Name: path.Dir(name), Mode: 0o700}, "")
+			entry(t, w, &tar.Header{Name: name, Mode: 0o4755}, "x")
+		}))
 		require.NoError(t, err, name)
 		require.Equal(t, []sshkeys.File{{Path: want, Mode: 0o755, Content: []byte("x")}}, files, name)
 	}

@@ -123,7 +123,7 @@ func TestConfig_refuses(t *testing.T) {
 		}
 		require.EqualError(t, err, fmt.Sprintf("writing an ssh_config: User: %q is not of letters, digits and . _ @ + - alone, and OpenSSH would take other signs for something else", user))
 	}
-	for _, alias := range []string{"", "?", "!a", "a,b", "a\tb"} {
+	for _, alias := range []string{"", "?", "!a", "a,b", "a\tb", "*", "a b", "a\nProxyCommand x", `a"b`} {
 		_, err := sshkeys.Config(alias, good, files)
 		require.Error(t, err, "%q", alias)
 	}
@@ -143,10 +143,4 @@ func TestPublicOf(t *testing.T) {
 	require.ErrorContains(t, err, "at most 65536 are accepted")
 	_, err = sshkeys.PublicOf(pair.Public, "")
 	require.ErrorContains(t, err, "no OpenSSH or PEM key")
-}
-
-func TestQuote(t *testing.T) {
-	for text, want := range map[string]string{"": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$HOME;`x`\n": "'$HOME;`x`\n'"} {
-		require.Equal(t, want, sshkeys.Quote(text))
-	}
 }

@@ -34,21 +34,6 @@ func TestConvertTakesValuesAndPointers(t *testing.T) {
 	}
 }
 
-func TestConvertRefusesWhatItDoesNotKnow(t *testing.T) {
-	for name, flags := range map[string][]mcnflag.Flag{
-		"own type":    {ownFlag{}},
-		"nil":         {nil},
-		"nil pointer": {(*mcnflag.IntFlag)(nil)},
-		"bad name":    {mcnflag.StringFlag{Name: "a b"}},
-		"twice":       {mcnflag.BoolFlag{Name: "a"}, mcnflag.BoolFlag{Name: "a"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := mcnflags.Convert(flags)
-			require.Error(t, err)
-		})
-	}
-}
-
 // hostileFlags are what a driver may say about itself to harm whoever asks it.
 func hostileFlags() map[string]struct {
 	flags []mcnflag.Flag
@@ -77,6 +62,9 @@ func hostileFlags() map[string]struct {
 			"checking the driver's flags: flag 0: a: the default has 257 items, at most 256 are accepted"},
 		"a kind of its own": {[]mcnflag.Flag{mcnflag.BoolFlag{Name: "a"}, ownFlag{}},
 			"converting flag 1: a flag of type mcnflags_test.ownFlag is not understood: drivers may use StringFlag, IntFlag, BoolFlag and StringSliceFlag"},
+		"twice": {[]mcnflag.Flag{mcnflag.BoolFlag{Name: "a"}, mcnflag.BoolFlag{Name: "a"}}, `checking the driver's flags: flag 1: "a" is declared twice`},
+		"a nil pointer": {[]mcnflag.Flag{(*mcnflag.IntFlag)(nil)},
+			"converting flag 0: a flag of type *mcnflag.IntFlag is not understood: drivers may use StringFlag, IntFlag, BoolFlag and StringSliceFlag"},
 		"nothing": {[]mcnflag.Flag{nil}, "converting flag 0: a flag of type <nil> is not understood: drivers may use StringFlag, IntFlag, BoolFlag and StringSliceFlag"},
 	}
 }
