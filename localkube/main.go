@@ -8,11 +8,54 @@ import (
 	"syscall"
 
 	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/component-base/cli"
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // client metrics of all components
+	_ "k8s.io/component-base/metrics/prometheus/version"  // version metric of all components
 	"k8s.io/klog/v2"
+	kubectl "k8s.io/kubectl/pkg/cmd"
+	"k8s.io/kubectl/pkg/cmd/util"
+	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
+	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 
 	"github.com/drover-project/drover/localkube/command"
+	"github.com/drover-project/drover/localkube/controlplane"
 )
+
+// components are the verbs that take over the whole process; os.Args starts at
+// the verb when they run.
+func components() map[string]func() int {
+	component := func(build func() *cobra.Command) func() int {
+		return func() int { return cli.Run(build()) }
+	}
+	return map[string]func() int{
+		controlplane.EtcdName:              runEtcd,
+		controlplane.APIServerName:         component(apiserver.NewAPIServerCommand),
+		controlplane.ControllerManagerName: component(controllermanager.NewControllerManagerCommand),
+		controlplane.SchedulerName:         component(func() *cobra.Command { return scheduler.NewSchedulerCommand() }),
+		"kubelet":                          component(func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) }),
+		"kube-proxy":                       component(proxy.NewProxyCommand),
+		"kubectl":                          func() int { util.CheckErr(cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand())); return 0 },
+	}
+}
+
+func runEtcd() int {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: localkube etcd CONFIG-FILE")
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	if err := controlplane.RunEtcd(ctx, os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
 
 func main() {
 	if len(os.Args) > 1 {
@@ -21,14 +64,25 @@ func main() {
 			os.Exit(run())
 		}
 	}
-	// The components' packages have put flags of theirs here, which cobra would show.
-	pflag.CommandLine = pflag.NewFlagSet(os.Args[0], pflag.ContinueOnError)
-	klog.SetLogger(logr.Discard()) // our own steps are the log of these verbs
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	err := command.New().ExecuteContext(ctx)
-	stop()
-	if err != nil {
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "localkube:", err)
 		os.Exit(1)
 	}
+}
+
+func run() error {
+	// The components' packages have put flags of theirs here, which cobra would show.
+	pflag.CommandLine = pflag.NewFlagSet(os.Args[0], pflag.ContinueOnError)
+	klog.SetLogger(logr.Discard()) // our own steps are the log of these verbs
+	root := command.New()
+	root.SetOut(os.Stdout)
+	// kubeadm's code tells on standard output what it makes.
+	silence, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	os.Stdout = silence
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	return root.ExecuteContext(ctx)
 }

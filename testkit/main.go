@@ -14,7 +14,6 @@ type Option func(*options)
 type options struct {
 	crds        []*apiextensionsv1.CustomResourceDefinition
 	controllers bool
-	serverArgs  []string
 	cleanups    []func() error
 }
 
@@ -27,11 +26,6 @@ func WithCRDs(crds ...*apiextensionsv1.CustomResourceDefinition) Option {
 // garbage collection, service accounts or namespaces that really go.
 func WithControllers() Option {
 	return func(o *options) { o.controllers = true }
-}
-
-// WithServerArgs adds arguments of localkube server.
-func WithServerArgs(args ...string) Option {
-	return func(o *options) { o.serverArgs = append(o.serverArgs, args...) }
 }
 
 // WithCleanup calls a function when the tests have ended: Main exits, so that TestMain cannot.

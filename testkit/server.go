@@ -78,8 +78,11 @@ func (s *server) launch() error {
 	if err != nil {
 		return fmt.Errorf("making data directory: %w", err)
 	}
-	args := append([]string{"server", "--data-dir", dir, "--ephemeral", "--disable", s.disabled()}, s.options.serverArgs...)
-	s.cmd = exec.Command(binary, args...)
+	disabled := "controller-manager,scheduler"
+	if s.options.controllers {
+		disabled = "scheduler"
+	}
+	s.cmd = exec.Command(binary, "server", "--data-dir", dir, "--ephemeral", "--disable", disabled)
 	var log bytes.Buffer
 	s.cmd.Stderr = &log
 	stdout, err := s.cmd.StdoutPipe()
@@ -106,13 +109,6 @@ func (s *server) launch() error {
 	}
 	s.kubeconfig = strings.TrimSpace(line)
 	return nil
-}
-
-func (s *server) disabled() string {
-	if s.options.controllers {
-		return "scheduler"
-	}
-	return "controller-manager,scheduler"
 }
 
 // spawn starts the process from an OS thread that lives until stop: the kernel

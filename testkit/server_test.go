@@ -60,7 +60,7 @@ func content(t *testing.T, elem ...string) string {
 
 func TestServer_is_started_once_and_told_to_stop(t *testing.T) {
 	dir := fakeLocalkube(t, runsUntilTold)
-	s := &server{options: options{serverArgs: []string{"--tls-san", "x"}}}
+	s := &server{}
 	var wait sync.WaitGroup
 	failures := make(chan error, 20)
 	for range 20 {
@@ -75,7 +75,7 @@ func TestServer_is_started_once_and_told_to_stop(t *testing.T) {
 	require.EqualValues(t, -1, s.config.QPS)
 	made := dataDirs(t, dir)
 	require.Len(t, made, 1)
-	require.Equal(t, "server --data-dir "+made[0]+" --ephemeral --disable controller-manager,scheduler --tls-san x\n", content(t, dir, "args"))
+	require.Equal(t, "server --data-dir "+made[0]+" --ephemeral --disable controller-manager,scheduler\n", content(t, dir, "args"))
 	require.NoError(t, s.stop())
 	require.Equal(t, "told\n", content(t, dir, "told"))
 }
@@ -149,22 +149,6 @@ func TestServer_that_died_meanwhile_is_reported(t *testing.T) {
 	}, time.Minute, time.Millisecond, "it has died and nobody has noticed")
 	err := s.stop()
 	require.EqualError(t, err, "stopping localkube: exit status 1\netcd ended\n")
-}
-
-func TestDisabled(t *testing.T) {
-	for controllers, want := range map[bool]string{true: "scheduler", false: "controller-manager,scheduler"} {
-		require.Equal(t, want, (&server{options: options{controllers: controllers}}).disabled())
-	}
-}
-
-func TestOptions(t *testing.T) {
-	var o options
-	for _, opt := range []Option{WithControllers(), WithServerArgs("a"), WithServerArgs("b", "c"), WithCRDs(), WithCRDs(nil, nil)} {
-		opt(&o)
-	}
-	require.True(t, o.controllers)
-	require.Equal(t, []string{"a", "b", "c"}, o.serverArgs)
-	require.Len(t, o.crds, 2)
 }
 
 // parentVariable makes the test below a test binary that is killed.

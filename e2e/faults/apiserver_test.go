@@ -53,8 +53,7 @@ func (s *apiServer) start() error {
 	if binary == "" {
 		binary = filepath.Join("..", "..", "bin", "localkube")
 	}
-	// Not to be synced to disk is no loss: the machine goes on, only the process is killed.
-	process := exec.CommandContext(context.WithoutCancel(s.Context()), binary, "server", "--data-dir", s.dir, "--no-fsync", "--disable", "controller-manager,scheduler")
+	process := exec.CommandContext(context.WithoutCancel(s.Context()), binary, "server", "--data-dir", s.dir, "--disable", "controller-manager,scheduler")
 	process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Cloneflags: syscall.CLONE_NEWPID}
 	stdout, err := process.StdoutPipe()
 	if err != nil {

@@ -28,7 +28,7 @@ func (t *Testbed) startKube(ctx context.Context) error {
 		return nil
 	}
 	process, err := t.daemon("localkube.log", "localkube", "server", "--data-dir", t.kubeDir(),
-		"--node", "--no-fsync", "--kubeconfig", t.Kubeconfig())
+		"--node", "--kubeconfig", t.Kubeconfig())
 	if err != nil {
 		return err
 	}

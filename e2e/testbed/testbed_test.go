@@ -153,7 +153,7 @@ func TestKubeIsStartedAndAwaited(t *testing.T) {
 echo coming up; ` + strings.ReplaceAll(daemonScript, "%s", `touch ready .drover/kubeconfig`)})
 	require.NoError(t, b.startKube(t.Context()))
 	defer b.endDaemon(t)
-	require.Contains(t, b.calls(t), "localkube [server] [--data-dir] [DIR/.drover/kube] [--node] [--no-fsync] [--kubeconfig] [DIR/.drover/kubeconfig]\n")
+	require.Contains(t, b.calls(t), "localkube [server] [--data-dir] [DIR/.drover/kube] [--node] [--kubeconfig] [DIR/.drover/kubeconfig]\n")
 	log, err := os.ReadFile(b.log("localkube.log"))
 	require.NoError(t, err)
 	require.Equal(t, "coming up\n", string(log))

@@ -1,11 +1,15 @@
 package datadir
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,126 +18,136 @@ import (
 // bytes a socket address can hold.
 const maxRoot = 72
 
-// Dir is one data directory.
-type Dir struct {
-	root string
-}
-
-// Open names a data directory and makes it when it is missing.
-func Open(path string) (Dir, error) {
-	d, err := Locate(path)
-	if err != nil {
-		return Dir{}, err
-	}
-	if err := os.MkdirAll(d.root, 0o700); err != nil {
-		return Dir{}, fmt.Errorf("making data directory: %w", err)
-	}
-	return d, nil
-}
+// Dir is the absolute path of a data directory.
+type Dir string
 
 // Locate names a data directory that may not exist.
 func Locate(path string) (Dir, error) {
 	if path == "" {
-		return Dir{}, errors.New("no data directory given: set --data-dir")
+		return "", errors.New("no data directory given: set --data-dir")
 	}
 	abs, err := filepath.Abs(path)
 	if err != nil {
-		return Dir{}, fmt.Errorf("resolving data directory: %w", err)
+		return "", fmt.Errorf("resolving data directory: %w", err)
 	}
 	if len(abs) > maxRoot {
-		return Dir{}, fmt.Errorf("data directory %s is %d bytes long: unix sockets below it allow at most %d", abs, len(abs), maxRoot)
+		return "", fmt.Errorf("data directory %s is %d bytes long: unix sockets below it allow at most %d", abs, len(abs), maxRoot)
 	}
-	return Dir{root: abs}, nil
+	return Dir(abs), nil
 }
-
-// Empty tells whether there is nothing in the directory, or no directory.
-func (d Dir) Empty() (bool, error) {
-	entries, err := os.ReadDir(d.root)
-	if errors.Is(err, fs.ErrNotExist) {
-		return true, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("looking into data directory: %w", err)
-	}
-	return len(entries) == 0, nil
-}
-
-// Exists tells whether the directory is on disk.
-func (d Dir) Exists() bool {
-	info, err := os.Stat(d.root)
-	return err == nil && info.IsDir()
-}
-
-// Root is the absolute path of the directory.
-func (d Dir) Root() string { return d.root }
 
 // Path joins elements below the directory.
 func (d Dir) Path(elem ...string) string {
-	return filepath.Join(append([]string{d.root}, elem...)...)
-}
-
-// Make joins elements below the directory and makes that directory.
-func (d Dir) Make(elem ...string) (string, error) {
-	path := d.Path(elem...)
-	if err := os.MkdirAll(path, 0o700); err != nil {
-		return "", fmt.Errorf("making %s: %w", path, err)
-	}
-	return path, nil
+	return filepath.Join(append([]string{string(d)}, elem...)...)
 }
 
 // Write stores a file below the directory, atomically and readable by its
 // owner only: most of what localkube writes is, or leads to, a credential.
 func (d Dir) Write(content []byte, elem ...string) error {
-	return WriteFile(d.Path(elem...), content)
-}
-
-// WriteFile stores content at path, atomically and with mode 0600. Sync makes
-// it last.
-func WriteFile(path string, content []byte) error {
+	path := d.Path(elem...)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("making directory of %s: %w", path, err)
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
-	if err != nil {
+	if err := os.WriteFile(path+".new", content, 0o600); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
-	_, err = tmp.Write(content)
-	err = errors.Join(err, tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, errors.Join(err, os.Remove(tmp.Name())))
-	}
-	return nil
-}
-
-// Sync puts everything written so far on disk: a key cut short by a power
-// failure would take the cluster with it. It is one call for all files, because
-// one for each takes longer than everything else a start does.
-func (d Dir) Sync() (err error) {
-	root, err := os.Open(d.root)
-	if err != nil {
-		return fmt.Errorf("syncing data directory: %w", err)
-	}
-	defer func() { err = errors.Join(err, root.Close()) }()
-	if err := unix.Syncfs(int(root.Fd())); err != nil {
-		return fmt.Errorf("syncing data directory: %w", err)
-	}
-	return nil
-}
-
-// Room is how much can still be written, in bytes.
-func (d Dir) Room() (uint64, error) {
-	var state unix.Statfs_t
-	if err := unix.Statfs(d.root, &state); err != nil {
-		return 0, fmt.Errorf("asking for the room left for %s: %w", d.root, err)
-	}
-	return state.Bavail * uint64(max(state.Bsize, 1)), nil
+	return os.Rename(path+".new", path)
 }
 
 // Kubeconfig is where the administrator's kubeconfig is kept.
 func (d Dir) Kubeconfig() string { return d.Path("kubeconfig") }
 
+// ComponentKubeconfig is where the kubeconfig of a component is kept.
+func (d Dir) ComponentKubeconfig(component string) string {
+	return d.Path("kubeconfigs", component+".kubeconfig")
+}
+
+// CA is the certificate of the cluster's authority.
+func (d Dir) CA() string { return d.Path("pki", "ca.crt") }
+
 // Log is the log file of a component.
 func (d Dir) Log(component string) string { return d.Path("logs", component+".log") }
+
+// LockedError tells which process holds a data directory.
+type LockedError struct {
+	Dir Dir
+	PID int
+}
+
+// Error implements error.
+func (e *LockedError) Error() string {
+	return fmt.Sprintf("process %d already runs localkube on %s: stop it with localkube down --data-dir %[2]s", e.PID, e.Dir)
+}
+
+// Lock makes the directory and takes its lock, or returns a *LockedError. The
+// kernel takes the lock back when the process dies, and knows who has it.
+func (d Dir) Lock() (*os.File, error) {
+	if err := os.MkdirAll(string(d), 0o700); err != nil {
+		return nil, fmt.Errorf("making data directory: %w", err)
+	}
+	file, err := os.OpenFile(d.Path("lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening lock: %w", err)
+	}
+	for {
+		err = unix.FcntlFlock(file.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
+		if err == nil {
+			return file, nil
+		}
+		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EACCES) {
+			return nil, errors.Join(fmt.Errorf("locking data directory: %w", err), file.Close())
+		}
+		holder := unix.Flock_t{Type: unix.F_WRLCK}
+		if err := unix.FcntlFlock(file.Fd(), unix.F_GETLK, &holder); err != nil {
+			return nil, errors.Join(fmt.Errorf("asking who locks the data directory: %w", err), file.Close())
+		}
+		if holder.Type != unix.F_UNLCK { // else it has gone meanwhile
+			return nil, errors.Join(&LockedError{Dir: d, PID: int(holder.Pid)}, file.Close())
+		}
+	}
+}
+
+// Ports are picked at the first start and kept, so that a server that starts again is the same one.
+type Ports struct {
+	HTTPS      int `json:"httpsPort"`
+	EtcdClient int `json:"etcdClientPort"`
+	EtcdPeer   int `json:"etcdPeerPort"`
+}
+
+// Ports reads the directory's ports, or picks them.
+func (d Dir) Ports() (Ports, error) {
+	const file = "ports.json"
+	var ports Ports
+	raw, err := os.ReadFile(d.Path(file))
+	if err == nil {
+		err = json.Unmarshal(raw, &ports)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return ports, err
+	}
+	for _, port := range []*int{&ports.HTTPS, &ports.EtcdClient, &ports.EtcdPeer} {
+		if *port, err = freePort(ports); err != nil {
+			return ports, err
+		}
+	}
+	if raw, err = json.Marshal(ports); err != nil {
+		return ports, fmt.Errorf("encoding ports: %w", err)
+	}
+	return ports, d.Write(raw, file)
+}
+
+// freePort tries random ports below the kernel's ephemeral range, so that the
+// port is not taken by an outgoing connection while the server is stopped.
+func freePort(taken Ports) (int, error) {
+	const low, high = 20000, 32000
+	for range 100 {
+		port := low + rand.IntN(high-low) //nolint:gosec // where the search begins is no secret
+		if port == taken.HTTPS || port == taken.EtcdClient {
+			continue
+		}
+		if l, err := net.Listen("tcp", ":"+strconv.Itoa(port)); err == nil {
+			return port, l.Close()
+		}
+	}
+	return 0, fmt.Errorf("picking a port: none free between %d and %d", low, high)
+}

@@ -1,83 +1,69 @@
-package datadir_test
+package datadir
 
 import (
-	"context"
+	"net"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/drover-project/drover/localkube/datadir"
 )
 
-func TestLocate_refuses_what_sockets_cannot_name(t *testing.T) {
-	_, err := datadir.Locate("/" + strings.Repeat("x", 100))
-	require.ErrorContains(t, err, "unix sockets")
-	_, err = datadir.Locate("")
-	require.ErrorContains(t, err, "--data-dir")
+func TestLocate(t *testing.T) {
+	for path, want := range map[string]string{"": "set --data-dir", "/" + strings.Repeat("x", maxRoot): "unix sockets below it allow at most 72"} {
+		_, err := Locate(path)
+		require.ErrorContains(t, err, want)
+	}
+	dir, err := Locate("some")
+	require.NoError(t, err)
+	require.True(t, filepath.IsAbs(string(dir)))
 }
 
+// A lock is had by one process, which the next is told, and goes with it.
 func TestLock(t *testing.T) {
-	dir := open(t)
-	pid, held, err := dir.Holder()
+	if held := os.Getenv("LOCALKUBE_TEST_HOLDER"); held != "" {
+		lock, err := Dir(held).Lock()
+		require.NoError(t, err)
+		require.NoError(t, Dir(held).Write(nil, "held"))
+		_, _ = os.Stdin.Read(make([]byte, 1)) // until it is killed
+		require.NoError(t, lock.Close())
+	}
+	dir := Dir(filepath.Join(t.TempDir(), "d"))
+	holder := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+	holder.Env = append(os.Environ(), "LOCALKUBE_TEST_HOLDER="+string(dir))
+	_, err := holder.StdinPipe()
 	require.NoError(t, err)
-	require.False(t, held)
-	require.Zero(t, pid)
-
+	require.NoError(t, holder.Start())
+	require.Eventually(t, func() bool { _, err := os.Stat(dir.Path("held")); return err == nil }, time.Minute, 10*time.Millisecond)
+	_, err = dir.Lock()
+	require.EqualError(t, err, "process "+strconv.Itoa(holder.Process.Pid)+" already runs localkube on "+string(dir)+
+		": stop it with localkube down --data-dir "+string(dir))
+	require.NoError(t, holder.Process.Kill())
+	_ = holder.Wait() // it was killed
 	lock, err := dir.Lock()
 	require.NoError(t, err)
-	pid, held, err = dir.Holder()
-	require.NoError(t, err)
-	require.True(t, held)
-	require.Equal(t, os.Getpid(), pid)
-
-	_, err = dir.Lock()
-	locked := &datadir.LockedError{}
-	require.ErrorAs(t, err, &locked)
-	require.Equal(t, os.Getpid(), locked.PID)
-
-	canceled, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err = dir.AwaitLock(canceled)
-	require.ErrorIs(t, err, context.Canceled)
-
-	require.NoError(t, lock.Release())
-	lock, err = dir.AwaitLock(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, lock.Release())
+	require.NoError(t, lock.Close())
 }
 
-func TestSettle(t *testing.T) {
-	dir := open(t)
-	want := datadir.Config{NodeName: "n", PodCIDR: "198.19.0.0/17", ServiceCIDR: "198.19.128.0/17"}
-	first, err := dir.Settle(want)
+func TestPorts_are_picked_once(t *testing.T) {
+	dir := Dir(t.TempDir())
+	first, err := dir.Ports()
 	require.NoError(t, err)
-	require.NotZero(t, first.HTTPSPort)
-	require.NotEqual(t, first.EtcdClientPort, first.EtcdPeerPort)
-
-	again, err := dir.Settle(datadir.Config{})
+	require.Len(t, map[int]bool{first.HTTPS: true, first.EtcdClient: true, first.EtcdPeer: true}, 3)
+	taken, err := net.Listen("tcp", ":"+strconv.Itoa(first.HTTPS))
 	require.NoError(t, err)
-	require.Equal(t, first, again, "nothing changes when nothing is asked for")
-
-	moved, err := dir.Settle(datadir.Config{HTTPSPort: 12345})
+	defer func() { require.NoError(t, taken.Close()) }()
+	again, err := dir.Ports()
 	require.NoError(t, err)
-	require.Equal(t, 12345, moved.HTTPSPort)
-
-	for _, other := range []datadir.Config{{PodCIDR: "198.18.0.0/17"}, {ServiceCIDR: "198.18.0.0/17"}, {NodeName: "m"}} {
-		_, err = dir.Settle(other)
-		require.ErrorContains(t, err, "cannot become")
-	}
-}
-
-func TestWrite_keeps_files_private(t *testing.T) {
-	dir := open(t)
-	require.NoError(t, dir.Write([]byte("x"), "a", "b"))
-	require.NoError(t, dir.Write([]byte("y"), "a", "b"))
-	info, err := os.Stat(dir.Path("a", "b"))
+	require.Equal(t, first, again)
+	info, err := os.Stat(dir.Path("ports.json"))
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
-	entries, err := os.ReadDir(dir.Path("a"))
-	require.NoError(t, err)
-	require.Len(t, entries, 1, "no temporary files stay")
+	require.NoError(t, os.WriteFile(dir.Path("ports.json"), []byte("{"), 0o600))
+	_, err = dir.Ports()
+	require.Error(t, err)
 }

@@ -2,12 +2,13 @@ package live_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -50,7 +51,7 @@ type instance struct {
 	t          *testing.T
 	cmd        *exec.Cmd
 	dir        string
-	log        buffer
+	log        bytes.Buffer
 	Kubeconfig string
 }
 
@@ -58,7 +59,7 @@ type instance struct {
 func start(t *testing.T, dir string, args ...string) *instance {
 	t.Helper()
 	i := &instance{t: t, dir: dir}
-	i.cmd = exec.Command(localkube(t), append([]string{"server", "--data-dir", dir, "--no-fsync"}, args...)...)
+	i.cmd = exec.Command(localkube(t), append([]string{"server", "--data-dir", dir}, args...)...)
 	i.cmd.Stderr = &i.log
 	out, err := i.cmd.StdoutPipe()
 	require.NoError(t, err)
@@ -73,11 +74,14 @@ func start(t *testing.T, dir string, args ...string) *instance {
 	return i
 }
 
-// stop ends the server as a service manager would.
-func (i *instance) stop() {
+// child is the process id of a component.
+func (i *instance) child(verb string) int {
 	i.t.Helper()
-	require.NoError(i.t, i.cmd.Process.Signal(syscall.SIGTERM))
-	require.NoError(i.t, i.cmd.Wait(), "stopping: %s", &i.log)
+	out, err := exec.Command("pgrep", "-P", strconv.Itoa(i.cmd.Process.Pid), "-f", verb).Output()
+	require.NoError(i.t, err, verb)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(out)))
+	require.NoError(i.t, err, "%s", out)
+	return pid
 }
 
 // kubectl runs kubectl against the server and returns what it prints.

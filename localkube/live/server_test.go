@@ -1,46 +1,34 @@
 package live_test
 
 import (
-	"crypto/tls"
-	"encoding/json"
-	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-type status struct {
-	Running, Ready bool
-	PID            int
-	URL            string
-}
-
-func readStatus(t *testing.T, dir string) status {
-	t.Helper()
-	var s status
-	require.NoError(t, json.Unmarshal([]byte(must(t, "status", "--data-dir", dir, "-o", "json")), &s))
-	return s
-}
-
+// One directory through everything that happens to servers.
 func TestServer(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d")
-	server := start(t, dir, "--disable", "controller-manager,scheduler")
-	first := readStatus(t, dir)
-	require.True(t, first.Ready)
+	copied := filepath.Join(t.TempDir(), "kubeconfig")
+	server := start(t, dir, "--disable", "scheduler", "--kubeconfig", copied)
 	info, err := os.Stat(server.Kubeconfig)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 	require.Contains(t, server.kubectl("version"), "Server Version: v1.36.3")
+	must(t, "kubectl", "--kubeconfig", copied, "get", "namespaces")
+	out, err := run(t, "server", "--data-dir", dir)
+	require.Error(t, err)
+	require.Contains(t, out, "already runs localkube on "+dir)
+	ports, err := os.ReadFile(filepath.Join(dir, "ports.json"))
+	require.NoError(t, err)
+	server.kubectl("create", "namespace", "kept")
+	server.kubectl("wait", "--for=create", "serviceaccount/default", "-n", "kept", "--timeout=30s")
 
-	t.Run("strangers may not read", func(t *testing.T) {
-		require.Equal(t, http.StatusForbidden, getStatus(t, first.URL+"/api/v1/secrets"))
-	})
-	t.Run("roles bind", func(t *testing.T) {
-		server.kubectl("create", "serviceaccount", "reader")
+	t.Run("strangers may not read, and roles bind", func(t *testing.T) {
 		server.kubectl("create", "role", "reader", "--verb=get", "--resource=pods")
 		server.kubectl("create", "rolebinding", "reader", "--role=reader", "--serviceaccount=default:reader")
 		canGet := func(resource string) bool {
@@ -52,53 +40,50 @@ func TestServer(t *testing.T) {
 		require.Eventually(t, func() bool { return canGet("pods") }, time.Minute, 100*time.Millisecond)
 		require.False(t, canGet("secrets"))
 	})
-	t.Run("one server per data directory", func(t *testing.T) {
-		out, err := run(t, "server", "--data-dir", dir)
-		require.Error(t, err)
-		require.Contains(t, out, "already runs localkube on "+dir)
-	})
-	t.Run("no second use of its port", func(t *testing.T) {
-		out, err := run(t, "server", "--data-dir", filepath.Join(filepath.Dir(dir), "e"), "--https-port", strings.Split(first.URL, ":")[2])
-		require.Error(t, err)
-		require.Contains(t, out, "localkube: port "+strings.Split(first.URL, ":")[2]+" of 127.0.0.1, for the API server, is in use by another program: "+
-			"stop that one, or choose another with --https-port\n")
-	})
+	require.NoError(t, server.cmd.Process.Kill())
+	_ = server.cmd.Wait() // it was killed
+
+	// The next start does not stumble over what the killed one had, and goes on with its data, identities and ports.
+	server = start(t, dir, "--disable", "scheduler,controller-manager")
+	server.kubectl("get", "namespace", "kept")
+	must(t, "kubectl", "--kubeconfig", copied, "get", "namespace", "kept")
+	again, err := os.ReadFile(filepath.Join(dir, "ports.json"))
+	require.NoError(t, err)
+	require.Equal(t, ports, again)
+
+	// A component's end is the end of all, with its reason.
+	require.NoError(t, syscall.Kill(server.child("localkube etcd"), syscall.SIGKILL))
+	require.Error(t, server.cmd.Wait())
+	require.Contains(t, server.log.String(), "\nlocalkube: etcd ended: signal: killed\nlast lines of "+filepath.Join(dir, "logs", "etcd.log")+":\n")
+
+	server = start(t, dir, "--disable", "scheduler,controller-manager")
 	must(t, "down", "--data-dir", dir)
 	require.NoError(t, server.cmd.Wait(), "who is asked to stop ends well")
-	require.False(t, readStatus(t, dir).Running)
-}
-
-func getStatus(t *testing.T, url string) int {
-	t.Helper()
-	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-	res, err := client.Get(url)
-	require.NoError(t, err)
-	require.NoError(t, res.Body.Close())
-	return res.StatusCode
+	require.Empty(t, processesOf(t, dir))
 }
 
 func TestServer_ephemeral_leaves_nothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d")
 	server := start(t, dir, "--ephemeral", "--disable", "controller-manager,scheduler")
-	server.stop()
+	require.NoError(t, server.cmd.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, server.cmd.Wait(), "stopping: %s", &server.log)
 	require.NoDirExists(t, dir)
 }
 
-func TestServer_bad_input(t *testing.T) {
+func TestRefused(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d")
 	for name, tt := range map[string]struct {
 		args []string
 		want string
 	}{
-		"no data dir":  {[]string{"server"}, "--data-dir"},
-		"disable":      {[]string{"server", "--data-dir", dir, "--disable", "etcd"}, "only controller-manager and scheduler"},
-		"range":        {[]string{"server", "--data-dir", dir, "--pod-cidr", "x"}, "invalid CIDR"},
-		"address":      {[]string{"server", "--data-dir", dir, "--bind-address", "x"}, "--bind-address x"},
-		"half a join":  {[]string{"server", "--data-dir", dir, "--join", "https://x"}, "belong together"},
-		"bad token":    {[]string{"agent", "--data-dir", dir, "--server", "https://127.0.0.1:1", "--token", "x"}, "lk1."},
-		"images":       {[]string{"images", "import", "x", "--data-dir", filepath.Join(dir, "none")}, "does not exist"},
-		"status form":  {[]string{"status", "--data-dir", dir, "-o", "toml"}, "json is the only one"},
-		"node, no kcm": {[]string{"server", "--data-dir", dir, "--node", "--disable", "scheduler"}, "--node needs"},
+		"no data dir":   {[]string{"server"}, "--data-dir"},
+		"disable":       {[]string{"server", "--data-dir", dir, "--disable", "etcd"}, "only controller-manager and scheduler"},
+		"address":       {[]string{"server", "--data-dir", dir, "--bind-address", "x"}, "--bind-address x"},
+		"no image":      {[]string{"images", "import", "--data-dir", dir}, "no image archive given"},
+		"node, no kcm":  {[]string{"server", "--data-dir", dir, "--node", "--disable", "scheduler"}, "--node needs"},
+		"short-lived":   {[]string{"server", "--data-dir", dir, "--node", "--ephemeral"}, "exclude each other"},
+		"what is there": {[]string{"server", "--data-dir", filepath.Dir(localkube(t)), "--ephemeral"}, "there is something in it"},
+		"etcd":          {[]string{"etcd"}, "usage: localkube etcd CONFIG-FILE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := run(t, tt.args...)
@@ -107,4 +92,5 @@ func TestServer_bad_input(t *testing.T) {
 		})
 	}
 	must(t, "down", "--data-dir", filepath.Join(dir, "none"))
+	require.NotContains(t, must(t, "server", "--help"), "Global Flags", "the components' packages bring flags of their own")
 }

@@ -1,11 +1,12 @@
 package node
 
 import (
+	"net"
 	"os"
-	"os/exec"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/kubernetes/pkg/kubelet/apis/config"
 	kubeletscheme "k8s.io/kubernetes/pkg/kubelet/apis/config/scheme"
@@ -13,15 +14,16 @@ import (
 	proxyconfig "k8s.io/kubernetes/pkg/proxy/apis/config"
 	proxyscheme "k8s.io/kubernetes/pkg/proxy/apis/config/scheme"
 	proxyvalidation "k8s.io/kubernetes/pkg/proxy/apis/config/validation"
+
+	"github.com/drover-project/drover/localkube/datadir"
 )
 
 // The kubelet's own code reads and checks what we write for it.
 func TestKubelet_accepts_its_configuration(t *testing.T) {
-	n := newNode(t)
-	n.opts.ResolvConf = resolvConf(t, "nameserver 198.18.0.53\n")
+	n := &Node{Config: Config{Name: "n", Address: net.IPv4(198, 18, 0, 2), Dir: datadir.Dir(t.TempDir())}}
 	_, err := n.kubelet()
 	require.NoError(t, err)
-	raw, err := os.ReadFile(n.dir.kubeletConfig())
+	raw, err := os.ReadFile(n.Dir.Path("kubelet.yaml"))
 	require.NoError(t, err)
 	_, codecs, err := kubeletscheme.NewSchemeAndCodecs()
 	require.NoError(t, err)
@@ -31,7 +33,7 @@ func TestKubelet_accepts_its_configuration(t *testing.T) {
 
 	require.False(t, got.Authentication.Anonymous.Enabled, "a kubelet runs whatever it is asked to")
 	require.True(t, got.Authentication.Webhook.Enabled)
-	require.Equal(t, n.cluster.CAFile, got.Authentication.X509.ClientCAFile)
+	require.Equal(t, n.Dir.CA(), got.Authentication.X509.ClientCAFile)
 	require.EqualValues(t, config.KubeletAuthorizationModeWebhook, got.Authorization.Mode)
 	require.Zero(t, got.ReadOnlyPort)
 	require.Equal(t, "198.18.0.2", got.Address)
@@ -41,10 +43,10 @@ func TestKubelet_accepts_its_configuration(t *testing.T) {
 }
 
 func TestProxy_accepts_its_configuration(t *testing.T) {
-	n := newNode(t)
+	n := &Node{Config: Config{Name: "n", Address: net.IPv4(198, 18, 0, 2), Dir: datadir.Dir(t.TempDir())}}
 	_, err := n.proxy()
 	require.NoError(t, err)
-	raw, err := os.ReadFile(n.dir.proxyConfig())
+	raw, err := os.ReadFile(n.Dir.Path("kube-proxy.yaml"))
 	require.NoError(t, err)
 	got := &proxyconfig.KubeProxyConfiguration{}
 	require.NoError(t, decodeInto(proxyscheme.Codecs.UniversalDecoder(), raw, got))
@@ -54,20 +56,8 @@ func TestProxy_accepts_its_configuration(t *testing.T) {
 	require.False(t, *got.IPTables.LocalhostNodePorts, "it would need a kernel setting that opens loopback")
 }
 
-// containerd itself reads its configuration, where it is installed.
-func TestContainerd_accepts_its_configuration(t *testing.T) {
-	if _, err := exec.LookPath("containerd"); err != nil {
-		t.Skip("containerd is not installed")
-	}
-	l := newLayout(t)
-	spec, err := l.containerd()
-	require.NoError(t, err)
-	out, err := exec.Command(spec.Path, append(spec.Args, "config", "dump")...).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	for _, want := range []string{
-		`address = "` + l.containerdSocket() + `"`, `root = "` + l.Path("containerd", "root") + `"`, `sandbox_image = "` + PauseImage + `"`,
-		`bin_dir = "/usr/lib/cni"`, `conf_dir = "` + l.cniConfig() + `"`, `restrict_oom_score_adj = true`, `SystemdCgroup = false`,
-	} {
-		require.Contains(t, string(out), want)
-	}
+// decodeInto reads a configuration as the component does.
+func decodeInto(decoder runtime.Decoder, raw []byte, into runtime.Object) error {
+	_, _, err := decoder.Decode(raw, nil, into)
+	return err
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,40 +25,40 @@ const cleanTimeout = time.Minute
 // pods, mounts, cgroups, routes, rules, kernel settings. It is idempotent and
 // does nothing when the data directory never was a node, or was cleaned.
 func Clean(ctx context.Context, dir datadir.Dir) error {
-	if _, was, err := recall(layout{dir}); err != nil || !was {
+	if _, was, err := recall(dir); err != nil || !was {
 		return err
 	}
-	lock, err := takeNodeLock()
+	lock, err := takeLock()
 	if err != nil {
 		return err
 	}
-	return errors.Join(clean(ctx, layout{dir}), lock.Close())
+	return errors.Join(clean(ctx, dir), lock.Close())
 }
 
 // clean is Clean for a caller that holds the node lock.
-func clean(ctx context.Context, l layout) error {
-	state, was, err := recall(l)
+func clean(ctx context.Context, dir datadir.Dir) error {
+	state, was, err := recall(dir)
 	if err != nil || !was {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTimeout)
 	defer cancel()
 	err = errors.Join(
-		removeLeftSandboxes(ctx, l),
-		killShims(l),
+		removeLeftSandboxes(ctx, dir),
+		killShims(dir),
 		removeCgroups(ctx),
-		unmountBelow(l.Root()),
+		unmountBelow(string(dir)),
 		restoreNetns(state),
 		removeRules(ctx),
 		removeRoutes(),
 		restoreSettings(state),
-		removeLogLinks(l),
+		removeLogLinks(dir),
 		removeFixedDirs(state),
 	)
 	if err != nil {
 		return err
 	}
-	if err := os.Remove(l.marker()); err != nil {
+	if err := os.Remove(marker(dir)); err != nil {
 		return fmt.Errorf("forgetting the machine's former state: %w", err)
 	}
 	return nil
@@ -65,28 +66,21 @@ func clean(ctx context.Context, l layout) error {
 
 // removeLeftSandboxes starts containerd once more when tasks of pods are left:
 // only it can take a pod's network and mounts down properly.
-func removeLeftSandboxes(ctx context.Context, l layout) error {
-	tasks, err := filepath.Glob(filepath.Join(l.containerdState(), "io.containerd.runtime.v2.task", imageNamespace, "*"))
+func removeLeftSandboxes(ctx context.Context, dir datadir.Dir) error {
+	tasks, err := filepath.Glob(filepath.Join(dir.Path("containerd", "state"), "io.containerd.runtime.v2.task", imageNamespace, "*"))
 	if err != nil || len(tasks) == 0 {
 		return err
 	}
-	spec, err := l.containerd()
-	if err != nil {
-		return err
-	}
 	sup := process.New()
-	if err := sup.Start(spec); err != nil {
-		return err
-	}
 	defer sup.StopAll(stopGrace)
-	runtime, err := l.awaitContainerd(ctx)
+	runtime, err := startContainerd(ctx, dir, sup)
 	if err != nil {
 		return err
 	}
 	if err := runtime.Close(ctx); err != nil {
 		return fmt.Errorf("closing connection to containerd: %w", err)
 	}
-	return removeSandboxes(ctx, l)
+	return removeSandboxes(ctx, dir)
 }
 
 // restoreNetns undoes shareNetns, unless namespaces are left there or the directory was somebody's before.
@@ -105,7 +99,7 @@ func restoreNetns(state before) error {
 }
 
 // killShims ends the shims of this data directory's containerd that outlived it.
-func killShims(l layout) error {
+func killShims(dir datadir.Dir) error {
 	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
 		return fmt.Errorf("listing processes: %w", err)
@@ -116,7 +110,7 @@ func killShims(l layout) error {
 			continue // it has ended
 		}
 		args := strings.Split(string(raw), "\x00")
-		if !strings.Contains(args[0], "containerd-shim") || !slices.Contains(args, l.containerdSocket()) {
+		if !strings.Contains(args[0], "containerd-shim") || !slices.Contains(args, socket(dir)) {
 			continue
 		}
 		var pid int
@@ -131,14 +125,14 @@ func killShims(l layout) error {
 }
 
 // removeLogLinks deletes the kubelet's links to the logs of our pods.
-func removeLogLinks(l layout) error {
+func removeLogLinks(dir datadir.Dir) error {
 	links, err := filepath.Glob("/var/log/containers/*")
 	if err != nil {
 		return fmt.Errorf("listing container logs: %w", err)
 	}
 	for _, link := range links {
 		target, err := os.Readlink(link)
-		if err != nil || !strings.HasPrefix(target, l.Root()+"/") {
+		if err != nil || !strings.HasPrefix(target, string(dir)+"/") {
 			continue
 		}
 		if err := os.Remove(link); err != nil {
@@ -160,9 +154,9 @@ var ownFiles = []string{
 // directory. What others have put there since stays.
 func removeFixedDirs(state before) error {
 	var errs []error
-	for _, dir := range fixedDirs {
-		if slices.Contains(state.Absent, dir) {
-			errs = append(errs, removeOwnFiles(dir), removeEmpty(dir))
+	for _, path := range fixedDirs {
+		if slices.Contains(state.Absent, path) {
+			errs = append(errs, removeOwnFiles(path), removeEmpty(path))
 		}
 	}
 	return errors.Join(errs...)
@@ -207,4 +201,91 @@ func removeEmpty(dir string) error {
 		return nil
 	}
 	return fmt.Errorf("removing %s: %w", dir, err)
+}
+
+// touched are the kernel settings that localkube, its kubelet and its
+// kube-proxy change; clean puts the old values back.
+var touched = []string{
+	"net/ipv4/ip_forward",
+	"net/ipv4/conf/all/route_localnet",
+	"net/bridge/bridge-nf-call-iptables",
+	"net/bridge/bridge-nf-call-ip6tables",
+	"vm/overcommit_memory",
+	"vm/panic_on_oom",
+	"kernel/panic",
+	"kernel/panic_on_oops",
+	"kernel/keys/root_maxkeys",
+	"kernel/keys/root_maxbytes",
+}
+
+// before is what the machine was like when it became a node.
+type before struct {
+	Settings map[string]string `json:"settings"`
+	// Absent are the directories that were not there.
+	Absent []string `json:"absent"`
+}
+
+// fixedDirs are outside the data directory because the kubelet, containerd
+// and libcni have their names built in.
+var fixedDirs = []string{
+	"/var/lib/kubelet", "/var/log/containers", "/var/lib/cni", "/run/containerd", netnsDir, "/opt/cni",
+}
+
+// remember records the machine's state, once per clean: a second start after
+// a crash must not take our own settings for the machine's.
+func remember(dir datadir.Dir) error {
+	if _, err := os.Stat(marker(dir)); err == nil {
+		return nil
+	}
+	state := before{Settings: map[string]string{}}
+	for _, name := range touched {
+		if raw, err := os.ReadFile(filepath.Join("/proc/sys", name)); err == nil {
+			state.Settings[name] = strings.TrimSpace(string(raw))
+		}
+	}
+	for _, path := range fixedDirs {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			state.Absent = append(state.Absent, path)
+		}
+	}
+	raw, err := json.MarshalIndent(state, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encoding the machine's state: %w", err)
+	}
+	return dir.Write(raw, "node", "restore.json")
+}
+
+func marker(dir datadir.Dir) string { return dir.Path("node", "restore.json") }
+
+// recall reads what remember recorded; ok is false on a machine that is clean.
+func recall(dir datadir.Dir) (state before, ok bool, err error) {
+	raw, err := os.ReadFile(marker(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return before{}, false, nil
+	}
+	if err != nil {
+		return before{}, false, fmt.Errorf("reading the machine's former state: %w", err)
+	}
+	if err := json.Unmarshal(raw, &state); err != nil {
+		return before{}, false, fmt.Errorf("reading the machine's former state: %w", err)
+	}
+	return state, true, nil
+}
+
+func restoreSettings(state before) error {
+	var errs []error
+	for _, name := range touched { // only names we know, whatever the file says
+		value, ok := state.Settings[name]
+		if !ok {
+			continue
+		}
+		path := filepath.Join("/proc/sys", name)
+		if raw, err := os.ReadFile(path); err == nil && strings.TrimSpace(string(raw)) == value {
+			continue
+		}
+		if err := os.WriteFile(path, []byte(value), 0o600); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("restoring %s: %w", name, err))
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -6,20 +6,18 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"strings"
 	"text/template"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	criclient "k8s.io/cri-client/pkg"
 
+	"github.com/drover-project/drover/localkube/datadir"
 	"github.com/drover-project/drover/localkube/process"
 )
-
-// ContainerdName is the component's name in messages and logs.
-const ContainerdName = "containerd"
 
 // callTimeout bounds connecting to containerd and each call.
 const callTimeout = 20 * time.Second
@@ -64,83 +62,56 @@ disabled_plugins = [
     config_path = "{{.Registries}}"
 `))
 
-// requirements are the programs of the host a node needs.
-var requirements = []struct{ program, debianPackage string }{
-	{"containerd", "containerd"}, {"ctr", "containerd"}, {"runc", "runc"},
-	{"iptables", "iptables"}, {"iptables-save", "iptables"}, {"conntrack", "conntrack"},
-	{cniBinDir + "/ptp", "containernetworking-plugins"},
-}
+func socket(dir datadir.Dir) string { return dir.Path("containerd", "containerd.sock") }
 
-func checkRequirements() error {
-	var missing []string
-	for _, r := range requirements {
-		if _, err := exec.LookPath(r.program); err != nil {
-			missing = append(missing, r.program+" (package "+r.debianPackage+")")
-		}
-	}
-	if len(missing) > 0 {
-		return fmt.Errorf("a node needs programs that this machine lacks: %s", strings.Join(missing, ", "))
-	}
-	if os.Geteuid() != 0 {
-		return errors.New("a node needs root")
-	}
-	return nil
-}
-
-// containerd writes the configuration and says how to run it.
-func (l layout) containerd() (process.Spec, error) {
+// startContainerd writes the configuration, starts it, and connects to the
+// runtime service as soon as it serves.
+func startContainerd(ctx context.Context, dir datadir.Dir, sup *process.Supervisor) (internalapi.RuntimeService, error) {
 	var text strings.Builder
 	err := containerdConfig.Execute(&text, map[string]string{
-		"Root":       l.Path("containerd", "root"),
-		"State":      l.containerdState(),
-		"Socket":     l.containerdSocket(),
+		"Root":       dir.Path("containerd", "root"),
+		"State":      dir.Path("containerd", "state"),
+		"Socket":     socket(dir),
 		"Pause":      PauseImage,
 		"CNIBin":     cniBinDir,
-		"CNIConfig":  l.cniConfig(),
-		"Registries": l.Path("containerd", "certs.d"),
+		"CNIConfig":  dir.Path("cni", "conf"),
+		"Registries": dir.Path("containerd", "certs.d"),
 	})
 	if err != nil {
-		return process.Spec{}, fmt.Errorf("writing containerd configuration: %w", err)
+		return nil, fmt.Errorf("writing containerd configuration: %w", err)
 	}
-	if err := l.Write([]byte(text.String()), "containerd", "config.toml"); err != nil {
-		return process.Spec{}, err
+	if err := dir.Write([]byte(text.String()), "containerd", "config.toml"); err != nil {
+		return nil, err
 	}
-	if _, err := l.Make("cni", "conf"); err != nil {
-		return process.Spec{}, err
+	if err := os.MkdirAll(dir.Path("cni", "conf"), 0o700); err != nil {
+		return nil, fmt.Errorf("making the folder of the pod network: %w", err)
 	}
-	if err := os.Remove(l.containerdSocket()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return process.Spec{}, fmt.Errorf("removing the socket of an earlier run: %w", err)
+	if err := os.Remove(socket(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("removing the socket of an earlier run: %w", err)
 	}
-	return process.Spec{
-		Name: ContainerdName,
-		Path: ContainerdName,
-		Args: []string{"--config", l.containerdConfig()},
-		Log:  l.Log(ContainerdName),
-	}, nil
+	err = sup.Start(process.Spec{
+		Name: containerdName, Path: containerdName, Args: []string{"--config", dir.Path("containerd", "config.toml")}, Log: dir.Log(containerdName),
+	})
+	if err != nil {
+		return nil, err
+	}
+	var service internalapi.RuntimeService
+	var last error
+	err = wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		service, last = connect(ctx, dir)
+		return last == nil, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("waiting for containerd: %w", errors.Join(context.Cause(ctx), last))
+	}
+	return service, nil
 }
 
-// awaitContainerd connects to the runtime service as soon as it serves.
-func (l layout) awaitContainerd(ctx context.Context) (internalapi.RuntimeService, error) {
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		runtime, err := l.runtime(ctx)
-		if err == nil {
-			return runtime, nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("waiting for containerd: %w", errors.Join(context.Cause(ctx), err))
-		case <-tick.C:
-		}
-	}
-}
-
-func (l layout) runtime(ctx context.Context) (internalapi.RuntimeService, error) {
-	if _, err := os.Stat(l.containerdSocket()); err != nil {
+func connect(ctx context.Context, dir datadir.Dir) (internalapi.RuntimeService, error) {
+	if _, err := os.Stat(socket(dir)); err != nil {
 		return nil, fmt.Errorf("looking for containerd's socket: %w", err)
 	}
-	runtime, err := criclient.NewRemoteRuntimeService(ctx, "unix://"+l.containerdSocket(), callTimeout, nil, false)
+	runtime, err := criclient.NewRemoteRuntimeService(ctx, "unix://"+socket(dir), callTimeout, nil, false)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to containerd: %w", err)
 	}
@@ -159,10 +130,10 @@ const (
 
 // removeSandboxes stops and removes every pod of a running containerd, with
 // its network and its mounts.
-func removeSandboxes(ctx context.Context, l layout) error {
+func removeSandboxes(ctx context.Context, dir datadir.Dir) error {
 	ctx, cancel := context.WithTimeout(ctx, sandboxTimeout)
 	defer cancel()
-	runtime, err := l.runtime(ctx)
+	runtime, err := connect(ctx, dir)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"os/exec"
 	"runtime"
-	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -36,32 +35,20 @@ const imageNamespace = "k8s.io"
 //go:embed assets
 var assets embed.FS
 
-// ImportImages loads image archives (docker save or OCI layout, tarred) into
-// the image store of a running node.
-func ImportImages(ctx context.Context, dir datadir.Dir, files ...string) error {
-	for _, file := range files {
-		if strings.HasPrefix(file, "-") {
-			file = "./" + file // a file, whatever its name, and no flag of ctr
-		}
-		if err := ctrImport(ctx, layout{dir}, nil, file); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func ctrImport(ctx context.Context, l layout, stdin io.Reader, file string) error {
-	cmd := exec.CommandContext(ctx, "ctr", "--address", l.containerdSocket(), "--namespace", imageNamespace,
+// ImportImage loads an image archive (docker save or OCI layout, tarred) into
+// the image store of a running node; "-" is standard input.
+func ImportImage(ctx context.Context, dir datadir.Dir, stdin io.Reader, file string) error {
+	cmd := exec.CommandContext(ctx, "ctr", "--address", socket(dir), "--namespace", imageNamespace,
 		"images", "import", "--digests=false", file)
 	cmd.Stdin = stdin
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("importing image %s: %w: %s", file, err, bytes.TrimSpace(out))
+		return fmt.Errorf("asking containerd: %w: %s", err, bytes.TrimSpace(out))
 	}
 	return nil
 }
 
 // importPause puts the sandbox image into the image store.
-func importPause(ctx context.Context, l layout) error {
+func importPause(ctx context.Context, dir datadir.Dir) error {
 	image, err := pauseImage()
 	if err != nil {
 		return err
@@ -74,7 +61,7 @@ func importPause(ctx context.Context, l layout) error {
 	if err := tarball.Write(tag, image, &archive); err != nil {
 		return fmt.Errorf("writing the sandbox image: %w", err)
 	}
-	return ctrImport(ctx, l, &archive, "-")
+	return ImportImage(ctx, dir, &archive, "-")
 }
 
 func pauseImage() (v1.Image, error) {

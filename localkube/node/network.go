@@ -11,9 +11,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/tools/cache"
+
+	"github.com/drover-project/drover/localkube/controlplane"
 )
 
 // routeProtocol marks the routes that localkube made, so that it can find them.
@@ -27,12 +26,11 @@ func (n *Node) openNetwork(ctx context.Context) error {
 	if err := n.catchRanges(); err != nil {
 		return err
 	}
-	pods := n.cluster.PodCIDR
 	return restoreTables(ctx, "iptables", strings.Join([]string{
 		"*filter",
 		":" + forwardChain + " - [0:0]",
-		"-A " + forwardChain + " -s " + pods + " -j ACCEPT",
-		"-A " + forwardChain + " -d " + pods + " -j ACCEPT",
+		"-A " + forwardChain + " -s " + controlplane.PodCIDR + " -j ACCEPT",
+		"-A " + forwardChain + " -d " + controlplane.PodCIDR + " -j ACCEPT",
 		"-I FORWARD 1 -j " + forwardChain,
 		"COMMIT", "",
 	}, "\n"))
@@ -43,21 +41,15 @@ func (n *Node) openNetwork(ctx context.Context) error {
 // machines that have no default route: kube-proxy rewrites them only after
 // the kernel has found one.
 func (n *Node) catchRanges() error {
-	_, pods, err := net.ParseCIDR(n.cluster.PodCIDR)
-	if err != nil {
-		return fmt.Errorf("reading pod range: %w", err)
-	}
-	_, services, err := net.ParseCIDR(n.cluster.ServiceCIDR)
-	if err != nil {
-		return fmt.Errorf("reading service range: %w", err)
-	}
+	_, pods, _ := net.ParseCIDR(controlplane.PodCIDR)
+	_, services, _ := net.ParseCIDR(controlplane.ServiceCIDR)
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {
 		return fmt.Errorf("looking for the loopback interface: %w", err)
 	}
 	for _, route := range []*netlink.Route{
 		{Dst: pods, Type: unix.RTN_UNREACHABLE, Protocol: routeProtocol},
-		{Dst: services, LinkIndex: lo.Attrs().Index, Src: n.address, Scope: netlink.SCOPE_LINK, Protocol: routeProtocol},
+		{Dst: services, LinkIndex: lo.Attrs().Index, Src: n.Address, Scope: netlink.SCOPE_LINK, Protocol: routeProtocol},
 	} {
 		if err := netlink.RouteReplace(route); err != nil {
 			return fmt.Errorf("routing %s: %w", route.Dst, err)
@@ -135,7 +127,7 @@ func (n *Node) writeCNI(podCIDR string) error {
 			"ipMasq": false,
 			"ipam": map[string]any{
 				"type":    "host-local",
-				"dataDir": n.dir.Path("cni", "addresses"),
+				"dataDir": n.Dir.Path("cni", "addresses"),
 				"ranges":  []any{[]any{map[string]string{"subnet": podCIDR}}},
 				"routes":  []any{map[string]string{"dst": "0.0.0.0/0"}},
 			},
@@ -144,60 +136,5 @@ func (n *Node) writeCNI(podCIDR string) error {
 	if err != nil {
 		return fmt.Errorf("encoding pod network: %w", err)
 	}
-	return n.dir.Write(raw, "cni", "conf", "10-localkube.conflist")
-}
-
-// startRoutes keeps a route to the pods of every other node, by that node's
-// address: the nodes of one cluster share a link.
-func (n *Node) startRoutes() error {
-	// kube-proxy's user may watch all nodes; the kubelet's sees its own only.
-	client, err := n.client(ProxyName)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	n.routes = cancel
-	factory := informers.NewSharedInformerFactory(client, 0)
-	_, err = factory.Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { n.route(obj, netlink.RouteReplace) },
-		UpdateFunc: func(_, obj any) { n.route(obj, netlink.RouteReplace) },
-		DeleteFunc: func(obj any) { n.route(obj, netlink.RouteDel) },
-	})
-	if err != nil {
-		cancel()
-		return fmt.Errorf("watching nodes: %w", err)
-	}
-	factory.Start(ctx.Done())
-	return nil
-}
-
-func (n *Node) route(obj any, apply func(*netlink.Route) error) {
-	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = gone.Obj
-	}
-	node, ok := obj.(*corev1.Node)
-	if !ok || node.Name == n.opts.Name {
-		return
-	}
-	route := routeTo(node)
-	if route == nil {
-		return
-	}
-	if err := apply(route); err != nil {
-		n.say("routing to pods of node %s: %v", node.Name, err)
-	}
-}
-
-// routeTo is the route to a node's pods, nil while it is not known.
-func routeTo(node *corev1.Node) *netlink.Route {
-	_, pods, err := net.ParseCIDR(node.Spec.PodCIDR)
-	if err != nil {
-		return nil
-	}
-	for _, a := range node.Status.Addresses {
-		if ip := net.ParseIP(a.Address); a.Type == corev1.NodeInternalIP && ip != nil {
-			return &netlink.Route{Dst: pods, Gw: ip, Protocol: routeProtocol}
-		}
-	}
-	return nil
+	return n.Dir.Write(raw, "cni", "conf", "10-localkube.conflist")
 }

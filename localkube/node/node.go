@@ -4,43 +4,38 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
+	"os/exec"
+	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/drover-project/drover/localkube/datadir"
-	"github.com/drover-project/drover/localkube/pki"
 	"github.com/drover-project/drover/localkube/process"
 )
 
-// stopGrace is what kubelet, kube-proxy and containerd get to end.
-const stopGrace = 10 * time.Second
+const (
+	// stopGrace is what kubelet, kube-proxy and containerd get to end.
+	stopGrace = 10 * time.Second
+	askEvery  = 250 * time.Millisecond
 
-// Node is this machine as a node.
-type Node struct {
-	opts       Options
-	cluster    Cluster
-	identities Identities
-	address    net.IP
-	dir        layout
-	sup        *process.Supervisor
-	say        func(format string, args ...any)
-	lock       io.Closer
-	routes     context.CancelFunc
-	// serving is set once containerd has answered: pods can be there from then on.
-	serving bool
-	started time.Time
-}
+	kubeletPort = 10250
+	proxyPort   = 10256
+
+	kubeletName    = "kubelet"
+	proxyName      = "kube-proxy"
+	containerdName = "containerd"
+)
 
 // Config is what New needs.
 type Config struct {
-	Options    Options
-	Cluster    Cluster
-	Identities Identities
-	// Address is the node's InternalIP.
+	// Name is the Node's, Address its InternalIP.
+	Name    string
 	Address net.IP
 	Dir     datadir.Dir
 	// Supervisor runs the processes, Say reports progress.
@@ -48,46 +43,72 @@ type Config struct {
 	Say        func(format string, args ...any)
 }
 
+// Node is this machine as a node.
+type Node struct {
+	Config
+	lock *net.UnixListener
+	// serving is set once containerd has answered: pods can be there from then on.
+	serving bool
+}
+
+// requirements are the programs of the host a node needs, and their Debian packages.
+var requirements = []struct{ program, pkg string }{
+	{"containerd", "containerd"}, {"ctr", "containerd"}, {"runc", "runc"},
+	{"iptables", "iptables"}, {"iptables-save", "iptables"}, {"conntrack", "conntrack"},
+	{cniBinDir + "/ptp", "containernetworking-plugins"},
+}
+
 // New checks what a node needs and takes the machine's node lock. What an
 // earlier run left behind, because it was killed, is removed first.
 func New(ctx context.Context, cfg Config) (*Node, error) {
-	if err := checkRequirements(); err != nil {
-		return nil, err
+	var missing []string
+	for _, r := range requirements {
+		if _, err := exec.LookPath(r.program); err != nil {
+			missing = append(missing, r.program+" (package "+r.pkg+")")
+		}
 	}
-	lock, err := takeNodeLock()
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("a node needs programs that this machine lacks: %s", strings.Join(missing, ", "))
+	}
+	lock, err := takeLock()
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{
-		opts: cfg.Options, cluster: cfg.Cluster, identities: cfg.Identities, address: cfg.Address,
-		dir: layout{cfg.Dir}, sup: cfg.Supervisor, say: cfg.Say, lock: lock,
-	}
-	if err := clean(ctx, n.dir); err != nil {
+	if err := clean(ctx, cfg.Dir); err != nil {
 		return nil, errors.Join(fmt.Errorf("removing what an earlier run left: %w", err), lock.Close())
 	}
-	if err := refuseRival(ctx, cfg.Address); err != nil {
-		return nil, errors.Join(err, lock.Close())
+	// Cgroups and iptables chains have the same names in another Kubernetes: taking ours away would take away its pods.
+	err = errors.Join(
+		process.AwaitPort(ctx, kubeletName, cfg.Address, kubeletPort),
+		process.AwaitPort(ctx, proxyName, net.IPv4(127, 0, 0, 1), proxyPort),
+	)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("this machine seems to be a node of another Kubernetes: %w", err), lock.Close())
 	}
-	return n, nil
+	return &Node{Config: cfg, lock: lock}, nil
+}
+
+// takeLock makes sure that a machine is one node only: ports, cgroups and
+// iptables chains of a kubelet have fixed names. An abstract socket belongs to
+// the network namespace, as do they, and it goes with its holder.
+func takeLock() (*net.UnixListener, error) {
+	lock, err := net.ListenUnix("unix", &net.UnixAddr{Name: "@localkube-node", Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("taking the machine's node lock, which another localkube may have: %w", err)
+	}
+	return lock, nil
 }
 
 // StartRuntime starts containerd and loads the sandbox image. It needs no API
 // server, so it runs while the control plane starts.
 func (n *Node) StartRuntime(ctx context.Context) error {
-	if err := remember(n.dir); err != nil {
+	if err := remember(n.Dir); err != nil {
 		return err
 	}
 	if err := shareNetns(); err != nil {
 		return err
 	}
-	spec, err := n.dir.containerd()
-	if err != nil {
-		return err
-	}
-	if err := n.sup.Start(spec); err != nil {
-		return err
-	}
-	runtime, err := n.dir.awaitContainerd(ctx)
+	runtime, err := startContainerd(ctx, n.Dir, n.Supervisor)
 	if err != nil {
 		return err
 	}
@@ -95,82 +116,90 @@ func (n *Node) StartRuntime(ctx context.Context) error {
 	if err := runtime.Close(ctx); err != nil {
 		return fmt.Errorf("closing connection to containerd: %w", err)
 	}
-	if err := importPause(ctx, n.dir); err != nil {
+	if err := importPause(ctx, n.Dir); err != nil {
 		return err
 	}
-	n.say("containerd is ready")
+	n.Say("containerd is ready")
 	return nil
 }
 
 // Start makes the machine a node of the running API server and returns when
 // the Node is Ready.
 func (n *Node) Start(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{
-		n.writeKubeconfigs, n.openNetwork, n.startProcesses, n.followPodRange, n.awaitReady,
-	} {
-		if err := step(ctx); err != nil {
-			return err
-		}
+	if err := n.openNetwork(ctx); err != nil {
+		return err
 	}
-	return n.startRoutes()
-}
-
-func (n *Node) writeKubeconfigs(context.Context) error {
-	for name, who := range map[string]struct {
-		user string
-		pair pki.Pair
-	}{
-		KubeletName: {KubeletSubject(n.opts.Name).Name, n.identities.Kubelet},
-		ProxyName:   {ProxySubject().Name, n.identities.Proxy},
-	} {
-		cfg := pki.Kubeconfig{Server: n.cluster.APIServer, CA: n.cluster.CA, User: who.user, Pair: who.pair}
-		if err := cfg.Write(n.dir.kubeconfig(name)); err != nil {
-			return err
-		}
-	}
-	// Pods get no name server unless asked for: nothing then leaves the machine.
-	return n.dir.Write([]byte("# localkube: no name server\n"), "resolv.conf")
-}
-
-func (n *Node) startProcesses(context.Context) error {
-	n.started = time.Now()
+	started := time.Now().Truncate(time.Second) // API times have whole seconds
 	for _, build := range []func() (process.Spec, error){n.kubelet, n.proxy} {
 		spec, err := build()
 		if err != nil {
 			return err
 		}
-		if err := n.sup.Start(spec); err != nil {
+		if err := n.Supervisor.Start(spec); err != nil {
 			return err
 		}
-		n.say("%s is started", spec.Name)
+		n.Say("%s is started", spec.Name)
 	}
+	// The controller manager gives the node its range.
+	node, err := n.await(ctx, func(node *corev1.Node) bool { return node.Spec.PodCIDR != "" })
+	if err != nil {
+		return fmt.Errorf("waiting for the node's pod range: %w", err)
+	}
+	if err := n.writeCNI(node.Spec.PodCIDR); err != nil {
+		return err
+	}
+	_, err = n.await(ctx, func(node *corev1.Node) bool {
+		for _, c := range node.Status.Conditions {
+			if c.Type == corev1.NodeReady {
+				// What is older was said before a restart.
+				return c.Status == corev1.ConditionTrue && !c.LastHeartbeatTime.Time.Before(started)
+			}
+		}
+		return false
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for the node to be ready: %w", err)
+	}
+	n.Say("node %s is ready at %s", n.Name, n.Address)
 	return nil
 }
 
-// client speaks to the API server as one of the node's own users.
-func (n *Node) client(user string) (kubernetes.Interface, error) {
-	cfg, err := clientcmd.BuildConfigFromFlags("", n.dir.kubeconfig(user))
+// await asks for this machine's Node until it is as wanted.
+func (n *Node) await(ctx context.Context, wanted func(*corev1.Node) bool) (node *corev1.Node, err error) {
+	config, err := clientcmd.BuildConfigFromFlags("", n.Dir.ComponentKubeconfig(kubeletName))
 	if err != nil {
-		return nil, fmt.Errorf("reading kubeconfig of %s: %w", user, err)
+		return nil, fmt.Errorf("reading kubeconfig: %w", err)
 	}
-	client, err := kubernetes.NewForConfig(cfg)
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("making client of %s: %w", user, err)
+		return nil, fmt.Errorf("making client: %w", err)
 	}
-	return client, nil
+	var last error
+	err = wait.PollUntilContextCancel(ctx, askEvery, true, func(ctx context.Context) (bool, error) {
+		node, last = client.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
+		return last == nil && wanted(node), nil
+	})
+	if err == nil {
+		return node, nil
+	}
+	if last == nil {
+		for _, c := range node.Status.Conditions {
+			if c.Type == corev1.NodeReady {
+				last = fmt.Errorf("%s: %s", c.Reason, c.Message)
+			}
+		}
+	}
+	return nil, errors.Join(context.Cause(ctx), last)
 }
 
 // Stop ends the node's processes and pods and takes every trace off the machine.
 func (n *Node) Stop(ctx context.Context) error {
-	if n.routes != nil {
-		n.routes()
-	}
-	n.sup.Stop(ProxyName, stopGrace)
-	n.sup.Stop(KubeletName, stopGrace)
+	n.Supervisor.Stop(proxyName, stopGrace)
+	n.Supervisor.Stop(kubeletName, stopGrace)
 	var err error
 	if n.serving {
-		err = removeSandboxes(ctx, n.dir)
+		err = removeSandboxes(ctx, n.Dir)
 	}
-	n.sup.Stop(ContainerdName, stopGrace)
-	return errors.Join(err, clean(ctx, n.dir), n.lock.Close())
+	n.Supervisor.Stop(containerdName, stopGrace)
+	return errors.Join(err, clean(ctx, n.Dir), n.lock.Close())
 }

@@ -1,21 +1,21 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
+	"slices"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/drover-project/drover/localkube/controlplane"
 	"github.com/drover-project/drover/localkube/datadir"
 	"github.com/drover-project/drover/localkube/node"
-	"github.com/drover-project/drover/localkube/pki"
 	"github.com/drover-project/drover/localkube/process"
 )
 
@@ -29,20 +29,31 @@ const (
 	failGrace = 2 * time.Second
 )
 
-// Server is a running server.
-type Server struct {
+// Options say what to run.
+type Options struct {
+	// DataDir is where everything is kept.
+	DataDir string
+	// BindAddress is what the API server listens on: by default 127.0.0.1, and
+	// all addresses when this machine is a node, because pods must reach it.
+	BindAddress string
+	// Ephemeral removes the data directory at the end and does not wait for
+	// anything to stop gracefully.
+	Ephemeral bool
+	// Disable names components that are not run.
+	Disable []string
+	// Kubeconfig is a further place to write the administrator's kubeconfig to.
+	Kubeconfig string
+	// RunNode makes this machine a node as well.
+	RunNode bool
+}
+
+type server struct {
 	opts  Options
 	dir   datadir.Dir
 	sup   *process.Supervisor
-	plane controlplane.Options
+	plane *controlplane.Plane
 	node  *node.Node
-	say   *progress
-	grace time.Duration
-
-	joins *http.Server
-	// joining lets one machine in at a time; it guards plane from then on.
-	joining sync.Mutex
-	promote func(context.Context) error
+	say   func(format string, args ...any)
 }
 
 // Run starts a server, prints the kubeconfig's path on out when it is ready,
@@ -52,237 +63,245 @@ func Run(ctx context.Context, opts Options, out, log io.Writer) (err error) {
 	if err := opts.validate(); err != nil {
 		return err
 	}
-	dir, err := openServerDir(opts)
+	dir, err := datadir.Locate(opts.DataDir)
 	if err != nil {
 		return err
 	}
-	lock, err := takeLock(dir)
+	if entries, err := os.ReadDir(string(dir)); opts.Ephemeral && err == nil && len(entries) > 0 {
+		return fmt.Errorf("--ephemeral removes %s in the end and there is something in it: name an empty or a new directory", dir)
+	}
+	lock, err := dir.Lock()
 	if err != nil {
 		return err
 	}
-	s := &Server{opts: opts, dir: dir, sup: process.New(), say: newProgress(log), grace: stopGrace}
-	if opts.Ephemeral {
-		s.grace = 0
-	}
+	s := &server{opts: opts, dir: dir, sup: process.New(), say: progress(log)}
+	grace := stopGrace
 	defer func() {
-		err = errors.Join(err, s.stop(), lock.Release())
-		if !opts.Ephemeral {
-			return
+		if opts.Ephemeral {
+			grace = 0
 		}
-		if left := os.RemoveAll(dir.Root()); left != nil {
-			err = errors.Join(err, fmt.Errorf("removing the data directory: %w", left))
+		err = errors.Join(err, s.stop(grace), lock.Close())
+		if opts.Ephemeral {
+			err = errors.Join(err, os.RemoveAll(string(dir)))
 		}
 	}()
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	go cancelOnFailure(ctx, s.sup, cancel)
-	if err := s.start(ctx); err != nil {
-		s.grace = failGrace
-		return unlessStopped(ctx, err)
+	go func() {
+		select {
+		case err := <-s.sup.Failed():
+			cancel(err)
+		case <-ctx.Done():
+		}
+	}()
+	if err = s.start(ctx); err == nil {
+		if _, err := fmt.Fprintln(out, dir.Kubeconfig()); err != nil {
+			return fmt.Errorf("reporting readiness: %w", err)
+		}
+		<-ctx.Done()
 	}
-	if _, err := fmt.Fprintln(out, dir.Kubeconfig()); err != nil {
-		return fmt.Errorf("reporting readiness: %w", err)
+	if ctx.Err() != nil { // a component has failed, or this was wished
+		err = context.Cause(ctx)
 	}
-	<-ctx.Done()
-	err = unlessStopped(ctx, context.Cause(ctx))
-	if err != nil {
-		s.grace = failGrace
+	if errors.Is(err, context.Canceled) {
+		return nil
 	}
+	grace = failGrace
 	return err
 }
 
-// openServerDir opens a data directory unless this server would harm what is in it.
-func openServerDir(opts Options) (datadir.Dir, error) {
-	dir, err := datadir.Open(opts.DataDir)
-	if err != nil {
-		return datadir.Dir{}, err
-	}
-	_, agent, err := loadMembership(dir)
-	if err != nil {
-		return datadir.Dir{}, err
-	}
-	if agent {
-		return datadir.Dir{}, fmt.Errorf("%s is an agent's: give the server a data directory of its own", dir.Root())
-	}
-	if _, held, err := dir.Holder(); err != nil || held || !opts.Ephemeral {
-		return dir, err // taking the lock says who holds it
-	}
-	empty, err := dir.Empty()
-	if err == nil && !empty {
-		err = fmt.Errorf("--ephemeral removes %s in the end and there is something in it: name an empty or a new directory", dir.Root())
-	}
-	return dir, err
-}
-
-func takeLock(dir datadir.Dir) (*datadir.Lock, error) {
-	lock, err := dir.Lock()
-	if locked := (*datadir.LockedError)(nil); errors.As(err, &locked) {
-		who := "a process that does not say which"
-		if locked.PID != 0 {
-			who = fmt.Sprintf("process %d", locked.PID)
+func (o Options) validate() error {
+	for _, name := range o.Disable {
+		if name != "controller-manager" && name != "scheduler" {
+			return fmt.Errorf("--disable %s: only controller-manager and scheduler can be disabled", name)
 		}
-		return nil, fmt.Errorf("%s already runs localkube on %s: stop it with localkube down --data-dir %[2]s", who, dir.Root())
 	}
-	return lock, err
-}
-
-// cancelOnFailure makes the failure of a component the end of the context.
-func cancelOnFailure(ctx context.Context, sup *process.Supervisor, cancel context.CancelCauseFunc) {
-	select {
-	case err := <-sup.Failed():
-		cancel(err)
-	case <-ctx.Done():
+	if o.RunNode && len(o.Disable) > 0 {
+		return errors.New("--node needs the controller manager and the scheduler")
 	}
-}
-
-// unlessStopped turns the wish to stop into success, and any error that came
-// from a failed component into that failure.
-func unlessStopped(ctx context.Context, err error) error {
-	if ctx.Err() == nil {
-		return err
+	if o.Ephemeral && o.RunNode {
+		return errors.New("--ephemeral and --node exclude each other: a node is taken down gracefully")
 	}
-	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
-		return cause
+	if o.BindAddress != "" && net.ParseIP(o.BindAddress) == nil {
+		return fmt.Errorf("--bind-address %s is not an IP address", o.BindAddress)
 	}
 	return nil
 }
 
-func (s *Server) start(ctx context.Context) error {
+func (s *server) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errors.New("not ready within "+startTimeout.String()))
 	defer cancel()
-	for _, step := range []func(context.Context) error{
-		s.prepare, s.awaitPorts, s.openNode, s.startBase, s.startControllers, s.startNode, s.serveJoin,
-	} {
-		if err := step(ctx); err != nil {
+	if err := s.prepare(ctx); err != nil {
+		return err
+	}
+	// containerd needs no API server, so it starts at the same time.
+	runtime := make(chan error, 1)
+	go func() {
+		if s.node == nil {
+			runtime <- nil
+			return
+		}
+		runtime <- s.node.StartRuntime(ctx)
+	}()
+	if err := errors.Join(s.startControlPlane(ctx), <-runtime); err != nil {
+		return err
+	}
+	if s.node != nil {
+		if err := s.node.Start(ctx); err != nil {
 			return err
 		}
 	}
-	s.say.step("ready: %s, kubeconfig %s", s.plane.URL(), s.dir.Kubeconfig())
+	s.say("ready: kubeconfig %s", s.dir.Kubeconfig())
 	return nil
 }
 
 // prepare settles everything that is known before the first process starts.
-func (s *Server) prepare(ctx context.Context) error {
-	if err := checkRoom(s.dir); err != nil {
-		return err
-	}
-	bind, advertise, err := s.opts.addresses()
+func (s *server) prepare(ctx context.Context) error {
+	ports, err := s.dir.Ports()
 	if err != nil {
 		return err
 	}
-	cfg, err := s.settle(advertise)
+	host, err := os.Hostname()
 	if err != nil {
-		return err
+		return fmt.Errorf("naming the node: %w", err)
 	}
-	s.plane = controlplane.Options{
-		Dir: s.dir, Config: cfg, BindAddress: bind, AdvertiseAddress: advertise,
-		ExtraNames: s.opts.TLSNames, NoFsync: s.opts.NoFsync || s.opts.Ephemeral,
+	s.plane = &controlplane.Plane{Dir: s.dir, Ports: ports, NodeName: strings.ToLower(host), Bind: net.IPv4(127, 0, 0, 1)}
+	if s.opts.RunNode {
+		s.plane.Bind = net.IPv4zero
 	}
-	if s.opts.JoinURL != "" {
-		if err := s.joinCluster(ctx); err != nil {
+	if s.opts.BindAddress != "" {
+		s.plane.Bind = net.ParseIP(s.opts.BindAddress)
+	}
+	s.plane.Advertise = s.plane.Bind
+	if s.plane.Bind.IsUnspecified() {
+		if s.plane.Advertise, err = node.DefaultAddress(); err != nil {
 			return err
 		}
 	}
-	if s.plane.Store, err = pki.Open(s.dir.Path("pki")); err != nil {
+	if err := s.plane.Prepare(ctx); err != nil || !s.opts.RunNode {
 		return err
 	}
-	if err := s.plane.IssueIdentities(); err != nil || s.plane.NoFsync {
-		return err
-	}
-	return s.dir.Sync()
+	s.node, err = node.New(ctx, node.Config{Name: s.plane.NodeName, Address: s.plane.Advertise, Dir: s.dir, Supervisor: s.sup, Say: s.say})
+	return err
 }
 
-// settle merges the command line into the settings that are kept. They stay for
-// ever, so nothing is kept that could not work.
-func (s *Server) settle(advertise net.IP) (datadir.Config, error) {
-	kept, known, err := s.dir.LoadConfig()
-	if err != nil {
-		return datadir.Config{}, err
-	}
-	want, err := s.opts.wanted(!known)
-	if err != nil {
-		return datadir.Config{}, err
-	}
-	pods, services := cmp.Or(want.PodCIDR, kept.PodCIDR), cmp.Or(want.ServiceCIDR, kept.ServiceCIDR)
-	if err := errors.Join(checkRanges(pods, services), checkOutside(advertise, pods, services)); err != nil {
-		return datadir.Config{}, err
-	}
-	return s.dir.Settle(want)
-}
-
-func (s *Server) startControlPlane(ctx context.Context) error {
+func (s *server) startControlPlane(ctx context.Context) error {
+	// The API server waits for etcd, so both start at once.
 	etcd, err := s.plane.Etcd()
 	if err != nil {
 		return err
 	}
-	if err := s.sup.Start(etcd); err != nil {
-		return err
-	}
-	if s.promote != nil {
-		if err := s.promote(ctx); err != nil {
+	for _, spec := range []process.Spec{etcd, s.plane.APIServer()} {
+		if err := s.sup.Start(spec); err != nil {
 			return err
 		}
 	}
-	// The API server is told to wait for etcd, so both start at once.
-	if err := s.sup.Start(s.plane.APIServer()); err != nil {
+	if err := s.plane.AwaitReady(ctx); err != nil {
 		return err
 	}
-	if err := s.plane.AwaitEtcd(ctx); err != nil {
-		return fmt.Errorf("waiting for etcd: %w", err)
-	}
-	s.say.step("etcd is ready")
-	if err := s.plane.AwaitAPIServer(ctx); err != nil {
-		return fmt.Errorf("waiting for the API server: %w", err)
-	}
-	s.say.step("API server is ready")
-	paths := []string{s.dir.Kubeconfig()}
+	s.say("API server is ready")
 	if s.opts.Kubeconfig != "" {
-		paths = append(paths, s.opts.Kubeconfig)
+		raw, err := os.ReadFile(s.dir.Kubeconfig())
+		if err == nil {
+			err = os.WriteFile(s.opts.Kubeconfig, raw, 0o600)
+		}
+		if err != nil {
+			return fmt.Errorf("copying the kubeconfig: %w", err)
+		}
 	}
-	return s.plane.WriteAdminKubeconfig(paths...)
-}
-
-func (s *Server) startControllers(context.Context) error {
 	for _, spec := range []process.Spec{s.plane.ControllerManager(), s.plane.Scheduler()} {
-		if s.opts.disabled(spec.Name) {
+		if slices.Contains(s.opts.Disable, strings.TrimPrefix(spec.Name, "kube-")) {
 			continue
 		}
 		if err := s.sup.Start(spec); err != nil {
 			return err
 		}
-		s.say.step("%s is started", spec.Name)
+		s.say("%s is started", spec.Name)
 	}
 	return nil
 }
 
-func (s *Server) stop() error {
-	s.say.step("stopping")
+func (s *server) stop(grace time.Duration) error {
+	s.say("stopping")
 	var err error
-	if s.joins != nil {
-		err = s.joins.Close()
-	}
 	if s.node != nil {
-		err = errors.Join(err, s.node.Stop(context.Background()))
-		s.say.step("node is stopped and clean")
+		err = s.node.Stop(context.Background())
+		s.say("node is stopped and clean")
 	}
-	s.sup.StopAll(s.grace)
-	s.say.step("stopped")
+	s.sup.StopAll(grace)
+	s.say("stopped")
 	return err
 }
 
 // progress prints steps with the time since the start.
-type progress struct {
-	mu    sync.Mutex
-	to    io.Writer
-	start time.Time
+func progress(to io.Writer) func(format string, args ...any) {
+	var mu sync.Mutex
+	start := time.Now()
+	return func(format string, args ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		// A screen that cannot be written to must not stop a server.
+		_, _ = fmt.Fprintf(to, "localkube %6.2fs  %s\n", time.Since(start).Seconds(), fmt.Sprintf(format, args...))
+	}
 }
 
-func newProgress(to io.Writer) *progress { return &progress{to: to, start: time.Now()} }
+const (
+	// downGrace is what a server gets to stop by itself.
+	downGrace = 90 * time.Second
+	// killGrace is what the kernel needs to bury a killed one.
+	killGrace = 10 * time.Second
+)
 
-func (p *progress) step(format string, args ...any) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	// A screen that cannot be written to must not stop a server.
-	_, _ = fmt.Fprintf(p.to, "localkube %6.2fs  %s\n", time.Since(p.start).Seconds(), fmt.Sprintf(format, args...))
+// Down stops whatever runs on a data directory and cleans up after its node.
+// It is idempotent; a directory that does not exist is down.
+func Down(ctx context.Context, dataDir string, log io.Writer) error {
+	dir, err := datadir.Locate(dataDir)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(string(dir)); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	say := progress(log)
+	lock, err := seize(ctx, dir, say)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(node.Clean(ctx, dir), lock.Close()); err != nil {
+		return err
+	}
+	say("%s is down", dir)
+	return nil
+}
+
+// seize takes the lock from a running server by stopping it, by force when
+// asking does not help.
+func seize(ctx context.Context, dir datadir.Dir, say func(string, ...any)) (*os.File, error) {
+	begin, signal := time.Now(), syscall.Signal(0)
+	for {
+		lock, err := dir.Lock()
+		locked := (*datadir.LockedError)(nil)
+		if !errors.As(err, &locked) {
+			return lock, err
+		}
+		next := syscall.SIGTERM
+		if waited := time.Since(begin); waited > downGrace+killGrace {
+			return nil, fmt.Errorf("stopping what runs on %s: it did not end when killed: %w", dir, err)
+		} else if waited > downGrace {
+			next = syscall.SIGKILL
+		}
+		if next != signal {
+			signal = next
+			say("sending %s to process %d", signal, locked.PID)
+			if err := syscall.Kill(locked.PID, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return nil, fmt.Errorf("stopping process %d: %w", locked.PID, err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 }

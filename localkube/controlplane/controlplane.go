@@ -1,0 +1,226 @@
+package controlplane
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/drover-project/drover/localkube/datadir"
+	"github.com/drover-project/drover/localkube/process"
+)
+
+// Names of the components, which are also the verbs of the executable.
+const (
+	EtcdName              = "etcd"
+	APIServerName         = "kube-apiserver"
+	ControllerManagerName = "kube-controller-manager"
+	SchedulerName         = "kube-scheduler"
+
+	adminName = "admin"
+)
+
+// The ranges of pods and services lie in the one that is reserved for
+// benchmarks, so they collide with no network a test machine is in.
+const (
+	PodCIDR     = "198.19.0.0/17"
+	ServiceCIDR = "198.19.128.0/17"
+)
+
+// Plane is one control plane.
+type Plane struct {
+	Dir   datadir.Dir
+	Ports datadir.Ports
+	// NodeName is this machine's name as a node.
+	NodeName string
+	// Bind is what the API server listens on, Advertise where pods reach it.
+	// A loopback address means that nobody but this machine does.
+	Bind, Advertise net.IP
+}
+
+// Prepare makes the identities and waits for the ports.
+func (p *Plane) Prepare(ctx context.Context) error {
+	if err := p.issueIdentities(); err != nil {
+		return err
+	}
+	loopback := net.IPv4(127, 0, 0, 1)
+	return errors.Join(
+		process.AwaitPort(ctx, "the API server", p.Bind, p.Ports.HTTPS),
+		process.AwaitPort(ctx, "etcd", loopback, p.Ports.EtcdClient),
+		process.AwaitPort(ctx, "etcd's peers", loopback, p.Ports.EtcdPeer),
+	)
+}
+
+// Etcd writes etcd's own configuration and says how to run it. It syncs nothing
+// to disk: what is lost when the power fails is a cluster for tests.
+func (p *Plane) Etcd() (process.Spec, error) {
+	client := "https://127.0.0.1:" + strconv.Itoa(p.Ports.EtcdClient)
+	peer := "https://127.0.0.1:" + strconv.Itoa(p.Ports.EtcdPeer)
+	security := func(name string) map[string]any {
+		pki := p.Dir.Path("pki", "etcd")
+		return map[string]any{
+			"cert-file": pki + "/" + name + ".crt", "key-file": pki + "/" + name + ".key", "trusted-ca-file": pki + "/ca.crt", "client-cert-auth": true,
+		}
+	}
+	raw, err := json.MarshalIndent(map[string]any{
+		"name":                        "localkube",
+		"data-dir":                    p.Dir.Path("etcd", "member"),
+		"listen-client-urls":          client,
+		"advertise-client-urls":       client,
+		"listen-peer-urls":            peer,
+		"initial-advertise-peer-urls": peer,
+		"initial-cluster":             "localkube=" + peer,
+		"client-transport-security":   security("server"),
+		"peer-transport-security":     security("peer"),
+		"quota-backend-bytes":         4 << 30,
+		"unsafe-no-fsync":             true,
+		"logger":                      "zap",
+		"log-level":                   "warn",
+		"log-outputs":                 []string{embed.StdErrLogOutput},
+	}, "", "  ")
+	if err != nil {
+		return process.Spec{}, fmt.Errorf("encoding etcd configuration: %w", err)
+	}
+	return p.component(EtcdName, p.Dir.Path("etcd", "config.json")), p.Dir.Write(raw, "etcd", "config.json")
+}
+
+// RunEtcd runs etcd in this process until the context ends; it is the verb
+// behind the Spec that Etcd returns.
+func RunEtcd(ctx context.Context, configFile string) error {
+	cfg, err := embed.ConfigFromFile(configFile)
+	if err != nil {
+		return fmt.Errorf("reading etcd configuration: %w", err)
+	}
+	server, err := embed.StartEtcd(cfg)
+	if err != nil {
+		return fmt.Errorf("starting etcd: %w", err)
+	}
+	defer server.Close()
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-server.Server.StopNotify():
+		return errors.New("etcd stopped by itself")
+	case err := <-server.Err():
+		return fmt.Errorf("serving etcd: %w", err)
+	}
+}
+
+// APIServer says how to run kube-apiserver.
+func (p *Plane) APIServer() process.Spec {
+	pki := func(file ...string) string { return p.Dir.Path(append([]string{"pki"}, file...)...) }
+	args := []string{
+		"--etcd-servers=https://127.0.0.1:" + strconv.Itoa(p.Ports.EtcdClient),
+		"--etcd-cafile=" + pki("etcd", "ca.crt"),
+		"--etcd-certfile=" + pki("apiserver-etcd-client.crt"),
+		"--etcd-keyfile=" + pki("apiserver-etcd-client.key"),
+		"--bind-address=" + p.Bind.String(),
+		"--advertise-address=" + p.Advertise.String(),
+		"--secure-port=" + strconv.Itoa(p.Ports.HTTPS),
+		"--tls-cert-file=" + pki("apiserver.crt"),
+		"--tls-private-key-file=" + pki("apiserver.key"),
+		"--client-ca-file=" + p.Dir.CA(),
+		"--authorization-mode=Node,RBAC",
+		"--enable-admission-plugins=NodeRestriction",
+		"--allow-privileged=true",
+		"--service-cluster-ip-range=" + ServiceCIDR,
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+		"--service-account-key-file=" + pki("sa.pub"),
+		"--service-account-signing-key-file=" + pki("sa.key"),
+		"--kubelet-client-certificate=" + pki("apiserver-kubelet-client.crt"),
+		"--kubelet-client-key=" + pki("apiserver-kubelet-client.key"),
+		"--kubelet-preferred-address-types=InternalIP",
+		"--requestheader-client-ca-file=" + pki("front-proxy-ca.crt"),
+		"--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-username-headers=X-Remote-User",
+		"--proxy-client-cert-file=" + pki("front-proxy-client.crt"),
+		"--proxy-client-key-file=" + pki("front-proxy-client.key"),
+		"--profiling=false",
+	}
+	if p.Advertise.IsLoopback() {
+		// The kubernetes Service may not point at loopback; without it the
+		// server would log that refusal every ten seconds.
+		args = append(args, "--endpoint-reconciler-type=none")
+	}
+	return p.component(APIServerName, args...)
+}
+
+// ControllerManager says how to run kube-controller-manager.
+func (p *Plane) ControllerManager() process.Spec {
+	return p.controller(ControllerManagerName,
+		"--use-service-account-credentials=true",
+		"--service-account-private-key-file="+p.Dir.Path("pki", "sa.key"),
+		"--root-ca-file="+p.Dir.CA(),
+		"--cluster-signing-cert-file="+p.Dir.CA(),
+		"--cluster-signing-key-file="+p.Dir.Path("pki", "ca.key"),
+		"--allocate-node-cidrs=true",
+		"--cluster-cidr="+PodCIDR,
+		"--service-cluster-ip-range="+ServiceCIDR,
+		"--flex-volume-plugin-dir="+p.Dir.Path("kubelet-volume-plugins"),
+	)
+}
+
+// Scheduler says how to run kube-scheduler.
+func (p *Plane) Scheduler() process.Spec { return p.controller(SchedulerName) }
+
+// controller is a component that is a client of the API server, and nothing else.
+func (p *Plane) controller(name string, args ...string) process.Spec {
+	kubeconfig := p.Dir.ComponentKubeconfig(name)
+	spec := p.component(name, append([]string{
+		"--kubeconfig=" + kubeconfig,
+		"--authentication-kubeconfig=" + kubeconfig,
+		"--authorization-kubeconfig=" + kubeconfig,
+		"--secure-port=0",
+		"--leader-elect=false",
+		"--profiling=false",
+	}, args...)...)
+	spec.Restart = true
+	return spec
+}
+
+// component is a child that runs this same executable under another verb.
+func (p *Plane) component(verb string, args ...string) process.Spec {
+	return process.Spec{Name: verb, Path: process.Self, Args: append([]string{verb}, args...), Log: p.Dir.Log(verb)}
+}
+
+// AwaitReady returns when the API server says it is ready, which includes etcd
+// and the roles it makes at its first start. Only then the administrator's
+// kubeconfig is where others look for it.
+func (p *Plane) AwaitReady(ctx context.Context) error {
+	path := p.Dir.ComponentKubeconfig(adminName)
+	config, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		return fmt.Errorf("reading kubeconfig: %w", err)
+	}
+	// The environment's proxy is for the internet, and nobody but us asks yet.
+	config.Proxy, config.QPS = http.ProxyURL(nil), -1
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making client: %w", err)
+	}
+	var last error
+	err = wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		last = client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for the API server: %w", errors.Join(context.Cause(ctx), last))
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("reading kubeconfig: %w", err)
+	}
+	return p.Dir.Write(raw, "kubeconfig")
+}

@@ -1,7 +1,0 @@
-package controlplane
-
-// MembersWith and ExplainAdd are under test from outside.
-var (
-	MembersWith = membersWith
-	ExplainAdd  = explainAdd
-)

@@ -1,0 +1,144 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// unmountBelow detaches every mount below a directory, the innermost first.
+func unmountBelow(root string) error {
+	raw, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return fmt.Errorf("listing mounts: %w", err)
+	}
+	var errs []error
+	points := mountPoints(string(raw), root)
+	for _, point := range slices.Backward(points) {
+		if err := unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) {
+			errs = append(errs, fmt.Errorf("unmounting %s: %w", point, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// mountPoints reads the mounts below a directory, in mounting order, from the
+// text of mountinfo.
+func mountPoints(mountinfo, root string) []string {
+	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+	var points []string
+	for line := range strings.Lines(mountinfo) {
+		words := strings.Fields(line)
+		if len(words) < 5 {
+			continue
+		}
+		if point := unescape.Replace(words[4]); strings.HasPrefix(point, root+"/") {
+			points = append(points, point)
+		}
+	}
+	return points
+}
+
+// netnsDir is where containerd and ip netns mount network namespaces.
+const netnsDir = "/run/netns"
+
+// shareNetns makes netnsDir a shared mount, as the first ip netns command on a
+// machine does. Done later, it would double the mounts of running pods, and
+// the hidden halves could not be unmounted any more.
+func shareNetns() error {
+	if err := os.MkdirAll(netnsDir, 0o755); err != nil { //nolint:gosec // as ip-netns(8) makes it
+		return fmt.Errorf("making %s: %w", netnsDir, err)
+	}
+	mounted, _, err := netnsMounts()
+	if err != nil || mounted {
+		return err
+	}
+	err = unix.Mount(netnsDir, netnsDir, "", unix.MS_BIND|unix.MS_REC, "")
+	if err == nil {
+		err = unix.Mount("", netnsDir, "", unix.MS_SHARED|unix.MS_REC, "")
+	}
+	if err != nil {
+		return fmt.Errorf("sharing %s: %w", netnsDir, err)
+	}
+	return nil
+}
+
+// netnsMounts tells whether netnsDir is a mount, and whether there are any below it.
+func netnsMounts() (mounted, below bool, err error) {
+	raw, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return false, false, fmt.Errorf("listing mounts: %w", err)
+	}
+	points := mountPoints(string(raw), filepath.Dir(netnsDir))
+	return slices.Contains(points, netnsDir), len(mountPoints(string(raw), netnsDir)) > 0, nil
+}
+
+// podCgroup is the kubelet's cgroup for all pods, in every hierarchy.
+const podCgroup = "kubepods"
+
+// removeCgroups kills what still runs in pods' cgroups and removes them.
+func removeCgroups(ctx context.Context) error {
+	roots, err := filepath.Glob("/sys/fs/cgroup/*/" + podCgroup)
+	if err != nil {
+		return fmt.Errorf("listing cgroups: %w", err)
+	}
+	roots = append(roots, "/sys/fs/cgroup/"+podCgroup)
+	var errs []error
+	for _, root := range roots {
+		if err := removeCgroup(ctx, root); err != nil {
+			errs = append(errs, fmt.Errorf("removing cgroup %s: %w", root, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeCgroup removes a cgroup from its leaves up; the control files in it
+// are not files that could be removed.
+func removeCgroup(ctx context.Context, dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		if err := removeCgroup(ctx, filepath.Join(dir, e.Name())); err != nil {
+			return err
+		}
+	}
+	return emptyCgroup(ctx, dir)
+}
+
+// emptyCgroup kills the cgroup's processes and removes it as soon as the
+// kernel has buried them.
+func emptyCgroup(ctx context.Context, dir string) error {
+	for {
+		procs, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+		for word := range strings.FieldsSeq(string(procs)) {
+			if pid, err := strconv.Atoi(word); err == nil && pid > 0 {
+				_ = unix.Kill(pid, unix.SIGKILL) // it may have ended
+			}
+		}
+		err := unix.Rmdir(dir)
+		if err == nil || errors.Is(err, unix.ENOENT) {
+			return nil
+		}
+		if !errors.Is(err, unix.EBUSY) || ctx.Err() != nil {
+			return err
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
