@@ -69,22 +69,6 @@ func FuzzClassify(f *testing.F) {
 	})
 }
 
-// TestDecodeRecord_texts_fit_identifiers: a record that is read is given out again as it was, and none of its fields breaks an identifier.
-func TestDecodeRecord_texts_fit_identifiers(t *testing.T) {
-	check := func(raw []byte, field string) {
-		r, err := clouds.DecodeRecord(raw)
-		if err != nil {
-			require.Nil(t, r)
-			return
-		}
-		text := r.Text(field)
-		require.LessOrEqual(t, len(text), 512)
-		require.False(t, strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c >= 0x7f }), "%q", text)
-	}
-	check([]byte(`{"ID":9007199254740993,"Name":"x","Deep":{"a":[1]}}`), "ID")
-	check([]byte(`{"":null}`), "")
-}
-
 // TestClassify_table: for every built-in driver there are texts of every class, in testdata or from its library in package words.
 // What is not there is written down here: nobody could name a text that the driver would say.
 func TestClassify_table(t *testing.T) {

@@ -67,11 +67,6 @@ func TestServer(t *testing.T) {
 	}
 }
 
-func TestServer_keeps_the_users_provider_ID(t *testing.T) {
-	got := clouds.Of("generic").Server(clouds.Facts{Record: record(t, `{"IPAddress":"198.18.0.9"}`), ProviderID: "mine://1"})
-	require.Equal(t, "mine://1", got.ProviderID)
-}
-
 // TestProfiles_name_flags_that_exist keeps the table in step with the drivers that are linked.
 func TestProfiles_name_flags_that_exist(t *testing.T) {
 	for _, name := range driver.BuiltinNames() {

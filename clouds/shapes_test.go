@@ -185,13 +185,3 @@ func TestClassify_by_status(t *testing.T) {
 	}
 	require.Equal(t, rkev1.ClassQuota, clouds.Of("digitalocean").Classify("422: THIS WILL EXCEED YOUR DROPLET LIMIT"), "words go before the status")
 }
-
-func TestFill_makes_printable_identifiers(t *testing.T) {
-	check := func(template, value string) {
-		got := clouds.Fill(template, clouds.Record{"ID": value})
-		require.LessOrEqual(t, len(got), 512)
-		require.False(t, strings.ContainsFunc(got, func(c rune) bool { return c <= ' ' || c > '~' }))
-	}
-	check("x://{ID}", "7")
-	check("{", "}")
-}

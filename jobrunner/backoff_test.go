@@ -61,27 +61,6 @@ func TestNextAttempt_spreadsMachines(t *testing.T) {
 	require.Len(t, seen, 5)
 }
 
-func TestWait(t *testing.T) {
-	for class, want := range map[string][]time.Duration{
-		rkev1.ClassQuota:    {10 * time.Minute, 20 * time.Minute, 40 * time.Minute, 80 * time.Minute, 160 * time.Minute, 320 * time.Minute, 6 * time.Hour, 6 * time.Hour},
-		rkev1.ClassCapacity: {2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute, 32 * time.Minute, time.Hour, time.Hour},
-		"what":              {30 * time.Second, time.Minute},
-	} {
-		for i, wait := range want {
-			require.Equal(t, wait, jobrunner.Wait(class, int32(i+1)), "%s %d", class, i+1)
-		}
-		require.Equal(t, want[0], jobrunner.Wait(class, 0))
-		require.Positive(t, jobrunner.Wait(class, 1<<30))
-	}
-}
-
-func TestIsShared(t *testing.T) {
-	for class, want := range map[string]bool{rkev1.ClassQuota: true, rkev1.ClassCapacity: true, rkev1.ClassThrottled: true,
-		rkev1.ClassInvalid: false, rkev1.ClassUnauthorized: false, rkev1.ClassTransient: false, rkev1.ClassUnknown: false, "": false} {
-		require.Equal(t, want, jobrunner.IsShared(class), class)
-	}
-}
-
 // The table in docs/metrics.md is what the code does.
 func TestPaces_areDocumented(t *testing.T) {
 	text, err := os.ReadFile("../docs/metrics.md")

@@ -115,10 +115,6 @@ func TestRequestSecret(t *testing.T) {
 	var back jobrunner.Request
 	require.NoError(t, json.Unmarshal(secret.Data[jobrunner.RequestKey], &back))
 	require.Equal(t, create.Request, back)
-
-	create.Bootstrap = bytes.Repeat([]byte("x"), 1<<20)
-	_, err = jobrunner.RequestSecret(create)
-	require.ErrorContains(t, err, "fit into a Secret")
 }
 
 func TestSecretsAreInTheRequestSecretOnly(t *testing.T) {
@@ -127,23 +123,6 @@ func TestSecretsAreInTheRequestSecretOnly(t *testing.T) {
 		text, err := json.Marshal(obj)
 		require.NoError(t, err)
 		require.NotContains(t, string(text), "marker-secret")
-	}
-}
-
-func TestClaim(t *testing.T) {
-	claimed := task(state.Remove)
-	claimed.Request.Attempt, claimed.Try = 4, 2
-	claim, ok := state.ReadClaim(stateSecret(t, claimed).Annotations)
-	require.True(t, ok)
-	driver, ok := state.ReadDriver(stateSecret(t, claimed).Annotations)
-	require.True(t, ok)
-	require.Equal(t, claimed.Request.Driver, driver)
-	require.Equal(t, state.Claim{Operation: state.Remove, Attempt: 4, Try: 2, Hash: "0123456789abcdef"}, claim)
-	for _, bad := range []map[string]string{nil, {"drover.cattle.io/claimed-attempt": "x"},
-		{"drover.cattle.io/claimed-operation": "create", "drover.cattle.io/claimed-attempt": "0"},
-		{"drover.cattle.io/claimed-operation": "other", "drover.cattle.io/claimed-attempt": "1"}} {
-		_, ok := state.ReadClaim(bad)
-		require.False(t, ok)
 	}
 }
 

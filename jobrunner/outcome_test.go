@@ -58,11 +58,6 @@ func TestOutcomeOf(t *testing.T) {
 		{"runs", jobrunner.Evidence{Job: job("", "")}, jobrunner.Verdict{Start: begin}},
 		{"runs, an older result is not its own", jobrunner.Evidence{Job: job("", ""), State: state.Of(before)}, jobrunner.Verdict{Start: begin}},
 		{"failed but the Job has not ended", jobrunner.Evidence{Job: job("", ""), State: state.Of(quota)}, jobrunner.Verdict{Start: begin}},
-		{"image cannot be pulled yet", jobrunner.Evidence{Job: job("", ""), Pods: pull},
-			jobrunner.Verdict{Start: begin, Reason: "ImageUnavailable", Message: "the pod p cannot start (ImagePullBackOff): no such image"}},
-		{"not scheduled", jobrunner.Evidence{Job: job("", ""), Pods: pod(func(s *corev1.PodStatus) {
-			s.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "no nodes"}}
-		})}, jobrunner.Verdict{Start: begin, Reason: "PodPending", Message: "the pod p is not scheduled: no nodes"}},
 		{"success is believed before the Job has ended", jobrunner.Evidence{Job: job("", ""), State: state.Of(success)},
 			jobrunner.Verdict{Done: true, Outcome: state.Succeeded, End: end}},
 		{"success although the Job failed", jobrunner.Evidence{Job: failed, State: state.Of(success)},
@@ -74,14 +69,6 @@ func TestOutcomeOf(t *testing.T) {
 			jobrunner.Verdict{Done: true, Outcome: state.Failed, Class: "Unknown", Reason: "ResultMissing", Start: begin}},
 		{"result is rubbish", jobrunner.Evidence{Job: failed, State: state.Of(map[string][]byte{state.ResultKey: []byte("{")})},
 			jobrunner.Verdict{Done: true, Outcome: state.Failed, Class: "Unknown", Reason: "ResultInvalid", Start: begin, End: end}},
-		{"out of memory", jobrunner.Evidence{Job: failed, Pods: pod(container(corev1.ContainerState{
-			Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}}))},
-			jobrunner.Verdict{Done: true, Outcome: state.Failed, Class: "Unknown", Reason: "OutOfMemory", Start: begin, End: end}},
-		{"evicted", jobrunner.Evidence{Job: failed, Pods: pod(func(s *corev1.PodStatus) { s.Reason = "Evicted" })},
-			jobrunner.Verdict{Done: true, Outcome: state.Failed, Class: "Transient", Reason: "PodEvicted", Start: begin, End: end}},
-		{"node lost", jobrunner.Evidence{Job: failed, Pods: pod(func(s *corev1.PodStatus) {
-			s.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}}
-		})}, jobrunner.Verdict{Done: true, Outcome: state.Failed, Class: "Transient", Reason: "NodeLost", Start: begin, End: end}},
 		{"deadline while the image is missing", jobrunner.Evidence{Job: job(batchv1.JobFailed, "DeadlineExceeded"), Pods: pull},
 			jobrunner.Verdict{Done: true, Outcome: state.Failed, Class: "Transient", Reason: "DeadlineExceeded", Start: begin, End: end}},
 		{"Job is gone", jobrunner.Evidence{}, jobrunner.Verdict{Done: true, Outcome: state.Failed, Class: "Transient", Reason: "JobGone"}},

@@ -8,9 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	authenticationv1 "k8s.io/api/authentication/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -235,25 +233,4 @@ func (s *stage) claim(t *testing.T, given jobrunner.Task) {
 	secret.Finalizers = nil
 	_, err = s.applier.Apply(t.Context(), secret)
 	require.NoError(t, err)
-}
-
-// A Job is never changed, so that whatever is built of the same task must be the same, also by two at once.
-func TestBuilders_areDeterministicAndChangeNothing(t *testing.T) {
-	given := task(state.Create)
-	given.Settings.NodeSelector = map[string]string{"a": "b", "c": "d"}
-	before := task(state.Create)
-	before.Settings.NodeSelector = map[string]string{"a": "b", "c": "d"}
-	want := jobrunner.Job(given)
-	got := make(chan *batchv1.Job)
-	const many = 8
-	for range many {
-		go func() { got <- jobrunner.Job(given) }()
-	}
-	for range many {
-		require.Equal(t, want, <-got)
-	}
-	require.Equal(t, before, given)
-	role := jobrunner.Role(given)
-	require.Equal(t, role.Name, jobrunner.RoleBinding(given).RoleRef.Name)
-	require.Equal(t, rbacv1.GroupName, jobrunner.RoleBinding(given).RoleRef.APIGroup)
 }

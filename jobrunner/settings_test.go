@@ -76,25 +76,6 @@ func TestProxyIsPassedOn(t *testing.T) {
 func TestCABundleIsAddedToTheImagesOwn(t *testing.T) {
 	require.NotContains(t, envOf(t, jobrunner.Settings{}), "SSL_CERT_DIR")
 	require.Equal(t, "/etc/ssl/certs:"+jobrunner.CADir, envOf(t, jobrunner.Settings{CABundle: []byte("PEM")})["SSL_CERT_DIR"])
-
-	with := task(state.Create)
-	with.Settings.CABundle = []byte("PEM")
-	secret, err := jobrunner.RequestSecret(with)
-	require.NoError(t, err)
-	mounted := map[string]bool{}
-	pod := jobrunner.Job(with).Spec.Template.Spec
-	for _, m := range pod.Containers[0].VolumeMounts {
-		mounted[m.MountPath] = m.ReadOnly
-	}
-	require.True(t, mounted[jobrunner.CADir])
-	for _, volume := range pod.Volumes {
-		if volume.Secret == nil {
-			continue
-		}
-		for _, item := range volume.Secret.Items {
-			require.Contains(t, secret.Data, item.Key, "a key that is not there would keep the pod from starting")
-		}
-	}
 }
 
 // A volume without bootstrap data must not ask for its key: the kubelet would wait for it forever.

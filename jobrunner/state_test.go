@@ -63,8 +63,3 @@ func TestLabelsHoldForEveryName(t *testing.T) {
 	require.Equal(t, "false", jobrunner.Job(task(state.Create)).Labels[rkev1.InfraRemoveLabel])
 	require.NotContains(t, jobrunner.ProbeJob(probe()).Labels, rkev1.InfraRemoveLabel)
 }
-
-func TestTagsWithoutACluster(t *testing.T) {
-	tags := jobrunner.Tags(jobrunner.MachineRef{Namespace: "a", Name: "b", UID: "u"})
-	require.Equal(t, map[string]string{"drover-machine-uid": "u", "drover-machine": "a-b"}, tags)
-}

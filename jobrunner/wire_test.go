@@ -3,7 +3,6 @@ package jobrunner_test
 import (
 	"bytes"
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 	"time"
@@ -36,22 +35,6 @@ func TestNextAttempt_goldenSchedule(t *testing.T) {
 		}
 	}
 	golden(t, "schedule.txt", text.Bytes())
-}
-
-// However often something fails, waits grow and stay bounded, and a remove never stops.
-func TestNextAttempt_growsAndIsBounded(t *testing.T) {
-	for _, class := range []string{rkev1.ClassInvalid, rkev1.ClassUnauthorized, rkev1.ClassQuota, rkev1.ClassCapacity, rkev1.ClassThrottled, rkev1.ClassTransient, rkev1.ClassUnknown, ""} {
-		before := time.Duration(0)
-		for _, try := range []int32{-1, 0, 1, 2, 3, 5, 8, 20, 100, math.MaxInt32} {
-			at, exhausted := jobrunner.NextAttempt(jobrunner.Failure{Operation: state.Remove, Class: class, Try: try, End: begin, UID: "uid"})
-			wait := at.Sub(begin)
-			require.False(t, exhausted)
-			require.GreaterOrEqual(t, wait, before, "%s, try %d", class, try)
-			require.LessOrEqual(t, wait, 6*time.Hour+6*time.Hour/5)
-			require.Positive(t, wait)
-			before = wait
-		}
-	}
 }
 
 // Two machines never share a name of anything, however alike their own names are.
@@ -88,18 +71,4 @@ func TestNames_table(t *testing.T) {
 		}
 		require.Equal(t, want, got)
 	}
-}
-
-func TestObjectName_isALabel(t *testing.T) {
-	check := func(one, two string) {
-		name := jobrunner.ObjectName(one, two)
-		require.Empty(t, validation.IsDNS1123Label(name), name)
-		require.Equal(t, name, jobrunner.ObjectName(one, two))
-		for _, value := range jobrunner.Tags(jobrunner.MachineRef{Namespace: one, Name: two, UID: "u", ClusterName: one}) {
-			require.Empty(t, validation.IsDNS1123Label(value), value)
-		}
-	}
-	check("a", "b")
-	check("", "")
-	check(strings.Repeat("a", 70), "-")
 }

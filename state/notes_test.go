@@ -129,24 +129,3 @@ func TestReadCredential(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, state.Credential{Name: "cloud", Env: map[string]string{"A": "b"}, Files: map[string][]byte{"f": []byte("c")}}, credential)
 }
-
-func TestReadClaim_isWholeOrNone(t *testing.T) {
-	check := func(operation, attempt, try, hash, driver string) {
-		annotations := map[string]string{"drover.cattle.io/claimed-operation": operation, "drover.cattle.io/claimed-attempt": attempt,
-			"drover.cattle.io/claimed-try": try, "drover.cattle.io/request-hash": hash, "drover.cattle.io/driver": driver}
-		claim, ok := state.ReadClaim(annotations)
-		if ok {
-			require.Positive(t, claim.Attempt)
-			require.Positive(t, claim.Try)
-			require.Contains(t, []state.Operation{state.Create, state.Remove}, claim.Operation)
-		} else {
-			require.Zero(t, claim)
-		}
-		if ref, ok := state.ReadDriver(annotations); ok {
-			require.NotEmpty(t, ref.Name)
-		}
-	}
-	check("create", "1", "1", "h", `{"name":"acme"}`)
-	check("remove", "2147483647", "-1", "", `{}`)
-	check("scan", "0", "x", "\x00", `null`)
-}

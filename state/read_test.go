@@ -70,33 +70,12 @@ func TestReadJournal_operation(t *testing.T) {
 	}
 }
 
-func TestReadServer(t *testing.T) {
-	got, err := state.ReadServer(map[string][]byte{state.ServerKey: document(t, state.Server{
-		InstanceID: "123", ProviderID: "digitalocean://123",
-		Addresses: []state.Address{{Type: "ExternalIP", Address: "198.18.0.7"}, {Type: "Strange", Address: "x"},
-			{Type: "Hostname", Address: "a b"}, {Type: "InternalIP"}},
-	})})
-	require.NoError(t, err)
-	require.Equal(t, []state.Address{{Type: "ExternalIP", Address: "198.18.0.7"}}, got.Addresses)
-	for _, bad := range []state.Server{{ProviderID: "a b"}, {InstanceID: strings.Repeat("x", 600)}, {SSHPort: 70000}, {SSHHost: "-\n"}} {
-		_, err := state.ReadServer(map[string][]byte{state.ServerKey: document(t, bad)})
-		require.Error(t, err)
-	}
-}
-
 func TestNothingMade(t *testing.T) {
 	require.True(t, state.Of(nil).NothingMade())
 	require.True(t, state.Of(map[string][]byte{state.ResultKey: []byte("{}"), state.LogKey: []byte("x")}).NothingMade())
 	for _, key := range []string{state.JournalKey, state.ServerKey, state.ExtractedConfigKey} {
 		require.False(t, state.Of(map[string][]byte{key: []byte("garbage")}).NothingMade())
 	}
-}
-
-func TestLogTail(t *testing.T) {
-	log := strings.Repeat("x", 5000) + "\x00the end\n"
-	tail := state.Of(map[string][]byte{state.LogKey: []byte(log)}).LogTail()
-	require.LessOrEqual(t, len(tail), 4096)
-	require.True(t, strings.HasSuffix(tail, "xthe end\n"))
 }
 
 // requireTaken: the API takes all that a scan tells.

@@ -99,24 +99,6 @@ func TestMerge_joins_two_large_documents(t *testing.T) {
 	require.Len(t, config["b"], 15_000)
 }
 
-func TestMerge_script_is_written_and_run_once(t *testing.T) {
-	script := "#!/usr/bin/env bash\n# it's \"quoted\" and has ünïcode\necho $HOME\n"
-	got, err := userdata.Merge(userdata.Input{Bootstrap: []byte(script), Hostname: "pool-1"})
-	require.NoError(t, err)
-	var config struct {
-		Hostname   string
-		WriteFiles []struct{ Path, Owner, Permissions, Encoding, Content string } `yaml:"write_files"`
-		Runcmd     [][]string
-	}
-	require.NoError(t, yaml.Unmarshal(got, &config))
-	require.Equal(t, "pool-1", config.Hostname)
-	require.Len(t, config.WriteFiles, 1)
-	require.Equal(t, "0600", config.WriteFiles[0].Permissions)
-	require.Equal(t, "root:root", config.WriteFiles[0].Owner)
-	require.Equal(t, [][]string{{"/usr/bin/env", "bash", config.WriteFiles[0].Path}}, config.Runcmd)
-	require.Equal(t, script, unpack(t, config.WriteFiles[0].Content))
-}
-
 func unpack(t *testing.T, content string) string {
 	t.Helper()
 	raw, err := base64.StdEncoding.DecodeString(content)
@@ -126,41 +108,6 @@ func unpack(t *testing.T, content string) string {
 	out, err := io.ReadAll(reader)
 	require.NoError(t, err)
 	return string(out)
-}
-
-func TestFit(t *testing.T) {
-	text := []byte("#cloud-config\nx: " + strings.Repeat("a", 70_000) + "\n")
-	var tooLarge *userdata.TooLargeError
-
-	_, err := userdata.Fit("digitalocean", text)
-	require.ErrorAs(t, err, &tooLarge)
-	require.Equal(t, 64<<10, tooLarge.Limit)
-	require.NotContains(t, err.Error(), "aaa")
-
-	got, err := userdata.Fit("amazonec2", text)
-	require.NoError(t, err)
-	require.True(t, bytes.HasPrefix(got, []byte{0x1f, 0x8b}), "EC2 gets it zipped")
-	back, err := userdata.Unzip(got)
-	require.NoError(t, err)
-	require.Equal(t, text, back)
-
-	got, err = userdata.Fit("some-plugin", text)
-	require.NoError(t, err)
-	require.Equal(t, text, got)
-
-	_, err = userdata.Fit("vmwarevsphere", []byte("Content-Type: multipart/mixed; boundary=x\n\n--x--"))
-	require.ErrorIs(t, err, userdata.ErrCannotMerge)
-}
-
-func TestDetect(t *testing.T) {
-	for data, want := range map[string]userdata.Format{
-		"": userdata.Empty, " \n": userdata.Empty, "#!/bin/sh\n": userdata.Script, "#cloud-config": userdata.CloudConfig,
-		"\n#Cloud-Config\r\na: b": userdata.CloudConfig, "## template: jinja\n#cloud-config\n": userdata.Jinja,
-		"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\n\n": userdata.MultiPart,
-		"#cloud-config-archive\n- x":                                       userdata.Opaque, `{"ignition":{}}`: userdata.Opaque,
-	} {
-		require.Equal(t, want, userdata.Detect([]byte(data)), data)
-	}
 }
 
 // FuzzMerge: data is merged the same each time, into what can be merged again; and what the user set stays.

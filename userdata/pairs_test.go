@@ -111,26 +111,6 @@ func TestMerge_leaves_a_parts_own_merge_type(t *testing.T) {
 	require.Contains(t, parts[2]["merge"], "list(append)")
 }
 
-func TestMerge_refuses_multi_part_that_cannot_be_read(t *testing.T) {
-	const head = "Content-Type: multipart/mixed; boundary=b\n\n"
-	many := head + strings.Repeat("--b\nContent-Type: text/plain\n\nx\n", 65) + "--b--\n"
-	full := head + strings.Repeat("--b\nContent-Type: text/plain\n\nx\n", 64) + "--b--\n"
-	for name, c := range map[string]struct{ user, boot, want string }{
-		"no boundary":         {user: "Content-Type: multipart/mixed\n\nMARKER", want: "boundary"},
-		"another type inside": {user: "MIME-Version: 1.0\nContent-Type: text/plain\n\nMARKER", want: "multi-part"},
-		"a broken header":     {user: "MIME-Version: 1.0\nMARKER\n\n", want: "header cannot be read"},
-		"an open end":         {user: head + "--b\nContent-Type: text/plain\n\nMARKER", want: "parts cannot be read"},
-		"too many parts":      {user: many, want: "more than 64"},
-		"too many together":   {user: full, boot: "#cloud-config\na: MARKER\n", want: "at most 64"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := userdata.Merge(userdata.Input{User: []byte(c.user), Bootstrap: []byte(c.boot)})
-			require.ErrorContains(t, err, c.want)
-			require.NotContains(t, err.Error(), "MARKER")
-		})
-	}
-}
-
 func TestMerge_values(t *testing.T) {
 	for name, c := range map[string]struct{ user, boot, want, err string }{
 		"the user's plain value stays":     {user: "timezone: UTC", boot: "timezone: Europe/Oslo", want: "timezone: UTC"},
@@ -194,24 +174,6 @@ func TestMerge_hostname(t *testing.T) {
 			require.Contains(t, string(got), c.want)
 			require.LessOrEqual(t, strings.Count(string(got), "name: ")+strings.Count(string(got), "fqdn: "), 1)
 		})
-	}
-}
-
-func TestMerge_runs_a_script_with_the_interpreter_it_names(t *testing.T) {
-	const path = "/var/lib/drover/bootstrap/bootstrap.sh"
-	for line, want := range map[string][]string{
-		"#!/bin/bash":                  {"/bin/bash", path},
-		"#!/bin/bash -e -x":            {"/bin/bash", "-e -x", path},
-		"#! /usr/bin/env\tpython3 \r":  {"/usr/bin/env", "python3", path},
-		"\n  #!/bin/sh":                {"/bin/sh", path},
-		"#!":                           {"/bin/sh", path},
-		"#!/opt/a'b\"c$(touch x)`y`;z": {"/opt/a'b\"c$(touch", "x)`y`;z", path},
-	} {
-		got, err := userdata.Merge(userdata.Input{Bootstrap: []byte(line + "\necho x\n")})
-		require.NoError(t, err)
-		var config struct{ Runcmd [][]string }
-		require.NoError(t, yaml.Unmarshal(got, &config))
-		require.Equal(t, [][]string{want}, config.Runcmd, line)
 	}
 }
 

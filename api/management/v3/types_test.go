@@ -10,35 +10,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	v3 "github.com/drover-project/drover/api/management/v3"
 )
-
-func TestCopiesShareNothing(t *testing.T) {
-	full := fullDriver()
-	list := &v3.NodeDriverList{Items: []v3.NodeDriver{*full}}
-	for _, original := range []runtime.Object{full, list} {
-		before, err := json.Marshal(original)
-		require.NoError(t, err)
-		copied := original.DeepCopyObject()
-		after, err := json.Marshal(copied)
-		require.NoError(t, err)
-		require.Equal(t, string(before), string(after))
-		nd, ok := copied.(*v3.NodeDriver)
-		if !ok {
-			nd = &copied.(*v3.NodeDriverList).Items[0]
-		}
-		nd.Spec.WhitelistDomains[0], nd.Status.Conditions[0].Message = "changed", "changed"
-		nd.Annotations[v3.DefaultsAnnotation] = "changed"
-		nd.Status.LastProbeTime.Time = nd.Status.LastProbeTime.AddDate(1, 0, 0)
-		again, err := json.Marshal(original)
-		require.NoError(t, err)
-		require.Equal(t, string(before), string(again))
-	}
-	require.Nil(t, (*v3.NodeDriver)(nil).DeepCopyObject())
-	require.Nil(t, (*v3.NodeDriverList)(nil).DeepCopyObject())
-}
 
 // JSON names are Rancher's: manifests written for it apply unchanged.
 func TestFieldsHaveRanchersNames(t *testing.T) {
@@ -96,13 +70,4 @@ func TestConditionsAndReasonsAreWords(t *testing.T) {
 		seen[kind+text] = name
 	}
 	require.Contains(t, seen, "ConditionReady")
-}
-
-func TestSchemeKnowsTheKinds(t *testing.T) {
-	scheme := runtime.NewScheme()
-	require.NoError(t, v3.AddToScheme(scheme))
-	for _, kind := range []string{"NodeDriver", "NodeDriverList", "ListOptions", "WatchEvent"} {
-		require.True(t, scheme.Recognizes(v3.GroupVersion.WithKind(kind)), kind)
-	}
-	require.Equal(t, "management.cattle.io/v3", v3.GroupVersion.String())
 }
