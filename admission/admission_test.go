@@ -86,8 +86,6 @@ func TestMachineKinds_driver(t *testing.T) {
 		kind    string
 		refusal string
 	}{
-		"known":                         {there: []client.Object{nodeDriver("noop", nil)}, kind: "NoopMachine"},
-		"unknown":                       {kind: "NoopMachine", refusal: "no NodeDriver makes the kind NoopMachine"},
 		"being deleted":                 {there: []client.Object{nodeDriver("noop", deleting)}, kind: "NoopMachine", refusal: "is being deleted"},
 		"being deleted, with an heir":   {there: []client.Object{nodeDriver("noop", deleting), second}, kind: "NoopMachine"},
 		"inactive, template":            {there: []client.Object{nodeDriver("noop", inactive)}, kind: "NoopMachineTemplate", refusal: "spec.active to true"},
@@ -125,15 +123,6 @@ func TestMachineKinds_update(t *testing.T) {
 			expect(t, hook.Handle(t.Context(), request(t, admissionv1.Update, tt.obj, tt.old)), tt.refusal)
 		})
 	}
-}
-
-func TestMachineKinds_warnsClonedMachines(t *testing.T) {
-	c := newClient(t, nodeDriver("noop", nil))
-	obj := object("NoopMachine", "later")
-	obj["metadata"].(map[string]any)["annotations"] = map[string]any{"cluster.x-k8s.io/cloned-from-name": "template"}
-	got := (&admission.MachineKinds{Cached: c, Live: c}).Handle(t.Context(), request(t, admissionv1.Create, obj, nil))
-	expect(t, got, "")
-	require.Contains(t, got.Warnings[0], "waits for it")
 }
 
 func TestMachineKinds_tellsNothingOfOtherNamespaces(t *testing.T) {
@@ -333,24 +322,6 @@ func TestConfigurationIsGolden(t *testing.T) {
 			require.Equal(t, string(want), out.String(), "run go test ./admission -update after looking at the difference")
 		})
 	}
-}
-
-// Each webhook fails closed, has no side effects, answers soon, and has a name and a path of its own.
-func TestConfigurationFailsClosed(t *testing.T) {
-	validating, mutating := admission.Configuration(admission.Target{URL: "https://h", CAPI: true, Username: "a'b\\c\nd"})
-	names := map[string]bool{}
-	for _, hook := range validating.Webhooks {
-		require.Equal(t, "Fail", string(*hook.FailurePolicy), hook.Name)
-		require.Equal(t, "None", string(*hook.SideEffects), hook.Name)
-		require.LessOrEqual(t, *hook.TimeoutSeconds, int32(10), hook.Name)
-		require.False(t, names[hook.Name+*hook.ClientConfig.URL], hook.Name)
-		names[hook.Name+*hook.ClientConfig.URL] = true
-	}
-	for _, hook := range mutating.Webhooks {
-		require.Equal(t, "Fail", string(*hook.FailurePolicy), hook.Name)
-		require.Equal(t, "None", string(*hook.SideEffects), hook.Name)
-	}
-	require.Equal(t, `request.userInfo.username != 'a\'b\\c\nd'`, validating.Webhooks[0].MatchConditions[0].Expression)
 }
 
 // requireSound: the name of what is let in can be a file's and a kind's, and what is downloaded, as it is once a driver is active, is

@@ -108,11 +108,6 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-func TestParseMode(t *testing.T) {
-	_, err := capi.ParseMode("sometimes")
-	require.ErrorContains(t, err, "auto, embedded, external")
-}
-
 // The table of webhooks is ours, what is served is Cluster API's: its markers say which there are.
 func TestWebhooks_agreeWithClusterAPI(t *testing.T) {
 	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-api").Output()
@@ -182,31 +177,6 @@ func TestResolve_doesNotGuess(t *testing.T) {
 	for _, mode := range []capi.Mode{capi.Auto, capi.Embedded, capi.External} {
 		_, err := capi.Resolve(t.Context(), refuses, mode)
 		require.EqualError(t, err, "looking for CRD clusters.cluster.x-k8s.io: forbidden")
-	}
-}
-
-func TestResolve_saysWhatToDo(t *testing.T) {
-	scheme := runtime.NewScheme()
-	require.NoError(t, apiextensionsv1.AddToScheme(scheme))
-	with := func(objs ...client.Object) client.Client {
-		return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objs...).Build()
-	}
-	for name, tt := range map[string]struct {
-		there client.Client
-		asked capi.Mode
-		want  string
-	}{
-		"external, nothing there": {with(), capi.External,
-			"no Cluster API is installed (clusters.cluster.x-k8s.io, machines.cluster.x-k8s.io, machinesets.cluster.x-k8s.io, machinedeployments.cluster.x-k8s.io missing): run `clusterctl init --core cluster-api`, or start the manager with --capi=embedded"},
-		"embedded beside another": {with(crd("machines.cluster.x-k8s.io", false), crd("clusters.cluster.x-k8s.io", true)), capi.Embedded,
-			"another Cluster API was installed by somebody else (machines.cluster.x-k8s.io): two of it would fight over every object; start the manager with --capi=external, or remove the other one first"},
-		"auto, the other one is half there": {with(crd("machines.cluster.x-k8s.io", false), crd("clusters.cluster.x-k8s.io", false), crd("machinesets.cluster.x-k8s.io", false)), capi.Auto,
-			"no Cluster API is installed (machinedeployments.cluster.x-k8s.io missing): run `clusterctl init --core cluster-api`, or start the manager with --capi=embedded"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := capi.Resolve(t.Context(), tt.there, tt.asked)
-			require.EqualError(t, err, tt.want)
-		})
 	}
 }
 

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"sort"
-	"strings"
 	"testing"
 	"time"
 
@@ -102,36 +100,6 @@ func answersAll(t *testing.T, address string) {
 		require.Equal(t, http.StatusOK, response.StatusCode, hook.Path)
 		require.EqualValues(t, "u", review.Response.UID, hook.Path)
 	}
-}
-
-// The whole table, so that a change of any rule is seen in review.
-func TestWebhooks_golden(t *testing.T) {
-	var lines []string
-	for _, hook := range capi.Webhooks() {
-		var verbs []string
-		for _, verb := range hook.Rule.Operations {
-			verbs = append(verbs, string(verb))
-		}
-		lines = append(lines, fmt.Sprintf("%s mutating=%t %s %s/%s/%s %s", hook.Name, hook.Mutating, hook.Path,
-			hook.Rule.APIGroups[0], hook.Rule.APIVersions[0], hook.Rule.Resources[0], strings.Join(verbs, ",")))
-	}
-	golden(t, "webhooks.txt", strings.Join(lines, "\n")+"\n")
-}
-
-func TestCRDs_golden(t *testing.T) {
-	crds, err := capi.CRDs()
-	require.NoError(t, err)
-	var lines []string
-	for _, crd := range crds {
-		var labels []string
-		for key, value := range crd.Labels {
-			labels = append(labels, key+"="+value)
-		}
-		sort.Strings(labels)
-		lines = append(lines, fmt.Sprintf("%s %s %s %s", crd.Name, crd.Spec.Names.Kind, crd.Spec.Scope, strings.Join(labels, ",")))
-	}
-	sort.Strings(lines)
-	golden(t, "crds.txt", strings.Join(lines, "\n")+"\n")
 }
 
 // TestEmbedded_wakesWhatWasMadeWhileItsClusterWasPaused has one of each kind that stands alone, with nothing but its Cluster to wake it. Its

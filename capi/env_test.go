@@ -8,12 +8,10 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"flag"
 	"fmt"
 	"math/big"
 	"net"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -32,8 +30,6 @@ import (
 	"github.com/drover-project/drover/charts"
 	"github.com/drover-project/drover/testkit"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
@@ -54,17 +50,6 @@ func newScheme(t *testing.T) *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	require.NoError(t, errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), capi.AddToScheme(scheme), rkev1.AddToScheme(scheme)))
 	return scheme
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
-	}
-	want, err := os.ReadFile(filepath.Clean(path))
-	require.NoError(t, err)
-	require.Equal(t, string(want), got)
 }
 
 // newManager makes one as the real one is made, with a certificate of its own and its webhooks on a port of its own.

@@ -10,10 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/events"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	coreadmission "sigs.k8s.io/cluster-api/core/webhooks/admission"
-	"sigs.k8s.io/cluster-api/feature"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -78,39 +75,12 @@ func TestTransforms_letOnlyThroughWhatIsMeant(t *testing.T) {
 	}
 }
 
-func TestGates(t *testing.T) {
-	require.NoError(t, setGates())
-	require.True(t, feature.Gates.Enabled(feature.ClusterTopology), "our templates are made for it")
-	require.False(t, feature.Gates.Enabled(feature.MachinePool), "a driver cannot give what they need")
-	require.False(t, feature.Gates.Enabled(feature.PriorityQueue))
-	require.False(t, feature.Gates.Enabled(feature.ReconcilerRateLimiting))
-}
-
-func TestReconcilers_areAllButMachinePools(t *testing.T) {
-	var names []string
-	for _, one := range reconcilers(fakeManager{}, nil, Options{}, nil) {
-		names = append(names, one.name)
-		require.NotNil(t, one.setup)
-	}
-	require.Equal(t, []string{"Cluster", "Machine", "MachineSet", "MachineDeployment", "MachineHealthCheck", "ClusterResourceSet",
-		"ClusterResourceSetBinding", "ClusterClass", "ClusterTopology", "MachineDeploymentTopology", "MachineSetTopology"}, names)
-	require.NotContains(t, preflightChecks(), clusterv1.MachineSetPreflightCheckKubeadmVersionSkew, "our servers do not run kubeadm")
-	require.Len(t, preflightChecks(), 3)
-}
-
 // Runtime extensions, by which an object could have the manager call any address, are off.
 func TestExtensions_areRefused(t *testing.T) {
 	require.NoError(t, setGates())
 	_, err := (&coreadmission.ExtensionConfig{}).ValidateCreate(t.Context(), nil)
 	require.Error(t, err)
 }
-
-// fakeManager is asked for its clients alone.
-type fakeManager struct{ manager.Manager }
-
-func (fakeManager) GetClient() client.Client                     { return nil }
-func (fakeManager) GetAPIReader() client.Reader                  { return nil }
-func (fakeManager) GetEventRecorder(string) events.EventRecorder { return nil }
 
 // Handover makes what Setup adds for the embedded core.
 func Handover(informers cache.Informers, live client.Reader) manager.Runnable {

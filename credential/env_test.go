@@ -164,25 +164,6 @@ func TestEnvNamesMissingKeys(t *testing.T) {
 	require.Empty(t, credential.RequiredKeys(acmeFields(), given))
 }
 
-func TestBuiltinCredentialsBecomeTheCloudsVariables(t *testing.T) {
-	all := builtinFields(t)
-	for name, test := range map[string]struct{ data, want map[string]string }{
-		"amazonec2": {map[string]string{"amazonec2credentialConfig-accessKey": "a", "amazonec2credentialConfig-secretKey": "s", "amazonec2credentialConfig-defaultRegion": "r"},
-			map[string]string{"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "s", "AWS_DEFAULT_REGION": "r"}},
-		"digitalocean": {map[string]string{"digitaloceancredentialConfig-accessToken": "a"}, map[string]string{"DIGITALOCEAN_ACCESS_TOKEN": "a"}},
-		"vmwarevsphere": {map[string]string{"username": "u", "vcenter": "v", "password": "p"},
-			map[string]string{"VSPHERE_USERNAME": "u", "VSPHERE_VCENTER": "v", "VSPHERE_PASSWORD": "p", "VSPHERE_VCENTER_PORT": "443"}},
-		"google":    {map[string]string{"authEncodedJson": "{}"}, map[string]string{"GOOGLE_AUTH_ENCODED_JSON": "{}"}},
-		"openstack": {map[string]string{"password": "p"}, map[string]string{"OS_PASSWORD": "p"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			env, err := credential.Env(name, all[name], bytesOf(test.data))
-			require.NoError(t, err)
-			require.Equal(t, test.want, env)
-		})
-	}
-}
-
 // A Secret's keys in every spelling that Rancher, people and generators use, and which of two wins.
 func TestKeysFindTheirFields(t *testing.T) {
 	fields := []crdgen.Field{

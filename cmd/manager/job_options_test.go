@@ -68,28 +68,6 @@ func TestParseTolerations(t *testing.T) {
 	}
 }
 
-// TestParseTolerationSaysAgainWhatWasWritten: what is taken says again what was written, and never tolerates every taint.
-func TestParseTolerationSaysAgainWhatWasWritten(t *testing.T) {
-	check := func(text string) {
-		toleration, err := parseToleration(text)
-		if err != nil {
-			return
-		}
-		require.NotEmpty(t, toleration.Key)
-		again := toleration.Key
-		if toleration.Operator == corev1.TolerationOpEqual {
-			again += "=" + toleration.Value
-		}
-		if toleration.Effect != "" || strings.HasSuffix(text, ":") {
-			again += ":" + string(toleration.Effect)
-		}
-		require.Equal(t, text, again)
-	}
-	for _, seed := range []string{"", "a", "a=b:NoSchedule", ":", "=", "a:NoExecute", "example.com/a=:"} {
-		check(seed)
-	}
-}
-
 func TestResources(t *testing.T) {
 	for name, c := range map[string]struct {
 		args, want []string

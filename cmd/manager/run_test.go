@@ -22,7 +22,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -170,8 +169,6 @@ func TestRun(t *testing.T) {
 	})
 	t.Run("Cluster API's own defaults and checks are there", func(t *testing.T) { testCAPIWebhooks(t, c, ns) })
 	t.Run("admission", func(t *testing.T) { testAdmission(t, c, ns) })
-	t.Run("templates are immutable", func(t *testing.T) { testTemplates(t, c, ns) })
-	t.Run("a driver's kinds go by themselves when their last object does", func(t *testing.T) { testKindsGo(t, c, ns) })
 	t.Run("two managers do not disturb each other, a restart writes nothing", func(t *testing.T) {
 		before := versions(t, c, ns)
 		stop()
@@ -210,32 +207,6 @@ func TestRun_watchFilter(t *testing.T) {
 		other := made["green"][i]
 		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(other), other))
 		require.Nil(t, other.Object["status"], other.GetKind())
-	}
-}
-
-func testKindsGo(t *testing.T, c client.Client, ns string) {
-	t.Helper()
-	awaitActive(t, c, "azure")
-	template := machineOf(ns, "last", "AzureMachineTemplate", "")
-	require.NoError(t, c.Create(t.Context(), template))
-	nd := &v3.NodeDriver{}
-	require.NoError(t, c.Get(t.Context(), client.ObjectKey{Name: "azure"}, nd))
-	nd.Spec.Active = false
-	require.NoError(t, c.Update(t.Context(), nd))
-	testkit.Eventually(t, patience, func() error { return hasReason(t, c, nd, v3.KeptForMachinesReason) })
-	refused := machineOf(ns, "late", "AzureMachineTemplate", "")
-	require.ErrorContains(t, c.Create(t.Context(), refused), "inactive")
-
-	require.NoError(t, c.Delete(t.Context(), template))
-	testkit.Eventually(t, patience, func() error { return hasReason(t, c, nd, v3.InactiveReason) })
-	for _, name := range []string{"azuremachinetemplates.rke-machine.cattle.io", "azuremachines.rke-machine.cattle.io", "azureconfigs.rke-machine-config.cattle.io"} {
-		testkit.Eventually(t, patience, func() error {
-			crd := &apiextensionsv1.CustomResourceDefinition{}
-			if err := c.Get(t.Context(), client.ObjectKey{Name: name}, crd); !apierrors.IsNotFound(err) {
-				return fmt.Errorf("the kind is still there: %w", err)
-			}
-			return nil
-		})
 	}
 }
 
@@ -385,26 +356,6 @@ func TestWebhooksStart(t *testing.T) {
 	}))
 	require.Equal(t, 3, asked)
 	require.False(t, w.configured.Load())
-}
-
-func TestEveryReplica(t *testing.T) {
-	ran := false
-	run := everyReplica(func(context.Context) error {
-		ran = true
-		return errors.New("told")
-	})
-	require.False(t, run.NeedLeaderElection())
-	require.EqualError(t, run.Start(t.Context()), "told")
-	require.True(t, ran)
-}
-
-func TestPause(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	begin := time.Now()
-	pause(ctx, time.Hour)
-	require.Less(t, time.Since(begin), time.Minute, "the end of the context ends it")
-	pause(t.Context(), time.Nanosecond)
 }
 
 // TestEndWell: only a manager that was told to stop is forgiven, and only for not ending in time.

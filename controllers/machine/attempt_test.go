@@ -67,38 +67,6 @@ func TestMadeBudget(t *testing.T) {
 	s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.WaitingForRetryReason)
 }
 
-// What only a user can mend is tried again when he has mended the bootstrap Secret, or the manager got another proxy.
-func TestStopped_isWoken(t *testing.T) {
-	for name, mend := range map[string]func(*subject){
-		"bootstrap Secret": func(s *subject) {
-			secret := testkit.ExpectExists(s, s.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "bootstrap"}})
-			secret.Data["value"] = []byte("#!/bin/sh\nmended\n")
-			s.update(secret)
-		},
-		"proxy": func(s *subject) {
-			s.settings.Proxy.HTTPS = "http://proxy.test:3128"
-			s.reconciler = s.manager().For(s.kind)
-		},
-		"CA": func(s *subject) {
-			s.settings.CABundle = []byte("-----BEGIN CERTIFICATE-----")
-			s.reconciler = s.manager().For(s.kind)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newWorld(t).machine("digitalocean", "m", droplet())
-			s.reconcile()
-			s.refuse(state.Create, 1)
-			s.reconcile()
-			says := s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.AttemptsExhaustedReason).Message
-			require.Contains(t, says, "bootstrap data")
-			require.Contains(t, says, "proxy, CA")
-			mend(s)
-			require.EqualValues(t, 2, s.reconcile().Attempts)
-			require.EqualValues(t, 2, s.reconcile().Attempts, "a change counts once")
-		})
-	}
-}
-
 // lose plays a Job whose node is lost: its pod was told to end, and nobody is there to end it.
 func (s *subject) lose(operation state.Operation) *corev1.Pod {
 	s.Helper()
@@ -180,9 +148,7 @@ func (s *subject) doubts(attempt int32, words string) {
 func TestDoubt_keepsItsWords(t *testing.T) {
 	w := newWorld(t)
 	w.secret("acme", string(rkev1.CloudCredentialSecretType), map[string]string{"acmecredentialConfig-token": "t"})
-	nd := w.nodeDriver("acme", "https://drivers.test/acme", nil)
-	nd.Status.Digest, nd.Status.AppliedURL = strings.Repeat("a", 64), "https://drivers.test/acme"
-	require.NoError(t, w.client.Status().Update(t.Context(), nd))
+	w.external("acme", "https://drivers.test/acme", strings.Repeat("a", 64))
 	s := w.machine("acme", "m", map[string]any{"region": "x", "common": map[string]any{"cloudCredentialSecretName": "acme"}})
 	s.reconcile()
 	s.doubts(1, "DEVCLOUD-4711: account suspended")

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -405,7 +404,14 @@ func TestFailure_isKeptAndPaced(t *testing.T) {
 	require.Empty(t, status.FailureReason)
 }
 
+// What only a user can mend is tried again when he has mended it, or asks for it, or the manager got other settings.
 func TestFailure_exhaustedUntilSomethingChanges(t *testing.T) {
+	settings := func(change func(*jobrunner.Settings)) func(*subject) {
+		return func(s *subject) {
+			change(&s.settings)
+			s.reconciler = s.manager().For(s.kind)
+		}
+	}
 	changes := map[string]func(*subject){
 		"retry annotation": func(s *subject) { s.annotate(rkev1.RetryAnnotation, "now") },
 		"spec": func(s *subject) {
@@ -418,6 +424,13 @@ func TestFailure_exhaustedUntilSomethingChanges(t *testing.T) {
 			secret.StringData = map[string]string{"accessToken": "right"}
 			s.update(secret)
 		},
+		"bootstrap Secret": func(s *subject) {
+			secret := testkit.ExpectExists(s, s.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "bootstrap"}})
+			secret.Data["value"] = []byte("#!/bin/sh\nmended\n")
+			s.update(secret)
+		},
+		"proxy": settings(func(to *jobrunner.Settings) { to.Proxy.HTTPS = "http://proxy.test:3128" }),
+		"CA":    settings(func(to *jobrunner.Settings) { to.CABundle = []byte("-----BEGIN CERTIFICATE-----") }),
 	}
 	for name, change := range changes {
 		t.Run(name, func(t *testing.T) {
@@ -425,7 +438,9 @@ func TestFailure_exhaustedUntilSomethingChanges(t *testing.T) {
 			s.reconcile()
 			s.fail(state.Create, 1, rkev1.ClassInvalid, "no such region", false)
 			status := s.reconcile()
-			s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.AttemptsExhaustedReason)
+			says := s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.AttemptsExhaustedReason).Message
+			require.Contains(t, says, "bootstrap data")
+			require.Contains(t, says, "proxy, CA")
 			require.Nil(t, status.NextAttemptTime)
 			s.clock.SetTime(start.Add(1000 * time.Hour))
 			require.EqualValues(t, 1, s.reconcile().Attempts)
@@ -435,17 +450,6 @@ func TestFailure_exhaustedUntilSomethingChanges(t *testing.T) {
 			require.EqualValues(t, 2, s.reconcile().Attempts, "a change counts once")
 		})
 	}
-}
-
-func TestFailure_podThatSaysNothing(t *testing.T) {
-	s := newWorld(t).machine("digitalocean", "m", droplet())
-	s.reconcile()
-	s.write(map[string]any{state.JournalKey: state.Journal{Operation: state.Create, Attempt: 1, Phase: state.PhaseIntent}})
-	s.end(state.Create, 1, batchv1.JobFailed, "DeadlineExceeded")
-	status := s.reconcile()
-	require.Equal(t, "Transient", status.LastAttempt.Class)
-	require.Contains(t, status.FailureMessage, "deadline")
-	require.EqualValues(t, 1, status.Attempts)
 }
 
 func TestRunning_sayWhatHoldsThePodUp(t *testing.T) {

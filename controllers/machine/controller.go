@@ -199,7 +199,7 @@ func (c *Controller) reconcileCRD(ctx context.Context, request reconcile.Request
 		// Not before it is gone: while a CRD is being deleted, its machines are too, and their servers must be removed.
 		return reconcile.Result{}, c.removeKind(ctx, request.Name)
 	}
-	if !isMachineCRD(crd) || !established(crd) {
+	if !isMachineCRD(crd) || !apply.IsEstablished(crd) {
 		return reconcile.Result{}, nil
 	}
 	fields, err := crdgen.FieldsFromCRD(crd)
@@ -251,15 +251,6 @@ func (c *Controller) removeKind(ctx context.Context, name string) error {
 func isMachineCRD(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	return crd.Spec.Group == rkev1.MachineGroupVersion.Group && strings.HasSuffix(crd.Spec.Names.Kind, "Machine") &&
 		crd.Labels[rkev1.NodeDriverLabel] != ""
-}
-
-func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
-	for _, c := range crd.Status.Conditions {
-		if c.Type == apiextensionsv1.Established {
-			return c.Status == apiextensionsv1.ConditionTrue
-		}
-	}
-	return false
 }
 
 // metadataOf is what a kind is watched as: the objects themselves are read when they are needed.

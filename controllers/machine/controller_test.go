@@ -118,9 +118,7 @@ func TestKinds_comeAndGo(t *testing.T) {
 		w.await(listOf("LateMachine"), w.namespace, "late", hasPhase(rkev1.PhasePending))
 
 		// The driver appears, and only that wakes the machine.
-		nd := w.nodeDriver("late", "https://drivers.test/late", nil)
-		nd.Status.Digest = "0123456789012345678901234567890123456789012345678901234567890123"
-		require.NoError(t, w.client.Status().Update(t.Context(), nd))
+		nd := w.external("late", "https://drivers.test/late", "0123456789012345678901234567890123456789012345678901234567890123")
 		w.await(listOf("LateMachine"), w.namespace, "late", hasPhase(rkev1.PhaseCreating))
 		s.write(map[string]any{state.JournalKey: state.Journal{Operation: state.Create, Attempt: 1, Phase: state.PhaseRecorded},
 			state.ServerKey: state.Server{ProviderID: "late://1"},

@@ -186,9 +186,7 @@ func TestDelete_whateverElseIsGone(t *testing.T) {
 func TestDelete_externalDriverIsGone(t *testing.T) {
 	const url = "https://u:SECRET@drivers.test/acme?token=SECRET"
 	w := newWorld(t)
-	nd := w.nodeDriver("acme", url, nil)
-	nd.Status.Digest, nd.Status.AppliedURL = strings.Repeat("a", 64), url
-	require.NoError(t, w.client.Status().Update(t.Context(), nd))
+	nd := w.external("acme", url, strings.Repeat("a", 64))
 	s := w.machine("acme", "m", map[string]any{"token": "t"})
 	s.ready()
 	shown, _, err := unstructured.NestedString(s.obj.Object, "status", "driverUrl")
@@ -204,54 +202,6 @@ func TestDelete_externalDriverIsGone(t *testing.T) {
 	require.Equal(t, url, driver.URL, "from the state")
 }
 
-func TestDelete_credentialIsMissingAndNeeded(t *testing.T) {
-	s := newWorld(t).machine("digitalocean", "m", droplet())
-	s.reconcile()
-	// Only the intent is known: the finder has to look, and needs the credential, which the state does not have either.
-	s.fail(state.Create, 1, rkev1.ClassUnknown, "answer lost", true)
-	last := testkit.ExpectExists(t, s.client, s.lastCredential())
-	delete(last.Data, state.CredentialKey)
-	s.update(last)
-	s.delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cred"}})
-	s.delete(s.obj)
-	s.reconcile()
-	c := s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.CredentialMissingReason)
-	require.Contains(t, c.Message, "accessToken")
-
-	s.secret("cred", "Opaque", map[string]string{"accessToken": "again"})
-	s.reconcile()
-	require.Equal(t, "again", s.requestOf(state.Remove, 1).CredentialEnv["DIGITALOCEAN_ACCESS_TOKEN"])
-}
-
-func TestDelete_rightCredentialEndsTheWait(t *testing.T) {
-	s := newWorld(t).machine("digitalocean", "m", droplet())
-	s.ready()
-	s.delete(s.obj)
-	s.reconcile()
-	s.fail(state.Remove, 1, rkev1.ClassUnauthorized, "401", true)
-	s.reconcile()
-	secret := testkit.ExpectExists(t, s.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cred"}})
-	secret.StringData = map[string]string{"accessToken": "right"}
-	s.update(secret)
-	require.EqualValues(t, 2, s.reconcile().Attempts)
-	require.Equal(t, "right", s.requestOf(state.Remove, 2).CredentialEnv["DIGITALOCEAN_ACCESS_TOKEN"])
-}
-
-func TestDelete_stateSecretIsGone(t *testing.T) {
-	s := newWorld(t).machine("digitalocean", "m", droplet())
-	s.ready()
-	secret := testkit.ExpectExists(t, s.client, s.stateSecret())
-	secret.Finalizers = nil
-	s.update(secret)
-	s.delete(secret)
-	s.delete(s.obj)
-	s.reconcile()
-	request := s.requestOf(state.Remove, 1)
-	require.Equal(t, string(s.obj.GetUID()), request.Tags[jobrunner.TagMachineUID], "the finder has the tag to look for")
-	require.True(t, request.MayExist, "and who has no finder does not say that there is none")
-	testkit.ExpectExists(t, s.client, s.stateSecret())
-}
-
 // loseState empties the state Secret, as a restore may, or takes it away.
 func (s *subject) loseState(altogether bool) {
 	s.Helper()
@@ -264,13 +214,20 @@ func (s *subject) loseState(altogether bool) {
 }
 
 func TestDelete_stateIsEmpty(t *testing.T) {
-	s := newWorld(t).machine("digitalocean", "m", droplet())
-	s.ready()
-	s.loseState(false)
-	s.delete(s.obj)
-	s.reconcile()
-	require.True(t, s.requestOf(state.Remove, 1).MayExist)
-	testkit.ExpectExists(t, s.client, s.obj)
+	for name, altogether := range map[string]bool{"empty": false, "gone": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newWorld(t).machine("digitalocean", "m", droplet())
+			s.ready()
+			s.loseState(altogether)
+			s.delete(s.obj)
+			s.reconcile()
+			request := s.requestOf(state.Remove, 1)
+			require.Equal(t, string(s.obj.GetUID()), request.Tags[jobrunner.TagMachineUID], "the finder has the tag to look for")
+			require.True(t, request.MayExist, "and who has no finder does not say that there is none")
+			testkit.ExpectExists(t, s.client, s.stateSecret())
+			testkit.ExpectExists(t, s.client, s.obj)
+		})
+	}
 }
 
 // A server whose state is lost is left as it is: it is neither replaced nor made a second time.

@@ -164,6 +164,15 @@ func (w *world) nodeDriver(name, url string, change func(*managementv3.NodeDrive
 	return nd
 }
 
+// external makes the NodeDriver of an external driver that was read.
+func (w *world) external(name, url, digest string) *managementv3.NodeDriver {
+	w.Helper()
+	nd := w.nodeDriver(name, url, nil)
+	nd.Status.Digest, nd.Status.AppliedURL = digest, url
+	require.NoError(w, w.client.Status().Update(w.Context(), nd))
+	return nd
+}
+
 func (w *world) secret(name, kind string, data map[string]string) *corev1.Secret {
 	w.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}, Type: corev1.SecretType(kind), StringData: data}

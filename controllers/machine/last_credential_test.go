@@ -64,18 +64,6 @@ func TestLastCredential_movesOutOfAnOldState(t *testing.T) {
 	require.Zero(t, s.wrote(), "%v", s.writes)
 }
 
-func TestLastCredential_removesFromAnOldState(t *testing.T) {
-	s := newWorld(t).machine("digitalocean", "m", droplet())
-	s.ready()
-	s.asBefore()
-	s.delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cred"}})
-	s.delete(s.obj)
-	s.reconcile()
-	s.expect(rkev1.CredentialReadyCondition, metav1.ConditionTrue, rkev1.CredentialRecalledReason)
-	require.NotEmpty(t, s.requestOf(state.Remove, 1).CredentialEnv["DIGITALOCEAN_ACCESS_TOKEN"])
-	testkit.ExpectExists(t, s.client, s.lastCredential())
-}
-
 // Whoever may write Secrets beside the machine may write the one of last resort: of what it names, the driver's process is given the
 // driver's own variables and files only, for it may run where other machines' drivers do.
 func TestLastCredential_namesOnlyWhatTheDriverTakes(t *testing.T) {

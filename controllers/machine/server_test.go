@@ -104,9 +104,7 @@ func TestProviderID_fromATemplateAddedLater(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newWorld(t).machine("acme", "m", map[string]any{"token": "from-the-spec"})
-			nd := s.nodeDriver("acme", "https://drivers.test/acme", nil)
-			nd.Status.Digest = strings.Repeat("a", 64)
-			require.NoError(t, s.client.Status().Update(t.Context(), nd))
+			nd := s.external("acme", "https://drivers.test/acme", strings.Repeat("a", 64))
 			s.reconcile()
 			s.succeed(1)
 			s.write(map[string]any{state.ServerKey: state.Server{InstanceID: "u-1"}, state.ExtractedConfigKey: string(c.archive)})

@@ -165,9 +165,7 @@ func TestBootstrapData_unexplained(t *testing.T) {
 // TestUserData_unknownHabit: a driver that may want the data or a path is not guessed at, and an annotation says it.
 func TestUserData_unknownHabit(t *testing.T) {
 	w := newWorld(t)
-	nd := w.nodeDriver("unsure", "https://drivers.test/unsure", nil)
-	nd.Status.Digest, nd.Status.AppliedURL = strings.Repeat("a", 64), "https://drivers.test/unsure"
-	require.NoError(t, w.client.Status().Update(t.Context(), nd))
+	nd := w.external("unsure", "https://drivers.test/unsure", strings.Repeat("a", 64))
 	s := w.machine("unsure", "m", map[string]any{})
 	s.reconcile()
 	c := s.expect(rkev1.BootstrapReadyCondition, metav1.ConditionFalse, rkev1.UserDataHabitUnknownReason)

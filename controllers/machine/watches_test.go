@@ -209,13 +209,6 @@ func TestOfCAPIMachine_onlyOurInfrastructure(t *testing.T) {
 	require.Equal(t, []Request{requestFor("m")}, ofCAPIMachine(t.Context(), m))
 }
 
-func TestOfKind(t *testing.T) {
-	obj := metadataOf(rkev1.MachineGroupVersion.WithKind("AcmeMachine"))
-	obj.SetNamespace("a")
-	obj.SetName("m")
-	require.Equal(t, []Request{requestFor("m")}, ofKind(obj.GroupVersionKind())(t.Context(), obj))
-}
-
 // Each object wakes those who noted that they wait for it, and nobody else.
 func TestMappings_wakeThoseWhoWait(t *testing.T) {
 	c := New(Options{})
@@ -313,50 +306,6 @@ func TestOfDrivers_andWhatIsAKind(t *testing.T) {
 			require.Equal(t, tt.crd.Labels != nil, ofDrivers().Create(event.TypedCreateEvent[*metav1.PartialObjectMetadata]{Object: meta}))
 		})
 	}
-}
-
-func TestEstablished(t *testing.T) {
-	for name, tt := range map[string]struct {
-		conditions []apiextensionsv1.CustomResourceDefinitionCondition
-		want       bool
-	}{
-		"not looked at yet": {},
-		"names only":        {conditions: []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionTrue}}},
-		"not yet":           {conditions: []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionFalse}}},
-		"yes":               {conditions: []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}, want: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			crd := &apiextensionsv1.CustomResourceDefinition{}
-			crd.Status.Conditions = tt.conditions
-			require.Equal(t, tt.want, established(crd))
-		})
-	}
-}
-
-// Two goroutines per machine note, forget and ask at once: nothing is lost, nothing stays.
-func TestInterests_concurrently(t *testing.T) {
-	i := newWatchIndex()
-	done := make(chan struct{})
-	const machines, rounds = 16, 200
-	for m := range machines {
-		go func() {
-			defer func() { done <- struct{}{} }()
-			request := requestFor(string(rune('a' + m)))
-			for range rounds {
-				i.note(request, driverKey("acme"))
-				i.note(request, podsKey(request.Name))
-				i.in(driverKey("acme"))
-				i.forget(request)
-			}
-			i.note(request, driverKey("acme"))
-		}()
-	}
-	for range machines {
-		<-done
-	}
-	require.Len(t, i.in(driverKey("acme")), machines)
-	require.Len(t, i.byKey, 1)
-	require.Empty(t, i.in(podsKey("a")))
 }
 
 // A machine is heard of when it becomes this manager's and when it ends to be, for its place among those that wait is given up.

@@ -223,28 +223,6 @@ func TestExternal_failures(t *testing.T) {
 		require.EqualValues(t, 2, e.request(e.runningJob()).Attempt)
 		require.EqualValues(t, 2, e.nd.Status.ProbeAttempts)
 	})
-	t.Run("a driver that does not answer was downloaded", func(t *testing.T) {
-		e := newEnv(t, external("mute"))
-		e.reconcile()
-		e.finish(state.Result{Outcome: state.Failed, Reason: v3.DriverUnresponsiveReason, Class: rkev1.ClassInvalid, Message: "no address within 30s"})
-		e.reconcile()
-		e.expect(v3.DownloadedCondition, metav1.ConditionTrue, v3.DownloadedReason)
-		e.expect(v3.InstalledCondition, metav1.ConditionFalse, v3.DriverUnresponsiveReason)
-	})
-	t.Run("a pod that says nothing", func(t *testing.T) {
-		e := newEnv(t, external("silent"))
-		e.reconcile()
-		require.NoError(t, e.Delete(t.Context(), e.runningJob(), client.PropagationPolicy(metav1.DeletePropagationBackground)))
-		e.reconcile()
-		e.expect(v3.ReadyCondition, metav1.ConditionFalse, "")
-	})
-	t.Run("flags that cannot be", func(t *testing.T) {
-		e := newEnv(t, external("odd"))
-		e.reconcile()
-		e.succeed("d", crdgen.Flag{Name: "odd-a", Type: "float"})
-		e.reconcile()
-		e.expect(v3.InstalledCondition, metav1.ConditionFalse, v3.FlagsInvalidReason)
-	})
 }
 
 func TestSchemaChange(t *testing.T) {
@@ -327,16 +305,6 @@ func TestDeactivate(t *testing.T) {
 
 	e.update(func(nd *v3.NodeDriver) { nd.Spec.Active = true })
 	e.reconcileUntilReady()
-}
-
-func TestInactiveFromTheStart(t *testing.T) {
-	nd := builtin("vmwarevcloudair")
-	nd.Spec.Active = false
-	e := newEnv(t, nd)
-	require.Zero(t, e.reconcile())
-	e.expect(v3.ReadyCondition, metav1.ConditionFalse, v3.InactiveReason)
-	e.expect(v3.ValidCondition, metav1.ConditionTrue, v3.ValidReason)
-	e.expectNoKinds()
 }
 
 func TestDelete(t *testing.T) {

@@ -127,6 +127,9 @@ func TestFailures_saySo(t *testing.T) {
 			result := e.reconcile()
 			require.Contains(t, e.expect(tt.condition, metav1.ConditionFalse, tt.reason), tt.message)
 			e.expect(v3.ReadyCondition, metav1.ConditionFalse, tt.reason)
+			if tt.condition == v3.InstalledCondition {
+				e.expect(v3.DownloadedCondition, metav1.ConditionTrue, v3.DownloadedReason)
+			}
 			require.Equal(t, tt.again, result.RequeueAfter > 0)
 			require.Empty(t, e.nd.Status.Digest, "nothing is made with it")
 			require.Empty(t, e.nd.Status.MachineKind)

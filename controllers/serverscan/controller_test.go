@@ -334,14 +334,6 @@ func TestScan_readsTheAPIBeforeItRemoves(t *testing.T) {
 	w.nothingSecretIsLeft()
 }
 
-func TestScan_gracePeriod(t *testing.T) {
-	w := newWorld(t)
-	w.ask(func(s *rkev1.ServerScanSpec) { s.GracePeriod = &metav1.Duration{Duration: 4 * time.Hour} })
-	w.end("look-scan-1", w.report(w.found("1", "gone")))
-	w.reconcile()
-	require.Equal(t, "1 Young", w.verdicts())
-}
-
 func TestScan_fails(t *testing.T) {
 	w := newWorld(t)
 	w.ask(func(s *rkev1.ServerScanSpec) { s.Remove = true })
@@ -352,14 +344,6 @@ func TestScan_fails(t *testing.T) {
 	require.Contains(t, message, "Unable to authenticate you")
 	require.Empty(t, w.scan.Status.Servers)
 	w.nothingSecretIsLeft()
-}
-
-func TestScan_anImageThatIsTooOld(t *testing.T) {
-	w := newWorld(t)
-	w.ask(nil)
-	w.end("look-scan-1", state.Result{Outcome: state.Succeeded})
-	w.reconcile()
-	require.Contains(t, w.expect(metav1.ConditionFalse, rkev1.ScanResultInvalidReason), "does not fit this manager")
 }
 
 func TestScan_badInput(t *testing.T) {

@@ -72,8 +72,13 @@ func TestSchedule_looksOnceInEachInterval(t *testing.T) {
 	next := w.round()
 	require.InDelta(t, interval, next, float64(time.Minute), "the machines are new")
 	require.Empty(t, w.periodic())
+	w.later(interval - time.Minute)
+	next = w.round()
+	require.Positive(t, next)
+	require.LessOrEqual(t, next, 2*time.Minute, "it looks again when the first is due, not an interval later")
+	require.Empty(t, w.periodic())
 
-	w.later(interval + time.Minute)
+	w.later(2 * time.Minute)
 	w.round()
 	made := w.periodic()
 	require.Len(t, made, 1, "one for the credential, none for a driver whose servers carry no tags")
@@ -93,17 +98,6 @@ func TestSchedule_looksOnceInEachInterval(t *testing.T) {
 	w.later(2 * time.Hour)
 	w.reconcile()
 	require.Len(t, w.periodic(), 1)
-}
-
-// It looks again when the first is due, not an interval later.
-func TestSchedule_waitsForTheFirst(t *testing.T) {
-	w := newWorld(t)
-	w.using("DigitaloceanMachine", "a", "cred")
-	w.later(interval - time.Minute)
-	next := w.round()
-	require.Positive(t, next)
-	require.LessOrEqual(t, next, 2*time.Minute)
-	require.Empty(t, w.periodic())
 }
 
 // A ServerScan that somebody else asked for has looked too.
@@ -135,6 +129,7 @@ func TestSchedule_goesOnWhileSomethingIsOpen(t *testing.T) {
 	for verdict, change := range map[string]func(*world, *state.ScannedServer){
 		rkev1.VerdictYoung:     func(w *world, s *state.ScannedServer) { s.Created = w.clock.Now() },
 		rkev1.VerdictUncertain: func(_ *world, s *state.ScannedServer) { s.ClusterUID = "elsewhere" },
+		rkev1.VerdictOrphan:    func(*world, *state.ScannedServer) {},
 	} {
 		t.Run(verdict, func(t *testing.T) {
 			w := newWorld(t)
@@ -150,6 +145,10 @@ func TestSchedule_goesOnWhileSomethingIsOpen(t *testing.T) {
 			w.everyOne()
 			w.round()
 			require.Len(t, w.periodic(), 2, "the first stays until the second has an answer")
+			w.lookedAt(w.report())
+			require.Empty(t, w.verdicts())
+			w.later(interval)
+			require.Equal(t, interval, w.round(), "nothing is left to look for")
 		})
 	}
 }
@@ -174,26 +173,6 @@ func TestSchedule_looksOnceMoreAfterTheLastMachine(t *testing.T) {
 	w.later(interval)
 	require.Equal(t, interval, w.round())
 	require.Len(t, w.periodic(), 2, "that is enough")
-}
-
-// Where orphans were found it goes on when no machine is left that tells the credential.
-func TestSchedule_goesOnWhileThereAreOrphans(t *testing.T) {
-	w := newWorld(t)
-	last := w.using("DigitaloceanMachine", "a", "cred")
-	w.later(2 * interval)
-	w.round()
-	w.lookedAt(w.report(w.found("1", "gone")))
-	require.Equal(t, "1 Orphan", w.verdicts())
-	require.NoError(t, w.client.Delete(t.Context(), last))
-	w.later(interval)
-	w.round()
-	require.Len(t, w.periodic(), 2)
-
-	w.lookedAt(w.report())
-	require.Empty(t, w.verdicts())
-	w.later(interval)
-	require.Equal(t, interval, w.round())
-	require.Len(t, w.periodic(), 2, "nothing is left to look for")
 }
 
 // everyOne has the controller look at all ServerScans, as a manager that comes up.

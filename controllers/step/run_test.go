@@ -112,14 +112,6 @@ func TestSummarize(t *testing.T) {
 	require.Equal(t, "AllGood", s.set.Get("Ready").Reason)
 }
 
-func TestConditions_messagesAreBounded(t *testing.T) {
-	s := newScope()
-	s.set.False("A", "Long", strings.Repeat("ä", 10_000))
-	message := s.set.Get("A").Message
-	require.LessOrEqual(t, len(message), 4<<10)
-	require.True(t, utf8.ValidString(message))
-}
-
 func TestEmit_onlyOnTransitions(t *testing.T) {
 	recorder := events.NewFakeRecorder(10)
 	before := []metav1.Condition{
@@ -141,36 +133,6 @@ func TestEmit_onlyOnTransitions(t *testing.T) {
 		got = append(got, event)
 	}
 	require.Equal(t, []string{"Warning Broken 50 % of it"}, got)
-}
-
-func TestOutcomesSayWhyAndKeepTheirCause(t *testing.T) {
-	cause := errors.New("spec.x is bad")
-	require.EqualError(t, step.Wait("NoFile", "file is missing", 0), "NoFile: file is missing")
-	require.EqualError(t, step.Progress("Running", "it runs", 0), "Running: it runs")
-	stalled := step.Stall("Bad", cause)
-	require.EqualError(t, stalled, "Bad: spec.x is bad")
-	require.ErrorIs(t, stalled, cause)
-}
-
-func TestResult(t *testing.T) {
-	result, err := step.Result(nil)
-	require.NoError(t, err)
-	require.Zero(t, result)
-
-	result, err = step.Result(fmt.Errorf("first: %w", step.Progress("Running", "", time.Minute)))
-	require.NoError(t, err)
-	require.Equal(t, reconcile.Result{RequeueAfter: time.Minute}, result)
-
-	other := errors.New("no route")
-	_, err = step.Result(other)
-	require.ErrorIs(t, err, other, "controller-runtime backs off for errors")
-}
-
-func TestRun_stepWithoutACondition(t *testing.T) {
-	s := newScope()
-	require.NoError(t, step.Run(t.Context(), s, step.Of("", "Fine", end(nil))))
-	require.Error(t, step.Run(t.Context(), s, step.Of("", "Fine", end(errors.New("no route")))))
-	require.Empty(t, s.list)
 }
 
 // When the manager stops, or somebody else was faster, nothing was found out about the object.
@@ -215,11 +177,13 @@ func TestEmit_kindAndNote(t *testing.T) {
 		"became false":    {metav1.Condition{Type: "A", Status: metav1.ConditionFalse, Reason: "Broken"}, "Warning Broken The condition A is now False"},
 		"no format":       {metav1.Condition{Type: "A", Status: metav1.ConditionFalse, Reason: "Broken", Message: "%s %d"}, "Warning Broken %s %d"},
 		"unknown":         {now: metav1.Condition{Type: "A", Status: metav1.ConditionUnknown, Reason: "Running"}},
+		"with a note":     {metav1.Condition{Type: "A", Status: metav1.ConditionTrue, Reason: "Noted"}, "Normal Noted It is noted"},
+		"its words first": {metav1.Condition{Type: "A", Status: metav1.ConditionFalse, Reason: "Noted", Message: "in 3 s"}, "Warning Noted in 3 s"},
 		"of another kind": {now: metav1.Condition{Type: "B", Status: metav1.ConditionTrue, Reason: "Done"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			recorder := events.NewFakeRecorder(2)
-			step.Emit(recorder, &corev1.ConfigMap{}, step.Transitions{After: []metav1.Condition{tt.now}, Of: []string{"A"}})
+			step.Emit(recorder, &corev1.ConfigMap{}, step.Transitions{After: []metav1.Condition{tt.now}, Of: []string{"A"}, Notes: map[string]string{"Noted": "It is noted"}})
 			if tt.want == "" {
 				require.Empty(t, recorder.Events)
 				return
@@ -231,43 +195,6 @@ func TestEmit_kindAndNote(t *testing.T) {
 	step.Emit(recorder, &corev1.ConfigMap{}, step.Transitions{Of: []string{"A"}, After: []metav1.Condition{
 		{Type: "A", Status: metav1.ConditionFalse, Reason: "Long", Message: strings.Repeat("ä", 5000)}}})
 	require.LessOrEqual(t, len(<-recorder.Events), 1024+len("Warning Long "), "the API takes no longer note")
-}
-
-// A reconcile that is repeated with one more thing there each time: each step tells what it waits for, and what it found out
-// before stays as it was.
-func TestRun_aWholeStory(t *testing.T) {
-	there := map[string]bool{}
-	need := func(what string) func(context.Context, *scope) error {
-		return func(context.Context, *scope) error {
-			if there[what] {
-				return nil
-			}
-			return step.Wait("No"+what, "there is no "+what, 0)
-		}
-	}
-	steps := []step.Step[*scope]{step.Of("A", "FoundA", need("Apple")), step.Of("B", "FoundB", need("Bread")), step.Of("C", "FoundC", need("Cheese"))}
-	s := newScope()
-	say := func() string {
-		s.set = step.NewConditions(&s.list, 7, time.Unix(1000, 0))
-		err := step.Run(t.Context(), s, steps...)
-		s.set.Summarize("Ready", "Fed", "A", "B", "C")
-		var words []string
-		for _, c := range s.list {
-			words = append(words, fmt.Sprintf("%s=%s(%s)", c.Type, c.Status, c.Reason))
-		}
-		return fmt.Sprintf("%v: %s", err, strings.Join(words, " "))
-	}
-	for _, line := range []struct{ comes, want string }{
-		{"", "NoApple: there is no Apple: A=False(NoApple) Ready=False(NoApple)"},
-		{"Apple", "NoBread: there is no Bread: A=True(FoundA) Ready=False(NoBread) B=False(NoBread)"},
-		{"Cheese", "NoBread: there is no Bread: A=True(FoundA) Ready=False(NoBread) B=False(NoBread)"},
-		{"Bread", "<nil>: A=True(FoundA) Ready=True(Fed) B=True(FoundB) C=True(FoundC)"},
-	} {
-		there[line.comes] = true
-		require.Equal(t, line.want, say())
-	}
-	delete(there, "Apple")
-	require.Equal(t, "NoApple: there is no Apple: A=False(NoApple) Ready=False(NoApple) B=True(FoundB) C=True(FoundC)", say())
 }
 
 func TestConditions_areAlwaysWhatTheAPITakes(t *testing.T) {
@@ -294,26 +221,6 @@ func TestConditions_keepWhatFits(t *testing.T) {
 	check("")
 	check(strings.Repeat("ä", 3000))
 	check("\xff\xfe")
-}
-
-func TestEmit_notes(t *testing.T) {
-	notes := map[string]string{"Done": "It is done", "Broken": "It broke"}
-	for name, tt := range map[string]struct {
-		now  metav1.Condition
-		want string
-	}{
-		"a note for what says nothing":    {metav1.Condition{Status: metav1.ConditionTrue, Reason: "Done"}, "Normal Done It is done"},
-		"its own words come first":        {metav1.Condition{Status: metav1.ConditionTrue, Reason: "Done", Message: "done in 3 s"}, "Normal Done done in 3 s"},
-		"a note for bad news":             {metav1.Condition{Status: metav1.ConditionFalse, Reason: "Broken"}, "Warning Broken It broke"},
-		"without a note it is a sentence": {metav1.Condition{Status: metav1.ConditionTrue, Reason: "Fine"}, "Normal Fine The condition A is now True"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			tt.now.Type = "A"
-			recorder := events.NewFakeRecorder(1)
-			step.Emit(recorder, &corev1.ConfigMap{}, step.Transitions{After: []metav1.Condition{tt.now}, Of: []string{"A"}, Notes: notes})
-			require.Equal(t, tt.want, <-recorder.Events)
-		})
-	}
 }
 
 func TestResult_ofJoinedErrors(t *testing.T) {

@@ -277,18 +277,3 @@ func TestParse_saysWhatIsWrong(t *testing.T) {
 		})
 	}
 }
-
-// TestLoad_mendsWhateverIsThere: whatever stands in the Secret, Load mends it and never panics.
-func TestLoad_mendsWhateverIsThere(t *testing.T) {
-	good, err := renew(nil, []string{name}, time.Now())
-	require.NoError(t, err)
-	check := func(cert, private, authority, authorityKey []byte) {
-		data := map[string][]byte{certKey: cert, keyKey: private, caCertKey: authority, caKeyKey: authorityKey}
-		c := fake.NewClientBuilder().WithObjects(&corev1.Secret{ObjectMeta: metaOf(key), Data: data}).Build()
-		s := load(t, c, time.Now())
-		require.NoError(t, verify(t, s, s.CABundle(), time.Now()))
-	}
-	check(good[certKey], good[keyKey], good[caCertKey], good[caKeyKey])
-	check(good[certKey], good[caKeyKey], good[certKey], good[keyKey])
-	check([]byte("-----BEGIN CERTIFICATE-----\n"), []byte{}, []byte("x"), []byte(nil))
-}

@@ -1,7 +1,6 @@
 package servingcert
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"io"
@@ -43,17 +42,6 @@ func verify(t *testing.T, s *Source, bundle []byte, now time.Time) error {
 	require.NoError(t, err)
 	_, err = cert.Leaf.Verify(x509.VerifyOptions{DNSName: name, Roots: roots, CurrentTime: now})
 	return err
-}
-
-func TestLoad_replicasShareOne(t *testing.T) {
-	c, now := fake.NewClientBuilder().Build(), time.Now()
-	first := load(t, c, now)
-	second := load(t, c, now)
-	require.NoError(t, verify(t, first, second.CABundle(), now))
-	require.NoError(t, verify(t, second, first.CABundle(), now))
-	secret := &corev1.Secret{}
-	require.NoError(t, c.Get(t.Context(), key, secret))
-	require.Equal(t, corev1.SecretTypeTLS, secret.Type)
 }
 
 func TestLoad_renewsTheCertificateAndKeepsTheAuthority(t *testing.T) {
@@ -104,29 +92,6 @@ func TestLoad_otherNameGetsAnotherCertificate(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, old.CABundle(), s.CABundle())
 	require.Equal(t, []string{"other.svc"}, s.current.Load().cert.Leaf.DNSNames)
-}
-
-func TestStart_seesWhatAnotherReplicaDid(t *testing.T) {
-	c, now := fake.NewClientBuilder().Build(), time.Now()
-	changed := make(chan []byte, 1)
-	s, err := Load(t.Context(), Options{Client: c, Secret: key, Names: []string{name}, Changed: func(_ context.Context, bundle []byte, _ string) error {
-		changed <- bundle
-		return nil
-	}})
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- s.Start(ctx) }()
-	data, err := renew(nil, []string{name}, now)
-	require.NoError(t, err)
-	secret := &corev1.Secret{}
-	require.NoError(t, c.Get(ctx, key, secret))
-	secret.Data = data
-	require.NoError(t, c.Update(ctx, secret))
-	require.Equal(t, data[caCertKey], <-changed)
-	require.Equal(t, data[caCertKey], s.CABundle())
-	cancel()
-	require.NoError(t, <-done)
 }
 
 func TestMain(m *testing.M) { testkit.Main(m) }
