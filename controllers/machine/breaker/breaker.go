@@ -1,6 +1,7 @@
 package breaker
 
 import (
+	"maps"
 	"sync"
 	"time"
 )
@@ -72,8 +73,9 @@ type Breaker[K comparable] struct {
 	// pace is how long to wait after the nth refusal in a row.
 	pace func(class string, n int32) time.Duration
 
-	mu      sync.Mutex
-	groups  map[Group]*group[K]
+	mu     sync.Mutex
+	groups map[Group]*group[K]
+	// members of all groups; each is in one.
 	members map[K]*member
 	// arrivals counts those who came to wait.
 	arrivals uint64
@@ -94,6 +96,54 @@ func (b *Breaker[K]) OnCall(call func(K)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.call = call
+}
+
+// group is held: its machines ask by turns.
+type group[K comparable] struct {
+	class string
+	// cause is a machine that was refused and waits in the group, and left the last one that did.
+	cause, left *K
+	// recovering tells that the cloud has made a server since it last refused one.
+	recovering bool
+	// level counts the refusals in a row, and next is when the next may ask.
+	level int32
+	next  time.Time
+	// window is how many may try at the same time.
+	window int
+	// quiet is when all have told again what they know, after a restart.
+	quiet   time.Time
+	members map[K]*member
+}
+
+// state of a member.
+type state int
+
+const (
+	// waiting for its turn.
+	waiting state = iota
+	// called: it is its turn when the time has come.
+	called
+	// trying: its attempt is under way.
+	trying
+)
+
+type member struct {
+	group   Group
+	state   state
+	arrival uint64
+	hash    string
+	// refused is the number of the attempt that was refused last; 0 when none was.
+	refused int32
+	// urgent: somebody has changed something. freed: another has got a server since.
+	urgent, freed bool
+}
+
+// before reports whether m is called before other: those for whom somebody has changed something first, else who came first.
+func (m *member) before(other *member) bool {
+	if m.urgent != other.urgent {
+		return m.urgent
+	}
+	return m.arrival < other.arrival
 }
 
 // Ask reports whether a machine may start an attempt now. Whoever is told to go is taken to try until Refused, Ended, Made or
@@ -132,14 +182,14 @@ func (b *Breaker[K]) promote(g *group[K], m *member, ask Ask) {
 	}
 	if m.urgent {
 		// Whoever was called and has not begun waits for this one.
-		for k := range g.members {
-			if other := b.members[k]; other.state == called && !other.urgent {
-				g.put(other, waiting)
+		for _, other := range g.members {
+			if other.state == called && !other.urgent {
+				other.state = waiting
 			}
 		}
 	}
-	if ask.Called && ask.Now.Before(g.quiet) && b.slots(g) > 0 {
-		g.put(m, called)
+	if ask.Called && ask.Now.Before(g.quiet) && g.slots() > 0 {
+		m.state = called
 		return
 	}
 	b.refill(g, ask.Now)
@@ -161,8 +211,7 @@ func (b *Breaker[K]) turn(g *group[K], m *member, ask Ask) Turn {
 		g.level = 0 // what was refused before was something else
 	}
 	if m.urgent || g.recovering || !ask.Now.Before(at) {
-		g.put(m, trying)
-		m.urgent = false
+		m.state, m.urgent = trying, false
 		return Turn{Go: true}
 	}
 	return Turn{Class: g.class, At: at}
@@ -196,10 +245,7 @@ func (b *Breaker[K]) Refused(k K, r Refusal) {
 		m.freed = g.recovering // the cloud has made a server since
 	}
 	if probing {
-		g.put(m, waiting)
-	}
-	if probing {
-		m.freed = false // not before: between its turn and its attempt a machine may be refused by the API, not by the cloud
+		m.state, m.freed = waiting, false // not before: between its turn and its attempt a machine may be refused by the API, not by the cloud
 	}
 	m.refused = r.Attempt
 	if g.cause == nil {
@@ -243,8 +289,15 @@ func (b *Breaker[K]) Made(k K, now time.Time) {
 		return
 	}
 	b.self = k
-	if m.state == trying {
-		b.widen(b.groups[m.group])
+	if g := b.groups[m.group]; m.state == trying {
+		// One more tries than before, and all that were refused have their attempts anew.
+		g.window++
+		if !g.recovering {
+			g.recovering, g.level, g.next, g.quiet = true, 0, time.Time{}, time.Time{}
+			for _, other := range g.members {
+				other.freed = other.freed || other.refused != 0 && other.state != trying
+			}
+		}
 	}
 	b.leave(k, now)
 }
@@ -295,6 +348,138 @@ func (b *Breaker[K]) LeaveAll(gone func(K) bool, now time.Time) {
 	for k := range b.members {
 		if gone(k) {
 			b.leave(k, now)
+		}
+	}
+}
+
+// enter begins what k asks or tells.
+func (b *Breaker[K]) enter(k K, now time.Time) {
+	if b.born.IsZero() {
+		b.born = now
+	}
+	b.self = k
+	// Groups that nobody waits in and whose time is long over.
+	maps.DeleteFunc(b.groups, func(_ Group, g *group[K]) bool { return len(g.members) == 0 && now.Sub(g.next) > forgotten })
+}
+
+func (b *Breaker[K]) startingUp(now time.Time) bool { return now.Sub(b.born) < startup }
+
+// warmUp lets all machines tell what they know, after a restart, before one is called.
+func (b *Breaker[K]) warmUp(g *group[K], now time.Time) {
+	if b.startingUp(now) {
+		g.quiet = now.Add(grace)
+	}
+}
+
+func (b *Breaker[K]) begin(name Group, class string) *group[K] {
+	g := &group[K]{class: class, window: 1, members: map[K]*member{}}
+	b.groups[name] = g
+	return g
+}
+
+// trip tells everybody to wait but one. Those who try already tell nothing of the room there is now.
+func (b *Breaker[K]) trip(refused K, g *group[K], r Refusal) {
+	g.level = max(g.level+1, r.Try)
+	if g.recovering {
+		g.level = 1
+	}
+	g.class, g.recovering, g.window = r.Class, false, 1
+	if next := r.End.Add(b.pace(r.Class, g.level)); next.After(g.next) {
+		g.next = next
+	}
+	for k, m := range g.members {
+		switch {
+		case k == refused:
+		case m.state == trying:
+			b.remove(k, g)
+		default:
+			m.state = waiting
+		}
+	}
+}
+
+// at is the member k of a group; nil if it is in none. It leaves another that it is in.
+func (b *Breaker[K]) at(k K, name Group, now time.Time) *member {
+	m := b.members[k]
+	if m != nil && m.group != name {
+		b.leave(k, now)
+		return nil
+	}
+	return m
+}
+
+func (b *Breaker[K]) join(k K, name Group) *member {
+	b.arrivals++
+	m := &member{group: name, arrival: b.arrivals}
+	b.members[k], b.groups[name].members[k] = m, m
+	return m
+}
+
+func (b *Breaker[K]) remove(k K, g *group[K]) {
+	delete(g.members, k)
+	delete(b.members, k)
+	if g.cause == nil || *g.cause != k {
+		return
+	}
+	g.cause, g.left = nil, &k
+	for other, m := range g.members {
+		if m.refused > 0 {
+			g.cause = &other
+			return
+		}
+	}
+}
+
+func (b *Breaker[K]) leave(k K, now time.Time) {
+	m := b.members[k]
+	if m == nil {
+		return
+	}
+	g := b.groups[m.group]
+	b.remove(k, g)
+	b.refill(g, now)
+	if !g.recovering {
+		return
+	}
+	for _, other := range g.members {
+		if other.state != trying {
+			return
+		}
+	}
+	// All that are left try: they need no turns.
+	for other := range g.members {
+		delete(b.members, other)
+	}
+	delete(b.groups, m.group)
+}
+
+// slots is how many more may be called.
+func (g *group[K]) slots() int {
+	slots := g.window
+	for _, m := range g.members {
+		if m.state != waiting {
+			slots--
+		}
+	}
+	return slots
+}
+
+// refill calls as many as may try.
+func (b *Breaker[K]) refill(g *group[K], now time.Time) {
+	for range g.slots() {
+		var who K
+		var first *member
+		for k, m := range g.members {
+			if m.state == waiting && (m.urgent || !now.Before(g.quiet)) && (first == nil || m.before(first)) {
+				who, first = k, m
+			}
+		}
+		if first == nil {
+			return
+		}
+		first.state = called
+		if who != b.self {
+			b.call(who)
 		}
 	}
 }
