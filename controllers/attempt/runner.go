@@ -122,8 +122,8 @@ func (e *InvalidError) Error() string { return e.Err.Error() }
 // Unwrap gives the cause.
 func (e *InvalidError) Unwrap() error { return e.Err }
 
-// Secrets are those that the task's Job reads: its request and, if it needs one, its pull Secret. They belong to one attempt.
-func (r Runner) Secrets(ctx context.Context, task *jobrunner.Task) ([]client.Object, error) {
+// secrets are those that the task's Job reads: its request and, if it needs one, its pull Secret. They belong to one attempt.
+func (r Runner) secrets(ctx context.Context, task *jobrunner.Task) ([]client.Object, error) {
 	var err error
 	if task.PullSecrets, err = r.pullSecrets(ctx, task.Request.Namespace); err != nil {
 		return nil, err
@@ -163,27 +163,37 @@ func (r Runner) pullSecrets(ctx context.Context, namespace string) ([]corev1.Sec
 	return found, nil
 }
 
-// Plan is what an attempt is made of.
+// Plan is what an attempt is made of, beside what follows from its task: what the pod runs as, its Secrets, and the Job.
 type Plan struct {
-	// First is made before the claim is written: what that write takes from its present place.
-	First []client.Object
-	// Record is where the attempt is claimed; it is written over what is there if the caller has Seen that.
+	Task jobrunner.Task
+	// Record is where the attempt is claimed. It is written over what is there.
 	Record client.Object
-	Seen   bool
-	// Shared is what all attempts have in common, and Binding the RoleBinding, which is let pass only when its Role is there. New tells that
-	// nothing of it is there yet.
-	Shared  []client.Object
-	Binding client.Object
-	New     bool
-	// Own is what only this attempt has.
-	Own []client.Object
-	Job *batchv1.Job
+	// Kept outlives the attempt beside the record, and is made before: the record of an earlier manager may have had it. It may be nil.
+	Kept client.Object
+	// New tells that nothing of the subject's is there yet.
+	New bool
+	// Unwritten has nothing made while one of the names is somebody else's.
+	Unwritten bool
 	// Taken decides about a name that is taken: if it returns no error, what is there is written over. Without it the TakenError is returned.
 	Taken func(context.Context, *TakenError) error
 }
 
 // Start claims an attempt, makes what its Job needs, and the Job last. It is safe to call again. A Job is never changed: its spec cannot be.
+// Its error may be an *InvalidError, before anything is made.
 func (r Runner) Start(ctx context.Context, o Subject, p Plan) error {
+	own, err := r.secrets(ctx, &p.Task)
+	if err != nil {
+		return err
+	}
+	access, binding, job := []client.Object{jobrunner.ServiceAccount(p.Task), jobrunner.Role(p.Task)}, jobrunner.RoleBinding(p.Task), jobrunner.Job(p.Task)
+	if p.Task.Request.Operation == state.Probe {
+		job = jobrunner.ProbeJob(p.Task)
+	}
+	if p.Unwritten {
+		if err := r.free(ctx, o, slices.Concat(access, own, []client.Object{binding, p.Record, job})...); err != nil {
+			return err
+		}
+	}
 	applier := r.Applier
 	applier.Check = func(ctx context.Context, live client.Object) error {
 		taken := o.check(live)
@@ -195,40 +205,41 @@ func (r Runner) Start(ctx context.Context, o Subject, p Plan) error {
 		}
 		return p.Taken(ctx, taken)
 	}
-	before, after, own := p.First, append(slices.Clone(p.Shared), p.Binding), p.Own
-	if !p.Seen {
-		before = append(before, p.Record)
+	if p.Kept != nil {
+		if _, err := applier.Apply(ctx, p.Kept); err != nil {
+			return err
+		}
 	}
-	if _, err := applier.All(ctx, before...); err != nil {
+	if err := applier.Write(ctx, p.Record); err != nil {
 		return err
 	}
-	if p.Seen {
-		if err := applier.Write(ctx, p.Record); err != nil {
-			return err
-		}
-	}
+	// The RoleBinding is let pass only when its Role is there.
 	if p.New {
-		if err := applier.Add(ctx, p.Shared...); err != nil {
-			return err
-		}
-		after, own = nil, append(slices.Clone(own), p.Binding)
+		err, own = applier.Add(ctx, access...), append(own, binding)
+	} else {
+		_, err = applier.All(ctx, append(access, binding)...)
 	}
-	if _, err := applier.All(ctx, after...); err != nil {
+	if err != nil {
 		return err
 	}
 	if err := applier.Add(ctx, own...); err != nil {
 		return err
 	}
-	err := r.Client.Create(ctx, p.Job, client.FieldOwner(r.Owner))
+	return r.create(ctx, job, applier.Check)
+}
+
+// create makes a Job, unless it is there.
+func (r Runner) create(ctx context.Context, job *batchv1.Job, check func(context.Context, client.Object) error) error {
+	err := r.Client.Create(ctx, job, client.FieldOwner(r.Owner))
 	if !apierrors.IsAlreadyExists(err) {
 		return err
 	}
 	live := &batchv1.Job{}
-	if err := r.Reader.Get(ctx, client.ObjectKeyFromObject(p.Job), live); err != nil {
+	if err := r.Reader.Get(ctx, client.ObjectKeyFromObject(job), live); err != nil {
 		return fmt.Errorf("reading the Job that is there: %w", err)
 	}
 	live.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("Job"))
-	return applier.Check(ctx, live)
+	return check(ctx, live)
 }
 
 // How long after its Job was made a pod is looked for, and how long at most between two looks.
@@ -256,8 +267,8 @@ func (r Runner) Mend(ctx context.Context, a Attempt, access ...client.Object) (t
 	return min(age, podCheck), nil
 }
 
-// Free is a TakenError when one of the objects is there and is not the subject's, for those who want to know before anything is made.
-func (r Runner) Free(ctx context.Context, o Subject, objects ...client.Object) error {
+// free is a TakenError when one of the objects is there and is not the subject's.
+func (r Runner) free(ctx context.Context, o Subject, objects ...client.Object) error {
 	for _, obj := range objects {
 		live, err := r.metadata(ctx, r.Reader, obj)
 		if err != nil {

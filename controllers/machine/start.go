@@ -39,37 +39,20 @@ func (r *Reconciler) start(ctx context.Context, s *scope, claim state.Claim) err
 		return err
 	}
 	task := r.task(s, claim)
-	secrets, err := r.runner.Secrets(ctx, &task)
-	if invalid, ok := errors.AsType[*attempt.InvalidError](err); ok && invalid.Pull {
-		return step.Wait(rkev1.JobRefusedReason, err.Error(), time.Minute)
-	} else if ok {
-		return step.Stall(rkev1.SpecInvalidReason, err)
-	}
-	if err != nil {
-		return err
-	}
 	if err := r.awaitJobLimit(ctx, s, claim.Operation); err != nil {
 		return err
 	}
 	if err := r.dropJob(ctx, s, claim); err != nil {
 		return err
 	}
-	record, err := jobrunner.StateSecret(task)
-	if err != nil {
+	plan := attempt.Plan{Task: task, New: s.state.secret == nil, Taken: r.takeName}
+	if plan.Record, err = jobrunner.StateSecret(task); err != nil {
 		return refused(err)
 	}
-	shared := []client.Object{jobrunner.ServiceAccount(task), jobrunner.Role(task)}
 	if task.Credential.Name != "" {
-		credential, err := jobrunner.CredentialSecret(task)
-		if err != nil {
+		if plan.Kept, err = jobrunner.CredentialSecret(task); err != nil {
 			return refused(err)
 		}
-		shared = append([]client.Object{credential}, shared...)
-	}
-	plan := attempt.Plan{Record: record, Seen: true, Shared: shared, Binding: jobrunner.RoleBinding(task), New: s.state.secret == nil,
-		Own: secrets, Job: jobrunner.Job(task), Taken: r.takeName}
-	if !s.state.Credential.IsAbsent() {
-		plan.First = shared // an earlier manager kept the credential in the state, from where the next write takes it
 	}
 	r.watchIndex.note(s.request, podsKey(string(s.GetUID())))
 	if err := r.runner.Start(ctx, s.subject(), plan); err != nil {
@@ -137,6 +120,11 @@ func (r *Reconciler) dropJob(ctx context.Context, s *scope, next state.Claim) er
 func refused(err error) error {
 	if isWaiting(err) {
 		return err
+	}
+	if invalid, ok := errors.AsType[*attempt.InvalidError](err); ok && invalid.Pull {
+		return step.Wait(rkev1.JobRefusedReason, err.Error(), time.Minute)
+	} else if ok {
+		return step.Stall(rkev1.SpecInvalidReason, err)
 	}
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return step.Wait(rkev1.NamespaceTerminatingReason, "the namespace is being deleted, and no Job can be made in it any more", fallbackCheck)

@@ -111,19 +111,14 @@ func (r *Reconciler) startProbe(ctx context.Context, s *scope, last state.Claim,
 	}
 	next := state.Claim{Attempt: number, Try: try, Hash: probeHash(s.nd)}
 	task := r.task(s.nd, next)
-	secrets, err := r.runner.Secrets(ctx, &task)
+	record := jobrunner.ResultSecret(task)
+	record.Annotations = map[string]string{attemptAnnotation: strconv.Itoa(int(next.Attempt)),
+		tryAnnotation: strconv.Itoa(int(next.Try)), rkev1.RequestHashAnnotation: next.Hash}
+	err = r.runner.Start(ctx, ours, attempt.Plan{Task: task, Record: record})
 	if _, invalid := errors.AsType[*attempt.InvalidError](err); invalid {
 		return step.Stall(v3.InvalidReason, err)
 	}
 	if err != nil {
-		return err
-	}
-	record := jobrunner.ResultSecret(task)
-	record.Annotations = map[string]string{attemptAnnotation: strconv.Itoa(int(next.Attempt)),
-		tryAnnotation: strconv.Itoa(int(next.Try)), rkev1.RequestHashAnnotation: next.Hash}
-	plan := attempt.Plan{Record: record, Shared: []client.Object{jobrunner.ServiceAccount(task), jobrunner.Role(task)}, Binding: jobrunner.RoleBinding(task),
-		Own: secrets, Job: jobrunner.ProbeJob(task)}
-	if err := r.runner.Start(ctx, ours, plan); err != nil {
 		return fmt.Errorf("starting probe %s: %w", task.Name(), err)
 	}
 	s.nd.Status.ProbeAttempts = try

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -33,22 +32,12 @@ func (r *Reconciler) start(ctx context.Context, s *scope, targets []jobrunner.Sc
 	if len(targets) > 0 {
 		task.Request.ScanNotAfter = s.now.Add(certainFor)
 	}
-	secrets, err := r.runner.Secrets(ctx, &task)
+	// Names of what a Job needs follow from the ServerScan's, which its user has chosen.
+	err = r.runner.Start(ctx, subject(s.ServerScan), attempt.Plan{Task: task, Record: jobrunner.ResultSecret(task), Unwritten: true})
 	if invalid, ok := errors.AsType[*attempt.InvalidError](err); ok && invalid.Pull {
 		return step.Stall(rkev1.ScanJobReason, err)
 	} else if ok {
 		return step.Stall(rkev1.CredentialInvalidReason, err)
-	}
-	if err != nil {
-		return err
-	}
-	plan := attempt.Plan{Record: jobrunner.ResultSecret(task), Shared: []client.Object{jobrunner.ServiceAccount(task), jobrunner.Role(task)},
-		Binding: jobrunner.RoleBinding(task), Own: secrets, Job: jobrunner.Job(task)}
-	// Names of what a Job needs follow from the ServerScan's, which its user has chosen: nothing is made while one is somebody else's.
-	named := append(append(slices.Clone(plan.Shared), plan.Binding, plan.Record, plan.Job), plan.Own...)
-	err = r.runner.Free(ctx, subject(s.ServerScan), named...)
-	if err == nil {
-		err = r.runner.Start(ctx, subject(s.ServerScan), plan)
 	}
 	if taken, ok := errors.AsType[*attempt.TakenError](err); ok && taken.Predecessor {
 		return step.Progress(rkev1.NameTakenReason, fmt.Sprintf("the %s %s of an earlier ServerScan of this name goes first", taken.Kind, taken.Name), leftoverCheck)
