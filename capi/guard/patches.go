@@ -2,6 +2,7 @@ package guard
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"regexp"
 	"slices"
@@ -11,21 +12,23 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// insertion is what a definition of a patch inserts into each object that it selects: so many bytes, and so many times the value of variables.
+// insertion is what a template or all of a patch's definition inserts into each object: so many bytes, and so many times the value of variables.
 type insertion struct {
 	selector clusterv1.PatchSelector
 	fixed    int
 	uses     map[string]int
-	rendered []rendered
+	// marks are those that are written in a template, whose result is read as YAML; cuts tells that it takes text apart.
+	marks marks
+	cuts  bool
 }
 
-func insertions(class *clusterv1.ClusterClass) []insertion {
-	var out []insertion
+// insertions are what the patches of a class insert, by definition, and the templates in them.
+func insertions(class *clusterv1.ClusterClass) (definitions, templates []insertion) {
 	for _, patch := range class.Spec.Patches {
-		enabled := insertion{uses: map[string]int{}}
-		enabled.template(patch.EnabledIf)
+		enabled := template(patch.EnabledIf)
+		templates = append(templates, enabled)
 		for _, definition := range patch.Definitions {
-			one := insertion{selector: definition.Selector, fixed: enabled.fixed, uses: maps.Clone(enabled.uses), rendered: slices.Clone(enabled.rendered)}
+			one := insertion{selector: definition.Selector, fixed: enabled.fixed, uses: maps.Clone(enabled.uses)}
 			for _, change := range definition.JSONPatches {
 				one.fixed += nodeWeight + len(change.Path)
 				if change.Value != nil {
@@ -37,12 +40,17 @@ func insertions(class *clusterv1.ClusterClass) []insertion {
 				if change.ValueFrom.Variable != "" {
 					one.use(strings.Split(change.ValueFrom.Variable, "."), 1)
 				}
-				one.template(change.ValueFrom.Template)
+				made := template(change.ValueFrom.Template)
+				templates = append(templates, made)
+				one.fixed += made.fixed
+				for name, times := range made.uses {
+					one.uses[name] += times
+				}
 			}
-			out = append(out, one)
+			definitions = append(definitions, one)
 		}
 	}
-	return out
+	return definitions, templates
 }
 
 // use counts a variable, of the builtin ones those that are not what the Cluster's owner writes at the size of a name.
@@ -63,27 +71,19 @@ var growth = map[string]int{"quote": 2, "squote": 2, "toJson": 2, "mustToJson": 
 var padded, escaped = regexp.MustCompile(`%[^a-zA-Z%]*[0-9]{2}`), regexp.MustCompile(`%[^sdvtf%]`)
 
 // template counts what a template can make. One that is not executed, checkTemplate refuses.
-func (i *insertion) template(text string) {
+func template(text string) insertion {
+	one := insertion{uses: map[string]int{}}
 	tree := parse.New("template")
 	tree.Mode = parse.SkipFuncCheck
-	if _, err := tree.Parse(text, "{{", "}}", map[string]*parse.Tree{}); err != nil || tree.Root == nil {
-		return
+	if _, err := tree.Parse(text, "{{", "}}", map[string]*parse.Tree{}); err == nil && tree.Root != nil {
+		one.fixed = weigh([]byte(text))
+		one.node(tree.Root)
 	}
-	one := insertion{fixed: weigh([]byte(text)), uses: map[string]int{}, rendered: []rendered{{}}}
-	one.node(tree.Root)
-	one.rendered[0].variables = one.uses
-	i.fixed, i.rendered = i.fixed+one.fixed, append(i.rendered, one.rendered...)
-	for name, times := range one.uses {
-		i.uses[name] += times
-	}
+	return one
 }
 
 func (i *insertion) node(node parse.Node) {
-	branch := func(n *parse.BranchNode) {
-		i.pipe(n.Pipe)
-		i.node(n.List)
-		i.node(n.ElseList)
-	}
+	var branch *parse.BranchNode
 	switch n := node.(type) {
 	case *parse.ListNode:
 		if n != nil {
@@ -92,13 +92,18 @@ func (i *insertion) node(node parse.Node) {
 			}
 		}
 	case *parse.TextNode:
-		i.rendered[0].texts = append(i.rendered[0].texts, string(n.Text))
+		i.marks |= marksOf(string(n.Text))
 	case *parse.ActionNode:
 		i.pipe(n.Pipe)
 	case *parse.IfNode:
-		branch(&n.BranchNode)
+		branch = &n.BranchNode
 	case *parse.WithNode:
-		branch(&n.BranchNode)
+		branch = &n.BranchNode
+	}
+	if branch != nil {
+		i.pipe(branch.Pipe)
+		i.node(branch.List)
+		i.node(branch.ElseList)
 	}
 }
 
@@ -117,9 +122,9 @@ func (i *insertion) pipe(pipe *parse.PipeNode) {
 			walk(n.Node)
 		case *parse.IdentifierNode:
 			times = min(times*max(growth[n.Ident], 1), 1000)
-			i.rendered[0].cuts = i.rendered[0].cuts || !slices.Contains(whole, n.Ident)
+			i.cuts = i.cuts || !slices.Contains(whole, n.Ident)
 		case *parse.StringNode:
-			i.rendered[0].texts = append(i.rendered[0].texts, n.Text)
+			i.marks |= marksOf(n.Text)
 		case *parse.FieldNode:
 			read = append(read, n.Ident)
 		case *parse.DotNode, *parse.VariableNode:
@@ -163,73 +168,56 @@ func selects(selector clusterv1.PatchSelector, ref clusterv1.ClusterClassTemplat
 	return false
 }
 
-// rendered is a template whose result is read as YAML: what is written in it, the variables that it reads, and whether it takes text apart.
-type rendered struct {
-	texts     []string
-	variables map[string]int
-	cuts      bool
-}
+// marks tell what of an alias is in a text: an anchor and an alias where YAML may have them, in a text that another may follow, or only the
+// characters that begin them.
+type marks uint8
 
-// anchor and alias are where YAML may have them, in a text that another may follow.
-var anchor, alias = regexp.MustCompile(`&([A-Za-z0-9_-]|\s*($|"|\\))`), regexp.MustCompile(`\*([A-Za-z0-9_-]|\s*($|"|\\))`)
+const expands, mayExpand marks = 0b0011, 0b1100
+
+var marked = []*regexp.Regexp{regexp.MustCompile(`&([A-Za-z0-9_-]|\s*($|"|\\))`), regexp.MustCompile(`\*([A-Za-z0-9_-]|\s*($|"|\\))`),
+	regexp.MustCompile(`&`), regexp.MustCompile(`\*`)}
+
+func marksOf(text string) marks {
+	var out marks
+	for i, mark := range marked {
+		if mark.MatchString(text) {
+			out |= 1 << i
+		}
+	}
+	return out
+}
 
 // whole are the functions that take no text apart, so that what stands together in the result stood together before.
 var whole = words(`and or not eq ne lt le gt ge len default empty ternary trim lower upper quote squote toJson mustToJson b64enc indent nindent semver semverCompare
 	hasPrefix hasSuffix contains has hasKey regexMatch int int64 float64 toString sha256sum fail`)
 
-// marks tell what of an alias is in a text: an anchor and an alias, or the characters that begin them.
-type marks struct{ anchor, alias, ampersand, star bool }
-
-func (m *marks) text(text string) {
-	m.anchor, m.alias = m.anchor || anchor.MatchString(text), m.alias || alias.MatchString(text)
-	m.ampersand, m.star = m.ampersand || strings.Contains(text, "&"), m.star || strings.Contains(text, "*")
-}
-
-func (m *marks) add(other marks) {
-	m.anchor, m.alias = m.anchor || other.anchor, m.alias || other.alias
-	m.ampersand, m.star = m.ampersand || other.ampersand, m.star || other.star
-}
-
-// checkAliases refuses templates that can render YAML with aliases: a few kilobytes of them are gigabytes.
-func checkAliases(patches []insertion, variables map[string]*marks) error {
-	for _, patch := range patches {
-		for _, r := range patch.rendered {
-			found := marks{}
-			for _, text := range r.texts {
-				found.text(text)
+// checkAliases refuses templates that can render YAML with aliases, from their text and what they read: a few kilobytes of them are gigabytes.
+func checkAliases(templates []insertion, variables map[string]marks) error {
+	for _, one := range templates {
+		found := one.marks
+		for name, marks := range variables {
+			if one.uses[name] > 0 || one.uses[anything] > 0 {
+				found |= marks
 			}
-			for name, one := range variables {
-				if r.variables[name] > 0 || r.variables[anything] > 0 {
-					found.add(*one)
-				}
-			}
-			if found.anchor && found.alias || r.cuts && found.ampersand && found.star {
-				return fmt.Errorf("spec.topology: a patch of the ClusterClass may render YAML with aliases, which are not expanded: " +
-					"write no &name and *name in its template and variables, or use valueFrom.variable")
-			}
+		}
+		if found&expands == expands || one.cuts && found&mayExpand == mayExpand {
+			return fmt.Errorf("spec.topology: a patch of the ClusterClass may render YAML with aliases, which are not expanded: " +
+				"write no &name and *name in its template and variables, or use valueFrom.variable")
 		}
 	}
 	return nil
 }
 
 // markVariables looks at all values that templates are given.
-func markVariables(cluster *clusterv1.Cluster, class *clusterv1.ClusterClass) map[string]*marks {
-	out, plain := map[string]*marks{builtin: {}}, strings.NewReplacer(`\u0026`, "&", `\u002a`, "*", `\u002A`, "*")
-	add := func(name string, raw []byte) {
-		if out[name] == nil {
-			out[name] = &marks{}
-		}
-		out[name].text(plain.Replace(string(raw)))
-	}
+func markVariables(cluster *clusterv1.Cluster, class *clusterv1.ClusterClass) map[string]marks {
+	out, plain := map[string]marks{}, strings.NewReplacer(`\u0026`, "&", `\u002a`, "*", `\u002A`, "*")
+	add := func(name string, raw []byte) { out[name] |= marksOf(plain.Replace(string(raw))) }
 	for _, variable := range variablesOf(cluster) {
 		add(variable.Name, variable.Value.Raw)
 	}
-	for i := range class.Spec.Variables {
-		eachDefault(&class.Spec.Variables[i].Schema.OpenAPIV3Schema, func(raw []byte) { add(class.Spec.Variables[i].Name, raw) })
-	}
-	for i := range class.Status.Variables {
-		for j := range class.Status.Variables[i].Definitions {
-			eachDefault(&class.Status.Variables[i].Definitions[j].Schema.OpenAPIV3Schema, func(raw []byte) { add(class.Status.Variables[i].Name, raw) })
+	for _, schemas := range []iter.Seq2[string, *clusterv1.JSONSchemaProps]{written(class), discovered(class)} {
+		for name, schema := range schemas {
+			eachDefault(schema, func(raw []byte) { add(name, raw) })
 		}
 	}
 	metadata := []clusterv1.ObjectMeta{{Labels: cluster.Labels, Annotations: annotationsOf(cluster)}, cluster.Spec.Topology.ControlPlane.Metadata, class.Spec.ControlPlane.Metadata}
@@ -242,8 +230,7 @@ func markVariables(cluster *clusterv1.Cluster, class *clusterv1.ClusterClass) ma
 	for _, one := range metadata {
 		for _, values := range []map[string]string{one.Labels, one.Annotations} {
 			for key, value := range values {
-				out[builtin].text(key)
-				out[builtin].text(value)
+				out[builtin] |= marksOf(key) | marksOf(value)
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"regexp/syntax"
 	"slices"
@@ -79,41 +80,55 @@ type schemaCheck struct {
 	found                    map[string]int
 }
 
-// checkSchemas refuses schemas of variables that cost more than they look, and tells the size of each pattern in them.
-func checkSchemas(class *clusterv1.ClusterClass) (patterns map[string]int, err error) {
-	c := &schemaCheck{found: map[string]int{}}
-	ruled := 0
-	check := func(at, name string, schema *clusterv1.JSONSchemaProps) error {
-		before := c.rules
-		if err := c.schema(schema); err != nil {
-			return fmt.Errorf("%s[%s]: %w", at, name, err)
-		}
-		if c.rules > before {
-			ruled++
-		}
-		return nil
-	}
-	for i := range class.Spec.Variables {
-		if err := check("spec.variables", class.Spec.Variables[i].Name, &class.Spec.Variables[i].Schema.OpenAPIV3Schema); err != nil {
-			return nil, err
-		}
-	}
-	if ruled > maxRuled {
-		return nil, fmt.Errorf("spec.variables: more than %d of them have x-kubernetes-validations", maxRuled)
-	}
-	// Cluster API copies them into the status and reads them there.
-	*c, ruled = schemaCheck{found: c.found}, 0
-	for i := range class.Status.Variables {
-		for j := range class.Status.Variables[i].Definitions {
-			if err := check("status.variables", class.Status.Variables[i].Name, &class.Status.Variables[i].Definitions[j].Schema.OpenAPIV3Schema); err != nil {
-				return nil, err
+// written are the variables' schemas in the spec of a class, by name; discovered those in its status, which Cluster API copies there and reads.
+func written(class *clusterv1.ClusterClass) iter.Seq2[string, *clusterv1.JSONSchemaProps] {
+	return func(yield func(string, *clusterv1.JSONSchemaProps) bool) {
+		for i := range class.Spec.Variables {
+			if !yield(class.Spec.Variables[i].Name, &class.Spec.Variables[i].Schema.OpenAPIV3Schema) {
+				return
 			}
 		}
 	}
-	if ruled > maxRuled {
-		return nil, fmt.Errorf("status.variables: more than %d of them have x-kubernetes-validations", maxRuled)
+}
+
+func discovered(class *clusterv1.ClusterClass) iter.Seq2[string, *clusterv1.JSONSchemaProps] {
+	return func(yield func(string, *clusterv1.JSONSchemaProps) bool) {
+		for i := range class.Status.Variables {
+			for j := range class.Status.Variables[i].Definitions {
+				if !yield(class.Status.Variables[i].Name, &class.Status.Variables[i].Definitions[j].Schema.OpenAPIV3Schema) {
+					return
+				}
+			}
+		}
 	}
-	return c.found, nil
+}
+
+// checkSchemas refuses schemas of variables that cost more than they look, and tells the size of each pattern in them.
+func checkSchemas(class *clusterv1.ClusterClass) (patterns map[string]int, err error) {
+	patterns = map[string]int{}
+	check := func(at string, schemas iter.Seq2[string, *clusterv1.JSONSchemaProps]) error {
+		c, ruled := &schemaCheck{found: patterns}, 0
+		for name, schema := range schemas {
+			before := c.rules
+			if err := c.schema(schema); err != nil {
+				return fmt.Errorf("%s[%s]: %w", at, name, err)
+			}
+			if c.rules > before {
+				ruled++
+			}
+		}
+		if ruled > maxRuled {
+			return fmt.Errorf("%s: more than %d of them have x-kubernetes-validations", at, maxRuled)
+		}
+		return nil
+	}
+	if err := check("spec.variables", written(class)); err != nil {
+		return nil, err
+	}
+	if err := check("status.variables", discovered(class)); err != nil {
+		return nil, err
+	}
+	return patterns, nil
 }
 
 func (c *schemaCheck) schema(schema *clusterv1.JSONSchemaProps) error {
@@ -232,10 +247,8 @@ func matching(schema *clusterv1.JSONSchemaProps) int {
 // checkMatching bounds what it costs to compare a Cluster's variables with their patterns.
 func checkMatching(cluster *clusterv1.Cluster, class *clusterv1.ClusterClass) error {
 	sizes := map[string]int{}
-	for i := range class.Status.Variables {
-		for j := range class.Status.Variables[i].Definitions {
-			sizes[class.Status.Variables[i].Name] = max(sizes[class.Status.Variables[i].Name], matching(&class.Status.Variables[i].Definitions[j].Schema.OpenAPIV3Schema))
-		}
+	for name, schema := range discovered(class) {
+		sizes[name] = max(sizes[name], matching(schema))
 	}
 	steps := 0
 	for _, variable := range variablesOf(cluster) {

@@ -91,20 +91,15 @@ func withDefaults(raw []byte, each int) int {
 // variableWeights are the largest values that each variable has anywhere in a Cluster's topology.
 func variableWeights(cluster *clusterv1.Cluster, class *clusterv1.ClusterClass) (map[string]int, error) {
 	out, more := map[string]int{}, map[string]int{}
-	define := func(name string, schema *clusterv1.JSONSchemaProps) {
+	define := func(name string, schema *clusterv1.JSONSchemaProps) bool {
 		more[name] = max(more[name], defaulted(schema))
 		if schema.Default != nil {
 			out[name] = max(out[name], withDefaults(schema.Default.Raw, more[name]))
 		}
+		return true
 	}
-	for i := range class.Spec.Variables {
-		define(class.Spec.Variables[i].Name, &class.Spec.Variables[i].Schema.OpenAPIV3Schema)
-	}
-	for i := range class.Status.Variables {
-		for j := range class.Status.Variables[i].Definitions {
-			define(class.Status.Variables[i].Name, &class.Status.Variables[i].Definitions[j].Schema.OpenAPIV3Schema)
-		}
-	}
+	written(class)(define)
+	discovered(class)(define)
 	sum := 0
 	for _, size := range out {
 		sum += size
@@ -175,10 +170,11 @@ func checkTopology(ctx context.Context, reader client.Reader, cluster *clusterv1
 	if err != nil {
 		return err
 	}
-	patches, patched := insertions(class), 0
-	if err := checkAliases(patches, markVariables(cluster, class)); err != nil {
+	patches, rendered := insertions(class)
+	if err := checkAliases(rendered, markVariables(cluster, class)); err != nil {
 		return err
 	}
+	patched := 0
 	// made counts an object; of is the weight of what the Cluster and the class say of it beside variables, templates and patches.
 	made := func(ref clusterv1.ClusterClassTemplateReference, of int, role, class string) {
 		total += templates[ref] + of

@@ -58,25 +58,18 @@ func (w *Webhook) Handle(ctx context.Context, request admission.Request) admissi
 			return admission.Errored(http.StatusBadRequest, errors.New("the old object cannot be read"))
 		}
 	}
-	if len(request.OldObject.Raw) > 0 && sameSpec(was, is) {
-		return unchanged(is)
+	var err error
+	if len(request.OldObject.Raw) == 0 || !sameSpec(was, is) {
+		err = w.check(ctx, is, request.Namespace)
+	} else if class, ok := is.(*clusterv1.ClusterClass); ok {
+		// Cluster API compiles the schemas of a class again when only its metadata or status change.
+		_, err = checkSchemas(class)
 	}
-	err := w.check(ctx, is, request.Namespace)
 	if errors.Is(err, errClass) {
 		err = fmt.Errorf("spec.topology.classRef: %w", errClass)
 	}
 	if err != nil {
 		return admission.Denied(err.Error())
-	}
-	return admission.Allowed("")
-}
-
-// unchanged answers about an object of which only metadata or status change. Cluster API compiles a class's schemas again all the same.
-func unchanged(obj runtime.Object) admission.Response {
-	if class, ok := obj.(*clusterv1.ClusterClass); ok {
-		if _, err := checkSchemas(class); err != nil {
-			return admission.Denied(err.Error())
-		}
 	}
 	return admission.Allowed("")
 }
