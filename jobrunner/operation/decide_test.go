@@ -83,10 +83,3 @@ func TestAmbiguous_says_what_to_do(t *testing.T) {
 		require.ErrorContains(t, f, want)
 	}
 }
-
-func TestPause_ends_with_the_context(t *testing.T) {
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(errCancelled)
-	require.ErrorIs(t, pause(ctx, 1<<62), errCancelled)
-	require.NoError(t, pause(t.Context(), 0))
-}

@@ -21,7 +21,6 @@ import (
 	"github.com/drover-project/drover/jobrunner/operation/flagvalues"
 	"github.com/drover-project/drover/jobrunner/operation/plugin"
 	"github.com/drover-project/drover/jobrunner/operation/redact"
-	"github.com/drover-project/drover/state"
 )
 
 // configured is a session whose driver has been asked for its flags.
@@ -386,20 +385,6 @@ func TestDriverEnv(t *testing.T) {
 	require.Equal(t, "/drivers:/usr/local/bin:/usr/bin:/bin", last["PATH"])
 	require.Equal(t, s.options.Home, last["HOME"])
 	require.Equal(t, []string{"HTTPS_PROXY=http://proxy.example.com", "PATH=/ours"}, s.options.Env)
-}
-
-func TestReached(t *testing.T) {
-	order := []state.Phase{state.PhaseIntent, state.PhaseRecorded, state.PhaseCreated, state.PhaseBootstrapped}
-	for i, now := range order {
-		for j, asked := range order {
-			s := &session{journal: state.Journal{Phase: now}}
-			require.Equal(t, i >= j, s.reached(asked), "%s in %s", asked, now)
-		}
-	}
-	for _, now := range []state.Phase{"", state.PhaseGone, state.PhaseRemoving} {
-		s := &session{journal: state.Journal{Phase: now}}
-		require.False(t, s.reached(state.PhaseIntent), now)
-	}
 }
 
 // TestProtect: a log without the secrets that a script holds, and with the names of the machine that stand in it too.

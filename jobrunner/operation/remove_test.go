@@ -264,18 +264,6 @@ func TestNoneDriver(t *testing.T) {
 	require.NotContains(t, j.output.String(), "logging in")
 }
 
-func TestRun_refuses_a_request_for_something_else(t *testing.T) {
-	t.Parallel()
-	j := newJob(t, "none")
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, jobrunner.RequestKey), []byte(`{"operation":"remove","driver":{"name":"none"}}`), 0o600))
-	code := operation.Run(t.Context(), operation.Options{Operation: state.Create, RequestDir: dir, Output: j.output})
-	require.Equal(t, operation.ExitUsage, code)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, jobrunner.RequestKey), []byte(`{"driver":{"name":"../MARKER"}}`), 0o600))
-	require.Equal(t, operation.ExitUsage, operation.Run(t.Context(), operation.Options{RequestDir: dir, Output: j.output}))
-	require.NotContains(t, j.output.String(), "MARKER")
-}
-
 // A machine that a restore brought back with another UID and nothing else gets no second server beside the one that its name's tag
 // names, until the user has looked; another management cluster's server keeps nobody.
 func TestCreate_restoredWithoutAnything(t *testing.T) {

@@ -111,6 +111,7 @@ func TestImage_limits(t *testing.T) {
 		"a name of 64":                {image: isoimage.Image{Files: named(strings.Repeat("n", 64))}},
 		"a name of 65":                {image: isoimage.Image{Files: named(strings.Repeat("n", 65))}, err: "cannot be a file's name in an image"},
 		"no name":                     {image: isoimage.Image{Files: named("")}, err: `"" cannot be a file's name in an image`},
+		"a path":                      {image: isoimage.Image{Files: named("../escape")}, err: `"../escape" cannot be a file's name in an image`},
 		"the folder itself":           {image: isoimage.Image{Files: named(".")}, err: `"." cannot be a file's name in an image`},
 		"the folder above":            {image: isoimage.Image{Files: named("..")}, err: `".." cannot be a file's name in an image`},
 		"a name with a version":       {image: isoimage.Image{Files: named("a;1")}, err: `"a;1" cannot be a file's name in an image`},
@@ -156,6 +157,7 @@ func TestCommand_options(t *testing.T) {
 		label string
 		files []string
 	}{
+		"the driver's":   {args: []string{"-J", "-r", "-hfs", "-iso-level", "1", "-V", "cidata", "-output", "OUT", "-graft-points", data}, label: "cidata", files: []string{"user-data"}},
 		"short":          {args: []string{"-o", "OUT", "-V", "one", data}, label: "one", files: []string{"user-data"}},
 		"long":           {args: []string{"-output", "OUT", "-volid", "one", "-joliet", "-rational-rock", data}, label: "one", files: []string{"user-data"}},
 		"both, one wins": {args: []string{"-o", "/nowhere/x", "-output", "OUT", "-volid", "two", "-V", "one", data}, label: "one", files: []string{"user-data"}},

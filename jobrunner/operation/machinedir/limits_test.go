@@ -91,17 +91,6 @@ func TestArchive_odd_files(t *testing.T) {
 	require.Equal(t, []string{"too-large"}, skipped)
 }
 
-func TestArchive_is_the_same_for_the_same_files(t *testing.T) {
-	dir := made(t)
-	put(t, dir, "b", []byte("1"))
-	put(t, dir, "a", []byte("2"))
-	one, _, err := dir.Archive([]byte("{}"))
-	require.NoError(t, err)
-	two, _, err := dir.Archive([]byte("{}"))
-	require.NoError(t, err)
-	require.Equal(t, one, two, "or the state would be written each time that it is looked at")
-}
-
 // TestKeys_of_what_a_driver_names: neither a device nor a pipe holds a Job up, and no content of others gets into an error.
 func TestKeys_of_what_a_driver_names(t *testing.T) {
 	dir := made(t)

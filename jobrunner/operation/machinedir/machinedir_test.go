@@ -64,10 +64,3 @@ func TestDirectory_without_archive(t *testing.T) {
 	require.NotContains(t, err.Error(), "MARKER")
 	require.Equal(t, filepath.Join(dir.Store, "machines", "m1", "x"), dir.Path("x"))
 }
-
-func TestRenew(t *testing.T) {
-	record := clouds.Record{"AccessToken": "", "DropletID": 7, "Region": "nyc3"}
-	fresh := clouds.Record{"AccessToken": "new-token", "Region": "fra1", "DropletID": 0}
-	require.Equal(t, clouds.Record{"AccessToken": "new-token", "DropletID": 7, "Region": "nyc3"},
-		machinedir.Renew(record, fresh, []string{"new-token"}))
-}

@@ -402,26 +402,3 @@ func TestProcess_environment(t *testing.T) {
 	require.Equal(t, []string{"MACHINE_PLUGIN_DRIVER_NAME=acme", "MACHINE_PLUGIN_TOKEN=42", serves + "=ours", "TOKEN=t"}, recorded(t, p).Given)
 	require.Equal(t, make([]string, 5), spare[:8][3:], "the caller's own list is not written to")
 }
-
-// TestProcess_many_at_once: one driver is asked from several sides.
-func TestProcess_many_at_once(t *testing.T) {
-	p, _ := start(t, "ours")
-	order(t, p, "nothing")
-	var group sync.WaitGroup
-	failures := make(chan error, 64)
-	for range 16 {
-		group.Go(func() {
-			_, err := p.Record(t.Context())
-			_, stateErr := p.State(t.Context())
-			failures <- errors.Join(err, stateErr, p.Check(t.Context()))
-		})
-	}
-	group.Wait()
-	close(failures)
-	for err := range failures {
-		require.NoError(t, err)
-	}
-	group.Go(p.Kill)
-	group.Go(p.Kill)
-	group.Wait()
-}

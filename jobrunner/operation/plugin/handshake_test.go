@@ -46,16 +46,6 @@ func TestCopyOutput(t *testing.T) {
 	}
 }
 
-func TestCallError(t *testing.T) {
-	require.NoError(t, callError(nil))
-	require.Equal(t, &Error{Text: "x"}, callError(rpc.ServerError("x")))
-	for _, err := range []error{rpc.ErrShutdown, io.ErrUnexpectedEOF, errors.New("reading body gob: x")} {
-		got := callError(err)
-		require.ErrorIs(t, got, ErrUnresponsive)
-		require.ErrorIs(t, got, err)
-	}
-}
-
 // stream is a connection whose other side has said all in advance; it is heard when the first question is asked.
 type stream struct {
 	said  io.Reader

@@ -2,7 +2,6 @@ package plugin_test
 
 import (
 	"bufio"
-	"errors"
 	"io"
 	"net/rpc"
 	"os"
@@ -38,12 +37,4 @@ func TestServe_until_it_is_closed(t *testing.T) {
 	require.NoError(t, <-ended)
 	_, err = rpc.DialHTTP("tcp", strings.TrimSpace(address))
 	require.Error(t, err, "nobody listens any more")
-}
-
-type closedWriter struct{}
-
-func (closedWriter) Write([]byte) (int, error) { return 0, errors.New("nobody reads") }
-
-func TestServe_to_nobody(t *testing.T) {
-	require.EqualError(t, plugin.Serve(none.NewDriver("m1", ""), closedWriter{}), "telling where the driver is served: nobody reads")
 }
