@@ -2,6 +2,7 @@ package clouds
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -78,29 +79,20 @@ func (f TagFlag) Value(value string) string { return cut(f.encode(value), f.MaxV
 
 // Items are tags as the flag writes them, in a fixed order.
 func (f TagFlag) Items(tags map[string]string) []string {
-	keys := make([]string, 0, len(tags))
-	for key := range tags {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
 	var items []string
-	for _, key := range keys {
-		items = append(items, f.items(key, tags[key])...)
+	for _, tag := range slices.Sorted(maps.Keys(tags)) {
+		key, value := f.Key(tag), f.encode(tags[tag])
+		switch f.Form {
+		case Words, WordList:
+			items = append(items, cut(key+cmp.Or(f.Joint, ":")+value, f.MaxKey))
+		case Pairs:
+			items = append(items, cut(key, f.MaxKey), cut(value, f.MaxValue))
+		case List:
+			items = append(items, cut(key, f.MaxKey)+"="+cut(value, f.MaxValue))
+		case NoTags:
+		}
 	}
 	return items
-}
-
-func (f TagFlag) items(key, value string) []string {
-	switch f.Form {
-	case Words, WordList:
-		return []string{cut(f.Key(key)+cmp.Or(f.Joint, ":")+f.encode(value), f.MaxKey)}
-	case Pairs:
-		return []string{cut(f.Key(key), f.MaxKey), cut(f.encode(value), f.MaxValue)}
-	case List:
-		return []string{cut(f.Key(key), f.MaxKey) + "=" + cut(f.encode(value), f.MaxValue)}
-	case NoTags:
-	}
-	return nil
 }
 
 // encode replaces what the cloud does not take.

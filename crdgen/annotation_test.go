@@ -71,8 +71,8 @@ func TestCRDsRefuseWhatCannotBecomeKinds(t *testing.T) {
 		schema  crdgen.Schema
 		message string
 	}{
-		"unknown type":       {crdgen.Schema{Driver: "acme", Fields: []crdgen.Field{{Name: "x", Flag: "acme-x", Type: "float"}}}, `field x has the unknown type "float"`},
-		"two of one name":    {crdgen.Schema{Driver: "acme", Fields: []crdgen.Field{good, good}}, `two flags have the field name "x"`},
+		"unknown type":    {crdgen.Schema{Driver: "acme", Fields: []crdgen.Field{{Name: "x", Flag: "acme-x", Type: "float"}}}, `field x has the unknown type "float"`},
+		"two of one name": {crdgen.Schema{Driver: "acme", Fields: []crdgen.Field{good, good}}, `two flags have the field name "x"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, _, err := crdgen.CRDs(tt.schema)

@@ -99,8 +99,11 @@ func CheckFlags(flags []Flag) error {
 	return nil
 }
 
-// variableName is the name of an environment variable, or none.
-var variableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)?$`)
+var (
+	flagName = regexp.MustCompile(`^[A-Za-z0-9._-]*$`)
+	// variableName is the name of an environment variable, or none.
+	variableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)?$`)
+)
 
 func checkFlag(flag *Flag) error {
 	if err := checkName(flag.Name); err != nil {
@@ -135,16 +138,10 @@ func checkName(name string) error {
 	if strings.HasPrefix(name, "-") {
 		return fmt.Errorf("the name %q begins with a dash", name)
 	}
-	for _, r := range name {
-		if !isAlphanumeric(r) && !strings.ContainsRune("._-", r) {
-			return fmt.Errorf("the name %q has a character outside A-Z a-z 0-9 . _ -", name)
-		}
+	if !flagName.MatchString(name) {
+		return fmt.Errorf("the name %q has a character outside A-Z a-z 0-9 . _ -", name)
 	}
 	return nil
-}
-
-func isAlphanumeric(r rune) bool {
-	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
 }
 
 // normalDefault returns value in the Go type that belongs to kind, and nil for the zero value: a driver's flag cannot tell

@@ -19,7 +19,21 @@ var topLevelNames = map[string]bool{
 func assignNames(driverName string, flags []Flag) ([]string, error) {
 	names := make([]string, len(flags))
 	takenBy := map[string]string{}
-	for _, i := range namingOrder(driverName, flags) {
+	// The order is by name, prefixed flags first, so that names do not depend on the order in which a driver lists its flags.
+	order := make([]int, len(flags))
+	for i := range flags {
+		order[i] = i
+	}
+	isForeign := func(i int) int {
+		if strings.HasPrefix(flags[i].Name, driverName+"-") {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(isForeign(a), isForeign(b)), strings.Compare(flags[a].Name, flags[b].Name))
+	})
+	for _, i := range order {
 		flag := flags[i].Name
 		// Where another word stands in the place of the driver's prefix, that is cut as Rancher does (rancher-provv2.md §2.3), so that
 		// manifests written for it apply; a flag of one word is taken whole.
@@ -40,24 +54,6 @@ func assignNames(driverName string, flags []Flag) ([]string, error) {
 		names[i], takenBy[name] = name, flag
 	}
 	return names, nil
-}
-
-// namingOrder is by name, prefixed flags first, so that names do not depend on the order in which a driver lists its flags.
-func namingOrder(driverName string, flags []Flag) []int {
-	order := make([]int, len(flags))
-	for i := range flags {
-		order[i] = i
-	}
-	foreign := func(i int) int {
-		if strings.HasPrefix(flags[i].Name, driverName+"-") {
-			return 0
-		}
-		return 1
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(foreign(a), foreign(b)), strings.Compare(flags[a].Name, flags[b].Name))
-	})
-	return order
 }
 
 // lowerCamel joins the parts between dashes and dots; each but the first starts with a capital letter.

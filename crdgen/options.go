@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,7 +24,7 @@ func Options(fields []Field, spec map[string]any) (values map[string]any, files 
 	}
 	values, files = map[string]any{}, map[string][]byte{}
 	var problems []error
-	for _, name := range sortedKeys(spec) {
+	for _, name := range slices.Sorted(maps.Keys(spec)) {
 		if name == CommonField || name == ProviderIDField {
 			continue
 		}
@@ -181,13 +182,4 @@ func jsonType(value any) string {
 		return "null"
 	}
 	return fmt.Sprintf("%T", value)
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }

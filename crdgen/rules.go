@@ -34,13 +34,19 @@ type FileAlias struct {
 	Field, DriverField string
 }
 
+// lists are the rules that are lists of names, by their annotations.
+func (r *Rules) lists() map[string]*[]string {
+	return map[string]*[]string{
+		v3.PublicCredentialFieldsAnnotation: &r.PublicCredentialFields, v3.PrivateCredentialFieldsAnnotation: &r.PrivateCredentialFields,
+		v3.OptionalCredentialFieldsAnnotation: &r.OptionalCredentialFields, v3.PasswordFieldsAnnotation: &r.PasswordFields,
+	}
+}
+
 // RulesFromAnnotations reads the annotations of a NodeDriver.
 func RulesFromAnnotations(annotations map[string]string) (Rules, error) {
-	rules := Rules{
-		PublicCredentialFields:   splitList(annotations[v3.PublicCredentialFieldsAnnotation]),
-		PrivateCredentialFields:  splitList(annotations[v3.PrivateCredentialFieldsAnnotation]),
-		OptionalCredentialFields: splitList(annotations[v3.OptionalCredentialFieldsAnnotation]),
-		PasswordFields:           splitList(annotations[v3.PasswordFieldsAnnotation]),
+	var rules Rules
+	for annotation, list := range rules.lists() {
+		*list = splitList(annotations[annotation])
 	}
 	defaults, err := splitPairs(v3.DefaultsAnnotation, annotations)
 	if err != nil {
@@ -61,26 +67,21 @@ func RulesFromAnnotations(annotations map[string]string) (Rules, error) {
 
 // Annotations is the way back of RulesFromAnnotations; empty lists give no annotation.
 func (r Rules) Annotations() map[string]string {
-	out := map[string]string{}
-	set := func(key string, items []string) {
-		if len(items) > 0 {
-			out[key] = strings.Join(items, ",")
-		}
-	}
-	set(v3.PublicCredentialFieldsAnnotation, r.PublicCredentialFields)
-	set(v3.PrivateCredentialFieldsAnnotation, r.PrivateCredentialFields)
-	set(v3.OptionalCredentialFieldsAnnotation, r.OptionalCredentialFields)
-	set(v3.PasswordFieldsAnnotation, r.PasswordFields)
-	defaults := make([]string, 0, len(r.Defaults))
+	var defaults, aliases []string
 	for _, d := range r.Defaults {
 		defaults = append(defaults, d.Field+":"+d.Value)
 	}
-	set(v3.DefaultsAnnotation, defaults)
-	aliases := make([]string, 0, len(r.FileAliases))
 	for _, a := range r.FileAliases {
 		aliases = append(aliases, a.Field+":"+a.DriverField)
 	}
-	set(v3.FileAliasesAnnotation, aliases)
+	lists := r.lists()
+	lists[v3.DefaultsAnnotation], lists[v3.FileAliasesAnnotation] = &defaults, &aliases
+	out := map[string]string{}
+	for annotation, items := range lists {
+		if len(*items) > 0 {
+			out[annotation] = strings.Join(*items, ",")
+		}
+	}
 	return out
 }
 

@@ -228,21 +228,13 @@ func (r *partReader) fetch() error {
 		return &partError{index: r.next, err: fail(rkev1.CacheIncompleteReason, "it holds something else")}
 	}
 	if r.next == 0 {
-		if r.parts, err = partCount(part); err != nil {
-			return &partError{index: 0, err: err}
+		if r.parts, err = strconv.Atoi(part.Labels[CachePartsLabel]); err != nil || r.parts < 1 || r.parts > maxParts {
+			return &partError{err: fail(rkev1.CacheIncompleteReason, "the label %s of ConfigMap %s is no number from 1 to %d", CachePartsLabel, part.Name, maxParts)}
 		}
 	}
 	r.rest = part.BinaryData[cacheKey]
 	r.next++
 	return nil
-}
-
-func partCount(first *corev1.ConfigMap) (int, error) {
-	count, err := strconv.Atoi(first.Labels[CachePartsLabel])
-	if err != nil || count < 1 || count > maxParts {
-		return 0, fail(rkev1.CacheIncompleteReason, "the label %s of ConfigMap %s is no number from 1 to %d", CachePartsLabel, first.Name, maxParts)
-	}
-	return count, nil
 }
 
 // partError says which part could not be read; unlike damage in what was read, it may be the API server's passing fault.

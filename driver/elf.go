@@ -8,13 +8,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 
 	v3 "github.com/drover-project/drover/api/management/v3"
 )
-
-// hostArch is the architecture this program runs on.
-const hostArch = runtime.GOARCH
 
 // elfArchs names the machine field of an ELF header as Go does.
 var elfArchs = map[uint16]string{3: "386", 21: "ppc64le", 22: "s390x", 40: "arm", 62: "amd64", 183: "arm64", 243: "riscv64"}

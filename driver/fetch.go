@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 
@@ -117,15 +119,7 @@ func checkName(name string) error {
 }
 
 func (o FetchOptions) withDefaults() FetchOptions {
-	if o.MaxBytes == 0 {
-		o.MaxBytes = defaultMaxBytes
-	}
-	if o.Timeout == 0 {
-		o.Timeout = defaultTimeout
-	}
-	if o.Arch == "" {
-		o.Arch = hostArch
-	}
+	o.MaxBytes, o.Timeout, o.Arch = cmp.Or(o.MaxBytes, defaultMaxBytes), cmp.Or(o.Timeout, defaultTimeout), cmp.Or(o.Arch, runtime.GOARCH)
 	return o
 }
 

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"maps"
 	"runtime"
 	"slices"
@@ -49,13 +50,9 @@ func nodeDriver(driverName string, known clouds.NodeDriver, arch string) v3.Node
 	for _, field := range slices.Sorted(maps.Keys(known.Files)) {
 		rules.FileAliases = append(rules.FileAliases, crdgen.FileAlias{Field: field, DriverField: known.Files[field]})
 	}
-	name := known.Name
-	if name == "" {
-		name = driverName
-	}
 	return v3.NodeDriver{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v3.GroupVersion.String(), Kind: "NodeDriver"},
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: rules.Annotations()},
+		ObjectMeta: metav1.ObjectMeta{Name: cmp.Or(known.Name, driverName), Annotations: rules.Annotations()},
 		Spec:       spec,
 	}
 }

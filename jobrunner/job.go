@@ -13,7 +13,9 @@ import (
 // outcome and two pods never run for one machine.
 func Job(t Task) *batchv1.Job {
 	t.Settings = t.Settings.WithDefaults()
-	return t.job(t.pod(t.container()))
+	container := t.stage(string(t.Request.Operation), mount(tokenVolume, tokenDir, true))
+	container.Name, container.Command = "machine", []string{Command, string(t.Request.Operation)}
+	return t.job(t.pod(container))
 }
 
 // ProbeJob reads the flags of an external driver. Its three containers run one after another; the unknown driver runs in
@@ -53,12 +55,6 @@ func (t Task) job(pod corev1.PodSpec) *batchv1.Job {
 			Template:                corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: t.jobLabels()}, Spec: pod},
 		},
 	}
-}
-
-func (t Task) container() corev1.Container {
-	c := t.stage(string(t.Request.Operation), mount(tokenVolume, tokenDir, true))
-	c.Name, c.Command = "machine", []string{Command, string(t.Request.Operation)}
-	return c
 }
 
 // stage is one container of a probe. Nothing but its name is in its command line.

@@ -57,7 +57,10 @@ func explainPod(pod *corev1.Pod) (reason, class, message string) {
 	for i, status := range containers(pod) {
 		ended := status.State.Terminated
 		if ended != nil && ended.Reason == "OOMKilled" {
-			return outOfMemory(i < len(pod.Status.InitContainerStatuses))
+			if i < len(pod.Status.InitContainerStatuses) { // no accident in a probe: nothing but the driver can have used that much, and would do so again
+				return rkev1.OutOfMemoryReason, rkev1.ClassInvalid, "the driver used more memory than its container may have: do not use it, or raise the manager's setting for the Job's resources"
+			}
+			return rkev1.OutOfMemoryReason, rkev1.ClassUnknown, "the pod used more memory than its limit: raise the manager's setting for the Job's resources"
 		}
 	}
 	for _, c := range pod.Status.Conditions {
@@ -65,7 +68,10 @@ func explainPod(pod *corev1.Pod) (reason, class, message string) {
 			return rkev1.NodeLostReason, rkev1.ClassTransient, state.Printable("the pod was disrupted: "+c.Message, state.MaxMessage)
 		}
 	}
-	if slices.ContainsFunc(pod.Status.ContainerStatuses, wasKilled) {
+	// Somebody killed a container's process: it does not end so by itself.
+	if slices.ContainsFunc(pod.Status.ContainerStatuses, func(status corev1.ContainerStatus) bool {
+		return status.State.Terminated != nil && status.State.Terminated.ExitCode == exitKilled
+	}) {
 		return rkev1.KilledReason, rkev1.ClassTransient, "the pod was killed (SIGKILL) before it could tell how far it was, and its log is lost unless its Job still has the pod; if that happens again, look at its node"
 	}
 	return "", "", ""
@@ -73,20 +79,6 @@ func explainPod(pod *corev1.Pod) (reason, class, message string) {
 
 // exitKilled is how a shell and every container runtime tell that a process ended by signal 9.
 const exitKilled = 128 + 9
-
-// wasKilled tells whether somebody killed a container's process: it does not end so by itself.
-func wasKilled(status corev1.ContainerStatus) bool {
-	ended := status.State.Terminated
-	return ended != nil && ended.ExitCode == exitKilled
-}
-
-// outOfMemory is no accident in a probe, where nothing but the driver can have used that much: it would do so again.
-func outOfMemory(probe bool) (reason, class, message string) {
-	if probe {
-		return rkev1.OutOfMemoryReason, rkev1.ClassInvalid, "the driver used more memory than its container may have: do not use it, or raise the manager's setting for the Job's resources"
-	}
-	return rkev1.OutOfMemoryReason, rkev1.ClassUnknown, "the pod used more memory than its limit: raise the manager's setting for the Job's resources"
-}
 
 func containers(pod *corev1.Pod) []corev1.ContainerStatus {
 	return slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)

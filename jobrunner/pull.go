@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // PullSecretName is the name of the copy of the manager's pull Secrets that one Job pulls its image with.
@@ -46,12 +45,7 @@ func PullSecret(t Task) (*corev1.Secret, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding the logins to registries: %w", err)
 	}
-	return &corev1.Secret{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: t.meta(t.PullSecretName(), t.ownLabels()),
-		Type:       corev1.SecretTypeDockerConfigJson,
-		Data:       map[string][]byte{corev1.DockerConfigJsonKey: document},
-	}, nil
+	return secret(t.meta(t.PullSecretName(), t.ownLabels()), corev1.SecretTypeDockerConfigJson, map[string][]byte{corev1.DockerConfigJsonKey: document}), nil
 }
 
 // pullSecrets are what the pod names: the copy, and those that the manager does not have, which may be in the Job's namespace.

@@ -46,23 +46,14 @@ type Proxy struct {
 	HTTP, HTTPS, No string
 }
 
-// Defaults of Settings.
-const (
-	defaultDeadline    = 40 * time.Minute
-	defaultTTL         = 24 * time.Hour
-	defaultGracePeriod = 90 * time.Second
-)
-
 // WithDefaults fills in what was left out.
 func (s Settings) WithDefaults() Settings {
-	if s.Deadline <= 0 {
-		s.Deadline = defaultDeadline
-	}
-	if s.TTL <= 0 {
-		s.TTL = defaultTTL
-	}
-	if s.GracePeriod <= 0 {
-		s.GracePeriod = defaultGracePeriod
+	for setting, otherwise := range map[*time.Duration]time.Duration{
+		&s.Deadline: 40 * time.Minute, &s.TTL: 24 * time.Hour, &s.GracePeriod: 90 * time.Second,
+	} {
+		if *setting <= 0 {
+			*setting = otherwise
+		}
 	}
 	if s.ScratchSize.IsZero() {
 		s.ScratchSize = resource.MustParse("512Mi")

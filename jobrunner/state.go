@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/state"
@@ -25,11 +24,7 @@ func StateSecret(t Task) (*corev1.Secret, error) {
 	}
 	meta := t.meta(request.StateSecret, t.ownLabels())
 	meta.Finalizers, meta.Annotations = []string{rkev1.MachineFinalizer}, annotations
-	return &corev1.Secret{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: meta,
-		Type:       rkev1.MachineStateSecretType,
-	}, nil
+	return secret(meta, rkev1.MachineStateSecretType, nil), nil
 }
 
 // CredentialSecret keeps the credential that the task is given, for a removal when the user's Secret is gone. It lives as long
@@ -43,19 +38,10 @@ func CredentialSecret(t Task) (*corev1.Secret, error) {
 	if t.Owner != nil {
 		meta.Finalizers = []string{rkev1.MachineFinalizer}
 	}
-	return &corev1.Secret{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: meta,
-		Type:       rkev1.MachineCredentialSecretType,
-		Data:       map[string][]byte{state.CredentialKey: credential},
-	}, nil
+	return secret(meta, rkev1.MachineCredentialSecretType, map[string][]byte{state.CredentialKey: credential}), nil
 }
 
 // ResultSecret is where a probe leaves its result.
 func ResultSecret(t Task) *corev1.Secret {
-	return &corev1.Secret{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: t.meta(t.Request.StateSecret, t.jobLabels()),
-		Type:       rkev1.MachineStateSecretType,
-	}
+	return secret(t.meta(t.Request.StateSecret, t.jobLabels()), rkev1.MachineStateSecretType, nil)
 }

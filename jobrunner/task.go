@@ -152,10 +152,9 @@ func RequestSecret(t Task) (*corev1.Secret, error) {
 	if size > maxSecret {
 		return nil, fmt.Errorf("the request is %d bytes with its files and bootstrap data, more than the %d that fit into a Secret", size, maxSecret)
 	}
-	return &corev1.Secret{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: t.meta(t.Name(), t.jobLabels()),
-		Type:       rkev1.MachineRequestSecretType,
-		Data:       data,
-	}, nil
+	return secret(t.meta(t.Name(), t.jobLabels()), rkev1.MachineRequestSecretType, data), nil
+}
+
+func secret(meta metav1.ObjectMeta, kind corev1.SecretType, data map[string][]byte) *corev1.Secret {
+	return &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: meta, Type: kind, Data: data}
 }

@@ -57,9 +57,6 @@ const (
 // MaxLogBytes bounds the log kept in the state Secret.
 const MaxLogBytes = 64 << 10
 
-// ProbeResultKey in the probe's result Secret holds a Result as JSON whose Flags are set.
-const ProbeResultKey = ResultKey
-
 // Credential is what a driver is given of a credential Secret.
 type Credential struct {
 	// Name of the Secret as the machine says it.

@@ -127,14 +127,6 @@ func NoteLost(annotations map[string]string) { annotations[claimLost] = "true" }
 // ReadLost reads from a state Secret's annotations that what it had said before was lost (see Request.MayExist).
 func ReadLost(annotations map[string]string) bool { return annotations[claimLost] == "true" }
 
-// notedInstanceName is the server's name as the manager noted it, before the journal has it.
-func notedInstanceName(annotations map[string]string) string {
-	if name := annotations[claimInstanceName]; isInstanceName(name) {
-		return name
-	}
-	return ""
-}
-
 // ReadTaggedUID reads from a state Secret the UID with which the machine's servers are tagged. Before it was noted it was the one
 // in the label, which the last claim wrote. Empty when neither is there.
 func ReadTaggedUID(state metav1.Object) string {

@@ -164,13 +164,6 @@ func ReadJournal(data map[string][]byte) (Journal, error) {
 	return j, nil
 }
 
-func logTail(log []byte) string {
-	if len(log) > maxLogTail {
-		log = log[len(log)-maxLogTail:]
-	}
-	return Printable(string(log), maxLogTail)
-}
-
 func decode(data map[string][]byte, key string, limit int, into any) error {
 	document, ok := data[key]
 	if !ok || len(document) == 0 {
@@ -210,8 +203,7 @@ func notInID(r rune) bool {
 // class maps what is not one of ours to Unknown.
 func class(text string) string {
 	switch text {
-	case rkev1.ClassInvalid, rkev1.ClassUnauthorized, rkev1.ClassQuota, rkev1.ClassCapacity, rkev1.ClassThrottled,
-		rkev1.ClassTransient, rkev1.ClassUnknown:
+	case rkev1.ClassInvalid, rkev1.ClassUnauthorized, rkev1.ClassQuota, rkev1.ClassCapacity, rkev1.ClassThrottled, rkev1.ClassTransient:
 		return text
 	}
 	return rkev1.ClassUnknown

@@ -60,7 +60,10 @@ func Read(secret *corev1.Secret) State {
 		s.Driver = &driver
 	}
 	if s.InstanceName == "" {
-		s.InstanceName = notedInstanceName(secret.Annotations)
+		// Before the journal has the server's name, it is the one that the manager noted.
+		if name := secret.Annotations[claimInstanceName]; isInstanceName(name) {
+			s.InstanceName = name
+		}
 	}
 	s.TaggedUID, s.Lost = ReadTaggedUID(secret), ReadLost(secret.Annotations)
 	return s
@@ -111,4 +114,6 @@ func (s State) IsTakenOver() bool {
 }
 
 // LogTail is the end of the last operation's log.
-func (s State) LogTail() string { return logTail(s.log) }
+func (s State) LogTail() string {
+	return Printable(string(s.log[max(0, len(s.log)-maxLogTail):]), maxLogTail)
+}

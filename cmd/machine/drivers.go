@@ -45,28 +45,23 @@ func serveDriver(name string) {
 
 // builtin is the list of the drivers that are linked; package driver has their flags.
 func builtin(name string) drivers.Driver {
-	constructors := map[string]func() drivers.Driver{
-		"amazonec2":       func() drivers.Driver { return amazonec2.NewDriver("", "") },
-		"azure":           func() drivers.Driver { return azure.NewDriver("", "") },
-		"digitalocean":    func() drivers.Driver { return digitalocean.NewDriver("", "") },
-		"exoscale":        func() drivers.Driver { return exoscale.NewDriver("", "") },
-		"generic":         func() drivers.Driver { return generic.NewDriver("", "") },
-		"google":          func() drivers.Driver { return google.NewDriver("", "") },
-		"hyperv":          func() drivers.Driver { return hyperv.NewDriver("", "") },
-		"none":            func() drivers.Driver { return none.NewDriver("", "") },
-		"noop":            func() drivers.Driver { return noop.NewDriver("", "") },
-		"openstack":       func() drivers.Driver { return openstack.NewDriver("", "") },
-		"pod":             func() drivers.Driver { return pod.NewDriver("", "") },
-		"rackspace":       func() drivers.Driver { return rackspace.NewDriver("", "") },
-		"softlayer":       func() drivers.Driver { return softlayer.NewDriver("", "") },
-		"virtualbox":      func() drivers.Driver { return virtualbox.NewDriver("", "") },
-		"vmwarefusion":    func() drivers.Driver { return vmwarefusion.NewDriver("", "") },
-		"vmwarevcloudair": func() drivers.Driver { return vmwarevcloudair.NewDriver("", "") },
-		"vmwarevsphere":   func() drivers.Driver { return vmwarevsphere.NewDriver("", "") },
-	}
-	construct, ok := constructors[name]
-	if !ok {
-		return nil
-	}
-	return construct()
+	return map[string]drivers.Driver{
+		"amazonec2":       amazonec2.NewDriver("", ""),
+		"azure":           azure.NewDriver("", ""),
+		"digitalocean":    digitalocean.NewDriver("", ""),
+		"exoscale":        exoscale.NewDriver("", ""),
+		"generic":         generic.NewDriver("", ""),
+		"google":          google.NewDriver("", ""),
+		"hyperv":          hyperv.NewDriver("", ""),
+		"none":            none.NewDriver("", ""),
+		"noop":            noop.NewDriver("", ""),
+		"openstack":       openstack.NewDriver("", ""),
+		"pod":             pod.NewDriver("", ""),
+		"rackspace":       rackspace.NewDriver("", ""),
+		"softlayer":       softlayer.NewDriver("", ""),
+		"virtualbox":      virtualbox.NewDriver("", ""),
+		"vmwarefusion":    vmwarefusion.NewDriver("", ""),
+		"vmwarevcloudair": vmwarevcloudair.NewDriver("", ""),
+		"vmwarevsphere":   vmwarevsphere.NewDriver("", ""),
+	}[name]
 }

@@ -4,6 +4,7 @@ package mcnflags
 
 import (
 	"fmt"
+	"reflect"
 
 	"github.com/rancher/machine/libmachine/mcnflag"
 
@@ -28,6 +29,11 @@ func Convert(flags []mcnflag.Flag) ([]crdgen.Flag, error) {
 }
 
 func convert(flag mcnflag.Flag) (crdgen.Flag, error) {
+	if pointer := reflect.ValueOf(flag); pointer.Kind() == reflect.Pointer && !pointer.IsNil() {
+		if value, ok := pointer.Elem().Interface().(mcnflag.Flag); ok {
+			flag = value
+		}
+	}
 	switch f := flag.(type) {
 	case mcnflag.StringFlag:
 		return crdgen.Flag{Name: f.Name, Usage: f.Usage, EnvVar: f.EnvVar, Type: crdgen.String, Default: f.Value}, nil
@@ -37,22 +43,6 @@ func convert(flag mcnflag.Flag) (crdgen.Flag, error) {
 		return crdgen.Flag{Name: f.Name, Usage: f.Usage, EnvVar: f.EnvVar, Type: crdgen.Bool}, nil
 	case mcnflag.StringSliceFlag:
 		return crdgen.Flag{Name: f.Name, Usage: f.Usage, EnvVar: f.EnvVar, Type: crdgen.StringSlice, Default: f.Value}, nil
-	case *mcnflag.StringFlag:
-		if f != nil {
-			return convert(*f)
-		}
-	case *mcnflag.IntFlag:
-		if f != nil {
-			return convert(*f)
-		}
-	case *mcnflag.BoolFlag:
-		if f != nil {
-			return convert(*f)
-		}
-	case *mcnflag.StringSliceFlag:
-		if f != nil {
-			return convert(*f)
-		}
 	}
 	return crdgen.Flag{}, fmt.Errorf("a flag of type %T is not understood: drivers may use StringFlag, IntFlag, BoolFlag and StringSliceFlag", flag)
 }

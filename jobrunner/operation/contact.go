@@ -84,26 +84,22 @@ func (s *session) contactServer(ctx context.Context) {
 		return // nothing was learned that is worth a write
 	}
 	s.result.ContactUntil = time.Time{}
-	if err := s.saveContact(ctx, saved); err != nil {
+	// It is added to the state unless that is another operation's by now. A host key that somebody recorded meanwhile stays.
+	reading, stop := context.WithTimeout(context.WithoutCancel(ctx), statesecret.SaveTimeout)
+	defer stop()
+	err = s.state.Load(reading)
+	if err == nil && !bytes.Equal(saved, s.state.Data[state.ResultKey]) {
+		err = errors.New("the state is not this attempt's any more")
+	}
+	if err == nil {
+		if known := s.state.Data[state.SSHKnownHostsKey]; len(known) > 0 {
+			s.knownHosts = known
+		}
+		err = s.saveAll(ctx)
+	}
+	if err != nil {
 		s.log.printf("keeping what was learned of the server: %v", err)
 	}
-}
-
-// saveContact adds to the state what was learned after the create was saved with that result, unless the state is another operation's by
-// now. A host key that somebody recorded meanwhile stays.
-func (s *session) saveContact(ctx context.Context, saved []byte) error {
-	reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), statesecret.SaveTimeout)
-	defer cancel()
-	if err := s.state.Load(reading); err != nil {
-		return err
-	}
-	if !bytes.Equal(saved, s.state.Data[state.ResultKey]) {
-		return errors.New("the state is not this attempt's any more")
-	}
-	if known := s.state.Data[state.SSHKnownHostsKey]; len(known) > 0 {
-		s.knownHosts = known
-	}
-	return s.saveAll(ctx)
 }
 
 // connect logs in, waiting until the server lets us. The host key is believed only once the login succeeded: before

@@ -45,9 +45,18 @@ func (s *session) ensureServer(ctx context.Context) error {
 			return err
 		}
 	}
-	if unknown && s.request.Looked == 0 {
-		if err := s.refuseSecond(ctx); err != nil {
-			return err
+	// Of which nothing is known, no server is made while the cloud has one that was made for a machine of this namespace and name: a restore
+	// may have brought the machine back with another UID, and without its state.
+	if unknown && s.request.Looked == 0 && s.finder != nil {
+		namesakes, err := s.finder.Namesakes(ctx, s.target())
+		if err != nil {
+			return s.driverFailure(rkev1.LookupFailedReason, err)
+		}
+		if len(namesakes) > 0 {
+			s.advance(state.PhaseLost)
+			return failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid, "the cloud has %s: it may be this machine's of before a restore, whose state is lost. "+
+				"Look at the cloud, remove the server there if it is this machine's, then have another made with the annotation %s and a new value (drover retry)",
+				s.called(namesakes[0]), rkev1.RetryAnnotation)
 		}
 	}
 	if ctx.Err() != nil {
@@ -57,24 +66,6 @@ func (s *session) ensureServer(ctx context.Context) error {
 		return failf(rkev1.ServerGoneReason, rkev1.ClassInvalid, "the machine's provider ID %s names a server that is gone, and it cannot be changed: delete the CAPI Machine to get another server", s.request.ProviderID)
 	}
 	return s.makeServer(ctx)
-}
-
-// refuseSecond makes no server of which nothing is known while the cloud has one that was made for a machine of this namespace and name:
-// a restore may have brought the machine back with another UID, and without its state.
-func (s *session) refuseSecond(ctx context.Context) error {
-	if s.finder == nil {
-		return nil
-	}
-	namesakes, err := s.finder.Namesakes(ctx, s.target())
-	if err != nil {
-		return s.driverFailure(rkev1.LookupFailedReason, err)
-	}
-	if len(namesakes) == 0 {
-		return nil
-	}
-	s.advance(state.PhaseLost)
-	return failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid, "the cloud has %s: it may be this machine's of before a restore, whose state is lost. "+
-		"Look at the cloud, remove the server there if it is this machine's, then have another made with the annotation %s and a new value (drover retry)", s.called(namesakes[0]), rkev1.RetryAnnotation)
 }
 
 // makeServer asks the driver for a new server.

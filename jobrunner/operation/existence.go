@@ -122,43 +122,26 @@ func (s *session) tagged() bool {
 	return err == nil && uid != "" && bytes.Contains(record, []byte(uid))
 }
 
-// carryOut does what finds out more or changes something, and keeps what it learned as evidence. An error ends the inquiry.
+// carryOut does what finds out more or changes something, and keeps what it learned as evidence, or does what comes last. An error ends
+// the inquiry.
 func (q *inquiry) carryOut(ctx context.Context, act action) error {
+	askFinder := func(ctx context.Context) error { return q.askFinder(ctx, act) }
+	step := map[action]func(context.Context) error{
+		readTag: q.readTag, askDriver: q.askDriver, find: askFinder, search: askFinder, findAgain: askFinder,
+		forget: q.forgetGone, confirmGone: q.confirmGone, removeByDriver: q.removeByDriver, removeFound: q.removeAllFound,
+		takeFound: q.adopt, nothingLeft: q.sweepKeys,
+	}[act]
+	if step != nil {
+		return step(ctx)
+	}
 	switch act {
-	case readTag:
-		return q.readTag(ctx)
-	case askDriver:
-		return q.askDriver(ctx)
-	case find, search, findAgain:
-		return q.askFinder(ctx, act)
 	case spare:
 		q.record, q.known.record = nil, noRecord
-	case forget:
-		return q.forgetGone(ctx)
-	case confirmGone:
-		return q.confirmGone(ctx)
-	case removeByDriver:
-		return q.removeByDriver(ctx)
-	case removeFound:
-		return q.removeAllFound(ctx)
-	case makeNew, take, takeFound, spareNamesake, nothingLeft, nothingLeftOnRecord, keep, keepRecorded, mayExist, giveUp:
-		return q.end(ctx, act)
-	}
-	return nil
-}
-
-// end does what comes last.
-func (q *inquiry) end(ctx context.Context, act action) error {
-	switch act {
-	case takeFound:
-		return q.adopt(ctx, q.found[0])
 	case take:
 		q.log.printf("the server of an earlier attempt exists and is taken")
 		if earlier := q.earlier(); !isCreated(q.known.phase) {
 			q.tellTaken("its driver had made it and failed: " + cmp.Or(earlier.Message, "what it said was lost"))
 		}
-	case nothingLeft:
-		return q.sweepKeys(ctx)
 	case spareNamesake:
 		q.note("a server called %s is there, but it does not have this machine's tags: it is not touched", q.request.InstanceName)
 		return q.sweepKeys(ctx)
@@ -171,7 +154,7 @@ func (q *inquiry) end(ctx context.Context, act action) error {
 		return q.uncertain()
 	case giveUp:
 		return q.err
-	case makeNew, keep, readTag, askDriver, find, search, findAgain, spare, removeByDriver, removeFound, forget, confirmGone:
+	default: // nothing is to be done to make a new one, or to keep what is there
 	}
 	return nil
 }
@@ -294,23 +277,18 @@ func (q *inquiry) askFinder(ctx context.Context, act action) error {
 		q.follow()
 	}
 	q.foundOurs = q.foundOurs || len(q.found) > 0
-	e.finder = q.sorted(act)
-	return nil
-}
-
-// sorted says of what use it is what was found.
-func (q *inquiry) sorted(act action) finderSays {
-	e := q.known
 	_, keyErr := q.dir.Keys("")
 	switch {
 	case len(q.found) == 0 && act == find && e.purpose == forFailure && e.record < namesServer && e.refusal == refusedNothing:
-		return foundNoneYet
+		e.finder = foundNoneYet
 	case len(q.found) == 0:
-		return foundNone
+		e.finder = foundNone
 	case len(q.found) == 1 && keyErr == nil && !q.found[0].Unfinished:
-		return foundOne
+		e.finder = foundOne
+	default:
+		e.finder = foundUseless
 	}
-	return foundUseless
+	return nil
 }
 
 // follow takes the journal's phase over. A removal goes by the one that it found.
@@ -385,8 +363,9 @@ func (q *inquiry) confirmGone(ctx context.Context) error {
 	return nil
 }
 
-// adopt takes a server that was found by its tag.
-func (q *inquiry) adopt(ctx context.Context, server finder.Server) error {
+// adopt takes the server that was found by its tag.
+func (q *inquiry) adopt(ctx context.Context) error {
+	server := q.found[0]
 	keys, err := q.dir.Keys("")
 	if err != nil {
 		return err

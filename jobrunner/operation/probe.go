@@ -41,11 +41,7 @@ type fetched struct {
 }
 
 // stageFailure is why a stage failed. A stage that fails still ends well, for the last one is to report it.
-type stageFailure struct {
-	Reason  string `json:"reason"`
-	Class   string `json:"class"`
-	Message string `json:"message"`
-}
+type stageFailure struct{ Reason, Class, Message string }
 
 // runProbe does one stage of a probe.
 func (s *session) runProbe(ctx context.Context) int {

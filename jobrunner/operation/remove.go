@@ -53,7 +53,18 @@ func (s *session) removeServer(ctx context.Context) error {
 		}
 	}
 	lost := s.journal.Phase == state.PhaseLost
-	if err := s.startForRemove(ctx); err != nil {
+	// The driver is configured from the machine's options, for their credential is the present one, and then gets the record. With a record
+	// the options may be unusable.
+	err := s.startDriver(ctx, true)
+	known, told := errors.AsType[*failure](err)
+	if told && s.record != nil && s.driver != nil && known.reason == rkev1.OptionsInvalidReason {
+		s.note("the machine's options are of no use any more: %v", err)
+		err = nil
+	}
+	if err == nil && s.record != nil {
+		err = s.loadRecord(ctx, machinedir.Renew(s.record, s.fresh, s.credentials()))
+	}
+	if err != nil {
 		if mayHaveServer(s.journal.Phase) || cancelled(err) {
 			return err
 		}
@@ -67,23 +78,6 @@ func (s *session) removeServer(ctx context.Context) error {
 		return err
 	}
 	return s.checkFormer(ctx)
-}
-
-// startForRemove configures the driver from the machine's options, for their credential is the present one, and then gives
-// it the record. With a record the options may be unusable.
-func (s *session) startForRemove(ctx context.Context) error {
-	err := s.startDriver(ctx, true)
-	var known *failure
-	if err != nil && (s.record == nil || s.driver == nil || !errors.As(err, &known) || known.reason != rkev1.OptionsInvalidReason) {
-		return err
-	}
-	if err != nil {
-		s.note("the machine's options are of no use any more: %v", err)
-	}
-	if s.record == nil {
-		return nil
-	}
-	return s.loadRecord(ctx, machinedir.Renew(s.record, s.fresh, s.credentials()))
 }
 
 // checkFormer looks, before the removal of a machine whose state is lost is said to be done, for what else names its server. After

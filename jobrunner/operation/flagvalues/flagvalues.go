@@ -65,23 +65,17 @@ func flagValue(flag crdgen.Flag, request jobrunner.Request, files map[string]str
 // userValue refuses a path where the driver would open it. One that is the driver's own default is its author's affair.
 func userValue(flag crdgen.Flag, given any) (any, error) {
 	value, err := Typed(flag.Type, given)
-	if err == nil && crdgen.OnlyURL(flag.Name) && !isURL(value) && value != flag.Default {
+	text, _ := value.(string)
+	if err != nil || !crdgen.OnlyURL(flag.Name) || text == "" || value == flag.Default {
+		return value, err
+	}
+	if target, err := url.ParseRequestURI(text); err != nil || target.Scheme != "http" && target.Scheme != "https" || target.Host == "" {
 		return nil, errNoURL
 	}
-	return value, err
+	return value, nil
 }
 
 var errNoURL = errors.New("it must be an address that begins with http:// or https://, for a path would name a file of the Job's pod")
-
-// isURL tells an address from what the driver would take for a path.
-func isURL(value any) bool {
-	text, _ := value.(string)
-	if text == "" {
-		return true
-	}
-	target, err := url.ParseRequestURI(text)
-	return err == nil && (target.Scheme == "http" || target.Scheme == "https") && target.Host != ""
-}
 
 // Typed makes the Go type that the driver asserts; nil becomes the zero value.
 func Typed(kind crdgen.FlagType, value any) (any, error) {

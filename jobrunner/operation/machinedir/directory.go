@@ -66,7 +66,18 @@ func (d Directory) Restore(archive []byte) (Directory, error) {
 	if err != nil {
 		return d, err
 	}
-	d.Name = archivedName(files, d.Name)
+	// The name that is asked for counts, and otherwise that of the only machine there is.
+	asked := d.Name
+	for _, file := range files {
+		machine, base := path.Split(file.Path)
+		machine = strings.TrimSuffix(machine, "/")
+		if base != configFile || machine == "" || strings.Contains(machine, "/") {
+			continue
+		}
+		if d.Name = machine; machine == asked {
+			break
+		}
+	}
 	if err := d.Make(); err != nil {
 		return d, err
 	}
@@ -87,22 +98,6 @@ func (d Directory) Restore(archive []byte) (Directory, error) {
 		}
 	}
 	return d, nil
-}
-
-// archivedName prefers the name that is asked for and otherwise takes the only machine there is.
-func archivedName(files []sshkeys.File, name string) string {
-	found := name
-	for _, file := range files {
-		machine, base := path.Split(file.Path)
-		if machine = strings.TrimSuffix(machine, "/"); base != configFile || machine == "" || strings.Contains(machine, "/") {
-			continue
-		}
-		if machine == name {
-			return name
-		}
-		found = machine
-	}
-	return found
 }
 
 // Archive packs the directory with config as its config.json. Files that are too large or too many, that rancher/machine leaves

@@ -213,7 +213,8 @@ func (p *Process) heartbeat(ctx context.Context) {
 	}
 }
 
-// call ends with the context, with the driver's process, or with the answer.
+// call ends with the context, with the driver's process, or with the answer. The driver's own errors are kept apart from those of the
+// connection to it.
 func (p *Process) call(ctx context.Context, method string, arguments, reply any) error {
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
@@ -221,16 +222,20 @@ func (p *Process) call(ctx context.Context, method string, arguments, reply any)
 	call := p.client.Go(p.service+method, arguments, reply, make(chan *rpc.Call, 1))
 	select {
 	case done := <-call.Done:
-		err := callError(done.Error)
-		if errors.Is(err, ErrUnresponsive) && p.endsNow() {
-			return endedDuring(method)
+		var own rpc.ServerError
+		switch {
+		case done.Error == nil:
+			return nil
+		case errors.As(done.Error, &own):
+			return &Error{Text: string(own)}
+		case !p.endsNow():
+			return fmt.Errorf("%w: %w", ErrUnresponsive, done.Error)
 		}
-		return err
 	case <-p.ended:
-		return endedDuring(method)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	return fmt.Errorf("%w: its process ended during %s", ErrUnresponsive, strings.TrimPrefix(method, "."))
 }
 
 // endsNow tells whether a connection broke because the process ended, which is seen a moment later.
@@ -241,22 +246,6 @@ func (p *Process) endsNow() bool {
 	case <-time.After(p.grace):
 		return false
 	}
-}
-
-func endedDuring(method string) error {
-	return fmt.Errorf("%w: its process ended during %s", ErrUnresponsive, strings.TrimPrefix(method, "."))
-}
-
-// callError keeps the driver's own errors apart from those of the connection to it.
-func callError(err error) error {
-	var own rpc.ServerError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &own):
-		return &Error{Text: string(own)}
-	}
-	return fmt.Errorf("%w: %w", ErrUnresponsive, err)
 }
 
 // Kill ends the driver and all it started, and returns when all that it printed has been written; more than once is fine.

@@ -52,21 +52,12 @@ func (r *Redactor) addWordsOf(text string) {
 	isBetween := func(c rune) bool { return unicode.IsSpace(c) || strings.ContainsRune("\"'`=,;()[]{}<>", c) }
 	for word := range strings.FieldsFuncSeq(text, isBetween) {
 		word = strings.TrimRight(word, ":.")
-		if mayBeSecret(word) && !slices.ContainsFunc(r.kept, func(name string) bool { return strings.Contains(name, word) }) {
+		// A token, a password or a line of a key has digits and letters; options, paths and addresses begin in other ways.
+		isOrdinary := len(word) < minWord || strings.Contains(word, "://") ||
+			slices.ContainsFunc([]string{"/", "./", "~", "$", "-"}, func(start string) bool { return strings.HasPrefix(word, start) })
+		mayBeSecret := !isOrdinary && strings.ContainsFunc(word, unicode.IsDigit) && strings.ContainsFunc(word, unicode.IsLetter)
+		if mayBeSecret && !slices.ContainsFunc(r.kept, func(name string) bool { return strings.Contains(name, word) }) {
 			r.forms[word] = true
 		}
 	}
-}
-
-// mayBeSecret tells a token, a password or a line of a key from ordinary words, options, paths and addresses.
-func mayBeSecret(word string) bool {
-	if len(word) < minWord || strings.Contains(word, "://") {
-		return false
-	}
-	for _, start := range []string{"/", "./", "~", "$", "-"} {
-		if strings.HasPrefix(word, start) {
-			return false
-		}
-	}
-	return strings.ContainsFunc(word, unicode.IsDigit) && strings.ContainsFunc(word, unicode.IsLetter)
 }

@@ -81,11 +81,7 @@ func (s *Secret) Save(ctx context.Context, changes map[string][]byte) error {
 	if len(patch) == 0 {
 		return nil
 	}
-	return s.patch(ctx, patch)
-}
-
-func (s *Secret) patch(ctx context.Context, changes map[string][]byte) error {
-	body, err := json.Marshal(map[string]any{"data": changes})
+	body, err := json.Marshal(map[string]any{"data": patch})
 	if err != nil {
 		return fmt.Errorf("encoding the state: %w", err)
 	}
@@ -101,7 +97,7 @@ func (s *Secret) patch(ctx context.Context, changes map[string][]byte) error {
 		return err
 	}
 	s.Writes++
-	for key, value := range changes {
+	for key, value := range patch {
 		if value == nil {
 			delete(s.Data, key)
 			continue
