@@ -95,6 +95,8 @@ func TestTopology_isBounded(t *testing.T) {
 		workers.Class = fmt.Sprint("w", i)
 		manyClasses.class.Spec.Workers.MachineDeployments = append(manyClasses.class.Spec.Workers.MachineDeployments, workers)
 	}
+	pools := newTopology(0)
+	pools.cluster.Spec.Topology.Workers.MachinePools = make([]clusterv1.MachinePoolTopology, 300)
 	literal := newTopology(60).patched("XMachineTemplate", 1, 10, clusterv1.JSONPatchValue{})
 	for i := range 10 {
 		literal.class.Spec.Patches[0].Definitions[0].JSONPatches[i] = clusterv1.JSONPatch{Op: "add", Path: "/a", Value: &apiextensionsv1.JSON{Raw: []byte(long)}}
@@ -125,6 +127,7 @@ func TestTopology_isBounded(t *testing.T) {
 		"large metadata for each":            {classMetadata, "templates and metadata"},
 		"a literal for each":                 {literal, "patches insert"},
 		"too many machineDeployments":        {newTopology(101), "101 machineDeployments are more than 100"},
+		"machinePools, which are not made":   {pools, "use machineDeployments"},
 		"defaults for each object in a list": {newTopology(0).variable(`[`+strings.Repeat("{},", 200)+`{}]`, defaults), "defaults of their schemas"},
 		"aliases in a variable":              {newTopology(1).variable(`"a: &a x\nb: [*a,*a]"`, text).patched("XMachineTemplate", 1, 1, fromTemplate("{{ .v }}")), "YAML with aliases"},
 		"encoded":                            {newTopology(1).variable(`"a: \u0026a x\nb: [\u002aa,*a]"`, text).patched("XMachineTemplate", 1, 1, fromTemplate("{{ .v }}")), "YAML with aliases"},

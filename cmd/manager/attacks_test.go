@@ -246,6 +246,13 @@ func attacksByDocuments() []abuse {
 			cluster.Annotations = map[string]string{"a": strings.Repeat("B", 250_000)}
 			return errors.Join(w.mallory.Create(t.Context(), class), makesTooMuch(t, w.mallory, cluster))
 		}},
+		{name: "has machinePools computed, which are never made", refused: "use machineDeployments", act: func(t *testing.T, w *tenants) error {
+			class, cluster := topologyOf(w.here, "pools", 1, 1, 1, "v")
+			for i := range 300 {
+				cluster.Spec.Topology.Workers.MachinePools = append(cluster.Spec.Topology.Workers.MachinePools, clusterv1.MachinePoolTopology{Class: "w", Name: fmt.Sprint("p", i)})
+			}
+			return errors.Join(w.mallory.Create(t.Context(), class), makesTooMuch(t, w.mallory, cluster))
+		}},
 		{name: "has a large template made for each of sixty machineDeployments", act: func(t *testing.T, w *tenants) error {
 			class, cluster := topologyOf(w.here, "sixty", 60, 0, 0, "")
 			template := machineOf(w.here, "sixty", "DigitaloceanMachineTemplate", "")
