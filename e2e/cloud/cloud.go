@@ -4,8 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/drover-project/drover/e2e/cloud/account"
 	"github.com/drover-project/drover/e2e/cloud/fault"
@@ -18,10 +25,50 @@ import (
 	"github.com/drover-project/drover/e2e/cloud/server"
 )
 
+// The backends a cloud can have.
+const (
+	BackendInstant = "instant" // droplets are entries in a table
+	BackendNspawn  = "nspawn"  // droplets are real servers in systemd-nspawn
+)
+
+const (
+	// DefaultToken is the name of the token that every cloud has.
+	DefaultToken = "default"
+	// FilesHost is the name the file server answers for through the proxy.
+	FilesHost = "files.drover.test"
+	// Where servers have their addresses.
+	publicRange  = "198.18.0.0/17"
+	privateRange = "198.18.128.0/17"
+	// droverTag is what the names of Drover's tags begin with.
+	droverTag = "drover-"
+)
+
+// ErrRunning says that another process serves from the state directory.
+var ErrRunning = errors.New("another local cloud uses this state directory")
+
+// Options configures a Cloud; the zero value is an instant cloud on loopback
+// that keeps nothing on disk.
+type Options struct {
+	// Backend is BackendInstant (the default) or BackendNspawn.
+	Backend string
+	// StateDir keeps certificates and servers, and tells others where the cloud listens; needed for nspawn.
+	StateDir string
+	// RootFSDir caches the servers' root file system; needed for nspawn.
+	RootFSDir string
+	// Bind is the address the API, proxy and file server listen on: by default
+	// the bridge's with nspawn, else loopback. The bridge is made when it is its address.
+	Bind string
+	// Tokens are further API tokens beside the default one.
+	Tokens []account.Token
+	// Progress is told what is done while the root file system is made; may be nil.
+	Progress io.Writer
+	Log      *slog.Logger
+}
+
 // Cloud is a local cloud.
 type Cloud struct {
 	opts      Options
-	state     *stateDir
+	lock      *os.File // of the state directory
 	authority *pki.Authority
 	ledger    *ledger.Ledger
 	tokens    *account.Tokens
@@ -37,77 +84,168 @@ type Cloud struct {
 	listening []*http.Server
 
 	mu      sync.Mutex
-	servers map[string]*ownServer
-	nextID  int
+	servers map[string]server.Spec // those that a test started, not a client of the API
+	lastID  int
 }
 
-// New opens the state of a cloud; nothing listens or runs before Start.
+// New prepares a cloud; nothing listens or runs before Start.
 func New(opts Options) (*Cloud, error) {
-	opts, err := opts.complete()
-	if err != nil {
-		return nil, err
+	if opts.Backend == BackendNspawn && (opts.StateDir == "" || opts.RootFSDir == "") {
+		return nil, errors.New("checking cloud options: the nspawn backend needs a state and a root file system directory")
 	}
-	state, err := openState(opts.StateDir)
-	if err != nil {
-		return nil, err
+	if opts.Bind == "" {
+		opts.Bind = "127.0.0.1"
+		if opts.Backend == BackendNspawn {
+			opts.Bind = host.Gateway
+		}
+	}
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	c := &Cloud{
-		opts: opts, state: state, faults: fault.NewSet(), files: files.New(), servers: map[string]*ownServer{}, nextID: 1,
+		opts: opts, faults: fault.NewSet(), files: files.New(), ledger: ledger.New(), servers: map[string]server.Spec{},
+		tokens: account.NewTokens(append(opts.Tokens, account.Token{Name: DefaultToken, Secret: account.NewSecret()})...),
+		network: &account.Network{
+			Public: netip.MustParsePrefix(publicRange), Private: netip.MustParsePrefix(privateRange), Gateway: netip.MustParseAddr(host.Gateway),
+		},
 	}
-	if err := c.load(); err != nil {
-		return nil, errors.Join(err, state.close())
+	var err error
+	if opts.StateDir != "" {
+		if c.opts.StateDir, c.lock, err = lockState(opts.StateDir); err != nil {
+			return nil, err
+		}
+	}
+	if c.authority, err = pki.Open(c.opts.StateDir); err != nil {
+		return nil, errors.Join(err, c.unlock())
 	}
 	return c, nil
 }
 
-func (c *Cloud) load() (err error) {
-	if c.authority, err = pki.Open(c.opts.StateDir); err != nil {
-		return err
+// lockState makes and locks a state directory, and returns its absolute path.
+func lockState(dir string) (string, *os.File, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", nil, fmt.Errorf("resolving state directory: %w", err)
 	}
-	if c.ledger, err = ledger.Open(c.state.path("ledger.jsonl")); err != nil {
-		return err
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", nil, fmt.Errorf("making state directory: %w", err)
 	}
-	c.tokens, err = c.state.loadTokens(c.opts.Tokens)
-	return err
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return "", nil, fmt.Errorf("locking state directory: %w", err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return "", nil, errors.Join(fmt.Errorf("locking %s: %w", dir, ErrRunning), lock.Close())
+	}
+	return dir, lock, nil
 }
 
-// Start takes over what an earlier process left running, and listens.
+func (c *Cloud) unlock() error {
+	if c.lock == nil {
+		return nil
+	}
+	err := os.Remove(c.path(endpointsFile))
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	lock := c.lock
+	c.lock = nil // closing again finds nothing to do
+	return errors.Join(err, lock.Close())
+}
+
+func (c *Cloud) path(name string) string { return filepath.Join(c.opts.StateDir, name) }
+
+// Start removes what an earlier process left running, and listens.
 func (c *Cloud) Start(ctx context.Context) error {
 	if err := c.prepareHost(ctx); err != nil {
 		return err
 	}
-	var err error
-	c.account, err = account.New(ctx, account.Options{
-		Backend: c.backend, Ledger: c.ledger, Network: c.network, BootDelay: c.opts.BootDelay,
-		DropletLimit: c.opts.DropletLimit, Slot: c.slot(), Log: c.opts.Log,
-	})
-	if err != nil {
-		return fmt.Errorf("opening account: %w", err)
-	}
-	if err := c.adoptServers(ctx); err != nil {
-		return err
-	}
+	c.account = account.New(ctx, account.Options{Backend: c.backend, Ledger: c.ledger, Network: c.network, Log: c.opts.Log})
 	if err := c.listen(); err != nil {
 		return errors.Join(err, c.stopListening())
 	}
-	return c.state.write(endpointsFile, c.endpoints)
+	return nil
 }
 
-// Close stops listening and removes every server, unless they shall be kept.
+// prepareHost makes the bridge, the root file system and the backend.
+func (c *Cloud) prepareHost(ctx context.Context) (err error) {
+	// It must be there before anything listens on it.
+	if c.opts.Backend == BackendNspawn || c.opts.Bind == host.Gateway {
+		if c.host, err = host.Open(ctx); err != nil {
+			return err
+		}
+	}
+	if c.opts.Backend != BackendNspawn {
+		c.backend = server.NewInstant()
+		return nil
+	}
+	image, err := nspawn.BuildImage(ctx, nspawn.ImageOptions{Dir: c.opts.RootFSDir, Progress: c.opts.Progress})
+	if err != nil {
+		return err
+	}
+	c.real, err = nspawn.New(nspawn.Options{Dir: c.path("servers"), Image: image, Gateway: c.network.Gateway})
+	if err != nil {
+		return err
+	}
+	c.backend = c.real
+	return c.real.DestroyAll(ctx)
+}
+
+// Close stops listening and removes every server.
 func (c *Cloud) Close() error {
 	ctx := context.Background()
 	errs := []error{c.stopListening()}
 	if c.account != nil {
 		c.account.Close()
-	}
-	if c.account != nil && !c.opts.Keep {
 		errs = append(errs, c.account.DestroyAll(ctx, "cloud closed"))
 		for _, own := range c.Servers() {
 			errs = append(errs, c.StopServer(ctx, own.Name))
 		}
 	}
-	errs = append(errs, c.restoreHost(ctx))
-	return errors.Join(append(errs, c.ledger.Close(), c.state.close())...)
+	if c.real != nil {
+		errs = append(errs, c.real.DestroyAll(ctx))
+	}
+	if c.host != nil {
+		errs = append(errs, c.host.Close(ctx))
+		c.host = nil
+	}
+	return errors.Join(append(errs, c.unlock())...)
+}
+
+// Clean removes every trace of the cloud of a state directory: its servers,
+// the bridge, and the directory. No process may use it.
+func Clean(ctx context.Context, stateDir string) error {
+	entries, err := os.ReadDir(stateDir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cleaning state: %w", err)
+	}
+	// Every cloud leaves its lock: where there is none, none ever was.
+	if _, err := os.Stat(filepath.Join(stateDir, "lock")); err != nil && len(entries) > 0 {
+		return fmt.Errorf("cleaning state: %s is not the state directory of a local cloud: %w", stateDir, err)
+	}
+	dir, lock, err := lockState(stateDir)
+	if err != nil {
+		return err
+	}
+	backend, err := nspawn.New(nspawn.Options{Dir: filepath.Join(dir, "servers")})
+	if err == nil {
+		err = backend.DestroyAll(ctx)
+	}
+	if err == nil && os.Geteuid() == 0 {
+		err = host.Release(ctx)
+	}
+	// Only what is ours, lest a wrong path costs someone's files.
+	for _, name := range []string{"ca.pem", endpointsFile, "lock", ""} {
+		if err == nil {
+			if err = os.Remove(filepath.Join(dir, name)); errors.Is(err, os.ErrNotExist) {
+				err = nil
+			}
+		}
+	}
+	return errors.Join(err, lock.Close())
 }
 
 // Account returns the account behind the API.
@@ -128,8 +266,49 @@ func (c *Cloud) Live(kinds ...ledger.Kind) []ledger.Record { return c.ledger.Liv
 // Token returns the secret of the default token.
 func (c *Cloud) Token() string { return c.tokens.Secret(DefaultToken) }
 
+// AddToken makes a new API token. A name that is taken is refused: whoever
+// uses that token would be locked out.
+func (c *Cloud) AddToken(name string, readOnly bool) (account.Token, error) {
+	token := account.Token{Name: name, Secret: account.NewSecret(), ReadOnly: readOnly}
+	return token, c.tokens.Add(token)
+}
+
+// RevokeToken makes the API answer 401 to the token.
+func (c *Cloud) RevokeToken(name string) error { return c.tokens.Revoke(name) }
+
 // CAPEM returns the certificate of the authority that signed all endpoints.
 func (c *Cloud) CAPEM() []byte { return c.authority.PEM() }
 
 // CAFile returns the path of that certificate, or nothing without a state directory.
-func (c *Cloud) CAFile() string { return c.state.path("ca.pem") }
+func (c *Cloud) CAFile() string {
+	if c.opts.StateDir == "" {
+		return ""
+	}
+	return c.path("ca.pem")
+}
+
+// Leftovers describes everything that still exists: droplets, keys, servers, Drover's tags,
+// and what the host still has of them. A user's own tags stay by nature and do not count.
+func (c *Cloud) Leftovers() []string {
+	left := []string{}
+	for _, record := range c.Live() {
+		if record.Kind == ledger.KindTag && !strings.HasPrefix(record.Name, droverTag) {
+			continue
+		}
+		left = append(left, fmt.Sprintf("%s %s (%s), created %s by request %s",
+			record.Kind, record.ID, record.Name, record.Created.Format("15:04:05.000"), record.RequestID))
+	}
+	if c.real != nil {
+		left = append(left, c.real.Leftovers()...)
+	}
+	return left
+}
+
+// AssertNothingLeft fails the test for each thing that still exists.
+func (c *Cloud) AssertNothingLeft(t interface {
+	Errorf(format string, args ...any)
+}) {
+	for _, thing := range c.Leftovers() {
+		t.Errorf("left on the cloud: %s", thing)
+	}
+}

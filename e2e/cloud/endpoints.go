@@ -5,15 +5,14 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/digitalocean/godo"
@@ -66,13 +65,13 @@ func (c *Cloud) listen() error {
 	// Without HTTP/2, so that a lost connection is lost for one request only.
 	secure := &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
 	handler := rest.NewHandler(rest.Options{
-		Account: c.account, Tokens: c.tokens, Faults: c.faults, Ledger: c.ledger, RateLimit: c.opts.RateLimit, Log: c.opts.Log,
+		Account: c.account, Tokens: c.tokens, Faults: c.faults, Ledger: c.ledger, Log: c.opts.Log,
 	})
-	apiAddress, err := c.serve(handler, c.opts.Bind, c.opts.APIPort, secure)
+	apiAddress, err := c.serve(handler, c.opts.Bind, secure)
 	if err != nil {
 		return err
 	}
-	filesAddress, err := c.serve(c.files, c.opts.Bind, c.opts.FilesPort, secure)
+	filesAddress, err := c.serve(c.files, c.opts.Bind, secure)
 	if err != nil {
 		return err
 	}
@@ -80,28 +79,38 @@ func (c *Cloud) listen() error {
 		rest.Host + ":443": apiAddress, FilesHost + ":443": filesAddress,
 		apiAddress: apiAddress, filesAddress: filesAddress,
 	}
-	maps.Copy(routes, c.opts.Routes)
 	c.proxy = proxy.New(routes, c.opts.Log)
-	proxyAddress, err := c.serve(c.proxy, c.opts.Bind, c.opts.ProxyPort, nil)
+	proxyAddress, err := c.serve(c.proxy, c.opts.Bind, nil)
 	if err != nil {
 		return err
 	}
 	var random [24]byte
 	_, _ = rand.Read(random[:]) // never fails
 	secret := hex.EncodeToString(random[:])
-	adminAddress, err := c.serve(admin.NewHandler(c, secret), "127.0.0.1", c.opts.AdminPort, nil)
+	adminAddress, err := c.serve(admin.NewHandler(c, secret), "127.0.0.1", nil)
 	if err != nil {
 		return err
 	}
 	c.endpoints = Endpoints{
 		API: "https://" + apiAddress, Proxy: "http://" + proxyAddress, Files: "https://" + filesAddress,
-		Admin: "http://" + adminAddress, AdminSecret: secret, CAFile: c.CAFile(), PID: os.Getpid(), Backend: c.opts.Backend,
+		Admin: "http://" + adminAddress, AdminSecret: secret, CAFile: c.CAFile(), PID: os.Getpid(),
 	}
-	return nil
+	if c.opts.StateDir == "" {
+		return nil
+	}
+	content, err := json.MarshalIndent(c.endpoints, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encoding endpoints: %w", err)
+	}
+	fresh := c.path(endpointsFile) + ".new"
+	if err := os.WriteFile(fresh, content, 0o600); err != nil {
+		return fmt.Errorf("writing endpoints: %w", err)
+	}
+	return os.Rename(fresh, c.path(endpointsFile))
 }
 
-func (c *Cloud) serve(handler http.Handler, host string, port int, secure *tls.Config) (string, error) {
-	listener, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+func (c *Cloud) serve(handler http.Handler, host string, secure *tls.Config) (string, error) {
+	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		return "", fmt.Errorf("listening: %w", err)
 	}

@@ -21,6 +21,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/e2e/cloud/account"
+	"github.com/drover-project/drover/e2e/cloud/fault"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/sshkeys"
 	"github.com/drover-project/drover/state"
@@ -267,8 +268,8 @@ func (w *world) deadEnd(kind, reason, says string) error {
 // another is a server of another machine, which nobody may touch.
 func (w *world) another() string {
 	w.Helper()
-	made, _, err := theCloud.Account().CreateDroplets(account.Caller{Token: w.token}, account.DropletRequest{
-		Names: []string{"another"}, Region: "nyc3", Size: "s-1vcpu-1gb", Image: "ubuntu-22-04-x64", Tags: []string{"drover-machine-uid:another"}}, account.Boot{})
+	made, err := theCloud.Account().CreateDroplets(account.Caller{Token: w.token}, account.DropletRequest{
+		Names: []string{"another"}, Region: "nyc3", Size: "s-1vcpu-1gb", Image: "ubuntu-22-04-x64", Tags: []string{"drover-machine-uid:another"}}, fault.Boot{})
 	require.NoError(w, err)
 	id := fmt.Sprint(made[0].ID)
 	w.spared[id] = true

@@ -229,32 +229,20 @@ func ignoreGone(response *godo.Response, err error) error {
 	return err
 }
 
-// Start switches the server on.
-func (d *Driver) Start() error { return d.act("power_on") }
+// errNoPower is what the interface's actions on power say: nobody asks for them.
+var errNoPower = errors.New("drovertest: the server's power cannot be changed")
 
-// Stop shuts the server down.
-func (d *Driver) Stop() error { return d.act("shutdown") }
+// Start is refused.
+func (d *Driver) Start() error { return errNoPower }
 
-// Restart reboots the server.
-func (d *Driver) Restart() error { return d.act("reboot") }
+// Stop is refused.
+func (d *Driver) Stop() error { return errNoPower }
 
-// Kill switches the server off at once.
-func (d *Driver) Kill() error { return d.act("power_off") }
+// Restart is refused.
+func (d *Driver) Restart() error { return errNoPower }
 
-func (d *Driver) act(kind string) error {
-	client, err := d.client()
-	if err != nil {
-		return err
-	}
-	actions := map[string]func(context.Context, int) (*godo.Action, *godo.Response, error){
-		"power_on": client.DropletActions.PowerOn, "shutdown": client.DropletActions.Shutdown,
-		"reboot": client.DropletActions.Reboot, "power_off": client.DropletActions.PowerOff,
-	}
-	if _, _, err := actions[kind](context.Background(), d.dropletID()); err != nil {
-		return fmt.Errorf("asking for %s: %w", kind, err)
-	}
-	return nil
-}
+// Kill is refused.
+func (d *Driver) Kill() error { return errNoPower }
 
 func (d *Driver) dropletID() int {
 	id, _ := strconv.Atoi(d.InstanceID) // written by us; 0 is nobody's id

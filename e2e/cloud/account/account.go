@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-	"time"
 
 	"github.com/digitalocean/godo"
 
@@ -16,24 +15,14 @@ import (
 const (
 	firstKeyID     = 20_000_001
 	firstDropletID = 100_000_001
-	firstActionID  = 900_000_001
-	// slotSize is how many droplet ids a slot has.
-	slotSize = 10_000_000
 )
 
 // Options configures an Account.
 type Options struct {
 	Backend server.Backend // makes droplets real
-	Ledger  *ledger.Ledger // records every change; read at start
+	Ledger  *ledger.Ledger // records every change
 	Network *Network       // gives addresses to droplets
-	// BootDelay is how long a droplet stays new before the backend is asked.
-	BootDelay time.Duration
-	// DropletLimit is the account's quota; 0 means 10,000.
-	DropletLimit int
-	// Slot sets the droplets' ids apart from those of other clouds on this
-	// machine; they name servers, which all share one network.
-	Slot int
-	Log  *slog.Logger
+	Log     *slog.Logger
 }
 
 // Caller says on whose behalf and in which request something is done.
@@ -52,32 +41,19 @@ type Account struct {
 	mu       sync.Mutex
 	keys     map[int]godo.Key
 	droplets map[int]*droplet
-	actions  map[int]*godo.Action
 	tags     map[string]bool
 	nextKey  int
 	nextDrop int
-	nextAct  int
 }
 
-// New returns the account that the ledger describes, taking over its droplets.
-func New(ctx context.Context, opts Options) (*Account, error) {
-	if opts.DropletLimit == 0 {
-		opts.DropletLimit = 10_000
-	}
-	if opts.Log == nil {
-		opts.Log = slog.New(slog.DiscardHandler)
-	}
+// New returns an account without anything in it.
+func New(ctx context.Context, opts Options) *Account {
 	a := &Account{
-		opts: opts,
-		keys: map[int]godo.Key{}, droplets: map[int]*droplet{}, actions: map[int]*godo.Action{}, tags: map[string]bool{},
-		nextKey: firstKeyID, nextDrop: firstDropletID + opts.Slot*slotSize, nextAct: firstActionID,
+		opts: opts, keys: map[int]godo.Key{}, droplets: map[int]*droplet{}, tags: map[string]bool{},
+		nextKey: firstKeyID, nextDrop: firstDropletID,
 	}
 	a.ctx, a.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	if err := a.replay(ctx); err != nil {
-		a.cancel()
-		return nil, err
-	}
-	return a, nil
+	return a
 }
 
 // Close stops boots that are under way and waits for them. Droplets stay.
@@ -88,30 +64,14 @@ func (a *Account) Close() {
 
 // Info answers what the API tells about the account.
 func (a *Account) Info() godo.Account {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	return godo.Account{
-		DropletLimit: a.opts.DropletLimit, FloatingIPLimit: 3, ReservedIPLimit: 3, VolumeLimit: 100,
-		Email: "drover@example.test", Name: "Drover Test", UUID: "5f2b6a0c-3f4e-4a43-9a51-0f4d8c0c7a11", EmailVerified: true,
-		Status: "active", Team: &godo.TeamInfo{Name: "Drover", UUID: "2b6f0f4e-9e2e-4e0d-8f13-6f3a1c6b7d22"},
+		DropletLimit: 10_000, Email: "drover@example.test", Name: "Drover Test", UUID: "5f2b6a0c-3f4e-4a43-9a51-0f4d8c0c7a11",
+		EmailVerified: true, Status: "active",
 	}
 }
 
-// record writes one change to the ledger. A ledger that cannot be written is
-// logged and not an answer to the client: the change has already happened.
+// record writes one change to the ledger.
 func (a *Account) record(caller Caller, entry ledger.Entry) {
-	entry.Token, entry.RequestID = caller.Token, caller.RequestID
-	if entry.Cause == "" {
-		entry.Cause = caller.Cause
-	}
-	if err := a.opts.Ledger.Append(entry); err != nil {
-		a.opts.Log.Error("writing ledger", "error", err)
-	}
-}
-
-// SetDropletLimit changes the account's quota.
-func (a *Account) SetDropletLimit(limit int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.opts.DropletLimit = limit
+	entry.Token, entry.RequestID, entry.Cause = caller.Token, caller.RequestID, caller.Cause
+	a.opts.Ledger.Append(entry)
 }

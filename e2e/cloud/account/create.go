@@ -9,6 +9,7 @@ import (
 
 	"github.com/digitalocean/godo"
 
+	"github.com/drover-project/drover/e2e/cloud/fault"
 	"github.com/drover-project/drover/e2e/cloud/ledger"
 	"github.com/drover-project/drover/e2e/cloud/server"
 )
@@ -41,31 +42,25 @@ type DropletRequest struct {
 
 // CreateDroplets makes a droplet for each name. They are new in the answer
 // and become active on their own, as boot tells.
-func (a *Account) CreateDroplets(caller Caller, request DropletRequest, boot Boot) ([]godo.Droplet, []godo.Action, error) {
+func (a *Account) CreateDroplets(caller Caller, request DropletRequest, boot fault.Boot) ([]godo.Droplet, error) {
 	if err := request.validate(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	keys, err := a.resolveKeys(request.Keys)
 	if err != nil {
-		return nil, nil, err
-	}
-	if len(a.droplets)+len(request.Names) > a.opts.DropletLimit {
-		return nil, nil, QuotaExceeded()
+		return nil, err
 	}
 	made, err := a.newDroplets(request, keys, boot)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	a.addTags(caller, request.Tags)
 	var droplets []godo.Droplet
-	var actions []godo.Action
 	for _, d := range made {
 		a.record(caller, d.entry(ledger.OpCreated))
-		action := a.startAction(d, "create")
 		droplets = append(droplets, a.render(d))
-		actions = append(actions, *action)
 		// It comes up by itself.
 		ctx, stop := context.WithCancel(a.ctx)
 		d.stop = stop
@@ -75,7 +70,7 @@ func (a *Account) CreateDroplets(caller Caller, request DropletRequest, boot Boo
 			a.bootDroplet(ctx, d)
 		})
 	}
-	return droplets, actions, nil
+	return droplets, nil
 }
 
 func (r DropletRequest) validate() error {
@@ -121,7 +116,7 @@ func (a *Account) resolveKeys(identifiers []string) ([]string, error) {
 
 // newDroplets makes all droplets of a request or none: a client that is
 // refused looks for nothing to delete.
-func (a *Account) newDroplets(request DropletRequest, keys []string, boot Boot) ([]*droplet, error) {
+func (a *Account) newDroplets(request DropletRequest, keys []string, boot fault.Boot) ([]*droplet, error) {
 	made := make([]*droplet, 0, len(request.Names))
 	for _, name := range request.Names {
 		d, err := a.newDroplet(request, name, keys, boot)
@@ -137,7 +132,7 @@ func (a *Account) newDroplets(request DropletRequest, keys []string, boot Boot) 
 	return made, nil
 }
 
-func (a *Account) newDroplet(request DropletRequest, name string, keys []string, boot Boot) (*droplet, error) {
+func (a *Account) newDroplet(request DropletRequest, name string, keys []string, boot fault.Boot) (*droplet, error) {
 	given, err := a.opts.Network.Allocate()
 	if err != nil {
 		return nil, Unprocessable(err.Error())
@@ -155,11 +150,8 @@ func (a *Account) newDroplet(request DropletRequest, name string, keys []string,
 		spec.IPv6 = given.IPv6
 	}
 	d := &droplet{
-		dropletData: dropletData{
-			ID: id, Region: request.Region, Size: request.Size, Image: request.Image, Status: statusNew,
-			Created: time.Now().UTC(), Features: request.features(), Tags: uniqueSorted(request.Tags), Spec: spec,
-			HasPrivate: request.PrivateNetworking, HasIPv6: request.IPv6, NoAddress: boot.NoAddress,
-		},
+		ID: id, Region: request.Region, Size: request.Size, Image: request.Image, Status: statusNew,
+		Created: time.Now().UTC(), Features: request.features(), Tags: uniqueSorted(request.Tags), Spec: spec,
 		userData: request.UserData, boot: boot, booted: make(chan struct{}),
 	}
 	a.droplets[id] = d
@@ -180,7 +172,7 @@ func (r DropletRequest) features() []string {
 }
 
 func (a *Account) bootDroplet(ctx context.Context, d *droplet) {
-	if !wait(ctx, a.opts.BootDelay+d.boot.Delay) || d.boot.Never {
+	if !wait(ctx, d.boot.Delay) || d.boot.Never {
 		return
 	}
 	spec := d.Spec
@@ -193,12 +185,10 @@ func (a *Account) bootDroplet(ctx context.Context, d *droplet) {
 	defer a.mu.Unlock()
 	if err != nil {
 		a.opts.Log.Error("booting droplet", "id", d.ID, "error", err)
-		a.endAction(d, "errored")
 		a.record(Caller{Cause: "did not boot: " + err.Error()}, d.entry(ledger.OpChanged))
 		return
 	}
 	d.Status = statusActive
-	a.endAction(d, godo.ActionCompleted)
 	a.record(Caller{Cause: "booted"}, d.entry(ledger.OpChanged))
 	a.booting.Go(func() { a.watchStart(d) })
 	if d.boot.VanishAfter <= 0 {
@@ -224,7 +214,7 @@ func (a *Account) watchStart(d *droplet) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.droplets[d.ID] != d || d.pending != 0 || d.Status != statusActive || a.opts.Backend.Running(d.Spec.Name) {
+	if a.droplets[d.ID] != d || d.Status != statusActive || a.opts.Backend.Running(d.Spec.Name) {
 		return // its owner did it
 	}
 	d.Status = statusOff

@@ -62,7 +62,7 @@ func (a *Account) AwaitBoot(ctx context.Context, id int, atMost time.Duration) {
 	}
 }
 
-// UserData returns the user data the droplet was created with in this process.
+// UserData returns the user data the droplet was created with.
 func (a *Account) UserData(id int) (string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -95,19 +95,8 @@ func (a *Account) DeleteDroplet(ctx context.Context, caller Caller, id int) erro
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.opts.Network.Release(d.Spec.Public)
-	a.endAction(d, godo.ActionCompleted)
-	entry := d.entry(ledger.OpRemoved)
-	entry.Data = nil // nothing is rebuilt from it
-	a.record(caller, entry)
+	a.record(caller, d.entry(ledger.OpRemoved))
 	return nil
-}
-
-// DeleteDropletsByTag destroys all droplets with the tag.
-func (a *Account) DeleteDropletsByTag(ctx context.Context, caller Caller, tag string) error {
-	if tag == "" {
-		return Unprocessable("tag_name can't be blank")
-	}
-	return a.deleteAll(ctx, caller, tag)
 }
 
 // Vanish destroys a droplet behind the client's back.
@@ -117,17 +106,12 @@ func (a *Account) Vanish(ctx context.Context, id int) error {
 
 // DestroyAll destroys every droplet, as the end of the cloud.
 func (a *Account) DestroyAll(ctx context.Context, cause string) error {
-	return a.deleteAll(ctx, Caller{Cause: cause}, "")
-}
-
-// deleteAll destroys every droplet, or every one with the tag.
-func (a *Account) deleteAll(ctx context.Context, caller Caller, tag string) error {
 	a.mu.Lock()
-	doomed := a.selectDroplets("", tag)
+	doomed := a.selectDroplets("", "")
 	a.mu.Unlock()
 	var errs []error
 	for _, d := range doomed {
-		if err := a.DeleteDroplet(ctx, caller, d.ID); err != nil && !IsNotFound(err) {
+		if err := a.DeleteDroplet(ctx, Caller{Cause: cause}, d.ID); err != nil && !IsNotFound(err) {
 			errs = append(errs, err)
 		}
 	}

@@ -41,8 +41,3 @@ func Unauthorized() *Error {
 func Forbidden() *Error {
 	return &Error{http.StatusForbidden, "Forbidden", "You are not authorized to perform this operation"}
 }
-
-// QuotaExceeded is the API's answer when the account's droplet limit is reached.
-func QuotaExceeded() *Error {
-	return Unprocessable("creating this/these droplet(s) will exceed your droplet limit")
-}

@@ -2,9 +2,7 @@ package account
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -72,16 +70,8 @@ func (a *Account) CreateKey(caller Caller, request godo.KeyCreateRequest) (godo.
 	key := godo.Key{ID: a.nextKey, Name: request.Name, Fingerprint: fingerprint, PublicKey: request.PublicKey}
 	a.nextKey++
 	a.keys[key.ID] = key
-	return key, a.recordKey(caller, ledger.OpCreated, key)
-}
-
-func (a *Account) recordKey(caller Caller, op ledger.Op, key godo.Key) error {
-	data, err := json.Marshal(key)
-	if err != nil {
-		return fmt.Errorf("encoding key: %w", err)
-	}
-	a.record(caller, ledger.Entry{Op: op, Kind: ledger.KindKey, ID: strconv.Itoa(key.ID), Name: key.Name, Data: data})
-	return nil
+	a.record(caller, ledger.Entry{Op: ledger.OpCreated, Kind: ledger.KindKey, ID: strconv.Itoa(key.ID), Name: key.Name})
+	return key, nil
 }
 
 func validateKeyName(name string) error {
@@ -104,22 +94,6 @@ func parseKey(text string) (ssh.PublicKey, error) {
 		return nil, errors.New("parsing key: options before it would be obeyed by every server")
 	}
 	return public, err
-}
-
-// RenameKey gives a key another name.
-func (a *Account) RenameKey(caller Caller, identifier, name string) (godo.Key, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	key, err := a.findKey(identifier)
-	if err != nil {
-		return godo.Key{}, err
-	}
-	if err := validateKeyName(name); err != nil {
-		return godo.Key{}, err
-	}
-	key.Name = name
-	a.keys[key.ID] = key
-	return key, a.recordKey(caller, ledger.OpChanged, key)
 }
 
 // DeleteKey removes a key. Servers keep what was installed on them.

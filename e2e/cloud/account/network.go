@@ -46,21 +46,6 @@ func (n *Network) Allocate() (Addresses, error) {
 	return Addresses{}, errors.New("allocating addresses: none left")
 }
 
-// Claim marks the addresses of a server taken over as used. An address of
-// another range cannot be given to anyone else and needs no claim.
-func (n *Network) Claim(public netip.Addr) {
-	if !n.Public.Contains(public) {
-		return
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	index := offset(n.Public, public)
-	n.take(index)
-	if index >= reserved {
-		n.next = max(n.next, index-reserved)
-	}
-}
-
 // Release gives the addresses back.
 func (n *Network) Release(public netip.Addr) {
 	if !n.Public.Contains(public) {

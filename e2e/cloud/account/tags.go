@@ -1,7 +1,6 @@
 package account
 
 import (
-	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -24,17 +23,6 @@ func validateTags(tags []string) error {
 
 func uniqueSorted(tags []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(tags)))
-}
-
-// Tags returns all tags by name, with how many droplets carry each.
-func (a *Account) Tags() []godo.Tag {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	tags := []godo.Tag{}
-	for _, name := range slices.Sorted(maps.Keys(a.tags)) {
-		tags = append(tags, a.renderTag(name))
-	}
-	return tags
 }
 
 // Tag returns one tag.
@@ -91,36 +79,10 @@ func (a *Account) DeleteTag(caller Caller, name string) error {
 		return NotFound()
 	}
 	for _, d := range a.selectDroplets("", name) {
-		a.retag(caller, d, name, false)
+		d.Tags = slices.DeleteFunc(slices.Clone(d.Tags), func(tag string) bool { return tag == name })
+		a.record(caller, d.entry(ledger.OpChanged))
 	}
 	delete(a.tags, name)
 	a.record(caller, ledger.Entry{Op: ledger.OpRemoved, Kind: ledger.KindTag, ID: name, Name: name})
 	return nil
-}
-
-// TagDroplets puts the tag on the droplets, or takes it off.
-func (a *Account) TagDroplets(caller Caller, name string, ids []int, on bool) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.tags[name] {
-		return NotFound()
-	}
-	for _, id := range ids {
-		if _, ok := a.droplets[id]; !ok {
-			return NotFound()
-		}
-	}
-	for _, id := range ids {
-		a.retag(caller, a.droplets[id], name, on)
-	}
-	return nil
-}
-
-func (a *Account) retag(caller Caller, d *droplet, name string, on bool) {
-	tags := slices.DeleteFunc(slices.Clone(d.Tags), func(tag string) bool { return tag == name })
-	if on {
-		tags = append(tags, name)
-	}
-	d.Tags = uniqueSorted(tags)
-	a.record(caller, d.entry(ledger.OpChanged))
 }

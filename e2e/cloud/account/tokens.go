@@ -8,16 +8,14 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 )
 
 // Token is one API token of the account.
 type Token struct {
-	Name     string    `json:"name"`
-	Secret   string    `json:"secret"`
-	Revoked  bool      `json:"revoked,omitempty"`
-	ReadOnly bool      `json:"readOnly,omitempty"`
-	Expires  time.Time `json:"expires,omitzero"`
+	Name     string `json:"name"`
+	Secret   string `json:"secret"`
+	Revoked  bool   `json:"revoked,omitempty"`
+	ReadOnly bool   `json:"readOnly,omitempty"`
 }
 
 // Tokens are the API tokens; they can change while the cloud runs.
@@ -63,32 +61,17 @@ func (t *Tokens) Add(token Token) error {
 	return nil
 }
 
-// Update changes a token in place.
-func (t *Tokens) Update(name string, change func(*Token)) error {
+// Revoke makes the API refuse the token.
+func (t *Tokens) Revoke(name string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	token, ok := t.byName[name]
 	if !ok {
 		return fmt.Errorf("changing token: no token is named %q", name)
 	}
-	change(&token)
+	token.Revoked = true
 	t.byName[name] = token
 	return nil
-}
-
-// Revoke makes the API refuse the token.
-func (t *Tokens) Revoke(name string) error {
-	return t.Update(name, func(token *Token) { token.Revoked = true })
-}
-
-// Restore takes a revocation and an expiry back.
-func (t *Tokens) Restore(name string) error {
-	return t.Update(name, func(token *Token) { token.Revoked, token.Expires = false, time.Time{} })
-}
-
-// Expire makes the API refuse the token from the given time on.
-func (t *Tokens) Expire(name string, at time.Time) error {
-	return t.Update(name, func(token *Token) { token.Expires = at })
 }
 
 // List returns all tokens by name.
@@ -122,7 +105,7 @@ func (t *Tokens) Check(secret string) (token Token, ok bool) {
 		if found.Secret != secret {
 			continue
 		}
-		if !found.Revoked && (found.Expires.IsZero() || !time.Now().After(found.Expires)) {
+		if !found.Revoked {
 			return found, true
 		}
 		if token.Secret == "" {

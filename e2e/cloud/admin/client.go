@@ -52,11 +52,6 @@ func (c *Client) Ledger(ctx context.Context) ([]ledger.Entry, error) {
 	return get[[]ledger.Entry](ctx, c, "/ledger")
 }
 
-// Records returns everything ever made.
-func (c *Client) Records(ctx context.Context) ([]ledger.Record, error) {
-	return get[[]ledger.Record](ctx, c, "/records")
-}
-
 // Live returns what exists now.
 func (c *Client) Live(ctx context.Context) ([]ledger.Record, error) {
 	return get[[]ledger.Record](ctx, c, "/live")
@@ -77,26 +72,11 @@ func (c *Client) Vanish(ctx context.Context, id int) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: "/droplets/" + strconv.Itoa(id)})
 }
 
-// UserData returns the user data a droplet was created with.
-func (c *Client) UserData(ctx context.Context, id int) (string, error) {
-	return get[string](ctx, c, "/droplets/"+strconv.Itoa(id)+"/userdata")
-}
-
-// SetDropletLimit changes the account's quota.
-func (c *Client) SetDropletLimit(ctx context.Context, limit int) error {
-	return c.do(ctx, call{method: http.MethodPut, path: "/limits/droplets", body: limitRequest{limit}})
-}
-
 // AddFault programs a fault and returns its id.
 func (c *Client) AddFault(ctx context.Context, rule fault.Rule) (string, error) {
 	var answer idAnswer
 	err := c.do(ctx, call{method: http.MethodPost, path: "/faults", body: rule, into: &answer})
 	return answer.ID, err
-}
-
-// Faults returns the programmed faults.
-func (c *Client) Faults(ctx context.Context) ([]fault.Status, error) {
-	return get[[]fault.Status](ctx, c, "/faults")
 }
 
 // Hits returns every fault that was applied.
@@ -130,11 +110,6 @@ func (c *Client) Servers(ctx context.Context) ([]server.Info, error) {
 	return get[[]server.Info](ctx, c, "/servers")
 }
 
-// Tokens returns all API tokens with their secrets.
-func (c *Client) Tokens(ctx context.Context) ([]account.Token, error) {
-	return get[[]account.Token](ctx, c, "/tokens")
-}
-
 // AddToken makes a new API token.
 func (c *Client) AddToken(ctx context.Context, name string, readOnly bool) (account.Token, error) {
 	var token account.Token
@@ -145,16 +120,6 @@ func (c *Client) AddToken(ctx context.Context, name string, readOnly bool) (acco
 // RevokeToken makes the API refuse the token.
 func (c *Client) RevokeToken(ctx context.Context, name string) error {
 	return c.do(ctx, call{method: http.MethodPost, path: "/tokens/" + url.PathEscape(name) + "/revoke"})
-}
-
-// RestoreToken takes a revocation or an expiry back.
-func (c *Client) RestoreToken(ctx context.Context, name string) error {
-	return c.do(ctx, call{method: http.MethodPost, path: "/tokens/" + url.PathEscape(name) + "/restore"})
-}
-
-// ExpireToken makes the API refuse the token from the given time on.
-func (c *Client) ExpireToken(ctx context.Context, name string, at time.Time) error {
-	return c.do(ctx, call{method: http.MethodPost, path: "/tokens/" + url.PathEscape(name) + "/expire", body: expireRequest{at}})
 }
 
 // PutFile serves content as a file and returns its SHA-256 in hex.

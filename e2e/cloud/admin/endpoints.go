@@ -25,7 +25,6 @@ type Endpoints struct {
 	AdminSecret string `json:"adminSecret"`
 	CAFile      string `json:"caFile"`
 	PID         int    `json:"pid"`
-	Backend     string `json:"backend"`
 }
 
 // ReadEndpoints returns where the cloud of the state directory listens; its

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"time"
+	"strconv"
 
 	"github.com/drover-project/drover/e2e/cloud/account"
 	"github.com/drover-project/drover/e2e/cloud/fault"
@@ -24,31 +24,13 @@ const (
 	maxFile    = 512 << 20
 )
 
-// Cloud is what the endpoint steers.
+// Cloud is what the endpoint steers; package cloud has the one there is.
 type Cloud interface {
-	TokenKeeper
-	ServerKeeper
-	Parts
-}
-
-// TokenKeeper changes API tokens.
-type TokenKeeper interface {
-	Tokens() []account.Token
 	AddToken(name string, readOnly bool) (account.Token, error)
 	RevokeToken(name string) error
-	RestoreToken(name string) error
-	ExpireToken(name string, at time.Time) error
-}
-
-// ServerKeeper starts and stops servers outside of the droplet API.
-type ServerKeeper interface {
 	StartServer(ctx context.Context, request server.Request) (server.Info, error)
 	StopServer(ctx context.Context, name string) error
 	Servers() []server.Info
-}
-
-// Parts gives the parts that need no wrapping.
-type Parts interface {
 	Account() *account.Account
 	Faults() *fault.Set
 	Files() *files.Server
@@ -56,16 +38,96 @@ type Parts interface {
 	Leftovers() []string
 }
 
+type idAnswer struct {
+	ID string `json:"id"`
+}
+
+type tokenRequest struct {
+	Name     string `json:"name"`
+	ReadOnly bool   `json:"readOnly,omitempty"`
+}
+
+type digestAnswer struct {
+	SHA256 string `json:"sha256"`
+}
+
+type fileFaultRequest struct {
+	Name  string      `json:"name"`
+	Fault files.Fault `json:"fault"`
+}
+
 // handler answers one request with a value to encode, or nil for none.
 type handler func(r *http.Request) (any, error)
 
+// taking decodes the request for act.
+func taking[In any](act func(r *http.Request, request In) (any, error)) handler {
+	return func(r *http.Request) (any, error) {
+		var request In
+		if err := decode(r, &request); err != nil {
+			return nil, err
+		}
+		return act(r, request)
+	}
+}
+
+// routes are the requests there are. What one began goes on when its client has gone.
+func routes(cloud Cloud) map[string]handler {
+	return map[string]handler{
+		"GET /ledger":    func(*http.Request) (any, error) { return cloud.Ledger().Entries(), nil },
+		"GET /live":      func(*http.Request) (any, error) { return cloud.Ledger().Live(), nil },
+		"GET /leftovers": func(*http.Request) (any, error) { return cloud.Leftovers(), nil },
+		"GET /droplets":  func(*http.Request) (any, error) { return cloud.Account().Droplets("", ""), nil },
+		"DELETE /droplets/{id}": func(r *http.Request) (any, error) {
+			id, err := strconv.Atoi(r.PathValue("id"))
+			if err != nil {
+				return nil, fmt.Errorf("parsing droplet id: %w", err)
+			}
+			return nil, cloud.Account().Vanish(context.WithoutCancel(r.Context()), id)
+		},
+		"POST /faults": taking(func(_ *http.Request, rule fault.Rule) (any, error) {
+			id, err := cloud.Faults().Add(rule)
+			return idAnswer{id}, err
+		}),
+		"DELETE /faults": func(*http.Request) (any, error) { cloud.Faults().Clear(); return nil, nil },
+		"DELETE /faults/{id}": func(r *http.Request) (any, error) {
+			if !cloud.Faults().Remove(r.PathValue("id")) {
+				return nil, fmt.Errorf("clearing fault: there is none with the id %q", r.PathValue("id"))
+			}
+			return nil, nil
+		},
+		"GET /hits":    func(*http.Request) (any, error) { return cloud.Faults().Hits(), nil },
+		"GET /servers": func(*http.Request) (any, error) { return cloud.Servers(), nil },
+		"POST /servers": taking(func(r *http.Request, request server.Request) (any, error) {
+			return cloud.StartServer(context.WithoutCancel(r.Context()), request)
+		}),
+		"DELETE /servers/{name}": func(r *http.Request) (any, error) {
+			return nil, cloud.StopServer(context.WithoutCancel(r.Context()), r.PathValue("name"))
+		},
+		"POST /tokens": taking(func(_ *http.Request, request tokenRequest) (any, error) {
+			return cloud.AddToken(request.Name, request.ReadOnly)
+		}),
+		"POST /tokens/{name}/revoke": func(r *http.Request) (any, error) { return nil, cloud.RevokeToken(r.PathValue("name")) },
+		"PUT /files/{name...}": func(r *http.Request) (any, error) {
+			content, err := io.ReadAll(io.LimitReader(r.Body, maxFile+1))
+			if err != nil {
+				return nil, fmt.Errorf("reading file: %w", err)
+			}
+			if len(content) > maxFile {
+				return nil, fmt.Errorf("reading file: it is larger than %d bytes", maxFile)
+			}
+			return digestAnswer{cloud.Files().Put(r.PathValue("name"), content)}, nil
+		},
+		"PUT /filefaults": taking(func(_ *http.Request, request fileFaultRequest) (any, error) {
+			return nil, cloud.Files().SetFault(request.Name, request.Fault)
+		}),
+	}
+}
+
 // NewHandler returns the admin endpoint; requests must carry the secret as a bearer token.
 func NewHandler(cloud Cloud, secret string) http.Handler {
-	routes := http.NewServeMux()
-	for _, handlers := range []map[string]handler{records(cloud), droplets(cloud), faults(cloud), servers(cloud), tokens(cloud), served(cloud)} {
-		for pattern, handle := range handlers {
-			routes.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { answer(w, r, handle) })
-		}
+	mux := http.NewServeMux()
+	for pattern, handle := range routes(cloud) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { answer(w, r, handle) })
 	}
 	want := []byte("Bearer " + secret)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -73,7 +135,7 @@ func NewHandler(cloud Cloud, secret string) http.Handler {
 			http.Error(w, "wrong admin secret", http.StatusUnauthorized)
 			return
 		}
-		routes.ServeHTTP(w, r)
+		mux.ServeHTTP(w, r)
 	})
 }
 

@@ -23,11 +23,7 @@ type Rule struct {
 	// Skip lets so many matching requests pass first.
 	Skip int `json:"skip,omitempty"`
 	// Count is how often the effect is applied; 0 means always.
-	Count int `json:"count,omitempty"`
-	// Probability applies the effect to a share of the matching requests; 0 means all.
-	Probability float64 `json:"probability,omitempty"`
-	// Seed makes Probability repeatable.
-	Seed   uint64 `json:"seed,omitempty"`
+	Count  int    `json:"count,omitempty"`
 	Effect Effect `json:"effect"`
 }
 
@@ -64,9 +60,6 @@ func (r Rule) Validate() error {
 		if _, err := path.Match(glob, ""); err != nil {
 			return fmt.Errorf("checking fault: pattern %q: %w", glob, err)
 		}
-	}
-	if !(r.Probability >= 0 && r.Probability <= 1) { // NaN too is neither
-		return errors.New("checking fault: probability is not between 0 and 1")
 	}
 	if r.Skip < 0 || r.Count < 0 {
 		return errors.New("checking fault: skip and count cannot be negative")

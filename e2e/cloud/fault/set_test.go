@@ -80,22 +80,6 @@ func TestApplyKeepsTheOrderOfRules(t *testing.T) {
 	require.Empty(t, rules())
 }
 
-func TestApplyProbabilityIsRepeatable(t *testing.T) {
-	run := func() (fired []bool) {
-		set := fault.NewSet()
-		_, err := set.Add(fault.Rule{Match: fault.AnyRequest, Probability: 0.5, Seed: 42, Effect: fault.Quota()})
-		require.NoError(t, err)
-		for range 100 {
-			fired = append(fired, len(set.Apply(request("GET", "/v2/x"))) > 0)
-		}
-		return fired
-	}
-	first := run()
-	require.Equal(t, first, run())
-	require.Contains(t, first, true)
-	require.Contains(t, first, false)
-}
-
 func TestAddRefusesBadRules(t *testing.T) {
 	for name, rule := range map[string]fault.Rule{
 		"no method":    {Match: "/v2/x", Effect: fault.Quota()},
@@ -103,7 +87,6 @@ func TestAddRefusesBadRules(t *testing.T) {
 		"no effect":    {Match: fault.AnyRequest},
 		"two effects":  {Match: fault.AnyRequest, Effect: fault.Effect{Status: 500, Drop: true}},
 		"odd status":   {Match: fault.AnyRequest, Effect: fault.Effect{Status: 99}},
-		"probability":  {Match: fault.AnyRequest, Probability: 2, Effect: fault.Quota()},
 		"negative":     {Match: fault.AnyRequest, Count: -1, Effect: fault.Quota()},
 		"negative lag": {Match: fault.AnyRequest, Effect: fault.Slow(-1)},
 	} {
@@ -112,67 +95,6 @@ func TestAddRefusesBadRules(t *testing.T) {
 			require.Error(t, err)
 		})
 	}
-}
-
-func TestAddNamesRulesAndRefusesATakenName(t *testing.T) {
-	set := fault.NewSet()
-	add := func(id string) (string, error) {
-		return set.Add(fault.Rule{ID: id, Match: fault.AnyRequest, Effect: fault.Quota()})
-	}
-	for _, test := range []struct{ id, want, refused string }{
-		{"", "fault-1", ""},
-		{"mine", "mine", ""},
-		{"mine", "", `adding fault: id "mine" is taken`},
-		{"", "fault-2", ""},
-		{"fault-2", "", `adding fault: id "fault-2" is taken`},
-	} {
-		id, err := add(test.id)
-		require.Equal(t, test.want, id)
-		if test.refused != "" {
-			require.EqualError(t, err, test.refused)
-		}
-	}
-	require.True(t, set.Remove("mine"))
-	require.False(t, set.Remove("mine"))
-	id, err := add("mine")
-	require.NoError(t, err)
-	require.Equal(t, "mine", id)
-}
-
-func TestARuleTakenAwayStartsAgainFromNothing(t *testing.T) {
-	set := fault.NewSet()
-	rule := fault.Rule{ID: "once", Match: fault.AnyRequest, Count: 1, Effect: fault.Quota()}
-	for range 3 {
-		_, err := set.Add(rule)
-		require.NoError(t, err)
-		require.Len(t, set.Apply(request("GET", "/v2/x")), 1)
-		require.Empty(t, set.Apply(request("GET", "/v2/x")))
-		require.Equal(t, []fault.Status{{Rule: rule, Seen: 2, Applied: 1}}, set.List())
-		require.True(t, set.Remove("once"))
-	}
-	require.Len(t, set.Hits(), 3, "what happened stays known")
-}
-
-func TestHitsTellWhichRequestMetWhat(t *testing.T) {
-	set := fault.NewSet()
-	_, err := set.Add(fault.Rule{ID: "slow", Match: fault.AnyRequest, Effect: fault.Slow(1)})
-	require.NoError(t, err)
-	_, err = set.Add(fault.Rule{ID: "busy", Match: fault.CreateKey, Effect: fault.RateLimited(time.Second)})
-	require.NoError(t, err)
-	before := time.Now()
-	set.Apply(fault.Request{Method: "POST", Path: "/v2/account/keys", Name: "k", Token: "second", RequestID: "r-1"})
-	hits := set.Hits()
-	require.Len(t, hits, 2)
-	for i, want := range []fault.Hit{
-		{Rule: "slow", Effect: fault.Slow(1)}, {Rule: "busy", Effect: fault.RateLimited(time.Second)},
-	} {
-		require.WithinRange(t, hits[i].Time, before.Add(-time.Second), time.Now())
-		want.Time = hits[i].Time
-		want.Method, want.Path, want.Name, want.Token, want.RequestID = "POST", "/v2/account/keys", "k", "second", "r-1"
-		require.Equal(t, want, hits[i])
-	}
-	hits[0].Rule = "changed"
-	require.Equal(t, "slow", set.Hits()[0].Rule, "a reader's copy is its own")
 }
 
 func TestCountHoldsUnderConcurrency(t *testing.T) {
@@ -195,15 +117,4 @@ func TestCountHoldsUnderConcurrency(t *testing.T) {
 	require.Equal(t, []int{400, 25}, []int{list[0].Seen, list[0].Applied})
 	require.Equal(t, []int{375, 375}, []int{list[1].Seen, list[1].Applied}, "every request met exactly one")
 	require.Len(t, set.Hits(), 400)
-}
-
-func TestProbabilityOfOneIsAlways(t *testing.T) {
-	for _, probability := range []float64{0, 1} {
-		set := fault.NewSet()
-		_, err := set.Add(fault.Rule{Match: fault.AnyRequest, Probability: probability, Effect: fault.Quota()})
-		require.NoError(t, err)
-		for range 50 {
-			require.Len(t, set.Apply(request("GET", "/v2/x")), 1)
-		}
-	}
 }

@@ -13,43 +13,21 @@ import (
 // setUpBridge makes the bridge with its address. Forwarding is switched on
 // for the bridge alone, so that it ends with the bridge.
 func setUpBridge(ctx context.Context) error {
-	for _, command := range bridgeCommands(BridgeExists()) {
-		if err := run(ctx, command[0], command[1:]...); err != nil {
+	if _, err := net.InterfaceByName(BridgeName); err != nil {
+		if err := run(ctx, "ip", "link", "add", BridgeName, "type", "bridge"); err != nil {
 			return err
 		}
+	}
+	if err := run(ctx, "ip", "address", "replace", Gateway+"/16", "dev", BridgeName); err != nil {
+		return err
+	}
+	if err := run(ctx, "ip", "link", "set", BridgeName, "up"); err != nil {
+		return err
 	}
 	if err := os.WriteFile("/proc/sys/net/ipv4/conf/"+BridgeName+"/forwarding", []byte("1"), 0o600); err != nil {
 		return fmt.Errorf("switching forwarding on: %w", err)
 	}
 	return allowForwarding(ctx)
-}
-
-// bridgeCommands make the bridge, or mend one that is there.
-func bridgeCommands(exists bool) [][]string {
-	var commands [][]string
-	if !exists {
-		commands = append(commands, []string{"ip", "link", "add", BridgeName, "type", "bridge"})
-	}
-	return append(commands,
-		[]string{"ip", "address", "replace", fmt.Sprintf("%s/%d", Gateway, netmask), "dev", BridgeName},
-		[]string{"ip", "link", "set", BridgeName, "up"},
-	)
-}
-
-func removeBridge(ctx context.Context) error {
-	if err := disallowForwarding(ctx); err != nil {
-		return err
-	}
-	if _, err := net.InterfaceByName(BridgeName); err != nil {
-		return nil //nolint:nilerr // no such interface is what is wanted
-	}
-	return run(ctx, "ip", "link", "delete", BridgeName)
-}
-
-// BridgeExists reports whether the bridge is there.
-func BridgeExists() bool {
-	_, err := net.InterfaceByName(BridgeName)
-	return err == nil
 }
 
 // RemoveInterface removes a network interface; one that is not there is no error.

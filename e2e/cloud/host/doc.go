@@ -1,7 +1,6 @@
-// Package host prepares this machine's network for the servers of local
-// clouds: one bridge, shared by all of them, and a slot for each cloud.
+// Package host prepares this machine's network for the servers of a local
+// cloud: one bridge, which one cloud at a time uses.
 //
-// A slot is a range of addresses and ids, so that clouds can run beside each
-// other. It reads and writes lock files under /run/drover, and leaves nothing
-// behind once the last cloud has gone. Package cloud uses it.
+// It keeps a lock and what it changed under /run/drover, and leaves nothing
+// behind once the cloud has gone. Package cloud uses it.
 package host

@@ -79,26 +79,6 @@ func (b *Backend) Create(ctx context.Context, spec server.Spec) error {
 	return b.start(ctx, dir)
 }
 
-// Adopt goes on with a server that an earlier process made.
-func (b *Backend) Adopt(ctx context.Context, spec server.Spec, on bool) error {
-	dir, unlock, err := b.open(spec.Name)
-	if err != nil {
-		return fmt.Errorf("adopting server: %w", err)
-	}
-	defer unlock()
-	if !exists(dir.complete()) {
-		return fmt.Errorf("adopting %s: %w", spec.Name, server.ErrNotFound)
-	}
-	running := b.Running(spec.Name)
-	switch {
-	case on && !running:
-		return b.start(ctx, dir)
-	case !on && running:
-		return b.halt(ctx, dir)
-	}
-	return nil
-}
-
 func (b *Backend) start(ctx context.Context, dir serverDir) error {
 	image, err := dir.image()
 	if err != nil {
@@ -126,36 +106,6 @@ func (b *Backend) start(ctx context.Context, dir serverDir) error {
 		return errors.Join(err, keeper.kill()) // nobody would find it again
 	}
 	return nil
-}
-
-// Power changes the server's power state.
-func (b *Backend) Power(ctx context.Context, name string, change server.Power) error {
-	dir, unlock, err := b.open(name)
-	if err != nil {
-		return fmt.Errorf("changing power: %w", err)
-	}
-	defer unlock()
-	if !exists(dir.complete()) {
-		return fmt.Errorf("changing power of %s: %w", name, server.ErrNotFound)
-	}
-	running := b.Running(name)
-	switch change {
-	case server.PowerOn:
-		if running {
-			return nil
-		}
-		return b.start(ctx, dir)
-	case server.PowerOff:
-		return b.halt(ctx, dir)
-	case server.Shutdown:
-		return b.shutDown(ctx, dir)
-	case server.Reboot:
-		if !running {
-			return b.start(ctx, dir)
-		}
-		return reboot(ctx, dir)
-	}
-	return fmt.Errorf("changing power of %s: there is no change %q", name, change)
 }
 
 // Destroy removes the server with its processes, mounts and files.
@@ -214,12 +164,6 @@ func (b *Backend) HostKey(name string) string {
 		return ""
 	}
 	return strings.TrimSpace(string(content))
-}
-
-// Names returns the servers that have a directory.
-func (b *Backend) Names() ([]string, error) {
-	names, _, err := b.entries()
-	return names, err
 }
 
 // entries returns the servers that have a directory, and what else lies beside them.

@@ -8,13 +8,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"syscall"
 )
 
 // ImageOptions configures BuildImage.
 type ImageOptions struct {
 	Dir      string    // the cache; one directory per recipe is made in it
-	Mirror   string    // of Debian packages; by default the machine's own, or else debootstrap's
 	Progress io.Writer // told what is being done; may be nil
 }
 
@@ -44,21 +45,25 @@ func ImageExists(dir string) bool {
 // BuildImage makes the servers' root file system, unless the cache has it,
 // and returns its path. Only the first time needs a network.
 func BuildImage(ctx context.Context, opts ImageOptions) (string, error) {
-	progress := newProgress(opts.Progress)
+	say := func(format string, args ...any) {
+		if opts.Progress != nil {
+			_, _ = fmt.Fprintf(opts.Progress, format+"\n", args...)
+		}
+	}
 	dir, err := realPath(opts.Dir)
 	if err != nil {
 		return "", fmt.Errorf("resolving image directory: %w", err)
 	}
 	path := ImagePath(dir)
 	if ImageExists(dir) {
-		progress.say("image %s is there", filepath.Base(path))
+		say("image %s is there", filepath.Base(path))
 		return path, nil
 	}
 	if err := makeDir(dir); err != nil {
 		return "", err
 	}
 	unlock, err := lockFile(ctx, filepath.Join(dir, "lock"), func() {
-		progress.say("waiting for another process that makes it")
+		say("waiting for another process that makes it")
 	})
 	if err != nil {
 		return "", err
@@ -68,51 +73,53 @@ func BuildImage(ctx context.Context, opts ImageOptions) (string, error) {
 		return path, nil
 	}
 	building := path + ".building"
-	if err := build(ctx, building, opts, progress); err != nil {
+	if err := build(ctx, building, opts, say); err != nil {
 		return "", errors.Join(fmt.Errorf("building image: %w", err), discard(building))
 	}
 	if err := os.Rename(building, path); err != nil {
 		return "", fmt.Errorf("keeping image: %w", err)
 	}
-	progress.say("image %s is ready", filepath.Base(path))
+	say("image %s is ready", filepath.Base(path))
 	return path, nil
 }
 
-func build(ctx context.Context, root string, opts ImageOptions, progress *progress) error {
+func build(ctx context.Context, root string, opts ImageOptions, say func(string, ...any)) error {
 	if err := discard(root); err != nil {
 		return err
 	}
-	mirror := opts.Mirror
-	if mirror == "" {
-		mirror = hostMirror(aptDir)
-	}
+	mirror := hostMirror()
 	if err := writeFile(filepath.Join(root, "etc/dpkg/dpkg.cfg.d/90-drover"), dpkgConfig, 0o644); err != nil {
 		return err
 	}
-	progress.say("installing %d packages and what they need from %s; this takes a minute or two", len(packages()), withoutPassword(mirror))
-	install := installCommand(root, mirror)
-	if err := progress.run(exec.CommandContext(ctx, install[0], install[1:]...)); err != nil {
+	say("installing %d packages and what they need; this takes a minute or two", len(packages()))
+	install := []string{"--variant=minbase", "--include=" + strings.Join(packages(), ","), suite, root}
+	if mirror != "" { // else it is left to debootstrap
+		install = append(install, mirror)
+	}
+	if err := run(exec.CommandContext(ctx, "debootstrap", install...)); err != nil {
 		return err
 	}
-	progress.say("configuring")
+	say("configuring")
 	if err := furnish(root); err != nil {
 		return err
 	}
 	configure := exec.CommandContext(ctx, "chroot", root, "/bin/sh", "-c", configureScript)
 	configure.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive"}
-	if err := progress.run(configure); err != nil {
+	if err := run(configure); err != nil {
 		return err
 	}
 	return unmountBelow(root)
 }
 
-// installCommand leaves it to debootstrap where packages come from when nobody has said it.
-func installCommand(root, mirror string) []string {
-	command := []string{"debootstrap", "--variant=minbase", "--include=" + strings.Join(packages(), ","), suite, root}
-	if mirror == "" {
-		return command
+// run tells the end of what a command printed when it fails; when its context ends, all that it started ends with it.
+func run(command *exec.Cmd) error {
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
+	output, err := command.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("running %s: %w: %s", command.Path, err, output[max(0, len(output)-1000):])
 	}
-	return append(command, mirror)
+	return nil
 }
 
 // furnish writes our files over the installed system and masks its units.
@@ -146,4 +153,21 @@ func discard(root string) error {
 		return fmt.Errorf("removing half-made image: %w", err)
 	}
 	return nil
+}
+
+// debianMirror is a mirror of Debian itself, not of its security updates, in either of apt's formats.
+var debianMirror = regexp.MustCompile(`(?m)^(?:URIs:|deb) .*?(https?://\S+/debian)/?(?:\s|$)`)
+
+// hostMirror is where this machine itself gets Debian packages from; empty when it does not tell.
+func hostMirror() string {
+	for _, name := range []string{"sources.list.d/debian.sources", "sources.list"} {
+		content, err := os.ReadFile(filepath.Join("/etc/apt", name))
+		if err != nil {
+			continue
+		}
+		if found := debianMirror.FindSubmatch(content); found != nil {
+			return string(found[1])
+		}
+	}
+	return ""
 }

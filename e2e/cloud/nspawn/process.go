@@ -27,9 +27,6 @@ while :; do
 	[ $? = 133 ] || exit
 done`
 
-// rebootSignal is systemd's SIGRTMIN+5, as glibc counts.
-const rebootSignal = syscall.Signal(34 + 5)
-
 // process identifies the keeper of a server, also across restarts of ours:
 // a process id alone may come to mean another process.
 type process struct {
@@ -121,12 +118,9 @@ func (p process) kill() error {
 	return nil
 }
 
-// nspawn returns the id of the systemd-nspawn below the keeper.
-func (p process) nspawn() (int, error) { return onlyChild(p.PID) }
-
-// system returns the id of the server's own first process.
+// system returns the id of the server's own first process: the keeper's child is systemd-nspawn.
 func (p process) system() (int, error) {
-	parent, err := p.nspawn()
+	parent, err := onlyChild(p.PID)
 	if err != nil {
 		return 0, err
 	}

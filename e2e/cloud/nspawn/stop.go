@@ -8,47 +8,12 @@ import (
 )
 
 const (
-	// shutdownTimeout is how long a server may take to shut down by itself.
-	shutdownTimeout = 30 * time.Second
 	// endTimeout is how long a server's keeper may take to end after the server.
 	endTimeout = 3 * time.Second
 	// killTimeout is how long killed processes may take to go.
 	killTimeout = 10 * time.Second
 	pollEvery   = 10 * time.Millisecond
 )
-
-// reboot asks the server to start again; one that was started a moment ago may have no process to ask yet.
-func reboot(ctx context.Context, dir serverDir) error {
-	keeper, err := loadProcess(dir)
-	if err != nil {
-		return err
-	}
-	system := 0
-	_ = waitFor(ctx, endTimeout, func() bool {
-		system, err = keeper.system()
-		return err == nil || !keeper.alive()
-	})
-	if err != nil {
-		return fmt.Errorf("rebooting %s: %w", dir.name(), err)
-	}
-	if err := syscall.Kill(system, rebootSignal); err != nil {
-		return fmt.Errorf("rebooting %s: %w", dir.name(), err)
-	}
-	return nil
-}
-
-// shutDown asks the server to stop and pulls the plug when it does not.
-func (b *Backend) shutDown(ctx context.Context, dir serverDir) error {
-	keeper, err := loadProcess(dir)
-	if err != nil {
-		return b.halt(ctx, dir) // there is none to ask, but there may be something to stop
-	}
-	if nspawn, err := keeper.nspawn(); err == nil && keeper.alive() {
-		_ = syscall.Kill(nspawn, syscall.SIGTERM) // it tells the server; gone already is as good
-	}
-	_ = waitFor(ctx, shutdownTimeout, func() bool { return !keeper.alive() })
-	return b.halt(ctx, dir)
-}
 
 // halt pulls the plug: the server's first process is killed, and with it all
 // others. systemd-nspawn and the keeper then end by themselves, each collected

@@ -20,15 +20,11 @@ type Options struct {
 	Tokens  *account.Tokens
 	Faults  *fault.Set
 	Ledger  *ledger.Ledger // fault hits are noted there
-	// RateLimit is the number of requests per token and hour that is enforced.
-	// 0 enforces nothing; the headers then tell the real API's 5,000.
-	RateLimit int
-	Log       *slog.Logger
+	Log     *slog.Logger
 }
 
 type api struct {
 	opts   Options
-	limits *limiter
 	routes *http.ServeMux
 }
 
@@ -37,8 +33,8 @@ func NewHandler(opts Options) http.Handler {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	a := &api{opts: opts, limits: &limiter{enforced: opts.RateLimit, windows: map[string]*window{}}, routes: http.NewServeMux()}
-	for _, routes := range []map[string]handler{a.keys(), a.droplets(), a.actions(), a.tags(), catalog(), {
+	a := &api{opts: opts, routes: http.NewServeMux()}
+	for _, routes := range []map[string]handler{a.resources(), a.droplets(), {
 		"/": func(*call) error { return account.NotFound() },
 	}} {
 		for pattern, handle := range routes {

@@ -2,6 +2,7 @@ package rest_test
 
 import (
 	"context"
+	"crypto/tls"
 	"io"
 	"log"
 	"maps"
@@ -31,12 +32,10 @@ import (
 // unmodified driver does.
 func impersonate(t *testing.T) (*account.Account, *fault.Set) {
 	t.Helper()
-	l, err := ledger.Open("")
-	require.NoError(t, err)
-	a, err := account.New(t.Context(), account.Options{Backend: server.NewInstant(), Ledger: l, Network: &account.Network{
+	l := ledger.New()
+	a := account.New(t.Context(), account.Options{Backend: server.NewInstant(), Ledger: l, Network: &account.Network{
 		Public: netip.MustParsePrefix("198.18.0.0/17"), Private: netip.MustParsePrefix("198.18.128.0/17"), Gateway: netip.MustParseAddr("198.18.0.1"),
 	}})
-	require.NoError(t, err)
 	authority, err := pki.Open("")
 	require.NoError(t, err)
 	certificate, err := authority.Serving(rest.Host)
@@ -46,10 +45,10 @@ func impersonate(t *testing.T) (*account.Account, *fault.Set) {
 		Account: a, Ledger: l, Faults: faults, Tokens: account.NewTokens(account.Token{Name: "secret", Secret: "marker-secret"}),
 	}))
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
-	s.TLS = serverConfig(certificate)
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
 	s.StartTLS()
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.Proxy, transport.TLSClientConfig = nil, clientConfig(authority.Pool())
+	transport.Proxy, transport.TLSClientConfig = nil, &tls.Config{RootCAs: authority.Pool(), MinVersion: tls.VersionTLS12}
 	transport.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, s.Listener.Addr().String())
 	}
@@ -112,25 +111,6 @@ func TestTheUnmodifiedDriverMakesAndRemovesAServer(t *testing.T) {
 	now, err := d.GetState()
 	require.EqualError(t, err, "machine web-1 not found")
 	require.Equal(t, state.None, now)
-}
-
-func TestTheUnmodifiedDriverChangesPower(t *testing.T) {
-	a, _ := impersonate(t)
-	d := newDriver(t, nil)
-	require.NoError(t, d.Create())
-	for _, step := range []struct {
-		act  func() error
-		want state.State
-	}{{d.Stop, state.Stopped}, {d.Start, state.Running}, {d.Restart, state.Running}, {d.Kill, state.Stopped}} {
-		require.NoError(t, step.act())
-		require.Eventually(t, func() bool {
-			now, err := d.GetState()
-			require.NoError(t, err)
-			// A server that is being restarted says all the time that it runs.
-			return now == step.want && !a.Droplets("", "")[0].Locked
-		}, time.Minute, 5*time.Millisecond)
-	}
-	require.NoError(t, d.Remove())
 }
 
 // What the driver says of each refusal is what users and the classifier of failures read.

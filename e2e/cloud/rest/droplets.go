@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/digitalocean/godo"
@@ -33,11 +32,6 @@ func (a *api) droplets() map[string]handler {
 			return a.opts.Account.Droplets(query.Get("name"), query.Get("tag_name")), nil
 		}),
 		"POST /v2/droplets": a.createDroplets,
-		"DELETE /v2/droplets": remove(func(c *call) error {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), destroyTimeout)
-			defer cancel()
-			return a.opts.Account.DeleteDropletsByTag(ctx, c.caller, c.r.URL.Query().Get("tag_name"))
-		}),
 		"GET /v2/droplets/{id}": one("droplet", func(c *call) (godo.Droplet, error) {
 			id, err := c.number("id")
 			if err != nil {
@@ -62,26 +56,19 @@ func (a *api) createDroplets(c *call) error {
 	if err := c.decode(&body); err != nil {
 		return err
 	}
-	var boot account.Boot
+	var boot fault.Boot
 	if effect, _ := c.r.Context().Value(bootKey).(*fault.Boot); effect != nil {
-		boot = account.Boot(*effect)
+		boot = *effect
 	}
-	droplets, actions, err := a.opts.Account.CreateDroplets(c.caller, body.request(), boot)
+	droplets, err := a.opts.Account.CreateDroplets(c.caller, body.request(), boot)
 	if err != nil {
 		return err
 	}
 	a.opts.Account.AwaitBoot(c.r.Context(), droplets[len(droplets)-1].ID, answerWithin)
-	links := &godo.Links{}
-	for _, action := range actions {
-		id := strconv.Itoa(action.ID)
-		links.Actions = append(links.Actions, godo.LinkAction{
-			ID: action.ID, Rel: action.Type, HREF: "https://" + Host + "/v2/actions/" + id,
-		})
-	}
 	if body.Name != "" {
-		return c.answer(http.StatusAccepted, map[string]any{"droplet": droplets[0], "links": links})
+		return c.answer(http.StatusAccepted, map[string]any{"droplet": droplets[0], "links": godo.Links{}})
 	}
-	return c.answer(http.StatusAccepted, map[string]any{"droplets": droplets, "links": links})
+	return c.answer(http.StatusAccepted, map[string]any{"droplets": droplets, "links": godo.Links{}})
 }
 
 // createBody is the body of a create request. Of godo's type it differs in

@@ -2,7 +2,6 @@ package rest_test
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"testing"
 	"time"
@@ -71,36 +70,20 @@ func acts() map[string]struct {
 		"delete droplet": {fault.DeleteDroplet, func(ctx context.Context, c *godo.Client) (*godo.Response, error) {
 			return c.Droplets.Delete(ctx, 100_000_001)
 		}, func(a *api) bool { return len(a.account.Droplets("old", "")) == 0 }},
-		"delete by tag": {"DELETE /v2/droplets", func(ctx context.Context, c *godo.Client) (*godo.Response, error) {
-			return c.Droplets.DeleteByTag(ctx, "blue")
-		}, func(a *api) bool { return len(a.account.Droplets("old", "")) == 0 }},
 		"create key": {fault.CreateKey, func(ctx context.Context, c *godo.Client) (*godo.Response, error) {
 			_, response, err := c.Keys.Create(ctx, &godo.KeyCreateRequest{Name: "new", PublicKey: otherKey})
 			return response, err
 		}, func(a *api) bool { return len(a.account.Keys()) == 2 }},
-		"rename key": {"PUT /v2/account/keys/*", func(ctx context.Context, c *godo.Client) (*godo.Response, error) {
-			_, response, err := c.Keys.UpdateByID(ctx, 20_000_001, &godo.KeyUpdateRequest{Name: "renamed"})
-			return response, err
-		}, func(a *api) bool { return a.account.Keys()[0].Name == "renamed" }},
 		"delete key": {fault.DeleteKey, func(ctx context.Context, c *godo.Client) (*godo.Response, error) {
 			return c.Keys.DeleteByID(ctx, 20_000_001)
 		}, func(a *api) bool { return len(a.account.Keys()) == 0 }},
 		"create tag": {"POST /v2/tags", func(ctx context.Context, c *godo.Client) (*godo.Response, error) {
 			_, response, err := c.Tags.Create(ctx, &godo.TagCreateRequest{Name: "red"})
 			return response, err
-		}, func(a *api) bool { return len(a.account.Tags()) == 2 }},
+		}, func(a *api) bool { return len(a.ledger.Live(ledger.KindTag)) == 2 }},
 		"delete tag": {"DELETE /v2/tags/*", func(ctx context.Context, c *godo.Client) (*godo.Response, error) {
 			return c.Tags.Delete(ctx, "blue")
-		}, func(a *api) bool { return len(a.account.Tags()) == 0 }},
-		"untag": {"DELETE /v2/tags/*/resources", func(ctx context.Context, c *godo.Client) (*godo.Response, error) {
-			return c.Tags.UntagResources(ctx, "blue", &godo.UntagResourcesRequest{
-				Resources: []godo.Resource{{ID: "100000001", Type: godo.DropletResourceType}},
-			})
-		}, func(a *api) bool { return len(a.account.Droplets("", "blue")) == 0 }},
-		"power off": {"POST /v2/droplets/*/actions", func(ctx context.Context, c *godo.Client) (*godo.Response, error) {
-			_, response, err := c.DropletActions.PowerOff(ctx, 100_000_001)
-			return response, err
-		}, func(a *api) bool { return len(a.account.Actions(100_000_001)) == 2 }},
+		}, func(a *api) bool { return len(a.ledger.Live(ledger.KindTag)) == 0 }},
 	}
 }
 
@@ -185,9 +168,6 @@ func TestAFaultIsInTheLedger(t *testing.T) {
 		require.Equal(t, requestID, entry.RequestID)
 		require.Equal(t, "secret", entry.Token, "the token's name")
 		require.Equal(t, "web-1", entry.Name)
-		var hit fault.Hit
-		require.NoError(t, json.Unmarshal(entry.Data, &hit))
-		require.Equal(t, entry.Cause, hit.Rule)
 		faults = append(faults, entry.Cause)
 	}
 	require.Equal(t, []string{"slow", "gone"}, faults)
@@ -205,10 +185,9 @@ func TestFaultsMatchTheNameInTheBody(t *testing.T) {
 		"first of many":    {"POST", "/v2/droplets", `{"names":["it","other"]}`, true},
 		"second of many":   {"POST", "/v2/droplets", `{"names":["other","it"]}`, false},
 		"key":              {"POST", "/v2/account/keys", `{"name":"it"}`, true},
-		"renamed key":      {"PUT", "/v2/account/keys/7", `{"name":"it"}`, true},
 		"tag":              {"POST", "/v2/tags", `{"name":"it"}`, true},
 		"another":          {"POST", "/v2/tags", `{"name":"its"}`, false},
-		"no name":          {"POST", "/v2/droplets/7/actions", `{"type":"it"}`, false},
+		"no name":          {"POST", "/v2/droplets", `{"region":"it"}`, false},
 		"no JSON":          {"POST", "/v2/droplets", `it`, false},
 		"no body":          {"POST", "/v2/droplets", ``, false},
 		"a name elsewhere": {"GET", "/v2/droplets?name=it", ``, false},

@@ -31,7 +31,6 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(context.WithValue(r.Context(), callerKey, caller))
 	c := &call{w: w, r: r, caller: caller}
 
-	withinLimit := a.limits.take(token.Name, w.Header())
 	hits := a.opts.Faults.Apply(fault.Request{
 		Method: r.Method, Path: r.URL.Path, Name: peekName(r), Token: token.Name, RequestID: caller.RequestID,
 	})
@@ -44,8 +43,6 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !authorized:
 			a.fail(inner, account.Unauthorized())
-		case !withinLimit:
-			a.fail(inner, tooManyRequests())
 		case token.ReadOnly && r.Method != http.MethodGet && r.Method != http.MethodHead:
 			a.fail(inner, account.Forbidden())
 		default:
@@ -82,14 +79,7 @@ func (a *api) finish(c *call, effect fault.Effect, handle func(http.ResponseWrit
 func (a *api) meet(ctx context.Context, hits []fault.Hit) fault.Effect {
 	var deciding fault.Effect
 	for _, hit := range hits {
-		data, err := json.Marshal(hit)
-		if err != nil { // plain data: cannot happen
-			data = nil
-		}
-		entry := ledger.Entry{Op: ledger.OpFault, Name: hit.Name, Token: hit.Token, RequestID: hit.RequestID, Cause: hit.Rule, Data: data}
-		if err := a.opts.Ledger.Append(entry); err != nil {
-			a.opts.Log.Error("writing ledger", "error", err)
-		}
+		a.opts.Ledger.Append(ledger.Entry{Op: ledger.OpFault, Name: hit.Name, Token: hit.Token, RequestID: hit.RequestID, Cause: hit.Rule})
 		if hit.Effect.Latency > 0 {
 			select {
 			case <-time.After(hit.Effect.Latency):
@@ -111,7 +101,7 @@ func defaultError(status int) *account.Error {
 	case http.StatusNotFound:
 		return account.NotFound()
 	case http.StatusTooManyRequests:
-		return tooManyRequests()
+		return &account.Error{Status: status, ID: "too_many_requests", Message: "API Rate limit exceeded."}
 	case http.StatusUnprocessableEntity:
 		return account.Unprocessable("The request could not be processed.")
 	case http.StatusServiceUnavailable:

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"sync"
 )
 
@@ -25,32 +24,6 @@ func (i *Instant) Create(_ context.Context, spec Spec) error {
 	return nil
 }
 
-// Adopt notes the server again; there was nothing that could have been lost.
-func (i *Instant) Adopt(_ context.Context, spec Spec, on bool) error {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.running[spec.Name] = on
-	return nil
-}
-
-// Power notes the new power state.
-func (i *Instant) Power(_ context.Context, name string, change Power) error {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if _, ok := i.running[name]; !ok {
-		return fmt.Errorf("changing power of %s: %w", name, ErrNotFound)
-	}
-	switch change {
-	case PowerOn, Reboot:
-		i.running[name] = true
-	case PowerOff, Shutdown:
-		i.running[name] = false
-	default:
-		return fmt.Errorf("changing power of %s: there is no change %q", name, change)
-	}
-	return nil
-}
-
 // Destroy forgets the server.
 func (i *Instant) Destroy(_ context.Context, name string) error {
 	i.mu.Lock()
@@ -59,7 +32,7 @@ func (i *Instant) Destroy(_ context.Context, name string) error {
 	return nil
 }
 
-// Running reports the noted power state.
+// Running reports whether the server was made.
 func (i *Instant) Running(name string) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -11,38 +11,22 @@ var ErrNotFound = errors.New("server not found")
 
 // Spec describes a server that a backend shall make.
 type Spec struct {
-	Name       string     `json:"name"` // unique, short enough for an interface name
-	Hostname   string     `json:"hostname"`
-	InstanceID string     `json:"instanceID"`
-	Public     netip.Addr `json:"public"`
-	Private    netip.Addr `json:"private,omitzero"`
-	IPv6       netip.Addr `json:"ipv6,omitzero"`
-	Keys       []string   `json:"keys,omitempty"` // authorized public keys
-	User       string     `json:"user,omitempty"` // an extra login with sudo, beside root
-	Offline    bool       `json:"offline,omitempty"`
-	UserData   string     `json:"-"`
+	Name       string // unique, short enough for an interface name
+	Hostname   string
+	InstanceID string
+	Public     netip.Addr
+	Private    netip.Addr
+	IPv6       netip.Addr
+	Keys       []string // authorized public keys
+	User       string   // an extra login with sudo, beside root
+	Offline    bool
+	UserData   string
 }
-
-// Power is a change of power state.
-type Power string
-
-// The power changes a backend knows.
-const (
-	PowerOn  Power = "power_on"
-	PowerOff Power = "power_off" // at once, as if the plug was pulled
-	Shutdown Power = "shutdown"  // asks the server and waits
-	Reboot   Power = "reboot"
-)
 
 // Backend makes servers real.
 type Backend interface {
 	// Create makes the server and starts it; it returns when it is booting.
 	Create(ctx context.Context, spec Spec) error
-	// Adopt takes a server over that an earlier process made; on says whether
-	// it shall run. It wraps ErrNotFound when nothing is left of the server.
-	Adopt(ctx context.Context, spec Spec, on bool) error
-	// Power changes the power state; it wraps ErrNotFound for an unknown server.
-	Power(ctx context.Context, name string, change Power) error
 	// Destroy removes the server and its every trace; an unknown server is no error.
 	Destroy(ctx context.Context, name string) error
 	// Running reports whether the server exists and runs.

@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover/e2e/cloud"
 	"github.com/drover-project/drover/e2e/cloud/admin"
@@ -22,17 +19,6 @@ const (
 	// lockFile is what a running cloud holds in its state directory.
 	lockFile = "lock"
 )
-
-func newCleanCommand(flags *shared) *cobra.Command {
-	return &cobra.Command{
-		Use: "clean", Short: "Stop the cloud and remove its every trace, also after a crash", Args: cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(command.Context(), stopTimeout)
-			defer cancel()
-			return clean(ctx, flags.stateDir, func(pid int) error { return syscall.Kill(pid, syscall.SIGTERM) })
-		},
-	}
-}
 
 // clean stops the cloud that runs from the directory, if one does, and waits for whoever else has the directory.
 func clean(ctx context.Context, stateDir string, stop func(pid int) error) error {
