@@ -1,7 +1,9 @@
 package clouds
 
 import (
+	"cmp"
 	"regexp"
+	"slices"
 	"strings"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -38,21 +40,11 @@ func (c Cloud) Classify(text string) string {
 		return rkev1.ClassUnknown
 	}
 	text = plain(text)
-	for _, rules := range [][]rule{c.words.rules, commonRules()} {
-		if class := match(rules, text); class != "" {
-			return class
-		}
-	}
-	if class := byStatus(text); class != "" {
-		return class
-	}
-	if class := match(networkRules(), text); class != "" {
-		return class
-	}
+	hungUp := ""
 	if endOfFile.MatchString(text) {
-		return rkev1.ClassTransient
+		hungUp = rkev1.ClassTransient
 	}
-	return rkev1.ClassUnknown
+	return cmp.Or(match(c.words.rules, text), match(commonRules, text), byStatus(text), match(networkRules, text), hungUp, rkev1.ClassUnknown)
 }
 
 var (
@@ -86,26 +78,19 @@ func match(rules []rule, text string) string {
 }
 
 func containsAny(text string, phrases []string) bool {
-	for _, phrase := range phrases {
-		if strings.Contains(text, phrase) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(phrases, func(phrase string) bool { return strings.Contains(text, phrase) })
 }
 
-func commonRules() []rule {
-	return []rule{
-		{rkev1.ClassUnauthorized, []string{"unauthorized", "unauthenticated", "authentication required", "invalid credentials", "invalid api key",
-			"invalid token", "access denied", "not authorized", "permission denied (publickey"}},
-		{rkev1.ClassThrottled, []string{"rate limit", "rate-limit", "rate_limit", "ratelimit", "too many requests", "throttl"}},
-		{rkev1.ClassQuota, []string{"quota", "limit exceeded for resource", "limit_exceeded", "maximum number of", "payment required"}},
-		{rkev1.ClassCapacity, []string{"out of stock", "sold out", "insufficient capacity", "no capacity", "out of capacity", "resource_unavailable"}},
-		{rkev1.ClassUnauthorized, []string{"forbidden"}},
-		{rkev1.ClassInvalid, []string{" option is required", "requires the --", "requires either the --", "requires a valid", "must be specified",
-			"missing required setting", "is not a valid", "unknown flag", "could not be found", "no such file", "executable file not found",
-			"ssh key does not exist"}},
-	}
+var commonRules = []rule{
+	{rkev1.ClassUnauthorized, []string{"unauthorized", "unauthenticated", "authentication required", "invalid credentials", "invalid api key",
+		"invalid token", "access denied", "not authorized", "permission denied (publickey"}},
+	{rkev1.ClassThrottled, []string{"rate limit", "rate-limit", "rate_limit", "ratelimit", "too many requests", "throttl"}},
+	{rkev1.ClassQuota, []string{"quota", "limit exceeded for resource", "limit_exceeded", "maximum number of", "payment required"}},
+	{rkev1.ClassCapacity, []string{"out of stock", "sold out", "insufficient capacity", "no capacity", "out of capacity", "resource_unavailable"}},
+	{rkev1.ClassUnauthorized, []string{"forbidden"}},
+	{rkev1.ClassInvalid, []string{" option is required", "requires the --", "requires either the --", "requires a valid", "must be specified",
+		"missing required setting", "is not a valid", "unknown flag", "could not be found", "no such file", "executable file not found",
+		"ssh key does not exist"}},
 }
 
 func byStatus(text string) string {
@@ -126,14 +111,12 @@ func byStatus(text string) string {
 	return rkev1.ClassInvalid
 }
 
-func networkRules() []rule {
-	return []rule{
-		{rkev1.ClassInvalid, []string{"certificate signed by unknown authority", "certificate is valid for", "certificate has expired",
-			"certificate is not trusted", "server gave http response to https client", "unsupported protocol scheme"}},
-		{rkev1.ClassTransient, []string{"timeout", "timed out", "deadline exceeded", "connection refused", "connection reset", "no such host",
-			"broken pipe", "network is unreachable", "no route to host", "temporary failure", "tls handshake", "server misbehaving",
-			"service unavailable", "internal server error", "bad gateway", "proxyconnect", "dial tcp", "use of closed network connection",
-			"server closed idle connection", "http2: server sent goaway", "try again later",
-			"giving up after", "has prevented the request from succeeding", "invalid character '<' looking for beginning of value"}},
-	}
+var networkRules = []rule{
+	{rkev1.ClassInvalid, []string{"certificate signed by unknown authority", "certificate is valid for", "certificate has expired",
+		"certificate is not trusted", "server gave http response to https client", "unsupported protocol scheme"}},
+	{rkev1.ClassTransient, []string{"timeout", "timed out", "deadline exceeded", "connection refused", "connection reset", "no such host",
+		"broken pipe", "network is unreachable", "no route to host", "temporary failure", "tls handshake", "server misbehaving",
+		"service unavailable", "internal server error", "bad gateway", "proxyconnect", "dial tcp", "use of closed network connection",
+		"server closed idle connection", "http2: server sent goaway", "try again later",
+		"giving up after", "has prevented the request from succeeding", "invalid character '<' looking for beginning of value"}},
 }

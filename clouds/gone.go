@@ -8,15 +8,11 @@ import (
 )
 
 // gonePhrases are how drivers say that a server does not exist.
-func gonePhrases() []string {
-	return []string{"not found", "notfound", "not_found", "does not exist", "doesn't exist", "no longer exists", "could not be found",
-		"no such instance"}
-}
+var gonePhrases = []string{"not found", "notfound", "not_found", "does not exist", "doesn't exist", "no longer exists", "could not be found",
+	"no such instance"}
 
 // elsewhere are words for something else that is missing: then it is not known whether the server exists.
-func elsewhere() []string {
-	return []string{"executable file not found", "command not found", "credentials", "host not found", "profile not found"}
-}
+var elsewhere = []string{"executable file not found", "command not found", "credentials", "host not found", "profile not found"}
 
 // IsGone reports whether a driver's error says that the server does not exist. To take a server for gone that is there would
 // lose it, so that a text which may mean something else, such as a subscription or a data centre, does not count.
@@ -25,10 +21,10 @@ func (c Cloud) IsGone(text string) bool {
 		return false
 	}
 	text = plain(text)
-	if containsAny(text, elsewhere()) || containsAny(text, c.words.elsewhere) {
+	if containsAny(text, elsewhere) || containsAny(text, c.words.elsewhere) {
 		return false
 	}
-	gone := containsAny(text, gonePhrases()) || containsAny(text, c.words.gone)
+	gone := containsAny(text, gonePhrases) || containsAny(text, c.words.gone)
 	if c.words.resource != "" && strings.Contains(text, c.words.resource) {
 		return gone && strings.Contains(text, c.words.server)
 	}

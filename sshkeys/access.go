@@ -1,11 +1,13 @@
 package sshkeys
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -86,18 +88,7 @@ func (a Access) checked() (Access, error) {
 	return a, nil
 }
 
-// archivedConfig is the part of rancher/machine's config.json that says how to log in.
-type archivedConfig struct {
-	Driver struct {
-		IPAddress        string
-		PrivateIPAddress string
-		SSHUser          string
-		SSHPort          int
-		SSHKeyPath       string
-	}
-}
-
-// fromArchive fills what is still empty from the machine directory.
+// fromArchive fills what is still empty from the machine directory; rancher/machine keeps one machine per state Secret.
 func (a *Access) fromArchive(archive []byte) error {
 	if len(archive) == 0 {
 		return nil
@@ -106,51 +97,47 @@ func (a *Access) fromArchive(archive []byte) error {
 	if err != nil {
 		return err
 	}
-	machine, config, err := soleConfig(files)
-	if err != nil || machine == "" {
-		return err
+	// The part of rancher/machine's config.json that says how to log in.
+	var config struct {
+		Driver struct {
+			IPAddress, PrivateIPAddress, SSHUser, SSHKeyPath string
+			SSHPort                                          int
+		}
+	}
+	file := machineConfig(files)
+	machine := path.Dir(file.Path)
+	if machine == "." {
+		return nil
+	}
+	if err := json.Unmarshal(file.Content, &config); err != nil {
+		return fmt.Errorf("reading %s of the state's archive: %w", file.Path, err)
 	}
 	driver := config.Driver
 	if a.Host == "" {
-		a.Host, a.User, a.Port = driver.IPAddress, driver.SSHUser, driver.SSHPort
+		a.Host, a.User, a.Port = cmp.Or(driver.IPAddress, driver.PrivateIPAddress), driver.SSHUser, driver.SSHPort
 	}
-	if a.Host == "" {
-		a.Host = driver.PrivateIPAddress
+	content := func(name string) []byte {
+		at := slices.IndexFunc(files, func(file File) bool { return file.Path == path.Join(machine, name) })
+		if at < 0 {
+			return nil
+		}
+		return files[at].Content
 	}
-	if len(a.PrivateKey) == 0 {
-		for _, name := range []string{path.Base(driver.SSHKeyPath), "id_rsa", "id_ed25519", "id_ecdsa"} {
-			if key := fileContent(files, path.Join(machine, name)); len(key) > 0 {
-				a.PrivateKey, a.PublicKey = key, fileContent(files, path.Join(machine, name+".pub"))
-				break
-			}
+	for _, name := range []string{path.Base(driver.SSHKeyPath), "id_rsa", "id_ed25519", "id_ecdsa"} {
+		if key := content(name); len(key) > 0 && len(a.PrivateKey) == 0 {
+			a.PrivateKey, a.PublicKey = key, content(name+".pub")
 		}
 	}
 	return nil
 }
 
-// soleConfig finds the machine of an archive; rancher/machine keeps one machine per state Secret.
-func soleConfig(files []File) (string, archivedConfig, error) {
-	var config archivedConfig
+func machineConfig(files []File) File {
 	for _, file := range files {
-		machine, name := path.Split(file.Path)
-		if name != "config.json" {
-			continue
-		}
-		if err := json.Unmarshal(file.Content, &config); err != nil {
-			return "", config, fmt.Errorf("reading %s of the state's archive: %w", file.Path, err)
-		}
-		return strings.TrimSuffix(machine, "/"), config, nil
-	}
-	return "", config, nil
-}
-
-func fileContent(files []File, name string) []byte {
-	for _, file := range files {
-		if file.Path == name {
-			return file.Content
+		if path.Base(file.Path) == "config.json" {
+			return file
 		}
 	}
-	return nil
+	return File{}
 }
 
 // Record reads the driver's record out of the archive of a state; nil when there is none. Its errors quote nothing of it.
@@ -162,15 +149,13 @@ func Record(archive []byte) (clouds.Record, error) {
 	if err != nil {
 		return nil, errors.New("the state's archive cannot be read")
 	}
-	for _, file := range files {
-		if path.Base(file.Path) != "config.json" {
-			continue
-		}
-		var config struct{ Driver json.RawMessage }
-		if err := json.Unmarshal(file.Content, &config); err != nil {
-			return nil, errors.New("config.json of the state's archive is no JSON of a machine")
-		}
-		return clouds.DecodeRecord(config.Driver)
+	file := machineConfig(files)
+	if file.Path == "" {
+		return nil, nil
 	}
-	return nil, nil
+	var config struct{ Driver json.RawMessage }
+	if err := json.Unmarshal(file.Content, &config); err != nil {
+		return nil, errors.New("config.json of the state's archive is no JSON of a machine")
+	}
+	return clouds.DecodeRecord(config.Driver)
 }

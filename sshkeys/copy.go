@@ -117,14 +117,6 @@ func uploadTarget(server *sftp.Client, name, remote string) (string, error) {
 	return remote, nil
 }
 
-// uploadFile writes a file; a new one gets mode before it has any content, one that is there keeps its own.
-func uploadFile(ctx context.Context, server *sftp.Client, content io.Reader, remote string, mode fs.FileMode) error {
-	if info, err := server.Stat(remote); err == nil {
-		mode = info.Mode()
-	}
-	return upload(ctx, server, content, remote, mode)
-}
-
 func upload(ctx context.Context, server *sftp.Client, content io.Reader, remote string, mode fs.FileMode) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -59,9 +59,25 @@ func DialWith(ctx context.Context, access Access, options Options) (*Client, err
 	if err != nil {
 		return nil, err
 	}
-	config, err := clientConfig(access, options)
+	signer, err := ssh.ParsePrivateKey(access.PrivateKey)
+	if err != nil {
+		return nil, errors.New("reading the SSH private key: it is no OpenSSH or PEM key without passphrase")
+	}
+	keys, err := HostKeys(access.KnownHosts)
 	if err != nil {
 		return nil, err
+	}
+	// How far the server comes with its host key says what a failure means.
+	reached, check := &contact{}, hostKeyCallback(access, keys, options.Learn)
+	config := &ssh.ClientConfig{
+		User: access.User, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, HostKeyAlgorithms: hostKeyAlgorithms(keys),
+		ClientVersion: "SSH-2.0-drover", Timeout: cmp.Or(max(options.Timeout, 0), defaultDialTimeout),
+		HostKeyCallback: func(host string, remote net.Addr, key ssh.PublicKey) error {
+			reached.shown.Store(true)
+			err := check(host, remote, key)
+			reached.trusted.Store(err == nil)
+			return err
+		},
 	}
 	ctx, cancel := context.WithTimeout(ctx, config.Timeout)
 	defer cancel()
@@ -70,9 +86,8 @@ func DialWith(ctx context.Context, access Access, options Options) (*Client, err
 	}
 	connection, err := options.Dialer.DialContext(ctx, "tcp", access.Address())
 	if err != nil {
-		return nil, fmt.Errorf("connecting to %s: %w", access.Address(), (&contact{}).mark(err))
+		return nil, fmt.Errorf("connecting to %s: %w", access.Address(), reached.mark(err))
 	}
-	reached := watchHostKey(config)
 	client, err := handshake(ctx, connection, access, config)
 	if ctx.Err() != nil && err != nil {
 		// That the connection was closed is our own doing.
@@ -83,18 +98,6 @@ func DialWith(ctx context.Context, access Access, options Options) (*Client, err
 	}
 	go client.keepAlive(cmp.Or(options.KeepAlive, keepAliveInterval))
 	return client, nil
-}
-
-// watchHostKey follows how far the server comes with its host key.
-func watchHostKey(config *ssh.ClientConfig) *contact {
-	reached, check := &contact{}, config.HostKeyCallback
-	config.HostKeyCallback = func(host string, remote net.Addr, key ssh.PublicKey) error {
-		reached.shown.Store(true)
-		err := check(host, remote, key)
-		reached.trusted.Store(err == nil)
-		return err
-	}
-	return reached
 }
 
 // handshake closes the connection when the context ends first, for the SSH library knows no contexts.
@@ -138,28 +141,6 @@ func (c *Client) keepAlive(every time.Duration) {
 			return
 		}
 	}
-}
-
-func clientConfig(access Access, options Options) (*ssh.ClientConfig, error) {
-	signer, err := ssh.ParsePrivateKey(access.PrivateKey)
-	if err != nil {
-		return nil, errors.New("reading the SSH private key: it is no OpenSSH or PEM key without passphrase")
-	}
-	keys, err := HostKeys(access.KnownHosts)
-	if err != nil {
-		return nil, err
-	}
-	if options.Timeout <= 0 {
-		options.Timeout = defaultDialTimeout
-	}
-	return &ssh.ClientConfig{
-		User:              access.User,
-		Auth:              []ssh.AuthMethod{ssh.PublicKeys(signer)},
-		HostKeyCallback:   hostKeyCallback(access, keys, options.Learn),
-		HostKeyAlgorithms: hostKeyAlgorithms(keys),
-		ClientVersion:     "SSH-2.0-drover",
-		Timeout:           options.Timeout,
-	}, nil
 }
 
 // Close ends the connection and whatever runs on it.

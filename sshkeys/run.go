@@ -1,6 +1,7 @@
 package sshkeys
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,11 +69,18 @@ func (c *Client) Run(ctx context.Context, command Command) (int, error) {
 	}
 	defer func() { _ = session.Close() }()
 	session.Stdout, session.Stderr = command.Stdout, command.Stderr
-	closeStdin, err := feedStdin(session, command.Stdin)
-	if err != nil {
-		return 0, err
+	if command.Stdin != nil {
+		pipe, err := session.StdinPipe()
+		if err != nil {
+			return 0, fmt.Errorf("opening the standard input: %w", err)
+		}
+		defer func() { _ = pipe.Close() }()
+		// In a goroutine of its own, for the session's Wait would otherwise wait for a stdin that nobody closes.
+		go func() {
+			_, _ = io.Copy(pipe, command.Stdin)
+			_ = pipe.Close()
+		}()
 	}
-	defer closeStdin()
 	err = start(ctx, session, command)
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
@@ -124,62 +132,34 @@ func (c *Client) Shell(ctx context.Context, terminal Terminal, stdin io.Reader, 
 	return c.Run(ctx, Command{Stdin: stdin, Stdout: stdout, Stderr: stderr, Terminal: &terminal})
 }
 
-// feedStdin copies in a goroutine of its own, for the session's Wait would otherwise wait for a stdin that nobody closes.
-func feedStdin(session *ssh.Session, stdin io.Reader) (func(), error) {
-	if stdin == nil {
-		return func() {}, nil
-	}
-	pipe, err := session.StdinPipe()
-	if err != nil {
-		return nil, fmt.Errorf("opening the standard input: %w", err)
-	}
-	go func() {
-		_, _ = io.Copy(pipe, stdin)
-		_ = pipe.Close()
-	}()
-	return func() { _ = pipe.Close() }, nil
-}
-
+// start runs the command, in a terminal if there is one.
 func start(ctx context.Context, session *ssh.Session, command Command) error {
-	if command.Terminal != nil {
-		if err := requestTerminal(ctx, session, *command.Terminal); err != nil {
+	if terminal := command.Terminal; terminal != nil {
+		size := terminal.Size
+		if size.Columns <= 0 || size.Rows <= 0 {
+			size = Size{Columns: 80, Rows: 24}
+		}
+		if err := session.RequestPty(cmp.Or(terminal.Type, "xterm"), size.Rows, size.Columns, ssh.TerminalModes{}); err != nil {
 			return err
 		}
+		// The sizes are followed until the context, the channel or the session ends.
+		go func() {
+			for terminal.Resize != nil {
+				select {
+				case <-ctx.Done():
+					return
+				case size, ok := <-terminal.Resize:
+					if !ok || session.WindowChange(size.Rows, size.Columns) != nil {
+						return
+					}
+				}
+			}
+		}()
 	}
 	if command.Line == "" {
 		return session.Shell()
 	}
 	return session.Start(command.Line)
-}
-
-func requestTerminal(ctx context.Context, session *ssh.Session, terminal Terminal) error {
-	if terminal.Type == "" {
-		terminal.Type = "xterm"
-	}
-	if terminal.Size.Columns <= 0 || terminal.Size.Rows <= 0 {
-		terminal.Size = Size{Columns: 80, Rows: 24}
-	}
-	if err := session.RequestPty(terminal.Type, terminal.Size.Rows, terminal.Size.Columns, ssh.TerminalModes{}); err != nil {
-		return err
-	}
-	if terminal.Resize != nil {
-		go followSize(ctx, session, terminal.Resize)
-	}
-	return nil
-}
-
-// followSize ends with the context, with the channel, or with the session.
-func followSize(ctx context.Context, session *ssh.Session, sizes <-chan Size) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case size, ok := <-sizes:
-			if !ok || session.WindowChange(size.Rows, size.Columns) != nil {
-				return
-			}
-		}
-	}
 }
 
 func exitStatus(ctx context.Context, err error) (int, error) {

@@ -69,7 +69,11 @@ func (t *transfer) upload(source fs.FS, name, remote string, above []fs.FileInfo
 		return t.leaveOut(fmt.Errorf("leaving out %s: %w", name, err))
 	}
 	defer func() { _ = file.Close() }()
-	return t.leaveOut(uploadFile(t.ctx, t.server, file, remote, info.Mode().Perm()))
+	mode := info.Mode().Perm()
+	if there, err := t.server.Stat(remote); err == nil {
+		mode = there.Mode() // a new file gets the mode of its source before it has any content, one that is there keeps its own
+	}
+	return t.leaveOut(upload(t.ctx, t.server, file, remote, mode))
 }
 
 // uploadDir copies the directory that is the last of path.

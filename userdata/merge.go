@@ -46,10 +46,24 @@ func Merge(input Input) ([]byte, error) {
 	if out, done, err := passOpaque(user, boot); done {
 		return out, err
 	}
-	if user.isPlain() && boot.isPlain() {
-		return mergePlain(user, boot, input)
+	if !user.isPlain() || !boot.isPlain() {
+		return mergeParts(user, boot, input)
 	}
-	return mergeParts(user, boot, input)
+	document, err := user.document(userScript)
+	if err != nil {
+		return nil, err
+	}
+	second, err := boot.document(bootScript)
+	if err != nil {
+		return nil, err
+	}
+	if err := mergeMaps(document, second, ""); err != nil {
+		return nil, fmt.Errorf("merging user data: %w", err)
+	}
+	if err := finish(document, boot, input); err != nil || len(document.Content) == 0 {
+		return nil, err
+	}
+	return encodeConfig(document)
 }
 
 // Names of the two in errors.
@@ -110,27 +124,6 @@ func passOpaque(user, boot source) ([]byte, bool, error) {
 		return opaque.data, true, nil
 	}
 	return nil, false, nil
-}
-
-func mergePlain(user, boot source, input Input) ([]byte, error) {
-	document, err := user.document(userScript)
-	if err != nil {
-		return nil, err
-	}
-	second, err := boot.document(bootScript)
-	if err != nil {
-		return nil, err
-	}
-	if err := mergeMaps(document, second, ""); err != nil {
-		return nil, fmt.Errorf("merging user data: %w", err)
-	}
-	if err := finish(document, boot, input); err != nil {
-		return nil, err
-	}
-	if len(document.Content) == 0 {
-		return nil, nil
-	}
-	return encodeConfig(document)
 }
 
 // finish adds what is ours to a document that has the rest already.

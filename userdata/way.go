@@ -64,10 +64,12 @@ func addItem(way *clouds.UserData, item string) error {
 	case "habit":
 		known = habits[value] != clouds.Unknown && way.Habit == clouds.Unknown
 		way.Habit = habits[value]
-	case "with":
-		way.With = add(way.With, name, setting)
-	case "unless":
-		way.Unless = add(way.Unless, name, setting)
+	case "with", "unless":
+		pairs := map[string]*map[string]string{"with": &way.With, "unless": &way.Unless}[key]
+		if *pairs == nil {
+			*pairs = map[string]string{}
+		}
+		(*pairs)[name] = setting
 	case "excludes":
 		way.Excludes = append(way.Excludes, name)
 	case "merges":
@@ -82,14 +84,6 @@ func addItem(way *clouds.UserData, item string) error {
 }
 
 const wayForm = "flag=<flag>,habit=<inline|base64|path|path-early|none>[,with=<flag>=<value>][,unless=<flag>=<value>][,excludes=<flag>][,merges=<flag>]"
-
-func add(to map[string]string, key, value string) map[string]string {
-	if to == nil {
-		to = map[string]string{}
-	}
-	to[key] = value
-	return to
-}
 
 // FormatWay writes what ParseWay reads.
 func FormatWay(way clouds.UserData) string {

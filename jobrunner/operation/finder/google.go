@@ -44,21 +44,23 @@ func (g *googleCompute) list(ctx context.Context, tag, value string) ([]Server, 
 		return nil, err
 	}
 	label := "labels." + clouds.Of(googleName).Tags.Key(tag)
-	ask := func(token string) (googlePage, error) {
-		return zonePage(ctx, api, project, g.zone, label+"="+value, token)
+	ask := func(token string) ([]*compute.Instance, string, error) {
+		return zonePage(api.Instances.List(project, g.zone).Filter(label + "=" + value).MaxResults(pageSize).PageToken(token).Context(ctx).Do())
 	}
 	if value == "" {
-		ask = func(token string) (googlePage, error) { return allPage(ctx, api, project, label+":*", token) }
+		ask = func(token string) ([]*compute.Instance, string, error) {
+			return allPage(api.Instances.AggregatedList(project).Filter(label + ":*").MaxResults(pageSize).PageToken(token).Context(ctx).Do())
+		}
 	}
 	var found []Server
 	err = allPages(func(token string) (page, error) {
-		answer, err := ask(token)
-		for _, instance := range answer.instances {
+		instances, next, err := ask(token)
+		for _, instance := range instances {
 			if tagged, ok := taggedInstance(instance, project); ok {
 				found = append(found, tagged)
 			}
 		}
-		return page{next: answer.next}, err
+		return page{next: next}, err
 	})
 	return found, err
 }
@@ -87,48 +89,43 @@ func (g *googleCompute) open(ctx context.Context) (*compute.Service, string, err
 	return api, project, nil
 }
 
-type googlePage struct {
-	instances []*compute.Instance
-	next      string
-}
-
 // errOtherAnswer is for JSON that is no list of instances.
 var errOtherAnswer = errors.New("the answer is no list of instances")
 
-func zonePage(ctx context.Context, api *compute.Service, project, zone, filter, token string) (googlePage, error) {
-	answer, err := api.Instances.List(project, zone).Filter(filter).MaxResults(pageSize).PageToken(token).Context(ctx).Do()
+// googleNone is the warning of a zone that has nothing on this page.
+const googleNone = "NO_RESULTS_ON_PAGE"
+
+func zonePage(answer *compute.InstanceList, err error) ([]*compute.Instance, string, error) {
 	switch {
 	case err != nil:
-		return googlePage{}, err
+		return nil, "", err
 	case answer.Kind != "compute#instanceList":
-		return googlePage{}, errOtherAnswer
-	case answer.Warning != nil && answer.Warning.Code != "NO_RESULTS_ON_PAGE":
-		return googlePage{}, fmt.Errorf("the list is not whole: %s: %s", answer.Warning.Code, answer.Warning.Message)
+		return nil, "", errOtherAnswer
+	case answer.Warning != nil && answer.Warning.Code != googleNone:
+		return nil, "", fmt.Errorf("the list is not whole: %s: %s", answer.Warning.Code, answer.Warning.Message)
 	}
-	return googlePage{answer.Items, answer.NextPageToken}, nil
+	return answer.Items, answer.NextPageToken, nil
 }
 
 // allPage is a page of all zones. A zone that cannot be reached is a warning in it.
-func allPage(ctx context.Context, api *compute.Service, project, filter, token string) (googlePage, error) {
-	answer, err := api.Instances.AggregatedList(project).Filter(filter).MaxResults(pageSize).PageToken(token).Context(ctx).Do()
+func allPage(answer *compute.InstanceAggregatedList, err error) (instances []*compute.Instance, next string, _ error) {
 	switch {
 	case err != nil:
-		return googlePage{}, err
+		return nil, "", err
 	case answer.Kind != "compute#instanceAggregatedList":
-		return googlePage{}, errOtherAnswer
+		return nil, "", errOtherAnswer
 	case len(answer.Unreachables) > 0:
-		return googlePage{}, fmt.Errorf("the list is not whole: %s cannot be reached, try again later", strings.Join(answer.Unreachables, ", "))
-	case answer.Warning != nil && answer.Warning.Code != "NO_RESULTS_ON_PAGE":
-		return googlePage{}, fmt.Errorf("the list is not whole: %s: %s", answer.Warning.Code, answer.Warning.Message)
+		return nil, "", fmt.Errorf("the list is not whole: %s cannot be reached, try again later", strings.Join(answer.Unreachables, ", "))
+	case answer.Warning != nil && answer.Warning.Code != googleNone:
+		return nil, "", fmt.Errorf("the list is not whole: %s: %s", answer.Warning.Code, answer.Warning.Message)
 	}
-	page := googlePage{next: answer.NextPageToken}
 	for zone, part := range answer.Items {
-		if part.Warning != nil && part.Warning.Code != "NO_RESULTS_ON_PAGE" {
-			return googlePage{}, fmt.Errorf("the list is not whole: %s: %s: %s", zone, part.Warning.Code, part.Warning.Message)
+		if part.Warning != nil && part.Warning.Code != googleNone {
+			return nil, "", fmt.Errorf("the list is not whole: %s: %s: %s", zone, part.Warning.Code, part.Warning.Message)
 		}
-		page.instances = append(page.instances, part.Instances...)
+		instances = append(instances, part.Instances...)
 	}
-	return page, nil
+	return instances, answer.NextPageToken, nil
 }
 
 // taggedInstance reads an instance with a label of ours. Its zone is an address that ends with the zone's name.

@@ -75,9 +75,16 @@ func (v *vSphere) List(ctx context.Context) (found []Server, err error) {
 	err = v.session(ctx, func(client *govmomi.Client) error {
 		machines, err := v.machines(ctx, client)
 		for i := range machines {
-			if tags := pairTags(vSphereName, parameters(machines[i].Config)); tags != nil {
-				found = append(found, taggedMachine(&machines[i], tags))
+			vm := &machines[i]
+			tags := pairTags(vSphereName, parameters(vm.Config))
+			if tags == nil {
+				continue
 			}
+			server := Server{ID: vm.Config.Uuid, Name: vm.Name, Tags: tags, Record: map[string]any{"MachineId": vm.Config.Uuid, "MachineName": vm.Name}}
+			if vm.Config.CreateDate != nil {
+				server.Created = *vm.Config.CreateDate
+			}
+			found = append(found, server)
 		}
 		return err
 	})
@@ -119,14 +126,6 @@ func parameters(config *types.VirtualMachineConfigInfo) map[string]string {
 		}
 	}
 	return pairs
-}
-
-func taggedMachine(vm *mo.VirtualMachine, tags map[string]string) Server {
-	out := Server{ID: vm.Config.Uuid, Name: vm.Name, Tags: tags, Record: map[string]any{"MachineId": vm.Config.Uuid, "MachineName": vm.Name}}
-	if vm.Config.CreateDate != nil {
-		out.Created = *vm.Config.CreateDate
-	}
-	return out
 }
 
 // Within implements Lister: an ID does not tell the datacenter.
