@@ -697,3 +697,18 @@ func TestNext(t *testing.T) {
 		}
 	}
 }
+
+// Who shares a credential with another namespace writes the states there, and with them what a cloud is said to have refused.
+func TestGroup_ofOneNamespace(t *testing.T) {
+	in := func(namespace string) breaker.Group {
+		s := scopeOf(func(s *scope) {
+			s.SetNamespace(namespace)
+			require.NoError(t, unstructured.SetNestedField(s.Object, "a:shared", "spec", rkev1.CommonField, "cloudCredentialSecretName"))
+		})
+		group, err := s.group()
+		require.NoError(t, err)
+		return group
+	}
+	require.Equal(t, in("b"), in("b"))
+	require.NotEqual(t, in("b"), in("c"))
+}

@@ -83,7 +83,7 @@ func (s *scope) group() (breaker.Group, error) {
 		return breaker.Group{}, fmt.Errorf("encoding the spec: %w", err)
 	}
 	sum := sha256.Sum256(order)
-	group := breaker.Group{Kind: s.GetKind(), Order: hex.EncodeToString(sum[:])}
+	group := breaker.Group{Namespace: s.GetNamespace(), Kind: s.GetKind(), Order: hex.EncodeToString(sum[:])}
 	if name := s.CredentialName(); name != "" {
 		group.Credential = credential.Parse(s.GetNamespace(), name).String()
 	}
@@ -139,8 +139,8 @@ func (r *Reconciler) wantedAfter(s *scope, w wanted, class string) wanted {
 	return w
 }
 
-// refusal says for whose refusal a machine is held, and names no other namespace's machine. It names whom it named before, as
-// far as that may be: each change of the words would be a write.
+// refusal says for whose refusal a machine is held. It names whom it named before, as far as that may be: each change of the words
+// would be a write.
 func (r *Reconciler) refusal(s *scope, class string) string {
 	const asks = " for the same with the same credential"
 	var before *Request
@@ -149,7 +149,7 @@ func (r *Reconciler) refusal(s *scope, class string) string {
 	}
 	group, err := s.group()
 	cause, here := r.breaker.Cause(group, before, s.now)
-	if s.status.HeldBy = ""; err != nil || cause == nil || cause.Namespace != s.GetNamespace() || *cause == s.request {
+	if s.status.HeldBy = ""; err != nil || cause == nil || *cause == s.request {
 		return "the cloud refused another machine that asks" + asks + " (" + class + ")"
 	}
 	s.status.HeldBy = cause.Name

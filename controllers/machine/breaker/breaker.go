@@ -8,6 +8,8 @@ import (
 
 // Group names the machines that ask the same of the same account: when one is refused, the others would be too.
 type Group struct {
+	// Namespace of the machines: what a namespace's states say of a cloud holds nobody elsewhere, for its users write them.
+	Namespace string
 	// Kind of the machines, and so the driver.
 	Kind string
 	// Credential is the Secret it comes from, never what is in it.
