@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-project/drover/advice"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/controllers/attempt"
@@ -203,6 +204,9 @@ func (r *Reconciler) factsOf(s *scope, seen attempt.Attempt) (facts, error) {
 func (r *Reconciler) afterFailure(ctx context.Context, s *scope, f facts, do action) error {
 	claim := s.state.Claim
 	failed := fmt.Sprintf("attempt %d failed (%s, %s): %s", claim.Attempt, f.class, f.verdict.Reason, f.verdict.Message)
+	if says := s.advice(r.kind.Driver).Says(advice.Attempt{Class: f.class, Reason: f.verdict.Reason}); says != "" {
+		failed += ". " + says
+	}
 	if f.class == rkev1.ClassUnauthorized {
 		failed += ". " + r.credentialHelp(s)
 	}

@@ -303,7 +303,7 @@ func TestCredential_nothingToRemoveWith(t *testing.T) {
 	s.delete(s.obj)
 	s.reconcile()
 	require.Contains(t, s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.CredentialMissingReason).Message,
-		"the credential Secret cred is not there: create it in namespace "+s.namespace+" with the keys accessToken")
+		"the credential Secret cred is not there: create it in namespace "+s.namespace+" with the keys accessToken\n* Make the Secret cred, with one key per credential field")
 	s.annotate(rkev1.AbandonAnnotation, "m")
 	testkit.ExpectReconciled(t, s.reconciler, s.obj)
 	s.gone()

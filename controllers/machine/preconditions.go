@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/drover-project/drover/advice"
 	managementv3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/clouds"
@@ -319,7 +320,8 @@ func unusable(d *managementv3.NodeDriver) string {
 		return ""
 	}
 	if ready := meta.FindStatusCondition(d.Status.Conditions, managementv3.ReadyCondition); ready != nil && ready.Message != "" {
-		return "is not ready: " + ready.Message
+		says, _ := advice.Split(ready.Message)
+		return "is not ready: " + says
 	}
 	return "is not ready: it was not downloaded and read yet"
 }

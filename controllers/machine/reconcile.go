@@ -206,6 +206,7 @@ func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*scope
 		s.was = append(s.was, *status.Conditions[i].DeepCopy())
 	}
 	s.conditions = step.NewConditions(&s.status.Conditions, obj.GetGeneration(), s.now)
+	s.conditions.Advise = func(c metav1.Condition) []string { return s.advise(r.kind.Driver, c) }
 	return s, nil
 }
 

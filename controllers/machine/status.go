@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -9,9 +10,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/drover-project/drover/advice"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/credential"
+	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
 )
 
@@ -81,7 +87,7 @@ func (s *scope) summarizeReady() {
 		s.conditions.False(rkev1.ReadyCondition, s.waitingReason(), s.waitingMessage())
 	}
 	if lost := s.conditions.Get(rkev1.BootstrapDeliveredCondition); lost != nil && lost.Status == metav1.ConditionFalse {
-		s.conditions.False(rkev1.ReadyCondition, lost.Reason, lost.Message)
+		s.conditions.Repeat(rkev1.ReadyCondition, *lost)
 	}
 }
 
@@ -101,14 +107,15 @@ func (s *scope) waitingMessage() string {
 
 func (s *scope) summarizeDelete() {
 	s.status.Phase, s.status.Ready = rkev1.PhaseDeleting, false
-	reason, message := rkev1.DeletingReason, "the server is being removed"
-	if remove := s.conditions.Get(rkev1.DeleteJobCondition); remove != nil && remove.Status != metav1.ConditionTrue {
-		reason, message = remove.Reason, remove.Message
+	remove, paused := s.conditions.Get(rkev1.DeleteJobCondition), s.conditions.Get(rkev1.PausedCondition)
+	switch {
+	case paused != nil && paused.Status == metav1.ConditionTrue:
+		s.conditions.False(rkev1.ReadyCondition, paused.Reason, paused.Message+"; the server is removed when it goes on")
+	case remove != nil && remove.Status != metav1.ConditionTrue:
+		s.conditions.Repeat(rkev1.ReadyCondition, *remove)
+	default:
+		s.conditions.False(rkev1.ReadyCondition, rkev1.DeletingReason, "the server is being removed")
 	}
-	if paused := s.conditions.Get(rkev1.PausedCondition); paused != nil && paused.Status == metav1.ConditionTrue {
-		reason, message = paused.Reason, paused.Message+"; the server is removed when it goes on"
-	}
-	s.conditions.False(rkev1.ReadyCondition, reason, message)
 }
 
 func (s *scope) phase() string {
@@ -125,6 +132,36 @@ func (s *scope) phase() string {
 		return rkev1.PhasePending
 	}
 	return rkev1.PhaseCreating
+}
+
+// advise is what the user can do about a condition of the machine.
+func (s *scope) advise(driver string, c metav1.Condition) []string {
+	about, last := s.advice(driver), s.status.LastAttempt
+	if s.attempt == nil || last == nil || last.Outcome != string(state.Failed) {
+		return about.On(c, nil)
+	}
+	return about.On(c, &advice.Attempt{Class: last.Class, Reason: s.attempt.Verdict.Reason, Removes: last.Operation == string(state.Remove)})
+}
+
+// advice is what advice names of the machine.
+func (s *scope) advice(driver string) advice.Machine {
+	owner, _, _ := s.Owner()
+	about := advice.Machine{Namespace: s.GetNamespace(), Name: s.GetName(), UID: string(s.GetUID()), Kind: s.GetKind(), Driver: driver,
+		CAPIMachine: owner, Cluster: s.GetLabels()[clusterv1.ClusterNameLabel], Instance: cmp.Or(s.status.InstanceName, s.state.InstanceName),
+		State: jobrunner.StateSecretName(s.GetName()), Job: s.status.JobName, JobNamespace: s.home.Namespace,
+		Cloned: s.GetAnnotations()[clusterv1.TemplateClonedFromNameAnnotation] != "", Deleting: s.deleting()}
+	if name := s.CredentialName(); name != "" {
+		ref := credential.Parse(s.GetNamespace(), name)
+		about.CredentialNamespace, about.CredentialName, about.Credential = ref.Namespace, ref.Name, ref.Name
+		if ref.IsForeign() {
+			about.Credential = ref.String()
+		}
+	}
+	if s.machine != nil {
+		about.CAPIMachine, about.Cluster = s.machine.Name, s.machine.Spec.ClusterName
+		about.Bootstrap = ptr.Deref(s.machine.Spec.Bootstrap.DataSecretName, "")
+	}
+	return about
 }
 
 func (r *Reconciler) emit(s *scope) {

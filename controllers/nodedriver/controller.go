@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/drover-project/drover/advice"
 	v3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/apply"
@@ -261,6 +263,8 @@ type scope struct {
 	rules crdgen.Rules
 	// verdict is how the probe ended, zero for built-in drivers; set by download.
 	verdict jobrunner.Verdict
+	// job is that of the probe which was started last.
+	job string
 	// next says when another probe is due after the verdict; set by download.
 	next error
 	// flags are the driver's; set by install.
@@ -276,10 +280,16 @@ type scope struct {
 func (s *scope) Conditions() *step.Conditions { return s.conditions }
 
 func (r *Reconciler) newScope(nd *v3.NodeDriver) *scope {
-	return &scope{
-		nd: nd, before: nd.DeepCopy(),
-		conditions: step.NewConditions(&nd.Status.Conditions, nd.Generation, r.opts.Now()),
+	s := &scope{nd: nd, before: nd.DeepCopy(), conditions: step.NewConditions(&nd.Status.Conditions, nd.Generation, r.opts.Now())}
+	about := advice.Driver{Name: nd.Name}
+	if parsed, err := url.Parse(nd.Spec.URL); err == nil {
+		about.URL = parsed.Redacted()
 	}
+	s.conditions.Advise = func(c metav1.Condition) []string {
+		about.Job = s.job
+		return about.On(c.Reason)
+	}
+	return s
 }
 
 // ready sets the summary to something else than what the conditions add up to.

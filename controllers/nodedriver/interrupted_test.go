@@ -204,7 +204,8 @@ func TestNameTaken_untilItIsFree(t *testing.T) {
 	late := newEnv(t, second)
 	late.reconcile()
 	message := late.expect(v3.ReadyCondition, metav1.ConditionFalse, v3.NameTakenReason)
-	require.Equal(t, "NodeDriver namesake-a has the driver name namesake already: give this one another spec.displayName, or remove one of them", message)
+	require.Equal(t, "NodeDriver namesake-a has the driver name namesake already: give this one another spec.displayName, or remove one of them\n"+
+		"* See which: drover get drivers\n* Give this one another spec.displayName, or delete the other", message)
 	require.Len(t, late.jobs(), 1, "no probe for a name that is taken")
 
 	e.update(func(nd *v3.NodeDriver) { nd.Spec.DisplayName = "renamed" })

@@ -55,6 +55,7 @@ func (r *Reconciler) observeProbe(ctx context.Context, s *scope) error {
 		return err
 	}
 	verdict := seen.Verdict
+	s.job = task.Name()
 	s.nd.Status.ProbeAttempts = last.Try
 	if seen.State == attempt.Running {
 		message := "Job " + driver.CacheNamespace + "/" + task.Name() + " reads the driver"
@@ -121,7 +122,7 @@ func (r *Reconciler) startProbe(ctx context.Context, s *scope, last state.Claim,
 	if err != nil {
 		return fmt.Errorf("starting probe %s: %w", task.Name(), err)
 	}
-	s.nd.Status.ProbeAttempts = try
+	s.nd.Status.ProbeAttempts, s.job = try, task.Name()
 	return step.Progress(v3.ProbingReason, "Job "+driver.CacheNamespace+"/"+task.Name()+" reads the driver", probeNet)
 }
 

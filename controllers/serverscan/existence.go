@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-project/drover/advice"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/crdgen"
@@ -75,7 +76,7 @@ func (r *Reconciler) tellMachines(ctx context.Context, scan *rkev1.ServerScan, k
 			}
 		}
 		found.Status, found.Reason, found.Message = existence(was.Status, listed[providerID], account)
-		if was.Status == found.Status && was.Reason == found.Reason && was.Message == found.Message {
+		if says, _ := advice.Split(was.Message); was.Status == found.Status && was.Reason == found.Reason && says == found.Message {
 			continue
 		}
 		err := r.tell(ctx, client.ObjectKey{Namespace: scan.Namespace, Name: name}, scan.Spec.Driver, found)
@@ -123,6 +124,10 @@ func (r *Reconciler) tell(ctx context.Context, key client.ObjectKey, driver stri
 	before := machine.DeepCopy()
 	list := conditionsOf(machine)
 	conditions := step.NewConditions(&list, machine.GetGeneration(), r.Clock.Now())
+	owner, _, _ := rkev1.DriverMachine{Unstructured: machine}.Owner()
+	conditions.Advise = func(c metav1.Condition) []string {
+		return advice.Machine{Namespace: key.Namespace, Name: key.Name, CAPIMachine: owner}.On(c, nil)
+	}
 	conditions.Set(found.Type, found.Status, found.Reason, found.Message)
 	conditions.CountServer()
 	written := make([]any, 0, len(list))

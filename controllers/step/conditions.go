@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/drover-project/drover/advice"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
@@ -26,6 +27,9 @@ type Conditions struct {
 	generation int64
 	now        time.Time
 	touched    map[string]bool
+
+	// Advise says what the user can do about a condition that is being set, if given; the condition's message carries it.
+	Advise func(metav1.Condition) []string
 }
 
 // NewConditions writes into list, for an object of this generation.
@@ -35,14 +39,27 @@ func NewConditions(list *[]metav1.Condition, generation int64, now time.Time) *C
 
 // Set sets one condition; the transition time changes only when its status does.
 func (c *Conditions) Set(condition string, status metav1.ConditionStatus, reason, message string) {
-	c.touched[condition] = true
 	if reason == "" {
 		reason = ErrorReason // the API refuses a condition without one, and with it the whole status
 	}
-	meta.SetStatusCondition(c.list, metav1.Condition{
-		Type: condition, Status: status, Reason: reason, Message: cut(strings.ToValidUTF8(message, ""), maxMessage),
-		ObservedGeneration: c.generation, LastTransitionTime: metav1.NewTime(c.now),
-	})
+	set := metav1.Condition{Type: condition, Status: status, Reason: reason, Message: cut(strings.ToValidUTF8(message, ""), maxMessage)}
+	var next []string
+	if c.Advise != nil {
+		next = c.Advise(set)
+	}
+	set.Message = advice.Message(set.Message, next)
+	c.set(set)
+}
+
+func (c *Conditions) set(condition metav1.Condition) {
+	c.touched[condition.Type] = true
+	condition.ObservedGeneration, condition.LastTransitionTime = c.generation, metav1.NewTime(c.now)
+	meta.SetStatusCondition(c.list, condition)
+}
+
+// Repeat makes a condition False with the reason, message and advice of another.
+func (c *Conditions) Repeat(condition string, of metav1.Condition) {
+	c.set(metav1.Condition{Type: condition, Status: metav1.ConditionFalse, Reason: of.Reason, Message: of.Message})
 }
 
 // Observe says that the object has another generation now, because this reconcile changed its spec: what was found out holds
@@ -87,7 +104,7 @@ func (c *Conditions) Summarize(ready, reason string, order ...string) {
 		if found == nil || found.Status == metav1.ConditionTrue {
 			continue
 		}
-		c.False(ready, found.Reason, found.Message)
+		c.Repeat(ready, *found)
 		return
 	}
 	c.True(ready, reason, "")
@@ -99,7 +116,7 @@ func (c *Conditions) CountServer() {
 	switch {
 	case exists == nil || ready == nil:
 	case exists.Status == metav1.ConditionFalse && ready.Status == metav1.ConditionTrue:
-		c.False(rkev1.ReadyCondition, exists.Reason, exists.Message)
+		c.Repeat(rkev1.ReadyCondition, *exists)
 	case exists.Status != metav1.ConditionFalse && ready.Reason == rkev1.ServerNotListedReason:
 		c.True(rkev1.ReadyCondition, rkev1.ReadyReason, "")
 	}
@@ -152,8 +169,8 @@ func emit(recorder events.EventRecorder, obj runtime.Object, now *metav1.Conditi
 	if now.Status == metav1.ConditionTrue {
 		kind = corev1.EventTypeNormal
 	}
-	if now.Message != "" {
-		note = now.Message
+	if what, _ := advice.Split(now.Message); what != "" {
+		note = what
 	}
 	if note == "" {
 		note = "The condition " + now.Type + " is now " + string(now.Status)

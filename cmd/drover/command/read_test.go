@@ -115,14 +115,14 @@ func TestDrivers(t *testing.T) {
 	c.apply(t, `{apiVersion: management.cattle.io/v3, kind: NodeDriver, metadata: {name: digitalocean}, spec: {url: "local://", active: true},
   status: {machineKind: DigitaloceanMachine, fields: 14, conditions: [{type: Ready, status: "True", reason: Ready, message: "", lastTransitionTime: "2026-03-01T11:00:00Z"}]}}`)
 	c.apply(t, `{apiVersion: management.cattle.io/v3, kind: NodeDriver, metadata: {name: nd-7}, spec: {displayName: mycloud, url: "https://drivers.example/d", active: false},
-  status: {conditions: [{type: Ready, status: "False", reason: Inactive, message: "", lastTransitionTime: "2026-03-01T11:00:00Z"}]}}`)
+  status: {conditions: [{type: Ready, status: "False", reason: Inactive, message: "spec.active is false\n* Activate it: kubectl patch nodedriver nd-7 now", lastTransitionTime: "2026-03-01T11:00:00Z"}]}}`)
 	for _, args := range [][]string{{"drivers"}, {"get", "drivers"}} {
 		out := c.ok(t, args...)
 		require.Regexp(t, `(?m)^digitalocean +digitalocean +true +true +14 +DigitaloceanMachine`, out)
 		require.Regexp(t, `(?m)^nd-7 +mycloud +false +false +0 +<none> +\S+ +Inactive`, out)
 	}
 	require.Equal(t, "nodedriver.management.cattle.io/nd-7\n", c.ok(t, "drivers", "mycloud", "-o", "name"))
-	require.Contains(t, c.ok(t, "why", "driver/nd-7"), "The driver is not active")
+	require.Contains(t, c.ok(t, "why", "driver/nd-7"), "spec.active is false\n")
 	require.Contains(t, c.ok(t, "why", "mycloud"), " patch nodedriver nd-7", "a bare name may be a driver's")
 	r := c.drover(t, "why", "nodedriver/none")
 	require.Equal(t, 1, r.code)
@@ -145,7 +145,7 @@ func TestWhy(t *testing.T) {
 	require.NoError(t, c.Create(t.Context(), event))
 
 	out := c.ok(t, "why", "db-1")
-	require.Contains(t, out, "It waits for the bootstrap data")
+	require.Contains(t, out, "WaitingForBootstrapData")
 	require.Regexp(t, `Normal +WaitingForBootstrapData +GenericMachine/db-1 +nothing yet`, out)
 	out = c.ok(t, "why", "pool-abc")
 	require.Contains(t, out, "DigitaloceanMachine "+c.namespace+"/web-1", "the CAPI Machine's name leads to the machine")
@@ -268,7 +268,7 @@ func TestFewRights(t *testing.T) {
 	require.Regexp(t, `(?m)^db-1 +generic `, r.out)
 	require.Contains(t, r.errOut, "you lack the right to list digitaloceanmachines.rke-machine.cattle.io in namespace "+c.namespace)
 	out := c.ok(t, "why", "db-1", "--as", "alice")
-	require.Contains(t, out, "It waits for the bootstrap data")
+	require.Contains(t, out, "WaitingForBootstrapData")
 	require.Contains(t, out, "COULD NOT BE READ")
 	require.Contains(t, out, `user "alice" lacks the right to`)
 	for _, args := range [][]string{{"ssh", "db-1"}, {"retry", "db-1"}} {

@@ -7,13 +7,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/drover-project/drover/advice"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
 )
 
 // explainAbsent explains why there is no machine of this name: not yet, not any more, or never.
-func explainAbsent(r *Report, s *facts.Snapshot, command string) {
-	w := words{"cmd": command, "name": s.Name, "ns": s.Namespace}
+func explainAbsent(r *Report, s *facts.Snapshot) {
+	w := advice.Words{"name": s.Name, "ns": s.Namespace}
 	if s.State != nil {
 		w["state"], w["instance"] = s.State.Name, instanceOf(s)
 	}
@@ -30,10 +31,10 @@ func explainAbsent(r *Report, s *facts.Snapshot, command string) {
 	}
 	next := r.Next
 	r.Next = nil
-	r.say(advice{next: next}, w)
+	r.say(own{next: next}, w)
 }
 
-func explainCAPIMachine(r *Report, s *facts.Snapshot, w words) {
+func explainCAPIMachine(r *Report, s *facts.Snapshot, w advice.Words) {
 	machine := s.CAPIMachine
 	ref := machine.Spec.InfrastructureRef
 	r.Subject = fmt.Sprintf("CAPI Machine %s/%s", machine.Namespace, machine.Name)
@@ -48,7 +49,7 @@ func explainCAPIMachine(r *Report, s *facts.Snapshot, w words) {
 	case machine.DeletionTimestamp != nil:
 		r.Blocker = &Blocker{Reason: rkev1.DeletingReason}
 		r.Verdict = []string{fmt.Sprintf("Its %s %s is gone; the CAPI Machine itself waits for its finalizers: %s.", ref.Kind, ref.Name, strings.Join(machine.Finalizers, ", "))}
-		r.Next = []string{"See what Cluster API still waits for: kubectl -n {ns} describe machine.cluster.x-k8s.io {capi}"}
+		r.Next = []string{nextCAPI}
 	case s.Driver == nil && !s.Knows(facts.DriverPart):
 		r.Blocker = &Blocker{Reason: "InfrastructureMissing"}
 		r.Verdict = []string{fmt.Sprintf("It refers to %s %s, which does not exist; why cannot be told without the right to read NodeDrivers.", ref.Kind, ref.Name)}
@@ -56,9 +57,9 @@ func explainCAPIMachine(r *Report, s *facts.Snapshot, w words) {
 	case s.Driver == nil || s.Driver.Status.MachineKind != ref.Kind:
 		r.Blocker = &Blocker{Reason: rkev1.DriverNotFoundReason}
 		r.Verdict = []string{fmt.Sprintf("It wants a %s, a kind no active driver makes.", ref.Kind)}
-		r.Next = []string{"See which drivers there are: {cmd} get drivers", nextDriver}
+		r.Next = []string{"See which drivers there are: drover get drivers", "See what the driver is waiting for: drover why driver/{driver}"}
 		if s.Driver == nil {
-			r.Next = machineAdvice[rkev1.DriverNotFoundReason].next
+			r.Next = advice.Machine{Driver: w["driver"]}.On(metav1.Condition{Reason: rkev1.DriverNotFoundReason}, nil)
 		}
 	default:
 		r.Blocker = &Blocker{Reason: "InfrastructureMissing"}
@@ -70,7 +71,7 @@ func explainCAPIMachine(r *Report, s *facts.Snapshot, w words) {
 }
 
 // explainOwner explains why a MachineDeployment or MachineSet has fewer machines than wanted.
-func explainOwner(r *Report, owner *facts.Object, w words) {
+func explainOwner(r *Report, owner *facts.Object, w advice.Words) {
 	r.Subject = fmt.Sprintf("%s %s/%s", owner.Kind, owner.Namespace, owner.Name)
 	r.Phase = clean(owner.Phase)
 	if owner.Deleting {
@@ -82,7 +83,7 @@ func explainOwner(r *Report, owner *facts.Object, w words) {
 	case owner.Deleting:
 		r.Blocker = &Blocker{Reason: rkev1.DeletingReason}
 		r.Verdict = []string{"It is being deleted, with all its machines."}
-		r.Next = []string{"See its machines, and ask about one that stays: {cmd} get -n {ns}; {cmd} why MACHINE -n {ns}"}
+		r.Next = []string{"See its machines, and ask about one that stays: drover get -n {ns}; drover why MACHINE -n {ns}"}
 	case owner.Replicas < 0:
 		r.Verdict = []string{"It does not say how many machines it wants: spec.replicas is not set."}
 		r.Next = []string{"Scale it: kubectl -n {ns} scale {resource} {name} --replicas=1"}
@@ -92,7 +93,7 @@ func explainOwner(r *Report, owner *facts.Object, w words) {
 	case owner.Replicas > owner.ReadyReplicas:
 		r.Blocker = &Blocker{Reason: "MachinesMissing"}
 		r.Verdict = []string{fmt.Sprintf("Too few machines are ready: %d of %d.", owner.ReadyReplicas, owner.Replicas)}
-		r.Next = []string{"See its machines, and ask about one of them: {cmd} get -n {ns}; {cmd} why MACHINE -n {ns}",
+		r.Next = []string{"See its machines, and ask about one of them: drover get -n {ns}; drover why MACHINE -n {ns}",
 			"If it has none, see whether its machine template and bootstrap template exist: kubectl -n {ns} describe {resource} {name}"}
 	default:
 		r.Verdict = []string{"It has all the machines it wants."}
@@ -114,7 +115,7 @@ func explainGone(r *Report, s *facts.Snapshot) {
 	switch state := s.State; {
 	case state == nil || state.Name == "":
 		r.Verdict = append(r.Verdict, "What is known of it is in the events below; events are kept for an hour.")
-		r.Next = []string{"See the machines there are: {cmd} get -A"}
+		r.Next = []string{"See the machines there are: drover get -A"}
 	case state.ServerMayExist:
 		r.Verdict = append(r.Verdict, "Its state Secret "+state.Name+" is still there: "+clean(came(state))+". A server may exist.")
 		r.Next = []string{"Look in the cloud for a server called {instance}", "Keep the Secret until no server is left, for it holds the server's key and record; then delete it: kubectl -n {ns} delete secret {state}"}
@@ -144,7 +145,7 @@ func conditionSteps(conditions []metav1.Condition) []Step {
 	var steps []Step
 	for i := range conditions {
 		c := conditions[i]
-		step := newStep(c.Type, &c, machineAdvice)
+		step := newStep(c.Type, &c)
 		if negative[c.Type] {
 			step.State = StepDone
 			if c.Status == metav1.ConditionTrue {

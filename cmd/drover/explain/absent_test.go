@@ -20,7 +20,7 @@ func TestAbsent(t *testing.T) {
 	} {
 		for of, c := range cases {
 			t.Run(name+"/"+of, func(t *testing.T) {
-				report := explain.Machine(c.snapshot, "kubectl drover")
+				report := explained(c.snapshot, "kubectl drover")
 				require.Equal(t, strings.TrimPrefix(c.want, "\n"), "# "+report.Subject+", "+report.Phase+"\n"+told(report))
 			})
 		}
@@ -83,7 +83,7 @@ func absentMachines() map[string]decision {
 . Its DigitaloceanMachine web-1 is gone; the CAPI Machine itself waits for its finalizers: machine.cluster.x-k8s.io.
 . Deleting: waiting for volumes
 . NodeHealthy: Node does not exist
-> See what Cluster API still waits for: kubectl -n shop describe machine.cluster.x-k8s.io web-1
+> See what Cluster API waits for: kubectl -n shop describe machine.cluster.x-k8s.io web-1
 `},
 		"with what was left": {withoutMachine(func(s *facts.Snapshot) {
 			s.State = &facts.State{Name: "web-1-machine-state", ServerMayExist: true, Log: "Creating machine...\n",
@@ -191,7 +191,7 @@ func goneMachines() map[string]decision {
 # machine shop/web-9, Gone
 . No machine of this name exists.
 . Its state Secret web-9-machine-state is still there: the cloud was asked for a server; whether it made one is not known (Intent, attempt 2 to remove). A server may exist.
-> Look in the cloud for a server called '{cmd}{ns}'
+> Look in the cloud for a server called INSTANCE
 > Keep the Secret until no server is left, for it holds the server's key and record; then delete it: kubectl -n shop delete secret web-9-machine-state
 `},
 		"of another system": {left(&facts.State{Name: "web-9-machine-state", ServerMayExist: true}), `
@@ -245,7 +245,7 @@ func TestAbsentShowsConditions(t *testing.T) {
 		condition("MachinesReady", metav1.ConditionUnknown, "NotYet", "", 2),
 		condition("MachinesUpToDate", metav1.ConditionTrue, "UpToDate", "", 2),
 	}
-	report := explain.Machine(owner("MachineDeployment", 2, 1, func(o *facts.Object) { o.Conditions = conditions }), "drover")
+	report := explained(owner("MachineDeployment", 2, 1, func(o *facts.Object) { o.Conditions = conditions }), "drover")
 	var states []string
 	for _, step := range report.Steps {
 		states = append(states, string(step.State)+" "+step.Name)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/drover-project/drover/advice"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/state"
@@ -21,7 +22,7 @@ import (
 type decision struct {
 	*Report
 	*facts.Snapshot
-	words words
+	words advice.Words
 }
 
 // managerSilent is how long after it held its lease last a manager surely does not run: it is given back at the end, and taken over after 15 s.
@@ -29,13 +30,20 @@ const managerSilent = time.Minute
 
 func (d *decision) decide() {
 	if !d.ManagerSeen.IsZero() && d.Now.Sub(d.ManagerSeen) > managerSilent {
-		d.say(advice{says: "Drover's manager has not been at work for " + age(d.Now, d.ManagerSeen) + ": what follows is of before.", next: []string{nextManager}}, d.words)
+		d.say(own{says: "Drover's manager has not been at work for " + age(d.Now, d.ManagerSeen) + ": what follows is of before.", next: []string{nextManager}}, d.words)
 	}
+	_, annotated := d.Machine.Annotations[clusterv1.PausedAnnotation]
+	cluster := d.Cluster != nil && ptr.Deref(d.Cluster.Spec.Paused, false)
+	unseen := len(d.Machine.Status.Conditions) == 0
 	switch {
-	case isTrue(d.Machine.Condition(rkev1.PausedCondition)), len(d.Machine.Status.Conditions) == 0 && d.isPaused():
-		d.decidePaused()
-	case len(d.Machine.Status.Conditions) == 0:
-		d.decideUnseen()
+	case isTrue(d.Machine.Condition(rkev1.PausedCondition)), unseen && (annotated || cluster):
+		d.decidePaused(cluster, annotated)
+	case unseen:
+		d.Blocker = &Blocker{Reason: "NotReconciled"}
+		d.say(own{says: "No manager has looked at this machine yet.", next: []string{nextManager}}, d.words)
+		if d.Machine.CAPIMachineName() == "" {
+			d.decideOwner("")
+		}
 	default:
 		d.decideSteps()
 	}
@@ -57,30 +65,32 @@ func (d *decision) decideSteps() {
 	d.Blocker = &Blocker{Step: step.Name, Reason: step.Reason, Message: step.Message}
 	switch step.Reason {
 	case "":
-		d.say(advice{says: "The step " + step.Name + " was not reached yet; the manager works on it or has stopped.", next: []string{nextManager}}, d.words)
+		d.say(own{says: "The step " + step.Name + " was not reached yet; the manager works on it or has stopped.", next: []string{nextManager}}, d.words)
 	case rkev1.WaitingForOwnerReason:
 		d.decideOwner(step.Message)
-	case rkev1.NodeSilentReason:
-		d.decideNodeSilent(step)
+	case rkev1.NodeSilentReason: // the manager knows it better than the pod's status does
+		d.tellPod(step.Reason, step.Message, d.Pods, d.words)
+		if d.Machine.DeletionTimestamp != nil {
+			d.say(own{next: []string{advice.NextAbandon}}, d.words)
+		}
 	default:
 		d.decideStep(step)
 	}
 }
 
-// isPaused reports whether Cluster or machine say so themselves.
-func (d *decision) isPaused() bool {
-	_, machine := d.Machine.Annotations[clusterv1.PausedAnnotation]
-	return machine || d.Cluster != nil && d.Cluster.Spec.Paused != nil && *d.Cluster.Spec.Paused
-}
+// Who pauses a machine is not always what its condition says: both may, and a Cluster that cannot be read.
+var (
+	pausedCluster = own{"Nothing happens: the Cluster {cluster} is paused.",
+		[]string{"Let the Cluster go on: kubectl -n {ns} patch cluster.cluster.x-k8s.io {cluster} --type merge -p '{\"spec\":{\"paused\":false}}'"}}
+	pausedMachine = own{"Nothing happens: the machine has the annotation cluster.x-k8s.io/paused.",
+		[]string{"Let the machine go on: kubectl -n {ns} annotate {resource} {name} cluster.x-k8s.io/paused-"}}
+)
 
-// decidePaused tells who paused the machine, and how to go on.
-func (d *decision) decidePaused() {
+func (d *decision) decidePaused(cluster, machine bool) {
 	d.Blocker = &Blocker{Step: rkev1.PausedCondition, Reason: "Paused"}
 	if paused := d.Machine.Condition(rkev1.PausedCondition); paused != nil {
 		d.Blocker.Message = clean(paused.Message)
 	}
-	cluster := d.Cluster != nil && d.Cluster.Spec.Paused != nil && *d.Cluster.Spec.Paused
-	_, machine := d.Machine.Annotations[clusterv1.PausedAnnotation]
 	if cluster || !machine {
 		d.say(pausedCluster, d.words)
 	}
@@ -95,41 +105,37 @@ func (d *decision) decidePaused() {
 	}
 }
 
-// decideUnseen is for a machine that no manager has looked at.
-func (d *decision) decideUnseen() {
-	d.Blocker = &Blocker{Reason: "NotReconciled"}
-	d.say(advice{says: "No manager has looked at this machine yet.", next: []string{nextManager}}, d.words)
-	if d.Machine.CAPIMachineName() == "" {
-		d.decideOwner("")
-	}
-}
-
-// decideOwner is for a machine that nobody owns; message is what the manager says of that.
+// decideOwner is for a machine that nobody owns; message is what the manager says of that. The CAPI Machine that names a machine makes itself
+// its owner, if it is let.
 func (d *decision) decideOwner(message string) {
+	const runs = "see whether Cluster API's controllers run"
 	if d.CAPIMachine == nil || !d.Machine.IsNamedBy(d.CAPIMachine) {
-		d.say(machineAdvice[rkev1.WaitingForOwnerReason], d.words)
+		d.say(own{"It waits for the CAPI Machine that owns it.", []string{"If you made this object by hand: make a CAPI Machine whose spec.infrastructureRef names it",
+			"If a MachineSet made it, Cluster API sets the owner within seconds: " + runs, nextManager}}, d.words)
 		d.Verdict = appendNew(d.Verdict, message)
 		return
 	}
 	paused := facts.FindCondition(d.CAPIMachine.Status.Conditions, clusterv1.PausedCondition)
 	if !isTrue(paused) {
-		d.say(ownerIdle, d.words)
+		d.say(own{"The CAPI Machine {capi} names it, and does not own it yet: Cluster API sets the owner within seconds.",
+			[]string{nextCAPI, "If that tells nothing, " + runs, nextManager}}, d.words)
 		return
 	}
-	d.say(ownerPaused, d.words)
+	d.say(own{says: "The CAPI Machine {capi} names it, but is paused and so does not own it yet."}, d.words)
 	d.Blocker.Message = clean(paused.Message)
 	d.Verdict = appendNew(d.Verdict, d.Blocker.Message)
 	_, machine := d.CAPIMachine.Annotations[clusterv1.PausedAnnotation]
 	// A Cluster that cannot be read is paused if nothing else can be.
 	cluster := d.Cluster == nil && !machine || d.Cluster != nil && ptr.Deref(d.Cluster.Spec.Paused, false)
 	if cluster {
-		d.say(advice{next: pausedCluster.next}, d.words)
+		d.say(own{next: pausedCluster.next}, d.words)
 	}
 	if machine {
-		d.say(ownerLetGo, d.words)
+		d.say(own{next: []string{"Let the CAPI Machine go on: kubectl -n {ns} annotate machine.cluster.x-k8s.io {capi} cluster.x-k8s.io/paused-"}}, d.words)
 	}
 	if !cluster && !machine {
-		d.say(ownerAsleep, d.words)
+		d.say(own{"Neither it nor its Cluster is paused any more.", []string{
+			"Any change wakes it: kubectl -n {ns} annotate machine.cluster.x-k8s.io {capi} --overwrite woken=$(date +%s)", "If nothing changes then, " + runs, nextManager}}, d.words)
 	}
 }
 
@@ -137,28 +143,29 @@ func (d *decision) decideDone() {
 	m := d.Machine
 	if m.DeletionTimestamp != nil {
 		d.Blocker = &Blocker{Reason: "Finalizers"}
-		d.say(advice{says: "The server is gone; the object waits for its finalizers: " + strings.Join(m.Finalizers, ", ") + ".",
+		d.say(own{says: "The server is gone; the object waits for its finalizers: " + strings.Join(m.Finalizers, ", ") + ".",
 			next: []string{"It goes within seconds; a finalizer that is not " + rkev1.MachineFinalizer + " belongs to another controller", nextManager}}, d.words)
 		return
 	}
-	d.say(machineAdvice[rkev1.ReadyReason], d.words)
+	d.Verdict = append(d.Verdict, "The server runs and its state is stored.")
 	if d.State != nil && d.State.Deleting {
-		d.say(stateGoing, d.words)
+		d.say(own{"Its state Secret {state} is being deleted, and is kept by its finalizer only: without it nobody can log in to the server.", []string{
+			"Save it while it is there, in a file that only you can read: (umask 077; kubectl -n {ns} get secret {state} -o yaml > {state}.yaml)",
+			"Then put a fresh one in its place: take its finalizer off and apply the file without metadata.deletionTimestamp, resourceVersion and uid"}}, d.words)
 	}
 	if d.CAPIMachine != nil && d.CAPIMachine.DeletionTimestamp != nil {
 		d.decideOwnerDeleting("Cluster API has not asked for the server's removal yet.")
 		return
 	}
 	if d.CAPIMachine != nil && !d.CAPIMachine.Status.NodeRef.IsDefined() {
-		d.say(advice{says: "Cluster API waits for its node to join the cluster.", next: []string{nextNode}}, d.words)
+		d.say(own{"Cluster API waits for its node to join the cluster.", []string{advice.NextNode}}, d.words)
 	}
 }
 
 // decideOwnerDeleting is for a machine that stays because Cluster API has to do something first, such as draining its node.
 func (d *decision) decideOwnerDeleting(meaning string) {
 	d.Blocker = &Blocker{Reason: "CAPIMachineDeleting"}
-	d.say(advice{says: "Its CAPI Machine is being deleted; " + meaning,
-		next: []string{"See what Cluster API waits for: kubectl -n {ns} describe machine.cluster.x-k8s.io {capi}"}}, d.words)
+	d.say(own{"Its CAPI Machine is being deleted; " + meaning, []string{nextCAPI}}, d.words)
 	if d.CAPIMachine == nil {
 		return
 	}
@@ -168,28 +175,23 @@ func (d *decision) decideOwnerDeleting(meaning string) {
 	}
 }
 
-// decideStep explains a step that was reached and is not done.
+// decideStep explains a step that was reached and is not done: by its condition, or by what keeps its Job's pod from running.
 func (d *decision) decideStep(step *Step) {
-	running := isJobStep(step.Name) && d.Machine.Condition(step.Name).Status == metav1.ConditionUnknown
-	if running && d.decideJob(step) {
-		return
+	ofJob := step.Name == rkev1.CreateJobCondition || step.Name == rkev1.DeleteJobCondition
+	running := ofJob && d.Machine.Condition(step.Name).Status == metav1.ConditionUnknown
+	if running && step.Reason != rkev1.JobCancelledReason {
+		if reason, message := d.jobTrouble(step.Reason); reason != "" {
+			d.tellPod(reason, message, d.Pods, d.words)
+			return
+		}
 	}
-	about := d.adviceFor(step)
-	if last := d.failedAttempt(step); last != nil && !running {
-		d.tellAttempt(last)
-		switch {
-		case step.Reason != rkev1.ServerMayExistReason:
-		case step.Name == rkev1.CreateJobCondition:
-			about = lookFirst
-		default:
-			about = stillThere
-		}
-		d.say(about, d.words)
-	} else {
-		d.say(about, d.words)
-		if step.Message != "" {
-			d.Verdict = append(d.Verdict, step.Message)
-		}
+	d.tell(step)
+	switch {
+	case len(step.next) > 0:
+	case ofJob: // what a newer or an older manager says
+		d.say(own{next: []string{"Read the whole log: drover logs {name} -n {ns}"}}, d.words)
+	default:
+		d.say(own{next: []string{"See all the manager says of it: kubectl -n {ns} describe {resource} {name}"}}, d.words)
 	}
 	if running && len(d.Pods) > 0 && d.Pods[0].Spec.ActiveDeadlineSeconds != nil && d.Pods[0].Status.StartTime != nil {
 		until := d.Pods[0].Status.StartTime.Add(time.Duration(*d.Pods[0].Spec.ActiveDeadlineSeconds) * time.Second)
@@ -199,113 +201,53 @@ func (d *decision) decideStep(step *Step) {
 	if step.Name == rkev1.CreateJobCondition {
 		d.tellAhead()
 	}
-	if tellsOfAttempt(step.Reason) {
-		d.tellNextAttempt()
+	if ofJob && !running && advice.TellsOfAttempt(step.Reason) {
+		d.tellAttempt(step.Name == rkev1.DeleteJobCondition)
 	}
 }
 
-// decideNodeSilent is for a Job whose pod cannot end, which the manager knows better than the pod's status does.
-func (d *decision) decideNodeSilent(step *Step) {
-	if len(d.Pods) > 0 {
-		d.words["pod"], d.words["node"] = d.Pods[0].Name, d.Pods[0].Spec.NodeName
-	}
-	about := resultAdvice[step.Reason]
-	if d.Machine.DeletionTimestamp != nil {
-		about = forRemoval(about)
-	}
-	d.say(about, d.words)
-	d.Verdict = append(d.Verdict, step.Message)
-}
-
-// adviceFor is the advice for a step that is not done.
-func (d *decision) adviceFor(step *Step) advice {
-	if step.Reason == rkev1.CredentialMissingReason && !d.namesCredential() {
-		return noCredential
-	}
-	about, known := conditionAdvice(step.Reason)
-	if known && d.Machine.DeletionTimestamp != nil && step.State == StepFailed {
-		if step.Reason == rkev1.CredentialMissingReason {
-			about.next = append(slices.Clone(about.next), nextLendCredential...)
+// tellAttempt tells when the attempt ended that a condition tells of, and when the next one starts.
+func (d *decision) tellAttempt(removes bool) {
+	last, next := d.Machine.Status.LastAttempt, d.Machine.Status.NextAttemptTime
+	if last != nil && last.Outcome != string(state.Succeeded) && removes == (last.Operation == string(state.Remove)) {
+		d.Blocker.Class, d.Blocker.Message = last.Class, clean(last.Message)
+		if last.EndTime != nil {
+			d.Verdict = append(d.Verdict, fmt.Sprintf("Attempt %d to %s the server ended %s ago.", last.Number, clean(last.Operation), age(d.Now, last.EndTime.Time)))
 		}
-		return forRemoval(about)
 	}
-	if known {
-		return about
+	if next != nil {
+		d.Verdict = append(d.Verdict, when(d.Now, next.Time, "The next attempt starts", "The next attempt is due."))
 	}
-	next := nextDescribe
-	if isJobStep(step.Name) {
-		next = nextLogs
-	}
-	return advice{says: "The step " + step.Name + " is not done: " + step.Reason + ".", next: []string{next}}
 }
 
-// forRemoval is advice for a machine that only has to go: no template helps it, and it can be given up.
-func forRemoval(about advice) advice {
-	about.next = slices.DeleteFunc(slices.Clone(about.next), func(next string) bool {
-		return next == nextTemplate || next == nextOtherCredential || next == nextAbandon
-	})
-	about.next = append(about.next, nextAbandon)
-	return about
-}
-
-func (d *decision) namesCredential() bool {
-	name := d.Machine.Credential().Name
-	return name != ""
-}
-
-// failedAttempt is the attempt that a step tells of; nil when it tells of something else, such as a Job that is refused.
-func (d *decision) failedAttempt(step *Step) *rkev1.AttemptStatus {
-	last := d.Machine.Status.LastAttempt
-	if !isJobStep(step.Name) || !tellsOfAttempt(step.Reason) || last == nil || last.Outcome == string(state.Succeeded) ||
-		step.Name != conditionOf(last.Operation) {
-		return nil
+// when says in how long something comes, or that it is due.
+func when(now, then time.Time, comes, due string) string {
+	if then.After(now) {
+		return comes + " in " + duration.HumanDuration(then.Sub(now)) + "."
 	}
-	return last
+	return due
 }
 
-// tellsOfAttempt reports whether a condition with the reason says how the last attempt ended.
-func tellsOfAttempt(reason string) bool {
-	switch reason {
-	case rkev1.WaitingForRetryReason, rkev1.AttemptsExhaustedReason, rkev1.ServerMayExistReason, rkev1.CreateErrorReason,
-		rkev1.DeleteErrorReason, rkev1.JobCancelledReason:
-		return true
+// tellAhead tells of the machine that asks the cloud first, while this one waits for it.
+func (d *decision) tellAhead() {
+	if d.Ahead == nil {
+		if c := d.Machine.Condition(rkev1.CreateJobCondition); d.Machine.IsHeld() && c.Reason != rkev1.WaitingForRetryReason && d.Knows(facts.AheadPart) {
+			d.Verdict = append(d.Verdict, "The machine that was refused is not there any more, or has its server: this one, or another that waits, asks next.")
+		}
+		return
 	}
-	return false
+	line, asks := "Machine "+d.Ahead.Name+" asks first", "It asks again now."
+	if last := d.Ahead.Status.LastAttempt; last != nil {
+		line += fmt.Sprintf(": its attempt %d was refused (%s): %s", last.Number, last.Class, last.Message)
+	}
+	if next := d.Ahead.Status.NextAttemptTime; next != nil {
+		asks = when(d.Now, next.Time, "It asks again", "It is due to ask again.")
+	}
+	d.Verdict = append(d.Verdict, clean(line), asks)
 }
 
 func isTrue(c *metav1.Condition) bool {
 	return c != nil && c.Status == metav1.ConditionTrue
-}
-
-func isJobStep(name string) bool {
-	return name == rkev1.CreateJobCondition || name == rkev1.DeleteJobCondition
-}
-
-func conditionOf(operation string) string {
-	if operation == string(state.Remove) {
-		return rkev1.DeleteJobCondition
-	}
-	return rkev1.CreateJobCondition
-}
-
-// decideJob looks behind a Job that is said to run; it reports whether that explained all.
-func (d *decision) decideJob(step *Step) bool {
-	if step.Name == rkev1.DeleteJobCondition && step.Reason == rkev1.JobCancelledReason {
-		d.say(cancelling, d.words)
-		d.Verdict = appendNew(d.Verdict, step.Message)
-		return true
-	}
-	reason, message := d.jobTrouble(step.Reason)
-	if reason == "" {
-		return false
-	}
-	if len(d.Pods) > 0 {
-		d.words["pod"], d.words["node"] = d.Pods[0].Name, d.Pods[0].Spec.NodeName
-	}
-	d.Blocker.Reason, d.Blocker.Message = reason, clean(message)
-	d.say(podAdvice[reason], d.words)
-	d.Verdict = appendNew(d.Verdict, clean(message))
-	return true
 }
 
 // jobTrouble is what is wrong with the Job that the machine names and with its pod; said is what the manager says of it.

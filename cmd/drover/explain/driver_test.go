@@ -11,8 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v3 "github.com/drover-project/drover/api/management/v3"
-	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/cmd/drover/explain"
 	"github.com/drover-project/drover/cmd/drover/facts"
 )
 
@@ -26,7 +24,7 @@ func TestDriverDecisions(t *testing.T) {
 	for name, cases := range map[string]map[string]driverDecision{"read": readDrivers(), "probe": probedDrivers(), "use": usedDrivers()} {
 		for of, c := range cases {
 			t.Run(name+"/"+of, func(t *testing.T) {
-				require.Equal(t, strings.TrimPrefix(c.want, "\n"), told(explain.Driver(c.snapshot, "drover")))
+				require.Equal(t, strings.TrimPrefix(c.want, "\n"), told(explainedDriver(c.snapshot, "drover")))
 			})
 		}
 	}
@@ -52,76 +50,16 @@ func readDrivers() map[string]driverDecision {
 . No manager has looked at this driver yet.
 > See whether Drover's manager runs and what it logs: kubectl -n drover-system get pods; kubectl -n drover-system logs deploy/drover-manager
 `},
-		"invalid": {external(failedAt(v3.ValidCondition, v3.InvalidReason, "spec.checksum is empty"), failedAt(v3.ReadyCondition, v3.InvalidReason, "")), `
-! Valid|Invalid||spec.checksum is empty
-. The NodeDriver's spec cannot be used.
-. spec.checksum is empty
-> Correct it: kubectl edit nodedriver mycloud; the driver is read again as soon as spec.url, spec.checksum or spec.version changes
-`},
-		"no such built-in driver": {external(failedAt(v3.ValidCondition, v3.UnknownBuiltinReason, "no driver mycloud")), `
-! Valid|UnknownBuiltin||no driver mycloud
-. The URL names a built-in driver, but Drover has none of this name.
-. no driver mycloud
-> See the built-in drivers: drover get drivers -o wide
-> For a driver of your own, give the address of its binary in spec.url and its sha256 in spec.checksum
-`},
 		"download failed": {probed(valid(), failedAt(v3.DownloadedCondition, v3.DownloadFailedReason, "Get \"https://drivers.example\": dial tcp: no such host")), `
 ! Downloaded|DownloadFailed||Get "https://drivers.example": dial tcp: no such host
-. The driver could not be downloaded.
 . Get "https://drivers.example": dial tcp: no such host
 . Attempts to read the driver so far: 2.
 > See whether spec.url can be reached from a pod of this cluster: it may need the manager's proxy or CA settings
-> Correct it: kubectl edit nodedriver mycloud; the driver is read again as soon as spec.url, spec.checksum or spec.version changes
+> Correct it, and the driver is read again as soon as spec.url, spec.checksum or spec.version changes: kubectl edit nodedriver mycloud
 > Read the probe's log: kubectl -n drover-drivers logs job/probe-mycloud-2 --all-containers
-`},
-		"a web page": {probed(valid(), failedAt(v3.DownloadedCondition, v3.NotADriverReason, "it begins with <html>")), `
-! Downloaded|NotADriver||it begins with <html>
-. What the URL serves is no docker-machine driver for Linux on this processor.
-. it begins with <html>
-. Attempts to read the driver so far: 2.
-> spec.url must serve an ELF binary, tar.gz or zip that holds docker-machine-driver-NAME; a web page of a login or an error is a common cause
-> Correct it: kubectl edit nodedriver mycloud; the driver is read again as soon as spec.url, spec.checksum or spec.version changes
-`},
-		"too large": {external(valid(), failedAt(v3.DownloadedCondition, "TooLarge", "more than 512 MiB")), `
-! Downloaded|TooLarge||more than 512 MiB
-. What the URL serves is larger than a driver may be.
-. more than 512 MiB
-. Attempts to read the driver so far: 2.
-> Serve the driver's stripped binary or an archive that holds nothing else
-> Correct it: kubectl edit nodedriver mycloud; the driver is read again as soon as spec.url, spec.checksum or spec.version changes
-`},
-		"of another processor": {external(valid(), failedAt(v3.DownloadedCondition, "WrongArchitecture", "it is for arm64")), `
-! Downloaded|WrongArchitecture||it is for arm64
-. The driver is not made for this cluster's processors or operating system.
-. it is for arm64
-. Attempts to read the driver so far: 2.
-> Give the address of a Linux binary for the nodes' processor
-> Correct it: kubectl edit nodedriver mycloud; the driver is read again as soon as spec.url, spec.checksum or spec.version changes
-`},
-		"does not answer": {probed(valid(), done(v3.DownloadedCondition, v3.DownloadedReason, 7), failedAt(v3.InstalledCondition, v3.DriverUnresponsiveReason, "")), `
-! Installed|DriverUnresponsive||
-. The driver was started but did not answer in time.
-. Attempts to read the driver so far: 2.
-> Run the binary by hand: it must print its plugin version and address when started with MACHINE_PLUGIN_TOKEN set
-> Read the probe's log: kubectl -n drover-drivers logs job/probe-mycloud-2 --all-containers
-`},
-		"odd flags": {external(valid(), done(v3.DownloadedCondition, v3.DownloadedReason, 7), failedAt(v3.InstalledCondition, v3.FlagsInvalidReason, "flag ../x")), `
-! Installed|FlagsInvalid||flag ../x
-. The driver's flags cannot become fields.
-. flag ../x
-. Attempts to read the driver so far: 2.
-> The message above names the flag; ask the driver's author
-`},
-		"a reason of its Job": {probed(valid(), failedAt(v3.DownloadedCondition, rkev1.DeadlineReason, "")), `
-! Downloaded|DeadlineExceeded||
-. The Job took longer than it may and was ended.
-. Attempts to read the driver so far: 2.
-> Read the probe's log: kubectl -n drover-drivers logs job/probe-mycloud-2 --all-containers
-> Look at the probe's pod: kubectl -n drover-drivers describe pods -l batch.kubernetes.io/job-name=probe-mycloud-2
 `},
 		"a reason of a newer manager": {probed(valid(), failedAt(v3.DownloadedCondition, "FromTheFuture", "something new")), `
 ! Downloaded|FromTheFuture||something new
-. The step Downloaded is not done: FromTheFuture.
 . something new
 . Attempts to read the driver so far: 2.
 > Read the probe's log: kubectl -n drover-drivers logs job/probe-mycloud-2 --all-containers
@@ -133,10 +71,10 @@ func readDrivers() map[string]driverDecision {
 			return s
 		}(), `
 ! Downloaded|ChecksumMismatch||
-. What the URL serves is not what spec.checksum says.
+. The step Downloaded is not done: ChecksumMismatch.
 . Attempts to read the driver so far: 2.
 > Make sure that the file is the one you want before you change the checksum: curl -fsSL 'https://user:xxxxx@drivers.example/d?a=1&b=$(x)' | sha256sum
-> Correct it: kubectl edit nodedriver mycloud; the driver is read again as soon as spec.url, spec.checksum or spec.version changes
+> Correct it, and the driver is read again as soon as spec.url, spec.checksum or spec.version changes: kubectl edit nodedriver mycloud
 `},
 	}
 }
@@ -155,14 +93,12 @@ func probedDrivers() map[string]driverDecision {
 	return map[string]driverDecision{
 		"at work": {withPod(&corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodRunning}}), `
 ! Installed|Probing||Job probe-mycloud-2 is under way
-. A Job is downloading the driver and reading its flags.
 . Job probe-mycloud-2 is under way
 . Attempts to read the driver so far: 2.
 > Look at the probe's pod: kubectl -n drover-drivers describe pods -l batch.kubernetes.io/job-name=probe-mycloud-2
 `},
 		"the Job is not there": {external(valid(), probing), `
 ! Installed|Probing||Job probe-mycloud-2 is under way
-. A Job is downloading the driver and reading its flags.
 . Job probe-mycloud-2 is under way
 . Attempts to read the driver so far: 2.
 > See whether Drover's manager runs and what it logs: kubectl -n drover-system get pods; kubectl -n drover-system logs deploy/drover-manager
@@ -212,41 +148,14 @@ func usedDrivers() map[string]driverDecision {
 		"ready": {ready(done(v3.SchemaCompatibleCondition, v3.CompatibleReason, 7), done(v3.ActiveCondition, v3.EstablishedReason, 7), done(v3.ReadyCondition, v3.ReadyReason, 7)), `
 . The driver's kinds are served.
 `},
-		"incompatible": {ready(failedAt(v3.SchemaCompatibleCondition, v3.SchemaIncompatibleReason, "field size is gone")), `
-! SchemaCompatible|SchemaIncompatible||field size is gone
-. The changed driver would drop or retype a field that machines use; the old kinds stay in use.
-. field size is gone
-> Go back to the former spec.url and spec.checksum
-> Or make templates without the field the message above names, roll the machines over, and delete the old templates and configs
-`},
-		"name taken": {ready(done(v3.SchemaCompatibleCondition, v3.CompatibleReason, 7), failedAt(v3.ActiveCondition, v3.NameTakenReason, "by NodeDriver other")), `
-! Active|NameTaken||by NodeDriver other
-. Another NodeDriver already has kinds of this name.
-. by NodeDriver other
-> See which: drover get drivers
-> Give this one another spec.displayName, or delete the other
-`},
-		"not established": {ready(done(v3.SchemaCompatibleCondition, v3.CompatibleReason, 7), condition(v3.ActiveCondition, metav1.ConditionUnknown, v3.NotEstablishedReason, "", 1)), `
-! Active|NotEstablished||
-. The kinds were made; the API does not serve them yet.
-> Look at the definitions: kubectl get crd -l io.cattle.node_driver.name=mycloud
-> A name conflict with another definition shows in its conditions
-`},
-		"Rancher is there": {external(failedAt(v3.ReadyCondition, v3.RancherInstalledReason, "")), `
-! Ready|RancherInstalled||
-. Rancher runs in this cluster and owns the NodeDrivers.
-> Use a cluster of its own for Drover; both must not serve the same kinds
-`},
 		"being deleted": {deleting, `
 ! Ready|MachinesExist||4 machines are left
-. The NodeDriver is being deleted; it stays until its machines are gone, so that they can be removed.
 . 4 machines are left
 > See the machines: drover get -A
 > Delete those you do not need by their CAPI Machine or MachineDeployment
 `},
 		"inactive, with machines": {kept, `
 ! Ready|KeptForMachines||2 machines
-. The driver is inactive; its kinds stay because machines use them.
 . 2 machines
 > See the machines: drover get -A
 > They can still be removed; the kinds go with the last one
@@ -257,7 +166,7 @@ func usedDrivers() map[string]driverDecision {
 func TestDriverFacts(t *testing.T) {
 	of := func(s *facts.DriverSnapshot) string {
 		var list []string
-		for _, fact := range explain.Driver(s, "drover").Facts {
+		for _, fact := range explainedDriver(s, "drover").Facts {
 			list = append(list, fact.Name+" "+fact.Value)
 		}
 		return strings.Join(list, " | ")

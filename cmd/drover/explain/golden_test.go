@@ -24,7 +24,7 @@ var update = flag.Bool("update", false, "write the golden files")
 func TestMachineGolden(t *testing.T) {
 	for name, snapshot := range machineSnapshots() {
 		t.Run(name, func(t *testing.T) {
-			golden(t, name, explain.Machine(snapshot, "drover"))
+			golden(t, name, explained(snapshot, "drover"))
 		})
 	}
 }
@@ -32,7 +32,7 @@ func TestMachineGolden(t *testing.T) {
 func TestDriverGolden(t *testing.T) {
 	for name, snapshot := range driverSnapshots() {
 		t.Run(name, func(t *testing.T) {
-			golden(t, "driver-"+name, explain.Driver(snapshot, "kubectl drover"))
+			golden(t, "driver-"+name, explainedDriver(snapshot, "kubectl drover"))
 		})
 	}
 }
@@ -90,13 +90,15 @@ func addWaiting(all map[string]*facts.Snapshot) {
 
 	s = machine(done(rkev1.ClusterReadyCondition, rkev1.ClusterReadyReason, 14), done(rkev1.DriverReadyCondition, rkev1.DriverReadyReason, 14),
 		done(rkev1.BootstrapReadyCondition, rkev1.BootstrapReadyReason, 14),
-		condition(rkev1.CredentialReadyCondition, metav1.ConditionFalse, rkev1.CredentialNotSharedReason, "", 14))
+		condition(rkev1.CredentialReadyCondition, metav1.ConditionFalse, rkev1.CredentialNotSharedReason,
+			"there is no Secret cattle-global-data:cc-1 that may be used here: create it, and name this namespace, shop, in its annotation "+rkev1.AllowedNamespacesAnnotation, 14))
 	s.Machine.Spec.Common.CloudCredentialSecretName = "cattle-global-data:cc-1"
 	s.Credential = nil
 	s.Problems = []string{`getting Secret cattle-global-data/cc-1: secrets "cc-1" is forbidden: User "alice" cannot get it`}
 	all["credential-not-shared"] = s
 
-	s = machine(condition(rkev1.ClusterReadyCondition, metav1.ConditionFalse, rkev1.WaitingForInfrastructureReason, "", 14))
+	s = machine(condition(rkev1.ClusterReadyCondition, metav1.ConditionFalse, rkev1.WaitingForInfrastructureReason,
+		"the infrastructure of Cluster store is not provisioned yet (its spec.infrastructureRef tells which object to look at)", 14))
 	s.Cluster.Status.Initialization.InfrastructureProvisioned = nil
 	all["infrastructure"] = s
 
@@ -164,16 +166,16 @@ func addAbsent(all map[string]*facts.Snapshot) {
 func driverSnapshots() map[string]*facts.DriverSnapshot {
 	valid := done(v3.ValidCondition, v3.ValidReason, 8)
 	mismatch := condition(v3.DownloadedCondition, metav1.ConditionFalse, v3.ChecksumMismatchReason, "sha256 is 11..., not 22...", 8)
-	probing := condition(v3.InstalledCondition, metav1.ConditionUnknown, v3.ProbingReason, "", 1)
+	probing := condition(v3.InstalledCondition, metav1.ConditionUnknown, v3.ProbingReason, "Job drover-drivers/probe-mycloud-1 reads the driver", 1)
 	pulling := external(valid, probing)
 	pull := withJob(machine(), waitingPod("ErrImagePull", "manifest unknown"))
 	pulling.Jobs, pulling.Pods = pull.Jobs, pull.Pods
-	weak := external(condition(v3.ValidCondition, metav1.ConditionTrue, v3.WeakChecksumReason, "", 8), done(v3.DownloadedCondition, v3.DownloadedReason, 7),
+	weak := external(condition(v3.ValidCondition, metav1.ConditionTrue, v3.WeakChecksumReason, "spec.checksum is md5, which can be forged: give a sha256", 8), done(v3.DownloadedCondition, v3.DownloadedReason, 7),
 		done(v3.InstalledCondition, v3.InstalledReason, 7), done(v3.SchemaCompatibleCondition, v3.CompatibleReason, 7),
 		done(v3.ActiveCondition, v3.EstablishedReason, 7), done(v3.ReadyCondition, v3.ReadyReason, 7))
 	weak.Machines = 4
 	inactive := &facts.DriverSnapshot{Now: now, Machines: -1, Driver: driver(false,
-		condition(v3.ReadyCondition, metav1.ConditionFalse, v3.InactiveReason, "", 8))}
+		condition(v3.ReadyCondition, metav1.ConditionFalse, v3.InactiveReason, "spec.active is false", 8))}
 	failed := external(valid, mismatch, condition(v3.ReadyCondition, metav1.ConditionFalse, v3.ChecksumMismatchReason, "", 8))
 	failed.Log = "GET https://drivers.example/docker-machine-driver-mycloud\n200 OK\n"
 	return map[string]*facts.DriverSnapshot{

@@ -16,25 +16,27 @@ import (
 func Machine(s *facts.Snapshot, command string) *Report {
 	r := &Report{APIVersion: listing.APIVersion, Kind: Kind, Problems: cleanAll(s.Problems), now: s.Now}
 	if s.Machine == nil {
-		explainAbsent(r, s, command)
+		explainAbsent(r, s)
 	} else {
-		explainMachine(r, s, command)
+		explainMachine(r, s)
 	}
 	r.Related = related(s)
 	r.Events = newEvents(s.Events)
-	r.finish()
+	r.finish(command)
 	return r
 }
 
-// finish makes all texts safe to show, and what to do next a list for programs also when it is empty.
-func (r *Report) finish() {
-	r.Subject, r.Verdict, r.Next = clean(r.Subject), cleanAll(r.Verdict), cleanAll(r.Next)
-	if r.Next == nil {
-		r.Next = []string{}
+// finish makes all texts safe to show, commands as the CLI was called, and what to do next a list for programs also when it is empty.
+func (r *Report) finish(command string) {
+	r.Subject, r.Verdict = clean(r.Subject), cleanAll(r.Verdict)
+	next := []string{}
+	for _, text := range r.Next {
+		next = append(next, reach(clean(text), command))
 	}
+	r.Next = next
 }
 
-func explainMachine(r *Report, s *facts.Snapshot, command string) {
+func explainMachine(r *Report, s *facts.Snapshot) {
 	m := s.Machine
 	r.Subject = fmt.Sprintf("%s %s/%s", m.Kind.Name, m.Namespace, m.Name)
 	r.Phase = clean(m.Phase())
@@ -48,9 +50,9 @@ func explainMachine(r *Report, s *facts.Snapshot, command string) {
 	if m.DeletionTimestamp != nil {
 		order = removeSteps
 	}
-	r.Steps = timeline(m.Status.Conditions, order, machineAdvice)
+	r.Steps = timeline(m.Status.Conditions, order)
 	r.Log = machineLog(s)
-	d := &decision{Report: r, Snapshot: s, words: machineWords(s, command)}
+	d := &decision{Report: r, Snapshot: s, words: about(s).Words()}
 	d.decide()
 }
 

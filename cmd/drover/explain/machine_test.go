@@ -30,9 +30,9 @@ func TestDocuments(t *testing.T) {
 	s.Events = []corev1.Event{event("uid-m", "web-1", "CreateJob", "quota", 3)}
 	s.Problems = []string{"Secrets are forbidden"}
 	for name, report := range map[string]*explain.Report{
-		"failed.json":   explain.Machine(s, "drover"),
-		"node.json":     explain.Machine(changed(running(), func(s *facts.Snapshot) { s.CAPIMachine.Status.NodeRef.Name = "web-1" }), "drover"),
-		"checksum.json": explain.Driver(driverSnapshots()["checksum"], "drover"),
+		"failed.json":   explained(s, "drover"),
+		"node.json":     explained(changed(running(), func(s *facts.Snapshot) { s.CAPIMachine.Status.NodeRef.Name = "web-1" }), "drover"),
+		"checksum.json": explainedDriver(driverSnapshots()["checksum"], "drover"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := json.MarshalIndent(report, "", "  ")
@@ -56,7 +56,7 @@ func TestDocuments(t *testing.T) {
 // TestListsAreLists: a program can go over what there is to do, also when that is nothing.
 func TestListsAreLists(t *testing.T) {
 	for name, snapshot := range machineSnapshots() {
-		raw, err := json.Marshal(explain.Machine(snapshot, "drover"))
+		raw, err := json.Marshal(explained(snapshot, "drover"))
 		require.NoError(t, err)
 		document := map[string]any{}
 		require.NoError(t, json.Unmarshal(raw, &document))
@@ -70,7 +70,7 @@ func TestListsAreLists(t *testing.T) {
 // TestEveryScreenHelps: whoever is not ready is told what to do, and by commands that are called as the CLI was.
 func TestEveryScreenHelps(t *testing.T) {
 	for name, snapshot := range machineSnapshots() {
-		report := explain.Machine(snapshot, "kubectl drover")
+		report := explained(snapshot, "kubectl drover")
 		if report.Blocker != nil {
 			require.NotEmpty(t, report.Next, name)
 		}
@@ -87,7 +87,7 @@ func TestEveryScreenHelps(t *testing.T) {
 func TestMachineFacts(t *testing.T) {
 	of := func(s *facts.Snapshot) string {
 		var list []string
-		for _, fact := range explain.Machine(s, "drover").Facts {
+		for _, fact := range explained(s, "drover").Facts {
 			list = append(list, fact.Name+" "+fact.Value)
 		}
 		return strings.Join(list, " | ")
@@ -104,7 +104,7 @@ func TestMachineFacts(t *testing.T) {
 }
 
 func TestMachineLog(t *testing.T) {
-	of := func(s *facts.Snapshot) *explain.Log { return explain.Machine(s, "drover").Log }
+	of := func(s *facts.Snapshot) *explain.Log { return explained(s, "drover").Log }
 	lines := func(n int) string { return strings.Repeat("line\n", n) }
 	s := failed(rkev1.WaitingForRetryReason, rkev1.ClassQuota, "m")
 	s.State.Log = lines(20)
@@ -128,7 +128,7 @@ func TestEvents(t *testing.T) {
 	}
 	s.Events[8].Message, s.Events[8].Type, s.Events[8].Reason, s.Events[8].InvolvedObject.Name = "\x1b[31mred\nred", "", "\u202eR", "web\x00-1"
 	s.Events[7].Series = &corev1.EventSeries{Count: 40, LastObservedTime: metav1.NewMicroTime(now.Add(-time.Second))}
-	events := explain.Machine(s, "drover").Events
+	events := explained(s, "drover").Events
 	require.Len(t, events, 6, "the newest, which fit on the screen")
 	require.Equal(t, explain.Event{Time: now.Add(-6 * time.Minute), Type: "Warning", Reason: "Reason", Object: "DigitaloceanMachine/web-1", Message: "message", Count: 3}, events[0])
 	require.Equal(t, explain.Event{Time: now.Add(-time.Second), Type: "Warning", Reason: "Reason", Object: "DigitaloceanMachine/web-1", Message: "message", Count: 40}, events[4])
@@ -159,7 +159,7 @@ func FuzzMachine(f *testing.F) {
 		absent.Machine = nil
 		for _, snapshot := range []*facts.Snapshot{s, &absent} {
 			var out bytes.Buffer
-			report := explain.Machine(snapshot, "drover")
+			report := explained(snapshot, "drover")
 			require.NoError(t, explain.Render(&out, report))
 			require.NotEmpty(t, report.Verdict)
 			require.False(t, slices.Contains(report.Next, ""))

@@ -6,6 +6,9 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-project/drover/advice"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
 // Reasons of pods and Jobs that are no reasons of ours: Kubernetes' own words, or two of our own for what it does not name.
@@ -21,9 +24,11 @@ const (
 )
 
 // podAdvice is by what keeps a Job's pod from running.
-var podAdvice = map[string]advice{
+var podAdvice = map[string]own{
+	rkev1.NodeSilentReason: {next: []string{"Look at the node: kubectl get node {node}", "If its computer is off for good: kubectl delete node {node}",
+		"If it is off, and will come back: kubectl taint node {node} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"}},
 	podUnschedulable: {says: "No node of the management cluster can take the Job's pod.",
-		next: []string{"Make room, or correct the node selector and tolerations that the manager gives Jobs", "Look at the pod: kubectl -n {podns} describe pod {pod}"}},
+		next: []string{"Make room, or correct the node selector and tolerations that the manager gives Jobs", nextPod}},
 	"ImagePullBackOff":  imagePull,
 	"ErrImagePull":      imagePull,
 	"ErrImageNeverPull": imagePull,
@@ -33,9 +38,9 @@ var podAdvice = map[string]advice{
 	"RegistryUnavailable":       imagePull,
 	"SignatureValidationFailed": imagePull,
 	"CreateContainerConfigError": {says: "The Job's container cannot be set up.",
-		next: []string{"Look at the pod: kubectl -n {podns} describe pod {pod}", "A missing Secret is made again with the next attempt"}},
-	"CreateContainerError": {says: "The Job's container cannot be created.", next: []string{"Look at the pod: kubectl -n {podns} describe pod {pod}"}},
-	"RunContainerError":    {says: "The Job's container cannot be started.", next: []string{"Look at the pod: kubectl -n {podns} describe pod {pod}"}},
+		next: []string{nextPod, "A missing Secret is made again with the next attempt"}},
+	"CreateContainerError": {says: "The Job's container cannot be created.", next: []string{nextPod}},
+	"RunContainerError":    {says: "The Job's container cannot be started.", next: []string{nextPod}},
 	"OOMKilled": {says: "The Job's container used more memory than it may.",
 		next: []string{"Raise the memory limit that the manager gives Jobs", nextLogsPod}},
 	"Evicted": {says: "The Job's pod was evicted from its node.",
@@ -44,24 +49,34 @@ var podAdvice = map[string]advice{
 		next: []string{nextLogsPod, "A slow cloud may need a longer deadline in the manager's settings"}},
 	podNotMade: {says: "The Job's pod is refused by the management cluster.",
 		next: []string{"The message above names the policy or quota: correct it for namespace {podns}", "Pods of Drover meet the restricted Pod Security Standard"}},
-	jobNoAccount: {waits: true, says: "The ServiceAccount of the Job's pod is gone, so Kubernetes makes no pod: someone, or a foreground deletion, deleted it.",
+	jobNoAccount: {says: "The ServiceAccount of the Job's pod is gone, so Kubernetes makes no pod: someone, or a foreground deletion, deleted it.",
 		next: []string{"Drover makes it again, and the pod follows within minutes; if not, delete the Job, which did nothing yet, and Drover makes both: kubectl -n {podns} delete job {job}", nextManager}},
 	podNotMounted: {says: "A volume of the Job's pod cannot be mounted.",
-		next: []string{"Look at the pod: kubectl -n {podns} describe pod {pod}"}},
+		next: []string{nextPod}},
 	podNoSandbox: {says: "The node cannot set up the Job's pod: its network or container runtime is at fault.",
-		next: []string{"Look at the pod: kubectl -n {podns} describe pod {pod}", "Look at the node: kubectl describe node {node}"}},
+		next: []string{nextPod, "Look at the node: kubectl describe node {node}"}},
 	jobSuspended: {says: "The Job is suspended: a queue or a person holds it back.",
 		next: []string{"Let it go on, unless a queue will: kubectl -n {podns} patch job {job} --type merge -p '{\"spec\":{\"suspend\":false}}'"}},
-	jobInFallback: {waits: true, says: "The machine's namespace is being deleted and takes no Job any more: the Job {job} removes the server from namespace {podns}.",
+	jobInFallback: {says: "The machine's namespace is being deleted and takes no Job any more: the Job {job} removes the server from namespace {podns}.",
 		next: []string{"Look at the Job: kubectl -n {podns} describe job {job}", "Read its log: kubectl -n {podns} logs job/{job} --all-containers"}},
 	jobMissing: {says: "The Job {job} is gone although it was said to be at work: someone deleted it.",
-		next: []string{"Drover starts another one; if not within a minute: {cmd} retry {name} -n {ns}", nextManager}},
+		next: []string{"Drover starts another one; if not within a minute: drover retry {name} -n {ns}", nextManager}},
 }
 
 const nextLogsPod = "Read its log: kubectl -n {podns} logs {pod} --all-containers"
 
-var imagePull = advice{says: "The image of the Job's pod cannot be pulled.",
-	next: []string{"Correct the image, registry or pull secret that the manager gives Jobs", "Look at the pod: kubectl -n {podns} describe pod {pod}"}}
+var imagePull = own{says: "The image of the Job's pod cannot be pulled.",
+	next: []string{"Correct the image, registry or pull secret that the manager gives Jobs", nextPod}}
+
+// tellPod tells what keeps a Job's pod from doing its work.
+func (r *Report) tellPod(reason, message string, pods []corev1.Pod, w advice.Words) {
+	if len(pods) > 0 {
+		w["pod"], w["node"] = pods[0].Name, pods[0].Spec.NodeName
+	}
+	r.Blocker.Reason, r.Blocker.Message = reason, clean(message)
+	r.say(podAdvice[reason], w)
+	r.Verdict = appendNew(r.Verdict, r.Blocker.Message)
+}
 
 // podTrouble is what keeps the newest Job's pod from doing its work; an empty reason means that nothing does.
 func podTrouble(jobs []batchv1.Job, pods []corev1.Pod, events []corev1.Event) (reason, message string) {

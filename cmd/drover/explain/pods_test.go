@@ -116,9 +116,9 @@ func containerTroubles() map[string]troubleCase {
 
 func TestStepsOfConditions(t *testing.T) {
 	of := func(status metav1.ConditionStatus, reason string) StepState {
-		return newStep("CreateJob", &metav1.Condition{Status: status, Reason: reason}, machineAdvice).State
+		return newStep("CreateJob", &metav1.Condition{Status: status, Reason: reason}).State
 	}
-	require.Equal(t, StepPending, newStep("CreateJob", nil, machineAdvice).State)
+	require.Equal(t, StepPending, newStep("CreateJob", nil).State)
 	require.Equal(t, StepDone, of(metav1.ConditionTrue, "JobSucceeded"))
 	require.Equal(t, StepWaiting, of(metav1.ConditionUnknown, "AttemptsExhausted"))
 	require.Equal(t, StepWaiting, of(metav1.ConditionFalse, "WaitingForRetry"))
@@ -126,7 +126,7 @@ func TestStepsOfConditions(t *testing.T) {
 	require.Equal(t, StepWaiting, of(metav1.ConditionFalse, "LookupFailed"), "a reason of a pod's own")
 	require.Equal(t, StepFailed, of(metav1.ConditionFalse, "AttemptsExhausted"))
 	require.Equal(t, StepFailed, of(metav1.ConditionFalse, "FromTheFuture"))
-	require.Nil(t, newStep("Ready", &metav1.Condition{}, machineAdvice).Since, "no time is better than the year 1")
+	require.Nil(t, newStep("Ready", &metav1.Condition{}).Since, "no time is better than the year 1")
 }
 
 func TestFirstReached(t *testing.T) {

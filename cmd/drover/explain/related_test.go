@@ -18,7 +18,7 @@ import (
 
 // stateOf is what a report says of the related object of a role; empty when it has none.
 func stateOf(s *facts.Snapshot, role string) string {
-	for _, item := range explain.Machine(s, "drover").Related {
+	for _, item := range explained(s, "drover").Related {
 		if item.Role == role {
 			return item.Name + ": " + item.State
 		}
@@ -39,9 +39,9 @@ func TestRelatedAreInOrder(t *testing.T) {
 		{Role: "state", Name: "Secret web-1-machine-state", State: "Bootstrapped, attempt 1 to create, server 4711"},
 		{Role: "Job", Name: "web-1-create-2", State: "running"},
 		{Role: "pod", Name: "web-1-create-2-abcde", State: "Running"},
-	}, explain.Machine(s, "drover").Related)
+	}, explained(s, "drover").Related)
 	bare := &facts.Snapshot{Now: now, Namespace: "shop", Name: "web-1", Machine: &facts.Machine{Kind: s.Machine.Kind}}
-	require.Empty(t, explain.Machine(bare, "drover").Related, "nothing is made up")
+	require.Empty(t, explained(bare, "drover").Related, "nothing is made up")
 }
 
 func TestRelatedCluster(t *testing.T) {

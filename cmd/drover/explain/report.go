@@ -1,10 +1,12 @@
 package explain
 
 import (
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/drover-project/drover/advice"
 	v3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
@@ -71,6 +73,9 @@ type Step struct {
 	Reason  string     `json:"reason,omitempty"`
 	Message string     `json:"message,omitempty"`
 	Since   *time.Time `json:"since,omitempty"`
+
+	// next is what the condition says can be done.
+	next []string
 }
 
 // Related is another object that matters here.
@@ -112,19 +117,20 @@ var (
 )
 
 // timeline turns conditions into steps: the given ones in their order, then Ready.
-func timeline(conditions []metav1.Condition, order []string, table map[string]advice) []Step {
+func timeline(conditions []metav1.Condition, order []string) []Step {
 	var steps []Step
-	for _, name := range append(append([]string{}, order...), rkev1.ReadyCondition) {
-		steps = append(steps, newStep(name, facts.FindCondition(conditions, name), table))
+	for _, name := range append(slices.Clone(order), rkev1.ReadyCondition) {
+		steps = append(steps, newStep(name, facts.FindCondition(conditions, name)))
 	}
 	return steps
 }
 
-func newStep(name string, c *metav1.Condition, table map[string]advice) Step {
+func newStep(name string, c *metav1.Condition) Step {
 	if c == nil {
 		return Step{Name: name, State: StepPending}
 	}
-	step := Step{Name: clean(name), State: StepFailed, Reason: clean(c.Reason), Message: clean(c.Message)}
+	what, next := advice.Split(c.Message)
+	step := Step{Name: clean(name), State: StepFailed, Reason: clean(c.Reason), Message: clean(what), next: next}
 	if !c.LastTransitionTime.IsZero() {
 		since := c.LastTransitionTime.UTC()
 		step.Since = &since
@@ -132,36 +138,22 @@ func newStep(name string, c *metav1.Condition, table map[string]advice) Step {
 	switch {
 	case c.Status == metav1.ConditionTrue:
 		step.State = StepDone
-	case c.Status == metav1.ConditionUnknown, waits(c.Reason, table):
+	case c.Status == metav1.ConditionUnknown, advice.Waits(c.Reason):
 		step.State = StepWaiting
 	}
 	return step
 }
 
-// waits reports whether a reason goes away by itself: what the table says of it, else what is said of a Job with it.
-func waits(reason string, table map[string]advice) bool {
-	if about, known := table[reason]; known {
-		return about.waits
-	}
-	return failureAdvice(reason).waits
-}
-
-// firstOpen is the first step of the order that is not done; nil when all are.
-func firstOpen(steps []Step) *Step {
-	for i := range steps {
-		if steps[i].State != StepDone {
-			return &steps[i]
-		}
-	}
-	return nil
-}
-
-// firstReached is the first step that was reached and is not done, else the first that is not done.
+// firstReached is the first step that was reached and is not done, else the first that is not done; nil when all are.
 func firstReached(steps []Step) *Step {
+	var open *Step
 	for i := range steps {
-		if steps[i].State == StepWaiting || steps[i].State == StepFailed {
+		switch state := steps[i].State; {
+		case state == StepWaiting || state == StepFailed:
 			return &steps[i]
+		case state == StepPending && open == nil:
+			open = &steps[i]
 		}
 	}
-	return firstOpen(steps)
+	return open
 }

@@ -1,6 +1,7 @@
 package explain_test
 
 import (
+	"fmt"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -9,8 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/drover-project/drover/advice"
 	v3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/cmd/drover/explain"
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/state"
 )
@@ -26,6 +29,41 @@ func condition(name string, status metav1.ConditionStatus, reason, message strin
 
 func done(name, reason string, minutes int) metav1.Condition {
 	return condition(name, metav1.ConditionTrue, reason, "", minutes)
+}
+
+// explained explains a machine whose conditions carry the advice that the manager writes into them.
+func explained(s *facts.Snapshot, command string) *explain.Report {
+	if s.Machine == nil {
+		return explain.Machine(s, command)
+	}
+	about := explain.About(s)
+	for i := range s.Machine.Status.Conditions {
+		c := &s.Machine.Status.Conditions[i]
+		what, _ := advice.Split(c.Message)
+		var last *advice.Attempt
+		if known := s.Machine.Status.LastAttempt; known != nil && known.Outcome == string(state.Failed) {
+			last = &advice.Attempt{Class: known.Class, Removes: known.Operation == string(state.Remove)}
+			if s.State != nil && s.State.Result != nil {
+				last.Reason = s.State.Result.Reason
+			}
+		}
+		c.Message = advice.Message(what, about.On(*c, last))
+	}
+	return explain.Machine(s, command)
+}
+
+// explainedDriver is the same of a driver.
+func explainedDriver(s *facts.DriverSnapshot, command string) *explain.Report {
+	about := advice.Driver{Name: s.Driver.Name, URL: facts.ShownURL(s.Driver.Spec.URL)}
+	if len(s.Jobs) > 0 {
+		about.Job = s.Jobs[0].Name
+	}
+	for i := range s.Driver.Status.Conditions {
+		c := &s.Driver.Status.Conditions[i]
+		what, _ := advice.Split(c.Message)
+		c.Message = advice.Message(what, about.On(c.Reason))
+	}
+	return explain.Driver(s, command)
 }
 
 // machine is web-1 in namespace shop, created a quarter of an hour ago, with all that belongs to it up to the credential.
@@ -98,7 +136,12 @@ func event(uid types.UID, object, reason, message string, minutes int) corev1.Ev
 
 // failed is a machine whose last attempt failed.
 func failed(reason, class, message string) *facts.Snapshot {
-	s := atJob(metav1.ConditionFalse, reason, "creating the server failed")
+	says := fmt.Sprintf("attempt 2 failed (%s, CreateFailed): %s. %s", class, message, advice.Machine{}.Says(advice.Attempt{Class: class, Reason: rkev1.CreateFailedReason}))
+	if reason == rkev1.AttemptsExhaustedReason {
+		says += ". No other attempt is made until the machine, its credential, its bootstrap data, its NodeDriver or the manager's settings (proxy, CA, image) change, or the annotation " +
+			rkev1.RetryAnnotation + " gets a new value"
+	}
+	s := atJob(metav1.ConditionFalse, reason, says)
 	started, finished := ago(5*time.Minute), ago(3*time.Minute)
 	s.Machine.Status.Attempts = 2
 	s.Machine.Status.LastAttempt = &rkev1.AttemptStatus{

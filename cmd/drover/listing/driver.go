@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/drover-project/drover/advice"
 	v3 "github.com/drover-project/drover/api/management/v3"
 	"github.com/drover-project/drover/cmd/drover/facts"
 )
@@ -50,7 +51,8 @@ func newDriver(d *v3.NodeDriver) Driver {
 	ready := facts.FindCondition(d.Status.Conditions, v3.ReadyCondition)
 	s.Ready = isTrue(ready)
 	if ready != nil && !s.Ready {
-		s.Reason, s.Message = ready.Reason, ready.Message
+		s.Reason = ready.Reason
+		s.Message, _ = advice.Split(ready.Message)
 	}
 	return s
 }

@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/drover-project/drover/advice"
 	v3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
@@ -101,7 +102,8 @@ func reason(m *facts.Machine) (reason, message string) {
 	if ready == nil || isTrue(ready) {
 		return "", ""
 	}
-	return ready.Reason, ready.Message
+	message, _ = advice.Split(ready.Message)
+	return ready.Reason, message
 }
 
 func isTrue(c *metav1.Condition) bool {

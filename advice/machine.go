@@ -1,0 +1,306 @@
+package advice
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	v3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+// Machine is what advice names of a machine. What is not known is empty.
+type Machine struct {
+	Namespace, Name, UID, Kind, Driver, CAPIMachine, Cluster string
+	// CredentialNamespace and CredentialName are of the Secret that the machine names, Credential is as it names it.
+	CredentialNamespace, CredentialName, Credential string
+	// Bootstrap and State are Secrets; Instance is the server.
+	Bootstrap, State, Instance string
+	// Job is the last one, in namespace JobNamespace.
+	Job, JobNamespace string
+	// Cloned tells that the machine was made from a template, Deleting that it is being deleted.
+	Cloned, Deleting bool
+}
+
+// Words for advice about the machine.
+func (m Machine) Words() Words {
+	kind := strings.ToLower(m.Kind)
+	w := Words{
+		"ns": m.Namespace, "name": m.Name, "uid": m.UID, "driver": m.Driver, "capi": m.CAPIMachine, "cluster": m.Cluster,
+		"credentialns": cmp.Or(m.CredentialNamespace, m.Namespace), "credentialname": m.CredentialName, "credential": m.Credential,
+		"bootstrap": m.Bootstrap, "state": m.State, "instance": cmp.Or(m.Instance, m.Name), "job": m.Job, "podns": cmp.Or(m.JobNamespace, m.Namespace),
+		"plural": kind + "s", "resource": kind + "s." + rkev1.MachineGroupVersion.Group,
+	}
+	if m.Cloned {
+		w["template"], w["where"] = kind+"templates."+rkev1.MachineGroupVersion.Group, "a new machine template"
+	} else {
+		w["itself"], w["where"] = w["resource"], "the machine itself"
+	}
+	return w
+}
+
+// Attempt is how the last attempt failed: its class, and the reason that its Job gave.
+type Attempt struct {
+	Class, Reason string
+	// Removes tells that it was to remove the server.
+	Removes bool
+}
+
+// TellsOfAttempt reports whether a condition with the reason says how the last attempt ended.
+func TellsOfAttempt(reason string) bool {
+	return reason == rkev1.WaitingForRetryReason || reason == rkev1.AttemptsExhaustedReason || reason == rkev1.ServerMayExistReason
+}
+
+// Waits reports whether a reason goes away by itself or by another part's work; others are failures.
+func Waits(reason string) bool { return waits.Has(reason) }
+
+// On is what to do about a condition of the machine; last is nil when its last attempt did not fail.
+func (m Machine) On(c metav1.Condition, last *Attempt) []string {
+	if c.Status == metav1.ConditionTrue {
+		return nil
+	}
+	if last != nil && (!TellsOfAttempt(c.Reason) || last.Removes != (c.Type == rkev1.DeleteJobCondition)) {
+		last = nil // the condition tells of something else
+	}
+	next := m.onReason(c, last != nil)
+	if last != nil && last.Reason != rkev1.ServerMayExistReason {
+		next = append(m.failure(*last).next, next...)
+	}
+	if m.Deleting && c.Status == metav1.ConditionFalse && !Waits(c.Reason) && last == nil {
+		next = m.forRemoval(c.Reason, next)
+	}
+	var filled []string
+	for _, text := range m.Words().Fill(next...) {
+		if !slices.Contains(filled, text) {
+			filled = append(filled, text)
+		}
+	}
+	return filled
+}
+
+// onReason is what the reason says, with what it does not tell apart by itself.
+func (m Machine) onReason(c metav1.Condition, failed bool) []string {
+	switch {
+	case c.Reason == rkev1.CredentialMissingReason && m.CredentialName == "":
+		return noCredential
+	case c.Reason == rkev1.JobCancelledReason:
+		return cancelling
+	case failed && c.Reason == rkev1.ServerMayExistReason && c.Type == rkev1.CreateJobCondition:
+		return lookFirst
+	case failed && c.Reason == rkev1.ServerMayExistReason:
+		return stillThere
+	}
+	if next, known := machine[c.Reason]; known {
+		return next
+	}
+	return results[c.Reason].next
+}
+
+// forRemoval is for a machine that only has to go: no template helps it, and it can be given up. In a namespace that is being deleted
+// nothing can be made.
+func (m Machine) forRemoval(reason string, next []string) []string {
+	next = slices.DeleteFunc(slices.Clone(next), func(text string) bool {
+		return text == nextTemplate || text == nextOtherCredential || text == NextAbandon
+	})
+	if reason == rkev1.CredentialMissingReason {
+		next = append(next, lendCredential...)
+	}
+	return append(next, NextAbandon)
+}
+
+// Says is what the class and the reason of a failure mean, for who does not know the words.
+func (m Machine) Says(last Attempt) string { return m.failure(last).says }
+
+// failure is the advice for an attempt that failed. What the cloud answered says best what to do; else the Job's reason does, unless it says
+// no more than to read on or to try again.
+func (m Machine) failure(last Attempt) failure {
+	result, class := results[last.Reason], classes[cmp.Or(last.Class, rkev1.ClassUnknown)]
+	switch {
+	case last.Class == rkev1.ClassInvalid && m.Driver == "generic":
+		class = hostInvalid
+	case last.Class == rkev1.ClassUnauthorized && m.CredentialName == "":
+		class.next = []string{nextOwnCredential, nextRetry}
+	}
+	cloud := sets.New(rkev1.ClassUnauthorized, rkev1.ClassQuota, rkev1.ClassCapacity, rkev1.ClassThrottled)
+	further := sets.New(nextLogs, nextRetry, nextCloud)
+	if !further.HasAll(result.next...) && !cloud.Has(last.Class) || last.Reason == rkev1.ServerMayExistReason {
+		class = failure{}
+	}
+	says := strings.TrimPrefix(result.says+". "+class.says, ". ")
+	return failure{says: strings.TrimSuffix(says, ". "), next: append(slices.Clone(class.next), result.next...)}
+}
+
+// failure is what a class of failures, or the reason that a Job gave, means and what to do about it. What a reason's own words say is not
+// said again.
+type failure struct {
+	says string
+	next []string
+}
+
+// Advice that comes up again and again.
+const (
+	nextLogs     = "Read the whole log: drover logs {name} -n {ns}"
+	nextWatch    = "Watch what the driver says: drover logs {name} -n {ns} -f"
+	nextRetry    = "When the cause is removed, start the next attempt at once: drover retry {name} -n {ns}"
+	nextAsk      = "When the cause is removed, let this machine ask next, at once: drover retry {name} -n {ns}"
+	nextWait     = "Wait: attempts go on with growing delays"
+	nextRecorded = "Wait: the next attempt starts from what the last one recorded"
+	nextQuota    = "Raise the quota at the cloud or remove servers you do not need; no new server is tried in a loop meanwhile"
+	nextPlace    = "Wait, or choose another size, zone or region in {where}"
+	nextLimit    = "If it lasts, other users of the same credential may use the limit up"
+	nextReplace  = "Let Cluster API replace the machine: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}"
+	nextTemplate = "Machine templates cannot be edited: put a copy with the right values beside the present one and name it in the MachineDeployment, which then replaces its machines. Get the present one: kubectl -n {ns} get {template} -o yaml"
+	nextItself   = "Correct the machine itself, which can be edited until it has a server: kubectl -n {ns} edit {itself} {name}"
+	nextFields   = "See what fields there are: kubectl explain {plural}.spec --api-version=rke-machine.cattle.io/v1"
+	nextJobPods  = "Look at the pod: kubectl -n {podns} describe pods -l batch.kubernetes.io/job-name={job}"
+	nextRestore  = "Restore the Secret {state} from a backup if there is one"
+	// A file, for what is written on a command line can be read by others and is kept in the shell's history.
+	nextMakeCredential  = "Make the Secret {credential}, with one key per credential field, from files that hold nothing but the value: kubectl -n {credentialns} create secret generic {credentialname} --from-file=FIELD=FILE"
+	nextEditCredential  = "Put a valid credential into Secret {credential}, which is used from the next attempt on (values are base64): kubectl -n {credentialns} edit secret {credentialname}"
+	nextOtherCredential = "Or name an existing one in {where}"
+	nextOwnCredential   = "The credential is in the machine's own spec: give one that is valid, best as a Secret named in spec.common.cloudCredentialSecretName, in {where}"
+	nextCloud           = "Look in the cloud for a server called {instance}, and remove it there by hand if it is this machine's"
+	// NextAbandon is for a server that cannot be removed.
+	NextAbandon = "Only if no server is left, or you accept that one is: drover abandon {name} -n {ns}"
+	nextDriver  = "See what the driver is waiting for: drover why driver/{driver}"
+	nextLook    = "Look at the server: drover ssh {name} -n {ns}"
+	// NextNode is for a server whose node has not joined its cluster.
+	NextNode = "See what the server's bootstrap did: drover ssh {name} -n {ns} -- 'cloud-init status --long || journalctl -b -n 50'"
+)
+
+// Advice for what a reason alone does not tell apart.
+var (
+	noCredential = []string{"Make a Secret with the keys the message above names, from files that hold nothing but the value: kubectl -n {ns} create secret generic NAME --from-file=FIELD=FILE",
+		"Name it in spec.common.cloudCredentialSecretName of {where}", nextTemplate, nextItself}
+	lendCredential = []string{
+		"If namespace {ns} is being deleted, nothing can be made in it. Lend the machine a credential of another namespace: " +
+			"kubectl -n NAMESPACE annotate secret NAME drover.cattle.io/allowed-namespaces={ns}",
+		"And name that one: kubectl -n {ns} patch {resource} {name} --type merge -p '{\"spec\":{\"common\":{\"cloudCredentialSecretName\":\"NAMESPACE:NAME\"}}}'"}
+	// A remove that failed is tried again, unlike one that cannot tell whether there is a server.
+	stillThere = []string{nextRetry, nextCloud, NextAbandon}
+	// Nothing is tried again before somebody has looked.
+	lookFirst = []string{nextCloud, "When none is left, go on: drover retry {name} -n {ns}", nextLogs}
+	// generic has no cloud that could refuse a place or a size.
+	hostInvalid = failure{"The host, or what the machine says of it, cannot be used", []string{
+		"Correct what the driver's message names (address, port, user or SSH key of the host); trying again without a change fails again", nextTemplate, nextItself}}
+	cancelling = []string{"See its pod, which may take a minute to end: kubectl -n {podns} get pods -l drover.cattle.io/machine-uid={uid} -o wide"}
+)
+
+var waits = sets.New(rkev1.WaitingForOwnerReason, rkev1.WaitingForClusterReason, rkev1.WaitingForInfrastructureReason, rkev1.DriverNotReadyReason,
+	rkev1.WaitingForBootstrapReason, rkev1.ServerNotSeenReason, rkev1.NotVerifiedReason, rkev1.JobRunningReason, rkev1.JobPendingReason, rkev1.JobQueuedReason,
+	rkev1.WaitingForRetryReason, rkev1.WaitingForQuotaReason, rkev1.WaitingForCapacityReason, rkev1.WaitingForRateLimitReason, rkev1.WaitingForNodeReason,
+	rkev1.DeletingReason, rkev1.CancelledReason, rkev1.DiskFullReason, rkev1.StateUnwritableReason, rkev1.DriverUnavailableReason, rkev1.LookupFailedReason,
+	rkev1.ServerIncompleteReason, rkev1.HostTakenReason, rkev1.EvictedReason, rkev1.NodeLostReason, rkev1.KilledReason, rkev1.PodPendingReason,
+	v3.InactiveReason, v3.DeletionBlockedReason, v3.RemovingKindsReason)
+
+// machine is by reason of a condition. NodeSilent, and who a machine waits for to own it, the messages and drover why tell.
+var machine = map[string][]string{
+	rkev1.WaitingForClusterReason: {"See whether the Cluster exists: kubectl -n {ns} get cluster.cluster.x-k8s.io {cluster}", "The CAPI Machine must name it in spec.clusterName"},
+	rkev1.WaitingForInfrastructureReason: {"Look at the Cluster's infrastructure: kubectl -n {ns} describe cluster.cluster.x-k8s.io {cluster}",
+		"The Cluster's spec.infrastructureRef must name an existing infrastructure cluster, such as an RKECluster"},
+	rkev1.DriverNotFoundReason: {"See which drivers there are: drover get drivers",
+		"Make a NodeDriver for {driver}, or activate the predefined one: kubectl patch nodedriver {driver} --type merge -p '{\"spec\":{\"active\":true}}'"},
+	rkev1.DriverNotReadyReason: {nextDriver},
+	rkev1.WaitingForBootstrapReason: {"See what the bootstrap provider does: kubectl -n {ns} describe machine.cluster.x-k8s.io {capi}",
+		"With a Secret of your own: set spec.bootstrap.dataSecretName of the CAPI Machine (or of the MachineDeployment's template)"},
+	rkev1.BootstrapSecretMissingReason: {"Make it, with the script or cloud-config under key value: kubectl -n {ns} create secret generic {bootstrap} --from-file=value=FILE",
+		"Or correct spec.bootstrap.dataSecretName of the CAPI Machine"},
+	rkev1.BootstrapSecretInvalidReason: {"It needs the key value with a shell script, a cloud-config or MIME parts; key format may say cloud-config. Look at it: kubectl -n {ns} describe secret {bootstrap}",
+		"Its content is read again as soon as it changes"},
+	rkev1.UserDataTooLargeReason: {"Make the bootstrap data smaller: fetch large files from the server's script, leave out comments and unused files"},
+	rkev1.ServerNotListedReason:  {"Look for it at the cloud; if it lives, give it back the tags that docs/drivers.md names", nextReplace},
+	rkev1.NotDeliveredReason: {"Look at what it got: drover ssh -n {ns} {name} -- cloud-init status --long",
+		"See how the NodeDriver {driver} says that its driver takes user data (annotation drover.cattle.io/user-data), and correct that", nextReplace},
+	rkev1.UserDataHabitUnknownReason: {"Say it on the NodeDriver: kubectl annotate nodedriver {driver} drover.cattle.io/user-data=flag=FLAG,habit=HABIT",
+		"The message above names the flags; docs/kinds/nodedriver.md says how to find the habit out"},
+	rkev1.CredentialMissingReason: {nextMakeCredential, nextOtherCredential},
+	rkev1.CredentialInvalidReason: {"Look at the credential: kubectl -n {credentialns} describe secret {credentialname}", "Add what the message above names; it is read again as soon as it changes"},
+	rkev1.CredentialNotSharedReason: {"Whoever owns it can share it: kubectl -n {credentialns} annotate secret {credentialname} drover.cattle.io/allowed-namespaces={ns}",
+		"Or make a credential of your own in namespace {ns}"},
+	rkev1.SpecInvalidReason: {"The message above names the field. " + nextFields, nextTemplate, nextItself},
+	rkev1.NameTooLongReason: {"Let Drover shorten the server's name: put annotation rke.cattle.io/hostname-length-limit (10 to 63) on the machine or its template",
+		"Or use shorter names of cluster and pool"},
+	rkev1.NameTakenReason: {"The message above names the object. See whether it is another machine's: drover get {name} -n {ns}",
+		"Delete one of the two machines, or give it another name; never a Secret {name}-machine-state, which is all that is known of a server. A MachineSet chooses another name when its machine is deleted: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}"},
+	rkev1.JobRunningReason:          {nextWatch},
+	rkev1.JobPendingReason:          {nextJobPods},
+	rkev1.JobQueuedReason:           {"Wait: it goes on as soon as the Jobs ahead of it have ended", "The manager's flag --max-concurrent-jobs says how many may run"},
+	rkev1.WaitingForRetryReason:     {nextLogs, nextRetry},
+	rkev1.AttemptsExhaustedReason:   {nextLogs, nextRetry, nextReplace},
+	rkev1.WaitingForQuotaReason:     {nextQuota, nextAsk},
+	rkev1.WaitingForCapacityReason:  {nextPlace, nextAsk},
+	rkev1.WaitingForRateLimitReason: {nextLimit, nextAsk},
+	rkev1.StateMissingReason: {nextRestore,
+		"Or delete the machine: its server is looked for by its tags and provider ID and removed, or named where that cannot be told; a MachineSet or control plane then makes another: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}"},
+	rkev1.WaitingForNodeReason: {NextNode,
+		"The node is found by the server's addresses or name; where it has neither, label it rke.cattle.io/machine=UID-OF-THE-CAPI-MACHINE, or set spec.providerIDTemplate of the NodeDriver {driver}"},
+	rkev1.OwnerUnknownReason: {"To keep the server: kubectl -n {ns} patch {plural} {name} --type=merge -p '{\"metadata\":{\"finalizers\":null}}'",
+		"Then apply it again from the backup, without metadata.ownerReferences",
+		"To remove the server: kubectl -n {ns} annotate {plural} {name} drover.cattle.io/remove-restored={name}"},
+	rkev1.RemovalBegunReason:   {"Delete it again: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}"},
+	rkev1.ServerMayExistReason: {nextCloud, NextAbandon},
+	rkev1.DeletingReason:       {nextWatch},
+}
+
+// classes are by class of the last attempt's failure.
+var classes = map[string]failure{
+	rkev1.ClassInvalid: {"The cloud or the driver does not accept what was asked for", []string{
+		"Correct what the driver's message names (region, size, image, a missing option); trying again without a change fails again", nextTemplate, nextItself}},
+	rkev1.ClassUnauthorized: {"The cloud does not accept the credential, or it lacks a permission", []string{nextEditCredential, nextRetry}},
+	rkev1.ClassQuota:        {"The cloud account's quota is used up", []string{nextQuota, nextRetry}},
+	rkev1.ClassCapacity:     {"The cloud has no capacity for this kind of server in this place now", []string{nextPlace, nextRetry}},
+	rkev1.ClassThrottled:    {"The cloud asks for fewer requests", []string{nextWait, nextLimit}},
+	rkev1.ClassTransient:    {"A failure that usually goes away: a timeout, a broken connection or an error inside the cloud", []string{nextWait, nextLogs}},
+	rkev1.ClassUnknown:      {"The driver's message is of no known kind", []string{"Read the driver's own message above", nextLogs, nextRetry}},
+}
+
+// results are by the reason a Job itself gave for its failure, and by the reasons for which the manager can make no Job or one does not start.
+var results = map[string]failure{
+	rkev1.CancelledReason:            {"The Job was told to stop, and saved what it knew: a server that it asked for is taken by the next attempt, or looked for", nil},
+	rkev1.RequestInvalidReason:       {"The Job did not understand what it was asked for", []string{"The manager and the image of its Jobs must be of the same version"}},
+	rkev1.JobFailedReason:            {"The Job failed inside itself", []string{nextLogs, nextRetry}},
+	rkev1.DiskFullReason:             {"The disk of the Job is full", []string{"See the space of the node that ran it, and whether the driver writes much: drover logs {name} -n {ns}"}},
+	rkev1.OptionsInvalidReason:       {"The driver does not take an option of the machine", []string{nextFields, nextTemplate, nextItself}},
+	rkev1.StateUnreadableReason:      {"The machine's state cannot be read", []string{nextRestore, nextCloud}},
+	rkev1.StateTooLargeReason:        {"The driver's record is larger than a Secret can hold", []string{"Ask the driver's author; a smaller file option may help", nextLogs}},
+	rkev1.StateUnwritableReason:      {"The Job could not write the machine's state", []string{"See whether the management cluster's API can be reached from its pods, and whether a policy or quota forbids to write Secret {state}", nextLogs}},
+	rkev1.DriverUnavailableReason:    {"The driver's binary could not be had", []string{nextDriver, nextLogs}},
+	rkev1.DriverUnresponsiveReason:   {"The driver did not answer in time", []string{nextLogs, nextRetry}},
+	rkev1.FlagsInvalidReason:         {"The driver's flags cannot be read", []string{nextDriver}},
+	rkev1.PreCreateCheckFailedReason: {"The driver's own checks before creating failed; no server was asked for", []string{nextLogs}},
+	rkev1.CreateFailedReason:         {},
+	rkev1.RemoveFailedReason:         {"", []string{nextLogs, nextCloud}},
+	rkev1.LookupFailedReason:         {"It could not be found out whether a server exists, so none was made or given up", []string{nextLogs}},
+	rkev1.ServerGoneReason:           {"The server went away while it was waited for", []string{"See in the cloud who removed it", nextRetry}},
+	rkev1.ServerNotRunningReason:     {"The server did not get to run in time", []string{"Look at the server {instance} in the cloud: its console may tell", nextRetry}},
+	rkev1.ServerIncompleteReason:     {"An earlier attempt left an unfinished server, which was removed", nil},
+	rkev1.UserDataInvalidReason: {"The bootstrap data and the machine's own user data cannot be merged", []string{
+		"The message above tells which part and line: correct the user data in {where}, or the Secret {bootstrap}", "It is read again as soon as it changes"}},
+	rkev1.BootstrapFormatUnsupportedReason: {"This driver takes no user data, so the bootstrap data must be a shell script", []string{
+		"Use a bootstrap provider that writes a script, or a Secret of your own that begins with #!"}},
+	rkev1.BootstrapFailedReason:      {"The bootstrap script failed on the server", []string{nextLogs, nextLook, nextReplace}},
+	rkev1.BootstrapInterruptedReason: {"The bootstrap script was interrupted on the server and is not run twice", []string{nextLook, nextReplace}},
+	rkev1.SSHUnreachableReason: {"The server's SSH cannot be reached from the management cluster", []string{
+		"See whether the cloud's firewall or security group lets the management cluster's pods reach the server's SSH port, and whether its image runs sshd", nextLogs, nextRetry}},
+	rkev1.SSHUnauthorizedReason: {"The host does not let the machine's SSH user in", []string{
+		"Authorize the key on the host that the message names, or set the user and the key that the host knows", nextLogs, nextRetry}},
+	rkev1.HostTakenReason: {"The host belongs to another machine, so nothing was run on it", []string{
+		"Remove the machine that the message names, or give this one another host in {where}; then it is tried again by itself"}},
+	rkev1.SSHKeyMissingReason:        {"There is no SSH key for the server, and this driver needs one", []string{"Give the driver's option for the SSH key in {where}"}},
+	rkev1.CacheIncompleteReason:      {"The cached driver binary is not whole", []string{"Have the driver read again by changing spec.version of the NodeDriver {driver}", nextDriver}},
+	rkev1.NamespaceTerminatingReason: {"", []string{nextCloud, NextAbandon}},
+	rkev1.JobRefusedReason:           {"", []string{"The message above names the policy or quota: correct it for namespace {ns}", "Pods of Drover meet the restricted Pod Security Standard"}},
+	rkev1.DeadlineReason:             {"The Job took longer than it may and was ended", []string{nextLogs, "A slow cloud may need a longer deadline in the manager's settings"}},
+	rkev1.OutOfMemoryReason:          {"The Job's pod used more memory than its limit", []string{"Raise the memory limit that the manager gives Jobs"}},
+	rkev1.EvictedReason:              {"The Job's pod was evicted from its node", []string{"See whether the management cluster's nodes have room: kubectl describe nodes"}},
+	rkev1.NodeLostReason:             {"The node of the Job's pod went away", []string{nextRecorded}},
+	rkev1.KilledReason:               {"The Job's pod was killed", []string{nextRecorded, "If it happens again, look at the management cluster's nodes: kubectl describe nodes"}},
+	rkev1.ImageReason:                {"The image of the Job's pod cannot be pulled", []string{"Correct the image, registry or pull secret that the manager gives Jobs", nextJobPods}},
+	rkev1.ResultMissingReason:        {"The Job ended without telling how", []string{nextLogs, nextJobPods}},
+	rkev1.ResultInvalidReason:        {"What the Job told about its end cannot be read", []string{nextLogs, "The image of the Job and the manager may be of different versions"}},
+	rkev1.JobGoneReason:              {"The Job was deleted before it ended", []string{nextRecorded, nextRetry}},
+	rkev1.PodPendingReason:           {"The Job's pod cannot start", []string{nextJobPods}},
+}

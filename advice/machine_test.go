@@ -1,0 +1,190 @@
+package advice
+
+import (
+	"cmp"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	v3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+// constants are the string constants of a file whose name ends, or begins, with a word.
+func constants(t *testing.T, file, word string) map[string]string {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	require.NoError(t, err)
+	values := map[string]string{}
+	ast.Inspect(parsed, func(node ast.Node) bool {
+		spec, ok := node.(*ast.ValueSpec)
+		if !ok || len(spec.Values) != len(spec.Names) {
+			return true
+		}
+		for i, name := range spec.Names {
+			literal, ok := spec.Values[i].(*ast.BasicLit)
+			if !ok || !strings.HasSuffix(name.Name, word) && !strings.HasPrefix(name.Name, word) {
+				continue
+			}
+			value, err := strconv.Unquote(literal.Value)
+			require.NoError(t, err)
+			values[name.Name] = value
+		}
+		return true
+	})
+	require.NotEmpty(t, values)
+	return values
+}
+
+// TestAdviceIsComplete reads the reasons and classes from the source, so that a new one without advice is found.
+func TestAdviceIsComplete(t *testing.T) {
+	// What is good, what says all that can be said, and what only drover why can tell.
+	without := sets.New(rkev1.ReadyReason, rkev1.ServerListedReason, rkev1.ServerNotSeenReason, rkev1.WaitingForOwnerReason, rkev1.ClusterReadyReason, rkev1.DriverReadyReason,
+		rkev1.DriverFromStatusReason, rkev1.BootstrapFormatUnknownReason, rkev1.DeliveredReason, rkev1.NotVerifiedReason, rkev1.BootstrapReadyReason,
+		rkev1.CredentialNotNeededReason, rkev1.CredentialRecalledReason, rkev1.CredentialReadyReason, rkev1.JobSucceededReason, rkev1.JobCancelledReason,
+		rkev1.CreateErrorReason, rkev1.DeleteErrorReason, rkev1.StateStoredReason, rkev1.ProviderIDSetReason, rkev1.AbandonedReason,
+		rkev1.NothingMadeReason, rkev1.NodeSilentReason, rkev1.CancelledReason, rkev1.ServerIncompleteReason, rkev1.CreateFailedReason)
+	for _, file := range []string{"../api/rke/v1/conditions.go", "../api/rke/v1/attempt_reasons.go"} {
+		for name, reason := range constants(t, file, "Reason") {
+			require.NotEqual(t, without.Has(reason), len(machine[reason])+len(results[reason].next) > 0, name)
+		}
+	}
+	for name, class := range constants(t, "../api/rke/v1/conditions.go", "Class") {
+		require.NotEmpty(t, classes[class].says, name)
+		require.NotEmpty(t, classes[class].next, name)
+	}
+	for name, reason := range constants(t, "../api/management/v3/conditions.go", "Reason") {
+		require.Contains(t, drivers, reason, name)
+	}
+}
+
+// TestReasonsHaveNames: outside of api/ a reason is a constant, so that who changes it finds who reads it. Two are Kubernetes' own words, too.
+func TestReasonsHaveNames(t *testing.T) {
+	reasons := sets.New[string]()
+	for _, file := range []string{"../api/rke/v1/conditions.go", "../api/rke/v1/attempt_reasons.go", "../api/management/v3/conditions.go"} {
+		for _, reason := range constants(t, file, "Reason") {
+			if strings.ToLower(reason[1:]) != reason[1:] { // one word alone, such as Ready, is said of much
+				reasons.Insert(strconv.Quote(reason))
+			}
+		}
+	}
+	reasons.Delete(`"NodeLost"`, `"DeadlineExceeded"`)
+	files := 0
+	require.NoError(t, filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || path == filepath.Join("..", "api") {
+			return cmp.Or(err, fs.SkipDir)
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		files++
+		parsed, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		ast.Inspect(parsed, func(node ast.Node) bool {
+			literal, ok := node.(*ast.BasicLit)
+			require.False(t, ok && reasons.Has(literal.Value), "%s has a reason's word", path)
+			return true
+		})
+		return nil
+	}))
+	require.Greater(t, files, 300)
+}
+
+// web is a machine of which all is known.
+var web = Machine{Namespace: "shop", Name: "web-1", UID: "uid", Kind: "DigitaloceanMachine", Driver: "digitalocean", CAPIMachine: "web-1", Cluster: "store",
+	CredentialNamespace: "shop", CredentialName: "do-token", Credential: "do-token", Bootstrap: "web-1-bootstrap", State: "web-1-machine-state", Instance: "pool-web-1",
+	Job: "web-1-create-2", Cloned: true}
+
+func TestMachine_On(t *testing.T) {
+	const (
+		logs  = "Read the whole log: drover logs web-1 -n shop"
+		retry = "When the cause is removed, start the next attempt at once: drover retry web-1 -n shop"
+		cloud = "Look in the cloud for a server called pool-web-1, and remove it there by hand if it is this machine's"
+		drop  = "Only if no server is left, or you accept that one is: drover abandon web-1 -n shop"
+	)
+	with := func(change func(*Machine)) Machine {
+		m := web
+		change(&m)
+		return m
+	}
+	deleting := with(func(m *Machine) { m.Deleting = true })
+	bare := with(func(m *Machine) { m.CredentialNamespace, m.CredentialName, m.Credential, m.Cloned = "", "", "", false })
+	foreign := with(func(m *Machine) { m.CredentialNamespace, m.CredentialName, m.Credential = "clouds", "do", "clouds/do" })
+	generic := with(func(m *Machine) { m.Driver = "generic" })
+	failed := func(class, reason string) *Attempt { return &Attempt{Class: class, Reason: reason} }
+	removing := &Attempt{Class: rkev1.ClassTransient, Removes: true}
+	for name, c := range map[string]struct {
+		machine   Machine
+		condition string
+		status    metav1.ConditionStatus
+		reason    string
+		last      *Attempt
+		want      []string
+	}{
+		"good":               {web, rkev1.CreateJobCondition, metav1.ConditionTrue, rkev1.JobRunningReason, nil, nil},
+		"of a newer manager": {web, rkev1.CreateJobCondition, "False", "FromTheFuture", nil, nil},
+		"names no credential": {bare, rkev1.CredentialReadyCondition, "False", rkev1.CredentialMissingReason, nil, []string{
+			"Make a Secret with the keys the message above names, from files that hold nothing but the value: kubectl -n shop create secret generic NAME --from-file=FIELD=FILE",
+			"Name it in spec.common.cloudCredentialSecretName of the machine itself",
+			"Correct the machine itself, which can be edited until it has a server: kubectl -n shop edit digitaloceanmachines.rke-machine.cattle.io web-1"}},
+		"credential of another namespace": {foreign, rkev1.CredentialReadyCondition, "False", rkev1.CredentialNotSharedReason, nil, []string{
+			"Whoever owns it can share it: kubectl -n clouds annotate secret do drover.cattle.io/allowed-namespaces=shop", "Or make a credential of your own in namespace shop"}},
+		"removal without credential": {deleting, rkev1.DeleteJobCondition, "False", rkev1.CredentialMissingReason, removing, []string{
+			"Make the Secret do-token, with one key per credential field, from files that hold nothing but the value: kubectl -n shop create secret generic do-token --from-file=FIELD=FILE",
+			"If namespace shop is being deleted, nothing can be made in it. Lend the machine a credential of another namespace: kubectl -n NAMESPACE annotate secret NAME drover.cattle.io/allowed-namespaces=shop",
+			"And name that one: kubectl -n shop patch digitaloceanmachines.rke-machine.cattle.io web-1 --type merge -p '{\"spec\":{\"common\":{\"cloudCredentialSecretName\":\"NAMESPACE:NAME\"}}}'",
+			drop}},
+		"removal waits": {deleting, rkev1.DeleteJobCondition, "False", rkev1.DriverNotReadyReason, nil, []string{"See what the driver is waiting for: drover why driver/digitalocean"}},
+		"removal failed": {deleting, rkev1.DeleteJobCondition, "False", rkev1.ServerMayExistReason, removing, []string{
+			"Wait: attempts go on with growing delays", logs, retry, cloud, drop}},
+		"removal in doubt":                      {deleting, rkev1.DeleteJobCondition, "False", rkev1.ServerMayExistReason, nil, []string{cloud, drop}},
+		"creating failed, and removal in doubt": {deleting, rkev1.DeleteJobCondition, "False", rkev1.ServerMayExistReason, failed(rkev1.ClassQuota, ""), []string{cloud, drop}},
+		"cancelling": {deleting, rkev1.DeleteJobCondition, "Unknown", rkev1.JobCancelledReason, nil, []string{
+			"See its pod, which may take a minute to end: kubectl -n shop get pods -l drover.cattle.io/machine-uid=uid -o wide"}},
+		"creating in doubt": {web, rkev1.CreateJobCondition, "False", rkev1.ServerMayExistReason, failed(rkev1.ClassInvalid, rkev1.ServerMayExistReason), []string{
+			cloud, "When none is left, go on: drover retry web-1 -n shop", logs}},
+		"the cloud's answer comes before the reason": {web, rkev1.CreateJobCondition, "False", rkev1.WaitingForRetryReason, failed(rkev1.ClassUnauthorized, rkev1.PreCreateCheckFailedReason), []string{
+			"Put a valid credential into Secret do-token, which is used from the next attempt on (values are base64): kubectl -n shop edit secret do-token", retry, logs}},
+		"the reason comes before another class": {web, rkev1.CreateJobCondition, "False", rkev1.WaitingForRetryReason, failed(rkev1.ClassTransient, rkev1.HostTakenReason), []string{
+			"Remove the machine that the message names, or give this one another host in a new machine template; then it is tried again by itself", logs, retry}},
+		"a credential in the spec": {bare, rkev1.CreateJobCondition, "False", rkev1.WaitingForRetryReason, failed(rkev1.ClassUnauthorized, ""), []string{
+			"The credential is in the machine's own spec: give one that is valid, best as a Secret named in spec.common.cloudCredentialSecretName, in the machine itself", retry, logs}},
+		"a host": {generic, rkev1.CreateJobCondition, "False", rkev1.AttemptsExhaustedReason, failed(rkev1.ClassInvalid, rkev1.CreateFailedReason), []string{
+			"Correct what the driver's message names (address, port, user or SSH key of the host); trying again without a change fails again",
+			"Machine templates cannot be edited: put a copy with the right values beside the present one and name it in the MachineDeployment, which then replaces its machines. Get the present one: kubectl -n shop get digitaloceanmachinetemplates.rke-machine.cattle.io -o yaml",
+			logs, retry, "Let Cluster API replace the machine: kubectl -n shop delete machine.cluster.x-k8s.io web-1"}},
+		"not of the attempt": {web, rkev1.CreateJobCondition, "False", rkev1.JobRefusedReason, failed(rkev1.ClassTransient, ""), []string{
+			"The message above names the policy or quota: correct it for namespace shop", "Pods of Drover meet the restricted Pod Security Standard"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, c.want, c.machine.On(metav1.Condition{Type: c.condition, Status: c.status, Reason: c.reason}, c.last))
+		})
+	}
+}
+
+func TestMachine_Says(t *testing.T) {
+	require.Equal(t, "The cloud account's quota is used up", web.Says(Attempt{Class: rkev1.ClassQuota, Reason: rkev1.CreateFailedReason}))
+	require.Equal(t, "The bootstrap script failed on the server", web.Says(Attempt{Class: rkev1.ClassUnknown, Reason: rkev1.BootstrapFailedReason}))
+	require.Equal(t, "The driver's own checks before creating failed; no server was asked for. The cloud does not accept the credential, or it lacks a permission",
+		web.Says(Attempt{Class: rkev1.ClassUnauthorized, Reason: rkev1.PreCreateCheckFailedReason}))
+	require.Empty(t, web.Says(Attempt{Class: rkev1.ClassInvalid, Reason: rkev1.ServerMayExistReason}), "no class has anything to add")
+}
+
+func TestDriver_On(t *testing.T) {
+	d := Driver{Name: "mycloud", URL: "https://user:xxxxx@drivers.example/d?a=1&b=$(x)", Job: "probe-mycloud-2"}
+	require.Equal(t, []string{"Make sure that the file is the one you want before you change the checksum: curl -fsSL 'https://user:xxxxx@drivers.example/d?a=1&b=$(x)' | sha256sum",
+		"Correct it, and the driver is read again as soon as spec.url, spec.checksum or spec.version changes: kubectl edit nodedriver mycloud"}, d.On(v3.ChecksumMismatchReason))
+	require.Equal(t, []string{"Read the probe's log: kubectl -n drover-drivers logs job/probe-mycloud-2 --all-containers",
+		"Look at the probe's pod: kubectl -n drover-drivers describe pods -l batch.kubernetes.io/job-name=probe-mycloud-2"}, d.On(rkev1.DeadlineReason), "a reason of its Job")
+	require.Empty(t, Driver{Name: "mycloud"}.On(rkev1.DeadlineReason), "without a Job")
+	require.Empty(t, d.On(v3.ReadyReason))
+}

@@ -1,0 +1,4 @@
+package explain
+
+// About is what advice names of a snapshot's machine.
+var About = about
