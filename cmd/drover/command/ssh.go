@@ -2,6 +2,8 @@ package command
 
 import (
 	"context"
+	"fmt"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -120,4 +122,115 @@ func (e *env) filled(login access.Login) access.Login {
 	login.Command = e.Name
 	login.Note, login.ErrOut = func(text string) { e.note("%s", text) }, e.Streams.ErrOut
 	return login
+}
+
+func newSCP(e *env) *cobra.Command {
+	var login access.Login
+	var recursive bool
+	cmd := &cobra.Command{
+		Use:   "scp SOURCE... DESTINATION",
+		Short: "Copy files to or from a machine's server",
+		Long: `Copy files to or from a machine's server. Paths on a server are written NAME:path; a relative path begins in the user's home
+directory. A path here that has a colon is written with ./ before it. The host key is verified as with ssh.
+
+Symbolic links are followed, and files and directories that are new get the modes of their sources, as OpenSSH's scp does.
+What is neither a file nor a directory, or cannot be read, is left out and named; the rest is copied, and the exit code is 1.`,
+		Example: `  {name} scp app.conf web-1:/etc/app.conf
+  {name} scp -r web-1:/var/log ./logs`,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: e.completeCopy,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			plan, err := access.ParseCopy(args, recursive)
+			if err != nil {
+				return usage(cmd, err)
+			}
+			if err := checkLogin(cmd, login); err != nil {
+				return err
+			}
+			return e.scp(cmd.Context(), plan, login)
+		},
+	}
+	addLoginFlags(cmd, &login)
+	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "Copy directories with all they hold.")
+	return withName(e, cmd)
+}
+
+func (e *env) scp(ctx context.Context, plan access.Copy, login access.Login) error {
+	plan.Note = func(err error) { e.note("%w", err) }
+	if access.IsTerminal(e.Streams.ErrOut) {
+		progress := &access.Progress{}
+		login.Watch = progress.Over
+		stop := progress.Show(e.Streams.ErrOut)
+		defer stop()
+	}
+	return plan.Run(ctx, func(ctx context.Context, machine string) (*sshkeys.Client, error) {
+		return e.dial(ctx, machine, login)
+	})
+}
+
+// keysOptions are the flags of keys.
+type keysOptions struct {
+	dir   string
+	force bool
+	login access.Login
+}
+
+func newKeys(e *env) *cobra.Command {
+	o := &keysOptions{}
+	cmd := &cobra.Command{
+		Use:   "keys NAME",
+		Short: "Write a machine's SSH key, known_hosts and ssh_config to files",
+		Long: `Write a machine's SSH key, public key, known_hosts and an ssh_config into DIR/NAME, readable by you alone, and print the
+command with which your own ssh logs in. Files of another machine or by other hands are not overwritten without --force.`,
+		Example: `  {name} keys web-1 --dir ~/.ssh/drover
+  ssh -F ~/.ssh/drover/web-1/config web-1`,
+		Args:              arguments(oneName),
+		ValidArgsFunction: e.completeOneMachine,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkLogin(cmd, o.login); err != nil {
+				return err
+			}
+			return e.keys(cmd.Context(), args[0], o)
+		},
+	}
+	cmd.Flags().StringVar(&o.dir, "dir", ".", "Directory in which a directory called like the machine is made.")
+	cmd.Flags().BoolVar(&o.force, "force", false, "Overwrite files that were not written for this machine.")
+	addAddressFlags(cmd, &o.login)
+	_ = cmd.MarkFlagDirname("dir")
+	return withName(e, cmd)
+}
+
+func (e *env) keys(ctx context.Context, name string, o *keysOptions) error {
+	api, m, err := e.machine(ctx, name)
+	if err != nil {
+		return err
+	}
+	login, err := access.Read(ctx, api, m, e.filled(o.login))
+	if err != nil {
+		return err
+	}
+	files, err := access.NewKeyFiles(o.dir, m, login)
+	if err != nil {
+		return err
+	}
+	if err := files.Write(o.force); err != nil {
+		return err
+	}
+	if len(login.KnownHosts) == 0 {
+		e.note("no host key of %s is recorded: ssh will refuse it until '%s ssh %s -n %s --accept-new-host-key' has recorded one and the files are written again",
+			m.Name, e.Name, m.Name, m.Namespace)
+	}
+	for _, file := range files.Files {
+		if _, err := fmt.Fprintln(e.Streams.Out, filepath.Join(files.Dir, file.Name)); err != nil {
+			return err
+		}
+	}
+	if login.Jump == "" {
+		_, err = fmt.Fprintf(e.Streams.Out, "Log in with: %s\n", files.SSHCommand())
+		return err
+	}
+	// With -F, ssh reads no other configuration, for the jump neither.
+	_, err = fmt.Fprintf(e.Streams.Out, "Log in with: ssh %s, after this line in your ~/.ssh/config, which says how to reach %s: Include %s\n", m.Name, login.Jump,
+		filepath.Join(files.Dir, "config"))
+	return err
 }
