@@ -11,11 +11,11 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/labels"
 
+	v3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/cmd/drover/inventory"
 	"github.com/drover-project/drover/cmd/drover/listing"
-	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	v3 "github.com/drover-project/drover/api/management/v3"
 )
 
 // getOptions are the flags and arguments of get.

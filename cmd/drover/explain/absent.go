@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,7 +17,10 @@ import (
 func explainAbsent(r *Report, s *facts.Snapshot) {
 	w := advice.Words{"name": s.Name, "ns": s.Namespace}
 	if s.State != nil {
-		w["state"], w["instance"] = s.State.Name, instanceOf(s)
+		w["state"], w["instance"] = s.State.Name, s.Name
+		if s.State.Journal != nil && s.State.Journal.InstanceName != "" {
+			w["instance"] = s.State.Journal.InstanceName
+		}
 	}
 	switch {
 	case s.CAPIMachine != nil:
@@ -67,7 +71,7 @@ func explainCAPIMachine(r *Report, s *facts.Snapshot, w advice.Words) {
 		r.Next = []string{"If a MachineSet or MachineDeployment owns the CAPI Machine, let it make another: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}",
 			"Otherwise make the " + ref.Kind + " yourself"}
 	}
-	addUnmet(r, machine.Status.Conditions)
+	r.addUnmet()
 }
 
 // explainOwner explains why a MachineDeployment or MachineSet has fewer machines than wanted.
@@ -98,7 +102,7 @@ func explainOwner(r *Report, owner *facts.Object, w advice.Words) {
 	default:
 		r.Verdict = []string{"It has all the machines it wants."}
 	}
-	addUnmet(r, owner.Conditions)
+	r.addUnmet()
 }
 
 // explainGone explains what is left of a machine that no longer exists.
@@ -123,14 +127,6 @@ func explainGone(r *Report, s *facts.Snapshot) {
 		r.Verdict = append(r.Verdict, "Its state Secret "+state.Name+" is still there and says that no server is left.")
 		r.Next = []string{"The Secret may go: kubectl -n {ns} delete secret {state}"}
 	}
-}
-
-// instanceOf is what the server of a machine that is gone was called.
-func instanceOf(s *facts.Snapshot) string {
-	if s.State.Journal == nil || s.State.Journal.InstanceName == "" {
-		return s.Name
-	}
-	return s.State.Journal.InstanceName
 }
 
 // negative are conditions of Cluster API for which False is the good state.
@@ -158,15 +154,13 @@ func conditionSteps(conditions []metav1.Condition) []Step {
 }
 
 // addUnmet adds what Cluster API itself says about what is not met.
-func addUnmet(r *Report, conditions []metav1.Condition) {
-	seen := map[string]bool{}
-	for i, step := range conditionSteps(conditions) {
-		text := clean(conditions[i].Message)
-		if step.State == StepDone || text == "" || seen[text] {
-			continue
+func (r *Report) addUnmet() {
+	var told []string
+	for _, step := range r.Steps {
+		if step.State != StepDone && step.Message != "" && !slices.Contains(told, step.Message) {
+			told = append(told, step.Message)
+			r.Verdict = append(r.Verdict, step.Name+": "+step.Message)
 		}
-		seen[text] = true
-		r.Verdict = append(r.Verdict, step.Name+": "+text)
 	}
 }
 

@@ -13,9 +13,16 @@ import (
 // Driver explains what a snapshot of a NodeDriver tells.
 func Driver(s *facts.DriverSnapshot, command string) *Report {
 	d := s.Driver
+	all := []Fact{{"driver", d.DriverName()}, {"url", facts.ShownURL(d.Spec.URL)}}
+	if d.Status.MachineKind != "" {
+		all = append(all, Fact{"kind", d.Status.MachineKind}, Fact{"fields", strconv.Itoa(int(d.Status.Fields))})
+	}
+	if s.Machines >= 0 {
+		all = append(all, Fact{"machines", strconv.Itoa(s.Machines)})
+	}
 	r := &Report{
 		APIVersion: listing.APIVersion, Kind: Kind, Subject: "NodeDriver " + d.Name, Phase: "Inactive",
-		Facts: driverFacts(s), Events: newEvents(s.Events), Problems: cleanAll(s.Problems), now: s.Now,
+		Facts: knownFacts(append(all, Fact{"age", age(s.Now, d.CreationTimestamp.Time)})), Events: newEvents(s.Events), Problems: cleanAll(s.Problems), now: s.Now,
 		Related: relatedJob(s.Jobs, s.Pods), Log: newLog("the probe's pod", s.Log),
 	}
 	if d.Spec.Active {
@@ -28,18 +35,6 @@ func Driver(s *facts.DriverSnapshot, command string) *Report {
 	}
 	r.finish(command)
 	return r
-}
-
-func driverFacts(s *facts.DriverSnapshot) []Fact {
-	d := s.Driver
-	list := []Fact{{"driver", d.DriverName()}, {"url", facts.ShownURL(d.Spec.URL)}}
-	if d.Status.MachineKind != "" {
-		list = append(list, Fact{"kind", d.Status.MachineKind}, Fact{"fields", strconv.Itoa(int(d.Status.Fields))})
-	}
-	if s.Machines >= 0 {
-		list = append(list, Fact{"machines", strconv.Itoa(s.Machines)})
-	}
-	return knownFacts(append(list, Fact{"age", age(s.Now, d.CreationTimestamp.Time)}))
 }
 
 func decideDriver(r *Report, s *facts.DriverSnapshot) {

@@ -40,7 +40,8 @@ func explainMachine(r *Report, s *facts.Snapshot) {
 	m := s.Machine
 	r.Subject = fmt.Sprintf("%s %s/%s", m.Kind.Name, m.Namespace, m.Name)
 	r.Phase = clean(m.Phase())
-	r.Facts = machineFacts(s)
+	r.Facts = knownFacts([]Fact{{"driver", driverName(s)}, {"cluster", m.ClusterName()}, {"address", m.Address()}, {"providerID", m.Spec.ProviderID},
+		{"server", m.Status.InstanceName}, {"age", age(s.Now, m.CreationTimestamp.Time)}})
 	order := slices.Clone(createSteps)
 	for _, name := range observedSteps {
 		if m.Condition(name) != nil {
@@ -54,19 +55,6 @@ func explainMachine(r *Report, s *facts.Snapshot) {
 	r.Log = machineLog(s)
 	d := &decision{Report: r, Snapshot: s, words: about(s).Words()}
 	d.decide()
-}
-
-func machineFacts(s *facts.Snapshot) []Fact {
-	m := s.Machine
-	all := []Fact{
-		{"driver", driverName(s)},
-		{"cluster", m.ClusterName()},
-		{"address", m.Address()},
-		{"providerID", m.Spec.ProviderID},
-		{"server", m.Status.InstanceName},
-		{"age", age(s.Now, m.CreationTimestamp.Time)},
-	}
-	return knownFacts(all)
 }
 
 // knownFacts leaves out the empty ones. Values come from drivers and clouds.

@@ -20,8 +20,16 @@ func related(s *facts.Snapshot) []Related {
 		list = append(list, Related{owner.Kind, owner.Name, objectState(owner)})
 	}
 	list = append(list, relatedCluster(s)...)
-	if s.CAPIMachine != nil {
-		list = append(list, Related{"CAPI Machine", s.CAPIMachine.Name, capiState(s)})
+	if machine := s.CAPIMachine; machine != nil {
+		parts := []string{machine.Status.Phase}
+		if machine.DeletionTimestamp != nil {
+			parts = append(parts, "being deleted")
+		}
+		node := "no node yet"
+		if machine.Status.NodeRef.IsDefined() {
+			node = "node " + machine.Status.NodeRef.Name
+		}
+		list = append(list, Related{"CAPI Machine", machine.Name, clean(strings.TrimPrefix(strings.Join(append(parts, node), ", "), ", "))})
 	}
 	list = append(list, relatedDriver(s)...)
 	if s.Bootstrap != nil {
@@ -83,20 +91,6 @@ func relatedCluster(s *facts.Snapshot) []Related {
 		state += ", being deleted"
 	}
 	return []Related{{"Cluster", name, state}}
-}
-
-func capiState(s *facts.Snapshot) string {
-	machine := s.CAPIMachine
-	parts := []string{machine.Status.Phase}
-	if machine.DeletionTimestamp != nil {
-		parts = append(parts, "being deleted")
-	}
-	if machine.Status.NodeRef.IsDefined() {
-		parts = append(parts, "node "+machine.Status.NodeRef.Name)
-	} else {
-		parts = append(parts, "no node yet")
-	}
-	return clean(strings.TrimPrefix(strings.Join(parts, ", "), ", "))
 }
 
 func relatedDriver(s *facts.Snapshot) []Related {

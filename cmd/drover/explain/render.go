@@ -32,7 +32,14 @@ func Render(w io.Writer, r *Report) error {
 	}
 	renderProse(&out, "WHY", r.Verdict)
 	renderSteps(&out, r)
-	renderRelated(&out, r.Related)
+	if len(r.Related) > 0 {
+		out.WriteString("\nRELATED\n")
+		table := newTable(&out)
+		for _, item := range r.Related {
+			table.row(item.Role, item.Name, item.State)
+		}
+		table.end()
+	}
 	renderEvents(&out, r)
 	if r.Log != nil {
 		fmt.Fprintf(&out, "\nLOG (end of %s)\n", r.Log.Source)
@@ -41,7 +48,13 @@ func Render(w io.Writer, r *Report) error {
 		}
 	}
 	renderProse(&out, "COULD NOT BE READ", r.Problems)
-	renderNext(&out, r.Next)
+	out.WriteString("\nWHAT TO DO NEXT\n")
+	if len(r.Next) == 0 {
+		out.WriteString("  Nothing.\n")
+	}
+	for i, line := range r.Next {
+		wrap(&out, fmt.Sprintf("  %d. ", i+1), "     ", line)
+	}
 	_, err := io.WriteString(w, out.String())
 	return err
 }
@@ -72,18 +85,6 @@ func renderSteps(out *strings.Builder, r *Report) {
 	table.end()
 }
 
-func renderRelated(out *strings.Builder, list []Related) {
-	if len(list) == 0 {
-		return
-	}
-	out.WriteString("\nRELATED\n")
-	table := newTable(out)
-	for _, item := range list {
-		table.row(item.Role, item.Name, item.State)
-	}
-	table.end()
-}
-
 func renderEvents(out *strings.Builder, r *Report) {
 	if len(r.Events) == 0 {
 		return
@@ -98,16 +99,6 @@ func renderEvents(out *strings.Builder, r *Report) {
 		table.row(when, e.Type, e.Reason, e.Object, shorten(e.Message, width))
 	}
 	table.end()
-}
-
-func renderNext(out *strings.Builder, next []string) {
-	out.WriteString("\nWHAT TO DO NEXT\n")
-	if len(next) == 0 {
-		out.WriteString("  Nothing.\n")
-	}
-	for i, line := range next {
-		wrap(out, fmt.Sprintf("  %d. ", i+1), "     ", line)
-	}
 }
 
 // table is a tabwriter with the indentation of a section.
