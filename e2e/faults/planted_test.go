@@ -43,8 +43,8 @@ func TestOracle_findsWhatWasDone(t *testing.T) {
 	require.ErrorContains(t, w.whenGone(), "is left at the cloud")
 
 	made := w.droplets()[0]
-	_, err := theCloud.Account().CreateDroplets(account.Caller{Token: w.token}, account.DropletRequest{
-		Names: []string{"second"}, Region: "nyc3", Size: "s-1vcpu-1gb", Image: "ubuntu-22-04-x64", Tags: made.Tags}, fault.Boot{})
+	_, err := theCloud.Account().CreateDroplet(account.Caller{Token: w.token}, account.DropletRequest{
+		Name: "second", Region: "nyc3", Size: "s-1vcpu-1gb", Image: "ubuntu-22-04-x64", Tags: made.Tags}, fault.Boot{})
 	require.NoError(t, err)
 	require.ErrorContains(t, w.whenReady(), "at the same time")
 	w.loseServer()

@@ -20,17 +20,14 @@ const maxUserData = 64 << 10
 // startTime is how long a droplet is watched that has just been started: one that cannot boot ends within seconds.
 const startTime = 20 * time.Second
 
-// maxNames is how many droplets one request may ask for.
-const maxNames = 10
-
 var hostname = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9.-]{0,253}[a-zA-Z0-9])?$`)
 
-// DropletRequest asks for one droplet per name.
+// DropletRequest asks for a droplet.
 type DropletRequest struct {
-	Names             []string
+	Name              string
 	Region            string
 	Size              string
-	Image             string   // slug or id
+	Image             string   // slug
 	Keys              []string // ids or fingerprints
 	Backups           bool
 	IPv6              bool
@@ -40,58 +37,54 @@ type DropletRequest struct {
 	Tags              []string
 }
 
-// CreateDroplets makes a droplet for each name. They are new in the answer
-// and become active on their own, as boot tells.
-func (a *Account) CreateDroplets(caller Caller, request DropletRequest, boot fault.Boot) ([]godo.Droplet, error) {
+// CreateDroplet makes a droplet. It is new in the answer and becomes active on its own, as boot tells.
+func (a *Account) CreateDroplet(caller Caller, request DropletRequest, boot fault.Boot) (godo.Droplet, error) {
 	if err := request.validate(); err != nil {
-		return nil, err
+		return godo.Droplet{}, err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	keys, err := a.resolveKeys(request.Keys)
-	if err != nil {
-		return nil, err
+	var keys []string
+	for _, identifier := range request.Keys {
+		key, err := a.findKey(identifier)
+		if err != nil {
+			return godo.Droplet{}, Unprocessable(identifier + " are invalid key identifiers for Droplet creation.")
+		}
+		if !slices.Contains(keys, key.PublicKey) {
+			keys = append(keys, key.PublicKey)
+		}
 	}
-	made, err := a.newDroplets(request, keys, boot)
+	d, err := a.newDroplet(request, keys, boot)
 	if err != nil {
-		return nil, err
+		return godo.Droplet{}, err
 	}
 	a.addTags(caller, request.Tags)
-	var droplets []godo.Droplet
-	for _, d := range made {
-		a.record(caller, d.entry(ledger.OpCreated))
-		droplets = append(droplets, a.render(d))
-		// It comes up by itself.
-		ctx, stop := context.WithCancel(a.ctx)
-		d.stop = stop
-		a.booting.Go(func() {
-			defer close(d.booted)
-			defer stop()
-			a.bootDroplet(ctx, d)
-		})
-	}
-	return droplets, nil
+	a.record(caller, d.entry(ledger.OpCreated))
+	// It comes up by itself.
+	ctx, stop := context.WithCancel(a.ctx)
+	d.stop = stop
+	a.booting.Go(func() {
+		defer close(d.booted)
+		defer stop()
+		a.bootDroplet(ctx, d)
+	})
+	return a.render(d), nil
 }
 
 func (r DropletRequest) validate() error {
-	if len(r.Names) == 0 {
+	if r.Name == "" {
 		return Unprocessable("Name can't be blank")
 	}
-	if len(r.Names) > maxNames {
-		return Unprocessable("You can create a maximum of 10 Droplets per request.")
+	if !hostname.MatchString(r.Name) {
+		return Unprocessable("Name Only valid hostname characters are allowed. (a-z, A-Z, 0-9, . and -)")
 	}
-	for _, name := range r.Names {
-		if !hostname.MatchString(name) {
-			return Unprocessable("Name Only valid hostname characters are allowed. (a-z, A-Z, 0-9, . and -)")
-		}
-	}
-	if _, ok := FindRegion(r.Region); !ok {
+	if _, ok := findRegion(r.Region); !ok {
 		return Unprocessable("You specified an invalid region for Droplet creation.")
 	}
-	if _, ok := FindSize(r.Size); !ok {
+	if _, ok := findSize(r.Size); !ok {
 		return Unprocessable("You specified an invalid size for Droplet creation.")
 	}
-	if _, ok := FindImage(r.Image); !ok {
+	if !slices.Contains(images, r.Image) {
 		return Unprocessable("You specified an invalid image for Droplet creation.")
 	}
 	if len(r.UserData) > maxUserData {
@@ -100,39 +93,7 @@ func (r DropletRequest) validate() error {
 	return validateTags(r.Tags)
 }
 
-func (a *Account) resolveKeys(identifiers []string) ([]string, error) {
-	keys := make([]string, 0, len(identifiers))
-	for _, identifier := range identifiers {
-		key, err := a.findKey(identifier)
-		if err != nil {
-			return nil, Unprocessable(identifier + " are invalid key identifiers for Droplet creation.")
-		}
-		if !slices.Contains(keys, key.PublicKey) {
-			keys = append(keys, key.PublicKey)
-		}
-	}
-	return keys, nil
-}
-
-// newDroplets makes all droplets of a request or none: a client that is
-// refused looks for nothing to delete.
-func (a *Account) newDroplets(request DropletRequest, keys []string, boot fault.Boot) ([]*droplet, error) {
-	made := make([]*droplet, 0, len(request.Names))
-	for _, name := range request.Names {
-		d, err := a.newDroplet(request, name, keys, boot)
-		if err != nil {
-			for _, d := range made {
-				delete(a.droplets, d.ID)
-				a.opts.Network.Release(d.Spec.Public)
-			}
-			return nil, err
-		}
-		made = append(made, d)
-	}
-	return made, nil
-}
-
-func (a *Account) newDroplet(request DropletRequest, name string, keys []string, boot fault.Boot) (*droplet, error) {
+func (a *Account) newDroplet(request DropletRequest, keys []string, boot fault.Boot) (*droplet, error) {
 	given, err := a.opts.Network.Allocate()
 	if err != nil {
 		return nil, Unprocessable(err.Error())
@@ -140,7 +101,7 @@ func (a *Account) newDroplet(request DropletRequest, name string, keys []string,
 	id := a.nextDrop
 	a.nextDrop++
 	spec := server.Spec{
-		Name: "d" + strconv.Itoa(id), Hostname: name, InstanceID: strconv.Itoa(id), Public: given.Public,
+		Name: "d" + strconv.Itoa(id), Hostname: request.Name, InstanceID: strconv.Itoa(id), Public: given.Public,
 		Keys: keys, Offline: boot.Offline,
 	}
 	if request.PrivateNetworking {

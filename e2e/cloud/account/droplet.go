@@ -44,16 +44,15 @@ func (d *droplet) entry(op ledger.Op) ledger.Entry {
 
 // render shows the droplet as the API does.
 func (a *Account) render(d *droplet) godo.Droplet {
-	region, _ := FindRegion(d.Region)
-	size, _ := FindSize(d.Size)
-	image, _ := FindImage(d.Image)
+	region, _ := findRegion(d.Region)
+	size, _ := findSize(d.Size)
 	status := d.Status
 	if status == statusActive && !a.opts.Backend.Running(d.Spec.Name) {
 		status = statusOff
 	}
 	return godo.Droplet{
 		ID: d.ID, Name: d.Spec.Hostname, Memory: size.Memory, Vcpus: size.Vcpus, Disk: size.Disk,
-		Region: &region, Image: &image, Size: &size, SizeSlug: size.Slug,
+		Region: &region, Image: &godo.Image{Slug: d.Image}, Size: &size, SizeSlug: size.Slug,
 		BackupIDs: []int{}, SnapshotIDs: []int{}, VolumeIDs: []string{}, Features: append([]string{}, d.Features...),
 		Locked: status == statusNew, Status: status, Networks: a.networks(d),
 		Created: d.Created.UTC().Format(time.RFC3339), Tags: append([]string{}, d.Tags...),

@@ -60,22 +60,18 @@ func (a *api) createDroplets(c *call) error {
 	if effect, _ := c.r.Context().Value(bootKey).(*fault.Boot); effect != nil {
 		boot = *effect
 	}
-	droplets, err := a.opts.Account.CreateDroplets(c.caller, body.request(), boot)
+	made, err := a.opts.Account.CreateDroplet(c.caller, body.request(), boot)
 	if err != nil {
 		return err
 	}
-	a.opts.Account.AwaitBoot(c.r.Context(), droplets[len(droplets)-1].ID, answerWithin)
-	if body.Name != "" {
-		return c.answer(http.StatusAccepted, map[string]any{"droplet": droplets[0], "links": godo.Links{}})
-	}
-	return c.answer(http.StatusAccepted, map[string]any{"droplets": droplets, "links": godo.Links{}})
+	a.opts.Account.AwaitBoot(c.r.Context(), made.ID, answerWithin)
+	return c.answer(http.StatusAccepted, map[string]any{"droplet": made, "links": godo.Links{}})
 }
 
 // createBody is the body of a create request. Of godo's type it differs in
 // the identifiers, which godo writes as a number or a text and cannot read.
 type createBody struct {
 	Name              string       `json:"name"`
-	Names             []string     `json:"names"`
 	Region            string       `json:"region"`
 	Size              string       `json:"size"`
 	Image             identifier   `json:"image"`
@@ -89,16 +85,12 @@ type createBody struct {
 }
 
 func (b createBody) request() account.DropletRequest {
-	names := b.Names
-	if b.Name != "" {
-		names = []string{b.Name}
-	}
 	keys := make([]string, 0, len(b.SSHKeys))
 	for _, key := range b.SSHKeys {
 		keys = append(keys, string(key))
 	}
 	return account.DropletRequest{
-		Names: names, Region: b.Region, Size: b.Size, Image: string(b.Image), Keys: keys, Backups: b.Backups,
+		Name: b.Name, Region: b.Region, Size: b.Size, Image: string(b.Image), Keys: keys, Backups: b.Backups,
 		IPv6: b.IPv6, PrivateNetworking: b.PrivateNetworking, Monitoring: b.Monitoring, UserData: b.UserData, Tags: b.Tags,
 	}
 }

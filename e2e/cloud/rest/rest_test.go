@@ -202,7 +202,7 @@ func TestEmptyListsAreListsNotNull(t *testing.T) {
 
 // FuzzAPI sends anything to any path: no answer is a 5xx or without a body that clients can read.
 func FuzzAPI(f *testing.F) {
-	f.Add("POST", "/v2/droplets", []byte(`{"names":["a","b"],"region":"nyc3","size":"c-2","image":139080908}`))
+	f.Add("POST", "/v2/droplets", []byte(`{"name":"a","region":"nyc3","size":"c-2","image":139080908}`))
 	f.Add("GET", "/v2/droplets?page=2&per_page=0&tag_name=%zz", []byte(nil))
 	f.Add("DELETE", "/v2/account/keys/", []byte(`x`))
 	l := ledger.New()

@@ -121,14 +121,10 @@ func peekName(r *http.Request) string {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), r.Body))
 	var named struct {
-		Name  string   `json:"name"`
-		Names []string `json:"names"`
+		Name string `json:"name"`
 	}
 	if err != nil || json.Unmarshal(body, &named) != nil {
 		return ""
-	}
-	if named.Name == "" && len(named.Names) > 0 {
-		return named.Names[0]
 	}
 	return named.Name
 }
