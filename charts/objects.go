@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"errors"
 	"maps"
 	"slices"
 
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -213,4 +215,9 @@ func disruptionBudget(s Settings) *policyv1.PodDisruptionBudget {
 	one := intstr.FromInt32(1)
 	return &policyv1.PodDisruptionBudget{ObjectMeta: s.meta(Name), Spec: policyv1.PodDisruptionBudgetSpec{
 		MaxUnavailable: &one, Selector: &metav1.LabelSelector{MatchLabels: selector()}}}
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	return scheme, errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme))
 }

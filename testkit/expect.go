@@ -1,13 +1,19 @@
 package testkit
 
 import (
+	"context"
+	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
@@ -118,4 +124,93 @@ func condition(tb testing.TB, obj runtime.Object, kind string) *metav1.Condition
 		return found
 	}
 	return nil
+}
+
+// pollEvery is short beside what the stories of e2e wait for.
+const pollEvery = 100 * time.Millisecond
+
+// Eventually calls check until it returns nil, and fails the test with its
+// last error when that takes too long. For e2e only: other tests call
+// Reconcile and have nothing to wait for.
+func Eventually(tb testing.TB, timeout time.Duration, check func() error) {
+	tb.Helper()
+	deadline := time.NewTimer(timeout)
+	defer deadline.Stop()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		select {
+		case <-tb.Context().Done():
+			tb.Fatalf("test ended while waiting: %v", err)
+		case <-deadline.C:
+			tb.Fatalf("not within %s: %v", timeout, err)
+		case <-tick.C:
+		}
+	}
+}
+
+// Table is what kubectl get is given of the path of an object or a list: its columns. While the API server's storage of a new
+// kind is not ready (429), it is asked again.
+func Table(tb testing.TB, path string) metav1.Table {
+	tb.Helper()
+	clients, err := kubernetes.NewForConfig(Config(tb))
+	require.NoError(tb, err)
+	answer, err := clients.RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(tb.Context())
+	require.NoError(tb, err)
+	var table metav1.Table
+	require.NoError(tb, json.Unmarshal(answer, &table))
+	return table
+}
+
+// Config is an administrator's access to the server; the caller may change it.
+func Config(tb testing.TB) *rest.Config {
+	tb.Helper()
+	return rest.CopyConfig(started(tb).config)
+}
+
+// Fresh is an administrator's access to a server that nobody has used, for one test. It costs some seconds.
+func Fresh(tb testing.TB, opts ...Option) *rest.Config {
+	tb.Helper()
+	s := &server{fresh: true}
+	for _, opt := range opts {
+		opt(&s.options)
+	}
+	require.NoError(tb, s.ensure(), "starting a server")
+	tb.Cleanup(func() { require.NoError(tb, s.stop()) })
+	return rest.CopyConfig(s.config)
+}
+
+// Kubeconfig is the path of an administrator's kubeconfig.
+func Kubeconfig(tb testing.TB) string {
+	tb.Helper()
+	return started(tb).kubeconfig
+}
+
+// Client is an administrator's uncached client.
+func Client(tb testing.TB, scheme *runtime.Scheme) client.WithWatch {
+	tb.Helper()
+	c, err := client.NewWithWatch(Config(tb), client.Options{Scheme: scheme})
+	require.NoError(tb, err, "making a client")
+	return c
+}
+
+// Namespace makes a namespace for one test. Its deletion is asked for at the
+// end and not awaited: names are never used again.
+func Namespace(tb testing.TB) string {
+	tb.Helper()
+	clients, err := kubernetes.NewForConfig(Config(tb))
+	require.NoError(tb, err, "making a client")
+	namespaces := clients.CoreV1().Namespaces()
+	ns, err := namespaces.Create(tb.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
+	require.NoError(tb, err, "making a namespace")
+	tb.Cleanup(func() {
+		if err := namespaces.Delete(context.WithoutCancel(tb.Context()), ns.Name, metav1.DeleteOptions{}); err != nil {
+			tb.Logf("deleting namespace %s: %v", ns.Name, err)
+		}
+	})
+	return ns.Name
 }

@@ -6,13 +6,270 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
+	"regexp"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/digitalocean/godo"
 
+	"github.com/drover-project/drover/e2e/cloud/fault"
 	"github.com/drover-project/drover/e2e/cloud/ledger"
+	"github.com/drover-project/drover/e2e/cloud/server"
 )
+
+// maxUserData is the API's limit on user data.
+const maxUserData = 64 << 10
+
+// startTime is how long a droplet is watched that has just been started: one that cannot boot ends within seconds.
+const startTime = 20 * time.Second
+
+var hostname = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9.-]{0,253}[a-zA-Z0-9])?$`)
+
+// DropletRequest asks for a droplet.
+type DropletRequest struct {
+	Name              string
+	Region            string
+	Size              string
+	Image             string   // slug
+	Keys              []string // ids or fingerprints
+	Backups           bool
+	IPv6              bool
+	PrivateNetworking bool
+	Monitoring        bool
+	UserData          string
+	Tags              []string
+}
+
+// CreateDroplet makes a droplet. It is new in the answer and becomes active on its own, as boot tells.
+func (a *Account) CreateDroplet(caller Caller, request DropletRequest, boot fault.Boot) (godo.Droplet, error) {
+	if err := request.validate(); err != nil {
+		return godo.Droplet{}, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var keys []string
+	for _, identifier := range request.Keys {
+		key, err := a.findKey(identifier)
+		if err != nil {
+			return godo.Droplet{}, Unprocessable(identifier + " are invalid key identifiers for Droplet creation.")
+		}
+		if !slices.Contains(keys, key.PublicKey) {
+			keys = append(keys, key.PublicKey)
+		}
+	}
+	d, err := a.newDroplet(request, keys, boot)
+	if err != nil {
+		return godo.Droplet{}, err
+	}
+	a.addTags(caller, request.Tags)
+	a.record(caller, d.entry(ledger.OpCreated))
+	// It comes up by itself.
+	ctx, stop := context.WithCancel(a.ctx)
+	d.stop = stop
+	a.booting.Go(func() {
+		defer close(d.booted)
+		defer stop()
+		a.bootDroplet(ctx, d)
+	})
+	return a.render(d), nil
+}
+
+func (r DropletRequest) validate() error {
+	if r.Name == "" {
+		return Unprocessable("Name can't be blank")
+	}
+	if !hostname.MatchString(r.Name) {
+		return Unprocessable("Name Only valid hostname characters are allowed. (a-z, A-Z, 0-9, . and -)")
+	}
+	if _, ok := findRegion(r.Region); !ok {
+		return Unprocessable("You specified an invalid region for Droplet creation.")
+	}
+	if _, ok := findSize(r.Size); !ok {
+		return Unprocessable("You specified an invalid size for Droplet creation.")
+	}
+	if !slices.Contains(images, r.Image) {
+		return Unprocessable("You specified an invalid image for Droplet creation.")
+	}
+	if len(r.UserData) > maxUserData {
+		return Unprocessable("User data is too long (maximum is 65536 bytes)")
+	}
+	return validateTags(r.Tags)
+}
+
+func (a *Account) newDroplet(request DropletRequest, keys []string, boot fault.Boot) (*droplet, error) {
+	given, err := a.opts.Network.Allocate()
+	if err != nil {
+		return nil, Unprocessable(err.Error())
+	}
+	id := a.nextDrop
+	a.nextDrop++
+	spec := server.Spec{
+		Name: "d" + strconv.Itoa(id), Hostname: request.Name, InstanceID: strconv.Itoa(id), Public: given.Public,
+		Keys: keys, Offline: boot.Offline,
+	}
+	if request.PrivateNetworking {
+		spec.Private = given.Private
+	}
+	if request.IPv6 {
+		spec.IPv6 = given.IPv6
+	}
+	d := &droplet{
+		ID: id, Region: request.Region, Size: request.Size, Image: request.Image, Status: statusNew,
+		Created: time.Now().UTC(), Features: request.features(), Tags: uniqueSorted(request.Tags), Spec: spec,
+		userData: request.UserData, boot: boot, booted: make(chan struct{}),
+	}
+	a.droplets[id] = d
+	return d, nil
+}
+
+func (r DropletRequest) features() []string {
+	features := []string{}
+	for name, wanted := range map[string]bool{
+		"backups": r.Backups, "ipv6": r.IPv6, "monitoring": r.Monitoring, "private_networking": r.PrivateNetworking,
+	} {
+		if wanted {
+			features = append(features, name)
+		}
+	}
+	slices.Sort(features)
+	return features
+}
+
+func (a *Account) bootDroplet(ctx context.Context, d *droplet) {
+	if !wait(ctx, d.boot.Delay) || d.boot.Never {
+		return
+	}
+	spec := d.Spec
+	spec.UserData = d.userData
+	err := a.opts.Backend.Create(ctx, spec)
+	if ctx.Err() != nil {
+		return // whoever stopped the boot also destroys what was begun
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err != nil {
+		a.opts.Log.Error("booting droplet", "id", d.ID, "error", err)
+		a.record(Caller{Cause: "did not boot: " + err.Error()}, d.entry(ledger.OpChanged))
+		return
+	}
+	d.Status = statusActive
+	a.record(Caller{Cause: "booted"}, d.entry(ledger.OpChanged))
+	a.booting.Go(func() { a.watchStart(d) })
+	if d.boot.VanishAfter <= 0 {
+		return
+	}
+	a.booting.Go(func() {
+		if !wait(a.ctx, d.boot.VanishAfter) {
+			return
+		}
+		if err := a.Vanish(a.ctx, d.ID); err != nil && !IsNotFound(err) {
+			a.opts.Log.Error("letting droplet vanish", "id", d.ID, "error", err)
+		}
+	})
+}
+
+// watchStart tells of a droplet whose computer ended by itself as it began, and why.
+func (a *Account) watchStart(d *droplet) {
+	ctx, cancel := context.WithTimeout(a.ctx, startTime)
+	defer cancel()
+	printed := a.opts.Backend.AwaitEnd(ctx, d.Spec.Name)
+	if printed == "" {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.droplets[d.ID] != d || d.Status != statusActive || a.opts.Backend.Running(d.Spec.Name) {
+		return // its owner did it
+	}
+	d.Status = statusOff
+	a.opts.Log.Error("droplet did not boot", "id", d.ID, "name", d.Spec.Hostname, "why", printed)
+	a.record(Caller{Cause: "did not boot: " + printed}, d.entry(ledger.OpChanged))
+}
+
+// wait reports false when ctx ended first.
+func wait(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Droplet states as the API tells them.
+const (
+	statusNew    = "new"
+	statusActive = "active"
+	statusOff    = "off"
+)
+
+// droplet is what the account knows of one; guarded by the account's mutex.
+type droplet struct {
+	ID                  int
+	Region, Size, Image string
+	Status              string
+	Created             time.Time
+	Features, Tags      []string
+	Spec                server.Spec
+
+	userData string
+	boot     fault.Boot
+	stop     context.CancelFunc // ends the boot
+	booted   chan struct{}      // closed when the boot has ended, well or not
+}
+
+func (d *droplet) entry(op ledger.Op) ledger.Entry {
+	return ledger.Entry{
+		Op: op, Kind: ledger.KindDroplet, ID: strconv.Itoa(d.ID), Name: d.Spec.Hostname, Tags: slices.Clone(d.Tags),
+	}
+}
+
+// render shows the droplet as the API does.
+func (a *Account) render(d *droplet) godo.Droplet {
+	region, _ := findRegion(d.Region)
+	size, _ := findSize(d.Size)
+	status := d.Status
+	if status == statusActive && !a.opts.Backend.Running(d.Spec.Name) {
+		status = statusOff
+	}
+	return godo.Droplet{
+		ID: d.ID, Name: d.Spec.Hostname, Memory: size.Memory, Vcpus: size.Vcpus, Disk: size.Disk,
+		Region: &region, Image: &godo.Image{Slug: d.Image}, Size: &size, SizeSlug: size.Slug,
+		BackupIDs: []int{}, SnapshotIDs: []int{}, VolumeIDs: []string{}, Features: append([]string{}, d.Features...),
+		Locked: status == statusNew, Status: status, Networks: a.networks(d),
+		Created: d.Created.UTC().Format(time.RFC3339), Tags: append([]string{}, d.Tags...),
+		VPCUUID: "c1d6a9b4-7e0b-4b3e-9d2b-1f2e6f6b8a01",
+	}
+}
+
+func (a *Account) networks(d *droplet) *godo.Networks {
+	networks := &godo.Networks{V4: []godo.NetworkV4{}, V6: []godo.NetworkV6{}}
+	if d.Status == statusNew || d.boot.NoAddress {
+		return networks
+	}
+	v4 := func(address netip.Addr, gateway, kind string) {
+		networks.V4 = append(networks.V4, godo.NetworkV4{
+			IPAddress: address.String(), Netmask: "255.255.0.0", Gateway: gateway, Type: kind,
+		})
+	}
+	if d.Spec.Private.IsValid() {
+		v4(d.Spec.Private, "", "private")
+	}
+	v4(d.Spec.Public, a.opts.Network.Gateway.String(), "public")
+	if d.Spec.IPv6.IsValid() {
+		networks.V6 = append(networks.V6, godo.NetworkV6{
+			IPAddress: d.Spec.IPv6.String(), Netmask: 64, Gateway: "2001:db8:d00d::1", Type: "public",
+		})
+	}
+	return networks
+}
 
 // Droplets returns the droplets with the given name and tag, oldest first; empty matches all.
 func (a *Account) Droplets(name, tag string) []godo.Droplet {
@@ -116,4 +373,43 @@ func (a *Account) DestroyAll(ctx context.Context, cause string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// images can be asked for by their slug. Real servers all boot the same root file system, whatever the image is called.
+var images = []string{"ubuntu-20-04-x64", "ubuntu-22-04-x64", "ubuntu-24-04-x64", "debian-12-x64", "rockylinux-9-x64"}
+
+// Regions returns the regions of the catalog.
+func Regions() []godo.Region {
+	var regions []godo.Region
+	for _, slug := range []string{"ams3", "blr1", "fra1", "lon1", "nyc1", "nyc2", "nyc3", "sfo2", "sfo3", "sgp1", "syd1", "tor1"} {
+		regions = append(regions, godo.Region{Slug: slug, Name: slug, Available: true, Features: []string{"backups", "ipv6", "metadata", "private_networking"}})
+	}
+	return regions
+}
+
+func findRegion(slug string) (godo.Region, bool) {
+	at := slices.IndexFunc(Regions(), func(region godo.Region) bool { return region.Slug == slug })
+	if at < 0 {
+		return godo.Region{}, false
+	}
+	return Regions()[at], true
+}
+
+func findSize(slug string) (godo.Size, bool) {
+	for _, size := range []godo.Size{
+		{Slug: "s-1vcpu-512mb-10gb", Memory: 512, Vcpus: 1, Disk: 10},
+		{Slug: "s-1vcpu-1gb", Memory: 1024, Vcpus: 1, Disk: 25},
+		{Slug: "s-1vcpu-2gb", Memory: 2048, Vcpus: 1, Disk: 50},
+		{Slug: "s-2vcpu-2gb", Memory: 2048, Vcpus: 2, Disk: 60},
+		{Slug: "s-2vcpu-4gb", Memory: 4096, Vcpus: 2, Disk: 80},
+		{Slug: "s-4vcpu-8gb", Memory: 8192, Vcpus: 4, Disk: 160},
+		{Slug: "c-2", Memory: 4096, Vcpus: 2, Disk: 25},
+		{Slug: "g-2vcpu-8gb", Memory: 8192, Vcpus: 2, Disk: 25},
+	} {
+		if size.Slug == slug {
+			size.Available = true
+			return size, true
+		}
+	}
+	return godo.Size{}, false
 }

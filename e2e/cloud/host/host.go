@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -76,3 +80,130 @@ func Release(ctx context.Context) error {
 	}
 	return h.Close(ctx)
 }
+
+// setUpBridge makes the bridge with its address. Forwarding is switched on
+// for the bridge alone, so that it ends with the bridge.
+func setUpBridge(ctx context.Context) error {
+	if _, err := net.InterfaceByName(BridgeName); err != nil {
+		if err := run(ctx, "ip", "link", "add", BridgeName, "type", "bridge"); err != nil {
+			return err
+		}
+	}
+	if err := run(ctx, "ip", "address", "replace", Gateway+"/16", "dev", BridgeName); err != nil {
+		return err
+	}
+	if err := run(ctx, "ip", "link", "set", BridgeName, "up"); err != nil {
+		return err
+	}
+	if err := os.WriteFile("/proc/sys/net/ipv4/conf/"+BridgeName+"/forwarding", []byte("1"), 0o600); err != nil {
+		return fmt.Errorf("switching forwarding on: %w", err)
+	}
+	return allowForwarding(ctx)
+}
+
+// RemoveInterface removes a network interface; one that is not there is no error.
+func RemoveInterface(ctx context.Context, name string) error {
+	if _, err := net.InterfaceByName(name); err != nil {
+		return nil //nolint:nilerr // no such interface is what is wanted
+	}
+	err := run(ctx, "ip", "link", "delete", name)
+	if _, gone := net.InterfaceByName(name); gone != nil {
+		return nil //nolint:nilerr // it went by itself in between
+	}
+	return err
+}
+
+// forwardRules are only needed where the machine drops what it forwards.
+func forwardRules() [][]string {
+	return [][]string{
+		{"FORWARD", "-i", BridgeName, "-j", "ACCEPT"},
+		{"FORWARD", "-o", BridgeName, "-j", "ACCEPT"},
+	}
+}
+
+func allowForwarding(ctx context.Context) error {
+	policy, err := exec.CommandContext(ctx, "iptables", "-w", "-S", "FORWARD").Output()
+	if err != nil || !strings.Contains(string(policy), "-P FORWARD DROP") {
+		return nil //nolint:nilerr // without iptables nothing is dropped
+	}
+	for _, rule := range forwardRules() {
+		if hasRule(ctx, rule) {
+			continue
+		}
+		if err := run(ctx, "iptables", append([]string{"-w", "-I"}, rule...)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func disallowForwarding(ctx context.Context) error {
+	if _, err := exec.LookPath("iptables"); err != nil {
+		return nil //nolint:nilerr // without iptables there are no rules
+	}
+	var errs []error
+	for _, rule := range forwardRules() {
+		if hasRule(ctx, rule) {
+			errs = append(errs, run(ctx, "iptables", append([]string{"-w", "-D"}, rule...)...))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func hasRule(ctx context.Context, rule []string) bool {
+	return exec.CommandContext(ctx, "iptables", append([]string{"-w", "-C"}, rule...)...).Run() == nil
+}
+
+func run(ctx context.Context, name string, args ...string) error {
+	output, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("running %s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(string(output)))
+	}
+	return nil
+}
+
+// wantedInstances is enough for hundreds of servers: systemd as a server's first process holds about six inotify instances, all
+// of them root's, of whom the kernel allows 128 (inotify(7), max_user_instances). Beyond that new servers end as they begin.
+const wantedInstances = 8192
+
+const inotifyLimit = "/proc/sys/fs/inotify/max_user_instances"
+
+// raiseInotify raises the limit at a path and keeps in the directory what it was.
+func raiseInotify(path, dir string) error {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("reading how many inotify instances there may be: %w", err)
+	}
+	before, err := strconv.Atoi(strings.TrimSpace(string(content)))
+	if err != nil {
+		return fmt.Errorf("reading how many inotify instances there may be: %w", err)
+	}
+	if before >= wantedInstances {
+		return nil
+	}
+	if err := os.WriteFile(inotifyBefore(dir), content, 0o600); err != nil {
+		return fmt.Errorf("keeping how many inotify instances there could be: %w", err)
+	}
+	if err := os.WriteFile(path, []byte(strconv.Itoa(wantedInstances)), 0o600); err != nil {
+		return fmt.Errorf("fs.inotify.max_user_instances is %d, which is enough for some %d servers: run sysctl -w fs.inotify.max_user_instances=%d on this machine: %w",
+			before, before/6, wantedInstances, err)
+	}
+	return nil
+}
+
+// restoreInotify sets the limit at a path to what it was before it was raised.
+func restoreInotify(path, dir string) error {
+	content, err := os.ReadFile(inotifyBefore(dir))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = os.WriteFile(path, content, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("lowering fs.inotify.max_user_instances again: %w", err)
+	}
+	return nil
+}
+
+func inotifyBefore(dir string) string { return filepath.Join(dir, "inotify-before") }

@@ -1,9 +1,19 @@
 package nspawn
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
 
 	"github.com/drover-project/drover/e2e/cloud/server"
 )
@@ -73,4 +83,173 @@ func (d serverDir) prepare(spec server.Spec, opts Options) error {
 		}
 	}
 	return replaceFile(d.complete(), opts.Image)
+}
+
+// mountRoot puts a writable root over the image: an overlay where the file
+// system can, else a copy, for which it is noted when it is whole.
+func (b *Backend) mountRoot(ctx context.Context, image string, dir serverDir) error {
+	if isMounted(dir.root()) || exists(dir.copied()) {
+		return nil
+	}
+	mountErr := b.host.mountOverlay(dir.root(), overlayOptions(image, dir))
+	if mountErr == nil {
+		return nil
+	}
+	if err := copyRoot(ctx, image, dir); err != nil {
+		return fmt.Errorf("making root of %s: overlay: %w; copy: %w", dir.name(), mountErr, err)
+	}
+	return replaceFile(dir.copied(), "")
+}
+
+// overlayOptions escapes what means something in them: a comma ends an option, a colon a lower layer.
+func overlayOptions(image string, dir serverDir) string {
+	option := strings.NewReplacer(`\`, `\\`, `,`, `\,`)
+	layer := strings.NewReplacer(`\`, `\\`, `,`, `\,`, `:`, `\:`)
+	return fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", layer.Replace(image), option.Replace(dir.upper()), option.Replace(dir.work()))
+}
+
+// copyRoot is for state directories on file systems that cannot carry an overlay.
+func copyRoot(ctx context.Context, image string, dir serverDir) error {
+	if err := os.RemoveAll(dir.root()); err != nil { // what a crash left of a copy
+		return err
+	}
+	if err := makeDir(dir.root()); err != nil {
+		return err
+	}
+	for _, from := range []string{image, dir.upper()} {
+		output, err := exec.CommandContext(ctx, "cp", "-a", "--reflink=auto", from+"/.", dir.root()).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, bytes.TrimSpace(output))
+		}
+	}
+	return nil
+}
+
+// unmountBelow unmounts everything mounted at or below path, innermost first.
+func unmountBelow(path string) error {
+	mounts, err := mountPoints()
+	if err != nil {
+		return err
+	}
+	for _, mount := range slices.Backward(mounts) {
+		if mount != path && !strings.HasPrefix(mount, path+"/") {
+			continue
+		}
+		if err := syscall.Unmount(mount, syscall.MNT_DETACH); err != nil && !errors.Is(err, syscall.EINVAL) {
+			return fmt.Errorf("unmounting %s: %w", mount, err)
+		}
+	}
+	return nil
+}
+
+func isMounted(path string) bool {
+	mounts, err := mountPoints()
+	return err == nil && slices.Contains(mounts, path)
+}
+
+// mountPoints returns where something is mounted, in the order it was.
+func mountPoints() ([]string, error) {
+	content, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, fmt.Errorf("reading mounts: %w", err)
+	}
+	return parseMountPoints(string(content)), nil
+}
+
+func parseMountPoints(mountinfo string) []string {
+	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+	var points []string
+	for line := range strings.Lines(mountinfo) {
+		if fields := strings.Fields(line); len(fields) > 4 {
+			points = append(points, unescape.Replace(fields[4]))
+		}
+	}
+	return points
+}
+
+// lockEvery is how often a lock that another process holds is tried again.
+const lockEvery = 200 * time.Millisecond
+
+// realPath is absolute and without links, as the kernel tells of mounts; its end may be yet to be made.
+func realPath(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	resolved, err := filepath.EvalSymlinks(path)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return resolved, err
+	}
+	parent, err := realPath(filepath.Dir(path))
+	return filepath.Join(parent, filepath.Base(path)), err
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// makeDir makes a directory and its parents. Each can be entered by every
+// login, whatever our umask: they end up in a server's root.
+func makeDir(path string) error {
+	if exists(path) {
+		return nil
+	}
+	if err := makeDir(filepath.Dir(path)); err != nil {
+		return err
+	}
+	if err := os.Mkdir(path, rootMode); err != nil {
+		return fmt.Errorf("making directory: %w", err)
+	}
+	if err := os.Chmod(path, rootMode); err != nil {
+		return fmt.Errorf("making directory: %w", err)
+	}
+	return nil
+}
+
+// writeFile writes a file of a server's root, with the mode it shall have whatever our umask.
+func writeFile(path, content string, mode os.FileMode) error {
+	if err := makeDir(filepath.Dir(path)); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, []byte(content), mode); err != nil {
+		return fmt.Errorf("writing file: %w", err)
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		return fmt.Errorf("writing file: %w", err)
+	}
+	return nil
+}
+
+// replaceFile writes a file of ours: whoever finds it finds all of it, also after a crash.
+func replaceFile(path, content string) error {
+	fresh := path + ".new"
+	if err := os.WriteFile(fresh, []byte(content), 0o600); err != nil {
+		return fmt.Errorf("writing file: %w", err)
+	}
+	if err := os.Rename(fresh, path); err != nil {
+		return fmt.Errorf("writing file: %w", err)
+	}
+	return nil
+}
+
+func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
+
+// lockFile waits for the lock on a file, and tells once when it has to.
+func lockFile(ctx context.Context, path string, waiting func()) (func(), error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening lock: %w", err)
+	}
+	for told := false; syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil; told = true {
+		if !told {
+			waiting()
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("waiting for %s: %w", path, ctx.Err()), file.Close())
+		case <-time.After(lockEvery):
+		}
+	}
+	return func() { _ = file.Close() }, nil
 }

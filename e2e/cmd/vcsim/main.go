@@ -3,13 +3,21 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
+	"github.com/drover-project/drover/e2e/cloud/admin"
 	"github.com/drover-project/drover/e2e/vcenter"
 )
 
@@ -67,4 +75,76 @@ func newDestroyCommand(stateDir *string) *cobra.Command {
 			return vcenter.Destroy(command.Context(), endpoint, args[0])
 		},
 	}
+}
+
+func newSecretCommand(stateDir *string) *cobra.Command {
+	return &cobra.Command{
+		Use: "secret NAME", Short: "Print the manifest of a credential Secret for the vSphere driver", Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			endpoint, err := vcenter.ReadEndpoint(*stateDir)
+			if err != nil {
+				return err
+			}
+			host, port, err := net.SplitHostPort(endpoint.Address)
+			if err != nil {
+				return fmt.Errorf("reading the address: %w", err)
+			}
+			manifest, err := yaml.Marshal(corev1.Secret{
+				TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+				ObjectMeta: metav1.ObjectMeta{Name: args[0]},
+				StringData: map[string]string{
+					"vcenter": host, "vcenterPort": port, "username": endpoint.Username, "password": endpoint.Password,
+				},
+			})
+			if err != nil {
+				return fmt.Errorf("encoding the Secret: %w", err)
+			}
+			_, err = command.OutOrStdout().Write(manifest)
+			return err
+		},
+	}
+}
+
+func newServeCommand(stateDir *string) *cobra.Command {
+	opts := vcenter.Options{}
+	cloudDir, passwordFile := "", ""
+	command := &cobra.Command{
+		Use: "serve", Short: "Serve the simulated vCenter until interrupted, then remove its guests", Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			password, err := os.ReadFile(passwordFile)
+			if err != nil {
+				return fmt.Errorf("reading the password: %w", err)
+			}
+			opts.Password = strings.TrimSpace(string(password))
+			opts.Log = slog.New(slog.NewTextHandler(command.ErrOrStderr(), nil))
+			if cloudDir != "" {
+				client, err := admin.Dial(cloudDir)
+				if err != nil {
+					return err
+				}
+				opts.Guests = &vcenter.Servers{Cloud: client}
+			}
+			return serve(command, *stateDir, opts)
+		},
+	}
+	command.Flags().StringVar(&opts.Listen, "listen", "127.0.0.1:0", "host:port to listen on; port 0 takes a free one")
+	command.Flags().StringVar(&opts.Username, "username", "administrator@vsphere.local", "who may log in")
+	command.Flags().StringVar(&passwordFile, "password-file", "", "file of the password")
+	command.Flags().StringVar(&cloudDir, "cloud", "", "state directory of the local cloud that runs the guests; without, guests are addresses only")
+	_ = command.MarkFlagRequired("password-file") // fails for an unknown flag only
+	return command
+}
+
+func serve(command *cobra.Command, stateDir string, opts vcenter.Options) error {
+	simulator, err := vcenter.Start(command.Context(), opts)
+	if err != nil {
+		return err
+	}
+	if err := vcenter.WriteEndpoint(stateDir, simulator.Endpoint()); err != nil {
+		return errors.Join(err, simulator.Close())
+	}
+	opts.Log.Info("serving", "address", simulator.Address())
+	<-command.Context().Done()
+	opts.Log.Info("stopping")
+	return errors.Join(vcenter.RemoveEndpoint(stateDir, simulator.Endpoint()), simulator.Close())
 }
