@@ -176,7 +176,11 @@ func (w *world) makeMachine(providerID string) {
 	if providerID != "" {
 		w.owner.Spec.ProviderID, spec["providerID"] = providerID, providerID
 	}
-	require.NoError(w, w.admin.Create(w.Context(), w.owner))
+	err := w.admin.Create(w.Context(), w.owner)
+	if apierrors.IsAlreadyExists(err) { // the garbage collector has taken the other one alone
+		err = w.admin.Get(w.Context(), client.ObjectKeyFromObject(w.owner), w.owner)
+	}
+	require.NoError(w, err)
 	w.obj = &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	w.obj.SetGroupVersionKind(rkev1.MachineGroupVersion.WithKind(kind))
 	w.obj.SetNamespace(w.namespace)

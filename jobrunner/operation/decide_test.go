@@ -52,18 +52,20 @@ func TestNamesServer(t *testing.T) {
 		record           clouds.Record
 		want             bool
 	}{
-		"no record":                              {driver: "digitalocean"},
-		"an id":                                  {driver: "digitalocean", record: full, want: true},
-		"no id yet":                              {driver: "digitalocean", record: clouds.Record{"DropletID": ""}},
-		"a driver without servers":               {driver: "generic", record: full, phase: state.PhaseRecorded},
-		"by name, before it was recorded":        {driver: "azure", record: full, phase: state.PhaseIntent},
-		"by name, after it was recorded":         {driver: "azure", record: full, phase: state.PhaseRecorded, want: true},
-		"a template that can be filled":          {driver: "acme", template: "x://{ServerUUID}", record: full, want: true},
-		"a template that cannot":                 {driver: "acme", template: "x://{Missing}", record: full, phase: state.PhaseIntent},
-		"one that cannot, after it is written":   {driver: "acme", template: "x://{Missing}", record: full, phase: state.PhaseRecorded, want: true},
-		"one that cannot, with an address":       {driver: "acme", template: "x://{Missing}", record: clouds.Record{"IPAddress": "198.18.7.7"}, phase: state.PhaseIntent, want: true},
-		"nothing to go by, before it is written": {driver: "acme", record: full, phase: state.PhaseIntent},
-		"nothing to go by, after it is written":  {driver: "acme", record: full, phase: state.PhaseRecorded, want: true},
+		"no record":                                  {driver: "digitalocean"},
+		"an id":                                      {driver: "digitalocean", record: full, want: true},
+		"no id yet":                                  {driver: "digitalocean", record: clouds.Record{"DropletID": ""}},
+		"a driver without servers":                   {driver: "generic", record: full, phase: state.PhaseRecorded},
+		"by name, before it was recorded":            {driver: "azure", record: full, phase: state.PhaseIntent},
+		"by name, after it was recorded":             {driver: "azure", record: full, phase: state.PhaseRecorded, want: true},
+		"a template that can be filled":              {driver: "acme", template: "x://{ServerUUID}", record: full, want: true},
+		"a template that cannot":                     {driver: "acme", template: "x://{Missing}", record: full, phase: state.PhaseIntent},
+		"one that cannot, after it is written":       {driver: "acme", template: "x://{Missing}", record: full, phase: state.PhaseRecorded},
+		"one that cannot, after the driver was done": {driver: "acme", template: "x://{Missing}", record: full, phase: state.PhaseCreated, want: true},
+		"one that cannot, with an address":           {driver: "acme", template: "x://{Missing}", record: clouds.Record{"IPAddress": "198.18.7.7"}, phase: state.PhaseIntent, want: true},
+		"nothing to go by, before it is written":     {driver: "acme", record: full, phase: state.PhaseIntent},
+		"nothing to go by, after it is written":      {driver: "acme", record: full, phase: state.PhaseRecorded},
+		"nothing to go by, while it is removed":      {driver: "acme", record: full, phase: state.PhaseCreated, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &session{profile: clouds.Of(c.driver), request: jobrunner.Request{ProviderIDTemplate: c.template}}

@@ -58,6 +58,9 @@ const (
 	noRecord recordNames = iota
 	// namesNothing: the record has the options of a server that was not known yet.
 	namesNothing
+	// mayName: a record that changed while its driver created, of which nobody knows the field that names a server. It names one if the
+	// driver has a state of that.
+	mayName
 	// namesServer: the server, by the machine's name or in a field that nobody knows.
 	namesServer
 	// namesID: the server's ID.

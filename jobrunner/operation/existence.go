@@ -26,6 +26,9 @@ import (
 // lostInterval is how long a cloud gets that may still be at work on a request whose answer was lost.
 const lostInterval = 3 * time.Second
 
+// maxLooks is how often a driver is asked that has a state of a server that it says it has removed.
+const maxLooks = 5
+
 // inquiry carries out what next decides, until it ends.
 type inquiry struct {
 	*session
@@ -91,7 +94,7 @@ func (s *session) naming() naming {
 }
 
 // names says what a record names. Of a driver without profile that is known by the template, by an address that no option gave, or by the
-// record having changed while it created. What it lacks of the credential is filled in, for a template may name that too. A removal is more
+// driver's create having ended well. What it lacks of the credential is filled in, for a template may name that too. A removal is more
 // willing: a record is worth a try, once a server may exist.
 func (s *session) names(record clouds.Record, why purpose) recordNames {
 	named := isRecorded(s.journal.Phase) || why == forRemove && s.journal.Phase == state.PhaseRemoving
@@ -109,8 +112,10 @@ func (s *session) names(record clouds.Record, why purpose) recordNames {
 		return namesNothing
 	case template != "" && clouds.Fill(template, machinedir.Renew(record, s.fresh, s.credentials())) != "":
 		return namesID
-	case named, record.Text("IPAddress") != s.fresh.Text("IPAddress"):
+	case record.Text("IPAddress") != s.fresh.Text("IPAddress"), named && s.journal.Phase != state.PhaseRecorded:
 		return namesServer
+	case named:
+		return mayName
 	}
 	return namesNothing
 }
@@ -192,14 +197,23 @@ func (q *inquiry) askDriver(ctx context.Context) error {
 	switch {
 	case e.purpose == forFailure:
 		err = q.loadRecord(ctx, q.record)
-	case e.purpose == forCreate && e.record >= namesServer && e.removal == notTried:
+	case e.purpose == forCreate && e.record >= mayName && e.removal == notTried:
 		if err = q.loadRecord(ctx, machinedir.Renew(q.record, q.fresh, q.credentials())); err != nil {
 			return err
 		}
 	}
 	e.driver = saysNothing
 	if err == nil {
-		e.driver, err = q.look(ctx, e.naming == byName || e.naming == byNameOrID && (e.purpose == forRemove || e.purpose == forCreate && e.record < namesServer))
+		byItsName := e.naming == byName || e.naming == byNameOrID && (e.purpose == forRemove || e.purpose == forCreate && e.record < namesServer)
+		for range maxLooks {
+			if e.driver, err = q.look(ctx, byItsName); e.driver != saysExists || e.removal != removed || e.naming != byRecord {
+				break
+			}
+			// The cloud may still be at work on the removal.
+			if err = pause(ctx, lostInterval); err != nil {
+				return err
+			}
+		}
 	}
 	switch {
 	case cancelled(err):
@@ -209,6 +223,8 @@ func (q *inquiry) askDriver(ctx context.Context) error {
 		q.err = cmp.Or(q.err, err)
 	case e.driver == saysExists && e.removal != notTried:
 		q.err = cmp.Or(q.err, q.stillThere())
+	case e.driver == saysExists && e.record == mayName:
+		e.record = namesServer
 	}
 	return nil
 }
@@ -222,6 +238,8 @@ func (s *session) look(ctx context.Context, byItsName bool) (driverSays, error) 
 	switch {
 	case err == nil && (current == serverstate.NotFound || byItsName && current == serverstate.None):
 		return saysGone, nil
+	case err == nil && current == serverstate.None && s.naming() == byRecord:
+		return saysNothing, failf(rkev1.LookupFailedReason, rkev1.ClassUnknown, "the driver has no state of the server")
 	case err == nil:
 		return saysExists, nil
 	case isDriverError(err) && s.profile.IsGone(err.Error()):

@@ -78,6 +78,8 @@ func (e evidence) beforeCreate() action {
 		return makeNew
 	case e.goesByName():
 		return e.clearName()
+	case e.record == mayName && e.driver == driverUnasked:
+		return askDriver
 	}
 	return mayExist
 }
@@ -160,6 +162,8 @@ func (e evidence) afterFailure() action {
 	switch {
 	case e.phase == state.PhaseGone:
 		return keep
+	case e.record == mayName && e.driver == driverUnasked:
+		return askDriver
 	case e.isNamed(), e.finder == noFinder && e.refusal != refusedName && e.goesByName():
 		return e.leaveRecordedOne()
 	case e.finder == noFinder && e.refusal != refusedNothing:
@@ -226,13 +230,16 @@ func (e evidence) beforeGone() action {
 	case e.isNamed() && e.tag == tagAnothers:
 		return spare
 	}
-	if e.removal == notTried && e.tag != tagAnothers && (e.isNamed() || e.goesByName()) {
+	if e.record == mayName && e.removal == notTried && e.driver == driverUnasked {
+		return askDriver
+	}
+	if e.removal == notTried && e.tag != tagAnothers && (e.record >= mayName || e.goesByName()) {
 		if act, decided := e.namesakeFirst(); decided {
 			return act
 		}
 		return removeByDriver
 	}
-	if e.driver == driverUnasked && (e.removal == removedNothing || e.removal == removed && !e.isNamed()) {
+	if e.driver == driverUnasked && (e.removal == removedNothing || e.removal == removed && (!e.isNamed() || e.naming == byRecord)) {
 		return askDriver
 	}
 	return e.whatRemains()
@@ -304,7 +311,7 @@ func (e evidence) isCertain() bool {
 	case e.tag == tagAnothers && e.naming == byName, e.removal == removed && e.isNamed():
 		return true
 	case e.removal == removed, e.removal == removedNothing:
-		return e.driver == saysGone
+		return e.driver == saysGone && e.record != mayName // which may have nothing by which it could be there
 	}
 	return false
 }
@@ -315,12 +322,14 @@ func (e evidence) removalWasFailure() bool {
 	switch {
 	case e.removal == removalFailed:
 		return true
-	case e.removal == notTried, e.removal == removed && e.isNamed():
+	case e.removal == notTried:
 		return false
+	case e.removal == removed && e.isNamed():
+		return e.naming == byRecord && e.driver == saysExists // an error without words is lost on its way from a plugin
 	case e.driver == saysExists:
 		return e.removal == removedNothing || e.naming == byName || e.naming == byRecord || mayHaveServer(e.phase)
 	}
-	return e.driver == saysNothing
+	return e.driver == saysNothing && e.record != mayName
 }
 
 // unlessGone ends with the error met, unless the journal says that there is no server: no credential that expired since may

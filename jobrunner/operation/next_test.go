@@ -18,7 +18,7 @@ func begun() []evidence {
 		each([]state.Phase{"", state.PhaseIntent, state.PhaseRecorded, state.PhaseCreated, state.PhaseBootstrapped,
 			state.PhaseRemoving, state.PhaseGone, state.PhaseLost}, func(e *evidence, v state.Phase) { e.phase = v }),
 		each([]naming{byRecord, byID, byName, byNameOrID}, func(e *evidence, v naming) { e.naming = v }),
-		each([]recordNames{noRecord, namesNothing, namesServer, namesID}, func(e *evidence, v recordNames) { e.record = v }),
+		each([]recordNames{noRecord, namesNothing, mayName, namesServer, namesID}, func(e *evidence, v recordNames) { e.record = v }),
 		each([]finderSays{noFinder, finderUnasked}, func(e *evidence, v finderSays) { e.finder = v }),
 		each([]refusal{refusedNothing, refusedAll, refusedName}, func(e *evidence, v refusal) { e.refusal = v }),
 		each([]bool{false, true}, func(e *evidence, v bool) { e.inSteps = v }),
@@ -29,7 +29,7 @@ func begun() []evidence {
 		switch {
 		case e.purpose == forFailure && e.phase != state.PhaseIntent && e.phase != state.PhaseRecorded: // what declareIntent and the recorder write
 		case e.purpose != forFailure && e.refusal != refusedNothing, e.purpose != forCreate && e.looked:
-		case e.naming == byName && e.record == namesID, e.naming == byID && e.record == namesServer, e.naming == byNameOrID && e.record == namesServer:
+		case e.record == mayName && e.naming != byRecord, e.naming == byName && e.record == namesID, e.naming == byID && e.record == namesServer, e.naming == byNameOrID && e.record == namesServer:
 		default:
 			all = append(all, e)
 		}
@@ -71,7 +71,11 @@ func answers(e evidence, act action) []evidence {
 	case readTag:
 		return each([]tagSays{tagOurs, tagAnothers, tagUnreadable}, func(e *evidence, v tagSays) { e.tag = v })(e)
 	case askDriver:
-		return each([]driverSays{saysExists, saysGone, saysNothing}, func(e *evidence, v driverSays) { e.driver = v })(e)
+		return each([]driverSays{saysExists, saysGone, saysNothing}, func(e *evidence, v driverSays) {
+			if e.driver = v; v == saysExists && e.removal == notTried && e.record == mayName {
+				e.record = namesServer
+			}
+		})(e)
 	case find, search, findAgain:
 		out := each([]finderSays{foundNone, foundOne, foundUseless, findFailed}, func(e *evidence, v finderSays) { e.finder = v })(e)
 		for i, found := range out {
@@ -179,6 +183,8 @@ func wrongs(e evidence, act action, way []action) []string {
 	never(act == nothingLeft && e.finder != noFinder && e.finder != foundNone, "ends a removal without the finder's word")
 	never(act == nothingLeft && e.finder == noFinder && mayHaveServer(e.phase) && e.driver != saysGone && (e.removal != removed || e.record < namesServer) &&
 		(e.tag != tagAnothers || e.naming != byName), "ends a removal while a server may be left")
+	never((act == take || act == nothingLeft && e.finder == noFinder && mayHaveServer(e.phase)) && e.record == mayName, "believes a record of which nobody knows what it names")
+	never(act == nothingLeft && e.naming == byRecord && e.finder == noFinder && e.removal == removed && e.driver == saysExists, "calls removed what the driver says is there")
 	never(act == nothingLeft && e.record == namesID && e.removal == removalFailed && e.driver != saysGone, "forgets a server that the driver failed to remove")
 	never(e.purpose == forFailure && (act == makeNew || act == removeByDriver || act == take), "does more than look after a failure")
 	never(act == askDriver && e.driver != driverUnasked || (act == find || act == search) && e.finder != finderUnasked, "asks twice: %v", way)

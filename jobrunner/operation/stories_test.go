@@ -68,6 +68,9 @@ var (
 	undecided = told{rkev1.ServerMayExistReason, rkev1.ClassInvalid, true, state.PhaseIntent}
 )
 
+func vague(class string) told {
+	return told{rkev1.ServerMayExistReason, class, true, state.PhaseRecorded}
+}
 func refused(class string) told { return told{"CreateFailed", class, false, state.PhaseGone} }
 func asked(class string) told {
 	return told{rkev1.ServerMayExistReason, class, true, state.PhaseIntent}
@@ -77,6 +80,7 @@ func known(class string) told { return told{"CreateFailed", class, true, state.P
 // refusals: the cloud has made nothing and says so, so that the next attempt starts afresh.
 func refusals() map[string]story {
 	return map[string]story{
+		"any, whose record had changed": {driver: "slow", mode: "vague-fail 401 Unauthorized: bad token", first: refused(rkev1.ClassUnauthorized), second: done, servers: 1, removed: cleared},
 		"openstack, quota": {driver: "openstack", mode: `fail Request forbidden: [POST http://x/servers], error message: {"forbidden": {"message": "Quota exceeded for cores"}}`,
 			first: refused(rkev1.ClassQuota), second: done, servers: 1, removed: cleared},
 		"openstack, no such image": {driver: "openstack", mode: "fail Unable to find image named none", first: refused(rkev1.ClassInvalid), second: done, servers: 1, removed: cleared},
@@ -106,6 +110,8 @@ func lostAnswers() map[string]story {
 			first: asked(rkev1.ClassQuota), second: asked(rkev1.ClassQuota), servers: 1, removed: undecided},
 		"vcloudair, the gate at the end": {driver: "vmwarevcloudair", mode: "made error reconfiguring Edge Gateway: API Error: 403: no",
 			first: asked(rkev1.ClassUnauthorized), second: asked(rkev1.ClassUnauthorized), servers: 1, removed: undecided},
+		"any, whose record has no ID yet": {driver: "slow", mode: "vague connection reset by peer",
+			first: vague(rkev1.ClassTransient), second: vague(rkev1.ClassTransient), servers: 1, removed: vague(rkev1.ClassInvalid)},
 		"a driver whose process ended": {driver: "openstack", mode: "made-die",
 			first: asked(rkev1.ClassUnknown), second: asked(rkev1.ClassUnknown), servers: 1, removed: undecided},
 	}
@@ -147,6 +153,8 @@ func laterChanges() map[string]story {
 			},
 			second: unseen(rkev1.ClassUnauthorized), servers: 1, removed: unremoved(rkev1.ClassUnauthorized)},
 		"it cannot be removed, for the cloud is ill": {driver: "openstack", mode: "good", first: done, then: func(c cloudDir) { c.write("remove", "Internal Server Error") },
+			second: done, servers: 1, removed: unremoved(rkev1.ClassTransient)},
+		"it is not removed, without a word": {driver: "slow", mode: "good", first: done, then: func(c cloudDir) { c.write("remove", "nothing") },
 			second: done, servers: 1, removed: unremoved(rkev1.ClassTransient)},
 		"its address is not found, but it is there": {driver: "exoscale", mode: "good", first: done,
 			then: func(c cloudDir) { c.write("remove", "DeleteIP: http response: Not Found: Elastic IP not found") }, second: done, servers: 1, removed: unremoved(rkev1.ClassTransient)},
