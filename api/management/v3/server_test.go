@@ -1,7 +1,6 @@
 package v3_test
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -239,25 +238,4 @@ func TestServerKeepsEveryField(t *testing.T) {
 	bare.Spec.URL = "local://changed-beside-the-status"
 	require.NoError(t, c.Status().Update(t.Context(), bare))
 	require.Equal(t, full.Spec.URL, testkit.ExpectExists(t, c, back).Spec.URL, "a status is written alone")
-}
-
-func TestServerWatchesAndListsTheKind(t *testing.T) {
-	c := newClient(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	watcher, err := c.Watch(ctx, &v3.NodeDriverList{})
-	require.NoError(t, err)
-	defer watcher.Stop()
-	one := nodeDriver(t, "watched", "url: local://")
-	require.NoError(t, c.Create(t.Context(), one))
-	for event := range watcher.ResultChan() {
-		nd, ok := event.Object.(*v3.NodeDriver)
-		require.True(t, ok)
-		if nd.Name == "watched" {
-			break
-		}
-	}
-	var all v3.NodeDriverList
-	require.NoError(t, c.List(t.Context(), &all))
-	require.NotEmpty(t, all.Items)
 }

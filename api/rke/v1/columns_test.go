@@ -1,7 +1,6 @@
 package v1_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -61,30 +60,6 @@ func TestServerShowsScans(t *testing.T) {
 		columns(t, path, false))
 }
 
-// TestStatusIsWrittenAsItWasRead: whatever a status holds that can be read, a copy of it says the same and shares nothing, and it is written as it was read.
-func TestStatusIsWrittenAsItWasRead(t *testing.T) {
-	status := fullStatus()
-	full, err := json.Marshal(status)
-	require.NoError(t, err)
-	check := func(raw []byte) {
-		var status rkev1.RKEMachineStatus
-		if json.Unmarshal(raw, &status) != nil {
-			return
-		}
-		written, err := json.Marshal(status)
-		if err != nil {
-			return // a year of five digits
-		}
-		copied := status.DeepCopy()
-		require.JSONEq(t, string(written), marshal(t, copied))
-		var again rkev1.RKEMachineStatus
-		require.NoError(t, json.Unmarshal(written, &again))
-		require.JSONEq(t, string(written), marshal(t, again))
-	}
-	check(full)
-	check([]byte(`{"conditions":[null,{}],"lastAttempt":{},"initialization":{},"nextAttemptTime":null}`))
-}
-
 // A scan of a large account: what the schema bounds and what only the controller does.
 func TestServerTakesTheLargestScan(t *testing.T) {
 	c, scan := newClient(t), fullScan(testkit.Namespace(t))
@@ -101,44 +76,6 @@ func TestServerTakesTheLargestScan(t *testing.T) {
 	require.NoError(t, c.Status().Update(t.Context(), scan))
 	back := testkit.ExpectExists(t, c, &rkev1.ServerScan{ObjectMeta: metav1.ObjectMeta{Namespace: scan.Namespace, Name: scan.Name}})
 	require.Equal(t, status, back.Status)
-}
-
-// What a controller may get wrong in the status of a scan or a cluster is refused with the field's name.
-func TestServerRefusesBrokenStatusesOfOtherKinds(t *testing.T) {
-	c, namespace := newClient(t), testkit.Namespace(t)
-	scan := fullScan(namespace)
-	require.NoError(t, c.Create(t.Context(), scan))
-	cluster := &rkev1.RKECluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "one"}}
-	require.NoError(t, c.Create(t.Context(), cluster))
-	ready := fullStatus().Conditions[0]
-	bad := func(change func(*metav1.Condition)) metav1.Condition {
-		condition := ready
-		change(&condition)
-		return condition
-	}
-	for name, tt := range map[string]struct {
-		condition metav1.Condition
-		refusal   string
-	}{
-		"no reason":        {bad(func(c *metav1.Condition) { c.Reason = "" }), "status.conditions[0].reason: "},
-		"a sentence":       {bad(func(c *metav1.Condition) { c.Reason = "it failed" }), "status.conditions[0].reason: "},
-		"no type":          {bad(func(c *metav1.Condition) { c.Type = "" }), "status.conditions[0].type: "},
-		"no time":          {bad(func(c *metav1.Condition) { c.LastTransitionTime = metav1.Time{} }), "status.conditions[0].lastTransitionTime: "},
-		"maybe":            {bad(func(c *metav1.Condition) { c.Status = "Maybe" }), "status.conditions[0].status: "},
-		"a long message":   {bad(func(c *metav1.Condition) { c.Message = strings.Repeat("m", 32769) }), "status.conditions[0].message: "},
-		"before the first": {bad(func(c *metav1.Condition) { c.ObservedGeneration = -1 }), "status.conditions[0].observedGeneration: "},
-	} {
-		t.Run(name, func(t *testing.T) {
-			broken, brokenScan := cluster.DeepCopy(), scan.DeepCopy()
-			broken.Status.Conditions, brokenScan.Status.Conditions = []metav1.Condition{tt.condition}, []metav1.Condition{tt.condition}
-			require.ErrorContains(t, c.Status().Update(t.Context(), broken), tt.refusal)
-			require.ErrorContains(t, c.Status().Update(t.Context(), brokenScan), tt.refusal)
-		})
-	}
-	for _, conditions := range [][]metav1.Condition{nil, {}, {ready}} {
-		cluster.Status.Conditions = conditions
-		require.NoError(t, c.Status().Update(t.Context(), cluster))
-	}
 }
 
 // A list of the kinds is read by type, as the manager's cache reads it, with what users made of all sorts in it.

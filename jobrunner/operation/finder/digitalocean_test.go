@@ -205,27 +205,6 @@ func TestDigitalOcean_Find_isWholeOrFails(t *testing.T) {
 	require.ErrorIs(t, err, errTooMany)
 }
 
-// Tags are applied after a droplet is there: whose answer was lost is asked for for a while.
-func TestDigitalOcean_Find_late(t *testing.T) {
-	machine := tagged
-	machine.Lost = true
-	a := &account{late: []map[string]any{droplet(11)}, lateAfter: 2}
-	found, err := a.finder(t).Find(t.Context(), machine)
-	require.NoError(t, err)
-	require.Equal(t, []string{"11"}, ids(found))
-	require.Equal(t, []time.Duration{2 * time.Second, 4 * time.Second}, a.waits)
-
-	a = &account{}
-	found, err = a.finder(t).Find(t.Context(), machine)
-	require.NoError(t, err)
-	require.Empty(t, found)
-	require.Len(t, a.waits, 2)
-	a = &account{}
-	_, err = a.finder(t).Find(t.Context(), tagged)
-	require.NoError(t, err)
-	require.Empty(t, a.waits, "nothing was asked for")
-}
-
 func TestDigitalOcean_Find_refuses(t *testing.T) {
 	a := &account{droplets: []map[string]any{droplet(11)}}
 	_, err := a.finder(t).Find(t.Context(), Machine{InstanceName: "pool-1", Tags: map[string]string{"other": "x"}})
