@@ -1,6 +1,7 @@
 package crdgen
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -60,9 +61,9 @@ func FieldsOf(driverName string, flags []Flag, rules Rules) ([]Field, error) {
 	}
 	fields := make([]Field, len(flags))
 	for i, flag := range flags {
-		fields[i] = Field{
-			Name: names[i], Flag: flag.Name, EnvVar: firstEnvVar(flag.EnvVar), Type: flag.Type,
-			Default: flag.Default, Usage: oneLine(flag.Usage),
+		fields[i] = Field{Name: names[i], Flag: flag.Name, Type: flag.Type, Default: flag.Default, Usage: oneLine(flag.Usage)}
+		for name := range strings.SplitSeq(flag.EnvVar, ",") {
+			fields[i].EnvVar = cmp.Or(fields[i].EnvVar, strings.TrimSpace(name)) // the driver reads the first that is set
 		}
 	}
 	if err := applyAliases(driverName, fields, rules.FileAliases); err != nil {
@@ -215,16 +216,6 @@ func Find(driverName string, fields []Field, name string) []int {
 		}
 	}
 	return loose
-}
-
-// firstEnvVar picks from a list, since the driver reads the first that is set.
-func firstEnvVar(names string) string {
-	for name := range strings.SplitSeq(names, ",") {
-		if name = strings.TrimSpace(name); name != "" {
-			return name
-		}
-	}
-	return ""
 }
 
 // oneLine drops line breaks, control characters, and those of Cf, which turn the direction of writing or are not seen: a description

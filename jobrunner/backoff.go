@@ -60,7 +60,10 @@ func NextAttempt(f Failure) (at time.Time, stopped bool) {
 		return time.Time{}, true
 	}
 	wait := p.after(f.Try)
-	return f.End.Add(wait + jitter(f.UID, wait)), false
+	// Up to a fifth of the wait more, always the same for one machine, so that it is tested and seen the same everywhere.
+	sum := sha256.Sum256([]byte(f.UID))
+	jitter := time.Duration(float64(wait) / 5 * float64(binary.BigEndian.Uint32(sum[:])) / (1 << 32))
+	return f.End.Add(wait + jitter), false
 }
 
 // Wait is the pause after the nth failure of a class in a row, without what spreads many machines.
@@ -84,10 +87,4 @@ func (p pace) after(n int32) time.Duration {
 		wait *= 2
 	}
 	return min(wait, p.most)
-}
-
-// jitter is up to a fifth of the wait, always the same for one machine, so that it is tested and seen the same everywhere.
-func jitter(uid string, wait time.Duration) time.Duration {
-	sum := sha256.Sum256([]byte(uid))
-	return time.Duration(float64(wait) / 5 * float64(binary.BigEndian.Uint32(sum[:])) / (1 << 32))
 }

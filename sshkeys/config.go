@@ -43,9 +43,13 @@ func Config(alias string, access Access, files ConfigFiles) (string, error) {
 		options = append(options, [2]string{"  ProxyJump", access.Jump})
 	}
 	for _, option := range options {
-		value, err := configValue(option[1])
-		if err != nil {
-			return "", fmt.Errorf("writing an ssh_config: %s: %w", strings.TrimSpace(option[0]), err)
+		value := option[1]
+		// What has spaces is quoted; ssh_config has no escape for a quote or a line break.
+		if value == "" || strings.ContainsFunc(value, func(r rune) bool { return unicode.IsControl(r) || r == '"' }) {
+			return "", fmt.Errorf("writing an ssh_config: %s: the value %q cannot be written", strings.TrimSpace(option[0]), value)
+		}
+		if strings.ContainsFunc(value, unicode.IsSpace) {
+			value = `"` + value + `"`
 		}
 		fmt.Fprintf(&out, "%s %s\n", option[0], value)
 	}
@@ -55,17 +59,6 @@ func Config(alias string, access Access, files ConfigFiles) (string, error) {
 // loginName also knows DOMAIN\user and the account of a machine, user$. Newer OpenSSH expands tokens and variables in User, where
 // older ones would take an escape for a part of the name, and a ProxyCommand of the user's may hand it to a shell.
 var loginName = regexp.MustCompile(`^[\pL\pN_](\\?[\pL\pN_.@+-])*\$?$`)
-
-// configValue quotes what has spaces; ssh_config has no escape for a quote or a line break.
-func configValue(value string) (string, error) {
-	if value == "" || strings.ContainsFunc(value, func(r rune) bool { return unicode.IsControl(r) || r == '"' }) {
-		return "", fmt.Errorf("the value %q cannot be written", value)
-	}
-	if strings.ContainsFunc(value, unicode.IsSpace) {
-		return `"` + value + `"`, nil
-	}
-	return value, nil
-}
 
 // escapePercent is for the options in which OpenSSH expands tokens.
 func escapePercent(value string) string {

@@ -2,6 +2,7 @@ package userdata
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -158,10 +159,14 @@ func scriptConfig(script []byte, path string) (*yaml.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	command := sequence()
-	for _, word := range append(interpreter(script), path) {
-		command.Content = append(command.Content, text(word))
+	// What the kernel makes of a #! line: a program and at most one argument.
+	line, _, _ := strings.Cut(string(bytes.TrimLeft(script, blanks)), "\n")
+	line = strings.TrimSpace(strings.TrimPrefix(line, "#!"))
+	command := sequence(text(cmp.Or(line, "/bin/sh")))
+	if space := strings.IndexAny(line, " \t"); space >= 0 {
+		command = sequence(text(line[:space]), text(strings.TrimSpace(line[space:])))
 	}
+	command.Content = append(command.Content, text(path))
 	file := mapping()
 	put(file, "path", text(path))
 	put(file, "owner", text("root:root"))
@@ -174,25 +179,16 @@ func scriptConfig(script []byte, path string) (*yaml.Node, error) {
 	return document, nil
 }
 
-// interpreter is what the kernel makes of a #! line: a program and at most one argument.
-func interpreter(script []byte) []string {
-	line, _, _ := strings.Cut(string(bytes.TrimLeft(script, blanks)), "\n")
-	line = strings.TrimSpace(strings.TrimPrefix(line, "#!"))
-	if line == "" {
-		return []string{"/bin/sh"}
-	}
-	space := strings.IndexAny(line, " \t")
-	if space < 0 {
-		return []string{line}
-	}
-	return []string{line[:space], strings.TrimSpace(line[space:])}
-}
-
 // mergeMaps adds second to first: plain values of first are kept, lists are joined, mappings merged.
 func mergeMaps(first, second *yaml.Node, path string) error {
 	for _, node := range []*yaml.Node{first, second} {
-		if key, ok := repeatedKey(node); ok {
-			return fmt.Errorf("the key %s%s is given twice in one document", path, key)
+		seen := map[string]bool{}
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			key := node.Content[i].Value
+			if seen[key] {
+				return fmt.Errorf("the key %s%s is given twice in one document", path, key)
+			}
+			seen[key] = true
 		}
 	}
 	for i := 0; i+1 < len(second.Content); i += 2 {
@@ -232,16 +228,4 @@ func mergeValue(first, second *yaml.Node, path string) error {
 		}
 	}
 	return nil
-}
-
-func repeatedKey(node *yaml.Node) (string, bool) {
-	seen := map[string]bool{}
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		key := node.Content[i].Value
-		if seen[key] {
-			return key, true
-		}
-		seen[key] = true
-	}
-	return "", false
 }

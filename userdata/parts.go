@@ -57,7 +57,12 @@ func mergeParts(user, boot source, input Input) ([]byte, error) {
 		return nil, fmt.Errorf("merging user data: %d parts, at most %d are accepted", len(parts), maxParts)
 	}
 	for i := range parts {
-		parts[i].askForMerging(i > 0)
+		// A part that says itself how it is to be merged is left alone.
+		contentType, _, _ := mime.ParseMediaType(parts[i].header.Get("Content-Type"))
+		config := slices.Contains([]string{"text/cloud-config", "text/jinja2", "text/plain", ""}, contentType)
+		if i > 0 && config && parts[i].header.Get("Merge-Type") == "" && parts[i].header.Get("X-Merge-Type") == "" {
+			parts[i].header.Set("X-Merge-Type", mergeHow)
+		}
 		if err := parts[i].encode(); err != nil {
 			return nil, fmt.Errorf("merging user data: %w", err)
 		}
@@ -119,15 +124,6 @@ func (p *part) encode() error {
 	p.body = body.Bytes()
 	p.header.Set("Content-Transfer-Encoding", "base64")
 	return nil
-}
-
-// askForMerging leaves a part alone that says itself how it is to be merged.
-func (p *part) askForMerging(follows bool) {
-	contentType, _, _ := mime.ParseMediaType(p.header.Get("Content-Type"))
-	config := contentType == "text/cloud-config" || contentType == "text/jinja2" || contentType == "text/plain" || contentType == ""
-	if follows && config && p.header.Get("Merge-Type") == "" && p.header.Get("X-Merge-Type") == "" {
-		p.header.Set("X-Merge-Type", mergeHow)
-	}
 }
 
 func readParts(data []byte) ([]part, error) {

@@ -35,24 +35,15 @@ type account struct {
 	noGPUs, noTag int
 	queries       []string
 	deleted       []string
-	waits         []time.Duration
 	// tags are how many things have a tag, -1 where the API does not tell; tagStatus is answered to who deletes one.
 	tags      map[string]int
 	tagStatus int
-	// late are droplets that are there after so many waits.
-	late      []map[string]any
-	lateAfter int
 }
 
 // finder is what For returns, but that it does not wait.
 func (a *account) finder(t *testing.T) Finder {
 	t.Helper()
-	return byTag{cloud: a.cloud(t), driver: digitalOceanName, pause: func(_ context.Context, wait time.Duration) error {
-		if a.waits = append(a.waits, wait); len(a.waits) == a.lateAfter {
-			a.droplets = append(a.droplets, a.late...)
-		}
-		return nil
-	}}
+	return byTag{cloud: a.cloud(t), driver: digitalOceanName, pause: func(context.Context, time.Duration) error { return nil }}
 }
 
 func (a *account) cloud(t *testing.T) *digitalOcean {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gophercloud/gophercloud"
+
 	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/jobrunner"
@@ -114,7 +116,13 @@ func For(driver string, values map[string]any) Finder {
 		return nil
 	}
 	if driver == openStackName {
-		return newOpenStack(values)
+		options := flags(values)
+		return &openStack{
+			keyPair: options.text("openstack-keypair-name"),
+			inSteps: options.text("openstack-floatingip-pool") != "" ||
+				!options.set("openstack-boot-from-volume") && (options.text("openstack-volume-id") != "" || options.number("openstack-volume-size") > 0),
+			connect: func(ctx context.Context) (*gophercloud.ServiceClient, error) { return connectOpenStack(ctx, options) },
+		}
 	}
 	if found := cloudFor(driver, values); found != nil {
 		return byTag{found, driver, pause}

@@ -121,7 +121,10 @@ func namesakes(api *gophercloud.ServiceClient, name string) ([]servers.Server, e
 	list := servers.List(api, servers.ListOpts{Name: "^" + regexp.QuoteMeta(name) + "$", Limit: pageSize})
 	var found []servers.Server
 	pages := 0
-	err := list.WithPageCreator(newServersPage).EachPage(func(page pagination.Page) (bool, error) {
+	ours := func(r pagination.PageResult) pagination.Page {
+		return serversPage{servers.ServerPage{LinkedPageBase: pagination.LinkedPageBase{PageResult: r}}}
+	}
+	err := list.WithPageCreator(ours).EachPage(func(page pagination.Page) (bool, error) {
 		if pages++; pages > maxPages {
 			return false, errTooMany
 		}
@@ -143,10 +146,6 @@ func namesakes(api *gophercloud.ServiceClient, name string) ([]servers.Server, e
 // an answer.
 type serversPage struct {
 	servers.ServerPage
-}
-
-func newServersPage(r pagination.PageResult) pagination.Page {
-	return serversPage{servers.ServerPage{LinkedPageBase: pagination.LinkedPageBase{PageResult: r}}}
 }
 
 // IsEmpty implements pagination.Page.
@@ -212,16 +211,7 @@ func (o *openStack) Sweep(ctx context.Context, machine Machine) error {
 	return nil
 }
 
-// newOpenStack goes to the same addresses as the driver, with the same credential.
-func newOpenStack(options flags) *openStack {
-	return &openStack{
-		keyPair: options.text("openstack-keypair-name"),
-		inSteps: options.text("openstack-floatingip-pool") != "" ||
-			!options.set("openstack-boot-from-volume") && (options.text("openstack-volume-id") != "" || options.number("openstack-volume-size") > 0),
-		connect: func(ctx context.Context) (*gophercloud.ServiceClient, error) { return connectOpenStack(ctx, options) },
-	}
-}
-
+// connectOpenStack goes to the same addresses as the driver, with the same credential.
 func connectOpenStack(ctx context.Context, options flags) (*gophercloud.ServiceClient, error) {
 	credential, err := clientconfig.AuthOptions(openStackCredential(options))
 	if err != nil {

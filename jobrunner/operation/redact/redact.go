@@ -51,7 +51,15 @@ func (r *Redactor) Add(values ...string) {
 	for _, value := range values {
 		r.addForms(strings.TrimSpace(value))
 		r.addLines(value)
-		r.addWords(value)
+		// Of scripts and documents programs print single words: a shell that traces prints neither the line nor the quotes that were written.
+		// Words are looked for as they are only; all the forms of each would be too many.
+		if strings.Contains(strings.TrimSpace(value), "\n") {
+			r.addWordsOf(value)
+		}
+		var document any
+		if strings.HasPrefix(strings.TrimSpace(value), "{") && json.Unmarshal([]byte(value), &document) == nil {
+			r.addTexts(document)
+		}
 	}
 	// Longer forms are tried first, so that a secret that contains another is replaced as a whole.
 	ordered := slices.SortedFunc(maps.Keys(r.forms), func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })

@@ -1,7 +1,6 @@
 package redact
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"unicode"
@@ -15,18 +14,6 @@ func (r *Redactor) Keep(names ...string) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	r.kept = append(r.kept, names...)
-}
-
-// addWords is for scripts and documents, of which programs print single words: a shell that traces prints neither the line nor
-// the quotes that were written. Words are looked for as they are only; all the forms of each would be too many.
-func (r *Redactor) addWords(text string) {
-	if strings.Contains(strings.TrimSpace(text), "\n") {
-		r.addWordsOf(text)
-	}
-	var document any
-	if strings.HasPrefix(strings.TrimSpace(text), "{") && json.Unmarshal([]byte(text), &document) == nil {
-		r.addTexts(document)
-	}
 }
 
 // addTexts adds the texts of a JSON document, in which a key of several lines is one.
