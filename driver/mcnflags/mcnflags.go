@@ -30,7 +30,7 @@ func Convert(flags []mcnflag.Flag) ([]crdgen.Flag, error) {
 
 func convert(flag mcnflag.Flag) (crdgen.Flag, error) {
 	if pointer := reflect.ValueOf(flag); pointer.Kind() == reflect.Pointer && !pointer.IsNil() {
-		if value, ok := pointer.Elem().Interface().(mcnflag.Flag); ok {
+		if value, ok := reflect.TypeAssert[mcnflag.Flag](pointer.Elem()); ok {
 			flag = value
 		}
 	}
