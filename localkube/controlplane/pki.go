@@ -34,7 +34,7 @@ func (p *Plane) issueIdentities() error {
 			APIServer:            kubeadmapi.APIServer{CertSANs: []string{"localhost", "127.0.0.1"}},
 			Etcd:                 kubeadmapi.Etcd{Local: &kubeadmapi.LocalEtcd{}},
 		},
-		LocalAPIEndpoint: kubeadmapi.APIEndpoint{AdvertiseAddress: p.Advertise.String(), BindPort: int32(p.Ports.HTTPS)}, //nolint:gosec // a port
+		LocalAPIEndpoint: kubeadmapi.APIEndpoint{AdvertiseAddress: p.Advertise.String(), BindPort: int32(p.Ports.HTTPS)},
 		NodeRegistration: kubeadmapi.NodeRegistrationOptions{Name: p.NodeName},
 	}
 	for _, leaf := range certs.GetDefaultCertList() {

@@ -139,6 +139,9 @@ func emptyCgroup(ctx context.Context, dir string) error {
 		if !errors.Is(err, unix.EBUSY) || ctx.Err() != nil {
 			return err
 		}
-		time.Sleep(20 * time.Millisecond)
+		select {
+		case <-ctx.Done():
+		case <-time.After(20 * time.Millisecond):
+		}
 	}
 }
