@@ -289,24 +289,28 @@ func (q *inquiry) askFinder(ctx context.Context, act action) error {
 		q.log.printf("looking for the server: %v", err)
 		return nil
 	}
-	if len(q.found) > 0 && !mayHaveServer(q.journal.Phase) {
+	if len(q.found) == 0 {
+		e.finder = foundNone
+		if act == find && e.purpose == forFailure && e.record < namesServer && e.refusal == refusedNothing {
+			e.finder = foundNoneYet
+		}
+		return nil
+	}
+	q.foundSome()
+	return nil
+}
+
+func (q *inquiry) foundSome() {
+	if !mayHaveServer(q.journal.Phase) {
 		// The journal was of another opinion.
 		q.advance(state.PhaseLost)
 		q.follow()
 	}
-	q.foundOurs = q.foundOurs || len(q.found) > 0
-	_, keyErr := q.dir.Keys("")
-	switch {
-	case len(q.found) == 0 && act == find && e.purpose == forFailure && e.record < namesServer && e.refusal == refusedNothing:
-		e.finder = foundNoneYet
-	case len(q.found) == 0:
-		e.finder = foundNone
-	case len(q.found) == 1 && keyErr == nil && !q.found[0].Unfinished:
-		e.finder = foundOne
-	default:
-		e.finder = foundUseless
+	q.foundOurs = true
+	q.known.finder = foundUseless
+	if _, err := q.dir.Keys(""); err == nil && len(q.found) == 1 && !q.found[0].Unfinished {
+		q.known.finder = foundOne
 	}
-	return nil
 }
 
 // follow takes the journal's phase over. A removal goes by the one that it found.
