@@ -118,7 +118,7 @@ type labelled struct{ sync.Map }
 // takeAlong labels the user's Secrets that a Job was given, so that they are on the other side when a machine is made there. Only
 // Secrets of the machine's own namespace, which is what moves, and none that has an owner, with which it moves or stays.
 func (r *Reconciler) takeAlong(ctx context.Context, s *scope) error {
-	names := []string{s.status.CloudCredentialSecretName}
+	names := []string{s.CredentialName()}
 	if s.machine != nil && s.machine.Spec.Bootstrap.DataSecretName != nil {
 		names = append(names, *s.machine.Spec.Bootstrap.DataSecretName)
 	}

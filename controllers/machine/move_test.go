@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -168,6 +169,10 @@ func TestMove_takesTheUsersSecretsAlong(t *testing.T) {
 	s.reconcile()
 	require.False(t, label("cred"), "no server was made with it yet")
 	s.succeed(1)
+	// As when the write of the status met another's.
+	live := testkit.ExpectExists(t, w.client, s.obj.DeepCopy())
+	unstructured.RemoveNestedField(live.Object, "status", "cloudCredentialSecretName")
+	require.NoError(t, w.client.Status().Update(t.Context(), live))
 	s.reconcile()
 	require.True(t, label("cred"))
 	require.True(t, label("bootstrap"))

@@ -73,16 +73,14 @@ func (r *Reconciler) run(ctx context.Context, s *scope) error {
 	made := []step.Step[*scope]{
 		step.Of(rkev1.CreateJobCondition, rkev1.JobSucceededReason, r.runCreateJob),
 		step.Of(rkev1.StateStoredCondition, rkev1.StateStoredReason, r.collectState),
+		{Do: r.takeAlong},
 		step.Of(rkev1.ProviderIDKnownCondition, rkev1.ProviderIDSetReason, r.findProviderID),
 	}
 	// While its Job runs, and when that has made the server, all that it was started with may go. What cannot be read is left to the step
 	// of the Job, which has a condition to say so.
 	if seen, err := r.observe(ctx, s, state.Create); err != nil || seen.State.UnderWay() {
 		s.metPreconditions()
-		if err := step.Run(ctx, s, made...); err != nil {
-			return err
-		}
-		return r.takeAlong(ctx, s)
+		return step.Run(ctx, s, made...)
 	}
 	if err := step.Run(ctx, s, step.Of(rkev1.ClusterReadyCondition, rkev1.ClusterReadyReason, r.awaitCluster)); err != nil {
 		return err
