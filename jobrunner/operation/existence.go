@@ -98,18 +98,22 @@ func (s *session) naming() naming {
 // willing: a record is worth a try, once a server may exist.
 func (s *session) names(record clouds.Record, why purpose) recordNames {
 	named := isRecorded(s.journal.Phase) || why == forRemove && s.journal.Phase == state.PhaseRemoving
-	template := s.request.ProviderIDTemplate
-	switch {
-	case record == nil || s.profile.NoServer:
+	if record == nil || s.profile.NoServer {
 		return noRecord
-	case s.profile.ID != "" && s.profile.ServerID(record) != "":
-		return namesID
-	case s.profile.ID != "":
+	}
+	if s.profile.ID != "" {
+		if s.profile.ServerID(record) != "" {
+			return namesID
+		}
 		return namesNothing
-	case s.profile.ByName && (named || why == forRemove):
-		return namesServer
-	case s.profile.ByName:
+	}
+	if s.profile.ByName {
+		if named || why == forRemove {
+			return namesServer
+		}
 		return namesNothing
+	}
+	switch template := s.request.ProviderIDTemplate; {
 	case template != "" && clouds.Fill(template, machinedir.Renew(record, s.fresh, s.credentials())) != "":
 		return namesID
 	case record.Text("IPAddress") != s.fresh.Text("IPAddress"), named && s.journal.Phase != state.PhaseRecorded:
@@ -204,16 +208,7 @@ func (q *inquiry) askDriver(ctx context.Context) error {
 	}
 	e.driver = saysNothing
 	if err == nil {
-		byItsName := e.naming == byName || e.naming == byNameOrID && (e.purpose == forRemove || e.purpose == forCreate && e.record < namesServer)
-		for range maxLooks {
-			if e.driver, err = q.look(ctx, byItsName); e.driver != saysExists || e.removal != removed || e.naming != byRecord {
-				break
-			}
-			// The cloud may still be at work on the removal.
-			if err = pause(ctx, lostInterval); err != nil {
-				return err
-			}
-		}
+		e.driver, err = q.lookOften(ctx)
 	}
 	switch {
 	case cancelled(err):
@@ -227,6 +222,21 @@ func (q *inquiry) askDriver(ctx context.Context) error {
 		e.record = namesServer
 	}
 	return nil
+}
+
+// lookOften looks, and looks again while a driver has a state of a server that it says it has removed: the cloud may still be at work.
+func (q *inquiry) lookOften(ctx context.Context) (says driverSays, err error) {
+	e := &q.known
+	byItsName := e.naming == byName || e.naming == byNameOrID && (e.purpose == forRemove || e.purpose == forCreate && e.record < namesServer)
+	for range maxLooks {
+		if says, err = q.look(ctx, byItsName); says != saysExists || e.removal != removed || e.naming != byRecord {
+			break
+		}
+		if err := pause(ctx, lostInterval); err != nil {
+			return says, err
+		}
+	}
+	return says, err
 }
 
 // look asks the driver whether the server of its loaded record exists. byItsName says that the record has no other name of the

@@ -230,19 +230,22 @@ func (e evidence) beforeGone() action {
 	case e.isNamed() && e.tag == tagAnothers:
 		return spare
 	}
-	if e.record == mayName && e.removal == notTried && e.driver == driverUnasked {
-		return askDriver
-	}
-	if e.removal == notTried && e.tag != tagAnothers && (e.record >= mayName || e.goesByName()) {
-		if act, decided := e.namesakeFirst(); decided {
-			return act
+	if e.removal != notTried {
+		if e.driver == driverUnasked && (e.removal == removedNothing || e.removal == removed && (!e.isNamed() || e.naming == byRecord)) {
+			return askDriver
 		}
-		return removeByDriver
+		return e.whatRemains()
 	}
-	if e.driver == driverUnasked && (e.removal == removedNothing || e.removal == removed && (!e.isNamed() || e.naming == byRecord)) {
+	if e.record == mayName && e.driver == driverUnasked {
 		return askDriver
 	}
-	return e.whatRemains()
+	if e.tag == tagAnothers || e.record < mayName && !e.goesByName() {
+		return e.whatRemains()
+	}
+	if act, decided := e.namesakeFirst(); decided {
+		return act
+	}
+	return removeByDriver
 }
 
 // namesakeFirst asks whether the server of the machine's name is another's, where a tag tells.
