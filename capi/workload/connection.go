@@ -109,7 +109,7 @@ func (n *connection) connect(ctx context.Context, c *clusterCache, share *share,
 	if err != nil {
 		return err
 	}
-	mapper := newMapper(discovery)
+	mapper := &mapper{RESTMapper: meta.NewDefaultRESTMapper(nil), server: discovery, known: map[schema.GroupVersionKind]*meta.RESTMapping{}}
 	if n.live, err = client.New(n.config, client.Options{Scheme: c.scheme, Mapper: mapper, HTTPClient: calls}); err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
@@ -281,10 +281,6 @@ type mapper struct {
 	known map[schema.GroupVersionKind]*meta.RESTMapping
 }
 
-func newMapper(server rest.Interface) *mapper {
-	return &mapper{RESTMapper: meta.NewDefaultRESTMapper(nil), server: server, known: map[schema.GroupVersionKind]*meta.RESTMapping{}}
-}
-
 // RESTMapping implements meta.RESTMapper for those who name a version.
 func (m *mapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
 	for _, version := range versions {
@@ -333,17 +329,13 @@ func (m *mapper) mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error)
 			scope = meta.RESTScopeNamespace
 		}
 		found = &meta.RESTMapping{Resource: gvk.GroupVersion().WithResource(strings.Clone(resource.Name)), GroupVersionKind: gvk, Scope: scope}
-		m.remember(found)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if len(m.known) >= maxMappings {
+			clear(m.known)
+		}
+		m.known[gvk] = found
 		return found, nil
 	}
 	return nil, nil
-}
-
-func (m *mapper) remember(found *meta.RESTMapping) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(m.known) >= maxMappings {
-		clear(m.known)
-	}
-	m.known[found.GroupVersionKind] = found
 }

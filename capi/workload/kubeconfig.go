@@ -10,6 +10,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -36,22 +37,8 @@ type KubeconfigError struct {
 // Error implements error.
 func (e *KubeconfigError) Error() string { return e.Field + ": " + e.Problem }
 
-// The fields that a kubeconfig may have, and how each is carried over. Everything else that means something to client-go names a
-// file, a command or an address of the manager's: k8s.io/client-go/tools/clientcmd/api/v1, types Cluster and AuthInfo.
-type (
-	kubeconfigCluster struct {
-		Server        string
-		CA            []byte
-		TLSServerName string
-		Insecure      bool
-	}
-	kubeconfigUser struct {
-		Token, Username, Password string
-		Certificate, Key          []byte
-	}
-)
-
-// refusedFields are those of client-go that are not let through, with what to do instead.
+// refusedFields are those of client-go that are not let through, with what to do instead: what names a file, a command or an address of the
+// manager's (k8s.io/client-go/tools/clientcmd/api/v1, types Cluster and AuthInfo). readCluster and readUser carry over what else there is.
 var refusedFields = map[string]string{
 	"certificate-authority": "names a file of the manager's: put the content into certificate-authority-data",
 	"proxy-url":             "is not used for clusters of users: remove it",
@@ -83,90 +70,63 @@ func ParseKubeconfig(content []byte) (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	clusterFields, err := namedEntry(document, "clusters", "cluster", text(context["cluster"]))
-	if err != nil {
-		return nil, err
+	config := &rest.Config{}
+	for _, part := range []struct {
+		list, key string
+		read      func(at string, fields map[string]any, config *rest.Config) error
+	}{{"clusters", "cluster", readCluster}, {"users", "user", readUser}} {
+		fields, err := namedEntry(document, part.list, part.key, text(context[part.key]))
+		if err != nil {
+			return nil, err
+		}
+		at := part.list + "[]." + part.key + "."
+		if err := refuseFields(at, fields); err != nil {
+			return nil, err
+		}
+		if err := part.read(at, fields, config); err != nil {
+			return nil, err
+		}
 	}
-	cluster, err := readCluster(clusterFields)
-	if err != nil {
-		return nil, err
-	}
-	userFields, err := namedEntry(document, "users", "user", text(context["user"]))
-	if err != nil {
-		return nil, err
-	}
-	user, err := readUser(userFields)
-	if err != nil {
-		return nil, err
-	}
-	return &rest.Config{
-		Host: cluster.Server, BearerToken: user.Token, Username: user.Username, Password: user.Password,
-		TLSClientConfig: rest.TLSClientConfig{Insecure: cluster.Insecure, ServerName: cluster.TLSServerName, CAData: cluster.CA,
-			CertData: user.Certificate, KeyData: user.Key},
-	}, nil
+	return config, nil
 }
 
-func readCluster(fields map[string]any) (kubeconfigCluster, error) {
-	const at = "clusters[].cluster."
-	if err := refuseFields(at, fields); err != nil {
-		return kubeconfigCluster{}, err
-	}
-	ca, err := inline(at, fields, "certificate-authority-data")
-	if err != nil {
-		return kubeconfigCluster{}, err
-	}
-	if err := CheckCertificates(ca); err != nil {
-		return kubeconfigCluster{}, &KubeconfigError{at + "certificate-authority-data", err.Error()}
-	}
-	c := kubeconfigCluster{Server: text(fields["server"]), CA: ca, TLSServerName: text(fields["tls-server-name"]), Insecure: fields["insecure-skip-tls-verify"] == true}
-	target, err := url.Parse(c.Server)
+func readCluster(at string, fields map[string]any, config *rest.Config) (err error) {
+	target, err := url.Parse(text(fields["server"]))
 	if err != nil || target.Scheme != "https" || target.Hostname() == "" || target.User != nil || target.RawQuery != "" || target.Fragment != "" {
-		return c, &KubeconfigError{at + "server", "is no address of the form https://host:port"}
+		return &KubeconfigError{at + "server", "is no address of the form https://host:port"}
 	}
-	c.Server = target.String() // as it was understood here
-	if c.Insecure && len(c.CA) > 0 {
-		return c, &KubeconfigError{at + "insecure-skip-tls-verify", "contradicts certificate-authority-data: remove one of them"}
+	config.Host = target.String() // as it was understood here
+	config.ServerName, config.Insecure = text(fields["tls-server-name"]), fields["insecure-skip-tls-verify"] == true
+	if config.CAData, err = inline(at, fields, "certificate-authority-data", CheckCertificates); err != nil {
+		return err
 	}
-	return c, nil
+	if config.Insecure && len(config.CAData) > 0 {
+		return &KubeconfigError{at + "insecure-skip-tls-verify", "contradicts certificate-authority-data: remove one of them"}
+	}
+	return nil
 }
 
-func readUser(fields map[string]any) (kubeconfigUser, error) {
-	const at = "users[].user."
-	if err := refuseFields(at, fields); err != nil {
-		return kubeconfigUser{}, err
+func readUser(at string, fields map[string]any, config *rest.Config) (err error) {
+	config.BearerToken, config.Username, config.Password = text(fields["token"]), text(fields["username"]), text(fields["password"])
+	if config.CertData, err = inline(at, fields, "client-certificate-data", CheckCertificates); err != nil {
+		return err
 	}
-	u := kubeconfigUser{Token: text(fields["token"]), Username: text(fields["username"]), Password: text(fields["password"])}
-	var err error
-	if u.Certificate, err = inline(at, fields, "client-certificate-data"); err != nil {
-		return u, err
+	if config.KeyData, err = inline(at, fields, "client-key-data", CheckKey); err != nil {
+		return err
 	}
-	if u.Key, err = inline(at, fields, "client-key-data"); err != nil {
-		return u, err
+	if (len(config.CertData) == 0) != (len(config.KeyData) == 0) {
+		return &KubeconfigError{at + "client-key-data", "goes together with client-certificate-data: give both or none"}
 	}
-	if err := CheckCertificates(u.Certificate); err != nil {
-		return u, &KubeconfigError{at + "client-certificate-data", err.Error()}
+	if config.BearerToken != "" && config.Username != "" {
+		return &KubeconfigError{at + "username", "contradicts token: remove one of them"}
 	}
-	if err := CheckKey(u.Key); err != nil {
-		return u, &KubeconfigError{at + "client-key-data", err.Error()}
-	}
-	if (len(u.Certificate) == 0) != (len(u.Key) == 0) {
-		return u, &KubeconfigError{at + "client-key-data", "goes together with client-certificate-data: give both or none"}
-	}
-	if u.Token != "" && u.Username != "" {
-		return u, &KubeconfigError{at + "username", "contradicts token: remove one of them"}
-	}
-	return u, nil
+	return nil
 }
 
 // refuseFields names the first field, in the order of the alphabet, that must not be there. client-go reads names of fields in
 // upper and lower case alike, and so they are compared.
 func refuseFields(at string, fields map[string]any) error {
-	names := make([]string, 0, len(fields))
-	for name := range fields {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		for refused, problem := range refusedFields {
 			if strings.EqualFold(name, refused) && !isZero(fields[name]) {
 				return &KubeconfigError{at + refused, problem}
@@ -215,14 +175,17 @@ func namedEntry(document map[string]any, list, key, name string) (map[string]any
 	return nil, &KubeconfigError{"contexts[].context." + key, "names none of the " + list}
 }
 
-// inline reads a field of base64; nil when it is not there.
-func inline(at string, fields map[string]any, name string) ([]byte, error) {
+// inline reads a field of base64, and checks what it says; nil when it is not there.
+func inline(at string, fields map[string]any, name string, check func([]byte) error) ([]byte, error) {
 	if text(fields[name]) == "" {
 		return nil, nil
 	}
 	data, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text(fields[name])), ""))
 	if err != nil {
 		return nil, &KubeconfigError{at + name, "is not base64"}
+	}
+	if err := check(data); err != nil {
+		return nil, &KubeconfigError{at + name, err.Error()}
 	}
 	return data, nil
 }

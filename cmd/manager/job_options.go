@@ -158,20 +158,11 @@ func (j *jobOptions) validateResources() []error {
 
 // settings reads what the flags name, after validate.
 func (j *jobOptions) settings() (jobrunner.Settings, error) {
-	tolerations, err := parseTolerations(j.tolerations)
-	if err != nil {
-		return jobrunner.Settings{}, err
-	}
-	requests, err := parseResources("job-requests", j.requests)
-	if err != nil {
-		return jobrunner.Settings{}, err
-	}
-	limits, err := parseResources("job-limits", j.limits)
-	if err != nil {
-		return jobrunner.Settings{}, err
-	}
-	bundle, err := j.readCA()
-	if err != nil {
+	tolerations, tolerationsErr := parseTolerations(j.tolerations)
+	requests, requestsErr := parseResources("job-requests", j.requests)
+	limits, limitsErr := parseResources("job-limits", j.limits)
+	bundle, bundleErr := j.readCA()
+	if err := errors.Join(tolerationsErr, requestsErr, limitsErr, bundleErr); err != nil {
 		return jobrunner.Settings{}, err
 	}
 	return jobrunner.Settings{

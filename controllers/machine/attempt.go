@@ -227,7 +227,14 @@ func (r *Reconciler) afterFailure(ctx context.Context, s *scope, f facts, do act
 		return step.Stall(rkev1.AttemptsExhaustedReason, fmt.Errorf("%s. %sNo other attempt is made until the machine, its credential, its bootstrap data, its NodeDriver or the "+
 			"manager's settings (proxy, CA, image) change, or the annotation %s gets a new value", failed, cost, rkev1.RetryAnnotation))
 	default:
-		w := r.wantedAfter(s, wanted{failed: failed, at: f.at}, f.class)
+		w := wanted{claim: claim.Again(claim.Try + 1), failed: failed, at: f.at}
+		if claim.Operation == state.Create && jobrunner.IsShared(f.class) {
+			// What all wait for has no times of its own: the one that asks next has.
+			w.ask.NotBefore, w.at = w.at, time.Time{}
+			if r.breaker.Freed(s.request) {
+				w.claim.Try = 1
+			}
+		}
 		w.claim.Made = f.made
 		return r.startInTurn(ctx, s, w)
 	}
@@ -254,7 +261,10 @@ func (s *scope) record(v jobrunner.Verdict) {
 	s.status.FailureReason, s.status.FailureMessage = "", ""
 	if v.Outcome != state.Succeeded {
 		last.Class, last.Message, last.LogTail = v.Class, v.Message, s.state.LogTail()
-		s.status.FailureReason, s.status.FailureMessage = failureReason(claim.Operation), v.Message
+		s.status.FailureReason, s.status.FailureMessage = rkev1.CreateErrorReason, v.Message
+		if claim.Operation == state.Remove {
+			s.status.FailureReason = rkev1.DeleteErrorReason
+		}
 	}
 	s.status.LastAttempt = last
 }
@@ -283,19 +293,6 @@ func (s *scope) ended(v jobrunner.Verdict) time.Time {
 		return s.now
 	}
 	return v.End
-}
-
-func failureReason(operation state.Operation) string {
-	if operation == state.Remove {
-		return rkev1.DeleteErrorReason
-	}
-	return rkev1.CreateErrorReason
-}
-
-func isWaiting(err error) bool {
-	_, waiting := errors.AsType[*step.Waiting](err)
-	_, stalled := errors.AsType[*step.Stalled](err)
-	return waiting || stalled
 }
 
 // facts are all that decides what is done about an attempt; what stands below state counts only of one that has failed.

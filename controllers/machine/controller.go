@@ -260,14 +260,6 @@ func metadataOf(gvk schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	return obj
 }
 
-// stopWith removes the kind's informer and with it our handler. Nobody else watches these kinds by their metadata: Cluster
-// API has informers of its own.
-func stopWith(informers cache.Informers) func(context.Context, schema.GroupVersionKind) error {
-	return func(ctx context.Context, gvk schema.GroupVersionKind) error {
-		return informers.RemoveInformer(ctx, metadataOf(gvk))
-	}
-}
-
 // Register adds the controller to a manager, whose scheme must know CAPI's, Drover's and apiextensions' kinds.
 func (c *Controller) Register(mgr manager.Manager) error {
 	machines, err := controller.NewTyped("drover-machine", mgr, controller.TypedOptions[Request]{
@@ -278,8 +270,9 @@ func (c *Controller) Register(mgr manager.Manager) error {
 	c.watch = func(gvk schema.GroupVersionKind) error {
 		return machines.Watch(kindSource(mgr.GetCache(), metadataOf(gvk), ofKind(gvk), c.options.watches(), predicate.Or(changed(), c.options.handedOver())))
 	}
-	c.stop = stopWith(mgr.GetCache())
-	for _, s := range append(c.sources(mgr.GetCache()), c.nodes(), c.called()) {
+	// With the kind's informer goes our handler. Nobody else watches these kinds by their metadata: Cluster API has informers of its own.
+	c.stop = func(ctx context.Context, gvk schema.GroupVersionKind) error { return mgr.GetCache().RemoveInformer(ctx, metadataOf(gvk)) }
+	for _, s := range append(c.sources(mgr.GetCache()), c.calls()) {
 		if err := machines.Watch(s); err != nil {
 			return fmt.Errorf("watching for machines: %w", err)
 		}
@@ -321,9 +314,11 @@ func (c *Controller) sources(informers cache.Cache) []source.TypedSource[Request
 	}
 }
 
-// nodes is the watch of the workload clusters' Nodes.
-func (c *Controller) nodes() source.TypedSource[Request] {
+// calls is the watch of whose turn it is, and of the workload clusters' Nodes.
+func (c *Controller) calls() source.TypedSource[Request] {
 	return source.TypedFunc[Request](func(_ context.Context, queue workqueue.TypedRateLimitingInterface[Request]) error {
+		c.breaker.OnCall(func(request Request) { queue.Add(request) })
+		c.jobs.OnWake(func(request Request) { queue.Add(request) })
 		if c.options.Nodes == nil {
 			return nil
 		}
@@ -332,15 +327,6 @@ func (c *Controller) nodes() source.TypedSource[Request] {
 				queue.Add(request)
 			}
 		})
-		return nil
-	})
-}
-
-// called is the watch of whose turn it is.
-func (c *Controller) called() source.TypedSource[Request] {
-	return source.TypedFunc[Request](func(_ context.Context, queue workqueue.TypedRateLimitingInterface[Request]) error {
-		c.breaker.OnCall(func(request Request) { queue.Add(request) })
-		c.jobs.OnWake(func(request Request) { queue.Add(request) })
 		return nil
 	})
 }

@@ -94,7 +94,8 @@ const maxDropped = 512
 // the same when the driver's record is there: some drivers keep in it what they need.
 func (r *Reconciler) recallCredential(ctx context.Context, s *scope) error {
 	missing := r.resolveCredential(ctx, s)
-	if missing == nil || !isWaiting(missing) {
+	reason, says := ending(missing)
+	if reason == "" {
 		return missing
 	}
 	last, err := r.lastCredential(ctx, s)
@@ -102,11 +103,11 @@ func (r *Reconciler) recallCredential(ctx context.Context, s *scope) error {
 		return err
 	}
 	if last.Name != "" {
-		message := stepMessage(missing) + "; the server is removed with the credential that was used last"
+		message := says + "; the server is removed with the credential that was used last"
 		if dropped := credential.KeepOwn(r.kind.Driver, r.kind.Fields, last.Env, last.Files); len(dropped) > 0 {
 			message += fmt.Sprintf(", in which %s are none of the driver's and are left out", state.Printable(strings.Join(dropped, ", "), maxDropped))
 		}
-		s.credential, s.recalled = last, stepMessage(missing)
+		s.credential, s.recalled = last, says
 		s.conditions.Set(rkev1.CredentialReadyCondition, metav1.ConditionTrue, rkev1.CredentialRecalledReason, message)
 		return nil
 	}

@@ -157,10 +157,12 @@ func TestRefused_whatSomebodyMustChange(t *testing.T) {
 			require.Equal(t, tt.reason != "", isWaiting(err))
 			if tt.reason == "" {
 				require.ErrorIs(t, err, tt.err)
-				require.Empty(t, stepMessage(err))
+				_, says := ending(err)
+				require.Empty(t, says)
 				return
 			}
-			require.Contains(t, stepMessage(err), tt.says)
+			_, says := ending(err)
+			require.Contains(t, says, tt.says)
 		})
 	}
 }
@@ -174,7 +176,8 @@ func TestWithReason_changesOnlyWaiting(t *testing.T) {
 	require.Equal(t, other, withReason(other, "B", ""))
 	stalled := step.Stall("A", other)
 	require.Equal(t, stalled, withReason(stalled, "B", ""))
-	require.Equal(t, "no route", stepMessage(stalled))
+	_, says := ending(stalled)
+	require.Equal(t, "no route", says)
 }
 
 // Back-off counts by our clock where the pod's cannot be believed.

@@ -100,18 +100,6 @@ func (s *scope) removalBegun() bool {
 	return s.state.Claimed && s.state.Claim.Operation == state.Remove
 }
 
-// undoneDeletion says what to do with a machine that is not being deleted any more, though its server may be gone. It gets no
-// other one: its Machine was to go, and its bootstrap data may have been used up.
-func (s *scope) undoneDeletion() error {
-	return step.Wait(rkev1.RemovalBegunReason, fmt.Sprintf("the removal of this machine's server was begun, and then a move or a restore forgot that the machine was being deleted: "+
-		"delete the CAPI Machine %s again. No other server is made for it", s.machineName()), 0)
-}
-
-func (s *scope) machineName() string {
-	name, _, _ := s.Owner()
-	return name
-}
-
 // labelled remembers which Secrets this manager has labelled: its cache is behind, and machines that share a Secret are many.
 type labelled struct{ sync.Map }
 

@@ -34,8 +34,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := r.findOwners(ctx, s); err != nil {
 		return reconcile.Result{}, err
 	}
-	if r.justCreated(s) {
-		return reconcile.Result{RequeueAfter: adoptionGrace}, nil
+	if _, _, owned := s.Owner(); !owned && !s.deleting() && len(s.was) == 0 && s.now.Sub(s.GetCreationTimestamp().Time) < adoptionGrace {
+		return reconcile.Result{RequeueAfter: adoptionGrace}, nil // Cluster API just made it and will adopt it at once
 	}
 	if err := r.loadState(ctx, s); err != nil {
 		return reconcile.Result{}, err
@@ -48,12 +48,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		err = errors.Join(err, finishErr)
 	}
 	return step.Result(err)
-}
-
-// justCreated reports whether Cluster API just made the machine and will adopt it at once: there is nothing to say of it yet.
-func (r *Reconciler) justCreated(s *scope) bool {
-	_, _, owned := s.Owner()
-	return !owned && !s.deleting() && len(s.was) == 0 && s.now.Sub(s.GetCreationTimestamp().Time) < adoptionGrace
 }
 
 // run runs the steps that are this machine's turn.
@@ -97,7 +91,10 @@ func (r *Reconciler) run(ctx context.Context, s *scope) error {
 
 func (r *Reconciler) runCreateJob(ctx context.Context, s *scope) error {
 	if s.removalBegun() {
-		return s.undoneDeletion()
+		name, _, _ := s.Owner()
+		// It gets no other server: its Machine was to go, and its bootstrap data may have been used up.
+		return step.Wait(rkev1.RemovalBegunReason, fmt.Sprintf("the removal of this machine's server was begun, and then a move or a restore forgot that the machine was being deleted: "+
+			"delete the CAPI Machine %s again. No other server is made for it", name), 0)
 	}
 	if err := s.awaitState(); err != nil {
 		return err

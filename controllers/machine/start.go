@@ -137,6 +137,8 @@ func refused(err error) error {
 
 // task is what the next Job is asked to do.
 func (r *Reconciler) task(s *scope, claim state.Claim) jobrunner.Task {
+	tagged := s.ref() // as all its servers are, all its life
+	tagged.UID = cmp.Or(s.state.TaggedUID, tagged.UID)
 	request := jobrunner.Request{
 		Operation:          claim.Operation,
 		Attempt:            claim.Attempt,
@@ -148,7 +150,7 @@ func (r *Reconciler) task(s *scope, claim state.Claim) jobrunner.Task {
 		CredentialEnv:      s.credential.Env,
 		Public:             r.public(),
 		Secrets:            r.secrets(s),
-		Tags:               s.tags(),
+		Tags:               jobrunner.Tags(tagged),
 		Namespace:          s.home.Namespace,
 		StateSecret:        jobrunner.StateSecretName(s.home.Name),
 		ProviderIDTemplate: s.driver.template,
@@ -197,13 +199,6 @@ func (s *scope) looked() int32 {
 		return result.Attempt
 	}
 	return result.Looked
-}
-
-// tags are those by which the machine's servers are found again, all its life.
-func (s *scope) tags() map[string]string {
-	whose := s.ref()
-	whose.UID = cmp.Or(s.state.TaggedUID, whose.UID)
-	return jobrunner.Tags(whose)
 }
 
 // files are those of the credential and of the spec, which wins.

@@ -63,7 +63,7 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, outcome error) error 
 // summarize sets what follows from the conditions.
 func (s *scope) summarize() {
 	s.status.ObservedGeneration = s.GetGeneration()
-	if create := s.conditions.Get(rkev1.CreateJobCondition); create == nil || heldFor(create.Reason) == "" {
+	if create := s.conditions.Get(rkev1.CreateJobCondition); create == nil || held[create.Reason] == "" {
 		s.status.HeldBy = ""
 	}
 	if s.deleting() {
@@ -84,25 +84,15 @@ func (s *scope) summarize() {
 func (s *scope) summarizeReady() {
 	s.conditions.Summarize(rkev1.ReadyCondition, rkev1.ReadyReason, order...)
 	if s.conditions.Get(rkev1.ReadyCondition).Status == metav1.ConditionTrue && s.conditions.Get(rkev1.StateStoredCondition) == nil {
-		s.conditions.False(rkev1.ReadyCondition, s.waitingReason(), s.waitingMessage())
+		reason, message := rkev1.JobPendingReason, "no server was made yet"
+		if paused := s.conditions.Get(rkev1.PausedCondition); paused != nil && paused.Status == metav1.ConditionTrue {
+			reason, message = paused.Reason, paused.Message
+		}
+		s.conditions.False(rkev1.ReadyCondition, reason, message)
 	}
 	if lost := s.conditions.Get(rkev1.BootstrapDeliveredCondition); lost != nil && lost.Status == metav1.ConditionFalse {
 		s.conditions.Repeat(rkev1.ReadyCondition, *lost)
 	}
-}
-
-func (s *scope) waitingReason() string {
-	if paused := s.conditions.Get(rkev1.PausedCondition); paused != nil && paused.Status == metav1.ConditionTrue {
-		return paused.Reason
-	}
-	return rkev1.JobPendingReason
-}
-
-func (s *scope) waitingMessage() string {
-	if paused := s.conditions.Get(rkev1.PausedCondition); paused != nil && paused.Status == metav1.ConditionTrue {
-		return paused.Message
-	}
-	return "no server was made yet"
 }
 
 func (s *scope) summarizeDelete() {
@@ -169,27 +159,23 @@ func (r *Reconciler) emit(s *scope) {
 		Of: append([]string{rkev1.DeleteJobCondition, rkev1.BootstrapDeliveredCondition}, order...)})
 }
 
-// stepReason is the reason with which a step ended; empty if it did not end by waiting.
-func stepReason(err error) string {
+// ending is the reason with which a step ended, and what it says; both are empty if it did not end by waiting.
+func ending(err error) (reason, message string) {
 	if waiting, ok := errors.AsType[*step.Waiting](err); ok {
-		return waiting.Reason
+		return waiting.Reason, waiting.Message
 	}
 	if stalled, ok := errors.AsType[*step.Stalled](err); ok {
-		return stalled.Reason
+		return stalled.Reason, stalled.Err.Error()
 	}
-	return ""
+	return "", ""
 }
 
-// stepMessage is what a step that ended by waiting says; empty if it did not end so.
-func stepMessage(err error) string {
-	if waiting, ok := errors.AsType[*step.Waiting](err); ok {
-		return waiting.Message
-	}
-	if stalled, ok := errors.AsType[*step.Stalled](err); ok {
-		return stalled.Err.Error()
-	}
-	return ""
+func stepReason(err error) string {
+	reason, _ := ending(err)
+	return reason
 }
+
+func isWaiting(err error) bool { return stepReason(err) != "" }
 
 // withReason gives a waiting another reason, and more to say.
 func withReason(err error, reason, more string) error {
@@ -299,7 +285,7 @@ func (s *scope) tally(driver string) tally {
 	if create == nil || s.deleting() || create.Status != metav1.ConditionFalse {
 		return t
 	}
-	t.class = heldFor(create.Reason)
+	t.class = held[create.Reason]
 	switch last := s.status.LastAttempt; {
 	case create.Reason == rkev1.JobQueuedReason:
 		t.until = untilJob

@@ -65,7 +65,7 @@ func (r *Reconciler) ask(s *scope, ask breaker.Ask) (breaker.Turn, error) {
 	// A hint for the beginning of a manager only: the machines that were refused tell more, but perhaps later than this one.
 	for i := range s.was {
 		if s.was[i].Type == rkev1.CreateJobCondition {
-			ask.Held = heldFor(s.was[i].Reason)
+			ask.Held = held[s.was[i].Reason]
 		}
 	}
 	ask.Called, ask.Now = s.status.NextAttemptTime != nil, s.now
@@ -125,20 +125,6 @@ func (r *Reconciler) reportMade(s *scope) {
 	}
 }
 
-// wantedAfter is the attempt after a failure. What all wait for has no times of its own: the one that asks next has.
-func (r *Reconciler) wantedAfter(s *scope, w wanted, class string) wanted {
-	claim := s.state.Claim
-	w.claim = claim.Again(claim.Try + 1)
-	if claim.Operation != state.Create || !jobrunner.IsShared(class) {
-		return w
-	}
-	w.ask.NotBefore, w.at = w.at, time.Time{}
-	if r.breaker.Freed(s.request) {
-		w.claim.Try = 1
-	}
-	return w
-}
-
 // refusal says for whose refusal a machine is held. It names whom it named before, as far as that may be: each change of the words
 // would be a write.
 func (r *Reconciler) refusal(s *scope, class string) string {
@@ -165,7 +151,12 @@ func (r *Reconciler) waitTurn(s *scope, turn breaker.Turn, failed string) error 
 	reason := rkev1.WaitingForRetryReason
 	asks := nextAttempt
 	if failed == "" {
-		reason = waitingFor(turn.Class)
+		reason = rkev1.WaitingForQuotaReason
+		for of, class := range held {
+			if class == turn.Class {
+				reason = of
+			}
+		}
 		failed = r.refusal(s, turn.Class)
 		asks = ". This machine asks next, at"
 	}
@@ -190,28 +181,9 @@ func (s *scope) waitUntil(at time.Time, says string) error {
 		says, at.UTC().Format(time.RFC3339), rkev1.RetryAnnotation), at.Sub(s.now))
 }
 
-// waitingFor is the reason of machines that are held for a class of failure, and heldFor is that class.
-func waitingFor(class string) string {
-	switch class {
-	case rkev1.ClassCapacity:
-		return rkev1.WaitingForCapacityReason
-	case rkev1.ClassThrottled:
-		return rkev1.WaitingForRateLimitReason
-	}
-	return rkev1.WaitingForQuotaReason
-}
-
-func heldFor(reason string) string {
-	switch reason {
-	case rkev1.WaitingForQuotaReason:
-		return rkev1.ClassQuota
-	case rkev1.WaitingForCapacityReason:
-		return rkev1.ClassCapacity
-	case rkev1.WaitingForRateLimitReason:
-		return rkev1.ClassThrottled
-	}
-	return ""
-}
+// held are the classes of failure for which machines are held, by the reason that those have.
+var held = map[string]string{rkev1.WaitingForQuotaReason: rkev1.ClassQuota, rkev1.WaitingForCapacityReason: rkev1.ClassCapacity,
+	rkev1.WaitingForRateLimitReason: rkev1.ClassThrottled}
 
 // jobs is the limit of the machines' Jobs. It learns once of those that an earlier manager started.
 type jobs struct {

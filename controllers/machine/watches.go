@@ -106,38 +106,34 @@ func ofKind(gvk schema.GroupVersionKind) handler.TypedMapFunc[*metav1.PartialObj
 	}
 }
 
+// updates lets pass of updates those that change something; all else that happens passes.
+func updates[T client.Object](changed func(was, is T) bool) predicate.TypedFuncs[T] {
+	return predicate.TypedFuncs[T]{UpdateFunc: func(e event.TypedUpdateEvent[T]) bool { return changed(e.ObjectOld, e.ObjectNew) }}
+}
+
 // changed lets pass all but changes of status, which are our own.
 func changed() predicate.TypedPredicate[*metav1.PartialObjectMetadata] {
-	return predicate.TypedFuncs[*metav1.PartialObjectMetadata]{
-		UpdateFunc: func(e event.TypedUpdateEvent[*metav1.PartialObjectMetadata]) bool {
-			was, is := e.ObjectOld, e.ObjectNew
-			return was.Generation != is.Generation || was.ResourceVersion == is.ResourceVersion ||
-				!was.DeletionTimestamp.Equal(is.DeletionTimestamp) ||
-				!equality.Semantic.DeepEqual(was.Annotations, is.Annotations) ||
-				!equality.Semantic.DeepEqual(was.OwnerReferences, is.OwnerReferences) ||
-				!slices.Equal(was.Finalizers, is.Finalizers)
-		},
-	}
+	return updates(func(was, is *metav1.PartialObjectMetadata) bool {
+		return was.Generation != is.Generation || was.ResourceVersion == is.ResourceVersion ||
+			!was.DeletionTimestamp.Equal(is.DeletionTimestamp) ||
+			!equality.Semantic.DeepEqual(was.Annotations, is.Annotations) ||
+			!equality.Semantic.DeepEqual(was.OwnerReferences, is.OwnerReferences) ||
+			!slices.Equal(was.Finalizers, is.Finalizers)
+	})
 }
 
 // jobChanges lets pass the beginning and the end of a Job and what its pod's readiness says, not each change of its counts.
 func jobChanges() predicate.TypedPredicate[*batchv1.Job] {
-	return predicate.TypedFuncs[*batchv1.Job]{
-		UpdateFunc: func(e event.TypedUpdateEvent[*batchv1.Job]) bool {
-			was, is := e.ObjectOld, e.ObjectNew
-			return jobrunner.JobEnded(was) != jobrunner.JobEnded(is) || was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero()
-		},
-	}
+	return updates(func(was, is *batchv1.Job) bool {
+		return jobrunner.JobEnded(was) != jobrunner.JobEnded(is) || was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero()
+	})
 }
 
 // podChanges lets pass what holds a pod up, and its end; a pod that simply starts and runs says nothing new.
 func podChanges() predicate.TypedPredicate[*corev1.Pod] {
-	return predicate.TypedFuncs[*corev1.Pod]{
-		CreateFunc: func(e event.TypedCreateEvent[*corev1.Pod]) bool { return podStateOf(e.Object) != podState{} },
-		UpdateFunc: func(e event.TypedUpdateEvent[*corev1.Pod]) bool {
-			return podStateOf(e.ObjectOld) != podStateOf(e.ObjectNew)
-		},
-	}
+	only := updates(func(was, is *corev1.Pod) bool { return podStateOf(was) != podStateOf(is) })
+	only.CreateFunc = func(e event.TypedCreateEvent[*corev1.Pod]) bool { return podStateOf(e.Object) != podState{} }
+	return only
 }
 
 // podState is what a machine takes notice of.
@@ -156,23 +152,16 @@ func podStateOf(pod *corev1.Pod) podState {
 
 // clusterChanges lets pass what machines wait for.
 func clusterChanges() predicate.TypedPredicate[*clusterv1.Cluster] {
-	return predicate.TypedFuncs[*clusterv1.Cluster]{
-		UpdateFunc: func(e event.TypedUpdateEvent[*clusterv1.Cluster]) bool {
-			was, is := e.ObjectOld, e.ObjectNew
-			return !equality.Semantic.DeepEqual(was.Spec.Paused, is.Spec.Paused) ||
-				!equality.Semantic.DeepEqual(was.Annotations, is.Annotations) ||
-				!equality.Semantic.DeepEqual(was.Status.Initialization.InfrastructureProvisioned, is.Status.Initialization.InfrastructureProvisioned)
-		},
-	}
+	return updates(func(was, is *clusterv1.Cluster) bool {
+		return !equality.Semantic.DeepEqual(was.Spec.Paused, is.Spec.Paused) ||
+			!equality.Semantic.DeepEqual(was.Annotations, is.Annotations) ||
+			!equality.Semantic.DeepEqual(was.Status.Initialization.InfrastructureProvisioned, is.Status.Initialization.InfrastructureProvisioned)
+	})
 }
 
 // machineChanges lets pass what machines wait for.
 func machineChanges() predicate.TypedPredicate[*clusterv1.Machine] {
-	return predicate.TypedFuncs[*clusterv1.Machine]{
-		UpdateFunc: func(e event.TypedUpdateEvent[*clusterv1.Machine]) bool {
-			return e.ObjectOld.Generation != e.ObjectNew.Generation
-		},
-	}
+	return updates(func(was, is *clusterv1.Machine) bool { return was.Generation != is.Generation })
 }
 
 // watchIndex remembers which machines wait for which objects, so that an event about a Secret or a driver wakes them and no
@@ -255,9 +244,5 @@ func (o Options) watches() predicate.TypedPredicate[*metav1.PartialObjectMetadat
 
 // handedOver lets pass machines that become this manager's, or another's.
 func (o Options) handedOver() predicate.TypedPredicate[*metav1.PartialObjectMetadata] {
-	return predicate.TypedFuncs[*metav1.PartialObjectMetadata]{
-		UpdateFunc: func(e event.TypedUpdateEvent[*metav1.PartialObjectMetadata]) bool {
-			return o.watched(e.ObjectOld) != o.watched(e.ObjectNew)
-		},
-	}
+	return updates(func(was, is *metav1.PartialObjectMetadata) bool { return o.watched(was) != o.watched(is) })
 }

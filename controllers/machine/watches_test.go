@@ -253,7 +253,7 @@ func TestNodes_wakeTheMachineOfTheNode(t *testing.T) {
 	c := New(Options{Nodes: found})
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[Request]())
 	defer queue.ShutDown()
-	require.NoError(t, c.nodes().Start(t.Context(), queue))
+	require.NoError(t, c.calls().Start(t.Context(), queue))
 	here, there := types.NamespacedName{Namespace: "a", Name: "c1"}, types.NamespacedName{Namespace: "a", Name: "c2"}
 	wait := func(name string, cluster types.NamespacedName, uid types.UID) {
 		c.watchIndex.note(requestFor(name), nodeKey(cluster, uid))
@@ -277,7 +277,7 @@ func TestNodes_wakeTheMachineOfTheNode(t *testing.T) {
 	found.wake(here, "")
 	require.ElementsMatch(t, []string{"one", "two"}, drain(), "the way into the cluster opened")
 
-	require.NoError(t, New(Options{}).nodes().Start(t.Context(), queue), "without a finder there is nothing to hear")
+	require.NoError(t, New(Options{}).calls().Start(t.Context(), queue), "without a finder there is nothing to hear")
 }
 
 func TestOfDrivers_andWhatIsAKind(t *testing.T) {

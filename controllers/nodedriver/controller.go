@@ -99,8 +99,8 @@ func (r *Reconciler) Register(mgr ctrl.Manager) error {
 		For(&v3.NodeDriver{}, builder.WithPredicates(specOrAnnotations)).
 		Watches(&v3.NodeDriver{}, handler.EnqueueRequestsFromMapFunc(r.sameName), builder.WithPredicates(specOrAnnotations)).
 		Owns(&batchv1.Job{}).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.probed)).
-		WatchesMetadata(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.defined)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofDriver)).
+		WatchesMetadata(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.ofDriver)).
 		WatchesRawSource(source.Channel(r.opts.Watch.events, &handler.EnqueueRequestForObject{})).
 		Complete(r)
 	if err != nil {
@@ -222,19 +222,10 @@ func (r *Reconciler) sameName(ctx context.Context, obj client.Object) []ctrl.Req
 	})
 }
 
-// probed wakes the NodeDriver whose probe a pod runs.
-func (r *Reconciler) probed(ctx context.Context, obj client.Object) []ctrl.Request {
-	labels := obj.GetLabels()
-	if labels[rkev1.OperationLabel] != string(state.Probe) {
-		return nil
-	}
-	return r.requests(ctx, func(nd *v3.NodeDriver) bool { return nd.DriverName() == labels[rkev1.NodeDriverLabel] })
-}
-
-// defined wakes the NodeDriver whose kind a CRD defines.
-func (r *Reconciler) defined(ctx context.Context, obj client.Object) []ctrl.Request {
+// ofDriver wakes the NodeDriver whose probe a pod runs, or whose kind a CRD defines.
+func (r *Reconciler) ofDriver(ctx context.Context, obj client.Object) []ctrl.Request {
 	name := obj.GetLabels()[rkev1.NodeDriverLabel]
-	if name == "" {
+	if _, isPod := obj.(*corev1.Pod); name == "" || isPod && obj.GetLabels()[rkev1.OperationLabel] != string(state.Probe) {
 		return nil
 	}
 	return r.requests(ctx, func(nd *v3.NodeDriver) bool { return nd.DriverName() == name })

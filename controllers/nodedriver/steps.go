@@ -1,6 +1,7 @@
 package nodedriver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +26,11 @@ import (
 func (r *Reconciler) validate(ctx context.Context, s *scope) error {
 	warnings, err := driver.Validate(s.nd)
 	if err != nil {
-		return step.Stall(reasonOfInvalid(s.nd), err)
+		reason := v3.InvalidReason
+		if _, known := driver.Builtin(s.nd.DriverName()); driver.IsBuiltin(s.nd) && !known {
+			reason = v3.UnknownBuiltinReason
+		}
+		return step.Stall(reason, err)
 	}
 	if s.rules, err = crdgen.RulesFromAnnotations(s.nd.Annotations); err != nil {
 		return step.Stall(v3.InvalidReason, err)
@@ -39,16 +44,6 @@ func (r *Reconciler) validate(ctx context.Context, s *scope) error {
 	return nil
 }
 
-func reasonOfInvalid(nd *v3.NodeDriver) string {
-	if !driver.IsBuiltin(nd) {
-		return v3.InvalidReason
-	}
-	if _, known := driver.Builtin(nd.DriverName()); !known {
-		return v3.UnknownBuiltinReason
-	}
-	return v3.InvalidReason
-}
-
 // checkName gives a driver's name to the oldest NodeDriver that asks for it.
 func (r *Reconciler) checkName(ctx context.Context, nd *v3.NodeDriver) error {
 	var all v3.NodeDriverList
@@ -57,19 +52,13 @@ func (r *Reconciler) checkName(ctx context.Context, nd *v3.NodeDriver) error {
 	}
 	for i := range all.Items {
 		other := &all.Items[i]
-		if other.Name != nd.Name && other.DriverName() == nd.DriverName() && isOlder(other, nd) {
+		older := cmp.Or(other.CreationTimestamp.Compare(nd.CreationTimestamp.Time), cmp.Compare(other.Name, nd.Name)) < 0
+		if older && other.DriverName() == nd.DriverName() {
 			return step.Stall(v3.NameTakenReason, errors.New("NodeDriver "+other.Name+" has the driver name "+nd.DriverName()+
 				" already: give this one another spec.displayName, or remove one of them"))
 		}
 	}
 	return nil
-}
-
-func isOlder(a, b *v3.NodeDriver) bool {
-	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
-		return a.Name < b.Name
-	}
-	return a.CreationTimestamp.Before(&b.CreationTimestamp)
 }
 
 // install learns the driver's flags: from the table made at build time, or from what the probe's driver answered.
