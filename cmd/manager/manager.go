@@ -126,17 +126,13 @@ func (p *plan) addNodeDriver(mgr ctrl.Manager) error {
 	if err != nil {
 		return err
 	}
-	reconciler, err := nodedriver.New(nodedriver.Options{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("nodedriver"),
-		Jobs: p.settings, Watch: watch,
-	})
-	if err != nil {
-		return err
-	}
 	if err := mgr.Add(watch); err != nil {
 		return err
 	}
-	return reconciler.Register(mgr)
+	return nodedriver.New(nodedriver.Options{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("nodedriver"),
+		Jobs: p.settings, Watch: watch,
+	}).Register(mgr)
 }
 
 // addPorts serves metrics, health and, when asked for, profiles. They answer before caches are filled, and on every replica.

@@ -3,12 +3,13 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"os"
 	"runtime"
 	"slices"
-	"sort"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/go-multierror"
 	"github.com/spf13/cobra"
@@ -173,11 +174,9 @@ func (j *jobOptions) args() []string {
 	}
 	for _, d := range []struct {
 		name  string
-		value fmt.Stringer
-		set   bool
-	}{{"job-deadline", j.deadline, j.deadline > 0}, {"job-ttl", j.ttl, j.ttl > 0}, {"job-grace-period", j.gracePeriod, j.gracePeriod > 0},
-		{"job-ssh-timeout", j.sshTimeout, j.sshTimeout > 0}} {
-		if d.set {
+		value time.Duration
+	}{{"job-deadline", j.deadline}, {"job-ttl", j.ttl}, {"job-grace-period", j.gracePeriod}, {"job-ssh-timeout", j.sshTimeout}} {
+		if d.value > 0 {
 			add(d.name, d.value.String())
 		}
 	}
@@ -187,12 +186,7 @@ func (j *jobOptions) args() []string {
 }
 
 func addPairs(add func(name, value string), flagName string, pairs map[string]string) {
-	keys := make([]string, 0, len(pairs))
-	for key := range pairs {
-		keys = append(keys, key)
-	}
-	sort.Strings(keys)
-	for _, key := range keys {
+	for _, key := range slices.Sorted(maps.Keys(pairs)) {
 		add(flagName, key+"="+pairs[key])
 	}
 }

@@ -271,7 +271,9 @@ func (c *Controller) Register(mgr manager.Manager) error {
 		return machines.Watch(kindSource(mgr.GetCache(), metadataOf(gvk), ofKind(gvk), c.options.watches(), predicate.Or(changed(), c.options.handedOver())))
 	}
 	// With the kind's informer goes our handler. Nobody else watches these kinds by their metadata: Cluster API has informers of its own.
-	c.stop = func(ctx context.Context, gvk schema.GroupVersionKind) error { return mgr.GetCache().RemoveInformer(ctx, metadataOf(gvk)) }
+	c.stop = func(ctx context.Context, gvk schema.GroupVersionKind) error {
+		return mgr.GetCache().RemoveInformer(ctx, metadataOf(gvk))
+	}
 	for _, s := range append(c.sources(mgr.GetCache()), c.calls()) {
 		if err := machines.Watch(s); err != nil {
 			return fmt.Errorf("watching for machines: %w", err)

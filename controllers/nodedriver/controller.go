@@ -77,10 +77,7 @@ type Reconciler struct {
 }
 
 // New makes the controller.
-func New(opts Options) (*Reconciler, error) {
-	if opts.Client == nil || opts.Reader == nil || opts.Recorder == nil || opts.Watch == nil {
-		return nil, errors.New("making the nodedriver controller: client, reader, recorder and watch must be given")
-	}
+func New(opts Options) *Reconciler {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
@@ -88,7 +85,7 @@ func New(opts Options) (*Reconciler, error) {
 		opts.Concurrency = 4
 	}
 	applier := apply.Applier{Client: opts.Client, Reader: opts.Reader, Owner: FieldOwner}
-	return &Reconciler{opts: opts, applier: applier, runner: attempt.Runner{Applier: applier, Settings: opts.Jobs}}, nil
+	return &Reconciler{opts: opts, applier: applier, runner: attempt.Runner{Applier: applier, Settings: opts.Jobs}}
 }
 
 // Register adds the controller to the manager.

@@ -72,11 +72,10 @@ func newEnv(t *testing.T, nd *v3.NodeDriver) *env {
 	watch, err := nodedriver.NewUserWatch(testkit.Config(t))
 	require.NoError(t, err)
 	e := &env{Client: c, t: t, now: time.Now(), nd: nd, recorder: events.NewFakeRecorder(100)}
-	e.reconciler, err = nodedriver.New(nodedriver.Options{
+	e.reconciler = nodedriver.New(nodedriver.Options{
 		Client: e.faulty(c), Reader: c, Recorder: e.recorder, Watch: watch, Now: func() time.Time { return e.now },
 		Jobs: jobrunner.Settings{Image: "drover.local/drover:test"},
 	})
-	require.NoError(t, err)
 	require.NoError(t, c.Create(t.Context(), nd))
 	return e
 }

@@ -188,9 +188,8 @@ func (e *env) startManager() {
 	watch, err := nodedriver.NewUserWatch(mgr.GetConfig())
 	require.NoError(e.t, err)
 	require.NoError(e.t, mgr.Add(watch))
-	reconciler, err := nodedriver.New(nodedriver.Options{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: e.recorder,
+	reconciler := nodedriver.New(nodedriver.Options{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: e.recorder,
 		Watch: watch, Jobs: jobrunner.Settings{Image: "x"}})
-	require.NoError(e.t, err)
 	require.NoError(e.t, reconciler.Register(mgr))
 	ctx, stop := context.WithCancel(e.t.Context())
 	ended := make(chan error)

@@ -16,11 +16,6 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-func TestNew_wantsEverything(t *testing.T) {
-	_, err := New(Options{})
-	require.EqualError(t, err, "making the nodedriver controller: client, reader, recorder and watch must be given")
-}
-
 func named(name string) *metav1.ObjectMeta {
 	return &metav1.ObjectMeta{Namespace: "team-a", Name: name}
 }
@@ -109,15 +104,6 @@ func TestOlderComesFirst(t *testing.T) {
 	require.False(t, isOlder(at("a", 2), at("z", 1)))
 	require.True(t, isOlder(at("a", 1), at("b", 1)), "made in one second: the name decides")
 	require.False(t, isOlder(at("b", 1), at("a", 1)))
-}
-
-func TestReasonOfInvalid(t *testing.T) {
-	builtin := func(name string) *v3.NodeDriver {
-		return &v3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v3.NodeDriverSpec{URL: "local://"}}
-	}
-	require.Equal(t, v3.InvalidReason, reasonOfInvalid(acme()))
-	require.Equal(t, v3.UnknownBuiltinReason, reasonOfInvalid(builtin("acme")))
-	require.Equal(t, v3.InvalidReason, reasonOfInvalid(builtin("digitalocean")), "something else is wrong with it")
 }
 
 func TestOptions_areWhereEachKindHasThem(t *testing.T) {

@@ -52,13 +52,16 @@ func (r *Reconciler) checkName(ctx context.Context, nd *v3.NodeDriver) error {
 	}
 	for i := range all.Items {
 		other := &all.Items[i]
-		older := cmp.Or(other.CreationTimestamp.Compare(nd.CreationTimestamp.Time), cmp.Compare(other.Name, nd.Name)) < 0
-		if older && other.DriverName() == nd.DriverName() {
+		if isOlder(other, nd) && other.DriverName() == nd.DriverName() {
 			return step.Stall(v3.NameTakenReason, errors.New("NodeDriver "+other.Name+" has the driver name "+nd.DriverName()+
 				" already: give this one another spec.displayName, or remove one of them"))
 		}
 	}
 	return nil
+}
+
+func isOlder(a, b *v3.NodeDriver) bool {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name)) < 0
 }
 
 // install learns the driver's flags: from the table made at build time, or from what the probe's driver answered.
