@@ -221,6 +221,13 @@ func TestManifests_refuse(t *testing.T) {
 		"--job-limits: memory=1Mi is less than the 96Mi":              {"--job-limits=memory=1Mi"},
 		`--job-architectures: "a b" is no architecture`:               {"--job-architectures=a b"},
 		`--tolerations: "" is no key`:                                 {"--tolerations=a,,b"},
+		"--image-pull-policy=Sometimes is none of Always":             {"--image-pull-policy=Sometimes"},
+		"reading --job-ca-file":                                       {"--job-ca-file=/nonexistent"},
+		"--capi=maybe is none of auto":                                {"--capi=maybe"},
+		"--api-server-cidr=192.0.2.1 is not of the form":              {"--api-server-cidr=192.0.2.1"},
+		"reading --webhook-client-ca-file":                            {"--webhook-client-ca-file=/dev/null"},
+		"--job-deadline=-1s must be at least a second":                {"--job-deadline=-1s"},
+		"--machine-image must be given":                               {"--machine-image="},
 	} {
 		out, err := manifests(t, append([]string{"--machine-image=x"}, args...)...)
 		require.ErrorContains(t, err, want)

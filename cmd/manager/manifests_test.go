@@ -72,27 +72,6 @@ func TestChartSaysTheSameAsManifests(t *testing.T) {
 	}
 }
 
-func TestManifests_badInput(t *testing.T) {
-	for flag, want := range map[string]string{
-		"":                                   "--machine-image must be given",
-		"--image-pull-policy=Sometimes":      "none of Always",
-		"--job-ca-file=/nonexistent":         "reading --job-ca-file",
-		"--tolerations=a:Never":              "none of NoSchedule",
-		"--job-limits=cpu=much":              "no quantity",
-		"--capi=maybe":                       "none of auto",
-		"--api-server-cidr=192.0.2.1":        "not of the form",
-		"--webhook-client-ca-file=/dev/null": "holds no certificate",
-		"--job-deadline=-1s":                 "and not negative",
-	} {
-		args := []string{flag, "--machine-image=x"}
-		if flag == "" {
-			args = nil
-		}
-		_, err := manifests(t, args...)
-		require.ErrorContains(t, err, want)
-	}
-}
-
 func TestManifests_forClusterctl(t *testing.T) {
 	out, err := manifests(t, "--machine-image=x", "--with-crds", "--capi=external")
 	require.NoError(t, err)

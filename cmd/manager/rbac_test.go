@@ -22,7 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -53,7 +52,7 @@ func TestManagerRole(t *testing.T) {
 	installCAPI(t, c)
 	objs, err := charts.Objects(charts.Settings{Image: "drover.local/drover:test", WithCRDs: true})
 	require.NoError(t, err)
-	token := accountToken(t, config, c, objs)
+	token := accountToken(t, c, objs)
 	recorder := access.NewRecorder(t, config)
 
 	s := &story{T: t, client: c, namespace: "team"}
@@ -146,17 +145,15 @@ func installCAPI(t *testing.T, c client.WithWatch) {
 
 // accountToken applies what `manager manifests` prints, but for what needs other controllers, and gives a token of the
 // manager's service account.
-func accountToken(t *testing.T, config *rest.Config, c client.Client, objs []client.Object) string {
+func accountToken(t *testing.T, c client.Client, objs []client.Object) string {
 	t.Helper()
 	for _, obj := range objs {
 		if _, skip := obj.(*appsv1.Deployment); !skip {
 			require.NoError(t, client.IgnoreAlreadyExists(c.Create(t.Context(), obj.DeepCopyObject().(client.Object))))
 		}
 	}
-	clients, err := kubernetes.NewForConfig(config)
-	require.NoError(t, err)
-	token, err := clients.CoreV1().ServiceAccounts(charts.DefaultNamespace).CreateToken(t.Context(), charts.Name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	require.NoError(t, err)
+	account, token := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: charts.DefaultNamespace, Name: charts.Name}}, &authenticationv1.TokenRequest{}
+	require.NoError(t, c.SubResource("token").Create(t.Context(), account, token))
 	return token.Status.Token
 }
 
@@ -173,20 +170,16 @@ func handedOn(t *testing.T, c client.Client) []access.Grant {
 	require.NoError(t, c.List(t.Context(), roles))
 	require.NoError(t, c.List(t.Context(), clusterRoles))
 	for _, role := range roles.Items {
-		if slices.ContainsFunc(role.ManagedFields, byManager) {
-			out = append(out, access.Grants(role.Rules)...)
-		}
+		clusterRoles.Items = append(clusterRoles.Items, rbacv1.ClusterRole{ObjectMeta: role.ObjectMeta, Rules: role.Rules})
 	}
 	for _, role := range clusterRoles.Items {
-		if slices.ContainsFunc(role.ManagedFields, byManager) {
+		if slices.ContainsFunc(role.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool {
+			return slices.Contains([]string{"drover-manager", "drover-machine", "drover-nodedriver"}, entry.Manager)
+		}) {
 			out = append(out, access.Grants(role.Rules)...)
 		}
 	}
 	return out
-}
-
-func byManager(entry metav1.ManagedFieldsEntry) bool {
-	return entry.Manager == "drover-manager" || entry.Manager == "drover-machine" || entry.Manager == "drover-nodedriver"
 }
 
 // ownGrants are all that the manager may do, but for what only the embedded Cluster API needs.

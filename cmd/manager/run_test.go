@@ -16,7 +16,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -26,7 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -131,25 +130,16 @@ func testClient(t *testing.T) client.WithWatch {
 	return testkit.Client(t, scheme)
 }
 
-// installAccount applies what `manager manifests` prints, but for what needs other controllers, and gives a kubeconfig of
-// the manager's service account: its role must be enough.
+// installAccount gives a kubeconfig of the manager's service account: its role must be enough.
 func installAccount(t *testing.T, c client.WithWatch) (kubeconfig string) {
 	t.Helper()
 	objs, err := charts.Objects(charts.Settings{Image: "drover.local/drover:test"})
 	require.NoError(t, err)
-	for _, obj := range objs {
-		if _, skip := obj.(*appsv1.Deployment); !skip {
-			require.NoError(t, client.IgnoreAlreadyExists(c.Create(t.Context(), obj)))
-		}
-	}
-	clients, err := kubernetes.NewForConfig(testkit.Config(t))
-	require.NoError(t, err)
-	token, err := clients.CoreV1().ServiceAccounts(charts.DefaultNamespace).CreateToken(t.Context(), charts.Name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	require.NoError(t, err)
+	token := accountToken(t, c, objs)
 	config, err := clientcmd.LoadFromFile(testkit.Kubeconfig(t))
 	require.NoError(t, err)
 	for name := range config.AuthInfos {
-		config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
+		config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token}
 	}
 	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, clientcmd.WriteToFile(*config, kubeconfig))
@@ -178,6 +168,11 @@ func TestRun(t *testing.T) {
 		second()
 		stop()
 		require.Equal(t, before, versions(t, c, ns))
+	})
+	t.Run("managers end while their caches are still being filled", func(t *testing.T) {
+		for range 4 {
+			startManager(t, account)()
+		}
 	})
 }
 
@@ -220,21 +215,6 @@ func hasReason(t *testing.T, c client.Client, nd *v3.NodeDriver, reason string) 
 		return fmt.Errorf("waiting for reason %s: %+v", reason, found)
 	}
 	return nil
-}
-
-// TestStop ends managers while their caches are still being filled.
-func TestStop(t *testing.T) {
-	c := testClient(t)
-	account := installAccount(t, c)
-	stop := startManager(t, account)
-	awaitActive(t, c, "digitalocean")
-	ns := testkit.Namespace(t)
-	makeCluster(t, c, ns, "one")
-	testCAPIWebhooks(t, c, ns)
-	stop()
-	for range 4 {
-		startManager(t, account)()
-	}
 }
 
 func awaitActive(t *testing.T, c client.Client, name string) {
@@ -310,36 +290,24 @@ func TestServingNames(t *testing.T) {
 
 // TestOwnName: the manager's own requests are let pass when it is a service account; a person's never are.
 func TestOwnName(t *testing.T) {
-	scheme, err := newScheme()
-	require.NoError(t, err)
-	admin := testkit.Config(t)
-	ns := testkit.Namespace(t)
-	clients, err := kubernetes.NewForConfig(admin)
-	require.NoError(t, err)
-	_, err = clients.CoreV1().ServiceAccounts(ns).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "me"}}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	token, err := clients.CoreV1().ServiceAccounts(ns).CreateToken(t.Context(), "me", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	require.NoError(t, err)
-
-	account := testkit.Config(t)
-	account.CertData, account.KeyData, account.CertFile, account.KeyFile = nil, nil, "", ""
-	account.BearerToken = token.Status.Token
-	asAccount, err := client.New(account, client.Options{Scheme: scheme})
-	require.NoError(t, err)
-	name, err := ownName(t.Context(), asAccount)
+	asPerson, ns := testClient(t), testkit.Namespace(t)
+	account, token := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "me"}}, &authenticationv1.TokenRequest{}
+	require.NoError(t, asPerson.Create(t.Context(), account))
+	require.NoError(t, asPerson.SubResource("token").Create(t.Context(), account, token))
+	nameOf := func(token string) (string, error) {
+		config := rest.AnonymousClientConfig(testkit.Config(t))
+		config.BearerToken = token
+		c, err := client.New(config, client.Options{Scheme: asPerson.Scheme()})
+		require.NoError(t, err)
+		return ownName(t.Context(), c)
+	}
+	name, err := nameOf(token.Status.Token)
 	require.NoError(t, err)
 	require.Equal(t, "system:serviceaccount:"+ns+":me", name)
-
-	asPerson, err := client.New(admin, client.Options{Scheme: scheme})
-	require.NoError(t, err)
 	name, err = ownName(t.Context(), asPerson)
 	require.NoError(t, err)
 	require.Empty(t, name)
-
-	account.BearerToken = "nonsense"
-	asNobody, err := client.New(account, client.Options{Scheme: scheme})
-	require.NoError(t, err)
-	_, err = ownName(t.Context(), asNobody)
+	_, err = nameOf("nonsense")
 	require.ErrorContains(t, err, "asking the API server who we are: ")
 }
 

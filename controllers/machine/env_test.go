@@ -23,7 +23,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	managementv3 "github.com/drover-project/drover/api/management/v3"
@@ -133,9 +132,16 @@ func newScheme(tb testing.TB) *runtime.Scheme {
 	return scheme
 }
 
+// shared is the client of all worlds: each of its own would ask anew which kinds there are.
+var shared struct {
+	sync.Once
+	client.WithWatch
+}
+
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{T: t, client: testkit.Client(t, newScheme(t)), namespace: testkit.Namespace(t),
+	shared.Do(func() { shared.WithWatch = testkit.Client(t, newScheme(t)) })
+	w := &world{T: t, client: shared.WithWatch, namespace: testkit.Namespace(t),
 		clock: clocktesting.NewFakePassiveClock(start), recorder: events.NewFakeRecorder(100), writes: map[string]int{},
 		settings: jobrunner.Settings{Image: "registry.test/machine:v1"}}
 	w.cluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "c1"},
@@ -190,39 +196,17 @@ func (w *world) delete(obj client.Object) {
 	require.NoError(w, w.client.Delete(w.Context(), obj))
 }
 
-// wrap counts a write by verb and kind, and lets the fault of this world have it.
-func (w *world) wrap(verb string, obj any, do func() error) error {
-	w.counted.Lock()
-	w.writes[fmt.Sprintf("%s %T", verb, obj)]++
-	fault := w.fault
-	w.counted.Unlock()
-	if fault == nil {
-		return do()
-	}
-	return fault(do)
-}
-
-// counting is a client whose writes are counted.
+// counting is a client whose writes are counted by verb and kind, and which the fault of this world has.
 func (w *world) counting() client.WithWatch {
-	return interceptor.NewClient(w.client, interceptor.Funcs{
-		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
-			return w.wrap("create", obj, func() error { return c.Create(ctx, obj, opts...) })
-		},
-		Update: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
-			return w.wrap("update", obj, func() error { return c.Update(ctx, obj, opts...) })
-		},
-		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
-			return w.wrap("patch", obj, func() error { return c.Patch(ctx, obj, patch, opts...) })
-		},
-		Apply: func(ctx context.Context, c client.WithWatch, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
-			return w.wrap("apply", obj, func() error { return c.Apply(ctx, obj, opts...) })
-		},
-		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
-			return w.wrap("delete", obj, func() error { return c.Delete(ctx, obj, opts...) })
-		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
-			return w.wrap("patch "+sub, obj, func() error { return c.SubResource(sub).Patch(ctx, obj, patch, opts...) })
-		},
+	return testkit.Writes(w.client, func(write string, do func() error) error {
+		w.counted.Lock()
+		w.writes[write]++
+		fault := w.fault
+		w.counted.Unlock()
+		if fault == nil {
+			return do()
+		}
+		return fault(do)
 	})
 }
 

@@ -1,7 +1,6 @@
 package nodedriver_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,7 +23,6 @@ import (
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	v3 "github.com/drover-project/drover/api/management/v3"
@@ -73,7 +71,7 @@ func newEnv(t *testing.T, nd *v3.NodeDriver) *env {
 	require.NoError(t, err)
 	e := &env{Client: c, t: t, now: time.Now(), nd: nd, recorder: events.NewFakeRecorder(100)}
 	e.reconciler = nodedriver.New(nodedriver.Options{
-		Client: e.faulty(c), Reader: c, Recorder: e.recorder, Watch: watch, Now: func() time.Time { return e.now },
+		Client: testkit.Writes(c, e.write), Reader: c, Recorder: e.recorder, Watch: watch, Now: func() time.Time { return e.now },
 		Jobs: jobrunner.Settings{Image: "drover.local/drover:test"},
 	})
 	require.NoError(t, c.Create(t.Context(), nd))
@@ -251,34 +249,12 @@ func (e *env) events() []string {
 	}
 }
 
-// faulty is a client whose writes the fault has.
-func (e *env) faulty(c client.WithWatch) client.Client {
-	wrap := func(do func() error) error {
-		if e.fault == nil {
-			return do()
-		}
-		return e.fault(do)
+// write lets the fault have a write.
+func (e *env) write(_ string, do func() error) error {
+	if e.fault == nil {
+		return do()
 	}
-	return interceptor.NewClient(c, interceptor.Funcs{
-		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
-			return wrap(func() error { return c.Create(ctx, obj, opts...) })
-		},
-		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
-			return wrap(func() error { return c.Patch(ctx, obj, patch, opts...) })
-		},
-		Apply: func(ctx context.Context, c client.WithWatch, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
-			return wrap(func() error { return c.Apply(ctx, obj, opts...) })
-		},
-		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
-			return wrap(func() error { return c.Delete(ctx, obj, opts...) })
-		},
-		DeleteAllOf: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteAllOfOption) error {
-			return wrap(func() error { return c.DeleteAllOf(ctx, obj, opts...) })
-		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
-			return wrap(func() error { return c.SubResource(sub).Patch(ctx, obj, patch, opts...) })
-		},
-	})
+	return e.fault(do)
 }
 
 // try asks the API server what it would do with an object; nothing is kept.

@@ -1,14 +1,11 @@
 package serverscan_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,12 +19,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -73,12 +68,27 @@ func newWorld(t *testing.T) *world {
 	}
 	c := testkit.Client(t, scheme)
 	w := &world{T: t, client: c, namespace: testkit.Namespace(t), clock: clocktesting.NewFakePassiveClock(time.Now())}
-	w.reconciler = serverscan.New(serverscan.Options{Client: c, Reader: c, Clock: w.clock, Jobs: jobrunner.Settings{Image: "registry.test/machine:v1"}})
+	w.reconciler = w.manager(func(_ string, do func() error) error { return do() })
 	w.cluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "c1"}, Spec: clusterv1.ClusterSpec{
 		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKECluster", Name: "c1"}}}
 	require.NoError(t, c.Create(t.Context(), w.cluster))
 	w.secret("cred", nil)
 	return w
+}
+
+// manager is one whose writes go through a function.
+func (w *world) manager(writes func(write string, do func() error) error) *serverscan.Reconciler {
+	return serverscan.New(serverscan.Options{Client: testkit.Writes(w.client, writes), Reader: w.client, Clock: w.clock, Jobs: jobrunner.Settings{Image: "registry.test/machine:v1"}})
+}
+
+// refuse fails writes of a verb.
+func (w *world) refuse(verb string) func(string, func() error) error {
+	return func(write string, do func() error) error {
+		if strings.HasPrefix(write, verb) {
+			return errors.New("connection refused")
+		}
+		return do()
+	}
 }
 
 // definitions are Cluster API's, ours, and those of one driver whose servers can be listed and one whose cannot.
@@ -407,11 +417,7 @@ func TestScan_cleansUpAgain(t *testing.T) {
 	w := newWorld(t)
 	w.ask(nil)
 	w.end("look-scan-1", w.report())
-	refusing := interceptor.NewClient(w.client, interceptor.Funcs{Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
-		return errors.New("connection refused")
-	}})
-	unlucky := serverscan.New(serverscan.Options{Client: refusing, Reader: w.client, Clock: w.clock, Jobs: jobrunner.Settings{Image: "registry.test/machine:v1"}})
-	_, err := unlucky.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w.scan)})
+	_, err := w.manager(w.refuse("delete ")).Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w.scan)})
 	require.ErrorContains(t, err, "connection refused")
 	w.reconcile()
 	w.expect(metav1.ConditionTrue, rkev1.ScannedReason)
@@ -479,16 +485,10 @@ func TestScan_leftoversOfItsPredecessor(t *testing.T) {
 // A Job that could not be made at once is made later, and is not missed as one that was deleted.
 func TestScan_beginsAgain(t *testing.T) {
 	w := newWorld(t)
-	steady := w.reconciler
-	refusing := interceptor.NewClient(w.client, interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
-		return errors.New("connection refused")
-	}})
-	w.reconciler = serverscan.New(serverscan.Options{Client: refusing, Reader: w.client, Clock: w.clock, Jobs: jobrunner.Settings{Image: "registry.test/machine:v1"}})
 	w.scan = &rkev1.ServerScan{ObjectMeta: w.meta("look"), Spec: rkev1.ServerScanSpec{Driver: "digitalocean", CloudCredentialSecretName: "cred"}}
 	require.NoError(t, w.client.Create(t.Context(), w.scan))
-	_, err := w.reconciler.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w.scan)})
+	_, err := w.manager(w.refuse("create ")).Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w.scan)})
 	require.ErrorContains(t, err, "connection refused")
-	w.reconciler = steady
 	w.reconcile()
 	w.expect(metav1.ConditionUnknown, rkev1.ScanningReason)
 	testkit.ExpectExists(t, w.client, &batchv1.Job{ObjectMeta: w.meta("look-scan-1")})
@@ -501,41 +501,21 @@ func TestScan_isDoneOnce(t *testing.T) {
 	require.ErrorContains(t, w.client.Update(t.Context(), w.scan), "make another one")
 }
 
-// writes counts what is written through a client that it makes.
-func (w *world) writes() (client.Client, *atomic.Int64) {
-	w.Helper()
-	count := &atomic.Int64{}
-	config := rest.CopyConfig(testkit.Config(w))
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return transport(func(request *http.Request) (*http.Response, error) {
-			if request.Method != http.MethodGet {
-				count.Add(1)
-			}
-			return next.RoundTrip(request)
-		})
-	})
-	counted, err := client.New(config, client.Options{Scheme: w.client.Scheme()})
-	require.NoError(w, err)
-	return counted, count
-}
-
-type transport func(*http.Request) (*http.Response, error)
-
-// RoundTrip implements http.RoundTripper.
-func (t transport) RoundTrip(request *http.Request) (*http.Response, error) { return t(request) }
-
 // docs/performance.md has the number.
 func TestScan_costs(t *testing.T) {
 	w := newWorld(t)
-	counted, count := w.writes()
-	w.reconciler = serverscan.New(serverscan.Options{Client: counted, Reader: w.client, Clock: w.clock, Jobs: jobrunner.Settings{Image: "registry.test/machine:v1"}})
+	count := 0
+	w.reconciler = w.manager(func(_ string, do func() error) error {
+		count++
+		return do()
+	})
 	w.ask(nil)
 	w.reconcile()
 	w.end("look-scan-1", w.report(w.found("1", "gone")))
 	w.reconcile()
-	require.EqualValues(t, 12, count.Load(), "to find out, to tell and to clean up")
+	require.Equal(t, 12, count, "to find out, to tell and to clean up")
 	w.reconcile()
-	require.EqualValues(t, 12, count.Load(), "nothing while it stays")
+	require.Equal(t, 12, count, "nothing while it stays")
 }
 
 // metric is a gauge of the driver's, as a manager would serve it.
