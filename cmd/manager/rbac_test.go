@@ -387,19 +387,7 @@ func (s *story) play(namespace, name string, result state.Result) {
 	s.Helper()
 	testkit.Eventually(s, patience, func() error { return s.exists(namespace, name) })
 	s.write(namespace, name, result)
-	job := &batchv1.Job{}
-	require.NoError(s, s.client.Get(s.Context(), client.ObjectKey{Namespace: namespace, Name: name}, job))
-	now := metav1.Now()
-	kinds := []batchv1.JobConditionType{batchv1.JobFailureTarget, batchv1.JobFailed}
-	if result.Outcome == state.Succeeded {
-		kinds = []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobComplete}
-		job.Status.CompletionTime, job.Status.Succeeded = &now, 1
-	}
-	job.Status.StartTime = &now
-	for _, kind := range kinds {
-		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now})
-	}
-	require.NoError(s, s.client.Status().Update(s.Context(), job))
+	testkit.EndJob(s, s.client, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}, result.Outcome == state.Succeeded, "", time.Now())
 }
 
 // write plays what the pod writes into the state Secret.

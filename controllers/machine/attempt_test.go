@@ -20,8 +20,7 @@ import (
 // An outage strands nobody: after hours of it the next attempt still comes by itself.
 func TestOutage(t *testing.T) {
 	for _, class := range []string{rkev1.ClassTransient, rkev1.ClassUnknown} {
-		s := newWorld(t).machine("digitalocean", "m", droplet())
-		s.reconcile()
+		s := begun(t)
 		for attempt := int32(1); attempt <= 12; attempt++ {
 			s.fail(state.Create, attempt, class, "dial tcp: connection refused", false)
 			status := s.reconcile()
@@ -37,8 +36,7 @@ func TestOutage(t *testing.T) {
 
 // Attempts that made a server and failed cost money. They are counted over what fails otherwise, and stop.
 func TestMadeBudget(t *testing.T) {
-	s := newWorld(t).machine("digitalocean", "m", droplet())
-	s.reconcile()
+	s := begun(t)
 	attempt := int32(1)
 	for made := 1; made <= jobrunner.MadeBudget; made++ {
 		s.fail(state.Create, attempt, rkev1.ClassTransient, "no route to host", false)
@@ -83,8 +81,7 @@ func (s *subject) lose(operation state.Operation) *corev1.Pod {
 
 // A pod on a lost node never ends. It is said which node, since when and what to do; when the pod is gone, it goes on.
 func TestNodeLost_create(t *testing.T) {
-	s := newWorld(t).machine("digitalocean", "m", droplet())
-	s.reconcile()
+	s := begun(t)
 	pod := s.lose(state.Create)
 	require.Less(t, testkit.ExpectReconciled(t, s.reconciler, s.obj).RequeueAfter, 2*time.Minute, "nobody tells that it is overdue")
 	s.read()
@@ -107,13 +104,11 @@ func TestNodeLost_create(t *testing.T) {
 func TestNodeLost_abandon(t *testing.T) {
 	for name, operation := range map[string]state.Operation{"while the server is made": state.Create, "while it is removed": state.Remove} {
 		t.Run(name, func(t *testing.T) {
-			s := newWorld(t).machine("digitalocean", "m", droplet())
-			s.reconcile()
+			s := begun(t)
 			if operation == state.Remove {
 				s.succeed(1)
 				s.reconcile()
-				s.delete(s.obj)
-				s.reconcile()
+				s.remove()
 			}
 			s.write(map[string]any{state.JournalKey: state.Journal{Operation: operation, Attempt: 1, Phase: state.PhaseIntent, InstanceName: s.name}})
 			s.lose(operation)
@@ -169,8 +164,7 @@ func TestDoubt_keepsItsWords(t *testing.T) {
 
 // TestTaken_isTold: the condition, and so its event, tells that the server is one whose create had failed.
 func TestTaken_isTold(t *testing.T) {
-	s := newWorld(t).machine("digitalocean", "m", droplet())
-	s.reconcile()
+	s := begun(t)
 	s.succeed(1)
 	s.write(map[string]any{state.ResultKey: state.Result{Operation: state.Create, Attempt: 1, Outcome: state.Succeeded, Taken: "its driver had made it and failed: no volume", EndTime: s.clock.Now()}})
 	s.reconcile()

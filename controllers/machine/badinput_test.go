@@ -352,8 +352,7 @@ func TestBadInput_accessOfAnEarlierMachine(t *testing.T) {
 }
 
 func TestBadInput_foreignAccessOfALaterAttempt(t *testing.T) {
-	s := newWorld(t).machine("digitalocean", "m", droplet())
-	s.reconcile()
+	s := begun(t)
 	s.fail(state.Create, 1, rkev1.ClassTransient, "try again", false)
 	s.secret(jobrunner.JobName("m", state.Create, 2), "Opaque", nil)
 	s.annotate(rkev1.RetryAnnotation, "1")
@@ -364,8 +363,7 @@ func TestBadInput_foreignAccessOfALaterAttempt(t *testing.T) {
 }
 
 func TestFailure_isKeptAndPaced(t *testing.T) {
-	s := newWorld(t).machine("digitalocean", "m", droplet())
-	s.reconcile()
+	s := begun(t)
 	s.events()
 	s.fail(state.Create, 1, rkev1.ClassQuota, "you have reached your droplet limit", false)
 	status := s.reconcile()
@@ -434,8 +432,7 @@ func TestFailure_exhaustedUntilSomethingChanges(t *testing.T) {
 	}
 	for name, change := range changes {
 		t.Run(name, func(t *testing.T) {
-			s := newWorld(t).machine("digitalocean", "m", droplet())
-			s.reconcile()
+			s := begun(t)
 			s.fail(state.Create, 1, rkev1.ClassInvalid, "no such region", false)
 			status := s.reconcile()
 			says := s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.AttemptsExhaustedReason).Message
@@ -453,8 +450,7 @@ func TestFailure_exhaustedUntilSomethingChanges(t *testing.T) {
 }
 
 func TestRunning_sayWhatHoldsThePodUp(t *testing.T) {
-	s := newWorld(t).machine("digitalocean", "m", droplet())
-	s.reconcile()
+	s := begun(t)
 	job := testkit.ExpectExists(t, s.client, s.job(state.Create, 1))
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "p", Labels: job.Spec.Template.Labels},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "machine", Image: "x"}}, ServiceAccountName: "m-machine", AutomountServiceAccountToken: new(bool)}}

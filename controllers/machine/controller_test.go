@@ -343,8 +343,7 @@ func (w *world) pause(paused bool) {
 
 // A Job may be deleted under its pod, by somebody who leaves the pod behind: no second one starts beside it.
 func TestOrphanedPod_isWaitedFor(t *testing.T) {
-	s := newWorld(t).machine("digitalocean", "m", droplet())
-	s.reconcile()
+	s := begun(t)
 	job := s.job(state.Create, 1)
 	require.NoError(t, s.client.Get(t.Context(), client.ObjectKeyFromObject(job), job))
 	pod := s.podOf(job)

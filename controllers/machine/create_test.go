@@ -90,8 +90,7 @@ func withoutDefaults(env map[string]string) map[string]string {
 }
 
 func TestCreate_settledMachineIsLeftAlone(t *testing.T) {
-	s := newWorld(t).machine("digitalocean", "m", droplet())
-	s.ready()
+	s := made(t)
 	s.events()
 	version := s.obj.GetResourceVersion()
 	clear(s.writes)
@@ -164,8 +163,7 @@ func TestCreate_notForAMachineThatIsGoing(t *testing.T) {
 }
 
 func TestCreate_isIdempotentWhereverItWasInterrupted(t *testing.T) {
-	s := newWorld(t).machine("digitalocean", "m", droplet())
-	s.reconcile()
+	s := begun(t)
 	// The controller died after the claim: the Job is missing, or more than it.
 	for _, lost := range []func(){
 		func() { s.delete(s.job(state.Create, 1)) },
@@ -194,8 +192,7 @@ func TestCreate_isIdempotentWhereverItWasInterrupted(t *testing.T) {
 
 // Cluster API takes over where the server is when the machine says that it is provisioned, and so it stands there in time.
 func TestCreate_tellsTheFailureDomain(t *testing.T) {
-	s := newWorld(t).machine("digitalocean", "m", droplet())
-	s.reconcile()
+	s := begun(t)
 	s.succeed(1)
 	for _, where := range []string{"fra1", "nyc3", ""} {
 		s.write(map[string]any{state.ServerKey: state.Server{InstanceID: "123", ProviderID: "digitalocean://123", FailureDomain: where}})
@@ -266,8 +263,7 @@ func TestCreate_secretsAreNowhereToBeSeen(t *testing.T) {
 
 func TestCreate_statusIsLost(t *testing.T) {
 	// clusterctl move never restores a status.
-	s := newWorld(t).machine("digitalocean", "m", droplet())
-	s.ready()
+	s := made(t)
 	delete(s.obj.Object, "status")
 	require.NoError(t, s.client.Status().Update(t.Context(), s.obj))
 	status := s.reconcile()
@@ -363,8 +359,7 @@ func TestBackOffCountsByTheManagersClock(t *testing.T) {
 // A Job that is cleaned up takes its pod with it. What both told of an attempt stays: it is not made again for that, whether the
 // status is there or was lost too.
 func TestCreate_exhaustedStaysExhaustedWithoutItsJob(t *testing.T) {
-	s := newWorld(t).machine("digitalocean", "m", droplet())
-	s.reconcile()
+	s := begun(t)
 	for attempt := int32(1); ; attempt++ {
 		s.write(map[string]any{state.JournalKey: state.Journal{Operation: state.Create, Attempt: attempt, Phase: state.PhaseRecorded, InstanceName: s.name}})
 		s.outOfMemory(attempt)

@@ -168,8 +168,7 @@ func TestCredential_beforeRemove(t *testing.T) {
 			s := credentialWorld(t)
 			s.ready()
 			story.strike(s)
-			s.delete(s.obj)
-			s.reconcile()
+			s.remove()
 			require.Equal(t, story.remembered, s.tokenOf(state.Remove, 1))
 			if story.reason != "" {
 				require.Contains(t, s.expect(rkev1.CredentialReadyCondition, metav1.ConditionTrue, rkev1.CredentialRecalledReason).Message, story.says)
@@ -188,8 +187,7 @@ func TestCredential_beforeRemove(t *testing.T) {
 				require.Equal(t, story.token, s.tokenOf(state.Remove, 2), "at once, without another wait")
 			}
 			s.removed(attempt)
-			testkit.ExpectReconciled(t, s.reconciler, s.obj)
-			s.gone()
+			s.goes()
 		})
 	}
 }
@@ -200,8 +198,7 @@ func TestCredential_duringRemove(t *testing.T) {
 		t.Run(story.name, func(t *testing.T) {
 			s := credentialWorld(t)
 			s.ready()
-			s.delete(s.obj)
-			s.reconcile()
+			s.remove()
 			require.Equal(t, "first-token", s.tokenOf(state.Remove, 1))
 			story.strike(s)
 			s.reconcile()
@@ -220,8 +217,7 @@ func TestCredential_duringRemove(t *testing.T) {
 			}
 			require.Equal(t, story.token, s.tokenOf(state.Remove, 2), "at once, without another wait")
 			s.removed(2)
-			testkit.ExpectReconciled(t, s.reconciler, s.obj)
-			s.gone()
+			s.goes()
 		})
 	}
 }
@@ -235,15 +231,13 @@ func TestCredential_deletedDuringCreate(t *testing.T) {
 			s.write(map[string]any{state.JournalKey: state.Journal{Operation: state.Create, Attempt: 1, Phase: state.PhaseIntent, InstanceName: "m"}})
 			story.strike(s)
 			s.read()
-			s.delete(s.obj)
-			s.reconcile()
+			s.remove()
 			s.expect(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobCancelledReason)
 			s.dropJobFinalizers()
 			s.reconcile()
 			require.Equal(t, story.remembered, s.tokenOf(state.Remove, 1))
 			s.removed(1)
-			testkit.ExpectReconciled(t, s.reconciler, s.obj)
-			s.gone()
+			s.goes()
 		})
 	}
 }
@@ -255,16 +249,14 @@ func TestCredential_neverKeepsAMachineForEver(t *testing.T) {
 			s := credentialWorld(t)
 			s.ready()
 			story.strike(s)
-			s.delete(s.obj)
-			s.reconcile()
+			s.remove()
 			s.refuse(state.Remove, 1)
 			status := s.reconcile()
 			require.NotNil(t, status.NextAttemptTime, "a remove is never given up by itself")
 			s.annotate(rkev1.AbandonAnnotation, "m")
 			s.reconcile()
 			s.refuse(state.Remove, 2)
-			testkit.ExpectReconciled(t, s.reconciler, s.obj)
-			s.gone()
+			s.goes()
 		})
 	}
 }
@@ -278,8 +270,7 @@ func TestCredential_copyThatCannotBeRead(t *testing.T) {
 	last.Data[state.CredentialKey] = []byte("{")
 	s.update(last)
 	dropCredential(s)
-	s.delete(s.obj)
-	s.reconcile()
+	s.remove()
 	require.Empty(t, s.tokenOf(state.Remove, 1))
 	s.refuse(state.Remove, 1)
 	s.reconcile()
@@ -300,13 +291,11 @@ func TestCredential_nothingToRemoveWith(t *testing.T) {
 	last.Data[state.CredentialKey] = []byte("{")
 	s.update(last)
 	dropCredential(s)
-	s.delete(s.obj)
-	s.reconcile()
+	s.remove()
 	require.Contains(t, s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.CredentialMissingReason).Message,
 		"the credential Secret cred is not there: create it in namespace "+s.namespace+" with the keys accessToken\n* Make the Secret cred, with one key per credential field")
 	s.annotate(rkev1.AbandonAnnotation, "m")
-	testkit.ExpectReconciled(t, s.reconciler, s.obj)
-	s.gone()
+	s.goes()
 	testkit.ExpectNotFound(t, s.client, s.job(state.Remove, 1))
 }
 
@@ -343,8 +332,7 @@ func TestCredential_ofAnotherNamespace(t *testing.T) {
 	w.update(shared)
 	s.reconcile()
 	s.expect(rkev1.CredentialReadyCondition, metav1.ConditionFalse, rkev1.CredentialNotSharedReason)
-	s.delete(s.obj)
-	s.reconcile()
+	s.remove()
 	require.Equal(t, "shared", s.tokenOf(state.Remove, 1), "what may be left of the attempt goes with the credential it was made with")
 }
 
@@ -427,8 +415,7 @@ func TestCredential_touchedIsNoOther(t *testing.T) {
 func TestCredential_removeIsPacedWithoutItsSecret(t *testing.T) {
 	s := credentialWorld(t)
 	s.ready()
-	s.delete(s.obj)
-	s.reconcile()
+	s.remove()
 	s.refuse(state.Remove, 1)
 	next := s.reconcile().NextAttemptTime
 	dropCredential(s)

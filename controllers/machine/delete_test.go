@@ -28,8 +28,7 @@ import (
 )
 
 func TestDelete_removesTheServerFirst(t *testing.T) {
-	s := newWorld(t).machine("digitalocean", "m", droplet())
-	s.ready()
+	s := made(t)
 	s.events()
 	s.delete(s.obj)
 	status := s.reconcile()
@@ -43,8 +42,7 @@ func TestDelete_removesTheServerFirst(t *testing.T) {
 	require.False(t, request.HasBootstrap)
 
 	s.removed(1)
-	testkit.ExpectReconciled(t, s.reconciler, s.obj)
-	s.gone()
+	s.goes()
 	secret := testkit.ExpectExists(t, s.client, s.stateSecret())
 	require.Empty(t, secret.Finalizers, "the garbage collector may have it")
 	require.Contains(t, strings.Join(s.events(), "\n"), rkev1.ServerGoneReason)
@@ -68,19 +66,16 @@ func TestDelete_nothingWasMade(t *testing.T) {
 			s := newWorld(t).machine("digitalocean", "m", droplet())
 			prepare(s)
 			s.delete(s.obj)
-			testkit.ExpectReconciled(t, s.reconciler, s.obj)
-			s.gone()
+			s.goes()
 			testkit.ExpectNotFound(t, s.client, s.job(state.Remove, 1))
 		})
 	}
 }
 
 func TestDelete_whileCreating(t *testing.T) {
-	s := newWorld(t).machine("digitalocean", "m", droplet())
-	s.reconcile()
+	s := begun(t)
 	s.write(map[string]any{state.JournalKey: state.Journal{Operation: state.Create, Attempt: 1, Phase: state.PhaseIntent, InstanceName: "m"}})
-	s.delete(s.obj)
-	s.reconcile()
+	s.remove()
 	s.expect(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobCancelledReason)
 	job := testkit.ExpectExists(t, s.client, s.job(state.Create, 1))
 	require.False(t, job.DeletionTimestamp.IsZero(), "the Job is being cancelled")
@@ -98,33 +93,27 @@ func TestDelete_whileCreating(t *testing.T) {
 	s.reconcile()
 	s.expect(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobRunningReason)
 	s.removed(1)
-	testkit.ExpectReconciled(t, s.reconciler, s.obj)
-	s.gone()
+	s.goes()
 }
 
 func TestDelete_waitsForAPodThatOutlivesItsJob(t *testing.T) {
-	s := newWorld(t).machine("digitalocean", "m", droplet())
-	s.reconcile()
+	s := begun(t)
 	job := testkit.ExpectExists(t, s.client, s.job(state.Create, 1))
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "p", Labels: job.Spec.Template.Labels},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "x"}}, ServiceAccountName: "m-machine", AutomountServiceAccountToken: new(bool)}}
 	require.NoError(t, s.client.Create(t.Context(), pod))
 	require.NoError(t, s.client.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	s.dropJobFinalizers()
-	s.delete(s.obj)
-	s.reconcile()
+	s.remove()
 	c := s.expect(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobCancelledReason)
 	require.Contains(t, c.Message, "pod p")
 	require.NoError(t, s.client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
-	testkit.ExpectReconciled(t, s.reconciler, s.obj)
-	s.gone()
+	s.goes()
 }
 
 func TestDelete_failsAndIsTriedAgain(t *testing.T) {
-	s := newWorld(t).machine("digitalocean", "m", droplet())
-	s.ready()
-	s.delete(s.obj)
-	s.reconcile()
+	s := made(t)
+	s.remove()
 	s.fail(state.Remove, 1, rkev1.ClassTransient, "503 from the cloud", true)
 	status := s.reconcile()
 	c := s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.ServerMayExistReason)
@@ -136,15 +125,12 @@ func TestDelete_failsAndIsTriedAgain(t *testing.T) {
 	s.clock.SetTime(status.NextAttemptTime.Add(time.Second))
 	require.EqualValues(t, 2, s.reconcile().Attempts)
 	s.removed(2)
-	testkit.ExpectReconciled(t, s.reconciler, s.obj)
-	s.gone()
+	s.goes()
 }
 
 func TestDelete_abandon(t *testing.T) {
-	s := newWorld(t).machine("digitalocean", "m", droplet())
-	s.ready()
-	s.delete(s.obj)
-	s.reconcile()
+	s := made(t)
+	s.remove()
 	s.fail(state.Remove, 1, rkev1.ClassUnauthorized, "401", true)
 	s.reconcile()
 	s.annotate(rkev1.AbandonAnnotation, "another-name")
@@ -157,30 +143,26 @@ func TestDelete_abandon(t *testing.T) {
 	require.True(t, s.requestOf(state.Remove, 2).Abandon)
 	s.fail(state.Remove, 2, rkev1.ClassUnauthorized, "401", true)
 	s.events()
-	testkit.ExpectReconciled(t, s.reconciler, s.obj)
-	s.gone()
+	s.goes()
 	events := strings.Join(s.events(), "\n")
 	require.Contains(t, events, rkev1.AbandonedReason)
 	require.Contains(t, events, "ID 123")
 }
 
 func TestDelete_whateverElseIsGone(t *testing.T) {
-	s := newWorld(t).machine("digitalocean", "m", droplet())
-	s.ready()
+	s := made(t)
 	for _, gone := range []client.Object{s.capi, s.cluster,
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cred"}}} {
 		s.delete(gone)
 	}
 	s.deleteNodeDriver("digitalocean")
-	s.delete(s.obj)
-	s.reconcile()
+	s.remove()
 	request := s.requestOf(state.Remove, 1)
 	require.True(t, request.Driver.Builtin)
 	require.Equal(t, "marker-secret-token", request.CredentialEnv["DIGITALOCEAN_ACCESS_TOKEN"], "the one that was used last")
 	s.expect(rkev1.CredentialReadyCondition, metav1.ConditionTrue, rkev1.CredentialRecalledReason)
 	s.removed(1)
-	testkit.ExpectReconciled(t, s.reconciler, s.obj)
-	s.gone()
+	s.goes()
 }
 
 func TestDelete_externalDriverIsGone(t *testing.T) {
@@ -195,8 +177,7 @@ func TestDelete_externalDriverIsGone(t *testing.T) {
 	w.delete(nd)
 	delete(s.obj.Object, "status")
 	require.NoError(t, w.client.Status().Update(t.Context(), s.obj))
-	s.delete(s.obj)
-	s.reconcile()
+	s.remove()
 	driver := s.requestOf(state.Remove, 1).Driver
 	require.Equal(t, nd.Status.Digest, driver.Digest)
 	require.Equal(t, url, driver.URL, "from the state")
@@ -216,11 +197,9 @@ func (s *subject) loseState(altogether bool) {
 func TestDelete_stateIsEmpty(t *testing.T) {
 	for name, altogether := range map[string]bool{"empty": false, "gone": true} {
 		t.Run(name, func(t *testing.T) {
-			s := newWorld(t).machine("digitalocean", "m", droplet())
-			s.ready()
+			s := made(t)
 			s.loseState(altogether)
-			s.delete(s.obj)
-			s.reconcile()
+			s.remove()
 			request := s.requestOf(state.Remove, 1)
 			require.Equal(t, string(s.obj.GetUID()), request.Tags[jobrunner.TagMachineUID], "the finder has the tag to look for")
 			require.True(t, request.MayExist, "and who has no finder does not say that there is none")
@@ -234,8 +213,7 @@ func TestDelete_stateIsEmpty(t *testing.T) {
 func TestState_isLost(t *testing.T) {
 	for name, altogether := range map[string]bool{"empty": false, "gone": true} {
 		t.Run(name, func(t *testing.T) {
-			s := newWorld(t).machine("digitalocean", "m", droplet())
-			s.ready()
+			s := made(t)
 			kept := testkit.ExpectExists(t, s.client, s.stateSecret())
 			s.loseState(altogether)
 			if !altogether {
@@ -265,8 +243,7 @@ func TestState_isLost(t *testing.T) {
 
 // An attempt that was lost before there was a server may have made one: its successor is told, also if it is made in two steps.
 func TestState_isLostWithAnAttempt(t *testing.T) {
-	s := newWorld(t).machine("digitalocean", "m", droplet())
-	s.reconcile()
+	s := begun(t)
 	require.False(t, s.requestOf(state.Create, 1).MayExist)
 	s.loseState(true)
 	for range 2 {
@@ -280,31 +257,25 @@ func TestState_isLostWithAnAttempt(t *testing.T) {
 
 func TestDelete_stateSurvivesADeletionOfChildren(t *testing.T) {
 	// kubectl delete --cascade=foreground deletes what the machine owns before the machine.
-	s := newWorld(t).machine("digitalocean", "m", droplet())
-	s.ready()
+	s := made(t)
 	s.delete(testkit.ExpectExists(t, s.client, s.stateSecret()))
-	s.delete(s.obj)
-	s.reconcile()
+	s.remove()
 	require.NotEmpty(t, testkit.ExpectExists(t, s.client, s.stateSecret()).Data[state.ExtractedConfigKey])
 	s.removed(1)
-	testkit.ExpectReconciled(t, s.reconciler, s.obj)
-	s.gone()
+	s.goes()
 	testkit.ExpectNotFound(t, s.client, s.stateSecret())
 }
 
 func TestDelete_pausedKeepsEverything(t *testing.T) {
-	s := newWorld(t).machine("digitalocean", "m", droplet())
-	s.ready()
+	s := made(t)
 	s.annotate("cluster.x-k8s.io/paused", "")
-	s.delete(s.obj)
-	s.reconcile()
+	s.remove()
 	s.expect(rkev1.PausedCondition, metav1.ConditionTrue, "")
 	testkit.ExpectNotFound(t, s.client, s.job(state.Remove, 1))
 }
 
 func TestDelete_namespaceIsGoing(t *testing.T) {
-	s := newWorld(t).machine("digitalocean", "m", droplet())
-	s.ready()
+	s := made(t)
 	own := testkit.ExpectExists(t, s.client, s.stateSecret())
 	own.Annotations[rkev1.TaggedUIDAnnotation] = "earlier"
 	s.update(own)
@@ -334,8 +305,7 @@ func TestDelete_namespaceIsGoing(t *testing.T) {
 	s.clock.SetTime(status.NextAttemptTime.Add(time.Second))
 	s.reconcile()
 	fallback.removed(2)
-	testkit.ExpectReconciled(t, s.reconciler, s.obj)
-	s.gone()
+	s.goes()
 	testkit.ExpectNotFound(t, s.client, fallback.stateSecret(), fallback.job(state.Remove, 1), fallback.job(state.Remove, 2),
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "drover-drivers", Name: jobrunner.AccessName(fallback.name)}})
 	require.Empty(t, testkit.ExpectExists(t, s.client, s.stateSecret()).Finalizers)
@@ -357,8 +327,7 @@ func TestDelete_fallbackIsLeftWhateverThePodWrote(t *testing.T) {
 	secret.Annotations["drover.cattle.io/claimed-attempt"] = strconv.Itoa(state.MaxAttempt)
 	s.update(secret)
 	clear(s.writes)
-	testkit.ExpectReconciled(t, s.reconciler, s.obj)
-	s.gone()
+	s.goes()
 	require.Less(t, s.wrote(), 20, "%v", s.writes)
 	access := metav1.ObjectMeta{Namespace: "drover-drivers", Name: jobrunner.AccessName(fallback.name)}
 	request := metav1.ObjectMeta{Namespace: "drover-drivers", Name: jobrunner.JobName(fallback.name, state.Remove, 1)}
@@ -380,8 +349,7 @@ func TestDelete_fallbackIsNotCached(t *testing.T) {
 	fallback := s.fallBack()
 	s.reconcile()
 	fallback.removed(1)
-	testkit.ExpectReconciled(t, s.reconciler, s.obj)
-	s.gone()
+	s.goes()
 }
 
 // What tells that the server is gone may go before the machine does, which could not be let go at the same moment: it goes all
@@ -392,8 +360,7 @@ func TestDelete_stateIsGoneBeforeTheMachine(t *testing.T) {
 		"with its owner's children": func(s *subject) *subject {
 			s.ready()
 			s.delete(testkit.ExpectExists(t, s.client, s.stateSecret()))
-			s.delete(s.obj)
-			s.reconcile()
+			s.remove()
 			return s
 		},
 	} {
@@ -412,8 +379,7 @@ func TestDelete_stateIsGoneBeforeTheMachine(t *testing.T) {
 			s.fault = nil
 			require.NoError(t, client.IgnoreNotFound(s.client.Delete(t.Context(), s.stateSecret())))
 			s.delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cred"}})
-			testkit.ExpectReconciled(t, s.reconciler, s.obj)
-			s.gone()
+			s.goes()
 			events := s.events()
 			require.Len(t, events, 1)
 			require.Contains(t, events[0], "has removed server m")
@@ -424,8 +390,7 @@ func TestDelete_stateIsGoneBeforeTheMachine(t *testing.T) {
 // A state that was lost, and copied so, is no proof that nothing was made.
 func TestDelete_fallbackWithoutAState(t *testing.T) {
 	testkit.ExpectApplied(t, testkit.Client(t, newScheme(t)), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "drover-drivers"}})
-	s := newWorld(t).machine("digitalocean", "m", droplet())
-	s.ready()
+	s := made(t)
 	secret := testkit.ExpectExists(t, s.client, s.stateSecret())
 	secret.Finalizers = nil
 	s.update(secret)
@@ -517,8 +482,7 @@ func TestEventsAreSentences(t *testing.T) {
 	s := newWorld(t).machine("digitalocean", "m1", droplet())
 	s.ready()
 	require.Equal(t, []string{"Normal JobSucceeded Job m1-create-1 has made server m1, attempt 1"}, s.events(), "one event for the whole way to Ready")
-	s.delete(s.obj)
-	s.reconcile()
+	s.remove()
 	s.removed(1)
 	testkit.ExpectReconciled(t, s.reconciler, s.obj)
 	require.Equal(t, []string{"Normal ServerGone Job m1-rm-1 has removed server m1"}, s.events())

@@ -334,19 +334,7 @@ func (s *subject) write(documents map[string]any) {
 // end plays the Job controller: the Job has ended.
 func (s *subject) end(operation state.Operation, attempt int32, kind batchv1.JobConditionType, reason string) {
 	s.Helper()
-	job := testkit.ExpectExists(s, s.client, s.job(operation, attempt))
-	now := metav1.NewTime(s.clock.Now())
-	job.Status.StartTime, job.Status.Active, job.Status.Ready = &now, 0, nil
-	before := batchv1.JobFailureTarget
-	if kind == batchv1.JobComplete {
-		before, job.Status.CompletionTime = batchv1.JobSuccessCriteriaMet, &now
-		job.Status.Succeeded = 1
-	}
-	for _, condition := range []batchv1.JobConditionType{before, kind} {
-		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: condition, Status: corev1.ConditionTrue,
-			Reason: reason, LastTransitionTime: now})
-	}
-	require.NoError(s, s.client.Status().Update(s.Context(), job))
+	testkit.EndJob(s, s.client, s.job(operation, attempt), kind == batchv1.JobComplete, reason, s.clock.Now())
 }
 
 // succeed plays a create that went well.
@@ -393,6 +381,35 @@ func (s *subject) ready() {
 	s.succeed(1)
 	s.reconcile()
 	s.expect(rkev1.ReadyCondition, metav1.ConditionTrue, "")
+}
+
+// begun is a machine whose first Job was made, made is one that is ready.
+func begun(t *testing.T) *subject {
+	t.Helper()
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.reconcile()
+	return s
+}
+
+func made(t *testing.T) *subject {
+	t.Helper()
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.ready()
+	return s
+}
+
+// remove deletes the machine and lets that be seen.
+func (s *subject) remove() {
+	s.Helper()
+	s.delete(s.obj)
+	s.reconcile()
+}
+
+// goes lets the machine go.
+func (s *subject) goes() {
+	s.Helper()
+	testkit.ExpectReconciled(s, s.reconciler, s.obj)
+	s.gone()
 }
 
 func (s *subject) gone() {

@@ -161,8 +161,7 @@ func (s *subject) outOfMemory(attempt int32) {
 // A manager that dies between claiming an attempt and making its Job finds the pod of the one before, which tells nothing of
 // this one.
 func TestInterrupted_theAttemptBeforeIsNotThisOne(t *testing.T) {
-	s := newWorld(t).machine("digitalocean", "m", droplet())
-	s.reconcile()
+	s := begun(t)
 	s.outOfMemory(1)
 	status := s.reconcile()
 	require.Contains(t, s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.WaitingForRetryReason).Message, "OutOfMemory")
@@ -191,10 +190,8 @@ func (s *subject) stateClaims(number string) bool {
 // A foreground deletion has the garbage collector take all that the machine owns, also what the removal's pod runs as, which was just
 // looked at. Without its ServiceAccount no pod is made, and nobody tells the manager.
 func TestMend_makesAgainWhatThePodRunsAs(t *testing.T) {
-	s := newWorld(t).machine("digitalocean", "m", droplet())
-	s.ready()
-	s.delete(s.obj)
-	s.reconcile()
+	s := made(t)
+	s.remove()
 	meta := metav1.ObjectMeta{Namespace: s.namespace, Name: jobrunner.AccessName("m")}
 	access := []client.Object{&corev1.ServiceAccount{ObjectMeta: meta}, &rbacv1.Role{ObjectMeta: meta}, &rbacv1.RoleBinding{ObjectMeta: meta}}
 	was := map[client.Object]client.Object{}

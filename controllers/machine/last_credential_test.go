@@ -16,8 +16,7 @@ import (
 // Who may read the state, to log in, has no right to the cloud account: the credential of last resort is a Secret apart, which lives
 // as long as the state does.
 func TestLastCredential_isNotInTheState(t *testing.T) {
-	s := newWorld(t).machine("digitalocean", "m", droplet())
-	s.ready()
+	s := made(t)
 	kept := testkit.ExpectExists(t, s.client, s.stateSecret())
 	all, err := json.Marshal(kept)
 	require.NoError(t, err)
@@ -31,11 +30,9 @@ func TestLastCredential_isNotInTheState(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "cred", credential.Name)
 
-	s.delete(s.obj)
-	s.reconcile()
+	s.remove()
 	s.removed(1)
-	testkit.ExpectReconciled(t, s.reconciler, s.obj)
-	s.gone()
+	s.goes()
 	require.Empty(t, testkit.ExpectExists(t, s.client, s.lastCredential()).Finalizers, "the garbage collector may have it")
 }
 
@@ -50,8 +47,7 @@ func (s *subject) asBefore() {
 }
 
 func TestLastCredential_movesOutOfAnOldState(t *testing.T) {
-	s := newWorld(t).machine("digitalocean", "m", droplet())
-	s.ready()
+	s := made(t)
 	s.asBefore()
 	s.reconcile()
 	require.NotContains(t, testkit.ExpectExists(t, s.client, s.stateSecret()).Data, state.CredentialKey)
@@ -69,8 +65,7 @@ func TestLastCredential_movesOutOfAnOldState(t *testing.T) {
 func TestLastCredential_namesOnlyWhatTheDriverTakes(t *testing.T) {
 	for name, old := range map[string]bool{"in its Secret": false, "in an old state": true} {
 		t.Run(name, func(t *testing.T) {
-			s := newWorld(t).machine("digitalocean", "m", droplet())
-			s.ready()
+			s := made(t)
 			forged, err := json.Marshal(state.Credential{Name: "cred", Version: "v", Env: map[string]string{
 				"DIGITALOCEAN_ACCESS_TOKEN": "token", "DIGITALOCEAN_SSH_USER": "root", "DIGITALOCEAN_EXTRA": "kept", "DIGITALOCEAN_CONFIG_FILE": "/x",
 				"AWS_CONFIG_FILE": "/x", "HTTPS_PROXY": "http://x", "https_proxy": "http://x", "LD_PRELOAD": "/x.so", "PATH": "/x", "SSL_CERT_FILE": "/x",
@@ -86,8 +81,7 @@ func TestLastCredential_namesOnlyWhatTheDriverTakes(t *testing.T) {
 				s.update(last)
 			}
 			s.delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cred"}})
-			s.delete(s.obj)
-			s.reconcile()
+			s.remove()
 			request := s.requestOf(state.Remove, 1)
 			require.Equal(t, map[string]string{"DIGITALOCEAN_ACCESS_TOKEN": "token", "DIGITALOCEAN_SSH_USER": "root", "DIGITALOCEAN_EXTRA": "kept"}, request.CredentialEnv)
 			require.NotContains(t, request.Files, "digitalocean-region")

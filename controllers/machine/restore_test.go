@@ -143,8 +143,7 @@ func TestRestore_tagOfAnother(t *testing.T) {
 	s.reconcile()
 	c := s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.NameTakenReason)
 	require.Contains(t, c.Message, "to this machine's UID, "+string(s.obj.GetUID()))
-	s.delete(s.obj)
-	s.reconcile()
+	s.remove()
 	s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.NameTakenReason)
 	testkit.ExpectNotFound(t, w.client, s.job(state.Remove, 1))
 
@@ -345,8 +344,7 @@ func TestKeep_putsOwnersAndFinalizersBack(t *testing.T) {
 	}
 	for name, lose := range cases {
 		t.Run(name, func(t *testing.T) {
-			s := newWorld(t).machine("digitalocean", "m", droplet())
-			s.ready()
+			s := made(t)
 			kept := []*corev1.Secret{s.stateSecret(), s.lastCredential()}
 			for i := range kept {
 				kept[i] = testkit.ExpectExists(t, s.client, kept[i])

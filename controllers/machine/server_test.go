@@ -73,8 +73,7 @@ func TestProviderID_ofTheUserStays(t *testing.T) {
 func TestState_thatCannotBeRead(t *testing.T) {
 	for name, text := range map[string]string{"gone": "", "rubbish": "{"} {
 		t.Run(name, func(t *testing.T) {
-			s := newWorld(t).machine("digitalocean", "m", droplet())
-			s.reconcile()
+			s := begun(t)
 			s.succeed(1)
 			s.write(map[string]any{state.ServerKey: text})
 			s.reconcile()

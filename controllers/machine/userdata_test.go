@@ -264,8 +264,7 @@ func TestContact_deletion(t *testing.T) {
 		state.ResultKey: state.Result{Operation: state.Create, Attempt: 1, Outcome: state.Succeeded, StartTime: w.clock.Now(), EndTime: w.clock.Now()},
 	})
 	require.True(t, s.reconcile().Ready)
-	s.delete(s.obj)
-	s.reconcile()
+	s.remove()
 	s.expect(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobCancelledReason)
 	job := testkit.ExpectExists(t, s.client, s.job(state.Create, 1))
 	require.False(t, job.DeletionTimestamp.IsZero())

@@ -201,24 +201,7 @@ func (e *env) finish(result state.Result) {
 	testkit.ExpectExists(e.t, e.Client, secret)
 	secret.Data = map[string][]byte{state.ResultKey: raw}
 	require.NoError(e.t, e.Update(e.t.Context(), secret))
-	e.end(job, result.Outcome)
-}
-
-// end plays the Job controller.
-func (e *env) end(job *batchv1.Job, outcome state.Outcome) {
-	e.t.Helper()
-	before, at := job.DeepCopy(), metav1.NewTime(e.now)
-	job.Status.StartTime = &at
-	kinds := []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobComplete}
-	job.Status.CompletionTime, job.Status.Succeeded = &at, 1
-	if outcome != state.Succeeded {
-		kinds = []batchv1.JobConditionType{batchv1.JobFailureTarget, batchv1.JobFailed}
-		job.Status.CompletionTime, job.Status.Succeeded, job.Status.Failed = nil, 0, 1
-	}
-	for _, kind := range kinds {
-		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: at})
-	}
-	require.NoError(e.t, e.Status().Patch(e.t.Context(), job, client.MergeFrom(before)))
+	testkit.EndJob(e.t, e.Client, job, result.Outcome == state.Succeeded, "", e.now)
 }
 
 // succeed ends the probe with these flags.

@@ -20,7 +20,6 @@ import (
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/jobrunner"
-	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -177,7 +176,7 @@ func TestProbe_verdictOutlivesItsJob(t *testing.T) {
 	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "flags", State: corev1.ContainerState{
 		Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}}}}
 	require.NoError(t, e.Status().Update(t.Context(), pod))
-	e.end(job, state.Failed)
+	testkit.EndJob(e.t, e.Client, job, false, "", e.now)
 	e.reconcile()
 	message := e.expect(v3.DownloadedCondition, metav1.ConditionFalse, rkev1.OutOfMemoryReason)
 	require.NoError(t, e.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))

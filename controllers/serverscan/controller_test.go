@@ -198,18 +198,7 @@ func (w *world) end(name string, result state.Result) {
 	secret := testkit.ExpectExists(w, w.client, &corev1.Secret{ObjectMeta: w.meta(request.StateSecret)})
 	secret.Data = map[string][]byte{state.ResultKey: raw}
 	require.NoError(w, w.client.Update(w.Context(), secret))
-	job := testkit.ExpectExists(w, w.client, &batchv1.Job{ObjectMeta: w.meta(name)})
-	now := metav1.Now()
-	kinds := []batchv1.JobConditionType{batchv1.JobFailureTarget, batchv1.JobFailed}
-	if result.Outcome == state.Succeeded {
-		kinds = []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobComplete}
-		job.Status.CompletionTime, job.Status.Succeeded = &now, 1
-	}
-	job.Status.StartTime = &now
-	for _, kind := range kinds {
-		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now})
-	}
-	require.NoError(w, w.client.Status().Update(w.Context(), job))
+	testkit.EndJob(w, w.client, &batchv1.Job{ObjectMeta: w.meta(name)}, result.Outcome == state.Succeeded, "", time.Now())
 }
 
 // providerID differs from test to test, for machines of all namespaces count.

@@ -3,7 +3,13 @@ package testkit
 import (
 	"context"
 	"fmt"
+	"testing"
+	"time"
 
+	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -36,4 +42,21 @@ func Writes(c client.WithWatch, through func(write string, do func() error) erro
 			return wrap("patch "+sub, obj, func() error { return c.SubResource(sub).Patch(ctx, obj, patch, opts...) })
 		},
 	})
+}
+
+// EndJob plays the Job controller: a Job has ended, for a reason, which may be empty.
+func EndJob(tb testing.TB, c client.Client, job *batchv1.Job, well bool, reason string, end time.Time) {
+	tb.Helper()
+	ExpectExists(tb, c, job)
+	at := metav1.NewTime(end)
+	job.Status.StartTime, job.Status.Active, job.Status.Ready = &at, 0, nil
+	kinds := []batchv1.JobConditionType{batchv1.JobFailureTarget, batchv1.JobFailed}
+	if well {
+		kinds = []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobComplete}
+		job.Status.CompletionTime, job.Status.Succeeded = &at, 1
+	}
+	for _, kind := range kinds {
+		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, Reason: reason, LastTransitionTime: at})
+	}
+	require.NoError(tb, c.Status().Update(tb.Context(), job))
 }
