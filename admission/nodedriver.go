@@ -25,20 +25,20 @@ var _ admission.Handler = (*NodeDrivers)(nil)
 // Handle implements admission.Handler.
 func (h *NodeDrivers) Handle(_ context.Context, req admission.Request) admission.Response {
 	obj, old := &v3.NodeDriver{}, &v3.NodeDriver{}
-	for _, raw := range []struct {
-		data []byte
-		into *v3.NodeDriver
-	}{{req.Object.Raw, obj}, {req.OldObject.Raw, old}} {
-		if len(raw.data) == 0 {
+	for into, raw := range map[*v3.NodeDriver][]byte{obj: req.Object.Raw, old: req.OldObject.Raw} {
+		if len(raw) == 0 {
 			continue
 		}
-		if err := json.Unmarshal(raw.data, raw.into); err != nil {
+		if err := json.Unmarshal(raw, into); err != nil {
 			return admission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the NodeDriver: %w", err))
 		}
 	}
 	switch req.Operation {
 	case admissionv1.Delete:
-		return answerOrAllow(checkDelete(old))
+		if old.Spec.Builtin {
+			return admission.Denied("NodeDriver " + old.Name + " is built in and would come back at the next start: set its spec.active to false instead")
+		}
+		return admission.Allowed("")
 	case admissionv1.Update:
 		if !obj.DeletionTimestamp.IsZero() || equality.Semantic.DeepEqual(obj.Spec, old.Spec) && equality.Semantic.DeepEqual(obj.Annotations, old.Annotations) {
 			return admission.Allowed("")
@@ -53,20 +53,6 @@ func (h *NodeDrivers) Handle(_ context.Context, req admission.Request) admission
 		return admission.Denied(err.Error()).WithWarnings(warnings...)
 	}
 	return admission.Allowed("").WithWarnings(warnings...)
-}
-
-func answerOrAllow(err error) admission.Response {
-	if err != nil {
-		return answer(err)
-	}
-	return admission.Allowed("")
-}
-
-func checkDelete(nd *v3.NodeDriver) error {
-	if nd.Spec.Builtin {
-		return refusal("NodeDriver %s is built in and would come back at the next start: set its spec.active to false instead", nd.Name)
-	}
-	return nil
 }
 
 func checkUpdate(obj, old *v3.NodeDriver) error {

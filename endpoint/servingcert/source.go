@@ -110,23 +110,18 @@ func (s *Source) follow(ctx context.Context) error {
 			return err
 		}
 		now := s.opts.Now()
-		due, hour := time.NewTimer(max(s.current.Load().renewAt.Sub(now), retryDelay)), time.NewTimer(now.Truncate(period).Add(period).Sub(now))
-		stop := func() { due.Stop(); hour.Stop() }
 		select {
 		case <-ctx.Done():
-			stop()
 			return nil
-		case <-hour.C:
+		case <-time.After(now.Truncate(period).Add(period).Sub(now)):
 			stale = false
-		case <-due.C:
+		case <-time.After(max(s.current.Load().renewAt.Sub(now), retryDelay)):
 			stale = true
 		case _, ok := <-watcher.ResultChan():
 			if stale = true; !ok {
-				stop()
 				return nil
 			}
 		}
-		stop()
 	}
 }
 
@@ -194,11 +189,9 @@ func (s *Source) readOrRenew(ctx context.Context) (*pair, error) {
 }
 
 func pause(ctx context.Context, delay time.Duration) {
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-	case <-timer.C:
+	case <-time.After(delay):
 	}
 }
 
