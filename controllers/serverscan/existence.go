@@ -11,10 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/advice"
@@ -116,53 +114,26 @@ func (r *Reconciler) askedWithItsCredential(ctx context.Context, scan *rkev1.Ser
 
 // tell writes the condition, and with it Ready, which follows from it.
 func (r *Reconciler) tell(ctx context.Context, key client.ObjectKey, driver string, found metav1.Condition) error {
-	machine := &unstructured.Unstructured{}
+	machine := rkev1.DriverMachine{Unstructured: &unstructured.Unstructured{}}
 	machine.SetGroupVersionKind(rkev1.MachineGroupVersion.WithKind(crdgen.KindsOf(driver).Machine))
-	if err := r.Reader.Get(ctx, key, machine); err != nil {
+	if err := r.Reader.Get(ctx, key, machine.Unstructured); err != nil {
 		return err
 	}
 	before := machine.DeepCopy()
-	list := conditionsOf(machine)
-	conditions := step.NewConditions(&list, machine.GetGeneration(), r.Clock.Now())
-	owner, _, _ := rkev1.DriverMachine{Unstructured: machine}.Owner()
+	status, err := machine.Status()
+	if err != nil {
+		return err
+	}
+	conditions := step.NewConditions(&status.Conditions, machine.GetGeneration(), r.Clock.Now())
+	owner, _, _ := machine.Owner()
 	conditions.Advise = func(c metav1.Condition) []string {
 		return advice.Machine{Namespace: key.Namespace, Name: key.Name, CAPIMachine: owner}.On(c, nil)
 	}
 	conditions.Set(found.Type, found.Status, found.Reason, found.Message)
 	conditions.CountServer()
-	written := make([]any, 0, len(list))
-	for i := range list {
-		one, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&list[i])
-		if err != nil {
-			return err
-		}
-		written = append(written, one)
-	}
-	if err := unstructured.SetNestedSlice(machine.Object, written, "status", "conditions"); err != nil {
+	if err := machine.SetStatus(status); err != nil {
 		return err
 	}
-	_, err := step.PatchStatus(ctx, r.Client, before, machine)
+	_, err = step.PatchStatus(ctx, r.Client, before, machine.Unstructured)
 	return err
-}
-
-// conditionsOf are a machine's; what cannot be read is none.
-func conditionsOf(machine *unstructured.Unstructured) []metav1.Condition {
-	raw, _, _ := unstructured.NestedFieldNoCopy(machine.Object, "status", "conditions")
-	text, err := json.Marshal(raw)
-	if err != nil {
-		return nil
-	}
-	var list []metav1.Condition
-	if json.Unmarshal(text, &list) != nil {
-		return nil
-	}
-	return list
-}
-
-// serverExists is a machine's condition; the zero value when it has none.
-func serverExists(machine *unstructured.Unstructured) metav1.Condition {
-	if found := meta.FindStatusCondition(conditionsOf(machine), rkev1.ServerExistsCondition); found != nil {
-		return *found
-	}
-	return metav1.Condition{}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -170,7 +171,11 @@ func (k knowledge) judge(report state.ScanReport, now time.Time, grace time.Dura
 			out.orphans++
 			out.targets = append(out.targets, jobrunner.ScanTarget{ID: s.ID, MachineUID: s.MachineUID})
 		}
-		out.servers = append(out.servers, status(s, verdict, message))
+		told := rkev1.ScannedServerStatus{ID: s.ID, Name: s.Name, MachineUID: s.MachineUID, Machine: s.Machine, Cluster: s.Cluster, Verdict: verdict, Message: message}
+		if !s.Created.IsZero() {
+			told.Created = &metav1.Time{Time: s.Created.UTC().Truncate(time.Second)}
+		}
+		out.servers = append(out.servers, told)
 	}
 	for name, providerID := range k.here {
 		if !listed[providerID] && strings.HasPrefix(providerID, report.Within) {
@@ -189,14 +194,6 @@ func (k knowledge) judge(report state.ScanReport, now time.Time, grace time.Dura
 // weight puts first what somebody has to do something about.
 func weight(verdict string) int {
 	return slices.Index([]string{rkev1.VerdictOrphan, rkev1.VerdictRemoved, rkev1.VerdictYoung, rkev1.VerdictUncertain}, verdict)
-}
-
-func status(s state.ScannedServer, verdict, message string) rkev1.ScannedServerStatus {
-	out := rkev1.ScannedServerStatus{ID: s.ID, Name: s.Name, MachineUID: s.MachineUID, Machine: s.Machine, Cluster: s.Cluster, Verdict: verdict, Message: message}
-	if !s.Created.IsZero() {
-		out.Created = &metav1.Time{Time: s.Created.UTC().Truncate(time.Second)}
-	}
-	return out
 }
 
 const pageSize = 500
@@ -276,15 +273,15 @@ func (k knowledge) add(scan *rkev1.ServerScan, machine *unstructured.Unstructure
 		return
 	}
 	k.providerIDs[providerID] = true
-	if machine.GetNamespace() == scan.Namespace && machine.GetKind() == crdgen.KindsOf(scan.Spec.Driver).Machine &&
-		object.CredentialName() == scan.Spec.CloudCredentialSecretName && settled(machine) {
-		k.here[machine.GetName()] = providerID
-		k.conditions[machine.GetName()] = serverExists(machine)
+	if machine.GetNamespace() != scan.Namespace || machine.GetKind() != crdgen.KindsOf(scan.Spec.Driver).Machine ||
+		object.CredentialName() != scan.Spec.CloudCredentialSecretName {
+		return
 	}
-}
-
-// settled leaves out machines that are on their way.
-func settled(machine *unstructured.Unstructured) bool {
-	ready, _, _ := unstructured.NestedBool(machine.Object, "status", "ready")
-	return ready && machine.GetDeletionTimestamp() == nil && machine.GetCreationTimestamp() != metav1.Time{}
+	// Machines that are on their way are left out, and what cannot be read tells nothing.
+	if status, err := object.Status(); err == nil && status.Ready && machine.GetDeletionTimestamp() == nil {
+		k.here[machine.GetName()] = providerID
+		if found := meta.FindStatusCondition(status.Conditions, rkev1.ServerExistsCondition); found != nil {
+			k.conditions[machine.GetName()] = *found
+		}
+	}
 }
