@@ -65,7 +65,12 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
 		s.notReady(v3.RemovingKindsReason, message)
 		return step.Wait(v3.RemovingKindsReason, message, establishNet)
 	}
-	return r.forgetBinaries(ctx, name)
+	// Older versions of the driver were kept for the machines they made.
+	err = r.opts.Client.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(driver.CacheNamespace), client.MatchingLabels{rkev1.NodeDriverLabel: name})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("removing the cached driver: %w", err)
+	}
+	return nil
 }
 
 // successor names another NodeDriver, or one made anew, of the same driver name, which has the kinds already or takes them over.
@@ -102,15 +107,6 @@ func (r *Reconciler) removeKinds(ctx context.Context, driverName string) (left [
 		}
 	}
 	return left, nil
-}
-
-// forgetBinaries removes every cached version of a driver. Older ones were kept for the machines they made.
-func (r *Reconciler) forgetBinaries(ctx context.Context, driverName string) error {
-	err := r.opts.Client.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(driver.CacheNamespace), client.MatchingLabels{rkev1.NodeDriverLabel: driverName})
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("removing the cached driver: %w", err)
-	}
-	return nil
 }
 
 // reappear puts a predefined NodeDriver back that was deleted: it can be made inactive, not removed. It comes back inactive,

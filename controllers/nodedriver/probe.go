@@ -157,11 +157,7 @@ func (r *Reconciler) abandonProbe(ctx context.Context, nd *v3.NodeDriver, last s
 // endProbe ends the probe that was started last, for nobody waits for it any more.
 func (r *Reconciler) endProbe(ctx context.Context, nd *v3.NodeDriver) error {
 	result := &corev1.Secret{}
-	err := r.opts.Reader.Get(ctx, resultKey(nd), result)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
+	if err := r.opts.Reader.Get(ctx, resultKey(nd), result); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading the probe's result: %w", err)
 	}
 	return r.abandonProbe(ctx, nd, readClaim(result))

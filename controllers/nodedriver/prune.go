@@ -139,14 +139,9 @@ func (r *Reconciler) pruneBinaries(ctx context.Context, drivers []v3.NodeDriver)
 // cached lists the binaries in the cache by the label that their digest is.
 func (r *Reconciler) cached(ctx context.Context) (map[string]cached, error) {
 	found := map[string]cached{}
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMapList"))
-	err := r.pages(ctx, list, func() {
-		for i := range list.Items {
-			part := &list.Items[i]
-			digest := part.Labels[driver.CacheDigestLabel]
-			found[digest] = cached{driver: part.Labels[rkev1.NodeDriverLabel], fresh: found[digest].fresh || r.fresh(part)}
-		}
+	err := r.each(ctx, corev1.SchemeGroupVersion.WithKind("ConfigMap"), func(part *metav1.PartialObjectMetadata) {
+		digest := part.Labels[driver.CacheDigestLabel]
+		found[digest] = cached{driver: part.Labels[rkev1.NodeDriverLabel], fresh: found[digest].fresh || r.fresh(part)}
 	}, client.InNamespace(driver.CacheNamespace), client.HasLabels{driver.CacheDigestLabel})
 	if err != nil {
 		return nil, fmt.Errorf("looking into the cache of drivers: %w", err)
@@ -158,13 +153,9 @@ func (r *Reconciler) cached(ctx context.Context) (map[string]cached, error) {
 // the same.
 func (r *Reconciler) neededByServers(ctx context.Context) (map[string]bool, error) {
 	needed := map[string]bool{}
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
-	err := r.pages(ctx, list, func() {
-		for i := range list.Items {
-			if ref, ok := state.ReadDriver(list.Items[i].Annotations); ok {
-				needed[driver.CacheLabel(ref.Digest)] = true
-			}
+	err := r.each(ctx, corev1.SchemeGroupVersion.WithKind("Secret"), func(secret *metav1.PartialObjectMetadata) {
+		if ref, ok := state.ReadDriver(secret.Annotations); ok {
+			needed[driver.CacheLabel(ref.Digest)] = true
 		}
 	}, client.HasLabels{rkev1.NodeDriverLabel, rkev1.MachineUIDLabel})
 	if err != nil {
@@ -218,15 +209,10 @@ func (r *Reconciler) pruneKinds(ctx context.Context, drivers []v3.NodeDriver) (l
 // drivenKinds are the names of the drivers that have CRDs of ours, and whether one of them is fresh.
 func (r *Reconciler) drivenKinds(ctx context.Context) (map[string]bool, error) {
 	found := map[string]bool{}
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinitionList"))
-	err := r.pages(ctx, list, func() {
-		for i := range list.Items {
-			crd := &list.Items[i]
-			if _, ours := crd.Annotations[crdgen.FieldsAnnotation]; ours && crd.DeletionTimestamp.IsZero() {
-				name := crd.Labels[rkev1.NodeDriverLabel]
-				found[name] = found[name] || r.fresh(crd)
-			}
+	err := r.each(ctx, apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), func(crd *metav1.PartialObjectMetadata) {
+		if _, ours := crd.Annotations[crdgen.FieldsAnnotation]; ours && crd.DeletionTimestamp.IsZero() {
+			name := crd.Labels[rkev1.NodeDriverLabel]
+			found[name] = found[name] || r.fresh(crd)
 		}
 	}, client.HasLabels{rkev1.NodeDriverLabel})
 	if err != nil {

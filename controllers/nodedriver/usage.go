@@ -110,14 +110,7 @@ func (r *Reconciler) users(ctx context.Context, driverName string) (users, error
 		return users{}, err
 	}
 	for _, gvk := range kinds {
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-		err := r.pages(ctx, list, func() {
-			for i := range list.Items {
-				all.add(gvk.Kind, &list.Items[i])
-			}
-		})
-		if err != nil {
+		if err := r.each(ctx, gvk, func(obj *metav1.PartialObjectMetadata) { all.add(gvk.Kind, obj) }); err != nil {
 			return users{}, err
 		}
 	}
@@ -177,6 +170,17 @@ func (r *Reconciler) fieldUsers(ctx context.Context, driverName string, present 
 		}
 	}
 	return byField, nil
+}
+
+// each reads the metadata of all objects of a kind.
+func (r *Reconciler) each(ctx context.Context, gvk schema.GroupVersionKind, do func(*metav1.PartialObjectMetadata), of ...client.ListOption) error {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	return r.pages(ctx, list, func() {
+		for i := range list.Items {
+			do(&list.Items[i])
+		}
+	}, of...)
 }
 
 // pages reads a list piece by piece. A kind that is not served has no objects.
