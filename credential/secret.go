@@ -74,15 +74,7 @@ func (s Source) Look(ctx context.Context, ref Ref, secret client.Object) error {
 
 // isShared reports whether a Secret names the namespace of who uses it, or is a credential of Rancher's in a namespace that is trusted.
 func (s Source) isShared(secret client.Object, with string) bool {
-	if slices.Contains(s.Trusted, secret.GetNamespace()) && strings.HasPrefix(secret.GetName(), rancherPrefix) {
-		return true
-	}
-	for allowed := range strings.SplitSeq(secret.GetAnnotations()[rkev1.AllowedNamespacesAnnotation], ",") {
-		if allowed = strings.TrimSpace(allowed); allowed == "*" || allowed == with {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(s.Trusted, secret.GetNamespace()) && strings.HasPrefix(secret.GetName(), rancherPrefix) || rkev1.Allows(secret, with)
 }
 
 // Refused is the error of a credential that cannot be used until somebody changes it: the reason of a condition, and what to do.

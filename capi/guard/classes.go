@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,15 +47,7 @@ func checkClass(ctx context.Context, reader client.Reader, cluster *clusterv1.Cl
 
 // mayUse reports whether Clusters of a namespace may be made from a class.
 func mayUse(class *clusterv1.ClusterClass, namespace string) bool {
-	if class.Namespace == namespace {
-		return true
-	}
-	for allowed := range strings.SplitSeq(class.Annotations[rkev1.AllowedNamespacesAnnotation], ",") {
-		if allowed = strings.TrimSpace(allowed); allowed == "*" || allowed == namespace {
-			return true
-		}
-	}
-	return false
+	return class.Namespace == namespace || rkev1.Allows(class, namespace)
 }
 
 // variablesOf are all that a Cluster gives.

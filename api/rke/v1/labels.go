@@ -1,5 +1,11 @@
 package v1
 
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
 // Labels and annotations. Those under rke.cattle.io are Rancher's, those under drover.cattle.io are additions.
 const (
 	// CAPIMachineLabel on the infra machine and its Job names the CAPI Machine.
@@ -63,3 +69,13 @@ const (
 	// CloudCredentialSecretType is the type of a credential in a cluster's namespace; Opaque is accepted too.
 	CloudCredentialSecretType = "provisioning.cattle.io/cloud-credential"
 )
+
+// Allows reports whether an object's AllowedNamespacesAnnotation names a namespace.
+func Allows(obj metav1.Object, namespace string) bool {
+	for allowed := range strings.SplitSeq(obj.GetAnnotations()[AllowedNamespacesAnnotation], ",") {
+		if allowed = strings.TrimSpace(allowed); allowed == "*" || allowed == namespace {
+			return true
+		}
+	}
+	return false
+}
