@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	watchtools "k8s.io/client-go/tools/watch"
+	"k8s.io/client-go/util/retry"
 )
 
 // establishTimeout is far more than the server ever takes.
@@ -78,14 +79,16 @@ func applyCRD(ctx context.Context, definitions apiextensions.CustomResourceDefin
 	if !apierrors.IsAlreadyExists(err) {
 		return err
 	}
-	live, err := definitions.Get(ctx, crd.Name, metav1.GetOptions{})
-	if err != nil {
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error { // the API server writes its status
+		live, err := definitions.Get(ctx, crd.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		update := crd.DeepCopy()
+		update.ResourceVersion = live.ResourceVersion
+		_, err = definitions.Update(ctx, update, metav1.UpdateOptions{})
 		return err
-	}
-	update := crd.DeepCopy()
-	update.ResourceVersion = live.ResourceVersion
-	_, err = definitions.Update(ctx, update, metav1.UpdateOptions{})
-	return err
+	})
 }
 
 func awaitEstablished(ctx context.Context, definitions apiextensions.CustomResourceDefinitionInterface, name string) error {

@@ -395,6 +395,7 @@ func TestProveDelivery(t *testing.T) {
 func TestProveDelivery_of_a_script_that_ends_later(t *testing.T) {
 	t.Parallel()
 	s, ssh := meeting(t, "digitalocean")
+	s.request.SSHTimeoutSeconds = 60
 	s.bootstrap, s.marked, s.way = []byte("#!/bin/sh\n"), true, clouds.UserData{Habit: clouds.Inline, Flag: "x"}
 	s.request.Tags = map[string]string{jobrunner.TagMachineUID: "u-1"}
 	s.options.DeliveredDir = filepath.Join(filepath.Dir(s.options.MarkerRoot), "delivered")
