@@ -1,6 +1,7 @@
 package state
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,6 +28,7 @@ const (
 	maxLogTail     = 4 << 10
 	maxName        = 63
 	maxScanned     = 5000
+	maxObjects     = 20_000 // in a document: each becomes as large as its type
 	unnamedFailure = "Failed"
 
 	// Those of a machine's status, see package crdgen.
@@ -171,6 +173,9 @@ func decode(data map[string][]byte, key string, limit int, into any) error {
 	}
 	if len(document) > limit {
 		return fmt.Errorf("reading %s: %d bytes are more than the %d allowed", key, len(document), limit)
+	}
+	if bytes.Count(document, []byte("{")) > maxObjects {
+		return fmt.Errorf("reading %s: more than %d objects", key, maxObjects)
 	}
 	if err := json.Unmarshal(document, into); err != nil {
 		return fmt.Errorf("reading %s: %w", key, err)

@@ -33,6 +33,13 @@ func TestReadResult_scan(t *testing.T) {
 	require.Less(t, len(got.Scan.Servers[0].Name), 500)
 }
 
+// Three bytes are an object, and an object is as large as its type: it is not made before it is counted.
+func TestReadResult_scanOfNothings(t *testing.T) {
+	raw := []byte(`{"outcome":"Succeeded","scan":{"servers":[{}` + strings.Repeat(",{}", 299_000) + `]}}`)
+	_, err := state.ReadResult(map[string][]byte{state.ResultKey: raw})
+	require.ErrorContains(t, err, "more than 20000 objects")
+}
+
 // A cloud's clock that is off does not keep the scan from being told: the API takes no year of five digits.
 func TestReadResult_scanOfImpossibleTimes(t *testing.T) {
 	for _, created := range []string{"9999-12-31T23:59:59-01:00", "1970-01-01T00:00:00Z", "0000-01-01T00:00:00+01:00"} {
