@@ -89,6 +89,19 @@ func TestProfiles_name_flags_that_exist(t *testing.T) {
 	}
 }
 
+// A tag of another machine's would have its server found and removed with this one's.
+func TestOurs(t *testing.T) {
+	tags := map[string]string{"drover-machine-uid": "u", "drover-machine": "m"}
+	for driver, forged := range map[string]any{
+		"digitalocean": "a,drover-machine-uid:v", "amazonec2": "drover-machine,b-c", "hetzner": []string{"a=b", "drover-machine=b-c"}, "google": "x, DROVER-machine",
+	} {
+		require.NotEmpty(t, clouds.Of(driver).Tags.Ours(forged, tags), driver)
+	}
+	for driver, given := range map[string]any{"digitalocean": "a,drover-machines:v,team:drover-machine", "hetzner": []string{"a=drover-machine"}, "amazonec2": "", "google": nil} {
+		require.Empty(t, clouds.Of(driver).Tags.Ours(given, tags), driver)
+	}
+}
+
 func TestAddTags(t *testing.T) {
 	tags := map[string]string{"drover-machine-uid": "3F/b", "drover-cluster": "c1"}
 	require.Equal(t, "drover-cluster:c1,drover-machine-uid:3F-b,mine", clouds.Of("digitalocean").Tags.AddTags("mine", tags))

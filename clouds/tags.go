@@ -63,6 +63,24 @@ func (f TagFlag) AddTags(user any, tags map[string]string) any {
 	return strings.Join(items, ",")
 }
 
+// Ours returns the first of the user's tags that is one of ours, by which servers are found and removed; empty when there is none.
+func (f TagFlag) Ours(user any, tags map[string]string) string {
+	given, _ := user.([]string)
+	if text, ok := user.(string); ok {
+		given = strings.Split(text, ",")
+	}
+	for tag := range tags {
+		key := strings.ToLower(f.Key(tag))
+		for _, item := range given {
+			rest, found := strings.CutPrefix(strings.ToLower(strings.TrimSpace(item)), key)
+			if found && (rest == "" || rest[0] == '=' || strings.HasPrefix(rest, cmp.Or(f.Joint, ":"))) {
+				return item
+			}
+		}
+	}
+	return ""
+}
+
 // clusterTag is the tag that names the cluster.
 const clusterTag = "drover-cluster"
 

@@ -104,7 +104,9 @@ func (s *session) prepare(ctx context.Context) error {
 	if err := s.dir.Make(); err != nil {
 		return err
 	}
-	s.addNames()
+	if err := s.addNames(); err != nil {
+		return err
+	}
 	if err := s.addKey(); err != nil {
 		return err
 	}
@@ -119,13 +121,17 @@ func (s *session) prepare(ctx context.Context) error {
 }
 
 // addNames gives the server its tags, and the machine's name where the driver would give it another, unless the user has named it.
-func (s *session) addNames() {
+func (s *session) addNames() error {
 	if given, known := s.values[s.profile.Tags.Flag]; known && s.profile.Tags.Flag != "" && len(s.request.Tags) > 0 {
+		if ours := s.profile.Tags.Ours(given, s.request.Tags); ours != "" {
+			return failf(rkev1.OptionsInvalidReason, rkev1.ClassInvalid, "option %s: the tag %.80q is one of Drover's, by which it finds its servers: take it out", s.profile.Tags.Flag, ours)
+		}
 		s.values[s.profile.Tags.Flag] = s.profile.Tags.AddTags(given, s.request.Tags)
 	}
 	if given, known := s.values[s.profile.NameFlag]; known && given == "" {
 		s.values[s.profile.NameFlag] = s.request.InstanceName
 	}
+	return nil
 }
 
 // addKey brings an ed25519 key where the driver uses one that it finds or is given. It is in the state before the cloud knows

@@ -183,7 +183,7 @@ func TestAddName(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &session{profile: clouds.Of(c.driver), values: c.values, request: jobrunner.Request{InstanceName: "pool-1"}}
-			s.addNames()
+			require.NoError(t, s.addNames())
 			require.Equal(t, c.want, s.values["scaleway-name"])
 		})
 	}

@@ -279,16 +279,21 @@ func TestAddUserData(t *testing.T) {
 
 func TestAddTags_only_where_the_driver_has_the_flag(t *testing.T) {
 	s := configured(t, "digitalocean", map[string]any{"digitalocean-tags": "mine"})
-	s.addNames()
+	require.NoError(t, s.addNames())
 	require.Equal(t, "mine", s.values["digitalocean-tags"], "there are none of ours")
 	s.request.Tags = map[string]string{"drover-machine-uid": "u-1"}
-	s.addNames()
+	require.NoError(t, s.addNames())
 	require.Equal(t, "drover-machine-uid:u-1,mine", s.values["digitalocean-tags"])
+	for _, forged := range []string{"mine, Drover-Machine-UID:u-2", "drover-machine-uid"} {
+		s := configured(t, "digitalocean", map[string]any{"digitalocean-tags": forged})
+		s.request.Tags = map[string]string{"drover-machine-uid": "u-1"}
+		require.ErrorContains(t, s.addNames(), "is one of Drover's")
+	}
 	for _, name := range []string{"openstack", "none", "exoscale"} {
 		s := configured(t, name, nil)
 		s.request.Tags = map[string]string{"drover-machine-uid": "u-1"}
 		before := len(s.values)
-		s.addNames()
+		require.NoError(t, s.addNames())
 		require.Len(t, s.values, before)
 		require.NotContains(t, s.values, "")
 	}
