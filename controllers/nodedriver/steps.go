@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -138,55 +137,6 @@ func (r *Reconciler) schema(ctx context.Context, s *scope) error {
 	}
 	return nil
 }
-
-func (r *Reconciler) checkCompatible(ctx context.Context, s *scope, fields []crdgen.Field) error {
-	name := s.nd.DriverName()
-	old, err := r.presentFields(ctx, name)
-	if err != nil {
-		return err
-	}
-	changes := crdgen.Incompatible(old, fields)
-	if len(changes) == 0 {
-		return nil
-	}
-	users, err := r.fieldUsers(ctx, name, old)
-	if err != nil {
-		return err
-	}
-	var hits []string
-	for _, change := range changes {
-		if objects := users[change.Field]; objects != nil {
-			hits = append(hits, fmt.Sprintf("%s, which %s", change, objects.use("")))
-		}
-	}
-	if len(hits) == 0 {
-		return nil
-	}
-	r.opts.Watch.Ensure(s.nd.Name, name)
-	return step.Stall(v3.SchemaIncompatibleReason, fmt.Errorf("driver %s has changed: %s. Its kinds stay as they were. "+
-		"Make new templates without the field, roll the machines over to them, and delete the old templates and configs: "+
-		"then the change goes through by itself. Or set the URL, checksum and annotations back", name, strings.Join(hits, "; ")))
-}
-
-// presentFields are those of the kinds as they are served now; none when there are no kinds, or none of ours.
-func (r *Reconciler) presentFields(ctx context.Context, driverName string) ([]crdgen.Field, error) {
-	crd := &apiextensionsv1.CustomResourceDefinition{}
-	err := r.opts.Reader.Get(ctx, client.ObjectKey{Name: crdgen.CRDName(crdgen.MachineGroup, crdgen.KindsOf(driverName).Machine)}, crd)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the present CRD: %w", err)
-	}
-	fields, err := crdgen.FieldsFromCRD(crd)
-	if errors.Is(err, crdgen.ErrNoFields) {
-		return nil, nil
-	}
-	return fields, err
-}
-
-// establishNet is when to look again for a CRD that was not seen to become established.
-const establishNet = 30 * time.Second
 
 // establish applies the CRDs and waits, by watch, until the API server serves them.
 func (r *Reconciler) establish(ctx context.Context, s *scope) error {
