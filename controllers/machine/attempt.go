@@ -85,17 +85,22 @@ func (r *Reconciler) observe(ctx context.Context, s *scope, operation state.Oper
 	if err := r.keepVerdict(ctx, s, seen); err != nil {
 		return seen, err
 	}
-	reader := r.Cache
-	if s.inFallback() {
-		reader = r.Live // a manager of one namespace caches no Secrets of another
-	}
-	read := r.runner.SecretsOf(s.home.Namespace, jobrunner.JobName(s.home.Name, operation, s.state.Claim.Attempt))
-	if err := r.runner.Clean(ctx, s.subject(), reader, read...); err != nil {
+	if err := r.cleanSecrets(ctx, s); err != nil {
 		return seen, err
 	}
 	s.record(seen.Verdict)
 	s.recorded = true
 	return seen, nil
+}
+
+// cleanSecrets deletes what the Job of the claimed attempt has read.
+func (r *Reconciler) cleanSecrets(ctx context.Context, s *scope) error {
+	reader := r.Cache
+	if s.inFallback() {
+		reader = r.Live // a manager of one namespace caches no Secrets of another
+	}
+	claim := s.state.Claim
+	return r.runner.Clean(ctx, s.subject(), reader, r.runner.SecretsOf(s.home.Namespace, jobrunner.JobName(s.home.Name, claim.Operation, claim.Attempt))...)
 }
 
 // look looks at the attempt that was claimed; once in each reconcile.

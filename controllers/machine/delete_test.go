@@ -92,6 +92,8 @@ func TestDelete_whileCreating(t *testing.T) {
 	s.dropJobFinalizers()
 	s.reconcile()
 	s.expect(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobRunningReason)
+	read := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: jobrunner.JobName(s.name, state.Create, 1)}}
+	testkit.ExpectNotFound(t, s.client, read) // and with it the token that the pod had
 	s.removed(1)
 	s.goes()
 }

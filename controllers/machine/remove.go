@@ -36,6 +36,11 @@ func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
 			return err
 		}
 	}
+	if s.state.Claimed && s.state.Claim.Operation == state.Create {
+		if err := r.cleanSecrets(ctx, s); err != nil {
+			return err
+		}
+	}
 	if s.notedGone() {
 		return nil
 	}
