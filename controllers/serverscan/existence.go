@@ -35,7 +35,7 @@ func existence(was metav1.ConditionStatus, listed, account bool) (status metav1.
 	case was == metav1.ConditionTrue:
 		return was, rkev1.ServerListedReason, "the cloud lists no server of any machine with this credential any more: does it belong to another account now?"
 	}
-	return metav1.ConditionUnknown, rkev1.ServerNotSeenReason, "the cloud has not listed the server so far: it may carry no tag of ours"
+	return metav1.ConditionUnknown, rkev1.ServerNotSeenReason, "the cloud does not list the server, and never has: it may be gone, or carry no tag of ours. Look at the cloud"
 }
 
 // count counts the machines whose server is listed, and those whose server would be.
