@@ -116,13 +116,24 @@ func Load(ctx context.Context, client ConfigMaps, name, digest, dir string) (Bin
 	if err := checkName(name); err != nil {
 		return Binary{}, err
 	}
-	unzipped, err := gzip.NewReader(&partReader{ctx: ctx, client: client, digest: digest})
-	if err != nil {
-		return Binary{}, cacheError(digest, err)
+	parts := &partReader{ctx: ctx, client: client, digest: digest}
+	var loaded Binary
+	unzipped, err := gzip.NewReader(parts)
+	if err == nil {
+		loaded, err = install(unzipped, FetchOptions{Name: name, Dir: dir}.withDefaults())
 	}
-	loaded, err := install(unzipped, FetchOptions{Name: name, Dir: dir}.withDefaults())
-	if err != nil {
-		return Binary{}, cacheError(digest, err)
+	switch {
+	case parts.failed != nil:
+		// What is missing or damaged stays so; what the API server refused, or that it was not reached, may pass.
+		again := !apierrors.IsNotFound(parts.failed) && ReasonOf(parts.failed) == ""
+		return Binary{}, &Error{Reason: rkev1.CacheIncompleteReason, Temporary: again,
+			Err: fmt.Errorf("loading driver %.*s from the cache: reading part %d: %w", digestNameLength, digest, parts.next+1, parts.failed)}
+	case ReasonOf(err) == v3.WrongArchitectureReason:
+		return Binary{}, err
+	case err != nil && ReasonOf(err) == "" && !errors.Is(err, gzip.ErrHeader) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF):
+		return Binary{}, fmt.Errorf("loading driver %.*s from the cache: %w", digestNameLength, digest, err)
+	case err != nil:
+		return Binary{}, fail(rkev1.CacheIncompleteReason, "the cached driver %.*s is damaged: %w", digestNameLength, digest, err)
 	}
 	if loaded.Digest != digest {
 		_ = os.Remove(filepath.Clean(loaded.Path))
@@ -141,23 +152,20 @@ func compress(driverBinary Binary) ([]byte, error) {
 	var out bytes.Buffer
 	digest := sha256.New()
 	zipper := gzip.NewWriter(&cappedBuffer{to: &out, left: maxCompressedBytes})
-	if _, err := io.Copy(io.MultiWriter(zipper, digest), file); err != nil {
-		return nil, storeError(err)
+	_, err = io.Copy(io.MultiWriter(zipper, digest), file)
+	if err == nil {
+		err = zipper.Close()
 	}
-	if err := zipper.Close(); err != nil {
-		return nil, storeError(err)
+	if errors.Is(err, errTooLarge) {
+		return nil, fail(v3.TooLargeReason, "the driver has more than %d MiB compressed and cannot be cached", maxCompressedBytes>>20)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("compressing the driver: %w", err)
 	}
 	if got := hex.EncodeToString(digest.Sum(nil)); got != driverBinary.Digest {
 		return nil, fail(v3.ChecksumMismatchReason, "the driver's file changed: its sha256 is %s, was %s", got, driverBinary.Digest)
 	}
 	return out.Bytes(), nil
-}
-
-func storeError(err error) error {
-	if errors.Is(err, errTooLarge) {
-		return fail(v3.TooLargeReason, "the driver has more than %d MiB compressed and cannot be cached", maxCompressedBytes>>20)
-	}
-	return fmt.Errorf("compressing the driver: %w", err)
 }
 
 type cappedBuffer struct {
@@ -202,6 +210,8 @@ type partReader struct {
 	next   int
 	parts  int
 	rest   []byte
+	// failed is why part next could not be read; unlike damage in what was read, it may be the API server's passing fault.
+	failed error
 }
 
 // Read implements io.Reader.
@@ -210,8 +220,8 @@ func (r *partReader) Read(p []byte) (int, error) {
 		if r.next > 0 && r.next == r.parts {
 			return 0, io.EOF
 		}
-		if err := r.fetch(); err != nil {
-			return 0, err
+		if r.failed = r.fetch(); r.failed != nil {
+			return 0, r.failed
 		}
 	}
 	n := copy(p, r.rest)
@@ -222,47 +232,19 @@ func (r *partReader) Read(p []byte) (int, error) {
 func (r *partReader) fetch() error {
 	part, err := r.client.Get(r.ctx, CachePartName(r.digest, r.next), metav1.GetOptions{})
 	if err != nil {
-		return &partError{index: r.next, err: err}
+		return err
 	}
 	if part.Annotations[cacheDigestAnnotation] != r.digest || len(part.BinaryData[cacheKey]) == 0 {
-		return &partError{index: r.next, err: fail(rkev1.CacheIncompleteReason, "it holds something else")}
+		return fail(rkev1.CacheIncompleteReason, "it holds something else")
 	}
 	if r.next == 0 {
 		if r.parts, err = strconv.Atoi(part.Labels[CachePartsLabel]); err != nil || r.parts < 1 || r.parts > maxParts {
-			return &partError{err: fail(rkev1.CacheIncompleteReason, "the label %s of ConfigMap %s is no number from 1 to %d", CachePartsLabel, part.Name, maxParts)}
+			return fail(rkev1.CacheIncompleteReason, "the label %s of ConfigMap %s is no number from 1 to %d", CachePartsLabel, part.Name, maxParts)
 		}
 	}
 	r.rest = part.BinaryData[cacheKey]
 	r.next++
 	return nil
-}
-
-// partError says which part could not be read; unlike damage in what was read, it may be the API server's passing fault.
-type partError struct {
-	index int
-	err   error
-}
-
-// Error implements error.
-func (e *partError) Error() string { return fmt.Sprintf("reading part %d: %v", e.index+1, e.err) }
-
-// Unwrap gives the cause.
-func (e *partError) Unwrap() error { return e.err }
-
-func cacheError(digest string, err error) error {
-	if part, ok := errors.AsType[*partError](err); ok {
-		// What is missing or damaged stays so; what the API server refused, or that it was not reached, may pass.
-		again := !apierrors.IsNotFound(part.err) && ReasonOf(part.err) == ""
-		return &Error{Reason: rkev1.CacheIncompleteReason, Temporary: again,
-			Err: fmt.Errorf("loading driver %.*s from the cache: %w", digestNameLength, digest, part)}
-	}
-	if reason := ReasonOf(err); reason == v3.WrongArchitectureReason {
-		return err
-	}
-	if ReasonOf(err) == "" && !errors.Is(err, gzip.ErrHeader) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("loading driver %.*s from the cache: %w", digestNameLength, digest, err)
-	}
-	return fail(rkev1.CacheIncompleteReason, "the cached driver %.*s is damaged: %w", digestNameLength, digest, err)
 }
 
 // CheckDigest refuses what is no sha256 in hexadecimal digits.

@@ -89,12 +89,8 @@ func Fetch(ctx context.Context, opts FetchOptions) (Binary, error) {
 	if err != nil {
 		return Binary{}, fmt.Errorf("reading the size of the download: %w", err)
 	}
-	var found Binary
-	take := func(content io.Reader) (err error) {
-		found, err = install(content, opts)
-		return err
-	}
-	if err := findDriver(download, info.Size(), opts, take); err != nil {
+	found, err := installFrom(download, info.Size(), opts)
+	if err != nil {
 		return Binary{}, err
 	}
 	return found, opts.CheckDigest(found)

@@ -3,6 +3,7 @@ package driver
 import (
 	"archive/tar"
 	"archive/zip"
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
@@ -33,32 +34,28 @@ const (
 	headSize      = 512
 )
 
-// findDriver calls take with the driver's binary, which it looks for by the content's first bytes and, in an archive, by
-// name. Nothing but that one member is ever written to disk.
-func findDriver(content io.ReaderAt, size int64, opts FetchOptions, take func(io.Reader) error) error {
-	opts = opts.withDefaults()
+// installFrom installs the driver's binary, which it looks for by the content's first bytes and, in an archive, by name.
+// Nothing but that one member is ever written to disk.
+func installFrom(content io.ReaderAt, size int64, opts FetchOptions) (Binary, error) {
 	// A zip's offsets are the sender's; outside the section they are an end of file, on an *os.File they would look like a
 	// fault of our disk.
-	stream := io.NewSectionReader(content, 0, size)
-	head := make([]byte, headSize)
-	n, err := io.ReadFull(stream, head)
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("reading the download: %w", err)
+	section := io.NewSectionReader(content, 0, size)
+	stream := bufio.NewReader(section)
+	head, err := stream.Peek(headSize)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return Binary{}, fmt.Errorf("reading the download: %w", err)
 	}
-	if _, err := stream.Seek(0, io.SeekStart); err != nil {
-		return fmt.Errorf("reading the download: %w", err)
-	}
-	switch form := formOf(head[:n]); form {
+	switch form := formOf(head); form {
 	case formGzip:
-		return findInGzip(stream, opts, take)
+		return installFromGzip(stream, opts)
 	case formZip:
-		return findInZip(stream, size, opts, take)
+		return installFromZip(section, size, opts)
 	case formTar:
-		return findInTar(stream, opts, take)
+		return installFromTar(stream, opts)
 	case formELF:
-		return take(stream)
+		return install(stream, opts)
 	default:
-		return fail(v3.NotADriverReason, "the download is %s; a driver comes as a Linux binary, or as .gz, .tar, .tar.gz or .zip with one inside", form)
+		return Binary{}, fail(v3.NotADriverReason, "the download is %s; a driver comes as a Linux binary, or as .gz, .tar, .tar.gz or .zip with one inside", form)
 	}
 }
 
@@ -92,84 +89,82 @@ func formOf(head []byte) string {
 	return "of no known form"
 }
 
-func findInGzip(stream io.Reader, opts FetchOptions, take func(io.Reader) error) error {
+func installFromGzip(stream io.Reader, opts FetchOptions) (Binary, error) {
 	unzipped, err := gzip.NewReader(stream)
 	if err != nil {
-		return fail(v3.NotADriverReason, "unpacking the gzip file: %w", err)
+		return Binary{}, fail(v3.NotADriverReason, "unpacking the gzip file: %w", err)
 	}
-	bounded := &boundedReader{from: unzipped, left: 2 * opts.MaxBytes}
-	head := make([]byte, headSize)
-	n, err := io.ReadFull(bounded, head)
+	content := bufio.NewReader(&boundedReader{from: unzipped, left: 2 * opts.MaxBytes})
+	head, err := content.Peek(headSize)
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
-		return badArchive("gzip file", err)
+		return Binary{}, badArchive("gzip file", err)
 	}
-	whole := io.MultiReader(bytes.NewReader(head[:n]), bounded)
-	switch form := formOf(head[:n]); form {
+	switch form := formOf(head); form {
 	case formELF:
-		return take(whole)
+		return install(content, opts)
 	case formTar:
-		return findInTar(whole, opts, take)
+		return installFromTar(content, opts)
 	default:
-		return fail(v3.NotADriverReason, "the gzip file holds something that is %s, neither a Linux binary nor a tar archive", form)
+		return Binary{}, fail(v3.NotADriverReason, "the gzip file holds something that is %s, neither a Linux binary nor a tar archive", form)
 	}
 }
 
-func findInTar(stream io.Reader, opts FetchOptions, take func(io.Reader) error) error {
+func installFromTar(stream io.Reader, opts FetchOptions) (Binary, error) {
 	archive := tar.NewReader(&boundedReader{from: stream, left: 2 * opts.MaxBytes})
 	seen := members{want: opts.Name}
 	for {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
-			return seen.notFound()
+			return Binary{}, seen.notFound()
 		}
 		if err != nil {
-			return badArchive("tar archive", err)
+			return Binary{}, badArchive("tar archive", err)
 		}
 		isWanted, err := seen.add(header.Name)
 		if err != nil {
-			return err
+			return Binary{}, err
 		}
 		if !isWanted || header.Typeflag == tar.TypeDir {
 			continue
 		}
 		if header.Typeflag != tar.TypeReg {
-			return fail(v3.NotADriverReason, "the member %s of the tar archive is a link or a special file", shorten(header.Name))
+			return Binary{}, fail(v3.NotADriverReason, "the member %s of the tar archive is a link or a special file", shorten(header.Name))
 		}
-		return take(archive)
+		return install(archive, opts)
 	}
 }
 
-func findInZip(content io.ReaderAt, size int64, opts FetchOptions, take func(io.Reader) error) error {
+func installFromZip(content io.ReaderAt, size int64, opts FetchOptions) (Binary, error) {
 	if err := refuseHugeZip(content, size); err != nil {
-		return err
+		return Binary{}, err
 	}
 	// What the end says about the number of members may be a lie, and opening reads them all.
 	directory := &meteredReader{from: content, left: maxDirectoryBytes}
 	archive, err := zip.NewReader(directory, size)
 	if err != nil {
-		return badArchive("zip archive", err)
+		return Binary{}, badArchive("zip archive", err)
 	}
 	directory.unlimited = true
 	seen := members{want: opts.Name}
 	for _, file := range archive.File {
 		isWanted, err := seen.add(file.Name)
 		if err != nil {
-			return err
+			return Binary{}, err
 		}
 		if !isWanted || file.FileInfo().IsDir() {
 			continue
 		}
 		if !file.Mode().IsRegular() {
-			return fail(v3.NotADriverReason, "the member %s of the zip archive is a link or a special file", shorten(file.Name))
+			return Binary{}, fail(v3.NotADriverReason, "the member %s of the zip archive is a link or a special file", shorten(file.Name))
 		}
 		member, err := file.Open()
 		if err != nil {
-			return badArchive("zip archive", err)
+			return Binary{}, badArchive("zip archive", err)
 		}
 		defer func() { _ = member.Close() }()
-		return take(member)
+		return install(member, opts)
 	}
-	return seen.notFound()
+	return Binary{}, seen.notFound()
 }
 
 // refuseHugeZip reads the number of members from the archive's end, because opening a zip makes an entry for each of them.
