@@ -90,7 +90,6 @@ func TestRulesShapeFields(t *testing.T) {
 		{Name: "cloudConfig", Flag: "acme-cloud-config", Type: crdgen.String, File: true},
 		{Name: "port", Flag: "acme-port", EnvVar: "ACME_PORT", Type: crdgen.Int, Default: int64(443), Usage: "the port", Credential: crdgen.PublicCredential},
 	}, fields)
-	require.Equal(t, rules, mustRules(t, rules.Annotations()), "annotations and rules are two forms of one thing")
 }
 
 func mustRules(t *testing.T, annotations map[string]string) crdgen.Rules {

@@ -34,19 +34,13 @@ type FileAlias struct {
 	Field, DriverField string
 }
 
-// lists are the rules that are lists of names, by their annotations.
-func (r *Rules) lists() map[string]*[]string {
-	return map[string]*[]string{
-		v3.PublicCredentialFieldsAnnotation: &r.PublicCredentialFields, v3.PrivateCredentialFieldsAnnotation: &r.PrivateCredentialFields,
-		v3.OptionalCredentialFieldsAnnotation: &r.OptionalCredentialFields, v3.PasswordFieldsAnnotation: &r.PasswordFields,
-	}
-}
-
 // RulesFromAnnotations reads the annotations of a NodeDriver.
 func RulesFromAnnotations(annotations map[string]string) (Rules, error) {
-	var rules Rules
-	for annotation, list := range rules.lists() {
-		*list = splitList(annotations[annotation])
+	rules := Rules{
+		PublicCredentialFields:   splitList(annotations[v3.PublicCredentialFieldsAnnotation]),
+		PrivateCredentialFields:  splitList(annotations[v3.PrivateCredentialFieldsAnnotation]),
+		OptionalCredentialFields: splitList(annotations[v3.OptionalCredentialFieldsAnnotation]),
+		PasswordFields:           splitList(annotations[v3.PasswordFieldsAnnotation]),
 	}
 	defaults, err := splitPairs(v3.DefaultsAnnotation, annotations)
 	if err != nil {
@@ -63,26 +57,6 @@ func RulesFromAnnotations(annotations map[string]string) (Rules, error) {
 		rules.FileAliases = append(rules.FileAliases, FileAlias{Field: pair[0], DriverField: pair[1]})
 	}
 	return rules, nil
-}
-
-// Annotations is the way back of RulesFromAnnotations; empty lists give no annotation.
-func (r Rules) Annotations() map[string]string {
-	var defaults, aliases []string
-	for _, d := range r.Defaults {
-		defaults = append(defaults, d.Field+":"+d.Value)
-	}
-	for _, a := range r.FileAliases {
-		aliases = append(aliases, a.Field+":"+a.DriverField)
-	}
-	lists := r.lists()
-	lists[v3.DefaultsAnnotation], lists[v3.FileAliasesAnnotation] = &defaults, &aliases
-	out := map[string]string{}
-	for annotation, items := range lists {
-		if len(*items) > 0 {
-			out[annotation] = strings.Join(*items, ",")
-		}
-	}
-	return out
 }
 
 func splitList(text string) []string {

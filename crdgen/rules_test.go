@@ -12,7 +12,6 @@ import (
 
 func TestRulesFromAnnotations(t *testing.T) {
 	require.Equal(t, crdgen.Rules{}, mustRules(t, nil))
-	require.Empty(t, crdgen.Rules{}.Annotations())
 	rules := mustRules(t, map[string]string{
 		v3.PublicCredentialFieldsAnnotation: " a ,, b,",
 		v3.DefaultsAnnotation:               "endpoint:https://x:443/, zone : a1",
@@ -40,7 +39,15 @@ func FuzzRules(f *testing.F) {
 		if err != nil {
 			return
 		}
-		require.Equal(t, rules, mustRules(t, rules.Annotations()))
+		var pairs, names []string
+		for _, d := range rules.Defaults {
+			pairs = append(pairs, d.Field+":"+d.Value)
+		}
+		for _, a := range rules.FileAliases {
+			names = append(names, a.Field+":"+a.DriverField)
+		}
+		require.Equal(t, rules, mustRules(t, map[string]string{v3.PrivateCredentialFieldsAnnotation: strings.Join(rules.PrivateCredentialFields, ","),
+			v3.DefaultsAnnotation: strings.Join(pairs, ","), v3.FileAliasesAnnotation: strings.Join(names, ",")}))
 	})
 }
 

@@ -5,12 +5,12 @@ import (
 	"maps"
 	"runtime"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v3 "github.com/drover-project/drover/api/management/v3"
 	"github.com/drover-project/drover/clouds"
-	"github.com/drover-project/drover/crdgen"
 )
 
 // Predefined returns the NodeDrivers that exist from the start, by driver name. They are to be created when absent and
@@ -40,19 +40,26 @@ func nodeDriver(driverName string, known clouds.NodeDriver, arch string) v3.Node
 			spec.Description += " For amd64 only."
 		}
 	}
-	rules := crdgen.Rules{
-		PublicCredentialFields: known.Public, PrivateCredentialFields: known.Private,
-		OptionalCredentialFields: known.Optional, PasswordFields: known.Passwords,
+	pairs := func(of map[string]string) []string {
+		var out []string
+		for _, field := range slices.Sorted(maps.Keys(of)) {
+			out = append(out, field+":"+of[field])
+		}
+		return out
 	}
-	for _, field := range slices.Sorted(maps.Keys(known.Defaults)) {
-		rules.Defaults = append(rules.Defaults, crdgen.FieldDefault{Field: field, Value: known.Defaults[field]})
-	}
-	for _, field := range slices.Sorted(maps.Keys(known.Files)) {
-		rules.FileAliases = append(rules.FileAliases, crdgen.FileAlias{Field: field, DriverField: known.Files[field]})
+	annotations := map[string]string{}
+	for annotation, items := range map[string][]string{
+		v3.PublicCredentialFieldsAnnotation: known.Public, v3.PrivateCredentialFieldsAnnotation: known.Private,
+		v3.OptionalCredentialFieldsAnnotation: known.Optional, v3.PasswordFieldsAnnotation: known.Passwords,
+		v3.DefaultsAnnotation: pairs(known.Defaults), v3.FileAliasesAnnotation: pairs(known.Files),
+	} {
+		if len(items) > 0 {
+			annotations[annotation] = strings.Join(items, ",")
+		}
 	}
 	return v3.NodeDriver{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v3.GroupVersion.String(), Kind: "NodeDriver"},
-		ObjectMeta: metav1.ObjectMeta{Name: cmp.Or(known.Name, driverName), Annotations: rules.Annotations()},
+		ObjectMeta: metav1.ObjectMeta{Name: cmp.Or(known.Name, driverName), Annotations: annotations},
 		Spec:       spec,
 	}
 }
