@@ -98,6 +98,9 @@ func (e *env) gc(ctx context.Context, o *gcOptions) error {
 	if err := e.printScans(o, scans); err != nil {
 		return err
 	}
+	if len(scans) == 0 {
+		return errors.New("no machine uses a credential with which servers could be looked for; name one with --driver and --credential")
+	}
 	if failed > 0 {
 		return fmt.Errorf("%d of %d scans failed", failed, len(scans))
 	}
@@ -191,10 +194,7 @@ func (e *env) printScans(o *gcOptions, scans []listing.Scan) error {
 			e.note("the cloud lists no server with the tag of machine %s/%s", scan.Namespace, name)
 		}
 	}
-	switch {
-	case len(scans) == 0:
-		e.note("no machine uses a credential with which servers could be looked for; name one with --driver and --credential")
-	case orphans > 0 && !o.remove:
+	if orphans > 0 && !o.remove {
 		e.note("nothing was changed; '%s gc --delete' removes the orphans", e.Name)
 	}
 	return errors.Join(errs...)

@@ -155,14 +155,14 @@ func TestGC_withoutMachines(t *testing.T) {
 	c := newCluster(t)
 	m := c.manager(t, scanned)
 	r := c.gc(t)
-	require.Zero(t, r.code, r.errOut)
-	require.Contains(t, r.errOut, "name one with --driver and --credential")
+	require.Equal(t, 1, r.code)
+	require.Equal(t, "error: no machine uses a credential with which servers could be looked for; name one with --driver and --credential\n", r.errOut)
 	require.Empty(t, m.asked)
 	r = c.gc(t, "--driver", "digitalocean", "--credential", "mine", "-o", "json")
 	require.Zero(t, r.code, r.errOut)
 	require.Equal(t, "mine", (<-m.asked).CloudCredentialSecretName)
 	r = c.gc(t, "-o", "json", "--driver", "vmwarevsphere")
-	require.Zero(t, r.code, r.errOut)
+	require.Equal(t, 1, r.code)
 	require.JSONEq(t, `{"apiVersion": "cli.drover.cattle.io/v1", "kind": "ScanList", "items": []}`, r.out)
 }
 

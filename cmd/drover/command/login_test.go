@@ -218,6 +218,15 @@ func TestRetry(t *testing.T) {
 	require.Equal(t, 1, r.code)
 	require.Contains(t, r.errOut, "nothing to try again")
 	require.Empty(t, c.read(t, runs).GetAnnotations())
+
+	failed := c.apply(t, strings.NewReplacer("name: web-1", "name: web-2", "phase: Running", "phase: Failed", "  ready: true\n", "", "  conditions:\n",
+		"  conditions:\n  - {type: BootstrapDelivered, status: \"False\", reason: BootstrapFailed, message: \"\", lastTransitionTime: \"2026-03-01T11:00:00Z\"}\n").Replace(runningMachine))
+	const why = "web-2 has a server on which the bootstrap data failed (BootstrapFailed), and no other attempt follows: delete the machine to have another one made\n"
+	r = c.drover(t, "retry", "web-2")
+	require.Equal(t, 1, r.code)
+	require.Equal(t, "error: "+why, r.errOut)
+	require.Equal(t, "# "+why+"# there is nothing to try again: the last attempt of no such machine failed\n", c.drover(t, "retry", "--all").errOut)
+	require.Empty(t, c.read(t, failed).GetAnnotations())
 }
 
 // TestRetryOfMany: a selector, a pool or all, and of those only what failed.

@@ -129,7 +129,23 @@ func (e *env) retryable(ctx context.Context, api *inventory.API, namespace, name
 	case target.Machine.Phase() == rkev1.PhaseRunning:
 		return nil, fmt.Errorf("%s runs: there is nothing to try again", target.Machine.Name)
 	}
+	if err := bootstrapLost(target.Machine); err != nil {
+		return nil, err
+	}
 	return []*facts.Machine{target.Machine}, nil
+}
+
+// bootstrapLost is an error for a machine that has its server, on which the bootstrap data failed or did not arrive (docs/userdata.md).
+func bootstrapLost(m *facts.Machine) error {
+	c := m.Condition(rkev1.BootstrapDeliveredCondition)
+	if c == nil || c.Status != metav1.ConditionFalse || m.DeletionTimestamp != nil {
+		return nil
+	}
+	what := "failed"
+	if c.Reason == rkev1.NotDeliveredReason {
+		what = "did not arrive"
+	}
+	return fmt.Errorf("%s has a server on which the bootstrap data %s (%s), and no other attempt follows: delete the machine to have another one made", m.Name, what, c.Reason)
 }
 
 // failed lists the machines whose last attempt failed, or that wait because that of another did.
@@ -148,6 +164,13 @@ func (e *env) failed(ctx context.Context, api *inventory.API, list inventory.Lis
 	return slices.DeleteFunc(machines, func(m *facts.Machine) bool {
 		last := m.Status.LastAttempt
 		failed := last != nil && last.Outcome != string(state.Succeeded) || m.IsHeld()
-		return !failed || pick != nil && !pick(m)
+		if pick != nil && !pick(m) {
+			return true
+		}
+		if err := bootstrapLost(m); err != nil {
+			e.note("%w", err)
+			return true
+		}
+		return !failed
 	}), nil
 }

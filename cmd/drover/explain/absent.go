@@ -83,14 +83,19 @@ func explainOwner(r *Report, owner *facts.Object, w advice.Words) {
 	}
 	r.Steps = conditionSteps(owner.Conditions)
 	w["resource"] = strings.ToLower(owner.Kind)
+	const seeStaying = "See its machines, and ask about one that stays: drover get -n {ns}; drover why MACHINE -n {ns}"
 	switch {
 	case owner.Deleting:
 		r.Blocker = &Blocker{Reason: rkev1.DeletingReason}
 		r.Verdict = []string{"It is being deleted, with all its machines."}
-		r.Next = []string{"See its machines, and ask about one that stays: drover get -n {ns}; drover why MACHINE -n {ns}"}
+		r.Next = []string{seeStaying}
 	case owner.Replicas < 0:
 		r.Verdict = []string{"It does not say how many machines it wants: spec.replicas is not set."}
 		r.Next = []string{"Scale it: kubectl -n {ns} scale {resource} {name} --replicas=1"}
+	case owner.Replicas == 0 && owner.Machines > 0:
+		r.Blocker = &Blocker{Reason: "MachinesLeft"}
+		r.Verdict = []string{fmt.Sprintf("It wants no machines (spec.replicas is 0), and %d are still to go.", owner.Machines)}
+		r.Next = []string{seeStaying}
 	case owner.Replicas == 0:
 		r.Verdict = []string{"It wants no machines: spec.replicas is 0."}
 		r.Next = []string{"Scale it up: kubectl -n {ns} scale {resource} {name} --replicas=1"}
@@ -101,6 +106,15 @@ func explainOwner(r *Report, owner *facts.Object, w advice.Words) {
 			"If it has none, see whether its machine template and bootstrap template exist: kubectl -n {ns} describe {resource} {name}"}
 	default:
 		r.Verdict = []string{"It has all the machines it wants."}
+	}
+	if len(owner.MissingTemplates) > 0 && !owner.Deleting {
+		r.Blocker = &Blocker{Reason: "TemplateMissing"}
+		var says []string
+		for _, template := range owner.MissingTemplates {
+			says = append(says, "Its "+template+" does not exist: Cluster API makes no machine without it, and removes none while it waits to replace them.")
+		}
+		r.Verdict = append(says, r.Verdict...)
+		r.Next = append([]string{"Make it under that name, or name one that exists in spec.template.spec: kubectl -n {ns} edit {resource} {name}"}, r.Next...)
 	}
 	r.addUnmet()
 }

@@ -131,6 +131,36 @@ func absentOwners() map[string]decision {
 . It wants no machines: spec.replicas is 0.
 > Scale it up: kubectl -n shop scale machinedeployment web --replicas=1
 `},
+		"wants none, and some are left": {owner("MachineSet", 0, 0, func(o *facts.Object) {
+			o.Machines = 2
+			o.Conditions = []metav1.Condition{condition("ScalingDown", metav1.ConditionTrue, "ScalingDown", "Scaling down from 2 to 0 replicas", 9)}
+		}), `
+# MachineSet shop/web, Running
+! |MachinesLeft||
+. It wants no machines (spec.replicas is 0), and 2 are still to go.
+. ScalingDown: Scaling down from 2 to 0 replicas
+> See its machines, and ask about one that stays: kubectl drover get -n shop; kubectl drover why MACHINE -n shop
+`},
+		"wants none, has some and no template": {owner("MachineDeployment", 0, 2, func(o *facts.Object) {
+			o.Machines, o.MissingTemplates = 2, []string{"DigitaloceanMachineTemplate web-v2"}
+		}), `
+# MachineDeployment shop/web, Running
+! |TemplateMissing||
+. Its DigitaloceanMachineTemplate web-v2 does not exist: Cluster API makes no machine without it, and removes none while it waits to replace them.
+. It wants no machines (spec.replicas is 0), and 2 are still to go.
+> Make it under that name, or name one that exists in spec.template.spec: kubectl -n shop edit machinedeployment web
+> See its machines, and ask about one that stays: kubectl drover get -n shop; kubectl drover why MACHINE -n shop
+`},
+		"has machines, and no templates": {owner("MachineDeployment", 3, 3, func(o *facts.Object) {
+			o.MissingTemplates = []string{"DigitaloceanMachineTemplate web", "KubeadmConfigTemplate web"}
+		}), `
+# MachineDeployment shop/web, Running
+! |TemplateMissing||
+. Its DigitaloceanMachineTemplate web does not exist: Cluster API makes no machine without it, and removes none while it waits to replace them.
+. Its KubeadmConfigTemplate web does not exist: Cluster API makes no machine without it, and removes none while it waits to replace them.
+. It has all the machines it wants.
+> Make it under that name, or name one that exists in spec.template.spec: kubectl -n shop edit machinedeployment web
+`},
 		"does not say how many": {owner("MachineDeployment", -1, -1, nil), `
 # MachineDeployment shop/web, Running
 . It does not say how many machines it wants: spec.replicas is not set.

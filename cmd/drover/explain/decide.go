@@ -47,6 +47,13 @@ func (d *decision) decide() {
 	default:
 		d.decideSteps()
 	}
+	if d.CAPIMachine == nil || slices.Contains(d.Next, d.words.Fill(goOnCAPI)[0]) {
+		return
+	}
+	if _, paused := d.CAPIMachine.Annotations[clusterv1.PausedAnnotation]; paused {
+		d.say(own{"The CAPI Machine {capi} is paused (annotation cluster.x-k8s.io/paused): Cluster API does nothing for it, such as removing it, until it goes on.",
+			[]string{goOnCAPI}}, d.words)
+	}
 }
 
 func (d *decision) decideSteps() {
@@ -85,6 +92,8 @@ var (
 	pausedMachine = own{"Nothing happens: the machine has the annotation cluster.x-k8s.io/paused.",
 		[]string{"Let the machine go on: kubectl -n {ns} annotate {resource} {name} cluster.x-k8s.io/paused-"}}
 )
+
+const goOnCAPI = "Let the CAPI Machine go on: kubectl -n {ns} annotate machine.cluster.x-k8s.io {capi} cluster.x-k8s.io/paused-"
 
 func (d *decision) decidePaused(cluster, machine bool) {
 	d.Blocker = &Blocker{Step: rkev1.PausedCondition, Reason: "Paused"}
@@ -131,7 +140,7 @@ func (d *decision) decideOwner(message string) {
 		d.say(own{next: pausedCluster.next}, d.words)
 	}
 	if machine {
-		d.say(own{next: []string{"Let the CAPI Machine go on: kubectl -n {ns} annotate machine.cluster.x-k8s.io {capi} cluster.x-k8s.io/paused-"}}, d.words)
+		d.say(own{next: []string{goOnCAPI}}, d.words)
 	}
 	if !cluster && !machine {
 		d.say(own{"Neither it nor its Cluster is paused any more.", []string{

@@ -273,6 +273,13 @@ func pauseDecisions() map[string]decision {
 > Let the Cluster go on: kubectl -n shop patch cluster.cluster.x-k8s.io store --type merge -p '{"spec":{"paused":false}}'
 > Let the machine go on: kubectl -n shop annotate digitaloceanmachines.rke-machine.cattle.io web-1 cluster.x-k8s.io/paused-
 `},
+		"the CAPI Machine": {changed(running(), func(s *facts.Snapshot) {
+			s.CAPIMachine.Annotations, s.CAPIMachine.Status.NodeRef.Name = map[string]string{clusterv1.PausedAnnotation: ""}, "web-1"
+		}), `
+. The server runs and its state is stored.
+. The CAPI Machine web-1 is paused (annotation cluster.x-k8s.io/paused): Cluster API does nothing for it, such as removing it, until it goes on.
+> Let the CAPI Machine go on: kubectl -n shop annotate machine.cluster.x-k8s.io web-1 cluster.x-k8s.io/paused-
+`},
 		"not any more": {changed(paused(false, false), func(s *facts.Snapshot) {
 			s.Machine.Status.Conditions[len(s.Machine.Status.Conditions)-1].Status = metav1.ConditionFalse
 		}), `

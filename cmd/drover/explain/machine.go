@@ -21,7 +21,7 @@ func Machine(s *facts.Snapshot, command string) *Report {
 		explainMachine(r, s)
 	}
 	r.Related = related(s)
-	r.Events = newEvents(s.Events)
+	r.Events = newEvents(s.Events, s.Pods)
 	r.finish(command)
 	return r
 }
@@ -109,8 +109,14 @@ func newLog(source, text string) *Log {
 // eventLines is how many events fit on one screen beside the rest.
 const eventLines = 6
 
-// newEvents takes the newest events, oldest first.
-func newEvents(events []corev1.Event) []Event {
+// newEvents takes the newest events, oldest first. A pod that has started has its volumes: that it cannot mount them again tells only that
+// its request Secret went, which is not needed any more.
+func newEvents(events []corev1.Event, pods []corev1.Pod) []Event {
+	events = slices.DeleteFunc(slices.Clone(events), func(e corev1.Event) bool {
+		return e.Reason == podNotMounted && slices.ContainsFunc(pods, func(pod corev1.Pod) bool {
+			return pod.UID == e.InvolvedObject.UID && pod.Status.Phase != corev1.PodPending
+		})
+	})
 	if len(events) > eventLines {
 		events = events[len(events)-eventLines:]
 	}

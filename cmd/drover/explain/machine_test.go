@@ -121,6 +121,21 @@ func TestMachineLog(t *testing.T) {
 	require.Equal(t, []string{"removed"}, of(gone).Lines)
 }
 
+// TestEventsOfVolumes: the request Secret goes while the pod still runs, and the kubelet says that it cannot read it again.
+func TestEventsOfVolumes(t *testing.T) {
+	s := withJob(running(), &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending}})
+	s.Events = []corev1.Event{event("uid-p", "web-1-create-2-abcde", "FailedMount", "no Secret", 2), event("uid-m", "web-1", "FailedMount", "of another", 1)}
+	of := func(phase corev1.PodPhase) []explain.Event {
+		s.Pods[0].Status.Phase = phase
+		return explained(s, "drover").Events
+	}
+	require.Len(t, of(corev1.PodPending), 2)
+	for _, phase := range []corev1.PodPhase{corev1.PodRunning, corev1.PodSucceeded, corev1.PodFailed} {
+		require.Len(t, of(phase), 1)
+		require.Equal(t, "of another", of(phase)[0].Message)
+	}
+}
+
 func TestEvents(t *testing.T) {
 	s := running()
 	for minute := 9; minute > 0; minute-- {

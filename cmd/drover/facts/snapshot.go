@@ -106,6 +106,10 @@ type Object struct {
 	Conditions            []metav1.Condition
 	// Replicas wanted and there; -1 when the object has none.
 	Replicas, ReadyReplicas int64
+	// Machines are those it has, also such as are still to go.
+	Machines int64
+	// MissingTemplates are the templates of its machines that do not exist, as kind and name.
+	MissingTemplates []string
 }
 
 // DecodeObject reads any API object that has conditions of Kubernetes' own form, or none.
@@ -119,6 +123,7 @@ func DecodeObject(u *unstructured.Unstructured) Object {
 		o.Replicas = n
 		o.ReadyReplicas, _, _ = unstructured.NestedInt64(u.Object, "status", "readyReplicas")
 	}
+	o.Machines, _, _ = unstructured.NestedInt64(u.Object, "status", "replicas")
 	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
 	o.Conditions = decodeConditions(conditions)
 	return o
