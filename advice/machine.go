@@ -2,6 +2,7 @@ package advice
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -23,6 +24,8 @@ type Machine struct {
 	Job, JobNamespace string
 	// Cloned tells that the machine was made from a template, Deleting that it is being deleted.
 	Cloned, Deleting bool
+	// NamespaceGoing tells that its namespace is being deleted: nothing can be made in it.
+	NamespaceGoing bool
 }
 
 // Words for advice about the machine.
@@ -42,9 +45,9 @@ func (m Machine) Words() Words {
 	return w
 }
 
-// Attempt is how the last attempt failed: its class, and the reason that its Job gave.
+// Attempt is how the last attempt failed: its class, and the reason that its Job gave, with its message.
 type Attempt struct {
-	Class, Reason string
+	Class, Reason, Message string
 	// Removes tells that it was to remove the server.
 	Removes bool
 }
@@ -70,7 +73,11 @@ func (m Machine) On(c metav1.Condition, last *Attempt) []string {
 		next = append(m.failure(*last).next, next...)
 	}
 	if m.Deleting && c.Status == metav1.ConditionFalse && !Waits(c.Reason) && last == nil {
-		next = m.forRemoval(c.Reason, next)
+		next = m.forRemoval(next)
+	}
+	inNamespace := func(text string) bool { return slices.Contains(inOwnNamespace, text) }
+	if at := slices.IndexFunc(next, inNamespace); at >= 0 && m.NamespaceGoing && cmp.Or(m.CredentialNamespace, m.Namespace) == m.Namespace {
+		next = slices.Insert(slices.DeleteFunc(slices.Clone(next), inNamespace), at, lendCredential...)
 	}
 	var filled []string
 	for _, text := range m.Words().Fill(next...) {
@@ -99,15 +106,11 @@ func (m Machine) onReason(c metav1.Condition, failed bool) []string {
 	return results[c.Reason].next
 }
 
-// forRemoval is for a machine that only has to go: no template helps it, and it can be given up. In a namespace that is being deleted
-// nothing can be made.
-func (m Machine) forRemoval(reason string, next []string) []string {
+// forRemoval is for a machine that only has to go: no template helps it, and it can be given up.
+func (m Machine) forRemoval(next []string) []string {
 	next = slices.DeleteFunc(slices.Clone(next), func(text string) bool {
 		return text == nextTemplate || text == nextOtherCredential || text == NextAbandon
 	})
-	if reason == rkev1.CredentialMissingReason {
-		next = append(next, lendCredential...)
-	}
 	return append(next, NextAbandon)
 }
 
@@ -118,6 +121,9 @@ func (m Machine) Says(last Attempt) string { return m.failure(last).says }
 // no more than to read on or to try again.
 func (m Machine) failure(last Attempt) failure {
 	result, class := results[last.Reason], classes[cmp.Or(last.Class, rkev1.ClassUnknown)]
+	if how := processEnded.FindString(last.Message); how != "" && last.Reason == rkev1.DriverUnresponsiveReason {
+		result.says = "The driver's " + strings.TrimPrefix(how, "its ")
+	}
 	switch {
 	case last.Class == rkev1.ClassInvalid && m.Driver == "generic":
 		class = hostInvalid
@@ -132,6 +138,9 @@ func (m Machine) failure(last Attempt) failure {
 	says := strings.TrimPrefix(result.says+". "+class.says, ". ")
 	return failure{says: strings.TrimSuffix(says, ". "), next: append(slices.Clone(class.next), result.next...)}
 }
+
+// processEnded is how a message of jobrunner/operation/plugin says that the driver's process ended.
+var processEnded = regexp.MustCompile(`its process ended (at once|during \w+)`)
 
 // failure is what a class of failures, or the reason that a Job gave, means and what to do about it. What a reason's own words say is not
 // said again.
@@ -151,7 +160,7 @@ const (
 	nextQuota    = "Raise the quota at the cloud or remove servers you do not need; no new server is tried in a loop meanwhile"
 	nextPlace    = "Wait, or choose another size, zone or region in {where}"
 	nextLimit    = "If it lasts, other users of the same credential may use the limit up"
-	nextReplace  = "Let Cluster API replace the machine: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}"
+	nextReplace  = "Delete the machine; if a MachineSet owns it, another is made, else make one yourself: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}"
 	nextTemplate = "Machine templates cannot be edited: put a copy with the right values beside the present one and name it in the MachineDeployment, which then replaces its machines. Get the present one: kubectl -n {ns} get {template} -o yaml"
 	nextItself   = "Correct the machine itself, which can be edited until it has a server: kubectl -n {ns} edit {itself} {name}"
 	nextFields   = "See what fields there are: kubectl explain {plural}.spec --api-version=rke-machine.cattle.io/v1"
@@ -176,9 +185,11 @@ var (
 	noCredential = []string{"Make a Secret with the keys the message above names, from files that hold nothing but the value: kubectl -n {ns} create secret generic NAME --from-file=FIELD=FILE",
 		"Name it in spec.common.cloudCredentialSecretName of {where}", nextTemplate, nextItself}
 	lendCredential = []string{
-		"If namespace {ns} is being deleted, nothing can be made in it. Lend the machine a credential of another namespace: " +
+		"Namespace {ns} is being deleted, and nothing can be made in it. Share a valid credential of another namespace: " +
 			"kubectl -n NAMESPACE annotate secret NAME drover.cattle.io/allowed-namespaces={ns}",
 		"And name that one: kubectl -n {ns} patch {resource} {name} --type merge -p '{\"spec\":{\"common\":{\"cloudCredentialSecretName\":\"NAMESPACE:NAME\"}}}'"}
+	// inOwnNamespace is what a namespace that is being deleted does not let happen.
+	inOwnNamespace = append([]string{nextMakeCredential, nextEditCredential, nextOwnCredential}, noCredential[:2]...)
 	// A remove that failed is tried again, unlike one that cannot tell whether there is a server.
 	stillThere = []string{nextRetry, nextCloud, NextAbandon}
 	// Nothing is tried again before somebody has looked.

@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -119,6 +120,12 @@ func TestMachine_On(t *testing.T) {
 	deleting := with(func(m *Machine) { m.Deleting = true })
 	bare := with(func(m *Machine) { m.CredentialNamespace, m.CredentialName, m.Credential, m.Cloned = "", "", "", false })
 	foreign := with(func(m *Machine) { m.CredentialNamespace, m.CredentialName, m.Credential = "clouds", "do", "clouds/do" })
+	lend := []string{"Namespace shop is being deleted, and nothing can be made in it. Share a valid credential of another namespace: kubectl -n NAMESPACE annotate secret NAME drover.cattle.io/allowed-namespaces=shop",
+		"And name that one: kubectl -n shop patch digitaloceanmachines.rke-machine.cattle.io web-1 --type merge -p '{\"spec\":{\"common\":{\"cloudCredentialSecretName\":\"NAMESPACE:NAME\"}}}'"}
+	going := with(func(m *Machine) { m.Deleting, m.NamespaceGoing = true, true })
+	goingBare, goingForeign := bare, foreign
+	goingBare.Cloned, goingBare.Deleting, goingBare.NamespaceGoing = true, true, true
+	goingForeign.Deleting, goingForeign.NamespaceGoing = true, true
 	generic := with(func(m *Machine) { m.Driver = "generic" })
 	failed := func(class, reason string) *Attempt { return &Attempt{Class: class, Reason: reason} }
 	removing := &Attempt{Class: rkev1.ClassTransient, Removes: true}
@@ -140,9 +147,13 @@ func TestMachine_On(t *testing.T) {
 			"Whoever owns it can share it: kubectl -n clouds annotate secret do drover.cattle.io/allowed-namespaces=shop", "Or make a credential of your own in namespace shop"}},
 		"removal without credential": {deleting, rkev1.DeleteJobCondition, "False", rkev1.CredentialMissingReason, removing, []string{
 			"Make the Secret do-token, with one key per credential field, from files that hold nothing but the value: kubectl -n shop create secret generic do-token --from-file=FIELD=FILE",
-			"If namespace shop is being deleted, nothing can be made in it. Lend the machine a credential of another namespace: kubectl -n NAMESPACE annotate secret NAME drover.cattle.io/allowed-namespaces=shop",
-			"And name that one: kubectl -n shop patch digitaloceanmachines.rke-machine.cattle.io web-1 --type merge -p '{\"spec\":{\"common\":{\"cloudCredentialSecretName\":\"NAMESPACE:NAME\"}}}'",
 			drop}},
+		"removal without credential, the namespace goes": {going, rkev1.DeleteJobCondition, "False", rkev1.CredentialMissingReason, nil, append(slices.Clone(lend), drop)},
+		"removal that names none, the namespace goes":    {goingBare, rkev1.DeleteJobCondition, "False", rkev1.CredentialMissingReason, nil, append(slices.Clone(lend), drop)},
+		"removal refused, the namespace goes": {going, rkev1.DeleteJobCondition, "False", rkev1.ServerMayExistReason, &Attempt{Class: rkev1.ClassUnauthorized, Removes: true},
+			append(slices.Clone(lend), retry, cloud, drop)},
+		"removal refused, the credential is of another namespace": {goingForeign, rkev1.DeleteJobCondition, "False", rkev1.ServerMayExistReason, &Attempt{Class: rkev1.ClassUnauthorized, Removes: true}, []string{
+			"Put a valid credential into Secret clouds/do, which is used from the next attempt on (values are base64): kubectl -n clouds edit secret do", retry, cloud, drop}},
 		"removal waits": {deleting, rkev1.DeleteJobCondition, "False", rkev1.DriverNotReadyReason, nil, []string{"See what the driver is waiting for: drover why driver/digitalocean"}},
 		"removal failed": {deleting, rkev1.DeleteJobCondition, "False", rkev1.ServerMayExistReason, removing, []string{
 			"Wait: attempts go on with growing delays", logs, retry, cloud, drop}},
@@ -161,7 +172,7 @@ func TestMachine_On(t *testing.T) {
 		"a host": {generic, rkev1.CreateJobCondition, "False", rkev1.AttemptsExhaustedReason, failed(rkev1.ClassInvalid, rkev1.CreateFailedReason), []string{
 			"Correct what the driver's message names (address, port, user or SSH key of the host); trying again without a change fails again",
 			"Machine templates cannot be edited: put a copy with the right values beside the present one and name it in the MachineDeployment, which then replaces its machines. Get the present one: kubectl -n shop get digitaloceanmachinetemplates.rke-machine.cattle.io -o yaml",
-			logs, retry, "Let Cluster API replace the machine: kubectl -n shop delete machine.cluster.x-k8s.io web-1"}},
+			logs, retry, "Delete the machine; if a MachineSet owns it, another is made, else make one yourself: kubectl -n shop delete machine.cluster.x-k8s.io web-1"}},
 		"not of the attempt": {web, rkev1.CreateJobCondition, "False", rkev1.JobRefusedReason, failed(rkev1.ClassTransient, ""), []string{
 			"The message above names the policy or quota: correct it for namespace shop", "Pods of Drover meet the restricted Pod Security Standard"}},
 	} {
@@ -176,6 +187,12 @@ func TestMachine_Says(t *testing.T) {
 	require.Equal(t, "The bootstrap script failed on the server", web.Says(Attempt{Class: rkev1.ClassUnknown, Reason: rkev1.BootstrapFailedReason}))
 	require.Equal(t, "The driver's own checks before creating failed; no server was asked for. The cloud does not accept the credential, or it lacks a permission",
 		web.Says(Attempt{Class: rkev1.ClassUnauthorized, Reason: rkev1.PreCreateCheckFailedReason}))
+	unresponsive := Attempt{Class: rkev1.ClassUnknown, Reason: rkev1.DriverUnresponsiveReason, Message: "asking the driver: timeout"}
+	require.Equal(t, "The driver did not answer in time. The driver's message is of no known kind", web.Says(unresponsive))
+	unresponsive.Message = "the driver does not respond: its process ended during Create"
+	require.Equal(t, "The driver's process ended during Create", web.Says(unresponsive))
+	unresponsive.Message = "the driver does not respond: its process ended at once"
+	require.Equal(t, "The driver's process ended at once", web.Says(unresponsive))
 	require.Empty(t, web.Says(Attempt{Class: rkev1.ClassInvalid, Reason: rkev1.ServerMayExistReason}), "no class has anything to add")
 }
 

@@ -44,8 +44,8 @@ func Config(alias string, access Access, files ConfigFiles) (string, error) {
 	}
 	for _, option := range options {
 		value := option[1]
-		// What has spaces is quoted; ssh_config has no escape for a quote or a line break.
-		if value == "" || strings.ContainsFunc(value, func(r rune) bool { return unicode.IsControl(r) || r == '"' }) {
+		// What has spaces is quoted; ssh_config has no escape for a quote, a line break or a variable.
+		if value == "" || strings.Contains(value, "${") || strings.ContainsFunc(value, func(r rune) bool { return unicode.IsControl(r) || r == '"' || r == '\'' }) {
 			return "", fmt.Errorf("writing an ssh_config: %s: the value %q cannot be written", strings.TrimSpace(option[0]), value)
 		}
 		if strings.ContainsFunc(value, unicode.IsSpace) {

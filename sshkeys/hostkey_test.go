@@ -104,6 +104,8 @@ func TestConfig_refuses(t *testing.T) {
 		"a host with a line": {with(func(a *sshkeys.Access, _ *sshkeys.ConfigFiles) { a.Host = "h\nProxyCommand x" }), `the address "h\nProxyCommand x" of the server is none`},
 		"a user with a line": {with(func(a *sshkeys.Access, _ *sshkeys.ConfigFiles) { a.User = "u\r\nProxyCommand x" }), "User"},
 		"a quoted path":      {with(func(_ *sshkeys.Access, f *sshkeys.ConfigFiles) { f.Identity = `/a" "b` }), "IdentityFile"},
+		"an apostrophe":      {with(func(_ *sshkeys.Access, f *sshkeys.ConfigFiles) { f.Identity = `/it's` }), `IdentityFile: the value "/it's" cannot be written`},
+		"a variable":         {with(func(_ *sshkeys.Access, f *sshkeys.ConfigFiles) { f.KnownHosts = `/${HOME}/k` }), "UserKnownHostsFile"},
 		"no identity":        {with(func(_ *sshkeys.Access, f *sshkeys.ConfigFiles) { f.Identity = "" }), "IdentityFile"},
 		"no known hosts":     {with(func(_ *sshkeys.Access, f *sshkeys.ConfigFiles) { f.KnownHosts = "" }), "UserKnownHostsFile"},
 		"no host":            {with(func(a *sshkeys.Access, _ *sshkeys.ConfigFiles) { a.Host = "" }), "no address"},

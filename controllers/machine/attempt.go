@@ -209,7 +209,7 @@ func (r *Reconciler) factsOf(s *scope, seen attempt.Attempt) (facts, error) {
 func (r *Reconciler) afterFailure(ctx context.Context, s *scope, f facts, do action) error {
 	claim := s.state.Claim
 	failed := fmt.Sprintf("attempt %d failed (%s, %s): %s", claim.Attempt, f.class, f.verdict.Reason, f.verdict.Message)
-	if says := s.advice(r.kind.Driver).Says(advice.Attempt{Class: f.class, Reason: f.verdict.Reason}); says != "" {
+	if says := s.advice(r.kind.Driver).Says(advice.Attempt{Class: f.class, Reason: f.verdict.Reason, Message: f.verdict.Message}); says != "" {
 		failed += ". " + says
 	}
 	if f.class == rkev1.ClassUnauthorized {

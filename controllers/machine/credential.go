@@ -114,6 +114,9 @@ func (r *Reconciler) recallCredential(ctx context.Context, s *scope) error {
 	if len(s.state.ExtractedConfig) > 0 {
 		return nil
 	}
+	if s.namespaceGoing, err = r.isTerminating(ctx, s.GetNamespace()); err != nil {
+		return err
+	}
 	return missing
 }
 

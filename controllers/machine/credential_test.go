@@ -299,6 +299,23 @@ func TestCredential_nothingToRemoveWith(t *testing.T) {
 	testkit.ExpectNotFound(t, s.client, s.job(state.Remove, 1))
 }
 
+// In a namespace that is being deleted nobody can make the credential again: one of another namespace is shared.
+func TestCredential_namespaceIsGoing(t *testing.T) {
+	s := credentialWorld(t)
+	s.reconcile()
+	s.fail(state.Create, 1, rkev1.ClassTransient, "connection reset", true)
+	s.reconcile()
+	last := testkit.ExpectExists(t, s.client, s.lastCredential())
+	last.Data[state.CredentialKey] = []byte("{")
+	s.update(last)
+	dropCredential(s)
+	s.delete(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
+	s.remove()
+	message := s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.CredentialMissingReason).Message
+	require.Contains(t, message, "Share a valid credential of another namespace: kubectl -n NAMESPACE annotate secret NAME drover.cattle.io/allowed-namespaces="+s.namespace)
+	require.NotContains(t, message, "create secret")
+}
+
 // A credential that is used first in the spec itself has no Secret to look at.
 func TestCredential_inTheSpec(t *testing.T) {
 	s := newWorld(t).machine("acme", "m", map[string]any{"token": "from-the-spec"})

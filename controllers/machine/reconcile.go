@@ -151,6 +151,8 @@ type scope struct {
 	// credential is what the driver is given; recalled tells that it is the one that was used last, and why: its Secret is gone or unusable.
 	credential state.Credential
 	recalled   string
+	// namespaceGoing tells that the machine has no credential and its namespace is being deleted.
+	namespaceGoing bool
 	// attempt that was claimed, once it was looked at; recorded tells that its end was.
 	attempt  *attempt.Attempt
 	recorded bool

@@ -60,12 +60,14 @@ func (s *scope) tellDelivery() {
 	case *proven && result.Delivery.ExitCode != 0:
 		// Drivers that bring the script over SSH fail with the same reason.
 		status, reason = metav1.ConditionFalse, rkev1.BootstrapFailedReason
-		message += fmt.Sprintf(". The server is kept for a look: drover ssh %s -- tail /var/log/cloud-init-output.log. Delete the machine to have another one made", s.GetName())
+		message += fmt.Sprintf(". The server is kept for a look: drover ssh %s -n %s -- tail /var/log/cloud-init-output.log. Delete the machine to have another one made",
+			s.GetName(), s.GetNamespace())
 	case *proven:
 		status, reason = metav1.ConditionTrue, rkev1.DeliveredReason
 	default:
 		status, reason = metav1.ConditionFalse, rkev1.NotDeliveredReason
-		message += fmt.Sprintf(". The server is kept for a look: drover ssh %s -- cloud-init status --long. Delete the machine to have another one made", s.GetName())
+		message += fmt.Sprintf(". The server is kept for a look: drover ssh %s -n %s -- cloud-init status --long. Delete the machine to have another one made",
+			s.GetName(), s.GetNamespace())
 	}
 	s.conditions.Set(rkev1.BootstrapDeliveredCondition, status, reason, message)
 }

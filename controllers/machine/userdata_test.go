@@ -209,6 +209,9 @@ func TestDelivery(t *testing.T) {
 			require.Equal(t, c.phase, s.reconcile().Phase)
 			require.Contains(t, s.expect(rkev1.BootstrapDeliveredCondition, c.status, c.reason).Message, "what was seen")
 			s.expect(rkev1.ReadyCondition, c.ready, "")
+			if c.status == metav1.ConditionFalse {
+				require.Contains(t, s.expect(rkev1.BootstrapDeliveredCondition, c.status, c.reason).Message, "drover ssh m -n "+s.namespace+" -- ")
+			}
 			require.Equal(t, c.status == metav1.ConditionFalse, strings.Contains(strings.Join(w.events(), "\n"), c.reason))
 			wrote := w.wrote()
 			s.reconcile()

@@ -97,7 +97,7 @@ func endDecisions() map[string]decision {
 ! ServerExists|ServerNotListed||the cloud lists no server
 . the cloud lists no server
 > Look for it at the cloud; if it lives, give it back the tags that docs/drivers.md names
-> Let Cluster API replace the machine: kubectl -n shop delete machine.cluster.x-k8s.io web-1
+> Delete the machine; if a MachineSet owns it, another is made, else make one yourself: kubectl -n shop delete machine.cluster.x-k8s.io web-1
 `},
 		"a server of which nothing more is known": {changed(running(), func(s *facts.Snapshot) {
 			s.Machine.Status.Conditions = append(s.Machine.Status.Conditions, condition(rkev1.ServerExistsCondition, metav1.ConditionUnknown, rkev1.ServerNotSeenReason, "not yet", 2))
