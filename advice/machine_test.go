@@ -190,9 +190,9 @@ func TestMachine_Says(t *testing.T) {
 	unresponsive := Attempt{Class: rkev1.ClassUnknown, Reason: rkev1.DriverUnresponsiveReason, Message: "asking the driver: timeout"}
 	require.Equal(t, "The driver did not answer in time. The driver's message is of no known kind", web.Says(unresponsive))
 	unresponsive.Message = "the driver does not respond: its process ended during Create"
-	require.Equal(t, "The driver's process ended during Create", web.Says(unresponsive))
+	require.Equal(t, "The driver's process ended during Create. The driver's message is of no known kind", web.Says(unresponsive))
 	unresponsive.Message = "the driver does not respond: its process ended at once"
-	require.Equal(t, "The driver's process ended at once", web.Says(unresponsive))
+	require.Equal(t, "The driver's process ended at once. The driver's message is of no known kind", web.Says(unresponsive))
 	require.Empty(t, web.Says(Attempt{Class: rkev1.ClassInvalid, Reason: rkev1.ServerMayExistReason}), "no class has anything to add")
 }
 
