@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -164,6 +165,19 @@ func text(description string, maxLength int64) schemaProps {
 	return schemaProps{Type: "string", Description: description, MaxLength: &maxLength}
 }
 
+// formatted is a number or a time.
+func formatted(kind, format, description string) schemaProps {
+	return schemaProps{Type: kind, Format: format, Description: description}
+}
+
+// oneOf lets a property have these values only.
+func oneOf(property schemaProps, values ...string) schemaProps {
+	for _, value := range values {
+		property.Enum = append(property.Enum, apiextensionsv1.JSON{Raw: []byte(strconv.Quote(value))})
+	}
+	return property
+}
+
 func stringMap(description string, maxLength int64) schemaProps {
 	return schemaProps{Type: "object", Description: description, AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{
 		Allows: true, Schema: &schemaProps{Type: "string", MaxLength: &maxLength},
@@ -188,10 +202,7 @@ func commonProperty(driverName string) schemaProps {
 	credential.XValidations = apiextensionsv1.ValidationRules{rule(
 		`self == '' || self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?:)?[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')`,
 		"must be the name of a Secret in this namespace, or namespace:name")}
-	effect := text("Effect on pods that do not tolerate the taint.", 32)
-	for _, value := range []string{"NoSchedule", "PreferNoSchedule", "NoExecute"} {
-		effect.Enum = append(effect.Enum, apiextensionsv1.JSON{Raw: []byte(`"` + value + `"`)})
-	}
+	effect := oneOf(text("Effect on pods that do not tolerate the taint.", 32), "NoSchedule", "PreferNoSchedule", "NoExecute")
 	key := text("Key of the taint.", 317)
 	key.MinLength = new(int64(1))
 	added := text("TimeAdded is when the taint was added.", 64)
@@ -209,8 +220,8 @@ func commonProperty(driverName string) schemaProps {
 
 // sshContactProperty is SSHContact of api/rke/v1.
 func sshContactProperty(driverName string) schemaProps {
-	mode := text("Mode is Auto, the default, or \"Off\", with quotes in YAML: the Job does not log in, so that no host key is recorded and BootstrapDelivered stays Unknown.", 8)
-	mode.Enum = []apiextensionsv1.JSON{{Raw: []byte(`"` + rkev1.SSHContactAuto + `"`)}, {Raw: []byte(`"` + rkev1.SSHContactOff + `"`)}}
+	mode := oneOf(text("Mode is Auto, the default, or \"Off\", with quotes in YAML: the Job does not log in, so that no host key is recorded and BootstrapDelivered stays Unknown.", 8),
+		rkev1.SSHContactAuto, rkev1.SSHContactOff)
 	if cloud := clouds.Of(driverName); cloud.UserData.Habit == clouds.None && (!cloud.NoServer || cloud.NeedsKey != "") {
 		mode.XValidations = apiextensionsv1.ValidationRules{rule(fmt.Sprintf("self != '%s'", rkev1.SSHContactOff),
 			fmt.Sprintf("driver %s takes no user data: the bootstrap data goes over SSH, which cannot be Off", driverName))}

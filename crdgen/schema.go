@@ -107,7 +107,17 @@ func CRDs(schema Schema) (config, template, machine *apiextensionsv1.CustomResou
 	machine = b.crd(MachineGroup, kinds.Machine, "m", topLevel(fmt.Sprintf("A server made by the docker-machine driver %s.", schema.Driver),
 		map[string]schemaProps{"spec": spec, "status": machineStatus()}, "spec"))
 	machine.Spec.Versions[0].Subresources = &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}}
-	machine.Spec.Versions[0].AdditionalPrinterColumns = machineColumns()
+	machine.Spec.Versions[0].AdditionalPrinterColumns = []apiextensionsv1.CustomResourceColumnDefinition{
+		column("Cluster", `.metadata.labels['cluster\.x-k8s\.io/cluster-name']`, "Cluster the machine belongs to", 0),
+		column("Phase", ".status.phase", "Pending, Creating, Running, Failed or Deleting", 0),
+		column("Ready", `.status.conditions[?(@.type=="Ready")].status`, "Whether the server exists and its state is stored", 0),
+		column("Address", ".status.addresses[0].address", "First address of the server", 0),
+		column("Reason", `.status.conditions[?(@.type=="Ready")].reason`, "Why it is so", 0),
+		ageColumn(),
+		column("Instance", ".status.instanceName", "The server's name at the cloud", 1),
+		column("ProviderID", ".spec.providerID", "The server's id at the cloud", 1),
+		column("Machine", ".metadata.labels['rke\\.cattle\\.io/capi-machine-name']", "Cluster API Machine that owns this one", 1),
+	}
 	return config, template, machine, nil
 }
 
@@ -141,8 +151,17 @@ func (b builder) crd(group, kind, short string, body schemaProps) *apiextensions
 	return &apiextensionsv1.CustomResourceDefinition{
 		TypeMeta: metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name:        plural + "." + group,
-			Labels:      labels(b.driver),
+			Name: plural + "." + group,
+			// They let Cluster API, clusterctl and user roles find the kinds. The config kind has them too: clusterctl moves only
+			// labelled kinds, and a provisioning Cluster is of no use without the configs it names.
+			Labels: map[string]string{
+				"cluster.x-k8s.io/v1beta1":       Version,
+				"cluster.x-k8s.io/v1beta2":       Version,
+				"cluster.x-k8s.io/provider":      "infrastructure-drover",
+				"clusterctl.cluster.x-k8s.io":    "",
+				"auth.cattle.io/cluster-indexed": "true",
+				rkev1.NodeDriverLabel:            b.driver,
+			},
 			Annotations: map[string]string{FieldsAnnotation: b.table},
 		},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
@@ -159,19 +178,6 @@ func (b builder) crd(group, kind, short string, body schemaProps) *apiextensions
 				AdditionalPrinterColumns: []apiextensionsv1.CustomResourceColumnDefinition{ageColumn()},
 			}},
 		},
-	}
-}
-
-// labels let Cluster API, clusterctl and user roles find the kinds. The config kind has them too: clusterctl moves only
-// labelled kinds, and a provisioning Cluster is of no use without the configs it names.
-func labels(driver string) map[string]string {
-	return map[string]string{
-		"cluster.x-k8s.io/v1beta1":       Version,
-		"cluster.x-k8s.io/v1beta2":       Version,
-		"cluster.x-k8s.io/provider":      "infrastructure-drover",
-		"clusterctl.cluster.x-k8s.io":    "",
-		"auth.cattle.io/cluster-indexed": "true",
-		rkev1.NodeDriverLabel:            driver,
 	}
 }
 
@@ -198,20 +204,6 @@ func topLevel(description string, properties map[string]schemaProps, required ..
 	}, required...)
 	maps.Copy(body.Properties, properties)
 	return body
-}
-
-func machineColumns() []apiextensionsv1.CustomResourceColumnDefinition {
-	return []apiextensionsv1.CustomResourceColumnDefinition{
-		column("Cluster", `.metadata.labels['cluster\.x-k8s\.io/cluster-name']`, "Cluster the machine belongs to", 0),
-		column("Phase", ".status.phase", "Pending, Creating, Running, Failed or Deleting", 0),
-		column("Ready", `.status.conditions[?(@.type=="Ready")].status`, "Whether the server exists and its state is stored", 0),
-		column("Address", ".status.addresses[0].address", "First address of the server", 0),
-		column("Reason", `.status.conditions[?(@.type=="Ready")].reason`, "Why it is so", 0),
-		ageColumn(),
-		column("Instance", ".status.instanceName", "The server's name at the cloud", 1),
-		column("ProviderID", ".spec.providerID", "The server's id at the cloud", 1),
-		column("Machine", ".metadata.labels['rke\\.cattle\\.io/capi-machine-name']", "Cluster API Machine that owns this one", 1),
-	}
 }
 
 func column(name, path, description string, priority int32) apiextensionsv1.CustomResourceColumnDefinition {

@@ -1,9 +1,5 @@
 package crdgen
 
-import (
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-)
-
 // maxStatusText bounds free text in a status; controllers cut earlier.
 const maxStatusText = 32 << 10
 
@@ -28,53 +24,37 @@ func machineStatus() schemaProps {
 		}, "address", "type")),
 		"failureDomain":      text("FailureDomain is the zone or region where the server is.", 256),
 		"initialization":     initialization,
-		"observedGeneration": int64Property("ObservedGeneration is the generation this status is about."),
+		"observedGeneration": formatted("integer", "int64", "ObservedGeneration is the generation this status is about."),
 		"phase":              text("Phase is one word for people: Pending, Creating, Running, Failed, Deleting. Conditions tell more.", 32),
 		"instanceName":       text("InstanceName is the server's name at the cloud.", 253),
-		"attempts":           int32Property("Attempts counts the Jobs run for the present operation."),
+		"attempts":           formatted("integer", "int32", "Attempts counts the Jobs run for the present operation."),
 		"lastAttempt": object("LastAttempt is how the last Job ended.", map[string]schemaProps{
 			"operation": text("Operation is create or remove.", 32),
-			"number":    int32Property("Number counts from 1."),
-			"startTime": timeProperty("StartTime is when the Job started."),
-			"endTime":   timeProperty("EndTime is when the Job ended."),
+			"number":    formatted("integer", "int32", "Number counts from 1."),
+			"startTime": formatted("string", "date-time", "StartTime is when the Job started."),
+			"endTime":   formatted("string", "date-time", "EndTime is when the Job ended."),
 			"outcome":   text("Outcome is Succeeded, Failed or Cancelled.", 32),
 			"class":     text("Class of the failure: Invalid, Unauthorized, Quota, Capacity, Throttled, Transient, Unknown.", 32),
 			"message":   text("Message is the driver's own error, redacted.", maxStatusText),
 			"logTail":   text("LogTail is the end of the driver's log, redacted; the state Secret keeps more.", maxStatusText),
 		}, "number", "operation", "outcome"),
-		"nextAttemptTime": timeProperty("NextAttemptTime is when the next Job may start after a failure."),
+		"nextAttemptTime": formatted("string", "date-time", "NextAttemptTime is when the next Job may start after a failure."),
 		"heldBy":          text("HeldBy is the machine of this namespace that the cloud refused, while this one waits for its turn to ask for the same.", 253),
 	})
 }
 
 func conditionsProperty() schemaProps {
-	status := text("Status is True, False or Unknown.", 16)
-	for _, value := range []string{"True", "False", "Unknown"} {
-		status.Enum = append(status.Enum, apiextensionsv1.JSON{Raw: []byte(`"` + value + `"`)})
-	}
-	observed := int64Property("ObservedGeneration is the generation the condition is about.")
+	observed := formatted("integer", "int64", "ObservedGeneration is the generation the condition is about.")
 	observed.Minimum = new(float64(0))
 	condition := object("A condition of the machine.", map[string]schemaProps{
 		"type":               text("Type of the condition.", 316),
-		"status":             status,
+		"status":             oneOf(text("Status is True, False or Unknown.", 16), "True", "False", "Unknown"),
 		"reason":             text("Reason is one CamelCase word.", 1024),
 		"message":            text("Message says what is so, why, and what to do next.", 32768),
-		"lastTransitionTime": timeProperty("LastTransitionTime is when the status changed last."),
+		"lastTransitionTime": formatted("string", "date-time", "LastTransitionTime is when the status changed last."),
 		"observedGeneration": observed,
 	}, "lastTransitionTime", "message", "reason", "status", "type")
 	// Those of objects exported from Rancher have a lastUpdateTime too, which is no reason to refuse them.
 	condition.XPreserveUnknownFields = new(true)
 	return list("Conditions, one per step of the machine's life.", "map", condition, "type")
-}
-
-func timeProperty(description string) schemaProps {
-	return schemaProps{Type: "string", Format: "date-time", Description: description}
-}
-
-func int32Property(description string) schemaProps {
-	return schemaProps{Type: "integer", Format: "int32", Description: description}
-}
-
-func int64Property(description string) schemaProps {
-	return schemaProps{Type: "integer", Format: "int64", Description: description}
 }
