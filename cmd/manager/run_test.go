@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -59,7 +58,7 @@ func startManager(t *testing.T, kubeconfig string, flags ...string) (stop func()
 
 func managerProcess(t *testing.T, kubeconfig string, flags ...string) (pid int, stop func()) {
 	t.Helper()
-	webhooks, health := freePort(t), freePort(t)
+	webhooks, health := testkit.FreePort(t), testkit.FreePort(t)
 	cmd := exec.Command(os.Args[0], append([]string{"--kubeconfig=" + kubeconfig, "--machine-image=drover.local/drover:test",
 		"--metrics-bind-address=0", "--health-probe-bind-address=127.0.0.1:" + health, "--webhook-host=127.0.0.1",
 		"--webhook-port=" + webhooks, "--webhook-url=https://localhost:" + webhooks}, flags...)...)
@@ -111,16 +110,6 @@ func ready(t *testing.T, address string) error {
 		return fmt.Errorf("not ready: %s", resp.Status)
 	}
 	return nil
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer listener.Close()
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	require.NoError(t, err)
-	return port
 }
 
 func testClient(t *testing.T) client.WithWatch {

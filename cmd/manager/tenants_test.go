@@ -71,7 +71,7 @@ func newTenants(t *testing.T) *tenants {
 	t.Helper()
 	c := testClient(t)
 	account := installAccount(t, c)
-	port := freePort(t)
+	port := testkit.FreePort(t)
 	pid, _ := managerProcess(t, account, "--scan-interval=0", "--webhook-port="+port, "--webhook-url=https://localhost:"+port)
 	awaitActive(t, c, "digitalocean")
 	w := &tenants{admin: c, here: testkit.Namespace(t), there: testkit.Namespace(t), webhooks: "127.0.0.1:" + port, listener: newListener(t, nil),
@@ -366,7 +366,7 @@ func slowestAdmission(t *testing.T, c client.Client, ns string) time.Duration {
 func TestWebhooks_underAttack(t *testing.T) {
 	c := testClient(t)
 	account := installAccount(t, c)
-	port := freePort(t)
+	port := testkit.FreePort(t)
 	flags := []string{"--webhook-port=" + port, "--webhook-url=https://localhost:" + port}
 	pid, stop := managerProcess(t, account, flags...)
 	awaitActive(t, c, "digitalocean")

@@ -3,7 +3,6 @@ package bench
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -36,8 +35,8 @@ func startManager(tb testing.TB, kubeconfig, namespace string) *manager {
 	binary, err := filepath.Abs("../../bin/manager")
 	require.NoError(tb, err)
 	require.FileExists(tb, binary, "run make build first")
-	webhooks, health := freePort(tb), freePort(tb)
-	m := &manager{TB: tb, log: &bytes.Buffer{}, health: "127.0.0.1:" + health, profiling: "127.0.0.1:" + freePort(tb)}
+	webhooks, health := testkit.FreePort(tb), testkit.FreePort(tb)
+	m := &manager{TB: tb, log: &bytes.Buffer{}, health: "127.0.0.1:" + health, profiling: "127.0.0.1:" + testkit.FreePort(tb)}
 	m.cmd = exec.Command(binary, "--kubeconfig="+kubeconfig, "--machine-image=drover.local/drover:test", "--manager-namespace="+namespace,
 		"--metrics-bind-address=0", "--health-probe-bind-address="+m.health, "--profiling-bind-address="+m.profiling, "--webhook-host=127.0.0.1",
 		"--webhook-port="+webhooks, "--webhook-url=https://localhost:"+webhooks)
@@ -120,16 +119,6 @@ func statusMiB(status, name string) float64 {
 		}
 	}
 	return 0
-}
-
-func freePort(tb testing.TB) string {
-	tb.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(tb, err)
-	defer listener.Close()
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	require.NoError(tb, err)
-	return port
 }
 
 func TestCPUOf(t *testing.T) {

@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -77,7 +75,7 @@ func (s *site) access() []byte {
 func (s *site) startManager() {
 	s.Helper()
 	require.NoError(s, s.Create(s.Context(), &corev1.Namespace{ObjectMeta: named("", "drover-system")}))
-	webhooks, health := freePort(s.T), freePort(s.T)
+	webhooks, health := testkit.FreePort(s.T), testkit.FreePort(s.T)
 	cmd := exec.Command(binary(s.T, "manager"), "--kubeconfig="+s.kubeconfig, "--machine-image=drover.local/drover:test", "--job-ssh-timeout=1s",
 		"--metrics-bind-address=0", "--health-probe-bind-address=127.0.0.1:"+health, "--webhook-host=127.0.0.1",
 		"--webhook-port="+webhooks, "--webhook-url=https://localhost:"+webhooks)
@@ -134,12 +132,4 @@ func binary(t *testing.T, name string) string {
 	require.NoError(t, err)
 	require.FileExists(t, path, "run make build bin/clusterctl first")
 	return path
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer listener.Close()
-	return listener.Addr().String()[strings.LastIndex(listener.Addr().String(), ":")+1:]
 }
