@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
@@ -66,6 +65,7 @@ func (m DriverMachine) SSHContact() SSHContact {
 // Status is the status, typed.
 func (m DriverMachine) Status() (RKEMachineStatus, error) {
 	var status RKEMachineStatus
+	// Not by the unstructured converter, which lets a number that is too large for its field wrap around.
 	raw, err := json.Marshal(m.Object["status"])
 	if err != nil {
 		return status, fmt.Errorf("encoding the status: %w", err)
@@ -78,14 +78,9 @@ func (m DriverMachine) Status() (RKEMachineStatus, error) {
 
 // SetStatus replaces the status.
 func (m DriverMachine) SetStatus(status RKEMachineStatus) error {
-	raw, err := json.Marshal(status)
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
 	if err != nil {
 		return fmt.Errorf("encoding the status: %w", err)
-	}
-	content := map[string]any{}
-	// Not encoding/json: numbers must become int64, which is what deep copies of unstructured objects take.
-	if err := utiljson.Unmarshal(raw, &content); err != nil {
-		return fmt.Errorf("decoding the status: %w", err)
 	}
 	m.Object["status"] = content
 	return nil
