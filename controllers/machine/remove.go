@@ -30,16 +30,8 @@ func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
 	if err != nil {
 		return s.abandoned(err)
 	}
-	// Only now is the state what it will stay: the pod of the create Job is gone. Its result is the last that it writes.
-	if result := s.state.Result.Value; s.state.Claim.Operation != state.Remove && (result.Operation != s.state.Claim.Operation || result.Attempt != s.state.Claim.Attempt) {
-		if err := r.loadState(ctx, s); err != nil {
-			return err
-		}
-	}
-	if s.state.Claimed && s.state.Claim.Operation == state.Create {
-		if err := r.cleanSecrets(ctx, s); err != nil {
-			return err
-		}
+	if err := r.endCreate(ctx, s); err != nil {
+		return err
 	}
 	if s.notedGone() {
 		return nil
@@ -59,6 +51,22 @@ func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
 		err = r.fallBack(ctx, s)
 	}
 	return s.abandoned(s.mark(err))
+}
+
+// endCreate reads the result that the create's pod wrote last, for only now is the state what it will stay, and deletes what it was given.
+func (r *Reconciler) endCreate(ctx context.Context, s *scope) error {
+	if s.state.Claim.Operation == state.Remove {
+		return nil
+	}
+	if result := s.state.Result.Value; result.Operation != s.state.Claim.Operation || result.Attempt != s.state.Claim.Attempt {
+		if err := r.loadState(ctx, s); err != nil {
+			return err
+		}
+	}
+	if s.state.Claimed && s.state.Claim.Operation == state.Create {
+		return r.cleanSecrets(ctx, s)
+	}
+	return nil
 }
 
 // abandoned is err, unless the user gave up what could not be removed for it.
