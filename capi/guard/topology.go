@@ -151,15 +151,23 @@ func annotationsOf(cluster *clusterv1.Cluster) map[string]string {
 	return out
 }
 
-// checkTopology bounds what is made of a Cluster and its class.
-func checkTopology(ctx context.Context, reader client.Reader, cluster *clusterv1.Cluster, class *clusterv1.ClusterClass) error {
-	topology := &cluster.Spec.Topology
+// checkWorkers bounds how many there are.
+func checkWorkers(topology *clusterv1.Topology) error {
 	if len(topology.Workers.MachinePools) > 0 {
 		// The feature is off, and the controller would compute them all the same.
 		return errors.New("spec.topology.workers: there are no MachinePools here, so that machinePools cannot be made: use machineDeployments")
 	}
 	if count := len(topology.Workers.MachineDeployments); count > maxMachineDeployments {
 		return fmt.Errorf("spec.topology.workers: %d machineDeployments are more than %d: make several Clusters, or MachineDeployments without the topology", count, maxMachineDeployments)
+	}
+	return nil
+}
+
+// checkTopology bounds what is made of a Cluster and its class.
+func checkTopology(ctx context.Context, reader client.Reader, cluster *clusterv1.Cluster, class *clusterv1.ClusterClass) error {
+	topology := &cluster.Spec.Topology
+	if err := checkWorkers(topology); err != nil {
+		return err
 	}
 	variables, err := variableWeights(cluster, class)
 	if err != nil {

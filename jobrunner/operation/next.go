@@ -223,29 +223,31 @@ func (e evidence) leaveRecordedOne() action {
 // finds no server of this machine's, if none was ever asked for or there is one all the same.
 func (e evidence) beforeGone() action {
 	switch {
+	case e.removal != notTried:
+		return e.afterRemoval()
 	case (e.isNamed() || e.naming == byName) && e.tag == tagUnread:
 		return readTag
 	case e.tag == tagUnreadable:
 		return e.unlessGone()
 	case e.isNamed() && e.tag == tagAnothers:
 		return spare
-	}
-	if e.removal != notTried {
-		if e.driver == driverUnasked && (e.removal == removedNothing || e.removal == removed && (!e.isNamed() || e.naming == byRecord)) {
-			return askDriver
-		}
-		return e.whatRemains()
-	}
-	if e.record == mayName && e.driver == driverUnasked {
+	case e.record == mayName && e.driver == driverUnasked:
 		return askDriver
-	}
-	if e.tag == tagAnothers || e.record < mayName && !e.goesByName() {
+	case e.tag == tagAnothers, e.record < mayName && !e.goesByName():
 		return e.whatRemains()
 	}
 	if act, decided := e.namesakeFirst(); decided {
 		return act
 	}
 	return removeByDriver
+}
+
+// afterRemoval asks a driver once more that removed nothing, or of which nobody knows what it went by.
+func (e evidence) afterRemoval() action {
+	if e.driver == driverUnasked && (e.removal == removedNothing || e.removal == removed && (!e.isNamed() || e.naming == byRecord)) {
+		return askDriver
+	}
+	return e.whatRemains()
 }
 
 // namesakeFirst asks whether the server of the machine's name is another's, where a tag tells.
