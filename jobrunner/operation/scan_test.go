@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/digitalocean/godo"
 	"github.com/stretchr/testify/require"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -147,14 +148,14 @@ func TestScan_removes_nothingTooLate(t *testing.T) {
 // A copy that was made since the list was judged has the tag too.
 func TestScan_removes_nothingOfWhichThereAreTwo(t *testing.T) {
 	t.Parallel()
-	// Of two tags with one key the last in the alphabet counts, which is that of the second job.
-	two, one := newJob(t, "digitalocean"), newJob(t, "digitalocean")
-	two.request.InstanceName += "-too"
-	two.request.Options["digitalocean-tags"] = jobrunner.TagMachineUID + ":" + one.request.Machine.UID
+	one := newJob(t, "digitalocean")
 	one.mustCreate()
 	known, err := state.ReadServer(one.state())
 	require.NoError(t, err)
-	two.mustCreate()
+	cloud := theCloud.Client(one.secret()).Droplets
+	twin, _, err := cloud.Create(t.Context(), &godo.DropletCreateRequest{Name: one.request.InstanceName + "-too", Region: "nyc3", Size: "s-1vcpu-1gb",
+		Image: godo.DropletCreateImage{Slug: "ubuntu-22-04-x64"}, Tags: []string{jobrunner.TagMachineUID + ":" + one.request.Machine.UID}})
+	require.NoError(t, err)
 
 	scan := newScan(t, one)
 	scan.request.Scan = []jobrunner.ScanTarget{{ID: known.InstanceID, MachineUID: one.request.Machine.UID}}
@@ -162,9 +163,12 @@ func TestScan_removes_nothingOfWhichThereAreTwo(t *testing.T) {
 	require.Equal(t, operation.ExitSucceeded, code, result.Message)
 	require.Empty(t, result.Scan.Removed)
 	require.Contains(t, result.Notes[0], "is not the only one")
-	require.Len(t, one.droplets(false), 1)
-	require.Len(t, two.droplets(false), 1)
-	two.mustRemove()
+	for _, id := range []int{twin.ID, atoi(t, known.InstanceID)} {
+		_, _, err := cloud.Get(t.Context(), id)
+		require.NoError(t, err)
+	}
+	_, err = cloud.Delete(t.Context(), twin.ID)
+	require.NoError(t, err)
 	one.mustRemove()
 }
 
