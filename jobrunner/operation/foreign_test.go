@@ -87,9 +87,6 @@ func (d *foreignDriver) Create() error {
 	case "vague": // a key is noted, a server made, and its ID would have come at the end
 		d.SSHKeyPath = "/keys/registered"
 		return errors.Join(os.WriteFile(d.Dir+"/"+d.MachineName, nil, 0o600), os.WriteFile(d.Dir+"/byID", nil, 0o600), errors.New(words))
-	case "vague-fail":
-		d.SSHKeyPath = "/keys/registered"
-		return errors.Join(os.WriteFile(d.Dir+"/byID", nil, 0o600), errors.New(words))
 	}
 	if err := os.WriteFile(d.Dir+"/"+d.MachineName, nil, 0o600); err != nil {
 		return err

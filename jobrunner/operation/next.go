@@ -166,8 +166,8 @@ func (e evidence) afterFailure() action {
 		return askDriver
 	case e.isNamed(), e.finder == noFinder && e.refusal != refusedName && e.goesByName():
 		return e.leaveRecordedOne()
-	case e.finder == noFinder && e.refusal != refusedNothing:
-		return confirmGone
+	case e.finder == noFinder && e.refusal != refusedNothing && (e.record != mayName || e.driver == saysGone):
+		return confirmGone // but of a record that changed: what was refused may be a step after the server was made
 	}
 	switch e.finder {
 	case finderUnasked:

@@ -184,6 +184,7 @@ func wrongs(e evidence, act action, way []action) []string {
 	never(act == nothingLeft && e.finder == noFinder && mayHaveServer(e.phase) && e.driver != saysGone && (e.removal != removed || e.record < namesServer) &&
 		(e.tag != tagAnothers || e.naming != byName), "ends a removal while a server may be left")
 	never((act == take || act == nothingLeft && e.finder == noFinder && mayHaveServer(e.phase)) && e.record == mayName, "believes a record of which nobody knows what it names")
+	never(act == confirmGone && e.record == mayName && e.finder == noFinder && e.purpose == forFailure && e.driver != saysGone, "takes a late refusal for one of the server")
 	never(act == nothingLeft && e.naming == byRecord && e.finder == noFinder && e.removal == removed && e.driver == saysExists, "calls removed what the driver says is there")
 	never(act == nothingLeft && e.record == namesID && e.removal == removalFailed && e.driver != saysGone, "forgets a server that the driver failed to remove")
 	never(e.purpose == forFailure && (act == makeNew || act == removeByDriver || act == take), "does more than look after a failure")

@@ -80,7 +80,6 @@ func known(class string) told { return told{"CreateFailed", class, true, state.P
 // refusals: the cloud has made nothing and says so, so that the next attempt starts afresh.
 func refusals() map[string]story {
 	return map[string]story{
-		"any, whose record had changed": {driver: "slow", mode: "vague-fail 401 Unauthorized: bad token", first: refused(rkev1.ClassUnauthorized), second: done, servers: 1, removed: cleared},
 		"openstack, quota": {driver: "openstack", mode: `fail Request forbidden: [POST http://x/servers], error message: {"forbidden": {"message": "Quota exceeded for cores"}}`,
 			first: refused(rkev1.ClassQuota), second: done, servers: 1, removed: cleared},
 		"openstack, no such image": {driver: "openstack", mode: "fail Unable to find image named none", first: refused(rkev1.ClassInvalid), second: done, servers: 1, removed: cleared},
@@ -110,6 +109,8 @@ func lostAnswers() map[string]story {
 			first: asked(rkev1.ClassQuota), second: asked(rkev1.ClassQuota), servers: 1, removed: undecided},
 		"vcloudair, the gate at the end": {driver: "vmwarevcloudair", mode: "made error reconfiguring Edge Gateway: API Error: 403: no",
 			first: asked(rkev1.ClassUnauthorized), second: asked(rkev1.ClassUnauthorized), servers: 1, removed: undecided},
+		"any, refused after its record had changed": {driver: "slow", mode: "vague 403 quota exceeded for addresses",
+			first: vague(rkev1.ClassQuota), second: vague(rkev1.ClassQuota), servers: 1, removed: vague(rkev1.ClassInvalid)},
 		"any, whose record has no ID yet": {driver: "slow", mode: "vague connection reset by peer",
 			first: vague(rkev1.ClassTransient), second: vague(rkev1.ClassTransient), servers: 1, removed: vague(rkev1.ClassInvalid)},
 		"a driver whose process ended": {driver: "openstack", mode: "made-die",
