@@ -14,6 +14,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/e2e/cloud/fault"
+	"github.com/drover-project/drover/e2e/cloud/ledger"
 )
 
 const (
@@ -141,8 +142,10 @@ func (w *world) comeReady() error {
 		case rkev1.WaitingForRetryReason:
 			w.cure()
 		case rkev1.ServerMayExistReason:
-			if message := w.condition(rkev1.CreateJobCondition).Message; w.setting.restore != bare || !strings.Contains(message, formerServer) {
-				continue
+			message := w.condition(rkev1.CreateJobCondition).Message
+			named := func(r ledger.Record) bool { return r.IsLive() && strings.Contains(message, r.ID) }
+			if w.setting.restore != bare || !strings.Contains(message, formerServer) || !slices.ContainsFunc(w.droplets(), named) {
+				continue // nothing to look for, or the status of before the last retry, whose server is gone by now
 			}
 			w.say("the user looks at the cloud, and asks for another server")
 			if err := w.neverTwo(); err != nil {
