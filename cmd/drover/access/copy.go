@@ -66,8 +66,12 @@ func (c Copy) upload(ctx context.Context, client *sshkeys.Client, source string)
 		return fmt.Errorf("%s is a directory: use -r", source)
 	}
 	if len(c.Sources) > 1 {
-		if err := isRemoteDir(ctx, client, c.Destination.Path); err != nil {
+		status, err := client.Run(ctx, sshkeys.Command{Line: "test -d " + quotePath(c.Destination.Path)})
+		if err != nil {
 			return err
+		}
+		if status != 0 {
+			return fmt.Errorf("%s is no directory on the server", c.Destination.Path)
 		}
 	}
 	absolute, err := filepath.Abs(source)
@@ -104,7 +108,10 @@ func (c Copy) target(source Location) (dir, name string, err error) {
 	destination := c.Destination.Path
 	info, err := os.Stat(destination)
 	if err == nil && info.IsDir() {
-		return destination, baseName(source), nil
+		if name = path.Base(source.Path); name == "." || name == ".." || name == "/" {
+			name = path.Base(source.Machine)
+		}
+		return destination, name, nil
 	}
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return "", "", fmt.Errorf("looking at the destination: %w", err)
@@ -113,27 +120,6 @@ func (c Copy) target(source Location) (dir, name string, err error) {
 		return "", "", fmt.Errorf("%s is no directory", destination)
 	}
 	return filepath.Dir(destination), filepath.Base(destination), nil
-}
-
-// baseName is the last element of a remote path, or the machine's name where that is no name.
-func baseName(source Location) string {
-	switch name := path.Base(source.Path); name {
-	case ".", "..", "/":
-		return path.Base(source.Machine)
-	default:
-		return name
-	}
-}
-
-func isRemoteDir(ctx context.Context, client *sshkeys.Client, remote string) error {
-	status, err := client.Run(ctx, sshkeys.Command{Line: "test -d " + quotePath(remote)})
-	if err != nil {
-		return err
-	}
-	if status != 0 {
-		return fmt.Errorf("%s is no directory on the server", remote)
-	}
-	return nil
 }
 
 // quotePath also keeps a path that begins with a dash from being taken for an option.

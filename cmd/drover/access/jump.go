@@ -81,17 +81,14 @@ type jumpConn struct {
 
 // Close ends the process. The SSH library closes from several goroutines, and a process is waited for once.
 func (c *jumpConn) Close() error {
-	c.once.Do(func() { c.err = c.end() })
+	c.once.Do(func() {
+		c.err = c.WriteCloser.Close()
+		if killed := c.command.Process.Kill(); killed != nil && !errors.Is(killed, os.ErrProcessDone) {
+			c.err = errors.Join(c.err, killed)
+		}
+		_ = c.command.Wait() // it was killed
+	})
 	return c.err
-}
-
-func (c *jumpConn) end() error {
-	err := c.WriteCloser.Close()
-	if killed := c.command.Process.Kill(); killed != nil && !errors.Is(killed, os.ErrProcessDone) {
-		err = errors.Join(err, killed)
-	}
-	_ = c.command.Wait() // it was killed
-	return err
 }
 
 // LocalAddr implements net.Conn: a pipe has no address.

@@ -23,7 +23,8 @@ type Session struct {
 // Run runs the session and returns the remote exit status.
 func (s Session) Run(ctx context.Context, client *sshkeys.Client) (int, error) {
 	command := sshkeys.Command{Line: CommandLine(s.Command), Stdin: s.Streams.In, Stdout: s.Streams.Out, Stderr: s.Streams.ErrOut}
-	if s.wantsTerminal() {
+	shown := len(s.Command) == 0 && IsTerminal(s.Streams.In) && IsTerminal(s.Streams.Out)
+	if s.ForceTerminal || shown && !s.NoTerminal {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		terminal, restore, err := userTerminal(ctx, s.Term, s.Streams.In, s.Streams.Out)
@@ -35,13 +36,6 @@ func (s Session) Run(ctx context.Context, client *sshkeys.Client) (int, error) {
 		return client.Run(ctx, command)
 	}
 	return client.Run(ctx, command)
-}
-
-func (s Session) wantsTerminal() bool {
-	if s.ForceTerminal || s.NoTerminal {
-		return s.ForceTerminal
-	}
-	return len(s.Command) == 0 && IsTerminal(s.Streams.In) && IsTerminal(s.Streams.Out)
 }
 
 // CommandLine makes the line for the remote shell: one argument is the line itself, several are a command and its

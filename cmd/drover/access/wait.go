@@ -33,9 +33,13 @@ func (l Login) connect(ctx context.Context, machine string, access sshkeys.Acces
 	if !errors.Is(err, sshkeys.ErrNotServing) || l.Address != "" || l.Port != 0 || access.Jump != "" {
 		return client, err
 	}
+	how := "the connection was closed"
+	if code, ok := errors.AsType[syscall.Errno](err); ok {
+		how = code.Error()
+	}
 	patience := cmp.Or(max(l.Patience, 0), defaultPatience)
 	l.note("%s does not serve SSH at %s yet (%s). SSH daemons restart shortly after a server was made: trying again for up to %s",
-		machine, access.Address(), brokenBy(err), patience)
+		machine, access.Address(), how, patience)
 	started := time.Now()
 	for time.Since(started) < patience {
 		select {
@@ -86,12 +90,4 @@ func (l Login) note(format string, args ...any) {
 	if l.Note != nil {
 		l.Note(fmt.Sprintf(format, args...))
 	}
-}
-
-// brokenBy is what a connection was ended by, in a few words.
-func brokenBy(err error) string {
-	if code, ok := errors.AsType[syscall.Errno](err); ok {
-		return code.Error()
-	}
-	return "the connection was closed"
 }

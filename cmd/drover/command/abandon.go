@@ -39,7 +39,13 @@ func (e *env) abandon(ctx context.Context, name string, yes bool) error {
 		return err
 	}
 	if m.DeletionTimestamp == nil {
-		return notDeleted(m)
+		// What a CAPI Machine owns goes with that.
+		what, ref := "it", m.Ref()
+		if owner := m.CAPIMachineName(); owner != "" {
+			what, ref = "its CAPI Machine", "machine.cluster.x-k8s.io/"+owner
+		}
+		return fmt.Errorf("%s is not being deleted: delete %s first (kubectl -n %s delete %s); only a machine whose removal fails is abandoned",
+			m.Name, what, m.Namespace, ref)
 	}
 	// What cannot be read is told as unknown; the user decides.
 	state, err := api.State(ctx, m)
@@ -59,16 +65,6 @@ func (e *env) abandon(ctx context.Context, name string, yes bool) error {
 	}
 	_, err = fmt.Fprintf(e.Streams.Out, "%s: its server was given up\n", m.Ref())
 	return err
-}
-
-// notDeleted tells what to delete first: a machine that a CAPI Machine owns goes with that.
-func notDeleted(m *facts.Machine) error {
-	what, ref := "it", m.Ref()
-	if owner := m.CAPIMachineName(); owner != "" {
-		what, ref = "its CAPI Machine", "machine.cluster.x-k8s.io/"+owner
-	}
-	return fmt.Errorf("%s is not being deleted: delete %s first (kubectl -n %s delete %s); only a machine whose removal fails is abandoned",
-		m.Name, what, m.Namespace, ref)
 }
 
 // confirm asks for the machine's name; without a terminal nobody can answer.

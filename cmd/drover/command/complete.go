@@ -100,7 +100,21 @@ func (e *env) knownMachines(ctx context.Context) []*facts.Machine {
 // completeFlags completes the flags that every command has.
 func completeFlags(e *env, root *cobra.Command) {
 	_ = root.RegisterFlagCompletionFunc("namespace", func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-		return matching(e.namespaces(cmd.Context()), nil, toComplete), cobra.ShellCompDirectiveNoFileComp
+		ctx, cancel := inventory.Brief(cmd.Context())
+		defer cancel()
+		api, err := e.api()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		list, err := api.Kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var names []string
+		for i := range list.Items {
+			names = append(names, list.Items[i].Name)
+		}
+		return matching(names, nil, toComplete), cobra.ShellCompDirectiveNoFileComp
 	})
 	for flag, names := range map[string]func(clientcmdapi.Config) []string{
 		"context": func(c clientcmdapi.Config) []string { return slices.Sorted(maps.Keys(c.Contexts)) },
@@ -115,24 +129,6 @@ func completeFlags(e *env, root *cobra.Command) {
 			return matching(names(config), nil, toComplete), cobra.ShellCompDirectiveNoFileComp
 		})
 	}
-}
-
-func (e *env) namespaces(ctx context.Context) []string {
-	ctx, cancel := inventory.Brief(ctx)
-	defer cancel()
-	api, err := e.api()
-	if err != nil {
-		return nil
-	}
-	list, err := api.Kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil
-	}
-	var names []string
-	for i := range list.Items {
-		names = append(names, list.Items[i].Name)
-	}
-	return names
 }
 
 // matching are the candidates that begin with what was typed and were not written before.

@@ -34,8 +34,11 @@ func (e *env) restConfig() (*rest.Config, error) {
 	if err != nil && !clientcmd.IsEmptyConfig(err) {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
-	if err != nil || e.isUnconfigured(config) {
-		return nil, e.noKubeconfig()
+	loader := e.flags.ToRawKubeConfigLoader()
+	// Client-go's defaults alone mean a server on this computer that nobody has any more.
+	raw, rawErr := loader.RawConfig()
+	if err != nil || rawErr == nil && len(raw.Clusters) == 0 && strings.HasPrefix(config.Host, "http://") {
+		return nil, noKubeconfig(loader.ConfigAccess())
 	}
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = 50, 100
@@ -44,9 +47,9 @@ func (e *env) restConfig() (*rest.Config, error) {
 }
 
 // noKubeconfig tells which file is meant and not there: client-go takes a missing one of KUBECONFIG for an empty one.
-func (e *env) noKubeconfig() error {
+func noKubeconfig(access clientcmd.ConfigAccess) error {
 	var missing []string
-	for _, file := range e.flags.ToRawKubeConfigLoader().ConfigAccess().GetLoadingPrecedence() {
+	for _, file := range access.GetLoadingPrecedence() {
 		if _, err := os.Stat(file); err != nil {
 			missing = append(missing, inventory.Plain(err))
 		}
@@ -68,25 +71,6 @@ func (e *env) checkFlags() error {
 		return errors.New("--as-group needs --as")
 	}
 	return nil
-}
-
-// isUnconfigured reports that a config is made of client-go's defaults alone: they mean a server on this computer that nobody
-// has any more.
-func (e *env) isUnconfigured(config *rest.Config) bool {
-	raw, err := e.flags.ToRawKubeConfigLoader().RawConfig()
-	return err == nil && len(raw.Clusters) == 0 && strings.HasPrefix(config.Host, "http://")
-}
-
-// contextName is the kubeconfig's context in use; empty when there is none.
-func (e *env) contextName() string {
-	if name := ptr.Deref(e.flags.Context, ""); name != "" {
-		return name
-	}
-	raw, err := e.flags.ToRawKubeConfigLoader().RawConfig()
-	if err != nil {
-		return ""
-	}
-	return raw.CurrentContext
 }
 
 // called is how we are called for this cluster: commands that the user copies must not reach another one.
@@ -131,20 +115,6 @@ func (e *env) namespace() (string, error) {
 	return namespace, nil
 }
 
-// resolve connects and finds what NAME means.
-func (e *env) resolve(ctx context.Context, name string) (*inventory.API, inventory.Target, error) {
-	api, err := e.api()
-	if err != nil {
-		return nil, inventory.Target{}, err
-	}
-	namespace, err := e.namespace()
-	if err != nil {
-		return nil, inventory.Target{}, err
-	}
-	target, err := e.find(ctx, api, namespace, name)
-	return api, target, err
-}
-
 // find is Resolve, whose advice names us as the user does.
 func (e *env) find(ctx context.Context, api *inventory.API, namespace, name string) (inventory.Target, error) {
 	target, err := api.Resolve(ctx, namespace, name)
@@ -154,9 +124,17 @@ func (e *env) find(ctx context.Context, api *inventory.API, namespace, name stri
 	return target, err
 }
 
-// machine is resolve for commands that need the infra machine itself.
+// machine connects and finds the infra machine that NAME means.
 func (e *env) machine(ctx context.Context, name string) (*inventory.API, *facts.Machine, error) {
-	api, target, err := e.resolve(ctx, name)
+	api, err := e.api()
+	if err != nil {
+		return nil, nil, err
+	}
+	namespace, err := e.namespace()
+	if err != nil {
+		return nil, nil, err
+	}
+	target, err := e.find(ctx, api, namespace, name)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,11 +1,13 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/cmd/drover/inventory"
 )
@@ -85,7 +87,11 @@ func (e *env) report(ctx context.Context, err error) int {
 		return codeInterrupted
 	}
 	text := inventory.Plain(err)
-	if name := e.contextName(); name != "" && inventory.IsUnreachable(err) {
+	name := ptr.Deref(e.flags.Context, "")
+	if raw, err := e.flags.ToRawKubeConfigLoader().RawConfig(); err == nil {
+		name = cmp.Or(name, raw.CurrentContext)
+	}
+	if name != "" && inventory.IsUnreachable(err) {
 		text += fmt.Sprintf(" (context %q; choose another with --context)", name)
 	}
 	_, _ = fmt.Fprintf(e.Streams.ErrOut, "error: %s\n", text)

@@ -96,8 +96,11 @@ func (e *env) get(ctx context.Context, o *getOptions) error {
 		}
 		return e.watch(ctx, &watching{api: api, kinds: kinds, list: list, options: o, drivers: drivers, printed: selected})
 	}
-	if len(missing) > 0 {
-		return e.missing(missing, list.Namespace)
+	switch {
+	case len(missing) > 0 && list.Namespace == "":
+		return fmt.Errorf("no machine is called %s", quoted(missing))
+	case len(missing) > 0:
+		return fmt.Errorf("no machine is called %s in namespace %q (see '%s get -A')", quoted(missing), list.Namespace, e.Name)
 	}
 	return e.explainNothing(o, len(selected), len(kinds), list.Namespace)
 }
@@ -112,13 +115,6 @@ func (e *env) noteDenied(resources []string, namespace string) {
 		where = "namespace " + namespace
 	}
 	e.note("not all machines are listed: you lack the right to list %s in %s", strings.Join(resources, ", "), where)
-}
-
-func (e *env) missing(names []string, namespace string) error {
-	if namespace == "" {
-		return fmt.Errorf("no machine is called %s", quoted(names))
-	}
-	return fmt.Errorf("no machine is called %s in namespace %q (see '%s get -A')", quoted(names), namespace, e.Name)
 }
 
 func quoted(names []string) string {

@@ -80,8 +80,16 @@ func (e *env) logs(ctx context.Context, name string, o *logsOptions) error {
 		return e.follow(ctx, api, m.Namespace, labels.Set{rkev1.MachineUIDLabel: string(m.UID), rkev1.OperationLabel: removal.Operation})
 	}
 	attempt, err := joblog.Pick(all, o.want)
-	if joblog.IsNothing(err) {
-		return e.noLog(ctx, api, m, s, o)
+	if errors.Is(err, joblog.ErrNothing) {
+		// The first attempt is waited for.
+		if !o.follow || m.Phase() == rkev1.PhaseRunning {
+			if len(s.Problems) > 0 {
+				return fmt.Errorf("no log of %s was found; what could not be read: %s", m.Name, strings.Join(s.Problems, "; "))
+			}
+			return fmt.Errorf("no attempt was made for %s yet, so there is no log; '%s why %s -n %s' tells what it waits for", m.Name, e.Name, m.Name, m.Namespace)
+		}
+		e.note("%s: waiting for a Job (phase %s)", m.Name, m.Phase())
+		return e.follow(ctx, api, m.Namespace, labels.Set{rkev1.MachineUIDLabel: string(m.UID)})
 	}
 	if err != nil {
 		return err
@@ -90,19 +98,11 @@ func (e *env) logs(ctx context.Context, name string, o *logsOptions) error {
 		return e.podLog(ctx, api, m, attempt, o)
 	}
 	e.note("%s of %s, %s (%s)", attempt, m.Name, strings.ToLower(attempt.Outcome), attempt.Origin)
-	return e.printLog(attempt.Text)
-}
-
-// noLog is for a machine without attempts: with -f the first one is waited for.
-func (e *env) noLog(ctx context.Context, api *inventory.API, m *facts.Machine, s *facts.Snapshot, o *logsOptions) error {
-	if !o.follow || m.Phase() == rkev1.PhaseRunning {
-		if len(s.Problems) > 0 {
-			return fmt.Errorf("no log of %s was found; what could not be read: %s", m.Name, strings.Join(s.Problems, "; "))
-		}
-		return fmt.Errorf("no attempt was made for %s yet, so there is no log; '%s why %s -n %s' tells what it waits for", m.Name, e.Name, m.Name, m.Namespace)
-	}
-	e.note("%s: waiting for a Job (phase %s)", m.Name, m.Phase())
-	return e.follow(ctx, api, m.Namespace, labels.Set{rkev1.MachineUIDLabel: string(m.UID)})
+	// Into a pipe too without what a terminal obeys, for most end in a pager.
+	return e.filtered(func(out io.Writer) error {
+		_, err := io.WriteString(out, strings.TrimSuffix(attempt.Text, "\n")+"\n")
+		return err
+	})
 }
 
 // podLog prints the log of an attempt's pod.
@@ -131,17 +131,6 @@ func (e *env) follow(ctx context.Context, api *inventory.API, namespace string, 
 		return err
 	}
 	return e.filtered(func(out io.Writer) error { return joblog.Stream(ctx, api.Kube, pod, true, out) })
-}
-
-// printLog prints what was kept of a log; into a pipe too without what a terminal obeys, for most end in a pager.
-func (e *env) printLog(text string) error {
-	if !strings.HasSuffix(text, "\n") {
-		text += "\n"
-	}
-	return e.filtered(func(out io.Writer) error {
-		_, err := io.WriteString(out, text)
-		return err
-	})
 }
 
 // toTerminal has text from outside written to the output: a terminal must not obey what a driver prints or a status holds.

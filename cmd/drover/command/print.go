@@ -90,13 +90,8 @@ func (o *output) table(w io.Writer, table *metav1.Table) error {
 	return nil
 }
 
-// document prints a document in the format of -o, of which a template may write what a status holds as it is.
+// document prints what has a JSON form in the format of -o, after check; of that a template may write what a status holds as it is.
 func (e *env) document(o *output, document any) error {
-	return e.toTerminal(func(out io.Writer) error { return o.document(out, document) })
-}
-
-// document prints what has a JSON form in the format of -o, after check.
-func (o *output) document(w io.Writer, document any) error {
 	raw, err := json.Marshal(document)
 	if err != nil {
 		return fmt.Errorf("encoding the output: %w", err)
@@ -106,10 +101,12 @@ func (o *output) document(w io.Writer, document any) error {
 	if err := utiljson.Unmarshal(raw, &object.Object); err != nil {
 		return fmt.Errorf("encoding the output: %w", err)
 	}
-	if err := o.printer.PrintObj(object, w); err != nil {
-		return fmt.Errorf("printing a document: %w", err)
-	}
-	return nil
+	return e.toTerminal(func(out io.Writer) error {
+		if err := o.printer.PrintObj(object, out); err != nil {
+			return fmt.Errorf("printing a document: %w", err)
+		}
+		return nil
+	})
 }
 
 // printDocument prints a document as json or yaml.

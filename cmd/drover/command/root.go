@@ -64,7 +64,11 @@ func newRoot(o Options) (*cobra.Command, *env) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	flags := configFlags()
+	// The flags of kubectl that say which cluster to talk to, without those a kubeconfig makes needless.
+	flags := genericclioptions.NewConfigFlags(true)
+	flags.CacheDir, flags.CertFile, flags.KeyFile, flags.CAFile, flags.Insecure = nil, nil, nil, nil, nil
+	flags.TLSServerName, flags.BearerToken, flags.DisableCompression, flags.ImpersonateUID = nil, nil, nil, nil
+	flags.APIServer, flags.ImpersonateUserExtra = nil, nil
 	if o.Streams.ErrOut != nil {
 		flags.WithWarningPrinter(o.Streams)
 	}
@@ -107,15 +111,6 @@ const rootExample = `  {name} get                      # all machines of the nam
   {name} logs web-1 -f            # what the driver says
   {name} ssh web-1 -- uptime      # run a command on its server`
 
-// configFlags are the flags of kubectl that say which cluster to talk to, without those a kubeconfig makes needless.
-func configFlags() *genericclioptions.ConfigFlags {
-	flags := genericclioptions.NewConfigFlags(true)
-	flags.CacheDir, flags.CertFile, flags.KeyFile, flags.CAFile, flags.Insecure = nil, nil, nil, nil, nil
-	flags.TLSServerName, flags.BearerToken, flags.DisableCompression, flags.ImpersonateUID = nil, nil, nil, nil
-	flags.APIServer, flags.ImpersonateUserExtra = nil, nil
-	return flags
-}
-
 // strictHelp makes cobra's own commands refuse words they do not know, as all others do.
 func strictHelp(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
@@ -126,22 +121,20 @@ func strictHelp(root *cobra.Command) {
 			cmd.Args = unknownCommand
 			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		case "help":
-			cmd.Run, cmd.RunE = nil, help
+			// That of the command whose words follow.
+			cmd.Run, cmd.RunE = nil, func(cmd *cobra.Command, args []string) error {
+				found, rest, err := cmd.Root().Find(args)
+				if err != nil || found == nil {
+					return unknownCommand(cmd.Root(), args)
+				}
+				if len(rest) > 0 {
+					return unknownCommand(found, rest)
+				}
+				found.InitDefaultHelpFlag()
+				return found.Help()
+			}
 		}
 	}
-}
-
-// help is the command help: that of the command whose words follow.
-func help(cmd *cobra.Command, args []string) error {
-	found, rest, err := cmd.Root().Find(args)
-	if err != nil || found == nil {
-		return unknownCommand(cmd.Root(), args)
-	}
-	if len(rest) > 0 {
-		return unknownCommand(found, rest)
-	}
-	found.InitDefaultHelpFlag()
-	return found.Help()
 }
 
 func unknownCommand(cmd *cobra.Command, args []string) error {

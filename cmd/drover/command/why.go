@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-project/drover/cmd/drover/explain"
 	"github.com/drover-project/drover/cmd/drover/facts"
@@ -65,7 +64,17 @@ func (e *env) why(ctx context.Context, name, format string) error {
 func (e *env) explain(ctx context.Context, api *inventory.API, namespace, name string) (*explain.Report, error) {
 	word, rest, qualified := strings.Cut(name, "/")
 	if qualified && (isDriverWord(word) || isOwnerWord(word)) {
-		return e.explainNoMachine(ctx, api, word, types.NamespacedName{Namespace: namespace, Name: rest})
+		if err := inventory.CheckName(rest); err != nil {
+			return nil, err
+		}
+		if isDriverWord(word) {
+			return e.explainDriver(ctx, api, rest)
+		}
+		// A Snapshot tells what cannot be read; an API server that is gone is told once, before.
+		if _, err := api.Kinds(ctx); err != nil {
+			return nil, err
+		}
+		return e.explainSnapshot(api.Snapshot(ctx, inventory.Target{}, namespace, rest, e.Now()), nil)
 	}
 	target, err := e.find(ctx, api, namespace, name)
 	notFound, isNotFound := errors.AsType[*inventory.NotFoundError](err)
@@ -87,21 +96,6 @@ func (e *env) explain(ctx context.Context, api *inventory.API, namespace, name s
 		}
 	}
 	return report, gone
-}
-
-// explainNoMachine explains a NodeDriver, or who owns machines.
-func (e *env) explainNoMachine(ctx context.Context, api *inventory.API, word string, what types.NamespacedName) (*explain.Report, error) {
-	if err := inventory.CheckName(what.Name); err != nil {
-		return nil, err
-	}
-	if isDriverWord(word) {
-		return e.explainDriver(ctx, api, what.Name)
-	}
-	// A Snapshot tells what cannot be read; an API server that is gone is told once, before.
-	if _, err := api.Kinds(ctx); err != nil {
-		return nil, err
-	}
-	return e.explainSnapshot(api.Snapshot(ctx, inventory.Target{}, what.Namespace, what.Name, e.Now()), nil)
 }
 
 // explainSnapshot explains a snapshot, or returns notFound when there is nothing in it.

@@ -42,7 +42,7 @@ func explainCAPIMachine(r *Report, s *facts.Snapshot, w advice.Words) {
 	machine := s.CAPIMachine
 	ref := machine.Spec.InfrastructureRef
 	r.Subject = fmt.Sprintf("CAPI Machine %s/%s", machine.Namespace, machine.Name)
-	r.Phase = clean(machine.Status.Phase)
+	r.Phase = facts.Clean(machine.Status.Phase)
 	r.Steps = conditionSteps(machine.Status.Conditions)
 	w["kind"], w["driver"], w["capi"] = ref.Kind, facts.DriverName(ref.Kind, nil), machine.Name
 	switch {
@@ -77,7 +77,7 @@ func explainCAPIMachine(r *Report, s *facts.Snapshot, w advice.Words) {
 // explainOwner explains why a MachineDeployment or MachineSet has fewer machines than wanted.
 func explainOwner(r *Report, owner *facts.Object, w advice.Words) {
 	r.Subject = fmt.Sprintf("%s %s/%s", owner.Kind, owner.Namespace, owner.Name)
-	r.Phase = clean(owner.Phase)
+	r.Phase = facts.Clean(owner.Phase)
 	if owner.Deleting {
 		r.Phase = rkev1.PhaseDeleting
 	}
@@ -135,7 +135,7 @@ func explainGone(r *Report, s *facts.Snapshot) {
 		r.Verdict = append(r.Verdict, "What is known of it is in the events below; events are kept for an hour.")
 		r.Next = []string{"See the machines there are: drover get -A"}
 	case state.ServerMayExist:
-		r.Verdict = append(r.Verdict, "Its state Secret "+state.Name+" is still there: "+clean(came(state))+". A server may exist.")
+		r.Verdict = append(r.Verdict, "Its state Secret "+state.Name+" is still there: "+facts.Clean(came(state))+". A server may exist.")
 		r.Next = []string{"Look in the cloud for a server called {instance}", "Keep the Secret until no server is left, for it holds the server's key and record; then delete it: kubectl -n {ns} delete secret {state}"}
 	default:
 		r.Verdict = append(r.Verdict, "Its state Secret "+state.Name+" is still there and says that no server is left.")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
@@ -36,7 +37,7 @@ func (d *decision) decide() {
 	cluster := d.Cluster != nil && ptr.Deref(d.Cluster.Spec.Paused, false)
 	unseen := len(d.Machine.Status.Conditions) == 0
 	switch {
-	case isTrue(d.Machine.Condition(rkev1.PausedCondition)), unseen && (annotated || cluster):
+	case d.Machine.IsTrue(rkev1.PausedCondition), unseen && (annotated || cluster):
 		d.decidePaused(cluster, annotated)
 	case unseen:
 		d.Blocker = &Blocker{Reason: "NotReconciled"}
@@ -61,7 +62,7 @@ func (d *decision) decideSteps() {
 		return slices.Contains(observedSteps, s.Name) && s.State != StepFailed
 	}))
 	switch {
-	case step == nil, step.Reason == "" && isTrue(d.Machine.Condition(rkev1.ReadyCondition)):
+	case step == nil, step.Reason == "" && d.Machine.IsTrue(rkev1.ReadyCondition):
 		d.decideDone()
 		return
 	case step.Name == rkev1.ClusterReadyCondition && step.Reason == rkev1.DeletingReason:
@@ -98,7 +99,7 @@ const goOnCAPI = "Let the CAPI Machine go on: kubectl -n {ns} annotate machine.c
 func (d *decision) decidePaused(cluster, machine bool) {
 	d.Blocker = &Blocker{Step: rkev1.PausedCondition, Reason: "Paused"}
 	if paused := d.Machine.Condition(rkev1.PausedCondition); paused != nil {
-		d.Blocker.Message = clean(paused.Message)
+		d.Blocker.Message = facts.Clean(paused.Message)
 	}
 	if cluster || !machine {
 		d.say(pausedCluster, d.words)
@@ -124,14 +125,14 @@ func (d *decision) decideOwner(message string) {
 		d.Verdict = appendNew(d.Verdict, message)
 		return
 	}
-	paused := facts.FindCondition(d.CAPIMachine.Status.Conditions, clusterv1.PausedCondition)
-	if !isTrue(paused) {
+	paused := meta.FindStatusCondition(d.CAPIMachine.Status.Conditions, clusterv1.PausedCondition)
+	if paused == nil || paused.Status != metav1.ConditionTrue {
 		d.say(own{"The CAPI Machine {capi} names it, and does not own it yet: Cluster API sets the owner within seconds.",
 			[]string{nextCAPI, "If that tells nothing, " + runs, nextManager}}, d.words)
 		return
 	}
 	d.say(own{says: "The CAPI Machine {capi} names it, but is paused and so does not own it yet."}, d.words)
-	d.Blocker.Message = clean(paused.Message)
+	d.Blocker.Message = facts.Clean(paused.Message)
 	d.Verdict = appendNew(d.Verdict, d.Blocker.Message)
 	_, machine := d.CAPIMachine.Annotations[clusterv1.PausedAnnotation]
 	// A Cluster that cannot be read is paused if nothing else can be.
@@ -178,8 +179,8 @@ func (d *decision) decideOwnerDeleting(meaning string) {
 	if d.CAPIMachine == nil {
 		return
 	}
-	if c := facts.FindCondition(d.CAPIMachine.Status.Conditions, clusterv1.MachineDeletingCondition); c != nil && c.Message != "" {
-		d.Blocker.Message = clean(c.Message)
+	if c := meta.FindStatusCondition(d.CAPIMachine.Status.Conditions, clusterv1.MachineDeletingCondition); c != nil && c.Message != "" {
+		d.Blocker.Message = facts.Clean(c.Message)
 		d.Verdict = append(d.Verdict, d.Blocker.Message)
 	}
 }
@@ -219,9 +220,9 @@ func (d *decision) decideStep(step *Step) {
 func (d *decision) tellAttempt(removes bool) {
 	last, next := d.Machine.Status.LastAttempt, d.Machine.Status.NextAttemptTime
 	if last != nil && last.Outcome != string(state.Succeeded) && removes == (last.Operation == string(state.Remove)) {
-		d.Blocker.Class, d.Blocker.Message = last.Class, clean(last.Message)
+		d.Blocker.Class, d.Blocker.Message = last.Class, facts.Clean(last.Message)
 		if last.EndTime != nil {
-			d.Verdict = append(d.Verdict, fmt.Sprintf("Attempt %d to %s the server ended %s ago.", last.Number, clean(last.Operation), age(d.Now, last.EndTime.Time)))
+			d.Verdict = append(d.Verdict, fmt.Sprintf("Attempt %d to %s the server ended %s ago.", last.Number, facts.Clean(last.Operation), age(d.Now, last.EndTime.Time)))
 		}
 	}
 	if next != nil {
@@ -252,11 +253,7 @@ func (d *decision) tellAhead() {
 	if next := d.Ahead.Status.NextAttemptTime; next != nil {
 		asks = when(d.Now, next.Time, "It asks again", "It is due to ask again.")
 	}
-	d.Verdict = append(d.Verdict, clean(line), asks)
-}
-
-func isTrue(c *metav1.Condition) bool {
-	return c != nil && c.Status == metav1.ConditionTrue
+	d.Verdict = append(d.Verdict, facts.Clean(line), asks)
 }
 
 // jobTrouble is what is wrong with the Job that the machine names and with its pod; said is what the manager says of it.

@@ -28,10 +28,10 @@ func Machine(s *facts.Snapshot, command string) *Report {
 
 // finish makes all texts safe to show, commands as the CLI was called, and what to do next a list for programs also when it is empty.
 func (r *Report) finish(command string) {
-	r.Subject, r.Verdict = clean(r.Subject), cleanAll(r.Verdict)
+	r.Subject, r.Verdict = facts.Clean(r.Subject), cleanAll(r.Verdict)
 	next := []string{}
 	for _, text := range r.Next {
-		next = append(next, reach(clean(text), command))
+		next = append(next, reach(facts.Clean(text), command))
 	}
 	r.Next = next
 }
@@ -39,7 +39,7 @@ func (r *Report) finish(command string) {
 func explainMachine(r *Report, s *facts.Snapshot) {
 	m := s.Machine
 	r.Subject = fmt.Sprintf("%s %s/%s", m.Kind.Name, m.Namespace, m.Name)
-	r.Phase = clean(m.Phase())
+	r.Phase = facts.Clean(m.Phase())
 	r.Facts = knownFacts([]Fact{{"driver", driverName(s)}, {"cluster", m.ClusterName()}, {"address", m.Address()}, {"providerID", m.Spec.ProviderID},
 		{"server", m.Status.InstanceName}, {"age", age(s.Now, m.CreationTimestamp.Time)}})
 	order := slices.Clone(createSteps)
@@ -61,7 +61,7 @@ func explainMachine(r *Report, s *facts.Snapshot) {
 func knownFacts(all []Fact) []Fact {
 	var known []Fact
 	for _, fact := range all {
-		if value := clean(fact.Value); value != "" {
+		if value := facts.Clean(fact.Value); value != "" {
 			known = append(known, Fact{fact.Name, value})
 		}
 	}
@@ -103,7 +103,7 @@ func newLog(source, text string) *Log {
 	if len(lines) == 0 {
 		return nil
 	}
-	return &Log{Source: clean(source), Lines: lines}
+	return &Log{Source: facts.Clean(source), Lines: lines}
 }
 
 // eventLines is how many events fit on one screen beside the rest.
@@ -127,8 +127,8 @@ func newEvents(events []corev1.Event, pods []corev1.Pod) []Event {
 			count = e.Series.Count
 		}
 		list = append(list, Event{
-			Time: facts.EventTime(e).UTC(), Type: cmp.Or(clean(e.Type), corev1.EventTypeNormal), Reason: clean(e.Reason),
-			Object: clean(e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name), Message: clean(e.Message), Count: count,
+			Time: facts.EventTime(e).UTC(), Type: cmp.Or(facts.Clean(e.Type), corev1.EventTypeNormal), Reason: facts.Clean(e.Reason),
+			Object: facts.Clean(e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name), Message: facts.Clean(e.Message), Count: count,
 		})
 	}
 	return list

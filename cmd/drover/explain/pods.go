@@ -9,6 +9,7 @@ import (
 
 	"github.com/drover-project/drover/advice"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/cmd/drover/facts"
 )
 
 // Reasons of pods and Jobs that are no reasons of ours: Kubernetes' own words, or two of our own for what it does not name.
@@ -73,7 +74,7 @@ func (r *Report) tellPod(reason, message string, pods []corev1.Pod, w advice.Wor
 	if len(pods) > 0 {
 		w["pod"], w["node"] = pods[0].Name, pods[0].Spec.NodeName
 	}
-	r.Blocker.Reason, r.Blocker.Message = reason, clean(message)
+	r.Blocker.Reason, r.Blocker.Message = reason, facts.Clean(message)
 	r.say(podAdvice[reason], w)
 	r.Verdict = appendNew(r.Verdict, r.Blocker.Message)
 }
@@ -92,17 +93,6 @@ func podTrouble(jobs []batchv1.Job, pods []corev1.Pod, events []corev1.Event) (r
 			return podUnschedulable, c.Message
 		}
 	}
-	if reason, message := containerTrouble(pod); reason != "" {
-		return reason, message
-	}
-	if pod.Status.Phase == corev1.PodPending {
-		return eventTrouble(events, string(pod.UID), podNotMounted, podNoSandbox)
-	}
-	return "", ""
-}
-
-// containerTrouble looks at the containers that cannot start, or were killed.
-func containerTrouble(pod *corev1.Pod) (reason, message string) {
 	statuses := append(append([]corev1.ContainerStatus{}, pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...)
 	for _, status := range statuses {
 		if w := status.State.Waiting; w != nil {
@@ -113,6 +103,9 @@ func containerTrouble(pod *corev1.Pod) (reason, message string) {
 		if t := status.State.Terminated; t != nil && t.Reason == "OOMKilled" {
 			return t.Reason, "container " + status.Name + " was killed"
 		}
+	}
+	if pod.Status.Phase == corev1.PodPending {
+		return eventTrouble(events, string(pod.UID), podNotMounted, podNoSandbox)
 	}
 	return "", ""
 }

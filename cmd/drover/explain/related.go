@@ -7,6 +7,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v3 "github.com/drover-project/drover/api/management/v3"
@@ -29,20 +30,20 @@ func related(s *facts.Snapshot) []Related {
 		if machine.Status.NodeRef.IsDefined() {
 			node = "node " + machine.Status.NodeRef.Name
 		}
-		list = append(list, Related{"CAPI Machine", machine.Name, clean(strings.TrimPrefix(strings.Join(append(parts, node), ", "), ", "))})
+		list = append(list, Related{"CAPI Machine", machine.Name, facts.Clean(strings.TrimPrefix(strings.Join(append(parts, node), ", "), ", "))})
 	}
 	list = append(list, relatedDriver(s)...)
 	if s.Bootstrap != nil {
-		list = append(list, Related{"bootstrap", clean("Secret " + s.Bootstrap.Name), secretState(s.Bootstrap)})
+		list = append(list, Related{"bootstrap", facts.Clean("Secret " + s.Bootstrap.Name), secretState(s.Bootstrap)})
 	}
 	if s.Credential != nil {
-		list = append(list, Related{"credential", clean("Secret " + s.Credential.Namespace + "/" + s.Credential.Name), secretState(s.Credential)})
+		list = append(list, Related{"credential", facts.Clean("Secret " + s.Credential.Namespace + "/" + s.Credential.Name), secretState(s.Credential)})
 	}
 	if s.State != nil && s.State.Name != "" {
 		list = append(list, Related{"state", "Secret " + s.State.Name, stateState(s.State)})
 	}
 	if s.Ahead != nil {
-		list = append(list, Related{"asks first", clean(s.Ahead.Kind.Name + " " + s.Ahead.Name), clean(s.Ahead.Phase())})
+		list = append(list, Related{"asks first", facts.Clean(s.Ahead.Kind.Name + " " + s.Ahead.Name), facts.Clean(s.Ahead.Phase())})
 	}
 	return append(list, relatedJob(s.Jobs, s.Pods)...)
 }
@@ -58,7 +59,7 @@ func objectState(o facts.Object) string {
 	if o.Replicas >= 0 {
 		parts = append(parts, fmt.Sprintf("%d of %d machines ready", o.ReadyReplicas, o.Replicas))
 	}
-	return clean(strings.Join(parts, ", "))
+	return facts.Clean(strings.Join(parts, ", "))
 }
 
 func relatedCluster(s *facts.Snapshot) []Related {
@@ -75,10 +76,10 @@ func relatedCluster(s *facts.Snapshot) []Related {
 		return nil
 	}
 	if s.Cluster == nil && !s.Knows(facts.ClusterPart) {
-		return []Related{{"Cluster", clean(name), "could not be read"}}
+		return []Related{{"Cluster", facts.Clean(name), "could not be read"}}
 	}
 	if s.Cluster == nil {
-		return []Related{{"Cluster", clean(name), "missing"}}
+		return []Related{{"Cluster", facts.Clean(name), "missing"}}
 	}
 	state := "infrastructure not provisioned yet"
 	if provisioned := s.Cluster.Status.Initialization.InfrastructureProvisioned; provisioned != nil && *provisioned {
@@ -97,7 +98,7 @@ func relatedDriver(s *facts.Snapshot) []Related {
 	if s.Driver == nil {
 		return nil
 	}
-	ready := facts.FindCondition(s.Driver.Status.Conditions, v3.ReadyCondition)
+	ready := meta.FindStatusCondition(s.Driver.Status.Conditions, v3.ReadyCondition)
 	state := "not looked at yet"
 	switch {
 	case ready != nil && ready.Status == metav1.ConditionTrue:
@@ -108,7 +109,7 @@ func relatedDriver(s *facts.Snapshot) []Related {
 	if s.Driver.DeletionTimestamp != nil {
 		state += ", being deleted"
 	}
-	return []Related{{"driver", "NodeDriver " + s.Driver.Name, clean(state)}}
+	return []Related{{"driver", "NodeDriver " + s.Driver.Name, facts.Clean(state)}}
 }
 
 func secretState(secret *facts.Secret) string {
@@ -134,7 +135,7 @@ func stateState(state *facts.State) string {
 	if state.Server != nil && state.Server.InstanceID != "" {
 		text += ", server " + state.Server.InstanceID
 	}
-	return clean(text)
+	return facts.Clean(text)
 }
 
 func relatedJob(jobs []batchv1.Job, pods []corev1.Pod) []Related {
@@ -159,7 +160,7 @@ func jobState(job *batchv1.Job) string {
 		case batchv1.JobComplete:
 			return "succeeded"
 		case batchv1.JobFailed:
-			return clean("failed: " + c.Reason)
+			return facts.Clean("failed: " + c.Reason)
 		default:
 		}
 	}
@@ -172,7 +173,7 @@ func jobState(job *batchv1.Job) string {
 func podState(pod *corev1.Pod) string {
 	state := string(pod.Status.Phase)
 	if reason, _ := podTrouble(nil, []corev1.Pod{*pod}, nil); reason != "" {
-		return clean(state + ": " + reason)
+		return facts.Clean(state + ": " + reason)
 	}
 	for _, status := range pod.Status.ContainerStatuses {
 		if t := status.State.Terminated; t != nil && t.ExitCode != 0 {

@@ -14,7 +14,7 @@ func Remains(m *facts.Machine, st *facts.State) []string {
 	var list []string
 	add := func(name, value string) {
 		if value != "" {
-			list = append(list, clean(name+" "+value))
+			list = append(list, facts.Clean(name+" "+value))
 		}
 	}
 	add("driver", facts.DriverName(m.Kind.Name, nil))
@@ -36,7 +36,7 @@ func Remains(m *facts.Machine, st *facts.State) []string {
 	if st.Server != nil {
 		add("instance id", st.Server.InstanceID)
 	}
-	return append(list, clean("how far it came: "+came(st)))
+	return append(list, facts.Clean("how far it came: "+came(st)))
 }
 
 // came is what the journal says, in words.

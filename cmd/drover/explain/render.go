@@ -31,16 +31,27 @@ func Render(w io.Writer, r *Report) error {
 		fmt.Fprintf(&out, "  %s\n", strings.Join(known, " | "))
 	}
 	renderProse(&out, "WHY", r.Verdict)
-	renderSteps(&out, r)
-	if len(r.Related) > 0 {
-		out.WriteString("\nRELATED\n")
-		table := newTable(&out)
-		for _, item := range r.Related {
-			table.row(item.Role, item.Name, item.State)
+	var steps, related, events [][]string
+	for _, step := range r.Steps {
+		since := "-"
+		if step.Since != nil {
+			since = cmp.Or(age(r.now, *step.Since), since)
 		}
-		table.end()
+		steps = append(steps, []string{string(step.State), step.Name, cmp.Or(step.Reason, "-"), since})
 	}
-	renderEvents(&out, r)
+	for _, item := range r.Related {
+		related = append(related, []string{item.Role, item.Name, item.State})
+	}
+	for _, e := range r.Events {
+		when := age(r.now, e.Time)
+		if e.Count > 1 {
+			when += fmt.Sprintf(" (x%d)", e.Count)
+		}
+		events = append(events, []string{when, e.Type, e.Reason, e.Object, shorten(e.Message, width)})
+	}
+	renderTable(&out, "STEPS", steps)
+	renderTable(&out, "RELATED", related)
+	renderTable(&out, "EVENTS", events)
 	if r.Log != nil {
 		fmt.Fprintf(&out, "\nLOG (end of %s)\n", r.Log.Source)
 		for _, line := range r.Log.Lines {
@@ -69,51 +80,17 @@ func renderProse(out *strings.Builder, title string, lines []string) {
 	}
 }
 
-func renderSteps(out *strings.Builder, r *Report) {
-	if len(r.Steps) == 0 {
+// renderTable writes rows under a title, when there are any.
+func renderTable(out *strings.Builder, title string, rows [][]string) {
+	if len(rows) == 0 {
 		return
 	}
-	out.WriteString("\nSTEPS\n")
-	table := newTable(out)
-	for _, step := range r.Steps {
-		since := ""
-		if step.Since != nil {
-			since = age(r.now, *step.Since)
-		}
-		table.row(string(step.State), step.Name, cmp.Or(step.Reason, "-"), cmp.Or(since, "-"))
+	fmt.Fprintf(out, "\n%s\n", title)
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, cells := range rows {
+		_, _ = fmt.Fprintln(table, "  "+strings.TrimRight(strings.Join(cells, "\t"), "\t "))
 	}
-	table.end()
-}
-
-func renderEvents(out *strings.Builder, r *Report) {
-	if len(r.Events) == 0 {
-		return
-	}
-	out.WriteString("\nEVENTS\n")
-	table := newTable(out)
-	for _, e := range r.Events {
-		when := age(r.now, e.Time)
-		if e.Count > 1 {
-			when += fmt.Sprintf(" (x%d)", e.Count)
-		}
-		table.row(when, e.Type, e.Reason, e.Object, shorten(e.Message, width))
-	}
-	table.end()
-}
-
-// table is a tabwriter with the indentation of a section.
-type table struct{ *tabwriter.Writer }
-
-func newTable(out io.Writer) table {
-	return table{tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)}
-}
-
-func (t table) row(cells ...string) {
-	_, _ = fmt.Fprintln(t, "  "+strings.TrimRight(strings.Join(cells, "\t"), "\t "))
-}
-
-func (t table) end() {
-	_ = t.Flush()
+	_ = table.Flush()
 }
 
 // wrap writes text in lines of at most width characters, broken at spaces. A command is never broken, so that it can be
@@ -177,13 +154,10 @@ func shorten(text string, limit int) string {
 	return string(runes[:limit-3]) + "..."
 }
 
-// clean makes text from outside safe to show.
-func clean(text string) string { return facts.Clean(text) }
-
 func cleanAll(texts []string) []string {
 	var cleaned []string
 	for _, text := range texts {
-		cleaned = append(cleaned, clean(text))
+		cleaned = append(cleaned, facts.Clean(text))
 	}
 	return cleaned
 }
@@ -193,7 +167,7 @@ func lastLines(log string, limit int) []string {
 	var lines []string
 	for line := range strings.SplitSeq(strings.TrimRight(log, "\n"), "\n") {
 		indent := line[:len(line)-len(strings.TrimLeft(line, " \t"))]
-		if text := clean(line); text != "" {
+		if text := facts.Clean(line); text != "" {
 			lines = append(lines, strings.ReplaceAll(indent, "\t", "  ")+text)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/drover-project/drover/cmd/drover/facts"
 )
 
 func rendered(t *testing.T, r *Report) string {
@@ -117,7 +119,7 @@ func TestWrap(t *testing.T) {
 // TestWrapLosesNoWord: no word is lost, and no line is longer than it must be.
 func TestWrapLosesNoWord(t *testing.T) {
 	check := func(text string) {
-		text = clean(text)
+		text = facts.Clean(text)
 		var words []string
 		for _, line := range wrapped(text) {
 			fields := strings.Fields(line)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-project/drover/advice"
@@ -120,7 +121,7 @@ var (
 func timeline(conditions []metav1.Condition, order []string) []Step {
 	var steps []Step
 	for _, name := range append(slices.Clone(order), rkev1.ReadyCondition) {
-		steps = append(steps, newStep(name, facts.FindCondition(conditions, name)))
+		steps = append(steps, newStep(name, meta.FindStatusCondition(conditions, name)))
 	}
 	return steps
 }
@@ -130,7 +131,7 @@ func newStep(name string, c *metav1.Condition) Step {
 		return Step{Name: name, State: StepPending}
 	}
 	what, next := advice.Split(c.Message)
-	step := Step{Name: clean(name), State: StepFailed, Reason: clean(c.Reason), Message: clean(what), next: next}
+	step := Step{Name: facts.Clean(name), State: StepFailed, Reason: facts.Clean(c.Reason), Message: facts.Clean(what), next: next}
 	if !c.LastTransitionTime.IsZero() {
 		since := c.LastTransitionTime.UTC()
 		step.Since = &since

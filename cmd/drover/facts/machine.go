@@ -6,6 +6,7 @@ import (
 	"maps"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -81,20 +82,14 @@ func DecodeMachine(kind Kind, object map[string]any) (*Machine, error) {
 		object, status = maps.Clone(object), maps.Clone(status)
 		object["status"] = status
 	}
-	conditions := takeConditions(status)
+	conditions, _ := status["conditions"].([]any)
+	delete(status, "conditions")
 	m := &Machine{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, m); err != nil {
 		return nil, fmt.Errorf("decoding a %s: %w", kind.Name, err)
 	}
-	m.Kind, m.Status.Conditions = kind, conditions
+	m.Kind, m.Status.Conditions = kind, decodeConditions(conditions)
 	return m, nil
-}
-
-// takeConditions decodes the conditions of a status and takes them out of it.
-func takeConditions(status map[string]any) []metav1.Condition {
-	list, _ := status["conditions"].([]any)
-	delete(status, "conditions")
-	return decodeConditions(list)
 }
 
 // Ref is how a user names the machine without ambiguity, and how kubectl takes it: <singular>.<group>/<name>.
@@ -140,7 +135,12 @@ func (m *Machine) Phase() string {
 
 // Condition returns a condition of the machine, or nil.
 func (m *Machine) Condition(name string) *metav1.Condition {
-	return FindCondition(m.Status.Conditions, name)
+	return meta.FindStatusCondition(m.Status.Conditions, name)
+}
+
+// IsTrue reports whether a condition of the machine is True.
+func (m *Machine) IsTrue(name string) bool {
+	return meta.IsStatusConditionTrue(m.Status.Conditions, name)
 }
 
 // CredentialName is the credential as the spec names it or, when it names none, the one that made the server.
@@ -171,16 +171,6 @@ func (m *Machine) Address() string {
 		}
 	}
 	return ""
-}
-
-// FindCondition returns the condition with a name, or nil.
-func FindCondition(conditions []metav1.Condition, name string) *metav1.Condition {
-	for i := range conditions {
-		if conditions[i].Type == name {
-			return &conditions[i]
-		}
-	}
-	return nil
 }
 
 // IsCalled reports whether a user's NAME means the machine: its own name or its CAPI Machine's, with or without a kind.

@@ -132,22 +132,20 @@ func DecodeObject(u *unstructured.Unstructured) Object {
 // decodeConditions leaves out what is no condition.
 func decodeConditions(list []any) []metav1.Condition {
 	var conditions []metav1.Condition
-	for _, c := range list {
-		if fields, ok := c.(map[string]any); ok {
-			conditions = append(conditions, decodeCondition(fields))
+	for _, item := range list {
+		fields, ok := item.(map[string]any)
+		if !ok {
+			continue
 		}
+		text := func(key string) string { value, _ := fields[key].(string); return value }
+		c := metav1.Condition{
+			Type: text("type"), Status: metav1.ConditionStatus(text("status")), Reason: text("reason"), Message: text("message"),
+		}
+		if when, err := time.Parse(time.RFC3339, text("lastTransitionTime")); err == nil {
+			c.LastTransitionTime = metav1.NewTime(when)
+		}
+		c.ObservedGeneration, _ = fields["observedGeneration"].(int64)
+		conditions = append(conditions, c)
 	}
 	return conditions
-}
-
-func decodeCondition(fields map[string]any) metav1.Condition {
-	text := func(key string) string { value, _ := fields[key].(string); return value }
-	c := metav1.Condition{
-		Type: text("type"), Status: metav1.ConditionStatus(text("status")), Reason: text("reason"), Message: text("message"),
-	}
-	if when, err := time.Parse(time.RFC3339, text("lastTransitionTime")); err == nil {
-		c.LastTransitionTime = metav1.NewTime(when)
-	}
-	c.ObservedGeneration, _ = fields["observedGeneration"].(int64)
-	return c
 }

@@ -31,7 +31,12 @@ type State struct {
 // ParseState reads a state Secret's content. It takes anything: a pod wrote it.
 func ParseState(name string, data map[string][]byte) *State {
 	read := state.Of(data)
-	s := &State{Name: name, Keys: filledKeys(data), ServerMayExist: read.ServerMayExist()}
+	s := &State{Name: name, ServerMayExist: read.ServerMayExist()}
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		if len(data[key]) > 0 {
+			s.Keys = append(s.Keys, key)
+		}
+	}
 	s.Server = document(s, read.Server)
 	s.Journal = document(s, read.Journal)
 	s.Result = document(s, read.Result)
@@ -39,24 +44,9 @@ func ParseState(name string, data map[string][]byte) *State {
 	return s
 }
 
-// Has reports whether a key has content.
-func (s *State) Has(key string) bool {
-	return s != nil && slices.Contains(s.Keys, key)
-}
-
 // IsTakenOver reports that there is a record of a server and no journal: the state is another system's, such as Rancher's.
 func (s *State) IsTakenOver() bool {
 	return len(s.Problems) == 0 && s.Journal == nil && s.ServerMayExist
-}
-
-func filledKeys(data map[string][]byte) []string {
-	var keys []string
-	for _, key := range slices.Sorted(maps.Keys(data)) {
-		if len(data[key]) > 0 {
-			keys = append(keys, key)
-		}
-	}
-	return keys
 }
 
 // document is one of the Secret's documents; nil when it is missing or bad, which is a problem to tell.

@@ -45,7 +45,14 @@ func permissionOf(err error) (permission, bool) {
 	if m == nil {
 		return permission{}, false
 	}
-	p := permission{user: unquote(m[1]), verb: m[2], what: inGroup(m[3], m[4]), where: "the whole cluster", more: m[6]}
+	p := permission{user: unquote(m[1]), verb: m[2], what: m[3], where: "the whole cluster", more: m[6]}
+	if m[4] != "" {
+		// As kubectl writes it: pods/log, jobs.batch, deployments.apps/scale.
+		resource, sub, found := strings.Cut(m[3], "/")
+		if p.what = resource + "." + m[4]; found {
+			p.what += "/" + sub
+		}
+	}
 	if m[5] != "" {
 		p.where = "namespace " + m[5]
 	}
@@ -55,28 +62,11 @@ func permissionOf(err error) (permission, bool) {
 	return p, true
 }
 
-// inGroup writes a resource as kubectl does: pods/log, jobs.batch, deployments.apps/scale.
-func inGroup(resource, group string) string {
-	if group == "" {
-		return resource
-	}
-	resource, sub, found := strings.Cut(resource, "/")
-	if found {
-		return resource + "." + group + "/" + sub
-	}
-	return resource + "." + group
-}
-
 func unquote(text string) string {
 	if plain, err := strconv.Unquote(text); err == nil {
 		return plain
 	}
 	return text
-}
-
-// String is the sentence for the user.
-func (p permission) String() string {
-	return sentence([]permission{p})
 }
 
 // sentence tells rights that differ in what they are for and in nothing else.

@@ -66,7 +66,7 @@ func plainCause(cause error) string {
 		return plainRequest(request)
 	}
 	if p, ok := permissionOf(cause); ok {
-		return p.String()
+		return sentence([]permission{p})
 	}
 	if apierrors.IsUnauthorized(cause) {
 		return "the API server does not accept the kubeconfig's credential (401 Unauthorized): it is wrong or has expired"

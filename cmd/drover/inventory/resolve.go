@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -85,11 +86,26 @@ func (a *API) Resolve(ctx context.Context, namespace, ref string) (Target, error
 	if r.word, r.name, err = splitRef(ref, kinds); err != nil {
 		return Target{}, err
 	}
-	target, err := r.resolve(ctx)
-	if err == nil && target.Machine == nil && target.CAPIMachine == nil {
-		err = r.nothing(ctx)
+	machines, err := r.named(ctx)
+	if err != nil {
+		return Target{}, err
 	}
-	return target, err
+	var capi *clusterv1.Machine
+	if r.word == "" || facts.IsCAPIMachineWord(r.word) {
+		if capi, machines, err = r.owner(ctx, machines); err != nil {
+			return Target{}, err
+		}
+	}
+	target, err := r.join(ctx, machines, capi)
+	if err != nil || target.Machine != nil || target.CAPIMachine != nil {
+		return target, err
+	}
+	// The name means nothing that the user may see.
+	nothing := &NotFoundError{Name: ref, Namespace: namespace, Elsewhere: r.elsewhere(ctx), KindsKnown: len(kinds) > 0}
+	if len(r.unseen) > 0 {
+		nothing.Unseen = NewForbiddenError("getting it", r.unseen).Error()
+	}
+	return target, nothing
 }
 
 // resolving is the search for what one NAME means.
@@ -101,29 +117,6 @@ type resolving struct {
 	namespace, ref, word, name string
 	// unseen are refusals that do not end the search.
 	unseen []error
-}
-
-func (r *resolving) resolve(ctx context.Context) (Target, error) {
-	machines, err := r.named(ctx)
-	if err != nil {
-		return Target{}, err
-	}
-	var capi *clusterv1.Machine
-	if r.word == "" || facts.IsCAPIMachineWord(r.word) {
-		if capi, machines, err = r.owner(ctx, machines); err != nil {
-			return Target{}, err
-		}
-	}
-	return r.join(ctx, machines, capi)
-}
-
-// nothing is the error for a name that means nothing the user may see.
-func (r *resolving) nothing(ctx context.Context) error {
-	e := &NotFoundError{Name: r.ref, Namespace: r.namespace, Elsewhere: r.elsewhere(ctx), KindsKnown: len(r.kinds) > 0}
-	if len(r.unseen) > 0 {
-		e.Unseen = NewForbiddenError("getting it", r.unseen).Error()
-	}
-	return e
 }
 
 // CheckName tells what is wrong with the name of an object that a user wrote.
@@ -144,7 +137,11 @@ func splitRef(ref string, kinds []facts.Kind) (word, name string, err error) {
 		return "", ref, CheckName(ref)
 	}
 	if !facts.IsCAPIMachineWord(word) && !slices.ContainsFunc(kinds, func(k facts.Kind) bool { return k.Matches(word) }) {
-		return "", "", fmt.Errorf("no kind of machines is called %q; this cluster has %s", word, kindNames(kinds))
+		known := []string{"machine"}
+		for _, kind := range kinds {
+			known = append(known, kind.Singular)
+		}
+		return "", "", fmt.Errorf("no kind of machines is called %q; this cluster has %s", word, strings.Join(known, ", "))
 	}
 	return word, name, CheckName(name)
 }
@@ -157,10 +154,15 @@ func (r *resolving) owner(ctx context.Context, machines []*facts.Machine) (*clus
 		r.unseen = append(r.unseen, err)
 		capi, err = nil, nil
 	}
-	if err != nil || capi != nil || len(machines) > 0 {
+	if err != nil || capi != nil || len(machines) > 0 || len(r.kinds) == 0 || len(validation.IsValidLabelValue(r.name)) > 0 {
 		return capi, machines, err
 	}
-	machines, err = r.owned(ctx)
+	// Of a CAPI Machine that is gone, the name is the one its users know.
+	machines, _, err = r.Machines(ctx, r.kinds, ListOptions{Namespace: r.namespace, Selector: labels.Set{rkev1.CAPIMachineLabel: r.name}.String()})
+	if forbidden, ok := errors.AsType[*ForbiddenError](err); ok {
+		r.unseen = append(r.unseen, forbidden.errs...)
+		return nil, nil, nil
+	}
 	return nil, machines, err
 }
 
@@ -182,19 +184,6 @@ func (r *resolving) named(ctx context.Context) ([]*facts.Machine, error) {
 	return machines, nil
 }
 
-// owned lists the machines of a CAPI Machine that is gone: the name is the one its users know.
-func (r *resolving) owned(ctx context.Context) ([]*facts.Machine, error) {
-	if len(r.kinds) == 0 || len(validation.IsValidLabelValue(r.name)) > 0 {
-		return nil, nil
-	}
-	machines, _, err := r.Machines(ctx, r.kinds, ListOptions{Namespace: r.namespace, Selector: labels.Set{rkev1.CAPIMachineLabel: r.name}.String()})
-	if forbidden, ok := errors.AsType[*ForbiddenError](err); ok {
-		r.unseen = append(r.unseen, forbidden.errs...)
-		return nil, nil
-	}
-	return machines, err
-}
-
 // join puts what was found under the name together with what belongs to it.
 func (r *resolving) join(ctx context.Context, machines []*facts.Machine, capi *clusterv1.Machine) (Target, error) {
 	missing := ""
@@ -211,7 +200,12 @@ func (r *resolving) join(ctx context.Context, machines []*facts.Machine, capi *c
 		}
 	}
 	if len(machines) > 1 {
-		return Target{}, r.ambiguous(machines)
+		e := &AmbiguousError{Name: r.ref}
+		for _, m := range machines {
+			e.Candidates = append(e.Candidates, m.Ref())
+		}
+		slices.Sort(e.Candidates)
+		return Target{}, e
 	}
 	if len(machines) == 0 {
 		return Target{CAPIMachine: capi, MissingKind: missing}, nil
@@ -314,7 +308,7 @@ func (r *resolving) elsewhere(ctx context.Context) []string {
 	}
 	var namespaces []string
 	for _, resource := range resources {
-		list, err := r.Dynamic.Resource(resource).List(ctx, byName(r.name))
+		list, err := r.Dynamic.Resource(resource).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", r.name).String()})
 		if err != nil {
 			continue
 		}
@@ -327,21 +321,4 @@ func (r *resolving) elsewhere(ctx context.Context) []string {
 	}
 	slices.Sort(namespaces)
 	return slices.Compact(namespaces)
-}
-
-func (r *resolving) ambiguous(machines []*facts.Machine) error {
-	e := &AmbiguousError{Name: r.ref}
-	for _, m := range machines {
-		e.Candidates = append(e.Candidates, m.Ref())
-	}
-	slices.Sort(e.Candidates)
-	return e
-}
-
-func kindNames(kinds []facts.Kind) string {
-	names := []string{"machine"}
-	for _, kind := range kinds {
-		names = append(names, kind.Singular)
-	}
-	return strings.Join(names, ", ")
 }

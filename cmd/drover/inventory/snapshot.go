@@ -66,7 +66,16 @@ func (r *reading) owners(ctx context.Context) error {
 		if r.Machine != nil {
 			return nil
 		}
-		return r.namesakes(ctx)
+		// Users ask why a pool has no machine.
+		var errs []error
+		for _, resource := range []schema.GroupVersionResource{deployments, machineSets} {
+			u, err := r.object(ctx, resource, r.Name)
+			if u != nil {
+				r.Owners[len(r.Owners)-1].MissingTemplates, err = r.missingTemplates(ctx, u)
+			}
+			errs = append(errs, err)
+		}
+		return errors.Join(errs...)
 	}
 	owners := r.CAPIMachine.OwnerReferences
 	for len(owners) > 0 && len(r.Owners) < 4 {
@@ -94,19 +103,6 @@ func (r *reading) owner(ctx context.Context, refs []metav1.OwnerReference) ([]me
 		return u.GetOwnerReferences(), nil
 	}
 	return nil, nil
-}
-
-// namesakes finds the MachineDeployment or MachineSet of the name, for users ask why a pool has no machine.
-func (r *reading) namesakes(ctx context.Context) error {
-	var errs []error
-	for _, resource := range []schema.GroupVersionResource{deployments, machineSets} {
-		u, err := r.object(ctx, resource, r.Name)
-		if u != nil {
-			r.Owners[len(r.Owners)-1].MissingTemplates, err = r.missingTemplates(ctx, u)
-		}
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
 }
 
 // missingTemplates are those that a MachineDeployment or MachineSet names and that do not exist. Who may not look does without.
@@ -223,24 +219,23 @@ func (r *reading) secret(ctx context.Context, namespace, name string) (*facts.Se
 }
 
 func (r *reading) state(ctx context.Context) error {
-	state, err := r.readState(ctx)
+	var known *facts.State
+	var err error
+	switch {
+	case r.Machine != nil:
+		known, err = r.api.State(ctx, r.Machine)
+	case r.CAPIMachine != nil:
+		ref := r.CAPIMachine.Spec.InfrastructureRef
+		known, err = r.api.orphanedState(ctx, r.Namespace, ref.Name, ref.Kind)
+	default:
+		known, err = r.api.orphanedState(ctx, r.Namespace, r.Name, "")
+	}
 	if err != nil {
 		return err
 	}
-	r.State = state
-	r.Problems = append(r.Problems, state.Problems...)
+	r.State = known
+	r.Problems = append(r.Problems, known.Problems...)
 	return nil
-}
-
-func (r *reading) readState(ctx context.Context) (*facts.State, error) {
-	switch {
-	case r.Machine != nil:
-		return r.api.State(ctx, r.Machine)
-	case r.CAPIMachine != nil:
-		ref := r.CAPIMachine.Spec.InfrastructureRef
-		return r.api.orphanedState(ctx, r.Namespace, ref.Name, ref.Kind)
-	}
-	return r.api.orphanedState(ctx, r.Namespace, r.Name, "")
 }
 
 func (r *reading) jobs(ctx context.Context) error {
@@ -336,15 +331,13 @@ func (r *reading) events(ctx context.Context) error {
 		return err
 	}
 	r.Events, err = r.api.events(ctx, r.Namespace, "involvedObject.name", r.Name)
-	r.Events = slices.DeleteFunc(r.Events, func(e corev1.Event) bool { return !isOfMachines(e.InvolvedObject) })
+	// Anything else than a machine and what is above one may have the same name.
+	r.Events = slices.DeleteFunc(r.Events, func(e corev1.Event) bool {
+		group, _, _ := strings.Cut(e.InvolvedObject.APIVersion, "/")
+		return group != rkev1.MachineGroupVersion.Group && group != clusterv1.GroupVersion.Group
+	})
 	sortEvents(r.Events)
 	return err
-}
-
-// isOfMachines reports that an object is a machine or above one: anything else may have the same name.
-func isOfMachines(ref corev1.ObjectReference) bool {
-	group, _, _ := strings.Cut(ref.APIVersion, "/")
-	return group == rkev1.MachineGroupVersion.Group || group == clusterv1.GroupVersion.Group
 }
 
 // Attempts reads what is known of a machine's attempts and their logs: state and Jobs.

@@ -300,7 +300,7 @@ func TestSnapshotHoldsNoSecret(t *testing.T) {
 	require.NoError(t, err)
 	s := w.Snapshot(t.Context(), target, w.namespace, "web-1", now)
 	require.Contains(t, s.Credential.Keys, "config.json")
-	require.True(t, s.State.Has(state.SSHPrivateKeyKey), "that there is a key is told")
+	require.Contains(t, s.State.Keys, state.SSHPrivateKeyKey, "that there is a key is told")
 	for _, part := range []any{s, s.State, s.Credential, s.Bootstrap} {
 		raw, err := json.Marshal(part)
 		require.NoError(t, err)

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/jobrunner"
@@ -59,8 +58,4 @@ func (a *API) orphanedState(ctx context.Context, namespace, machine, kind string
 		return &facts.State{}, nil
 	}
 	return facts.ParseState(secret.Name, secret.Data), nil
-}
-
-func byName(name string) metav1.ListOptions {
-	return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()}
 }

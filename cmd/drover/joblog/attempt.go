@@ -51,13 +51,28 @@ type Want struct {
 func Attempts(s *facts.Snapshot) []*Attempt {
 	var list attempts
 	for i := range s.Jobs {
-		list.addJob(&s.Jobs[i])
+		job := &s.Jobs[i]
+		number, err := strconv.ParseInt(job.Labels[rkev1.AttemptLabel], 10, 32)
+		if err != nil {
+			number = 0
+		}
+		a := list.of(job.Labels[rkev1.OperationLabel], int32(number))
+		a.Job = job
+		a.Started = job.CreationTimestamp.Time
 	}
 	if s.State != nil {
 		list.addState(s.State)
 	}
 	if s.Machine != nil && s.Machine.Status.LastAttempt != nil {
-		list.addStatus(s.Machine.Status.LastAttempt)
+		last := s.Machine.Status.LastAttempt
+		a := list.of(last.Operation, last.Number)
+		a.Outcome = last.Outcome
+		if last.StartTime != nil {
+			a.started(last.StartTime.Time)
+		}
+		if a.Text == "" && last.LogTail != "" {
+			a.Text, a.Origin = last.LogTail, "the end of it, kept in the machine's status"
+		}
 	}
 	slices.SortStableFunc(list, func(a, b *Attempt) int {
 		return cmp.Or(b.Started.Compare(a.Started), cmp.Compare(b.Operation, a.Operation), cmp.Compare(b.Number, a.Number))
@@ -68,7 +83,7 @@ func Attempts(s *facts.Snapshot) []*Attempt {
 // Pick chooses the attempt a user wants.
 func Pick(all []*Attempt, want Want) (*Attempt, error) {
 	if len(all) == 0 {
-		return nil, errNothing
+		return nil, ErrNothing
 	}
 	if want.Previous {
 		if len(all) < 2 {
@@ -103,16 +118,6 @@ func (list *attempts) of(operation string, number int32) *Attempt {
 	return a
 }
 
-func (list *attempts) addJob(job *batchv1.Job) {
-	number, err := strconv.ParseInt(job.Labels[rkev1.AttemptLabel], 10, 32)
-	if err != nil {
-		number = 0
-	}
-	a := list.of(job.Labels[rkev1.OperationLabel], int32(number))
-	a.Job = job
-	a.Started = job.CreationTimestamp.Time
-}
-
 // addState takes the log of the state Secret; it belongs to the last result, or to a first attempt that has none yet.
 func (list *attempts) addState(state *facts.State) {
 	if state.Result == nil && (state.Journal == nil || state.Log == "") {
@@ -129,17 +134,6 @@ func (list *attempts) addState(state *facts.State) {
 	}
 	if state.Log != "" {
 		a.Text, a.Origin = state.Log, "kept in Secret "+state.Name
-	}
-}
-
-func (list *attempts) addStatus(last *rkev1.AttemptStatus) {
-	a := list.of(last.Operation, last.Number)
-	a.Outcome = last.Outcome
-	if last.StartTime != nil {
-		a.started(last.StartTime.Time)
-	}
-	if a.Text == "" && last.LogTail != "" {
-		a.Text, a.Origin = last.LogTail, "the end of it, kept in the machine's status"
 	}
 }
 

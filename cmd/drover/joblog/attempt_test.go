@@ -1,6 +1,7 @@
 package joblog_test
 
 import (
+	"errors"
 	"strconv"
 	"testing"
 	"time"
@@ -70,7 +71,7 @@ func TestPick(t *testing.T) {
 			attempt, err := joblog.Pick(joblog.Attempts(c.snapshot), c.want)
 			if c.err != "" {
 				require.EqualError(t, err, c.err)
-				require.Equal(t, name == "nothing", joblog.IsNothing(err))
+				require.Equal(t, name == "nothing", errors.Is(err, joblog.ErrNothing))
 				return
 			}
 			require.NoError(t, err)

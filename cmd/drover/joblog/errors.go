@@ -2,7 +2,5 @@ package joblog
 
 import "errors"
 
-var errNothing = errors.New("no attempt was made yet, so there is no log")
-
-// IsNothing reports that no attempt was made yet.
-func IsNothing(err error) bool { return errors.Is(err, errNothing) }
+// ErrNothing means that no attempt was made yet.
+var ErrNothing = errors.New("no attempt was made yet, so there is no log")

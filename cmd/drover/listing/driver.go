@@ -5,6 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/drover-project/drover/advice"
 	v3 "github.com/drover-project/drover/api/management/v3"
 	"github.com/drover-project/drover/cmd/drover/facts"
@@ -37,22 +40,19 @@ type Driver struct {
 func NewDriverList(drivers []v3.NodeDriver) DriverList {
 	list := DriverList{APIVersion: APIVersion, Kind: DriverListKind, Items: []Driver{}}
 	for i := range drivers {
-		list.Items = append(list.Items, newDriver(&drivers[i]))
+		d := &drivers[i]
+		item := Driver{
+			Name: d.Name, Driver: d.DriverName(), Builtin: d.Spec.Builtin, Active: d.Spec.Active, Fields: d.Status.Fields,
+			MachineKind: d.Status.MachineKind, URL: facts.ShownURL(d.Spec.URL), Version: d.Spec.Version, Created: d.CreationTimestamp.UTC(),
+		}
+		ready := meta.FindStatusCondition(d.Status.Conditions, v3.ReadyCondition)
+		item.Ready = ready != nil && ready.Status == metav1.ConditionTrue
+		if ready != nil && !item.Ready {
+			item.Reason = ready.Reason
+			item.Message, _ = advice.Split(ready.Message)
+		}
+		list.Items = append(list.Items, item)
 	}
 	slices.SortFunc(list.Items, func(a, b Driver) int { return cmp.Compare(a.Name, b.Name) })
 	return list
-}
-
-func newDriver(d *v3.NodeDriver) Driver {
-	s := Driver{
-		Name: d.Name, Driver: d.DriverName(), Builtin: d.Spec.Builtin, Active: d.Spec.Active, Fields: d.Status.Fields,
-		MachineKind: d.Status.MachineKind, URL: facts.ShownURL(d.Spec.URL), Version: d.Spec.Version, Created: d.CreationTimestamp.UTC(),
-	}
-	ready := facts.FindCondition(d.Status.Conditions, v3.ReadyCondition)
-	s.Ready = isTrue(ready)
-	if ready != nil && !s.Ready {
-		s.Reason = ready.Reason
-		s.Message, _ = advice.Split(ready.Message)
-	}
-	return s
 }

@@ -78,7 +78,7 @@ func NewMachine(m *facts.Machine, drivers []v3.NodeDriver) Machine {
 	s := Machine{
 		Namespace: m.Namespace, Name: m.Name, Ref: m.Ref(), Kind: m.Kind.Name,
 		Driver: facts.DriverName(m.Kind.Name, drivers), Cluster: m.ClusterName(), CAPIMachine: m.CAPIMachineName(),
-		Phase: m.Phase(), Ready: isTrue(m.Condition(rkev1.ReadyCondition)), Paused: isTrue(m.Condition(rkev1.PausedCondition)),
+		Phase: m.Phase(), Ready: m.IsTrue(rkev1.ReadyCondition), Paused: m.IsTrue(rkev1.PausedCondition),
 		Address: m.Address(), ProviderID: m.Spec.ProviderID, InstanceName: m.Status.InstanceName, JobName: m.Status.JobName,
 		Attempts: m.Status.Attempts, Created: m.CreationTimestamp.UTC(), Deleting: m.DeletionTimestamp != nil,
 	}
@@ -96,16 +96,12 @@ func NewMachine(m *facts.Machine, drivers []v3.NodeDriver) Machine {
 // reason tells why a machine is not ready: Ready's own reason, for it sums up the others.
 func reason(m *facts.Machine) (reason, message string) {
 	ready := m.Condition(rkev1.ReadyCondition)
-	if paused := m.Condition(rkev1.PausedCondition); isTrue(paused) {
-		return "Paused", cmp.Or(paused.Message, "reconciling is paused")
+	if m.IsTrue(rkev1.PausedCondition) {
+		return "Paused", cmp.Or(m.Condition(rkev1.PausedCondition).Message, "reconciling is paused")
 	}
-	if ready == nil || isTrue(ready) {
+	if ready == nil || ready.Status == metav1.ConditionTrue {
 		return "", ""
 	}
 	message, _ = advice.Split(ready.Message)
 	return ready.Reason, message
-}
-
-func isTrue(c *metav1.Condition) bool {
-	return c != nil && c.Status == metav1.ConditionTrue
 }

@@ -94,7 +94,7 @@ func ServerTable(scans []Scan, withNamespace bool, now time.Time) *metav1.Table 
 			if s.Created != nil {
 				created = *s.Created
 			}
-			addRow(table, []any{s.ID, orNone(s.Name), scan.Driver, orNone(s.Cluster), orNone(s.Machine), age(created, now), s.Verdict, s.Message,
+			addRow(table, []any{s.ID, cmp.Or(s.Name, none), scan.Driver, cmp.Or(s.Cluster, none), cmp.Or(s.Machine, none), age(created, now), s.Verdict, s.Message,
 				s.MachineUID, scan.Credential}, scan.Namespace, withNamespace)
 		}
 	}

@@ -1,6 +1,7 @@
 package listing
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -18,9 +19,13 @@ const none = "<none>"
 func MachineTable(machines []Machine, withNamespace bool, now time.Time) *metav1.Table {
 	table := &metav1.Table{ColumnDefinitions: columns("NAME", "DRIVER", "CLUSTER", "PHASE", "ADDRESS", "AGE", "REASON", "KIND*", "PROVIDER-ID*", "INSTANCE*", "JOB*")}
 	for _, m := range machines {
+		reason := m.Reason
+		if next := m.NextAttemptTime; reason != "" && next != nil && next.After(now) {
+			reason += " (retry in " + duration.HumanDuration(next.Sub(now)) + ")"
+		}
 		cells := []any{
-			m.Name, m.Driver, orNone(m.Cluster), m.Phase, orNone(m.Address), age(m.Created, now), machineReason(m, now),
-			m.Kind, orNone(m.ProviderID), orNone(m.InstanceName), orNone(m.JobName),
+			m.Name, m.Driver, cmp.Or(m.Cluster, none), m.Phase, cmp.Or(m.Address, none), age(m.Created, now), reason,
+			m.Kind, cmp.Or(m.ProviderID, none), cmp.Or(m.InstanceName, none), cmp.Or(m.JobName, none),
 		}
 		addRow(table, cells, m.Namespace, withNamespace)
 	}
@@ -32,8 +37,8 @@ func DriverTable(drivers []Driver, now time.Time) *metav1.Table {
 	table := &metav1.Table{ColumnDefinitions: columns("NAME", "DRIVER", "ACTIVE", "READY", "FIELDS", "MACHINE-KIND", "AGE", "REASON", "URL*", "VERSION*")}
 	for _, d := range drivers {
 		cells := []any{
-			d.Name, d.Driver, strconv.FormatBool(d.Active), strconv.FormatBool(d.Ready), strconv.Itoa(int(d.Fields)), orNone(d.MachineKind),
-			age(d.Created, now), d.Reason, orNone(d.URL), orNone(d.Version),
+			d.Name, d.Driver, strconv.FormatBool(d.Active), strconv.FormatBool(d.Ready), strconv.Itoa(int(d.Fields)), cmp.Or(d.MachineKind, none),
+			age(d.Created, now), d.Reason, cmp.Or(d.URL, none), cmp.Or(d.Version, none),
 		}
 		addRow(table, cells, "", false)
 	}
@@ -72,21 +77,6 @@ func withNamespaceColumn(table *metav1.Table, withNamespace bool) *metav1.Table 
 		table.ColumnDefinitions = append(columns("NAMESPACE"), table.ColumnDefinitions...)
 	}
 	return table
-}
-
-// machineReason is the reason and, when a retry is due, in how long.
-func machineReason(m Machine, now time.Time) string {
-	if m.NextAttemptTime == nil || m.Reason == "" || !m.NextAttemptTime.After(now) {
-		return m.Reason
-	}
-	return m.Reason + " (retry in " + duration.HumanDuration(m.NextAttemptTime.Sub(now)) + ")"
-}
-
-func orNone(text string) string {
-	if text == "" {
-		return none
-	}
-	return text
 }
 
 func age(created, now time.Time) string {
