@@ -1,0 +1,94 @@
+package connect
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Path of the endpoint that agents register at, with POST.
+const Path = "/v3/connect/agent"
+
+// SignatureHeader carries what Sign makes of the body.
+const SignatureHeader = "Drover-Signature"
+
+// Bounds of the documents, and of the time by which the clocks may differ.
+const (
+	MaxRequestBytes = 16 << 10
+	MaxAnswerBytes  = 512 << 10
+	MaxSkew         = 10 * time.Minute
+)
+
+// domain keeps a signature of ours from being one of anything else.
+const domain = "drover agent connect v1\n"
+
+// Request is what an agent asks with. Only PublicKey and Time are always there.
+type Request struct {
+	// PublicKey is the agent's ed25519 public key.
+	PublicKey []byte `json:"publicKey"`
+	// Time is the agent's clock. One that differs more than MaxSkew from the endpoint's is answered with 409 and the endpoint's Date, and the agent
+	// asks again with that: a server whose clock is wrong gets in all the same, and a request that somebody recorded does not for long.
+	Time time.Time `json:"time"`
+	// Nonce makes every request another.
+	Nonce []byte `json:"nonce"`
+	// Namespace and SecretName are of the plan Secret that an earlier Answer named; empty before.
+	Namespace  string `json:"namespace,omitempty"`
+	SecretName string `json:"secretName,omitempty"`
+	// Hostname, Platform and Version are for people.
+	Hostname string `json:"hostname,omitempty"`
+	Platform string `json:"platform,omitempty"`
+	Version  string `json:"version,omitempty"`
+}
+
+// Answer is the access an agent gets.
+type Answer struct {
+	// KubeConfig is a kubeconfig to the endpoint, with its certificates and a token that reads and writes the plan Secret.
+	KubeConfig string `json:"kubeConfig"`
+	Namespace  string `json:"namespace"`
+	SecretName string `json:"secretName"`
+	// IssuedAt and ExpiresAt tell the token's life by the endpoint's clock; the agent renews when half of it is over. Neither: it has no end.
+	IssuedAt  *time.Time `json:"issuedAt,omitempty"`
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+}
+
+// DecodeRequest reads a request and verifies that whoever sent it holds its key. It is for the endpoint to know whose that key is, and what time it is.
+func DecodeRequest(body []byte, signature string) (Request, error) {
+	var r Request
+	if len(body) > MaxRequestBytes {
+		return r, fmt.Errorf("decoding a request of %d bytes: at most %d are read", len(body), MaxRequestBytes)
+	}
+	if err := json.Unmarshal(body, &r); err != nil {
+		return Request{}, fmt.Errorf("decoding a request: %w", err)
+	}
+	if len(r.PublicKey) != ed25519.PublicKeySize {
+		return Request{}, errors.New("decoding a request: its public key is no ed25519 key")
+	}
+	raw, err := base64.StdEncoding.DecodeString(signature)
+	if err != nil || !ed25519.Verify(r.PublicKey, append([]byte(domain), body...), raw) {
+		return Request{}, errors.New("decoding a request: its signature is not that of its key")
+	}
+	return r, nil
+}
+
+// Sign makes the value of SignatureHeader.
+func Sign(key ed25519.PrivateKey, body []byte) string {
+	return base64.StdEncoding.EncodeToString(ed25519.Sign(key, append([]byte(domain), body...)))
+}
+
+// DecodeAnswer reads an answer, or the file of one.
+func DecodeAnswer(body []byte) (Answer, error) {
+	var a Answer
+	if len(body) > MaxAnswerBytes {
+		return a, fmt.Errorf("decoding an answer of %d bytes: at most %d are read", len(body), MaxAnswerBytes)
+	}
+	if err := json.Unmarshal(body, &a); err != nil {
+		return Answer{}, fmt.Errorf("decoding an answer: %w", err)
+	}
+	if a.KubeConfig == "" || a.Namespace == "" || a.SecretName == "" {
+		return Answer{}, errors.New("decoding an answer: it names no kubeConfig, namespace or secretName")
+	}
+	return a, nil
+}

@@ -1,0 +1,128 @@
+package plan
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// Writer is one of those who write a plan Secret.
+type Writer string
+
+// The writers of a plan Secret.
+const (
+	// Planner delivers plans.
+	Planner Writer = "planner"
+	// Agent tells what became of them.
+	Agent Writer = "agent"
+	// Endpoint registers agents.
+	Endpoint Writer = "endpoint"
+)
+
+// writers has every key of a plan Secret and who may set, change or delete it.
+var writers = map[string][]Writer{
+	KeyPlan:             {Planner},
+	KeyAppliedPlan:      {Planner},
+	KeyMaxFailures:      {Planner},
+	KeyFailureThreshold: {Planner},
+	KeyProbePeriod:      {Planner},
+
+	KeyState:         {Planner, Agent}, // the planner writes pending; what the agent may write is in transitions
+	KeyProbeStatuses: {Planner, Agent}, // the planner only deletes it
+
+	KeyRevision:        {Agent},
+	KeyAppliedChecksum: {Agent},
+	KeyFailedChecksum:  {Agent},
+	KeyAppliedOutput:   {Agent},
+	KeyFailedOutput:    {Agent},
+	KeyPeriodicOutput:  {Agent},
+	KeyFailureCount:    {Agent},
+	KeySuccessCount:    {Agent},
+	KeyLastApplyTime:   {Agent},
+	KeyAgentStatus:     {Agent},
+
+	KeyAgentPublicKey: {Endpoint},
+}
+
+// transitions are the changes of the state that an agent may make.
+var transitions = map[State][]State{
+	StatePending:    {StateInProgress},
+	StateInProgress: {StateSucceeded, StateFailed},
+}
+
+// KeysOf is every key that a writer may write, sorted.
+func KeysOf(w Writer) []string {
+	var keys []string
+	for key, allowed := range writers {
+		if slices.Contains(allowed, w) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// Transitions are the states that an agent may put in a state's place.
+func Transitions(from State) []State { return slices.Clone(transitions[from]) }
+
+// MayWrite is why a writer may not turn one data into another, or nil.
+func MayWrite(w Writer, before, after map[string][]byte) error {
+	for _, key := range changed(before, after) {
+		if !slices.Contains(writers[key], w) {
+			return fmt.Errorf("the %s does not write key %q of a plan Secret", w, key)
+		}
+	}
+	switch w {
+	case Agent:
+		return agentMay(before, after)
+	case Planner:
+		return plannerMay(before, after)
+	case Endpoint:
+	}
+	return nil
+}
+
+func agentMay(before, after map[string][]byte) error {
+	from, to := State(before[KeyState]), State(after[KeyState])
+	if from != to && !slices.Contains(transitions[from], to) {
+		return fmt.Errorf("an agent does not change the state of a plan from %q to %q", from, to)
+	}
+	was, is := number(before[KeyRevision]), number(after[KeyRevision])
+	if is < was {
+		return fmt.Errorf("the revision of a plan does not go back from %d to %d", was, is)
+	}
+	return nil
+}
+
+func plannerMay(before, after map[string][]byte) error {
+	if from, to := State(before[KeyState]), State(after[KeyState]); from != to && to != StatePending {
+		return fmt.Errorf("a planner does not change the state of a plan from %q to %q", from, to)
+	}
+	if is, ok := after[KeyProbeStatuses]; ok && !bytes.Equal(is, before[KeyProbeStatuses]) {
+		return fmt.Errorf("a planner deletes key %q and never sets it", KeyProbeStatuses)
+	}
+	return nil
+}
+
+// changed are the keys that differ. A key that is empty and one that is not there are the same.
+func changed(before, after map[string][]byte) []string {
+	all := map[string]bool{}
+	for key := range before {
+		all[key] = true
+	}
+	for key := range after {
+		all[key] = true
+	}
+	keys := slices.Sorted(maps.Keys(all))
+	return slices.DeleteFunc(keys, func(key string) bool { return bytes.Equal(before[key], after[key]) })
+}
+
+func number(raw []byte) int {
+	n, err := strconv.Atoi(string(raw))
+	if err != nil {
+		return 0
+	}
+	return n
+}

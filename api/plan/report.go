@@ -1,0 +1,156 @@
+package plan
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// maxOutputBytes bounds saved output after it is unzipped.
+const maxOutputBytes = 16 << 20
+
+// ProbeStatus is what the agent knows from a probe.
+type ProbeStatus struct {
+	Healthy      bool `json:"healthy,omitempty"`
+	SuccessCount int  `json:"successCount,omitempty"`
+	FailureCount int  `json:"failureCount,omitempty"`
+}
+
+// PeriodicOutput is what the last run of a periodic instruction left.
+type PeriodicOutput struct {
+	Name     string `json:"name"`
+	Stdout   []byte `json:"stdout"`
+	Stderr   []byte `json:"stderr"`
+	ExitCode int    `json:"exitCode"`
+	// LastSuccessfulRunTime and LastFailedRunTime are in the form of time.UnixDate, or empty.
+	LastSuccessfulRunTime string `json:"lastSuccessfulRunTime"`
+	// Failures in a row.
+	Failures          int    `json:"failures"`
+	LastFailedRunTime string `json:"lastFailedRunTime"`
+}
+
+// AgentStatus is what the agent says of itself and its last attempt, in words. It changes only when one of them does: it holds no time that passes.
+type AgentStatus struct {
+	// Version of the agent, and Platform such as linux/amd64.
+	Version  string `json:"version,omitempty"`
+	Platform string `json:"platform,omitempty"`
+	// CAChecksum is the sha256, in hex, of the certificates (PEM) by which the agent knows the endpoint: so a next authority is acknowledged.
+	CAChecksum string `json:"caChecksum,omitempty"`
+	// Checksum and Attempt tell which plan and which attempt at it Message is about.
+	Checksum string `json:"checksum,omitempty"`
+	Attempt  int    `json:"attempt,omitempty"`
+	// Step is where the last attempt failed, such as "file /etc/x" or "instruction install"; empty when it did not.
+	Step string `json:"step,omitempty"`
+	// Message says why, in the agent's words. No output of the instruction is in it.
+	Message string `json:"message,omitempty"`
+	// Output is the end of what the failed instruction said. Instructions are not known to keep secrets out of it: it is for logs, not for conditions.
+	Output string `json:"output,omitempty"`
+	// RetryAt is when the next attempt starts (RFC 3339); empty when there is none.
+	RetryAt string `json:"retryAt,omitempty"`
+	// Probes has why a probe that is not healthy is not.
+	Probes map[string]string `json:"probes,omitempty"`
+}
+
+// Bounds of the texts of an AgentStatus.
+const (
+	MaxMessageBytes = 2 << 10
+	MaxTailBytes    = 8 << 10
+	maxStatusBytes  = 256 << 10
+)
+
+// EncodeOutput makes the value of KeyAppliedOutput and KeyFailedOutput. The same output makes the same bytes.
+func EncodeOutput(output map[string][]byte) ([]byte, error) { return encode(output) }
+
+// DecodeOutput reads what EncodeOutput made. No bytes are no output.
+func DecodeOutput(raw []byte) (map[string][]byte, error) { return decode[map[string][]byte](raw) }
+
+// EncodePeriodicOutput makes the value of KeyPeriodicOutput. The same output makes the same bytes.
+func EncodePeriodicOutput(output map[string]PeriodicOutput) ([]byte, error) { return encode(output) }
+
+// DecodePeriodicOutput reads what EncodePeriodicOutput made. No bytes are no output.
+func DecodePeriodicOutput(raw []byte) (map[string]PeriodicOutput, error) {
+	return decode[map[string]PeriodicOutput](raw)
+}
+
+// DecodeProbeStatuses reads the value of KeyProbeStatuses. No bytes are no statuses.
+func DecodeProbeStatuses(raw []byte) (map[string]ProbeStatus, error) {
+	var statuses map[string]ProbeStatus
+	return statuses, unmarshal(raw, &statuses)
+}
+
+// DecodeAgentStatus reads the value of KeyAgentStatus and cuts its texts. No bytes are an empty one.
+func DecodeAgentStatus(raw []byte) (AgentStatus, error) {
+	var status AgentStatus
+	err := unmarshal(raw, &status)
+	status.Message, status.Output = Head(status.Message, MaxMessageBytes), Tail(status.Output, MaxTailBytes)
+	return status, err
+}
+
+func unmarshal(raw []byte, into any) error {
+	if len(raw) == 0 {
+		return nil
+	}
+	if len(raw) > maxStatusBytes {
+		return fmt.Errorf("decoding a status of %d bytes: at most %d are read", len(raw), maxStatusBytes)
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("decoding a status: %w", err)
+	}
+	return nil
+}
+
+// Head is the beginning of a text, and Tail its end, of at most so many bytes; neither cuts a character.
+func Head(text string, limit int) string {
+	for cut, r := range text {
+		if cut+len(string(r)) > limit {
+			return text[:cut]
+		}
+	}
+	return text
+}
+
+// Tail is the end of a text, of at most so many bytes.
+func Tail(text string, limit int) string {
+	for cut := range text {
+		if len(text)-cut <= limit {
+			return text[cut:]
+		}
+	}
+	return ""
+}
+
+func encode[T any](output T) ([]byte, error) {
+	var out bytes.Buffer
+	zip := gzip.NewWriter(&out)
+	if err := json.NewEncoder(zip).Encode(output); err != nil {
+		return nil, fmt.Errorf("encoding output: %w", err)
+	}
+	if err := zip.Close(); err != nil {
+		return nil, fmt.Errorf("encoding output: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+func decode[T any](raw []byte) (T, error) {
+	var output T
+	if len(raw) == 0 {
+		return output, nil
+	}
+	zip, err := gzip.NewReader(bytes.NewReader(raw))
+	if err != nil {
+		return output, fmt.Errorf("unzipping output: %w", err)
+	}
+	content, err := io.ReadAll(io.LimitReader(zip, maxOutputBytes+1))
+	if err != nil {
+		return output, fmt.Errorf("unzipping output: %w", err)
+	}
+	if len(content) > maxOutputBytes {
+		return output, fmt.Errorf("unzipping output: it is more than %d bytes", maxOutputBytes)
+	}
+	if err := json.Unmarshal(content, &output); err != nil {
+		return output, fmt.Errorf("decoding output: %w", err)
+	}
+	return output, nil
+}

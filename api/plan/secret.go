@@ -1,0 +1,85 @@
+package plan
+
+import "strconv"
+
+// SecretType is the type of a plan Secret.
+const SecretType = "rke.cattle.io/machine-plan"
+
+// Keys of a plan Secret's data.
+const (
+	// KeyPlan holds the Plan as JSON.
+	KeyPlan = "plan"
+	// KeyAppliedPlan is a copy of the plan whose checksum the agent reported as applied.
+	KeyAppliedPlan = "appliedPlan"
+	// KeyState holds a State; a planner of the old protocol never writes it.
+	KeyState = "plan-state"
+	// KeyRevision counts how often the agent has taken up a pending plan.
+	KeyRevision = "plan-revision"
+	// KeyMaxFailures and KeyFailureThreshold bound the attempts at one plan, as Attempts reads them.
+	KeyMaxFailures      = "max-failures"
+	KeyFailureThreshold = "failure-threshold"
+	// KeyProbePeriod is the seconds between two rounds of probes; 5 when left out.
+	KeyProbePeriod = "probe-period-seconds"
+	// KeyAppliedChecksum and KeyFailedChecksum tell which plan succeeded or failed last.
+	KeyAppliedChecksum = "applied-checksum"
+	KeyFailedChecksum  = "failed-checksum"
+	// KeyAppliedOutput and KeyFailedOutput hold what EncodeOutput makes of the output that instructions save.
+	KeyAppliedOutput = "applied-output"
+	KeyFailedOutput  = "failed-output"
+	// KeyPeriodicOutput holds what EncodePeriodicOutput makes.
+	KeyPeriodicOutput = "applied-periodic-output"
+	// KeyFailureCount and KeySuccessCount count attempts at the plan that stands, KeyLastApplyTime is the last one's time (time.UnixDate, UTC).
+	KeyFailureCount  = "failure-count"
+	KeySuccessCount  = "success-count"
+	KeyLastApplyTime = "last-apply-time"
+	// KeyProbeStatuses holds a map of names to ProbeStatus as JSON. Planners delete it when they deliver a plan.
+	KeyProbeStatuses = "probe-statuses"
+	// KeyAgentStatus holds an AgentStatus as JSON. It is ours alone; no other agent writes it.
+	KeyAgentStatus = "agent-status"
+	// KeyAgentPublicKey is the ed25519 public key, base64, of the agent that registered (api/connect). Ours alone.
+	KeyAgentPublicKey = "agent-public-key"
+)
+
+// State is how far the plan that stands has come.
+type State string
+
+// States of a plan. An agent acts on pending and in-progress only; any other word it does not know is an end to it.
+const (
+	// StateNone is the old protocol: the checksums tell.
+	StateNone State = ""
+	// StatePending orders the agent to apply the plan from its beginning.
+	StatePending State = "pending"
+	// StateInProgress is one that the agent has taken up. It stays so while a failed attempt waits for the next.
+	StateInProgress State = "in-progress"
+	StateSucceeded  State = "succeeded"
+	// StateFailed says that no attempt is left.
+	StateFailed State = "failed"
+	// StateCanceled is reserved.
+	StateCanceled State = "canceled"
+)
+
+// DefaultAttempts at a plan of the newer protocol that says nothing of them.
+const DefaultAttempts = 1
+
+// Attempts is how often the agent may try a plan; Unlimited for any number. The smaller of max-failures and failure-threshold counts,
+// -1 is no bound, and so is a number that cannot be read. Where both are left out it is once, or under the old protocol any number.
+func Attempts(data map[string][]byte) int {
+	attempts, said := Unlimited, false
+	for _, key := range []string{KeyMaxFailures, KeyFailureThreshold} {
+		n, err := strconv.Atoi(string(data[key]))
+		if err != nil || n == 0 {
+			continue
+		}
+		said = true
+		if n > 0 && (attempts == Unlimited || n < attempts) {
+			attempts = n
+		}
+	}
+	if !said && State(data[KeyState]) != StateNone {
+		return DefaultAttempts
+	}
+	return attempts
+}
+
+// Unlimited attempts.
+const Unlimited = -1
