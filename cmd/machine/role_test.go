@@ -148,7 +148,7 @@ func probeTask(t *testing.T, p *worker) jobrunner.Task {
 	require.NoError(t, err, string(out))
 	content, err := os.ReadFile(name)
 	require.NoError(t, err)
-	theCloud.Files().Put("drovertest", content)
+	theCloud.Files.Put("drovertest", content)
 	sum := sha256.Sum256(content)
 	digest := hex.EncodeToString(sum[:])
 	damaged := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: driver.CacheNamespace, Name: driver.CachePartName(digest, 0)}}

@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/drover-project/drover/e2e/cloud/account"
+	"github.com/drover-project/drover/e2e/cloud/admin"
 	"github.com/drover-project/drover/e2e/cloud/fault"
 	"github.com/drover-project/drover/e2e/cloud/files"
 	"github.com/drover-project/drover/e2e/cloud/host"
@@ -67,20 +68,20 @@ type Options struct {
 
 // Cloud is a local cloud.
 type Cloud struct {
+	// Parts are what is steered while it runs; the account is there from Start on.
+	admin.Parts
+	// Endpoints is where it listens, from Start on.
+	Endpoints admin.Endpoints
+
 	opts      Options
 	lock      *os.File // of the state directory
 	authority *pki.Authority
-	ledger    *ledger.Ledger
 	tokens    *account.Tokens
-	faults    *fault.Set
-	files     *files.Server
 	network   *account.Network
 	backend   server.Backend
 	real      *nspawn.Backend // the backend, when servers are real
 	host      *host.Host      // when the bridge is used
-	account   *account.Account
 	proxy     *proxy.Proxy
-	endpoints Endpoints
 	listening []*http.Server
 
 	mu      sync.Mutex
@@ -103,7 +104,8 @@ func New(opts Options) (*Cloud, error) {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	c := &Cloud{
-		opts: opts, faults: fault.NewSet(), files: files.New(), ledger: ledger.New(), servers: map[string]server.Spec{},
+		Parts: admin.Parts{Faults: &fault.Set{}, Files: files.New(), Ledger: ledger.New()},
+		opts:  opts, servers: map[string]server.Spec{},
 		tokens: account.NewTokens(append(opts.Tokens, account.Token{Name: DefaultToken, Secret: account.NewSecret()})...),
 		network: &account.Network{
 			Public: netip.MustParsePrefix(publicRange), Private: netip.MustParsePrefix(privateRange), Gateway: netip.MustParseAddr(host.Gateway),
@@ -144,7 +146,7 @@ func (c *Cloud) unlock() error {
 	if c.lock == nil {
 		return nil
 	}
-	err := os.Remove(c.path(endpointsFile))
+	err := os.Remove(c.path(admin.EndpointsFile))
 	if errors.Is(err, os.ErrNotExist) {
 		err = nil
 	}
@@ -160,7 +162,7 @@ func (c *Cloud) Start(ctx context.Context) error {
 	if err := c.prepareHost(ctx); err != nil {
 		return err
 	}
-	c.account = account.New(ctx, account.Options{Backend: c.backend, Ledger: c.ledger, Network: c.network, Log: c.opts.Log})
+	c.Account = account.New(ctx, account.Options{Backend: c.backend, Ledger: c.Ledger, Network: c.network, Log: c.opts.Log})
 	if err := c.listen(); err != nil {
 		return errors.Join(err, c.stopListening())
 	}
@@ -195,9 +197,9 @@ func (c *Cloud) prepareHost(ctx context.Context) (err error) {
 func (c *Cloud) Close() error {
 	ctx := context.Background()
 	errs := []error{c.stopListening()}
-	if c.account != nil {
-		c.account.Close()
-		errs = append(errs, c.account.DestroyAll(ctx, "cloud closed"))
+	if c.Account != nil {
+		c.Account.Close()
+		errs = append(errs, c.Account.DestroyAll(ctx, "cloud closed"))
 		for _, own := range c.Servers() {
 			errs = append(errs, c.StopServer(ctx, own.Name))
 		}
@@ -238,7 +240,7 @@ func Clean(ctx context.Context, stateDir string) error {
 		err = host.Release(ctx)
 	}
 	// Only what is ours, lest a wrong path costs someone's files.
-	for _, name := range []string{"ca.pem", endpointsFile, "lock", ""} {
+	for _, name := range []string{"ca.pem", admin.EndpointsFile, "lock", ""} {
 		if err == nil {
 			if err = os.Remove(filepath.Join(dir, name)); errors.Is(err, os.ErrNotExist) {
 				err = nil
@@ -248,20 +250,8 @@ func Clean(ctx context.Context, stateDir string) error {
 	return errors.Join(err, lock.Close())
 }
 
-// Account returns the account behind the API.
-func (c *Cloud) Account() *account.Account { return c.account }
-
-// Faults returns the programmed faults of the API.
-func (c *Cloud) Faults() *fault.Set { return c.faults }
-
-// Files returns the file server.
-func (c *Cloud) Files() *files.Server { return c.files }
-
-// Ledger returns the record of everything ever made.
-func (c *Cloud) Ledger() *ledger.Ledger { return c.ledger }
-
 // Live returns what exists now; with kinds, only those.
-func (c *Cloud) Live(kinds ...ledger.Kind) []ledger.Record { return c.ledger.Live(kinds...) }
+func (c *Cloud) Live(kinds ...ledger.Kind) []ledger.Record { return c.Ledger.Live(kinds...) }
 
 // Token returns the secret of the default token.
 func (c *Cloud) Token() string { return c.tokens.Secret(DefaultToken) }

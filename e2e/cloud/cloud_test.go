@@ -86,7 +86,7 @@ func TestDropletLifeThroughTheProxy(t *testing.T) {
 	require.Contains(t, v6, "2001:db8:")
 	require.Equal(t, []string{"drover:uid-1", "web"}, droplet.Tags)
 	require.Equal(t, "s-1vcpu-1gb", droplet.Size.Slug)
-	data, err := c.Account().UserData(created.ID)
+	data, err := c.Account.UserData(created.ID)
 	require.NoError(t, err)
 	require.Equal(t, "#cloud-config\n", data)
 
@@ -99,7 +99,7 @@ func TestDropletLifeThroughTheProxy(t *testing.T) {
 	require.NoError(t, err)
 	c.AssertNothingLeft(t)
 
-	records := c.Ledger().Records("droplet")
+	records := c.Ledger.Records("droplet")
 	require.Len(t, records, 1)
 	require.Equal(t, cloud.DefaultToken, records[0].Token)
 	require.NotEmpty(t, records[0].RequestID)
@@ -108,19 +108,19 @@ func TestDropletLifeThroughTheProxy(t *testing.T) {
 
 func TestFilesAreServedDirectlyAndThroughTheProxy(t *testing.T) {
 	c, _ := start(t, cloud.Options{StateDir: t.TempDir()})
-	c.Files().Put("driver.tar.gz", []byte("content"))
+	c.Files.Put("driver.tar.gz", []byte("content"))
 	content, err := os.ReadFile(c.CAFile())
 	require.NoError(t, err)
 	require.Equal(t, c.CAPEM(), content)
 	roots := x509.NewCertPool()
 	require.True(t, roots.AppendCertsFromPEM(content))
-	proxyURL, err := url.Parse(c.Endpoints().Proxy)
+	proxyURL, err := url.Parse(c.Endpoints.Proxy)
 	require.NoError(t, err)
 	for name, test := range map[string]struct {
 		url   string
 		proxy func(*http.Request) (*url.URL, error)
 	}{
-		"directly":      {c.Endpoints().Files, nil},
+		"directly":      {c.Endpoints.Files, nil},
 		"through proxy": {"https://" + cloud.FilesHost, http.ProxyURL(proxyURL)},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -23,15 +23,6 @@ import (
 	"github.com/drover-project/drover/e2e/cloud/rest"
 )
 
-// endpointsFile tells other processes where the running cloud listens.
-const endpointsFile = admin.EndpointsFile
-
-// Endpoints is where a running cloud listens.
-type Endpoints = admin.Endpoints
-
-// Endpoints returns where the cloud listens.
-func (c *Cloud) Endpoints() Endpoints { return c.endpoints }
-
 // RefusedDestinations returns what clients asked the proxy for in vain.
 func (c *Cloud) RefusedDestinations() []string {
 	if c.proxy == nil {
@@ -42,13 +33,13 @@ func (c *Cloud) RefusedDestinations() []string {
 
 // Environment returns the variables that lead an unmodified driver to the cloud.
 func (c *Cloud) Environment() []string {
-	return []string{"HTTPS_PROXY=" + c.endpoints.Proxy, "SSL_CERT_FILE=" + c.CAFile()}
+	return []string{"HTTPS_PROXY=" + c.Endpoints.Proxy, "SSL_CERT_FILE=" + c.CAFile()}
 }
 
 // Client returns a client of the API with the token's secret, connected as
 // drivers are: to the real API's name, through the proxy.
 func (c *Cloud) Client(secret string) *godo.Client {
-	proxyURL, err := url.Parse(c.endpoints.Proxy)
+	proxyURL, err := url.Parse(c.Endpoints.Proxy)
 	transport := &http.Transport{
 		Proxy:           func(*http.Request) (*url.URL, error) { return proxyURL, err },
 		TLSClientConfig: &tls.Config{RootCAs: c.authority.Pool(), MinVersion: tls.VersionTLS12},
@@ -65,13 +56,13 @@ func (c *Cloud) listen() error {
 	// Without HTTP/2, so that a lost connection is lost for one request only.
 	secure := &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
 	handler := rest.NewHandler(rest.Options{
-		Account: c.account, Tokens: c.tokens, Faults: c.faults, Ledger: c.ledger, Log: c.opts.Log,
+		Account: c.Account, Tokens: c.tokens, Faults: c.Faults, Ledger: c.Ledger, Log: c.opts.Log,
 	})
 	apiAddress, err := c.serve(handler, c.opts.Bind, secure)
 	if err != nil {
 		return err
 	}
-	filesAddress, err := c.serve(c.files, c.opts.Bind, secure)
+	filesAddress, err := c.serve(c.Files, c.opts.Bind, secure)
 	if err != nil {
 		return err
 	}
@@ -87,26 +78,26 @@ func (c *Cloud) listen() error {
 	var random [24]byte
 	_, _ = rand.Read(random[:]) // never fails
 	secret := hex.EncodeToString(random[:])
-	adminAddress, err := c.serve(admin.NewHandler(c, secret), "127.0.0.1", nil)
+	adminAddress, err := c.serve(admin.NewHandler(c, c.Parts, secret), "127.0.0.1", nil)
 	if err != nil {
 		return err
 	}
-	c.endpoints = Endpoints{
+	c.Endpoints = admin.Endpoints{
 		API: "https://" + apiAddress, Proxy: "http://" + proxyAddress, Files: "https://" + filesAddress,
 		Admin: "http://" + adminAddress, AdminSecret: secret, CAFile: c.CAFile(), PID: os.Getpid(),
 	}
 	if c.opts.StateDir == "" {
 		return nil
 	}
-	content, err := json.MarshalIndent(c.endpoints, "", "  ")
+	content, err := json.MarshalIndent(c.Endpoints, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encoding endpoints: %w", err)
 	}
-	fresh := c.path(endpointsFile) + ".new"
+	fresh := c.path(admin.EndpointsFile) + ".new"
 	if err := os.WriteFile(fresh, content, 0o600); err != nil {
 		return fmt.Errorf("writing endpoints: %w", err)
 	}
-	return os.Rename(fresh, c.path(endpointsFile))
+	return os.Rename(fresh, c.path(admin.EndpointsFile))
 }
 
 func (c *Cloud) serve(handler http.Handler, host string, secure *tls.Config) (string, error) {

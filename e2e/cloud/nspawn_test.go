@@ -175,9 +175,9 @@ func TestRealBootFaults(t *testing.T) {
 	registered, _, err := client.Keys.Create(t.Context(), &godo.KeyCreateRequest{Name: "k", PublicKey: key.public})
 	require.NoError(t, err)
 	for name, effect := range map[string]fault.Effect{
-		"offline": fault.Offline(), "lost": fault.AnswerLost(), "vanish": fault.Vanishes(time.Second),
+		"offline": fault.Offline, "lost": fault.AnswerLost, "vanish": fault.Effect{Boot: &fault.Boot{VanishAfter: time.Second}},
 	} {
-		_, err := c.Faults().Add(fault.Rule{Match: fault.CreateDroplet, Name: name, Effect: effect})
+		_, err := c.Faults.Add(fault.Rule{Match: fault.CreateDroplet, Name: name, Effect: effect})
 		require.NoError(t, err)
 	}
 	create := func(name string) (*godo.Droplet, error) {

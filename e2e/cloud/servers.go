@@ -25,7 +25,7 @@ func (c *Cloud) StartServer(ctx context.Context, request server.Request) (server
 	if err != nil {
 		return server.Info{}, fmt.Errorf("starting server: %w", err)
 	}
-	c.ledger.Append(ledger.Entry{Op: ledger.OpCreated, Kind: ledger.KindServer, ID: spec.Name, Name: request.Name})
+	c.Ledger.Append(ledger.Entry{Op: ledger.OpCreated, Kind: ledger.KindServer, ID: spec.Name, Name: request.Name})
 	if err := c.backend.Create(ctx, spec); err != nil {
 		_ = c.StopServer(context.WithoutCancel(ctx), request.Name) // the first error says more
 		return server.Info{}, fmt.Errorf("starting server %s: %w", request.Name, err)
@@ -80,7 +80,7 @@ func (c *Cloud) StopServer(ctx context.Context, name string) error {
 		return fmt.Errorf("stopping server %s: %w", name, err)
 	}
 	c.network.Release(spec.Public)
-	c.ledger.Append(ledger.Entry{Op: ledger.OpRemoved, Kind: ledger.KindServer, ID: spec.Name, Name: name})
+	c.Ledger.Append(ledger.Entry{Op: ledger.OpRemoved, Kind: ledger.KindServer, ID: spec.Name, Name: name})
 	return nil
 }
 

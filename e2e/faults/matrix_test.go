@@ -69,7 +69,7 @@ func (w *world) note(phase string, troubles []trouble) {
 }
 
 func (w *world) applied(id string) bool {
-	return slices.ContainsFunc(theCloud.Faults().List(), func(s fault.Status) bool { return s.ID == id && s.Applied > 0 })
+	return slices.ContainsFunc(theCloud.Faults.List(), func(s fault.Status) bool { return s.ID == id && s.Applied > 0 })
 }
 
 func (w *world) armCloud(t trouble) {
@@ -89,13 +89,13 @@ func (w *world) armCloud(t trouble) {
 		return
 	}
 	// A pod that is killed asks the cloud for nothing more.
-	w.addRule(fault.Rule{Match: fault.AnyRequest, Token: w.token, Skip: t.index, Effect: fault.ConnectionLost()})
+	w.addRule(fault.Rule{Match: fault.AnyRequest, Token: w.token, Skip: t.index, Effect: fault.ConnectionLost})
 	w.podGate.killed = func() bool { return w.applied(id) }
 }
 
 func (w *world) addRule(rule fault.Rule) string {
 	w.Helper()
-	id, err := theCloud.Faults().Add(rule)
+	id, err := theCloud.Faults.Add(rule)
 	require.NoError(w, err)
 	w.rules = append(w.rules, id)
 	return id
@@ -107,7 +107,7 @@ func (w *world) cure() {
 		w.struck[t] = w.struck[t] || w.applied(id)
 	}
 	for _, id := range w.rules {
-		theCloud.Faults().Remove(id)
+		theCloud.Faults.Remove(id)
 	}
 	w.rules = nil
 }
@@ -248,11 +248,11 @@ func observe(t *testing.T, l *lab) record {
 	w := newWorld(t, l, tokenOf(0), plain)
 	seen := record{creating: {}, removing: {}, restoring: {}}
 	look := func(phase string, drive func() error) {
-		before := len(theCloud.Faults().Hits())
-		w.addRule(fault.Rule{Match: fault.AnyRequest, Token: w.token, Effect: fault.Slow(1)})
+		before := len(theCloud.Faults.Hits())
+		w.addRule(fault.Rule{Match: fault.AnyRequest, Token: w.token, Effect: fault.Effect{Latency: 1}})
 		w.arm(phase, nil)
 		require.NoError(t, drive(), w.story())
-		for _, hit := range theCloud.Faults().Hits()[before:] {
+		for _, hit := range theCloud.Faults.Hits()[before:] {
 			seen[phase][atCloud] = append(seen[phase][atCloud], hit.Method+" "+hit.Path)
 		}
 		seen[phase][manager], seen[phase][pod] = w.managerGate.recorded(), w.podGate.recorded()

@@ -26,7 +26,7 @@ import (
 // droplets are all that this run ever had, in the order of their making.
 func (w *world) droplets() []ledger.Record {
 	var mine []ledger.Record
-	for _, record := range theCloud.Ledger().Records(ledger.KindDroplet) {
+	for _, record := range theCloud.Ledger.Records(ledger.KindDroplet) {
 		if slices.ContainsFunc(w.uids, func(uid string) bool { return slices.Contains(record.Tags, "drover-machine-uid:"+uid) }) {
 			mine = append(mine, record)
 		}
@@ -113,7 +113,7 @@ func (w *world) whenReady() error {
 	if len(live) != 1 {
 		return fmt.Errorf("the machine is Ready and has %d servers", len(live))
 	}
-	data, err := theCloud.Account().UserData(number(live[0].ID))
+	data, err := theCloud.Account.UserData(number(live[0].ID))
 	if times := strings.Count(data, bootstrapMarker); err != nil || times != 1 {
 		return fmt.Errorf("the server's user data has the bootstrap data %d times: %s (%w)", times, data, err)
 	}
@@ -183,7 +183,7 @@ func (w *world) isRefused(tag string) bool {
 	for t, rule := range w.armed {
 		refusing[rule] = effects()[t.kind].always
 	}
-	return slices.ContainsFunc(theCloud.Faults().Hits(), func(hit fault.Hit) bool {
+	return slices.ContainsFunc(theCloud.Faults.Hits(), func(hit fault.Hit) bool {
 		// Without the list nobody knows who uses a tag.
 		return refusing[hit.Rule] && (hit.Path == "/v2/tags/"+tag || hit.Method == http.MethodGet && hit.Path == "/v2/droplets")
 	})
@@ -219,7 +219,7 @@ func (w *world) story() string {
 	for _, line := range w.log {
 		fmt.Fprintln(&out, "  ", line)
 	}
-	for _, entry := range theCloud.Ledger().Entries() {
+	for _, entry := range theCloud.Ledger.Entries() {
 		if entry.Token == w.token && entry.Time.After(w.began) {
 			fmt.Fprintln(&out, "   ledger:", entry.Time.Format("05.000"), entry.Op, entry.Kind, entry.ID)
 		}

@@ -43,7 +43,7 @@ func TestOracle_findsWhatWasDone(t *testing.T) {
 	require.ErrorContains(t, w.whenGone(), "is left at the cloud")
 
 	made := w.droplets()[0]
-	_, err := theCloud.Account().CreateDroplet(account.Caller{Token: w.token}, account.DropletRequest{
+	_, err := theCloud.Account.CreateDroplet(account.Caller{Token: w.token}, account.DropletRequest{
 		Name: "second", Region: "nyc3", Size: "s-1vcpu-1gb", Image: "ubuntu-22-04-x64", Tags: made.Tags}, fault.Boot{})
 	require.NoError(t, err)
 	require.ErrorContains(t, w.whenReady(), "at the same time")
@@ -57,7 +57,7 @@ func TestOracle_excusesOnlyTheTagThatWasRefused(t *testing.T) {
 	w.armed[trouble{phase: removing, place: atCloud, kind: "403"}] = w.addRule(fault.Rule{Match: fault.AnyRequest, Token: w.token, Effect: forbidden()})
 	defer w.cure()
 	ask := func(path string) {
-		theCloud.Faults().Apply(fault.Request{Method: "DELETE", Path: path, Token: w.token})
+		theCloud.Faults.Apply(fault.Request{Method: "DELETE", Path: path, Token: w.token})
 	}
 	ask("/v2/account/keys/1")
 	require.False(t, w.isRefused("drover-cluster:c1"))

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/e2e/cloud/account"
 	"github.com/drover-project/drover/e2e/cloud/fault"
 )
 
@@ -89,7 +90,7 @@ func (w *world) loseServer() {
 
 func (w *world) vanish(server string) {
 	w.Helper()
-	require.NoError(w, theCloud.Account().Vanish(context.WithoutCancel(w.Context()), number(server)))
+	require.NoError(w, theCloud.Account.DeleteDroplet(context.WithoutCancel(w.Context()), account.Vanished, number(server)))
 }
 
 // number of a server; 0, which is none, for what is not its ID.
@@ -159,26 +160,26 @@ type effect struct {
 func effects() map[string]effect {
 	unclear := unclearClasses()
 	return map[string]effect{
-		"401":                   {Effect: fault.Unauthorized(), always: true, classes: []string{rkev1.ClassUnauthorized}},
+		"401":                   {Effect: fault.Unauthorized, always: true, classes: []string{rkev1.ClassUnauthorized}},
 		"403":                   {Effect: forbidden(), always: true, classes: []string{rkev1.ClassUnauthorized}, says: "not permitted"},
-		"quota":                 {Effect: fault.Quota(), always: true, classes: []string{rkev1.ClassQuota}, says: "droplet limit"},
+		"quota":                 {Effect: fault.Quota, always: true, classes: []string{rkev1.ClassQuota}, says: "droplet limit"},
 		"429":                   {Effect: fault.RateLimited(time.Second), always: true, classes: []string{rkev1.ClassThrottled}},
 		"422":                   {Effect: fault.Refused("you specified an invalid size for Droplet creation."), always: true, classes: []string{rkev1.ClassInvalid}, says: "invalid size"},
 		"429 once":              {Effect: fault.RateLimited(time.Second), classes: []string{rkev1.ClassThrottled}},
-		"500 before":            {Effect: fault.ServerError(http.StatusInternalServerError), classes: unclear},
-		"503 for long":          {Effect: fault.ServerError(http.StatusServiceUnavailable), always: true, classes: unclear},
-		"500 after":             {Effect: fault.ServerErrorAfter(http.StatusInternalServerError), classes: unclear},
-		"connection lost":       {Effect: fault.ConnectionLost(), classes: unclear},
-		"answer lost":           {Effect: fault.AnswerLost(), classes: unclear},
-		"slow":                  {Effect: fault.Slow(time.Second)},
-		"hangs":                 {Effect: fault.Slow(podDeadline + podGrace), classes: unclear},
-		"pod killed before":     {Effect: fault.ConnectionLost(), kills: true, classes: unclear},
-		"pod killed after":      {Effect: fault.AnswerLost(), kills: true, classes: unclear},
-		"slow boot":             {Effect: fault.SlowBoot(2 * time.Second)},
-		"vanishes after boot":   {Effect: fault.Vanishes(time.Millisecond)},
-		"never boots":           {Effect: fault.NeverBoots(), hopeless: true},
+		"500 before":            {Effect: fault.Effect{Status: http.StatusInternalServerError}, classes: unclear},
+		"503 for long":          {Effect: fault.Effect{Status: http.StatusServiceUnavailable}, always: true, classes: unclear},
+		"500 after":             {Effect: fault.Effect{Status: http.StatusInternalServerError, After: true}, classes: unclear},
+		"connection lost":       {Effect: fault.ConnectionLost, classes: unclear},
+		"answer lost":           {Effect: fault.AnswerLost, classes: unclear},
+		"slow":                  {Effect: fault.Effect{Latency: time.Second}},
+		"hangs":                 {Effect: fault.Effect{Latency: podDeadline + podGrace}, classes: unclear},
+		"pod killed before":     {Effect: fault.ConnectionLost, kills: true, classes: unclear},
+		"pod killed after":      {Effect: fault.AnswerLost, kills: true, classes: unclear},
+		"slow boot":             {Effect: fault.Effect{Boot: &fault.Boot{Delay: 2 * time.Second}}},
+		"vanishes after boot":   {Effect: fault.Effect{Boot: &fault.Boot{VanishAfter: time.Millisecond}}},
+		"never boots":           {Effect: fault.NeverBoots, hopeless: true},
 		"no address":            {Effect: fault.Effect{Boot: &fault.Boot{NoAddress: true}}, hopeless: true},
-		"active without a host": {Effect: fault.Offline()},
+		"active without a host": {Effect: fault.Offline},
 	}
 }
 

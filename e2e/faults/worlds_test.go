@@ -268,7 +268,7 @@ func (w *world) deadEnd(kind, reason, says string) error {
 // another is a server of another machine, which nobody may touch.
 func (w *world) another() string {
 	w.Helper()
-	made, err := theCloud.Account().CreateDroplet(account.Caller{Token: w.token}, account.DropletRequest{
+	made, err := theCloud.Account.CreateDroplet(account.Caller{Token: w.token}, account.DropletRequest{
 		Name: "another", Region: "nyc3", Size: "s-1vcpu-1gb", Image: "ubuntu-22-04-x64", Tags: []string{"drover-machine-uid:another"}}, fault.Boot{})
 	require.NoError(w, err)
 	id := fmt.Sprint(made.ID)

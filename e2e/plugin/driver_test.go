@@ -23,7 +23,7 @@ func newDriver(t *testing.T, c *cloud.Cloud, values map[string]any) *Driver {
 	require.NoError(t, os.MkdirAll(filepath.Join(store, "machines", "web-1"), 0o700))
 	d := &Driver{BaseDriver: &drivers.BaseDriver{MachineName: "web-1", StorePath: store}, getenv: func(string) string { return "" }}
 	all := map[string]any{
-		"drovertest-token": c.Token(), "drovertest-endpoint": c.Endpoints().API, "drovertest-ca-cert": string(c.CAPEM()),
+		"drovertest-token": c.Token(), "drovertest-endpoint": c.Endpoints.API, "drovertest-ca-cert": string(c.CAPEM()),
 		"drovertest-tag": []string{"blue"}, "drovertest-private-networking": true, "drovertest-ipv6": true, "drovertest-2nd-disk-gb": 5,
 	}
 	maps.Copy(all, values)
@@ -54,7 +54,7 @@ func TestLifeOfAServer(t *testing.T) {
 	require.NotEmpty(t, d.PrivateIPAddress)
 	require.NotEmpty(t, d.IPv6Address)
 	require.FileExists(t, d.GetSSHKeyPath())
-	given, err := c.Account().UserData(d.dropletID())
+	given, err := c.Account.UserData(d.dropletID())
 	require.NoError(t, err)
 	require.Equal(t, "#!/bin/sh\n", given)
 	require.Equal(t, []string{"blue", "made-by-drovertest"}, c.Live("droplet")[0].Tags)

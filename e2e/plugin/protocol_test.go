@@ -64,7 +64,7 @@ func typed(c *cloud.Cloud, flags []mcnflag.Flag, given map[string]any) rpcdriver
 			values[flag.String()] = append([]string{}, flag.Value...)
 		}
 	}
-	values["drovertest-endpoint"], values["drovertest-ca-cert"] = c.Endpoints().API, string(c.CAPEM())
+	values["drovertest-endpoint"], values["drovertest-ca-cert"] = c.Endpoints.API, string(c.CAPEM())
 	maps.Copy(values, given)
 	return rpcdriver.RPCFlags{Values: values}
 }

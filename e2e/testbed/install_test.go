@@ -24,7 +24,7 @@ import (
 // download fetches through the local cloud's proxy, as a Job does.
 func download(t *testing.T, c *cloud.Cloud, address string) string {
 	t.Helper()
-	proxy, err := url.Parse(c.Endpoints().Proxy)
+	proxy, err := url.Parse(c.Endpoints.Proxy)
 	require.NoError(t, err)
 	roots := x509.NewCertPool()
 	require.True(t, roots.AppendCertsFromPEM(c.CAPEM()))

@@ -172,7 +172,7 @@ func TestCloudIsStartedAndAwaited(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, c.Start(t.Context()))
 		t.Cleanup(func() { require.NoError(t, c.Close()) })
-		endpoints = c.Endpoints()
+		endpoints = c.Endpoints
 	}
 	b.programs(t, map[string]string{"localcloud": strings.ReplaceAll(daemonScript, "%s", `mkdir -p .drover/cloud; cp elsewhere/endpoints.json .drover/cloud/`)})
 	require.ErrorIs(t, b.cloudReady(t.Context()), admin.ErrNotRunning)

@@ -17,7 +17,7 @@ func startServers(t *testing.T) (*cloud.Cloud, *vcenter.Servers) {
 	require.NoError(t, err)
 	require.NoError(t, c.Start(t.Context()))
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	return c, &vcenter.Servers{Cloud: admin.NewClient(c.Endpoints())}
+	return c, &vcenter.Servers{Cloud: &admin.Client{Endpoints: c.Endpoints}}
 }
 
 func TestServersAreTheLocalClouds(t *testing.T) {

@@ -39,7 +39,7 @@ func TestCreate(t *testing.T) {
 	require.Len(t, droplets, 1)
 	require.Contains(t, droplets[0].Tags, "mine")
 	require.Contains(t, droplets[0].Tags, "drover-machine-uid:"+j.request.Machine.UID)
-	userData, err := theCloud.Account().UserData(atoi(t, droplets[0].ID))
+	userData, err := theCloud.Account.UserData(atoi(t, droplets[0].ID))
 	require.NoError(t, err)
 	require.Contains(t, userData, "gz+b64", "the bootstrap data is the droplet's user data")
 	require.Contains(t, userData, `hostname: "testcreate"`)
@@ -87,7 +87,7 @@ func TestCreate_failures(t *testing.T) {
 		journal             state.Phase
 	}{
 		{name: "token revoked", reason: "PreCreateCheckFailed", class: rkev1.ClassUnauthorized, prepare: func(j *job) {
-			j.fault("GET /v2/regions", fault.Unauthorized(), 0)
+			j.fault("GET /v2/regions", fault.Unauthorized, 0)
 		}},
 		{name: "region unknown", reason: "PreCreateCheckFailed", class: rkev1.ClassInvalid, prepare: func(j *job) {
 			j.request.Options["digitalocean-region"] = "nowhere"
@@ -97,13 +97,13 @@ func TestCreate_failures(t *testing.T) {
 		}},
 		{name: "credential missing", reason: "OptionsInvalid", class: rkev1.ClassInvalid, prepare: func(j *job) { j.request.CredentialEnv = nil }},
 		{name: "quota", reason: "CreateFailed", class: rkev1.ClassQuota, journal: state.PhaseGone, prepare: func(j *job) {
-			j.fault(fault.CreateDroplet, fault.Quota(), 0)
+			j.fault(fault.CreateDroplet, fault.Quota, 0)
 		}},
 		{name: "throttled", reason: "CreateFailed", class: rkev1.ClassThrottled, journal: state.PhaseGone, prepare: func(j *job) {
 			j.fault(fault.CreateDroplet, fault.RateLimited(time.Second), 0)
 		}},
 		{name: "cloud down", reason: "CreateFailed", class: rkev1.ClassTransient, journal: state.PhaseGone, prepare: func(j *job) {
-			j.fault(fault.CreateDroplet, fault.ServerError(http.StatusServiceUnavailable), 0)
+			j.fault(fault.CreateDroplet, fault.Effect{Status: http.StatusServiceUnavailable}, 0)
 		}},
 		{name: "user data too large", reason: "UserDataTooLarge", class: rkev1.ClassInvalid, prepare: func(j *job) {
 			j.request.Files = map[string][]byte{"digitalocean-userdata": []byte("#cloud-config\nx: " + strings.Repeat("y", 70<<10))}
@@ -144,7 +144,7 @@ func TestCreate_failures(t *testing.T) {
 func TestCreate_answer_lost(t *testing.T) {
 	t.Parallel()
 	for name, effect := range map[string]fault.Effect{
-		"connection": fault.AnswerLost(), "error": fault.ServerErrorAfter(http.StatusInternalServerError),
+		"connection": fault.AnswerLost, "error": fault.Effect{Status: http.StatusInternalServerError, After: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -166,9 +166,9 @@ func TestCreate_answer_lost(t *testing.T) {
 func TestCreate_answer_and_finder_lost(t *testing.T) {
 	t.Parallel()
 	j := withBootstrap(newJob(t, "digitalocean"))
-	j.fault(fault.CreateDroplet, fault.AnswerLost(), 1)
+	j.fault(fault.CreateDroplet, fault.AnswerLost, 1)
 	// The look before the create has two requests: by tag, and for droplets with GPUs.
-	j.faultAfter(2, "GET /v2/droplets", fault.ServerError(http.StatusBadGateway), 0)
+	j.faultAfter(2, "GET /v2/droplets", fault.Effect{Status: http.StatusBadGateway}, 0)
 	code, result := j.run(t.Context(), state.Create)
 	require.Equal(t, operation.ExitFailed, code)
 	require.True(t, result.ServerMayExist)
@@ -215,7 +215,7 @@ func TestCreate_cancelled(t *testing.T) {
 	t.Parallel()
 	j := withBootstrap(newJob(t, "digitalocean"))
 	// The driver polls for an address every five seconds until the droplet has one.
-	j.fault(fault.CreateDroplet, fault.NeverBoots(), 1)
+	j.fault(fault.CreateDroplet, fault.NeverBoots, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	j.whenJournaled(state.PhaseRecorded, cancel)
@@ -233,7 +233,7 @@ func TestCreate_cancelled(t *testing.T) {
 func TestCreate_cancelled_while_the_cloud_answers(t *testing.T) {
 	t.Parallel()
 	j := newJob(t, "digitalocean")
-	j.fault(fault.CreateDroplet, fault.Slow(time.Minute), 1)
+	j.fault(fault.CreateDroplet, fault.Effect{Latency: time.Minute}, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
@@ -307,7 +307,7 @@ func TestCreate_with_credentials_that_changed(t *testing.T) {
 func TestCreate_bringsAKeyThatIsKeptBeforeTheCloudKnowsIt(t *testing.T) {
 	t.Parallel()
 	j := newJob(t, "digitalocean")
-	j.fault(fault.CreateDroplet, fault.AnswerLost(), 1)
+	j.fault(fault.CreateDroplet, fault.AnswerLost, 1)
 	var kept []byte
 	j.client.PrependReactor("patch", "secrets", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		if patch := action.(clienttesting.PatchAction).GetPatch(); kept == nil {

@@ -19,7 +19,7 @@ func TestHabits(t *testing.T) {
 	t.Parallel()
 	content := buildPlugin(t)
 	sum := sha256.Sum256(content)
-	theCloud.Files().Put("drivers/habits", content)
+	theCloud.Files.Put("drivers/habits", content)
 	plugin := func(t *testing.T, way string) *job {
 		t.Helper()
 		j := newJob(t, "drovertest")
@@ -43,7 +43,7 @@ func TestHabits(t *testing.T) {
 			result := j.mustCreate()
 			require.NotNil(t, result.Delivery)
 			require.Nil(t, result.Delivery.Proven, "nobody can log in to the local cloud's servers")
-			given, err := theCloud.Account().UserData(atoi(t, j.droplets(false)[0].ID))
+			given, err := theCloud.Account.UserData(atoi(t, j.droplets(false)[0].ID))
 			require.NoError(t, err)
 			var config struct{ Runcmd []any }
 			require.NoError(t, yaml.Unmarshal([]byte(given), &config))

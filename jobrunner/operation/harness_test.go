@@ -225,7 +225,7 @@ func (j *job) droplets(ever bool) []ledger.Record {
 	var out []ledger.Record
 	records := theCloud.Live(ledger.KindDroplet)
 	if ever {
-		records = theCloud.Ledger().Records()
+		records = theCloud.Ledger.Records()
 	}
 	for _, record := range records {
 		if record.Kind == ledger.KindDroplet && record.Name == j.request.InstanceName {
@@ -252,14 +252,14 @@ func (j *job) fault(match string, effect fault.Effect, count int) {
 func (j *job) faultAfter(skip int, match string, effect fault.Effect, count int) {
 	j.t.Helper()
 	require.NotEmpty(j.t, j.token)
-	_, err := theCloud.Faults().Add(fault.Rule{Token: j.token, Match: match, Skip: skip, Count: count, Effect: effect})
+	_, err := theCloud.Faults.Add(fault.Rule{Token: j.token, Match: match, Skip: skip, Count: count, Effect: effect})
 	require.NoError(j.t, err)
 }
 
 // awaitFault waits until one of this test's faults has met a request.
 func (j *job) awaitFault(ctx context.Context) {
 	for ctx.Err() == nil {
-		if slices.ContainsFunc(theCloud.Faults().Hits(), func(hit fault.Hit) bool { return hit.Token == j.token }) {
+		if slices.ContainsFunc(theCloud.Faults.Hits(), func(hit fault.Hit) bool { return hit.Token == j.token }) {
 			return
 		}
 		select {
@@ -270,9 +270,9 @@ func (j *job) awaitFault(ctx context.Context) {
 }
 
 func (j *job) clearFaults() {
-	for _, rule := range theCloud.Faults().List() {
+	for _, rule := range theCloud.Faults.List() {
 		if rule.Token == j.token {
-			theCloud.Faults().Remove(rule.ID)
+			theCloud.Faults.Remove(rule.ID)
 		}
 	}
 }

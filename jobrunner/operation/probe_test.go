@@ -55,7 +55,7 @@ func newProbe(t *testing.T, content []byte) *probe {
 	j := newJob(t, "drovertest")
 	sum := sha256.Sum256(content)
 	name := "drivers/" + j.request.Machine.UID
-	theCloud.Files().Put(name, content)
+	theCloud.Files.Put(name, content)
 	j.request = jobrunner.Request{
 		Operation: state.Probe, Attempt: 1, Namespace: "team", StateSecret: stateName,
 		Driver: state.DriverRef{Name: "drovertest", URL: "https://" + cloud.FilesHost + "/" + name, Checksum: hex.EncodeToString(sum[:])},

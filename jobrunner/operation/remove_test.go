@@ -47,10 +47,10 @@ func TestRemove_tags_of_a_server_that_is_gone(t *testing.T) {
 		count  int
 		left   bool
 	}{
-		"one answer is lost":   {"GET /v2/droplets/*", fault.AnswerLost(), 1, false},
-		"one token is refused": {"GET /v2/droplets/*", fault.Unauthorized(), 1, false},
-		"the cloud is down":    {fault.AnyRequest, fault.ServerError(http.StatusBadGateway), 6, false},
-		"a useless token":      {fault.AnyRequest, fault.Unauthorized(), 0, true},
+		"one answer is lost":   {"GET /v2/droplets/*", fault.AnswerLost, 1, false},
+		"one token is refused": {"GET /v2/droplets/*", fault.Unauthorized, 1, false},
+		"the cloud is down":    {fault.AnyRequest, fault.Effect{Status: http.StatusBadGateway}, 6, false},
+		"a useless token":      {fault.AnyRequest, fault.Unauthorized, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := newJob(t, "digitalocean")
@@ -70,7 +70,7 @@ func TestRemove_tags_of_a_server_that_is_gone(t *testing.T) {
 			}
 			tag := "drover-machine-uid:" + j.request.Machine.UID
 			require.Equal(t, c.left, slices.ContainsFunc(theCloud.Live(ledger.KindTag), func(r ledger.Record) bool { return r.Name == tag }), j.output)
-			theCloud.Faults().Clear()
+			theCloud.Faults.Clear()
 		})
 	}
 }
@@ -97,8 +97,8 @@ func TestRemove_failures(t *testing.T) {
 		match, class string
 		effect       fault.Effect
 	}{
-		"cloud down":    {fault.DeleteDroplet, rkev1.ClassTransient, fault.ServerError(http.StatusBadGateway)},
-		"token revoked": {"* /**", rkev1.ClassUnauthorized, fault.Unauthorized()},
+		"cloud down":    {fault.DeleteDroplet, rkev1.ClassTransient, fault.Effect{Status: http.StatusBadGateway}},
+		"token revoked": {"* /**", rkev1.ClassUnauthorized, fault.Unauthorized},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -113,7 +113,7 @@ func TestRemove_failures(t *testing.T) {
 			require.Len(t, j.droplets(false), 1)
 
 			j.request.Abandon = true
-			j.fault(fault.AnyRequest, fault.Unauthorized(), 0)
+			j.fault(fault.AnyRequest, fault.Unauthorized, 0)
 			code, result = j.run(t.Context(), state.Remove)
 			require.Equal(t, operation.ExitSucceeded, code, "given up")
 			require.True(t, result.ServerMayExist)

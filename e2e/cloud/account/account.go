@@ -37,6 +37,9 @@ type Caller struct {
 	Cause     string // when it is not a plain API request
 }
 
+// Vanished is who destroys a droplet behind its owner's back.
+var Vanished = Caller{Cause: "vanished"}
+
 // Account is one customer's account. It is safe for concurrent use.
 type Account struct {
 	opts     Options
@@ -128,7 +131,7 @@ type Network struct {
 
 	mu   sync.Mutex
 	next uint32
-	used map[uint32]bool
+	used map[netip.Addr]bool // by public address
 }
 
 // Addresses are those of one server.
@@ -147,39 +150,26 @@ func (n *Network) Allocate() (Addresses, error) {
 	for range size {
 		n.next++
 		index := reserved + n.next%(size-reserved)
-		if last := index & 0xff; last == 0 || last == 255 || n.used[index] {
+		public := add(n.Public.Addr(), index)
+		if last := index & 0xff; last == 0 || last == 255 || n.used[public] {
 			continue
 		}
-		n.take(index)
-		return n.at(index), nil
+		if n.used == nil {
+			n.used = map[netip.Addr]bool{}
+		}
+		n.used[public] = true
+		v6 := [16]byte{0x20, 0x01, 0x0d, 0xb8, 0xd0, 0x0d}
+		binary.BigEndian.PutUint32(v6[12:], index)
+		return Addresses{Public: public, Private: add(n.Private.Addr(), index), IPv6: netip.AddrFrom16(v6)}, nil
 	}
 	return Addresses{}, errors.New("allocating addresses: none left")
 }
 
 // Release gives the addresses back.
 func (n *Network) Release(public netip.Addr) {
-	if !n.Public.Contains(public) {
-		return
-	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	delete(n.used, offset(n.Public, public))
-}
-
-func (n *Network) take(index uint32) {
-	if n.used == nil {
-		n.used = map[uint32]bool{}
-	}
-	n.used[index] = true
-}
-
-func (n *Network) at(index uint32) Addresses {
-	var v6 [16]byte
-	copy(v6[:], []byte{0x20, 0x01, 0x0d, 0xb8, 0xd0, 0x0d})
-	binary.BigEndian.PutUint32(v6[12:], index)
-	return Addresses{
-		Public: add(n.Public.Addr(), index), Private: add(n.Private.Addr(), index), IPv6: netip.AddrFrom16(v6),
-	}
+	delete(n.used, public)
 }
 
 func add(base netip.Addr, index uint32) netip.Addr {
@@ -187,9 +177,4 @@ func add(base netip.Addr, index uint32) netip.Addr {
 	var sum [4]byte
 	binary.BigEndian.PutUint32(sum[:], binary.BigEndian.Uint32(bytes[:])+index)
 	return netip.AddrFrom4(sum)
-}
-
-func offset(prefix netip.Prefix, addr netip.Addr) uint32 {
-	base, own := prefix.Addr().As4(), addr.As4()
-	return binary.BigEndian.Uint32(own[:]) - binary.BigEndian.Uint32(base[:])
 }

@@ -164,7 +164,7 @@ func (a *Account) bootDroplet(ctx context.Context, d *droplet) {
 		if !wait(a.ctx, d.boot.VanishAfter) {
 			return
 		}
-		if err := a.Vanish(a.ctx, d.ID); err != nil && !IsNotFound(err) {
+		if err := a.DeleteDroplet(a.ctx, Vanished, d.ID); err != nil && !IsNotFound(err) {
 			a.opts.Log.Error("letting droplet vanish", "id", d.ID, "error", err)
 		}
 	})
@@ -354,11 +354,6 @@ func (a *Account) DeleteDroplet(ctx context.Context, caller Caller, id int) erro
 	a.opts.Network.Release(d.Spec.Public)
 	a.record(caller, d.entry(ledger.OpRemoved))
 	return nil
-}
-
-// Vanish destroys a droplet behind the client's back.
-func (a *Account) Vanish(ctx context.Context, id int) error {
-	return a.DeleteDroplet(ctx, Caller{Cause: "vanished"}, id)
 }
 
 // DestroyAll destroys every droplet, as the end of the cloud.

@@ -38,15 +38,8 @@ func (a *Account) Key(identifier string) (godo.Key, error) {
 }
 
 func (a *Account) findKey(identifier string) (godo.Key, error) {
-	id, err := strconv.Atoi(identifier)
-	if err == nil {
-		if key, ok := a.keys[id]; ok {
-			return key, nil
-		}
-		return godo.Key{}, NotFound()
-	}
 	for _, key := range a.keys {
-		if key.Fingerprint == identifier {
+		if key.Fingerprint == identifier || strconv.Itoa(key.ID) == identifier {
 			return key, nil
 		}
 	}
@@ -55,8 +48,11 @@ func (a *Account) findKey(identifier string) (godo.Key, error) {
 
 // CreateKey adds a public key; one already on the account is refused.
 func (a *Account) CreateKey(caller Caller, request godo.KeyCreateRequest) (godo.Key, error) {
-	if err := validateKeyName(request.Name); err != nil {
-		return godo.Key{}, err
+	if request.Name == "" {
+		return godo.Key{}, Unprocessable("Name can't be blank")
+	}
+	if len(request.Name) > maxKeyName {
+		return godo.Key{}, Unprocessable("Name is too long (maximum is 255 characters)")
 	}
 	public, err := parseKey(request.PublicKey)
 	if err != nil {
@@ -73,16 +69,6 @@ func (a *Account) CreateKey(caller Caller, request godo.KeyCreateRequest) (godo.
 	a.keys[key.ID] = key
 	a.record(caller, ledger.Entry{Op: ledger.OpCreated, Kind: ledger.KindKey, ID: strconv.Itoa(key.ID), Name: key.Name})
 	return key, nil
-}
-
-func validateKeyName(name string) error {
-	if name == "" {
-		return Unprocessable("Name can't be blank")
-	}
-	if len(name) > maxKeyName {
-		return Unprocessable("Name is too long (maximum is 255 characters)")
-	}
-	return nil
 }
 
 // parseKey reads exactly one key: a second line would become a second login on every server.

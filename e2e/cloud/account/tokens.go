@@ -28,7 +28,7 @@ type Tokens struct {
 func NewTokens(tokens ...Token) *Tokens {
 	t := &Tokens{byName: map[string]Token{}}
 	for _, token := range tokens {
-		t.Set(token)
+		t.byName[token.Name] = token
 	}
 	return t
 }
@@ -38,13 +38,6 @@ func NewSecret() string {
 	secret := make([]byte, 32)
 	_, _ = rand.Read(secret) // never fails
 	return "dop_v1_" + hex.EncodeToString(secret)
-}
-
-// Set adds a token or replaces the one of that name.
-func (t *Tokens) Set(token Token) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.byName[token.Name] = token
 }
 
 // Add adds a token under a name of its own.
@@ -72,17 +65,6 @@ func (t *Tokens) Revoke(name string) error {
 	token.Revoked = true
 	t.byName[name] = token
 	return nil
-}
-
-// List returns all tokens by name.
-func (t *Tokens) List() []Token {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	tokens := make([]Token, 0, len(t.byName))
-	for _, name := range slices.Sorted(maps.Keys(t.byName)) {
-		tokens = append(tokens, t.byName[name])
-	}
-	return tokens
 }
 
 // Secret returns the secret of the named token, or nothing.

@@ -25,8 +25,8 @@ func TestClient(t *testing.T) {
 	client, err := admin.Dial(dir)
 	require.NoError(t, err)
 
-	for authorization, body := range map[string]string{"Bearer wrong": "{}", "": "{}", "Bearer " + client.Endpoints().AdminSecret: `{"match":"* /**","cuont":1}`} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, client.Endpoints().Admin+"/faults", strings.NewReader(body))
+	for authorization, body := range map[string]string{"Bearer wrong": "{}", "": "{}", "Bearer " + client.Endpoints.AdminSecret: `{"match":"* /**","cuont":1}`} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, client.Endpoints.Admin+"/faults", strings.NewReader(body))
 		require.NoError(t, err)
 		request.Header.Set("Authorization", authorization)
 		response, err := http.DefaultTransport.RoundTrip(request)
@@ -34,7 +34,7 @@ func TestClient(t *testing.T) {
 		require.NoError(t, response.Body.Close())
 		require.GreaterOrEqual(t, response.StatusCode, 400, "a wrong secret, or a misspelt count that would be a fault without end")
 	}
-	id, err := client.AddFault(t.Context(), fault.Rule{Match: fault.AnyRequest, Effect: fault.Quota()})
+	id, err := client.AddFault(t.Context(), fault.Rule{Match: fault.AnyRequest, Effect: fault.Quota})
 	require.NoError(t, err)
 	require.NoError(t, client.ClearFaults(t.Context(), id))
 	require.ErrorContains(t, client.ClearFaults(t.Context(), id), "there is none with the id")

@@ -28,9 +28,12 @@ import (
 
 // Client steers a cloud that another process runs.
 type Client struct {
-	endpoints Endpoints
-	http      *http.Client
+	// Endpoints is where the cloud listens.
+	Endpoints Endpoints
 }
+
+// direct goes through no proxy, for the admin endpoint is on loopback.
+var direct = &http.Client{Transport: &http.Transport{IdleConnTimeout: 30 * time.Second}, Timeout: 5 * time.Minute}
 
 // Dial returns a client for the cloud that runs from the state directory.
 func Dial(stateDir string) (*Client, error) {
@@ -38,17 +41,8 @@ func Dial(stateDir string) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return NewClient(endpoints), nil
+	return &Client{endpoints}, nil
 }
-
-// NewClient returns a client for the cloud with the given endpoints.
-func NewClient(endpoints Endpoints) *Client {
-	// The admin endpoint is on loopback: never through a proxy.
-	return &Client{endpoints: endpoints, http: &http.Client{Transport: &http.Transport{IdleConnTimeout: 30 * time.Second}, Timeout: 5 * time.Minute}}
-}
-
-// Endpoints returns where the cloud listens.
-func (c *Client) Endpoints() Endpoints { return c.endpoints }
 
 // Ledger returns every entry of the ledger.
 func (c *Client) Ledger(ctx context.Context) ([]ledger.Entry, error) {
@@ -160,14 +154,14 @@ func (c *Client) do(ctx context.Context, call call) error {
 		}
 		body = bytes.NewReader(encoded)
 	}
-	request, err := http.NewRequestWithContext(ctx, call.method, c.endpoints.Admin+call.path, body)
+	request, err := http.NewRequestWithContext(ctx, call.method, c.Endpoints.Admin+call.path, body)
 	if err != nil {
 		return fmt.Errorf("building request: %w", err)
 	}
-	request.Header.Set("Authorization", "Bearer "+c.endpoints.AdminSecret)
-	response, err := c.http.Do(request)
+	request.Header.Set("Authorization", "Bearer "+c.Endpoints.AdminSecret)
+	response, err := direct.Do(request)
 	if errors.Is(err, syscall.ECONNREFUSED) { // it ended without taking its endpoints back
-		return fmt.Errorf("asking local cloud: nothing listens at %s: %w", c.endpoints.Admin, ErrNotRunning)
+		return fmt.Errorf("asking local cloud: nothing listens at %s: %w", c.Endpoints.Admin, ErrNotRunning)
 	}
 	if err != nil {
 		return fmt.Errorf("asking local cloud: %w", err)

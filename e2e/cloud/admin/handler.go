@@ -31,11 +31,15 @@ type Cloud interface {
 	StartServer(ctx context.Context, request server.Request) (server.Info, error)
 	StopServer(ctx context.Context, name string) error
 	Servers() []server.Info
-	Account() *account.Account
-	Faults() *fault.Set
-	Files() *files.Server
-	Ledger() *ledger.Ledger
 	Leftovers() []string
+}
+
+// Parts are what of a cloud is steered and read as it is.
+type Parts struct {
+	Account *account.Account
+	Faults  *fault.Set    // of the API
+	Files   *files.Server // for download tests
+	Ledger  *ledger.Ledger
 }
 
 type idAnswer struct {
@@ -71,31 +75,31 @@ func taking[In any](act func(r *http.Request, request In) (any, error)) handler 
 }
 
 // routes are the requests there are. What one began goes on when its client has gone.
-func routes(cloud Cloud) map[string]handler {
+func routes(cloud Cloud, parts Parts) map[string]handler {
 	return map[string]handler{
-		"GET /ledger":    func(*http.Request) (any, error) { return cloud.Ledger().Entries(), nil },
-		"GET /live":      func(*http.Request) (any, error) { return cloud.Ledger().Live(), nil },
+		"GET /ledger":    func(*http.Request) (any, error) { return parts.Ledger.Entries(), nil },
+		"GET /live":      func(*http.Request) (any, error) { return parts.Ledger.Live(), nil },
 		"GET /leftovers": func(*http.Request) (any, error) { return cloud.Leftovers(), nil },
-		"GET /droplets":  func(*http.Request) (any, error) { return cloud.Account().Droplets("", ""), nil },
+		"GET /droplets":  func(*http.Request) (any, error) { return parts.Account.Droplets("", ""), nil },
 		"DELETE /droplets/{id}": func(r *http.Request) (any, error) {
 			id, err := strconv.Atoi(r.PathValue("id"))
 			if err != nil {
 				return nil, fmt.Errorf("parsing droplet id: %w", err)
 			}
-			return nil, cloud.Account().Vanish(context.WithoutCancel(r.Context()), id)
+			return nil, parts.Account.DeleteDroplet(context.WithoutCancel(r.Context()), account.Vanished, id)
 		},
 		"POST /faults": taking(func(_ *http.Request, rule fault.Rule) (any, error) {
-			id, err := cloud.Faults().Add(rule)
+			id, err := parts.Faults.Add(rule)
 			return idAnswer{id}, err
 		}),
-		"DELETE /faults": func(*http.Request) (any, error) { cloud.Faults().Clear(); return nil, nil },
+		"DELETE /faults": func(*http.Request) (any, error) { parts.Faults.Clear(); return nil, nil },
 		"DELETE /faults/{id}": func(r *http.Request) (any, error) {
-			if !cloud.Faults().Remove(r.PathValue("id")) {
+			if !parts.Faults.Remove(r.PathValue("id")) {
 				return nil, fmt.Errorf("clearing fault: there is none with the id %q", r.PathValue("id"))
 			}
 			return nil, nil
 		},
-		"GET /hits":    func(*http.Request) (any, error) { return cloud.Faults().Hits(), nil },
+		"GET /hits":    func(*http.Request) (any, error) { return parts.Faults.Hits(), nil },
 		"GET /servers": func(*http.Request) (any, error) { return cloud.Servers(), nil },
 		"POST /servers": taking(func(r *http.Request, request server.Request) (any, error) {
 			return cloud.StartServer(context.WithoutCancel(r.Context()), request)
@@ -115,18 +119,18 @@ func routes(cloud Cloud) map[string]handler {
 			if len(content) > maxFile {
 				return nil, fmt.Errorf("reading file: it is larger than %d bytes", maxFile)
 			}
-			return digestAnswer{cloud.Files().Put(r.PathValue("name"), content)}, nil
+			return digestAnswer{parts.Files.Put(r.PathValue("name"), content)}, nil
 		},
 		"PUT /filefaults": taking(func(_ *http.Request, request fileFaultRequest) (any, error) {
-			return nil, cloud.Files().SetFault(request.Name, request.Fault)
+			return nil, parts.Files.SetFault(request.Name, request.Fault)
 		}),
 	}
 }
 
 // NewHandler returns the admin endpoint; requests must carry the secret as a bearer token.
-func NewHandler(cloud Cloud, secret string) http.Handler {
+func NewHandler(cloud Cloud, parts Parts, secret string) http.Handler {
 	mux := http.NewServeMux()
-	for pattern, handle := range routes(cloud) {
+	for pattern, handle := range routes(cloud, parts) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { answer(w, r, handle) })
 	}
 	want := []byte("Bearer " + secret)

@@ -179,47 +179,25 @@ const (
 	AnyRequest    = "* /**"
 )
 
-// Slow delays a request.
-func Slow(latency time.Duration) Effect { return Effect{Latency: latency} }
-
-// Unauthorized refuses the token.
-func Unauthorized() Effect { return Effect{Status: http.StatusUnauthorized} }
+// Effects that need no details.
+var (
+	Unauthorized = Effect{Status: http.StatusUnauthorized}
+	// Quota answers as if the account's droplet limit was reached.
+	Quota = Refused("creating this/these droplet(s) will exceed your droplet limit")
+	// AnswerLost does what was asked and closes the connection without an answer; ConnectionLost closes it before anything was done.
+	AnswerLost     = Effect{Drop: true, After: true}
+	ConnectionLost = Effect{Drop: true}
+	// NeverBoots lets a droplet stay new for ever; Offline lets one become active that cannot be reached.
+	NeverBoots = Effect{Boot: &Boot{Never: true}}
+	Offline    = Effect{Boot: &Boot{Offline: true}}
+)
 
 // Refused answers 422 with the message.
 func Refused(message string) Effect {
 	return Effect{Status: http.StatusUnprocessableEntity, Message: message}
 }
 
-// Quota answers as if the account's droplet limit was reached.
-func Quota() Effect {
-	return Refused("creating this/these droplet(s) will exceed your droplet limit")
-}
-
 // RateLimited answers 429 and says when to come back.
 func RateLimited(retryAfter time.Duration) Effect {
 	return Effect{Status: http.StatusTooManyRequests, RetryAfter: retryAfter}
 }
-
-// ServerError answers with the 5xx status before anything was done.
-func ServerError(status int) Effect { return Effect{Status: status} }
-
-// ServerErrorAfter does what was asked and answers with the 5xx status all the same.
-func ServerErrorAfter(status int) Effect { return Effect{Status: status, After: true} }
-
-// AnswerLost does what was asked and closes the connection without an answer.
-func AnswerLost() Effect { return Effect{Drop: true, After: true} }
-
-// ConnectionLost closes the connection before anything was done.
-func ConnectionLost() Effect { return Effect{Drop: true} }
-
-// SlowBoot lets a droplet stay new for longer.
-func SlowBoot(delay time.Duration) Effect { return Effect{Boot: &Boot{Delay: delay}} }
-
-// NeverBoots lets a droplet stay new for ever.
-func NeverBoots() Effect { return Effect{Boot: &Boot{Never: true}} }
-
-// Offline lets a droplet become active that cannot be reached.
-func Offline() Effect { return Effect{Boot: &Boot{Offline: true}} }
-
-// Vanishes removes a droplet behind the client's back once it is active.
-func Vanishes(after time.Duration) Effect { return Effect{Boot: &Boot{VanishAfter: after}} }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Set is the ordered list of rules in force. It is safe for concurrent use.
+// Set is the ordered list of rules in force; at first there are none. It is safe for concurrent use.
 type Set struct {
 	mu     sync.Mutex
 	rules  []*armed
@@ -27,9 +27,6 @@ type Status struct {
 	Seen    int `json:"seen"`
 	Applied int `json:"applied"`
 }
-
-// NewSet returns a set without rules.
-func NewSet() *Set { return &Set{} }
 
 // Add appends a rule and returns its id. Earlier rules win over later ones.
 func (s *Set) Add(rule Rule) (string, error) {

@@ -34,8 +34,8 @@ func TestApplyMatches(t *testing.T) {
 		"other token":      {fault.Rule{Match: fault.AnyRequest, Token: "second"}, request("GET", "/v2/x"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			set := fault.NewSet()
-			test.rule.Effect = fault.Unauthorized()
+			set := &fault.Set{}
+			test.rule.Effect = fault.Unauthorized
 			_, err := set.Add(test.rule)
 			require.NoError(t, err)
 			require.Equal(t, test.hit, len(set.Apply(test.request)) == 1)
@@ -44,8 +44,8 @@ func TestApplyMatches(t *testing.T) {
 }
 
 func TestApplySkipsAndCounts(t *testing.T) {
-	set := fault.NewSet()
-	_, err := set.Add(fault.Rule{Match: fault.AnyRequest, Skip: 1, Count: 2, Effect: fault.Quota()})
+	set := &fault.Set{}
+	_, err := set.Add(fault.Rule{Match: fault.AnyRequest, Skip: 1, Count: 2, Effect: fault.Quota})
 	require.NoError(t, err)
 	var fired []bool
 	for range 5 {
@@ -57,11 +57,11 @@ func TestApplySkipsAndCounts(t *testing.T) {
 }
 
 func TestApplyKeepsTheOrderOfRules(t *testing.T) {
-	set := fault.NewSet()
+	set := &fault.Set{}
 	for _, rule := range []fault.Rule{
-		{ID: "slow", Match: fault.AnyRequest, Effect: fault.Slow(time.Second)},
-		{ID: "first", Match: fault.AnyRequest, Count: 1, Effect: fault.ServerError(503)},
-		{ID: "second", Match: fault.AnyRequest, Effect: fault.Unauthorized()},
+		{ID: "slow", Match: fault.AnyRequest, Effect: fault.Effect{Latency: time.Second}},
+		{ID: "first", Match: fault.AnyRequest, Count: 1, Effect: fault.Effect{Status: 503}},
+		{ID: "second", Match: fault.AnyRequest, Effect: fault.Unauthorized},
 	} {
 		_, err := set.Add(rule)
 		require.NoError(t, err)
@@ -82,26 +82,26 @@ func TestApplyKeepsTheOrderOfRules(t *testing.T) {
 
 func TestAddRefusesBadRules(t *testing.T) {
 	for name, rule := range map[string]fault.Rule{
-		"no method":    {Match: "/v2/x", Effect: fault.Quota()},
-		"bad pattern":  {Match: "GET /v2/[", Effect: fault.Quota()},
+		"no method":    {Match: "/v2/x", Effect: fault.Quota},
+		"bad pattern":  {Match: "GET /v2/[", Effect: fault.Quota},
 		"no effect":    {Match: fault.AnyRequest},
 		"two effects":  {Match: fault.AnyRequest, Effect: fault.Effect{Status: 500, Drop: true}},
 		"odd status":   {Match: fault.AnyRequest, Effect: fault.Effect{Status: 99}},
-		"negative":     {Match: fault.AnyRequest, Count: -1, Effect: fault.Quota()},
-		"negative lag": {Match: fault.AnyRequest, Effect: fault.Slow(-1)},
+		"negative":     {Match: fault.AnyRequest, Count: -1, Effect: fault.Quota},
+		"negative lag": {Match: fault.AnyRequest, Effect: fault.Effect{Latency: -1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := fault.NewSet().Add(rule)
+			_, err := new(fault.Set).Add(rule)
 			require.Error(t, err)
 		})
 	}
 }
 
 func TestCountHoldsUnderConcurrency(t *testing.T) {
-	set := fault.NewSet()
-	_, err := set.Add(fault.Rule{ID: "few", Match: fault.AnyRequest, Skip: 10, Count: 25, Effect: fault.ServerError(503)})
+	set := &fault.Set{}
+	_, err := set.Add(fault.Rule{ID: "few", Match: fault.AnyRequest, Skip: 10, Count: 25, Effect: fault.Effect{Status: 503}})
 	require.NoError(t, err)
-	_, err = set.Add(fault.Rule{ID: "rest", Match: fault.AnyRequest, Effect: fault.Unauthorized()})
+	_, err = set.Add(fault.Rule{ID: "rest", Match: fault.AnyRequest, Effect: fault.Unauthorized})
 	require.NoError(t, err)
 	var clients sync.WaitGroup
 	for range 8 {

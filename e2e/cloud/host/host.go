@@ -114,19 +114,14 @@ func RemoveInterface(ctx context.Context, name string) error {
 }
 
 // forwardRules are only needed where the machine drops what it forwards.
-func forwardRules() [][]string {
-	return [][]string{
-		{"FORWARD", "-i", BridgeName, "-j", "ACCEPT"},
-		{"FORWARD", "-o", BridgeName, "-j", "ACCEPT"},
-	}
-}
+var forwardRules = [][]string{{"FORWARD", "-i", BridgeName, "-j", "ACCEPT"}, {"FORWARD", "-o", BridgeName, "-j", "ACCEPT"}}
 
 func allowForwarding(ctx context.Context) error {
 	policy, err := exec.CommandContext(ctx, "iptables", "-w", "-S", "FORWARD").Output()
 	if err != nil || !strings.Contains(string(policy), "-P FORWARD DROP") {
 		return nil //nolint:nilerr // without iptables nothing is dropped
 	}
-	for _, rule := range forwardRules() {
+	for _, rule := range forwardRules {
 		if hasRule(ctx, rule) {
 			continue
 		}
@@ -142,7 +137,7 @@ func disallowForwarding(ctx context.Context) error {
 		return nil //nolint:nilerr // without iptables there are no rules
 	}
 	var errs []error
-	for _, rule := range forwardRules() {
+	for _, rule := range forwardRules {
 		if hasRule(ctx, rule) {
 			errs = append(errs, run(ctx, "iptables", append([]string{"-w", "-D"}, rule...)...))
 		}

@@ -54,7 +54,12 @@ func New(opts Options) (*Backend, error) {
 		return nil, fmt.Errorf("resolving servers' directory: %w", err)
 	}
 	opts.Dir = dir
-	return &Backend{opts: opts, host: newMachinery(), locks: map[string]*sync.Mutex{}}, nil
+	return &Backend{opts: opts, locks: map[string]*sync.Mutex{}, host: machinery{
+		mountOverlay: func(target, options string) error {
+			return syscall.Mount("overlay", target, "overlay", 0, options)
+		},
+		unmountBelow: unmountBelow, cgroups: findCgroups, command: nspawnCommand, removeInterface: host.RemoveInterface,
+	}}, nil
 }
 
 // Create makes the server and starts it.
@@ -64,7 +69,7 @@ func (b *Backend) Create(ctx context.Context, spec server.Spec) error {
 		return fmt.Errorf("making server: %w", err)
 	}
 	defer unlock()
-	if exists(dir.complete()) {
+	if exists(dir.in(completeFile)) {
 		return fmt.Errorf("making server: %s exists already", spec.Name)
 	}
 	// What a crash left of it holds another identity.
@@ -160,7 +165,7 @@ func (b *Backend) AwaitEnd(ctx context.Context, name string) string {
 
 // HostKey returns the server's public SSH host key in authorized_keys form.
 func (b *Backend) HostKey(name string) string {
-	content, err := os.ReadFile(b.dir(name).file(hostKeyFile + ".pub"))
+	content, err := os.ReadFile(filepath.Join(b.dir(name).upper(), hostKeyFile+".pub"))
 	if err != nil {
 		return ""
 	}
@@ -204,8 +209,6 @@ func (b *Backend) open(name string) (serverDir, func(), error) {
 	return b.dir(name), lock.Unlock, nil
 }
 
-const bridgeName = host.BridgeName
-
 // machinery is the part of the host that only root may change.
 type machinery struct {
 	mountOverlay    func(target, options string) error
@@ -213,18 +216,6 @@ type machinery struct {
 	cgroups         func(server string) (cgroups, error)
 	command         func(dir serverDir) []string // what is a server once it runs
 	removeInterface func(ctx context.Context, name string) error
-}
-
-func newMachinery() machinery {
-	return machinery{
-		mountOverlay: func(target, options string) error {
-			return syscall.Mount("overlay", target, "overlay", 0, options)
-		},
-		unmountBelow:    unmountBelow,
-		cgroups:         findCgroups,
-		command:         nspawnCommand,
-		removeInterface: host.RemoveInterface,
-	}
 }
 
 // cable is the host's end of a server's network cable, as systemd-nspawn names it.

@@ -19,31 +19,22 @@ const cgroupParent = "drover"
 // Without them the servers' systemds would manage each other's services.
 type cgroups []string
 
-// findCgroups returns where the server's groups are, whether made or not.
+// findCgroups returns where the server's groups are, whether made or not: one below the mount point of each hierarchy, of version 1 and 2.
 func findCgroups(name string) (cgroups, error) {
 	content, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return nil, fmt.Errorf("reading mounts: %w", err)
 	}
 	var found cgroups
-	for _, hierarchy := range parseCgroupMounts(string(content)) {
-		found = append(found, filepath.Join(hierarchy, cgroupParent, name))
-	}
-	return found, nil
-}
-
-// parseCgroupMounts returns the mount points of hierarchies, of version 1 and 2.
-func parseCgroupMounts(mountinfo string) []string {
-	var found []string
-	for line := range strings.Lines(mountinfo) {
+	for line := range strings.Lines(string(content)) {
 		before, after, ok := strings.Cut(line, " - ")
 		fields := strings.Fields(before)
 		kind, _, _ := strings.Cut(after, " ")
 		if ok && len(fields) > 4 && strings.HasPrefix(fields[4], "/sys/fs/cgroup") && (kind == "cgroup" || kind == "cgroup2") {
-			found = append(found, fields[4])
+			found = append(found, filepath.Join(fields[4], cgroupParent, name))
 		}
 	}
-	return found
+	return found, nil
 }
 
 func (c cgroups) create() error {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,21 +23,26 @@ const rootMode = 0o755
 // serverDir is the directory of one server.
 type serverDir string
 
-func (d serverDir) name() string            { return filepath.Base(string(d)) }
-func (d serverDir) in(name string) string   { return filepath.Join(string(d), name) }
-func (d serverDir) root() string            { return d.in("root") }
-func (d serverDir) upper() string           { return d.in("upper") }
-func (d serverDir) work() string            { return d.in("work") }
-func (d serverDir) containerd() string      { return d.in("containerd") }
-func (d serverDir) complete() string        { return d.in("complete") }
-func (d serverDir) copied() string          { return d.in("copied") }
-func (d serverDir) file(name string) string { return filepath.Join(d.upper(), name) }
-func (d serverDir) processFile() string     { return d.in("process.json") }
+// Files in it, beside the root, its upper layer and what that layer works with.
+const (
+	// completeFile names the image, once everything is there for the first boot.
+	completeFile = "complete"
+	// copiedFile is there once the root is a whole copy of the image.
+	copiedFile  = "copied"
+	processFile = "process.json"
+	// containerdDir is a place for containerd that is no overlay itself.
+	containerdDir = "containerd"
+)
+
+func (d serverDir) name() string          { return filepath.Base(string(d)) }
+func (d serverDir) in(name string) string { return filepath.Join(string(d), name) }
+func (d serverDir) root() string          { return d.in("root") }
+func (d serverDir) upper() string         { return d.in("upper") }
 
 // image returns the root file system the server was made from; a later one
 // would not fit what the server has written over it.
 func (d serverDir) image() (string, error) {
-	content, err := os.ReadFile(d.complete())
+	content, err := os.ReadFile(d.in(completeFile))
 	if err != nil {
 		return "", fmt.Errorf("reading image of %s: %w", d.name(), err)
 	}
@@ -54,7 +58,7 @@ func (d serverDir) image() (string, error) {
 
 // prepare writes everything the server needs before its first boot.
 func (d serverDir) prepare(spec server.Spec, opts Options) error {
-	for _, path := range []string{d.root(), d.upper(), d.work(), d.containerd()} {
+	for _, path := range []string{d.root(), d.upper(), d.in("work"), d.in(containerdDir)} {
 		if err := makeDir(path); err != nil {
 			return err
 		}
@@ -78,34 +82,30 @@ func (d serverDir) prepare(spec server.Spec, opts Options) error {
 		files = append(files, file{filepath.Join(seedDir, name), content, 0o600})
 	}
 	for _, file := range files {
-		if err := writeFile(d.file(file.name), file.content, file.mode); err != nil {
+		if err := writeFile(filepath.Join(d.upper(), file.name), file.content, file.mode); err != nil {
 			return err
 		}
 	}
-	return replaceFile(d.complete(), opts.Image)
+	return replaceFile(d.in(completeFile), opts.Image)
 }
 
 // mountRoot puts a writable root over the image: an overlay where the file
 // system can, else a copy, for which it is noted when it is whole.
 func (b *Backend) mountRoot(ctx context.Context, image string, dir serverDir) error {
-	if isMounted(dir.root()) || exists(dir.copied()) {
+	if isMounted(dir.root()) || exists(dir.in(copiedFile)) {
 		return nil
 	}
-	mountErr := b.host.mountOverlay(dir.root(), overlayOptions(image, dir))
+	// A comma ends an option, a colon a lower layer.
+	option, layer := strings.NewReplacer(`\`, `\\`, `,`, `\,`), strings.NewReplacer(`\`, `\\`, `,`, `\,`, `:`, `\:`)
+	mountErr := b.host.mountOverlay(dir.root(), fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s",
+		layer.Replace(image), option.Replace(dir.upper()), option.Replace(dir.in("work"))))
 	if mountErr == nil {
 		return nil
 	}
 	if err := copyRoot(ctx, image, dir); err != nil {
 		return fmt.Errorf("making root of %s: overlay: %w; copy: %w", dir.name(), mountErr, err)
 	}
-	return replaceFile(dir.copied(), "")
-}
-
-// overlayOptions escapes what means something in them: a comma ends an option, a colon a lower layer.
-func overlayOptions(image string, dir serverDir) string {
-	option := strings.NewReplacer(`\`, `\\`, `,`, `\,`)
-	layer := strings.NewReplacer(`\`, `\\`, `,`, `\,`, `:`, `\:`)
-	return fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", layer.Replace(image), option.Replace(dir.upper()), option.Replace(dir.work()))
+	return replaceFile(dir.in(copiedFile), "")
 }
 
 // copyRoot is for state directories on file systems that cannot carry an overlay.
@@ -153,18 +153,14 @@ func mountPoints() ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading mounts: %w", err)
 	}
-	return parseMountPoints(string(content)), nil
-}
-
-func parseMountPoints(mountinfo string) []string {
 	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 	var points []string
-	for line := range strings.Lines(mountinfo) {
+	for line := range strings.Lines(string(content)) {
 		if fields := strings.Fields(line); len(fields) > 4 {
 			points = append(points, unescape.Replace(fields[4]))
 		}
 	}
-	return points
+	return points, nil
 }
 
 // lockEvery is how often a lock that another process holds is tried again.
@@ -232,8 +228,6 @@ func replaceFile(path, content string) error {
 	}
 	return nil
 }
-
-func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
 
 // lockFile waits for the lock on a file, and tells once when it has to.
 func lockFile(ctx context.Context, path string, waiting func()) (func(), error) {

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -33,17 +35,6 @@ rm -rf /var/lib/apt/lists/* /usr/share/doc/* /usr/share/man/* /usr/share/info/* 
 rm -rf /debootstrap /var/lib/cloud/*
 `
 
-// ImagePath returns where the image of the current recipe is in the cache.
-func ImagePath(dir string) string {
-	return filepath.Join(dir, suite+"-"+recipeDigest())
-}
-
-// ImageExists reports whether the image of the current recipe is in the cache.
-func ImageExists(dir string) bool {
-	_, err := os.Stat(filepath.Join(ImagePath(dir), "etc", "debian_version"))
-	return err == nil
-}
-
 // BuildImage makes the servers' root file system, unless the cache has it,
 // and returns its path. Only the first time needs a network.
 func BuildImage(ctx context.Context, opts ImageOptions) (string, error) {
@@ -56,8 +47,9 @@ func BuildImage(ctx context.Context, opts ImageOptions) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("resolving image directory: %w", err)
 	}
-	path := ImagePath(dir)
-	if ImageExists(dir) {
+	path := filepath.Join(dir, suite+"-"+recipeDigest())
+	isMade := func() bool { return exists(filepath.Join(path, "etc", "debian_version")) }
+	if isMade() {
 		say("image %s is there", filepath.Base(path))
 		return path, nil
 	}
@@ -71,7 +63,7 @@ func BuildImage(ctx context.Context, opts ImageOptions) (string, error) {
 		return "", err
 	}
 	defer unlock()
-	if ImageExists(dir) { // made by another process while we waited
+	if isMade() { // made by another process while we waited
 		return path, nil
 	}
 	building := path + ".building"
@@ -126,7 +118,7 @@ func run(command *exec.Cmd) error {
 
 // furnish writes our files over the installed system and masks its units.
 func furnish(root string) error {
-	for _, name := range sortedKeys(imageFiles()) {
+	for _, name := range slices.Sorted(maps.Keys(imageFiles())) {
 		if err := writeFile(filepath.Join(root, name), imageFiles()[name], 0o644); err != nil {
 			return err
 		}
@@ -251,7 +243,7 @@ system_info:
 func recipeDigest() string {
 	var text strings.Builder
 	fmt.Fprint(&text, suite, packages(), maskedUnits(), dpkgConfig, configureScript)
-	for _, name := range sortedKeys(imageFiles()) {
+	for _, name := range slices.Sorted(maps.Keys(imageFiles())) {
 		fmt.Fprint(&text, name, imageFiles()[name])
 	}
 	sum := sha256.Sum256([]byte(text.String()))

@@ -73,7 +73,7 @@ func TestProcessIsFoundAgain(t *testing.T) {
 	found, err := loadProcess(dir)
 	require.NoError(t, err)
 	require.Equal(t, process{PID: 7, Start: 1<<64 - 1}, found)
-	require.NoError(t, os.WriteFile(dir.processFile(), []byte(`{"pid":`), 0o600))
+	require.NoError(t, os.WriteFile(dir.in(processFile), []byte(`{"pid":`), 0o600))
 	_, err = loadProcess(dir)
 	require.ErrorContains(t, err, "parsing process of d1")
 }

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/drover-project/drover/e2e/cloud/host"
 )
 
 // consoleLog is the file that has what a server prints.
@@ -50,7 +52,8 @@ func startKeeper(dir serverDir, groups cgroups, server []string) (process, error
 	if err != nil {
 		return process{}, fmt.Errorf("reading console log: %w", err)
 	}
-	command := exec.Command("/bin/sh", keeperArgs(dir, groups, server)...)
+	command := exec.Command("/bin/sh",
+		slices.Concat([]string{"-c", keeperScript, "drover-server-" + dir.name()}, groups, []string{"--"}, server)...)
 	command.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}
 	command.Dir = "/"
 	command.Stdout, command.Stderr = console, console
@@ -67,17 +70,13 @@ func startKeeper(dir serverDir, groups cgroups, server []string) (process, error
 	return process{PID: command.Process.Pid, Start: start}, nil
 }
 
-func keeperArgs(dir serverDir, groups cgroups, server []string) []string {
-	return slices.Concat([]string{"-c", keeperScript, "drover-server-" + dir.name()}, groups, []string{"--"}, server)
-}
-
 // nspawnCommand gives the server what a Kubernetes inside it needs, too:
 // all capabilities, and a place for containerd that is no overlay itself.
 func nspawnCommand(dir serverDir) []string {
-	store := strings.NewReplacer(`\`, `\\`, `:`, `\:`).Replace(dir.containerd())
+	store := strings.NewReplacer(`\`, `\\`, `:`, `\:`).Replace(dir.in(containerdDir))
 	return []string{
 		"systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--boot", "--directory=" + dir.root(), "--machine=" + dir.name(),
-		"--network-bridge=" + bridgeName, "--capability=all", "--system-call-filter=add_key keyctl bpf @privileged",
+		"--network-bridge=" + host.BridgeName, "--capability=all", "--system-call-filter=add_key keyctl bpf @privileged",
 		"--bind=" + store + ":/var/lib/containerd", "--resolv-conf=off", "--timezone=off", "--link-journal=no",
 		"--console=pipe",
 	}
@@ -88,12 +87,12 @@ func (p process) save(dir serverDir) error {
 	if err != nil {
 		return fmt.Errorf("encoding process: %w", err)
 	}
-	return replaceFile(dir.processFile(), string(content))
+	return replaceFile(dir.in(processFile), string(content))
 }
 
 func loadProcess(dir serverDir) (process, error) {
 	var p process
-	content, err := os.ReadFile(dir.processFile())
+	content, err := os.ReadFile(dir.in(processFile))
 	if err != nil {
 		return p, fmt.Errorf("reading process of %s: %w", dir.name(), err)
 	}
@@ -120,41 +119,30 @@ func (p process) kill() error {
 	return nil
 }
 
-// system returns the id of the server's own first process: the keeper's child is systemd-nspawn.
-func (p process) system() (int, error) {
-	parent, err := onlyChild(p.PID)
-	if err != nil {
-		return 0, err
+// firstProcess returns the id of the server's own first process: the keeper's only child is systemd-nspawn, whose only child it is.
+func (p process) firstProcess() (int, error) {
+	pid := p.PID
+	for range 2 {
+		content, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+		if err != nil {
+			return 0, fmt.Errorf("finding child of process %d: %w", pid, err)
+		}
+		if pid, err = strconv.Atoi(strings.TrimSpace(string(content))); err != nil {
+			return 0, fmt.Errorf("finding the only child of a process: %w", err)
+		}
 	}
-	return onlyChild(parent)
+	return pid, nil
 }
 
-func onlyChild(pid int) (int, error) {
-	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-	if err != nil {
-		return 0, fmt.Errorf("finding child of process %d: %w", pid, err)
-	}
-	children := strings.Fields(string(content))
-	if len(children) != 1 {
-		return 0, fmt.Errorf("finding child of process %d: it has %d", pid, len(children))
-	}
-	return strconv.Atoi(children[0])
-}
-
-// startTime returns when the process started; a dead one has no start.
+// startTime returns when the process started; a dead one has no start. It is field 22 of a stat line: the name in field 2 may hold
+// anything, so that fields are counted from its closing parenthesis.
 func startTime(pid int) (uint64, error) {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, fmt.Errorf("reading process %d: %w", pid, err)
 	}
-	return parseStartTime(string(content))
-}
-
-// parseStartTime reads field 22 of a stat line. The name in field 2 may hold
-// anything, so fields are counted from its closing parenthesis.
-func parseStartTime(stat string) (uint64, error) {
-	end := strings.LastIndex(stat, ")")
-	fields := strings.Fields(stat[end+1:])
+	end := bytes.LastIndexByte(content, ')')
+	fields := strings.Fields(string(content[end+1:]))
 	if end < 0 || len(fields) < 20 {
 		return 0, errors.New("parsing process state: too short")
 	}
@@ -184,7 +172,7 @@ func (b *Backend) halt(ctx context.Context, dir serverDir) error {
 	ctx = context.WithoutCancel(ctx)
 	keeper, err := loadProcess(dir)
 	if err == nil && keeper.alive() {
-		if system, err := keeper.system(); err == nil {
+		if system, err := keeper.firstProcess(); err == nil {
 			_ = syscall.Kill(system, syscall.SIGKILL) // gone already is as good
 			_ = waitFor(ctx, endTimeout, func() bool { return !keeper.alive() })
 		}

@@ -2,9 +2,11 @@ package nspawn
 
 import (
 	"flag"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,7 +33,7 @@ func TestSeed(t *testing.T) {
 			files, err := seed(spec, netip.MustParseAddr("198.18.0.1"))
 			require.NoError(t, err)
 			var text strings.Builder
-			for _, file := range sortedKeys(files) {
+			for _, file := range slices.Sorted(maps.Keys(files)) {
 				text.WriteString("-- " + file + " --\n" + files[file])
 			}
 			golden := filepath.Join("testdata", name+".txt")

@@ -40,7 +40,7 @@ func impersonate(t *testing.T) (*account.Account, *fault.Set) {
 	require.NoError(t, err)
 	certificate, err := authority.Serving(rest.Host)
 	require.NoError(t, err)
-	faults := fault.NewSet()
+	faults := &fault.Set{}
 	s := httptest.NewUnstartedServer(rest.NewHandler(rest.Options{
 		Account: a, Ledger: l, Faults: faults, Tokens: account.NewTokens(account.Token{Name: "secret", Secret: "marker-secret"}),
 	}))
@@ -121,10 +121,10 @@ func TestTheUnmodifiedDriverTellsWhatTheAPISaid(t *testing.T) {
 		want   string
 		left   int // droplets
 	}{
-		"quota text":  {fault.CreateDroplet, fault.Quota(), "creating this/these droplet(s) will exceed your droplet limit", 0},
-		"token":       {fault.CreateKey, fault.Unauthorized(), "Unable to authenticate you", 0},
+		"quota text":  {fault.CreateDroplet, fault.Quota, "creating this/these droplet(s) will exceed your droplet limit", 0},
+		"token":       {fault.CreateKey, fault.Unauthorized, "Unable to authenticate you", 0},
 		"throttled":   {fault.CreateDroplet, fault.RateLimited(time.Second), "API Rate limit exceeded", 0},
-		"lost answer": {fault.CreateDroplet, fault.AnswerLost(), "EOF", 1},
+		"lost answer": {fault.CreateDroplet, fault.AnswerLost, "EOF", 1},
 		"vanished":    {fault.GetDroplet, fault.Effect{Status: http.StatusNotFound}, "The resource you were accessing could not be found", 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -26,19 +26,19 @@ func TestFaultsAnswerAsTheAPIWould(t *testing.T) {
 		status      int
 		id, message string
 	}{
-		"400":             {fault.ServerError(400), 400, "bad_request", "Bad Request"},
-		"401":             {fault.Unauthorized(), 401, "Unauthorized", "Unable to authenticate you"},
-		"403":             {fault.ServerError(403), 403, "Forbidden", "You are not authorized to perform this operation"},
-		"404":             {fault.ServerError(404), 404, "not_found", notFound},
-		"409":             {fault.ServerError(409), 409, "conflict", "Conflict"},
-		"422":             {fault.ServerError(422), 422, "unprocessable_entity", "The request could not be processed."},
+		"400":             {fault.Effect{Status: 400}, 400, "bad_request", "Bad Request"},
+		"401":             {fault.Unauthorized, 401, "Unauthorized", "Unable to authenticate you"},
+		"403":             {fault.Effect{Status: 403}, 403, "Forbidden", "You are not authorized to perform this operation"},
+		"404":             {fault.Effect{Status: 404}, 404, "not_found", notFound},
+		"409":             {fault.Effect{Status: 409}, 409, "conflict", "Conflict"},
+		"422":             {fault.Effect{Status: 422}, 422, "unprocessable_entity", "The request could not be processed."},
 		"422 with text":   {fault.Refused("no room"), 422, "unprocessable_entity", "no room"},
-		"quota":           {fault.Quota(), 422, "unprocessable_entity", "creating this/these droplet(s) will exceed your droplet limit"},
+		"quota":           {fault.Quota, 422, "unprocessable_entity", "creating this/these droplet(s) will exceed your droplet limit"},
 		"429":             {fault.RateLimited(0), 429, "too_many_requests", "API Rate limit exceeded."},
-		"500":             {fault.ServerError(500), 500, "server_error", "Server Error"},
-		"502":             {fault.ServerError(502), 502, "bad_gateway", "Bad Gateway"},
-		"503":             {fault.ServerError(503), 503, "service_unavailable", "Service Unavailable"},
-		"504":             {fault.ServerError(504), 504, "gateway_timeout", "Gateway Timeout"},
+		"500":             {fault.Effect{Status: 500}, 500, "server_error", "Server Error"},
+		"502":             {fault.Effect{Status: 502}, 502, "bad_gateway", "Bad Gateway"},
+		"503":             {fault.Effect{Status: 503}, 503, "service_unavailable", "Service Unavailable"},
+		"504":             {fault.Effect{Status: 504}, 504, "gateway_timeout", "Gateway Timeout"},
 		"own id and text": {fault.Effect{Status: 500, ErrorID: "odd", Message: "so odd"}, 500, "odd", "so odd"},
 		"slow as well":    {fault.Effect{Status: 503, Latency: time.Millisecond}, 503, "service_unavailable", "Service Unavailable"},
 	} {
@@ -112,12 +112,12 @@ func TestFaultsBeforeAndAfterEveryAct(t *testing.T) {
 		done   bool
 		status int // 0: no answer at all
 	}{
-		"none":         {fault.Slow(1), true, 200},
-		"error before": {fault.ServerError(503), false, 503},
-		"error after":  {fault.ServerErrorAfter(502), true, 502},
-		"lost before":  {fault.ConnectionLost(), false, 0},
-		"answer lost":  {fault.AnswerLost(), true, 0},
-		"401":          {fault.Unauthorized(), false, 401},
+		"none":         {fault.Effect{Latency: 1}, true, 200},
+		"error before": {fault.Effect{Status: 503}, false, 503},
+		"error after":  {fault.Effect{Status: 502, After: true}, true, 502},
+		"lost before":  {fault.ConnectionLost, false, 0},
+		"answer lost":  {fault.AnswerLost, true, 0},
+		"401":          {fault.Unauthorized, false, 401},
 		"422":          {fault.Refused("no"), false, 422},
 		"429":          {fault.RateLimited(time.Second), false, 429},
 	}
@@ -142,7 +142,7 @@ func TestFaultsBeforeAndAfterEveryAct(t *testing.T) {
 
 func TestABootFaultReachesTheServer(t *testing.T) {
 	a := serve(t, rest.Options{})
-	a.program(t, fault.Rule{Match: fault.CreateDroplet, Count: 1, Effect: fault.NeverBoots()})
+	a.program(t, fault.Rule{Match: fault.CreateDroplet, Count: 1, Effect: fault.NeverBoots})
 	for _, want := range []string{"new", "active"} {
 		made, _, err := a.client.Droplets.Create(t.Context(), droplet("web"))
 		require.NoError(t, err)
@@ -155,8 +155,8 @@ func TestABootFaultReachesTheServer(t *testing.T) {
 
 func TestAFaultIsInTheLedger(t *testing.T) {
 	a := serve(t, rest.Options{})
-	a.program(t, fault.Rule{ID: "slow", Match: fault.AnyRequest, Effect: fault.Slow(1)})
-	a.program(t, fault.Rule{ID: "gone", Match: fault.CreateDroplet, Name: "web-*", Effect: fault.ServerErrorAfter(503)})
+	a.program(t, fault.Rule{ID: "slow", Match: fault.AnyRequest, Effect: fault.Effect{Latency: 1}})
+	a.program(t, fault.Rule{ID: "gone", Match: fault.CreateDroplet, Name: "web-*", Effect: fault.Effect{Status: 503, After: true}})
 	got := a.ask(t, "POST", "/v2/droplets", `{"name":"web-1","region":"nyc3","size":"c-2","image":"debian-12-x64"}`)
 	require.Equal(t, 503, got.status)
 	requestID := got.header.Get("X-Request-Id")
@@ -192,7 +192,7 @@ func TestFaultsMatchTheNameInTheBody(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := serve(t, rest.Options{})
-			a.program(t, fault.Rule{Match: fault.AnyRequest, Name: "it", Effect: fault.ServerError(503)})
+			a.program(t, fault.Rule{Match: fault.AnyRequest, Name: "it", Effect: fault.Effect{Status: 503}})
 			got := a.ask(t, test.method, test.path, test.body)
 			require.Equal(t, test.hit, got.status == 503, got.body)
 		})
@@ -209,13 +209,13 @@ func TestRetryAfterRoundsUpAndIsInAllHeaders(t *testing.T) {
 		require.NotEmpty(t, got.header.Get("Ratelimit-Reset"))
 	}
 	a := serve(t, rest.Options{})
-	a.program(t, fault.Rule{Match: fault.AnyRequest, Effect: fault.ServerError(503)})
+	a.program(t, fault.Rule{Match: fault.AnyRequest, Effect: fault.Effect{Status: 503}})
 	require.Empty(t, a.ask(t, "GET", "/v2/account", "").header.Get("Retry-After"))
 }
 
 func TestASlowAnswerCanBeGivenUp(t *testing.T) {
 	a := serve(t, rest.Options{})
-	a.program(t, fault.Rule{ID: "slow", Match: "GET /v2/account", Effect: fault.Slow(time.Hour)})
+	a.program(t, fault.Rule{ID: "slow", Match: "GET /v2/account", Effect: fault.Effect{Latency: time.Hour}})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
@@ -231,7 +231,7 @@ func TestASlowAnswerCanBeGivenUp(t *testing.T) {
 
 func TestFaultsOfOneTokenSpareTheOthers(t *testing.T) {
 	a := serve(t, rest.Options{})
-	a.program(t, fault.Rule{Match: fault.AnyRequest, Token: "reader", Effect: fault.ServerError(500)})
+	a.program(t, fault.Rule{Match: fault.AnyRequest, Token: "reader", Effect: fault.Effect{Status: 500}})
 	_, response, err := a.as(t, "reader").Account.Get(t.Context())
 	require.Error(t, err)
 	require.Equal(t, 500, response.StatusCode)

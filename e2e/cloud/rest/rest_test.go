@@ -46,7 +46,7 @@ func serve(tb testing.TB, opts rest.Options) *api {
 			Gateway: netip.MustParseAddr("198.18.0.1"),
 		},
 	})
-	opts.Account, opts.Ledger, opts.Faults = a, l, fault.NewSet()
+	opts.Account, opts.Ledger, opts.Faults = a, l, &fault.Set{}
 	opts.Tokens = account.NewTokens(
 		account.Token{Name: "secret", Secret: "secret"}, account.Token{Name: "reader", Secret: "reader", ReadOnly: true},
 		account.Token{Name: "revoked", Secret: "revoked", Revoked: true},
@@ -210,7 +210,7 @@ func FuzzAPI(f *testing.F) {
 	a := account.New(context.Background(), account.Options{Backend: server.NewInstant(), Ledger: l, Network: network})
 	f.Cleanup(a.Close)
 	handler := rest.NewHandler(rest.Options{
-		Account: a, Ledger: l, Faults: fault.NewSet(), Tokens: account.NewTokens(account.Token{Name: "t", Secret: "t"}),
+		Account: a, Ledger: l, Faults: &fault.Set{}, Tokens: account.NewTokens(account.Token{Name: "t", Secret: "t"}),
 	})
 	f.Fuzz(func(t *testing.T, method, path string, body []byte) {
 		target, err := url.ParseRequestURI(path)

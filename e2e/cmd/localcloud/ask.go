@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -15,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover/e2e/cloud/fault"
-	"github.com/drover-project/drover/e2e/cloud/files"
 	"github.com/drover-project/drover/e2e/cloud/server"
 )
 
@@ -112,30 +109,29 @@ func putFile(q query) error {
 	defer func() { _ = content.Close() }()
 	digest, err := q.PutFile(q.ctx, q.args[0], content)
 	if err == nil {
-		q.say("%s/%s %s\n", q.Endpoints().Files, q.args[0], digest)
+		q.say("%s/%s %s\n", q.Endpoints.Files, q.args[0], digest)
 	}
 	return err
 }
-
-func faultFile(q query) error { return q.SetFileFault(q.ctx, q.args[0], files.Fault(q.args[1])) }
 
 func (s *shared) faultCommand() *cobra.Command {
 	rule := fault.Rule{Match: fault.CreateDroplet}
 	var delay time.Duration
 	var message string
-	effects := map[string]func() fault.Effect{
-		"refused":     func() fault.Effect { return fault.Refused(message) },
-		"quota":       fault.Quota,
-		"answer-lost": fault.AnswerLost,
-		"slow-boot":   func() fault.Effect { return fault.SlowBoot(delay) },
-	}
-	names := strings.Join(slices.Sorted(maps.Keys(effects)), ", ")
+	const names = "answer-lost, quota, refused, slow-boot"
 	command := s.asks("add EFFECT", "Make creations of droplets go wrong: "+names, 1, func(q query) error {
-		effect, ok := effects[q.args[0]]
-		if !ok {
+		switch q.args[0] {
+		case "answer-lost":
+			rule.Effect = fault.AnswerLost
+		case "quota":
+			rule.Effect = fault.Quota
+		case "refused":
+			rule.Effect = fault.Refused(message)
+		case "slow-boot":
+			rule.Effect = fault.Effect{Boot: &fault.Boot{Delay: delay}}
+		default:
 			return fmt.Errorf("there is no effect %q; there are %s", q.args[0], names)
 		}
-		rule.Effect = effect()
 		id, err := q.AddFault(q.ctx, rule)
 		if err == nil {
 			q.say("%s\n", id)

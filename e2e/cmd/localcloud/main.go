@@ -13,6 +13,7 @@ import (
 	"github.com/drover-project/drover/e2e/cloud"
 	"github.com/drover-project/drover/e2e/cloud/account"
 	"github.com/drover-project/drover/e2e/cloud/admin"
+	"github.com/drover-project/drover/e2e/cloud/files"
 	"github.com/drover-project/drover/e2e/cloud/nspawn"
 )
 
@@ -75,7 +76,8 @@ func newRootCommand() *cobra.Command {
 			s.asks("revoke NAME", "Make the API refuse a token", 1, func(q query) error { return q.RevokeToken(q.ctx, q.args[0]) })),
 		group("file", "The file server for download tests",
 			s.asks("put NAME PATH", "Serve a file and print its URL and SHA-256", 2, putFile),
-			s.asks("fault NAME FAULT", "Make downloads of a file go wrong: 404 or html", 2, faultFile)),
+			s.asks("fault NAME FAULT", "Make downloads of a file go wrong: 404 or html", 2,
+				func(q query) error { return q.SetFileFault(q.ctx, q.args[0], files.Fault(q.args[1])) })),
 	)
 	return root
 }
