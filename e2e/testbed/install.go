@@ -125,6 +125,10 @@ func (t *Testbed) driverManifests(ctx context.Context) (string, error) {
 		return "", err
 	}
 	var out bytes.Buffer
+	nodeDriver := func(name string, spec v3.NodeDriverSpec) v3.NodeDriver {
+		kind := metav1.TypeMeta{APIVersion: v3.GroupVersion.String(), Kind: "NodeDriver"}
+		return v3.NodeDriver{TypeMeta: kind, ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
+	}
 	plugin := nodeDriver(PluginDriver, v3.NodeDriverSpec{
 		URL: url, Checksum: checksum, Active: true, ProviderIDTemplate: PluginDriver + "://{InstanceID}",
 	})
@@ -139,12 +143,4 @@ func (t *Testbed) driverManifests(ctx context.Context) (string, error) {
 		out.Write(text)
 	}
 	return out.String(), nil
-}
-
-func nodeDriver(name string, spec v3.NodeDriverSpec) v3.NodeDriver {
-	return v3.NodeDriver{
-		TypeMeta:   metav1.TypeMeta{APIVersion: v3.GroupVersion.String(), Kind: "NodeDriver"},
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       spec,
-	}
 }

@@ -71,7 +71,16 @@ func (t *Testbed) Diagnose(ctx context.Context, namespace string) string {
 		out.Write(t.answer(ctx, command))
 	}
 	fmt.Fprintf(&out, "\n---- the manager on %s\n", namespace)
-	out.WriteString(t.managerOn(ctx, namespace))
+	// Its last lines that name the namespace.
+	text := t.answer(ctx, []string{"kubectl", "logs", "--namespace", "drover-system", "deployment/drover-manager", "--tail", "20000"})
+	var lines []string
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, namespace) {
+			lines = append(lines, strings.TrimSuffix(line, "\n"))
+		}
+	}
+	lines = lines[max(0, len(lines)-maxLogLines):]
+	out.WriteString(strings.Join(slices.Concat(lines, []string{""}), "\n"))
 	return out.String()
 }
 
@@ -86,17 +95,4 @@ func (t *Testbed) answer(ctx context.Context, command []string) []byte {
 		text = fmt.Appendf(text, "(%v)\n", err)
 	}
 	return text
-}
-
-// managerOn are the manager's last lines that name the namespace.
-func (t *Testbed) managerOn(ctx context.Context, namespace string) string {
-	text := t.answer(ctx, []string{"kubectl", "logs", "--namespace", "drover-system", "deployment/drover-manager", "--tail", "20000"})
-	var lines []string
-	for line := range strings.Lines(string(text)) {
-		if strings.Contains(line, namespace) {
-			lines = append(lines, strings.TrimSuffix(line, "\n"))
-		}
-	}
-	lines = lines[max(0, len(lines)-maxLogLines):]
-	return strings.Join(slices.Concat(lines, []string{""}), "\n")
 }

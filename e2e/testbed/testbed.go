@@ -136,11 +136,7 @@ func (t *Testbed) Down(ctx context.Context) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	return t.tidyStateDir()
-}
-
-// tidyStateDir removes the directory when it is empty and tells what keeps it.
-func (t *Testbed) tidyStateDir() error {
+	// The directory goes when it is empty; else it is told what keeps it.
 	entries, err := os.ReadDir(t.StateDir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
