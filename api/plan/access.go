@@ -19,6 +19,8 @@ const (
 	Agent Writer = "agent"
 	// Endpoint registers agents.
 	Endpoint Writer = "endpoint"
+	// Bootstrap makes the plan Secret with its token, and burns the token.
+	Bootstrap Writer = "bootstrap provider"
 )
 
 // writers has every key of a plan Secret and who may set, change or delete it.
@@ -44,6 +46,7 @@ var writers = map[string][]Writer{
 	KeyAgentStatus:     {Agent},
 
 	KeyAgentPublicKey: {Endpoint},
+	KeyTokenHash:      {Bootstrap},
 }
 
 // transitions are the changes of the state that an agent may make.
@@ -79,7 +82,7 @@ func MayWrite(w Writer, before, after map[string][]byte) error {
 		return agentMay(before, after)
 	case Planner:
 		return plannerMay(before, after)
-	case Endpoint:
+	case Endpoint, Bootstrap:
 	}
 	return nil
 }

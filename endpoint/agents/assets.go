@@ -1,0 +1,79 @@
+package agents
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"time"
+)
+
+// downloadTime is what a server on a slow line may take for an agent of 40 MiB.
+const downloadTime = 15 * time.Minute
+
+// agentFile is the name of an agent's binary.
+var agentFile = regexp.MustCompile(`^drover-agent-(linux|windows)-(amd64|arm64)(\.exe)?$`)
+
+// Assets are the agents' binaries in a directory.
+type Assets struct {
+	dir  string
+	sums map[string]string
+}
+
+// LoadAssets hashes the agents in a directory. A directory without any is an error, for no server could be set up.
+func LoadAssets(dir string) (*Assets, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("reading the agents' directory: %w", err)
+	}
+	a := &Assets{dir: dir, sums: map[string]string{}}
+	for _, entry := range entries {
+		if !agentFile.MatchString(entry.Name()) || !entry.Type().IsRegular() {
+			continue
+		}
+		if a.sums[entry.Name()], err = sumOf(filepath.Join(dir, entry.Name())); err != nil {
+			return nil, fmt.Errorf("hashing agent %s: %w", entry.Name(), err)
+		}
+	}
+	if len(a.sums) == 0 {
+		return nil, fmt.Errorf("there is no agent in %s: it needs files such as drover-agent-linux-amd64", dir)
+	}
+	return a, nil
+}
+
+func sumOf(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	hash := sha256.New()
+	if _, err := io.Copy(hash, file); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+// Sums are the SHA-256 sums of the files by name, lower-case hex.
+func (a *Assets) Sums() map[string]string { return a.sums }
+
+// ServeHTTP implements http.Handler; the request's path value "name" is the file's. Parts of a file can be asked for, so that a download that
+// broke goes on.
+func (a *Assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	sum, ok := a.sums[name]
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(downloadTime)); err != nil {
+		http.Error(w, "this connection cannot hold a download", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("ETag", `"`+sum+`"`)
+	http.ServeFile(w, r, filepath.Join(a.dir, name))
+}

@@ -1,0 +1,57 @@
+package agents
+
+import (
+	"net/http"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/api/connect"
+)
+
+// Options of New.
+type Options struct {
+	// Client reads plan Secrets past any cache, writes the key of an agent into them, and asks for tokens of their ServiceAccounts.
+	Client client.Client
+	// API is the way to the API server that agents are passed through to. No credential of it is used.
+	API *rest.Config
+	// Server is the https address that agents call the endpoint by, without a path.
+	Server string
+	// Authorities are the certificates in PEM that verify the endpoint's; none when the system's do.
+	Authorities func() []byte
+	// InstallScript is served to who sets a server up by hand.
+	InstallScript []byte
+	// Assets are the files of /assets.
+	Assets *Assets
+	// Recorder tells of tokens that were used twice.
+	Recorder events.EventRecorder
+	// Now is the clock; time.Now when nil.
+	Now func() time.Time
+}
+
+// New makes the handler of all paths. An error means that API cannot be used.
+func New(o Options) (http.Handler, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	through, err := newPassThrough(o.API)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, "text/plain", []byte("ok")) })
+	mux.HandleFunc("GET /cacerts", func(w http.ResponseWriter, _ *http.Request) { answer(w, "application/x-pem-file", o.Authorities()) })
+	mux.HandleFunc("GET /system-agent-install.sh", func(w http.ResponseWriter, _ *http.Request) { answer(w, "text/x-shellscript", o.InstallScript) })
+	mux.Handle("GET /assets/{name}", o.Assets)
+	mux.Handle("POST "+connect.Path, &registrar{Options: o, throttle: newThrottle(o.Now)})
+	mux.Handle("/", through)
+	return mux, nil
+}
+
+func answer(w http.ResponseWriter, contentType string, body []byte) {
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = w.Write(body)
+}

@@ -1,0 +1,325 @@
+package agents_test
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/api/connect"
+	"github.com/drover-project/drover/api/plan"
+	"github.com/drover-project/drover/endpoint/agents"
+	"github.com/drover-project/drover/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+// manager is an endpoint with a machine's plan Secret behind it, as the bootstrap provider makes it.
+type manager struct {
+	client.Client
+	*testing.T
+	server *httptest.Server
+	events *events.FakeRecorder
+	secret *corev1.Secret
+	token  connect.Token
+	skew   time.Duration
+}
+
+func newManager(t *testing.T) *manager {
+	t.Helper()
+	m := &manager{T: t, Client: testkit.Client(t, clientgoscheme.Scheme), events: events.NewFakeRecorder(100)}
+	m.secret, m.token = m.machine("one")
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "drover-agent-linux-amd64"), []byte("an agent"), 0o755)) //nolint:gosec // a program
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "secret.txt"), []byte("not an agent"), 0o600))
+	assets, err := agents.LoadAssets(dir)
+	require.NoError(t, err)
+	m.server = httptest.NewUnstartedServer(nil)
+	m.server.EnableHTTP2 = true
+	m.server.StartTLS()
+	t.Cleanup(m.server.Close)
+	handler, err := agents.New(agents.Options{Client: m.Client, API: testkit.Config(t), Server: m.server.URL, Authorities: m.authorities, Assets: assets,
+		InstallScript: []byte("#!/bin/sh\n"), Recorder: m.events, Now: func() time.Time { return time.Now().Add(m.skew) }})
+	require.NoError(t, err)
+	m.server.Config.Handler = handler
+	return m
+}
+
+// machine makes the plan Secret of a machine with its ServiceAccount and Role, in a namespace of its own.
+func (m *manager) machine(name string) (*corev1.Secret, connect.Token) {
+	m.Helper()
+	namespace := testkit.Namespace(m.T)
+	token := connect.NewToken(namespace, name)
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
+	secret := &corev1.Secret{ObjectMeta: meta, Type: plan.SecretType, Data: map[string][]byte{plan.KeyTokenHash: []byte(token.Hash())}}
+	for _, obj := range []client.Object{secret, &corev1.ServiceAccount{ObjectMeta: meta},
+		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{name},
+			Verbs: []string{"get", "list", "watch", "update"}}}},
+		&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}}}} {
+		require.NoError(m, m.Create(m.Context(), obj))
+	}
+	return secret, token
+}
+
+func (m *manager) authorities() []byte {
+	return []byte(strings.TrimSpace(string(pemOf(m.server.Certificate().Raw))) + "\n")
+}
+
+func (m *manager) do(method, path string, header http.Header, body []byte) (int, string) {
+	m.Helper()
+	req, err := http.NewRequestWithContext(m.Context(), method, m.server.URL+path, bytes.NewReader(body))
+	require.NoError(m, err)
+	req.Header = header
+	resp, err := m.server.Client().Do(req)
+	require.NoError(m, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(m, err)
+	return resp.StatusCode, string(text)
+}
+
+// agent is one that calls with its key.
+type agent struct {
+	key   ed25519.PrivateKey
+	token string
+	at    client.ObjectKey
+	time  time.Time
+}
+
+func newAgent(seed byte, token string) agent {
+	return agent{key: ed25519.NewKeyFromSeed(bytes.Repeat([]byte{seed}, ed25519.SeedSize)), token: token}
+}
+
+func (m *manager) register(a agent) (int, string) {
+	m.Helper()
+	if a.time.IsZero() {
+		a.time = time.Now()
+	}
+	body, err := json.Marshal(connect.Request{PublicKey: a.key.Public().(ed25519.PublicKey), Time: a.time, Nonce: []byte("n"),
+		Namespace: a.at.Namespace, SecretName: a.at.Name})
+	require.NoError(m, err)
+	header := http.Header{connect.SignatureHeader: {connect.Sign(a.key, body)}}
+	if a.token != "" {
+		header.Set("Authorization", "Bearer "+a.token)
+	}
+	return m.do(http.MethodPost, connect.Path, header, body)
+}
+
+// access registers and gives the agent's way to the API server, which leads through the endpoint.
+func (m *manager) access(a agent) *kubernetes.Clientset {
+	m.Helper()
+	code, text := m.register(a)
+	require.Equal(m, http.StatusOK, code, text)
+	got, err := connect.DecodeAnswer([]byte(text))
+	require.NoError(m, err)
+	require.WithinDuration(m, time.Now().Add(6*time.Hour), *got.ExpiresAt, time.Minute)
+	config, err := clientcmd.RESTConfigFromKubeConfig([]byte(got.KubeConfig))
+	require.NoError(m, err)
+	require.Equal(m, m.server.URL, config.Host)
+	set, err := kubernetes.NewForConfig(config)
+	require.NoError(m, err)
+	return set
+}
+
+// One token registers one agent: it may ask again, also without the token; nobody else gets in with it, and that is told.
+func TestRegister(t *testing.T) {
+	m := newManager(t)
+	first, second := newAgent(1, m.token.String()), newAgent(2, m.token.String())
+	m.access(first)
+	m.access(first)
+	code, text := m.register(second)
+	require.Equal(t, http.StatusUnauthorized, code)
+	require.Equal(t, "this token was used by another agent\n", text)
+	require.Contains(t, <-m.events.Events, "Warning TokenReplayed")
+
+	renewing := first
+	renewing.token, renewing.at = "", client.ObjectKeyFromObject(m.secret)
+	m.access(renewing)
+
+	require.NoError(t, m.Get(t.Context(), client.ObjectKeyFromObject(m.secret), m.secret))
+	delete(m.secret.Data, plan.KeyTokenHash)
+	require.NoError(t, m.Update(t.Context(), m.secret))
+	m.access(first) // burned, and known by its key
+	for name, stranger := range map[string]agent{
+		"a burned token with another key": second,
+		"a guessed token":                 newAgent(2, connect.NewToken(m.secret.Namespace, m.secret.Name).String()),
+		"a token of a Secret that is not": newAgent(2, connect.NewToken(m.secret.Namespace, "other").String()),
+		"no token at all":                 {key: second.key, at: renewing.at},
+		"nothing but a key":               {key: first.key},
+		"no token of ours":                newAgent(1, "eyJhbGciOi"),
+	} {
+		code, text := m.register(stranger)
+		require.Equal(t, http.StatusUnauthorized, code, name)
+		require.Equal(t, "this token or key is not known here\n", text, name)
+	}
+	require.Empty(t, m.events.Events)
+}
+
+// Two agents come with one token at the same moment: one gets in.
+func TestRegister_race(t *testing.T) {
+	m := newManager(t)
+	codes := make(chan int)
+	for seed := range 8 {
+		go func() {
+			code, _ := m.register(newAgent(byte(seed), m.token.String()))
+			codes <- code
+		}()
+	}
+	count := map[int]int{}
+	for range 8 {
+		count[<-codes]++
+	}
+	require.Equal(t, map[int]int{http.StatusOK: 1, http.StatusUnauthorized: 7}, count)
+}
+
+func TestRegister_clock(t *testing.T) {
+	m := newManager(t)
+	a := newAgent(1, m.token.String())
+	for _, off := range []time.Duration{-connect.MaxSkew, connect.MaxSkew} {
+		a.time = time.Now().Add(off + off/10)
+		code, _ := m.register(a)
+		require.Equal(t, http.StatusConflict, code)
+	}
+	a.time = time.Now().Add(connect.MaxSkew / 2)
+	m.access(a)
+}
+
+// Who guesses is not heard for a while; another address is.
+func TestRegister_guesses(t *testing.T) {
+	m := newManager(t)
+	count := map[int]int{}
+	for range 200 {
+		code, _ := m.register(newAgent(9, connect.NewToken(m.secret.Namespace, m.secret.Name).String()))
+		count[code]++
+	}
+	require.LessOrEqual(t, count[http.StatusUnauthorized], 40)
+	require.Equal(t, 200, count[http.StatusUnauthorized]+count[http.StatusTooManyRequests])
+	m.skew = time.Minute
+	m.access(newAgent(1, m.token.String()))
+}
+
+// An agent reads, writes and watches its own plan Secret, and nothing else.
+func TestPassThrough(t *testing.T) {
+	m := newManager(t)
+	other, _ := m.machine("other")
+	set := m.access(newAgent(1, m.token.String()))
+	secrets := set.CoreV1().Secrets(m.secret.Namespace)
+	mine, err := secrets.Get(t.Context(), "one", metav1.GetOptions{})
+	require.NoError(t, err)
+	only := metav1.ListOptions{FieldSelector: "metadata.name=one"}
+	list, err := secrets.List(t.Context(), only)
+	require.NoError(t, err)
+	require.Len(t, list.Items, 1)
+	only.ResourceVersion = list.ResourceVersion
+	changes, err := secrets.Watch(t.Context(), only)
+	require.NoError(t, err)
+	defer changes.Stop()
+	mine.Data[plan.KeyFailureCount] = []byte("1")
+	_, err = secrets.Update(t.Context(), mine, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	require.Equal(t, "1", string((<-changes.ResultChan()).Object.(*corev1.Secret).Data[plan.KeyFailureCount]))
+
+	_, err = set.CoreV1().Secrets(other.Namespace).Get(t.Context(), other.Name, metav1.GetOptions{})
+	require.ErrorContains(t, err, "forbidden")
+	_, err = secrets.Get(t.Context(), "another", metav1.GetOptions{})
+	require.ErrorContains(t, err, "forbidden")
+	_, err = secrets.List(t.Context(), metav1.ListOptions{})
+	require.ErrorContains(t, err, "could not find the requested resource")
+	_, err = set.CoreV1().Pods(m.secret.Namespace).List(t.Context(), metav1.ListOptions{})
+	require.ErrorContains(t, err, "could not find the requested resource")
+	require.ErrorContains(t, secrets.Delete(t.Context(), "one", metav1.DeleteOptions{}), "could not find the requested resource")
+}
+
+// What a client says of who it is does not reach the API server, nor does a request that is not an agent's.
+func TestPassThrough_addsNothing(t *testing.T) {
+	seen := make(chan *http.Request, 1)
+	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen <- r }))
+	t.Cleanup(api.Close)
+	handler, err := agents.New(agents.Options{API: &rest.Config{Host: api.URL, BearerToken: "the-manager's", Username: "manager", Password: "x"}})
+	require.NoError(t, err)
+	ask := func(method, target string, header http.Header) int {
+		w := httptest.NewRecorder()
+		req := httptest.NewRequestWithContext(t.Context(), method, target, nil)
+		req.Header = header
+		handler.ServeHTTP(w, req)
+		return w.Code
+	}
+	require.Equal(t, http.StatusOK, ask(http.MethodGet, "/api/v1/namespaces/a/secrets/b", http.Header{"Authorization": {"Bearer agent's"},
+		"Impersonate-User": {"system:admin"}, "Impersonate-Group": {"system:masters"}, "X-Remote-User": {"admin"}, "X-Remote-Group": {"system:masters"},
+		"Impersonate-Extra-Scopes": {"x"}, "Cookie": {"a=b"}, "X-Forwarded-For": {"192.0.2.1"}}))
+	got := <-seen
+	require.Equal(t, "Bearer agent's", got.Header.Get("Authorization"))
+	for name := range got.Header {
+		require.Contains(t, []string{"Authorization", "User-Agent", "Accept-Encoding"}, name)
+	}
+	authorized := http.Header{"Authorization": {"Bearer agent's"}}
+	for target, want := range map[string]int{
+		"GET /api/v1/namespaces/a/secrets/b":                                               http.StatusUnauthorized,
+		"DELETE /api/v1/namespaces/a/secrets/b":                                            http.StatusNotFound,
+		"PATCH /api/v1/namespaces/a/secrets/b":                                             http.StatusNotFound,
+		"GET /api/v1/namespaces/a/secrets/b?watch=1":                                       http.StatusNotFound,
+		"GET /api/v1/namespaces/a/secrets":                                                 http.StatusNotFound,
+		"GET /api/v1/namespaces/a/secrets?fieldSelector=type%3Dx":                          http.StatusNotFound,
+		"GET /api/v1/namespaces/a/secrets?fieldSelector=metadata.name%3Db&fieldSelector=x": http.StatusNotFound,
+		"GET /api/v1/secrets?fieldSelector=metadata.name%3Db":                              http.StatusNotFound,
+		"GET /api/v1/namespaces/a/secrets/b/../../../../nodes":                             http.StatusTemporaryRedirect,
+		"GET /api/v1/namespaces/a/secrets/%2e%2e":                                          http.StatusNotFound,
+		"GET /apis/apps/v1/deployments":                                                    http.StatusNotFound,
+		"POST /api/v1/namespaces/a/serviceaccounts/b/token":                                http.StatusNotFound,
+	} {
+		method, path, _ := strings.Cut(target, " ")
+		header := authorized
+		if want == http.StatusUnauthorized {
+			header = http.Header{}
+		}
+		require.Equal(t, want, ask(method, path, header), target)
+	}
+	require.Equal(t, http.StatusUnauthorized, ask(http.MethodGet, "/version", http.Header{"Authorization": {"Bearer a"}, "Upgrade": {"websocket"}, "Connection": {"Upgrade"}}))
+	require.Empty(t, seen)
+}
+
+func TestPublic(t *testing.T) {
+	m := newManager(t)
+	for path, want := range map[string]string{"/healthz": "ok", "/cacerts": string(m.authorities()), "/system-agent-install.sh": "#!/bin/sh\n",
+		"/assets/drover-agent-linux-amd64": "an agent"} {
+		code, text := m.do(http.MethodGet, path, nil, nil)
+		require.Equal(t, http.StatusOK, code, path)
+		require.Equal(t, want, text, path)
+	}
+	for _, path := range []string{"/", "/assets/", "/assets/secret.txt", "/assets/..%2fhandler.go", "/assets/drover-agent-linux-arm64"} {
+		code, _ := m.do(http.MethodGet, path, nil, nil)
+		require.Equal(t, http.StatusNotFound, code, path)
+	}
+	code, text := m.do(http.MethodGet, "/assets/drover-agent-linux-amd64", http.Header{"Range": {"bytes=3-"}}, nil)
+	require.Equal(t, http.StatusPartialContent, code)
+	require.Equal(t, "agent", text)
+
+	_, err := agents.LoadAssets(t.TempDir())
+	require.ErrorContains(t, err, "there is no agent in ")
+	_, err = agents.LoadAssets("/nowhere")
+	require.ErrorContains(t, err, "reading the agents' directory: ")
+}
+
+func pemOf(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}

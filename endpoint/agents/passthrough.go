@@ -1,0 +1,91 @@
+package agents
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// maxUpdate is a Secret of 1 MiB as JSON, whose data is base64.
+	maxUpdate = 2 << 20
+	// watchLife is longer than any watch: an API server ends those that name no time after 60 minutes at most.
+	watchLife = 65 * time.Minute
+)
+
+var (
+	oneSecret  = regexp.MustCompile(`^/api/v1/namespaces/[a-z0-9-]+/secrets/[a-z0-9.-]+$`)
+	allSecrets = regexp.MustCompile(`^/api/v1/namespaces/[a-z0-9-]+/secrets$`)
+	oneByName  = regexp.MustCompile(`^metadata\.name=[a-z0-9.-]+$`)
+	discovery  = regexp.MustCompile(`^/(version|apis?|api/v1)/?$`)
+)
+
+// passed are the headers that reach the API server. Whatever else a client sends, Impersonate-User and X-Remote-User among it, does not.
+var passed = []string{"Authorization", "Accept", "Content-Type", "User-Agent"}
+
+// newPassThrough makes the way from an agent to the API server. It has no credential of its own: what the agent's token may not do, nobody does.
+func newPassThrough(api *rest.Config) (http.Handler, error) {
+	anonymous := rest.AnonymousClientConfig(api)
+	transport, err := rest.TransportFor(anonymous)
+	if err != nil {
+		return nil, fmt.Errorf("preparing the way to the API server: %w", err)
+	}
+	server, _, err := rest.DefaultServerUrlFor(anonymous)
+	if err != nil {
+		return nil, fmt.Errorf("reading the API server's address: %w", err)
+	}
+	proxy := &httputil.ReverseProxy{
+		Transport: transport, FlushInterval: -1,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(server)
+			r.Out.Header = http.Header{}
+			for _, name := range passed {
+				if value := r.In.Header.Get(name); value != "" {
+					r.Out.Header.Set(name, value)
+				}
+			}
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
+			w.Header().Set("Retry-After", "5")
+			http.Error(w, "the management cluster does not answer: try again", http.StatusBadGateway)
+		},
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !isAgents(r.Method, r.URL):
+			http.NotFound(w, r)
+			return
+		case !strings.HasPrefix(r.Header.Get("Authorization"), "Bearer ") || r.Header.Get("Upgrade") != "":
+			http.Error(w, "an agent's token is needed", http.StatusUnauthorized)
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxUpdate)
+		if r.URL.Query().Has("watch") {
+			if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(watchLife)); err != nil {
+				http.Error(w, "this connection cannot hold a watch", http.StatusInternalServerError)
+				return
+			}
+		}
+		proxy.ServeHTTP(w, r)
+	}), nil
+}
+
+// isAgents reports whether a request is one that an agent makes: get and update of one Secret, list and watch of one by name, and discovery.
+func isAgents(method string, u *url.URL) bool {
+	if u.EscapedPath() != u.Path {
+		return false
+	}
+	switch {
+	case oneSecret.MatchString(u.Path):
+		return method == http.MethodPut || method == http.MethodGet && !u.Query().Has("watch")
+	case allSecrets.MatchString(u.Path):
+		return method == http.MethodGet && len(u.Query()["fieldSelector"]) == 1 && oneByName.MatchString(u.Query().Get("fieldSelector"))
+	}
+	return method == http.MethodGet && discovery.MatchString(u.Path)
+}

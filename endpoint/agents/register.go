@@ -1,0 +1,190 @@
+package agents
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/drover-project/drover/api/connect"
+	"github.com/drover-project/drover/api/plan"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+// tokenLife is how long the token of an agent is good for; the agent renews it at half of that. It is a request to the API server each.
+const tokenLife = 6 * 3600
+
+// registrar answers connect.Path.
+type registrar struct {
+	Options
+
+	throttle *throttle
+}
+
+// refusal is an answer other than 200: what the agent is told, and no more.
+type refusal struct {
+	code int
+	text string
+}
+
+func (r *refusal) Error() string { return r.text }
+
+var (
+	// errUnknown is one answer for all that a stranger may try, so that he learns nothing of what there is.
+	errUnknown   = &refusal{http.StatusUnauthorized, "this token or key is not known here"}
+	errThrottled = &refusal{http.StatusTooManyRequests, "too many refused requests come from this address: wait a minute"}
+	errClock     = &refusal{http.StatusConflict, "the time of the request is too far from that of this answer"}
+	errReplayed  = &refusal{http.StatusUnauthorized, "this token was used by another agent"}
+)
+
+// ServeHTTP implements http.Handler.
+func (r *registrar) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	from := addressOf(req)
+	if !r.throttle.allows(from) {
+		refused(w, errThrottled)
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, connect.MaxRequestBytes))
+	if err != nil {
+		refused(w, &refusal{http.StatusBadRequest, "the request could not be read"})
+		return
+	}
+	granted, err := r.register(req.Context(), body, req.Header)
+	var no *refusal
+	switch {
+	case errors.As(err, &no):
+		if no.code == http.StatusUnauthorized || no.code == http.StatusBadRequest {
+			r.throttle.charge(from)
+			log.FromContext(req.Context()).V(1).Info("Refusing an agent", "address", from, "why", no.text)
+		}
+		refused(w, no)
+	case err != nil:
+		log.FromContext(req.Context()).Error(err, "Registering an agent")
+		w.Header().Set("Retry-After", "5")
+		refused(w, &refusal{http.StatusServiceUnavailable, "the management cluster does not answer: try again"})
+	default:
+		registrations.WithLabelValues("200").Inc()
+		answer(w, "application/json", granted)
+	}
+}
+
+func refused(w http.ResponseWriter, no *refusal) {
+	registrations.WithLabelValues(fmt.Sprint(no.code)).Inc()
+	http.Error(w, no.text, no.code)
+}
+
+// register is a request's way from bytes to an answer. Its cheap checks come first.
+func (r *registrar) register(ctx context.Context, body []byte, header http.Header) ([]byte, error) {
+	request, err := connect.DecodeRequest(body, header.Get(connect.SignatureHeader))
+	if err != nil {
+		return nil, &refusal{http.StatusBadRequest, err.Error()}
+	}
+	if r.Now().Sub(request.Time).Abs() > connect.MaxSkew {
+		return nil, errClock
+	}
+	who := claimant{key: base64.StdEncoding.EncodeToString(request.PublicKey)}
+	at := client.ObjectKey{Namespace: request.Namespace, Name: request.SecretName}
+	if bearer, ok := strings.CutPrefix(header.Get("Authorization"), "Bearer "); ok {
+		token, err := connect.ParseToken(bearer)
+		if err != nil {
+			return nil, errUnknown
+		}
+		who.token, at = &token, client.ObjectKey{Namespace: token.Namespace, Name: token.SecretName}
+	}
+	if at.Namespace == "" || at.Name == "" {
+		return nil, errUnknown
+	}
+	secret, err := r.admit(ctx, at, who)
+	if err != nil {
+		return nil, err
+	}
+	return r.grant(ctx, secret)
+}
+
+// claimant is who asks for access to a plan Secret: the holder of a key, with a bootstrap token or without.
+type claimant struct {
+	key   string
+	token *connect.Token
+}
+
+// judge decides from a plan Secret's data: bind says that the token is good and the key is to be its own from now on.
+func (c claimant) judge(data map[string][]byte) (bind bool, err error) {
+	bound := string(data[plan.KeyAgentPublicKey])
+	good := c.token != nil && c.token.Matches(string(data[plan.KeyTokenHash]))
+	switch {
+	case bound == c.key:
+		return false, nil
+	case bound != "" && good:
+		return false, errReplayed
+	case bound == "" && good:
+		return true, nil
+	}
+	return false, errUnknown
+}
+
+// admit finds the plan Secret and binds its token to the key of the first agent that uses it. Of two that come at the same moment the second
+// sees the first one's key, for the write fails if the Secret has changed.
+func (r *registrar) admit(ctx context.Context, at client.ObjectKey, who claimant) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		err := r.Client.Get(ctx, at, secret)
+		if apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || err == nil && secret.Type != plan.SecretType {
+			return errUnknown
+		} else if err != nil {
+			return fmt.Errorf("reading plan Secret %s: %w", at, err)
+		}
+		bind, err := who.judge(secret.Data)
+		if err != nil || !bind {
+			return err
+		}
+		secret.Data[plan.KeyAgentPublicKey] = []byte(who.key)
+		return r.Client.Update(ctx, secret)
+	})
+	if errors.Is(err, errReplayed) {
+		r.Recorder.Eventf(secret, nil, corev1.EventTypeWarning, rkev1.TokenReplayedReason, "Register",
+			"a second agent used the bootstrap token of this machine and was refused: if you did not start the server's image twice, somebody has its bootstrap data")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return secret, nil
+}
+
+// grant makes the access to a plan Secret: a token of its ServiceAccount, which has its name, that ends with the Secret.
+func (r *registrar) grant(ctx context.Context, secret *corev1.Secret) ([]byte, error) {
+	issued := r.Now().UTC().Truncate(1e9)
+	token := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		ExpirationSeconds: new(int64(tokenLife)),
+		BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Secret", Name: secret.Name, UID: secret.UID},
+	}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name}}
+	if err := r.Client.SubResource("token").Create(ctx, account, token); err != nil {
+		return nil, fmt.Errorf("asking for a token of ServiceAccount %s/%s: %w", account.Namespace, account.Name, err)
+	}
+	const name = "drover"
+	config := clientcmdapi.NewConfig()
+	config.Clusters[name] = &clientcmdapi.Cluster{Server: r.Server, CertificateAuthorityData: r.Authorities()}
+	config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
+	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name, Namespace: secret.Namespace}
+	config.CurrentContext = name
+	kubeconfig, err := clientcmd.Write(*config)
+	if err != nil {
+		return nil, fmt.Errorf("writing a kubeconfig: %w", err)
+	}
+	return json.Marshal(connect.Answer{KubeConfig: string(kubeconfig), Namespace: secret.Namespace, SecretName: secret.Name,
+		IssuedAt: &issued, ExpiresAt: &token.Status.ExpirationTimestamp.Time})
+}
