@@ -58,7 +58,7 @@ var (
 // remove servers, which is an administrator's decision. No Secret is among them: view shows none, edit and admin do so by themselves.
 func userRoles(s Settings) []*rbacv1.ClusterRole {
 	driverGroups := []string{"rke-machine.cattle.io", "rke-machine-config.cattle.io"}
-	clusters := []string{"rkeclusters", "rkeclustertemplates"}
+	clusters := []string{"rkeclusters", "rkeclustertemplates", "rkecontrolplanes", "rkebootstraps", "rkebootstraptemplates"}
 	view := []rbacv1.PolicyRule{
 		{APIGroups: driverGroups, Resources: []string{"*"}, Verbs: readVerbs},
 		{APIGroups: []string{"rke.cattle.io"}, Resources: append(clusters, "serverscans"), Verbs: readVerbs},

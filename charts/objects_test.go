@@ -92,8 +92,11 @@ func TestObjectsComeInTheOrderToApplyThem(t *testing.T) {
 	require.Equal(t, []string{
 		"Namespace /machines",
 		"CustomResourceDefinition /nodedrivers.management.cattle.io",
+		"CustomResourceDefinition /rkebootstraps.rke.cattle.io",
+		"CustomResourceDefinition /rkebootstraptemplates.rke.cattle.io",
 		"CustomResourceDefinition /rkeclusters.rke.cattle.io",
 		"CustomResourceDefinition /rkeclustertemplates.rke.cattle.io",
+		"CustomResourceDefinition /rkecontrolplanes.rke.cattle.io",
 		"CustomResourceDefinition /serverscans.rke.cattle.io",
 		"ServiceAccount machines/drover-manager",
 		"ClusterRole /drover-manager",
@@ -119,7 +122,7 @@ func TestObjectsComeInTheOrderToApplyThem(t *testing.T) {
 func TestContentOfDefinitionsIsWhole(t *testing.T) {
 	crds, err := charts.CRDs()
 	require.NoError(t, err)
-	require.Len(t, crds, 4)
+	require.Len(t, crds, 7)
 	for _, crd := range crds {
 		content, err := charts.Content(crd)
 		require.NoError(t, err)
@@ -137,6 +140,7 @@ func TestContentOfDefinitionsIsWhole(t *testing.T) {
 		statuses[crd.Name] = crd.Spec.Versions[0].Subresources != nil && crd.Spec.Versions[0].Subresources.Status != nil
 	}
 	require.Equal(t, map[string]bool{"nodedrivers.management.cattle.io": true, "rkeclusters.rke.cattle.io": true, "rkeclustertemplates.rke.cattle.io": false,
+		"rkecontrolplanes.rke.cattle.io": true, "rkebootstraps.rke.cattle.io": true, "rkebootstraptemplates.rke.cattle.io": false,
 		"serverscans.rke.cattle.io": true}, statuses)
 }
 

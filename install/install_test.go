@@ -46,6 +46,8 @@ func TestCheckRancher(t *testing.T) {
 		"server":          {there: &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "cattle-system", Name: "rancher"}}, want: true},
 		"its kinds":       {there: crd(nil), want: true},
 		"our own kinds":   {there: crd(map[string]string{capi.InstalledByLabel: capi.InstalledByValue})},
+		"the chart's":     {there: crd(map[string]string{"cluster.x-k8s.io/provider": "infrastructure-drover"})},
+		"another's":       {there: crd(map[string]string{"cluster.x-k8s.io/provider": "control-plane-rke2"}), want: true},
 		"Rancher's agent": {there: &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "cattle-system", Name: "cattle-cluster-agent"}}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,9 +9,11 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/capi"
+	"github.com/drover-project/drover/charts"
 )
 
 // ErrRancher means that Rancher runs in this cluster.
@@ -34,7 +36,9 @@ func CheckRancher(ctx context.Context, reader client.Reader) error {
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("looking for Rancher: %w", err)
 		}
-		if err == nil && obj.Labels[capi.InstalledByLabel] != capi.InstalledByValue {
+		// The chart's and clusterctl's copies of our kinds carry the provider's label, those that the manager installed its own.
+		ours := obj.Labels[capi.InstalledByLabel] == capi.InstalledByValue || obj.Labels[clusterv1.ProviderNameLabel] == charts.Labels()[clusterv1.ProviderNameLabel]
+		if err == nil && !ours {
 			return fmt.Errorf("%w (found %s %s): Drover serves the same kinds and would fight with it over every object. "+
 				"Use another cluster, or start the manager with --allow-rancher if Rancher is gone and left this behind", ErrRancher, sign.gvk.Kind, sign.key.Name)
 		}

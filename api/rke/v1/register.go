@@ -18,6 +18,7 @@ var (
 // AddToScheme registers the static kinds of this package; it never fails.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &RKECluster{}, &RKEClusterList{}, &RKEClusterTemplate{}, &RKEClusterTemplateList{},
+		&RKEControlPlane{}, &RKEControlPlaneList{}, &RKEBootstrap{}, &RKEBootstrapList{}, &RKEBootstrapTemplate{}, &RKEBootstrapTemplateList{},
 		&ServerScan{}, &ServerScanList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"strconv"
 	"strings"
 	"testing"
@@ -28,6 +29,9 @@ func TestZeroValuesAreNotWritten(t *testing.T) {
 	require.JSONEq(t, `{}`, marshal(t, rkev1.RKEClusterStatus{}))
 	require.JSONEq(t, `{}`, marshal(t, rkev1.RKEClusterSpec{}))
 	require.JSONEq(t, `{}`, marshal(t, rkev1.RKECommonNodeConfig{}))
+	require.JSONEq(t, `{}`, marshal(t, rkev1.RKEControlPlaneSpec{}))
+	require.JSONEq(t, `{}`, marshal(t, rkev1.RKEControlPlaneStatus{}))
+	require.JSONEq(t, `{}`, marshal(t, rkev1.RKEBootstrapStatus{}))
 	require.JSONEq(t, `{"initialization":{"provisioned":false}}`, marshal(t, rkev1.RKEClusterStatus{
 		Initialization: rkev1.InfrastructureInitialization{Provisioned: new(false)}}))
 	require.JSONEq(t, `{"operation":"","number":0,"outcome":""}`, marshal(t, rkev1.AttemptStatus{}))
@@ -50,10 +54,16 @@ func constants(t *testing.T, path string) map[string]string {
 	return out
 }
 
+// union is two files' constants.
+func union(some, more map[string]string) map[string]string {
+	maps.Copy(some, more)
+	return some
+}
+
 // Labels, annotations and finalizers are names Kubernetes takes, and no two are one; Secret types are not among them.
 func TestNamesAreNames(t *testing.T) {
 	seen := map[string]string{}
-	for name, text := range constants(t, "labels.go") {
+	for name, text := range union(constants(t, "labels.go"), constants(t, "cluster_labels.go")) {
 		require.Empty(t, seen[text], "%s and %s are both %s", name, seen[text], text)
 		seen[text] = name
 		require.NotContains(t, text, "%")
@@ -73,7 +83,7 @@ func TestNamesAreNames(t *testing.T) {
 // Conditions, reasons, classes and phases are one CamelCase word each, and no two of a sort are the same.
 func TestConditionsAndReasonsAreWords(t *testing.T) {
 	seen := map[string]string{}
-	for name, text := range constants(t, "conditions.go") {
+	for name, text := range union(constants(t, "conditions.go"), constants(t, "controlplane_reasons.go")) {
 		require.Regexp(t, `^[A-Z][A-Za-z]*$`, text, name)
 		sort := "reason"
 		for _, mark := range []string{"Condition", "Class", "Phase"} {

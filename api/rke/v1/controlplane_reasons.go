@@ -1,0 +1,73 @@
+package v1
+
+// Conditions of an RKEControlPlane and of its machines, beside Ready and Paused.
+const (
+	// AvailableCondition of an RKEControlPlane is True while its API answers; Cluster API shows it on the Cluster.
+	AvailableCondition = "Available"
+	// ReconciledCondition is True when all is as the specification says. On a CAPI Machine it tells what the machine waits for.
+	ReconciledCondition = "Reconciled"
+	// PlanAppliedCondition of a CAPI Machine is True when its agent has applied the plan it was given, False when that failed for good.
+	PlanAppliedCondition = "PlanApplied"
+)
+
+// Reasons for which no machine of a cluster gets a plan.
+const (
+	KubernetesVersionMissingReason = "KubernetesVersionMissing"
+	// KubernetesVersionUnknownReason: the catalogue of releases knows nothing of this line of k3s or RKE2.
+	KubernetesVersionUnknownReason = "KubernetesVersionUnknown"
+	// ReleasesInvalidReason: the catalogue that somebody put in the place of ours cannot be read.
+	ReleasesInvalidReason = "ReleasesInvalid"
+	// NoEtcdMachineReason and NoControlPlaneMachineReason: no machine that stays has the role.
+	NoEtcdMachineReason         = "NoEtcdMachine"
+	NoControlPlaneMachineReason = "NoControlPlaneMachine"
+	// EtcdLostReason: the cluster had been made, and the machines that held its data are gone.
+	EtcdLostReason = "EtcdLost"
+	// WaitingForTokensReason and WaitingForAuthoritiesReason: the cluster's own Secrets are not there yet.
+	WaitingForTokensReason      = "WaitingForTokens"
+	WaitingForAuthoritiesReason = "WaitingForAuthorities"
+	// ConfigInvalidReason: a value of the configuration is none that k3s or RKE2 could take.
+	ConfigInvalidReason = "ConfigInvalid"
+	// RegistrySecretMissingReason and RegistrySecretInvalidReason are about what spec.registries names.
+	RegistrySecretMissingReason = "RegistrySecretMissing"
+	RegistrySecretInvalidReason = "RegistrySecretInvalid"
+	// FileSourceMissingReason, FileSourceNotAuthorizedReason and FileSourceInvalidReason are about what spec.machineSelectorFiles names.
+	FileSourceMissingReason       = "FileSourceMissing"
+	FileSourceNotAuthorizedReason = "FileSourceNotAuthorized"
+	FileSourceInvalidReason       = "FileSourceInvalid"
+	// SnapshotCredentialMissingReason and SnapshotCredentialInvalidReason are about what spec.etcd.s3 names.
+	SnapshotCredentialMissingReason = "SnapshotCredentialMissing"
+	SnapshotCredentialInvalidReason = "SnapshotCredentialInvalid"
+	// WaitingForMachinesReason: some machines are not yet as the specification says.
+	WaitingForMachinesReason = "WaitingForMachines"
+	// ReconciledReason: all machines are as the specification says.
+	ReconciledReason = "AllReconciled"
+)
+
+// Reasons for which a machine is not yet as the specification says, in the order in which a machine passes them.
+const (
+	NoRoleReason                     = "NoRole"
+	OperatingSystemUnsupportedReason = "OperatingSystemUnsupported"
+	// TierUnsupportedReason: further servers of the control plane are not built yet.
+	TierUnsupportedReason = "TierUnsupported"
+	MachineDeletingReason = "MachineDeleting"
+	// WaitingForPlanSecretReason: the bootstrap provider has not made the machine's plan Secret yet.
+	WaitingForPlanSecretReason = "WaitingForPlanSecret"
+	// WaitingForServerReason: the infra machine is not provisioned, so neither its providerID nor its addresses are known.
+	WaitingForServerReason = "WaitingForServer"
+	// WaitingForControlPlaneReason: the machine joins a server that is not ready for it.
+	WaitingForControlPlaneReason = "WaitingForControlPlane"
+	// WaitingForTurnReason: so many machines as may change at a time are not yet as they should be.
+	WaitingForTurnReason = "WaitingForTurn"
+	// PlanDeliveredReason: the plan was written just now.
+	PlanDeliveredReason = "PlanDelivered"
+	// WaitingForAgentReason: no agent has taken the plan up.
+	WaitingForAgentReason = "WaitingForAgent"
+	ApplyingPlanReason    = "ApplyingPlan"
+	// RetryingPlanReason: an attempt failed, and the agent tries again.
+	RetryingPlanReason = "RetryingPlan"
+	// PlanFailedReason: the agent has tried as often as the plan allows.
+	PlanFailedReason       = "PlanFailed"
+	WaitingForProbesReason = "WaitingForProbes"
+	// UpToDateReason: the plan is applied and all probes are healthy.
+	UpToDateReason = "PlanUpToDate"
+)

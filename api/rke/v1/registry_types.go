@@ -1,0 +1,46 @@
+package v1
+
+// AuthConfigSecretType is the type of a Secret with a registry's credential, and its keys.
+const (
+	AuthConfigSecretType    = "rke.cattle.io/auth-config"
+	AuthConfigUsername      = "username"
+	AuthConfigPassword      = "password"
+	AuthConfigAuth          = "auth"
+	AuthConfigIdentityToken = "identityToken"
+)
+
+// Registry is how servers reach container registries; it becomes registries.yaml of k3s or RKE2.
+type Registry struct {
+	// Mirrors by registry: where its images come from.
+	// +optional
+	Mirrors map[string]Mirror `json:"mirrors,omitempty"`
+	// Configs by registry: credentials and certificates.
+	// +optional
+	Configs map[string]RegistryConfig `json:"configs,omitempty"`
+}
+
+// Mirror is where images of a registry come from.
+type Mirror struct {
+	// Endpoints are URLs, tried in turn.
+	// +optional
+	Endpoints []string `json:"endpoint,omitempty"`
+	// Rewrites are regular expressions on the repository, and what they become.
+	// +optional
+	Rewrites map[string]string `json:"rewrite,omitempty"`
+}
+
+// RegistryConfig is how a registry is spoken to.
+type RegistryConfig struct {
+	// AuthConfigSecretName is a Secret of type rke.cattle.io/auth-config, kubernetes.io/basic-auth or kubernetes.io/dockerconfigjson.
+	// +optional
+	AuthConfigSecretName string `json:"authConfigSecretName,omitempty"`
+	// TLSSecretName is a Secret of type kubernetes.io/tls: the certificate to show to the registry.
+	// +optional
+	TLSSecretName string `json:"tlsSecretName,omitempty"`
+	// CABundle is PEM.
+	// +optional
+	CABundle []byte `json:"caBundle,omitempty"`
+	// InsecureSkipVerify: the certificate of the registry is not checked.
+	// +optional
+	InsecureSkipVerify bool `json:"insecureSkipVerify,omitempty"`
+}

@@ -1,0 +1,133 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// RKEControlPlane says what a cluster of k3s or RKE2 is to be: version, configuration, and what is done with it. It owns no machines (design
+// decision D21), so it has neither spec.version nor spec.replicas: machines come from MachineDeployments, and which of them are control planes
+// their labels say.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:shortName=rcp,categories={cluster-api,drover}
+// +kubebuilder:subresource:status
+// +kubebuilder:metadata:labels={"cluster.x-k8s.io/v1beta1=v1","cluster.x-k8s.io/v1beta2=v1","cluster.x-k8s.io/provider=infrastructure-drover","clusterctl.cluster.x-k8s.io="}
+// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels['cluster\.x-k8s\.io/cluster-name']`
+// +kubebuilder:printcolumn:name="Initialized",type=boolean,JSONPath=`.status.initialization.controlPlaneInitialized`
+// +kubebuilder:printcolumn:name="Available",type=string,JSONPath=`.status.conditions[?(@.type=="Available")].status`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.kubernetesVersion`
+// +kubebuilder:printcolumn:name="Paused",type=string,JSONPath=`.status.conditions[?(@.type=="Paused")].status`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type RKEControlPlane struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +optional
+	Spec RKEControlPlaneSpec `json:"spec,omitempty"`
+	// +optional
+	Status RKEControlPlaneStatus `json:"status,omitempty"`
+}
+
+// RKEControlPlaneSpec is the desired state of an RKEControlPlane. Data directories are where servers keep their cluster: another one later
+// would be an empty cluster.
+//
+// +kubebuilder:validation:XValidation:rule=`(has(self.dataDirectories) && has(self.dataDirectories.k8sDistro) ? self.dataDirectories.k8sDistro : "") == (has(oldSelf.dataDirectories) && has(oldSelf.dataDirectories.k8sDistro) ? oldSelf.dataDirectories.k8sDistro : "")`,message="dataDirectories cannot be changed: servers keep their cluster there; make another cluster to use another directory"
+// +kubebuilder:validation:XValidation:rule=`(has(self.dataDirectories) && has(self.dataDirectories.systemAgent) ? self.dataDirectories.systemAgent : "") == (has(oldSelf.dataDirectories) && has(oldSelf.dataDirectories.systemAgent) ? oldSelf.dataDirectories.systemAgent : "")`,message="dataDirectories cannot be changed: servers keep their cluster there; make another cluster to use another directory"
+// +kubebuilder:validation:XValidation:rule=`(has(self.dataDirectories) && has(self.dataDirectories.provisioning) ? self.dataDirectories.provisioning : "") == (has(oldSelf.dataDirectories) && has(oldSelf.dataDirectories.provisioning) ? oldSelf.dataDirectories.provisioning : "")`,message="dataDirectories cannot be changed: servers keep their cluster there; make another cluster to use another directory"
+type RKEControlPlaneSpec struct {
+	ClusterConfiguration `json:",inline"`
+
+	// AgentEnvVars are environment variables of the agent and of what it runs.
+	// +optional
+	// +kubebuilder:validation:MaxItems=500
+	AgentEnvVars []EnvVar `json:"agentEnvVars,omitempty"`
+	// +optional
+	// +nullable
+	LocalClusterAuthEndpoint LocalClusterAuthEndpoint `json:"localClusterAuthEndpoint,omitempty,omitzero"`
+	// ETCDSnapshotCreate, ETCDSnapshotRestore, RotateCertificates and RotateEncryptionKeys ask for an operation; another generation asks again.
+	// They are kept and not yet carried out.
+	// +optional
+	ETCDSnapshotCreate *ETCDSnapshotCreate `json:"etcdSnapshotCreate,omitempty"`
+	// +optional
+	ETCDSnapshotRestore *ETCDSnapshotRestore `json:"etcdSnapshotRestore,omitempty"`
+	// +optional
+	RotateCertificates *RotateCertificates `json:"rotateCertificates,omitempty"`
+	// +optional
+	RotateEncryptionKeys *RotateEncryptionKeys `json:"rotateEncryptionKeys,omitempty"`
+	// KubernetesVersion is a release of k3s or RKE2, such as v1.36.3+k3s1.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^v[0-9]+[.][0-9]+[.][0-9]+(-[0-9A-Za-z.-]+)?[+](k3s|rke2)[0-9A-Za-z.-]*$')",message="kubernetesVersion is a release of k3s or RKE2, such as v1.36.3+k3s1 or v1.36.3+rke2r1"
+	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
+	// ClusterName is the provisioning Cluster, or the CAPI Cluster where there is none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	ClusterName string `json:"clusterName,omitempty"`
+	// ManagementClusterName is the management Cluster, if there is one.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	ManagementClusterName string `json:"managementClusterName,omitempty"`
+	// UnmanagedConfig: the files with the distribution's configuration are somebody else's, and no plan has them.
+	// +optional
+	UnmanagedConfig bool `json:"unmanagedConfig,omitempty"`
+}
+
+// RKEControlPlaneStatus is the observed state of an RKEControlPlane.
+type RKEControlPlaneStatus struct {
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:items:XPreserveUnknownFields
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// +optional
+	Initialization ControlPlaneInitialization `json:"initialization,omitempty,omitzero"`
+	// Ready and Initialized are what Cluster API read before its v1beta2 contract.
+	// +optional
+	Ready bool `json:"ready,omitempty"`
+	// +optional
+	Initialized bool `json:"initialized,omitempty"`
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// AgentConnected is true while the cluster's agent is connected to the manager.
+	// +optional
+	AgentConnected bool `json:"agentConnected,omitempty"`
+
+	// The fields below are additions to Rancher's, which Cluster API reads.
+
+	// Replicas, ReadyReplicas, AvailableReplicas and UpToDateReplicas count the control plane's Machines.
+	// +optional
+	Replicas *int32 `json:"replicas,omitempty"`
+	// +optional
+	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
+	// +optional
+	AvailableReplicas *int32 `json:"availableReplicas,omitempty"`
+	// +optional
+	UpToDateReplicas *int32 `json:"upToDateReplicas,omitempty"`
+	// Versions are the Kubernetes versions that control planes run, oldest first.
+	// +optional
+	// +listType=map
+	// +listMapKey=version
+	// +kubebuilder:validation:MaxItems=100
+	Versions []clusterv1.StatusVersion `json:"versions,omitempty"`
+}
+
+// ControlPlaneInitialization is the part of a status that Cluster API waits for (contract v1beta2).
+//
+// +kubebuilder:validation:MinProperties=1
+type ControlPlaneInitialization struct {
+	// ControlPlaneInitialized is true once the cluster's API has answered; it never goes back.
+	// +optional
+	ControlPlaneInitialized *bool `json:"controlPlaneInitialized,omitempty"`
+}
+
+// RKEControlPlaneList is a list of RKEControlPlanes.
+//
+// +kubebuilder:object:root=true
+type RKEControlPlaneList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []RKEControlPlane `json:"items"`
+}
