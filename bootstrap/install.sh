@@ -1,0 +1,137 @@
+
+# What follows installs Drover's agent and starts it. It needs root, systemd, sha256sum, and curl or wget. It can be run again at any time: what
+# is there and right stays, and a running agent is not stopped for nothing. Nothing is done before all of it has been read.
+
+say() {
+	echo "drover: $*"
+	if [ -w /dev/console ]; then echo "drover: $*" >/dev/console 2>/dev/null || :; fi
+}
+
+fail() {
+	say "$*"
+	exit 1
+}
+
+# uptime is a clock that nobody sets.
+uptime() {
+	read -r up _ <"$DROVER_ROOT/proc/uptime"
+	echo "${up%%.*}"
+}
+
+# get URL FILE TRUST downloads; TRUST is a file of certificates, "system", or "none" for what is verified afterwards.
+get() {
+	if command -v curl >/dev/null; then
+		case $3 in
+		none) set -- "$1" "$2" --insecure ;;
+		system) set -- "$1" "$2" ;;
+		*) set -- "$1" "$2" --cacert "$3" ;;
+		esac
+		url=$1 file=$2
+		shift 2
+		curl --fail --silent --show-error --proto =https --connect-timeout 20 --speed-limit 100 --speed-time 60 "$@" --output "$file" "$url"
+	elif command -v wget >/dev/null; then
+		case $3 in
+		none) set -- "$1" "$2" --no-check-certificate ;;
+		system) set -- "$1" "$2" ;;
+		*) set -- "$1" "$2" --ca-certificate="$3" ;;
+		esac
+		url=$1 file=$2
+		shift 2
+		wget --no-verbose --https-only --timeout=60 --tries=1 "$@" --output-document="$file" "$url"
+	else
+		echo "this server has neither curl nor wget: install one by its cloud-init or in its image"
+		return 1
+	fi
+}
+
+matches() { echo "$2  $1" | sha256sum -c >/dev/null 2>&1; }
+
+# verified URL FILE SUM TRUST downloads until the file has the sum.
+verified() {
+	pause=2 told=
+	until why=$(get "$1" "$2" "$4" 2>&1) && matches "$2" "$3"; do
+		why=${why:-"what came has not the SHA-256 $3: is this the right manager, and nobody between?"}
+		[ "$(uptime)" -lt "$deadline" ] || fail "giving up: $1: $why"
+		[ "$why" = "$told" ] || say "waiting for $1: $why"
+		told=$why
+		sleep "$pause"
+		[ "$pause" -ge 60 ] || pause=$((pause * 2))
+	done
+}
+
+# put FILE TEXT writes a file for root only, if it is not there already.
+put() {
+	printf '%s\n' "$2" >"$1.new"
+	if cmp -s "$1.new" "$1"; then
+		rm "$1.new"
+	else
+		mv "$1.new" "$1"
+		changed=yes
+	fi
+}
+
+main() {
+	set -eu
+	umask 077
+	changed=
+	deadline=$(($(uptime) + 21600))
+	[ "$(id -u)" = 0 ] || fail "this must be run as root"
+	command -v systemctl >/dev/null || fail "this server has no systemd, which the agent needs"
+	case $(uname -m) in
+	x86_64) arch=amd64 sum=$DROVER_SUM_AMD64 ;;
+	aarch64) arch=arm64 sum=$DROVER_SUM_ARM64 ;;
+	*) fail "there is no agent for a server of $(uname -m)" ;;
+	esac
+	[ -n "$sum" ] || fail "the manager has no agent for linux-$arch"
+	[ -n "${DROVER_TOKEN:-}" ] || fail "set DROVER_TOKEN to this machine's token"
+
+	bin=$DROVER_ROOT/usr/local/bin
+	if ! mkdir -p "$bin" 2>/dev/null || [ ! -w "$bin" ]; then
+		bin=$DROVER_ROOT/opt/drover/bin # /usr is read-only
+		mkdir -p "$bin"
+	fi
+	etc=$DROVER_ROOT/etc/drover
+	mkdir -p "$etc" "$DROVER_ROOT/etc/systemd/system"
+
+	trust=system
+	if [ -n "$DROVER_CA_CHECKSUM" ]; then
+		trust=$etc/ca.crt
+		verified "$DROVER_SERVER/cacerts" "$trust.got" "$DROVER_CA_CHECKSUM" none
+		put "$trust" "$(cat "$trust.got")"
+		rm "$trust.got"
+	fi
+	if ! matches "$bin/drover-agent" "$sum"; then
+		verified "$DROVER_SERVER/assets/drover-agent-linux-$arch" "$bin/drover-agent.new" "$sum" "$trust"
+		chmod 755 "$bin/drover-agent.new"
+		mv "$bin/drover-agent.new" "$bin/drover-agent"
+		! command -v restorecon >/dev/null || restorecon "$bin/drover-agent"
+		changed=yes
+	fi
+	put "$etc/token" "$DROVER_TOKEN"
+	put "$etc/agent.yaml" "$DROVER_CONFIG"
+	put "$etc/agent.env" "$DROVER_ENV"
+	put "$DROVER_ROOT/etc/systemd/system/drover-agent.service" "[Unit]
+Description=Drover's agent
+Documentation=https://github.com/drover-project/drover
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+ExecStart=$bin/drover-agent --config $etc/agent.yaml
+EnvironmentFile=$etc/agent.env
+Restart=always
+RestartSec=5
+KillMode=process
+UMask=0077
+
+[Install]
+WantedBy=multi-user.target"
+	if [ -n "$changed" ] || ! systemctl --quiet is-active drover-agent; then
+		systemctl daemon-reload
+		systemctl enable --quiet drover-agent
+		systemctl restart drover-agent
+	fi
+	say "the agent is installed; journalctl -u drover-agent tells what it does"
+}
+
+main

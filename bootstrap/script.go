@@ -1,0 +1,147 @@
+package bootstrap
+
+import (
+	_ "embed" // the script's body
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// MaxBytes is the most that a script may have, so that it fits beside a user's own cloud-init into the 16 KiB of the smallest clouds.
+const MaxBytes = 8 << 10
+
+// DefaultFolder is where the agent keeps its journal.
+const DefaultFolder = "/var/lib/drover-agent"
+
+//go:embed install.sh
+var body string
+
+// Install is what a new server is told.
+type Install struct {
+	// Server is the manager's endpoint: an https URL without a path.
+	Server string
+	// CAChecksum is the SHA-256 of what the endpoint serves at /cacerts, lower-case hex; empty when the system's authorities verify the endpoint.
+	CAChecksum string
+	// Token registers one agent (api/connect). Empty: whoever runs the script sets DROVER_TOKEN.
+	Token string
+	// Sums are the SHA-256 sums of the agents by architecture (amd64, arm64), lower-case hex. At least one.
+	Sums map[string]string
+	// Folder is the agent's own; DefaultFolder when empty.
+	Folder string
+	// Env is the agent's environment, proxies among it; the script's downloads use it too.
+	Env []EnvVar
+}
+
+// EnvVar is a variable of the environment.
+type EnvVar struct{ Name, Value string }
+
+// config is what the agent reads (cmd/agent).
+type config struct {
+	Server    string `json:"server"`
+	CAFile    string `json:"caFile,omitempty"`
+	TokenFile string `json:"tokenFile"`
+	Folder    string `json:"folder"`
+}
+
+// Script writes the script: variables first, in quotes that the shell does not look into, then a body that is the same for all. It is
+// byte-identical for the same Install. An error says which value cannot be used, and never repeats a secret.
+func Script(i Install) ([]byte, error) {
+	if err := i.validate(); err != nil {
+		return nil, fmt.Errorf("writing the install script: %w", err)
+	}
+	c := config{Server: i.Server, TokenFile: "/etc/drover/token", Folder: i.Folder}
+	if c.Folder == "" {
+		c.Folder = DefaultFolder
+	}
+	if i.CAChecksum != "" {
+		c.CAFile = "/etc/drover/ca.crt"
+	}
+	read, err := json.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("writing the agent's configuration: %w", err)
+	}
+	var out, unit strings.Builder
+	set := func(line, value string) { fmt.Fprintf(&out, "%s=%s\n", line, quote(value)) }
+	out.WriteString("#!/bin/sh\n")
+	for _, v := range i.Env {
+		set("export "+v.Name, v.Value)
+		fmt.Fprintf(&unit, "%s=%s\n", v.Name, unitQuote(v.Value))
+	}
+	set("DROVER_SERVER", i.Server)
+	set("DROVER_CA_CHECKSUM", i.CAChecksum)
+	if i.Token != "" {
+		set("DROVER_TOKEN", i.Token)
+	}
+	set("DROVER_SUM_AMD64", i.Sums["amd64"])
+	set("DROVER_SUM_ARM64", i.Sums["arm64"])
+	set("DROVER_CONFIG", string(read))
+	set("DROVER_ENV", strings.TrimSuffix(unit.String(), "\n"))
+	out.WriteString(": \"${DROVER_ROOT:=}\"\n")
+	out.WriteString(body)
+	if out.Len() > MaxBytes {
+		return nil, fmt.Errorf("writing the install script: it has %d bytes, more than %d: shorten agentEnvVars", out.Len(), MaxBytes)
+	}
+	return []byte(out.String()), nil
+}
+
+var (
+	variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	token    = regexp.MustCompile(`^[A-Za-z0-9._~+/=-]*$`)
+)
+
+func (i Install) validate() error {
+	server, err := url.Parse(i.Server)
+	switch {
+	case err != nil || server.Scheme != "https" || server.Host == "" || server.User != nil || strings.TrimSuffix(server.Path, "/") != "" ||
+		server.RawQuery != "" || server.Fragment != "" || strings.HasSuffix(i.Server, "/"):
+		return fmt.Errorf("the server URL %q is not https://host[:port]", i.Server)
+	case i.CAChecksum != "" && !isSum(i.CAChecksum):
+		return errors.New("the authorities' checksum is no SHA-256 in hex")
+	case !token.MatchString(i.Token):
+		return errors.New("the token has characters that no token has")
+	case i.Folder != "" && (!strings.HasPrefix(i.Folder, "/") || !isLine(i.Folder)):
+		return fmt.Errorf("the agent's folder %q is no absolute path", i.Folder)
+	case i.Sums["amd64"] == "" && i.Sums["arm64"] == "":
+		return errors.New("there is no agent for linux")
+	}
+	for architecture, sum := range i.Sums {
+		if !isSum(sum) {
+			return fmt.Errorf("the checksum of the agent for %s is no SHA-256 in hex", architecture)
+		}
+	}
+	for at, v := range i.Env {
+		switch {
+		case !variable.MatchString(v.Name):
+			return fmt.Errorf("agentEnvVars[%d]: %q is no name of a variable", at, v.Name)
+		case strings.HasPrefix(v.Name, "DROVER_") || slices.Contains([]string{"PATH", "IFS", "ENV", "LD_PRELOAD", "LD_LIBRARY_PATH"}, v.Name):
+			return fmt.Errorf("agentEnvVars[%d]: %s cannot be set, for the script needs it", at, v.Name)
+		case !isLine(v.Value):
+			return fmt.Errorf("agentEnvVars[%d]: the value of %s is not one line of text", at, v.Name)
+		}
+	}
+	return nil
+}
+
+func isSum(s string) bool {
+	raw, err := hex.DecodeString(s)
+	return err == nil && len(raw) == 32 && strings.ToLower(s) == s
+}
+
+// isLine reports whether a value can stand in a line of systemd's environment files.
+func isLine(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
+}
+
+// quote makes a word of a POSIX shell out of any text.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// unitQuote makes a value of systemd's EnvironmentFile, in which a backslash keeps the character after it (systemd.exec(5)).
+func unitQuote(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "`", "\\`", "$", `\$`).Replace(s) + `"`
+}

@@ -1,0 +1,228 @@
+package bootstrap_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/pem"
+	"flag"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-project/drover/bootstrap"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func sumOf(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+func install() bootstrap.Install {
+	sum := sumOf([]byte("an agent"))
+	return bootstrap.Install{Server: "https://manager.example.org:8443", CAChecksum: sumOf([]byte("ca")), Token: "drover/team-a/one/ABCDEFGHIJKLMNOPQRSTUVWXYZ",
+		Sums: map[string]string{"amd64": sum, "arm64": sum}, Env: []bootstrap.EnvVar{{Name: "HTTPS_PROXY", Value: "http://proxy:3128"},
+			{Name: "GREETING", Value: `it's "$5" \ ` + "`id`"}}}
+}
+
+func TestScript(t *testing.T) {
+	script, err := bootstrap.Script(install())
+	require.NoError(t, err)
+	golden := filepath.Join("testdata", "script.golden")
+	if *update {
+		require.NoError(t, os.WriteFile(golden, script, 0o600))
+	}
+	want, err := os.ReadFile(golden)
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(script))
+	require.Less(t, len(script), bootstrap.MaxBytes-2048, "room for variables of the user's")
+}
+
+func TestScript_refuses(t *testing.T) {
+	for text, change := range map[string]func(*bootstrap.Install){
+		`the server URL "http://x" is not https://host[:port]`:         func(i *bootstrap.Install) { i.Server = "http://x" },
+		`the server URL "https://x/path" is not https://host[:port]`:   func(i *bootstrap.Install) { i.Server = "https://x/path" },
+		"the authorities' checksum is no SHA-256 in hex":               func(i *bootstrap.Install) { i.CAChecksum = "abc" },
+		"the token has characters that no token has":                   func(i *bootstrap.Install) { i.Token = "a'b" },
+		`the agent's folder "relative" is no absolute path`:            func(i *bootstrap.Install) { i.Folder = "relative" },
+		"there is no agent for linux":                                  func(i *bootstrap.Install) { i.Sums = nil },
+		"the checksum of the agent for arm64 is no SHA-256 in hex":     func(i *bootstrap.Install) { i.Sums["arm64"] = "x" },
+		`agentEnvVars[0]: "A B" is no name of a variable`:              func(i *bootstrap.Install) { i.Env[0].Name = "A B" },
+		"agentEnvVars[1]: PATH cannot be set, for the script needs it": func(i *bootstrap.Install) { i.Env[1].Name = "PATH" },
+		"agentEnvVars[0]: the value of HTTPS_PROXY is not one line":    func(i *bootstrap.Install) { i.Env[0].Value = "a\nb" },
+		"it has 14": func(i *bootstrap.Install) { i.Env[0].Value = strings.Repeat("x", 5000) },
+	} {
+		i := install()
+		change(&i)
+		_, err := bootstrap.Script(i)
+		require.ErrorContains(t, err, "writing the install script: "+text)
+		require.NotContains(t, err.Error(), "ABCDEFGHIJ")
+	}
+}
+
+// server is a new server: a root of its own, and programs that stand in for systemd's and for what cannot be done here.
+type server struct {
+	*testing.T
+	root string
+	// asked counts the endpoint's answers; down are those that fail first.
+	asked, down atomic.Int32
+	agent       []byte
+	install     bootstrap.Install
+}
+
+func newServer(t *testing.T) *server {
+	t.Helper()
+	s := &server{T: t, root: t.TempDir(), agent: []byte("#!/bin/sh\n")}
+	var authorities []byte
+	endpoint := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.asked.Add(1)
+		if s.down.Add(-1) >= 0 {
+			http.Error(w, "not yet", http.StatusServiceUnavailable)
+			return
+		}
+		switch r.URL.Path {
+		case "/cacerts":
+			_, _ = w.Write(authorities)
+		case "/assets/drover-agent-linux-amd64", "/assets/drover-agent-linux-arm64":
+			_, _ = w.Write(s.agent)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(endpoint.Close)
+	authorities = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: endpoint.Certificate().Raw})
+	s.install = install()
+	s.install.Server, s.install.CAChecksum = endpoint.URL, sumOf(authorities)
+	s.install.Env = s.install.Env[1:]
+	s.install.Sums = map[string]string{"amd64": sumOf(s.agent), "arm64": sumOf(s.agent)}
+	s.write("proc/uptime", "100.00 90.00\n", 0o600)
+	s.program("systemctl", `echo "$*" >>"$DROVER_ROOT/systemctl"
+case "$*" in *is-active*) [ -e "$DROVER_ROOT/active" ] ;; *restart*) touch "$DROVER_ROOT/active" ;; esac`)
+	s.program("id", "echo 0")
+	s.program("sleep", `echo "$1" >>"$DROVER_ROOT/slept"`)
+	return s
+}
+
+func (s *server) write(name, content string, mode os.FileMode) {
+	s.Helper()
+	path := filepath.Join(s.root, name)
+	require.NoError(s, os.MkdirAll(filepath.Dir(path), 0o755)) //nolint:gosec // as on a server
+	require.NoError(s, os.WriteFile(path, []byte(content), mode))
+}
+
+func (s *server) program(name, body string) {
+	s.Helper()
+	s.write(filepath.Join("programs", name), "#!/bin/sh\n"+body+"\n", 0o755)
+}
+
+func (s *server) read(name string) string {
+	s.Helper()
+	content, err := os.ReadFile(filepath.Join(s.root, name))
+	require.NoError(s, err)
+	return string(content)
+}
+
+func (s *server) run() (string, error) {
+	s.Helper()
+	script, err := bootstrap.Script(s.install)
+	require.NoError(s, err)
+	cmd := exec.CommandContext(s.Context(), "/bin/sh")
+	cmd.Stdin = bytes.NewReader(script)
+	cmd.Env = []string{"DROVER_ROOT=" + s.root, "PATH=" + filepath.Join(s.root, "programs") + ":" + os.Getenv("PATH")}
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// A real shell runs the script against a real endpoint; afterwards all is there, and running it again changes and restarts nothing.
+func TestScript_installs(t *testing.T) {
+	s := newServer(t)
+	s.down.Store(2)
+	out, err := s.run()
+	require.NoError(t, err, out)
+	require.Equal(t, 1, strings.Count(out, "waiting for "+s.install.Server+"/cacerts: "), "said once: %s", out)
+	require.Equal(t, "2\n4\n", s.read("slept"))
+	require.Contains(t, out, "drover: the agent is installed")
+	require.Equal(t, string(s.agent), s.read("usr/local/bin/drover-agent"))
+	require.Equal(t, s.install.Token+"\n", s.read("etc/drover/token"))
+	require.JSONEq(t, `{"server":"`+s.install.Server+`","caFile":"/etc/drover/ca.crt","tokenFile":"/etc/drover/token","folder":"/var/lib/drover-agent"}`, s.read("etc/drover/agent.yaml"))
+	require.Equal(t, `GREETING="it's \"\$5\" \\ `+"\\`id\\`\"\n", s.read("etc/drover/agent.env"))
+	for _, name := range []string{"token", "agent.yaml", "agent.env", "ca.crt"} {
+		info, err := os.Stat(filepath.Join(s.root, "etc/drover", name))
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), name)
+	}
+	require.Contains(t, s.read("systemctl"), "restart drover-agent")
+
+	before := s.read("systemctl")
+	out, err = s.run()
+	require.NoError(t, err, out)
+	require.Equal(t, before+"--quiet is-active drover-agent\n", s.read("systemctl"))
+
+	s.install.Env = nil
+	out, err = s.run()
+	require.NoError(t, err, out)
+	require.Equal(t, 2, strings.Count(s.read("systemctl"), "restart drover-agent"), "what changed reaches the agent")
+}
+
+// What is not what the script was told is never put in place, and at its time the script gives up and says why.
+func TestScript_givesUp(t *testing.T) {
+	for what, tt := range map[string]struct {
+		wrong func(*server)
+		says  string
+	}{
+		"another authority": {func(s *server) { s.install.CAChecksum = sumOf([]byte("other")) }, "/cacerts: what came has not the SHA-256 "},
+		"another agent":     {func(s *server) { s.agent = []byte("evil") }, "what came has not the SHA-256 "},
+		"no manager":        {func(s *server) { s.down.Store(1000) }, "/cacerts: "},
+	} {
+		t.Run(what, func(t *testing.T) {
+			s := newServer(t)
+			tt.wrong(s)
+			s.program("sleep", `echo "30000.00 1.00" >"$DROVER_ROOT/proc/uptime"`)
+			out, err := s.run()
+			require.Error(t, err)
+			require.Contains(t, out, "drover: giving up: "+s.install.Server)
+			require.Contains(t, out, tt.says)
+			require.NoFileExists(t, filepath.Join(s.root, "usr/local/bin/drover-agent"))
+			require.NoFileExists(t, filepath.Join(s.root, "systemctl"))
+		})
+	}
+	s := newServer(t)
+	s.program("id", "echo 1000")
+	out, err := s.run()
+	require.Error(t, err)
+	require.Equal(t, "drover: this must be run as root\n", out)
+	s = newServer(t)
+	s.program("uname", "echo riscv64")
+	out, err = s.run()
+	require.Error(t, err)
+	require.Equal(t, "drover: there is no agent for a server of riscv64\n", out)
+}
+
+// FuzzScript: whatever a user writes into agentEnvVars stays a value: the shell reads it back as it was.
+func FuzzScript(f *testing.F) {
+	f.Add("A", "it's $(id)")
+	f.Fuzz(func(t *testing.T, name, value string) {
+		i := install()
+		i.Env = []bootstrap.EnvVar{{Name: name, Value: value}}
+		script, err := bootstrap.Script(i)
+		if err != nil {
+			return
+		}
+		prologue, _, _ := strings.Cut(string(script), "\n: \"${DROVER_ROOT")
+		cmd := exec.CommandContext(t.Context(), "/bin/sh")
+		cmd.Env = []string{"LC_ALL=C"}
+		cmd.Stdin = strings.NewReader(prologue + "\nprintf %s \"$" + name + "\"\n")
+		out, err := cmd.Output()
+		require.NoError(t, err)
+		require.Equal(t, value, string(out))
+	})
+}
