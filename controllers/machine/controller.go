@@ -268,7 +268,10 @@ func (c *Controller) Register(mgr manager.Manager) error {
 		return fmt.Errorf("making the machine controller: %w", err)
 	}
 	c.watch = func(gvk schema.GroupVersionKind) error {
-		return machines.Watch(kindSource(mgr.GetCache(), metadataOf(gvk), ofKind(gvk), c.options.watches(), predicate.Or(changed(), c.options.handedOver())))
+		itself := func(_ context.Context, obj *metav1.PartialObjectMetadata) []Request {
+			return []Request{{Kind: gvk, NamespacedName: client.ObjectKeyFromObject(obj)}}
+		}
+		return machines.Watch(kindSource(mgr.GetCache(), metadataOf(gvk), itself, c.options.watches(), predicate.Or(changed(), c.options.handedOver())))
 	}
 	// With the kind's informer goes our handler. Nobody else watches these kinds by their metadata: Cluster API has informers of its own.
 	c.stop = func(ctx context.Context, gvk schema.GroupVersionKind) error {

@@ -47,23 +47,15 @@ func (r *Reconciler) resolveCredential(ctx context.Context, s *scope) error {
 		return err
 	}
 	s.credential = found
-	return r.keepVersion(ctx, s)
-}
-
-// keepVersion gives a credential the version of the one that was used last if that is the same. Some tools touch Secrets all
-// the time; an attempt for each touch would be a loop.
-func (r *Reconciler) keepVersion(ctx context.Context, s *scope) error {
 	if !s.state.Claimed {
 		return nil
 	}
+	// The same as was used last keeps its version: some tools touch Secrets all the time, and an attempt for each touch would be a loop.
 	last, err := r.lastCredential(ctx, s)
-	if err != nil || last.Version == "" {
-		return err
-	}
-	if maps.Equal(last.Env, s.credential.Env) && maps.EqualFunc(last.Files, s.credential.Files, bytes.Equal) {
+	if err == nil && last.Version != "" && maps.Equal(last.Env, found.Env) && maps.EqualFunc(last.Files, found.Files, bytes.Equal) {
 		s.credential.Version = last.Version
 	}
-	return nil
+	return err
 }
 
 // credentialHelp says where the credential comes from that the cloud did not accept: which Secret, which keys.

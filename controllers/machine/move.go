@@ -35,37 +35,10 @@ func blocksMove(obj metav1.Object) bool {
 	return ok
 }
 
-func blockMove(obj metav1.Object) {
-	annotations := maps.Clone(obj.GetAnnotations())
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[rkev1.BlockMoveAnnotation] = ""
-	obj.SetAnnotations(annotations)
-}
-
 func unblockMove(obj metav1.Object) {
 	annotations := obj.GetAnnotations()
 	delete(annotations, rkev1.BlockMoveAnnotation)
 	obj.SetAnnotations(annotations)
-}
-
-// awaitJob keeps in the state how the Job of a paused machine ended.
-func (r *Reconciler) awaitJob(ctx context.Context, s *scope) error {
-	if !s.state.Claimed {
-		return nil
-	}
-	seen, err := r.look(ctx, s)
-	if err != nil {
-		return err
-	}
-	switch {
-	case seen.State == attempt.Running:
-		return step.Progress(rkev1.JobRunningReason, "a move waits for the Job", s.untilDue(seen.Evidence.Pods))
-	case seen.State.Ended():
-		return r.keepVerdict(ctx, s, seen)
-	}
-	return nil
 }
 
 // allowMove lets a move go on that waits for a machine, as soon as no Job of it runs. Of a paused machine nothing else is brought
@@ -76,8 +49,18 @@ func (r *Reconciler) allowMove(ctx context.Context, s *scope) error {
 	if s.inFallback() || !blocksMove(s) && (secret == nil || !blocksMove(secret)) {
 		return nil
 	}
-	if err := r.awaitJob(ctx, s); err != nil {
-		return err
+	if s.state.Claimed {
+		seen, err := r.look(ctx, s)
+		switch {
+		case err != nil:
+			return err
+		case seen.State == attempt.Running:
+			return step.Progress(rkev1.JobRunningReason, "a move waits for the Job", s.untilDue(seen.Evidence.Pods))
+		case seen.State.Ended():
+			if err := r.keepVerdict(ctx, s, seen); err != nil {
+				return err
+			}
+		}
 	}
 	if blocksMove(s) {
 		unblockMove(s)

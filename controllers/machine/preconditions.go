@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -13,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/cluster-api/util/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -92,17 +93,10 @@ func (r *Reconciler) awaitCluster(_ context.Context, s *scope) error {
 func (r *Reconciler) adopt(ctx context.Context, s *scope) error {
 	changed := controllerutil.AddFinalizer(s, rkev1.MachineFinalizer)
 	if !blocksMove(s) && !s.removalBegun() {
-		blockMove(s)
-		changed = true
+		changed = annotations.AddAnnotations(s, map[string]string{rkev1.BlockMoveAnnotation: ""}) || changed
 	}
-	if want := jobrunner.ObjectName(s.machine.Name); s.GetLabels()[rkev1.CAPIMachineLabel] == "" {
-		labels := maps.Clone(s.GetLabels())
-		if labels == nil {
-			labels = map[string]string{}
-		}
-		labels[rkev1.CAPIMachineLabel] = want
-		s.SetLabels(labels)
-		changed = true
+	if s.GetLabels()[rkev1.CAPIMachineLabel] == "" {
+		changed = labels.AddLabels(s, map[string]string{rkev1.CAPIMachineLabel: jobrunner.ObjectName(s.machine.Name)}) || changed
 	}
 	if !changed {
 		return nil
@@ -310,7 +304,7 @@ func unusable(d *managementv3.NodeDriver) string {
 	if !d.Spec.Active {
 		return "is inactive: set its spec.active to true"
 	}
-	if isBuiltin(d) {
+	if driver.IsBuiltin(d) {
 		if _, ok := driver.Builtin(d.DriverName()); !ok {
 			return "is not built in: give its url and checksum"
 		}
@@ -326,14 +320,10 @@ func unusable(d *managementv3.NodeDriver) string {
 	return "is not ready: it was not downloaded and read yet"
 }
 
-func isBuiltin(d *managementv3.NodeDriver) bool {
-	return strings.HasPrefix(d.Spec.URL, managementv3.BuiltinURLPrefix)
-}
-
 // factsOf takes what was verified, not what is asked for, where both are there.
 func factsOf(d *managementv3.NodeDriver) driverFacts {
 	facts := driverFacts{ref: state.DriverRef{Name: d.DriverName()}, template: d.Spec.ProviderIDTemplate, way: d.Annotations[managementv3.UserDataAnnotation]}
-	if isBuiltin(d) {
+	if driver.IsBuiltin(d) {
 		facts.ref.Builtin = true
 		return facts
 	}
@@ -356,7 +346,7 @@ func (r *Reconciler) recallDriver(ctx context.Context, s *scope) error {
 		return err
 	}
 	switch {
-	case found != nil && (isBuiltin(found) || found.Status.Digest != ""):
+	case found != nil && (driver.IsBuiltin(found) || found.Status.Digest != ""):
 		s.driver = factsOf(found)
 	case s.state.Driver != nil:
 		s.driver = driverFacts{ref: *s.state.Driver, recorded: true}

@@ -33,7 +33,8 @@ func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
 	if err := r.endCreate(ctx, s); err != nil {
 		return err
 	}
-	if s.notedGone() {
+	if noted := s.conditions.Get(rkev1.DeleteJobCondition); s.state.secret == nil && noted != nil && noted.Status == metav1.ConditionTrue {
+		s.conditions.True(noted.Type, noted.Reason, noted.Message) // see noteGone
 		return nil
 	}
 	if s.nothingMade() {
@@ -101,16 +102,6 @@ func (r *Reconciler) noteGone(ctx context.Context, s *scope) error {
 	}
 	_, err := step.PatchStatus(ctx, r.Client, s.before, s.Unstructured)
 	return err
-}
-
-// notedGone reports whether that was written down, and repeats it.
-func (s *scope) notedGone() bool {
-	noted := s.conditions.Get(rkev1.DeleteJobCondition)
-	if s.state.secret != nil || noted == nil || noted.Status != metav1.ConditionTrue {
-		return false
-	}
-	s.conditions.True(noted.Type, noted.Reason, noted.Message)
-	return true
 }
 
 // nothingMade reports whether no driver was ever asked for a server. A state that was lost tells nothing.

@@ -65,7 +65,9 @@ func (r *Reconciler) loadState(ctx context.Context, s *scope) error {
 		return nil
 	}
 	s.state = stateOf(secret)
-	if s.inherits(secret) {
+	// An earlier machine's of this kind and name. That one is gone, for there is one object of a name; and its server is not, for the
+	// finalizer that keeps the state goes last.
+	if !s.controls(secret) && secret.Labels[rkev1.MachineUIDLabel] != string(s.GetUID()) {
 		s.state.inherited, s.state.Claimed, s.state.Claim = true, false, state.Claim{}
 	}
 	return nil
@@ -89,12 +91,6 @@ func (s *scope) takenBy(secret *corev1.Secret) string {
 			"If it comes from a backup, apply it again without metadata.ownerReferences", owner.UID)
 	}
 	return ""
-}
-
-// inherits reports whether a state is an earlier machine's of this kind and name. That one is gone, for there is one object of a
-// name; and its server is not, for the finalizer that keeps the state goes last.
-func (s *scope) inherits(secret *corev1.Secret) bool {
-	return !s.controls(secret) && secret.Labels[rkev1.MachineUIDLabel] != string(s.GetUID())
 }
 
 // inherit makes an earlier machine's state this machine's. The claim goes, so that a Job looks whether the server is there before
@@ -273,16 +269,6 @@ func (s *scope) restoredWithoutState() bool {
 	}
 	after := s.conditions.Get(rkev1.DriverReadyCondition) // the first step after the finalizer
 	return after == nil || after.LastTransitionTime.Time.Before(s.GetCreationTimestamp().Time)
-}
-
-// awaitState waits for a lost state: without it a healthy server would be made a second time, or be replaced.
-func (s *scope) awaitState() error {
-	if !s.hadServer() {
-		return nil
-	}
-	return step.Wait(rkev1.StateMissingReason, fmt.Sprintf("the machine has a server, but the state Secret %s, with its SSH key, is missing or empty: "+
-		"restore it from a backup, or delete the machine: its server is then looked for and removed, and whoever made the machine, such as a MachineSet, makes another; until then it is left as it is",
-		jobrunner.StateSecretName(s.GetName())), lostCheck)
 }
 
 // A state can be without its machine: a backup brings the Secrets back first, with an owner that was never there, and the garbage

@@ -70,19 +70,8 @@ func (s *scope) summarize() {
 		s.summarizeDelete()
 		return
 	}
-	s.summarizeReady()
-	ready := s.conditions.Get(rkev1.ReadyCondition)
-	s.status.Ready = ready.Status == metav1.ConditionTrue
-	if s.status.Ready {
-		s.status.FailureReason, s.status.FailureMessage, s.status.NextAttemptTime = "", "", nil
-	}
-	s.status.Phase = s.phase()
-	s.conditions.CountServer()
-}
-
-// summarizeReady also waits for the last of the steps, whose condition is not there before it ran.
-func (s *scope) summarizeReady() {
 	s.conditions.Summarize(rkev1.ReadyCondition, rkev1.ReadyReason, order...)
+	// The last of the steps has no condition before it ran.
 	if s.conditions.Get(rkev1.ReadyCondition).Status == metav1.ConditionTrue && s.conditions.Get(rkev1.StateStoredCondition) == nil {
 		reason, message := rkev1.JobPendingReason, "no server was made yet"
 		if paused := s.conditions.Get(rkev1.PausedCondition); paused != nil && paused.Status == metav1.ConditionTrue {
@@ -93,6 +82,13 @@ func (s *scope) summarizeReady() {
 	if lost := s.conditions.Get(rkev1.BootstrapDeliveredCondition); lost != nil && lost.Status == metav1.ConditionFalse {
 		s.conditions.Repeat(rkev1.ReadyCondition, *lost)
 	}
+	ready := s.conditions.Get(rkev1.ReadyCondition)
+	s.status.Ready = ready.Status == metav1.ConditionTrue
+	if s.status.Ready {
+		s.status.FailureReason, s.status.FailureMessage, s.status.NextAttemptTime = "", "", nil
+	}
+	s.status.Phase = s.phase()
+	s.conditions.CountServer()
 }
 
 func (s *scope) summarizeDelete() {
@@ -247,12 +243,6 @@ func (m *metrics) register(registry prometheus.Registerer) error {
 	return nil
 }
 
-// observe counts the machine, and its last attempt if this reconcile is the first to see its end.
-func (m *metrics) observe(s *scope, driver string) {
-	m.count(s.request, s.tally(driver), 1)
-	m.observeAttempt(s, driver)
-}
-
 // count counts a machine in another way than before, or, with nothing to add, not any more.
 func (m *metrics) count(request Request, now tally, add float64) {
 	m.mu.Lock()
@@ -304,7 +294,9 @@ func (s *scope) tally(driver string) tally {
 	return t
 }
 
-func (m *metrics) observeAttempt(s *scope, driver string) {
+// observe counts the machine, and its last attempt if this reconcile is the first to see its end.
+func (m *metrics) observe(s *scope, driver string) {
+	m.count(s.request, s.tally(driver), 1)
 	last := s.status.LastAttempt
 	before, err := rkev1.DriverMachine{Unstructured: s.before}.Status()
 	if err != nil || last == nil {

@@ -40,10 +40,21 @@ func (r *Reconciler) startInTurn(ctx context.Context, s *scope, w wanted) error 
 	if w.claim.Operation != state.Create {
 		return r.start(ctx, s, w.claim)
 	}
-	turn, err := r.ask(s, w.ask)
-	if err != nil {
+	var err error
+	if w.ask.Group, err = s.group(); err != nil {
 		return err
 	}
+	if w.ask.Hash, err = r.requestHash(s, state.Create); err != nil {
+		return err
+	}
+	// A hint for the beginning of a manager only: the machines that were refused tell more, but perhaps later than this one.
+	for i := range s.was {
+		if s.was[i].Type == rkev1.CreateJobCondition {
+			w.ask.Held = held[s.was[i].Reason]
+		}
+	}
+	w.ask.Called, w.ask.Now = s.status.NextAttemptTime != nil, s.now
+	turn := r.breaker.Ask(s.request, w.ask)
 	if !turn.Go {
 		return r.waitTurn(s, turn, w.failed)
 	}
@@ -52,24 +63,6 @@ func (r *Reconciler) startInTurn(ctx context.Context, s *scope, w wanted) error 
 		r.breaker.Leave(s.request, s.now) // it cannot ask the cloud anything: nobody need wait for it
 	}
 	return err
-}
-
-func (r *Reconciler) ask(s *scope, ask breaker.Ask) (breaker.Turn, error) {
-	var err error
-	if ask.Group, err = s.group(); err != nil {
-		return breaker.Turn{}, err
-	}
-	if ask.Hash, err = r.requestHash(s, state.Create); err != nil {
-		return breaker.Turn{}, err
-	}
-	// A hint for the beginning of a manager only: the machines that were refused tell more, but perhaps later than this one.
-	for i := range s.was {
-		if s.was[i].Type == rkev1.CreateJobCondition {
-			ask.Held = held[s.was[i].Reason]
-		}
-	}
-	ask.Called, ask.Now = s.status.NextAttemptTime != nil, s.now
-	return r.breaker.Ask(s.request, ask), nil
 }
 
 // group is that of the machines that ask the same of the same account. What is common to all drivers is no matter of the

@@ -15,7 +15,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	managementv3 "github.com/drover-project/drover/api/management/v3"
@@ -97,13 +96,6 @@ func (c *Controller) ofCluster(ctx context.Context, cluster *clusterv1.Cluster) 
 		requests = append(requests, ofCAPIMachine(ctx, &machines.Items[i])...)
 	}
 	return requests
-}
-
-// ofKind maps a machine to itself.
-func ofKind(gvk schema.GroupVersionKind) handler.TypedMapFunc[*metav1.PartialObjectMetadata, Request] {
-	return func(_ context.Context, obj *metav1.PartialObjectMetadata) []Request {
-		return []Request{{Kind: gvk, NamespacedName: client.ObjectKeyFromObject(obj)}}
-	}
 }
 
 // updates lets pass of updates those that change something; all else that happens passes.

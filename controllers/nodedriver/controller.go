@@ -111,7 +111,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	nd := &v3.NodeDriver{}
 	err = r.opts.Client.Get(ctx, req.NamespacedName, nd)
 	if apierrors.IsNotFound(err) {
-		return r.gone(ctx, req.Name)
+		if err := r.reappear(ctx, req.Name); err != nil {
+			return ctrl.Result{}, err
+		}
+		// Its kinds go as soon as nothing uses them. Those of a driver with another name than its NodeDriver are left to the pruner.
+		return step.Result(r.reconcileDelete(ctx, r.newScope(&v3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: req.Name}})))
 	}
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("reading the NodeDriver: %w", err)
@@ -180,32 +184,23 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope) error {
 
 func (r *Reconciler) emit(s *scope) {
 	of := []string{v3.ValidCondition, v3.DownloadedCondition, v3.InstalledCondition, v3.SchemaCompatibleCondition, v3.ActiveCondition}
-	if !s.repeats() {
+	ready, status := s.conditions.Get(v3.ReadyCondition), &s.nd.Status
+	// Ready gets no event when it only says what the condition of a step says itself.
+	if ready == nil || !slices.ContainsFunc(status.Conditions, func(c metav1.Condition) bool {
+		return c.Type != v3.ReadyCondition && c.Reason == ready.Reason && c.Message == ready.Message
+	}) {
 		of = append(of, v3.ReadyCondition)
 	}
 	step.Emit(r.opts.Recorder, s.nd, step.Transitions{
-		Before: s.before.Status.Conditions, After: s.nd.Status.Conditions, Of: of, Notes: s.notes(),
+		Before: s.before.Status.Conditions, After: status.Conditions, Of: of,
+		Notes: map[string]string{
+			v3.DownloadedReason: "The binary of driver " + s.nd.DriverName() + " was downloaded, verified and stored",
+			v3.InstalledReason:  fmt.Sprintf("Driver %s has told its %d flags", s.nd.DriverName(), len(s.flags)),
+			v3.ReadyReason: fmt.Sprintf("Driver %s is ready to make servers: its kinds are %s, %s and %s",
+				status.DriverName, status.MachineKind, status.MachineTemplateKind, status.ConfigKind),
+		},
 		Quiet: []string{v3.ValidReason, v3.BuiltinReason, v3.CompatibleReason, v3.InactiveReason, v3.EstablishedReason, v3.ProbingReason, v3.RemovingKindsReason},
 	})
-}
-
-// repeats reports whether Ready only says what the condition of a step says itself.
-func (s *scope) repeats() bool {
-	ready := s.conditions.Get(v3.ReadyCondition)
-	return ready != nil && slices.ContainsFunc(s.nd.Status.Conditions, func(c metav1.Condition) bool {
-		return c.Type != v3.ReadyCondition && c.Reason == ready.Reason && c.Message == ready.Message
-	})
-}
-
-// notes are what the events of the good news say.
-func (s *scope) notes() map[string]string {
-	status := &s.nd.Status
-	return map[string]string{
-		v3.DownloadedReason: "The binary of driver " + s.nd.DriverName() + " was downloaded, verified and stored",
-		v3.InstalledReason:  fmt.Sprintf("Driver %s has told its %d flags", s.nd.DriverName(), len(s.flags)),
-		v3.ReadyReason: fmt.Sprintf("Driver %s is ready to make servers: its kinds are %s, %s and %s",
-			status.DriverName, status.MachineKind, status.MachineTemplateKind, status.ConfigKind),
-	}
 }
 
 // sameName wakes the NodeDrivers of the same driver name: one of them may get it now.

@@ -8,8 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v3 "github.com/drover-project/drover/api/management/v3"
@@ -20,15 +18,6 @@ import (
 
 // userNet is when to look again for users that were not seen to go: one may go between the look and the watch.
 const userNet = time.Minute
-
-// gone puts a predefined NodeDriver back, and takes away what another one left behind: its kinds as soon as nothing uses them. Those of
-// a driver with another name than its NodeDriver are left to the pruner.
-func (r *Reconciler) gone(ctx context.Context, name string) (ctrl.Result, error) {
-	if err := r.reappear(ctx, name); err != nil {
-		return ctrl.Result{}, err
-	}
-	return step.Result(r.reconcileDelete(ctx, r.newScope(&v3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: name}})))
-}
 
 // reconcileDelete lets a NodeDriver go when there are no machines of its kinds. Until then kinds, cached binary and NodeDriver stay, so
 // that every server can still be removed. The kinds stay also for templates and configs, which somebody wrote.

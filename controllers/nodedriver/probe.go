@@ -106,16 +106,23 @@ func (r *Reconciler) startProbe(ctx context.Context, s *scope, last state.Claim,
 	if err := r.abandonProbe(ctx, s.nd, last); err != nil {
 		return err
 	}
-	number, err := r.freeAttempt(ctx, s.nd, last.Attempt+1)
-	if err != nil {
-		return err
-	}
-	next := state.Claim{Attempt: number, Try: try, Hash: probeHash(s.nd)}
+	next := state.Claim{Attempt: last.Attempt + 1, Try: try, Hash: probeHash(s.nd)}
 	task := r.task(s.nd, next)
+	for {
+		job, err := r.job(ctx, task)
+		if err != nil {
+			return err
+		}
+		if job == nil {
+			break
+		}
+		next.Attempt++ // the Job is still there though its note is lost
+		task = r.task(s.nd, next)
+	}
 	record := jobrunner.ResultSecret(task)
 	record.Annotations = map[string]string{attemptAnnotation: strconv.Itoa(int(next.Attempt)),
 		tryAnnotation: strconv.Itoa(int(next.Try)), rkev1.RequestHashAnnotation: next.Hash}
-	err = r.runner.Start(ctx, ours, attempt.Plan{Task: task, Record: record})
+	err := r.runner.Start(ctx, ours, attempt.Plan{Task: task, Record: record})
 	if _, invalid := errors.AsType[*attempt.InvalidError](err); invalid {
 		return step.Stall(v3.InvalidReason, err)
 	}
@@ -124,16 +131,6 @@ func (r *Reconciler) startProbe(ctx context.Context, s *scope, last state.Claim,
 	}
 	s.nd.Status.ProbeAttempts, s.job = try, task.Name()
 	return step.Progress(v3.ProbingReason, "Job "+driver.CacheNamespace+"/"+task.Name()+" reads the driver", probeNet)
-}
-
-// freeAttempt skips numbers whose Jobs are still there though their note is lost.
-func (r *Reconciler) freeAttempt(ctx context.Context, nd *v3.NodeDriver, from int32) (int32, error) {
-	for number := from; ; number++ {
-		job, err := r.job(ctx, r.task(nd, state.Claim{Attempt: number}))
-		if err != nil || job == nil {
-			return number, err
-		}
-	}
 }
 
 // abandonProbe ends a probe whose answer is not wanted any more.
@@ -152,15 +149,6 @@ func (r *Reconciler) abandonProbe(ctx context.Context, nd *v3.NodeDriver, last s
 		}
 	}
 	return r.cleanUp(ctx, task)
-}
-
-// endProbe ends the probe that was started last, for nobody waits for it any more.
-func (r *Reconciler) endProbe(ctx context.Context, nd *v3.NodeDriver) error {
-	result := &corev1.Secret{}
-	if err := r.opts.Reader.Get(ctx, resultKey(nd), result); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("reading the probe's result: %w", err)
-	}
-	return r.abandonProbe(ctx, nd, readClaim(result))
 }
 
 // cleanUp removes what only a running probe needs. The request goes last: it tells whether the rest is still there.

@@ -181,9 +181,16 @@ func (r *Reconciler) forgetBinary(ctx context.Context, digest string) error {
 // of which there is an object stay, for the server behind it, or what somebody wrote, would go with them. It reports whether
 // some are left that may be removed later.
 func (r *Reconciler) pruneKinds(ctx context.Context, drivers []v3.NodeDriver) (left bool, err error) {
-	orphans, err := r.drivenKinds(ctx)
+	// The drivers that have CRDs of ours, and whether one of those is fresh.
+	orphans := map[string]bool{}
+	err = r.each(ctx, apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), func(crd *metav1.PartialObjectMetadata) {
+		if _, ours := crd.Annotations[crdgen.FieldsAnnotation]; ours && crd.DeletionTimestamp.IsZero() {
+			name := crd.Labels[rkev1.NodeDriverLabel]
+			orphans[name] = orphans[name] || r.fresh(crd)
+		}
+	}, client.HasLabels{rkev1.NodeDriverLabel})
 	if err != nil {
-		return false, err
+		return false, fmt.Errorf("looking for kinds of drivers: %w", err)
 	}
 	for i := range drivers {
 		delete(orphans, drivers[i].DriverName())
@@ -204,19 +211,4 @@ func (r *Reconciler) pruneKinds(ctx context.Context, drivers []v3.NodeDriver) (l
 		}
 	}
 	return left, nil
-}
-
-// drivenKinds are the names of the drivers that have CRDs of ours, and whether one of them is fresh.
-func (r *Reconciler) drivenKinds(ctx context.Context) (map[string]bool, error) {
-	found := map[string]bool{}
-	err := r.each(ctx, apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), func(crd *metav1.PartialObjectMetadata) {
-		if _, ours := crd.Annotations[crdgen.FieldsAnnotation]; ours && crd.DeletionTimestamp.IsZero() {
-			name := crd.Labels[rkev1.NodeDriverLabel]
-			found[name] = found[name] || r.fresh(crd)
-		}
-	}, client.HasLabels{rkev1.NodeDriverLabel})
-	if err != nil {
-		return nil, fmt.Errorf("looking for kinds of drivers: %w", err)
-	}
-	return found, nil
 }

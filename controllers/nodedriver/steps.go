@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,27 +35,20 @@ func (r *Reconciler) validate(ctx context.Context, s *scope) error {
 	if s.rules, err = crdgen.RulesFromAnnotations(s.nd.Annotations); err != nil {
 		return step.Stall(v3.InvalidReason, err)
 	}
-	if err := r.checkName(ctx, s.nd); err != nil {
-		return err
-	}
-	if len(warnings) > 0 {
-		s.conditions.True(v3.ValidCondition, v3.WeakChecksumReason, strings.Join(warnings, "; "))
-	}
-	return nil
-}
-
-// checkName gives a driver's name to the oldest NodeDriver that asks for it.
-func (r *Reconciler) checkName(ctx context.Context, nd *v3.NodeDriver) error {
+	// The name is the oldest's that asks for it.
 	var all v3.NodeDriverList
 	if err := r.opts.Client.List(ctx, &all); err != nil {
 		return fmt.Errorf("listing NodeDrivers: %w", err)
 	}
 	for i := range all.Items {
 		other := &all.Items[i]
-		if isOlder(other, nd) && other.DriverName() == nd.DriverName() {
-			return step.Stall(v3.NameTakenReason, errors.New("NodeDriver "+other.Name+" has the driver name "+nd.DriverName()+
+		if isOlder(other, s.nd) && other.DriverName() == s.nd.DriverName() {
+			return step.Stall(v3.NameTakenReason, errors.New("NodeDriver "+other.Name+" has the driver name "+s.nd.DriverName()+
 				" already: give this one another spec.displayName, or remove one of them"))
 		}
+	}
+	if len(warnings) > 0 {
+		s.conditions.True(v3.ValidCondition, v3.WeakChecksumReason, strings.Join(warnings, "; "))
 	}
 	return nil
 }
@@ -191,7 +185,12 @@ func (r *Reconciler) deactivate(ctx context.Context, s *scope) error {
 	if s.nd.Spec.Active {
 		return nil
 	}
-	if err := r.endProbe(ctx, s.nd); err != nil {
+	// The probe that was started last: nobody waits for it any more.
+	result := &corev1.Secret{}
+	if err := r.opts.Reader.Get(ctx, resultKey(s.nd), result); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the probe's result: %w", err)
+	}
+	if err := r.abandonProbe(ctx, s.nd, readClaim(result)); err != nil {
 		return err
 	}
 	name := s.nd.DriverName()

@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -50,7 +49,7 @@ func New(o Options) *Reconciler {
 func (r *Reconciler) Register(mgr manager.Manager) error {
 	return builder.ControllerManagedBy(mgr).Named("rkecluster").
 		For(&rkev1.RKECluster{}).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster), builder.WithPredicates(clusterTurns())).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Complete(r)
 }
 
@@ -69,7 +68,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := r.Client.Get(ctx, request.NamespacedName, obj); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !obj.DeletionTimestamp.IsZero() || annotations.IsExternallyManaged(obj) || !r.watched(obj) {
+	if !obj.DeletionTimestamp.IsZero() || annotations.IsExternallyManaged(obj) || r.WatchFilter != "" && obj.Labels[clusterv1.WatchLabel] != r.WatchFilter {
 		return reconcile.Result{}, nil
 	}
 	before := obj.DeepCopy()
@@ -77,14 +76,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	err := step.Run(ctx, s, step.Of(rkev1.ReadyCondition, rkev1.ReadyReason, r.provision))
 	obj.Status.ObservedGeneration = obj.Generation
 	if _, patchErr := step.PatchStatus(ctx, r.Client, before, obj); patchErr != nil {
-		return step.Result(errors.Join(patchErr, realError(err)))
+		_, unhandled := step.Result(err) // what controller-runtime must see beside it
+		return step.Result(errors.Join(patchErr, unhandled))
 	}
 	return step.Result(err)
-}
-
-// watched reports whether an RKECluster is this manager's to work on.
-func (r *Reconciler) watched(obj *rkev1.RKECluster) bool {
-	return r.WatchFilter == "" || obj.Labels[clusterv1.WatchLabel] == r.WatchFilter
 }
 
 // provision is the only step. What was provisioned once stays so, whatever becomes of the owner.
@@ -136,29 +131,12 @@ func (s *scope) paused(cluster *clusterv1.Cluster) bool {
 	return false
 }
 
-// realError drops waiting, which a failure to write it down makes pointless: the object is reconciled again anyway.
-func realError(err error) error {
-	if _, waiting := errors.AsType[*step.Waiting](err); waiting {
-		return nil
-	}
-	return err
-}
-
 func ofCluster(_ context.Context, obj client.Object) []reconcile.Request {
 	cluster, ok := obj.(*clusterv1.Cluster)
 	if !ok || cluster.Spec.InfrastructureRef.Kind != "RKECluster" || cluster.Spec.InfrastructureRef.APIGroup != rkev1.GroupVersion.Group {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Spec.InfrastructureRef.Name}}}
-}
-
-// clusterTurns lets pass what an RKECluster takes notice of.
-func clusterTurns() predicate.Funcs {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		was, ok := e.ObjectOld.(*clusterv1.Cluster)
-		is, also := e.ObjectNew.(*clusterv1.Cluster)
-		return !ok || !also || was.Generation != is.Generation
-	}}
 }
 
 // Cluster API's core makes RKEClusters from templates, owns them and deletes them: the aggregated role that gives it these

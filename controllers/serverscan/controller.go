@@ -139,7 +139,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	s := &scope{ServerScan: scan, now: now, conditions: step.NewConditions(&scan.Status.Conditions, scan.Generation, now)}
 	err = step.Run(ctx, s, step.Of(rkev1.ScanDoneCondition, rkev1.ScannedReason, r.scan))
 	if err == nil {
-		s.conditions.True(rkev1.ScanDoneCondition, rkev1.ScannedReason, summary(scan.Status))
+		s.conditions.True(rkev1.ScanDoneCondition, rkev1.ScannedReason, fmt.Sprintf("servers with a machine: %d, orphans: %d", scan.Status.Known, scan.Status.Orphans))
 	}
 	if _, stalled := errors.AsType[*step.Stalled](err); stalled || err == nil {
 		// It is not done before the credential is gone.
@@ -158,39 +158,23 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return step.Result(err)
 }
 
-// summary is what was found, in a sentence.
-func summary(found rkev1.ServerScanStatus) string {
-	return fmt.Sprintf("servers with a machine: %d, orphans: %d", found.Known, found.Orphans)
-}
-
 // expire deletes what was done long enough ago for everybody to have read it. A periodic one that leaves something open stays until
 // the cloud has answered the next: else nothing would tell of them while the cloud cannot be asked, or after the manager was down.
 func (r *Reconciler) expire(ctx context.Context, scan *rkev1.ServerScan, left time.Duration) (reconcile.Result, error) {
 	if left > 0 {
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
-	needed, err := r.needed(ctx, scan)
-	if err != nil {
-		return reconcile.Result{}, err
+	if periodic(scan) && unsettled(scan) {
+		list := &rkev1.ServerScanList{}
+		if err := r.Reader.List(ctx, list, client.InNamespace(scan.Namespace)); err != nil {
+			return reconcile.Result{}, fmt.Errorf("listing ServerScans: %w", err)
+		}
+		if last := newest(list.Items, periodic, succeeded)[accountOf(scan)]; last != nil && last.UID == scan.UID {
+			return reconcile.Result{RequeueAfter: max(ttlOf(scan), DefaultTTL)}, nil
+		}
 	}
-	if needed {
-		return reconcile.Result{RequeueAfter: max(ttlOf(scan), DefaultTTL)}, nil
-	}
-	err = r.Client.Delete(ctx, scan, client.Preconditions{UID: &scan.UID})
+	err := r.Client.Delete(ctx, scan, client.Preconditions{UID: &scan.UID})
 	return reconcile.Result{}, client.IgnoreNotFound(err)
-}
-
-// needed reports whether this is the last periodic one that the cloud has answered, and that another one must follow.
-func (r *Reconciler) needed(ctx context.Context, scan *rkev1.ServerScan) (bool, error) {
-	if !periodic(scan) || !unsettled(scan) {
-		return false, nil
-	}
-	list := &rkev1.ServerScanList{}
-	if err := r.Reader.List(ctx, list, client.InNamespace(scan.Namespace)); err != nil {
-		return false, fmt.Errorf("listing ServerScans: %w", err)
-	}
-	last := newest(list.Items, periodic, succeeded)[accountOf(scan)]
-	return last != nil && last.UID == scan.UID, nil
 }
 
 // phase of a ServerScan: which of its Jobs it has come to. Its numbers are those of status.attempt.

@@ -77,13 +77,6 @@ func (f *findings) forget(key client.ObjectKey) {
 	}
 }
 
-// known is what was found at each account.
-func (f *findings) known() map[account]finding {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return maps.Clone(f.accounts)
-}
-
 // Describe implements prometheus.Collector.
 func (f *findings) Describe(to chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{f.orphans, f.serverless, f.failed} {
@@ -94,7 +87,10 @@ func (f *findings) Describe(to chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (f *findings) Collect(to chan<- prometheus.Metric) {
 	orphans, serverless, failed := map[string]int{}, map[string]int{}, map[string]int{}
-	for at, one := range f.known() {
+	f.mu.Lock()
+	accounts := maps.Clone(f.accounts)
+	f.mu.Unlock()
+	for at, one := range accounts {
 		orphans[at.driver] += one.orphans
 		serverless[at.driver] += one.serverless
 		failed[at.driver] += 0

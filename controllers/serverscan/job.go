@@ -88,36 +88,31 @@ func (r *Reconciler) task(scan *rkev1.ServerScan, given state.Credential, target
 
 // credential reads the credential Secret as a machine's would be read.
 func (r *Reconciler) credential(ctx context.Context, scan *rkev1.ServerScan) (state.Credential, error) {
-	fields, err := r.fields(ctx, scan.Spec.Driver)
+	driver := scan.Spec.Driver
+	unsupported := func(err error) (state.Credential, error) {
+		return state.Credential{}, step.Stall(rkev1.ScanUnsupportedReason, err)
+	}
+	if !clouds.Of(driver).Lists {
+		return unsupported(fmt.Errorf("servers of driver %s cannot be listed by their tags; docs/orphans.md tells of which they can", driver))
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	err := r.Reader.Get(ctx, client.ObjectKey{Name: crdgen.CRDName(crdgen.MachineGroup, crdgen.KindsOf(driver).Machine)}, crd)
+	if apierrors.IsNotFound(err) {
+		return unsupported(fmt.Errorf("driver %s is not active in this cluster", driver))
+	}
 	if err != nil {
-		return state.Credential{}, err
+		return state.Credential{}, fmt.Errorf("reading the kind of driver %s: %w", driver, err)
+	}
+	fields, err := crdgen.FieldsFromCRD(crd)
+	if err != nil {
+		return unsupported(err)
 	}
 	source := credential.Source{Reader: r.Reader, Trusted: r.TrustedCredentialNamespaces}
-	given, err := source.Resolve(ctx, scan.Namespace, scan.Spec.CloudCredentialSecretName, scan.Spec.Driver, fields, nil)
+	given, err := source.Resolve(ctx, scan.Namespace, scan.Spec.CloudCredentialSecretName, driver, fields, nil)
 	if refused, ok := errors.AsType[*credential.Refused](err); ok {
 		return state.Credential{}, step.Stall(refused.Reason, refused)
 	}
 	return given, err
-}
-
-// fields are those of the driver's machines.
-func (r *Reconciler) fields(ctx context.Context, driver string) ([]crdgen.Field, error) {
-	if !clouds.Of(driver).Lists {
-		return nil, step.Stall(rkev1.ScanUnsupportedReason, fmt.Errorf("servers of driver %s cannot be listed by their tags; docs/orphans.md tells of which they can", driver))
-	}
-	crd := &apiextensionsv1.CustomResourceDefinition{}
-	name := crdgen.CRDName(crdgen.MachineGroup, crdgen.KindsOf(driver).Machine)
-	if err := r.Reader.Get(ctx, client.ObjectKey{Name: name}, crd); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil, step.Stall(rkev1.ScanUnsupportedReason, fmt.Errorf("driver %s is not active in this cluster", driver))
-		}
-		return nil, fmt.Errorf("reading the kind of driver %s: %w", driver, err)
-	}
-	fields, err := crdgen.FieldsFromCRD(crd)
-	if err != nil {
-		return nil, step.Stall(rkev1.ScanUnsupportedReason, err)
-	}
-	return fields, nil
 }
 
 // observe says how the Job of the present phase stands.

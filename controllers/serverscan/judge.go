@@ -68,22 +68,19 @@ func (k knowledge) has(s state.ScannedServer) bool {
 
 // doubt is what keeps a server from being a machine's or an orphan; empty when it is certain.
 func (k knowledge) doubt(s state.ScannedServer, in crowd) string { //nolint:gocyclo // one list of reasons, in their order
-	deleting, ours := k.clusters[s.ClusterUID]
 	switch {
 	case in.ids[s.ID] > 1:
 		return "another server has the same ID"
-	case k.has(s) && k.isAnother(s, in.within):
-		return "its machine has another server"
 	case k.has(s):
-		return ""
+		if k.isAnother(s, in.within) {
+			return "its machine has another server"
+		}
 	case s.ClusterUID == "":
 		return "it has no tag that names its Cluster"
 	case s.Management != "" && k.management != "" && s.Management != k.management:
 		return "it is another management cluster's: its Cluster was made there, or was moved here"
-	case !ours && k.doubtOfCluster(s) != "":
+	case k.doubtOfCluster(s) != "":
 		return k.doubtOfCluster(s)
-	case deleting:
-		return "its Cluster is being deleted"
 	case s.Machine == "" || k.names[s.Machine]:
 		return "there is a machine of the name in its tag, which may have been restored from a backup"
 	case in.uids[s.MachineUID] > 1:
@@ -96,10 +93,14 @@ func (k knowledge) doubt(s state.ScannedServer, in crowd) string { //nolint:gocy
 	return ""
 }
 
-// doubtOfCluster is what keeps a server from being an orphan whose Cluster is not in the namespace. Of one that this management
+// doubtOfCluster is what a server's Cluster tells against its being an orphan. Of one that is not in the namespace and that this management
 // cluster has made and does not have any more, only a user knows whether it was deleted or moved: its servers may live elsewhere.
 func (k knowledge) doubtOfCluster(s state.ScannedServer) string {
+	deleting, ours := k.clusters[s.ClusterUID]
 	switch {
+	case deleting:
+		return "its Cluster is being deleted"
+	case ours:
 	case k.elsewhere[s.ClusterUID] || !strings.HasPrefix(s.Machine, k.namespace+"-"):
 		return "its Cluster is another namespace's"
 	case s.Management == "" || s.Management != k.management:

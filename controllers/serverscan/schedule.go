@@ -84,7 +84,10 @@ func (s *Schedule) Round(ctx context.Context) (time.Duration, error) {
 	if err := s.scans(ctx, accounts); err != nil {
 		return 0, err
 	}
-	now := s.now()
+	now := time.Now()
+	if s.Clock != nil {
+		now = s.Clock.Now()
+	}
 	next, made := s.Interval, 0
 	var errs []error
 	for at, use := range accounts {
@@ -119,22 +122,18 @@ func (s *Schedule) accounts(ctx context.Context) (map[account]usage, error) {
 		if !served[crdgen.CRDName(crdgen.MachineGroup, kind)] {
 			continue
 		}
-		if err := s.used(ctx, accounts, driver, kind); err != nil {
+		err := eachMachine(ctx, s.Reader, rkev1.MachineGroupVersion.WithKind(kind), func(machine *unstructured.Unstructured) {
+			at := account{machine.GetNamespace(), driver, rkev1.DriverMachine{Unstructured: machine}.CredentialName()}
+			made := machine.GetCreationTimestamp().Time
+			if use, known := accounts[at]; at.credential != "" && (!known || made.Before(use.since)) {
+				accounts[at] = usage{since: made}
+			}
+		}, client.InNamespace(s.Namespace))
+		if err != nil {
 			return nil, err
 		}
 	}
 	return accounts, nil
-}
-
-// used adds the accounts that a driver's machines use.
-func (s *Schedule) used(ctx context.Context, accounts map[account]usage, driver, kind string) error {
-	return eachMachine(ctx, s.Reader, rkev1.MachineGroupVersion.WithKind(kind), func(machine *unstructured.Unstructured) {
-		at := account{machine.GetNamespace(), driver, rkev1.DriverMachine{Unstructured: machine}.CredentialName()}
-		made := machine.GetCreationTimestamp().Time
-		if use, known := accounts[at]; at.credential != "" && (!known || made.Before(use.since)) {
-			accounts[at] = usage{since: made}
-		}
-	}, client.InNamespace(s.Namespace))
 }
 
 // scans adds what the ServerScans tell that are there. An account that one has left unsettled is looked at again until one has
@@ -170,13 +169,6 @@ func (s *Schedule) scan(ctx context.Context, at account, use usage) error {
 		return fmt.Errorf("making a ServerScan in namespace %s: %w", at.namespace, err)
 	}
 	return nil
-}
-
-func (s *Schedule) now() time.Time {
-	if s.Clock == nil {
-		return time.Now()
-	}
-	return s.Clock.Now()
 }
 
 // Values of the label of periodic ServerScans: whether machines named the credential when it was made.

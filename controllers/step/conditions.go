@@ -160,22 +160,19 @@ func Emit(recorder events.EventRecorder, obj runtime.Object, t Transitions) {
 		if was != nil && was.Status == now.Status && was.Reason == now.Reason {
 			continue
 		}
-		emit(recorder, obj, now, t.Notes[now.Reason])
+		note := t.Notes[now.Reason]
+		kind := corev1.EventTypeWarning
+		if now.Status == metav1.ConditionTrue {
+			kind = corev1.EventTypeNormal
+		}
+		if what, _ := advice.Split(now.Message); what != "" {
+			note = what
+		}
+		if note == "" {
+			note = "The condition " + now.Type + " is now " + string(now.Status)
+		}
+		recorder.Eventf(obj, nil, kind, now.Reason, now.Type, "%s", cut(note, maxNote))
 	}
-}
-
-func emit(recorder events.EventRecorder, obj runtime.Object, now *metav1.Condition, note string) {
-	kind := corev1.EventTypeWarning
-	if now.Status == metav1.ConditionTrue {
-		kind = corev1.EventTypeNormal
-	}
-	if what, _ := advice.Split(now.Message); what != "" {
-		note = what
-	}
-	if note == "" {
-		note = "The condition " + now.Type + " is now " + string(now.Status)
-	}
-	recorder.Eventf(obj, nil, kind, now.Reason, now.Type, "%s", cut(note, maxNote))
 }
 
 // EnsureFinalizer puts a finalizer on obj and reports whether it wrote. obj is then as the server has it.
@@ -190,7 +187,7 @@ func DropFinalizer(ctx context.Context, c client.Writer, obj client.Object, fina
 }
 
 func patchMetadata(ctx context.Context, c client.Writer, obj client.Object, change func() bool) (bool, error) {
-	before := copyOf(obj)
+	before := obj.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a deep copy has the type of its original
 	if !change() {
 		return false, nil
 	}
@@ -217,9 +214,4 @@ func PatchStatus(ctx context.Context, c client.StatusClient, before, obj client.
 		return false, fmt.Errorf("writing the status: %w", err)
 	}
 	return true, nil
-}
-
-// copyOf is a deep copy; everything that is a client.Object copies to one.
-func copyOf(obj client.Object) client.Object {
-	return obj.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a deep copy has the type of its original
 }

@@ -235,9 +235,7 @@ func (b *Breaker[K]) Refused(k K, r Refusal) {
 		if !r.Fresh {
 			b.warmUp(g, r.Now)
 		}
-	case probing:
-		b.trip(k, g, r)
-	case g.recovering && r.Fresh && (m == nil || m.refused != r.Attempt):
+	case probing, g.recovering && r.Fresh && (m == nil || m.refused != r.Attempt):
 		b.trip(k, g, r)
 	default:
 		b.staleRecord(g, r)
