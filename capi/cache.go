@@ -34,7 +34,7 @@ func NewCache(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 	if err != nil {
 		return nil, fmt.Errorf("building the selector of drivers' CRDs: %w", err)
 	}
-	opts.NewInformer = newRewatch().newInformer
+	opts.NewInformer = (&rewatch{changed: make(chan struct{})}).newInformer
 	contents := opts
 	contents.ByObject = maps.Clone(opts.ByObject)
 	if contents.ByObject == nil {
@@ -86,25 +86,17 @@ func onlyMetadata(in any) (any, error) {
 	}
 	obj.SetManagedFields(nil)
 	delete(obj.Annotations, corev1.LastAppliedConfigAnnotation)
-	if obj.Kind == "Secret" {
-		boundMetadata(&obj.ObjectMeta)
+	if obj.Kind == "Secret" && obj.ObjectMeta.Size() > maxMetadata {
+		// Labels, annotations and all owners but the first: a user may write a megabyte there. Whoever needs them of such a Secret has to read it.
+		owners := obj.OwnerReferences[:min(len(obj.OwnerReferences), 1)]
+		obj.ObjectMeta = metav1.ObjectMeta{Name: obj.Name, Namespace: obj.Namespace, UID: obj.UID, ResourceVersion: obj.ResourceVersion,
+			CreationTimestamp: obj.CreationTimestamp, DeletionTimestamp: obj.DeletionTimestamp, OwnerReferences: slices.Clone(owners)}
 	}
 	return obj, nil
 }
 
 // maxMetadata is how many bytes the metadata of one Secret may have in memory.
 const maxMetadata = 8 << 10
-
-// boundMetadata drops labels, annotations and all owners but the first of a Secret that has a lot of them: a user may write a megabyte there. Whoever
-// needs them of such a Secret has to read it.
-func boundMetadata(obj *metav1.ObjectMeta) {
-	if obj.Size() <= maxMetadata {
-		return
-	}
-	owners := obj.OwnerReferences[:min(len(obj.OwnerReferences), 1)]
-	*obj = metav1.ObjectMeta{Name: obj.Name, Namespace: obj.Namespace, UID: obj.UID, ResourceVersion: obj.ResourceVersion,
-		CreationTimestamp: obj.CreationTimestamp, DeletionTimestamp: obj.DeletionTimestamp, OwnerReferences: slices.Clone(owners)}
-}
 
 // splitCache sends those who want the metadata of Secrets or CRDs to a cache that knows them all, everyone else to one that
 // knows few. One cache cannot do both, for its selectors go by kind.
@@ -186,8 +178,6 @@ type rewatch struct {
 	changed chan struct{}
 	at      time.Time
 }
-
-func newRewatch() *rewatch { return &rewatch{changed: make(chan struct{})} }
 
 // newInformer is for cache.Options: informers of CRDs tell, and those of drivers' kinds listen.
 func (r *rewatch) newInformer(from toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {

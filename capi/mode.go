@@ -137,31 +137,20 @@ func CRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	}
 	crds := make([]*apiextensionsv1.CustomResourceDefinition, 0, len(names))
 	for _, name := range names {
-		crd, err := readCRD(name)
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		data, err := crdFiles.ReadFile(name)
+		if err == nil {
+			err = yaml.UnmarshalStrict(data, crd)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("reading embedded file %s: %w", name, err)
 		}
+		metav1.SetMetaDataLabel(&crd.ObjectMeta, InstalledByLabel, InstalledByValue)
+		metav1.SetMetaDataLabel(&crd.ObjectMeta, "cluster.x-k8s.io/provider", "cluster-api")
+		metav1.SetMetaDataLabel(&crd.ObjectMeta, "clusterctl.cluster.x-k8s.io", "")
 		crds = append(crds, crd)
 	}
 	return crds, nil
-}
-
-func readCRD(name string) (*apiextensionsv1.CustomResourceDefinition, error) {
-	data, err := crdFiles.ReadFile(name)
-	if err != nil {
-		return nil, err
-	}
-	crd := &apiextensionsv1.CustomResourceDefinition{}
-	if err := yaml.UnmarshalStrict(data, crd); err != nil {
-		return nil, err
-	}
-	if crd.Labels == nil {
-		crd.Labels = map[string]string{}
-	}
-	crd.Labels[InstalledByLabel] = InstalledByValue
-	crd.Labels["cluster.x-k8s.io/provider"] = "cluster-api"
-	crd.Labels["clusterctl.cluster.x-k8s.io"] = ""
-	return crd, nil
 }
 
 // handover ends a manager that embeds Cluster API as soon as somebody else's is installed. `clusterctl init` writes CRDs before it makes a

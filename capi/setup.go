@@ -115,10 +115,6 @@ type reconciler struct {
 }
 
 func reconcilers(mgr manager.Manager, clusters clustercache.ClusterCache, opts Options, patterns *guard.Patterns) []reconciler {
-	return append(coreReconcilers(mgr, clusters, opts), topologyReconcilers(mgr, clusters, opts, patterns)...)
-}
-
-func coreReconcilers(mgr manager.Manager, clusters clustercache.ClusterCache, opts Options) []reconciler {
 	c, reader, filter := mgr.GetClient(), mgr.GetAPIReader(), opts.WatchFilter
 	resourceSets := &clusterresourceset.Reconciler{Client: guard.NewResources(c, mgr.GetEventRecorder("cluster-resource-set")), ClusterCache: clusters, WatchFilterValue: filter}
 	return []reconciler{
@@ -127,33 +123,20 @@ func coreReconcilers(mgr manager.Manager, clusters clustercache.ClusterCache, op
 		{"Machine", (&machine.Reconciler{Client: c, APIReader: reader, ClusterCache: pauses{clusters, mgr, filter}, WatchFilterValue: filter,
 			RemoteConditionsGracePeriod: remoteConditionsGracePeriod}).SetupWithManager},
 		{"MachineSet", (&machineset.Reconciler{Client: guard.Naming{Client: c}, APIReader: reader, ClusterCache: clusters, WatchFilterValue: filter,
-			PreflightChecks: preflightChecks()}).SetupWithManager},
+			// All but the one about kubeadm, which our servers do not run.
+			PreflightChecks: sets.New(clusterv1.MachineSetPreflightCheckKubernetesVersionSkew, clusterv1.MachineSetPreflightCheckControlPlaneIsStable,
+				clusterv1.MachineSetPreflightCheckControlPlaneVersionSkew)}).SetupWithManager},
 		{"MachineDeployment", (&machinedeployment.Reconciler{Client: guard.Naming{Client: c}, APIReader: reader, WatchFilterValue: filter}).SetupWithManager},
 		{"MachineHealthCheck", (&machinehealthcheck.Reconciler{Client: c, ClusterCache: clusters, WatchFilterValue: filter}).SetupWithManager},
 		{"ClusterResourceSet", func(ctx context.Context, mgr manager.Manager, options controller.Options) error {
 			return resourceSets.SetupWithManager(ctx, mgr, options, mgr.GetCache())
 		}},
 		{"ClusterResourceSetBinding", (&clusterresourcesetbinding.Reconciler{Client: c, WatchFilterValue: filter}).SetupWithManager},
-	}
-}
-
-func topologyReconcilers(mgr manager.Manager, clusters clustercache.ClusterCache, opts Options, patterns *guard.Patterns) []reconciler {
-	c, reader, filter := mgr.GetClient(), mgr.GetAPIReader(), opts.WatchFilter
-	return []reconciler{
 		{"ClusterClass", (&clusterclass.Reconciler{Client: guard.Classes{Client: c, Patterns: patterns}, WatchFilterValue: filter}).SetupWithManager},
 		{"ClusterTopology", (&topologycluster.Reconciler{Client: guard.NewTopology(c, mgr.GetEventRecorder("cluster-class"), patterns), APIReader: reader, ClusterCache: clusters, WatchFilterValue: filter}).SetupWithManager},
 		{"MachineDeploymentTopology", (&topologymachinedeployment.Reconciler{Client: c, APIReader: reader, WatchFilterValue: filter}).SetupWithManager},
 		{"MachineSetTopology", (&topologymachineset.Reconciler{Client: c, APIReader: reader, WatchFilterValue: filter}).SetupWithManager},
 	}
-}
-
-// preflightChecks are all but the one about kubeadm, which our servers do not run.
-func preflightChecks() sets.Set[clusterv1.MachineSetPreflightCheck] {
-	return sets.New(
-		clusterv1.MachineSetPreflightCheckKubernetesVersionSkew,
-		clusterv1.MachineSetPreflightCheckControlPlaneIsStable,
-		clusterv1.MachineSetPreflightCheckControlPlaneVersionSkew,
-	)
 }
 
 // pauses wakes a controller for what is in a Cluster also when that is paused or goes on. Cluster API's controller of Machines alone does not

@@ -14,14 +14,6 @@ import (
 const gracePeriod = 40
 
 func deployment(s Settings) *appsv1.Deployment {
-	return &appsv1.Deployment{ObjectMeta: s.meta(Name), Spec: appsv1.DeploymentSpec{
-		Replicas: &s.Replicas,
-		Selector: &metav1.LabelSelector{MatchLabels: selector()},
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: selector()}, Spec: pod(s)},
-	}}
-}
-
-func pod(s Settings) corev1.PodSpec {
 	var pullSecrets []corev1.LocalObjectReference
 	for _, name := range s.ImagePullSecrets {
 		pullSecrets = append(pullSecrets, corev1.LocalObjectReference{Name: name})
@@ -32,7 +24,7 @@ func pod(s Settings) corev1.PodSpec {
 		volumes = append(volumes, corev1.Volume{Name: ca.volume, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 			LocalObjectReference: corev1.LocalObjectReference{Name: ca.name}}}})
 	}
-	return corev1.PodSpec{
+	pod := corev1.PodSpec{
 		ServiceAccountName:            Name,
 		Containers:                    []corev1.Container{container},
 		Volumes:                       volumes,
@@ -45,6 +37,11 @@ func pod(s Settings) corev1.PodSpec {
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 	}
+	return &appsv1.Deployment{ObjectMeta: s.meta(Name), Spec: appsv1.DeploymentSpec{
+		Replicas: &s.Replicas,
+		Selector: &metav1.LabelSelector{MatchLabels: selector()},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: selector()}, Spec: pod},
+	}}
 }
 
 func container(s Settings) corev1.Container {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
 // Labels are on every object of an installation, also on what the manager installs itself; clusterctl goes by them.
@@ -44,7 +45,8 @@ func Objects(s Settings) ([]client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	objs := []client.Object{namespace(s)}
+	objs := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace, Labels: map[string]string{
+		"pod-security.kubernetes.io/enforce": "restricted"}}}}
 	if s.WithCRDs {
 		crds, err := CRDs()
 		if err != nil {
@@ -54,40 +56,43 @@ func Objects(s Settings) ([]client.Object, error) {
 			objs = append(objs, crd)
 		}
 	}
-	objs = append(objs, serviceAccount(s), role, clusterRoleBinding(s, Name), aggregate(), clusterRoleBinding(s, aggregateName),
-		leaderRole(s), leaderRoleBinding(s))
+	const aggregate = Name + "-aggregate"
+	objs = append(objs, &corev1.ServiceAccount{ObjectMeta: s.meta(Name)}, role, clusterRoleBinding(s, Name),
+		// It collects what providers of other kinds ship for Cluster API's manager, which ours is when it embeds the core.
+		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: aggregate}, AggregationRule: &rbacv1.AggregationRule{
+			ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{"cluster.x-k8s.io/aggregate-to-manager": "true"}}}}},
+		clusterRoleBinding(s, aggregate), leaderRole(s),
+		&rbacv1.RoleBinding{ObjectMeta: s.meta(Name), Subjects: s.subjects(), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: Name}})
 	for _, role := range userRoles(s) {
 		objs = append(objs, role)
 	}
 	for _, ca := range s.certificates() {
-		objs = append(objs, ca.configMap(s))
+		objs = append(objs, &corev1.ConfigMap{ObjectMeta: s.meta(ca.name), Data: map[string]string{jobCAKey: string(ca.pem)}})
 	}
-	objs = append(objs, webhookService(s), service(s, MetricsService, MetricsPort, MetricsPort), disruptionBudget(s))
+	webhooks := service(s, WebhookService, 443, WebhookPort)
+	webhooks.Spec.PublishNotReadyAddresses = true // the pod becomes ready only when the webhooks are configured
+	objs = append(objs, webhooks, service(s, MetricsService, MetricsPort, MetricsPort),
+		&policyv1.PodDisruptionBudget{ObjectMeta: s.meta(Name), Spec: policyv1.PodDisruptionBudgetSpec{
+			MaxUnavailable: new(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: selector()}}})
 	if len(s.APIServerCIDRs) > 0 {
 		objs = append(objs, networkPolicy(s))
 	}
 	objs = append(objs, deployment(s))
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
 	for _, obj := range objs {
 		all := Labels()
 		maps.Copy(all, obj.GetLabels())
 		obj.SetLabels(all)
-	}
-	return objs, setKinds(objs)
-}
-
-func setKinds(objs []client.Object) error {
-	scheme, err := newScheme()
-	if err != nil {
-		return err
-	}
-	for _, obj := range objs {
-		kinds, _, err := scheme.ObjectKinds(obj)
+		gvk, err := apiutil.GVKForObject(obj, scheme)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		obj.GetObjectKind().SetGroupVersionKind(kinds[0])
+		obj.GetObjectKind().SetGroupVersionKind(gvk)
 	}
-	return nil
+	return objs, nil
 }
 
 // Content is obj as YAML tools want it: without status and without what typed objects have for nothing.
@@ -120,17 +125,8 @@ func dropEmpty(value any, keepMaps bool) {
 	}
 }
 
-func namespace(s Settings) *corev1.Namespace {
-	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace, Labels: map[string]string{
-		"pod-security.kubernetes.io/enforce": "restricted"}}}
-}
-
 func (s Settings) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: s.Namespace}
-}
-
-func serviceAccount(s Settings) *corev1.ServiceAccount {
-	return &corev1.ServiceAccount{ObjectMeta: s.meta(Name)}
 }
 
 func (s Settings) subjects() []rbacv1.Subject {
@@ -140,14 +136,6 @@ func (s Settings) subjects() []rbacv1.Subject {
 func clusterRoleBinding(s Settings, role string) *rbacv1.ClusterRoleBinding {
 	return &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role}, Subjects: s.subjects(),
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}}
-}
-
-const aggregateName = Name + "-aggregate"
-
-// aggregate collects what providers of other kinds ship for Cluster API's manager, which ours is when it embeds the core.
-func aggregate() *rbacv1.ClusterRole {
-	return &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: aggregateName}, AggregationRule: &rbacv1.AggregationRule{
-		ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{"cluster.x-k8s.io/aggregate-to-manager": "true"}}}}}
 }
 
 func leaderRole(s Settings) *rbacv1.Role {
@@ -161,11 +149,6 @@ func leaderRole(s Settings) *rbacv1.Role {
 	}}
 }
 
-func leaderRoleBinding(s Settings) *rbacv1.RoleBinding {
-	return &rbacv1.RoleBinding{ObjectMeta: s.meta(Name), Subjects: s.subjects(),
-		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: Name}}
-}
-
 // certificates is a ConfigMap of CA certificates that the manager's pod mounts.
 type certificates struct {
 	name, dir, volume string
@@ -175,10 +158,6 @@ type certificates struct {
 func (s Settings) certificates() []certificates {
 	all := []certificates{{JobCAConfigMap, jobCADir, "job-ca", s.JobCA}, {WebhookCAConfigMap, webhookCADir, "webhook-client-ca", s.WebhookClientCA}}
 	return slices.DeleteFunc(all, func(c certificates) bool { return len(c.pem) == 0 })
-}
-
-func (c certificates) configMap(s Settings) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: s.meta(c.name), Data: map[string]string{jobCAKey: string(c.pem)}}
 }
 
 // networkPolicy lets nobody but API servers reach the webhooks. They are no pods, so only the administrator knows their addresses.
@@ -197,27 +176,9 @@ func networkPolicy(s Settings) *networkingv1.NetworkPolicy {
 	}}
 }
 
-// webhookService is there before the pod is ready, for it becomes so only when the webhooks are configured.
-func webhookService(s Settings) *corev1.Service {
-	out := service(s, WebhookService, 443, WebhookPort)
-	out.Spec.PublishNotReadyAddresses = true
-	return out
-}
-
 func service(s Settings, name string, port, target int32) *corev1.Service {
 	return &corev1.Service{ObjectMeta: s.meta(name), Spec: corev1.ServiceSpec{
 		Selector: selector(),
 		Ports:    []corev1.ServicePort{{Name: "main", Port: port, TargetPort: intstr.FromInt32(target), Protocol: corev1.ProtocolTCP}},
 	}}
-}
-
-func disruptionBudget(s Settings) *policyv1.PodDisruptionBudget {
-	one := intstr.FromInt32(1)
-	return &policyv1.PodDisruptionBudget{ObjectMeta: s.meta(Name), Spec: policyv1.PodDisruptionBudgetSpec{
-		MaxUnavailable: &one, Selector: &metav1.LabelSelector{MatchLabels: selector()}}}
-}
-
-func newScheme() (*runtime.Scheme, error) {
-	scheme := runtime.NewScheme()
-	return scheme, errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme))
 }

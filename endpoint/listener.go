@@ -74,15 +74,6 @@ func withClaim(ctx context.Context, conn net.Conn) context.Context {
 	return ctx
 }
 
-func proveConnection(ctx context.Context) {
-	if c, ok := ctx.Value(claimKey{}).(*claim); ok {
-		c.prove()
-	}
-}
-
-// quiet drops what the HTTP server logs of each bad handshake: anybody could fill the log with it.
-func quiet() *log.Logger { return log.New(io.Discard, "", 0) }
-
 // Plain makes a server without TLS, for metrics, health or profiles, that a manager starts before anything else; nil when the
 // address is 0.
 func Plain(ctx context.Context, name, address string, handler http.Handler, l Limits) (*manager.Server, error) {
@@ -131,7 +122,8 @@ func newHTTPServer(handler http.Handler, l Limits) *http.Server {
 		ReadHeaderTimeout: l.ReadTimeout, ReadTimeout: l.ReadTimeout, WriteTimeout: l.WriteTimeout, IdleTimeout: idleTimeout,
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams, MaxReceiveBufferPerConnection: streamBuffer, MaxReceiveBufferPerStream: streamBuffer,
 			SendPingTimeout: 30 * time.Second, PingTimeout: l.ReadTimeout},
-		ConnContext: withClaim, ErrorLog: quiet(),
+		// What it logs of each bad handshake is dropped: anybody could fill the log with it.
+		ConnContext: withClaim, ErrorLog: log.New(io.Discard, "", 0),
 	}
 }
 

@@ -182,21 +182,21 @@ func (b *bodies) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), WebhookLimits.WriteTimeout)
 	defer cancel()
 	controller := http.NewResponseController(w)
-	claim := part.reading.claim(addressOf(r.RemoteAddr), weight, func() {
+	held := part.reading.claim(addressOf(r.RemoteAddr), weight, func() {
 		cancel()
 		_ = controller.SetReadDeadline(time.Unix(1, 0))
 	})
-	if claim == nil {
+	if held == nil {
 		http.Error(w, busy, http.StatusTooManyRequests)
 		return
 	}
-	defer claim.release()
+	defer held.release()
 	if err := part.memory.Acquire(ctx, weight); err != nil {
 		http.Error(w, busy, http.StatusServiceUnavailable)
 		return
 	}
 	defer part.memory.Release(weight)
-	body, err := b.read(controller, r, claim)
+	body, err := b.read(controller, r, held)
 	if err != nil {
 		http.Error(w, "reading the request: "+err.Error(), http.StatusRequestTimeout)
 		return
@@ -206,7 +206,9 @@ func (b *bodies) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer part.decoded.Release(weight)
-	proveConnection(ctx)
+	if connection, ok := ctx.Value(claimKey{}).(*claim); ok {
+		connection.prove()
+	}
 	r = r.WithContext(ctx)
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	b.next.ServeHTTP(w, r)

@@ -68,8 +68,16 @@ func checkVariables(ctx context.Context, reader client.Reader, cluster *clusterv
 	if size > maxVariables {
 		return fmt.Errorf("spec.topology: the variables have more than %d KiB", maxVariables>>10)
 	}
-	if err := checkMatching(cluster, class); err != nil {
-		return err
+	// What it costs to compare the variables with their patterns.
+	sizes := map[string]int{}
+	for name, schema := range discovered(class) {
+		sizes[name] = max(sizes[name], matching(schema))
+	}
+	steps := 0
+	for _, variable := range variablesOf(cluster) {
+		if steps += sizes[variable.Name] * len(variable.Value.Raw); steps > maxMatching {
+			return fmt.Errorf("spec.topology: variable %s is too long for the patterns of its schema", variable.Name)
+		}
 	}
 	return checkTopology(ctx, reader, cluster, class)
 }

@@ -188,7 +188,7 @@ func marksOf(text string) marks {
 }
 
 // whole are the functions that take no text apart, so that what stands together in the result stood together before.
-var whole = words(`and or not eq ne lt le gt ge len default empty ternary trim lower upper quote squote toJson mustToJson b64enc indent nindent semver semverCompare
+var whole = strings.Fields(`and or not eq ne lt le gt ge len default empty ternary trim lower upper quote squote toJson mustToJson b64enc indent nindent semver semverCompare
 	hasPrefix hasSuffix contains has hasKey regexMatch int int64 float64 toString sha256sum fail`)
 
 // checkAliases refuses templates that can render YAML with aliases, from their text and what they read: a few kilobytes of them are gigabytes.

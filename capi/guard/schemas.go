@@ -244,21 +244,6 @@ func matching(schema *clusterv1.JSONSchemaProps) int {
 	return own + deepest
 }
 
-// checkMatching bounds what it costs to compare a Cluster's variables with their patterns.
-func checkMatching(cluster *clusterv1.Cluster, class *clusterv1.ClusterClass) error {
-	sizes := map[string]int{}
-	for name, schema := range discovered(class) {
-		sizes[name] = max(sizes[name], matching(schema))
-	}
-	steps := 0
-	for _, variable := range variablesOf(cluster) {
-		if steps += sizes[variable.Name] * len(variable.Value.Raw); steps > maxMatching {
-			return fmt.Errorf("spec.topology: variable %s is too long for the patterns of its schema", variable.Name)
-		}
-	}
-	return nil
-}
-
 // Patterns are the different ones that each namespace's classes have brought: the library that matches them keeps every one that it has compiled.
 type Patterns struct {
 	mu   sync.Mutex

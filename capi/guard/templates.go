@@ -21,19 +21,17 @@ const (
 )
 
 // plainFunctions give nothing that is longer than what they are given, and of what characters it is; b64dec and fromJson could make YAML that expands.
-var plainFunctions = words(`and or not eq ne lt le gt ge len index slice default empty coalesce ternary trim trimAll trimSuffix trimPrefix trunc
+var plainFunctions = strings.Fields(`and or not eq ne lt le gt ge len index slice default empty coalesce ternary trim trimAll trimSuffix trimPrefix trunc
 	lower upper title untitle nospace contains hasPrefix hasSuffix has hasKey get first last rest initial kindOf kindIs typeOf typeIs int int64
 	float64 toString atoi add add1 sub mul div mod max min round floor ceil fail semver semverCompare sha256sum sha1sum adler32sum
 	substr abbrev uniq compact keys values pluck`)
 
 // growingFunctions give a little more; toPrettyJson gives the square of what is nested deep.
-var growingFunctions = words(`quote squote toJson mustToJson b64enc printf print println cat replace join indent nindent list dict concat append
+var growingFunctions = strings.Fields(`quote squote toJson mustToJson b64enc printf print println cat replace join indent nindent list dict concat append
 	splitList split html js urlquery kebabcase snakecase camelcase`)
 
 // wide finds what makes a formatted text wide, or a character of a number.
 var wide = regexp.MustCompile(`%[-+# 0]*(\*|[0-9]{3,}|[0-9]*\.([0-9]{3,}|\*)|\[|[^a-zA-Z%]*c)`)
-
-func words(text string) []string { return strings.Fields(text) }
 
 // checkTemplate says what of a template is not executed. One that cannot be parsed is Cluster API's to refuse.
 func checkTemplate(text string) error {
@@ -162,7 +160,7 @@ func (c *templateCheck) function(name string, args []parse.Node, growing *int) e
 	}
 	*growing++
 	for i := range max(constants[name], len(args)) {
-		if i >= len(args) || !isLiteral(args[i]) {
+		if i >= len(args) || args[i].Type() != parse.NodeString && args[i].Type() != parse.NodeNumber {
 			if i < constants[name] {
 				return fmt.Errorf("argument %d of function %s is a constant, or it is not executed", i+1, name)
 			}
@@ -173,10 +171,6 @@ func (c *templateCheck) function(name string, args []parse.Node, growing *int) e
 		}
 	}
 	return nil
-}
-
-func isLiteral(arg parse.Node) bool {
-	return arg.Type() == parse.NodeString || arg.Type() == parse.NodeNumber
 }
 
 // literal says why a function is not executed with a constant argument.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -62,13 +63,25 @@ func (c *clusterCache) GetRESTConfig(_ context.Context, cluster client.ObjectKey
 	return rest.CopyConfig(found.config), nil
 }
 
-// Watch implements clustercache.ClusterCache.
+// Watch implements clustercache.ClusterCache: it adds a watch once.
 func (c *clusterCache) Watch(_ context.Context, cluster client.ObjectKey, watcher clustercache.Watcher) error {
 	found, err := c.connected(cluster)
 	if err != nil {
 		return err
 	}
-	return found.watch(watcher)
+	if watcher.Name() == "" {
+		return errors.New("a watch needs a name")
+	}
+	found.mu.Lock()
+	defer found.mu.Unlock()
+	if found.watches.Has(watcher.Name()) {
+		return nil
+	}
+	if err := watcher.Watch(found.cache); err != nil {
+		return fmt.Errorf("adding watch %s: %w", watcher.Name(), err)
+	}
+	found.watches.Insert(watcher.Name())
+	return nil
 }
 
 // GetHealthCheckingState implements clustercache.ClusterCache.
@@ -121,7 +134,12 @@ func (c *clusterCache) tell(ctx context.Context, cluster *clusterv1.Cluster, kno
 	c.mu.Lock()
 	var due []*clusterSource
 	for _, one := range c.sources {
-		if one.queue != nil && (changed || one.isDue(one.told[key], answered, now)) {
+		// A silence has become long enough since the controller was told last.
+		silent := func(silence time.Duration) bool {
+			due := answered.Add(silence)
+			return one.told[key].Before(due) && due.Before(now)
+		}
+		if one.queue != nil && (changed || slices.ContainsFunc(one.silences, silent)) {
 			one.told[key] = now
 			due = append(due, one)
 		}
@@ -132,16 +150,6 @@ func (c *clusterCache) tell(ctx context.Context, cluster *clusterv1.Cluster, kno
 			one.queue.Add(request)
 		}
 	}
-}
-
-// isDue reports whether a silence has become long enough since the controller was told last.
-func (s *clusterSource) isDue(told, answered, now time.Time) bool {
-	for _, silence := range s.silences {
-		if due := answered.Add(silence); told.Before(due) && due.Before(now) {
-			return true
-		}
-	}
-	return false
 }
 
 // KubeconfigAcceptedCondition on a CAPI Cluster is False while its kubeconfig Secret says what is not let through, and True after that was

@@ -192,13 +192,20 @@ func (c *clusterCache) look(ctx context.Context, cluster *clusterv1.Cluster, kno
 	if open == known.pending {
 		return c.await(ctx, cluster, known)
 	}
-	return c.check(ctx, known)
+	err := open.probe(ctx)
+	failures := known.probed(err, time.Now())
+	if err != nil && (apierrors.IsUnauthorized(err) || failures >= maxProbeFailures) {
+		return c.lost(known, open, err)
+	}
+	return probeInterval
 }
 
 // await makes a connection usable as soon as its Nodes are there.
 func (c *clusterCache) await(ctx context.Context, cluster *clusterv1.Cluster, known *remoteCluster) time.Duration {
 	pending := known.pending
-	if pending.synced(ctx, syncStep) && pending.failure() == nil {
+	waiting, cancel := context.WithTimeout(ctx, syncStep)
+	defer cancel()
+	if pending.cache.WaitForCacheSync(waiting) && pending.failure() == nil {
 		known.set(nil, pending)
 		known.probed(nil, time.Now())
 		return probeInterval
@@ -211,16 +218,6 @@ func (c *clusterCache) await(ctx context.Context, cluster *clusterv1.Cluster, kn
 		return c.lost(known, pending, errLate)
 	}
 	return 100 * time.Millisecond
-}
-
-// check probes a connection that is used.
-func (c *clusterCache) check(ctx context.Context, known *remoteCluster) time.Duration {
-	err := known.current.probe(ctx)
-	failures := known.probed(err, time.Now())
-	if err != nil && (apierrors.IsUnauthorized(err) || failures >= maxProbeFailures) {
-		return c.lost(known, known.current, err)
-	}
-	return probeInterval
 }
 
 // lost ends a connection. One that lived long is made anew at once.

@@ -7,9 +7,14 @@ package workload
 
 import (
 	"context"
+	"fmt"
 
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // Clusters is the way into workload clusters, by the kubeconfig Secrets that Cluster API keeps.
@@ -26,7 +31,21 @@ func New(ctx context.Context, mgr manager.Manager, filter string) (*Clusters, er
 		return nil, err
 	}
 	clusters := &Clusters{cache: cached}
-	return clusters, clusters.register(mgr)
+	connections, err := controller.New("workload-connections", mgr, controller.Options{
+		Reconciler: reconcile.Func(func(_ context.Context, request ctrl.Request) (ctrl.Result, error) {
+			clusters.nodes.call(request.NamespacedName, "")
+			return ctrl.Result{}, nil
+		})})
+	if err != nil {
+		return nil, fmt.Errorf("adding the controller of connections: %w", err)
+	}
+	source := cached.GetClusterSource("workload-connections", func(_ context.Context, cluster client.Object) []ctrl.Request {
+		return []ctrl.Request{{NamespacedName: client.ObjectKeyFromObject(cluster)}}
+	})
+	if err := connections.Watch(source); err != nil {
+		return nil, fmt.Errorf("listening for connections: %w", err)
+	}
+	return clusters, nil
 }
 
 // Cache is what Cluster API's own controllers reach workload clusters by.

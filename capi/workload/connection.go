@@ -93,7 +93,12 @@ func (n *connection) connect(ctx context.Context, c *clusterCache, share *share,
 	if err != nil {
 		return err
 	}
-	lists, err := limited{share: share, answer: maxList, time: listTime, ended: n.listed, turn: func(ctx context.Context) (func(), bool) {
+	listed := func(err error) {
+		if errors.Is(err, errAnswer) {
+			n.fail(err) // the cache would ask again and again
+		}
+	}
+	lists, err := limited{share: share, answer: maxList, time: listTime, ended: listed, turn: func(ctx context.Context) (func(), bool) {
 		return takeBoth(ctx, listTime, share.lists, c.shares.allLists)
 	}}.httpClient(n.config, transport)
 	if err != nil {
@@ -163,13 +168,6 @@ func (n *connection) probe(ctx context.Context) error {
 	return n.server.Get().AbsPath("/").MaxRetries(0).Do(ctx).Error()
 }
 
-// synced reports whether the Nodes are in memory; it waits a while for them.
-func (n *connection) synced(ctx context.Context, wait time.Duration) bool {
-	ctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	return n.cache.WaitForCacheSync(ctx)
-}
-
 // keep is called with each object before it is kept in memory.
 func (n *connection) keep(in any) (any, error) {
 	if _, gone := in.(toolscache.DeletedFinalStateUnknown); gone {
@@ -203,13 +201,6 @@ func (n *connection) called(err error) {
 	}
 }
 
-// listed hears how each list and watch of the cache ended. The cache would ask again and again.
-func (n *connection) listed(err error) {
-	if errors.Is(err, errAnswer) {
-		n.fail(err)
-	}
-}
-
 // fail ends a connection by itself.
 func (n *connection) fail(err error) {
 	if n.failure() == nil {
@@ -224,23 +215,6 @@ func (n *connection) failure() error { return context.Cause(n.ctx) }
 func (n *connection) end(err error) {
 	n.cancel(err)
 	n.close()
-}
-
-// watch adds a watch once.
-func (n *connection) watch(watcher clustercache.Watcher) error {
-	if watcher.Name() == "" {
-		return errors.New("a watch needs a name")
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.watches.Has(watcher.Name()) {
-		return nil
-	}
-	if err := watcher.Watch(n.cache); err != nil {
-		return fmt.Errorf("adding watch %s: %w", watcher.Name(), err)
-	}
-	n.watches.Insert(watcher.Name())
-	return nil
 }
 
 // nodesCached reads Nodes from memory and asks the server for everything else: what Cluster API wants of other kinds it wants seldom, and

@@ -2,7 +2,6 @@ package workload
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -13,12 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
@@ -29,35 +24,6 @@ const nodeWatch = "drover-nodes"
 // OnNode has wake called when the Node of a CAPI Machine got its provider ID, and, with an empty machine, when there is news of a Node that
 // may be anybody's, or the way into a cluster opened or closed, for a watch ends with its connection. wake must not block.
 func (c *Clusters) OnNode(wake func(cluster client.ObjectKey, machine types.UID)) { c.nodes.add(wake) }
-
-// watchNodes begins to watch a cluster's Nodes, unless that is so already. It comes after the look: the watch begins with all
-// Nodes that are there, so that nothing is missed.
-func (c *Clusters) watchNodes(ctx context.Context, cluster client.ObjectKey) error {
-	err := c.cache.Watch(ctx, cluster, &nodeWatcher{cluster: cluster, listeners: &c.nodes})
-	if err != nil && !errors.Is(err, clustercache.ErrClusterNotConnected) {
-		return fmt.Errorf("watching the Nodes of cluster %s: %w", cluster, err)
-	}
-	return nil
-}
-
-// register adds the controller that hears of connections to workload clusters.
-func (c *Clusters) register(mgr manager.Manager) error {
-	connections, err := controller.New("workload-connections", mgr, controller.Options{
-		Reconciler: reconcile.Func(func(_ context.Context, request ctrl.Request) (ctrl.Result, error) {
-			c.nodes.call(request.NamespacedName, "")
-			return ctrl.Result{}, nil
-		})})
-	if err != nil {
-		return fmt.Errorf("adding the controller of connections: %w", err)
-	}
-	source := c.cache.GetClusterSource("workload-connections", func(_ context.Context, cluster client.Object) []ctrl.Request {
-		return []ctrl.Request{{NamespacedName: client.ObjectKeyFromObject(cluster)}}
-	})
-	if err := connections.Watch(source); err != nil {
-		return fmt.Errorf("listening for connections: %w", err)
-	}
-	return nil
-}
 
 // listeners are those who want to hear of Nodes.
 type listeners struct {

@@ -43,7 +43,12 @@ func (c *Clusters) ProviderID(ctx context.Context, cluster client.ObjectKey, ser
 	}
 	found := server.node(nodes.Items)
 	if found == nil || found.Spec.ProviderID == "" && (server.ProviderID == "" || awaitsCloud(found)) {
-		return "", c.watchNodes(ctx, cluster)
+		// After the look: the watch begins with all Nodes that are there, so that nothing is missed.
+		err := c.cache.Watch(ctx, cluster, &nodeWatcher{cluster: cluster, listeners: &c.nodes})
+		if err != nil && !errors.Is(err, clustercache.ErrClusterNotConnected) {
+			return "", fmt.Errorf("watching the Nodes of cluster %s: %w", cluster, err)
+		}
+		return "", nil
 	}
 	node := found.DeepCopy()
 	metav1.SetMetaDataLabel(&node.ObjectMeta, rkev1.NodeMachineLabel, string(server.Machine))

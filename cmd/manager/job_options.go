@@ -116,16 +116,7 @@ func (j *jobOptions) validate() []error {
 		}
 	}
 	problems = append(problems, j.validateProxies()...)
-	problems = append(problems, j.validateDurations()...)
-	if _, err := parseTolerations(j.tolerations); err != nil {
-		problems = append(problems, err)
-	}
-	return append(problems, j.validateResources()...)
-}
-
-// validateDurations knows that Kubernetes counts in seconds; 0 stands for the default.
-func (j *jobOptions) validateDurations() []error {
-	var problems []error
+	// Kubernetes counts in seconds; 0 stands for the default.
 	for _, d := range []struct {
 		name  string
 		value time.Duration
@@ -134,7 +125,10 @@ func (j *jobOptions) validateDurations() []error {
 			problems = append(problems, fmt.Errorf("--%s=%s must be at least a second, and not negative", d.name, d.value))
 		}
 	}
-	return problems
+	if _, err := parseTolerations(j.tolerations); err != nil {
+		problems = append(problems, err)
+	}
+	return append(problems, j.validateResources()...)
 }
 
 // validateResources also compares what is given with the defaults of what is not, for a pod that may use less than it asks
@@ -249,22 +243,14 @@ func parseResources(flagName string, values map[string]string) (corev1.ResourceL
 		if err != nil || quantity.Sign() < 0 {
 			return nil, fmt.Errorf("--%s: %s=%s is no quantity", flagName, name, values[name])
 		}
-		if !isResource(name) {
+		// A standard one, or one with a vendor's domain.
+		known := slices.Contains([]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage}, corev1.ResourceName(name))
+		if !known && !strings.HasPrefix(name, corev1.ResourceHugePagesPrefix) && (!strings.Contains(name, "/") || len(validation.IsQualifiedName(name)) > 0) {
 			return nil, fmt.Errorf("--%s: %s is no resource of a container, such as cpu, memory, ephemeral-storage", flagName, name)
 		}
 		out[corev1.ResourceName(name)] = quantity
 	}
 	return out, nil
-}
-
-// isResource reports whether containers may have a resource: a standard one, or one with a vendor's domain.
-func isResource(name string) bool {
-	switch corev1.ResourceName(name) {
-	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
-		return true
-	default:
-		return strings.HasPrefix(name, corev1.ResourceHugePagesPrefix) || strings.Contains(name, "/") && len(validation.IsQualifiedName(name)) == 0
-	}
 }
 
 // Errors never tell the address: it may hold a password.

@@ -44,14 +44,22 @@ func command(env lookupEnv) *cobra.Command {
 			if err := o.validate(); err != nil {
 				return err
 			}
-			if err := startLogging(verbosity); err != nil {
-				return err
+			// Everything goes through klog, as Cluster API does it.
+			flags := flag.NewFlagSet("klog", flag.ContinueOnError)
+			klog.InitFlags(flags)
+			if err := flags.Set("v", strconv.Itoa(verbosity)); err != nil {
+				return fmt.Errorf("setting the verbosity: %w", err)
 			}
-			rest, err := restConfig(kubeconfig)
+			ctrl.SetLogger(klog.Background())
+			find := config.GetConfig
+			if kubeconfig != "" {
+				find = func() (*rest.Config, error) { return clientcmd.BuildConfigFromFlags("", kubeconfig) }
+			}
+			cluster, err := find()
 			if err != nil {
 				return fmt.Errorf("finding the cluster: %w", err)
 			}
-			return run(cmd.Context(), rest, o)
+			return run(cmd.Context(), cluster, o)
 		},
 	}
 	root.Flags().IntVarP(&verbosity, "v", "v", 0, "log more: 1 tells what is done and why, 4 and more are Cluster API's own details")
@@ -59,22 +67,4 @@ func command(env lookupEnv) *cobra.Command {
 	o.addFlags(root.Flags())
 	root.AddCommand(manifestsCommand())
 	return root
-}
-
-// startLogging sends everything through klog, as Cluster API does.
-func startLogging(verbosity int) error {
-	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
-	klog.InitFlags(flags)
-	if err := flags.Set("v", strconv.Itoa(verbosity)); err != nil {
-		return fmt.Errorf("setting the verbosity: %w", err)
-	}
-	ctrl.SetLogger(klog.Background())
-	return nil
-}
-
-func restConfig(kubeconfig string) (*rest.Config, error) {
-	if kubeconfig != "" {
-		return clientcmd.BuildConfigFromFlags("", kubeconfig)
-	}
-	return config.GetConfig()
 }

@@ -88,7 +88,18 @@ func (p *plan) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 	if err != nil {
 		return err
 	}
-	if err := p.addNodeDriver(mgr); err != nil {
+	watch, err := nodedriver.NewUserWatch(mgr.GetConfig())
+	if err != nil {
+		return err
+	}
+	if err := mgr.Add(watch); err != nil {
+		return err
+	}
+	drivers := nodedriver.New(nodedriver.Options{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("nodedriver"),
+		Jobs: p.settings, Watch: watch,
+	})
+	if err := drivers.Register(mgr); err != nil {
 		return err
 	}
 	if err := rkecluster.New(rkecluster.Options{Client: mgr.GetClient(), WatchFilter: o.watchFilter}).Register(mgr); err != nil {
@@ -103,36 +114,17 @@ func (p *plan) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 	if err := machines.Register(mgr); err != nil {
 		return err
 	}
-	if err := p.addServerScan(mgr); err != nil {
-		return err
-	}
-	return mgr.Add(&install.Predefined{Client: mgr.GetClient(), Reader: mgr.GetAPIReader()})
-}
-
-func (p *plan) addServerScan(mgr ctrl.Manager) error {
 	scans := serverscan.New(serverscan.Options{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Jobs: p.settings, Management: p.management,
-		TrustedCredentialNamespaces: p.options.trustedCredentialNamespaces})
+		TrustedCredentialNamespaces: o.trustedCredentialNamespaces})
 	if err := scans.Register(mgr); err != nil {
 		return err
 	}
-	if p.options.scanInterval == 0 {
-		return nil
+	if o.scanInterval > 0 {
+		if err := mgr.Add(&serverscan.Schedule{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: o.namespace, Interval: o.scanInterval}); err != nil {
+			return err
+		}
 	}
-	return mgr.Add(&serverscan.Schedule{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: p.options.namespace, Interval: p.options.scanInterval})
-}
-
-func (p *plan) addNodeDriver(mgr ctrl.Manager) error {
-	watch, err := nodedriver.NewUserWatch(mgr.GetConfig())
-	if err != nil {
-		return err
-	}
-	if err := mgr.Add(watch); err != nil {
-		return err
-	}
-	return nodedriver.New(nodedriver.Options{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("nodedriver"),
-		Jobs: p.settings, Watch: watch,
-	}).Register(mgr)
+	return mgr.Add(&install.Predefined{Client: mgr.GetClient(), Reader: mgr.GetAPIReader()})
 }
 
 // addPorts serves metrics, health and, when asked for, profiles. They answer before caches are filled, and on every replica.
@@ -142,6 +134,10 @@ func (p *plan) addPorts(ctx context.Context, mgr ctrl.Manager, hooks *webhooks) 
 		return err
 	}
 	ready := hooks.ready(mgr.GetWebhookServer().StartedChecker())
+	profiles := http.NewServeMux()
+	for path, handler := range map[string]http.HandlerFunc{"": pprof.Index, "cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace} {
+		profiles.Handle("/debug/pprof/"+path, handler)
+	}
 	for _, port := range []struct {
 		name, address string
 		handler       http.Handler
@@ -149,7 +145,7 @@ func (p *plan) addPorts(ctx context.Context, mgr ctrl.Manager, hooks *webhooks) 
 	}{
 		{"metrics", o.metricsAddress, endpoint.Metrics(), endpoint.PlainLimits},
 		{"health", o.healthAddress, healthHandler(ready), endpoint.PlainLimits},
-		{"profiles", o.profilingAddress, profileHandler(), endpoint.ProfileLimits},
+		{"profiles", o.profilingAddress, profiles, endpoint.ProfileLimits},
 	} {
 		server, err := endpoint.Plain(ctx, port.name, port.address, port.handler, port.limits)
 		if err != nil {
@@ -173,15 +169,5 @@ func healthHandler(ready healthz.Checker) http.Handler {
 		mux.Handle(path, handler)
 		mux.Handle(path+"/", handler)
 	}
-	return mux
-}
-
-func profileHandler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	return mux
 }

@@ -86,7 +86,10 @@ func (s *Source) Start(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := s.follow(ctx); err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "Keeping the serving certificate fresh", "secret", s.opts.Secret)
-			pause(ctx, retryDelay)
+			select {
+			case <-ctx.Done():
+			case <-time.After(retryDelay):
+			}
 		}
 	}
 	return nil
@@ -186,13 +189,6 @@ func (s *Source) readOrRenew(ctx context.Context) (*pair, error) {
 		return nil, fmt.Errorf("renewing the Secret of the serving certificate: %w", err)
 	}
 	return parse(data, s.opts.Names)
-}
-
-func pause(ctx context.Context, delay time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(delay):
-	}
 }
 
 // API servers show no certificate when they call a webhook, unless their administrator gave them one. So our webhooks' paths begin with a word that
