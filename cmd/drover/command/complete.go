@@ -78,11 +78,7 @@ func (e *env) completeDrivers(cmd *cobra.Command, args []string, toComplete stri
 func (e *env) knownMachines(ctx context.Context) []*facts.Machine {
 	ctx, cancel := inventory.Brief(ctx)
 	defer cancel()
-	api, err := e.api()
-	if err != nil {
-		return nil
-	}
-	namespace, err := e.namespace()
+	api, namespace, err := e.connect()
 	if err != nil {
 		return nil
 	}

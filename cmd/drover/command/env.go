@@ -27,8 +27,15 @@ type env struct {
 
 // restConfig is how to reach the cluster the flags name. The limits are raised, for one command is one user's.
 func (e *env) restConfig() (*rest.Config, error) {
-	if err := e.checkFlags(); err != nil {
-		return nil, &usageError{err: err, help: e.Name + " --help"}
+	// Mistakes that would be told as the kubeconfig's.
+	wrong := func(err error) (*rest.Config, error) { return nil, &usageError{err: err, help: e.Name + " --help"} }
+	if text := ptr.Deref(e.flags.Timeout, ""); text != "" {
+		if d, err := clientcmd.ParseTimeout(text); err != nil || d < 0 {
+			return wrong(fmt.Errorf("--request-timeout=%s is no duration such as 30s", text))
+		}
+	}
+	if ptr.Deref(e.flags.Impersonate, "") == "" && len(ptr.Deref(e.flags.ImpersonateGroup, nil)) > 0 {
+		return wrong(errors.New("--as-group needs --as"))
 	}
 	config, err := e.flags.ToRESTConfig()
 	if err != nil && !clientcmd.IsEmptyConfig(err) {
@@ -58,19 +65,6 @@ func noKubeconfig(access clientcmd.ConfigAccess) error {
 		return fmt.Errorf("no kubeconfig: of the files that KUBECONFIG names, none can be used: %s", strings.Join(missing, "; "))
 	}
 	return errors.New("no kubeconfig: name one with --kubeconfig or in KUBECONFIG")
-}
-
-// checkFlags finds mistakes that would be told as the kubeconfig's.
-func (e *env) checkFlags() error {
-	if text := ptr.Deref(e.flags.Timeout, ""); text != "" {
-		if d, err := clientcmd.ParseTimeout(text); err != nil || d < 0 {
-			return fmt.Errorf("--request-timeout=%s is no duration such as 30s", text)
-		}
-	}
-	if ptr.Deref(e.flags.Impersonate, "") == "" && len(ptr.Deref(e.flags.ImpersonateGroup, nil)) > 0 {
-		return errors.New("--as-group needs --as")
-	}
-	return nil
 }
 
 // called is how we are called for this cluster: commands that the user copies must not reach another one.
@@ -106,6 +100,16 @@ func (e *env) api() (*inventory.API, error) {
 	return &inventory.API{Dynamic: objects, Kube: kube}, nil
 }
 
+// connect is api and namespace for the commands that need both.
+func (e *env) connect() (*inventory.API, string, error) {
+	api, err := e.api()
+	if err != nil {
+		return nil, "", err
+	}
+	namespace, err := e.namespace()
+	return api, namespace, err
+}
+
 // namespace is the one of -n, else of the kubeconfig's context, else default.
 func (e *env) namespace() (string, error) {
 	namespace, _, err := e.flags.ToRawKubeConfigLoader().Namespace()
@@ -126,11 +130,7 @@ func (e *env) find(ctx context.Context, api *inventory.API, namespace, name stri
 
 // machine connects and finds the infra machine that NAME means.
 func (e *env) machine(ctx context.Context, name string) (*inventory.API, *facts.Machine, error) {
-	api, err := e.api()
-	if err != nil {
-		return nil, nil, err
-	}
-	namespace, err := e.namespace()
+	api, namespace, err := e.connect()
 	if err != nil {
 		return nil, nil, err
 	}

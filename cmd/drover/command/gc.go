@@ -43,7 +43,17 @@ that takes and for which drivers it is possible. Where no machine is left to tel
   {name} gc --driver digitalocean --credential do-token`,
 		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(cmd); err != nil {
+			switch {
+			case o.credential != "" && o.driver == "":
+				return usagef(cmd, "--credential needs --driver")
+			case o.credential != "" && o.allNamespaces:
+				return usagef(cmd, "--credential and --all-namespaces exclude each other")
+			case o.grace < 0 || o.timeout <= 0:
+				return usagef(cmd, "--grace and --timeout must not be negative")
+			case o.driver != "" && !clouds.Of(o.driver).Lists:
+				return usagef(cmd, "servers of driver %q cannot be listed by their tags (see docs/orphans.md)", o.driver)
+			}
+			if err := o.output.check(cmd); err != nil {
 				return err
 			}
 			return e.gc(cmd.Context(), o)
@@ -59,20 +69,6 @@ that takes and for which drivers it is possible. Where no machine is left to tel
 	flags.DurationVar(&o.timeout, "timeout", 15*time.Minute, "How long to wait for the cloud, in all.")
 	o.output = newOutput(cmd, false)
 	return withName(e, cmd)
-}
-
-func (o *gcOptions) check(cmd *cobra.Command) error {
-	switch {
-	case o.credential != "" && o.driver == "":
-		return usagef(cmd, "--credential needs --driver")
-	case o.credential != "" && o.allNamespaces:
-		return usagef(cmd, "--credential and --all-namespaces exclude each other")
-	case o.grace < 0 || o.timeout <= 0:
-		return usagef(cmd, "--grace and --timeout must not be negative")
-	case o.driver != "" && !clouds.Of(o.driver).Lists:
-		return usagef(cmd, "servers of driver %q cannot be listed by their tags (see docs/orphans.md)", o.driver)
-	}
-	return o.output.check(cmd)
 }
 
 func (e *env) gc(ctx context.Context, o *gcOptions) error {
@@ -123,16 +119,9 @@ func (e *env) places(ctx context.Context, api *inventory.API, o *gcOptions) ([]p
 	if o.credential != "" {
 		return []place{{list.Namespace, o.driver, o.credential}}, nil
 	}
-	kinds, err := api.Kinds(ctx)
+	_, machines, err := e.list(ctx, api, list)
 	if err != nil {
 		return nil, err
-	}
-	machines, denied, err := api.Machines(ctx, kinds, list)
-	if err != nil {
-		return nil, err
-	}
-	if len(denied) > 0 {
-		e.noteDenied(denied, list.Namespace)
 	}
 	drivers, _ := api.Drivers(ctx)
 	var places []place

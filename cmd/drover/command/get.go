@@ -72,17 +72,9 @@ func (e *env) get(ctx context.Context, o *getOptions) error {
 			return err
 		}
 	}
-	kinds, err := api.Kinds(ctx)
+	kinds, machines, err := e.list(ctx, api, list)
 	if err != nil {
 		return err
-	}
-	machines, denied, err := api.Machines(ctx, kinds, list)
-	if err != nil {
-		return err
-	}
-	if len(denied) > 0 {
-		kinds = slices.DeleteFunc(kinds, func(k facts.Kind) bool { return slices.Contains(denied, k.Resource) })
-		e.noteDenied(denied, list.Namespace)
 	}
 	// Who may not read NodeDrivers sees the driver's name as the kind has it.
 	drivers, _ := api.Drivers(ctx)
@@ -102,19 +94,39 @@ func (e *env) get(ctx context.Context, o *getOptions) error {
 	case len(missing) > 0:
 		return fmt.Errorf("no machine is called %s in namespace %q (see '%s get -A')", quoted(missing), list.Namespace, e.Name)
 	}
-	return e.explainNothing(o, len(selected), len(kinds), list.Namespace)
+	if len(selected) > 0 || !o.output.isTable() {
+		return nil
+	}
+	// Why a table is empty.
+	text := "No machines found."
+	switch {
+	case len(kinds) == 0:
+		text = fmt.Sprintf("No machines found: no driver is active in this cluster (see '%s get drivers').", e.Name)
+	case list.Namespace != "":
+		text = fmt.Sprintf("No machines found in namespace %s.", list.Namespace)
+	}
+	_, err = fmt.Fprintln(e.Streams.ErrOut, text)
+	return err
 }
 
-// noteDenied tells which machines a list leaves out.
-func (e *env) noteDenied(resources []string, namespace string) {
-	for i, resource := range resources {
-		resources[i] = resource + "." + rkev1.MachineGroupVersion.Group
+// list lists machines and the kinds that could be listed, and tells which machines are left out.
+func (e *env) list(ctx context.Context, api *inventory.API, o inventory.ListOptions) ([]facts.Kind, []*facts.Machine, error) {
+	kinds, err := api.Kinds(ctx)
+	if err != nil {
+		return nil, nil, err
 	}
+	machines, denied, err := api.Machines(ctx, kinds, o)
+	if err != nil || len(denied) == 0 {
+		return kinds, machines, err
+	}
+	kinds = slices.DeleteFunc(kinds, func(k facts.Kind) bool { return slices.Contains(denied, k.Resource) })
 	where := "the whole cluster"
-	if namespace != "" {
-		where = "namespace " + namespace
+	if o.Namespace != "" {
+		where = "namespace " + o.Namespace
 	}
-	e.note("not all machines are listed: you lack the right to list %s in %s", strings.Join(resources, ", "), where)
+	group := "." + rkev1.MachineGroupVersion.Group
+	e.note("not all machines are listed: you lack the right to list %s in %s", strings.Join(denied, group+", ")+group, where)
+	return kinds, machines, nil
 }
 
 func quoted(names []string) string {
@@ -123,22 +135,6 @@ func quoted(names []string) string {
 		all = append(all, strconv.Quote(name))
 	}
 	return strings.Join(all, ", ")
-}
-
-// explainNothing tells on stderr why a table is empty.
-func (e *env) explainNothing(o *getOptions, machines, kinds int, namespace string) error {
-	if machines > 0 || !o.output.isTable() {
-		return nil
-	}
-	text := "No machines found."
-	switch {
-	case kinds == 0:
-		text = fmt.Sprintf("No machines found: no driver is active in this cluster (see '%s get drivers').", e.Name)
-	case namespace != "":
-		text = fmt.Sprintf("No machines found in namespace %s.", namespace)
-	}
-	_, err := fmt.Fprintln(e.Streams.ErrOut, text)
-	return err
 }
 
 func (e *env) printMachines(o *getOptions, machines []*facts.Machine, drivers []v3.NodeDriver) error {
@@ -236,7 +232,19 @@ func (e *env) drivers(ctx context.Context, out *output, names []string) error {
 	if err != nil {
 		return err
 	}
-	selected, missing := selectDrivers(all, names)
+	selected, missing := all, []string(nil)
+	if len(names) > 0 {
+		selected = nil
+	}
+	for _, name := range names {
+		found := facts.DriverNamed(name, all)
+		switch {
+		case found == nil:
+			missing = append(missing, name)
+		case !slices.ContainsFunc(selected, func(d v3.NodeDriver) bool { return d.Name == found.Name }):
+			selected = append(selected, *found)
+		}
+	}
 	list := listing.NewDriverList(selected)
 	switch {
 	case out.format() == "name":
@@ -254,20 +262,4 @@ func (e *env) drivers(ctx context.Context, out *output, names []string) error {
 		err = fmt.Errorf("no driver is called %s", quoted(missing))
 	}
 	return err
-}
-
-func selectDrivers(all []v3.NodeDriver, names []string) (selected []v3.NodeDriver, missing []string) {
-	if len(names) == 0 {
-		return all, nil
-	}
-	for _, name := range names {
-		found := facts.DriverNamed(name, all)
-		switch {
-		case found == nil:
-			missing = append(missing, name)
-		case !slices.ContainsFunc(selected, func(d v3.NodeDriver) bool { return d.Name == found.Name }):
-			selected = append(selected, *found)
-		}
-	}
-	return selected, missing
 }

@@ -41,8 +41,13 @@ With -f the log is followed until the Job ends. Of a machine for which no attemp
 		Args:              arguments(oneName),
 		ValidArgsFunction: e.completeOneMachine,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.check(cmd); err != nil {
-				return err
+			switch {
+			case o.want.Number < 0:
+				return usagef(cmd, "--attempt counts from 1")
+			case o.want.Previous && (o.want.Number != 0 || o.want.Operation != ""):
+				return usagef(cmd, "--previous goes with neither --attempt nor --operation")
+			case o.want.Operation != "" && o.want.Operation != string(state.Create) && o.want.Operation != string(state.Remove):
+				return usagef(cmd, "--operation is create or remove, not %q", o.want.Operation)
 			}
 			return e.logs(cmd.Context(), args[0], o)
 		},
@@ -53,18 +58,6 @@ With -f the log is followed until the Job ends. Of a machine for which no attemp
 	cmd.Flags().BoolVarP(&o.want.Previous, "previous", "p", false, "The attempt before the newest.")
 	_ = cmd.RegisterFlagCompletionFunc("operation", cobra.FixedCompletions([]string{"create", "remove"}, cobra.ShellCompDirectiveNoFileComp))
 	return withName(e, cmd)
-}
-
-func (o *logsOptions) check(cmd *cobra.Command) error {
-	switch {
-	case o.want.Number < 0:
-		return usagef(cmd, "--attempt counts from 1")
-	case o.want.Previous && (o.want.Number != 0 || o.want.Operation != ""):
-		return usagef(cmd, "--previous goes with neither --attempt nor --operation")
-	case o.want.Operation != "" && o.want.Operation != string(state.Create) && o.want.Operation != string(state.Remove):
-		return usagef(cmd, "--operation is create or remove, not %q", o.want.Operation)
-	}
-	return nil
 }
 
 func (e *env) logs(ctx context.Context, name string, o *logsOptions) error {

@@ -67,11 +67,7 @@ last attempt failed. So are with -l those with the labels, and with --all those 
 
 // retry asks for an attempt of each machine that is meant. One that cannot be asked for does not keep the others.
 func (e *env) retry(ctx context.Context, o *retryOptions) error {
-	api, err := e.api()
-	if err != nil {
-		return err
-	}
-	namespace, err := e.namespace()
+	api, namespace, err := e.connect()
 	if err != nil {
 		return err
 	}
@@ -150,16 +146,9 @@ func bootstrapLost(m *facts.Machine) error {
 
 // failed lists the machines whose last attempt failed, or that wait because that of another did.
 func (e *env) failed(ctx context.Context, api *inventory.API, list inventory.ListOptions, pick func(*facts.Machine) bool) ([]*facts.Machine, error) {
-	kinds, err := api.Kinds(ctx)
+	_, machines, err := e.list(ctx, api, list)
 	if err != nil {
 		return nil, err
-	}
-	machines, denied, err := api.Machines(ctx, kinds, list)
-	if err != nil {
-		return nil, err
-	}
-	if len(denied) > 0 {
-		e.noteDenied(denied, list.Namespace)
 	}
 	return slices.DeleteFunc(machines, func(m *facts.Machine) bool {
 		last := m.Status.LastAttempt

@@ -147,25 +147,21 @@ What is neither a file nor a directory, or cannot be read, is left out and named
 			if err := checkLogin(cmd, login); err != nil {
 				return err
 			}
-			return e.scp(cmd.Context(), plan, login)
+			plan.Note = func(err error) { e.note("%w", err) }
+			if access.IsTerminal(e.Streams.ErrOut) {
+				progress := &access.Progress{}
+				login.Watch = progress.Over
+				stop := progress.Show(e.Streams.ErrOut)
+				defer stop()
+			}
+			return plan.Run(cmd.Context(), func(ctx context.Context, machine string) (*sshkeys.Client, error) {
+				return e.dial(ctx, machine, login)
+			})
 		},
 	}
 	addLoginFlags(cmd, &login)
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "Copy directories with all they hold.")
 	return withName(e, cmd)
-}
-
-func (e *env) scp(ctx context.Context, plan access.Copy, login access.Login) error {
-	plan.Note = func(err error) { e.note("%w", err) }
-	if access.IsTerminal(e.Streams.ErrOut) {
-		progress := &access.Progress{}
-		login.Watch = progress.Over
-		stop := progress.Show(e.Streams.ErrOut)
-		defer stop()
-	}
-	return plan.Run(ctx, func(ctx context.Context, machine string) (*sshkeys.Client, error) {
-		return e.dial(ctx, machine, login)
-	})
 }
 
 // keysOptions are the flags of keys.

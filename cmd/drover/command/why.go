@@ -42,11 +42,7 @@ that means nothing any more, what was left behind is told.`,
 }
 
 func (e *env) why(ctx context.Context, name, format string) error {
-	api, err := e.api()
-	if err != nil {
-		return err
-	}
-	namespace, err := e.namespace()
+	api, namespace, err := e.connect()
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,104 +27,84 @@ const probeNamespace = "drover-drivers"
 
 // DriverSnapshot reads everything about a NodeDriver.
 func (a *API) DriverSnapshot(ctx context.Context, driver *v3.NodeDriver, now time.Time) *facts.DriverSnapshot {
-	s := &facts.DriverSnapshot{Now: now, Driver: driver, Machines: -1}
-	r := &driverReading{api: a, DriverSnapshot: s}
-	for _, read := range []func(context.Context) error{r.machines, r.jobs, r.pods, r.log, r.events} {
-		if err := read(ctx); err != nil {
+	s := &facts.DriverSnapshot{Now: now, Driver: driver}
+	read := func(err error) {
+		if err != nil {
 			s.Problems = append(s.Problems, Plain(err))
 		}
 	}
+	var err error
+	s.Machines, err = a.machinesOfDriver(ctx, driver)
+	read(err)
+	s.Jobs, err = a.jobs(ctx, probeNamespace, labels.Set{rkev1.NodeDriverLabel: driver.DriverName(), rkev1.OperationLabel: string(state.Probe)})
+	read(err)
+	if len(s.Jobs) > 0 {
+		s.Pods, err = a.PodsOf(ctx, &s.Jobs[0])
+		read(err)
+	}
+	s.Log, err = a.probeLog(ctx, driver, s.Pods)
+	read(err)
+	// Events of cluster-scoped objects are kept in the default namespace.
+	events, err := a.eventsOf(ctx, metav1.NamespaceDefault, []types.UID{driver.UID})
+	var uids []types.UID
+	for _, pod := range s.Pods {
+		uids = append(uids, pod.UID)
+	}
+	ofPods, podsErr := a.eventsOf(ctx, probeNamespace, uids)
+	s.Events = append(events, ofPods...)
+	sortEvents(s.Events)
+	read(errors.Join(err, podsErr))
 	return s
 }
 
-type driverReading struct {
-	api *API
-	*facts.DriverSnapshot
-}
-
-func (r *driverReading) machines(ctx context.Context) error {
-	kinds, err := r.api.Kinds(ctx)
+// machinesOfDriver counts the machines of a driver's kind; -1 when they cannot be counted.
+func (a *API) machinesOfDriver(ctx context.Context, driver *v3.NodeDriver) (int, error) {
+	kinds, err := a.Kinds(ctx)
 	if err != nil {
-		return err
+		return -1, err
 	}
-	r.Machines = 0
-	for _, kind := range kinds {
-		if kind.Name != r.Driver.Status.MachineKind {
-			continue
-		}
-		machines, err := r.api.machinesOf(ctx, kind, ListOptions{})
-		if err != nil {
-			r.Machines = -1
-			return err
-		}
-		r.Machines = len(machines)
+	at := slices.IndexFunc(kinds, func(kind facts.Kind) bool { return kind.Name == driver.Status.MachineKind })
+	if at < 0 {
+		return 0, nil
 	}
-	return nil
+	machines, err := a.machinesOf(ctx, kinds[at], ListOptions{})
+	if err != nil {
+		return -1, err
+	}
+	return len(machines), nil
 }
 
-func (r *driverReading) jobs(ctx context.Context) error {
-	var err error
-	r.Jobs, err = r.api.jobs(ctx, probeNamespace, labels.Set{
-		rkev1.NodeDriverLabel: r.Driver.DriverName(), rkev1.OperationLabel: string(state.Probe),
-	})
-	return err
-}
-
-func (r *driverReading) pods(ctx context.Context) error {
-	if len(r.Jobs) == 0 {
-		return nil
+// probeLog is the kept log of the last probe, else what its pod still has.
+func (a *API) probeLog(ctx context.Context, driver *v3.NodeDriver, pods []corev1.Pod) (string, error) {
+	name := jobrunner.ObjectName("probe", driver.DriverName(), "result")
+	secret, err := a.Kube.CoreV1().Secrets(probeNamespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		secret, err = &corev1.Secret{}, nil
 	}
-	var err error
-	r.Pods, err = r.api.PodsOf(ctx, &r.Jobs[0])
-	return err
-}
-
-// log is the kept log of the last probe, else what its pod still has.
-func (r *driverReading) log(ctx context.Context) error {
-	name := jobrunner.ObjectName("probe", r.Driver.DriverName(), "result")
-	secret, err := r.api.Kube.CoreV1().Secrets(probeNamespace).Get(ctx, name, metav1.GetOptions{})
-	switch {
-	case err == nil:
-		r.Log = facts.ParseState(name, secret.Data).Log
-	case !apierrors.IsNotFound(err):
-		err = fmt.Errorf("getting Secret %s/%s: %w", probeNamespace, name, err)
-	default:
-		err = nil
+	if err != nil {
+		secret, err = &corev1.Secret{}, fmt.Errorf("getting Secret %s/%s: %w", probeNamespace, name, err)
 	}
-	if r.Log != "" || len(r.Pods) == 0 {
-		return err
+	kept := facts.ParseState(name, secret.Data).Log
+	if kept != "" || len(pods) == 0 {
+		return kept, err
 	}
-	return errors.Join(err, r.podLog(ctx, &r.Pods[0]))
-}
-
-func (r *driverReading) podLog(ctx context.Context, pod *corev1.Pod) error {
+	pod := &pods[0]
 	if pod.Status.Phase == corev1.PodPending || pod.Status.Phase == "" || len(pod.Spec.Containers) == 0 {
-		return nil
+		return "", err
+	}
+	failed := func(cause error) error {
+		return errors.Join(err, fmt.Errorf("reading the log of pod %s: %w", pod.Name, cause))
 	}
 	options := &corev1.PodLogOptions{TailLines: new(int64(20)), Container: pod.Spec.Containers[0].Name}
 	// DoRaw would lose why the server refuses.
-	stream, err := r.api.Kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).Stream(ctx)
-	if err != nil {
-		return fmt.Errorf("reading the log of pod %s: %w", pod.Name, err)
+	stream, streamErr := a.Kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).Stream(ctx)
+	if streamErr != nil {
+		return "", failed(streamErr)
 	}
 	defer func() { _ = stream.Close() }()
-	log, err := io.ReadAll(io.LimitReader(stream, state.MaxLogBytes))
-	if err != nil {
-		return fmt.Errorf("reading the log of pod %s: %w", pod.Name, err)
+	log, readErr := io.ReadAll(io.LimitReader(stream, state.MaxLogBytes))
+	if readErr != nil {
+		return "", failed(readErr)
 	}
-	r.Log = string(log)
-	return nil
-}
-
-func (r *driverReading) events(ctx context.Context) error {
-	// Events of cluster-scoped objects are kept in the default namespace.
-	events, err := r.api.eventsOf(ctx, metav1.NamespaceDefault, []types.UID{r.Driver.UID})
-	var uids []types.UID
-	for _, pod := range r.Pods {
-		uids = append(uids, pod.UID)
-	}
-	ofPods, podsErr := r.api.eventsOf(ctx, probeNamespace, uids)
-	r.Events = append(events, ofPods...)
-	sortEvents(r.Events)
-	return errors.Join(err, podsErr)
+	return string(log), err
 }

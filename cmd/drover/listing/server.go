@@ -87,7 +87,7 @@ func NewScan(scan *rkev1.ServerScan) Scan {
 
 // ServerTable renders the servers of all scans as a table.
 func ServerTable(scans []Scan, withNamespace bool, now time.Time) *metav1.Table {
-	table := &metav1.Table{ColumnDefinitions: columns("ID", "NAME", "DRIVER", "CLUSTER", "MACHINE", "AGE", "VERDICT", "WHY", "MACHINE-UID*", "CREDENTIAL*")}
+	table := newTable(withNamespace, "ID", "NAME", "DRIVER", "CLUSTER", "MACHINE", "AGE", "VERDICT", "WHY", "MACHINE-UID*", "CREDENTIAL*")
 	for _, scan := range scans {
 		for _, s := range scan.Servers {
 			created := time.Time{}
@@ -98,7 +98,7 @@ func ServerTable(scans []Scan, withNamespace bool, now time.Time) *metav1.Table 
 				s.MachineUID, scan.Credential}, scan.Namespace, withNamespace)
 		}
 	}
-	return withNamespaceColumn(table, withNamespace)
+	return table
 }
 
 // Summary is a scan in one line.

@@ -17,7 +17,7 @@ const none = "<none>"
 
 // MachineTable renders machines as a table; columns of priority 1 are for -o wide.
 func MachineTable(machines []Machine, withNamespace bool, now time.Time) *metav1.Table {
-	table := &metav1.Table{ColumnDefinitions: columns("NAME", "DRIVER", "CLUSTER", "PHASE", "ADDRESS", "AGE", "REASON", "KIND*", "PROVIDER-ID*", "INSTANCE*", "JOB*")}
+	table := newTable(withNamespace, "NAME", "DRIVER", "CLUSTER", "PHASE", "ADDRESS", "AGE", "REASON", "KIND*", "PROVIDER-ID*", "INSTANCE*", "JOB*")
 	for _, m := range machines {
 		reason := m.Reason
 		if next := m.NextAttemptTime; reason != "" && next != nil && next.After(now) {
@@ -29,12 +29,12 @@ func MachineTable(machines []Machine, withNamespace bool, now time.Time) *metav1
 		}
 		addRow(table, cells, m.Namespace, withNamespace)
 	}
-	return withNamespaceColumn(table, withNamespace)
+	return table
 }
 
 // DriverTable renders drivers as a table.
 func DriverTable(drivers []Driver, now time.Time) *metav1.Table {
-	table := &metav1.Table{ColumnDefinitions: columns("NAME", "DRIVER", "ACTIVE", "READY", "FIELDS", "MACHINE-KIND", "AGE", "REASON", "URL*", "VERSION*")}
+	table := newTable(false, "NAME", "DRIVER", "ACTIVE", "READY", "FIELDS", "MACHINE-KIND", "AGE", "REASON", "URL*", "VERSION*")
 	for _, d := range drivers {
 		cells := []any{
 			d.Name, d.Driver, strconv.FormatBool(d.Active), strconv.FormatBool(d.Ready), strconv.Itoa(int(d.Fields)), cmp.Or(d.MachineKind, none),
@@ -45,18 +45,21 @@ func DriverTable(drivers []Driver, now time.Time) *metav1.Table {
 	return table
 }
 
-// columns defines the columns of a table; a star marks those of -o wide.
-func columns(names ...string) []metav1.TableColumnDefinition {
-	var defs []metav1.TableColumnDefinition
+// newTable defines the columns of a table; a star marks those of -o wide.
+func newTable(withNamespace bool, names ...string) *metav1.Table {
+	if withNamespace {
+		names = append([]string{"NAMESPACE"}, names...)
+	}
+	table := &metav1.Table{}
 	for _, name := range names {
 		title, wide := strings.CutSuffix(name, "*")
-		def := metav1.TableColumnDefinition{Name: title, Type: "string"}
+		column := metav1.TableColumnDefinition{Name: title, Type: "string"}
 		if wide {
-			def.Priority = 1
+			column.Priority = 1
 		}
-		defs = append(defs, def)
+		table.ColumnDefinitions = append(table.ColumnDefinitions, column)
 	}
-	return defs
+	return table
 }
 
 func addRow(table *metav1.Table, cells []any, namespace string, withNamespace bool) {
@@ -70,13 +73,6 @@ func addRow(table *metav1.Table, cells []any, namespace string, withNamespace bo
 		}
 	}
 	table.Rows = append(table.Rows, metav1.TableRow{Cells: cells})
-}
-
-func withNamespaceColumn(table *metav1.Table, withNamespace bool) *metav1.Table {
-	if withNamespace {
-		table.ColumnDefinitions = append(columns("NAMESPACE"), table.ColumnDefinitions...)
-	}
-	return table
 }
 
 func age(created, now time.Time) string {
