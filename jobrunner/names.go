@@ -1,6 +1,7 @@
 package jobrunner
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -39,14 +40,6 @@ func InstanceName(machineName string, limit int) (string, error) {
 	return fit(machineName, machineName, limit), nil
 }
 
-// InstanceNameLimit is the longest name that a driver can give to a server.
-func InstanceNameLimit(driver string) int {
-	if longest := clouds.Of(driver).Names.Longest; longest > 0 {
-		return longest
-	}
-	return maxName
-}
-
 // CheckInstanceName reports whether a driver's cloud takes a name, and what to do when it does not.
 func CheckInstanceName(driver, name string) error {
 	rule := clouds.Of(driver).Names
@@ -62,7 +55,7 @@ func CheckInstanceName(driver, name string) error {
 // ParseInstanceNameLimit reads the annotation that limits a server's name; without it, the driver's own limit counts.
 func ParseInstanceNameLimit(driver, value string) (int, error) {
 	if value == "" {
-		return InstanceNameLimit(driver), nil
+		return cmp.Or(clouds.Of(driver).Names.Longest, maxName), nil
 	}
 	limit, err := strconv.Atoi(strings.TrimSpace(value))
 	if err != nil || limit < MinInstanceName || limit > maxName {

@@ -9,6 +9,8 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/state"
@@ -43,14 +45,10 @@ func (e Evidence) Own() []corev1.Pod {
 
 // Told tells whether the state says how this attempt ended: by its pod's own word or, where that left none, by what was kept.
 func (e Evidence) Told() bool {
-	_, told := e.told()
-	_, kept := e.kept()
+	_, told := e.own(e.State.Result)
+	_, kept := e.own(e.State.Verdict)
 	return told || kept
 }
-
-func (e Evidence) told() (state.Result, bool) { return e.own(e.State.Result) }
-
-func (e Evidence) kept() (state.Result, bool) { return e.own(e.State.Verdict) }
 
 // own is a result if it is this attempt's.
 func (e Evidence) own(document state.Document[state.Result]) (state.Result, bool) {
@@ -93,7 +91,7 @@ type Verdict struct {
 // once, a failure when the Job has ended, for only then can another one start. A Job that is gone has ended when no pod of
 // it is left that may run.
 func OutcomeOf(e Evidence) Verdict {
-	result, mine := e.told()
+	result, mine := e.own(e.State.Result)
 	if mine && result.Outcome == state.Succeeded {
 		return fromResult(result)
 	}
@@ -107,13 +105,18 @@ func OutcomeOf(e Evidence) Verdict {
 		reason, message := e.Overdue(pod)
 		return Verdict{Reason: cmp.Or(reason, rkev1.JobGoneReason), Message: cmp.Or(message, fmt.Sprintf("the Job is gone, but its pod %s has not ended; if its node %s is gone for good, delete the Node", pod.Name, pod.Spec.NodeName))}
 	}
-	if kept, ok := e.kept(); ok {
+	if kept, ok := e.own(e.State.Verdict); ok {
 		v := fromResult(kept)
 		v.Result = nil
 		return v
 	}
 	v := Verdict{Done: true, Outcome: state.Failed, Made: e.made()}
-	v.Start, v.End = times(e.Job)
+	if e.Job != nil {
+		v.Start, v.End = ptr.Deref(e.Job.Status.StartTime, metav1.Time{}).Time, ptr.Deref(e.Job.Status.CompletionTime, metav1.Time{}).Time
+		if failed := jobCondition(e.Job, batchv1.JobFailed); failed != nil && v.End.IsZero() {
+			v.End = failed.LastTransitionTime.Time
+		}
+	}
 	v.Reason, v.Class, v.Message = explain(e)
 	if left := e.State.Result; !left.IsRead() && !left.IsAbsent() && v.Reason == rkev1.ResultMissingReason {
 		v.Reason, v.Message = rkev1.ResultInvalidReason, fmt.Sprintf("the pod left a result that cannot be read: %v", left.Err)
@@ -217,37 +220,19 @@ func explain(e Evidence) (reason, class, message string) {
 	failed := jobCondition(e.Job, batchv1.JobFailed)
 	if failed != nil && failed.Reason == batchv1.JobReasonDeadlineExceeded {
 		// Jobs of earlier managers had a deadline of their own.
-		return rkev1.DeadlineReason, rkev1.ClassTransient, "the Job did not end within its deadline" + waitingFor(own)
+		message = "the Job did not end within its deadline"
+		for i := range own {
+			if _, waited := HeldUp(&own[i]); waited != "" {
+				message += ": " + waited
+				break
+			}
+		}
+		return rkev1.DeadlineReason, rkev1.ClassTransient, message
 	}
 	if failed != nil {
 		return rkev1.ResultMissingReason, rkev1.ClassUnknown, state.Printable("the pod ended without leaving a result: "+failed.Message, state.MaxMessage)
 	}
 	return rkev1.ResultMissingReason, rkev1.ClassUnknown, "the pod ended without an error and without leaving a result"
-}
-
-func waitingFor(pods []corev1.Pod) string {
-	for i := range pods {
-		if _, message := HeldUp(&pods[i]); message != "" {
-			return ": " + message
-		}
-	}
-	return ""
-}
-
-func times(job *batchv1.Job) (start, end time.Time) {
-	if job == nil {
-		return
-	}
-	if job.Status.StartTime != nil {
-		start = job.Status.StartTime.Time
-	}
-	if job.Status.CompletionTime != nil {
-		return start, job.Status.CompletionTime.Time
-	}
-	if failed := jobCondition(job, batchv1.JobFailed); failed != nil {
-		end = failed.LastTransitionTime.Time
-	}
-	return start, end
 }
 
 func jobCondition(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobCondition {

@@ -2,6 +2,7 @@ package jobrunner
 
 import (
 	"maps"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -84,33 +85,25 @@ func (s Settings) nodes() (map[string]string, *corev1.Affinity) {
 			{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: s.Architectures}}}}}}}
 }
 
-// env is the environment of every container. It holds no secrets: those are in the request Secret.
+// env is the environment of every container. It holds no secrets: those are in the request Secret. Each setting of the proxy is there in
+// both spellings, for programs read one or the other. The cluster's own API is never proxied.
 func (s Settings) env() []corev1.EnvVar {
 	env := []corev1.EnvVar{{Name: "HOME", Value: HomeDir}, {Name: "TMPDIR", Value: "/tmp"}}
 	if len(s.CABundle) > 0 {
 		// Both are read, in addition to the image's own file of certificates.
 		env = append(env, corev1.EnvVar{Name: "SSL_CERT_DIR", Value: "/etc/ssl/certs:" + CADir})
 	}
-	return append(env, s.Proxy.env()...)
-}
-
-// env gives each setting in both spellings, for programs read one or the other. The cluster's own API is never proxied.
-func (p Proxy) env() []corev1.EnvVar {
-	if p.HTTP == "" && p.HTTPS == "" {
-		return nil
+	if s.Proxy.HTTP == "" && s.Proxy.HTTPS == "" {
+		return env
 	}
 	no := "$(KUBERNETES_SERVICE_HOST),kubernetes.default.svc"
-	if p.No != "" {
-		no = p.No + "," + no
+	if s.Proxy.No != "" {
+		no = s.Proxy.No + "," + no
 	}
-	var env []corev1.EnvVar
-	add := func(upper, lower, value string) {
-		if value != "" {
-			env = append(env, corev1.EnvVar{Name: upper, Value: value}, corev1.EnvVar{Name: lower, Value: value})
+	for _, setting := range [][2]string{{"HTTP_PROXY", s.Proxy.HTTP}, {"HTTPS_PROXY", s.Proxy.HTTPS}, {"NO_PROXY", no}} {
+		if name, value := setting[0], setting[1]; value != "" {
+			env = append(env, corev1.EnvVar{Name: name, Value: value}, corev1.EnvVar{Name: strings.ToLower(name), Value: value})
 		}
 	}
-	add("HTTP_PROXY", "http_proxy", p.HTTP)
-	add("HTTPS_PROXY", "https_proxy", p.HTTPS)
-	add("NO_PROXY", "no_proxy", no)
 	return env
 }

@@ -90,18 +90,12 @@ func (t Task) accessName() string {
 	return AccessName(t.base())
 }
 
-// ofNoMachine tells a task that is done for no single machine.
-func (t Task) ofNoMachine() bool {
-	return t.Request.Operation == state.Probe || t.Request.Operation == state.Scan
-}
-
 // ownLabels select everything that belongs to the machine or probe.
 func (t Task) ownLabels() map[string]string {
 	labels := map[string]string{rkev1.NodeDriverLabel: labelValue(t.Request.Driver.Name)}
-	if t.ofNoMachine() {
-		return labels
+	if t.Request.Operation != state.Probe && t.Request.Operation != state.Scan { // those are done for no single machine
+		labels[rkev1.MachineUIDLabel] = t.Request.Machine.UID
 	}
-	labels[rkev1.MachineUIDLabel] = t.Request.Machine.UID
 	return labels
 }
 
@@ -110,7 +104,7 @@ func (t Task) jobLabels() map[string]string {
 	labels := t.ownLabels()
 	labels[rkev1.OperationLabel] = string(t.Request.Operation)
 	labels[rkev1.AttemptLabel] = strconv.Itoa(int(t.Request.Attempt))
-	if t.ofNoMachine() {
+	if _, ofMachine := labels[rkev1.MachineUIDLabel]; !ofMachine {
 		return labels
 	}
 	labels[rkev1.InfraMachineGroupLabel] = rkev1.MachineGroupVersion.Group

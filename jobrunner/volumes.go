@@ -33,8 +33,19 @@ func (t Task) volumes() []corev1.Volume {
 	if t.Request.HasBootstrap {
 		items = append(items, corev1.KeyToPath{Key: BootstrapKey, Path: BootstrapKey})
 	}
-	volumes := []corev1.Volume{
-		t.secret(requestVolume, items...), token(), t.scratch(tmpVolume), t.scratch(homeVolume)}
+	// The service account as client libraries expect it, but only in the containers that mount it.
+	token := corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		DefaultMode: new(int32(readOnlyMode)),
+		Sources: []corev1.VolumeProjection{
+			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: new(int64(tokenSeconds))}},
+			{ConfigMap: &corev1.ConfigMapProjection{
+				LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},
+				Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}}}},
+			{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{
+				{Path: "namespace", FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"}}}}},
+		},
+	}}
+	volumes := []corev1.Volume{t.secret(requestVolume, items...), {Name: tokenVolume, VolumeSource: token}, t.scratch(tmpVolume), t.scratch(homeVolume)}
 	if len(t.Settings.CABundle) > 0 {
 		// In a directory of its own: all certificates of a directory in SSL_CERT_DIR are trusted, and bootstrap data may
 		// hold some.
@@ -51,19 +62,4 @@ func (t Task) secret(volume string, items ...corev1.KeyToPath) corev1.Volume {
 func (t Task) scratch(volume string) corev1.Volume {
 	return corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{
 		EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: new(t.Settings.ScratchSize)}}}
-}
-
-// token is the service account as client libraries expect it, but only in the containers that mount it.
-func token() corev1.Volume {
-	return corev1.Volume{Name: tokenVolume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-		DefaultMode: new(int32(readOnlyMode)),
-		Sources: []corev1.VolumeProjection{
-			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: new(int64(tokenSeconds))}},
-			{ConfigMap: &corev1.ConfigMapProjection{
-				LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},
-				Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}}}},
-			{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{
-				{Path: "namespace", FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"}}}}},
-		},
-	}}}
 }

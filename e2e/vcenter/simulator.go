@@ -118,7 +118,20 @@ func (s *Simulator) furnish(ctx context.Context) error {
 		err = task.Wait(ctx)
 	}
 	if err == nil {
-		s.labelNetworkCards(vm.Reference())
+		// Network cards have the labels that vCenter gives them, by which the driver finds those to replace.
+		s.change(vm.Reference(), func(vm *simulator.VirtualMachine) []types.PropertyChange {
+			count := 0
+			for _, device := range vm.Config.Hardware.Device {
+				card, isCard := device.(types.BaseVirtualEthernetCard)
+				if !isCard {
+					continue
+				}
+				count++
+				info := card.GetVirtualEthernetCard().DeviceInfo.GetDescription()
+				info.Label = fmt.Sprintf("Network adapter %d", count)
+			}
+			return nil
+		})
 		err = vm.MarkAsTemplate(ctx)
 	}
 	if err != nil {
@@ -173,22 +186,5 @@ func (s *Simulator) report(ref types.ManagedObjectReference, address string) {
 			{Name: "guest.toolsRunningStatus", Val: string(types.VirtualMachineToolsRunningStatusGuestToolsRunning)},
 			{Name: "summary.guest.ipAddress", Val: address},
 		}
-	})
-}
-
-// labelNetworkCards gives network cards the labels that vCenter gives them, by which the driver finds those to replace.
-func (s *Simulator) labelNetworkCards(ref types.ManagedObjectReference) {
-	s.change(ref, func(vm *simulator.VirtualMachine) []types.PropertyChange {
-		count := 0
-		for _, device := range vm.Config.Hardware.Device {
-			card, isCard := device.(types.BaseVirtualEthernetCard)
-			if !isCard {
-				continue
-			}
-			count++
-			info := card.GetVirtualEthernetCard().DeviceInfo.GetDescription()
-			info.Label = fmt.Sprintf("Network adapter %d", count)
-		}
-		return nil
 	})
 }

@@ -58,11 +58,7 @@ func run(target string) error {
 			return err
 		}
 	}
-	return removeOthers(target)
-}
-
-// removeOthers deletes the definitions of an earlier list: capi embeds all there are.
-func removeOthers(target string) error {
+	// The definitions of an earlier list go: capi embeds all there are.
 	have, err := filepath.Glob(filepath.Join(target, "*.yaml"))
 	if err != nil {
 		return fmt.Errorf("listing %s: %w", target, err)

@@ -12,27 +12,9 @@ import (
 	"os"
 	"runtime/debug"
 
-	"github.com/rancher/machine/drivers/amazonec2"
-	"github.com/rancher/machine/drivers/azure"
-	"github.com/rancher/machine/drivers/digitalocean"
-	"github.com/rancher/machine/drivers/exoscale"
-	"github.com/rancher/machine/drivers/generic"
-	"github.com/rancher/machine/drivers/google"
-	"github.com/rancher/machine/drivers/hyperv"
-	"github.com/rancher/machine/drivers/none"
-	"github.com/rancher/machine/drivers/noop"
-	"github.com/rancher/machine/drivers/openstack"
-	"github.com/rancher/machine/drivers/pod"
-	"github.com/rancher/machine/drivers/rackspace"
-	"github.com/rancher/machine/drivers/softlayer"
-	"github.com/rancher/machine/drivers/virtualbox"
-	"github.com/rancher/machine/drivers/vmwarefusion"
-	"github.com/rancher/machine/drivers/vmwarevcloudair"
-	"github.com/rancher/machine/drivers/vmwarevsphere"
-	"github.com/rancher/machine/libmachine/mcnflag"
-
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/driver/mcnflags"
+	"github.com/drover-project/drover/jobrunner/operation/builtin"
 )
 
 const machineModule = "github.com/rancher/machine"
@@ -40,10 +22,6 @@ const machineModule = "github.com/rancher/machine"
 type catalogue struct {
 	MachineVersion string                   `json:"machineVersion"`
 	Drivers        map[string][]crdgen.Flag `json:"drivers"`
-}
-
-type flagger interface {
-	GetCreateFlags() []mcnflag.Flag
 }
 
 func main() {
@@ -62,7 +40,7 @@ func run(path, versionPath string) error {
 		return err
 	}
 	all := catalogue{MachineVersion: version, Drivers: map[string][]crdgen.Flag{}}
-	for name, d := range builtins() {
+	for name, d := range builtin.Drivers() {
 		all.Drivers[name], err = mcnflags.Convert(d.GetCreateFlags())
 		if err != nil {
 			return fmt.Errorf("reading the flags of %s: %w", name, err)
@@ -91,28 +69,6 @@ func write(path string, data []byte) error {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	return nil
-}
-
-func builtins() map[string]flagger {
-	return map[string]flagger{
-		"amazonec2":       amazonec2.NewDriver("", ""),
-		"azure":           azure.NewDriver("", ""),
-		"digitalocean":    digitalocean.NewDriver("", ""),
-		"exoscale":        exoscale.NewDriver("", ""),
-		"generic":         generic.NewDriver("", ""),
-		"google":          google.NewDriver("", ""),
-		"hyperv":          hyperv.NewDriver("", ""),
-		"none":            none.NewDriver("", ""),
-		"noop":            noop.NewDriver("", ""),
-		"openstack":       openstack.NewDriver("", ""),
-		"pod":             pod.NewDriver("", ""),
-		"rackspace":       rackspace.NewDriver("", ""),
-		"softlayer":       softlayer.NewDriver("", ""),
-		"virtualbox":      virtualbox.NewDriver("", ""),
-		"vmwarefusion":    vmwarefusion.NewDriver("", ""),
-		"vmwarevcloudair": vmwarevcloudair.NewDriver("", ""),
-		"vmwarevsphere":   vmwarevsphere.NewDriver("", ""),
-	}
 }
 
 // machineVersion is the version this program was linked with, so that the file can never disagree with go.mod.

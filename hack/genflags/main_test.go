@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-project/drover/driver/mcnflags"
+	"github.com/drover-project/drover/jobrunner/operation/builtin"
 )
 
 // counts is how many create flags each driver of the pinned rancher/machine has;
@@ -22,7 +23,7 @@ var counts = map[string]int{
 
 func TestBuiltins_have_all_their_flags(t *testing.T) {
 	have := map[string]int{}
-	for name, d := range builtins() {
+	for name, d := range builtin.Drivers() {
 		flags, err := mcnflags.Convert(d.GetCreateFlags())
 		require.NoError(t, err, name)
 		require.Len(t, flags, len(d.GetCreateFlags()), name)
@@ -90,7 +91,7 @@ func TestRun_holds_no_secret_of_the_machine_it_runs_on(t *testing.T) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	require.Len(t, names, len(builtins()))
+	require.Len(t, names, len(builtin.Drivers()))
 }
 
 func TestRun_names_what_cannot_be_written(t *testing.T) {

@@ -59,7 +59,21 @@ func (s *session) runProbe(ctx context.Context) int {
 		}
 		err = s.leaveFailure(s.options.FlagsDir, err)
 	case jobrunner.StageReport:
-		return s.report(ctx)
+		// What the driver said of itself is checked, and becomes the result.
+		core, err := s.options.Core()
+		if err != nil {
+			s.log.printf("connecting to Kubernetes: %v", err)
+			return ExitFailed
+		}
+		s.state = &statesecret.Secret{Client: core.Secrets(s.request.Namespace), Name: s.request.StateSecret}
+		if err := s.state.Load(ctx); err != nil {
+			s.log.printf("%v", err)
+			return ExitFailed
+		}
+		probe, err := s.readReport()
+		s.conclude(err)
+		s.result.Probe = probe
+		return s.finish(ctx)
 	default:
 		s.log.printf("a probe has no stage %q", s.options.Stage)
 		return ExitUsage
@@ -194,24 +208,6 @@ func (s *session) earlierFailure(dir string) (stageFailure, bool) {
 	}
 	told.Message = clip(strings.ToValidUTF8(told.Message, "?"), maxMessage)
 	return told, true
-}
-
-// report checks what the driver said of itself and writes the result.
-func (s *session) report(ctx context.Context) int {
-	core, err := s.options.Core()
-	if err != nil {
-		s.log.printf("connecting to Kubernetes: %v", err)
-		return ExitFailed
-	}
-	s.state = &statesecret.Secret{Client: core.Secrets(s.request.Namespace), Name: s.request.StateSecret}
-	if err := s.state.Load(ctx); err != nil {
-		s.log.printf("%v", err)
-		return ExitFailed
-	}
-	probe, err := s.readReport()
-	s.conclude(err)
-	s.result.Probe = probe
-	return s.finish(ctx)
 }
 
 func (s *session) readReport() (*state.ProbeReport, error) {

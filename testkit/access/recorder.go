@@ -52,7 +52,17 @@ func NewRecorder(tb testing.TB, config *rest.Config) *Recorder {
 		ModifyResponse: r.note,
 		ErrorHandler:   func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 	}
-	r.server = httptest.NewUnstartedServer(withWholeBody(proxy))
+	// A request is read before it is passed on. An API server that refuses a request answers before it has read its body,
+	// whereupon the client sends no more of it; a proxy that still reads it then waits for ever (go.dev/issue/80085).
+	r.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		proxy.ServeHTTP(w, req)
+	}))
 	r.server.EnableHTTP2 = true
 	r.server.StartTLS()
 	tb.Cleanup(func() {
@@ -60,20 +70,6 @@ func NewRecorder(tb testing.TB, config *rest.Config) *Recorder {
 		r.server.Close()
 	})
 	return r
-}
-
-// withWholeBody reads a request before it is passed on. An API server that refuses a request answers before it has read its body,
-// whereupon the client sends no more of it; a proxy that still reads it then waits for ever (go.dev/issue/80085).
-func withWholeBody(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		body, err := io.ReadAll(req.Body)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-		next.ServeHTTP(w, req)
-	})
 }
 
 // Kubeconfig writes a kubeconfig that leads through the recorder with that token.

@@ -86,7 +86,16 @@ func (e Effect) validate() error {
 	if err := e.validateDetails(); err != nil {
 		return err
 	}
-	return e.Boot.validate()
+	if e.Boot == nil {
+		return nil
+	}
+	if *e.Boot == (Boot{}) {
+		return errors.New("checking fault: boot says nothing that goes wrong")
+	}
+	if e.Boot.Delay < 0 || e.Boot.VanishAfter < 0 {
+		return errors.New("checking fault: times cannot be negative")
+	}
+	return nil
 }
 
 // validateDetails finds details of an effect that is not there.
@@ -98,19 +107,6 @@ func (e Effect) validateDetails() error {
 		return errors.New("checking fault: errorID, message and retryAfter need a status")
 	}
 	if e.Latency < 0 || e.RetryAfter < 0 {
-		return errors.New("checking fault: times cannot be negative")
-	}
-	return nil
-}
-
-func (b *Boot) validate() error {
-	if b == nil {
-		return nil
-	}
-	if *b == (Boot{}) {
-		return errors.New("checking fault: boot says nothing that goes wrong")
-	}
-	if b.Delay < 0 || b.VanishAfter < 0 {
 		return errors.New("checking fault: times cannot be negative")
 	}
 	return nil

@@ -98,7 +98,19 @@ func setUpBridge(ctx context.Context) error {
 	if err := os.WriteFile("/proc/sys/net/ipv4/conf/"+BridgeName+"/forwarding", []byte("1"), 0o600); err != nil {
 		return fmt.Errorf("switching forwarding on: %w", err)
 	}
-	return allowForwarding(ctx)
+	policy, err := exec.CommandContext(ctx, "iptables", "-w", "-S", "FORWARD").Output()
+	if err != nil || !strings.Contains(string(policy), "-P FORWARD DROP") {
+		return nil //nolint:nilerr // without iptables nothing is dropped
+	}
+	for _, rule := range forwardRules {
+		if hasRule(ctx, rule) {
+			continue
+		}
+		if err := run(ctx, "iptables", append([]string{"-w", "-I"}, rule...)...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // RemoveInterface removes a network interface; one that is not there is no error.
@@ -115,22 +127,6 @@ func RemoveInterface(ctx context.Context, name string) error {
 
 // forwardRules are only needed where the machine drops what it forwards.
 var forwardRules = [][]string{{"FORWARD", "-i", BridgeName, "-j", "ACCEPT"}, {"FORWARD", "-o", BridgeName, "-j", "ACCEPT"}}
-
-func allowForwarding(ctx context.Context) error {
-	policy, err := exec.CommandContext(ctx, "iptables", "-w", "-S", "FORWARD").Output()
-	if err != nil || !strings.Contains(string(policy), "-P FORWARD DROP") {
-		return nil //nolint:nilerr // without iptables nothing is dropped
-	}
-	for _, rule := range forwardRules {
-		if hasRule(ctx, rule) {
-			continue
-		}
-		if err := run(ctx, "iptables", append([]string{"-w", "-I"}, rule...)...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 func disallowForwarding(ctx context.Context) error {
 	if _, err := exec.LookPath("iptables"); err != nil {

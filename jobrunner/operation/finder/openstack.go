@@ -58,7 +58,11 @@ func (o *openStack) Find(ctx context.Context, machine Machine) ([]Server, error)
 			return nil, err
 		}
 		if ours {
-			found = append(found, o.server(server, machine))
+			found = append(found, Server{
+				ID: server.ID, Name: server.Name, Tags: map[string]string{jobrunner.TagMachineUID: machine.Tags[jobrunner.TagMachineUID]},
+				Record:     map[string]any{"MachineId": server.ID, "KeyPairName": server.KeyName},
+				Unfinished: o.inSteps || server.Status == "ERROR" || server.Status == "UNKNOWN",
+			})
 		}
 	}
 	return found, nil
@@ -106,14 +110,6 @@ func (o *openStack) isOurs(api *gophercloud.ServiceClient, server servers.Server
 
 // pairPrefix: the driver's sanitizeKeyPairName makes dots underscores.
 func pairPrefix(name string) string { return strings.ReplaceAll(name, ".", "_") + "-" }
-
-func (o *openStack) server(server servers.Server, machine Machine) Server {
-	return Server{
-		ID: server.ID, Name: server.Name, Tags: map[string]string{jobrunner.TagMachineUID: machine.Tags[jobrunner.TagMachineUID]},
-		Record:     map[string]any{"MachineId": server.ID, "KeyPairName": server.KeyName},
-		Unfinished: o.inSteps || server.Status == "ERROR" || server.Status == "UNKNOWN",
-	}
-}
 
 // namesakes are all servers of exactly this name that are there. The API takes the name for a regular expression (Compute
 // API, "List Servers").
