@@ -155,7 +155,7 @@ func TestDial_meets_strangers(t *testing.T) {
 			if errors.Is(tt.mark, context.DeadlineExceeded) {
 				timeout = time.Second
 			}
-			_, err := sshkeys.DialWith(t.Context(), access, sshkeys.Options{Timeout: timeout, Learn: func([]byte) error { learned++; return nil }})
+			_, err := sshkeys.Dial(t.Context(), access, sshkeys.Options{Timeout: timeout, Learn: func([]byte) error { learned++; return nil }})
 			require.ErrorContains(t, err, "logging in to "+access.Address()+" as debian: "+tt.err)
 			require.Zero(t, learned, "no host key was shown")
 			if tt.mark != nil {
@@ -185,7 +185,7 @@ func TestDial_tells_nothing_to_an_imposter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			unsure := access
 			unsure.KnownHosts = tt.recorded
-			_, err := sshkeys.DialWith(t.Context(), unsure, sshkeys.Options{Learn: tt.learn})
+			_, err := sshkeys.Dial(t.Context(), unsure, sshkeys.Options{Learn: tt.learn})
 			require.ErrorIs(t, err, tt.mark)
 			require.NotErrorIs(t, err, sshkeys.ErrNotServing, "another try would do no better")
 			require.NotErrorIs(t, err, sshkeys.ErrNotAccepted)
@@ -206,7 +206,7 @@ func TestDial_asks_for_the_recorded_kind_of_key(t *testing.T) {
 			known := access
 			known.KnownHosts = sshkeys.KnownHostsLine(access.Host, access.Port, key.PublicKey())
 			learned := 0
-			client, err := sshkeys.DialWith(t.Context(), known, sshkeys.Options{Learn: func([]byte) error { learned++; return nil }})
+			client, err := sshkeys.Dial(t.Context(), known, sshkeys.Options{Learn: func([]byte) error { learned++; return nil }})
 			require.NoError(t, err)
 			require.NoError(t, client.Close())
 			require.Zero(t, learned, "what is recorded is not learned again")
@@ -226,7 +226,7 @@ func TestDial_knows_a_server_that_moved(t *testing.T) {
 	var logins []string
 	access := listen(t, daemon([]ssh.Signer{keys["ed25519"]}, true, &logins))
 	access.KnownHosts = sshkeys.KnownHostsLine("198.18.0.77", 2222, keys["ed25519"].PublicKey())
-	client, err := sshkeys.Dial(t.Context(), access)
+	client, err := sshkeys.Dial(t.Context(), access, sshkeys.Options{})
 	require.NoError(t, err)
 	require.NoError(t, client.Close())
 }
@@ -236,7 +236,7 @@ func TestDial_is_told_no(t *testing.T) {
 	var logins []string
 	access := listen(t, daemon([]ssh.Signer{keys["ed25519"]}, false, &logins))
 	access.KnownHosts = sshkeys.KnownHostsLine(access.Host, access.Port, keys["ed25519"].PublicKey())
-	_, err := sshkeys.Dial(t.Context(), access)
+	_, err := sshkeys.Dial(t.Context(), access, sshkeys.Options{})
 	require.ErrorIs(t, err, sshkeys.ErrNotAccepted)
 	require.NotErrorIs(t, err, sshkeys.ErrNotServing)
 	require.NotContains(t, err.Error(), "MARKER", "the server's words stay with it")
@@ -259,7 +259,7 @@ func TestDial_of_what_is_no_address(t *testing.T) {
 		"|1|JfKTdBh7rNbXkVAQCRp4OQ": `the address "|1|JfKTdBh7rNbXkVAQCRp4OQ" of the server is none`,
 	} {
 		access := sshkeys.Access{Host: host, PrivateKey: pair.Private}
-		_, err := sshkeys.Dial(t.Context(), access)
+		_, err := sshkeys.Dial(t.Context(), access, sshkeys.Options{})
 		require.ErrorContains(t, err, want)
 		_, err = sshkeys.Config("pool-1", access, sshkeys.ConfigFiles{Identity: "/i", KnownHosts: "/k"})
 		require.ErrorContains(t, err, want)

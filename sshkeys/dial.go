@@ -26,7 +26,7 @@ type Dialer interface {
 	DialContext(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Options of DialWith; the zero value is fine.
+// Options of Dial; the zero value is fine.
 type Options struct {
 	// Dialer makes the connection; a net.Dialer when nil.
 	Dialer Dialer
@@ -48,13 +48,8 @@ type Client struct {
 	silent atomic.Bool
 }
 
-// Dial logs in to a server whose host key is recorded. Errors can be ErrHostKeyUnknown and ErrHostKeyChanged.
-func Dial(ctx context.Context, access Access) (*Client, error) {
-	return DialWith(ctx, access, Options{})
-}
-
-// DialWith logs in to a server. The context bounds connecting and logging in; Close ends the connection.
-func DialWith(ctx context.Context, access Access, options Options) (*Client, error) {
+// Dial logs in to a server. Errors can be ErrHostKeyUnknown and ErrHostKeyChanged. The context bounds connecting and logging in; Close ends the connection.
+func Dial(ctx context.Context, access Access, options Options) (*Client, error) {
 	access, err := access.checked()
 	if err != nil {
 		return nil, err

@@ -29,7 +29,7 @@ func serverWithAccess(t *testing.T) (*sshtest.Server, sshkeys.Access) {
 
 func dial(t *testing.T, access sshkeys.Access) *sshkeys.Client {
 	t.Helper()
-	client, err := sshkeys.Dial(t.Context(), access)
+	client, err := sshkeys.Dial(t.Context(), access, sshkeys.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
@@ -41,7 +41,7 @@ func TestDial(t *testing.T) {
 		unknown := access
 		unknown.KnownHosts = nil
 		var learned []byte
-		client, err := sshkeys.DialWith(t.Context(), unknown, sshkeys.Options{Learn: func(lines []byte) error {
+		client, err := sshkeys.Dial(t.Context(), unknown, sshkeys.Options{Learn: func(lines []byte) error {
 			learned = lines
 			return nil
 		}})
@@ -52,14 +52,14 @@ func TestDial(t *testing.T) {
 	t.Run("does not repeat the key when it cannot be read", func(t *testing.T) {
 		broken := access
 		broken.PrivateKey = []byte("MARKER-secret")
-		_, err := sshkeys.Dial(t.Context(), broken)
+		_, err := sshkeys.Dial(t.Context(), broken, sshkeys.Options{})
 		require.Error(t, err)
 		require.NotContains(t, err.Error(), "MARKER")
 	})
 	t.Run("ends with the context", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err := sshkeys.Dial(ctx, access)
+		_, err := sshkeys.Dial(ctx, access, sshkeys.Options{})
 		require.ErrorIs(t, err, context.Canceled)
 	})
 	require.Empty(t, server.Commands())
@@ -94,8 +94,8 @@ func TestShell(t *testing.T) {
 	close(sizes)
 	var stdout bytes.Buffer
 
-	status, err := client.Shell(t.Context(), sshkeys.Terminal{Size: sshkeys.Size{Columns: 100, Rows: 30}, Resize: sizes},
-		strings.NewReader("echo hello\nexit 3\n"), &stdout, nil)
+	status, err := client.Run(t.Context(), sshkeys.Command{Terminal: &sshkeys.Terminal{Size: sshkeys.Size{Columns: 100, Rows: 30}, Resize: sizes},
+		Stdin: strings.NewReader("echo hello\nexit 3\n"), Stdout: &stdout})
 	require.NoError(t, err)
 	require.Equal(t, 3, status)
 	require.Equal(t, "hello\n", stdout.String())

@@ -97,7 +97,8 @@ func TestShell_defaults_of_a_terminal(t *testing.T) {
 	server, access := serverWithAccess(t)
 	client := dial(t, access)
 	for _, size := range []sshkeys.Size{{}, {Columns: -1, Rows: 5}, {Columns: 5}} {
-		status, err := client.Shell(t.Context(), sshkeys.Terminal{Size: size}, strings.NewReader("exit 0\n"), io.Discard, nil)
+		status, err := client.Run(t.Context(), sshkeys.Command{Terminal: &sshkeys.Terminal{Size: size},
+			Stdin: strings.NewReader("exit 0\n"), Stdout: io.Discard})
 		require.NoError(t, err)
 		require.Zero(t, status)
 	}
@@ -300,7 +301,7 @@ func TestCopy_breaks_off(t *testing.T) {
 	require.NoError(t, err)
 	server := sshtest.Start(t, sshtest.Options{AuthorizedKey: pair.Public})
 	freezer := &freezer{frozen: make(chan struct{})}
-	client, err := sshkeys.DialWith(t.Context(), sshkeys.Access{Host: server.Host, Port: server.Port, PrivateKey: pair.Private,
+	client, err := sshkeys.Dial(t.Context(), sshkeys.Access{Host: server.Host, Port: server.Port, PrivateKey: pair.Private,
 		KnownHosts: sshkeys.KnownHostsLine(server.Host, server.Port, server.HostKey())}, sshkeys.Options{Dialer: freezer, KeepAlive: 50 * time.Millisecond})
 	require.NoError(t, err)
 	defer func() { _ = client.Close() }()

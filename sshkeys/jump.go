@@ -35,7 +35,7 @@ func (j JumpHost) DialContext(ctx context.Context, network, address string) (net
 		return nil, err
 	}
 	// Of an unknown host every key is taken; the one that is shown is kept nowhere.
-	host, err := DialWith(ctx, access, Options{Timeout: j.Timeout, Learn: func([]byte) error { return nil }})
+	host, err := Dial(ctx, access, Options{Timeout: j.Timeout, Learn: func([]byte) error { return nil }})
 	if err != nil {
 		// What is true of the jump host is not to be said of the server.
 		return nil, fmt.Errorf("%w: %v", ErrJumpHost, err) //nolint:errorlint // see above

@@ -25,7 +25,7 @@ func TestJumpHost(t *testing.T) {
 	access := sshkeys.Access{User: "root", Host: server.Host, Port: server.Port, PrivateKey: keys.Private,
 		KnownHosts: sshkeys.KnownHostsLine(server.Host, server.Port, server.HostKey())}
 	dial := func(host string, access sshkeys.Access) (*sshkeys.Client, error) {
-		return sshkeys.DialWith(t.Context(), access, sshkeys.Options{Timeout: 20 * time.Second, Dialer: sshkeys.JumpHost{Host: host, Access: access}})
+		return sshkeys.Dial(t.Context(), access, sshkeys.Options{Timeout: 20 * time.Second, Dialer: sshkeys.JumpHost{Host: host, Access: access}})
 	}
 
 	client, err := dial(host, access)

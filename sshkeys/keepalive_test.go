@@ -60,7 +60,7 @@ func (w freezeAtFirst) Write(text []byte) (int, error) {
 func TestRun_ends_when_the_server_falls_silent(t *testing.T) {
 	_, access := serverWithAccess(t)
 	freezer := &freezer{frozen: make(chan struct{})}
-	client, err := sshkeys.DialWith(t.Context(), access, sshkeys.Options{Dialer: freezer, KeepAlive: 50 * time.Millisecond})
+	client, err := sshkeys.Dial(t.Context(), access, sshkeys.Options{Dialer: freezer, KeepAlive: 50 * time.Millisecond})
 	require.NoError(t, err)
 	defer func() { _ = client.Close() }()
 	stdin, never := io.Pipe()
@@ -72,7 +72,7 @@ func TestRun_ends_when_the_server_falls_silent(t *testing.T) {
 func TestRun_of_a_quiet_command_goes_on(t *testing.T) {
 	_, access := serverWithAccess(t)
 	// A busy machine has three times that to answer.
-	client, err := sshkeys.DialWith(t.Context(), access, sshkeys.Options{KeepAlive: 400 * time.Millisecond})
+	client, err := sshkeys.Dial(t.Context(), access, sshkeys.Options{KeepAlive: 400 * time.Millisecond})
 	require.NoError(t, err)
 	status, err := client.Run(t.Context(), sshkeys.Command{Line: "sleep 1; exit 7"})
 	require.NoError(t, err)

@@ -127,11 +127,6 @@ func (c *Client) interrupt(ctx context.Context, session *ssh.Session, ended <-ch
 	}
 }
 
-// Shell runs a login shell in a terminal.
-func (c *Client) Shell(ctx context.Context, terminal Terminal, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
-	return c.Run(ctx, Command{Stdin: stdin, Stdout: stdout, Stderr: stderr, Terminal: &terminal})
-}
-
 // start runs the command, in a terminal if there is one.
 func start(ctx context.Context, session *ssh.Session, command Command) error {
 	if terminal := command.Terminal; terminal != nil {

@@ -52,7 +52,7 @@ func TestDocuments_goldenForms(t *testing.T) {
 // What the manager reads back is what the pod wrote, when that is as it should be.
 func TestDocuments_roundTrip(t *testing.T) {
 	all := documents()
-	result, err := state.ReadResult(map[string][]byte{state.ResultKey: document(t, all["result"])})
+	result, err := state.ReadResult(map[string][]byte{state.ResultKey: document(t, all["result"])}, state.ResultKey)
 	require.NoError(t, err)
 	require.Equal(t, all["result"], result)
 	journal, err := state.ReadJournal(map[string][]byte{state.JournalKey: document(t, all["journal"])})

@@ -121,11 +121,8 @@ func ReadDriver(annotations map[string]string) (driver DriverRef, ok bool) {
 	return driver, true
 }
 
-// NoteLost notes among a state Secret's annotations what ReadLost reads.
+// NoteLost notes among a state Secret's annotations that what it had said before was lost (see Request.MayExist).
 func NoteLost(annotations map[string]string) { annotations[claimLost] = "true" }
-
-// ReadLost reads from a state Secret's annotations that what it had said before was lost (see Request.MayExist).
-func ReadLost(annotations map[string]string) bool { return annotations[claimLost] == "true" }
 
 // ReadTaggedUID reads from a state Secret the UID with which the machine's servers are tagged. Before it was noted it was the one
 // in the label, which the last claim wrote. Empty when neither is there.

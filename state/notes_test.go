@@ -1,6 +1,7 @@
 package state_test
 
 import (
+	"errors"
 	"maps"
 	"strings"
 	"testing"
@@ -42,7 +43,7 @@ func TestReadJournal(t *testing.T) {
 			journal, err := state.ReadJournal(map[string][]byte{state.JournalKey: []byte(tt.text)})
 			if tt.wantErr != "" {
 				require.ErrorContains(t, err, tt.wantErr)
-				require.False(t, state.IsNoDocument(err), "an unreadable journal is not an absent one")
+				require.False(t, errors.Is(err, state.ErrNoDocument), "an unreadable journal is not an absent one")
 				return
 			}
 			require.NoError(t, err)
@@ -51,7 +52,7 @@ func TestReadJournal(t *testing.T) {
 		})
 	}
 	_, err := state.ReadJournal(map[string][]byte{state.JournalKey: {}})
-	require.True(t, state.IsNoDocument(err))
+	require.True(t, errors.Is(err, state.ErrNoDocument))
 }
 
 func TestRead_instanceName(t *testing.T) {
@@ -120,7 +121,7 @@ func TestReadCredential(t *testing.T) {
 	for text, why := range map[string]string{"": "there is none", `null`: "it says nothing", `{}`: "without a name it is none",
 		`{"name":"` + strings.Repeat("a", 318) + `"}`: "the machine's status takes no such name"} {
 		_, err := state.ReadCredential(map[string][]byte{state.CredentialKey: []byte(text)})
-		require.True(t, state.IsNoDocument(err), why)
+		require.True(t, errors.Is(err, state.ErrNoDocument), why)
 	}
 	_, err := state.ReadCredential(map[string][]byte{state.CredentialKey: []byte(`{"env":{"TOKEN":"hidden"},`)})
 	require.ErrorContains(t, err, "credential.json")

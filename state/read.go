@@ -45,16 +45,8 @@ const MaxAddress = clouds.MaxAddress
 // ErrNoDocument tells that the state Secret does not hold the document yet.
 var ErrNoDocument = errors.New("there is no such document")
 
-// IsNoDocument tells whether an error says that a document is not there yet.
-func IsNoDocument(err error) bool { return errors.Is(err, ErrNoDocument) }
-
-// ReadResult reads how the last operation ended.
-func ReadResult(data map[string][]byte) (Result, error) { return readResult(data, ResultKey) }
-
-// ReadVerdict reads how the last operation ended that left no result, as Kubernetes told it.
-func ReadVerdict(data map[string][]byte) (Result, error) { return readResult(data, VerdictKey) }
-
-func readResult(data map[string][]byte, key string) (Result, error) {
+// ReadResult reads how the last operation ended: its pod's own word (ResultKey) or, where that left none, what Kubernetes told (VerdictKey).
+func ReadResult(data map[string][]byte, key string) (Result, error) {
 	var r Result
 	// A probe's result carries the driver's flags, so that it is longer than other documents.
 	if err := decode(data, key, maxResult, &r); err != nil {

@@ -2,6 +2,7 @@ package state_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -45,7 +46,7 @@ func TestReadResult(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := state.ReadResult(map[string][]byte{state.ResultKey: []byte(tt.text)})
+			got, err := state.ReadResult(map[string][]byte{state.ResultKey: []byte(tt.text)}, state.ResultKey)
 			if tt.wantErr != "" {
 				require.ErrorContains(t, err, tt.wantErr)
 				return
@@ -54,8 +55,8 @@ func TestReadResult(t *testing.T) {
 			require.Equal(t, tt.want, got)
 		})
 	}
-	_, err := state.ReadResult(nil)
-	require.True(t, state.IsNoDocument(err))
+	_, err := state.ReadResult(nil, state.ResultKey)
+	require.True(t, errors.Is(err, state.ErrNoDocument))
 }
 
 // TestReadJournal_operation: a pod cannot make words of its own up, and none of them keeps a removal from reading the phase.
@@ -104,7 +105,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"outcome":"Failed","message":"` + strings.Repeat("ä", 3000) + `"}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		data := map[string][]byte{state.ResultKey: text, state.ServerKey: text, state.JournalKey: text, state.LogKey: text}
-		if r, err := state.ReadResult(data); err == nil {
+		if r, err := state.ReadResult(data, state.ResultKey); err == nil {
 			require.LessOrEqual(t, len(r.Message), 2<<10)
 			require.Regexp(t, `^([A-Za-z][A-Za-z0-9]*)?$`, r.Reason)
 			require.Regexp(t, `^[a-z]*$`, r.Operation)
@@ -186,13 +187,13 @@ func TestReadResult_timesThatCannotBe(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := fmt.Sprintf(`{"outcome":"Failed","startTime":%q,"endTime":%[1]q}`, tt.text)
-			result, err := state.ReadResult(map[string][]byte{state.ResultKey: []byte(text)})
+			result, err := state.ReadResult(map[string][]byte{state.ResultKey: []byte(text)}, state.ResultKey)
 			require.NoError(t, err)
 			require.Equal(t, tt.zero, result.StartTime.IsZero())
 			require.Equal(t, tt.zero, result.EndTime.IsZero())
 		})
 	}
-	_, err := state.ReadResult(map[string][]byte{state.ResultKey: []byte(`{"outcome":"Failed","endTime":"yesterday"}`)})
+	_, err := state.ReadResult(map[string][]byte{state.ResultKey: []byte(`{"outcome":"Failed","endTime":"yesterday"}`)}, state.ResultKey)
 	require.ErrorContains(t, err, "reading result.json")
 }
 
@@ -289,7 +290,7 @@ func TestMessages_areText(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			text, err := json.Marshal(map[string]any{"outcome": "Failed", "message": tt.given, "notes": []string{tt.given}})
 			require.NoError(t, err)
-			result, err := state.ReadResult(map[string][]byte{state.ResultKey: text})
+			result, err := state.ReadResult(map[string][]byte{state.ResultKey: text}, state.ResultKey)
 			require.NoError(t, err)
 			require.Equal(t, tt.want, result.Message)
 			require.Equal(t, []string{tt.want}, result.Notes)
@@ -304,7 +305,7 @@ func TestReasons_areWords(t *testing.T) {
 		"DriverFailed": "DriverFailed", "driver failed": "driverfailed", "404NotFound": "NotFound", "": "Failed", "404": "Failed", "—": "Failed",
 		"a-b_c.d": "abcd", "Ä": "Failed", strings.Repeat("A", 100): strings.Repeat("A", 64), "x\n": "x", "<script>": "script",
 	} {
-		result, err := state.ReadResult(map[string][]byte{state.ResultKey: document(t, state.Result{Outcome: state.Failed, Reason: given})})
+		result, err := state.ReadResult(map[string][]byte{state.ResultKey: document(t, state.Result{Outcome: state.Failed, Reason: given})}, state.ResultKey)
 		require.NoError(t, err)
 		require.Equal(t, want, result.Reason, "%q", given)
 	}
@@ -315,7 +316,7 @@ func TestNotes_areBounded(t *testing.T) {
 	for i := range 40 {
 		notes = append(notes, fmt.Sprintf("%d%s", i, strings.Repeat("n", 3<<10)))
 	}
-	result, err := state.ReadResult(map[string][]byte{state.ResultKey: document(t, state.Result{Outcome: state.Succeeded, Notes: notes})})
+	result, err := state.ReadResult(map[string][]byte{state.ResultKey: document(t, state.Result{Outcome: state.Succeeded, Notes: notes})}, state.ResultKey)
 	require.NoError(t, err)
 	require.Len(t, result.Notes, 16)
 	for _, note := range result.Notes {

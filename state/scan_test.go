@@ -22,12 +22,12 @@ func report(t *testing.T, servers ...state.ScannedServer) map[string][]byte {
 func TestReadResult_scan(t *testing.T) {
 	full := state.ScannedServer{ID: "1", Name: "a name", ProviderID: "digitalocean://1", MachineUID: "u", Machine: "team-a", ClusterUID: "c", Cluster: "c1",
 		Created: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)}
-	got, err := state.ReadResult(report(t, full))
+	got, err := state.ReadResult(report(t, full), state.ResultKey)
 	require.NoError(t, err)
 	require.Equal(t, []state.ScannedServer{full}, got.Scan.Servers)
 	hostile := full
 	hostile.Name = "a\x1b[31mb" + strings.Repeat("x", 2000)
-	got, err = state.ReadResult(report(t, hostile))
+	got, err = state.ReadResult(report(t, hostile), state.ResultKey)
 	require.NoError(t, err)
 	require.NotContains(t, got.Scan.Servers[0].Name, "\x1b", "a name at the cloud is anybody's words")
 	require.Less(t, len(got.Scan.Servers[0].Name), 500)
@@ -36,7 +36,7 @@ func TestReadResult_scan(t *testing.T) {
 // Three bytes are an object, and an object is as large as its type: it is not made before it is counted.
 func TestReadResult_scanOfNothings(t *testing.T) {
 	raw := []byte(`{"outcome":"Succeeded","scan":{"servers":[{}` + strings.Repeat(",{}", 299_000) + `]}}`)
-	_, err := state.ReadResult(map[string][]byte{state.ResultKey: raw})
+	_, err := state.ReadResult(map[string][]byte{state.ResultKey: raw}, state.ResultKey)
 	require.ErrorContains(t, err, "more than 20000 objects")
 }
 
@@ -44,7 +44,7 @@ func TestReadResult_scanOfNothings(t *testing.T) {
 func TestReadResult_scanOfImpossibleTimes(t *testing.T) {
 	for _, created := range []string{"9999-12-31T23:59:59-01:00", "1970-01-01T00:00:00Z", "0000-01-01T00:00:00+01:00"} {
 		raw := `{"outcome":"Succeeded","scan":{"servers":[{"id":"1","machineUID":"u","created":"` + created + `"}]}}`
-		got, err := state.ReadResult(map[string][]byte{state.ResultKey: []byte(raw)})
+		got, err := state.ReadResult(map[string][]byte{state.ResultKey: []byte(raw)}, state.ResultKey)
 		require.NoError(t, err)
 		require.True(t, got.Scan.Servers[0].Created.IsZero(), created)
 	}
@@ -80,7 +80,7 @@ func TestReadResult_scans(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := document(t, state.Result{Operation: state.Scan, Attempt: 1, Outcome: state.Succeeded, Scan: &tt.report})
-			result, err := state.ReadResult(map[string][]byte{state.ResultKey: text})
+			result, err := state.ReadResult(map[string][]byte{state.ResultKey: text}, state.ResultKey)
 			if tt.wantErr != "" {
 				require.ErrorContains(t, err, "reading result.json: "+tt.wantErr)
 				require.Nil(t, result.Scan)

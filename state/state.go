@@ -1,6 +1,8 @@
 package state
 
 import (
+	"errors"
+
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -65,15 +67,15 @@ func Read(secret *corev1.Secret) State {
 			s.InstanceName = name
 		}
 	}
-	s.TaggedUID, s.Lost = ReadTaggedUID(secret), ReadLost(secret.Annotations)
+	s.TaggedUID, s.Lost = ReadTaggedUID(secret), secret.Annotations[claimLost] == "true"
 	return s
 }
 
 // Of reads the data of a state Secret, without the manager's notes.
 func Of(data map[string][]byte) State {
 	s := State{
-		Journal: documentOf(data, ReadJournal), Server: documentOf(data, ReadServer), Result: documentOf(data, ReadResult),
-		Verdict: documentOf(data, ReadVerdict), Credential: documentOf(data, ReadCredential),
+		Journal: documentOf(ReadJournal(data)), Server: documentOf(ReadServer(data)), Result: documentOf(ReadResult(data, ResultKey)),
+		Verdict: documentOf(ReadResult(data, VerdictKey)), Credential: documentOf(ReadCredential(data)),
 		ExtractedConfig: data[ExtractedConfigKey], PrivateKey: data[SSHPrivateKeyKey], PublicKey: data[SSHPublicKeyKey],
 		KnownHosts: data[SSHKnownHostsKey], log: data[LogKey],
 	}
@@ -81,9 +83,8 @@ func Of(data map[string][]byte) State {
 	return s
 }
 
-func documentOf[T any](data map[string][]byte, read func(map[string][]byte) (T, error)) Document[T] {
-	value, err := read(data)
-	if IsNoDocument(err) {
+func documentOf[T any](value T, err error) Document[T] {
+	if errors.Is(err, ErrNoDocument) {
 		return Document[T]{}
 	}
 	return Document[T]{Value: value, Err: err, read: err == nil}
@@ -106,11 +107,6 @@ func (s State) ServerMayExist() bool {
 		return s.Journal.Value.Phase != PhaseGone
 	}
 	return !s.NothingMade()
-}
-
-// IsTakenOver reports whether the state is another system's, such as Rancher's: a record of a server, and no journal.
-func (s State) IsTakenOver() bool {
-	return s.Journal.IsAbsent() && (s.Server.IsRead() || len(s.ExtractedConfig) > 0)
 }
 
 // LogTail is the end of the last operation's log.

@@ -149,7 +149,7 @@ func (s *session) tryLogin(ctx context.Context) (*sshkeys.Client, error) {
 	if jump := s.request.SSHContact.JumpHost; jump != "" {
 		options.Dialer = sshkeys.JumpHost{Host: jump, Access: s.access(), Timeout: loginTimeout}
 	}
-	client, err := sshkeys.DialWith(ctx, s.access(), options)
+	client, err := sshkeys.Dial(ctx, s.access(), options)
 	if err == nil && learned != nil {
 		s.knownHosts = learned
 	}

@@ -36,7 +36,7 @@ func (s *session) restore() error {
 		return fail(rkev1.StateUnreadableReason, rkev1.ClassInvalid, err)
 	}
 	s.journal, err = state.ReadJournal(s.state.Data)
-	if err != nil && !state.IsNoDocument(err) {
+	if err != nil && !errors.Is(err, state.ErrNoDocument) {
 		return fail(rkev1.StateUnreadableReason, rkev1.ClassInvalid, err)
 	}
 	if s.record != nil && s.journal.Phase == "" {

@@ -178,6 +178,3 @@ const (
 	// giveUp ends with the error met last.
 	giveUp
 )
-
-// isEnd reports whether nothing comes after the action.
-func (a action) isEnd() bool { return a >= makeNew }

@@ -47,7 +47,7 @@ func (s *session) inquire(ctx context.Context, why purpose, cause error) (action
 	q := &inquiry{session: s, known: s.evidence(why, cause), cause: cause}
 	for {
 		act := next(q.known)
-		if err := q.carryOut(ctx, act); err != nil || act.isEnd() {
+		if err := q.carryOut(ctx, act); err != nil || act >= makeNew {
 			return act, err
 		}
 	}
@@ -55,8 +55,11 @@ func (s *session) inquire(ctx context.Context, why purpose, cause error) (action
 
 // evidence is what is known before anybody is asked.
 func (s *session) evidence(why purpose, cause error) evidence {
+	// The record says whether the server was made with this machine's tags.
+	uid := s.profile.Tags.Value(s.request.Tags[jobrunner.TagMachineUID])
+	record, err := json.Marshal(s.record)
 	e := evidence{
-		purpose: why, phase: s.journal.Phase, inSteps: s.profile.InSteps, tagged: s.tagged(),
+		purpose: why, phase: s.journal.Phase, inSteps: s.profile.InSteps, tagged: err == nil && uid != "" && bytes.Contains(record, []byte(uid)),
 		lags: s.profile.Finder.Kind == clouds.ByTag, naming: s.naming(), record: s.names(s.record, why),
 	}
 	// Of a server that was asked for later the user knows nothing.
@@ -122,13 +125,6 @@ func (s *session) names(record clouds.Record, why purpose) recordNames {
 		return mayName
 	}
 	return namesNothing
-}
-
-// tagged reports whether the record says that the server was made with this machine's tags.
-func (s *session) tagged() bool {
-	uid := s.profile.Tags.Value(s.request.Tags[jobrunner.TagMachineUID])
-	record, err := json.Marshal(s.record)
-	return err == nil && uid != "" && bytes.Contains(record, []byte(uid))
 }
 
 // carryOut does what finds out more or changes something, and keeps what it learned as evidence, or does what comes last. An error ends

@@ -106,7 +106,7 @@ func TestFinish_exit_codes(t *testing.T) {
 			s.log.printf("a line")
 			s.conclude(c.err)
 			require.Equal(t, c.code, s.finish(t.Context()))
-			result, err := state.ReadResult(kept(t, client))
+			result, err := state.ReadResult(kept(t, client), state.ResultKey)
 			require.NoError(t, err)
 			require.Equal(t, s.result, result)
 			require.Contains(t, string(kept(t, client)[state.LogKey]), " a line\n")
@@ -176,7 +176,7 @@ func TestFinish_large_state(t *testing.T) {
 				require.Empty(t, data)
 				return
 			}
-			result, err := state.ReadResult(data)
+			result, err := state.ReadResult(data, state.ResultKey)
 			require.NoError(t, err)
 			require.Equal(t, s.result, result)
 			server, err := state.ReadServer(data)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -182,7 +183,7 @@ func (j *job) run(ctx context.Context, kind state.Operation) (int, state.Result)
 	termination, _ := os.ReadFile(filepath.Join(pod, "termination"))
 	j.last = string(termination)
 	j.request.Attempt++
-	result, err := state.ReadResult(j.state())
+	result, err := state.ReadResult(j.state(), state.ResultKey)
 	require.NoError(j.t, err, j.output.String())
 	return code, result
 }
@@ -213,7 +214,7 @@ func (j *job) state() map[string][]byte {
 func (j *job) journal() state.Phase {
 	j.t.Helper()
 	journal, err := state.ReadJournal(j.state())
-	if state.IsNoDocument(err) {
+	if errors.Is(err, state.ErrNoDocument) {
 		return ""
 	}
 	require.NoError(j.t, err)

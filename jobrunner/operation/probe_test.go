@@ -86,7 +86,7 @@ func (p *probe) run() (int, state.Result) {
 	require.Equal(p.t, operation.ExitSucceeded, p.stage(jobrunner.StageFetch), p.output.String())
 	require.Equal(p.t, operation.ExitSucceeded, p.stage(jobrunner.StageFlags), p.output.String())
 	code := p.stage(jobrunner.StageReport)
-	result, err := state.ReadResult(p.state())
+	result, err := state.ReadResult(p.state(), state.ResultKey)
 	require.NoError(p.t, err)
 	return code, result
 }
@@ -180,7 +180,7 @@ func TestProbe_distrusts_the_drivers_stage(t *testing.T) {
 			require.Equal(t, operation.ExitSucceeded, p.stage(jobrunner.StageFetch), p.output.String())
 			require.NoError(t, c.leave(filepath.Join(p.pod, "flags")))
 			require.Equal(t, operation.ExitFailed, p.stage(jobrunner.StageReport))
-			result, err := state.ReadResult(p.state())
+			result, err := state.ReadResult(p.state(), state.ResultKey)
 			require.NoError(t, err)
 			require.Equal(t, c.reason, result.Reason)
 			require.Equal(t, rkev1.ClassInvalid, result.Class)

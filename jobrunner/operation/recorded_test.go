@@ -53,7 +53,7 @@ func TestRecorded_isTold(t *testing.T) {
 	j.request.Options["slow-mode"] = "good"
 	require.Equal(t, asked(rkev1.ClassUnknown), j.tell(state.Create), "another attempt keeps the words of the first")
 	id := "ServerID srv-" + j.request.InstanceName
-	result, err := state.ReadResult(j.state())
+	result, err := state.ReadResult(j.state(), state.ResultKey)
 	require.NoError(t, err)
 	require.Contains(t, result.Message, "the driver recorded "+id)
 	require.Contains(t, result.Message, "not to my liking", "how the attempt failed that left the doubt")

@@ -211,7 +211,7 @@ func TestStories_looked(t *testing.T) {
 	j.request.Looked, j.request.Retry = j.request.Attempt-1, "again"
 	require.Equal(t, asked(rkev1.ClassTransient), j.tell(state.Create), "it is asked for once more, and that answer is lost too")
 	require.Equal(t, asked(rkev1.ClassTransient), j.tell(state.Create), "of which the user knows nothing")
-	result, err := state.ReadResult(j.state())
+	result, err := state.ReadResult(j.state(), state.ResultKey)
 	require.NoError(t, err)
 	require.Equal(t, []any{"again", j.request.Looked}, []any{*result.Retry, result.Looked})
 	j.request.Looked, j.request.Options["slow-mode"] = j.request.Attempt-1, "good"

@@ -68,21 +68,16 @@ func Start(tb testing.TB, options Options) *Server {
 	var connections sync.WaitGroup
 	tb.Cleanup(func() {
 		_ = listener.Close()
-		server.end()
+		server.mutex.Lock()
+		server.ended = true // connections that come as it happens are closed too
+		for connection := range server.open {
+			_ = connection.Close()
+		}
+		server.mutex.Unlock()
 		connections.Wait()
 	})
 	connections.Go(func() { server.accept(listener, &connections) })
 	return server
-}
-
-// end closes all connections, and those that come as it happens.
-func (s *Server) end() {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	s.ended = true
-	for connection := range s.open {
-		_ = connection.Close()
-	}
 }
 
 // keep remembers a connection until it is done; false means that the test is over.

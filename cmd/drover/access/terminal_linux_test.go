@@ -29,7 +29,7 @@ func dial(t *testing.T, options sshkeys.Options) (*sshkeys.Client, *sshtest.Serv
 	block, err := ssh.MarshalPrivateKey(key, "")
 	require.NoError(t, err)
 	server := sshtest.Start(t, sshtest.Options{})
-	client, err := sshkeys.DialWith(t.Context(), sshkeys.Access{
+	client, err := sshkeys.Dial(t.Context(), sshkeys.Access{
 		Host: server.Host, Port: server.Port, User: "root", PrivateKey: pem.EncodeToMemory(block),
 		KnownHosts: sshkeys.KnownHostsLine(server.Host, server.Port, server.HostKey()),
 	}, options)

@@ -29,7 +29,7 @@ const (
 // while, for nothing of the login was told to it. An address, port or jump host that the user gave is not
 // waited for: it may be wrong.
 func (l Login) connect(ctx context.Context, machine string, access sshkeys.Access, options sshkeys.Options) (*sshkeys.Client, error) {
-	client, err := sshkeys.DialWith(ctx, access, options)
+	client, err := sshkeys.Dial(ctx, access, options)
 	if !errors.Is(err, sshkeys.ErrNotServing) || l.Address != "" || l.Port != 0 || access.Jump != "" {
 		return client, err
 	}
@@ -47,7 +47,7 @@ func (l Login) connect(ctx context.Context, machine string, access sshkeys.Acces
 			return nil, fmt.Errorf("waiting until %s serves SSH at %s: %w", machine, access.Address(), context.Cause(ctx))
 		case <-time.After(patience / tries):
 		}
-		client, err = sshkeys.DialWith(ctx, access, options)
+		client, err = sshkeys.Dial(ctx, access, options)
 		if err == nil {
 			l.note("%s serves SSH now, after %s", machine, max(time.Since(started).Round(time.Second), time.Second))
 		}

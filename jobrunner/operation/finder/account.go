@@ -34,6 +34,7 @@ type accountAPI interface {
 
 // accountCloud goes by the tags that a driver gives a server in the very request that makes it.
 type accountCloud struct {
+	wholeAccount
 	accountAPI
 	driver string
 }
@@ -67,9 +68,6 @@ func (a accountCloud) get(ctx context.Context, server Server) (Server, error) {
 	}
 	return a.server(ctx, id)
 }
-
-// within implements cloud: a token is of one account.
-func (a accountCloud) within(context.Context) string { return "" }
 
 // page says where in a list one is: how many items the page has and the whole list, and where the next page is, empty after the last.
 // A list that does not say how long it is has a total of 0.

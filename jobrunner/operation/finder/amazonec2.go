@@ -34,9 +34,7 @@ var _ cloud = (*amazonEC2)(nil)
 
 // alive are the states of what is there. One that is shutting down never comes back (Amazon EC2 User Guide, "Instance state
 // changes"), and a terminated one is listed for an hour.
-func alive() []string {
-	return []string{ec2.InstanceStateNamePending, ec2.InstanceStateNameRunning, ec2.InstanceStateNameStopping, ec2.InstanceStateNameStopped}
-}
+var alive = []string{ec2.InstanceStateNamePending, ec2.InstanceStateNameRunning, ec2.InstanceStateNameStopping, ec2.InstanceStateNameStopped}
 
 func (a *amazonEC2) list(ctx context.Context, tag, value string) ([]Server, error) {
 	at, err := a.connect()
@@ -44,7 +42,7 @@ func (a *amazonEC2) list(ctx context.Context, tag, value string) ([]Server, erro
 		return nil, err
 	}
 	key := clouds.Of(amazonName).Tags.Key(tag)
-	filters := []*ec2.Filter{filter("instance-state-name", alive()...)}
+	filters := []*ec2.Filter{filter("instance-state-name", alive...)}
 	regions := []string{a.region}
 	if value != "" {
 		filters = append(filters, filter("tag:"+key, value))
@@ -145,7 +143,7 @@ func (a *amazonEC2) tagged(instance *ec2.Instance, region string) (Server, bool)
 }
 
 func isAlive(instance *ec2.Instance) bool {
-	return instance.State != nil && slices.Contains(alive(), aws.StringValue(instance.State.Name))
+	return instance.State != nil && slices.Contains(alive, aws.StringValue(instance.State.Name))
 }
 
 // get implements cloud. In a list of all regions its region is not kept, so that it is in its record.

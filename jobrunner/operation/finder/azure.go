@@ -22,6 +22,7 @@ const azureName = "azure"
 // azureCompute goes by the tags that the driver gives a virtual machine in the very request that makes it. Compute itself is
 // asked: what Azure Resource Manager tells of all resources is a copy that lags behind.
 type azureCompute struct {
+	nothingBeside
 	subscription, group string
 	connect             func(context.Context) (azureAPI, error)
 }
@@ -220,9 +221,6 @@ func isAzureGone(err error, codes ...string) bool {
 	answer, ok := errors.AsType[*azure.ServiceError](err)
 	return ok && slices.Contains(codes, answer.Code)
 }
-
-// sweep finds nothing to do: the key is in the virtual machine alone.
-func (a *azureCompute) sweep(context.Context, Machine) error { return nil }
 
 const (
 	azureRetries = 3

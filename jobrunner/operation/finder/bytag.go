@@ -29,6 +29,16 @@ type cloud interface {
 	sweep(ctx context.Context, machine Machine) error
 }
 
+// wholeAccount is a part of clouds whose lists have all servers of an account, for a token is of one.
+type wholeAccount struct{}
+
+func (wholeAccount) within(context.Context) string { return "" }
+
+// nothingBeside is a part of clouds whose drivers leave nothing beside servers: the key is in the server alone, the disk goes with it.
+type nothingBeside struct{}
+
+func (nothingBeside) sweep(context.Context, Machine) error { return nil }
+
 var (
 	errNoTag = errors.New("looking for servers: the machine has no tag with its UID")
 	// errNotOurs keeps a removal from what was given to somebody else since it was listed.

@@ -21,6 +21,7 @@ const digitalOceanName = "digitalocean"
 
 // digitalOcean goes to the same address as the driver, through the proxy of the environment.
 type digitalOcean struct {
+	wholeAccount
 	client *godo.Client
 }
 
@@ -125,9 +126,6 @@ func (d *digitalOcean) get(ctx context.Context, server Server) (Server, error) {
 	}
 	return taggedDroplet(droplet, wordTags(digitalOceanName, droplet.Tags)), nil
 }
-
-// within implements cloud: a token is of one account.
-func (d *digitalOcean) within(context.Context) string { return "" }
 
 // destroy implements cloud.
 func (d *digitalOcean) destroy(ctx context.Context, server Server) error {

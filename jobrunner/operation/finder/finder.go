@@ -173,11 +173,11 @@ func cloudFor(driver string, options flags) cloud {
 	case googleName:
 		return newGoogle(options)
 	case hetznerName:
-		return accountCloud{newHetzner(token), driver}
+		return accountCloud{accountAPI: newHetzner(token), driver: driver}
 	case linodeName:
-		return accountCloud{newLinode(token), driver}
+		return accountCloud{accountAPI: newLinode(token), driver: driver}
 	case vultrName:
-		return accountCloud{newVultr(token), driver}
+		return accountCloud{accountAPI: newVultr(token), driver: driver}
 	}
 	return nil
 }

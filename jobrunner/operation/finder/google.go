@@ -31,6 +31,7 @@ const (
 // googleCompute goes by the labels that the driver gives an instance in the very request that makes it. The SSH key and the
 // user data follow in a second one, so that an instance without our key was never finished.
 type googleCompute struct {
+	nothingBeside
 	project, zone string
 	connect       func(context.Context) (*compute.Service, string, error)
 }
@@ -230,9 +231,6 @@ func isGoogleGone(err error) bool {
 	return ok && failed.Code == http.StatusNotFound && len(failed.Errors) > 0 && failed.Errors[0].Reason == "notFound" &&
 		strings.Contains(failed.Message, "/instances/")
 }
-
-// sweep finds nothing to do: keys are in the instance's metadata, and its boot disk goes with it.
-func (g *googleCompute) sweep(context.Context, Machine) error { return nil }
 
 // googleTimeout is longer than the longest answer, that of a wait for an operation.
 const googleTimeout = 150 * time.Second

@@ -19,6 +19,7 @@ const (
 
 // linode is an account at Linode. Its keys are no resources.
 type linode struct {
+	nothingBeside
 	client linodego.Client
 }
 
@@ -112,6 +113,3 @@ func (l *linode) destroy(ctx context.Context, server Server) error {
 	}
 	return nil
 }
-
-// sweep implements accountAPI: the driver leaves nothing.
-func (l *linode) sweep(context.Context, Machine) error { return nil }

@@ -62,7 +62,7 @@ var thirdParties = []thirdParty{
 	{
 		driver: hetznerName, servers: "/servers", keys: "/ssh_keys", bad: []string{"x", "1/2"},
 		open: func(url string) cloud {
-			return accountCloud{newHetzner("t", hcloud.WithEndpoint(url), hcloud.WithRetryOpts(hcloud.RetryOpts{})), hetznerName}
+			return accountCloud{accountAPI: newHetzner("t", hcloud.WithEndpoint(url), hcloud.WithRetryOpts(hcloud.RetryOpts{})), driver: hetznerName}
 		},
 		// docs.hetzner.cloud, "Pagination", "Errors", "Servers", "SSH Keys".
 		list: func(name string, items []any, page, total int, more bool) any {
@@ -100,7 +100,7 @@ var thirdParties = []thirdParty{
 			l := newLinode("t")
 			l.client.SetBaseURL(url)
 			l.client.SetRetryCount(0)
-			return accountCloud{l, linodeName}
+			return accountCloud{accountAPI: l, driver: linodeName}
 		},
 		// techdocs.akamai.com, Linode API, "Pagination", "Errors", "List Linodes".
 		list: func(_ string, items []any, page, total int, _ bool) any {
@@ -123,7 +123,7 @@ var thirdParties = []thirdParty{
 			v := newVultr("t")
 			_ = v.client.SetBaseURL(url)
 			v.client.SetRetryLimit(0)
-			return accountCloud{v, vultrName}
+			return accountCloud{accountAPI: v, driver: vultrName}
 		},
 		// vultr.com/api, "Parameters" (meta and paging), "Response codes", "List Instances".
 		list: func(name string, items []any, page, total int, more bool) any {
