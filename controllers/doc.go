@@ -27,6 +27,9 @@
 //	Job <m>-create-<n>, <m>-rm-<n>                    machine       machine, CLI
 //	ServerScan status                                 serverscan    CLI
 //	a scan's Job, its Secrets, account and Role       serverscan    the scan's pod
+//	RKEBootstrap status, label machine-id             rkebootstrap  Cluster API
+//	bootstrap Secret of an RKEBootstrap               rkebootstrap  machine; copied into the request Secret
+//	plan Secret: metadata, token hash; its account    rkebootstrap  endpoint/agents; the other keys: api/plan
 //	bootstrap Secret, credential Secret               others        machine; copied into the request Secret
 //	their label clusterctl.cluster.x-k8s.io/move      machine       clusterctl
 //

@@ -1,0 +1,195 @@
+package rkebootstrap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/drover-project/drover/api/plan"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/apply"
+	"github.com/drover-project/drover/bootstrap"
+	"github.com/drover-project/drover/controllers/step"
+)
+
+// Options of a Reconciler.
+type Options struct {
+	// Client reads, from its cache if it has one, and writes.
+	Client client.Client
+	// Reader reads Secrets past the cache: what was written a moment ago must be seen, or a second token would be made.
+	Reader client.Reader
+	// Endpoint is what servers reach the manager by: Server, CAChecksum and Sums are read; a Server that is empty means that there is none.
+	Endpoint func() bootstrap.Install
+	// WatchFilter limits the RKEBootstraps to those whose label cluster.x-k8s.io/watch-filter has this value; empty for all.
+	WatchFilter string
+	// Clock is the real one by default.
+	Clock clock.PassiveClock
+}
+
+// Reconciler reconciles RKEBootstraps.
+type Reconciler struct {
+	Options
+
+	applier apply.Applier
+}
+
+// New makes a Reconciler.
+func New(o Options) *Reconciler {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return &Reconciler{Options: o, applier: apply.Applier{Client: o.Client, Reader: o.Reader, Owner: "drover-rkebootstrap"}}
+}
+
+// Register adds the controller to a manager, whose scheme must know the kinds of CAPI and of rke.cattle.io.
+func (r *Reconciler) Register(mgr manager.Manager) error {
+	return builder.ControllerManagedBy(mgr).Named("rkebootstrap").
+		For(&rkev1.RKEBootstrap{}).
+		Owns(&corev1.Secret{}, builder.WithPredicates(secretTurns())).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(ofMachine)).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster)).
+		Watches(&rkev1.RKEControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.ofControlPlane)).
+		Complete(r)
+}
+
+// scope is one reconcile.
+type scope struct {
+	*rkev1.RKEBootstrap
+	conditions   *step.Conditions
+	machine      *clusterv1.Machine
+	controlPlane *rkev1.RKEControlPlane
+	// script and plan are the Secrets; nil when they are not there.
+	script, plan *corev1.Secret
+}
+
+// Conditions implements step.Scope.
+func (s *scope) Conditions() *step.Conditions { return s.conditions }
+
+// Reconcile brings one RKEBootstrap forward. What it made ends with it, by owner references.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	obj := &rkev1.RKEBootstrap{}
+	if err := r.Client.Get(ctx, request.NamespacedName, obj); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !obj.DeletionTimestamp.IsZero() || r.WatchFilter != "" && obj.Labels[clusterv1.WatchLabel] != r.WatchFilter {
+		return reconcile.Result{}, nil
+	}
+	if err := r.identify(ctx, obj); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	before := obj.DeepCopy()
+	s := &scope{RKEBootstrap: obj, conditions: step.NewConditions(&obj.Status.Conditions, obj.Generation, r.Clock.Now())}
+	err := step.Run(ctx, s, step.Of(rkev1.DataSecretAvailableCondition, rkev1.DataSecretAvailableReason, r.prepare),
+		step.Of(rkev1.DataSecretAvailableCondition, rkev1.DataSecretAvailableReason, r.ensureSecrets))
+	s.conditions.Summarize(rkev1.ReadyCondition, rkev1.ReadyReason, rkev1.DataSecretAvailableCondition)
+	obj.Status.ObservedGeneration = obj.Generation
+	if _, patchErr := step.PatchStatus(ctx, r.Client, before, obj); patchErr != nil {
+		return step.Result(errors.Join(patchErr, err))
+	}
+	return step.Result(err)
+}
+
+// identify gives the machine its identity in plans, which a move keeps.
+func (r *Reconciler) identify(ctx context.Context, obj *rkev1.RKEBootstrap) error {
+	if obj.Labels[rkev1.MachineIDLabel] != "" {
+		return nil
+	}
+	before := obj.DeepCopy()
+	metav1.SetMetaDataLabel(&obj.ObjectMeta, rkev1.MachineIDLabel, newMachineID())
+	return r.Client.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+// prepare finds what the script depends on, and waits for what is not there.
+func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
+	machine, err := util.GetOwnerMachine(ctx, r.Client, s.ObjectMeta)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the Machine: %w", err)
+	}
+	if machine == nil {
+		return step.Wait(rkev1.WaitingForOwnerReason, "no Machine owns this object yet. It is made by naming it in a Machine's spec.bootstrap.configRef", 0)
+	}
+	s.machine = machine
+	cluster := &clusterv1.Cluster{}
+	if err := r.Client.Get(ctx, types.NamespacedName{Namespace: s.Namespace, Name: machine.Spec.ClusterName}, cluster); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the Cluster %s: %w", machine.Spec.ClusterName, err)
+	} else if err != nil {
+		return step.Wait(rkev1.WaitingForClusterReason, fmt.Sprintf("the Cluster %s is not there", machine.Spec.ClusterName), 0)
+	}
+	if annotations.IsPaused(cluster, s) {
+		s.conditions.True(rkev1.PausedCondition, clusterv1.PausedReason, "")
+		return step.Wait(clusterv1.PausedReason, "the Cluster or this object is paused", 0)
+	}
+	s.conditions.Set(rkev1.PausedCondition, metav1.ConditionFalse, clusterv1.NotPausedReason, "")
+	if machine.Labels[rkev1.OSLabel] == "windows" {
+		return step.Stall(rkev1.OperatingSystemUnsupportedReason, errors.New("there is no agent for Windows: remove the label "+rkev1.OSLabel+" or use another bootstrap provider"))
+	}
+	if cluster.Status.Initialization.InfrastructureProvisioned == nil || !*cluster.Status.Initialization.InfrastructureProvisioned {
+		return step.Wait(rkev1.WaitingForClusterReason, fmt.Sprintf("the infrastructure of Cluster %s is not provisioned yet", cluster.Name), 0)
+	}
+	ref := cluster.Spec.ControlPlaneRef
+	if ref.Kind != "RKEControlPlane" || ref.APIGroup != rkev1.GroupVersion.Group {
+		return step.Stall(rkev1.ControlPlaneForeignReason, fmt.Errorf("the control plane of Cluster %s is %q and no RKEControlPlane: an RKEBootstrap can only join one of those", cluster.Name, ref.Kind))
+	}
+	s.controlPlane = &rkev1.RKEControlPlane{}
+	if err := r.Client.Get(ctx, types.NamespacedName{Namespace: s.Namespace, Name: ref.Name}, s.controlPlane); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the RKEControlPlane %s: %w", ref.Name, err)
+	} else if err != nil {
+		return step.Wait(rkev1.WaitingForClusterReason, fmt.Sprintf("the RKEControlPlane %s of Cluster %s is not there", ref.Name, cluster.Name), 0)
+	}
+	return nil
+}
+
+// secretTurns lets pass what happens to our Secrets before the token is burned. Afterwards an agent's reports wake nobody.
+func secretTurns() predicate.Funcs {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		was, ok := e.ObjectOld.(*corev1.Secret)
+		return !ok || was.Type != plan.SecretType || len(was.Data[plan.KeyTokenHash]) > 0
+	}}
+}
+
+func ofMachine(_ context.Context, obj client.Object) []reconcile.Request {
+	machine, ok := obj.(*clusterv1.Machine)
+	if !ok || machine.Spec.Bootstrap.ConfigRef.Kind != "RKEBootstrap" || machine.Spec.Bootstrap.ConfigRef.APIGroup != rkev1.GroupVersion.Group {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: machine.Namespace, Name: machine.Spec.Bootstrap.ConfigRef.Name}}}
+}
+
+// ofCluster and ofControlPlane wake the bootstraps that wait for what they depend on; the others have nothing to do and write nothing.
+func (r *Reconciler) ofCluster(ctx context.Context, obj client.Object) []reconcile.Request {
+	return r.inCluster(ctx, obj.GetNamespace(), obj.GetName())
+}
+
+func (r *Reconciler) ofControlPlane(ctx context.Context, obj client.Object) []reconcile.Request {
+	return r.inCluster(ctx, obj.GetNamespace(), obj.GetLabels()[clusterv1.ClusterNameLabel])
+}
+
+func (r *Reconciler) inCluster(ctx context.Context, namespace, cluster string) []reconcile.Request {
+	list := &rkev1.RKEBootstrapList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster}); err != nil {
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(list.Items))
+	for i := range list.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return requests
+}
+
+// +kubebuilder:rbac:groups=rke.cattle.io,resources=rkebootstraps;rkebootstraptemplates,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=rke.cattle.io,resources=rkebootstraps/status;rkebootstraps/finalizers;rkebootstraptemplates/finalizers,verbs=get;update;patch

@@ -1,0 +1,225 @@
+package rkebootstrap_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/drover-project/drover/api/connect"
+	"github.com/drover-project/drover/api/plan"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/bootstrap"
+	"github.com/drover-project/drover/capi"
+	"github.com/drover-project/drover/charts"
+	"github.com/drover-project/drover/controllers/rkebootstrap"
+	"github.com/drover-project/drover/testkit"
+)
+
+func TestMain(m *testing.M) {
+	crds, err := capi.CRDs()
+	if err == nil {
+		own, ownErr := charts.CRDs()
+		crds, err = append(crds, own...), ownErr
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	testkit.Main(m, testkit.WithCRDs(crds...))
+}
+
+// world is a Machine with its RKEBootstrap, in a Cluster with an RKEControlPlane whose infrastructure is provisioned.
+type world struct {
+	client.WithWatch
+	*testing.T
+	obj      *rkev1.RKEBootstrap
+	cluster  *clusterv1.Cluster
+	control  *rkev1.RKEControlPlane
+	machine  *clusterv1.Machine
+	endpoint bootstrap.Install
+	r        *rkebootstrap.Reconciler
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(scheme))
+	require.NoError(t, clusterv1.AddToScheme(scheme))
+	require.NoError(t, rkev1.AddToScheme(scheme))
+	sum := strings.Repeat("0a", 32)
+	w := &world{T: t, WithWatch: testkit.Client(t, scheme), endpoint: bootstrap.Install{Server: "https://manager.test", CAChecksum: sum, Sums: map[string]string{"amd64": sum}}}
+	w.r = w.reconciler(w.WithWatch)
+	namespace := testkit.Namespace(t)
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: "c1"}
+	w.cluster = &clusterv1.Cluster{ObjectMeta: meta, Spec: clusterv1.ClusterSpec{
+		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKECluster", Name: "c1"},
+		ControlPlaneRef:   clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEControlPlane", Name: "c1"}}}
+	w.control = &rkev1.RKEControlPlane{ObjectMeta: meta}
+	w.control.Spec.KubernetesVersion = "v1.34.1+k3s1"
+	w.control.Spec.AgentEnvVars = []rkev1.EnvVar{{Name: "HTTPS_PROXY", Value: "http://proxy:3128"}}
+	w.machine = &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m1"}, Spec: clusterv1.MachineSpec{ClusterName: "c1",
+		Bootstrap:         clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEBootstrap", Name: "b1"}},
+		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke-machine.cattle.io", Kind: "AcmeMachine", Name: "m1"}}}
+	require.NoError(t, w.Create(t.Context(), w.cluster))
+	w.cluster.Status.Initialization.InfrastructureProvisioned = new(true)
+	require.NoError(t, w.Status().Update(t.Context(), w.cluster))
+	require.NoError(t, w.Create(t.Context(), w.control))
+	require.NoError(t, w.Create(t.Context(), w.machine))
+	w.obj = &rkev1.RKEBootstrap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "b1", Labels: map[string]string{clusterv1.ClusterNameLabel: "c1"},
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(w.machine, clusterv1.GroupVersion.WithKind("Machine"))}}}
+	require.NoError(t, w.Create(t.Context(), w.obj))
+	return w
+}
+
+func (w *world) reconciler(c client.Client) *rkebootstrap.Reconciler {
+	return rkebootstrap.New(rkebootstrap.Options{Client: c, Reader: c, Endpoint: func() bootstrap.Install { return w.endpoint }})
+}
+
+func (w *world) reconcile() {
+	w.Helper()
+	testkit.ExpectReconciled(w.T, w.r, w.obj)
+	testkit.ExpectExists(w.T, w.WithWatch, w.obj)
+}
+
+func (w *world) secret(name string) *corev1.Secret {
+	w.Helper()
+	return testkit.ExpectExists(w.T, w.WithWatch, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: name}})
+}
+
+func (w *world) expect(status metav1.ConditionStatus, reason string) string {
+	w.Helper()
+	testkit.ExpectCondition(w.T, w.obj, rkev1.ReadyCondition, status, reason)
+	for _, condition := range w.obj.Status.Conditions {
+		if condition.Type == rkev1.ReadyCondition {
+			return condition.Message
+		}
+	}
+	return ""
+}
+
+// The way of a token: made once, in the script and hashed in the plan Secret; scrubbed from both when the agent has reported.
+func TestReconcile(t *testing.T) {
+	w := newWorld(t)
+	w.reconcile()
+	w.expect(metav1.ConditionTrue, rkev1.ReadyReason)
+	require.Equal(t, "b1-machine-bootstrap", *w.obj.Status.DataSecretName)
+	require.True(t, *w.obj.Status.Initialization.DataSecretCreated)
+	require.NotEmpty(t, w.obj.Labels[rkev1.MachineIDLabel])
+
+	data, secret := w.secret("b1-machine-bootstrap"), w.secret("b1-machine-plan")
+	token, err := connect.ParseToken(string(data.Data["token"]))
+	require.NoError(t, err)
+	require.Equal(t, secret.Namespace+"/"+secret.Name, token.Namespace+"/"+token.SecretName)
+	require.True(t, token.Matches(string(secret.Data[plan.KeyTokenHash])))
+	require.Contains(t, string(data.Data["value"]), "DROVER_TOKEN='"+token.String()+"'")
+	require.Contains(t, string(data.Data["value"]), "export HTTPS_PROXY='http://proxy:3128'")
+	require.NotContains(t, string(secret.Data[plan.KeyTokenHash]), token.String())
+	require.Equal(t, w.obj.Labels[rkev1.MachineIDLabel], secret.Labels[rkev1.MachineIDLabel])
+
+	versions := []string{w.obj.ResourceVersion, data.ResourceVersion, secret.ResourceVersion}
+	w.reconcile()
+	require.Equal(t, versions, []string{w.obj.ResourceVersion, w.secret(data.Name).ResourceVersion, w.secret(secret.Name).ResourceVersion}, "nothing changed, nothing is written")
+
+	secret.Data[plan.KeyAgentPublicKey] = []byte("key")
+	require.NoError(t, w.Update(t.Context(), secret))
+	w.reconcile()
+	require.Equal(t, token.String(), string(w.secret(data.Name).Data["token"]), "its answer may be lost: it asks again")
+
+	secret = w.secret(secret.Name)
+	secret.Data[plan.KeyAgentStatus] = []byte("{}")
+	require.NoError(t, w.Update(t.Context(), secret))
+	w.reconcile()
+	data, secret = w.secret(data.Name), w.secret(secret.Name)
+	require.NotContains(t, secret.Data, plan.KeyTokenHash)
+	require.Equal(t, "key", string(secret.Data[plan.KeyAgentPublicKey]))
+	require.NotContains(t, data.Data, "token")
+	require.NotContains(t, string(data.Data["value"]), token.String())
+	require.NotContains(t, fmt.Sprint(data.Annotations, data.ManagedFields), token.String())
+	w.expect(metav1.ConditionTrue, rkev1.ReadyReason)
+}
+
+// A crash after each write leaves one token and no other.
+func TestReconcile_interrupted(t *testing.T) {
+	for n := 1; ; n++ {
+		w, count := newWorld(t), 0
+		fail := func() error {
+			if count++; count == n {
+				return errors.New("the answer is lost")
+			}
+			return nil
+		}
+		broken := interceptor.NewClient(w.WithWatch, interceptor.Funcs{
+			Apply: func(ctx context.Context, c client.WithWatch, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+				return errors.Join(c.Apply(ctx, obj, opts...), fail())
+			},
+			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+				return errors.Join(c.Patch(ctx, obj, patch, opts...), fail())
+			},
+		})
+		_, err := w.reconciler(broken).Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w.obj)})
+		require.Equal(t, count >= n, err != nil)
+		w.reconcile()
+		token, parseErr := connect.ParseToken(string(w.secret("b1-machine-bootstrap").Data["token"]))
+		require.NoError(t, parseErr)
+		require.True(t, token.Matches(string(w.secret("b1-machine-plan").Data[plan.KeyTokenHash])), "write %d", n)
+		if err == nil {
+			require.Greater(t, n, 5, "the Secrets, the account, its Role and binding, the machine's ID")
+			return
+		}
+	}
+}
+
+// What it waits for, and what only a user can mend.
+func TestReconcile_waits(t *testing.T) {
+	for what, tt := range map[string]struct {
+		change func(*world)
+		reason string
+		says   string
+	}{
+		"no Machine": {func(w *world) { w.obj.OwnerReferences = nil; require.NoError(w, w.Update(w.Context(), w.obj)) },
+			rkev1.WaitingForOwnerReason, "spec.bootstrap.configRef"},
+		"no infrastructure": {func(w *world) {
+			w.cluster.Status.Initialization.InfrastructureProvisioned = new(false)
+			require.NoError(w, w.Status().Update(w.Context(), w.cluster))
+		}, rkev1.WaitingForClusterReason, "the infrastructure of Cluster c1 is not provisioned yet"},
+		"no control plane": {func(w *world) { require.NoError(w, w.Delete(w.Context(), w.control)) }, rkev1.WaitingForClusterReason, "the RKEControlPlane c1 of Cluster c1 is not there"},
+		"another's control plane": {func(w *world) {
+			w.cluster.Spec.ControlPlaneRef.APIGroup, w.cluster.Spec.ControlPlaneRef.Kind = "controlplane.cluster.x-k8s.io", "KubeadmControlPlane"
+			require.NoError(w, w.Update(w.Context(), w.cluster))
+		}, rkev1.ControlPlaneForeignReason, `is "KubeadmControlPlane" and no RKEControlPlane`},
+		"paused": {func(w *world) { w.cluster.Spec.Paused = new(true); require.NoError(w, w.Update(w.Context(), w.cluster)) }, clusterv1.PausedReason, "paused"},
+		"Windows": {func(w *world) {
+			w.machine.Labels = map[string]string{rkev1.OSLabel: "windows"}
+			require.NoError(w, w.Update(w.Context(), w.machine))
+		}, rkev1.OperatingSystemUnsupportedReason, "there is no agent for Windows"},
+		"no server URL": {func(w *world) { w.endpoint = bootstrap.Install{} }, rkev1.ServerURLMissingReason, "set its --server-url"},
+		"a bad variable": {func(w *world) {
+			w.control.Spec.AgentEnvVars[0].Name = "PATH"
+			require.NoError(w, w.Update(w.Context(), w.control))
+		}, rkev1.ConfigInvalidReason, "agentEnvVars[0]: PATH cannot be set"},
+		"another's Secret": {func(w *world) {
+			require.NoError(w, w.Create(w.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: "b1-machine-plan"}}))
+		}, rkev1.NameTakenReason, "there is a Secret b1-machine-plan that is not of this object"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t)
+			tt.change(w)
+			w.reconcile()
+			require.Contains(t, w.expect(metav1.ConditionFalse, tt.reason), tt.says)
+			require.Nil(t, w.obj.Status.DataSecretName)
+		})
+	}
+}

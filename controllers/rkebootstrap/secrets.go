@@ -1,0 +1,132 @@
+package rkebootstrap
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/api/connect"
+	"github.com/drover-project/drover/api/plan"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/bootstrap"
+	"github.com/drover-project/drover/controllers/step"
+)
+
+// Keys of the bootstrap Secret: value and format are Cluster API's, token is what value holds, until it is burned.
+const (
+	valueKey  = "value"
+	formatKey = "format"
+	tokenKey  = "token"
+)
+
+// PlanSecretName is the name of a machine's plan Secret, and of the ServiceAccount, Role and RoleBinding of its agent.
+func PlanSecretName(bootstrap string) string { return bootstrap + "-machine-plan" }
+
+// DataSecretName is the name of a machine's bootstrap Secret.
+func DataSecretName(bootstrap string) string { return bootstrap + "-machine-bootstrap" }
+
+func newMachineID() string { return strings.ToLower(rand.Text()) }
+
+// ensureSecrets makes the token once: the bootstrap Secret, which is written first, remembers it until it is burned, so that a crash between
+// the two Secrets leaves no token that the endpoint does not know.
+func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
+	var err error
+	if s.script, err = r.secret(ctx, s, DataSecretName(s.Name)); err != nil {
+		return err
+	}
+	if s.plan, err = r.secret(ctx, s, PlanSecretName(s.Name)); err != nil {
+		return err
+	}
+	install := r.Endpoint()
+	if install.Server == "" {
+		return step.Wait(rkev1.ServerURLMissingReason, "the manager does not know by which address servers reach it: set its --server-url (docs/install.md)", 0)
+	}
+	token := r.tokenOf(s)
+	install.Token, install.Folder = token, s.controlPlane.Spec.DataDirectories.SystemAgent
+	for _, v := range s.controlPlane.Spec.AgentEnvVars {
+		install.Env = append(install.Env, bootstrap.EnvVar(v))
+	}
+	script, err := bootstrap.Script(install)
+	if err != nil {
+		return step.Stall(rkev1.ConfigInvalidReason, err)
+	}
+	desired := &corev1.Secret{TypeMeta: secretKind, ObjectMeta: r.meta(s, DataSecretName(s.Name)), Type: rkev1.BootstrapSecretType,
+		Data: map[string][]byte{valueKey: script, formatKey: []byte("cloud-config")}} // cloud-init takes scripts, too
+	if token != "" {
+		desired.Data[tokenKey] = []byte(token)
+	}
+	if _, err := r.applier.All(ctx, append([]client.Object{desired}, r.agentObjects(s, token)...)...); err != nil {
+		return fmt.Errorf("writing the machine's Secrets and its agent's account: %w", err)
+	}
+	s.Status.DataSecretName, s.Status.Ready, s.Status.Initialization.DataSecretCreated = new(desired.Name), true, new(true)
+	return nil
+}
+
+var secretKind = metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}
+
+// tokenOf is the token of the machine: the one in its bootstrap Secret, a new one before there is any, none once the agent has reported.
+func (r *Reconciler) tokenOf(s *scope) string {
+	switch {
+	case s.plan != nil && len(s.plan.Data[plan.KeyAgentPublicKey]) > 0 && hasReported(s.plan.Data):
+		return ""
+	case s.script != nil && len(s.script.Data[tokenKey]) > 0:
+		return string(s.script.Data[tokenKey])
+	}
+	return connect.NewToken(s.Namespace, PlanSecretName(s.Name)).String()
+}
+
+// hasReported reports whether an agent has written anything: from then on its answer cannot be lost any more.
+func hasReported(data map[string][]byte) bool {
+	return slices.ContainsFunc(plan.KeysOf(plan.Agent), func(key string) bool {
+		return key != plan.KeyState && key != plan.KeyProbeStatuses && len(data[key]) > 0
+	})
+}
+
+// secret reads one of ours; nil when it is not there. One of the name that is not ours is not touched.
+func (r *Reconciler) secret(ctx context.Context, s *scope, name string) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: name}, secret)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
+	} else if err != nil {
+		return nil, nil
+	}
+	if owner := metav1.GetControllerOf(secret); owner == nil || owner.Kind != "RKEBootstrap" || owner.Name != s.Name {
+		return nil, step.Stall(rkev1.NameTakenReason, errors.New("there is a Secret "+name+" that is not of this object: delete it"))
+	}
+	return secret, nil
+}
+
+func (r *Reconciler) meta(s *scope, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: s.Namespace, Name: name,
+		Labels: map[string]string{clusterv1.ClusterNameLabel: s.machine.Spec.ClusterName, rkev1.MachineIDLabel: s.Labels[rkev1.MachineIDLabel]},
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(s.RKEBootstrap, rkev1.GroupVersion.WithKind("RKEBootstrap"))}}
+}
+
+// agentObjects are the plan Secret, and the ServiceAccount that may read and write it and nothing else.
+func (r *Reconciler) agentObjects(s *scope, token string) []client.Object {
+	name := PlanSecretName(s.Name)
+	meta := func() metav1.ObjectMeta { return r.meta(s, name) }
+	secret := &corev1.Secret{TypeMeta: secretKind, ObjectMeta: meta(), Type: plan.SecretType}
+	if read, err := connect.ParseToken(token); err == nil {
+		secret.Data = map[string][]byte{plan.KeyTokenHash: []byte(read.Hash())}
+	}
+	rbacKind := func(kind string) metav1.TypeMeta { return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind} }
+	return []client.Object{
+		secret,
+		&corev1.ServiceAccount{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"}, ObjectMeta: meta(), AutomountServiceAccountToken: new(bool)},
+		&rbacv1.Role{TypeMeta: rbacKind("Role"), ObjectMeta: meta(), Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"},
+			ResourceNames: []string{name}, Verbs: []string{"get", "list", "watch", "update"}}}},
+		&rbacv1.RoleBinding{TypeMeta: rbacKind("RoleBinding"), ObjectMeta: meta(), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.Namespace, Name: name}}},
+	}
+}
