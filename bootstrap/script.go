@@ -96,10 +96,8 @@ var (
 )
 
 func (i Install) validate() error {
-	server, err := url.Parse(i.Server)
 	switch {
-	case err != nil || server.Scheme != "https" || server.Host == "" || server.User != nil || strings.TrimSuffix(server.Path, "/") != "" ||
-		server.RawQuery != "" || server.Fragment != "" || strings.HasSuffix(i.Server, "/"):
+	case !isServer(i.Server):
 		return fmt.Errorf("the server URL %q is not https://host[:port]", i.Server)
 	case i.CAChecksum != "" && !isSum(i.CAChecksum):
 		return errors.New("the authorities' checksum is no SHA-256 in hex")
@@ -116,16 +114,29 @@ func (i Install) validate() error {
 		}
 	}
 	for at, v := range i.Env {
-		switch {
-		case !variable.MatchString(v.Name):
-			return fmt.Errorf("agentEnvVars[%d]: %q is no name of a variable", at, v.Name)
-		case strings.HasPrefix(v.Name, "DROVER_") || slices.Contains([]string{"PATH", "IFS", "ENV", "LD_PRELOAD", "LD_LIBRARY_PATH"}, v.Name):
-			return fmt.Errorf("agentEnvVars[%d]: %s cannot be set, for the script needs it", at, v.Name)
-		case !isLine(v.Value):
-			return fmt.Errorf("agentEnvVars[%d]: the value of %s is not one line of text", at, v.Name)
+		if err := v.validate(); err != nil {
+			return fmt.Errorf("agentEnvVars[%d]: %w", at, err)
 		}
 	}
 	return nil
+}
+
+func (v EnvVar) validate() error {
+	switch {
+	case !variable.MatchString(v.Name):
+		return fmt.Errorf("%q is no name of a variable", v.Name)
+	case strings.HasPrefix(v.Name, "DROVER_") || slices.Contains([]string{"PATH", "IFS", "ENV", "LD_PRELOAD", "LD_LIBRARY_PATH"}, v.Name):
+		return fmt.Errorf("%s cannot be set, for the script needs it", v.Name)
+	case !isLine(v.Value):
+		return fmt.Errorf("the value of %s is not one line of text", v.Name)
+	}
+	return nil
+}
+
+// isServer reports whether a URL is https, a host and perhaps a port, and nothing else.
+func isServer(s string) bool {
+	server, err := url.Parse(s)
+	return err == nil && server.Host != "" && s == "https://"+server.Host
 }
 
 func isSum(s string) bool {
