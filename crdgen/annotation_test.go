@@ -92,7 +92,7 @@ func TestManifestHasNoStatus(t *testing.T) {
 	config, _, _, err := crdgen.CRDs(crdgen.Schema{Driver: "acme", Fields: []crdgen.Field{{Name: "x", Flag: "acme-x", Type: crdgen.String}}})
 	require.NoError(t, err)
 	config.Status.StoredVersions = []string{"v1"}
-	manifest, err := crdgen.Manifest(config)
+	manifest, err := manifestOf(config)
 	require.NoError(t, err)
 	require.NotContains(t, manifest, "status")
 	require.Equal(t, "CustomResourceDefinition", manifest["kind"])

@@ -110,7 +110,7 @@ func TestBuiltinCRDsAreGolden(t *testing.T) {
 
 func compareGolden(t *testing.T, path string, crd *apiextensionsv1.CustomResourceDefinition) {
 	t.Helper()
-	manifest, err := crdgen.Manifest(crd)
+	manifest, err := manifestOf(crd)
 	require.NoError(t, err)
 	got, err := yaml.Marshal(manifest)
 	require.NoError(t, err)

@@ -44,6 +44,7 @@ func Incompatible(old, next []Field) []Change {
 	for _, field := range next {
 		byName[field.Name] = field
 	}
+	meaning := map[bool]string{true: "content", false: "path"} // of a field that is a file, or not
 	var changes []Change
 	for _, was := range old {
 		is, ok := byName[was.Name]
@@ -53,18 +54,11 @@ func Incompatible(old, next []Field) []Change {
 		case is.Type != was.Type:
 			changes = append(changes, Change{Field: was.Name, Kind: Retyped, From: string(was.Type), To: string(is.Type)})
 		case is.File != was.File:
-			changes = append(changes, Change{Field: was.Name, Kind: Reinterpreted, From: meaning(was), To: meaning(is)})
+			changes = append(changes, Change{Field: was.Name, Kind: Reinterpreted, From: meaning[was.File], To: meaning[is.File]})
 		}
 	}
 	slices.SortFunc(changes, func(a, b Change) int { return strings.Compare(a.Field, b.Field) })
 	return changes
-}
-
-func meaning(field Field) string {
-	if field.File {
-		return "content"
-	}
-	return "path"
 }
 
 // FieldsInUse counts, for each key, the specs that give it a value; null, "", false and empty lists count too, because a

@@ -148,7 +148,7 @@ func TestServerTakesATalkativeDriver(t *testing.T) {
 	client, err := dynamic.NewForConfig(testkit.Config(t))
 	require.NoError(t, err)
 	for _, crd := range []*apiextensionsv1.CustomResourceDefinition{config, template, machine} {
-		manifest, err := crdgen.Manifest(crd)
+		manifest, err := manifestOf(crd)
 		require.NoError(t, err)
 		apply(t, client.Resource(crdResource), manifest)
 	}

@@ -1,7 +1,6 @@
 package crdgen
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"regexp"
@@ -97,7 +96,7 @@ func CRDs(schema Schema) (config, template, machine *apiextensionsv1.CustomResou
 		// Cluster API makes the Cluster an owner of each template that is used; the label is there only when a ClusterClass made it.
 		column("Cluster", `.metadata.ownerReferences[?(@.kind=="Cluster")].name`, "Cluster the template belongs to", 0),
 		column("Credential", ".spec.template.spec.common.cloudCredentialSecretName", "Secret with the cloud's credential", 0),
-		ageColumn(),
+		ageColumn,
 	}
 	spec := object("Spec is what the driver is asked for.", plain)
 	// It stands on the object around providerID, so that taking the field away is seen too.
@@ -113,26 +112,12 @@ func CRDs(schema Schema) (config, template, machine *apiextensionsv1.CustomResou
 		column("Ready", `.status.conditions[?(@.type=="Ready")].status`, "Whether the server exists and its state is stored", 0),
 		column("Address", ".status.addresses[0].address", "First address of the server", 0),
 		column("Reason", `.status.conditions[?(@.type=="Ready")].reason`, "Why it is so", 0),
-		ageColumn(),
+		ageColumn,
 		column("Instance", ".status.instanceName", "The server's name at the cloud", 1),
 		column("ProviderID", ".spec.providerID", "The server's id at the cloud", 1),
 		column("Machine", ".metadata.labels['rke\\.cattle\\.io/capi-machine-name']", "Cluster API Machine that owns this one", 1),
 	}
 	return config, template, machine, nil
-}
-
-// Manifest is a CRD as it is applied: without the status, which the API server writes.
-func Manifest(crd *apiextensionsv1.CustomResourceDefinition) (map[string]any, error) {
-	raw, err := json.Marshal(crd)
-	if err != nil {
-		return nil, fmt.Errorf("encoding CRD %s: %w", crd.Name, err)
-	}
-	var out map[string]any
-	if err := json.Unmarshal(raw, &out); err != nil {
-		return nil, fmt.Errorf("decoding CRD %s: %w", crd.Name, err)
-	}
-	delete(out, "status")
-	return out, nil
 }
 
 type builder struct {
@@ -175,7 +160,7 @@ func (b builder) crd(group, kind, short string, body schemaProps) *apiextensions
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
 				Name: Version, Served: true, Storage: true,
 				Schema:                   &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &body},
-				AdditionalPrinterColumns: []apiextensionsv1.CustomResourceColumnDefinition{ageColumn()},
+				AdditionalPrinterColumns: []apiextensionsv1.CustomResourceColumnDefinition{ageColumn},
 			}},
 		},
 	}
@@ -210,6 +195,4 @@ func column(name, path, description string, priority int32) apiextensionsv1.Cust
 	return apiextensionsv1.CustomResourceColumnDefinition{Name: name, Type: "string", JSONPath: path, Description: description, Priority: priority}
 }
 
-func ageColumn() apiextensionsv1.CustomResourceColumnDefinition {
-	return apiextensionsv1.CustomResourceColumnDefinition{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp"}
-}
+var ageColumn = apiextensionsv1.CustomResourceColumnDefinition{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp"}

@@ -45,7 +45,7 @@ func installDrivers(t *testing.T, names ...string) dynamic.Interface {
 		crds = append(crds, config, template, machine)
 	}
 	for _, crd := range crds {
-		manifest, err := crdgen.Manifest(crd)
+		manifest, err := manifestOf(crd)
 		require.NoError(t, err)
 		first := apply(t, client.Resource(crdResource), manifest)
 		second := apply(t, client.Resource(crdResource), manifest)

@@ -93,17 +93,13 @@ func Fetch(ctx context.Context, opts FetchOptions) (Binary, error) {
 	if err != nil {
 		return Binary{}, err
 	}
-	return found, opts.CheckDigest(found)
-}
-
-// CheckDigest sees what a checksum does not that is weak or not asked for: another binary than the one that was read before.
-func (o FetchOptions) CheckDigest(found Binary) error {
-	if o.Digest == "" || o.Digest == found.Digest {
-		return nil
+	if opts.Digest != "" && opts.Digest != found.Digest {
+		// A checksum does not see it that is weak or not asked for.
+		_ = os.Remove(found.Path)
+		return found, fail(v3.ChecksumMismatchReason, "%s serves another driver than the one that was read before: its sha256 is %s, was %s; annotate the NodeDriver with drover.cattle.io/retry to have it read again",
+			PublicURL(opts.URL), found.Digest, opts.Digest)
 	}
-	_ = os.Remove(found.Path)
-	return fail(v3.ChecksumMismatchReason, "%s serves another driver than the one that was read before: its sha256 is %s, was %s; annotate the NodeDriver with drover.cattle.io/retry to have it read again",
-		PublicURL(o.URL), found.Digest, o.Digest)
+	return found, nil
 }
 
 // checkName keeps a name that reaches us past Validate from becoming a path: the binary's file is named after it.
@@ -142,24 +138,21 @@ func (o FetchOptions) download(ctx context.Context, to io.Writer) error {
 		err := fmt.Errorf("downloading %s: the server answers %s", PublicURL(o.URL), response.Status)
 		return &Error{Reason: v3.DownloadFailedReason, Temporary: again, Err: err}
 	}
+	tooLarge := fail(v3.TooLargeReason, "downloading %s: it has more than the accepted %d bytes", PublicURL(o.URL), o.MaxBytes)
 	if response.ContentLength > o.MaxBytes {
-		return o.tooLarge()
+		return tooLarge
 	}
 	written, err := io.Copy(to, io.LimitReader(response.Body, o.MaxBytes+1))
 	if err != nil {
 		return failTemporarily(v3.DownloadFailedReason, "downloading %s: broke off after %d bytes: %w", PublicURL(o.URL), written, withoutURL(err))
 	}
 	if written > o.MaxBytes {
-		return o.tooLarge()
+		return tooLarge
 	}
 	if written == 0 {
 		return failTemporarily(v3.DownloadFailedReason, "downloading %s: the answer is empty", PublicURL(o.URL))
 	}
 	return nil
-}
-
-func (o FetchOptions) tooLarge() error {
-	return fail(v3.TooLargeReason, "downloading %s: it has more than the accepted %d bytes", PublicURL(o.URL), o.MaxBytes)
 }
 
 // refuseDowngrade keeps an https address from leading to plain http, where anyone on the way could answer.

@@ -50,7 +50,7 @@ func ExpectApplied(tb testing.TB, c client.Client, objs ...client.Object) {
 
 func applyObject(tb testing.TB, c client.Client, obj client.Object) error {
 	tb.Helper()
-	desired, live := duplicate(obj), duplicate(obj)
+	desired, live := obj.DeepCopyObject().(client.Object), obj.DeepCopyObject().(client.Object)
 	err := c.Get(tb.Context(), client.ObjectKeyFromObject(obj), live)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -69,8 +69,6 @@ func applyObject(tb testing.TB, c client.Client, obj client.Object) error {
 	}
 	return c.Get(tb.Context(), client.ObjectKeyFromObject(obj), obj)
 }
-
-func duplicate(obj client.Object) client.Object { return obj.DeepCopyObject().(client.Object) }
 
 // ExpectExists reads obj anew from the server and returns it.
 func ExpectExists[T client.Object](tb testing.TB, c client.Reader, obj T) T {

@@ -51,12 +51,12 @@ func Unzip(data []byte) ([]byte, error) {
 		}
 	}
 	if len(out) > MaxBytes {
-		return nil, errTooLarge()
+		return nil, errTooLarge
 	}
 	return out, nil
 }
 
-func errTooLarge() error { return fmt.Errorf("the data is larger than %d bytes", MaxBytes) }
+var errTooLarge = fmt.Errorf("the data is larger than %d bytes", MaxBytes)
 
 // withoutMark takes away the mark that editors on Windows put before a text, with which cloud-init would not know its format.
 func withoutMark(data []byte) []byte {

@@ -54,7 +54,7 @@ func Inspect(data []byte) (Summary, error) {
 		}
 		head = append(head, read[:min(len(read), headBytes-len(head))]...)
 		if s.Bytes > MaxBytes {
-			return Summary{}, errTooLarge()
+			return Summary{}, errTooLarge
 		}
 		if errors.Is(err, io.EOF) {
 			break

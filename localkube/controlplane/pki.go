@@ -26,10 +26,15 @@ const adminGroup = "system:masters"
 // expires on a server that is restarted once a year. It is kubeadm's own code.
 func (p *Plane) issueIdentities() error {
 	pki := p.Dir.Path("pki")
+	// Where this machine's own components reach the API server.
+	host := p.Bind
+	if host.IsUnspecified() {
+		host = net.IPv4(127, 0, 0, 1)
+	}
 	cfg := &kubeadmapi.InitConfiguration{
 		ClusterConfiguration: kubeadmapi.ClusterConfiguration{
 			ClusterName: "localkube", CertificatesDir: pki, EncryptionAlgorithm: kubeadmapi.EncryptionAlgorithmECDSAP256,
-			ControlPlaneEndpoint: p.endpoint(),
+			ControlPlaneEndpoint: net.JoinHostPort(host.String(), strconv.Itoa(p.Ports.HTTPS)),
 			Networking:           kubeadmapi.Networking{ServiceSubnet: ServiceCIDR, DNSDomain: "cluster.local"},
 			APIServer:            kubeadmapi.APIServer{CertSANs: []string{"localhost", "127.0.0.1"}},
 			Etcd:                 kubeadmapi.Etcd{Local: &kubeadmapi.LocalEtcd{}},
@@ -95,13 +100,4 @@ func issueKubeletClient(pki string) error {
 		return fmt.Errorf("making the certificate for kubelets: %w", err)
 	}
 	return pkiutil.WriteCertAndKey(pki, constants.APIServerKubeletClientCertAndKeyBaseName, cert, certKey)
-}
-
-// endpoint is where this machine's own components reach the API server.
-func (p *Plane) endpoint() string {
-	host := p.Bind
-	if host.IsUnspecified() {
-		host = net.IPv4(127, 0, 0, 1)
-	}
-	return net.JoinHostPort(host.String(), strconv.Itoa(p.Ports.HTTPS))
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 )
 
@@ -87,10 +88,5 @@ func leadsToOwned(rule string) bool {
 }
 
 func owned(chain string) bool {
-	for _, prefix := range ownedPrefixes {
-		if strings.HasPrefix(chain, prefix) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(ownedPrefixes, func(prefix string) bool { return strings.HasPrefix(chain, prefix) })
 }

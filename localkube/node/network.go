@@ -23,24 +23,8 @@ func (n *Node) openNetwork(ctx context.Context) error {
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o600); err != nil {
 		return fmt.Errorf("enabling IP forwarding: %w", err)
 	}
-	if err := n.catchRanges(); err != nil {
-		return err
-	}
-	return restoreTables(ctx, "iptables", strings.Join([]string{
-		"*filter",
-		":" + forwardChain + " - [0:0]",
-		"-A " + forwardChain + " -s " + controlplane.PodCIDR + " -j ACCEPT",
-		"-A " + forwardChain + " -d " + controlplane.PodCIDR + " -j ACCEPT",
-		"-I FORWARD 1 -j " + forwardChain,
-		"COMMIT", "",
-	}, "\n"))
-}
-
-// catchRanges keeps traffic to pods and services that do not exist from
-// leaving by the default route, and gives service addresses a route on
-// machines that have no default route: kube-proxy rewrites them only after
-// the kernel has found one.
-func (n *Node) catchRanges() error {
+	// Traffic to pods and services that do not exist does not leave by the default route, and service addresses have a route on
+	// machines that have no default route: kube-proxy rewrites them only after the kernel has found one.
 	_, pods, _ := net.ParseCIDR(controlplane.PodCIDR)
 	_, services, _ := net.ParseCIDR(controlplane.ServiceCIDR)
 	lo, err := netlink.LinkByName("lo")
@@ -55,7 +39,14 @@ func (n *Node) catchRanges() error {
 			return fmt.Errorf("routing %s: %w", route.Dst, err)
 		}
 	}
-	return nil
+	return restoreTables(ctx, "iptables", strings.Join([]string{
+		"*filter",
+		":" + forwardChain + " - [0:0]",
+		"-A " + forwardChain + " -s " + controlplane.PodCIDR + " -j ACCEPT",
+		"-A " + forwardChain + " -d " + controlplane.PodCIDR + " -j ACCEPT",
+		"-I FORWARD 1 -j " + forwardChain,
+		"COMMIT", "",
+	}, "\n"))
 }
 
 func removeRoutes() error {

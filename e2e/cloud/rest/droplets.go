@@ -60,7 +60,14 @@ func (a *api) createDroplets(c *call) error {
 	if effect, _ := c.r.Context().Value(bootKey).(*fault.Boot); effect != nil {
 		boot = *effect
 	}
-	made, err := a.opts.Account.CreateDroplet(c.caller, body.request(), boot)
+	keys := make([]string, 0, len(body.SSHKeys))
+	for _, key := range body.SSHKeys {
+		keys = append(keys, string(key))
+	}
+	made, err := a.opts.Account.CreateDroplet(c.caller, account.DropletRequest{
+		Name: body.Name, Region: body.Region, Size: body.Size, Image: string(body.Image), Keys: keys, Backups: body.Backups,
+		IPv6: body.IPv6, PrivateNetworking: body.PrivateNetworking, Monitoring: body.Monitoring, UserData: body.UserData, Tags: body.Tags,
+	}, boot)
 	if err != nil {
 		return err
 	}
@@ -82,17 +89,6 @@ type createBody struct {
 	Monitoring        bool         `json:"monitoring"`
 	UserData          string       `json:"user_data"`
 	Tags              []string     `json:"tags"`
-}
-
-func (b createBody) request() account.DropletRequest {
-	keys := make([]string, 0, len(b.SSHKeys))
-	for _, key := range b.SSHKeys {
-		keys = append(keys, string(key))
-	}
-	return account.DropletRequest{
-		Name: b.Name, Region: b.Region, Size: b.Size, Image: string(b.Image), Keys: keys, Backups: b.Backups,
-		IPv6: b.IPv6, PrivateNetworking: b.PrivateNetworking, Monitoring: b.Monitoring, UserData: b.UserData, Tags: b.Tags,
-	}
 }
 
 // identifier is an id given as a number, or a slug or fingerprint given as text.
