@@ -44,7 +44,13 @@ func Configuration(t Target) (*admissionregistrationv1.ValidatingWebhookConfigur
 	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: t.meta()}
 	for _, hook := range capi.Webhooks() {
 		if hook.Mutating {
-			mutating.Webhooks = append(mutating.Webhooks, t.mutating(hook))
+			hook.Rule.Scope = new(admissionregistrationv1.AllScopes)
+			mutating.Webhooks = append(mutating.Webhooks, admissionregistrationv1.MutatingWebhook{
+				Name: hook.Name, ClientConfig: t.client(hook.Path), Rules: []admissionregistrationv1.RuleWithOperations{hook.Rule},
+				AdmissionReviewVersions: []string{"v1"}, SideEffects: new(admissionregistrationv1.SideEffectClassNone),
+				FailurePolicy: new(admissionregistrationv1.Fail), MatchPolicy: new(admissionregistrationv1.Equivalent),
+				TimeoutSeconds: new(int32(webhookTimeout)), ReinvocationPolicy: new(admissionregistrationv1.NeverReinvocationPolicy),
+			})
 			continue
 		}
 		validating.Webhooks = append(validating.Webhooks, t.validating(hook.Name, hook.Path, hook.Rule))
@@ -105,16 +111,6 @@ func (t Target) validating(name, path string, rule admissionregistrationv1.RuleW
 		AdmissionReviewVersions: []string{"v1"}, SideEffects: new(admissionregistrationv1.SideEffectClassNone),
 		FailurePolicy: new(admissionregistrationv1.Fail), MatchPolicy: new(admissionregistrationv1.Equivalent),
 		TimeoutSeconds: new(int32(webhookTimeout)),
-	}
-}
-
-func (t Target) mutating(hook capi.Webhook) admissionregistrationv1.MutatingWebhook {
-	hook.Rule.Scope = new(admissionregistrationv1.AllScopes)
-	return admissionregistrationv1.MutatingWebhook{
-		Name: hook.Name, ClientConfig: t.client(hook.Path), Rules: []admissionregistrationv1.RuleWithOperations{hook.Rule},
-		AdmissionReviewVersions: []string{"v1"}, SideEffects: new(admissionregistrationv1.SideEffectClassNone),
-		FailurePolicy: new(admissionregistrationv1.Fail), MatchPolicy: new(admissionregistrationv1.Equivalent),
-		TimeoutSeconds: new(int32(webhookTimeout)), ReinvocationPolicy: new(admissionregistrationv1.NeverReinvocationPolicy),
 	}
 }
 

@@ -43,8 +43,12 @@ func (h *NodeDrivers) Handle(_ context.Context, req admission.Request) admission
 		if !obj.DeletionTimestamp.IsZero() || equality.Semantic.DeepEqual(obj.Spec, old.Spec) && equality.Semantic.DeepEqual(obj.Annotations, old.Annotations) {
 			return admission.Allowed("")
 		}
-		if err := checkUpdate(obj, old); err != nil {
-			return answer(err)
+		if obj.Spec.Builtin != old.Spec.Builtin {
+			return admission.Denied("spec.builtin cannot be changed: it says whether Drover brings the driver along")
+		}
+		if old.Status.MachineKind != "" && obj.DriverName() != old.DriverName() {
+			return admission.Denied(fmt.Sprintf("spec.displayName cannot be changed from %q to %q, for the kind %s is named after it: create a new NodeDriver instead",
+				old.DriverName(), obj.DriverName(), old.Status.MachineKind))
 		}
 	case admissionv1.Create, admissionv1.Connect:
 	}
@@ -53,15 +57,4 @@ func (h *NodeDrivers) Handle(_ context.Context, req admission.Request) admission
 		return admission.Denied(err.Error()).WithWarnings(warnings...)
 	}
 	return admission.Allowed("").WithWarnings(warnings...)
-}
-
-func checkUpdate(obj, old *v3.NodeDriver) error {
-	if obj.Spec.Builtin != old.Spec.Builtin {
-		return refusal("spec.builtin cannot be changed: it says whether Drover brings the driver along")
-	}
-	if old.Status.MachineKind != "" && obj.DriverName() != old.DriverName() {
-		return refusal("spec.displayName cannot be changed from %q to %q, for the kind %s is named after it: create a new NodeDriver instead",
-			old.DriverName(), obj.DriverName(), old.Status.MachineKind)
-	}
-	return nil
 }

@@ -31,12 +31,7 @@ func contains(live, desired any) bool {
 		}
 		return true
 	}
-	return sameScalar(live, desired)
-}
-
-// sameScalar holds numbers of different Go types for the same, and a zero value for one that is not there: the server
-// leaves those out.
-func sameScalar(live, desired any) bool {
+	// Numbers of different Go types are the same, and so is a zero value and one that is not there: the server leaves those out.
 	if live == desired {
 		return true
 	}

@@ -4,21 +4,12 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
-
-// IsEstablished tells whether the API server serves the kind of crd.
-func IsEstablished(crd *apiextensionsv1.CustomResourceDefinition) bool {
-	for _, condition := range crd.Status.Conditions {
-		if condition.Type == apiextensionsv1.Established {
-			return condition.Status == apiextensionsv1.ConditionTrue
-		}
-	}
-	return false
-}
 
 // NotAccepted gives the reason why the API server does not take the names of crd, or "".
 func NotAccepted(crd *apiextensionsv1.CustomResourceDefinition) string {
@@ -69,7 +60,7 @@ func watchEstablished(ctx context.Context, c client.WithWatch, name string, refu
 			if !isCRD || event.Type == watch.Deleted {
 				continue
 			}
-			if IsEstablished(crd) {
+			if apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established) {
 				return true, nil
 			}
 			*refusal = NotAccepted(crd)

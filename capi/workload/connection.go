@@ -118,7 +118,9 @@ func (n *connection) connect(ctx context.Context, c *clusterCache, share *share,
 	if n.live, err = client.New(n.config, client.Options{Scheme: c.scheme, Mapper: mapper, HTTPClient: calls}); err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
-	n.cache, err = cache.New(n.config, cache.Options{HTTPClient: lists, Scheme: c.scheme, Mapper: mapper, DefaultTransform: n.keep, NewInformer: n.newNodeInformer})
+	n.cache, err = cache.New(n.config, cache.Options{HTTPClient: lists, Scheme: c.scheme, Mapper: mapper, DefaultTransform: n.keep, NewInformer: func(lw toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+		return toolscache.NewSharedIndexInformer(&nodeLists{ListerWatcher: lw, connection: n}, obj, resync, indexers)
+	}})
 	if err != nil {
 		return fmt.Errorf("making a cache: %w", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -111,11 +110,6 @@ type nodeLists struct {
 	toolscache.ListerWatcher
 	connection *connection
 	pages, sum int
-}
-
-// newNodeInformer makes an informer that lists so.
-func (n *connection) newNodeInformer(lw toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
-	return toolscache.NewSharedIndexInformer(&nodeLists{ListerWatcher: lw, connection: n}, obj, resync, indexers)
 }
 
 // IsWatchListSemanticsUnSupported is client-go's question whether to list and then watch.

@@ -64,7 +64,11 @@ func run(ctx context.Context, config *rest.Config, o *options) error {
 		return err
 	}
 	admission.Register(mgr, o.trustedCredentialNamespaces)
-	if err := errors.Join(hooks.register(mgr), p.addPorts(ctx, mgr, hooks)); err != nil {
+	// The certificate's upkeep, and the configuration.
+	server := mgr.GetWebhookServer().StartedChecker()
+	err = errors.Join(mgr.Add(hooks.certs), mgr.Add(everyReplica(func(ctx context.Context) error { return hooks.start(ctx, server) })),
+		p.addPorts(ctx, mgr, hooks))
+	if err != nil {
 		return err
 	}
 	return endWell(ctx, mgr.Start(ctx))

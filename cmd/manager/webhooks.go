@@ -105,15 +105,6 @@ func readClientCA(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// register adds the certificate's upkeep and the configuration.
-func (w *webhooks) register(mgr ctrl.Manager) error {
-	server := mgr.GetWebhookServer().StartedChecker()
-	return errors.Join(
-		mgr.Add(w.certs),
-		mgr.Add(everyReplica(func(ctx context.Context) error { return w.start(ctx, server) })),
-	)
-}
-
 // ready is a readiness check: the API server calls us, and we answer.
 func (w *webhooks) ready(server healthz.Checker) healthz.Checker {
 	return func(req *http.Request) error {

@@ -25,8 +25,9 @@ import (
 // next when its time has come. It returns nil when the operation has succeeded. Package attempt has the states; two Jobs of one machine
 // never run together.
 func (r *Reconciler) attempt(ctx context.Context, s *scope, operation state.Operation) error {
-	if err := s.checkName(); err != nil {
-		return err
+	if s.state.takenBy != "" {
+		return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("the name is taken: the Secret %s %s. Nothing was made for this machine",
+			jobrunner.StateSecretName(s.GetName()), s.state.takenBy), 0)
 	}
 	if err := r.checkTaggedUID(ctx, s); err != nil {
 		return err

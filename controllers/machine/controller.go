@@ -9,6 +9,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -199,7 +200,7 @@ func (c *Controller) reconcileCRD(ctx context.Context, request reconcile.Request
 		// Not before it is gone: while a CRD is being deleted, its machines are too, and their servers must be removed.
 		return reconcile.Result{}, c.removeKind(ctx, request.Name)
 	}
-	if !isMachineCRD(crd) || !apply.IsEstablished(crd) {
+	if !isMachineCRD(crd) || !apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established) {
 		return reconcile.Result{}, nil
 	}
 	fields, err := crdgen.FieldsFromCRD(crd)
@@ -277,22 +278,24 @@ func (c *Controller) Register(mgr manager.Manager) error {
 	c.stop = func(ctx context.Context, gvk schema.GroupVersionKind) error {
 		return mgr.GetCache().RemoveInformer(ctx, metadataOf(gvk))
 	}
-	for _, s := range append(c.sources(mgr.GetCache()), c.calls()) {
+	// The watches that all kinds share; each maps what it sees to the machines that it concerns.
+	informers := mgr.GetCache()
+	secrets := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
+	watched := []source.TypedSource[Request]{
+		kindSource(informers, &batchv1.Job{}, c.ofJob, jobChanges()),
+		kindSource(informers, &corev1.Pod{}, c.ofPod, podChanges()),
+		kindSource(informers, secrets, c.ofSecret),
+		kindSource(informers, &clusterv1.Machine{}, ofCAPIMachine, predicate.TypedGenerationChangedPredicate[*clusterv1.Machine]{}),
+		kindSource(informers, &clusterv1.Cluster{}, c.ofCluster, clusterChanges()),
+		kindSource(informers, &managementv3.NodeDriver{}, c.ofNodeDriver),
+		c.calls(),
+	}
+	for _, s := range watched {
 		if err := machines.Watch(s); err != nil {
 			return fmt.Errorf("watching for machines: %w", err)
 		}
 	}
-	if err := c.registerKinds(mgr); err != nil {
-		return err
-	}
-	if err := c.metrics.register(ctrlmetrics.Registry); err != nil {
-		return fmt.Errorf("registering metrics: %w", err)
-	}
-	return nil
-}
-
-// registerKinds adds the controller that follows the CRDs.
-func (c *Controller) registerKinds(mgr manager.Manager) error {
+	// The controller that follows the CRDs.
 	kinds, err := controller.New("machine-kinds", mgr, controller.Options{Reconciler: reconcile.Func(c.reconcileCRD)})
 	if err != nil {
 		return fmt.Errorf("making the controller of kinds: %w", err)
@@ -303,20 +306,10 @@ func (c *Controller) registerKinds(mgr manager.Manager) error {
 	if err := kinds.Watch(crds); err != nil {
 		return fmt.Errorf("watching CRDs: %w", err)
 	}
-	return nil
-}
-
-// sources are the watches that all kinds share; each maps what it sees to the machines that it concerns.
-func (c *Controller) sources(informers cache.Cache) []source.TypedSource[Request] {
-	secrets := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
-	return []source.TypedSource[Request]{
-		kindSource(informers, &batchv1.Job{}, c.ofJob, jobChanges()),
-		kindSource(informers, &corev1.Pod{}, c.ofPod, podChanges()),
-		kindSource(informers, secrets, c.ofSecret),
-		kindSource(informers, &clusterv1.Machine{}, ofCAPIMachine, machineChanges()),
-		kindSource(informers, &clusterv1.Cluster{}, c.ofCluster, clusterChanges()),
-		kindSource(informers, &managementv3.NodeDriver{}, c.ofNodeDriver),
+	if err := c.metrics.register(ctrlmetrics.Registry); err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
 	}
+	return nil
 }
 
 // calls is the watch of whose turn it is, and of the workload clusters' Nodes.

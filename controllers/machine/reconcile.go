@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-project/drover/advice"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/attempt"
 	"github.com/drover-project/drover/controllers/step"
@@ -206,7 +207,13 @@ func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*scope
 		s.was = append(s.was, *status.Conditions[i].DeepCopy())
 	}
 	s.conditions = step.NewConditions(&s.status.Conditions, obj.GetGeneration(), s.now)
-	s.conditions.Advise = func(c metav1.Condition) []string { return s.advise(r.kind.Driver, c) }
+	s.conditions.Advise = func(c metav1.Condition) []string {
+		about, last := s.advice(r.kind.Driver), s.status.LastAttempt
+		if s.attempt == nil || last == nil || last.Outcome != string(state.Failed) {
+			return about.On(c, nil)
+		}
+		return about.On(c, &advice.Attempt{Class: last.Class, Reason: s.attempt.Verdict.Reason, Removes: last.Operation == string(state.Remove)})
+	}
 	return s, nil
 }
 

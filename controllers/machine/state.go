@@ -124,15 +124,6 @@ func (r *Reconciler) inherit(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// checkName waits while another machine has our name.
-func (s *scope) checkName() error {
-	if s.state.takenBy == "" {
-		return nil
-	}
-	return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("the name is taken: the Secret %s %s. Nothing was made for this machine",
-		jobrunner.StateSecretName(s.GetName()), s.state.takenBy), 0)
-}
-
 // checkTaggedUID waits while the UID with which the machine's servers are tagged is that of another machine which is there: an earlier
 // machine of this name is not. Who may write the state may have written it. What the cached Secrets say is only where to look.
 func (r *Reconciler) checkTaggedUID(ctx context.Context, s *scope) error {

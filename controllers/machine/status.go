@@ -120,15 +120,6 @@ func (s *scope) phase() string {
 	return rkev1.PhaseCreating
 }
 
-// advise is what the user can do about a condition of the machine.
-func (s *scope) advise(driver string, c metav1.Condition) []string {
-	about, last := s.advice(driver), s.status.LastAttempt
-	if s.attempt == nil || last == nil || last.Outcome != string(state.Failed) {
-		return about.On(c, nil)
-	}
-	return about.On(c, &advice.Attempt{Class: last.Class, Reason: s.attempt.Verdict.Reason, Removes: last.Operation == string(state.Remove)})
-}
-
 // advice is what advice names of the machine.
 func (s *scope) advice(driver string) advice.Machine {
 	owner, _, _ := s.Owner()

@@ -151,11 +151,6 @@ func clusterChanges() predicate.TypedPredicate[*clusterv1.Cluster] {
 	})
 }
 
-// machineChanges lets pass what machines wait for.
-func machineChanges() predicate.TypedPredicate[*clusterv1.Machine] {
-	return updates(func(was, is *clusterv1.Machine) bool { return was.Generation != is.Generation })
-}
-
 // watchIndex remembers which machines wait for which objects, so that an event about a Secret or a driver wakes them and no
 // others. It is rebuilt after a restart, for then every machine is reconciled once.
 //

@@ -170,13 +170,6 @@ func TestClusterTurns(t *testing.T) {
 	}
 }
 
-func TestMachineTurns(t *testing.T) {
-	spec, status := &clusterv1.Machine{}, &clusterv1.Machine{}
-	spec.Generation, status.Status.Phase = 2, "Provisioning"
-	require.True(t, passes(machineChanges(), &clusterv1.Machine{}, spec))
-	require.False(t, passes(machineChanges(), &clusterv1.Machine{}, status))
-}
-
 func TestOfMachine_onlyItsController(t *testing.T) {
 	yes, no := true, false
 	want := []Request{requestFor("m")}

@@ -107,9 +107,14 @@ type cached struct {
 // pruneBinaries removes the cached binaries that no NodeDriver has and no machine's server was made with; it reports whether
 // one is left that may be removed later.
 func (r *Reconciler) pruneBinaries(ctx context.Context, drivers []v3.NodeDriver) (left bool, err error) {
-	binaries, err := r.cached(ctx)
+	// By the label that their digest is.
+	binaries := map[string]cached{}
+	err = r.each(ctx, corev1.SchemeGroupVersion.WithKind("ConfigMap"), func(part *metav1.PartialObjectMetadata) {
+		digest := part.Labels[driver.CacheDigestLabel]
+		binaries[digest] = cached{driver: part.Labels[rkev1.NodeDriverLabel], fresh: binaries[digest].fresh || r.fresh(part)}
+	}, client.InNamespace(driver.CacheNamespace), client.HasLabels{driver.CacheDigestLabel})
 	if err != nil {
-		return false, err
+		return false, fmt.Errorf("looking into the cache of drivers: %w", err)
 	}
 	probing := map[string]bool{}
 	for i := range drivers {
@@ -119,9 +124,15 @@ func (r *Reconciler) pruneBinaries(ctx context.Context, drivers []v3.NodeDriver)
 	if len(binaries) == 0 {
 		return false, nil
 	}
-	needed, err := r.neededByServers(ctx)
+	// Those that machines' servers were made with, as their state says: they are to be removed with the same.
+	needed := map[string]bool{}
+	err = r.each(ctx, corev1.SchemeGroupVersion.WithKind("Secret"), func(secret *metav1.PartialObjectMetadata) {
+		if ref, ok := state.ReadDriver(secret.Annotations); ok {
+			needed[driver.CacheLabel(ref.Digest)] = true
+		}
+	}, client.HasLabels{rkev1.NodeDriverLabel, rkev1.MachineUIDLabel})
 	if err != nil {
-		return false, err
+		return false, fmt.Errorf("looking for servers' drivers: %w", err)
 	}
 	for digest, binary := range binaries {
 		if needed[digest] || binary.fresh || probing[binary.driver] {
@@ -134,34 +145,6 @@ func (r *Reconciler) pruneBinaries(ctx context.Context, drivers []v3.NodeDriver)
 		}
 	}
 	return left, nil
-}
-
-// cached lists the binaries in the cache by the label that their digest is.
-func (r *Reconciler) cached(ctx context.Context) (map[string]cached, error) {
-	found := map[string]cached{}
-	err := r.each(ctx, corev1.SchemeGroupVersion.WithKind("ConfigMap"), func(part *metav1.PartialObjectMetadata) {
-		digest := part.Labels[driver.CacheDigestLabel]
-		found[digest] = cached{driver: part.Labels[rkev1.NodeDriverLabel], fresh: found[digest].fresh || r.fresh(part)}
-	}, client.InNamespace(driver.CacheNamespace), client.HasLabels{driver.CacheDigestLabel})
-	if err != nil {
-		return nil, fmt.Errorf("looking into the cache of drivers: %w", err)
-	}
-	return found, nil
-}
-
-// neededByServers are the binaries that machines' servers were made with, as their state says: they are to be removed with
-// the same.
-func (r *Reconciler) neededByServers(ctx context.Context) (map[string]bool, error) {
-	needed := map[string]bool{}
-	err := r.each(ctx, corev1.SchemeGroupVersion.WithKind("Secret"), func(secret *metav1.PartialObjectMetadata) {
-		if ref, ok := state.ReadDriver(secret.Annotations); ok {
-			needed[driver.CacheLabel(ref.Digest)] = true
-		}
-	}, client.HasLabels{rkev1.NodeDriverLabel, rkev1.MachineUIDLabel})
-	if err != nil {
-		return nil, fmt.Errorf("looking for servers' drivers: %w", err)
-	}
-	return needed, nil
 }
 
 // forgetBinary removes the first part first, so that a binary that is half gone does not look whole.

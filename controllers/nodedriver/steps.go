@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -151,7 +152,7 @@ func (r *Reconciler) establish(ctx context.Context, s *scope) error {
 		if why := apply.NotAccepted(live); why != "" {
 			return step.Stall(v3.NotEstablishedReason, errors.New("the API server does not accept the names of CRD "+crd.Name+": "+why))
 		}
-		if !apply.IsEstablished(live) || !live.DeletionTimestamp.IsZero() {
+		if !apihelpers.IsCRDConditionTrue(live, apiextensionsv1.Established) || !live.DeletionTimestamp.IsZero() {
 			waiting = append(waiting, crd.Name)
 		}
 	}

@@ -218,33 +218,22 @@ func (r *Reconciler) know(ctx context.Context, scan *rkev1.ServerScan) (knowledg
 			k.elsewhere[string(cluster.UID)] = true
 		}
 	}
-	kinds, err := r.machineKinds(ctx)
-	if err != nil {
-		return k, err
+	// Kinds that the API has, served or not: of one whose machines cannot be listed nothing is known.
+	crds := &apiextensionsv1.CustomResourceDefinitionList{}
+	if err := r.Reader.List(ctx, crds, client.HasLabels{rkev1.NodeDriverLabel}); err != nil {
+		return k, fmt.Errorf("listing the kinds of machines: %w", err)
 	}
-	for _, kind := range kinds {
+	for i := range crds.Items {
+		spec := crds.Items[i].Spec
+		if spec.Group != rkev1.MachineGroupVersion.Group || !strings.HasSuffix(spec.Names.Kind, "Machine") {
+			continue
+		}
+		kind := rkev1.MachineGroupVersion.WithKind(spec.Names.Kind)
 		if err := eachMachine(ctx, r.Reader, kind, func(machine *unstructured.Unstructured) { k.add(scan, machine) }); err != nil {
 			return k, err
 		}
 	}
 	return k, nil
-}
-
-// machineKinds are the kinds of machines that the API has, served or not: of one whose machines cannot be listed nothing is
-// known.
-func (r *Reconciler) machineKinds(ctx context.Context) ([]schema.GroupVersionKind, error) {
-	crds := &apiextensionsv1.CustomResourceDefinitionList{}
-	if err := r.Reader.List(ctx, crds, client.HasLabels{rkev1.NodeDriverLabel}); err != nil {
-		return nil, fmt.Errorf("listing the kinds of machines: %w", err)
-	}
-	var kinds []schema.GroupVersionKind
-	for i := range crds.Items {
-		spec := crds.Items[i].Spec
-		if spec.Group == rkev1.MachineGroupVersion.Group && strings.HasSuffix(spec.Names.Kind, "Machine") {
-			kinds = append(kinds, rkev1.MachineGroupVersion.WithKind(spec.Names.Kind))
-		}
-	}
-	return kinds, nil
 }
 
 // eachMachine reads the machines of a kind, a page at a time.

@@ -81,8 +81,18 @@ func (s *Schedule) Round(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := s.scans(ctx, accounts); err != nil {
-		return 0, err
+	// What the ServerScans tell that are there. An account that one has left unsettled is looked at again until one has not, whether
+	// machines use it or not.
+	list := &rkev1.ServerScanList{}
+	if err := s.Reader.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {
+		return 0, fmt.Errorf("listing ServerScans: %w", err)
+	}
+	answered := newest(list.Items, usual, succeeded)
+	for at, scan := range newest(list.Items, usual) {
+		last := answered[at]
+		if _, used := accounts[at]; used || last != nil && unsettled(last) {
+			accounts[at] = usage{unused: !used, since: lookedAt(scan), scanning: endOf(scan).IsZero()}
+		}
 	}
 	now := time.Now()
 	if s.Clock != nil {
@@ -134,23 +144,6 @@ func (s *Schedule) accounts(ctx context.Context) (map[account]usage, error) {
 		}
 	}
 	return accounts, nil
-}
-
-// scans adds what the ServerScans tell that are there. An account that one has left unsettled is looked at again until one has
-// not, whether machines use it or not.
-func (s *Schedule) scans(ctx context.Context, accounts map[account]usage) error {
-	list := &rkev1.ServerScanList{}
-	if err := s.Reader.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {
-		return fmt.Errorf("listing ServerScans: %w", err)
-	}
-	answered := newest(list.Items, usual, succeeded)
-	for at, scan := range newest(list.Items, usual) {
-		last := answered[at]
-		if _, used := accounts[at]; used || last != nil && unsettled(last) {
-			accounts[at] = usage{unused: !used, since: lookedAt(scan), scanning: endOf(scan).IsZero()}
-		}
-	}
-	return nil
 }
 
 // scan makes a ServerScan; a namespace that is being deleted needs none.

@@ -112,7 +112,7 @@ type group[K comparable] struct {
 	next  time.Time
 	// window is how many may try at the same time.
 	window int
-	// quiet is when all have told again what they know, after a restart.
+	// quiet is when all have told again what they know, after a restart; before, nobody is called.
 	quiet   time.Time
 	members map[K]*member
 }
@@ -161,7 +161,7 @@ func (b *Breaker[K]) Ask(k K, ask Ask) Turn {
 			return Turn{Go: true}
 		}
 		g = b.begin(ask.Group, ask.Held)
-		b.warmUp(g, ask.Now)
+		g.quiet = ask.Now.Add(grace)
 	}
 	if m == nil {
 		m = b.join(k, ask.Group)
@@ -232,13 +232,18 @@ func (b *Breaker[K]) Refused(k K, r Refusal) {
 		g = b.begin(r.Group, r.Class)
 		g.level = max(r.Try, 1)
 		g.next = r.End.Add(b.pace(r.Class, g.level))
-		if !r.Fresh {
-			b.warmUp(g, r.Now)
+		if !r.Fresh && b.startingUp(r.Now) {
+			g.quiet = r.Now.Add(grace)
 		}
 	case probing, g.recovering && r.Fresh && (m == nil || m.refused != r.Attempt):
 		b.trip(k, g, r)
 	default:
-		b.staleRecord(g, r)
+		// The refusal of an attempt that was under way when the first was refused, or one that is told again: neither is news, and at
+		// most the time of the next attempt follows from it.
+		g.level = max(g.level, r.Try)
+		if next := r.End.Add(b.pace(r.Class, g.level)); r.Now.Before(g.quiet) && next.After(g.next) {
+			g.class, g.next = r.Class, next
+		}
 	}
 	if m == nil {
 		m = b.join(k, r.Group)
@@ -252,15 +257,6 @@ func (b *Breaker[K]) Refused(k K, r Refusal) {
 		g.cause = &k
 	}
 	b.refill(g, r.Now)
-}
-
-// staleRecord takes in the refusal of an attempt that was under way when the first was refused, or one that is told again: neither is
-// news, and at most the time of the next attempt follows from it.
-func (b *Breaker[K]) staleRecord(g *group[K], r Refusal) {
-	g.level = max(g.level, r.Try)
-	if next := r.End.Add(b.pace(r.Class, g.level)); r.Now.Before(g.quiet) && next.After(g.next) {
-		g.class, g.next = r.Class, next
-	}
 }
 
 // Ended tells that an attempt ended in another way than with a server or for want of room: nothing is known of the room.
@@ -363,13 +359,6 @@ func (b *Breaker[K]) enter(k K, now time.Time) {
 }
 
 func (b *Breaker[K]) startingUp(now time.Time) bool { return now.Sub(b.born) < startup }
-
-// warmUp lets all machines tell what they know, after a restart, before one is called.
-func (b *Breaker[K]) warmUp(g *group[K], now time.Time) {
-	if b.startingUp(now) {
-		g.quiet = now.Add(grace)
-	}
-}
 
 func (b *Breaker[K]) begin(name Group, class string) *group[K] {
 	g := &group[K]{class: class, window: 1, members: map[K]*member{}}
