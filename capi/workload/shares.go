@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 )
 
@@ -28,30 +29,18 @@ const (
 var errHeld = errors.New("its Nodes take more memory than the Clusters of one namespace may have")
 
 // places are things of which a limited number is taken at a time.
-type places chan struct{}
+type places struct{ *semaphore.Weighted }
 
-func newPlaces(number int) places { return make(places, number) }
+func newPlaces(number int64) places { return places{semaphore.NewWeighted(number)} }
 
 // take takes a place, when there is one before the wait is over.
 func (p places) take(ctx context.Context, wait time.Duration) (release func(), ok bool) {
-	release = sync.OnceFunc(func() { <-p })
-	select {
-	case p <- struct{}{}:
-		return release, true
-	default:
-	}
-	if wait == 0 {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	if !p.TryAcquire(1) && p.Acquire(ctx, 1) != nil {
 		return nil, false
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case p <- struct{}{}:
-		return release, true
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return nil, false
+	return sync.OnceFunc(func() { p.Release(1) }), true
 }
 
 // share is what the Clusters of one namespace have together.

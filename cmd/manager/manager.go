@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/pprof"
@@ -133,7 +134,13 @@ func (p *plan) addPorts(ctx context.Context, mgr ctrl.Manager, hooks *webhooks) 
 	if err := endpoint.RegisterMetrics(); err != nil {
 		return err
 	}
-	ready := hooks.ready(mgr.GetWebhookServer().StartedChecker())
+	started := mgr.GetWebhookServer().StartedChecker()
+	ready := func(request *http.Request) error {
+		if !hooks.configured.Load() {
+			return errors.New("the webhooks are not configured yet")
+		}
+		return started(request) // the API server calls us, and we answer
+	}
 	profiles := http.NewServeMux()
 	for path, handler := range map[string]http.HandlerFunc{"": pprof.Index, "cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace} {
 		profiles.Handle("/debug/pprof/"+path, handler)

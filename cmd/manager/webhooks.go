@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -15,7 +14,6 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/drover-project/drover/admission"
@@ -103,16 +101,6 @@ func readClientCA(file string) (*x509.CertPool, error) {
 		return nil, fmt.Errorf("reading --webhook-client-ca-file: %s holds no certificate in PEM", file)
 	}
 	return pool, nil
-}
-
-// ready is a readiness check: the API server calls us, and we answer.
-func (w *webhooks) ready(server healthz.Checker) healthz.Checker {
-	return func(req *http.Request) error {
-		if !w.configured.Load() {
-			return errors.New("the webhooks are not configured yet")
-		}
-		return server(req)
-	}
 }
 
 // start waits until the server answers, for a configured webhook that does not answer stops everybody's work.

@@ -65,8 +65,6 @@ type Options struct {
 	Watch *UserWatch
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
-	// Concurrency is the number of NodeDrivers worked on at a time; 4 when 0.
-	Concurrency int
 }
 
 // Reconciler is the controller.
@@ -81,18 +79,18 @@ func New(opts Options) *Reconciler {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	if opts.Concurrency == 0 {
-		opts.Concurrency = 4
-	}
 	applier := apply.Applier{Client: opts.Client, Reader: opts.Reader, Owner: FieldOwner}
 	return &Reconciler{opts: opts, applier: applier, runner: attempt.Runner{Applier: applier, Settings: opts.Jobs}}
 }
+
+// workers is how many NodeDrivers are worked on at a time.
+const workers = 4
 
 // Register adds the controller to the manager.
 func (r *Reconciler) Register(mgr ctrl.Manager) error {
 	specOrAnnotations := predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 	err := ctrl.NewControllerManagedBy(mgr).Named("nodedriver").
-		WithOptions(controller.Options{MaxConcurrentReconciles: r.opts.Concurrency}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		For(&v3.NodeDriver{}, builder.WithPredicates(specOrAnnotations)).
 		Watches(&v3.NodeDriver{}, handler.EnqueueRequestsFromMapFunc(r.sameName), builder.WithPredicates(specOrAnnotations)).
 		Owns(&batchv1.Job{}).

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -88,12 +87,14 @@ func (r *Reconciler) provision(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	if s.paused(cluster) {
+	if annotations.HasPaused(s) || cluster != nil && annotations.IsPaused(cluster, s) {
+		s.conditions.True(rkev1.PausedCondition, clusterv1.PausedReason, "")
 		if s.Status.Ready {
 			return nil
 		}
 		return step.Wait(clusterv1.PausedReason, "the Cluster or this object is paused", 0)
 	}
+	s.conditions.False(rkev1.PausedCondition, clusterv1.NotPausedReason, "")
 	if cluster == nil && !s.Status.Ready {
 		return step.Wait(rkev1.WaitingForOwnerReason, "no Cluster owns this object yet. It is made by naming it in a Cluster's spec.infrastructureRef", 0)
 	}
@@ -120,15 +121,6 @@ func (r *Reconciler) owner(ctx context.Context, s *scope) (*clusterv1.Cluster, e
 		}
 	}
 	return nil, nil
-}
-
-func (s *scope) paused(cluster *clusterv1.Cluster) bool {
-	if annotations.HasPaused(s) || cluster != nil && annotations.IsPaused(cluster, s) {
-		s.conditions.True(rkev1.PausedCondition, clusterv1.PausedReason, "")
-		return true
-	}
-	s.conditions.Set(rkev1.PausedCondition, metav1.ConditionFalse, clusterv1.NotPausedReason, "")
-	return false
 }
 
 func ofCluster(_ context.Context, obj client.Object) []reconcile.Request {

@@ -1,7 +1,6 @@
 package servingcert
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -44,13 +43,6 @@ type pair struct {
 	renewAt time.Time
 }
 
-type authority struct {
-	cert    *x509.Certificate
-	key     *ecdsa.PrivateKey
-	certPEM []byte
-	keyPEM  []byte
-}
-
 // parse reads the Secret's data; it fails on anything that a server could not use for names.
 func parse(data map[string][]byte, names []string) (*pair, error) {
 	cert, err := tls.X509KeyPair(data[certKey], data[keyKey])
@@ -75,30 +67,64 @@ func parse(data map[string][]byte, names []string) (*pair, error) {
 
 // renew makes the Secret's data anew; an authority that still has time is kept, so that its bundle stays good.
 func renew(old map[string][]byte, names []string, now time.Time) (map[string][]byte, error) {
-	ca, bundle, err := usableAuthority(old, now)
-	if err != nil {
-		if ca, err = newAuthority(now); err != nil {
+	bundle, caKey := old[caCertKey], old[caKeyKey]
+	authority, err := tls.X509KeyPair(bundle, caKey)
+	if _, ours := authority.PrivateKey.(*ecdsa.PrivateKey); err != nil || !ours || !authority.Leaf.IsCA || now.After(authority.Leaf.NotAfter.Add(-authorityRenew)) {
+		var made []byte
+		made, caKey, err = issue(&x509.Certificate{
+			Subject: pkix.Name{CommonName: "drover webhooks"}, IsCA: true, BasicConstraintsValid: true,
+			NotBefore: now.Add(-clockSkew), NotAfter: now.Add(authorityLife),
+			KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		}, nil)
+		if err != nil {
 			return nil, err
 		}
-		bundle = append(bytes.Clone(ca.certPEM), stillValid(old[caCertKey], now)...)
+		if authority, err = tls.X509KeyPair(made, caKey); err != nil {
+			return nil, fmt.Errorf("reading back the authority: %w", err)
+		}
+		bundle = append(made, stillValid(bundle, now)...)
 	}
-	certPEM, keyPEM, err := ca.sign(names, now)
+	template := &x509.Certificate{
+		Subject:   pkix.Name{CommonName: names[0]},
+		NotBefore: now.Add(-2 * clockSkew), NotAfter: now.Add(certLife),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	for _, name := range names {
+		if address := net.ParseIP(name); address != nil {
+			template.IPAddresses = append(template.IPAddresses, address)
+			continue
+		}
+		template.DNSNames = append(template.DNSNames, name)
+	}
+	cert, key, err := issue(template, &authority)
 	if err != nil {
 		return nil, err
 	}
-	return map[string][]byte{certKey: certPEM, keyKey: keyPEM, caCertKey: bundle, caKeyKey: ca.keyPEM}, nil
+	return map[string][]byte{certKey: cert, keyKey: key, caCertKey: bundle, caKeyKey: caKey}, nil
 }
 
-func usableAuthority(old map[string][]byte, now time.Time) (*authority, []byte, error) {
-	found, err := tls.X509KeyPair(old[caCertKey], old[caKeyKey])
+// issue makes a key and its certificate, signed by the authority or, without one, by itself.
+func issue(template *x509.Certificate, by *tls.Certificate) (certPEM, keyPEM []byte, err error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading the authority: %w", err)
+		return nil, nil, fmt.Errorf("making a key: %w", err)
 	}
-	key, ok := found.PrivateKey.(*ecdsa.PrivateKey)
-	if !ok || !found.Leaf.IsCA || now.After(found.Leaf.NotAfter.Add(-authorityRenew)) {
-		return nil, nil, errors.New("the authority is due for renewal")
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encoding a key: %w", err)
 	}
-	return &authority{cert: found.Leaf, key: key, keyPEM: old[caKeyKey]}, old[caCertKey], nil
+	if template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120)); err != nil {
+		return nil, nil, fmt.Errorf("making a serial number: %w", err)
+	}
+	parent, signer := template, any(key)
+	if by != nil {
+		parent, signer = by.Leaf, by.PrivateKey
+	}
+	certDER, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	if err != nil {
+		return nil, nil, fmt.Errorf("signing a certificate: %w", err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certDER}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), nil
 }
 
 // stillValid keeps the authorities whose certificates other replicas may still show.
@@ -114,71 +140,4 @@ func stillValid(bundle []byte, now time.Time) []byte {
 		}
 		bundle = rest
 	}
-}
-
-func newAuthority(now time.Time) (*authority, error) {
-	key, keyPEM, err := newKey()
-	if err != nil {
-		return nil, err
-	}
-	template := &x509.Certificate{
-		Subject: pkix.Name{CommonName: "drover webhooks"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: now.Add(-clockSkew), NotAfter: now.Add(authorityLife),
-		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}
-	cert, certPEM, err := certify(template, template, key, key)
-	if err != nil {
-		return nil, err
-	}
-	return &authority{cert: cert, key: key, certPEM: certPEM, keyPEM: keyPEM}, nil
-}
-
-func (a *authority) sign(names []string, now time.Time) (certPEM, keyPEM []byte, err error) {
-	key, keyPEM, err := newKey()
-	if err != nil {
-		return nil, nil, err
-	}
-	template := &x509.Certificate{
-		Subject:   pkix.Name{CommonName: names[0]},
-		NotBefore: now.Add(-2 * clockSkew), NotAfter: now.Add(certLife),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	for _, name := range names {
-		if address := net.ParseIP(name); address != nil {
-			template.IPAddresses = append(template.IPAddresses, address)
-			continue
-		}
-		template.DNSNames = append(template.DNSNames, name)
-	}
-	_, certPEM, err = certify(template, a.cert, key, a.key)
-	return certPEM, keyPEM, err
-}
-
-func certify(template, parent *x509.Certificate, key, signer *ecdsa.PrivateKey) (*x509.Certificate, []byte, error) {
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	if err != nil {
-		return nil, nil, fmt.Errorf("making a serial number: %w", err)
-	}
-	template.SerialNumber = serial
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
-	if err != nil {
-		return nil, nil, fmt.Errorf("signing a certificate: %w", err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading back a certificate: %w", err)
-	}
-	return cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
-}
-
-func newKey() (*ecdsa.PrivateKey, []byte, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, fmt.Errorf("making a key: %w", err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return nil, nil, fmt.Errorf("encoding a key: %w", err)
-	}
-	return key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }

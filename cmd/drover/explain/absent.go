@@ -47,29 +47,24 @@ func explainCAPIMachine(r *Report, s *facts.Snapshot, w advice.Words) {
 	w["kind"], w["driver"], w["capi"] = ref.Kind, facts.DriverName(ref.Kind, nil), machine.Name
 	switch {
 	case ref.APIGroup != rkev1.MachineGroupVersion.Group:
-		r.Blocker = &Blocker{Reason: "OtherProvider"}
-		r.Verdict = []string{fmt.Sprintf("Its infrastructure is a %s of group %s: Drover has nothing to do with it.", ref.Kind, ref.APIGroup)}
-		r.Next = []string{"Ask the provider of that group: kubectl -n {ns} describe machine.cluster.x-k8s.io {capi}"}
+		r.block("OtherProvider", fmt.Sprintf("Its infrastructure is a %s of group %s: Drover has nothing to do with it.", ref.Kind, ref.APIGroup),
+			"Ask the provider of that group: kubectl -n {ns} describe machine.cluster.x-k8s.io {capi}")
 	case machine.DeletionTimestamp != nil:
-		r.Blocker = &Blocker{Reason: rkev1.DeletingReason}
-		r.Verdict = []string{fmt.Sprintf("Its %s %s is gone; the CAPI Machine itself waits for its finalizers: %s.", ref.Kind, ref.Name, strings.Join(machine.Finalizers, ", "))}
-		r.Next = []string{nextCAPI}
+		r.block(rkev1.DeletingReason, fmt.Sprintf("Its %s %s is gone; the CAPI Machine itself waits for its finalizers: %s.", ref.Kind, ref.Name, strings.Join(machine.Finalizers, ", ")),
+			nextCAPI)
 	case s.Driver == nil && !s.Knows(facts.DriverPart):
-		r.Blocker = &Blocker{Reason: "InfrastructureMissing"}
-		r.Verdict = []string{fmt.Sprintf("It refers to %s %s, which does not exist; why cannot be told without the right to read NodeDrivers.", ref.Kind, ref.Name)}
-		r.Next = []string{"Ask whoever grants rights for that one, and try again"}
+		r.block("InfrastructureMissing", fmt.Sprintf("It refers to %s %s, which does not exist; why cannot be told without the right to read NodeDrivers.", ref.Kind, ref.Name),
+			"Ask whoever grants rights for that one, and try again")
 	case s.Driver == nil || s.Driver.Status.MachineKind != ref.Kind:
-		r.Blocker = &Blocker{Reason: rkev1.DriverNotFoundReason}
-		r.Verdict = []string{fmt.Sprintf("It wants a %s, a kind no active driver makes.", ref.Kind)}
-		r.Next = []string{"See which drivers there are: drover get drivers", "See what the driver is waiting for: drover why driver/{driver}"}
+		r.block(rkev1.DriverNotFoundReason, fmt.Sprintf("It wants a %s, a kind no active driver makes.", ref.Kind),
+			"See which drivers there are: drover get drivers", "See what the driver is waiting for: drover why driver/{driver}")
 		if s.Driver == nil {
 			r.Next = advice.Machine{Driver: w["driver"]}.On(metav1.Condition{Reason: rkev1.DriverNotFoundReason}, nil)
 		}
 	default:
-		r.Blocker = &Blocker{Reason: "InfrastructureMissing"}
-		r.Verdict = []string{fmt.Sprintf("It refers to %s %s, which does not exist: never made, or deleted.", ref.Kind, ref.Name)}
-		r.Next = []string{"If a MachineSet or MachineDeployment owns the CAPI Machine, let it make another: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}",
-			"Otherwise make the " + ref.Kind + " yourself"}
+		r.block("InfrastructureMissing", fmt.Sprintf("It refers to %s %s, which does not exist: never made, or deleted.", ref.Kind, ref.Name),
+			"If a MachineSet or MachineDeployment owns the CAPI Machine, let it make another: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}",
+			"Otherwise make the "+ref.Kind+" yourself")
 	}
 	r.addUnmet()
 }
@@ -86,24 +81,19 @@ func explainOwner(r *Report, owner *facts.Object, w advice.Words) {
 	const seeStaying = "See its machines, and ask about one that stays: drover get -n {ns}; drover why MACHINE -n {ns}"
 	switch {
 	case owner.Deleting:
-		r.Blocker = &Blocker{Reason: rkev1.DeletingReason}
-		r.Verdict = []string{"It is being deleted, with all its machines."}
-		r.Next = []string{seeStaying}
+		r.block(rkev1.DeletingReason, "It is being deleted, with all its machines.", seeStaying)
 	case owner.Replicas < 0:
 		r.Verdict = []string{"It does not say how many machines it wants: spec.replicas is not set."}
 		r.Next = []string{"Scale it: kubectl -n {ns} scale {resource} {name} --replicas=1"}
 	case owner.Replicas == 0 && owner.Machines > 0:
-		r.Blocker = &Blocker{Reason: "MachinesLeft"}
-		r.Verdict = []string{fmt.Sprintf("It wants no machines (spec.replicas is 0), and %d are still to go.", owner.Machines)}
-		r.Next = []string{seeStaying}
+		r.block("MachinesLeft", fmt.Sprintf("It wants no machines (spec.replicas is 0), and %d are still to go.", owner.Machines), seeStaying)
 	case owner.Replicas == 0:
 		r.Verdict = []string{"It wants no machines: spec.replicas is 0."}
 		r.Next = []string{"Scale it up: kubectl -n {ns} scale {resource} {name} --replicas=1"}
 	case owner.Replicas > owner.ReadyReplicas:
-		r.Blocker = &Blocker{Reason: "MachinesMissing"}
-		r.Verdict = []string{fmt.Sprintf("Too few machines are ready: %d of %d.", owner.ReadyReplicas, owner.Replicas)}
-		r.Next = []string{"See its machines, and ask about one of them: drover get -n {ns}; drover why MACHINE -n {ns}",
-			"If it has none, see whether its machine template and bootstrap template exist: kubectl -n {ns} describe {resource} {name}"}
+		r.block("MachinesMissing", fmt.Sprintf("Too few machines are ready: %d of %d.", owner.ReadyReplicas, owner.Replicas),
+			"See its machines, and ask about one of them: drover get -n {ns}; drover why MACHINE -n {ns}",
+			"If it has none, see whether its machine template and bootstrap template exist: kubectl -n {ns} describe {resource} {name}")
 	default:
 		r.Verdict = []string{"It has all the machines it wants."}
 	}

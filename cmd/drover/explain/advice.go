@@ -39,6 +39,11 @@ func (r *Report) say(about own, w advice.Words) {
 	}
 }
 
+// block says what holds the subject up, and what to do about it.
+func (r *Report) block(reason, verdict string, next ...string) {
+	r.Blocker, r.Verdict, r.Next = &Blocker{Reason: reason}, []string{verdict}, next
+}
+
 // tell adds what a condition says, and what to do about it.
 func (r *Report) tell(step *Step) {
 	r.Verdict = appendNew(r.Verdict, cmp.Or(step.Message, "The step "+step.Name+" is not done: "+step.Reason+"."))

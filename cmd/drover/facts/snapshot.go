@@ -99,9 +99,7 @@ type Secret struct {
 // Object is what is told of an object that is only related.
 type Object struct {
 	Kind, Namespace, Name string
-	UID                   string
 	Deleting              bool
-	Finalizers            []string
 	Phase                 string
 	Conditions            []metav1.Condition
 	// Replicas wanted and there; -1 when the object has none.
@@ -115,8 +113,8 @@ type Object struct {
 // DecodeObject reads any API object that has conditions of Kubernetes' own form, or none.
 func DecodeObject(u *unstructured.Unstructured) Object {
 	o := Object{
-		Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName(), UID: string(u.GetUID()),
-		Deleting: u.GetDeletionTimestamp() != nil, Finalizers: u.GetFinalizers(), Replicas: -1, ReadyReplicas: -1,
+		Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName(),
+		Deleting: u.GetDeletionTimestamp() != nil, Replicas: -1, ReadyReplicas: -1,
 	}
 	o.Phase, _, _ = unstructured.NestedString(u.Object, "status", "phase")
 	if n, found, err := unstructured.NestedInt64(u.Object, "spec", "replicas"); found && err == nil {

@@ -21,13 +21,13 @@ func TestDecodeObject(t *testing.T) {
 	}{
 		"a MachineSet that scales up": {
 			object: map[string]any{
-				"kind": "MachineSet", "metadata": map[string]any{"name": "s", "namespace": "shop", "uid": "u", "finalizers": []any{"f"}},
+				"kind": "MachineSet", "metadata": map[string]any{"name": "s", "namespace": "shop"},
 				"spec": map[string]any{"replicas": int64(3)},
 				"status": map[string]any{"readyReplicas": int64(1), "conditions": []any{
 					map[string]any{"type": "ScalingUp", "status": "True", "reason": "ScalingUp", "lastTransitionTime": "2026-03-01T12:00:00Z"}, "nonsense"}},
 			},
 			want: facts.Object{
-				Kind: "MachineSet", Namespace: "shop", Name: "s", UID: "u", Finalizers: []string{"f"}, Replicas: 3, ReadyReplicas: 1,
+				Kind: "MachineSet", Namespace: "shop", Name: "s", Replicas: 3, ReadyReplicas: 1,
 				Conditions: []metav1.Condition{{Type: "ScalingUp", Status: metav1.ConditionTrue, Reason: "ScalingUp", LastTransitionTime: metav1.NewTime(when)}},
 			},
 		},
