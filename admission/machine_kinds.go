@@ -45,20 +45,19 @@ func (h *MachineKinds) Handle(ctx context.Context, req admission.Request) admiss
 	if !obj.GetDeletionTimestamp().IsZero() {
 		return admission.Allowed("")
 	}
+	refusal, warning := "", ""
 	if req.Operation == admissionv1.Create {
-		if err := h.checkDriver(ctx, obj.GetKind()); err != nil {
-			return answer(err)
-		}
+		refusal, err = h.checkDriver(ctx, obj.GetKind())
 	}
-	name := credentialOf(obj)
-	if name == "" || old != nil && credentialOf(old) == name {
-		return admission.Allowed("")
+	if name := credentialOf(obj); err == nil && refusal == "" && name != "" && (old == nil || credentialOf(old) != name) {
+		refusal, warning, err = h.checkCredential(ctx, obj, name)
 	}
-	warning, err := h.checkCredential(ctx, obj, name)
-	if err != nil {
-		return answer(err)
-	}
-	if warning != "" {
+	switch {
+	case err != nil:
+		return admission.Errored(http.StatusInternalServerError, err)
+	case refusal != "":
+		return admission.Denied(refusal)
+	case warning != "":
 		return admission.Allowed("").WithWarnings(warning)
 	}
 	return admission.Allowed("")
@@ -83,44 +82,25 @@ func decode(req admission.Request) (obj, old *unstructured.Unstructured, err err
 	return obj, old, nil
 }
 
-// refused is an error that is the user's to mend.
-type refused struct{ message string }
-
-// Error implements error.
-func (r *refused) Error() string { return r.message }
-
-func refusal(format string, args ...any) error {
-	return &refused{message: fmt.Sprintf(format, args...)}
-}
-
-// answer tells what is the user's to mend from what is ours.
-func answer(err error) admission.Response {
-	if r, ok := errors.AsType[*refused](err); ok {
-		return admission.Denied(r.message)
-	}
-	return admission.Errored(http.StatusInternalServerError, err)
-}
-
 // checkDriver refuses a new object whose driver nobody answers for. A machine of an inactive driver is let through, so that
 // an existing cluster can replace a server; new templates and configs are not.
-func (h *MachineKinds) checkDriver(ctx context.Context, kind string) error {
+func (h *MachineKinds) checkDriver(ctx context.Context, kind string) (refusal string, err error) {
 	found, err := nodeDriverOf(ctx, h.Cached, kind)
 	if err == nil && found == nil {
 		// The cache of a replica that has just started may be behind.
 		found, err = nodeDriverOf(ctx, h.Live, kind)
 	}
-	if err != nil {
-		return err
-	}
 	switch {
+	case err != nil:
+		return "", err
 	case found == nil:
-		return refusal("no NodeDriver makes the kind %s: see `kubectl get nodedrivers`, and create one for this driver first", kind)
+		return fmt.Sprintf("no NodeDriver makes the kind %s: see `kubectl get nodedrivers`, and create one for this driver first", kind), nil
 	case !found.DeletionTimestamp.IsZero():
-		return refusal("NodeDriver %s is being deleted and makes no new %s: use another driver, or create the NodeDriver again once it is gone", found.Name, kind)
+		return fmt.Sprintf("NodeDriver %s is being deleted and makes no new %s: use another driver, or create the NodeDriver again once it is gone", found.Name, kind), nil
 	case !found.Spec.Active && kind != crdgen.KindsOf(found.DriverName()).Machine:
-		return refusal("NodeDriver %s is inactive: set its spec.active to true to make a new %s", found.Name, kind)
+		return fmt.Sprintf("NodeDriver %s is inactive: set its spec.active to true to make a new %s", found.Name, kind), nil
 	}
-	return nil
+	return "", nil
 }
 
 func nodeDriverOf(ctx context.Context, reader client.Reader, kind string) (*v3.NodeDriver, error) {
@@ -163,10 +143,10 @@ func credentialOf(obj *unstructured.Unstructured) string {
 
 // checkCredential refuses a credential that is not there or not for this namespace. The warning is for objects that may
 // wait for theirs.
-func (h *MachineKinds) checkCredential(ctx context.Context, obj *unstructured.Unstructured, name string) (warning string, err error) {
+func (h *MachineKinds) checkCredential(ctx context.Context, obj *unstructured.Unstructured, name string) (refusal, warning string, err error) {
 	ref := credential.Parse(obj.GetNamespace(), name)
 	if ref.Namespace == "" || ref.Name == "" {
-		return "", refusal("common.cloudCredentialSecretName is %q: write the Secret's name, or namespace:name", name)
+		return fmt.Sprintf("common.cloudCredentialSecretName is %q: write the Secret's name, or namespace:name", name), "", nil
 	}
 	secret := &metav1.PartialObjectMetadata{}
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
@@ -174,20 +154,20 @@ func (h *MachineKinds) checkCredential(ctx context.Context, obj *unstructured.Un
 	message := ""
 	switch {
 	case err == nil:
-		return "", nil
+		return "", "", nil
 	case errors.Is(err, credential.ErrMissing):
 		message = fmt.Sprintf("credential Secret %s does not exist: create it first (`kubectl -n %s create secret generic %s …`)", ref, ref.Namespace, ref.Name)
 	case errors.Is(err, credential.ErrNotShared):
 		message = fmt.Sprintf("credential Secret %s does not exist or is not shared with namespace %s: its owner must put %q into the Secret's annotation %s",
 			ref, obj.GetNamespace(), obj.GetNamespace(), rkev1.AllowedNamespacesAnnotation)
 	default:
-		return "", err
+		return "", "", err
 	}
 	// Not only when it is missing: the answer would tell what another namespace holds. The controller checks again.
 	if mayWait(obj) {
-		return message + "; the machine waits for it", nil
+		return "", message + "; the machine waits for it", nil
 	}
-	return "", refusal("%s; or annotate this object with %s=true if the Secret is made later", message, MissingCredentialAnnotation)
+	return fmt.Sprintf("%s; or annotate this object with %s=true if the Secret is made later", message, MissingCredentialAnnotation), "", nil
 }
 
 // mayWait reports whether obj was made by Cluster API, which would try for ever, comes with its owners, as what is moved or restored does

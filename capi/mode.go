@@ -56,9 +56,6 @@ type Installation struct {
 	Foreign []string
 }
 
-// Complete tells whether every core CRD is there.
-func (i Installation) Complete() bool { return len(i.Missing) == 0 }
-
 // Installed looks which of Cluster API's core CRDs are there, and whose they are.
 func Installed(ctx context.Context, reader client.Reader) (Installation, error) {
 	var found Installation
@@ -104,7 +101,7 @@ func Resolve(ctx context.Context, reader client.Reader, mode Mode) (Mode, error)
 		return "", fmt.Errorf("another Cluster API was installed by somebody else (%s): two of it would fight over every object; "+
 			"start the manager with --capi=external, or remove the other one first", strings.Join(found.Foreign, ", "))
 	}
-	if mode == External && !found.Complete() {
+	if mode == External && len(found.Missing) > 0 {
 		return "", fmt.Errorf("no Cluster API is installed (%s missing): run `clusterctl init --core cluster-api`, "+
 			"or start the manager with --capi=embedded", strings.Join(found.Missing, ", "))
 	}

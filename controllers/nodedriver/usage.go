@@ -43,24 +43,19 @@ func (u *users) add(kind string, obj client.Object) {
 	}
 }
 
-// String lists them.
-func (u users) String() string {
-	text := strings.Join(u.names, ", ")
-	if more := u.count - len(u.names); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
-}
-
 // use says that they use something: it, which may be empty where the sentence has named it before.
 func (u users) use(it string) string {
 	if it != "" {
 		it += " "
 	}
-	if u.count == 1 {
-		return fmt.Sprintf("1 object uses %s(%s)", it, u)
+	listed := strings.Join(u.names, ", ")
+	if more := u.count - len(u.names); more > 0 {
+		listed += fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Sprintf("%d objects use %s(%s)", u.count, it, u)
+	if u.count == 1 {
+		return fmt.Sprintf("1 object uses %s(%s)", it, listed)
+	}
+	return fmt.Sprintf("%d objects use %s(%s)", u.count, it, listed)
 }
 
 // kindsOf lists the kinds, machines first: those are what costs money.

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"regexp"
 	"slices"
-	"time"
 
-	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -92,12 +90,4 @@ func about(s *facts.Snapshot) advice.Machine {
 		a.Bootstrap = ptr.Deref(capi.Spec.Bootstrap.DataSecretName, "")
 	}
 	return a
-}
-
-func age(now, then time.Time) string {
-	if then.IsZero() {
-		return ""
-	}
-	// The clock of whoever asks may be behind that of the cluster.
-	return duration.HumanDuration(max(now.Sub(then), 0))
 }

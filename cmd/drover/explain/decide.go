@@ -31,7 +31,7 @@ const managerSilent = time.Minute
 
 func (d *decision) decide() {
 	if !d.ManagerSeen.IsZero() && d.Now.Sub(d.ManagerSeen) > managerSilent {
-		d.say(own{says: "Drover's manager has not been at work for " + age(d.Now, d.ManagerSeen) + ": what follows is of before.", next: []string{nextManager}}, d.words)
+		d.say(own{says: "Drover's manager has not been at work for " + facts.Age(d.Now, d.ManagerSeen) + ": what follows is of before.", next: []string{nextManager}}, d.words)
 	}
 	_, annotated := d.Machine.Annotations[clusterv1.PausedAnnotation]
 	cluster := d.Cluster != nil && ptr.Deref(d.Cluster.Spec.Paused, false)
@@ -222,7 +222,7 @@ func (d *decision) tellAttempt(removes bool) {
 	if last != nil && last.Outcome != string(state.Succeeded) && removes == (last.Operation == string(state.Remove)) {
 		d.Blocker.Class, d.Blocker.Message = last.Class, facts.Clean(last.Message)
 		if last.EndTime != nil {
-			d.Verdict = append(d.Verdict, fmt.Sprintf("Attempt %d to %s the server ended %s ago.", last.Number, facts.Clean(last.Operation), age(d.Now, last.EndTime.Time)))
+			d.Verdict = append(d.Verdict, fmt.Sprintf("Attempt %d to %s the server ended %s ago.", last.Number, facts.Clean(last.Operation), facts.Age(d.Now, last.EndTime.Time)))
 		}
 	}
 	if next != nil {

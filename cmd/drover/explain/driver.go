@@ -22,7 +22,7 @@ func Driver(s *facts.DriverSnapshot, command string) *Report {
 	}
 	r := &Report{
 		APIVersion: listing.APIVersion, Kind: Kind, Subject: "NodeDriver " + d.Name, Phase: "Inactive",
-		Facts: knownFacts(append(all, Fact{"age", age(s.Now, d.CreationTimestamp.Time)})), Events: newEvents(s.Events, s.Pods), Problems: cleanAll(s.Problems), now: s.Now,
+		Facts: knownFacts(append(all, Fact{"age", facts.Age(s.Now, d.CreationTimestamp.Time)})), Events: newEvents(s.Events, s.Pods), Problems: cleanAll(s.Problems), now: s.Now,
 		Related: relatedJob(s.Jobs, s.Pods), Log: newLog("the probe's pod", s.Log),
 	}
 	if d.Spec.Active {

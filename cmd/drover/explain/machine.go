@@ -41,7 +41,7 @@ func explainMachine(r *Report, s *facts.Snapshot) {
 	r.Subject = fmt.Sprintf("%s %s/%s", m.Kind.Name, m.Namespace, m.Name)
 	r.Phase = facts.Clean(m.Phase())
 	r.Facts = knownFacts([]Fact{{"driver", driverName(s)}, {"cluster", m.ClusterName()}, {"address", m.Address()}, {"providerID", m.Spec.ProviderID},
-		{"server", m.Status.InstanceName}, {"age", age(s.Now, m.CreationTimestamp.Time)}})
+		{"server", m.Status.InstanceName}, {"age", facts.Age(s.Now, m.CreationTimestamp.Time)}})
 	order := slices.Clone(createSteps)
 	for _, name := range observedSteps {
 		if m.Condition(name) != nil {

@@ -35,7 +35,7 @@ func Render(w io.Writer, r *Report) error {
 	for _, step := range r.Steps {
 		since := "-"
 		if step.Since != nil {
-			since = cmp.Or(age(r.now, *step.Since), since)
+			since = cmp.Or(facts.Age(r.now, *step.Since), since)
 		}
 		steps = append(steps, []string{string(step.State), step.Name, cmp.Or(step.Reason, "-"), since})
 	}
@@ -43,7 +43,7 @@ func Render(w io.Writer, r *Report) error {
 		related = append(related, []string{item.Role, item.Name, item.State})
 	}
 	for _, e := range r.Events {
-		when := age(r.now, e.Time)
+		when := facts.Age(r.now, e.Time)
 		if e.Count > 1 {
 			when += fmt.Sprintf(" (x%d)", e.Count)
 		}

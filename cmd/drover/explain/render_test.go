@@ -148,10 +148,3 @@ func TestShorten(t *testing.T) {
 	require.Equal(t, "ab...", shorten("abcdef", 5))
 	require.Equal(t, "üü...", shorten("üüüüüü", 5))
 }
-
-func TestAge(t *testing.T) {
-	require.Empty(t, age(noon, time.Time{}))
-	require.Equal(t, "90m", age(noon, noon.Add(-90*time.Minute)))
-	require.Equal(t, "0s", age(noon, noon.Add(time.Hour)), "the clock of whoever asks may be behind")
-	require.Equal(t, "292y", age(noon, noon.AddDate(-400, 0, 0)))
-}

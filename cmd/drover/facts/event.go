@@ -4,6 +4,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 )
 
 // EventTime is when an event happened last; components fill different fields.
@@ -18,4 +19,13 @@ func EventTime(e corev1.Event) time.Time {
 	default:
 		return e.CreationTimestamp.Time
 	}
+}
+
+// Age is how long ago something was, as kubectl's tables have it; empty when that is not known.
+func Age(now, then time.Time) string {
+	if then.IsZero() {
+		return ""
+	}
+	// The clock of whoever asks may be behind that of the cluster.
+	return duration.HumanDuration(max(now.Sub(then), 0))
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/drover-project/drover/advice"
 	v3 "github.com/drover-project/drover/api/management/v3"
@@ -44,21 +45,15 @@ type Machine struct {
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 	// Address is the one of Addresses most likely reached.
-	Address         string     `json:"address,omitempty"`
-	Addresses       []Address  `json:"addresses,omitempty"`
-	ProviderID      string     `json:"providerID,omitempty"`
-	InstanceName    string     `json:"instanceName,omitempty"`
-	JobName         string     `json:"jobName,omitempty"`
-	Attempts        int32      `json:"attempts,omitempty"`
-	NextAttemptTime *time.Time `json:"nextAttemptTime,omitempty"`
-	Created         time.Time  `json:"created"`
-	Deleting        bool       `json:"deleting,omitempty"`
-}
-
-// Address is one address of a server.
-type Address struct {
-	Type    string `json:"type"`
-	Address string `json:"address"`
+	Address         string                     `json:"address,omitempty"`
+	Addresses       []clusterv1.MachineAddress `json:"addresses,omitempty"`
+	ProviderID      string                     `json:"providerID,omitempty"`
+	InstanceName    string                     `json:"instanceName,omitempty"`
+	JobName         string                     `json:"jobName,omitempty"`
+	Attempts        int32                      `json:"attempts,omitempty"`
+	NextAttemptTime *time.Time                 `json:"nextAttemptTime,omitempty"`
+	Created         time.Time                  `json:"created"`
+	Deleting        bool                       `json:"deleting,omitempty"`
 }
 
 // NewMachineList sums machines up, sorted by namespace, name and kind.
@@ -79,13 +74,10 @@ func NewMachine(m *facts.Machine, drivers []v3.NodeDriver) Machine {
 		Namespace: m.Namespace, Name: m.Name, Ref: m.Ref(), Kind: m.Kind.Name,
 		Driver: facts.DriverName(m.Kind.Name, drivers), Cluster: m.ClusterName(), CAPIMachine: m.CAPIMachineName(),
 		Phase: m.Phase(), Ready: m.IsTrue(rkev1.ReadyCondition), Paused: m.IsTrue(rkev1.PausedCondition),
-		Address: m.Address(), ProviderID: m.Spec.ProviderID, InstanceName: m.Status.InstanceName, JobName: m.Status.JobName,
+		Address: m.Address(), Addresses: m.Status.Addresses, ProviderID: m.Spec.ProviderID, InstanceName: m.Status.InstanceName, JobName: m.Status.JobName,
 		Attempts: m.Status.Attempts, Created: m.CreationTimestamp.UTC(), Deleting: m.DeletionTimestamp != nil,
 	}
 	s.Reason, s.Message = reason(m)
-	for _, a := range m.Status.Addresses {
-		s.Addresses = append(s.Addresses, Address{Type: string(a.Type), Address: a.Address})
-	}
 	if next := m.Status.NextAttemptTime; next != nil {
 		when := next.UTC()
 		s.NextAttemptTime = &when

@@ -69,7 +69,7 @@ func TestNewMachine(t *testing.T) {
 	require.Equal(t, listing.Machine{
 		Namespace: "shop", Name: "web-1", Ref: "azuremachine.rke-machine.cattle.io/web-1", Kind: "AzureMachine", Driver: "my-azure", Cluster: "store", CAPIMachine: "pool-1",
 		Phase: "Deleting", Deleting: true, Reason: "R", Message: "m", Address: "198.18.0.1",
-		Addresses:  []listing.Address{{Type: "InternalIP", Address: "10.0.0.1"}, {Type: "ExternalIP", Address: "198.18.0.1"}},
+		Addresses:  []clusterv1.MachineAddress{{Type: "InternalIP", Address: "10.0.0.1"}, {Type: "ExternalIP", Address: "198.18.0.1"}},
 		ProviderID: "azure://1", InstanceName: "i", JobName: "j", Attempts: 3, NextAttemptTime: &nextUTC, Created: now.Add(-time.Hour),
 	}, listing.NewMachine(m, []v3.NodeDriver{{Spec: v3.NodeDriverSpec{DisplayName: "my-azure"}, Status: v3.NodeDriverStatus{MachineKind: "AzureMachine"}}}))
 }

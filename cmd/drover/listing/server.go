@@ -11,6 +11,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/clouds"
+	"github.com/drover-project/drover/cmd/drover/facts"
 )
 
 // ScanListKind heads the document of `drover gc -o json`.
@@ -94,7 +95,7 @@ func ServerTable(scans []Scan, withNamespace bool, now time.Time) *metav1.Table 
 			if s.Created != nil {
 				created = *s.Created
 			}
-			addRow(table, []any{s.ID, cmp.Or(s.Name, none), scan.Driver, cmp.Or(s.Cluster, none), cmp.Or(s.Machine, none), age(created, now), s.Verdict, s.Message,
+			addRow(table, []any{s.ID, cmp.Or(s.Name, none), scan.Driver, cmp.Or(s.Cluster, none), cmp.Or(s.Machine, none), cmp.Or(facts.Age(now, created), unknown), s.Verdict, s.Message,
 				s.MachineUID, scan.Credential}, scan.Namespace, withNamespace)
 		}
 	}

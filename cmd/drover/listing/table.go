@@ -15,6 +15,9 @@ import (
 // none stands in a cell that has no value, as kubectl's tables have it.
 const none = "<none>"
 
+// unknown stands there for an age.
+const unknown = "<unknown>"
+
 // MachineTable renders machines as a table; columns of priority 1 are for -o wide.
 func MachineTable(machines []Machine, withNamespace bool, now time.Time) *metav1.Table {
 	table := newTable(withNamespace, "NAME", "DRIVER", "CLUSTER", "PHASE", "ADDRESS", "AGE", "REASON", "KIND*", "PROVIDER-ID*", "INSTANCE*", "JOB*")
@@ -24,7 +27,7 @@ func MachineTable(machines []Machine, withNamespace bool, now time.Time) *metav1
 			reason += " (retry in " + duration.HumanDuration(next.Sub(now)) + ")"
 		}
 		cells := []any{
-			m.Name, m.Driver, cmp.Or(m.Cluster, none), m.Phase, cmp.Or(m.Address, none), age(m.Created, now), reason,
+			m.Name, m.Driver, cmp.Or(m.Cluster, none), m.Phase, cmp.Or(m.Address, none), cmp.Or(facts.Age(now, m.Created), unknown), reason,
 			m.Kind, cmp.Or(m.ProviderID, none), cmp.Or(m.InstanceName, none), cmp.Or(m.JobName, none),
 		}
 		addRow(table, cells, m.Namespace, withNamespace)
@@ -38,7 +41,7 @@ func DriverTable(drivers []Driver, now time.Time) *metav1.Table {
 	for _, d := range drivers {
 		cells := []any{
 			d.Name, d.Driver, strconv.FormatBool(d.Active), strconv.FormatBool(d.Ready), strconv.Itoa(int(d.Fields)), cmp.Or(d.MachineKind, none),
-			age(d.Created, now), d.Reason, cmp.Or(d.URL, none), cmp.Or(d.Version, none),
+			cmp.Or(facts.Age(now, d.Created), unknown), d.Reason, cmp.Or(d.URL, none), cmp.Or(d.Version, none),
 		}
 		addRow(table, cells, "", false)
 	}
@@ -73,12 +76,4 @@ func addRow(table *metav1.Table, cells []any, namespace string, withNamespace bo
 		}
 	}
 	table.Rows = append(table.Rows, metav1.TableRow{Cells: cells})
-}
-
-func age(created, now time.Time) string {
-	if created.IsZero() {
-		return "<unknown>"
-	}
-	// The clock of whoever asks may be behind that of the cluster.
-	return duration.HumanDuration(max(now.Sub(created), 0))
 }
