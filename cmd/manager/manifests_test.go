@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"text/template"
@@ -111,6 +112,7 @@ func renderChart(t *testing.T, values map[string]any) string {
 		"first":      func(list []string) string { return list[0] },
 		"last":       func(list []string) string { return list[len(list)-1] },
 		"list":       func(items ...any) []any { return items },
+		"append":     func(list []any, item any) []any { return append(slices.Clone(list), item) },
 		"ternary": func(yes, no any, which bool) any {
 			if which {
 				return yes
