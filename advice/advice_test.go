@@ -73,8 +73,10 @@ func everything() []string {
 			all = append(all, about.next...)
 		}
 	}
-	for _, next := range drivers {
-		all = append(all, next...)
+	for _, table := range []map[string][]string{drivers, controlPlane} {
+		for _, next := range table {
+			all = append(all, next...)
+		}
 	}
 	slices.Sort(all)
 	return slices.Compact(all)

@@ -66,12 +66,20 @@ func TestAdviceIsComplete(t *testing.T) {
 	for name, reason := range constants(t, "../api/management/v3/conditions.go", "Reason") {
 		require.Contains(t, drivers, reason, name)
 	}
+	// What is good, and what goes away by itself and needs no more than its words.
+	quiet := sets.New(rkev1.ReconciledReason, rkev1.UpToDateReason, rkev1.PlanDeliveredReason, rkev1.ApplyingPlanReason, rkev1.MachineDeletingReason,
+		rkev1.WaitingForTokensReason, rkev1.WaitingForAuthoritiesReason, rkev1.WaitingForPlanSecretReason, rkev1.WaitingForMachinesReason,
+		rkev1.WaitingForControlPlaneReason, rkev1.WaitingForTurnReason)
+	for name, reason := range constants(t, "../api/rke/v1/controlplane_reasons.go", "Reason") {
+		require.NotEqual(t, quiet.Has(reason), len(controlPlane[reason]) > 0, name)
+	}
 }
 
 // TestReasonsHaveNames: outside of api/ a reason is a constant, so that who changes it finds who reads it. Two are Kubernetes' own words, too.
 func TestReasonsHaveNames(t *testing.T) {
 	reasons := sets.New[string]()
-	for _, file := range []string{"../api/rke/v1/conditions.go", "../api/rke/v1/attempt_reasons.go", "../api/management/v3/conditions.go"} {
+	for _, file := range []string{"../api/rke/v1/conditions.go", "../api/rke/v1/attempt_reasons.go", "../api/rke/v1/controlplane_reasons.go",
+		"../api/management/v3/conditions.go"} {
 		for _, reason := range constants(t, file, "Reason") {
 			if strings.ToLower(reason[1:]) != reason[1:] { // one word alone, such as Ready, is said of much
 				reasons.Insert(strconv.Quote(reason))

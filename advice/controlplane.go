@@ -1,0 +1,55 @@
+package advice
+
+import (
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+// ControlPlane is what advice names of an RKEControlPlane and, where a machine of it is meant, of that. What is not known is empty.
+type ControlPlane struct {
+	Namespace, Name, Machine string
+}
+
+// On is what to do about a reason of the planner's.
+func (c ControlPlane) On(reason string) []string {
+	return Words{"ns": c.Namespace, "name": c.Name, "machine": c.Machine}.Fill(controlPlane[reason]...)
+}
+
+const (
+	nextEditControlPlane = "Change it: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}"
+	nextSeeReleases      = "See which releases are known: docs/releases.md says how to add some"
+	nextSeeSecrets       = "See which Secrets there are: kubectl get secrets -n {ns}"
+	nextMachineLogs      = "Read what its agent says: drover logs {machine} -n {ns}"
+	nextSeeMachines      = "See the Machines and their labels: kubectl get machines.cluster.x-k8s.io -n {ns} --show-labels"
+)
+
+// controlPlane is what to do, best first.
+var controlPlane = map[string][]string{
+	rkev1.KubernetesVersionMissingReason: {nextEditControlPlane},
+	rkev1.KubernetesVersionUnknownReason: {nextEditControlPlane, nextSeeReleases},
+	rkev1.ReleasesInvalidReason:          {nextSeeReleases},
+	rkev1.NoEtcdMachineReason:            {nextSeeMachines},
+	rkev1.NoControlPlaneMachineReason:    {nextSeeMachines},
+	rkev1.EtcdLostReason: {
+		"Nothing brings the data back but a snapshot, and restoring one is not built yet: make another cluster and restore there",
+		"See what is left: kubectl get machines.cluster.x-k8s.io -n {ns}",
+	},
+	rkev1.ConfigInvalidReason:         {nextEditControlPlane},
+	rkev1.RegistrySecretMissingReason: {nextSeeSecrets, nextEditControlPlane},
+	rkev1.RegistrySecretInvalidReason: {nextSeeSecrets, nextEditControlPlane},
+	rkev1.FileSourceMissingReason:     {nextSeeSecrets, nextEditControlPlane},
+	rkev1.FileSourceNotAuthorizedReason: {
+		"Share it, in the control plane's namespace: kubectl annotate {sharedkind} {sharedname} -n {ns} " + rkev1.AuthorizedForClustersAnnotation + "={name}",
+		nextEditControlPlane,
+	},
+	rkev1.FileSourceInvalidReason:          {nextEditControlPlane},
+	rkev1.SnapshotCredentialMissingReason:  {nextSeeSecrets, nextEditControlPlane},
+	rkev1.SnapshotCredentialInvalidReason:  {nextSeeSecrets, nextEditControlPlane},
+	rkev1.NoRoleReason:                     {nextSeeMachines},
+	rkev1.OperatingSystemUnsupportedReason: {nextSeeMachines},
+	rkev1.TierUnsupportedReason:            {"Scale down the MachineDeployment that it belongs to: kubectl get machinedeployments.cluster.x-k8s.io -n {ns}"},
+	rkev1.WaitingForServerReason:           {"See how its server stands: drover why {machine} -n {ns}"},
+	rkev1.WaitingForAgentReason:            {"Look on the server whether the agent runs: drover ssh {machine} -n {ns}", nextMachineLogs},
+	rkev1.RetryingPlanReason:               {nextMachineLogs, "Take the change back, which overtakes it: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}"},
+	rkev1.PlanFailedReason:                 {nextMachineLogs, "Take the change back, which overtakes it: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}"},
+	rkev1.WaitingForProbesReason:           {nextMachineLogs, "Look at the distribution's own log on the server: drover ssh {machine} -n {ns}"},
+}

@@ -1,0 +1,82 @@
+package planner
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/drover-project/drover/api/plan"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+// selectedFiles are those of spec.machineSelectorFiles whose selectors match the machine.
+func (l *look) selectedFiles() ([]plan.File, error) {
+	var files []plan.File
+	for i, entry := range l.Spec.MachineSelectorFiles {
+		where := fmt.Sprintf("spec.machineSelectorFiles[%d]", i)
+		matches, err := selects(entry.MachineLabelSelector, l.Labels)
+		if err != nil {
+			return nil, because(rkev1.FileSourceInvalidReason, "%s: its selector: %s", where, plan.Head(oneLine(err.Error()), 300))
+		}
+		if !matches {
+			continue
+		}
+		for _, source := range entry.FileSources {
+			for _, from := range []struct {
+				kind string
+				rkev1.K8sObjectFileSource
+			}{{SecretKind, source.Secret}, {ConfigMapKind, source.ConfigMap}} {
+				if from.Name == "" {
+					continue
+				}
+				more, err := l.filesOf(where, from.kind, from.K8sObjectFileSource)
+				if err != nil {
+					return nil, err
+				}
+				files = append(files, more...)
+			}
+		}
+	}
+	return files, nil
+}
+
+// filesOf makes files of an object that is shared with the cluster.
+func (l *look) filesOf(where, kind string, source rkev1.K8sObjectFileSource) ([]plan.File, error) {
+	object, found := l.Objects[ObjectKey{kind, source.Name}]
+	if !found {
+		return nil, because(rkev1.FileSourceMissingReason, "%s: there is no %s %.100q in the control plane's namespace", where, kind, source.Name)
+	}
+	shared := func(name string) bool { return strings.TrimSpace(name) == l.Cluster.Name }
+	if !slices.ContainsFunc(strings.Split(object.AuthorizedClusters, ","), shared) {
+		return nil, because(rkev1.FileSourceNotAuthorizedReason, "%s: the annotation %s of %s %.100q does not list %s", where,
+			rkev1.AuthorizedForClustersAnnotation, kind, source.Name, l.Cluster.Name)
+	}
+	var files []plan.File
+	for _, item := range source.Items {
+		content, found := object.Data[item.Key]
+		hash := sha256.Sum256(content)
+		switch {
+		case !found:
+			return nil, because(rkev1.FileSourceInvalidReason, "%s: %s %.100q has no key %.100q", where, kind, source.Name, item.Key)
+		case !path.IsAbs(item.Path) || path.Clean(item.Path) != item.Path || item.Path == "/":
+			return nil, because(rkev1.FileSourceInvalidReason, "%s: %.200q is no absolute path of a file", where, item.Path)
+		case item.Hash != "" && subtle.ConstantTimeCompare([]byte(item.Hash), []byte(base64.StdEncoding.EncodeToString(hash[:]))) == 0:
+			return nil, because(rkev1.FileSourceInvalidReason, "%s: the content of key %.100q of %s %.100q has another sha256 than hash says", where, item.Key, kind, source.Name)
+		}
+		permissions := item.Permissions
+		if permissions == "" {
+			permissions = source.DefaultPermissions
+		}
+		if permissions == "" {
+			permissions = "0600"
+		}
+		file := plan.NewFile(item.Path, permissions, content)
+		file.Dynamic = item.Dynamic
+		files = append(files, file)
+	}
+	return files, nil
+}

@@ -1,0 +1,239 @@
+package planner
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"hash/crc32"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/drover-project/drover/api/plan"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/releases"
+)
+
+// look is one look at a machine.
+type look struct {
+	*planner
+	*Machine
+	tier     tier
+	turns    *turns
+	progress progress
+	// before are the verdicts about machines of earlier tiers.
+	before []Verdict
+	joinTo string
+	// registry has all system images, if the user says so.
+	registry string
+	wanted   plan.Plan
+	bytes    []byte
+}
+
+// isInit reports whether the machine makes the cluster.
+func (l *look) isInit() bool { return l.Machine == l.init }
+
+// holdsTurn reports whether the machine was given a plan and is not yet as that plan says.
+func (l *look) holdsTurn() bool {
+	return !l.Deleting && l.progress.delivered != nil && l.progress.reason != rkev1.UpToDateReason
+}
+
+// machineRules are looked at in turn. Those up to rendered hold for every machine, the others for one whose plan is another than it was given.
+var machineRules = []func(*look) *fault{
+	(*look).stays, (*look).hasRole, (*look).isLinux, (*look).isOfTier, (*look).hasSecret, (*look).hasServer, (*look).knowsServer, (*look).rendered,
+}
+
+var changeRules = []func(*look) *fault{(*look).earlierTiersDone, (*look).hasTurn}
+
+// verdict is what the rules come to.
+func (l *look) verdict() Verdict {
+	for _, rule := range machineRules {
+		if f := rule(l); f != nil {
+			return l.says(f.reason, f.message)
+		}
+	}
+	if bytes.Equal(l.bytes, l.progress.delivered) {
+		return l.says(l.progress.reason, l.progress.message)
+	}
+	if !l.minor() {
+		for _, rule := range changeRules {
+			if f := rule(l); f != nil {
+				return l.says(f.reason, f.message)
+			}
+		}
+	}
+	v := l.says(rkev1.PlanDeliveredReason, "its plan was written")
+	v.Delivery = &Delivery{Plan: l.bytes, MaxFailures: l.tier.retries, InitNode: l.isInit(), JoinURL: l.joinURL(l.Machine), JoinedTo: l.joinTo}
+	if l.isInit() {
+		v.Delivery.JoinedTo = joinedToNone
+	}
+	return v
+}
+
+// joinedToNone is what the init node is joined to.
+const joinedToNone = "-"
+
+func (l *look) says(reason, message string) Verdict {
+	return Verdict{Machine: l.Name, Reason: reason, Message: message}
+}
+
+func (l *look) stays() *fault {
+	if l.Deleting {
+		return because(rkev1.MachineDeletingReason, "it is being deleted, and its plan stays as it is")
+	}
+	return nil
+}
+
+func (l *look) hasRole() *fault {
+	if l.Roles == (Roles{}) {
+		return because(rkev1.NoRoleReason, "it has none of the labels %s, %s and %s", rkev1.EtcdRoleLabel, rkev1.ControlPlaneRoleLabel, rkev1.WorkerRoleLabel)
+	}
+	return nil
+}
+
+func (l *look) isLinux() *fault {
+	if l.OS != "" && l.OS != "linux" {
+		return because(rkev1.OperatingSystemUnsupportedReason, "its label %s says %.40q, and only linux is supported", rkev1.OSLabel, l.OS)
+	}
+	return nil
+}
+
+func (l *look) isOfTier() *fault {
+	if l.Roles.IsServer() && !l.isInit() {
+		return because(rkev1.TierUnsupportedReason, "%s is the cluster's server, and further etcd machines and control planes are not supported yet", l.init.Name)
+	}
+	return nil
+}
+
+func (l *look) hasSecret() *fault {
+	if l.Secret == nil || l.ID == "" {
+		return because(rkev1.WaitingForPlanSecretReason, "its RKEBootstrap has not been given an identity and a plan Secret yet")
+	}
+	return nil
+}
+
+// hasServer holds a plan back that would lack what is known later, also where a move has lost for a while what was known before.
+func (l *look) hasServer() *fault {
+	switch {
+	case !l.Provisioned || l.ProviderID == "":
+		return because(rkev1.WaitingForServerReason, "its infra machine is not provisioned")
+	case len(l.InternalIPs) == 0 && len(l.ExternalIPs) == 0:
+		return because(rkev1.WaitingForServerReason, "its infra machine has no address yet")
+	}
+	return nil
+}
+
+// knowsServer picks the server that the machine joins, and stays with it for as long as it is one.
+func (l *look) knowsServer() *fault {
+	if l.isInit() {
+		return nil
+	}
+	var there, ready []string
+	unknown := false
+	for _, m := range l.staying(isControlPlane) {
+		at := l.joinURL(m)
+		if at == "" {
+			unknown = true
+			continue
+		}
+		there = append(there, at)
+		if slices.ContainsFunc(l.before, func(v Verdict) bool { return v.Machine == m.Name && v.Done() }) {
+			ready = append(ready, at)
+		}
+	}
+	current := l.Secret.JoinedTo
+	if slices.Contains(there, current) || unknown && current != "" {
+		l.joinTo = current
+		return nil
+	}
+	if len(ready) == 0 {
+		if f := l.earlierTiersDone(); f != nil {
+			return f
+		}
+		return because(rkev1.WaitingForControlPlaneReason, "no control plane is ready to be joined")
+	}
+	l.joinTo = ready[int(crc32.ChecksumIEEE([]byte(l.ID))%uint32(len(ready)))]
+	return nil
+}
+
+// joinURL is where machines join a control plane; empty while its address is not known. The ports are those of the supervisor: k3s
+// pkg/cli/cmds/server.go (https-listen-port), RKE2 pkg/cli/defaults/defaults.go.
+func (p *planner) joinURL(m *Machine) string {
+	addresses := slices.Concat(usable(m.InternalIPs), usable(m.ExternalIPs))
+	if !m.Roles.ControlPlane || len(addresses) == 0 {
+		return ""
+	}
+	port := "6443"
+	if p.release.Distribution == releases.RKE2 {
+		port = "9345"
+	}
+	return (&url.URL{Scheme: "https", Host: net.JoinHostPort(addresses[0], port)}).String()
+}
+
+func (l *look) rendered() *fault {
+	wanted, err := l.render()
+	if err == nil {
+		wanted.Files = append(wanted.Files, l.gone(wanted.Files)...)
+		l.wanted = wanted
+		l.bytes, err = json.Marshal(wanted)
+	}
+	// What was delivered was looked at then.
+	if err == nil && !bytes.Equal(l.bytes, l.progress.delivered) {
+		err = wanted.Validate()
+	}
+	var f *fault
+	switch {
+	case errors.As(err, &f):
+		return f
+	case err != nil:
+		return because(rkev1.ConfigInvalidReason, "its plan would be refused by the agent: %s", plan.Head(oneLine(err.Error()), 500))
+	case len(l.bytes) > maxPlanBytes:
+		return because(rkev1.ConfigInvalidReason, "its plan would have %d bytes, and a Secret has room for %d: fewer or smaller files are needed", len(l.bytes), maxPlanBytes)
+	}
+	return nil
+}
+
+// maxPlanBytes leaves room in the plan Secret for what the agent reports.
+const maxPlanBytes = 640 << 10
+
+// planless are reasons of machines that nobody waits for: they get no plan.
+var planless = []string{rkev1.MachineDeletingReason, rkev1.NoRoleReason, rkev1.OperatingSystemUnsupportedReason, rkev1.TierUnsupportedReason}
+
+func (l *look) earlierTiersDone() *fault {
+	for _, v := range l.before {
+		if !v.Done() && !slices.Contains(planless, v.Reason) {
+			return because(rkev1.WaitingForControlPlaneReason, "it waits for %s: %s", v.Machine, v.Message)
+		}
+	}
+	return nil
+}
+
+func (l *look) hasTurn() *fault {
+	// A first plan takes nothing away from a cluster.
+	if l.progress.delivered == nil || l.turns.take(l.Name) {
+		return nil
+	}
+	names := l.turns.taken
+	more := ""
+	if len(names) > 3 {
+		names, more = names[:3], " and others"
+	}
+	return because(rkev1.WaitingForTurnReason, "at most %d of its kind may change at a time, and it waits for %s%s", l.turns.limit, strings.Join(names, ", "), more)
+}
+
+// minor reports whether only files that say so are others than in the plan that was delivered.
+func (l *look) minor() bool {
+	if l.progress.delivered == nil {
+		return false
+	}
+	before, after := l.progress.plan, l.wanted
+	isMinor := func(f plan.File) bool { return f.Minor }
+	before.Files, after.Files = slices.DeleteFunc(slices.Clone(before.Files), isMinor), slices.DeleteFunc(slices.Clone(after.Files), isMinor)
+	was, err := json.Marshal(before)
+	if err != nil {
+		return false
+	}
+	is, err := json.Marshal(after)
+	return err == nil && bytes.Equal(was, is)
+}

@@ -1,0 +1,183 @@
+package planner
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/releases"
+)
+
+// addresses sets what the node calls itself. Addresses of a family that the cluster has no range of are left out: the distribution would not start.
+func (l *look) addresses(s settings) {
+	families := familiesOf(s.list("cluster-cidr"))
+	internal, external := families.pick(l.InternalIPs), families.pick(l.ExternalIPs)
+	if len(internal) == 0 {
+		internal, external = external, nil
+	}
+	if _, given := s["node-ip"]; !given && len(internal) > 0 {
+		s.add("node-ip", internal...)
+	}
+	// A cloud's controller manager tells external addresses itself.
+	if _, given := s["node-external-ip"]; !given && len(external) > 0 && s["cloud-provider-name"] == nil {
+		s.add("node-external-ip", external...)
+	}
+	if !l.Roles.ControlPlane {
+		return
+	}
+	names := slices.Concat(usable(l.InternalIPs), usable(l.ExternalIPs))
+	if l.Endpoint != "" && l.Endpoint != "localhost" {
+		names = append(names, l.Endpoint)
+	}
+	for _, name := range names {
+		if !slices.Contains(s.list("tls-san"), any(name)) {
+			s.add("tls-san", name)
+		}
+	}
+	if _, given := s["advertise-address"]; !given && len(internal) > 0 && len(external) > 0 {
+		s["advertise-address"] = internal[0]
+	}
+}
+
+// usable are addresses in the form that Go writes them in, without those that only mean something on the server itself, each once.
+func usable(addresses []string) []string {
+	var found []string
+	for _, text := range addresses {
+		address, err := netip.ParseAddr(strings.TrimSpace(text))
+		if err != nil || address.Zone() != "" || address.IsLoopback() || address.IsLinkLocalUnicast() || address.IsUnspecified() || address.IsMulticast() {
+			continue
+		}
+		if text := address.Unmap().String(); !slices.Contains(found, text) {
+			found = append(found, text)
+		}
+	}
+	return found
+}
+
+// families are those of the cluster's networks, the first one first. Without any it is what the server has, IPv4 if it has both.
+type families []bool
+
+// familiesOf reads ranges; true is IPv6.
+func familiesOf(ranges []any) families {
+	var all families
+	for _, item := range ranges {
+		text, _ := item.(string)
+		for part := range strings.SplitSeq(text, ",") {
+			if prefix, err := netip.ParsePrefix(strings.TrimSpace(part)); err == nil && !slices.Contains(all, prefix.Addr().Is6()) {
+				all = append(all, prefix.Addr().Is6())
+			}
+		}
+	}
+	return all
+}
+
+func (f families) pick(addresses []string) []string {
+	found := usable(addresses)
+	is6 := func(text string) bool { return strings.Contains(text, ":") }
+	if len(f) == 0 {
+		f = families{!slices.ContainsFunc(found, func(text string) bool { return !is6(text) })}
+	}
+	var picked []string
+	for _, family := range f {
+		for _, text := range found {
+			if is6(text) == family {
+				picked = append(picked, text)
+			}
+		}
+	}
+	return picked
+}
+
+// node sets what the kubelet registers its Node with.
+func (l *look) node(s settings) error {
+	labels, err := l.nodeLabels()
+	if err != nil {
+		return err
+	}
+	s.add("node-label", labels...)
+	taints, err := l.nodeTaints()
+	if err != nil {
+		return err
+	}
+	s.add("node-taint", taints...)
+	if s.has("kubelet-arg", "provider-id=") {
+		l.warn("kubelet-arg: provider-id follows from the machine and cannot be set; it is passed over")
+		s["kubelet-arg"] = slices.DeleteFunc(slices.Clone(s.list("kubelet-arg")), func(item any) bool {
+			text, _ := item.(string)
+			return strings.HasPrefix(text, "provider-id=")
+		})
+	}
+	s.add("kubelet-arg", "provider-id="+l.ProviderID)
+	return nil
+}
+
+// nodeLabels are those that a kubelet may set; it does not start with others. The manager sets the rest on the Node.
+func (l *look) nodeLabels() ([]string, error) {
+	all := maps.Clone(l.NodeLabels)
+	if all == nil {
+		all = map[string]string{}
+	}
+	all[rkev1.NodeMachineLabel] = l.ID
+	var texts []string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		problems := append(validation.IsQualifiedName(name), validation.IsValidLabelValue(all[name])...)
+		if len(problems) > 0 {
+			return nil, because(rkev1.ConfigInvalidReason, "label %.100q of its Node: %s", name, problems[0])
+		}
+		if KubeletMaySet(name) {
+			texts = append(texts, name+"="+all[name])
+		}
+	}
+	return texts, nil
+}
+
+// kubeletLabels are labels of Kubernetes' own that a kubelet may set on its Node (k8s.io/kubelet/pkg/apis, well_known_labels.go).
+var kubeletLabels = []string{"kubernetes.io/hostname", "kubernetes.io/arch", "kubernetes.io/os", "beta.kubernetes.io/arch", "beta.kubernetes.io/os",
+	"beta.kubernetes.io/instance-type", "topology.kubernetes.io/region", "topology.kubernetes.io/zone",
+	"failure-domain.beta.kubernetes.io/region", "failure-domain.beta.kubernetes.io/zone"}
+
+// KubeletMaySet reports whether a kubelet may give its own Node the label.
+func KubeletMaySet(label string) bool {
+	domain, _, found := strings.Cut(label, "/")
+	within := func(parent string) bool { return domain == parent || strings.HasSuffix(domain, "."+parent) }
+	if !found || !within("kubernetes.io") && !within("k8s.io") {
+		return true
+	}
+	return slices.Contains(kubeletLabels, label) || within("kubelet.kubernetes.io") || within("node.kubernetes.io")
+}
+
+// nodeTaints keep workloads off servers that are no workers, as Rancher does it.
+func (l *look) nodeTaints() ([]string, error) {
+	taints := slices.Clone(l.NodeTaints)
+	if r := l.Roles; r.IsServer() && !r.Worker {
+		if r.Etcd && !(l.release.Distribution == releases.K3s && r.ControlPlane) {
+			taints = append(taints, corev1.Taint{Key: "node-role.kubernetes.io/etcd", Effect: corev1.TaintEffectNoExecute})
+		}
+		if r.ControlPlane {
+			taints = append(taints, corev1.Taint{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule})
+		}
+	}
+	var texts []string
+	for _, taint := range taints {
+		problems := append(validation.IsQualifiedName(taint.Key), validation.IsValidLabelValue(taint.Value)...)
+		if !slices.Contains([]corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}, taint.Effect) {
+			problems = append(problems, "its effect is none of NoSchedule, PreferNoSchedule and NoExecute")
+		}
+		if len(problems) > 0 {
+			return nil, because(rkev1.ConfigInvalidReason, "taint %.100q of its Node: %s", taint.Key, problems[0])
+		}
+		text := taint.Key
+		if taint.Value != "" {
+			text += "=" + taint.Value
+		}
+		if text += ":" + string(taint.Effect); !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	return texts, nil
+}

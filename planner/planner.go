@@ -1,0 +1,257 @@
+package planner
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/drover-project/drover/api/plan"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/releases"
+)
+
+// planner is one look at a cluster.
+type planner struct {
+	Cluster
+	release  *releases.Release
+	init     *Machine
+	warnings []string
+}
+
+// Plan decides about a cluster. It does not change the snapshot.
+func Plan(c Cluster) Result {
+	c.Machines = slices.Clone(c.Machines)
+	slices.SortFunc(c.Machines, func(a, b Machine) int { return strings.Compare(a.Name, b.Name) })
+	p := &planner{Cluster: c}
+	for _, rule := range clusterRules {
+		if f := rule(p); f != nil {
+			return Result{Reason: f.reason, Message: f.message, Warnings: p.warned()}
+		}
+	}
+	p.warnOfSpec()
+	r := Result{Machines: make([]Verdict, 0, len(c.Machines))}
+	for _, tier := range tiers {
+		r.Machines = append(r.Machines, p.tier(tier, r.Machines)...)
+	}
+	r.Reason, r.Message = summary(r.Machines)
+	r.ControlPlaneReady = slices.ContainsFunc(r.Machines, func(v Verdict) bool {
+		at := slices.IndexFunc(p.Machines, func(m Machine) bool { return m.Name == v.Machine })
+		return v.Done() && p.Machines[at].Roles.ControlPlane
+	})
+	r.Warnings = p.warned()
+	return r
+}
+
+// clusterRules are looked at before any machine.
+var clusterRules = []func(*planner) *fault{
+	(*planner).releaseKnown, (*planner).infrastructureProvisioned, (*planner).rolesFilled, (*planner).secretsMade, (*planner).initNodeElected,
+}
+
+func (p *planner) releaseKnown() *fault {
+	switch {
+	case p.Spec.KubernetesVersion == "":
+		return because(rkev1.KubernetesVersionMissingReason, "spec.kubernetesVersion is empty")
+	case p.Releases == nil:
+		return because(rkev1.ReleasesInvalidReason, "%s", plan.Head(p.ReleasesError, plan.MaxMessageBytes))
+	}
+	release, err := p.Releases.Lookup(p.Spec.KubernetesVersion)
+	if err != nil {
+		return because(rkev1.KubernetesVersionUnknownReason, "spec.kubernetesVersion: %v", err)
+	}
+	if p.release = release; !release.Listed {
+		p.warn("%s is not in the catalogue of releases; it is installed by what is known of other releases of its line", release.Version)
+	}
+	return nil
+}
+
+func (p *planner) infrastructureProvisioned() *fault {
+	if !p.InfrastructureProvisioned {
+		return because(rkev1.WaitingForInfrastructureReason, "the cluster's infrastructure is not provisioned")
+	}
+	return nil
+}
+
+// staying are the machines that are not being deleted.
+func (p *planner) staying(has func(Roles) bool) []*Machine {
+	var found []*Machine
+	for i := range p.Machines {
+		if m := &p.Machines[i]; !m.Deleting && has(m.Roles) {
+			found = append(found, m)
+		}
+	}
+	return found
+}
+
+func isEtcd(r Roles) bool         { return r.Etcd }
+func isControlPlane(r Roles) bool { return r.ControlPlane }
+
+func (p *planner) rolesFilled() *fault {
+	const words = "none of the cluster's %d machines that stay has the label %s=true"
+	switch count := len(p.staying(func(Roles) bool { return true })); {
+	case len(p.staying(isEtcd)) == 0 && p.bootstrapped():
+		return p.lost()
+	case len(p.staying(isEtcd)) == 0:
+		return because(rkev1.NoEtcdMachineReason, words, count, rkev1.EtcdRoleLabel)
+	case len(p.staying(isControlPlane)) == 0:
+		return because(rkev1.NoControlPlaneMachineReason, words, count, rkev1.ControlPlaneRoleLabel)
+	}
+	return nil
+}
+
+func (p *planner) secretsMade() *fault {
+	a := p.Authorities
+	switch {
+	case p.Tokens.Server == "" || p.Tokens.Agent == "":
+		return because(rkev1.WaitingForTokensReason, "the cluster's join tokens are not made yet")
+	case slices.ContainsFunc(a.files(), func(f authorityFile) bool { return len(f.content) == 0 }):
+		return because(rkev1.WaitingForAuthoritiesReason, "the cluster's certificate authorities are not made yet")
+	}
+	return nil
+}
+
+// bootstrapped: a machine that was told where to join tells of it, too.
+func (p *planner) bootstrapped() bool {
+	return p.Bootstrapped || slices.ContainsFunc(p.Machines, func(m Machine) bool { return m.Secret != nil && m.Secret.JoinedTo != "" })
+}
+
+func (p *planner) lost() *fault {
+	return because(rkev1.EtcdLostReason, "the cluster was made before, and no machine has its etcd data any more: a new machine would be an empty cluster")
+}
+
+// initNodeElected finds the machine that makes the cluster. Its mark in the plan Secret stays, so that no other is chosen later.
+func (p *planner) initNodeElected() *fault {
+	candidates := p.staying(isEtcd)
+	for _, m := range candidates {
+		if m.Secret != nil && m.Secret.InitNode {
+			p.init = m
+			return nil
+		}
+	}
+	if p.bootstrapped() {
+		return p.lost()
+	}
+	p.init = slices.MinFunc(candidates, func(a, b *Machine) int { return p.preference(b) - p.preference(a) })
+	return nil
+}
+
+// preference orders candidates for the init node; of equals the first by name is taken.
+func (p *planner) preference(m *Machine) int {
+	points := 0
+	for i, yes := range []bool{m.Provisioned, m.Roles.ControlPlane, p.InitMachineID != "" && m.ID == p.InitMachineID} {
+		if yes {
+			points += 1 << i
+		}
+	}
+	return points
+}
+
+// warnOfSpec tells what of the specification has no effect.
+func (p *planner) warnOfSpec() {
+	s := p.Spec
+	for _, field := range []struct {
+		name  string
+		given bool
+	}{
+		{"chartValues", len(s.ChartValues) > 0}, {"localClusterAuthEndpoint", s.LocalClusterAuthEndpoint.Enabled},
+		{"etcdSnapshotCreate", s.ETCDSnapshotCreate != nil}, {"etcdSnapshotRestore", s.ETCDSnapshotRestore != nil},
+		{"rotateCertificates", s.RotateCertificates != nil}, {"rotateEncryptionKeys", s.RotateEncryptionKeys != nil},
+	} {
+		if field.given {
+			p.warn("spec.%s is not acted on yet", field.name)
+		}
+	}
+	for i, entry := range s.MachineSelectorConfig {
+		p.warnOfSelector(fmt.Sprintf("spec.machineSelectorConfig[%d]", i), entry.MachineLabelSelector)
+	}
+	for i, entry := range s.MachineSelectorFiles {
+		p.warnOfSelector(fmt.Sprintf("spec.machineSelectorFiles[%d]", i), entry.MachineLabelSelector)
+	}
+}
+
+func (p *planner) warn(format string, args ...any) {
+	p.warnings = append(p.warnings, fmt.Sprintf(format, args...))
+}
+
+// maxWarnings bounds what goes into a condition.
+const maxWarnings = 20
+
+// warned are the warnings, each once.
+func (p *planner) warned() []string {
+	slices.Sort(p.warnings)
+	all := slices.Compact(p.warnings)
+	if len(all) > maxWarnings {
+		all = append(all[:maxWarnings:maxWarnings], fmt.Sprintf("and %d more", len(all)-maxWarnings))
+	}
+	return all
+}
+
+// tier is machines that change together, before those of the next tier. The tiers of further etcd machines and control planes go between.
+type tier struct {
+	name    string
+	has     func(*planner, *Machine) bool
+	at      func(rkev1.ClusterUpgradeStrategy) string
+	retries int
+}
+
+var tiers = []tier{
+	{"init", func(p *planner, m *Machine) bool { return m.ID == p.init.ID && m.Name == p.init.Name },
+		func(rkev1.ClusterUpgradeStrategy) string { return "1" }, plan.Unlimited},
+	{"server", func(p *planner, m *Machine) bool { return m.Roles.IsServer() && m.Name != p.init.Name },
+		func(s rkev1.ClusterUpgradeStrategy) string { return s.ControlPlaneConcurrency }, plan.Unlimited},
+	{"worker", func(_ *planner, m *Machine) bool { return !m.Roles.IsServer() },
+		func(s rkev1.ClusterUpgradeStrategy) string { return s.WorkerConcurrency }, plan.Unlimited},
+}
+
+// tier decides about the machines of a tier, given the verdicts about those of earlier ones.
+func (p *planner) tier(t tier, before []Verdict) []Verdict {
+	var all []*look
+	for i := range p.Machines {
+		if m := &p.Machines[i]; t.has(p, m) {
+			all = append(all, &look{planner: p, Machine: m, tier: t, progress: progressOf(m.Secret), before: before})
+		}
+	}
+	turns := turnsOf(t.at(p.Spec.UpgradeStrategy), len(all))
+	for _, l := range all {
+		if l.holdsTurn() {
+			turns.taken = append(turns.taken, l.Name)
+		}
+	}
+	verdicts := make([]Verdict, 0, len(all))
+	for _, l := range all {
+		l.turns = turns
+		verdicts = append(verdicts, l.verdict())
+	}
+	return verdicts
+}
+
+// turns are how many machines of a tier may change at a time, and which do.
+type turns struct {
+	limit int
+	taken []string
+}
+
+// turnsOf reads a concurrency: 1 when empty, without limit when 0, a percentage of the tier rounded up.
+func turnsOf(concurrency string, machines int) *turns {
+	number, isPercentage := strings.CutSuffix(concurrency, "%")
+	limit, err := strconv.Atoi(number)
+	switch {
+	case err != nil || limit < 0:
+		limit = 1
+	case isPercentage:
+		limit = (min(limit, 100)*machines + 99) / 100
+	}
+	return &turns{limit: limit}
+}
+
+// take reports whether a machine may change now, and counts it.
+func (t *turns) take(name string) bool {
+	if slices.Contains(t.taken, name) {
+		return true
+	}
+	if t.limit > 0 && len(t.taken) >= t.limit {
+		return false
+	}
+	t.taken = append(t.taken, name)
+	return true
+}

@@ -1,0 +1,332 @@
+package planner_test
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-project/drover/api/plan"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/planner"
+)
+
+// everyOption uses all there is.
+const everyOption = `
+machineGlobalConfig: {cluster-cidr: 10.42.0.0/16, service-cidr: 10.43.0.0/16, kubelet-arg: [max-pods=200], tls-san: [api.example.org], profile: cis,
+  audit-policy-file: "kind: Policy\n"}
+machineSelectorConfig: [{machineLabelSelector: {matchLabels: {rke.cattle.io/worker-role: 'true'}}, config: {kubelet-arg: [max-pods=60]}}]
+machineSelectorFiles: [{fileSources: [{configMap: {name: files, defaultPermissions: '0644', items: [{key: motd, path: /etc/motd, dynamic: true}, {key: conf, path: /etc/x.conf}]}}]}]
+registries: {mirrors: {docker.io: {endpoint: [https://mirror.example.com]}}, configs: {mirror.example.com: {authConfigSecretName: login, caBundle: Q0E=}}}
+additionalManifest: "kind: Namespace\n"
+etcd: {snapshotRetention: 3, snapshotScheduleCron: '0 */6 * * *', s3: {bucket: backups, cloudCredentialName: s3}}
+agentEnvVars: [{name: HTTPS_PROXY, value: 'http://proxy.example.com:3128'}]
+networking: {stackPreference: ipv4}
+provisionGeneration: 2
+`
+
+// full is a cluster with every option; all its agents are well.
+func full(t *testing.T, version string) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.spec(everyOption)
+	w.spec("kubernetesVersion: " + version)
+	w.object(planner.ConfigMapKind, "files", "{clusters: prod, data: {motd: hello, conf: x=1}}")
+	w.object(planner.SecretKind, "login", "{type: kubernetes.io/basic-auth, data: {username: u, password: registry-password}}")
+	w.object(planner.SecretKind, "s3", "{data: {accessKey: s3-access, secretKey: s3-password}}")
+	w.cluster.Endpoint = "k8s.example.com"
+	return w
+}
+
+// TestGoldenPlans has plans to the last field, by distribution and role. The goldens of a release stay: another plan restarts clusters (D24).
+func TestGoldenPlans(t *testing.T) {
+	for name, tt := range map[string]struct{ version, server, other, shown string }{
+		"k3s-all-roles":     {"v1.36.3+k3s1", "etcd control-plane worker", "worker", "server-1"},
+		"k3s-server":        {"v1.36.3+k3s1", "etcd control-plane", "worker", "server-1"},
+		"k3s-worker":        {"v1.36.3+k3s1", "etcd control-plane worker", "worker", "other-2"},
+		"k3s-etcd":          {"v1.36.3+k3s1", "etcd", "control-plane", "server-1"},
+		"k3s-older-worker":  {"v1.33.13+k3s1", "etcd control-plane worker", "worker", "other-2"},
+		"rke2-all-roles":    {"v1.36.3+rke2r1", "etcd control-plane worker", "worker", "server-1"},
+		"rke2-server":       {"v1.36.3+rke2r1", "etcd control-plane", "worker", "server-1"},
+		"rke2-worker":       {"v1.36.3+rke2r1", "etcd control-plane worker", "worker", "other-2"},
+		"rke2-etcd":         {"v1.36.3+rke2r1", "etcd", "control-plane", "server-1"},
+		"rke2-older-server": {"v1.33.13+rke2r2", "etcd control-plane", "worker", "server-1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := full(t, tt.version)
+			w.machine("server-1", "{roles: "+tt.server+", external: [203.0.113.1], nodeLabels: {team: shop}}")
+			w.machine("other-2", "{roles: "+tt.other+", external: [203.0.113.2]}")
+			w.plan()
+			w.do("agent server-1 is-well")
+			w.plan()
+			raw := w.machines[tt.shown].Secret.Data[plan.KeyPlan]
+			p, err := plan.Decode(raw)
+			require.NoError(t, err)
+			require.Empty(t, p.PeriodicInstructions)
+			text := &strings.Builder{}
+			all := parts(t, p)
+			for _, part := range append(all["files"], "install", "probes") {
+				fmt.Fprintf(text, "== %s\n%s\n", part, strings.Join(all[part], "\n"))
+			}
+			golden := filepath.Join("testdata", "plans", name+".txt")
+			if *update {
+				require.NoError(t, os.WriteFile(golden, []byte(text.String()), 0o644))
+			}
+			want, err := os.ReadFile(golden)
+			require.NoError(t, err)
+			require.Equal(t, string(want), text.String())
+		})
+	}
+}
+
+// TestPlan_stable: the same cluster gives the same bytes, in whatever order it is read, and looking changes nothing of what was looked at.
+func TestPlan_stable(t *testing.T) {
+	deliveries := func(c planner.Cluster) []string {
+		var all []string
+		for _, v := range planner.Plan(c).Machines {
+			if v.Delivery != nil {
+				all = append(all, v.Machine+" "+string(v.Delivery.Plan))
+			}
+		}
+		return all
+	}
+	w := full(t, "v1.36.3+k3s1")
+	for _, name := range []string{"server-1", "worker-2", "worker-3", "worker-4"} {
+		w.machine(name, map[bool]string{true: "{roles: etcd control-plane}", false: "{roles: worker}"}[name == "server-1"])
+	}
+	first := deliveries(w.snapshot())
+	require.Len(t, first, 1)
+	w.plan()
+	w.do("well")
+	c := w.snapshot()
+	before := marshal(t, c.Machines) + marshal(t, c.Spec)
+	want := deliveries(c)
+	require.Len(t, want, 3, "the workers")
+	for range 20 {
+		slices.Reverse(c.Machines)
+		c.Machines = append(c.Machines[1:], c.Machines[0])
+		require.Equal(t, want, deliveries(c))
+	}
+	again := w.snapshot()
+	require.Equal(t, want, deliveries(again))
+	require.Equal(t, before, marshal(t, again.Machines)+marshal(t, again.Spec))
+	w.plan()
+	require.Empty(t, deliveries(w.snapshot()), "what was delivered is not delivered again")
+	w.do("well")
+	require.Empty(t, deliveries(w.snapshot()))
+	require.True(t, planner.Plan(w.snapshot()).ControlPlaneReady)
+}
+
+// TestPlan_keepsSecrets: reasons, words and warnings go where everybody reads them.
+func TestPlan_keepsSecrets(t *testing.T) {
+	secrets := []string{"server-password", "agent-password", "registry-password", "s3-access", "s3-password", "server key", "canary"}
+	for _, spec := range []string{
+		"machineGlobalConfig: {}",
+		"machineGlobalConfig: {token: canary, etcd-s3-secret-key: [canary, [canary]], debug: canary, unknown: canary, kubelet-arg: {canary: canary}}",
+		"machineSelectorConfig: [{config: {node-name: {a: canary}}}]",
+		"registries: {configs: {x: {tlsSecretName: login}}}",
+		"machineSelectorFiles: [{fileSources: [{configMap: {name: files, items: [{key: conf, path: /etc/x.conf, hash: x}]}}]}]",
+		"agentEnvVars: [{name: '=', value: canary}]",
+		"etcd: {s3: {cloudCredentialName: login}}",
+	} {
+		w := full(t, "v1.36.3+k3s1")
+		w.spec(spec)
+		w.machine("server-1", "{roles: etcd control-plane worker, nodeLabels: {a: b}}")
+		r := planner.Plan(w.snapshot())
+		for i := range r.Machines {
+			r.Machines[i].Delivery = nil
+		}
+		for _, secret := range secrets {
+			require.NotContains(t, marshal(t, r), secret, spec)
+		}
+	}
+}
+
+func TestDelivery(t *testing.T) {
+	old := map[string][]byte{plan.KeyPlan: []byte("old"), plan.KeyState: []byte("failed"), plan.KeyFailureThreshold: []byte("1"), plan.KeyProbeStatuses: []byte("{}"),
+		plan.KeyAgentPublicKey: []byte("key")}
+	data := planner.Delivery{Plan: []byte("new"), MaxFailures: plan.Unlimited}.Data(old)
+	require.Equal(t, map[string][]byte{plan.KeyPlan: []byte("new"), plan.KeyState: []byte("pending"), plan.KeyMaxFailures: []byte("-1"), plan.KeyAgentPublicKey: []byte("key")}, data)
+	require.Equal(t, plan.Unlimited, plan.Attempts(data))
+	require.NoError(t, plan.MayWrite(plan.Planner, old, data))
+	require.Equal(t, "old", string(old[plan.KeyPlan]))
+}
+
+func TestReferences(t *testing.T) {
+	w := full(t, "v1.36.3+k3s1")
+	w.spec("registries: {configs: {a: {authConfigSecretName: login, tlsSecretName: tls}, b: {authConfigSecretName: login}}}")
+	require.Equal(t, []planner.ObjectKey{{Kind: "ConfigMap", Name: "files"}, {Kind: "Secret", Name: "login"}, {Kind: "Secret", Name: "s3"}, {Kind: "Secret", Name: "tls"}},
+		planner.References(w.cluster.Spec))
+}
+
+func TestKubeletMaySet(t *testing.T) {
+	for label, may := range map[string]bool{
+		"team": true, "example.com/team": true, "mykubernetes.io/x": true, "kubernetes.io/hostname": true, "node.kubernetes.io/tier": true,
+		"sub.node.kubernetes.io/tier": true, "kubelet.kubernetes.io/x": true, "topology.kubernetes.io/zone": true, "topology.kubernetes.io/rack": false,
+		"kubernetes.io/x": false, "node-role.kubernetes.io/worker": false, "k8s.io/x": false, "x.k8s.io/y": false, "kubernetes.io": true,
+	} {
+		require.Equal(t, may, planner.KubeletMaySet(label), label)
+	}
+}
+
+// TestToken: a join token names the authority as k3s' clients work it out: one certificate by its bytes, a chain by its root.
+func TestToken(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	sign := func(name string, parent *x509.Certificate) (*x509.Certificate, []byte) {
+		template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+		if parent == nil {
+			parent = template
+		}
+		der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, key)
+		require.NoError(t, err)
+		certificate, err := x509.ParseCertificate(der)
+		require.NoError(t, err)
+		return certificate, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	}
+	root, rootPEM := sign("root", nil)
+	middle, middlePEM := sign("middle", root)
+	_, leafPEM := sign("leaf", middle)
+	for name, tt := range map[string]struct{ authority, hashed []byte }{
+		"one":                {rootPEM, rootPEM},
+		"a chain":            {slices.Concat(leafPEM, middlePEM, rootPEM), root.Raw},
+		"in another order":   {slices.Concat(leafPEM, rootPEM, middlePEM), root.Raw},
+		"without its root":   {slices.Concat(leafPEM, middlePEM), middle.Raw},
+		"twice the same one": {slices.Concat(rootPEM, rootPEM), root.Raw},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.cluster.Authorities.Server.Certificate = tt.authority
+			w.machine("server-1", "{roles: etcd control-plane}")
+			w.machine("worker-2", "{roles: worker}")
+			w.plan()
+			w.do("well")
+			w.plan()
+			var config map[string]any
+			p, err := plan.Decode(w.machines["worker-2"].Secret.Data[plan.KeyPlan])
+			require.NoError(t, err)
+			content, err := p.Files[0].Bytes()
+			require.NoError(t, err)
+			require.NoError(t, json.Unmarshal(content, &config))
+			sum := sha256.Sum256(tt.hashed)
+			require.Equal(t, "K10"+hex.EncodeToString(sum[:])+"::node:agent-password", config["token"])
+		})
+	}
+}
+
+// TestPlan_tooLarge: a plan that no Secret holds is told before it is written.
+func TestPlan_tooLarge(t *testing.T) {
+	w := newWorld(t)
+	w.machine("server-1", "{roles: etcd control-plane}")
+	w.cluster.Spec.AdditionalManifest = strings.Repeat("x", 700<<10)
+	v := planner.Plan(w.snapshot()).Machines[0]
+	require.Equal(t, rkev1.ConfigInvalidReason, v.Reason)
+	require.Contains(t, v.Message, "a Secret has room for")
+	require.Nil(t, v.Delivery)
+}
+
+// hundred is a cluster of 100 nodes at rest.
+func hundred(t testing.TB) planner.Cluster {
+	t.Helper()
+	w := newWorld(&testing.T{})
+	w.spec("{machineGlobalConfig: {kubelet-arg: [max-pods=200]}, registries: {mirrors: {docker.io: {endpoint: [https://mirror.example.com]}}}}")
+	w.machine("server-1", "{roles: etcd control-plane}")
+	for i := 2; i <= 100; i++ {
+		w.machine(fmt.Sprintf("worker-%d", i), "{roles: worker}")
+	}
+	for range 2 {
+		w.plan()
+		w.do("well")
+	}
+	c := w.snapshot()
+	r := planner.Plan(c)
+	require.Equal(t, rkev1.ReconciledReason, r.Reason, r.Message)
+	require.Len(t, r.Machines, 100)
+	return c
+}
+
+// TestPlan_cost: what a look at 100 nodes allocates, for time depends on the machine. BenchmarkPlan prints both.
+func TestPlan_cost(t *testing.T) {
+	c := hundred(t)
+	require.Less(t, testing.AllocsPerRun(10, func() { planner.Plan(c) }), 40000.0)
+}
+
+func BenchmarkPlan(b *testing.B) {
+	c := hundred(b)
+	for b.Loop() {
+		planner.Plan(c)
+	}
+}
+
+// FuzzSpec: whatever a user configures is refused with a reason, or gives plans that an agent takes and that are the same the next time.
+func FuzzSpec(f *testing.F) {
+	for _, text := range []string{
+		`{"machineGlobalConfig":{"kubelet-arg":"x","debug":"true","tls-san":[1,true],"a":{"b":[null]}}}`,
+		`{"kubernetesVersion":"v1.36.3+rke2r1","machineGlobalConfig":{"cni":["multus,calico"],"cluster-cidr":["::/0"],"audit-policy-file":"\n"}}`,
+		`{"machineSelectorConfig":[{"machineLabelSelector":{"matchExpressions":[{"key":"","operator":"In"}]}}],"upgradeStrategy":{"workerConcurrency":"99999999999999999999%"}}`,
+		`{"registries":{"configs":{"..":{"caBundle":"AA=="}}},"additionalManifest":"\u0000","agentEnvVars":[{"name":"A\u0000"}]}`,
+		`{"dataDirectories":{"k8sDistro":"../x"},"networking":{"stackPreference":"?"},"etcd":{"s3":{"bucket":"b","retention":-1}}}`,
+		`{"machineSelectorFiles":[{"fileSources":[{"secret":{"name":"x","items":[{"key":"a","path":"/a"}]}}]}]}`,
+	} {
+		f.Add([]byte(text), []byte(`{"checksum":"x"}`), "10.0.0.1", "kubelet-arg", []byte(`["a=b",1,true]`))
+	}
+	f.Fuzz(func(t *testing.T, text, status []byte, address, key string, value []byte) {
+		w := newWorld(t)
+		version := w.cluster.Spec.KubernetesVersion
+		if json.Unmarshal(text, &w.cluster.Spec) != nil {
+			return
+		}
+		if w.cluster.Spec.KubernetesVersion == "" {
+			w.cluster.Spec.KubernetesVersion = version
+		}
+		if json.Valid(value) {
+			w.cluster.Spec.MachineSelectorConfig = append(w.cluster.Spec.MachineSelectorConfig, rkev1.RKESystemConfig{Config: rkev1.Config{key: {Raw: value}}})
+		}
+		w.object(planner.SecretKind, "x", "{clusters: prod, data: {a: '1'}}")
+		w.machine("server-1", "{roles: etcd control-plane}")
+		w.machine("worker-2", "{roles: worker}")
+		w.machines["server-1"].ExternalIPs = []string{address}
+		for range 2 {
+			r := planner.Plan(w.snapshot())
+			require.NotEmpty(t, r.Reason)
+			require.NotEmpty(t, r.Message)
+			require.Less(t, len(r.Message), 32<<10, "a condition has room for it")
+			for _, v := range r.Machines {
+				if v.Delivery == nil {
+					continue
+				}
+				w.deliver(w.machines[v.Machine].Secret, *v.Delivery)
+				p, err := plan.Decode(v.Delivery.Plan)
+				require.NoError(t, err)
+				require.NotEmpty(t, p.Files)
+			}
+			for _, v := range planner.Plan(w.snapshot()).Machines {
+				require.Nil(t, v.Delivery, "%s: nothing has changed", v.Machine)
+			}
+			for _, m := range w.machines {
+				if len(m.Secret.Data[plan.KeyPlan]) > 0 {
+					w.agent(m.Name, "is-well", "")
+				}
+			}
+		}
+		w.machines["server-1"].Secret.Data[plan.KeyAgentStatus] = status
+		w.machines["server-1"].Secret.Data[plan.KeyState] = bytes.TrimSpace(status)
+		require.NotEmpty(t, planner.Plan(w.snapshot()).Reason)
+	})
+}

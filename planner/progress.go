@@ -1,0 +1,121 @@
+package planner
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/drover-project/drover/api/plan"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+// progress is how far a machine has come with the plan that was delivered to it.
+type progress struct {
+	delivered []byte
+	// plan is what was delivered; empty if that cannot be read.
+	plan    plan.Plan
+	reason  string
+	message string
+}
+
+// progressOf reads a plan Secret. An agent may have written anything into it: what cannot be read is said, and nothing is believed.
+func progressOf(s *Secret) progress {
+	if s == nil || len(s.Data[plan.KeyPlan]) == 0 {
+		return progress{}
+	}
+	p := progress{delivered: s.Data[plan.KeyPlan]}
+	// It was checked when it was delivered.
+	var content plan.Plan
+	if err := json.Unmarshal(p.delivered, &content); err != nil {
+		p.reason, p.message = rkev1.PlanFailedReason, "its plan Secret holds no plan: "+plan.Head(err.Error(), 300)
+		return p
+	}
+	p.plan = content
+	p.reason, p.message = stage(s.Data)
+	if p.reason == rkev1.UpToDateReason {
+		p.reason, p.message = health(s.Data, content.Probes)
+	}
+	return p
+}
+
+// stage is how far the agent has applied the plan.
+func stage(data map[string][]byte) (reason, message string) {
+	checksum := plan.Checksum(data[plan.KeyPlan])
+	switch plan.State(data[plan.KeyState]) {
+	case plan.StatePending:
+		return rkev1.WaitingForAgentReason, "its agent has not taken up the plan"
+	case plan.StateInProgress:
+		if why := failure(data, checksum); why != "" {
+			return rkev1.RetryingPlanReason, why
+		}
+		return rkev1.ApplyingPlanReason, "its agent applies the plan"
+	case plan.StateSucceeded:
+		return rkev1.UpToDateReason, ""
+	case plan.StateFailed, plan.StateCanceled:
+		return rkev1.PlanFailedReason, "its agent has given the plan up: " + orUnsaid(failure(data, checksum))
+	case plan.StateNone:
+	}
+	// An agent of the old protocol, and states that we do not know.
+	switch checksum {
+	case string(data[plan.KeyAppliedChecksum]):
+		return rkev1.UpToDateReason, ""
+	case string(data[plan.KeyFailedChecksum]):
+		return rkev1.PlanFailedReason, "its agent has not applied the plan: " + orUnsaid(failure(data, checksum))
+	}
+	return rkev1.WaitingForAgentReason, "its agent has not taken up the plan"
+}
+
+// failure is why the last attempt at the plan failed, in the agent's words; empty if none did.
+func failure(data map[string][]byte, checksum string) string {
+	status, err := plan.DecodeAgentStatus(data[plan.KeyAgentStatus])
+	if err == nil && status.Checksum == checksum && (status.Message != "" || status.Step != "") {
+		parts := []string{fmt.Sprintf("attempt %d failed", max(status.Attempt, 1))}
+		if status.Step != "" {
+			parts[0] += " at " + oneLine(status.Step)
+		}
+		if status.Message != "" {
+			parts = append(parts, oneLine(status.Message))
+		}
+		return strings.Join(parts, ": ")
+	}
+	if count, err := strconv.Atoi(string(data[plan.KeyFailureCount])); err == nil && count > 0 {
+		return fmt.Sprintf("%d attempts failed", count)
+	}
+	return ""
+}
+
+func orUnsaid(why string) string {
+	if why == "" {
+		return "it did not say why"
+	}
+	return why
+}
+
+// oneLine is a text of the agent's as a part of a condition's message.
+func oneLine(text string) string { return plan.Head(strings.Join(strings.Fields(text), " "), 1000) }
+
+// health tells which probes of an applied plan are not healthy.
+func health(data map[string][]byte, probes map[string]plan.Probe) (reason, message string) {
+	statuses, err := plan.DecodeProbeStatuses(data[plan.KeyProbeStatuses])
+	if err != nil {
+		return rkev1.WaitingForProbesReason, "what its agent says of probes cannot be read"
+	}
+	said, _ := plan.DecodeAgentStatus(data[plan.KeyAgentStatus])
+	var unhealthy []string
+	for _, name := range slices.Sorted(maps.Keys(probes)) {
+		if statuses[name].Healthy {
+			continue
+		}
+		if why := said.Probes[name]; why != "" {
+			name += " (" + plan.Head(oneLine(why), 200) + ")"
+		}
+		unhealthy = append(unhealthy, name)
+	}
+	if len(unhealthy) > 0 {
+		return rkev1.WaitingForProbesReason, "not healthy yet: " + strings.Join(unhealthy, ", ")
+	}
+	return rkev1.UpToDateReason, "its plan is applied and all probes are healthy"
+}

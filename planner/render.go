@@ -1,0 +1,172 @@
+package planner
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/drover-project/drover/api/plan"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+// Directories where Rancher's planner has them.
+const (
+	defaultProvisioningDir = "/var/lib/rancher/capr"
+	defaultDataDir         = "/var/lib/rancher/"
+	etcDir                 = "/etc/rancher/"
+)
+
+// dataDir is where the distribution keeps its data.
+func (p *planner) dataDir() string {
+	if dir := p.Spec.DataDirectories.K8sDistro; dir != "" {
+		return path.Clean(dir)
+	}
+	return defaultDataDir + p.release.Distribution
+}
+
+// render is the machine's plan: first what the distribution reads, then its installer, which starts or restarts it as the stamps say.
+func (l *look) render() (plan.Plan, error) {
+	config, files, err := l.config()
+	if err != nil {
+		return plan.Plan{}, err
+	}
+	isServer := l.Roles.IsServer()
+	for _, part := range []struct {
+		wanted bool
+		render func() ([]plan.File, error)
+	}{
+		{l.isInit(), l.Authorities.plan(l.dataDir())},
+		{!l.Spec.UnmanagedConfig, l.registries},
+		{l.Roles.ControlPlane, l.addons},
+		{true, l.selectedFiles},
+	} {
+		if !part.wanted {
+			continue
+		}
+		more, err := part.render()
+		if err != nil {
+			return plan.Plan{}, err
+		}
+		files = append(files, more...)
+	}
+	if path := twice(files); path != "" {
+		return plan.Plan{}, because(rkev1.ConfigInvalidReason, "two files of its plan are %s: one of them is of spec.machineSelectorFiles", path)
+	}
+	instruction, err := l.install(config, files)
+	if err != nil {
+		return plan.Plan{}, err
+	}
+	if l.Spec.UnmanagedConfig {
+		config = nil
+	}
+	return plan.Plan{Files: files, Instructions: []plan.Instruction{instruction}, Probes: l.probes(config, isServer)}, nil
+}
+
+// maxGone bounds how many files of earlier plans are remembered.
+const maxGone = 256
+
+// gone are files of earlier plans that this one has no more: the agent deletes them, and they stay in plans as deleted, so that rendering again
+// gives the same. What the distribution has taken over is not touched: its authorities, and its configuration where that is no longer ours.
+func (l *look) gone(files []plan.File) []plan.File {
+	keep := map[string]bool{l.configPath(): true}
+	for _, file := range files {
+		keep[file.Path] = true
+	}
+	var gone []plan.File
+	for _, file := range l.progress.plan.Files {
+		if keep[file.Path] || file.Directory || strings.HasPrefix(file.Path, l.dataDir()+"/server/tls/") {
+			continue
+		}
+		gone = append(gone, plan.File{Path: file.Path, Action: plan.ActionDelete, Dynamic: true})
+	}
+	slices.SortFunc(gone, func(a, b plan.File) int { return strings.Compare(a.Path, b.Path) })
+	return gone[:min(len(gone), maxGone)]
+}
+
+func twice(files []plan.File) string {
+	seen := map[string]bool{}
+	for _, file := range files {
+		if clean := path.Clean(file.Path); seen[clean] {
+			return file.Path
+		} else {
+			seen[clean] = true
+		}
+	}
+	return ""
+}
+
+// addons is what the distribution applies to its cluster. The file is there also when it is empty, for what left it goes then.
+func (l *look) addons() ([]plan.File, error) {
+	file := plan.NewFile(l.dataDir()+"/server/manifests/rancher/addons.yaml", "0600", []byte(l.Spec.AdditionalManifest))
+	file.Dynamic = true
+	return []plan.File{file}, nil
+}
+
+// install is the one instruction: the installer starts the distribution, and restarts it when RESTART_STAMP is another than at its last run.
+func (l *look) install(config settings, files []plan.File) (plan.Instruction, error) {
+	name := strings.ToUpper(l.release.Distribution)
+	image := l.release.Image(l.registry)
+	restart := stamp{Generation: l.Spec.ProvisionGeneration, Image: image}
+	for _, file := range files {
+		if !file.Dynamic {
+			restart.Files = append(restart.Files, [2]string{file.Path, file.Content})
+		}
+	}
+	// A node is not drained for another server to join.
+	drain, joining := restart, maps.Clone(config)
+	delete(joining, "server")
+	delete(joining, "cluster-init")
+	content, err := json.Marshal(joining)
+	if err != nil {
+		return plan.Instruction{}, fmt.Errorf("encoding the configuration without its server: %w", err)
+	}
+	drain.Files = slices.Clone(restart.Files)
+	for i := range drain.Files {
+		if drain.Files[i][0] == l.configPath() {
+			drain.Files[i][1] = string(content)
+		}
+	}
+	env := make([]string, 0, len(l.Spec.AgentEnvVars)+4)
+	for _, v := range l.Spec.AgentEnvVars {
+		env = append(env, v.Name+"="+v.Value)
+	}
+	env = append(env, name+"_DATA_DIR="+l.dataDir(), "RESTART_STAMP="+restart.sum(), "DRAIN_HASH="+drain.sum())
+	if !l.Roles.IsServer() {
+		env = append(env, "INSTALL_"+name+"_EXEC=agent")
+	}
+	return plan.Instruction{Command: plan.Command{Name: "install", Image: image, Env: env, Command: "sh", Args: []string{"-c", "run.sh"}}}, nil
+}
+
+// stamp is all that the distribution has to restart for.
+type stamp struct {
+	Generation int64       `json:"generation"`
+	Image      string      `json:"image"`
+	Files      [][2]string `json:"files"`
+}
+
+func (s stamp) sum() string {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return "" // texts and a number are always encoded
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// encode is JSON with sorted keys, the same bytes for the same value.
+func encode(value any) ([]byte, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(value); err != nil {
+		return nil, fmt.Errorf("encoding a file: %w", err)
+	}
+	return out.Bytes(), nil
+}

@@ -1,0 +1,138 @@
+package planner
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/releases"
+)
+
+// Cluster is what was seen of a cluster, all at one time.
+type Cluster struct {
+	// Name of the CAPI Cluster, or of the provisioning Cluster if there is one: what object-authorized-for-clusters lists.
+	Name string
+	Spec rkev1.RKEControlPlaneSpec
+	// Releases is what is known of releases. Where it could not be read it is nil, and ReleasesError says why.
+	Releases      *releases.Catalogue
+	ReleasesError string
+	// InfrastructureProvisioned is what the CAPI Cluster says.
+	InfrastructureProvisioned bool
+	// Endpoint is the host by which the user reaches the cluster's API, if he gave one.
+	Endpoint string
+	// InitMachineID is the machine that has to be the init node, if somebody says so.
+	InitMachineID string
+	// Bootstrapped: the cluster was made once, and its data is nowhere but on its etcd machines. It is remembered where a move takes it along.
+	Bootstrapped bool
+	Tokens       Tokens
+	Authorities  Authorities
+	// Objects are the Secrets and ConfigMaps that References names, as far as they are there.
+	Objects  map[ObjectKey]Object
+	Machines []Machine
+}
+
+// Tokens of a cluster, as they are in <control plane>-rke-state: passwords, and not yet what a joining machine is given.
+type Tokens struct{ Server, Agent string }
+
+// KeyPair is a certificate and its key, both PEM.
+type KeyPair struct{ Certificate, Key []byte }
+
+// Authorities are what a cluster's certificates are signed with (design decision D25).
+type Authorities struct {
+	// Server signs what servers show, Client what clients show, Proxy what the API server shows to extensions.
+	Server, Client, Proxy KeyPair
+	// EtcdServer signs certificates of etcd's servers and clients, EtcdPeer those of its members.
+	EtcdServer, EtcdPeer KeyPair
+	// ServiceAccountKey signs tokens; PEM.
+	ServiceAccountKey []byte
+}
+
+// Kinds of objects that a control plane refers to.
+const (
+	SecretKind    = "Secret"
+	ConfigMapKind = "ConfigMap"
+)
+
+// ObjectKey names an object of the control plane's namespace.
+type ObjectKey struct{ Kind, Name string }
+
+// Object is the content of a Secret or a ConfigMap.
+type Object struct {
+	// Type of a Secret.
+	Type string
+	Data map[string][]byte
+	// AuthorizedClusters is its annotation object-authorized-for-clusters.
+	AuthorizedClusters string
+}
+
+// Roles of a machine.
+type Roles struct{ Etcd, ControlPlane, Worker bool }
+
+// RolesOf reads the labels of a CAPI Machine.
+func RolesOf(labels map[string]string) Roles {
+	return Roles{Etcd: labels[rkev1.EtcdRoleLabel] == "true", ControlPlane: labels[rkev1.ControlPlaneRoleLabel] == "true",
+		Worker: labels[rkev1.WorkerRoleLabel] == "true"}
+}
+
+// IsServer reports whether the machine runs the distribution's server.
+func (r Roles) IsServer() bool { return r.Etcd || r.ControlPlane }
+
+// Machine is what was seen of a machine.
+type Machine struct {
+	// Name of the CAPI Machine, which people know.
+	Name string
+	// ID is the label rke.cattle.io/machine-id of its RKEBootstrap.
+	ID string
+	// Labels of the CAPI Machine, which selectors match.
+	Labels map[string]string
+	Roles  Roles
+	// OS is empty for linux.
+	OS string
+	// NodeName is empty where the server's own name is taken.
+	NodeName string
+	Deleting bool
+	// Provisioned is what the infra machine says; ProviderID and addresses are its own.
+	Provisioned              bool
+	ProviderID               string
+	InternalIPs, ExternalIPs []string
+	NodeLabels               map[string]string
+	NodeTaints               []corev1.Taint
+	// Secret is its plan Secret; nil until the bootstrap provider has made it.
+	Secret *Secret
+}
+
+// Secret is a plan Secret: its data, and of its labels and annotations what the planner wrote.
+type Secret struct {
+	Data     map[string][]byte
+	InitNode bool
+	JoinedTo string
+}
+
+// References are the objects that a control plane names, so that they can be read and watched.
+func References(spec rkev1.RKEControlPlaneSpec) []ObjectKey {
+	var keys []ObjectKey
+	add := func(kind, name string) {
+		if key := (ObjectKey{kind, name}); name != "" && !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	if spec.Registries != nil {
+		for _, registry := range spec.Registries.Configs {
+			add(SecretKind, registry.AuthConfigSecretName)
+			add(SecretKind, registry.TLSSecretName)
+		}
+	}
+	for _, files := range spec.MachineSelectorFiles {
+		for _, source := range files.FileSources {
+			add(SecretKind, source.Secret.Name)
+			add(ConfigMapKind, source.ConfigMap.Name)
+		}
+	}
+	if spec.ETCD != nil && spec.ETCD.S3 != nil {
+		add(SecretKind, spec.ETCD.S3.CloudCredentialName)
+	}
+	slices.SortFunc(keys, func(a, b ObjectKey) int { return strings.Compare(a.Kind+a.Name, b.Kind+b.Name) })
+	return keys
+}

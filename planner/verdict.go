@@ -1,0 +1,104 @@
+package planner
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/drover-project/drover/api/plan"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+// Result is what is to be done, and what is so.
+type Result struct {
+	// Reason and Message are about the cluster; the reason is ReconciledReason when nothing is left to do.
+	Reason, Message string
+	// Machines has a verdict for each machine, in the order in which machines change. It is empty where the cluster as a whole waits.
+	Machines []Verdict
+	// Warnings are about configuration that is passed on or passed over.
+	Warnings []string
+	// ControlPlaneReady: a control plane has applied its plan and is healthy.
+	ControlPlaneReady bool
+}
+
+// Verdict is about one machine.
+type Verdict struct {
+	// Machine is the name of the CAPI Machine.
+	Machine string
+	// Reason and Message say what it waits for; the reason is UpToDateReason when it waits for nothing.
+	Reason, Message string
+	// Delivery is what is written into its plan Secret; nil where it stays as it is.
+	Delivery *Delivery
+}
+
+// Done reports whether the machine is as the specification says.
+func (v Verdict) Done() bool { return v.Reason == rkev1.UpToDateReason }
+
+// Delivery is a plan, and what goes with it.
+type Delivery struct {
+	Plan []byte
+	// MaxFailures is how often the agent tries it; plan.Unlimited for any number.
+	MaxFailures int
+	// InitNode, JoinURL and JoinedTo are the label and the annotations of the plan Secret.
+	InitNode          bool
+	JoinURL, JoinedTo string
+}
+
+// Data is a plan Secret's data with the plan in it. The old data is not changed.
+func (d Delivery) Data(old map[string][]byte) map[string][]byte {
+	data := map[string][]byte{}
+	for key, value := range old {
+		// A failure threshold of an earlier planner would bound the attempts, too.
+		if key != plan.KeyProbeStatuses && key != plan.KeyFailureThreshold {
+			data[key] = value
+		}
+	}
+	data[plan.KeyPlan], data[plan.KeyState] = d.Plan, []byte(plan.StatePending)
+	data[plan.KeyMaxFailures] = []byte(strconv.Itoa(d.MaxFailures))
+	return data
+}
+
+// fault is why something cannot be rendered or has to wait: a reason and its words.
+type fault struct{ reason, message string }
+
+func (f *fault) Error() string { return f.message }
+
+func because(reason, format string, args ...any) *fault {
+	return &fault{reason, fmt.Sprintf(format, args...)}
+}
+
+// summary is the cluster's reason and a message that names at most three machines, those first whose reason does not go away by itself.
+func summary(verdicts []Verdict) (reason, message string) {
+	waiting := slices.DeleteFunc(slices.Clone(verdicts), Verdict.Done)
+	if len(waiting) == 0 {
+		return rkev1.ReconciledReason, "all machines are as the specification says"
+	}
+	rank := func(v Verdict) int {
+		if stops(v.Reason) {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(waiting, func(a, b Verdict) int { return rank(a) - rank(b) })
+	var parts []string
+	for _, v := range waiting[:min(3, len(waiting))] {
+		parts = append(parts, v.Machine+": "+v.Message)
+	}
+	if more := len(waiting) - len(parts); more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", more))
+	}
+	reason = rkev1.WaitingForMachinesReason
+	if first := waiting[0].Reason; stops(first) {
+		reason = first
+	}
+	return reason, strings.Join(parts, "; ")
+}
+
+// stops reports whether a reason does not go away by itself, so that the cluster shows it.
+func stops(reason string) bool {
+	return slices.Contains([]string{rkev1.ConfigInvalidReason, rkev1.RegistrySecretMissingReason, rkev1.RegistrySecretInvalidReason,
+		rkev1.FileSourceMissingReason, rkev1.FileSourceNotAuthorizedReason, rkev1.FileSourceInvalidReason, rkev1.SnapshotCredentialMissingReason,
+		rkev1.SnapshotCredentialInvalidReason, rkev1.PlanFailedReason, rkev1.RetryingPlanReason, rkev1.NoRoleReason,
+		rkev1.OperatingSystemUnsupportedReason, rkev1.TierUnsupportedReason}, reason)
+}

@@ -1,0 +1,113 @@
+package releases
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/version"
+)
+
+// The distributions, as versions name them.
+const (
+	K3s  = "k3s"
+	RKE2 = "rke2"
+)
+
+// ErrUnknown is wrapped by Lookup's errors: the catalogue does not know the release. Others mean that it is no release's name.
+var ErrUnknown = errors.New("unknown release")
+
+// Release is one release.
+type Release struct {
+	// Version such as v1.36.3+k3s1, and Distribution, k3s or rke2.
+	Version, Distribution string
+	// Listed says that the catalogue has it, and not only its line.
+	Listed bool
+
+	installer string
+	kinds     map[role]map[string]Kind
+}
+
+type role bool
+
+const (
+	server role = true
+	agent  role = false
+)
+
+// Kind is what an argument takes.
+type Kind string
+
+// Kinds of arguments.
+const (
+	Unknown Kind = ""
+	Boolean Kind = "true or false"
+	Number  Kind = "a number"
+	List    Kind = "a list"
+	Text    Kind = "text"
+)
+
+// Lookup finds a release. Of one that is not listed its line is known, unless the catalogue has the listed ones only.
+func (c *Catalogue) Lookup(name string) (*Release, error) {
+	v, err := parseVersion(name)
+	if err != nil {
+		return nil, err
+	}
+	distribution, known := c.Distributions[v.distribution]
+	if !known {
+		return nil, fmt.Errorf("%w: the catalogue has nothing of %s", ErrUnknown, v.distribution)
+	}
+	listed := slices.Contains(distribution.Lines[v.minor], name)
+	if _, known := distribution.Lines[v.minor]; !known {
+		return nil, fmt.Errorf("%w: the catalogue has %s %s, and nothing of %s", ErrUnknown, v.distribution, strings.Join(distribution.minors(), ", "), v.minor)
+	}
+	if !listed && distribution.ListedOnly {
+		return nil, fmt.Errorf("%w: the catalogue has %s of %s %s, and no others are allowed", ErrUnknown,
+			strings.Join(distribution.Lines[v.minor], ", "), v.distribution, v.minor)
+	}
+	return &Release{Version: name, Distribution: v.distribution, Listed: listed, installer: distribution.Installer, kinds: distribution.kinds()}, nil
+}
+
+// minors are the lines, oldest first.
+func (d Distribution) minors() []string {
+	return slices.SortedFunc(maps.Keys(d.Lines), func(a, b string) int {
+		v, err := version.ParseGeneric(a)
+		if err != nil {
+			return strings.Compare(a, b)
+		}
+		order, err := v.Compare(b)
+		if err != nil {
+			return strings.Compare(a, b)
+		}
+		return order
+	})
+}
+
+func (d Distribution) kinds() map[role]map[string]Kind {
+	kinds := map[role]map[string]Kind{server: {}, agent: {}}
+	for which, sets := range map[role][]Arguments{server: {d.Arguments.Both, d.Arguments.Server}, agent: {d.Arguments.Both, d.Arguments.Agent}} {
+		for _, set := range sets {
+			for kind, names := range map[Kind][]string{Boolean: set.Boolean, Number: set.Number, List: set.List, Text: set.Text} {
+				for _, name := range names {
+					kinds[which][name] = kind
+				}
+			}
+		}
+	}
+	return kinds
+}
+
+// Image is what installs the release. A registry takes Docker Hub's place, unless the catalogue names a host itself.
+func (r *Release) Image(registry string) string {
+	image := r.installer
+	first, _, _ := strings.Cut(image, "/")
+	if registry != "" && !strings.ContainsAny(first, ".:") {
+		image = registry + "/" + image
+	}
+	return image + ":" + strings.ReplaceAll(r.Version, "+", "-")
+}
+
+// Argument is what an argument takes on a server or an agent; Unknown if the role has none of that name.
+func (r *Release) Argument(name string, isServer bool) Kind { return r.kinds[role(isServer)][name] }
