@@ -200,7 +200,10 @@ func TestReconcile_waits(t *testing.T) {
 			w.cluster.Spec.ControlPlaneRef.APIGroup, w.cluster.Spec.ControlPlaneRef.Kind = "controlplane.cluster.x-k8s.io", "KubeadmControlPlane"
 			require.NoError(w, w.Update(w.Context(), w.cluster))
 		}, rkev1.ControlPlaneForeignReason, `is "KubeadmControlPlane" and no RKEControlPlane`},
-		"paused": {func(w *world) { w.cluster.Spec.Paused = new(true); require.NoError(w, w.Update(w.Context(), w.cluster)) }, clusterv1.PausedReason, "paused"},
+		"paused": {func(w *world) {
+			w.cluster.Spec.Paused = new(true)
+			require.NoError(w, w.Update(w.Context(), w.cluster))
+		}, clusterv1.PausedReason, "paused"},
 		"Windows": {func(w *world) {
 			w.machine.Labels = map[string]string{rkev1.OSLabel: "windows"}
 			require.NoError(w, w.Update(w.Context(), w.machine))

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -94,11 +95,10 @@ func hasReported(data map[string][]byte) bool {
 // secret reads one of ours; nil when it is not there. One of the name that is not ours is not touched.
 func (r *Reconciler) secret(ctx context.Context, s *scope, name string) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
-	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: name}, secret)
-	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
-	} else if err != nil {
+	if err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: name}, secret); apierrors.IsNotFound(err) {
 		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
 	}
 	if owner := metav1.GetControllerOf(secret); owner == nil || owner.Kind != "RKEBootstrap" || owner.Name != s.Name {
 		return nil, step.Stall(rkev1.NameTakenReason, errors.New("there is a Secret "+name+" that is not of this object: delete it"))
@@ -108,7 +108,7 @@ func (r *Reconciler) secret(ctx context.Context, s *scope, name string) (*corev1
 
 func (r *Reconciler) meta(s *scope, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: s.Namespace, Name: name,
-		Labels: map[string]string{clusterv1.ClusterNameLabel: s.machine.Spec.ClusterName, rkev1.MachineIDLabel: s.Labels[rkev1.MachineIDLabel]},
+		Labels:          map[string]string{clusterv1.ClusterNameLabel: s.machine.Spec.ClusterName, rkev1.MachineIDLabel: s.Labels[rkev1.MachineIDLabel]},
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(s.RKEBootstrap, rkev1.GroupVersion.WithKind("RKEBootstrap"))}}
 }
 
@@ -120,7 +120,9 @@ func (r *Reconciler) agentObjects(s *scope, token string) []client.Object {
 	if read, err := connect.ParseToken(token); err == nil {
 		secret.Data = map[string][]byte{plan.KeyTokenHash: []byte(read.Hash())}
 	}
-	rbacKind := func(kind string) metav1.TypeMeta { return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind} }
+	rbacKind := func(kind string) metav1.TypeMeta {
+		return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
+	}
 	return []client.Object{
 		secret,
 		&corev1.ServiceAccount{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"}, ObjectMeta: meta(), AutomountServiceAccountToken: new(bool)},

@@ -67,7 +67,7 @@ func (k knowledge) has(s state.ScannedServer) bool {
 }
 
 // doubt is what keeps a server from being a machine's or an orphan; empty when it is certain.
-func (k knowledge) doubt(s state.ScannedServer, in crowd) string { //nolint:gocyclo // one list of reasons, in their order
+func (k knowledge) doubt(s state.ScannedServer, in crowd) string {
 	switch {
 	case in.ids[s.ID] > 1:
 		return "another server has the same ID"

@@ -175,7 +175,7 @@ func TestRealBootFaults(t *testing.T) {
 	registered, _, err := client.Keys.Create(t.Context(), &godo.KeyCreateRequest{Name: "k", PublicKey: key.public})
 	require.NoError(t, err)
 	for name, effect := range map[string]fault.Effect{
-		"offline": fault.Offline, "lost": fault.AnswerLost, "vanish": fault.Effect{Boot: &fault.Boot{VanishAfter: time.Second}},
+		"offline": fault.Offline, "lost": fault.AnswerLost, "vanish": {Boot: &fault.Boot{VanishAfter: time.Second}},
 	} {
 		_, err := c.Faults.Add(fault.Rule{Match: fault.CreateDroplet, Name: name, Effect: effect})
 		require.NoError(t, err)

@@ -49,7 +49,7 @@ func newManager(t *testing.T) *manager {
 	m := &manager{T: t, Client: testkit.Client(t, clientgoscheme.Scheme), events: events.NewFakeRecorder(100)}
 	m.secret, m.token = m.machine("one")
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "drover-agent-linux-amd64"), []byte("an agent"), 0o755)) //nolint:gosec // a program
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "drover-agent-linux-amd64"), []byte("an agent"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "secret.txt"), []byte("not an agent"), 0o600))
 	assets, err := agents.LoadAssets(dir)
 	require.NoError(t, err)

@@ -144,7 +144,7 @@ func TestCreate_failures(t *testing.T) {
 func TestCreate_answer_lost(t *testing.T) {
 	t.Parallel()
 	for name, effect := range map[string]fault.Effect{
-		"connection": fault.AnswerLost, "error": fault.Effect{Status: http.StatusInternalServerError, After: true},
+		"connection": fault.AnswerLost, "error": {Status: http.StatusInternalServerError, After: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
