@@ -124,9 +124,19 @@ func (e *InvalidError) Unwrap() error { return e.Err }
 
 // secrets are those that the task's Job reads: its request and, if it needs one, its pull Secret. They belong to one attempt.
 func (r Runner) secrets(ctx context.Context, task *jobrunner.Task) ([]client.Object, error) {
-	var err error
-	if task.PullSecrets, err = r.pullSecrets(ctx, task.Request.Namespace); err != nil {
-		return nil, err
+	if r.Settings.PullNamespace != "" && r.Settings.PullNamespace != task.Request.Namespace {
+		// Only what the manager's flags name is read, and only in its own namespace.
+		for _, name := range r.Settings.ImagePullSecrets {
+			secret := corev1.Secret{}
+			err := r.Reader.Get(ctx, client.ObjectKey{Namespace: r.Settings.PullNamespace, Name: name}, &secret)
+			if apierrors.IsNotFound(err) {
+				continue // it is where the Jobs run, or the image needs none
+			}
+			if err != nil {
+				return nil, fmt.Errorf("reading the pull Secret %s: %w", name, err)
+			}
+			task.PullSecrets = append(task.PullSecrets, secret)
+		}
 	}
 	pull, err := jobrunner.PullSecret(*task)
 	if err != nil {
@@ -140,27 +150,6 @@ func (r Runner) secrets(ctx context.Context, task *jobrunner.Task) ([]client.Obj
 		return []client.Object{request}, nil
 	}
 	return []client.Object{request, pull}, nil
-}
-
-// pullSecrets reads those of the manager's pull Secrets that a Job in a namespace has to be given. Only what the manager's flags name is
-// read, and only in its own namespace.
-func (r Runner) pullSecrets(ctx context.Context, namespace string) ([]corev1.Secret, error) {
-	if r.Settings.PullNamespace == "" || r.Settings.PullNamespace == namespace {
-		return nil, nil
-	}
-	var found []corev1.Secret
-	for _, name := range r.Settings.ImagePullSecrets {
-		secret := corev1.Secret{}
-		err := r.Reader.Get(ctx, client.ObjectKey{Namespace: r.Settings.PullNamespace, Name: name}, &secret)
-		if apierrors.IsNotFound(err) {
-			continue // it is where the Jobs run, or the image needs none
-		}
-		if err != nil {
-			return nil, fmt.Errorf("reading the pull Secret %s: %w", name, err)
-		}
-		found = append(found, secret)
-	}
-	return found, nil
 }
 
 // Plan is what an attempt is made of, beside what follows from its task: what the pod runs as, its Secrets, and the Job.

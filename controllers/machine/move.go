@@ -161,14 +161,19 @@ func (r *Reconciler) fallBack(ctx context.Context, s *scope) error {
 		return err
 	}
 	fallback := s.fallbackOf()
-	var data map[string][]byte
+	// What the copy says: the pod's documents, and what was noted beside them.
+	data, notes := map[string][]byte(nil), map[string]string{}
 	if s.state.secret != nil {
-		data = maps.Clone(s.state.secret.Data)
+		data, notes = maps.Clone(s.state.secret.Data), state.CopyNotes(s.state.secret.Annotations)
 		delete(data, state.CredentialKey)
+	}
+	notes[rkev1.TaggedUIDAnnotation] = s.state.TaggedUID
+	if s.mayHaveServer() {
+		state.NoteLost(notes)
 	}
 	copied := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: fallback.Namespace, Name: jobrunner.StateSecretName(fallback.Name),
-			Labels: map[string]string{rkev1.MachineUIDLabel: string(s.GetUID())}, Annotations: s.notes()},
+			Labels: map[string]string{rkev1.MachineUIDLabel: string(s.GetUID())}, Annotations: notes},
 		Type: rkev1.MachineStateSecretType, Data: data}
 	copies := []client.Object{copied}
 	if s.credential.Name != "" {
@@ -218,19 +223,6 @@ func (r *Reconciler) checkRecordedDriver(ctx context.Context, s *scope) error {
 	}
 	return step.Wait(rkev1.DriverNotFoundReason, fmt.Sprintf("the namespace is being deleted, so the server is removed from namespace %s, where only drivers run that a NodeDriver had: create NodeDriver %s again, or give the server up with the annotation %s=%s",
 		driver.CacheNamespace, r.kind.Driver, rkev1.AbandonAnnotation, s.GetName()), 0)
-}
-
-// notes are what a copy of the state says besides the pod's documents.
-func (s *scope) notes() map[string]string {
-	notes := map[string]string{}
-	if s.state.secret != nil {
-		notes = state.CopyNotes(s.state.secret.Annotations)
-	}
-	notes[rkev1.TaggedUIDAnnotation] = s.state.TaggedUID
-	if s.mayHaveServer() {
-		state.NoteLost(notes)
-	}
-	return notes
 }
 
 // leaveFallback takes away all that was made for a machine in the fallback namespace.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v3 "github.com/drover-project/drover/api/management/v3"
@@ -18,9 +17,17 @@ import (
 
 func (r *Reconciler) checkCompatible(ctx context.Context, s *scope, fields []crdgen.Field) error {
 	name := s.nd.DriverName()
-	old, err := r.presentFields(ctx, name)
-	if err != nil {
-		return err
+	// The fields of the kinds as they are served now; none when there are no kinds, or none of ours.
+	var old []crdgen.Field
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	err := r.opts.Reader.Get(ctx, client.ObjectKey{Name: crdgen.CRDName(crdgen.MachineGroup, crdgen.KindsOf(name).Machine)}, crd)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the present CRD: %w", err)
+	}
+	if err == nil {
+		if old, err = crdgen.FieldsFromCRD(crd); err != nil && !errors.Is(err, crdgen.ErrNoFields) {
+			return err
+		}
 	}
 	changes := crdgen.Incompatible(old, fields)
 	if len(changes) == 0 {
@@ -43,23 +50,6 @@ func (r *Reconciler) checkCompatible(ctx context.Context, s *scope, fields []crd
 	return step.Stall(v3.SchemaIncompatibleReason, fmt.Errorf("driver %s has changed: %s. Its kinds stay as they were. "+
 		"Make new templates without the field, roll the machines over to them, and delete the old templates and configs: "+
 		"then the change goes through by itself. Or set the URL, checksum and annotations back", name, strings.Join(hits, "; ")))
-}
-
-// presentFields are those of the kinds as they are served now; none when there are no kinds, or none of ours.
-func (r *Reconciler) presentFields(ctx context.Context, driverName string) ([]crdgen.Field, error) {
-	crd := &apiextensionsv1.CustomResourceDefinition{}
-	err := r.opts.Reader.Get(ctx, client.ObjectKey{Name: crdgen.CRDName(crdgen.MachineGroup, crdgen.KindsOf(driverName).Machine)}, crd)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the present CRD: %w", err)
-	}
-	fields, err := crdgen.FieldsFromCRD(crd)
-	if errors.Is(err, crdgen.ErrNoFields) {
-		return nil, nil
-	}
-	return fields, err
 }
 
 // establishNet is when to look again for a CRD that was not seen to become established.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/drover-project/drover/advice"
@@ -77,23 +76,17 @@ func NewMachine(m *facts.Machine, drivers []v3.NodeDriver) Machine {
 		Address: m.Address(), Addresses: m.Status.Addresses, ProviderID: m.Spec.ProviderID, InstanceName: m.Status.InstanceName, JobName: m.Status.JobName,
 		Attempts: m.Status.Attempts, Created: m.CreationTimestamp.UTC(), Deleting: m.DeletionTimestamp != nil,
 	}
-	s.Reason, s.Message = reason(m)
+	// Ready's own reason sums up the others.
+	switch ready := m.Condition(rkev1.ReadyCondition); {
+	case s.Paused:
+		s.Reason, s.Message = "Paused", cmp.Or(m.Condition(rkev1.PausedCondition).Message, "reconciling is paused")
+	case ready != nil && !s.Ready:
+		s.Reason = ready.Reason
+		s.Message, _ = advice.Split(ready.Message)
+	}
 	if next := m.Status.NextAttemptTime; next != nil {
 		when := next.UTC()
 		s.NextAttemptTime = &when
 	}
 	return s
-}
-
-// reason tells why a machine is not ready: Ready's own reason, for it sums up the others.
-func reason(m *facts.Machine) (reason, message string) {
-	ready := m.Condition(rkev1.ReadyCondition)
-	if m.IsTrue(rkev1.PausedCondition) {
-		return "Paused", cmp.Or(m.Condition(rkev1.PausedCondition).Message, "reconciling is paused")
-	}
-	if ready == nil || ready.Status == metav1.ConditionTrue {
-		return "", ""
-	}
-	message, _ = advice.Split(ready.Message)
-	return ready.Reason, message
 }
