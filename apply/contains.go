@@ -31,7 +31,12 @@ func contains(live, desired any) bool {
 		}
 		return true
 	}
-	// Numbers of different Go types are the same, and so is a zero value and one that is not there: the server leaves those out.
+	return sameScalar(live, desired)
+}
+
+// sameScalar holds numbers of different Go types for the same, and a zero value for one that is not there: the server
+// leaves those out.
+func sameScalar(live, desired any) bool {
 	if live == desired {
 		return true
 	}
