@@ -30,7 +30,12 @@ func main() {
 		return
 	}
 	if filepath.Base(os.Args[0]) == isoimage.Program {
-		os.Exit(writeImage(os.Args[1:]))
+		// The program that the vSphere driver starts to pack the user data; the image links its name to us.
+		if err := isoimage.Command(os.Args[1:], time.Now()); err != nil {
+			fmt.Fprintln(os.Stderr, isoimage.Program+":", err)
+			os.Exit(operation.ExitFailed)
+		}
+		return
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	code := run(ctx, os.Args[1:])
@@ -69,15 +74,6 @@ func isUsage(args []string) bool {
 	return false
 }
 
-// writeImage is the program that the vSphere driver starts to pack the user data; the image links its name to us.
-func writeImage(args []string) int {
-	if err := isoimage.Command(args, time.Now()); err != nil {
-		fmt.Fprintln(os.Stderr, isoimage.Program+":", err)
-		return operation.ExitFailed
-	}
-	return 0
-}
-
 func inCluster() (corev1client.CoreV1Interface, error) {
 	config, err := rest.InClusterConfig()
 	if err != nil {
@@ -92,11 +88,5 @@ func inCluster() (corev1client.CoreV1Interface, error) {
 
 // driverEnvironment leaves out what would make a driver believe that it is another's plugin.
 func driverEnvironment(all []string) []string {
-	var out []string
-	for _, variable := range all {
-		if !strings.HasPrefix(variable, "MACHINE_") {
-			out = append(out, variable)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(all), func(variable string) bool { return strings.HasPrefix(variable, "MACHINE_") })
 }

@@ -156,7 +156,7 @@ func TestWriteImage(t *testing.T) {
 
 func TestDriverEnvironment(t *testing.T) {
 	for name, c := range map[string]struct{ all, want []string }{
-		"the protocol's goes":      {[]string{"MACHINE_PLUGIN_TOKEN=42", "MACHINE_PLUGIN_DRIVER_NAME=x", "MACHINE_DEBUG=1", "MACHINE_STORAGE_PATH=/x"}, nil},
+		"the protocol's goes":      {[]string{"MACHINE_PLUGIN_TOKEN=42", "MACHINE_PLUGIN_DRIVER_NAME=x", "MACHINE_DEBUG=1", "MACHINE_STORAGE_PATH=/x"}, []string{}},
 		"the rest stays, in order": {[]string{"HTTPS_PROXY=x", "PATH=", "no_proxy=a=b", "SSL_CERT_DIR=/y"}, []string{"HTTPS_PROXY=x", "PATH=", "no_proxy=a=b", "SSL_CERT_DIR=/y"}},
 		"only by its beginning":    {[]string{"A_MACHINE_X=1", "machine_token=2", "MACHINE=3"}, []string{"A_MACHINE_X=1", "machine_token=2", "MACHINE=3"}},
 		"nothing":                  {nil, nil},

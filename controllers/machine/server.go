@@ -90,8 +90,7 @@ func (r *Reconciler) findProviderID(ctx context.Context, s *scope) error {
 			return fmt.Errorf("writing spec.providerID: %w", err)
 		}
 	}
-	provisioned := true
-	s.status.Initialization.Provisioned = &provisioned
+	s.status.Initialization.Provisioned = new(true)
 	return nil
 }
 

@@ -98,8 +98,7 @@ func (r *Reconciler) provision(ctx context.Context, s *scope) error {
 	if cluster == nil && !s.Status.Ready {
 		return step.Wait(rkev1.WaitingForOwnerReason, "no Cluster owns this object yet. It is made by naming it in a Cluster's spec.infrastructureRef", 0)
 	}
-	provisioned := true
-	s.Status.Ready, s.Status.Initialization.Provisioned = true, &provisioned
+	s.Status.Ready, s.Status.Initialization.Provisioned = true, new(true)
 	s.Status.FailureDomains = s.Spec.FailureDomains
 	return nil
 }

@@ -187,7 +187,7 @@ func (d *decision) decideOwnerDeleting(meaning string) {
 
 // decideStep explains a step that was reached and is not done: by its condition, or by what keeps its Job's pod from running.
 func (d *decision) decideStep(step *Step) {
-	ofJob := step.Name == rkev1.CreateJobCondition || step.Name == rkev1.DeleteJobCondition
+	ofJob := slices.Contains([]string{rkev1.CreateJobCondition, rkev1.DeleteJobCondition}, step.Name)
 	running := ofJob && d.Machine.Condition(step.Name).Status == metav1.ConditionUnknown
 	if running && step.Reason != rkev1.JobCancelledReason {
 		if reason, message := d.jobTrouble(step.Reason); reason != "" {
