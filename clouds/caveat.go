@@ -1,7 +1,5 @@
 package clouds
 
-import "slices"
-
 // Caveat is something that a driver cannot promise, in a sentence for its users.
 type Caveat struct {
 	Kind CaveatKind
@@ -38,8 +36,3 @@ const (
 	// Broken: a part of the driver does not work.
 	Broken CaveatKind = "broken"
 )
-
-// Has reports whether there is a caveat of a kind.
-func (c Cloud) Has(kind CaveatKind) bool {
-	return slices.ContainsFunc(c.Caveats, func(caveat Caveat) bool { return caveat.Kind == kind })
-}

@@ -227,10 +227,10 @@ func sshContactProperty(driverName string) schemaProps {
 			fmt.Sprintf("driver %s takes no user data: the bootstrap data goes over SSH, which cannot be Off", driverName))}
 	}
 	user := text("User on the server; the driver's when empty.", rkev1.MaxSSHUser)
-	user.Pattern = emptyOr(rkev1.SSHUserPattern)
+	user.Pattern = "^$|" + rkev1.SSHUserPattern
 	jump := text("JumpHost is the host over which the server is reached, [user@]host[:port]. It has to let the machine's own SSH key in. drover ssh goes over "+
 		"it with your own ssh.", rkev1.MaxSSHJumpHost)
-	jump.Pattern = emptyOr(rkev1.SSHJumpHostPattern)
+	jump.Pattern = "^$|" + rkev1.SSHJumpHostPattern
 	return object("SSHContact is how the Job logs in to the server after it was made, to record its host key and to look whether the bootstrap data arrived; "+
 		"the machine is Ready before. Drivers without user data are bootstrapped so.", map[string]schemaProps{
 		"mode": mode, "user": user, "jumpHost": jump,
@@ -239,9 +239,6 @@ func sshContactProperty(driverName string) schemaProps {
 			rkev1.MinSSHTimeout, rkev1.MaxSSHTimeout),
 	})
 }
-
-// emptyOr lets a pattern take the empty text too.
-func emptyOr(pattern string) string { return "^$|" + pattern }
 
 func integer(description string, least, most float64) schemaProps {
 	return schemaProps{Type: "integer", Format: "int32", Description: description, Minimum: &least, Maximum: &most}

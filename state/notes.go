@@ -164,6 +164,3 @@ func ReadCredential(data map[string][]byte) (Credential, error) {
 	}
 	return credential, nil
 }
-
-// isInstanceName reports whether a name is one that the manager gives to servers (jobrunner.InstanceName).
-func isInstanceName(name string) bool { return len(validation.IsDNS1123Label(name)) == 0 }

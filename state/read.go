@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/clouds"
@@ -79,9 +82,13 @@ func ReadResult(data map[string][]byte, key string) (Result, error) {
 		return r, nil
 	}
 	r.Reason = reason(r.Reason)
-	r.Class = class(r.Class)
+	if !slices.Contains(classes, r.Class) {
+		r.Class = rkev1.ClassUnknown
+	}
 	return r, nil
 }
+
+var classes = []string{rkev1.ClassInvalid, rkev1.ClassUnauthorized, rkev1.ClassQuota, rkev1.ClassCapacity, rkev1.ClassThrottled, rkev1.ClassTransient}
 
 // plausible drops a time that cannot be, such as one whose year in UTC has five digits: the API takes no status with it.
 func plausible(t time.Time) time.Time {
@@ -152,7 +159,7 @@ func ReadJournal(data map[string][]byte) (Journal, error) {
 	if !isOperation(j.Operation) {
 		j.Operation = ""
 	}
-	if !isInstanceName(j.InstanceName) {
+	if len(validation.IsDNS1123Label(j.InstanceName)) > 0 {
 		j.InstanceName = ""
 	}
 	return j, nil
@@ -195,15 +202,6 @@ func goodAddresses(all []Address) []Address {
 
 func notInID(r rune) bool {
 	return r <= ' ' || r > unicode.MaxASCII || r == 0x7f
-}
-
-// class maps what is not one of ours to Unknown.
-func class(text string) string {
-	switch text {
-	case rkev1.ClassInvalid, rkev1.ClassUnauthorized, rkev1.ClassQuota, rkev1.ClassCapacity, rkev1.ClassThrottled, rkev1.ClassTransient:
-		return text
-	}
-	return rkev1.ClassUnknown
 }
 
 // reason makes sure that a condition takes it: one word of letters and digits.

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // State is a state Secret, read as a whole and once. What is missing in it is zero; a document that cannot be read says so by
@@ -63,7 +64,7 @@ func Read(secret *corev1.Secret) State {
 	}
 	if s.InstanceName == "" {
 		// Before the journal has the server's name, it is the one that the manager noted.
-		if name := secret.Annotations[claimInstanceName]; isInstanceName(name) {
+		if name := secret.Annotations[claimInstanceName]; len(validation.IsDNS1123Label(name)) == 0 {
 			s.InstanceName = name
 		}
 	}

@@ -302,21 +302,17 @@ func (q *inquiry) askFinder(ctx context.Context, act action) error {
 		}
 		return nil
 	}
-	q.foundSome()
-	return nil
-}
-
-func (q *inquiry) foundSome() {
 	if !mayHaveServer(q.journal.Phase) {
 		// The journal was of another opinion.
 		q.advance(state.PhaseLost)
 		q.follow()
 	}
 	q.foundOurs = true
-	q.known.finder = foundUseless
+	e.finder = foundUseless
 	if _, err := q.dir.Keys(""); err == nil && len(q.found) == 1 && !q.found[0].Unfinished {
-		q.known.finder = foundOne
+		e.finder = foundOne
 	}
+	return nil
 }
 
 // follow takes the journal's phase over. A removal goes by the one that it found.

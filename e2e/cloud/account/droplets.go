@@ -115,26 +115,22 @@ func (a *Account) newDroplet(request DropletRequest, keys []string, boot fault.B
 	if request.IPv6 {
 		spec.IPv6 = given.IPv6
 	}
+	features := []string{}
+	for _, feature := range []struct {
+		name   string
+		wanted bool
+	}{{"backups", request.Backups}, {"ipv6", request.IPv6}, {"monitoring", request.Monitoring}, {"private_networking", request.PrivateNetworking}} {
+		if feature.wanted {
+			features = append(features, feature.name)
+		}
+	}
 	d := &droplet{
 		ID: id, Region: request.Region, Size: request.Size, Image: request.Image, Status: statusNew,
-		Created: time.Now().UTC(), Features: request.features(), Tags: uniqueSorted(request.Tags), Spec: spec,
+		Created: time.Now().UTC(), Features: features, Tags: uniqueSorted(request.Tags), Spec: spec,
 		userData: request.UserData, boot: boot, booted: make(chan struct{}),
 	}
 	a.droplets[id] = d
 	return d, nil
-}
-
-func (r DropletRequest) features() []string {
-	features := []string{}
-	for name, wanted := range map[string]bool{
-		"backups": r.Backups, "ipv6": r.IPv6, "monitoring": r.Monitoring, "private_networking": r.PrivateNetworking,
-	} {
-		if wanted {
-			features = append(features, name)
-		}
-	}
-	slices.Sort(features)
-	return features
 }
 
 func (a *Account) bootDroplet(ctx context.Context, d *droplet) {

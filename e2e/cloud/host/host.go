@@ -157,7 +157,11 @@ func run(ctx context.Context, name string, args ...string) error {
 // of them root's, of whom the kernel allows 128 (inotify(7), max_user_instances). Beyond that new servers end as they begin.
 const wantedInstances = 8192
 
-const inotifyLimit = "/proc/sys/fs/inotify/max_user_instances"
+const (
+	inotifyLimit = "/proc/sys/fs/inotify/max_user_instances"
+	// inotifyFile keeps what the limit was.
+	inotifyFile = "inotify-before"
+)
 
 // raiseInotify raises the limit at a path and keeps in the directory what it was.
 func raiseInotify(path, dir string) error {
@@ -172,7 +176,7 @@ func raiseInotify(path, dir string) error {
 	if before >= wantedInstances {
 		return nil
 	}
-	if err := os.WriteFile(inotifyBefore(dir), content, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, inotifyFile), content, 0o600); err != nil {
 		return fmt.Errorf("keeping how many inotify instances there could be: %w", err)
 	}
 	if err := os.WriteFile(path, []byte(strconv.Itoa(wantedInstances)), 0o600); err != nil {
@@ -184,7 +188,7 @@ func raiseInotify(path, dir string) error {
 
 // restoreInotify sets the limit at a path to what it was before it was raised.
 func restoreInotify(path, dir string) error {
-	content, err := os.ReadFile(inotifyBefore(dir))
+	content, err := os.ReadFile(filepath.Join(dir, inotifyFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -196,5 +200,3 @@ func restoreInotify(path, dir string) error {
 	}
 	return nil
 }
-
-func inotifyBefore(dir string) string { return filepath.Join(dir, "inotify-before") }

@@ -252,28 +252,24 @@ func (b *Backend) Leftovers() []string {
 	}
 	var left []string
 	for _, name := range names {
-		left = append(left, b.leftOf(name)...)
+		dir := b.dir(name)
+		left = append(left, "directory "+string(dir))
+		if isMounted(dir.root()) {
+			left = append(left, "mount "+dir.root())
+		}
+		if _, err := net.InterfaceByName(cable(name)); err == nil {
+			left = append(left, "interface "+cable(name))
+		}
+		groups, err := b.host.cgroups(name)
+		if err != nil {
+			left = append(left, err.Error())
+		}
+		for _, pid := range groups.processes() {
+			left = append(left, fmt.Sprintf("process %d of %s", pid, name))
+		}
 	}
 	for _, name := range strangers {
 		left = append(left, "stranger "+filepath.Join(b.opts.Dir, name))
-	}
-	return left
-}
-
-func (b *Backend) leftOf(name string) []string {
-	left := []string{"directory " + string(b.dir(name))}
-	if isMounted(b.dir(name).root()) {
-		left = append(left, "mount "+b.dir(name).root())
-	}
-	if _, err := net.InterfaceByName(cable(name)); err == nil {
-		left = append(left, "interface "+cable(name))
-	}
-	groups, err := b.host.cgroups(name)
-	if err != nil {
-		return append(left, err.Error())
-	}
-	for _, pid := range groups.processes() {
-		left = append(left, fmt.Sprintf("process %d of %s", pid, name))
 	}
 	return left
 }

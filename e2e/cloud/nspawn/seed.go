@@ -40,7 +40,15 @@ func seed(spec server.Spec, gateway netip.Addr) (map[string]string, error) {
 		}
 		files[name] = string(encoded)
 	}
-	vendorData, err := yaml.Marshal(vendorConfig(spec))
+	// The extra login is vendor data so that the user's own data stays as it was given.
+	vendor := map[string]any{}
+	if spec.User != "" && spec.User != "root" {
+		vendor["users"] = []any{"default", map[string]any{
+			"name": spec.User, "shell": "/bin/bash", "lock_passwd": true,
+			"sudo": "ALL=(ALL) NOPASSWD:ALL", "ssh_authorized_keys": append([]string{}, spec.Keys...),
+		}}
+	}
+	vendorData, err := yaml.Marshal(vendor)
 	if err != nil {
 		return nil, fmt.Errorf("encoding vendor data of %s: %w", spec.Name, err)
 	}
@@ -63,18 +71,6 @@ func networkConfig(spec server.Spec, gateway netip.Addr) map[string]any {
 		device["gateway4"] = gateway.String()
 	}
 	return map[string]any{"version": 2, "ethernets": map[string]any{interfaceName: device}}
-}
-
-// vendorConfig adds the extra login. It is vendor data so that the user's own
-// data stays as it was given.
-func vendorConfig(spec server.Spec) map[string]any {
-	if spec.User == "" || spec.User == "root" {
-		return map[string]any{}
-	}
-	return map[string]any{"users": []any{"default", map[string]any{
-		"name": spec.User, "shell": "/bin/bash", "lock_passwd": true,
-		"sudo": "ALL=(ALL) NOPASSWD:ALL", "ssh_authorized_keys": append([]string{}, spec.Keys...),
-	}}}
 }
 
 const (

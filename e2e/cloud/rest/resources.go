@@ -14,7 +14,7 @@ func (a *api) resources() map[string]handler {
 	acc := a.opts.Account
 	return map[string]handler{
 		"GET /v2/regions":      list("regions", func(*call) ([]godo.Region, error) { return account.Regions(), nil }),
-		"GET /v2/account":      one("account", func(*call) (godo.Account, error) { return acc.Info(), nil }),
+		"GET /v2/account":      one("account", func(*call) (godo.Account, error) { return account.Info, nil }),
 		"GET /v2/account/keys": list("ssh_keys", func(*call) ([]godo.Key, error) { return acc.Keys(), nil }),
 		"POST /v2/account/keys": post("ssh_key", func(c *call, request godo.KeyCreateRequest) (godo.Key, error) {
 			return acc.CreateKey(c.caller, request)

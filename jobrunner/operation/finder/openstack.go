@@ -209,7 +209,21 @@ func (o *openStack) Sweep(ctx context.Context, machine Machine) error {
 
 // connectOpenStack goes to the same addresses as the driver, with the same credential.
 func connectOpenStack(ctx context.Context, options flags) (*gophercloud.ServiceClient, error) {
-	credential, err := clientconfig.AuthOptions(openStackCredential(options))
+	// The credential is read as the driver reads it, from the options alone.
+	credential, err := clientconfig.AuthOptions(&clientconfig.ClientOpts{
+		EnvPrefix: "_",
+		AuthInfo: &clientconfig.AuthInfo{
+			AuthURL: options.text("openstack-auth-url"),
+			UserID:  options.text("openstack-user-id"), Username: options.text("openstack-username"), Password: options.text("openstack-password"),
+			ProjectID: options.text("openstack-tenant-id"), ProjectName: options.text("openstack-tenant-name"),
+			DomainID: options.text("openstack-domain-id"), DomainName: options.text("openstack-domain-name"),
+			ProjectDomainID: options.text("openstack-tenant-domain-id"), ProjectDomainName: options.text("openstack-tenant-domain-name"),
+			UserDomainID: options.text("openstack-user-domain-id"), UserDomainName: options.text("openstack-user-domain-name"),
+			ApplicationCredentialID:     options.text("openstack-application-credential-id"),
+			ApplicationCredentialName:   options.text("openstack-application-credential-name"),
+			ApplicationCredentialSecret: options.text("openstack-application-credential-secret"),
+		},
+	})
 	if err != nil {
 		return nil, fmt.Errorf("reading OpenStack's credential: %w", err)
 	}
@@ -233,24 +247,6 @@ func connectOpenStack(ctx context.Context, options flags) (*gophercloud.ServiceC
 		return nil, fmt.Errorf("looking for OpenStack's compute service: %w", err)
 	}
 	return api, nil
-}
-
-// openStackCredential is read as the driver reads it, from the options alone.
-func openStackCredential(options flags) *clientconfig.ClientOpts {
-	return &clientconfig.ClientOpts{
-		EnvPrefix: "_",
-		AuthInfo: &clientconfig.AuthInfo{
-			AuthURL: options.text("openstack-auth-url"),
-			UserID:  options.text("openstack-user-id"), Username: options.text("openstack-username"), Password: options.text("openstack-password"),
-			ProjectID: options.text("openstack-tenant-id"), ProjectName: options.text("openstack-tenant-name"),
-			DomainID: options.text("openstack-domain-id"), DomainName: options.text("openstack-domain-name"),
-			ProjectDomainID: options.text("openstack-tenant-domain-id"), ProjectDomainName: options.text("openstack-tenant-domain-name"),
-			UserDomainID: options.text("openstack-user-domain-id"), UserDomainName: options.text("openstack-user-domain-name"),
-			ApplicationCredentialID:     options.text("openstack-application-credential-id"),
-			ApplicationCredentialName:   options.text("openstack-application-credential-name"),
-			ApplicationCredentialSecret: options.text("openstack-application-credential-secret"),
-		},
-	}
 }
 
 // openStackTLS takes any certificate only where the user told the driver to.

@@ -11,15 +11,8 @@ type recordMaker struct {
 	time       time.Time
 	root       uint32
 	identifier func(entry) []byte
-	// system makes the System Use field; nil in Joliet.
+	// system makes the System Use field, which Joliet leaves empty.
 	system func(name string, isRoot bool) []byte
-}
-
-func (m recordMaker) use(name string, isRoot bool) []byte {
-	if m.system == nil {
-		return nil
-	}
-	return m.system(name, isRoot)
 }
 
 // record is a Directory Record (ECMA-119, 9.1).

@@ -65,7 +65,7 @@ func (i Image) Bytes() ([]byte, error) {
 		return nil, err
 	}
 	jolietRoot, err := folder(entries, recordMaker{
-		time: i.Time, root: sectorJolietRoot, identifier: func(e entry) []byte { return ucs2(e.name + ";1") }})
+		time: i.Time, root: sectorJolietRoot, system: func(string, bool) []byte { return nil }, identifier: func(e entry) []byte { return ucs2(e.name + ";1") }})
 	if err != nil {
 		return nil, err
 	}
@@ -145,12 +145,12 @@ func folder(entries []entry, records recordMaker) ([]byte, error) {
 	// The folder's own record and that of the one above, which is the same.
 	var out []byte
 	for n := range byte(2) {
-		own := record{sector: records.root, size: sectorSize, isFolder: true, identifier: []byte{n}, system: records.use("", n == 0), time: records.time}
+		own := record{sector: records.root, size: sectorSize, isFolder: true, identifier: []byte{n}, system: records.system("", n == 0), time: records.time}
 		out = append(out, own.bytes()...)
 	}
 	for _, e := range sorted {
 		out = append(out, record{
-			sector: e.sector, size: uint32(len(e.content)), identifier: records.identifier(e), system: records.use(e.name, false), time: records.time,
+			sector: e.sector, size: uint32(len(e.content)), identifier: records.identifier(e), system: records.system(e.name, false), time: records.time,
 		}.bytes()...)
 	}
 	if len(out) > sectorSize {
