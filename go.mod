@@ -17,6 +17,7 @@ require (
 	github.com/hashicorp/go-retryablehttp v0.7.8
 	github.com/hetznercloud/hcloud-go/v2 v2.47.0
 	github.com/linode/linodego v1.69.1
+	github.com/moby/sys/mountinfo v0.7.2
 	github.com/pkg/sftp v1.13.12
 	github.com/prometheus/client_golang v1.23.2
 	github.com/rackspace/gophercloud v0.0.0-20150408191457-ce0f487f6747

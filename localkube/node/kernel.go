@@ -12,40 +12,26 @@ import (
 	"strings"
 	"time"
 
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 )
 
 // unmountBelow detaches every mount below a directory, the innermost first.
 func unmountBelow(root string) error {
-	raw, err := os.ReadFile("/proc/self/mountinfo")
+	mounts, err := mountinfo.GetMounts(mountinfo.PrefixFilter(root))
 	if err != nil {
 		return fmt.Errorf("listing mounts: %w", err)
 	}
 	var errs []error
-	points := mountPoints(string(raw), root)
-	for _, point := range slices.Backward(points) {
-		if err := unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) {
-			errs = append(errs, fmt.Errorf("unmounting %s: %w", point, err))
+	for _, mount := range slices.Backward(mounts) {
+		if mount.Mountpoint == root {
+			continue
+		}
+		if err := unix.Unmount(mount.Mountpoint, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) {
+			errs = append(errs, fmt.Errorf("unmounting %s: %w", mount.Mountpoint, err))
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// mountPoints reads the mounts below a directory, in mounting order, from the
-// text of mountinfo.
-func mountPoints(mountinfo, root string) []string {
-	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
-	var points []string
-	for line := range strings.Lines(mountinfo) {
-		words := strings.Fields(line)
-		if len(words) < 5 {
-			continue
-		}
-		if point := unescape.Replace(words[4]); strings.HasPrefix(point, root+"/") {
-			points = append(points, point)
-		}
-	}
-	return points
 }
 
 // netnsDir is where containerd and ip netns mount network namespaces.
@@ -74,12 +60,14 @@ func shareNetns() error {
 
 // netnsMounts tells whether netnsDir is a mount, and whether there are any below it.
 func netnsMounts() (mounted, below bool, err error) {
-	raw, err := os.ReadFile("/proc/self/mountinfo")
+	mounts, err := mountinfo.GetMounts(mountinfo.PrefixFilter(netnsDir))
 	if err != nil {
 		return false, false, fmt.Errorf("listing mounts: %w", err)
 	}
-	points := mountPoints(string(raw), filepath.Dir(netnsDir))
-	return slices.Contains(points, netnsDir), len(mountPoints(string(raw), netnsDir)) > 0, nil
+	for _, mount := range mounts {
+		mounted, below = mounted || mount.Mountpoint == netnsDir, below || mount.Mountpoint != netnsDir
+	}
+	return mounted, below, nil
 }
 
 // podCgroup is the kubelet's cgroup for all pods, in every hierarchy.

@@ -51,14 +51,3 @@ func TestUndoRules_deletes_only_what_is_owned(t *testing.T) {
 	check("*filter\n:KUBE-X - [0:0]\n-A FORWARD -j KUBE-X\nCOMMIT\n")
 	check("-A \n-A x -j")
 }
-
-func TestMountPoints(t *testing.T) {
-	mountinfo := `22 1 254:0 / / rw - ext4 /dev/vda rw
-30 22 0:30 / /data/kubelet/pods/x/token rw - tmpfs tmpfs rw
-31 22 0:31 / /data/containerd/state/a\040b rw - overlay overlay rw
-32 22 0:32 / /database rw - tmpfs tmpfs rw
-33 22 0:33 / /data rw - tmpfs tmpfs rw
-broken
-`
-	require.Equal(t, []string{"/data/kubelet/pods/x/token", "/data/containerd/state/a b"}, mountPoints(mountinfo, "/data"))
-}

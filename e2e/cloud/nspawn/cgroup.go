@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/moby/sys/mountinfo"
 )
 
 // cgroupParent is the group that all servers' groups are in.
@@ -21,17 +23,14 @@ type cgroups []string
 
 // findCgroups returns where the server's groups are, whether made or not: one below the mount point of each hierarchy, of version 1 and 2.
 func findCgroups(name string) (cgroups, error) {
-	content, err := os.ReadFile("/proc/self/mountinfo")
+	mounts, err := mountinfo.GetMounts(mountinfo.FSTypeFilter("cgroup", "cgroup2"))
 	if err != nil {
 		return nil, fmt.Errorf("reading mounts: %w", err)
 	}
 	var found cgroups
-	for line := range strings.Lines(string(content)) {
-		before, after, ok := strings.Cut(line, " - ")
-		fields := strings.Fields(before)
-		kind, _, _ := strings.Cut(after, " ")
-		if ok && len(fields) > 4 && strings.HasPrefix(fields[4], "/sys/fs/cgroup") && (kind == "cgroup" || kind == "cgroup2") {
-			found = append(found, filepath.Join(fields[4], cgroupParent, name))
+	for _, mount := range mounts {
+		if strings.HasPrefix(mount.Mountpoint, "/sys/fs/cgroup") {
+			found = append(found, filepath.Join(mount.Mountpoint, cgroupParent, name))
 		}
 	}
 	return found, nil

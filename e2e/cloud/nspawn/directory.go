@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/moby/sys/mountinfo"
+
 	"github.com/drover-project/drover/e2e/cloud/server"
 )
 
@@ -127,40 +129,21 @@ func copyRoot(ctx context.Context, image string, dir serverDir) error {
 
 // unmountBelow unmounts everything mounted at or below path, innermost first.
 func unmountBelow(path string) error {
-	mounts, err := mountPoints()
+	mounts, err := mountinfo.GetMounts(mountinfo.PrefixFilter(path))
 	if err != nil {
-		return err
+		return fmt.Errorf("reading mounts: %w", err)
 	}
 	for _, mount := range slices.Backward(mounts) {
-		if mount != path && !strings.HasPrefix(mount, path+"/") {
-			continue
-		}
-		if err := syscall.Unmount(mount, syscall.MNT_DETACH); err != nil && !errors.Is(err, syscall.EINVAL) {
-			return fmt.Errorf("unmounting %s: %w", mount, err)
+		if err := syscall.Unmount(mount.Mountpoint, syscall.MNT_DETACH); err != nil && !errors.Is(err, syscall.EINVAL) {
+			return fmt.Errorf("unmounting %s: %w", mount.Mountpoint, err)
 		}
 	}
 	return nil
 }
 
 func isMounted(path string) bool {
-	mounts, err := mountPoints()
-	return err == nil && slices.Contains(mounts, path)
-}
-
-// mountPoints returns where something is mounted, in the order it was.
-func mountPoints() ([]string, error) {
-	content, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return nil, fmt.Errorf("reading mounts: %w", err)
-	}
-	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
-	var points []string
-	for line := range strings.Lines(string(content)) {
-		if fields := strings.Fields(line); len(fields) > 4 {
-			points = append(points, unescape.Replace(fields[4]))
-		}
-	}
-	return points, nil
+	mounts, err := mountinfo.GetMounts(mountinfo.SingleEntryFilter(path))
+	return err == nil && len(mounts) > 0
 }
 
 // lockEvery is how often a lock that another process holds is tried again.
