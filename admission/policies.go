@@ -1,24 +1,14 @@
 package admission
 
 import (
-	"fmt"
 	"slices"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/charts"
-	"github.com/drover-project/drover/crdgen"
-	"github.com/drover-project/drover/state"
 )
-
-// PolicyName is the name of the policy that keeps templates as they are, and of its binding.
-const PolicyName = "drover-templates-are-immutable"
-
-const immutableMessage = "the spec of a template cannot be changed, for machines made before and after would differ without a trace: " +
-	"create a new template under another name and point spec.template.spec.infrastructureRef.name of the MachineDeployment at it, which then replaces its machines"
 
 // Policies are what the API server checks by itself, whether we run or not, each with its binding.
 func Policies(owner *metav1.OwnerReference) []client.Object {
@@ -52,77 +42,4 @@ func updatesOf(rules ...admissionregistrationv1.Rule) *admissionregistrationv1.M
 				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update}, Rule: rule}})
 	}
 	return match
-}
-
-// templatesAreImmutable lets ClusterClass's dry-runs through, by which it computes changes.
-func templatesAreImmutable() admissionregistrationv1.ValidatingAdmissionPolicySpec {
-	return admissionregistrationv1.ValidatingAdmissionPolicySpec{
-		MatchConstraints: updatesOf(
-			admissionregistrationv1.Rule{APIGroups: []string{crdgen.MachineGroup}, Resources: []string{"*"}},
-			admissionregistrationv1.Rule{APIGroups: []string{"rke.cattle.io"}, Resources: []string{"rkeclustertemplates"}}),
-		MatchConditions: []admissionregistrationv1.MatchCondition{
-			{Name: "is-a-template", Expression: "request.kind.kind.endsWith('Template')"},
-			{Name: "is-no-topology-dry-run", Expression: "!(has(request.dryRun) && request.dryRun && has(object.metadata.annotations) && " +
-				"'topology.cluster.x-k8s.io/dry-run' in object.metadata.annotations)"},
-		},
-		Validations: []admissionregistrationv1.Validation{{Expression: "object.spec == oldObject.spec", Message: immutableMessage}},
-	}
-}
-
-// OptionsPolicyName is the name of the policy that keeps the options of a running server, and of its binding.
-const OptionsPolicyName = "drover-machines-keep-their-options"
-
-const optionsMessage = "the driver's options of a machine whose server runs cannot be changed, for nothing would be done to the server: " +
-	"create a new machine template and point spec.template.spec.infrastructureRef.name of the MachineDeployment at it, which then replaces its machines; " +
-	"common, and fields that hold a credential, can be changed"
-
-// mayChange are the fields of a running machine that have an effect later: providerID has a rule of its own, common is about the Node and
-// the credential Secret, and a credential written into the spec is rotated there. A policy for the drivers of all times cannot ask which
-// fields are a credential, so it goes by their names; a field that it takes for one is accepted, as before.
-const mayChange = `(k in ['common', 'providerID'] || k.matches('(?i)(token|password|passphrase|secret|key|credential|username|clientid)'))`
-
-// machinesKeepTheirOptions is a policy and no rule in each kind, so that it holds for kinds and objects that are there already and costs a
-// kind with a hundred fields nothing. A field that is null is one that is not there.
-func machinesKeepTheirOptions() admissionregistrationv1.ValidatingAdmissionPolicySpec {
-	same := func(one, other string) string {
-		return one + ".?spec.orValue({}).all(k, " + mayChange + " || " + one + ".spec[k] == " + other + ".?spec[?k].orValue(null))"
-	}
-	return admissionregistrationv1.ValidatingAdmissionPolicySpec{
-		MatchConstraints: updatesOf(admissionregistrationv1.Rule{APIGroups: []string{crdgen.MachineGroup}, Resources: []string{"*"}}),
-		MatchConditions: []admissionregistrationv1.MatchCondition{
-			{Name: "is-a-machine", Expression: "request.kind.kind.endsWith('Machine')"},
-			{Name: "has-a-server", Expression: "oldObject.?status.?ready.orValue(false) == true"},
-			{Name: "stays", Expression: "!has(oldObject.metadata.deletionTimestamp)"},
-			{Name: "changes", Expression: "object.?spec != oldObject.?spec"},
-		},
-		Validations: []admissionregistrationv1.Validation{
-			{Expression: same("object", "oldObject") + " && " + same("oldObject", "object"), Message: optionsMessage}},
-	}
-}
-
-// StatePolicyName is the name of the policy that keeps a machine's pod to its own part of the state Secret, and of its binding.
-const StatePolicyName = "drover-state-keeps-its-claim"
-
-// stateKeepsItsClaim refuses a pod what the manager wrote into its state Secret. RBAC knows no parts of a Secret, and the pod
-// runs a driver that nobody has looked at: which attempt was claimed, with which driver, and whose the Secret is
-// must not be for the driver to say; nor a credential, which the manager still takes from states of earlier managers. A Secret that no account is noted on, such as a probe's result, which a driver cannot
-// reach, is left alone.
-func stateKeepsItsClaim() admissionregistrationv1.ValidatingAdmissionPolicySpec {
-	spec := admissionregistrationv1.ValidatingAdmissionPolicySpec{
-		MatchConstraints: updatesOf(admissionregistrationv1.Rule{APIGroups: []string{""}, Resources: []string{"secrets"}}),
-		// In this order: of all other Secrets nothing but the type is looked at.
-		MatchConditions: []admissionregistrationv1.MatchCondition{
-			{Name: "is-a-state", Expression: "has(oldObject.type) && oldObject.type == " + celString(rkev1.MachineStateSecretType)},
-			{Name: "by-its-pod", Expression: "request.userInfo.username == 'system:serviceaccount:' + oldObject.metadata.namespace + ':' + " +
-				fmt.Sprintf("oldObject.metadata.?annotations[?%s].orValue('')", celString(rkev1.PodAccountAnnotation))},
-		},
-	}
-	for _, field := range []string{"metadata.?annotations", "metadata.?labels", "metadata.?finalizers", "metadata.?ownerReferences", "?immutable",
-		fmt.Sprintf("?data[?%s]", celString(state.CredentialKey))} {
-		spec.Validations = append(spec.Validations, admissionregistrationv1.Validation{
-			Expression: fmt.Sprintf("object.%[1]s == oldObject.%[1]s", field),
-			Message:    "a machine's pod writes what it found out; the metadata and the credential of the state Secret are the manager's",
-		})
-	}
-	return spec
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/cmd/drover/inventory"
+	"github.com/drover-project/drover/sshkeys"
 )
 
 // Exit codes.
@@ -18,6 +19,8 @@ const (
 	codeError       = 1
 	codeUsage       = 2
 	codeInterrupted = 130
+	// codeNoLogin is that of ssh when a signal ended the command or there was no login, as with OpenSSH's.
+	codeNoLogin = sshkeys.NoStatus
 )
 
 // usageError is a mistake in the command line.

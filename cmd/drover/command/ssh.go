@@ -57,7 +57,7 @@ hosts; the server's host key is verified all the same.`,
 			o.commandLine = args[1:]
 			status, err := e.ssh(cmd.Context(), args[0], o)
 			if err != nil {
-				status = sshkeys.NoStatus
+				status = codeNoLogin
 			}
 			if status != codeOK {
 				return &exitError{code: status, cause: err}

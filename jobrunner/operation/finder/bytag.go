@@ -47,18 +47,6 @@ var (
 	errTooMany = errors.New("looking for servers by tag: there are too many to list them all")
 )
 
-const (
-	// findTimeout is for one question, with all its pages.
-	findTimeout = 2 * time.Minute
-	// patience are the pauses before a server whose answer was lost is taken for never made. Amazon: "the effects of an API
-	// command might not be immediately visible to all subsequent commands"; it advises to ask again at growing intervals (EC2
-	// API Reference, "Eventual consistency"). Google's and Azure's operations begin some moments after they were accepted.
-	firstPatience, lastPatience = 2 * time.Second, 16 * time.Second
-	// tagPatience is enough where lists do not lag, but tags come a moment after the server: DigitalOcean applies them "to the
-	// Droplet after it is created" (API reference, "Create a New Droplet"). Hetzner, Linode and Vultr take them with the server.
-	tagPatience = 4 * time.Second
-)
-
 // byTag finds servers by the tag of one machine's UID, and lists all of an account that carry our tags.
 type byTag struct {
 	cloud  cloud
