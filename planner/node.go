@@ -155,7 +155,7 @@ func KubeletMaySet(label string) bool {
 func (l *look) nodeTaints() ([]string, error) {
 	taints := slices.Clone(l.NodeTaints)
 	if r := l.Roles; r.IsServer() && !r.Worker {
-		if r.Etcd && !(l.release.Distribution == releases.K3s && r.ControlPlane) {
+		if r.Etcd && (l.release.Distribution != releases.K3s || !r.ControlPlane) {
 			taints = append(taints, corev1.Taint{Key: "node-role.kubernetes.io/etcd", Effect: corev1.TaintEffectNoExecute})
 		}
 		if r.ControlPlane {

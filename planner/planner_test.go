@@ -242,8 +242,8 @@ func TestPlan_tooLarge(t *testing.T) {
 }
 
 // hundred is a cluster of 100 nodes at rest.
-func hundred(t testing.TB) planner.Cluster {
-	t.Helper()
+func hundred(tb testing.TB) planner.Cluster {
+	tb.Helper()
 	w := newWorld(&testing.T{})
 	w.spec("{machineGlobalConfig: {kubelet-arg: [max-pods=200]}, registries: {mirrors: {docker.io: {endpoint: [https://mirror.example.com]}}}}")
 	w.machine("server-1", "{roles: etcd control-plane}")
@@ -256,8 +256,8 @@ func hundred(t testing.TB) planner.Cluster {
 	}
 	c := w.snapshot()
 	r := planner.Plan(c)
-	require.Equal(t, rkev1.ReconciledReason, r.Reason, r.Message)
-	require.Len(t, r.Machines, 100)
+	require.Equal(tb, rkev1.ReconciledReason, r.Reason, r.Message)
+	require.Len(tb, r.Machines, 100)
 	return c
 }
 

@@ -86,12 +86,12 @@ func (l *look) registryAuth(host string, config rkev1.RegistryConfig) (*registry
 	}
 	said := func(key string) string { return string(secret.Data[key]) }
 	auth := registryAuth{}
-	switch corev1.SecretType(secret.Type) {
+	switch secret.Type {
 	case rkev1.AuthConfigSecretType:
 		auth = registryAuth{said(rkev1.AuthConfigUsername), said(rkev1.AuthConfigPassword), said(rkev1.AuthConfigAuth), said(rkev1.AuthConfigIdentityToken)}
-	case corev1.SecretTypeBasicAuth:
+	case string(corev1.SecretTypeBasicAuth):
 		auth = registryAuth{Username: said(corev1.BasicAuthUsernameKey), Password: said(corev1.BasicAuthPasswordKey)}
-	case corev1.SecretTypeDockerConfigJson:
+	case string(corev1.SecretTypeDockerConfigJson):
 		auth = dockerAuth(secret.Data[corev1.DockerConfigJsonKey], host)
 	}
 	if auth == (registryAuth{}) {
@@ -142,7 +142,7 @@ func (l *look) registryTLS(host string, config rkev1.RegistryConfig) (*registryT
 			return nil, nil, err
 		}
 		certificate, key := secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]
-		if corev1.SecretType(secret.Type) != corev1.SecretTypeTLS || len(certificate) == 0 || len(key) == 0 {
+		if secret.Type != string(corev1.SecretTypeTLS) || len(certificate) == 0 || len(key) == 0 {
 			return nil, nil, because(rkev1.RegistrySecretInvalidReason, "spec.registries.configs[%.100q].tlsSecretName: Secret %.100q is not of type %s, or lacks %s or %s",
 				host, name, corev1.SecretTypeTLS, corev1.TLSCertKey, corev1.TLSPrivateKeyKey)
 		}

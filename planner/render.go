@@ -80,7 +80,7 @@ func (l *look) gone(files []plan.File) []plan.File {
 	}
 	var gone []plan.File
 	for _, file := range l.progress.plan.Files {
-		if keep[file.Path] || file.Directory || strings.HasPrefix(file.Path, l.dataDir()+"/server/tls/") {
+		if keep[file.Path] || file.Directory || l.Spec.UnmanagedConfig && strings.HasPrefix(file.Path, etcDir) || strings.HasPrefix(file.Path, l.dataDir()+"/server/tls/") {
 			continue
 		}
 		gone = append(gone, plan.File{Path: file.Path, Action: plan.ActionDelete, Dynamic: true})
@@ -92,11 +92,11 @@ func (l *look) gone(files []plan.File) []plan.File {
 func twice(files []plan.File) string {
 	seen := map[string]bool{}
 	for _, file := range files {
-		if clean := path.Clean(file.Path); seen[clean] {
+		clean := path.Clean(file.Path)
+		if seen[clean] {
 			return file.Path
-		} else {
-			seen[clean] = true
 		}
+		seen[clean] = true
 	}
 	return ""
 }

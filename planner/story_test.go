@@ -184,10 +184,10 @@ func (w *world) agent(name, does, why string) {
 	set(plan.KeyAgentStatus, marshal(w.t, status))
 }
 
-func marshal(t testing.TB, value any) string {
-	t.Helper()
+func marshal(tb testing.TB, value any) string {
+	tb.Helper()
 	text, err := json.Marshal(value)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return string(text)
 }
 
@@ -233,12 +233,12 @@ func (w *world) show(name, what string) {
 }
 
 // parts are a plan's parts by name, as lines to read.
-func parts(t testing.TB, p plan.Plan) map[string][]string {
-	t.Helper()
+func parts(tb testing.TB, p plan.Plan) map[string][]string {
+	tb.Helper()
 	all := map[string][]string{}
 	for _, file := range p.Files {
 		content, err := file.Bytes()
-		require.NoError(t, err)
+		require.NoError(tb, err)
 		head := fmt.Sprintf("%s %s directory=%t dynamic=%t minor=%t", file.Action, file.Permissions, file.Directory, file.Dynamic, file.Minor)
 		all[file.Path] = append([]string{head}, strings.Split(strings.TrimRight(string(content), "\n"), "\n")...)
 		all["files"] = append(all["files"], strings.TrimSpace(file.Action+" "+file.Path))
@@ -248,7 +248,7 @@ func parts(t testing.TB, p plan.Plan) map[string][]string {
 		all["install"] = append(all["install"], instruction.Env...)
 	}
 	for _, probe := range slices.Sorted(maps.Keys(p.Probes)) {
-		all["probes"] = append(all["probes"], probe+" "+marshal(t, p.Probes[probe]))
+		all["probes"] = append(all["probes"], probe+" "+marshal(tb, p.Probes[probe]))
 	}
 	return all
 }

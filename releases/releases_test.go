@@ -9,10 +9,10 @@ import (
 	"github.com/drover-project/drover/releases"
 )
 
-func catalogue(t testing.TB) *releases.Catalogue {
-	t.Helper()
+func catalogue(tb testing.TB) *releases.Catalogue {
+	tb.Helper()
 	c, err := releases.Default()
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return c
 }
 

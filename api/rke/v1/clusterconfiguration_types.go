@@ -6,7 +6,7 @@ import (
 )
 
 // Config is free-form configuration by key, such as the arguments of k3s or RKE2. Values are kept as they were written, so that no number
-// loses a digit.
+// loses a digit. Its schema is an object without properties: with any, the API server would drop keys whose value is null.
 type Config map[string]apiextensionsv1.JSON
 
 // ClusterConfiguration is what of a cluster is configured, in the words of Rancher's rkeConfig.
@@ -15,10 +15,16 @@ type ClusterConfiguration struct {
 	UpgradeStrategy ClusterUpgradeStrategy `json:"upgradeStrategy,omitempty,omitzero"`
 	// ChartValues are Helm values for the distribution's own charts, by chart.
 	// +optional
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:pruning:PreserveUnknownFields
 	// +nullable
 	ChartValues Config `json:"chartValues,omitempty"`
 	// MachineGlobalConfig are arguments of k3s or RKE2 for all machines.
 	// +optional
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:pruning:PreserveUnknownFields
 	// +nullable
 	MachineGlobalConfig Config `json:"machineGlobalConfig,omitempty"`
 	// MachineSelectorConfig are arguments for the machines that a selector matches; a later entry wins.
@@ -121,6 +127,9 @@ type RKESystemConfig struct {
 	MachineLabelSelector *metav1.LabelSelector `json:"machineLabelSelector,omitempty"`
 	// Config are arguments of the distribution.
 	// +optional
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:pruning:PreserveUnknownFields
 	// +nullable
 	Config Config `json:"config,omitempty"`
 }

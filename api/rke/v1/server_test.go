@@ -51,7 +51,7 @@ func writtenObjects() []written {
 	cluster := func(name, body string) written { return written{name, "RKECluster", body} }
 	template := func(name, body string) written { return written{name, "RKEClusterTemplate", body} }
 	scan := func(name, body string) written { return written{name, "ServerScan", body} }
-	return []written{
+	return append(writtenControlPlanes(), []written{
 		scan("nothing", "{}"),
 		scan("an empty spec", "spec: {}"),
 		scan("a driver without a credential", "spec: {driver: digitalocean}"),
@@ -95,7 +95,7 @@ func writtenObjects() []written {
 		template("labels that are numbers", "spec: {template: {metadata: {labels: {a: 1}}}}"),
 		template("a name for all", "spec: {template: {metadata: {name: x}}}"),
 		template("an empty endpoint", "spec: {template: {spec: {controlPlaneEndpoint: {}}}}"),
-	}
+	}...)
 }
 
 // words are the server's causes in an order that does not change.
