@@ -1,0 +1,288 @@
+package access
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
+
+	"github.com/drover-project/drover/agent"
+	"github.com/drover-project/drover/api/connect"
+)
+
+// Options of an agent's access.
+type Options struct {
+	// ConnectionFile has the last answer, KeyFile the agent's key. Both are made when they are missing.
+	ConnectionFile, KeyFile string
+	// Server and CA, PEM, are the endpoint's for an agent that is not registered yet, and TokenFile has its bootstrap token; it is deleted when
+	// the agent is registered. Without Server the connection file has to be there, and its token is never renewed.
+	Server    string
+	CA        []byte
+	TokenFile string
+	// Hostname, Platform and Version are told the endpoint.
+	Hostname, Platform, Version string
+	// Proxy as in http.Transport.
+	Proxy func(*http.Request) (*url.URL, error)
+	Clock clock.Clock
+	Log   logr.Logger
+}
+
+// Access is a registered agent's access. It is the transport of a client whose requests it sends to the endpoint, whatever host they name.
+type Access struct {
+	o   Options
+	key ed25519.PrivateKey
+
+	mu      sync.Mutex
+	saved   Saved
+	current *target
+	// offset is what the endpoint's clock is ahead of ours.
+	offset time.Duration
+	// failed is why the last renewal did; before notYet there is no other.
+	failed  error
+	notYet  time.Time
+	backoff wait.Backoff
+}
+
+// Saved is the connection file: what the endpoint answered, as Rancher's agent keeps it, and when.
+type Saved struct {
+	connect.Answer
+	ReceivedAt time.Time `json:"receivedAt,omitzero"`
+}
+
+var _ http.RoundTripper = (*Access)(nil)
+
+// Open reads what is on disk, or registers; that it tries until the context ends.
+func Open(ctx context.Context, o Options) (*Access, error) {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	key, err := readKey(o.KeyFile)
+	if err != nil {
+		return nil, err
+	}
+	a := &Access{o: o, key: key, backoff: newBackoff()}
+	saved, err := ReadSaved(o.ConnectionFile)
+	switch {
+	case err == nil:
+		if a.current, err = a.targetOf(saved.Answer); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", o.ConnectionFile, err)
+		}
+		a.saved = saved
+		a.forgetToken()
+		return a, nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	case o.Server == "":
+		return nil, fmt.Errorf("there is no connection file %s, and no server to register at", o.ConnectionFile)
+	}
+	return a, a.register(ctx)
+}
+
+// ReadSaved reads a connection file.
+func ReadSaved(path string) (Saved, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return Saved{}, fmt.Errorf("reading the connection file: %w", err)
+	}
+	if info.Size() > 2*connect.MaxAnswerBytes {
+		return Saved{}, fmt.Errorf("reading the connection file %s: it is larger than any answer", path)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return Saved{}, fmt.Errorf("reading the connection file: %w", err)
+	}
+	return parseSaved(content)
+}
+
+func parseSaved(content []byte) (Saved, error) {
+	answer, err := connect.DecodeAnswer(content)
+	if err != nil {
+		return Saved{}, fmt.Errorf("reading the connection file: %w", err)
+	}
+	var when struct {
+		ReceivedAt time.Time `json:"receivedAt"`
+	}
+	if err := json.Unmarshal(content, &when); err != nil {
+		return Saved{}, fmt.Errorf("reading the connection file: %w", err)
+	}
+	return Saved{Answer: answer, ReceivedAt: when.ReceivedAt}, nil
+}
+
+// Secret is the plan Secret's namespace and name.
+func (a *Access) Secret() (namespace, name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.saved.Namespace, a.saved.SecretName
+}
+
+// CAChecksum tells the certificates by which the endpoint is known now.
+func (a *Access) CAChecksum() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.current.caChecksum()
+}
+
+// register asks until it gets an answer. A server may boot before the manager knows of it, and a token that is refused now may be one that is known soon.
+func (a *Access) register(ctx context.Context) error {
+	token, err := os.ReadFile(a.o.TokenFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // without it the endpoint may still know the key
+		return fmt.Errorf("reading the bootstrap token: %w", err)
+	}
+	first, err := newTarget(a.o.Server, a.o.CA, strings.TrimSpace(string(token)), a.o.Proxy)
+	if err != nil {
+		return err
+	}
+	a.current = first
+	for {
+		a.o.Log.Info("Registering", "server", first.server.Host)
+		err := a.renew(ctx)
+		if err == nil {
+			return nil
+		}
+		after := a.backoff.Step()
+		a.o.Log.Error(err, "Not registered yet", "trying again after", after.Round(time.Second).String())
+		timer := a.o.Clock.NewTimer(after)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		case <-timer.C():
+		}
+	}
+}
+
+// RoundTrip sends a request to the endpoint with the token of the moment, and once more with a new one when that is refused.
+func (a *Access) RoundTrip(request *http.Request) (*http.Response, error) {
+	var body []byte
+	if request.Body != nil {
+		var err error
+		body, err = io.ReadAll(request.Body)
+		if err = errors.Join(err, request.Body.Close()); err != nil {
+			return nil, err
+		}
+	}
+	t, err := a.fresh(request.Context(), nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := t.send(request, body)
+	if err != nil || answer.StatusCode != http.StatusUnauthorized {
+		return answer, err
+	}
+	_ = answer.Body.Close()
+	if t, err = a.fresh(request.Context(), t); err != nil {
+		return nil, err
+	}
+	return t.send(request, body)
+}
+
+func (t *target) send(request *http.Request, body []byte) (*http.Response, error) {
+	out := request.Clone(request.Context())
+	out.URL.Scheme, out.URL.Host, out.Host = t.server.Scheme, t.server.Host, ""
+	out.URL.Path = strings.TrimSuffix(t.server.Path, "/") + request.URL.Path
+	out.Header.Set("Authorization", "Bearer "+t.token)
+	if body != nil {
+		out.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	return t.transport.RoundTrip(out)
+}
+
+// fresh is a target whose token is not the refused one, and not past half its life if that can be helped.
+func (a *Access) fresh(ctx context.Context, refused *target) (*target, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.current != refused && !a.isHalfway() {
+		return a.current, nil
+	}
+	if a.o.Server == "" && a.saved.ExpiresAt == nil {
+		if refused != nil {
+			return nil, errors.New("the endpoint refuses the token, which is none that can be renewed")
+		}
+		return a.current, nil
+	}
+	if now := a.o.Clock.Now(); !now.Before(a.notYet) {
+		if a.failed = a.renew(ctx); a.failed != nil {
+			after := a.backoff.Step()
+			a.notYet = now.Add(after)
+			a.o.Log.Error(a.failed, "Access is not renewed", "not again before", after.Round(time.Second).String())
+		}
+	}
+	if a.failed != nil && a.current == refused {
+		return nil, a.failed
+	}
+	return a.current, nil
+}
+
+// isHalfway reports whether half the token's life is over, by the time since it came: our clock may be another than the endpoint's.
+func (a *Access) isHalfway() bool {
+	if a.saved.ExpiresAt == nil || a.saved.IssuedAt == nil {
+		return false
+	}
+	age, life := a.o.Clock.Now().Sub(a.saved.ReceivedAt), a.saved.ExpiresAt.Sub(*a.saved.IssuedAt)
+	return age < 0 || age > life/2
+}
+
+// newBackoff is the wait between two requests that failed.
+func newBackoff() wait.Backoff {
+	return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 9, Cap: 5 * time.Minute}
+}
+
+// keep makes an answer the one that counts, on disk first.
+func (a *Access) keep(answer connect.Answer) error {
+	if a.saved.SecretName != "" && (answer.Namespace != a.saved.Namespace || answer.SecretName != a.saved.SecretName) {
+		return fmt.Errorf("the endpoint names plan Secret %s/%s, which is not the %s/%s that we have", answer.Namespace, answer.SecretName, a.saved.Namespace, a.saved.SecretName)
+	}
+	next, err := a.targetOf(answer)
+	if err != nil {
+		return err
+	}
+	saved := Saved{Answer: answer, ReceivedAt: a.o.Clock.Now()}
+	content, err := json.Marshal(saved)
+	if err != nil {
+		return fmt.Errorf("encoding the connection file: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(a.o.ConnectionFile), 0o700); err != nil {
+		return fmt.Errorf("making the connection file's folder: %w", err)
+	}
+	if err := agent.WriteFile(a.o.ConnectionFile, content, 0o600); err != nil {
+		return fmt.Errorf("writing the connection file: %w", err)
+	}
+	before := a.current
+	a.saved, a.current, a.backoff, a.notYet = saved, next, newBackoff(), time.Time{}
+	before.transport.CloseIdleConnections()
+	a.forgetToken()
+	return nil
+}
+
+// forgetToken deletes the bootstrap token, which is used up once there is an answer.
+func (a *Access) forgetToken() {
+	if a.o.TokenFile == "" {
+		return
+	}
+	if err := os.Remove(a.o.TokenFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		a.o.Log.Error(err, "The bootstrap token, which is used up, stays on disk")
+	}
+}
+
+func (a *Access) targetOf(answer connect.Answer) (*target, error) {
+	server, ca, token, err := parseKubeconfig(answer.KubeConfig)
+	if err != nil {
+		return nil, err
+	}
+	return newTarget(server, ca, token, a.o.Proxy)
+}

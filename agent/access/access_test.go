@@ -1,0 +1,251 @@
+package access_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	clocks "k8s.io/utils/clock"
+
+	"github.com/drover-project/drover/agent"
+	"github.com/drover-project/drover/agent/access"
+	"github.com/drover-project/drover/api/plan"
+	"github.com/drover-project/drover/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+// passed is what the endpoint answers a request that gets through it, where there is no API server behind.
+const passed = http.StatusNotFound
+
+func TestRegister(t *testing.T) {
+	e := newEndpoint(t, nil, "ns", "plan")
+	e.loseAnswers, e.refuse = 2, 1
+	o := optionsOf(t, e)
+	a := open(t, o)
+	require.Equal(t, 4, e.asked, "the same key asks again until it has an answer")
+	require.NoFileExists(t, o.TokenFile)
+	for _, private := range []string{o.ConnectionFile, o.KeyFile} {
+		info, err := os.Stat(private)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode())
+	}
+	namespace, name := a.Secret()
+	require.Equal(t, "ns/plan", namespace+"/"+name)
+	status, err := ask(t, a)
+	require.NoError(t, err)
+	require.Equal(t, passed, status)
+
+	e.burned = true
+	again := open(t, o)
+	require.Equal(t, 4, e.asked, "what is on disk is enough")
+	require.NotEmpty(t, again.CAChecksum())
+	require.NoError(t, os.Remove(o.ConnectionFile))
+	open(t, o)
+	require.Equal(t, 5, e.asked, "the key alone is enough when the token is gone")
+}
+
+func TestRenew(t *testing.T) {
+	e := newEndpoint(t, nil, "ns", "plan")
+	o := optionsOf(t, e)
+	a := open(t, o)
+	through := func() {
+		t.Helper()
+		status, err := ask(t, a)
+		require.NoError(t, err)
+		require.Equal(t, passed, status)
+	}
+	e.clock.Step(29 * time.Minute)
+	through()
+	require.Equal(t, 1, e.issued)
+	e.clock.Step(2 * time.Minute)
+	through()
+	require.Equal(t, 2, e.issued, "half its life is over")
+
+	e.set(func() { e.token = "revoked" })
+	through()
+	require.Equal(t, 3, e.issued, "after a 401")
+
+	e.set(func() { e.refuse = 100 })
+	e.clock.Step(40 * time.Minute)
+	asked := e.asked
+	for range 20 {
+		through()
+	}
+	require.Equal(t, asked+1, e.asked, "a renewal that fails disturbs nothing while the token lives, and is not tried with every request")
+	e.set(func() { e.token = "revoked" })
+	e.clock.Step(10 * time.Minute)
+	for range 3 {
+		_, err := ask(t, a)
+		require.ErrorContains(t, err, "503")
+	}
+	require.Equal(t, asked+2, e.asked)
+
+	e.set(func() { e.refuse = 0 })
+	e.clock.Step(21 * 24 * time.Hour)
+	through()
+	e.clock.Step(21 * 24 * time.Hour)
+	e.set(func() { e.token = "another age" })
+	a = open(t, o)
+	through()
+}
+
+// TestClock: a server whose clock is wrong by years gets in.
+func TestClock(t *testing.T) {
+	e := newEndpoint(t, nil, "ns", "plan")
+	e.ahead = 3 * 365 * 24 * time.Hour
+	a := open(t, optionsOf(t, e))
+	require.Equal(t, 2, e.asked)
+	e.clock.Step(31 * time.Minute)
+	_, err := ask(t, a)
+	require.NoError(t, err)
+	require.Equal(t, 3, e.asked, "it knows the difference from then on")
+}
+
+// TestNextAuthority: certificates that come with a renewal are the ones that count, and are acknowledged.
+func TestNextAuthority(t *testing.T) {
+	e := newEndpoint(t, nil, "ns", "plan")
+	a := open(t, optionsOf(t, e))
+	before := a.CAChecksum()
+	e.set(func() { e.extra = anotherCA(t); e.token = "revoked" })
+	_, err := ask(t, a)
+	require.NoError(t, err)
+	require.NotEqual(t, before, a.CAChecksum())
+}
+
+// TestStrict: an endpoint that is not the one the agent was told is never spoken to, whatever else would vouch for it.
+func TestStrict(t *testing.T) {
+	e := newEndpoint(t, nil, "ns", "plan")
+	for name, change := range map[string]func(*access.Options){
+		"no certificate":           func(o *access.Options) { o.CA = nil },
+		"an unknown authority":     func(o *access.Options) { o.CA = []byte(anotherCA(t)) },
+		"no certificate in it":     func(o *access.Options) { o.CA = []byte("x") },
+		"no TLS":                   func(o *access.Options) { o.Server = "http://" + e.Listener.Addr().String() },
+		"a password in an address": func(o *access.Options) { o.Server = "https://u:p@" + e.Listener.Addr().String() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := optionsOf(t, e)
+			change(&o)
+			var logged bytes.Buffer
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			o.Log = funcr.New(func(_, args string) {
+				logged.WriteString(args)
+				if bytes.Contains(logged.Bytes(), []byte("Not registered")) {
+					cancel()
+				}
+			}, funcr.Options{})
+			_, err := access.Open(ctx, o)
+			require.Error(t, err)
+			require.Zero(t, e.asked)
+			require.NotContains(t, logged.String()+err.Error(), bootstrapToken)
+		})
+	}
+}
+
+// TestAnswersThatAreNone: what no endpoint of ours answers is refused, and none of it is kept.
+func TestAnswersThatAreNone(t *testing.T) {
+	e := newEndpoint(t, nil, "ns", "plan")
+	o := optionsOf(t, e)
+	a := open(t, o)
+	kept, err := os.ReadFile(o.ConnectionFile)
+	require.NoError(t, err)
+	e.set(func() { e.name, e.token = "another", "revoked" })
+	_, err = ask(t, a)
+	require.ErrorContains(t, err, "names plan Secret ns/another")
+	now, err := os.ReadFile(o.ConnectionFile)
+	require.NoError(t, err)
+	require.Equal(t, kept, now)
+}
+
+// TestAgent: an agent at a real API server, with everything between them going wrong.
+func TestAgent(t *testing.T) {
+	config := testkit.Config(t)
+	client, err := kubernetes.NewForConfig(config)
+	require.NoError(t, err)
+	ns := testkit.Namespace(t)
+	secrets := client.CoreV1().Secrets(ns)
+	_, err = secrets.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "plan"}, Type: plan.SecretType}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	e := newEndpoint(t, config, ns, "plan")
+	folder := t.TempDir()
+	a := open(t, optionsOf(t, e))
+	secret, err := access.NewSecret(a)
+	require.NoError(t, err)
+
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- agent.New(agent.Options{Folder: filepath.Join(folder, "state"), Secret: secret, Clock: clocks.RealClock{}, Log: logr.Discard(), Version: "v1",
+			CAChecksum: a.CAChecksum, Runner: &agent.Runner{Work: filepath.Join(folder, "work"), Env: os.Environ(), Log: logr.Discard()}}).Run(ctx)
+	}()
+	for n, happens := range []func(){
+		func() {},
+		func() { e.set(func() { e.token = "revoked" }) },
+		e.CloseClientConnections,
+		func() { e.set(func() { e.token = "revoked"; e.refuse = 1 }); e.CloseClientConnections() },
+		func() {},
+	} {
+		happens()
+		raw := fmt.Sprintf(`{"instructions":[{"command":"sh","args":["-c","echo x >> %s/ran-%d"]}]}`, folder, n)
+		testkit.Eventually(t, time.Minute, func() error {
+			now, err := secrets.Get(t.Context(), "plan", metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if now.Data == nil {
+				now.Data = map[string][]byte{}
+			}
+			now.Data[plan.KeyPlan], now.Data[plan.KeyState] = []byte(raw), []byte(plan.StatePending)
+			_, err = secrets.Update(t.Context(), now, metav1.UpdateOptions{})
+			return err
+		})
+		testkit.Eventually(t, time.Minute, func() error {
+			e.clock.Step(time.Second)
+			now, err := secrets.Get(t.Context(), "plan", metav1.GetOptions{})
+			if err == nil && string(now.Data[plan.KeyState]) != string(plan.StateSucceeded) {
+				err = fmt.Errorf("plan %d is %s", n, now.Data[plan.KeyState])
+			}
+			return err
+		})
+		content, err := os.ReadFile(filepath.Join(folder, fmt.Sprint("ran-", n)))
+		require.NoError(t, err)
+		require.Equal(t, "x\n", string(content))
+	}
+	stop()
+	require.NoError(t, <-ended)
+	now, err := secrets.Get(t.Context(), "plan", metav1.GetOptions{})
+	require.NoError(t, err)
+	status, err := plan.DecodeAgentStatus(now.Data[plan.KeyAgentStatus])
+	require.NoError(t, err)
+	require.Equal(t, "v1", status.Version)
+	require.Equal(t, a.CAChecksum(), status.CAChecksum)
+}
+
+// anotherCA is a certificate that vouches for nobody here.
+func anotherCA(t *testing.T) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}

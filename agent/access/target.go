@@ -1,0 +1,89 @@
+package access
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// target is where the endpoint is, how it is known, and the token it takes.
+type target struct {
+	server    *url.URL
+	ca        []byte
+	token     string
+	transport *http.Transport
+}
+
+// newTarget checks an address and certificates and makes a transport that trusts these alone, or the system's when there are none.
+func newTarget(server string, ca []byte, token string, proxy func(*http.Request) (*url.URL, error)) (*target, error) {
+	address, err := url.Parse(server)
+	if err != nil || address.Scheme != "https" || address.Host == "" || address.User != nil {
+		return nil, errors.New("the endpoint's address is not https://host")
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if len(ca) > 0 {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(ca) {
+			return nil, errors.New("there is no certificate in the endpoint's CA certificates")
+		}
+	}
+	dialer := &net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}
+	transport := utilnet.SetTransportDefaults(&http.Transport{
+		TLSClientConfig: config, Proxy: proxy, DialContext: dialer.DialContext, TLSHandshakeTimeout: 15 * time.Second,
+		ResponseHeaderTimeout: 2 * time.Minute, MaxResponseHeaderBytes: 256 << 10, IdleConnTimeout: 5 * time.Minute,
+	})
+	return &target{server: address, ca: ca, token: token, transport: transport}, nil
+}
+
+// caChecksum is how the certificates are told apart; empty for the system's.
+func (t *target) caChecksum() string {
+	if len(t.ca) == 0 {
+		return ""
+	}
+	sum := sha256.Sum256(t.ca)
+	return hex.EncodeToString(sum[:])
+}
+
+// parseKubeconfig reads address, certificates and token of a kubeconfig, which may hold them inline only: it names no file or program of ours.
+func parseKubeconfig(content string) (server string, ca []byte, token string, err error) {
+	var config clientcmdv1.Config
+	if err := yaml.Unmarshal([]byte(content), &config); err != nil {
+		return "", nil, "", errors.New("the kubeconfig is not YAML") // the parser's own error would quote it
+	}
+	var current clientcmdv1.Context
+	for _, c := range config.Contexts {
+		if c.Name == config.CurrentContext {
+			current = c.Context
+		}
+	}
+	for _, c := range config.Clusters {
+		if c.Name != current.Cluster {
+			continue
+		}
+		if c.Cluster.InsecureSkipTLSVerify || c.Cluster.CertificateAuthority != "" || c.Cluster.ProxyURL != "" || c.Cluster.TLSServerName != "" {
+			return "", nil, "", errors.New("the kubeconfig's cluster has more than an address and inline certificates")
+		}
+		server, ca = c.Cluster.Server, c.Cluster.CertificateAuthorityData
+	}
+	for _, u := range config.AuthInfos {
+		if u.Name == current.AuthInfo {
+			token = u.AuthInfo.Token
+		}
+	}
+	if server == "" || token == "" || strings.ContainsAny(token, "\r\n") {
+		return "", nil, "", fmt.Errorf("the kubeconfig's context %.80q leads to no cluster and token", config.CurrentContext)
+	}
+	return server, ca, token, nil
+}

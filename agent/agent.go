@@ -1,0 +1,323 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
+
+	"github.com/drover-project/drover/api/plan"
+)
+
+// PlanSecret is the one object that the agent reads and writes. Errors are the API server's, as package apierrors knows them.
+type PlanSecret interface {
+	// Watch calls set with the Secret as it is and whenever it changes, with nil when there is none, until the context ends.
+	Watch(ctx context.Context, set func(*corev1.Secret))
+	Get(ctx context.Context) (*corev1.Secret, error)
+	Update(ctx context.Context, secret *corev1.Secret) (*corev1.Secret, error)
+}
+
+// Options of an agent.
+type Options struct {
+	// Folder has the journal. Nobody else writes there.
+	Folder string
+	Secret PlanSecret
+	Runner *Runner
+	Clock  clock.Clock
+	Log    logr.Logger
+	// Version and Platform are reported, and what CAChecksum returns at the time.
+	Version, Platform string
+	CAChecksum        func() string
+	// Fault is for tests: it is asked before each step and each write of the journal, and its error is that step's.
+	Fault func(point string) error
+}
+
+// Agent obeys one plan Secret.
+type Agent struct {
+	o       Options
+	applier applier
+	// wake has an element when the Secret has changed.
+	wake chan struct{}
+
+	mu     sync.Mutex
+	secret *corev1.Secret
+
+	// journal is what is known, and written what of it is on disk.
+	journal, written Journal
+	stand            *standing
+	backoff          wait.Backoff
+}
+
+// errOvertaken ends an attempt because another order has come.
+var errOvertaken = errors.New("another plan has come")
+
+// New is an agent that Run starts.
+func New(o Options) *Agent {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	a := &Agent{o: o, wake: make(chan struct{}, 1), backoff: newBackoff()}
+	a.applier = applier{runner: o.Runner, clock: o.Clock, fault: o.Fault, note: func(j Journal) error {
+		err := j.write(o.Folder)
+		if err == nil {
+			a.written = j
+		}
+		return err
+	}}
+	return a
+}
+
+// newBackoff is the wait after what is no step of a plan went wrong.
+func newBackoff() wait.Backoff {
+	return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.3, Steps: 7, Cap: time.Minute}
+}
+
+// Run obeys until the context ends.
+func (a *Agent) Run(ctx context.Context) error {
+	if err := os.MkdirAll(a.o.Folder, 0o700); err != nil {
+		return fmt.Errorf("making the agent's folder: %w", err)
+	}
+	journal, err := ReadJournal(a.o.Folder)
+	if err != nil {
+		// Written as a whole, so the disk has lost it. The Secret tells whether anything was left to do.
+		a.o.Log.Error(err, "The journal is lost and put aside")
+		path := filepath.Join(a.o.Folder, JournalFile)
+		if err := os.Rename(path, path+".unreadable"); err != nil {
+			return fmt.Errorf("putting the journal aside: %w", err)
+		}
+	}
+	a.journal, a.written = journal, journal
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	watching.Go(func() { a.o.Secret.Watch(ctx, a.set) })
+	for ctx.Err() == nil {
+		a.sleep(ctx, a.step(ctx))
+	}
+	return nil
+}
+
+// sleep waits until a time or a change; the zero time is a change only.
+func (a *Agent) sleep(ctx context.Context, until time.Time) {
+	var timer <-chan time.Time
+	if !until.IsZero() {
+		left := until.Sub(a.o.Clock.Now())
+		if left <= 0 {
+			return
+		}
+		t := a.o.Clock.NewTimer(left)
+		defer t.Stop()
+		timer = t.C()
+	}
+	select {
+	case <-ctx.Done():
+	case <-timer:
+	case <-a.wake:
+	}
+}
+
+// set takes the Secret as it is now. Of one object the newest counts: a watch may tell of what was before our own write.
+func (a *Agent) set(secret *corev1.Secret) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if secret != nil && a.secret != nil && secret.UID == a.secret.UID && version(secret) < version(a.secret) {
+		return
+	}
+	a.secret = secret
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+}
+
+func version(secret *corev1.Secret) uint64 {
+	n, err := strconv.ParseUint(secret.ResourceVersion, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func (a *Agent) current() *corev1.Secret {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.secret
+}
+
+// step looks at the Secret and the journal, does what is due, and returns when to look again. A missing Secret is no order.
+func (a *Agent) step(ctx context.Context) time.Time {
+	secret := a.current()
+	if secret == nil {
+		return time.Time{}
+	}
+	v := look(secret.Data)
+	trouble := a.keepJournal(take(v, a.journal))
+	p := a.planOf(v)
+	a.judge(v, p)
+	next, err := report(v, a.written, a.findings(trouble))
+	if err == nil && differs(v.data, next) {
+		if secret, err = a.update(ctx, secret, next); secret == nil && err == nil {
+			return a.o.Clock.Now()
+		}
+	}
+	if err = errors.Join(trouble, err); err != nil {
+		return a.hold(ctx, err)
+	}
+	a.backoff = newBackoff()
+	v = look(secret.Data)
+	due, at := isDue(v, a.journal, a.o.Clock.Now())
+	if due && v.state != plan.StatePending {
+		a.execute(ctx, p)
+		return a.o.Clock.Now()
+	}
+	return earliest(at, a.attend(ctx))
+}
+
+// keepJournal makes a journal the one that counts, on disk before anything follows from it.
+func (a *Agent) keepJournal(j Journal) error {
+	if j.Checksum != a.journal.Checksum || j.Revision != a.journal.Revision {
+		a.o.Log.Info("Taking up plan", "checksum", j.Checksum, "revision", j.Revision, "attempt", j.Attempt)
+		a.stand = nil
+	}
+	a.journal = j
+	if sameJournal(a.journal, a.written) {
+		return nil
+	}
+	return a.applier.save(j, "order")
+}
+
+// sameJournal compares what can change between two writes.
+func sameJournal(a, b Journal) bool {
+	return a.Checksum == b.Checksum && a.Revision == b.Revision && a.Phase == b.Phase && a.Attempt == b.Attempt && a.Failures == b.Failures &&
+		a.FilesDone == b.FilesDone && a.InstructionsDone == b.InstructionsDone && a.Ended.Equal(b.Ended)
+}
+
+// planOf is the plan of a Secret; one that cannot be read is one that says so.
+func (a *Agent) planOf(v view) plan.Plan {
+	if v.checksum == "" {
+		return plan.Plan{}
+	}
+	if a.stand != nil && a.stand.checksum == v.checksum {
+		return a.stand.plan
+	}
+	p, err := plan.Decode(v.data[plan.KeyPlan])
+	if err != nil {
+		return plan.Plan{Error: err.Error()}
+	}
+	return p
+}
+
+// update writes the Secret. Neither a Secret nor an error is a conflict: what it is about is read again and thought about again.
+func (a *Agent) update(ctx context.Context, secret *corev1.Secret, data map[string][]byte) (*corev1.Secret, error) {
+	changed := secret.DeepCopy()
+	changed.Data = data
+	updated, err := a.o.Secret.Update(ctx, changed)
+	switch {
+	case err == nil:
+		a.set(updated)
+		return updated, nil
+	case apierrors.IsNotFound(err):
+		a.set(nil)
+		return nil, nil
+	case !apierrors.IsConflict(err):
+		return secret, fmt.Errorf("writing the plan Secret: %w", err)
+	}
+	fresh, err := a.o.Secret.Get(ctx)
+	if apierrors.IsNotFound(err) {
+		a.set(nil)
+		return nil, nil
+	}
+	if err != nil {
+		return secret, fmt.Errorf("reading the plan Secret after a conflict: %w", err)
+	}
+	a.set(fresh)
+	return nil, nil
+}
+
+// hold waits after an error that no step of the plan made.
+func (a *Agent) hold(ctx context.Context, err error) time.Time {
+	after := a.backoff.Step()
+	if ctx.Err() == nil {
+		a.o.Log.Error(err, "Trying again", "after", after.Round(time.Second).String())
+	}
+	return a.o.Clock.Now().Add(after)
+}
+
+// execute does what is left of the plan. An order that comes meanwhile ends it.
+func (a *Agent) execute(ctx context.Context, p plan.Plan) {
+	j := a.journal
+	if j.Phase == Failed {
+		j = j.again()
+		if a.keepJournal(j) != nil {
+			return
+		}
+	}
+	var err error
+	a.unlessOvertaken(ctx, j.Checksum, j.Revision, func(ctx context.Context) { a.journal, err = a.applier.apply(ctx, p, j) })
+	switch log := a.o.Log.WithValues("checksum", j.Checksum, "attempt", j.Attempt); {
+	case err != nil:
+		log.Error(err, "The attempt was interrupted")
+	case a.journal.Phase == Failed:
+		log.Error(errors.New(a.journal.Message), "The attempt failed", "step", a.journal.Step)
+	default:
+		log.Info("The plan is applied")
+	}
+}
+
+// unlessOvertaken does what takes long. An order other than this one, coming meanwhile, ends it.
+func (a *Agent) unlessOvertaken(ctx context.Context, checksum string, revision int, do func(context.Context)) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		do(ctx)
+	}()
+	for {
+		select {
+		case <-done:
+			return
+		case <-a.wake:
+			if secret := a.current(); secret != nil && look(secret.Data).overtakes(checksum, revision) {
+				cancel(errOvertaken)
+			}
+		}
+	}
+}
+
+func (a *Agent) findings(trouble error) findings {
+	f := findings{status: plan.AgentStatus{Version: a.o.Version, Platform: a.o.Platform}}
+	if a.o.CAChecksum != nil {
+		f.status.CAChecksum = a.o.CAChecksum()
+	}
+	if trouble != nil {
+		f.trouble = trouble.Error()
+	}
+	if a.stand != nil {
+		f.probes, f.status.Probes = a.stand.probes.told, a.stand.probes.toldWhy
+		f.periodic = maps.Clone(a.stand.periodic)
+	}
+	return f
+}
+
+func earliest(times ...time.Time) time.Time {
+	var first time.Time
+	for _, t := range times {
+		if !t.IsZero() && (first.IsZero() || t.Before(first)) {
+			first = t
+		}
+	}
+	return first
+}

@@ -1,0 +1,127 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+
+	"k8s.io/utils/clock"
+
+	"github.com/drover-project/drover/api/plan"
+)
+
+// failure is a step of a plan that could not be done.
+type failure struct {
+	step string
+	err  error
+	// tail is the end of what the step's command said.
+	tail string
+}
+
+func (f *failure) Error() string { return f.step + ": " + f.err.Error() }
+
+func (f *failure) Unwrap() error { return f.err }
+
+// applier does the steps of one attempt at a plan.
+type applier struct {
+	runner *Runner
+	clock  clock.PassiveClock
+	// note writes the journal. Until it has, nothing follows.
+	note func(Journal) error
+	// fault is a test's hand in what goes wrong: it is asked before each step and each write of the journal.
+	fault func(point string) error
+}
+
+// apply does what is left of a plan and returns the journal of it. An error is one of the journal, or the context's end; a failed step is none.
+func (a *applier) apply(ctx context.Context, p plan.Plan, j Journal) (Journal, error) {
+	var err error
+	if j, err = a.steps(ctx, p, j); err == nil {
+		return j, nil
+	}
+	var failed *failure
+	if !errors.As(err, &failed) || ctx.Err() != nil {
+		return j, err
+	}
+	j = j.failed(a.clock.Now(), failed)
+	return j, a.save(j, "failure")
+}
+
+func (a *applier) steps(ctx context.Context, p plan.Plan, j Journal) (Journal, error) {
+	if p.Error != "" {
+		return j, &failure{step: "plan", err: errors.New(p.Error)}
+	}
+	if !j.FilesDone {
+		for _, file := range p.Files {
+			if err := a.meet("file " + file.Path); err != nil {
+				return j, &failure{step: "file " + file.Path, err: err}
+			}
+			if err := putFile(file); err != nil {
+				return j, &failure{step: "file " + file.Path, err: err}
+			}
+		}
+		j.FilesDone = true
+		if err := a.save(j, "files"); err != nil {
+			return j, err
+		}
+	}
+	for j.InstructionsDone < len(p.Instructions) {
+		var err error
+		if j, err = a.instruction(ctx, p.Instructions[j.InstructionsDone], j); err != nil {
+			return j, err
+		}
+	}
+	j = j.succeeded(a.clock.Now())
+	return j, a.save(j, "success")
+}
+
+func (a *applier) instruction(ctx context.Context, i plan.Instruction, j Journal) (Journal, error) {
+	id := fmt.Sprintf("%.12s-%d", j.Checksum, j.InstructionsDone)
+	step := "instruction " + i.Name
+	if i.Name == "" {
+		step += strconv.Itoa(j.InstructionsDone)
+	}
+	if err := a.meet(step); err != nil {
+		return j, &failure{step: step, err: err}
+	}
+	result, err := a.runner.run(ctx, id, i.Command, j.Attempt)
+	if i.SaveOutput && i.Name != "" && result.exit >= 0 {
+		j.Output = saved(j.Output, i.Name, result.both)
+	}
+	if err != nil {
+		return j, &failure{step: step, err: err, tail: string(result.both)}
+	}
+	j.InstructionsDone++
+	return j, a.save(j, step)
+}
+
+// save writes the journal. It returns the journal's own error, so that the caller keeps what it knows and tries again to write it.
+func (a *applier) save(j Journal, of string) error {
+	if err := a.meet("journal of " + of); err != nil {
+		return fmt.Errorf("writing the journal: %w", err)
+	}
+	return a.note(j)
+}
+
+func (a *applier) meet(point string) error {
+	if a.fault == nil {
+		return nil
+	}
+	return a.fault(point)
+}
+
+// saved is the output with one more, in a map of its own: earlier journals keep theirs. What no longer fits loses its beginning.
+func saved(output map[string][]byte, name string, content []byte) map[string][]byte {
+	all := maps.Clone(output)
+	if all == nil {
+		all = map[string][]byte{}
+	}
+	delete(all, name)
+	room := maxSavedBytes
+	for _, other := range all {
+		room -= len(other)
+	}
+	all[name] = content[max(0, len(content)-max(0, room)):]
+	return all
+}

@@ -1,0 +1,121 @@
+package agent
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/drover-project/drover/api/plan"
+)
+
+// view is a plan Secret, read once.
+type view struct {
+	data     map[string][]byte
+	checksum string
+	state    plan.State
+	revision int
+	// attempts is how many the planner allows.
+	attempts int
+}
+
+func look(data map[string][]byte) view {
+	v := view{data: data, state: plan.State(data[plan.KeyState]), revision: count(data[plan.KeyRevision]), attempts: plan.Attempts(data)}
+	if len(data[plan.KeyPlan]) > 0 {
+		v.checksum = plan.Checksum(data[plan.KeyPlan])
+	}
+	return v
+}
+
+// isOpen reports whether the plan's state leaves anything to do.
+func (v view) isOpen() bool {
+	switch v.state {
+	case plan.StateNone, plan.StatePending, plan.StateInProgress:
+		return v.checksum != ""
+	case plan.StateSucceeded, plan.StateFailed, plan.StateCanceled:
+	}
+	return false
+}
+
+// exhausted reports whether the order has no attempt left.
+func (v view) exhausted(j Journal) bool {
+	return v.attempts != plan.Unlimited && j.Failures >= v.attempts
+}
+
+// take is the journal that follows from what the Secret says: the one there is when it is about the same order, or that of a new one.
+//
+// The journal of a new order has a higher revision than the Secret until the Secret has it too. So a pending plan with a lower revision than the
+// journal is one whose claim was lost, or a Secret from a backup: either way its steps in the journal are done. One with the same revision is ordered anew.
+func take(v view, j Journal) Journal {
+	if !v.isOpen() {
+		return j
+	}
+	same := j.Checksum == v.checksum
+	if v.state == plan.StatePending {
+		if same && v.revision < j.Revision {
+			return j
+		}
+		return j.ordered(v.checksum, max(v.revision, j.Revision)+1)
+	}
+	if v.state == plan.StateInProgress {
+		if same && v.revision <= j.Revision {
+			return j
+		}
+		return resumed(v, j.ordered(v.checksum, max(v.revision, j.Revision)))
+	}
+	// Under the old protocol a plan is another order only when its content is another. Without a journal the Secret tells what was done last.
+	if same || j.Checksum == "" && string(v.data[plan.KeyAppliedChecksum]) == v.checksum && len(v.data[plan.KeyFailedChecksum]) == 0 {
+		return j
+	}
+	return resumed(v, j.ordered(v.checksum, j.Revision+1))
+}
+
+// resumed goes on counting what an agent counted whose journal is lost.
+func resumed(v view, j Journal) Journal {
+	if string(v.data[plan.KeyFailedChecksum]) == v.checksum {
+		j.Failures = count(v.data[plan.KeyFailureCount])
+		j.Attempt = max(j.Attempt, j.Failures+1)
+	}
+	return j
+}
+
+// The wait after a failed attempt.
+const (
+	firstRetry = 5 * time.Second
+	lastRetry  = 5 * time.Minute
+)
+
+// retryAt is when another attempt of the order starts.
+func retryAt(j Journal) time.Time {
+	wait := firstRetry
+	for range min(j.Failures-1, 10) {
+		wait = min(2*wait, lastRetry)
+	}
+	return j.Ended.Add(wait)
+}
+
+// isDue reports whether steps are to be done now, and else from when on; the zero time is never.
+func isDue(v view, j Journal, now time.Time) (bool, time.Time) {
+	if !v.isOpen() || j.Checksum != v.checksum {
+		return false, time.Time{}
+	}
+	switch {
+	case j.Phase == Applying:
+		return true, time.Time{}
+	case j.Phase == Failed && !v.exhausted(j):
+		at := retryAt(j)
+		return !now.Before(at) || at.Sub(now) > lastRetry, at // a clock that was ahead delays nothing
+	}
+	return false, time.Time{}
+}
+
+// overtakes reports whether the Secret orders something else than what is being done.
+func (v view) overtakes(checksum string, revision int) bool {
+	return v.checksum != "" && (v.checksum != checksum || v.state == plan.StatePending && v.revision >= revision)
+}
+
+func count(raw []byte) int {
+	n, err := strconv.Atoi(string(raw))
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}

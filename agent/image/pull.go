@@ -1,0 +1,160 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+)
+
+// pullTimeout bounds one image from one place.
+const pullTimeout = time.Hour
+
+// Puller unpacks images.
+type Puller struct {
+	// Images is a folder of tarballs as docker save writes them; they come before any registry.
+	Images string
+	// Registries are the files of which the first that is there counts.
+	Registries []string
+	// Proxy as in http.Transport.
+	Proxy func(*http.Request) (*url.URL, error)
+	Log   logr.Logger
+}
+
+// Unpack writes an image's files into an empty folder.
+func (p *Puller) Unpack(ctx context.Context, image, folder string) error {
+	local, err := p.local(image)
+	if err != nil {
+		return err
+	}
+	if local != nil {
+		return unpack(ctx, local, folder, limits)
+	}
+	registries, err := readRegistries(p.Registries)
+	if err != nil {
+		return err
+	}
+	sources, err := registries.sources(image)
+	if err != nil {
+		return err
+	}
+	var all []error
+	for _, source := range sources {
+		err := p.pull(ctx, source, folder)
+		if err == nil {
+			return nil
+		}
+		all = append(all, fmt.Errorf("from %s: %w", source.ref.Context().RegistryStr(), err))
+		if ctx.Err() != nil {
+			break
+		}
+		if err := clearFolder(folder); err != nil {
+			return err
+		}
+	}
+	return errors.Join(all...)
+}
+
+func clearFolder(folder string) error {
+	if err := os.RemoveAll(folder); err != nil {
+		return err
+	}
+	return os.Mkdir(folder, 0o700)
+}
+
+func (p *Puller) pull(ctx context.Context, s source, folder string) error {
+	ctx, cancel := context.WithTimeout(ctx, pullTimeout)
+	defer cancel()
+	credential, err := s.config.authenticator()
+	if err != nil {
+		return err
+	}
+	config, err := s.config.tlsConfig()
+	if err != nil {
+		return err
+	}
+	transport := &http.Transport{
+		TLSClientConfig: config, Proxy: p.Proxy, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 15 * time.Second, ResponseHeaderTimeout: time.Minute,
+		DialContext: (&net.Dialer{Timeout: 15 * time.Second}).DialContext,
+	}
+	defer transport.CloseIdleConnections()
+	img, err := remote.Image(s.ref, remote.WithContext(ctx), remote.WithAuth(credential), remote.WithTransport(onlyTLS{transport, s.plain}),
+		remote.WithPlatform(v1.Platform{OS: runtime.GOOS, Architecture: runtime.GOARCH}), remote.WithUserAgent("drover-agent"))
+	if err != nil {
+		return err
+	}
+	return unpack(ctx, img, folder, limits)
+}
+
+// onlyTLS refuses to speak without TLS to a registry whose address does not say so. The library would, for private addresses and by redirects.
+type onlyTLS struct {
+	next  http.RoundTripper
+	plain bool
+}
+
+// RoundTrip sends a request, or refuses to.
+func (o onlyTLS) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.URL.Scheme != "https" && !o.plain {
+		return nil, errors.New("the registry would be spoken to without TLS; give it an http:// endpoint in registries.yaml if that is wanted")
+	}
+	return o.next.RoundTrip(request)
+}
+
+// local is an image of the folder of tarballs, or nil.
+func (p *Puller) local(image string) (v1.Image, error) {
+	ref, err := name.ParseReference(image)
+	if err != nil {
+		return nil, fmt.Errorf("parsing image name: %w", err)
+	}
+	tag, ok := ref.(name.Tag)
+	if !ok || p.Images == "" {
+		return nil, nil // a digest is not looked for in tarballs, which are known by tags
+	}
+	paths, err := filepath.Glob(filepath.Join(p.Images, "*.t*"))
+	if err != nil {
+		return nil, fmt.Errorf("looking for images in %s: %w", p.Images, err)
+	}
+	for _, path := range paths {
+		open := opener(path)
+		if open == nil {
+			continue
+		}
+		manifest, err := tarball.LoadManifest(open)
+		if err != nil {
+			p.Log.Error(err, "A file of the images' folder cannot be read", "path", path)
+			continue
+		}
+		for _, one := range manifest {
+			for _, has := range one.RepoTags {
+				if is, err := name.NewTag(has); err == nil && is.Name() == tag.Name() {
+					p.Log.Info("Using local image", "image", image, "path", path)
+					return tarball.Image(open, &is)
+				}
+			}
+		}
+	}
+	return nil, nil
+}
+
+// isTarball reports whether a file name is one of the forms that are read.
+func isTarball(path string) bool {
+	for _, form := range []string{".tar", ".tar.gz", ".tgz", ".tar.zst"} {
+		if strings.HasSuffix(path, form) {
+			return true
+		}
+	}
+	return false
+}

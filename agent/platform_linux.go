@@ -1,0 +1,43 @@
+package agent
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// defaultCommand is run in the folder of an instruction that names none.
+const defaultCommand = "run.sh"
+
+func shell(script string, args []string) []string {
+	return append([]string{"/bin/sh", script}, args...)
+}
+
+func isOwner(info os.FileInfo, own owner) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && (own.uid < 0 || own.uid == int(stat.Uid)) && (own.gid < 0 || own.gid == int(stat.Gid))
+}
+
+func chown(path string, own owner) error { return os.Lchown(path, own.uid, own.gid) }
+
+func syncFolder(path string) error {
+	folder, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}
+
+// ownGroup gives a command a process group of its own, which ends with us.
+func ownGroup(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+}
+
+// killGroup ends what a command left behind.
+func killGroup(cmd *exec.Cmd) {
+	if cmd.Process != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	}
+}

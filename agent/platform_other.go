@@ -1,0 +1,25 @@
+//go:build !linux
+
+package agent
+
+import (
+	"os"
+	"os/exec"
+)
+
+// defaultCommand is run in the folder of an instruction that names none.
+const defaultCommand = "run.ps1"
+
+func shell(script string, args []string) []string {
+	return append([]string{"powershell.exe", "-File", script}, args...)
+}
+
+func isOwner(os.FileInfo, owner) bool { return true }
+
+func chown(string, owner) error { return nil }
+
+func syncFolder(string) error { return nil }
+
+func ownGroup(*exec.Cmd) {}
+
+func killGroup(*exec.Cmd) {}

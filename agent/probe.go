@@ -1,0 +1,159 @@
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/drover-project/drover/api/plan"
+)
+
+// Defaults of probes and the time between two rounds, as system-agent has them.
+const (
+	defaultTimeout          = time.Second
+	defaultSuccessThreshold = 1
+	defaultFailureThreshold = 3
+	defaultProbePeriod      = 5 * time.Second
+	maxProbePeriod          = time.Hour
+)
+
+// probes are what the probes of one order found.
+type probes struct {
+	statuses map[string]plan.ProbeStatus
+	// why has the reasons of those that failed as often as their threshold.
+	why map[string]string
+	// told and toldWhy are what the Secret says. They change when a probe turns healthy or unhealthy, and not with every number.
+	told    map[string]plan.ProbeStatus
+	toldWhy map[string]string
+}
+
+// newProbes starts from what an agent before told of the same order, or from nothing.
+func newProbes(p plan.Plan, told map[string]plan.ProbeStatus) *probes {
+	all := &probes{statuses: map[string]plan.ProbeStatus{}, why: map[string]string{}}
+	for name := range p.Probes {
+		all.statuses[name] = told[name]
+	}
+	all.told = maps.Clone(all.statuses)
+	return all
+}
+
+// round asks every probe whose delay is over, all at once, waits for the answers, and reports whether there is something to tell.
+func (all *probes) round(ctx context.Context, p plan.Plan, sinceApplied time.Duration) bool {
+	var wait sync.WaitGroup
+	var mu sync.Mutex
+	for name, probe := range p.Probes {
+		if sinceApplied < time.Duration(probe.InitialDelaySeconds)*time.Second {
+			continue
+		}
+		wait.Go(func() {
+			err := ask(ctx, probe)
+			mu.Lock()
+			defer mu.Unlock()
+			if ctx.Err() == nil {
+				all.note(name, probe, err)
+			}
+		})
+	}
+	wait.Wait()
+	for name, status := range all.statuses {
+		if all.told[name].Healthy != status.Healthy || all.toldWhy[name] == "" && all.why[name] != "" {
+			all.told, all.toldWhy = maps.Clone(all.statuses), maps.Clone(all.why)
+			return true
+		}
+	}
+	return false
+}
+
+// note counts an answer, up to the threshold it needs.
+func (all *probes) note(name string, probe plan.Probe, err error) {
+	s := all.statuses[name]
+	success, failure := orDefault(probe.SuccessThreshold, defaultSuccessThreshold), orDefault(probe.FailureThreshold, defaultFailureThreshold)
+	if err == nil {
+		s.SuccessCount, s.FailureCount = min(s.SuccessCount+1, success), 0
+		s.Healthy = s.Healthy || s.SuccessCount >= success
+	} else {
+		s.FailureCount, s.SuccessCount = min(s.FailureCount+1, failure), 0
+		s.Healthy = s.Healthy && s.FailureCount < failure
+	}
+	all.statuses[name] = s
+	delete(all.why, name)
+	if !s.Healthy && s.FailureCount >= failure {
+		all.why[name] = plan.Head(err.Error(), plan.MaxMessageBytes/4)
+	}
+}
+
+// ask is one GET. Certificates are read each time: the distribution makes them anew.
+func ask(ctx context.Context, p plan.Probe) error {
+	target, err := url.Parse(p.HTTPGet.URL)
+	if err != nil || (target.Scheme != "http" && target.Scheme != "https") || target.Host == "" {
+		return errors.New("its URL is not one of http or https")
+	}
+	config, err := tlsOf(p.HTTPGet)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(orDefault(p.TimeoutSeconds, int(defaultTimeout/time.Second)))*time.Second)
+	defer cancel()
+	transport := &http.Transport{TLSClientConfig: config, DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10}
+	client := http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	if err != nil {
+		return fmt.Errorf("making request: %w", err)
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return errors.Unwrap(err)
+	}
+	_, _ = io.CopyN(io.Discard, answer.Body, 10<<10)
+	_ = answer.Body.Close()
+	if answer.StatusCode < 200 || answer.StatusCode >= 400 {
+		return fmt.Errorf("it answers %s", answer.Status)
+	}
+	return nil
+}
+
+func tlsOf(get plan.HTTPGet) (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: get.Insecure} //nolint:gosec // the planner says so of a server on this node
+	if get.CACert != "" {
+		pem, err := readBounded(get.CACert, 1<<20)
+		if err != nil {
+			return nil, fmt.Errorf("reading its CA certificate: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("reading its CA certificate: there is none in %s", get.CACert)
+		}
+	}
+	if get.ClientCert != "" || get.ClientKey != "" {
+		pair, err := tls.LoadX509KeyPair(get.ClientCert, get.ClientKey)
+		if err != nil {
+			return nil, fmt.Errorf("reading its client certificate: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
+// probePeriod is the time between two rounds.
+func probePeriod(data map[string][]byte) time.Duration {
+	period := time.Duration(count(data[plan.KeyProbePeriod])) * time.Second
+	if period <= 0 || period > maxProbePeriod {
+		return defaultProbePeriod
+	}
+	return period
+}
+
+func orDefault(n, other int) int {
+	if n == 0 {
+		return other
+	}
+	return n
+}

@@ -1,0 +1,157 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/drover-project/drover/api/plan"
+)
+
+// findings are what the agent knows beside its journal.
+type findings struct {
+	// status has the fields that do not come from the journal.
+	status plan.AgentStatus
+	// trouble is why the agent cannot go on, when that is no step of the plan.
+	trouble  string
+	probes   map[string]plan.ProbeStatus
+	periodic map[string]plan.PeriodicOutput
+}
+
+// report is the Secret's data as it is to be: the agent's own keys, each only when it says something else than before. It is the same data when nothing
+// is to be written.
+func report(v view, j Journal, f findings) (map[string][]byte, error) {
+	next := maps.Clone(v.data)
+	if next == nil {
+		next = map[string][]byte{}
+	}
+	ours := j.Checksum != "" && j.Checksum == v.checksum
+	if ours && v.state == plan.StatePending {
+		next[plan.KeyState], next[plan.KeyRevision] = []byte(plan.StateInProgress), number(j.Revision)
+		delete(next, plan.KeyProbeStatuses)
+	}
+	f.status.Checksum, f.status.Attempt = v.checksum, 0
+	if ours {
+		if err := result(next, v, j); err != nil {
+			return nil, err
+		}
+		tell(&f.status, v, j)
+	}
+	if f.trouble != "" {
+		f.status.Step, f.status.Message = "", plan.Head(f.trouble, plan.MaxMessageBytes)
+	}
+	if err := observed(next, f); err != nil {
+		return nil, err
+	}
+	if size(next) > maxSecretBytes {
+		for _, key := range []string{plan.KeyPeriodicOutput, plan.KeyFailedOutput, plan.KeyAppliedOutput} {
+			delete(next, key)
+		}
+	}
+	return next, nil
+}
+
+// maxSecretBytes is what a Secret holds, less what its metadata may be.
+const maxSecretBytes = 1<<20 - 16<<10
+
+// result writes how the last attempt ended.
+func result(next map[string][]byte, v view, j Journal) error {
+	output, err := plan.EncodeOutput(orEmpty(j.Output))
+	if err != nil {
+		return err
+	}
+	state := plan.State(next[plan.KeyState])
+	final := plan.StateSucceeded
+	switch j.Phase {
+	case Applying:
+		return nil
+	case Succeeded:
+		next[plan.KeyAppliedChecksum], next[plan.KeyAppliedOutput] = []byte(j.Checksum), output
+		empty(next, plan.KeyFailedChecksum, plan.KeyFailedOutput)
+	case Failed:
+		next[plan.KeyFailedChecksum], next[plan.KeyFailedOutput] = []byte(j.Checksum), output
+		final = plan.StateFailed
+	}
+	next[plan.KeyFailureCount], next[plan.KeySuccessCount] = number(j.Failures), number(j.Successes)
+	next[plan.KeyLastApplyTime] = []byte(j.Ended.UTC().Format(time.UnixDate))
+	// The claim goes out by itself: no attempt ends before it is seen.
+	if state == plan.StateInProgress && v.state != plan.StatePending && (j.Phase == Succeeded || v.exhausted(j)) {
+		next[plan.KeyState] = []byte(final)
+	}
+	return nil
+}
+
+// tell says in words what the last attempt came to. The next one changes nothing of it until it ends.
+func tell(status *plan.AgentStatus, v view, j Journal) {
+	status.Attempt = j.Attempt
+	if j.Failures == 0 || j.Phase == Succeeded {
+		return
+	}
+	if j.Phase == Applying {
+		status.Attempt--
+	}
+	status.Step, status.Message, status.Output = j.Step, j.Message, j.Tail
+	if v.isOpen() && !v.exhausted(j) {
+		status.RetryAt = retryAt(j).UTC().Format(time.RFC3339)
+	}
+}
+
+// observed writes what probes and periodic instructions found, and the agent's status.
+func observed(next map[string][]byte, f findings) error {
+	if f.probes != nil {
+		raw, err := json.Marshal(f.probes)
+		if err != nil {
+			return fmt.Errorf("encoding probe statuses: %w", err)
+		}
+		next[plan.KeyProbeStatuses] = raw
+	}
+	if f.periodic != nil {
+		raw, err := plan.EncodePeriodicOutput(f.periodic)
+		if err != nil {
+			return err
+		}
+		next[plan.KeyPeriodicOutput] = raw
+	}
+	raw, err := json.Marshal(f.status)
+	if err != nil {
+		return fmt.Errorf("encoding the agent's status: %w", err)
+	}
+	next[plan.KeyAgentStatus] = raw
+	return nil
+}
+
+// differs reports whether there is anything to write: a key that is empty and one that is not there say the same.
+func differs(before, after map[string][]byte) bool {
+	keys := slices.Concat(slices.Collect(maps.Keys(before)), slices.Collect(maps.Keys(after)))
+	return slices.ContainsFunc(keys, func(key string) bool { return !bytes.Equal(before[key], after[key]) })
+}
+
+// empty empties keys that are there.
+func empty(data map[string][]byte, keys ...string) {
+	for _, key := range keys {
+		if len(data[key]) > 0 {
+			data[key] = nil
+		}
+	}
+}
+
+func number(n int) []byte { return strconv.AppendInt(nil, int64(n), 10) }
+
+func size(data map[string][]byte) int {
+	total := 0
+	for key, value := range data {
+		total += len(key) + len(value)
+	}
+	return total
+}
+
+func orEmpty(m map[string][]byte) map[string][]byte {
+	if m == nil {
+		return map[string][]byte{}
+	}
+	return m
+}

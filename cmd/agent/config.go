@@ -1,0 +1,128 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/drover-project/drover/agent/access"
+)
+
+// Where things are when the configuration does not say: system-agent's places (§7.1 of our notes on it).
+const (
+	defaultConfig = "/etc/rancher/agent/config.yaml"
+	defaultState  = "/var/lib/rancher/agent"
+)
+
+// config is the configuration file. The first group of fields is that of Rancher's system-agent; of its others localEnabled is refused, for plans come
+// from a manager only, and the rest is passed over.
+type config struct {
+	WorkDirectory         string `json:"workDirectory"`
+	ConnectionInfoFile    string `json:"connectionInfoFile"`
+	PreserveWorkDirectory bool   `json:"preserveWorkDirectory"`
+	ImagesDirectory       string `json:"imagesDirectory"`
+	AgentRegistriesFile   string `json:"agentRegistriesFile"`
+	LocalEnabled          bool   `json:"localEnabled"`
+
+	// StateDirectory has the journal and the defaults of the others.
+	StateDirectory string `json:"stateDirectory"`
+	// Server and CAFile are the endpoint to register at; TokenFile has the bootstrap token and is deleted when it is used up.
+	Server    string `json:"server"`
+	CAFile    string `json:"caFile"`
+	TokenFile string `json:"tokenFile"`
+	// KeyFile has the key that the agent makes.
+	KeyFile string `json:"keyFile"`
+}
+
+const maxConfigBytes = 256 << 10
+
+// readConfig reads the configuration and checks that nobody else can read it or what it names.
+func readConfig(path string) (*config, error) {
+	content, err := readPrivate(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the configuration: %w", err)
+	}
+	c, err := parseConfig(content)
+	if err != nil {
+		return nil, fmt.Errorf("reading the configuration %s: %w", path, err)
+	}
+	for _, private := range []string{c.TokenFile, c.KeyFile, c.ConnectionInfoFile} {
+		if _, err := readPrivate(private); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	if _, err := access.ReadSaved(c.ConnectionInfoFile); err != nil && (c.Server == "" || !errors.Is(err, fs.ErrNotExist)) {
+		return nil, err
+	}
+	return c, nil
+}
+
+func parseConfig(content []byte) (*config, error) {
+	c := &config{}
+	if err := yaml.Unmarshal(content, c); err != nil {
+		return nil, fmt.Errorf("parsing: %w", err)
+	}
+	if c.LocalEnabled {
+		return nil, errors.New("localEnabled: plans come from the manager only")
+	}
+	def := func(field *string, value ...string) {
+		if *field == "" {
+			*field = filepath.Join(value...)
+		}
+	}
+	def(&c.StateDirectory, defaultState)
+	def(&c.WorkDirectory, c.StateDirectory, "work")
+	def(&c.ImagesDirectory, c.StateDirectory, "images")
+	def(&c.ConnectionInfoFile, c.StateDirectory, "rancher2_connection_info.json")
+	def(&c.KeyFile, c.StateDirectory, "drover", "agent.key")
+	def(&c.TokenFile, filepath.Dir(defaultConfig), "token")
+	def(&c.AgentRegistriesFile, filepath.Dir(defaultConfig), "registries.yaml")
+	return c, nil
+}
+
+// readPrivate reads a file that belongs to us and that nobody else can read.
+func readPrivate(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("%s has mode %04o: make it 0600, for it leads to this server's secrets", path, info.Mode().Perm())
+	}
+	if !isOurs(info) {
+		return nil, fmt.Errorf("%s belongs to another user", path)
+	}
+	content, err := io.ReadAll(io.LimitReader(file, 8*maxConfigBytes+1))
+	if err == nil && len(content) > 8*maxConfigBytes {
+		err = fmt.Errorf("%s is larger than %d bytes", path, 8*maxConfigBytes)
+	}
+	return content, err
+}
+
+// caCertificates are those of the endpoint; none leaves it to the system's.
+func (c *config) caCertificates() ([]byte, error) {
+	if c.CAFile == "" {
+		return nil, nil
+	}
+	content, err := os.ReadFile(c.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("reading the endpoint's CA certificates: %w", err)
+	}
+	return content, nil
+}
+
+// registries are the files of which the first that is there is used for pulling images: the agent's own, or that of a distribution (§7.3).
+func (c *config) registries() []string {
+	return []string{c.AgentRegistriesFile, "/etc/rancher/rke2/registries.yaml", "/etc/rancher/k3s/registries.yaml"}
+}

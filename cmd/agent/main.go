@@ -1,0 +1,119 @@
+// Command agent is the daemon on a server: it registers at the manager's endpoint and obeys the server's plan. See docs/agent.md.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+
+	"github.com/drover-project/drover/agent"
+	"github.com/drover-project/drover/agent/access"
+	"github.com/drover-project/drover/agent/image"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+const platform = runtime.GOOS + "/" + runtime.GOARCH
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	err := command(os.LookupEnv, os.Environ()).ExecuteContext(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "drover-agent:", err)
+		os.Exit(1)
+	}
+}
+
+// command is the root: without a subcommand it runs the agent, as system-agent's does.
+func command(env func(string) (string, bool), environ []string) *cobra.Command {
+	file, ok := env("CATTLE_AGENT_CONFIG")
+	if !ok || file == "" {
+		file = defaultConfig
+	}
+	verbosity := 0
+	root := &cobra.Command{
+		Use:           "drover-agent",
+		Short:         "Obey this server's plan",
+		Args:          cobra.NoArgs,
+		Version:       version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := readConfig(file)
+			if err != nil {
+				return err
+			}
+			return run(cmd.Context(), c, environ, startLogging(cmd.ErrOrStderr(), verbosity))
+		},
+	}
+	root.PersistentFlags().StringVar(&file, "config", file, "the agent's configuration, readable by its owner alone (default: $CATTLE_AGENT_CONFIG)")
+	root.Flags().IntVarP(&verbosity, "verbosity", "v", 0, "1 logs more")
+	root.AddCommand(statusCommand(&file), validateCommand(&file))
+	return root
+}
+
+func validateCommand(file *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "validate-config",
+		Short: "Check the configuration and the connection file, and do nothing",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := readConfig(*file)
+			return err
+		},
+	}
+}
+
+// startLogging writes one line per event and leaves the time to journald, which has it anyway. The libraries' log joins ours.
+func startLogging(to io.Writer, verbosity int) logr.Logger {
+	handler := slog.NewTextHandler(to, &slog.HandlerOptions{Level: slog.Level(-verbosity), ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey && len(groups) == 0 {
+			return slog.Attr{}
+		}
+		return a
+	}})
+	log := logr.FromSlogHandler(handler)
+	klog.SetLogger(log)
+	return log
+}
+
+func run(ctx context.Context, c *config, environ []string, log logr.Logger) error {
+	hostname, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	log.Info("Starting", "version", version, "platform", platform)
+	ca, err := c.caCertificates()
+	if err != nil {
+		return err
+	}
+	door, err := access.Open(ctx, access.Options{ConnectionFile: c.ConnectionInfoFile, KeyFile: c.KeyFile, Server: c.Server, CA: ca, TokenFile: c.TokenFile,
+		Hostname: hostname, Platform: platform, Version: version, Proxy: http.ProxyFromEnvironment, Log: log})
+	if err != nil {
+		return err
+	}
+	secret, err := access.NewSecret(door)
+	if err != nil {
+		return err
+	}
+	namespace, name := door.Secret()
+	log.Info("Watching", "planSecret", namespace+"/"+name)
+	images := &image.Puller{Images: c.ImagesDirectory, Registries: c.registries(), Proxy: http.ProxyFromEnvironment, Log: log}
+	return agent.New(agent.Options{
+		Folder: filepath.Join(c.StateDirectory, "drover"), Secret: secret, Log: log, Version: version, Platform: platform, CAChecksum: door.CAChecksum,
+		Runner: &agent.Runner{Work: c.WorkDirectory, KeepWork: c.PreserveWorkDirectory, Env: environ, Images: images, Log: log},
+	}).Run(ctx)
+}

@@ -1,0 +1,12 @@
+package main
+
+import (
+	"os"
+	"syscall"
+)
+
+// isOurs reports whether a file belongs to the user we run as.
+func isOurs(info os.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(stat.Uid) == os.Geteuid()
+}
