@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -151,20 +150,4 @@ func (r *Reconciler) moveCredential(ctx context.Context, s *scope) (bool, error)
 		return false, fmt.Errorf("moving the credential out of the state Secret: %w", err)
 	}
 	return true, nil
-}
-
-// releaseCredential lets the credential go together with the machine.
-func (r *Reconciler) releaseCredential(ctx context.Context, s *scope) error {
-	secret := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
-	err := r.Live.Get(ctx, types.NamespacedName{Namespace: s.GetNamespace(), Name: jobrunner.CredentialSecretName(s.GetName())}, secret)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err == nil && (s.controls(secret) || s.succeeds(secret)) {
-		_, err = step.DropFinalizer(ctx, r.Client, secret, rkev1.MachineFinalizer)
-	}
-	if err != nil {
-		return fmt.Errorf("releasing the Secret with the credential: %w", err)
-	}
-	return nil
 }

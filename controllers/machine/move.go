@@ -239,16 +239,29 @@ func (r *Reconciler) leaveFallback(ctx context.Context, s *scope) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("releasing the state Secret: %w", err)
 	}
-	made, err := r.madeInFallback(ctx, s)
-	if err != nil {
-		return err
+	// The Jobs and requests of all attempts, by their label: how many there were stands where the pod can write what it likes.
+	var objects []client.Object
+	stateName := jobrunner.StateSecretName(s.home.Name)
+	for _, kind := range []schema.GroupVersionKind{batchv1.SchemeGroupVersion.WithKind("Job"), corev1.SchemeGroupVersion.WithKind("Secret")} {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind)
+		err := r.Live.List(ctx, list, client.InNamespace(s.home.Namespace), client.MatchingLabels{rkev1.MachineUIDLabel: string(s.GetUID())})
+		if err != nil {
+			return fmt.Errorf("listing what was made in namespace %s: %w", s.home.Namespace, err)
+		}
+		for i := range list.Items {
+			if list.Items[i].Name != stateName {
+				list.Items[i].SetGroupVersionKind(kind)
+				objects = append(objects, &list.Items[i])
+			}
+		}
 	}
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: s.home.Namespace, Name: name} }
 	access := jobrunner.AccessName(s.home.Name)
-	objects := append(made,
+	objects = append(objects,
 		&rbacv1.RoleBinding{ObjectMeta: meta(access)}, &rbacv1.Role{ObjectMeta: meta(access)}, &corev1.ServiceAccount{ObjectMeta: meta(access)},
 		// The state goes last: as long as it is there, the rest is looked for.
-		&corev1.Secret{ObjectMeta: meta(jobrunner.StateSecretName(s.home.Name))})
+		&corev1.Secret{ObjectMeta: meta(stateName)})
 	for _, obj := range objects {
 		err := r.Client.Delete(ctx, obj, client.PropagationPolicy(metav1.DeletePropagationBackground))
 		if client.IgnoreNotFound(err) != nil {
@@ -256,27 +269,4 @@ func (r *Reconciler) leaveFallback(ctx context.Context, s *scope) error {
 		}
 	}
 	return nil
-}
-
-// madeInFallback finds the Jobs and requests of all attempts by their label: how many there were stands where the pod can
-// write what it likes.
-func (r *Reconciler) madeInFallback(ctx context.Context, s *scope) ([]client.Object, error) {
-	var made []client.Object
-	for _, kind := range []schema.GroupVersionKind{batchv1.SchemeGroupVersion.WithKind("Job"), corev1.SchemeGroupVersion.WithKind("Secret")} {
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(kind)
-		err := r.Live.List(ctx, list, client.InNamespace(s.home.Namespace), client.MatchingLabels{rkev1.MachineUIDLabel: string(s.GetUID())})
-		if err != nil {
-			return nil, fmt.Errorf("listing what was made in namespace %s: %w", s.home.Namespace, err)
-		}
-		for i := range list.Items {
-			obj := &list.Items[i]
-			if obj.Name == jobrunner.StateSecretName(s.home.Name) {
-				continue
-			}
-			obj.SetGroupVersionKind(kind)
-			made = append(made, obj)
-		}
-	}
-	return made, nil
 }

@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -221,7 +223,7 @@ func (r *Reconciler) awaitPods(ctx context.Context, s *scope, says string) error
 	return step.Progress(rkev1.JobCancelledReason, says, s.untilDue(pods))
 }
 
-// release lets the machine go: first its state, which its own finalizer kept, then itself.
+// release lets the machine go: first its state, which its own finalizer kept, then its credential, then itself.
 func (r *Reconciler) release(ctx context.Context, s *scope) error {
 	if s.state.secret != nil {
 		if _, err := step.DropFinalizer(ctx, r.Client, s.state.secret, rkev1.MachineFinalizer); err != nil {
@@ -231,9 +233,14 @@ func (r *Reconciler) release(ctx context.Context, s *scope) error {
 	if err := r.leaveFallback(ctx, s); err != nil {
 		return err
 	}
-	if err := r.releaseCredential(ctx, s); err != nil {
-		return err
+	kept := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
+	err := r.Live.Get(ctx, types.NamespacedName{Namespace: s.GetNamespace(), Name: jobrunner.CredentialSecretName(s.GetName())}, kept)
+	if err == nil && (s.controls(kept) || s.succeeds(kept)) {
+		_, err = step.DropFinalizer(ctx, r.Client, kept, rkev1.MachineFinalizer)
 	}
-	_, err := step.DropFinalizer(ctx, r.Client, s.Unstructured, rkev1.MachineFinalizer)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("releasing the Secret with the credential: %w", err)
+	}
+	_, err = step.DropFinalizer(ctx, r.Client, s.Unstructured, rkev1.MachineFinalizer)
 	return err
 }
