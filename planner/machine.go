@@ -22,6 +22,8 @@ type look struct {
 	tier     tier
 	turns    *turns
 	progress progress
+	// fault is what holds whatever the machine was given before.
+	fault *fault
 	// before are the verdicts about machines of earlier tiers.
 	before []Verdict
 	joinTo string
@@ -39,19 +41,36 @@ func (l *look) holdsTurn() bool {
 	return !l.Deleting && l.progress.delivered != nil && l.progress.reason != rkev1.UpToDateReason
 }
 
-// machineRules are looked at in turn. Those up to rendered hold for every machine, the others for one whose plan is another than it was given.
+// machineRules hold for every machine, changeRules for one whose plan is another than it was given.
 var machineRules = []func(*look) *fault{
 	(*look).stays, (*look).hasRole, (*look).isLinux, (*look).isOfTier, (*look).hasSecret, (*look).hasServer, (*look).knowsServer, (*look).rendered,
 }
 
 var changeRules = []func(*look) *fault{(*look).earlierTiersDone, (*look).hasTurn}
 
+// observe looks with the rules that hold for every machine, and its progress. A plan that stands as it was delivered need not be read.
+func (l *look) observe() *look {
+	if l.Secret != nil {
+		l.progress.delivered = l.Secret.Data[plan.KeyPlan]
+	}
+	for _, rule := range machineRules {
+		if l.fault = rule(l); l.fault != nil {
+			break
+		}
+	}
+	if l.fault == nil && bytes.Equal(l.bytes, l.progress.delivered) {
+		l.progress.plan = l.wanted
+	} else {
+		l.progress.read()
+	}
+	l.progress.stand(l.Secret)
+	return l
+}
+
 // verdict is what the rules come to.
 func (l *look) verdict() Verdict {
-	for _, rule := range machineRules {
-		if f := rule(l); f != nil {
-			return l.says(f.reason, f.message)
-		}
+	if l.fault != nil {
+		return l.says(l.fault.reason, l.fault.message)
 	}
 	if bytes.Equal(l.bytes, l.progress.delivered) {
 		return l.says(l.progress.reason, l.progress.message)
@@ -174,10 +193,14 @@ func (p *planner) joinURL(m *Machine) string {
 func (l *look) rendered() *fault {
 	wanted, err := l.render()
 	if err == nil {
-		wanted.Files = append(wanted.Files, l.gone(wanted.Files)...)
-		l.wanted = wanted
 		l.bytes, err = json.Marshal(wanted)
 	}
+	if err == nil && len(l.progress.delivered) > 0 && !bytes.Equal(l.bytes, l.progress.delivered) {
+		l.progress.read()
+		wanted.Files = append(wanted.Files, l.gone(wanted.Files)...)
+		l.bytes, err = json.Marshal(wanted)
+	}
+	l.wanted = wanted
 	// What was delivered was looked at then.
 	if err == nil && !bytes.Equal(l.bytes, l.progress.delivered) {
 		err = wanted.Validate()

@@ -105,9 +105,12 @@ func (l *look) node(s settings) error {
 		return err
 	}
 	s.add("node-taint", taints...)
-	if s.has("kubelet-arg", "provider-id=") {
-		l.warn("kubelet-arg: provider-id follows from the machine and cannot be set; it is passed over")
-		s["kubelet-arg"] = slices.DeleteFunc(slices.Clone(s.list("kubelet-arg")), func(item any) bool {
+	for _, name := range []string{"kubelet-arg", "kubelet-arg+"} {
+		if !s.has(name, "provider-id=") {
+			continue
+		}
+		l.warn("%s: provider-id follows from the machine and cannot be set; it is passed over", name)
+		s[name] = slices.DeleteFunc(slices.Clone(s.list(name)), func(item any) bool {
 			text, _ := item.(string)
 			return strings.HasPrefix(text, "provider-id=")
 		})

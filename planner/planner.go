@@ -208,7 +208,7 @@ func (p *planner) tier(t tier, before []Verdict) []Verdict {
 	var all []*look
 	for i := range p.Machines {
 		if m := &p.Machines[i]; t.has(p, m) {
-			all = append(all, &look{planner: p, Machine: m, tier: t, progress: progressOf(m.Secret), before: before})
+			all = append(all, (&look{planner: p, Machine: m, tier: t, before: before}).observe())
 		}
 	}
 	turns := turnsOf(t.at(p.Spec.UpgradeStrategy), len(all))

@@ -15,30 +15,33 @@ import (
 // progress is how far a machine has come with the plan that was delivered to it.
 type progress struct {
 	delivered []byte
-	// plan is what was delivered; empty if that cannot be read.
+	// plan is what was delivered, and broken why that cannot be read.
 	plan    plan.Plan
+	broken  error
 	reason  string
 	message string
 }
 
-// progressOf reads a plan Secret. An agent may have written anything into it: what cannot be read is said, and nothing is believed.
-func progressOf(s *Secret) progress {
-	if s == nil || len(s.Data[plan.KeyPlan]) == 0 {
-		return progress{}
+// read decodes what was delivered; it was checked then.
+func (p *progress) read() {
+	if p.plan.Files == nil && len(p.delivered) > 0 {
+		p.broken = json.Unmarshal(p.delivered, &p.plan)
 	}
-	p := progress{delivered: s.Data[plan.KeyPlan]}
-	// It was checked when it was delivered.
-	var content plan.Plan
-	if err := json.Unmarshal(p.delivered, &content); err != nil {
-		p.reason, p.message = rkev1.PlanFailedReason, "its plan Secret holds no plan: "+plan.Head(err.Error(), 300)
-		return p
+}
+
+// stand tells how it stands with the plan. An agent may have written anything: what cannot be read is said, and nothing is believed.
+func (p *progress) stand(s *Secret) {
+	switch {
+	case len(p.delivered) == 0:
+		p.delivered = nil
+		return
+	case p.broken != nil:
+		p.reason, p.message = rkev1.PlanFailedReason, "its plan Secret holds no plan: "+plan.Head(p.broken.Error(), 300)
+		return
 	}
-	p.plan = content
-	p.reason, p.message = stage(s.Data)
-	if p.reason == rkev1.UpToDateReason {
-		p.reason, p.message = health(s.Data, content.Probes)
+	if p.reason, p.message = stage(s.Data); p.reason == rkev1.UpToDateReason {
+		p.reason, p.message = health(s.Data, p.plan.Probes)
 	}
-	return p
 }
 
 // stage is how far the agent has applied the plan.
