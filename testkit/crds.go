@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/typed/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -93,7 +94,7 @@ func applyCRD(ctx context.Context, definitions apiextensions.CustomResourceDefin
 
 func awaitEstablished(ctx context.Context, definitions apiextensions.CustomResourceDefinitionInterface, name string) error {
 	live, err := definitions.Get(ctx, name, metav1.GetOptions{})
-	if err != nil || established(live) {
+	if err != nil || apihelpers.IsCRDConditionTrue(live, apiextensionsv1.Established) {
 		return err
 	}
 	changes, err := definitions.Watch(ctx, metav1.ListOptions{
@@ -105,16 +106,7 @@ func awaitEstablished(ctx context.Context, definitions apiextensions.CustomResou
 	}
 	_, err = watchtools.UntilWithoutRetry(ctx, changes, func(e watch.Event) (bool, error) {
 		crd, ok := e.Object.(*apiextensionsv1.CustomResourceDefinition)
-		return ok && established(crd), nil
+		return ok && apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established), nil
 	})
 	return err
-}
-
-func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
-	for _, c := range crd.Status.Conditions {
-		if c.Type == apiextensionsv1.Established {
-			return c.Status == apiextensionsv1.ConditionTrue
-		}
-	}
-	return false
 }

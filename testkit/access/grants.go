@@ -88,13 +88,11 @@ func Compare(granted, used []Grant) Difference {
 			out.Unused = append(out.Unused, grant.String())
 		}
 	}
-	out.Missing, out.Unused = sorted(out.Missing), sorted(out.Unused)
+	for _, lines := range []*[]string{&out.Missing, &out.Unused} {
+		slices.Sort(*lines)
+		*lines = slices.Compact(*lines)
+	}
 	return out
-}
-
-func sorted(lines []string) []string {
-	slices.Sort(lines)
-	return slices.Compact(lines)
 }
 
 const marker = "// +kubebuilder:rbac:"
