@@ -179,8 +179,11 @@ func TestChartCarriesOurCRDs(t *testing.T) {
 	}
 	require.ElementsMatch(t, []string{
 		"CustomResourceDefinition//nodedrivers.management.cattle.io",
+		"CustomResourceDefinition//rkebootstraps.rke.cattle.io",
+		"CustomResourceDefinition//rkebootstraptemplates.rke.cattle.io",
 		"CustomResourceDefinition//rkeclusters.rke.cattle.io",
 		"CustomResourceDefinition//rkeclustertemplates.rke.cattle.io",
+		"CustomResourceDefinition//rkecontrolplanes.rke.cattle.io",
 		"CustomResourceDefinition//serverscans.rke.cattle.io",
 	}, names)
 }
