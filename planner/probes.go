@@ -70,7 +70,7 @@ func (l *look) hasCalico() bool {
 	}
 	return slices.ContainsFunc(s.list("cni"), func(item any) bool {
 		text, _ := item.(string)
-		return slices.Contains(strings.Split(text, ","), "calico")
+		return slices.Contains(strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '+' }), "calico")
 	})
 }
 
