@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -29,7 +30,7 @@ func Command(args []string, now time.Time) error {
 				return fmt.Errorf("the option %s needs a value", arg)
 			}
 			values[arg] = args[i]
-		case arg != "" && arg[0] == '-':
+		case strings.HasPrefix(arg, "-"):
 			return fmt.Errorf("the option %s is not known", arg)
 		default:
 			sources = append(sources, arg)
