@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -89,9 +90,7 @@ func TestOldProtocol(t *testing.T) {
 	w := newWorld(t)
 	deliver := func(raw string) {
 		data := map[string][]byte{}
-		for key, value := range w.secret.now.Data {
-			data[key] = value
-		}
+		maps.Copy(data, w.secret.now.Data)
 		data[plan.KeyPlan] = []byte(raw)
 		w.secret.put(data)
 	}

@@ -54,7 +54,7 @@ type endpoint struct {
 func newEndpoint(t *testing.T, api *rest.Config, namespace, name string) *endpoint {
 	t.Helper()
 	e := &endpoint{namespace: namespace, name: name, clock: testingclock.NewFakeClock(time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC))}
-	var proxy http.Handler = http.NotFoundHandler()
+	proxy := http.NotFoundHandler()
 	if api != nil {
 		transport, err := rest.TransportFor(api)
 		require.NoError(t, err)
