@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"strconv"
 
 	"k8s.io/utils/clock"
@@ -85,6 +86,7 @@ func (a *applier) instruction(ctx context.Context, i plan.Instruction, j Journal
 	if err := a.meet(step); err != nil {
 		return j, &failure{step: step, err: err}
 	}
+	killLeft(filepath.Join(a.runner.Work, id))
 	result, err := a.runner.run(ctx, id, i.Command, j.Attempt)
 	if i.SaveOutput && i.Name != "" && result.exit >= 0 {
 		j.Output = saved(j.Output, i.Name, result.both)

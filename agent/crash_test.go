@@ -72,7 +72,10 @@ func obey(folder string, killAt int) error {
 		return err
 	}
 	a.written = a.journal
-	for string(secret.now.Data[plan.KeyState]) != string(plan.StateSucceeded) {
+	for looks := 0; string(secret.now.Data[plan.KeyState]) != string(plan.StateSucceeded); looks++ {
+		if looks > 100 {
+			return errors.New("it never succeeds")
+		}
 		secret.before = func() error { return meet("write of the Secret") }
 		before := secret.writes
 		a.set(secret.now)
@@ -163,13 +166,13 @@ func isApplied(t *testing.T, folder, twice, point string) {
 	require.Contains(t, string(output["second"]), "1\n", "the number of the attempt is the same")
 }
 
-// TestKilledInside: the agent dies while an instruction runs, which dies with it and runs again.
+// TestKilledInside: the agent dies while an instruction runs, which runs again, alone: what it had started ends first.
 func TestKilledInside(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	folder := orderedIn(t, func(folder string) plan.Plan {
 		p := everything(folder)
-		p.Instructions[1] = shellStep("second", "echo $CATTLE_AGENT_ATTEMPT_NUMBER; if mkdir "+folder+"/met; then kill -9 $PPID; sleep 600; fi; echo x >> "+folder+"/ran-second")
+		p.Instructions[1] = shellStep("second", "echo $CATTLE_AGENT_ATTEMPT_NUMBER; if mkdir "+folder+"/met; then mkfifo "+folder+"/fifo; setsid sh -c 'echo $$ > "+folder+"/left; echo > "+folder+"/fifo; exec sleep 600' & read x < "+folder+"/fifo; kill -9 $PPID; sleep 600; fi; ! grep -q sleep /proc/$(cat "+folder+"/left)/cmdline && echo x >> "+folder+"/ran-second")
 		return p
 	})
 	for range 2 {

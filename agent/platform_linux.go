@@ -1,9 +1,12 @@
 package agent
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"syscall"
 )
 
@@ -33,6 +36,22 @@ func syncFolder(path string) error {
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+}
+
+// killLeft ends what an earlier run in a folder left behind when the agent was killed in it. Its environment tells such a process, which may
+// have left its group.
+func killLeft(folder string) {
+	mark := []byte("\x00" + envFolder + "=" + folder + "\x00")
+	all, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, path := range all {
+		environ, err := os.ReadFile(path)
+		if err != nil || !bytes.Contains(append([]byte{0}, environ...), mark) {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil && pid != os.Getpid() {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
 }
 
 // killGroup ends what a command left behind.

@@ -36,7 +36,7 @@ func (a *Access) renew(ctx context.Context) error {
 		return fmt.Errorf("asking the endpoint for access: %w", err)
 	}
 	if status != http.StatusOK {
-		return fmt.Errorf("asking the endpoint for access: it answers %d %s", status, http.StatusText(status))
+		return fmt.Errorf("asking the endpoint for access: it answers %d %s: %.200q", status, http.StatusText(status), answer)
 	}
 	decoded, err := connect.DecodeAnswer(answer)
 	if err != nil {

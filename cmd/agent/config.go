@@ -17,7 +17,7 @@ import (
 // Where things are when the configuration does not say: system-agent's places (§7.1 of our notes on it).
 const (
 	defaultConfig = "/etc/rancher/agent/config.yaml"
-	defaultState  = "/var/lib/rancher/agent"
+	defaultFolder = "/var/lib/rancher/agent"
 )
 
 // config is the configuration file. The first group of fields is that of Rancher's system-agent; of its others localEnabled is refused, for plans come
@@ -30,8 +30,8 @@ type config struct {
 	AgentRegistriesFile   string `json:"agentRegistriesFile"`
 	LocalEnabled          bool   `json:"localEnabled"`
 
-	// StateDirectory has the journal and the defaults of the others.
-	StateDirectory string `json:"stateDirectory"`
+	// Folder has the journal, and is the default place of the others.
+	Folder string `json:"folder"`
 	// Server and CAFile are the endpoint to register at; TokenFile has the bootstrap token and is deleted when it is used up.
 	Server    string `json:"server"`
 	CAFile    string `json:"caFile"`
@@ -76,11 +76,11 @@ func parseConfig(content []byte) (*config, error) {
 			*field = filepath.Join(value...)
 		}
 	}
-	def(&c.StateDirectory, defaultState)
-	def(&c.WorkDirectory, c.StateDirectory, "work")
-	def(&c.ImagesDirectory, c.StateDirectory, "images")
-	def(&c.ConnectionInfoFile, c.StateDirectory, "rancher2_connection_info.json")
-	def(&c.KeyFile, c.StateDirectory, "drover", "agent.key")
+	def(&c.Folder, defaultFolder)
+	def(&c.WorkDirectory, c.Folder, "work")
+	def(&c.ImagesDirectory, c.Folder, "images")
+	def(&c.ConnectionInfoFile, c.Folder, "rancher2_connection_info.json")
+	def(&c.KeyFile, c.Folder, "agent.key")
 	def(&c.TokenFile, filepath.Dir(defaultConfig), "token")
 	def(&c.AgentRegistriesFile, filepath.Dir(defaultConfig), "registries.yaml")
 	return c, nil

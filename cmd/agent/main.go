@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"syscall"
 
@@ -113,7 +112,7 @@ func run(ctx context.Context, c *config, environ []string, log logr.Logger) erro
 	log.Info("Watching", "planSecret", namespace+"/"+name)
 	images := &image.Puller{Images: c.ImagesDirectory, Registries: c.registries(), Proxy: http.ProxyFromEnvironment, Log: log}
 	return agent.New(agent.Options{
-		Folder: filepath.Join(c.StateDirectory, "drover"), Secret: secret, Log: log, Version: version, Platform: platform, CAChecksum: door.CAChecksum,
+		Folder: c.Folder, Secret: secret, Log: log, Version: version, Platform: platform, CAChecksum: door.CAChecksum,
 		Runner: &agent.Runner{Work: c.WorkDirectory, KeepWork: c.PreserveWorkDirectory, Env: environ, Images: images, Log: log},
 	}).Run(ctx)
 }

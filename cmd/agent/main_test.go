@@ -14,9 +14,8 @@ import (
 func folder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "config.yaml"), 0o600, "workDirectory: "+dir+"/work\nremoteEnabled: true\nconnectionInfoFile: "+dir+"/info.json\nappliedPlanDirectory: /x\nstateDirectory: "+dir+"\n")
+	write(t, filepath.Join(dir, "config.yaml"), 0o600, "workDirectory: "+dir+"/work\nremoteEnabled: true\nconnectionInfoFile: "+dir+"/info.json\nappliedPlanDirectory: /x\nfolder: "+dir+"\n")
 	write(t, filepath.Join(dir, "info.json"), 0o600, `{"kubeConfig":"token: secret","namespace":"fleet-default","secretName":"m-machine-plan","expiresAt":"2026-11-23T13:00:00Z","receivedAt":"2026-11-23T12:00:00Z"}`)
-	require.NoError(t, os.Mkdir(filepath.Join(dir, "drover"), 0o700))
 	return dir
 }
 
@@ -42,7 +41,7 @@ func TestStatus(t *testing.T) {
 	out, err := drover(t, dir, "status")
 	require.NoError(t, err)
 	require.Contains(t, out, "none yet")
-	write(t, filepath.Join(dir, "drover", "journal.json"), 0o600, `{"checksum":"0123456789abcdef","revision":3,"phase":"failed","attempt":2,"failures":2,"instructionsDone":1,
+	write(t, filepath.Join(dir, "journal.json"), 0o600, `{"checksum":"0123456789abcdef","revision":3,"phase":"failed","attempt":2,"failures":2,"instructionsDone":1,
 		"output":{"a":"c2VjcmV0"},"step":"instruction install","message":"exit status 1\u001b[2J","tail":"secret","ended":"2026-11-23T12:30:00Z"}`)
 	out, err = drover(t, dir, "status")
 	require.NoError(t, err)
@@ -108,7 +107,7 @@ func FuzzConfig(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, place := range []string{c.StateDirectory, c.WorkDirectory, c.ImagesDirectory, c.ConnectionInfoFile, c.KeyFile, c.TokenFile, c.AgentRegistriesFile} {
+		for _, place := range []string{c.Folder, c.WorkDirectory, c.ImagesDirectory, c.ConnectionInfoFile, c.KeyFile, c.TokenFile, c.AgentRegistriesFile} {
 			require.NotEmpty(t, place)
 		}
 	})

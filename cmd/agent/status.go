@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"path/filepath"
 	"text/tabwriter"
 	"time"
 
@@ -75,7 +74,7 @@ func readStatus(c *config) (status, error) {
 		s.PlanSecret, s.AccessExpires = saved.Namespace+"/"+saved.SecretName, saved.ExpiresAt
 		s.AccessReceived = since(saved.ReceivedAt)
 	}
-	j, err := agent.ReadJournal(filepath.Join(c.StateDirectory, "drover"))
+	j, err := agent.ReadJournal(c.Folder)
 	if err != nil {
 		return s, err
 	}
