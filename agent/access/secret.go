@@ -17,7 +17,7 @@ import (
 	"github.com/drover-project/drover/agent"
 )
 
-// Secret is the plan Secret at the endpoint. Its client knows the core types and no others: all of Kubernetes' would triple the agent's memory.
+// Secret is the plan Secret at the endpoint. Its client knows the core types and no others, to be small.
 type Secret struct {
 	client          rest.Interface
 	namespace, name string
