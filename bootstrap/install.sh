@@ -121,7 +121,6 @@ ExecStart=$bin/drover-agent --config $etc/agent.yaml
 EnvironmentFile=$etc/agent.env
 Restart=always
 RestartSec=5
-KillMode=process
 UMask=0077
 
 [Install]
