@@ -51,5 +51,8 @@ var controlPlane = map[string][]string{
 	rkev1.WaitingForAgentReason:            {"Look on the server whether the agent runs: drover ssh {machine} -n {ns}", nextMachineLogs},
 	rkev1.RetryingPlanReason:               {nextMachineLogs, "Take the change back, which overtakes it: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}"},
 	rkev1.PlanFailedReason:                 {nextMachineLogs, "Take the change back, which overtakes it: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}"},
+	rkev1.ServerURLMissingReason:           {"Give the manager the address by which servers reach it: its flag --server-url"},
+	rkev1.ControlPlaneForeignReason:        {"See what the Cluster names: kubectl get clusters.cluster.x-k8s.io -n {ns} -o yaml"},
+	rkev1.TokenReplayedReason:              {"If you do not know why, have another server made: kubectl delete machines.cluster.x-k8s.io {machine} -n {ns}"},
 	rkev1.WaitingForProbesReason:           {nextMachineLogs, "Look at the distribution's own log on the server: drover ssh {machine} -n {ns}"},
 }

@@ -190,6 +190,3 @@ func (r *Reconciler) inCluster(ctx context.Context, namespace, cluster string) [
 	}
 	return requests
 }
-
-// +kubebuilder:rbac:groups=rke.cattle.io,resources=rkebootstraps;rkebootstraptemplates,verbs=get;list;watch;create;update;patch;delete
-// +kubebuilder:rbac:groups=rke.cattle.io,resources=rkebootstraps/status;rkebootstraps/finalizers;rkebootstraptemplates/finalizers,verbs=get;update;patch

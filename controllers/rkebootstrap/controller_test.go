@@ -208,7 +208,7 @@ func TestReconcile_waits(t *testing.T) {
 			w.machine.Labels = map[string]string{rkev1.OSLabel: "windows"}
 			require.NoError(w, w.Update(w.Context(), w.machine))
 		}, rkev1.OperatingSystemUnsupportedReason, "there is no agent for Windows"},
-		"no server URL": {func(w *world) { w.endpoint = bootstrap.Install{} }, rkev1.ServerURLMissingReason, "set its --server-url"},
+		"no server URL": {func(w *world) { w.endpoint = bootstrap.Install{} }, rkev1.ServerURLMissingReason, "give it --server-url"},
 		"a bad variable": {func(w *world) {
 			w.control.Spec.AgentEnvVars[0].Name = "PATH"
 			require.NoError(w, w.Update(w.Context(), w.control))

@@ -49,7 +49,7 @@ func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
 	}
 	install := r.Endpoint()
 	if install.Server == "" {
-		return step.Wait(rkev1.ServerURLMissingReason, "the manager does not know by which address servers reach it: set its --server-url (docs/install.md)", 0)
+		return step.Wait(rkev1.ServerURLMissingReason, "the manager does not know by which address servers reach it: give it --server-url", 0)
 	}
 	token := r.tokenOf(s)
 	install.Token, install.Folder = token, s.controlPlane.Spec.DataDirectories.SystemAgent
