@@ -107,7 +107,8 @@ main() {
 		! command -v restorecon >/dev/null || restorecon "$bin/drover-agent"
 		changed=yes
 	fi
-	put "$etc/token" "$DROVER_TOKEN"
+	# An agent that has registered deleted its token; another would only have it restarted.
+	[ -e "$DROVER_FOLDER/rancher2_connection_info.json" ] || put "$etc/token" "$DROVER_TOKEN"
 	put "$etc/agent.yaml" "$DROVER_CONFIG"
 	put "$etc/agent.env" "$DROVER_ENV"
 	put "$DROVER_ROOT/etc/systemd/system/drover-agent.service" "[Unit]

@@ -80,6 +80,7 @@ func Script(i Install) ([]byte, error) {
 	}
 	set("DROVER_SUM_AMD64", i.Sums["amd64"])
 	set("DROVER_SUM_ARM64", i.Sums["arm64"])
+	set("DROVER_FOLDER", c.Folder)
 	set("DROVER_CONFIG", string(read))
 	set("DROVER_ENV", strings.TrimSuffix(unit.String(), "\n"))
 	out.WriteString(": \"${DROVER_ROOT:=}\"\n")

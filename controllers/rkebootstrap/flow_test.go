@@ -61,21 +61,27 @@ func program(t *testing.T, root, name, body string) {
 	require.NoError(t, os.WriteFile(filepath.Join(root, "programs", name), []byte("#!/bin/sh\n"+body+"\n"), 0o755))
 }
 
-// install runs the machine's script as the server would, but that systemd only notes what it was told, and then starts the agent as its unit says.
-func (w *world) install() (root string) {
+// install runs the machine's script.
+func (w *world) install(root string) {
+	w.Helper()
+	script := exec.CommandContext(w.Context(), "/bin/sh")
+	script.Env = []string{"DROVER_ROOT=" + root, "PATH=" + filepath.Join(root, "programs") + ":" + os.Getenv("PATH")}
+	script.Stdin = strings.NewReader(strings.NewReplacer(`"/etc/drover/`, `"`+root+`/etc/drover/`, `"/var/lib/`, `"`+root+`/var/lib/`, `'/var/lib/`, `'`+root+`/var/lib/`).
+		Replace(string(w.secret("b1-machine-bootstrap").Data["value"])))
+	out, err := script.CombinedOutput()
+	require.NoError(w, err, string(out))
+	require.Contains(w, string(out), "drover: the agent is installed")
+}
+
+// boot is a server's first start: it runs the machine's script, and then the agent as its unit says. Of systemd there is only what notes what it was told.
+func (w *world) boot() (root string) {
 	w.Helper()
 	root = w.TempDir()
 	program(w.T, root, "systemctl", `echo "$*" >>"$DROVER_ROOT/systemctl"`)
 	program(w.T, root, "id", "echo 0")
 	require.NoError(w, os.MkdirAll(filepath.Join(root, "proc"), 0o755))
 	require.NoError(w, os.WriteFile(filepath.Join(root, "proc/uptime"), []byte("1.00 1.00\n"), 0o600))
-	script := exec.CommandContext(w.Context(), "/bin/sh")
-	script.Env = []string{"DROVER_ROOT=" + root, "PATH=" + filepath.Join(root, "programs") + ":" + os.Getenv("PATH")}
-	script.Stdin = strings.NewReader(strings.ReplaceAll(strings.ReplaceAll(string(w.secret("b1-machine-bootstrap").Data["value"]),
-		`"/etc/drover/`, `"`+root+`/etc/drover/`), `"/var/lib/`, `"`+root+`/var/lib/`))
-	out, err := script.CombinedOutput()
-	require.NoError(w, err, string(out))
-	require.Contains(w, string(out), "drover: the agent is installed")
+	w.install(root)
 	ctx, cancel := context.WithCancel(context.Background())
 	agent := exec.CommandContext(ctx, filepath.Join(root, "usr/local/bin/drover-agent"), "--config", filepath.Join(root, "etc/drover/agent.yaml"))
 	log, err := os.Create(filepath.Join(root, "agent.log"))
@@ -117,7 +123,7 @@ func TestFlow(t *testing.T) {
 	require.NoError(t, w.Update(t.Context(), w.control))
 	w.serve()
 	w.reconcile()
-	root := w.install()
+	root := w.boot()
 
 	secret := w.await("an agent has registered", func(data map[string][]byte) bool { return len(data[plan.KeyAgentPublicKey]) > 0 })
 	order := plan.Plan{Files: []plan.File{plan.NewFile(root+"/made", "0640", []byte("by plan"))},
@@ -132,6 +138,11 @@ func TestFlow(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, string(got))
 	}
+
+	w.install(root) // again, with the same data
+	told, err := os.ReadFile(filepath.Join(root, "systemctl"))
+	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(string(told), "restart drover-agent"), "an agent that has registered is left alone")
 
 	w.reconcile()
 	require.NotContains(t, w.secret("b1-machine-plan").Data, plan.KeyTokenHash)

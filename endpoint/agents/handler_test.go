@@ -2,6 +2,7 @@ package agents_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	"encoding/json"
 	"encoding/pem"
@@ -24,6 +25,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/drover-project/drover/api/connect"
 	"github.com/drover-project/drover/api/plan"
@@ -48,20 +50,27 @@ func newManager(t *testing.T) *manager {
 	t.Helper()
 	m := &manager{T: t, Client: testkit.Client(t, clientgoscheme.Scheme), events: events.NewFakeRecorder(100)}
 	m.secret, m.token = m.machine("one")
+	m.server = httptest.NewUnstartedServer(nil)
+	m.server.EnableHTTP2 = true
+	m.server.StartTLS()
+	t.Cleanup(m.server.Close)
+	m.serve()
+	return m
+}
+
+// serve answers with the client of the moment.
+func (m *manager) serve() {
+	m.Helper()
+	t := m.T
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "drover-agent-linux-amd64"), []byte("an agent"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "secret.txt"), []byte("not an agent"), 0o600))
 	assets, err := agents.LoadAssets(dir)
 	require.NoError(t, err)
-	m.server = httptest.NewUnstartedServer(nil)
-	m.server.EnableHTTP2 = true
-	m.server.StartTLS()
-	t.Cleanup(m.server.Close)
 	handler, err := agents.New(agents.Options{Client: m.Client, API: testkit.Config(t), Server: m.server.URL, Authorities: m.authorities, Assets: assets,
 		InstallScript: []byte("#!/bin/sh\n"), Recorder: m.events, Now: func() time.Time { return time.Now().Add(m.skew) }})
 	require.NoError(t, err)
 	m.server.Config.Handler = handler
-	return m
 }
 
 // machine makes the plan Secret of a machine with its ServiceAccount and Role, in a namespace of its own.
@@ -190,6 +199,28 @@ func TestRegister_race(t *testing.T) {
 		count[<-codes]++
 	}
 	require.Equal(t, map[int]int{http.StatusOK: 1, http.StatusUnauthorized: 7}, count)
+}
+
+// Somebody else writes the plan Secret between the endpoint's reading and writing it: the key is bound all the same, not only believed to be.
+func TestRegister_conflict(t *testing.T) {
+	m := newManager(t)
+	conflicts := 0
+	m.Client = interceptor.NewClient(testkit.Client(t, clientgoscheme.Scheme), interceptor.Funcs{
+		Update: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
+			if conflicts++; conflicts == 1 {
+				other := m.secret.DeepCopy()
+				other.Data[plan.KeyProbePeriod] = []byte("5")
+				require.NoError(t, c.Update(ctx, other))
+			}
+			return c.Update(ctx, obj, opts...)
+		}})
+	m.serve()
+	m.access(newAgent(1, m.token.String()))
+	require.Equal(t, 2, conflicts)
+	require.NoError(t, m.Get(t.Context(), client.ObjectKeyFromObject(m.secret), m.secret))
+	require.NotEmpty(t, m.secret.Data[plan.KeyAgentPublicKey])
+	code, _ := m.register(newAgent(2, m.token.String()))
+	require.Equal(t, http.StatusUnauthorized, code)
 }
 
 func TestRegister_clock(t *testing.T) {

@@ -139,8 +139,9 @@ func (c claimant) judge(data map[string][]byte) (bind bool, err error) {
 // admit finds the plan Secret and binds its token to the key of the first agent that uses it. Of two that come at the same moment the second
 // sees the first one's key, for the write fails if the Secret has changed.
 func (r *registrar) admit(ctx context.Context, at client.ObjectKey, who claimant) (*corev1.Secret, error) {
-	secret := &corev1.Secret{}
+	var secret *corev1.Secret
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		secret = &corev1.Secret{} // nothing of what could not be written may be taken for what is stored
 		err := r.Client.Get(ctx, at, secret)
 		if apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || err == nil && secret.Type != plan.SecretType {
 			return errUnknown
