@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+	"time"
 )
 
 // defaultCommand is run in the folder of an instruction that names none.
@@ -38,20 +39,35 @@ func ownGroup(cmd *exec.Cmd) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 }
 
-// killLeft ends what an earlier run in a folder left behind when the agent was killed in it. Its environment tells such a process, which may
-// have left its group.
+// killLeft ends what an earlier run in a folder left behind when the agent was killed in it, and waits until it is gone. Its environment tells
+// such a process, which may have left its group.
 func killLeft(folder string) {
+	for begin := time.Now(); time.Since(begin) < endGrace; time.Sleep(10 * time.Millisecond) {
+		left := runningIn(folder)
+		if len(left) == 0 {
+			return
+		}
+		for _, pid := range left {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+// runningIn are the processes that the commands of a folder started. One that has ended and is not yet waited for has no environment.
+func runningIn(folder string) []int {
 	mark := []byte("\x00" + envFolder + "=" + folder + "\x00")
 	all, _ := filepath.Glob("/proc/[0-9]*/environ")
+	var pids []int
 	for _, path := range all {
 		environ, err := os.ReadFile(path)
 		if err != nil || !bytes.Contains(append([]byte{0}, environ...), mark) {
 			continue
 		}
 		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil && pid != os.Getpid() {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
+			pids = append(pids, pid)
 		}
 	}
+	return pids
 }
 
 // killGroup ends what a command left behind.

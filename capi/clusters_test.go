@@ -209,27 +209,31 @@ func TestClusters_aNodeWithoutOurLabel(t *testing.T) {
 		return node
 	}
 	first := workload.Server{Machine: "uid-1", Name: "pool-1", Addresses: []string{"203.0.113.1", "10.0.0.1"}, ProviderID: "drover://team/pool-1"}
+	eventually := func(server workload.Server, want string) {
+		t.Helper()
+		testkit.Eventually(t, patience, func() error {
+			id, err := w.clusters.ProviderID(t.Context(), w.key, server)
+			if err == nil && id != want {
+				return fmt.Errorf("the provider ID is %q", id)
+			}
+			return err
+		})
+	}
 	require.Empty(t, find(first))
 	own := at("renamed", "10.0.0.1", "k3s://renamed")
-	w.heard.await(t, call{cluster: w.key}) // the Node
-	w.heard.await(t, call{cluster: w.key}) // its address
-	require.Equal(t, "k3s://renamed", find(first), "its own stays")
+	eventually(first, "k3s://renamed") // its own stays
 	require.Equal(t, "uid-1", testkit.ExpectExists(t, w.client, own).Labels[rkev1.NodeMachineLabel])
-	require.Empty(t, find(workload.Server{Machine: "uid-2", Name: "renamed", Addresses: []string{"10.0.0.1"}}), "it is another machine's")
+	eventually(workload.Server{Machine: "uid-2", Name: "renamed", Addresses: []string{"10.0.0.1"}}, "") // it is another machine's
 
 	none := at("pool-3", "10.0.0.3", "")
-	w.heard.await(t, call{w.key, "uid-1"})
-	w.heard.await(t, call{cluster: w.key})
-	w.heard.await(t, call{cluster: w.key})
-	require.Equal(t, "drover://team/pool-3", find(workload.Server{Machine: "uid-3", Name: "pool-3", ProviderID: "drover://team/pool-3"}))
+	eventually(workload.Server{Machine: "uid-3", Name: "pool-3", ProviderID: "drover://team/pool-3"}, "drover://team/pool-3")
 	require.Equal(t, "drover://team/pool-3", testkit.ExpectExists(t, w.client, none).Spec.ProviderID)
 
 	at("pool-4", "10.0.0.4", "", corev1.Taint{Key: "node.cloudprovider.kubernetes.io/uninitialized", Effect: corev1.TaintEffectNoSchedule})
 	at("one", "10.0.0.5", "")
 	at("other", "10.0.0.5", "")
-	for range 6 {
-		w.heard.await(t, call{cluster: w.key})
-	}
+	at("last", "10.0.0.6", "k3s://last")
+	eventually(workload.Server{Machine: "uid-6", Name: "pool-6", Addresses: []string{"10.0.0.6"}}, "k3s://last") // the others before it are known too
 	require.Empty(t, find(workload.Server{Machine: "uid-4", Name: "pool-4", ProviderID: "drover://team/pool-4"}), "a cloud's controller gives it one")
 	require.Empty(t, find(workload.Server{Machine: "uid-5", Name: "one", Addresses: []string{"10.0.0.5"}, ProviderID: "drover://team/one"}), "two have its address")
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -98,7 +99,25 @@ func newTenants(t *testing.T) *tenants {
 	require.NoError(t, w.mallory.Create(t.Context(), mine.secret("bootstrap", "value", "#!/bin/sh\n")))
 	require.NoError(t, w.mallory.Create(t.Context(), mine.secret("cred", "accessToken", "his-own")))
 	makeCluster(t, w.mallory, w.here, "c1")
+	w.awaitQuiet(t)
 	return w
+}
+
+// awaitQuiet waits until what no attack may touch is no longer written by the manager's own start.
+func (w *tenants) awaitQuiet(t *testing.T) {
+	t.Helper()
+	var before map[string]string
+	quiet := 0
+	testkit.Eventually(t, patience, func() error {
+		now := w.untouched(t)
+		if quiet++; !maps.Equal(before, now) {
+			before, quiet = now, 0
+		}
+		if quiet < 10 {
+			return errors.New("the manager still writes")
+		}
+		return nil
+	})
 }
 
 // letAdmin binds the tenant to Kubernetes' role admin in his namespace, with what is gathered into that role: the test plays the controller

@@ -281,6 +281,25 @@ func TestPassThrough(t *testing.T) {
 	require.ErrorContains(t, secrets.Delete(t.Context(), "one", metav1.DeleteOptions{}), "could not find the requested resource")
 }
 
+// An update that the API server refuses before it has all of it ends at once, over HTTP/2 too, where the rest of it never comes.
+func TestPassThrough_refusedBeforeItsEnd(t *testing.T) {
+	m := newManager(t)
+	body, unsent := io.Pipe()
+	t.Cleanup(func() { _ = unsent.Close() })
+	go func() { _, _ = unsent.Write([]byte(`{"kind":"Secret"`)) }()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, m.server.URL+"/api/v1/namespaces/a/secrets/b", body)
+	require.NoError(t, err)
+	req.Header.Set("Authorization", "Bearer nobody's")
+	resp, err := m.server.Client().Do(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
+}
+
 // What a client says of who it is does not reach the API server, nor does a request that is not an agent's.
 func TestPassThrough_addsNothing(t *testing.T) {
 	seen := make(chan *http.Request, 1)

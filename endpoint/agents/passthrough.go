@@ -2,11 +2,13 @@ package agents
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -66,6 +68,10 @@ func newPassThrough(api *rest.Config) (http.Handler, error) {
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxUpdate)
+		if r.Method == http.MethodPut {
+			sent := &update{ReadCloser: r.Body}
+			r.Body, w = sent, &refusing{ResponseWriter: w, update: sent}
+		}
 		if r.URL.Query().Has("watch") {
 			if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(watchLife)); err != nil {
 				http.Error(w, "this connection cannot hold a watch", http.StatusInternalServerError)
@@ -74,6 +80,38 @@ func newPassThrough(api *rest.Config) (http.Handler, error) {
 		}
 		proxy.ServeHTTP(w, r)
 	}), nil
+}
+
+// update is the body of a request, read by the proxy's transport while its answer may be under way.
+type update struct {
+	io.ReadCloser
+	ended atomic.Bool
+}
+
+func (u *update) Read(p []byte) (int, error) {
+	n, err := u.ReadCloser.Read(p)
+	if err != nil {
+		u.ended.Store(true)
+	}
+	return n, err
+}
+
+// refusing is the way of an answer to an update. The API server refuses a token before it has read the body; over HTTP/2 the agent then sends no
+// more of it, and the proxy, which waits for the rest, would hold the request until the server's own limit.
+type refusing struct {
+	http.ResponseWriter
+	update *update
+}
+
+// Unwrap is what http.ResponseController goes by.
+func (r *refusing) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+// WriteHeader ends the reading of a body that its answer did not wait for.
+func (r *refusing) WriteHeader(code int) {
+	if code >= http.StatusBadRequest && !r.update.ended.Load() {
+		_ = http.NewResponseController(r.ResponseWriter).SetReadDeadline(time.Now())
+	}
+	r.ResponseWriter.WriteHeader(code)
 }
 
 // isAgents reports whether a request is one that an agent makes: get and update of one Secret, list and watch of one by name, and discovery.
