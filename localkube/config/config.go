@@ -1,0 +1,157 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+)
+
+// Role is what a machine runs.
+type Role string
+
+// The roles. A server is a node as well.
+const (
+	Server Role = "server"
+	Agent  Role = "agent"
+
+	both Role = ""
+)
+
+const (
+	// File is where k3s has its configuration.
+	File = "/etc/rancher/k3s/config.yaml"
+
+	defaultDataDir    = "/var/lib/rancher/k3s"
+	defaultRegistries = "/etc/rancher/k3s/registries.yaml"
+	defaultKubeconfig = "/etc/rancher/k3s/k3s.yaml"
+	// The ranges of k3s are networks that people have. These are for benchmarks, and apart from those of `localkube server`, whose pods may reach
+	// the servers of a cluster of this kind.
+	defaultPods     = "198.18.128.0/18"
+	defaultServices = "198.18.192.0/18"
+)
+
+// Config is what a server or an agent is told.
+type Config struct {
+	Role              Role
+	DataDir, NodeName string
+	// Token is the password of a server, or the text by which an agent joins. AgentToken is the password of agents.
+	Token, AgentToken string
+	// Server is where an agent joins.
+	Server string
+	// NodeIP is nil where the machine's own address is taken.
+	NodeIP net.IP
+	// Names and addresses, beside the node's own, that the API server's certificate has.
+	Names []string
+	// Advertise is where pods reach the API server; nil is the node's address.
+	Advertise              net.IP
+	NodeLabels, NodeTaints []string
+	Pods, Services         *net.IPNet
+	// Arguments are name=value, by the component that takes them.
+	Arguments map[string][]string
+	// Registries is the path of registries.yaml, which need not be there.
+	Registries string
+	// Kubeconfig is where the administrator's is written to.
+	Kubeconfig string
+	// Unused are arguments that k3s knows and localkube does nothing for.
+	Unused []string
+}
+
+// Read reads the configuration of a role; hostname is the node's name when there is no other.
+func Read(file string, role Role, hostname string) (*Config, error) {
+	v, err := load(file)
+	if err != nil {
+		return nil, err
+	}
+	unused, err := v.check(role)
+	if err != nil {
+		return nil, err
+	}
+	c := &Config{
+		Role: role, DataDir: or(v.text("data-dir"), defaultDataDir), NodeName: strings.ToLower(or(v.text("node-name"), hostname)), Server: v.text("server"),
+		NodeLabels: v["node-label"], NodeTaints: v["node-taint"], Registries: or(v.text("private-registry"), defaultRegistries),
+		Kubeconfig: or(v.text("write-kubeconfig"), defaultKubeconfig), Names: append(v.list("tls-san"), v.list("node-external-ip")...), Unused: unused,
+		Arguments: map[string][]string{},
+	}
+	for _, component := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy"} {
+		c.Arguments[component] = v[component+"-arg"]
+	}
+	c.Arguments["kube-controller-manager"] = append(c.Arguments["kube-controller-manager"], v["kube-controller-arg"]...) // its name of old
+	return c, errors.Join(c.tokens(v), c.addresses(v), c.refuse())
+}
+
+func or(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+func (c *Config) tokens(v values) (err error) {
+	if c.Token, err = secret(v, "token"); err != nil {
+		return err
+	}
+	c.AgentToken, err = secret(v, "agent-token")
+	c.AgentToken = or(c.AgentToken, c.Token)
+	return err
+}
+
+// secret is said itself, or in a file.
+func secret(v values, name string) (string, error) {
+	path := v.text(name + "-file")
+	if said := v.text(name); said != "" || path == "" {
+		return said, nil
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("%s-file: %w", name, err)
+	}
+	return string(bytes.TrimSpace(content)), nil
+}
+
+func (c *Config) addresses(v values) error {
+	for _, one := range []struct {
+		name string
+		into *net.IP
+	}{{"node-ip", &c.NodeIP}, {"advertise-address", &c.Advertise}} {
+		for _, text := range v.list(one.name) {
+			ip := net.ParseIP(text).To4()
+			if ip == nil || *one.into != nil {
+				return fmt.Errorf("%s: %s: localkube has one address, of IPv4", one.name, strings.Join(v.list(one.name), ","))
+			}
+			*one.into = ip
+		}
+	}
+	for _, one := range []struct {
+		name, otherwise string
+		into            **net.IPNet
+	}{{"cluster-cidr", defaultPods, &c.Pods}, {"service-cidr", defaultServices, &c.Services}} {
+		text := or(strings.Join(v.list(one.name), ","), one.otherwise)
+		_, network, err := net.ParseCIDR(text)
+		if err != nil || network.IP.To4() == nil {
+			return fmt.Errorf("%s: %s is not one range of IPv4", one.name, text)
+		}
+		*one.into = network
+	}
+	return nil
+}
+
+// refuse tells what localkube cannot be.
+func (c *Config) refuse() error {
+	switch {
+	case c.Token == "":
+		return errors.New("token is not set")
+	case c.Role == Server && c.Server != "":
+		return errors.New("server is set: localkube has one server, and no other joins it")
+	case c.Role == Agent && c.Server == "":
+		return errors.New("server is not set: an agent joins one")
+	case c.Role == Agent:
+		if at, err := url.Parse(c.Server); err != nil || at.Scheme != "https" || at.Hostname() == "" {
+			return fmt.Errorf("server: %s is not of the form https://HOST:PORT", c.Server)
+		}
+	}
+	return nil
+}
