@@ -42,7 +42,9 @@ func ownGroup(cmd *exec.Cmd) {
 // killLeft ends what an earlier run in a folder left behind when the agent was killed in it, and waits until it is gone. Its environment tells
 // such a process, which may have left its group.
 func killLeft(folder string) {
-	for begin := time.Now(); time.Since(begin) < endGrace; time.Sleep(10 * time.Millisecond) {
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for begin := time.Now(); time.Since(begin) < endGrace; <-ticker.C {
 		left := runningIn(folder)
 		if len(left) == 0 {
 			return
