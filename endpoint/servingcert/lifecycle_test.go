@@ -18,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/drover-project/drover/endpoint/certificate"
 )
 
 // follower is a replica that runs Start on the bubble's clock, and the bundles it was told of.
@@ -103,7 +105,7 @@ func TestStart_tellsAgainAfterAFailure(t *testing.T) {
 		synctest.Wait()
 		require.Empty(t, f.told)
 		require.Equal(t, 2, f.refuse, "asked once so far")
-		pass(4 * retryDelay)
+		pass(4 * certificate.RetryDelay)
 		require.Equal(t, [][]byte{data[caCertKey]}, f.told, "once it went well it is not repeated")
 		require.Equal(t, data[caCertKey], f.CABundle())
 	})

@@ -18,9 +18,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/drover-project/drover/endpoint/certificate"
 )
 
 // Options of a Source.
@@ -51,9 +51,6 @@ type told struct {
 	path   string
 }
 
-// retryDelay is how long Start waits after the API server did not do as asked.
-const retryDelay = 10 * time.Second
-
 // Load reads the Secret, or makes it.
 func Load(ctx context.Context, opts Options) (*Source, error) {
 	if opts.Now == nil {
@@ -83,49 +80,26 @@ func (s *Source) NeedLeaderElection() bool { return false }
 
 // Start watches the Secret and renews it when it is due, until the context ends.
 func (s *Source) Start(ctx context.Context) error {
-	for ctx.Err() == nil {
-		if err := s.follow(ctx); err != nil && ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "Keeping the serving certificate fresh", "secret", s.opts.Secret)
-			select {
-			case <-ctx.Done():
-			case <-time.After(retryDelay):
-			}
-		}
-	}
+	follower := certificate.Follower{Client: s.opts.Client, Secret: s.opts.Secret, Look: s.look, Now: s.opts.Now}
+	follower.Run(ctx)
 	return nil
 }
 
-// follow returns nil when the server ended the watch, as it does now and then.
-func (s *Source) follow(ctx context.Context) error {
-	watcher, err := s.opts.Client.Watch(ctx, &corev1.SecretList{}, &client.ListOptions{
-		Namespace: s.opts.Secret.Namespace, FieldSelector: fields.OneTermEqualSelector("metadata.name", s.opts.Secret.Name)})
-	if err != nil {
-		return fmt.Errorf("watching the Secret of the serving certificate: %w", err)
-	}
-	defer watcher.Stop()
-	for stale := true; ; {
-		if stale {
-			if err := s.refresh(ctx); err != nil {
-				return err
-			}
-		}
-		if err := s.tell(ctx); err != nil {
-			return err
-		}
-		now := s.opts.Now()
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(now.Truncate(period).Add(period).Sub(now)):
-			stale = false
-		case <-time.After(max(s.current.Load().renewAt.Sub(now), retryDelay)):
-			stale = true
-		case _, ok := <-watcher.ResultChan():
-			if stale = true; !ok {
-				return nil
-			}
+// look comes when the Secret has changed or is due, and when the path changes.
+func (s *Source) look(ctx context.Context, changed bool) (time.Time, error) {
+	if changed || !s.opts.Now().Before(s.current.Load().renewAt) {
+		if err := s.refresh(ctx); err != nil {
+			return time.Time{}, err
 		}
 	}
+	if err := s.tell(ctx); err != nil {
+		return time.Time{}, err
+	}
+	next := s.opts.Now().Truncate(period).Add(period)
+	if renew := s.current.Load().renewAt; renew.Before(next) {
+		return renew, nil
+	}
+	return next, nil
 }
 
 // tell tells what has changed since it went well last.

@@ -1,0 +1,66 @@
+package certificate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// Follower looks at a Secret when it has changed, and at certain times.
+type Follower struct {
+	// Client watches the Secret.
+	Client client.WithWatch
+	// Secret is its namespace and name.
+	Secret client.ObjectKey
+	// Look is called at the start and after each change, and again when the time that it gave is there; after an error, in ten seconds.
+	Look func(ctx context.Context, changed bool) (again time.Time, err error)
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// RetryDelay is how long Run waits after a failure.
+const RetryDelay = 10 * time.Second
+
+// Run goes on until the context ends.
+func (f *Follower) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := f.follow(ctx); err != nil && ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "Keeping a certificate fresh", "secret", f.Secret)
+			select {
+			case <-ctx.Done():
+			case <-time.After(RetryDelay):
+			}
+		}
+	}
+}
+
+// follow returns nil when the server ended the watch, as it does now and then.
+func (f *Follower) follow(ctx context.Context) error {
+	watcher, err := f.Client.Watch(ctx, &corev1.SecretList{}, &client.ListOptions{
+		Namespace: f.Secret.Namespace, FieldSelector: fields.OneTermEqualSelector("metadata.name", f.Secret.Name)})
+	if err != nil {
+		return fmt.Errorf("watching the Secret of a certificate: %w", err)
+	}
+	defer watcher.Stop()
+	for changed := true; ; {
+		again, err := f.Look(ctx, changed)
+		if err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(max(again.Sub(f.Now()), time.Second)):
+			changed = false
+		case _, ok := <-watcher.ResultChan():
+			if changed = true; !ok {
+				return nil
+			}
+		}
+	}
+}
