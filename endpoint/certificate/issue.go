@@ -92,7 +92,9 @@ func serialNumber() (*big.Int, error) {
 	return serial, nil
 }
 
-func encode(der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}) }
+func encode(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
 
 // Valid are the certificates of a bundle that have not expired, each in PEM. What is no certificate is left out.
 func Valid(bundle []byte, now time.Time) [][]byte {

@@ -1,0 +1,95 @@
+package authority
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/drover-project/drover/endpoint/certificate"
+)
+
+// Keys of the authority's Secret. Whoever brings an authority of his own gives the first two.
+const (
+	certKey = "tls.crt"
+	keyKey  = "tls.key"
+	// nextCertKey and nextKeyKey are the successor, from when it is made until it is used.
+	nextCertKey = "next.crt"
+	nextKeyKey  = "next.key"
+	// bundleKey holds all that agents are to trust, the oldest first; without it that is the authority.
+	bundleKey = "ca.crt"
+	// crossKey is the authority, signed by the one before it.
+	crossKey = "cross.crt"
+)
+
+const (
+	year     = 365 * 24 * time.Hour
+	life     = 10 * year
+	makeNext = 2 * year
+	useNext  = year
+)
+
+// turn gives what the Secret is to hold at a time, and when to look again; the same data when nothing is due. What cannot be read is an error,
+// never a reason to make another authority.
+func turn(data map[string][]byte, now time.Time) (map[string][]byte, time.Time, error) {
+	data = maps.Clone(data)
+	if len(data) == 0 {
+		data = map[string][]byte{}
+		if err := add(data, certKey, keyKey, now); err != nil {
+			return nil, time.Time{}, err
+		}
+	}
+	current, err := read(data, certKey, keyKey)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	if len(data[bundleKey]) == 0 {
+		data[bundleKey] = data[certKey]
+	}
+	makeAt, useAt := current.Leaf.NotAfter.Add(-makeNext), current.Leaf.NotAfter.Add(-useNext)
+	if !now.Before(makeAt) && len(data[nextCertKey]) == 0 {
+		if err := add(data, nextCertKey, nextKeyKey, now); err != nil {
+			return nil, time.Time{}, err
+		}
+	}
+	if !now.Before(useAt) {
+		next, err := read(data, nextCertKey, nextKeyKey)
+		if err != nil {
+			return nil, time.Time{}, err
+		}
+		if data[crossKey], err = certificate.Cross(next, current); err != nil {
+			return nil, time.Time{}, err
+		}
+		data[certKey], data[keyKey] = data[nextCertKey], data[nextKeyKey]
+		delete(data, nextCertKey)
+		delete(data, nextKeyKey)
+		return turn(data, now)
+	}
+	data[bundleKey] = slices.Concat(certificate.Valid(data[bundleKey], now)...)
+	if now.Before(makeAt) {
+		return data, makeAt, nil
+	}
+	return data, useAt, nil
+}
+
+// add makes an authority under two keys, and has agents trust it.
+func add(data map[string][]byte, cert, key string, now time.Time) (err error) {
+	// Names differ, so that who verifies finds the right one.
+	data[cert], data[key], err = certificate.Authority("drover endpoint "+now.UTC().Format(time.RFC3339), now, now.Add(life))
+	data[bundleKey] = append(bytes.Clone(data[bundleKey]), data[cert]...)
+	return err
+}
+
+func read(data map[string][]byte, cert, key string) (*tls.Certificate, error) {
+	pair, err := tls.X509KeyPair(data[cert], data[key])
+	if err != nil {
+		return nil, fmt.Errorf("reading keys %s and %s: %w", cert, key, err)
+	}
+	if !pair.Leaf.IsCA {
+		return nil, errors.New("the certificate of key " + cert + " is no authority's")
+	}
+	return &pair, nil
+}

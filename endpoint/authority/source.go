@@ -1,0 +1,197 @@
+package authority
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/endpoint/certificate"
+)
+
+// Name is that of the authority's Secret, and of the ConfigMap that says which one agents trust.
+const Name = "drover-endpoint-authority"
+
+// Options of a Source.
+type Options struct {
+	// Client reads and writes live, and watches.
+	Client client.WithWatch
+	// Namespace is the manager's.
+	Namespace string
+	// Given is the TLS Secret there that the user gives; empty for an authority of our own.
+	Given string
+	// Names are the DNS names or IP addresses by which agents call the endpoint; at least one.
+	Names []string
+	// Now is the clock; time.Now when nil.
+	Now func() time.Time
+}
+
+// Source holds the certificate for a TLS server, and what verifies it, and keeps both fresh.
+type Source struct {
+	opts    Options
+	current atomic.Pointer[shown]
+}
+
+// shown is what is shown from one look at the Secret to the next.
+type shown struct {
+	cert tls.Certificate
+	// bundle is what verifies the certificate; none when the system's authorities do.
+	bundle []byte
+	// known are the bundles that have verified it or will, by their checksum.
+	known map[string][]byte
+	// secret is the data of our own Secret, to put back what somebody deleted.
+	secret map[string][]byte
+}
+
+// Load reads what there is, and makes an authority where there never was one.
+func Load(ctx context.Context, opts Options) (*Source, error) {
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if len(opts.Names) == 0 || slices.Contains(opts.Names, "") {
+		return nil, errors.New("the endpoint's certificate needs a name")
+	}
+	s := &Source{opts: opts}
+	_, err := s.look(ctx, true)
+	return s, err
+}
+
+// GetCertificate is for tls.Config.
+func (s *Source) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return &s.current.Load().cert, nil
+}
+
+// Bundle are the certificates in PEM that verify the endpoint's: of several sets that do, the one of a checksum, else all. There are none when the
+// system's authorities verify it.
+func (s *Source) Bundle(checksum string) []byte {
+	now := s.current.Load()
+	if found, ok := now.known[checksum]; ok {
+		return found
+	}
+	return now.bundle
+}
+
+// Checksum is the SHA-256 of the bundle, lower-case hex; empty when there is none.
+func (s *Source) Checksum() string {
+	if bundle := s.current.Load().bundle; len(bundle) > 0 {
+		return sumOf(bundle)
+	}
+	return ""
+}
+
+// NeedLeaderElection says that every replica runs it.
+func (s *Source) NeedLeaderElection() bool { return false }
+
+// Start keeps the certificate fresh until the context ends.
+func (s *Source) Start(ctx context.Context) error {
+	follower := certificate.Follower{Client: s.opts.Client, Secret: s.key(), Look: s.look, Now: s.opts.Now}
+	follower.Run(ctx)
+	return nil
+}
+
+func (s *Source) key() client.ObjectKey {
+	if s.opts.Given != "" {
+		return client.ObjectKey{Namespace: s.opts.Namespace, Name: s.opts.Given}
+	}
+	return client.ObjectKey{Namespace: s.opts.Namespace, Name: Name}
+}
+
+// look has every replica show what the Secret says now.
+func (s *Source) look(ctx context.Context, _ bool) (time.Time, error) {
+	if s.opts.Given != "" {
+		return s.lookAtGiven(ctx)
+	}
+	const attempts = 5
+	for range attempts {
+		data, again, err := s.store(ctx)
+		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+			continue // another replica was faster
+		}
+		if err != nil {
+			return time.Time{}, err
+		}
+		return s.show(data, again)
+	}
+	return time.Time{}, fmt.Errorf("storing the endpoint's authority in Secret %s: others kept changing it", s.key())
+}
+
+const (
+	servingLife  = 90 * 24 * time.Hour
+	servingRenew = 30 * 24 * time.Hour
+)
+
+// show signs a certificate with the authority of data, which is to be looked at again at a time.
+func (s *Source) show(data map[string][]byte, again time.Time) (time.Time, error) {
+	now := s.opts.Now()
+	authority, err := read(data, certKey, keyKey)
+	if err != nil {
+		return time.Time{}, err
+	}
+	// Nothing lives longer than what signed it.
+	end := now.Add(servingLife)
+	if authority.Leaf.NotAfter.Before(end) {
+		end = authority.Leaf.NotAfter
+	}
+	cert, key, err := certificate.Serving(s.opts.Names, authority, now, end)
+	if err != nil {
+		return time.Time{}, err
+	}
+	pair, err := tls.X509KeyPair(slices.Concat(cert, data[crossKey]), key)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("reading back the endpoint's certificate: %w", err)
+	}
+	if renew := now.Add(servingLife - servingRenew); renew.Before(again) {
+		again = renew
+	}
+	s.current.Store(&shown{cert: pair, bundle: data[bundleKey], known: runs(data[bundleKey], now), secret: data})
+	return again, nil
+}
+
+// runs are the bundles that a server may have been told to verify: any number of authorities that stand together.
+func runs(bundle []byte, now time.Time) map[string][]byte {
+	out, all := map[string][]byte{}, certificate.Valid(bundle, now)
+	for from := range all {
+		for to := from + 1; to <= len(all); to++ {
+			run := slices.Concat(all[from:to]...)
+			out[sumOf(run)] = run
+		}
+	}
+	return out
+}
+
+func sumOf(bundle []byte) string {
+	sum := sha256.Sum256(bundle)
+	return hex.EncodeToString(sum[:])
+}
+
+// lookAtGiven takes the user's certificate. While it is wrong the one before is shown.
+func (s *Source) lookAtGiven(ctx context.Context) (time.Time, error) {
+	secret, now := &corev1.Secret{}, s.opts.Now()
+	if err := s.opts.Client.Get(ctx, s.key(), secret); err != nil {
+		return time.Time{}, fmt.Errorf("reading the endpoint's certificate: %w", err)
+	}
+	pair, err := tls.X509KeyPair(secret.Data[certKey], secret.Data[keyKey])
+	if err != nil {
+		return time.Time{}, fmt.Errorf("reading the endpoint's certificate from Secret %s: %w", s.key(), err)
+	}
+	for _, name := range s.opts.Names {
+		if err := pair.Leaf.VerifyHostname(name); err != nil {
+			return time.Time{}, fmt.Errorf("the certificate in Secret %s is not for the server URL: %w", s.key(), err)
+		}
+	}
+	if now.After(pair.Leaf.NotAfter) {
+		return time.Time{}, fmt.Errorf("the certificate in Secret %s has expired at %s", s.key(), pair.Leaf.NotAfter.Format(time.RFC3339))
+	}
+	bundle := slices.Concat(certificate.Valid(secret.Data[bundleKey], now)...)
+	s.current.Store(&shown{cert: pair, bundle: bundle, known: runs(bundle, now)})
+	return now.Add(servingRenew), nil
+}

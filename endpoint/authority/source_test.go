@@ -1,0 +1,273 @@
+package authority_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/drover-project/drover/endpoint/authority"
+	"github.com/drover-project/drover/endpoint/certificate"
+	"github.com/drover-project/drover/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+const host = "manager.test"
+
+func options(c client.WithWatch, namespace string) authority.Options {
+	return authority.Options{Client: c, Namespace: namespace, Names: []string{host, "198.18.0.1"}}
+}
+
+func load(t *testing.T, o authority.Options) *authority.Source {
+	t.Helper()
+	s, err := authority.Load(t.Context(), o)
+	require.NoError(t, err)
+	return s
+}
+
+// verify is what an agent does that trusts a bundle.
+func verify(t *testing.T, s *authority.Source, bundle []byte, name string) error {
+	t.Helper()
+	pair, err := s.GetCertificate(nil)
+	require.NoError(t, err)
+	roots, between := x509.NewCertPool(), x509.NewCertPool()
+	require.True(t, roots.AppendCertsFromPEM(bundle))
+	for _, der := range pair.Certificate[1:] {
+		cert, err := x509.ParseCertificate(der)
+		require.NoError(t, err)
+		between.AddCert(cert)
+	}
+	_, err = pair.Leaf.Verify(x509.VerifyOptions{DNSName: name, Roots: roots, Intermediates: between, CurrentTime: time.Now()})
+	return err
+}
+
+func sumOf(bundle []byte) string {
+	sum := sha256.Sum256(bundle)
+	return hex.EncodeToString(sum[:])
+}
+
+// world is a namespace on a real API server.
+type world struct {
+	client.WithWatch
+	*testing.T
+	namespace string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	return &world{T: t, WithWatch: testkit.Client(t, clientgoscheme.Scheme), namespace: testkit.Namespace(t)}
+}
+
+func (w *world) secret(name string) *corev1.Secret {
+	w.Helper()
+	return testkit.ExpectExists(w.T, w.WithWatch, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}})
+}
+
+// All replicas, at once and later, have one authority; a start writes nothing.
+func TestLoad(t *testing.T) {
+	w := newWorld(t)
+	made := make(chan *authority.Source)
+	for range 4 {
+		go func() {
+			s, err := authority.Load(t.Context(), options(w, w.namespace))
+			if err != nil {
+				t.Error(err)
+			}
+			made <- s
+		}()
+	}
+	first := <-made
+	for _, s := range []*authority.Source{<-made, <-made, <-made} {
+		require.Equal(t, first.Bundle(""), s.Bundle(""))
+	}
+	require.NoError(t, verify(t, first, first.Bundle(""), host))
+	require.NoError(t, verify(t, first, first.Bundle(""), "198.18.0.1"))
+	require.Error(t, verify(t, first, first.Bundle(""), "other.test"))
+	require.Equal(t, sumOf(first.Bundle("")), first.Checksum())
+	secret := w.secret(authority.Name)
+	require.Equal(t, string(secret.Data["tls.crt"]), string(first.Bundle("")))
+	known := testkit.ExpectExists(t, w, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: authority.Name}})
+	require.Equal(t, map[string]string{"ca.crt": string(first.Bundle(""))}, known.Data)
+
+	again := load(t, options(w, w.namespace))
+	require.NoError(t, verify(t, again, first.Bundle(""), host))
+	require.Equal(t, secret.ResourceVersion, w.secret(authority.Name).ResourceVersion)
+}
+
+// Who holds the authority may take it elsewhere; nobody gets another one by losing or breaking it.
+func TestLoad_neverAnew(t *testing.T) {
+	for what, tt := range map[string]struct {
+		change func(w *world, secret *corev1.Secret)
+		says   string
+	}{
+		"moved to another cluster": {change: func(w *world, secret *corev1.Secret) {
+			w.namespace = testkit.Namespace(w.T)
+			moved := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: secret.Name}, Type: secret.Type, Data: secret.Data}
+			require.NoError(w, w.Create(w.Context(), moved))
+		}},
+		"moved as a pair alone": {change: func(w *world, secret *corev1.Secret) {
+			delete(secret.Data, "ca.crt")
+			require.NoError(w, w.Update(w.Context(), secret))
+		}},
+		"deleted": {func(w *world, secret *corev1.Secret) { require.NoError(w, w.Delete(w.Context(), secret)) },
+			"the endpoint's authority is gone, and agents trust no other: put Secret "},
+		"without its key": {func(w *world, secret *corev1.Secret) {
+			secret.Data["tls.key"] = nil
+			require.NoError(w, w.Update(w.Context(), secret))
+		}, "which is not made anew, for agents trust it: reading keys tls.crt and tls.key"},
+		"no authority": {func(w *world, secret *corev1.Secret) {
+			pair, err := tls.X509KeyPair(secret.Data["tls.crt"], secret.Data["tls.key"])
+			require.NoError(w, err)
+			secret.Data["tls.crt"], secret.Data["tls.key"], err = certificate.Serving([]string{host}, &pair, time.Now(), time.Now().Add(time.Hour))
+			require.NoError(w, err)
+			require.NoError(w, w.Update(w.Context(), secret))
+		}, "the certificate of key tls.crt is no authority's"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t)
+			trusted := load(t, options(w, w.namespace)).Bundle("")
+			tt.change(w, w.secret(authority.Name))
+			s, err := authority.Load(t.Context(), options(w, w.namespace))
+			if tt.says != "" {
+				require.ErrorContains(t, err, tt.says)
+				return
+			}
+			require.NoError(t, err)
+			require.NoError(t, verify(t, s, trusted, host))
+			require.Equal(t, trusted, s.Bundle(""))
+		})
+	}
+}
+
+// running has a source kept fresh until the test ends.
+func running(t *testing.T, o authority.Options) *authority.Source {
+	t.Helper()
+	s := load(t, o)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- s.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-done)
+	})
+	return s
+}
+
+// While a replica runs, what somebody deleted comes back.
+func TestStart_putsBack(t *testing.T) {
+	w := newWorld(t)
+	s := running(t, options(w, w.namespace))
+	secret := w.secret(authority.Name)
+	require.NoError(t, w.Delete(t.Context(), secret.DeepCopy()))
+	testkit.Eventually(t, time.Minute, func() error {
+		return w.Get(t.Context(), client.ObjectKeyFromObject(secret), &corev1.Secret{})
+	})
+	require.Equal(t, secret.Data, w.secret(authority.Name).Data)
+	require.Equal(t, string(secret.Data["tls.crt"]), string(s.Bundle("")))
+}
+
+// The user's certificate is shown as it is; a wrong one at the start is an error that names the Secret, and later leaves the one before.
+func TestGiven(t *testing.T) {
+	w := newWorld(t)
+	now := time.Now()
+	caCert, caKey, err := certificate.Authority("the user's", now, now.Add(time.Hour))
+	require.NoError(t, err)
+	ca, err := tls.X509KeyPair(caCert, caKey)
+	require.NoError(t, err)
+	given := func(end time.Time, names ...string) map[string][]byte {
+		cert, key, err := certificate.Serving(names, &ca, now.Add(-time.Hour), end)
+		require.NoError(t, err)
+		return map[string][]byte{"tls.crt": cert, "tls.key": key}
+	}
+	o := options(w, w.namespace)
+	o.Given = "mine"
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "mine"}, Type: corev1.SecretTypeTLS, Data: given(now.Add(time.Hour), "other.test")}
+	refused := func(says string) {
+		t.Helper()
+		_, err := authority.Load(t.Context(), o)
+		require.ErrorContains(t, err, says)
+	}
+	refused("reading the endpoint's certificate: secrets \"mine\" not found")
+	require.NoError(t, w.Create(t.Context(), secret))
+	refused("the certificate in Secret " + w.namespace + "/mine is not for the server URL: ")
+	secret.Data = given(now.Add(-time.Minute), o.Names...)
+	require.NoError(t, w.Update(t.Context(), secret))
+	refused("has expired at ")
+	secret.Data["tls.key"] = []byte("none")
+	require.NoError(t, w.Update(t.Context(), secret))
+	refused("reading the endpoint's certificate from Secret " + w.namespace + "/mine: ")
+
+	secret.Data = given(now.Add(time.Hour), o.Names...)
+	require.NoError(t, w.Update(t.Context(), secret))
+	s := running(t, o)
+	require.NoError(t, verify(t, s, caCert, host))
+	require.Empty(t, s.Bundle(""), "the system's authorities verify it")
+	require.Empty(t, s.Checksum())
+	secret.Data = given(now.Add(time.Hour), o.Names...)
+	secret.Data["ca.crt"] = caCert
+	require.NoError(t, w.Update(t.Context(), secret))
+	testkit.Eventually(t, time.Minute, func() error { return differs(caCert, s.Bundle("")) })
+	require.Equal(t, sumOf(caCert), s.Checksum())
+	testkit.ExpectNotFound(t, w, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: authority.Name}})
+}
+
+func differs(want, got []byte) error {
+	if string(want) == string(got) {
+		return nil
+	}
+	return context.DeadlineExceeded
+}
+
+// pass lets time go by, all work of it included.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// Through three authorities: an agent that renews is always let in, and so is one that was off for most of a year, and a server that was told an
+// earlier bundle's checksum.
+func TestStart_yearsGoBy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := fake.NewClientBuilder().Build()
+		first, second := running(t, options(c, "drover-system")), running(t, options(c, "drover-system"))
+		synctest.Wait()
+		const month = 30 * 24 * time.Hour
+		var trusted [][]byte
+		bundles, certificates := map[string]bool{}, map[string]bool{}
+		for m := range 12 * 25 {
+			bundle := first.Bundle("")
+			require.Equal(t, bundle, second.Bundle(""), "month %d", m)
+			trusted = append(trusted, bundle)
+			bundles[string(bundle)] = true
+			for _, s := range []*authority.Source{first, second} {
+				off := trusted[max(0, len(trusted)-11)]
+				require.NoError(t, verify(t, s, bundle, host), "month %d", m)
+				require.NoError(t, verify(t, s, off, host), "month %d: off for ten months", m)
+				if bytes.Contains(bundle, off) {
+					require.Equal(t, off, s.Bundle(sumOf(off)), "month %d: a server that was told the checksum of then", m)
+				}
+				pair, err := s.GetCertificate(nil)
+				require.NoError(t, err)
+				certificates[string(pair.Certificate[0])] = true
+			}
+			pass(month)
+		}
+		require.Len(t, bundles, 6, "one, two, one, two, one, two")
+		require.LessOrEqual(t, strings.Count(string(first.Bundle("")), "BEGIN"), 2, "what has expired leaves the bundle")
+		require.Greater(t, len(certificates), 250, "a new one each two months")
+	})
+}

@@ -1,0 +1,82 @@
+package authority
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// store reads our own Secret and makes of it what is due; it gives its data and when to look again.
+func (s *Source) store(ctx context.Context) (map[string][]byte, time.Time, error) {
+	secret := &corev1.Secret{}
+	err := s.opts.Client.Get(ctx, s.key(), secret)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, time.Time{}, fmt.Errorf("reading the endpoint's authority: %w", err)
+	}
+	missing := err != nil
+	if missing {
+		if secret.Data, err = s.lost(ctx); err != nil {
+			return nil, time.Time{}, err
+		}
+	}
+	data, again, err := turn(secret.Data, s.opts.Now())
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("reading the endpoint's authority from Secret %s, which is not made anew, for agents trust it: %w", s.key(), err)
+	}
+	switch {
+	case missing:
+		err = s.opts.Client.Create(ctx, &corev1.Secret{ObjectMeta: s.meta(), Type: corev1.SecretTypeTLS, Data: data})
+	case !maps.EqualFunc(secret.Data, data, func(a, b []byte) bool { return string(a) == string(b) }):
+		secret.Data = data
+		err = s.opts.Client.Update(ctx, secret)
+	}
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("storing the endpoint's authority: %w", err)
+	}
+	return data, again, s.remember(ctx, data)
+}
+
+func (s *Source) meta() metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: s.opts.Namespace, Name: Name}
+}
+
+// lost is what to put in the place of a Secret that is not there: what this replica knows; nothing, which is to be filled, when there never was one.
+func (s *Source) lost(ctx context.Context) (map[string][]byte, error) {
+	if known := s.current.Load(); known != nil {
+		log.FromContext(ctx).Info("Putting the endpoint's authority back, for somebody deleted its Secret", "secret", s.key())
+		return known.secret, nil
+	}
+	err := s.opts.Client.Get(ctx, s.key(), &corev1.ConfigMap{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("asking whether there was an authority of the endpoint: %w", err)
+	}
+	return nil, fmt.Errorf("the endpoint's authority is gone, and agents trust no other: put Secret %s back from a backup; "+
+		"or delete the ConfigMap of this name to have a new one made, and run the install script on every server again", s.key())
+}
+
+// remember writes down which authorities agents trust, so that a lost one is noticed.
+func (s *Source) remember(ctx context.Context, data map[string][]byte) error {
+	found := &corev1.ConfigMap{}
+	err := s.opts.Client.Get(ctx, s.key(), found)
+	switch {
+	case apierrors.IsNotFound(err):
+		err = s.opts.Client.Create(ctx, &corev1.ConfigMap{ObjectMeta: s.meta(), Data: map[string]string{bundleKey: string(data[bundleKey])}})
+	case err == nil && found.Data[bundleKey] != string(data[bundleKey]):
+		found.Data = map[string]string{bundleKey: string(data[bundleKey])}
+		err = s.opts.Client.Update(ctx, found)
+	}
+	if err != nil {
+		return fmt.Errorf("writing down which authority agents trust: %w", err)
+	}
+	return nil
+}
