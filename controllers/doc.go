@@ -1,37 +1,44 @@
 // Package controllers holds one package per loop. Each object, or group of fields, has one writer:
 //
-//	object or fields                                  written by    read by
-//	------------------------------------------------  ------------  ------------------------------------------------
-//	NodeDriver spec                                   user          nodedriver, machine
-//	predefined NodeDriver that was deleted            nodedriver    nodedriver, user
-//	NodeDriver status, finalizer                      nodedriver    machine, CLI
-//	probe Job, its Secrets, account and Role          nodedriver    the probe's pod
-//	probe's result Secret, data but verdict.json      probe's pod   nodedriver
-//	probe's result Secret, verdict.json               nodedriver    nodedriver
-//	ConfigMaps driver-<digest>-<i>                    probe's pod   pods of all Jobs; nodedriver deletes the useless
-//	CRDs of a driver                                  nodedriver    machine (starts and stops the kind), Cluster API
-//	RKECluster status                                 rkecluster    Cluster API
-//	ServerScan spec                                   user, CLI     serverscan
-//	ServerScan periodic-…, whole                      serverscan    CLI, user
-//	ServerScan status; its Jobs, Secrets, Role        serverscan    CLI; Job's pod
-//	<X>Machine spec but providerID                    user, CAPI    machine
+//	object or fields                                  written by       read by
+//	------------------------------------------------  ---------------  ------------------------------------------------
+//	NodeDriver spec                                   user             nodedriver, machine
+//	predefined NodeDriver that was deleted            nodedriver       nodedriver, user
+//	NodeDriver status, finalizer                      nodedriver       machine, CLI
+//	probe Job, its Secrets, account and Role          nodedriver       the probe's pod
+//	probe's result Secret, data but verdict.json      probe's pod      nodedriver
+//	probe's result Secret, verdict.json               nodedriver       nodedriver
+//	ConfigMaps driver-<digest>-<i>                    probe's pod      pods of all Jobs; nodedriver deletes the useless
+//	CRDs of a driver                                  nodedriver       machine (starts and stops the kind), Cluster API
+//	RKECluster status                                 rkecluster       Cluster API
+//	ServerScan spec                                   user, CLI        serverscan
+//	ServerScan periodic-…, whole                      serverscan       CLI, user
+//	ServerScan status; its Jobs, Secrets, Role        serverscan       CLI; Job's pod
+//	<X>Machine spec but providerID                    user, CAPI       machine
 //	<X>Machine spec.providerID, status, finalizer,
-//	  label rke.cattle.io/capi-machine-name           machine       Cluster API, CLI
-//	<X>Machine condition ServerExists, once there     serverscan    machine, Cluster API, CLI
-//	state Secret: metadata (owner, finalizer, claim)  machine       machine
-//	state Secret: data but verdict.json               Job's pod     machine, CLI
-//	state Secret: verdict.json                        machine       machine
-//	Secret <m>-machine-credential                     machine       machine
-//	request Secret                                    machine       Job's pod; deleted when the Job has ended
-//	service account, Role, RoleBinding <m>-machine    machine       Job's pod
-//	Job <m>-create-<n>, <m>-rm-<n>                    machine       machine, CLI
-//	ServerScan status                                 serverscan    CLI
-//	a scan's Job, its Secrets, account and Role       serverscan    the scan's pod
-//	RKEBootstrap status, label machine-id             rkebootstrap  Cluster API
-//	bootstrap Secret of an RKEBootstrap               rkebootstrap  machine; copied into the request Secret
-//	plan Secret: metadata, token hash; its account    rkebootstrap  endpoint/agents; the other keys: api/plan
-//	bootstrap Secret, credential Secret               others        machine; copied into the request Secret
-//	their label clusterctl.cluster.x-k8s.io/move      machine       clusterctl
+//	  label rke.cattle.io/capi-machine-name           machine          Cluster API, CLI
+//	<X>Machine condition ServerExists, once there     serverscan       machine, Cluster API, CLI
+//	state Secret: metadata (owner, finalizer, claim)  machine          machine
+//	state Secret: data but verdict.json               Job's pod        machine, CLI
+//	state Secret: verdict.json                        machine          machine
+//	Secret <m>-machine-credential                     machine          machine
+//	request Secret                                    machine          Job's pod; deleted when the Job has ended
+//	service account, Role, RoleBinding <m>-machine    machine          Job's pod
+//	Job <m>-create-<n>, <m>-rm-<n>                    machine          machine, CLI
+//	ServerScan status                                 serverscan       CLI
+//	a scan's Job, its Secrets, account and Role       serverscan       the scan's pod
+//	RKEBootstrap status, label machine-id             rkebootstrap     Cluster API
+//	bootstrap Secret of an RKEBootstrap               rkebootstrap     machine; copied into the request Secret
+//	plan Secret: metadata, token hash; its account    rkebootstrap     endpoint/agents, rkecontrolplane
+//	plan Secret: plan, label init-node, annotations   rkecontrolplane  agents; the other keys: api/plan
+//	RKEControlPlane status                            rkecontrolplane  Cluster API, CLI
+//	Secrets <cluster>-ca, -cca, -proxy, -etcd,
+//	  -etcd-peer, -sa, unless the user made them      rkecontrolplane  rkecontrolplane; in the first server's plan
+//	Secret <cluster>-kubeconfig                       rkecontrolplane  Cluster API, capi/workload, CLI
+//	Secret <control plane>-rke-state                  rkecontrolplane  rkecontrolplane; in plans
+//	Machine conditions Reconciled, PlanApplied        rkecontrolplane  CLI
+//	bootstrap Secret, credential Secret               others           machine; copied into the request Secret
+//	their label clusterctl.cluster.x-k8s.io/move      machine          clusterctl
 //
 // Package step is the kit that the loops are made of, and package attempt runs their Jobs.
 package controllers

@@ -43,7 +43,7 @@ func (l *look) holdsTurn() bool {
 
 // machineRules hold for every machine, changeRules for one whose plan is another than it was given.
 var machineRules = []func(*look) *fault{
-	(*look).stays, (*look).hasRole, (*look).isLinux, (*look).isOfTier, (*look).hasSecret, (*look).hasServer, (*look).knowsServer, (*look).rendered,
+	(*look).stays, (*look).hasRole, (*look).isLinux, (*look).isOfTier, (*look).isReadable, (*look).hasSecret, (*look).hasServer, (*look).knowsServer, (*look).rendered,
 }
 
 var changeRules = []func(*look) *fault{(*look).earlierTiersDone, (*look).hasTurn}
@@ -94,7 +94,7 @@ func (l *look) verdict() Verdict {
 const joinedToNone = "-"
 
 func (l *look) says(reason, message string) Verdict {
-	return Verdict{Machine: l.Name, Reason: reason, Message: message}
+	return Verdict{Machine: l.Name, Reason: reason, Message: message, Progress: l.progress.reason}
 }
 
 func (l *look) stays() *fault {
@@ -121,6 +121,13 @@ func (l *look) isLinux() *fault {
 func (l *look) isOfTier() *fault {
 	if l.Roles.IsServer() && !l.isInit() {
 		return because(rkev1.TierUnsupportedReason, "%s is the cluster's server, and further etcd machines and control planes are not supported yet", l.init.Name)
+	}
+	return nil
+}
+
+func (l *look) isReadable() *fault {
+	if l.Invalid != "" {
+		return because(rkev1.ConfigInvalidReason, "%s", plan.Head(oneLine(l.Invalid), 300))
 	}
 	return nil
 }

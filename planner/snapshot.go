@@ -99,6 +99,8 @@ type Machine struct {
 	InternalIPs, ExternalIPs []string
 	NodeLabels               map[string]string
 	NodeTaints               []corev1.Taint
+	// Invalid is why something that is said of the machine cannot be read; empty otherwise.
+	Invalid string
 	// Secret is its plan Secret; nil until the bootstrap provider has made it.
 	Secret *Secret
 }

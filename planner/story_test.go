@@ -66,6 +66,7 @@ type given struct {
 	Labels      map[string]string
 	NodeLabels  map[string]string
 	NodeTaints  []corev1.Taint
+	Invalid     string
 	NoSecret    bool
 }
 
@@ -81,7 +82,7 @@ func (w *world) machine(name, text string) {
 	number := name[strings.LastIndex(name, "-")+1:]
 	m := &planner.Machine{Name: name, ID: or(g.ID, "id-"+name), Labels: labels, Roles: planner.RolesOf(labels), OS: g.OS, NodeName: g.NodeName, Deleting: g.Deleting,
 		Provisioned: or(g.Provisioned, true), ProviderID: or(g.ProviderID, "digitalocean://"+number), InternalIPs: or(g.Internal, []string{"10.0.0." + number}),
-		ExternalIPs: g.External, NodeLabels: g.NodeLabels, NodeTaints: g.NodeTaints}
+		ExternalIPs: g.External, NodeLabels: g.NodeLabels, NodeTaints: g.NodeTaints, Invalid: g.Invalid}
 	if old := w.machines[name]; old != nil {
 		m.Secret = old.Secret
 	}

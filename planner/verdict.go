@@ -28,6 +28,8 @@ type Verdict struct {
 	Machine string
 	// Reason and Message say what it waits for; the reason is UpToDateReason when it waits for nothing.
 	Reason, Message string
+	// Progress is how far it has come with the plan that it was given before, as a reason of its own; empty without one.
+	Progress string
 	// Delivery is what is written into its plan Secret; nil where it stays as it is.
 	Delivery *Delivery
 }

@@ -41,6 +41,9 @@ func Writes(c client.WithWatch, through func(write string, do func() error) erro
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
 			return wrap("patch "+sub, obj, func() error { return c.SubResource(sub).Patch(ctx, obj, patch, opts...) })
 		},
+		SubResourceApply: func(ctx context.Context, c client.Client, sub string, obj runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
+			return wrap("apply "+sub, obj, func() error { return c.SubResource(sub).Apply(ctx, obj, opts...) })
+		},
 	})
 }
 

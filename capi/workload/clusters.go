@@ -50,3 +50,9 @@ func New(ctx context.Context, mgr manager.Manager, filter string) (*Clusters, er
 
 // Cache is what Cluster API's own controllers reach workload clusters by.
 func (c *Clusters) Cache() clustercache.ClusterCache { return c.cache }
+
+// Reaches reports whether the manager has a connection to a cluster's API. OnNode tells when that changes.
+func (c *Clusters) Reaches(cluster client.ObjectKey) bool {
+	_, err := c.cache.GetClient(context.Background(), cluster)
+	return err == nil
+}

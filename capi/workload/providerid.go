@@ -26,7 +26,7 @@ type Server struct {
 	ProviderID string
 }
 
-// ProviderID is that of the Node that a server became: the one with the CAPI Machine's UID in its label rke.cattle.io/machine, else the only
+// ProviderID is that of the Node that a server became under a foreign bootstrap provider (under ours, the plan gives the Node its ID): the one with the CAPI Machine's UID in its label rke.cattle.io/machine, else the only
 // one with an address of the server's, else the one of its name. It gets that label, and a provider ID if it has none. It is empty while the
 // cluster cannot be reached, or has no such Node; the callbacks given to OnNode then tell when to ask again.
 func (c *Clusters) ProviderID(ctx context.Context, cluster client.ObjectKey, server Server) (string, error) {

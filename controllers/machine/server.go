@@ -106,6 +106,11 @@ func (r *Reconciler) providerID(ctx context.Context, s *scope) (string, error) {
 	if err != nil || id != "" {
 		return id, err
 	}
+	own := fmt.Sprintf("drover://%s/%s", s.GetNamespace(), s.GetName())
+	// The kubelet is given the ID with its plan, and gets no plan before the ID is known: to wait for the Node would be to wait for ever.
+	if missing == "" && bootstrapIsOurs(s.machine) {
+		return own, nil
+	}
 	wait := step.Wait(rkev1.WaitingForNodeReason, "the driver's record does not tell the provider ID"+missing+": it is taken from the Node when the server has joined its cluster (found by its addresses or name), or set spec.providerID", safetyNet)
 	if r.Nodes == nil || s.machine == nil || s.cluster == nil {
 		return "", wait
@@ -117,7 +122,7 @@ func (r *Reconciler) providerID(ctx context.Context, s *scope) (string, error) {
 		addresses[i] = address.Address
 	}
 	id, err = r.Nodes.ProviderID(ctx, client.ObjectKeyFromObject(s.cluster), workload.Server{Machine: s.machine.UID, Name: s.state.InstanceName,
-		Addresses: addresses, ProviderID: fmt.Sprintf("drover://%s/%s", s.GetNamespace(), s.GetName())})
+		Addresses: addresses, ProviderID: own})
 	if err != nil {
 		return "", fmt.Errorf("looking for the machine's Node: %w", err)
 	}
@@ -125,6 +130,11 @@ func (r *Reconciler) providerID(ctx context.Context, s *scope) (string, error) {
 		return "", wait
 	}
 	return id, nil
+}
+
+// bootstrapIsOurs reports whether the machine's kubelet is configured by a plan.
+func bootstrapIsOurs(machine *clusterv1.Machine) bool {
+	return machine != nil && machine.Spec.Bootstrap.ConfigRef.Kind == "RKEBootstrap" && machine.Spec.Bootstrap.ConfigRef.APIGroup == rkev1.GroupVersion.Group
 }
 
 // recordedProviderID is what the driver's record in the state says by what is known of the driver now: a template may have been

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -56,6 +57,23 @@ func TestProviderID_fromTheNode(t *testing.T) {
 	status = s.reconcile()
 	require.True(t, *status.Initialization.Provisioned)
 	require.True(t, status.Ready)
+}
+
+// Under our own bootstrap the Node gets its ID from the plan, which waits for it: it is known at once, and nobody looks for a Node by its label,
+// in which such a Node has the machine's ID and no UID.
+func TestProviderID_underOurBootstrap(t *testing.T) {
+	w := newWorld(t)
+	found := &nodes{id: "k3s://m"}
+	w.nodes = found
+	s := w.machine("digitalocean", "m", droplet())
+	s.capi.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEBootstrap", Name: "m"}
+	require.NoError(t, w.client.Update(t.Context(), s.capi))
+	s.reconcile()
+	s.succeed(1)
+	s.write(map[string]any{state.ServerKey: state.Server{InstanceID: "1", Addresses: []clouds.Address{{Type: "ExternalIP", Address: "203.0.113.7"}}}})
+	require.True(t, *s.reconcile().Initialization.Provisioned)
+	require.Equal(t, "drover://"+w.namespace+"/m", rkev1.DriverMachine{Unstructured: s.obj}.ProviderID())
+	require.Empty(t, found.asked)
 }
 
 func TestProviderID_ofTheUserStays(t *testing.T) {

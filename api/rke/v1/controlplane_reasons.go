@@ -8,6 +8,26 @@ const (
 	ReconciledCondition = "Reconciled"
 	// PlanAppliedCondition of a CAPI Machine is True when its agent has applied the plan it was given, False when that failed for good.
 	PlanAppliedCondition = "PlanApplied"
+	// WarningsCondition of an RKEControlPlane is True while there is something in its specification that has no effect, or that nobody can
+	// check; it is absent otherwise.
+	WarningsCondition = "Warnings"
+)
+
+// Reasons for which an RKEControlPlane is not worked on, or its API is not used.
+const (
+	// ClusterHasAnotherReason: the Cluster has another control plane.
+	ClusterHasAnotherReason = "ClusterHasAnotherControlPlane"
+	// AuthorityInvalidReason: a Secret with one of the cluster's authorities, most likely the user's own, cannot be used.
+	AuthorityInvalidReason = "AuthorityInvalid"
+	// ClusterSecretMissingReason: a Secret that the cluster was made with is gone.
+	ClusterSecretMissingReason = "ClusterSecretMissing"
+	// WarningsReason: the message has them.
+	WarningsReason = "SpecificationHasWarnings"
+	// APIAnswersReason and APINotReachedReason: whether the manager reaches the cluster's API by its kubeconfig.
+	APIAnswersReason    = "APIAnswers"
+	APINotReachedReason = "APINotReached"
+	// PlanAppliedReason: the plan that the machine was given last is applied.
+	PlanAppliedReason = "PlanApplied"
 )
 
 // Reasons for which no machine of a cluster gets a plan.

@@ -17,7 +17,8 @@ const (
 	InfraMachineNameLabel    = "rke.cattle.io/infra-machine-name"
 	// InfraRemoveLabel on a Job is "true" when it removes.
 	InfraRemoveLabel = "rke.cattle.io/infra-remove"
-	// NodeMachineLabel on a Node carries the UID of its CAPI Machine.
+	// NodeMachineLabel on a Node tells its machine: by the machine's MachineIDLabel where its plan made the Node, for a move keeps that; by the UID of
+	// its CAPI Machine where another bootstrap provider did.
 	NodeMachineLabel = "rke.cattle.io/machine"
 	// HostnameLengthLimitAnnotation limits the server's name, 10 to 63.
 	HostnameLengthLimitAnnotation = "rke.cattle.io/hostname-length-limit"

@@ -1,0 +1,122 @@
+package rkecontrolplane
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/secret"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/rkecontrolplane/authorities"
+	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/planner"
+)
+
+// access keeps the kubeconfig, and tells whether the cluster's API answers.
+func (r *Reconciler) access(ctx context.Context, s *scope) error {
+	server, err := r.ensureKubeconfig(ctx, s)
+	if err != nil {
+		return err
+	}
+	if server == "" {
+		return step.Wait(rkev1.WaitingForControlPlaneReason, "no control plane is up yet", 0)
+	}
+	if r.Clusters == nil {
+		return step.Progress(rkev1.APINotReachedReason, "nobody asks whether "+server+" answers", 0)
+	}
+	if !r.Clusters.Reaches(client.ObjectKeyFromObject(s.cluster)) {
+		return step.Wait(rkev1.APINotReachedReason, "the API server at "+server+" has not answered the manager; there is no tunnel yet to servers that it cannot reach", 0)
+	}
+	s.Status.Initialization.ControlPlaneInitialized = new(true)
+	s.Status.Initialized, s.Status.Ready = true, true
+	s.conditions.True(rkev1.AvailableCondition, rkev1.APIAnswersReason, "")
+	return nil
+}
+
+// ensureKubeconfig makes <cluster>-kubeconfig as soon as there is a server that it can name, keeps it, and returns the server. One that is not ours
+// is the user's, and left alone.
+func (r *Reconciler) ensureKubeconfig(ctx context.Context, s *scope) (string, error) {
+	found, now := &corev1.Secret{}, r.Clock.Now()
+	name := secret.Name(s.cluster.Name, secret.Kubeconfig)
+	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: name}, found)
+	if client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("reading Secret %s: %w", name, err)
+	}
+	exists := err == nil
+	if exists && !metav1.IsControlledBy(found, s.RKEControlPlane) {
+		return "the address in Secret " + name, nil
+	}
+	written := authorities.Read(found.Data[secret.KubeconfigDataName], s.snapshot.Authorities)
+	server, err := r.server(ctx, s, written.Server)
+	if err != nil || server == "" {
+		return "", err
+	}
+	if s.again = written.Renew.Sub(now); written.Server == server && s.again > 0 {
+		return server, nil
+	}
+	content, err := authorities.Kubeconfig(s.cluster.Name, server, s.snapshot.Authorities, now)
+	if err != nil {
+		return "", step.Stall(rkev1.AuthorityInvalidReason, err)
+	}
+	s.again = authorities.Read(content, s.snapshot.Authorities).Renew.Sub(now)
+	before := found.DeepCopy()
+	found.Data = map[string][]byte{secret.KubeconfigDataName: content}
+	if exists {
+		err = r.Client.Patch(ctx, found, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldOwner))
+	} else {
+		found.ObjectMeta, found.Type = r.meta(s, name), clusterv1.ClusterSecretType
+		err = r.Client.Create(ctx, found, client.FieldOwner(fieldOwner))
+	}
+	if err != nil {
+		return "", fmt.Errorf("writing Secret %s: %w", name, err)
+	}
+	return server, nil
+}
+
+// server is the address for the kubeconfig: the user's endpoint, once a control plane is up, or that of a control plane which is up. The present
+// one stays as long as it is up, and until another is as the specification says.
+func (r *Reconciler) server(ctx context.Context, s *scope, present string) (string, error) {
+	stays, next := false, ""
+	for _, m := range s.snapshot.Machines {
+		at := slices.IndexFunc(s.result.Machines, func(v planner.Verdict) bool { return v.Machine == m.Name })
+		if at < 0 || !m.Roles.ControlPlane || m.Deleting {
+			continue
+		}
+		verdict, found := s.result.Machines[at], address(m)
+		stays = stays || found == present && verdict.Progress == rkev1.UpToDateReason
+		if next == "" && verdict.Done() {
+			next = found
+		}
+	}
+	given, err := r.endpoint(ctx, s.cluster)
+	switch {
+	case err != nil:
+		return "", err
+	case given.IsValid() && (present != "" || next != ""):
+		return "https://" + net.JoinHostPort(given.Host, strconv.Itoa(int(given.Port))), nil
+	case stays || next == "":
+		return present, nil
+	}
+	return next, nil
+}
+
+// address is where a control plane's API answers. From outside of the servers' own network, in which machines join by the internal address, it is
+// the external one.
+func address(m planner.Machine) string {
+	for _, text := range slices.Concat(m.ExternalIPs, m.InternalIPs) {
+		if ip := net.ParseIP(text); ip != nil && ip.IsGlobalUnicast() {
+			return "https://" + net.JoinHostPort(ip.String(), apiPort)
+		}
+	}
+	return ""
+}
+
+// apiPort is where the API servers of k3s and RKE2 listen.
+const apiPort = "6443"

@@ -1,0 +1,215 @@
+package rkecontrolplane_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/rkecontrolplane"
+	"github.com/drover-project/drover/testkit"
+)
+
+// What is told of a cluster that cannot be made, and the way on: mended, it is made.
+func TestBadInput(t *testing.T) {
+	config := func(text string) func(*world) {
+		return func(w *world) {
+			w.change(func(o *rkev1.RKEControlPlane) {
+				require.NoError(w, json.Unmarshal([]byte(text), &o.Spec.MachineGlobalConfig))
+			})
+		}
+	}
+	noConfig := func(w *world) { w.change(func(o *rkev1.RKEControlPlane) { o.Spec.MachineGlobalConfig = nil }) }
+	secret := func(name string, data map[string]string) func(*world) {
+		return func(w *world) {
+			require.NoError(w, w.Create(w.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: name}, StringData: data}))
+		}
+	}
+	label := func(name, label, value string) func(*world) {
+		return func(w *world) {
+			machine := w.machineNamed(name)
+			machine.Labels[label] = value
+			require.NoError(w, w.Update(w.Context(), machine))
+		}
+	}
+	for what, tt := range map[string]struct {
+		change func(*world)
+		reason string
+		says   string
+		mend   func(*world)
+	}{
+		"no etcd machine":          {label("server", rkev1.EtcdRoleLabel, "false"), rkev1.NoEtcdMachineReason, "etcd-role=true", label("server", rkev1.EtcdRoleLabel, "true")},
+		"no control-plane machine": {label("server", rkev1.ControlPlaneRoleLabel, "no"), rkev1.NoControlPlaneMachineReason, "control-plane-role=true", label("server", rkev1.ControlPlaneRoleLabel, "true")},
+		"an unknown version": {func(w *world) { w.change(func(o *rkev1.RKEControlPlane) { o.Spec.KubernetesVersion = "v1.99.0+k3s1" }) }, rkev1.KubernetesVersionUnknownReason,
+			"1.99", func(w *world) { w.change(func(o *rkev1.RKEControlPlane) { o.Spec.KubernetesVersion = "v1.36.3+k3s1" }) }},
+		"a value of another kind": {config(`{"kubelet-arg":{"max-pods":60}}`), rkev1.ConfigInvalidReason, "kubelet-arg", noConfig},
+		"a registry's Secret that is missing": {func(w *world) {
+			w.change(func(o *rkev1.RKEControlPlane) {
+				o.Spec.Registries = &rkev1.Registry{Configs: map[string]rkev1.RegistryConfig{"registry.example.com": {AuthConfigSecretName: "pull"}}}
+			})
+		}, rkev1.RegistrySecretMissingReason, `"pull"`, func(w *world) {
+			require.NoError(w, w.Create(w.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: "pull"}, Type: corev1.SecretTypeBasicAuth,
+				StringData: map[string]string{"username": "u", "password": "p"}}))
+		}},
+		"a Machine's annotation that is no JSON": {func(w *world) {
+			machine := w.machineNamed("server")
+			machine.Annotations = map[string]string{rkev1.NodeLabelsAnnotation: "team=shop"}
+			require.NoError(w, w.Update(w.Context(), machine))
+		}, rkev1.ConfigInvalidReason, "its annotation rke.cattle.io/labels cannot be read", func(w *world) {
+			machine := w.machineNamed("server")
+			machine.Annotations[rkev1.NodeLabelsAnnotation] = `{"team":"shop"}`
+			require.NoError(w, w.Update(w.Context(), machine))
+		}},
+		"the user's own authority that is none": {secret("c1-etcd", map[string]string{"tls.crt": "mine", "tls.key": "canary"}), rkev1.AuthorityInvalidReason,
+			"the Secret c1-etcd cannot be used: its tls.key is no private key", func(w *world) {
+				require.NoError(w, w.Delete(w.Context(), w.secret("c1-etcd")))
+			}},
+		"a catalogue of releases that cannot be read": {func(w *world) {
+			name := "releases-" + w.obj.Namespace
+			require.NoError(w, w.Create(w.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+				Data: map[string]string{rkecontrolplane.ReleasesKey: "distributions: {k9s: {}}"}}))
+			w.r = rkecontrolplane.New(rkecontrolplane.Options{Client: w.WithWatch, Reader: w.WithWatch, Clusters: w.reached, Releases: types.NamespacedName{Namespace: "default", Name: name}})
+		}, rkev1.ReleasesInvalidReason, "k9s", func(w *world) {
+			require.NoError(w, w.Delete(w.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "releases-" + w.obj.Namespace}}))
+		}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t)
+			w.machine("server", "etcd", "control-plane", "worker")
+			w.server("server", 1)
+			tt.change(w)
+			w.reconcile()
+			w.reconcile()
+			message := w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, tt.reason)
+			require.Contains(t, message, tt.says)
+			require.Contains(t, message, "\n* ", "and what to do about it")
+			require.NotContains(t, message, "canary")
+			require.Nil(t, w.planOf("server"))
+			tt.mend(w)
+			w.reconcile()
+			require.NotNil(t, w.planOf("server"))
+		})
+	}
+}
+
+func TestBadInput_twoControlPlanesForOneCluster(t *testing.T) {
+	for what, owned := range map[string]bool{"by its specification": false, "by its owner": true} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t)
+			first := w.obj
+			w.obj = &rkev1.RKEControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: first.Namespace, Name: "second"}}
+			if w.obj.Spec.ClusterName = "c1"; owned {
+				w.obj.OwnerReferences = first.OwnerReferences
+			}
+			require.NoError(t, w.Create(t.Context(), w.obj))
+			w.quiet()
+			require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.ClusterHasAnotherReason), `the Cluster c1 has the control plane RKEControlPlane "cp", and not this one`)
+			require.True(t, w.isGone("second-rke-state"))
+			require.True(t, w.isGone("c1-ca"))
+			w.obj = first
+			w.quiet()
+			w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.NoEtcdMachineReason)
+		})
+	}
+}
+
+// The Cluster that came first is not harmed by one that names its control plane.
+func TestBadInput_twoClustersForOneControlPlane(t *testing.T) {
+	w := newWorld(t)
+	w.up()
+	second := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: "c2"}, Spec: w.cluster.Spec}
+	require.NoError(t, w.Create(t.Context(), second))
+	w.quiet()
+	w.expect(rkev1.ReadyCondition, metav1.ConditionTrue, rkev1.ReadyReason)
+	require.Contains(t, w.expect(rkev1.WarningsCondition, metav1.ConditionTrue, rkev1.WarningsReason), "the Cluster c2 names this control plane too, which is that of c1")
+	require.NoError(t, w.Delete(t.Context(), second))
+	w.quiet()
+	testkit.ExpectNoCondition(t, w.obj, rkev1.WarningsCondition)
+}
+
+func TestBadInput_machineDeploymentWithAVersion(t *testing.T) {
+	w := newWorld(t)
+	w.up()
+	machine := w.machineNamed("server")
+	machine.Spec.Version = "v1.36.3"
+	machine.Labels[clusterv1.MachineDeploymentNameLabel] = "pool"
+	require.NoError(t, w.Update(t.Context(), machine))
+	w.quiet()
+	require.Contains(t, w.expect(rkev1.WarningsCondition, metav1.ConditionTrue, rkev1.WarningsReason), "a version is set for the MachineDeployment pool")
+}
+
+func TestBadInput_noOwner(t *testing.T) {
+	w := newWorld(t)
+	w.change(func(o *rkev1.RKEControlPlane) { o.OwnerReferences = nil })
+	w.quiet()
+	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.WaitingForOwnerReason), "spec.controlPlaneRef")
+}
+
+// All etcd is lost: nothing is made in its place, whatever was forgotten by a move, and the dead end has instructions.
+func TestBadInput_allEtcdLost(t *testing.T) {
+	w := newWorld(t)
+	w.up()
+	machine := w.machineNamed("server")
+	require.NoError(t, w.Delete(t.Context(), machine))
+	require.NoError(t, w.Delete(t.Context(), w.secret("server-machine-plan")))
+	w.obj.Status = rkev1.RKEControlPlaneStatus{}
+	require.NoError(t, w.Status().Update(t.Context(), w.obj))
+	w.machine("another", "etcd", "control-plane", "worker")
+	w.server("another", 9)
+	w.quiet()
+	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.EtcdLostReason), "make another cluster")
+	require.Nil(t, w.planOf("another"))
+}
+
+// A server that never made anything may be replaced.
+func TestBadInput_firstServerNeverApplied(t *testing.T) {
+	w := newWorld(t)
+	machine := w.machine("server", "etcd", "control-plane", "worker")
+	w.server("server", 1)
+	w.quiet()
+	require.NotNil(t, w.planOf("server"))
+	require.NoError(t, w.Delete(t.Context(), machine))
+	require.NoError(t, w.Delete(t.Context(), w.secret("server-machine-plan")))
+	w.machine("another", "etcd", "control-plane", "worker")
+	w.server("another", 9)
+	w.quiet()
+	require.NotNil(t, w.planOf("another"))
+}
+
+// What the cluster was made with is not made anew, for its servers have the old.
+func TestBadInput_clusterSecretGone(t *testing.T) {
+	for _, name := range []string{"c1-ca", "c1-sa", "cp-rke-state"} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.up()
+			lost := w.secret(name)
+			require.NoError(t, w.Delete(t.Context(), lost))
+			w.quiet()
+			require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.ClusterSecretMissingReason), "the Secret "+name+", with which the cluster was made, is gone")
+			require.True(t, w.isGone(name))
+			lost.ResourceVersion, lost.UID = "", ""
+			require.NoError(t, w.Create(t.Context(), lost))
+			w.quiet()
+			w.expect(rkev1.ReadyCondition, metav1.ConditionTrue, rkev1.ReadyReason)
+		})
+	}
+}
+
+// A user's own authority is used, and left alone.
+func TestAuthorities_ofTheUser(t *testing.T) {
+	first := newWorld(t)
+	first.quiet()
+	w := newWorld(t)
+	own := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: "c1-ca"}, Data: first.secret("c1-ca").Data}
+	require.NoError(t, w.Create(t.Context(), own))
+	version := own.ResourceVersion
+	w.up()
+	require.Equal(t, version, w.secret("c1-ca").ResourceVersion)
+	require.Equal(t, string(own.Data["tls.crt"]), file(t, w.planOf("server"), "/server/tls/server-ca.crt"))
+	require.NotEqual(t, first.secret("c1-cca").Data, w.secret("c1-cca").Data)
+}

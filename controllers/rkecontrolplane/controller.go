@@ -1,0 +1,180 @@
+package rkecontrolplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/drover-project/drover/advice"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/apply"
+	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/planner"
+)
+
+// fieldOwner of what the controller writes.
+const fieldOwner = "drover-rkecontrolplane"
+
+// Clusters is the way into workload clusters.
+type Clusters interface {
+	// Reaches reports whether a cluster's API answers.
+	Reaches(cluster client.ObjectKey) bool
+	// OnNode has wake called, with an empty machine, when that may have changed. It must not block.
+	OnNode(wake func(cluster client.ObjectKey, machine types.UID))
+}
+
+// Options of a Reconciler.
+type Options struct {
+	// Client reads, from its cache if it has one, and writes.
+	Client client.Client
+	// Reader reads Secrets and ConfigMaps past the cache.
+	Reader client.Reader
+	// Plans reads plan Secrets; see NewPlans. Reader by default.
+	Plans client.Reader
+	// Clusters tells which clusters are reached.
+	Clusters Clusters
+	// Releases is the ConfigMap that takes the place of the catalogue of releases that is built in, if it is there.
+	Releases types.NamespacedName
+	// WatchFilter limits the RKEControlPlanes to those whose label cluster.x-k8s.io/watch-filter has this value; empty for all.
+	WatchFilter string
+	// Workers is the number of clusters that are worked on at a time; 1 by default.
+	Workers int
+	// Clock is the real one by default.
+	Clock clock.PassiveClock
+}
+
+// Reconciler reconciles RKEControlPlanes.
+type Reconciler struct {
+	Options
+
+	applier   apply.Applier
+	catalogue catalogue
+}
+
+// New makes a Reconciler.
+func New(o Options) *Reconciler {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Plans == nil {
+		o.Plans = o.Reader
+	}
+	return &Reconciler{Options: o, applier: apply.Applier{Client: o.Client, Reader: o.Reader, Owner: fieldOwner}}
+}
+
+// scope is one reconcile.
+type scope struct {
+	*rkev1.RKEControlPlane
+	conditions *step.Conditions
+	cluster    *clusterv1.Cluster
+	members    []member
+	snapshot   planner.Cluster
+	result     planner.Result
+	// state is the Secret <control plane>-rke-state.
+	state *corev1.Secret
+	// again is when the kubeconfig has to be renewed; 0 while there is none of ours.
+	again time.Duration
+}
+
+// Conditions implements step.Scope.
+func (s *scope) Conditions() *step.Conditions { return s.conditions }
+
+// Reconcile brings one RKEControlPlane forward. What it made ends with it, by owner references.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	obj := &rkev1.RKEControlPlane{}
+	if err := r.Client.Get(ctx, request.NamespacedName, obj); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !obj.DeletionTimestamp.IsZero() || r.WatchFilter != "" && obj.Labels[clusterv1.WatchLabel] != r.WatchFilter {
+		return reconcile.Result{}, nil
+	}
+	before := obj.DeepCopy()
+	s := &scope{RKEControlPlane: obj, conditions: step.NewConditions(&obj.Status.Conditions, obj.Generation, r.Clock.Now())}
+	s.conditions.Advise = func(c metav1.Condition) []string {
+		return advice.ControlPlane{Namespace: s.Namespace, Name: s.Name}.On(c.Reason)
+	}
+	errs := []error{step.Run(ctx, s, step.Of(rkev1.ReconciledCondition, "", r.findCluster), step.Of(rkev1.ReconciledCondition, "", r.ensureSecrets),
+		step.Of(rkev1.ReconciledCondition, "", r.observe))}
+	if errs[0] == nil {
+		// A plan that waits must not keep anybody from the cluster, nor the other way round.
+		errs = append(errs, step.Run(ctx, s, step.Of(rkev1.ReconciledCondition, rkev1.ReconciledReason, r.plan)),
+			step.Run(ctx, s, step.Of(rkev1.AvailableCondition, rkev1.APIAnswersReason, r.access)))
+		r.count(s)
+	}
+	if s.conditions.Get(rkev1.ReconciledCondition) != nil { // a conflict may have come before it was found out
+		s.conditions.Summarize(rkev1.ReadyCondition, rkev1.ReadyReason, rkev1.ReconciledCondition, rkev1.AvailableCondition)
+	}
+	obj.Status.ObservedGeneration = obj.Generation
+	if _, err := step.PatchStatus(ctx, r.Client, before, obj); err != nil {
+		errs = append(errs, err)
+	}
+	return outcome(s.again, errs)
+}
+
+// outcome is the soonest of the times to come again, and all errors that are neither waiting nor conflicts.
+func outcome(again time.Duration, errs []error) (reconcile.Result, error) {
+	soonest := reconcile.Result{RequeueAfter: again}
+	var failed []error
+	for _, err := range errs {
+		result, err := step.Result(err)
+		failed = append(failed, err)
+		if after := result.RequeueAfter; after > 0 && (soonest.RequeueAfter <= 0 || after < soonest.RequeueAfter) {
+			soonest = result
+		}
+	}
+	return soonest, errors.Join(failed...)
+}
+
+// findCluster finds the Cluster, and stops where it has another control plane or is paused.
+func (r *Reconciler) findCluster(ctx context.Context, s *scope) error {
+	owner, err := util.GetOwnerCluster(ctx, r.Client, s.ObjectMeta)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the Cluster: %w", err)
+	}
+	if s.cluster = owner; owner == nil {
+		return r.withoutOwner(ctx, s)
+	}
+	if !names(owner, s.RKEControlPlane) {
+		return step.Stall(rkev1.ClusterHasAnotherReason, fmt.Errorf("the Cluster %s has the control plane %s %q, and not this one", owner.Name, owner.Spec.ControlPlaneRef.Kind, owner.Spec.ControlPlaneRef.Name))
+	}
+	if annotations.IsPaused(owner, s) {
+		s.conditions.True(rkev1.PausedCondition, clusterv1.PausedReason, "")
+		return step.Wait(clusterv1.PausedReason, "the Cluster or this object is paused", 0)
+	}
+	s.conditions.Set(rkev1.PausedCondition, metav1.ConditionFalse, clusterv1.NotPausedReason, "")
+	return nil
+}
+
+// withoutOwner tells a control plane that its Cluster does not know of from one whose Cluster is yet to come.
+func (r *Reconciler) withoutOwner(ctx context.Context, s *scope) error {
+	waits := step.Wait(rkev1.WaitingForOwnerReason, "no Cluster owns this object yet. It is made by naming it in a Cluster's spec.controlPlaneRef", 0)
+	if s.Spec.ClusterName == "" {
+		return waits
+	}
+	named := &clusterv1.Cluster{}
+	err := r.Client.Get(ctx, types.NamespacedName{Namespace: s.Namespace, Name: s.Spec.ClusterName}, named)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the Cluster %s: %w", s.Spec.ClusterName, err)
+	}
+	if ref := named.Spec.ControlPlaneRef; err == nil && ref.IsDefined() && !names(named, s.RKEControlPlane) {
+		return step.Stall(rkev1.ClusterHasAnotherReason, fmt.Errorf("the Cluster %s has the control plane %s %q, and not this one", named.Name, ref.Kind, ref.Name))
+	}
+	return waits
+}
+
+// names reports whether a Cluster names a control plane as its own.
+func names(cluster *clusterv1.Cluster, obj *rkev1.RKEControlPlane) bool {
+	ref := cluster.Spec.ControlPlaneRef
+	return ref.APIGroup == rkev1.GroupVersion.Group && ref.Kind == "RKEControlPlane" && ref.Name == obj.Name && cluster.Namespace == obj.Namespace
+}

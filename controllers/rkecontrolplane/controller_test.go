@@ -1,0 +1,275 @@
+package rkecontrolplane_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/drover-project/drover/api/plan"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/capi/workload"
+	"github.com/drover-project/drover/testkit"
+)
+
+// A cluster from nothing to one server and one worker, with the agents' part played.
+func TestReconcile(t *testing.T) {
+	w := newWorld(t)
+	w.reconcile()
+	w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.NoEtcdMachineReason)
+	for _, name := range []string{"c1-ca", "c1-cca", "c1-proxy", "c1-etcd", "c1-etcd-peer", "c1-sa"} {
+		secret := w.secret(name)
+		require.Equal(t, clusterv1.ClusterSecretType, secret.Type)
+		require.Equal(t, "c1", secret.Labels[clusterv1.ClusterNameLabel])
+		require.True(t, metav1.IsControlledBy(secret, w.obj), "so it moves and ends with the control plane")
+	}
+	state := w.secret("cp-rke-state")
+	require.Equal(t, rkev1.ClusterStateSecretType, string(state.Type))
+
+	w.machine("server", "etcd", "control-plane", "worker")
+	w.machine("worker", "worker")
+	w.quiet()
+	w.expectMachine("server", rkev1.WaitingForServerReason)
+	w.expectMachine("worker", rkev1.WaitingForServerReason)
+
+	before := w.secret("server-machine-plan").Data
+	w.server("server", 1)
+	w.server("worker", 2)
+	w.reconcile()
+	secret := w.secret("server-machine-plan")
+	require.NoError(t, plan.MayWrite(plan.Planner, before, secret.Data))
+	require.Equal(t, "true", secret.Labels[rkev1.InitNodeLabel])
+	require.Equal(t, "-", secret.Annotations[rkev1.JoinedToAnnotation])
+	require.Equal(t, "https://10.0.0.1:6443", secret.Annotations[rkev1.JoinURLAnnotation])
+	require.Equal(t, string(w.secret("c1-ca").Data["tls.crt"]), file(t, w.planOf("server"), "/server/tls/server-ca.crt"))
+	require.Contains(t, file(t, w.planOf("server"), "50-rancher.yaml"), string(state.Data["serverToken"]))
+	w.expectMachine("server", rkev1.WaitingForServerReason) // what was written is told when it is seen
+	w.quiet()
+	require.Contains(t, w.expectMachine("server", rkev1.WaitingForAgentReason), "drover ssh server")
+	w.expectMachine("worker", rkev1.WaitingForControlPlaneReason)
+	w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.WaitingForMachinesReason)
+	w.expect(rkev1.AvailableCondition, metav1.ConditionFalse, rkev1.WaitingForControlPlaneReason)
+	require.True(t, w.isGone("c1-kubeconfig"))
+
+	w.applies("server")
+	w.quiet()
+	w.expectMachine("server", rkev1.WaitingForProbesReason)
+	testkit.ExpectCondition(t, w.machineNamed("server"), rkev1.PlanAppliedCondition, metav1.ConditionTrue, rkev1.PlanAppliedReason)
+	require.Equal(t, "true", string(w.secret("cp-rke-state").Data["bootstrapped"]), "a move takes it along")
+
+	w.isWell("server")
+	w.quiet()
+	w.expectMachine("server", rkev1.UpToDateReason)
+	require.Contains(t, w.expect(rkev1.AvailableCondition, metav1.ConditionFalse, rkev1.APINotReachedReason), "https://203.0.113.1:6443")
+	require.Nil(t, w.obj.Status.Initialization.ControlPlaneInitialized)
+	require.Contains(t, file(t, w.planOf("worker"), "50-rancher.yaml"), "https://10.0.0.1:6443")
+	require.Equal(t, "https://10.0.0.1:6443", w.secret("worker-machine-plan").Annotations[rkev1.JoinedToAnnotation])
+	config, err := workload.ParseKubeconfig(w.secret("c1-kubeconfig").Data["value"])
+	require.NoError(t, err, "the manager refuses kubeconfigs of users that say more than an address, and ours passes")
+	require.Equal(t, "https://203.0.113.1:6443", config.Host)
+
+	w.applies("worker")
+	w.isWell("worker")
+	w.reached[client.ObjectKeyFromObject(w.cluster)] = true
+	w.quiet()
+	w.expect(rkev1.ReadyCondition, metav1.ConditionTrue, rkev1.ReadyReason)
+	w.expect(rkev1.AvailableCondition, metav1.ConditionTrue, rkev1.APIAnswersReason)
+	require.True(t, *w.obj.Status.Initialization.ControlPlaneInitialized)
+	require.EqualValues(t, 1, *w.obj.Status.Replicas, "control planes only")
+	require.EqualValues(t, 1, *w.obj.Status.UpToDateReplicas)
+
+	versions, writes := w.versions(), len(w.writes)
+	w.reconcile()
+	require.Equal(t, versions, w.versions())
+	require.Len(t, w.writes, writes, "nothing changed, nothing is written")
+	t.Logf("%d writes for two machines: %s", len(w.writes), strings.Join(w.writes, ", "))
+
+	w.reached[client.ObjectKeyFromObject(w.cluster)] = false
+	w.quiet()
+	w.expect(rkev1.AvailableCondition, metav1.ConditionFalse, rkev1.APINotReachedReason)
+	require.True(t, *w.obj.Status.Initialization.ControlPlaneInitialized, "it never goes back")
+}
+
+// A machine costs so many writes of ours, from its Machine to its Node Ready, and no more.
+func TestReconcile_writesPerMachine(t *testing.T) {
+	w := newWorld(t)
+	w.up()
+	w.writes = nil
+	const workers = 3
+	names := []string{"w1", "w2", "w3"}
+	for i, name := range names {
+		w.machine(name, "worker")
+		w.quiet()
+		w.server(name, 10+i)
+		w.quiet()
+		w.applies(name)
+		w.quiet()
+		w.isWell(name)
+		w.quiet()
+		w.expectMachine(name, rkev1.UpToDateReason)
+	}
+	t.Logf("%d writes for %d workers", len(w.writes), workers)
+	require.LessOrEqual(t, len(w.writes), 10*workers, "%v", w.writes)
+}
+
+// A bad argument touches one machine, and taking it back overtakes the plan that fails.
+func TestReconcile_badArgumentAndBack(t *testing.T) {
+	w := newWorld(t)
+	w.up()
+	good := w.planOf("server")
+	w.change(func(o *rkev1.RKEControlPlane) { o.Spec.MachineGlobalConfig = nil })
+	w.quiet()
+	require.Equal(t, good, w.planOf("server"), "it means the same")
+	w.change(func(o *rkev1.RKEControlPlane) {
+		require.NoError(t, json.Unmarshal([]byte(`{"kubelet-arg":["no-such=1"]}`), &o.Spec.MachineGlobalConfig))
+	})
+	w.quiet()
+	w.agent("server", map[string]string{plan.KeyState: string(plan.StateInProgress), plan.KeyFailureCount: "1", plan.KeyFailedOutput: "canary-in-output",
+		plan.KeyAgentStatus: `{"checksum":"` + plan.Checksum(w.secret("server-machine-plan").Data[plan.KeyPlan]) + `","attempt":1,"step":"instruction install","message":"it ended with exit code 1","output":"canary-in-output"}`})
+	w.quiet()
+	message := w.expectMachine("server", rkev1.RetryingPlanReason)
+	require.Contains(t, message, "attempt 1 failed at instruction install: it ended with exit code 1")
+	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.RetryingPlanReason), "server: attempt 1 failed")
+	require.NotContains(t, message+w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.RetryingPlanReason), "canary")
+	require.NotEmpty(t, w.secret("c1-kubeconfig").Data["value"])
+
+	w.change(func(o *rkev1.RKEControlPlane) { o.Spec.MachineGlobalConfig = nil })
+	w.reconcile()
+	require.Equal(t, string(plan.StatePending), string(w.secret("server-machine-plan").Data[plan.KeyState]))
+	require.Equal(t, "canary-in-output", string(w.secret("server-machine-plan").Data[plan.KeyFailedOutput]), "the agent's own keys stay")
+	w.applies("server")
+	w.isWell("server")
+	w.quiet()
+	w.expect(rkev1.ReadyCondition, metav1.ConditionTrue, rkev1.ReadyReason)
+}
+
+// The agent writes between the look and the delivery: the plan is refused, and delivered to what is there then.
+func TestReconcile_agentWritesMeanwhile(t *testing.T) {
+	w := newWorld(t)
+	w.machine("server", "etcd", "control-plane", "worker")
+	w.quiet()
+	w.server("server", 1)
+	meddled := false
+	w.r = w.reconciler(testkit.Writes(w.WithWatch, func(write string, do func() error) error {
+		if write == "patch *v1.Secret" && !meddled {
+			meddled = true
+			w.agent("server", map[string]string{plan.KeyAgentStatus: `{"version":"v1"}`})
+		}
+		return do()
+	}))
+	result := testkit.ExpectReconciled(t, w.r, w.obj)
+	require.Positive(t, result.RequeueAfter, "a conflict is no error")
+	require.Nil(t, w.planOf("server"))
+	w.reconcile()
+	require.NotNil(t, w.planOf("server"))
+	require.JSONEq(t, `{"version":"v1"}`, string(w.secret("server-machine-plan").Data[plan.KeyAgentStatus]))
+}
+
+// A crash after each write leaves the authorities, tokens and plan that were made first.
+func TestReconcile_interrupted(t *testing.T) {
+	for n := 1; ; n++ {
+		w, count := newWorld(t), 0
+		w.machine("server", "etcd", "control-plane", "worker")
+		w.server("server", 1)
+		broken := w.reconciler(testkit.Writes(w.WithWatch, func(_ string, do func() error) error {
+			if count++; count > n {
+				return errors.New("the manager is dead")
+			}
+			return errors.Join(do(), map[bool]error{true: errors.New("the answer is lost")}[count == n])
+		}))
+		_, err := broken.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w.obj)})
+		made := &corev1.SecretList{}
+		require.NoError(t, w.List(t.Context(), made, client.InNamespace(w.obj.Namespace)))
+		w.quiet()
+		for _, secret := range made.Items {
+			if secret.Type != plan.SecretType {
+				require.Equal(t, secret.Data, w.secret(secret.Name).Data, "write %d: %s is made once", n, secret.Name)
+			}
+		}
+		require.Equal(t, string(w.secret("c1-cca").Data["tls.key"]), file(t, w.planOf("server"), "/server/tls/client-ca.key"))
+		if err == nil {
+			require.Greater(t, n, 8, "tokens, six authorities, the plan, the status")
+			return
+		}
+	}
+}
+
+func TestReconcile_paused(t *testing.T) {
+	w := newWorld(t)
+	w.machine("server", "etcd", "control-plane", "worker")
+	w.server("server", 1)
+	w.cluster.Spec.Paused = new(true)
+	require.NoError(t, w.Update(t.Context(), w.cluster))
+	w.quiet()
+	w.expect(rkev1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
+	require.Nil(t, w.planOf("server"))
+	require.True(t, w.isGone("c1-ca"))
+	w.cluster.Spec.Paused = new(false)
+	require.NoError(t, w.Update(t.Context(), w.cluster))
+	w.quiet()
+	w.expect(rkev1.PausedCondition, metav1.ConditionFalse, clusterv1.NotPausedReason)
+	require.NotNil(t, w.planOf("server"))
+}
+
+// The kubeconfig names a server that is up, or what the user gave, and its certificate is renewed in time.
+func TestKubeconfig(t *testing.T) {
+	w := newWorld(t)
+	w.up()
+	host := func() string {
+		config, err := workload.ParseKubeconfig(w.secret("c1-kubeconfig").Data["value"])
+		require.NoError(t, err)
+		return config.Host
+	}
+	result := testkit.ExpectReconciled(t, w.r, w.obj)
+	require.InDelta(t, 182*24*time.Hour, result.RequeueAfter, float64(48*time.Hour), "it comes again by itself")
+	before := w.secret("c1-kubeconfig").Data
+	w.clock.SetTime(w.clock.Now().AddDate(0, 5, 0))
+	w.quiet()
+	require.Equal(t, before, w.secret("c1-kubeconfig").Data)
+	w.clock.SetTime(w.clock.Now().AddDate(0, 2, 0))
+	w.quiet()
+	require.NotEqual(t, before, w.secret("c1-kubeconfig").Data, "half of its time is over")
+	require.Equal(t, "https://203.0.113.1:6443", host())
+
+	machine := w.machineNamed("server")
+	machine.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: "10.0.0.7"}}
+	require.NoError(t, w.Status().Update(t.Context(), machine))
+	w.quiet()
+	require.Equal(t, "https://203.0.113.1:6443", host(), "it is not up at its new address yet")
+	w.applies("server")
+	w.isWell("server")
+	w.quiet()
+	require.Equal(t, "https://10.0.0.7:6443", host())
+
+	infrastructure := &rkev1.RKECluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: "c1"}}
+	infrastructure.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "api.example.org", Port: 443}
+	require.NoError(t, w.Create(t.Context(), infrastructure))
+	w.quiet()
+	require.Equal(t, "https://api.example.org:443", host())
+	require.Contains(t, file(t, w.planOf("server"), "50-rancher.yaml"), "api.example.org", "among the names of its certificate")
+
+	w.applies("server")
+	w.isWell("server")
+	w.quiet()
+	secret := w.secret("c1-kubeconfig")
+	secret.Data["value"] = []byte("rubbish")
+	require.NoError(t, w.Update(t.Context(), secret))
+	w.quiet()
+	require.Equal(t, "https://api.example.org:443", host(), "somebody meddled with it")
+	require.NoError(t, w.Delete(t.Context(), secret))
+	w.quiet()
+	require.Equal(t, "https://api.example.org:443", host())
+
+	require.NoError(t, w.Delete(t.Context(), w.secret("c1-kubeconfig")))
+	require.NoError(t, w.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: "c1-kubeconfig"}, Data: map[string][]byte{"value": []byte("mine")}}))
+	w.quiet()
+	require.Equal(t, "mine", string(w.secret("c1-kubeconfig").Data["value"]), "the user's own is left alone")
+}

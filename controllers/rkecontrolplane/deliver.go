@@ -1,0 +1,121 @@
+package rkecontrolplane
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/planner"
+)
+
+// plan asks the planner, writes the plans that it gives out, and tells what it says. What was written is told when it is seen again: its plan
+// Secret wakes the control plane.
+func (r *Reconciler) plan(ctx context.Context, s *scope) error {
+	s.result = planner.Plan(s.snapshot)
+	if err := r.warn(ctx, s); err != nil {
+		return err
+	}
+	delivered := false
+	for _, verdict := range s.result.Machines {
+		if verdict.Delivery == nil {
+			continue
+		}
+		// In the planner's order, and not on after a conflict: a later machine's turn may depend on what was not seen.
+		if err := r.deliver(ctx, s, verdict); err != nil {
+			return err
+		}
+		delivered = true
+	}
+	was := s.conditions.Get(rkev1.ReconciledCondition)
+	switch {
+	case s.result.Reason == rkev1.ReconciledReason:
+		s.conditions.True(rkev1.ReconciledCondition, s.result.Reason, s.result.Message)
+	case delivered && was != nil && was.Status == metav1.ConditionFalse:
+		s.conditions.Repeat(rkev1.ReconciledCondition, *was)
+	default:
+		s.conditions.False(rkev1.ReconciledCondition, s.result.Reason, s.result.Message)
+	}
+	return r.tellMachines(ctx, s)
+}
+
+// deliver writes a plan. The agent writes the same Secret: a plan for what it was a moment ago is refused as a conflict.
+func (r *Reconciler) deliver(ctx context.Context, s *scope, verdict planner.Verdict) error {
+	secret := s.member(verdict.Machine).plan
+	before, d := secret, verdict.Delivery
+	after := secret.DeepCopy()
+	after.Data = d.Data(before.Data)
+	metav1.SetMetaDataAnnotation(&after.ObjectMeta, rkev1.JoinedToAnnotation, d.JoinedTo)
+	if d.JoinURL != "" {
+		metav1.SetMetaDataAnnotation(&after.ObjectMeta, rkev1.JoinURLAnnotation, d.JoinURL)
+	}
+	if d.InitNode {
+		metav1.SetMetaDataLabel(&after.ObjectMeta, rkev1.InitNodeLabel, "true")
+	}
+	if err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldOwner)); err != nil {
+		return fmt.Errorf("writing the plan of %s: %w", verdict.Machine, err)
+	}
+	return nil
+}
+
+// member finds a machine by the name that the planner knows it by.
+func (s *scope) member(name string) member {
+	return s.members[slices.IndexFunc(s.members, func(m member) bool { return m.Name == name })]
+}
+
+// warn keeps the condition Warnings.
+func (r *Reconciler) warn(ctx context.Context, s *scope) error {
+	warnings := s.result.Warnings
+	others, err := r.otherClusters(ctx, s)
+	if err != nil {
+		return err
+	}
+	for _, name := range others {
+		warnings = append(warnings, fmt.Sprintf("the Cluster %s names this control plane too, which is that of %s: give it one of its own", name, s.cluster.Name))
+	}
+	if versioned := withVersion(s.members); len(versioned) > 0 {
+		warnings = append(warnings, fmt.Sprintf("a version is set for %s, where it has no effect but that another one would replace the servers: take it out of spec.template.spec of what they come from; "+
+			"the version of the cluster is spec.kubernetesVersion here", strings.Join(versioned, ", ")))
+	}
+	if len(warnings) == 0 {
+		s.conditions.Drop(rkev1.WarningsCondition)
+		return nil
+	}
+	s.conditions.True(rkev1.WarningsCondition, rkev1.WarningsReason, strings.Join(warnings, "; "))
+	return nil
+}
+
+// withVersion are MachineDeployments and Machines that have a version, at most three.
+func withVersion(members []member) []string {
+	var found []string
+	for _, m := range members {
+		what := "the Machine " + m.Name
+		if deployment := m.Labels[clusterv1.MachineDeploymentNameLabel]; deployment != "" {
+			what = "the MachineDeployment " + deployment
+		}
+		if m.Spec.Version != "" && !slices.Contains(found, what) && len(found) < 3 {
+			found = append(found, what)
+		}
+	}
+	return found
+}
+
+// otherClusters name the control plane of this Cluster as theirs.
+func (r *Reconciler) otherClusters(ctx context.Context, s *scope) ([]string, error) {
+	list := &clusterv1.ClusterList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {
+		return nil, fmt.Errorf("reading the Clusters: %w", err)
+	}
+	var others []string
+	for i := range list.Items {
+		if one := &list.Items[i]; one.Name != s.cluster.Name && names(one, s.RKEControlPlane) {
+			others = append(others, one.Name)
+		}
+	}
+	return others, nil
+}

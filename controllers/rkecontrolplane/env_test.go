@@ -1,0 +1,279 @@
+package rkecontrolplane_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clocktesting "k8s.io/utils/clock/testing"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/api/plan"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/capi"
+	"github.com/drover-project/drover/charts"
+	"github.com/drover-project/drover/controllers/rkecontrolplane"
+	"github.com/drover-project/drover/testkit"
+)
+
+func TestMain(m *testing.M) {
+	crds, err := capi.CRDs()
+	if err == nil {
+		own, ownErr := charts.CRDs()
+		crds, err = append(crds, own...), ownErr
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	testkit.Main(m, testkit.WithCRDs(crds...))
+}
+
+// reached are the workload clusters that answer.
+type reached map[client.ObjectKey]bool
+
+var _ rkecontrolplane.Clusters = reached{}
+
+func (r reached) Reaches(cluster client.ObjectKey) bool    { return r[cluster] }
+func (r reached) OnNode(func(client.ObjectKey, types.UID)) {}
+
+// world is a Cluster whose infrastructure is provisioned, with an RKEControlPlane and no machine.
+type world struct {
+	client.WithWatch
+	*testing.T
+	obj     *rkev1.RKEControlPlane
+	cluster *clusterv1.Cluster
+	reached reached
+	clock   *clocktesting.FakePassiveClock
+	r       *rkecontrolplane.Reconciler
+	// writes are requests that change something.
+	writes []string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(scheme))
+	require.NoError(t, clusterv1.AddToScheme(scheme))
+	require.NoError(t, rkev1.AddToScheme(scheme))
+	w := &world{T: t, WithWatch: testkit.Client(t, scheme), reached: reached{}, clock: clocktesting.NewFakePassiveClock(time.Now())}
+	counting := testkit.Writes(w.WithWatch, func(write string, do func() error) error {
+		w.writes = append(w.writes, write)
+		return do()
+	})
+	w.r = w.reconciler(counting)
+	meta := metav1.ObjectMeta{Namespace: testkit.Namespace(t), Name: "c1"}
+	w.cluster = &clusterv1.Cluster{ObjectMeta: meta, Spec: clusterv1.ClusterSpec{
+		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKECluster", Name: "c1"},
+		ControlPlaneRef:   clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEControlPlane", Name: "cp"}}}
+	require.NoError(t, w.Create(t.Context(), w.cluster))
+	w.cluster.Status.Initialization.InfrastructureProvisioned = new(true)
+	require.NoError(t, w.Status().Update(t.Context(), w.cluster))
+	w.obj = &rkev1.RKEControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: meta.Namespace, Name: "cp", Labels: map[string]string{clusterv1.ClusterNameLabel: "c1"}}}
+	w.obj.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(w.cluster, clusterv1.GroupVersion.WithKind("Cluster"))}
+	w.obj.Spec.KubernetesVersion = "v1.36.3+k3s1"
+	require.NoError(t, w.Create(t.Context(), w.obj))
+	return w
+}
+
+func (w *world) reconciler(c client.Client) *rkecontrolplane.Reconciler {
+	return rkecontrolplane.New(rkecontrolplane.Options{Client: c, Reader: c, Clusters: w.reached, Clock: w.clock,
+		Releases: types.NamespacedName{Namespace: "default", Name: "no-such-catalogue"}})
+}
+
+// reconcile reconciles once, and reads the control plane.
+func (w *world) reconcile() {
+	w.Helper()
+	testkit.ExpectReconciled(w.T, w.r, w.obj)
+	w.read()
+}
+
+func (w *world) read() {
+	w.Helper()
+	fresh := &rkev1.RKEControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: w.obj.Name}}
+	w.obj = testkit.ExpectExists(w.T, w.WithWatch, fresh)
+}
+
+// quiet reconciles until nothing is written any more, as watches would have it.
+func (w *world) quiet() {
+	w.Helper()
+	for range 10 {
+		before := len(w.writes)
+		if w.reconcile(); len(w.writes) == before {
+			return
+		}
+	}
+	require.Fail(w, "it goes on and on", "%v", w.writes)
+}
+
+// change changes the control plane's specification.
+func (w *world) change(do func(*rkev1.RKEControlPlane)) {
+	w.Helper()
+	w.read()
+	do(w.obj)
+	require.NoError(w, w.Update(w.Context(), w.obj))
+}
+
+// machine makes a Machine as Cluster API, and what belongs to it as the bootstrap provider makes it.
+func (w *world) machine(name string, roles ...string) *clusterv1.Machine {
+	w.Helper()
+	labels := map[string]string{clusterv1.ClusterNameLabel: "c1"}
+	for _, role := range roles {
+		labels["rke.cattle.io/"+role+"-role"] = "true"
+	}
+	machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: name, Labels: labels}, Spec: clusterv1.MachineSpec{ClusterName: "c1",
+		Bootstrap:         clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEBootstrap", Name: name}},
+		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.test", Kind: "AcmeMachine", Name: name}}}
+	require.NoError(w, w.Create(w.Context(), machine))
+	bootstrap := &rkev1.RKEBootstrap{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: name,
+		Labels: map[string]string{clusterv1.ClusterNameLabel: "c1", rkev1.MachineIDLabel: "id-" + name}}}
+	require.NoError(w, w.Create(w.Context(), bootstrap))
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: name + "-machine-plan", Labels: map[string]string{clusterv1.ClusterNameLabel: "c1"},
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(bootstrap, rkev1.GroupVersion.WithKind("RKEBootstrap"))}}, Type: plan.SecretType}
+	require.NoError(w, w.Create(w.Context(), secret))
+	return machine
+}
+
+// server provisions the server of a machine, the last part of whose address is given.
+func (w *world) server(name string, last int) {
+	w.Helper()
+	machine := w.machineNamed(name)
+	machine.Spec.ProviderID = fmt.Sprintf("acme://%d", last)
+	require.NoError(w, w.Update(w.Context(), machine))
+	machine.Status.Initialization.InfrastructureProvisioned = new(true)
+	machine.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: fmt.Sprintf("10.0.0.%d", last)},
+		{Type: clusterv1.MachineExternalIP, Address: fmt.Sprintf("203.0.113.%d", last)}}
+	require.NoError(w, w.Status().Update(w.Context(), machine))
+}
+
+func (w *world) machineNamed(name string) *clusterv1.Machine {
+	w.Helper()
+	return testkit.ExpectExists(w.T, w.WithWatch, &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: name}})
+}
+
+func (w *world) secret(name string) *corev1.Secret {
+	w.Helper()
+	return testkit.ExpectExists(w.T, w.WithWatch, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: name}})
+}
+
+// planOf is the plan that a machine was given, and nil without one.
+func (w *world) planOf(name string) *plan.Plan {
+	w.Helper()
+	raw := w.secret(name + "-machine-plan").Data[plan.KeyPlan]
+	if raw == nil {
+		return nil
+	}
+	given := &plan.Plan{}
+	require.NoError(w, json.Unmarshal(raw, given))
+	return given
+}
+
+// agent writes what a machine's agent would write.
+func (w *world) agent(name string, data map[string]string) {
+	w.Helper()
+	secret := w.secret(name + "-machine-plan")
+	before := maps.Clone(secret.Data)
+	if secret.Data == nil {
+		secret.Data = map[string][]byte{}
+	}
+	for key, value := range data {
+		secret.Data[key] = []byte(value)
+	}
+	require.NoError(w, plan.MayWrite(plan.Agent, before, secret.Data))
+	require.NoError(w, w.Update(w.Context(), secret))
+}
+
+// applies has the agent apply what it was given; its probes are not asked yet.
+func (w *world) applies(name string) {
+	w.Helper()
+	w.agent(name, map[string]string{plan.KeyState: string(plan.StateInProgress)})
+	w.agent(name, map[string]string{plan.KeyState: string(plan.StateSucceeded), plan.KeyAppliedChecksum: plan.Checksum(w.secret(name + "-machine-plan").Data[plan.KeyPlan])})
+}
+
+// isWell has the agent find all probes healthy.
+func (w *world) isWell(name string) {
+	w.Helper()
+	statuses := map[string]plan.ProbeStatus{}
+	for probe := range w.planOf(name).Probes {
+		statuses[probe] = plan.ProbeStatus{Healthy: true}
+	}
+	raw, err := json.Marshal(statuses)
+	require.NoError(w, err)
+	w.agent(name, map[string]string{plan.KeyProbeStatuses: string(raw)})
+}
+
+// up has a cluster with a server whose API answers.
+func (w *world) up() {
+	w.Helper()
+	w.machine("server", "etcd", "control-plane", "worker")
+	w.server("server", 1)
+	w.quiet()
+	w.applies("server")
+	w.isWell("server")
+	w.quiet()
+	w.reached[client.ObjectKeyFromObject(w.cluster)] = true
+	w.quiet()
+	w.expect(rkev1.ReadyCondition, metav1.ConditionTrue, rkev1.ReadyReason)
+}
+
+func (w *world) expect(kind string, status metav1.ConditionStatus, reason string) string {
+	w.Helper()
+	return testkit.ExpectCondition(w.T, w.obj, kind, status, reason).Message
+}
+
+func (w *world) expectMachine(name, reason string) string {
+	w.Helper()
+	status := metav1.ConditionFalse
+	if reason == rkev1.UpToDateReason {
+		status = metav1.ConditionTrue
+	}
+	return testkit.ExpectCondition(w.T, w.machineNamed(name), rkev1.ReconciledCondition, status, reason).Message
+}
+
+// versions are those of everything in the namespace that the controller may write.
+func (w *world) versions() map[string]string {
+	w.Helper()
+	found := map[string]string{}
+	for _, list := range []client.ObjectList{&corev1.SecretList{}, &clusterv1.MachineList{}, &rkev1.RKEControlPlaneList{}, &clusterv1.ClusterList{}} {
+		require.NoError(w, w.List(w.Context(), list, client.InNamespace(w.obj.Namespace)))
+		raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(list)
+		require.NoError(w, err)
+		items, _ := raw["items"].([]any)
+		for _, item := range items {
+			meta, _ := item.(map[string]any)["metadata"].(map[string]any)
+			found[fmt.Sprintf("%T %s", list, meta["name"])] = fmt.Sprint(meta["resourceVersion"])
+		}
+	}
+	return found
+}
+
+func (w *world) isGone(name string) bool {
+	w.Helper()
+	return apierrors.IsNotFound(w.Get(w.Context(), client.ObjectKey{Namespace: w.obj.Namespace, Name: name}, &corev1.Secret{}))
+}
+
+// file is the content of a file in a plan.
+func file(t *testing.T, p *plan.Plan, end string) string {
+	t.Helper()
+	for _, f := range p.Files {
+		if strings.HasSuffix(f.Path, end) {
+			content, err := f.Bytes()
+			require.NoError(t, err)
+			return string(content)
+		}
+	}
+	require.Fail(t, "no such file", end)
+	return ""
+}

@@ -1,0 +1,97 @@
+package rkecontrolplane
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/advice"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/planner"
+)
+
+// tellMachines writes on the Machines what they wait for. Cluster API leaves conditions alone that are not its own.
+func (r *Reconciler) tellMachines(ctx context.Context, s *scope) error {
+	for _, verdict := range s.result.Machines {
+		if verdict.Delivery != nil {
+			continue
+		}
+		machine := s.member(verdict.Machine).Machine
+		told := machine.DeepCopy().Status.Conditions
+		if !r.tell(&told, machine, verdict) {
+			continue
+		}
+		if err := r.writeConditions(ctx, machine, told); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tell sets a verdict's conditions, and reports whether one is another than it was.
+func (r *Reconciler) tell(list *[]metav1.Condition, machine *clusterv1.Machine, verdict planner.Verdict) bool {
+	changed := false
+	set := func(kind string, status metav1.ConditionStatus, reason, message string) {
+		was := meta.FindStatusCondition(*list, kind)
+		old := metav1.Condition{}
+		if was != nil {
+			old = *was
+		}
+		scratch := step.NewConditions(list, machine.Generation, r.Clock.Now())
+		scratch.Advise = func(c metav1.Condition) []string {
+			return advice.ControlPlane{Namespace: machine.Namespace, Name: machine.Spec.ClusterName, Machine: machine.Name}.On(c.Reason)
+		}
+		scratch.Set(kind, status, reason, message)
+		is := *meta.FindStatusCondition(*list, kind)
+		// A Machine's generation is no news of its plan.
+		changed = changed || was == nil || old.Status != is.Status || old.Reason != is.Reason || old.Message != is.Message
+	}
+	reconciled := metav1.ConditionFalse
+	if verdict.Done() {
+		reconciled = metav1.ConditionTrue
+	}
+	set(rkev1.ReconciledCondition, reconciled, verdict.Reason, verdict.Message)
+	switch verdict.Progress {
+	case "": // it has no plan
+	case rkev1.UpToDateReason, rkev1.WaitingForProbesReason:
+		set(rkev1.PlanAppliedCondition, metav1.ConditionTrue, rkev1.PlanAppliedReason, "")
+	case rkev1.PlanFailedReason:
+		set(rkev1.PlanAppliedCondition, metav1.ConditionFalse, verdict.Progress, "")
+	default:
+		set(rkev1.PlanAppliedCondition, metav1.ConditionUnknown, verdict.Progress, "")
+	}
+	return changed
+}
+
+// writeConditions applies our own conditions of a Machine.
+func (r *Reconciler) writeConditions(ctx context.Context, machine *clusterv1.Machine, conditions []metav1.Condition) error {
+	var own []any
+	for _, kind := range []string{rkev1.ReconciledCondition, rkev1.PlanAppliedCondition} {
+		condition := meta.FindStatusCondition(conditions, kind)
+		if condition == nil {
+			continue
+		}
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(condition)
+		if err != nil {
+			return fmt.Errorf("encoding a condition: %w", err)
+		}
+		own = append(own, fields)
+	}
+	patch := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"conditions": own}}}
+	patch.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("Machine"))
+	patch.SetNamespace(machine.Namespace)
+	patch.SetName(machine.Name)
+	patch.SetUID(machine.UID)
+	err := r.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(fieldOwner), client.ForceOwnership)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("writing conditions of Machine %s: %w", machine.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package rkecontrolplane
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/secret"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/api/plan"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/rkecontrolplane/authorities"
+	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/planner"
+)
+
+// Keys of <control plane>-rke-state. The first two are Rancher's.
+const (
+	serverTokenKey = "serverToken"
+	agentTokenKey  = "agentToken"
+	// bootstrappedKey is there once a server has made the cluster: then its data is on its etcd machines and nowhere else.
+	bootstrappedKey = "bootstrapped"
+)
+
+// ensureSecrets makes the cluster's authorities and tokens, once. Each is made before the first plan is delivered; one that is gone after that
+// is not made anew, for the cluster's servers have the old one.
+func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
+	begun, err := r.begun(ctx, s)
+	if err != nil {
+		return err
+	}
+	name := s.Name + "-rke-state"
+	s.state, err = r.ensureSecret(ctx, s, name, begun, func() (corev1.SecretType, map[string][]byte, error) {
+		return rkev1.ClusterStateSecretType, map[string][]byte{serverTokenKey: []byte(newToken()), agentTokenKey: []byte(newToken())}, nil
+	})
+	if err != nil {
+		return err
+	}
+	s.snapshot.Tokens = planner.Tokens{Server: string(s.state.Data[serverTokenKey]), Agent: string(s.state.Data[agentTokenKey])}
+	s.snapshot.Bootstrapped = len(s.state.Data[bootstrappedKey]) > 0
+	for _, purpose := range authorities.Purposes {
+		name := secret.Name(s.cluster.Name, purpose)
+		found, err := r.ensureSecret(ctx, s, name, begun || s.snapshot.Bootstrapped, func() (corev1.SecretType, map[string][]byte, error) {
+			data, err := authorities.New(s.cluster.Name, purpose, r.Clock.Now())
+			return clusterv1.ClusterSecretType, data, err
+		})
+		if err != nil {
+			return err
+		}
+		if err := authorities.Check(purpose, found.Data, r.Clock.Now()); err != nil {
+			return step.Stall(rkev1.AuthorityInvalidReason, fmt.Errorf("the Secret %s cannot be used: %w", name, err))
+		}
+		authorities.Put(&s.snapshot.Authorities, purpose, found.Data)
+	}
+	return nil
+}
+
+// begun reports whether a machine of the cluster has been given a plan.
+func (r *Reconciler) begun(ctx context.Context, s *scope) (bool, error) {
+	plans, err := r.planSecrets(ctx, s)
+	for _, one := range plans {
+		if len(one.Data[plan.KeyPlan]) > 0 {
+			return true, err
+		}
+	}
+	return false, err
+}
+
+// ensureSecret reads a Secret of the cluster, or makes it.
+func (r *Reconciler) ensureSecret(ctx context.Context, s *scope, name string, begun bool, content func() (corev1.SecretType, map[string][]byte, error)) (*corev1.Secret, error) {
+	found := &corev1.Secret{}
+	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: name}, found)
+	if err == nil {
+		return found, nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
+	}
+	if begun {
+		return nil, step.Stall(rkev1.ClusterSecretMissingReason, errors.New("the Secret "+name+", with which the cluster was made, is gone"))
+	}
+	kind, data, err := content()
+	if err != nil {
+		return nil, fmt.Errorf("making Secret %s: %w", name, err)
+	}
+	made := &corev1.Secret{ObjectMeta: r.meta(s, name), Type: kind, Data: data}
+	// Create, for one that somebody else made meanwhile is his.
+	if err := r.Client.Create(ctx, made, client.FieldOwner(fieldOwner)); err != nil {
+		return nil, fmt.Errorf("making Secret %s: %w", name, err)
+	}
+	return made, nil
+}
+
+func (r *Reconciler) meta(s *scope, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: s.Namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: s.cluster.Name},
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(s.RKEControlPlane, rkev1.GroupVersion.WithKind("RKEControlPlane"))}}
+}
+
+func newToken() string { return strings.ToLower(rand.Text() + rand.Text()) }
+
+// rememberBootstrapped writes down that a server has made the cluster. Unlike status, the Secret goes along with a move.
+func (r *Reconciler) rememberBootstrapped(ctx context.Context, s *scope) error {
+	if s.snapshot.Bootstrapped {
+		return nil
+	}
+	before := s.state.DeepCopy()
+	s.state.Data[bootstrappedKey] = []byte("true")
+	if err := r.Client.Patch(ctx, s.state, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldOwner)); err != nil {
+		return fmt.Errorf("writing Secret %s: %w", s.state.Name, err)
+	}
+	s.snapshot.Bootstrapped = true
+	return nil
+}

@@ -1,0 +1,227 @@
+package rkecontrolplane
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/api/plan"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/planner"
+)
+
+// member is a Machine of the cluster with what belongs to it.
+type member struct {
+	*clusterv1.Machine
+	// plan is its plan Secret, as far as it is kept in memory; nil while it is not there.
+	plan *corev1.Secret
+}
+
+// observe completes the snapshot that ensureSecrets began.
+func (r *Reconciler) observe(ctx context.Context, s *scope) error {
+	c := &s.snapshot
+	c.Name, c.Spec, c.InitMachineID = cmp.Or(s.Spec.ClusterName, s.cluster.Name), s.Spec, s.Labels[rkev1.InitNodeMachineIDLabel]
+	if done := s.cluster.Status.Initialization.InfrastructureProvisioned; done != nil {
+		c.InfrastructureProvisioned = *done
+	}
+	endpoint, err := r.endpoint(ctx, s.cluster)
+	if err != nil {
+		return err
+	}
+	c.Endpoint = endpoint.Host
+	if c.Releases, c.ReleasesError, err = r.catalogue.read(ctx, r.Reader, r.Releases); err != nil {
+		return err
+	}
+	if c.Objects, err = r.objects(ctx, s); err != nil {
+		return err
+	}
+	if err := r.machines(ctx, s); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(s.members, madeCluster) {
+		return r.rememberBootstrapped(ctx, s)
+	}
+	return nil
+}
+
+// madeCluster reports whether a machine is the init node, and has applied a plan.
+func madeCluster(m member) bool {
+	return m.plan != nil && m.plan.Annotations[rkev1.JoinedToAnnotation] == "-" && len(m.plan.Data[plan.KeyAppliedChecksum]) > 0
+}
+
+// endpoint is the address that the user gave the cluster's API, if he did. What Cluster API has copied is the first that there was, which may
+// be the one that stands for none.
+func (r *Reconciler) endpoint(ctx context.Context, cluster *clusterv1.Cluster) (clusterv1.APIEndpoint, error) {
+	given := []clusterv1.APIEndpoint{cluster.Spec.ControlPlaneEndpoint}
+	if ref := cluster.Spec.InfrastructureRef; ref.APIGroup == rkev1.GroupVersion.Group && ref.Kind == "RKECluster" {
+		infrastructure := &rkev1.RKECluster{}
+		err := r.Client.Get(ctx, types.NamespacedName{Namespace: cluster.Namespace, Name: ref.Name}, infrastructure)
+		if client.IgnoreNotFound(err) != nil {
+			return clusterv1.APIEndpoint{}, fmt.Errorf("reading the RKECluster %s: %w", ref.Name, err)
+		}
+		given = append([]clusterv1.APIEndpoint{infrastructure.Spec.ControlPlaneEndpoint}, given...)
+	}
+	for _, one := range given {
+		if one.IsValid() && one.Host != "localhost" {
+			return one, nil
+		}
+	}
+	return clusterv1.APIEndpoint{}, nil
+}
+
+// objects reads what the specification names, as far as it is there.
+func (r *Reconciler) objects(ctx context.Context, s *scope) (map[planner.ObjectKey]planner.Object, error) {
+	found := map[planner.ObjectKey]planner.Object{}
+	for _, key := range planner.References(s.Spec) {
+		name := client.ObjectKey{Namespace: s.Namespace, Name: key.Name}
+		var object planner.Object
+		var err error
+		if key.Kind == planner.SecretKind {
+			read := &corev1.Secret{}
+			err = r.Reader.Get(ctx, name, read)
+			object = planner.Object{Type: string(read.Type), Data: read.Data, AuthorizedClusters: read.Annotations[rkev1.AuthorizedForClustersAnnotation]}
+		} else {
+			read := &corev1.ConfigMap{}
+			err = r.Reader.Get(ctx, name, read)
+			object = planner.Object{Data: read.BinaryData, AuthorizedClusters: read.Annotations[rkev1.AuthorizedForClustersAnnotation]}
+			if object.Data == nil {
+				object.Data = map[string][]byte{}
+			}
+			for key, text := range read.Data {
+				object.Data[key] = []byte(text)
+			}
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("reading %s %s: %w", key.Kind, key.Name, err)
+		}
+		if err == nil {
+			found[key] = object
+		}
+	}
+	return found, nil
+}
+
+// planSecrets are the plan Secrets of the cluster by the name of their RKEBootstrap.
+func (r *Reconciler) planSecrets(ctx context.Context, s *scope) (map[string]*corev1.Secret, error) {
+	list := &corev1.SecretList{}
+	if err := r.Plans.List(ctx, list, client.InNamespace(s.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}); err != nil {
+		return nil, fmt.Errorf("reading the plan Secrets: %w", err)
+	}
+	found := map[string]*corev1.Secret{}
+	for i := range list.Items {
+		one := &list.Items[i]
+		if owner := metav1.GetControllerOf(one); one.Type == plan.SecretType && owner != nil && owner.Kind == "RKEBootstrap" {
+			found[owner.Name] = one
+		}
+	}
+	return found, nil
+}
+
+// machines are those of the cluster whose bootstrap is ours.
+func (r *Reconciler) machines(ctx context.Context, s *scope) error {
+	ofCluster := []client.ListOption{client.InNamespace(s.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}}
+	list, bootstraps := &clusterv1.MachineList{}, &rkev1.RKEBootstrapList{}
+	if err := r.Client.List(ctx, list, ofCluster...); err != nil {
+		return fmt.Errorf("reading the Machines: %w", err)
+	}
+	if err := r.Client.List(ctx, bootstraps, ofCluster...); err != nil {
+		return fmt.Errorf("reading the RKEBootstraps: %w", err)
+	}
+	ids := map[string]string{}
+	for i := range bootstraps.Items {
+		ids[bootstraps.Items[i].Name] = bootstraps.Items[i].Labels[rkev1.MachineIDLabel]
+	}
+	plans, err := r.planSecrets(ctx, s)
+	if err != nil {
+		return err
+	}
+	for i := range list.Items {
+		machine := &list.Items[i]
+		ref := machine.Spec.Bootstrap.ConfigRef
+		if machine.Spec.ClusterName != s.cluster.Name || ref.Kind != "RKEBootstrap" || ref.APIGroup != rkev1.GroupVersion.Group {
+			continue
+		}
+		seen := look(machine)
+		seen.ID = ids[ref.Name]
+		if err := r.common(ctx, machine, &seen); err != nil {
+			return err
+		}
+		m := member{machine, plans[ref.Name]}
+		if m.plan != nil {
+			seen.Secret = &planner.Secret{Data: m.plan.Data, InitNode: m.plan.Labels[rkev1.InitNodeLabel] == "true", JoinedTo: m.plan.Annotations[rkev1.JoinedToAnnotation]}
+		}
+		s.members, s.snapshot.Machines = append(s.members, m), append(s.snapshot.Machines, seen)
+	}
+	return nil
+}
+
+// look is what a Machine says of itself. Cluster API has copied there what its infra machine knows of the server, whosever that is.
+func look(machine *clusterv1.Machine) planner.Machine {
+	m := planner.Machine{Name: machine.Name, Labels: machine.Labels, Roles: planner.RolesOf(machine.Labels), OS: machine.Labels[rkev1.OSLabel],
+		NodeName: machine.Labels[rkev1.MachineNodeNameLabel], Deleting: !machine.DeletionTimestamp.IsZero(), ProviderID: machine.Spec.ProviderID,
+		InternalIPs: listed(machine.Annotations[rkev1.InternalAddressAnnotation]), ExternalIPs: listed(machine.Annotations[rkev1.AddressAnnotation])}
+	if done := machine.Status.Initialization.InfrastructureProvisioned; done != nil {
+		m.Provisioned = *done
+	}
+	for _, address := range machine.Status.Addresses {
+		switch address.Type {
+		case clusterv1.MachineInternalIP:
+			m.InternalIPs = append(m.InternalIPs, address.Address)
+		case clusterv1.MachineExternalIP:
+			m.ExternalIPs = append(m.ExternalIPs, address.Address)
+		default: // names are looked up by somebody else
+		}
+	}
+	return m
+}
+
+func listed(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// common reads the labels and taints of the Node: those of the infra machine, and before them those of the Machine's annotations.
+func (r *Reconciler) common(ctx context.Context, machine *clusterv1.Machine, m *planner.Machine) error {
+	m.NodeLabels = map[string]string{}
+	if ref := machine.Spec.InfrastructureRef; ref.APIGroup == rkev1.MachineGroupVersion.Group {
+		infrastructure := &unstructured.Unstructured{}
+		infrastructure.SetGroupVersionKind(rkev1.MachineGroupVersion.WithKind(ref.Kind))
+		err := r.Client.Get(ctx, types.NamespacedName{Namespace: machine.Namespace, Name: ref.Name}, infrastructure)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("reading %s %s: %w", ref.Kind, ref.Name, err)
+		}
+		var common rkev1.RKECommonNodeConfig
+		given, _, _ := unstructured.NestedMap(infrastructure.Object, "spec", rkev1.CommonField)
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(given, &common); err != nil {
+			m.Invalid = fmt.Sprintf("spec.common of its %s %s cannot be read: %v", ref.Kind, ref.Name, err)
+		}
+		maps.Copy(m.NodeLabels, common.Labels)
+		m.NodeTaints = common.Taints
+	}
+	var labels map[string]string
+	var taints []corev1.Taint
+	for name, into := range map[string]any{rkev1.NodeLabelsAnnotation: &labels, rkev1.NodeTaintsAnnotation: &taints} {
+		if text := machine.Annotations[name]; text != "" {
+			if err := json.Unmarshal([]byte(text), into); err != nil {
+				m.Invalid = fmt.Sprintf("its annotation %s cannot be read: %v", name, err)
+			}
+		}
+	}
+	maps.Copy(m.NodeLabels, labels)
+	for _, taint := range taints {
+		m.NodeTaints = slices.DeleteFunc(m.NodeTaints, func(t corev1.Taint) bool { return t.Key == taint.Key && t.Effect == taint.Effect })
+	}
+	m.NodeTaints = append(m.NodeTaints, taints...)
+	return nil
+}

@@ -1,0 +1,133 @@
+package rkecontrolplane
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/secret"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/rkecontrolplane/authorities"
+	"github.com/drover-project/drover/fairqueue"
+	"github.com/drover-project/drover/planner"
+)
+
+// Register adds the controller and the cache of plan Secrets to a manager, whose scheme must know the kinds of CAPI and of rke.cattle.io.
+func (r *Reconciler) Register(mgr manager.Manager, plans cache.Cache) error {
+	if err := mgr.Add(plans); err != nil {
+		return fmt.Errorf("adding the cache of plan Secrets: %w", err)
+	}
+	workers := max(r.Workers, 1)
+	wake := handler.EnqueueRequestsFromMapFunc
+	// Our own status is no news.
+	changed := predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+	return builder.ControllerManagedBy(mgr).Named("rkecontrolplane").
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: fairqueue.New(workers)}).
+		For(&rkev1.RKEControlPlane{}, builder.WithPredicates(changed)).
+		Watches(&clusterv1.Cluster{}, wake(ofCluster)).
+		Watches(&clusterv1.Machine{}, wake(r.ofMember)).
+		Watches(&rkev1.RKEBootstrap{}, wake(r.ofMember), builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		Watches(&rkev1.RKECluster{}, wake(r.ofMember), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesMetadata(&corev1.Secret{}, wake(r.ofSecret)).
+		WatchesMetadata(&corev1.ConfigMap{}, wake(r.ofConfigMap)).
+		WatchesRawSource(source.Kind(plans, &corev1.Secret{}, handler.TypedEnqueueRequestsFromMapFunc(
+			func(ctx context.Context, obj *corev1.Secret) []reconcile.Request { return r.ofMember(ctx, obj) }))).
+		WatchesRawSource(source.Func(r.listen)).
+		Complete(r)
+}
+
+// listen is the watch of connections to workload clusters.
+func (r *Reconciler) listen(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	r.Clusters.OnNode(func(cluster client.ObjectKey, machine types.UID) {
+		if machine != "" {
+			return
+		}
+		for _, request := range r.ofClusterNamed(ctx, cluster.Namespace, cluster.Name) {
+			queue.Add(request)
+		}
+	})
+	return nil
+}
+
+func ofCluster(_ context.Context, obj client.Object) []reconcile.Request {
+	cluster, ok := obj.(*clusterv1.Cluster)
+	if !ok || cluster.Spec.ControlPlaneRef.Kind != "RKEControlPlane" || cluster.Spec.ControlPlaneRef.APIGroup != rkev1.GroupVersion.Group {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Spec.ControlPlaneRef.Name}}}
+}
+
+// ofMember wakes the control plane of what has the label with the Cluster's name.
+func (r *Reconciler) ofMember(ctx context.Context, obj client.Object) []reconcile.Request {
+	return r.ofClusterNamed(ctx, obj.GetNamespace(), obj.GetLabels()[clusterv1.ClusterNameLabel])
+}
+
+func (r *Reconciler) ofClusterNamed(ctx context.Context, namespace, name string) []reconcile.Request {
+	cluster := &clusterv1.Cluster{}
+	if name == "" || r.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, cluster) != nil {
+		return nil
+	}
+	return ofCluster(ctx, cluster)
+}
+
+// ofSecret wakes those whose own Secret it is, or whose specification names it. Plan Secrets have a watch of their own.
+func (r *Reconciler) ofSecret(ctx context.Context, obj client.Object) []reconcile.Request {
+	owner := metav1.GetControllerOf(obj)
+	if owner != nil && owner.Kind == "RKEBootstrap" {
+		return nil
+	}
+	if owner != nil && owner.Kind == "RKEControlPlane" {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: owner.Name}}}
+	}
+	for _, purpose := range append(slices.Clone(authorities.Purposes), secret.Kubeconfig) {
+		if cluster, is := strings.CutSuffix(obj.GetName(), "-"+string(purpose)); is {
+			return append(r.ofClusterNamed(ctx, obj.GetNamespace(), cluster), r.naming(ctx, planner.SecretKind, obj)...)
+		}
+	}
+	return r.naming(ctx, planner.SecretKind, obj)
+}
+
+// ofConfigMap wakes those whose specification names it, and all of them for the catalogue of releases.
+func (r *Reconciler) ofConfigMap(ctx context.Context, obj client.Object) []reconcile.Request {
+	if client.ObjectKeyFromObject(obj) == r.Releases {
+		return r.all(ctx, func(*rkev1.RKEControlPlane) bool { return true })
+	}
+	return r.naming(ctx, planner.ConfigMapKind, obj)
+}
+
+// naming are the control planes whose specification names an object.
+func (r *Reconciler) naming(ctx context.Context, kind string, obj client.Object) []reconcile.Request {
+	return r.all(ctx, func(one *rkev1.RKEControlPlane) bool {
+		return slices.Contains(planner.References(one.Spec), planner.ObjectKey{Kind: kind, Name: obj.GetName()})
+	}, client.InNamespace(obj.GetNamespace()))
+}
+
+func (r *Reconciler) all(ctx context.Context, which func(*rkev1.RKEControlPlane) bool, opts ...client.ListOption) []reconcile.Request {
+	list := &rkev1.RKEControlPlaneList{}
+	if err := r.Client.List(ctx, list, opts...); err != nil {
+		return nil
+	}
+	var found []reconcile.Request
+	for i := range list.Items {
+		if which(&list.Items[i]) {
+			found = append(found, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return found
+}
