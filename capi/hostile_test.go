@@ -80,7 +80,8 @@ func (h *hostile) seen() []*http.Request {
 
 func (h *hostile) kubeconfig(user string) string {
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: h.Certificate().Raw})
-	return kubeconfigOf("server: "+h.URL+"\ncertificate-authority-data: "+base64.StdEncoding.EncodeToString(ca), user)
+	return "current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\nusers:\n- name: u\n  user:\n    " + strings.ReplaceAll(user, "\n", "\n    ") +
+		"\nclusters: [{name: k, cluster: {server: '" + h.URL + "', certificate-authority-data: " + base64.StdEncoding.EncodeToString(ca) + "}}]\n"
 }
 
 // tenant makes a provisioned Cluster with a kubeconfig.

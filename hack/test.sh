@@ -9,11 +9,14 @@ failed=0
 
 section() { printf '\n== %s\n' "$*"; }
 
-# timed runs a stage and tells how long it took.
+# timed runs a stage and tells how it ended and how long it took.
 timed() {
-  local begin=$SECONDS
+  local begin=$SECONDS all=$failed end=passed
+  failed=0
   "$1"
-  printf '%s took %ds\n' "$1" $((SECONDS - begin)) | tee -a bin/times
+  ((failed)) && end=failed
+  failed=$((all | failed))
+  printf '%s %s after %ds\n' "$1" "$end" $((SECONDS - begin)) | tee -a bin/times
 }
 
 verify() {
@@ -58,8 +61,9 @@ suite() {
   return $failed
 }
 
-# failures picks out of the log what failed, each with the first lines of its reason; a story's stand before it.
+# failures picks out of the log what failed, each with the first lines of its reason; a story's stand before it, and of verify it is the end.
 failures() {
+  grep -q '^verify failed' bin/times && sed '/^verify failed after/q' "$log" | tail -n 40
   grep -aE -B 12 '^ *FAIL: testdata/' "$log" | cut -c 1-300 | head -n 60
   grep -aE -A 5 '^# |^ *--- FAIL: |^FAIL[[:blank:]]|^panic: |^fatal error: ' "$log" |
     grep -avE '^--$|^ok|^=== |^ *--- PASS|^FAIL$' | head -n 60

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drover-project/drover/capi/workload"
+	"github.com/drover-project/drover/capi/kubeconfig"
 )
 
 // maxResourceNodes bounds the YAML of one key of a ClusterResourceSet's ConfigMap or Secret; a network plugin with its CRDs has some 30,000 nodes.
@@ -73,7 +73,7 @@ func checkResource(key string, content []byte) error {
 		} else if err != nil {
 			return fmt.Errorf("key %s is not applied: its YAML cannot be read", key)
 		}
-		if nodes += workload.CountNodes(&document, maxResourceNodes); nodes > maxResourceNodes {
+		if nodes += kubeconfig.CountNodes(&document, maxResourceNodes); nodes > maxResourceNodes {
 			return fmt.Errorf("key %s is not applied: it has YAML aliases or anchors, or more than %d nodes: write it out, or into several keys", key, maxResourceNodes)
 		}
 	}
@@ -92,7 +92,7 @@ func (c Authorities) Get(ctx context.Context, key client.ObjectKey, obj client.O
 	if !ok || !strings.HasSuffix(key.Name, "-"+string(secret.ClusterCA)) {
 		return nil
 	}
-	if err := errors.Join(workload.CheckKey(read.Data[secret.TLSKeyDataName]), workload.CheckCertificates(read.Data[secret.TLSCrtDataName])); err != nil {
+	if err := errors.Join(kubeconfig.CheckKey(read.Data[secret.TLSKeyDataName]), kubeconfig.CheckCertificates(read.Data[secret.TLSCrtDataName])); err != nil {
 		return fmt.Errorf("the authority in Secret %s %w", key.Name, err)
 	}
 	return nil

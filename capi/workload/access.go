@@ -19,6 +19,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/drover-project/drover/capi/kubeconfig"
 )
 
 // connected is the connection to a Cluster, or the error that Cluster API's controllers know.
@@ -170,7 +172,7 @@ const (
 const connectionOwner = "drover-workload-connections"
 
 // reportKubeconfig says on the Cluster which field is refused, or that none is any more.
-func (c *clusterCache) reportKubeconfig(ctx context.Context, cluster *clusterv1.Cluster, name string, refused *KubeconfigError) error {
+func (c *clusterCache) reportKubeconfig(ctx context.Context, cluster *clusterv1.Cluster, name string, refused *kubeconfig.Error) error {
 	was := meta.FindStatusCondition(cluster.Status.Conditions, KubeconfigAcceptedCondition)
 	if was == nil && refused == nil {
 		return nil

@@ -27,6 +27,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/drover-project/drover/capi/kubeconfig"
 )
 
 const (
@@ -237,8 +239,8 @@ func (c *clusterCache) kubeconfig(ctx context.Context, cluster *clusterv1.Cluste
 	if err := c.secrets.Get(ctx, key, found); err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
-	config, err := ParseKubeconfig(found.Data[secret.KubeconfigDataName])
-	var refused *KubeconfigError
+	config, err := kubeconfig.Parse(found.Data[secret.KubeconfigDataName])
+	var refused *kubeconfig.Error
 	if err == nil {
 		_, err = newTransport(config) // reads the certificates
 	}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/drover-project/drover/capi/kubeconfig"
 )
 
 // Limits on what a workload cluster's API server may answer. Whoever is root on a control plane, or wrote the kubeconfig, chooses
@@ -64,7 +66,7 @@ type limited struct {
 func newTransport(config *rest.Config) (*http.Transport, error) {
 	secure, err := rest.TLSConfigFor(config)
 	if err != nil {
-		return nil, &KubeconfigError{"data.value", "has a certificate, key or authority that cannot be read: each is PEM in base64"}
+		return nil, &kubeconfig.Error{Field: "data.value", Problem: "has a certificate, key or authority that cannot be read: each is PEM in base64"}
 	}
 	if secure == nil {
 		secure = &tls.Config{MinVersion: tls.VersionTLS12}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/capi/workload"
+	"github.com/drover-project/drover/capi/kubeconfig"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -72,7 +72,7 @@ func TestReconcile(t *testing.T) {
 	require.Nil(t, w.obj.Status.Initialization.ControlPlaneInitialized)
 	require.Contains(t, file(t, w.planOf("worker"), "50-rancher.yaml"), "https://10.0.0.1:6443")
 	require.Equal(t, "https://10.0.0.1:6443", w.secret("worker-machine-plan").Annotations[rkev1.JoinedToAnnotation])
-	config, err := workload.ParseKubeconfig(w.secret("c1-kubeconfig").Data["value"])
+	config, err := kubeconfig.Parse(w.secret("c1-kubeconfig").Data["value"])
 	require.NoError(t, err, "the manager refuses kubeconfigs of users that say more than an address, and ours passes")
 	require.Equal(t, "https://203.0.113.1:6443", config.Host)
 
@@ -224,7 +224,7 @@ func TestKubeconfig(t *testing.T) {
 	w := newWorld(t)
 	w.up()
 	host := func() string {
-		config, err := workload.ParseKubeconfig(w.secret("c1-kubeconfig").Data["value"])
+		config, err := kubeconfig.Parse(w.secret("c1-kubeconfig").Data["value"])
 		require.NoError(t, err)
 		return config.Host
 	}

@@ -93,7 +93,7 @@ func newRoot(o Options) (*cobra.Command, *env) {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, err) })
 	flags.AddFlags(root.PersistentFlags())
 	root.AddCommand(
-		newGet(e), newDrivers(e, "drivers"), newWhy(e), newLogs(e), newSSH(e), newSCP(e), newKeys(e), newRetry(e), newAbandon(e), newGC(e), newVersion(e),
+		newGet(e), newDrivers(e, "drivers"), newWhy(e), newLogs(e), newSSH(e), newSCP(e), newKeys(e), newKubeconfig(e), newRetry(e), newAbandon(e), newGC(e), newVersion(e),
 	)
 	completeFlags(e, root)
 	strictHelp(root)

@@ -16,7 +16,7 @@ import (
 
 	"sigs.k8s.io/cluster-api/util/secret"
 
-	"github.com/drover-project/drover/capi/workload"
+	"github.com/drover-project/drover/capi/kubeconfig"
 	"github.com/drover-project/drover/planner"
 )
 
@@ -138,7 +138,7 @@ func Check(purpose secret.Purpose, data map[string][]byte, now time.Time) error 
 }
 
 func parseCertificate(text []byte) (*x509.Certificate, error) {
-	if err := workload.CheckCertificates(text); err != nil {
+	if err := kubeconfig.CheckCertificates(text); err != nil {
 		return nil, err
 	}
 	block, _ := pem.Decode(text)
@@ -154,7 +154,7 @@ func parseCertificate(text []byte) (*x509.Certificate, error) {
 
 // parseKey reads the first private key; an EC key may have its parameters before it.
 func parseKey(text []byte) (crypto.Signer, error) {
-	if err := workload.CheckKey(text); err != nil {
+	if err := kubeconfig.CheckKey(text); err != nil {
 		return nil, err
 	}
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/cluster-api/util/secret"
 
-	"github.com/drover-project/drover/capi/workload"
+	"github.com/drover-project/drover/capi/kubeconfig"
 	"github.com/drover-project/drover/controllers/rkecontrolplane/authorities"
 	"github.com/drover-project/drover/planner"
 )
@@ -62,9 +62,9 @@ func TestCheck(t *testing.T) {
 	pair := planner.Authorities{}
 	authorities.Put(&pair, authorities.Server, ours)
 	authorities.Put(&pair, authorities.Client, ours)
-	kubeconfig, err := authorities.Kubeconfig("prod", "https://192.0.2.1:6443", pair, now)
+	content, err := authorities.Kubeconfig("prod", "https://192.0.2.1:6443", pair, now)
 	require.NoError(t, err)
-	leaf, err := workload.ParseKubeconfig(kubeconfig)
+	leaf, err := kubeconfig.Parse(content)
 	require.NoError(t, err)
 	data := func(certificate, key []byte) map[string][]byte {
 		return map[string][]byte{secret.TLSCrtDataName: certificate, secret.TLSKeyDataName: key}

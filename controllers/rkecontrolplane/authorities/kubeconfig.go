@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/drover-project/drover/capi/workload"
+	"github.com/drover-project/drover/capi/kubeconfig"
 	"github.com/drover-project/drover/planner"
 )
 
@@ -65,7 +65,7 @@ type Written struct {
 
 // Read looks into a kubeconfig.
 func Read(content []byte, a planner.Authorities) Written {
-	config, err := workload.ParseKubeconfig(content)
+	config, err := kubeconfig.Parse(content)
 	if err != nil || !bytes.Equal(config.CAData, a.Server.Certificate) {
 		return Written{}
 	}

@@ -1,4 +1,4 @@
-package workload
+package kubeconfig
 
 import (
 	"bytes"
@@ -19,15 +19,15 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// maxKubeconfig is the size of the largest kubeconfig that is parsed; the usual ones have some 6 KiB.
-const maxKubeconfig = 64 << 10
+// maxSize is the size of the largest kubeconfig that is parsed; the usual ones have some 6 KiB.
+const maxSize = 64 << 10
 
-// maxKubeconfigNodes is the number of YAML nodes of the largest kubeconfig that is read.
-const maxKubeconfigNodes = 2000
+// maxNodes is the number of YAML nodes of the largest kubeconfig that is read.
+const maxNodes = 2000
 
-// KubeconfigError says why a kubeconfig from a Secret is not used. It repeats nothing that stands in the kubeconfig but names
+// Error says why a kubeconfig from a Secret is not used. It repeats nothing that stands in the kubeconfig but names
 // of fields, for it is shown to who may read Clusters and not Secrets.
-type KubeconfigError struct {
+type Error struct {
 	// Field is where the kubeconfig is refused, such as users[].user.tokenFile.
 	Field string
 	// Problem is what is wrong there, and what to do.
@@ -35,7 +35,7 @@ type KubeconfigError struct {
 }
 
 // Error implements error.
-func (e *KubeconfigError) Error() string { return e.Field + ": " + e.Problem }
+func (e *Error) Error() string { return e.Field + ": " + e.Problem }
 
 // refusedFields are those of client-go that are not let through, with what to do instead: what names a file, a command or an address of the
 // manager's (k8s.io/client-go/tools/clientcmd/api/v1, types Cluster and AuthInfo). readCluster and readUser carry over what else there is.
@@ -53,18 +53,18 @@ var refusedFields = map[string]string{
 	"as-user-extra":         "impersonation is not supported: give a credential of the user himself",
 }
 
-// ParseKubeconfig makes a configuration from a kubeconfig that a user wrote. It holds what the current context names inline and
+// Parse makes a configuration from a kubeconfig that a user wrote. It holds what the current context names inline and
 // nothing else: no path, command, proxy or impersonated user gets to client-go.
-func ParseKubeconfig(content []byte) (*rest.Config, error) {
+func Parse(content []byte) (*rest.Config, error) {
 	if len(content) == 0 {
-		return nil, &KubeconfigError{"data.value", "is empty: write the kubeconfig there"}
+		return nil, &Error{"data.value", "is empty: write the kubeconfig there"}
 	}
-	if len(content) > maxKubeconfig {
-		return nil, &KubeconfigError{"data.value", fmt.Sprintf("has more than %d KiB: keep one cluster, one user and one context", maxKubeconfig>>10)}
+	if len(content) > maxSize {
+		return nil, &Error{"data.value", fmt.Sprintf("has more than %d KiB: keep one cluster, one user and one context", maxSize>>10)}
 	}
 	document, err := parsePlainYAML(content)
 	if err != nil {
-		return nil, &KubeconfigError{"data.value", err.Error()}
+		return nil, &Error{"data.value", err.Error()}
 	}
 	context, err := namedEntry(document, "contexts", "context", text(document["current-context"]))
 	if err != nil {
@@ -93,7 +93,7 @@ func ParseKubeconfig(content []byte) (*rest.Config, error) {
 func readCluster(at string, fields map[string]any, config *rest.Config) (err error) {
 	target, err := url.Parse(text(fields["server"]))
 	if err != nil || target.Scheme != "https" || target.Hostname() == "" || target.User != nil || target.RawQuery != "" || target.Fragment != "" {
-		return &KubeconfigError{at + "server", "is no address of the form https://host:port"}
+		return &Error{at + "server", "is no address of the form https://host:port"}
 	}
 	config.Host = target.String() // as it was understood here
 	config.ServerName, config.Insecure = text(fields["tls-server-name"]), fields["insecure-skip-tls-verify"] == true
@@ -101,7 +101,7 @@ func readCluster(at string, fields map[string]any, config *rest.Config) (err err
 		return err
 	}
 	if config.Insecure && len(config.CAData) > 0 {
-		return &KubeconfigError{at + "insecure-skip-tls-verify", "contradicts certificate-authority-data: remove one of them"}
+		return &Error{at + "insecure-skip-tls-verify", "contradicts certificate-authority-data: remove one of them"}
 	}
 	return nil
 }
@@ -115,10 +115,10 @@ func readUser(at string, fields map[string]any, config *rest.Config) (err error)
 		return err
 	}
 	if (len(config.CertData) == 0) != (len(config.KeyData) == 0) {
-		return &KubeconfigError{at + "client-key-data", "goes together with client-certificate-data: give both or none"}
+		return &Error{at + "client-key-data", "goes together with client-certificate-data: give both or none"}
 	}
 	if config.BearerToken != "" && config.Username != "" {
-		return &KubeconfigError{at + "username", "contradicts token: remove one of them"}
+		return &Error{at + "username", "contradicts token: remove one of them"}
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ func refuseFields(at string, fields map[string]any) error {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		for refused, problem := range refusedFields {
 			if strings.EqualFold(name, refused) && !isZero(fields[name]) {
-				return &KubeconfigError{at + refused, problem}
+				return &Error{at + refused, problem}
 			}
 		}
 	}
@@ -162,7 +162,7 @@ func namedEntry(document map[string]any, list, key, name string) (map[string]any
 		}
 		if found != nil {
 			// client-go would take the last.
-			return nil, &KubeconfigError{list + "[].name", "stands there twice with the name that is used: keep one"}
+			return nil, &Error{list + "[].name", "stands there twice with the name that is used: keep one"}
 		}
 		found, _ = fields[key].(map[string]any)
 	}
@@ -170,9 +170,9 @@ func namedEntry(document map[string]any, list, key, name string) (map[string]any
 	case found != nil:
 		return found, nil
 	case list == "contexts":
-		return nil, &KubeconfigError{"current-context", "names none of the contexts"}
+		return nil, &Error{"current-context", "names none of the contexts"}
 	}
-	return nil, &KubeconfigError{"contexts[].context." + key, "names none of the " + list}
+	return nil, &Error{"contexts[].context." + key, "names none of the " + list}
 }
 
 // inline reads a field of base64, and checks what it says; nil when it is not there.
@@ -182,10 +182,10 @@ func inline(at string, fields map[string]any, name string, check func([]byte) er
 	}
 	data, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text(fields[name])), ""))
 	if err != nil {
-		return nil, &KubeconfigError{at + name, "is not base64"}
+		return nil, &Error{at + name, "is not base64"}
 	}
 	if err := check(data); err != nil {
-		return nil, &KubeconfigError{at + name, err.Error()}
+		return nil, &Error{at + name, err.Error()}
 	}
 	return data, nil
 }
@@ -202,7 +202,7 @@ func parsePlainYAML(content []byte) (map[string]any, error) {
 	if err := yaml.NewDecoder(bytes.NewReader(content)).Decode(&root); err != nil {
 		return nil, errors.New("is not a kubeconfig: its YAML cannot be read")
 	}
-	if nodes := CountNodes(&root, maxKubeconfigNodes); nodes > maxKubeconfigNodes {
+	if nodes := CountNodes(&root, maxNodes); nodes > maxNodes {
 		return nil, errors.New("has YAML aliases or too many fields: keep one cluster, one user and one context, written out")
 	}
 	var document map[string]any

@@ -1,0 +1,121 @@
+package access
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// Kubeconfig is the way to one cluster.
+type Kubeconfig struct {
+	// Name of the context, of its cluster and of its user: namespace/cluster, so that clusters of one name have room beside each other.
+	Name string
+
+	cluster *clientcmdapi.Cluster
+	user    *clientcmdapi.AuthInfo
+}
+
+// NewKubeconfig makes one from what a cluster's kubeconfig says inline. A command, a file or a proxy has no place in it: the user's kubectl would
+// obey them with the user's rights.
+func NewKubeconfig(namespace, cluster string, config *rest.Config) *Kubeconfig {
+	return &Kubeconfig{Name: namespace + "/" + cluster,
+		cluster: &clientcmdapi.Cluster{Server: config.Host, TLSServerName: config.ServerName, InsecureSkipTLSVerify: config.Insecure, CertificateAuthorityData: config.CAData},
+		user: &clientcmdapi.AuthInfo{Token: config.BearerToken, Username: config.Username, Password: config.Password,
+			ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}}
+}
+
+// Text is a kubeconfig of this cluster alone.
+func (k *Kubeconfig) Text() ([]byte, error) {
+	config := clientcmdapi.NewConfig()
+	k.putInto(config)
+	config.CurrentContext = k.Name
+	text, err := clientcmd.Write(*config)
+	if err != nil {
+		return nil, fmt.Errorf("writing the kubeconfig: %w", err)
+	}
+	return text, nil
+}
+
+// Write puts it into a file of its own, readable by the user alone. A file with anything else in it is replaced only with force.
+func (k *Kubeconfig) Write(path string, force bool) error {
+	text, err := k.Text()
+	if err != nil {
+		return err
+	}
+	if !force {
+		if err := k.checkOwn(path); err != nil {
+			return err
+		}
+	}
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return fmt.Errorf("opening the directory: %w", err)
+	}
+	defer func() { _ = root.Close() }()
+	if err := writeFile(root, KeyFile{filepath.Base(path), text}); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return nil
+}
+
+// checkOwn lets a file be replaced that is this cluster's and nothing else.
+func (k *Kubeconfig) checkOwn(path string) error {
+	there, err := clientcmd.LoadFromFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil || len(there.Contexts) != 1 || there.Contexts[k.Name] == nil {
+		return fmt.Errorf("%s holds something else than the kubeconfig of %s: add to it with --merge, replace it with --force, or choose another --file", path, k.Name)
+	}
+	return nil
+}
+
+// Merge adds it to the user's kubeconfig, and replaces what an earlier Merge added; use makes it the current context. It says which file was
+// written. Entries of its name that are another server's are replaced only with force.
+func (k *Kubeconfig) Merge(files clientcmd.ConfigAccess, use, force bool) (string, error) {
+	config, err := files.GetStartingConfig()
+	if err != nil {
+		return "", fmt.Errorf("reading your kubeconfig: %w", err)
+	}
+	if there := config.Clusters[k.Name]; there != nil && !force && !reflect.DeepEqual(there.CertificateAuthorityData, k.cluster.CertificateAuthorityData) {
+		return "", fmt.Errorf("your kubeconfig has a cluster %s already, with another authority: it may be another management cluster's, or was made anew; replace it with --force", k.Name)
+	}
+	k.putInto(config)
+	if use {
+		config.CurrentContext = k.Name
+	}
+	if err := clientcmd.ModifyConfig(files, *config, true); err != nil {
+		return "", fmt.Errorf("writing your kubeconfig: %w", err)
+	}
+	path := config.Contexts[k.Name].LocationOfOrigin
+	if path == "" {
+		path = files.GetDefaultFilename()
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return "", fmt.Errorf("keeping your kubeconfig for you alone: %w", err)
+	}
+	return path, nil
+}
+
+// putInto keeps of what is there the file it comes from, and a context's namespace and extensions.
+func (k *Kubeconfig) putInto(config *clientcmdapi.Config) {
+	cluster, user, context := k.cluster.DeepCopy(), k.user.DeepCopy(), clientcmdapi.NewContext()
+	if there := config.Clusters[k.Name]; there != nil {
+		cluster.LocationOfOrigin = there.LocationOfOrigin
+	}
+	if there := config.AuthInfos[k.Name]; there != nil {
+		user.LocationOfOrigin = there.LocationOfOrigin
+	}
+	if there := config.Contexts[k.Name]; there != nil {
+		context = there
+	}
+	context.Cluster, context.AuthInfo = k.Name, k.Name
+	config.Clusters[k.Name], config.AuthInfos[k.Name], config.Contexts[k.Name] = cluster, user, context
+}

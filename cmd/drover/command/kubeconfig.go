@@ -1,0 +1,126 @@
+package command
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/drover-project/drover/capi/kubeconfig"
+	"github.com/drover-project/drover/cmd/drover/access"
+	"github.com/drover-project/drover/cmd/drover/facts"
+	"github.com/drover-project/drover/cmd/drover/inventory"
+)
+
+// kubeconfigOptions are the flags of kubeconfig.
+type kubeconfigOptions struct {
+	file              string
+	merge, use, force bool
+}
+
+func newKubeconfig(e *env) *cobra.Command {
+	o := &kubeconfigOptions{}
+	cmd := &cobra.Command{
+		Use:   "kubeconfig CLUSTER",
+		Short: "Get the kubeconfig of a cluster, or add it to yours",
+		Long: `Print the kubeconfig of a CAPI Cluster, write it to a file, or add it to your own kubeconfig. The context is called NAMESPACE/CLUSTER.
+
+It is what the cluster's control plane wrote into the Secret CLUSTER-kubeconfig. Only an address, certificates, a token or a password
+are taken from it; one that names a command, a file or a proxy is refused, for your kubectl would obey it. Files are readable by you
+alone. A certificate in it ends: when it has, get the kubeconfig again.`,
+		Example: `  {name} kubeconfig one --merge --switch    # kubectl talks to cluster one from now on
+  {name} kubeconfig one --file one.yaml
+  kubectl --kubeconfig one.yaml get nodes`,
+		Args:              arguments(oneCluster),
+		ValidArgsFunction: e.completeClusters,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case o.use && !o.merge:
+				return usagef(cmd, "--switch goes with --merge")
+			case o.force && !o.merge && o.file == "":
+				return usagef(cmd, "--force goes with --merge or --file")
+			}
+			return e.kubeconfig(cmd.Context(), args[0], o)
+		},
+	}
+	cmd.Flags().StringVarP(&o.file, "file", "f", "", "File to write to; with --merge, the kubeconfig to add to instead of yours.")
+	cmd.Flags().BoolVar(&o.merge, "merge", false, "Add it to your kubeconfig: the file of --file, else the first of KUBECONFIG, else ~/.kube/config.")
+	cmd.Flags().BoolVar(&o.use, "switch", false, "With --merge: make it the current context.")
+	cmd.Flags().BoolVar(&o.force, "force", false, "Replace a file that holds something else, or a cluster of that name with another authority.")
+	_ = cmd.MarkFlagFilename("file")
+	return withName(e, cmd)
+}
+
+func oneCluster(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return usagef(cmd, "one CLUSTER is needed")
+	}
+	return nil
+}
+
+func (e *env) kubeconfig(ctx context.Context, cluster string, o *kubeconfigOptions) error {
+	found, err := e.kubeconfigOf(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	switch {
+	case o.merge:
+		files := clientcmd.NewDefaultPathOptions()
+		files.LoadingRules.ExplicitPath = o.file
+		path, err := found.Merge(files, o.use, o.force)
+		if err != nil {
+			return err
+		}
+		e.note("added context %s to %s", facts.Word(found.Name), path)
+		if !o.use {
+			e.note("use it with kubectl --context %s, or switch with kubectl config use-context %s", facts.Word(found.Name), facts.Word(found.Name))
+		}
+		return nil
+	case o.file != "":
+		return found.Write(o.file, o.force)
+	}
+	text, err := found.Text()
+	if err != nil {
+		return err
+	}
+	if _, err := e.Streams.Out.Write(text); err != nil {
+		return fmt.Errorf("printing the kubeconfig: %w", err)
+	}
+	return nil
+}
+
+// kubeconfigOf reads what a cluster's control plane wrote, and takes of it what is safe to use.
+func (e *env) kubeconfigOf(ctx context.Context, cluster string) (*access.Kubeconfig, error) {
+	api, namespace, err := e.connect()
+	if err != nil {
+		return nil, err
+	}
+	content, err := api.Kubeconfig(ctx, namespace, cluster)
+	if err != nil {
+		return nil, err
+	}
+	config, err := kubeconfig.Parse(content)
+	if err != nil {
+		return nil, fmt.Errorf("the kubeconfig of Cluster %s is refused: %w", cluster, err)
+	}
+	return access.NewKubeconfig(namespace, cluster, config), nil
+}
+
+// completeClusters completes names of CAPI Clusters in the namespace.
+func (e *env) completeClusters(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := inventory.Brief(cmd.Context())
+	defer cancel()
+	api, namespace, err := e.connect()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	names, err := api.ClusterNames(ctx, namespace)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return matching(names, nil, toComplete), cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,115 @@
+package command_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// withKubeconfig is a cluster whose Cluster store has a kubeconfig: the one of this very API server.
+func withKubeconfig(t *testing.T) *cluster {
+	t.Helper()
+	c := newCluster(t)
+	content, err := os.ReadFile(c.kubeconfig)
+	require.NoError(t, err)
+	c.secret(t, "store-kubeconfig", map[string]string{"value": string(content)})
+	return c
+}
+
+// answers reports that a context of a kubeconfig leads to the cluster; the current one when it is empty.
+func (c *cluster) answers(t *testing.T, content []byte, context string) {
+	t.Helper()
+	raw, err := clientcmd.Load(content)
+	require.NoError(t, err)
+	config, err := clientcmd.NewDefaultClientConfig(*raw, &clientcmd.ConfigOverrides{CurrentContext: context}).ClientConfig()
+	require.NoError(t, err)
+	api, err := kubernetes.NewForConfig(config)
+	require.NoError(t, err)
+	_, err = api.CoreV1().Namespaces().Get(t.Context(), c.namespace, metav1.GetOptions{})
+	require.NoError(t, err)
+}
+
+func requirePrivate(t *testing.T, path string) []byte {
+	t.Helper()
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode())
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return content
+}
+
+func TestKubeconfig_written(t *testing.T) {
+	c := withKubeconfig(t)
+	printed := c.ok(t, "kubeconfig", "store")
+	c.answers(t, []byte(printed), "")
+
+	file := filepath.Join(t.TempDir(), "store.yaml")
+	for range 2 {
+		c.ok(t, "kubeconfig", "store", "--file", file)
+		require.Equal(t, printed, string(requirePrivate(t, file)))
+	}
+	require.NoError(t, os.WriteFile(file, []byte("the user's own"), 0o600))
+	require.Contains(t, requireError(t, c.drover(t, "kubeconfig", "store", "--file", file)), "holds something else")
+	c.ok(t, "kubeconfig", "store", "--file", file, "--force")
+	c.answers(t, requirePrivate(t, file), c.namespace+"/store")
+}
+
+// What the user has stays, whose current context changes only when he says so.
+func TestKubeconfig_merged(t *testing.T) {
+	c := withKubeconfig(t)
+	own := filepath.Join(t.TempDir(), "config")
+	const users = "apiVersion: v1\nkind: Config\ncurrent-context: mine\ncontexts: [{name: mine, context: {cluster: k, user: u, namespace: own}}]\n" +
+		"clusters: [{name: k, cluster: {server: 'https://192.0.2.1'}}]\nusers: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: login}}}]\n"
+	require.NoError(t, os.WriteFile(own, []byte(users), 0o644))
+	t.Setenv("KUBECONFIG", own)
+	c.ok(t, "kubeconfig", "store", "--merge")
+	config, err := clientcmd.Load(requirePrivate(t, own))
+	require.NoError(t, err)
+	require.Equal(t, "mine", config.CurrentContext)
+	require.Equal(t, "own", config.Contexts["mine"].Namespace)
+	require.Equal(t, "login", config.AuthInfos["u"].Exec.Command)
+	c.answers(t, requirePrivate(t, own), c.namespace+"/store")
+
+	c.ok(t, "kubeconfig", "store", "--merge", "--switch")
+	c.answers(t, requirePrivate(t, own), "")
+
+	config.Clusters[c.namespace+"/store"].CertificateAuthorityData = []byte("another's")
+	require.NoError(t, clientcmd.WriteToFile(*config, own))
+	require.Contains(t, requireError(t, c.drover(t, "kubeconfig", "store", "--merge")), "with another authority")
+	c.ok(t, "kubeconfig", "store", "--merge", "--force")
+	c.answers(t, requirePrivate(t, own), c.namespace+"/store")
+
+	other := filepath.Join(t.TempDir(), "other")
+	c.ok(t, "kubeconfig", "store", "--merge", "--file", other)
+	c.answers(t, requirePrivate(t, other), c.namespace+"/store")
+}
+
+// A kubeconfig comes from whoever may write Secrets in the cluster's namespace; what it says is obeyed on the user's computer.
+func TestKubeconfig_ofOthers(t *testing.T) {
+	c := newCluster(t)
+	c.apply(t, `{apiVersion: cluster.x-k8s.io/v1beta2, kind: Cluster, metadata: {name: early}, spec: {infrastructureRef: {apiGroup: rke.cattle.io, kind: RKECluster, name: early}}}`)
+	c.secret(t, "evil-kubeconfig", map[string]string{"value": "current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\n" +
+		"clusters: [{name: k, cluster: {server: 'https://192.0.2.1'}}]\nusers: [{name: u, user: {exec: {command: sh, args: [" + canary + "]}}}]\n"})
+	for _, tt := range []struct {
+		says string
+		args []string
+	}{
+		{"users[].user.exec: names a command", []string{"evil"}},
+		{"the Cluster early has no kubeconfig yet", []string{"early"}},
+		{`no Cluster "none" in namespace`, []string{"none"}},
+	} {
+		text := requireError(t, c.drover(t, append([]string{"kubeconfig"}, tt.args...)...))
+		require.Contains(t, text, tt.says)
+		require.NotContains(t, text, canary)
+	}
+	require.Contains(t, c.ok(t, "__complete", "kubeconfig", "ea"), "early\n")
+	for _, args := range [][]string{{"kubeconfig"}, {"kubeconfig", "a", "b"}, {"kubeconfig", "a", "--switch"}, {"kubeconfig", "a", "--force"}} {
+		require.Equal(t, 2, c.drover(t, args...).code, args)
+	}
+}
