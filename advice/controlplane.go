@@ -18,7 +18,7 @@ const (
 	nextEditControlPlane = "Change it: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}"
 	nextSeeReleases      = "See which releases are known: docs/releases.md says how to add some"
 	nextSeeSecrets       = "See which Secrets there are: kubectl get secrets -n {ns}"
-	nextMachineLogs      = "Read what its agent says: drover logs {machine} -n {ns}"
+	nextMachineLogs      = "Read what its agent says: drover logs {machine} -n {ns} --agent"
 	nextSeeMachines      = "See the Machines and their labels: kubectl get machines.cluster.x-k8s.io -n {ns} --show-labels"
 )
 

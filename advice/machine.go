@@ -205,7 +205,10 @@ var waits = sets.New(rkev1.WaitingForOwnerReason, rkev1.WaitingForClusterReason,
 	rkev1.WaitingForRetryReason, rkev1.WaitingForQuotaReason, rkev1.WaitingForCapacityReason, rkev1.WaitingForRateLimitReason, rkev1.WaitingForNodeReason,
 	rkev1.DeletingReason, rkev1.CancelledReason, rkev1.DiskFullReason, rkev1.StateUnwritableReason, rkev1.DriverUnavailableReason, rkev1.LookupFailedReason,
 	rkev1.ServerIncompleteReason, rkev1.HostTakenReason, rkev1.EvictedReason, rkev1.NodeLostReason, rkev1.KilledReason, rkev1.PodPendingReason,
-	v3.InactiveReason, v3.DeletionBlockedReason, v3.RemovingKindsReason)
+	v3.InactiveReason, v3.DeletionBlockedReason, v3.RemovingKindsReason,
+	rkev1.WaitingForMachinesReason, rkev1.WaitingForTokensReason, rkev1.WaitingForAuthoritiesReason, rkev1.WaitingForPlanSecretReason, rkev1.WaitingForServerReason,
+	rkev1.WaitingForControlPlaneReason, rkev1.WaitingForTurnReason, rkev1.PlanDeliveredReason, rkev1.WaitingForAgentReason, rkev1.ApplyingPlanReason,
+	rkev1.WaitingForProbesReason, rkev1.MachineDeletingReason)
 
 // machine is by reason of a condition. NodeSilent, and who a machine waits for to own it, the messages and drover why tell.
 var machine = map[string][]string{

@@ -18,13 +18,14 @@ func newWhy(e *env) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "why NAME",
-		Short: "Tell what a machine waits for or why it failed, and what to do next",
-		Long: `Tell on one screen what a machine waits for or why it failed, and what to do next.
+		Short: "Tell what a machine or a cluster waits for or why it failed, and what to do next",
+		Long: `Tell on one screen what a machine or a cluster waits for or why it failed, and what to do next.
 
-NAME is a machine, a CAPI Machine, a MachineDeployment or MachineSet (md/NAME, ms/NAME), or a driver (driver/NAME). For a name
-that means nothing any more, what was left behind is told.`,
+NAME is a machine, a CAPI Machine, a MachineDeployment or MachineSet (md/NAME, ms/NAME), a CAPI Cluster (cluster/NAME), or a driver
+(driver/NAME). For a name that means nothing any more, what was left behind is told.`,
 		Example: `  {name} why web-1
   {name} why md/pool
+  {name} why cluster/one
   {name} why driver/digitalocean
   {name} why web-1 -o json`,
 		Args:              arguments(oneName),
@@ -59,12 +60,15 @@ func (e *env) why(ctx context.Context, name, format string) error {
 // explain finds out what NAME means, and explains it.
 func (e *env) explain(ctx context.Context, api *inventory.API, namespace, name string) (*explain.Report, error) {
 	word, rest, qualified := strings.Cut(name, "/")
-	if qualified && (isDriverWord(word) || isOwnerWord(word)) {
+	if qualified && (isDriverWord(word) || isOwnerWord(word) || isClusterWord(word)) {
 		if err := inventory.CheckName(rest); err != nil {
 			return nil, err
 		}
 		if isDriverWord(word) {
 			return e.explainDriver(ctx, api, rest)
+		}
+		if isClusterWord(word) {
+			return e.explainCluster(ctx, api, namespace, rest)
 		}
 		// A Snapshot tells what cannot be read; an API server that is gone is told once, before.
 		if _, err := api.Kinds(ctx); err != nil {
@@ -86,9 +90,12 @@ func (e *env) explain(ctx context.Context, api *inventory.API, namespace, name s
 	}
 	report, gone := e.explainSnapshot(snapshot, err)
 	if gone != nil && !qualified {
-		// A driver is what a bare name may mean when no machine has it.
+		// A driver or a cluster is what a bare name may mean when no machine has it.
 		if driver, err := e.explainDriver(ctx, api, name); err == nil {
 			return driver, nil
+		}
+		if cluster, err := e.explainCluster(ctx, api, namespace, name); err == nil {
+			return cluster, nil
 		}
 	}
 	return report, gone
@@ -117,6 +124,25 @@ func (e *env) explainDriver(ctx context.Context, api *inventory.API, name string
 		return nil, fmt.Errorf("no driver %q (see '%s get drivers')", name, e.Name)
 	}
 	return explain.Driver(api.DriverSnapshot(ctx, driver, e.Now()), e.called()), nil
+}
+
+func (e *env) explainCluster(ctx context.Context, api *inventory.API, namespace, name string) (*explain.Report, error) {
+	snapshot, err := api.ClusterSnapshot(ctx, namespace, name, e.Now())
+	if err != nil {
+		return nil, err
+	}
+	if snapshot == nil {
+		return nil, fmt.Errorf("no Cluster %q in namespace %q (see 'kubectl get clusters.cluster.x-k8s.io -A')", name, namespace)
+	}
+	return explain.Cluster(snapshot, e.called()), nil
+}
+
+func isClusterWord(word string) bool {
+	switch strings.ToLower(word) {
+	case "cluster", "clusters", "cl", "cluster.cluster.x-k8s.io", "clusters.cluster.x-k8s.io":
+		return true
+	}
+	return false
 }
 
 func isDriverWord(word string) bool {

@@ -42,6 +42,12 @@ func (r *Report) block(reason, verdict string, next ...string) {
 	r.Blocker, r.Verdict, r.Next = &Blocker{Reason: reason}, []string{verdict}, next
 }
 
+// blockAt says that a step holds the subject up.
+func (r *Report) blockAt(step *Step) {
+	r.Blocker = &Blocker{Step: step.Name, Reason: step.Reason, Message: step.Message}
+	r.tell(step)
+}
+
 // tell adds what a condition says, and what to do about it.
 func (r *Report) tell(step *Step) {
 	r.Verdict = appendNew(r.Verdict, cmp.Or(step.Message, "The step "+step.Name+" is not done: "+step.Reason+"."))

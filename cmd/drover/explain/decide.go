@@ -58,8 +58,8 @@ func (d *decision) decide() {
 }
 
 func (d *decision) decideSteps() {
-	step := firstReached(slices.DeleteFunc(slices.Clone(d.Steps[:len(d.Steps)-1]), func(s Step) bool {
-		return slices.Contains(observedSteps, s.Name) && s.State != StepFailed
+	step := firstReached(slices.DeleteFunc(slices.Clone(d.Steps), func(s Step) bool {
+		return s.Name == rkev1.ReadyCondition || slices.Contains(planSteps, s.Name) || slices.Contains(observedSteps, s.Name) && s.State != StepFailed
 	}))
 	switch {
 	case step == nil, step.Reason == "" && d.Machine.IsTrue(rkev1.ReadyCondition):
@@ -165,6 +165,11 @@ func (d *decision) decideDone() {
 	}
 	if d.CAPIMachine != nil && d.CAPIMachine.DeletionTimestamp != nil {
 		d.decideOwnerDeleting("Cluster API has not asked for the server's removal yet.")
+		return
+	}
+	// Of the steps of its plan this one says what is waited for.
+	if i := slices.IndexFunc(d.Steps, func(s Step) bool { return s.Name == rkev1.ReconciledCondition }); i >= 0 && d.Steps[i].State != StepDone {
+		d.blockAt(&d.Steps[i])
 		return
 	}
 	if d.CAPIMachine != nil && !d.CAPIMachine.Status.NodeRef.IsDefined() {

@@ -52,6 +52,9 @@ func explainMachine(r *Report, s *facts.Snapshot) {
 		order = removeSteps
 	}
 	r.Steps = timeline(m.Status.Conditions, order)
+	if m.DeletionTimestamp == nil && s.CAPIMachine != nil {
+		r.Steps = append(r.Steps, reachedSteps(s.CAPIMachine.Status.Conditions, planSteps)...)
+	}
 	r.Log = machineLog(s)
 	d := &decision{Report: r, Snapshot: s, words: about(s).Words()}
 	d.decide()

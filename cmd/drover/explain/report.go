@@ -110,6 +110,10 @@ var (
 	}
 	// observedSteps are what was looked at after the server ran. They are shown when they are there, and hold nothing up while they are not known.
 	observedSteps = []string{rkev1.BootstrapDeliveredCondition, rkev1.ServerExistsCondition}
+	// planSteps are conditions of the CAPI Machine: what its agent makes of its server. Only machines of an RKEControlPlane have them.
+	planSteps = []string{rkev1.PlanAppliedCondition, rkev1.ReconciledCondition}
+	// clusterSteps are conditions of an RKEControlPlane.
+	clusterSteps = []string{rkev1.ReconciledCondition, rkev1.AvailableCondition}
 	// A removal has one condition, which tells also when its driver or credential is missing.
 	removeSteps = []string{rkev1.DeleteJobCondition}
 	driverSteps = []string{
@@ -122,6 +126,17 @@ func timeline(conditions []metav1.Condition, order []string) []Step {
 	var steps []Step
 	for _, name := range append(slices.Clone(order), rkev1.ReadyCondition) {
 		steps = append(steps, newStep(name, meta.FindStatusCondition(conditions, name)))
+	}
+	return steps
+}
+
+// reachedSteps are those of the given steps that have a condition.
+func reachedSteps(conditions []metav1.Condition, order []string) []Step {
+	var steps []Step
+	for _, name := range order {
+		if c := meta.FindStatusCondition(conditions, name); c != nil {
+			steps = append(steps, newStep(name, c))
+		}
 	}
 	return steps
 }

@@ -89,6 +89,19 @@ type DriverSnapshot struct {
 	Problems []string
 }
 
+// ClusterSnapshot is everything about one CAPI Cluster at one moment. What does not exist or could not be read is nil; Problems tell.
+type ClusterSnapshot struct {
+	Now     time.Time
+	Cluster *clusterv1.Cluster
+	// ControlPlane and Infrastructure are what the Cluster names; Version is the control plane's spec.kubernetesVersion.
+	ControlPlane, Infrastructure *Object
+	Version                      string
+	// Machines by their names.
+	Machines []clusterv1.Machine
+	Events   []corev1.Event
+	Problems []string
+}
+
 // Secret is what may be told about a Secret.
 type Secret struct {
 	Namespace, Name string

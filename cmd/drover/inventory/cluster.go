@@ -3,11 +3,19 @@ package inventory
 import (
 	"context"
 	"fmt"
+	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/secret"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/cmd/drover/facts"
 )
 
 // Kubeconfig gets what the control plane of a CAPI Cluster wrote for its users, the Secret <cluster>-kubeconfig of Cluster API's contract. The
@@ -42,4 +50,65 @@ func (a *API) ClusterNames(ctx context.Context, namespace string) ([]string, err
 		names[i] = list.Items[i].GetName()
 	}
 	return names, nil
+}
+
+// ClusterSnapshot reads everything about a CAPI Cluster; nil when it does not exist.
+func (a *API) ClusterSnapshot(ctx context.Context, namespace, name string, now time.Time) (*facts.ClusterSnapshot, error) {
+	s := &facts.ClusterSnapshot{Now: now, Cluster: &clusterv1.Cluster{}}
+	if there, err := a.getInto(ctx, capiClusters, namespace, name, s.Cluster); err != nil || !there {
+		return nil, err
+	}
+	read := func(err error) {
+		if err != nil {
+			s.Problems = append(s.Problems, Plain(err))
+		}
+	}
+	infrastructure, err := a.named(ctx, namespace, s.Cluster.Spec.InfrastructureRef)
+	read(err)
+	controlPlane, err := a.named(ctx, namespace, s.Cluster.Spec.ControlPlaneRef)
+	read(err)
+	uids := []types.UID{s.Cluster.UID}
+	if infrastructure != nil {
+		s.Infrastructure = new(facts.DecodeObject(infrastructure))
+		uids = append(uids, infrastructure.GetUID())
+	}
+	if controlPlane != nil {
+		s.ControlPlane = new(facts.DecodeObject(controlPlane))
+		s.Version, _, _ = unstructured.NestedString(controlPlane.Object, "spec", "kubernetesVersion")
+		uids = append(uids, controlPlane.GetUID())
+	}
+	s.Machines, err = a.machinesOfCluster(ctx, namespace, name)
+	read(err)
+	s.Events, err = a.eventsOf(ctx, namespace, uids)
+	read(err)
+	return s, nil
+}
+
+// named gets what a Cluster refers to in our own groups; nil when it is another's, or not there.
+func (a *API) named(ctx context.Context, namespace string, ref clusterv1.ContractVersionedObjectReference) (*unstructured.Unstructured, error) {
+	if ref.APIGroup != rkev1.GroupVersion.Group || ref.Name == "" {
+		return nil, nil
+	}
+	u, err := a.Dynamic.Resource(rkev1.GroupVersion.WithResource(strings.ToLower(ref.Kind)+"s")).Namespace(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	if isAbsent(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("getting %s %s/%s: %w", ref.Kind, namespace, ref.Name, err)
+	}
+	return u, nil
+}
+
+func (a *API) machinesOfCluster(ctx context.Context, namespace, cluster string) ([]clusterv1.Machine, error) {
+	list, err := a.Dynamic.Resource(capiMachines).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.Set{clusterv1.ClusterNameLabel: cluster}.String()})
+	if err != nil {
+		return nil, fmt.Errorf("listing the Machines of Cluster %s: %w", cluster, err)
+	}
+	machines := make([]clusterv1.Machine, len(list.Items))
+	for i := range list.Items {
+		if err := decode(&list.Items[i], &machines[i]); err != nil {
+			return nil, err
+		}
+	}
+	return machines, nil
 }

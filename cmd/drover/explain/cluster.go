@@ -1,0 +1,153 @@
+package explain
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/drover-project/drover/advice"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/cmd/drover/facts"
+	"github.com/drover-project/drover/cmd/drover/listing"
+)
+
+// nextCluster is for what Cluster API, or another provider of it, has to do.
+const nextCluster = "See what Cluster API says of it: clusterctl describe cluster {cluster} -n {ns} --show-conditions all"
+
+// Cluster explains what a snapshot of a CAPI Cluster tells: of its infrastructure, its control plane, and the first of its machines that is not yet
+// as it should be.
+func Cluster(s *facts.ClusterSnapshot, command string) *Report {
+	c := s.Cluster
+	endpoint := ""
+	if c.Spec.ControlPlaneEndpoint.Host != "" {
+		endpoint = net.JoinHostPort(c.Spec.ControlPlaneEndpoint.Host, strconv.Itoa(int(c.Spec.ControlPlaneEndpoint.Port)))
+	}
+	r := &Report{
+		APIVersion: listing.APIVersion, Kind: Kind, Subject: "Cluster " + c.Namespace + "/" + c.Name, Phase: facts.Clean(c.Status.Phase), now: s.Now,
+		Facts: knownFacts([]Fact{{"version", s.Version}, {"endpoint", endpoint}, {"machines", strconv.Itoa(len(s.Machines))},
+			{"age", facts.Age(s.Now, c.CreationTimestamp.Time)}}),
+		Events: newEvents(s.Events, nil), Problems: cleanAll(s.Problems),
+	}
+	r.Steps = append(r.Steps, newStep(clusterv1.ClusterInfrastructureReadyCondition, meta.FindStatusCondition(c.Status.Conditions, clusterv1.ClusterInfrastructureReadyCondition)))
+	if s.ControlPlane != nil {
+		r.Steps = append(r.Steps, timeline(s.ControlPlane.Conditions, clusterSteps)...)
+	}
+	for _, part := range []*facts.Object{s.Infrastructure, s.ControlPlane} {
+		if part != nil {
+			r.Related = append(r.Related, Related{part.Kind, facts.Clean(part.Name), objectState(*part)})
+		}
+	}
+	for i := range s.Machines {
+		r.Related = append(r.Related, relatedMachine(&s.Machines[i]))
+	}
+	r.decideCluster(s)
+	r.finish(command)
+	return r
+}
+
+// relatedMachine tells what a CAPI Machine is for, and what its plan waits for.
+func relatedMachine(m *clusterv1.Machine) Related {
+	var roles []string
+	for _, role := range []struct{ name, label string }{{"etcd", rkev1.EtcdRoleLabel}, {"control plane", rkev1.ControlPlaneRoleLabel}, {"worker", rkev1.WorkerRoleLabel}} {
+		if m.Labels[role.label] == "true" {
+			roles = append(roles, role.name)
+		}
+	}
+	state := []string{m.Status.Phase}
+	if m.DeletionTimestamp != nil {
+		state = append(state, "being deleted")
+	}
+	if plan := meta.FindStatusCondition(m.Status.Conditions, rkev1.ReconciledCondition); plan != nil {
+		state = append(state, plan.Reason)
+	}
+	if m.Status.NodeRef.IsDefined() {
+		state = append(state, "node "+m.Status.NodeRef.Name)
+	}
+	if len(roles) > 0 {
+		state = append(state, "roles "+strings.Join(roles, "+"))
+	}
+	return Related{"Machine", facts.Clean(m.Name), facts.Clean(strings.TrimPrefix(strings.Join(state, ", "), ", "))}
+}
+
+func (r *Report) decideCluster(s *facts.ClusterSnapshot) {
+	c := s.Cluster
+	words := advice.Words{"ns": c.Namespace, "cluster": c.Name}
+	ref := c.Spec.ControlPlaneRef
+	switch {
+	case ptr.Deref(c.Spec.Paused, false):
+		r.Blocker = &Blocker{Reason: clusterv1.PausedReason}
+		r.say(pausedCluster, words)
+	case c.DeletionTimestamp != nil:
+		r.Blocker = &Blocker{Reason: rkev1.DeletingReason}
+		r.say(own{fmt.Sprintf("The Cluster is being deleted: its machines go first, and %d of them are left.", len(s.Machines)), []string{nextCluster}}, words)
+		r.tellMachine(s)
+	case ref.Kind != "RKEControlPlane" || ref.APIGroup != rkev1.GroupVersion.Group:
+		r.Blocker = &Blocker{Reason: rkev1.ControlPlaneForeignReason}
+		r.say(own{"The control plane of this Cluster is not Drover's: only its machines are.", []string{nextCluster}}, words)
+	case s.ControlPlane == nil:
+		r.Blocker = &Blocker{Reason: "ControlPlaneMissing"}
+		r.say(own{"The RKEControlPlane " + ref.Name + " that the Cluster names does not exist, or could not be read.", []string{nextCluster}}, words)
+	default:
+		r.decideControlPlane(s, words)
+	}
+}
+
+func (r *Report) decideControlPlane(s *facts.ClusterSnapshot, words advice.Words) {
+	if len(s.ControlPlane.Conditions) == 0 {
+		r.Blocker = &Blocker{Reason: "NotReconciled"}
+		r.say(own{says: "No manager has looked at the control plane yet.", next: []string{nextManager}}, words)
+		return
+	}
+	step := firstReached(r.Steps)
+	if step == nil {
+		r.Verdict = []string{"The cluster is as its specification says."}
+		return
+	}
+	// A Cluster's infrastructure is Cluster API's to tell, and its conditions carry no advice of ours.
+	if step.Name == clusterv1.ClusterInfrastructureReadyCondition {
+		r.blockAt(step)
+		r.say(own{next: []string{nextCluster}}, words)
+		return
+	}
+	r.blockAt(step)
+	if step.Reason == rkev1.WaitingForMachinesReason {
+		r.tellMachine(s)
+	}
+	if len(r.Next) == 0 {
+		r.say(own{next: []string{"See what is said of the control plane: kubectl -n {ns} describe rkecontrolplanes.rke.cattle.io {controlplane}"}},
+			advice.Words{"ns": s.Cluster.Namespace, "controlplane": s.ControlPlane.Name})
+	}
+}
+
+// tellMachine tells of the machine that is worst off: what fails before what waits, and servers before workers.
+func (r *Report) tellMachine(s *facts.ClusterSnapshot) {
+	var worst *clusterv1.Machine
+	var told Step
+	for i := range s.Machines {
+		m := &s.Machines[i]
+		step := newStep(rkev1.ReconciledCondition, meta.FindStatusCondition(m.Status.Conditions, rkev1.ReconciledCondition))
+		if step.State == StepDone || worst != nil && rank(step) >= rank(told) {
+			continue
+		}
+		worst, told = m, step
+	}
+	if worst == nil {
+		return
+	}
+	why := "See why it is not ready: drover why machine/{machine} -n {ns}"
+	r.say(own{next: []string{why}}, advice.Words{"ns": worst.Namespace, "machine": worst.Name})
+	if told.Message != "" {
+		r.Verdict = appendNew(r.Verdict, facts.Clean("Machine "+worst.Name+": "+told.Message))
+	}
+	r.Next = append(r.Next, told.next...)
+}
+
+func rank(step Step) int {
+	return slices.Index([]StepState{StepFailed, StepWaiting, StepPending}, step.State)
+}

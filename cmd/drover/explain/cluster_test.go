@@ -1,0 +1,136 @@
+package explain_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/drover-project/drover/advice"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/cmd/drover/explain"
+	"github.com/drover-project/drover/cmd/drover/facts"
+)
+
+// clusterOf is Cluster one of namespace shop, its infrastructure provisioned, whose control plane has these conditions.
+func clusterOf(conditions ...metav1.Condition) *facts.ClusterSnapshot {
+	c := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "one"}}
+	c.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEControlPlane", Name: "one-cp"}
+	c.Status.Conditions = []metav1.Condition{done(clusterv1.ClusterInfrastructureReadyCondition, "Ready", 9)}
+	for i := range conditions {
+		conditions[i].Message = advice.Message(conditions[i].Message, advice.ControlPlane{Namespace: "shop", Name: "one-cp"}.On(conditions[i].Reason))
+	}
+	return &facts.ClusterSnapshot{Now: now, Cluster: c, Version: "v1.36.3+k3s1",
+		ControlPlane: &facts.Object{Kind: "RKEControlPlane", Namespace: "shop", Name: "one-cp", Replicas: -1, Conditions: conditions}}
+}
+
+// with adds a machine of these roles with its condition Reconciled.
+func with(s *facts.ClusterSnapshot, name string, status metav1.ConditionStatus, reason, message string, roles ...string) *facts.ClusterSnapshot {
+	m := clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: map[string]string{}}}
+	for _, role := range roles {
+		m.Labels[role] = "true"
+	}
+	m.Status.Phase = "Provisioned"
+	about := advice.ControlPlane{Namespace: "shop", Name: "one-cp", Machine: name}
+	m.Status.Conditions = []metav1.Condition{condition(rkev1.ReconciledCondition, status, reason, advice.Message(message, about.On(reason)), 2)}
+	s.Machines = append(s.Machines, m)
+	return s
+}
+
+func waitingForMachines() *facts.ClusterSnapshot {
+	s := clusterOf(condition(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.WaitingForMachinesReason, "1 of 2 machines are not as they should be", 2))
+	return with(s, "one-a", metav1.ConditionFalse, rkev1.ApplyingPlanReason, "the agent applies the plan", rkev1.EtcdRoleLabel, rkev1.ControlPlaneRoleLabel)
+}
+
+func TestClusterDecisions(t *testing.T) {
+	paused, foreign, missing, infrastructure := clusterOf(), clusterOf(), clusterOf(), clusterOf()
+	paused.Cluster.Spec.Paused = new(true)
+	foreign.Cluster.Spec.ControlPlaneRef.Kind = "KubeadmControlPlane"
+	missing.ControlPlane = nil
+	infrastructure.ControlPlane.Conditions = []metav1.Condition{condition(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.WaitingForClusterReason, "", 1)}
+	infrastructure.Cluster.Status.Conditions = []metav1.Condition{condition(clusterv1.ClusterInfrastructureReadyCondition, metav1.ConditionFalse, "NotReady", "* RKECluster one is not there", 9)}
+	deleting := waitingForMachines()
+	since := ago(1)
+	deleting.Cluster.DeletionTimestamp = &since
+	for name, tt := range map[string]struct {
+		snapshot *facts.ClusterSnapshot
+		want     string
+	}{
+		"as specified": {clusterOf(done(rkev1.ReconciledCondition, rkev1.ReconciledReason, 1), done(rkev1.AvailableCondition, rkev1.APIAnswersReason, 1), done(rkev1.ReadyCondition, rkev1.ReadyReason, 1)), `
+. The cluster is as its specification says.
+`},
+		"unseen": {clusterOf(), `
+! |NotReconciled||
+. No manager has looked at the control plane yet.
+> See whether Drover's manager runs and what it logs: kubectl -n drover-system get pods; kubectl -n drover-system logs deploy/drover-manager
+`},
+		"paused": {paused, `
+! |Paused||
+. Nothing happens: the Cluster one is paused.
+> Let the Cluster go on: kubectl -n shop patch cluster.cluster.x-k8s.io one --type merge -p '{"spec":{"paused":false}}'
+`},
+		"another's control plane": {foreign, `
+! |ControlPlaneForeign||
+. The control plane of this Cluster is not Drover's: only its machines are.
+> See what Cluster API says of it: clusterctl describe cluster one -n shop --show-conditions all
+`},
+		"no control plane": {missing, `
+! |ControlPlaneMissing||
+. The RKEControlPlane one-cp that the Cluster names does not exist, or could not be read.
+> See what Cluster API says of it: clusterctl describe cluster one -n shop --show-conditions all
+`},
+		"infrastructure": {infrastructure, `
+! InfrastructureReady|NotReady||* RKECluster one is not there
+. * RKECluster one is not there
+> See what Cluster API says of it: clusterctl describe cluster one -n shop --show-conditions all
+`},
+		"no etcd machine": {clusterOf(condition(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.NoEtcdMachineReason, "no machine has the role etcd", 2)), `
+! Reconciled|NoEtcdMachine||no machine has the role etcd
+. no machine has the role etcd
+> See the Machines and their labels: kubectl get machines.cluster.x-k8s.io -n shop --show-labels
+`},
+		"a machine is behind": {waitingForMachines(), `
+! Reconciled|WaitingForMachines||1 of 2 machines are not as they should be
+. 1 of 2 machines are not as they should be
+. Machine one-a: the agent applies the plan
+> See why it is not ready: drover why machine/one-a -n shop
+`},
+		"what fails comes before what waits": {with(waitingForMachines(), "one-b", metav1.ConditionFalse, rkev1.PlanFailedReason, "instruction install failed with exit code 1", rkev1.WorkerRoleLabel), `
+! Reconciled|WaitingForMachines||1 of 2 machines are not as they should be
+. 1 of 2 machines are not as they should be
+. Machine one-b: instruction install failed with exit code 1
+> See why it is not ready: drover why machine/one-b -n shop
+> Read what its agent says: drover logs one-b -n shop --agent
+> Take the change back, which overtakes it: kubectl edit rkecontrolplanes.rke.cattle.io one-cp -n shop
+`},
+		"being deleted": {deleting, `
+! |Deleting||
+. The Cluster is being deleted: its machines go first, and 1 of them are left.
+. Machine one-a: the agent applies the plan
+> See what Cluster API says of it: clusterctl describe cluster one -n shop --show-conditions all
+> See why it is not ready: drover why machine/one-a -n shop
+`},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, strings.TrimPrefix(tt.want, "\n"), told(explain.Cluster(tt.snapshot, "drover"))) })
+	}
+}
+
+func TestClusterGolden(t *testing.T) {
+	golden(t, "cluster", explain.Cluster(waitingForMachines(), "kubectl drover"))
+}
+
+// A machine whose server runs waits for what its plan waits for.
+func TestMachineWaitsForItsPlan(t *testing.T) {
+	s := running()
+	s.CAPIMachine = &with(clusterOf(), "web-1", metav1.ConditionFalse, rkev1.WaitingForAgentReason, "no agent has taken the plan up").Machines[0]
+	require.Equal(t, `! Reconciled|WaitingForAgent||no agent has taken the plan up
+. The server runs and its state is stored.
+. no agent has taken the plan up
+> Look on the server whether the agent runs: drover ssh web-1 -n shop
+> Read what its agent says: drover logs web-1 -n shop --agent
+`, told(explain.Machine(s, "drover")))
+	s.CAPIMachine.Status.Conditions = []metav1.Condition{done(rkev1.ReconciledCondition, rkev1.UpToDateReason, 1), done(rkev1.PlanAppliedCondition, rkev1.PlanAppliedReason, 1)}
+	require.NotContains(t, told(explain.Machine(s, "drover")), "!")
+}
