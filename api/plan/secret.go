@@ -5,6 +5,9 @@ import "strconv"
 // SecretType is the type of a plan Secret.
 const SecretType = "rke.cattle.io/machine-plan"
 
+// SecretName is the name of the plan Secret of an RKEBootstrap's machine, and of the ServiceAccount, Role and RoleBinding of its agent.
+func SecretName(bootstrap string) string { return bootstrap + "-machine-plan" }
+
 // Keys of a plan Secret's data.
 const (
 	// KeyPlan holds the Plan as JSON.

@@ -29,9 +29,6 @@ const (
 	tokenKey  = "token"
 )
 
-// PlanSecretName is the name of a machine's plan Secret, and of the ServiceAccount, Role and RoleBinding of its agent.
-func PlanSecretName(bootstrap string) string { return bootstrap + "-machine-plan" }
-
 // DataSecretName is the name of a machine's bootstrap Secret.
 func DataSecretName(bootstrap string) string { return bootstrap + "-machine-bootstrap" }
 
@@ -44,7 +41,7 @@ func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
 	if s.script, err = r.secret(ctx, s, DataSecretName(s.Name)); err != nil {
 		return err
 	}
-	if s.plan, err = r.secret(ctx, s, PlanSecretName(s.Name)); err != nil {
+	if s.plan, err = r.secret(ctx, s, plan.SecretName(s.Name)); err != nil {
 		return err
 	}
 	install := r.Endpoint()
@@ -82,7 +79,7 @@ func (r *Reconciler) tokenOf(s *scope) string {
 	case s.script != nil && len(s.script.Data[tokenKey]) > 0:
 		return string(s.script.Data[tokenKey])
 	}
-	return connect.NewToken(s.Namespace, PlanSecretName(s.Name)).String()
+	return connect.NewToken(s.Namespace, plan.SecretName(s.Name)).String()
 }
 
 // hasReported reports whether an agent has written anything: from then on its answer cannot be lost any more.
@@ -114,7 +111,7 @@ func (r *Reconciler) meta(s *scope, name string) metav1.ObjectMeta {
 
 // agentObjects are the plan Secret, and the ServiceAccount that may read and write it and nothing else.
 func (r *Reconciler) agentObjects(s *scope, token string) []client.Object {
-	name := PlanSecretName(s.Name)
+	name := plan.SecretName(s.Name)
 	meta := func() metav1.ObjectMeta { return r.meta(s, name) }
 	secret := &corev1.Secret{TypeMeta: secretKind, ObjectMeta: meta(), Type: plan.SecretType}
 	if read, err := connect.ParseToken(token); err == nil {

@@ -44,16 +44,20 @@ func (e *env) completeCopy(cmd *cobra.Command, _ []string, toComplete string) ([
 	return matching(names, nil, toComplete), cobra.ShellCompDirectiveNoSpace
 }
 
-// completeWhy completes machines, and drivers after driver/.
+// completeWhy completes machines, drivers after driver/ and clusters after cluster/.
 func (e *env) completeWhy(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 || !strings.HasPrefix(toComplete, "driver/") {
-		return e.completeOneMachine(cmd, args, toComplete)
+	for word, complete := range map[string]cobra.CompletionFunc{"driver/": e.completeDrivers, "cluster/": e.completeClusters} {
+		rest, qualified := strings.CutPrefix(toComplete, word)
+		if !qualified || len(args) > 0 {
+			continue
+		}
+		names, directive := complete(cmd, nil, rest)
+		for i := range names {
+			names[i] = word + names[i]
+		}
+		return names, directive
 	}
-	names, directive := e.completeDrivers(cmd, nil, strings.TrimPrefix(toComplete, "driver/"))
-	for i := range names {
-		names[i] = "driver/" + names[i]
-	}
-	return names, directive
+	return e.completeOneMachine(cmd, args, toComplete)
 }
 
 func (e *env) completeDrivers(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {

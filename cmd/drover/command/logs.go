@@ -13,6 +13,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/access"
+	"github.com/drover-project/drover/cmd/drover/agentlog"
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/cmd/drover/inventory"
 	"github.com/drover-project/drover/cmd/drover/joblog"
@@ -21,27 +22,35 @@ import (
 
 // logsOptions are the flags of logs.
 type logsOptions struct {
-	follow bool
-	want   joblog.Want
+	follow, agent bool
+	want          joblog.Want
 }
 
 func newLogs(e *env) *cobra.Command {
 	o := &logsOptions{}
 	cmd := &cobra.Command{
 		Use:   "logs NAME",
-		Short: "Print what the driver said",
+		Short: "Print what the driver said, or the agent on the server",
 		Long: `Print what the driver said: live while a Job runs, afterwards what was kept of it. Which log it is, is told on standard error.
 
 With -f the log is followed until the Job ends. Of a machine for which no attempt was made yet the first Job is waited for, and with
---operation remove the Job of a removal that has not begun; of a machine that is finished -f prints what was kept.`,
+--operation remove the Job of a removal that has not begun; of a machine that is finished -f prints what was kept.
+
+With --agent it is what the agent on the server reports of its plan: why an attempt failed, what its instructions said, which
+probes are not healthy. It comes from the machine's plan Secret, and instructions may say what they know: keep it to yourself.`,
 		Example: `  {name} logs web-1 -f
   {name} logs web-1 --previous
   {name} logs web-1 -f --operation remove
-  {name} logs web-1 --operation create --attempt 2`,
+  {name} logs web-1 --operation create --attempt 2
+  {name} logs web-1 --agent`,
 		Args:              arguments(oneName),
 		ValidArgsFunction: e.completeOneMachine,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
+			case o.agent && (o.follow || o.want != joblog.Want{}):
+				return usagef(cmd, "--agent goes with no other flag of logs")
+			case o.agent:
+				return e.agentLog(cmd.Context(), args[0])
 			case o.want.Number < 0:
 				return usagef(cmd, "--attempt counts from 1")
 			case o.want.Previous && (o.want.Number != 0 || o.want.Operation != ""):
@@ -56,8 +65,29 @@ With -f the log is followed until the Job ends. Of a machine for which no attemp
 	cmd.Flags().Int32Var(&o.want.Number, "attempt", 0, "Number of the attempt; the newest when 0.")
 	cmd.Flags().StringVar(&o.want.Operation, "operation", "", "create or remove; that of the newest attempt when empty.")
 	cmd.Flags().BoolVarP(&o.want.Previous, "previous", "p", false, "The attempt before the newest.")
+	cmd.Flags().BoolVar(&o.agent, "agent", false, "What the agent on the server reports, not what the driver said.")
 	_ = cmd.RegisterFlagCompletionFunc("operation", cobra.FixedCompletions([]string{"create", "remove"}, cobra.ShellCompDirectiveNoFileComp))
 	return withName(e, cmd)
+}
+
+// agentLog prints what a machine's agent reports.
+func (e *env) agentLog(ctx context.Context, name string) error {
+	api, namespace, err := e.connect()
+	if err != nil {
+		return err
+	}
+	target, err := e.find(ctx, api, namespace, name)
+	if err != nil {
+		return err
+	}
+	if target.CAPIMachine == nil {
+		return fmt.Errorf("%s has no CAPI Machine, and so no agent (see '%s why %s')", name, e.Name, name)
+	}
+	data, err := api.PlanData(ctx, target.CAPIMachine)
+	if err != nil {
+		return err
+	}
+	return e.filtered(func(out io.Writer) error { return agentlog.Write(out, data) })
 }
 
 func (e *env) logs(ctx context.Context, name string, o *logsOptions) error {

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
@@ -150,4 +151,21 @@ func lastError(t *testing.T, r result) string {
 		require.True(t, strings.HasPrefix(line, "# "), r.errOut)
 	}
 	return strings.TrimPrefix(last, "error: ")
+}
+
+// TestAgentLogs: what the agent reports is read from the plan Secret of the machine's RKEBootstrap.
+func TestAgentLogs(t *testing.T) {
+	c := newCluster(t)
+	c.apply(t, runningMachine)
+	c.apply(t, strings.Replace(capiMachine, "{dataSecretName: boot}", "{configRef: {apiGroup: rke.cattle.io, kind: RKEBootstrap, name: pool-abc}}", 1))
+	require.Contains(t, requireError(t, c.drover(t, "logs", "web-1", "--agent")), "has no plan Secret yet")
+	c.secret(t, "pool-abc-machine-plan", map[string]string{plan.KeyPlan: "{}", plan.KeyAgentPublicKey: "k",
+		plan.KeyAgentStatus: `{"version":"v1","platform":"linux/amd64","attempt":1,"step":"instruction install","message":"it ended with exit code 1","output":"\u001b[31mno image"}`})
+	require.Contains(t, c.ok(t, "logs", "web-1", "--agent"), "Attempt 1 failed at instruction install: it ended with exit code 1\n\n--- the end of what it said\nno image\n")
+	require.Equal(t, 2, c.drover(t, "logs", "web-1", "--agent", "-f").code)
+
+	other := newCluster(t)
+	other.apply(t, runningMachine)
+	other.apply(t, capiMachine)
+	require.Contains(t, requireError(t, other.drover(t, "logs", "web-1", "--agent")), "is not bootstrapped by an RKEBootstrap")
 }

@@ -61,20 +61,7 @@ func (e *env) why(ctx context.Context, name, format string) error {
 func (e *env) explain(ctx context.Context, api *inventory.API, namespace, name string) (*explain.Report, error) {
 	word, rest, qualified := strings.Cut(name, "/")
 	if qualified && (isDriverWord(word) || isOwnerWord(word) || isClusterWord(word)) {
-		if err := inventory.CheckName(rest); err != nil {
-			return nil, err
-		}
-		if isDriverWord(word) {
-			return e.explainDriver(ctx, api, rest)
-		}
-		if isClusterWord(word) {
-			return e.explainCluster(ctx, api, namespace, rest)
-		}
-		// A Snapshot tells what cannot be read; an API server that is gone is told once, before.
-		if _, err := api.Kinds(ctx); err != nil {
-			return nil, err
-		}
-		return e.explainSnapshot(api.Snapshot(ctx, inventory.Target{}, namespace, rest, e.Now()), nil)
+		return e.explainOther(ctx, api, namespace, word, rest)
 	}
 	target, err := e.find(ctx, api, namespace, name)
 	notFound, isNotFound := errors.AsType[*inventory.NotFoundError](err)
@@ -99,6 +86,24 @@ func (e *env) explain(ctx context.Context, api *inventory.API, namespace, name s
 		}
 	}
 	return report, gone
+}
+
+// explainOther explains what a word says is no machine.
+func (e *env) explainOther(ctx context.Context, api *inventory.API, namespace, word, name string) (*explain.Report, error) {
+	if err := inventory.CheckName(name); err != nil {
+		return nil, err
+	}
+	switch {
+	case isDriverWord(word):
+		return e.explainDriver(ctx, api, name)
+	case isClusterWord(word):
+		return e.explainCluster(ctx, api, namespace, name)
+	}
+	// A Snapshot tells what cannot be read; an API server that is gone is told once, before.
+	if _, err := api.Kinds(ctx); err != nil {
+		return nil, err
+	}
+	return e.explainSnapshot(api.Snapshot(ctx, inventory.Target{}, namespace, name, e.Now()), nil)
 }
 
 // explainSnapshot explains a snapshot, or returns notFound when there is nothing in it.

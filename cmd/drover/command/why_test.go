@@ -34,7 +34,9 @@ func TestWhyTakesNames(t *testing.T) {
 	c.apply(t, "apiVersion: cluster.x-k8s.io/v1beta2\nkind: MachineDeployment\nmetadata: {name: pool}\nspec:"+poolTemplate)
 	c.apply(t, "apiVersion: cluster.x-k8s.io/v1beta2\nkind: MachineSet\nmetadata: {name: pool-set}\nspec:"+poolTemplate)
 	c.apply(t, `{apiVersion: management.cattle.io/v3, kind: NodeDriver, metadata: {name: why-nd}, spec: {displayName: whycloud, url: "https://d.example/1", active: false}}`)
+	c.apply(t, `{apiVersion: cluster.x-k8s.io/v1beta2, kind: Cluster, metadata: {name: one}, spec: {infrastructureRef: {apiGroup: rke.cattle.io, kind: RKECluster, name: one}}}`)
 	for want, names := range map[string][]string{
+		"Cluster shop/one":               {"cluster/one", "one", "clusters.cluster.x-k8s.io/one"},
 		"DigitaloceanMachine shop/web-1": {"web-1", "pool-abc", "machine/pool-abc", "ma/pool-abc", "digitaloceanmachine/web-1", "digitaloceanmachines.rke-machine.cattle.io/web-1"},
 		"GenericMachine shop/pool":       {"pool", "genericmachine/pool"},
 		"MachineDeployment shop/pool":    {"md/pool", "MachineDeployment/pool", "machinedeployments/pool", "machinedeployment.cluster.x-k8s.io/pool"},
@@ -45,6 +47,8 @@ func TestWhyTakesNames(t *testing.T) {
 			require.Equal(t, want, c.subject(t, name), name)
 		}
 	}
+	require.Contains(t, requireError(t, c.drover(t, "why", "cluster/none")), `no Cluster "none" in namespace`)
+	require.Contains(t, c.ok(t, "__complete", "why", "cluster/o"), "cluster/one\n")
 }
 
 // TestWhyOfOthers: a CAPI Machine of another provider is none of Drover's, and that is said.

@@ -113,7 +113,9 @@ func TestClusterDecisions(t *testing.T) {
 > See why it is not ready: drover why machine/one-a -n shop
 `},
 	} {
-		t.Run(name, func(t *testing.T) { require.Equal(t, strings.TrimPrefix(tt.want, "\n"), told(explain.Cluster(tt.snapshot, "drover"))) })
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, strings.TrimPrefix(tt.want, "\n"), told(explain.Cluster(tt.snapshot, "drover")))
+		})
 	}
 }
 

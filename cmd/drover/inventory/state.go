@@ -7,7 +7,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/drover-project/drover/api/plan"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/jobrunner"
 )
@@ -58,4 +61,20 @@ func (a *API) orphanedState(ctx context.Context, namespace, machine, kind string
 		return &facts.State{}, nil
 	}
 	return facts.ParseState(secret.Name, secret.Data), nil
+}
+
+// PlanData is the data of a CAPI Machine's plan Secret: the plan, with all its secrets, and what the agent reports. An error says why there is none.
+func (a *API) PlanData(ctx context.Context, m *clusterv1.Machine) (map[string][]byte, error) {
+	ref := m.Spec.Bootstrap.ConfigRef
+	if ref.Kind != "RKEBootstrap" || ref.APIGroup != rkev1.GroupVersion.Group {
+		return nil, fmt.Errorf("machine %s is not bootstrapped by an RKEBootstrap, and so has no agent", m.Name)
+	}
+	secret, err := a.Kube.CoreV1().Secrets(m.Namespace).Get(ctx, plan.SecretName(ref.Name), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("machine %s has no plan Secret yet: its RKEBootstrap %s makes it (see 'kubectl -n %s describe rkebootstraps.rke.cattle.io %s')", m.Name, ref.Name, m.Namespace, ref.Name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("getting the plan Secret of %s/%s: %w", m.Namespace, m.Name, err)
+	}
+	return secret.Data, nil
 }

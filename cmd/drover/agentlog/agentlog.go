@@ -1,0 +1,107 @@
+package agentlog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/drover-project/drover/api/plan"
+)
+
+// Write writes a plan Secret's reports as text: what is wrong first, then what the instructions said. The output of instructions comes as it is,
+// and may hold what they knew; nothing of the plan is written. An error means that a report could not be read or written.
+func Write(out io.Writer, data map[string][]byte) error {
+	status, err := plan.DecodeAgentStatus(data[plan.KeyAgentStatus])
+	if err != nil {
+		return fmt.Errorf("reading what the agent says of itself: %w", err)
+	}
+	var text strings.Builder
+	agent(&text, data, status)
+	if status.Step != "" {
+		fmt.Fprintf(&text, "\nAttempt %d failed at %s: %s\n", status.Attempt, status.Step, status.Message)
+		if status.RetryAt != "" {
+			fmt.Fprintf(&text, "It tries again at %s.\n", status.RetryAt)
+		}
+		section(&text, "the end of what it said", []byte(status.Output))
+	}
+	probesErr := probes(&text, data, status)
+	outputErr := outputs(&text, data)
+	_, err = io.WriteString(out, text.String())
+	return errors.Join(err, probesErr, outputErr)
+}
+
+func agent(text *strings.Builder, data map[string][]byte, status plan.AgentStatus) {
+	switch {
+	case len(data[plan.KeyAgentPublicKey]) == 0:
+		text.WriteString("No agent has registered for this machine yet.\n")
+	case status.Version != "":
+		fmt.Fprintf(text, "Agent %s on %s.\n", status.Version, status.Platform)
+	}
+	if len(data[plan.KeyPlan]) == 0 {
+		text.WriteString("It has no plan yet.\n")
+		return
+	}
+	fmt.Fprintf(text, "Its plan: %s", orNone(data[plan.KeyState], "pending"))
+	for _, counted := range []struct{ key, what string }{{plan.KeyFailureCount, "failed attempts"}, {plan.KeyLastApplyTime, "last attempt at"}} {
+		if value := string(data[counted.key]); value != "" && value != "0" {
+			fmt.Fprintf(text, ", %s %s", counted.what, value)
+		}
+	}
+	text.WriteString(".\n")
+}
+
+func orNone(value []byte, none string) string {
+	if len(value) == 0 {
+		return none
+	}
+	return string(value)
+}
+
+func probes(text *strings.Builder, data map[string][]byte, status plan.AgentStatus) error {
+	known, err := plan.DecodeProbeStatuses(data[plan.KeyProbeStatuses])
+	if err != nil {
+		return fmt.Errorf("reading the probes: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		if known[name].Healthy {
+			fmt.Fprintf(text, "Probe %s is healthy.\n", name)
+			continue
+		}
+		fmt.Fprintf(text, "Probe %s is not healthy: %s\n", name, orNone([]byte(status.Probes[name]), "it has not answered yet"))
+	}
+	return nil
+}
+
+// outputs writes what is kept: of an attempt that failed, else of the one that succeeded, and of periodic instructions.
+func outputs(text *strings.Builder, data map[string][]byte) error {
+	key, of := plan.KeyFailedOutput, "failed"
+	if len(data[key]) == 0 || plan.State(data[plan.KeyState]) == plan.StateSucceeded {
+		key, of = plan.KeyAppliedOutput, "succeeded"
+	}
+	kept, err := plan.DecodeOutput(data[key])
+	if err != nil {
+		return fmt.Errorf("reading the output of instructions: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(kept)) {
+		section(text, "instruction "+name+", of the last attempt that "+of, kept[name])
+	}
+	periodic, err := plan.DecodePeriodicOutput(data[plan.KeyPeriodicOutput])
+	if err != nil {
+		return fmt.Errorf("reading the output of periodic instructions: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(periodic)) {
+		p := periodic[name]
+		section(text, fmt.Sprintf("periodic instruction %s, exit code %d", name, p.ExitCode), slices.Concat(p.Stdout, p.Stderr))
+	}
+	return nil
+}
+
+// section writes an output under a title; nothing when it is empty.
+func section(text *strings.Builder, title string, output []byte) {
+	if said := strings.TrimRight(string(output), "\n"); said != "" {
+		fmt.Fprintf(text, "\n--- %s\n%s\n", title, said)
+	}
+}

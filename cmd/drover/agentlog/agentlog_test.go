@@ -1,0 +1,94 @@
+package agentlog_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-project/drover/api/plan"
+	"github.com/drover-project/drover/cmd/drover/agentlog"
+)
+
+// reports is the data of a plan Secret whose agent has registered and has this status.
+func reports(t *testing.T, status plan.AgentStatus, more map[string]string) map[string][]byte {
+	t.Helper()
+	raw, err := json.Marshal(status)
+	require.NoError(t, err)
+	data := map[string][]byte{plan.KeyAgentPublicKey: []byte("key"), plan.KeyAgentStatus: raw, plan.KeyPlan: []byte(`{"files":[{"content":"canary"}]}`)}
+	for key, value := range more {
+		data[key] = []byte(value)
+	}
+	return data
+}
+
+func output(t *testing.T, name, said string) string {
+	t.Helper()
+	raw, err := plan.EncodeOutput(map[string][]byte{name: []byte(said)})
+	require.NoError(t, err)
+	return string(raw)
+}
+
+func TestWrite(t *testing.T) {
+	version := plan.AgentStatus{Version: "v1", Platform: "linux/amd64"}
+	failed := version
+	failed.Attempt, failed.Step, failed.Message, failed.Output, failed.RetryAt = 3, "instruction install", "it ended with exit code 1", "no such image\n", "2026-03-01T12:00:00Z"
+	unhealthy := version
+	unhealthy.Probes = map[string]string{"kubelet": "connection refused"}
+	periodic, err := plan.EncodePeriodicOutput(map[string]plan.PeriodicOutput{"snapshots": {Name: "snapshots", Stdout: []byte("two\n"), Stderr: []byte("slow\n"), ExitCode: 2}})
+	require.NoError(t, err)
+	for name, tt := range map[string]struct {
+		data map[string][]byte
+		want string
+	}{
+		"nothing yet": {map[string][]byte{}, "No agent has registered for this machine yet.\nIt has no plan yet.\n"},
+		"failed": {reports(t, failed, map[string]string{plan.KeyState: string(plan.StatePending), plan.KeyFailureCount: "3", plan.KeyLastApplyTime: "Sun Mar  1 11:59:00 UTC 2026",
+			plan.KeyFailedOutput: output(t, "install", "pulling\nno such image\n"), plan.KeyAppliedOutput: output(t, "install", "of before")}), `
+Agent v1 on linux/amd64.
+Its plan: pending, failed attempts 3, last attempt at Sun Mar  1 11:59:00 UTC 2026.
+
+Attempt 3 failed at instruction install: it ended with exit code 1
+It tries again at 2026-03-01T12:00:00Z.
+
+--- the end of what it said
+no such image
+
+--- instruction install, of the last attempt that failed
+pulling
+no such image
+`},
+		"succeeded": {reports(t, unhealthy, map[string]string{plan.KeyState: string(plan.StateSucceeded), plan.KeyFailureCount: "0",
+			plan.KeyProbeStatuses: `{"etcd":{"healthy":true},"kubelet":{},"scheduler":{}}`, plan.KeyPeriodicOutput: string(periodic),
+			plan.KeyFailedOutput: output(t, "install", "of before"), plan.KeyAppliedOutput: output(t, "install", "done")}), `
+Agent v1 on linux/amd64.
+Its plan: ` + string(plan.StateSucceeded) + `.
+Probe etcd is healthy.
+Probe kubelet is not healthy: connection refused
+Probe scheduler is not healthy: it has not answered yet
+
+--- instruction install, of the last attempt that succeeded
+done
+
+--- periodic instruction snapshots, exit code 2
+two
+slow
+`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out strings.Builder
+			require.NoError(t, agentlog.Write(&out, tt.data))
+			require.Equal(t, strings.TrimPrefix(tt.want, "\n"), out.String())
+		})
+	}
+}
+
+// A report that cannot be read is an error, and keeps nothing else from being told.
+func TestWrite_unreadable(t *testing.T) {
+	data := reports(t, plan.AgentStatus{Version: "v1"}, map[string]string{plan.KeyProbeStatuses: "{", plan.KeyAppliedOutput: output(t, "install", "done")})
+	var out strings.Builder
+	require.ErrorContains(t, agentlog.Write(&out, data), "reading the probes")
+	require.Contains(t, out.String(), "done")
+	data[plan.KeyAgentStatus] = []byte("{")
+	require.ErrorContains(t, agentlog.Write(&out, data), "reading what the agent says of itself")
+}
