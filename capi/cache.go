@@ -27,8 +27,8 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
-// NewCache makes the manager's cache. Of Secrets it holds the metadata of all, and the content of none; of CRDs
-// the metadata of all, and of drivers' CRDs all but the schema. The rest is read live.
+// NewCache makes the manager's cache. Of Secrets and ConfigMaps it holds the metadata of all, and of Secrets the content of none; of
+// CRDs the metadata of all, and of drivers' CRDs all but the schema. The rest is read live.
 func NewCache(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 	ofDriver, err := labels.NewRequirement(rkev1.NodeDriverLabel, selection.Exists, nil)
 	if err != nil {
@@ -86,8 +86,8 @@ func onlyMetadata(in any) (any, error) {
 	}
 	obj.SetManagedFields(nil)
 	delete(obj.Annotations, corev1.LastAppliedConfigAnnotation)
-	if obj.Kind == "Secret" && obj.ObjectMeta.Size() > maxMetadata {
-		// Labels, annotations and all owners but the first: a user may write a megabyte there. Whoever needs them of such a Secret has to read it.
+	if (obj.Kind == "Secret" || obj.Kind == "ConfigMap") && obj.ObjectMeta.Size() > maxMetadata {
+		// Labels, annotations and all owners but the first: a user may write a megabyte there. Whoever needs them has to read it.
 		owners := obj.OwnerReferences[:min(len(obj.OwnerReferences), 1)]
 		obj.ObjectMeta = metav1.ObjectMeta{Name: obj.Name, Namespace: obj.Namespace, UID: obj.UID, ResourceVersion: obj.ResourceVersion,
 			CreationTimestamp: obj.CreationTimestamp, DeletionTimestamp: obj.DeletionTimestamp, OwnerReferences: slices.Clone(owners)}
@@ -95,10 +95,10 @@ func onlyMetadata(in any) (any, error) {
 	return obj, nil
 }
 
-// maxMetadata is how many bytes the metadata of one Secret may have in memory.
+// maxMetadata is how many bytes the metadata of one Secret or ConfigMap may have in memory.
 const maxMetadata = 8 << 10
 
-// splitCache sends those who want the metadata of Secrets or CRDs to a cache that knows them all, everyone else to one that
+// splitCache sends those who want the metadata of Secrets, ConfigMaps or CRDs to a cache that knows them all, everyone else to one that
 // knows few. One cache cannot do both, for its selectors go by kind.
 type splitCache struct {
 	cache.Cache
@@ -115,7 +115,7 @@ func (s *splitCache) of(obj runtime.Object) cache.Cache {
 	}
 	kind := obj.GetObjectKind().GroupVersionKind()
 	switch (schema.GroupKind{Group: kind.Group, Kind: strings.TrimSuffix(kind.Kind, "List")}) {
-	case schema.GroupKind{Group: corev1.GroupName, Kind: "Secret"}, schema.GroupKind{Group: apiextensionsv1.GroupName, Kind: "CustomResourceDefinition"}:
+	case schema.GroupKind{Group: corev1.GroupName, Kind: "Secret"}, schema.GroupKind{Group: corev1.GroupName, Kind: "ConfigMap"}, schema.GroupKind{Group: apiextensionsv1.GroupName, Kind: "CustomResourceDefinition"}:
 		return s.metadata
 	}
 	return s.Cache

@@ -49,7 +49,7 @@ func TestSplitCache_whoGetsWhich(t *testing.T) {
 		"CRDs' metadata":         {metadataList("apiextensions.k8s.io", "v1", "CustomResourceDefinitionList"), "metadata"},
 		"a machine's metadata":   {metadata("rke-machine.cattle.io", "v1", "AcmeMachine"), "content"},
 		"another group's Secret": {metadata("example.org", "v1", "Secret"), "content"},
-		"a ConfigMap's metadata": {metadata("", "v1", "ConfigMap"), "content"},
+		"a ConfigMap's metadata": {metadata("", "v1", "ConfigMap"), "metadata"},
 		"metadata of nothing":    {&metav1.PartialObjectMetadata{}, "content"},
 	} {
 		t.Run(name, func(t *testing.T) {

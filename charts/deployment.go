@@ -92,6 +92,8 @@ const (
 	WebhookService = "drover-webhooks"
 	// MetricsService is the Service of the metrics.
 	MetricsService = "drover-metrics"
+	// ReleasesConfigMap takes the place of the catalogue of releases that is built in; nobody makes it but an administrator.
+	ReleasesConfigMap = "drover-releases"
 	// JobCAConfigMap holds the further CA certificates of Jobs, and JobCAFile is where the manager finds them.
 	JobCAConfigMap = "drover-job-ca"
 	JobCAFile      = jobCADir + "/" + jobCAKey

@@ -10,7 +10,8 @@
 //	probe's result Secret, verdict.json               nodedriver       nodedriver
 //	ConfigMaps driver-<digest>-<i>                    probe's pod      pods of all Jobs; nodedriver deletes the useless
 //	CRDs of a driver                                  nodedriver       machine (starts and stops the kind), Cluster API
-//	RKECluster status                                 rkecluster       Cluster API
+//	RKECluster status; spec.controlPlaneEndpoint of
+//	  an RKEControlPlane's, where the user gave none  rkecluster       Cluster API, rkecontrolplane
 //	ServerScan spec                                   user, CLI        serverscan
 //	ServerScan periodic-…, whole                      serverscan       CLI, user
 //	ServerScan status; its Jobs, Secrets, Role        serverscan       CLI; Job's pod

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,9 +20,12 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/capi"
+	"github.com/drover-project/drover/capi/workload"
+	"github.com/drover-project/drover/charts"
 	"github.com/drover-project/drover/controllers/machine"
 	"github.com/drover-project/drover/controllers/nodedriver"
 	"github.com/drover-project/drover/controllers/rkecluster"
+	"github.com/drover-project/drover/controllers/rkecontrolplane"
 	"github.com/drover-project/drover/controllers/serverscan"
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/endpoint"
@@ -115,6 +119,9 @@ func (p *plan) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 	if err := machines.Register(mgr); err != nil {
 		return err
 	}
+	if err := p.addControlPlanes(mgr, clusters); err != nil {
+		return err
+	}
 	scans := serverscan.New(serverscan.Options{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Jobs: p.settings, Management: p.management,
 		TrustedCredentialNamespaces: o.trustedCredentialNamespaces})
 	if err := scans.Register(mgr); err != nil {
@@ -126,6 +133,22 @@ func (p *plan) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 		}
 	}
 	return mgr.Add(&install.Predefined{Client: mgr.GetClient(), Reader: mgr.GetAPIReader()})
+}
+
+// addControlPlanes delivers plans. It has a cache of its own for plan Secrets, for the manager's keeps no content of Secrets.
+func (p *plan) addControlPlanes(mgr ctrl.Manager, clusters *workload.Clusters) error {
+	o := p.options
+	opts := cache.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()}
+	if o.namespace != "" {
+		opts.DefaultNamespaces = map[string]cache.Config{o.namespace: {}}
+	}
+	plans, err := rkecontrolplane.NewPlans(mgr.GetConfig(), opts)
+	if err != nil {
+		return err
+	}
+	return rkecontrolplane.New(rkecontrolplane.Options{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Plans: plans, Clusters: clusters,
+		Releases: types.NamespacedName{Namespace: o.managerNamespace, Name: charts.ReleasesConfigMap}, WatchFilter: o.watchFilter, Workers: o.concurrency,
+	}).Register(mgr, plans)
 }
 
 // addPorts serves metrics, health and, when asked for, profiles. They answer before caches are filled, and on every replica.

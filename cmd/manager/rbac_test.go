@@ -22,8 +22,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/admission"
@@ -62,6 +64,7 @@ func TestManagerRole(t *testing.T) {
 	require.NoError(t, c.Create(t.Context(), machineOf(s.namespace, "m0", "DigitaloceanMachine", "cred")))
 	s.registerDriver()
 	s.machineLife()
+	s.deliverPlan()
 	s.scanServers()
 	s.scansByItself()
 	s.forgetDriver()
@@ -198,7 +201,7 @@ func ownGrants(t *testing.T, objs []client.Object) []access.Grant {
 func markedGrants(t *testing.T) []access.Grant {
 	t.Helper()
 	var out []access.Grant
-	for _, dir := range []string{"controllers/machine", "controllers/nodedriver", "controllers/rkecluster", "controllers/serverscan", "install", "cmd/manager"} {
+	for _, dir := range []string{"controllers/machine", "controllers/nodedriver", "controllers/rkecluster", "controllers/rkecontrolplane", "controllers/serverscan", "install", "cmd/manager"} {
 		rules := access.Markers(t, filepath.Join("../..", dir))
 		require.NotEmpty(t, rules, dir)
 		out = append(out, access.Grants(rules)...)
@@ -309,6 +312,56 @@ func (s *story) machineLife() {
 	require.NoError(s, s.client.Delete(s.Context(), obj.DeepCopy()))
 	s.play(s.namespace, "m1-rm-1", state.Result{Outcome: state.Succeeded})
 	s.awaitGone(obj)
+}
+
+// deliverPlan gives the first server of a cluster its plan.
+func (s *story) deliverPlan() {
+	s.Helper()
+	labels := map[string]string{clusterv1.ClusterNameLabel: "c2"}
+	owned := func(name string, owner client.Object, kind schema.GroupVersionKind) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: s.namespace, Name: name, Labels: labels, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, kind)}}
+	}
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "c2"}, Spec: clusterv1.ClusterSpec{
+		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKECluster", Name: "c2"},
+		ControlPlaneRef:   clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEControlPlane", Name: "c2"}}}
+	cluster.Status.Initialization.InfrastructureProvisioned = new(true)
+	testkit.ExpectApplied(s, s.client, cluster)
+	clusterKind := clusterv1.GroupVersion.WithKind("Cluster")
+	control := &rkev1.RKEControlPlane{ObjectMeta: owned("c2", cluster, clusterKind)}
+	control.Spec.KubernetesVersion = "v1.36.3+k3s1"
+	machine := &clusterv1.Machine{ObjectMeta: owned("server", cluster, clusterKind), Spec: clusterv1.MachineSpec{ClusterName: "c2", ProviderID: "digitalocean://9",
+		Bootstrap:         clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEBootstrap", Name: "server"}},
+		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke-machine.cattle.io", Kind: "DigitaloceanMachine", Name: "server"}}}
+	machine.Labels = map[string]string{clusterv1.ClusterNameLabel: "c2", rkev1.EtcdRoleLabel: "true", rkev1.ControlPlaneRoleLabel: "true"}
+	machine.Status.Initialization.InfrastructureProvisioned = new(true)
+	machine.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: "10.0.0.1"}}
+	testkit.ExpectApplied(s, s.client, control, machine)
+	bootstrap := &rkev1.RKEBootstrap{ObjectMeta: owned("server", machine, clusterv1.GroupVersion.WithKind("Machine"))}
+	bootstrap.Labels = map[string]string{clusterv1.ClusterNameLabel: "c2", rkev1.MachineIDLabel: "id"}
+	require.NoError(s, s.client.Create(s.Context(), bootstrap))
+	secret := &corev1.Secret{ObjectMeta: owned("server-machine-plan", bootstrap, rkev1.GroupVersion.WithKind("RKEBootstrap")), Type: "rke.cattle.io/machine-plan"}
+	require.NoError(s, s.client.Create(s.Context(), secret))
+	testkit.Eventually(s, patience, func() error {
+		if err := s.client.Get(s.Context(), client.ObjectKeyFromObject(secret), secret); err != nil || len(secret.Data["plan"]) == 0 {
+			return errors.Join(err, errors.New("it has no plan"))
+		}
+		if err := s.client.Get(s.Context(), client.ObjectKeyFromObject(machine), machine); err != nil || meta.FindStatusCondition(machine.Status.Conditions, rkev1.ReconciledCondition) == nil {
+			return errors.Join(err, errors.New("nothing is told of it"))
+		}
+		return nil
+	})
+	secret.Data["applied-checksum"] = []byte("of an earlier plan")
+	require.NoError(s, s.client.Update(s.Context(), secret))
+	testkit.Eventually(s, patience, func() error {
+		if err := s.client.Get(s.Context(), client.ObjectKeyFromObject(machine), machine); err != nil || !annotations.HasSkipRemediation(machine) {
+			return errors.Join(err, errors.New("nothing keeps the only server from being replaced"))
+		}
+		return nil
+	})
+	// Its cluster is not that of the machines that follow.
+	for _, obj := range []client.Object{bootstrap, machine, control, cluster, secret} {
+		require.NoError(s, s.client.Delete(s.Context(), obj))
+	}
 }
 
 // scanServers looks for orphans.

@@ -70,6 +70,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if !obj.DeletionTimestamp.IsZero() || annotations.IsExternallyManaged(obj) || r.WatchFilter != "" && obj.Labels[clusterv1.WatchLabel] != r.WatchFilter {
 		return reconcile.Result{}, nil
 	}
+	if err := r.ensureEndpoint(ctx, obj); err != nil {
+		return step.Result(client.IgnoreNotFound(err))
+	}
 	before := obj.DeepCopy()
 	s := &scope{RKECluster: obj, conditions: step.NewConditions(&obj.Status.Conditions, obj.Generation, r.Clock.Now())}
 	err := step.Run(ctx, s, step.Of(rkev1.ReadyCondition, rkev1.ReadyReason, r.provision))
@@ -81,9 +84,31 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return step.Result(err)
 }
 
+// noEndpoint stands for none, as Rancher has it: each server of an RKEControlPlane reaches its API there. Cluster API takes a Cluster without an
+// endpoint for one that is not provisioned, and copies it once and for ever.
+var noEndpoint = clusterv1.APIEndpoint{Host: "localhost", Port: 6443}
+
+// ensureEndpoint sets noEndpoint where the user gives none and the control plane is an RKEControlPlane; any other needs one.
+func (r *Reconciler) ensureEndpoint(ctx context.Context, obj *rkev1.RKECluster) error {
+	cluster, err := r.owner(ctx, obj)
+	if err != nil || cluster == nil || annotations.IsPaused(cluster, obj) {
+		return err
+	}
+	ref := cluster.Spec.ControlPlaneRef
+	if obj.Spec.ControlPlaneEndpoint.IsValid() || cluster.Spec.ControlPlaneEndpoint.IsValid() || ref.Kind != "RKEControlPlane" || ref.APIGroup != rkev1.GroupVersion.Group {
+		return nil
+	}
+	before := obj.DeepCopy()
+	obj.Spec.ControlPlaneEndpoint = noEndpoint
+	if err := r.Client.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("writing spec.controlPlaneEndpoint: %w", err)
+	}
+	return nil
+}
+
 // provision is the only step. What was provisioned once stays so, whatever becomes of the owner.
 func (r *Reconciler) provision(ctx context.Context, s *scope) error {
-	cluster, err := r.owner(ctx, s)
+	cluster, err := r.owner(ctx, s.RKECluster)
 	if err != nil {
 		return err
 	}
@@ -104,14 +129,14 @@ func (r *Reconciler) provision(ctx context.Context, s *scope) error {
 }
 
 // owner is the Cluster that owns the object; nil when there is none.
-func (r *Reconciler) owner(ctx context.Context, s *scope) (*clusterv1.Cluster, error) {
-	for _, ref := range s.OwnerReferences {
+func (r *Reconciler) owner(ctx context.Context, obj *rkev1.RKECluster) (*clusterv1.Cluster, error) {
+	for _, ref := range obj.OwnerReferences {
 		group, err := schema.ParseGroupVersion(ref.APIVersion)
 		if err != nil || group.Group != clusterv1.GroupVersion.Group || ref.Kind != "Cluster" {
 			continue
 		}
 		cluster := &clusterv1.Cluster{}
-		err = r.Client.Get(ctx, types.NamespacedName{Namespace: s.Namespace, Name: ref.Name}, cluster)
+		err = r.Client.Get(ctx, types.NamespacedName{Namespace: obj.Namespace, Name: ref.Name}, cluster)
 		if client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("reading the Cluster %s: %w", ref.Name, err)
 		}

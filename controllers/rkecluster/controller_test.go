@@ -88,6 +88,40 @@ func TestReconcile_provisionsAtOnce(t *testing.T) {
 	require.Equal(t, version, w.obj.ResourceVersion, "nothing changed, nothing is written")
 }
 
+// Without an endpoint Cluster API would take the Cluster for one that is not provisioned, for ever.
+func TestReconcile_endpointThatNobodyGives(t *testing.T) {
+	names := func(kind string, endpoint clusterv1.APIEndpoint) func(*rkev1.RKECluster, *clusterv1.Cluster) {
+		return func(obj *rkev1.RKECluster, cluster *clusterv1.Cluster) {
+			obj.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{}
+			cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: kind, Name: "c1"}
+			cluster.Spec.ControlPlaneEndpoint = endpoint
+		}
+	}
+	w := newWorld(t, names("RKEControlPlane", clusterv1.APIEndpoint{}))
+	w.reconcile(t)
+	require.Equal(t, clusterv1.APIEndpoint{Host: "localhost", Port: 6443}, w.obj.Spec.ControlPlaneEndpoint)
+	require.True(t, *w.obj.Status.Initialization.Provisioned)
+	require.Equal(t, w.obj.Generation, w.obj.Status.ObservedGeneration)
+	version := w.obj.ResourceVersion
+	w.reconcile(t)
+	require.Equal(t, version, w.obj.ResourceVersion)
+	w.obj.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "api.test", Port: 443}
+	require.NoError(t, w.client.Update(t.Context(), w.obj))
+	w.reconcile(t)
+	require.Equal(t, "api.test", w.obj.Spec.ControlPlaneEndpoint.Host, "he gives one later")
+
+	for what, change := range map[string]func(*rkev1.RKECluster, *clusterv1.Cluster){
+		"another's control plane": names("KubeadmControlPlane", clusterv1.APIEndpoint{}),
+		"one in the Cluster":      names("RKEControlPlane", clusterv1.APIEndpoint{Host: "api.test", Port: 6443}),
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t, change)
+			w.reconcile(t)
+			require.Empty(t, w.obj.Spec.ControlPlaneEndpoint.Host)
+		})
+	}
+}
+
 func TestReconcile_waitsForItsOwner(t *testing.T) {
 	w := newWorld(t, nil)
 	refs := w.obj.OwnerReferences

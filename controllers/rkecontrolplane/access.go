@@ -58,14 +58,15 @@ func (r *Reconciler) ensureKubeconfig(ctx context.Context, s *scope) (string, er
 	if err != nil || server == "" {
 		return "", err
 	}
-	if s.again = written.Renew.Sub(now); written.Server == server && s.again > 0 {
+	if left := written.Renew.Sub(now); written.Server == server && left > 0 {
+		s.comeAgain(left)
 		return server, nil
 	}
 	content, err := authorities.Kubeconfig(s.cluster.Name, server, s.snapshot.Authorities, now)
 	if err != nil {
 		return "", step.Stall(rkev1.AuthorityInvalidReason, err)
 	}
-	s.again = authorities.Read(content, s.snapshot.Authorities).Renew.Sub(now)
+	s.comeAgain(authorities.Read(content, s.snapshot.Authorities).Renew.Sub(now))
 	before := found.DeepCopy()
 	found.Data = map[string][]byte{secret.KubeconfigDataName: content}
 	if exists {

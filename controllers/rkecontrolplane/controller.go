@@ -83,8 +83,15 @@ type scope struct {
 	result     planner.Result
 	// state is the Secret <control plane>-rke-state.
 	state *corev1.Secret
-	// again is when the kubeconfig has to be renewed; 0 while there is none of ours.
+	// again is when something is due that nothing wakes for; 0 if nothing is.
 	again time.Duration
+}
+
+// comeAgain notes that something is due.
+func (s *scope) comeAgain(after time.Duration) {
+	if after > 0 && (s.again == 0 || after < s.again) {
+		s.again = after
+	}
 }
 
 // Conditions implements step.Scope.

@@ -273,3 +273,60 @@ func TestKubeconfig(t *testing.T) {
 	w.quiet()
 	require.Equal(t, "mine", string(w.secret("c1-kubeconfig").Data["value"]), "the user's own is left alone")
 }
+
+// Who checks health does not replace the only server, nor a worker that restarts because it was told to, for as long as that may take.
+func TestSkipRemediation(t *testing.T) {
+	w := newWorld(t)
+	skips := func(name string) bool {
+		_, has := w.machineNamed(name).Annotations[clusterv1.MachineSkipRemediationAnnotation]
+		return has
+	}
+	w.machine("server", "etcd", "control-plane")
+	w.server("server", 1)
+	w.quiet()
+	require.False(t, skips("server"), "it has nothing to lose yet")
+	w.applies("server")
+	w.isWell("server")
+	w.quiet()
+	require.True(t, skips("server"))
+
+	w.machine("worker", "worker")
+	w.server("worker", 2)
+	w.quiet()
+	require.False(t, skips("worker"), "one that never becomes a Node has to be replaced")
+	w.applies("worker")
+	w.isWell("worker")
+	machine := w.machineNamed("worker")
+	machine.Status.NodeRef.Name = "worker"
+	require.NoError(t, w.Status().Update(t.Context(), machine))
+	w.quiet()
+	change := func(generation int64) {
+		w.change(func(o *rkev1.RKEControlPlane) { o.Spec.ProvisionGeneration = generation })
+		w.quiet()
+		w.applies("server")
+		w.isWell("server")
+		w.quiet()
+	}
+	change(1)
+	require.True(t, skips("worker"))
+	w.applies("worker")
+	w.isWell("worker")
+	w.quiet()
+	require.False(t, skips("worker"))
+
+	change(2)
+	require.True(t, skips("worker"))
+	result := testkit.ExpectReconciled(t, w.r, w.obj)
+	require.LessOrEqual(t, result.RequeueAfter, 30*time.Minute)
+	w.clock.SetTime(w.clock.Now().Add(31 * time.Minute))
+	w.quiet()
+	require.False(t, skips("worker"), "it has had its time")
+
+	machine = w.machineNamed("worker")
+	machine.Annotations = map[string]string{clusterv1.MachineSkipRemediationAnnotation: ""}
+	require.NoError(t, w.Update(t.Context(), machine))
+	w.applies("worker")
+	w.isWell("worker")
+	w.quiet()
+	require.True(t, skips("worker"), "the user's own stays")
+}

@@ -21,6 +21,9 @@ func (r *Reconciler) plan(ctx context.Context, s *scope) error {
 	if err := r.warn(ctx, s); err != nil {
 		return err
 	}
+	if err := r.protect(ctx, s); err != nil {
+		return err
+	}
 	delivered := false
 	for _, verdict := range s.result.Machines {
 		if verdict.Delivery == nil {

@@ -3,11 +3,13 @@ package rkecontrolplane
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -16,6 +18,66 @@ import (
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/planner"
 )
+
+const (
+	// ours marks an annotation as one that the manager may take away again.
+	ours = "drover"
+	// patience is how long a machine that is being changed is kept from being replaced.
+	patience = 30 * time.Minute
+)
+
+// protect keeps Cluster API from replacing a machine that is being changed, and the one server that has the cluster's data (design decision D23).
+// A user's own annotation stays.
+func (r *Reconciler) protect(ctx context.Context, s *scope) error {
+	for _, verdict := range s.result.Machines {
+		m := s.member(verdict.Machine)
+		has, exists := m.Annotations[clusterv1.MachineSkipRemediationAnnotation]
+		wanted := r.isIrreplaceable(s, m) || r.isChanging(s, m, verdict)
+		if exists && has != ours || exists == wanted || !m.DeletionTimestamp.IsZero() {
+			continue
+		}
+		value := `"` + ours + `"`
+		if !wanted {
+			value = "null"
+		}
+		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%s}}}`, m.UID, clusterv1.MachineSkipRemediationAnnotation, value))
+		if err := r.Client.Patch(ctx, m.DeepCopy(), patch, client.FieldOwner(fieldOwner)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("annotating Machine %s: %w", m.Name, err)
+		}
+	}
+	return nil
+}
+
+// isIrreplaceable reports whether the cluster would lose its data, or the majority that keeps it, with the machine.
+func (r *Reconciler) isIrreplaceable(s *scope, m member) bool {
+	members := 0
+	for _, one := range s.snapshot.Machines {
+		if one.Roles.Etcd && one.Secret != nil && one.Secret.JoinedTo != "" {
+			members++
+		}
+	}
+	return s.snapshot.Bootstrapped && planner.RolesOf(m.Labels).Etcd && m.plan != nil && m.plan.Annotations[rkev1.JoinedToAnnotation] != "" && members < 3
+}
+
+// isChanging reports whether a machine that was well is given another plan, or has been at one for less than its time. A machine that never became
+// a Node is for whoever checks health to judge.
+func (r *Reconciler) isChanging(s *scope, m member, verdict planner.Verdict) bool {
+	if !m.Status.NodeRef.IsDefined() {
+		return false
+	}
+	left := patience
+	if since := meta.FindStatusCondition(m.Status.Conditions, rkev1.ReconciledCondition); since != nil && since.Status != metav1.ConditionTrue {
+		left = since.LastTransitionTime.Add(patience).Sub(r.Clock.Now())
+	}
+	switch {
+	case verdict.Delivery != nil:
+		return true
+	case verdict.Progress == "" || verdict.Progress == rkev1.UpToDateReason:
+		return false
+	}
+	s.comeAgain(left)
+	return left > 0
+}
 
 // tellMachines writes on the Machines what they wait for. Cluster API leaves conditions alone that are not its own.
 func (r *Reconciler) tellMachines(ctx context.Context, s *scope) error {

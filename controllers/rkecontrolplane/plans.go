@@ -1,27 +1,46 @@
 package rkecontrolplane
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/rest"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/api/plan"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
-// read are the keys of a plan Secret that the planner reads.
-var read = []string{plan.KeyPlan, plan.KeyState, plan.KeyMaxFailures, plan.KeyFailureThreshold, plan.KeyAppliedChecksum, plan.KeyFailedChecksum,
-	plan.KeyFailureCount, plan.KeyProbeStatuses, plan.KeyAgentStatus}
+// planned are the keys of a plan Secret that the planner reads, noted its labels and annotations.
+var (
+	planned = []string{plan.KeyPlan, plan.KeyState, plan.KeyMaxFailures, plan.KeyFailureThreshold, plan.KeyAppliedChecksum, plan.KeyFailedChecksum,
+		plan.KeyFailureCount, plan.KeyProbeStatuses, plan.KeyAgentStatus}
+	noted = []string{clusterv1.ClusterNameLabel, rkev1.InitNodeLabel, rkev1.JoinURLAnnotation, rkev1.JoinedToAnnotation, largeAnnotation}
+)
+
+// maxKept is how many bytes of one plan Secret stay in memory. A user may make as many as he likes; what is larger is read when it is needed.
+const maxKept = 96 << 10
+
+// largeAnnotation, in memory only, marks a plan Secret whose data is not kept.
+const largeAnnotation = "drover.cattle.io/too-large-to-keep"
 
 // NewPlans makes a cache of the plan Secrets with what the planner reads of them, and of no other Secret. Output of instructions, which may be
 // long and hold secrets, is not kept.
 func NewPlans(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 	opts.ByObject = map[client.Object]cache.ByObject{
-		&corev1.Secret{}: {Field: fields.OneTermEqualSelector("type", plan.SecretType), Transform: keepRead},
+		&corev1.Secret{}: {Field: fields.OneTermEqualSelector("type", plan.SecretType), Transform: func(in any) (any, error) {
+			if secret, ok := in.(*corev1.Secret); ok {
+				keep(secret)
+			}
+			return in, nil
+		}},
 	}
 	made, err := cache.New(config, opts)
 	if err != nil {
@@ -30,16 +49,45 @@ func NewPlans(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 	return made, nil
 }
 
-func keepRead(in any) (any, error) {
-	secret, ok := in.(*corev1.Secret)
-	if !ok {
-		return in, nil
+// keep drops what nobody reads.
+func keep(secret *corev1.Secret) {
+	shrink(secret)
+	size := 0
+	for _, value := range secret.Data {
+		size += len(value)
 	}
-	secret.ManagedFields = nil
-	for key := range secret.Data {
-		if !slices.Contains(read, key) {
-			delete(secret.Data, key)
+	if size > maxKept {
+		secret.Data = nil
+		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, largeAnnotation, "")
+	}
+}
+
+func shrink(secret *corev1.Secret) {
+	secret.ManagedFields, secret.OwnerReferences = nil, secret.OwnerReferences[:min(len(secret.OwnerReferences), 1)]
+	notNoted := func(key, _ string) bool { return !slices.Contains(noted, key) }
+	maps.DeleteFunc(secret.Labels, notNoted)
+	maps.DeleteFunc(secret.Annotations, notNoted)
+	maps.DeleteFunc(secret.Data, func(key string, _ []byte) bool { return !slices.Contains(planned, key) })
+}
+
+// planSecrets are the plan Secrets of the cluster by the name of their RKEBootstrap.
+func (r *Reconciler) planSecrets(ctx context.Context, s *scope) (map[string]*corev1.Secret, error) {
+	list := &corev1.SecretList{}
+	if err := r.Plans.List(ctx, list, client.InNamespace(s.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}); err != nil {
+		return nil, fmt.Errorf("reading the plan Secrets: %w", err)
+	}
+	found := map[string]*corev1.Secret{}
+	for i := range list.Items {
+		one := &list.Items[i]
+		if _, large := one.Annotations[largeAnnotation]; large {
+			if err := r.Reader.Get(ctx, client.ObjectKeyFromObject(one), one); err != nil {
+				return nil, fmt.Errorf("reading the plan Secret %s: %w", one.Name, err)
+			}
+			shrink(one)
+		}
+		if owner := metav1.GetControllerOf(one); one.Type == plan.SecretType && owner != nil && owner.Kind == "RKEBootstrap" {
+			found[owner.Name] = one
 		}
 	}
-	return secret, nil
+	return found, nil
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -108,22 +107,6 @@ func (r *Reconciler) objects(ctx context.Context, s *scope) (map[planner.ObjectK
 		}
 		if err == nil {
 			found[key] = object
-		}
-	}
-	return found, nil
-}
-
-// planSecrets are the plan Secrets of the cluster by the name of their RKEBootstrap.
-func (r *Reconciler) planSecrets(ctx context.Context, s *scope) (map[string]*corev1.Secret, error) {
-	list := &corev1.SecretList{}
-	if err := r.Plans.List(ctx, list, client.InNamespace(s.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}); err != nil {
-		return nil, fmt.Errorf("reading the plan Secrets: %w", err)
-	}
-	found := map[string]*corev1.Secret{}
-	for i := range list.Items {
-		one := &list.Items[i]
-		if owner := metav1.GetControllerOf(one); one.Type == plan.SecretType && owner != nil && owner.Kind == "RKEBootstrap" {
-			found[owner.Name] = one
 		}
 	}
 	return found, nil

@@ -131,3 +131,12 @@ func (r *Reconciler) all(ctx context.Context, which func(*rkev1.RKEControlPlane)
 	}
 	return found
 }
+
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines;machines/status,verbs=patch
+// +kubebuilder:rbac:groups=rke.cattle.io,resources=rkeclusters;rkebootstraps,verbs=list;watch
+// The aggregated role can only be made by one who has all that is in it: Cluster API's manager labels, owns and deletes these objects.
+// +kubebuilder:rbac:groups=rke.cattle.io,resources=rkecontrolplanes,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=rke.cattle.io,resources=rkecontrolplanes/status;rkecontrolplanes/finalizers,verbs=get;update;patch
