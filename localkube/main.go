@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/go-logr/logr"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // client metrics of all components
 	_ "k8s.io/component-base/metrics/prometheus/version"  // version metric of all components
+	"k8s.io/component-base/version"
 	"k8s.io/klog/v2"
 	kubectl "k8s.io/kubectl/pkg/cmd"
 	"k8s.io/kubectl/pkg/cmd/util"
@@ -57,24 +59,35 @@ func runEtcd() int {
 	return 0
 }
 
+// k3s is the name under which this executable stands in for that distribution, and suffix what its version has more.
+const k3s, suffix = "k3s", "+k3s1"
+
 func main() {
+	root := command.New
+	if filepath.Base(os.Args[0]) == k3s {
+		root = command.NewK3s
+		if err := version.SetDynamicVersion(version.Get().GitVersion + suffix); err != nil {
+			fmt.Fprintln(os.Stderr, "k3s:", err)
+			os.Exit(1)
+		}
+	}
 	if len(os.Args) > 1 {
 		if run, ok := components()[os.Args[1]]; ok {
 			os.Args = os.Args[1:]
 			os.Exit(run())
 		}
 	}
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "localkube:", err)
+	if err := run(root); err != nil {
+		fmt.Fprintln(os.Stderr, filepath.Base(os.Args[0])+":", err)
 		os.Exit(1)
 	}
 }
 
-func run() error {
+func run(build func() *cobra.Command) error {
 	// The components' packages have put flags of theirs here, which cobra would show.
 	pflag.CommandLine = pflag.NewFlagSet(os.Args[0], pflag.ContinueOnError)
 	klog.SetLogger(logr.Discard()) // our own steps are the log of these verbs
-	root := command.New()
+	root := build()
 	root.SetOut(os.Stdout)
 	// kubeadm's code tells on standard output what it makes.
 	silence, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)

@@ -31,7 +31,7 @@ const (
 	// The ranges of k3s are networks that people have. These are for benchmarks, and apart from those of `localkube server`, whose pods may reach
 	// the servers of a cluster of this kind.
 	defaultPods     = "198.18.128.0/18"
-	defaultServices = "198.18.192.0/18"
+	defaultServices = "198.18.192.0/19"
 )
 
 // Config is what a server or an agent is told.

@@ -64,7 +64,7 @@ func TestRead(t *testing.T) {
 	require.Equal(t, "198.18.0.2", c.NodeIP.String())
 	require.Equal(t, "198.18.0.2", c.Advertise.String())
 	require.Equal(t, "198.18.128.0/18", c.Pods.String())
-	require.Equal(t, "198.18.192.0/18", c.Services.String())
+	require.Equal(t, "198.18.192.0/19", c.Services.String())
 	require.Equal(t, []string{"etcd-snapshot-retention"}, c.Unused)
 	require.Equal(t, []string{"max-pods=60", "provider-id=digitalocean://1"}, c.Arguments["kubelet"])
 	require.Equal(t, []string{"cert-dir=/var/lib/rancher/k3s/server/tls/kube-controller-manager", "secure-port=10257"}, c.Arguments["kube-controller-manager"])

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/drover-project/drover/localkube/datadir"
+	"github.com/drover-project/drover/localkube/identity"
 	"github.com/drover-project/drover/localkube/process"
 )
 
@@ -27,7 +28,8 @@ const (
 	ControllerManagerName = "kube-controller-manager"
 	SchedulerName         = "kube-scheduler"
 
-	adminName = "admin"
+	// AdminName is the administrator's, among kubeconfigs.
+	AdminName = "admin"
 )
 
 // The ranges of pods and services lie in the one that is reserved for
@@ -46,13 +48,16 @@ type Plane struct {
 	// Bind is what the API server listens on, Advertise where pods reach it.
 	// A loopback address means that nobody but this machine does.
 	Bind, Advertise net.IP
+	// Pods and Services are the cluster's ranges.
+	Pods, Services string
+	// Files are what IssueIdentities makes, or what somebody else has made.
+	Files identity.Files
+	// Arguments are name=value by component; they take the place of ours of the same name.
+	Arguments map[string][]string
 }
 
-// Prepare makes the identities and waits for the ports.
-func (p *Plane) Prepare(ctx context.Context) error {
-	if err := p.issueIdentities(); err != nil {
-		return err
-	}
+// AwaitPorts waits until an earlier run has let go of the ports.
+func (p *Plane) AwaitPorts(ctx context.Context) error {
 	loopback := net.IPv4(127, 0, 0, 1)
 	return errors.Join(
 		process.AwaitPort(ctx, "the API server", p.Bind, p.Ports.HTTPS),
@@ -66,11 +71,8 @@ func (p *Plane) Prepare(ctx context.Context) error {
 func (p *Plane) Etcd() (process.Spec, error) {
 	client := "https://127.0.0.1:" + strconv.Itoa(p.Ports.EtcdClient)
 	peer := "https://127.0.0.1:" + strconv.Itoa(p.Ports.EtcdPeer)
-	security := func(name string) map[string]any {
-		pki := p.Dir.Path("pki", "etcd")
-		return map[string]any{
-			"cert-file": pki + "/" + name + ".crt", "key-file": pki + "/" + name + ".key", "trusted-ca-file": pki + "/ca.crt", "client-cert-auth": true,
-		}
+	security := func(pair identity.Pair, ca string) map[string]any {
+		return map[string]any{"cert-file": pair.Certificate, "key-file": pair.Key, "trusted-ca-file": ca, "client-cert-auth": true}
 	}
 	raw, err := json.MarshalIndent(map[string]any{
 		"name":                        "localkube",
@@ -80,8 +82,8 @@ func (p *Plane) Etcd() (process.Spec, error) {
 		"listen-peer-urls":            peer,
 		"initial-advertise-peer-urls": peer,
 		"initial-cluster":             "localkube=" + peer,
-		"client-transport-security":   security("server"),
-		"peer-transport-security":     security("peer"),
+		"client-transport-security":   security(p.Files.EtcdServer, p.Files.EtcdCA),
+		"peer-transport-security":     security(p.Files.EtcdPeer, p.Files.EtcdPeerCA),
 		"quota-backend-bytes":         4 << 30,
 		"unsafe-no-fsync":             true,
 		"logger":                      "zap",
@@ -91,7 +93,8 @@ func (p *Plane) Etcd() (process.Spec, error) {
 	if err != nil {
 		return process.Spec{}, fmt.Errorf("encoding etcd configuration: %w", err)
 	}
-	return p.component(EtcdName, p.Dir.Path("etcd", "config.json")), p.Dir.Write(raw, "etcd", "config.json")
+	config := p.Dir.Path("etcd", "config.json")
+	return process.Spec{Name: EtcdName, Path: process.Self, Args: []string{EtcdName, config}, Log: p.Dir.Log(EtcdName)}, p.Dir.Write(raw, "etcd", "config.json")
 }
 
 // RunEtcd runs etcd in this process until the context ends; it is the verb
@@ -118,41 +121,42 @@ func RunEtcd(ctx context.Context, configFile string) error {
 
 // APIServer says how to run kube-apiserver.
 func (p *Plane) APIServer() process.Spec {
-	pki := func(file ...string) string { return p.Dir.Path(append([]string{"pki"}, file...)...) }
+	f := p.Files
 	args := []string{
-		"--etcd-servers=https://127.0.0.1:" + strconv.Itoa(p.Ports.EtcdClient),
-		"--etcd-cafile=" + pki("etcd", "ca.crt"),
-		"--etcd-certfile=" + pki("apiserver-etcd-client.crt"),
-		"--etcd-keyfile=" + pki("apiserver-etcd-client.key"),
-		"--bind-address=" + p.Bind.String(),
-		"--advertise-address=" + p.Advertise.String(),
-		"--secure-port=" + strconv.Itoa(p.Ports.HTTPS),
-		"--tls-cert-file=" + pki("apiserver.crt"),
-		"--tls-private-key-file=" + pki("apiserver.key"),
-		"--client-ca-file=" + p.Dir.CA(),
-		"--authorization-mode=Node,RBAC",
-		"--enable-admission-plugins=NodeRestriction",
-		"--allow-privileged=true",
-		"--service-cluster-ip-range=" + ServiceCIDR,
-		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
-		"--service-account-key-file=" + pki("sa.pub"),
-		"--service-account-signing-key-file=" + pki("sa.key"),
-		"--kubelet-client-certificate=" + pki("apiserver-kubelet-client.crt"),
-		"--kubelet-client-key=" + pki("apiserver-kubelet-client.key"),
-		"--kubelet-preferred-address-types=InternalIP",
-		"--requestheader-client-ca-file=" + pki("front-proxy-ca.crt"),
-		"--requestheader-allowed-names=front-proxy-client",
-		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
-		"--requestheader-group-headers=X-Remote-Group",
-		"--requestheader-username-headers=X-Remote-User",
-		"--proxy-client-cert-file=" + pki("front-proxy-client.crt"),
-		"--proxy-client-key-file=" + pki("front-proxy-client.key"),
-		"--profiling=false",
+		"etcd-servers=https://127.0.0.1:" + strconv.Itoa(p.Ports.EtcdClient),
+		"etcd-cafile=" + f.EtcdCA,
+		"etcd-certfile=" + f.EtcdClient.Certificate,
+		"etcd-keyfile=" + f.EtcdClient.Key,
+		"bind-address=" + p.Bind.String(),
+		"advertise-address=" + p.Advertise.String(),
+		"secure-port=" + strconv.Itoa(p.Ports.HTTPS),
+		"tls-cert-file=" + f.APIServer.Certificate,
+		"tls-private-key-file=" + f.APIServer.Key,
+		"client-ca-file=" + f.ClientCA.Certificate,
+		"authorization-mode=Node,RBAC",
+		"enable-admission-plugins=NodeRestriction",
+		"allow-privileged=true",
+		"service-cluster-ip-range=" + p.Services,
+		"service-account-issuer=https://kubernetes.default.svc.cluster.local",
+		"service-account-key-file=" + f.ServiceAccountPublic,
+		"service-account-signing-key-file=" + f.ServiceAccountKey,
+		"kubelet-client-certificate=" + f.Kubelet.Certificate,
+		"kubelet-client-key=" + f.Kubelet.Key,
+		"kubelet-certificate-authority=" + f.KubeletCA,
+		"kubelet-preferred-address-types=InternalIP",
+		"requestheader-client-ca-file=" + f.ProxyCA,
+		"requestheader-allowed-names=" + f.ProxyName,
+		"requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"requestheader-group-headers=X-Remote-Group",
+		"requestheader-username-headers=X-Remote-User",
+		"proxy-client-cert-file=" + f.Proxy.Certificate,
+		"proxy-client-key-file=" + f.Proxy.Key,
+		"profiling=false",
 	}
 	if p.Advertise.IsLoopback() {
 		// The kubernetes Service may not point at loopback; without it the
 		// server would log that refusal every ten seconds.
-		args = append(args, "--endpoint-reconciler-type=none")
+		args = append(args, "endpoint-reconciler-type=none")
 	}
 	return p.component(APIServerName, args...)
 }
@@ -160,31 +164,31 @@ func (p *Plane) APIServer() process.Spec {
 // ControllerManager says how to run kube-controller-manager.
 func (p *Plane) ControllerManager() process.Spec {
 	return p.controller(ControllerManagerName,
-		"--use-service-account-credentials=true",
-		"--service-account-private-key-file="+p.Dir.Path("pki", "sa.key"),
-		"--root-ca-file="+p.Dir.CA(),
-		"--cluster-signing-cert-file="+p.Dir.CA(),
-		"--cluster-signing-key-file="+p.Dir.Path("pki", "ca.key"),
-		"--allocate-node-cidrs=true",
-		"--cluster-cidr="+PodCIDR,
-		"--service-cluster-ip-range="+ServiceCIDR,
-		"--flex-volume-plugin-dir="+p.Dir.Path("kubelet-volume-plugins"),
+		"use-service-account-credentials=true",
+		"service-account-private-key-file="+p.Files.ServiceAccountKey,
+		"root-ca-file="+p.Files.ServerCA,
+		"cluster-signing-cert-file="+p.Files.ClientCA.Certificate,
+		"cluster-signing-key-file="+p.Files.ClientCA.Key,
+		"allocate-node-cidrs=true",
+		"cluster-cidr="+p.Pods,
+		"service-cluster-ip-range="+p.Services,
+		"flex-volume-plugin-dir="+p.Dir.Path("kubelet-volume-plugins"),
 	)
 }
 
 // Scheduler says how to run kube-scheduler.
 func (p *Plane) Scheduler() process.Spec { return p.controller(SchedulerName) }
 
-// controller is a component that is a client of the API server, and nothing else.
+// controller is a component that may be restarted: it keeps its state in the API. Nobody asks it anything, unless the arguments give it a port.
 func (p *Plane) controller(name string, args ...string) process.Spec {
-	kubeconfig := p.Dir.ComponentKubeconfig(name)
+	kubeconfig := p.Files.Kubeconfigs[name]
 	spec := p.component(name, append([]string{
-		"--kubeconfig=" + kubeconfig,
-		"--authentication-kubeconfig=" + kubeconfig,
-		"--authorization-kubeconfig=" + kubeconfig,
-		"--secure-port=0",
-		"--leader-elect=false",
-		"--profiling=false",
+		"kubeconfig=" + kubeconfig,
+		"authentication-kubeconfig=" + kubeconfig,
+		"authorization-kubeconfig=" + kubeconfig,
+		"secure-port=0",
+		"leader-elect=false",
+		"profiling=false",
 	}, args...)...)
 	spec.Restart = true
 	return spec
@@ -192,15 +196,13 @@ func (p *Plane) controller(name string, args ...string) process.Spec {
 
 // component is a child that runs this same executable under another verb.
 func (p *Plane) component(verb string, args ...string) process.Spec {
-	return process.Spec{Name: verb, Path: process.Self, Args: append([]string{verb}, args...), Log: p.Dir.Log(verb)}
+	return process.Spec{Name: verb, Path: process.Self, Args: append([]string{verb}, process.Flags(args, p.Arguments[verb])...), Log: p.Dir.Log(verb)}
 }
 
 // AwaitReady returns when the API server says it is ready, which includes etcd
-// and the roles it makes at its first start. Only then the administrator's
-// kubeconfig is where others look for it.
+// and the roles it makes at its first start.
 func (p *Plane) AwaitReady(ctx context.Context) error {
-	path := p.Dir.ComponentKubeconfig(adminName)
-	config, err := clientcmd.BuildConfigFromFlags("", path)
+	config, err := clientcmd.BuildConfigFromFlags("", p.Files.Kubeconfigs[AdminName])
 	if err != nil {
 		return fmt.Errorf("reading kubeconfig: %w", err)
 	}
@@ -218,9 +220,18 @@ func (p *Plane) AwaitReady(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("waiting for the API server: %w", errors.Join(context.Cause(ctx), last))
 	}
-	raw, err := os.ReadFile(path)
+	return nil
+}
+
+// PublishKubeconfig puts the administrator's kubeconfig where others look for it.
+func (p *Plane) PublishKubeconfig(path string) error {
+	raw, err := os.ReadFile(p.Files.Kubeconfigs[AdminName])
 	if err != nil {
 		return fmt.Errorf("reading kubeconfig: %w", err)
 	}
-	return p.Dir.Write(raw, "kubeconfig")
+	fresh := path + ".new"
+	if err := os.WriteFile(fresh, raw, 0o600); err != nil {
+		return fmt.Errorf("writing the kubeconfig: %w", err)
+	}
+	return os.Rename(fresh, path)
 }

@@ -16,15 +16,17 @@ import (
 	"k8s.io/kubernetes/cmd/kubeadm/app/phases/certs"
 	"k8s.io/kubernetes/cmd/kubeadm/app/phases/kubeconfig"
 	"k8s.io/kubernetes/cmd/kubeadm/app/util/pkiutil"
+
+	"github.com/drover-project/drover/localkube/identity"
 )
 
 // adminGroup may do everything, whatever roles there are.
 const adminGroup = "system:masters"
 
-// issueIdentities makes the authorities and the service-account key, once, and
+// IssueIdentities makes the authorities and the service-account key, once, and
 // all certificates and kubeconfigs, anew: addresses may change, and nothing
 // expires on a server that is restarted once a year. It is kubeadm's own code.
-func (p *Plane) issueIdentities() error {
+func (p *Plane) IssueIdentities() error {
 	pki := p.Dir.Path("pki")
 	// Where this machine's own components reach the API server.
 	host := p.Bind
@@ -35,7 +37,7 @@ func (p *Plane) issueIdentities() error {
 		ClusterConfiguration: kubeadmapi.ClusterConfiguration{
 			ClusterName: "localkube", CertificatesDir: pki, EncryptionAlgorithm: kubeadmapi.EncryptionAlgorithmECDSAP256,
 			ControlPlaneEndpoint: net.JoinHostPort(host.String(), strconv.Itoa(p.Ports.HTTPS)),
-			Networking:           kubeadmapi.Networking{ServiceSubnet: ServiceCIDR, DNSDomain: "cluster.local"},
+			Networking:           kubeadmapi.Networking{ServiceSubnet: p.Services, DNSDomain: "cluster.local"},
 			APIServer:            kubeadmapi.APIServer{CertSANs: []string{"localhost", "127.0.0.1"}},
 			Etcd:                 kubeadmapi.Etcd{Local: &kubeadmapi.LocalEtcd{}},
 		},
@@ -59,7 +61,7 @@ func (p *Plane) issueIdentities() error {
 		return err
 	}
 	for component, who := range map[string]struct{ user, group string }{
-		adminName:             {"localkube-admin", adminGroup},
+		AdminName:             {"localkube-admin", adminGroup},
 		ControllerManagerName: {constants.ControllerManagerUser, ""},
 		SchedulerName:         {constants.SchedulerUser, ""},
 		"kubelet":             {constants.NodesUserPrefix + p.NodeName, constants.NodesGroup},
@@ -78,7 +80,27 @@ func (p *Plane) issueIdentities() error {
 			return err
 		}
 	}
+	p.Files = p.kubeadmFiles()
 	return nil
+}
+
+// kubeadmFiles are where kubeadm has its certificates, and we the kubeconfigs. One authority signs what servers and what clients show.
+func (p *Plane) kubeadmFiles() identity.Files {
+	pair := func(name ...string) identity.Pair {
+		path := p.Dir.Path(append([]string{"pki"}, name...)...)
+		return identity.Pair{Certificate: path + ".crt", Key: path + ".key"}
+	}
+	files := identity.Files{
+		ServerCA: p.Dir.CA(), ClientCA: pair("ca"), APIServer: pair("apiserver"), Kubelet: pair("apiserver-kubelet-client"),
+		ProxyCA: pair("front-proxy-ca").Certificate, Proxy: pair("front-proxy-client"), ProxyName: "front-proxy-client",
+		EtcdCA: pair("etcd", "ca").Certificate, EtcdPeerCA: pair("etcd", "ca").Certificate,
+		EtcdServer: pair("etcd", "server"), EtcdPeer: pair("etcd", "peer"), EtcdClient: pair("apiserver-etcd-client"),
+		ServiceAccountKey: p.Dir.Path("pki", "sa.key"), ServiceAccountPublic: p.Dir.Path("pki", "sa.pub"), Kubeconfigs: map[string]string{},
+	}
+	for _, component := range []string{AdminName, ControllerManagerName, SchedulerName} {
+		files.Kubeconfigs[component] = p.Dir.ComponentKubeconfig(component)
+	}
+	return files
 }
 
 // issueKubeletClient replaces the certificate with which the API server speaks

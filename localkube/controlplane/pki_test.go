@@ -14,8 +14,9 @@ import (
 
 // Authorities and keys that sign stay, what they signed is renewed, and addresses may change.
 func TestIssueIdentities(t *testing.T) {
-	p := &Plane{Dir: datadir.Dir(t.TempDir()), Ports: datadir.Ports{HTTPS: 6443}, NodeName: "n", Bind: net.IPv4(127, 0, 0, 1), Advertise: net.IPv4(127, 0, 0, 1)}
-	require.NoError(t, p.issueIdentities())
+	p := &Plane{Dir: datadir.Dir(t.TempDir()), Ports: datadir.Ports{HTTPS: 6443}, NodeName: "n", Bind: net.IPv4(127, 0, 0, 1), Advertise: net.IPv4(127, 0, 0, 1),
+		Services: ServiceCIDR}
+	require.NoError(t, p.IssueIdentities())
 	read := func(name string) string {
 		raw, err := os.ReadFile(p.Dir.Path("pki", name))
 		require.NoError(t, err)
@@ -28,7 +29,7 @@ func TestIssueIdentities(t *testing.T) {
 	}
 	old := read("apiserver.crt")
 	p.Bind, p.Advertise = net.IPv4zero, net.IPv4(198, 18, 0, 1)
-	require.NoError(t, p.issueIdentities())
+	require.NoError(t, p.IssueIdentities())
 	for i, name := range kept {
 		require.Equal(t, first[i], read(name), name)
 	}

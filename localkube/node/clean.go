@@ -24,7 +24,7 @@ const cleanTimeout = time.Minute
 // Clean takes every trace of a node that does not run any more off the machine:
 // pods, mounts, cgroups, routes, rules, kernel settings. It is idempotent and
 // does nothing when the data directory never was a node, or was cleaned.
-func Clean(ctx context.Context, dir datadir.Dir) error {
+func Clean(ctx context.Context, dir datadir.Dir, runtime Runtime) error {
 	if _, was, err := recall(dir); err != nil || !was {
 		return err
 	}
@@ -32,11 +32,11 @@ func Clean(ctx context.Context, dir datadir.Dir) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(clean(ctx, dir), lock.Close())
+	return errors.Join(clean(ctx, dir, runtime.below(dir)), lock.Close())
 }
 
 // clean is Clean for a caller that holds the node lock.
-func clean(ctx context.Context, dir datadir.Dir) error {
+func clean(ctx context.Context, dir datadir.Dir, runtime Runtime) error {
 	state, was, err := recall(dir)
 	if err != nil || !was {
 		return err
@@ -44,12 +44,13 @@ func clean(ctx context.Context, dir datadir.Dir) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTimeout)
 	defer cancel()
 	err = errors.Join(
-		removeLeftSandboxes(ctx, dir),
+		removeLeftSandboxes(ctx, dir, runtime),
 		killShims(dir),
 		removeCgroups(ctx),
 		unmountBelow(string(dir)),
+		unmountBelow(runtime.State),
 		restoreNetns(state),
-		removeRules(ctx),
+		removeRules(ctx, ownedPrefixes...),
 		removeRoutes(),
 		restoreSettings(state),
 		removeLogLinks(dir),
@@ -66,18 +67,18 @@ func clean(ctx context.Context, dir datadir.Dir) error {
 
 // removeLeftSandboxes starts containerd once more when tasks of pods are left:
 // only it can take a pod's network and mounts down properly.
-func removeLeftSandboxes(ctx context.Context, dir datadir.Dir) error {
-	tasks, err := filepath.Glob(filepath.Join(dir.Path("containerd", "state"), "io.containerd.runtime.v2.task", imageNamespace, "*"))
+func removeLeftSandboxes(ctx context.Context, dir datadir.Dir, runtime Runtime) error {
+	tasks, err := filepath.Glob(filepath.Join(runtime.State, "io.containerd.runtime.v2.task", imageNamespace, "*"))
 	if err != nil || len(tasks) == 0 {
 		return err
 	}
 	sup := process.New()
 	defer sup.StopAll(stopGrace)
-	runtime, err := startContainerd(ctx, dir, sup)
+	service, err := startContainerd(ctx, dir, runtime, sup)
 	if err != nil {
 		return err
 	}
-	if err := runtime.Close(ctx); err != nil {
+	if err := service.Close(ctx); err != nil {
 		return fmt.Errorf("closing connection to containerd: %w", err)
 	}
 	return removeSandboxes(ctx, dir)

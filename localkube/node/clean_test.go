@@ -39,12 +39,12 @@ func TestKillShims_spares_those_of_others(t *testing.T) {
 func TestClean(t *testing.T) {
 	dir := datadir.Dir(t.TempDir())
 	require.NoError(t, dir.Write([]byte("x"), "kept"))
-	require.NoError(t, Clean(t.Context(), dir), "it was no node")
+	require.NoError(t, Clean(t.Context(), dir, Runtime{}), "it was no node")
 	require.NoError(t, unmountBelow(string(dir)))
 	require.FileExists(t, dir.Path("kept"))
 	for _, bad := range []string{"", "{", `{"settings":[]}`, `{"absent":"x"}`} {
 		require.NoError(t, dir.Write([]byte(bad), "node", "restore.json"))
-		require.ErrorContains(t, Clean(t.Context(), dir), "reading the machine's former state", bad)
+		require.ErrorContains(t, Clean(t.Context(), dir, Runtime{}), "reading the machine's former state", bad)
 		require.FileExists(t, marker(dir))
 	}
 	require.NoError(t, removeFixedDirs(before{Absent: []string{"/etc", string(dir)}}), "only names we know, whatever the file says")

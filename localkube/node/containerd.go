@@ -17,6 +17,7 @@ import (
 
 	"github.com/drover-project/drover/localkube/datadir"
 	"github.com/drover-project/drover/localkube/process"
+	"github.com/drover-project/drover/localkube/registries"
 )
 
 // callTimeout bounds connecting to containerd and each call.
@@ -60,27 +61,55 @@ disabled_plugins = [
 
   [plugins."io.containerd.grpc.v1.cri".registry]
     config_path = "{{.Registries}}"
-`))
+{{.Credentials}}`))
+
+// Runtime is where containerd has its things, and whom it pulls from.
+type Runtime struct {
+	// Root has images and layers, State what a reboot takes away. Both are below the node's directory by default.
+	Root, State string
+	Registries  registries.File
+}
+
+func (r Runtime) below(dir datadir.Dir) Runtime {
+	if r.Root == "" {
+		r.Root, r.State = dir.Path("containerd", "root"), dir.Path("containerd", "state")
+	}
+	return r
+}
+
+// writeHosts tells containerd of registries, and of none that it was told before.
+func (r Runtime) writeHosts(dir datadir.Dir) error {
+	if err := os.RemoveAll(dir.Path("containerd", "certs.d")); err != nil {
+		return fmt.Errorf("forgetting registries: %w", err)
+	}
+	for name, content := range r.Registries.Hosts() {
+		if err := dir.Write([]byte(content), "containerd", "certs.d", name, "hosts.toml"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 func socket(dir datadir.Dir) string { return dir.Path("containerd", "containerd.sock") }
 
 // startContainerd writes the configuration, starts it, and connects to the
 // runtime service as soon as it serves.
-func startContainerd(ctx context.Context, dir datadir.Dir, sup *process.Supervisor) (internalapi.RuntimeService, error) {
+func startContainerd(ctx context.Context, dir datadir.Dir, runtime Runtime, sup *process.Supervisor) (internalapi.RuntimeService, error) {
 	var text strings.Builder
 	err := containerdConfig.Execute(&text, map[string]string{
-		"Root":       dir.Path("containerd", "root"),
-		"State":      dir.Path("containerd", "state"),
-		"Socket":     socket(dir),
-		"Pause":      PauseImage,
-		"CNIBin":     cniBinDir,
-		"CNIConfig":  dir.Path("cni", "conf"),
-		"Registries": dir.Path("containerd", "certs.d"),
+		"Root":        runtime.Root,
+		"State":       runtime.State,
+		"Socket":      socket(dir),
+		"Pause":       PauseImage,
+		"CNIBin":      cniBinDir,
+		"CNIConfig":   dir.Path("cni", "conf"),
+		"Registries":  dir.Path("containerd", "certs.d"),
+		"Credentials": runtime.Registries.Credentials(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("writing containerd configuration: %w", err)
 	}
-	if err := dir.Write([]byte(text.String()), "containerd", "config.toml"); err != nil {
+	if err := errors.Join(dir.Write([]byte(text.String()), "containerd", "config.toml"), runtime.writeHosts(dir)); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(dir.Path("cni", "conf"), 0o700); err != nil {

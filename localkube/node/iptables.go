@@ -10,12 +10,15 @@ import (
 	"strings"
 )
 
-// ownedPrefixes are the chains that localkube, its kubelet and its kube-proxy make.
-var ownedPrefixes = []string{"KUBE-", "LOCALKUBE-"}
+// localkubePrefix is what the names of localkube's own chains begin with.
+const localkubePrefix = "LOCALKUBE-"
 
-// removeRules deletes every chain of ours, and every rule that leads to one,
+// ownedPrefixes are the chains that localkube, its kubelet and its kube-proxy make.
+var ownedPrefixes = []string{"KUBE-", localkubePrefix}
+
+// removeRules deletes every chain with one of the prefixes, and every rule that leads to one,
 // from the IPv4 and IPv6 tables.
-func removeRules(ctx context.Context) error {
+func removeRules(ctx context.Context, prefixes ...string) error {
 	var errs []error
 	for _, program := range []string{"iptables", "ip6tables"} {
 		if _, err := exec.LookPath(program + "-save"); err != nil {
@@ -26,7 +29,7 @@ func removeRules(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("reading rules with %s-save: %w", program, err))
 			continue
 		}
-		if undo := undoRules(string(saved)); undo != "" {
+		if undo := undoRules(string(saved), prefixes); undo != "" {
 			errs = append(errs, restoreTables(ctx, program, undo))
 		}
 	}
@@ -45,7 +48,7 @@ func restoreTables(ctx context.Context, program, rules string) error {
 
 // undoRules turns the output of iptables-save into the input of
 // iptables-restore that deletes what is ours; empty when nothing is.
-func undoRules(saved string) string {
+func undoRules(saved string, prefixes []string) string {
 	var out strings.Builder
 	var table, deletes string
 	var chains []string
@@ -55,11 +58,11 @@ func undoRules(saved string) string {
 		case strings.HasPrefix(line, "*"):
 			table, deletes, chains = line, "", nil
 		case strings.HasPrefix(line, ":"):
-			if chain, _, _ := strings.Cut(line[1:], " "); owned(chain) {
+			if chain, _, _ := strings.Cut(line[1:], " "); owned(chain, prefixes) {
 				chains = append(chains, chain)
 			}
 		case strings.HasPrefix(line, "-A "):
-			if rule := line[len("-A "):]; leadsToOwned(rule) {
+			if rule := line[len("-A "):]; leadsToOwned(rule, prefixes) {
 				deletes += "-D " + rule + "\n"
 			}
 		case line == "COMMIT" && len(chains) > 0:
@@ -74,19 +77,19 @@ func undoRules(saved string) string {
 }
 
 // leadsToOwned tells whether a rule of someone else's chain jumps to ours.
-func leadsToOwned(rule string) bool {
+func leadsToOwned(rule string, prefixes []string) bool {
 	words := strings.Fields(rule)
-	if len(words) == 0 || owned(words[0]) {
+	if len(words) == 0 || owned(words[0], prefixes) {
 		return false
 	}
 	for i, word := range words[:len(words)-1] {
-		if (word == "-j" || word == "-g") && owned(words[i+1]) {
+		if (word == "-j" || word == "-g") && owned(words[i+1], prefixes) {
 			return true
 		}
 	}
 	return false
 }
 
-func owned(chain string) bool {
-	return slices.ContainsFunc(ownedPrefixes, func(prefix string) bool { return strings.HasPrefix(chain, prefix) })
+func owned(chain string, prefixes []string) bool {
+	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(chain, prefix) })
 }

@@ -6,7 +6,6 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/drover-project/drover/localkube/controlplane"
 	"github.com/drover-project/drover/localkube/process"
 )
 
@@ -18,14 +17,14 @@ func (n *Node) kubelet() (process.Spec, error) {
 	if err := n.Dir.Write([]byte("# localkube: no name server\n"), "resolv.conf"); err != nil {
 		return process.Spec{}, err
 	}
-	return n.component(kubeletName, map[string]any{
+	config := map[string]any{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1",
 		"kind":       "KubeletConfiguration",
 		"address":    n.Address.String(),
 		"authentication": map[string]any{
 			"anonymous": map[string]any{"enabled": false},
 			"webhook":   map[string]any{"enabled": true},
-			"x509":      map[string]any{"clientCAFile": n.Dir.CA()},
+			"x509":      map[string]any{"clientCAFile": n.Files.ClientCA},
 		},
 		"authorization":               map[string]any{"mode": "Webhook"},
 		"containerRuntimeEndpoint":    "unix://" + socket(n.Dir),
@@ -35,7 +34,7 @@ func (n *Node) kubelet() (process.Spec, error) {
 		"failSwapOn":                  false,
 		"makeIPTablesUtilChains":      false,
 		"oomScoreAdj":                 0,
-		"healthzPort":                 0,
+		"healthzPort":                 n.HealthPort,
 		"resolvConf":                  n.Dir.Path("resolv.conf"),
 		"podLogsDir":                  n.Dir.Path("pod-logs"),
 		"volumePluginDir":             n.Dir.Path("kubelet-volume-plugins"),
@@ -46,12 +45,16 @@ func (n *Node) kubelet() (process.Spec, error) {
 			"nodefs.available": "0%", "nodefs.inodesFree": "0%",
 			"imagefs.available": "0%", "imagefs.inodesFree": "0%",
 		},
-	},
-		"--kubeconfig="+n.Dir.ComponentKubeconfig(kubeletName),
-		"--root-dir="+n.Dir.Path("kubelet"),
-		"--cert-dir="+n.Dir.Path("kubelet-pki"),
-		"--hostname-override="+n.Name,
-		"--node-ip="+n.Address.String(),
+	}
+	if serving := n.Files.Serving; serving.Certificate != "" {
+		config["tlsCertFile"], config["tlsPrivateKeyFile"] = serving.Certificate, serving.Key
+	}
+	return n.component(kubeletName, config,
+		"kubeconfig="+n.Files.Kubelet,
+		"root-dir="+n.Dir.Path("kubelet"),
+		"cert-dir="+n.Dir.Path("kubelet-pki"),
+		"hostname-override="+n.Name,
+		"node-ip="+n.Address.String(),
 	)
 }
 
@@ -60,10 +63,10 @@ func (n *Node) proxy() (process.Spec, error) {
 	return n.component(proxyName, map[string]any{
 		"apiVersion":         "kubeproxy.config.k8s.io/v1alpha1",
 		"kind":               "KubeProxyConfiguration",
-		"clientConnection":   map[string]any{"kubeconfig": n.Dir.ComponentKubeconfig(proxyName)},
+		"clientConnection":   map[string]any{"kubeconfig": n.Files.Proxy},
 		"hostnameOverride":   n.Name,
 		"mode":               "iptables",
-		"clusterCIDR":        controlplane.PodCIDR,
+		"clusterCIDR":        n.Pods,
 		"detectLocalMode":    "ClusterCIDR",
 		"healthzBindAddress": "127.0.0.1:" + strconv.Itoa(proxyPort),
 		"oomScoreAdj":        0,
@@ -81,7 +84,8 @@ func (n *Node) component(name string, config map[string]any, args ...string) (pr
 		return process.Spec{}, fmt.Errorf("encoding the configuration of %s: %w", name, err)
 	}
 	return process.Spec{
-		Name: name, Path: process.Self, Args: append([]string{name, "--config=" + n.Dir.Path(name+".yaml")}, args...),
-		Log: n.Dir.Log(name), Restart: true,
+		Name: name, Path: process.Self,
+		Args: append([]string{name}, process.Flags(append(args, "config="+n.Dir.Path(name+".yaml")), n.Arguments[name])...),
+		Log:  n.Dir.Log(name), Restart: true,
 	}, n.Dir.Write(raw, name+".yaml")
 }

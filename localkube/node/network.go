@@ -11,8 +11,6 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
-
-	"github.com/drover-project/drover/localkube/controlplane"
 )
 
 // routeProtocol marks the routes that localkube made, so that it can find them.
@@ -25,8 +23,14 @@ func (n *Node) openNetwork(ctx context.Context) error {
 	}
 	// Traffic to pods and services that do not exist does not leave by the default route, and service addresses have a route on
 	// machines that have no default route: kube-proxy rewrites them only after the kernel has found one.
-	_, pods, _ := net.ParseCIDR(controlplane.PodCIDR)
-	_, services, _ := net.ParseCIDR(controlplane.ServiceCIDR)
+	_, pods, err := net.ParseCIDR(n.Pods)
+	if err != nil {
+		return fmt.Errorf("reading the range of pods: %w", err)
+	}
+	_, services, err := net.ParseCIDR(n.Services)
+	if err != nil {
+		return fmt.Errorf("reading the range of services: %w", err)
+	}
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {
 		return fmt.Errorf("looking for the loopback interface: %w", err)
@@ -39,14 +43,29 @@ func (n *Node) openNetwork(ctx context.Context) error {
 			return fmt.Errorf("routing %s: %w", route.Dst, err)
 		}
 	}
-	return restoreTables(ctx, "iptables", strings.Join([]string{
+	// What an earlier run left would be there twice.
+	if err := removeRules(ctx, localkubePrefix); err != nil {
+		return err
+	}
+	rules := []string{
 		"*filter",
 		":" + forwardChain + " - [0:0]",
-		"-A " + forwardChain + " -s " + controlplane.PodCIDR + " -j ACCEPT",
-		"-A " + forwardChain + " -d " + controlplane.PodCIDR + " -j ACCEPT",
+		"-A " + forwardChain + " -s " + n.Pods + " -j ACCEPT",
+		"-A " + forwardChain + " -d " + n.Pods + " -j ACCEPT",
 		"-I FORWARD 1 -j " + forwardChain,
 		"COMMIT", "",
-	}, "\n"))
+	}
+	if n.Packaged {
+		// Nobody outside the cluster knows the way to its pods.
+		rules = append([]string{
+			"*nat",
+			":" + leavingChain + " - [0:0]",
+			"-A " + leavingChain + " -s " + n.Pods + " ! -d " + n.Pods + " -j MASQUERADE",
+			"-I POSTROUTING 1 -j " + leavingChain,
+			"COMMIT",
+		}, rules...)
+	}
+	return restoreTables(ctx, "iptables", strings.Join(rules, "\n"))
 }
 
 func removeRoutes() error {
@@ -64,8 +83,12 @@ func removeRoutes() error {
 	return errors.Join(errs...)
 }
 
-// forwardChain accepts pod traffic whatever the policy of FORWARD is.
-const forwardChain = "LOCALKUBE-FORWARD"
+const (
+	// forwardChain accepts pod traffic whatever the policy of FORWARD is.
+	forwardChain = localkubePrefix + "FORWARD"
+	// leavingChain gives pod traffic that leaves the cluster the node's address.
+	leavingChain = localkubePrefix + "LEAVING"
+)
 
 // DefaultAddress is the machine's own IPv4 address as seen by its default
 // route, or its first address that is not loopback when it has no such route.

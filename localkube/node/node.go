@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/drover-project/drover/localkube/datadir"
+	"github.com/drover-project/drover/localkube/identity"
 	"github.com/drover-project/drover/localkube/process"
 )
 
@@ -38,6 +39,17 @@ type Config struct {
 	Name    string
 	Address net.IP
 	Dir     datadir.Dir
+	// Files are what the node shows and trusts. Without a serving certificate the kubelet makes its own.
+	Files identity.NodeFiles
+	// Pods and Services are the cluster's ranges.
+	Pods, Services string
+	Runtime        Runtime
+	// Packaged is a node among others whose pods outlive its processes: what an earlier run left is taken over, and nothing is taken down by Stop.
+	Packaged bool
+	// HealthPort is where the kubelet says on loopback whether it is well; 0 is nowhere.
+	HealthPort int
+	// Arguments are name=value by component; they take the place of ours of the same name.
+	Arguments map[string][]string
 	// Supervisor runs the processes, Say reports progress.
 	Supervisor *process.Supervisor
 	Say        func(format string, args ...any)
@@ -59,7 +71,7 @@ var requirements = []struct{ program, pkg string }{
 }
 
 // New checks what a node needs and takes the machine's node lock. What an
-// earlier run left behind, because it was killed, is removed first.
+// earlier run left behind, because it was killed, is removed first, unless the node is packaged.
 func New(ctx context.Context, cfg Config) (*Node, error) {
 	var missing []string
 	for _, r := range requirements {
@@ -74,8 +86,11 @@ func New(ctx context.Context, cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := clean(ctx, cfg.Dir); err != nil {
-		return nil, errors.Join(fmt.Errorf("removing what an earlier run left: %w", err), lock.Close())
+	cfg.Runtime = cfg.Runtime.below(cfg.Dir)
+	if !cfg.Packaged {
+		if err := clean(ctx, cfg.Dir, cfg.Runtime); err != nil {
+			return nil, errors.Join(fmt.Errorf("removing what an earlier run left: %w", err), lock.Close())
+		}
 	}
 	// Cgroups and iptables chains have the same names in another Kubernetes: taking ours away would take away its pods.
 	err = errors.Join(
@@ -108,7 +123,7 @@ func (n *Node) StartRuntime(ctx context.Context) error {
 	if err := shareNetns(); err != nil {
 		return err
 	}
-	runtime, err := startContainerd(ctx, n.Dir, n.Supervisor)
+	runtime, err := startContainerd(ctx, n.Dir, n.Runtime, n.Supervisor)
 	if err != nil {
 		return err
 	}
@@ -148,6 +163,11 @@ func (n *Node) Start(ctx context.Context) error {
 	if err := n.writeCNI(node.Spec.PodCIDR); err != nil {
 		return err
 	}
+	if n.Packaged {
+		if err := n.followNodes(context.WithoutCancel(ctx)); err != nil { // until the process ends
+			return err
+		}
+	}
 	_, err = n.await(ctx, func(node *corev1.Node) bool {
 		for _, c := range node.Status.Conditions {
 			if c.Type == corev1.NodeReady {
@@ -166,7 +186,7 @@ func (n *Node) Start(ctx context.Context) error {
 
 // await asks for this machine's Node until it is as wanted.
 func (n *Node) await(ctx context.Context, wanted func(*corev1.Node) bool) (node *corev1.Node, err error) {
-	config, err := clientcmd.BuildConfigFromFlags("", n.Dir.ComponentKubeconfig(kubeletName))
+	config, err := clientcmd.BuildConfigFromFlags("", n.Files.Kubelet)
 	if err != nil {
 		return nil, fmt.Errorf("reading kubeconfig: %w", err)
 	}
@@ -192,14 +212,18 @@ func (n *Node) await(ctx context.Context, wanted func(*corev1.Node) bool) (node 
 	return nil, errors.Join(context.Cause(ctx), last)
 }
 
-// Stop ends the node's processes and pods and takes every trace off the machine.
+// Stop ends the node's processes and, unless it is packaged, its pods, and takes every trace off the machine.
 func (n *Node) Stop(ctx context.Context) error {
 	n.Supervisor.Stop(proxyName, stopGrace)
 	n.Supervisor.Stop(kubeletName, stopGrace)
+	if n.Packaged {
+		n.Supervisor.Stop(containerdName, stopGrace)
+		return n.lock.Close()
+	}
 	var err error
 	if n.serving {
 		err = removeSandboxes(ctx, n.Dir)
 	}
 	n.Supervisor.Stop(containerdName, stopGrace)
-	return errors.Join(err, clean(ctx, n.Dir), n.lock.Close())
+	return errors.Join(err, clean(ctx, n.Dir, n.Runtime), n.lock.Close())
 }

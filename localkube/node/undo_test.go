@@ -35,16 +35,16 @@ COMMIT
 -X LOCALKUBE-FORWARD
 COMMIT
 `
-	require.Equal(t, want, undoRules(saved))
-	require.Empty(t, undoRules("*nat\n:OUTPUT ACCEPT [0:0]\n-A OUTPUT -j DOCKER\nCOMMIT\n"))
-	require.Empty(t, undoRules(""))
+	require.Equal(t, want, undoRules(saved, ownedPrefixes))
+	require.Empty(t, undoRules("*nat\n:OUTPUT ACCEPT [0:0]\n-A OUTPUT -j DOCKER\nCOMMIT\n", ownedPrefixes))
+	require.Empty(t, undoRules("", ownedPrefixes))
 }
 
 func TestUndoRules_deletes_only_what_is_owned(t *testing.T) {
 	check := func(saved string) {
-		for line := range strings.Lines(undoRules(saved)) {
+		for line := range strings.Lines(undoRules(saved, ownedPrefixes)) {
 			if chain, ok := strings.CutPrefix(line, "-X "); ok {
-				require.True(t, owned(chain), "deletes %q", chain)
+				require.True(t, owned(chain, ownedPrefixes), "deletes %q", chain)
 			}
 		}
 	}

@@ -29,7 +29,7 @@ type Spec struct {
 	Name string
 	// Path is the executable and Args its arguments, without argv[0]. The
 	// environment is the parent's without the proxy settings: components speak
-	// to each other and to pods, directly.
+	// to each other and to pods, directly. Whether all is ready, only the parent tells systemd.
 	Path string
 	Args []string
 	// Log is the file that stdout and stderr are appended to.
@@ -112,7 +112,7 @@ func (s *Supervisor) launch(c *child) error {
 	}
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
-		return strings.HasSuffix(strings.ToLower(name), "_proxy")
+		return strings.HasSuffix(strings.ToLower(name), "_proxy") || name == "NOTIFY_SOCKET"
 	})
 	cmd.Stdout, cmd.Stderr = log, log
 	// A process group of its own: Ctrl-C reaches the parent only, and the children are stopped in order.

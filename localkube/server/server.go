@@ -15,6 +15,7 @@ import (
 
 	"github.com/drover-project/drover/localkube/controlplane"
 	"github.com/drover-project/drover/localkube/datadir"
+	"github.com/drover-project/drover/localkube/identity"
 	"github.com/drover-project/drover/localkube/node"
 	"github.com/drover-project/drover/localkube/process"
 )
@@ -166,7 +167,8 @@ func (s *server) prepare(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("naming the node: %w", err)
 	}
-	s.plane = &controlplane.Plane{Dir: s.dir, Ports: ports, NodeName: strings.ToLower(host), Bind: net.IPv4(127, 0, 0, 1)}
+	s.plane = &controlplane.Plane{Dir: s.dir, Ports: ports, NodeName: strings.ToLower(host), Bind: net.IPv4(127, 0, 0, 1),
+		Pods: controlplane.PodCIDR, Services: controlplane.ServiceCIDR}
 	if s.opts.RunNode {
 		s.plane.Bind = net.IPv4zero
 	}
@@ -179,10 +181,16 @@ func (s *server) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.plane.Prepare(ctx); err != nil || !s.opts.RunNode {
+	if err := s.plane.IssueIdentities(); err != nil {
 		return err
 	}
-	s.node, err = node.New(ctx, node.Config{Name: s.plane.NodeName, Address: s.plane.Advertise, Dir: s.dir, Supervisor: s.sup, Say: s.say})
+	if err := s.plane.AwaitPorts(ctx); err != nil || !s.opts.RunNode {
+		return err
+	}
+	s.node, err = node.New(ctx, node.Config{
+		Name: s.plane.NodeName, Address: s.plane.Advertise, Dir: s.dir, Supervisor: s.sup, Say: s.say, Pods: s.plane.Pods, Services: s.plane.Services,
+		Files: identity.NodeFiles{ClientCA: s.dir.CA(), Kubelet: s.dir.ComponentKubeconfig("kubelet"), Proxy: s.dir.ComponentKubeconfig("kube-proxy")},
+	})
 	return err
 }
 
@@ -201,13 +209,12 @@ func (s *server) startControlPlane(ctx context.Context) error {
 		return err
 	}
 	s.say("API server is ready")
-	if s.opts.Kubeconfig != "" {
-		raw, err := os.ReadFile(s.dir.Kubeconfig())
-		if err == nil {
-			err = os.WriteFile(s.opts.Kubeconfig, raw, 0o600)
+	for _, path := range []string{s.dir.Kubeconfig(), s.opts.Kubeconfig} {
+		if path == "" {
+			continue
 		}
-		if err != nil {
-			return fmt.Errorf("copying the kubeconfig: %w", err)
+		if err := s.plane.PublishKubeconfig(path); err != nil {
+			return err
 		}
 	}
 	for _, spec := range []process.Spec{s.plane.ControllerManager(), s.plane.Scheduler()} {
@@ -268,7 +275,7 @@ func Down(ctx context.Context, dataDir string, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(node.Clean(ctx, dir), lock.Close()); err != nil {
+	if err := errors.Join(node.Clean(ctx, dir, node.Runtime{}), lock.Close()); err != nil {
 		return err
 	}
 	say("%s is down", dir)

@@ -1,0 +1,36 @@
+package distribution
+
+import (
+	"context"
+
+	"github.com/drover-project/drover/localkube/identity"
+	"github.com/drover-project/drover/localkube/join"
+)
+
+func (m *machine) startAgent(ctx context.Context) error {
+	token, err := join.ParseToken(m.Token)
+	if err != nil {
+		return err
+	}
+	own, err := identity.NewNode(m.DataDir, m.NodeName, m.address.String())
+	if err != nil {
+		return err
+	}
+	m.say("joining %s", m.Server)
+	answer, err := join.Ask(ctx, m.Server, token, own.Request)
+	if err != nil {
+		return err
+	}
+	files, err := own.Take(answer, m.Server)
+	if err != nil {
+		return err
+	}
+	runtimeStarted, err := m.prepareNode(ctx, files, answer.Pods, answer.Services)
+	if err != nil {
+		return err
+	}
+	if err := runtimeStarted(); err != nil {
+		return err
+	}
+	return m.node.Start(ctx)
+}

@@ -1,0 +1,165 @@
+package distribution
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/drover-project/drover/localkube/config"
+	"github.com/drover-project/drover/localkube/datadir"
+	"github.com/drover-project/drover/localkube/identity"
+	"github.com/drover-project/drover/localkube/node"
+	"github.com/drover-project/drover/localkube/process"
+	"github.com/drover-project/drover/localkube/registries"
+)
+
+const (
+	// startTimeout bounds the time from start to ready; systemd starts us again.
+	startTimeout = 3 * time.Minute
+	// stopGrace is what each component gets between SIGTERM and SIGKILL. An API server would wait for watches, which come back by themselves.
+	stopGrace = 3 * time.Second
+	// apiPort is the API server's.
+	apiPort = 6443
+	// healthPort is the kubelet's own.
+	healthPort = 10248
+	// containerdRoot is apart from the data directory, for it may not be on an overlay, and servers of the local cloud have a place for it.
+	containerdRoot  = "/var/lib/containerd"
+	containerdState = "/run/k3s/containerd"
+)
+
+// machine is this machine while it runs.
+type machine struct {
+	*config.Config
+	address net.IP
+	sup     *process.Supervisor
+	node    *node.Node
+	// running ends with the run, and fail ends it.
+	running context.Context
+	fail    context.CancelCauseFunc
+	say     func(format string, args ...any)
+	// background is what ends with the run.
+	background sync.WaitGroup
+}
+
+// Run runs a server or an agent until the context ends or a component fails, and tells systemd when the Node is ready. Its steps go to log.
+func Run(ctx context.Context, role config.Role, file string, log io.Writer) (err error) {
+	m := &machine{sup: process.New(), say: func(format string, args ...any) { _, _ = fmt.Fprintf(log, format+"\n", args...) }}
+	if err := m.configure(role, file); err != nil {
+		return err
+	}
+	lock, err := datadir.Dir(m.DataDir).Lock()
+	if err != nil {
+		return err
+	}
+	ctx, m.fail = context.WithCancelCause(ctx)
+	m.running = ctx
+	defer func() {
+		m.fail(nil)
+		err = errors.Join(err, m.stop(), lock.Close())
+		m.background.Wait()
+	}()
+	m.background.Go(func() {
+		select {
+		case err := <-m.sup.Failed():
+			m.fail(err)
+		case <-ctx.Done():
+		}
+	})
+	if err = m.start(ctx); err == nil {
+		m.say("ready")
+		if _, err := daemon.SdNotify(true, daemon.SdNotifyReady); err != nil {
+			return fmt.Errorf("telling systemd: %w", err)
+		}
+		<-ctx.Done()
+	}
+	if ctx.Err() != nil { // a component has failed, or this was wished
+		err = context.Cause(ctx)
+	}
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// configure settles everything that is known before anything starts.
+func (m *machine) configure(role config.Role, file string) error {
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("naming the node: %w", err)
+	}
+	if m.Config, err = config.Read(file, role, host); err != nil {
+		return err
+	}
+	if len(m.Unused) > 0 {
+		m.say("nothing is done for %s: localkube stands in for k3s without it", strings.Join(m.Unused, ", "))
+	}
+	m.address = m.NodeIP
+	if m.address == nil {
+		m.address, err = node.DefaultAddress()
+	}
+	return err
+}
+
+func (m *machine) start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errors.New("not ready within "+startTimeout.String()))
+	defer cancel()
+	if m.Role == config.Server {
+		return m.startServer(ctx)
+	}
+	return m.startAgent(ctx)
+}
+
+// nodeDir is where the node has its things.
+func nodeDir(dataDir string) datadir.Dir { return datadir.Dir(filepath.Join(dataDir, "agent")) }
+
+// prepareNode says what the node will be. Its runtime needs no API server, so that it starts meanwhile; the function returned waits for it.
+func (m *machine) prepareNode(ctx context.Context, files identity.NodeFiles, pods, services string) (func() error, error) {
+	list, err := registries.Read(m.Registries)
+	if err != nil {
+		return nil, err
+	}
+	var kubelet []string
+	if len(m.NodeLabels) > 0 {
+		kubelet = append(kubelet, "node-labels="+strings.Join(m.NodeLabels, ","))
+	}
+	if len(m.NodeTaints) > 0 {
+		kubelet = append(kubelet, "register-with-taints="+strings.Join(m.NodeTaints, ","))
+	}
+	m.node, err = node.New(ctx, node.Config{
+		Name: m.NodeName, Address: m.address, Dir: nodeDir(m.DataDir), Files: files, Pods: pods, Services: services,
+		Runtime: node.Runtime{Root: containerdRoot, State: containerdState, Registries: *list}, Packaged: true, HealthPort: healthPort,
+		Arguments:  map[string][]string{"kubelet": process.Overlay(kubelet, m.Arguments["kubelet"]), "kube-proxy": m.Arguments["kube-proxy"]},
+		Supervisor: m.sup, Say: m.say,
+	})
+	if err != nil {
+		return nil, err
+	}
+	started := make(chan error, 1)
+	go func() { started <- m.node.StartRuntime(ctx) }()
+	return func() error { return <-started }, nil
+}
+
+// stop ends the processes, and leaves the pods.
+func (m *machine) stop() error {
+	m.say("stopping; pods go on")
+	var err error
+	if m.node != nil {
+		err = m.node.Stop(context.Background())
+	}
+	m.sup.StopAll(stopGrace)
+	return err
+}
+
+// Cleanup takes every trace of the node off a machine on which nothing runs any more; the data directory stays.
+func Cleanup(ctx context.Context, dataDir string) error {
+	return node.Clean(ctx, nodeDir(dataDir), node.Runtime{Root: containerdRoot, State: containerdState})
+}

@@ -1,0 +1,123 @@
+package distribution
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/drover-project/drover/localkube/controlplane"
+	"github.com/drover-project/drover/localkube/datadir"
+	"github.com/drover-project/drover/localkube/identity"
+	"github.com/drover-project/drover/localkube/join"
+	"github.com/drover-project/drover/localkube/process"
+)
+
+func (m *machine) startServer(ctx context.Context) error {
+	files, signer, err := identity.Server{DataDir: m.DataDir, NodeName: m.NodeName, Address: m.address.String(), Names: m.names(), Port: apiPort}.Issue()
+	if err != nil {
+		return err
+	}
+	plane := m.plane(files)
+	if err := plane.AwaitPorts(ctx); err != nil {
+		return err
+	}
+	own, err := identity.NewNode(m.DataDir, m.NodeName, m.address.String())
+	if err != nil {
+		return err
+	}
+	answer, err := signer.Sign(own.Request)
+	if err != nil {
+		return err
+	}
+	nodeFiles, err := own.Take(answer, "https://"+net.JoinHostPort("127.0.0.1", strconv.Itoa(apiPort)))
+	if err != nil {
+		return err
+	}
+	runtimeStarted, err := m.prepareNode(ctx, nodeFiles, plane.Pods, plane.Services)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(m.startControlPlane(ctx, plane), runtimeStarted()); err != nil {
+		return err
+	}
+	if err := m.letJoin(ctx, join.Server{Password: m.AgentToken, Signer: signer, Certificate: files.APIServer, Pods: plane.Pods, Services: plane.Services}); err != nil {
+		return err
+	}
+	return m.node.Start(ctx)
+}
+
+// names are those of the API server beside the node's own.
+func (m *machine) names() []string {
+	names := slices.Clone(m.Names)
+	if m.Advertise != nil {
+		names = append(names, m.Advertise.String())
+	}
+	// The first address of services is the API server's.
+	first := slices.Clone(m.Services.IP.To4())
+	first[3]++
+	return append(names, first.String())
+}
+
+func (m *machine) plane(files identity.Files) *controlplane.Plane {
+	p := &controlplane.Plane{
+		Dir: datadir.Dir(filepath.Join(m.DataDir, "server")), Ports: datadir.Ports{HTTPS: apiPort, EtcdClient: 2379, EtcdPeer: 2380}, NodeName: m.NodeName,
+		Bind: net.IPv4zero, Advertise: m.address, Pods: m.Pods.String(), Services: m.Services.String(), Files: files,
+		Arguments: map[string][]string{controlplane.APIServerName: m.Arguments[controlplane.APIServerName]},
+	}
+	if m.Advertise != nil {
+		p.Advertise = m.Advertise
+	}
+	// They say on loopback whether they are well, by certificates that they make in these folders.
+	for name, port := range map[string]string{controlplane.ControllerManagerName: "10257", controlplane.SchedulerName: "10259"} {
+		p.Arguments[name] = process.Overlay([]string{
+			"bind-address=127.0.0.1", "secure-port=" + port, "cert-dir=" + filepath.Join(m.DataDir, "server", "tls", name),
+		}, m.Arguments[name])
+	}
+	return p
+}
+
+func (m *machine) startControlPlane(ctx context.Context, plane *controlplane.Plane) error {
+	etcd, err := plane.Etcd()
+	if err != nil {
+		return err
+	}
+	// The API server waits for etcd, so both start at once.
+	for _, spec := range []process.Spec{etcd, plane.APIServer()} {
+		if err := m.sup.Start(spec); err != nil {
+			return err
+		}
+	}
+	if err := plane.AwaitReady(ctx); err != nil {
+		return err
+	}
+	m.say("API server is ready")
+	for _, spec := range []process.Spec{plane.ControllerManager(), plane.Scheduler()} {
+		if err := m.sup.Start(spec); err != nil {
+			return err
+		}
+		m.say("%s is started", spec.Name)
+	}
+	if err := os.MkdirAll(filepath.Dir(m.Kubeconfig), 0o750); err != nil {
+		return fmt.Errorf("making the kubeconfig's folder: %w", err)
+	}
+	return plane.PublishKubeconfig(m.Kubeconfig)
+}
+
+// letJoin lets agents join for as long as we run.
+func (m *machine) letJoin(ctx context.Context, server join.Server) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", ":"+join.Port)
+	if err != nil {
+		return fmt.Errorf("listening for agents: %w", err)
+	}
+	m.background.Go(func() {
+		if err := server.Serve(m.running, listener); err != nil {
+			m.fail(err)
+		}
+	})
+	return nil
+}
