@@ -37,9 +37,9 @@ const (
 	DefaultToken = "default"
 	// FilesHost is the name the file server answers for through the proxy.
 	FilesHost = "files.drover.test"
-	// Where servers have their addresses.
-	publicRange  = "198.18.0.0/17"
-	privateRange = "198.18.128.0/17"
+	// Where servers have their addresses. The other half of 198.18.0.0/16 is for the pods and services of clusters on them (localkube/config).
+	publicRange  = "198.18.0.0/18"
+	privateRange = "198.18.64.0/18"
 	// droverTag is what the names of Drover's tags begin with.
 	droverTag = "drover-"
 )

@@ -80,7 +80,7 @@ func TestDropletLifeThroughTheProxy(t *testing.T) {
 	require.Regexp(t, `^198\.18\.1\.\d+$`, public)
 	private, err := droplet.PrivateIPv4()
 	require.NoError(t, err)
-	require.Regexp(t, `^198\.18\.129\.\d+$`, private)
+	require.Regexp(t, `^198\.18\.65\.\d+$`, private)
 	v6, err := droplet.PublicIPv6()
 	require.NoError(t, err)
 	require.Contains(t, v6, "2001:db8:")

@@ -26,6 +26,7 @@ type ImageOptions struct {
 // configureScript runs inside the new root.
 const configureScript = `set -e
 useradd --create-home --shell /bin/bash ` + LoginUser + `
+systemctl enable --quiet ` + kubeletUnit + `
 rm -f /etc/ssh/ssh_host_*
 rm -f /etc/ssh/sshd_config.d/50-cloud-init.conf
 chmod 0440 /etc/sudoers.d/90-` + LoginUser + `
@@ -177,7 +178,7 @@ func packages() []string {
 	return []string{
 		"systemd", "systemd-sysv", "dbus", "openssh-server", "cloud-init", "python3-cffi-backend", "iproute2", "iputils-ping",
 		"iptables", "conntrack", "ethtool", "kmod", "procps", "curl", "ca-certificates", "sudo", "netbase", "ifupdown",
-		"locales", "xz-utils",
+		"locales", "xz-utils", "containerd", "runc", "containernetworking-plugins",
 	}
 }
 
@@ -191,6 +192,7 @@ func maskedUnits() []string {
 		"systemd-update-utmp-runlevel.service", "ifupdown-pre.service", "modprobe@.service", "dev-hugepages.mount",
 		"dev-mqueue.mount", "sys-kernel-debug.mount", "sys-kernel-tracing.mount", "sys-kernel-config.mount",
 		"sys-fs-fuse-connections.mount", "proc-sys-fs-binfmt_misc.automount", "systemd-binfmt.service",
+		"containerd.service", // a Kubernetes that is installed starts its own
 	}
 }
 
@@ -204,8 +206,39 @@ func imageFiles() map[string]string {
 		"etc/sudoers.d/90-" + LoginUser:        LoginUser + " ALL=(ALL) NOPASSWD:ALL\n",
 		"etc/ssh/sshd_config.d/90-drover.conf": "PermitRootLogin prohibit-password\nPasswordAuthentication no\nUseDNS no\n",
 		"etc/cloud/cloud.cfg.d/90_drover.cfg":  cloudConfig,
+		"etc/systemd/system/" + kubeletUnit:    kubeletUnitText,
+		kubeletScript:                          kubeletScriptText,
 	}
 }
+
+// kubeletUnit makes of a container what a kubelet takes for a machine: systemd-nspawn mounts control groups and kernel settings read-only, keeps
+// mounts private, and has no log of the kernel.
+const (
+	kubeletUnit     = "fit-for-kubelet.service"
+	kubeletUnitText = `[Unit]
+Description=Make this container fit for a kubelet
+DefaultDependencies=no
+After=local-fs.target
+Before=sysinit.target
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/bin/sh -e /` + kubeletScript + `
+
+[Install]
+WantedBy=sysinit.target
+`
+	kubeletScript     = "usr/local/lib/fit-for-kubelet.sh"
+	kubeletScriptText = `mount -o remount,rw /sys/fs/cgroup
+for group in $(findmnt -rno TARGET -t cgroup,cgroup2); do
+	mount -o remount,bind,rw "$group"
+done
+mount -o remount,bind,rw /proc/sys
+mount --make-rshared /
+[ -e /dev/kmsg ] || mknod /dev/kmsg c 1 11
+`
+)
 
 // dpkgConfig makes the installation quick: nobody needs it to survive a power
 // cut, and nobody reads manuals in a test's server.
