@@ -144,7 +144,7 @@ func (w *world) comeReady() error {
 		case rkev1.ServerMayExistReason:
 			message := w.condition(rkev1.CreateJobCondition).Message
 			named := func(r ledger.Record) bool { return r.IsLive() && strings.Contains(message, r.ID) }
-			if w.setting.restore != bare || !strings.Contains(message, formerServer) || !slices.ContainsFunc(w.droplets(), named) {
+			if w.setting.restore != bare || !strings.Contains(message, formerServer) || !w.lost && !slices.ContainsFunc(w.droplets(), named) {
 				continue // nothing to look for, or the status of before the last retry, whose server is gone by now
 			}
 			w.say("the user looks at the cloud, and asks for another server")
