@@ -13,7 +13,7 @@ import (
 // Policies are what the API server checks by itself, whether we run or not, each with its binding.
 func Policies(owner *metav1.OwnerReference) []client.Object {
 	return slices.Concat(policy(owner, PolicyName, templatesAreImmutable()), policy(owner, StatePolicyName, stateKeepsItsClaim()),
-		policy(owner, OptionsPolicyName, machinesKeepTheirOptions()))
+		policy(owner, OptionsPolicyName, machinesKeepTheirOptions()), policy(owner, VersionPolicyName, versionsAreTheControlPlanes()))
 }
 
 func policy(owner *metav1.OwnerReference, name string, spec admissionregistrationv1.ValidatingAdmissionPolicySpec) []client.Object {
@@ -33,13 +33,17 @@ func policy(owner *metav1.OwnerReference, name string, spec admissionregistratio
 
 // updatesOf matches the updates of resources of the given groups.
 func updatesOf(rules ...admissionregistrationv1.Rule) *admissionregistrationv1.MatchResources {
+	return requestsFor([]admissionregistrationv1.OperationType{admissionregistrationv1.Update}, rules...)
+}
+
+func requestsFor(operations []admissionregistrationv1.OperationType, rules ...admissionregistrationv1.Rule) *admissionregistrationv1.MatchResources {
 	match := &admissionregistrationv1.MatchResources{
 		NamespaceSelector: &metav1.LabelSelector{}, ObjectSelector: &metav1.LabelSelector{}, MatchPolicy: new(admissionregistrationv1.Equivalent)}
 	for _, rule := range rules {
 		rule.APIVersions, rule.Scope = []string{"*"}, new(admissionregistrationv1.AllScopes)
 		match.ResourceRules = append(match.ResourceRules, admissionregistrationv1.NamedRuleWithOperations{
 			RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update}, Rule: rule}})
+				Operations: operations, Rule: rule}})
 	}
 	return match
 }

@@ -1,0 +1,35 @@
+package admission
+
+import (
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+)
+
+// VersionPolicyName is the name of the policy that keeps Cluster API from rolling machines that an RKEControlPlane changes in place, and of its
+// binding.
+const VersionPolicyName = "drover-versions-are-the-control-planes"
+
+const (
+	versionMessage = "a machine whose bootstrap is an RKEBootstrap has no version of its own, for Cluster API would replace the servers to change it: " +
+		"leave spec.template.spec.version out, and say the version in spec.kubernetesVersion of the RKEControlPlane, which changes the servers in place"
+	topologyMessage = "an RKEControlPlane cannot be made by a ClusterClass, for a topology rolls the machines of a cluster to change them: " +
+		"write the Cluster with spec.controlPlaneRef, the RKEControlPlane and the MachineDeployments yourself"
+)
+
+// versionsAreTheControlPlanes refuses a version where it would roll servers (design decision D21). What has one already can still be edited, and lose
+// it. Pools come as MachineDeployments and MachineSets; a ClusterClass names its control plane in templateRef, before v1beta2 in ref.
+func versionsAreTheControlPlanes() admissionregistrationv1.ValidatingAdmissionPolicySpec {
+	return admissionregistrationv1.ValidatingAdmissionPolicySpec{
+		MatchConstraints: requestsFor([]admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
+			admissionregistrationv1.Rule{APIGroups: []string{"cluster.x-k8s.io"}, Resources: []string{"machinedeployments", "machinesets", "clusterclasses"}}),
+		Variables: []admissionregistrationv1.Variable{
+			{Name: "bootstrap", Expression: "object.spec.?template.spec.bootstrap.configRef.kind.orValue('')"},
+			{Name: "version", Expression: "object.spec.?template.spec.version.orValue('')"},
+			{Name: "before", Expression: "oldObject == null ? '' : oldObject.spec.?template.spec.version.orValue('')"},
+			{Name: "controlPlane", Expression: "object.spec.?controlPlane.templateRef.kind.orValue('') + object.spec.?controlPlane.ref.kind.orValue('')"},
+		},
+		Validations: []admissionregistrationv1.Validation{
+			{Expression: "variables.bootstrap != 'RKEBootstrapTemplate' || variables.version == '' || variables.version == variables.before", Message: versionMessage},
+			{Expression: "!variables.controlPlane.startsWith('RKEControlPlane')", Message: topologyMessage},
+		},
+	}
+}
