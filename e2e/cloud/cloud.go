@@ -59,6 +59,8 @@ type Options struct {
 	// Bind is the address the API, proxy and file server listen on: by default
 	// the bridge's with nspawn, else loopback. The bridge is made when it is its address.
 	Bind string
+	// Localkube is a binary that servers find as k3s' installer image in a registry; none if empty (package distribution).
+	Localkube string
 	// Tokens are further API tokens beside the default one.
 	Tokens []account.Token
 	// Progress is told what is done while the root file system is made; may be nil.

@@ -21,6 +21,7 @@ import (
 	"github.com/drover-project/drover/e2e/cloud/admin"
 	"github.com/drover-project/drover/e2e/cloud/proxy"
 	"github.com/drover-project/drover/e2e/cloud/rest"
+	"github.com/drover-project/drover/e2e/distribution"
 )
 
 // RefusedDestinations returns what clients asked the proxy for in vain.
@@ -66,6 +67,14 @@ func (c *Cloud) listen() error {
 	if err != nil {
 		return err
 	}
+	registry := ""
+	if c.opts.Localkube != "" {
+		address, err := c.serve(distribution.NewRegistry(c.opts.Localkube), c.opts.Bind, secure)
+		if err != nil {
+			return err
+		}
+		registry = "https://" + address
+	}
 	routes := map[string]string{
 		rest.Host + ":443": apiAddress, FilesHost + ":443": filesAddress,
 		apiAddress: apiAddress, filesAddress: filesAddress,
@@ -83,7 +92,7 @@ func (c *Cloud) listen() error {
 		return err
 	}
 	c.Endpoints = admin.Endpoints{
-		API: "https://" + apiAddress, Proxy: "http://" + proxyAddress, Files: "https://" + filesAddress,
+		API: "https://" + apiAddress, Proxy: "http://" + proxyAddress, Files: "https://" + filesAddress, Registry: registry,
 		Admin: "http://" + adminAddress, AdminSecret: secret, CAFile: c.CAFile(), PID: os.Getpid(),
 	}
 	if c.opts.StateDir == "" {

@@ -1,6 +1,7 @@
 package distribution_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -160,34 +161,39 @@ func (c *cluster) node(api kubernetes.Interface, name string) *corev1.Node {
 	return node
 }
 
-// web runs a pod on a node, and returns it when it answers through the API server.
-func (c *cluster) web(api kubernetes.Interface, node string) *corev1.Pod {
+// answers asks a pod through the API server.
+func answers(ctx context.Context, api kubernetes.Interface, pod string) error {
+	answer, err := get(ctx, api, "/api/v1/namespaces/default/pods/"+pod+":8080/proxy/")
+	if err == nil && strings.TrimSpace(answer) != pod {
+		return fmt.Errorf("%s answers %q", pod, answer)
+	}
+	return err
+}
+
+// web runs a pod on a node, and returns it when it answers.
+func (c *cluster) web(api kubernetes.Interface, node, image string) *corev1.Pod {
 	ctx, pods := c.t.Context(), api.CoreV1().Pods(metav1.NamespaceDefault)
 	testkit.Eventually(c.t, time.Minute, func() error {
 		_, err := api.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
 		return err
 	})
-	_, err := pods.Create(ctx, &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "web-" + node, Labels: map[string]string{"app": "web"}},
-		Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "web", Image: webImage}}},
+	pod, err := pods.Create(ctx, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "web-"},
+		Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "web", Image: image}}},
 	}, metav1.CreateOptions{})
 	require.NoError(c.t, err)
-	var pod *corev1.Pod
+	name := pod.Name
 	testkit.Eventually(c.t, 2*time.Minute, func() error {
-		if pod, err = pods.Get(ctx, "web-"+node, metav1.GetOptions{}); err != nil {
+		if pod, err = pods.Get(ctx, name, metav1.GetOptions{}); err != nil {
 			return err
 		}
 		if pod.Status.Phase != corev1.PodRunning {
 			text, err := json.Marshal(pod.Status)
 			return errors.Join(fmt.Errorf("%s", text), err)
 		}
-		answer, err := get(ctx, api, "/api/v1/namespaces/default/pods/web-"+node+":8080/proxy/")
-		if err == nil && strings.TrimSpace(answer) != "web-"+node {
-			return fmt.Errorf("it answers %q", answer)
-		}
-		return err
+		return answers(ctx, api, name)
 	})
-	_, err = get(ctx, api, "/api/v1/namespaces/default/pods/web-"+node+"/log")
+	_, err = get(ctx, api, "/api/v1/namespaces/default/pods/"+name+"/log")
 	require.NoError(c.t, err, "its log is read through the kubelet")
 	return pod
 }
@@ -203,8 +209,7 @@ func (c *cluster) requireSame(api kubernetes.Interface, before *corev1.Pod) {
 		require.Equal(c.t, before.Status.ContainerStatuses[i].ContainerID, container.ContainerID)
 		require.NotNil(c.t, container.State.Running)
 	}
-	_, err = get(c.t.Context(), api, "/api/v1/namespaces/default/pods/"+before.Name+":8080/proxy/")
-	require.NoError(c.t, err)
+	require.NoError(c.t, answers(c.t.Context(), api, before.Name))
 }
 
 // A cluster grows, is changed in place, is broken and mended: by plans of our planner, obeyed by our agent, on real servers.
@@ -218,13 +223,13 @@ func TestCluster(t *testing.T) {
 	require.Equal(t, "digitalocean://kd1", node.Spec.ProviderID)
 	require.Equal(t, []string{"shop", "id-kd1"}, []string{node.Labels["team"], node.Labels[rkev1.NodeMachineLabel]})
 	require.Equal(t, "v1.36.3+k3s1", node.Status.NodeInfo.KubeletVersion)
-	webs := []*corev1.Pod{c.web(api, "kd1")}
+	webs := []*corev1.Pod{c.web(api, "kd1", webImage)}
 
 	t.Log("a worker joins, and the API server reaches its pods")
 	c.machine("kd2", second, planner.Roles{Worker: true})
 	c.await(6*time.Minute, isDone)
 	require.Equal(t, "digitalocean://kd2", c.node(api, "kd2").Spec.ProviderID)
-	webs = append(webs, c.web(api, "kd2"))
+	webs = append(webs, c.web(api, "kd2", webImage))
 
 	t.Log("an argument of kubelets is changed in place, and no pod is started again")
 	kubelet := func(arguments ...string) {
@@ -267,6 +272,23 @@ func TestCluster(t *testing.T) {
 	for _, pod := range webs {
 		c.requireSame(api, pod)
 	}
+
+	t.Log("a mirror is added in place: its images come, and no pod is started again")
+	c.snapshot.Spec.Registries.Mirrors["images.example.com"] = rkev1.Mirror{Endpoints: []string{c.outside}}
+	c.await(5*time.Minute, isDone)
+	mirrored := c.web(api, "kd2", "images.example.com/"+webImage)
+	for _, pod := range webs {
+		c.requireSame(api, pod)
+	}
+
+	t.Log("all servers lose their power, and come back by themselves")
+	for _, name := range []string{"kd1", "kd2"} {
+		require.NoError(t, c.servers.PowerCycle(t.Context(), name))
+	}
+	for _, pod := range append(webs, mirrored) {
+		testkit.Eventually(t, 3*time.Minute, func() error { return answers(t.Context(), api, pod.Name) })
+	}
+	c.await(3*time.Minute, isDone)
 
 	t.Log("a machine is cleaned by a plan, and nothing of the distribution is left")
 	text, err := json.Marshal(plan.Plan{Instructions: []plan.Instruction{{Command: plan.Command{Name: "uninstall", Command: "k3s-uninstall.sh"}}}})

@@ -8,24 +8,20 @@ import (
 	"testing"
 
 	"github.com/go-logr/logr"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-project/drover/agent/image"
 	"github.com/drover-project/drover/e2e/distribution"
+	"github.com/drover-project/drover/releases"
 )
-
-const installerImage = "rancher/system-agent-installer-k3s:v1.36.3-k3s1"
 
 // Our agent finds the image by registries.yaml, and in it what it is told to run.
 func TestInstaller(t *testing.T) {
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "localkube")
 	require.NoError(t, os.WriteFile(binary, []byte("#!/bin/sh\n"), 0o600))
-	installer, err := distribution.Installer(binary)
-	require.NoError(t, err)
-	registry := distribution.NewRegistry()
-	require.NoError(t, registry.Add(installerImage, installer))
-	server := httptest.NewServer(registry)
+	server := httptest.NewServer(distribution.NewRegistry(binary))
 	defer server.Close()
 	registries := filepath.Join(dir, "registries.yaml")
 	require.NoError(t, os.WriteFile(registries, []byte(`{"mirrors": {"docker.io": {"endpoint": ["`+server.URL+`"]}}}`), 0o600))
@@ -33,7 +29,7 @@ func TestInstaller(t *testing.T) {
 	folder := filepath.Join(dir, "unpacked")
 	require.NoError(t, os.Mkdir(folder, 0o700))
 	puller := &image.Puller{Images: filepath.Join(dir, "none"), Registries: []string{registries}, Log: logr.Discard()}
-	require.NoError(t, puller.Unpack(t.Context(), installerImage, folder))
+	require.NoError(t, puller.Unpack(t.Context(), distribution.InstallerImage, folder))
 	for name, executable := range map[string]bool{
 		"k3s": true, "run.sh": true, "k3s.service": false, "k3s-agent.service": false, "k3s-killall.sh": true, "k3s-uninstall.sh": true,
 	} {
@@ -46,7 +42,18 @@ func TestInstaller(t *testing.T) {
 		}
 	}
 
-	_, err = distribution.Installer(filepath.Join(dir, "none"))
-	require.ErrorContains(t, err, "reading localkube")
-	require.ErrorContains(t, registry.Add("NO NAME", installer), "naming image")
+	catalogue, err := releases.Default()
+	require.NoError(t, err)
+	release, err := catalogue.Lookup("v1.36.3+k3s1")
+	require.NoError(t, err)
+	require.Equal(t, distribution.InstallerImage, release.Image(""))
+}
+
+func TestRegistry_without_a_localkube(t *testing.T) {
+	registry := distribution.NewRegistry(filepath.Join(t.TempDir(), "none"))
+	answer := httptest.NewRecorder()
+	registry.ServeHTTP(answer, httptest.NewRequest("GET", "/v2/", nil))
+	require.Equal(t, 500, answer.Code)
+	require.Contains(t, answer.Body.String(), "reading localkube")
+	require.ErrorContains(t, registry.Add("NO NAME", empty.Image), "naming image")
 }

@@ -6,6 +6,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
@@ -13,23 +14,47 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// Registry keeps images in memory and is an http.Handler that serves them. A server is told of it by registries.yaml.
+// InstallerImage is the name of the installer in a registry, as releases.Release.Image has it for the release that localkube stands in for.
+const InstallerImage = "rancher/system-agent-installer-k3s:v1.36.3-k3s1"
+
+// Registry keeps images in memory and serves them. A server is told of it by registries.yaml. Whoever reaches it may push.
 type Registry struct {
-	http.Handler
+	handler http.Handler
+	// installed makes the installer once, when the first request comes: most who serve one are never asked.
+	installed func() error
 }
 
-// NewRegistry has no images yet.
-func NewRegistry() *Registry {
-	return &Registry{registry.New(registry.Logger(log.New(io.Discard, "", 0)))}
+var _ http.Handler = (*Registry)(nil)
+
+// NewRegistry has the installer of a localkube.
+func NewRegistry(localkube string) *Registry {
+	r := &Registry{handler: registry.New(registry.Logger(log.New(io.Discard, "", 0)))}
+	r.installed = sync.OnceValue(func() error {
+		image, err := Installer(localkube)
+		if err != nil {
+			return err
+		}
+		return r.Add(InstallerImage, image)
+	})
+	return r
 }
 
-// Add keeps an image under a name without a registry, such as rancher/system-agent-installer-k3s:v1.36.3-k3s1.
+// ServeHTTP implements http.Handler.
+func (r *Registry) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	if err := r.installed(); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	r.handler.ServeHTTP(w, request)
+}
+
+// Add keeps an image under a name without a registry.
 func (r *Registry) Add(image string, content v1.Image) error {
 	ref, err := name.ParseReference(image, name.WithDefaultRegistry("registry.invalid"))
 	if err != nil {
 		return fmt.Errorf("naming image %s: %w", image, err)
 	}
-	if err := remote.Write(ref, content, remote.WithTransport(inProcess{r})); err != nil {
+	if err := remote.Write(ref, content, remote.WithTransport(inProcess{r.handler})); err != nil {
 		return fmt.Errorf("keeping image %s: %w", image, err)
 	}
 	return nil

@@ -66,7 +66,7 @@ func newWorld(t *testing.T) *world {
 	w.startManagement()
 	rootfs := os.Getenv("DROVER_ROOTFS_DIR")
 	if rootfs == "" {
-		rootfs = filepath.Join("..", "..", ".drover", "rootfs")
+		rootfs = filepath.Join("..", "..", ".drover", "cache", "rootfs")
 	}
 	image, err := nspawn.BuildImage(t.Context(), nspawn.ImageOptions{Dir: rootfs, Progress: t.Output()})
 	require.NoError(t, err)
@@ -97,10 +97,7 @@ func (w *world) makeBridge() {
 
 // serve serves what servers fetch: the distribution, an image for pods, and our agent.
 func (w *world) serve() {
-	installer, err := distribution.Installer("../../bin/localkube")
-	require.NoError(w.t, err)
-	registry := distribution.NewRegistry()
-	require.NoError(w.t, registry.Add(installerImage, installer))
+	registry := distribution.NewRegistry("../../bin/localkube")
 	web, err := distribution.Program(w.build("./testdata/web"))
 	require.NoError(w.t, err)
 	require.NoError(w.t, registry.Add(webImage, web))
@@ -182,7 +179,15 @@ cat >/var/lib/rancher/agent/info.json <<'END'
 END
 curl -fsS %s/agent -o /usr/local/bin/drover-agent
 chmod 0755 /usr/local/bin/drover-agent
-systemd-run --unit=drover-agent --property=Restart=always --property=RestartSec=1 /usr/local/bin/drover-agent
+cat >/etc/systemd/system/drover-agent.service <<'END'
+[Service]
+ExecStart=/usr/local/bin/drover-agent
+Restart=always
+RestartSec=1
+[Install]
+WantedBy=multi-user.target
+END
+systemctl enable --now drover-agent
 `
 
 // startServer starts a server whose agent watches the plan Secret of its name.

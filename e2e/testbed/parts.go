@@ -95,7 +95,8 @@ func (t *Testbed) startCloud(ctx context.Context) error {
 		return nil
 	}
 	process, err := t.daemon("localcloud.log", "localcloud", "serve", "--state-dir", t.CloudDir(),
-		"--rootfs-dir", t.rootfsDir(), "--backend", t.backend(), "--bind", cloudAddress, "--token", "demo="+DemoToken)
+		"--rootfs-dir", t.rootfsDir(), "--backend", t.backend(), "--bind", cloudAddress, "--token", "demo="+DemoToken,
+		"--localkube", filepath.Join(t.BinDir, "localkube"))
 	if err != nil {
 		return err
 	}

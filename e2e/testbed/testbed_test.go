@@ -181,7 +181,7 @@ func TestCloudIsStartedAndAwaited(t *testing.T) {
 	require.NoError(t, b.startCloud(t.Context()))
 	defer b.endDaemon(t)
 	require.Equal(t, "localcloud [serve] [--state-dir] [DIR/.drover/cloud] [--rootfs-dir] [DIR/.drover/cache/rootfs] "+
-		"[--backend] [nspawn] [--bind] [198.18.0.1] [--token] [demo="+DemoToken+"]\n", b.calls(t))
+		"[--backend] [nspawn] [--bind] [198.18.0.1] [--token] [demo="+DemoToken+"] [--localkube] [DIR/bin/localkube]\n", b.calls(t))
 	found, err := b.endpoints()
 	require.NoError(t, err)
 	require.Equal(t, endpoints.API, found.API)

@@ -192,6 +192,7 @@ type Endpoints struct {
 	API         string `json:"api"`
 	Proxy       string `json:"proxy"`
 	Files       string `json:"files"`
+	Registry    string `json:"registry,omitempty"`
 	Admin       string `json:"admin"`
 	AdminSecret string `json:"adminSecret"`
 	CAFile      string `json:"caFile"`

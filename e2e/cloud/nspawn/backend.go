@@ -118,6 +118,19 @@ func (b *Backend) start(ctx context.Context, dir serverDir) error {
 	return nil
 }
 
+// PowerCycle pulls the server's plug and puts it in again: what it had in memory is lost, its disk is as it was.
+func (b *Backend) PowerCycle(ctx context.Context, name string) error {
+	dir, unlock, err := b.open(name)
+	if err != nil {
+		return fmt.Errorf("switching server off and on: %w", err)
+	}
+	defer unlock()
+	if err := b.halt(ctx, dir); err != nil {
+		return err
+	}
+	return b.start(ctx, dir)
+}
+
 // Destroy removes the server with its processes, mounts and files.
 func (b *Backend) Destroy(ctx context.Context, name string) error {
 	dir, unlock, err := b.open(name)
