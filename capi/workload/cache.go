@@ -168,7 +168,13 @@ func (c *clusterCache) look(ctx context.Context, cluster *clusterv1.Cluster, kno
 		if err != nil {
 			known.drop(err)
 			known.kubeconfig = nil
-			return known.failed(time.Now())
+			wait := known.failed(time.Now())
+			if apierrors.IsNotFound(err) {
+				// Its watch tells when it is there, and then no server has failed yet.
+				known.failures = 0
+				return maxRetry
+			}
+			return wait
 		}
 		if open := known.open(); open != nil && !sameServer(open.config, config) {
 			known.drop(errEnded)

@@ -146,7 +146,7 @@ func (p *plan) addControlPlanes(mgr ctrl.Manager, clusters *workload.Clusters) e
 	if err != nil {
 		return err
 	}
-	return rkecontrolplane.New(rkecontrolplane.Options{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Plans: plans, Clusters: clusters,
+	return rkecontrolplane.New(rkecontrolplane.Options{Client: mgr.GetClient(), Cache: mgr.GetCache(), Reader: mgr.GetAPIReader(), Plans: plans, Clusters: clusters,
 		Releases: types.NamespacedName{Namespace: o.managerNamespace, Name: charts.ReleasesConfigMap}, WatchFilter: o.watchFilter, Workers: o.concurrency,
 	}).Register(mgr, plans)
 }

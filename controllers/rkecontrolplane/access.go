@@ -43,13 +43,15 @@ func (r *Reconciler) access(ctx context.Context, s *scope) error {
 // ensureKubeconfig makes <cluster>-kubeconfig as soon as there is a server that it can name, keeps it, and returns the server. One that is not ours
 // is the user's, and left alone.
 func (r *Reconciler) ensureKubeconfig(ctx context.Context, s *scope) (string, error) {
-	found, now := &corev1.Secret{}, r.Clock.Now()
-	name := secret.Name(s.cluster.Name, secret.Kubeconfig)
-	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: name}, found)
+	name, now := secret.Name(s.cluster.Name, secret.Kubeconfig), r.Clock.Now()
+	found, err := r.known.get(ctx, r.Cache, r.Reader, client.ObjectKey{Namespace: s.Namespace, Name: name})
 	if client.IgnoreNotFound(err) != nil {
 		return "", fmt.Errorf("reading Secret %s: %w", name, err)
 	}
 	exists := err == nil
+	if !exists {
+		found = &corev1.Secret{}
+	}
 	if exists && !metav1.IsControlledBy(found, s.RKEControlPlane) {
 		return "the address in Secret " + name, nil
 	}

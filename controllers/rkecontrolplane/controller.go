@@ -40,6 +40,8 @@ type Options struct {
 	Client client.Client
 	// Reader reads Secrets and ConfigMaps past the cache.
 	Reader client.Reader
+	// Cache reads the metadata of Secrets. Client by default.
+	Cache client.Reader
 	// Plans reads plan Secrets; see NewPlans. Reader by default.
 	Plans client.Reader
 	// Clusters tells which clusters are reached.
@@ -60,6 +62,7 @@ type Reconciler struct {
 
 	applier   apply.Applier
 	catalogue catalogue
+	known     known
 }
 
 // New makes a Reconciler.
@@ -69,6 +72,9 @@ func New(o Options) *Reconciler {
 	}
 	if o.Plans == nil {
 		o.Plans = o.Reader
+	}
+	if o.Cache == nil {
+		o.Cache = o.Client
 	}
 	return &Reconciler{Options: o, applier: apply.Applier{Client: o.Client, Reader: o.Reader, Owner: fieldOwner}}
 }

@@ -330,3 +330,65 @@ func TestSkipRemediation(t *testing.T) {
 	w.quiet()
 	require.True(t, skips("worker"), "the user's own stays")
 }
+
+// After a move, with new UIDs and without any status, no plan is another and nothing is forgotten.
+func TestReconcile_moved(t *testing.T) {
+	w := newWorld(t)
+	w.up()
+	w.machine("worker", "worker")
+	w.server("worker", 2)
+	w.quiet()
+	w.applies("worker")
+	w.isWell("worker")
+	w.quiet()
+	w.expect(rkev1.ReadyCondition, metav1.ConditionTrue, rkev1.ReadyReason)
+	source, target := w.obj.Namespace, newWorld(t)
+	target.WithWatch = w.WithWatch
+	require.NoError(t, target.Delete(t.Context(), target.obj))
+	target.obj = nil
+	uids := map[string]client.Object{"Cluster c1": target.cluster}
+	carry := func(kind string, obj client.Object) {
+		obj.SetNamespace(target.cluster.Namespace)
+		obj.SetUID("")
+		obj.SetResourceVersion("")
+		refs := obj.GetOwnerReferences()
+		for i := range refs {
+			refs[i].UID = uids[refs[i].Kind+" "+refs[i].Name].GetUID()
+		}
+		obj.SetOwnerReferences(refs)
+		require.NoError(t, target.Create(t.Context(), obj))
+		uids[kind+" "+obj.GetName()] = obj
+	}
+	target.obj = w.obj
+	carry("RKEControlPlane", target.obj)
+	machines, bootstraps, secrets := &clusterv1.MachineList{}, &rkev1.RKEBootstrapList{}, &corev1.SecretList{}
+	for _, list := range []client.ObjectList{machines, bootstraps, secrets} {
+		require.NoError(t, w.List(t.Context(), list, client.InNamespace(source)))
+	}
+	for i := range machines.Items {
+		carry("Machine", &machines.Items[i])
+	}
+	for i := range bootstraps.Items {
+		carry("RKEBootstrap", &bootstraps.Items[i])
+	}
+	data := map[string]map[string][]byte{}
+	for i := range secrets.Items {
+		data[secrets.Items[i].Name] = secrets.Items[i].Data
+		carry("Secret", &secrets.Items[i])
+	}
+	unchanged := func() {
+		target.quiet()
+		for name, before := range data {
+			require.Equal(t, before, target.secret(name).Data, name)
+		}
+	}
+	unchanged()
+	target.expectMachine("server", rkev1.WaitingForServerReason) // its addresses are not known again yet
+	target.server("server", 1)
+	unchanged()
+	target.server("worker", 2)
+	target.reached[client.ObjectKeyFromObject(target.cluster)] = true
+	unchanged()
+	target.expect(rkev1.ReadyCondition, metav1.ConditionTrue, rkev1.ReadyReason)
+	require.True(t, *target.obj.Status.Initialization.ControlPlaneInitialized)
+}

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -75,8 +77,7 @@ func (r *Reconciler) begun(ctx context.Context, s *scope) (bool, error) {
 
 // ensureSecret reads a Secret of the cluster, or makes it.
 func (r *Reconciler) ensureSecret(ctx context.Context, s *scope, name string, begun bool, content func() (corev1.SecretType, map[string][]byte, error)) (*corev1.Secret, error) {
-	found := &corev1.Secret{}
-	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: name}, found)
+	found, err := r.known.get(ctx, r.Cache, r.Reader, client.ObjectKey{Namespace: s.Namespace, Name: name})
 	if err == nil {
 		return found, nil
 	}
@@ -117,4 +118,45 @@ func (r *Reconciler) rememberBootstrapped(ctx context.Context, s *scope) error {
 	}
 	s.snapshot.Bootstrapped = true
 	return nil
+}
+
+// known has the Secrets that every look at a cluster needs. The metadata in the manager's cache tell when one is another.
+type known struct {
+	mu      sync.Mutex
+	secrets map[types.UID]*corev1.Secret
+}
+
+// maxKnown bounds how many there are, and maxKnownBytes how large each is.
+const (
+	maxKnown      = 10_000
+	maxKnownBytes = 16 << 10
+)
+
+// get reads a Secret, if it has changed since it was read last.
+func (k *known) get(ctx context.Context, cached, live client.Reader, name client.ObjectKey) (*corev1.Secret, error) {
+	metadata := &metav1.PartialObjectMetadata{}
+	metadata.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	if err := cached.Get(ctx, name, metadata); client.IgnoreNotFound(err) != nil {
+		return nil, err
+	}
+	k.mu.Lock()
+	found := k.secrets[metadata.UID]
+	k.mu.Unlock()
+	if found != nil && found.ResourceVersion == metadata.ResourceVersion {
+		return found.DeepCopy(), nil
+	}
+	found = &corev1.Secret{}
+	if err := live.Get(ctx, name, found); err != nil {
+		return nil, err
+	}
+	if found.Size() > maxKnownBytes {
+		return found, nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.secrets == nil || len(k.secrets) >= maxKnown {
+		k.secrets = map[types.UID]*corev1.Secret{}
+	}
+	k.secrets[found.UID] = found.DeepCopy()
+	return found, nil
 }
