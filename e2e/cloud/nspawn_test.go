@@ -148,6 +148,15 @@ func TestRealDroplets(t *testing.T) {
 		return err == nil && output == "ran" && again == firstKey
 	}, 2*time.Minute, 200*time.Millisecond, "user data runs once, not at each boot")
 
+	t.Log("and comes back after a loss of power")
+	_, _, _ = key.try("root", addresses[1], "touch /run/before")
+	require.NoError(t, c.PowerCycle(ctx, "web-2"))
+	require.Eventually(t, func() bool {
+		output, again, err := key.try("root", addresses[1], "test ! -e /run/before && cat /root/count")
+		return err == nil && output == "ran" && again == secondKey
+	}, 2*time.Minute, 200*time.Millisecond)
+	require.ErrorIs(t, c.PowerCycle(ctx, "web-3"), server.ErrNotFound)
+
 	for _, id := range ids {
 		_, err = client.Droplets.Delete(ctx, id)
 		require.NoError(t, err)

@@ -2,6 +2,7 @@ package cloud
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -9,6 +10,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/drover-project/drover/e2e/cloud/account"
 	"github.com/drover-project/drover/e2e/cloud/ledger"
 	"github.com/drover-project/drover/e2e/cloud/server"
 )
@@ -81,6 +83,31 @@ func (c *Cloud) StopServer(ctx context.Context, name string) error {
 	}
 	c.network.Release(spec.Public)
 	c.Ledger.Append(ledger.Entry{Op: ledger.OpRemoved, Kind: ledger.KindServer, ID: spec.Name, Name: name})
+	return nil
+}
+
+// PowerCycle takes the power from every droplet and server of a name, and gives it back: what was on disk is still there.
+func (c *Cloud) PowerCycle(ctx context.Context, name string) error {
+	if c.real == nil {
+		return errors.New("switching servers off and on: simulated ones have no power")
+	}
+	var found []string
+	c.mu.Lock()
+	if spec, ok := c.servers[name]; ok {
+		found = append(found, spec.Name)
+	}
+	c.mu.Unlock()
+	for _, droplet := range c.Account.Droplets(name, "") {
+		found = append(found, account.ServerName(droplet.ID))
+	}
+	if len(found) == 0 {
+		return fmt.Errorf("switching %s off and on: %w", name, server.ErrNotFound)
+	}
+	for _, server := range found {
+		if err := c.real.PowerCycle(ctx, server); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -106,7 +106,7 @@ func (a *Account) newDroplet(request DropletRequest, keys []string, boot fault.B
 	id := a.nextDrop
 	a.nextDrop++
 	spec := server.Spec{
-		Name: "d" + strconv.Itoa(id), Hostname: request.Name, InstanceID: strconv.Itoa(id), Public: given.Public,
+		Name: ServerName(id), Hostname: request.Name, InstanceID: strconv.Itoa(id), Public: given.Public,
 		Keys: keys, Offline: boot.Offline,
 	}
 	if request.PrivateNetworking {
@@ -132,6 +132,9 @@ func (a *Account) newDroplet(request DropletRequest, keys []string, boot fault.B
 	a.droplets[id] = d
 	return d, nil
 }
+
+// ServerName is what the backend calls the server of a droplet.
+func ServerName(id int) string { return "d" + strconv.Itoa(id) }
 
 func (a *Account) bootDroplet(ctx context.Context, d *droplet) {
 	if !wait(ctx, d.boot.Delay) || d.boot.Never {

@@ -69,6 +69,11 @@ func (c *Client) Vanish(ctx context.Context, id int) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: "/droplets/" + strconv.Itoa(id)})
 }
 
+// PowerCycle takes the power from every droplet and server of a name, and gives it back.
+func (c *Client) PowerCycle(ctx context.Context, name string) error {
+	return c.do(ctx, call{method: http.MethodPost, path: "/servers/" + url.PathEscape(name) + "/power-cycle"})
+}
+
 // AddFault programs a fault and returns its id.
 func (c *Client) AddFault(ctx context.Context, rule fault.Rule) (string, error) {
 	var answer idAnswer

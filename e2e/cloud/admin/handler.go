@@ -30,6 +30,7 @@ type Cloud interface {
 	RevokeToken(name string) error
 	StartServer(ctx context.Context, request server.Request) (server.Info, error)
 	StopServer(ctx context.Context, name string) error
+	PowerCycle(ctx context.Context, name string) error
 	Servers() []server.Info
 	Leftovers() []string
 }
@@ -106,6 +107,9 @@ func routes(cloud Cloud, parts Parts) map[string]handler {
 		}),
 		"DELETE /servers/{name}": func(r *http.Request) (any, error) {
 			return nil, cloud.StopServer(context.WithoutCancel(r.Context()), r.PathValue("name"))
+		},
+		"POST /servers/{name}/power-cycle": func(r *http.Request) (any, error) {
+			return nil, cloud.PowerCycle(context.WithoutCancel(r.Context()), r.PathValue("name"))
 		},
 		"POST /tokens": taking(func(_ *http.Request, request tokenRequest) (any, error) {
 			return cloud.AddToken(request.Name, request.ReadOnly)

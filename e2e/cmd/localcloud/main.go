@@ -52,6 +52,8 @@ func newRootCommand() *cobra.Command {
 		s.asks("ls", "List droplets and servers", 0, list),
 		s.asks("ledger", "Print everything ever made", 0, ledgerOf),
 		s.asks("leftovers", "Print what is left; fails when anything is", 0, leftovers),
+		s.asks("power-cycle NAME", "Take the power from droplets and servers of a name, and give it back", 1,
+			func(q query) error { return q.PowerCycle(q.ctx, q.args[0]) }),
 		s.asks("vanish ID", "Destroy a droplet behind its owner's back", 1, vanish),
 		group("fault", "Program failures", s.faultCommand(),
 			s.asks("clear ID", "Take a fault away", 1, func(q query) error { return q.ClearFaults(q.ctx, q.args[0]) }),
