@@ -19,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -225,6 +226,27 @@ func TestCluster(t *testing.T) {
 	require.Equal(t, "v1.36.3+k3s1", node.Status.NodeInfo.KubeletVersion)
 	webs := []*corev1.Pod{c.web(api, "kd1", webImage)}
 
+	t.Log("objects of the specification are made, and go with it")
+	c.snapshot.Spec.AdditionalManifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: addon}"
+	c.await(2*time.Minute, isDone)
+	addon := func() error {
+		_, err := api.CoreV1().ConfigMaps(metav1.NamespaceDefault).Get(t.Context(), "addon", metav1.GetOptions{})
+		return err
+	}
+	testkit.Eventually(t, time.Minute, addon)
+	c.snapshot.Spec.AdditionalManifest = ""
+	c.await(2*time.Minute, isDone)
+	testkit.Eventually(t, time.Minute, func() error {
+		switch err := addon(); {
+		case err == nil:
+			return errors.New("it is still there")
+		case apierrors.IsNotFound(err):
+			return nil
+		default:
+			return err
+		}
+	})
+
 	t.Log("a worker joins, and the API server reaches its pods")
 	c.machine("kd2", second, planner.Roles{Worker: true})
 	c.await(6*time.Minute, isDone)
@@ -273,8 +295,14 @@ func TestCluster(t *testing.T) {
 		c.requireSame(api, pod)
 	}
 
-	t.Log("a mirror is added in place: its images come, and no pod is started again")
-	c.snapshot.Spec.Registries.Mirrors["images.example.com"] = rkev1.Mirror{Endpoints: []string{c.outside}}
+	t.Log("a mirror with a password is added in place: its images come, and no pod is started again")
+	c.snapshot.Spec.Registries.Mirrors["images.example.com"] = rkev1.Mirror{Endpoints: []string{c.guarded}}
+	c.snapshot.Spec.Registries.Configs = map[string]rkev1.RegistryConfig{
+		strings.TrimPrefix(c.guarded, "https://"): {AuthConfigSecretName: "puller", CABundle: c.pki.PEM()},
+	}
+	c.snapshot.Objects = map[planner.ObjectKey]planner.Object{{Kind: planner.SecretKind, Name: "puller"}: {
+		Type: string(corev1.SecretTypeBasicAuth), Data: map[string][]byte{"username": []byte("puller"), "password": []byte(registryPassword)},
+	}}
 	c.await(5*time.Minute, isDone)
 	mirrored := c.web(api, "kd2", "images.example.com/"+webImage)
 	for _, pod := range webs {
@@ -311,4 +339,9 @@ func TestCluster(t *testing.T) {
 	groups, err := filepath.Glob("/sys/fs/cgroup/*/drover/kd2/kubepods")
 	require.NoError(t, err)
 	require.Empty(t, groups, "its pods have ended")
+
+	t.Log("and it joins once more, as a machine that has never been one of a cluster")
+	c.await(5*time.Minute, isDone)
+	c.node(api, "kd2")
+	c.web(api, "kd2", webImage)
 }

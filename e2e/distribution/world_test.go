@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,6 +30,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/drover-project/drover/e2e/cloud/nspawn"
+	"github.com/drover-project/drover/e2e/cloud/pki"
 	"github.com/drover-project/drover/e2e/cloud/server"
 	"github.com/drover-project/drover/e2e/distribution"
 )
@@ -48,6 +50,8 @@ type world struct {
 	client  kubernetes.Interface
 	config  *clientcmdapi.Cluster // of the management API server
 	outside string                // where servers reach registry and agent
+	guarded string                // the registry once more, for those who trust its authority and have its password
+	pki     *pki.Authority
 	servers *nspawn.Backend
 	dir     string
 }
@@ -105,12 +109,34 @@ func (w *world) serve() {
 	mux := http.NewServeMux()
 	mux.Handle("/", registry)
 	mux.HandleFunc("/agent", func(rw http.ResponseWriter, r *http.Request) { http.ServeFile(rw, r, agent) })
+	w.outside = "http://" + w.listen(mux, nil)
+	w.pki, err = pki.Open("")
+	require.NoError(w.t, err)
+	certificate, err := w.pki.Serving(gateway)
+	require.NoError(w.t, err)
+	w.guarded = "https://" + w.listen(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); user != "puller" || password != registryPassword {
+			rw.Header().Set("WWW-Authenticate", `Basic realm="registry"`)
+			http.Error(rw, "who are you?", http.StatusUnauthorized)
+			return
+		}
+		registry.ServeHTTP(rw, r)
+	}), &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12})
+}
+
+const registryPassword = "registry-password"
+
+func (w *world) listen(handler http.Handler, secure *tls.Config) string {
 	listener, err := net.Listen("tcp", gateway+":0")
 	require.NoError(w.t, err)
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
+	address := listener.Addr().String()
+	if secure != nil {
+		listener = tls.NewListener(listener, secure)
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(listener) }()
 	w.t.Cleanup(func() { _ = server.Close() })
-	w.outside = "http://" + listener.Addr().String()
+	return address
 }
 
 func (w *world) build(pkg string) string {

@@ -48,6 +48,7 @@ func (m *machine) startServer(ctx context.Context) error {
 	if err := m.letJoin(ctx, join.Server{Password: m.AgentToken, Signer: signer, Certificate: files.APIServer, Pods: plane.Pods, Services: plane.Services}); err != nil {
 		return err
 	}
+	m.background.Go(func() { m.followManifests(m.running) })
 	return m.node.Start(ctx)
 }
 
