@@ -2,6 +2,7 @@ package capi_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"sync"
 	"testing"
@@ -236,4 +237,35 @@ func TestClusters_aNodeWithoutOurLabel(t *testing.T) {
 	eventually(workload.Server{Machine: "uid-6", Name: "pool-6", Addresses: []string{"10.0.0.6"}}, "k3s://last") // the others before it are known too
 	require.Empty(t, find(workload.Server{Machine: "uid-4", Name: "pool-4", ProviderID: "drover://team/pool-4"}), "a cloud's controller gives it one")
 	require.Empty(t, find(workload.Server{Machine: "uid-5", Name: "one", Addresses: []string{"10.0.0.5"}, ProviderID: "drover://team/one"}), "two have its address")
+}
+
+// A Node gets what its kubelet must not set, and loses of it what is not wanted any more; what others have set stays.
+func TestClusters_labelsOfANode(t *testing.T) {
+	w := newRemote(t)
+	label := func(labels map[string]string) {
+		t.Helper()
+		require.NoError(t, w.clusters.LabelNode(t.Context(), w.key, "labelled", labels))
+	}
+	label(map[string]string{"a": "b"}) // there is no way yet
+	w.connect(t)
+	w.heard.await(t, call{cluster: w.key})
+	label(map[string]string{"a": "b"}) // there is no Node yet
+	node := w.node(t, "labelled", "id", "acme://labelled")
+	eventually := func(labels, want map[string]string) {
+		t.Helper()
+		testkit.Eventually(t, patience, func() error { // the cache of Nodes is behind
+			label(labels)
+			got := testkit.ExpectExists(t, w.client, node).Labels
+			if !maps.Equal(want, got) {
+				return fmt.Errorf("its labels are %v", got)
+			}
+			return nil
+		})
+	}
+	eventually(map[string]string{"team": "shop", "node-role.kubernetes.io/worker": "true"},
+		map[string]string{"team": "shop", "node-role.kubernetes.io/worker": "true", rkev1.NodeMachineLabel: "id"})
+	eventually(map[string]string{"team": "web"}, map[string]string{"team": "web", rkev1.NodeMachineLabel: "id"})
+	version := node.ResourceVersion
+	label(map[string]string{"team": "web"})
+	require.Equal(t, version, testkit.ExpectExists(t, w.client, node).ResourceVersion)
 }

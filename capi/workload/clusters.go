@@ -2,7 +2,7 @@
 // say and on what the server behind it may answer (decision 0010).
 //
 // It reads: CAPI Clusters, Secrets <cluster>-kubeconfig, and the Nodes of workload clusters. It writes: the condition KubeconfigAccepted and
-// events on Clusters, and on Nodes their label rke.cattle.io/machine and a provider ID.
+// events on Clusters, and on Nodes their labels and a provider ID.
 package workload
 
 import (

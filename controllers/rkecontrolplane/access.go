@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -123,3 +124,29 @@ func address(m planner.Machine) string {
 
 // apiPort is where the API servers of k3s and RKE2 listen.
 const apiPort = "6443"
+
+// labelNodes gives Nodes what their kubelets must not set themselves, such as their roles, and what was edited after they registered.
+func (r *Reconciler) labelNodes(ctx context.Context, s *scope) error {
+	for i, m := range s.snapshot.Machines {
+		node := s.members[i].Status.NodeRef.Name
+		if node == "" || m.Deleting || m.Invalid != "" || r.Clusters == nil {
+			continue
+		}
+		labels := map[string]string{}
+		for name, value := range m.NodeLabels {
+			// One that is none is told by the planner.
+			if len(validation.IsQualifiedName(name)) == 0 && len(validation.IsValidLabelValue(value)) == 0 {
+				labels[name] = value
+			}
+		}
+		for role, has := range map[string]bool{"etcd": m.Roles.Etcd, "control-plane": m.Roles.ControlPlane, "worker": m.Roles.Worker} {
+			if has {
+				labels["node-role.kubernetes.io/"+role] = "true"
+			}
+		}
+		if err := r.Clusters.LabelNode(ctx, client.ObjectKeyFromObject(s.cluster), node, labels); err != nil {
+			return err
+		}
+	}
+	return nil
+}

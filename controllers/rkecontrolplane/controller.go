@@ -32,6 +32,8 @@ type Clusters interface {
 	Reaches(cluster client.ObjectKey) bool
 	// OnNode has wake called, with an empty machine, when that may have changed. It must not block.
 	OnNode(wake func(cluster client.ObjectKey, machine types.UID))
+	// LabelNode gives a Node these labels, and takes away what it gave before; it does nothing while the cluster is not reached.
+	LabelNode(ctx context.Context, cluster client.ObjectKey, node string, labels map[string]string) error
 }
 
 // Options of a Reconciler.
@@ -122,7 +124,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if errs[0] == nil {
 		// A plan that waits must not keep anybody from the cluster, nor the other way round.
 		errs = append(errs, step.Run(ctx, s, step.Of(rkev1.ReconciledCondition, rkev1.ReconciledReason, r.plan)),
-			step.Run(ctx, s, step.Of(rkev1.AvailableCondition, rkev1.APIAnswersReason, r.access)))
+			step.Run(ctx, s, step.Of(rkev1.AvailableCondition, rkev1.APIAnswersReason, r.access)),
+			step.Run(ctx, s, step.Of("", "", r.labelNodes)))
 		r.count(s)
 	}
 	if s.conditions.Get(rkev1.ReconciledCondition) != nil { // a conflict may have come before it was found out

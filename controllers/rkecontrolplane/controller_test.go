@@ -78,7 +78,7 @@ func TestReconcile(t *testing.T) {
 
 	w.applies("worker")
 	w.isWell("worker")
-	w.reached[client.ObjectKeyFromObject(w.cluster)] = true
+	w.reached.answer[client.ObjectKeyFromObject(w.cluster)] = true
 	w.quiet()
 	w.expect(rkev1.ReadyCondition, metav1.ConditionTrue, rkev1.ReadyReason)
 	w.expect(rkev1.AvailableCondition, metav1.ConditionTrue, rkev1.APIAnswersReason)
@@ -92,7 +92,7 @@ func TestReconcile(t *testing.T) {
 	require.Len(t, w.writes, writes, "nothing changed, nothing is written")
 	t.Logf("%d writes for two machines: %s", len(w.writes), strings.Join(w.writes, ", "))
 
-	w.reached[client.ObjectKeyFromObject(w.cluster)] = false
+	w.reached.answer[client.ObjectKeyFromObject(w.cluster)] = false
 	w.quiet()
 	w.expect(rkev1.AvailableCondition, metav1.ConditionFalse, rkev1.APINotReachedReason)
 	require.True(t, *w.obj.Status.Initialization.ControlPlaneInitialized, "it never goes back")
@@ -387,8 +387,23 @@ func TestReconcile_moved(t *testing.T) {
 	target.server("server", 1)
 	unchanged()
 	target.server("worker", 2)
-	target.reached[client.ObjectKeyFromObject(target.cluster)] = true
+	target.reached.answer[client.ObjectKeyFromObject(target.cluster)] = true
 	unchanged()
 	target.expect(rkev1.ReadyCondition, metav1.ConditionTrue, rkev1.ReadyReason)
 	require.True(t, *target.obj.Status.Initialization.ControlPlaneInitialized)
+}
+
+// Roles, and labels that were edited later, are the manager's to set; a kubelet sets what it may when it registers.
+func TestNodeLabels(t *testing.T) {
+	w := newWorld(t)
+	w.up()
+	require.Empty(t, w.reached.labels, "it is no Node yet")
+	machine := w.machineNamed("server")
+	machine.Annotations = map[string]string{rkev1.NodeLabelsAnnotation: `{"team":"shop","node-role.kubernetes.io/web":"","not a label":"x"}`}
+	require.NoError(t, w.Update(t.Context(), machine))
+	machine.Status.NodeRef.Name = "node-1"
+	require.NoError(t, w.Status().Update(t.Context(), machine))
+	w.quiet()
+	require.Equal(t, map[string]string{"team": "shop", "node-role.kubernetes.io/web": "", "node-role.kubernetes.io/etcd": "true",
+		"node-role.kubernetes.io/control-plane": "true", "node-role.kubernetes.io/worker": "true"}, w.reached.labels["node-1"])
 }

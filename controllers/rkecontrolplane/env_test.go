@@ -1,6 +1,7 @@
 package rkecontrolplane_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -41,13 +42,20 @@ func TestMain(m *testing.M) {
 	testkit.Main(m, testkit.WithCRDs(crds...))
 }
 
-// reached are the workload clusters that answer.
-type reached map[client.ObjectKey]bool
+// workloads are workload clusters: those that answer, and the labels of Nodes there.
+type workloads struct {
+	answer map[client.ObjectKey]bool
+	labels map[string]map[string]string
+}
 
-var _ rkecontrolplane.Clusters = reached{}
+var _ rkecontrolplane.Clusters = &workloads{}
 
-func (r reached) Reaches(cluster client.ObjectKey) bool    { return r[cluster] }
-func (r reached) OnNode(func(client.ObjectKey, types.UID)) {}
+func (c *workloads) Reaches(cluster client.ObjectKey) bool    { return c.answer[cluster] }
+func (c *workloads) OnNode(func(client.ObjectKey, types.UID)) {}
+func (c *workloads) LabelNode(_ context.Context, _ client.ObjectKey, node string, labels map[string]string) error {
+	c.labels[node] = labels
+	return nil
+}
 
 // world is a Cluster whose infrastructure is provisioned, with an RKEControlPlane and no machine.
 type world struct {
@@ -55,7 +63,7 @@ type world struct {
 	*testing.T
 	obj     *rkev1.RKEControlPlane
 	cluster *clusterv1.Cluster
-	reached reached
+	reached *workloads
 	clock   *clocktesting.FakePassiveClock
 	r       *rkecontrolplane.Reconciler
 	// writes are requests that change something.
@@ -68,7 +76,7 @@ func newWorld(t *testing.T) *world {
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))
 	require.NoError(t, clusterv1.AddToScheme(scheme))
 	require.NoError(t, rkev1.AddToScheme(scheme))
-	w := &world{T: t, WithWatch: testkit.Client(t, scheme), reached: reached{}, clock: clocktesting.NewFakePassiveClock(time.Now())}
+	w := &world{T: t, WithWatch: testkit.Client(t, scheme), reached: &workloads{map[client.ObjectKey]bool{}, map[string]map[string]string{}}, clock: clocktesting.NewFakePassiveClock(time.Now())}
 	counting := testkit.Writes(w.WithWatch, func(write string, do func() error) error {
 		w.writes = append(w.writes, write)
 		return do()
@@ -223,7 +231,7 @@ func (w *world) up() {
 	w.applies("server")
 	w.isWell("server")
 	w.quiet()
-	w.reached[client.ObjectKeyFromObject(w.cluster)] = true
+	w.reached.answer[client.ObjectKeyFromObject(w.cluster)] = true
 	w.quiet()
 	w.expect(rkev1.ReadyCondition, metav1.ConditionTrue, rkev1.ReadyReason)
 }

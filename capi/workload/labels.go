@@ -1,0 +1,62 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// labelOwner is the field manager of a Node's labels.
+	labelOwner = "drover-node-labels"
+	// labelsAnnotation on a Node names those that it has from us: what is not named any more is taken away.
+	labelsAnnotation = "drover.cattle.io/labels"
+)
+
+// LabelNode gives a Node its machine's labels: those that its kubelet must not set itself, and what was edited after the kubelet had registered the
+// Node. Labels of others stay. It does nothing while the cluster cannot be reached or has no such Node.
+func (c *Clusters) LabelNode(ctx context.Context, cluster client.ObjectKey, name string, labels map[string]string) error {
+	api, err := c.cache.GetClient(ctx, cluster)
+	if errors.Is(err, clustercache.ErrClusterNotConnected) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reaching cluster %s: %w", cluster, err)
+	}
+	node := &corev1.Node{}
+	if err := api.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	named := strings.Join(slices.Sorted(maps.Keys(labels)), ",")
+	if node.Annotations[labelsAnnotation] == named && contains(node.Labels, labels) {
+		return nil
+	}
+	patch := &unstructured.Unstructured{}
+	patch.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
+	patch.SetName(name)
+	patch.SetUID(node.UID)
+	patch.SetLabels(labels)
+	patch.SetAnnotations(map[string]string{labelsAnnotation: named})
+	err = api.Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(labelOwner), client.ForceOwnership)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("labelling the Node %s of cluster %s: %w", name, cluster, err)
+	}
+	return nil
+}
+
+func contains(all, some map[string]string) bool {
+	for key, value := range some {
+		if found, ok := all[key]; !ok || found != value {
+			return false
+		}
+	}
+	return true
+}
