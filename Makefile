@@ -62,21 +62,29 @@ build: setup capi/crds/.done ## Build every binary and the image.
 	$(GO_BUILD) -ldflags "-s -w" -o bin/docker-machine-driver-hostile ./e2e/hostile
 	@ln -sf drover bin/kubectl-drover && ln -sf drover bin/kubectl_complete-drover
 	cd localkube && go generate ./node && $(GO_BUILD) -ldflags "$(LOCALKUBE_LDFLAGS)" -o ../bin/localkube .
-	@$(MAKE) --no-print-directory image
+	@$(MAKE) --no-print-directory agents image
 
 # IMAGE_BASE is a folder whose files go into the image too (docs/install.md, "Drivers that need a libc").
 IMAGE_BASE ?=
-IMAGE_FLAGS = -tag $(IMAGE) -link mkisofs=machine $(if $(IMAGE_BASE),-base $(IMAGE_BASE))
+IMAGE_FLAGS = -tag $(IMAGE) -link mkisofs=machine -share bin/share $(if $(IMAGE_BASE),-base $(IMAGE_BASE))
+
+# The agents that servers fetch from the manager; an image of either architecture has them all.
+AGENTS := $(foreach arch,amd64 arm64,bin/share/agents/drover-agent-linux-$(arch))
+.PHONY: agents
+agents: # The agents that servers fetch.
+	@rm -f $(AGENTS) && $(MAKE) --no-print-directory $(AGENTS)
+bin/share/agents/drover-agent-linux-%:
+	GOOS=linux GOARCH=$* $(GO_BUILD) -ldflags "$(LDFLAGS)" -o $@ ./cmd/agent
 
 .PHONY: image
-image: bin/drover-image.tar # Pack bin/manager and bin/machine into a container image tarball, without Docker.
+image: bin/drover-image.tar # Pack bin/manager, bin/machine and the agents into a container image tarball, without Docker.
 
 .PHONY: image-amd64 image-arm64
-image-amd64 image-arm64: image-%: bin/image capi/crds/.done # The same for one architecture, whatever this machine's: bin/drover-image-<arch>.tar.
+image-amd64 image-arm64: image-%: bin/image agents capi/crds/.done # The same for one architecture, whatever this machine's: bin/drover-image-<arch>.tar.
 	GOARCH=$* $(GO_BUILD) -ldflags "$(LDFLAGS)" -o bin/$*/ ./cmd/manager ./cmd/machine
 	bin/image $(IMAGE_FLAGS) -arch $* -out bin/drover-image-$*.tar bin/$*/manager bin/$*/machine
 
-bin/drover-image.tar: bin/manager bin/machine bin/image
+bin/drover-image.tar: bin/manager bin/machine bin/image $(AGENTS)
 	bin/image $(IMAGE_FLAGS) -out $@ bin/manager bin/machine
 
 bin/image: $(wildcard hack/image/*.go) hack/image/go.mod

@@ -96,7 +96,7 @@ main() {
 	trust=system
 	if [ -n "$DROVER_CA_CHECKSUM" ]; then
 		trust=$etc/ca.crt
-		verified "$DROVER_SERVER/cacerts" "$trust.got" "$DROVER_CA_CHECKSUM" none
+		verified "$DROVER_SERVER/cacerts?checksum=$DROVER_CA_CHECKSUM" "$trust.got" "$DROVER_CA_CHECKSUM" none
 		put "$trust" "$(cat "$trust.got")"
 		rm "$trust.got"
 	fi

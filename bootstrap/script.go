@@ -98,7 +98,7 @@ var (
 
 func (i Install) validate() error {
 	switch {
-	case !isServer(i.Server):
+	case !IsServer(i.Server):
 		return fmt.Errorf("the server URL %q is not https://host[:port]", i.Server)
 	case i.CAChecksum != "" && !isSum(i.CAChecksum):
 		return errors.New("the authorities' checksum is no SHA-256 in hex")
@@ -134,8 +134,8 @@ func (v EnvVar) validate() error {
 	return nil
 }
 
-// isServer reports whether a URL is https, a host and perhaps a port, and nothing else.
-func isServer(s string) bool {
+// IsServer reports whether a URL is https, a host and perhaps a port, and nothing else.
+func IsServer(s string) bool {
 	server, err := url.Parse(s)
 	return err == nil && server.Host != "" && s == "https://"+server.Host
 }

@@ -148,7 +148,7 @@ func TestScript_installs(t *testing.T) {
 	s.down.Store(2)
 	out, err := s.run()
 	require.NoError(t, err, out)
-	require.Equal(t, 1, strings.Count(out, "waiting for "+s.install.Server+"/cacerts: "), "said once: %s", out)
+	require.Equal(t, 1, strings.Count(out, "waiting for "+s.install.Server+"/cacerts?checksum="), "said once: %s", out)
 	require.Equal(t, "2\n4\n", s.read("slept"))
 	require.Contains(t, out, "drover: the agent is installed")
 	require.Equal(t, string(s.agent), s.read("usr/local/bin/drover-agent"))
@@ -179,9 +179,9 @@ func TestScript_givesUp(t *testing.T) {
 		wrong func(*server)
 		says  string
 	}{
-		"another authority": {func(s *server) { s.install.CAChecksum = sumOf([]byte("other")) }, "/cacerts: what came has not the SHA-256 "},
+		"another authority": {func(s *server) { s.install.CAChecksum = sumOf([]byte("other")) }, ": what came has not the SHA-256 "},
 		"another agent":     {func(s *server) { s.agent = []byte("evil") }, "what came has not the SHA-256 "},
-		"no manager":        {func(s *server) { s.down.Store(1000) }, "/cacerts: "},
+		"no manager":        {func(s *server) { s.down.Store(1000) }, "/cacerts?checksum="},
 	} {
 		t.Run(what, func(t *testing.T) {
 			s := newServer(t)

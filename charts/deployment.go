@@ -19,6 +19,9 @@ func deployment(s Settings) *appsv1.Deployment {
 		pullSecrets = append(pullSecrets, corev1.LocalObjectReference{Name: name})
 	}
 	container, volumes := container(s), []corev1.Volume(nil)
+	if s.ServerURL != "" {
+		container.Ports = append(container.Ports, corev1.ContainerPort{Name: "agents", ContainerPort: AgentsPort, Protocol: corev1.ProtocolTCP})
+	}
 	for _, ca := range s.certificates() {
 		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: ca.volume, MountPath: ca.dir, ReadOnly: true})
 		volumes = append(volumes, corev1.Volume{Name: ca.volume, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
@@ -94,6 +97,9 @@ const (
 	MetricsService = "drover-metrics"
 	// ReleasesConfigMap takes the place of the catalogue of releases that is built in; nobody makes it but an administrator.
 	ReleasesConfigMap = "drover-releases"
+	// AgentsService is the Service of the port that agents call, and AgentsDir has the agents that servers fetch.
+	AgentsService = "drover-agents"
+	AgentsDir     = "/usr/share/drover/agents"
 	// JobCAConfigMap holds the further CA certificates of Jobs, and JobCAFile is where the manager finds them.
 	JobCAConfigMap = "drover-job-ca"
 	JobCAFile      = jobCADir + "/" + jobCAKey
@@ -112,6 +118,7 @@ const (
 	WebhookPort = 9443
 	MetricsPort = 8080
 	HealthPort  = 8081
+	AgentsPort  = 9345
 )
 
 // Settings of an installation.
@@ -127,6 +134,11 @@ type Settings struct {
 	Replicas int32
 	// ExternalCAPI says that Cluster API is somebody else's, and so are users' rights to its kinds.
 	ExternalCAPI bool
+	// ServerURL is how servers reach AgentsService; empty when no agents call.
+	ServerURL string
+	// AgentsServiceType is AgentsService's, ClusterIP when empty; AgentsNodePort is its port on nodes, any when 0.
+	AgentsServiceType corev1.ServiceType
+	AgentsNodePort    int32
 	// Args are further flags of the manager.
 	Args []string
 	// JobCA are further CA certificates for Jobs, PEM.

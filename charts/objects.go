@@ -71,7 +71,13 @@ func Objects(s Settings) ([]client.Object, error) {
 	}
 	webhooks := service(s, WebhookService, 443, WebhookPort)
 	webhooks.Spec.PublishNotReadyAddresses = true // the pod becomes ready only when the webhooks are configured
-	objs = append(objs, webhooks, service(s, MetricsService, MetricsPort, MetricsPort),
+	objs = append(objs, webhooks, service(s, MetricsService, MetricsPort, MetricsPort))
+	if s.ServerURL != "" {
+		agents := service(s, AgentsService, 443, AgentsPort)
+		agents.Spec.Type, agents.Spec.Ports[0].NodePort = s.AgentsServiceType, s.AgentsNodePort
+		objs = append(objs, agents)
+	}
+	objs = append(objs,
 		&policyv1.PodDisruptionBudget{ObjectMeta: s.meta(Name), Spec: policyv1.PodDisruptionBudgetSpec{
 			MaxUnavailable: new(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: selector()}}})
 	if len(s.APIServerCIDRs) > 0 {
@@ -160,7 +166,7 @@ func (s Settings) certificates() []certificates {
 	return slices.DeleteFunc(all, func(c certificates) bool { return len(c.pem) == 0 })
 }
 
-// networkPolicy lets nobody but API servers reach the webhooks. They are no pods, so only the administrator knows their addresses.
+// networkPolicy lets nobody but API servers reach the webhooks; the other ports are open. They are no pods, so only the administrator knows their addresses.
 func networkPolicy(s Settings) *networkingv1.NetworkPolicy {
 	port := func(number int) []networkingv1.NetworkPolicyPort {
 		return []networkingv1.NetworkPolicyPort{{Protocol: new(corev1.ProtocolTCP), Port: new(intstr.FromInt(number))}}
@@ -169,10 +175,14 @@ func networkPolicy(s Settings) *networkingv1.NetworkPolicy {
 	for _, cidr := range s.APIServerCIDRs {
 		webhooks.From = append(webhooks.From, networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: cidr}})
 	}
+	open := append(port(MetricsPort), port(HealthPort)...)
+	if s.ServerURL != "" {
+		open = append(open, port(AgentsPort)...)
+	}
 	return &networkingv1.NetworkPolicy{ObjectMeta: s.meta(Name), Spec: networkingv1.NetworkPolicySpec{
 		PodSelector: metav1.LabelSelector{MatchLabels: selector()},
 		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
-		Ingress:     []networkingv1.NetworkPolicyIngressRule{webhooks, {Ports: append(port(MetricsPort), port(HealthPort)...)}},
+		Ingress:     []networkingv1.NetworkPolicyIngressRule{webhooks, {Ports: open}},
 	}}
 }
 

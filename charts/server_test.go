@@ -111,7 +111,7 @@ func requireRights(t *testing.T, c client.Client, namespace string) {
 		{"delete", "rbac.authorization.k8s.io", "clusterroles", "", "", false},
 		{"create", "rbac.authorization.k8s.io", "clusterrolebindings", "", "", false},
 		{"impersonate", "", "users", "", "", false},
-		{"create", "", "serviceaccounts/token", "team", "", false},
+		{"create", "", "serviceaccounts/token", "team", "", true}, // for agents
 	} {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User:               "system:serviceaccount:" + namespace + ":" + charts.Name,

@@ -206,9 +206,7 @@ func (b *bodies) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer part.decoded.Release(weight)
-	if connection, ok := ctx.Value(claimKey{}).(*claim); ok {
-		connection.prove()
-	}
+	Prove(ctx)
 	r = r.WithContext(ctx)
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	b.next.ServeHTTP(w, r)

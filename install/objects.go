@@ -56,10 +56,11 @@ func Owner(ctx context.Context, reader client.Reader, namespace string) (*metav1
 func Objects(ctx context.Context, c client.Client, owner *metav1.OwnerReference) error {
 	aggregated := crdgen.AggregatedClusterRole()
 	aggregated.Rules = append(aggregated.Rules,
-		rbacv1.PolicyRule{APIGroups: []string{"rke.cattle.io"}, Resources: []string{"rkeclusters", "rkeclustertemplates", "rkecontrolplanes"},
+		rbacv1.PolicyRule{APIGroups: []string{"rke.cattle.io"}, Resources: []string{"rkeclusters", "rkeclustertemplates", "rkecontrolplanes", "rkebootstraps", "rkebootstraptemplates"},
 			Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"}},
 		rbacv1.PolicyRule{APIGroups: []string{"rke.cattle.io"}, Resources: []string{"rkeclusters/status", "rkeclusters/finalizers", "rkeclustertemplates/finalizers",
-			"rkecontrolplanes/status", "rkecontrolplanes/finalizers"},
+			"rkecontrolplanes/status", "rkecontrolplanes/finalizers",
+			"rkebootstraps/status", "rkebootstraps/finalizers", "rkebootstraptemplates/finalizers"},
 			Verbs: []string{"get", "update", "patch"}})
 	if owner != nil {
 		aggregated.OwnerReferences = []metav1.OwnerReference{*owner}

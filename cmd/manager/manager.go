@@ -122,6 +122,9 @@ func (p *plan) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 	if err := p.addControlPlanes(mgr, clusters); err != nil {
 		return err
 	}
+	if err := p.addBootstrap(ctx, mgr); err != nil {
+		return err
+	}
 	scans := serverscan.New(serverscan.Options{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Jobs: p.settings, Management: p.management,
 		TrustedCredentialNamespaces: o.trustedCredentialNamespaces})
 	if err := scans.Register(mgr); err != nil {

@@ -26,6 +26,8 @@ type manifestOptions struct {
 	settings charts.Settings
 	jobs     jobOptions
 	capi     string
+	// serviceType is that of the Service of agents.
+	serviceType string
 	// clientCA is the file of API servers' CA certificates, read here.
 	clientCA string
 	// managerArgs are handed on as they are.
@@ -51,6 +53,9 @@ func manifestsCommand() *cobra.Command {
 	flags.StringVar(&o.capi, "capi", string(capi.Auto), "who runs Cluster API's core: auto, embedded or external")
 	flags.StringVar(&o.clientCA, "webhook-client-ca-file", "", "file with the CA certificates, PEM, of the certificate that the API server shows to webhooks; it becomes a ConfigMap")
 	flags.StringArrayVar(&o.settings.APIServerCIDRs, "api-server-cidr", nil, "addresses that API servers call from, such as 192.0.2.10/32; a NetworkPolicy lets nobody else reach the webhooks; may be repeated")
+	flags.StringVar(&o.settings.ServerURL, "server-url", "", "how servers reach Service drover-agents, such as https://drover.example.org; machines with an RKEBootstrap need it (default: no such Service)")
+	flags.StringVar(&o.serviceType, "agents-service-type", "", "type of Service drover-agents: ClusterIP, NodePort or LoadBalancer (default: the cluster's)")
+	flags.Int32Var(&o.settings.AgentsNodePort, "agents-node-port", 0, "port of Service drover-agents on nodes (default: any)")
 	flags.StringArrayVar(&o.managerArgs, "manager-arg", nil, "a further flag of the manager, such as --manager-arg=--v=1; may be repeated")
 	o.jobs.addFlags(flags)
 	return cmd
@@ -84,6 +89,9 @@ func (o *manifestOptions) print(out io.Writer) error {
 		}
 		s.Args = append(s.Args, "--webhook-client-ca-file="+charts.WebhookCAFile)
 	}
+	if s.AgentsServiceType = corev1.ServiceType(o.serviceType); s.ServerURL != "" {
+		s.Args = append(s.Args, "--server-url="+s.ServerURL)
+	}
 	s.Args = append(s.Args, o.managerArgs...)
 	return printObjects(out, s)
 }
@@ -105,7 +113,7 @@ func (o *manifestOptions) validate() error {
 			problems = multierror.Append(problems, fmt.Errorf("--api-server-cidr=%s is not of the form 192.0.2.10/32", cidr))
 		}
 	}
-	return multierror.Append(problems, o.validateManagerArgs()...).ErrorOrNil()
+	return multierror.Append(problems, slices.Concat(o.validateAgents(), o.validateManagerArgs())...).ErrorOrNil()
 }
 
 // validateManagerArgs also looks for a proxy's password, which must not get into the Deployment.
@@ -122,6 +130,18 @@ func (o *manifestOptions) validateManagerArgs() []error {
 		if err := checkProxy(manager.Flag(name).Value.String()); err != nil {
 			problems = append(problems, fmt.Errorf("--manager-arg: --%s %w", name, err))
 		}
+	}
+	return problems
+}
+
+// validateAgents holds the Service of agents to what Kubernetes takes.
+func (o *manifestOptions) validateAgents() []error {
+	problems := (&agentOptions{serverURL: o.settings.ServerURL, address: ":0"}).validate()
+	if !slices.Contains([]corev1.ServiceType{"", corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer}, corev1.ServiceType(o.serviceType)) {
+		problems = append(problems, fmt.Errorf("--agents-service-type=%s is none of ClusterIP, NodePort, LoadBalancer", o.serviceType))
+	}
+	if port := o.settings.AgentsNodePort; port < 0 || port > 65535 || port > 0 && !slices.Contains([]string{"NodePort", "LoadBalancer"}, o.serviceType) {
+		problems = append(problems, fmt.Errorf("--agents-node-port=%d is no port, or --agents-service-type is neither NodePort nor LoadBalancer", port))
 	}
 	return problems
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -38,6 +39,7 @@ type options struct {
 	kubeBurst         int
 	scanInterval      time.Duration
 	jobs              jobOptions
+	agents            agentOptions
 	gracefulShutdown  time.Duration
 	servingCertSecret string
 
@@ -81,6 +83,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.scanInterval, "scan-interval", o.scanInterval, "how often to look, with each credential that machines use, for servers that no machine knows and machines whose server is gone, or 0 for never; they are only told of")
 	flags.StringSliceVar(&o.trustedCredentialNamespaces, "trusted-credential-namespaces", nil, "namespaces whose Secrets named cc-… machines of every namespace may use as a credential, such as "+
 		"cattle-global-data, where Rancher's user interface makes them (default: none; a credential names the namespaces that may use it)")
+	o.agents.addFlags(flags)
 	o.jobs.addFlags(flags)
 }
 
@@ -112,7 +115,7 @@ func (o *options) validate() error {
 	if o.scanInterval != 0 && (o.scanInterval < minScanInterval || o.scanInterval > maxScanInterval) {
 		add("--scan-interval=%s is neither 0 nor between %s and %s", o.scanInterval, minScanInterval, maxScanInterval)
 	}
-	problems = multierror.Append(problems, o.validateNames()...)
+	problems = multierror.Append(problems, slices.Concat(o.validateNames(), o.agents.validate())...)
 	return multierror.Append(problems, o.jobs.validate()...).ErrorOrNil()
 }
 

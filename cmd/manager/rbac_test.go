@@ -59,12 +59,14 @@ func TestManagerRole(t *testing.T) {
 
 	s := &story{T: t, client: c, namespace: "team"}
 	s.setting()
-	stop := startManager(t, recorder.Kubeconfig(t, token), "--capi=external", "--leader-elect", "--scan-interval=10s")
+	port := newAgentPort(t)
+	stop := startManager(t, recorder.Kubeconfig(t, token), append(port.flags, "--capi=external", "--leader-elect", "--scan-interval=10s")...)
 	awaitActive(t, c, "digitalocean")
 	require.NoError(t, c.Create(t.Context(), machineOf(s.namespace, "m0", "DigitaloceanMachine", "cred")))
 	s.registerDriver()
 	s.machineLife()
 	s.deliverPlan()
+	port.bootstrapped(c, joiner(t, c, s.namespace, true))
 	s.scanServers()
 	s.scansByItself()
 	s.forgetDriver()
@@ -177,7 +179,7 @@ func handedOn(t *testing.T, c client.Client) []access.Grant {
 	}
 	for _, role := range clusterRoles.Items {
 		if slices.ContainsFunc(role.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool {
-			return slices.Contains([]string{"drover-manager", "drover-machine", "drover-nodedriver"}, entry.Manager)
+			return slices.Contains([]string{"drover-manager", "drover-machine", "drover-nodedriver", "drover-rkebootstrap"}, entry.Manager)
 		}) {
 			out = append(out, access.Grants(role.Rules)...)
 		}
@@ -201,7 +203,7 @@ func ownGrants(t *testing.T, objs []client.Object) []access.Grant {
 func markedGrants(t *testing.T) []access.Grant {
 	t.Helper()
 	var out []access.Grant
-	for _, dir := range []string{"controllers/machine", "controllers/nodedriver", "controllers/rkecluster", "controllers/rkecontrolplane", "controllers/serverscan", "install", "cmd/manager"} {
+	for _, dir := range []string{"controllers/machine", "controllers/nodedriver", "controllers/rkebootstrap", "controllers/rkecluster", "controllers/rkecontrolplane", "controllers/serverscan", "install", "cmd/manager"} {
 		rules := access.Markers(t, filepath.Join("../..", dir))
 		require.NotEmpty(t, rules, dir)
 		out = append(out, access.Grants(rules)...)
@@ -339,8 +341,7 @@ func (s *story) deliverPlan() {
 	bootstrap := &rkev1.RKEBootstrap{ObjectMeta: owned("server", machine, clusterv1.GroupVersion.WithKind("Machine"))}
 	bootstrap.Labels = map[string]string{clusterv1.ClusterNameLabel: "c2", rkev1.MachineIDLabel: "id"}
 	require.NoError(s, s.client.Create(s.Context(), bootstrap))
-	secret := &corev1.Secret{ObjectMeta: owned("server-machine-plan", bootstrap, rkev1.GroupVersion.WithKind("RKEBootstrap")), Type: "rke.cattle.io/machine-plan"}
-	require.NoError(s, s.client.Create(s.Context(), secret))
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "server-machine-plan"}}
 	testkit.Eventually(s, patience, func() error {
 		if err := s.client.Get(s.Context(), client.ObjectKeyFromObject(secret), secret); err != nil || len(secret.Data["plan"]) == 0 {
 			return errors.Join(err, errors.New("it has no plan"))

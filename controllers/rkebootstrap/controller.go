@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/apply"
 	"github.com/drover-project/drover/bootstrap"
@@ -60,7 +59,7 @@ func New(o Options) *Reconciler {
 func (r *Reconciler) Register(mgr manager.Manager) error {
 	return builder.ControllerManagedBy(mgr).Named("rkebootstrap").
 		For(&rkev1.RKEBootstrap{}).
-		Owns(&corev1.Secret{}, builder.WithPredicates(secretTurns())).
+		Owns(&corev1.Secret{}, builder.OnlyMetadata, builder.WithPredicates(secretTurns())).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(ofMachine)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster)).
 		Watches(&rkev1.RKEControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.ofControlPlane)).
@@ -156,11 +155,20 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 
 // secretTurns lets pass what happens to our Secrets before the token is burned. Afterwards an agent's reports wake nobody.
 func secretTurns() predicate.Funcs {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		was, ok := e.ObjectOld.(*corev1.Secret)
-		return !ok || was.Type != plan.SecretType || len(was.Data[plan.KeyTokenHash]) > 0
-	}}
+	burned := func(obj client.Object) bool { return obj.GetAnnotations()[rkev1.TokenBurnedAnnotation] != "" }
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return !burned(e.ObjectOld) || !burned(e.ObjectNew) }}
 }
+
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;create;patch
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;create;patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=list;watch
+// +kubebuilder:rbac:groups=rke.cattle.io,resources=rkecontrolplanes,verbs=list;watch
+// What an agent's Role gives can only be given by one who has it.
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=update
+// So it is with the aggregated role: Cluster API's manager makes these objects from templates, labels, owns and deletes them.
+// +kubebuilder:rbac:groups=rke.cattle.io,resources=rkebootstraps;rkebootstraptemplates,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=rke.cattle.io,resources=rkebootstraps/status;rkebootstraps/finalizers;rkebootstraptemplates/finalizers,verbs=get;update;patch
 
 func ofMachine(_ context.Context, obj client.Object) []reconcile.Request {
 	machine, ok := obj.(*clusterv1.Machine)

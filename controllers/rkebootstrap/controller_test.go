@@ -144,6 +144,8 @@ func TestReconcile(t *testing.T) {
 	w.reconcile()
 	data, secret = w.secret(data.Name), w.secret(secret.Name)
 	require.NotContains(t, secret.Data, plan.KeyTokenHash)
+	require.Contains(t, secret.Annotations, rkev1.TokenBurnedAnnotation, "its agent's reports wake nobody")
+	require.Contains(t, data.Annotations, rkev1.TokenBurnedAnnotation)
 	require.Equal(t, "key", string(secret.Data[plan.KeyAgentPublicKey]))
 	require.NotContains(t, data.Data, "token")
 	require.NotContains(t, string(data.Data["value"]), token.String())

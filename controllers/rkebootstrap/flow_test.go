@@ -46,7 +46,7 @@ func (w *world) serve() {
 	w.Cleanup(server.Close)
 	authorities := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	server.Config.Handler, err = agents.New(agents.Options{Client: w.WithWatch, API: testkit.Config(w.T), Server: server.URL, Assets: assets,
-		Authorities: func() []byte { return authorities }, Recorder: events.NewFakeRecorder(10)})
+		Authorities: func(string) []byte { return authorities }, Recorder: events.NewFakeRecorder(10)})
 	require.NoError(w, err)
 	w.endpoint.Server, w.endpoint.CAChecksum, w.endpoint.Sums = server.URL, sumOf(authorities), map[string]string{}
 	for name, sum := range assets.Sums() {

@@ -57,7 +57,7 @@ func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
 	if err != nil {
 		return step.Stall(rkev1.ConfigInvalidReason, err)
 	}
-	desired := &corev1.Secret{TypeMeta: secretKind, ObjectMeta: r.meta(s, DataSecretName(s.Name)), Type: rkev1.BootstrapSecretType,
+	desired := &corev1.Secret{TypeMeta: secretKind, ObjectMeta: r.secretMeta(s, DataSecretName(s.Name), token), Type: rkev1.BootstrapSecretType,
 		Data: map[string][]byte{valueKey: script, formatKey: []byte("cloud-config")}} // cloud-init takes scripts, too
 	if token != "" {
 		desired.Data[tokenKey] = []byte(token)
@@ -103,6 +103,15 @@ func (r *Reconciler) secret(ctx context.Context, s *scope, name string) (*corev1
 	return secret, nil
 }
 
+// secretMeta tells of a Secret whose content is not watched that there is nothing to wait for any more.
+func (r *Reconciler) secretMeta(s *scope, name, token string) metav1.ObjectMeta {
+	meta := r.meta(s, name)
+	if token == "" {
+		meta.Annotations = map[string]string{rkev1.TokenBurnedAnnotation: "true"}
+	}
+	return meta
+}
+
 func (r *Reconciler) meta(s *scope, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: s.Namespace, Name: name,
 		Labels:          map[string]string{clusterv1.ClusterNameLabel: s.machine.Spec.ClusterName, rkev1.MachineIDLabel: s.Labels[rkev1.MachineIDLabel]},
@@ -113,7 +122,7 @@ func (r *Reconciler) meta(s *scope, name string) metav1.ObjectMeta {
 func (r *Reconciler) agentObjects(s *scope, token string) []client.Object {
 	name := plan.SecretName(s.Name)
 	meta := func() metav1.ObjectMeta { return r.meta(s, name) }
-	secret := &corev1.Secret{TypeMeta: secretKind, ObjectMeta: meta(), Type: plan.SecretType}
+	secret := &corev1.Secret{TypeMeta: secretKind, ObjectMeta: r.secretMeta(s, name, token), Type: plan.SecretType}
 	if read, err := connect.ParseToken(token); err == nil {
 		secret.Data = map[string][]byte{plan.KeyTokenHash: []byte(read.Hash())}
 	}

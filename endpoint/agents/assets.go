@@ -15,6 +15,9 @@ import (
 // downloadTime is what a server on a slow line may take for an agent of 40 MiB.
 const downloadTime = 15 * time.Minute
 
+// LinuxPrefix and an architecture, amd64 or arm64, are the name of an agent for Linux.
+const LinuxPrefix = "drover-agent-linux-"
+
 // agentFile is the name of an agent's binary.
 var agentFile = regexp.MustCompile(`^drover-agent-(linux|windows)-(amd64|arm64)(\.exe)?$`)
 

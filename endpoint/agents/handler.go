@@ -4,6 +4,9 @@ import (
 	"net/http"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,14 +22,17 @@ type Options struct {
 	API *rest.Config
 	// Server is the https address that agents call the endpoint by, without a path.
 	Server string
-	// Authorities are the certificates in PEM that verify the endpoint's; none when the system's do.
-	Authorities func() []byte
+	// Authorities are the certificates in PEM that verify the endpoint's, none when the system's do; of several sets that verify it the one with a
+	// checksum (SHA-256, hex), else all.
+	Authorities func(checksum string) []byte
 	// InstallScript is served to who sets a server up by hand.
-	InstallScript []byte
+	InstallScript func() ([]byte, error)
 	// Assets are the files of /assets.
 	Assets *Assets
-	// Recorder tells of tokens that were used twice.
+	// Recorder tells of tokens that were used twice, and of addresses that are not heard any more.
 	Recorder events.EventRecorder
+	// Self is what events about the endpoint itself are about.
+	Self runtime.Object
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
 }
@@ -42,10 +48,19 @@ func New(o Options) (http.Handler, error) {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, "text/plain", []byte("ok")) })
-	mux.HandleFunc("GET /cacerts", func(w http.ResponseWriter, _ *http.Request) { answer(w, "application/x-pem-file", o.Authorities()) })
-	mux.HandleFunc("GET /system-agent-install.sh", func(w http.ResponseWriter, _ *http.Request) { answer(w, "text/x-shellscript", o.InstallScript) })
+	mux.HandleFunc("GET /cacerts", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, "application/x-pem-file", o.Authorities(r.URL.Query().Get("checksum")))
+	})
+	mux.HandleFunc("GET /system-agent-install.sh", func(w http.ResponseWriter, _ *http.Request) {
+		script, err := o.InstallScript()
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		answer(w, "text/x-shellscript", script)
+	})
 	mux.Handle("GET /assets/{name}", o.Assets)
-	mux.Handle("POST "+connect.Path, &registrar{Options: o, throttle: newThrottle(o.Now)})
+	mux.Handle("POST "+connect.Path, &registrar{Options: o, throttle: newThrottle(o.Now), atOnce: semaphore.NewWeighted(maxAtOnce), told: rate.NewLimiter(toldPerSecond, toldBurst)})
 	mux.Handle("/", through)
 	return mux, nil
 }

@@ -11,7 +11,9 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +21,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -26,6 +29,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/drover-project/drover/api/connect"
 	"github.com/drover-project/drover/api/plan"
@@ -33,7 +37,12 @@ import (
 	"github.com/drover-project/drover/testkit"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m) }
+func TestMain(m *testing.M) {
+	if err := agents.RegisterMetrics(); err != nil {
+		panic(err)
+	}
+	testkit.Main(m)
+}
 
 // manager is an endpoint with a machine's plan Secret behind it, as the bootstrap provider makes it.
 type manager struct {
@@ -68,7 +77,7 @@ func (m *manager) serve() {
 	assets, err := agents.LoadAssets(dir)
 	require.NoError(t, err)
 	handler, err := agents.New(agents.Options{Client: m.Client, API: testkit.Config(t), Server: m.server.URL, Authorities: m.authorities, Assets: assets,
-		InstallScript: []byte("#!/bin/sh\n"), Recorder: m.events, Now: func() time.Time { return time.Now().Add(m.skew) }})
+		InstallScript: func() ([]byte, error) { return []byte("#!/bin/sh\n"), nil }, Recorder: m.events, Self: m.secret, Now: func() time.Time { return time.Now().Add(m.skew) }})
 	require.NoError(t, err)
 	m.server.Config.Handler = handler
 }
@@ -78,7 +87,8 @@ func (m *manager) machine(name string) (*corev1.Secret, connect.Token) {
 	m.Helper()
 	namespace := testkit.Namespace(m.T)
 	token := connect.NewToken(namespace, name)
-	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: name, OwnerReferences: []metav1.OwnerReference{
+		{APIVersion: "rke.cattle.io/v1", Kind: "RKEBootstrap", Name: name, UID: types.UID(name), Controller: new(true)}}}
 	secret := &corev1.Secret{ObjectMeta: meta, Type: plan.SecretType, Data: map[string][]byte{plan.KeyTokenHash: []byte(token.Hash())}}
 	for _, obj := range []client.Object{secret, &corev1.ServiceAccount{ObjectMeta: meta},
 		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{name},
@@ -90,7 +100,7 @@ func (m *manager) machine(name string) (*corev1.Secret, connect.Token) {
 	return secret, token
 }
 
-func (m *manager) authorities() []byte {
+func (m *manager) authorities(string) []byte {
 	return []byte(strings.TrimSpace(string(pemOf(m.server.Certificate().Raw))) + "\n")
 }
 
@@ -235,18 +245,70 @@ func TestRegister_clock(t *testing.T) {
 	m.access(a)
 }
 
-// Who guesses is not heard for a while; another address is.
+// Who may make Secrets gets by them no token of an account that was there before, nor of one that he has our controller make for another Secret.
+func TestRegister_anothersAccount(t *testing.T) {
+	m := newManager(t)
+	for name, owners := range map[string][]metav1.OwnerReference{
+		"privileged": nil,
+		"another":    {{APIVersion: "rke.cattle.io/v1", Kind: "RKEBootstrap", Name: "another", UID: "1", Controller: new(true)}},
+	} {
+		token := connect.NewToken(m.secret.Namespace, name)
+		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: token.Namespace, Name: name, OwnerReferences: owners}}
+		forged := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: token.Namespace, Name: name, OwnerReferences: m.secret.OwnerReferences},
+			Type: plan.SecretType, Data: map[string][]byte{plan.KeyTokenHash: []byte(token.Hash())}}
+		require.NoError(t, m.Create(t.Context(), account))
+		require.NoError(t, m.Create(t.Context(), forged))
+		code, text := m.register(newAgent(1, token.String()))
+		require.Equal(t, http.StatusUnauthorized, code, text)
+	}
+}
+
+// Who floods the endpoint with guesses is not heard for a while, however many he sends at once, which is counted and told once; then he is heard again.
 func TestRegister_guesses(t *testing.T) {
 	m := newManager(t)
-	count := map[int]int{}
-	for range 200 {
-		code, _ := m.register(newAgent(9, connect.NewToken(m.secret.Namespace, m.secret.Name).String()))
+	const all, at = 10_000, 50
+	before, codes := registrations(t), make(chan int, all)
+	var senders sync.WaitGroup
+	for range at {
+		senders.Go(func() {
+			for range all / at {
+				code, _ := m.register(newAgent(9, connect.NewToken(m.secret.Namespace, m.secret.Name).String()))
+				codes <- code
+			}
+		})
+	}
+	senders.Wait()
+	close(codes)
+	count := map[int]float64{}
+	for code := range codes {
 		count[code]++
 	}
-	require.LessOrEqual(t, count[http.StatusUnauthorized], 40)
-	require.Equal(t, 200, count[http.StatusUnauthorized]+count[http.StatusTooManyRequests])
+	require.LessOrEqual(t, count[http.StatusUnauthorized], 200.0, "each costs the API server a request: 20 at once, 32 under way, one every two seconds")
+	require.InDelta(t, all, count[http.StatusUnauthorized]+count[http.StatusTooManyRequests], 0)
+	after := registrations(t)
+	for code, n := range count {
+		require.InDelta(t, n, after[strconv.Itoa(code)]-before[strconv.Itoa(code)], 0)
+	}
+	require.Contains(t, <-m.events.Events, "Warning RegistrationsRefused too many registrations from 127.0.0.1 were refused")
+	require.Less(t, len(m.events.Events), 5)
 	m.skew = time.Minute
 	m.access(newAgent(1, m.token.String()))
+}
+
+// registrations are what the metric has counted, by status.
+func registrations(t *testing.T) map[string]float64 {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	require.NoError(t, err)
+	out := map[string]float64{}
+	for _, family := range families {
+		for _, metric := range family.Metric {
+			if family.GetName() == "drover_agent_registrations_total" {
+				out[metric.Label[0].GetValue()] = metric.GetCounter().GetValue()
+			}
+		}
+	}
+	return out
 }
 
 // An agent reads, writes and watches its own plan Secret, and nothing else.
@@ -350,7 +412,7 @@ func TestPassThrough_addsNothing(t *testing.T) {
 
 func TestPublic(t *testing.T) {
 	m := newManager(t)
-	for path, want := range map[string]string{"/healthz": "ok", "/cacerts": string(m.authorities()), "/system-agent-install.sh": "#!/bin/sh\n",
+	for path, want := range map[string]string{"/healthz": "ok", "/cacerts": string(m.authorities("")), "/system-agent-install.sh": "#!/bin/sh\n",
 		"/assets/drover-agent-linux-amd64": "an agent"} {
 		code, text := m.do(http.MethodGet, path, nil, nil)
 		require.Equal(t, http.StatusOK, code, path)

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/drover-project/drover/endpoint"
 )
 
 const (
@@ -53,6 +56,12 @@ func newPassThrough(api *rest.Config) (http.Handler, error) {
 				}
 			}
 		},
+		ModifyResponse: func(answer *http.Response) error {
+			if answer.StatusCode < http.StatusBadRequest {
+				endpoint.Prove(answer.Request.Context())
+			}
+			return nil
+		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
 			w.Header().Set("Retry-After", "5")
 			http.Error(w, "the management cluster does not answer: try again", http.StatusBadGateway)
@@ -73,7 +82,9 @@ func newPassThrough(api *rest.Config) (http.Handler, error) {
 			r.Body, w = sent, &refusing{ResponseWriter: w, update: sent}
 		}
 		if r.URL.Query().Has("watch") {
-			if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(watchLife)); err != nil {
+			// Over HTTP/1 the end of the time for reading would end the watch, too.
+			control, end := http.NewResponseController(w), time.Now().Add(watchLife)
+			if err := errors.Join(control.SetReadDeadline(end), control.SetWriteDeadline(end)); err != nil {
 				http.Error(w, "this connection cannot hold a watch", http.StatusInternalServerError)
 				return
 			}

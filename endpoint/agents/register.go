@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"strings"
 
+	"golang.org/x/sync/semaphore"
+	"golang.org/x/time/rate"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,6 +25,7 @@ import (
 	"github.com/drover-project/drover/api/connect"
 	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/endpoint"
 )
 
 // tokenLife is how long the token of an agent is good for; the agent renews it at half of that. It is a request to the API server each.
@@ -33,7 +36,18 @@ type registrar struct {
 	Options
 
 	throttle *throttle
+	// atOnce are the requests that cost the API server something at this moment.
+	atOnce *semaphore.Weighted
+	// told bounds the events about addresses that are not heard.
+	told *rate.Limiter
 }
+
+const (
+	// maxAtOnce also bounds by how much an address that floods may exceed what is refused it.
+	maxAtOnce = 32
+	// toldPerSecond and toldBurst bound events, whoever floods and from however many addresses.
+	toldPerSecond, toldBurst = rate.Limit(1.0 / 60), 5
+)
 
 // refusal is an answer other than 200: what the agent is told, and no more.
 type refusal struct {
@@ -63,12 +77,12 @@ func (r *registrar) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		refused(w, &refusal{http.StatusBadRequest, "the request could not be read"})
 		return
 	}
-	granted, err := r.register(req.Context(), body, req.Header)
+	granted, err := r.inTurn(req, from, body)
 	var no *refusal
 	switch {
 	case errors.As(err, &no):
 		if no.code == http.StatusUnauthorized || no.code == http.StatusBadRequest {
-			r.throttle.charge(from)
+			r.charge(req.Context(), from)
 			log.FromContext(req.Context()).V(1).Info("Refusing an agent", "address", from, "why", no.text)
 		}
 		refused(w, no)
@@ -78,6 +92,7 @@ func (r *registrar) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		refused(w, &refusal{http.StatusServiceUnavailable, "the management cluster does not answer: try again"})
 	default:
 		registrations.WithLabelValues("200").Inc()
+		endpoint.Prove(req.Context())
 		answer(w, "application/json", granted)
 	}
 }
@@ -85,6 +100,28 @@ func (r *registrar) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 func refused(w http.ResponseWriter, no *refusal) {
 	registrations.WithLabelValues(fmt.Sprint(no.code)).Inc()
 	http.Error(w, no.text, no.code)
+}
+
+// inTurn registers when few others do, and not when the address has been refused too often meanwhile.
+func (r *registrar) inTurn(req *http.Request, from string, body []byte) ([]byte, error) {
+	if err := r.atOnce.Acquire(req.Context(), 1); err != nil {
+		return nil, err
+	}
+	defer r.atOnce.Release(1)
+	if !r.throttle.allows(from) {
+		return nil, errThrottled
+	}
+	return r.register(req.Context(), body, req.Header)
+}
+
+// charge counts a refusal, and tells of an address that from now on is not heard.
+func (r *registrar) charge(ctx context.Context, from string) {
+	if r.throttle.charge(from); r.throttle.allows(from) || !r.told.AllowN(r.Now(), 1) {
+		return
+	}
+	log.FromContext(ctx).Info("Not hearing an address for a while, for its registrations were refused too often", "address", from)
+	r.Recorder.Eventf(r.Self, nil, corev1.EventTypeWarning, rkev1.RegistrationsRefusedReason, "Register",
+		"too many registrations from %s were refused: nobody there is heard for a while; somebody guesses tokens, or servers have old bootstrap data", from)
 }
 
 // register is a request's way from bytes to an answer. Its cheap checks come first.
@@ -165,20 +202,28 @@ func (r *registrar) admit(ctx context.Context, at client.ObjectKey, who claimant
 	return secret, nil
 }
 
-// grant makes the access to a plan Secret: a token of its ServiceAccount, which has its name, that ends with the Secret.
+// grant makes the access to a plan Secret: a token of its ServiceAccount, which has its name, that ends with the Secret. Whoever may make Secrets in a
+// namespace may make one of another account's name: an account gets a token only if it was made together with the Secret.
 func (r *registrar) grant(ctx context.Context, secret *corev1.Secret) ([]byte, error) {
+	account := &corev1.ServiceAccount{}
+	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(secret), account); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading ServiceAccount %s/%s: %w", secret.Namespace, secret.Name, err)
+	}
+	owner, same := metav1.GetControllerOf(account), metav1.GetControllerOf(secret)
+	if owner == nil || same == nil || owner.Kind != "RKEBootstrap" || owner.UID != same.UID {
+		return nil, errUnknown
+	}
 	issued := r.Now().UTC().Truncate(1e9)
 	token := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		ExpirationSeconds: new(int64(tokenLife)),
 		BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Secret", Name: secret.Name, UID: secret.UID},
 	}}
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name}}
 	if err := r.Client.SubResource("token").Create(ctx, account, token); err != nil {
 		return nil, fmt.Errorf("asking for a token of ServiceAccount %s/%s: %w", account.Namespace, account.Name, err)
 	}
 	const name = "drover"
 	config := clientcmdapi.NewConfig()
-	config.Clusters[name] = &clientcmdapi.Cluster{Server: r.Server, CertificateAuthorityData: r.Authorities()}
+	config.Clusters[name] = &clientcmdapi.Cluster{Server: r.Server, CertificateAuthorityData: r.Authorities("")}
 	config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
 	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name, Namespace: secret.Namespace}
 	config.CurrentContext = name

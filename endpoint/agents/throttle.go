@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 	"k8s.io/utils/lru"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
 const (
@@ -63,3 +64,6 @@ func addressOf(r *http.Request) string {
 var registrations = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "drover_agent_registrations_total", Help: "Answers to agents that registered or renewed their access, by HTTP status",
 }, []string{"code"})
+
+// RegisterMetrics adds what this package counts to controller-runtime's registry; once.
+func RegisterMetrics() error { return metrics.Registry.Register(registrations) }

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/drover-project/drover/apply"
 )
 
 // store reads our own Secret and makes of it what is due; it gives its data and when to look again.
@@ -66,16 +68,8 @@ func (s *Source) lost(ctx context.Context) (map[string][]byte, error) {
 
 // remember writes down which authorities agents trust, so that a lost one is noticed.
 func (s *Source) remember(ctx context.Context, data map[string][]byte) error {
-	found := &corev1.ConfigMap{}
-	err := s.opts.Client.Get(ctx, s.key(), found)
-	switch {
-	case apierrors.IsNotFound(err):
-		err = s.opts.Client.Create(ctx, &corev1.ConfigMap{ObjectMeta: s.meta(), Data: map[string]string{bundleKey: string(data[bundleKey])}})
-	case err == nil && found.Data[bundleKey] != string(data[bundleKey]):
-		found.Data = map[string]string{bundleKey: string(data[bundleKey])}
-		err = s.opts.Client.Update(ctx, found)
-	}
-	if err != nil {
+	applier := apply.Applier{Client: s.opts.Client, Reader: s.opts.Client, Owner: "drover-endpoint"}
+	if _, err := applier.Apply(ctx, &corev1.ConfigMap{ObjectMeta: s.meta(), Data: map[string]string{bundleKey: string(data[bundleKey])}}); err != nil {
 		return fmt.Errorf("writing down which authority agents trust: %w", err)
 	}
 	return nil

@@ -10,7 +10,7 @@ import (
 )
 
 // reserved are the names at / that are not a binary's.
-var reserved = []string{"etc", "home", "tmp"}
+var reserved = []string{"etc", "home", "tmp", "usr"}
 
 // check refuses what would make an image that does not run.
 func (o options) check(links []file) error {

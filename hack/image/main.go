@@ -29,9 +29,10 @@ const passwd = "root:x:0:0:root:/root:/sbin/nologin\nmachine:x:1000:1000:machine
 type options struct {
 	tag, out, certs, entrypoint string
 	// arch is what the binaries are built for, base a folder whose files go into the image before them.
-	arch, base string
-	links      []string
-	binaries   []string
+	// share is a folder whose files go to /usr/share/drover.
+	arch, base, share string
+	links             []string
+	binaries          []string
 }
 
 func main() {
@@ -42,6 +43,7 @@ func main() {
 	flag.StringVar(&o.entrypoint, "entrypoint", "/manager", "entry point")
 	flag.StringVar(&o.arch, "arch", runtime.GOARCH, "architecture of the image, as Go names it")
 	flag.StringVar(&o.base, "base", "", "folder whose files go into the image too, such as a libc for drivers that are linked dynamically")
+	flag.StringVar(&o.share, "share", "", "folder whose files go to /usr/share/drover, such as agents/ with the agents that servers fetch")
 	flag.Func("link", "second name of a binary, as NAME=BINARY; may be repeated", func(link string) error {
 		o.links = append(o.links, link)
 		return nil
@@ -93,7 +95,7 @@ func build(o options) (v1.Image, error) {
 	}
 	layers := []v1.Layer{base}
 	if o.base != "" {
-		files, err := tree(o.base)
+		files, err := tree(o.base, "")
 		if err != nil {
 			return nil, err
 		}
@@ -109,6 +111,13 @@ func build(o options) (v1.Image, error) {
 			return nil, err
 		}
 		layer, err := layerOf(file{name: filepath.Base(path), mode: 0o755, content: content})
+		if err != nil {
+			return nil, err
+		}
+		layers = append(layers, layer)
+	}
+	if o.share != "" {
+		layer, err := shareLayer(o.share)
 		if err != nil {
 			return nil, err
 		}
@@ -179,6 +188,15 @@ func baseLayer(certs string, links []file) (v1.Layer, error) {
 		{name: "home/machine/", mode: 0o755},
 		{name: "tmp/", mode: 0o1777},
 	}, links...)...)
+}
+
+func shareLayer(dir string) (v1.Layer, error) {
+	const share = "usr/share/drover/"
+	files, err := tree(dir, share)
+	if err != nil {
+		return nil, err
+	}
+	return layerOf(append([]file{{name: "usr/", mode: 0o755}, {name: "usr/share/", mode: 0o755}, {name: share, mode: 0o755}}, files...)...)
 }
 
 func layerOf(files ...file) (v1.Layer, error) {

@@ -197,6 +197,19 @@ func TestRun_base(t *testing.T) {
 	require.Equal(t, []string{"0 lib 2 0777 lib64", "0 lib64/ 5 0755", "0 lib64/ld.so.2 0 0755", "1 etc/ 5 0755"}, entries(t, img)[:4])
 }
 
+// What servers fetch is a layer of its own, after the binaries.
+func TestRun_share(t *testing.T) {
+	o := usual(t)
+	o.share = t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(o.share, "agents"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(o.share, "agents", "drover-agent-linux-arm64"), []byte("of any architecture"), 0o755))
+	require.NoError(t, run(o))
+	img, err := tarball.ImageFromPath(o.out, nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"3 usr/ 5 0755", "3 usr/share/ 5 0755", "3 usr/share/drover/ 5 0755", "3 usr/share/drover/agents/ 5 0755",
+		"3 usr/share/drover/agents/drover-agent-linux-arm64 0 0755"}, entries(t, img)[11:])
+}
+
 func TestRun_architecture(t *testing.T) {
 	o := usual(t)
 	o.arch = map[string]string{"amd64": "arm64", "arm64": "amd64"}[runtime.GOARCH]

@@ -7,8 +7,9 @@ import (
 	"path/filepath"
 )
 
-// tree reads the folders, files and symbolic links below a folder, by name; they belong to root, as all in the image does.
-func tree(root string) ([]file, error) {
+// tree reads the folders, files and symbolic links below a folder, by name; they belong to root, as all in the image does. In the image they are
+// below another one, which is empty or ends in a slash.
+func tree(root, below string) ([]file, error) {
 	var files []file
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || path == root {
@@ -22,7 +23,7 @@ func tree(root string) ([]file, error) {
 		if err != nil {
 			return err
 		}
-		f := file{name: name, mode: int64(info.Mode().Perm())}
+		f := file{name: below + name, mode: int64(info.Mode().Perm())}
 		switch {
 		case entry.IsDir():
 			f.name += "/"
@@ -37,10 +38,10 @@ func tree(root string) ([]file, error) {
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("reading the base: %w", err)
+		return nil, fmt.Errorf("reading what goes into the image: %w", err)
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("reading the base: %s is empty", root)
+		return nil, fmt.Errorf("reading what goes into the image: %s is empty", root)
 	}
 	return files, nil
 }

@@ -105,4 +105,6 @@ const (
 	ControlPlaneForeignReason = "ControlPlaneForeign"
 	// TokenReplayedReason: a bootstrap token was used by a second agent, which was refused.
 	TokenReplayedReason = "TokenReplayed"
+	// RegistrationsRefusedReason: an address asked the endpoint too often with tokens or keys that are not known.
+	RegistrationsRefusedReason = "RegistrationsRefused"
 )

@@ -81,7 +81,7 @@ func Allows(obj metav1.Object, namespace string) bool {
 	return false
 }
 
-// Labels and annotations of a cluster's machines and of their plans. All are Rancher's.
+// Labels and annotations of a cluster's machines and of their plans. They are Rancher's, but those of drover.cattle.io.
 const (
 	// ClusterNameLabel on the objects of a cluster names it.
 	ClusterNameLabel = "rke.cattle.io/cluster-name"
@@ -93,6 +93,8 @@ const (
 	MachineIDLabel = "rke.cattle.io/machine-id"
 	// MachineNodeNameLabel on a CAPI Machine is the name its Node gets; the server's own when there is none.
 	MachineNodeNameLabel = "rke.cattle.io/node-name"
+	// TokenBurnedAnnotation on a machine's plan and bootstrap Secrets tells that its agent has reported, and that no token registers another.
+	TokenBurnedAnnotation = "drover.cattle.io/token-burned"
 	// OSLabel on a CAPI Machine is linux, which it is without, or windows.
 	OSLabel = "cattle.io/os"
 	// InitNodeLabel on a plan Secret is "true" for the machine that made, or makes, the cluster.

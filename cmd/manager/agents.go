@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/drover-project/drover/bootstrap"
+	"github.com/drover-project/drover/charts"
+	"github.com/drover-project/drover/controllers/rkebootstrap"
+	"github.com/drover-project/drover/endpoint"
+	"github.com/drover-project/drover/endpoint/agents"
+	"github.com/drover-project/drover/endpoint/authority"
+)
+
+// What an agent asks for, and what it gets: the ServiceAccount of its name gets a token.
+// +kubebuilder:rbac:groups="",resources=serviceaccounts/token,verbs=create
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;create;patch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update
+
+// agentOptions say how servers reach the manager.
+type agentOptions struct {
+	serverURL   string
+	address     string
+	certificate string
+	directory   string
+}
+
+func (o *agentOptions) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.serverURL, "server-url", "", "how servers reach --agents-bind-address, such as https://drover.example.org or https://192.0.2.10:9345: the agents of machines "+
+		"with an RKEBootstrap call there (default: there is no such way, and none of these machines gets its bootstrap data)")
+	flags.StringVar(&o.address, "agents-bind-address", fmt.Sprintf(":%d", charts.AgentsPort), "address that agents call, or 0 for none; without --server-url there is none")
+	flags.StringVar(&o.certificate, "agents-cert-secret", "", "TLS Secret in the manager's namespace with the certificate of --server-url, and with ca.crt if servers' own authorities "+
+		"do not verify it (default: an authority of the manager's own signs one)")
+	flags.StringVar(&o.directory, "agents-dir", charts.AgentsDir, "directory of the agents that servers fetch: drover-agent-linux-amd64 and drover-agent-linux-arm64")
+}
+
+// isOn reports whether agents are answered.
+func (o *agentOptions) isOn() bool { return o.serverURL != "" && o.address != "0" }
+
+// validate names everything that is wrong with these flags.
+func (o *agentOptions) validate() []error {
+	var problems []error
+	if o.address != "0" && !isBindAddress(o.address) {
+		problems = append(problems, fmt.Errorf("--agents-bind-address=%s is not host:port", o.address))
+	}
+	switch {
+	case o.serverURL == "":
+	case !bootstrap.IsServer(o.serverURL) || o.name() == "":
+		problems = append(problems, fmt.Errorf("--server-url=%q is not of the form https://host or https://host:port", o.serverURL))
+	case o.address == "0":
+		problems = append(problems, errors.New("--server-url needs --agents-bind-address, which is 0"))
+	}
+	if o.certificate != "" && len(validation.IsDNS1123Subdomain(o.certificate)) > 0 {
+		problems = append(problems, fmt.Errorf("--agents-cert-secret: %q is no name of a Secret", o.certificate))
+	}
+	return problems
+}
+
+// name is what the certificate must be for.
+func (o *agentOptions) name() string {
+	server, err := url.Parse(o.serverURL)
+	if err != nil {
+		return ""
+	}
+	return server.Hostname()
+}
+
+// addBootstrap answers agents, on every replica, and makes the data that installs them.
+func (p *plan) addBootstrap(ctx context.Context, mgr ctrl.Manager) error {
+	install := func() bootstrap.Install { return bootstrap.Install{} }
+	if p.options.agents.isOn() {
+		var err error
+		if install, err = p.addAgents(ctx, mgr); err != nil {
+			return err
+		}
+	}
+	return rkebootstrap.New(rkebootstrap.Options{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Endpoint: install, WatchFilter: p.options.watchFilter}).Register(mgr)
+}
+
+// addAgents serves the endpoint of agents; it gives what a new server has to be told of it.
+func (p *plan) addAgents(ctx context.Context, mgr ctrl.Manager) (func() bootstrap.Install, error) {
+	o := p.options.agents
+	assets, err := agents.LoadAssets(o.directory)
+	if err != nil {
+		return nil, fmt.Errorf("%w (--agents-dir)", err)
+	}
+	sums := map[string]string{}
+	for name, sum := range assets.Sums() {
+		if architecture, is := strings.CutPrefix(name, agents.LinuxPrefix); is {
+			sums[architecture] = sum
+		}
+	}
+	certs, err := authority.Load(ctx, authority.Options{Client: p.direct, Namespace: p.options.managerNamespace, Given: o.certificate, Names: []string{o.name()}})
+	if err != nil {
+		return nil, err
+	}
+	install := func() bootstrap.Install {
+		return bootstrap.Install{Server: o.serverURL, CAChecksum: certs.Checksum(), Sums: sums}
+	}
+	handler, err := agents.New(agents.Options{Client: p.direct, API: p.config, Server: o.serverURL, Authorities: certs.Bundle, Assets: assets,
+		InstallScript: func() ([]byte, error) { return bootstrap.Script(install()) }, Recorder: mgr.GetEventRecorder("endpoint"),
+		Self: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: p.options.managerNamespace, Name: charts.AgentsService}}})
+	if err != nil {
+		return nil, err
+	}
+	if err := agents.RegisterMetrics(); err != nil {
+		return nil, err
+	}
+	server, err := endpoint.Encrypted(ctx, "agents", o.address, handler, certs.GetCertificate, endpoint.AgentLimits)
+	if err != nil {
+		return nil, err
+	}
+	server.ShutdownTimeout = &p.options.gracefulShutdown
+	for _, runnable := range []manager.Runnable{certs, server} {
+		if err := mgr.Add(runnable); err != nil {
+			return nil, err
+		}
+	}
+	return install, nil
+}

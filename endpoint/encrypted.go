@@ -1,0 +1,31 @@
+package endpoint
+
+import (
+	"context"
+	"crypto/tls"
+	"net/http"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+// AgentLimits let thousands of agents keep one connection each, many of them behind one address. A handler gives a watch or a download more time.
+var AgentLimits = Limits{Connections: 6000, ConnectionsPerAddress: 3000, ReadTimeout: 20 * time.Second, WriteTimeout: 30 * time.Second}
+
+// Encrypted makes a server with TLS that a manager starts on every replica and before anything else; name is the port's in metrics.
+func Encrypted(ctx context.Context, name, address string, handler http.Handler, getCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error),
+	l Limits) (*manager.Server, error) {
+	bound, err := listen(ctx, name, address, l)
+	if err != nil {
+		return nil, err
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: getCertificate, NextProtos: []string{"h2", "http/1.1"}}
+	return &manager.Server{Name: name, Server: newHTTPServer(handler, l), Listener: tls.NewListener(bound, config)}, nil
+}
+
+// Prove says that a request's connection is good for something: when there are too many, others go first.
+func Prove(ctx context.Context) {
+	if connection, ok := ctx.Value(claimKey{}).(*claim); ok {
+		connection.prove()
+	}
+}
