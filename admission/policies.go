@@ -13,6 +13,7 @@ import (
 // Policies are what the API server checks by itself, whether we run or not, each with its binding.
 func Policies(owner *metav1.OwnerReference) []client.Object {
 	return slices.Concat(policy(owner, PolicyName, templatesAreImmutable()), policy(owner, StatePolicyName, stateKeepsItsClaim()),
+		policy(owner, PlanPolicyName, agentsWriteTheirKeys()),
 		policy(owner, OptionsPolicyName, machinesKeepTheirOptions()), policy(owner, VersionPolicyName, versionsAreTheControlPlanes()))
 }
 

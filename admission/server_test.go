@@ -273,8 +273,9 @@ func TestServerKeepsTemplatesAsTheyAre(t *testing.T) {
 	c, namespace := newCluster(t), testkit.Namespace(t)
 	manager := c.as(t, managerName)
 	for kind, text := range map[string]string{
-		"AcmeMachineTemplate": "spec: {template: {spec: {size: s}}}",
-		"RKEClusterTemplate":  "spec: {template: {metadata: {labels: {a: b}}}}",
+		"AcmeMachineTemplate":  "spec: {template: {spec: {size: s}}}",
+		"RKEClusterTemplate":   "spec: {template: {metadata: {labels: {a: b}}}}",
+		"RKEBootstrapTemplate": "spec: {template: {metadata: {labels: {a: b}}}}",
 	} {
 		t.Run(kind, func(t *testing.T) {
 			template := kindOf(t, kind, namespace, "one", text)
@@ -283,7 +284,7 @@ func TestServerKeepsTemplatesAsTheyAre(t *testing.T) {
 			require.NoError(t, unstructured.SetNestedField(changed.Object, "c", "spec", "template", "metadata", "labels", "a"))
 			for _, user := range []client.Client{c, manager} {
 				require.ErrorContains(t, user.Update(t.Context(), changed.DeepCopy()), "create a new template under another name and point "+
-					"spec.template.spec.infrastructureRef.name of the MachineDeployment at it")
+					"infrastructureRef.name, or bootstrap.configRef.name, in spec.template.spec of the MachineDeployment at it")
 				require.Error(t, user.Update(t.Context(), changed.DeepCopy(), client.DryRunAll), "a dry run tells what would come")
 			}
 			dry := changed.DeepCopy()

@@ -63,6 +63,11 @@ const (
 	StateCanceled State = "canceled"
 )
 
+// States are all states of a plan.
+func States() []State {
+	return []State{StateNone, StatePending, StateInProgress, StateSucceeded, StateFailed, StateCanceled}
+}
+
 // DefaultAttempts at a plan of the newer protocol that says nothing of them.
 const DefaultAttempts = 1
 

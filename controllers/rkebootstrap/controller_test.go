@@ -153,6 +153,13 @@ func TestReconcile(t *testing.T) {
 	w.expect(metav1.ConditionTrue, rkev1.ReadyReason)
 }
 
+// What a server was told is not changed afterwards.
+func TestSpec_staysAsItIs(t *testing.T) {
+	w := newWorld(t)
+	w.obj.Spec.ClusterName = "another"
+	require.ErrorContains(t, w.Update(t.Context(), w.obj), "the spec of an RKEBootstrap cannot be changed")
+}
+
 // A crash after each write leaves one token and no other.
 func TestReconcile_interrupted(t *testing.T) {
 	for n := 1; ; n++ {

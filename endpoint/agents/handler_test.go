@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
+	"crypto/tls"
 	"encoding/json"
 	"encoding/pem"
 	"io"
@@ -33,6 +34,7 @@ import (
 
 	"github.com/drover-project/drover/api/connect"
 	"github.com/drover-project/drover/api/plan"
+	"github.com/drover-project/drover/endpoint"
 	"github.com/drover-project/drover/endpoint/agents"
 	"github.com/drover-project/drover/testkit"
 )
@@ -50,6 +52,8 @@ type manager struct {
 	*testing.T
 	server *httptest.Server
 	events *events.FakeRecorder
+	// config is the way of the agent that got access last.
+	config *rest.Config
 	secret *corev1.Secret
 	token  connect.Token
 	skew   time.Duration
@@ -155,6 +159,7 @@ func (m *manager) access(a agent) *kubernetes.Clientset {
 	config, err := clientcmd.RESTConfigFromKubeConfig([]byte(got.KubeConfig))
 	require.NoError(m, err)
 	require.Equal(m, m.server.URL, config.Host)
+	m.config = config
 	set, err := kubernetes.NewForConfig(config)
 	require.NoError(m, err)
 	return set
@@ -434,4 +439,40 @@ func TestPublic(t *testing.T) {
 
 func pemOf(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+// A watch outlives the times that the port gives to a request, over either protocol.
+func TestPassThrough_watchLives(t *testing.T) {
+	m := newManager(t)
+	set := m.access(newAgent(1, m.token.String()))
+	const limit = 200 * time.Millisecond
+	key := m.server.TLS.Certificates[0]
+	port, err := endpoint.Encrypted(t.Context(), "agents", "127.0.0.1:0", m.server.Config.Handler, func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &key, nil },
+		endpoint.Limits{Connections: 8, ConnectionsPerAddress: 8, ReadTimeout: limit, WriteTimeout: limit})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- port.Start(ctx) }()
+	defer func() {
+		cancel()
+		require.NoError(t, <-ended)
+	}()
+	for _, protocols := range [][]string{{"http/1.1"}, nil} {
+		config := rest.CopyConfig(m.config)
+		config.Host, config.NextProtos = "https://"+port.Listener.Addr().String(), protocols
+		direct, err := kubernetes.NewForConfig(config)
+		require.NoError(t, err)
+		changes, err := direct.CoreV1().Secrets(m.secret.Namespace).Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=one"})
+		require.NoError(t, err)
+		for start, n := time.Now(), 0; time.Since(start) < 4*limit; n++ {
+			secret, err := set.CoreV1().Secrets(m.secret.Namespace).Get(t.Context(), "one", metav1.GetOptions{})
+			require.NoError(t, err)
+			secret.Data[plan.KeyFailureCount] = []byte(strconv.Itoa(n))
+			_, err = set.CoreV1().Secrets(m.secret.Namespace).Update(t.Context(), secret, metav1.UpdateOptions{})
+			require.NoError(t, err)
+			_, open := <-changes.ResultChan()
+			require.True(t, open, "%v after %s", protocols, time.Since(start))
+		}
+		changes.Stop()
+	}
 }

@@ -22,6 +22,7 @@ type RKEBootstrap struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="the spec of an RKEBootstrap cannot be changed, for its server was told of it: delete its Machine to have another made"
 	Spec RKEBootstrapSpec `json:"spec,omitempty"`
 	// +optional
 	Status RKEBootstrapStatus `json:"status,omitempty"`

@@ -1,0 +1,64 @@
+package admission
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/drover-project/drover/api/plan"
+)
+
+// PlanPolicyName is the name of the policy that keeps an agent to its own keys of the plan Secret, and of its binding.
+const PlanPolicyName = "drover-agents-write-their-keys"
+
+// agentsWriteTheirKeys holds an agent to the table of api/plan, for RBAC knows no parts of a Secret: an agent tells what became of a plan, and changes neither
+// the plan nor whose the Secret is. That a plan's revision does not go back is not said here: a policy cannot read numbers in a Secret.
+func agentsWriteTheirKeys() admissionregistrationv1.ValidatingAdmissionPolicySpec {
+	const foreign = "an agent writes what became of its plan; the plan, and what else is in its Secret, is the manager's"
+	keys := celList(plan.KeysOf(plan.Agent))
+	same := func(one, other string) admissionregistrationv1.Validation {
+		return admissionregistrationv1.Validation{Message: foreign,
+			Expression: fmt.Sprintf("%[1]s.?data.orValue({}).all(k, k in %[3]s || %[1]s.data[k] == %[2]s.?data[?k].orValue(null))", one, other, keys)}
+	}
+	state := fmt.Sprintf(".?data[?%s].orValue('')", celString(plan.KeyState))
+	spec := admissionregistrationv1.ValidatingAdmissionPolicySpec{
+		MatchConstraints: updatesOf(admissionregistrationv1.Rule{APIGroups: []string{""}, Resources: []string{"secrets"}}),
+		// In this order: of all other Secrets nothing but the type is looked at.
+		MatchConditions: []admissionregistrationv1.MatchCondition{
+			{Name: "is-a-plan", Expression: "has(oldObject.type) && oldObject.type == " + celString(plan.SecretType)},
+			{Name: "by-its-agent", Expression: "request.userInfo.username == 'system:serviceaccount:' + oldObject.metadata.namespace + ':' + oldObject.metadata.name"},
+		},
+		Validations: []admissionregistrationv1.Validation{
+			same("object", "oldObject"), same("oldObject", "object"),
+			{Expression: fmt.Sprintf("object%[1]s == oldObject%[1]s || (oldObject%[1]s + '>' + object%[1]s) in %[2]s", state, celList(transitions())),
+				Message: "an agent takes up a plan that is pending, and ends one that is in progress"},
+		},
+	}
+	for _, field := range []string{"metadata.?annotations", "metadata.?labels", "metadata.?finalizers", "metadata.?ownerReferences", "?immutable"} {
+		spec.Validations = append(spec.Validations, admissionregistrationv1.Validation{Expression: fmt.Sprintf("object.%[1]s == oldObject.%[1]s", field), Message: foreign})
+	}
+	return spec
+}
+
+// transitions are the changes of a plan's state that an agent may make, as a policy sees them.
+func transitions() []string {
+	var out []string
+	encode := func(s plan.State) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
+	for _, from := range plan.States() {
+		for _, to := range plan.Transitions(from) {
+			out = append(out, encode(from)+">"+encode(to))
+		}
+	}
+	return out
+}
+
+// celList is a list of texts for CEL.
+func celList(texts []string) string {
+	quoted := make([]string, len(texts))
+	for i, text := range texts {
+		quoted[i] = celString(text)
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}
