@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"cmp"
 	_ "embed" // the script's body
 	"encoding/hex"
 	"encoding/json"
@@ -9,6 +10,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -137,7 +139,11 @@ func (v EnvVar) validate() error {
 // IsServer reports whether a URL is https, a host and perhaps a port, and nothing else.
 func IsServer(s string) bool {
 	server, err := url.Parse(s)
-	return err == nil && server.Host != "" && s == "https://"+server.Host
+	if err != nil || server.Hostname() == "" || s != "https://"+server.Host || strings.HasSuffix(s, ":") {
+		return false
+	}
+	_, err = strconv.ParseUint(cmp.Or(server.Port(), "443"), 10, 16)
+	return err == nil
 }
 
 func isSum(s string) bool {

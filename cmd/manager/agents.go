@@ -55,8 +55,8 @@ func (o *agentOptions) validate() []error {
 	}
 	switch {
 	case o.serverURL == "":
-	case !bootstrap.IsServer(o.serverURL) || o.name() == "":
-		problems = append(problems, fmt.Errorf("--server-url=%q is not of the form https://host or https://host:port", o.serverURL))
+	case !bootstrap.IsServer(o.serverURL): // it may hold a password
+		problems = append(problems, errors.New("--server-url is not of the form https://host or https://host:port"))
 	case o.address == "0":
 		problems = append(problems, errors.New("--server-url needs --agents-bind-address, which is 0"))
 	}

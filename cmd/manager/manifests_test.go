@@ -54,11 +54,13 @@ func TestChartSaysTheSameAsManifests(t *testing.T) {
 			args: []string{"--machine-image=r/i:1", "--image-pull-policy=Never", "--image-pull-secrets=one", "--replicas=3", "--capi=external",
 				"--node-selector=disk=fast", "--tolerations=dedicated=drover:NoSchedule,other", "--job-http-proxy=http://p:1",
 				"--job-https-proxy=http://p:2", "--job-no-proxy=x,y", "--job-ca-file=" + caFile,
-				"--webhook-client-ca-file=" + caFile, "--api-server-cidr=192.0.2.1/32", "--api-server-cidr=2001:db8::/64", "--manager-arg=--v=1"},
+				"--webhook-client-ca-file=" + caFile, "--api-server-cidr=192.0.2.1/32", "--api-server-cidr=2001:db8::/64",
+				"--server-url=https://h:30345", "--agents-service-type=NodePort", "--agents-node-port=30345", "--manager-arg=--v=1"},
 			values: map[string]any{"image": "r/i:1", "imagePullPolicy": "Never", "imagePullSecrets": []any{"one"}, "replicas": 3, "capi": "external",
 				"nodeSelector": map[string]any{"disk": "fast"}, "tolerations": []any{"dedicated=drover:NoSchedule", "other"},
 				"jobs":     map[string]any{"httpProxy": "http://p:1", "httpsProxy": "http://p:2", "noProxy": "x,y", "caBundle": testCA},
 				"webhooks": map[string]any{"clientCA": testCA, "apiServerCIDRs": []any{"192.0.2.1/32", "2001:db8::/64"}},
+				"agents":   map[string]any{"serverURL": "https://h:30345", "serviceType": "NodePort", "nodePort": 30345},
 				"args":     []any{"--v=1"}},
 		},
 	} {
@@ -144,6 +146,19 @@ func renderChart(t *testing.T, values map[string]any) string {
 		}
 	}
 	return out.String()
+}
+
+// What the manager or the API server would refuse later is refused when it is printed.
+func TestManifests_agents(t *testing.T) {
+	for want, args := range map[string][]string{
+		"--server-url is not of the form https://host or https://host:port":       {"--server-url=http://h"},
+		"--agents-service-type=Node is none of ClusterIP, NodePort, LoadBalancer": {"--server-url=https://h", "--agents-service-type=Node"},
+		"--agents-node-port=30345 is no port, or --agents-service-type is ":       {"--server-url=https://h", "--agents-node-port=30345"},
+		"--agents-node-port=-1 is no port":                                        {"--server-url=https://h", "--agents-service-type=NodePort", "--agents-node-port=-1"},
+	} {
+		_, err := manifests(t, append([]string{"--machine-image=x"}, args...)...)
+		require.ErrorContains(t, err, want)
+	}
 }
 
 func chartValues(t *testing.T, chart string, values map[string]any) map[string]any {
