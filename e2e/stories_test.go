@@ -74,6 +74,9 @@ func TestStories(t *testing.T) {
 			"await":  await,
 			"expand": expand,
 			"cloud":  cloud,
+			"push":   push,
+			"mark":   mark,
+			"set":    set,
 		},
 	})
 }
@@ -130,6 +133,9 @@ func setup(env *testscript.Env) error {
 	env.Setenv("KUBECONFIG", kubeconfig)
 	env.Setenv("HOME", env.WorkDir)
 	env.Setenv("PATH", bed.Path()+":"+os.Getenv("PATH"))
+	if err := registryEnv(env); err != nil {
+		return err
+	}
 	pairs, err := bed.StoryEnv(context.Background())
 	if err != nil {
 		return err
