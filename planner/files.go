@@ -16,6 +16,7 @@ import (
 // selectedFiles are those of spec.machineSelectorFiles whose selectors match the machine.
 func (l *look) selectedFiles() ([]plan.File, error) {
 	var files []plan.File
+	room := maxPlanBytes
 	for i, entry := range l.Spec.MachineSelectorFiles {
 		where := fmt.Sprintf("spec.machineSelectorFiles[%d]", i)
 		matches, err := selects(entry.MachineLabelSelector, l.Labels)
@@ -33,7 +34,7 @@ func (l *look) selectedFiles() ([]plan.File, error) {
 				if from.Name == "" {
 					continue
 				}
-				more, err := l.filesOf(where, from.kind, from.K8sObjectFileSource)
+				more, err := l.filesOf(where, from.kind, from.K8sObjectFileSource, &room)
 				if err != nil {
 					return nil, err
 				}
@@ -44,8 +45,9 @@ func (l *look) selectedFiles() ([]plan.File, error) {
 	return files, nil
 }
 
-// filesOf makes files of an object that is shared with the cluster.
-func (l *look) filesOf(where, kind string, source rkev1.K8sObjectFileSource) ([]plan.File, error) {
+// filesOf makes files of an object that is shared with the cluster, and takes what they need from room: a key that is named a thousand times would
+// else be a thousand times in memory before the plan is found too large.
+func (l *look) filesOf(where, kind string, source rkev1.K8sObjectFileSource, room *int) ([]plan.File, error) {
 	object, found := l.Objects[ObjectKey{kind, source.Name}]
 	if !found {
 		return nil, because(rkev1.FileSourceMissingReason, "%s: there is no %s %.100q in the control plane's namespace", where, kind, source.Name)
@@ -58,6 +60,9 @@ func (l *look) filesOf(where, kind string, source rkev1.K8sObjectFileSource) ([]
 	var files []plan.File
 	for _, item := range source.Items {
 		content, found := object.Data[item.Key]
+		if *room -= base64.StdEncoding.EncodedLen(len(content)); *room < 0 {
+			return nil, because(rkev1.ConfigInvalidReason, "%s: a plan has room for %d bytes, and its files have more: fewer or smaller ones are needed", where, maxPlanBytes)
+		}
 		hash := sha256.Sum256(content)
 		switch {
 		case !found:

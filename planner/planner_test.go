@@ -15,6 +15,7 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -240,6 +241,27 @@ func TestPlan_tooLarge(t *testing.T) {
 	require.Equal(t, rkev1.ConfigInvalidReason, v.Reason)
 	require.Contains(t, v.Message, "a Secret has room for")
 	require.Nil(t, v.Delivery)
+}
+
+// A key that is named a thousand times is not in memory a thousand times before that is found out.
+func TestPlan_oneKeyManyTimes(t *testing.T) {
+	w := newWorld(t)
+	w.machine("server-1", "{roles: etcd control-plane}")
+	c := w.snapshot()
+	source := rkev1.K8sObjectFileSource{Name: "files"}
+	for i := range 500 {
+		source.Items = append(source.Items, rkev1.KeyToPath{Key: "k", Path: fmt.Sprintf("/etc/f%d", i)})
+	}
+	c.Spec.MachineSelectorFiles = []rkev1.RKEProvisioningFiles{{FileSources: []rkev1.ProvisioningFileSource{{Secret: source}}}}
+	c.Objects = map[planner.ObjectKey]planner.Object{{Kind: planner.SecretKind, Name: "files"}: {AuthorizedClusters: c.Name,
+		Data: map[string][]byte{"k": bytes.Repeat([]byte("x"), 1<<20)}}}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	v := planner.Plan(c).Machines[0]
+	runtime.ReadMemStats(&after)
+	require.Equal(t, rkev1.ConfigInvalidReason, v.Reason)
+	require.Contains(t, v.Message, "fewer or smaller ones are needed")
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20))
 }
 
 // hundred is a cluster of 100 nodes at rest.

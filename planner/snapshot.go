@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -114,10 +115,10 @@ type Secret struct {
 
 // References are the objects that a control plane names, so that they can be read and watched.
 func References(spec rkev1.RKEControlPlaneSpec) []ObjectKey {
-	var keys []ObjectKey
+	named := map[ObjectKey]bool{}
 	add := func(kind, name string) {
-		if key := (ObjectKey{kind, name}); name != "" && !slices.Contains(keys, key) {
-			keys = append(keys, key)
+		if name != "" {
+			named[ObjectKey{kind, name}] = true
 		}
 	}
 	if spec.Registries != nil {
@@ -135,6 +136,5 @@ func References(spec rkev1.RKEControlPlaneSpec) []ObjectKey {
 	if spec.ETCD != nil && spec.ETCD.S3 != nil {
 		add(SecretKind, spec.ETCD.S3.CloudCredentialName)
 	}
-	slices.SortFunc(keys, func(a, b ObjectKey) int { return strings.Compare(a.Kind+a.Name, b.Kind+b.Name) })
-	return keys
+	return slices.SortedFunc(maps.Keys(named), func(a, b ObjectKey) int { return strings.Compare(a.Kind+a.Name, b.Kind+b.Name) })
 }

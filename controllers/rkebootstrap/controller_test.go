@@ -225,6 +225,9 @@ func TestReconcile_waits(t *testing.T) {
 		"another's Secret": {func(w *world) {
 			require.NoError(w, w.Create(w.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: "b1-machine-plan"}}))
 		}, rkev1.NameTakenReason, "there is a Secret b1-machine-plan that is not of this object"},
+		"another's account": {func(w *world) {
+			require.NoError(w, w.Create(w.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: "b1-machine-plan"}}))
+		}, rkev1.NameTakenReason, "there is a ServiceAccount b1-machine-plan that is not of this object"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			w := newWorld(t)

@@ -3,7 +3,6 @@ package rkebootstrap
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -62,7 +61,9 @@ func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
 	if token != "" {
 		desired.Data[tokenKey] = []byte(token)
 	}
-	if _, err := r.applier.All(ctx, append([]client.Object{desired}, r.agentObjects(s, token)...)...); err != nil {
+	applier := r.applier
+	applier.Check = func(_ context.Context, live client.Object) error { return ours(s, live) }
+	if _, err := applier.All(ctx, append([]client.Object{desired}, r.agentObjects(s, token)...)...); err != nil {
 		return fmt.Errorf("writing the machine's Secrets and its agent's account: %w", err)
 	}
 	s.Status.DataSecretName, s.Status.Ready, s.Status.Initialization.DataSecretCreated = new(desired.Name), true, new(true)
@@ -97,10 +98,19 @@ func (r *Reconciler) secret(ctx context.Context, s *scope, name string) (*corev1
 	} else if err != nil {
 		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
 	}
-	if owner := metav1.GetControllerOf(secret); owner == nil || owner.Kind != "RKEBootstrap" || owner.Name != s.Name {
-		return nil, step.Stall(rkev1.NameTakenReason, errors.New("there is a Secret "+name+" that is not of this object: delete it"))
+	secret.SetGroupVersionKind(secretKind.GroupVersionKind())
+	if err := ours(s, secret); err != nil {
+		return nil, err
 	}
 	return secret, nil
+}
+
+// ours refuses an object of one of our names that is somebody else's: it would be written over, and end with this one.
+func ours(s *scope, live client.Object) error {
+	if owner := metav1.GetControllerOf(live); owner == nil || owner.Kind != "RKEBootstrap" || owner.Name != s.Name {
+		return step.Stall(rkev1.NameTakenReason, fmt.Errorf("there is a %s %s that is not of this object: delete it", live.GetObjectKind().GroupVersionKind().Kind, live.GetName()))
+	}
+	return nil
 }
 
 // secretMeta tells of a Secret whose content is not watched that there is nothing to wait for any more.

@@ -200,6 +200,17 @@ func TestBadInput_clusterSecretGone(t *testing.T) {
 	}
 }
 
+// Tokens that somebody took out of their Secret are not made anew either.
+func TestBadInput_tokensGone(t *testing.T) {
+	w := newWorld(t)
+	w.quiet()
+	state := w.secret("cp-rke-state")
+	state.Data = nil
+	require.NoError(t, w.Update(t.Context(), state))
+	w.quiet()
+	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.ClusterSecretMissingReason), "has no serverToken")
+}
+
 // A user's own authority is used, and left alone.
 func TestAuthorities_ofTheUser(t *testing.T) {
 	first := newWorld(t)

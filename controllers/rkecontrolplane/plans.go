@@ -3,8 +3,6 @@ package rkecontrolplane
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -56,18 +54,33 @@ func keep(secret *corev1.Secret) {
 	for _, value := range secret.Data {
 		size += len(value)
 	}
+	for _, value := range secret.Annotations {
+		size += len(value)
+	}
 	if size > maxKept {
-		secret.Data = nil
+		secret.Data, secret.Annotations = nil, nil
 		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, largeAnnotation, "")
 	}
 }
 
 func shrink(secret *corev1.Secret) {
-	secret.ManagedFields, secret.OwnerReferences = nil, secret.OwnerReferences[:min(len(secret.OwnerReferences), 1)]
-	notNoted := func(key, _ string) bool { return !slices.Contains(noted, key) }
-	maps.DeleteFunc(secret.Labels, notNoted)
-	maps.DeleteFunc(secret.Annotations, notNoted)
-	maps.DeleteFunc(secret.Data, func(key string, _ []byte) bool { return !slices.Contains(planned, key) })
+	var owners []metav1.OwnerReference
+	if owner := metav1.GetControllerOf(secret); owner != nil {
+		owners = append(owners, *owner)
+	}
+	secret.ManagedFields, secret.Finalizers, secret.OwnerReferences = nil, nil, owners
+	secret.Labels, secret.Annotations, secret.Data = only(secret.Labels, noted), only(secret.Annotations, noted), only(secret.Data, planned)
+}
+
+// only is a map of its own with these keys: one from which the others were deleted would keep their room.
+func only[V any](all map[string]V, keys []string) map[string]V {
+	left := map[string]V{}
+	for _, key := range keys {
+		if value, there := all[key]; there {
+			left[key] = value
+		}
+	}
+	return left
 }
 
 // planSecrets are the plan Secrets of the cluster by the name of their RKEBootstrap.
@@ -79,15 +92,17 @@ func (r *Reconciler) planSecrets(ctx context.Context, s *scope) (map[string]*cor
 	found := map[string]*corev1.Secret{}
 	for i := range list.Items {
 		one := &list.Items[i]
+		owner := metav1.GetControllerOf(one)
+		if one.Type != plan.SecretType || owner == nil || owner.Kind != "RKEBootstrap" {
+			continue
+		}
 		if _, large := one.Annotations[largeAnnotation]; large {
 			if err := r.Reader.Get(ctx, client.ObjectKeyFromObject(one), one); err != nil {
 				return nil, fmt.Errorf("reading the plan Secret %s: %w", one.Name, err)
 			}
 			shrink(one)
 		}
-		if owner := metav1.GetControllerOf(one); one.Type == plan.SecretType && owner != nil && owner.Kind == "RKEBootstrap" {
-			found[owner.Name] = one
-		}
+		found[owner.Name] = one
 	}
 	return found, nil
 }

@@ -45,6 +45,9 @@ func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
+	if len(s.state.Data[serverTokenKey]) == 0 || len(s.state.Data[agentTokenKey]) == 0 {
+		return step.Stall(rkev1.ClusterSecretMissingReason, fmt.Errorf("the Secret %s has no %s or no %s", name, serverTokenKey, agentTokenKey))
+	}
 	s.snapshot.Tokens = planner.Tokens{Server: string(s.state.Data[serverTokenKey]), Agent: string(s.state.Data[agentTokenKey])}
 	s.snapshot.Bootstrapped = len(s.state.Data[bootstrappedKey]) > 0
 	for _, purpose := range authorities.Purposes {
