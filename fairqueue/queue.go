@@ -1,7 +1,7 @@
 // Package fairqueue is a controller's queue that namespaces take turns at, and of whose workers no namespace has all: who has a thousand objects
 // that take long waits for himself.
 //
-// It reads and writes nothing. Who asks: capi and controllers/serverscan.
+// It reads and writes nothing. Who asks: capi, and the controllers of kinds that tenants make.
 package fairqueue
 
 import (

@@ -84,7 +84,8 @@ func (p *plan) addBootstrap(ctx context.Context, mgr ctrl.Manager) error {
 			return err
 		}
 	}
-	return rkebootstrap.New(rkebootstrap.Options{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Endpoint: install, WatchFilter: p.options.watchFilter}).Register(mgr)
+	return rkebootstrap.New(rkebootstrap.Options{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Endpoint: install, WatchFilter: p.options.watchFilter,
+		Workers: p.options.concurrency}).Register(mgr)
 }
 
 // addAgents serves the endpoint of agents; it gives what a new server has to be told of it.

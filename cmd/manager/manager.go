@@ -107,7 +107,7 @@ func (p *plan) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 	if err := drivers.Register(mgr); err != nil {
 		return err
 	}
-	if err := rkecluster.New(rkecluster.Options{Client: mgr.GetClient(), WatchFilter: o.watchFilter}).Register(mgr); err != nil {
+	if err := rkecluster.New(rkecluster.Options{Client: mgr.GetClient(), WatchFilter: o.watchFilter, Workers: o.concurrency}).Register(mgr); err != nil {
 		return err
 	}
 	machines := machine.New(machine.Options{

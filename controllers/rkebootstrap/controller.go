@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -24,6 +25,7 @@ import (
 	"github.com/drover-project/drover/apply"
 	"github.com/drover-project/drover/bootstrap"
 	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/fairqueue"
 )
 
 // Options of a Reconciler.
@@ -36,6 +38,8 @@ type Options struct {
 	Endpoint func() bootstrap.Install
 	// WatchFilter limits the RKEBootstraps to those whose label cluster.x-k8s.io/watch-filter has this value; empty for all.
 	WatchFilter string
+	// Workers is the number of objects that are worked on at a time; 1 by default.
+	Workers int
 	// Clock is the real one by default.
 	Clock clock.PassiveClock
 }
@@ -57,7 +61,9 @@ func New(o Options) *Reconciler {
 
 // Register adds the controller to a manager, whose scheme must know the kinds of CAPI and of rke.cattle.io.
 func (r *Reconciler) Register(mgr manager.Manager) error {
+	workers := max(r.Workers, 1)
 	return builder.ControllerManagedBy(mgr).Named("rkebootstrap").
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: fairqueue.New(workers)}).
 		For(&rkev1.RKEBootstrap{}).
 		Owns(&corev1.Secret{}, builder.OnlyMetadata, builder.WithPredicates(secretTurns())).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(ofMachine)).

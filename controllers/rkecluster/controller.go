@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -19,6 +20,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/fairqueue"
 )
 
 // Options of a Reconciler.
@@ -27,6 +29,8 @@ type Options struct {
 	Client client.Client
 	// WatchFilter limits the RKEClusters to those whose label cluster.x-k8s.io/watch-filter has this value; empty for all.
 	WatchFilter string
+	// Workers is the number of objects that are worked on at a time; 1 by default.
+	Workers int
 	// Clock is the real one by default.
 	Clock clock.PassiveClock
 }
@@ -46,7 +50,9 @@ func New(o Options) *Reconciler {
 
 // Register adds the controller to a manager, whose scheme must know the kinds of CAPI and of rke.cattle.io.
 func (r *Reconciler) Register(mgr manager.Manager) error {
+	workers := max(r.Workers, 1)
 	return builder.ControllerManagedBy(mgr).Named("rkecluster").
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: fairqueue.New(workers)}).
 		For(&rkev1.RKECluster{}).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Complete(r)

@@ -137,6 +137,13 @@ func TestKubeconfig(t *testing.T) {
 	config, err = clientcmd.RESTConfigFromKubeConfig(content)
 	require.NoError(t, err)
 	require.Equal(t, parse(t, all.Client.Certificate).NotAfter, parse(t, config.CertData).NotAfter, "no longer than its authority")
+	// The last certificate that its authority can sign is not renewed, at no time: that would be for ever.
+	end := parse(t, all.Client.Certificate).NotAfter
+	for _, left := range []time.Duration{time.Second, 20 * time.Minute, 59 * time.Minute, 3 * time.Hour, 100 * 24 * time.Hour} {
+		content, err = authorities.Kubeconfig("prod", "https://192.0.2.1:6443", all, end.Add(-left))
+		require.NoError(t, err)
+		require.True(t, authorities.Read(content, all).Renew.After(end), left)
+	}
 	_, err = authorities.Kubeconfig("prod", "https://192.0.2.1:6443", planner.Authorities{}, now)
 	require.ErrorContains(t, err, "client authority")
 }

@@ -58,7 +58,8 @@ func Kubeconfig(cluster, server string, a planner.Authorities, now time.Time) ([
 
 // Written is what a kubeconfig of ours says. It is empty for one that another authority signed, or that cannot be read: then it has to be written.
 type Written struct {
-	// Server is the address, and Renew when the client certificate has to be renewed.
+	// Server is the address, and Renew when the client certificate has to be renewed: when half of its time is over, but for the last that its
+	// authority can sign, after which there is none to be had.
 	Server string
 	Renew  time.Time
 }
@@ -77,5 +78,9 @@ func Read(content []byte, a planner.Authorities) Written {
 	if err != nil || client.CheckSignatureFrom(authority) != nil || len(config.KeyData) == 0 {
 		return Written{}
 	}
-	return Written{Server: config.Host, Renew: client.NotBefore.Add(client.NotAfter.Sub(client.NotBefore) / 2)}
+	written := Written{Server: config.Host, Renew: client.NotBefore.Add(client.NotAfter.Sub(client.NotBefore) / 2)}
+	if !client.NotAfter.Before(authority.NotAfter) {
+		written.Renew = authority.NotAfter.Add(time.Second)
+	}
+	return written
 }
