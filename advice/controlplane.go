@@ -43,6 +43,8 @@ var controlPlane = map[string][]string{
 		"Open the way from the manager to the address in the message: a firewall, a network, or an address in the RKECluster's spec.controlPlaneEndpoint",
 		nextSeeMachines,
 	},
+	rkev1.ReferencesExceededReason:    {"Name fewer objects, or put less into them: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}"},
+	rkev1.PlansExceededReason:         {"Make another cluster for some of the machines, or see who else writes plan Secrets: kubectl get secrets -n {ns} --field-selector type=rke.cattle.io/machine-plan"},
 	rkev1.ConfigInvalidReason:         {nextEditControlPlane},
 	rkev1.RegistrySecretMissingReason: {nextSeeSecrets, nextEditControlPlane},
 	rkev1.RegistrySecretInvalidReason: {nextSeeSecrets, nextEditControlPlane},

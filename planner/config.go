@@ -1,13 +1,9 @@
 package planner
 
 import (
-	"fmt"
 	"path"
 	"slices"
 	"strings"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -51,30 +47,17 @@ func (l *look) layered() (settings, error) {
 	if l.release.Distribution == releases.RKE2 && l.Roles.IsServer() {
 		s["cni"] = "calico" // as Rancher has it
 	}
-	layers := []struct {
-		where    string
-		selector *metav1.LabelSelector
-		config   rkev1.Config
-	}{{"spec.machineGlobalConfig", nil, l.Spec.MachineGlobalConfig}}
-	for i, entry := range l.Spec.MachineSelectorConfig {
-		layers = append(layers, struct {
-			where    string
-			selector *metav1.LabelSelector
-			config   rkev1.Config
-		}{fmt.Sprintf("spec.machineSelectorConfig[%d].config", i), entry.MachineLabelSelector, entry.Config})
-	}
-	for _, layer := range layers {
-		matches, err := selects(layer.selector, l.Labels)
+	for _, layer := range l.layers {
+		matches, err := layer.selector.matches(l.Labels)
 		if err != nil {
-			return nil, because(rkev1.ConfigInvalidReason, "%s: its selector: %s", strings.TrimSuffix(layer.where, ".config"), plan.Head(oneLine(err.Error()), 300))
+			return nil, because(rkev1.ConfigInvalidReason, "%v", err)
 		}
 		if !matches {
 			continue
 		}
-		l.registryOf(layer.config)
-		where := layer.where
-		kind := func(name string) (releases.Kind, bool) { return l.kindOf(name, where) }
-		if err := s.merge(layer.config, where, kind); err != nil {
+		l.registryOf(layer)
+		kind := func(name string) (releases.Kind, bool) { return l.kindOf(name, layer.where) }
+		if err := s.merge(layer.arguments, layer.where, kind); err != nil {
 			return nil, because(rkev1.ConfigInvalidReason, "%s", strings.ReplaceAll(err.Error(), "\n", "; "))
 		}
 	}
@@ -82,13 +65,9 @@ func (l *look) layered() (settings, error) {
 }
 
 // registryOf takes the registry of all system images from a layer. An agent has no such argument, and its installer comes from there all the same.
-func (l *look) registryOf(config rkev1.Config) {
-	if raw, given := config["system-default-registry"]; given {
-		value, err := decode(raw)
+func (l *look) registryOf(from layer) {
+	if value, given := from.value("system-default-registry"); given {
 		l.registry, _ = value.(string)
-		if err != nil {
-			l.registry = ""
-		}
 	}
 }
 
@@ -110,28 +89,6 @@ func (l *look) kindOf(name, where string) (kind releases.Kind, mine bool) {
 	}
 	l.warn("%s: %s is no argument that %s is known to have; it is passed on", where, name, l.release.Version)
 	return kind, true
-}
-
-// selects reports whether a selector matches; no selector matches all.
-func selects(selector *metav1.LabelSelector, set map[string]string) (bool, error) {
-	if selector == nil {
-		return true, nil
-	}
-	s, err := metav1.LabelSelectorAsSelector(selector)
-	if err != nil {
-		return false, err
-	}
-	return s.Matches(labels.Set(set)), nil
-}
-
-// warnOfSelector tells of a selector that matches no machine. One that is wrong stops each machine, and is told there.
-func (p *planner) warnOfSelector(where string, selector *metav1.LabelSelector) {
-	for i := range p.Machines {
-		if matches, err := selects(selector, p.Machines[i].Labels); matches || err != nil {
-			return
-		}
-	}
-	p.warn("%s: its selector matches no machine", where)
 }
 
 // role sets what the machine's roles ask for.

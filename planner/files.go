@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -18,10 +17,10 @@ func (l *look) selectedFiles() ([]plan.File, error) {
 	var files []plan.File
 	room := maxPlanBytes
 	for i, entry := range l.Spec.MachineSelectorFiles {
-		where := fmt.Sprintf("spec.machineSelectorFiles[%d]", i)
-		matches, err := selects(entry.MachineLabelSelector, l.Labels)
+		where := l.planner.files[i].where
+		matches, err := l.planner.files[i].matches(l.Labels)
 		if err != nil {
-			return nil, because(rkev1.FileSourceInvalidReason, "%s: its selector: %s", where, plan.Head(oneLine(err.Error()), 300))
+			return nil, because(rkev1.FileSourceInvalidReason, "%v", err)
 		}
 		if !matches {
 			continue

@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"hash/crc32"
@@ -29,8 +28,8 @@ type look struct {
 	joinTo string
 	// registry has all system images, if the user says so.
 	registry string
-	wanted   plan.Plan
-	bytes    []byte
+	// same: its plan is the one that was delivered. Minor: it differs in files only that say so.
+	same, minor bool
 }
 
 // isInit reports whether the machine makes the cluster.
@@ -48,22 +47,14 @@ var machineRules = []func(*look) *fault{
 
 var changeRules = []func(*look) *fault{(*look).earlierTiersDone, (*look).hasTurn}
 
-// observe looks with the rules that hold for every machine, and its progress. A plan that stands as it was delivered need not be read.
+// observe looks with the rules that hold for every machine, and its progress.
 func (l *look) observe() *look {
-	if l.Secret != nil {
-		l.progress.delivered = l.Secret.Data[plan.KeyPlan]
-	}
+	l.progress.stand(l.Secret)
 	for _, rule := range machineRules {
 		if l.fault = rule(l); l.fault != nil {
 			break
 		}
 	}
-	if l.fault == nil && bytes.Equal(l.bytes, l.progress.delivered) {
-		l.progress.plan = l.wanted
-	} else {
-		l.progress.read()
-	}
-	l.progress.stand(l.Secret)
 	return l
 }
 
@@ -72,18 +63,31 @@ func (l *look) verdict() Verdict {
 	if l.fault != nil {
 		return l.says(l.fault.reason, l.fault.message)
 	}
-	if bytes.Equal(l.bytes, l.progress.delivered) {
+	if l.same {
 		return l.says(l.progress.reason, l.progress.message)
 	}
-	if !l.minor() {
+	if !l.minor {
 		for _, rule := range changeRules {
 			if f := rule(l); f != nil {
 				return l.says(f.reason, f.message)
 			}
 		}
 	}
+	return l.delivery()
+}
+
+// delivery is the plan, which is rendered once more: of a hundred that were compared few are delivered, and only those are kept.
+func (l *look) delivery() Verdict {
+	if l.room <= 0 {
+		return l.says(rkev1.WaitingForTurnReason, "its plan is written next, after those of others")
+	}
+	_, raw, f := l.encoded()
+	if f != nil {
+		return l.says(f.reason, f.message)
+	}
+	l.room -= len(raw)
 	v := l.says(rkev1.PlanDeliveredReason, "its plan was written")
-	v.Delivery = &Delivery{Plan: l.bytes, MaxFailures: l.tier.retries, InitNode: l.isInit(), JoinURL: l.joinURL(l.Machine), JoinedTo: l.joinTo}
+	v.Delivery = &Delivery{Plan: raw, MaxFailures: l.tier.retries, InitNode: l.isInit(), JoinURL: l.joinURL(l.Machine), JoinedTo: l.joinTo}
 	if l.isInit() {
 		v.Delivery.JoinedTo = joinedToNone
 	}
@@ -197,31 +201,59 @@ func (p *planner) joinURL(m *Machine) string {
 	return (&url.URL{Scheme: "https", Host: net.JoinHostPort(addresses[0], port)}).String()
 }
 
+// rendered compares the plan with the one that was delivered, and lets it go: a tier has many.
 func (l *look) rendered() *fault {
+	wanted, raw, f := l.encoded()
+	if f != nil {
+		return f
+	}
+	if d := l.progress.delivered; d != nil && raw != nil {
+		l.minor = d.Broken == "" && major(wanted) == d.Major
+	}
+	return nil
+}
+
+// encoded is the machine's plan as it is delivered; without bytes where it is the one that was, which was looked at then.
+func (l *look) encoded() (plan.Plan, []byte, *fault) {
 	wanted, err := l.render()
+	var raw []byte
 	if err == nil {
-		l.bytes, err = json.Marshal(wanted)
+		raw, err = json.Marshal(wanted)
 	}
-	if err == nil && len(l.progress.delivered) > 0 && !bytes.Equal(l.bytes, l.progress.delivered) {
-		l.progress.read()
+	if d := l.progress.delivered; err == nil && d != nil {
+		if l.same = plan.Checksum(raw) == d.Checksum; l.same {
+			return wanted, nil, nil
+		}
 		wanted.Files = append(wanted.Files, l.gone(wanted.Files)...)
-		l.bytes, err = json.Marshal(wanted)
+		if raw, err = json.Marshal(wanted); err == nil && plan.Checksum(raw) == d.Checksum {
+			l.same = true
+			return wanted, nil, nil
+		}
 	}
-	l.wanted = wanted
-	// What was delivered was looked at then.
-	if err == nil && !bytes.Equal(l.bytes, l.progress.delivered) {
+	if err == nil {
 		err = wanted.Validate()
 	}
 	var f *fault
 	switch {
 	case errors.As(err, &f):
-		return f
+		return wanted, nil, f
 	case err != nil:
-		return because(rkev1.ConfigInvalidReason, "its plan would be refused by the agent: %s", plan.Head(oneLine(err.Error()), 500))
-	case len(l.bytes) > maxPlanBytes:
-		return because(rkev1.ConfigInvalidReason, "its plan would have %d bytes, and a Secret has room for %d: fewer or smaller files are needed", len(l.bytes), maxPlanBytes)
+		return wanted, nil, because(rkev1.ConfigInvalidReason, "its plan would be refused by the agent: %s", plan.Head(oneLine(err.Error()), 500))
+	case len(raw) > maxPlanBytes:
+		return wanted, nil, because(rkev1.ConfigInvalidReason, "its plan would have %d bytes, and a Secret has room for %d: fewer or smaller files are needed", len(raw), maxPlanBytes)
 	}
-	return nil
+	if size := pathBytes(wanted.Files); size > maxPathBytes {
+		return wanted, nil, because(rkev1.ConfigInvalidReason, "the paths of its plan's files have %d bytes, and at most %d are kept: fewer files are needed", size, maxPathBytes)
+	}
+	return wanted, raw, nil
+}
+
+func pathBytes(files []plan.File) int {
+	size := 0
+	for _, file := range files {
+		size += len(file.Path)
+	}
+	return size
 }
 
 // maxPlanBytes leaves room in the plan Secret for what the agent reports.
@@ -250,20 +282,4 @@ func (l *look) hasTurn() *fault {
 		names, more = names[:3], " and others"
 	}
 	return because(rkev1.WaitingForTurnReason, "at most %d of its kind may change at a time, and it waits for %s%s", l.turns.limit, strings.Join(names, ", "), more)
-}
-
-// minor reports whether only files that say so are others than in the plan that was delivered.
-func (l *look) minor() bool {
-	if l.progress.delivered == nil {
-		return false
-	}
-	before, after := l.progress.plan, l.wanted
-	isMinor := func(f plan.File) bool { return f.Minor }
-	before.Files, after.Files = slices.DeleteFunc(slices.Clone(before.Files), isMinor), slices.DeleteFunc(slices.Clone(after.Files), isMinor)
-	was, err := json.Marshal(before)
-	if err != nil {
-		return false
-	}
-	is, err := json.Marshal(after)
-	return err == nil && bytes.Equal(was, is)
 }

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,14 +17,21 @@ type planner struct {
 	Cluster
 	release  *releases.Release
 	init     *Machine
-	warnings []string
+	warnings map[string]bool
+	layers   []layer
+	files    []*selector
+	// room is how many bytes of plans are still given out at this look.
+	room int
 }
+
+// maxDelivered bounds what one look gives out. A plan that is written has the cluster looked at again.
+const maxDelivered = 4 << 20
 
 // Plan decides about a cluster. It does not change the snapshot.
 func Plan(c Cluster) Result {
 	c.Machines = slices.Clone(c.Machines)
 	slices.SortFunc(c.Machines, func(a, b Machine) int { return strings.Compare(a.Name, b.Name) })
-	p := &planner{Cluster: c}
+	p := &planner{Cluster: c, warnings: map[string]bool{}, room: maxDelivered}
 	for _, rule := range clusterRules {
 		if f := rule(p); f != nil {
 			return Result{Reason: f.reason, Message: f.message, Warnings: p.warned()}
@@ -45,7 +53,7 @@ func Plan(c Cluster) Result {
 
 // clusterRules are looked at before any machine.
 var clusterRules = []func(*planner) *fault{
-	(*planner).releaseKnown, (*planner).infrastructureProvisioned, (*planner).rolesFilled, (*planner).secretsMade, (*planner).initNodeElected,
+	(*planner).bounded, (*planner).releaseKnown, (*planner).infrastructureProvisioned, (*planner).rolesFilled, (*planner).secretsMade, (*planner).initNodeElected,
 }
 
 func (p *planner) releaseKnown() *fault {
@@ -110,9 +118,12 @@ func (p *planner) secretsMade() *fault {
 	return nil
 }
 
-// bootstrapped: a machine that was told where to join tells of it, too.
+// bootstrapped: a machine that joined tells of it, too, and so does the one that made the cluster. One that was told to make it and never did has
+// nothing to lose.
 func (p *planner) bootstrapped() bool {
-	return p.Bootstrapped || slices.ContainsFunc(p.Machines, func(m Machine) bool { return m.Secret != nil && m.Secret.JoinedTo != "" })
+	return p.Bootstrapped || slices.ContainsFunc(p.Machines, func(m Machine) bool {
+		return m.Secret != nil && m.Secret.JoinedTo != "" && (m.Secret.JoinedTo != joinedToNone || len(m.Secret.Data[plan.KeyAppliedChecksum]) > 0)
+	})
 }
 
 func (p *planner) lost() *fault {
@@ -161,25 +172,24 @@ func (p *planner) warnOfSpec() {
 			p.warn("spec.%s is not acted on yet", field.name)
 		}
 	}
-	for i, entry := range s.MachineSelectorConfig {
-		p.warnOfSelector(fmt.Sprintf("spec.machineSelectorConfig[%d]", i), entry.MachineLabelSelector)
+	for _, layer := range p.layers {
+		p.warnOfSelector(layer.selector)
 	}
-	for i, entry := range s.MachineSelectorFiles {
-		p.warnOfSelector(fmt.Sprintf("spec.machineSelectorFiles[%d]", i), entry.MachineLabelSelector)
+	for _, selector := range p.files {
+		p.warnOfSelector(selector)
 	}
 }
 
+// warn keeps a warning, once.
 func (p *planner) warn(format string, args ...any) {
-	p.warnings = append(p.warnings, fmt.Sprintf(format, args...))
+	p.warnings[fmt.Sprintf(format, args...)] = true
 }
 
 // maxWarnings bounds what goes into a condition.
 const maxWarnings = 20
 
-// warned are the warnings, each once.
 func (p *planner) warned() []string {
-	slices.Sort(p.warnings)
-	all := slices.Compact(p.warnings)
+	all := slices.Sorted(maps.Keys(p.warnings))
 	if len(all) > maxWarnings {
 		all = append(all[:maxWarnings:maxWarnings], fmt.Sprintf("and %d more", len(all)-maxWarnings))
 	}

@@ -23,6 +23,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -262,6 +264,108 @@ func TestPlan_oneKeyManyTimes(t *testing.T) {
 	require.Equal(t, rkev1.ConfigInvalidReason, v.Reason)
 	require.Contains(t, v.Message, "fewer or smaller ones are needed")
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20))
+}
+
+// A specification that would be looked at for ever is refused as a whole: each machine is looked at with all of it.
+func TestPlan_bounds(t *testing.T) {
+	named := func(n int) (spec rkev1.RKEControlPlaneSpec) {
+		for i := range n {
+			spec.MachineSelectorFiles = append(spec.MachineSelectorFiles, rkev1.RKEProvisioningFiles{FileSources: []rkev1.ProvisioningFileSource{
+				{Secret: rkev1.K8sObjectFileSource{Name: fmt.Sprint("s", i)}, ConfigMap: rkev1.K8sObjectFileSource{Name: fmt.Sprint("c", i)}}}})
+		}
+		return spec
+	}
+	selecting := func(n int) (spec rkev1.RKEControlPlaneSpec) {
+		all := map[string]string{}
+		for i := range n {
+			all[fmt.Sprint("l", i)] = "x"
+		}
+		spec.MachineSelectorConfig = []rkev1.RKESystemConfig{{MachineLabelSelector: &metav1.LabelSelector{MatchLabels: all}}}
+		return spec
+	}
+	arguments := func(n int) (spec rkev1.RKEControlPlaneSpec) {
+		spec.MachineGlobalConfig = rkev1.Config{}
+		for i := range n {
+			spec.MachineGlobalConfig[fmt.Sprint("a", i)] = apiextensionsv1.JSON{Raw: []byte("1")}
+		}
+		return spec
+	}
+	for name, tt := range map[string]struct {
+		spec         func(int) rkev1.RKEControlPlaneSpec
+		enough       int
+		reason, says string
+	}{
+		"references":      {named, 50, rkev1.ReferencesExceededReason, "spec names more than 100 Secrets and ConfigMaps"},
+		"labels selected": {selecting, 2000, rkev1.ConfigInvalidReason, "ask for 2001 labels, and at most 2000"},
+		"arguments":       {arguments, 2000, rkev1.ConfigInvalidReason, "have 2001 arguments, and at most 2000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.machine("server-1", "{roles: etcd control-plane}")
+			plan := func(n int) planner.Result {
+				c := w.snapshot()
+				c.Spec = tt.spec(n)
+				c.Spec.KubernetesVersion = w.cluster.Spec.KubernetesVersion
+				return planner.Plan(c)
+			}
+			require.NotContains(t, plan(tt.enough).Message, "at most")
+			require.NotEqual(t, rkev1.ReferencesExceededReason, plan(tt.enough).Reason)
+			r := plan(tt.enough + 1)
+			require.Equal(t, tt.reason, r.Reason)
+			require.Contains(t, r.Message, tt.says)
+			require.Empty(t, r.Machines)
+		})
+	}
+	require.Empty(t, planner.References(named(51)), "none of them is read")
+}
+
+// Large plans for many machines are given out a part at each look, so that few are in memory at a time; all are in the end.
+func TestPlan_largePlansOfMany(t *testing.T) {
+	w := newWorld(t)
+	w.machine("server-1", "{roles: etcd control-plane}")
+	w.object(planner.SecretKind, "files", "{clusters: prod, data: {k: "+strings.Repeat("x", 400<<10)+"}}")
+	w.spec("machineSelectorFiles: [{machineLabelSelector: {matchLabels: {rke.cattle.io/worker-role: 'true'}}, fileSources: [{secret: {name: files, items: [{key: k, path: /etc/k}]}}]}]")
+	for i := 2; i <= 15; i++ {
+		w.machine(fmt.Sprintf("worker-%d", i), "{roles: worker}")
+	}
+	w.plan()
+	w.do("well")
+	looks := 0
+	for ; looks < 10; looks++ {
+		size := 0
+		for _, v := range planner.Plan(w.snapshot()).Machines {
+			if v.Delivery != nil {
+				size += len(v.Delivery.Plan)
+			}
+		}
+		if size == 0 {
+			break
+		}
+		require.LessOrEqual(t, size, 5<<20)
+		w.plan()
+	}
+	require.Equal(t, 2, looks)
+	w.do("well")
+	require.Equal(t, rkev1.ReconciledReason, planner.Plan(w.snapshot()).Reason)
+}
+
+// What is known of a plan is bounded, whoever wrote it.
+func TestNewDelivered(t *testing.T) {
+	require.Nil(t, planner.NewDelivered(nil))
+	many := plan.Plan{}
+	for i := range plan.MaxFiles + 1 {
+		many.Files = append(many.Files, plan.File{Path: fmt.Sprint("/", i)})
+	}
+	long := plan.Plan{Files: []plan.File{{Path: "/" + strings.Repeat("x", 33<<10)}}}
+	probes := plan.Plan{Probes: map[string]plan.Probe{}}
+	for i := range plan.MaxProbes + 1 {
+		probes.Probes[fmt.Sprint(i)] = plan.Probe{}
+	}
+	for says, raw := range map[string]string{"unexpected end": `{"files":[`, "too many files": marshal(t, many), "it has too many files": marshal(t, long), "too many probes": marshal(t, probes)} {
+		d := planner.NewDelivered([]byte(raw))
+		require.Contains(t, d.Broken, says)
+		require.Less(t, len(marshal(t, d)), 1<<10)
+	}
 }
 
 // hundred is a cluster of 100 nodes at rest.

@@ -64,9 +64,8 @@ func (l *look) probe(get plan.HTTPGet) plan.Probe {
 // hasCalico reports whether the cluster's network is calico, which is what a server says, and its workers are not told.
 func (l *look) hasCalico() bool {
 	s := settings{"cni": "calico"}
-	config, err := decode(l.Spec.MachineGlobalConfig["cni"])
-	if err == nil && config != nil {
-		s["cni"] = config
+	if value, _ := l.layers[0].value("cni"); value != nil {
+		s["cni"] = value
 	}
 	return slices.ContainsFunc(s.list("cni"), func(item any) bool {
 		text, _ := item.(string)

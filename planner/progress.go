@@ -1,10 +1,7 @@
 package planner
 
 import (
-	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -14,39 +11,27 @@ import (
 
 // progress is how far a machine has come with the plan that was delivered to it.
 type progress struct {
-	delivered []byte
-	// plan is what was delivered, and broken why that cannot be read.
-	plan    plan.Plan
-	broken  error
-	reason  string
-	message string
-}
-
-// read decodes what was delivered; it was checked then.
-func (p *progress) read() {
-	if p.plan.Files == nil && len(p.delivered) > 0 {
-		p.broken = json.Unmarshal(p.delivered, &p.plan)
-	}
+	delivered       *Delivered
+	reason, message string
 }
 
 // stand tells how it stands with the plan. An agent may have written anything: what cannot be read is said, and nothing is believed.
 func (p *progress) stand(s *Secret) {
-	switch {
-	case len(p.delivered) == 0:
-		p.delivered = nil
-		return
-	case p.broken != nil:
-		p.reason, p.message = rkev1.PlanFailedReason, "its plan Secret holds no plan: "+plan.Head(p.broken.Error(), 300)
+	if s == nil || s.Delivered == nil {
 		return
 	}
-	if p.reason, p.message = stage(s.Data); p.reason == rkev1.UpToDateReason {
-		p.reason, p.message = health(s.Data, p.plan.Probes)
+	p.delivered = s.Delivered
+	if why := p.delivered.Broken; why != "" {
+		p.reason, p.message = rkev1.PlanFailedReason, "its plan Secret holds no plan: "+why
+		return
+	}
+	if p.reason, p.message = stage(s.Data, p.delivered.Checksum); p.reason == rkev1.UpToDateReason {
+		p.reason, p.message = health(s.Data, p.delivered.Probes)
 	}
 }
 
 // stage is how far the agent has applied the plan.
-func stage(data map[string][]byte) (reason, message string) {
-	checksum := plan.Checksum(data[plan.KeyPlan])
+func stage(data map[string][]byte, checksum string) (reason, message string) {
 	switch plan.State(data[plan.KeyState]) {
 	case plan.StatePending:
 		return rkev1.WaitingForAgentReason, "its agent has not taken up the plan"
@@ -101,14 +86,14 @@ func orUnsaid(why string) string {
 func oneLine(text string) string { return plan.Head(strings.Join(strings.Fields(text), " "), 1000) }
 
 // health tells which probes of an applied plan are not healthy.
-func health(data map[string][]byte, probes map[string]plan.Probe) (reason, message string) {
+func health(data map[string][]byte, probes []string) (reason, message string) {
 	statuses, err := plan.DecodeProbeStatuses(data[plan.KeyProbeStatuses])
 	if err != nil {
 		return rkev1.WaitingForProbesReason, "what its agent says of probes cannot be read"
 	}
 	said, _ := plan.DecodeAgentStatus(data[plan.KeyAgentStatus])
 	var unhealthy []string
-	for _, name := range slices.Sorted(maps.Keys(probes)) {
+	for _, name := range probes {
 		if statuses[name].Healthy {
 			continue
 		}

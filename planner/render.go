@@ -79,11 +79,11 @@ func (l *look) gone(files []plan.File) []plan.File {
 		keep[file.Path] = true
 	}
 	var gone []plan.File
-	for _, file := range l.progress.plan.Files {
-		if keep[file.Path] || file.Directory || l.Spec.UnmanagedConfig && strings.HasPrefix(file.Path, etcDir) || strings.HasPrefix(file.Path, l.dataDir()+"/server/tls/") {
+	for _, path := range l.progress.delivered.Paths {
+		if keep[path] || l.Spec.UnmanagedConfig && strings.HasPrefix(path, etcDir) || strings.HasPrefix(path, l.dataDir()+"/server/tls/") {
 			continue
 		}
-		gone = append(gone, plan.File{Path: file.Path, Action: plan.ActionDelete, Dynamic: true})
+		gone = append(gone, plan.File{Path: path, Action: plan.ActionDelete, Dynamic: true})
 	}
 	slices.SortFunc(gone, func(a, b plan.File) int { return strings.Compare(a.Path, b.Path) })
 	return gone[:min(len(gone), maxGone)]

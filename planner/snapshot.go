@@ -29,8 +29,10 @@ type Cluster struct {
 	Bootstrapped bool
 	Tokens       Tokens
 	Authorities  Authorities
-	// Objects are the Secrets and ConfigMaps that References names, as far as they are there.
+	// Objects are the Secrets and ConfigMaps that References names, as far as they are there. TooLarge is the object with which they have more than
+	// MaxObjectBytes, if they do; then those after it are missing.
 	Objects  map[ObjectKey]Object
+	TooLarge *ObjectKey
 	Machines []Machine
 }
 
@@ -106,35 +108,25 @@ type Machine struct {
 	Secret *Secret
 }
 
-// Secret is a plan Secret: its data, and of its labels and annotations what the planner wrote.
+// Secret is a plan Secret: its data but the plan, what has to be known of that, and of its labels and annotations what the planner wrote.
 type Secret struct {
-	Data     map[string][]byte
-	InitNode bool
-	JoinedTo string
+	Data      map[string][]byte
+	Delivered *Delivered
+	InitNode  bool
+	JoinedTo  string
 }
 
-// References are the objects that a control plane names, so that they can be read and watched.
+// MaxReferences bounds how many objects a control plane may name.
+const MaxReferences = 100
+
+// MaxObjectBytes bounds what of these objects is used, all together.
+const MaxObjectBytes = 4 << 20
+
+// References are the objects that a control plane names, so that they can be read and watched. There are none where it names too many.
 func References(spec rkev1.RKEControlPlaneSpec) []ObjectKey {
-	named := map[ObjectKey]bool{}
-	add := func(kind, name string) {
-		if name != "" {
-			named[ObjectKey{kind, name}] = true
-		}
-	}
-	if spec.Registries != nil {
-		for _, registry := range spec.Registries.Configs {
-			add(SecretKind, registry.AuthConfigSecretName)
-			add(SecretKind, registry.TLSSecretName)
-		}
-	}
-	for _, files := range spec.MachineSelectorFiles {
-		for _, source := range files.FileSources {
-			add(SecretKind, source.Secret.Name)
-			add(ConfigMapKind, source.ConfigMap.Name)
-		}
-	}
-	if spec.ETCD != nil && spec.ETCD.S3 != nil {
-		add(SecretKind, spec.ETCD.S3.CloudCredentialName)
+	named := NewUses(spec)
+	if len(named) > MaxReferences {
+		return nil
 	}
 	return slices.SortedFunc(maps.Keys(named), func(a, b ObjectKey) int { return strings.Compare(a.Kind+a.Name, b.Kind+b.Name) })
 }

@@ -103,7 +103,14 @@ func or[T any](given *T, otherwise T) T {
 func (w *world) snapshot() planner.Cluster {
 	c := w.cluster
 	for _, name := range slices.Backward(slices.Sorted(maps.Keys(w.machines))) {
-		c.Machines = append(c.Machines, *w.machines[name])
+		m := *w.machines[name]
+		if m.Secret != nil {
+			seen := *m.Secret
+			seen.Data, seen.Delivered = maps.Clone(seen.Data), planner.NewDelivered(seen.Data[plan.KeyPlan])
+			delete(seen.Data, plan.KeyPlan)
+			m.Secret = &seen
+		}
+		c.Machines = append(c.Machines, m)
 	}
 	return c
 }

@@ -5,14 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
-	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/releases"
 )
 
@@ -27,16 +25,12 @@ var key = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\+?$`)
 
 // merge puts a layer over the settings: its values replace earlier ones, and null takes one away. Where names the layer in errors, which never
 // have the value in them: it may be a secret.
-func (s settings) merge(layer rkev1.Config, where string, kind func(string) (releases.Kind, bool)) error {
+func (s settings) merge(layer []argument, where string, kind func(string) (releases.Kind, bool)) error {
 	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(layer)) {
-		if !key.MatchString(name) {
-			errs = append(errs, fmt.Errorf("%s: %.60q is no name of an argument", where, name))
-			continue
-		}
-		value, err := decode(layer[name])
+	for _, given := range layer {
+		name, value, err := given.name, given.value, given.err
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %s %w", where, name, err))
+			errs = append(errs, fmt.Errorf("%s: %w", where, err))
 			continue
 		}
 		wanted, mine := kind(strings.TrimSuffix(name, "+"))

@@ -2,6 +2,7 @@ package rkecontrolplane_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -95,6 +96,34 @@ func TestBadInput(t *testing.T) {
 			require.NotNil(t, w.planOf("server"))
 		})
 	}
+}
+
+// More than the manager reads for one cluster is refused, by what the message names; what of an object is not used does not count.
+func TestBadInput_objectsTooLarge(t *testing.T) {
+	w := newWorld(t)
+	w.machine("server", "etcd", "control-plane", "worker")
+	w.server("server", 1)
+	var entry rkev1.RKEProvisioningFiles
+	for i := range 5 {
+		name := fmt.Sprintf("files-%d", i)
+		require.NoError(t, w.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: name,
+			Annotations: map[string]string{rkev1.AuthorizedForClustersAnnotation: "c1"}}, Data: map[string][]byte{"large": make([]byte, 900<<10), "small": []byte("x")}}))
+		entry.FileSources = append(entry.FileSources, rkev1.ProvisioningFileSource{Secret: rkev1.K8sObjectFileSource{Name: name, Items: []rkev1.KeyToPath{{Key: "large", Path: "/etc/" + name}}}})
+	}
+	entry.MachineLabelSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"none": "none"}}
+	w.change(func(o *rkev1.RKEControlPlane) { o.Spec.MachineSelectorFiles = []rkev1.RKEProvisioningFiles{entry} })
+	w.quiet()
+	message := w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.ReferencesExceededReason)
+	require.Contains(t, message, `4194304 bytes with the Secret "files-4"`)
+	require.Nil(t, w.planOf("server"))
+	w.change(func(o *rkev1.RKEControlPlane) {
+		for i := range entry.FileSources {
+			o.Spec.MachineSelectorFiles[0].FileSources[i].Secret.Items[0].Key = "small"
+		}
+		o.Spec.MachineSelectorFiles[0].MachineLabelSelector = nil
+	})
+	w.quiet()
+	require.Equal(t, "x", file(t, w.planOf("server"), "/etc/files-4"))
 }
 
 func TestBadInput_twoControlPlanesForOneCluster(t *testing.T) {

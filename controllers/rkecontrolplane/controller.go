@@ -44,7 +44,7 @@ type Options struct {
 	Reader client.Reader
 	// Cache reads the metadata of Secrets. Client by default.
 	Cache client.Reader
-	// Plans reads plan Secrets; see NewPlans. Reader by default.
+	// Plans reads plan Secrets, of which it has what NewPlans keeps. Reader, which has all, by default.
 	Plans client.Reader
 	// Clusters tells which clusters are reached.
 	Clusters Clusters
@@ -72,9 +72,6 @@ func New(o Options) *Reconciler {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	if o.Plans == nil {
-		o.Plans = o.Reader
-	}
 	if o.Cache == nil {
 		o.Cache = o.Client
 	}
@@ -87,8 +84,10 @@ type scope struct {
 	conditions *step.Conditions
 	cluster    *clusterv1.Cluster
 	members    []member
-	snapshot   planner.Cluster
-	result     planner.Result
+	// plans are the plan Secrets by the name of their RKEBootstrap, as far as they are kept in memory.
+	plans    map[string]*corev1.Secret
+	snapshot planner.Cluster
+	result   planner.Result
 	// state is the Secret <control plane>-rke-state.
 	state *corev1.Secret
 	// again is when something is due that nothing wakes for; 0 if nothing is.

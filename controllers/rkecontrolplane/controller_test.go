@@ -17,6 +17,7 @@ import (
 	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/capi/kubeconfig"
+	"github.com/drover-project/drover/controllers/rkecontrolplane/authorities"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -272,6 +273,19 @@ func TestKubeconfig(t *testing.T) {
 	require.NoError(t, w.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: "c1-kubeconfig"}, Data: map[string][]byte{"value": []byte("mine")}}))
 	w.quiet()
 	require.Equal(t, "mine", string(w.secret("c1-kubeconfig").Data["value"]), "the user's own is left alone")
+}
+
+// An authority of the user's that ends within the hour has the kubeconfig written once.
+func TestKubeconfig_authorityEnds(t *testing.T) {
+	w := newWorld(t)
+	data, err := authorities.New("c1", authorities.Client, w.clock.Now().Add(30*time.Minute-10*365*24*time.Hour))
+	require.NoError(t, err)
+	require.NoError(t, w.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: "c1-cca"}, Data: data}))
+	w.up()
+	require.NotEmpty(t, w.secret("c1-kubeconfig").Data["value"])
+	w.clock.SetTime(w.clock.Now().Add(time.Hour))
+	w.quiet()
+	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.AuthorityInvalidReason), "is over since")
 }
 
 // Who checks health does not replace the only server, nor a worker that restarts because it was told to, for as long as that may take.

@@ -2,40 +2,56 @@ package rkecontrolplane
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/planner"
 )
 
-// planned are the keys of a plan Secret that the planner reads, noted its labels and annotations.
+// planned are the keys of a plan Secret that the planner reads beside the plan, noted its labels and annotations.
 var (
-	planned = []string{plan.KeyPlan, plan.KeyState, plan.KeyMaxFailures, plan.KeyFailureThreshold, plan.KeyAppliedChecksum, plan.KeyFailedChecksum,
-		plan.KeyFailureCount, plan.KeyProbeStatuses, plan.KeyAgentStatus}
-	noted = []string{clusterv1.ClusterNameLabel, rkev1.InitNodeLabel, rkev1.JoinURLAnnotation, rkev1.JoinedToAnnotation, largeAnnotation}
+	planned = []string{plan.KeyState, plan.KeyMaxFailures, plan.KeyFailureThreshold, plan.KeyAppliedChecksum, plan.KeyFailedChecksum, plan.KeyFailureCount,
+		plan.KeyProbeStatuses, plan.KeyAgentStatus}
+	noted = []string{clusterv1.ClusterNameLabel, rkev1.InitNodeLabel, rkev1.JoinURLAnnotation, rkev1.JoinedToAnnotation}
 )
 
-// maxKept is how many bytes of one plan Secret stay in memory. A user may make as many as he likes; what is larger is read when it is needed.
-const maxKept = 96 << 10
+// deliveredKey, in memory only, has what the planner has to know of the plan.
+const deliveredKey = "delivered"
 
-// largeAnnotation, in memory only, marks a plan Secret whose data is not kept.
+// largeAnnotation, in memory only, marks a plan Secret of which nothing is kept.
 const largeAnnotation = "drover.cattle.io/too-large-to-keep"
 
-// NewPlans makes a cache of the plan Secrets with what the planner reads of them, and of no other Secret. Output of instructions, which may be
-// long and hold secrets, is not kept.
+// A user may make as many plan Secrets as he likes, and write into them what he likes. What is not kept is read when it is needed.
+const (
+	maxValue         = 32 << 10 // of one key
+	maxOfCluster     = 16 << 20 // of a cluster, at a look
+	maxOfNamespace   = 8 << 20  // kept of a namespace
+	maxOfAllClusters = 64 << 20 // kept of all
+)
+
+// NewPlans makes a cache of the plan Secrets with what the planner reads of them, and of no other Secret. Plans, which have a cluster's keys in them,
+// and output of instructions, which may be long and hold secrets, are not kept.
 func NewPlans(config *rest.Config, opts cache.Options) (cache.Cache, error) {
+	kept := &shares{sizes: map[types.NamespacedName]int{}, ofNamespace: map[string]int{}}
 	opts.ByObject = map[client.Object]cache.ByObject{
 		&corev1.Secret{}: {Field: fields.OneTermEqualSelector("type", plan.SecretType), Transform: func(in any) (any, error) {
 			if secret, ok := in.(*corev1.Secret); ok {
-				keep(secret)
+				kept.keep(secret)
 			}
 			return in, nil
 		}},
@@ -44,12 +60,66 @@ func NewPlans(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the cache of plan Secrets: %w", err)
 	}
+	// It is not started yet: nothing is waited for.
+	informer, err := made.GetInformer(context.Background(), &corev1.Secret{}, cache.BlockUntilSynced(false))
+	if err == nil {
+		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{DeleteFunc: kept.forget})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("watching for plan Secrets that go: %w", err)
+	}
 	return made, nil
 }
 
-// keep drops what nobody reads.
-func keep(secret *corev1.Secret) {
+// shares counts what is kept of plan Secrets, so that no namespace takes the room of others.
+type shares struct {
+	mu          sync.Mutex
+	sizes       map[types.NamespacedName]int
+	ofNamespace map[string]int
+	sum         int
+}
+
+// keep drops what nobody reads, and all of what has no room.
+func (s *shares) keep(secret *corev1.Secret) {
 	shrink(secret)
+	size := sizeOf(secret)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := client.ObjectKeyFromObject(secret)
+	s.add(name, -s.sizes[name])
+	if s.ofNamespace[name.Namespace]+size > maxOfNamespace || s.sum+size > maxOfAllClusters {
+		secret.Data, secret.Annotations = nil, map[string]string{largeAnnotation: ""}
+		return
+	}
+	s.add(name, size)
+}
+
+// forget gives a Secret's room back.
+func (s *shares) forget(obj any) {
+	if unseen, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+		obj = unseen.Obj
+	}
+	secret, ok := obj.(*corev1.Secret)
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := client.ObjectKeyFromObject(secret)
+	s.add(name, -s.sizes[name])
+}
+
+func (s *shares) add(name types.NamespacedName, size int) {
+	s.sum += size
+	if s.sizes[name] += size; s.sizes[name] == 0 {
+		delete(s.sizes, name)
+	}
+	if s.ofNamespace[name.Namespace] += size; s.ofNamespace[name.Namespace] == 0 {
+		delete(s.ofNamespace, name.Namespace)
+	}
+}
+
+func sizeOf(secret *corev1.Secret) int {
 	size := 0
 	for _, value := range secret.Data {
 		size += len(value)
@@ -57,19 +127,27 @@ func keep(secret *corev1.Secret) {
 	for _, value := range secret.Annotations {
 		size += len(value)
 	}
-	if size > maxKept {
-		secret.Data, secret.Annotations = nil, nil
-		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, largeAnnotation, "")
-	}
+	return size
 }
 
+// shrink leaves of a plan Secret what the planner reads. A value that is too long is none: our agent writes no such.
 func shrink(secret *corev1.Secret) {
 	var owners []metav1.OwnerReference
 	if owner := metav1.GetControllerOf(secret); owner != nil {
 		owners = append(owners, *owner)
 	}
+	data := only(secret.Data, planned)
+	if status, err := plan.DecodeAgentStatus(data[plan.KeyAgentStatus]); err == nil && status.Output != "" {
+		status.Output = ""
+		data[plan.KeyAgentStatus], _ = json.Marshal(status) // texts and numbers are always encoded
+	}
+	maps.DeleteFunc(data, func(_ string, value []byte) bool { return len(value) > maxValue })
+	if delivered := planner.NewDelivered(secret.Data[plan.KeyPlan]); delivered != nil {
+		data[deliveredKey], _ = json.Marshal(delivered)
+	}
 	secret.ManagedFields, secret.Finalizers, secret.OwnerReferences = nil, nil, owners
-	secret.Labels, secret.Annotations, secret.Data = only(secret.Labels, noted), only(secret.Annotations, noted), only(secret.Data, planned)
+	secret.Labels, secret.Annotations, secret.Data = only(secret.Labels, noted), only(secret.Annotations, noted), data
+	maps.DeleteFunc(secret.Annotations, func(_, value string) bool { return len(value) > maxValue })
 }
 
 // only is a map of its own with these keys: one from which the others were deleted would keep their room.
@@ -83,24 +161,48 @@ func only[V any](all map[string]V, keys []string) map[string]V {
 	return left
 }
 
+// deliveredTo is what is known of the plan in a plan Secret.
+func deliveredTo(secret *corev1.Secret) *planner.Delivered {
+	raw := secret.Data[deliveredKey]
+	if len(raw) == 0 {
+		return nil
+	}
+	delivered := &planner.Delivered{}
+	if err := json.Unmarshal(raw, delivered); err != nil {
+		delivered.Broken = err.Error() // it was encoded by shrink
+	}
+	return delivered
+}
+
 // planSecrets are the plan Secrets of the cluster by the name of their RKEBootstrap.
 func (r *Reconciler) planSecrets(ctx context.Context, s *scope) (map[string]*corev1.Secret, error) {
-	list := &corev1.SecretList{}
-	if err := r.Plans.List(ctx, list, client.InNamespace(s.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}); err != nil {
+	list, live := &corev1.SecretList{}, r.Plans == nil
+	var plans client.Reader = r.Plans
+	if live {
+		plans = r.Reader
+	}
+	if err := plans.List(ctx, list, client.InNamespace(s.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}); err != nil {
 		return nil, fmt.Errorf("reading the plan Secrets: %w", err)
 	}
-	found := map[string]*corev1.Secret{}
+	found, size := map[string]*corev1.Secret{}, 0
 	for i := range list.Items {
 		one := &list.Items[i]
 		owner := metav1.GetControllerOf(one)
 		if one.Type != plan.SecretType || owner == nil || owner.Kind != "RKEBootstrap" {
 			continue
 		}
-		if _, large := one.Annotations[largeAnnotation]; large {
+		_, dropped := one.Annotations[largeAnnotation]
+		if dropped {
+			*one = corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: one.Namespace, Name: one.Name}}
 			if err := r.Reader.Get(ctx, client.ObjectKeyFromObject(one), one); err != nil {
 				return nil, fmt.Errorf("reading the plan Secret %s: %w", one.Name, err)
 			}
+		}
+		if dropped || live {
 			shrink(one)
+		}
+		if size += sizeOf(one); size > maxOfCluster {
+			return nil, step.Stall(rkev1.PlansExceededReason, fmt.Errorf("what has to be known of the plan Secrets of the cluster's machines has more than %d bytes with %s", maxOfCluster, one.Name))
 		}
 		found[owner.Name] = one
 	}

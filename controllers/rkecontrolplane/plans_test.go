@@ -3,11 +3,13 @@ package rkecontrolplane_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -46,16 +48,75 @@ func TestNewPlans(t *testing.T) {
 	w.reconcile()
 	require.Equal(t, "canary", string(w.secret("server-machine-plan").Data[plan.KeyAppliedOutput]))
 	require.NotNil(t, w.planOf("server"))
-	kept("server-machine-plan")
+	w.agent("server", map[string]string{plan.KeyAgentStatus: `{"version":"v1","message":"why","output":"canary"}`})
+	secret = kept("server-machine-plan")
+	require.NotContains(t, secret.Data, plan.KeyPlan, "it has the cluster's keys in it")
+	for key, value := range secret.Data {
+		require.NotContains(t, string(value), "canary", key)
+		require.Less(t, len(value), 4<<10, key)
+	}
 	w.applies("server")
 	large := w.secret("server-machine-plan")
 	large.Data[plan.KeyAgentStatus] = append([]byte(`{"message":"`), append(bytes.Repeat([]byte("x"), 200<<10), `"}`...)...)
 	require.NoError(t, w.Update(t.Context(), large))
-	require.Empty(t, kept("server-machine-plan").Data, "too large to keep")
+	require.NotContains(t, kept("server-machine-plan").Data, plan.KeyAgentStatus, "too large to keep")
 	w.reconcile()
 	w.expectMachine("server", rkev1.WaitingForProbesReason)
 
 	list := &corev1.SecretList{}
 	require.NoError(t, plans.List(t.Context(), list, client.InNamespace(w.obj.Namespace)))
 	require.Len(t, list.Items, 1)
+}
+
+// Who makes many large plan Secrets has the manager keep no more than his share; what is not kept is read, and what goes gives its room back.
+func TestNewPlans_share(t *testing.T) {
+	w := newWorld(t)
+	plans, err := rkecontrolplane.NewPlans(testkit.Config(t), cache.Options{Scheme: w.Scheme()})
+	require.NoError(t, err)
+	go func() { _ = plans.Start(t.Context()) }()
+	w.r = rkecontrolplane.New(rkecontrolplane.Options{Client: w.WithWatch, Reader: w.WithWatch, Plans: plans, Clusters: w.reached, Clock: w.clock})
+	const share, each = 8 << 20, 180 << 10
+	made := func(name string) *corev1.Secret {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: name}, Type: plan.SecretType, Data: map[string][]byte{}}
+		for _, key := range []string{plan.KeyState, plan.KeyMaxFailures, plan.KeyFailureThreshold, plan.KeyAppliedChecksum, plan.KeyFailedChecksum, plan.KeyFailureCount} {
+			secret.Data[key] = bytes.Repeat([]byte("x"), 30<<10)
+		}
+		require.NoError(t, w.Create(t.Context(), secret))
+		return secret
+	}
+	sum := func(wanted int) (size int) {
+		testkit.Eventually(t, time.Minute, func() error {
+			list := &corev1.SecretList{}
+			if err := plans.List(t.Context(), list, client.InNamespace(w.obj.Namespace)); err != nil || len(list.Items) != wanted {
+				return errors.Join(err, errors.New("it is behind"))
+			}
+			size = 0
+			for _, one := range list.Items {
+				for _, value := range one.Data {
+					size += len(value)
+				}
+			}
+			return nil
+		})
+		return size
+	}
+	hoard := make([]*corev1.Secret, share/each+5)
+	for i := range hoard {
+		hoard[i] = made(fmt.Sprintf("hoard-%d", i))
+	}
+	kept := sum(len(hoard))
+	require.LessOrEqual(t, kept, share)
+	require.Greater(t, kept, share-2*each)
+
+	w.machine("server", "etcd", "control-plane", "worker")
+	w.server("server", 1)
+	sum(len(hoard) + 1)
+	w.reconcile()
+	require.NotNil(t, w.planOf("server"))
+	for _, one := range hoard {
+		require.NoError(t, w.Delete(t.Context(), one))
+	}
+	sum(1)
+	made("later")
+	require.GreaterOrEqual(t, sum(2), each, "the room was given back")
 }

@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/rkecontrolplane/authorities"
 	"github.com/drover-project/drover/controllers/step"
@@ -34,10 +33,11 @@ const (
 // ensureSecrets makes the cluster's authorities and tokens, once. Each is made before the first plan is delivered; one that is gone after that
 // is not made anew, for the cluster's servers have the old one.
 func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
-	begun, err := r.begun(ctx, s)
-	if err != nil {
+	var err error
+	if s.plans, err = r.planSecrets(ctx, s); err != nil {
 		return err
 	}
+	begun := hasPlan(s.plans)
 	name := s.Name + "-rke-state"
 	s.state, err = r.ensureSecret(ctx, s, name, begun, func() (corev1.SecretType, map[string][]byte, error) {
 		return rkev1.ClusterStateSecretType, map[string][]byte{serverTokenKey: []byte(newToken()), agentTokenKey: []byte(newToken())}, nil
@@ -67,15 +67,14 @@ func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// begun reports whether a machine of the cluster has been given a plan.
-func (r *Reconciler) begun(ctx context.Context, s *scope) (bool, error) {
-	plans, err := r.planSecrets(ctx, s)
+// hasPlan reports whether a machine of the cluster has been given a plan.
+func hasPlan(plans map[string]*corev1.Secret) bool {
 	for _, one := range plans {
-		if len(one.Data[plan.KeyPlan]) > 0 {
-			return true, err
+		if len(one.Data[deliveredKey]) > 0 {
+			return true
 		}
 	}
-	return false, err
+	return false
 }
 
 // ensureSecret reads a Secret of the cluster, or makes it.

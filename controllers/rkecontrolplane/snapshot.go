@@ -43,7 +43,7 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) error {
 	if c.Releases, c.ReleasesError, err = r.catalogue.read(ctx, r.Reader, r.Releases); err != nil {
 		return err
 	}
-	if c.Objects, err = r.objects(ctx, s); err != nil {
+	if err := r.objects(ctx, s); err != nil {
 		return err
 	}
 	if err := r.machines(ctx, s); err != nil {
@@ -80,36 +80,48 @@ func (r *Reconciler) endpoint(ctx context.Context, cluster *clusterv1.Cluster) (
 	return clusterv1.APIEndpoint{}, nil
 }
 
-// objects reads what the specification names, as far as it is there.
-func (r *Reconciler) objects(ctx context.Context, s *scope) (map[planner.ObjectKey]planner.Object, error) {
-	found := map[planner.ObjectKey]planner.Object{}
+// objects reads what the specification names, as far as it is there, one after the other, and keeps what the planner uses of it.
+func (r *Reconciler) objects(ctx context.Context, s *scope) error {
+	uses, room := planner.NewUses(s.Spec), planner.MaxObjectBytes
+	s.snapshot.Objects, s.snapshot.TooLarge = map[planner.ObjectKey]planner.Object{}, nil
 	for _, key := range planner.References(s.Spec) {
-		name := client.ObjectKey{Namespace: s.Namespace, Name: key.Name}
-		var object planner.Object
-		var err error
-		if key.Kind == planner.SecretKind {
-			read := &corev1.Secret{}
-			err = r.Reader.Get(ctx, name, read)
-			object = planner.Object{Type: string(read.Type), Data: read.Data, AuthorizedClusters: read.Annotations[rkev1.AuthorizedForClustersAnnotation]}
-		} else {
-			read := &corev1.ConfigMap{}
-			err = r.Reader.Get(ctx, name, read)
-			object = planner.Object{Data: read.BinaryData, AuthorizedClusters: read.Annotations[rkev1.AuthorizedForClustersAnnotation]}
-			if object.Data == nil {
-				object.Data = map[string][]byte{}
-			}
-			for key, text := range read.Data {
-				object.Data[key] = []byte(text)
-			}
-		}
+		object, err := r.object(ctx, s.Namespace, key)
 		if client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("reading %s %s: %w", key.Kind, key.Name, err)
+			return fmt.Errorf("reading %s %s: %w", key.Kind, key.Name, err)
 		}
-		if err == nil {
-			found[key] = object
+		if err != nil {
+			continue
 		}
+		object.Data = uses.Of(key, object.Data)
+		for name, value := range object.Data {
+			room -= len(name) + len(value)
+		}
+		if room < 0 {
+			s.snapshot.TooLarge = &key
+			return nil
+		}
+		s.snapshot.Objects[key] = object
 	}
-	return found, nil
+	return nil
+}
+
+func (r *Reconciler) object(ctx context.Context, namespace string, key planner.ObjectKey) (planner.Object, error) {
+	name := client.ObjectKey{Namespace: namespace, Name: key.Name}
+	if key.Kind == planner.SecretKind {
+		read := &corev1.Secret{}
+		err := r.Reader.Get(ctx, name, read)
+		return planner.Object{Type: string(read.Type), Data: read.Data, AuthorizedClusters: read.Annotations[rkev1.AuthorizedForClustersAnnotation]}, err
+	}
+	read := &corev1.ConfigMap{}
+	err := r.Reader.Get(ctx, name, read)
+	object := planner.Object{Data: read.BinaryData, AuthorizedClusters: read.Annotations[rkev1.AuthorizedForClustersAnnotation]}
+	if object.Data == nil {
+		object.Data = map[string][]byte{}
+	}
+	for key, text := range read.Data {
+		object.Data[key] = []byte(text)
+	}
+	return object, err
 }
 
 // machines are those of the cluster whose bootstrap is ours.
@@ -126,10 +138,6 @@ func (r *Reconciler) machines(ctx context.Context, s *scope) error {
 	for i := range bootstraps.Items {
 		ids[bootstraps.Items[i].Name] = bootstraps.Items[i].Labels[rkev1.MachineIDLabel]
 	}
-	plans, err := r.planSecrets(ctx, s)
-	if err != nil {
-		return err
-	}
 	for i := range list.Items {
 		machine := &list.Items[i]
 		ref := machine.Spec.Bootstrap.ConfigRef
@@ -141,9 +149,9 @@ func (r *Reconciler) machines(ctx context.Context, s *scope) error {
 		if err := r.common(ctx, machine, &seen); err != nil {
 			return err
 		}
-		m := member{machine, plans[ref.Name]}
+		m := member{machine, s.plans[ref.Name]}
 		if m.plan != nil {
-			seen.Secret = &planner.Secret{Data: m.plan.Data, InitNode: m.plan.Labels[rkev1.InitNodeLabel] == "true", JoinedTo: m.plan.Annotations[rkev1.JoinedToAnnotation]}
+			seen.Secret = &planner.Secret{Data: m.plan.Data, Delivered: deliveredTo(m.plan), InitNode: m.plan.Labels[rkev1.InitNodeLabel] == "true", JoinedTo: m.plan.Annotations[rkev1.JoinedToAnnotation]}
 		}
 		s.members, s.snapshot.Machines = append(s.members, m), append(s.snapshot.Machines, seen)
 	}

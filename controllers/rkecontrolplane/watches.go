@@ -35,6 +35,10 @@ func (r *Reconciler) Register(mgr manager.Manager, plans cache.Cache) error {
 	if err := mgr.Add(plans); err != nil {
 		return fmt.Errorf("adding the cache of plan Secrets: %w", err)
 	}
+	// A Secret that changes wakes those that name it, without a look at all that are there.
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &rkev1.RKEControlPlane{}, referenceIndex, referenced); err != nil {
+		return fmt.Errorf("indexing RKEControlPlanes: %w", err)
+	}
 	workers := max(r.Workers, 1)
 	wake := handler.EnqueueRequestsFromMapFunc
 	// Our own status is no news.
@@ -112,28 +116,39 @@ func (r *Reconciler) ofSecret(ctx context.Context, obj client.Object) []reconcil
 // ofConfigMap wakes those whose specification names it, and all of them for the catalogue of releases.
 func (r *Reconciler) ofConfigMap(ctx context.Context, obj client.Object) []reconcile.Request {
 	if client.ObjectKeyFromObject(obj) == r.Releases {
-		return r.all(ctx, func(*rkev1.RKEControlPlane) bool { return true })
+		return r.all(ctx)
 	}
 	return r.naming(ctx, planner.ConfigMapKind, obj)
 }
 
 // naming are the control planes whose specification names an object.
 func (r *Reconciler) naming(ctx context.Context, kind string, obj client.Object) []reconcile.Request {
-	return r.all(ctx, func(one *rkev1.RKEControlPlane) bool {
-		return slices.Contains(planner.References(one.Spec), planner.ObjectKey{Kind: kind, Name: obj.GetName()})
-	}, client.InNamespace(obj.GetNamespace()))
+	return r.all(ctx, client.InNamespace(obj.GetNamespace()), client.MatchingFields{referenceIndex: kind + "/" + obj.GetName()})
 }
 
-func (r *Reconciler) all(ctx context.Context, which func(*rkev1.RKEControlPlane) bool, opts ...client.ListOption) []reconcile.Request {
+// referenceIndex finds RKEControlPlanes by the kind and name of what their specification names.
+const referenceIndex = "references"
+
+func referenced(obj client.Object) []string {
+	one, ok := obj.(*rkev1.RKEControlPlane)
+	if !ok {
+		return nil
+	}
+	var keys []string
+	for _, key := range planner.References(one.Spec) {
+		keys = append(keys, key.Kind+"/"+key.Name)
+	}
+	return keys
+}
+
+func (r *Reconciler) all(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
 	list := &rkev1.RKEControlPlaneList{}
 	if err := r.Client.List(ctx, list, opts...); err != nil {
 		return nil
 	}
 	var found []reconcile.Request
 	for i := range list.Items {
-		if which(&list.Items[i]) {
-			found = append(found, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-		}
+		found = append(found, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 	}
 	return found
 }

@@ -31,9 +31,10 @@ type ClusterConfiguration struct {
 	// +optional
 	// +kubebuilder:validation:MaxItems=500
 	MachineSelectorConfig []RKESystemConfig `json:"machineSelectorConfig,omitempty"`
-	// MachineSelectorFiles are files for the machines that a selector matches.
+	// MachineSelectorFiles are files for the machines that a selector matches. At most 100 Secrets and ConfigMaps are read for a cluster, and of them
+	// 4 MiB.
 	// +optional
-	// +kubebuilder:validation:MaxItems=500
+	// +kubebuilder:validation:MaxItems=100
 	MachineSelectorFiles []RKEProvisioningFiles `json:"machineSelectorFiles,omitempty"`
 	// AdditionalManifest is YAML that the distribution applies to its cluster.
 	// +optional
@@ -141,7 +142,7 @@ type RKEProvisioningFiles struct {
 	MachineLabelSelector *metav1.LabelSelector `json:"machineLabelSelector,omitempty"`
 	// FileSources are where the files come from.
 	// +optional
-	// +kubebuilder:validation:MaxItems=500
+	// +kubebuilder:validation:MaxItems=100
 	FileSources []ProvisioningFileSource `json:"fileSources,omitempty"`
 }
 

@@ -45,6 +45,10 @@ const (
 	// WaitingForTokensReason and WaitingForAuthoritiesReason: the cluster's own Secrets are not there yet.
 	WaitingForTokensReason      = "WaitingForTokens"
 	WaitingForAuthoritiesReason = "WaitingForAuthorities"
+	// ReferencesExceededReason: the specification names more Secrets and ConfigMaps, or larger ones, than the manager reads for one cluster.
+	ReferencesExceededReason = "ReferencesExceeded"
+	// PlansExceededReason: so much is in the plan Secrets of the cluster that it is not all looked at.
+	PlansExceededReason = "PlansExceeded"
 	// ConfigInvalidReason: a value of the configuration is none that k3s or RKE2 could take.
 	ConfigInvalidReason = "ConfigInvalid"
 	// RegistrySecretMissingReason and RegistrySecretInvalidReason are about what spec.registries names.

@@ -13,9 +13,11 @@ const (
 type Registry struct {
 	// Mirrors by registry: where its images come from.
 	// +optional
+	// +kubebuilder:validation:MaxProperties=100
 	Mirrors map[string]Mirror `json:"mirrors,omitempty"`
 	// Configs by registry: credentials and certificates.
 	// +optional
+	// +kubebuilder:validation:MaxProperties=100
 	Configs map[string]RegistryConfig `json:"configs,omitempty"`
 }
 
@@ -33,9 +35,11 @@ type Mirror struct {
 type RegistryConfig struct {
 	// AuthConfigSecretName is a Secret of type rke.cattle.io/auth-config, kubernetes.io/basic-auth or kubernetes.io/dockerconfigjson.
 	// +optional
+	// +kubebuilder:validation:MaxLength=253
 	AuthConfigSecretName string `json:"authConfigSecretName,omitempty"`
 	// TLSSecretName is a Secret of type kubernetes.io/tls: the certificate to show to the registry.
 	// +optional
+	// +kubebuilder:validation:MaxLength=253
 	TLSSecretName string `json:"tlsSecretName,omitempty"`
 	// CABundle is PEM.
 	// +optional
