@@ -10,7 +10,19 @@ import (
 )
 
 // Demo shows the whole path on screen and removes every trace, also when a part of it fails.
-func (t *Testbed) Demo(ctx context.Context) (err error) {
+func (t *Testbed) Demo(ctx context.Context) error {
+	return t.present(ctx, []func(context.Context) error{
+		t.shows("A registered driver has become kinds of its own",
+			[]string{"kubectl", "get", "nodedriver", "digitalocean"}, []string{"kubectl", "explain", "digitaloceanmachine.spec.size"}),
+		t.showCreate, t.showLogin, t.showScale,
+		t.shows("Deleting the cluster",
+			[]string{"kubectl", "delete", "cluster", "hello", "--timeout", "2m"}, []string{"drover", "get"}),
+		t.showNothingLeft,
+	})
+}
+
+// present brings everything up, shows the acts, and takes everything down.
+func (t *Testbed) present(ctx context.Context, acts []func(context.Context) error) (err error) {
 	start := time.Now()
 	t.headline("Bringing everything up")
 	defer func() {
@@ -26,20 +38,17 @@ func (t *Testbed) Demo(ctx context.Context) (err error) {
 	if err := t.Up(ctx); err != nil {
 		return err
 	}
-	for _, act := range []func(context.Context) error{
-		t.shows("A registered driver has become kinds of its own",
-			[]string{"kubectl", "get", "nodedriver", "digitalocean"}, []string{"kubectl", "explain", "digitaloceanmachine.spec.size"}),
-		t.showCreate, t.showLogin, t.showScale,
-		t.shows("Deleting the cluster",
-			[]string{"kubectl", "delete", "cluster", "hello", "--timeout", "2m"}, []string{"drover", "get"}),
-		t.shows("Nothing is left at the cloud; its ledger tells everything that ever was",
-			[]string{"localcloud", "ledger", stateDirFlag, t.CloudDir()}, []string{"localcloud", "leftovers", stateDirFlag, t.CloudDir()}),
-	} {
+	for _, act := range acts {
 		if err := act(ctx); err != nil {
 			return errors.Join(err, t.explain(ctx))
 		}
 	}
 	return nil
+}
+
+func (t *Testbed) showNothingLeft(ctx context.Context) error {
+	return t.shows("Nothing is left at the cloud; its ledger tells everything that ever was",
+		[]string{"localcloud", "ledger", stateDirFlag, t.CloudDir()}, []string{"localcloud", "leftovers", stateDirFlag, t.CloudDir()})(ctx)
 }
 
 // shows is an act that consists of commands.
@@ -57,7 +66,7 @@ func (t *Testbed) shows(headline string, commands ...[]string) func(context.Cont
 
 func (t *Testbed) showCreate(ctx context.Context) error {
 	t.headline("Two servers through the real DigitalOcean driver")
-	if err := t.show(ctx, "kubectl", "apply", "--server-side", "-f", t.example()); err != nil {
+	if err := t.show(ctx, "kubectl", "apply", "--server-side", "-f", t.example("digitalocean.yaml")); err != nil {
 		return err
 	}
 	if err := t.showUntil(ctx, 3*time.Minute, machinesRunning(2), "drover", "get"); err != nil {

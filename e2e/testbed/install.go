@@ -83,7 +83,7 @@ func (t *Testbed) UpAndTell(ctx context.Context) error {
 	}
 	t.say("%s", strings.NewReplacer(
 		"KUBECONFIG_PATH", quote(t.readable(t.Kubeconfig())), "BIN_PATH", quote(t.Path()),
-		"EXAMPLE", quote(t.readable(t.example())), "CLOUD_DIR", quote(t.readable(t.CloudDir())),
+		"EXAMPLE", quote(t.readable(t.example("digitalocean.yaml"))), "A_CLUSTER", quote(t.readable(t.clusterExample())), "CLOUD_DIR", quote(t.readable(t.CloudDir())),
 	).Replace(whatNext))
 	return nil
 }
@@ -96,6 +96,8 @@ Everything runs. To try next:
   drover get -w
   drover why NAME          drover ssh NAME          drover logs NAME
   kubectl scale machinedeployment hello --replicas 3
+  kubectl apply --server-side -f A_CLUSTER      # a cluster of k3s: one server, one worker
+  drover why cluster/one   drover kubeconfig one
   localcloud ls --state-dir CLOUD_DIR
   make down                # remove every trace
 `

@@ -21,9 +21,9 @@ var (
 	plain = regexp.MustCompile(`^[A-Za-z0-9_./:=,@%+-]+$`)
 )
 
-// example is what the demo applies.
-func (t *Testbed) example() string {
-	return filepath.Join(filepath.Dir(t.BinDir), "examples", "digitalocean.yaml")
+// example is the path of a file in examples/.
+func (t *Testbed) example(name string) string {
+	return filepath.Join(filepath.Dir(t.BinDir), "examples", name)
 }
 
 func (t *Testbed) headline(text string) { t.say("\n\033[1m== %s\033[0m\n", text) }

@@ -114,13 +114,13 @@ func TestCommandsAreShownAsTyped(t *testing.T) {
 		{[]string{"localcloud", "ls", stateDirFlag, b.CloudDir()}, "localcloud ls"},
 		{[]string{"localcloud", "ls", stateDirFlag, "/elsewhere"}, "localcloud ls --state-dir /elsewhere"},
 		{[]string{"localcloud", stateDirFlag}, "localcloud --state-dir"},
-		{[]string{"kubectl", "apply", "-f", b.example()}, "kubectl apply -f examples/digitalocean.yaml"},
+		{[]string{"kubectl", "apply", "-f", b.example("digitalocean.yaml")}, "kubectl apply -f examples/digitalocean.yaml"},
 		{[]string{"drover", "ssh", "m", "--", "echo a b"}, "drover ssh m -- 'echo a b'"},
 	} {
 		require.Equal(t, test.want, b.typed(test.command))
 	}
 	t.Chdir(t.TempDir())
-	require.Equal(t, "kubectl apply -f '"+b.dir+"/examples/digitalocean.yaml'", b.typed([]string{"kubectl", "apply", "-f", b.example()}))
+	require.Equal(t, "kubectl apply -f '"+b.dir+"/examples/digitalocean.yaml'", b.typed([]string{"kubectl", "apply", "-f", b.example("digitalocean.yaml")}))
 }
 
 func TestShowPrintsTheCommandAndItsOutput(t *testing.T) {

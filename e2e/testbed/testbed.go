@@ -85,6 +85,7 @@ func (t *Testbed) steps() []step {
 	return []step{
 		{"local cloud: the image of its servers", t.buildRootfs},
 		{"local cloud: API, proxy and file server on " + cloudAddress, t.startCloud},
+		{"local cloud: examples/k3s.yaml with its registry", t.writeClusterExample},
 		{"Kubernetes: etcd, API server, controllers, kubelet, containerd", t.startKube},
 		{"Kubernetes: import the image " + Image, func(ctx context.Context) error {
 			return t.ImportImage(ctx, filepath.Join(t.BinDir, "drover-image.tar"))
@@ -124,7 +125,7 @@ func (t *Testbed) Down(ctx context.Context) error {
 		remove = append(remove, t.kubeDir(), t.Kubeconfig())
 	}
 	if cloudErr == nil {
-		remove = append(remove, t.CloudDir())
+		remove = append(remove, t.CloudDir(), t.clusterExample(), t.clusterKubeconfig())
 	}
 	if kubeErr == nil && cloudErr == nil {
 		remove = append(remove, filepath.Join(t.StateDir, logsDir))

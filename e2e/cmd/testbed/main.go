@@ -48,6 +48,7 @@ func command() *cobra.Command {
 		run("up", "Bring everything up and leave it running", (*testbed.Testbed).UpAndTell),
 		run("down", "Remove every trace", (*testbed.Testbed).Down),
 		run("demo", "Show the whole path, then remove every trace", (*testbed.Testbed).Demo),
+		run("demo-cluster", "Show a cluster of k3s, then remove every trace", (*testbed.Testbed).DemoCluster),
 	)
 	return root
 }

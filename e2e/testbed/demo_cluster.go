@@ -1,0 +1,117 @@
+package testbed
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+// clusterExample is examples/k3s.yaml as it works here, where servers pull from the local cloud's registry.
+func (t *Testbed) clusterExample() string { return filepath.Join(t.StateDir, "k3s.yaml") }
+
+// clusterKubeconfig is where the demo keeps the kubeconfig of the cluster that it makes.
+func (t *Testbed) clusterKubeconfig() string { return filepath.Join(t.StateDir, "one.kubeconfig") }
+
+// writeClusterExample writes clusterExample.
+func (t *Testbed) writeClusterExample(context.Context) error {
+	example, err := os.ReadFile(t.example("k3s.yaml"))
+	if err != nil {
+		return fmt.Errorf("reading the example of a cluster: %w", err)
+	}
+	endpoints, err := t.endpoints()
+	if err != nil {
+		return err
+	}
+	registry, err := url.Parse(endpoints.Registry)
+	if err != nil {
+		return fmt.Errorf("reading where the registry is: %w", err)
+	}
+	authority, err := os.ReadFile(endpoints.CAFile)
+	if err != nil {
+		return fmt.Errorf("reading the local cloud's authority: %w", err)
+	}
+	text, err := withRegistry(string(example), registry.Host, authority)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(t.clusterExample(), []byte(text), 0o600)
+}
+
+// withRegistry has the RKEControlPlanes among the manifests pull from a registry, verified by an authority (PEM).
+func withRegistry(manifests, registry string, authority []byte) (string, error) {
+	const divider = "\n---\n"
+	documents := strings.Split(manifests, divider)
+	for i, document := range documents {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
+			return "", fmt.Errorf("reading the example of a cluster: %w", err)
+		}
+		if object.GetKind() != "RKEControlPlane" {
+			continue
+		}
+		registries := map[string]any{
+			"mirrors": map[string]any{"docker.io": map[string]any{"endpoint": []any{"https://" + registry}}},
+			"configs": map[string]any{registry: map[string]any{"caBundle": base64.StdEncoding.EncodeToString(authority)}},
+		}
+		if err := unstructured.SetNestedField(object.Object, registries, "spec", "registries"); err != nil {
+			return "", fmt.Errorf("naming the registry in the example of a cluster: %w", err)
+		}
+		text, err := yaml.Marshal(object.Object)
+		if err != nil {
+			return "", fmt.Errorf("writing the example of a cluster: %w", err)
+		}
+		documents[i] = strings.TrimSuffix(string(text), "\n")
+	}
+	return strings.Join(documents, divider), nil
+}
+
+// DemoCluster shows a cluster of k3s, from its manifests over a change in place to its deletion, and removes every trace, also when a part of it fails.
+func (t *Testbed) DemoCluster(ctx context.Context) error {
+	return t.present(ctx, []func(context.Context) error{
+		t.showCluster,
+		t.shows("kubectl talks to it", []string{"drover", "kubeconfig", "one", "--file", t.clusterKubeconfig()}, t.kubectlOne("get", "nodes", "-o", "wide")),
+		t.showChange,
+		t.shows("It says how it is", []string{"drover", "why", "cluster/one"}),
+		t.shows("Deleting the cluster", []string{"kubectl", "delete", "cluster", "one", "--timeout", "5m"}, []string{"drover", "get"}),
+		t.showNothingLeft,
+	})
+}
+
+// running is the phase of a Machine in the table of kubectl get.
+var running = regexp.MustCompile(`(?m)\sRunning\s`)
+
+func (t *Testbed) showCluster(ctx context.Context) error {
+	t.headline("A cluster of k3s from one server and one worker")
+	if err := t.show(ctx, "kubectl", "apply", "--server-side", "-f", t.clusterExample()); err != nil {
+		return err
+	}
+	run := func(out string) bool { return len(running.FindAllString(out, -1)) == 2 }
+	if err := t.showUntil(ctx, 10*time.Minute, run, "kubectl", "get", "machines.cluster.x-k8s.io"); err != nil {
+		return err
+	}
+	return t.show(ctx, "kubectl", "wait", "rkecontrolplane", "one", "--for=condition=Ready", "--timeout=5m")
+}
+
+func (t *Testbed) showChange(ctx context.Context) error {
+	t.headline("An argument of all kubelets is changed on the same servers")
+	if err := t.show(ctx, "kubectl", "patch", "rkecontrolplane", "one", "--type", "merge", "-p", `{"spec":{"machineGlobalConfig":{"kubelet-arg":["max-pods=50"]}}}`); err != nil {
+		return err
+	}
+	changed := func(out string) bool { return strings.Count(out, " 50\n") == 2 }
+	nodes := t.kubectlOne("get", "nodes", "-o", "custom-columns=NODE:.metadata.name,PROVIDER ID:.spec.providerID,PODS:.status.capacity.pods")
+	return t.showUntil(ctx, 5*time.Minute, changed, nodes...)
+}
+
+// kubectlOne is a command of kubectl at the cluster that the demo makes.
+func (t *Testbed) kubectlOne(arguments ...string) []string {
+	return append([]string{"kubectl", "--kubeconfig", t.clusterKubeconfig()}, arguments...)
+}
