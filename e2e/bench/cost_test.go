@@ -79,7 +79,7 @@ func measureCost(t *testing.T) cost {
 	f.pool("pool", costMachines)
 	f.await(f.ready, costMachines)
 	f.settle(costQuiet)
-	c.Create = share(f.counter.look().since(before))
+	c.Create = shares(f.counter.look().since(before), costMachines)
 
 	f.manager.stop()
 	c.AllocationsPerReconcile = f.allocations(t)
@@ -87,26 +87,26 @@ func measureCost(t *testing.T) cost {
 	f.manager = startManager(t, f.config, f.namespace)
 	f.settle(costQuiet)
 	restart, _ := f.counter.look().since(before).ours().writes()
-	c.RestartWrites = rounded(restart)
+	c.RestartWrites = rounded(restart, costMachines)
 
 	before = f.counter.look()
 	f.scale("pool", 0)
 	f.await(f.gone, costMachines)
 	f.settle(costQuiet)
-	c.Remove = share(f.counter.look().since(before))
+	c.Remove = shares(f.counter.look().since(before), costMachines)
 	return c
 }
 
-// share is per machine, to a tenth, without what does not happen for each, and with the sums.
-func share(counted requests) map[string]float64 {
-	per := map[string]float64{"all": rounded(counted.sum()), "ours": rounded(counted.ours().sum())}
+// shares are per machine, to a tenth, without what does not happen for each, and with the sums.
+func shares(counted requests, machines int) map[string]float64 {
+	per := map[string]float64{"all": rounded(counted.sum(), machines), "ours": rounded(counted.ours().sum(), machines)}
 	for key, n := range counted {
-		if s := rounded(n); s >= 0.5 {
+		if s := rounded(n, machines); s >= 0.5 {
 			per[key] = s
 		}
 	}
 	objects, _ := counted.ours().writes()
-	per["writes"] = rounded(objects)
+	per["writes"] = rounded(objects, machines)
 	return per
 }
 
@@ -136,7 +136,7 @@ func (r requests) ours() requests {
 // notOurs are the resources that Cluster API alone writes, and events.
 var notOurs = []string{"clusters", "machines", "machinesets", "machinedeployments", "events"}
 
-func rounded(n int) float64 { return math.Round(float64(n)/costMachines*10) / 10 }
+func rounded(n, machines int) float64 { return math.Round(float64(n)/float64(machines)*10) / 10 }
 
 // exceededBy says what costs more now.
 func (c cost) exceededBy(now cost) []string {
@@ -230,6 +230,6 @@ func TestCost_exceeded(t *testing.T) {
 func TestShare(t *testing.T) {
 	require.Equal(t, map[string]float64{"get secrets": 2, "patch machines": 1, "patch jobs": 1, "all": 6.3, "ours": 3, "writes": 1,
 		"patch digitaloceanmachines as capi-machineset": 2},
-		share(requests{"get secrets": 2 * costMachines, "patch machines": costMachines, "create events": 3, "patch clusters/status": costMachines / 5,
-			"patch jobs": costMachines, "patch digitaloceanmachines as capi-machineset": 2 * costMachines}))
+		shares(requests{"get secrets": 2 * costMachines, "patch machines": costMachines, "create events": 3, "patch clusters/status": costMachines / 5,
+			"patch jobs": costMachines, "patch digitaloceanmachines as capi-machineset": 2 * costMachines}, costMachines))
 }

@@ -45,7 +45,8 @@ type fleet struct {
 	registered  time.Duration
 }
 
-func newFleet(tb testing.TB) *fleet {
+// newFleet has a manager with further flags.
+func newFleet(tb testing.TB, flags ...string) *fleet {
 	tb.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, batchv1.AddToScheme, clusterv1.AddToScheme,
@@ -55,7 +56,7 @@ func newFleet(tb testing.TB) *fleet {
 	f := &fleet{TB: tb, client: testkit.Client(tb, scheme), namespace: testkit.Namespace(tb), counter: &counter{counts: requests{}},
 		watch: &stopwatch{at: map[string]map[string]time.Time{}}, ready: make(chan string, 10000), gone: make(chan string, 10000)}
 	f.config = f.counter.start(tb)
-	f.manager = startManager(tb, f.config, f.namespace)
+	f.manager = startManager(tb, f.config, f.namespace, flags...)
 	f.register()
 	f.makeSecrets()
 	f.background(func(ctx context.Context) error {

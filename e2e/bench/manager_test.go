@@ -30,16 +30,16 @@ type manager struct {
 }
 
 // startManager runs one that lives in a namespace, and returns when the manager is ready, which is when its caches are filled.
-func startManager(tb testing.TB, kubeconfig, namespace string) *manager {
+func startManager(tb testing.TB, kubeconfig, namespace string, flags ...string) *manager {
 	tb.Helper()
 	binary, err := filepath.Abs("../../bin/manager")
 	require.NoError(tb, err)
 	require.FileExists(tb, binary, "run make build first")
 	webhooks, health := testkit.FreePort(tb), testkit.FreePort(tb)
 	m := &manager{TB: tb, log: &bytes.Buffer{}, health: "127.0.0.1:" + health, profiling: "127.0.0.1:" + testkit.FreePort(tb)}
-	m.cmd = exec.Command(binary, "--kubeconfig="+kubeconfig, "--machine-image=drover.local/drover:test", "--manager-namespace="+namespace,
+	m.cmd = exec.Command(binary, append(flags, "--kubeconfig="+kubeconfig, "--machine-image=drover.local/drover:test", "--manager-namespace="+namespace,
 		"--metrics-bind-address=0", "--health-probe-bind-address="+m.health, "--profiling-bind-address="+m.profiling, "--webhook-host=127.0.0.1",
-		"--webhook-port="+webhooks, "--webhook-url=https://localhost:"+webhooks)
+		"--webhook-port="+webhooks, "--webhook-url=https://localhost:"+webhooks)...)
 	m.cmd.Stdout, m.cmd.Stderr = m.log, m.log
 	require.NoError(tb, m.cmd.Start())
 	tb.Cleanup(m.stop)

@@ -95,7 +95,7 @@ func documentsOf(operation state.Operation, name string) (map[string][]byte, err
 	}
 	if operation == state.Create {
 		documents[state.JournalKey] = state.Journal{Operation: operation, Attempt: 1, Phase: state.PhaseRecorded, InstanceName: name}
-		documents[state.ServerKey] = state.Server{InstanceID: name, ProviderID: "digitalocean://" + name}
+		documents[state.ServerKey] = state.Server{InstanceID: name, ProviderID: "digitalocean://" + name, Addresses: []state.Address{{Type: "ExternalIP", Address: "198.18.0.9"}}}
 	}
 	data := map[string][]byte{}
 	for key, document := range documents {
