@@ -40,7 +40,7 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) error {
 		return err
 	}
 	c.Endpoint = endpoint.Host
-	if c.Releases, c.ReleasesError, err = r.catalogue.read(ctx, r.Reader, r.Releases); err != nil {
+	if c.Releases, c.ReleasesError, err = r.catalogue.get(ctx, r.Cache, r.Reader, r.Releases); err != nil {
 		return err
 	}
 	if err := r.objects(ctx, s); err != nil {
