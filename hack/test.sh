@@ -55,7 +55,7 @@ e2e() {
 }
 
 bench() {
-  go test -p 1 -run '^$' -bench . -benchtime 1x -benchmem -timeout 150m $(unit_packages) || failed=1
+  go test -p 1 -run '^$' -bench . -benchtime 1x -benchmem -timeout 200m $(unit_packages) || failed=1
 }
 
 suite() {

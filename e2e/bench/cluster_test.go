@@ -22,6 +22,8 @@ const (
 	clusterCostFile = "testdata/cluster-cost.json"
 	// clusterWorkers are the machines of which the mean is taken.
 	clusterWorkers = 20
+	// allowedCluster is by how much it may grow: how often counts and states that change together are written depends on how busy the machine is.
+	allowedCluster = 1.25
 	// idleAgents is longer than any watch of an agent's, so that each has begun anew.
 	idleAgents = 31 * time.Minute
 )
@@ -142,7 +144,7 @@ func TestClusterCost(t *testing.T) {
 	require.NoError(t, err)
 	var before clusterCost
 	require.NoError(t, json.Unmarshal(raw, &before))
-	for sum, factor := range map[string]float64{"all": allowedAll, "ours": allowed, "writes": allowed} {
+	for sum, factor := range map[string]float64{"all": allowedAll, "ours": allowedCluster, "writes": allowedCluster} {
 		require.LessOrEqual(t, now.Join[sum], before.Join[sum]*factor, "requests per worker that joins, %s%s", sum, grown(before.Join, now.Join))
 	}
 	require.Zero(t, now.IdleWrites, "nothing happens")
