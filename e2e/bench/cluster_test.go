@@ -77,7 +77,7 @@ func (c *cluster) deployment(name string, replicas int32, roles ...string) clien
 	return &clusterv1.MachineDeployment{ObjectMeta: c.named(name), Spec: clusterv1.MachineDeploymentSpec{
 		ClusterName: c.name, Replicas: &replicas, Selector: metav1.LabelSelector{MatchLabels: map[string]string{"pool": name}},
 		Template: clusterv1.MachineTemplateSpec{ObjectMeta: clusterv1.ObjectMeta{Labels: labels}, Spec: clusterv1.MachineSpec{ClusterName: c.name,
-			Bootstrap: clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEBootstrapTemplate", Name: c.name}},
+			Bootstrap:         clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEBootstrapTemplate", Name: c.name}},
 			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: rkev1.MachineGroupVersion.Group, Kind: "DigitaloceanMachineTemplate", Name: c.name},
 		}},
 	}}
