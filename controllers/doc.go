@@ -38,6 +38,7 @@
 //	Secret <cluster>-kubeconfig                       rkecontrolplane  Cluster API, capi/workload, CLI
 //	Secret <control plane>-rke-state                  rkecontrolplane  rkecontrolplane; in plans
 //	Machine conditions Reconciled, PlanApplied        rkecontrolplane  CLI
+//	Machine spec.version, what its server runs        rkecontrolplane  Cluster API
 //	bootstrap Secret, credential Secret               others           machine; copied into the request Secret
 //	their label clusterctl.cluster.x-k8s.io/move      machine          clusterctl
 //

@@ -24,6 +24,9 @@ func (r *Reconciler) plan(ctx context.Context, s *scope) error {
 	if err := r.protect(ctx, s); err != nil {
 		return err
 	}
+	if err := r.tellVersions(ctx, s); err != nil {
+		return err
+	}
 	delivered := false
 	for _, verdict := range s.result.Machines {
 		if verdict.Delivery == nil {
@@ -101,7 +104,7 @@ func withVersion(members []member) []string {
 		if deployment := m.Labels[clusterv1.MachineDeploymentNameLabel]; deployment != "" {
 			what = "the MachineDeployment " + deployment
 		}
-		if m.Spec.Version != "" && !slices.Contains(found, what) && len(found) < 3 {
+		if isUsersVersion(m.Machine) && !slices.Contains(found, what) && len(found) < 3 {
 			found = append(found, what)
 		}
 	}

@@ -1,0 +1,50 @@
+package rkecontrolplane
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// tellVersions writes into the Machines which version their servers run, for a Machine whose kubelet has another version than itself is not up to date for
+// Cluster API, and its MachineDeployment never done with rolling out. It rolls nothing: that depends on the MachineDeployment, which has no version.
+func (r *Reconciler) tellVersions(ctx context.Context, s *scope) error {
+	for _, m := range s.members {
+		running := kubeletVersion(m.Machine)
+		if running == "" || m.Spec.Version == running || isUsersVersion(m.Machine) || !m.DeletionTimestamp.IsZero() {
+			continue
+		}
+		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"version":%q}}`, m.UID, running))
+		if err := r.Client.Patch(ctx, m.DeepCopy(), patch, client.FieldOwner(fieldOwner)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("writing the version of Machine %s: %w", m.Name, err)
+		}
+	}
+	return nil
+}
+
+func kubeletVersion(machine *clusterv1.Machine) string {
+	if machine.Status.NodeInfo == nil {
+		return ""
+	}
+	return machine.Status.NodeInfo.KubeletVersion
+}
+
+// isUsersVersion reports whether a Machine has a version that is not the one its server runs, nor one that we wrote.
+func isUsersVersion(machine *clusterv1.Machine) bool {
+	return machine.Spec.Version != "" && machine.Spec.Version != kubeletVersion(machine) && !slices.ContainsFunc(machine.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
+		var fields struct {
+			Spec map[string]json.RawMessage `json:"f:spec"`
+		}
+		if e.Manager != fieldOwner || e.FieldsV1 == nil || json.Unmarshal(e.FieldsV1.Raw, &fields) != nil {
+			return false
+		}
+		_, has := fields.Spec["f:version"]
+		return has
+	})
+}

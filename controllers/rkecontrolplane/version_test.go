@@ -1,0 +1,35 @@
+package rkecontrolplane_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/testkit"
+)
+
+// Cluster API compares a Machine's version with its kubelet's; it is the one that runs, also after an upgrade, unless a user wrote another.
+func TestMachineVersions(t *testing.T) {
+	w := newWorld(t)
+	w.up()
+	runs := func(version string) string {
+		machine := w.machineNamed("server")
+		machine.Status.NodeInfo = &corev1.NodeSystemInfo{KubeletVersion: version}
+		require.NoError(t, w.Status().Update(t.Context(), machine))
+		w.quiet()
+		return w.machineNamed("server").Spec.Version
+	}
+	require.Empty(t, w.machineNamed("server").Spec.Version, "nobody knows yet")
+	require.Equal(t, "v1.36.2+k3s1", runs("v1.36.2+k3s1"))
+	require.Equal(t, "v1.36.3+k3s1", runs("v1.36.3+k3s1"))
+	testkit.ExpectNoCondition(t, w.obj, rkev1.WarningsCondition)
+
+	machine := w.machineNamed("server")
+	machine.Spec.Version = "v1.35.0"
+	require.NoError(t, w.Update(t.Context(), machine))
+	require.Equal(t, "v1.35.0", runs("v1.36.3+k3s1"))
+	require.Contains(t, w.expect(rkev1.WarningsCondition, metav1.ConditionTrue, rkev1.WarningsReason), "a version is set for the Machine server")
+}
