@@ -59,10 +59,12 @@ const rancherPrefix = "cc-"
 // Look reads a Secret, or only its metadata, if the object that names it may use it; otherwise the error is one of those above.
 func (s Source) Look(ctx context.Context, ref Ref, secret client.Object) error {
 	err := s.Reader.Get(ctx, ref.NamespacedName, secret)
+	// A foreign one names the namespace of who uses it, or is a credential of Rancher's in a namespace that is trusted.
+	ofRancher := slices.Contains(s.Trusted, secret.GetNamespace()) && strings.HasPrefix(secret.GetName(), rancherPrefix)
 	switch {
 	case err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err):
 		return fmt.Errorf("reading the credential Secret %s: %w", ref, err)
-	case ref.IsForeign() && (err != nil || !s.isShared(secret, ref.From)):
+	case ref.IsForeign() && (err != nil || !ofRancher && !rkev1.Allows(secret, ref.From)):
 		return ErrNotShared
 	case apierrors.IsForbidden(err):
 		return ErrForbidden
@@ -70,11 +72,6 @@ func (s Source) Look(ctx context.Context, ref Ref, secret client.Object) error {
 		return ErrMissing
 	}
 	return nil
-}
-
-// isShared reports whether a Secret names the namespace of who uses it, or is a credential of Rancher's in a namespace that is trusted.
-func (s Source) isShared(secret client.Object, with string) bool {
-	return slices.Contains(s.Trusted, secret.GetNamespace()) && strings.HasPrefix(secret.GetName(), rancherPrefix) || rkev1.Allows(secret, with)
 }
 
 // Refused is the error of a credential that cannot be used until somebody changes it: the reason of a condition, and what to do.

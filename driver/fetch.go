@@ -127,7 +127,16 @@ func (o FetchOptions) download(ctx context.Context, to io.Writer) error {
 	}
 	// The checksum is of the file as it lies on the server; asked for nothing, net/http would ask for gzip and unpack it.
 	request.Header.Set("Accept-Encoding", "identity")
-	client := &http.Client{Transport: o.Transport, CheckRedirect: refuseDowngrade}
+	client := &http.Client{Transport: o.Transport, CheckRedirect: func(next *http.Request, via []*http.Request) error {
+		if len(via) >= maxRedirects {
+			return fmt.Errorf("more than %d redirects", maxRedirects)
+		}
+		// Where https leads to plain http, anyone on the way could answer.
+		if via[0].URL.Scheme == "https" && next.URL.Scheme != "https" {
+			return fmt.Errorf("https leads to %s", next.URL.Scheme)
+		}
+		return nil
+	}}
 	response, err := client.Do(request)
 	if err != nil {
 		return failTemporarily(v3.DownloadFailedReason, "downloading %s: %w", PublicURL(o.URL), withoutURL(err))
@@ -151,17 +160,6 @@ func (o FetchOptions) download(ctx context.Context, to io.Writer) error {
 	}
 	if written == 0 {
 		return failTemporarily(v3.DownloadFailedReason, "downloading %s: the answer is empty", PublicURL(o.URL))
-	}
-	return nil
-}
-
-// refuseDowngrade keeps an https address from leading to plain http, where anyone on the way could answer.
-func refuseDowngrade(next *http.Request, via []*http.Request) error {
-	if len(via) >= maxRedirects {
-		return fmt.Errorf("more than %d redirects", maxRedirects)
-	}
-	if via[0].URL.Scheme == "https" && next.URL.Scheme != "https" {
-		return fmt.Errorf("https leads to %s", next.URL.Scheme)
 	}
 	return nil
 }

@@ -140,7 +140,13 @@ func (c *clusterCache) Reconcile(ctx context.Context, request ctrl.Request) (ctr
 	if done := cluster.Status.Initialization.InfrastructureProvisioned; done == nil || !*done {
 		return ctrl.Result{}, nil
 	}
-	known := c.findOrMake(key)
+	c.mu.Lock()
+	known, ok := c.remotes[key]
+	if !ok {
+		known = &remoteCluster{}
+		c.remotes[key] = known
+	}
+	c.mu.Unlock()
 	if wait := known.wait(); wait > 0 {
 		c.tell(ctx, cluster, known, false)
 		return ctrl.Result{RequeueAfter: wait}, nil
@@ -281,17 +287,6 @@ func (c *clusterCache) find(key client.ObjectKey) *remoteCluster {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.remotes[key]
-}
-
-func (c *clusterCache) findOrMake(key client.ObjectKey) *remoteCluster {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	known, ok := c.remotes[key]
-	if !ok {
-		known = &remoteCluster{}
-		c.remotes[key] = known
-	}
-	return known
 }
 
 func (c *clusterCache) forget(key client.ObjectKey) {

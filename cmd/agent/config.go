@@ -109,20 +109,3 @@ func readPrivate(path string) ([]byte, error) {
 	}
 	return content, err
 }
-
-// caCertificates are those of the endpoint; none leaves it to the system's.
-func (c *config) caCertificates() ([]byte, error) {
-	if c.CAFile == "" {
-		return nil, nil
-	}
-	content, err := os.ReadFile(c.CAFile)
-	if err != nil {
-		return nil, fmt.Errorf("reading the endpoint's CA certificates: %w", err)
-	}
-	return content, nil
-}
-
-// registries are the files of which the first that is there is used for pulling images: the agent's own, or that of a distribution (§7.3).
-func (c *config) registries() []string {
-	return []string{c.AgentRegistriesFile, "/etc/rancher/rke2/registries.yaml", "/etc/rancher/k3s/registries.yaml"}
-}

@@ -60,20 +60,16 @@ func command(env func(string) (string, bool), environ []string) *cobra.Command {
 	}
 	root.PersistentFlags().StringVar(&file, "config", file, "the agent's configuration, readable by its owner alone (default: $CATTLE_AGENT_CONFIG)")
 	root.Flags().IntVarP(&verbosity, "verbosity", "v", 0, "1 logs more")
-	root.AddCommand(statusCommand(&file), validateCommand(&file))
-	return root
-}
-
-func validateCommand(file *string) *cobra.Command {
-	return &cobra.Command{
+	root.AddCommand(statusCommand(&file), &cobra.Command{
 		Use:   "validate-config",
 		Short: "Check the configuration and the connection file, and do nothing",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := readConfig(*file)
+			_, err := readConfig(file)
 			return err
 		},
-	}
+	})
+	return root
 }
 
 // startLogging writes one line per event and leaves the time to journald, which has it anyway. The libraries' log joins ours.
@@ -95,9 +91,11 @@ func run(ctx context.Context, c *config, environ []string, log logr.Logger) erro
 		return err
 	}
 	log.Info("Starting", "version", version, "platform", platform)
-	ca, err := c.caCertificates()
-	if err != nil {
-		return err
+	var ca []byte // none leaves it to the system's
+	if c.CAFile != "" {
+		if ca, err = os.ReadFile(c.CAFile); err != nil {
+			return fmt.Errorf("reading the endpoint's CA certificates: %w", err)
+		}
 	}
 	door, err := access.Open(ctx, access.Options{ConnectionFile: c.ConnectionInfoFile, KeyFile: c.KeyFile, Server: c.Server, CA: ca, TokenFile: c.TokenFile,
 		Hostname: hostname, Platform: platform, Version: version, Proxy: http.ProxyFromEnvironment, Log: log})
@@ -110,7 +108,9 @@ func run(ctx context.Context, c *config, environ []string, log logr.Logger) erro
 	}
 	namespace, name := door.Secret()
 	log.Info("Watching", "planSecret", namespace+"/"+name)
-	images := &image.Puller{Images: c.ImagesDirectory, Registries: c.registries(), Proxy: http.ProxyFromEnvironment, Log: log}
+	// The first file that is there is used: the agent's own, or that of a distribution (§7.3).
+	registries := []string{c.AgentRegistriesFile, "/etc/rancher/rke2/registries.yaml", "/etc/rancher/k3s/registries.yaml"}
+	images := &image.Puller{Images: c.ImagesDirectory, Registries: registries, Proxy: http.ProxyFromEnvironment, Log: log}
 	return agent.New(agent.Options{
 		Folder: c.Folder, Secret: secret, Log: log, Version: version, Platform: platform, CAChecksum: door.CAChecksum,
 		Runner: &agent.Runner{Work: c.WorkDirectory, KeepWork: c.PreserveWorkDirectory, Env: environ, Images: images, Log: log},

@@ -44,9 +44,6 @@ func (o *agentOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.directory, "agents-dir", charts.AgentsDir, "directory of the agents that servers fetch: drover-agent-linux-amd64 and drover-agent-linux-arm64")
 }
 
-// isOn reports whether agents are answered.
-func (o *agentOptions) isOn() bool { return o.serverURL != "" && o.address != "0" }
-
 // validate names everything that is wrong with these flags.
 func (o *agentOptions) validate() []error {
 	var problems []error
@@ -66,19 +63,10 @@ func (o *agentOptions) validate() []error {
 	return problems
 }
 
-// name is what the certificate must be for.
-func (o *agentOptions) name() string {
-	server, err := url.Parse(o.serverURL)
-	if err != nil {
-		return ""
-	}
-	return server.Hostname()
-}
-
 // addBootstrap answers agents, on every replica, and makes the data that installs them.
 func (p *plan) addBootstrap(ctx context.Context, mgr ctrl.Manager) error {
 	install := func() bootstrap.Install { return bootstrap.Install{} }
-	if p.options.agents.isOn() {
+	if o := p.options.agents; o.serverURL != "" && o.address != "0" {
 		var err error
 		if install, err = p.addAgents(ctx, mgr); err != nil {
 			return err
@@ -101,7 +89,11 @@ func (p *plan) addAgents(ctx context.Context, mgr ctrl.Manager) (func() bootstra
 			sums[architecture] = sum
 		}
 	}
-	certs, err := authority.Load(ctx, authority.Options{Client: p.direct, Namespace: p.options.managerNamespace, Given: o.certificate, Names: []string{o.name()}})
+	server, err := url.Parse(o.serverURL)
+	if err != nil {
+		return nil, fmt.Errorf("reading --server-url: %w", err)
+	}
+	certs, err := authority.Load(ctx, authority.Options{Client: p.direct, Namespace: p.options.managerNamespace, Given: o.certificate, Names: []string{server.Hostname()}})
 	if err != nil {
 		return nil, err
 	}
@@ -117,12 +109,12 @@ func (p *plan) addAgents(ctx context.Context, mgr ctrl.Manager) (func() bootstra
 	if err := agents.RegisterMetrics(); err != nil {
 		return nil, err
 	}
-	server, err := endpoint.Encrypted(ctx, "agents", o.address, handler, certs.GetCertificate, endpoint.AgentLimits)
+	port, err := endpoint.Encrypted(ctx, "agents", o.address, handler, certs.GetCertificate, endpoint.AgentLimits)
 	if err != nil {
 		return nil, err
 	}
-	server.ShutdownTimeout = &p.options.gracefulShutdown
-	for _, runnable := range []manager.Runnable{certs, server} {
+	port.ShutdownTimeout = &p.options.gracefulShutdown
+	for _, runnable := range []manager.Runnable{certs, port} {
 		if err := mgr.Add(runnable); err != nil {
 			return nil, err
 		}

@@ -167,6 +167,12 @@ func (p *plan) addPorts(ctx context.Context, mgr ctrl.Manager, hooks *webhooks) 
 		}
 		return started(request) // the API server calls us, and we answer
 	}
+	health := http.NewServeMux()
+	for path, checks := range map[string]map[string]healthz.Checker{"/healthz": {"ping": healthz.Ping}, "/readyz": {"webhooks": ready}} {
+		handler := http.StripPrefix(path, &healthz.Handler{Checks: checks})
+		health.Handle(path, handler)
+		health.Handle(path+"/", handler)
+	}
 	profiles := http.NewServeMux()
 	for path, handler := range map[string]http.HandlerFunc{"": pprof.Index, "cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace} {
 		profiles.Handle("/debug/pprof/"+path, handler)
@@ -177,7 +183,7 @@ func (p *plan) addPorts(ctx context.Context, mgr ctrl.Manager, hooks *webhooks) 
 		limits        endpoint.Limits
 	}{
 		{"metrics", o.metricsAddress, endpoint.Metrics(), endpoint.PlainLimits},
-		{"health", o.healthAddress, healthHandler(ready), endpoint.PlainLimits},
+		{"health", o.healthAddress, health, endpoint.PlainLimits},
 		{"profiles", o.profilingAddress, profiles, endpoint.ProfileLimits},
 	} {
 		server, err := endpoint.Plain(ctx, port.name, port.address, port.handler, port.limits)
@@ -193,14 +199,4 @@ func (p *plan) addPorts(ctx context.Context, mgr ctrl.Manager, hooks *webhooks) 
 		}
 	}
 	return nil
-}
-
-func healthHandler(ready healthz.Checker) http.Handler {
-	mux := http.NewServeMux()
-	for path, checks := range map[string]map[string]healthz.Checker{"/healthz": {"ping": healthz.Ping}, "/readyz": {"webhooks": ready}} {
-		handler := http.StripPrefix(path, &healthz.Handler{Checks: checks})
-		mux.Handle(path, handler)
-		mux.Handle(path+"/", handler)
-	}
-	return mux
 }

@@ -113,7 +113,15 @@ func (o *manifestOptions) validate() error {
 			problems = multierror.Append(problems, fmt.Errorf("--api-server-cidr=%s is not of the form 192.0.2.10/32", cidr))
 		}
 	}
-	return multierror.Append(problems, slices.Concat(o.validateAgents(), o.validateManagerArgs())...).ErrorOrNil()
+	// The Service of agents is held to what Kubernetes takes.
+	problems = multierror.Append(problems, (&agentOptions{serverURL: o.settings.ServerURL, address: ":0"}).validate()...)
+	if !slices.Contains([]corev1.ServiceType{"", corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer}, corev1.ServiceType(o.serviceType)) {
+		problems = multierror.Append(problems, fmt.Errorf("--agents-service-type=%s is none of ClusterIP, NodePort, LoadBalancer", o.serviceType))
+	}
+	if port := o.settings.AgentsNodePort; port < 0 || port > 65535 || port > 0 && !slices.Contains([]string{"NodePort", "LoadBalancer"}, o.serviceType) {
+		problems = multierror.Append(problems, fmt.Errorf("--agents-node-port=%d is no port, or --agents-service-type is neither NodePort nor LoadBalancer", port))
+	}
+	return multierror.Append(problems, o.validateManagerArgs()...).ErrorOrNil()
 }
 
 // validateManagerArgs also looks for a proxy's password, which must not get into the Deployment.
@@ -130,18 +138,6 @@ func (o *manifestOptions) validateManagerArgs() []error {
 		if err := checkProxy(manager.Flag(name).Value.String()); err != nil {
 			problems = append(problems, fmt.Errorf("--manager-arg: --%s %w", name, err))
 		}
-	}
-	return problems
-}
-
-// validateAgents holds the Service of agents to what Kubernetes takes.
-func (o *manifestOptions) validateAgents() []error {
-	problems := (&agentOptions{serverURL: o.settings.ServerURL, address: ":0"}).validate()
-	if !slices.Contains([]corev1.ServiceType{"", corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer}, corev1.ServiceType(o.serviceType)) {
-		problems = append(problems, fmt.Errorf("--agents-service-type=%s is none of ClusterIP, NodePort, LoadBalancer", o.serviceType))
-	}
-	if port := o.settings.AgentsNodePort; port < 0 || port > 65535 || port > 0 && !slices.Contains([]string{"NodePort", "LoadBalancer"}, o.serviceType) {
-		problems = append(problems, fmt.Errorf("--agents-node-port=%d is no port, or --agents-service-type is neither NodePort nor LoadBalancer", port))
 	}
 	return problems
 }

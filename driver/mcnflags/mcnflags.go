@@ -16,33 +16,26 @@ import (
 func Convert(flags []mcnflag.Flag) ([]crdgen.Flag, error) {
 	out := make([]crdgen.Flag, 0, len(flags))
 	for i, flag := range flags {
-		converted, err := convert(flag)
-		if err != nil {
-			return nil, fmt.Errorf("converting flag %d: %w", i, err)
+		if pointer := reflect.ValueOf(flag); pointer.Kind() == reflect.Pointer && !pointer.IsNil() {
+			if value, ok := reflect.TypeAssert[mcnflag.Flag](pointer.Elem()); ok {
+				flag = value
+			}
 		}
-		out = append(out, converted)
+		switch f := flag.(type) {
+		case mcnflag.StringFlag:
+			out = append(out, crdgen.Flag{Name: f.Name, Usage: f.Usage, EnvVar: f.EnvVar, Type: crdgen.String, Default: f.Value})
+		case mcnflag.IntFlag:
+			out = append(out, crdgen.Flag{Name: f.Name, Usage: f.Usage, EnvVar: f.EnvVar, Type: crdgen.Int, Default: f.Value})
+		case mcnflag.BoolFlag:
+			out = append(out, crdgen.Flag{Name: f.Name, Usage: f.Usage, EnvVar: f.EnvVar, Type: crdgen.Bool})
+		case mcnflag.StringSliceFlag:
+			out = append(out, crdgen.Flag{Name: f.Name, Usage: f.Usage, EnvVar: f.EnvVar, Type: crdgen.StringSlice, Default: f.Value})
+		default:
+			return nil, fmt.Errorf("converting flag %d: a flag of type %T is not understood: drivers may use StringFlag, IntFlag, BoolFlag and StringSliceFlag", i, flag)
+		}
 	}
 	if err := crdgen.CheckFlags(out); err != nil {
 		return nil, fmt.Errorf("checking the driver's flags: %w", err)
 	}
 	return out, nil
-}
-
-func convert(flag mcnflag.Flag) (crdgen.Flag, error) {
-	if pointer := reflect.ValueOf(flag); pointer.Kind() == reflect.Pointer && !pointer.IsNil() {
-		if value, ok := reflect.TypeAssert[mcnflag.Flag](pointer.Elem()); ok {
-			flag = value
-		}
-	}
-	switch f := flag.(type) {
-	case mcnflag.StringFlag:
-		return crdgen.Flag{Name: f.Name, Usage: f.Usage, EnvVar: f.EnvVar, Type: crdgen.String, Default: f.Value}, nil
-	case mcnflag.IntFlag:
-		return crdgen.Flag{Name: f.Name, Usage: f.Usage, EnvVar: f.EnvVar, Type: crdgen.Int, Default: f.Value}, nil
-	case mcnflag.BoolFlag:
-		return crdgen.Flag{Name: f.Name, Usage: f.Usage, EnvVar: f.EnvVar, Type: crdgen.Bool}, nil
-	case mcnflag.StringSliceFlag:
-		return crdgen.Flag{Name: f.Name, Usage: f.Usage, EnvVar: f.EnvVar, Type: crdgen.StringSlice, Default: f.Value}, nil
-	}
-	return crdgen.Flag{}, fmt.Errorf("a flag of type %T is not understood: drivers may use StringFlag, IntFlag, BoolFlag and StringSliceFlag", flag)
 }

@@ -20,55 +20,31 @@ func main() {
 		os.Exit(1)
 	}
 	switch mode {
-	case "bomb":
-		bomb()
-	case "hog":
-		hog()
+	case "bomb": // starts itself twice, for ever; each of them leaves its process group, so that killing that is not enough
+		for {
+			for range 2 {
+				child := exec.Command("/proc/self/exe")
+				child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+				child.Env = os.Environ()
+				_ = child.Start()
+			}
+		}
+	case "hog": // takes memory and uses it
+		var taken [][]byte
+		for len(taken) <= 1<<20 {
+			taken = append(taken, bytes.Repeat([]byte{1}, 16<<20))
+		}
 	case "silent":
 		<-time.After(24 * time.Hour)
-	case "flood":
-		flood()
+	case "flood": // never ends its first line
+		line := strings.Repeat("all work and no play makes a dull driver ", 1<<10)
+		for err == nil {
+			_, err = os.Stdout.WriteString(line)
+		}
 	case "leaves":
 		return
 	}
 	plugin.RegisterDriver(&Driver{BaseDriver: &drivers.BaseDriver{}, mode: mode})
-}
-
-// bomb starts itself twice, for ever; each of them leaves its process group, so that killing that is not enough.
-func bomb() {
-	for {
-		for range 2 {
-			child := exec.Command("/proc/self/exe")
-			child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-			child.Env = os.Environ()
-			_ = child.Start()
-		}
-	}
-}
-
-// hog takes memory and uses it.
-func hog() {
-	var taken [][]byte
-	for {
-		page := make([]byte, 16<<20)
-		for i := range page {
-			page[i] = byte(i)
-		}
-		taken = append(taken, page)
-		if len(taken) > 1<<20 {
-			return
-		}
-	}
-}
-
-// flood never ends its first line.
-func flood() {
-	line := strings.Repeat("all work and no play makes a dull driver ", 1<<10)
-	for {
-		if _, err := os.Stdout.WriteString(line); err != nil {
-			return
-		}
-	}
 }
 
 // modeMark stands before the name of what to do, at the end of the file.

@@ -17,8 +17,8 @@ import (
 )
 
 const (
+	// managerLimit is how long the manager may take to run, and drivers to be ready.
 	managerLimit = 5 * time.Minute
-	driversLimit = 5 * time.Minute
 	// testNetworks are those of servers and of what else listens here, such as the simulated vCenter: they need no proxy.
 	testNetworks = "198.18.0.0/15"
 )
@@ -48,11 +48,14 @@ func (t *Testbed) Manifests(ctx context.Context, flags ...string) (string, error
 	}, flags...)...)
 }
 
-func (t *Testbed) awaitManager(ctx context.Context) error {
-	return t.await(ctx, managerLimit, nil, "", func(ctx context.Context) error {
-		_, err := t.run(ctx, "kubectl", "-n", "drover-system", "rollout", "status", "deployment/drover-manager", "--timeout=5s")
-		return err
-	})
+// awaits is a step that asks kubectl until it succeeds.
+func (t *Testbed) awaits(command ...string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return t.await(ctx, managerLimit, nil, "", func(ctx context.Context) error {
+			_, err := t.run(ctx, "kubectl", command...)
+			return err
+		})
+	}
 }
 
 // register makes the drivers known that the examples and stories use.
@@ -64,14 +67,6 @@ func (t *Testbed) register(ctx context.Context) error {
 	// The admission webhook may need a moment after the manager reports ready.
 	return t.await(ctx, managerLimit, nil, "", func(ctx context.Context) error {
 		_, err := t.pipe(ctx, strings.NewReader(manifests), "kubectl", "apply", "--server-side", "--force-conflicts", "-f", "-")
-		return err
-	})
-}
-
-func (t *Testbed) awaitDrivers(ctx context.Context) error {
-	return t.await(ctx, driversLimit, nil, "", func(ctx context.Context) error {
-		_, err := t.run(ctx, "kubectl", "wait", "nodedriver", "digitalocean", "generic", "drovertest",
-			"--for=condition=Ready", "--timeout=5s")
 		return err
 	})
 }

@@ -100,8 +100,7 @@ func unready(times string, then string) string {
 
 func TestWhatIsNotReadyIsAskedAgain(t *testing.T) {
 	for name, step := range map[string]func(*bench) error{
-		"manager":  func(b *bench) error { return b.awaitManager(t.Context()) },
-		"drivers":  func(b *bench) error { return b.awaitDrivers(t.Context()) },
+		"kubectl":  func(b *bench) error { return b.awaits("wait", "nodedriver")(t.Context()) },
 		"register": func(b *bench) error { return b.register(t.Context()) },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -91,9 +91,10 @@ func (t *Testbed) steps() []step {
 			return t.ImportImage(ctx, filepath.Join(t.BinDir, "drover-image.tar"))
 		}},
 		{"Drover: install", t.installDrover},
-		{"Drover: wait for the manager", t.awaitManager},
+		{"Drover: wait for the manager", t.awaits("-n", "drover-system", "rollout", "status", "deployment/drover-manager", "--timeout=5s")},
 		{"Drover: register the drivers", t.register},
-		{"Drover: wait for the drivers' kinds", t.awaitDrivers},
+		{"Drover: wait for the drivers' kinds", t.awaits("wait", "nodedriver", "digitalocean", "generic", "drovertest",
+			"--for=condition=Ready", "--timeout=5s")},
 	}
 }
 

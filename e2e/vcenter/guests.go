@@ -93,19 +93,16 @@ func (s *Servers) Stop(ctx context.Context, name string) error {
 	if !known {
 		return nil
 	}
-	if err := s.Cloud.StopServer(ctx, name); err != nil && !s.isGone(ctx, name) {
-		return err
+	if err := s.Cloud.StopServer(ctx, name); err != nil {
+		servers, listErr := s.Cloud.Servers(ctx)
+		if listErr != nil || slices.ContainsFunc(servers, func(info server.Info) bool { return info.Name == name }) {
+			return err
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.names, name)
 	return nil
-}
-
-// isGone reports whether the cloud says that it has no such server.
-func (s *Servers) isGone(ctx context.Context, name string) bool {
-	servers, err := s.Cloud.Servers(ctx)
-	return err == nil && !slices.ContainsFunc(servers, func(info server.Info) bool { return info.Name == name })
 }
 
 // Close removes all servers.

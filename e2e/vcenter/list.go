@@ -59,10 +59,16 @@ func Destroy(ctx context.Context, at Endpoint, name string) error {
 		return err
 	}
 	defer func() { _ = client.Logout(context.WithoutCancel(ctx)) }()
-	vm, err := findMachine(ctx, client, name)
+	all, err := virtualMachines(ctx, client)
 	if err != nil {
 		return err
 	}
+	// In any folder; templates are none.
+	named := slices.DeleteFunc(all, func(vm mo.VirtualMachine) bool { return vm.Name != name || vm.Summary.Config.Template })
+	if len(named) != 1 {
+		return fmt.Errorf("finding %q: %d virtual machines have that name", name, len(named))
+	}
+	vm := object.NewVirtualMachine(client.Client, named[0].Reference())
 	// A machine that is off already need not be switched off.
 	if task, err := vm.PowerOff(ctx); err == nil {
 		_ = task.Wait(ctx)
@@ -75,19 +81,6 @@ func Destroy(ctx context.Context, at Endpoint, name string) error {
 		return fmt.Errorf("destroying %s: %w", name, err)
 	}
 	return nil
-}
-
-// findMachine finds a virtual machine by its name in any folder; templates are none.
-func findMachine(ctx context.Context, client *govmomi.Client, name string) (*object.VirtualMachine, error) {
-	all, err := virtualMachines(ctx, client)
-	if err != nil {
-		return nil, err
-	}
-	named := slices.DeleteFunc(all, func(vm mo.VirtualMachine) bool { return vm.Name != name || vm.Summary.Config.Template })
-	if len(named) != 1 {
-		return nil, fmt.Errorf("finding %q: %d virtual machines have that name", name, len(named))
-	}
-	return object.NewVirtualMachine(client.Client, named[0].Reference()), nil
 }
 
 func virtualMachines(ctx context.Context, client *govmomi.Client) ([]mo.VirtualMachine, error) {

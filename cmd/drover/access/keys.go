@@ -49,7 +49,13 @@ func NewKeyFiles(dir string, m *facts.Machine, access sshkeys.Access) (*KeyFiles
 	if err != nil {
 		return nil, err
 	}
-	identity := identityName(signer.PublicKey())
+	identity := "id_rsa" // as ssh itself would name the key
+	switch kind := signer.PublicKey().Type(); {
+	case kind == ssh.KeyAlgoED25519:
+		identity = "id_ed25519"
+	case strings.HasPrefix(kind, "ecdsa-"):
+		identity = "id_ecdsa"
+	}
 	config, err := sshkeys.Config(m.Name, access, sshkeys.ConfigFiles{
 		Identity: filepath.Join(dir, identity), KnownHosts: filepath.Join(dir, "known_hosts"),
 	})
@@ -64,18 +70,6 @@ func NewKeyFiles(dir string, m *facts.Machine, access sshkeys.Access) (*KeyFiles
 		{identity + ".pub", ssh.MarshalAuthorizedKey(signer.PublicKey())},
 		{"known_hosts", knownHosts},
 	}}, nil
-}
-
-// identityName is the name ssh itself would give to a key.
-func identityName(key ssh.PublicKey) string {
-	switch {
-	case key.Type() == ssh.KeyAlgoED25519:
-		return "id_ed25519"
-	case strings.HasPrefix(key.Type(), "ecdsa-"):
-		return "id_ecdsa"
-	default:
-		return "id_rsa"
-	}
 }
 
 // SSHCommand is the command line with which the user's own ssh logs in.

@@ -50,8 +50,10 @@ func (k *Kubeconfig) Write(path string, force bool) error {
 		return err
 	}
 	if !force {
-		if err := k.checkOwn(path); err != nil {
-			return err
+		// A file is replaced that is this cluster's and nothing else.
+		there, err := clientcmd.LoadFromFile(path)
+		if !errors.Is(err, fs.ErrNotExist) && (err != nil || len(there.Contexts) != 1 || there.Contexts[k.Name] == nil) {
+			return fmt.Errorf("%s holds something else than the kubeconfig of %s: add to it with --merge, replace it with --force, or choose another --file", path, k.Name)
 		}
 	}
 	root, err := os.OpenRoot(filepath.Dir(path))
@@ -61,18 +63,6 @@ func (k *Kubeconfig) Write(path string, force bool) error {
 	defer func() { _ = root.Close() }()
 	if err := writeFile(root, KeyFile{filepath.Base(path), text}); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	return nil
-}
-
-// checkOwn lets a file be replaced that is this cluster's and nothing else.
-func (k *Kubeconfig) checkOwn(path string) error {
-	there, err := clientcmd.LoadFromFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil || len(there.Contexts) != 1 || there.Contexts[k.Name] == nil {
-		return fmt.Errorf("%s holds something else than the kubeconfig of %s: add to it with --merge, replace it with --force, or choose another --file", path, k.Name)
 	}
 	return nil
 }

@@ -32,7 +32,12 @@ alone. A certificate in it ends: when it has, get the kubeconfig again.`,
 		Example: `  {name} kubeconfig one --merge --switch    # kubectl talks to cluster one from now on
   {name} kubeconfig one --file one.yaml
   kubectl --kubeconfig one.yaml get nodes`,
-		Args:              arguments(oneCluster),
+		Args: arguments(func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef(cmd, "one CLUSTER is needed")
+			}
+			return nil
+		}),
 		ValidArgsFunction: e.completeClusters,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
@@ -50,13 +55,6 @@ alone. A certificate in it ends: when it has, get the kubeconfig again.`,
 	cmd.Flags().BoolVar(&o.force, "force", false, "Replace a file that holds something else, or a cluster of that name with another authority.")
 	_ = cmd.MarkFlagFilename("file")
 	return withName(e, cmd)
-}
-
-func oneCluster(cmd *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return usagef(cmd, "one CLUSTER is needed")
-	}
-	return nil
 }
 
 func (e *env) kubeconfig(ctx context.Context, cluster string, o *kubeconfigOptions) error {

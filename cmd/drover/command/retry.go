@@ -106,7 +106,7 @@ func (e *env) retry(ctx context.Context, o *retryOptions) error {
 
 // retryable are the machines that a name means.
 func (e *env) retryable(ctx context.Context, api *inventory.API, namespace, name string) ([]*facts.Machine, error) {
-	if word, rest, qualified := strings.Cut(name, "/"); qualified && isOwnerWord(word) {
+	if word, rest, qualified := strings.Cut(name, "/"); qualified && otherKinds[strings.ToLower(word)] == "owner" {
 		if err := inventory.CheckName(rest); err != nil {
 			return nil, err
 		}

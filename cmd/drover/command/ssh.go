@@ -13,10 +13,9 @@ import (
 
 // sshOptions are the flags of ssh.
 type sshOptions struct {
-	login       access.Login
-	terminal    bool
-	noTerminal  bool
-	commandLine []string
+	login      access.Login
+	terminal   bool
+	noTerminal bool
 }
 
 func newSSH(e *env) *cobra.Command {
@@ -54,8 +53,13 @@ hosts; the server's host key is verified all the same.`,
 			if err := checkLogin(cmd, o.login); err != nil {
 				return err
 			}
-			o.commandLine = args[1:]
-			status, err := e.ssh(cmd.Context(), args[0], o)
+			status := codeOK
+			client, err := e.dial(cmd.Context(), args[0], o.login)
+			if err == nil {
+				defer func() { _ = client.Close() }()
+				session := access.Session{Streams: e.Streams, Command: args[1:], ForceTerminal: o.terminal, NoTerminal: o.noTerminal, Term: e.Term}
+				status, err = session.Run(cmd.Context(), client)
+			}
 			if err != nil {
 				status = codeNoLogin
 			}
@@ -94,19 +98,6 @@ func checkLogin(cmd *cobra.Command, login access.Login) error {
 		}
 	}
 	return nil
-}
-
-// ssh runs a command, or a shell, and returns its exit status.
-func (e *env) ssh(ctx context.Context, name string, o *sshOptions) (int, error) {
-	client, err := e.dial(ctx, name, o.login)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = client.Close() }()
-	session := access.Session{
-		Streams: e.Streams, Command: o.commandLine, ForceTerminal: o.terminal, NoTerminal: o.noTerminal, Term: e.Term,
-	}
-	return session.Run(ctx, client)
 }
 
 // dial finds a machine and logs in to its server.

@@ -39,32 +39,28 @@ func newVersion(e *env) *cobra.Command {
 			if output != "" && output != "json" && output != "yaml" {
 				return usagef(cmd, "the output %q is unknown; -o takes json or yaml", output)
 			}
-			return e.version(cmd.Context(), output, clientOnly)
+			v := e.build()
+			if !clientOnly {
+				var err error
+				if v.Kubernetes, err = e.clusterVersion(cmd.Context()); err != nil {
+					// drover's own version is still worth printing.
+					e.note("the cluster's version is unknown: %s", inventory.Plain(err))
+				}
+			}
+			if output != "" {
+				return printDocument(e.Streams.Out, output, v)
+			}
+			_, err := fmt.Fprintf(e.Streams.Out, "drover %s (commit %s, %s, %s)\n", v.Version, v.Commit, v.GoVersion, v.Platform)
+			if v.Kubernetes != "" && err == nil {
+				_, err = fmt.Fprintf(e.Streams.Out, "Kubernetes %s\n", v.Kubernetes)
+			}
+			return err
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "Print as json or yaml.")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().BoolVar(&clientOnly, "client", false, "Do not ask the cluster.")
 	return withName(e, cmd)
-}
-
-func (e *env) version(ctx context.Context, output string, clientOnly bool) error {
-	v := e.build()
-	if !clientOnly {
-		var err error
-		if v.Kubernetes, err = e.clusterVersion(ctx); err != nil {
-			// drover's own version is still worth printing.
-			e.note("the cluster's version is unknown: %s", inventory.Plain(err))
-		}
-	}
-	if output != "" {
-		return printDocument(e.Streams.Out, output, v)
-	}
-	_, err := fmt.Fprintf(e.Streams.Out, "drover %s (commit %s, %s, %s)\n", v.Version, v.Commit, v.GoVersion, v.Platform)
-	if v.Kubernetes != "" && err == nil {
-		_, err = fmt.Fprintf(e.Streams.Out, "Kubernetes %s\n", v.Kubernetes)
-	}
-	return err
 }
 
 // clusterVersion asks the cluster, and not for long.

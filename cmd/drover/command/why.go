@@ -34,7 +34,18 @@ NAME is a machine, a CAPI Machine, a MachineDeployment or MachineSet (md/NAME, m
 			if format != "" && format != "json" && format != "yaml" {
 				return usagef(cmd, "the output %q is unknown; -o takes json or yaml", format)
 			}
-			return e.why(cmd.Context(), args[0], format)
+			api, namespace, err := e.connect()
+			if err != nil {
+				return err
+			}
+			report, err := e.explain(cmd.Context(), api, namespace, args[0])
+			if err != nil {
+				return err
+			}
+			if format == "" {
+				return explain.Render(e.Streams.Out, report)
+			}
+			return e.toTerminal(func(out io.Writer) error { return printDocument(out, format, report) })
 		},
 	}
 	cmd.Flags().StringVarP(&format, "output", "o", "", "Print as json or yaml.")
@@ -42,26 +53,11 @@ NAME is a machine, a CAPI Machine, a MachineDeployment or MachineSet (md/NAME, m
 	return withName(e, cmd)
 }
 
-func (e *env) why(ctx context.Context, name, format string) error {
-	api, namespace, err := e.connect()
-	if err != nil {
-		return err
-	}
-	report, err := e.explain(ctx, api, namespace, name)
-	if err != nil {
-		return err
-	}
-	if format == "" {
-		return explain.Render(e.Streams.Out, report)
-	}
-	return e.toTerminal(func(out io.Writer) error { return printDocument(out, format, report) })
-}
-
 // explain finds out what NAME means, and explains it.
 func (e *env) explain(ctx context.Context, api *inventory.API, namespace, name string) (*explain.Report, error) {
 	word, rest, qualified := strings.Cut(name, "/")
-	if qualified && (isDriverWord(word) || isOwnerWord(word) || isClusterWord(word)) {
-		return e.explainOther(ctx, api, namespace, word, rest)
+	if kind := otherKinds[strings.ToLower(word)]; qualified && kind != "" {
+		return e.explainOther(ctx, api, namespace, kind, rest)
 	}
 	target, err := e.find(ctx, api, namespace, name)
 	notFound, isNotFound := errors.AsType[*inventory.NotFoundError](err)
@@ -88,15 +84,24 @@ func (e *env) explain(ctx context.Context, api *inventory.API, namespace, name s
 	return report, gone
 }
 
-// explainOther explains what a word says is no machine.
-func (e *env) explainOther(ctx context.Context, api *inventory.API, namespace, word, name string) (*explain.Report, error) {
+// otherKinds are the words before a name that is no machine's.
+var otherKinds = map[string]string{
+	"cluster": "Cluster", "clusters": "Cluster", "cl": "Cluster", "cluster.cluster.x-k8s.io": "Cluster", "clusters.cluster.x-k8s.io": "Cluster",
+	"driver": "NodeDriver", "drivers": "NodeDriver", "nodedriver": "NodeDriver", "nodedrivers": "NodeDriver", "nd": "NodeDriver",
+	"nodedriver.management.cattle.io": "NodeDriver", "nodedrivers.management.cattle.io": "NodeDriver",
+	"md": "owner", "machinedeployment": "owner", "machinedeployments": "owner", "machinedeployment.cluster.x-k8s.io": "owner",
+	"ms": "owner", "machineset": "owner", "machinesets": "owner", "machineset.cluster.x-k8s.io": "owner",
+}
+
+// explainOther explains what is no machine.
+func (e *env) explainOther(ctx context.Context, api *inventory.API, namespace, kind, name string) (*explain.Report, error) {
 	if err := inventory.CheckName(name); err != nil {
 		return nil, err
 	}
-	switch {
-	case isDriverWord(word):
+	switch kind {
+	case "NodeDriver":
 		return e.explainDriver(ctx, api, name)
-	case isClusterWord(word):
+	case "Cluster":
 		return e.explainCluster(ctx, api, namespace, name)
 	}
 	// A Snapshot tells what cannot be read; an API server that is gone is told once, before.
@@ -140,29 +145,4 @@ func (e *env) explainCluster(ctx context.Context, api *inventory.API, namespace,
 		return nil, fmt.Errorf("no Cluster %q in namespace %q (see 'kubectl get clusters.cluster.x-k8s.io -A')", name, namespace)
 	}
 	return explain.Cluster(snapshot, e.called()), nil
-}
-
-func isClusterWord(word string) bool {
-	switch strings.ToLower(word) {
-	case "cluster", "clusters", "cl", "cluster.cluster.x-k8s.io", "clusters.cluster.x-k8s.io":
-		return true
-	}
-	return false
-}
-
-func isDriverWord(word string) bool {
-	switch strings.ToLower(word) {
-	case "driver", "drivers", "nodedriver", "nodedrivers", "nd", "nodedriver.management.cattle.io", "nodedrivers.management.cattle.io":
-		return true
-	}
-	return false
-}
-
-func isOwnerWord(word string) bool {
-	switch strings.ToLower(word) {
-	case "md", "machinedeployment", "machinedeployments", "machinedeployment.cluster.x-k8s.io",
-		"ms", "machineset", "machinesets", "machineset.cluster.x-k8s.io":
-		return true
-	}
-	return false
 }

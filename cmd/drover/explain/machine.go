@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/cmd/drover/listing"
@@ -53,7 +54,11 @@ func explainMachine(r *Report, s *facts.Snapshot) {
 	}
 	r.Steps = timeline(m.Status.Conditions, order)
 	if m.DeletionTimestamp == nil && s.CAPIMachine != nil {
-		r.Steps = append(r.Steps, reachedSteps(s.CAPIMachine.Status.Conditions, planSteps)...)
+		for _, name := range planSteps {
+			if c := meta.FindStatusCondition(s.CAPIMachine.Status.Conditions, name); c != nil {
+				r.Steps = append(r.Steps, newStep(name, c))
+			}
+		}
 	}
 	r.Log = machineLog(s)
 	d := &decision{Report: r, Snapshot: s, words: about(s).Words()}

@@ -130,17 +130,6 @@ func timeline(conditions []metav1.Condition, order []string) []Step {
 	return steps
 }
 
-// reachedSteps are those of the given steps that have a condition.
-func reachedSteps(conditions []metav1.Condition, order []string) []Step {
-	var steps []Step
-	for _, name := range order {
-		if c := meta.FindStatusCondition(conditions, name); c != nil {
-			steps = append(steps, newStep(name, c))
-		}
-	}
-	return steps
-}
-
 func newStep(name string, c *metav1.Condition) Step {
 	if c == nil {
 		return Step{Name: name, State: StepPending}

@@ -2,7 +2,6 @@ package account
 
 import (
 	"cmp"
-	"errors"
 	"maps"
 	"regexp"
 	"slices"
@@ -54,8 +53,9 @@ func (a *Account) CreateKey(caller Caller, request godo.KeyCreateRequest) (godo.
 	if len(request.Name) > maxKeyName {
 		return godo.Key{}, Unprocessable("Name is too long (maximum is 255 characters)")
 	}
-	public, err := parseKey(request.PublicKey)
-	if err != nil {
+	// Exactly one key: a second line would become a second login on every server, and every server would obey options before it.
+	public, _, options, _, err := ssh.ParseAuthorizedKey([]byte(request.PublicKey))
+	if err != nil || len(options) > 0 || len(request.PublicKey) > maxKey || strings.ContainsAny(strings.TrimSpace(request.PublicKey), "\r\n") {
 		return godo.Key{}, Unprocessable("Key invalid, key should be of the format `ssh-<type> <key data> <optional comment>`")
 	}
 	fingerprint := ssh.FingerprintLegacyMD5(public)
@@ -69,18 +69,6 @@ func (a *Account) CreateKey(caller Caller, request godo.KeyCreateRequest) (godo.
 	a.keys[key.ID] = key
 	a.record(caller, ledger.Entry{Op: ledger.OpCreated, Kind: ledger.KindKey, ID: strconv.Itoa(key.ID), Name: key.Name})
 	return key, nil
-}
-
-// parseKey reads exactly one key: a second line would become a second login on every server.
-func parseKey(text string) (ssh.PublicKey, error) {
-	if len(text) > maxKey || strings.ContainsAny(strings.TrimSpace(text), "\r\n") {
-		return nil, errors.New("parsing key: not one line of reasonable length")
-	}
-	public, _, options, _, err := ssh.ParseAuthorizedKey([]byte(text))
-	if err == nil && len(options) > 0 {
-		return nil, errors.New("parsing key: options before it would be obeyed by every server")
-	}
-	return public, err
 }
 
 // DeleteKey removes a key. Servers keep what was installed on them.

@@ -68,8 +68,20 @@ type handler func(r *http.Request) (any, error)
 func taking[In any](act func(r *http.Request, request In) (any, error)) handler {
 	return func(r *http.Request) (any, error) {
 		var request In
-		if err := decode(r, &request); err != nil {
-			return nil, err
+		content, err := io.ReadAll(io.LimitReader(r.Body, maxRequest+1))
+		if err != nil {
+			return nil, fmt.Errorf("reading request: %w", err)
+		}
+		if len(content) > maxRequest {
+			return nil, fmt.Errorf("reading request: it is larger than %d bytes", maxRequest)
+		}
+		decoder := json.NewDecoder(bytes.NewReader(content))
+		decoder.DisallowUnknownFields() // a misspelt count would be a fault without end
+		if err := decoder.Decode(&request); err != nil {
+			return nil, fmt.Errorf("parsing request: %w", err)
+		}
+		if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+			return nil, errors.New("parsing request: something follows it")
 		}
 		return act(r, request)
 	}
@@ -135,7 +147,20 @@ func routes(cloud Cloud, parts Parts) map[string]handler {
 func NewHandler(cloud Cloud, parts Parts, secret string) http.Handler {
 	mux := http.NewServeMux()
 	for pattern, handle := range routes(cloud, parts) {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { answer(w, r, handle) })
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			value, err := handle(r)
+			switch {
+			case errors.Is(err, server.ErrNotFound) || account.IsNotFound(err):
+				http.Error(w, err.Error(), http.StatusNotFound)
+			case err != nil:
+				http.Error(w, err.Error(), http.StatusBadRequest)
+			case value == nil:
+				w.WriteHeader(http.StatusNoContent)
+			default:
+				w.Header().Set("Content-Type", "application/json")
+				_ = json.NewEncoder(w).Encode(value) // a client that went away cannot be told
+			}
+		})
 	}
 	want := []byte("Bearer " + secret)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -145,41 +170,4 @@ func NewHandler(cloud Cloud, parts Parts, secret string) http.Handler {
 		}
 		mux.ServeHTTP(w, r)
 	})
-}
-
-func answer(w http.ResponseWriter, r *http.Request, handle handler) {
-	value, err := handle(r)
-	if err != nil {
-		status := http.StatusBadRequest
-		if errors.Is(err, server.ErrNotFound) || account.IsNotFound(err) {
-			status = http.StatusNotFound
-		}
-		http.Error(w, err.Error(), status)
-		return
-	}
-	if value == nil {
-		w.WriteHeader(http.StatusNoContent)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(value) // a client that went away cannot be told
-}
-
-func decode(r *http.Request, into any) error {
-	content, err := io.ReadAll(io.LimitReader(r.Body, maxRequest+1))
-	if err != nil {
-		return fmt.Errorf("reading request: %w", err)
-	}
-	if len(content) > maxRequest {
-		return fmt.Errorf("reading request: it is larger than %d bytes", maxRequest)
-	}
-	decoder := json.NewDecoder(bytes.NewReader(content))
-	decoder.DisallowUnknownFields() // a misspelt count would be a fault without end
-	if err := decoder.Decode(into); err != nil {
-		return fmt.Errorf("parsing request: %w", err)
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("parsing request: something follows it")
-	}
-	return nil
 }

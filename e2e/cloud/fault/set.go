@@ -87,9 +87,14 @@ func (s *Set) Apply(request Request) []Hit {
 	defer s.mu.Unlock()
 	var found []Hit
 	for _, a := range s.rules {
-		if !a.fires(request) {
+		if !a.rule.matches(request) {
 			continue
 		}
+		a.seen++
+		if a.seen <= a.rule.Skip || a.rule.Count > 0 && a.applied >= a.rule.Count {
+			continue
+		}
+		a.applied++
 		found = append(found, Hit{
 			Time: time.Now().UTC(), Rule: a.rule.ID, Method: request.Method, Path: request.Path, Name: request.Name,
 			Token: request.Token, RequestID: request.RequestID, Effect: a.rule.Effect,
@@ -100,19 +105,4 @@ func (s *Set) Apply(request Request) []Hit {
 	}
 	s.hits = append(s.hits, found...)
 	return found
-}
-
-func (a *armed) fires(request Request) bool {
-	if !a.rule.matches(request) {
-		return false
-	}
-	a.seen++
-	if a.seen <= a.rule.Skip {
-		return false
-	}
-	if a.rule.Count > 0 && a.applied >= a.rule.Count {
-		return false
-	}
-	a.applied++
-	return true
 }

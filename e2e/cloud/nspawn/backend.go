@@ -90,9 +90,17 @@ func (b *Backend) Create(ctx context.Context, spec server.Spec) error {
 }
 
 func (b *Backend) start(ctx context.Context, dir serverDir) error {
-	image, err := dir.image()
+	// The image it was made from: a later one would not fit what the server has written over it.
+	content, err := os.ReadFile(dir.in(completeFile))
 	if err != nil {
-		return err
+		return fmt.Errorf("reading image of %s: %w", dir.name(), err)
+	}
+	image := string(content)
+	if !filepath.IsAbs(image) {
+		return fmt.Errorf("reading image of %s: %q is no path of one", dir.name(), image)
+	}
+	if !exists(image) {
+		return fmt.Errorf("reading image of %s: %s, which it was made from, is gone", dir.name(), image)
 	}
 	if err := b.mountRoot(ctx, image, dir); err != nil {
 		return err

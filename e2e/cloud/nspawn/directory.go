@@ -41,23 +41,6 @@ func (d serverDir) in(name string) string { return filepath.Join(string(d), name
 func (d serverDir) root() string          { return d.in("root") }
 func (d serverDir) upper() string         { return d.in("upper") }
 
-// image returns the root file system the server was made from; a later one
-// would not fit what the server has written over it.
-func (d serverDir) image() (string, error) {
-	content, err := os.ReadFile(d.in(completeFile))
-	if err != nil {
-		return "", fmt.Errorf("reading image of %s: %w", d.name(), err)
-	}
-	image := string(content)
-	if !filepath.IsAbs(image) {
-		return "", fmt.Errorf("reading image of %s: %q is no path of one", d.name(), image)
-	}
-	if !exists(image) {
-		return "", fmt.Errorf("reading image of %s: %s, which it was made from, is gone", d.name(), image)
-	}
-	return image, nil
-}
-
 // prepare writes everything the server needs before its first boot.
 func (d serverDir) prepare(spec server.Spec, opts Options) error {
 	for _, path := range []string{d.root(), d.upper(), d.in("work"), d.in(containerdDir)} {

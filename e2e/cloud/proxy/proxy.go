@@ -95,9 +95,15 @@ func (p *Proxy) accept(w http.ResponseWriter) (net.Conn, error) {
 
 // tunnel copies both ways until either side ends.
 func (p *Proxy) tunnel(client, upstream net.Conn) {
-	if !p.track(client, upstream) {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		_ = client.Close()
+		_ = upstream.Close()
 		return
 	}
+	p.open[client], p.open[upstream] = true, true
+	p.mu.Unlock()
 	defer func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -113,19 +119,6 @@ func (p *Proxy) tunnel(client, upstream net.Conn) {
 	both.Go(func() { pipe(upstream, client) })
 	both.Go(func() { pipe(client, upstream) })
 	both.Wait()
-}
-
-func (p *Proxy) track(conns ...net.Conn) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, conn := range conns {
-		if p.closed {
-			_ = conn.Close()
-			continue
-		}
-		p.open[conn] = true
-	}
-	return !p.closed
 }
 
 // Close ends all tunnels; http.Server does not know of them any more.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -91,14 +90,6 @@ func leftovers(q query) error {
 	default:
 		return fmt.Errorf("%d things are left", len(left))
 	}
-}
-
-func vanish(q query) error {
-	id, err := strconv.Atoi(q.args[0])
-	if err != nil {
-		return fmt.Errorf("%q is no number", q.args[0])
-	}
-	return q.Vanish(q.ctx, id)
 }
 
 func putFile(q query) error {

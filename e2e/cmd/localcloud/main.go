@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -54,7 +55,13 @@ func newRootCommand() *cobra.Command {
 		s.asks("leftovers", "Print what is left; fails when anything is", 0, leftovers),
 		s.asks("power-cycle NAME", "Take the power from droplets and servers of a name, and give it back", 1,
 			func(q query) error { return q.PowerCycle(q.ctx, q.args[0]) }),
-		s.asks("vanish ID", "Destroy a droplet behind its owner's back", 1, vanish),
+		s.asks("vanish ID", "Destroy a droplet behind its owner's back", 1, func(q query) error {
+			id, err := strconv.Atoi(q.args[0])
+			if err != nil {
+				return fmt.Errorf("%q is no number", q.args[0])
+			}
+			return q.Vanish(q.ctx, id)
+		}),
 		group("fault", "Program failures", s.faultCommand(),
 			s.asks("clear ID", "Take a fault away", 1, func(q query) error { return q.ClearFaults(q.ctx, q.args[0]) }),
 			s.asks("hits", "Print every fault that was applied, as JSON lines", 0, func(q query) error {

@@ -37,7 +37,16 @@ func newRootCommand() *cobra.Command {
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	root.PersistentFlags().StringVar(&stateDir, "state-dir", ".drover/vcenter", "directory of the simulator's state")
-	root.AddCommand(newServeCommand(&stateDir), newListCommand(&stateDir), newDestroyCommand(&stateDir), newSecretCommand(&stateDir))
+	root.AddCommand(newServeCommand(&stateDir), newListCommand(&stateDir), newSecretCommand(&stateDir), &cobra.Command{
+		Use: "destroy NAME", Short: "Destroy a virtual machine behind everyone's back", Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			endpoint, err := vcenter.ReadEndpoint(stateDir)
+			if err != nil {
+				return err
+			}
+			return vcenter.Destroy(command.Context(), endpoint, args[0])
+		},
+	})
 	return root
 }
 
@@ -60,19 +69,6 @@ func newListCommand(stateDir *string) *cobra.Command {
 				}
 			}
 			return nil
-		},
-	}
-}
-
-func newDestroyCommand(stateDir *string) *cobra.Command {
-	return &cobra.Command{
-		Use: "destroy NAME", Short: "Destroy a virtual machine behind everyone's back", Args: cobra.ExactArgs(1),
-		RunE: func(command *cobra.Command, args []string) error {
-			endpoint, err := vcenter.ReadEndpoint(*stateDir)
-			if err != nil {
-				return err
-			}
-			return vcenter.Destroy(command.Context(), endpoint, args[0])
 		},
 	}
 }
@@ -124,7 +120,17 @@ func newServeCommand(stateDir *string) *cobra.Command {
 				}
 				opts.Guests = &vcenter.Servers{Cloud: client}
 			}
-			return serve(command, *stateDir, opts)
+			simulator, err := vcenter.Start(command.Context(), opts)
+			if err != nil {
+				return err
+			}
+			if err := vcenter.WriteEndpoint(*stateDir, simulator.Endpoint()); err != nil {
+				return errors.Join(err, simulator.Close())
+			}
+			opts.Log.Info("serving", "address", simulator.Address())
+			<-command.Context().Done()
+			opts.Log.Info("stopping")
+			return errors.Join(vcenter.RemoveEndpoint(*stateDir, simulator.Endpoint()), simulator.Close())
 		},
 	}
 	command.Flags().StringVar(&opts.Listen, "listen", "127.0.0.1:0", "host:port to listen on; port 0 takes a free one")
@@ -133,18 +139,4 @@ func newServeCommand(stateDir *string) *cobra.Command {
 	command.Flags().StringVar(&cloudDir, "cloud", "", "state directory of the local cloud that runs the guests; without, guests are addresses only")
 	_ = command.MarkFlagRequired("password-file") // fails for an unknown flag only
 	return command
-}
-
-func serve(command *cobra.Command, stateDir string, opts vcenter.Options) error {
-	simulator, err := vcenter.Start(command.Context(), opts)
-	if err != nil {
-		return err
-	}
-	if err := vcenter.WriteEndpoint(stateDir, simulator.Endpoint()); err != nil {
-		return errors.Join(err, simulator.Close())
-	}
-	opts.Log.Info("serving", "address", simulator.Address())
-	<-command.Context().Done()
-	opts.Log.Info("stopping")
-	return errors.Join(vcenter.RemoveEndpoint(stateDir, simulator.Endpoint()), simulator.Close())
 }
