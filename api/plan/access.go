@@ -46,6 +46,7 @@ var writers = map[string][]Writer{
 	KeyAgentStatus:     {Agent},
 
 	KeyAgentPublicKey: {Endpoint},
+	KeyTokenUsed:      {Endpoint},
 	KeyTokenHash:      {Bootstrap},
 }
 
@@ -73,6 +74,10 @@ func Transitions(from State) []State { return slices.Clone(transitions[from]) }
 // MayWrite is why a writer may not turn one data into another, or nil.
 func MayWrite(w Writer, before, after map[string][]byte) error {
 	for _, key := range changed(before, after) {
+		// What the agent of an earlier server reported goes when the one of another registers, which has the plan to apply from its beginning.
+		if w == Endpoint && slices.Contains(writers[key], Agent) && (len(after[key]) == 0 || key == KeyState && State(after[key]) == StatePending) {
+			continue
+		}
 		if !slices.Contains(writers[key], w) {
 			return fmt.Errorf("the %s does not write key %q of a plan Secret", w, key)
 		}

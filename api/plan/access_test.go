@@ -67,7 +67,7 @@ func TestMayWrite(t *testing.T) {
 		})
 	}
 	require.Contains(t, plan.KeysOf(plan.Agent), plan.KeyAgentStatus)
-	require.Equal(t, []string{plan.KeyAgentPublicKey}, plan.KeysOf(plan.Endpoint))
+	require.Equal(t, []string{plan.KeyAgentPublicKey, plan.KeyTokenUsed}, plan.KeysOf(plan.Endpoint))
 	require.Equal(t, []plan.State{plan.StateInProgress}, plan.Transitions(plan.StatePending))
 }
 

@@ -41,6 +41,8 @@ const (
 	KeyAgentStatus = "agent-status"
 	// KeyAgentPublicKey is the ed25519 public key, base64, of the agent that registered (api/connect). Ours alone.
 	KeyAgentPublicKey = "agent-public-key"
+	// KeyTokenUsed is the hash of the bootstrap token by which that agent registered. Ours alone.
+	KeyTokenUsed = "bootstrap-token-used"
 	// KeyTokenHash is the hash of the bootstrap token that is good for one agent (api/connect); gone once the agent has reported. Ours alone.
 	KeyTokenHash = "bootstrap-token-hash"
 )

@@ -65,6 +65,40 @@ func TestMadeBudget(t *testing.T) {
 	s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.WaitingForRetryReason)
 }
 
+// A bootstrap provider that tells attempts apart is asked for the data of each but the first before its Job is made; that its token is another is no reason to
+// try again, and other data is.
+func TestArm(t *testing.T) {
+	s := begun(t)
+	bootstrap := func(do func(*corev1.Secret)) *corev1.Secret {
+		secret := testkit.ExpectExists(t, s.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "bootstrap"}})
+		do(secret)
+		s.update(secret)
+		return secret
+	}
+	s.fail(state.Create, 1, rkev1.ClassInvalid, "no such region", false)
+	bootstrap(func(secret *corev1.Secret) {
+		secret.Annotations = map[string]string{rkev1.ArmedForAnnotation: "1", rkev1.DataVersionAnnotation: "1"}
+	})
+	s.annotate(rkev1.RetryAnnotation, "1")
+	s.reconcile()
+	require.Contains(t, s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.WaitingForBootstrapReason).Message, "is for attempt 1, and its provider makes it for attempt 2")
+	testkit.ExpectNotFound(t, s.client, s.job(state.Create, 2))
+	bootstrap(func(secret *corev1.Secret) {
+		require.Equal(t, "2", secret.Annotations[rkev1.CreateAttemptAnnotation])
+		secret.Annotations[rkev1.ArmedForAnnotation], secret.Data["value"] = "2", []byte("#!/bin/sh\ntoken of attempt 2\n")
+	})
+	require.EqualValues(t, 2, s.reconcile().Attempts)
+	s.fail(state.Create, 2, rkev1.ClassInvalid, "no such region", false)
+	s.reconcile()
+	bootstrap(func(secret *corev1.Secret) { secret.Data["value"] = []byte("#!/bin/sh\nits token is burned\n") })
+	require.EqualValues(t, 2, s.reconcile().Attempts)
+	s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.AttemptsExhaustedReason)
+	bootstrap(func(secret *corev1.Secret) {
+		secret.Annotations[rkev1.DataVersionAnnotation], secret.Annotations[rkev1.ArmedForAnnotation] = "2", "3"
+	})
+	require.EqualValues(t, 3, s.reconcile().Attempts)
+}
+
 // lose plays a Job whose node is lost: its pod was told to end, and nobody is there to end it.
 func (s *subject) lose(operation state.Operation) *corev1.Pod {
 	s.Helper()

@@ -42,6 +42,9 @@ func (r *Reconciler) start(ctx context.Context, s *scope, claim state.Claim) err
 	if err := r.awaitJobLimit(ctx, s, claim.Operation); err != nil {
 		return err
 	}
+	if err := r.arm(ctx, s, claim); err != nil {
+		return err
+	}
 	if err := r.dropJob(ctx, s, claim); err != nil {
 		return err
 	}
@@ -67,6 +70,26 @@ func (r *Reconciler) start(ctx context.Context, s *scope, claim state.Claim) err
 		s.status.CloudCredentialSecretName = s.credential.Name
 	}
 	return underWay(task.Name(), claim.Attempt, safetyNet)
+}
+
+// arm has a bootstrap provider that tells create attempts apart, as ours does, make the token of this one: the server of an earlier attempt may have
+// used up that of its own. Other providers know nothing of attempts.
+func (r *Reconciler) arm(ctx context.Context, s *scope, claim state.Claim) error {
+	if s.bootstrap == nil || claim.Operation != state.Create {
+		return nil
+	}
+	armed, knows := s.bootstrap.Annotations[rkev1.ArmedForAnnotation]
+	wanted := strconv.Itoa(int(claim.Attempt))
+	if !knows || armed == wanted {
+		return nil
+	}
+	if s.bootstrap.Annotations[rkev1.CreateAttemptAnnotation] != wanted {
+		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%q}}}`, s.bootstrap.UID, rkev1.CreateAttemptAnnotation, wanted))
+		if err := r.Client.Patch(ctx, s.bootstrap.DeepCopy(), patch); err != nil {
+			return fmt.Errorf("asking for bootstrap data for attempt %s: %w", wanted, err)
+		}
+	}
+	return step.Wait(rkev1.WaitingForBootstrapReason, fmt.Sprintf("the bootstrap Secret %s is for attempt %s, and its provider makes it for attempt %s", s.bootstrap.Name, armed, wanted), 0)
 }
 
 // takeName refuses to write over what was not made for this machine. What an earlier machine of this name left is deleted, and with it the
@@ -266,6 +289,9 @@ func (r *Reconciler) requestHash(s *scope, operation state.Operation) (string, e
 // bootstrapVersion changes with the bootstrap data. A touch of its Secret, which some tools make all the time, must not be
 // another attempt, so it is made of the content where the credential hides that; else it is the Secret's version.
 func (s *scope) bootstrapVersion() string {
+	if version := s.bootstrap.Annotations[rkev1.DataVersionAnnotation]; version != "" {
+		return string(s.bootstrap.UID) + "/" + version
+	}
 	if len(s.credential.Env) == 0 {
 		return string(s.bootstrap.UID) + "/" + s.bootstrap.ResourceVersion
 	}

@@ -159,10 +159,13 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// secretTurns lets pass what happens to our Secrets before the token is burned. Afterwards an agent's reports wake nobody.
+// secretTurns lets pass what happens to our Secrets before the token is burned. Afterwards an agent's reports wake nobody, but another create attempt does.
 func secretTurns() predicate.Funcs {
 	burned := func(obj client.Object) bool { return obj.GetAnnotations()[rkev1.TokenBurnedAnnotation] != "" }
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return !burned(e.ObjectOld) || !burned(e.ObjectNew) }}
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return !burned(e.ObjectOld) || !burned(e.ObjectNew) ||
+			e.ObjectOld.GetAnnotations()[rkev1.CreateAttemptAnnotation] != e.ObjectNew.GetAnnotations()[rkev1.CreateAttemptAnnotation]
+	}}
 }
 
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch

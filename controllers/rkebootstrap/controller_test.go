@@ -133,7 +133,7 @@ func TestReconcile(t *testing.T) {
 	w.reconcile()
 	require.Equal(t, versions, []string{w.obj.ResourceVersion, w.secret(data.Name).ResourceVersion, w.secret(secret.Name).ResourceVersion}, "nothing changed, nothing is written")
 
-	secret.Data[plan.KeyAgentPublicKey] = []byte("key")
+	secret.Data[plan.KeyAgentPublicKey], secret.Data[plan.KeyTokenUsed] = []byte("key"), secret.Data[plan.KeyTokenHash]
 	require.NoError(t, w.Update(t.Context(), secret))
 	w.reconcile()
 	require.Equal(t, token.String(), string(w.secret(data.Name).Data["token"]), "its answer may be lost: it asks again")
@@ -151,6 +151,64 @@ func TestReconcile(t *testing.T) {
 	require.NotContains(t, string(data.Data["value"]), token.String())
 	require.NotContains(t, fmt.Sprint(data.Annotations, data.ManagedFields), token.String())
 	w.expect(metav1.ConditionTrue, rkev1.ReadyReason)
+}
+
+// Another create attempt, whose server is another, gets a token of its own, also when the first one's agent has registered and reported.
+func TestReconcile_anotherAttempt(t *testing.T) {
+	w := newWorld(t)
+	w.reconcile()
+	data := func() *corev1.Secret { return w.secret("b1-machine-bootstrap") }
+	change := func(name string, do func(*corev1.Secret)) {
+		secret := w.secret(name)
+		do(secret)
+		require.NoError(t, w.Update(t.Context(), secret))
+		w.reconcile()
+	}
+	wants := func(attempt string) {
+		change("b1-machine-bootstrap", func(s *corev1.Secret) { s.Annotations[rkev1.CreateAttemptAnnotation] = attempt })
+		require.Equal(t, attempt, data().Annotations[rkev1.ArmedForAnnotation])
+	}
+	// registers has an agent register by the token that there is, and report, as package agents has it.
+	registers := func(key string) {
+		change("b1-machine-plan", func(s *corev1.Secret) {
+			s.Data[plan.KeyAgentPublicKey], s.Data[plan.KeyTokenUsed], s.Data[plan.KeyAgentStatus] = []byte(key), s.Data[plan.KeyTokenHash], []byte("{}")
+		})
+	}
+	first := string(data().Data["token"])
+	require.Equal(t, "1", data().Annotations[rkev1.ArmedForAnnotation])
+	version := data().Annotations[rkev1.DataVersionAnnotation]
+	wants("2")
+	require.Equal(t, first, string(data().Data["token"]), "nobody has used it")
+
+	registers("first")
+	require.NotContains(t, data().Data, "token")
+	wants("3")
+	second := string(data().Data["token"])
+	require.NotEmpty(t, second)
+	require.NotEqual(t, first, second)
+	require.Contains(t, string(data().Data["value"]), second)
+	token, err := connect.ParseToken(second)
+	require.NoError(t, err)
+	secret := w.secret("b1-machine-plan")
+	require.True(t, token.Matches(string(secret.Data[plan.KeyTokenHash])))
+	require.NotContains(t, secret.Annotations, rkev1.TokenBurnedAnnotation)
+	require.Equal(t, "first", string(secret.Data[plan.KeyAgentPublicKey]), "the server may be the first one")
+	w.reconcile()
+	require.Equal(t, second, string(data().Data["token"]), "what the first agent reported does not burn it")
+
+	registers("second")
+	require.NotContains(t, data().Data, "token")
+	require.Contains(t, data().Annotations, rkev1.TokenBurnedAnnotation)
+	require.Equal(t, version, data().Annotations[rkev1.DataVersionAnnotation], "tokens are no news")
+	w.endpoint.Server = "https://another.test"
+	w.reconcile()
+	require.NotEqual(t, version, data().Annotations[rkev1.DataVersionAnnotation])
+
+	wants("4")
+	w.machine.Status.NodeRef.Name = "node"
+	require.NoError(t, w.Status().Update(t.Context(), w.machine))
+	w.reconcile()
+	require.NotContains(t, data().Data, "token", "the server is the second one after all, and a Node")
 }
 
 // What a server was told is not changed afterwards.

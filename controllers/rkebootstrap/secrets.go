@@ -1,10 +1,13 @@
 package rkebootstrap
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -47,19 +50,14 @@ func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
 	if install.Server == "" {
 		return step.Wait(rkev1.ServerURLMissingReason, "the manager does not know by which address servers reach it: give it --server-url", 0)
 	}
-	token := r.tokenOf(s)
-	install.Token, install.Folder = token, s.controlPlane.Spec.DataDirectories.SystemAgent
+	install.Folder = s.controlPlane.Spec.DataDirectories.SystemAgent
 	for _, v := range s.controlPlane.Spec.AgentEnvVars {
 		install.Env = append(install.Env, bootstrap.EnvVar(v))
 	}
-	script, err := bootstrap.Script(install)
+	token := r.tokenOf(s)
+	desired, err := r.dataSecret(s, install, token)
 	if err != nil {
 		return step.Stall(rkev1.ConfigInvalidReason, err)
-	}
-	desired := &corev1.Secret{TypeMeta: secretKind, ObjectMeta: r.secretMeta(s, DataSecretName(s.Name), token), Type: rkev1.BootstrapSecretType,
-		Data: map[string][]byte{valueKey: script, formatKey: []byte("cloud-config")}} // cloud-init takes scripts, too
-	if token != "" {
-		desired.Data[tokenKey] = []byte(token)
 	}
 	applier := r.applier
 	applier.Check = func(_ context.Context, live client.Object) error { return ours(s, live) }
@@ -70,17 +68,67 @@ func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
 	return nil
 }
 
+// dataSecret is the bootstrap Secret. Its annotations say for which create attempt it is, and which version of the data it has but for the token:
+// a token that comes or goes is no news for who waits for better data.
+func (r *Reconciler) dataSecret(s *scope, install bootstrap.Install, token string) (*corev1.Secret, error) {
+	install.Token = token
+	script, err := bootstrap.Script(install)
+	if err != nil {
+		return nil, err
+	}
+	desired := &corev1.Secret{TypeMeta: secretKind, ObjectMeta: r.secretMeta(s, DataSecretName(s.Name), token), Type: rkev1.BootstrapSecretType,
+		Data: map[string][]byte{valueKey: script, formatKey: []byte("cloud-config")}} // cloud-init takes scripts, too
+	if token != "" {
+		desired.Data[tokenKey] = []byte(token)
+	}
+	version := 1
+	if s.script != nil {
+		if version, err = strconv.Atoi(s.script.Annotations[rkev1.DataVersionAnnotation]); err != nil {
+			version = 1
+		}
+		install.Token = string(s.script.Data[tokenKey])
+		if before, err := bootstrap.Script(install); err != nil || !bytes.Equal(before, s.script.Data[valueKey]) {
+			version++
+		}
+	}
+	metav1.SetMetaDataAnnotation(&desired.ObjectMeta, rkev1.ArmedForAnnotation, attemptOf(s.script))
+	metav1.SetMetaDataAnnotation(&desired.ObjectMeta, rkev1.DataVersionAnnotation, strconv.Itoa(version))
+	return desired, nil
+}
+
+// attemptOf is the create attempt that the infra machine wants a token for; who says nothing gets one for all.
+func attemptOf(script *corev1.Secret) string {
+	if script == nil {
+		return "1"
+	}
+	return cmp.Or(script.Annotations[rkev1.CreateAttemptAnnotation], "1")
+}
+
 var secretKind = metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}
 
-// tokenOf is the token of the machine: the one in its bootstrap Secret, a new one before there is any, none once the agent has reported.
+// tokenOf is the token of the machine: the one in its bootstrap Secret, a new one before there is any, none once its agent has reported. An agent of an
+// earlier attempt's server has used up the token of that attempt only.
 func (r *Reconciler) tokenOf(s *scope) string {
+	current := ""
+	if s.script != nil {
+		current = string(s.script.Data[tokenKey])
+	}
+	bound := s.plan != nil && len(s.plan.Data[plan.KeyAgentPublicKey]) > 0
+	isOfEarlier := s.script != nil && s.script.Annotations[rkev1.ArmedForAnnotation] != attemptOf(s.script)
 	switch {
-	case s.plan != nil && len(s.plan.Data[plan.KeyAgentPublicKey]) > 0 && hasReported(s.plan.Data):
+	case bound && isOfEarlier:
+	case bound && hasReported(s.plan.Data) && (current == "" || isUsed(current, s.plan.Data) || s.machine.Status.NodeRef.IsDefined()):
 		return ""
-	case s.script != nil && len(s.script.Data[tokenKey]) > 0:
-		return string(s.script.Data[tokenKey])
+	case current != "":
+		return current
 	}
 	return connect.NewToken(s.Namespace, plan.SecretName(s.Name)).String()
+}
+
+// isUsed reports whether the agent that is known registered by the token.
+func isUsed(token string, data map[string][]byte) bool {
+	read, err := connect.ParseToken(token)
+	return err != nil || read.Matches(string(data[plan.KeyTokenUsed]))
 }
 
 // hasReported reports whether an agent has written anything: from then on its answer cannot be lost any more.

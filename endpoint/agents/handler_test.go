@@ -165,6 +165,47 @@ func (m *manager) access(a agent) *kubernetes.Clientset {
 	return set
 }
 
+// A token that was made for another create attempt registers the agent of that attempt's server, whoever was there before; it is good for one as well.
+func TestRegister_anotherAttempt(t *testing.T) {
+	m := newManager(t)
+	first := newAgent(1, m.token.String())
+	m.access(first)
+	change := func(do func(map[string][]byte)) {
+		require.NoError(t, m.Get(t.Context(), client.ObjectKeyFromObject(m.secret), m.secret))
+		do(m.secret.Data)
+		require.NoError(t, m.Update(t.Context(), m.secret))
+	}
+	next := connect.NewToken(m.secret.Namespace, m.secret.Name)
+	change(func(data map[string][]byte) {
+		data[plan.KeyTokenHash], data[plan.KeyAgentStatus] = []byte(next.Hash()), []byte("{}")
+		data[plan.KeyPlan], data[plan.KeyState], data[plan.KeyAppliedChecksum] = []byte("{}"), []byte("succeeded"), []byte("x")
+	})
+	first.token, first.at = "", client.ObjectKeyFromObject(m.secret)
+	m.access(first) // the server may still be the first one
+
+	m.access(newAgent(2, next.String()))
+	var before map[string][]byte
+	change(func(data map[string][]byte) {
+		require.NotContains(t, data, plan.KeyAgentStatus)
+		require.NotContains(t, data, plan.KeyAppliedChecksum)
+		require.Equal(t, "pending", string(data[plan.KeyState]))
+		before = data
+	})
+	for name, tt := range map[string]struct {
+		agent agent
+		says  string
+	}{
+		"the first by its key":   {first, "this token or key is not known here\n"},
+		"the first by its token": {newAgent(1, m.token.String()), "this token or key is not known here\n"},
+		"a third":                {newAgent(3, next.String()), "this token was used by another agent\n"},
+	} {
+		code, text := m.register(tt.agent)
+		require.Equal(t, http.StatusUnauthorized, code, name)
+		require.Equal(t, tt.says, text, name)
+	}
+	change(func(data map[string][]byte) { require.Equal(t, before, data) })
+}
+
 // One token registers one agent: it may ask again, also without the token; nobody else gets in with it, and that is told.
 func TestRegister(t *testing.T) {
 	m := newManager(t)

@@ -160,17 +160,31 @@ type claimant struct {
 
 // judge decides from a plan Secret's data: bind says that the token is good and the key is to be its own from now on.
 func (c claimant) judge(data map[string][]byte) (bind bool, err error) {
-	bound := string(data[plan.KeyAgentPublicKey])
-	good := c.token != nil && c.token.Matches(string(data[plan.KeyTokenHash]))
+	bound, hash := string(data[plan.KeyAgentPublicKey]), string(data[plan.KeyTokenHash])
+	good := c.token != nil && c.token.Matches(hash)
+	used := string(data[plan.KeyTokenUsed]) == hash
 	switch {
+	case good && !used: // a token that was made for another create attempt takes the place of an earlier server's key
+		return true, nil
 	case bound == c.key:
 		return false, nil
-	case bound != "" && good:
+	case good:
 		return false, errReplayed
-	case bound == "" && good:
-		return true, nil
 	}
 	return false, errUnknown
+}
+
+// bind makes the key the machine's. What the agent of an earlier server reported is not true of this one.
+func (c claimant) bind(data map[string][]byte) {
+	if string(data[plan.KeyAgentPublicKey]) != c.key {
+		for _, key := range plan.KeysOf(plan.Agent) {
+			delete(data, key)
+		}
+		if len(data[plan.KeyPlan]) > 0 {
+			data[plan.KeyState] = []byte(plan.StatePending)
+		}
+	}
+	data[plan.KeyAgentPublicKey], data[plan.KeyTokenUsed] = []byte(c.key), data[plan.KeyTokenHash]
 }
 
 // admit finds the plan Secret and binds its token to the key of the first agent that uses it. Of two that come at the same moment the second
@@ -189,7 +203,7 @@ func (r *registrar) admit(ctx context.Context, at client.ObjectKey, who claimant
 		if err != nil || !bind {
 			return err
 		}
-		secret.Data[plan.KeyAgentPublicKey] = []byte(who.key)
+		who.bind(secret.Data)
 		return r.Client.Update(ctx, secret)
 	})
 	if errors.Is(err, errReplayed) {

@@ -95,6 +95,12 @@ const (
 	MachineNodeNameLabel = "rke.cattle.io/node-name"
 	// TokenBurnedAnnotation on a machine's plan and bootstrap Secrets tells that its agent has reported, and that no token registers another.
 	TokenBurnedAnnotation = "drover.cattle.io/token-burned"
+	// ArmedForAnnotation on a machine's bootstrap Secret is the create attempt that its token is for, and CreateAttemptAnnotation the one that the infra
+	// machine is about to start, with whose server the earlier ones' may not be confused. Other infrastructure providers know neither.
+	ArmedForAnnotation      = "drover.cattle.io/armed-for"
+	CreateAttemptAnnotation = "drover.cattle.io/create-attempt"
+	// DataVersionAnnotation on a machine's bootstrap Secret changes with what is in it, but not with its token.
+	DataVersionAnnotation = "drover.cattle.io/data-version"
 	// OSLabel on a CAPI Machine is linux, which it is without, or windows.
 	OSLabel = "cattle.io/os"
 	// InitNodeLabel on a plan Secret is "true" for the machine that made, or makes, the cluster.
