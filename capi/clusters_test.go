@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -237,6 +238,41 @@ func TestClusters_aNodeWithoutOurLabel(t *testing.T) {
 	eventually(workload.Server{Machine: "uid-6", Name: "pool-6", Addresses: []string{"10.0.0.6"}}, "k3s://last") // the others before it are known too
 	require.Empty(t, find(workload.Server{Machine: "uid-4", Name: "pool-4", ProviderID: "drover://team/pool-4"}), "a cloud's controller gives it one")
 	require.Empty(t, find(workload.Server{Machine: "uid-5", Name: "one", Addresses: []string{"10.0.0.5"}, ProviderID: "drover://team/one"}), "two have its address")
+}
+
+// A Node gets its machine's taints, and loses those of them that are not wanted any more; taints of others stay, whatever happens to ours.
+func TestClusters_taintsOfANode(t *testing.T) {
+	w := newRemote(t)
+	w.connect(t)
+	w.heard.await(t, call{cluster: w.key})
+	node := w.node(t, "tainted", "id", "acme://tainted")
+	node.Spec.Taints = []corev1.Taint{{Key: "theirs", Effect: corev1.TaintEffectNoSchedule}, {Key: "team", Value: "shop", Effect: corev1.TaintEffectNoSchedule}}
+	require.NoError(t, w.client.Update(t.Context(), node))
+	eventually := func(wanted []corev1.Taint, want ...string) {
+		t.Helper()
+		testkit.Eventually(t, patience, func() error { // the cache of Nodes is behind
+			if err := w.clusters.TaintNode(t.Context(), w.key, "tainted", wanted); err != nil {
+				return err
+			}
+			var got []string
+			for _, taint := range testkit.ExpectExists(t, w.client, node).Spec.Taints {
+				got = append(got, taint.ToString())
+			}
+			if !slices.Equal(want, got) {
+				return fmt.Errorf("its taints are %v", got)
+			}
+			return nil
+		})
+	}
+	team := corev1.Taint{Key: "team", Value: "shop", Effect: corev1.TaintEffectNoSchedule} // as the kubelet registered it
+	eventually([]corev1.Taint{team}, "theirs:NoSchedule", "team=shop:NoSchedule")
+	team.Value = "web"
+	gpu := corev1.Taint{Key: "gpu", Effect: corev1.TaintEffectNoExecute}
+	eventually([]corev1.Taint{team, gpu}, "theirs:NoSchedule", "team=web:NoSchedule", "gpu:NoExecute")
+	version := node.ResourceVersion
+	eventually([]corev1.Taint{team, gpu}, "theirs:NoSchedule", "team=web:NoSchedule", "gpu:NoExecute")
+	require.Equal(t, version, node.ResourceVersion)
+	eventually(nil, "theirs:NoSchedule")
 }
 
 // A Node gets what its kubelet must not set, and loses of it what is not wanted any more; what others have set stays.

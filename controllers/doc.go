@@ -30,6 +30,7 @@
 //	a scan's Job, its Secrets, account and Role       serverscan       the scan's pod
 //	RKEBootstrap status, label machine-id             rkebootstrap     Cluster API
 //	bootstrap Secret of an RKEBootstrap               rkebootstrap     machine; copied into the request Secret
+//	its annotation create-attempt                     machine          rkebootstrap
 //	plan Secret: metadata, token hash; its account    rkebootstrap     endpoint/agents, rkecontrolplane
 //	plan Secret: plan, label init-node, annotations   rkecontrolplane  agents; the other keys: api/plan
 //	RKEControlPlane status                            rkecontrolplane  Cluster API, CLI
@@ -41,6 +42,7 @@
 //	Machine spec.version, what its server runs        rkecontrolplane  Cluster API
 //	bootstrap Secret, credential Secret               others           machine; copied into the request Secret
 //	their label clusterctl.cluster.x-k8s.io/move      machine          clusterctl
+//	that label of what an RKEControlPlane names       rkecontrolplane  clusterctl
 //
 // Package step is the kit that the loops are made of, and package attempt runs their Jobs.
 package controllers

@@ -154,6 +154,20 @@ func KubeletMaySet(label string) bool {
 	return slices.Contains(kubeletLabels, label) || within("kubelet.kubernetes.io") || within("node.kubernetes.io")
 }
 
+// problemsOf a taint.
+func problemsOf(taint corev1.Taint) []string {
+	problems := append(validation.IsQualifiedName(taint.Key), validation.IsValidLabelValue(taint.Value)...)
+	if !slices.Contains([]corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}, taint.Effect) {
+		problems = append(problems, "its effect is none of NoSchedule, PreferNoSchedule and NoExecute")
+	}
+	return problems
+}
+
+// ValidTaints are those that a Node can have. One that is none is told where the machine's plan is rendered.
+func ValidTaints(taints []corev1.Taint) []corev1.Taint {
+	return slices.DeleteFunc(slices.Clone(taints), func(taint corev1.Taint) bool { return len(problemsOf(taint)) > 0 })
+}
+
 // nodeTaints keep workloads off servers that are no workers, as Rancher does it.
 func (l *look) nodeTaints() ([]string, error) {
 	taints := slices.Clone(l.NodeTaints)
@@ -167,11 +181,7 @@ func (l *look) nodeTaints() ([]string, error) {
 	}
 	var texts []string
 	for _, taint := range taints {
-		problems := append(validation.IsQualifiedName(taint.Key), validation.IsValidLabelValue(taint.Value)...)
-		if !slices.Contains([]corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}, taint.Effect) {
-			problems = append(problems, "its effect is none of NoSchedule, PreferNoSchedule and NoExecute")
-		}
-		if len(problems) > 0 {
+		if problems := problemsOf(taint); len(problems) > 0 {
 			return nil, because(rkev1.ConfigInvalidReason, "taint %.100q of its Node: %s", taint.Key, problems[0])
 		}
 		text := taint.Key

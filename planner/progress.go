@@ -34,7 +34,7 @@ func (p *progress) stand(s *Secret) {
 func stage(data map[string][]byte, checksum string) (reason, message string) {
 	switch plan.State(data[plan.KeyState]) {
 	case plan.StatePending:
-		return rkev1.WaitingForAgentReason, "its agent has not taken up the plan"
+		return rkev1.WaitingForAgentReason, notTaken(data)
 	case plan.StateInProgress:
 		if why := failure(data, checksum); why != "" {
 			return rkev1.RetryingPlanReason, why
@@ -53,7 +53,15 @@ func stage(data map[string][]byte, checksum string) (reason, message string) {
 	case string(data[plan.KeyFailedChecksum]):
 		return rkev1.PlanFailedReason, "its agent has not applied the plan: " + orUnsaid(failure(data, checksum))
 	}
-	return rkev1.WaitingForAgentReason, "its agent has not taken up the plan"
+	return rkev1.WaitingForAgentReason, notTaken(data)
+}
+
+// notTaken tells a machine whose agent never called from one whose agent is late.
+func notTaken(data map[string][]byte) string {
+	if len(data[plan.KeyAgentPublicKey]) == 0 {
+		return "no agent has ever called the manager for it: its server has not run its bootstrap data, cannot reach the manager, or is shown a certificate that it was not told of"
+	}
+	return "its agent has not taken up the plan"
 }
 
 // failure is why the last attempt at the plan failed, in the agent's words; empty if none did.

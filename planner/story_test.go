@@ -296,6 +296,8 @@ func (w *world) do(line string) {
 		w.machines[words[1]].Secret.Data[words[2]] = []byte(rest(3))
 	case "cluster":
 		w.change(words[1])
+	case "silent": // nobody has called for it
+		delete(w.machines[words[1]].Secret.Data, plan.KeyAgentPublicKey)
 	case "unmark": // as somebody who edits labels does
 		w.machines[words[1]].Secret.InitNode = false
 	default:

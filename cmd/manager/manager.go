@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/pprof"
+	"sync/atomic"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -110,7 +111,9 @@ func (p *plan) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 	if err := rkecluster.New(rkecluster.Options{Client: mgr.GetClient(), WatchFilter: o.watchFilter, Workers: o.concurrency}).Register(mgr); err != nil {
 		return err
 	}
+	edits := &edits{}
 	machines := machine.New(machine.Options{
+		Edited: edits.tell,
 		Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("machine"),
 		Settings: p.settings, Nodes: clusters, WatchFilter: o.watchFilter, Workers: o.machineWorkers,
 		MaxConcurrentJobs:           o.maxConcurrentJobs,
@@ -119,7 +122,7 @@ func (p *plan) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 	if err := machines.Register(mgr); err != nil {
 		return err
 	}
-	if err := p.addControlPlanes(mgr, clusters); err != nil {
+	if err := p.addControlPlanes(mgr, clusters, edits); err != nil {
 		return err
 	}
 	if err := p.addBootstrap(ctx, mgr); err != nil {
@@ -139,7 +142,7 @@ func (p *plan) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 }
 
 // addControlPlanes delivers plans. It has a cache of its own for plan Secrets, for the manager's keeps no content of Secrets.
-func (p *plan) addControlPlanes(mgr ctrl.Manager, clusters *workload.Clusters) error {
+func (p *plan) addControlPlanes(mgr ctrl.Manager, clusters *workload.Clusters, edits *edits) error {
 	o := p.options
 	opts := cache.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()}
 	if o.namespace != "" {
@@ -151,7 +154,21 @@ func (p *plan) addControlPlanes(mgr ctrl.Manager, clusters *workload.Clusters) e
 	}
 	return rkecontrolplane.New(rkecontrolplane.Options{Client: mgr.GetClient(), Cache: mgr.GetCache(), Reader: mgr.GetAPIReader(), Plans: plans, Clusters: clusters,
 		Releases: types.NamespacedName{Namespace: o.managerNamespace, Name: charts.ReleasesConfigMap}, WatchFilter: o.watchFilter, Workers: o.concurrency,
+		OnInfraMachine: edits.listen, Answers: workload.Answers, Recorder: mgr.GetEventRecorder("rkecontrolplane"),
 	}).Register(mgr, plans)
+}
+
+// edits takes news of infra machines from their controller, which alone watches kinds that come and go, to who wants to hear of them.
+type edits struct {
+	wake atomic.Pointer[func(namespace, cluster string)]
+}
+
+func (e *edits) listen(wake func(namespace, cluster string)) { e.wake.Store(&wake) }
+
+func (e *edits) tell(namespace, cluster string) {
+	if wake := e.wake.Load(); wake != nil {
+		(*wake)(namespace, cluster)
+	}
 }
 
 // addPorts serves metrics, health and, when asked for, profiles. They answer before caches are filled, and on every replica.

@@ -74,6 +74,8 @@ type Options struct {
 	Cache client.Reader
 	// Live reads all the rest past the cache: machines, the content of Secrets, pods.
 	Live client.Reader
+	// Edited is called when there is news of a machine beside its status; it must not block. Nobody is told without it.
+	Edited func(namespace, cluster string)
 	// Recorder writes events.
 	Recorder events.EventRecorder
 	// Settings of the Jobs.
@@ -270,6 +272,9 @@ func (c *Controller) Register(mgr manager.Manager) error {
 	}
 	c.watch = func(gvk schema.GroupVersionKind) error {
 		itself := func(_ context.Context, obj *metav1.PartialObjectMetadata) []Request {
+			if c.options.Edited != nil {
+				c.options.Edited(obj.Namespace, obj.Labels[clusterv1.ClusterNameLabel])
+			}
 			return []Request{{Kind: gvk, NamespacedName: client.ObjectKeyFromObject(obj)}}
 		}
 		return machines.Watch(kindSource(mgr.GetCache(), metadataOf(gvk), itself, c.options.watches(), predicate.Or(changed(), c.options.handedOver())))

@@ -6,6 +6,8 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -87,45 +89,69 @@ func (r *Reconciler) ensureKubeconfig(ctx context.Context, s *scope) (string, er
 // server is the address for the kubeconfig: the user's endpoint, once a control plane is up, or that of a control plane which is up. The present
 // one stays as long as it is up, and until another is as the specification says.
 func (r *Reconciler) server(ctx context.Context, s *scope, present string) (string, error) {
-	stays, next := false, ""
+	stays, up := false, []string(nil)
 	for _, m := range s.snapshot.Machines {
 		at := slices.IndexFunc(s.result.Machines, func(v planner.Verdict) bool { return v.Machine == m.Name })
 		if at < 0 || !m.Roles.ControlPlane || m.Deleting {
 			continue
 		}
-		verdict, found := s.result.Machines[at], address(m)
-		stays = stays || found == present && verdict.Progress == rkev1.UpToDateReason
-		if next == "" && verdict.Done() {
-			next = found
+		verdict, found := s.result.Machines[at], addresses(m)
+		stays = stays || slices.Contains(found, present) && verdict.Progress == rkev1.UpToDateReason
+		if verdict.Done() {
+			up = append(up, found...)
 		}
 	}
 	given, err := r.endpoint(ctx, s.cluster)
 	switch {
 	case err != nil:
 		return "", err
-	case given.IsValid() && (present != "" || next != ""):
+	case given.IsValid() && (present != "" || len(up) > 0):
 		return "https://" + net.JoinHostPort(given.Host, strconv.Itoa(int(given.Port))), nil
-	case stays || next == "":
+	case len(up) == 0:
 		return present, nil
+	case stays:
+		up = append([]string{present}, slices.DeleteFunc(up, func(one string) bool { return one == present })...)
 	}
-	return next, nil
+	return r.answering(ctx, s, up), nil
 }
 
-// address is where a control plane's API answers. From outside of the servers' own network, in which machines join by the internal address, it is
-// the external one.
-func address(m planner.Machine) string {
-	for _, text := range slices.Concat(m.ExternalIPs, m.InternalIPs) {
-		if ip := net.ParseIP(text); ip != nil && ip.IsGlobalUnicast() {
-			return "https://" + net.JoinHostPort(ip.String(), apiPort)
+const (
+	// maxAsked bounds how many addresses are asked at a look, and askAgain is when that is done again.
+	maxAsked = 6
+	askAgain = 30 * time.Second
+)
+
+// answering is the first of some addresses where an API server of the cluster answers the manager, and the first of all where none does. While the cluster is
+// reached nobody is asked.
+func (r *Reconciler) answering(ctx context.Context, s *scope, from []string) string {
+	if len(from) == 1 || r.Answers == nil || r.Clusters != nil && r.Clusters.Reaches(client.ObjectKeyFromObject(s.cluster)) {
+		return from[0]
+	}
+	s.comeAgain(askAgain)
+	for _, one := range from[:min(maxAsked, len(from))] {
+		if r.Answers(ctx, strings.TrimPrefix(one, "https://"), s.snapshot.Authorities.Server.Certificate) {
+			return one
 		}
 	}
-	return ""
+	return from[0]
+}
+
+// addresses are where a control plane's API may answer. From outside of the servers' own network, in which machines join by the internal address, it is
+// the external one.
+func addresses(m planner.Machine) []string {
+	var found []string
+	for _, text := range slices.Concat(m.ExternalIPs, m.InternalIPs) {
+		if ip := net.ParseIP(text); ip != nil && ip.IsGlobalUnicast() {
+			found = append(found, "https://"+net.JoinHostPort(ip.String(), apiPort))
+		}
+	}
+	return found
 }
 
 // apiPort is where the API servers of k3s and RKE2 listen.
 const apiPort = "6443"
 
-// labelNodes gives Nodes what their kubelets must not set themselves, such as their roles, and what was edited after they registered.
+// labelNodes gives Nodes what their kubelets must not set themselves, such as their roles, and labels and taints that were edited after they registered.
 func (r *Reconciler) labelNodes(ctx context.Context, s *scope) error {
 	for i, m := range s.snapshot.Machines {
 		node := s.members[i].Status.NodeRef.Name
@@ -144,7 +170,11 @@ func (r *Reconciler) labelNodes(ctx context.Context, s *scope) error {
 				labels["node-role.kubernetes.io/"+role] = "true"
 			}
 		}
-		if err := r.Clusters.LabelNode(ctx, client.ObjectKeyFromObject(s.cluster), node, labels); err != nil {
+		cluster := client.ObjectKeyFromObject(s.cluster)
+		if err := r.Clusters.LabelNode(ctx, cluster, node, labels); err != nil {
+			return err
+		}
+		if err := r.Clusters.TaintNode(ctx, cluster, node, planner.ValidTaints(m.NodeTaints)); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
@@ -34,6 +35,8 @@ type Clusters interface {
 	OnNode(wake func(cluster client.ObjectKey, machine types.UID))
 	// LabelNode gives a Node these labels, and takes away what it gave before; it does nothing while the cluster is not reached.
 	LabelNode(ctx context.Context, cluster client.ObjectKey, node string, labels map[string]string) error
+	// TaintNode does the same for taints. It may fail with a conflict.
+	TaintNode(ctx context.Context, cluster client.ObjectKey, node string, taints []corev1.Taint) error
 }
 
 // Options of a Reconciler.
@@ -48,6 +51,13 @@ type Options struct {
 	Plans client.Reader
 	// Clusters tells which clusters are reached.
 	Clusters Clusters
+	// OnInfraMachine has wake called with a namespace and a Cluster's name when the specification of an infra machine of it changed. It must not block. Nobody is
+	// asked without it.
+	OnInfraMachine func(wake func(namespace, cluster string))
+	// Answers reports whether an API server with the cluster's authority answers at an address such as 203.0.113.7:6443. Nobody is asked without it.
+	Answers func(ctx context.Context, address string, authority []byte) bool
+	// Recorder writes events; none without it.
+	Recorder events.EventRecorder
 	// Releases is the ConfigMap that takes the place of the catalogue of releases that is built in, if it is there.
 	Releases types.NamespacedName
 	// WatchFilter limits the RKEControlPlanes to those whose label cluster.x-k8s.io/watch-filter has this value; empty for all.
@@ -133,6 +143,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	obj.Status.ObservedGeneration = obj.Generation
 	if _, err := step.PatchStatus(ctx, r.Client, before, obj); err != nil {
 		errs = append(errs, err)
+	} else {
+		r.tellOf(obj, before.Status.Conditions)
 	}
 	return outcome(s.again, errs)
 }

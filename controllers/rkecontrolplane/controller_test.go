@@ -1,6 +1,7 @@
 package rkecontrolplane_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -275,6 +277,113 @@ func TestKubeconfig(t *testing.T) {
 	require.Equal(t, "mine", string(w.secret("c1-kubeconfig").Data["value"]), "the user's own is left alone")
 }
 
+// The kubeconfig names the address of the server at which its API answers the manager, the external one first; it stays with that while the cluster is reached.
+func TestKubeconfig_addressThatAnswers(t *testing.T) {
+	w := newWorld(t)
+	host := func() string {
+		config, err := kubeconfig.Parse(w.secret("c1-kubeconfig").Data["value"])
+		require.NoError(t, err)
+		return config.Host
+	}
+	var asked []string
+	answers := map[string]bool{"10.0.0.1:6443": true}
+	w.r.Answers = func(_ context.Context, address string, authority []byte) bool {
+		require.Equal(t, w.secret("c1-ca").Data["tls.crt"], authority)
+		asked = append(asked, address)
+		return answers[address]
+	}
+	w.machine("server", "etcd", "control-plane", "worker")
+	w.server("server", 1)
+	w.quiet()
+	w.applies("server")
+	w.isWell("server")
+	w.quiet()
+	require.Equal(t, "https://10.0.0.1:6443", host())
+	require.Equal(t, []string{"203.0.113.1:6443", "10.0.0.1:6443"}, asked[:2])
+	w.reached.answer[client.ObjectKeyFromObject(w.cluster)] = true
+	w.quiet()
+	asked = nil
+	w.quiet()
+	require.Empty(t, asked, "it is reached")
+
+	w.reached.answer[client.ObjectKeyFromObject(w.cluster)] = false
+	answers = map[string]bool{}
+	result := testkit.ExpectReconciled(t, w.r, w.obj)
+	require.LessOrEqual(t, result.RequeueAfter, time.Minute)
+	require.Equal(t, "https://10.0.0.1:6443", host(), "nothing better is known")
+	answers = map[string]bool{"203.0.113.1:6443": true}
+	w.quiet()
+	require.Equal(t, "https://203.0.113.1:6443", host())
+}
+
+// What happens to a cluster and to plans is told by events, once each, and nothing of waiting.
+func TestEvents(t *testing.T) {
+	w := newWorld(t)
+	recorder := events.NewFakeRecorder(100)
+	w.r.Recorder = recorder
+	told := func() (all []string) {
+		for {
+			select {
+			case one := <-recorder.Events:
+				all = append(all, one)
+			default:
+				return all
+			}
+		}
+	}
+	w.up()
+	all := strings.Join(told(), "\n")
+	require.Equal(t, 1, strings.Count(all, "Warning NoEtcdMachine")+strings.Count(all, "Normal AllReconciled"), all)
+	for _, once := range []string{"Normal PlanApplied", "Normal AllReconciled", "Normal APIAnswers"} {
+		require.Equal(t, 1, strings.Count(all, once), "%s in %s", once, all)
+	}
+	require.NotContains(t, all, "Waiting")
+	w.quiet()
+	require.Empty(t, told())
+	w.change(func(o *rkev1.RKEControlPlane) {
+		require.NoError(t, json.Unmarshal([]byte(`{"kubelet-arg":["no-such=1"]}`), &o.Spec.MachineGlobalConfig))
+	})
+	w.quiet()
+	status := func(attempt string) string {
+		return `{"checksum":"` + plan.Checksum(w.secret("server-machine-plan").Data[plan.KeyPlan]) + `","attempt":` + attempt + `,"step":"instruction install","message":"exit code 1"}`
+	}
+	w.agent("server", map[string]string{plan.KeyState: string(plan.StateInProgress), plan.KeyAgentStatus: status("1")})
+	w.quiet()
+	w.agent("server", map[string]string{plan.KeyAgentStatus: status("2")})
+	w.quiet()
+	all = strings.Join(told(), "\n")
+	require.Equal(t, 2, strings.Count(all, "Warning RetryingPlan"), "of the machine and of the cluster: %s", all)
+}
+
+// What the user gave, and has no owner with which it would move, is labelled so that clusterctl takes it along; what is ours moves with the control plane.
+func TestMoveLabel(t *testing.T) {
+	w := newWorld(t)
+	data, err := authorities.New("c1", authorities.EtcdPeer, w.clock.Now())
+	require.NoError(t, err)
+	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: name} }
+	for _, obj := range []client.Object{
+		&corev1.Secret{ObjectMeta: meta("c1-etcd-peer"), Data: data},
+		&corev1.Secret{ObjectMeta: meta("pull"), Type: corev1.SecretTypeBasicAuth, StringData: map[string]string{"username": "u", "password": "p"}},
+		&corev1.ConfigMap{ObjectMeta: meta("files"), Data: map[string]string{"k": "v"}},
+		&corev1.Secret{ObjectMeta: meta("unrelated")},
+	} {
+		require.NoError(t, w.Create(t.Context(), obj))
+	}
+	w.change(func(o *rkev1.RKEControlPlane) {
+		o.Spec.Registries = &rkev1.Registry{Configs: map[string]rkev1.RegistryConfig{"registry.example.com": {AuthConfigSecretName: "pull"}}}
+		o.Spec.MachineSelectorFiles = []rkev1.RKEProvisioningFiles{{FileSources: []rkev1.ProvisioningFileSource{{ConfigMap: rkev1.K8sObjectFileSource{Name: "files"}}}}}
+	})
+	w.quiet()
+	require.Contains(t, w.secret("c1-etcd-peer").Labels, rkev1.MoveLabel)
+	require.Contains(t, w.secret("pull").Labels, rkev1.MoveLabel)
+	require.Contains(t, testkit.ExpectExists(t, w.WithWatch, &corev1.ConfigMap{ObjectMeta: meta("files")}).Labels, rkev1.MoveLabel)
+	require.NotContains(t, w.secret("unrelated").Labels, rkev1.MoveLabel)
+	for _, name := range []string{"c1-ca", "cp-rke-state"} {
+		require.NotContains(t, w.secret(name).Labels, rkev1.MoveLabel)
+		require.True(t, metav1.IsControlledBy(w.secret(name), w.obj))
+	}
+}
+
 // An authority of the user's that ends within the hour has the kubeconfig written once.
 func TestKubeconfig_authorityEnds(t *testing.T) {
 	w := newWorld(t)
@@ -413,11 +522,13 @@ func TestNodeLabels(t *testing.T) {
 	w.up()
 	require.Empty(t, w.reached.labels, "it is no Node yet")
 	machine := w.machineNamed("server")
-	machine.Annotations = map[string]string{rkev1.NodeLabelsAnnotation: `{"team":"shop","node-role.kubernetes.io/web":"","not a label":"x"}`}
+	machine.Annotations = map[string]string{rkev1.NodeLabelsAnnotation: `{"team":"shop","node-role.kubernetes.io/web":"","not a label":"x"}`,
+		rkev1.NodeTaintsAnnotation: `[{"key":"gpu","effect":"NoSchedule"},{"key":"none","effect":"Sometimes"}]`}
 	require.NoError(t, w.Update(t.Context(), machine))
 	machine.Status.NodeRef.Name = "node-1"
 	require.NoError(t, w.Status().Update(t.Context(), machine))
 	w.quiet()
 	require.Equal(t, map[string]string{"team": "shop", "node-role.kubernetes.io/web": "", "node-role.kubernetes.io/etcd": "true",
 		"node-role.kubernetes.io/control-plane": "true", "node-role.kubernetes.io/worker": "true"}, w.reached.labels["node-1"])
+	require.Equal(t, []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}, w.reached.taints["node-1"])
 }

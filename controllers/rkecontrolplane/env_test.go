@@ -46,6 +46,7 @@ func TestMain(m *testing.M) {
 type workloads struct {
 	answer map[client.ObjectKey]bool
 	labels map[string]map[string]string
+	taints map[string][]corev1.Taint
 }
 
 var _ rkecontrolplane.Clusters = &workloads{}
@@ -54,6 +55,11 @@ func (c *workloads) Reaches(cluster client.ObjectKey) bool    { return c.answer[
 func (c *workloads) OnNode(func(client.ObjectKey, types.UID)) {}
 func (c *workloads) LabelNode(_ context.Context, _ client.ObjectKey, node string, labels map[string]string) error {
 	c.labels[node] = labels
+	return nil
+}
+
+func (c *workloads) TaintNode(_ context.Context, _ client.ObjectKey, node string, taints []corev1.Taint) error {
+	c.taints[node] = taints
 	return nil
 }
 
@@ -76,7 +82,7 @@ func newWorld(t *testing.T) *world {
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))
 	require.NoError(t, clusterv1.AddToScheme(scheme))
 	require.NoError(t, rkev1.AddToScheme(scheme))
-	w := &world{T: t, WithWatch: testkit.Client(t, scheme), reached: &workloads{map[client.ObjectKey]bool{}, map[string]map[string]string{}}, clock: clocktesting.NewFakePassiveClock(time.Now())}
+	w := &world{T: t, WithWatch: testkit.Client(t, scheme), reached: &workloads{map[client.ObjectKey]bool{}, map[string]map[string]string{}, map[string][]corev1.Taint{}}, clock: clocktesting.NewFakePassiveClock(time.Now())}
 	counting := testkit.Writes(w.WithWatch, func(write string, do func() error) error {
 		w.writes = append(w.writes, write)
 		return do()

@@ -93,6 +93,7 @@ func (r *Reconciler) tellMachines(ctx context.Context, s *scope) error {
 		if err := r.writeConditions(ctx, machine, told); err != nil {
 			return err
 		}
+		r.tellOfPlan(machine, told)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ import (
 // planned are the keys of a plan Secret that the planner reads beside the plan, noted its labels and annotations.
 var (
 	planned = []string{plan.KeyState, plan.KeyMaxFailures, plan.KeyFailureThreshold, plan.KeyAppliedChecksum, plan.KeyFailedChecksum, plan.KeyFailureCount,
-		plan.KeyProbeStatuses, plan.KeyAgentStatus}
+		plan.KeyProbeStatuses, plan.KeyAgentStatus, plan.KeyAgentPublicKey}
 	noted = []string{clusterv1.ClusterNameLabel, rkev1.InitNodeLabel, rkev1.JoinURLAnnotation, rkev1.JoinedToAnnotation}
 )
 

@@ -81,7 +81,7 @@ func hasPlan(plans map[string]*corev1.Secret) bool {
 func (r *Reconciler) ensureSecret(ctx context.Context, s *scope, name string, begun bool, content func() (corev1.SecretType, map[string][]byte, error)) (*corev1.Secret, error) {
 	found, err := r.known.get(ctx, r.Cache, r.Reader, client.ObjectKey{Namespace: s.Namespace, Name: name})
 	if err == nil {
-		return found, nil
+		return found, r.takeAlong(ctx, found)
 	}
 	if !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
@@ -99,6 +99,22 @@ func (r *Reconciler) ensureSecret(ctx context.Context, s *scope, name string, be
 		return nil, fmt.Errorf("making Secret %s: %w", name, err)
 	}
 	return made, nil
+}
+
+// takeAlong labels what is the user's and has no owner with which it would move, so that clusterctl takes it along.
+func (r *Reconciler) takeAlong(ctx context.Context, obj client.Object) error {
+	if _, labelled := obj.GetLabels()[rkev1.MoveLabel]; labelled || len(obj.GetOwnerReferences()) > 0 {
+		return nil
+	}
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"uid":%q,"labels":{%q:""}}}`, obj.GetUID(), rkev1.MoveLabel))
+	copied, ok := obj.DeepCopyObject().(client.Object)
+	if !ok {
+		return nil
+	}
+	if err := r.Client.Patch(ctx, copied, patch, client.FieldOwner(fieldOwner)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("labelling %s, so that a move takes it along: %w", obj.GetName(), err)
+	}
+	return nil
 }
 
 func (r *Reconciler) meta(s *scope, name string) metav1.ObjectMeta {

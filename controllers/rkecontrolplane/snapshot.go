@@ -85,7 +85,7 @@ func (r *Reconciler) objects(ctx context.Context, s *scope) error {
 	uses, room := planner.NewUses(s.Spec), planner.MaxObjectBytes
 	s.snapshot.Objects, s.snapshot.TooLarge = map[planner.ObjectKey]planner.Object{}, nil
 	for _, key := range planner.References(s.Spec) {
-		object, err := r.object(ctx, s.Namespace, key)
+		object, err := r.object(ctx, s, key)
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("reading %s %s: %w", key.Kind, key.Name, err)
 		}
@@ -105,15 +105,22 @@ func (r *Reconciler) objects(ctx context.Context, s *scope) error {
 	return nil
 }
 
-func (r *Reconciler) object(ctx context.Context, namespace string, key planner.ObjectKey) (planner.Object, error) {
-	name := client.ObjectKey{Namespace: namespace, Name: key.Name}
+// object reads one, and has a move take it along.
+func (r *Reconciler) object(ctx context.Context, s *scope, key planner.ObjectKey) (planner.Object, error) {
+	name := client.ObjectKey{Namespace: s.Namespace, Name: key.Name}
 	if key.Kind == planner.SecretKind {
 		read := &corev1.Secret{}
 		err := r.Reader.Get(ctx, name, read)
+		if err == nil {
+			err = r.takeAlong(ctx, read)
+		}
 		return planner.Object{Type: string(read.Type), Data: read.Data, AuthorizedClusters: read.Annotations[rkev1.AuthorizedForClustersAnnotation]}, err
 	}
 	read := &corev1.ConfigMap{}
 	err := r.Reader.Get(ctx, name, read)
+	if err == nil {
+		err = r.takeAlong(ctx, read)
+	}
 	object := planner.Object{Data: read.BinaryData, AuthorizedClusters: read.Annotations[rkev1.AuthorizedForClustersAnnotation]}
 	if object.Data == nil {
 		object.Data = map[string][]byte{}

@@ -62,7 +62,7 @@ func (r *Reconciler) Register(mgr manager.Manager, plans cache.Cache) error {
 		Complete(r)
 }
 
-// listen is the watch of connections to workload clusters.
+// listen is the watch of connections to workload clusters, and of infra machines, whose kinds come and go.
 func (r *Reconciler) listen(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	r.Clusters.OnNode(func(cluster client.ObjectKey, machine types.UID) {
 		if machine != "" {
@@ -72,6 +72,13 @@ func (r *Reconciler) listen(ctx context.Context, queue workqueue.TypedRateLimiti
 			queue.Add(request)
 		}
 	})
+	if r.OnInfraMachine != nil {
+		r.OnInfraMachine(func(namespace, cluster string) {
+			for _, request := range r.ofClusterNamed(ctx, namespace, cluster) {
+				queue.Add(request)
+			}
+		})
+	}
 	return nil
 }
 
@@ -154,7 +161,8 @@ func (r *Reconciler) all(ctx context.Context, opts ...client.ListOption) []recon
 }
 
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch
-// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups="";events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines;machines/status,verbs=patch
 // +kubebuilder:rbac:groups=rke.cattle.io,resources=rkeclusters;rkebootstraps,verbs=list;watch

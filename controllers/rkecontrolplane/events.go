@@ -1,0 +1,34 @@
+package rkecontrolplane
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/step"
+)
+
+// quiet are reasons of which no event tells: every cluster and every machine passes them.
+var quiet = []string{clusterv1.PausedReason, rkev1.WaitingForOwnerReason, rkev1.WaitingForInfrastructureReason, rkev1.WaitingForTokensReason, rkev1.WaitingForAuthoritiesReason,
+	rkev1.WaitingForMachinesReason, rkev1.WaitingForPlanSecretReason, rkev1.WaitingForServerReason, rkev1.WaitingForControlPlaneReason, rkev1.WaitingForTurnReason,
+	rkev1.WaitingForAgentReason, rkev1.ApplyingPlanReason, rkev1.WaitingForProbesReason, rkev1.PlanDeliveredReason, rkev1.MachineDeletingReason}
+
+// tellOf writes an event for each condition of a control plane that is another than it was.
+func (r *Reconciler) tellOf(obj *rkev1.RKEControlPlane, before []metav1.Condition) {
+	if r.Recorder == nil {
+		return
+	}
+	step.Emit(r.Recorder, obj, step.Transitions{Before: before, After: obj.Status.Conditions, Quiet: quiet,
+		Of:    []string{rkev1.ReconciledCondition, rkev1.AvailableCondition, rkev1.WarningsCondition},
+		Notes: map[string]string{rkev1.ReconciledReason: "All machines are as the specification says", rkev1.APIAnswersReason: "The cluster's API answers"}})
+}
+
+// tellOfPlan writes an event when a machine's plan was applied, failed or is retried.
+func (r *Reconciler) tellOfPlan(machine *clusterv1.Machine, now []metav1.Condition) {
+	if r.Recorder == nil {
+		return
+	}
+	step.Emit(r.Recorder, machine, step.Transitions{Before: machine.Status.Conditions, After: now, Quiet: append([]string{rkev1.UpToDateReason}, quiet...),
+		Of:    []string{rkev1.ReconciledCondition, rkev1.PlanAppliedCondition},
+		Notes: map[string]string{rkev1.PlanAppliedReason: "Its agent has applied its plan", rkev1.PlanFailedReason: "Its agent has given its plan up"}})
+}
