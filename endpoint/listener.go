@@ -46,7 +46,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		claim := l.connections.claim(addressOf(conn.RemoteAddr().String()), 1, func() { _ = conn.Close() })
+		claim := l.connections.claim(AddressOf(conn.RemoteAddr().String()), 1, func() { _ = conn.Close() })
 		if claim == nil {
 			_ = conn.Close()
 			continue

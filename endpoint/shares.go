@@ -7,20 +7,22 @@ import (
 	"sync"
 )
 
-// shares divides a capacity among client addresses. When it is used up, the address that holds the most loses what it has held
-// for longest: whoever asks for little gets it, and whoever asks for more than others have gives up his own.
+// shares divides a capacity among peers: client addresses, or who else can be told apart. When it is used up, the peer that holds the most
+// loses what it has held for longest: whoever asks for little gets it, and whoever asks for more than others have gives up his own.
 type shares struct {
 	capacity, perPeer int64
+	// keeps says that a peer that has its share, or more than others, gets no more and loses nothing of it.
+	keeps bool
 	// evicted is called for each claim that is taken away or refused.
 	evicted func()
 
 	mu    sync.Mutex
 	used  int64
 	count uint64
-	peers map[netip.Addr]*peer
+	peers map[any]*peer
 }
 
-// peer is what one address holds, the oldest claim first.
+// peer is what one of them holds, the oldest claim first.
 type peer struct {
 	used   int64
 	claims list.List
@@ -29,7 +31,7 @@ type peer struct {
 // claim is a part of the capacity.
 type claim struct {
 	pool    *shares
-	address netip.Addr
+	holder  any
 	size    int64
 	number  uint64
 	revoke  func()
@@ -39,47 +41,47 @@ type claim struct {
 }
 
 func newShares(capacity, perPeer int64, evicted func()) *shares {
-	return &shares{capacity: capacity, perPeer: perPeer, evicted: evicted, peers: map[netip.Addr]*peer{}}
+	return &shares{capacity: capacity, perPeer: perPeer, evicted: evicted, peers: map[any]*peer{}}
 }
 
 // claim takes size of the capacity, if need be from others, whose revoke is called; nil when there is nothing to take.
-func (s *shares) claim(address netip.Addr, size int64, revoke func()) *claim {
+func (s *shares) claim(holder any, size int64, revoke func()) *claim {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
-		own := s.peers[address]
+		own := s.peers[holder]
 		switch {
 		case own != nil && own.used+size > s.perPeer:
-			if s.evict(own) {
+			if !s.keeps && s.evict(own) {
 				continue
 			}
 		case s.used+size > s.capacity:
-			if s.evict(s.heaviest(own, size)) {
+			if victim := s.heaviest(own, size); (victim != own || !s.keeps) && s.evict(victim) {
 				continue
 			}
 		default:
-			return s.add(address, size, revoke)
+			return s.add(holder, size, revoke)
 		}
 		s.evicted()
 		return nil
 	}
 }
 
-func (s *shares) add(address netip.Addr, size int64, revoke func()) *claim {
-	own := s.peers[address]
+func (s *shares) add(holder any, size int64, revoke func()) *claim {
+	own := s.peers[holder]
 	if own == nil {
 		own = &peer{}
-		s.peers[address] = own
+		s.peers[holder] = own
 	}
 	s.count++
-	c := &claim{pool: s, address: address, size: size, number: s.count, revoke: revoke}
+	c := &claim{pool: s, holder: holder, size: size, number: s.count, revoke: revoke}
 	c.element = own.claims.PushBack(c)
 	own.used += size
 	s.used += size
 	return c
 }
 
-// heaviest is the address with the most that can be taken away, of several the one with the oldest claim; own when it would have more
+// heaviest is the peer with the most that can be taken away, of several the one with the oldest claim; own when it would have more
 // than that.
 func (s *shares) heaviest(own *peer, size int64) *peer {
 	var found *peer
@@ -126,13 +128,13 @@ func (p *peer) victim() *claim {
 }
 
 func (s *shares) remove(c *claim) {
-	own := s.peers[c.address]
+	own := s.peers[c.holder]
 	own.claims.Remove(c.element)
 	c.element = nil
 	own.used -= c.size
 	s.used -= c.size
 	if own.claims.Len() == 0 {
-		delete(s.peers, c.address)
+		delete(s.peers, c.holder)
 	}
 }
 
@@ -170,8 +172,8 @@ func (c *claim) prove() {
 	c.proven = true
 }
 
-// addressOf is the client's address; of IPv6 the network, for one client has all of it.
-func addressOf(hostPort string) netip.Addr {
+// AddressOf is the client's address; of IPv6 the network, for one client has all of it.
+func AddressOf(hostPort string) netip.Addr {
 	host, _, err := net.SplitHostPort(hostPort)
 	if err != nil {
 		return netip.Addr{}

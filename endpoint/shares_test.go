@@ -34,7 +34,7 @@ func TestShares(t *testing.T) {
 			var lost, refused []int
 			var claims []*claim
 			for i, ask := range c.asks {
-				got := s.claim(addressOf("10.0.0."+string('0'+rune(ask.from[0])%10)+":1"), ask.size, func() { lost = append(lost, i) })
+				got := s.claim(AddressOf("10.0.0."+string('0'+rune(ask.from[0])%10)+":1"), ask.size, func() { lost = append(lost, i) })
 				if got == nil {
 					refused = append(refused, i)
 				}
@@ -59,7 +59,7 @@ func TestShares_provenAndKept(t *testing.T) {
 	var lost []string
 	s := newShares(3, 3, func() {})
 	take := func(name string) *claim {
-		return s.claim(addressOf("10.0.0.1:1"), 1, func() { lost = append(lost, name) })
+		return s.claim(AddressOf("10.0.0.1:1"), 1, func() { lost = append(lost, name) })
 	}
 	first, second, third := take("kept"), take("proven"), take("new")
 	require.True(t, first.keep())
@@ -83,8 +83,8 @@ func TestAddressOf(t *testing.T) {
 		"[2001:db8::1:2:3:4]:5": "2001:db8::",
 		"[fe80::1%eth0]:5":      "fe80::",
 	} {
-		require.Equal(t, netip.MustParseAddr(want), addressOf(in), in)
+		require.Equal(t, netip.MustParseAddr(want), AddressOf(in), in)
 	}
-	require.False(t, addressOf("@").IsValid())
-	require.False(t, addressOf("pipe:1").IsValid())
+	require.False(t, AddressOf("@").IsValid())
+	require.False(t, AddressOf("pipe:1").IsValid())
 }

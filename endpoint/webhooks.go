@@ -182,7 +182,7 @@ func (b *bodies) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), WebhookLimits.WriteTimeout)
 	defer cancel()
 	controller := http.NewResponseController(w)
-	held := part.reading.claim(addressOf(r.RemoteAddr), weight, func() {
+	held := part.reading.claim(AddressOf(r.RemoteAddr), weight, func() {
 		cancel()
 		_ = controller.SetReadDeadline(time.Unix(1, 0))
 	})
