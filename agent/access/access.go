@@ -181,7 +181,7 @@ func (a *Access) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	answer, err := t.send(request, body)
-	if err != nil || answer.StatusCode != http.StatusUnauthorized {
+	if err != nil || !a.isRefused(answer.StatusCode) {
 		return answer, err
 	}
 	_ = answer.Body.Close()
@@ -189,6 +189,18 @@ func (a *Access) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	return t.send(request, body)
+}
+
+// staleTicket is the age from which on a ticket may be one that the endpoint does not know any more.
+const staleTicket = 5 * time.Minute
+
+// isRefused reports whether an answer says that our token is not good, or that we are taken for a stranger, among whom somebody behind our address
+// is refused too often.
+func (a *Access) isRefused(status int) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return status == http.StatusUnauthorized ||
+		status == http.StatusTooManyRequests && a.saved.Ticket != "" && a.o.Clock.Since(a.saved.ReceivedAt) > staleTicket
 }
 
 func (t *target) send(request *http.Request, body []byte) (*http.Response, error) {

@@ -107,6 +107,31 @@ func TestRenew(t *testing.T) {
 	through()
 }
 
+// TestTicket: what the endpoint knows the agent by goes back with each renewal, also after a restart; who is taken for a stranger asks for another one.
+func TestTicket(t *testing.T) {
+	e := newEndpoint(t, nil, "ns", "plan")
+	o := optionsOf(t, e)
+	a := open(t, o)
+	require.Empty(t, e.ticket)
+	through := func(want int) {
+		t.Helper()
+		status, err := ask(t, a)
+		require.NoError(t, err)
+		require.Equal(t, want, status)
+	}
+	e.set(func() { e.busy = 1 })
+	through(http.StatusTooManyRequests)
+	require.Equal(t, 1, e.asked, "a ticket that has just come is good")
+	e.clock.Step(10 * time.Minute)
+	e.set(func() { e.busy = 1 })
+	through(passed)
+	require.Equal(t, "ticket-1", e.ticket)
+	a = open(t, o)
+	e.clock.Step(40 * time.Minute)
+	through(passed)
+	require.Equal(t, "ticket-2", e.ticket)
+}
+
 // TestClock: a server whose clock is wrong by years gets in.
 func TestClock(t *testing.T) {
 	e := newEndpoint(t, nil, "ns", "plan")

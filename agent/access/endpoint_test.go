@@ -47,6 +47,9 @@ type endpoint struct {
 	// loseAnswers is how many answers are lost, refuse how many requests get 503, ahead how much its clock is ahead.
 	loseAnswers, refuse int
 	ahead               time.Duration
+	// busy is how many requests with a good token get 429; ticket is the one that came with the last request to register or renew.
+	busy   int
+	ticket string
 	// extra is more certificates in answers.
 	extra string
 }
@@ -71,8 +74,13 @@ func newEndpoint(t *testing.T, api *rest.Config, namespace, name string) *endpoi
 			return
 		}
 		e.mu.Lock()
-		known := r.Header.Get("Authorization") == "Bearer "+e.token
+		known, busy := r.Header.Get("Authorization") == "Bearer "+e.token, e.busy > 0
+		e.busy = max(0, e.busy-1)
 		e.mu.Unlock()
+		if busy {
+			http.Error(w, "not heard", http.StatusTooManyRequests)
+			return
+		}
 		if !known {
 			http.Error(w, "unknown token", http.StatusUnauthorized)
 			return
@@ -93,6 +101,7 @@ func (e *endpoint) connect(w http.ResponseWriter, r *http.Request) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.asked++
+	e.ticket = r.Header.Get(connect.TicketHeader)
 	body, err := io.ReadAll(io.LimitReader(r.Body, connect.MaxRequestBytes+1))
 	if err != nil {
 		return
@@ -124,7 +133,8 @@ func (e *endpoint) connect(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	expires := now.Add(time.Hour)
-	_ = json.NewEncoder(w).Encode(connect.Answer{KubeConfig: e.kubeconfig(), Namespace: e.namespace, SecretName: e.name, IssuedAt: &now, ExpiresAt: &expires})
+	_ = json.NewEncoder(w).Encode(connect.Answer{KubeConfig: e.kubeconfig(), Namespace: e.namespace, SecretName: e.name, IssuedAt: &now, ExpiresAt: &expires,
+		Ticket: fmt.Sprintf("ticket-%d", e.issued)})
 }
 
 func (e *endpoint) ca() string {

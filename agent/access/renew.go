@@ -64,6 +64,9 @@ func (a *Access) ask(ctx context.Context) ([]byte, int, error) {
 	if a.saved.SecretName == "" && a.current.token != "" {
 		request.Header.Set("Authorization", "Bearer "+a.current.token)
 	}
+	if a.saved.Ticket != "" {
+		request.Header.Set(connect.TicketHeader, a.saved.Ticket)
+	}
 	response, err := a.current.transport.RoundTrip(request) // no redirect is followed
 	if err != nil {
 		return nil, 0, err

@@ -52,6 +52,8 @@ type Answer struct {
 	// IssuedAt and ExpiresAt tell the token's life by the endpoint's clock; the agent renews when half of it is over. Neither: it has no end.
 	IssuedAt  *time.Time `json:"issuedAt,omitempty"`
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	// Ticket goes back in TicketHeader with the next request.
+	Ticket string `json:"ticket,omitempty"`
 }
 
 // DecodeRequest reads a request and verifies that whoever sent it holds its key. It is for the endpoint to know whose that key is, and what time it is.

@@ -102,7 +102,8 @@ func (p *plan) addAgents(ctx context.Context, mgr ctrl.Manager) (func() bootstra
 	}
 	handler, err := agents.New(agents.Options{Client: p.direct, API: p.config, Server: o.serverURL, Authorities: certs.Bundle, Assets: assets,
 		InstallScript: func() ([]byte, error) { return bootstrap.Script(install()) }, Recorder: mgr.GetEventRecorder("endpoint"),
-		Self: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: p.options.managerNamespace, Name: charts.AgentsService}}})
+		TicketSecret: func() []byte { return certs.Derive("tickets of agents") },
+		Self:         &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: p.options.managerNamespace, Name: charts.AgentsService}}})
 	if err != nil {
 		return nil, err
 	}

@@ -12,8 +12,12 @@ import (
 	"time"
 )
 
-// downloadTime is what a server on a slow line may take for an agent of 40 MiB.
-const downloadTime = 15 * time.Minute
+const (
+	// downloadTime is what a server on a slow line may take for an agent of 40 MiB.
+	downloadTime = 15 * time.Minute
+	// pieceTime is what it may take for 32 KiB of it; who reads nothing has no place for longer.
+	pieceTime = 20 * time.Second
+)
 
 // LinuxPrefix and an architecture, amd64 or arm64, are the name of an agent for Linux.
 const LinuxPrefix = "drover-agent-linux-"
@@ -73,10 +77,37 @@ func (a *Assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(downloadTime)); err != nil {
-		http.Error(w, "this connection cannot hold a download", http.StatusInternalServerError)
-		return
-	}
 	w.Header().Set("ETag", `"`+sum+`"`)
-	http.ServeFile(w, r, filepath.Join(a.dir, name))
+	http.ServeFile(&inPieces{ResponseWriter: w, end: time.Now().Add(downloadTime)}, r, filepath.Join(a.dir, name))
+}
+
+// inPieces is an answer that ends when the client does not take a piece of it in time.
+type inPieces struct {
+	http.ResponseWriter
+	end time.Time
+}
+
+// Write implements http.ResponseWriter.
+func (p *inPieces) Write(piece []byte) (int, error) {
+	deadline := time.Now().Add(pieceTime)
+	if p.end.Before(deadline) {
+		deadline = p.end
+	}
+	if err := http.NewResponseController(p.ResponseWriter).SetWriteDeadline(deadline); err != nil {
+		return 0, fmt.Errorf("this connection cannot hold a download: %w", err)
+	}
+	return p.ResponseWriter.Write(piece)
+}
+
+// download gives each download one of few places.
+func (g *guard) download(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		place := g.downloads.Enter(visitorOf(r.Context()).address, func() { _ = http.NewResponseController(w).SetWriteDeadline(time.Now()) })
+		if place == nil {
+			busy(w)
+			return
+		}
+		defer place.Leave()
+		next.ServeHTTP(w, r)
+	})
 }

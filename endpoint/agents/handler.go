@@ -1,11 +1,10 @@
 package agents
 
 import (
+	"crypto/rand"
 	"net/http"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
@@ -31,6 +30,9 @@ type Options struct {
 	Assets *Assets
 	// Recorder tells of tokens that were used twice, and of addresses that are not heard any more.
 	Recorder events.EventRecorder
+	// TicketSecret seals the tickets of agents that are known; all replicas have the same, and when it changes tickets are worth nothing until the next
+	// renewal. Nil: one of this handler's own.
+	TicketSecret func() []byte
 	// Self is what events about the endpoint itself are about.
 	Self runtime.Object
 	// Now is the clock; time.Now when nil.
@@ -42,7 +44,12 @@ func New(o Options) (http.Handler, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	through, err := newPassThrough(o.API)
+	if o.TicketSecret == nil {
+		own := []byte(rand.Text())
+		o.TicketSecret = func() []byte { return own }
+	}
+	g := newGuard(o)
+	through, err := newPassThrough(o.API, g)
 	if err != nil {
 		return nil, err
 	}
@@ -59,10 +66,10 @@ func New(o Options) (http.Handler, error) {
 		}
 		answer(w, "text/x-shellscript", script)
 	})
-	mux.Handle("GET /assets/{name}", o.Assets)
-	mux.Handle("POST "+connect.Path, &registrar{Options: o, throttle: newThrottle(o.Now), atOnce: semaphore.NewWeighted(maxAtOnce), told: rate.NewLimiter(toldPerSecond, toldBurst)})
+	mux.Handle("GET /assets/{name}", g.download(o.Assets))
+	mux.Handle("POST "+connect.Path, newRegistrar(o, g))
 	mux.Handle("/", through)
-	return mux, nil
+	return g.admit(mux), nil
 }
 
 func answer(w http.ResponseWriter, contentType string, body []byte) {

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/drover-project/drover/api/connect"
 	"github.com/drover-project/drover/endpoint"
 )
 
@@ -22,12 +24,16 @@ const (
 	maxUpdate = 2 << 20
 	// watchLife is longer than any watch: an API server ends those that name no time after 60 minutes at most.
 	watchLife = 65 * time.Minute
+	// requestTime is for all that is no watch.
+	requestTime = 30 * time.Second
+
+	bearer = "Bearer "
 )
 
 var (
-	oneSecret  = regexp.MustCompile(`^/api/v1/namespaces/[a-z0-9-]+/secrets/[a-z0-9.-]+$`)
-	allSecrets = regexp.MustCompile(`^/api/v1/namespaces/[a-z0-9-]+/secrets$`)
-	oneByName  = regexp.MustCompile(`^metadata\.name=[a-z0-9.-]+$`)
+	oneSecret  = regexp.MustCompile(`^/api/v1/namespaces/([a-z0-9-]+)/secrets/([a-z0-9.-]+)$`)
+	allSecrets = regexp.MustCompile(`^/api/v1/namespaces/([a-z0-9-]+)/secrets$`)
+	oneByName  = regexp.MustCompile(`^metadata\.name=([a-z0-9.-]+)$`)
 	discovery  = regexp.MustCompile(`^/(version|apis?|api/v1)/?$`)
 )
 
@@ -35,7 +41,7 @@ var (
 var passed = []string{"Authorization", "Accept", "Content-Type", "User-Agent"}
 
 // newPassThrough makes the way from an agent to the API server. It has no credential of its own: what the agent's token may not do, nobody does.
-func newPassThrough(api *rest.Config) (http.Handler, error) {
+func newPassThrough(api *rest.Config, g *guard) (http.Handler, error) {
 	anonymous := rest.AnonymousClientConfig(api)
 	transport, err := rest.TransportFor(anonymous)
 	if err != nil {
@@ -55,15 +61,12 @@ func newPassThrough(api *rest.Config) (http.Handler, error) {
 					r.Out.Header.Set(name, value)
 				}
 			}
+			token, _ := connect.CutTicket(r.In.Header.Get("Authorization"))
+			r.Out.Header.Set("Authorization", token)
 		},
-		ModifyResponse: func(answer *http.Response) error {
-			if answer.StatusCode < http.StatusBadRequest {
-				endpoint.Prove(answer.Request.Context())
-			}
-			return nil
-		},
+		ModifyResponse: g.learn,
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
-			w.Header().Set("Retry-After", "5")
+			w.Header().Set("Retry-After", retryDown)
 			http.Error(w, "the management cluster does not answer: try again", http.StatusBadGateway)
 		},
 	}
@@ -72,8 +75,13 @@ func newPassThrough(api *rest.Config) (http.Handler, error) {
 		case !isAgents(r.Method, r.URL):
 			http.NotFound(w, r)
 			return
-		case !strings.HasPrefix(r.Header.Get("Authorization"), "Bearer ") || r.Header.Get("Upgrade") != "":
+		case !strings.HasPrefix(r.Header.Get("Authorization"), bearer) || r.Header.Get("Upgrade") != "":
 			http.Error(w, "an agent's token is needed", http.StatusUnauthorized)
+			return
+		case !g.throttle.allows(visitorOf(r.Context())):
+			endpoint.CountRefusal(port, "refused too often")
+			w.Header().Set("Retry-After", retryThrottled)
+			http.Error(w, "too many refused requests come from this address: wait, or renew your token by your key", http.StatusTooManyRequests)
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxUpdate)
@@ -81,16 +89,46 @@ func newPassThrough(api *rest.Config) (http.Handler, error) {
 			sent := &update{ReadCloser: r.Body}
 			r.Body, w = sent, &refusing{ResponseWriter: w, update: sent}
 		}
+		life := requestTime
 		if r.URL.Query().Has("watch") {
 			// Over HTTP/1 the end of the time for reading would end the watch, too.
-			control, end := http.NewResponseController(w), time.Now().Add(watchLife)
+			life = watchLife
+			control, end := http.NewResponseController(w), time.Now().Add(life)
 			if err := errors.Join(control.SetReadDeadline(end), control.SetWriteDeadline(end)); err != nil {
 				http.Error(w, "this connection cannot hold a watch", http.StatusInternalServerError)
 				return
 			}
 		}
-		proxy.ServeHTTP(w, r)
+		ctx, cancel := context.WithTimeout(r.Context(), life)
+		defer cancel()
+		proxy.ServeHTTP(w, r.WithContext(ctx))
 	}), nil
+}
+
+// learn takes the API server's word for who is good. Nobody else knows of a token before the API server is asked.
+func (g *guard) learn(answer *http.Response) error {
+	ctx := answer.Request.Context()
+	switch answer.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		g.throttle.charge(visitorOf(ctx))
+	default:
+		if answer.StatusCode < http.StatusBadRequest {
+			endpoint.Prove(ctx)
+		}
+	}
+	return nil
+}
+
+// secretOf is the one Secret that a request is about.
+func secretOf(u *url.URL) (namespace, name string, ok bool) {
+	if one := oneSecret.FindStringSubmatch(u.Path); one != nil {
+		return one[1], one[2], true
+	}
+	all, one := allSecrets.FindStringSubmatch(u.Path), oneByName.FindStringSubmatch(u.Query().Get("fieldSelector"))
+	if all == nil || one == nil {
+		return "", "", false
+	}
+	return all[1], one[1], true
 }
 
 // update is the body of a request, read by the proxy's transport while its answer may be under way.

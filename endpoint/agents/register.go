@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sync/semaphore"
@@ -35,19 +36,25 @@ const tokenLife = 6 * 3600
 type registrar struct {
 	Options
 
-	throttle *throttle
-	// atOnce are the requests that cost the API server something at this moment.
-	atOnce *semaphore.Weighted
+	guard  *guard
+	grants *grants
+	// known and strangers are the requests of agents and others that cost the API server something at this moment.
+	known, strangers *semaphore.Weighted
 	// told bounds the events about addresses that are not heard.
 	told *rate.Limiter
 }
 
 const (
-	// maxAtOnce also bounds by how much an address that floods may exceed what is refused it.
-	maxAtOnce = 32
+	// maxAtOnce also bounds by how much somebody who floods may exceed what is refused him.
+	maxAtOnce = 16
 	// toldPerSecond and toldBurst bound events, whoever floods and from however many addresses.
 	toldPerSecond, toldBurst = rate.Limit(1.0 / 60), 5
 )
+
+func newRegistrar(o Options, g *guard) *registrar {
+	return &registrar{Options: o, guard: g, grants: newGrants(o.Now), known: semaphore.NewWeighted(maxAtOnce), strangers: semaphore.NewWeighted(maxAtOnce),
+		told: rate.NewLimiter(toldPerSecond, toldBurst)}
+}
 
 // refusal is an answer other than 200: what the agent is told, and no more.
 type refusal struct {
@@ -60,35 +67,45 @@ func (r *refusal) Error() string { return r.text }
 var (
 	// errUnknown is one answer for all that a stranger may try, so that he learns nothing of what there is.
 	errUnknown   = &refusal{http.StatusUnauthorized, "this token or key is not known here"}
-	errThrottled = &refusal{http.StatusTooManyRequests, "too many refused requests come from this address: wait a minute"}
+	errThrottled = &refusal{http.StatusTooManyRequests, "too many refused requests come from this agent or address: wait a minute"}
 	errClock     = &refusal{http.StatusConflict, "the time of the request is too far from that of this answer"}
 	errReplayed  = &refusal{http.StatusUnauthorized, "this token was used by another agent"}
 )
 
-// ServeHTTP implements http.Handler.
+// ServeHTTP implements http.Handler. Who somebody is, is known before anything is asked of the API server: the signature tells the key, and the ticket
+// that this key was let in before.
 func (r *registrar) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	from := addressOf(req)
-	if !r.throttle.allows(from) {
-		refused(w, errThrottled)
-		return
-	}
+	v := visitorOf(req.Context())
 	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, connect.MaxRequestBytes))
 	if err != nil {
 		refused(w, &refusal{http.StatusBadRequest, "the request could not be read"})
 		return
 	}
-	granted, err := r.inTurn(req, from, body)
+	request, err := connect.DecodeRequest(body, req.Header.Get(connect.SignatureHeader))
+	if err != nil {
+		err = &refusal{http.StatusBadRequest, err.Error()}
+	} else if ticket, ok := connect.OpenTicket(r.TicketSecret(), request.Namespace, request.SecretName, req.Header.Get(connect.TicketHeader), r.Now()); ok &&
+		ticket == connect.NewTicket(request.Namespace, request.SecretName, request.PublicKey) {
+		v.ticket, v.known = ticket, true
+		v.place.Prove()
+	}
+	var granted []byte
+	switch {
+	case !r.guard.throttle.allows(v):
+		err = errThrottled
+	case err == nil:
+		granted, err = r.register(req.Context(), v, request, req.Header)
+	}
 	var no *refusal
 	switch {
 	case errors.As(err, &no):
 		if no.code == http.StatusUnauthorized || no.code == http.StatusBadRequest {
-			r.charge(req.Context(), from)
-			log.FromContext(req.Context()).V(1).Info("Refusing an agent", "address", from, "why", no.text)
+			r.charge(req.Context(), v)
+			log.FromContext(req.Context()).V(1).Info("Refusing an agent", "address", v.address, "why", no.text)
 		}
 		refused(w, no)
 	case err != nil:
 		log.FromContext(req.Context()).Error(err, "Registering an agent")
-		w.Header().Set("Retry-After", "5")
 		refused(w, &refusal{http.StatusServiceUnavailable, "the management cluster does not answer: try again"})
 	default:
 		registrations.WithLabelValues("200").Inc()
@@ -98,62 +115,69 @@ func (r *registrar) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 func refused(w http.ResponseWriter, no *refusal) {
-	registrations.WithLabelValues(fmt.Sprint(no.code)).Inc()
+	registrations.WithLabelValues(strconv.Itoa(no.code)).Inc()
+	switch no.code {
+	case http.StatusTooManyRequests:
+		w.Header().Set("Retry-After", retryThrottled)
+	case http.StatusServiceUnavailable:
+		w.Header().Set("Retry-After", retryDown)
+	}
 	http.Error(w, no.text, no.code)
 }
 
-// inTurn registers when few others do, and not when the address has been refused too often meanwhile.
-func (r *registrar) inTurn(req *http.Request, from string, body []byte) ([]byte, error) {
-	if err := r.atOnce.Acquire(req.Context(), 1); err != nil {
-		return nil, err
-	}
-	defer r.atOnce.Release(1)
-	if !r.throttle.allows(from) {
-		return nil, errThrottled
-	}
-	return r.register(req.Context(), body, req.Header)
-}
-
-// charge counts a refusal, and tells of an address that from now on is not heard.
-func (r *registrar) charge(ctx context.Context, from string) {
-	if r.throttle.charge(from); r.throttle.allows(from) || !r.told.AllowN(r.Now(), 1) {
+// charge counts a refusal, and tells of an address whose strangers are not heard from now on.
+func (r *registrar) charge(ctx context.Context, v *visitor) {
+	if r.guard.throttle.charge(v); v.known || r.guard.throttle.allows(v) || !r.told.AllowN(r.Now(), 1) {
 		return
 	}
-	log.FromContext(ctx).Info("Not hearing an address for a while, for its registrations were refused too often", "address", from)
+	log.FromContext(ctx).Info("Not hearing strangers of an address for a while, for they were refused too often", "address", v.address)
 	r.Recorder.Eventf(r.Self, nil, corev1.EventTypeWarning, rkev1.RegistrationsRefusedReason, "Register",
-		"too many registrations from %s were refused: nobody there is heard for a while; somebody guesses tokens, or servers have old bootstrap data", from)
+		"too many registrations from %s were refused: nobody there is heard for a while but agents that are known; somebody guesses tokens, or servers have old bootstrap data",
+		v.address)
 }
 
-// register is a request's way from bytes to an answer. Its cheap checks come first.
-func (r *registrar) register(ctx context.Context, body []byte, header http.Header) ([]byte, error) {
-	request, err := connect.DecodeRequest(body, header.Get(connect.SignatureHeader))
-	if err != nil {
-		return nil, &refusal{http.StatusBadRequest, err.Error()}
-	}
+// register is a request's way to an answer. Its cheap checks come first.
+func (r *registrar) register(ctx context.Context, v *visitor, request connect.Request, header http.Header) ([]byte, error) {
 	if r.Now().Sub(request.Time).Abs() > connect.MaxSkew {
 		return nil, errClock
 	}
-	who := claimant{key: base64.StdEncoding.EncodeToString(request.PublicKey)}
+	who := claimant{publicKey: request.PublicKey, key: base64.StdEncoding.EncodeToString(request.PublicKey)}
 	at := client.ObjectKey{Namespace: request.Namespace, Name: request.SecretName}
-	if bearer, ok := strings.CutPrefix(header.Get("Authorization"), "Bearer "); ok {
-		token, err := connect.ParseToken(bearer)
+	credential := ""
+	if sent, ok := strings.CutPrefix(header.Get("Authorization"), bearer); ok {
+		token, err := connect.ParseToken(sent)
 		if err != nil {
 			return nil, errUnknown
 		}
-		who.token, at = &token, client.ObjectKey{Namespace: token.Namespace, Name: token.SecretName}
+		who.token, at, credential = &token, client.ObjectKey{Namespace: token.Namespace, Name: token.SecretName}, token.Hash()
 	}
 	if at.Namespace == "" || at.Name == "" {
 		return nil, errUnknown
 	}
-	secret, err := r.admit(ctx, at, who)
-	if err != nil {
-		return nil, err
-	}
-	return r.grant(ctx, secret)
+	return r.grants.once(ctx, at.String()+"\n"+who.key, credential, func(ctx context.Context) ([]byte, error) {
+		turns := r.strangers
+		if v.known {
+			turns = r.known
+		}
+		if err := turns.Acquire(ctx, 1); err != nil {
+			return nil, fmt.Errorf("waiting for a turn: %w", err)
+		}
+		defer turns.Release(1)
+		if !r.guard.throttle.allows(v) { // he was refused too often meanwhile
+			return nil, errThrottled
+		}
+		secret, err := r.admit(ctx, at, who)
+		if err != nil {
+			return nil, err
+		}
+		return r.grant(ctx, secret, who)
+	})
 }
 
 // claimant is who asks for access to a plan Secret: the holder of a key, with a bootstrap token or without.
 type claimant struct {
+	publicKey []byte
+	// key is the public key as it is stored.
 	key   string
 	token *connect.Token
 }
@@ -218,7 +242,7 @@ func (r *registrar) admit(ctx context.Context, at client.ObjectKey, who claimant
 
 // grant makes the access to a plan Secret: a token of its ServiceAccount, which has its name, that ends with the Secret. Whoever may make Secrets in a
 // namespace may make one of another account's name: an account gets a token only if it was made together with the Secret.
-func (r *registrar) grant(ctx context.Context, secret *corev1.Secret) ([]byte, error) {
+func (r *registrar) grant(ctx context.Context, secret *corev1.Secret, who claimant) ([]byte, error) {
 	account := &corev1.ServiceAccount{}
 	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(secret), account); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("reading ServiceAccount %s/%s: %w", secret.Namespace, secret.Name, err)
@@ -235,10 +259,11 @@ func (r *registrar) grant(ctx context.Context, secret *corev1.Secret) ([]byte, e
 	if err := r.Client.SubResource("token").Create(ctx, account, token); err != nil {
 		return nil, fmt.Errorf("asking for a token of ServiceAccount %s/%s: %w", account.Namespace, account.Name, err)
 	}
+	ticket := connect.NewTicket(secret.Namespace, secret.Name, who.publicKey).Seal(r.TicketSecret(), issued.Add(connect.TicketLife))
 	const name = "drover"
 	config := clientcmdapi.NewConfig()
 	config.Clusters[name] = &clientcmdapi.Cluster{Server: r.Server, CertificateAuthorityData: r.Authorities("")}
-	config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
+	config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: connect.WithTicket(token.Status.Token, ticket)}
 	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name, Namespace: secret.Namespace}
 	config.CurrentContext = name
 	kubeconfig, err := clientcmd.Write(*config)
@@ -246,5 +271,5 @@ func (r *registrar) grant(ctx context.Context, secret *corev1.Secret) ([]byte, e
 		return nil, fmt.Errorf("writing a kubeconfig: %w", err)
 	}
 	return json.Marshal(connect.Answer{KubeConfig: string(kubeconfig), Namespace: secret.Namespace, SecretName: secret.Name,
-		IssuedAt: &issued, ExpiresAt: &token.Status.ExpirationTimestamp.Time})
+		IssuedAt: &issued, ExpiresAt: &token.Status.ExpirationTimestamp.Time, Ticket: ticket})
 }

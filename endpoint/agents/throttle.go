@@ -1,8 +1,6 @@
 package agents
 
 import (
-	"net"
-	"net/http"
 	"sync"
 	"time"
 
@@ -13,51 +11,51 @@ import (
 )
 
 const (
-	// refusalsPerSecond and refusalBurst are what one address may be refused before it is not heard: each costs a request to the API server.
-	// An agent that is known is never refused, so that those behind one address wait only while somebody there guesses.
+	// refusalsPerSecond and refusalBurst are what somebody may be refused before he is not heard: each costs a request to the API server.
+	// An agent that is known has a budget of its own, so that it is heard whatever others behind its address do.
 	refusalsPerSecond, refusalBurst = rate.Limit(0.5), 20
-	// maxAddresses bounds what is remembered; whoever was refused longest ago is forgotten.
-	maxAddresses = 4096
+	// allPerSecond and allBurst are what all strangers together may be refused, for addresses are cheap.
+	allPerSecond, allBurst = rate.Limit(50), 500
+	// maxRemembered bounds what is remembered; whoever was refused longest ago is forgotten.
+	maxRemembered = 4096
 )
 
-// throttle remembers which addresses were refused of late.
+// throttle remembers who was refused of late.
 type throttle struct {
-	now       func() time.Time
-	mu        sync.Mutex
-	addresses *lru.Cache
+	now     func() time.Time
+	mu      sync.Mutex
+	refused *lru.Cache
+	all     *rate.Limiter
 }
 
 func newThrottle(now func() time.Time) *throttle {
-	return &throttle{now: now, addresses: lru.New(maxAddresses)}
+	return &throttle{now: now, refused: lru.New(maxRemembered), all: rate.NewLimiter(allPerSecond, allBurst)}
 }
 
-// allows reports whether an address is heard.
-func (t *throttle) allows(address string) bool {
+// allows reports whether somebody is heard.
+func (t *throttle) allows(v *visitor) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	found, ok := t.addresses.Get(address)
+	if !v.known && t.all.TokensAt(t.now()) < 1 {
+		return false
+	}
+	found, ok := t.refused.Get(v.who())
 	return !ok || found.(*rate.Limiter).TokensAt(t.now()) >= 1 //nolint:forcetypeassert // it holds limiters only
 }
 
 // charge counts a refusal.
-func (t *throttle) charge(address string) {
+func (t *throttle) charge(v *visitor) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	found, ok := t.addresses.Get(address)
+	found, ok := t.refused.Get(v.who())
 	if !ok {
 		found = rate.NewLimiter(refusalsPerSecond, refusalBurst)
-		t.addresses.Add(address, found)
+		t.refused.Add(v.who(), found)
 	}
 	found.(*rate.Limiter).AllowN(t.now(), 1) //nolint:forcetypeassert // it holds limiters only
-}
-
-// addressOf is a request's client address without its port.
-func addressOf(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
+	if !v.known {
+		t.all.AllowN(t.now(), 1)
 	}
-	return host
 }
 
 // registrations counts the answers to agents.

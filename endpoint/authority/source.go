@@ -2,6 +2,7 @@ package authority
 
 import (
 	"context"
+	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/hex"
@@ -48,6 +49,8 @@ type shown struct {
 	bundle []byte
 	// known are the bundles that have verified it or will, by their checksum.
 	known map[string][]byte
+	// key is the private key of our authority, or of the user's certificate, in PEM.
+	key []byte
 	// secret is the data of our own Secret, to put back what somebody deleted.
 	secret map[string][]byte
 }
@@ -86,6 +89,13 @@ func (s *Source) Checksum() string {
 		return sumOf(bundle)
 	}
 	return ""
+}
+
+// Derive makes a secret for one purpose out of the private key, the same at every replica. It changes with the key.
+func (s *Source) Derive(purpose string) []byte {
+	mac := hmac.New(sha256.New, s.current.Load().key)
+	mac.Write([]byte(purpose))
+	return mac.Sum(nil)
 }
 
 // NeedLeaderElection says that every replica runs it.
@@ -152,7 +162,7 @@ func (s *Source) show(data map[string][]byte, again time.Time) (time.Time, error
 	if renew := now.Add(servingLife - servingRenew); renew.Before(again) {
 		again = renew
 	}
-	s.current.Store(&shown{cert: pair, bundle: data[bundleKey], known: runs(data[bundleKey], now), secret: data})
+	s.current.Store(&shown{cert: pair, bundle: data[bundleKey], known: runs(data[bundleKey], now), key: data[keyKey], secret: data})
 	return again, nil
 }
 
@@ -192,6 +202,6 @@ func (s *Source) lookAtGiven(ctx context.Context) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("the certificate in Secret %s has expired at %s", s.key(), pair.Leaf.NotAfter.Format(time.RFC3339))
 	}
 	bundle := slices.Concat(certificate.Valid(secret.Data[bundleKey], now)...)
-	s.current.Store(&shown{cert: pair, bundle: bundle, known: runs(bundle, now)})
+	s.current.Store(&shown{cert: pair, bundle: bundle, known: runs(bundle, now), key: secret.Data[keyKey]})
 	return now.Add(servingRenew), nil
 }

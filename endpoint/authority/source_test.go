@@ -104,6 +104,8 @@ func TestLoad(t *testing.T) {
 	require.Equal(t, map[string]string{"ca.crt": string(first.Bundle(""))}, known.Data)
 
 	again := load(t, options(w, w.namespace))
+	require.Equal(t, first.Derive("a"), again.Derive("a"))
+	require.NotEqual(t, first.Derive("a"), again.Derive("b"))
 	require.NoError(t, verify(t, again, first.Bundle(""), host))
 	require.Equal(t, secret.ResourceVersion, w.secret(authority.Name).ResourceVersion)
 }

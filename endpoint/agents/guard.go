@@ -1,0 +1,103 @@
+package agents
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/drover-project/drover/api/connect"
+	"github.com/drover-project/drover/endpoint"
+)
+
+// How many requests may be under way. Agents that are known have places of their own, whatever strangers do, and none of them more than it needs. The
+// places of strangers are all the memory that they can have: some 50 KB each.
+const (
+	maxStrangers, maxOfAddress           = 1024, 256
+	maxDownloads, maxDownloadsOfAddress  = 256, 64
+	maxRequests, maxRequestsOfAgent      = 4096, 8
+	maxWatches, maxWatchesOfAgent        = 6000, 4
+	port                                 = "agents"
+	retryBusy, retryThrottled, retryDown = "5", "30", "5"
+)
+
+// guard decides whose requests are heard. Somebody is an agent that is known by its ticket, or else a stranger, who is one with all at his address.
+type guard struct {
+	now                                     func() time.Time
+	ticketSecret                            func() []byte
+	strangers, downloads, requests, watches *endpoint.Room
+	throttle                                *throttle
+}
+
+func newGuard(o Options) *guard {
+	return &guard{now: o.Now, ticketSecret: o.TicketSecret, throttle: newThrottle(o.Now),
+		strangers: endpoint.NewRoom(endpoint.RoomOptions{Port: port, What: "requests of strangers", All: maxStrangers, Each: maxOfAddress}),
+		downloads: endpoint.NewRoom(endpoint.RoomOptions{Port: port, What: "downloads", All: maxDownloads, Each: maxDownloadsOfAddress, Keeps: true}),
+		requests:  endpoint.NewRoom(endpoint.RoomOptions{Port: port, What: "requests of agents", All: maxRequests, Each: maxRequestsOfAgent, Keeps: true}),
+		watches:   endpoint.NewRoom(endpoint.RoomOptions{Port: port, What: "watches of agents", All: maxWatches, Each: maxWatchesOfAgent}),
+	}
+}
+
+// visitor is who sent a request.
+type visitor struct {
+	address netip.Addr
+	// ticket is what a known agent showed.
+	ticket connect.Ticket
+	known  bool
+	place  *endpoint.Place
+}
+
+// who is what a visitor's requests are counted by.
+func (v *visitor) who() any {
+	if v.known {
+		return v.ticket
+	}
+	return v.address
+}
+
+type visitorKey struct{}
+
+// visitorOf is who sent a request that the guard let in.
+func visitorOf(ctx context.Context) *visitor {
+	v, _ := ctx.Value(visitorKey{}).(*visitor)
+	return v
+}
+
+// admit gives each request its place while it is answered.
+func (g *guard) admit(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v := &visitor{address: endpoint.AddressOf(r.RemoteAddr)}
+		room := g.strangers
+		if namespace, name, ok := secretOf(r.URL); ok {
+			_, ticket := connect.CutTicket(strings.TrimPrefix(r.Header.Get("Authorization"), bearer))
+			v.ticket, v.known = connect.OpenTicket(g.ticketSecret(), namespace, name, ticket, g.now())
+		}
+		switch {
+		case v.known && r.URL.Query().Has("watch"):
+			room = g.watches
+		case v.known:
+			room = g.requests
+		}
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		control := http.NewResponseController(w)
+		v.place = room.Enter(v.who(), func() {
+			cancel()
+			_ = control.SetReadDeadline(time.Now())
+			_ = control.SetWriteDeadline(time.Now())
+		})
+		if v.place == nil {
+			busy(w)
+			return
+		}
+		defer v.place.Leave()
+		next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, visitorKey{}, v)))
+	})
+}
+
+// busy answers who has as many requests under way as he may.
+func busy(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", retryBusy)
+	http.Error(w, "too many requests are under way: try again", http.StatusTooManyRequests)
+}

@@ -1,0 +1,226 @@
+package agents_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/drover-project/drover/api/connect"
+	"github.com/drover-project/drover/endpoint/agents"
+)
+
+// crowded is an endpoint before an API server that refuses every token but "good", and holds watches.
+type crowded struct {
+	*testing.T
+	url string
+	// asked are the requests that reached the API server, watching the watches that it holds.
+	asked, watching atomic.Int64
+}
+
+var ticketSecret = []byte("all replicas have it")
+
+func newCrowded(t *testing.T) *crowded {
+	t.Helper()
+	c := &crowded{T: t}
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.asked.Add(1)
+		switch {
+		case r.Header.Get("Authorization") != "Bearer good":
+			w.WriteHeader(http.StatusUnauthorized)
+		case r.URL.Query().Has("watch"):
+			c.watching.Add(1)
+			defer c.watching.Add(-1)
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}
+	}))
+	t.Cleanup(api.Close)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "drover-agent-linux-amd64"), make([]byte, 16<<20), 0o600))
+	assets, err := agents.LoadAssets(dir)
+	require.NoError(t, err)
+	handler, err := agents.New(agents.Options{API: &rest.Config{Host: api.URL}, Assets: assets, Authorities: func(string) []byte { return nil },
+		TicketSecret: func() []byte { return ticketSecret }})
+	require.NoError(t, err)
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	c.url = server.URL
+	return c
+}
+
+// from is a client with an address of its own, that reads what comes when it is asked to.
+func (c *crowded) from(address string) *http.Client {
+	c.Helper()
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
+	transport := &http.Transport{DialContext: dialer.DialContext}
+	c.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// ask begins a request; with no token none is sent.
+func (c *crowded) ask(ctx context.Context, by *http.Client, method, path, token string, body io.Reader) (*http.Response, error) {
+	c.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, c.url+path, body)
+	require.NoError(c, err)
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	return by.Do(req)
+}
+
+// answer is the status of a whole request.
+func (c *crowded) answer(by *http.Client, path, token string) (int, http.Header) {
+	c.Helper()
+	resp, err := c.ask(c.Context(), by, http.MethodGet, path, token, nil)
+	require.NoError(c, err)
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	require.NoError(c, err)
+	return resp.StatusCode, resp.Header
+}
+
+// known is the token of an agent that has a ticket for a plan Secret.
+func known(name string) string {
+	return connect.WithTicket("good", connect.NewTicket("a", name, []byte(name)).Seal(ticketSecret, time.Now().Add(time.Hour)))
+}
+
+const (
+	one      = "/api/v1/namespaces/a/secrets/one"
+	watchOne = "/api/v1/namespaces/a/secrets?watch=1&fieldSelector=metadata.name%3Done"
+	watchTwo = "/api/v1/namespaces/a/secrets?watch=1&fieldSelector=metadata.name%3Dtwo"
+	download = "/assets/drover-agent-linux-amd64"
+)
+
+// Downloads that nobody reads are few, of one address and in all; they keep others out of nothing.
+func TestGuard_downloads(t *testing.T) {
+	c := newCrowded(t)
+	here, there := c.from("127.0.0.1"), c.from("127.0.0.2")
+	before := refusals(t, "downloads")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	count := map[int]int{}
+	for range 100 {
+		resp, err := c.ask(ctx, here, http.MethodGet, download, "", nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = resp.Body.Close() })
+		count[resp.StatusCode]++
+		if resp.StatusCode == http.StatusTooManyRequests {
+			require.NotEmpty(t, resp.Header.Get("Retry-After"))
+		}
+	}
+	require.Equal(t, map[int]int{http.StatusOK: 64, http.StatusTooManyRequests: 36}, count)
+	require.InDelta(t, 36, refusals(t, "downloads")-before, 0)
+	code, _ := c.answer(here, one, known("one"))
+	require.Equal(t, http.StatusOK, code)
+	code, _ = c.answer(there, download, "")
+	require.Equal(t, http.StatusOK, code)
+}
+
+// An agent that watches its Secret again and again loses the oldest watch, and no other agent loses any.
+func TestGuard_watches(t *testing.T) {
+	c := newCrowded(t)
+	by := c.from("127.0.0.1")
+	quiet, err := c.ask(t.Context(), by, http.MethodGet, watchTwo, known("two"), nil)
+	require.NoError(t, err)
+	defer quiet.Body.Close()
+	const all, most = 50, 4
+	ended := make(chan struct{}, all)
+	for range all {
+		resp, err := c.ask(t.Context(), by, http.MethodGet, watchOne, known("one"), nil)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		t.Cleanup(func() { _ = resp.Body.Close() })
+		go func() {
+			_, _ = io.Copy(io.Discard, resp.Body)
+			ended <- struct{}{}
+		}()
+	}
+	for range all - most {
+		<-ended
+	}
+	require.GreaterOrEqual(t, c.watching.Load(), int64(most+1), "the other agent's is there")
+	code, _ := c.answer(by, "/api/v1/namespaces/a/secrets/two", known("two"))
+	require.Equal(t, http.StatusOK, code)
+}
+
+// Whoever has no ticket is not passed on when the API server has refused tokens from his address; who has one is.
+func TestGuard_junkTokens(t *testing.T) {
+	c := newCrowded(t)
+	by := c.from("127.0.0.1")
+	before := refusals(t, "refused too often")
+	count := map[int]int{}
+	for range 2000 {
+		code, header := c.answer(by, one, "junk")
+		if count[code]++; code == http.StatusTooManyRequests {
+			require.NotEmpty(t, header.Get("Retry-After"))
+		}
+	}
+	require.LessOrEqual(t, c.asked.Load(), int64(100), "20, and one every two seconds")
+	require.Equal(t, 2000, count[http.StatusUnauthorized]+count[http.StatusTooManyRequests])
+	require.InDelta(t, count[http.StatusTooManyRequests], refusals(t, "refused too often")-before, 0)
+	code, _ := c.answer(by, one, known("one"))
+	require.Equal(t, http.StatusOK, code)
+	code, _ = c.answer(by, one, "good")
+	require.Equal(t, http.StatusTooManyRequests, code, "nobody knows yet that it is")
+	code, _ = c.answer(by, one, known("two"))
+	require.Equal(t, http.StatusTooManyRequests, code, "a ticket is for one Secret")
+	code, _ = c.answer(c.from("127.0.0.2"), one, "good")
+	require.Equal(t, http.StatusOK, code)
+}
+
+// Requests whose bodies never end keep neither agents out, nor other strangers of the same address.
+func TestGuard_unfinished(t *testing.T) {
+	c := newCrowded(t)
+	by := c.from("127.0.0.1")
+	before := refusals(t, "requests of strangers")
+	const all, most = 400, 256
+	ended := make(chan struct{}, all)
+	for range all {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(c.url, "http://"))
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		_, err = conn.Write([]byte("POST " + connect.Path + " HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"))
+		require.NoError(t, err)
+		go func() {
+			_, _ = io.Copy(io.Discard, conn)
+			ended <- struct{}{}
+		}()
+	}
+	for range all - most {
+		<-ended
+	}
+	require.GreaterOrEqual(t, refusals(t, "requests of strangers")-before, float64(all-most))
+	code, _ := c.answer(by, "/healthz", "")
+	require.Equal(t, http.StatusOK, code)
+	code, _ = c.answer(by, one, known("one"))
+	require.Equal(t, http.StatusOK, code)
+}
+
+// refusals are what the metric has counted of a kind.
+func refusals(t *testing.T, what string) float64 {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	require.NoError(t, err)
+	for _, family := range families {
+		for _, metric := range family.Metric {
+			for _, label := range metric.Label {
+				if family.GetName() == "drover_endpoint_refused_total" && label.GetValue() == what {
+					return metric.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return 0
+}
