@@ -4,16 +4,12 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/base64"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,15 +19,11 @@ import (
 // maxSearched is the size of the largest file that is searched.
 const maxSearched = 64 << 20
 
-// canary is a namespace whose every secret is a marker, and the places where markers were seen.
+// canary is a namespace whose every secret is a marker.
 type canary struct {
 	*testing.T
+	*secrets
 	namespace string
-	// markers by what they are.
-	markers map[string]string
-
-	mu   sync.Mutex
-	seen map[string]bool
 }
 
 // TestCanary plants a marker in every secret that a user hands over, lets one machine succeed and one fail, and then looks
@@ -41,17 +33,17 @@ func TestCanary(t *testing.T) {
 		t.Skip("the canary needs the testbed: run `make e2e`")
 	}
 	c := newCanary(t)
-	stop := c.watchProcesses()
+	stop := c.watchProcesses(t.Context(), 20*time.Millisecond)
 	c.liveAndFail()
 	c.searchEverywhere()
 	stop()
-	require.Empty(t, slices.Sorted(maps.Keys(c.seen)), "places where a secret is shown")
+	require.Empty(t, c.places(), "places where a secret is shown")
 
 	// The search finds what is there: otherwise it would prove nothing.
-	c.apply("kind: ConfigMap\napiVersion: v1\nmetadata: {name: planted}\ndata: {careless: " + c.markers["bootstrap data"] + "}\n")
+	c.apply("kind: ConfigMap\napiVersion: v1\nmetadata: {name: planted}\ndata: {careless: " + c.known["bootstrap data"] + "}\n")
 	c.searchObjects()
-	require.Equal(t, []string{"bootstrap data in configmaps"}, slices.Sorted(maps.Keys(c.seen)))
-	for name, value := range map[string]string{"credential": c.markers["credential"], "user data": c.markers["user data"]} {
+	require.Equal(t, []string{"bootstrap data in ConfigMap planted"}, c.places())
+	for name, value := range map[string]string{"credential": c.known["credential"], "user data": c.known["user data"]} {
 		c.search("a text that holds it", []byte("before "+value+" after"))
 		require.True(t, c.seen[name+" in a text that holds it"])
 	}
@@ -59,16 +51,16 @@ func TestCanary(t *testing.T) {
 
 func newCanary(t *testing.T) *canary {
 	t.Helper()
-	c := &canary{T: t, namespace: "canary-" + fmt.Sprint(time.Now().Unix()%100000), seen: map[string]bool{}, markers: map[string]string{}}
+	c := &canary{T: t, namespace: "canary-" + fmt.Sprint(time.Now().Unix()%100000), secrets: newSecrets()}
 	require.NoError(t, bed.NewNamespace(t.Context(), c.namespace))
 	t.Cleanup(func() { bed.DropNamespace(context.WithoutCancel(t.Context()), c.namespace) })
 	cloud, err := bed.Cloud()
 	require.NoError(t, err)
 	token, err := cloud.AddToken(t.Context(), c.namespace, false)
 	require.NoError(t, err)
-	c.markers["credential"] = token.Secret
+	c.remember("credential", token.Secret)
 	for _, name := range []string{"bootstrap data", "user data", "refused credential"} {
-		c.markers[name] = "marker" + rand.Text()
+		c.remember(name, "marker"+rand.Text())
 	}
 	return c
 }
@@ -100,7 +92,7 @@ spec: {infrastructureRef: {apiGroup: rke.cattle.io, kind: RKECluster, name: c}}
 apiVersion: rke.cattle.io/v1
 kind: RKECluster
 metadata: {name: c}
-`, c.markers["credential"], c.markers["refused credential"], c.markers["bootstrap data"]))
+`, c.known["credential"], c.known["refused credential"], c.known["bootstrap data"]))
 	for name, machine := range map[string]struct{ credential, size string }{
 		"good": {"credential", "s-1vcpu-1gb"}, "toobig": {"credential", "s-1000vcpu"}, "stranger": {"refused", "s-1vcpu-1gb"},
 	} {
@@ -121,7 +113,7 @@ spec:
   clusterName: c
   bootstrap: {dataSecretName: bootstrap}
   infrastructureRef: {apiGroup: rke-machine.cattle.io, kind: DigitaloceanMachine, name: %[1]s}
-`, name, machine.credential, machine.size, c.markers["user data"]))
+`, name, machine.credential, machine.size, c.known["user data"]))
 	}
 	for name, phase := range map[string]string{"good": "Running", "toobig": "Failed", "stranger": "Failed"} {
 		c.await(name, phase)
@@ -155,22 +147,6 @@ func (c *canary) apply(manifest string) {
 	require.NotContains(c, string(out), "rror", "%s", out)
 }
 
-// search notes which markers a place shows, plain or in base64.
-func (c *canary) search(place string, content []byte) {
-	for name, marker := range c.markers {
-		if bytes.Contains(content, []byte(marker)) || bytes.Contains(content, inBase64(marker)) {
-			c.mu.Lock()
-			c.seen[name+" in "+place] = true
-			c.mu.Unlock()
-		}
-	}
-}
-
-// inBase64 is the part of a text that is the same wherever it begins in what is encoded in one go, when it begins it.
-func inBase64(text string) []byte {
-	return []byte(base64.StdEncoding.EncodeToString([]byte(text))[:len(text)/3*4])
-}
-
 func (c *canary) searchEverywhere() {
 	c.Helper()
 	c.searchObjects()
@@ -200,22 +176,15 @@ func (c *canary) searchEverywhere() {
 	c.searchFiles(os.TempDir())
 }
 
-// searchObjects looks at every object of every kind but Secrets, with its managed fields.
+// searchObjects looks at every object but Secrets.
 func (c *canary) searchObjects() {
 	c.Helper()
-	kinds := strings.Fields(string(c.run("", "kubectl", "api-resources", "--verbs=list", "-o", "name")))
-	require.Greater(c, len(kinds), 60)
-	for _, kind := range kinds {
-		if kind == "secrets" {
-			continue
-		}
-		c.search(kind, c.withoutGiven(c.run("", "kubectl", "get", kind, "--all-namespaces", "--show-managed-fields", "-o", "yaml")))
-	}
+	require.NoError(c, c.secrets.searchObjects(func(args ...string) []byte { return c.withoutGiven(c.run("", "kubectl", args...)) }))
 }
 
 // withoutGiven leaves out what the user himself wrote into an object: spec.userdata of the machines.
 func (c *canary) withoutGiven(content []byte) []byte {
-	return bytes.ReplaceAll(content, []byte("content: "+c.markers["user data"]), nil)
+	return bytes.ReplaceAll(content, []byte("content: "+c.known["user data"]), nil)
 }
 
 // searchFiles looks at the files that are there now; some go meanwhile. Below the testbed's own folder are the disks of servers
@@ -238,41 +207,5 @@ func (c *canary) searchFile(path string, entry fs.DirEntry) {
 	}
 	if content, err := os.ReadFile(path); err == nil {
 		c.search("file "+path, content)
-	}
-}
-
-// watchProcesses looks at the command line and the environment of every process, again and again, until it is told to stop.
-// The driver's own process has the credential in its environment, for that is how it is told.
-func (c *canary) watchProcesses() (stop func()) {
-	ctx, cancel := context.WithCancel(c.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for ticker := time.NewTicker(20 * time.Millisecond); ; {
-			c.searchProcesses()
-			select {
-			case <-ctx.Done():
-				ticker.Stop()
-				return
-			case <-ticker.C:
-			}
-		}
-	}()
-	return func() { cancel(); <-done }
-}
-
-func (c *canary) searchProcesses() {
-	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, path := range lines {
-		line, err := os.ReadFile(path)
-		if err != nil {
-			continue
-		}
-		environment, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "environ"))
-		program, _, _ := bytes.Cut(line, []byte{0})
-		c.search("the arguments of "+string(program), line)
-		if !bytes.Contains(environment, []byte("MACHINE_PLUGIN_TOKEN=")) {
-			c.search("the environment of "+string(program), environment)
-		}
 	}
 }

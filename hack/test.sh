@@ -48,7 +48,7 @@ e2e() {
   section "stories on real containers and real servers, then Cluster API's validators on the same testbed"
   # Beside them, for it has servers and a network of its own, and is short.
   DROVER_E2E=1 go test -count=1 -timeout 30m -v ${STORY:+-run "/$STORY"} ./e2e/distribution >bin/distribution.log 2>&1 &
-  DROVER_E2E=1 go test -count=1 -timeout 90m -parallel 4 -v ${STORY:+-run "(Stories|WithKubeadm)/$STORY"} ./e2e || failed=1
+  DROVER_E2E=1 go test -count=1 -timeout 90m -parallel 4 -v ${STORY:+-run "(Stories|Outages|WithKubeadm)/$STORY"} ./e2e || failed=1
   wait $! || failed=1
   section "a cluster on real servers by localkube in the packaging of k3s"
   cat bin/distribution.log
