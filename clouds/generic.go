@@ -3,7 +3,7 @@ package clouds
 var _ = add(Cloud{
 	Driver: "generic", NoServer: true, NeedsKey: "generic-ssh-key", UserData: UserData{Habit: None},
 	Rules:  map[string]Rule{"generic-ip-address": hostRule, "generic-ssh-port": portRule, "generic-ssh-key": privateKeyRule},
-	Beside: "the file /var/lib/drover/claim on the host, which keeps other machines away",
+	Beside: "the agent and its k3s or RKE2 on the host, and the file /var/lib/drover/claim, which keeps other machines away",
 	NodeDriver: &NodeDriver{Description: "Takes over a server that runs already, over SSH.", Private: []string{"sshKey"},
 		Optional: []string{"sshKey"}, Files: map[string]string{"sshKey": "sshKey"}},
 })

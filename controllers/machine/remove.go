@@ -132,8 +132,9 @@ func (s *scope) mark(err error) error {
 	if stepReason(err) != rkev1.WaitingForRetryReason || last == nil || last.Operation != string(state.Remove) {
 		return err
 	}
-	if result := s.state.Result; result.IsRead() && !result.Value.ServerMayExist {
-		return err
+	result := s.state.Result
+	if result.IsRead() && (!result.Value.ServerMayExist || result.Value.Reason == rkev1.HostNotCleanedReason) {
+		return err // the message says what is at stake
 	}
 	return withReason(err, rkev1.ServerMayExistReason, fmt.Sprintf(". A server named %s may still be there; to give it up set the annotation %s=%s",
 		s.state.InstanceName, rkev1.AbandonAnnotation, s.GetName()))

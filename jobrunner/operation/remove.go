@@ -72,7 +72,7 @@ func (s *session) removeServer(ctx context.Context) error {
 		return nil
 	}
 	if s.profile.NoServer {
-		return s.releaseHost(ctx)
+		return s.cleanHost(ctx)
 	}
 	if _, err := s.inquire(ctx, forRemove, nil); err != nil || !lost {
 		return err

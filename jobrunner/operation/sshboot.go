@@ -5,11 +5,15 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
+	"io"
 	"path"
 	"strings"
+	"time"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/bootstrap"
 	"github.com/drover-project/drover/sshkeys"
 	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/userdata"
@@ -29,6 +33,9 @@ const (
 	statusNoRoot      = 124
 	statusNotStarted  = 125
 	statusInterrupted = 126
+
+	// cleanTimeout is for the pods of a node to end, and for its data to be deleted.
+	cleanTimeout = 15 * time.Minute
 )
 
 // bootstrapScript is the script to run. Without user data there is nobody on the server who would read cloud-config.
@@ -95,7 +102,7 @@ func bootstrapStatus(status int) error {
 		"the bootstrap script ended with exit code %d and is not run a second time: the log shows its output", status)
 }
 
-// claimScript takes and releases a host; see there.
+// claimScript takes a host; see there.
 //
 //go:embed claim.sh
 var claimScript string
@@ -113,7 +120,13 @@ func (s *session) claimHost(ctx context.Context, client *sshkeys.Client) error {
 		return nil
 	}
 	m := s.request.Machine
-	status, claim, err := s.onClaim(ctx, client, "take", m.Namespace+"/"+m.Name, strings.TrimSpace(m.ClusterName+" "+m.ClusterUID))
+	// From here on the host may have something of this machine's, which its removal has to know of.
+	if len(s.state.Data[state.SSHKnownHostsKey]) == 0 {
+		if err := s.state.Save(ctx, map[string][]byte{state.SSHKnownHostsKey: s.knownHosts}); err != nil {
+			return fail(rkev1.StateUnwritableReason, rkev1.ClassTransient, err)
+		}
+	}
+	status, claim, err := s.claim(ctx, client, m.Namespace+"/"+m.Name, strings.TrimSpace(m.ClusterName+" "+m.ClusterUID))
 	if cancelled(err) {
 		return err
 	}
@@ -132,21 +145,37 @@ func (s *session) claimHost(ctx context.Context, client *sshkeys.Client) error {
 		"If there is no such machine any more, delete the file %s on the host", s.server.SSHHost, name, strings.TrimSpace(cluster), uid, s.claimFile())
 }
 
-// releaseHost lets another machine have the host. One that cannot be reached holds the removal of its machine up no longer than
-// a login takes.
-func (s *session) releaseHost(ctx context.Context) error {
+// cleanHost takes off the host what was brought there for this machine, and lets another one have it. One that cannot be cleaned keeps its machine:
+// the user brings it back or gives it up. On a host that never let us in there is nothing.
+func (s *session) cleanHost(ctx context.Context) error {
 	if !s.takesHosts() {
 		return nil
 	}
-	err := s.releaseClaim(ctx)
+	wasThere := len(s.knownHosts) > 0
+	err := s.cleanOverSSH(ctx)
 	if err == nil || cancelled(err) {
 		return err
 	}
-	s.note("the host was not released: %v. For another machine to take it, delete the file %s on it", err, s.claimFile())
-	return nil
+	if !wasThere {
+		s.note("the host was not looked at: %v. Nothing was ever run there for this machine", err)
+		return nil
+	}
+	if known, ok := errors.AsType[*failure](err); ok {
+		return known
+	}
+	return failf(rkev1.HostNotCleanedReason, rkev1.ClassTransient, "the host %s keeps what this machine brought there, for it was not cleaned: %w", s.hostName(), err)
 }
 
-func (s *session) releaseClaim(ctx context.Context) error {
+// hostName is for people.
+func (s *session) hostName() string {
+	return cmp.Or(s.record.Text("IPAddress"), s.request.InstanceName)
+}
+
+func (s *session) cleanOverSSH(ctx context.Context) error {
+	script, err := bootstrap.CleanScript(bootstrap.Clean{UID: s.deliveryMark(), Claim: s.claimFile(), Run: path.Join(s.options.MarkerRoot, s.deliveryMark())})
+	if err != nil {
+		return err
+	}
 	login, err := s.driverLogin(ctx)
 	if err != nil {
 		return err
@@ -161,16 +190,54 @@ func (s *session) releaseClaim(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = client.Close() }()
-	status, _, err := s.onClaim(ctx, client, "release")
-	if err == nil && status != 0 {
-		err = fmt.Errorf("the command ended with exit code %d", status)
+	s.log.printf("cleaning the host")
+	ctx, cancel := context.WithTimeoutCause(ctx, cleanTimeout, fmt.Errorf("it took longer than %s", cleanTimeout))
+	defer cancel()
+	var said bytes.Buffer
+	status, err := client.Run(ctx, sshkeys.Command{Line: s.asRoot("sh -s"), Stdin: bytes.NewReader(script), Stdout: io.MultiWriter(s.log, &lastLine{to: &said}), Stderr: s.log})
+	if err != nil {
+		return err
 	}
-	return err
+	why := strings.TrimPrefix(strings.ToValidUTF8(said.String(), "?"), "drover: ")
+	switch status {
+	case 0:
+		s.note("%s", why)
+		return nil
+	case statusNoRoot:
+		return failf(rkev1.HostNotCleanedReason, rkev1.ClassInvalid, "the host %s was not cleaned: the SSH user may not become root there, it needs sudo without a password", s.hostName())
+	case bootstrap.CleanRefused:
+		return failf(rkev1.HostNotCleanedReason, rkev1.ClassInvalid, "the host %s was not cleaned: %s", s.hostName(), why)
+	}
+	return fmt.Errorf("%s (exit code %d)", cmp.Or(why, "the script said nothing"), status)
 }
 
-// onClaim runs the script on the host, as root, and returns what it printed.
-func (s *session) onClaim(ctx context.Context, client *sshkeys.Client, verb string, more ...string) (int, string, error) {
-	words := append([]string{verb, s.claimFile(), s.deliveryMark()}, more...)
+// lastLine keeps the beginning of the last line that is not empty.
+type lastLine struct {
+	to    *bytes.Buffer
+	ended bool
+}
+
+// Write implements io.Writer.
+func (l *lastLine) Write(p []byte) (int, error) {
+	for _, b := range p {
+		if b == '\n' {
+			l.ended = true
+			continue
+		}
+		if l.ended {
+			l.to.Reset()
+			l.ended = false
+		}
+		if l.to.Len() < maxStatus {
+			l.to.WriteByte(b)
+		}
+	}
+	return len(p), nil
+}
+
+// claim runs the script on the host, as root, and returns the claim that the host has then.
+func (s *session) claim(ctx context.Context, client *sshkeys.Client, machine, cluster string) (int, string, error) {
+	words := []string{s.claimFile(), s.deliveryMark(), machine, cluster}
 	for i, word := range words {
 		words[i] = sshkeys.Quote(word)
 	}

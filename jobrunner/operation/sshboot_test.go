@@ -30,7 +30,7 @@ func existing(t *testing.T, script string) (*job, *sshtest.Server, string) {
 		fake := "#!/bin/sh\necho \"$0 $*\" >>" + dir + "/called\n"
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(fake), 0o700))
 	}
-	server := sshtest.Start(t, sshtest.Options{AuthorizedKey: pair.Public, Dir: home, Env: []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "STORY=" + dir}})
+	server := sshtest.Start(t, sshtest.Options{AuthorizedKey: pair.Public, Dir: home, Env: []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "STORY=" + dir, "DROVER_ROOT=" + dir}})
 	j := newJob(t, "generic")
 	j.request.Options = map[string]any{"generic-ip-address": server.Host, "generic-ssh-port": float64(server.Port), "generic-ssh-user": "root"}
 	j.request.Files = map[string][]byte{"generic-ssh-key": pair.Private}
@@ -126,12 +126,65 @@ func TestBootstrapOverSSH_hostTaken(t *testing.T) {
 	second.mustCreate()
 	requireFile(t, "first\nsecond\n", filepath.Join(dir, "ran"))
 
+}
+
+// What was brought to a host goes with its machine: the agent, whose plan Secret the script named, what ran there, and last the claim.
+func TestHostIsCleaned(t *testing.T) {
+	t.Parallel()
+	j, server, dir := existing(t, "#!/bin/sh\nDROVER_TOKEN='drover/team/plan/MARKER-token'\n"+
+		"mkdir -p $STORY/etc/drover $STORY/var/lib/agent\necho '{\"folder\":\"/var/lib/agent\"}' >$STORY/etc/drover/agent.yaml\n"+
+		"echo '{\"namespace\":\"team\",\"secretName\":\"plan\"}' >$STORY/var/lib/agent/rancher2_connection_info.json\n")
+	j.mustCreate()
+	connection, claim := filepath.Join(dir, "var/lib/agent/rancher2_connection_info.json"), filepath.Join(dir, "claim")
+	require.FileExists(t, connection)
+
+	// An agent of another machine's is not taken away, and the machine stays until a person has looked.
+	require.NoError(t, os.WriteFile(connection, []byte(`{"namespace":"team","secretName":"other"}`), 0o600))
+	code, result := j.run(t.Context(), state.Remove)
+	require.Equal(t, operation.ExitFailed, code, j.output.String())
+	require.Equal(t, []string{"HostNotCleaned", rkev1.ClassInvalid}, []string{result.Reason, result.Class})
+	require.Contains(t, result.Message, "the host "+server.Host+" was not cleaned: the agent on this host follows the plan Secret team/other, and team/plan was this machine's")
+	require.FileExists(t, claim)
+	require.FileExists(t, connection)
+
+	// Nor is a host let go that does not let us in any more, unless the user gives it up.
+	require.NoError(t, os.WriteFile(connection, []byte(`{"namespace":"team","secretName":"plan"}`), 0o600))
+	known := j.state()[state.SSHKnownHostsKey]
 	other, err := sshkeys.Generate("other")
 	require.NoError(t, err)
-	second.setState(state.SSHKnownHostsKey, append([]byte("x "), other.Public...))
-	result := second.mustRemove()
+	j.setState(state.SSHKnownHostsKey, append([]byte("x "), other.Public...))
+	code, result = j.run(t.Context(), state.Remove)
+	require.Equal(t, operation.ExitFailed, code, j.output.String())
+	require.Equal(t, []string{"HostNotCleaned", rkev1.ClassTransient}, []string{result.Reason, result.Class})
+	require.Contains(t, result.Message, "the host "+server.Host+" keeps what this machine brought there, for it was not cleaned: ")
+	abandoned := *j
+	abandoned.request.Abandon = true
+	code, result = abandoned.run(t.Context(), state.Remove)
+	require.Equal(t, operation.ExitSucceeded, code, j.output.String())
+	require.Contains(t, strings.Join(result.Notes, "\n"), "given up by the user")
 	require.FileExists(t, claim)
-	require.Contains(t, strings.Join(result.Notes, "\n"), "the host was not released: ", "nobody can log in: the machine goes all the same")
+
+	j.setState(state.SSHKnownHostsKey, known)
+	require.Contains(t, j.mustRemove().Notes, "the host is clean")
+	for _, path := range []string{claim, filepath.Dir(connection), filepath.Join(dir, "etc/drover"), j.markerRoot} {
+		require.NoFileExists(t, path)
+		require.NoDirExists(t, path)
+	}
+	j.requireNoSecrets("MARKER-token")
+}
+
+// A host that never let us in has nothing of the machine's, and does not hold its removal up.
+func TestHostIsCleaned_neverReached(t *testing.T) {
+	t.Parallel()
+	j, _, dir := existing(t, "#!/bin/sh\n")
+	j.request.Options["generic-ssh-user"] = "root"
+	other, err := sshkeys.Generate("other")
+	require.NoError(t, err)
+	j.request.Files = map[string][]byte{"generic-ssh-key": other.Private}
+	_, result := j.run(t.Context(), state.Create)
+	require.Equal(t, "SSHUnauthorized", result.Reason, result.Message)
+	require.Contains(t, strings.Join(j.mustRemove().Notes, "\n"), "the host was not looked at: ")
+	require.NoFileExists(t, filepath.Join(dir, "claim"))
 }
 
 func requireFile(t *testing.T, want, name string) {

@@ -27,6 +27,7 @@ const (
 	SSHUnauthorizedReason            = "SSHUnauthorized"
 	SSHKeyMissingReason              = "SSHKeyMissing"
 	HostTakenReason                  = "HostTaken"
+	HostNotCleanedReason             = "HostNotCleaned"
 	CacheIncompleteReason            = "CacheIncomplete"
 )
 

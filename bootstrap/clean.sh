@@ -1,0 +1,119 @@
+
+# What follows takes off a host what came to it for one machine: Drover's agent, k3s or RKE2 with all their data, and last the claim, so that
+# another machine can have the host. It needs root, and can be run again at any time. A host or an agent of another machine's is left alone: then,
+# or when something cannot be taken off, the claim stays. Nothing is done before all of it has been read.
+
+say() { echo "drover: $*"; }
+
+# fail CODE TEXT ends with 3 where a person has to look, with 1 where another try may help.
+fail() {
+	code=$1
+	shift
+	say "$*"
+	exit "$code"
+}
+
+is_path() {
+	case $1 in
+	*//* | */../* | */.. | */./* | */.) return 1 ;;
+	/?*/?*) return 0 ;;
+	esac
+	return 1
+}
+
+# take_away FOLDER NAME... removes what is named in a folder, and the folder if nothing else is in it.
+take_away() {
+	folder=$DROVER_ROOT$1
+	shift
+	[ -d "$folder" ] || return 0
+	if grep -q " $folder/" "$DROVER_ROOT/proc/mounts" 2>/dev/null; then
+		fail 1 "something is still mounted below $folder: unmount it"
+	fi
+	for name; do rm -rf "${folder:?}/$name"; done
+	rmdir "$folder" 2>/dev/null || say "$folder has files that are not ours, and stays"
+}
+
+field() { printf '%s' "$connection" | sed -n "s/.*\"$1\":\"\([^\"\\\\]*\)\".*/\1/p"; }
+
+# followed prints which plan Secret the agent on this host follows, as namespace/name: nothing if it never came to have one.
+followed() {
+	if [ -e "$DROVER_ROOT$agent/rancher2_connection_info.json" ]; then
+		connection=$(tr -d ' \t\n' <"$DROVER_ROOT$agent/rancher2_connection_info.json")
+		echo "$(field namespace)/$(field secretName)"
+	elif [ -e "$etc/token" ]; then
+		sed -n 's|^drover/\(.*\)/[^/]*$|\1|p' "$etc/token"
+	fi
+}
+
+# uninstall DISTRIBUTION VARIABLE; the variable is how its scripts learn where its data is.
+uninstall() {
+	config=$DROVER_ROOT/etc/rancher/$1/config.yaml.d/50-rancher.yaml
+	data=
+	[ ! -e "$config" ] || data=$(sed -n 's/^ *"data-dir": *"\([^"\\]*\)".*/\1/p' "$config")
+	data=${data:-/var/lib/rancher/$1}
+	is_path "$data" || fail 3 "the data directory $data of $1 is none that can be removed"
+	for script in "/usr/local/bin/$1-uninstall.sh" "/usr/local/bin/$1-agent-uninstall.sh" "/usr/bin/$1-uninstall.sh" "/opt/$1/bin/$1-uninstall.sh"; do
+		[ -x "$DROVER_ROOT$script" ] || continue
+		say "running $script"
+		env "$2=$data" "$DROVER_ROOT$script" 9<&- || fail 1 "$script ended with exit code $?"
+	done
+	take_away "$data" agent server data storage bin lock restart_stamp
+	rm -rf "$DROVER_ROOT/etc/rancher/$1"
+}
+
+remove_agent() {
+	if [ -e "$unit" ]; then
+		rm -f "$unit"
+		systemctl daemon-reload
+	fi
+	rm -f "$DROVER_ROOT/usr/local/bin/drover-agent" "$DROVER_ROOT/opt/drover/bin/drover-agent"
+	take_away "$agent" work images agent.key rancher2_connection_info.json journal.json
+	rm -rf "$etc"
+}
+
+clean() {
+	etc=$DROVER_ROOT/etc/drover
+	unit=$DROVER_ROOT/etc/systemd/system/drover-agent.service
+	[ -e "$etc/agent.yaml" ] || return 0
+	agent=$(sed -n 's/.*"folder":"\([^"\\]*\)".*/\1/p' "$etc/agent.yaml")
+	is_path "$agent" || fail 3 "$etc/agent.yaml does not say where the agent's folder is"
+	brought=$(sed -n "s|^DROVER_TOKEN='drover/\(.*\)/[^/]*'\$|\1|p" "$DROVER_RUN/script" 2>/dev/null || :)
+	follows=$(followed)
+	if [ -n "$follows" ] && [ "$follows" != "$brought" ]; then
+		fail 3 "the agent on this host follows the plan Secret $follows, and ${brought:-none} was this machine's: it belongs to another machine"
+	fi
+	# From here on nothing starts again by itself.
+	[ ! -e "$unit" ] || systemctl disable --quiet --now drover-agent || fail 1 "the agent could not be stopped"
+	if [ -e "$DROVER_ROOT$agent/journal.json" ]; then # it has had a plan
+		uninstall k3s K3S_DATA_DIR
+		uninstall rke2 RKE2_DATA_DIR
+		take_away /etc/rancher/agent registries.yaml
+		rm -rf "$DROVER_ROOT/etc/rancher/node" "$DROVER_ROOT/var/lib/rancher/capr"
+		rmdir "$DROVER_ROOT/var/lib/rancher" "$DROVER_ROOT/etc/rancher" 2>/dev/null || :
+	fi
+	remove_agent
+}
+
+main() {
+	set -eu
+	umask 077
+	[ "$(id -u)" = 0 ] || exit 124
+	if [ ! -e "$DROVER_CLAIM" ]; then
+		say "the host has no claim, so that nothing is taken off it"
+		exit 0
+	fi
+	# A run whose connection broke may still be at it: it must have ended before the host is another's.
+	exec 9<"$DROVER_CLAIM"
+	! command -v flock >/dev/null || flock -w 300 9 || fail 1 "an earlier cleaning of this host has not ended"
+	if [ "$(sed -n 1p "$DROVER_CLAIM" 2>/dev/null)" != "$DROVER_UID" ]; then
+		say "the host is another machine's now, so that nothing is taken off it"
+		exit 0
+	fi
+	clean
+	rm -rf "$DROVER_RUN"
+	rm -f "$DROVER_CLAIM"
+	rmdir "${DROVER_RUN%/*}" "${DROVER_CLAIM%/*}" 2>/dev/null || :
+	say "the host is clean"
+}
+
+main
