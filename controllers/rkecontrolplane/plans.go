@@ -177,7 +177,7 @@ func deliveredTo(secret *corev1.Secret) *planner.Delivered {
 // planSecrets are the plan Secrets of the cluster by the name of their RKEBootstrap.
 func (r *Reconciler) planSecrets(ctx context.Context, s *scope) (map[string]*corev1.Secret, error) {
 	list, live := &corev1.SecretList{}, r.Plans == nil
-	var plans client.Reader = r.Plans
+	plans := r.Plans
 	if live {
 		plans = r.Reader
 	}

@@ -41,7 +41,7 @@ func isUsersVersion(machine *clusterv1.Machine) bool {
 		var fields struct {
 			Spec map[string]json.RawMessage `json:"f:spec"`
 		}
-		if e.Manager != fieldOwner || e.FieldsV1 == nil || json.Unmarshal(e.FieldsV1.Raw, &fields) != nil {
+		if e.Manager != fieldOwner || e.FieldsV1 == nil || json.Unmarshal(e.FieldsV1.GetRawBytes(), &fields) != nil {
 			return false
 		}
 		_, has := fields.Spec["f:version"]

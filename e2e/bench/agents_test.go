@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -141,9 +142,7 @@ func obey(ctx context.Context, secret *access.Secret, now *corev1.Secret) error 
 		{plan.KeyState: []byte(plan.StateSucceeded), plan.KeyAppliedChecksum: []byte(checksum), plan.KeyAgentStatus: fmt.Appendf(nil, `{"checksum":%q,"attempt":1}`, checksum)},
 		{plan.KeyProbeStatuses: statuses},
 	} {
-		for key, value := range report {
-			now.Data[key] = value
-		}
+		maps.Copy(now.Data, report)
 		next, err := secret.Update(ctx, now)
 		if apierrors.IsConflict(err) {
 			return nil // somebody else has written: it is told of that
