@@ -40,6 +40,7 @@
 //	Secret <control plane>-rke-state                  rkecontrolplane  rkecontrolplane; in plans
 //	Machine conditions Reconciled, PlanApplied        rkecontrolplane  CLI
 //	Machine spec.version, what its server runs        rkecontrolplane  Cluster API
+//	Machine label cluster.x-k8s.io/control-plane      rkecontrolplane  Cluster API
 //	bootstrap Secret, credential Secret               others           machine; copied into the request Secret
 //	their label clusterctl.cluster.x-k8s.io/move      machine          clusterctl
 //	that label of what an RKEControlPlane names       rkecontrolplane  clusterctl

@@ -24,6 +24,9 @@ func (r *Reconciler) plan(ctx context.Context, s *scope) error {
 	if err := r.protect(ctx, s); err != nil {
 		return err
 	}
+	if err := r.markControlPlane(ctx, s); err != nil {
+		return err
+	}
 	if err := r.tellVersions(ctx, s); err != nil {
 		return err
 	}

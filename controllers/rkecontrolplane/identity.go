@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/planner"
 )
 
 // tellVersions writes into the Machines which version their servers run, for a Machine whose kubelet has another version than itself is not up to date for
@@ -23,6 +25,24 @@ func (r *Reconciler) tellVersions(ctx context.Context, s *scope) error {
 		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"version":%q}}`, m.UID, running))
 		if err := r.Client.Patch(ctx, m.DeepCopy(), patch, client.FieldOwner(fieldOwner)); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("writing the version of Machine %s: %w", m.Name, err)
+		}
+	}
+	return nil
+}
+
+// markControlPlane labels the Machines of the control plane's servers as Cluster API knows them: where no Machine of a cluster has the label, it neither
+// drains nor deletes the Nodes of Machines that go. One without a MachineSet is left alone: when its cluster goes, Cluster API leaves labelled ones to
+// their control plane.
+func (r *Reconciler) markControlPlane(ctx context.Context, s *scope) error {
+	for _, m := range s.members {
+		owner := metav1.GetControllerOf(m.Machine)
+		_, has := m.Labels[clusterv1.MachineControlPlaneLabel]
+		if has || owner == nil || owner.Kind != "MachineSet" || !planner.RolesOf(m.Labels).ControlPlane || !m.DeletionTimestamp.IsZero() {
+			continue
+		}
+		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"uid":%q,"labels":{%q:""}}}`, m.UID, clusterv1.MachineControlPlaneLabel))
+		if err := r.Client.Patch(ctx, m.DeepCopy(), patch, client.FieldOwner(fieldOwner)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("labelling Machine %s: %w", m.Name, err)
 		}
 	}
 	return nil

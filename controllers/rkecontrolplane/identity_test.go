@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/testkit"
@@ -32,4 +33,24 @@ func TestMachineVersions(t *testing.T) {
 	require.NoError(t, w.Update(t.Context(), machine))
 	require.Equal(t, "v1.35.0", runs("v1.36.3+k3s1"))
 	require.Contains(t, w.expect(rkev1.WarningsCondition, metav1.ConditionTrue, rkev1.WarningsReason), "a version is set for the Machine server")
+}
+
+// Cluster API drains and deletes the Nodes of a cluster only where it knows a Machine of the control plane.
+func TestMachineControlPlaneLabel(t *testing.T) {
+	w := newWorld(t)
+	of := func(kind string, machine *clusterv1.Machine) {
+		machine.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(machine, clusterv1.GroupVersion.WithKind(kind))}
+		require.NoError(t, w.Update(t.Context(), machine))
+	}
+	of("MachineSet", w.machine("server", "etcd", "control-plane"))
+	of("MachineSet", w.machine("worker", "worker"))
+	w.machine("alone", "control-plane")
+	w.quiet()
+	has := func(name string) bool {
+		_, found := w.machineNamed(name).Labels[clusterv1.MachineControlPlaneLabel]
+		return found
+	}
+	require.True(t, has("server"))
+	require.False(t, has("worker"))
+	require.False(t, has("alone"), "nobody would delete it with its cluster")
 }
