@@ -79,8 +79,11 @@ type shares struct {
 	sum         int
 }
 
-// keep drops what nobody reads, and all of what has no room.
+// keep drops what nobody reads, and all of what has no room. An informer may have it look at the same object more than once, as it does at its start.
 func (s *shares) keep(secret *corev1.Secret) {
+	if _, dropped := secret.Annotations[largeAnnotation]; dropped && len(secret.Data) == 0 {
+		return
+	}
 	shrink(secret)
 	size := sizeOf(secret)
 	s.mu.Lock()
@@ -144,6 +147,8 @@ func shrink(secret *corev1.Secret) {
 	maps.DeleteFunc(data, func(_ string, value []byte) bool { return len(value) > maxValue })
 	if delivered := planner.NewDelivered(secret.Data[plan.KeyPlan]); delivered != nil {
 		data[deliveredKey], _ = json.Marshal(delivered)
+	} else if before := secret.Data[deliveredKey]; len(before) > 0 { // it is shrunk already
+		data[deliveredKey] = before
 	}
 	secret.ManagedFields, secret.Finalizers, secret.OwnerReferences = nil, nil, owners
 	secret.Labels, secret.Annotations, secret.Data = only(secret.Labels, noted), only(secret.Annotations, noted), data
