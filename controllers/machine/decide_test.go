@@ -291,7 +291,7 @@ func TestLeftBehind_listsWhatMayCostMoney(t *testing.T) {
 	for driver, want := range map[string]string{
 		"acme":         server + ", with its SSH key, disks and whatever else the driver made",
 		"none":         server,
-		"generic":      server + ", with the file /var/lib/drover/claim on the host, which keeps other machines away",
+		"generic":      server + ", with the agent and its k3s or RKE2 on the host, and the file /var/lib/drover/claim, which keeps other machines away",
 		"digitalocean": server + ", with its SSH key",
 		"aliyunecs":    server + ", with its elastic IP address and route entry. The driver leaves its security group.",
 	} {

@@ -240,16 +240,16 @@ func TestBadInput_tokensGone(t *testing.T) {
 	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.ClusterSecretMissingReason), "has no serverToken")
 }
 
-// A user's own authority is used, and left alone.
+// A user's own authority is used, and left alone but for the label by which a move takes it along.
 func TestAuthorities_ofTheUser(t *testing.T) {
 	first := newWorld(t)
 	first.quiet()
 	w := newWorld(t)
 	own := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: "c1-ca"}, Data: first.secret("c1-ca").Data}
 	require.NoError(t, w.Create(t.Context(), own))
-	version := own.ResourceVersion
 	w.up()
-	require.Equal(t, version, w.secret("c1-ca").ResourceVersion)
+	require.Equal(t, own.Data, w.secret("c1-ca").Data)
+	require.Equal(t, map[string]string{rkev1.MoveLabel: ""}, w.secret("c1-ca").Labels)
 	require.Equal(t, string(own.Data["tls.crt"]), file(t, w.planOf("server"), "/server/tls/server-ca.crt"))
 	require.NotEqual(t, first.secret("c1-cca").Data, w.secret("c1-cca").Data)
 }

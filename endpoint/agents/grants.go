@@ -30,27 +30,30 @@ func newGrants(now func() time.Time) *grants {
 	return &grants{now: now, answers: lru.New(maxAnswers)}
 }
 
+// given is the last answer of a plan Secret. Another agent that is let in takes its place, and the one before is asked about anew.
 type given struct {
+	key    string
 	answer []byte
 	at     time.Time
 }
 
-// once gives the answer to an agent, which is remembered when it is one. Who asks with another credential for the same does not wait for this one.
-func (g *grants) once(ctx context.Context, agent, credential string, ask func(context.Context) ([]byte, error)) ([]byte, error) {
-	if answer := g.recent(agent); answer != nil {
+// once gives the answer to the agent of a plan Secret with a key, which is remembered when it is one. Who asks with another credential for the same does not
+// wait for this one.
+func (g *grants) once(ctx context.Context, secret, key, credential string, ask func(context.Context) ([]byte, error)) ([]byte, error) {
+	if answer := g.recent(secret, key); answer != nil {
 		return answer, nil
 	}
-	done := g.flights.DoChan(agent+"\n"+credential, func() (any, error) {
+	done := g.flights.DoChan(secret+"\n"+key+"\n"+credential, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
 		defer cancel()
-		if answer := g.recent(agent); answer != nil {
+		if answer := g.recent(secret, key); answer != nil {
 			return answer, nil
 		}
 		answer, err := ask(ctx)
 		if err == nil {
 			g.mu.Lock()
 			defer g.mu.Unlock()
-			g.answers.Add(agent, given{answer: answer, at: g.now()})
+			g.answers.Add(secret, given{key: key, answer: answer, at: g.now()})
 		}
 		return answer, err
 	})
@@ -63,16 +66,19 @@ func (g *grants) once(ctx context.Context, agent, credential string, ask func(co
 	}
 }
 
-func (g *grants) recent(agent string) []byte {
+func (g *grants) recent(secret, key string) []byte {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	found, ok := g.answers.Get(agent)
+	found, ok := g.answers.Get(secret)
 	if !ok {
 		return nil
 	}
 	last := found.(given) //nolint:forcetypeassert // it holds answers only
+	if last.key != key {
+		return nil
+	}
 	if g.now().Sub(last.at).Abs() >= answerLife {
-		g.answers.Remove(agent)
+		g.answers.Remove(secret)
 		return nil
 	}
 	return last.answer

@@ -154,7 +154,7 @@ func (r *registrar) register(ctx context.Context, v *visitor, request connect.Re
 	if at.Namespace == "" || at.Name == "" {
 		return nil, errUnknown
 	}
-	return r.grants.once(ctx, at.String()+"\n"+who.key, credential, func(ctx context.Context) ([]byte, error) {
+	return r.grants.once(ctx, at.String(), who.key, credential, func(ctx context.Context) ([]byte, error) {
 		turns := r.strangers
 		if v.known {
 			turns = r.known
