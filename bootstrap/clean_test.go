@@ -55,7 +55,7 @@ func newHost(t *testing.T) *server {
 	s.write("var/lib/drover-agent/rancher2_connection_info.json", ownAgent, 0o600)
 	s.write("var/lib/drover-agent/journal.json", "{}", 0o600)
 	s.write("var/lib/drover-agent/agent.key", "key", 0o600)
-	s.write("var/lib/drover-agent/work/x/y", "", 0o600)
+	s.write("var/lib/drover-agent/images/x/y", "", 0o600)
 	s.write("etc/rancher/k3s/config.yaml.d/50-rancher.yaml", "{}\n", 0o600)
 	s.write("etc/rancher/agent/registries.yaml", "{}\n", 0o600)
 	s.write("etc/rancher/node/password", "secret", 0o600)
