@@ -66,9 +66,9 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: fairqueue.New(workers)}).
 		For(&rkev1.RKEBootstrap{}).
 		Owns(&corev1.Secret{}, builder.OnlyMetadata, builder.WithPredicates(secretTurns())).
-		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(ofMachine)).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster)).
-		Watches(&rkev1.RKEControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.ofControlPlane)).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(ofMachine), builder.WithPredicates(turns(readOfMachine))).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), builder.WithPredicates(turns(readOfCluster))).
+		Watches(&rkev1.RKEControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.ofControlPlane), builder.WithPredicates(turns(readOfControlPlane))).
 		Complete(r)
 }
 
@@ -143,7 +143,7 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 	if machine.Labels[rkev1.OSLabel] == "windows" {
 		return step.Stall(rkev1.OperatingSystemUnsupportedReason, errors.New("there is no agent for Windows: remove the label "+rkev1.OSLabel+" or use another bootstrap provider"))
 	}
-	if cluster.Status.Initialization.InfrastructureProvisioned == nil || !*cluster.Status.Initialization.InfrastructureProvisioned {
+	if !isProvisioned(cluster) {
 		return step.Wait(rkev1.WaitingForClusterReason, fmt.Sprintf("the infrastructure of Cluster %s is not provisioned yet", cluster.Name), 0)
 	}
 	ref := cluster.Spec.ControlPlaneRef
@@ -166,6 +166,32 @@ func secretTurns() predicate.Funcs {
 		return !burned(e.ObjectOld) || !burned(e.ObjectNew) ||
 			e.ObjectOld.GetAnnotations()[rkev1.CreateAttemptAnnotation] != e.ObjectNew.GetAnnotations()[rkev1.CreateAttemptAnnotation]
 	}}
+}
+
+// turns let pass the updates by which something that is read of an object becomes another: the status of Machines, Clusters and control planes changes all
+// the time, and each change of the latter would wake all machines of a cluster.
+func turns[T client.Object](read func(T) [3]any) predicate.Funcs {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, known := e.ObjectOld.(T)
+		after, knows := e.ObjectNew.(T)
+		return !known || !knows || read(before) != read(after)
+	}}
+}
+
+func readOfMachine(m *clusterv1.Machine) [3]any {
+	return [3]any{m.Generation, m.Labels[rkev1.OSLabel], m.Status.NodeRef.IsDefined()}
+}
+
+func readOfCluster(c *clusterv1.Cluster) [3]any {
+	return [3]any{c.Generation, isProvisioned(c)}
+}
+
+func readOfControlPlane(c *rkev1.RKEControlPlane) [3]any {
+	return [3]any{c.Generation, c.Labels[clusterv1.ClusterNameLabel]}
+}
+
+func isProvisioned(c *clusterv1.Cluster) bool {
+	return c.Status.Initialization.InfrastructureProvisioned != nil && *c.Status.Initialization.InfrastructureProvisioned
 }
 
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch

@@ -53,7 +53,7 @@ func newCluster(tb testing.TB) *cluster {
 	c := &cluster{fleet: newFleet(tb, "--server-url="+url, "--agents-bind-address=127.0.0.1:"+agentsPort, "--agents-dir="+binaries), name: "one"}
 	dir := tb.TempDir()
 	c.background(func(ctx context.Context) error {
-		return (&agents{server: url, dir: dir}).play(ctx, testkit.Config(c), c.namespace)
+		return (&agents{server: url, dir: dir}).play(ctx, c.server, c.namespace)
 	})
 	bootstrap := &rkev1.RKEBootstrapTemplate{ObjectMeta: c.named(c.name)}
 	bootstrap.Spec.Template.Spec.ClusterName = c.name

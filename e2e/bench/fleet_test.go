@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -34,6 +35,8 @@ const (
 // fleet is a cluster whose machines come and go through MachineDeployments, as users make them.
 type fleet struct {
 	testing.TB
+	// server is one of its own: a manager works on all namespaces, also on what an earlier test has left.
+	server    *rest.Config
 	client    client.WithWatch
 	namespace string
 	counter   *counter
@@ -53,14 +56,18 @@ func newFleet(tb testing.TB, flags ...string) *fleet {
 		managementv3.AddToScheme, rkev1.AddToScheme, apiextensionsv1.AddToScheme} {
 		require.NoError(tb, add(scheme))
 	}
-	f := &fleet{TB: tb, client: testkit.Client(tb, scheme), namespace: testkit.Namespace(tb), counter: &counter{counts: requests{}},
+	f := &fleet{TB: tb, server: testkit.Fresh(tb), namespace: "fleet", counter: &counter{counts: requests{}},
 		watch: &stopwatch{at: map[string]map[string]time.Time{}}, ready: make(chan string, 10000), gone: make(chan string, 10000)}
-	f.config = f.counter.start(tb)
+	var err error
+	f.client, err = client.NewWithWatch(f.server, client.Options{Scheme: scheme})
+	require.NoError(tb, err)
+	require.NoError(tb, f.client.Create(tb.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: f.namespace}}))
+	f.config = f.counter.start(tb, f.server)
 	f.manager = startManager(tb, f.config, f.namespace, flags...)
 	f.register()
 	f.makeSecrets()
 	f.background(func(ctx context.Context) error {
-		return (&pods{client: f.client, namespace: f.namespace, watch: f.watch, workers: make(chan struct{}, 8)}).play(ctx, testkit.Config(f))
+		return (&pods{client: f.client, namespace: f.namespace, watch: f.watch, workers: make(chan struct{}, 8)}).play(ctx, f.server)
 	})
 	f.background(f.watchMachines)
 	return f
@@ -206,7 +213,7 @@ func lastLines(log string) string { return log[max(0, len(log)-4000):] }
 // watchMachines follows the machines until the end.
 func (f *fleet) watchMachines(ctx context.Context) error {
 	machines := rkev1.MachineGroupVersion.WithResource(driverName + "machines")
-	return follow(ctx, testkit.Config(f), f.namespace, machines, func(event watch.EventType, machine *unstructured.Unstructured) {
+	return follow(ctx, f.server, f.namespace, machines, func(event watch.EventType, machine *unstructured.Unstructured) {
 		if err := f.see(event, machine); err != nil {
 			f.Error(err)
 		}

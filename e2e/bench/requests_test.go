@@ -112,10 +112,9 @@ func (c *counter) look() requests {
 	return maps.Clone(c.counts)
 }
 
-// start serves the API server through the counter and returns the path of a kubeconfig for it.
-func (c *counter) start(tb testing.TB) string {
+// start serves an API server through the counter and returns the path of a kubeconfig for it.
+func (c *counter) start(tb testing.TB, config *rest.Config) string {
 	tb.Helper()
-	config := testkit.Config(tb)
 	through, err := rest.TransportFor(config)
 	require.NoError(tb, err)
 	target, err := url.Parse(config.Host)
@@ -191,7 +190,7 @@ func TestRequests(t *testing.T) {
 // TestCounter_countsAndForwards would fail if the proxy hid an answer or an error of the API server.
 func TestCounter_countsAndForwards(t *testing.T) {
 	c := &counter{counts: requests{}}
-	path := c.start(t)
+	path := c.start(t, testkit.Config(t))
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())

@@ -94,7 +94,7 @@ func (c *cluster) plan() (planner.Result, error) {
 		m := &snapshot.Machines[i]
 		secret := c.secret(m.Name)
 		secrets[m.Name] = secret
-		m.Secret = &planner.Secret{Data: secret.Data, InitNode: c.marks[m.Name].InitNode, JoinedTo: c.marks[m.Name].JoinedTo}
+		m.Secret = &planner.Secret{Data: secret.Data, Delivered: planner.NewDelivered(secret.Data[plan.KeyPlan]), InitNode: c.marks[m.Name].InitNode, JoinedTo: c.marks[m.Name].JoinedTo}
 	}
 	result := planner.Plan(snapshot)
 	for _, verdict := range result.Machines {
