@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests: all of them, or those named: verify, unit, fuzz, e2e, bench.
+# Runs the tests: all of them, or those named: verify, unit, load, fuzz, e2e, bench.
 # All they print is kept in bin/test.log, and what failed is told once more at the end.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -24,7 +24,7 @@ verify() {
   make --no-print-directory verify || failed=1
 }
 
-unit_packages() { go list ./... | grep -vE '/e2e$'; }
+unit_packages() { go list ./... | grep -vE '/e2e(/bench|/faults)?$'; }
 
 # unit runs the tests of the other modules beside the first packages of ours: localkube's wait a minute for their cluster.
 unit() {
@@ -39,8 +39,14 @@ unit() {
   cat bin/others.log
 }
 
+# load has what fills the machine, each alone: how many requests a machine costs depends on how busy the machine is.
+load() {
+  section "what a machine costs, and the first runs of the fault matrix"
+  go test -p 1 -timeout 30m ./e2e/bench ./e2e/faults || failed=1
+}
+
 fuzz() {
-  section "fuzz targets, ${FUZZTIME:=5s} each"
+  section "fuzz targets, ${FUZZTIME:=3s} each"
   FUZZTIME=$FUZZTIME ./hack/fuzz.sh || failed=1
 }
 
@@ -55,12 +61,12 @@ e2e() {
 }
 
 bench() {
-  go test -p 1 -run '^$' -bench . -benchtime 1x -benchmem -timeout 200m $(unit_packages) || failed=1
+  go test -p 1 -run '^$' -bench . -benchtime 1x -benchmem -timeout 200m $(unit_packages) ./e2e/bench || failed=1
 }
 
 suite() {
   case $what in
-  all) for stage in verify unit fuzz e2e; do timed $stage; done ;;
+  all) for stage in verify unit load fuzz e2e; do timed $stage; done ;;
   *) timed "$what" ;;
   esac
   return $failed
@@ -75,9 +81,9 @@ failures() {
 }
 
 case $what in
-all | verify | unit | fuzz | e2e | bench) ;;
+all | verify | unit | load | fuzz | e2e | bench) ;;
 *)
-  echo "usage: hack/test.sh [all|verify|unit|fuzz|e2e|bench]" >&2
+  echo "usage: hack/test.sh [all|verify|unit|load|fuzz|e2e|bench]" >&2
   exit 2
   ;;
 esac

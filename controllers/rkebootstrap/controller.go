@@ -64,7 +64,7 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 	workers := max(r.Workers, 1)
 	return builder.ControllerManagedBy(mgr).Named("rkebootstrap").
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: fairqueue.New(workers)}).
-		For(&rkev1.RKEBootstrap{}).
+		For(&rkev1.RKEBootstrap{}, builder.WithPredicates(bootstrapTurns())).
 		Owns(&corev1.Secret{}, builder.OnlyMetadata, builder.WithPredicates(secretTurns())).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(ofMachine), builder.WithPredicates(turns(readOfMachine))).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), builder.WithPredicates(turns(readOfCluster))).
@@ -95,7 +95,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, nil
 	}
 	if err := r.identify(ctx, obj); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+		return step.Result(client.IgnoreNotFound(err))
 	}
 	before := obj.DeepCopy()
 	s := &scope{RKEBootstrap: obj, conditions: step.NewConditions(&obj.Status.Conditions, obj.Generation, r.Clock.Now())}
@@ -159,10 +159,18 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 	return nil
 }
 
+// bootstrapTurns leaves out what we write into the status ourselves.
+func bootstrapTurns() predicate.Predicate {
+	owned := func(obj client.Object) int { return len(obj.GetOwnerReferences()) }
+	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{},
+		predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return owned(e.ObjectOld) != owned(e.ObjectNew) }})
+}
+
 // secretTurns lets pass what happens to our Secrets before the token is burned. Afterwards an agent's reports wake nobody, but another create attempt does.
+// That they are made is our own doing, and at a start each bootstrap has its turn anyway.
 func secretTurns() predicate.Funcs {
 	burned := func(obj client.Object) bool { return obj.GetAnnotations()[rkev1.TokenBurnedAnnotation] != "" }
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	return predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: func(e event.UpdateEvent) bool {
 		return !burned(e.ObjectOld) || !burned(e.ObjectNew) ||
 			e.ObjectOld.GetAnnotations()[rkev1.CreateAttemptAnnotation] != e.ObjectNew.GetAnnotations()[rkev1.CreateAttemptAnnotation]
 	}}

@@ -83,15 +83,20 @@ func (s *apiServer) kill() {
 func (s *apiServer) through(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(request *http.Request) (*http.Response, error) {
 		if s.seen.Add(1)-1 == s.killAt.Load() {
-			s.kills.Add(1)
-			s.kill()
-			s.restarts.Go(func() {
-				if err := s.start(); err != nil {
-					s.Errorf("starting the API server again: %v", err)
-				}
-			})
+			s.strike()
 		}
 		return next.RoundTrip(request)
+	})
+}
+
+// strike kills it and has it started again.
+func (s *apiServer) strike() {
+	s.kills.Add(1)
+	s.kill()
+	s.restarts.Go(func() {
+		if err := s.start(); err != nil {
+			s.Errorf("starting the API server again: %v", err)
+		}
 	})
 }
 
