@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	startTimeout      = 20 * time.Second
+	startTimeout      = time.Minute // a node may be busy
 	heartbeatInterval = 3 * time.Second
 	closeTimeout      = 2 * time.Second
 	endTimeout        = 500 * time.Millisecond
