@@ -123,7 +123,7 @@ spec:
 func (c *canary) await(name, phase string) {
 	c.Helper()
 	var out []byte
-	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); <-time.After(500 * time.Millisecond) {
+	for range looks(5 * time.Minute) {
 		out = c.run("", "kubectl", "get", "digitaloceanmachine", name, "-o", "jsonpath={.status.phase}")
 		if string(out) == phase {
 			return

@@ -199,7 +199,7 @@ func (h *hostile) abandon(namespace string, names ...string) {
 func (h *hostile) await(what, kind, name, path, want string, args ...string) {
 	h.Helper()
 	var last string
-	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); <-time.After(500 * time.Millisecond) {
+	for range looks(5 * time.Minute) {
 		if last = h.run("", "kubectl", append(args, "get", kind, name, "-o", "jsonpath="+path)...); last == want {
 			return
 		}

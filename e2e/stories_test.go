@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"iter"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -157,7 +158,7 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 	pattern, err := regexp.Compile("(?m)" + args[1])
 	ts.Check(err)
 	var out []byte
-	for deadline := time.Now().Add(limit); time.Now().Before(deadline); <-time.After(300 * time.Millisecond) {
+	for range looks(limit) {
 		cmd := exec.Command(lookPath(ts, args[2]), args[3:]...)
 		cmd.Dir, cmd.Env = ts.Getenv("WORK"), environ(ts)
 		out, err = cmd.CombinedOutput()
@@ -166,6 +167,17 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	ts.Fatalf("not after %s: %s; %v, last output:\n%s", limit, args[1], err, out)
+}
+
+// looks yields until the limit, with longer and longer pauses: what looks is mostly a kubectl, whose start alone costs a third of a second of CPU time,
+// and what several stories would spend on looking they lack for what they look at.
+func looks(limit time.Duration) iter.Seq[time.Duration] {
+	return func(yield func(time.Duration) bool) {
+		start := time.Now()
+		for elapsed := time.Duration(0); elapsed < limit && yield(elapsed); elapsed = time.Since(start) {
+			<-time.After(min(300*time.Millisecond+elapsed/10, 3*time.Second))
+		}
+	}
 }
 
 func lookPath(ts *testscript.TestScript, name string) string {

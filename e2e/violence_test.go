@@ -85,7 +85,7 @@ func TestUpgrade(t *testing.T) {
 func (c *canary) awaitWebhooks() {
 	c.Helper()
 	var out string
-	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); <-time.After(time.Second) {
+	for range looks(5 * time.Minute) {
 		out = string(c.run(clusterManifest("accessToken", "drover-demo-token"), "kubectl", "apply", "--server-side", "--dry-run=server", "-f", "-"))
 		if !strings.Contains(out, "rror") {
 			return
