@@ -24,10 +24,10 @@ func TestKill(t *testing.T) {
 	c := newCanary(t)
 	c.apply(clusterManifest("accessToken", "drover-demo-token"))
 	names := []string{"kill-a", "kill-b", "kill-c"}
-	stop := killBoth(t)
 	for _, name := range names {
-		c.apply(machineManifest(name, c.namespace))
+		c.apply(machineManifest(name, c.namespace)) // no webhook answers while the manager is killed
 	}
+	stop := killBoth(t)
 	for _, name := range names {
 		c.await(name, "Running")
 	}
