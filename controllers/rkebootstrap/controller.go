@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -161,9 +162,10 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 
 // bootstrapTurns leaves out what we write into the status ourselves.
 func bootstrapTurns() predicate.Predicate {
-	owned := func(obj client.Object) int { return len(obj.GetOwnerReferences()) }
-	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{},
-		predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return owned(e.ObjectOld) != owned(e.ObjectNew) }})
+	otherOwner := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { // the Machine takes the place of its MachineSet
+		return !apiequality.Semantic.DeepEqual(e.ObjectOld.GetOwnerReferences(), e.ObjectNew.GetOwnerReferences())
+	}}
+	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, otherOwner)
 }
 
 // secretTurns lets pass what happens to our Secrets before the token is burned. Afterwards an agent's reports wake nobody, but another create attempt does.
