@@ -77,7 +77,7 @@ func (t *Testbed) showCreate(ctx context.Context) error {
 
 func (t *Testbed) showLogin(ctx context.Context) error {
 	t.headline("Logging in with the key that came back")
-	machines, err := t.machineNames(ctx)
+	machines, err := t.names(ctx, "drover", "get", "-o", "name")
 	if err != nil {
 		return err
 	}
@@ -108,15 +108,19 @@ func (t *Testbed) showScale(ctx context.Context) error {
 	return t.show(ctx, "localcloud", "ls", stateDirFlag, t.CloudDir())
 }
 
-// explain shows what is known about the machines when an act failed.
+// explain shows what is known about clusters and machines when an act failed, unless somebody stopped it.
 func (t *Testbed) explain(ctx context.Context) error {
-	t.headline("That failed; what is known")
-	names, err := t.machineNames(ctx)
-	if err != nil {
-		return err
+	if ctx.Err() != nil {
+		return nil
 	}
-	var errs []error
-	for _, name := range names {
+	t.headline("That failed; what is known")
+	clusters, err := t.names(ctx, "kubectl", "get", "clusters.cluster.x-k8s.io", "-o", "name")
+	machines, machinesErr := t.names(ctx, "drover", "get", "-o", "name")
+	errs := []error{err, machinesErr}
+	for _, name := range clusters {
+		errs = append(errs, t.show(ctx, "drover", "why", "cluster/"+name))
+	}
+	for _, name := range machines {
 		errs = append(errs, t.show(ctx, "drover", "why", name))
 	}
 	return errors.Join(append(errs, t.show(ctx, "kubectl", "-n", "drover-system", "logs", "deployment/drover-manager", "--tail", "20"))...)
@@ -133,8 +137,9 @@ func machinesRunning(n int) func(string) bool {
 	}
 }
 
-func (t *Testbed) machineNames(ctx context.Context) ([]string, error) {
-	out, err := t.run(ctx, "drover", "get", "-o", "name")
+// names are those that a command prints with -o name, without their kinds.
+func (t *Testbed) names(ctx context.Context, command ...string) ([]string, error) {
+	out, err := t.run(ctx, command[0], command[1:]...)
 	if err != nil {
 		return nil, err
 	}

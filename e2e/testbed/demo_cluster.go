@@ -95,7 +95,7 @@ func (t *Testbed) showCluster(ctx context.Context) error {
 		return err
 	}
 	run := func(out string) bool { return len(running.FindAllString(out, -1)) == 2 }
-	if err := t.showUntil(ctx, 10*time.Minute, run, "kubectl", "get", "machines.cluster.x-k8s.io"); err != nil {
+	if err := t.showUntil(ctx, 5*time.Minute, run, "kubectl", "get", "machines.cluster.x-k8s.io"); err != nil {
 		return err
 	}
 	return t.show(ctx, "kubectl", "wait", "rkecontrolplane", "one", "--for=condition=Ready", "--timeout=5m")
@@ -108,7 +108,10 @@ func (t *Testbed) showChange(ctx context.Context) error {
 	}
 	changed := func(out string) bool { return strings.Count(out, " 50\n") == 2 }
 	nodes := t.kubectlOne("get", "nodes", "-o", "custom-columns=NODE:.metadata.name,PROVIDER ID:.spec.providerID,PODS:.status.capacity.pods")
-	return t.showUntil(ctx, 5*time.Minute, changed, nodes...)
+	if err := t.showUntil(ctx, 5*time.Minute, changed, nodes...); err != nil {
+		return err
+	}
+	return t.show(ctx, "kubectl", "wait", "rkecontrolplane", "one", "--for=condition=Ready", "--timeout=5m")
 }
 
 // kubectlOne is a command of kubectl at the cluster that the demo makes.

@@ -71,12 +71,12 @@ func TestMachineNames(t *testing.T) {
 		"x.y/z/a\n": {"a"},
 	} {
 		b.programs(t, map[string]string{"drover": "printf " + quote(out)})
-		names, err := b.machineNames(t.Context())
+		names, err := b.names(t.Context(), "drover", "get", "-o", "name")
 		require.NoError(t, err)
 		require.ElementsMatch(t, want, names)
 	}
 	b.programs(t, map[string]string{"drover": "exit 1"})
-	_, err := b.machineNames(t.Context())
+	_, err := b.names(t.Context(), "drover", "get", "-o", "name")
 	require.EqualError(t, err, "running drover get -o name: exit status 1\n")
 	require.ErrorContains(t, b.explain(t.Context()), "running drover get -o name")
 }

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// askEvery is how often something is looked at that takes a while.
-const askEvery = 250 * time.Millisecond
+// askEvery is how often something is looked at that takes a while. Most looks are a kubectl, whose start alone costs a third of a second of CPU time.
+const askEvery = 500 * time.Millisecond
 
 // run starts a built binary, waits for it, and puts the end of its output into the error.
 func (t *Testbed) run(ctx context.Context, name string, args ...string) (string, error) {
