@@ -68,10 +68,21 @@ func TestTransforms_letOnlyThroughWhatIsMeant(t *testing.T) {
 
 	_, err = refuseSecret(&corev1.Secret{})
 	require.Error(t, err)
+	plane := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "rke.cattle.io/v1", "kind": "RKEControlPlane", "metadata": map[string]any{"name": "a"},
+		"spec":   map[string]any{"clusterName": "a", "machineGlobalConfig": map[string]any{"a": []any{[]any{}, []any{}}}},
+		"status": map[string]any{"ready": true, "conditions": []any{}}}}
+	kept := plane.DeepCopy()
+	unstructured.RemoveNestedField(kept.Object, "spec", "machineGlobalConfig")
+	out, err := dropFreeForm(plane)
+	require.NoError(t, err)
+	require.Equal(t, kept, out)
+
 	for _, other := range []any{&corev1.ConfigMap{Data: map[string]string{"a": "b"}}, "text", nil} {
-		out, err := dropSchema(other)
-		require.NoError(t, err)
-		require.Equal(t, other, out)
+		for _, transform := range []func(any) (any, error){dropSchema, dropFreeForm} {
+			out, err := transform(other)
+			require.NoError(t, err)
+			require.Equal(t, other, out)
+		}
 	}
 }
 

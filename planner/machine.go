@@ -50,6 +50,10 @@ var changeRules = []func(*look) *fault{(*look).earlierTiersDone, (*look).hasTurn
 // observe looks with the rules that hold for every machine, and its progress.
 func (l *look) observe() *look {
 	l.progress.stand(l.Secret)
+	if l.Joined && l.progress.reason == rkev1.WaitingForAgentReason && !l.Secret.hasAgent() {
+		l.progress.message = "its agent is not known any more, for somebody deleted its plan Secret, and the new one knows no agent: delete the Machine, and it is replaced; " +
+			"the only server of a cluster can only be restored from a snapshot"
+	}
 	for _, rule := range machineRules {
 		if l.fault = rule(l); l.fault != nil {
 			break

@@ -62,7 +62,8 @@ func stage(data map[string][]byte, checksum string) (reason, message string) {
 // notTaken tells a machine whose agent never called from one whose agent is late.
 func notTaken(data map[string][]byte) string {
 	if len(data[plan.KeyAgentPublicKey]) == 0 {
-		return "no agent has ever called the manager for it: its server has not run its bootstrap data, cannot reach the manager, or is shown a certificate that it was not told of"
+		return "its agent has not called the manager yet, which takes as long as its server needs to start; if it never does, the server has not run its bootstrap data, " +
+			"cannot reach the manager, or is shown a certificate that it was not told of"
 	}
 	return "its agent has not taken up the plan"
 }

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/releases"
 )
@@ -96,6 +97,8 @@ type Machine struct {
 	// NodeName is empty where the server's own name is taken.
 	NodeName string
 	Deleting bool
+	// Joined says that a Node of the cluster is known to be this machine.
+	Joined bool
 	// Provisioned is what the infra machine says; ProviderID and addresses are its own.
 	Provisioned              bool
 	ProviderID               string
@@ -115,6 +118,8 @@ type Secret struct {
 	InitNode  bool
 	JoinedTo  string
 }
+
+func (s *Secret) hasAgent() bool { return len(s.Data[plan.KeyAgentPublicKey]) > 0 }
 
 // MaxReferences bounds how many objects a control plane may name.
 const MaxReferences = 100

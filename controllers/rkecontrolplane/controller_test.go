@@ -436,6 +436,10 @@ func TestSkipRemediation(t *testing.T) {
 	w.isWell("worker")
 	w.quiet()
 	require.False(t, skips("worker"))
+	w.agent("worker", map[string]string{plan.KeyProbeStatuses: `{"kubelet":{"healthy":false}}`})
+	w.quiet()
+	require.False(t, skips("worker"), "it was told nothing, and its kubelet is dead")
+	w.isWell("worker")
 
 	change(2)
 	require.True(t, skips("worker"))

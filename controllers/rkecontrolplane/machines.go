@@ -60,7 +60,7 @@ func (r *Reconciler) isIrreplaceable(s *scope, m member) bool {
 }
 
 // isChanging reports whether a machine that was well is given another plan, or has been at one for less than its time. A machine that never became
-// a Node is for whoever checks health to judge.
+// a Node, and one that has applied its plan, are for whoever checks health to judge.
 func (r *Reconciler) isChanging(s *scope, m member, verdict planner.Verdict) bool {
 	if !m.Status.NodeRef.IsDefined() {
 		return false
@@ -72,7 +72,7 @@ func (r *Reconciler) isChanging(s *scope, m member, verdict planner.Verdict) boo
 	switch {
 	case verdict.Delivery != nil:
 		return true
-	case verdict.Progress == "" || verdict.Progress == rkev1.UpToDateReason:
+	case verdict.Progress == "" || verdict.Progress == rkev1.UpToDateReason || verdict.Progress == rkev1.WaitingForProbesReason:
 		return false
 	}
 	s.comeAgain(left)

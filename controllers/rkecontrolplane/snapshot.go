@@ -168,7 +168,7 @@ func (r *Reconciler) machines(ctx context.Context, s *scope) error {
 // look is what a Machine says of itself. Cluster API has copied there what its infra machine knows of the server, whosever that is.
 func look(machine *clusterv1.Machine) planner.Machine {
 	m := planner.Machine{Name: machine.Name, Labels: machine.Labels, Roles: planner.RolesOf(machine.Labels), OS: machine.Labels[rkev1.OSLabel],
-		NodeName: machine.Labels[rkev1.MachineNodeNameLabel], Deleting: !machine.DeletionTimestamp.IsZero(), ProviderID: machine.Spec.ProviderID,
+		NodeName: machine.Labels[rkev1.MachineNodeNameLabel], Deleting: !machine.DeletionTimestamp.IsZero(), Joined: machine.Status.NodeRef.IsDefined(), ProviderID: machine.Spec.ProviderID,
 		InternalIPs: listed(machine.Annotations[rkev1.InternalAddressAnnotation]), ExternalIPs: listed(machine.Annotations[rkev1.AddressAnnotation])}
 	if done := machine.Status.Initialization.InfrastructureProvisioned; done != nil {
 		m.Provisioned = *done

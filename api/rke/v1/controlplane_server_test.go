@@ -102,6 +102,14 @@ func TestServerKeepsRanchersControlPlane(t *testing.T) {
 	require.NoError(t, strict.Update(t.Context(), plane))
 	require.Equal(t, *want, testkit.ExpectExists(t, c, plane).Spec)
 
+	for field, change := range map[string]func(*rkev1.RKEControlPlaneSpec){
+		"a cluster stays with its distribution": func(s *rkev1.RKEControlPlaneSpec) { s.KubernetesVersion = "v1.36.3+k3s1" },
+		"clusterName cannot be changed":         func(s *rkev1.RKEControlPlaneSpec) { s.ClusterName = "another" },
+	} {
+		other := plane.DeepCopy()
+		change(&other.Spec)
+		require.ErrorContains(t, c.Update(t.Context(), other), field)
+	}
 	plane.Spec.DataDirectories.K8sDistro = ""
 	require.ErrorContains(t, c.Update(t.Context(), plane), "dataDirectories cannot be changed")
 	plane.Spec.DataDirectories = rkev1.DataDirectories{}
