@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/drover-project/drover/advice"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/apply"
 	"github.com/drover-project/drover/controllers/step"
@@ -120,14 +119,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := r.Client.Get(ctx, request.NamespacedName, obj); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !obj.DeletionTimestamp.IsZero() || r.WatchFilter != "" && obj.Labels[clusterv1.WatchLabel] != r.WatchFilter {
+	if r.WatchFilter != "" && obj.Labels[clusterv1.WatchLabel] != r.WatchFilter {
 		return reconcile.Result{}, nil
+	}
+	if !obj.DeletionTimestamp.IsZero() {
+		return step.Result(r.release(ctx, obj))
+	}
+	if _, err := step.EnsureFinalizer(ctx, r.Client, obj, rkev1.ControlPlaneFinalizer); err != nil {
+		return step.Result(err)
 	}
 	before := obj.DeepCopy()
 	s := &scope{RKEControlPlane: obj, conditions: step.NewConditions(&obj.Status.Conditions, obj.Generation, r.Clock.Now())}
-	s.conditions.Advise = func(c metav1.Condition) []string {
-		return advice.ControlPlane{Namespace: s.Namespace, Name: s.Name}.On(c.Reason)
-	}
+	s.conditions.Advise = advise(obj)
 	errs := []error{step.Run(ctx, s, step.Of(rkev1.ReconciledCondition, "", r.findCluster), step.Of(rkev1.ReconciledCondition, "", r.ensureSecrets),
 		step.Of(rkev1.ReconciledCondition, "", r.observe))}
 	if errs[0] == nil {

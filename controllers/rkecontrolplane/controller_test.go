@@ -536,3 +536,17 @@ func TestNodeLabels(t *testing.T) {
 		"node-role.kubernetes.io/control-plane": "true", "node-role.kubernetes.io/worker": "true"}, w.reached.labels["node-1"])
 	require.Equal(t, []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}, w.reached.taints["node-1"])
 }
+
+// With a control plane go the authorities of its cluster, so it stays for as long as there are servers, and says so.
+func TestReconcile_deletedBeforeItsMachines(t *testing.T) {
+	w := newWorld(t)
+	w.machine("server", "etcd", "control-plane")
+	w.quiet()
+	require.NoError(t, w.Delete(t.Context(), w.obj))
+	w.quiet()
+	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.MachinesExistReason), "stays for the Machines of Cluster")
+
+	require.NoError(t, w.Delete(t.Context(), w.machineNamed("server")))
+	testkit.ExpectReconciled(t, w.r, w.obj)
+	testkit.ExpectNotFound(t, w, w.obj)
+}

@@ -15,6 +15,8 @@ const (
 
 // Reasons for which an RKEControlPlane is not worked on, or its API is not used.
 const (
+	// MachinesExistReason: it is being deleted while its Cluster has machines.
+	MachinesExistReason = "MachinesExist"
 	// ClusterHasAnotherReason: the Cluster has another control plane.
 	ClusterHasAnotherReason = "ClusterHasAnotherControlPlane"
 	// AuthorityInvalidReason: a Secret with one of the cluster's authorities, most likely the user's own, cannot be used.

@@ -58,6 +58,8 @@ const (
 
 	// MachineFinalizer keeps an infra machine until its server is gone.
 	MachineFinalizer = "drover.cattle.io/machine"
+	// ControlPlaneFinalizer keeps an RKEControlPlane, and with it the cluster's authorities, while its Cluster has machines.
+	ControlPlaneFinalizer = "drover.cattle.io/controlplane"
 	// NodeDriverFinalizer keeps a NodeDriver's kinds until no machine uses them.
 	NodeDriverFinalizer = "drover.cattle.io/nodedriver"
 

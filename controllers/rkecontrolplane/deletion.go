@@ -1,0 +1,65 @@
+package rkecontrolplane
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/advice"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/step"
+)
+
+// release lets a control plane that is being deleted go when its Cluster has no machine any more. With it go the Secrets with the cluster's authorities
+// and join tokens, and nobody makes the same ones again: servers that still run would be lost to the manager.
+func (r *Reconciler) release(ctx context.Context, obj *rkev1.RKEControlPlane) error {
+	cluster, err := r.clusterOf(ctx, obj)
+	if err != nil {
+		return err
+	}
+	machines := &clusterv1.MachineList{}
+	if cluster != nil {
+		if err := r.Client.List(ctx, machines, client.InNamespace(obj.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name}); err != nil {
+			return fmt.Errorf("listing the Machines of Cluster %s: %w", cluster.Name, err)
+		}
+	}
+	if len(machines.Items) == 0 {
+		_, err := step.DropFinalizer(ctx, r.Client, obj, rkev1.ControlPlaneFinalizer)
+		return err
+	}
+	before := obj.DeepCopy()
+	conditions := step.NewConditions(&obj.Status.Conditions, obj.Generation, r.Clock.Now())
+	conditions.Advise = advise(obj)
+	conditions.Set(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.MachinesExistReason, fmt.Sprintf("this RKEControlPlane is being deleted, but stays for the Machines of Cluster %s, %d of them: "+
+		"with it go the authorities and tokens by which their servers are reached. It goes by itself with the last of them", cluster.Name, len(machines.Items)))
+	conditions.Summarize(rkev1.ReadyCondition, rkev1.ReadyReason, rkev1.ReconciledCondition)
+	wrote, err := step.PatchStatus(ctx, r.Client, before, obj)
+	if wrote {
+		r.tellOf(obj, before.Status.Conditions)
+	}
+	return err
+}
+
+// clusterOf is the Cluster that has the control plane as its own; nil when there is none.
+func (r *Reconciler) clusterOf(ctx context.Context, obj *rkev1.RKEControlPlane) (*clusterv1.Cluster, error) {
+	list := &clusterv1.ClusterList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(obj.Namespace)); err != nil {
+		return nil, fmt.Errorf("listing Clusters: %w", err)
+	}
+	for i := range list.Items {
+		if names(&list.Items[i], obj) {
+			return &list.Items[i], nil
+		}
+	}
+	return nil, nil //nolint:nilnil // none is an answer
+}
+
+// advise says what to do about a reason of a control plane's.
+func advise(obj *rkev1.RKEControlPlane) func(metav1.Condition) []string {
+	return func(c metav1.Condition) []string {
+		return advice.ControlPlane{Namespace: obj.Namespace, Name: obj.Name}.On(c.Reason)
+	}
+}
