@@ -25,6 +25,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/capi"
+	"github.com/drover-project/drover/charts"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/testkit"
 )
@@ -152,6 +153,22 @@ func TestCache_holdsNoSchemas(t *testing.T) {
 	meta := metadataOf("CustomResourceDefinition", "apiextensions.k8s.io")
 	require.NoError(t, cached.Get(t.Context(), clusters, meta))
 	require.Equal(t, "cluster-api", meta.Labels["cluster.x-k8s.io/provider"], "labels are what contracts are read from")
+}
+
+// A tenant's control planes of a megabyte each take no more than that: decoded they would be forty times as large, and thirty of them the manager's end.
+func TestCache_holdsNoFreeForm(t *testing.T) {
+	crds, err := charts.CRDs()
+	require.NoError(t, err)
+	testkit.ApplyCRDs(t, crds...)
+	namespace := testkit.Namespace(t)
+	direct := testkit.Client(t, newScheme(t))
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"clusterName": "c1", "machineGlobalConfig": map[string]any{"a": []any{[]any{}, []any{}}}}}}
+	object.SetGroupVersionKind(rkev1.GroupVersion.WithKind("RKEControlPlane"))
+	object.SetNamespace(namespace)
+	object.SetName("c1")
+	require.NoError(t, direct.Create(t.Context(), object.DeepCopy()))
+	require.NoError(t, started(t, cache.Options{}).Get(t.Context(), client.ObjectKeyFromObject(object), object))
+	require.Equal(t, map[string]any{"clusterName": "c1"}, object.Object["spec"])
 }
 
 // Two caches behave as one to those who watch, index and stop watching.
