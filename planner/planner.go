@@ -99,6 +99,8 @@ func (p *planner) rolesFilled() *fault {
 	switch count := len(p.staying(func(Roles) bool { return true })); {
 	case len(p.staying(isEtcd)) == 0 && p.bootstrapped():
 		return p.lost()
+	case count == 0:
+		return because(rkev1.WaitingForMachinesReason, "the cluster has no machine that stays: they are made by MachineDeployments whose machines have the labels of their roles")
 	case len(p.staying(isEtcd)) == 0:
 		return because(rkev1.NoEtcdMachineReason, words, count, rkev1.EtcdRoleLabel)
 	case len(p.staying(isControlPlane)) == 0:

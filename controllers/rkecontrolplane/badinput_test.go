@@ -142,7 +142,7 @@ func TestBadInput_twoControlPlanesForOneCluster(t *testing.T) {
 			require.True(t, w.isGone("c1-ca"))
 			w.obj = first
 			w.quiet()
-			w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.NoEtcdMachineReason)
+			w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.WaitingForMachinesReason)
 		})
 	}
 }
