@@ -110,7 +110,7 @@ func (t *Testbed) showScale(ctx context.Context) error {
 
 // explain shows what is known about clusters and machines when an act failed, unless somebody stopped it.
 func (t *Testbed) explain(ctx context.Context) error {
-	if ctx.Err() != nil {
+	if stopped := ctx.Err() != nil; stopped {
 		return nil
 	}
 	t.headline("That failed; what is known")
