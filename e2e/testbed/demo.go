@@ -110,8 +110,10 @@ func (t *Testbed) showScale(ctx context.Context) error {
 
 // explain shows what is known about clusters and machines when an act failed, unless somebody stopped it.
 func (t *Testbed) explain(ctx context.Context) error {
-	if stopped := ctx.Err() != nil; stopped {
+	select {
+	case <-ctx.Done():
 		return nil
+	default:
 	}
 	t.headline("That failed; what is known")
 	clusters, err := t.names(ctx, "kubectl", "get", "clusters.cluster.x-k8s.io", "-o", "name")
