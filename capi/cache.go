@@ -70,8 +70,8 @@ func refuseSecret(in any) (any, error) {
 	return nil, fmt.Errorf("the content of Secrets is read live, not from the cache: %T", in)
 }
 
-// dropFreeForm keeps of a control plane as Cluster API sees it, whatever its kind, no field that may hold anything: a megabyte of empty lists is some forty
-// when it is decoded. Our own controller has them as bytes. What is written is the difference of two objects that both lack it.
+// dropFreeForm keeps of an RKEControlPlane, as Cluster API watches it, no field that may hold anything: a megabyte of empty lists is some forty when it is
+// decoded. Our own controller has them as bytes. What is written is the difference of two objects that both lack it.
 func dropFreeForm(in any) (any, error) {
 	obj, ok := in.(*unstructured.Unstructured)
 	if !ok || obj.GroupVersionKind().GroupKind() != rkev1.GroupVersion.WithKind("RKEControlPlane").GroupKind() {
