@@ -164,9 +164,9 @@ FIRST ?= 0
 ONLY ?= -1
 .PHONY: faults
 faults: build ## Kill manager and pod and fail the cloud at every point: SEEDS=2000 runs from number FIRST on, or ONLY=n again.
-	@mkdir -p $(DROVER_STATE)
+	@mkdir -p $(DROVER_STATE) && rm -f $(DROVER_STATE)/faults*.txt
 	@go test -count=1 -timeout 3h ./e2e/faults -faults.count=$(SEEDS) -faults.first=$(FIRST) -faults.only=$(ONLY) -faults.report=$(abspath $(DROVER_STATE))/faults.txt; \
-		code=$$?; cat $(DROVER_STATE)/faults.txt $(DROVER_STATE)/faults-agent.txt; \
+		code=$$?; cat $(DROVER_STATE)/faults*.txt; \
 		go test -count=1 -v -run '^Test(Killed|KilledInside|DiskFull|DiskStaysFull)$$' ./agent || code=1; exit $$code
 
 .PHONY: fuzz

@@ -70,7 +70,7 @@ func refuseSecret(in any) (any, error) {
 	return nil, fmt.Errorf("the content of Secrets is read live, not from the cache: %T", in)
 }
 
-// dropFreeForm keeps of an RKEControlPlane, as Cluster API watches it, no field that may hold anything: a megabyte of empty lists is some forty when it is
+// dropFreeForm keeps of an RKEControlPlane, as Cluster API watches it, no field that may hold anything: a megabyte of empty lists is some thirty when it is
 // decoded. Our own controller has them as bytes. What is written is the difference of two objects that both lack it.
 func dropFreeForm(in any) (any, error) {
 	obj, ok := in.(*unstructured.Unstructured)

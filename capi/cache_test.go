@@ -155,7 +155,7 @@ func TestCache_holdsNoSchemas(t *testing.T) {
 	require.Equal(t, "cluster-api", meta.Labels["cluster.x-k8s.io/provider"], "labels are what contracts are read from")
 }
 
-// A tenant's control planes of a megabyte each take no more than that: decoded they would be forty times as large, and thirty of them the manager's end.
+// A tenant's control planes of a megabyte each take no more than that: decoded they would be thirty times as large, and thirty of them the manager's end.
 func TestCache_holdsNoFreeForm(t *testing.T) {
 	crds, err := charts.CRDs()
 	require.NoError(t, err)

@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"iter"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -171,10 +170,10 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 
 // looks yields until the limit, with longer and longer pauses: what looks is mostly a kubectl, whose start alone costs a third of a second of CPU time,
 // and what several stories would spend on looking they lack for what they look at.
-func looks(limit time.Duration) iter.Seq[time.Duration] {
-	return func(yield func(time.Duration) bool) {
+func looks(limit time.Duration) func(yield func() bool) {
+	return func(yield func() bool) {
 		start := time.Now()
-		for elapsed := time.Duration(0); elapsed < limit && yield(elapsed); elapsed = time.Since(start) {
+		for elapsed := time.Duration(0); elapsed < limit && yield(); elapsed = time.Since(start) {
 			<-time.After(min(300*time.Millisecond+elapsed/10, 3*time.Second))
 		}
 	}

@@ -51,8 +51,8 @@ var changeRules = []func(*look) *fault{(*look).earlierTiersDone, (*look).hasTurn
 func (l *look) observe() *look {
 	l.progress.stand(l.Secret)
 	if l.Joined && l.progress.reason == rkev1.WaitingForAgentReason && !l.Secret.hasAgent() {
-		l.progress.message = "its agent is not known any more, for somebody deleted its plan Secret, and the new one knows no agent: delete the Machine, and it is replaced; " +
-			"the only server of a cluster can only be restored from a snapshot"
+		l.progress.message = "its agent is not known any more, for its plan Secret was deleted, and the new one knows no agent: replace the Machine by deleting it, " +
+			"unless it is the cluster's only server, which has all its data"
 	}
 	for _, rule := range machineRules {
 		if l.fault = rule(l); l.fault != nil {

@@ -110,6 +110,9 @@ func TestServerKeepsRanchersControlPlane(t *testing.T) {
 		change(&other.Spec)
 		require.ErrorContains(t, c.Update(t.Context(), other), field)
 	}
+	other := plane.DeepCopy()
+	other.Spec.KubernetesVersion, other.Spec.ClusterName = "", ""
+	require.ErrorContains(t, c.Update(t.Context(), other), "clusterName cannot be changed", "nor by taking it out first")
 	plane.Spec.DataDirectories.K8sDistro = ""
 	require.ErrorContains(t, c.Update(t.Context(), plane), "dataDirectories cannot be changed")
 	plane.Spec.DataDirectories = rkev1.DataDirectories{}

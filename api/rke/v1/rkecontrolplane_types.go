@@ -37,6 +37,8 @@ type RKEControlPlane struct {
 // +kubebuilder:validation:XValidation:rule=`(has(self.dataDirectories) && has(self.dataDirectories.k8sDistro) ? self.dataDirectories.k8sDistro : "") == (has(oldSelf.dataDirectories) && has(oldSelf.dataDirectories.k8sDistro) ? oldSelf.dataDirectories.k8sDistro : "")`,message="dataDirectories cannot be changed: servers keep their cluster there; make another cluster to use another directory"
 // +kubebuilder:validation:XValidation:rule=`(has(self.dataDirectories) && has(self.dataDirectories.systemAgent) ? self.dataDirectories.systemAgent : "") == (has(oldSelf.dataDirectories) && has(oldSelf.dataDirectories.systemAgent) ? oldSelf.dataDirectories.systemAgent : "")`,message="dataDirectories cannot be changed: servers keep their cluster there; make another cluster to use another directory"
 // +kubebuilder:validation:XValidation:rule=`(has(self.dataDirectories) && has(self.dataDirectories.provisioning) ? self.dataDirectories.provisioning : "") == (has(oldSelf.dataDirectories) && has(oldSelf.dataDirectories.provisioning) ? oldSelf.dataDirectories.provisioning : "")`,message="dataDirectories cannot be changed: servers keep their cluster there; make another cluster to use another directory"
+// +kubebuilder:validation:XValidation:rule=`!has(oldSelf.clusterName) || oldSelf.clusterName == "" || has(self.clusterName) && self.clusterName == oldSelf.clusterName`,message="clusterName cannot be changed: the machines belong to the cluster that it names"
+// +kubebuilder:validation:XValidation:rule=`!has(oldSelf.kubernetesVersion) || oldSelf.kubernetesVersion == "" || has(self.kubernetesVersion) && self.kubernetesVersion != "" && self.kubernetesVersion.contains("+rke2") == oldSelf.kubernetesVersion.contains("+rke2")`,message="a cluster stays with its distribution: its servers cannot change from k3s to RKE2 or back, and kubernetesVersion cannot be taken out; make another cluster"
 type RKEControlPlaneSpec struct {
 	ClusterConfiguration `json:",inline"`
 
@@ -61,12 +63,10 @@ type RKEControlPlaneSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^v[0-9]+[.][0-9]+[.][0-9]+(-[0-9A-Za-z.-]+)?[+](k3s|rke2)[0-9A-Za-z.-]*$')",message="kubernetesVersion is a release of k3s or RKE2, such as v1.36.3+k3s1 or v1.36.3+rke2r1"
-	// +kubebuilder:validation:XValidation:rule="self == '' || oldSelf == '' || self.contains('+rke2') == oldSelf.contains('+rke2')",message="a cluster stays with its distribution: its servers cannot change from k3s to RKE2 or back; make another cluster"
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
 	// ClusterName is the provisioning Cluster, or the CAPI Cluster where there is none.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf || oldSelf == ''",message="clusterName cannot be changed: the machines belong to the cluster that it names"
 	ClusterName string `json:"clusterName,omitempty"`
 	// ManagementClusterName is the management Cluster, if there is one.
 	// +optional
