@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
@@ -63,8 +64,15 @@ func applyObject(tb testing.TB, c client.Client, obj client.Object) error {
 	if err != nil {
 		return err
 	}
-	desired.SetResourceVersion(obj.GetResourceVersion())
-	if err := c.Status().Update(tb.Context(), desired); err != nil {
+	// A running manager may write between these requests, a finalizer for instance.
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		if err := c.Get(tb.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+			return err
+		}
+		desired.SetResourceVersion(obj.GetResourceVersion())
+		return c.Status().Update(tb.Context(), desired)
+	})
+	if err != nil {
 		return client.IgnoreNotFound(err) // the kind has no status
 	}
 	return c.Get(tb.Context(), client.ObjectKeyFromObject(obj), obj)
