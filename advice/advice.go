@@ -27,8 +27,8 @@ func Split(message string) (what string, next []string) {
 type Words map[string]string
 
 // optional are the words of objects that may not be there: a text that names one of them is left out then. A machine has a template or is
-// edited itself, so that one of these two is empty.
-var optional = []string{"job", "pod", "node", "template", "itself"}
+// edited itself, so that one of these two is empty; a control plane's condition is about no machine in particular.
+var optional = []string{"job", "pod", "node", "template", "itself", "machine"}
 
 var (
 	braces = regexp.MustCompile(`\{[a-z]+\}`)

@@ -88,7 +88,7 @@ func words(value string) Words {
 	for name := range (Machine{Cloned: true}).Words() {
 		w[name] = value
 	}
-	w["itself"] = value
+	w["itself"], w["machine"] = value, value
 	return w
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -34,7 +35,7 @@ func Cluster(s *facts.ClusterSnapshot, command string) *Report {
 			{"age", facts.Age(s.Now, c.CreationTimestamp.Time)}}),
 		Events: newEvents(s.Events, nil), Problems: cleanAll(s.Problems),
 	}
-	r.Steps = append(r.Steps, newStep(clusterv1.ClusterInfrastructureReadyCondition, meta.FindStatusCondition(c.Status.Conditions, clusterv1.ClusterInfrastructureReadyCondition)))
+	r.Steps = append(r.Steps, capiStep(clusterv1.ClusterInfrastructureReadyCondition, meta.FindStatusCondition(c.Status.Conditions, clusterv1.ClusterInfrastructureReadyCondition)))
 	if s.ControlPlane != nil {
 		r.Steps = append(r.Steps, timeline(s.ControlPlane.Conditions, clusterSteps)...)
 	}
@@ -107,6 +108,7 @@ func (r *Report) decideControlPlane(s *facts.ClusterSnapshot, words advice.Words
 	step := firstReached(r.Steps)
 	if step == nil {
 		r.Verdict = []string{"The cluster is as its specification says."}
+		r.tellNodes(s)
 		return
 	}
 	// A Cluster's infrastructure is Cluster API's to tell, and its conditions carry no advice of ours.
@@ -116,9 +118,16 @@ func (r *Report) decideControlPlane(s *facts.ClusterSnapshot, words advice.Words
 		return
 	}
 	r.blockAt(step)
-	if step.Reason == rkev1.WaitingForMachinesReason {
+	if step.Name == rkev1.ReconciledCondition {
 		r.tellMachine(s)
 	}
+	// What else is wrong may be the cause, or another fault.
+	for i := range r.Steps {
+		if other := &r.Steps[i]; other.State == StepFailed && other.Name != step.Name && other.Name != rkev1.ReadyCondition {
+			r.tell(other)
+		}
+	}
+	r.tellNodes(s)
 	if len(r.Next) == 0 {
 		r.say(own{next: []string{"See what is said of the control plane: kubectl -n {ns} describe rkecontrolplanes.rke.cattle.io {controlplane}"}},
 			advice.Words{"ns": s.Cluster.Namespace, "controlplane": s.ControlPlane.Name})
@@ -145,7 +154,25 @@ func (r *Report) tellMachine(s *facts.ClusterSnapshot) {
 	if told.Message != "" {
 		r.Verdict = appendNew(r.Verdict, facts.Clean("Machine "+worst.Name+": "+told.Message))
 	}
-	r.Next = append(r.Next, told.next...)
+	for _, next := range told.next {
+		r.Next = appendNew(r.Next, next)
+	}
+}
+
+// tellNodes tells of Nodes that were there and are not well, at most three.
+func (r *Report) tellNodes(s *facts.ClusterSnapshot) {
+	told := 0
+	for i := range s.Machines {
+		m := &s.Machines[i]
+		c := meta.FindStatusCondition(m.Status.Conditions, nodeStep)
+		if c == nil || !m.Status.NodeRef.IsDefined() || c.Status == metav1.ConditionTrue || m.DeletionTimestamp != nil || told == 3 {
+			continue
+		}
+		told++
+		words := advice.Words{"ns": m.Namespace, "machine": m.Name}
+		r.say(own{next: []string{"See what is wrong with its node: drover why machine/{machine} -n {ns}"}}, words)
+		r.Verdict = appendNew(r.Verdict, facts.Clean("The node "+m.Status.NodeRef.Name+" of Machine "+m.Name+" is not well: "+capiStep(nodeStep, c).Message))
+	}
 }
 
 func rank(step Step) int {

@@ -54,6 +54,11 @@ func TestClusterDecisions(t *testing.T) {
 	deleting := waitingForMachines()
 	since := ago(1)
 	deleting.Cluster.DeletionTimestamp = &since
+	deadNode := with(clusterOf(done(rkev1.ReconciledCondition, rkev1.ReconciledReason, 1)), "one-a", metav1.ConditionTrue, rkev1.UpToDateReason, "", rkev1.WorkerRoleLabel)
+	deadNode.ControlPlane.Conditions = append(deadNode.ControlPlane.Conditions, done(rkev1.AvailableCondition, rkev1.APIAnswersReason, 1), done(rkev1.ReadyCondition, rkev1.ReadyReason, 1))
+	deadNode.Machines[0].Status.NodeRef.Name = "n1"
+	deadNode.Machines[0].Status.Conditions = append(deadNode.Machines[0].Status.Conditions,
+		condition(clusterv1.MachineNodeHealthyCondition, metav1.ConditionUnknown, "NodeHealthUnknown", "* Node.Ready: Kubelet stopped posting node status.", 2))
 	for name, tt := range map[string]struct {
 		snapshot *facts.ClusterSnapshot
 		want     string
@@ -82,8 +87,8 @@ func TestClusterDecisions(t *testing.T) {
 > See what Cluster API says of it: clusterctl describe cluster one -n shop --show-conditions all
 `},
 		"infrastructure": {infrastructure, `
-! InfrastructureReady|NotReady||* RKECluster one is not there
-. * RKECluster one is not there
+! InfrastructureReady|NotReady||RKECluster one is not there
+. RKECluster one is not there
 > See what Cluster API says of it: clusterctl describe cluster one -n shop --show-conditions all
 `},
 		"no etcd machine": {clusterOf(condition(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.NoEtcdMachineReason, "no machine has the role etcd", 2)), `
@@ -104,6 +109,24 @@ func TestClusterDecisions(t *testing.T) {
 > See why it is not ready: drover why machine/one-b -n shop
 > Read what its agent says: drover logs one-b -n shop --agent
 > Take the change back, which overtakes it: kubectl edit rkecontrolplanes.rke.cattle.io one-cp -n shop
+`},
+		"two faults at once": {with(clusterOf(condition(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.RetryingPlanReason, "one-a: attempt 3 failed", 2),
+			condition(rkev1.AvailableCondition, metav1.ConditionFalse, rkev1.APINotReachedReason, "nothing answers at 10.0.0.1:6443", 2)),
+			"one-a", metav1.ConditionFalse, rkev1.RetryingPlanReason, "attempt 3 failed", rkev1.EtcdRoleLabel), `
+! Reconciled|RetryingPlan||one-a: attempt 3 failed
+. one-a: attempt 3 failed
+. Machine one-a: attempt 3 failed
+. nothing answers at 10.0.0.1:6443
+> Take the change back, which overtakes it: kubectl edit rkecontrolplanes.rke.cattle.io one-cp -n shop
+> See why it is not ready: drover why machine/one-a -n shop
+> Read what its agent says: drover logs one-a -n shop --agent
+> Open the way from the manager to the address in the message: a firewall, a network, or an address in the RKECluster's spec.controlPlaneEndpoint
+> See the Machines and their labels: kubectl get machines.cluster.x-k8s.io -n shop --show-labels
+`},
+		"a node that is not well": {deadNode, `
+. The cluster is as its specification says.
+. The node n1 of Machine one-a is not well: Node.Ready: Kubelet stopped posting node status.
+> See what is wrong with its node: drover why machine/one-a -n shop
 `},
 		"being deleted": {deleting, `
 ! |Deleting||

@@ -59,7 +59,7 @@ func (d *decision) decide() {
 
 func (d *decision) decideSteps() {
 	step := firstReached(slices.DeleteFunc(slices.Clone(d.Steps), func(s Step) bool {
-		return s.Name == rkev1.ReadyCondition || slices.Contains(planSteps, s.Name) || slices.Contains(observedSteps, s.Name) && s.State != StepFailed
+		return s.Name == rkev1.ReadyCondition || slices.Contains(planSteps, s.Name) || s.Name == nodeStep || slices.Contains(observedSteps, s.Name) && s.State != StepFailed
 	}))
 	switch {
 	case step == nil, step.Reason == "" && d.Machine.IsTrue(rkev1.ReadyCondition):
@@ -172,9 +172,25 @@ func (d *decision) decideDone() {
 		d.blockAt(&d.Steps[i])
 		return
 	}
-	if d.CAPIMachine != nil && !d.CAPIMachine.Status.NodeRef.IsDefined() {
-		d.say(own{"Cluster API waits for its node to join the cluster.", []string{advice.NextNode}}, d.words)
+	if d.CAPIMachine == nil {
+		return
 	}
+	node := d.CAPIMachine.Status.NodeRef.Name
+	if node == "" {
+		d.say(own{"Cluster API waits for its node to join the cluster.", []string{advice.NextNode}}, d.words)
+		return
+	}
+	if i := slices.IndexFunc(d.Steps, func(s Step) bool { return s.Name == nodeStep }); i >= 0 && d.Steps[i].State != StepDone {
+		d.blockAt(&d.Steps[i])
+		d.say(own{"Its node " + node + " is not well, or is not reached: the server may be off, gone or too busy.", nextNodeUnwell}, d.words)
+	}
+}
+
+// nextNodeUnwell is for a node that was well before.
+var nextNodeUnwell = []string{
+	"See what its kubelet does: drover ssh {name} -n {ns} -- 'systemctl status --no-pager k3s k3s-agent rke2-server rke2-agent; df -h'",
+	"If it cannot be logged in to, look for the server at the cloud",
+	"If it is lost: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}, and what owns the Machine makes another; not a cluster's only server, which has its data",
 }
 
 // decideOwnerDeleting is for a machine that stays because Cluster API has to do something first, such as draining its node.

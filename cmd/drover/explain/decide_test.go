@@ -108,6 +108,19 @@ func endDecisions() map[string]decision {
 . The server runs and its state is stored.
 > See whether Drover's manager runs and what it logs: kubectl -n drover-system get pods; kubectl -n drover-system logs deploy/drover-manager
 `},
+		"a node that is not well": {changed(running(), func(s *facts.Snapshot) {
+			s.CAPIMachine.Status.NodeRef.Name = "web-1"
+			s.CAPIMachine.Status.Conditions = []metav1.Condition{condition(clusterv1.MachineNodeHealthyCondition, metav1.ConditionUnknown, "NodeHealthUnknown",
+				"* Node.Ready: Kubelet stopped posting node status.\n* Node.DiskPressure: Kubelet stopped posting node status.", 2)}
+		}), `
+! NodeHealthy|NodeHealthUnknown||Node.Ready: Kubelet stopped posting node status.; Node.DiskPressure: Kubelet stopped posting node status.
+. The server runs and its state is stored.
+. Node.Ready: Kubelet stopped posting node status.; Node.DiskPressure: Kubelet stopped posting node status.
+. Its node web-1 is not well, or is not reached: the server may be off, gone or too busy.
+> See what its kubelet does: drover ssh web-1 -n shop -- 'systemctl status --no-pager k3s k3s-agent rke2-server rke2-agent; df -h'
+> If it cannot be logged in to, look for the server at the cloud
+> If it is lost: kubectl -n shop delete machine.cluster.x-k8s.io web-1, and what owns the Machine makes another; not a cluster's only server, which has its data
+`},
 		"its node is silent": {changed(machine(condition(rkev1.CreateJobCondition, metav1.ConditionUnknown, rkev1.NodeSilentReason, "Job web-1-create-1 waits: its node n7 is silent", 9)), func(s *facts.Snapshot) {
 			s.Pods = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web-1-create-1-x"}, Spec: corev1.PodSpec{NodeName: "n7"}}}
 		}), `

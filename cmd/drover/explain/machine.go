@@ -59,6 +59,9 @@ func explainMachine(r *Report, s *facts.Snapshot) {
 				r.Steps = append(r.Steps, newStep(name, c))
 			}
 		}
+		if c := meta.FindStatusCondition(s.CAPIMachine.Status.Conditions, nodeStep); c != nil && s.CAPIMachine.Status.NodeRef.IsDefined() {
+			r.Steps = append(r.Steps, capiStep(nodeStep, c))
+		}
 	}
 	r.Log = machineLog(s)
 	d := &decision{Report: r, Snapshot: s, words: about(s).Words()}

@@ -2,10 +2,12 @@ package explain
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/drover-project/drover/advice"
 	v3 "github.com/drover-project/drover/api/management/v3"
@@ -121,6 +123,9 @@ var (
 	}
 )
 
+// nodeStep is Cluster API's own condition of the CAPI Machine, which means something once there is a Node.
+const nodeStep = clusterv1.MachineNodeHealthyCondition
+
 // timeline turns conditions into steps: the given ones in their order, then Ready.
 func timeline(conditions []metav1.Condition, order []string) []Step {
 	var steps []Step
@@ -147,6 +152,15 @@ func newStep(name string, c *metav1.Condition) Step {
 		step.State = StepWaiting
 	}
 	return step
+}
+
+// capiStep is a condition of Cluster API's own, whose message is a list of what is so and no advice.
+func capiStep(name string, c *metav1.Condition) Step {
+	if c != nil {
+		c = c.DeepCopy()
+		c.Message = strings.ReplaceAll(strings.TrimPrefix(c.Message, "* "), "\n* ", "; ")
+	}
+	return newStep(name, c)
 }
 
 // firstReached is the first step that was reached and is not done, else the first that is not done; nil when all are.
