@@ -26,6 +26,7 @@ const (
 var controlPlane = map[string][]string{
 	rkev1.KubernetesVersionMissingReason: {nextEditControlPlane},
 	rkev1.KubernetesVersionUnknownReason: {nextEditControlPlane, nextSeeReleases},
+	rkev1.KubernetesVersionSkewReason:    {nextEditControlPlane, nextSeeReleases},
 	rkev1.ReleasesInvalidReason:          {nextSeeReleases},
 	rkev1.NoEtcdMachineReason:            {nextSeeMachines},
 	rkev1.NoControlPlaneMachineReason:    {nextSeeMachines},

@@ -53,7 +53,7 @@ func Plan(c Cluster) Result {
 
 // clusterRules are looked at before any machine.
 var clusterRules = []func(*planner) *fault{
-	(*planner).bounded, (*planner).releaseKnown, (*planner).infrastructureProvisioned, (*planner).rolesFilled, (*planner).secretsMade, (*planner).initNodeElected,
+	(*planner).bounded, (*planner).releaseKnown, (*planner).versionReachable, (*planner).infrastructureProvisioned, (*planner).rolesFilled, (*planner).secretsMade, (*planner).initNodeElected,
 }
 
 func (p *planner) releaseKnown() *fault {

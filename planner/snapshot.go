@@ -99,6 +99,8 @@ type Machine struct {
 	Deleting bool
 	// Joined says that a Node of the cluster is known to be this machine.
 	Joined bool
+	// KubeletVersion is what its Node says that it runs, such as v1.36.3+k3s1; empty while that is not known.
+	KubeletVersion string
 	// Provisioned is what the infra machine says; ProviderID and addresses are its own.
 	Provisioned              bool
 	ProviderID               string

@@ -68,6 +68,7 @@ type given struct {
 	NodeTaints  []corev1.Taint
 	Invalid     string
 	Joined      bool
+	Kubelet     string
 	NoSecret    bool
 }
 
@@ -83,7 +84,7 @@ func (w *world) machine(name, text string) {
 	number := name[strings.LastIndex(name, "-")+1:]
 	m := &planner.Machine{Name: name, ID: or(g.ID, "id-"+name), Labels: labels, Roles: planner.RolesOf(labels), OS: g.OS, NodeName: g.NodeName, Deleting: g.Deleting,
 		Provisioned: or(g.Provisioned, true), ProviderID: or(g.ProviderID, "digitalocean://"+number), InternalIPs: or(g.Internal, []string{"10.0.0." + number}),
-		ExternalIPs: g.External, NodeLabels: g.NodeLabels, NodeTaints: g.NodeTaints, Invalid: g.Invalid, Joined: g.Joined}
+		ExternalIPs: g.External, NodeLabels: g.NodeLabels, NodeTaints: g.NodeTaints, Invalid: g.Invalid, Joined: g.Joined, KubeletVersion: g.Kubelet}
 	if old := w.machines[name]; old != nil {
 		m.Secret = old.Secret
 	}

@@ -173,6 +173,9 @@ func look(machine *clusterv1.Machine) planner.Machine {
 	if done := machine.Status.Initialization.InfrastructureProvisioned; done != nil {
 		m.Provisioned = *done
 	}
+	if info := machine.Status.NodeInfo; info != nil {
+		m.KubeletVersion = info.KubeletVersion
+	}
 	for _, address := range machine.Status.Addresses {
 		switch address.Type {
 		case clusterv1.MachineInternalIP:

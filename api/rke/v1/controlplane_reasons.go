@@ -37,6 +37,8 @@ const (
 	KubernetesVersionMissingReason = "KubernetesVersionMissing"
 	// KubernetesVersionUnknownReason: the catalogue of releases knows nothing of this line of k3s or RKE2.
 	KubernetesVersionUnknownReason = "KubernetesVersionUnknown"
+	// KubernetesVersionSkewReason: the cluster's servers cannot go to this version from the one that they run.
+	KubernetesVersionSkewReason = "KubernetesVersionSkew"
 	// ReleasesInvalidReason: the catalogue that somebody put in the place of ours cannot be read.
 	ReleasesInvalidReason = "ReleasesInvalid"
 	// NoEtcdMachineReason and NoControlPlaneMachineReason: no machine that stays has the role.
