@@ -159,6 +159,9 @@ func joiner(t *testing.T, c client.Client, ns string, owned bool) client.ObjectK
 	if owned { // Cluster API runs elsewhere, which is here
 		cluster.Status.Initialization.InfrastructureProvisioned = new(true)
 		require.NoError(t, c.Status().Update(t.Context(), cluster))
+		before := control.DeepCopy()
+		control.Labels, control.OwnerReferences = labels, []metav1.OwnerReference{*metav1.NewControllerRef(cluster, clusterv1.GroupVersion.WithKind("Cluster"))}
+		require.NoError(t, c.Patch(t.Context(), control, client.MergeFrom(before)))
 		obj.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(machine, clusterv1.GroupVersion.WithKind("Machine"))}
 	}
 	require.NoError(t, c.Create(t.Context(), obj))

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -22,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-project/drover/advice"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/apply"
 	"github.com/drover-project/drover/bootstrap"
@@ -157,7 +160,29 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 	} else if err != nil {
 		return step.Wait(rkev1.WaitingForClusterReason, fmt.Sprintf("the RKEControlPlane %s of Cluster %s is not there", ref.Name, cluster.Name), 0)
 	}
-	return nil
+	if s.Status.DataSecretName != nil { // its server may be there
+		return nil
+	}
+	switch reason := holding(s.controlPlane); reason {
+	case "":
+		return nil
+	case rkev1.WaitingForClusterReason:
+		return step.Wait(reason, fmt.Sprintf("the RKEControlPlane %s has not been looked at yet", ref.Name), 0)
+	default:
+		what, _ := advice.Split(meta.FindStatusCondition(s.controlPlane.Status.Conditions, rkev1.ReconciledCondition).Message)
+		return step.Wait(reason, fmt.Sprintf("no server is made while the RKEControlPlane %s says: %s", ref.Name, what), 0)
+	}
+}
+
+// holding is why a control plane would have a server made for nothing: its version cannot be installed, or has not been looked at; empty if nothing holds it.
+func holding(c *rkev1.RKEControlPlane) string {
+	switch said := meta.FindStatusCondition(c.Status.Conditions, rkev1.ReconciledCondition); {
+	case said == nil || said.Reason == rkev1.WaitingForOwnerReason:
+		return rkev1.WaitingForClusterReason
+	case slices.Contains([]string{rkev1.KubernetesVersionMissingReason, rkev1.KubernetesVersionUnknownReason, rkev1.KubernetesVersionSkewReason, rkev1.ReleasesInvalidReason}, said.Reason):
+		return said.Reason
+	}
+	return ""
 }
 
 // bootstrapTurns leaves out what we write into the status ourselves.
@@ -197,7 +222,7 @@ func readOfCluster(c *clusterv1.Cluster) [3]any {
 }
 
 func readOfControlPlane(c *rkev1.RKEControlPlane) [3]any {
-	return [3]any{c.Generation, c.Labels[clusterv1.ClusterNameLabel]}
+	return [3]any{c.Generation, c.Labels[clusterv1.ClusterNameLabel], holding(c)}
 }
 
 func isProvisioned(c *clusterv1.Cluster) bool {

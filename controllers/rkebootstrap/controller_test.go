@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -77,6 +78,7 @@ func newWorld(t *testing.T) *world {
 	w.cluster.Status.Initialization.InfrastructureProvisioned = new(true)
 	require.NoError(t, w.Status().Update(t.Context(), w.cluster))
 	require.NoError(t, w.Create(t.Context(), w.control))
+	w.controlSays(rkev1.WaitingForMachinesReason, "")
 	require.NoError(t, w.Create(t.Context(), w.machine))
 	w.obj = &rkev1.RKEBootstrap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "b1", Labels: map[string]string{clusterv1.ClusterNameLabel: "c1"},
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(w.machine, clusterv1.GroupVersion.WithKind("Machine"))}}}
@@ -86,6 +88,13 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) reconciler(c client.Client) *rkebootstrap.Reconciler {
 	return rkebootstrap.New(rkebootstrap.Options{Client: c, Reader: c, Endpoint: func() bootstrap.Install { return w.endpoint }})
+}
+
+// controlSays sets what the control plane is waiting for.
+func (w *world) controlSays(reason, message string) {
+	w.Helper()
+	meta.SetStatusCondition(&w.control.Status.Conditions, metav1.Condition{Type: rkev1.ReconciledCondition, Status: metav1.ConditionFalse, Reason: reason, Message: message})
+	require.NoError(w, w.Status().Update(w.Context(), w.control))
 }
 
 func (w *world) reconcile() {
@@ -262,7 +271,11 @@ func TestReconcile_waits(t *testing.T) {
 			w.cluster.Status.Initialization.InfrastructureProvisioned = new(false)
 			require.NoError(w, w.Status().Update(w.Context(), w.cluster))
 		}, rkev1.WaitingForClusterReason, "the infrastructure of Cluster c1 is not provisioned yet"},
-		"no control plane": {func(w *world) { require.NoError(w, w.Delete(w.Context(), w.control)) }, rkev1.WaitingForClusterReason, "the RKEControlPlane c1 of Cluster c1 is not there"},
+		"no control plane":                      {func(w *world) { require.NoError(w, w.Delete(w.Context(), w.control)) }, rkev1.WaitingForClusterReason, "the RKEControlPlane c1 of Cluster c1 is not there"},
+		"a control plane that nobody looked at": {func(w *world) { w.controlSays(rkev1.WaitingForOwnerReason, "") }, rkev1.WaitingForClusterReason, "the RKEControlPlane c1 has not been looked at yet"},
+		"a version that nobody knows": {func(w *world) {
+			w.controlSays(rkev1.KubernetesVersionUnknownReason, "nothing of 1.99\n* Change it")
+		}, rkev1.KubernetesVersionUnknownReason, "no server is made while the RKEControlPlane c1 says: nothing of 1.99"},
 		"another's control plane": {func(w *world) {
 			w.cluster.Spec.ControlPlaneRef.APIGroup, w.cluster.Spec.ControlPlaneRef.Kind = "controlplane.cluster.x-k8s.io", "KubeadmControlPlane"
 			require.NoError(w, w.Update(w.Context(), w.cluster))
@@ -295,4 +308,13 @@ func TestReconcile_waits(t *testing.T) {
 			require.Nil(t, w.obj.Status.DataSecretName)
 		})
 	}
+}
+
+// What comes too late for a server changes nothing for it.
+func TestReconcile_versionRefusedLater(t *testing.T) {
+	w := newWorld(t)
+	w.reconcile()
+	w.controlSays(rkev1.KubernetesVersionUnknownReason, "nothing of 1.99")
+	w.reconcile()
+	w.expect(metav1.ConditionTrue, rkev1.ReadyReason)
 }
