@@ -51,7 +51,7 @@ var changeRules = []func(*look) *fault{(*look).earlierTiersDone, (*look).hasTurn
 func (l *look) observe() *look {
 	l.progress.stand(l.Secret)
 	if l.Joined && l.progress.reason == rkev1.WaitingForAgentReason && !l.Secret.hasAgent() {
-		l.progress.message = "its agent is not known any more, for its plan Secret was deleted, and the new one knows no agent: replace the Machine by deleting it, " +
+		l.progress.message = "its agent is not known any more, for its plan Secret was deleted together with what remembers it: replace the Machine by deleting it, " +
 			"unless it is the cluster's only server, which has all its data"
 	}
 	for _, rule := range machineRules {

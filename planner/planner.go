@@ -132,11 +132,12 @@ func (p *planner) lost() *fault {
 	return because(rkev1.EtcdLostReason, "the cluster was made before, and no machine has its etcd data any more: a new machine would be an empty cluster")
 }
 
-// initNodeElected finds the machine that makes the cluster. Its marks in the plan Secret stay, so that no other is chosen later; either is enough.
+// initNodeElected finds the machine that makes the cluster. Its marks in the plan Secret stay, so that no other is chosen later; either is enough, and so is that
+// it is remembered.
 func (p *planner) initNodeElected() *fault {
 	candidates := p.staying(isEtcd)
 	for _, m := range candidates {
-		if m.Secret != nil && (m.Secret.InitNode || m.Secret.JoinedTo == joinedToNone) {
+		if p.MadeBy != "" && m.ID == p.MadeBy || m.Secret != nil && (m.Secret.InitNode || m.Secret.JoinedTo == joinedToNone) {
 			p.init = m
 			return nil
 		}

@@ -28,8 +28,10 @@ type Cluster struct {
 	InitMachineID string
 	// Bootstrapped: the cluster was made once, and its data is nowhere but on its etcd machines. It is remembered where a move takes it along.
 	Bootstrapped bool
-	Tokens       Tokens
-	Authorities  Authorities
+	// MadeBy is the ID of the machine that made it, which is the init node also when its plan Secret has lost its marks; empty if that is not known.
+	MadeBy      string
+	Tokens      Tokens
+	Authorities Authorities
 	// Objects are the Secrets and ConfigMaps that References names, as far as they are there. TooLarge is the object with which they have more than
 	// MaxObjectBytes, if they do; then those after it are missing.
 	Objects  map[ObjectKey]Object

@@ -300,6 +300,10 @@ func (w *world) do(line string) {
 		w.change(words[1])
 	case "silent": // nobody has called for it
 		delete(w.machines[words[1]].Secret.Data, plan.KeyAgentPublicKey)
+	case "new-secret": // made anew after somebody deleted it
+		w.machines[words[1]].Secret = &planner.Secret{Data: map[string][]byte{plan.KeyAgentPublicKey: []byte("key of " + words[1])}}
+	case "no-secret":
+		w.machines[words[1]].Secret = nil
 	case "unmark": // as somebody who edits labels does
 		w.machines[words[1]].Secret.InitNode = false
 	default:
@@ -312,6 +316,8 @@ func (w *world) change(what string) {
 	switch what {
 	case "bootstrapped":
 		w.cluster.Bootstrapped = true
+	case "made-by-server-1":
+		w.cluster.Bootstrapped, w.cluster.MadeBy = true, "id-server-1"
 	case "unprovisioned":
 		w.cluster.InfrastructureProvisioned = false
 	case "tokenless":

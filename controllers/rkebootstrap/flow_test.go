@@ -147,4 +147,19 @@ func TestFlow(t *testing.T) {
 	w.reconcile()
 	require.NotContains(t, w.secret("b1-machine-plan").Data, plan.KeyTokenHash)
 	require.NotContains(t, w.secret("b1-machine-bootstrap").Data, "token")
+
+	// Somebody deletes the plan Secret: the agent goes on with the next by its key, and does what it has done not once more.
+	require.NoError(t, w.Delete(t.Context(), w.secret("b1-machine-plan")))
+	w.reconcile()
+	require.NotContains(t, w.secret("b1-machine-bootstrap").Data, "token")
+	secret = w.secret("b1-machine-plan")
+	secret.Data[plan.KeyPlan], secret.Data[plan.KeyState] = raw, []byte(plan.StatePending)
+	require.NoError(t, w.Update(t.Context(), secret))
+	w.await("the plan is known to be applied", func(data map[string][]byte) bool { return plan.State(data[plan.KeyState]) == plan.StateSucceeded })
+	got, err := os.ReadFile(filepath.Join(root, "greeting"))
+	require.NoError(t, err)
+	require.Equal(t, "hello\n", string(got))
+	w.reconcile()
+	require.NotEmpty(t, w.secret("b1-machine-plan").Data[plan.KeyAgentPublicKey])
+	require.NotContains(t, w.secret("b1-machine-bootstrap").Data, "token")
 }

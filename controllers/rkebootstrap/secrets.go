@@ -24,11 +24,13 @@ import (
 	"github.com/drover-project/drover/controllers/step"
 )
 
-// Keys of the bootstrap Secret: value and format are Cluster API's, token is what value holds, until it is burned.
+// Keys of the bootstrap Secret: value and format are Cluster API's, token is what value holds, until it is burned, and agentKey from then on is the public key
+// of the machine's agent, by which it is known also to a plan Secret that is made anew.
 const (
 	valueKey  = "value"
 	formatKey = "format"
 	tokenKey  = "token"
+	agentKey  = plan.KeyAgentPublicKey
 )
 
 // DataSecretName is the name of a machine's bootstrap Secret.
@@ -59,6 +61,9 @@ func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
 	if err != nil {
 		return step.Stall(rkev1.ConfigInvalidReason, err)
 	}
+	if err := r.restorePlanSecret(ctx, s, token); err != nil {
+		return err
+	}
 	applier := r.applier
 	applier.Check = func(_ context.Context, live client.Object) error { return ours(s, live) }
 	if _, err := applier.All(ctx, append([]client.Object{desired}, r.agentObjects(s, token)...)...); err != nil {
@@ -66,6 +71,33 @@ func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
 	}
 	s.Status.DataSecretName, s.Status.Ready, s.Status.Initialization.DataSecretCreated = new(desired.Name), true, new(true)
 	return nil
+}
+
+// restorePlanSecret makes a plan Secret anew that somebody deleted, with the key of the agent that is there: it goes on by its key, and needs no token. The key
+// is written as the endpoint does, and not applied, so that nobody takes it away who applies the rest.
+func (r *Reconciler) restorePlanSecret(ctx context.Context, s *scope, token string) error {
+	known := knownAgent(s)
+	if s.plan != nil || token != "" || known == nil {
+		return nil
+	}
+	name := plan.SecretName(s.Name)
+	err := r.Client.Create(ctx, &corev1.Secret{TypeMeta: secretKind, ObjectMeta: r.secretMeta(s, name, token), Type: plan.SecretType,
+		Data: map[string][]byte{plan.KeyAgentPublicKey: known}})
+	if err != nil {
+		return fmt.Errorf("making the plan Secret %s anew: %w", name, err)
+	}
+	return nil
+}
+
+// knownAgent is the key of the agent that runs on the machine's server, so far as it has reported and the server is the one of the last attempt; nil else.
+func knownAgent(s *scope) []byte {
+	if s.script == nil || s.script.Annotations[rkev1.ArmedForAnnotation] != attemptOf(s.script) {
+		return nil
+	}
+	if s.plan != nil {
+		return s.plan.Data[plan.KeyAgentPublicKey]
+	}
+	return s.script.Data[agentKey]
 }
 
 // dataSecret is the bootstrap Secret. Its annotations say for which create attempt it is, and which version of the data it has but for the token:
@@ -80,6 +112,8 @@ func (r *Reconciler) dataSecret(s *scope, install bootstrap.Install, token strin
 		Data: map[string][]byte{valueKey: script, formatKey: []byte("cloud-config")}} // cloud-init takes scripts, too
 	if token != "" {
 		desired.Data[tokenKey] = []byte(token)
+	} else if known := knownAgent(s); known != nil {
+		desired.Data[agentKey] = known
 	}
 	version := 1
 	if s.script != nil {
@@ -117,6 +151,8 @@ func (r *Reconciler) tokenOf(s *scope) string {
 	isOfEarlier := s.script != nil && s.script.Annotations[rkev1.ArmedForAnnotation] != attemptOf(s.script)
 	switch {
 	case bound && isOfEarlier:
+	case current == "" && s.script != nil && len(s.script.Data[agentKey]) > 0 && !isOfEarlier:
+		return "" // its plan Secret is made anew
 	case bound && hasReported(s.plan.Data) && (current == "" || isUsed(current, s.plan.Data) || s.machine.Status.NodeRef.IsDefined()):
 		return ""
 	case current != "":

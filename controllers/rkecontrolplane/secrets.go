@@ -26,7 +26,7 @@ import (
 const (
 	serverTokenKey = "serverToken"
 	agentTokenKey  = "agentToken"
-	// bootstrappedKey is there once a server has made the cluster: then its data is on its etcd machines and nowhere else.
+	// bootstrappedKey is there once a server has made the cluster, and is its machine's ID: then the data is on the etcd machines and nowhere else.
 	bootstrappedKey = "bootstrapped"
 )
 
@@ -49,7 +49,8 @@ func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
 		return step.Stall(rkev1.ClusterSecretMissingReason, fmt.Errorf("the Secret %s has no %s or no %s", name, serverTokenKey, agentTokenKey))
 	}
 	s.snapshot.Tokens = planner.Tokens{Server: string(s.state.Data[serverTokenKey]), Agent: string(s.state.Data[agentTokenKey])}
-	s.snapshot.Bootstrapped = len(s.state.Data[bootstrappedKey]) > 0
+	s.snapshot.MadeBy = string(s.state.Data[bootstrappedKey])
+	s.snapshot.Bootstrapped = s.snapshot.MadeBy != ""
 	for _, purpose := range authorities.Purposes {
 		name := secret.Name(s.cluster.Name, purpose)
 		found, err := r.ensureSecret(ctx, s, name, begun || s.snapshot.Bootstrapped, func() (corev1.SecretType, map[string][]byte, error) {
@@ -124,17 +125,17 @@ func (r *Reconciler) meta(s *scope, name string) metav1.ObjectMeta {
 
 func newToken() string { return strings.ToLower(rand.Text() + rand.Text()) }
 
-// rememberBootstrapped writes down that a server has made the cluster. Unlike status, the Secret goes along with a move.
-func (r *Reconciler) rememberBootstrapped(ctx context.Context, s *scope) error {
+// rememberBootstrapped writes down which machine has made the cluster. Unlike status, the Secret goes along with a move.
+func (r *Reconciler) rememberBootstrapped(ctx context.Context, s *scope, machineID string) error {
 	if s.snapshot.Bootstrapped {
 		return nil
 	}
 	before := s.state.DeepCopy()
-	s.state.Data[bootstrappedKey] = []byte("true")
+	s.state.Data[bootstrappedKey] = []byte(machineID)
 	if err := r.Client.Patch(ctx, s.state, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldOwner)); err != nil {
 		return fmt.Errorf("writing Secret %s: %w", s.state.Name, err)
 	}
-	s.snapshot.Bootstrapped = true
+	s.snapshot.Bootstrapped, s.snapshot.MadeBy = true, machineID
 	return nil
 }
 

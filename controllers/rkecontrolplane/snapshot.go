@@ -49,8 +49,8 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) error {
 	if err := r.machines(ctx, s); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(s.members, madeCluster) {
-		return r.rememberBootstrapped(ctx, s)
+	if i := slices.IndexFunc(s.members, madeCluster); i >= 0 && c.Machines[i].ID != "" {
+		return r.rememberBootstrapped(ctx, s, c.Machines[i].ID)
 	}
 	return nil
 }
