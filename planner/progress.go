@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -30,6 +31,10 @@ func (p *progress) stand(s *Secret) {
 	}
 	if p.reason, p.message = stage(s.Data, p.delivered.Checksum); p.reason == rkev1.UpToDateReason {
 		p.reason, p.message = health(s.Data, p.delivered.Probes)
+	}
+	if !s.SilentSince.IsZero() {
+		p.reason, p.message = rkev1.AgentSilentReason, "its agent has not called the manager since "+s.SilentSince.UTC().Format(time.RFC3339)+
+			": how its server is doing is not known, and no plan reaches it"
 	}
 }
 

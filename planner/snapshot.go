@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -121,6 +122,8 @@ type Secret struct {
 	Delivered *Delivered
 	InitNode  bool
 	JoinedTo  string
+	// SilentSince is when an agent was heard last that has lost its access by now; zero for one that has not, or is not known.
+	SilentSince time.Time
 }
 
 func (s *Secret) hasAgent() bool { return len(s.Data[plan.KeyAgentPublicKey]) > 0 }

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/stretchr/testify/require"
@@ -302,6 +303,10 @@ func (w *world) do(line string) {
 		delete(w.machines[words[1]].Secret.Data, plan.KeyAgentPublicKey)
 	case "new-secret": // made anew after somebody deleted it
 		w.machines[words[1]].Secret = &planner.Secret{Data: map[string][]byte{plan.KeyAgentPublicKey: []byte("key of " + words[1])}}
+	case "falls-silent":
+		w.machines[words[1]].Secret.SilentSince = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	case "calls":
+		w.machines[words[1]].Secret.SilentSince = time.Time{}
 	case "no-secret":
 		w.machines[words[1]].Secret = nil
 	case "unmark": // as somebody who edits labels does

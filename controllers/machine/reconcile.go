@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -53,7 +52,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 
 // run runs the steps that are this machine's turn.
 func (r *Reconciler) run(ctx context.Context, s *scope) error {
-	if s.paused() {
+	if s.conditions.Paused(s.cluster, s) {
 		return r.allowMove(ctx, s)
 	}
 	if s.deleting() {
@@ -113,20 +112,6 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
 	err := step.Run(ctx, s, step.Of(rkev1.DeleteJobCondition, rkev1.ServerGoneReason, r.removeServer))
 	s.released = err == nil
 	return err
-}
-
-// paused keeps everything as it is while the user paused the Cluster or the machine.
-func (s *scope) paused() bool {
-	switch {
-	case annotations.HasPaused(s):
-		s.conditions.True(rkev1.PausedCondition, clusterv1.PausedReason, "the machine has the annotation "+clusterv1.PausedAnnotation)
-		return true
-	case s.cluster != nil && annotations.IsPaused(s.cluster, s):
-		s.conditions.True(rkev1.PausedCondition, clusterv1.PausedReason, "the Cluster is paused: spec.paused is true")
-		return true
-	}
-	s.conditions.False(rkev1.PausedCondition, clusterv1.NotPausedReason, "")
-	return false
 }
 
 // scope is what is known of one machine during one reconcile.

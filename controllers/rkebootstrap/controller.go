@@ -14,7 +14,6 @@ import (
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
-	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -139,11 +138,9 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 	} else if err != nil {
 		return step.Wait(rkev1.WaitingForClusterReason, fmt.Sprintf("the Cluster %s is not there", machine.Spec.ClusterName), 0)
 	}
-	if annotations.IsPaused(cluster, s) {
-		s.conditions.True(rkev1.PausedCondition, clusterv1.PausedReason, "")
+	if s.conditions.Paused(cluster, s) {
 		return step.Wait(clusterv1.PausedReason, "the Cluster or this object is paused", 0)
 	}
-	s.conditions.Set(rkev1.PausedCondition, metav1.ConditionFalse, clusterv1.NotPausedReason, "")
 	if machine.Labels[rkev1.OSLabel] == "windows" {
 		return step.Stall(rkev1.OperatingSystemUnsupportedReason, errors.New("there is no agent for Windows: remove the label "+rkev1.OSLabel+" or use another bootstrap provider"))
 	}

@@ -118,14 +118,12 @@ func (r *Reconciler) provision(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	if annotations.HasPaused(s) || cluster != nil && annotations.IsPaused(cluster, s) {
-		s.conditions.True(rkev1.PausedCondition, clusterv1.PausedReason, "")
+	if s.conditions.Paused(cluster, s) {
 		if s.Status.Ready {
 			return nil
 		}
 		return step.Wait(clusterv1.PausedReason, "the Cluster or this object is paused", 0)
 	}
-	s.conditions.False(rkev1.PausedCondition, clusterv1.NotPausedReason, "")
 	if cluster == nil && !s.Status.Ready {
 		return step.Wait(rkev1.WaitingForOwnerReason, "no Cluster owns this object yet. It is made by naming it in a Cluster's spec.infrastructureRef", 0)
 	}

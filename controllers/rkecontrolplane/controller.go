@@ -7,13 +7,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
-	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -74,6 +72,7 @@ type Reconciler struct {
 	applier   apply.Applier
 	catalogue catalogue
 	known     known
+	started   time.Time
 }
 
 // New makes a Reconciler.
@@ -84,7 +83,7 @@ func New(o Options) *Reconciler {
 	if o.Cache == nil {
 		o.Cache = o.Client
 	}
-	return &Reconciler{Options: o, applier: apply.Applier{Client: o.Client, Reader: o.Reader, Owner: fieldOwner}}
+	return &Reconciler{Options: o, started: o.Clock.Now(), applier: apply.Applier{Client: o.Client, Reader: o.Reader, Owner: fieldOwner}}
 }
 
 // scope is one reconcile.
@@ -178,11 +177,9 @@ func (r *Reconciler) findCluster(ctx context.Context, s *scope) error {
 	if !names(owner, s.RKEControlPlane) {
 		return step.Stall(rkev1.ClusterHasAnotherReason, fmt.Errorf("the Cluster %s has the control plane %s %q, and not this one", owner.Name, owner.Spec.ControlPlaneRef.Kind, owner.Spec.ControlPlaneRef.Name))
 	}
-	if annotations.IsPaused(owner, s) {
-		s.conditions.True(rkev1.PausedCondition, clusterv1.PausedReason, "")
+	if s.conditions.Paused(owner, s) {
 		return step.Wait(clusterv1.PausedReason, "the Cluster or this object is paused", 0)
 	}
-	s.conditions.Set(rkev1.PausedCondition, metav1.ConditionFalse, clusterv1.NotPausedReason, "")
 	return nil
 }
 

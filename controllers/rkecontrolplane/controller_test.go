@@ -397,6 +397,39 @@ func TestKubeconfig_authorityEnds(t *testing.T) {
 	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.AuthorityInvalidReason), "is over since")
 }
 
+// An agent that renews its access no more is silent, unless no manager ran to renew it; one that calls again is not.
+func TestReconcile_agentSilent(t *testing.T) {
+	w := newWorld(t)
+	w.machine("server", "etcd", "control-plane", "worker")
+	w.server("server", 1)
+	w.quiet()
+	w.applies("server")
+	w.isWell("server")
+	seen := func(at time.Time) {
+		secret := w.secret(plan.SecretName("server"))
+		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, rkev1.AgentSeenAnnotation, at.Format(time.RFC3339))
+		require.NoError(t, w.Update(t.Context(), secret))
+	}
+	seen(w.clock.Now())
+	w.quiet()
+	w.expect(rkev1.ReconciledCondition, metav1.ConditionTrue, rkev1.ReconciledReason)
+	result := testkit.ExpectReconciled(t, w.r, w.obj)
+	require.Positive(t, result.RequeueAfter, "nothing else wakes for it")
+	require.LessOrEqual(t, result.RequeueAfter, 7*time.Hour)
+	w.clock.SetTime(w.clock.Now().Add(7 * time.Hour))
+	w.quiet()
+	require.Contains(t, w.expect(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.AgentSilentReason), "has not called the manager since")
+	w.r = w.reconciler(w.WithWatch) // a manager that starts
+	w.quiet()
+	w.expect(rkev1.ReconciledCondition, metav1.ConditionTrue, rkev1.ReconciledReason)
+	w.clock.SetTime(w.clock.Now().Add(time.Hour))
+	w.quiet()
+	w.expect(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.AgentSilentReason)
+	seen(w.clock.Now())
+	w.quiet()
+	w.expect(rkev1.ReconciledCondition, metav1.ConditionTrue, rkev1.ReconciledReason)
+}
+
 // Who checks health does not replace the only server, nor a worker that restarts because it was told to, for as long as that may take.
 func TestSkipRemediation(t *testing.T) {
 	w := newWorld(t)

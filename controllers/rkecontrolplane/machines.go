@@ -3,6 +3,7 @@ package rkecontrolplane
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -72,7 +73,7 @@ func (r *Reconciler) isChanging(s *scope, m member, verdict planner.Verdict) boo
 	switch {
 	case verdict.Delivery != nil:
 		return true
-	case verdict.Progress == "" || verdict.Progress == rkev1.UpToDateReason || verdict.Progress == rkev1.WaitingForProbesReason:
+	case slices.Contains([]string{"", rkev1.UpToDateReason, rkev1.WaitingForProbesReason, rkev1.AgentSilentReason}, verdict.Progress):
 		return false
 	}
 	s.comeAgain(left)

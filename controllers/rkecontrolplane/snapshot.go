@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,6 +17,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-project/drover/api/connect"
 	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/planner"
@@ -158,11 +160,31 @@ func (r *Reconciler) machines(ctx context.Context, s *scope) error {
 		}
 		m := member{machine, s.plans[ref.Name]}
 		if m.plan != nil {
-			seen.Secret = &planner.Secret{Data: m.plan.Data, Delivered: deliveredTo(m.plan), InitNode: m.plan.Labels[rkev1.InitNodeLabel] == "true", JoinedTo: m.plan.Annotations[rkev1.JoinedToAnnotation]}
+			seen.Secret = &planner.Secret{Data: m.plan.Data, Delivered: deliveredTo(m.plan), InitNode: m.plan.Labels[rkev1.InitNodeLabel] == "true", JoinedTo: m.plan.Annotations[rkev1.JoinedToAnnotation], SilentSince: r.silentSince(s, m.plan)}
 		}
 		s.members, s.snapshot.Machines = append(s.members, m), append(s.snapshot.Machines, seen)
 	}
 	return nil
+}
+
+// agentPatience is how long after its access an agent has surely lost it, and how long after a start of the manager each has had the time to renew it.
+const agentPatience = 30 * time.Minute
+
+// silentSince is when the agent of a plan Secret was seen last, if that is so long ago that its access has ended; zero else.
+func (r *Reconciler) silentSince(s *scope, secret *corev1.Secret) time.Time {
+	seen, err := time.Parse(time.RFC3339, secret.Annotations[rkev1.AgentSeenAnnotation])
+	if err != nil {
+		return time.Time{}
+	}
+	due := seen.Add(connect.TokenLife)
+	if due.Before(r.started) { // nobody could renew anything while no manager ran
+		due = r.started
+	}
+	if left := due.Add(agentPatience).Sub(r.Clock.Now()); left > 0 {
+		s.comeAgain(left)
+		return time.Time{}
+	}
+	return seen
 }
 
 // look is what a Machine says of itself. Cluster API has copied there what its infra machine knows of the server, whosever that is.

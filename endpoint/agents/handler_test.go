@@ -34,6 +34,7 @@ import (
 
 	"github.com/drover-project/drover/api/connect"
 	"github.com/drover-project/drover/api/plan"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/endpoint"
 	"github.com/drover-project/drover/endpoint/agents"
 	"github.com/drover-project/drover/testkit"
@@ -170,6 +171,30 @@ func (m *manager) access(a agent) *kubernetes.Clientset {
 	set, err := kubernetes.NewForConfig(config)
 	require.NoError(m, err)
 	return set
+}
+
+// When an agent was given access last stands on its plan Secret, and is written anew when it renews as it has to.
+func TestRegister_seen(t *testing.T) {
+	m := newManager(t)
+	seen := func() time.Time {
+		at, err := time.Parse(time.RFC3339, testkit.ExpectExists(t, m.Client, m.secret.DeepCopy()).Annotations[rkev1.AgentSeenAnnotation])
+		require.NoError(t, err)
+		return at
+	}
+	one := newAgent(1, m.token.String())
+	m.access(one)
+	first := seen()
+	require.WithinDuration(t, time.Now(), first, time.Minute)
+	version := testkit.ExpectExists(t, m.Client, m.secret.DeepCopy()).ResourceVersion
+	m.skew = time.Hour
+	one.token, one.at = "", client.ObjectKeyFromObject(m.secret)
+	code, text := m.register(one)
+	require.Equal(t, http.StatusOK, code, text)
+	require.Equal(t, version, testkit.ExpectExists(t, m.Client, m.secret.DeepCopy()).ResourceVersion, "it need not have asked")
+	m.skew = 3 * time.Hour
+	code, text = m.register(one)
+	require.Equal(t, http.StatusOK, code, text)
+	require.WithinDuration(t, first.Add(3*time.Hour), seen(), time.Minute)
 }
 
 // A token that was made for another create attempt registers the agent of that attempt's server, whoever was there before; it is good for one as well.

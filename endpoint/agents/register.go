@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
@@ -17,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/retry"
@@ -28,9 +30,6 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/endpoint"
 )
-
-// tokenLife is how long the token of an agent is good for; the agent renews it at half of that. It is a request to the API server each.
-const tokenLife = 6 * 3600
 
 // registrar answers connect.Path.
 type registrar struct {
@@ -228,6 +227,7 @@ func (r *registrar) admit(ctx context.Context, at client.ObjectKey, who claimant
 			return err
 		}
 		who.bind(secret.Data)
+		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, rkev1.AgentSeenAnnotation, r.Now().UTC().Format(time.RFC3339))
 		return r.Client.Update(ctx, secret)
 	})
 	if errors.Is(err, errReplayed) {
@@ -253,12 +253,13 @@ func (r *registrar) grant(ctx context.Context, secret *corev1.Secret, who claima
 	}
 	issued := r.Now().UTC().Truncate(1e9)
 	token := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
-		ExpirationSeconds: new(int64(tokenLife)),
+		ExpirationSeconds: new(int64(connect.TokenLife / time.Second)),
 		BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Secret", Name: secret.Name, UID: secret.UID},
 	}}
 	if err := r.Client.SubResource("token").Create(ctx, account, token); err != nil {
 		return nil, fmt.Errorf("asking for a token of ServiceAccount %s/%s: %w", account.Namespace, account.Name, err)
 	}
+	r.noteSeen(ctx, secret, issued)
 	ticket := connect.NewTicket(secret.Namespace, secret.Name, who.publicKey).Seal(r.TicketSecret(), issued.Add(connect.TicketLife))
 	const name = "drover"
 	config := clientcmdapi.NewConfig()
@@ -272,4 +273,17 @@ func (r *registrar) grant(ctx context.Context, secret *corev1.Secret, who claima
 	}
 	return json.Marshal(connect.Answer{KubeConfig: string(kubeconfig), Namespace: secret.Namespace, SecretName: secret.Name,
 		IssuedAt: &issued, ExpiresAt: &token.Status.ExpirationTimestamp.Time, Ticket: ticket})
+}
+
+// noteSeen writes down that the agent was there. One that renews sooner than it has to is not noted each time, and one that cannot be noted now is the next time:
+// an agent is called silent only when it has renewed nothing for as long as its access lasts.
+func (r *registrar) noteSeen(ctx context.Context, secret *corev1.Secret, now time.Time) {
+	if last, err := time.Parse(time.RFC3339, secret.Annotations[rkev1.AgentSeenAnnotation]); err == nil && now.Sub(last).Abs() < connect.TokenLife/4 {
+		return
+	}
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%q}}}`,
+		secret.UID, rkev1.AgentSeenAnnotation, now.Format(time.RFC3339)))
+	if err := r.Client.Patch(ctx, secret.DeepCopy(), patch); client.IgnoreNotFound(err) != nil {
+		log.FromContext(ctx).Error(err, "Noting that an agent called", "secret", client.ObjectKeyFromObject(secret))
+	}
 }

@@ -90,7 +90,9 @@ const (
 	PlanDeliveredReason = "PlanDelivered"
 	// WaitingForAgentReason: no agent has taken the plan up.
 	WaitingForAgentReason = "WaitingForAgent"
-	ApplyingPlanReason    = "ApplyingPlan"
+	// AgentSilentReason: its agent was there, and has not called for longer than its access lasts.
+	AgentSilentReason  = "AgentSilent"
+	ApplyingPlanReason = "ApplyingPlan"
 	// RetryingPlanReason: an attempt failed, and the agent tries again.
 	RetryingPlanReason = "RetryingPlan"
 	// PlanFailedReason: the agent has tried as often as the plan allows.

@@ -113,6 +113,8 @@ const (
 	JoinURLAnnotation = "rke.cattle.io/join-url"
 	// JoinedToAnnotation on a plan Secret is the join URL that its machine was given; "-" for the init node.
 	JoinedToAnnotation = "rke.cattle.io/joined-to"
+	// AgentSeenAnnotation on a plan Secret is when its agent was given access last, in RFC 3339: an agent that runs renews it.
+	AgentSeenAnnotation = "drover.cattle.io/agent-seen"
 	// NodeLabelsAnnotation and NodeTaintsAnnotation on a CAPI Machine are JSON: what its Node gets beside what its infra machine says.
 	NodeLabelsAnnotation = "rke.cattle.io/labels"
 	NodeTaintsAnnotation = "rke.cattle.io/taints"

@@ -26,7 +26,8 @@ const nextCluster = "See what Cluster API says of it: clusterctl describe cluste
 func Cluster(s *facts.ClusterSnapshot, command string) *Report {
 	c := s.Cluster
 	endpoint := ""
-	if c.Spec.ControlPlaneEndpoint.Host != "" {
+	// localhost stands for none, where each server reaches its own API.
+	if host := c.Spec.ControlPlaneEndpoint.Host; host != "" && host != "localhost" {
 		endpoint = net.JoinHostPort(c.Spec.ControlPlaneEndpoint.Host, strconv.Itoa(int(c.Spec.ControlPlaneEndpoint.Port)))
 	}
 	r := &Report{
