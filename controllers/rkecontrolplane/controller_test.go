@@ -66,7 +66,7 @@ func TestReconcile(t *testing.T) {
 	w.quiet()
 	w.expectMachine("server", rkev1.WaitingForProbesReason)
 	testkit.ExpectCondition(t, w.machineNamed("server"), rkev1.PlanAppliedCondition, metav1.ConditionTrue, rkev1.PlanAppliedReason)
-	require.Equal(t, "true", string(w.secret("cp-rke-state").Data["bootstrapped"]), "a move takes it along")
+	require.Equal(t, "id-server", string(w.secret("cp-rke-state").Data["bootstrapped"]), "a move takes it along")
 
 	w.isWell("server")
 	w.quiet()
