@@ -86,8 +86,9 @@ func failure(data map[string][]byte, checksum string) string {
 		}
 		return strings.Join(parts, ": ")
 	}
-	if count, err := strconv.Atoi(string(data[plan.KeyFailureCount])); err == nil && count > 0 {
-		return fmt.Sprintf("%d attempts failed", count)
+	// The count of an earlier plan stays until this one has ended.
+	if count, err := strconv.Atoi(string(data[plan.KeyFailureCount])); err == nil && count > 0 && string(data[plan.KeyFailedChecksum]) == checksum {
+		return fmt.Sprintf("failed attempts: %d", count)
 	}
 	return ""
 }

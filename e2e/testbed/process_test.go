@@ -93,7 +93,7 @@ func TestDiagnosisEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	text := b.Diagnose(ctx, "story")
-	require.Equal(t, 5, strings.Count(text, "(context canceled)"), "what could not be asked is said")
+	require.Equal(t, 6, strings.Count(text, "(context canceled)"), "what could not be asked is said")
 	require.Contains(t, text, "---- the manager on story\n")
 }
 

@@ -70,6 +70,8 @@ func (t *Testbed) Diagnose(ctx context.Context, namespace string) string {
 		fmt.Fprintf(&out, "\n---- %s\n", strings.Join(command, " "))
 		out.Write(t.answer(ctx, command))
 	}
+	out.WriteString("\n---- agents and their servers\n")
+	out.Write(t.answer(ctx, []string{"sh", "-c", agentsSay, "sh", namespace}))
 	fmt.Fprintf(&out, "\n---- the manager on %s\n", namespace)
 	// Its last lines that name the namespace.
 	text := t.answer(ctx, []string{"kubectl", "logs", "--namespace", "drover-system", "deployment/drover-manager", "--tail", "20000"})
@@ -83,6 +85,13 @@ func (t *Testbed) Diagnose(ctx context.Context, namespace string) string {
 	out.WriteString(strings.Join(slices.Concat(lines, []string{""}), "\n"))
 	return out.String()
 }
+
+// agentsSay prints for each machine of a namespace that has an agent what it reports, and the end of the server's journal about it and the distribution.
+const agentsSay = `for name in $(kubectl get machines.cluster.x-k8s.io -n "$1" -o jsonpath='{range .items[?(@.spec.bootstrap.configRef.kind=="RKEBootstrap")]}{.metadata.name}{"\n"}{end}'); do
+	echo "-- $name"
+	drover logs "machine/$name" -n "$1" --agent
+	timeout 10 drover ssh "$name" -n "$1" -- journalctl -u drover-agent -u k3s -u k3s-agent -o short-iso -n 120 --no-pager
+done`
 
 // answer is what a command prints, with its error if there was one.
 func (t *Testbed) answer(ctx context.Context, command []string) []byte {
