@@ -10,10 +10,7 @@ import (
 // support (kubernetes.io/releases/version-skew-policy, "kube-apiserver": not even in a cluster of one server), and back by one, for which the data of before
 // has to be restored (docs.k3s.io/upgrades/roll-back).
 func (p *planner) versionReachable() *fault {
-	wanted, err := version.ParseSemantic(p.release.Version)
-	if err != nil {
-		return nil // the catalogue has read it
-	}
+	wanted := p.release.Number
 	for _, m := range p.Machines {
 		runs, err := version.ParseSemantic(m.KubeletVersion)
 		if err != nil || !m.Roles.IsServer() || runs.Major() != wanted.Major() {

@@ -23,6 +23,8 @@ var ErrUnknown = errors.New("unknown release")
 type Release struct {
 	// Version such as v1.36.3+k3s1, and Distribution, k3s or rke2.
 	Version, Distribution string
+	// Number is the version as one that can be compared.
+	Number *version.Version
 	// Listed says that the catalogue has it, and not only its line.
 	Listed bool
 
@@ -67,7 +69,7 @@ func (c *Catalogue) Lookup(name string) (*Release, error) {
 		return nil, fmt.Errorf("%w: the catalogue has %s of %s %s, and no others are allowed", ErrUnknown,
 			strings.Join(distribution.Lines[v.minor], ", "), v.distribution, v.minor)
 	}
-	return &Release{Version: name, Distribution: v.distribution, Listed: listed, installer: distribution.Installer, kinds: distribution.kinds()}, nil
+	return &Release{Version: name, Number: v.number, Distribution: v.distribution, Listed: listed, installer: distribution.Installer, kinds: distribution.kinds()}, nil
 }
 
 // minors are the lines, oldest first.
