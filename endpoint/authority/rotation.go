@@ -23,18 +23,26 @@ const (
 	bundleKey = "ca.crt"
 	// crossKey is the authority, signed by the one before it.
 	crossKey = "cross.crt"
+	// requestKey is the value of RotateAnnotation that was obeyed last, and useNextKey when the successor that it asked for is used, in RFC 3339.
+	requestKey = "rotate-request"
+	useNextKey = "use-next-at"
 )
+
+// RotateAnnotation on the authority's Secret asks for a successor, once for each value. It is used a day later, when each agent that runs trusts it.
+const RotateAnnotation = "drover.cattle.io/rotate"
 
 const (
 	year     = 365 * 24 * time.Hour
 	life     = 10 * year
 	makeNext = 2 * year
 	useNext  = year
+	// announced is how long a successor that somebody asked for is trusted before it is used: agents renew their access every three hours.
+	announced = 24 * time.Hour
 )
 
 // turn gives what the Secret is to hold at a time, and when to look again; the same data when nothing is due. What cannot be read is an error,
-// never a reason to make another authority.
-func turn(data map[string][]byte, now time.Time) (map[string][]byte, time.Time, error) {
+// never a reason to make another authority. The request is the annotation's value.
+func turn(data map[string][]byte, request string, now time.Time) (map[string][]byte, time.Time, error) {
 	data = maps.Clone(data)
 	if len(data) == 0 {
 		data = map[string][]byte{}
@@ -50,6 +58,13 @@ func turn(data map[string][]byte, now time.Time) (map[string][]byte, time.Time, 
 		data[bundleKey] = data[certKey]
 	}
 	makeAt, useAt := current.Leaf.NotAfter.Add(-makeNext), current.Leaf.NotAfter.Add(-useNext)
+	if request != "" && request != string(data[requestKey]) {
+		data[requestKey], makeAt = []byte(request), now
+		data[useNextKey] = []byte(now.Add(announced).UTC().Format(time.RFC3339))
+	}
+	if asked, err := time.Parse(time.RFC3339, string(data[useNextKey])); err == nil && asked.Before(useAt) {
+		useAt, makeAt = asked, now
+	}
 	if !now.Before(makeAt) && len(data[nextCertKey]) == 0 {
 		if err := add(data, nextCertKey, nextKeyKey, now); err != nil {
 			return nil, time.Time{}, err
@@ -66,7 +81,8 @@ func turn(data map[string][]byte, now time.Time) (map[string][]byte, time.Time, 
 		data[certKey], data[keyKey] = data[nextCertKey], data[nextKeyKey]
 		delete(data, nextCertKey)
 		delete(data, nextKeyKey)
-		return turn(data, now)
+		delete(data, useNextKey)
+		return turn(data, request, now)
 	}
 	data[bundleKey] = slices.Concat(certificate.Valid(data[bundleKey], now)...)
 	if now.Before(makeAt) {

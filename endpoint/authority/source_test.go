@@ -273,3 +273,37 @@ func TestStart_yearsGoBy(t *testing.T) {
 		require.Greater(t, len(certificates), 250, "a new one each two months")
 	})
 }
+
+// On request the successor is trusted at once and used a day later, once for each value; an agent that was off meanwhile gets in.
+func TestStart_rotatesOnRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := fake.NewClientBuilder().Build()
+		s := running(t, options(c, "drover-system"))
+		synctest.Wait()
+		old := s.Bundle("")
+		ask := func(value string) {
+			secret := testkit.ExpectExists(t, c, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "drover-system", Name: authority.Name}})
+			metav1.SetMetaDataAnnotation(&secret.ObjectMeta, authority.RotateAnnotation, value)
+			require.NoError(t, c.Update(t.Context(), secret))
+			pass(time.Minute)
+		}
+		secretKey := s.Derive("ticket")
+		ask("because")
+		both := s.Bundle("")
+		require.Equal(t, 2, bytes.Count(both, []byte("BEGIN")))
+		require.True(t, bytes.HasPrefix(both, old))
+		next := bytes.TrimPrefix(both, old)
+		require.Error(t, verify(t, s, next, host), "nobody trusts it yet")
+		require.Equal(t, secretKey, s.Derive("ticket"))
+		pass(25 * time.Hour)
+		for what, bundle := range map[string][]byte{"renewed": both, "told only now": next, "off all day": old} {
+			require.NoError(t, verify(t, s, bundle, host), what)
+		}
+		require.NotEqual(t, secretKey, s.Derive("ticket"))
+		ask("because")
+		pass(25 * time.Hour)
+		require.Equal(t, both, s.Bundle(""), "it is obeyed")
+		ask("once more")
+		require.Equal(t, 3, bytes.Count(s.Bundle(""), []byte("BEGIN")))
+	})
+}

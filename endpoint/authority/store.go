@@ -28,7 +28,7 @@ func (s *Source) store(ctx context.Context) (map[string][]byte, time.Time, error
 			return nil, time.Time{}, err
 		}
 	}
-	data, again, err := turn(secret.Data, s.opts.Now())
+	data, again, err := turn(secret.Data, secret.Annotations[RotateAnnotation], s.opts.Now())
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("reading the endpoint's authority from Secret %s, which is not made anew, for agents trust it: %w", s.key(), err)
 	}
