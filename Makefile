@@ -130,7 +130,7 @@ bin/golangci-lint: tools/lint/go.mod
 ##@ Check
 
 .PHONY: test
-test: build bin/clusterctl bin/upstream/.done release ## Everything: vet, unit and API server tests, stories on real containers and servers.
+test: build bin/clusterctl bin/upstream/.done release ## Everything: linters, unit and API server tests, stories on real containers and servers.
 	@./hack/test.sh
 
 .PHONY: unit

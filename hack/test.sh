@@ -24,16 +24,17 @@ verify() {
   make --no-print-directory verify || failed=1
 }
 
+# gotest leaves out vet, which is one of the linters, and what debuggers need, which takes longer to link than many a test to run.
+gotest() { go test -vet=off -ldflags=-s "$@"; }
+
 unit_packages() { go list ./... | grep -vE '/e2e(/bench|/faults)?$'; }
 
 # unit runs the tests of the other modules beside the first packages of ours: localkube's wait a minute for their cluster.
 unit() {
-  section "go vet"
-  go vet ./... || failed=1
-  { (cd localkube && go test -timeout 10m ./...) && (cd e2e/helm && go test -timeout 10m ./...) && GOOS=windows go build -o bin/drover-agent.exe ./cmd/agent; } >bin/others.log 2>&1 &
+  { (cd localkube && gotest -timeout 10m ./...) && (cd e2e/helm && gotest -timeout 10m ./...) && GOOS=windows go build -o bin/drover-agent.exe ./cmd/agent; } >bin/others.log 2>&1 &
   section "unit tests and tests against a real API server"
   # Half of their time they wait, for a Job or a clock: three at once is what two cores carry beside their API servers.
-  go test -p 3 -timeout 15m $(unit_packages) || failed=1
+  gotest -p 3 -timeout 15m $(unit_packages) || failed=1
   wait $! || failed=1
   section "localkube's own tests, the chart, rendered by Helm, and an agent for Windows"
   cat bin/others.log
@@ -42,7 +43,7 @@ unit() {
 # load has what fills the machine, each alone: how many requests a machine costs depends on how busy the machine is.
 load() {
   section "what a machine costs, and the first runs of the fault matrix"
-  go test -p 1 -timeout 30m ./e2e/bench ./e2e/faults || failed=1
+  gotest -p 1 -timeout 30m ./e2e/bench ./e2e/faults || failed=1
 }
 
 fuzz() {
@@ -53,15 +54,15 @@ fuzz() {
 e2e() {
   section "stories on real containers and real servers, then Cluster API's validators on the same testbed"
   # Beside them, for it has servers and a network of its own, and is short.
-  DROVER_E2E=1 go test -count=1 -timeout 30m -v ${STORY:+-run "/$STORY"} ./e2e/distribution >bin/distribution.log 2>&1 &
-  DROVER_E2E=1 go test -count=1 -timeout 90m -parallel 4 -v ${STORY:+-run "(Stories|Outages|WithKubeadm)/$STORY"} ./e2e || failed=1
+  DROVER_E2E=1 gotest -count=1 -timeout 30m -v ${STORY:+-run "/$STORY"} ./e2e/distribution >bin/distribution.log 2>&1 &
+  DROVER_E2E=1 gotest -count=1 -timeout 90m -parallel 4 -v ${STORY:+-run "(Stories|Outages|WithKubeadm)/$STORY"} ./e2e || failed=1
   wait $! || failed=1
   section "a cluster on real servers by localkube in the packaging of k3s"
   cat bin/distribution.log
 }
 
 bench() {
-  go test -p 1 -run '^$' -bench . -benchtime 1x -benchmem -timeout 200m $(unit_packages) ./e2e/bench || failed=1
+  gotest -p 1 -run '^$' -bench . -benchtime 1x -benchmem -timeout 200m $(unit_packages) ./e2e/bench || failed=1
 }
 
 suite() {
