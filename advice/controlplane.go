@@ -65,7 +65,7 @@ var controlPlane = map[string][]string{
 	rkev1.WaitingForAgentReason:            {"Look on the server whether the agent runs: drover ssh {machine} -n {ns}", nextMachineLogs},
 	rkev1.AgentSilentReason: {
 		"Look on the server whether the agent runs and what it says: drover ssh {machine} -n {ns} -- 'systemctl status --no-pager drover-agent; journalctl -u drover-agent -n 50'",
-		"If the server is gone for good: kubectl delete machines.cluster.x-k8s.io {machine} -n {ns}",
+		"If the server is gone for good, and is not the cluster's only one, which has its data: kubectl delete machines.cluster.x-k8s.io {machine} -n {ns}",
 	},
 	rkev1.RetryingPlanReason:         {nextMachineLogs, "Take the change back, which overtakes it: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}"},
 	rkev1.PlanFailedReason:           {nextMachineLogs, "Take the change back, which overtakes it: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}"},

@@ -303,7 +303,16 @@ func TestStart_rotatesOnRequest(t *testing.T) {
 		ask("because")
 		pass(25 * time.Hour)
 		require.Equal(t, both, s.Bundle(""), "it is obeyed")
+		// Its key was stolen: the administrator takes it out.
+		secret := testkit.ExpectExists(t, c, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "drover-system", Name: authority.Name}})
+		secret.Data["ca.crt"] = next
+		delete(secret.Data, "cross.crt")
+		require.NoError(t, c.Update(t.Context(), secret))
+		pass(time.Minute)
+		require.NoError(t, verify(t, s, next, host))
+		require.Equal(t, next, s.Bundle(""))
+		require.Error(t, verify(t, s, old, host), "what was signed by it is trusted nowhere any more")
 		ask("once more")
-		require.Equal(t, 3, bytes.Count(s.Bundle(""), []byte("BEGIN")))
+		require.Equal(t, 2, bytes.Count(s.Bundle(""), []byte("BEGIN")))
 	})
 }

@@ -188,9 +188,9 @@ func (d *decision) decideDone() {
 
 // nextNodeUnwell is for a node that was well before.
 var nextNodeUnwell = []string{
-	"See what its kubelet does: drover ssh {name} -n {ns} -- 'systemctl status --no-pager k3s k3s-agent rke2-server rke2-agent; df -h'",
+	"See what its kubelet does: drover ssh {name} -n {ns} -- 'systemctl status --no-pager kubelet k3s k3s-agent rke2-server rke2-agent; df -h'",
 	"If it cannot be logged in to, look for the server at the cloud",
-	"If it is lost: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}, and what owns the Machine makes another; not a cluster's only server, which has its data",
+	"If it is lost, and is not its cluster's only server, which has the data: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}",
 }
 
 // decideOwnerDeleting is for a machine that stays because Cluster API has to do something first, such as draining its node.

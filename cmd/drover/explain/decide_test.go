@@ -117,9 +117,9 @@ func endDecisions() map[string]decision {
 . The server runs and its state is stored.
 . Node.Ready: Kubelet stopped posting node status.; Node.DiskPressure: Kubelet stopped posting node status.
 . Its node web-1 is not well, or is not reached: the server may be off, gone or too busy.
-> See what its kubelet does: drover ssh web-1 -n shop -- 'systemctl status --no-pager k3s k3s-agent rke2-server rke2-agent; df -h'
+> See what its kubelet does: drover ssh web-1 -n shop -- 'systemctl status --no-pager kubelet k3s k3s-agent rke2-server rke2-agent; df -h'
 > If it cannot be logged in to, look for the server at the cloud
-> If it is lost: kubectl -n shop delete machine.cluster.x-k8s.io web-1, and what owns the Machine makes another; not a cluster's only server, which has its data
+> If it is lost, and is not its cluster's only server, which has the data: kubectl -n shop delete machine.cluster.x-k8s.io web-1
 `},
 		"its node is silent": {changed(machine(condition(rkev1.CreateJobCondition, metav1.ConditionUnknown, rkev1.NodeSilentReason, "Job web-1-create-1 waits: its node n7 is silent", 9)), func(s *facts.Snapshot) {
 			s.Pods = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web-1-create-1-x"}, Spec: corev1.PodSpec{NodeName: "n7"}}}
