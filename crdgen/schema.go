@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/gobuffalo/flect"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -46,10 +45,13 @@ func KindsOf(driver string) Kinds {
 	return Kinds{Config: name + "Config", MachineTemplate: name + "MachineTemplate", Machine: name + "Machine"}
 }
 
-// CRDName is the name Cluster API expects of the CRD of a kind.
+// CRDName is the name Cluster API expects of the CRD of a kind: the plural of its lower-case name as github.com/gobuffalo/flect
+// forms it (Cluster API, internal/contract, CalculateCRDName). All our kinds end in words whose plural is regular.
 func CRDName(group, kind string) string {
-	return flect.Pluralize(strings.ToLower(kind)) + "." + group
+	return plural(kind) + "." + group
 }
+
+func plural(kind string) string { return strings.ToLower(kind) + "s" }
 
 // CheckDriverName refuses names that cannot become kinds.
 func CheckDriverName(name string) error {
@@ -131,12 +133,10 @@ func (b builder) crd(group, kind, short string, body schemaProps) *apiextensions
 	if len(b.driver) > 2 {
 		shortNames = []string{b.driver + short}
 	}
-	singular := strings.ToLower(kind)
-	plural := flect.Pluralize(singular)
 	return &apiextensionsv1.CustomResourceDefinition{
 		TypeMeta: metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name: plural + "." + group,
+			Name: CRDName(group, kind),
 			// They let Cluster API, clusterctl and user roles find the kinds. The config kind has them too: clusterctl moves only
 			// labelled kinds, and a provisioning Cluster is of no use without the configs it names.
 			Labels: map[string]string{
@@ -153,7 +153,7 @@ func (b builder) crd(group, kind, short string, body schemaProps) *apiextensions
 			Group: group,
 			Scope: apiextensionsv1.NamespaceScoped,
 			Names: apiextensionsv1.CustomResourceDefinitionNames{
-				Kind: kind, ListKind: kind + "List", Plural: plural, Singular: singular,
+				Kind: kind, ListKind: kind + "List", Plural: plural(kind), Singular: strings.ToLower(kind),
 				ShortNames: shortNames,
 				Categories: []string{"cluster-api", "drover"},
 			},

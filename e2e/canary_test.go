@@ -123,9 +123,9 @@ spec:
 func (c *canary) await(name, phase string) {
 	c.Helper()
 	var out []byte
+	again := hereLook(c.TempDir(), bed.Kubeconfig(), []string{"kubectl", "get", "digitaloceanmachine", name, "--namespace", c.namespace, "-o", "jsonpath={.status.phase}"})
 	for range looks(5 * time.Minute) {
-		out = c.run("", "kubectl", "get", "digitaloceanmachine", name, "-o", "jsonpath={.status.phase}")
-		if string(out) == phase {
+		if out, _ = again(); string(out) == phase {
 			return
 		}
 	}

@@ -198,9 +198,10 @@ func (h *hostile) abandon(namespace string, names ...string) {
 // await waits until a field of an object has a value.
 func (h *hostile) await(what, kind, name, path, want string, args ...string) {
 	h.Helper()
-	var last string
+	var last []byte
+	again := hereLook(h.TempDir(), bed.Kubeconfig(), append([]string{"kubectl", "get", kind, name, "-o", "jsonpath=" + path}, args...))
 	for range looks(5 * time.Minute) {
-		if last = h.run("", "kubectl", append(args, "get", kind, name, "-o", "jsonpath="+path)...); last == want {
+		if last, _ = again(); string(last) == want {
 			return
 		}
 	}

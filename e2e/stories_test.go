@@ -156,11 +156,17 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	pattern, err := regexp.Compile("(?m)" + args[1])
 	ts.Check(err)
+	again := hereLook(ts.Getenv("WORK"), ts.Getenv("KUBECONFIG"), args[2:])
+	if again == nil {
+		again = func() ([]byte, error) {
+			cmd := exec.Command(lookPath(ts, args[2]), args[3:]...)
+			cmd.Dir, cmd.Env = ts.Getenv("WORK"), environ(ts)
+			return cmd.CombinedOutput()
+		}
+	}
 	var out []byte
 	for range looks(limit) {
-		cmd := exec.Command(lookPath(ts, args[2]), args[3:]...)
-		cmd.Dir, cmd.Env = ts.Getenv("WORK"), environ(ts)
-		out, err = cmd.CombinedOutput()
+		out, err = again()
 		if pattern.Match(out) != neg && (err == nil || neg) {
 			return
 		}
@@ -168,8 +174,7 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Fatalf("not after %s: %s; %v, last output:\n%s", limit, args[1], err, out)
 }
 
-// looks yields until the limit, with longer and longer pauses: what looks is mostly a kubectl, whose start alone costs a third of a second of CPU time,
-// and what several stories would spend on looking they lack for what they look at.
+// looks yields until the limit, with longer and longer pauses: what several stories would spend on looking they lack for what they look at.
 func looks(limit time.Duration) func(yield func() bool) {
 	return func(yield func() bool) {
 		start := time.Now()

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs every fuzz target for FUZZTIME (30s), FUZZJOBS (2) at a time, or those whose "folder name" matches the regexp given:
 #   FUZZTIME=5m hack/fuzz.sh '^crdgen Fuzz'
+# FUZZPART=1/3 takes only the folders of the second of three parts.
 # Only our own packages are instrumented, not Kubernetes under them as `go test -fuzz` would: minutes of compiling become seconds,
 # and inputs count as new that reach more of our own code. Corpora and crashers are kept where `go test -fuzz` keeps them.
 set -uo pipefail
@@ -15,7 +16,11 @@ export FUZZCACHE BINARIES
 # targets lists them, one "folder name" in a line.
 targets() {
   grep -rHoE --include='*_test.go' --exclude-dir='.?*' '^func Fuzz[A-Za-z0-9_]+' . |
-    sed -E 's|^(\./)?(.*)/[^/]+:func |\2 |' | sort -u | grep -E -- "$1"
+    sed -E 's|^(\./)?(.*)/[^/]+:func |\2 |' | sort -u | part "${FUZZPART:-0/1}" | grep -E -- "$1"
+}
+
+part() { # which/of how many
+  awk -v which="${1%/*}" -v parts="${1#*/}" '!($1 in number) { number[$1] = count++ } number[$1] % parts == which'
 }
 
 binary() { printf '%s/%s.test' "$BINARIES" "${1//\//-}"; }

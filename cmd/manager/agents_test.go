@@ -20,6 +20,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -131,6 +132,26 @@ func (p *agentPort) bootstrapped(c client.Client, at client.ObjectKey) {
 		}
 		if len(data.Data["token"]) > 0 {
 			return fmt.Errorf("the token of %s is not burned", data.Name)
+		}
+		return nil
+	})
+	for _, obj := range []client.Object{&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}} {
+		p.comesBack(c, client.ObjectKey{Namespace: answer.Namespace, Name: answer.SecretName}, obj)
+	}
+}
+
+// comesBack deletes what gives an agent its access, and waits until it is there again.
+func (p *agentPort) comesBack(c client.Client, key client.ObjectKey, obj client.Object) {
+	p.Helper()
+	require.NoError(p, c.Get(p.Context(), key, obj))
+	before := obj.GetUID()
+	require.NoError(p, c.Delete(p.Context(), obj))
+	testkit.Eventually(p, patience, func() error {
+		if err := c.Get(p.Context(), key, obj); err != nil {
+			return err
+		}
+		if obj.GetUID() == before {
+			return fmt.Errorf("the %T is not gone yet", obj)
 		}
 		return nil
 	})

@@ -10,6 +10,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
@@ -58,12 +59,17 @@ func (p *plan) newManager(hooks *webhooks) (ctrl.Manager, error) {
 	})
 }
 
-// cacheOptions keep in memory what controllers watch: of Jobs and pods only ours. For Secrets see capi.NewCache.
+// cacheOptions keep in memory what controllers watch: of Jobs, pods, and what gives access, only ours. For Secrets see capi.NewCache.
 func (o *options) cacheOptions() (cache.Options, error) {
 	ours, err := labels.NewRequirement(rkev1.OperationLabel, selection.Exists, nil)
 	if err != nil {
 		return cache.Options{}, fmt.Errorf("building the selector of Jobs: %w", err)
 	}
+	agents, err := labels.NewRequirement(rkev1.MachineIDLabel, selection.Exists, nil)
+	if err != nil {
+		return cache.Options{}, fmt.Errorf("building the selector of agents' access: %w", err)
+	}
+	access := cache.ByObject{Label: labels.NewSelector().Add(*agents), Transform: cache.TransformStripManagedFields()}
 	jobs := cache.ByObject{Label: labels.NewSelector().Add(*ours), Transform: dropPodSpec}
 	var namespaces map[string]cache.Config
 	if o.namespace != "" {
@@ -72,6 +78,7 @@ func (o *options) cacheOptions() (cache.Options, error) {
 	}
 	return cache.Options{DefaultNamespaces: namespaces, ByObject: map[client.Object]cache.ByObject{
 		&batchv1.Job{}: jobs, &corev1.Pod{}: jobs,
+		&corev1.ServiceAccount{}: access, &rbacv1.Role{}: access, &rbacv1.RoleBinding{}: access,
 	}}, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,6 +70,9 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: fairqueue.New(workers)}).
 		For(&rkev1.RKEBootstrap{}, builder.WithPredicates(bootstrapTurns())).
 		Owns(&corev1.Secret{}, builder.OnlyMetadata, builder.WithPredicates(secretTurns())).
+		Owns(&corev1.ServiceAccount{}, builder.OnlyMetadata, builder.WithPredicates(accessTurns())).
+		Owns(&rbacv1.Role{}, builder.OnlyMetadata, builder.WithPredicates(accessTurns())).
+		Owns(&rbacv1.RoleBinding{}, builder.OnlyMetadata, builder.WithPredicates(accessTurns())).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(ofMachine), builder.WithPredicates(turns(readOfMachine))).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), builder.WithPredicates(turns(readOfCluster))).
 		Watches(&rkev1.RKEControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.ofControlPlane), builder.WithPredicates(turns(readOfControlPlane))).
@@ -200,6 +204,11 @@ func secretTurns() predicate.Funcs {
 	}}
 }
 
+// accessTurns lets pass that somebody edits or deletes what gives an agent its access. That it is made is our own doing.
+func accessTurns() predicate.Funcs {
+	return predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }}
+}
+
 // turns let pass the updates by which something that is read of an object becomes another: the status of Machines, Clusters and control planes changes all
 // the time, and each change of the latter would wake all machines of a cluster.
 func turns[T client.Object](read func(T) [3]any) predicate.Funcs {
@@ -227,8 +236,8 @@ func isProvisioned(c *clusterv1.Cluster) bool {
 }
 
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch
-// +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;create;patch
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;create;patch
+// +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=list;watch
 // +kubebuilder:rbac:groups=rke.cattle.io,resources=rkecontrolplanes,verbs=list;watch
 // What an agent's Role gives can only be given by one who has it.

@@ -1,13 +1,9 @@
 package faults
 
 import (
-	"encoding/base64"
 	"fmt"
-	"os"
-
-	"github.com/rancher/machine/drivers/digitalocean"
-	"github.com/rancher/machine/libmachine/drivers"
-	"github.com/rancher/machine/libmachine/mcnflag"
+	"os/exec"
+	"path/filepath"
 
 	"github.com/drover-project/drover/crdgen"
 )
@@ -21,56 +17,22 @@ var habits = map[string]string{
 	"switch":     "flag=digitalocean-userdata-text,habit=path,with=digitalocean-userdata-from-file=true",
 }
 
-// habitual is DigitalOcean's driver with the flags of others.
-type habitual struct{ *digitalocean.Driver }
-
-const ownFlag = driverName + "-userdata"
-
-// habitFlags are the flags that it has besides; the last is a switch.
-var habitFlags = []string{ownFlag + "-early", ownFlag + "-text", ownFlag + "-base64", ownFlag + "-from-file"}
-
+// habitFields are of the flags that the habitual driver has besides DigitalOcean's.
 func habitFields() []crdgen.Flag {
-	var flags []crdgen.Flag
-	for _, name := range habitFlags[:3] {
-		flags = append(flags, crdgen.Flag{Name: name, Type: crdgen.String})
+	return []crdgen.Flag{
+		{Name: driverName + "-userdata-early", Type: crdgen.String},
+		{Name: driverName + "-userdata-text", Type: crdgen.String},
+		{Name: driverName + "-userdata-base64", Type: crdgen.String},
+		{Name: driverName + "-userdata-from-file", Type: crdgen.Bool},
 	}
-	return append(flags, crdgen.Flag{Name: habitFlags[3], Type: crdgen.Bool})
 }
 
-// GetCreateFlags implements drivers.Driver.
-func (d *habitual) GetCreateFlags() []mcnflag.Flag {
-	flags := d.Driver.GetCreateFlags()
-	for _, name := range habitFlags[:3] {
-		flags = append(flags, mcnflag.StringFlag{Name: name})
+// buildHabitual builds the driver's plugin into a folder and returns its path.
+func buildHabitual(dir string) (string, error) {
+	binary := filepath.Join(dir, "habitual")
+	out, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", binary, "./habitual").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("building the driver: %w\n%s", err, out)
 	}
-	return append(flags, mcnflag.BoolFlag{Name: habitFlags[3]})
-}
-
-// SetConfigFromFlags implements drivers.Driver. It has whatever way the user data came hand it over as its own.
-func (d *habitual) SetConfigFromFlags(options drivers.DriverOptions) error {
-	if err := d.Driver.SetConfigFromFlags(options); err != nil {
-		return err
-	}
-	early, text, encoded := options.String(habitFlags[0]), options.String(habitFlags[1]), options.String(habitFlags[2])
-	switch {
-	case early != "":
-		content, err := os.ReadFile(early)
-		if err != nil {
-			return fmt.Errorf("reading user data early: %w", err)
-		}
-		text = string(content)
-	case encoded != "":
-		content, err := base64.StdEncoding.DecodeString(encoded)
-		if err != nil {
-			return fmt.Errorf("%s is no base64", habitFlags[2])
-		}
-		text = string(content)
-	case options.Bool(habitFlags[3]):
-		d.UserDataFile, text = text, ""
-	}
-	if text == "" {
-		return nil
-	}
-	d.UserDataFile = d.ResolveStorePath("habit")
-	return os.WriteFile(d.UserDataFile, []byte(text), 0o600)
+	return binary, nil
 }

@@ -11,8 +11,6 @@ import (
 	"testing"
 
 	"github.com/go-logr/logr"
-	"github.com/rancher/machine/drivers/digitalocean"
-	"github.com/rancher/machine/libmachine/drivers/plugin"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -40,12 +38,11 @@ const driverName = "digitalocean"
 // worker has a token of its own, by which rules and ledger tell them apart.
 var theCloud *cloud.Cloud
 
-// TestMain makes this binary the driver's plugin and the pod's program too, as cmd/machine is.
+// theDriver is the path of the driver's plugin.
+var theDriver string
+
+// TestMain makes this binary the pod's program too, as cmd/machine is.
 func TestMain(m *testing.M) {
-	if os.Getenv("MACHINE_PLUGIN_TOKEN") != "" {
-		plugin.RegisterDriver(&habitual{digitalocean.NewDriver("", "")})
-		return
-	}
 	if argument := os.Getenv(podVariable); argument != "" {
 		os.Exit(beThePod(argument))
 	}
@@ -79,6 +76,9 @@ func startCloud() (err error) {
 	var tokens []account.Token
 	for i := range *workers {
 		tokens = append(tokens, tokenOf(i))
+	}
+	if theDriver, err = buildHabitual(dir); err != nil {
+		return err
 	}
 	if theCloud, err = cloud.New(cloud.Options{StateDir: dir, Tokens: tokens}); err != nil {
 		return err

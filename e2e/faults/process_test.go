@@ -52,8 +52,8 @@ var ampleDisk = disk{Pages: 1 << 14, Inodes: 1 << 14}
 type podSpec struct {
 	Operation state.Operation
 	// Dir has the request, and an empty directory on which the disk is mounted.
-	Dir, Self, Server string
-	Disk              disk
+	Dir, Driver, Server string
+	Disk                disk
 }
 
 func (p podSpec) path(name string) string { return filepath.Join(p.Dir, name) }
@@ -62,9 +62,7 @@ func (p podSpec) path(name string) string { return filepath.Join(p.Dir, name) }
 // own PID namespace, so that a SIGKILL takes the driver with it, and has a disk of limited size.
 func (w *world) runPod(job *batchv1.Job) int {
 	w.Helper()
-	self, err := os.Executable()
-	require.NoError(w, err)
-	spec := podSpec{Operation: state.Operation(job.Spec.Template.Spec.Containers[0].Command[1]), Dir: w.TempDir(), Self: self, Disk: ampleDisk}
+	spec := podSpec{Operation: state.Operation(job.Spec.Template.Spec.Containers[0].Command[1]), Dir: w.TempDir(), Driver: theDriver, Disk: ampleDisk}
 	if w.nextDisk != nil {
 		spec.Disk, w.nextDisk = *w.nextDisk, nil
 	}
@@ -166,7 +164,7 @@ func runAsPod(argument string) (int, error) {
 	}
 	code := operation.Run(ctx, operation.Options{
 		Operation: spec.Operation, RequestDir: spec.path("request"), Home: spec.path("disk/home"), TempDir: spec.path("disk/tmp"),
-		Self: spec.Self, Env: os.Environ(), Output: os.Stdout, TerminationLog: spec.path("termination"),
+		Self: spec.Driver, Env: os.Environ(), Output: os.Stdout, TerminationLog: spec.path("termination"),
 		Core: func() (corev1client.CoreV1Interface, error) {
 			c, err := kubernetes.NewForConfig(&rest.Config{Host: spec.Server, QPS: -1})
 			if err != nil {

@@ -23,13 +23,15 @@ type ImageOptions struct {
 	Progress io.Writer // told what is being done; may be nil
 }
 
-// configureScript runs inside the new root.
+// configureScript runs inside the new root. Of systemd's generators, a dozen processes at each boot and reload, and of ifupdown's hooks a test's server
+// needs none; cloud-init's generator stays.
 const configureScript = `set -e
 useradd --create-home --shell /bin/bash ` + LoginUser + `
 systemctl enable --quiet ` + kubeletUnit + `
 rm -f /etc/ssh/ssh_host_*
 rm -f /etc/ssh/sshd_config.d/50-cloud-init.conf
 chmod 0440 /etc/sudoers.d/90-` + LoginUser + `
+rm -f /usr/lib/systemd/system-generators/systemd-* /etc/network/if-*.d/ethtool /etc/network/if-*.d/resolved
 python3 -m compileall -q /usr/lib/python3/dist-packages/cloudinit
 apt-get clean
 rm -rf /var/lib/apt/lists/* /usr/share/doc/* /usr/share/man/* /usr/share/info/* /var/cache/debconf/*-old /var/log/*.log
