@@ -56,7 +56,7 @@ func TestAttacks(t *testing.T) {
 			_ = m.Delete(context.Background(), obj)
 		}
 	})
-	other, othersToken := m.machine("other")
+	other, othersToken := m.machine("other-machine-plan")
 	m.access(newAgent(7, othersToken.String()))
 	first := newAgent(1, m.token.String())
 	secrets := m.access(first).CoreV1().Secrets(m.secret.Namespace)

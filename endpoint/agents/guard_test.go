@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/drover-project/drover/api/connect"
+	"github.com/drover-project/drover/api/plan"
 	"github.com/drover-project/drover/endpoint/agents"
 )
 
@@ -93,13 +94,13 @@ func (c *crowded) answer(by *http.Client, path, token string) (int, http.Header)
 
 // known is the token of an agent that has a ticket for a plan Secret.
 func known(name string) string {
-	return connect.WithTicket("good", connect.NewTicket("a", name, []byte(name)).Seal(ticketSecret, time.Now().Add(time.Hour)))
+	return connect.WithTicket("good", connect.NewTicket("a", plan.SecretName(name), []byte(name)).Seal(ticketSecret, time.Now().Add(time.Hour)))
 }
 
 const (
-	one      = "/api/v1/namespaces/a/secrets/one"
-	watchOne = "/api/v1/namespaces/a/secrets?watch=1&fieldSelector=metadata.name%3Done"
-	watchTwo = "/api/v1/namespaces/a/secrets?watch=1&fieldSelector=metadata.name%3Dtwo"
+	one      = "/api/v1/namespaces/a/secrets/one-machine-plan"
+	watchOne = "/api/v1/namespaces/a/secrets?watch=1&fieldSelector=metadata.name%3Done-machine-plan"
+	watchTwo = "/api/v1/namespaces/a/secrets?watch=1&fieldSelector=metadata.name%3Dtwo-machine-plan"
 	download = "/assets/drover-agent-linux-amd64"
 )
 
@@ -151,7 +152,7 @@ func TestGuard_watches(t *testing.T) {
 		<-ended
 	}
 	require.GreaterOrEqual(t, c.watching.Load(), int64(most+1), "the other agent's is there")
-	code, _ := c.answer(by, "/api/v1/namespaces/a/secrets/two", known("two"))
+	code, _ := c.answer(by, "/api/v1/namespaces/a/secrets/two-machine-plan", known("two"))
 	require.Equal(t, http.StatusOK, code)
 }
 

@@ -64,7 +64,7 @@ type manager struct {
 func newManager(t *testing.T) *manager {
 	t.Helper()
 	m := &manager{T: t, Client: testkit.Client(t, clientgoscheme.Scheme), events: events.NewFakeRecorder(100)}
-	m.secret, m.token = m.machine("one")
+	m.secret, m.token = m.machine("one-machine-plan")
 	m.server = httptest.NewUnstartedServer(nil)
 	m.server.EnableHTTP2 = true
 	m.server.StartTLS()
@@ -362,12 +362,12 @@ func registrations(t *testing.T) map[string]float64 {
 // An agent reads, writes and watches its own plan Secret, and nothing else.
 func TestPassThrough(t *testing.T) {
 	m := newManager(t)
-	other, _ := m.machine("other")
+	other, _ := m.machine("other-machine-plan")
 	set := m.access(newAgent(1, m.token.String()))
 	secrets := set.CoreV1().Secrets(m.secret.Namespace)
-	mine, err := secrets.Get(t.Context(), "one", metav1.GetOptions{})
+	mine, err := secrets.Get(t.Context(), m.secret.Name, metav1.GetOptions{})
 	require.NoError(t, err)
-	only := metav1.ListOptions{FieldSelector: "metadata.name=one"}
+	only := metav1.ListOptions{FieldSelector: "metadata.name=" + m.secret.Name}
 	list, err := secrets.List(t.Context(), only)
 	require.NoError(t, err)
 	require.Len(t, list.Items, 1)
@@ -382,13 +382,13 @@ func TestPassThrough(t *testing.T) {
 
 	_, err = set.CoreV1().Secrets(other.Namespace).Get(t.Context(), other.Name, metav1.GetOptions{})
 	require.ErrorContains(t, err, "forbidden")
-	_, err = secrets.Get(t.Context(), "another", metav1.GetOptions{})
+	_, err = secrets.Get(t.Context(), "another-machine-plan", metav1.GetOptions{})
 	require.ErrorContains(t, err, "forbidden")
 	_, err = secrets.List(t.Context(), metav1.ListOptions{})
 	require.ErrorContains(t, err, "could not find the requested resource")
 	_, err = set.CoreV1().Pods(m.secret.Namespace).List(t.Context(), metav1.ListOptions{})
 	require.ErrorContains(t, err, "could not find the requested resource")
-	require.ErrorContains(t, secrets.Delete(t.Context(), "one", metav1.DeleteOptions{}), "could not find the requested resource")
+	require.ErrorContains(t, secrets.Delete(t.Context(), m.secret.Name, metav1.DeleteOptions{}), "could not find the requested resource")
 }
 
 // An update that the API server refuses before it has all of it ends at once, over HTTP/2 too, where the rest of it never comes.
@@ -399,7 +399,7 @@ func TestPassThrough_refusedBeforeItsEnd(t *testing.T) {
 	go func() { _, _ = unsent.Write([]byte(`{"kind":"Secret"`)) }()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPut, m.server.URL+"/api/v1/namespaces/a/secrets/b", body)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, m.server.URL+"/api/v1/namespaces/a/secrets/b-machine-plan", body)
 	require.NoError(t, err)
 	req.Header.Set("Authorization", "Bearer nobody's")
 	resp, err := m.server.Client().Do(req)
@@ -424,7 +424,7 @@ func TestPassThrough_addsNothing(t *testing.T) {
 		handler.ServeHTTP(w, req)
 		return w.Code
 	}
-	require.Equal(t, http.StatusOK, ask(http.MethodGet, "/api/v1/namespaces/a/secrets/b", http.Header{"Authorization": {"Bearer agent's"},
+	require.Equal(t, http.StatusOK, ask(http.MethodGet, "/api/v1/namespaces/a/secrets/b-machine-plan", http.Header{"Authorization": {"Bearer agent's"},
 		"Impersonate-User": {"system:admin"}, "Impersonate-Group": {"system:masters"}, "X-Remote-User": {"admin"}, "X-Remote-Group": {"system:masters"},
 		"Impersonate-Extra-Scopes": {"x"}, "Cookie": {"a=b"}, "X-Forwarded-For": {"192.0.2.1"}}))
 	got := <-seen
@@ -434,18 +434,22 @@ func TestPassThrough_addsNothing(t *testing.T) {
 	}
 	authorized := http.Header{"Authorization": {"Bearer agent's"}}
 	for target, want := range map[string]int{
-		"GET /api/v1/namespaces/a/secrets/b":                                               http.StatusUnauthorized,
-		"DELETE /api/v1/namespaces/a/secrets/b":                                            http.StatusNotFound,
-		"PATCH /api/v1/namespaces/a/secrets/b":                                             http.StatusNotFound,
-		"GET /api/v1/namespaces/a/secrets/b?watch=1":                                       http.StatusNotFound,
-		"GET /api/v1/namespaces/a/secrets":                                                 http.StatusNotFound,
-		"GET /api/v1/namespaces/a/secrets?fieldSelector=type%3Dx":                          http.StatusNotFound,
-		"GET /api/v1/namespaces/a/secrets?fieldSelector=metadata.name%3Db&fieldSelector=x": http.StatusNotFound,
-		"GET /api/v1/secrets?fieldSelector=metadata.name%3Db":                              http.StatusNotFound,
-		"GET /api/v1/namespaces/a/secrets/b/../../../../nodes":                             http.StatusTemporaryRedirect,
-		"GET /api/v1/namespaces/a/secrets/%2e%2e":                                          http.StatusNotFound,
-		"GET /apis/apps/v1/deployments":                                                    http.StatusNotFound,
-		"POST /api/v1/namespaces/a/serviceaccounts/b/token":                                http.StatusNotFound,
+		"GET /api/v1/namespaces/a/secrets/b-machine-plan":                                               http.StatusUnauthorized,
+		"DELETE /api/v1/namespaces/a/secrets/b-machine-plan":                                            http.StatusNotFound,
+		"PATCH /api/v1/namespaces/a/secrets/b-machine-plan":                                             http.StatusNotFound,
+		"GET /api/v1/namespaces/a/secrets/b-machine-plan?watch=1":                                       http.StatusNotFound,
+		"GET /api/v1/namespaces/a/secrets":                                                              http.StatusNotFound,
+		"GET /api/v1/namespaces/a/secrets?fieldSelector=type%3Dx":                                       http.StatusNotFound,
+		"GET /api/v1/namespaces/a/secrets?fieldSelector=metadata.name%3Db-machine-plan&fieldSelector=x": http.StatusNotFound,
+		"GET /api/v1/secrets?fieldSelector=metadata.name%3Db-machine-plan":                              http.StatusNotFound,
+		"GET /api/v1/namespaces/a/secrets/b-machine-plan/../../../../nodes":                             http.StatusTemporaryRedirect,
+		"GET /api/v1/namespaces/a/secrets/%2e%2e":                                                       http.StatusNotFound,
+		"GET /api/v1/namespaces/a/secrets/b":                                                            http.StatusNotFound,
+		"GET /api/v1/namespaces/a/secrets?fieldSelector=metadata.name%3Db":                              http.StatusNotFound,
+		"GET /version":                  http.StatusNotFound,
+		"GET /apis":                     http.StatusNotFound,
+		"GET /apis/apps/v1/deployments": http.StatusNotFound,
+		"POST /api/v1/namespaces/a/serviceaccounts/b/token": http.StatusNotFound,
 	} {
 		method, path, _ := strings.Cut(target, " ")
 		header := authorized
@@ -454,7 +458,7 @@ func TestPassThrough_addsNothing(t *testing.T) {
 		}
 		require.Equal(t, want, ask(method, path, header), target)
 	}
-	require.Equal(t, http.StatusUnauthorized, ask(http.MethodGet, "/version", http.Header{"Authorization": {"Bearer a"}, "Upgrade": {"websocket"}, "Connection": {"Upgrade"}}))
+	require.Equal(t, http.StatusUnauthorized, ask(http.MethodGet, "/api/v1/namespaces/a/secrets/b-machine-plan", http.Header{"Authorization": {"Bearer a"}, "Upgrade": {"websocket"}, "Connection": {"Upgrade"}}))
 	require.Empty(t, seen)
 }
 
@@ -505,10 +509,10 @@ func TestPassThrough_watchLives(t *testing.T) {
 		config.Host, config.NextProtos = "https://"+port.Listener.Addr().String(), protocols
 		direct, err := kubernetes.NewForConfig(config)
 		require.NoError(t, err)
-		changes, err := direct.CoreV1().Secrets(m.secret.Namespace).Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=one"})
+		changes, err := direct.CoreV1().Secrets(m.secret.Namespace).Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + m.secret.Name})
 		require.NoError(t, err)
 		for start, n := time.Now(), 0; time.Since(start) < 4*limit; n++ {
-			secret, err := set.CoreV1().Secrets(m.secret.Namespace).Get(t.Context(), "one", metav1.GetOptions{})
+			secret, err := set.CoreV1().Secrets(m.secret.Namespace).Get(t.Context(), m.secret.Name, metav1.GetOptions{})
 			require.NoError(t, err)
 			secret.Data[plan.KeyFailureCount] = []byte(strconv.Itoa(n))
 			_, err = set.CoreV1().Secrets(m.secret.Namespace).Update(t.Context(), secret, metav1.UpdateOptions{})

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/drover-project/drover/api/connect"
+	"github.com/drover-project/drover/api/plan"
 	"github.com/drover-project/drover/endpoint"
 )
 
@@ -30,11 +31,12 @@ const (
 	bearer = "Bearer "
 )
 
+// A plan Secret and no other: a token that may read more of a namespace, or of the cluster, gets no more of it here.
 var (
-	oneSecret  = regexp.MustCompile(`^/api/v1/namespaces/([a-z0-9-]+)/secrets/([a-z0-9.-]+)$`)
+	planSecret = `([a-z0-9.-]+` + regexp.QuoteMeta(plan.SecretName("")) + `)`
+	oneSecret  = regexp.MustCompile(`^/api/v1/namespaces/([a-z0-9-]+)/secrets/` + planSecret + `$`)
 	allSecrets = regexp.MustCompile(`^/api/v1/namespaces/([a-z0-9-]+)/secrets$`)
-	oneByName  = regexp.MustCompile(`^metadata\.name=([a-z0-9.-]+)$`)
-	discovery  = regexp.MustCompile(`^/(version|apis?|api/v1)/?$`)
+	oneByName  = regexp.MustCompile(`^metadata\.name=` + planSecret + `$`)
 )
 
 // passed are the headers that reach the API server. Whatever else a client sends, Impersonate-User and X-Remote-User among it, does not.
@@ -163,7 +165,7 @@ func (r *refusing) WriteHeader(code int) {
 	r.ResponseWriter.WriteHeader(code)
 }
 
-// isAgents reports whether a request is one that an agent makes: get and update of one Secret, list and watch of one by name, and discovery.
+// isAgents reports whether a request is one that an agent makes: get and update of one plan Secret, list and watch of one by name.
 func isAgents(method string, u *url.URL) bool {
 	if u.EscapedPath() != u.Path {
 		return false
@@ -174,5 +176,5 @@ func isAgents(method string, u *url.URL) bool {
 	case allSecrets.MatchString(u.Path):
 		return method == http.MethodGet && len(u.Query()["fieldSelector"]) == 1 && oneByName.MatchString(u.Query().Get("fieldSelector"))
 	}
-	return method == http.MethodGet && discovery.MatchString(u.Path)
+	return false
 }
