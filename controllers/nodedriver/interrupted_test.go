@@ -268,3 +268,17 @@ func TestAnnotations_changeTheKinds(t *testing.T) {
 	}
 	require.Empty(t, running)
 }
+
+// A driver whose way of taking user data nobody has said makes servers without any, and says so where people look.
+func TestSchema_userDataHabitUnknown(t *testing.T) {
+	e := newEnv(t, external("unsaid"))
+	e.reconcile()
+	e.succeed("d1", flagsOf("unsaid", region, crdgen.Flag{Name: "acme-user-data", Type: crdgen.String})...)
+	e.reconcileUntilReady()
+	require.Contains(t, e.expect(v3.ReadyCondition, metav1.ConditionTrue, v3.ReadyReason), "it is not known how driver unsaid takes user data")
+	e.update(func(nd *v3.NodeDriver) {
+		nd.Annotations = map[string]string{v3.UserDataAnnotation: "flag=unsaid-user-data,habit=inline"}
+	})
+	e.reconcileUntilReady()
+	require.Empty(t, e.expect(v3.ReadyCondition, metav1.ConditionTrue, v3.ReadyReason))
+}
