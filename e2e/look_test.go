@@ -36,7 +36,7 @@ func hereLook(dir, kubeconfig string, words []string) look {
 	case program == "kubectl" && args[0] == "get":
 		return kubectlGet(dir, kubeconfig, args[1:])
 	case program == "drover" && (args[0] == "get" || args[0] == "why"):
-		return droverLook(append(slices.Clone(args), "--kubeconfig", kubeconfig))
+		return droverLook(args, kubeconfig)
 	}
 	return nil
 }
@@ -73,13 +73,17 @@ func kubectlGet(dir, kubeconfig string, args []string) look {
 	}
 }
 
-func droverLook(args []string) look {
+// droverLook names the kubeconfig by a flag, which drover repeats in the commands that it advises; they are as if the environment had named it.
+func droverLook(args []string, kubeconfig string) look {
+	args = append(slices.Clone(args), "--kubeconfig", kubeconfig)
 	return func() ([]byte, error) {
 		out := &bytes.Buffer{}
 		streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: out}
-		if code := command.Execute(context.Background(), command.Options{Name: "drover", Streams: streams}, args); code != 0 {
-			return out.Bytes(), fmt.Errorf("drover ended with %d", code)
+		code := command.Execute(context.Background(), command.Options{Name: "drover", Streams: streams}, args)
+		text := bytes.ReplaceAll(out.Bytes(), []byte(" --kubeconfig "+kubeconfig), nil)
+		if code != 0 {
+			return text, fmt.Errorf("drover ended with %d", code)
 		}
-		return out.Bytes(), nil
+		return text, nil
 	}
 }
