@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,6 +139,26 @@ func (p *agentPort) bootstrapped(c client.Client, at client.ObjectKey) {
 	for _, obj := range []client.Object{&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}} {
 		p.comesBack(c, client.ObjectKey{Namespace: answer.Namespace, Name: answer.SecretName}, obj)
 	}
+	p.isMended(c, client.ObjectKey{Namespace: answer.Namespace, Name: answer.SecretName})
+}
+
+// isMended adds a rule to an agent's Role, and waits until it has its own alone again.
+func (p *agentPort) isMended(c client.Client, key client.ObjectKey) {
+	p.Helper()
+	role := &rbacv1.Role{}
+	require.NoError(p, c.Get(p.Context(), key, role))
+	before := role.DeepCopy()
+	role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}})
+	require.NoError(p, c.Update(p.Context(), role))
+	testkit.Eventually(p, patience, func() error {
+		if err := c.Get(p.Context(), key, role); err != nil {
+			return err
+		}
+		if !slices.EqualFunc(before.Rules, role.Rules, func(a, b rbacv1.PolicyRule) bool { return a.String() == b.String() }) {
+			return fmt.Errorf("the rules are %v, not %v", role.Rules, before.Rules)
+		}
+		return nil
+	})
 }
 
 // comesBack deletes what gives an agent its access, and waits until it is there again.

@@ -344,9 +344,11 @@ func TestCacheOptions(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, one.DefaultNamespaces, 1)
 	require.Contains(t, one.DefaultNamespaces, "team")
+	access := 0
 	for object, by := range one.ByObject {
-		if by.Label.String() == "rke.cattle.io/machine-id" { // an agent's access
+		if by.Label.String() == "rke.cattle.io/machine-id" {
 			require.Empty(t, by.Namespaces, "%T", object)
+			access++
 			continue
 		}
 		require.Equal(t, "drover.cattle.io/operation", by.Label.String(), "%T", object)
@@ -354,6 +356,7 @@ func TestCacheOptions(t *testing.T) {
 		require.Contains(t, by.Namespaces, "drover-drivers")
 		require.Contains(t, by.Namespaces, "team")
 	}
+	require.Equal(t, 3, access, "an agent's ServiceAccount, Role and RoleBinding")
 	for object, by := range all.ByObject {
 		require.Empty(t, by.Namespaces, "%T", object)
 	}

@@ -174,7 +174,7 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope) error {
 			v3.InstalledCondition, v3.SchemaCompatibleCondition, v3.ActiveCondition)
 		warning, ready := s.conditions.Get(v3.SchemaCompatibleCondition), s.conditions.Get(v3.ReadyCondition)
 		if ready.Status == metav1.ConditionTrue && warning != nil {
-			s.conditions.True(v3.ReadyCondition, v3.ReadyReason, warning.Message) // annotations that match nothing
+			s.conditions.True(v3.ReadyCondition, v3.ReadyReason, warning.Message) // annotations that match nothing, or are missing
 		}
 	}
 	return outcome

@@ -269,7 +269,7 @@ func TestAnnotations_changeTheKinds(t *testing.T) {
 	require.Empty(t, running)
 }
 
-// A driver whose way of taking user data nobody has said makes servers without any, and says so where people look.
+// A driver of which nobody has said how it takes user data says so where people look, before a machine with bootstrap data waits for it.
 func TestSchema_userDataHabitUnknown(t *testing.T) {
 	e := newEnv(t, external("unsaid"))
 	e.reconcile()
