@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -66,9 +68,7 @@ func TestHostileDrivers(t *testing.T) {
 	t.Logf("the manager: %d MiB resident before and %d MiB after, %s of CPU time for %d drivers", memory, memoryAfter, cpuAfter-cpu, len(cases))
 	require.Less(t, memoryAfter, memory+48, "the manager's memory")
 	require.Less(t, cpuAfter-cpu, 10*time.Second, "the manager's CPU time")
-	for name := range cases {
-		h.kubectl("", "delete", "nodedriver", driverOf(name), "--timeout=5m")
-	}
+	h.deleteDrivers(slices.Collect(maps.Keys(cases))...)
 }
 
 // TestHostileCreate lets drivers that registered well do harm when they are to make a server.
@@ -100,11 +100,10 @@ func TestHostileCreate(t *testing.T) {
 		require.Contains(t, logs["snoop"], "create "+name+": 403 Forbidden")
 	}
 	// The one whose driver came to an end can ask it to remove what it made; of the others nobody knows what they made.
-	h.kubectl("", "delete", "--namespace="+namespace, "machine.cluster.x-k8s.io", "noserver", "--timeout=5m")
+	h.kubectl("", "delete", "--namespace="+namespace, "machine.cluster.x-k8s.io", "noserver", "--wait=false")
 	h.abandon(namespace, "prints", "snoop")
-	for _, name := range []string{"noserver", "prints", "snoop"} {
-		h.kubectl("", "delete", "nodedriver", driverOf(name), "--timeout=5m")
-	}
+	h.kubectl("", "wait", "--for=delete", "--namespace="+namespace, "machine.cluster.x-k8s.io/noserver", "--timeout=5m")
+	h.deleteDrivers("noserver", "prints", "snoop")
 }
 
 // expectNoTokenWhenProbed looks at what the snooping driver found when it was first run.
@@ -118,6 +117,15 @@ func (h *hostile) expectNoTokenWhenProbed() {
 type hostile struct{ *testing.T }
 
 func driverOf(name string) string { return "hostile" + name }
+
+func (h *hostile) deleteDrivers(names ...string) {
+	h.Helper()
+	args := []string{"delete", "nodedriver", "--timeout=5m"}
+	for _, name := range names {
+		args = append(args, driverOf(name))
+	}
+	h.kubectl("", args...)
+}
 
 // register serves a driver and makes its NodeDriver.
 func (h *hostile) register(name string, c hostileCase) {
@@ -186,8 +194,8 @@ spec:
 // abandon deletes machines of which the user has seen that they have no server.
 func (h *hostile) abandon(namespace string, names ...string) {
 	h.Helper()
+	h.kubectl("", append([]string{"delete", "--namespace=" + namespace, "machine.cluster.x-k8s.io", "--wait=false"}, names...)...)
 	for _, name := range names {
-		h.kubectl("", "delete", "--namespace="+namespace, "machine.cluster.x-k8s.io", name, "--wait=false")
 		kind := "hostile" + name + "machine"
 		h.await(name, kind, name, `{.status.conditions[?(@.type=="Ready")].reason}`, "ServerMayExist", "--namespace="+namespace)
 		h.kubectl("", "annotate", "--namespace="+namespace, kind, name, "drover.cattle.io/abandon="+name)

@@ -174,15 +174,16 @@ func (s *secrets) holds(content []byte, name string, depth int) bool {
 	return false
 }
 
-// watchProcesses looks at the command line and the environment of every process, those on servers among them, again and again, until it is told to
+// watchProcesses looks at the command line and the environment of every process, those on servers among them, from its beginning on, until it is told to
 // stop. The driver's own process has the credential in its environment, for that is how it is told.
 func (s *secrets) watchProcesses(ctx context.Context, every time.Duration) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		seen := map[string]int{}
 		for ticker := time.NewTicker(every); ; {
-			s.searchProcesses()
+			seen = s.searchProcesses(seen)
 			select {
 			case <-ctx.Done():
 				ticker.Stop()
@@ -194,18 +195,38 @@ func (s *secrets) watchProcesses(ctx context.Context, every time.Duration) (stop
 	return func() { cancel(); <-done }
 }
 
-func (s *secrets) searchProcesses() {
-	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, path := range lines {
-		line, err := os.ReadFile(path)
-		if err != nil {
+const (
+	// settled is how often a process is looked at without a pause: it begins as a copy of its parent.
+	settled = 20
+	// seldom is every which time it is looked at afterwards, for some become another program later.
+	seldom = 50
+)
+
+// searchProcesses looks at the processes that are there now and returns how often each was seen.
+func (s *secrets) searchProcesses(seen map[string]int) map[string]int {
+	now := map[string]int{}
+	entries, _ := os.ReadDir("/proc")
+	for _, entry := range entries {
+		pid := entry.Name()
+		if pid[0] < '1' || pid[0] > '9' {
 			continue
 		}
-		environment, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "environ"))
-		program, _, _ := bytes.Cut(line, []byte{0})
-		s.search("the arguments of "+string(program), line)
-		if !bytes.Contains(environment, []byte("MACHINE_PLUGIN_TOKEN=")) {
-			s.search("the environment of "+string(program), environment)
+		if now[pid] = seen[pid] + 1; now[pid] < settled || now[pid]%seldom == 0 {
+			s.searchProcess(filepath.Join("/proc", pid))
 		}
+	}
+	return now
+}
+
+func (s *secrets) searchProcess(dir string) {
+	line, err := os.ReadFile(filepath.Join(dir, "cmdline"))
+	if err != nil {
+		return
+	}
+	environment, _ := os.ReadFile(filepath.Join(dir, "environ"))
+	program, _, _ := bytes.Cut(line, []byte{0})
+	s.search("the arguments of "+string(program), line)
+	if !bytes.Contains(environment, []byte("MACHINE_PLUGIN_TOKEN=")) {
+		s.search("the environment of "+string(program), environment)
 	}
 }

@@ -1,12 +1,14 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -66,7 +68,7 @@ func TestStories(t *testing.T) {
 		t.Skip("stories need root, containers and servers: run `make e2e`")
 	}
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata",
+		Files:               longestFirst(t),
 		Setup:               setup,
 		RequireExplicitExec: true,
 		Deadline:            time.Now().Add(45 * time.Minute),
@@ -79,6 +81,22 @@ func TestStories(t *testing.T) {
 			"set":    set,
 		},
 	})
+}
+
+// longestFirst are the stories, the long ones first: the last to begin decides when all have ended.
+func longestFirst(t *testing.T) []string {
+	t.Helper()
+	stories, err := filepath.Glob("testdata/*.txtar")
+	require.NoError(t, err)
+	require.NotEmpty(t, stories)
+	length := map[string]int64{}
+	for _, story := range stories {
+		info, err := os.Stat(story)
+		require.NoError(t, err)
+		length[story] = info.Size()
+	}
+	slices.SortFunc(stories, func(a, b string) int { return cmp.Compare(length[b], length[a]) })
+	return stories
 }
 
 // copyCommon puts the manifests that many stories start from into the story's folder, their variables replaced.
@@ -219,10 +237,4 @@ func cloud(ts *testscript.TestScript, neg bool, args []string) {
 	if (err != nil) != neg {
 		ts.Fatalf("localcloud %s: %v", strings.Join(args, " "), err)
 	}
-}
-
-func TestTestbedKnowsItsStories(t *testing.T) {
-	stories, err := filepath.Glob("testdata/*.txtar")
-	require.NoError(t, err)
-	require.NotEmpty(t, stories)
 }

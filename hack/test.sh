@@ -56,12 +56,7 @@ fuzz() {
 
 e2e() {
   section "stories on real containers and real servers, then Cluster API's validators on the same testbed"
-  # Beside them, for it has servers and a network of its own, and is short.
-  DROVER_E2E=1 gotest -count=1 -timeout 30m -v ${STORY:+-run "/$STORY"} ./e2e/distribution >bin/distribution.log 2>&1 &
   DROVER_E2E=1 gotest -count=1 -timeout 90m -parallel 4 -v ${STORY:+-run "(Stories|Outages|WithKubeadm)/$STORY"} ./e2e || failed=1
-  wait $! || failed=1
-  section "a cluster on real servers by localkube in the packaging of k3s"
-  cat bin/distribution.log
 }
 
 bench() {
@@ -70,7 +65,11 @@ bench() {
 
 suite() {
   case $what in
-  all) for stage in verify unit load fuzz e2e; do timed $stage; done ;;
+  all)
+    # To make the servers' root file system takes minutes, most of them for disks and downloads: it is there when the stories begin.
+    bin/localcloud rootfs build --rootfs-dir .drover/cache/rootfs >bin/rootfs.log 2>&1 &
+    for stage in verify unit load fuzz e2e; do timed $stage; done
+    ;;
   *) timed "$what" ;;
   esac
   return $failed
