@@ -70,7 +70,8 @@ func because(reason, format string, args ...any) *fault {
 	return &fault{reason, fmt.Sprintf(format, args...)}
 }
 
-// summary is the cluster's reason and a message that names at most three machines, those first whose reason does not go away by itself.
+// summary is the cluster's reason and a message of at most three causes, each with at most three of its machines, those first whose reason does not go
+// away by itself.
 func summary(verdicts []Verdict) (reason, message string) {
 	waiting := slices.DeleteFunc(slices.Clone(verdicts), Verdict.Done)
 	if len(waiting) == 0 {
@@ -83,11 +84,22 @@ func summary(verdicts []Verdict) (reason, message string) {
 		return 1
 	}
 	slices.SortStableFunc(waiting, func(a, b Verdict) int { return rank(a) - rank(b) })
-	var parts []string
-	for _, v := range waiting[:min(3, len(waiting))] {
-		parts = append(parts, v.Machine+": "+v.Message)
+	var causes []string
+	machines := map[string][]string{}
+	for _, v := range waiting {
+		if machines[v.Message] == nil {
+			causes = append(causes, v.Message)
+		}
+		machines[v.Message] = append(machines[v.Message], v.Machine)
 	}
-	if more := len(waiting) - len(parts); more > 0 {
+	var parts []string
+	more := len(waiting)
+	for _, cause := range causes[:min(3, len(causes))] {
+		names := machines[cause]
+		more -= len(names)
+		parts = append(parts, atMostThree(names)+": "+cause)
+	}
+	if more > 0 {
 		parts = append(parts, fmt.Sprintf("and %d more", more))
 	}
 	reason = rkev1.WaitingForMachinesReason
@@ -95,6 +107,13 @@ func summary(verdicts []Verdict) (reason, message string) {
 		reason = first
 	}
 	return reason, strings.Join(parts, "; ")
+}
+
+func atMostThree(names []string) string {
+	if len(names) <= 3 {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:3], ", "), len(names)-3)
 }
 
 // stops reports whether a reason does not go away by itself, so that the cluster shows it.

@@ -109,6 +109,7 @@ func (r *Report) decideControlPlane(s *facts.ClusterSnapshot, words advice.Words
 	step := firstReached(r.Steps)
 	if step == nil {
 		r.Verdict = []string{"The cluster is as its specification says."}
+		r.tellWarnings(s)
 		r.tellNodes(s)
 		return
 	}
@@ -128,6 +129,7 @@ func (r *Report) decideControlPlane(s *facts.ClusterSnapshot, words advice.Words
 			r.tell(other)
 		}
 	}
+	r.tellWarnings(s)
 	r.tellNodes(s)
 	if len(r.Next) == 0 {
 		r.say(own{next: []string{"See what is said of the control plane: kubectl -n {ns} describe rkecontrolplanes.rke.cattle.io {controlplane}"}},
@@ -152,10 +154,24 @@ func (r *Report) tellMachine(s *facts.ClusterSnapshot) {
 	}
 	why := "See why it is not ready: drover why machine/{machine} -n {ns}"
 	r.say(own{next: []string{why}}, advice.Words{"ns": worst.Namespace, "machine": worst.Name})
-	if told.Message != "" {
-		r.Verdict = appendNew(r.Verdict, facts.Clean("Machine "+worst.Name+": "+told.Message))
+	isTold := func(line string) bool { return strings.Contains(line, told.Message) }
+	if told.Message != "" && !slices.ContainsFunc(r.Verdict, isTold) {
+		r.Verdict = append(r.Verdict, facts.Clean("Machine "+worst.Name+": "+told.Message))
 	}
 	for _, next := range told.next {
+		r.Next = appendNew(r.Next, next)
+	}
+}
+
+// tellWarnings tells what in the specification has no effect, which holds nothing up.
+func (r *Report) tellWarnings(s *facts.ClusterSnapshot) {
+	c := meta.FindStatusCondition(s.ControlPlane.Conditions, rkev1.WarningsCondition)
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return
+	}
+	step := newStep(rkev1.WarningsCondition, c)
+	r.Verdict = appendNew(r.Verdict, "A warning: "+step.Message)
+	for _, next := range step.next {
 		r.Next = appendNew(r.Next, next)
 	}
 }

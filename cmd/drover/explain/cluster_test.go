@@ -115,13 +115,19 @@ func TestClusterDecisions(t *testing.T) {
 			"one-a", metav1.ConditionFalse, rkev1.RetryingPlanReason, "attempt 3 failed", rkev1.EtcdRoleLabel), `
 ! Reconciled|RetryingPlan||one-a: attempt 3 failed
 . one-a: attempt 3 failed
-. Machine one-a: attempt 3 failed
 . nothing answers at 10.0.0.1:6443
 > Take the change back, which overtakes it: kubectl edit rkecontrolplanes.rke.cattle.io one-cp -n shop
 > See why it is not ready: drover why machine/one-a -n shop
 > Read what its agent says: drover logs one-a -n shop --agent
 > Open the way from the manager to the address in the message: a firewall, a network, or an address in the RKECluster's spec.controlPlaneEndpoint
 > See the Machines and their labels: kubectl get machines.cluster.x-k8s.io -n shop --show-labels
+`},
+		"what has no effect": {with(clusterOf(done(rkev1.ReconciledCondition, rkev1.ReconciledReason, 2), done(rkev1.AvailableCondition, rkev1.APIAnswersReason, 2),
+			condition(rkev1.WarningsCondition, metav1.ConditionTrue, rkev1.WarningsReason, "spec.machineSelectorConfig[0]: its selector matches no machine", 2), done(rkev1.ReadyCondition, rkev1.ReadyReason, 2)),
+			"one-a", metav1.ConditionTrue, rkev1.ReconciledReason, ""), `
+. The cluster is as its specification says.
+. A warning: spec.machineSelectorConfig[0]: its selector matches no machine
+> Change it: kubectl edit rkecontrolplanes.rke.cattle.io one-cp -n shop
 `},
 		"a node that is not well": {deadNode, `
 . The cluster is as its specification says.
