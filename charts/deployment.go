@@ -136,7 +136,7 @@ type Settings struct {
 	ExternalCAPI bool
 	// ServerURL is how servers reach AgentsService; empty when no agents call.
 	ServerURL string
-	// AgentsServiceType is AgentsService's, ClusterIP when empty; AgentsNodePort is its port on nodes, any when 0.
+	// AgentsServiceType is AgentsService's, when empty NodePort with an AgentsNodePort and otherwise ClusterIP; that is its port on nodes, any when 0.
 	AgentsServiceType corev1.ServiceType
 	AgentsNodePort    int32
 	// Args are further flags of the manager.

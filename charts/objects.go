@@ -75,6 +75,9 @@ func Objects(s Settings) ([]client.Object, error) {
 	if s.ServerURL != "" {
 		agents := service(s, AgentsService, 443, AgentsPort)
 		agents.Spec.Type, agents.Spec.Ports[0].NodePort = s.AgentsServiceType, s.AgentsNodePort
+		if agents.Spec.Type == "" && s.AgentsNodePort > 0 {
+			agents.Spec.Type = corev1.ServiceTypeNodePort
+		}
 		objs = append(objs, agents)
 	}
 	objs = append(objs,

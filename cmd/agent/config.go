@@ -1,10 +1,12 @@
 package main
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -18,6 +20,9 @@ import (
 const (
 	defaultConfig = "/etc/rancher/agent/config.yaml"
 	defaultFolder = "/var/lib/rancher/agent"
+
+	// installedConfig is what our install script writes.
+	installedConfig = "/etc/drover/agent.yaml"
 )
 
 // config is the configuration file. The first group of fields is that of Rancher's system-agent; of its others localEnabled is refused, for plans come
@@ -71,6 +76,12 @@ func parseConfig(content []byte) (*config, error) {
 	if c.LocalEnabled {
 		return nil, errors.New("localEnabled: plans come from the manager only")
 	}
+	if server, err := url.Parse(c.Server); c.Server != "" && (err != nil || server.Scheme != "https" || server.Host == "") { // it may hold a password
+		return nil, errors.New("server is not of the form https://host or https://host:port")
+	}
+	if c.Folder != "" && !filepath.IsAbs(c.Folder) {
+		return nil, fmt.Errorf("folder: %q is not absolute", c.Folder)
+	}
 	def := func(field *string, value ...string) {
 		if *field == "" {
 			*field = filepath.Join(value...)
@@ -84,6 +95,21 @@ func parseConfig(content []byte) (*config, error) {
 	def(&c.TokenFile, filepath.Dir(defaultConfig), "token")
 	def(&c.AgentRegistriesFile, filepath.Dir(defaultConfig), "registries.yaml")
 	return c, nil
+}
+
+// readAuthorities reads what verifies the endpoint; none leaves it to the system's.
+func (c *config) readAuthorities() ([]byte, error) {
+	if c.CAFile == "" {
+		return nil, nil
+	}
+	content, err := os.ReadFile(c.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("reading the endpoint's CA certificates: %w", err)
+	}
+	if !x509.NewCertPool().AppendCertsFromPEM(content) {
+		return nil, fmt.Errorf("reading the endpoint's CA certificates: %s has no certificate in PEM", c.CAFile)
+	}
+	return content, nil
 }
 
 // readPrivate reads a file that belongs to us and that nobody else can read.

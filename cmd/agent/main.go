@@ -41,6 +41,9 @@ func command(env func(string) (string, bool), environ []string) *cobra.Command {
 	file, ok := env("CATTLE_AGENT_CONFIG")
 	if !ok || file == "" {
 		file = defaultConfig
+		if _, err := os.Stat(installedConfig); err == nil {
+			file = installedConfig
+		}
 	}
 	verbosity := 0
 	root := &cobra.Command{
@@ -58,14 +61,21 @@ func command(env func(string) (string, bool), environ []string) *cobra.Command {
 			return run(cmd.Context(), c, environ, startLogging(cmd.ErrOrStderr(), verbosity))
 		},
 	}
-	root.PersistentFlags().StringVar(&file, "config", file, "the agent's configuration, readable by its owner alone (default: $CATTLE_AGENT_CONFIG)")
+	root.PersistentFlags().StringVar(&file, "config", file, "the agent's configuration, readable by its owner alone (default: $CATTLE_AGENT_CONFIG, "+installedConfig+" if it is there, or "+defaultConfig+")")
 	root.Flags().IntVarP(&verbosity, "verbosity", "v", 0, "1 logs more")
 	root.AddCommand(statusCommand(&file), &cobra.Command{
 		Use:   "validate-config",
 		Short: "Check the configuration and the connection file, and do nothing",
 		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			_, err := readConfig(file)
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := readConfig(file)
+			if err != nil {
+				return err
+			}
+			if _, err := c.readAuthorities(); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), file, "can be used.")
 			return err
 		},
 	})
@@ -91,11 +101,9 @@ func run(ctx context.Context, c *config, environ []string, log logr.Logger) erro
 		return err
 	}
 	log.Info("Starting", "version", version, "platform", platform)
-	var ca []byte // none leaves it to the system's
-	if c.CAFile != "" {
-		if ca, err = os.ReadFile(c.CAFile); err != nil {
-			return fmt.Errorf("reading the endpoint's CA certificates: %w", err)
-		}
+	ca, err := c.readAuthorities()
+	if err != nil {
+		return err
 	}
 	door, err := access.Open(ctx, access.Options{ConnectionFile: c.ConnectionInfoFile, KeyFile: c.KeyFile, Server: c.Server, CA: ca, TokenFile: c.TokenFile,
 		Hostname: hostname, Platform: platform, Version: version, Proxy: http.ProxyFromEnvironment, Log: log})

@@ -66,6 +66,11 @@ func TestStatus(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
+	changed := func(line string) func(t *testing.T, dir string) {
+		return func(t *testing.T, dir string) {
+			write(t, filepath.Join(dir, "config.yaml"), 0o600, "connectionInfoFile: "+dir+"/info.json\n"+line+"\n")
+		}
+	}
 	for name, tt := range map[string]struct {
 		change func(t *testing.T, dir string)
 		says   string
@@ -80,8 +85,13 @@ func TestConfig(t *testing.T) {
 			write(t, filepath.Join(dir, "config.yaml"), 0o600, "localEnabled: true")
 		},
 			"plans come from the manager only"},
-		"nowhere to go":      {func(t *testing.T, dir string) { require.NoError(t, os.Remove(filepath.Join(dir, "info.json"))) }, "no such file"},
-		"no connection file": {func(t *testing.T, dir string) { write(t, filepath.Join(dir, "info.json"), 0o600, "{}") }, "names no kubeConfig"},
+		"a server without TLS":  {changed("server: http://x"), "https://host"},
+		"a server that is none": {changed("server: not a url"), "https://host"},
+		"no certificates":       {changed("caFile: /nope"), "no such file"},
+		"none in PEM":           {changed("caFile: /etc/hostname"), "no certificate in PEM"},
+		"a folder from here":    {changed("folder: relative"), "not absolute"},
+		"nowhere to go":         {func(t *testing.T, dir string) { require.NoError(t, os.Remove(filepath.Join(dir, "info.json"))) }, "no such file"},
+		"no connection file":    {func(t *testing.T, dir string) { write(t, filepath.Join(dir, "info.json"), 0o600, "{}") }, "names no kubeConfig"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "it belongs to another" && os.Geteuid() != 0 {
@@ -89,9 +99,10 @@ func TestConfig(t *testing.T) {
 			}
 			dir := folder(t)
 			tt.change(t, dir)
-			_, err := drover(t, dir, "validate-config")
+			out, err := drover(t, dir, "validate-config")
 			if tt.says == "" {
 				require.NoError(t, err)
+				require.Equal(t, filepath.Join(dir, "config.yaml")+" can be used.\n", out)
 			} else {
 				require.ErrorContains(t, err, tt.says)
 			}

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net/netip"
+	"net/url"
 	"os"
 	"runtime"
 	"slices"
@@ -54,7 +56,7 @@ func manifestsCommand() *cobra.Command {
 	flags.StringVar(&o.clientCA, "webhook-client-ca-file", "", "file with the CA certificates, PEM, of the certificate that the API server shows to webhooks; it becomes a ConfigMap")
 	flags.StringArrayVar(&o.settings.APIServerCIDRs, "api-server-cidr", nil, "addresses that API servers call from, such as 192.0.2.10/32; a NetworkPolicy lets nobody else reach the webhooks; may be repeated")
 	flags.StringVar(&o.settings.ServerURL, "server-url", "", "how servers reach Service drover-agents, such as https://drover.example.org; machines with an RKEBootstrap need it (default: no such Service)")
-	flags.StringVar(&o.serviceType, "agents-service-type", "", "type of Service drover-agents: ClusterIP, NodePort or LoadBalancer (default: the cluster's)")
+	flags.StringVar(&o.serviceType, "agents-service-type", "", "type of Service drover-agents: ClusterIP, NodePort or LoadBalancer (default: NodePort with --agents-node-port, else the cluster's)")
 	flags.Int32Var(&o.settings.AgentsNodePort, "agents-node-port", 0, "port of Service drover-agents on nodes (default: any)")
 	flags.StringArrayVar(&o.managerArgs, "manager-arg", nil, "a further flag of the manager, such as --manager-arg=--v=1; may be repeated")
 	o.jobs.addFlags(flags)
@@ -113,15 +115,36 @@ func (o *manifestOptions) validate() error {
 			problems = multierror.Append(problems, fmt.Errorf("--api-server-cidr=%s is not of the form 192.0.2.10/32", cidr))
 		}
 	}
-	// The Service of agents is held to what Kubernetes takes.
-	problems = multierror.Append(problems, (&agentOptions{serverURL: o.settings.ServerURL, address: ":0"}).validate()...)
+	return multierror.Append(problems, slices.Concat(o.validateAgents(), o.validateManagerArgs())...).ErrorOrNil()
+}
+
+// validateAgents holds the Service of agents to what Kubernetes takes, and its address to what servers can reach.
+func (o *manifestOptions) validateAgents() []error {
+	problems := (&agentOptions{serverURL: o.settings.ServerURL, address: ":0"}).validate()
+	if server, err := url.Parse(o.settings.ServerURL); err == nil && isHere(server.Hostname()) {
+		problems = append(problems, fmt.Errorf("--server-url=https://%s is each server itself: give an address at which servers reach this cluster", server.Host))
+	}
 	if !slices.Contains([]corev1.ServiceType{"", corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer}, corev1.ServiceType(o.serviceType)) {
-		problems = multierror.Append(problems, fmt.Errorf("--agents-service-type=%s is none of ClusterIP, NodePort, LoadBalancer", o.serviceType))
+		problems = append(problems, fmt.Errorf("--agents-service-type=%s is none of ClusterIP, NodePort, LoadBalancer", o.serviceType))
 	}
-	if port := o.settings.AgentsNodePort; port < 0 || port > 65535 || port > 0 && !slices.Contains([]string{"NodePort", "LoadBalancer"}, o.serviceType) {
-		problems = multierror.Append(problems, fmt.Errorf("--agents-node-port=%d is no port, or --agents-service-type is neither NodePort nor LoadBalancer", port))
+	if port := o.settings.AgentsNodePort; port < 0 || port > 65535 {
+		problems = append(problems, fmt.Errorf("--agents-node-port=%d is no port", port))
 	}
-	return multierror.Append(problems, o.validateManagerArgs()...).ErrorOrNil()
+	if o.settings.AgentsNodePort > 0 && o.serviceType == string(corev1.ServiceTypeClusterIP) {
+		problems = append(problems, errors.New("--agents-node-port needs --agents-service-type NodePort or LoadBalancer"))
+	}
+	if o.settings.ServerURL == "" && (o.serviceType != "" || o.settings.AgentsNodePort != 0) {
+		problems = append(problems, errors.New("--agents-service-type and --agents-node-port need --server-url: without it there is no Service drover-agents"))
+	}
+	return problems
+}
+
+// isHere reports whether a host is whoever asks for it.
+func isHere(host string) bool {
+	if address, err := netip.ParseAddr(host); err == nil {
+		return address.IsLoopback() || address.IsUnspecified()
+	}
+	return host == "localhost"
 }
 
 // validateManagerArgs also looks for a proxy's password, which must not get into the Deployment.

@@ -55,7 +55,7 @@ func TestChartSaysTheSameAsManifests(t *testing.T) {
 				"--node-selector=disk=fast", "--tolerations=dedicated=drover:NoSchedule,other", "--job-http-proxy=http://p:1",
 				"--job-https-proxy=http://p:2", "--job-no-proxy=x,y", "--job-ca-file=" + caFile,
 				"--webhook-client-ca-file=" + caFile, "--api-server-cidr=192.0.2.1/32", "--api-server-cidr=2001:db8::/64",
-				"--server-url=https://h:30345", "--agents-service-type=NodePort", "--agents-node-port=30345", "--manager-arg=--v=1"},
+				"--server-url=https://h:30345", "--agents-node-port=30345", "--manager-arg=--v=1"},
 			values: map[string]any{"image": "r/i:1", "imagePullPolicy": "Never", "imagePullSecrets": []any{"one"}, "replicas": 3, "capi": "external",
 				"nodeSelector": map[string]any{"disk": "fast"}, "tolerations": []any{"dedicated=drover:NoSchedule", "other"},
 				"jobs":     map[string]any{"httpProxy": "http://p:1", "httpsProxy": "http://p:2", "noProxy": "x,y", "caBundle": testCA},
@@ -153,8 +153,12 @@ func TestManifests_agents(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--server-url is not of the form https://host or https://host:port":       {"--server-url=http://h"},
 		"--agents-service-type=Node is none of ClusterIP, NodePort, LoadBalancer": {"--server-url=https://h", "--agents-service-type=Node"},
-		"--agents-node-port=30345 is no port, or --agents-service-type is ":       {"--server-url=https://h", "--agents-node-port=30345"},
+		"--agents-node-port needs --agents-service-type NodePort or LoadBalancer": {"--server-url=https://h", "--agents-service-type=ClusterIP", "--agents-node-port=30345"},
 		"--agents-node-port=-1 is no port":                                        {"--server-url=https://h", "--agents-service-type=NodePort", "--agents-node-port=-1"},
+		"--agents-service-type and --agents-node-port need --server-url":          {"--agents-service-type=LoadBalancer"},
+		"--server-url=https://127.0.0.1:1 is each server itself":                  {"--server-url=https://127.0.0.1:1"},
+		"--server-url=https://localhost is each server itself":                    {"--server-url=https://localhost"},
+		"--server-url=https://[::] is each server itself":                         {"--server-url=https://[::]"},
 	} {
 		_, err := manifests(t, append([]string{"--machine-image=x"}, args...)...)
 		require.ErrorContains(t, err, want)

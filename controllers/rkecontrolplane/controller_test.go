@@ -338,6 +338,7 @@ func TestEvents(t *testing.T) {
 		require.Equal(t, 1, strings.Count(all, once), "%s in %s", once, all)
 	}
 	require.NotContains(t, all, "Waiting")
+	require.NotContains(t, all, "NotReached", "it answers a moment later")
 	w.quiet()
 	require.Empty(t, told())
 	w.change(func(o *rkev1.RKEControlPlane) {
@@ -353,6 +354,10 @@ func TestEvents(t *testing.T) {
 	w.quiet()
 	all = strings.Join(told(), "\n")
 	require.Equal(t, 2, strings.Count(all, "Warning RetryingPlan"), "of the machine and of the cluster: %s", all)
+
+	w.reached.answer[client.ObjectKeyFromObject(w.cluster)] = false
+	w.quiet()
+	require.Equal(t, 1, strings.Count(strings.Join(told(), "\n"), "Warning APINotReached"))
 }
 
 // What the user gave, and has no owner with which it would move, is labelled so that clusterctl takes it along; what is ours moves with the control plane.

@@ -18,8 +18,11 @@ func (r *Reconciler) tellOf(obj *rkev1.RKEControlPlane, before []metav1.Conditio
 	if r.Recorder == nil {
 		return
 	}
-	step.Emit(r.Recorder, obj, step.Transitions{Before: before, After: obj.Status.Conditions, Quiet: quiet,
-		Of:    []string{rkev1.ReconciledCondition, rkev1.AvailableCondition, rkev1.WarningsCondition},
+	of := []string{rkev1.ReconciledCondition, rkev1.WarningsCondition}
+	if obj.Status.Initialized { // before, no cluster's API answers
+		of = append(of, rkev1.AvailableCondition)
+	}
+	step.Emit(r.Recorder, obj, step.Transitions{Before: before, After: obj.Status.Conditions, Quiet: quiet, Of: of,
 		Notes: map[string]string{rkev1.ReconciledReason: "All machines are as the specification says", rkev1.APIAnswersReason: "The cluster's API answers"}})
 }
 

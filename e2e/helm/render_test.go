@@ -135,9 +135,9 @@ func TestChartEqualsManifests(t *testing.T) {
 			},
 		},
 		"agents": {
-			values: map[string]any{"agents": map[string]any{"serverURL": "https://drover.example:30345", "serviceType": "NodePort", "nodePort": 30345},
+			values: map[string]any{"agents": map[string]any{"serverURL": "https://drover.example:30345", "nodePort": 30345},
 				"webhooks": map[string]any{"apiServerCIDRs": []any{"192.0.2.1/32"}}},
-			flags: []string{"--server-url=https://drover.example:30345", "--agents-service-type=NodePort", "--agents-node-port=30345", "--api-server-cidr=192.0.2.1/32"},
+			flags: []string{"--server-url=https://drover.example:30345", "--agents-node-port=30345", "--api-server-cidr=192.0.2.1/32"},
 		},
 		"webhooks for API servers only": {
 			values: map[string]any{"webhooks": map[string]any{"clientCA": string(pem), "apiServerCIDRs": []any{"192.0.2.1/32"}}},
