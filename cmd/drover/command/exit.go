@@ -65,7 +65,7 @@ func arguments(validate cobra.PositionalArgs) cobra.PositionalArgs {
 // oneName wants exactly one NAME.
 func oneName(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return usagef(cmd, "one machine's NAME is needed, %d were given", len(args))
+		return usagef(cmd, "one NAME is needed, %d were given", len(args))
 	}
 	return nil
 }
