@@ -29,7 +29,7 @@ func (m *machine) followManifests(ctx context.Context) {
 	for ctx.Err() == nil {
 		found, err := manifests(filepath.Join(m.DataDir, "server", "manifests"))
 		for name, content := range found {
-			if applied[name] == content {
+			if was, known := applied[name]; known && was == content { // one that is empty takes away what it had before we were started
 				continue
 			}
 			if failed := m.apply(ctx, name, content); failed != nil {
