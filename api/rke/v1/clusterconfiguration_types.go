@@ -13,7 +13,7 @@ type Config map[string]apiextensionsv1.JSON
 type ClusterConfiguration struct {
 	// +optional
 	UpgradeStrategy ClusterUpgradeStrategy `json:"upgradeStrategy,omitempty,omitzero"`
-	// ChartValues are Helm values for the distribution's own charts, by chart.
+	// ChartValues are Helm values for the distribution's own charts, by chart. They are kept and not yet acted on.
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=object
@@ -64,7 +64,7 @@ type ClusterUpgradeStrategy struct {
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+%?)?$')",message="a concurrency is a number such as 2, or a percentage such as 10%"
 	ControlPlaneConcurrency string `json:"controlPlaneConcurrency,omitempty"`
-	// ControlPlaneDrainOptions is how control planes are drained.
+	// ControlPlaneDrainOptions is how control planes are drained. It is kept, and nothing is drained before a change yet.
 	// +optional
 	ControlPlaneDrainOptions DrainOptions `json:"controlPlaneDrainOptions,omitempty,omitzero"`
 	// WorkerConcurrency is how many workers change at a time.
@@ -72,7 +72,7 @@ type ClusterUpgradeStrategy struct {
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+%?)?$')",message="a concurrency is a number such as 2, or a percentage such as 10%"
 	WorkerConcurrency string `json:"workerConcurrency,omitempty"`
-	// WorkerDrainOptions is how workers are drained.
+	// WorkerDrainOptions is how workers are drained. It is kept, and nothing is drained before a change yet.
 	// +optional
 	WorkerDrainOptions DrainOptions `json:"workerDrainOptions,omitempty,omitzero"`
 }

@@ -46,17 +46,20 @@ type RKEControlPlaneSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxItems=500
 	AgentEnvVars []EnvVar `json:"agentEnvVars,omitempty"`
+	// LocalClusterAuthEndpoint is kept and not yet acted on.
 	// +optional
 	// +nullable
 	LocalClusterAuthEndpoint LocalClusterAuthEndpoint `json:"localClusterAuthEndpoint,omitempty,omitzero"`
-	// ETCDSnapshotCreate, ETCDSnapshotRestore, RotateCertificates and RotateEncryptionKeys ask for an operation; another generation asks again.
-	// They are kept and not yet carried out.
+	// ETCDSnapshotCreate asks for a snapshot; another generation asks again. It is kept and not yet carried out.
 	// +optional
 	ETCDSnapshotCreate *ETCDSnapshotCreate `json:"etcdSnapshotCreate,omitempty"`
+	// ETCDSnapshotRestore asks for a snapshot to be restored; another generation asks again. It is kept and not yet carried out.
 	// +optional
 	ETCDSnapshotRestore *ETCDSnapshotRestore `json:"etcdSnapshotRestore,omitempty"`
+	// RotateCertificates asks for new certificates; another generation asks again. It is kept and not yet carried out.
 	// +optional
 	RotateCertificates *RotateCertificates `json:"rotateCertificates,omitempty"`
+	// RotateEncryptionKeys asks for other keys of Secrets in etcd; another generation asks again. It is kept and not yet carried out.
 	// +optional
 	RotateEncryptionKeys *RotateEncryptionKeys `json:"rotateEncryptionKeys,omitempty"`
 	// KubernetesVersion is a release of k3s or RKE2, such as v1.36.3+k3s1.
