@@ -10,9 +10,11 @@ import (
 	"io"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -216,6 +218,19 @@ func (s *secrets) searchProcesses(seen map[string]int) map[string]int {
 		}
 	}
 	return now
+}
+
+func TestSearchProcesses(t *testing.T) {
+	sleeper := exec.CommandContext(t.Context(), "sleep", "60")
+	sleeper.Env = []string{"TOKEN=a-token-in-an-environment"}
+	require.NoError(t, sleeper.Start())
+	pid := strconv.Itoa(sleeper.Process.Pid)
+	for before, found := range map[int]bool{0: true, settled - 2: true, settled: false, seldom - 2: false, seldom - 1: true} {
+		s := newSecrets()
+		s.remember("token", "a-token-in-an-environment")
+		require.Equal(t, before+1, s.searchProcesses(map[string]int{pid: before})[pid])
+		require.Equal(t, found, slices.Contains(s.places(), "token in the environment of sleep"), "seen %d times before", before)
+	}
 }
 
 func (s *secrets) searchProcess(dir string) {

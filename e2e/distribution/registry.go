@@ -34,7 +34,7 @@ func NewRegistry(localkube string) *Registry {
 		if err != nil {
 			return err
 		}
-		return r.Add(InstallerImage, image)
+		return r.add(InstallerImage, image)
 	})
 	return r
 }
@@ -48,8 +48,8 @@ func (r *Registry) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	r.handler.ServeHTTP(w, request)
 }
 
-// Add keeps an image under a name without a registry.
-func (r *Registry) Add(image string, content v1.Image) error {
+// add keeps an image under a name without a registry.
+func (r *Registry) add(image string, content v1.Image) error {
 	ref, err := name.ParseReference(image, name.WithDefaultRegistry("registry.invalid"))
 	if err != nil {
 		return fmt.Errorf("naming image %s: %w", image, err)

@@ -24,7 +24,6 @@ type Options struct {
 	Dir     string     // one directory per server is made in it
 	Image   string     // the root file system, from BuildImage
 	Gateway netip.Addr // the servers' default route
-	Bridge  string     // what they are plugged into; that of package host by default
 }
 
 // serverName is short enough for an interface name with "vb-" before it, and cannot lead out of a directory.
@@ -55,14 +54,11 @@ func New(opts Options) (*Backend, error) {
 		return nil, fmt.Errorf("resolving servers' directory: %w", err)
 	}
 	opts.Dir = dir
-	if opts.Bridge == "" {
-		opts.Bridge = host.BridgeName
-	}
 	return &Backend{opts: opts, locks: map[string]*sync.Mutex{}, host: machinery{
 		mountOverlay: func(target, options string) error {
 			return syscall.Mount("overlay", target, "overlay", 0, options)
 		},
-		unmountBelow: unmountBelow, cgroups: findCgroups, command: func(dir serverDir) []string { return nspawnCommand(dir, opts.Bridge) }, removeInterface: host.RemoveInterface,
+		unmountBelow: unmountBelow, cgroups: findCgroups, command: nspawnCommand, removeInterface: host.RemoveInterface,
 	}}, nil
 }
 

@@ -60,7 +60,7 @@ func TestNspawnCommand(t *testing.T) {
 		"--network-bridge=drover0", "--capability=all", "--system-call-filter=add_key keyctl bpf @privileged",
 		"--bind=/state/servers/d1/containerd:/var/lib/containerd", "--resolv-conf=off", "--timezone=off", "--link-journal=no",
 		"--console=pipe",
-	}, nspawnCommand("/state/servers/d1", "drover0"))
+	}, nspawnCommand("/state/servers/d1"))
 }
 
 func TestProcessIsFoundAgain(t *testing.T) {

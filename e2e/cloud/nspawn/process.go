@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/drover-project/drover/e2e/cloud/host"
 )
 
 // consoleLog is the file that has what a server prints.
@@ -70,11 +72,11 @@ func startKeeper(dir serverDir, groups cgroups, server []string) (process, error
 
 // nspawnCommand gives the server what a Kubernetes inside it needs, too:
 // all capabilities, and a place for containerd that is no overlay itself.
-func nspawnCommand(dir serverDir, bridge string) []string {
+func nspawnCommand(dir serverDir) []string {
 	store := strings.NewReplacer(`\`, `\\`, `:`, `\:`).Replace(dir.in(containerdDir))
 	return []string{
 		"systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--boot", "--directory=" + dir.root(), "--machine=" + dir.name(),
-		"--network-bridge=" + bridge, "--capability=all", "--system-call-filter=add_key keyctl bpf @privileged",
+		"--network-bridge=" + host.BridgeName, "--capability=all", "--system-call-filter=add_key keyctl bpf @privileged",
 		"--bind=" + store + ":/var/lib/containerd", "--resolv-conf=off", "--timezone=off", "--link-journal=no",
 		"--console=pipe",
 	}
