@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -221,13 +222,15 @@ func (s *secrets) searchProcesses(seen map[string]int) map[string]int {
 }
 
 func TestSearchProcesses(t *testing.T) {
+	token := rand.Text()
 	sleeper := exec.CommandContext(t.Context(), "sleep", "60")
-	sleeper.Env = []string{"TOKEN=a-token-in-an-environment"}
+	sleeper.Env = []string{"TOKEN=" + token}
 	require.NoError(t, sleeper.Start())
+	t.Cleanup(func() { _ = sleeper.Wait() }) // the test's context has ended it
 	pid := strconv.Itoa(sleeper.Process.Pid)
 	for before, found := range map[int]bool{0: true, settled - 2: true, settled: false, seldom - 2: false, seldom - 1: true} {
 		s := newSecrets()
-		s.remember("token", "a-token-in-an-environment")
+		s.remember("token", token)
 		require.Equal(t, before+1, s.searchProcesses(map[string]int{pid: before})[pid])
 		require.Equal(t, found, slices.Contains(s.places(), "token in the environment of sleep"), "seen %d times before", before)
 	}
