@@ -391,6 +391,8 @@ func TestWebhooks_underAttack(t *testing.T) {
 	awaitActive(t, c, "digitalocean")
 	ns := testkit.Namespace(t)
 	usual, before := slowestAdmission(t, c, ns), peakMemory(t, pid)
+	// The bodies held back are 360 MiB. Of those that may be read at once, 24, there are some generations before they are collected.
+	const costs = 256
 
 	attack(t, c, "127.0.0.1:"+port)
 	deadline := time.Now().Add(15 * time.Second)
@@ -400,13 +402,13 @@ func TestWebhooks_underAttack(t *testing.T) {
 	}
 	after := peakMemory(t, pid)
 	t.Logf("slowest admission %s, under attack %s; peak memory %d MiB, under attack %d MiB", usual, attacked, before, after)
-	require.Less(t, after-before, 160, "MiB of memory that the attack costs")
+	require.Less(t, after-before, costs, "MiB of memory that the attack costs")
 	require.Less(t, attacked, 3*usual+5*time.Second, "the API server waits for 10")
 
 	stop()
 	pid, _ = managerProcess(t, account, flags...)
 	attacked, after = slowestAdmission(t, c, ns), peakMemory(t, pid)
 	t.Logf("started under attack: slowest admission %s, peak memory %d MiB", attacked, after)
-	require.Less(t, after-before, 160)
+	require.Less(t, after-before, costs)
 	require.Less(t, attacked, 3*usual+5*time.Second, "the API server waits for 10")
 }
