@@ -113,7 +113,8 @@ RELEASE_DIR := bin/release/infrastructure-drover/$(RELEASE)
 release: capi/crds/.done ## Write a release for clusterctl into bin/release: components, metadata, cluster templates; IMAGE names the image.
 	$(GO_BUILD) -ldflags "$(LDFLAGS)" -o bin/ ./cmd/manager
 	@rm -rf $(RELEASE_DIR) && mkdir -p $(RELEASE_DIR)
-	bin/manager manifests --with-crds --capi=external --machine-image $(IMAGE) $(RELEASE_FLAGS) >$(RELEASE_DIR)/infrastructure-components.yaml
+	bin/manager manifests --with-crds --capi=external --machine-image $(IMAGE) --server-url '$${DROVER_SERVER_URL:=}' \
+		--agents-service-type '$${DROVER_AGENTS_SERVICE_TYPE:=ClusterIP}' $(RELEASE_FLAGS) >$(RELEASE_DIR)/infrastructure-components.yaml
 	cp charts/metadata.yaml charts/clusterctl/*.yaml $(RELEASE_DIR)/
 
 # The CRDs of Cluster API come from its module and are not kept in git.

@@ -262,3 +262,35 @@ func TestEveryValueOfTheChartIsDocumented(t *testing.T) {
 		require.True(t, used[name], "%s is documented and read by nobody", name)
 	}
 }
+
+// TestCRDs_explainThemselves: `kubectl explain` has a sentence for each field.
+func TestCRDs_explainThemselves(t *testing.T) {
+	crds, err := charts.CRDs()
+	require.NoError(t, err)
+	fields := 0
+	for _, crd := range crds {
+		root := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
+		for _, part := range []string{"spec", "status"} {
+			schema := root.Properties[part]
+			fields += describe(t, crd.Spec.Names.Kind+"."+part, &schema)
+		}
+	}
+	require.Greater(t, fields, 200)
+}
+
+// describe returns how many fields a schema has.
+func describe(t *testing.T, path string, schema *apiextensionsv1.JSONSchemaProps) int {
+	t.Helper()
+	count := 0
+	for name, field := range schema.Properties {
+		require.NotEmpty(t, field.Description, "%s.%s", path, name)
+		count += 1 + describe(t, path+"."+name, &field)
+	}
+	if schema.Items != nil && schema.Items.Schema != nil {
+		count += describe(t, path, schema.Items.Schema)
+	}
+	if schema.AdditionalProperties != nil && schema.AdditionalProperties.Schema != nil {
+		count += describe(t, path, schema.AdditionalProperties.Schema)
+	}
+	return count
+}

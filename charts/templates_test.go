@@ -104,25 +104,28 @@ func applyCRDs(t *testing.T, name string, flags []crdgen.Flag) {
 }
 
 // TestClusterTemplates: what `clusterctl generate cluster` prints of each flavour is taken by the API server, to the last field, and
-// each Node of it gets a provider ID, without which Cluster API does not find it.
+// each Node of it gets a provider ID, without which Cluster API does not find it: kubeadm's by the template, ours by the control plane.
 func TestClusterTemplates(t *testing.T) {
 	templates, err := filepath.Glob(filepath.Join("clusterctl", "cluster-template*.yaml"))
 	require.NoError(t, err)
-	require.Len(t, templates, 6)
+	require.Len(t, templates, 7)
 	for _, path := range templates {
 		flavour := strings.TrimPrefix(strings.TrimSuffix(filepath.Base(path), ".yaml"), "cluster-template")
-		name := strings.TrimPrefix(flavour, "-")
-		if name == "" {
+		name, version, count, ids := strings.TrimPrefix(flavour, "-"), "v1.36.0", 7, 3
+		switch flavour {
+		case "":
 			name = "digitalocean"
+		case "-k3s":
+			name, version, count, ids = "digitalocean", "v1.36.0+k3s1", 8, 0
 		}
-		t.Run(name, func(t *testing.T) {
+		t.Run(filepath.Base(path), func(t *testing.T) {
 			flags, ok := driver.Builtin(name)
 			require.True(t, ok)
 			applyCRDs(t, name, flags)
 			text, err := os.ReadFile(path)
 			require.NoError(t, err)
-			require.Len(t, regexp.MustCompile(`name: (provider-id|cloud-provider)`).FindAll(text, -1), 3, "the first server, further ones, workers")
-			require.Equal(t, 7, apply(t, generate(text, map[string]string{"CLUSTER_NAME": "one", "KUBERNETES_VERSION": "v1.36.0",
+			require.Len(t, regexp.MustCompile(`name: (provider-id|cloud-provider)`).FindAll(text, -1), ids, "the first server, further ones, workers")
+			require.Equal(t, count, apply(t, generate(text, map[string]string{"CLUSTER_NAME": "one", "KUBERNETES_VERSION": version,
 				"CONTROL_PLANE_MACHINE_COUNT": "3", "WORKER_MACHINE_COUNT": "2", "CONTROL_PLANE_ENDPOINT_HOST": "api.example.org"})))
 		})
 	}

@@ -81,6 +81,13 @@ func TestStories(t *testing.T) {
 			"set":    set,
 		},
 	})
+	// These wait more than they compute, and disturb nobody.
+	for name, tell := range map[string]func(*testing.T){"canary": canaryStory, "hostile-create": hostileCreate} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tell(t)
+		})
+	}
 }
 
 // longestFirst are the stories, the long ones first: the last to begin decides when all have ended.

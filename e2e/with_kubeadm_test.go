@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/e2e/cloud/pki"
+	"github.com/drover-project/drover/e2e/testbed"
 )
 
 // TestWithKubeadm hands the testbed over to the unmodified managers of Cluster API and of kubeadm's providers, as `clusterctl init` does. They make
@@ -65,7 +66,7 @@ func setupKubeadm(env *testscript.Env) error {
 	if err := os.CopyFS(ours, os.DirFS(releases[0])); err != nil {
 		return err
 	}
-	manifests, err := bed.Manifests(context.Background(), "--with-crds", "--capi=external")
+	manifests, err := bed.Manifests(context.Background(), "--with-crds", "--capi=external", "--server-url=${DROVER_SERVER_URL:=}")
 	if err != nil {
 		return err
 	}
@@ -79,7 +80,8 @@ func setupKubeadm(env *testscript.Env) error {
 	}
 	for name, value := range map[string]string{
 		"RELEASE": release, "UPSTREAM": upstream, "CAPI": versions[0].Name(), "CLUSTERCTL_DISABLE_VERSIONCHECK": "true",
-		"KCP": "system:serviceaccount:capi-kubeadm-control-plane-system:capi-kubeadm-control-plane-manager",
+		"DROVER_SERVER_URL": testbed.ServerURL,
+		"KCP":               "system:serviceaccount:capi-kubeadm-control-plane-system:capi-kubeadm-control-plane-manager",
 	} {
 		env.Setenv(name, value)
 	}

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -43,7 +44,8 @@ func manifestsCommand() *cobra.Command {
 		Short: "Print what runs the manager in a cluster, for kubectl apply --server-side -f -",
 		Long: "Print the objects that run the manager in a cluster. Flags about Jobs mean the same as the manager's own.\n" +
 			"The file given as --job-ca-file is read here and becomes a ConfigMap. With --with-crds the output serves as\n" +
-			"clusterctl's infrastructure-components.yaml.",
+			"clusterctl's infrastructure-components.yaml; --server-url and --agents-service-type may then be variables\n" +
+			"of clusterctl's, such as '${DROVER_SERVER_URL:=}'.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.print(cmd.OutOrStdout()) },
 	}
@@ -120,11 +122,14 @@ func (o *manifestOptions) validate() error {
 
 // validateAgents holds the Service of agents to what Kubernetes takes, and its address to what servers can reach.
 func (o *manifestOptions) validateAgents() []error {
-	problems := (&agentOptions{serverURL: o.settings.ServerURL, address: ":0"}).validate()
+	var problems []error
+	if !isVariable(o.settings.ServerURL) {
+		problems = (&agentOptions{serverURL: o.settings.ServerURL, address: ":0"}).validate()
+	}
 	if server, err := url.Parse(o.settings.ServerURL); err == nil && isHere(server.Hostname()) {
 		problems = append(problems, fmt.Errorf("--server-url=https://%s is each server itself: give an address at which servers reach this cluster", server.Host))
 	}
-	if !slices.Contains([]corev1.ServiceType{"", corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer}, corev1.ServiceType(o.serviceType)) {
+	if !isVariable(o.serviceType) && !slices.Contains([]corev1.ServiceType{"", corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer}, corev1.ServiceType(o.serviceType)) {
 		problems = append(problems, fmt.Errorf("--agents-service-type=%s is none of ClusterIP, NodePort, LoadBalancer", o.serviceType))
 	}
 	if port := o.settings.AgentsNodePort; port < 0 || port > 65535 {
@@ -138,6 +143,11 @@ func (o *manifestOptions) validateAgents() []error {
 	}
 	return problems
 }
+
+var clusterctlVariable = regexp.MustCompile(`^\$\{[A-Z_]+(:=[^{}]*)?\}$`)
+
+// isVariable reports whether a value is left to `clusterctl init`, which replaces ${NAME} and ${NAME:=default} in the components of a release.
+func isVariable(value string) bool { return clusterctlVariable.MatchString(value) }
 
 // isHere reports whether a host is whoever asks for it.
 func isHere(host string) bool {

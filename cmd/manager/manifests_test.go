@@ -83,6 +83,15 @@ func TestManifests_forClusterctl(t *testing.T) {
 		require.Equal(t, "infrastructure-drover", labels["cluster.x-k8s.io/provider"], name)
 	}
 	require.Contains(t, objects(t, out), "CustomResourceDefinition rkeclusters.rke.cattle.io")
+
+	out, err = manifests(t, "--machine-image=x", "--server-url=${URL:=}", "--agents-service-type=${TYPE:=ClusterIP}")
+	require.NoError(t, err)
+	filled := objects(t, strings.NewReplacer("${URL:=}", "https://drover.example", "${TYPE:=ClusterIP}", "LoadBalancer").Replace(out))
+	out, err = manifests(t, "--machine-image=x", "--server-url=https://drover.example", "--agents-service-type=LoadBalancer")
+	require.NoError(t, err)
+	require.Equal(t, objects(t, out), filled, "as `clusterctl init` fills it in")
+	_, err = manifests(t, "--machine-image=x", "--server-url=${URL:=}x")
+	require.ErrorContains(t, err, "--server-url is not of the form")
 }
 
 // renderChart is as much of helm as the chart uses.

@@ -42,7 +42,7 @@ func (t *Testbed) Manifests(ctx context.Context, flags ...string) (string, error
 	return t.run(ctx, "manager", append([]string{"manifests",
 		"--machine-image", Image, "--image-pull-policy", "Never",
 		"--job-https-proxy", endpoints.Proxy, "--job-ca-file", endpoints.CAFile, "--job-no-proxy", testNetworks,
-		"--server-url", "https://" + cloudAddress + ":" + agentsNodePort, "--agents-service-type", "NodePort", "--agents-node-port", agentsNodePort,
+		"--server-url", ServerURL, "--agents-service-type", "NodePort", "--agents-node-port", agentsNodePort,
 		// All servers boot on this machine, which may have much else to do.
 		"--job-ssh-timeout", "15m",
 	}, flags...)...)

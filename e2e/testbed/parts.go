@@ -66,6 +66,8 @@ const (
 	cloudAddress = "198.18.0.1"
 	// agentsNodePort is where its servers reach the manager, at the same address.
 	agentsNodePort = "30345"
+	// ServerURL is the manager's, for its servers.
+	ServerURL = "https://" + cloudAddress + ":" + agentsNodePort
 	// DemoToken is the API token that the examples and stories use.
 	DemoToken = "drover-demo-token"
 

@@ -114,15 +114,19 @@ type NodeDriverStatus struct {
 	// +listMapKey=type
 	// +kubebuilder:validation:items:XPreserveUnknownFields
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// ObservedGeneration is the generation of the spec that this status is of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// AppliedURL, AppliedChecksum, AppliedVersion and AppliedDockerMachineVersion are what the kinds were made from.
+	// AppliedURL is the spec's url that the kinds were made from.
 	// +optional
 	AppliedURL string `json:"appliedURL,omitempty"`
+	// AppliedChecksum is the spec's checksum that the kinds were made from.
 	// +optional
 	AppliedChecksum string `json:"appliedChecksum,omitempty"`
+	// AppliedVersion is the spec's version that the kinds were made from.
 	// +optional
 	AppliedVersion string `json:"appliedVersion,omitempty"`
+	// AppliedDockerMachineVersion is the version of rancher/machine whose flags the kinds of a built-in driver were made from.
 	// +optional
 	AppliedDockerMachineVersion string `json:"appliedDockerMachineVersion,omitempty"`
 	// DriverName is the name the driver answers to.
@@ -134,11 +138,13 @@ type NodeDriverStatus struct {
 	// Fields is the number of fields the driver's flags became.
 	// +optional
 	Fields int32 `json:"fields,omitempty"`
-	// ConfigKind, MachineKind and MachineTemplateKind are the kinds made for this driver.
+	// ConfigKind is the kind of Rancher's own machine configurations made for this driver.
 	// +optional
 	ConfigKind string `json:"configKind,omitempty"`
+	// MachineKind is the kind made for this driver's machines.
 	// +optional
 	MachineKind string `json:"machineKind,omitempty"`
+	// MachineTemplateKind is the kind made for templates of this driver's machines.
 	// +optional
 	MachineTemplateKind string `json:"machineTemplateKind,omitempty"`
 	// ProbeAttempts counts probe Jobs since the last success or change of the spec.

@@ -45,7 +45,7 @@ func TestServerShowsClusters(t *testing.T) {
 		{Type: rkev1.ReadyCondition, Status: metav1.ConditionTrue, Reason: rkev1.ReadyReason, LastTransitionTime: *moment(0)},
 	}
 	require.NoError(t, c.Status().Update(t.Context(), cluster))
-	require.Equal(t, map[string]any{"Name": "one", "Cluster": "prod", "Ready": "True", "Endpoint": "api.example.com", "Paused": "True"}, columns(t, path, true))
+	require.Equal(t, map[string]any{"Name": "one", "Cluster": "prod", "Ready": "True", "Endpoint": "api.example.com", "Port": float64(6443), "Paused": "True"}, columns(t, path, true))
 }
 
 func TestServerShowsScans(t *testing.T) {

@@ -38,6 +38,7 @@ type RKEBootstrapSpec struct {
 
 // RKEBootstrapStatus is the observed state of an RKEBootstrap.
 type RKEBootstrapStatus struct {
+	// Conditions say how far it is and what it waits for; Ready sums them up.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -53,6 +54,7 @@ type RKEBootstrapStatus struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	DataSecretName *string `json:"dataSecretName,omitempty"`
+	// ObservedGeneration is the generation of the spec that this status is of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }

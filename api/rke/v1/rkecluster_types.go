@@ -15,6 +15,7 @@ import (
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels['cluster\.x-k8s\.io/cluster-name']`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Endpoint",type=string,JSONPath=`.spec.controlPlaneEndpoint.host`
+// +kubebuilder:printcolumn:name="Port",type=integer,JSONPath=`.spec.controlPlaneEndpoint.port`,priority=1
 // +kubebuilder:printcolumn:name="Paused",type=string,JSONPath=`.status.conditions[?(@.type=="Paused")].status`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type RKECluster struct {
@@ -44,6 +45,7 @@ type RKEClusterSpec struct {
 
 // RKEClusterStatus is the observed state of an RKECluster.
 type RKEClusterStatus struct {
+	// Conditions say how far it is and what it waits for; Ready sums them up.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -59,6 +61,7 @@ type RKEClusterStatus struct {
 	FailureDomains []clusterv1.FailureDomain `json:"failureDomains,omitempty"`
 	// +optional
 	Initialization InfrastructureInitialization `json:"initialization,omitempty,omitzero"`
+	// ObservedGeneration is the generation of the spec that this status is of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }

@@ -18,6 +18,8 @@ import (
 // +kubebuilder:printcolumn:name="Available",type=string,JSONPath=`.status.conditions[?(@.type=="Available")].status`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=`.status.replicas`
+// +kubebuilder:printcolumn:name="Up-to-date",type=integer,JSONPath=`.status.upToDateReplicas`
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.kubernetesVersion`
 // +kubebuilder:printcolumn:name="Paused",type=string,JSONPath=`.status.conditions[?(@.type=="Paused")].status`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -82,6 +84,7 @@ type RKEControlPlaneSpec struct {
 
 // RKEControlPlaneStatus is the observed state of an RKEControlPlane.
 type RKEControlPlaneStatus struct {
+	// Conditions say how far it is and what it waits for; Ready sums them up.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -89,11 +92,13 @@ type RKEControlPlaneStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	// +optional
 	Initialization ControlPlaneInitialization `json:"initialization,omitempty,omitzero"`
-	// Ready and Initialized are what Cluster API read before its v1beta2 contract.
+	// Ready is what Cluster API read before its v1beta2 contract.
 	// +optional
 	Ready bool `json:"ready,omitempty"`
+	// Initialized is what Cluster API read before its v1beta2 contract.
 	// +optional
 	Initialized bool `json:"initialized,omitempty"`
+	// ObservedGeneration is the generation of the spec that this status is of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// AgentConnected is true while the cluster's agent is connected to the manager.
@@ -102,13 +107,16 @@ type RKEControlPlaneStatus struct {
 
 	// The fields below are additions to Rancher's, which Cluster API reads.
 
-	// Replicas, ReadyReplicas, AvailableReplicas and UpToDateReplicas count the control plane's Machines.
+	// Replicas counts the control plane's Machines.
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
+	// ReadyReplicas counts those of them that are ready.
 	// +optional
 	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
+	// AvailableReplicas counts those of them that are available.
 	// +optional
 	AvailableReplicas *int32 `json:"availableReplicas,omitempty"`
+	// UpToDateReplicas counts those of them that have what the spec says now.
 	// +optional
 	UpToDateReplicas *int32 `json:"upToDateReplicas,omitempty"`
 	// Versions are the Kubernetes versions that control planes run, oldest first.

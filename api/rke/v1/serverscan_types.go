@@ -71,6 +71,7 @@ type ServerScanSpec struct {
 
 // ServerScanStatus is what was found.
 type ServerScanStatus struct {
+	// Conditions say how far it is; Done is True once the list is complete, and what was to be removed is.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -78,9 +79,10 @@ type ServerScanStatus struct {
 	// Attempt is the number of the Job: the first lists, the second removes.
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`
-	// Known is the number of servers that have a machine, Orphans that of those that have none.
+	// Known is the number of servers that have a machine.
 	// +optional
 	Known int32 `json:"known,omitempty"`
+	// Orphans is the number of servers that have no machine.
 	// +optional
 	Orphans int32 `json:"orphans,omitempty"`
 	// Servers are those that have no machine, or of which that is not certain; at most 500.
@@ -98,14 +100,17 @@ type ServerScanStatus struct {
 
 // ScannedServerStatus is a server that carries our tags.
 type ScannedServerStatus struct {
-	// ID and Name at the cloud.
+	// ID is the cloud's.
 	ID string `json:"id"`
+	// Name is the server's at the cloud.
 	// +optional
 	Name string `json:"name,omitempty"`
-	// MachineUID, Machine and Cluster are its tags.
+	// MachineUID is the UID of the machine it was made for, by its tags.
 	MachineUID string `json:"machineUID"`
+	// Machine is that machine's name, by its tags.
 	// +optional
 	Machine string `json:"machine,omitempty"`
+	// Cluster is that machine's cluster, by its tags.
 	// +optional
 	Cluster string `json:"cluster,omitempty"`
 	// Created is when the cloud made it, if the cloud tells.
