@@ -182,6 +182,7 @@ func (n *connection) keep(in any) (any, error) {
 	strip(node)
 	if err := n.holding.hold(node.Name, heldSize(node)); err != nil {
 		n.fail(err)
+		*node = corev1.Node{} // client-go logs what was not kept
 		return nil, err
 	}
 	return node, nil

@@ -201,8 +201,14 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	if waitErr := b.share.bytes.WaitN(b.ctx, n); waitErr != nil && err == nil {
 		err = waitErr
 	}
+	events := b.scan.documents
 	if scanErr := b.scan.read(p[:n]); scanErr != nil {
 		n, err = 0, scanErr
+	}
+	if events = b.scan.documents - events; events > eventsBurst {
+		n, err = 0, fmt.Errorf("%w: it has more events than sense", errAnswer)
+	} else if waitErr := b.share.events.WaitN(b.ctx, events); waitErr != nil && err == nil {
+		err = waitErr
 	}
 	if err != nil {
 		b.err = err
@@ -236,10 +242,11 @@ func (b *boundedBody) Close() error {
 type scanner struct {
 	// limit bounds one document, in bytes.
 	limit int
-	// stream allows one document after another, as in a watch; each is counted anew.
+	// stream allows one document after another, as in a watch; each is counted anew, and documents are those that ended.
 	stream bool
 
 	bytes, members   int
+	documents        int
 	depth            int
 	arrays           [maxDepth / 64]uint64
 	inText, escaping bool
@@ -287,6 +294,7 @@ func (s *scanner) next(b byte) error {
 		s.depth = max(s.depth-1, 0)
 		if s.depth == 0 && s.stream {
 			s.bytes, s.members = 0, 0
+			s.documents++
 		}
 	}
 	return nil

@@ -156,6 +156,41 @@ func TestScanner(t *testing.T) {
 	}
 }
 
+// Events of a watch are read as fast as the namespace's share says, and nobody else's are counted with them.
+func TestLimited_events(t *testing.T) {
+	all := newShares()
+	watch := func(namespace, body string) error {
+		l := &limited{share: all.namespace(namespace), next: answers(func(*http.Request) *http.Response { return answer(200, body) })}
+		_, err := read(t, l, "/api/v1/nodes?watch=true")
+		return err
+	}
+	event := `{"type":"MODIFIED","object":{"kind":"Node"}}` + "\n"
+	require.NoError(t, watch("a", strings.Repeat(event, 1000)))
+	require.InDelta(t, eventsBurst-1000, all.namespace("a").events.Tokens(), 500)
+	require.InDelta(t, eventsBurst, all.namespace("b").events.Tokens(), 1)
+	require.True(t, all.namespace("a").events.AllowN(time.Now(), int(all.namespace("a").events.Tokens())))
+	begin := time.Now()
+	require.NoError(t, watch("a", strings.Repeat(event, 10)))
+	require.Greater(t, time.Since(begin), 9*time.Second/eventsPerSecond, "the share is used up")
+	body := &boundedBody{ctx: t.Context(), share: all.namespace("b"), scan: scanner{limit: maxEvent, stream: true},
+		body: io.NopCloser(strings.NewReader(strings.Repeat("{}", eventsBurst+1)))}
+	_, err := body.Read(make([]byte, 32<<10))
+	require.ErrorIs(t, err, errAnswer)
+}
+
+// What is not kept is logged by client-go, and a tenant's Node is not for the manager's log.
+func TestKeep_forgetsWhatItRefuses(t *testing.T) {
+	all := newShares()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	n := &connection{ctx: ctx, cancel: cancel, wake: func() {}, holding: &holding{all: all, share: all.namespace("a"), sizes: map[string]int{}}}
+	big := node("u", "acme://1")
+	big.Annotations = map[string]string{"a": strings.Repeat("x", heldByCluster)}
+	_, err := n.keep(big)
+	require.ErrorIs(t, err, errHeld)
+	require.Equal(t, &corev1.Node{}, big)
+	require.ErrorIs(t, n.failure(), errHeld)
+}
+
 func TestHolding(t *testing.T) {
 	all := newShares()
 	first := &holding{all: all, share: all.namespace("a"), sizes: map[string]int{}}

@@ -20,7 +20,10 @@ const (
 	// listPlaces is how many first lists of Nodes are read at the same time: of a namespace, and of all.
 	listPlaces, allListPlaces = 1, 2
 	// bytesPerSecond is how fast answers are read, after a burst.
-	bytesPerSecond, bytesBurst = 8 << 20, 32 << 20
+	bytesPerSecond, bytesBurst = 2 << 20, 32 << 20
+	// eventsPerSecond is how fast events of watches are read, after a burst: each may have a Machine looked at. A kubelet reports what has not changed
+	// every five minutes (nodeStatusReportFrequency), so that 6,000 Nodes of a namespace stay below it.
+	eventsPerSecond, eventsBurst = 20, 5000
 	// heldByNamespace, heldByAll and heldByCluster bound the Nodes in memory, in bytes as heldSize estimates them.
 	heldByCluster, heldByNamespace, heldByAll = 24 << 20, 64 << 20, 128 << 20
 )
@@ -46,7 +49,7 @@ func (p places) take(ctx context.Context, wait time.Duration) (release func(), o
 // share is what the Clusters of one namespace have together.
 type share struct {
 	connects, calls, lists places
-	bytes                  *rate.Limiter
+	bytes, events          *rate.Limiter
 	pages                  pages
 	held                   int
 }
@@ -67,7 +70,7 @@ func (s *shares) namespace(name string) *share {
 	one, ok := s.of[name]
 	if !ok {
 		one = &share{connects: newPlaces(connectPlaces), calls: newPlaces(callPlaces), lists: newPlaces(listPlaces),
-			bytes: rate.NewLimiter(bytesPerSecond, bytesBurst)}
+			bytes: rate.NewLimiter(bytesPerSecond, bytesBurst), events: rate.NewLimiter(eventsPerSecond, eventsBurst)}
 		s.of[name] = one
 	}
 	return one

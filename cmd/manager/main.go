@@ -50,6 +50,9 @@ func command(env lookupEnv) *cobra.Command {
 			if err := flags.Set("v", strconv.Itoa(verbosity)); err != nil {
 				return fmt.Errorf("setting the verbosity: %w", err)
 			}
+			if err := boundLog(flags, os.Stderr); err != nil {
+				return err
+			}
 			ctrl.SetLogger(klog.Background())
 			find := config.GetConfig
 			if kubeconfig != "" {

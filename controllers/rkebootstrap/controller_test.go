@@ -299,6 +299,15 @@ func TestReconcile_waits(t *testing.T) {
 		"another's account": {func(w *world) {
 			require.NoError(w, w.Create(w.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: "b1-machine-plan"}}))
 		}, rkev1.NameTakenReason, "there is a ServiceAccount b1-machine-plan that is not of this object"},
+		"the plan Secret of an earlier machine": {func(w *world) {
+			require.NoError(w, w.Create(w.Context(), earlierSecret(w)))
+		}, rkev1.NameTakenReason, "there is a Secret b1-machine-plan of an earlier machine of this name"},
+		"the plan Secret of an earlier machine, which cannot go": {func(w *world) {
+			kept := earlierSecret(w)
+			kept.Finalizers = []string{"backup.example/keep"}
+			require.NoError(w, w.Create(w.Context(), kept))
+			require.NoError(w, w.Delete(w.Context(), kept))
+		}, rkev1.NameTakenReason, `Secret b1-machine-plan is being deleted, and made anew as soon as it is gone; its finalizers are ["backup.example/keep"]`},
 	} {
 		t.Run(what, func(t *testing.T) {
 			w := newWorld(t)
@@ -307,6 +316,15 @@ func TestReconcile_waits(t *testing.T) {
 			require.Contains(t, w.expect(metav1.ConditionFalse, tt.reason), tt.says)
 			require.Nil(t, w.obj.Status.DataSecretName)
 		})
+	}
+}
+
+// earlierSecret is what an RKEBootstrap of the same name, which was deleted, has left, with the key of its agent.
+func earlierSecret(w *world) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: "b1-machine-plan", Labels: map[string]string{rkev1.MachineIDLabel: "earlier"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: rkev1.GroupVersion.String(), Kind: "RKEBootstrap", Name: w.obj.Name, UID: "earlier", Controller: new(true)}}},
+		Type: plan.SecretType, Data: map[string][]byte{plan.KeyAgentPublicKey: []byte("its key")},
 	}
 }
 

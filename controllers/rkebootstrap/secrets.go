@@ -189,10 +189,20 @@ func (r *Reconciler) secret(ctx context.Context, s *scope, name string) (*corev1
 	return secret, nil
 }
 
-// ours refuses an object of one of our names that is somebody else's: it would be written over, and end with this one.
+// ours refuses an object of one of our names that is somebody else's: it would be written over, and end with this one. One that goes, or that an earlier
+// machine of this name had, is waited for: what is written into it would be lost, and its agent's key is not this machine's. A move keeps the machine's
+// identity, and who edits it keeps the UID.
 func ours(s *scope, live client.Object) error {
-	if owner := metav1.GetControllerOf(live); owner == nil || owner.Kind != "RKEBootstrap" || owner.Name != s.Name {
-		return step.Stall(rkev1.NameTakenReason, fmt.Errorf("there is a %s %s that is not of this object: delete it", live.GetObjectKind().GroupVersionKind().Kind, live.GetName()))
+	what := live.GetObjectKind().GroupVersionKind().Kind + " " + live.GetName()
+	owner := metav1.GetControllerOf(live)
+	if owner == nil || owner.Kind != "RKEBootstrap" || owner.Name != s.Name {
+		return step.Stall(rkev1.NameTakenReason, fmt.Errorf("there is a %s that is not of this object: delete it", what))
+	}
+	if !live.GetDeletionTimestamp().IsZero() {
+		return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("%s is being deleted, and made anew as soon as it is gone; its finalizers are %q", what, live.GetFinalizers()), 0)
+	}
+	if id := live.GetLabels()[rkev1.MachineIDLabel]; owner.UID != s.UID && id != "" && id != s.Labels[rkev1.MachineIDLabel] {
+		return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("there is a %s of an earlier machine of this name, which goes by itself: if it does not, delete it", what), 0)
 	}
 	return nil
 }
