@@ -160,6 +160,12 @@ func Of(driver string) Cloud {
 	return Cloud{Driver: driver, EnvPrefix: envPrefix(driver)}
 }
 
+// Known reports whether anything is known of the driver.
+func (c Cloud) Known() bool {
+	_, ok := known[c.Driver]
+	return ok
+}
+
 // All returns the drivers that something is known of, by name.
 func All() []Cloud {
 	out := make([]Cloud, 0, len(known))

@@ -63,7 +63,7 @@ func serveDriver(name string) {
 	switch name {
 	case "digitalocean":
 		plugin.RegisterDriver(digitalocean.NewDriver("", ""))
-	case "generic":
+	case "generic", "pool":
 		plugin.RegisterDriver(generic.NewDriver("", ""))
 	case "none":
 		plugin.RegisterDriver(none.NewDriver("", ""))

@@ -114,9 +114,10 @@ func (s *session) claimFile() string { return path.Join(path.Dir(s.options.Marke
 func (s *session) takesHosts() bool { return s.profile.NoServer && s.profile.NeedsKey != "" }
 
 // claimHost makes the host this machine's before anything is run on it. It is free again when its machine is removed, so that a
-// host that is taken is no reason to stop.
+// host that is taken is no reason to stop. A driver of which nothing is known may take hosts, too; what its Remove leaves of one is not known either, so
+// that the claim stays there and the host is the next machine's when somebody has looked at it.
 func (s *session) claimHost(ctx context.Context, client *sshkeys.Client) error {
-	if !s.takesHosts() {
+	if !s.takesHosts() && s.profile.Known() {
 		return nil
 	}
 	m := s.request.Machine

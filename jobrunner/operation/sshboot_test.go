@@ -128,6 +128,22 @@ func TestBootstrapOverSSH_hostTaken(t *testing.T) {
 
 }
 
+// A driver of which nothing is known may take hosts that were there before, too.
+func TestBootstrapOverSSH_hostOfUnknownDriverTaken(t *testing.T) {
+	t.Parallel()
+	j, server, dir := existing(t, "#!/bin/sh\necho first >>$STORY/ran\n")
+	j.request.Driver.Name, j.request.UserData = "pool", "habit=none"
+	j.mustCreate()
+	second := newJob(t, "pool")
+	second.request.Machine.Name, second.request.Options, second.request.Files = "second", j.request.Options, j.request.Files
+	second.request.HasBootstrap, second.data, second.request.UserData = true, []byte("#!/bin/sh\necho second >>$STORY/ran\n"), j.request.UserData
+	second.request.SSHTimeoutSeconds, second.markerRoot, second.hostsFile = 5, j.markerRoot, j.hostsFile
+	_, result := second.run(t.Context(), state.Create)
+	require.Equal(t, []string{"HostTaken", rkev1.ClassTransient}, []string{result.Reason, result.Class}, result.Message)
+	require.Contains(t, result.Message, "the host "+server.Host+" is taken by machine \"team/"+j.request.Machine.Name+"\"")
+	requireFile(t, "first\n", filepath.Join(dir, "ran"))
+}
+
 // What was brought to a host goes with its machine: the agent, whose plan Secret the script named, what ran there, and last the claim.
 func TestHostIsCleaned(t *testing.T) {
 	t.Parallel()
