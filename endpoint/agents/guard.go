@@ -79,11 +79,11 @@ func (g *guard) admit(next http.Handler) http.Handler {
 		case v.known:
 			room = g.requests
 		}
-		ctx, cancel := context.WithCancel(r.Context())
-		defer cancel()
+		ctx, cancel := context.WithCancelCause(r.Context())
+		defer cancel(nil)
 		control := http.NewResponseController(w)
 		v.place = room.Enter(v.who(), func() {
-			cancel()
+			cancel(errBusy)
 			_ = control.SetReadDeadline(time.Now())
 			_ = control.SetWriteDeadline(time.Now())
 		})
@@ -96,8 +96,11 @@ func (g *guard) admit(next http.Handler) http.Handler {
 	})
 }
 
+// errBusy ends a request that another one has taken the place of.
+var errBusy = &refusal{http.StatusTooManyRequests, "too many requests are under way: try again"}
+
 // busy answers who has as many requests under way as he may.
 func busy(w http.ResponseWriter) {
 	w.Header().Set("Retry-After", retryBusy)
-	http.Error(w, "too many requests are under way: try again", http.StatusTooManyRequests)
+	http.Error(w, errBusy.text, errBusy.code)
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,9 +26,12 @@ import (
 // crowded is an endpoint before an API server that refuses every token but "good", and holds watches.
 type crowded struct {
 	*testing.T
-	url string
+	url     string
+	handler http.Handler
 	// asked are the requests that reached the API server, watching the watches that it holds.
 	asked, watching atomic.Int64
+	// silent has the API server not even begin to answer who watches.
+	silent atomic.Bool
 }
 
 var ticketSecret = []byte("all replicas have it")
@@ -43,7 +47,9 @@ func newCrowded(t *testing.T) *crowded {
 		case r.URL.Query().Has("watch"):
 			c.watching.Add(1)
 			defer c.watching.Add(-1)
-			_ = http.NewResponseController(w).Flush()
+			if !c.silent.Load() {
+				_ = http.NewResponseController(w).Flush()
+			}
 			<-r.Context().Done()
 		}
 	}))
@@ -52,10 +58,10 @@ func newCrowded(t *testing.T) *crowded {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "drover-agent-linux-amd64"), make([]byte, 16<<20), 0o600))
 	assets, err := agents.LoadAssets(dir)
 	require.NoError(t, err)
-	handler, err := agents.New(agents.Options{API: &rest.Config{Host: api.URL}, Assets: assets, Authorities: func(string) []byte { return nil },
+	c.handler, err = agents.New(agents.Options{API: &rest.Config{Host: api.URL}, Assets: assets, Authorities: func(string) []byte { return nil },
 		TicketSecret: func() []byte { return ticketSecret }})
 	require.NoError(t, err)
-	server := httptest.NewServer(handler)
+	server := httptest.NewServer(c.handler)
 	t.Cleanup(server.Close)
 	c.url = server.URL
 	return c
@@ -154,6 +160,38 @@ func TestGuard_watches(t *testing.T) {
 	require.GreaterOrEqual(t, c.watching.Load(), int64(most+1), "the other agent's is there")
 	code, _ := c.answer(by, "/api/v1/namespaces/a/secrets/two-machine-plan", known("two"))
 	require.Equal(t, http.StatusOK, code)
+}
+
+// late is the answer to a request whose place was taken before anything was written, and whose time to write is not over yet.
+type late struct{ *httptest.ResponseRecorder }
+
+func (late) SetReadDeadline(time.Time) error  { return nil }
+func (late) SetWriteDeadline(time.Time) error { return nil }
+
+// Whose place is taken before the API server has answered is told that, and not that the API server does not answer.
+func TestGuard_replaced(t *testing.T) {
+	c := newCrowded(t)
+	c.silent.Store(true)
+	const all, most = 10, 4
+	answers := make(chan late, all)
+	ctx, cancel := context.WithCancel(t.Context())
+	var watches sync.WaitGroup
+	for range all {
+		watches.Go(func() {
+			w := late{httptest.NewRecorder()}
+			req := httptest.NewRequestWithContext(ctx, http.MethodGet, watchOne, nil)
+			req.Header.Set("Authorization", "Bearer "+known("one"))
+			c.handler.ServeHTTP(w, req)
+			answers <- w
+		})
+	}
+	for range all - most {
+		w := <-answers
+		require.Equal(t, http.StatusTooManyRequests, w.Code, w.Body)
+		require.NotEmpty(t, w.Header().Get("Retry-After"))
+	}
+	cancel()
+	watches.Wait()
 }
 
 // Whoever has no ticket is not passed on when the API server has refused tokens from his address; who has one is.

@@ -67,10 +67,7 @@ func newPassThrough(api *rest.Config, g *guard) (http.Handler, error) {
 			r.Out.Header.Set("Authorization", token)
 		},
 		ModifyResponse: g.learn,
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
-			w.Header().Set("Retry-After", retryDown)
-			http.Error(w, "the management cluster does not answer: try again", http.StatusBadGateway)
-		},
+		ErrorHandler:   unanswered,
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -105,6 +102,17 @@ func newPassThrough(api *rest.Config, g *guard) (http.Handler, error) {
 		defer cancel()
 		proxy.ServeHTTP(w, r.WithContext(ctx))
 	}), nil
+}
+
+// unanswered tells why there is no answer of the API server: only where it is the API server's fault does it help to try the same again.
+func unanswered(w http.ResponseWriter, r *http.Request, _ error) {
+	switch {
+	case errors.Is(context.Cause(r.Context()), errBusy):
+		busy(w)
+	default:
+		w.Header().Set("Retry-After", retryDown)
+		http.Error(w, "the management cluster does not answer: try again", http.StatusBadGateway)
+	}
 }
 
 // learn takes the API server's word for who is good. Nobody else knows of a token before the API server is asked.
