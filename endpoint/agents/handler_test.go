@@ -410,6 +410,45 @@ func TestPassThrough_refusedBeforeItsEnd(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
 }
 
+// An update that is larger than any Secret is refused for good, whether it tells its length or not: nobody sends it again and again.
+func TestPassThrough_tooLarge(t *testing.T) {
+	m := newManager(t)
+	m.access(newAgent(1, m.token.String()))
+	path := "/api/v1/namespaces/" + m.secret.Namespace + "/secrets/" + m.secret.Name
+	for _, tt := range []struct {
+		name    string
+		size    int
+		unknown bool
+		want    int
+	}{
+		{"of 50 MB", 50 << 20, false, http.StatusRequestEntityTooLarge},
+		{"of 50 MB and no length", 50 << 20, true, http.StatusRequestEntityTooLarge},
+		{"as large as it may be", 2 << 20, false, http.StatusBadRequest}, // it is no JSON
+		{"a byte more", 2<<20 + 1, false, http.StatusRequestEntityTooLarge},
+	} {
+		for _, proto := range []string{"HTTP/1.1", "HTTP/2.0"} {
+			roots := m.server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
+			transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: proto == "HTTP/2.0"}
+			t.Cleanup(transport.CloseIdleConnections)
+			var body io.Reader = bytes.NewReader(make([]byte, tt.size))
+			if tt.unknown {
+				body = io.MultiReader(body)
+			}
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, m.server.URL+path, body)
+			require.NoError(t, err)
+			req.Header.Set("Authorization", "Bearer "+m.config.BearerToken)
+			req.Header.Set("Content-Type", "application/json")
+			resp, err := transport.RoundTrip(req)
+			require.NoError(t, err, tt.name)
+			text, err := io.ReadAll(resp.Body)
+			require.NoError(t, err, tt.name)
+			require.NoError(t, resp.Body.Close())
+			require.Equal(t, proto, resp.Proto)
+			require.Equal(t, tt.want, resp.StatusCode, "%s, %s: %s", tt.name, proto, text)
+		}
+	}
+}
+
 // What a client says of who it is does not reach the API server, nor does a request that is not an agent's.
 func TestPassThrough_addsNothing(t *testing.T) {
 	seen := make(chan *http.Request, 1)

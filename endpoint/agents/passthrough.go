@@ -105,8 +105,11 @@ func newPassThrough(api *rest.Config, g *guard) (http.Handler, error) {
 }
 
 // unanswered tells why there is no answer of the API server: only where it is the API server's fault does it help to try the same again.
-func unanswered(w http.ResponseWriter, r *http.Request, _ error) {
+func unanswered(w http.ResponseWriter, r *http.Request, err error) {
+	var tooLarge *http.MaxBytesError
 	switch {
+	case errors.As(err, &tooLarge):
+		http.Error(w, "the request is too large", http.StatusRequestEntityTooLarge)
 	case errors.Is(context.Cause(r.Context()), errBusy):
 		busy(w)
 	default:
