@@ -84,6 +84,7 @@ func TestManagerRunsRestricted(t *testing.T) {
 		for _, probe := range []*corev1.Probe{container.LivenessProbe, container.ReadinessProbe} {
 			port := probe.HTTPGet.Port.StrVal
 			require.True(t, slices.ContainsFunc(container.Ports, func(p corev1.ContainerPort) bool { return p.Name == port }), "%s: no port %s", name, port)
+			require.GreaterOrEqual(t, probe.TimeoutSeconds, int32(10), "%s: a manager that is busy for some seconds is not broken", name)
 		}
 	}
 }
