@@ -80,8 +80,8 @@ func fieldEnv(name, path string) corev1.EnvVar {
 	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
 }
 
-// probe waits long for its answer. Somebody who floods a port may leave the manager little CPU time for some seconds: a busy manager is not a broken one. Were it
-// taken out of its Services, or killed, nobody would be answered at all. One that is gone refuses the connection, which needs no wait.
+// probe waits long for its answer. Somebody who floods a port may leave the manager little CPU time for some seconds: a busy manager is not a broken one.
+// Were it taken out of its Services, or killed, nobody would be answered at all. One that is gone refuses the connection, which needs no wait.
 func probe(path string, delay, period int32) *corev1.Probe {
 	const patience = 10
 	return &corev1.Probe{InitialDelaySeconds: delay, PeriodSeconds: period, TimeoutSeconds: patience, ProbeHandler: corev1.ProbeHandler{

@@ -10,7 +10,10 @@ import (
 )
 
 // AgentLimits let thousands of agents keep one connection each, many of them behind one address. A handler gives a watch or a download more time.
-var AgentLimits = Limits{Connections: 6000, ConnectionsPerAddress: 3000, ReadTimeout: 20 * time.Second, WriteTimeout: 30 * time.Second}
+// A handshake costs half a millisecond or more of CPU time before it is known who asks: at this pace one address gets a tenth of a core, 3000 agents behind
+// it that have lost their connections can be back in half a minute, and 100 new servers there have five connections each at once.
+var AgentLimits = Limits{Connections: 6000, ConnectionsPerAddress: 3000, NewPerSecond: 100, NewAtOnce: 500,
+	ReadTimeout: 20 * time.Second, WriteTimeout: 30 * time.Second}
 
 // Encrypted makes a server with TLS that a manager starts on every replica and before anything else; name is the port's in metrics.
 func Encrypted(ctx context.Context, name, address string, handler http.Handler, getCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error),

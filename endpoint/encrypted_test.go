@@ -8,9 +8,12 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 )
 
@@ -74,4 +77,78 @@ func TestEncrypted(t *testing.T) {
 	require.NoError(t, silent.SetReadDeadline(time.Now().Add(time.Minute)))
 	_, err = silent.Read(make([]byte, 1))
 	require.ErrorIs(t, err, io.EOF)
+}
+
+// Who opens connections as fast as he can gets few handshakes, whoever comes from elsewhere is answered meanwhile, and who has a connection behind the
+// flooder's address keeps it.
+func TestEncrypted_underAttack(t *testing.T) {
+	cert, pool := certificate(t)
+	limits := AgentLimits
+	limits.NewPerSecond, limits.NewAtOnce = 10, 50
+	address := encrypted(t, &cert, limits)
+	client := func(from string, keep bool) *http.Client {
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true, DialContext: dialer.DialContext, DisableKeepAlives: !keep}
+		t.Cleanup(transport.CloseIdleConnections)
+		return &http.Client{Transport: transport}
+	}
+	ask := func(by *http.Client) time.Duration {
+		begin := time.Now()
+		resp, err := by.Get("https://" + address + "/good") //nolint:noctx // it ends with the server
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		return time.Since(begin)
+	}
+	neighbour := client("127.0.0.2", true)
+	ask(neighbour)
+
+	const attackers, each = 50, 40
+	refused := refusalsOf(t, "new connections")
+	begin := time.Now()
+	var handshakes atomic.Int64
+	var flood sync.WaitGroup
+	for range attackers {
+		flood.Go(func() {
+			dialer := &tls.Dialer{NetDialer: &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}, Config: &tls.Config{RootCAs: pool}}
+			for range each {
+				conn, err := dialer.DialContext(t.Context(), "tcp", address)
+				if err != nil {
+					continue
+				}
+				handshakes.Add(1)
+				_ = conn.Close()
+			}
+		})
+	}
+	flooded, end := context.WithCancel(t.Context())
+	go func() {
+		flood.Wait()
+		end()
+	}()
+	var slowest time.Duration
+	for agents := 0; agents < 10 || flooded.Err() == nil; agents++ {
+		from := fmt.Sprintf("127.0.1.%d", 1+agents%250) // each of them calls once in a while
+		slowest = max(slowest, ask(client(from, false)))
+		ask(neighbour)
+	}
+	t.Logf("%d handshakes of %d connections in %s; slowest answer to an agent %s", handshakes.Load(), attackers*each, time.Since(begin), slowest)
+	require.LessOrEqual(t, float64(handshakes.Load()), 50+10*time.Since(begin).Seconds())
+	require.InDelta(t, attackers*each-handshakes.Load(), refusalsOf(t, "new connections")-refused, 0)
+}
+
+// refusalsOf is how many the metric has counted of a kind.
+func refusalsOf(t *testing.T, what string) float64 {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	require.NoError(t, registry.Register(refusals))
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	sum := 0.0
+	for _, metric := range families[0].GetMetric() {
+		if metric.GetLabel()[1].GetValue() == what {
+			sum += metric.GetCounter().GetValue()
+		}
+	}
+	return sum
 }

@@ -20,6 +20,9 @@ import (
 type listener struct {
 	net.Listener
 	connections *shares
+	pace        *pace
+	// tooFast is called for each connection that comes before its time.
+	tooFast func()
 }
 
 // connection gives its claim back when it is closed.
@@ -35,8 +38,9 @@ func listen(ctx context.Context, name, address string, l Limits) (net.Listener, 
 	if err != nil {
 		return nil, fmt.Errorf("listening for %s: %w", name, err)
 	}
-	refused := refusals.WithLabelValues(name, "connections")
-	return &listener{Listener: inner, connections: newShares(int64(l.Connections), int64(l.ConnectionsPerAddress), refused.Inc)}, nil
+	refused, tooFast := refusals.WithLabelValues(name, "connections"), refusals.WithLabelValues(name, "new connections")
+	return &listener{Listener: inner, connections: newShares(int64(l.Connections), int64(l.ConnectionsPerAddress), refused.Inc),
+		pace: newPace(l.NewPerSecond, l.NewAtOnce), tooFast: tooFast.Inc}, nil
 }
 
 // Accept implements net.Listener.
@@ -46,7 +50,13 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		claim := l.connections.claim(AddressOf(conn.RemoteAddr().String()), 1, func() { _ = conn.Close() })
+		address := AddressOf(conn.RemoteAddr().String())
+		if !l.pace.allows(address, time.Now()) {
+			l.tooFast()
+			_ = conn.Close()
+			continue
+		}
+		claim := l.connections.claim(address, 1, func() { _ = conn.Close() })
 		if claim == nil {
 			_ = conn.Close()
 			continue
@@ -91,6 +101,8 @@ func Plain(ctx context.Context, name, address string, handler http.Handler, l Li
 type Limits struct {
 	// Connections in all, and of one client address.
 	Connections, ConnectionsPerAddress int
+	// NewPerSecond and NewAtOnce are how fast connections of one client address may begin; 0 for who likes. One that comes sooner is closed unread.
+	NewPerSecond, NewAtOnce int
 	// ReadTimeout is the time for one request to arrive, from its first byte to the last of its body, and for a TLS handshake.
 	ReadTimeout time.Duration
 	// WriteTimeout is the time for the answer, from the end of the request's header.

@@ -37,7 +37,7 @@ const passed = http.StatusNotFound
 
 func TestRegister(t *testing.T) {
 	e := newEndpoint(t, nil, "ns", "plan")
-	e.loseAnswers, e.refuse = 2, 1
+	e.unheard, e.loseAnswers, e.refuse = 3, 2, 1
 	o := optionsOf(t, e)
 	a := open(t, o)
 	require.Equal(t, 4, e.asked, "the same key asks again until it has an answer")
@@ -225,6 +225,7 @@ func TestAgent(t *testing.T) {
 		func() {},
 		func() { e.set(func() { e.token = "revoked" }) },
 		e.CloseClientConnections,
+		func() { e.set(func() { e.unheard = 5 }); e.CloseClientConnections() },
 		func() { e.set(func() { e.token = "revoked"; e.refuse = 1 }); e.CloseClientConnections() },
 		func() {},
 	} {

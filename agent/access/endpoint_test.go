@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -50,6 +51,8 @@ type endpoint struct {
 	// busy is how many requests with a good token get 429; ticket is the one that came with the last request to register or renew.
 	busy   int
 	ticket string
+	// unheard is how many connections are closed before their handshake.
+	unheard int
 	// extra is more certificates in answers.
 	extra string
 }
@@ -89,12 +92,36 @@ func newEndpoint(t *testing.T, api *rest.Config, namespace, name string) *endpoi
 	}))
 	e.Config.ErrorLog = log.New(io.Discard, "", 0)
 	e.EnableHTTP2 = true
+	e.Listener = hearing{Listener: e.Listener, e: e}
 	e.StartTLS()
 	t.Cleanup(func() {
 		e.CloseClientConnections()
 		e.Close()
 	})
 	return e
+}
+
+// hearing accepts whom the endpoint hears.
+type hearing struct {
+	net.Listener
+	e *endpoint
+}
+
+func (h hearing) Accept() (net.Conn, error) {
+	for {
+		conn, err := h.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		h.e.mu.Lock()
+		unheard := h.e.unheard > 0
+		h.e.unheard = max(0, h.e.unheard-1)
+		h.e.mu.Unlock()
+		if !unheard {
+			return conn, nil
+		}
+		_ = conn.Close()
+	}
 }
 
 func (e *endpoint) connect(w http.ResponseWriter, r *http.Request) {
