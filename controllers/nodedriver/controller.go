@@ -14,10 +14,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -42,6 +44,7 @@ const FieldOwner = "drover-nodedriver"
 // +kubebuilder:rbac:groups=management.cattle.io,resources=nodedrivers/finalizers,verbs=update
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=rke-machine.cattle.io;rke-machine-config.cattle.io,resources=*,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines,verbs=list;watch
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;create;patch;delete
@@ -53,7 +56,7 @@ const FieldOwner = "drover-nodedriver"
 
 // Options of the controller.
 type Options struct {
-	// Client writes, and reads NodeDrivers, Jobs and pods from the cache.
+	// Client writes, and reads NodeDrivers, Jobs, pods and CAPI Machines from the cache.
 	Client client.Client
 	// Reader reads live: CRDs, Secrets, and the objects of drivers' kinds.
 	Reader client.Reader
@@ -89,6 +92,7 @@ const workers = 4
 // Register adds the controller to the manager.
 func (r *Reconciler) Register(mgr ctrl.Manager) error {
 	specOrAnnotations := predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+	gone := predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: func(event.UpdateEvent) bool { return false }}
 	err := ctrl.NewControllerManagedBy(mgr).Named("nodedriver").
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		For(&v3.NodeDriver{}, builder.WithPredicates(specOrAnnotations)).
@@ -96,6 +100,7 @@ func (r *Reconciler) Register(mgr ctrl.Manager) error {
 		Owns(&batchv1.Job{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofDriver)).
 		WatchesMetadata(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.ofDriver)).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.ofCAPIMachine), builder.WithPredicates(gone)).
 		WatchesRawSource(source.Channel(r.opts.Watch.events, &handler.EnqueueRequestForObject{})).
 		Complete(r)
 	if err != nil {
@@ -219,6 +224,18 @@ func (r *Reconciler) ofDriver(ctx context.Context, obj client.Object) []ctrl.Req
 		return nil
 	}
 	return r.requests(ctx, func(nd *v3.NodeDriver) bool { return nd.DriverName() == name })
+}
+
+// ofCAPIMachine wakes the NodeDriver that may have been held for a CAPI Machine which is gone: that goes after the machine it names, and so the
+// watch of the driver's own kinds does not tell. One that was brought along and is active is held for nothing.
+func (r *Reconciler) ofCAPIMachine(ctx context.Context, obj client.Object) []ctrl.Request {
+	machine, ok := obj.(*clusterv1.Machine)
+	if !ok {
+		return nil
+	}
+	return r.requests(ctx, func(nd *v3.NodeDriver) bool {
+		return namesMachineOf(machine, nd.DriverName()) && !(nd.Spec.Builtin && nd.Spec.Active)
+	})
 }
 
 func (r *Reconciler) requests(ctx context.Context, match func(*v3.NodeDriver) bool) []ctrl.Request {

@@ -297,7 +297,13 @@ func TestDeactivate(t *testing.T) {
 	e.expect(v3.ActiveCondition, metav1.ConditionTrue, v3.KeptForMachinesReason)
 	e.crd(crdgen.MachineGroup, "SoftlayerMachine")
 
+	owner := e.capiMachine("kept")
 	require.NoError(t, e.Delete(t.Context(), machine))
+	e.reconcile()
+	require.Contains(t, e.expect(v3.ReadyCondition, metav1.ConditionFalse, v3.KeptForMachinesReason), "1 object uses them (CAPI Machine default/kept)")
+	e.crd(crdgen.MachineGroup, "SoftlayerMachine")
+
+	require.NoError(t, e.Delete(t.Context(), owner))
 	e.reconcile()
 	e.expect(v3.ReadyCondition, metav1.ConditionFalse, v3.InactiveReason)
 	require.Empty(t, e.nd.Status.MachineKind)
@@ -315,10 +321,18 @@ func TestDelete(t *testing.T) {
 	part := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: driver.CacheNamespace, Name: "driver-d1-0",
 		Labels: map[string]string{rkev1.NodeDriverLabel: "doomed"}}}
 	require.NoError(t, e.Create(t.Context(), part))
-	machine := e.machine("left", map[string]any{"region": "x"})
+	machine, owner := e.machine("left", map[string]any{"region": "x"}), e.capiMachine("left")
+	e.reconcile()
+	require.NoError(t, e.Delete(t.Context(), machine))
 	e.reconcile()
 
 	require.NoError(t, e.Delete(t.Context(), e.nd))
+	require.Positive(t, e.reconcile().RequeueAfter)
+	require.Contains(t, e.expect(v3.ReadyCondition, metav1.ConditionFalse, v3.DeletionBlockedReason), "1 object uses them (CAPI Machine default/left)")
+	e.crd(crdgen.MachineGroup, "DoomedMachine")
+
+	machine = e.machine("left", map[string]any{"region": "x"})
+	require.NoError(t, e.Delete(t.Context(), owner))
 	e.reconcile()
 	require.Contains(t, e.expect(v3.ReadyCondition, metav1.ConditionFalse, v3.DeletionBlockedReason), "DoomedMachine default/left")
 	e.crd(crdgen.MachineGroup, "DoomedMachine")
@@ -364,7 +378,11 @@ func TestDelete_noMachinesNoFinalizer(t *testing.T) {
 	testkit.ExpectNotFound(t, e.Client, e.nd.DeepCopy())
 	e.reconcile()
 	e.crd(crdgen.ConfigGroup, "UnheldConfig")
+	owner := e.capiMachine("late")
 	require.NoError(t, e.Delete(t.Context(), config))
+	require.Positive(t, e.reconcile().RequeueAfter, "nothing else tells when a Machine goes whose NodeDriver is gone")
+	e.crd(crdgen.ConfigGroup, "UnheldConfig")
+	require.NoError(t, e.Delete(t.Context(), owner))
 	e.reconcile()
 	e.expectNoKinds()
 }

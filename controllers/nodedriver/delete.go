@@ -19,7 +19,7 @@ import (
 // userNet is when to look again for users that were not seen to go: one may go between the look and the watch.
 const userNet = time.Minute
 
-// reconcileDelete lets a NodeDriver go when there are no machines of its kinds. Until then kinds, cached binary and NodeDriver stay, so
+// reconcileDelete lets a NodeDriver go when there are no machines of its kinds, nor CAPI Machines that name one. Until then kinds, cached binary and NodeDriver stay, so
 // that every server can still be removed. The kinds stay also for templates and configs, which somebody wrote.
 func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
 	name := s.nd.DriverName()
@@ -37,8 +37,8 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
 	}
 	if found.count > 0 {
 		r.opts.Watch.Ensure(s.nd.Name, name)
-		if used, err := r.hasMachines(ctx, name); err != nil || !used {
-			return err
+		if !found.machines {
+			return nil
 		}
 		message := "this NodeDriver is being deleted, but stays with its kinds, for " + found.use("them") + ". It goes by itself when the machines are deleted"
 		s.notReady(v3.DeletionBlockedReason, message)

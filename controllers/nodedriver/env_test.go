@@ -21,12 +21,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	v3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/capi"
 	"github.com/drover-project/drover/charts"
 	"github.com/drover-project/drover/controllers/nodedriver"
 	"github.com/drover-project/drover/crdgen"
@@ -39,11 +41,12 @@ import (
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
 	crds, err := charts.CRDs()
-	if err != nil {
+	capiCRDs, capiErr := capi.CRDs()
+	if err := errors.Join(err, capiErr); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	testkit.Main(m, testkit.WithCRDs(crds...))
+	testkit.Main(m, testkit.WithCRDs(append(crds, capiCRDs...)...))
 }
 
 const patience = 2 * time.Minute
@@ -63,7 +66,7 @@ type env struct {
 func newEnv(t *testing.T, nd *v3.NodeDriver) *env {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	require.NoError(t, errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), v3.AddToScheme(scheme)))
+	require.NoError(t, errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), v3.AddToScheme(scheme), clusterv1.AddToScheme(scheme)))
 	c := testkit.Client(t, scheme)
 	drivers := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: driver.CacheNamespace}}
 	require.NoError(t, client.IgnoreAlreadyExists(c.Create(t.Context(), drivers)))
@@ -146,6 +149,16 @@ func (e *env) machine(name string, options map[string]any) *unstructured.Unstruc
 	obj.SetName(name)
 	require.NoError(e.t, e.Create(e.t.Context(), obj))
 	return obj
+}
+
+// capiMachine makes a CAPI Machine that names an <X>Machine.
+func (e *env) capiMachine(name string) *clusterv1.Machine {
+	e.t.Helper()
+	machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: clusterv1.MachineSpec{
+		ClusterName: "c1", Bootstrap: clusterv1.Bootstrap{DataSecretName: new("data")},
+		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: crdgen.MachineGroup, Kind: crdgen.KindsOf(e.nd.DriverName()).Machine, Name: name}}}
+	require.NoError(e.t, e.Create(e.t.Context(), machine))
+	return machine
 }
 
 // config makes an <X>Config, as somebody with Rancher's manifests does.

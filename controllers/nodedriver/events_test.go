@@ -3,6 +3,7 @@ package nodedriver_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -179,7 +181,7 @@ func TestProbe_saysWhatHoldsItUp(t *testing.T) {
 func (e *env) startManager() {
 	e.t.Helper()
 	scheme := runtime.NewScheme()
-	require.NoError(e.t, errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), v3.AddToScheme(scheme)))
+	require.NoError(e.t, errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), v3.AddToScheme(scheme), clusterv1.AddToScheme(scheme)))
 	controllers := capi.ControllerOptions()
 	controllers.SkipNameValidation = new(true)
 	mgr, err := ctrl.NewManager(testkit.Config(e.t), ctrl.Options{Scheme: scheme, NewCache: capi.NewCache, Client: capi.ClientOptions(),
@@ -244,11 +246,21 @@ func TestManager_followsItsWatches(t *testing.T) {
 	testkit.Eventually(t, patience, func() error { return e.Get(t.Context(), client.ObjectKeyFromObject(crd), again) })
 	e.await("ready again", isReady(v3.ReadyReason))
 
-	machine := e.machine("last", map[string]any{})
-	e.await("held", func(nd *v3.NodeDriver) bool { return len(nd.Finalizers) > 0 })
+	machine, owner := e.machine("last", map[string]any{}), e.capiMachine("last")
+	held := func(nd *v3.NodeDriver) bool { return len(nd.Finalizers) > 0 }
+	e.await("held", held)
+	require.NoError(t, e.Delete(t.Context(), machine))
+	require.NoError(t, e.Delete(t.Context(), owner))
+	e.await("held for nothing", func(nd *v3.NodeDriver) bool { return !held(nd) })
+	machine, owner = e.machine("last", map[string]any{}), e.capiMachine("last")
+	e.await("held", held)
 	require.NoError(t, e.Delete(t.Context(), e.nd))
 	e.await("kept for its machine", isReady(v3.DeletionBlockedReason))
 	require.NoError(t, e.Delete(t.Context(), machine))
+	e.await("kept for its CAPI Machine", func(nd *v3.NodeDriver) bool {
+		return strings.Contains(meta.FindStatusCondition(nd.Status.Conditions, v3.ReadyCondition).Message, "1 object uses them (CAPI Machine default/last)")
+	})
+	require.NoError(t, e.Delete(t.Context(), owner))
 	e.expectNoKinds()
 	require.Less(t, time.Since(began), 50*time.Second, "the safety net is a minute")
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -30,10 +31,12 @@ const (
 	namesShown = 5
 )
 
-// users are objects of a driver's kinds, counted, the first ones by name.
+// users are objects that need a driver's kinds, counted, the first ones by name.
 type users struct {
 	count int
 	names []string
+	// machines tells that not all are templates and configs.
+	machines bool
 }
 
 func (u *users) add(kind string, obj client.Object) {
@@ -97,22 +100,56 @@ func (r *Reconciler) crd(ctx context.Context, gvk schema.GroupVersionKind) (*met
 	return crd, nil
 }
 
-// users finds every object of a driver's kinds, live.
+// users finds every object of a driver's kinds, live, and the CAPI Machines that name one that is not there.
 func (r *Reconciler) users(ctx context.Context, driverName string) (users, error) {
 	var all users
 	kinds, err := r.servedKinds(ctx, driverName)
-	if err != nil {
+	if err != nil || len(kinds) == 0 {
 		return users{}, err
 	}
+	machines := map[client.ObjectKey]bool{}
 	for _, gvk := range kinds {
-		if err := r.each(ctx, gvk, func(obj *metav1.PartialObjectMetadata) { all.add(gvk.Kind, obj) }); err != nil {
+		err := r.each(ctx, gvk, func(obj *metav1.PartialObjectMetadata) {
+			all.add(gvk.Kind, obj)
+			if gvk.Kind == kindsOf(driverName)[0].Kind {
+				machines[client.ObjectKeyFromObject(obj)] = true
+			}
+		})
+		if err != nil {
 			return users{}, err
 		}
 	}
-	return all, nil
+	all.machines = len(machines) > 0
+	err = r.eachCAPIMachine(ctx, driverName, func(machine *clusterv1.Machine) {
+		if !machines[client.ObjectKey{Namespace: machine.Namespace, Name: machine.Spec.InfrastructureRef.Name}] {
+			all.add("CAPI Machine", machine)
+			all.machines = true
+		}
+	})
+	return all, err
 }
 
-// hasMachines reports whether there is a machine of a driver.
+// eachCAPIMachine goes through the CAPI Machines that name a driver's machine, in the cache. Cluster API deletes none whose infrastructure is
+// of a kind that is not served, although there is none any more; a MachineSet or MachineDeployment it does delete without its template's kind.
+func (r *Reconciler) eachCAPIMachine(ctx context.Context, driverName string, do func(*clusterv1.Machine)) error {
+	var all clusterv1.MachineList
+	if err := r.opts.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing CAPI Machines: %w", err)
+	}
+	for i := range all.Items {
+		if namesMachineOf(&all.Items[i], driverName) {
+			do(&all.Items[i])
+		}
+	}
+	return nil
+}
+
+func namesMachineOf(machine *clusterv1.Machine, driverName string) bool {
+	ref := machine.Spec.InfrastructureRef
+	return ref.APIGroup == crdgen.MachineGroup && ref.Kind == crdgen.KindsOf(driverName).Machine
+}
+
+// hasMachines reports whether there is a machine of a driver, or a CAPI Machine that names one.
 func (r *Reconciler) hasMachines(ctx context.Context, driverName string) (bool, error) {
 	kind := kindsOf(driverName)[0]
 	crd, err := r.crd(ctx, kind)
@@ -128,7 +165,11 @@ func (r *Reconciler) hasMachines(ctx context.Context, driverName string) (bool, 
 	if err != nil {
 		return false, fmt.Errorf("looking for a %s: %w", kind.Kind, err)
 	}
-	return len(list.Items) > 0, nil
+	has := len(list.Items) > 0
+	if !has {
+		err = r.eachCAPIMachine(ctx, driverName, func(*clusterv1.Machine) { has = true })
+	}
+	return has, err
 }
 
 // fieldUsers finds, for each field, the objects that give it a value. A default that the API server wrote into a config is none: nobody gave

@@ -45,22 +45,26 @@ func explainCAPIMachine(r *Report, s *facts.Snapshot, w advice.Words) {
 	r.Phase = facts.Clean(machine.Status.Phase)
 	r.Steps = conditionSteps(machine.Status.Conditions)
 	w["kind"], w["driver"], w["capi"] = ref.Kind, facts.DriverName(ref.Kind, nil), machine.Name
+	noKind := s.Driver == nil || s.Driver.Status.MachineKind != ref.Kind
+	bringKind := []string{"See which drivers there are: drover get drivers", "See what the driver is waiting for: drover why driver/{driver}"}
+	if s.Driver == nil {
+		bringKind = advice.Machine{Driver: w["driver"]}.On(metav1.Condition{Reason: rkev1.DriverNotFoundReason}, nil)
+	}
 	switch {
 	case ref.APIGroup != rkev1.MachineGroupVersion.Group:
 		r.block("OtherProvider", fmt.Sprintf("Its infrastructure is a %s of group %s: Drover has nothing to do with it.", ref.Kind, ref.APIGroup),
 			"Ask the provider of that group: kubectl -n {ns} describe machine.cluster.x-k8s.io {capi}")
+	case machine.DeletionTimestamp != nil && noKind && s.Knows(facts.DriverPart):
+		r.block(rkev1.DriverNotFoundReason, fmt.Sprintf("It wants a %s, a kind no active driver makes: Cluster API cannot see that the machine is gone, and does not let "+
+			"the CAPI Machine go before the kind is there again.", ref.Kind), bringKind...)
 	case machine.DeletionTimestamp != nil:
 		r.block(rkev1.DeletingReason, fmt.Sprintf("Its %s %s is gone; the CAPI Machine itself waits for its finalizers: %s.", ref.Kind, ref.Name, strings.Join(machine.Finalizers, ", ")),
 			nextCAPI)
 	case s.Driver == nil && !s.Knows(facts.DriverPart):
 		r.block("InfrastructureMissing", fmt.Sprintf("It refers to %s %s, which does not exist; why cannot be told without the right to read NodeDrivers.", ref.Kind, ref.Name),
 			"Ask whoever grants rights for that one, and try again")
-	case s.Driver == nil || s.Driver.Status.MachineKind != ref.Kind:
-		r.block(rkev1.DriverNotFoundReason, fmt.Sprintf("It wants a %s, a kind no active driver makes.", ref.Kind),
-			"See which drivers there are: drover get drivers", "See what the driver is waiting for: drover why driver/{driver}")
-		if s.Driver == nil {
-			r.Next = advice.Machine{Driver: w["driver"]}.On(metav1.Condition{Reason: rkev1.DriverNotFoundReason}, nil)
-		}
+	case noKind:
+		r.block(rkev1.DriverNotFoundReason, fmt.Sprintf("It wants a %s, a kind no active driver makes.", ref.Kind), bringKind...)
 	default:
 		r.block("InfrastructureMissing", fmt.Sprintf("It refers to %s %s, which does not exist: never made, or deleted.", ref.Kind, ref.Name),
 			"If a MachineSet or MachineDeployment owns the CAPI Machine, let it make another: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}",

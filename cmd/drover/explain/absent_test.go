@@ -61,6 +61,17 @@ func absentMachines() map[string]decision {
 > See which drivers there are: kubectl drover get drivers
 > See what the driver is waiting for: kubectl drover why driver/digitalocean
 `},
+		"being deleted, its kind is gone": {withoutMachine(func(s *facts.Snapshot) {
+			since := ago(time.Minute)
+			s.CAPIMachine.DeletionTimestamp, s.CAPIMachine.Finalizers, s.CAPIMachine.Status.Phase = &since, []string{"machine.cluster.x-k8s.io"}, "Deleting"
+			s.Driver = nil
+		}), `
+# CAPI Machine shop/web-1, Deleting
+! |DriverNotFound||
+. It wants a DigitaloceanMachine, a kind no active driver makes: Cluster API cannot see that the machine is gone, and does not let the CAPI Machine go before the kind is there again.
+> See which drivers there are: kubectl drover get drivers
+> Make a NodeDriver for digitalocean, or activate the predefined one: kubectl patch nodedriver digitalocean --type merge -p '{"spec":{"active":true}}'
+`},
 		"of another provider": {withoutMachine(func(s *facts.Snapshot) {
 			s.CAPIMachine.Spec.InfrastructureRef.APIGroup, s.CAPIMachine.Spec.InfrastructureRef.Kind = "infrastructure.cluster.x-k8s.io", "DockerMachine"
 		}), `
