@@ -32,9 +32,10 @@ const (
 // drivers is by reason of a NodeDriver's condition.
 var drivers = map[string][]string{
 	v3.ReadyReason: nil, v3.ValidReason: nil, v3.DownloadedReason: nil, v3.InstalledReason: nil, v3.CompatibleReason: nil, v3.BuiltinReason: nil, v3.EstablishedReason: nil,
-	v3.InactiveReason:     {"Activate it: kubectl patch nodedriver {name} --type merge -p '{\"spec\":{\"active\":true}}'"},
-	v3.InvalidReason:      {nextCorrect},
-	v3.WeakChecksumReason: {"Put the sha256 of what spec.url serves into spec.checksum: curl -fsSL {url} | sha256sum"},
+	v3.InactiveReason:            {"Activate it: kubectl patch nodedriver {name} --type merge -p '{\"spec\":{\"active\":true}}'"},
+	v3.InvalidReason:             {nextCorrect},
+	v3.WeakChecksumReason:        {"Put the sha256 of what spec.url serves into spec.checksum: curl -fsSL {url} | sha256sum"},
+	v3.DoubtfulAnnotationsReason: {"Correct the annotation that the message above names, or add the one that it asks for: kubectl edit nodedriver {name}"},
 	v3.UnknownBuiltinReason: {"See the built-in drivers: drover get drivers -o wide",
 		"For a driver of your own, give the address of its binary in spec.url and its sha256 in spec.checksum"},
 	v3.ProbingReason:            {nextProbePod},

@@ -179,7 +179,7 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope) error {
 			v3.InstalledCondition, v3.SchemaCompatibleCondition, v3.ActiveCondition)
 		warning, ready := s.conditions.Get(v3.SchemaCompatibleCondition), s.conditions.Get(v3.ReadyCondition)
 		if ready.Status == metav1.ConditionTrue && warning != nil {
-			s.conditions.True(v3.ReadyCondition, v3.ReadyReason, warning.Message) // annotations that match nothing, or are missing
+			ready.Message = warning.Message // annotations that match nothing, or are missing, and what to do about it
 		}
 	}
 	return outcome
@@ -202,7 +202,7 @@ func (r *Reconciler) emit(s *scope) {
 			v3.ReadyReason: fmt.Sprintf("Driver %s is ready to make servers: its kinds are %s, %s and %s",
 				status.DriverName, status.MachineKind, status.MachineTemplateKind, status.ConfigKind),
 		},
-		Quiet: []string{v3.ValidReason, v3.BuiltinReason, v3.CompatibleReason, v3.InactiveReason, v3.EstablishedReason, v3.ProbingReason, v3.RemovingKindsReason},
+		Quiet: []string{v3.ValidReason, v3.BuiltinReason, v3.CompatibleReason, v3.DoubtfulAnnotationsReason, v3.InactiveReason, v3.EstablishedReason, v3.ProbingReason, v3.RemovingKindsReason},
 	})
 }
 

@@ -252,7 +252,11 @@ func TestAnnotations_changeTheKinds(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, fields, 1)
 			require.True(t, tt.check(fields[0]), "%+v", fields[0])
-			message := e.expect(v3.SchemaCompatibleCondition, metav1.ConditionTrue, v3.CompatibleReason)
+			reason := v3.CompatibleReason
+			if tt.warns != "" {
+				reason = v3.DoubtfulAnnotationsReason
+			}
+			message := e.expect(v3.SchemaCompatibleCondition, metav1.ConditionTrue, reason)
 			require.Contains(t, message, tt.warns)
 			require.Equal(t, tt.warns == "", message == "")
 			require.Equal(t, message, e.expect(v3.ReadyCondition, metav1.ConditionTrue, v3.ReadyReason), "where people look")

@@ -126,7 +126,7 @@ func (r *Reconciler) schema(ctx context.Context, s *scope) error {
 		unmatched = append(unmatched, err.Error())
 	}
 	if len(unmatched) > 0 {
-		s.conditions.True(v3.SchemaCompatibleCondition, v3.CompatibleReason, "look at the annotations: "+strings.Join(unmatched, "; "))
+		s.conditions.True(v3.SchemaCompatibleCondition, v3.DoubtfulAnnotationsReason, "look at the annotations: "+strings.Join(unmatched, "; "))
 	}
 	return nil
 }

@@ -10,7 +10,8 @@ const (
 	DownloadedCondition = "Downloaded"
 	// InstalledCondition is True when the driver answered with its flags.
 	InstalledCondition = "Installed"
-	// SchemaCompatibleCondition is False when a change of the driver would drop or retype a field that machines use; the old kinds stay.
+	// SchemaCompatibleCondition is False when a change of the driver would drop or retype a field that machines use; the old kinds stay. It carries
+	// the warnings about annotations.
 	SchemaCompatibleCondition = "SchemaCompatible"
 	// ActiveCondition is True when the kinds are established in the API.
 	ActiveCondition = "Active"
@@ -18,22 +19,24 @@ const (
 
 // Reasons of a NodeDriver's conditions.
 const (
-	ReadyReason              = "Ready"
-	InactiveReason           = "Inactive"
-	InvalidReason            = "Invalid"
-	ValidReason              = "Valid"
-	DownloadedReason         = "Downloaded"
-	InstalledReason          = "Installed"
-	CompatibleReason         = "Compatible"
-	WeakChecksumReason       = "WeakChecksum"
-	BuiltinReason            = "Builtin"
-	UnknownBuiltinReason     = "UnknownBuiltin"
-	ProbingReason            = "Probing"
-	ProbeFailedReason        = "ProbeFailed"
-	DownloadFailedReason     = "DownloadFailed"
-	ChecksumMismatchReason   = "ChecksumMismatch"
-	NotADriverReason         = "NotADriver"
-	DriverUnresponsiveReason = "DriverUnresponsive"
+	ReadyReason        = "Ready"
+	InactiveReason     = "Inactive"
+	InvalidReason      = "Invalid"
+	ValidReason        = "Valid"
+	DownloadedReason   = "Downloaded"
+	InstalledReason    = "Installed"
+	CompatibleReason   = "Compatible"
+	WeakChecksumReason = "WeakChecksum"
+	// DoubtfulAnnotationsReason: an annotation matches no flag of the driver, or one is missing that says how it takes user data.
+	DoubtfulAnnotationsReason = "DoubtfulAnnotations"
+	BuiltinReason             = "Builtin"
+	UnknownBuiltinReason      = "UnknownBuiltin"
+	ProbingReason             = "Probing"
+	ProbeFailedReason         = "ProbeFailed"
+	DownloadFailedReason      = "DownloadFailed"
+	ChecksumMismatchReason    = "ChecksumMismatch"
+	NotADriverReason          = "NotADriver"
+	DriverUnresponsiveReason  = "DriverUnresponsive"
 	// TooLargeReason: a download, an archive or a binary exceeds its bound.
 	TooLargeReason = "TooLarge"
 	// WrongArchitectureReason: the binary is for another kind of computer.

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 
@@ -45,7 +46,7 @@ func decideDriver(r *Report, s *facts.DriverSnapshot) {
 	}
 	step := driverBlocker(r.Steps, s.Driver)
 	if step == nil {
-		r.Verdict = []string{"The driver's kinds are served."}
+		r.tellReady()
 		return
 	}
 	r.Blocker = &Blocker{Step: step.Name, Reason: step.Reason, Message: step.Message}
@@ -60,15 +61,23 @@ func decideDriver(r *Report, s *facts.DriverSnapshot) {
 	}
 }
 
-// driverBlocker is the step to explain: what keeps Ready from being True, else the warning of a driver that is ready.
+// tellReady says what a driver that is ready warns of.
+func (r *Report) tellReady() {
+	for i := range r.Steps {
+		if step := &r.Steps[i]; step.Reason == v3.WeakChecksumReason || step.Reason == v3.DoubtfulAnnotationsReason {
+			r.Blocker = cmp.Or(r.Blocker, &Blocker{Step: step.Name, Reason: step.Reason, Message: step.Message})
+			r.tell(step)
+		}
+	}
+	if r.Blocker == nil {
+		r.Verdict = []string{"The driver's kinds are served."}
+	}
+}
+
+// driverBlocker is the step that keeps Ready from being True; nil when it is.
 func driverBlocker(steps []Step, d *v3.NodeDriver) *Step {
 	ready := &steps[len(steps)-1]
 	if ready.State == StepDone {
-		for i := range steps {
-			if steps[i].Reason == v3.WeakChecksumReason {
-				return &steps[i]
-			}
-		}
 		return nil
 	}
 	// Ready's own reason says more than a step where no step is at fault: inactive, being deleted.

@@ -148,6 +148,15 @@ func usedDrivers() map[string]driverDecision {
 		"ready": {ready(done(v3.SchemaCompatibleCondition, v3.CompatibleReason, 7), done(v3.ActiveCondition, v3.EstablishedReason, 7), done(v3.ReadyCondition, v3.ReadyReason, 7)), `
 . The driver's kinds are served.
 `},
+		"ready, with warnings": {external(condition(v3.ValidCondition, metav1.ConditionTrue, v3.WeakChecksumReason, "spec.checksum is md5", 8),
+			condition(v3.SchemaCompatibleCondition, metav1.ConditionTrue, v3.DoubtfulAnnotationsReason, `look at the annotations: private credential field "passwrd" matches no flag`, 7),
+			done(v3.ActiveCondition, v3.EstablishedReason, 7), done(v3.ReadyCondition, v3.ReadyReason, 7)), `
+! Valid|WeakChecksum||spec.checksum is md5
+. spec.checksum is md5
+. look at the annotations: private credential field "passwrd" matches no flag
+> Put the sha256 of what spec.url serves into spec.checksum: curl -fsSL https://drivers.example/docker-machine-driver-mycloud | sha256sum
+> Correct the annotation that the message above names, or add the one that it asks for: kubectl edit nodedriver mycloud
+`},
 		"being deleted": {deleting, `
 ! Ready|MachinesExist||4 machines are left
 . 4 machines are left

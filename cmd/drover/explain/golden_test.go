@@ -168,6 +168,7 @@ func driverSnapshots() map[string]*facts.DriverSnapshot {
 	mismatch := condition(v3.DownloadedCondition, metav1.ConditionFalse, v3.ChecksumMismatchReason, "sha256 is 11..., not 22...", 8)
 	probing := condition(v3.InstalledCondition, metav1.ConditionUnknown, v3.ProbingReason, "Job drover-drivers/probe-mycloud-1 reads the driver", 1)
 	pulling := external(valid, probing)
+	reading := external(valid, probing, condition(v3.ReadyCondition, metav1.ConditionFalse, v3.ProbingReason, probing.Message, 1))
 	pull := withJob(machine(), waitingPod("ErrImagePull", "manifest unknown"))
 	pulling.Jobs, pulling.Pods = pull.Jobs, pull.Pods
 	weak := external(condition(v3.ValidCondition, metav1.ConditionTrue, v3.WeakChecksumReason, "spec.checksum is md5, which can be forged: give a sha256", 8), done(v3.DownloadedCondition, v3.DownloadedReason, 7),
@@ -179,6 +180,6 @@ func driverSnapshots() map[string]*facts.DriverSnapshot {
 	failed := external(valid, mismatch, condition(v3.ReadyCondition, metav1.ConditionFalse, v3.ChecksumMismatchReason, "", 8))
 	failed.Log = "GET https://drivers.example/docker-machine-driver-mycloud\n200 OK\n"
 	return map[string]*facts.DriverSnapshot{
-		"unseen": external(), "checksum": failed, "probing": external(valid, probing), "image-pull": pulling, "weak": weak, "inactive": inactive,
+		"unseen": external(), "checksum": failed, "probing": reading, "image-pull": pulling, "weak": weak, "inactive": inactive,
 	}
 }

@@ -132,6 +132,10 @@ func timeline(conditions []metav1.Condition, order []string) []Step {
 	for _, name := range append(slices.Clone(order), rkev1.ReadyCondition) {
 		steps = append(steps, newStep(name, meta.FindStatusCondition(conditions, name)))
 	}
+	ready := &steps[len(steps)-1]
+	if ready.State == StepFailed && slices.ContainsFunc(steps, func(s Step) bool { return s.State == StepWaiting && s.Reason == ready.Reason }) {
+		ready.State = StepWaiting // Ready is False where it repeats a step of which nobody knows yet
+	}
 	return steps
 }
 
