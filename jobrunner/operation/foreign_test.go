@@ -38,6 +38,9 @@ type foreignDriver struct {
 func (d *foreignDriver) DriverName() string { return "slow" }
 
 func (d *foreignDriver) GetCreateFlags() []mcnflag.Flag {
+	if d.Name == "mute" {
+		os.Exit(7)
+	}
 	return []mcnflag.Flag{
 		mcnflag.StringFlag{Name: "slow-dir", Usage: "where servers are", EnvVar: "SLOW_DIR"},
 		mcnflag.StringFlag{Name: "slow-mode", Value: "good"},

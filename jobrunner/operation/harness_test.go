@@ -73,7 +73,7 @@ func serveDriver(name string) {
 		}
 	case "amazonec2":
 		plugin.RegisterDriver(&taggingDriver{foreignDriver: &foreignDriver{BaseDriver: &drivers.BaseDriver{}, Name: name}})
-	case "slow", "openstack", "exoscale", "azure", "vmwarevcloudair":
+	case "slow", "mute", "openstack", "exoscale", "azure", "vmwarevcloudair":
 		plugin.RegisterDriver(&foreignDriver{BaseDriver: &drivers.BaseDriver{}, Name: name})
 	}
 	os.Exit(1)

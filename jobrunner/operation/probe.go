@@ -150,7 +150,7 @@ func (s *session) readFlags(ctx context.Context) error {
 	defer process.Kill()
 	flags, err := process.Flags(ctx)
 	if err != nil {
-		return startFailure(err)
+		return startFailure(fmt.Errorf("the driver started and did not tell its flags: %w", err))
 	}
 	converted, err := mcnflags.Convert(flags)
 	if err != nil {

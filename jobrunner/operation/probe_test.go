@@ -151,6 +151,25 @@ func TestProbe_failures(t *testing.T) {
 	}
 }
 
+// TestProbe_mute: a driver that starts, and does not tell its flags, is told apart from one that does not start.
+func TestProbe_mute(t *testing.T) {
+	t.Parallel()
+	silent, err := os.ReadFile("/bin/true")
+	require.NoError(t, err)
+	p := newProbe(t, silent)
+	require.Equal(t, operation.ExitSucceeded, p.stage(jobrunner.StageFetch), p.output.String())
+	self, err := os.Executable()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(p.pod, "fetched", "fetched.json"), []byte(`{"path":"`+self+`"}`), 0o600))
+	p.request.Driver.Name = "mute"
+	require.Equal(t, operation.ExitSucceeded, p.stage(jobrunner.StageFlags), p.output.String())
+	require.Equal(t, operation.ExitFailed, p.stage(jobrunner.StageReport))
+	result, err := state.ReadResult(p.state(), state.ResultKey)
+	require.NoError(t, err)
+	require.Equal(t, "DriverUnresponsive", result.Reason)
+	require.Equal(t, "the driver started and did not tell its flags: the driver does not answer: its process ended during GetCreateFlags", result.Message)
+}
+
 // TestProbe_distrusts_the_drivers_stage: whatever the driver leaves in its directory, the last stage with its token reads
 // plain files of bounded size only.
 func TestProbe_distrusts_the_drivers_stage(t *testing.T) {
