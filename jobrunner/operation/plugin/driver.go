@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"path"
 	"strings"
 
 	"github.com/rancher/machine/libmachine/drivers"
@@ -19,16 +20,43 @@ type Error struct {
 	Text string
 }
 
-// Error returns the driver's text. A longer one is cut between lines, for half a secret would not be found in it.
+// Error returns the driver's text; of a panic, its words and where it was. A longer one is cut between lines, for half a secret would not be
+// found in it.
 func (e *Error) Error() string {
-	if len(e.Text) <= maxErrorText {
-		return e.Text
+	text := e.Text
+	if words, stack := e.panic(); stack != "" {
+		text = words + panickedAt(stack)
 	}
-	end := strings.LastIndexByte(e.Text[:maxErrorText], '\n')
+	if len(text) <= maxErrorText {
+		return text
+	}
+	end := strings.LastIndexByte(text[:maxErrorText], '\n')
 	if end < 0 {
 		return "[an error of more than 1 MiB on one line was left out]"
 	}
-	return e.Text[:end] + " …"
+	return text[:end] + " …"
+}
+
+// panic takes what libmachine makes of a panic apart; there is no stack in other texts.
+func (e *Error) panic() (words, stack string) {
+	words, stack, _ = strings.Cut(e.Text, "\ngoroutine ")
+	if !strings.HasPrefix(words, "Panic in the driver: ") {
+		return e.Text, ""
+	}
+	return words, stack
+}
+
+// panickedAt names the function and line of a stack that panicked: the first below the panic that is not Go's own.
+func panickedAt(stack string) string {
+	_, below, _ := strings.Cut(stack, "\npanic(")
+	lines := strings.Split(below, "\n")
+	for i := 2; i+1 < len(lines); i += 2 {
+		if name := lines[i]; !strings.HasPrefix(name, "runtime.") {
+			file, _, _ := strings.Cut(strings.TrimSpace(lines[i+1]), " ")
+			return " (at " + path.Base(name[:max(strings.LastIndexByte(name, '('), 0)]) + ", " + path.Base(file) + ")"
+		}
+	}
+	return ""
 }
 
 // Flags asks the driver for its create flags.

@@ -288,11 +288,12 @@ func TestProcess_errors(t *testing.T) {
 
 // TestProcess_accidents: a driver that panics says so; one whose process ends is unresponsive, and named so at once.
 func TestProcess_accidents(t *testing.T) {
-	p, _ := start(t, "ours")
+	p, out := start(t, "ours")
 	order(t, p, "panic")
 	var own *plugin.Error
 	require.ErrorAs(t, p.Create(t.Context()), &own)
-	require.Contains(t, own.Text, "Panic in the driver: runtime error")
+	require.Regexp(t, `^Panic in the driver: runtime error: invalid memory address or nil pointer dereference \(at plugin_test\.\(\*obedient\)\.\w+, driver_test\.go:\d+\)$`, own.Error())
+	require.Contains(t, out.String(), "\ngoroutine ", "its stack is in the log")
 	order(t, p, "nothing")
 	require.NoError(t, p.Create(t.Context()), "it lives on")
 

@@ -46,7 +46,7 @@ type Options struct {
 	Env []string
 	// Dir is the working directory.
 	Dir string
-	// Output takes what the driver prints, from two goroutines at once.
+	// Output takes what the driver prints, and the stack of a panic in it, from several goroutines at once.
 	Output io.Writer
 }
 
@@ -56,6 +56,7 @@ type Process struct {
 	client  *rpc.Client
 	service string
 	ended   chan struct{}
+	output  io.Writer
 	// grace is how long after its connection a process may end that is said to have ended.
 	grace time.Duration
 	stop  context.CancelFunc
@@ -81,7 +82,7 @@ func Start(ctx context.Context, options Options) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting the driver: %w", err)
 	}
-	p := &Process{command: command, ended: make(chan struct{}), grace: endTimeout}
+	p := &Process{command: command, ended: make(chan struct{}), output: options.Output, grace: endTimeout}
 	address := make(chan string, 1)
 	copied := make(chan struct{})
 	go func() {
@@ -227,7 +228,11 @@ func (p *Process) call(ctx context.Context, method string, arguments, reply any)
 		case done.Error == nil:
 			return nil
 		case errors.As(done.Error, &own):
-			return &Error{Text: string(own)}
+			failed := &Error{Text: string(own)}
+			if _, stack := failed.panic(); stack != "" {
+				_, _ = io.WriteString(p.output, failed.Text+"\n") // which is not repeated in the error
+			}
+			return failed
 		case !p.endsNow():
 			return fmt.Errorf("%w: %w", ErrUnresponsive, done.Error)
 		}
