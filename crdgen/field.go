@@ -115,7 +115,7 @@ func applyAliases(driverName string, fields []Field, aliases []FileAlias) error 
 		if err := checkName(alias.Field); err != nil {
 			return err
 		}
-		if topLevelNames[alias.Field] {
+		if isTaken(alias.Field) {
 			return fmt.Errorf("the alias %q has another meaning already", alias.Field)
 		}
 		for i := range fields {

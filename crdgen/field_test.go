@@ -42,6 +42,8 @@ func TestFieldsAreNamedAsInRancher(t *testing.T) {
 		"same name twice": {"acme", []string{"url", "acme-url"}, map[string]string{"acme-url": "url"}},
 		"a name of Kubernetes": {"acme", []string{"acme-kind", "acme-metadata", "acme-common", "acme-provider-iD"},
 			map[string]string{"acme-kind": "acmeKind", "acme-metadata": "acmeMetadata", "acme-common": "acmeCommon", "acme-provider-iD": "acmeProviderID"}},
+		"a name of Kubernetes in other capitals": {"acme", []string{"acme-provider-id", "acme-api-Version", "acme-KIND", "acme-apiversion"},
+			map[string]string{"acme-provider-id": "acmeProviderId", "acme-api-Version": "acmeApiVersion", "acme-KIND": "acmeKIND", "acme-apiversion": "acmeApiversion"}},
 		"two spellings": {"acme", []string{"acme-aB", "acme-a-b"}, map[string]string{"acme-a-b": "aB", "acme-aB": "acmeAB"}},
 	} {
 		t.Run(name, func(t *testing.T) {

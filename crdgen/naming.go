@@ -14,6 +14,16 @@ var topLevelNames = map[string]bool{
 	CommonField: true, ProviderIDField: true,
 }
 
+// isTaken reports whether one of those names is spelled like this but for capitals: providerId beside providerID would be taken for it.
+func isTaken(name string) bool {
+	for taken := range topLevelNames {
+		if strings.EqualFold(taken, name) {
+			return true
+		}
+	}
+	return false
+}
+
 // assignNames gives every flag a field name of its own, by position. Flags with the driver's prefix choose first; a flag
 // whose name is then taken, or is one of Kubernetes' own, keeps its whole name.
 func assignNames(driverName string, flags []Flag) ([]string, error) {
@@ -42,13 +52,13 @@ func assignNames(driverName string, flags []Flag) ([]string, error) {
 			short = rest
 		}
 		name := lowerCamel(short)
-		if name == "" || topLevelNames[name] || takenBy[name] != "" {
+		if name == "" || isTaken(name) || takenBy[name] != "" {
 			name = lowerCamel(flag)
 		}
 		if other := takenBy[name]; other != "" {
 			return nil, fmt.Errorf("flags --%s and --%s would both become the field %q", other, flag, name)
 		}
-		if name == "" || topLevelNames[name] {
+		if name == "" || isTaken(name) {
 			return nil, fmt.Errorf("flag --%s would become the field %q, which has another meaning already", flag, name)
 		}
 		names[i], takenBy[name] = name, flag
