@@ -224,9 +224,12 @@ func (d *decision) decideStep(step *Step) {
 	default:
 		d.say(own{next: []string{"See all the manager says of it: kubectl -n {ns} describe {resource} {name}"}}, d.words)
 	}
+	if s := d.State; running && step.Name == rkev1.CreateJobCondition && s != nil && s.Journal != nil && s.Journal.Phase == state.PhaseCreated && s.Server != nil && s.Server.SSHHost != "" {
+		d.Verdict = append(d.Verdict, "The server is made, and is waited for at "+s.Server.SSHHost+".")
+	}
 	if running && len(d.Pods) > 0 && d.Pods[0].Spec.ActiveDeadlineSeconds != nil && d.Pods[0].Status.StartTime != nil {
 		until := d.Pods[0].Status.StartTime.Add(time.Duration(*d.Pods[0].Spec.ActiveDeadlineSeconds) * time.Second)
-		d.Verdict = append(d.Verdict, fmt.Sprintf("If the driver hangs, it is waited for until %s (in %s): then the Job is ended.",
+		d.Verdict = append(d.Verdict, fmt.Sprintf("It may take until %s (in %s): then the Job is ended, whatever it waits for, the driver or the server.",
 			until.UTC().Format(time.RFC3339), duration.HumanDuration(max(until.Sub(d.Now), 0))))
 	}
 	if step.Name == rkev1.CreateJobCondition {

@@ -15,6 +15,7 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/explain"
 	"github.com/drover-project/drover/cmd/drover/facts"
+	"github.com/drover-project/drover/state"
 )
 
 // told is what a report tells: what blocks, why, and what to do.
@@ -462,11 +463,17 @@ func TestAhead_says(t *testing.T) {
 	}
 }
 
-// Until when a driver that hangs is waited for: the deadline of the Job's pod counts from when a node took it.
+// Until when a Job is waited for that hangs, with its driver or with a server that takes no login: the deadline of the Job's pod counts from when a node took it.
 func TestDecide_deadlineOfTheJob(t *testing.T) {
 	s := atJob(metav1.ConditionUnknown, rkev1.JobRunningReason, "Job web-1-create-2 is under way, attempt 2")
 	s.Jobs = []batchv1.Job{{ObjectMeta: metav1.ObjectMeta{Name: "web-1-create-2"}}}
 	s.Pods = []corev1.Pod{{Spec: corev1.PodSpec{ActiveDeadlineSeconds: new(int64(3600))}, Status: corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &metav1.Time{Time: s.Now.Add(-20 * time.Minute)}}}}
 	until := s.Now.Add(40 * time.Minute).UTC().Format(time.RFC3339)
-	require.Contains(t, explained(s, "drover").Verdict, "If the driver hangs, it is waited for until "+until+" (in 40m): then the Job is ended.")
+	ends := "It may take until " + until + " (in 40m): then the Job is ended, whatever it waits for, the driver or the server."
+	require.Equal(t, []string{"Job web-1-create-2 is under way, attempt 2", ends}, explained(s, "drover").Verdict)
+
+	s.State = &facts.State{Name: "web-1-machine-state", Journal: &state.Journal{Operation: state.Create, Attempt: 1, Phase: state.PhaseCreated}, Server: &state.Server{SSHHost: "198.18.0.7"}}
+	require.Equal(t, []string{"Job web-1-create-2 is under way, attempt 2", "The server is made, and is waited for at 198.18.0.7.", ends}, explained(s, "drover").Verdict)
+	s.State.Journal.Phase = state.PhaseRecorded
+	require.NotContains(t, explained(s, "drover").Verdict, "The server is made, and is waited for at 198.18.0.7.")
 }
