@@ -77,9 +77,15 @@ func (f Field) CheckRule(value any) error {
 	return nil
 }
 
-// rule is that of the field's flag, if it is about values of the field's type.
+// contentRule is for files: one line that begins like a path is one, on a computer that is not the Job's pod.
+var contentRule = clouds.Rule{Without: `^~?/[^\n]*\n?$`, Says: "must be the content of the file, not its path"}
+
+// rule is that of the field's flag, if it is about values of the field's type, else that of a file.
 func (f Field) rule() (clouds.Rule, bool) {
 	rule, ok := clouds.RuleOf(f.Flag)
+	if !ok && f.File {
+		return contentRule, true
+	}
 	return rule, ok && (f.Type == String && rule.Most == 0 || f.Type == Int && rule.Most > 0)
 }
 

@@ -15,7 +15,7 @@ import (
 
 // What cannot succeed is refused when it is written, in all three kinds, and CheckRules says the same of objects that are there already.
 func TestServerRefusesWhatCannotSucceed(t *testing.T) {
-	client := installDrivers(t, "generic", "vmwarevsphere")
+	client := installDrivers(t, "digitalocean", "generic", "vmwarevsphere")
 	all := builtinFields(t)
 	for name, test := range map[string]struct{ driver, spec, want string }{
 		"all of generic":     {"generic", `{ipAddress: 198.18.0.9, sshPort: 2222, sshKey: "-----BEGIN OPENSSH PRIVATE KEY-----\nx"}`, ""},
@@ -25,6 +25,7 @@ func TestServerRefusesWhatCannotSucceed(t *testing.T) {
 		"no port":            {"generic", `{sshPort: 0}`, "must be a port, from 1 to 65535"},
 		"no port, as a text": {"generic", `{sshPort: "65536"}`, "must be a port, from 1 to 65535"},
 		"a path for a key":   {"generic", `{sshKey: /root/.ssh/id_rsa}`, "must be the content of a private key"},
+		"a path for a file":  {"digitalocean", `{sshKeyContents: ~/.ssh/id_rsa}`, "must be the content of the file, not its path"},
 		"Linux":              {"vmwarevsphere", `{os: linux}`, ""},
 		"Windows":            {"vmwarevsphere", `{os: windows}`, "is Windows, which is not supported yet"},
 	} {
