@@ -19,8 +19,8 @@ import (
 // userNet is when to look again for users that were not seen to go: one may go between the look and the watch.
 const userNet = time.Minute
 
-// reconcileDelete lets a NodeDriver go when there are no machines of its kinds, nor CAPI Machines that name one. Until then kinds, cached binary and NodeDriver stay, so
-// that every server can still be removed. The kinds stay also for templates and configs, which somebody wrote.
+// reconcileDelete lets a NodeDriver go when there are no machines of its kinds, nor CAPI Machines that name one. Until then kinds, cached
+// binary and NodeDriver stay, so that every server can still be removed. The kinds stay also for templates and configs, which somebody wrote.
 func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
 	name := s.nd.DriverName()
 	successor, err := r.successor(ctx, s.nd)

@@ -55,8 +55,8 @@ func explainCAPIMachine(r *Report, s *facts.Snapshot, w advice.Words) {
 		r.block("OtherProvider", fmt.Sprintf("Its infrastructure is a %s of group %s: Drover has nothing to do with it.", ref.Kind, ref.APIGroup),
 			"Ask the provider of that group: kubectl -n {ns} describe machine.cluster.x-k8s.io {capi}")
 	case machine.DeletionTimestamp != nil && noKind && s.Knows(facts.DriverPart):
-		r.block(rkev1.DriverNotFoundReason, fmt.Sprintf("It wants a %s, a kind no active driver makes: Cluster API cannot see that the machine is gone, and does not let "+
-			"the CAPI Machine go before the kind is there again.", ref.Kind), bringKind...)
+		r.block(rkev1.DriverNotFoundReason, fmt.Sprintf("It wants a %s, a kind no active driver makes: Cluster API cannot see "+
+			"that the machine is gone, and does not let the CAPI Machine go before the kind is there again.", ref.Kind), bringKind...)
 	case machine.DeletionTimestamp != nil:
 		r.block(rkev1.DeletingReason, fmt.Sprintf("Its %s %s is gone; the CAPI Machine itself waits for its finalizers: %s.", ref.Kind, ref.Name, strings.Join(machine.Finalizers, ", ")),
 			nextCAPI)

@@ -224,8 +224,9 @@ func (d *decision) decideStep(step *Step) {
 	default:
 		d.say(own{next: []string{"See all the manager says of it: kubectl -n {ns} describe {resource} {name}"}}, d.words)
 	}
-	if s := d.State; running && step.Name == rkev1.CreateJobCondition && s != nil && s.Journal != nil && s.Journal.Phase == state.PhaseCreated && s.Server != nil && s.Server.SSHHost != "" {
-		d.Verdict = append(d.Verdict, "The server is made, and is waited for at "+s.Server.SSHHost+".")
+	made := d.State != nil && d.State.Journal != nil && d.State.Journal.Phase == state.PhaseCreated
+	if running && step.Name == rkev1.CreateJobCondition && made && d.State.Server != nil && d.State.Server.SSHHost != "" {
+		d.Verdict = append(d.Verdict, "The server is made, and is waited for at "+d.State.Server.SSHHost+".")
 	}
 	if running && len(d.Pods) > 0 && d.Pods[0].Spec.ActiveDeadlineSeconds != nil && d.Pods[0].Status.StartTime != nil {
 		until := d.Pods[0].Status.StartTime.Add(time.Duration(*d.Pods[0].Spec.ActiveDeadlineSeconds) * time.Second)
