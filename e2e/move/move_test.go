@@ -65,6 +65,7 @@ func TestMove(t *testing.T) {
 	testkit.Eventually(t, patience, func() error { return from.joined(3) })
 	require.NoError(t, from.Create(t.Context(), &managementv3.NodeDriver{ObjectMeta: named("", "acme"),
 		Spec: managementv3.NodeDriverSpec{URL: "https://drivers.example.org/acme", Checksum: strings.Repeat("a", 64)}}))
+	testkit.Eventually(t, patience, from.jobsEnded) // each writes into its machine's state to the last
 	kept := from.states()
 
 	// A move that stops half-way is taken back, and done again.
@@ -202,6 +203,20 @@ func (s *site) inPhase(phase string, want int) error {
 	got := len(slices.DeleteFunc(slices.Clone(phases), func(is string) bool { return phase != "" && is != phase }))
 	if got != want {
 		return fmt.Errorf("%d machines %s: %q", got, phase, phases)
+	}
+	return nil
+}
+
+// jobsEnded fails while a Job is under way.
+func (s *site) jobsEnded() error {
+	var jobs batchv1.JobList
+	if err := s.List(s.Context(), &jobs, client.InNamespace(namespace)); err != nil {
+		return err
+	}
+	for i := range jobs.Items {
+		if job := &jobs.Items[i]; job.Status.CompletionTime == nil {
+			return fmt.Errorf("%s is under way", job.Name)
+		}
 	}
 	return nil
 }
