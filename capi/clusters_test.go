@@ -1,10 +1,14 @@
 package capi_test
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"maps"
+	"net"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -94,6 +98,11 @@ func (w *remote) connect(t *testing.T) {
 	t.Helper()
 	kubeconfig, err := os.ReadFile(testkit.Kubeconfig(t))
 	require.NoError(t, err)
+	w.connectBy(t, kubeconfig)
+}
+
+func (w *remote) connectBy(t *testing.T, kubeconfig []byte) {
+	t.Helper()
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.key.Namespace, Name: w.key.Name},
 		Spec: clusterv1.ClusterSpec{InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKECluster", Name: "c1"}}}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.key.Namespace, Name: "c1-kubeconfig",
@@ -187,6 +196,77 @@ func TestClusters_thatGo(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// passage leads to the API server of the tests, and can be closed: connections through it end, and new ones are refused.
+type passage struct {
+	address, to string
+	listener    net.Listener
+	mu          sync.Mutex
+	open        []net.Conn
+}
+
+func (p *passage) listen(t *testing.T) {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", p.address)
+	require.NoError(t, err)
+	p.listener, p.address = listener, listener.Addr().String()
+	go func() {
+		for {
+			from, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			to, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", p.to)
+			if err != nil {
+				_ = from.Close()
+				continue
+			}
+			p.mu.Lock()
+			p.open = append(p.open, from, to)
+			p.mu.Unlock()
+			go func() { _, _ = io.Copy(from, to) }()
+			go func() { _, _ = io.Copy(to, from) }()
+		}
+	}()
+}
+
+func (p *passage) close() {
+	_ = p.listener.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, one := range p.open {
+		_ = one.Close()
+	}
+	p.open = nil
+}
+
+// That a server refuses connections is known long before its connection is given up, which one that only restarts keeps.
+func TestClusters_oneThatDoesNotAnswer(t *testing.T) {
+	w := newRemote(t)
+	passage := &passage{address: "127.0.0.1:0", to: strings.TrimPrefix(testkit.Config(t).Host, "https://")}
+	passage.listen(t)
+	t.Cleanup(passage.close)
+	kubeconfig, err := os.ReadFile(testkit.Kubeconfig(t))
+	require.NoError(t, err)
+	w.connectBy(t, bytes.ReplaceAll(kubeconfig, []byte(passage.to), []byte(passage.address)))
+	w.heard.await(t, call{cluster: w.key})
+	require.True(t, w.clusters.Reaches(w.key))
+	connection, err := w.clusters.Cache().GetClient(t.Context(), w.key)
+	require.NoError(t, err)
+
+	passage.close()
+	since := time.Now()
+	w.heard.await(t, call{cluster: w.key})
+	require.False(t, w.clusters.Reaches(w.key))
+	require.Less(t, time.Since(since), 8*time.Second, "sooner than by the next of the probes that come anyway, and a second one")
+
+	passage.listen(t)
+	w.heard.await(t, call{cluster: w.key})
+	require.True(t, w.clusters.Reaches(w.key))
+	same, err := w.clusters.Cache().GetClient(t.Context(), w.key)
+	require.NoError(t, err)
+	require.Same(t, connection, same)
 }
 
 // The Node of a server is found by its addresses and name when nobody has labelled it; it gets the label, and a provider ID where none is

@@ -37,6 +37,9 @@ const (
 	// probeInterval and maxProbeFailures are Cluster API's: k8s.io controllers/clustercache, buildClusterAccessorConfig.
 	probeInterval    = 10 * time.Second
 	maxProbeFailures = 5
+	// secondLook is how long after a probe that failed the next one comes, and notAnswering after how many in a row a cluster counts as one that
+	// does not answer. Its connection is kept until maxProbeFailures: a server that restarts is back sooner.
+	secondLook, notAnswering = 2 * time.Second, 2
 	// syncStep is how long a worker waits for the Nodes of a new connection before it does something else, syncTime how long they may take.
 	syncStep, syncTime = 2 * time.Second, time.Minute
 	// minRetry and maxRetry bound the time until a cluster is contacted again; steady is how long a connection must live to be forgiven what
@@ -56,6 +59,8 @@ type clusterCache struct {
 	filter   string
 	shares   *shares
 	base     context.Context //nolint:containedctx // all connections end with the manager
+	// onChange is called when a cluster begins or ceases to answer, or has another connection.
+	onChange func(cluster client.ObjectKey)
 
 	mu      sync.RWMutex
 	remotes map[client.ObjectKey]*remoteCluster
@@ -82,8 +87,8 @@ type remoteCluster struct {
 }
 
 // newClusterCache adds the controller that keeps connections to workload clusters.
-func newClusterCache(ctx context.Context, mgr manager.Manager, filter string) (*clusterCache, error) {
-	c := &clusterCache{client: mgr.GetClient(), secrets: mgr.GetAPIReader(), scheme: mgr.GetScheme(), filter: filter,
+func newClusterCache(ctx context.Context, mgr manager.Manager, filter string, onChange func(client.ObjectKey)) (*clusterCache, error) {
+	c := &clusterCache{client: mgr.GetClient(), secrets: mgr.GetAPIReader(), scheme: mgr.GetScheme(), filter: filter, onChange: onChange,
 		recorder: mgr.GetEventRecorder("workload-cluster"), shares: newShares(), base: context.WithoutCancel(ctx), remotes: map[client.ObjectKey]*remoteCluster{}}
 	var cancel context.CancelCauseFunc
 	c.base, cancel = context.WithCancelCause(c.base)
@@ -157,13 +162,16 @@ func (c *clusterCache) Reconcile(ctx context.Context, request ctrl.Request) (ctr
 		return ctrl.Result{RequeueAfter: time.Second + rand.N(time.Second)}, nil //nolint:gosec // spreads load, guards nothing
 	}
 	defer release()
-	was := known.connection()
+	was, answered := known.connection(), known.answers()
 	next := c.look(ctx, cluster, known, share)
 	known.mu.Lock()
 	known.last = time.Now()
 	known.next = known.last.Add(next)
 	known.mu.Unlock()
 	c.tell(ctx, cluster, known, was != known.connection())
+	if was != known.connection() || answered != known.answers() {
+		c.onChange(key)
+	}
 	return ctrl.Result{RequeueAfter: next}, nil
 }
 
@@ -190,7 +198,7 @@ func (c *clusterCache) look(ctx context.Context, cluster *clusterv1.Cluster, kno
 	open := known.open()
 	if open == nil {
 		key := client.ObjectKeyFromObject(cluster)
-		made, err := c.open(ctx, share, known.kubeconfig, func() { c.wake(key) })
+		made, err := c.open(ctx, share, known.kubeconfig, key)
 		if err != nil {
 			known.kubeconfig = nil
 			c.report(cluster, known, err)
@@ -210,6 +218,9 @@ func (c *clusterCache) look(ctx context.Context, cluster *clusterv1.Cluster, kno
 	failures := known.probed(err, time.Now())
 	if err != nil && (apierrors.IsUnauthorized(err) || failures >= maxProbeFailures) {
 		return c.lost(known, open, err)
+	}
+	if failures > 0 && failures < notAnswering {
+		return secondLook
 	}
 	return probeInterval
 }
@@ -283,6 +294,13 @@ func (c *clusterCache) wake(key client.ObjectKey) {
 	}
 }
 
+// doubt has a Cluster's server looked at now, if that is not known yet to be away: a watch of it has ended with an error.
+func (c *clusterCache) doubt(key client.ObjectKey) {
+	if known := c.find(key); known != nil && known.answers() {
+		c.wake(key)
+	}
+}
+
 func (c *clusterCache) find(key client.ObjectKey) *remoteCluster {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -317,6 +335,13 @@ func (r *remoteCluster) connection() *connection {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.current
+}
+
+// answers reports whether there is a connection, and probes of it do not fail.
+func (r *remoteCluster) answers() bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.current != nil && r.current.failure() == nil && r.health.ConsecutiveFailures < notAnswering
 }
 
 // open is the connection that there is, used or not yet.

@@ -7,52 +7,35 @@ package workload
 
 import (
 	"context"
-	"fmt"
 
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // Clusters is the way into workload clusters, by the kubeconfig Secrets that Cluster API keeps.
 type Clusters struct {
-	cache clustercache.ClusterCache
+	cache *clusterCache
 	nodes listeners
 }
 
 // New adds what keeps connections to the workload clusters of the Clusters with the label cluster.x-k8s.io/watch-filter of the given value,
 // or of all. The manager must not be started yet.
 func New(ctx context.Context, mgr manager.Manager, filter string) (*Clusters, error) {
-	cached, err := newClusterCache(ctx, mgr, filter)
+	clusters := &Clusters{}
+	cached, err := newClusterCache(ctx, mgr, filter, func(cluster client.ObjectKey) { clusters.nodes.call(cluster, "") })
 	if err != nil {
 		return nil, err
 	}
-	clusters := &Clusters{cache: cached}
-	connections, err := controller.New("workload-connections", mgr, controller.Options{
-		Reconciler: reconcile.Func(func(_ context.Context, request ctrl.Request) (ctrl.Result, error) {
-			clusters.nodes.call(request.NamespacedName, "")
-			return ctrl.Result{}, nil
-		})})
-	if err != nil {
-		return nil, fmt.Errorf("adding the controller of connections: %w", err)
-	}
-	source := cached.GetClusterSource("workload-connections", func(_ context.Context, cluster client.Object) []ctrl.Request {
-		return []ctrl.Request{{NamespacedName: client.ObjectKeyFromObject(cluster)}}
-	})
-	if err := connections.Watch(source); err != nil {
-		return nil, fmt.Errorf("listening for connections: %w", err)
-	}
+	clusters.cache = cached
 	return clusters, nil
 }
 
 // Cache is what Cluster API's own controllers reach workload clusters by.
 func (c *Clusters) Cache() clustercache.ClusterCache { return c.cache }
 
-// Reaches reports whether the manager has a connection to a cluster's API. OnNode tells when that changes.
+// Reaches reports whether a cluster's API answers the manager. OnNode tells when that changes.
 func (c *Clusters) Reaches(cluster client.ObjectKey) bool {
-	_, err := c.cache.GetClient(context.Background(), cluster)
-	return err == nil
+	known := c.cache.find(cluster)
+	return known != nil && known.answers()
 }

@@ -52,14 +52,14 @@ type connection struct {
 
 	refusals atomic.Int32
 	wake     func()
+	doubt    func()
 
 	mu      sync.Mutex
 	watches sets.Set[string]
 }
 
-// open connects to the server that config names, and begins to read its Nodes. base is what the connection ends with; wake is called when
-// it fails by itself.
-func (c *clusterCache) open(ctx context.Context, share *share, config *rest.Config, wake func()) (*connection, error) {
+// open connects to the server that config names, and begins to read its Nodes. The Cluster of this key is looked at when the connection fails by itself.
+func (c *clusterCache) open(ctx context.Context, share *share, config *rest.Config, key client.ObjectKey) (*connection, error) {
 	config = rest.CopyConfig(config)
 	config.UserAgent, config.QPS, config.Burst = remote.DefaultClusterAPIUserAgent(controllerName), workloadQPS, workloadBurst
 	config.WarningHandler = rest.NoWarnings{}
@@ -69,7 +69,7 @@ func (c *clusterCache) open(ctx context.Context, share *share, config *rest.Conf
 		return nil, err
 	}
 	held := &holding{all: c.shares, share: share, sizes: map[string]int{}}
-	made := &connection{config: config, opened: time.Now(), holding: held, wake: wake, watches: sets.New[string]()}
+	made := &connection{config: config, opened: time.Now(), holding: held, wake: func() { c.wake(key) }, doubt: func() { c.doubt(key) }, watches: sets.New[string]()}
 	made.ctx, made.cancel = context.WithCancelCause(c.base)
 	made.close = func() {
 		held.end()
@@ -94,8 +94,11 @@ func (n *connection) connect(ctx context.Context, c *clusterCache, share *share,
 		return err
 	}
 	listed := func(err error) {
-		if errors.Is(err, errAnswer) {
+		switch {
+		case errors.Is(err, errAnswer):
 			n.fail(err) // the cache would ask again and again
+		case err != nil && n.failure() == nil:
+			n.doubt()
 		}
 	}
 	lists, err := limited{share: share, answer: maxList, time: listTime, ended: listed, turn: func(ctx context.Context) (func(), bool) {
