@@ -27,8 +27,9 @@ func Split(message string) (what string, next []string) {
 type Words map[string]string
 
 // optional are the words of objects that may not be there: a text that names one of them is left out then. A machine has a template or is
-// edited itself, so that one of these two is empty; a control plane's condition is about no machine in particular.
-var optional = []string{"job", "pod", "node", "template", "itself", "machine"}
+// edited itself, and a Machine has a MachineDeployment or is a lone one, so that one of each two is empty; many conditions of a control plane are about no
+// machine and no object in particular.
+var optional = []string{"job", "pod", "node", "template", "itself", "machine", "deployment", "lone", "infra", "kind"}
 
 var (
 	braces = regexp.MustCompile(`\{[a-z]+\}`)

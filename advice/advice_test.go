@@ -88,7 +88,9 @@ func words(value string) Words {
 	for name := range (Machine{Cloned: true}).Words() {
 		w[name] = value
 	}
-	w["itself"], w["machine"] = value, value
+	for _, name := range append([]string{"object"}, optional...) {
+		w[name] = value
+	}
 	return w
 }
 

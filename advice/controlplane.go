@@ -6,12 +6,21 @@ import (
 
 // ControlPlane is what advice names of an RKEControlPlane and, where a machine of it is meant, of that. What is not known is empty.
 type ControlPlane struct {
-	Namespace, Name, Machine string
+	// Cluster is the name by which objects are shared with the cluster, which mostly is the Cluster's.
+	Namespace, Name, Cluster, Machine string
+	// Deployment is the machine's MachineDeployment, and empty for a Machine without one; Infra is its infra machine, as resource/name.
+	Deployment, Infra string
+	// Kind and Object are of the secret or configmap that a reason is about.
+	Kind, Object string
 }
 
 // On is what to do about a reason of the planner's.
 func (c ControlPlane) On(reason string) []string {
-	return Words{"ns": c.Namespace, "name": c.Name, "machine": c.Machine}.Fill(controlPlane[reason]...)
+	w := Words{"ns": c.Namespace, "name": c.Name, "cluster": c.Cluster, "machine": c.Machine, "deployment": c.Deployment, "infra": c.Infra, "kind": c.Kind, "object": c.Object}
+	if c.Deployment == "" {
+		w["lone"] = c.Machine
+	}
+	return w.Fill(controlPlane[reason]...)
 }
 
 const (
@@ -34,7 +43,7 @@ var controlPlane = map[string][]string{
 		"Nothing brings the data back but a snapshot, and restoring one is not built yet: make another cluster and restore there",
 		"See what is left: kubectl get machines.cluster.x-k8s.io -n {ns}",
 	},
-	rkev1.MachinesExistReason:     {"Delete the whole cluster, if that was meant: kubectl delete clusters.cluster.x-k8s.io NAME -n {ns}", nextSeeMachines},
+	rkev1.MachinesExistReason:     {"Delete the whole cluster, if that was meant: kubectl delete clusters.cluster.x-k8s.io {cluster} -n {ns}", nextSeeMachines},
 	rkev1.ClusterHasAnotherReason: {"See which control plane the Cluster has: kubectl get clusters.cluster.x-k8s.io -n {ns} -o yaml"},
 	rkev1.AuthorityInvalidReason:  {"Mend the Secret that the message names, or delete it before there is a server, to have one made: kubectl get secrets -n {ns}"},
 	rkev1.ClusterSecretMissingReason: {
@@ -45,14 +54,20 @@ var controlPlane = map[string][]string{
 		"Open the way from the manager to the address in the message: a firewall, a network, or an address in the RKECluster's spec.controlPlaneEndpoint",
 		nextSeeMachines,
 	},
-	rkev1.ReferencesExceededReason:    {"Name fewer objects, or put less into them: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}"},
-	rkev1.PlansExceededReason:         {"Make another cluster for some of the machines, or see who else writes plan Secrets: kubectl get secrets -n {ns} --field-selector type=rke.cattle.io/machine-plan"},
-	rkev1.ConfigInvalidReason:         {nextEditControlPlane},
+	rkev1.ReferencesExceededReason: {"Name fewer objects, or put less into them: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}"},
+	rkev1.PlansExceededReason:      {"Make another cluster for some of the machines, or see who else writes plan Secrets: kubectl get secrets -n {ns} --field-selector type=rke.cattle.io/machine-plan"},
+	rkev1.ConfigInvalidReason:      {nextEditControlPlane},
+	rkev1.MachineInvalidReason: {
+		"Correct the annotation in the template of its MachineDeployment, which passes it on to its Machines and replaces none: kubectl edit machinedeployments.cluster.x-k8s.io {deployment} -n {ns}",
+		"Correct the annotation: kubectl edit machines.cluster.x-k8s.io {lone} -n {ns}",
+		"Where the message names spec.common, correct it here, and in the machine template for later machines: kubectl edit {infra} -n {ns}",
+	},
 	rkev1.RegistrySecretMissingReason: {nextSeeSecrets, nextEditControlPlane},
 	rkev1.RegistrySecretInvalidReason: {nextSeeSecrets, nextEditControlPlane},
-	rkev1.FileSourceMissingReason:     {nextSeeSecrets, nextEditControlPlane},
+	rkev1.FileSourceMissingReason:     {"See which there are: kubectl get {kind}s -n {ns}", nextEditControlPlane},
 	rkev1.FileSourceNotAuthorizedReason: {
-		"Share it, in the control plane's namespace: kubectl annotate {sharedkind} {sharedname} -n {ns} " + rkev1.AuthorizedForClustersAnnotation + "={name}",
+		"Share it; where the annotation lists other clusters, name them too, separated by commas, with --overwrite: kubectl annotate {kind} {object} -n {ns} " +
+			rkev1.AuthorizedForClustersAnnotation + "={cluster}",
 		nextEditControlPlane,
 	},
 	rkev1.FileSourceInvalidReason:          {nextEditControlPlane},

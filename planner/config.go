@@ -32,9 +32,7 @@ func (l *look) config() (settings, []plan.File, error) {
 		return nil, nil, err
 	}
 	l.addresses(s)
-	if err := l.node(s); err != nil {
-		return nil, nil, err
-	}
+	l.node(s)
 	files := l.contents(s)
 	if l.Spec.UnmanagedConfig {
 		return s, nil, nil

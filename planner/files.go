@@ -49,12 +49,12 @@ func (l *look) selectedFiles() ([]plan.File, error) {
 func (l *look) filesOf(where, kind string, source rkev1.K8sObjectFileSource, room *int) ([]plan.File, error) {
 	object, found := l.Objects[ObjectKey{kind, source.Name}]
 	if !found {
-		return nil, because(rkev1.FileSourceMissingReason, "%s: there is no %s %.100q in the control plane's namespace", where, kind, source.Name)
+		return nil, because(rkev1.FileSourceMissingReason, "%s: there is no %s %.100q in the control plane's namespace", where, kind, source.Name).of(kind, source.Name)
 	}
 	shared := func(name string) bool { return strings.TrimSpace(name) == l.Cluster.Name }
 	if !slices.ContainsFunc(strings.Split(object.AuthorizedClusters, ","), shared) {
 		return nil, because(rkev1.FileSourceNotAuthorizedReason, "%s: the annotation %s of %s %.100q does not list %s", where,
-			rkev1.AuthorizedForClustersAnnotation, kind, source.Name, l.Cluster.Name)
+			rkev1.AuthorizedForClustersAnnotation, kind, source.Name, l.Cluster.Name).of(kind, source.Name)
 	}
 	var files []plan.File
 	for _, item := range source.Items {

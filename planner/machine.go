@@ -65,7 +65,7 @@ func (l *look) observe() *look {
 // verdict is what the rules come to.
 func (l *look) verdict() Verdict {
 	if l.fault != nil {
-		return l.says(l.fault.reason, l.fault.message)
+		return l.held(l.fault)
 	}
 	if l.same {
 		return l.says(l.progress.reason, l.progress.message)
@@ -73,7 +73,7 @@ func (l *look) verdict() Verdict {
 	if !l.minor {
 		for _, rule := range changeRules {
 			if f := rule(l); f != nil {
-				return l.says(f.reason, f.message)
+				return l.held(f)
 			}
 		}
 	}
@@ -87,7 +87,7 @@ func (l *look) delivery() Verdict {
 	}
 	_, raw, f := l.encoded()
 	if f != nil {
-		return l.says(f.reason, f.message)
+		return l.held(f)
 	}
 	l.room -= len(raw)
 	v := l.says(rkev1.PlanDeliveredReason, "its plan was written")
@@ -102,7 +102,13 @@ func (l *look) delivery() Verdict {
 const joinedToNone = "-"
 
 func (l *look) says(reason, message string) Verdict {
-	return Verdict{Machine: l.Name, Reason: reason, Message: message, Progress: l.progress.reason}
+	return Verdict{Machine: l.Name, Reason: reason, Message: message, Progress: l.progress.reason, ProgressMessage: l.progress.message}
+}
+
+func (l *look) held(f *fault) Verdict {
+	v := l.says(f.reason, f.message)
+	v.Object = f.object
+	return v
 }
 
 func (l *look) stays() *fault {
@@ -135,7 +141,7 @@ func (l *look) isOfTier() *fault {
 
 func (l *look) isReadable() *fault {
 	if l.Invalid != "" {
-		return because(rkev1.ConfigInvalidReason, "%s", plan.Head(oneLine(l.Invalid), 300))
+		return because(rkev1.MachineInvalidReason, "%s", plan.Head(oneLine(l.Invalid), 500))
 	}
 	return nil
 }
@@ -269,7 +275,7 @@ var planless = []string{rkev1.MachineDeletingReason, rkev1.NoRoleReason, rkev1.O
 func (l *look) earlierTiersDone() *fault {
 	for _, v := range l.before {
 		if !v.Done() && !slices.Contains(planless, v.Reason) {
-			return because(rkev1.WaitingForControlPlaneReason, "it waits for %s: %s", v.Machine, v.Message)
+			return because(rkev1.WaitingForControlPlaneReason, "it waits for %s", v.Machine)
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -94,17 +95,9 @@ func (f families) pick(addresses []string) []string {
 }
 
 // node sets what the kubelet registers its Node with.
-func (l *look) node(s settings) error {
-	labels, err := l.nodeLabels()
-	if err != nil {
-		return err
-	}
-	s.add("node-label", labels...)
-	taints, err := l.nodeTaints()
-	if err != nil {
-		return err
-	}
-	s.add("node-taint", taints...)
+func (l *look) node(s settings) {
+	s.add("node-label", l.nodeLabels()...)
+	s.add("node-taint", l.nodeTaints()...)
 	for _, name := range []string{"kubelet-arg", "kubelet-arg+"} {
 		if !s.has(name, "provider-id=") {
 			continue
@@ -116,11 +109,10 @@ func (l *look) node(s settings) error {
 		})
 	}
 	s.add("kubelet-arg", "provider-id="+l.ProviderID)
-	return nil
 }
 
 // nodeLabels are those that a kubelet may set; it does not start with others. The manager sets the rest on the Node.
-func (l *look) nodeLabels() ([]string, error) {
+func (l *look) nodeLabels() []string {
 	all := maps.Clone(l.NodeLabels)
 	if all == nil {
 		all = map[string]string{}
@@ -128,15 +120,11 @@ func (l *look) nodeLabels() ([]string, error) {
 	all[rkev1.NodeMachineLabel] = l.ID
 	var texts []string
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		problems := append(validation.IsQualifiedName(name), validation.IsValidLabelValue(all[name])...)
-		if len(problems) > 0 {
-			return nil, because(rkev1.ConfigInvalidReason, "label %.100q of its Node: %s", name, problems[0])
-		}
 		if KubeletMaySet(name) {
 			texts = append(texts, name+"="+all[name])
 		}
 	}
-	return texts, nil
+	return texts
 }
 
 // kubeletLabels are labels of Kubernetes' own that a kubelet may set on its Node (k8s.io/kubelet/pkg/apis, well_known_labels.go).
@@ -154,22 +142,33 @@ func KubeletMaySet(label string) bool {
 	return slices.Contains(kubeletLabels, label) || within("kubelet.kubernetes.io") || within("node.kubernetes.io")
 }
 
-// problemsOf a taint.
-func problemsOf(taint corev1.Taint) []string {
-	problems := append(validation.IsQualifiedName(taint.Key), validation.IsValidLabelValue(taint.Value)...)
-	if !slices.Contains([]corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}, taint.Effect) {
-		problems = append(problems, "its effect is none of NoSchedule, PreferNoSchedule and NoExecute")
+// CheckLabels finds the first label that a Node cannot have. A kubelet that is given one does not start.
+func CheckLabels(labels map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		if problems := append(validation.IsQualifiedName(name), validation.IsValidLabelValue(labels[name])...); len(problems) > 0 {
+			return fmt.Errorf("label %.100q: %s", name, problems[0])
+		}
 	}
-	return problems
+	return nil
 }
 
-// ValidTaints are those that a Node can have. One that is none is told where the machine's plan is rendered.
-func ValidTaints(taints []corev1.Taint) []corev1.Taint {
-	return slices.DeleteFunc(slices.Clone(taints), func(taint corev1.Taint) bool { return len(problemsOf(taint)) > 0 })
+// CheckTaints finds the first taint that a Node cannot have.
+func CheckTaints(taints []corev1.Taint) error {
+	effects := []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}
+	for _, taint := range taints {
+		problems := append(validation.IsQualifiedName(taint.Key), validation.IsValidLabelValue(taint.Value)...)
+		if !slices.Contains(effects, taint.Effect) {
+			problems = append(problems, fmt.Sprintf("its effect is %.40q, and none of %s, %s and %s", taint.Effect, effects[0], effects[1], effects[2]))
+		}
+		if len(problems) > 0 {
+			return fmt.Errorf("taint %.100q: %s", taint.Key, problems[0])
+		}
+	}
+	return nil
 }
 
 // nodeTaints keep workloads off servers that are no workers, as Rancher does it.
-func (l *look) nodeTaints() ([]string, error) {
+func (l *look) nodeTaints() []string {
 	taints := slices.Clone(l.NodeTaints)
 	if r := l.Roles; r.IsServer() && !r.Worker {
 		if r.Etcd && (l.release.Distribution != releases.K3s || !r.ControlPlane) {
@@ -181,9 +180,6 @@ func (l *look) nodeTaints() ([]string, error) {
 	}
 	var texts []string
 	for _, taint := range taints {
-		if problems := problemsOf(taint); len(problems) > 0 {
-			return nil, because(rkev1.ConfigInvalidReason, "taint %.100q of its Node: %s", taint.Key, problems[0])
-		}
 		text := taint.Key
 		if taint.Value != "" {
 			text += "=" + taint.Value
@@ -192,5 +188,5 @@ func (l *look) nodeTaints() ([]string, error) {
 			texts = append(texts, text)
 		}
 	}
-	return texts, nil
+	return texts
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -190,6 +191,19 @@ func TestKubeletMaySet(t *testing.T) {
 }
 
 // TestToken: a join token names the authority as k3s' clients work it out: one certificate by its bytes, a chain by its root.
+func TestCheckLabelsAndTaints(t *testing.T) {
+	taint := func(key, value, effect string) corev1.Taint {
+		return corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffect(effect)}
+	}
+	require.NoError(t, planner.CheckLabels(map[string]string{"team": "shop", "node-role.kubernetes.io/web": ""}))
+	require.ErrorContains(t, planner.CheckLabels(map[string]string{"team": "not a value"}), `label "team": a valid label must be`)
+	require.ErrorContains(t, planner.CheckLabels(map[string]string{"not a label": "x"}), `label "not a label": `)
+	require.NoError(t, planner.CheckTaints([]corev1.Taint{taint("only", "db", "NoExecute"), taint("a", "", "PreferNoSchedule")}))
+	require.EqualError(t, planner.CheckTaints([]corev1.Taint{taint("dedicated", "", "Nonsense")}),
+		`taint "dedicated": its effect is "Nonsense", and none of NoSchedule, PreferNoSchedule and NoExecute`)
+	require.ErrorContains(t, planner.CheckTaints([]corev1.Taint{taint("", "", "NoSchedule")}), `taint "": `)
+}
+
 func TestToken(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)

@@ -110,7 +110,7 @@ type Machine struct {
 	InternalIPs, ExternalIPs []string
 	NodeLabels               map[string]string
 	NodeTaints               []corev1.Taint
-	// Invalid is why something that is said of the machine cannot be read; empty otherwise.
+	// Invalid is why something that the machine or its infra machine says of its Node cannot be used; empty otherwise. Labels and taints have no problem then.
 	Invalid string
 	// Secret is its plan Secret; nil until the bootstrap provider has made it.
 	Secret *Secret

@@ -28,8 +28,11 @@ type Verdict struct {
 	Machine string
 	// Reason and Message say what it waits for; the reason is UpToDateReason when it waits for nothing.
 	Reason, Message string
-	// Progress is how far it has come with the plan that it was given before, as a reason of its own; empty without one.
-	Progress string
+	// Object is the Secret or ConfigMap that the reason is about, if it is about one.
+	Object ObjectKey
+	// Progress is how far it has come with the plan that it was given before, as a reason of its own, and ProgressMessage what there is to say of that; both are
+	// empty without one.
+	Progress, ProgressMessage string
 	// Delivery is what is written into its plan Secret; nil where it stays as it is.
 	Delivery *Delivery
 }
@@ -61,13 +64,22 @@ func (d Delivery) Data(old map[string][]byte) map[string][]byte {
 	return data
 }
 
-// fault is why something cannot be rendered or has to wait: a reason and its words.
-type fault struct{ reason, message string }
+// fault is why something cannot be rendered or has to wait: a reason and its words, and the object that it is about, if there is one.
+type fault struct {
+	reason, message string
+	object          ObjectKey
+}
 
 func (f *fault) Error() string { return f.message }
 
 func because(reason, format string, args ...any) *fault {
-	return &fault{reason, fmt.Sprintf(format, args...)}
+	return &fault{reason: reason, message: fmt.Sprintf(format, args...)}
+}
+
+// of names the object.
+func (f *fault) of(kind, name string) *fault {
+	f.object = ObjectKey{kind, name}
+	return f
 }
 
 // summary is the cluster's reason and a message of at most three causes, each with at most three of its machines, those first whose reason does not go
@@ -118,7 +130,7 @@ func atMostThree(names []string) string {
 
 // stops reports whether a reason does not go away by itself, so that the cluster shows it.
 func stops(reason string) bool {
-	return slices.Contains([]string{rkev1.ConfigInvalidReason, rkev1.RegistrySecretMissingReason, rkev1.RegistrySecretInvalidReason,
+	return slices.Contains([]string{rkev1.ConfigInvalidReason, rkev1.MachineInvalidReason, rkev1.RegistrySecretMissingReason, rkev1.RegistrySecretInvalidReason,
 		rkev1.FileSourceMissingReason, rkev1.FileSourceNotAuthorizedReason, rkev1.FileSourceInvalidReason, rkev1.SnapshotCredentialMissingReason,
 		rkev1.SnapshotCredentialInvalidReason, rkev1.PlanFailedReason, rkev1.RetryingPlanReason, rkev1.AgentSilentReason, rkev1.NoRoleReason,
 		rkev1.OperatingSystemUnsupportedReason, rkev1.TierUnsupportedReason}, reason)

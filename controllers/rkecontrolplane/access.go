@@ -3,6 +3,7 @@ package rkecontrolplane
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -11,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,7 +35,7 @@ func (r *Reconciler) access(ctx context.Context, s *scope) error {
 		return step.Progress(rkev1.APINotReachedReason, "nobody asks whether "+server+" answers", 0)
 	}
 	if !r.Clusters.Reaches(client.ObjectKeyFromObject(s.cluster)) {
-		return step.Wait(rkev1.APINotReachedReason, "the API server at "+server+" has not answered the manager; there is no tunnel yet to servers that it cannot reach", 0)
+		return step.Wait(rkev1.APINotReachedReason, "the API server at "+server+" does not answer the manager; there is no tunnel yet to servers that it cannot reach", 0)
 	}
 	s.Status.Initialization.ControlPlaneInitialized = new(true)
 	s.Status.Initialized, s.Status.Ready = true, true
@@ -158,13 +158,7 @@ func (r *Reconciler) labelNodes(ctx context.Context, s *scope) error {
 		if node == "" || m.Deleting || m.Invalid != "" || r.Clusters == nil {
 			continue
 		}
-		labels := map[string]string{}
-		for name, value := range m.NodeLabels {
-			// One that is none is told by the planner.
-			if len(validation.IsQualifiedName(name)) == 0 && len(validation.IsValidLabelValue(value)) == 0 {
-				labels[name] = value
-			}
-		}
+		labels := maps.Clone(m.NodeLabels)
 		for role, has := range map[string]bool{"etcd": m.Roles.Etcd, "control-plane": m.Roles.ControlPlane, "worker": m.Roles.Worker} {
 			if has {
 				labels["node-role.kubernetes.io/"+role] = "true"
@@ -174,7 +168,7 @@ func (r *Reconciler) labelNodes(ctx context.Context, s *scope) error {
 		if err := r.Clusters.LabelNode(ctx, cluster, node, labels); err != nil {
 			return err
 		}
-		if err := r.Clusters.TaintNode(ctx, cluster, node, planner.ValidTaints(m.NodeTaints)); err != nil {
+		if err := r.Clusters.TaintNode(ctx, cluster, node, m.NodeTaints); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package rkecontrolplane_test
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/rkecontrolplane"
@@ -38,6 +40,26 @@ func TestBadInput(t *testing.T) {
 			require.NoError(w, w.Update(w.Context(), machine))
 		}
 	}
+	annotate := func(name, value string) func(*world) {
+		return func(w *world) {
+			machine := w.machineNamed("server")
+			machine.Annotations = map[string]string{name: value}
+			require.NoError(w, w.Update(w.Context(), machine))
+		}
+	}
+	files := func(w *world) {
+		w.change(func(o *rkev1.RKEControlPlane) {
+			o.Spec.MachineSelectorFiles = []rkev1.RKEProvisioningFiles{{FileSources: []rkev1.ProvisioningFileSource{{ConfigMap: rkev1.K8sObjectFileSource{Name: "app"}}}}}
+		})
+	}
+	app := func(annotations map[string]string) func(*world) {
+		return func(w *world) {
+			object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: "app", Annotations: annotations}}
+			require.NoError(w, client.IgnoreNotFound(w.Delete(w.Context(), object.DeepCopy())))
+			require.NoError(w, w.Create(w.Context(), object))
+		}
+	}
+	// says is in the message; NS there stands for the namespace.
 	for what, tt := range map[string]struct {
 		change func(*world)
 		reason string
@@ -57,15 +79,23 @@ func TestBadInput(t *testing.T) {
 			require.NoError(w, w.Create(w.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: "pull"}, Type: corev1.SecretTypeBasicAuth,
 				StringData: map[string]string{"username": "u", "password": "p"}}))
 		}},
-		"a Machine's annotation that is no JSON": {func(w *world) {
-			machine := w.machineNamed("server")
-			machine.Annotations = map[string]string{rkev1.NodeLabelsAnnotation: "team=shop"}
-			require.NoError(w, w.Update(w.Context(), machine))
-		}, rkev1.ConfigInvalidReason, "its annotation rke.cattle.io/labels cannot be read", func(w *world) {
-			machine := w.machineNamed("server")
-			machine.Annotations[rkev1.NodeLabelsAnnotation] = `{"team":"shop"}`
-			require.NoError(w, w.Update(w.Context(), machine))
-		}},
+		"a Machine's annotation that is no JSON": {annotate(rkev1.NodeLabelsAnnotation, "team=shop"), rkev1.MachineInvalidReason,
+			"its annotation rke.cattle.io/labels cannot be read", annotate(rkev1.NodeLabelsAnnotation, `{"team":"shop"}`)},
+		"a taint that is none": {annotate(rkev1.NodeTaintsAnnotation, `[{"key":"dedicated","effect":"Nonsense"}]`), rkev1.MachineInvalidReason,
+			`server: its annotation rke.cattle.io/taints: taint "dedicated": its effect is "Nonsense", and none of NoSchedule, PreferNoSchedule and NoExecute` +
+				"\n* Correct the annotation: kubectl edit machines.cluster.x-k8s.io server -n NS", annotate(rkev1.NodeTaintsAnnotation, "[]")},
+		"a label that is none, of a MachineDeployment": {func(w *world) {
+			label("server", clusterv1.MachineDeploymentNameLabel, "pool")(w)
+			annotate(rkev1.NodeLabelsAnnotation, `{"team":"not a value"}`)(w)
+		}, rkev1.MachineInvalidReason, "\n* Correct the annotation in the template of its MachineDeployment, which passes it on to its Machines and replaces none: " +
+			"kubectl edit machinedeployments.cluster.x-k8s.io pool -n NS", annotate(rkev1.NodeLabelsAnnotation, "{}")},
+		"a file's ConfigMap that is missing": {files, rkev1.FileSourceMissingReason, "\n* See which there are: kubectl get configmaps -n NS\n* Change it: kubectl edit rkecontrolplanes.rke.cattle.io cp -n NS",
+			app(map[string]string{rkev1.AuthorizedForClustersAnnotation: "c1"})},
+		"a file's ConfigMap that is not shared": {func(w *world) {
+			app(nil)(w)
+			files(w)
+		}, rkev1.FileSourceNotAuthorizedReason, "kubectl annotate configmap app -n NS rke.cattle.io/object-authorized-for-clusters=c1\n",
+			app(map[string]string{rkev1.AuthorizedForClustersAnnotation: "c1"})},
 		"the user's own authority that is none": {secret("c1-etcd", map[string]string{"tls.crt": "mine", "tls.key": "canary"}), rkev1.AuthorityInvalidReason,
 			"the Secret c1-etcd cannot be used: its tls.key is no private key", func(w *world) {
 				require.NoError(w, w.Delete(w.Context(), w.secret("c1-etcd")))
@@ -87,7 +117,8 @@ func TestBadInput(t *testing.T) {
 			w.reconcile()
 			w.reconcile()
 			message := w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, tt.reason)
-			require.Contains(t, message, tt.says)
+			says := strings.ReplaceAll(tt.says, "NS", w.obj.Namespace)
+			require.Contains(t, message, says)
 			require.Contains(t, message, "\n* ", "and what to do about it")
 			require.NotContains(t, message, "canary")
 			require.Nil(t, w.planOf("server"))

@@ -129,7 +129,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	before := obj.DeepCopy()
 	s := &scope{RKEControlPlane: obj, conditions: step.NewConditions(&obj.Status.Conditions, obj.Generation, r.Clock.Now())}
-	s.conditions.Advise = advise(obj)
+	s.conditions.Advise = s.advise
 	errs := []error{step.Run(ctx, s, step.Of(rkev1.ReconciledCondition, "", r.findCluster), step.Of(rkev1.ReconciledCondition, "", r.ensureSecrets),
 		step.Of(rkev1.ReconciledCondition, "", r.observe))}
 	if errs[0] == nil {

@@ -139,7 +139,9 @@ func TestReconcile_badArgumentAndBack(t *testing.T) {
 		plan.KeyAgentStatus: `{"checksum":"` + plan.Checksum(w.secret("server-machine-plan").Data[plan.KeyPlan]) + `","attempt":1,"step":"instruction install","message":"it ended with exit code 1","output":"canary-in-output"}`})
 	w.quiet()
 	message := w.expectMachine("server", rkev1.RetryingPlanReason)
-	require.Contains(t, message, "attempt 1 failed at instruction install: it ended with exit code 1")
+	require.Contains(t, message, "attempt 1 failed at instruction install: it ended with exit code 1\n* Read what its agent says: drover logs server")
+	require.Contains(t, message, "kubectl edit rkecontrolplanes.rke.cattle.io cp -n", "which has another name than its Cluster")
+	require.Equal(t, message, testkit.ExpectCondition(t, w.machineNamed("server"), rkev1.PlanAppliedCondition, metav1.ConditionUnknown, rkev1.RetryingPlanReason).Message)
 	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.RetryingPlanReason), "server: attempt 1 failed")
 	require.NotContains(t, message+w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.RetryingPlanReason), "canary")
 	require.NotEmpty(t, w.secret("c1-kubeconfig").Data["value"])
@@ -564,15 +566,24 @@ func TestNodeLabels(t *testing.T) {
 	w.up()
 	require.Empty(t, w.reached.labels, "it is no Node yet")
 	machine := w.machineNamed("server")
-	machine.Annotations = map[string]string{rkev1.NodeLabelsAnnotation: `{"team":"shop","node-role.kubernetes.io/web":"","not a label":"x"}`,
-		rkev1.NodeTaintsAnnotation: `[{"key":"gpu","effect":"NoSchedule"},{"key":"none","effect":"Sometimes"}]`}
+	machine.Annotations = map[string]string{rkev1.NodeLabelsAnnotation: `{"team":"shop","node-role.kubernetes.io/web":""}`,
+		rkev1.NodeTaintsAnnotation: `[{"key":"gpu","effect":"NoSchedule"}]`}
 	require.NoError(t, w.Update(t.Context(), machine))
 	machine.Status.NodeRef.Name = "node-1"
 	require.NoError(t, w.Status().Update(t.Context(), machine))
 	w.quiet()
 	require.Equal(t, map[string]string{"team": "shop", "node-role.kubernetes.io/web": "", "node-role.kubernetes.io/etcd": "true",
 		"node-role.kubernetes.io/control-plane": "true", "node-role.kubernetes.io/worker": "true"}, w.reached.labels["node-1"])
-	require.Equal(t, []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}, w.reached.taints["node-1"])
+	taints := []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}
+	require.Equal(t, taints, w.reached.taints["node-1"])
+
+	// While it asks for what a Node cannot have, the Node keeps what it has.
+	machine = w.machineNamed("server")
+	machine.Annotations[rkev1.NodeTaintsAnnotation] = `[{"key":"none","effect":"Sometimes"}]`
+	require.NoError(t, w.Update(t.Context(), machine))
+	w.quiet()
+	w.expectMachine("server", rkev1.MachineInvalidReason)
+	require.Equal(t, taints, w.reached.taints["node-1"])
 }
 
 // With a control plane go the authorities of its cluster, so it stays for as long as there are servers, and says so.

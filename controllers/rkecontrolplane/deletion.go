@@ -32,7 +32,9 @@ func (r *Reconciler) release(ctx context.Context, obj *rkev1.RKEControlPlane) er
 	}
 	before := obj.DeepCopy()
 	conditions := step.NewConditions(&obj.Status.Conditions, obj.Generation, r.Clock.Now())
-	conditions.Advise = advise(obj)
+	conditions.Advise = func(c metav1.Condition) []string {
+		return advice.ControlPlane{Namespace: obj.Namespace, Name: obj.Name, Cluster: cluster.Name}.On(c.Reason)
+	}
 	conditions.Set(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.MachinesExistReason, fmt.Sprintf("this RKEControlPlane is being deleted, but stays for the Machines of Cluster %s, %d of them: "+
 		"with it go the authorities and tokens by which their servers are reached. It goes by itself with the last of them", cluster.Name, len(machines.Items)))
 	conditions.Summarize(rkev1.ReadyCondition, rkev1.ReadyReason, rkev1.ReconciledCondition)
@@ -55,11 +57,4 @@ func (r *Reconciler) clusterOf(ctx context.Context, obj *rkev1.RKEControlPlane) 
 		}
 	}
 	return nil, nil //nolint:nilnil // none is an answer
-}
-
-// advise says what to do about a reason of a control plane's.
-func advise(obj *rkev1.RKEControlPlane) func(metav1.Condition) []string {
-	return func(c metav1.Condition) []string {
-		return advice.ControlPlane{Namespace: obj.Namespace, Name: obj.Name}.On(c.Reason)
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -88,7 +89,7 @@ func (r *Reconciler) tellMachines(ctx context.Context, s *scope) error {
 		}
 		machine := s.member(verdict.Machine).Machine
 		told := machine.DeepCopy().Status.Conditions
-		if !r.tell(&told, machine, verdict) {
+		if !r.tell(&told, s, verdict) {
 			continue
 		}
 		if err := r.writeConditions(ctx, machine, told); err != nil {
@@ -100,8 +101,8 @@ func (r *Reconciler) tellMachines(ctx context.Context, s *scope) error {
 }
 
 // tell sets a verdict's conditions, and reports whether one is another than it was.
-func (r *Reconciler) tell(list *[]metav1.Condition, machine *clusterv1.Machine, verdict planner.Verdict) bool {
-	changed := false
+func (r *Reconciler) tell(list *[]metav1.Condition, s *scope, verdict planner.Verdict) bool {
+	machine, changed := s.member(verdict.Machine).Machine, false
 	set := func(kind string, status metav1.ConditionStatus, reason, message string) {
 		was := meta.FindStatusCondition(*list, kind)
 		old := metav1.Condition{}
@@ -109,9 +110,7 @@ func (r *Reconciler) tell(list *[]metav1.Condition, machine *clusterv1.Machine, 
 			old = *was
 		}
 		scratch := step.NewConditions(list, machine.Generation, r.Clock.Now())
-		scratch.Advise = func(c metav1.Condition) []string {
-			return advice.ControlPlane{Namespace: machine.Namespace, Name: machine.Spec.ClusterName, Machine: machine.Name}.On(c.Reason)
-		}
+		scratch.Advise = func(c metav1.Condition) []string { return s.about(verdict).On(c.Reason) }
 		scratch.Set(kind, status, reason, message)
 		is := *meta.FindStatusCondition(*list, kind)
 		// A Machine's generation is no news of its plan.
@@ -127,11 +126,32 @@ func (r *Reconciler) tell(list *[]metav1.Condition, machine *clusterv1.Machine, 
 	case rkev1.UpToDateReason, rkev1.WaitingForProbesReason:
 		set(rkev1.PlanAppliedCondition, metav1.ConditionTrue, rkev1.PlanAppliedReason, "")
 	case rkev1.PlanFailedReason:
-		set(rkev1.PlanAppliedCondition, metav1.ConditionFalse, verdict.Progress, "")
+		set(rkev1.PlanAppliedCondition, metav1.ConditionFalse, verdict.Progress, verdict.ProgressMessage)
 	default:
-		set(rkev1.PlanAppliedCondition, metav1.ConditionUnknown, verdict.Progress, "")
+		set(rkev1.PlanAppliedCondition, metav1.ConditionUnknown, verdict.Progress, verdict.ProgressMessage)
 	}
 	return changed
+}
+
+// advise says what to do about a condition of the control plane; where its reason is a machine's, about the first one that has it.
+func (s *scope) advise(c metav1.Condition) []string {
+	for _, verdict := range s.result.Machines {
+		if verdict.Reason == c.Reason {
+			return s.about(verdict).On(c.Reason)
+		}
+	}
+	return advice.ControlPlane{Namespace: s.Namespace, Name: s.Name}.On(c.Reason)
+}
+
+// about is what advice names of a machine.
+func (s *scope) about(verdict planner.Verdict) advice.ControlPlane {
+	m := s.member(verdict.Machine)
+	a := advice.ControlPlane{Namespace: s.Namespace, Name: s.Name, Cluster: s.snapshot.Name, Machine: m.Name, Deployment: m.Labels[clusterv1.MachineDeploymentNameLabel],
+		Kind: strings.ToLower(verdict.Object.Kind), Object: verdict.Object.Name}
+	if ref := m.Spec.InfrastructureRef; ref.APIGroup == rkev1.MachineGroupVersion.Group {
+		a.Infra = strings.ToLower(ref.Kind) + "s." + ref.APIGroup + "/" + ref.Name
+	}
+	return a
 }
 
 // writeConditions applies our own conditions of a Machine.

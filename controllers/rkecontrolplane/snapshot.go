@@ -228,18 +228,16 @@ func (r *Reconciler) common(ctx context.Context, machine *clusterv1.Machine, m *
 		given, _, _ := unstructured.NestedMap(infrastructure.Object, "spec", rkev1.CommonField)
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(given, &common); err != nil {
 			m.Invalid = fmt.Sprintf("spec.common of its %s %s cannot be read: %v", ref.Kind, ref.Name, err)
+		} else if err := cmp.Or(planner.CheckLabels(common.Labels), planner.CheckTaints(common.Taints)); err != nil {
+			m.Invalid = fmt.Sprintf("spec.common of its %s %s: %v", ref.Kind, ref.Name, err)
 		}
 		maps.Copy(m.NodeLabels, common.Labels)
 		m.NodeTaints = common.Taints
 	}
-	var labels map[string]string
-	var taints []corev1.Taint
-	for name, into := range map[string]any{rkev1.NodeLabelsAnnotation: &labels, rkev1.NodeTaintsAnnotation: &taints} {
-		if text := machine.Annotations[name]; text != "" {
-			if err := json.Unmarshal([]byte(text), into); err != nil {
-				m.Invalid = fmt.Sprintf("its annotation %s cannot be read: %v", name, err)
-			}
-		}
+	labels, err := annotated(machine, rkev1.NodeLabelsAnnotation, planner.CheckLabels)
+	taints, taintsErr := annotated(machine, rkev1.NodeTaintsAnnotation, planner.CheckTaints)
+	if err = cmp.Or(err, taintsErr); err != nil && m.Invalid == "" {
+		m.Invalid = err.Error()
 	}
 	maps.Copy(m.NodeLabels, labels)
 	for _, taint := range taints {
@@ -247,4 +245,19 @@ func (r *Reconciler) common(ctx context.Context, machine *clusterv1.Machine, m *
 	}
 	m.NodeTaints = append(m.NodeTaints, taints...)
 	return nil
+}
+
+// annotated is what an annotation of a Machine says of its Node, in JSON.
+func annotated[T any](machine *clusterv1.Machine, name string, check func(T) error) (value T, err error) {
+	text := machine.Annotations[name]
+	if text == "" {
+		return value, nil
+	}
+	if err := json.Unmarshal([]byte(text), &value); err != nil {
+		return value, fmt.Errorf("its annotation %s cannot be read: %w", name, err)
+	}
+	if err := check(value); err != nil {
+		return value, fmt.Errorf("its annotation %s: %w", name, err)
+	}
+	return value, nil
 }

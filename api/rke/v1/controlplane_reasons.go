@@ -55,6 +55,8 @@ const (
 	PlansExceededReason = "PlansExceeded"
 	// ConfigInvalidReason: a value of the configuration is none that k3s or RKE2 could take.
 	ConfigInvalidReason = "ConfigInvalid"
+	// MachineInvalidReason: a label or a taint that the Machine or its infra machine asks for is none that a Node could have.
+	MachineInvalidReason = "MachineInvalid"
 	// RegistrySecretMissingReason and RegistrySecretInvalidReason are about what spec.registries names.
 	RegistrySecretMissingReason = "RegistrySecretMissing"
 	RegistrySecretInvalidReason = "RegistrySecretInvalid"
