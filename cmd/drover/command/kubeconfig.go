@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -95,6 +96,9 @@ func (e *env) kubeconfigOf(ctx context.Context, cluster string) (*access.Kubecon
 		return nil, err
 	}
 	content, err := api.Kubeconfig(ctx, namespace, cluster)
+	if errors.Is(err, inventory.ErrNoKubeconfig) {
+		return nil, fmt.Errorf("%w (see '%s why cluster/%s -n %s')", err, e.Name, cluster, namespace)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -101,7 +101,7 @@ func TestKubeconfig_ofOthers(t *testing.T) {
 		args []string
 	}{
 		{"users[].user.exec: names a command", []string{"evil"}},
-		{"the Cluster early has no kubeconfig yet", []string{"early"}},
+		{"the Cluster early has no kubeconfig yet: its control plane writes the Secret early-kubeconfig (see 'drover why cluster/early -n " + c.namespace + "')", []string{"early"}},
 		{`no Cluster "none" in namespace`, []string{"none"}},
 	} {
 		text := requireError(t, c.drover(t, append([]string{"kubeconfig"}, tt.args...)...))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"regexp"
 	"slices"
+	"strings"
 
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -59,6 +60,15 @@ func appendNew(list []string, text string) []string {
 		return list
 	}
 	return append(list, text)
+}
+
+// appendCommand adds what to do, unless its command is there already: several things that are told may have one cure.
+func appendCommand(list []string, text string) []string {
+	at := called.FindStringIndex(text)
+	if at != nil && slices.ContainsFunc(list, func(there string) bool { return strings.HasSuffix(there, text[at[0]:]) }) {
+		return list
+	}
+	return appendNew(list, text)
 }
 
 // called finds the programs in advice: a command begins after a colon or a semicolon.

@@ -32,7 +32,7 @@ func Cluster(s *facts.ClusterSnapshot, command string) *Report {
 	}
 	r := &Report{
 		APIVersion: listing.APIVersion, Kind: Kind, Subject: "Cluster " + c.Namespace + "/" + c.Name, Phase: facts.Clean(c.Status.Phase), now: s.Now,
-		Facts: knownFacts([]Fact{{"version", s.Version}, {"endpoint", endpoint}, {"machines", strconv.Itoa(len(s.Machines))},
+		Facts: knownFacts([]Fact{{"version", s.Version}, {"running", running(s)}, {"endpoint", endpoint}, {"machines", strconv.Itoa(len(s.Machines))},
 			{"age", facts.Age(s.Now, c.CreationTimestamp.Time)}}),
 		Events: newEvents(s.Events, nil), Problems: cleanAll(s.Problems),
 	}
@@ -51,6 +51,21 @@ func Cluster(s *facts.ClusterSnapshot, command string) *Report {
 	r.decideCluster(s)
 	r.finish(command)
 	return r
+}
+
+// running are the versions of the Nodes, where one has another than is wanted.
+func running(s *facts.ClusterSnapshot) string {
+	var versions []string
+	for i := range s.Machines {
+		if info := s.Machines[i].Status.NodeInfo; info != nil && info.KubeletVersion != "" {
+			versions = append(versions, info.KubeletVersion)
+		}
+	}
+	slices.Sort(versions)
+	if versions = slices.Compact(versions); len(versions) == 1 && versions[0] == s.Version {
+		return ""
+	}
+	return strings.Join(versions, ", ")
 }
 
 // relatedMachine tells what a CAPI Machine is for, and what its plan waits for.
@@ -122,6 +137,7 @@ func (r *Report) decideControlPlane(s *facts.ClusterSnapshot, words advice.Words
 	r.blockAt(step)
 	if step.Name == rkev1.ReconciledCondition {
 		r.tellMachine(s)
+		r.tellServers(s)
 	}
 	// What else is wrong may be the cause, or another fault.
 	for i := range r.Steps {
@@ -152,15 +168,36 @@ func (r *Report) tellMachine(s *facts.ClusterSnapshot) {
 	if worst == nil {
 		return
 	}
-	why := "See why it is not ready: drover why machine/{machine} -n {ns}"
-	r.say(own{next: []string{why}}, advice.Words{"ns": worst.Namespace, "machine": worst.Name})
+	r.askAbout(worst, "See why it is not ready")
 	isTold := func(line string) bool { return strings.Contains(line, told.Message) }
 	if told.Message != "" && !slices.ContainsFunc(r.Verdict, isTold) {
 		r.Verdict = append(r.Verdict, facts.Clean("Machine "+worst.Name+": "+told.Message))
 	}
 	for _, next := range told.next {
-		r.Next = appendNew(r.Next, next)
+		r.Next = appendCommand(r.Next, next)
 	}
+}
+
+// tellServers tells why machines have no server yet, in the words of their infra machines, which Cluster API repeats: at most three causes, each of the first
+// machine that has it.
+func (r *Report) tellServers(s *facts.ClusterSnapshot) {
+	told := map[string]bool{}
+	for i := range s.Machines {
+		m := &s.Machines[i]
+		plan, server := meta.FindStatusCondition(m.Status.Conditions, rkev1.ReconciledCondition), meta.FindStatusCondition(m.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition)
+		if plan == nil || plan.Reason != rkev1.WaitingForServerReason || server == nil || server.Status == metav1.ConditionTrue || told[server.Reason] || len(told) == 3 {
+			continue
+		}
+		told[server.Reason] = true
+		says, _, _ := strings.Cut(newStep(server.Type, server).Message, ". ")
+		r.Verdict = appendNew(r.Verdict, facts.Clean("Machine "+m.Name+": "+server.Reason+": "+says))
+		r.askAbout(m, "See how its server stands")
+	}
+}
+
+// askAbout says how to hear more of a machine.
+func (r *Report) askAbout(m *clusterv1.Machine, what string) {
+	r.Next = appendCommand(r.Next, advice.Words{"ns": m.Namespace, "machine": m.Name}.Fill(what + ": drover why {machine} -n {ns}")[0])
 }
 
 // tellWarnings tells what in the specification has no effect, which holds nothing up.
@@ -172,7 +209,7 @@ func (r *Report) tellWarnings(s *facts.ClusterSnapshot) {
 	step := newStep(rkev1.WarningsCondition, c)
 	r.Verdict = appendNew(r.Verdict, "A warning: "+step.Message)
 	for _, next := range step.next {
-		r.Next = appendNew(r.Next, next)
+		r.Next = appendCommand(r.Next, next)
 	}
 }
 
@@ -186,8 +223,7 @@ func (r *Report) tellNodes(s *facts.ClusterSnapshot) {
 			continue
 		}
 		told++
-		words := advice.Words{"ns": m.Namespace, "machine": m.Name}
-		r.say(own{next: []string{"See what is wrong with its node: drover why machine/{machine} -n {ns}"}}, words)
+		r.askAbout(m, "See what is wrong with its node")
 		r.Verdict = appendNew(r.Verdict, facts.Clean("The node "+m.Status.NodeRef.Name+" of Machine "+m.Name+" is not well: "+capiStep(nodeStep, c).Message))
 	}
 }

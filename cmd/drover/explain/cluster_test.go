@@ -1,10 +1,12 @@
 package explain_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -59,6 +61,17 @@ func TestClusterDecisions(t *testing.T) {
 	deadNode.Machines[0].Status.NodeRef.Name = "n1"
 	deadNode.Machines[0].Status.Conditions = append(deadNode.Machines[0].Status.Conditions,
 		condition(clusterv1.MachineNodeHealthyCondition, metav1.ConditionUnknown, "NodeHealthUnknown", "* Node.Ready: Kubelet stopped posting node status.", 2))
+	noServers := clusterOf(condition(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.WaitingForMachinesReason, "one-b, one-c and one-d: its infra machine is not provisioned", 2))
+	for name, server := range map[string]metav1.Condition{
+		"one-b": condition(clusterv1.MachineInfrastructureReadyCondition, metav1.ConditionFalse, rkev1.JobRunningReason, "the Job one-b-create-1 runs\n* Watch it: drover logs one-b", 1),
+		"one-c": condition(clusterv1.MachineInfrastructureReadyCondition, metav1.ConditionFalse, rkev1.WaitingForQuotaReason, "attempt 1 failed (Quota, CreateFailed): 422 droplet limit exceeded. The cloud", 1),
+		"one-d": condition(clusterv1.MachineInfrastructureReadyCondition, metav1.ConditionFalse, rkev1.WaitingForQuotaReason, "machine one-c asks first", 1),
+	} {
+		with(noServers, name, metav1.ConditionFalse, rkev1.WaitingForServerReason, "its infra machine is not provisioned")
+		last := &noServers.Machines[len(noServers.Machines)-1]
+		last.Status.Conditions = append(last.Status.Conditions, server)
+	}
+	slices.SortFunc(noServers.Machines, func(a, b clusterv1.Machine) int { return strings.Compare(a.Name, b.Name) })
 	for name, tt := range map[string]struct {
 		snapshot *facts.ClusterSnapshot
 		want     string
@@ -100,13 +113,13 @@ func TestClusterDecisions(t *testing.T) {
 ! Reconciled|WaitingForMachines||1 of 2 machines are not as they should be
 . 1 of 2 machines are not as they should be
 . Machine one-a: the agent applies the plan
-> See why it is not ready: drover why machine/one-a -n shop
+> See why it is not ready: drover why one-a -n shop
 `},
 		"what fails comes before what waits": {with(waitingForMachines(), "one-b", metav1.ConditionFalse, rkev1.PlanFailedReason, "instruction install failed with exit code 1", rkev1.WorkerRoleLabel), `
 ! Reconciled|WaitingForMachines||1 of 2 machines are not as they should be
 . 1 of 2 machines are not as they should be
 . Machine one-b: instruction install failed with exit code 1
-> See why it is not ready: drover why machine/one-b -n shop
+> See why it is not ready: drover why one-b -n shop
 > Read what its agent says: drover logs one-b -n shop --agent
 > Take the change back, which overtakes it: kubectl edit rkecontrolplanes.rke.cattle.io one-cp -n shop
 `},
@@ -117,7 +130,7 @@ func TestClusterDecisions(t *testing.T) {
 . one-a: attempt 3 failed
 . nothing answers at 10.0.0.1:6443
 > Take the change back, which overtakes it: kubectl edit rkecontrolplanes.rke.cattle.io one-cp -n shop
-> See why it is not ready: drover why machine/one-a -n shop
+> See why it is not ready: drover why one-a -n shop
 > Read what its agent says: drover logs one-a -n shop --agent
 > Open the way from the manager to the address in the message: a firewall, a network, or an address in the RKECluster's spec.controlPlaneEndpoint
 > See the Machines and their labels: kubectl get machines.cluster.x-k8s.io -n shop --show-labels
@@ -129,17 +142,34 @@ func TestClusterDecisions(t *testing.T) {
 . A warning: spec.machineSelectorConfig[0]: its selector matches no machine
 > Change it: kubectl edit rkecontrolplanes.rke.cattle.io one-cp -n shop
 `},
+		"machines whose servers are not there": {noServers, `
+! Reconciled|WaitingForMachines||one-b, one-c and one-d: its infra machine is not provisioned
+. one-b, one-c and one-d: its infra machine is not provisioned
+. Machine one-b: JobRunning: the Job one-b-create-1 runs
+. Machine one-c: WaitingForQuota: attempt 1 failed (Quota, CreateFailed): 422 droplet limit exceeded
+> See why it is not ready: drover why one-b -n shop
+> See how its server stands: drover why one-c -n shop
+`},
+		"one cure of two things": {with(clusterOf(condition(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.RetryingPlanReason, "one-a: attempt 3 failed", 2),
+			condition(rkev1.WarningsCondition, metav1.ConditionTrue, rkev1.WarningsReason, "kubelet-arg is not known", 2)), "one-a", metav1.ConditionFalse, rkev1.RetryingPlanReason, "attempt 3 failed"), `
+! Reconciled|RetryingPlan||one-a: attempt 3 failed
+. one-a: attempt 3 failed
+. A warning: kubelet-arg is not known
+> Take the change back, which overtakes it: kubectl edit rkecontrolplanes.rke.cattle.io one-cp -n shop
+> See why it is not ready: drover why one-a -n shop
+> Read what its agent says: drover logs one-a -n shop --agent
+`},
 		"a node that is not well": {deadNode, `
 . The cluster is as its specification says.
 . The node n1 of Machine one-a is not well: Node.Ready: Kubelet stopped posting node status.
-> See what is wrong with its node: drover why machine/one-a -n shop
+> See what is wrong with its node: drover why one-a -n shop
 `},
 		"being deleted": {deleting, `
 ! |Deleting||
 . The Cluster is being deleted: its machines go first, and 1 of them are left.
 . Machine one-a: the agent applies the plan
 > See what Cluster API says of it: clusterctl describe cluster one -n shop --show-conditions all
-> See why it is not ready: drover why machine/one-a -n shop
+> See why it is not ready: drover why one-a -n shop
 `},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -149,7 +179,11 @@ func TestClusterDecisions(t *testing.T) {
 }
 
 func TestClusterGolden(t *testing.T) {
-	golden(t, "cluster", explain.Cluster(waitingForMachines(), "kubectl drover"))
+	s := waitingForMachines()
+	s.Machines[0].Status.NodeInfo = &corev1.NodeSystemInfo{KubeletVersion: "v1.36.2+k3s1"}
+	golden(t, "cluster", explain.Cluster(s, "kubectl drover"))
+	s.Machines[0].Status.NodeInfo.KubeletVersion = s.Version
+	require.NotContains(t, explain.Cluster(s, "drover").Facts, explain.Fact{Name: "running", Value: s.Version}, "which is what is wanted")
 }
 
 // A machine whose server runs waits for what its plan waits for.

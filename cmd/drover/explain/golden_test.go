@@ -59,7 +59,9 @@ func machineSnapshots() map[string]*facts.Snapshot {
 		"quota":           failed(rkev1.WaitingForRetryReason, rkev1.ClassQuota, "POST https://api.digitalocean.com/v2/droplets: 422 creating this/these droplet(s) will exceed your droplet limit"),
 		"unauthorized":    failed(rkev1.AttemptsExhaustedReason, rkev1.ClassUnauthorized, "401 Unable to authenticate you"),
 		"hostile-message": failed(rkev1.WaitingForRetryReason, "", "red \x1b[31mtext\x1b[0m and {name}\nand more"),
-		"running":         running(),
+		"running": changed(running(), func(s *facts.Snapshot) {
+			s.Machine.Status.Conditions = append(s.Machine.Status.Conditions, condition(rkev1.ServerExistsCondition, metav1.ConditionUnknown, rkev1.ServerNotSeenReason, "not asked yet", 2))
+		}),
 		"server-may-exist": deleting(condition(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.ServerMayExistReason,
 			"no record of a server, and this cloud cannot be searched", 3)),
 		"deleting":   deleting(condition(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobRunningReason, "", 1)),

@@ -53,6 +53,12 @@ func explainMachine(r *Report, s *facts.Snapshot) {
 		order = removeSteps
 	}
 	r.Steps = timeline(m.Status.Conditions, order)
+	for i := range r.Steps {
+		// What nobody has looked at yet waits for nothing.
+		if step := &r.Steps[i]; step.State == StepWaiting && slices.Contains(observedSteps, step.Name) {
+			step.State = StepPending
+		}
+	}
 	if m.DeletionTimestamp == nil && s.CAPIMachine != nil {
 		for _, name := range planSteps {
 			if c := meta.FindStatusCondition(s.CAPIMachine.Status.Conditions, name); c != nil {

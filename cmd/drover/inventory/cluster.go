@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -17,6 +18,9 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
 )
+
+// ErrNoKubeconfig is of a Cluster that is there, and whose control plane has not written its kubeconfig.
+var ErrNoKubeconfig = errors.New("has no kubeconfig yet")
 
 // Kubeconfig gets what the control plane of a CAPI Cluster wrote for its users, the Secret <cluster>-kubeconfig of Cluster API's contract. The
 // error says whether the Cluster is not there or only its kubeconfig. The content is as it was found: capi/kubeconfig reads it.
@@ -36,7 +40,7 @@ func (a *API) Kubeconfig(ctx context.Context, namespace, cluster string) ([]byte
 	case !there:
 		return nil, fmt.Errorf("no Cluster %q in namespace %q (see 'kubectl get clusters -A')", cluster, namespace)
 	}
-	return nil, fmt.Errorf("the Cluster %s has no kubeconfig yet: its control plane writes the Secret %s (see 'clusterctl describe cluster %s -n %s')", cluster, name, cluster, namespace)
+	return nil, fmt.Errorf("the Cluster %s %w: its control plane writes the Secret %s", cluster, ErrNoKubeconfig, name)
 }
 
 // ClusterNames lists the CAPI Clusters of a namespace.
