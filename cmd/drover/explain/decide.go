@@ -160,8 +160,9 @@ func (d *decision) decideDone() {
 	d.Verdict = append(d.Verdict, "The server runs and its state is stored.")
 	if d.State != nil && d.State.Deleting {
 		d.say(own{"Its state Secret {state} is being deleted, and is kept by its finalizer only: without it nobody can log in to the server.", []string{
-			"Save it while it is there, in a file that only you can read: (umask 077; kubectl -n {ns} get secret {state} -o yaml > {state}.yaml)",
-			"Then put a fresh one in its place: take its finalizer off and apply the file without metadata.deletionTimestamp, resourceVersion and uid"}}, d.words)
+			"Save it while it is there, in a file that only you can read: (umask 077; kubectl -n {ns} get secret {state} -o yaml | grep -v '^ *resourceVersion:' > {state}.yaml)",
+			"When the file has it, let it go: kubectl -n {ns} patch secret {state} --type merge -p '{\"metadata\":{\"finalizers\":null}}'",
+			"Then put it back as it was, and remove the file: kubectl -n {ns} create -f {state}.yaml"}}, d.words)
 	}
 	if d.CAPIMachine != nil && d.CAPIMachine.DeletionTimestamp != nil {
 		d.decideOwnerDeleting("Cluster API has not asked for the server's removal yet.")
