@@ -122,18 +122,20 @@ const (
 )
 
 // answering is the first of some addresses where an API server of the cluster answers the manager, and the first of all where none does. While the cluster is
-// reached nobody is asked.
+// reached nobody is asked. The first is asked again before another takes its place: a server that restarts may come back in between.
 func (r *Reconciler) answering(ctx context.Context, s *scope, from []string) string {
 	if len(from) == 1 || r.Answers == nil || r.Clusters != nil && r.Clusters.Reaches(client.ObjectKeyFromObject(s.cluster)) {
 		return from[0]
 	}
 	s.comeAgain(askAgain)
-	for _, one := range from[:min(maxAsked, len(from))] {
-		if r.Answers(ctx, strings.TrimPrefix(one, "https://"), s.snapshot.Authorities.Server.Certificate) {
-			return one
-		}
+	answers := func(one string) bool {
+		return r.Answers(ctx, strings.TrimPrefix(one, "https://"), s.snapshot.Authorities.Server.Certificate)
 	}
-	return from[0]
+	at := slices.IndexFunc(from[:min(maxAsked, len(from))], answers)
+	if at <= 0 || answers(from[0]) {
+		return from[0]
+	}
+	return from[at]
 }
 
 // addresses are where a control plane's API may answer. From outside of the servers' own network, in which machines join by the internal address, it is

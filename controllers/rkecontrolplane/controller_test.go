@@ -301,7 +301,7 @@ func TestKubeconfig_addressThatAnswers(t *testing.T) {
 	w.isWell("server")
 	w.quiet()
 	require.Equal(t, "https://10.0.0.1:6443", host())
-	require.Equal(t, []string{"203.0.113.1:6443", "10.0.0.1:6443"}, asked[:2])
+	require.Equal(t, []string{"203.0.113.1:6443", "10.0.0.1:6443", "203.0.113.1:6443"}, asked[:3])
 	w.reached.answer[client.ObjectKeyFromObject(w.cluster)] = true
 	w.quiet()
 	asked = nil
@@ -316,6 +316,14 @@ func TestKubeconfig_addressThatAnswers(t *testing.T) {
 	answers = map[string]bool{"203.0.113.1:6443": true}
 	w.quiet()
 	require.Equal(t, "https://203.0.113.1:6443", host())
+
+	asked, answers = nil, map[string]bool{}
+	w.r.Answers = func(_ context.Context, address string, _ []byte) bool {
+		asked = append(asked, address)
+		return len(asked) > 1
+	}
+	w.reconcile()
+	require.Equal(t, "https://203.0.113.1:6443", host(), "the server came back while its addresses were asked")
 }
 
 // What happens to a cluster and to plans is told by events, once each, and nothing of waiting.
