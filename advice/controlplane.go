@@ -16,7 +16,8 @@ type ControlPlane struct {
 
 // On is what to do about a reason of the planner's.
 func (c ControlPlane) On(reason string) []string {
-	w := Words{"ns": c.Namespace, "name": c.Name, "cluster": c.Cluster, "machine": c.Machine, "deployment": c.Deployment, "infra": c.Infra, "kind": c.Kind, "object": c.Object}
+	w := Words{"ns": c.Namespace, "name": c.Name, "cluster": c.Cluster, "machine": c.Machine, "deployment": c.Deployment, "infra": c.Infra,
+		"kind": c.Kind, "object": c.Object}
 	if c.Deployment == "" {
 		w["lone"] = c.Machine
 	}

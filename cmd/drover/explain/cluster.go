@@ -184,8 +184,12 @@ func (r *Report) tellServers(s *facts.ClusterSnapshot) {
 	told := map[string]bool{}
 	for i := range s.Machines {
 		m := &s.Machines[i]
-		plan, server := meta.FindStatusCondition(m.Status.Conditions, rkev1.ReconciledCondition), meta.FindStatusCondition(m.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition)
-		if plan == nil || plan.Reason != rkev1.WaitingForServerReason || server == nil || server.Status == metav1.ConditionTrue || told[server.Reason] || len(told) == 3 {
+		plan := meta.FindStatusCondition(m.Status.Conditions, rkev1.ReconciledCondition)
+		server := meta.FindStatusCondition(m.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition)
+		if plan == nil || plan.Reason != rkev1.WaitingForServerReason || server == nil || server.Status == metav1.ConditionTrue {
+			continue
+		}
+		if told[server.Reason] || len(told) == 3 {
 			continue
 		}
 		told[server.Reason] = true
