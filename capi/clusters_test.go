@@ -259,7 +259,7 @@ func TestClusters_oneThatDoesNotAnswer(t *testing.T) {
 	since := time.Now()
 	w.heard.await(t, call{cluster: w.key})
 	require.False(t, w.clusters.Reaches(w.key))
-	require.Less(t, time.Since(since), 8*time.Second, "sooner than by the next of the probes that come anyway, and a second one")
+	require.Less(t, time.Since(since), 20*time.Second, "sooner than by the probes that come anyway")
 
 	passage.listen(t)
 	w.heard.await(t, call{cluster: w.key})

@@ -37,9 +37,9 @@ const (
 	// probeInterval and maxProbeFailures are Cluster API's: k8s.io controllers/clustercache, buildClusterAccessorConfig.
 	probeInterval    = 10 * time.Second
 	maxProbeFailures = 5
-	// secondLook is how long after a probe that failed the next one comes, and notAnswering after how many in a row a cluster counts as one that
-	// does not answer. Its connection is kept until maxProbeFailures: a server that restarts is back sooner.
-	secondLook, notAnswering = 2 * time.Second, 2
+	// nextLook is how long after a probe that failed the next one comes, and notAnswering after how many in a row a cluster counts as one that
+	// does not answer: each change in place restarts k3s or RKE2, which is back within these nine seconds. Its connection is kept until maxProbeFailures.
+	nextLook, notAnswering = 3 * time.Second, 4
 	// syncStep is how long a worker waits for the Nodes of a new connection before it does something else, syncTime how long they may take.
 	syncStep, syncTime = 2 * time.Second, time.Minute
 	// minRetry and maxRetry bound the time until a cluster is contacted again; steady is how long a connection must live to be forgiven what
@@ -220,7 +220,7 @@ func (c *clusterCache) look(ctx context.Context, cluster *clusterv1.Cluster, kno
 		return c.lost(known, open, err)
 	}
 	if failures > 0 && failures < notAnswering {
-		return secondLook
+		return nextLook
 	}
 	return probeInterval
 }
