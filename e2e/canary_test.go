@@ -29,6 +29,7 @@ type canary struct {
 // canaryStory plants a marker in every secret that a user hands over, lets one machine succeed and one fail, and then looks
 // for the markers everywhere but in the Secrets and in the driver's own process.
 func canaryStory(t *testing.T) {
+	t.Helper()
 	c := newCanary(t)
 	stop := c.watchProcesses(t.Context(), 20*time.Millisecond)
 	c.liveAndFail()

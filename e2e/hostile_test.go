@@ -73,6 +73,7 @@ func TestHostileDrivers(t *testing.T) {
 
 // hostileCreate lets drivers that registered well do harm when they are to make a server.
 func hostileCreate(t *testing.T) {
+	t.Helper()
 	h := &hostile{T: t}
 	token := "marker-token-of-the-hostile-drivers"
 	for _, name := range []string{"noserver", "prints", "snoop"} {

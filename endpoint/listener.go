@@ -20,9 +20,7 @@ import (
 type listener struct {
 	net.Listener
 	connections *shares
-	pace        *pace
-	// tooFast is called for each connection that comes before its time.
-	tooFast func()
+	pace        *Pace
 }
 
 // connection gives its claim back when it is closed.
@@ -38,9 +36,9 @@ func listen(ctx context.Context, name, address string, l Limits) (net.Listener, 
 	if err != nil {
 		return nil, fmt.Errorf("listening for %s: %w", name, err)
 	}
-	refused, tooFast := refusals.WithLabelValues(name, "connections"), refusals.WithLabelValues(name, "new connections")
+	refused := refusals.WithLabelValues(name, "connections")
 	return &listener{Listener: inner, connections: newShares(int64(l.Connections), int64(l.ConnectionsPerAddress), refused.Inc),
-		pace: newPace(l.NewPerSecond, l.NewAtOnce), tooFast: tooFast.Inc}, nil
+		pace: NewPace(PaceOptions{Port: name, What: "new connections", PerSecond: l.NewPerSecond, AtOnce: l.NewAtOnce})}, nil
 }
 
 // Accept implements net.Listener.
@@ -51,8 +49,7 @@ func (l *listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		address := AddressOf(conn.RemoteAddr().String())
-		if !l.pace.allows(address, time.Now()) {
-			l.tooFast()
+		if !l.pace.Allows(address, time.Now()) {
 			_ = conn.Close()
 			continue
 		}

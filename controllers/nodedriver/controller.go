@@ -234,7 +234,7 @@ func (r *Reconciler) ofCAPIMachine(ctx context.Context, obj client.Object) []ctr
 		return nil
 	}
 	return r.requests(ctx, func(nd *v3.NodeDriver) bool {
-		return namesMachineOf(machine, nd.DriverName()) && !(nd.Spec.Builtin && nd.Spec.Active)
+		return namesMachineOf(machine, nd.DriverName()) && (!nd.Spec.Builtin || !nd.Spec.Active)
 	})
 }
 

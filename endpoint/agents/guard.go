@@ -14,10 +14,14 @@ import (
 // How many requests may be under way. Agents that are known have places of their own, whatever strangers do, and none of them more than it needs. The
 // places of strangers are all the memory that they can have: some 50 KB each.
 const (
-	maxStrangers, maxOfAddress           = 1024, 256
-	maxDownloads, maxDownloadsOfAddress  = 256, 64
-	maxRequests, maxRequestsOfAgent      = 4096, 8
-	maxWatches, maxWatchesOfAgent        = 6000, 4
+	maxStrangers, maxOfAddress          = 1024, 256
+	maxDownloads, maxDownloadsOfAddress = 256, 64
+	maxRequests, maxRequestsOfAgent     = 4096, 8
+	maxWatches, maxWatchesOfAgent       = 6000, 4
+	// What is asked of the API server, in a second and at once: an agent writes a few times a second while it is at a plan, and seldom otherwise. Those of an
+	// address are agents that have no ticket yet.
+	agentPerSecond, agentAtOnce          = 20, 200
+	addressPerSecond, addressAtOnce      = 100, 1000
 	port                                 = "agents"
 	retryBusy, retryThrottled, retryDown = "5", "30", "5"
 )
@@ -28,6 +32,7 @@ type guard struct {
 	ticketSecret                            func() []byte
 	strangers, downloads, requests, watches *endpoint.Room
 	throttle                                *throttle
+	ofAgents, ofAddresses                   *endpoint.Pace
 }
 
 func newGuard(o Options) *guard {
@@ -36,6 +41,9 @@ func newGuard(o Options) *guard {
 		downloads: endpoint.NewRoom(endpoint.RoomOptions{Port: port, What: "downloads", All: maxDownloads, Each: maxDownloadsOfAddress, Keeps: true}),
 		requests:  endpoint.NewRoom(endpoint.RoomOptions{Port: port, What: "requests of agents", All: maxRequests, Each: maxRequestsOfAgent, Keeps: true}),
 		watches:   endpoint.NewRoom(endpoint.RoomOptions{Port: port, What: "watches of agents", All: maxWatches, Each: maxWatchesOfAgent}),
+
+		ofAgents:    endpoint.NewPace(endpoint.PaceOptions{Port: port, What: "requests of agents in a second", PerSecond: agentPerSecond, AtOnce: agentAtOnce}),
+		ofAddresses: endpoint.NewPace(endpoint.PaceOptions{Port: port, What: "requests of strangers in a second", PerSecond: addressPerSecond, AtOnce: addressAtOnce}),
 	}
 }
 
@@ -72,6 +80,14 @@ func (g *guard) admit(next http.Handler) http.Handler {
 		if namespace, name, ok := secretOf(r.URL); ok {
 			_, ticket := connect.CutTicket(strings.TrimPrefix(r.Header.Get("Authorization"), bearer))
 			v.ticket, v.known = connect.OpenTicket(g.ticketSecret(), namespace, name, ticket, g.now())
+			pace := g.ofAddresses
+			if v.known {
+				pace = g.ofAgents
+			}
+			if !pace.Allows(v.who(), g.now()) {
+				busy(w)
+				return
+			}
 		}
 		switch {
 		case v.known && r.URL.Query().Has("watch"):

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -68,6 +69,7 @@ func newPassThrough(api *rest.Config, g *guard) (http.Handler, error) {
 		},
 		ModifyResponse: g.learn,
 		ErrorHandler:   unanswered,
+		ErrorLog:       log.New(io.Discard, "", 0), // it has a line for each watch that somebody ends
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {

@@ -225,20 +225,27 @@ func (d *decision) decideStep(step *Step) {
 	default:
 		d.say(own{next: []string{"See all the manager says of it: kubectl -n {ns} describe {resource} {name}"}}, d.words)
 	}
-	made := d.State != nil && d.State.Journal != nil && d.State.Journal.Phase == state.PhaseCreated
-	if running && step.Name == rkev1.CreateJobCondition && made && d.State.Server != nil && d.State.Server.SSHHost != "" {
-		d.Verdict = append(d.Verdict, "The server is made, and is waited for at "+d.State.Server.SSHHost+".")
-	}
-	if running && len(d.Pods) > 0 && d.Pods[0].Spec.ActiveDeadlineSeconds != nil && d.Pods[0].Status.StartTime != nil {
-		until := d.Pods[0].Status.StartTime.Add(time.Duration(*d.Pods[0].Spec.ActiveDeadlineSeconds) * time.Second)
-		d.Verdict = append(d.Verdict, fmt.Sprintf("It may take until %s (in %s): then the Job is ended, whatever it waits for, the driver or the server.",
-			until.UTC().Format(time.RFC3339), duration.HumanDuration(max(until.Sub(d.Now), 0))))
+	if running {
+		d.tellWait(step.Name == rkev1.CreateJobCondition)
 	}
 	if step.Name == rkev1.CreateJobCondition {
 		d.tellAhead()
 	}
 	if ofJob && !running && advice.TellsOfAttempt(step.Reason) {
 		d.tellAttempt(step.Name == rkev1.DeleteJobCondition)
+	}
+}
+
+// tellWait tells what a Job that runs waits for, as far as its state says it, and until when.
+func (d *decision) tellWait(creates bool) {
+	made := d.State != nil && d.State.Journal != nil && d.State.Journal.Phase == state.PhaseCreated
+	if creates && made && d.State.Server != nil && d.State.Server.SSHHost != "" {
+		d.Verdict = append(d.Verdict, "The server is made, and is waited for at "+d.State.Server.SSHHost+".")
+	}
+	if len(d.Pods) > 0 && d.Pods[0].Spec.ActiveDeadlineSeconds != nil && d.Pods[0].Status.StartTime != nil {
+		until := d.Pods[0].Status.StartTime.Add(time.Duration(*d.Pods[0].Spec.ActiveDeadlineSeconds) * time.Second)
+		d.Verdict = append(d.Verdict, fmt.Sprintf("It may take until %s (in %s): then the Job is ended, whatever it waits for, the driver or the server.",
+			until.UTC().Format(time.RFC3339), duration.HumanDuration(max(until.Sub(d.Now), 0))))
 	}
 }
 
