@@ -67,6 +67,7 @@ func TestStories(t *testing.T) {
 	if bed == nil {
 		t.Skip("stories need root, containers and servers: run `make e2e`")
 	}
+	beside(t, "validators", validators) // the longest of all
 	testscript.Run(t, testscript.Params{
 		Files:               longestFirst(t),
 		Setup:               setup,
@@ -81,13 +82,17 @@ func TestStories(t *testing.T) {
 			"set":    set,
 		},
 	})
-	// These wait more than they compute, and disturb nobody.
-	for name, tell := range map[string]func(*testing.T){"canary": canaryStory, "hostile-create": hostileCreate} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			tell(t)
-		})
-	}
+	beside(t, "canary", canaryStory)
+	beside(t, "hostile-create", hostileCreate)
+}
+
+// beside runs a test together with the stories, for it waits more than it computes, and disturbs nobody.
+func beside(t *testing.T, name string, test func(*testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		test(t)
+	})
 }
 
 // longestFirst are the stories, the long ones first: the last to begin decides when all have ended.

@@ -8,12 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestValidators runs Cluster API's validators and clusterctl on the testbed. They are a module of their own (see there why),
+// validators runs Cluster API's validators and clusterctl on the testbed. They are a module of their own (see there why),
 // so they are another go test, which finds its way by the environment.
-func TestValidators(t *testing.T) {
-	if bed == nil {
-		t.Skip("the validators need the testbed: run `make e2e`")
-	}
+func validators(t *testing.T) {
+	t.Helper()
 	command := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-timeout=20m", "-v", ".", "-ginkgo.v", "-ginkgo.no-color")
 	command.Dir = "conformance"
 	command.Env = append(os.Environ(), "DROVER_E2E_KUBECONFIG="+bed.Kubeconfig(), "PATH="+bed.Path()+":"+os.Getenv("PATH"))

@@ -27,7 +27,11 @@ verify() {
 # gotest leaves out vet, which is one of the linters, and what debuggers need, which takes longer to link than many a test to run.
 gotest() { go test -vet=off -ldflags=-s "$@"; }
 
-unit_packages() { go list ./... | grep -vE '/e2e(/bench|/faults)?$'; }
+# Packages that wait for long go first: at the end they would wait alone.
+unit_packages() {
+  go list ./jobrunner/operation ./e2e/move ./capi ./cmd/manager ./controllers/machine ./controllers/nodedriver
+  go list ./... | grep -vE '/e2e(/bench|/faults)?$'
+}
 
 # unit runs the tests of the other modules beside the first packages of ours: localkube's wait a minute for their cluster.
 unit() {

@@ -283,6 +283,7 @@ func TestAgent(t *testing.T) {
 	if *only >= 0 {
 		t.Skip("one run of the matrix was asked for")
 	}
+	t.Parallel() // beside the matrix: it has an API server of its own, and waits more than it computes
 	l := newAgentLab(t)
 	plain := l.life(nil, 0)
 	require.NoError(t, plain.run(t.Context()))

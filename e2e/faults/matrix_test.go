@@ -270,6 +270,7 @@ func observe(t *testing.T, l *lab) record {
 }
 
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.seen = observe(t, l)
 	t.Logf("%d points: %s", points(l.seen), strings.Join(tally(l.seen), ", "))
