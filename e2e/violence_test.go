@@ -113,20 +113,20 @@ const (
 )
 
 // killBoth kills the programs in Jobs' pods as soon as there are any, once, for each further time would be another minute of
-// back-off, and the manager after three seconds and then again and again.
+// back-off, and the manager right after them and then again and again.
 func killBoth(t *testing.T) (stop func() map[string]int) {
 	t.Helper()
 	end, done := make(chan struct{}), make(chan map[string]int)
 	go func() {
 		kills := map[string]int{}
-		ofManager := time.Now().Add(3*time.Second - killManagerPause)
+		var ofManager time.Time
 		ticker := time.NewTicker(killLook)
 		defer ticker.Stop()
 		for {
 			if kills["/machine"] == 0 {
 				kills["/machine"] = kill("/machine")
 			}
-			if time.Since(ofManager) > killManagerPause {
+			if kills["/machine"] > 0 && time.Since(ofManager) > killManagerPause {
 				kills["/manager"] += killManager(t)
 				ofManager = time.Now()
 			}
