@@ -38,7 +38,7 @@ const (
 	probeInterval    = 10 * time.Second
 	maxProbeFailures = 5
 	// nextLook is how long after a probe that failed the next one comes, and notAnswering after how many in a row a cluster counts as one that
-	// does not answer: each change in place restarts k3s or RKE2, which is back within these nine seconds. Its connection is kept until maxProbeFailures.
+	// does not answer: each change in place restarts k3s or RKE2, which mostly is back within these nine seconds. Its connection is kept until maxProbeFailures.
 	nextLook, notAnswering = 3 * time.Second, 4
 	// syncStep is how long a worker waits for the Nodes of a new connection before it does something else, syncTime how long they may take.
 	syncStep, syncTime = 2 * time.Second, time.Minute

@@ -24,7 +24,7 @@ type Error struct {
 // found in it.
 func (e *Error) Error() string {
 	text := e.Text
-	if words, stack := e.panic(); stack != "" {
+	if words, stack := e.panicked(); stack != "" {
 		text = words + panickedAt(stack)
 	}
 	if len(text) <= maxErrorText {
@@ -37,8 +37,8 @@ func (e *Error) Error() string {
 	return text[:end] + " …"
 }
 
-// panic takes what libmachine makes of a panic apart; there is no stack in other texts.
-func (e *Error) panic() (words, stack string) {
+// panicked takes what libmachine makes of a panic apart; there is no stack in other texts.
+func (e *Error) panicked() (words, stack string) {
 	words, stack, _ = strings.Cut(e.Text, "\ngoroutine ")
 	if !strings.HasPrefix(words, "Panic in the driver: ") {
 		return e.Text, ""
