@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,7 +35,7 @@ type clusterCost struct {
 	// Join are the requests to the API server by verb and resource, per worker, from its MachineDeployment's replica to all probes healthy: the
 	// infra machine's, bootstrap data, the agent's own and the plan's. The sums are those of cost.
 	Join map[string]float64
-	// IdleWrites are the writes while nothing happens, of manager and agents.
+	// IdleWrites are the kinds of writes while nothing happens, of manager and agents.
 	IdleWrites int
 }
 
@@ -129,12 +131,28 @@ func (c *cluster) idle(d time.Duration) requests {
 	return c.counter.look().since(before)
 }
 
+// idleWrites are what is written while nothing happens. What a busy machine has held back for seconds may still come: it comes once, and what is wrong
+// comes again.
+func (c *cluster) idleWrites() requests {
+	c.Helper()
+	var idle requests
+	for range 3 {
+		idle = c.idle(20 * time.Second)
+		maps.DeleteFunc(idle, func(key string, _ int) bool { verb, _, _ := strings.Cut(key, " "); return !isWrite(verb) })
+		if len(idle) == 0 {
+			break
+		}
+		c.Logf("written late, or for nothing: %v", idle)
+	}
+	return idle
+}
+
 // TestClusterCost fails when a machine of a cluster costs more requests than was written down, or writes while nothing happens.
 func TestClusterCost(t *testing.T) {
 	c := newCluster(t)
 	now := clusterCost{Join: shares(c.join(clusterWorkers), clusterWorkers)}
-	objects, events := c.idle(20 * time.Second).writes()
-	now.IdleWrites = objects + events
+	idle := c.idleWrites()
+	now.IdleWrites = len(idle)
 	if *update {
 		raw, err := json.MarshalIndent(now, "", "  ")
 		require.NoError(t, err)
@@ -147,7 +165,7 @@ func TestClusterCost(t *testing.T) {
 	for sum, factor := range map[string]float64{"all": allowedAll, "ours": allowedCluster, "writes": allowedCluster} {
 		require.LessOrEqual(t, now.Join[sum], before.Join[sum]*factor, "requests per worker that joins, %s%s", sum, grown(before.Join, now.Join))
 	}
-	require.Zero(t, now.IdleWrites, "nothing happens")
+	require.Zero(t, now.IdleWrites, "nothing happens, and yet is written: %v; the manager says: %s", idle, lastLines(c.manager.log.String()))
 }
 
 // BenchmarkCluster prints what a worker costs until it is up to date, and what it costs when nothing happens, agents included.
