@@ -326,6 +326,7 @@ func TestServer_rulesOfAnRKECluster(t *testing.T) {
 		"an endpoint":       {spec: endpoint("api.test", int64(6443))},
 		"port too high":     {spec: endpoint("api.test", int64(65536)), wantErr: "spec.controlPlaneEndpoint.port"},
 		"port in quotes":    {spec: endpoint("api.test", "6443"), wantErr: "spec.controlPlaneEndpoint.port"},
+		"no port":           {spec: map[string]any{"controlPlaneEndpoint": map[string]any{"host": "api.test"}}, wantErr: "port"},
 		"host is empty":     {spec: endpoint("", int64(6443)), wantErr: "spec.controlPlaneEndpoint.host"},
 		"host is too long":  {spec: endpoint(strings.Repeat("a", 513), int64(6443)), wantErr: "spec.controlPlaneEndpoint.host"},
 		"no such field":     {spec: map[string]any{"loadBalancer": true}, wantErr: `unknown field "spec.loadBalancer"`},
