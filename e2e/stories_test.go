@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -68,8 +69,24 @@ func TestStories(t *testing.T) {
 		t.Skip("stories need root, containers and servers: run `make e2e`")
 	}
 	beside(t, "validators", validators) // the longest of all
+	run(t, false)
+	beside(t, "canary", canaryStory)
+}
+
+// TestKinds has the stories that take kinds away: Cluster API's validators, which run beside the others, list every kind that was there when they began.
+func TestKinds(t *testing.T) {
+	if bed == nil {
+		t.Skip("stories need root, containers and servers: run `make e2e`")
+	}
+	run(t, true)
+	beside(t, "hostile-create", hostileCreate)
+}
+
+// run runs the stories that take kinds away, or those that do not.
+func run(t *testing.T, takeKindsAway bool) {
+	t.Helper()
 	testscript.Run(t, testscript.Params{
-		Files:               longestFirst(t),
+		Files:               longestFirst(t, takeKindsAway),
 		Setup:               setup,
 		RequireExplicitExec: true,
 		Deadline:            time.Now().Add(45 * time.Minute),
@@ -82,8 +99,6 @@ func TestStories(t *testing.T) {
 			"set":    set,
 		},
 	})
-	beside(t, "canary", canaryStory)
-	beside(t, "hostile-create", hostileCreate)
 }
 
 // beside runs a test together with the stories, for it waits more than it computes, and disturbs nobody.
@@ -95,18 +110,21 @@ func beside(t *testing.T, name string, test func(*testing.T)) {
 	})
 }
 
-// longestFirst are the stories, the long ones first: the last to begin decides when all have ended.
-func longestFirst(t *testing.T) []string {
+// longestFirst are the stories that take kinds away, or those that do not, the long ones first: the last to begin decides when all have ended.
+func longestFirst(t *testing.T, takeKindsAway bool) []string {
 	t.Helper()
-	stories, err := filepath.Glob("testdata/*.txtar")
+	all, err := filepath.Glob("testdata/*.txtar")
 	require.NoError(t, err)
-	require.NotEmpty(t, stories)
-	length := map[string]int64{}
-	for _, story := range stories {
-		info, err := os.Stat(story)
+	var stories []string
+	length := map[string]int{}
+	for _, story := range all {
+		content, err := os.ReadFile(story)
 		require.NoError(t, err)
-		length[story] = info.Size()
+		if bytes.Contains(content, []byte("kubectl delete nodedriver")) == takeKindsAway {
+			stories, length[story] = append(stories, story), len(content)
+		}
 	}
+	require.NotEmpty(t, stories)
 	slices.SortFunc(stories, func(a, b string) int { return cmp.Compare(length[b], length[a]) })
 	return stories
 }

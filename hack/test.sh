@@ -60,7 +60,7 @@ fuzz() {
 
 e2e() {
   section "stories on real containers and real servers, then Cluster API's validators on the same testbed"
-  DROVER_E2E=1 gotest -count=1 -timeout 90m -parallel 4 -v ${STORY:+-run "(Stories|Outages|WithKubeadm)/$STORY"} ./e2e || failed=1
+  DROVER_E2E=1 gotest -count=1 -timeout 90m -parallel 4 -v ${STORY:+-run "(Stories|Kinds|Outages|WithKubeadm)/$STORY"} ./e2e || failed=1
 }
 
 # huge_pages lets the kernel give memory in pages of 2 MiB until the tests have ended. In a virtual machine a page fault is dear: an API server of a test
