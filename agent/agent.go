@@ -173,7 +173,11 @@ func (a *Agent) step(ctx context.Context) time.Time {
 		}
 	}
 	if err = errors.Join(trouble, err); err != nil {
-		return a.hold(ctx, err)
+		after := a.backoff.Step()
+		if ctx.Err() == nil {
+			a.o.Log.Error(err, "Trying again", "after", after.Round(time.Second).String())
+		}
+		return a.o.Clock.Now().Add(after)
 	}
 	a.backoff = newBackoff()
 	v = look(secret.Data)
@@ -246,20 +250,12 @@ func (a *Agent) update(ctx context.Context, secret *corev1.Secret, data map[stri
 	return nil, nil
 }
 
-// hold waits after an error that no step of the plan made.
-func (a *Agent) hold(ctx context.Context, err error) time.Time {
-	after := a.backoff.Step()
-	if ctx.Err() == nil {
-		a.o.Log.Error(err, "Trying again", "after", after.Round(time.Second).String())
-	}
-	return a.o.Clock.Now().Add(after)
-}
-
 // execute does what is left of the plan. An order that comes meanwhile ends it.
 func (a *Agent) execute(ctx context.Context, p plan.Plan) {
 	j := a.journal
-	if j.Phase == Failed {
-		j = j.again()
+	if j.Phase == Failed { // another attempt of the same order, at the step that failed
+		j.Phase = Applying
+		j.Attempt++
 		if a.keepJournal(j) != nil {
 			return
 		}

@@ -45,7 +45,9 @@ func (a *applier) apply(ctx context.Context, p plan.Plan, j Journal) (Journal, e
 	if !errors.As(err, &failed) || ctx.Err() != nil {
 		return j, err
 	}
-	j = j.failed(a.clock.Now(), failed)
+	j.Phase, j.Ended, j.Successes = Failed, a.clock.Now(), 0
+	j.Failures++
+	j.Step, j.Message, j.Tail = failed.step, plan.Head(failed.err.Error(), plan.MaxMessageBytes), plan.Tail(failed.tail, plan.MaxTailBytes)
 	return j, a.save(j, "failure")
 }
 
@@ -73,7 +75,9 @@ func (a *applier) steps(ctx context.Context, p plan.Plan, j Journal) (Journal, e
 			return j, err
 		}
 	}
-	j = j.succeeded(a.clock.Now())
+	j.Phase, j.Ended, j.Failures = Succeeded, a.clock.Now(), 0
+	j.Successes++
+	j.Step, j.Message, j.Tail = "", "", ""
 	return j, a.save(j, "success")
 }
 

@@ -9,8 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"time"
-
-	"github.com/drover-project/drover/api/plan"
 )
 
 // Phase is how far the attempt in the journal came.
@@ -102,28 +100,6 @@ func (j Journal) ordered(checksum string, revision int) Journal {
 		attempt = j.Attempt + 1
 	}
 	return Journal{Checksum: checksum, Revision: revision, Phase: Applying, Attempt: attempt, Successes: j.Successes}
-}
-
-// failed notes that the attempt ended at a step.
-func (j Journal) failed(now time.Time, f *failure) Journal {
-	j.Phase, j.Ended, j.Successes = Failed, now, 0
-	j.Failures++
-	j.Step, j.Message, j.Tail = f.step, plan.Head(f.err.Error(), plan.MaxMessageBytes), plan.Tail(f.tail, plan.MaxTailBytes)
-	return j
-}
-
-// again starts another attempt of the same order, at the step that failed.
-func (j Journal) again() Journal {
-	j.Phase = Applying
-	j.Attempt++
-	return j
-}
-
-func (j Journal) succeeded(now time.Time) Journal {
-	j.Phase, j.Ended, j.Failures = Succeeded, now, 0
-	j.Successes++
-	j.Step, j.Message, j.Tail = "", "", ""
-	return j
 }
 
 func readBounded(path string, limit int64) ([]byte, error) {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"time"
@@ -30,7 +31,7 @@ func periodicDue(i plan.PeriodicInstruction, last plan.PeriodicOutput) time.Time
 	if err != nil {
 		return time.Time{}
 	}
-	return ran.Add(time.Duration(orDefault(i.PeriodSeconds, plan.DefaultPeriodSeconds)) * time.Second)
+	return ran.Add(time.Duration(cmp.Or(i.PeriodSeconds, plan.DefaultPeriodSeconds)) * time.Second)
 }
 
 // runPeriodic runs what is due and returns what is known then, in a map of its own, and when the next is due.

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -75,7 +76,7 @@ func (all *probes) round(ctx context.Context, p plan.Plan, sinceApplied time.Dur
 // note counts an answer, up to the threshold it needs.
 func (all *probes) note(name string, probe plan.Probe, err error) {
 	s := all.statuses[name]
-	success, failure := orDefault(probe.SuccessThreshold, defaultSuccessThreshold), orDefault(probe.FailureThreshold, defaultFailureThreshold)
+	success, failure := cmp.Or(probe.SuccessThreshold, defaultSuccessThreshold), cmp.Or(probe.FailureThreshold, defaultFailureThreshold)
 	if err == nil {
 		s.SuccessCount, s.FailureCount = min(s.SuccessCount+1, success), 0
 		s.Healthy = s.Healthy || s.SuccessCount >= success
@@ -100,7 +101,7 @@ func ask(ctx context.Context, p plan.Probe) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(orDefault(p.TimeoutSeconds, int(defaultTimeout/time.Second)))*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(cmp.Or(p.TimeoutSeconds, int(defaultTimeout/time.Second)))*time.Second)
 	defer cancel()
 	transport := &http.Transport{TLSClientConfig: config, DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10}
 	client := http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -140,20 +141,4 @@ func tlsOf(get plan.HTTPGet) (*tls.Config, error) {
 		config.Certificates = []tls.Certificate{pair}
 	}
 	return config, nil
-}
-
-// probePeriod is the time between two rounds.
-func probePeriod(data map[string][]byte) time.Duration {
-	period := time.Duration(count(data[plan.KeyProbePeriod])) * time.Second
-	if period <= 0 || period > maxProbePeriod {
-		return defaultProbePeriod
-	}
-	return period
-}
-
-func orDefault(n, other int) int {
-	if n == 0 {
-		return other
-	}
-	return n
 }

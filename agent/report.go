@@ -60,7 +60,11 @@ const maxSecretBytes = 1<<20 - 16<<10
 
 // result writes how the last attempt ended.
 func result(next map[string][]byte, v view, j Journal) error {
-	output, err := plan.EncodeOutput(orEmpty(j.Output))
+	saved := j.Output
+	if saved == nil {
+		saved = map[string][]byte{}
+	}
+	output, err := plan.EncodeOutput(saved)
 	if err != nil {
 		return err
 	}
@@ -71,7 +75,11 @@ func result(next map[string][]byte, v view, j Journal) error {
 		return nil
 	case Succeeded:
 		next[plan.KeyAppliedChecksum], next[plan.KeyAppliedOutput] = []byte(j.Checksum), output
-		empty(next, plan.KeyFailedChecksum, plan.KeyFailedOutput)
+		for _, key := range []string{plan.KeyFailedChecksum, plan.KeyFailedOutput} {
+			if len(next[key]) > 0 {
+				next[key] = nil
+			}
+		}
 	case Failed:
 		next[plan.KeyFailedChecksum], next[plan.KeyFailedOutput] = []byte(j.Checksum), output
 		final = plan.StateFailed
@@ -130,15 +138,6 @@ func differs(before, after map[string][]byte) bool {
 	return slices.ContainsFunc(keys, func(key string) bool { return !bytes.Equal(before[key], after[key]) })
 }
 
-// empty empties keys that are there.
-func empty(data map[string][]byte, keys ...string) {
-	for _, key := range keys {
-		if len(data[key]) > 0 {
-			data[key] = nil
-		}
-	}
-}
-
 func number(n int) []byte { return strconv.AppendInt(nil, int64(n), 10) }
 
 func size(data map[string][]byte) int {
@@ -147,11 +146,4 @@ func size(data map[string][]byte) int {
 		total += len(key) + len(value)
 	}
 	return total
-}
-
-func orEmpty(m map[string][]byte) map[string][]byte {
-	if m == nil {
-		return map[string][]byte{}
-	}
-	return m
 }

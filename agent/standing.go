@@ -39,7 +39,10 @@ func (a *Agent) judge(v view, p plan.Plan) {
 		}
 		a.stand.probes = newProbes(p, told)
 	}
-	a.stand.applied, a.stand.revision, a.stand.period = reported, v.revision, probePeriod(v.data)
+	a.stand.applied, a.stand.revision, a.stand.period = reported, v.revision, defaultProbePeriod
+	if period := time.Duration(count(v.data[plan.KeyProbePeriod])) * time.Second; period > 0 && period <= maxProbePeriod {
+		a.stand.period = period
+	}
 	if ours {
 		a.stand.applied, a.stand.since = a.written.Phase == Succeeded, a.written.Ended
 	}

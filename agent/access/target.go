@@ -1,10 +1,8 @@
 package access
 
 import (
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -45,15 +43,6 @@ func newTarget(server string, ca []byte, token string, proxy func(*http.Request)
 		ResponseHeaderTimeout: 2 * time.Minute, MaxResponseHeaderBytes: 256 << 10, IdleConnTimeout: 5 * time.Minute,
 	})
 	return &target{server: address, ca: ca, token: token, transport: transport}, nil
-}
-
-// caChecksum is how the certificates are told apart; empty for the system's.
-func (t *target) caChecksum() string {
-	if len(t.ca) == 0 {
-		return ""
-	}
-	sum := sha256.Sum256(t.ca)
-	return hex.EncodeToString(sum[:])
 }
 
 // parseKubeconfig reads address, certificates and token of a kubeconfig, which may hold them inline only: it names no file or program of ours.

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -61,18 +60,14 @@ func (p *Puller) Unpack(ctx context.Context, image, folder string) error {
 		if ctx.Err() != nil {
 			break
 		}
-		if err := clearFolder(folder); err != nil {
+		if err := os.RemoveAll(folder); err != nil {
+			return err
+		}
+		if err := os.Mkdir(folder, 0o700); err != nil {
 			return err
 		}
 	}
 	return errors.Join(all...)
-}
-
-func clearFolder(folder string) error {
-	if err := os.RemoveAll(folder); err != nil {
-		return err
-	}
-	return os.Mkdir(folder, 0o700)
 }
 
 func (p *Puller) pull(ctx context.Context, s source, folder string) error {
@@ -147,14 +142,4 @@ func (p *Puller) local(image string) (v1.Image, error) {
 		}
 	}
 	return nil, nil
-}
-
-// isTarball reports whether a file name is one of the forms that are read.
-func isTarball(path string) bool {
-	for _, form := range []string{".tar", ".tar.gz", ".tgz", ".tar.zst"} {
-		if strings.HasSuffix(path, form) {
-			return true
-		}
-	}
-	return false
 }

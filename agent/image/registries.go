@@ -131,7 +131,7 @@ func (r Registries) sources(image string) ([]source, error) {
 	}
 	registry := ref.Context().RegistryStr()
 	var all []source
-	mirror := r.mirrorOf(registry)
+	mirror := of(r.Mirrors, registry)
 	for _, endpoint := range mirror.Endpoints {
 		s, err := r.mirrored(ref, endpoint, mirror.Rewrites)
 		if err != nil {
@@ -139,33 +139,21 @@ func (r Registries) sources(image string) ([]source, error) {
 		}
 		all = append(all, s)
 	}
-	return append(all, source{ref: ref, config: r.configOf(registry)}), nil
+	return append(all, source{ref: ref, config: of(r.Configs, registry)}), nil
 }
 
-func (r Registries) mirrorOf(registry string) Mirror {
-	for _, key := range aliases(registry) {
-		if mirror, ok := r.Mirrors[key]; ok {
-			return mirror
-		}
-	}
-	return r.Mirrors["*"]
-}
-
-func (r Registries) configOf(host string) RegistryConfig {
-	for _, key := range aliases(host) {
-		if config, ok := r.Configs[key]; ok {
-			return config
-		}
-	}
-	return r.Configs["*"]
-}
-
-// aliases are the names that a registry goes by.
-func aliases(registry string) []string {
+// of finds what is said of a registry, or else of all.
+func of[V any](all map[string]V, registry string) V {
+	names := []string{registry}
 	if registry == name.DefaultRegistry {
-		return []string{registry, "docker.io", "registry-1.docker.io"}
+		names = append(names, "docker.io", "registry-1.docker.io")
 	}
-	return []string{registry}
+	for _, key := range names {
+		if found, ok := all[key]; ok {
+			return found
+		}
+	}
+	return all["*"]
 }
 
 // mirrored is an image at a mirror. A path of the mirror's address comes before the repository's name, as containerd has it.
@@ -197,7 +185,7 @@ func (r Registries) mirrored(ref name.Reference, endpoint string, rewrites map[s
 	if err != nil {
 		return source{}, fmt.Errorf("naming the image at a mirror: %w", err)
 	}
-	return source{ref: at, plain: plain, config: r.configOf(u.Host)}, nil
+	return source{ref: at, plain: plain, config: of(r.Configs, u.Host)}, nil
 }
 
 func (c RegistryConfig) authenticator() (authn.Authenticator, error) {

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -104,7 +105,11 @@ func (u *unpacking) entry(header *tar.Header, content io.Reader) error {
 	}
 	switch {
 	case base == opaque:
-		return u.empty(path.Clean("./" + folder))
+		entries, err := fs.ReadDir(u.root.FS(), path.Clean("./"+folder))
+		for _, entry := range entries {
+			err = errors.Join(err, u.root.RemoveAll(path.Join(folder, entry.Name())))
+		}
+		return err
 	case strings.HasPrefix(base, whiteout):
 		return u.root.RemoveAll(path.Join(folder, strings.TrimPrefix(base, whiteout)))
 	}
@@ -158,17 +163,9 @@ func isInside(at, to string) bool {
 	return target != ".." && !strings.HasPrefix(target, "../")
 }
 
-func (u *unpacking) empty(folder string) error {
-	entries, err := fs.ReadDir(u.root.FS(), folder)
-	for _, entry := range entries {
-		err = errors.Join(err, u.root.RemoveAll(path.Join(folder, entry.Name())))
-	}
-	return err
-}
-
 // opener opens a tarball, unpacked if it is packed; nil is no tarball.
 func opener(path string) tarball.Opener {
-	if !isTarball(path) {
+	if !slices.ContainsFunc([]string{".tar", ".tar.gz", ".tgz", ".tar.zst"}, func(form string) bool { return strings.HasSuffix(path, form) }) {
 		return nil
 	}
 	return func() (io.ReadCloser, error) {
