@@ -163,17 +163,12 @@ func (h *MachineKinds) checkCredential(ctx context.Context, obj *unstructured.Un
 	default:
 		return "", "", err
 	}
-	// Not only when it is missing: the answer would tell what another namespace holds. The controller checks again.
-	if mayWait(obj) {
+	// It was made by Cluster API, which would try for ever, comes with its owners, as what is moved or restored does in whatever order, is paused, or
+	// says itself that it can wait. Not only when it is missing: the answer would tell what another namespace holds. The controller checks again.
+	annotations := obj.GetAnnotations()
+	_, paused := annotations[clusterv1.PausedAnnotation]
+	if paused || annotations[MissingCredentialAnnotation] == "true" || annotations[clonedFromAnnotation] != "" || len(obj.GetOwnerReferences()) > 0 {
 		return "", message + "; the machine waits for it", nil
 	}
 	return fmt.Sprintf("%s; or annotate this object with %s=true if the Secret is made later", message, MissingCredentialAnnotation), "", nil
-}
-
-// mayWait reports whether obj was made by Cluster API, which would try for ever, comes with its owners, as what is moved or restored does
-// in whatever order, is paused, or says itself that it can wait.
-func mayWait(obj *unstructured.Unstructured) bool {
-	annotations := obj.GetAnnotations()
-	_, paused := annotations[clusterv1.PausedAnnotation]
-	return paused || annotations[MissingCredentialAnnotation] == "true" || annotations[clonedFromAnnotation] != "" || len(obj.GetOwnerReferences()) > 0
 }

@@ -57,10 +57,7 @@ func Script(i Install) ([]byte, error) {
 	if err := i.validate(); err != nil {
 		return nil, fmt.Errorf("writing the install script: %w", err)
 	}
-	c := config{Server: i.Server, TokenFile: "/etc/drover/token", Folder: i.Folder}
-	if c.Folder == "" {
-		c.Folder = DefaultFolder
-	}
+	c := config{Server: i.Server, TokenFile: "/etc/drover/token", Folder: cmp.Or(i.Folder, DefaultFolder)}
 	if i.CAChecksum != "" {
 		c.CAFile = "/etc/drover/ca.crt"
 	}

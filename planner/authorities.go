@@ -42,8 +42,14 @@ func (a Authorities) plan(dataDir string) func() ([]plan.File, error) {
 // pinned is a join token that only a server with the cluster's authority gets to see (k3s pkg/clientaccess): the sha256 of the certificate as it is
 // served or, of a chain, of its root in DER.
 func pinned(user, password string, authority []byte) string {
+	var chain []*x509.Certificate
+	for block, rest := pem.Decode(authority); block != nil && len(chain) < maxChain; block, rest = pem.Decode(rest) {
+		if certificate, err := x509.ParseCertificate(block.Bytes); err == nil {
+			chain = append(chain, certificate)
+		}
+	}
 	pinned := authority
-	if chain := certificates(authority); len(chain) > 1 {
+	if len(chain) > 1 {
 		pinned = root(chain).Raw
 	}
 	sum := sha256.Sum256(pinned)
@@ -52,16 +58,6 @@ func pinned(user, password string, authority []byte) string {
 
 // maxChain is more certificates than any authority has.
 const maxChain = 16
-
-func certificates(text []byte) []*x509.Certificate {
-	var chain []*x509.Certificate
-	for block, rest := pem.Decode(text); block != nil && len(chain) < maxChain; block, rest = pem.Decode(rest) {
-		if certificate, err := x509.ParseCertificate(block.Bytes); err == nil {
-			chain = append(chain, certificate)
-		}
-	}
-	return chain
-}
 
 // root follows the issuers from the first certificate. Nothing is verified: the chain is the user's own.
 func root(chain []*x509.Certificate) *x509.Certificate {

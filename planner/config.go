@@ -58,20 +58,16 @@ func (l *look) layered() (settings, error) {
 		if !matches {
 			continue
 		}
-		l.registryOf(layer)
+		// The registry of all system images. An agent has no such argument, and its installer comes from there all the same.
+		if value, given := layer.value("system-default-registry"); given {
+			l.registry, _ = value.(string)
+		}
 		kind := func(name string) (releases.Kind, bool) { return l.kindOf(name, layer.where) }
 		if err := s.merge(layer.arguments, layer.where, kind); err != nil {
 			return nil, because(rkev1.ConfigInvalidReason, "%s", strings.ReplaceAll(err.Error(), "\n", "; "))
 		}
 	}
 	return s, nil
-}
-
-// registryOf takes the registry of all system images from a layer. An agent has no such argument, and its installer comes from there all the same.
-func (l *look) registryOf(from layer) {
-	if value, given := from.value("system-default-registry"); given {
-		l.registry, _ = value.(string)
-	}
 }
 
 // owned are arguments that follow from the cluster and the machine.

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
@@ -71,14 +72,7 @@ func (l *look) filesOf(where, kind string, source rkev1.K8sObjectFileSource, roo
 		case item.Hash != "" && subtle.ConstantTimeCompare([]byte(item.Hash), []byte(base64.StdEncoding.EncodeToString(hash[:]))) == 0:
 			return nil, because(rkev1.FileSourceInvalidReason, "%s: the content of key %.100q of %s %.100q has another sha256 than hash says", where, item.Key, kind, source.Name)
 		}
-		permissions := item.Permissions
-		if permissions == "" {
-			permissions = source.DefaultPermissions
-		}
-		if permissions == "" {
-			permissions = "0600"
-		}
-		file := plan.NewFile(item.Path, permissions, content)
+		file := plan.NewFile(item.Path, cmp.Or(item.Permissions, source.DefaultPermissions, "0600"), content)
 		file.Dynamic = item.Dynamic
 		files = append(files, file)
 	}

@@ -35,11 +35,6 @@ type look struct {
 // isInit reports whether the machine makes the cluster.
 func (l *look) isInit() bool { return l.Machine == l.init }
 
-// holdsTurn reports whether the machine was given a plan and is not yet as that plan says.
-func (l *look) holdsTurn() bool {
-	return !l.Deleting && l.progress.delivered != nil && l.progress.reason != rkev1.UpToDateReason
-}
-
 // machineRules hold for every machine, changeRules for one whose plan is another than it was given.
 var machineRules = []func(*look) *fault{
 	(*look).stays, (*look).hasRole, (*look).isLinux, (*look).isOfTier, (*look).isReadable, (*look).hasSecret, (*look).hasServer, (*look).knowsServer, (*look).rendered,
@@ -50,7 +45,7 @@ var changeRules = []func(*look) *fault{(*look).earlierTiersDone, (*look).hasTurn
 // observe looks with the rules that hold for every machine, and its progress.
 func (l *look) observe() *look {
 	l.progress.stand(l.Secret)
-	if l.Joined && l.progress.reason == rkev1.WaitingForAgentReason && !l.Secret.hasAgent() {
+	if l.Joined && l.progress.reason == rkev1.WaitingForAgentReason && len(l.Secret.Data[plan.KeyAgentPublicKey]) == 0 {
 		l.progress.message = "its agent is not known any more, for its plan Secret was deleted together with what remembers it: replace the Machine by deleting it, " +
 			"unless it is the cluster's only server, which has all its data"
 	}
@@ -252,18 +247,14 @@ func (l *look) encoded() (plan.Plan, []byte, *fault) {
 	case len(raw) > maxPlanBytes:
 		return wanted, nil, because(rkev1.ConfigInvalidReason, "its plan would have %d bytes, and a Secret has room for %d: fewer or smaller files are needed", len(raw), maxPlanBytes)
 	}
-	if size := pathBytes(wanted.Files); size > maxPathBytes {
+	size := 0
+	for _, file := range wanted.Files {
+		size += len(file.Path)
+	}
+	if size > maxPathBytes {
 		return wanted, nil, because(rkev1.ConfigInvalidReason, "the paths of its plan's files have %d bytes, and at most %d are kept: fewer files are needed", size, maxPathBytes)
 	}
 	return wanted, raw, nil
-}
-
-func pathBytes(files []plan.File) int {
-	size := 0
-	for _, file := range files {
-		size += len(file.Path)
-	}
-	return size
 }
 
 // maxPlanBytes leaves room in the plan Secret for what the agent reports.
@@ -281,15 +272,21 @@ func (l *look) earlierTiersDone() *fault {
 	return nil
 }
 
+// hasTurn gives the machine its turn, if there is one.
 func (l *look) hasTurn() *fault {
+	t := l.turns
 	// A first plan takes nothing away from a cluster.
-	if l.progress.delivered == nil || l.turns.take(l.Name) {
+	if l.progress.delivered == nil || slices.Contains(t.taken, l.Name) {
 		return nil
 	}
-	names := l.turns.taken
+	if t.limit <= 0 || len(t.taken) < t.limit {
+		t.taken = append(t.taken, l.Name)
+		return nil
+	}
+	names := t.taken
 	more := ""
 	if len(names) > 3 {
 		names, more = names[:3], " and others"
 	}
-	return because(rkev1.WaitingForTurnReason, "at most %d of its kind may change at a time, and it waits for %s%s", l.turns.limit, strings.Join(names, ", "), more)
+	return because(rkev1.WaitingForTurnReason, "at most %d of its kind may change at a time, and it waits for %s%s", t.limit, strings.Join(names, ", "), more)
 }

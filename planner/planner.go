@@ -250,7 +250,8 @@ func (p *planner) tier(t tier, before []Verdict) []Verdict {
 	}
 	turns := turnsOf(t.at(p.Spec.UpgradeStrategy), len(all))
 	for _, l := range all {
-		if l.holdsTurn() {
+		// It was given a plan and is not yet as that plan says.
+		if !l.Deleting && l.progress.delivered != nil && l.progress.reason != rkev1.UpToDateReason {
 			turns.taken = append(turns.taken, l.Name)
 		}
 	}
@@ -279,16 +280,4 @@ func turnsOf(concurrency string, machines int) *turns {
 		limit = (min(limit, 100)*machines + 99) / 100
 	}
 	return &turns{limit: limit}
-}
-
-// take reports whether a machine may change now, and counts it.
-func (t *turns) take(name string) bool {
-	if slices.Contains(t.taken, name) {
-		return true
-	}
-	if t.limit > 0 && len(t.taken) >= t.limit {
-		return false
-	}
-	t.taken = append(t.taken, name)
-	return true
 }

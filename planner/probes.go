@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -21,18 +22,10 @@ func (l *look) probes(config settings, isServer bool) map[string]plan.Probe {
 		all["kube-apiserver"] = l.probe(plan.HTTPGet{URL: "https://:6443/readyz", CACert: tls + "server-ca.crt",
 			ClientCert: tls + "client-kube-apiserver.crt", ClientKey: tls + "client-kube-apiserver.key"})
 		for _, component := range components {
-			certificate := config.value(component.name+"-arg", "tls-cert-file=")
-			if certificate == "" {
-				dir := config.value(component.name+"-arg", "cert-dir=")
-				if dir == "" {
-					dir = tls + component.name
-				}
-				certificate = dir + "/" + component.name + ".crt"
-			}
-			port := config.value(component.name+"-arg", "secure-port=")
-			if port == "" {
-				port = component.port
-			}
+			argument := component.name + "-arg"
+			dir := cmp.Or(config.value(argument, "cert-dir="), tls+component.name)
+			certificate := cmp.Or(config.value(argument, "tls-cert-file="), dir+"/"+component.name+".crt")
+			port := cmp.Or(config.value(argument, "secure-port="), component.port)
 			all[component.name] = l.probe(plan.HTTPGet{URL: "https://:" + port + "/healthz", CACert: certificate})
 		}
 	}

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -38,6 +39,9 @@ func (p *progress) stand(s *Secret) {
 	}
 }
 
+// unsaid stands for words that an agent owes.
+const unsaid = "it did not say why"
+
 // stage is how far the agent has applied the plan.
 func stage(data map[string][]byte, checksum string) (reason, message string) {
 	switch plan.State(data[plan.KeyState]) {
@@ -51,7 +55,7 @@ func stage(data map[string][]byte, checksum string) (reason, message string) {
 	case plan.StateSucceeded:
 		return rkev1.UpToDateReason, ""
 	case plan.StateFailed, plan.StateCanceled:
-		return rkev1.PlanFailedReason, "its agent has given the plan up: " + orUnsaid(failure(data, checksum))
+		return rkev1.PlanFailedReason, "its agent has given the plan up: " + cmp.Or(failure(data, checksum), unsaid)
 	case plan.StateNone:
 	}
 	// An agent of the old protocol, and states that we do not know.
@@ -59,7 +63,7 @@ func stage(data map[string][]byte, checksum string) (reason, message string) {
 	case string(data[plan.KeyAppliedChecksum]):
 		return rkev1.UpToDateReason, ""
 	case string(data[plan.KeyFailedChecksum]):
-		return rkev1.PlanFailedReason, "its agent has not applied the plan: " + orUnsaid(failure(data, checksum))
+		return rkev1.PlanFailedReason, "its agent has not applied the plan: " + cmp.Or(failure(data, checksum), unsaid)
 	}
 	return rkev1.WaitingForAgentReason, notTaken(data)
 }
@@ -91,13 +95,6 @@ func failure(data map[string][]byte, checksum string) string {
 		return fmt.Sprintf("failed attempts: %d", count)
 	}
 	return ""
-}
-
-func orUnsaid(why string) string {
-	if why == "" {
-		return "it did not say why"
-	}
-	return why
 }
 
 // oneLine is a text of the agent's as a part of a condition's message.

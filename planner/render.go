@@ -2,8 +2,6 @@ package planner
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -155,8 +153,7 @@ func (s stamp) sum() string {
 	if err != nil {
 		return "" // texts and a number are always encoded
 	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
+	return plan.Checksum(text)
 }
 
 // encode is JSON with sorted keys, the same bytes for the same value.

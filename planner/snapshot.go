@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/releases"
 )
@@ -125,8 +124,6 @@ type Secret struct {
 	// SilentSince is when an agent was heard last that has lost its access by now; zero for one that has not, or is not known.
 	SilentSince time.Time
 }
-
-func (s *Secret) hasAgent() bool { return len(s.Data[plan.KeyAgentPublicKey]) > 0 }
 
 // MaxReferences bounds how many objects a control plane may name.
 const MaxReferences = 100

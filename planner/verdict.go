@@ -109,7 +109,11 @@ func summary(verdicts []Verdict) (reason, message string) {
 	for _, cause := range causes[:min(3, len(causes))] {
 		names := machines[cause]
 		more -= len(names)
-		parts = append(parts, atMostThree(names)+": "+cause)
+		text := strings.Join(names[:min(3, len(names))], ", ")
+		if len(names) > 3 {
+			text += fmt.Sprintf(" and %d more", len(names)-3)
+		}
+		parts = append(parts, text+": "+cause)
 	}
 	if more > 0 {
 		parts = append(parts, fmt.Sprintf("and %d more", more))
@@ -119,13 +123,6 @@ func summary(verdicts []Verdict) (reason, message string) {
 		reason = first
 	}
 	return reason, strings.Join(parts, "; ")
-}
-
-func atMostThree(names []string) string {
-	if len(names) <= 3 {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:3], ", "), len(names)-3)
 }
 
 // stops reports whether a reason does not go away by itself, so that the cluster shows it.
