@@ -2,9 +2,11 @@ package rkebootstrap
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -66,16 +68,30 @@ func New(o Options) *Reconciler {
 // Register adds the controller to a manager, whose scheme must know the kinds of CAPI and of rke.cattle.io.
 func (r *Reconciler) Register(mgr manager.Manager) error {
 	workers := max(r.Workers, 1)
+	otherOwner := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { // the Machine takes the place of its MachineSet
+		return !apiequality.Semantic.DeepEqual(e.ObjectOld.GetOwnerReferences(), e.ObjectNew.GetOwnerReferences())
+	}}
+	// What we write into the status ourselves is left out.
+	own := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, otherOwner)
+	// Somebody edits or deletes what gives an agent its access. That it is made is our own doing.
+	access := builder.WithPredicates(predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }})
+	machines := turns(func(m *clusterv1.Machine) [3]any {
+		return [3]any{m.Generation, m.Labels[rkev1.OSLabel], m.Status.NodeRef.IsDefined()}
+	})
+	clusters := turns(func(c *clusterv1.Cluster) [3]any { return [3]any{c.Generation, isProvisioned(c)} })
+	controlPlanes := turns(func(c *rkev1.RKEControlPlane) [3]any {
+		return [3]any{c.Generation, c.Labels[clusterv1.ClusterNameLabel], holding(c)}
+	})
 	return builder.ControllerManagedBy(mgr).Named("rkebootstrap").
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: fairqueue.New(workers)}).
-		For(&rkev1.RKEBootstrap{}, builder.WithPredicates(bootstrapTurns())).
+		For(&rkev1.RKEBootstrap{}, builder.WithPredicates(own)).
 		Owns(&corev1.Secret{}, builder.OnlyMetadata, builder.WithPredicates(secretTurns())).
-		Owns(&corev1.ServiceAccount{}, builder.OnlyMetadata, builder.WithPredicates(accessTurns())).
-		Owns(&rbacv1.Role{}, builder.OnlyMetadata, builder.WithPredicates(accessTurns())).
-		Owns(&rbacv1.RoleBinding{}, builder.OnlyMetadata, builder.WithPredicates(accessTurns())).
-		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(ofMachine), builder.WithPredicates(turns(readOfMachine))).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), builder.WithPredicates(turns(readOfCluster))).
-		Watches(&rkev1.RKEControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.ofControlPlane), builder.WithPredicates(turns(readOfControlPlane))).
+		Owns(&corev1.ServiceAccount{}, builder.OnlyMetadata, access).
+		Owns(&rbacv1.Role{}, builder.OnlyMetadata, access).
+		Owns(&rbacv1.RoleBinding{}, builder.OnlyMetadata, access).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(ofMachine), builder.WithPredicates(machines)).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.inCluster), builder.WithPredicates(clusters)).
+		Watches(&rkev1.RKEControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.inCluster), builder.WithPredicates(controlPlanes)).
 		Complete(r)
 }
 
@@ -101,10 +117,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if !obj.DeletionTimestamp.IsZero() || r.WatchFilter != "" && obj.Labels[clusterv1.WatchLabel] != r.WatchFilter {
 		return reconcile.Result{}, nil
 	}
-	if err := r.identify(ctx, obj); err != nil {
-		return step.Result(client.IgnoreNotFound(err))
-	}
 	before := obj.DeepCopy()
+	if obj.Labels[rkev1.MachineIDLabel] == "" { // the machine's identity in plans, which a move keeps
+		metav1.SetMetaDataLabel(&obj.ObjectMeta, rkev1.MachineIDLabel, strings.ToLower(rand.Text()))
+		if err := r.Client.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return step.Result(client.IgnoreNotFound(err))
+		}
+		before = obj.DeepCopy()
+	}
 	s := &scope{RKEBootstrap: obj, conditions: step.NewConditions(&obj.Status.Conditions, obj.Generation, r.Clock.Now())}
 	err := step.Run(ctx, s, step.Of(rkev1.DataSecretAvailableCondition, rkev1.DataSecretAvailableReason, r.prepare),
 		step.Of(rkev1.DataSecretAvailableCondition, rkev1.DataSecretAvailableReason, r.ensureSecrets))
@@ -114,16 +134,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return step.Result(errors.Join(patchErr, err))
 	}
 	return step.Result(err)
-}
-
-// identify gives the machine its identity in plans, which a move keeps.
-func (r *Reconciler) identify(ctx context.Context, obj *rkev1.RKEBootstrap) error {
-	if obj.Labels[rkev1.MachineIDLabel] != "" {
-		return nil
-	}
-	before := obj.DeepCopy()
-	metav1.SetMetaDataLabel(&obj.ObjectMeta, rkev1.MachineIDLabel, newMachineID())
-	return r.Client.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
 // prepare finds what the script depends on, and waits for what is not there.
@@ -186,14 +196,6 @@ func holding(c *rkev1.RKEControlPlane) string {
 	return ""
 }
 
-// bootstrapTurns leaves out what we write into the status ourselves.
-func bootstrapTurns() predicate.Predicate {
-	otherOwner := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { // the Machine takes the place of its MachineSet
-		return !apiequality.Semantic.DeepEqual(e.ObjectOld.GetOwnerReferences(), e.ObjectNew.GetOwnerReferences())
-	}}
-	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, otherOwner)
-}
-
 // secretTurns lets pass what happens to our Secrets before the token is burned. Afterwards an agent's reports wake nobody, but another create attempt does.
 // That they are made is our own doing, and at a start each bootstrap has its turn anyway.
 func secretTurns() predicate.Funcs {
@@ -204,11 +206,6 @@ func secretTurns() predicate.Funcs {
 	}}
 }
 
-// accessTurns lets pass that somebody edits or deletes what gives an agent its access. That it is made is our own doing.
-func accessTurns() predicate.Funcs {
-	return predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }}
-}
-
 // turns let pass the updates by which something that is read of an object becomes another: the status of Machines, Clusters and control planes changes all
 // the time, and each change of the latter would wake all machines of a cluster.
 func turns[T client.Object](read func(T) [3]any) predicate.Funcs {
@@ -217,18 +214,6 @@ func turns[T client.Object](read func(T) [3]any) predicate.Funcs {
 		after, knows := e.ObjectNew.(T)
 		return !known || !knows || read(before) != read(after)
 	}}
-}
-
-func readOfMachine(m *clusterv1.Machine) [3]any {
-	return [3]any{m.Generation, m.Labels[rkev1.OSLabel], m.Status.NodeRef.IsDefined()}
-}
-
-func readOfCluster(c *clusterv1.Cluster) [3]any {
-	return [3]any{c.Generation, isProvisioned(c)}
-}
-
-func readOfControlPlane(c *rkev1.RKEControlPlane) [3]any {
-	return [3]any{c.Generation, c.Labels[clusterv1.ClusterNameLabel], holding(c)}
 }
 
 func isProvisioned(c *clusterv1.Cluster) bool {
@@ -254,18 +239,14 @@ func ofMachine(_ context.Context, obj client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: machine.Namespace, Name: machine.Spec.Bootstrap.ConfigRef.Name}}}
 }
 
-// ofCluster and ofControlPlane wake the bootstraps that wait for what they depend on; the others have nothing to do and write nothing.
-func (r *Reconciler) ofCluster(ctx context.Context, obj client.Object) []reconcile.Request {
-	return r.inCluster(ctx, obj.GetNamespace(), obj.GetName())
-}
-
-func (r *Reconciler) ofControlPlane(ctx context.Context, obj client.Object) []reconcile.Request {
-	return r.inCluster(ctx, obj.GetNamespace(), obj.GetLabels()[clusterv1.ClusterNameLabel])
-}
-
-func (r *Reconciler) inCluster(ctx context.Context, namespace, cluster string) []reconcile.Request {
+// inCluster wakes the bootstraps that wait for a Cluster, or for what has the label with its name; the others have nothing to do and write nothing.
+func (r *Reconciler) inCluster(ctx context.Context, obj client.Object) []reconcile.Request {
+	cluster := obj.GetLabels()[clusterv1.ClusterNameLabel]
+	if _, is := obj.(*clusterv1.Cluster); is {
+		cluster = obj.GetName()
+	}
 	list := &rkev1.RKEBootstrapList{}
-	if err := r.Client.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster}); err != nil {
+	if err := r.Client.List(ctx, list, client.InNamespace(obj.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster}); err != nil {
 		return nil
 	}
 	requests := make([]reconcile.Request, 0, len(list.Items))

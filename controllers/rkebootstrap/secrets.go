@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/rand"
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -35,8 +33,6 @@ const (
 
 // DataSecretName is the name of a machine's bootstrap Secret.
 func DataSecretName(bootstrap string) string { return bootstrap + "-machine-bootstrap" }
-
-func newMachineID() string { return strings.ToLower(rand.Text()) }
 
 // ensureSecrets makes the token once: the bootstrap Secret, which is written first, remembers it until it is burned, so that a crash between
 // the two Secrets leaves no token that the endpoint does not know.

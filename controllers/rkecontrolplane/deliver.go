@@ -80,12 +80,14 @@ func (s *scope) member(name string) member {
 // warn keeps the condition Warnings.
 func (r *Reconciler) warn(ctx context.Context, s *scope) error {
 	warnings := s.result.Warnings
-	others, err := r.otherClusters(ctx, s)
-	if err != nil {
-		return err
+	clusters := &clusterv1.ClusterList{}
+	if err := r.Client.List(ctx, clusters, client.InNamespace(s.Namespace)); err != nil {
+		return fmt.Errorf("reading the Clusters: %w", err)
 	}
-	for _, name := range others {
-		warnings = append(warnings, fmt.Sprintf("the Cluster %s names this control plane too, which is that of %s: give it one of its own", name, s.cluster.Name))
+	for i := range clusters.Items {
+		if one := &clusters.Items[i]; one.Name != s.cluster.Name && names(one, s.RKEControlPlane) {
+			warnings = append(warnings, fmt.Sprintf("the Cluster %s names this control plane too, which is that of %s: give it one of its own", one.Name, s.cluster.Name))
+		}
 	}
 	if versioned := withVersion(s.members); len(versioned) > 0 {
 		warnings = append(warnings, fmt.Sprintf("a version is set for %s, where it has no effect but that another one would replace the servers: take it out of spec.template.spec of what they come from; "+
@@ -112,19 +114,4 @@ func withVersion(members []member) []string {
 		}
 	}
 	return found
-}
-
-// otherClusters name the control plane of this Cluster as theirs.
-func (r *Reconciler) otherClusters(ctx context.Context, s *scope) ([]string, error) {
-	list := &clusterv1.ClusterList{}
-	if err := r.Client.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {
-		return nil, fmt.Errorf("reading the Clusters: %w", err)
-	}
-	var others []string
-	for i := range list.Items {
-		if one := &list.Items[i]; one.Name != s.cluster.Name && names(one, s.RKEControlPlane) {
-			others = append(others, one.Name)
-		}
-	}
-	return others, nil
 }

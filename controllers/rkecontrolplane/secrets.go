@@ -37,7 +37,10 @@ func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
 	if s.plans, err = r.planSecrets(ctx, s); err != nil {
 		return err
 	}
-	begun := hasPlan(s.plans)
+	begun := false // a machine of the cluster has been given a plan
+	for _, one := range s.plans {
+		begun = begun || len(one.Data[deliveredKey]) > 0
+	}
 	name := s.Name + "-rke-state"
 	s.state, err = r.ensureSecret(ctx, s, name, begun, func() (corev1.SecretType, map[string][]byte, error) {
 		return rkev1.ClusterStateSecretType, map[string][]byte{serverTokenKey: []byte(newToken()), agentTokenKey: []byte(newToken())}, nil
@@ -66,16 +69,6 @@ func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
 		authorities.Put(&s.snapshot.Authorities, purpose, found.Data)
 	}
 	return nil
-}
-
-// hasPlan reports whether a machine of the cluster has been given a plan.
-func hasPlan(plans map[string]*corev1.Secret) bool {
-	for _, one := range plans {
-		if len(one.Data[deliveredKey]) > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // ensureSecret reads a Secret of the cluster, or makes it.

@@ -51,15 +51,13 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) error {
 	if err := r.machines(ctx, s); err != nil {
 		return err
 	}
+	madeCluster := func(m member) bool { // it is the init node, and has applied a plan
+		return m.plan != nil && m.plan.Annotations[rkev1.JoinedToAnnotation] == "-" && len(m.plan.Data[plan.KeyAppliedChecksum]) > 0
+	}
 	if i := slices.IndexFunc(s.members, madeCluster); i >= 0 && c.Machines[i].ID != "" {
 		return r.rememberBootstrapped(ctx, s, c.Machines[i].ID)
 	}
 	return nil
-}
-
-// madeCluster reports whether a machine is the init node, and has applied a plan.
-func madeCluster(m member) bool {
-	return m.plan != nil && m.plan.Annotations[rkev1.JoinedToAnnotation] == "-" && len(m.plan.Data[plan.KeyAppliedChecksum]) > 0
 }
 
 // endpoint is the address that the user gave the cluster's API, if he did. What Cluster API has copied is the first that there was, which may
@@ -190,13 +188,11 @@ func (r *Reconciler) silentSince(s *scope, secret *corev1.Secret) time.Time {
 // look is what a Machine says of itself. Cluster API has copied there what its infra machine knows of the server, whosever that is.
 func look(machine *clusterv1.Machine) planner.Machine {
 	m := planner.Machine{Name: machine.Name, Labels: machine.Labels, Roles: planner.RolesOf(machine.Labels), OS: machine.Labels[rkev1.OSLabel],
-		NodeName: machine.Labels[rkev1.MachineNodeNameLabel], Deleting: !machine.DeletionTimestamp.IsZero(), Joined: machine.Status.NodeRef.IsDefined(), ProviderID: machine.Spec.ProviderID,
+		NodeName: machine.Labels[rkev1.MachineNodeNameLabel], Deleting: !machine.DeletionTimestamp.IsZero(), Joined: machine.Status.NodeRef.IsDefined(),
+		KubeletVersion: kubeletVersion(machine), ProviderID: machine.Spec.ProviderID,
 		InternalIPs: listed(machine.Annotations[rkev1.InternalAddressAnnotation]), ExternalIPs: listed(machine.Annotations[rkev1.AddressAnnotation])}
 	if done := machine.Status.Initialization.InfrastructureProvisioned; done != nil {
 		m.Provisioned = *done
-	}
-	if info := machine.Status.NodeInfo; info != nil {
-		m.KubeletVersion = info.KubeletVersion
 	}
 	for _, address := range machine.Status.Addresses {
 		switch address.Type {

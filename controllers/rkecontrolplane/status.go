@@ -29,8 +29,8 @@ func (r *Reconciler) count(s *scope) {
 		if slices.ContainsFunc(s.result.Machines, func(v planner.Verdict) bool { return v.Machine == m.Name && v.Done() }) {
 			upToDate++
 		}
-		if info := m.Status.NodeInfo; info != nil && info.KubeletVersion != "" {
-			versions[info.KubeletVersion]++
+		if running := kubeletVersion(m.Machine); running != "" {
+			versions[running]++
 		}
 	}
 	s.Status.Replicas, s.Status.ReadyReplicas, s.Status.AvailableReplicas, s.Status.UpToDateReplicas = &all, &ready, &available, &upToDate

@@ -64,20 +64,18 @@ func (r *Reconciler) Register(mgr manager.Manager, plans cache.Cache) error {
 
 // listen is the watch of connections to workload clusters, and of infra machines, whose kinds come and go.
 func (r *Reconciler) listen(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	r.Clusters.OnNode(func(cluster client.ObjectKey, machine types.UID) {
-		if machine != "" {
-			return
-		}
-		for _, request := range r.ofClusterNamed(ctx, cluster.Namespace, cluster.Name) {
+	wake := func(namespace, cluster string) {
+		for _, request := range r.ofClusterNamed(ctx, namespace, cluster) {
 			queue.Add(request)
+		}
+	}
+	r.Clusters.OnNode(func(cluster client.ObjectKey, machine types.UID) {
+		if machine == "" {
+			wake(cluster.Namespace, cluster.Name)
 		}
 	})
 	if r.OnInfraMachine != nil {
-		r.OnInfraMachine(func(namespace, cluster string) {
-			for _, request := range r.ofClusterNamed(ctx, namespace, cluster) {
-				queue.Add(request)
-			}
-		})
+		r.OnInfraMachine(wake)
 	}
 	return nil
 }

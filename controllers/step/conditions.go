@@ -3,6 +3,7 @@ package step
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -147,13 +148,9 @@ type Transitions struct {
 
 // Emit writes one event for each condition that became True or False, or is so for another reason. Unknown gives none.
 func Emit(recorder events.EventRecorder, obj runtime.Object, t Transitions) {
-	quiet := map[string]bool{}
-	for _, reason := range t.Quiet {
-		quiet[reason] = true
-	}
 	for _, condition := range t.Of {
 		now := meta.FindStatusCondition(t.After, condition)
-		if now == nil || now.Status == metav1.ConditionUnknown || quiet[now.Reason] {
+		if now == nil || now.Status == metav1.ConditionUnknown || slices.Contains(t.Quiet, now.Reason) {
 			continue
 		}
 		was := meta.FindStatusCondition(t.Before, condition)
