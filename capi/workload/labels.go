@@ -36,7 +36,12 @@ func (c *Clusters) LabelNode(ctx context.Context, cluster client.ObjectKey, name
 		return client.IgnoreNotFound(err)
 	}
 	named := strings.Join(slices.Sorted(maps.Keys(labels)), ",")
-	if node.Annotations[labelsAnnotation] == named && contains(node.Labels, labels) {
+	same := node.Annotations[labelsAnnotation] == named
+	for key, value := range labels {
+		found, ok := node.Labels[key]
+		same = same && ok && found == value
+	}
+	if same {
 		return nil
 	}
 	patch := &unstructured.Unstructured{}
@@ -50,13 +55,4 @@ func (c *Clusters) LabelNode(ctx context.Context, cluster client.ObjectKey, name
 		return fmt.Errorf("labelling the Node %s of cluster %s: %w", name, cluster, err)
 	}
 	return nil
-}
-
-func contains(all, some map[string]string) bool {
-	for key, value := range some {
-		if found, ok := all[key]; !ok || found != value {
-			return false
-		}
-	}
-	return true
 }

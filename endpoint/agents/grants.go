@@ -26,10 +26,6 @@ type grants struct {
 	answers *lru.Cache
 }
 
-func newGrants(now func() time.Time) *grants {
-	return &grants{now: now, answers: lru.New(maxAnswers)}
-}
-
 // given is the last answer of a plan Secret. Another agent that is let in takes its place, and the one before is asked about anew.
 type given struct {
 	key    string

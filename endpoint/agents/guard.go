@@ -7,6 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/time/rate"
+	"k8s.io/utils/lru"
+
 	"github.com/drover-project/drover/api/connect"
 	"github.com/drover-project/drover/endpoint"
 )
@@ -36,7 +39,8 @@ type guard struct {
 }
 
 func newGuard(o Options) *guard {
-	return &guard{now: o.Now, ticketSecret: o.TicketSecret, throttle: newThrottle(o.Now),
+	return &guard{now: o.Now, ticketSecret: o.TicketSecret,
+		throttle:  &throttle{now: o.Now, refused: lru.New(maxRemembered), all: rate.NewLimiter(allPerSecond, allBurst)},
 		strangers: endpoint.NewRoom(endpoint.RoomOptions{Port: port, What: "requests of strangers", All: maxStrangers, Each: maxOfAddress}),
 		downloads: endpoint.NewRoom(endpoint.RoomOptions{Port: port, What: "downloads", All: maxDownloads, Each: maxDownloadsOfAddress, Keeps: true}),
 		requests:  endpoint.NewRoom(endpoint.RoomOptions{Port: port, What: "requests of agents", All: maxRequests, Each: maxRequestsOfAgent, Keeps: true}),

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -51,7 +52,7 @@ const (
 )
 
 func newRegistrar(o Options, g *guard) *registrar {
-	return &registrar{Options: o, guard: g, grants: newGrants(o.Now), known: semaphore.NewWeighted(maxAtOnce), strangers: semaphore.NewWeighted(maxAtOnce),
+	return &registrar{Options: o, guard: g, grants: &grants{now: o.Now, answers: lru.New(maxAnswers)}, known: semaphore.NewWeighted(maxAtOnce), strangers: semaphore.NewWeighted(maxAtOnce),
 		told: rate.NewLimiter(toldPerSecond, toldBurst)}
 }
 

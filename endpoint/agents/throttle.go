@@ -28,10 +28,6 @@ type throttle struct {
 	all     *rate.Limiter
 }
 
-func newThrottle(now func() time.Time) *throttle {
-	return &throttle{now: now, refused: lru.New(maxRemembered), all: rate.NewLimiter(allPerSecond, allBurst)}
-}
-
 // allows reports whether somebody is heard.
 func (t *throttle) allows(v *visitor) bool {
 	t.mu.Lock()

@@ -42,7 +42,12 @@ func (s *Source) store(ctx context.Context) (map[string][]byte, time.Time, error
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("storing the endpoint's authority: %w", err)
 	}
-	return data, again, s.remember(ctx, data)
+	// Which authorities agents trust is written down, so that a lost one is noticed.
+	applier := apply.Applier{Client: s.opts.Client, Reader: s.opts.Client, Owner: "drover-endpoint"}
+	if _, err := applier.Apply(ctx, &corev1.ConfigMap{ObjectMeta: s.meta(), Data: map[string]string{bundleKey: string(data[bundleKey])}}); err != nil {
+		return nil, time.Time{}, fmt.Errorf("writing down which authority agents trust: %w", err)
+	}
+	return data, again, nil
 }
 
 func (s *Source) meta() metav1.ObjectMeta {
@@ -64,13 +69,4 @@ func (s *Source) lost(ctx context.Context) (map[string][]byte, error) {
 	}
 	return nil, fmt.Errorf("the endpoint's authority is gone, and agents trust no other: put Secret %s back from a backup; "+
 		"or delete the ConfigMap of this name to have a new one made, and run the install script on every server again", s.key())
-}
-
-// remember writes down which authorities agents trust, so that a lost one is noticed.
-func (s *Source) remember(ctx context.Context, data map[string][]byte) error {
-	applier := apply.Applier{Client: s.opts.Client, Reader: s.opts.Client, Owner: "drover-endpoint"}
-	if _, err := applier.Apply(ctx, &corev1.ConfigMap{ObjectMeta: s.meta(), Data: map[string]string{bundleKey: string(data[bundleKey])}}); err != nil {
-		return fmt.Errorf("writing down which authority agents trust: %w", err)
-	}
-	return nil
 }
