@@ -37,7 +37,7 @@ func (l *look) isInit() bool { return l.Machine == l.init }
 
 // machineRules hold for every machine, changeRules for one whose plan is another than it was given.
 var machineRules = []func(*look) *fault{
-	(*look).stays, (*look).hasRole, (*look).isLinux, (*look).isOfTier, (*look).isReadable, (*look).hasSecret, (*look).hasServer, (*look).knowsServer, (*look).rendered,
+	(*look).canHavePlan, (*look).knowsServer, (*look).rendered,
 }
 
 var changeRules = []func(*look) *fault{(*look).earlierTiersDone, (*look).hasTurn}
@@ -106,51 +106,22 @@ func (l *look) held(f *fault) Verdict {
 	return v
 }
 
-func (l *look) stays() *fault {
-	if l.Deleting {
-		return because(rkev1.MachineDeletingReason, "it is being deleted, and its plan stays as it is")
-	}
-	return nil
-}
-
-func (l *look) hasRole() *fault {
-	if l.Roles == (Roles{}) {
-		return because(rkev1.NoRoleReason, "it has none of the labels %s, %s and %s", rkev1.EtcdRoleLabel, rkev1.ControlPlaneRoleLabel, rkev1.WorkerRoleLabel)
-	}
-	return nil
-}
-
-func (l *look) isLinux() *fault {
-	if l.OS != "" && l.OS != "linux" {
-		return because(rkev1.OperatingSystemUnsupportedReason, "its label %s says %.40q, and only linux is supported", rkev1.OSLabel, l.OS)
-	}
-	return nil
-}
-
-func (l *look) isOfTier() *fault {
-	if l.Roles.IsServer() && !l.isInit() {
-		return because(rkev1.TierUnsupportedReason, "%s is the cluster's server, and further etcd machines and control planes are not supported yet", l.init.Name)
-	}
-	return nil
-}
-
-func (l *look) isReadable() *fault {
-	if l.Invalid != "" {
-		return because(rkev1.MachineInvalidReason, "%s", plan.Head(oneLine(l.Invalid), 500))
-	}
-	return nil
-}
-
-func (l *look) hasSecret() *fault {
-	if l.Secret == nil || l.ID == "" {
-		return because(rkev1.WaitingForPlanSecretReason, "its RKEBootstrap has not been given an identity and a plan Secret yet")
-	}
-	return nil
-}
-
-// hasServer holds a plan back that would lack what is known later, also where a move has lost for a while what was known before.
-func (l *look) hasServer() *fault {
+// canHavePlan holds a machine back that gets no plan, and one whose plan would lack what is known later, also where a move has lost for a while what was known
+// before.
+func (l *look) canHavePlan() *fault {
 	switch {
+	case l.Deleting:
+		return because(rkev1.MachineDeletingReason, "it is being deleted, and its plan stays as it is")
+	case l.Roles == (Roles{}):
+		return because(rkev1.NoRoleReason, "it has none of the labels %s, %s and %s", rkev1.EtcdRoleLabel, rkev1.ControlPlaneRoleLabel, rkev1.WorkerRoleLabel)
+	case l.OS != "" && l.OS != "linux":
+		return because(rkev1.OperatingSystemUnsupportedReason, "its label %s says %.40q, and only linux is supported", rkev1.OSLabel, l.OS)
+	case l.Roles.IsServer() && !l.isInit():
+		return because(rkev1.TierUnsupportedReason, "%s is the cluster's server, and further etcd machines and control planes are not supported yet", l.init.Name)
+	case l.Invalid != "":
+		return because(rkev1.MachineInvalidReason, "%s", plan.Head(oneLine(l.Invalid), 500))
+	case l.Secret == nil || l.ID == "":
+		return because(rkev1.WaitingForPlanSecretReason, "its RKEBootstrap has not been given an identity and a plan Secret yet")
 	case !l.Provisioned || l.ProviderID == "":
 		return because(rkev1.WaitingForServerReason, "its infra machine is not provisioned")
 	case len(l.InternalIPs) == 0 && len(l.ExternalIPs) == 0:
@@ -252,7 +223,8 @@ func (l *look) encoded() (plan.Plan, []byte, *fault) {
 		size += len(file.Path)
 	}
 	if size > maxPathBytes {
-		return wanted, nil, because(rkev1.ConfigInvalidReason, "the paths of its plan's files have %d bytes, and at most %d are kept: fewer files are needed", size, maxPathBytes)
+		return wanted, nil, because(rkev1.ConfigInvalidReason, "the paths of its plan's files have %d bytes, and at most %d are kept: fewer files are needed",
+			size, maxPathBytes)
 	}
 	return wanted, raw, nil
 }

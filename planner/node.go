@@ -113,10 +113,8 @@ func (l *look) node(s settings) {
 
 // nodeLabels are those that a kubelet may set; it does not start with others. The manager sets the rest on the Node.
 func (l *look) nodeLabels() []string {
-	all := maps.Clone(l.NodeLabels)
-	if all == nil {
-		all = map[string]string{}
-	}
+	all := map[string]string{}
+	maps.Copy(all, l.NodeLabels)
 	all[rkev1.NodeMachineLabel] = l.ID
 	var texts []string
 	for _, name := range slices.Sorted(maps.Keys(all)) {

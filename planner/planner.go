@@ -55,7 +55,7 @@ func Plan(c Cluster) Result {
 
 // clusterRules are looked at before any machine.
 var clusterRules = []func(*planner) *fault{
-	(*planner).bounded, (*planner).releaseKnown, (*planner).versionReachable, (*planner).infrastructureProvisioned, (*planner).rolesFilled, (*planner).secretsMade, (*planner).initNodeElected,
+	(*planner).bounded, (*planner).releaseKnown, (*planner).versionReachable, (*planner).isComplete, (*planner).initNodeElected,
 }
 
 func (p *planner) releaseKnown() *fault {
@@ -97,13 +97,6 @@ func (p *planner) versionReachable() *fault {
 	return nil
 }
 
-func (p *planner) infrastructureProvisioned() *fault {
-	if !p.InfrastructureProvisioned {
-		return because(rkev1.WaitingForInfrastructureReason, "the cluster's infrastructure is not provisioned")
-	}
-	return nil
-}
-
 // staying are the machines that are not being deleted.
 func (p *planner) staying(has func(Roles) bool) []*Machine {
 	var found []*Machine
@@ -118,9 +111,12 @@ func (p *planner) staying(has func(Roles) bool) []*Machine {
 func isEtcd(r Roles) bool         { return r.Etcd }
 func isControlPlane(r Roles) bool { return r.ControlPlane }
 
-func (p *planner) rolesFilled() *fault {
+// isComplete looks for what every plan needs of the cluster.
+func (p *planner) isComplete() *fault {
 	const words = "none of the cluster's %d machines that stay has the label %s=true"
 	switch count := len(p.staying(func(Roles) bool { return true })); {
+	case !p.InfrastructureProvisioned:
+		return because(rkev1.WaitingForInfrastructureReason, "the cluster's infrastructure is not provisioned")
 	case len(p.staying(isEtcd)) == 0 && p.bootstrapped():
 		return p.lost()
 	case count == 0:
@@ -129,16 +125,9 @@ func (p *planner) rolesFilled() *fault {
 		return because(rkev1.NoEtcdMachineReason, words, count, rkev1.EtcdRoleLabel)
 	case len(p.staying(isControlPlane)) == 0:
 		return because(rkev1.NoControlPlaneMachineReason, words, count, rkev1.ControlPlaneRoleLabel)
-	}
-	return nil
-}
-
-func (p *planner) secretsMade() *fault {
-	a := p.Authorities
-	switch {
 	case p.Tokens.Server == "" || p.Tokens.Agent == "":
 		return because(rkev1.WaitingForTokensReason, "the cluster's join tokens are not made yet")
-	case slices.ContainsFunc(a.files(), func(f authorityFile) bool { return len(f.content) == 0 }):
+	case slices.ContainsFunc(p.Authorities.files(), func(f authorityFile) bool { return len(f.content) == 0 }):
 		return because(rkev1.WaitingForAuthoritiesReason, "the cluster's certificate authorities are not made yet")
 	}
 	return nil
