@@ -28,7 +28,7 @@ func Encrypted(ctx context.Context, name, address string, handler http.Handler, 
 
 // Prove says that a request's connection is good for something: when there are too many, others go first.
 func Prove(ctx context.Context) {
-	if connection, ok := ctx.Value(claimKey{}).(*claim); ok {
-		connection.prove()
+	if connection, ok := ctx.Value(claimKey{}).(*Place); ok {
+		connection.Prove()
 	}
 }

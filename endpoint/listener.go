@@ -26,7 +26,7 @@ type listener struct {
 // connection gives its claim back when it is closed.
 type connection struct {
 	net.Conn
-	claim *claim
+	claim *Place
 }
 
 // listen opens the address; name is the port's in metrics.
@@ -64,7 +64,7 @@ func (l *listener) Accept() (net.Conn, error) {
 
 // Close implements net.Conn.
 func (c *connection) Close() error {
-	c.claim.release()
+	c.claim.Leave()
 	return c.Conn.Close()
 }
 

@@ -22,23 +22,8 @@ func NewRoom(o RoomOptions) *Room {
 	return &Room{shares: s}
 }
 
-// Place is a request's place in a room.
-type Place struct{ claim *claim }
-
 // Enter gives a request of somebody a place, and ends others' if need be, whose end is called; nil when there is none. He must leave.
-func (r *Room) Enter(who any, end func()) *Place {
-	claim := r.shares.claim(who, 1, end)
-	if claim == nil {
-		return nil
-	}
-	return &Place{claim: claim}
-}
-
-// Prove says that the request is good for something: others go first.
-func (p *Place) Prove() { p.claim.prove() }
-
-// Leave gives the place back. When it returns, end is not called any more.
-func (p *Place) Leave() { p.claim.release() }
+func (r *Room) Enter(who any, end func()) *Place { return r.shares.claim(who, 1, end) }
 
 // CountRefusal counts a request that a port refused for another reason than want of room.
 func CountRefusal(port, what string) { refusals.WithLabelValues(port, what).Inc() }

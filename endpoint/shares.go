@@ -28,8 +28,8 @@ type peer struct {
 	claims list.List
 }
 
-// claim is a part of the capacity.
-type claim struct {
+// Place is a part of the capacity that somebody has claimed: of a room, the place of a request.
+type Place struct {
 	pool    *shares
 	holder  any
 	size    int64
@@ -45,7 +45,7 @@ func newShares(capacity, perPeer int64, evicted func()) *shares {
 }
 
 // claim takes size of the capacity, if need be from others, whose revoke is called; nil when there is nothing to take.
-func (s *shares) claim(holder any, size int64, revoke func()) *claim {
+func (s *shares) claim(holder any, size int64, revoke func()) *Place {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
@@ -67,14 +67,14 @@ func (s *shares) claim(holder any, size int64, revoke func()) *claim {
 	}
 }
 
-func (s *shares) add(holder any, size int64, revoke func()) *claim {
+func (s *shares) add(holder any, size int64, revoke func()) *Place {
 	own := s.peers[holder]
 	if own == nil {
 		own = &peer{}
 		s.peers[holder] = own
 	}
 	s.count++
-	c := &claim{pool: s, holder: holder, size: size, number: s.count, revoke: revoke}
+	c := &Place{pool: s, holder: holder, size: size, number: s.count, revoke: revoke}
 	c.element = own.claims.PushBack(c)
 	own.used += size
 	s.used += size
@@ -112,10 +112,10 @@ func (s *shares) evict(p *peer) bool {
 }
 
 // victim is the oldest claim that nothing speaks for, else the oldest that may go.
-func (p *peer) victim() *claim {
-	var proven *claim
+func (p *peer) victim() *Place {
+	var proven *Place
 	for e := p.claims.Front(); e != nil; e = e.Next() {
-		c := e.Value.(*claim) //nolint:forcetypeassert // the list holds claims only
+		c := e.Value.(*Place) //nolint:forcetypeassert // the list holds claims only
 		switch {
 		case c.kept:
 		case !c.proven:
@@ -127,7 +127,7 @@ func (p *peer) victim() *claim {
 	return proven
 }
 
-func (s *shares) remove(c *claim) {
+func (s *shares) remove(c *Place) {
 	own := s.peers[c.holder]
 	own.claims.Remove(c.element)
 	c.element = nil
@@ -138,8 +138,8 @@ func (s *shares) remove(c *claim) {
 	}
 }
 
-// release gives the claim back; revoke is not called any more when it returns.
-func (c *claim) release() {
+// Leave gives the place back. When it returns, who was to be told that it is taken away is not told any more.
+func (c *Place) Leave() {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
 	if c.element != nil {
@@ -148,7 +148,7 @@ func (c *claim) release() {
 }
 
 // keep protects the claim from being taken away; false when that has happened.
-func (c *claim) keep() bool {
+func (c *Place) keep() bool {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
 	c.kept = true
@@ -156,7 +156,7 @@ func (c *claim) keep() bool {
 }
 
 // unlessEvicted does something that must not come after revoke.
-func (c *claim) unlessEvicted(do func() error) error {
+func (c *Place) unlessEvicted(do func() error) error {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
 	if c.element == nil {
@@ -165,8 +165,8 @@ func (c *claim) unlessEvicted(do func() error) error {
 	return do()
 }
 
-// prove makes others go first.
-func (c *claim) prove() {
+// Prove says that its holder is good for something: others go first.
+func (c *Place) Prove() {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
 	c.proven = true

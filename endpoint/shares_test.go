@@ -32,7 +32,7 @@ func TestShares(t *testing.T) {
 			evictions := 0
 			s := newShares(c.capacity, c.perPeer, func() { evictions++ })
 			var lost, refused []int
-			var claims []*claim
+			var claims []*Place
 			for i, ask := range c.asks {
 				got := s.claim(AddressOf("10.0.0."+string('0'+rune(ask.from[0])%10)+":1"), ask.size, func() { lost = append(lost, i) })
 				if got == nil {
@@ -45,8 +45,8 @@ func TestShares(t *testing.T) {
 			require.Equal(t, len(lost)+len(refused), evictions)
 			for _, claim := range claims {
 				if claim != nil {
-					claim.release()
-					claim.release()
+					claim.Leave()
+					claim.Leave()
 				}
 			}
 			require.Zero(t, s.used)
@@ -58,12 +58,12 @@ func TestShares(t *testing.T) {
 func TestShares_provenAndKept(t *testing.T) {
 	var lost []string
 	s := newShares(3, 3, func() {})
-	take := func(name string) *claim {
+	take := func(name string) *Place {
 		return s.claim(AddressOf("10.0.0.1:1"), 1, func() { lost = append(lost, name) })
 	}
 	first, second, third := take("kept"), take("proven"), take("new")
 	require.True(t, first.keep())
-	second.prove()
+	second.Prove()
 	take("newer")
 	take("newest")
 	require.Equal(t, []string{"new", "newer"}, lost, "who has shown that he is good for something goes last")
@@ -71,7 +71,7 @@ func TestShares_provenAndKept(t *testing.T) {
 	require.ErrorIs(t, third.unlessEvicted(func() error { return nil }), errEvicted)
 	require.NoError(t, second.unlessEvicted(func() error { return nil }))
 	for range 5 {
-		take("more").prove()
+		take("more").Prove()
 	}
 	require.NotContains(t, slices.Concat(lost), "kept")
 }

@@ -190,7 +190,7 @@ func (b *bodies) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, busy, http.StatusTooManyRequests)
 		return
 	}
-	defer held.release()
+	defer held.Leave()
 	if err := part.memory.Acquire(ctx, weight); err != nil {
 		http.Error(w, busy, http.StatusServiceUnavailable)
 		return
@@ -213,7 +213,7 @@ func (b *bodies) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // read takes memory for the whole body at once, as its claim says.
-func (b *bodies) read(controller *http.ResponseController, r *http.Request, c *claim) ([]byte, error) {
+func (b *bodies) read(controller *http.ResponseController, r *http.Request, c *Place) ([]byte, error) {
 	if err := c.unlessEvicted(func() error { return controller.SetReadDeadline(time.Now().Add(b.readTimeout)) }); err != nil {
 		return nil, err
 	}

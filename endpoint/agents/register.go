@@ -52,8 +52,8 @@ const (
 )
 
 func newRegistrar(o Options, g *guard) *registrar {
-	return &registrar{Options: o, guard: g, grants: &grants{now: o.Now, answers: lru.New(maxAnswers)}, known: semaphore.NewWeighted(maxAtOnce), strangers: semaphore.NewWeighted(maxAtOnce),
-		told: rate.NewLimiter(toldPerSecond, toldBurst)}
+	return &registrar{Options: o, guard: g, grants: &grants{now: o.Now, answers: lru.New(maxAnswers)}, told: rate.NewLimiter(toldPerSecond, toldBurst),
+		known: semaphore.NewWeighted(maxAtOnce), strangers: semaphore.NewWeighted(maxAtOnce)}
 }
 
 // refusal is an answer other than 200: what the agent is told, and no more.

@@ -1,6 +1,7 @@
 package authority
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -38,6 +39,8 @@ type Options struct {
 
 // Source holds the certificate for a TLS server, and what verifies it, and keeps both fresh.
 type Source struct {
+	certificate.Follower // has Start, which keeps it fresh
+
 	opts    Options
 	current atomic.Pointer[shown]
 }
@@ -64,6 +67,8 @@ func Load(ctx context.Context, opts Options) (*Source, error) {
 		return nil, errors.New("the endpoint's certificate needs a name")
 	}
 	s := &Source{opts: opts}
+	s.Follower = certificate.Follower{Client: opts.Client, Look: s.look, Now: opts.Now,
+		Secret: client.ObjectKey{Namespace: opts.Namespace, Name: cmp.Or(opts.Given, Name)}}
 	_, err := s.look(ctx, true)
 	return s, err
 }
@@ -98,23 +103,6 @@ func (s *Source) Derive(purpose string) []byte {
 	return mac.Sum(nil)
 }
 
-// NeedLeaderElection says that every replica runs it.
-func (s *Source) NeedLeaderElection() bool { return false }
-
-// Start keeps the certificate fresh until the context ends.
-func (s *Source) Start(ctx context.Context) error {
-	follower := certificate.Follower{Client: s.opts.Client, Secret: s.key(), Look: s.look, Now: s.opts.Now}
-	follower.Run(ctx)
-	return nil
-}
-
-func (s *Source) key() client.ObjectKey {
-	if s.opts.Given != "" {
-		return client.ObjectKey{Namespace: s.opts.Namespace, Name: s.opts.Given}
-	}
-	return client.ObjectKey{Namespace: s.opts.Namespace, Name: Name}
-}
-
 // look has every replica show what the Secret says now.
 func (s *Source) look(ctx context.Context, _ bool) (time.Time, error) {
 	if s.opts.Given != "" {
@@ -131,7 +119,7 @@ func (s *Source) look(ctx context.Context, _ bool) (time.Time, error) {
 		}
 		return s.show(data, again)
 	}
-	return time.Time{}, fmt.Errorf("storing the endpoint's authority in Secret %s: others kept changing it", s.key())
+	return time.Time{}, fmt.Errorf("storing the endpoint's authority in Secret %s: others kept changing it", s.Secret)
 }
 
 const (
@@ -141,7 +129,7 @@ const (
 
 // show signs a certificate with the authority of data, which is to be looked at again at a time.
 func (s *Source) show(data map[string][]byte, again time.Time) (time.Time, error) {
-	now := s.opts.Now()
+	now := s.Now()
 	authority, err := read(data, certKey, keyKey)
 	if err != nil {
 		return time.Time{}, err
@@ -185,21 +173,21 @@ func sumOf(bundle []byte) string {
 
 // lookAtGiven takes the user's certificate. While it is wrong the one before is shown.
 func (s *Source) lookAtGiven(ctx context.Context) (time.Time, error) {
-	secret, now := &corev1.Secret{}, s.opts.Now()
-	if err := s.opts.Client.Get(ctx, s.key(), secret); err != nil {
+	secret, now := &corev1.Secret{}, s.Now()
+	if err := s.Client.Get(ctx, s.Secret, secret); err != nil {
 		return time.Time{}, fmt.Errorf("reading the endpoint's certificate: %w", err)
 	}
 	pair, err := tls.X509KeyPair(secret.Data[certKey], secret.Data[keyKey])
 	if err != nil {
-		return time.Time{}, fmt.Errorf("reading the endpoint's certificate from Secret %s: %w", s.key(), err)
+		return time.Time{}, fmt.Errorf("reading the endpoint's certificate from Secret %s: %w", s.Secret, err)
 	}
 	for _, name := range s.opts.Names {
 		if err := pair.Leaf.VerifyHostname(name); err != nil {
-			return time.Time{}, fmt.Errorf("the certificate in Secret %s is not for the server URL: %w", s.key(), err)
+			return time.Time{}, fmt.Errorf("the certificate in Secret %s is not for the server URL: %w", s.Secret, err)
 		}
 	}
 	if now.After(pair.Leaf.NotAfter) {
-		return time.Time{}, fmt.Errorf("the certificate in Secret %s has expired at %s", s.key(), pair.Leaf.NotAfter.Format(time.RFC3339))
+		return time.Time{}, fmt.Errorf("the certificate in Secret %s has expired at %s", s.Secret, pair.Leaf.NotAfter.Format(time.RFC3339))
 	}
 	bundle := slices.Concat(certificate.Valid(secret.Data[bundleKey], now)...)
 	s.current.Store(&shown{cert: pair, bundle: bundle, known: runs(bundle, now), key: secret.Data[keyKey]})

@@ -18,7 +18,7 @@ import (
 // store reads our own Secret and makes of it what is due; it gives its data and when to look again.
 func (s *Source) store(ctx context.Context) (map[string][]byte, time.Time, error) {
 	secret := &corev1.Secret{}
-	err := s.opts.Client.Get(ctx, s.key(), secret)
+	err := s.Client.Get(ctx, s.Secret, secret)
 	if client.IgnoreNotFound(err) != nil {
 		return nil, time.Time{}, fmt.Errorf("reading the endpoint's authority: %w", err)
 	}
@@ -28,39 +28,36 @@ func (s *Source) store(ctx context.Context) (map[string][]byte, time.Time, error
 			return nil, time.Time{}, err
 		}
 	}
-	data, again, err := turn(secret.Data, secret.Annotations[RotateAnnotation], s.opts.Now())
+	data, again, err := turn(secret.Data, secret.Annotations[RotateAnnotation], s.Now())
 	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("reading the endpoint's authority from Secret %s, which is not made anew, for agents trust it: %w", s.key(), err)
+		return nil, time.Time{}, fmt.Errorf("reading the endpoint's authority from Secret %s, which is not made anew, for agents trust it: %w", s.Secret, err)
 	}
+	meta := metav1.ObjectMeta{Namespace: s.Secret.Namespace, Name: s.Secret.Name}
 	switch {
 	case missing:
-		err = s.opts.Client.Create(ctx, &corev1.Secret{ObjectMeta: s.meta(), Type: corev1.SecretTypeTLS, Data: data})
+		err = s.Client.Create(ctx, &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeTLS, Data: data})
 	case !maps.EqualFunc(secret.Data, data, func(a, b []byte) bool { return string(a) == string(b) }):
 		secret.Data = data
-		err = s.opts.Client.Update(ctx, secret)
+		err = s.Client.Update(ctx, secret)
 	}
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("storing the endpoint's authority: %w", err)
 	}
 	// Which authorities agents trust is written down, so that a lost one is noticed.
-	applier := apply.Applier{Client: s.opts.Client, Reader: s.opts.Client, Owner: "drover-endpoint"}
-	if _, err := applier.Apply(ctx, &corev1.ConfigMap{ObjectMeta: s.meta(), Data: map[string]string{bundleKey: string(data[bundleKey])}}); err != nil {
+	applier := apply.Applier{Client: s.Client, Reader: s.Client, Owner: "drover-endpoint"}
+	if _, err := applier.Apply(ctx, &corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{bundleKey: string(data[bundleKey])}}); err != nil {
 		return nil, time.Time{}, fmt.Errorf("writing down which authority agents trust: %w", err)
 	}
 	return data, again, nil
 }
 
-func (s *Source) meta() metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: s.opts.Namespace, Name: Name}
-}
-
 // lost is what to put in the place of a Secret that is not there: what this replica knows; nothing, which is to be filled, when there never was one.
 func (s *Source) lost(ctx context.Context) (map[string][]byte, error) {
 	if known := s.current.Load(); known != nil {
-		log.FromContext(ctx).Info("Putting the endpoint's authority back, for somebody deleted its Secret", "secret", s.key())
+		log.FromContext(ctx).Info("Putting the endpoint's authority back, for somebody deleted its Secret", "secret", s.Secret)
 		return known.secret, nil
 	}
-	err := s.opts.Client.Get(ctx, s.key(), &corev1.ConfigMap{})
+	err := s.Client.Get(ctx, s.Secret, &corev1.ConfigMap{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -68,5 +65,5 @@ func (s *Source) lost(ctx context.Context) (map[string][]byte, error) {
 		return nil, fmt.Errorf("asking whether there was an authority of the endpoint: %w", err)
 	}
 	return nil, fmt.Errorf("the endpoint's authority is gone, and agents trust no other: put Secret %s back from a backup; "+
-		"or delete the ConfigMap of this name to have a new one made, and run the install script on every server again", s.key())
+		"or delete the ConfigMap of this name to have a new one made, and run the install script on every server again", s.Secret)
 }

@@ -23,11 +23,14 @@ type Follower struct {
 	Now func() time.Time
 }
 
-// RetryDelay is how long Run waits after a failure.
+// RetryDelay is how long Start waits after a failure.
 const RetryDelay = 10 * time.Second
 
-// Run goes on until the context ends.
-func (f *Follower) Run(ctx context.Context) {
+// NeedLeaderElection says that every replica runs it.
+func (f *Follower) NeedLeaderElection() bool { return false }
+
+// Start goes on until the context ends.
+func (f *Follower) Start(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := f.follow(ctx); err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "Keeping a certificate fresh", "secret", f.Secret)
@@ -37,6 +40,7 @@ func (f *Follower) Run(ctx context.Context) {
 			}
 		}
 	}
+	return nil
 }
 
 // follow returns nil when the server ended the watch, as it does now and then.

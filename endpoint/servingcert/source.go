@@ -39,6 +39,8 @@ type Options struct {
 
 // Source holds the certificate for a TLS server and keeps it fresh.
 type Source struct {
+	certificate.Follower // has Start, which keeps it fresh
+
 	opts    Options
 	current atomic.Pointer[pair]
 	// told is what Changed took last.
@@ -60,6 +62,7 @@ func Load(ctx context.Context, opts Options) (*Source, error) {
 		return nil, errors.New("a serving certificate needs a name")
 	}
 	s := &Source{opts: opts}
+	s.Follower = certificate.Follower{Client: opts.Client, Secret: opts.Secret, Look: s.look, Now: opts.Now}
 	if err := s.refresh(ctx); err != nil {
 		return nil, err
 	}
@@ -74,16 +77,6 @@ func (s *Source) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 
 // CABundle is what the API server must trust, PEM.
 func (s *Source) CABundle() []byte { return s.current.Load().bundle }
-
-// NeedLeaderElection says that every replica runs it.
-func (s *Source) NeedLeaderElection() bool { return false }
-
-// Start watches the Secret and renews it when it is due, until the context ends.
-func (s *Source) Start(ctx context.Context) error {
-	follower := certificate.Follower{Client: s.opts.Client, Secret: s.opts.Secret, Look: s.look, Now: s.opts.Now}
-	follower.Run(ctx)
-	return nil
-}
 
 // look comes when the Secret has changed or is due, and when the path changes.
 func (s *Source) look(ctx context.Context, changed bool) (time.Time, error) {
