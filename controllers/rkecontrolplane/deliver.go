@@ -18,17 +18,10 @@ import (
 // Secret wakes the control plane.
 func (r *Reconciler) plan(ctx context.Context, s *scope) error {
 	s.result = planner.Plan(s.snapshot)
-	if err := r.warn(ctx, s); err != nil {
-		return err
-	}
-	if err := r.protect(ctx, s); err != nil {
-		return err
-	}
-	if err := r.markControlPlane(ctx, s); err != nil {
-		return err
-	}
-	if err := r.tellVersions(ctx, s); err != nil {
-		return err
+	for _, do := range []func(context.Context, *scope) error{r.warn, r.protect, r.markControlPlane, r.tellVersions} {
+		if err := do(ctx, s); err != nil {
+			return err
+		}
 	}
 	delivered := false
 	for _, verdict := range s.result.Machines {
@@ -86,7 +79,8 @@ func (r *Reconciler) warn(ctx context.Context, s *scope) error {
 	}
 	for i := range clusters.Items {
 		if one := &clusters.Items[i]; one.Name != s.cluster.Name && names(one, s.RKEControlPlane) {
-			warnings = append(warnings, fmt.Sprintf("the Cluster %s names this control plane too, which is that of %s: give it one of its own", one.Name, s.cluster.Name))
+			warnings = append(warnings, fmt.Sprintf("the Cluster %s names this control plane too, which is that of %s: give it one of its own",
+				one.Name, s.cluster.Name))
 		}
 	}
 	if versioned := withVersion(s.members); len(versioned) > 0 {

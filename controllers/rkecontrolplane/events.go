@@ -15,23 +15,10 @@ var quiet = []string{clusterv1.PausedReason, rkev1.WaitingForOwnerReason, rkev1.
 
 // tellOf writes an event for each condition of a control plane that is another than it was.
 func (r *Reconciler) tellOf(obj *rkev1.RKEControlPlane, before []metav1.Condition) {
-	if r.Recorder == nil {
-		return
-	}
 	of := []string{rkev1.ReconciledCondition, rkev1.WarningsCondition}
 	if obj.Status.Initialized { // before, no cluster's API answers
 		of = append(of, rkev1.AvailableCondition)
 	}
 	step.Emit(r.Recorder, obj, step.Transitions{Before: before, After: obj.Status.Conditions, Quiet: quiet, Of: of,
 		Notes: map[string]string{rkev1.ReconciledReason: "All machines are as the specification says", rkev1.APIAnswersReason: "The cluster's API answers"}})
-}
-
-// tellOfPlan writes an event when a machine's plan was applied, failed or is retried.
-func (r *Reconciler) tellOfPlan(machine *clusterv1.Machine, now []metav1.Condition) {
-	if r.Recorder == nil {
-		return
-	}
-	step.Emit(r.Recorder, machine, step.Transitions{Before: machine.Status.Conditions, After: now, Quiet: append([]string{rkev1.UpToDateReason}, quiet...),
-		Of:    []string{rkev1.ReconciledCondition, rkev1.PlanAppliedCondition},
-		Notes: map[string]string{rkev1.PlanAppliedReason: "Its agent has applied its plan", rkev1.PlanFailedReason: "Its agent has given its plan up"}})
 }

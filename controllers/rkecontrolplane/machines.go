@@ -95,7 +95,10 @@ func (r *Reconciler) tellMachines(ctx context.Context, s *scope) error {
 		if err := r.writeConditions(ctx, machine, told); err != nil {
 			return err
 		}
-		r.tellOfPlan(machine, told)
+		// Its plan was applied, failed or is retried.
+		step.Emit(r.Recorder, machine, step.Transitions{Before: machine.Status.Conditions, After: told, Quiet: append([]string{rkev1.UpToDateReason}, quiet...),
+			Of:    []string{rkev1.ReconciledCondition, rkev1.PlanAppliedCondition},
+			Notes: map[string]string{rkev1.PlanAppliedReason: "Its agent has applied its plan", rkev1.PlanFailedReason: "Its agent has given its plan up"}})
 	}
 	return nil
 }

@@ -108,24 +108,20 @@ func (r *Reconciler) objects(ctx context.Context, s *scope) error {
 // object reads one, and has a move take it along.
 func (r *Reconciler) object(ctx context.Context, s *scope, key planner.ObjectKey) (planner.Object, error) {
 	name := client.ObjectKey{Namespace: s.Namespace, Name: key.Name}
-	if key.Kind == planner.SecretKind {
-		read := &corev1.Secret{}
-		err := r.Reader.Get(ctx, name, read)
-		if err == nil {
-			err = r.takeAlong(ctx, read)
-		}
-		return planner.Object{Type: string(read.Type), Data: read.Data, AuthorizedClusters: read.Annotations[rkev1.AuthorizedForClustersAnnotation]}, err
+	secret, config := &corev1.Secret{}, &corev1.ConfigMap{}
+	read := client.Object(secret)
+	if key.Kind != planner.SecretKind {
+		read = config
 	}
-	read := &corev1.ConfigMap{}
 	err := r.Reader.Get(ctx, name, read)
 	if err == nil {
 		err = r.takeAlong(ctx, read)
 	}
-	object := planner.Object{Data: read.BinaryData, AuthorizedClusters: read.Annotations[rkev1.AuthorizedForClustersAnnotation]}
-	if object.Data == nil {
-		object.Data = map[string][]byte{}
-	}
-	for key, text := range read.Data {
+	object := planner.Object{Type: string(secret.Type), Data: map[string][]byte{},
+		AuthorizedClusters: read.GetAnnotations()[rkev1.AuthorizedForClustersAnnotation]}
+	maps.Copy(object.Data, secret.Data)
+	maps.Copy(object.Data, config.BinaryData)
+	for key, text := range config.Data {
 		object.Data[key] = []byte(text)
 	}
 	return object, err

@@ -1,6 +1,7 @@
 package step
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -40,9 +41,7 @@ func NewConditions(list *[]metav1.Condition, generation int64, now time.Time) *C
 
 // Set sets one condition; the transition time changes only when its status does.
 func (c *Conditions) Set(condition string, status metav1.ConditionStatus, reason, message string) {
-	if reason == "" {
-		reason = ErrorReason // the API refuses a condition without one, and with it the whole status
-	}
+	reason = cmp.Or(reason, ErrorReason) // the API refuses a condition without one, and with it the whole status
 	set := metav1.Condition{Type: condition, Status: status, Reason: reason, Message: cut(strings.ToValidUTF8(message, ""), maxMessage)}
 	var next []string
 	if c.Advise != nil {
@@ -146,8 +145,11 @@ type Transitions struct {
 	Notes map[string]string
 }
 
-// Emit writes one event for each condition that became True or False, or is so for another reason. Unknown gives none.
+// Emit writes one event for each condition that became True or False, or is so for another reason. Unknown gives none, and so does a recorder that is nil.
 func Emit(recorder events.EventRecorder, obj runtime.Object, t Transitions) {
+	if recorder == nil {
+		return
+	}
 	for _, condition := range t.Of {
 		now := meta.FindStatusCondition(t.After, condition)
 		if now == nil || now.Status == metav1.ConditionUnknown || slices.Contains(t.Quiet, now.Reason) {
@@ -157,17 +159,12 @@ func Emit(recorder events.EventRecorder, obj runtime.Object, t Transitions) {
 		if was != nil && was.Status == now.Status && was.Reason == now.Reason {
 			continue
 		}
-		note := t.Notes[now.Reason]
 		kind := corev1.EventTypeWarning
 		if now.Status == metav1.ConditionTrue {
 			kind = corev1.EventTypeNormal
 		}
-		if what, _ := advice.Split(now.Message); what != "" {
-			note = what
-		}
-		if note == "" {
-			note = "The condition " + now.Type + " is now " + string(now.Status)
-		}
+		what, _ := advice.Split(now.Message)
+		note := cmp.Or(what, t.Notes[now.Reason], "The condition "+now.Type+" is now "+string(now.Status))
 		recorder.Eventf(obj, nil, kind, now.Reason, now.Type, "%s", cut(note, maxNote))
 	}
 }
