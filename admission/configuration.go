@@ -37,31 +37,31 @@ type Target struct {
 
 // Configuration makes the webhook configurations; the mutating one is nil when nothing is mutated.
 func Configuration(t Target) (*admissionregistrationv1.ValidatingWebhookConfiguration, *admissionregistrationv1.MutatingWebhookConfiguration) {
-	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: t.meta(), Webhooks: t.own()}
+	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metaOf(ConfigurationName, t.Owner), Webhooks: t.own()}
 	if !t.CAPI {
 		return validating, nil
 	}
-	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: t.meta()}
+	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metaOf(ConfigurationName, t.Owner)}
 	for _, hook := range capi.Webhooks() {
-		if hook.Mutating {
-			hook.Rule.Scope = new(admissionregistrationv1.AllScopes)
-			mutating.Webhooks = append(mutating.Webhooks, admissionregistrationv1.MutatingWebhook{
-				Name: hook.Name, ClientConfig: t.client(hook.Path), Rules: []admissionregistrationv1.RuleWithOperations{hook.Rule},
-				AdmissionReviewVersions: []string{"v1"}, SideEffects: new(admissionregistrationv1.SideEffectClassNone),
-				FailurePolicy: new(admissionregistrationv1.Fail), MatchPolicy: new(admissionregistrationv1.Equivalent),
-				TimeoutSeconds: new(int32(webhookTimeout)), ReinvocationPolicy: new(admissionregistrationv1.NeverReinvocationPolicy),
-			})
+		v := t.validating(hook.Name, hook.Path, hook.Rule)
+		if !hook.Mutating {
+			validating.Webhooks = append(validating.Webhooks, v)
 			continue
 		}
-		validating.Webhooks = append(validating.Webhooks, t.validating(hook.Name, hook.Path, hook.Rule))
+		mutating.Webhooks = append(mutating.Webhooks, admissionregistrationv1.MutatingWebhook{
+			Name: v.Name, ClientConfig: v.ClientConfig, Rules: v.Rules, AdmissionReviewVersions: v.AdmissionReviewVersions, SideEffects: v.SideEffects,
+			FailurePolicy: v.FailurePolicy, MatchPolicy: v.MatchPolicy, TimeoutSeconds: v.TimeoutSeconds,
+			ReinvocationPolicy: new(admissionregistrationv1.NeverReinvocationPolicy),
+		})
 	}
 	return validating, mutating
 }
 
-func (t Target) meta() metav1.ObjectMeta {
-	meta := metav1.ObjectMeta{Name: ConfigurationName, Labels: charts.Labels()}
-	if t.Owner != nil {
-		meta.OwnerReferences = []metav1.OwnerReference{*t.Owner}
+// metaOf is that of what we install, with its owner if it has one.
+func metaOf(name string, owner *metav1.OwnerReference) metav1.ObjectMeta {
+	meta := metav1.ObjectMeta{Name: name, Labels: charts.Labels()}
+	if owner != nil {
+		meta.OwnerReferences = []metav1.OwnerReference{*owner}
 	}
 	return meta
 }

@@ -6,8 +6,6 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/drover-project/drover/charts"
 )
 
 // Policies are what the API server checks by itself, whether we run or not, each with its binding.
@@ -18,14 +16,10 @@ func Policies(owner *metav1.OwnerReference) []client.Object {
 }
 
 func policy(owner *metav1.OwnerReference, name string, spec admissionregistrationv1.ValidatingAdmissionPolicySpec) []client.Object {
-	meta := metav1.ObjectMeta{Name: name, Labels: charts.Labels()}
-	if owner != nil {
-		meta.OwnerReferences = []metav1.OwnerReference{*owner}
-	}
 	spec.FailurePolicy = new(admissionregistrationv1.Fail)
 	return []client.Object{
-		&admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: meta, Spec: spec},
-		&admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: *meta.DeepCopy(), Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+		&admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metaOf(name, owner), Spec: spec},
+		&admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metaOf(name, owner), Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
 			PolicyName:        name,
 			ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
 		}},

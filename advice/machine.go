@@ -73,11 +73,7 @@ func (m Machine) On(c metav1.Condition, last *Attempt) []string {
 		next = append(m.failure(*last).next, next...)
 	}
 	if m.Deleting && c.Status == metav1.ConditionFalse && !Waits(c.Reason) && last == nil {
-		// It only has to go: no template helps it, and it can be given up.
-		next = slices.DeleteFunc(slices.Clone(next), func(text string) bool {
-			return text == nextTemplate || text == nextOtherCredential || text == NextAbandon
-		})
-		next = append(next, NextAbandon)
+		next = m.forRemoval(next)
 	}
 	inNamespace := func(text string) bool { return slices.Contains(inOwnNamespace, text) }
 	if at := slices.IndexFunc(next, inNamespace); at >= 0 && m.NamespaceGoing && cmp.Or(m.CredentialNamespace, m.Namespace) == m.Namespace {
@@ -108,6 +104,14 @@ func (m Machine) onReason(c metav1.Condition, failed bool) []string {
 		return next
 	}
 	return results[c.Reason].next
+}
+
+// forRemoval is for a machine that only has to go: no template helps it, and it can be given up.
+func (m Machine) forRemoval(next []string) []string {
+	next = slices.DeleteFunc(slices.Clone(next), func(text string) bool {
+		return text == nextTemplate || text == nextOtherCredential || text == NextAbandon
+	})
+	return append(next, NextAbandon)
 }
 
 // Says is what the class and the reason of a failure mean, for who does not know the words.

@@ -119,10 +119,8 @@ func (a *applier) meet(point string) error {
 
 // saved is the output with one more, in a map of its own: earlier journals keep theirs. What no longer fits loses its beginning.
 func saved(output map[string][]byte, name string, content []byte) map[string][]byte {
-	all := maps.Clone(output)
-	if all == nil {
-		all = map[string][]byte{}
-	}
+	all := map[string][]byte{}
+	maps.Copy(all, output)
 	delete(all, name)
 	room := maxSavedBytes
 	for _, other := range all {

@@ -25,10 +25,8 @@ type findings struct {
 // report is the Secret's data as it is to be: the agent's own keys, each only when it says something else than before. It is the same data when nothing
 // is to be written.
 func report(v view, j Journal, f findings) (map[string][]byte, error) {
-	next := maps.Clone(v.data)
-	if next == nil {
-		next = map[string][]byte{}
-	}
+	next := map[string][]byte{}
+	maps.Copy(next, v.data)
 	ours := j.Checksum != "" && j.Checksum == v.checksum
 	if ours && v.state == plan.StatePending {
 		next[plan.KeyState], next[plan.KeyRevision] = []byte(plan.StateInProgress), number(j.Revision)

@@ -37,10 +37,8 @@ func NewCache(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 	}
 	opts.NewInformer = (&rewatch{changed: make(chan struct{})}).newInformer
 	contents := opts
-	contents.ByObject = maps.Clone(opts.ByObject)
-	if contents.ByObject == nil {
-		contents.ByObject = map[client.Object]cache.ByObject{}
-	}
+	contents.ByObject = map[client.Object]cache.ByObject{}
+	maps.Copy(contents.ByObject, opts.ByObject)
 	contents.ByObject[&corev1.Secret{}] = cache.ByObject{Transform: refuseSecret}
 	contents.ByObject[&apiextensionsv1.CustomResourceDefinition{}] = cache.ByObject{Label: labels.NewSelector().Add(*ofDriver), Transform: dropSchema}
 	contents.DefaultTransform = dropFreeForm

@@ -1,6 +1,7 @@
 package capi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,9 +62,7 @@ type Options struct {
 // Setup adds Cluster API's core to the manager: indexes, reconcilers, webhooks. The manager must not be started yet, and
 // its cache must be from NewCache.
 func Setup(ctx context.Context, mgr manager.Manager, opts Options) (*workload.Clusters, error) {
-	if opts.Concurrency == 0 {
-		opts.Concurrency = 10
-	}
+	opts.Concurrency = cmp.Or(opts.Concurrency, 10)
 	if err := setGates(); err != nil {
 		return nil, err
 	}

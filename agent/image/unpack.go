@@ -173,21 +173,22 @@ func opener(path string) tarball.Opener {
 		if err != nil {
 			return nil, err
 		}
+		var zip io.ReadCloser
 		switch {
 		case strings.HasSuffix(path, "gz"):
-			zip, err := gzip.NewReader(file)
-			if err != nil {
-				return nil, errors.Join(err, file.Close())
-			}
-			return packed{zip, file}, nil
+			zip, err = gzip.NewReader(file)
 		case strings.HasSuffix(path, ".zst"):
-			zip, err := zstd.NewReader(file, zstd.WithDecoderMaxMemory(128<<20), zstd.WithDecoderConcurrency(1))
-			if err != nil {
-				return nil, errors.Join(err, file.Close())
+			var decoder *zstd.Decoder
+			if decoder, err = zstd.NewReader(file, zstd.WithDecoderMaxMemory(128<<20), zstd.WithDecoderConcurrency(1)); err == nil {
+				zip = decoder.IOReadCloser()
 			}
-			return packed{zip.IOReadCloser(), file}, nil
+		default:
+			return file, nil
 		}
-		return file, nil
+		if err != nil {
+			return nil, errors.Join(err, file.Close())
+		}
+		return packed{zip, file}, nil
 	}
 }
 

@@ -116,13 +116,9 @@ func plannerMay(before, after map[string][]byte) error {
 
 // changed are the keys that differ. A key that is empty and one that is not there are the same.
 func changed(before, after map[string][]byte) []string {
-	all := map[string]bool{}
-	for key := range before {
-		all[key] = true
-	}
-	for key := range after {
-		all[key] = true
-	}
+	all := map[string][]byte{}
+	maps.Copy(all, before)
+	maps.Copy(all, after)
 	keys := slices.Sorted(maps.Keys(all))
 	return slices.DeleteFunc(keys, func(key string) bool { return bytes.Equal(before[key], after[key]) })
 }

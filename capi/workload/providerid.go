@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,9 +53,7 @@ func (c *Clusters) ProviderID(ctx context.Context, cluster client.ObjectKey, ser
 	}
 	node := found.DeepCopy()
 	metav1.SetMetaDataLabel(&node.ObjectMeta, rkev1.NodeMachineLabel, string(server.Machine))
-	if node.Spec.ProviderID == "" {
-		node.Spec.ProviderID = server.ProviderID
-	}
+	node.Spec.ProviderID = cmp.Or(node.Spec.ProviderID, server.ProviderID)
 	if node.Spec.ProviderID == found.Spec.ProviderID && node.Labels[rkev1.NodeMachineLabel] == found.Labels[rkev1.NodeMachineLabel] {
 		return node.Spec.ProviderID, nil
 	}
