@@ -8,10 +8,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"math/big"
 	"net"
-	"os"
 	"testing"
 	"time"
 
@@ -34,15 +32,11 @@ import (
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
 	crds, err := capi.CRDs()
-	if err == nil {
-		own, ownErr := charts.CRDs()
-		crds, err = append(crds, own...), ownErr
+	own, ownErr := charts.CRDs()
+	if err = errors.Join(err, ownErr); err != nil {
+		panic(err)
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	testkit.Main(m, testkit.WithCRDs(crds...))
+	testkit.Main(m, testkit.WithCRDs(append(crds, own...)...))
 }
 
 func newScheme(t *testing.T) *runtime.Scheme {

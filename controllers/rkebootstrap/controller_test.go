@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -31,15 +30,11 @@ import (
 
 func TestMain(m *testing.M) {
 	crds, err := capi.CRDs()
-	if err == nil {
-		own, ownErr := charts.CRDs()
-		crds, err = append(crds, own...), ownErr
+	own, ownErr := charts.CRDs()
+	if err = errors.Join(err, ownErr); err != nil {
+		panic(err)
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	testkit.Main(m, testkit.WithCRDs(crds...))
+	testkit.Main(m, testkit.WithCRDs(append(crds, own...)...))
 }
 
 // world is a Machine with its RKEBootstrap, in a Cluster with an RKEControlPlane whose infrastructure is provisioned.

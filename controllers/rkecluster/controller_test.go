@@ -3,15 +3,12 @@ package rkecluster_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,15 +25,11 @@ import (
 
 func TestMain(m *testing.M) {
 	crds, err := capi.CRDs()
-	if err == nil {
-		own, ownErr := charts.CRDs()
-		crds, err = append(crds, own...), ownErr
+	own, ownErr := charts.CRDs()
+	if err = errors.Join(err, ownErr); err != nil {
+		panic(err)
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	testkit.Main(m, testkit.WithCRDs(crds...))
+	testkit.Main(m, testkit.WithCRDs(append(crds, own...)...))
 }
 
 type world struct {
@@ -71,6 +64,14 @@ func (w *world) reconcile(t *testing.T) {
 	t.Helper()
 	testkit.ExpectReconciled(t, w.r, w.obj)
 	testkit.ExpectExists(t, w.client, w.obj)
+}
+
+// update writes what was changed, and reconciles.
+func (w *world) update(t *testing.T) {
+	t.Helper()
+	require.NoError(t, w.client.Update(t.Context(), w.cluster))
+	require.NoError(t, w.client.Update(t.Context(), w.obj))
+	w.reconcile(t)
 }
 
 func TestReconcile_provisionsAtOnce(t *testing.T) {
@@ -122,59 +123,6 @@ func TestReconcile_endpointThatNobodyGives(t *testing.T) {
 	}
 }
 
-func TestReconcile_waitsForItsOwner(t *testing.T) {
-	w := newWorld(t, nil)
-	refs := w.obj.OwnerReferences
-	w.obj.OwnerReferences = nil
-	require.NoError(t, w.client.Update(t.Context(), w.obj))
-	w.reconcile(t)
-	testkit.ExpectCondition(t, w.obj, rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.WaitingForOwnerReason)
-	require.Nil(t, w.obj.Status.Initialization.Provisioned)
-
-	w.obj.OwnerReferences = refs
-	require.NoError(t, w.client.Update(t.Context(), w.obj))
-	w.reconcile(t)
-	require.True(t, w.obj.Status.Ready)
-
-	// It never goes back.
-	w.obj.OwnerReferences = nil
-	require.NoError(t, w.client.Update(t.Context(), w.obj))
-	w.reconcile(t)
-	require.True(t, *w.obj.Status.Initialization.Provisioned)
-}
-
-func TestReconcile_pausedChangesNothing(t *testing.T) {
-	w := newWorld(t, func(_ *rkev1.RKECluster, c *clusterv1.Cluster) { c.Spec.Paused = new(true) })
-	w.reconcile(t)
-	testkit.ExpectCondition(t, w.obj, rkev1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
-	require.Nil(t, w.obj.Status.Initialization.Provisioned)
-	w.cluster.Spec.Paused = nil
-	require.NoError(t, w.client.Update(t.Context(), w.cluster))
-	w.reconcile(t)
-	require.True(t, w.obj.Status.Ready)
-}
-
-func TestReconcile_leavesAloneWhatIsManagedElsewhere(t *testing.T) {
-	w := newWorld(t, func(obj *rkev1.RKECluster, _ *clusterv1.Cluster) {
-		obj.Annotations = map[string]string{clusterv1.ManagedByAnnotation: "somebody"}
-	})
-	w.reconcile(t)
-	require.Empty(t, w.obj.Status.Conditions)
-}
-
-func TestReconcile_onlyWhatIsWatched(t *testing.T) {
-	w := newWorld(t, func(obj *rkev1.RKECluster, _ *clusterv1.Cluster) {
-		obj.Labels = map[string]string{clusterv1.WatchLabel: "green"}
-	})
-	w.r = rkecluster.New(rkecluster.Options{Client: w.client, WatchFilter: "blue"})
-	w.reconcile(t)
-	require.Empty(t, w.obj.Status.Conditions, "it is another manager's")
-	w.obj.Labels[clusterv1.WatchLabel] = "blue"
-	require.NoError(t, w.client.Update(t.Context(), w.obj))
-	w.reconcile(t)
-	require.True(t, w.obj.Status.Ready)
-}
-
 // What the user names as failure domains, Cluster API spreads the control plane over.
 func TestReconcile_publishesFailureDomains(t *testing.T) {
 	w := newWorld(t, func(obj *rkev1.RKECluster, _ *clusterv1.Cluster) {
@@ -188,58 +136,70 @@ func TestReconcile_publishesFailureDomains(t *testing.T) {
 	require.Empty(t, w.obj.Status.FailureDomains)
 }
 
-func TestReconcile_pausedByItsOwnAnnotation(t *testing.T) {
-	w := newWorld(t, func(obj *rkev1.RKECluster, _ *clusterv1.Cluster) {
-		obj.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
-	})
-	w.reconcile(t)
-	testkit.ExpectCondition(t, w.obj, rkev1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
-	testkit.ExpectCondition(t, w.obj, rkev1.ReadyCondition, metav1.ConditionFalse, clusterv1.PausedReason)
-	require.False(t, w.obj.Status.Ready)
-}
-
-// A cluster that is paused later stays what it is: its machines must not be held up by it.
-func TestReconcile_pausedAfterwardsStaysReady(t *testing.T) {
+// A cluster that is paused later, or loses its owner, stays what it is: its machines must not be held up by it.
+func TestReconcile_neverGoesBack(t *testing.T) {
 	w := newWorld(t, nil)
 	w.reconcile(t)
 	w.cluster.Spec.Paused = new(true)
-	require.NoError(t, w.client.Update(t.Context(), w.cluster))
-	w.reconcile(t)
+	w.update(t)
 	testkit.ExpectCondition(t, w.obj, rkev1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
 	testkit.ExpectCondition(t, w.obj, rkev1.ReadyCondition, metav1.ConditionTrue, rkev1.ReadyReason)
 	require.True(t, *w.obj.Status.Initialization.Provisioned)
+	w.obj.OwnerReferences = nil
+	w.update(t)
+	require.True(t, *w.obj.Status.Initialization.Provisioned)
 }
 
-// owners are references that are no proof of a Cluster.
-func owners(cluster *clusterv1.Cluster) map[string]metav1.OwnerReference {
-	ref := metav1.OwnerReference{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Cluster", Name: cluster.Name, UID: cluster.UID}
-	with := func(change func(*metav1.OwnerReference)) metav1.OwnerReference {
-		other := ref
-		change(&other)
-		return other
+// What it waits for, and what is not ours, leaves it as it is; when that is over it is provisioned.
+func TestReconcile_waits(t *testing.T) {
+	owned := func(change func(*metav1.OwnerReference)) func(*world) {
+		return func(w *world) {
+			ref := metav1.OwnerReference{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Cluster", Name: w.cluster.Name, UID: w.cluster.UID}
+			change(&ref)
+			w.obj.OwnerReferences = []metav1.OwnerReference{ref}
+		}
 	}
-	return map[string]metav1.OwnerReference{
-		"a Cluster that is gone":            with(func(r *metav1.OwnerReference) { r.Name = "gone" }),
-		"one of the same name, another UID": with(func(r *metav1.OwnerReference) { r.UID = types.UID("other") }),
-		"another kind":                      with(func(r *metav1.OwnerReference) { r.Kind = "Machine" }),
-		"another group":                     with(func(r *metav1.OwnerReference) { r.APIVersion = "management.cattle.io/v3" }),
+	own := owned(func(*metav1.OwnerReference) {})
+	annotated := func(name string) func(*world) {
+		return func(w *world) { w.obj.Annotations = map[string]string{name: ""} }
 	}
-}
-
-func TestReconcile_ownersThatAreNone(t *testing.T) {
-	w := newWorld(t, nil)
-	for name, owner := range owners(w.cluster) {
-		t.Run(name, func(t *testing.T) {
-			w.obj.OwnerReferences = []metav1.OwnerReference{owner}
-			require.NoError(t, w.client.Update(t.Context(), w.obj))
-			w.reconcile(t)
-			testkit.ExpectCondition(t, w.obj, rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.WaitingForOwnerReason)
+	plain := func(w *world) { w.obj.Annotations = nil }
+	for what, tt := range map[string]struct {
+		change, mend func(*world)
+		reason       string // of Ready; empty where nothing is told
+	}{
+		"its Cluster is paused":             {func(w *world) { w.cluster.Spec.Paused = new(true) }, func(w *world) { w.cluster.Spec.Paused = nil }, clusterv1.PausedReason},
+		"it is paused itself":               {annotated(clusterv1.PausedAnnotation), plain, clusterv1.PausedReason},
+		"it is managed elsewhere":           {annotated(clusterv1.ManagedByAnnotation), plain, ""},
+		"nobody owns it":                    {func(w *world) { w.obj.OwnerReferences = nil }, own, rkev1.WaitingForOwnerReason},
+		"a Cluster that is gone":            {owned(func(ref *metav1.OwnerReference) { ref.Name = "gone" }), own, rkev1.WaitingForOwnerReason},
+		"one of the same name, another UID": {owned(func(ref *metav1.OwnerReference) { ref.UID = "other" }), own, rkev1.WaitingForOwnerReason},
+		"another kind":                      {owned(func(ref *metav1.OwnerReference) { ref.Kind = "Machine" }), own, rkev1.WaitingForOwnerReason},
+		"another group, then an older version of Cluster API's": {owned(func(ref *metav1.OwnerReference) { ref.APIVersion = "management.cattle.io/v3" }),
+			owned(func(ref *metav1.OwnerReference) { ref.APIVersion = "cluster.x-k8s.io/v1beta1" }), rkev1.WaitingForOwnerReason},
+		"it is another manager's": {func(w *world) {
+			w.obj.Labels = map[string]string{clusterv1.WatchLabel: "green"}
+			w.r = rkecluster.New(rkecluster.Options{Client: w.client, WatchFilter: "blue"})
+		}, func(w *world) { w.obj.Labels[clusterv1.WatchLabel] = "blue" }, ""},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t, nil)
+			tt.change(w)
+			w.update(t)
+			require.Nil(t, w.obj.Status.Initialization.Provisioned)
+			if tt.reason == "" {
+				require.Empty(t, w.obj.Status.Conditions)
+			} else {
+				testkit.ExpectCondition(t, w.obj, rkev1.ReadyCondition, metav1.ConditionFalse, tt.reason)
+			}
+			if tt.reason == clusterv1.PausedReason {
+				testkit.ExpectCondition(t, w.obj, rkev1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
+			}
+			tt.mend(w)
+			w.update(t)
+			require.True(t, w.obj.Status.Ready)
 		})
 	}
-	w.obj.OwnerReferences = []metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "Cluster", Name: w.cluster.Name, UID: w.cluster.UID}}
-	require.NoError(t, w.client.Update(t.Context(), w.obj))
-	w.reconcile(t)
-	require.True(t, w.obj.Status.Ready, "an older version of Cluster API wrote the owner")
 }
 
 func TestReconcile_goneOrGoing(t *testing.T) {

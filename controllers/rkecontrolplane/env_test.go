@@ -3,9 +3,9 @@ package rkecontrolplane_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -31,15 +31,11 @@ import (
 
 func TestMain(m *testing.M) {
 	crds, err := capi.CRDs()
-	if err == nil {
-		own, ownErr := charts.CRDs()
-		crds, err = append(crds, own...), ownErr
+	own, ownErr := charts.CRDs()
+	if err = errors.Join(err, ownErr); err != nil {
+		panic(err)
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	testkit.Main(m, testkit.WithCRDs(crds...))
+	testkit.Main(m, testkit.WithCRDs(append(crds, own...)...))
 }
 
 // workloads are workload clusters: those that answer, and the labels of Nodes there.

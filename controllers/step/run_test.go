@@ -37,10 +37,6 @@ func newScope(list ...metav1.Condition) *scope {
 	return s
 }
 
-func end(err error) func(context.Context, *scope) error {
-	return func(context.Context, *scope) error { return err }
-}
-
 func TestRun(t *testing.T) {
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "x"}, "y", errors.New("changed"))
 	tests := []struct {
@@ -57,14 +53,19 @@ func TestRun(t *testing.T) {
 		{name: "progress", err: step.Progress("Running", "", 0), status: metav1.ConditionUnknown, reason: "Running"},
 		{name: "wrapped stall", err: fmt.Errorf("first: %w", step.Stall("Bad", errors.New("spec.x is bad"))),
 			status: metav1.ConditionFalse, reason: "Bad"},
+		{name: "waiting in a chain", err: fmt.Errorf("a: %w", fmt.Errorf("b: %w", step.Wait("NoFile", "m", time.Second))), status: metav1.ConditionFalse, reason: "NoFile",
+			result: reconcile.Result{RequeueAfter: time.Second}},
 		{name: "conflict", err: conflict, result: reconcile.Result{RequeueAfter: 50 * time.Millisecond}},
+		{name: "conflict in both", err: errors.Join(conflict, nil), result: reconcile.Result{RequeueAfter: 50 * time.Millisecond}},
+		{name: "conflict, wrapped", err: fmt.Errorf("writing the status: %w", conflict), result: reconcile.Result{RequeueAfter: 50 * time.Millisecond}},
+		{name: "cancelled: nothing was found out", err: fmt.Errorf("reading: %w", context.Canceled), wantErr: true},
 		{name: "other", err: errors.New("no route"), status: metav1.ConditionUnknown, reason: step.ErrorReason, wantErr: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newScope()
 			ranLast := false
-			err := step.Run(t.Context(), s, step.Of("Mine", "Fine", end(tt.err)), step.Of("Next", "Ok", func(context.Context, *scope) error {
+			err := step.Run(t.Context(), s, step.Of("Mine", "Fine", func(context.Context, *scope) error { return tt.err }), step.Of("Next", "Ok", func(context.Context, *scope) error {
 				ranLast = true
 				return nil
 			}))
@@ -135,15 +136,6 @@ func TestEmit_onlyOnTransitions(t *testing.T) {
 	require.Equal(t, []string{"Warning Broken 50 % of it"}, got)
 }
 
-// When the manager stops, or somebody else was faster, nothing was found out about the object.
-func TestRun_cancelledSaysNothing(t *testing.T) {
-	s := newScope(metav1.Condition{Type: "Mine", Status: metav1.ConditionTrue, Reason: "Fine"})
-	err := step.Run(t.Context(), s, step.Of("Mine", "Fine", end(fmt.Errorf("reading: %w", context.Canceled))))
-	require.ErrorIs(t, err, context.Canceled)
-	require.Equal(t, metav1.ConditionTrue, s.set.Get("Mine").Status)
-	require.Zero(t, s.set.Get("Mine").ObservedGeneration)
-}
-
 func TestConditions_transitionTimeIsOfTheStatus(t *testing.T) {
 	then := metav1.NewTime(time.Unix(500, 0))
 	s := newScope(metav1.Condition{Type: "A", Status: metav1.ConditionFalse, Reason: "Waiting", LastTransitionTime: then, ObservedGeneration: 6})
@@ -206,7 +198,7 @@ func TestConditions_areAlwaysWhatTheAPITakes(t *testing.T) {
 }
 
 func TestConditions_keepWhatFits(t *testing.T) {
-	check := func(message string) {
+	for _, message := range []string{"", strings.Repeat("ä", 3000), "\xff\xfe"} {
 		s := newScope()
 		s.set.False("A", "Fuzz", message)
 		got := s.set.Get("A").Message
@@ -217,30 +209,6 @@ func TestConditions_keepWhatFits(t *testing.T) {
 		}
 		s.set.False("A", "Fuzz", got)
 		require.Equal(t, got, s.set.Get("A").Message, "what was written once is not written again")
-	}
-	check("")
-	check(strings.Repeat("ä", 3000))
-	check("\xff\xfe")
-}
-
-func TestResult_ofJoinedErrors(t *testing.T) {
-	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "machines"}, "m", errors.New("changed"))
-	for name, tt := range map[string]struct {
-		err     error
-		after   time.Duration
-		wantErr bool
-	}{
-		"waiting in a chain":  {fmt.Errorf("a: %w", fmt.Errorf("b: %w", step.Wait("R", "m", time.Second))), time.Second, false},
-		"a conflict in both":  {errors.Join(conflict, nil), 50 * time.Millisecond, false},
-		"a conflict, wrapped": {fmt.Errorf("writing the status: %w", conflict), 50 * time.Millisecond, false},
-		"an error and none":   {errors.Join(errors.New("no route"), nil), 0, true},
-		"stalled":             {step.Stall("R", errors.New("bad")), 0, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			result, err := step.Result(tt.err)
-			require.Equal(t, tt.wantErr, err != nil)
-			require.Equal(t, reconcile.Result{RequeueAfter: tt.after}, result)
-		})
 	}
 }
 
