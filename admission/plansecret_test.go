@@ -1,24 +1,18 @@
 package admission_test
 
 import (
-	"context"
 	"maps"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drover-project/drover/admission"
 	"github.com/drover-project/drover/api/plan"
-	"github.com/drover-project/drover/apply"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -33,14 +27,7 @@ type planWorld struct {
 func newPlanWorld(t *testing.T) *planWorld {
 	t.Helper()
 	w := &planWorld{T: t, WithWatch: testkit.Client(t, clientgoscheme.Scheme), at: client.ObjectKey{Namespace: testkit.Namespace(t), Name: "m-machine-plan"}}
-	policies := admission.Policies(nil)
-	_, err := apply.Applier{Client: w, Reader: w, Owner: "test"}.All(t.Context(), policies...)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		for _, obj := range policies {
-			_ = w.Delete(context.Background(), obj)
-		}
-	})
+	enforce(t, w)
 	meta := metav1.ObjectMeta{Namespace: w.at.Namespace, Name: w.at.Name, Labels: map[string]string{"a": "b"}}
 	account := &corev1.ServiceAccount{ObjectMeta: meta}
 	for _, obj := range []client.Object{account, &corev1.Secret{ObjectMeta: meta, Type: plan.SecretType},
@@ -50,17 +37,10 @@ func newPlanWorld(t *testing.T) *planWorld {
 			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: w.at.Namespace, Name: w.at.Name}}}} {
 		require.NoError(t, w.Create(t.Context(), obj))
 	}
-	token := &authenticationv1.TokenRequest{}
-	require.NoError(t, w.SubResource("token").Create(t.Context(), account, token))
-	config := rest.AnonymousClientConfig(testkit.Config(t))
-	config.BearerToken = token.Status.Token
-	w.agent, err = client.New(config, client.Options{})
-	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for w.update(w.agent, func(s *corev1.Secret) { s.Labels["a"] = "c" }, client.DryRunAll) == nil {
-		require.NoError(t, ctx.Err(), "the API server, which learns of policies by watch, never refused")
-	}
+	w.agent = withTokenOf(t, w, account)
+	awaitRefusal(t, func() error {
+		return w.update(w.agent, func(s *corev1.Secret) { s.Labels["a"] = "c" }, client.DryRunAll)
+	})
 	return w
 }
 

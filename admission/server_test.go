@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,6 +42,53 @@ import (
 var update = flag.Bool("update", false, "write the golden files")
 
 func TestMain(m *testing.M) { testkit.Main(m) }
+
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", file)
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), got, "run go test ./admission -update after looking at the difference")
+}
+
+// enforce has the API server keep to our policies, and to what more is configured, until the test ends.
+func enforce(t *testing.T, c client.Client, more ...client.Object) {
+	t.Helper()
+	installed := append(admission.Policies(nil), more...)
+	_, err := apply.Applier{Client: c, Reader: c, Owner: "drover-manager"}.All(t.Context(), installed...)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		for _, obj := range installed {
+			_ = c.Delete(context.Background(), obj)
+		}
+	})
+}
+
+// awaitRefusal tries until the API server, which learns of webhooks and policies by watch, refuses.
+func awaitRefusal(t *testing.T, try func() error) {
+	t.Helper()
+	testkit.Eventually(t, time.Minute, func() error {
+		if try() == nil {
+			return errors.New("not refused yet")
+		}
+		return nil
+	})
+}
+
+// withTokenOf is what the pods of a ServiceAccount have.
+func withTokenOf(t *testing.T, c client.Client, account *corev1.ServiceAccount) client.Client {
+	t.Helper()
+	token := &authenticationv1.TokenRequest{}
+	require.NoError(t, c.SubResource("token").Create(t.Context(), account, token))
+	config := rest.AnonymousClientConfig(testkit.Config(t))
+	config.BearerToken = token.Status.Token
+	out, err := client.New(config, client.Options{})
+	require.NoError(t, err)
+	return out
+}
 
 // managerName is how the API server calls the manager; the quote is to see that it does not end the expression.
 const managerName = "system:serviceaccount:drover-system:o'manager"
@@ -95,11 +143,10 @@ func newCluster(t *testing.T) *cluster {
 	c.WithWatch, err = client.NewWithWatch(c.config, client.Options{Scheme: scheme})
 	require.NoError(t, err)
 	c.serve(t)
-	c.awaitRefusals(t)
 	return c
 }
 
-// serve answers the API server's webhooks over TLS, and configures it to ask.
+// serve answers the API server's webhooks over TLS, and configures it to ask, until it does.
 func (c *cluster) serve(t *testing.T) {
 	t.Helper()
 	certs, err := servingcert.Load(t.Context(), servingcert.Options{Client: c, Names: []string{"127.0.0.1"},
@@ -119,37 +166,17 @@ func (c *cluster) serve(t *testing.T) {
 	validating, mutating := admission.Configuration(admission.Target{URL: "https://" + listener.Addr().(*net.TCPAddr).String(),
 		CABundle: certs.CABundle(), Username: managerName})
 	require.Nil(t, mutating)
-	installed := append(admission.Policies(nil), validating)
-	applier := apply.Applier{Client: c, Reader: c, Owner: "drover-manager"}
-	_, err = applier.All(t.Context(), installed...)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		for _, obj := range installed {
-			_ = c.Delete(context.Background(), obj)
-		}
-	})
-}
-
-// awaitRefusals asks until the API server has heard of the webhooks and the policy, each of which it learns by watch.
-func (c *cluster) awaitRefusals(t *testing.T) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	enforce(t, c, validating)
 	bad := &v3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: "probe"}, Spec: v3.NodeDriverSpec{URL: "https:///x"}}
-	for c.Create(ctx, bad.DeepCopy(), client.DryRunAll) == nil {
-	}
-	require.NoError(t, ctx.Err())
+	awaitRefusal(t, func() error { return c.Create(t.Context(), bad.DeepCopy(), client.DryRunAll) })
 	template := kindOf(t, "AcmeMachineTemplate", testkit.Namespace(t), "probe", "spec: {template: {spec: {size: s}}}")
-	require.NoError(t, c.as(t, managerName).Create(ctx, template))
-	for {
-		changed := template.DeepCopy()
-		require.NoError(t, unstructured.SetNestedField(changed.Object, "l", "spec", "template", "spec", "size"))
-		if err := c.as(t, managerName).Update(ctx, changed, client.DryRunAll); err != nil {
-			require.NoError(t, ctx.Err())
-			require.ErrorContains(t, err, "the spec of a template cannot be changed")
-			return
-		}
-	}
+	require.NoError(t, c.as(t, managerName).Create(t.Context(), template))
+	require.NoError(t, unstructured.SetNestedField(template.Object, "l", "spec", "template", "spec", "size"))
+	awaitRefusal(t, func() error {
+		err = c.as(t, managerName).Update(t.Context(), template.DeepCopy(), client.DryRunAll)
+		return err
+	})
+	require.ErrorContains(t, err, "the spec of a template cannot be changed")
 }
 
 // kindOf reads an object in YAML.
@@ -259,13 +286,7 @@ func TestServerAnswersWhatUsersMake(t *testing.T) {
 		err := c.Create(t.Context(), kindOf(t, tt.kind, namespace, fmt.Sprintf("a%d", i), text), client.DryRunAll)
 		fmt.Fprintf(&out, "%s\n%s", tt.name, c.told(err, namespace, "NAMESPACE", other, "OTHER"))
 	}
-	path := filepath.Join("testdata", "answers.golden")
-	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(out.String()), 0o600))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, string(want), out.String(), "run go test ./admission -update after looking at the difference")
+	golden(t, "answers.golden", out.String())
 }
 
 // Templates stay as they are; their labels, and the dry runs of ClusterClass, do not make a difference to machines.
@@ -323,12 +344,10 @@ func TestServerKeepsTheOptionsOfARunningMachine(t *testing.T) {
 
 	var err error
 	tries := 0
-	testkit.Eventually(t, time.Minute, func() error { // the policies are heard of one by one, and each try must change something
+	awaitRefusal(t, func() error { // the policies are heard of one by one, and each try must change something
 		tries++
-		if err = change(fmt.Sprint("l", tries), "spec", "size"); err == nil {
-			return errors.New("not refused yet")
-		}
-		return nil
+		err = change(fmt.Sprint("l", tries), "spec", "size")
+		return err
 	})
 	require.ErrorContains(t, err, "create a new machine template")
 	require.ErrorContains(t, change(nil, "spec", "size"), "create a new machine template", "taking away is a change too")

@@ -1,13 +1,10 @@
 package admission_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,20 +13,12 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drover-project/drover/admission"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/apply"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/testkit"
 )
-
-// stateTask is one that a machine's pod does.
-func stateTask(namespace string) jobrunner.Task {
-	return jobrunner.Task{Hash: "0123456789abcdef", Try: 1, Credential: state.Credential{Name: "cloud", Env: map[string]string{"TOKEN": "t"}},
-		Request: jobrunner.Request{Operation: state.Create, Attempt: 1, Namespace: namespace, StateSecret: jobrunner.StateSecretName("m"), InstanceName: "m",
-			Machine: jobrunner.MachineRef{Namespace: namespace, Name: "m", UID: "u-1", Kind: "AcmeMachine"}, Driver: state.DriverRef{Name: "acme"}}}
-}
 
 // stateWorld is an API server with the policies, and a machine's state in it.
 type stateWorld struct {
@@ -42,32 +31,27 @@ type stateWorld struct {
 
 func newStateWorld(t *testing.T) *stateWorld {
 	t.Helper()
-	s := &stateWorld{WithWatch: testkit.Client(t, clientgoscheme.Scheme), task: stateTask(testkit.Namespace(t))}
+	s := &stateWorld{WithWatch: testkit.Client(t, clientgoscheme.Scheme)}
+	namespace := testkit.Namespace(t)
+	s.task = jobrunner.Task{Hash: "0123456789abcdef", Try: 1, Credential: state.Credential{Name: "cloud", Env: map[string]string{"TOKEN": "t"}},
+		Request: jobrunner.Request{Operation: state.Create, Attempt: 1, Namespace: namespace, StateSecret: jobrunner.StateSecretName("m"), InstanceName: "m",
+			Machine: jobrunner.MachineRef{Namespace: namespace, Name: "m", UID: "u-1", Kind: "AcmeMachine"}, Driver: state.DriverRef{Name: "acme"}}}
 	s.applier = apply.Applier{Client: s, Reader: s, Owner: "drover-machine"}
-	policies := admission.Policies(nil)
-	_, err := s.applier.All(t.Context(), policies...)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		for _, obj := range policies {
-			_ = s.Delete(context.Background(), obj)
-		}
-	})
+	enforce(t, s)
 	s.claim(t)
 	account := jobrunner.ServiceAccount(s.task)
 	for _, obj := range []client.Object{account, jobrunner.Role(s.task), jobrunner.RoleBinding(s.task)} {
 		require.NoError(t, s.Create(t.Context(), obj))
 	}
-	token := &authenticationv1.TokenRequest{}
-	require.NoError(t, s.SubResource("token").Create(t.Context(), account, token))
-	config := rest.AnonymousClientConfig(testkit.Config(t))
-	config.BearerToken = token.Status.Token
-	s.pod, err = client.New(config, client.Options{})
-	require.NoError(t, err)
-	config = testkit.Config(t)
+	s.pod = withTokenOf(t, s, account)
+	config := testkit.Config(t)
 	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + account.Namespace + ":" + account.Name, Groups: []string{"system:masters"}}
+	var err error
 	s.unbound, err = client.New(config, client.Options{})
 	require.NoError(t, err)
-	s.await(t)
+	awaitRefusal(t, func() error {
+		return s.pod.Patch(t.Context(), s.state(), merge(`{"metadata":{"labels":{"x":"y"}}}`), client.DryRunAll)
+	})
 	return s
 }
 
@@ -77,16 +61,6 @@ func (s *stateWorld) claim(t *testing.T) {
 	secret, err := jobrunner.StateSecret(s.task)
 	require.NoError(t, err)
 	require.NoError(t, s.applier.Write(t.Context(), secret))
-}
-
-// await asks until the API server, which learns of policies by watch, refuses.
-func (s *stateWorld) await(t *testing.T) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for s.pod.Patch(ctx, s.state(), merge(`{"metadata":{"labels":{"x":"y"}}}`), client.DryRunAll) == nil {
-	}
-	require.NoError(t, ctx.Err())
 }
 
 func (s *stateWorld) state() *corev1.Secret {

@@ -1,12 +1,9 @@
 package admission_test
 
 import (
-	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -15,8 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/drover-project/drover/admission"
-	"github.com/drover-project/drover/apply"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -34,14 +29,7 @@ func withClusterAPI(t *testing.T, before client.Object) client.Client {
 	testkit.ApplyCRDs(t, crds...)
 	c := testkit.Client(t, clientgoscheme.Scheme)
 	require.NoError(t, c.Create(t.Context(), before))
-	policies := admission.Policies(nil)
-	_, err := apply.Applier{Client: c, Reader: c, Owner: "drover-manager"}.All(t.Context(), policies...)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		for _, obj := range policies {
-			_ = c.Delete(context.Background(), obj)
-		}
-	})
+	enforce(t, c)
 	return c
 }
 
@@ -72,11 +60,8 @@ func TestVersions(t *testing.T) {
 	// One that came before the policy can be edited, and lose its version.
 	old := pool(namespace, "MachineDeployment", "RKEBootstrapTemplate", "v1.36.3")
 	c := withClusterAPI(t, old)
-	testkit.Eventually(t, time.Minute, func() error {
-		if c.Create(t.Context(), pool(namespace, "MachineDeployment", "RKEBootstrapTemplate", "v1.36.3"), client.DryRunAll) == nil {
-			return errors.New("the policy is not known yet")
-		}
-		return nil
+	awaitRefusal(t, func() error {
+		return c.Create(t.Context(), pool(namespace, "MachineDeployment", "RKEBootstrapTemplate", "v1.36.3"), client.DryRunAll)
 	})
 	for what, tt := range map[string]struct {
 		obj  *unstructured.Unstructured

@@ -171,6 +171,19 @@ func TestCache_holdsNoFreeForm(t *testing.T) {
 	require.Equal(t, map[string]any{"clusterName": "c1"}, object.Object["spec"])
 }
 
+// addedTo are the names of what an informer sees.
+func addedTo(t *testing.T, informer cache.Informer) <-chan string {
+	t.Helper()
+	added := make(chan string, 1000)
+	_, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {
+		if o, ok := obj.(client.Object); ok {
+			added <- o.GetName()
+		}
+	}})
+	require.NoError(t, err)
+	return added
+}
+
 // Two caches behave as one to those who watch, index and stop watching.
 func TestCache_informersOfBoth(t *testing.T) {
 	namespace := testkit.Namespace(t)
@@ -180,13 +193,7 @@ func TestCache_informersOfBoth(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			informer, err := cached.GetInformer(t.Context(), watched)
 			require.NoError(t, err)
-			added := make(chan string, 1000)
-			_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {
-				if o, ok := obj.(client.Object); ok {
-					added <- o.GetName()
-				}
-			}})
-			require.NoError(t, err)
+			added := addedTo(t, informer)
 			var made client.Object = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "seen-by-the-cache"}}
 			if name == "metadata" {
 				made = secret(namespace, "seen-by-the-cache", nil)
@@ -241,13 +248,7 @@ func TestCache_kindsThatComeAgain(t *testing.T) {
 	machine.Object["spec"] = map[string]any{}
 	informer, err := cached.GetInformer(t.Context(), machine.DeepCopy())
 	require.NoError(t, err)
-	seen := make(chan string, 10)
-	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {
-		if o, ok := obj.(client.Object); ok {
-			seen <- o.GetName()
-		}
-	}})
-	require.NoError(t, err)
+	seen := addedTo(t, informer)
 	for _, name := range []string{"first", "second"} {
 		require.NoError(t, direct.Delete(t.Context(), crd.DeepCopy()))
 		for len(missed) > 0 {

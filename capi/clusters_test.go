@@ -1,12 +1,10 @@
 package capi_test
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"maps"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -85,30 +83,19 @@ func newRemote(t *testing.T) *remote {
 	w := &remote{client: testkit.Client(t, newScheme(t)), heard: &heard{more: make(chan struct{}, 1)}}
 	w.key = client.ObjectKey{Namespace: testkit.Namespace(t), Name: "c1"}
 	mgr, _ := newManager(t)
-	clusters, err := capi.Setup(t.Context(), mgr, capi.Options{})
+	var err error
+	w.clusters, err = capi.Setup(t.Context(), mgr, capi.Options{})
 	require.NoError(t, err)
-	w.clusters = clusters
-	clusters.OnNode(w.heard.wake)
+	w.clusters.OnNode(w.heard.wake)
 	run(t, mgr)
 	return w
 }
 
-// connect makes the Cluster and the kubeconfig with which it is reached.
-func (w *remote) connect(t *testing.T) {
+// connect makes the Cluster and the kubeconfig with which it is reached, and waits until it is.
+func (w *remote) connect(t *testing.T, kubeconfig string) {
 	t.Helper()
-	kubeconfig, err := os.ReadFile(testkit.Kubeconfig(t))
-	require.NoError(t, err)
-	w.connectBy(t, kubeconfig)
-}
-
-func (w *remote) connectBy(t *testing.T, kubeconfig []byte) {
-	t.Helper()
-	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.key.Namespace, Name: w.key.Name},
-		Spec: clusterv1.ClusterSpec{InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKECluster", Name: "c1"}}}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.key.Namespace, Name: "c1-kubeconfig",
-		Labels: map[string]string{clusterv1.ClusterNameLabel: "c1"}}, Type: clusterv1.ClusterSecretType, Data: map[string][]byte{"value": kubeconfig}}
-	cluster.Status.Initialization.InfrastructureProvisioned = new(true)
-	testkit.ExpectApplied(t, w.client, secret, cluster)
+	tenant(t, w.client, w.key.Namespace, w.key.Name, kubeconfig)
+	w.heard.await(t, call{cluster: w.key})
 }
 
 func (w *remote) node(t *testing.T, name string, machine types.UID, id string) *corev1.Node {
@@ -129,8 +116,7 @@ func (w *remote) providerID(t *testing.T, machine types.UID) string {
 func TestClusters_aNodeJoinsAndIsHeardOf(t *testing.T) {
 	w := newRemote(t)
 	require.Empty(t, w.providerID(t, "uid-1"), "there is no way into the cluster, which is no error")
-	w.connect(t)
-	w.heard.await(t, call{cluster: w.key})
+	w.connect(t, healthy(t))
 
 	require.Empty(t, w.providerID(t, "uid-1"), "and now it is watched")
 	node := w.node(t, "joined", "uid-1", "")
@@ -153,17 +139,6 @@ func TestClusters_aNodeJoinsAndIsHeardOf(t *testing.T) {
 	require.NotContains(t, w.heard.await(t, call{w.key, "uid-3"}), call{w.key, "uid-1"})
 }
 
-// A Node that joined before anybody asked is found by asking; the watch that begins with a look tells of nothing older twice.
-func TestClusters_aNodeThatIsThere(t *testing.T) {
-	w := newRemote(t)
-	w.node(t, "early", "uid-early", "acme://early")
-	w.connect(t)
-	w.heard.await(t, call{cluster: w.key})
-	require.Equal(t, "acme://early", w.providerID(t, "uid-early"))
-	require.Empty(t, w.providerID(t, "uid-late"))
-	w.heard.await(t, call{w.key, "uid-early"})
-}
-
 // Many Nodes come in pages, and each is found; without what Cluster API does not look at.
 func TestClusters_manyNodes(t *testing.T) {
 	w := newRemote(t)
@@ -174,18 +149,18 @@ func TestClusters_manyNodes(t *testing.T) {
 			Spec: corev1.NodeSpec{ProviderID: fmt.Sprint("acme://", i)}}
 		require.NoError(t, w.client.Create(t.Context(), node))
 	}
-	w.connect(t)
-	w.heard.await(t, call{cluster: w.key})
+	w.connect(t, healthy(t))
 	for _, i := range []int{0, 499, 500, 1000, number - 1} {
 		require.Equal(t, fmt.Sprint("acme://", i), w.providerID(t, types.UID(fmt.Sprint("uid-", i))))
 	}
+	require.Empty(t, w.providerID(t, "uid-late"))
+	w.heard.await(t, call{w.key, "uid-0"})
 }
 
 // When the Cluster goes, so does the way into it.
 func TestClusters_thatGo(t *testing.T) {
 	w := newRemote(t)
-	w.connect(t)
-	w.heard.await(t, call{cluster: w.key})
+	w.connect(t, healthy(t))
 	w.node(t, "left", "uid-left", "acme://left")
 	require.Empty(t, w.providerID(t, "uid-other"))
 	require.NoError(t, w.client.Delete(t.Context(), &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.key.Namespace, Name: w.key.Name}}))
@@ -247,10 +222,7 @@ func TestClusters_oneThatDoesNotAnswer(t *testing.T) {
 	passage := &passage{address: "127.0.0.1:0", to: strings.TrimPrefix(testkit.Config(t).Host, "https://")}
 	passage.listen(t)
 	t.Cleanup(passage.close)
-	kubeconfig, err := os.ReadFile(testkit.Kubeconfig(t))
-	require.NoError(t, err)
-	w.connectBy(t, bytes.ReplaceAll(kubeconfig, []byte(passage.to), []byte(passage.address)))
-	w.heard.await(t, call{cluster: w.key})
+	w.connect(t, strings.ReplaceAll(healthy(t), passage.to, passage.address))
 	require.True(t, w.clusters.Reaches(w.key))
 	connection, err := w.clusters.Cache().GetClient(t.Context(), w.key)
 	require.NoError(t, err)
@@ -273,8 +245,7 @@ func TestClusters_oneThatDoesNotAnswer(t *testing.T) {
 // to come.
 func TestClusters_aNodeWithoutOurLabel(t *testing.T) {
 	w := newRemote(t)
-	w.connect(t)
-	w.heard.await(t, call{cluster: w.key})
+	w.connect(t, healthy(t))
 	find := func(server workload.Server) string {
 		t.Helper()
 		id, err := w.clusters.ProviderID(t.Context(), w.key, server)
@@ -323,8 +294,7 @@ func TestClusters_aNodeWithoutOurLabel(t *testing.T) {
 // A Node gets its machine's taints, and loses those of them that are not wanted any more; taints of others stay, whatever happens to ours.
 func TestClusters_taintsOfANode(t *testing.T) {
 	w := newRemote(t)
-	w.connect(t)
-	w.heard.await(t, call{cluster: w.key})
+	w.connect(t, healthy(t))
 	node := w.node(t, "tainted", "id", "acme://tainted")
 	node.Spec.Taints = []corev1.Taint{{Key: "theirs", Effect: corev1.TaintEffectNoSchedule}, {Key: "team", Value: "shop", Effect: corev1.TaintEffectNoSchedule}}
 	require.NoError(t, w.client.Update(t.Context(), node))
@@ -363,8 +333,7 @@ func TestClusters_labelsOfANode(t *testing.T) {
 		require.NoError(t, w.clusters.LabelNode(t.Context(), w.key, "labelled", labels))
 	}
 	label(map[string]string{"a": "b"}) // there is no way yet
-	w.connect(t)
-	w.heard.await(t, call{cluster: w.key})
+	w.connect(t, healthy(t))
 	label(map[string]string{"a": "b"}) // there is no Node yet
 	node := w.node(t, "labelled", "id", "acme://labelled")
 	eventually := func(labels, want map[string]string) {

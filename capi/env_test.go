@@ -2,16 +2,11 @@ package capi_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"math/big"
-	"net"
+	"net/http/httptest"
+	"strconv"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
@@ -49,8 +44,11 @@ func newScheme(t *testing.T) *runtime.Scheme {
 // newManager makes one as the real one is made, with a certificate of its own and its webhooks on a port of its own.
 func newManager(t *testing.T) (manager.Manager, int) {
 	t.Helper()
-	certificate := selfSigned(t)
-	port := freePort(t)
+	donor := httptest.NewTLSServer(nil)
+	donor.Close()
+	certificate := &donor.TLS.Certificates[0]
+	port, err := strconv.Atoi(testkit.FreePort(t))
+	require.NoError(t, err)
 	controllers := capi.ControllerOptions()
 	controllers.SkipNameValidation = new(true)
 	mgr, err := ctrl.NewManager(testkit.Config(t), ctrl.Options{
@@ -77,24 +75,4 @@ func run(t *testing.T, mgr manager.Manager) {
 		require.NoError(t, <-ended)
 	})
 	require.True(t, mgr.GetCache().WaitForCacheSync(t.Context()))
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { require.NoError(t, listener.Close()) }()
-	address, ok := listener.Addr().(*net.TCPAddr)
-	require.True(t, ok)
-	return address.Port
-}
-
-func selfSigned(t *testing.T) *tls.Certificate {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	require.NoError(t, err)
-	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }

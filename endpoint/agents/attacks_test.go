@@ -149,7 +149,10 @@ func (m *manager) flooded(known agent) {
 	n := m.count()
 	m.access(known)
 	const all, at = 10_000, 50
-	before, codes := registrations(m.T), make(chan int, all)
+	codes, before := make(chan int, all), map[int]float64{}
+	for _, code := range []int{http.StatusUnauthorized, http.StatusTooManyRequests} {
+		before[code] = counted(m.T, strconv.Itoa(code))
+	}
 	readsBefore := n.reads.Load()
 	var senders sync.WaitGroup
 	for range at {
@@ -172,10 +175,8 @@ func (m *manager) flooded(known agent) {
 	require.LessOrEqual(m, count[http.StatusUnauthorized], 200.0, "20 at once, 16 under way, one every two seconds")
 	require.LessOrEqual(m, float64(n.reads.Load()-readsBefore), count[http.StatusUnauthorized]+2*5, "nobody else costs the API server a request")
 	require.InDelta(m, all, count[http.StatusUnauthorized]+count[http.StatusTooManyRequests], 0)
-	after := registrations(m.T)
 	for code, n := range count {
-		counted := after[strconv.Itoa(code)] - before[strconv.Itoa(code)]
-		require.InDelta(m, n, counted, 0)
+		require.InDelta(m, n, counted(m.T, strconv.Itoa(code))-before[code], 0)
 	}
 	require.Contains(m, <-m.events.Events, "Warning RegistrationsRefused too many registrations from 127.0.0.1 were refused")
 	require.Less(m, len(m.events.Events), 5)

@@ -114,7 +114,7 @@ const (
 func TestGuard_downloads(t *testing.T) {
 	c := newCrowded(t)
 	here, there := c.from("127.0.0.1"), c.from("127.0.0.2")
-	before := refusals(t, "downloads")
+	before := counted(t, "downloads")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	count := map[int]int{}
@@ -128,7 +128,7 @@ func TestGuard_downloads(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[int]int{http.StatusOK: 64, http.StatusTooManyRequests: 36}, count)
-	require.InDelta(t, 36, refusals(t, "downloads")-before, 0)
+	require.InDelta(t, 36, counted(t, "downloads")-before, 0)
 	code, _ := c.answer(here, one, known("one"))
 	require.Equal(t, http.StatusOK, code)
 	code, _ = c.answer(there, download, "")
@@ -165,7 +165,7 @@ func TestGuard_watches(t *testing.T) {
 // An agent that asks without end is heard now and then, by the API server too, and no other agent is kept from it.
 func TestGuard_pace(t *testing.T) {
 	c := newCrowded(t)
-	by, before := c.from("127.0.0.1"), refusals(t, "requests of agents in a second")
+	by, before := c.from("127.0.0.1"), counted(t, "requests of agents in a second")
 	const all, atOnce, perSecond = 1000, 200, 20
 	begin, count := time.Now(), map[int]int{}
 	for range all {
@@ -179,7 +179,7 @@ func TestGuard_pace(t *testing.T) {
 	require.GreaterOrEqual(t, count[http.StatusOK], atOnce)
 	require.LessOrEqual(t, count[http.StatusOK], most)
 	require.EqualValues(t, count[http.StatusOK], c.asked.Load())
-	require.InDelta(t, all-count[http.StatusOK], refusals(t, "requests of agents in a second")-before, 0)
+	require.InDelta(t, all-count[http.StatusOK], counted(t, "requests of agents in a second")-before, 0)
 	code, _ := c.answer(by, "/api/v1/namespaces/a/secrets/two-machine-plan", known("two"))
 	require.Equal(t, http.StatusOK, code)
 }
@@ -220,7 +220,7 @@ func TestGuard_replaced(t *testing.T) {
 func TestGuard_junkTokens(t *testing.T) {
 	c := newCrowded(t)
 	by := c.from("127.0.0.1")
-	before := refusals(t, "refused too often")
+	before := counted(t, "refused too often")
 	count := map[int]int{}
 	const all = 900 // more in a second would be too fast
 	for range all {
@@ -231,7 +231,7 @@ func TestGuard_junkTokens(t *testing.T) {
 	}
 	require.LessOrEqual(t, c.asked.Load(), int64(100), "20, and one every two seconds")
 	require.Equal(t, all, count[http.StatusUnauthorized]+count[http.StatusTooManyRequests])
-	require.InDelta(t, count[http.StatusTooManyRequests], refusals(t, "refused too often")-before, 0)
+	require.InDelta(t, count[http.StatusTooManyRequests], counted(t, "refused too often")-before, 0)
 	code, _ := c.answer(by, one, known("one"))
 	require.Equal(t, http.StatusOK, code)
 	code, _ = c.answer(by, one, "good")
@@ -246,7 +246,7 @@ func TestGuard_junkTokens(t *testing.T) {
 func TestGuard_unfinished(t *testing.T) {
 	c := newCrowded(t)
 	by := c.from("127.0.0.1")
-	before := refusals(t, "requests of strangers")
+	before := counted(t, "requests of strangers")
 	const all, most = 400, 256
 	ended := make(chan struct{}, all)
 	for range all {
@@ -263,22 +263,22 @@ func TestGuard_unfinished(t *testing.T) {
 	for range all - most {
 		<-ended
 	}
-	require.GreaterOrEqual(t, refusals(t, "requests of strangers")-before, float64(all-most))
+	require.GreaterOrEqual(t, counted(t, "requests of strangers")-before, float64(all-most))
 	code, _ := c.answer(by, "/healthz", "")
 	require.Equal(t, http.StatusOK, code)
 	code, _ = c.answer(by, one, known("one"))
 	require.Equal(t, http.StatusOK, code)
 }
 
-// refusals are what the metric has counted of a kind.
-func refusals(t *testing.T, what string) float64 {
+// counted is what the metrics have counted under a label of this value.
+func counted(t *testing.T, label string) float64 {
 	t.Helper()
 	families, err := metrics.Registry.Gather()
 	require.NoError(t, err)
 	for _, family := range families {
 		for _, metric := range family.Metric {
-			for _, label := range metric.Label {
-				if family.GetName() == "drover_endpoint_refused_total" && label.GetValue() == what {
+			for _, found := range metric.Label {
+				if strings.HasPrefix(family.GetName(), "drover_") && found.GetValue() == label {
 					return metric.GetCounter().GetValue()
 				}
 			}

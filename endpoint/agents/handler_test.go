@@ -30,7 +30,6 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/drover-project/drover/api/connect"
 	"github.com/drover-project/drover/api/plan"
@@ -108,7 +107,7 @@ func (m *manager) machine(name string) (*corev1.Secret, connect.Token) {
 }
 
 func (m *manager) authorities(string) []byte {
-	return []byte(strings.TrimSpace(string(pemOf(m.server.Certificate().Raw))) + "\n")
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: m.server.Certificate().Raw})
 }
 
 func (m *manager) do(method, path string, header http.Header, body []byte) (int, string) {
@@ -343,22 +342,6 @@ func TestRegister_anothersAccount(t *testing.T) {
 	}
 }
 
-// registrations are what the metric has counted, by status.
-func registrations(t *testing.T) map[string]float64 {
-	t.Helper()
-	families, err := metrics.Registry.Gather()
-	require.NoError(t, err)
-	out := map[string]float64{}
-	for _, family := range families {
-		for _, metric := range family.Metric {
-			if family.GetName() == "drover_agent_registrations_total" {
-				out[metric.Label[0].GetValue()] = metric.GetCounter().GetValue()
-			}
-		}
-	}
-	return out
-}
-
 // An agent reads, writes and watches its own plan Secret, and nothing else.
 func TestPassThrough(t *testing.T) {
 	m := newManager(t)
@@ -521,10 +504,6 @@ func TestPublic(t *testing.T) {
 	require.ErrorContains(t, err, "there is no agent in ")
 	_, err = agents.LoadAssets("/nowhere")
 	require.ErrorContains(t, err, "reading the agents' directory: ")
-}
-
-func pemOf(der []byte) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
 // A watch outlives the times that the port gives to a request, over either protocol.

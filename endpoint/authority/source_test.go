@@ -222,16 +222,14 @@ func TestGiven(t *testing.T) {
 	secret.Data = given(now.Add(time.Hour), o.Names...)
 	secret.Data["ca.crt"] = caCert
 	require.NoError(t, w.Update(t.Context(), secret))
-	testkit.Eventually(t, time.Minute, func() error { return differs(caCert, s.Bundle("")) })
+	testkit.Eventually(t, time.Minute, func() error {
+		if !bytes.Equal(caCert, s.Bundle("")) {
+			return context.DeadlineExceeded
+		}
+		return nil
+	})
 	require.Equal(t, sumOf(caCert), s.Checksum())
 	testkit.ExpectNotFound(t, w, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: authority.Name}})
-}
-
-func differs(want, got []byte) error {
-	if string(want) == string(got) {
-		return nil
-	}
-	return context.DeadlineExceeded
 }
 
 // pass lets time go by, all work of it included.

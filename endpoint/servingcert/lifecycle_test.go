@@ -2,6 +2,7 @@ package servingcert
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -87,6 +89,7 @@ func TestStart_yearsGoBy(t *testing.T) {
 		require.LessOrEqual(t, len(certificates), 160, "the replicas share them")
 		require.Len(t, first.told, 2, "an authority lives nine years before the next")
 		require.Equal(t, first.told, second.told)
+		require.Contains(t, string(first.told[0]), string(trusted), "the old authority stays in the bundle")
 		require.Equal(t, 2, strings.Count(string(first.CABundle()), "BEGIN CERTIFICATE"), "what has expired leaves the bundle")
 	})
 }
@@ -192,50 +195,38 @@ func TestStart_withoutAWatch(t *testing.T) {
 	})
 }
 
-// refusals are what the API server may say to each call, and what Load then says.
-func refusals() map[string]struct {
-	calls interceptor.Funcs
-	there bool
-	err   string
-} {
+func TestLoad_saysWhatTheServerRefused(t *testing.T) {
 	secrets := schema.GroupResource{Resource: "secrets"}
 	conflict := apierrors.NewConflict(secrets, key.Name, errors.New("it changed"))
 	exists := apierrors.NewAlreadyExists(secrets, key.Name)
 	forbidden := apierrors.NewForbidden(secrets, key.Name, errors.New("RBAC"))
-	get := func(err error) interceptor.Funcs {
-		return interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
-			return err
-		}}
-	}
-	create := func(err error) interceptor.Funcs {
-		return interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return err }}
-	}
-	update := func(err error) interceptor.Funcs {
-		return interceptor.Funcs{Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error { return err }}
-	}
 	const said = `secrets "drover-serving-cert" is forbidden: RBAC`
 	const lost = "storing the serving certificate in Secret drover-system/drover-serving-cert: others kept changing it"
-	return map[string]struct {
-		calls interceptor.Funcs
-		there bool
-		err   string
+	for what, tt := range map[string]struct {
+		get, create, update error
+		there               bool
+		err                 string
 	}{
-		"may not read":              {calls: get(forbidden), err: "reading the Secret of the serving certificate: " + said},
-		"may not create":            {calls: create(forbidden), err: "creating the Secret of the serving certificate: " + said},
-		"may not update":            {calls: update(forbidden), there: true, err: "renewing the Secret of the serving certificate: " + said},
-		"always another's conflict": {calls: update(conflict), there: true, err: lost},
-		"always another's Secret":   {calls: create(exists), err: lost},
-	}
-}
-
-func TestLoad_saysWhatTheServerRefused(t *testing.T) {
-	for what, tt := range refusals() {
+		"may not read":              {get: forbidden, err: "reading the Secret of the serving certificate: " + said},
+		"may not create":            {create: forbidden, err: "creating the Secret of the serving certificate: " + said},
+		"may not update":            {update: forbidden, there: true, err: "renewing the Secret of the serving certificate: " + said},
+		"always another's conflict": {update: conflict, there: true, err: lost},
+		"always another's Secret":   {create: exists, err: lost},
+	} {
 		t.Run(what, func(t *testing.T) {
 			builder := fake.NewClientBuilder()
 			if tt.there {
-				builder = builder.WithObjects(&corev1.Secret{ObjectMeta: metaOf(key), Data: map[string][]byte{keyKey: []byte("MARKER")}})
+				at := metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}
+				builder = builder.WithObjects(&corev1.Secret{ObjectMeta: at, Data: map[string][]byte{keyKey: []byte("MARKER")}})
 			}
-			_, err := Load(t.Context(), Options{Client: builder.WithInterceptorFuncs(tt.calls).Build(), Secret: key, Names: []string{name}})
+			c := builder.WithInterceptorFuncs(interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+					return cmp.Or(tt.get, c.Get(ctx, key, obj, opts...))
+				},
+				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return tt.create },
+				Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error { return tt.update },
+			}).Build()
+			_, err := Load(t.Context(), Options{Client: c, Secret: key, Names: []string{name}})
 			require.EqualError(t, err, tt.err)
 			require.NotContains(t, err.Error(), "MARKER")
 		})

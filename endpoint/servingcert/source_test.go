@@ -44,26 +44,6 @@ func verify(t *testing.T, s *Source, bundle []byte, now time.Time) error {
 	return err
 }
 
-func TestLoad_renewsTheCertificateAndKeepsTheAuthority(t *testing.T) {
-	c, now := fake.NewClientBuilder().Build(), time.Now()
-	old := load(t, c, now)
-	later := now.Add(certLife - certRenew + time.Minute)
-	renewed := load(t, c, later)
-	require.Equal(t, old.CABundle(), renewed.CABundle())
-	require.NotEqual(t, old.current.Load().cert.Certificate, renewed.current.Load().cert.Certificate)
-	require.NoError(t, verify(t, renewed, old.CABundle(), now.Add(certLife+time.Hour)))
-}
-
-func TestLoad_renewsTheAuthorityAndKeepsTheOldInTheBundle(t *testing.T) {
-	c, now := fake.NewClientBuilder().Build(), time.Now()
-	old := load(t, c, now)
-	later := now.Add(authorityLife - authorityRenew + time.Hour)
-	renewed := load(t, c, later)
-	require.NoError(t, verify(t, renewed, renewed.CABundle(), later))
-	require.Error(t, verify(t, renewed, old.CABundle(), later))
-	require.Contains(t, string(renewed.CABundle()), string(old.CABundle()))
-}
-
 func TestLoad_mendsWhatCannotBeUsed(t *testing.T) {
 	now := time.Now()
 	for what, spoil := range map[string]func(data map[string][]byte){
@@ -95,10 +75,6 @@ func TestLoad_otherNameGetsAnotherCertificate(t *testing.T) {
 }
 
 func TestMain(m *testing.M) { testkit.Main(m) }
-
-func metaOf(key client.ObjectKey) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}
-}
 
 // serve shows the source's certificate on loopback.
 func serve(t *testing.T, s *Source) string {
@@ -148,23 +124,14 @@ func TestServing_underEveryKindOfName(t *testing.T) {
 			again, err := Load(t.Context(), Options{Client: s.opts.Client, Secret: key, Names: names})
 			require.NoError(t, err)
 			require.Equal(t, s.current.Load().cert.Certificate, again.current.Load().cert.Certificate, "a restart makes no new one")
+
+			old := s.CABundle() // connections made after a renewal see the new certificate, without a restart of the server
+			require.NoError(t, s.opts.Client.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}))
+			require.NoError(t, s.refresh(t.Context()))
+			require.ErrorContains(t, call(t, address, names[0], old), "unknown authority")
+			require.NoError(t, call(t, address, names[0], s.CABundle()))
 		})
 	}
-}
-
-// Connections made after a renewal see the new certificate, without a restart of the server.
-func TestServing_showsTheRenewedCertificate(t *testing.T) {
-	c, now := fake.NewClientBuilder().Build(), time.Now()
-	s, err := Load(t.Context(), Options{Client: c, Secret: key, Names: []string{name}, Now: func() time.Time { return now }})
-	require.NoError(t, err)
-	address, old := serve(t, s), s.CABundle()
-	require.NoError(t, call(t, address, name, old))
-	secret := &corev1.Secret{}
-	require.NoError(t, c.Get(t.Context(), key, secret))
-	require.NoError(t, c.Delete(t.Context(), secret))
-	require.NoError(t, s.refresh(t.Context()))
-	require.ErrorContains(t, call(t, address, name, old), "unknown authority")
-	require.NoError(t, call(t, address, name, s.CABundle()))
 }
 
 // The certificate of a webhook can do nothing else: it is no authority, signs no clients and lives no longer than said.
