@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -86,7 +87,7 @@ func TestJournalIsLost(t *testing.T) {
 	folder := t.TempDir()
 	o := optionsIn(folder, newSecret(nil))
 	require.NoError(t, os.WriteFile(filepath.Join(o.Folder, JournalFile), []byte("{"), 0o600))
-	ctx, cancel := contextOf(t)
+	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.NoError(t, New(o).Run(ctx))
 	require.FileExists(t, filepath.Join(o.Folder, JournalFile+".unreadable"))

@@ -32,6 +32,8 @@ type fakeSecret struct {
 	// lost loses the answer of the next update.
 	lost bool
 	set  func(*corev1.Secret)
+	// written, where there is one, is told of every write.
+	written chan *corev1.Secret
 }
 
 var gone = apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, "plan")
@@ -73,6 +75,9 @@ func (f *fakeSecret) Update(_ context.Context, secret *corev1.Secret) (*corev1.S
 	if f.lost {
 		f.lost = false
 		return nil, errors.New("the answer is lost")
+	}
+	if f.written != nil {
+		f.written <- f.now.DeepCopy()
 	}
 	return f.now.DeepCopy(), nil
 }
@@ -185,23 +190,4 @@ func shellStep(name, line string) plan.Instruction {
 func ran(folder, name string) int {
 	content, _ := os.ReadFile(filepath.Join(folder, name))
 	return strings.Count(string(content), "\n")
-}
-
-// recorded tells of every write.
-type recorded struct {
-	*fakeSecret
-	written chan *corev1.Secret
-}
-
-func (r recorded) Update(ctx context.Context, secret *corev1.Secret) (*corev1.Secret, error) {
-	out, err := r.fakeSecret.Update(ctx, secret)
-	if err == nil {
-		r.written <- out
-	}
-	return out, err
-}
-
-func contextOf(t *testing.T) (context.Context, context.CancelFunc) {
-	t.Helper()
-	return context.WithTimeout(t.Context(), time.Minute)
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -351,12 +352,12 @@ func TestRun(t *testing.T) {
 	folder := t.TempDir()
 	secret := newSecret(nil)
 	secret.deliver(t, everything(folder))
-	written := make(chan *corev1.Secret, 100)
-	a := New(optionsIn(folder, recorded{secret, written}))
+	secret.written = make(chan *corev1.Secret, 100)
+	a := New(optionsIn(folder, secret))
 	ended := make(chan error)
-	ctx, cancel := contextOf(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	go func() { ended <- a.Run(ctx) }()
-	for s := range written {
+	for s := range secret.written {
 		if string(s.Data[plan.KeyState]) == string(plan.StateSucceeded) {
 			break
 		}

@@ -1,7 +1,7 @@
 package bootstrap_test
 
 import (
-	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,13 +16,7 @@ import (
 func TestCleanScript(t *testing.T) {
 	script, err := bootstrap.CleanScript(bootstrap.Clean{UID: "uid-1", Claim: "/var/lib/drover/claim", Run: "/var/lib/drover/userdata/it's"})
 	require.NoError(t, err)
-	golden := filepath.Join("testdata", "clean.golden")
-	if *update {
-		require.NoError(t, os.WriteFile(golden, script, 0o600))
-	}
-	want, err := os.ReadFile(golden)
-	require.NoError(t, err)
-	require.Equal(t, string(want), string(script))
+	golden(t, "clean.golden", script)
 
 	for says, c := range map[string]bootstrap.Clean{
 		"the machine has no UID":            {Claim: "/a/b", Run: "/a/c"},
@@ -68,14 +62,13 @@ func (s *server) clean() (string, int) {
 	s.Helper()
 	script, err := bootstrap.CleanScript(bootstrap.Clean{UID: "uid-1", Claim: filepath.Join(s.root, "claim/claim"), Run: filepath.Join(s.root, "claim/userdata/uid-1")})
 	require.NoError(s, err)
-	cmd := exec.CommandContext(s.Context(), "/bin/sh", "-s")
-	cmd.Stdin = bytes.NewReader(script)
-	cmd.Env = []string{"DROVER_ROOT=" + s.root, "PATH=" + filepath.Join(s.root, "programs") + ":" + os.Getenv("PATH")}
-	out, err := cmd.CombinedOutput()
-	if err != nil && cmd.ProcessState == nil {
-		require.NoError(s, err)
+	out, err := s.shell(script)
+	var failed *exec.ExitError
+	if errors.As(err, &failed) {
+		return out, failed.ExitCode()
 	}
-	return string(out), cmd.ProcessState.ExitCode()
+	require.NoError(s, err)
+	return out, 0
 }
 
 // files are all that is on the host, but for what the test brought.

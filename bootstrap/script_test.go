@@ -34,16 +34,21 @@ func install() bootstrap.Install {
 			{Name: "GREETING", Value: `it's "$5" \ ` + "`id`"}}}
 }
 
+func golden(t *testing.T, file string, got []byte) {
+	t.Helper()
+	file = filepath.Join("testdata", file)
+	if *update {
+		require.NoError(t, os.WriteFile(file, got, 0o600))
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(got))
+}
+
 func TestScript(t *testing.T) {
 	script, err := bootstrap.Script(install())
 	require.NoError(t, err)
-	golden := filepath.Join("testdata", "script.golden")
-	if *update {
-		require.NoError(t, os.WriteFile(golden, script, 0o600))
-	}
-	want, err := os.ReadFile(golden)
-	require.NoError(t, err)
-	require.Equal(t, string(want), string(script))
+	golden(t, "script.golden", script)
 	require.Less(t, len(script), bootstrap.MaxBytes-2048, "room for variables of the user's")
 }
 
@@ -135,7 +140,13 @@ func (s *server) run() (string, error) {
 	s.Helper()
 	script, err := bootstrap.Script(s.install)
 	require.NoError(s, err)
-	cmd := exec.CommandContext(s.Context(), "/bin/sh")
+	return s.shell(script)
+}
+
+// shell runs a script on the server.
+func (s *server) shell(script []byte) (string, error) {
+	s.Helper()
+	cmd := exec.CommandContext(s.Context(), "/bin/sh", "-s")
 	cmd.Stdin = bytes.NewReader(script)
 	cmd.Env = []string{"DROVER_ROOT=" + s.root, "PATH=" + filepath.Join(s.root, "programs") + ":" + os.Getenv("PATH")}
 	out, err := cmd.CombinedOutput()

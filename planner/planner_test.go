@@ -190,7 +190,6 @@ func TestKubeletMaySet(t *testing.T) {
 	}
 }
 
-// TestToken: a join token names the authority as k3s' clients work it out: one certificate by its bytes, a chain by its root.
 func TestCheckLabelsAndTaints(t *testing.T) {
 	taint := func(key, value, effect string) corev1.Taint {
 		return corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffect(effect)}
@@ -204,6 +203,7 @@ func TestCheckLabelsAndTaints(t *testing.T) {
 	require.ErrorContains(t, planner.CheckTaints([]corev1.Taint{taint("", "", "NoSchedule")}), `taint "": `)
 }
 
+// TestToken: a join token names the authority as k3s' clients work it out: one certificate by its bytes, a chain by its root.
 func TestToken(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)

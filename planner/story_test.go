@@ -17,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"github.com/drover-project/drover/api/plan"
@@ -83,8 +84,8 @@ func (w *world) machine(name, text string) {
 	}
 	maps.Copy(labels, g.Labels)
 	number := name[strings.LastIndex(name, "-")+1:]
-	m := &planner.Machine{Name: name, ID: or(g.ID, "id-"+name), Labels: labels, Roles: planner.RolesOf(labels), OS: g.OS, NodeName: g.NodeName, Deleting: g.Deleting,
-		Provisioned: or(g.Provisioned, true), ProviderID: or(g.ProviderID, "digitalocean://"+number), InternalIPs: or(g.Internal, []string{"10.0.0." + number}),
+	m := &planner.Machine{Name: name, ID: ptr.Deref(g.ID, "id-"+name), Labels: labels, Roles: planner.RolesOf(labels), OS: g.OS, NodeName: g.NodeName, Deleting: g.Deleting,
+		Provisioned: ptr.Deref(g.Provisioned, true), ProviderID: ptr.Deref(g.ProviderID, "digitalocean://"+number), InternalIPs: ptr.Deref(g.Internal, []string{"10.0.0." + number}),
 		ExternalIPs: g.External, NodeLabels: g.NodeLabels, NodeTaints: g.NodeTaints, Invalid: g.Invalid, Joined: g.Joined, KubeletVersion: g.Kubelet}
 	if old := w.machines[name]; old != nil {
 		m.Secret = old.Secret
@@ -93,13 +94,6 @@ func (w *world) machine(name, text string) {
 		m.Secret = &planner.Secret{Data: map[string][]byte{plan.KeyAgentPublicKey: []byte("key of " + name)}}
 	}
 	w.machines[name] = m
-}
-
-func or[T any](given *T, otherwise T) T {
-	if given == nil {
-		return otherwise
-	}
-	return *given
 }
 
 // snapshot is what the planner sees; machines come in any order.

@@ -208,9 +208,7 @@ func TestPull(t *testing.T) {
 	require.NoError(t, err)
 	plain := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	defer plain.Close()
-	ref, err := name.ParseReference(host(plain) + "/rancher/installer:v1")
-	require.NoError(t, err)
-	require.NoError(t, remote.Write(ref, img))
+	push(t, plain, "rancher/installer:v1", img)
 
 	config := func(auth string) string {
 		return fmt.Sprintf("configs:\n  %s:\n    tls: {ca_file: %s}\n    %s\n", host(mirror), ca, auth)
@@ -270,9 +268,7 @@ func TestLayerIsVerified(t *testing.T) {
 		inner.ServeHTTP(w, r)
 	}))
 	defer server.Close()
-	ref, err := name.ParseReference(host(server) + "/installer:v1")
-	require.NoError(t, err)
-	require.NoError(t, remote.Write(ref, img))
+	push(t, server, "installer:v1", img)
 	registries := filepath.Join(t.TempDir(), "registries.yaml")
 	require.NoError(t, os.WriteFile(registries, []byte("mirrors: {127.0.0.1:1: {endpoint: ['"+server.URL+"']}}"), 0o600))
 	err = (&Puller{Registries: []string{registries}, Log: logr.Discard()}).Unpack(t.Context(), "127.0.0.1:1/installer:v1", t.TempDir())

@@ -19,19 +19,18 @@ func TestTicket(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, ticket, got)
 	require.NotEqual(t, ticket, connect.NewTicket("team-a", "one", []byte("another key")))
-	for name, open := range map[string]func() (connect.Ticket, bool){
-		"another Secret":    func() (connect.Ticket, bool) { return connect.OpenTicket(secret, "team-a", "two", text, noon.Add(-1)) },
-		"another namespace": func() (connect.Ticket, bool) { return connect.OpenTicket(secret, "team-b", "one", text, noon.Add(-1)) },
-		"another endpoint": func() (connect.Ticket, bool) {
-			return connect.OpenTicket([]byte("b"), "team-a", "one", text, noon.Add(-1))
-		},
-		"too late": func() (connect.Ticket, bool) { return connect.OpenTicket(secret, "team-a", "one", text, noon) },
-		"another text": func() (connect.Ticket, bool) {
-			return connect.OpenTicket(secret, "team-a", "one", "A"+text[1:], noon.Add(-1))
-		},
-		"none": func() (connect.Ticket, bool) { return connect.OpenTicket(secret, "team-a", "one", "", noon.Add(-1)) },
+	for name, tt := range map[string]struct {
+		secret, namespace, name, text string
+		at                            time.Time
+	}{
+		"another Secret":    {"a secret", "team-a", "two", text, noon.Add(-1)},
+		"another namespace": {"a secret", "team-b", "one", text, noon.Add(-1)},
+		"another endpoint":  {"b", "team-a", "one", text, noon.Add(-1)},
+		"too late":          {"a secret", "team-a", "one", text, noon},
+		"another text":      {"a secret", "team-a", "one", "A" + text[1:], noon.Add(-1)},
+		"none":              {"a secret", "team-a", "one", "", noon.Add(-1)},
 	} {
-		_, ok := open()
+		_, ok := connect.OpenTicket([]byte(tt.secret), tt.namespace, tt.name, tt.text, tt.at)
 		require.False(t, ok, name)
 	}
 	token, ticketText := connect.CutTicket(connect.WithTicket("eyJ.a.b", text))

@@ -52,9 +52,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	require.NoError(t, clientgoscheme.AddToScheme(scheme))
-	require.NoError(t, clusterv1.AddToScheme(scheme))
-	require.NoError(t, rkev1.AddToScheme(scheme))
+	require.NoError(t, errors.Join(clientgoscheme.AddToScheme(scheme), clusterv1.AddToScheme(scheme), rkev1.AddToScheme(scheme)))
 	sum := strings.Repeat("0a", 32)
 	w := &world{T: t, WithWatch: testkit.Client(t, scheme), endpoint: bootstrap.Install{Server: "https://manager.test", CAChecksum: sum, Sums: map[string]string{"amd64": sum}}}
 	w.r = w.reconciler(w.WithWatch)
@@ -105,13 +103,7 @@ func (w *world) secret(name string) *corev1.Secret {
 
 func (w *world) expect(status metav1.ConditionStatus, reason string) string {
 	w.Helper()
-	testkit.ExpectCondition(w.T, w.obj, rkev1.ReadyCondition, status, reason)
-	for _, condition := range w.obj.Status.Conditions {
-		if condition.Type == rkev1.ReadyCondition {
-			return condition.Message
-		}
-	}
-	return ""
+	return testkit.ExpectCondition(w.T, w.obj, rkev1.ReadyCondition, status, reason).Message
 }
 
 // The way of a token: made once, in the script and hashed in the plan Secret; scrubbed from both when the agent has reported.

@@ -2,8 +2,6 @@ package rkebootstrap_test
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
 	"net/http/httptest"
@@ -26,11 +24,6 @@ import (
 	"github.com/drover-project/drover/testkit"
 )
 
-func sumOf(b []byte) string {
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
-}
-
 // serve lets the endpoint have the agent of this very source for the world's servers.
 func (w *world) serve() {
 	w.Helper()
@@ -48,7 +41,7 @@ func (w *world) serve() {
 	server.Config.Handler, err = agents.New(agents.Options{Client: w.WithWatch, API: testkit.Config(w.T), Server: server.URL, Assets: assets,
 		Authorities: func(string) []byte { return authorities }, Recorder: events.NewFakeRecorder(10)})
 	require.NoError(w, err)
-	w.endpoint.Server, w.endpoint.CAChecksum, w.endpoint.Sums = server.URL, sumOf(authorities), map[string]string{}
+	w.endpoint.Server, w.endpoint.CAChecksum, w.endpoint.Sums = server.URL, plan.Checksum(authorities), map[string]string{}
 	for name, sum := range assets.Sums() {
 		w.endpoint.Sums[strings.TrimPrefix(name, "drover-agent-linux-")] = sum
 	}

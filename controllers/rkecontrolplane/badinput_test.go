@@ -1,7 +1,6 @@
 package rkecontrolplane_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -20,14 +19,7 @@ import (
 
 // What is told of a cluster that cannot be made, and the way on: mended, it is made.
 func TestBadInput(t *testing.T) {
-	config := func(text string) func(*world) {
-		return func(w *world) {
-			w.change(func(o *rkev1.RKEControlPlane) {
-				require.NoError(w, json.Unmarshal([]byte(text), &o.Spec.MachineGlobalConfig))
-			})
-		}
-	}
-	noConfig := func(w *world) { w.change(func(o *rkev1.RKEControlPlane) { o.Spec.MachineGlobalConfig = nil }) }
+	config := func(text string) func(*world) { return func(w *world) { w.configure(text) } }
 	secret := func(name string, data map[string]string) func(*world) {
 		return func(w *world) {
 			require.NoError(w, w.Create(w.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: name}, StringData: data}))
@@ -70,7 +62,7 @@ func TestBadInput(t *testing.T) {
 		"no control-plane machine": {label("server", rkev1.ControlPlaneRoleLabel, "no"), rkev1.NoControlPlaneMachineReason, "control-plane-role=true", label("server", rkev1.ControlPlaneRoleLabel, "true")},
 		"an unknown version": {func(w *world) { w.change(func(o *rkev1.RKEControlPlane) { o.Spec.KubernetesVersion = "v1.99.0+k3s1" }) }, rkev1.KubernetesVersionUnknownReason,
 			"1.99", func(w *world) { w.change(func(o *rkev1.RKEControlPlane) { o.Spec.KubernetesVersion = "v1.36.3+k3s1" }) }},
-		"a value of another kind": {config(`{"kubelet-arg":{"max-pods":60}}`), rkev1.ConfigInvalidReason, "kubelet-arg", noConfig},
+		"a value of another kind": {config(`{"kubelet-arg":{"max-pods":60}}`), rkev1.ConfigInvalidReason, "kubelet-arg", config("null")},
 		"a registry's Secret that is missing": {func(w *world) {
 			w.change(func(o *rkev1.RKEControlPlane) {
 				o.Spec.Registries = &rkev1.Registry{Configs: map[string]rkev1.RegistryConfig{"registry.example.com": {AuthConfigSecretName: "pull"}}}
@@ -111,8 +103,7 @@ func TestBadInput(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			w := newWorld(t)
-			w.machine("server", "etcd", "control-plane", "worker")
-			w.server("server", 1)
+			w.provisioned("server", 1, "etcd", "control-plane", "worker")
 			tt.change(w)
 			w.reconcile()
 			w.reconcile()
@@ -132,8 +123,7 @@ func TestBadInput(t *testing.T) {
 // More than the manager reads for one cluster is refused, by what the message names; what of an object is not used does not count.
 func TestBadInput_objectsTooLarge(t *testing.T) {
 	w := newWorld(t)
-	w.machine("server", "etcd", "control-plane", "worker")
-	w.server("server", 1)
+	w.provisioned("server", 1, "etcd", "control-plane", "worker")
 	var entry rkev1.RKEProvisioningFiles
 	for i := range 5 {
 		name := fmt.Sprintf("files-%d", i)
@@ -219,8 +209,7 @@ func TestBadInput_allEtcdLost(t *testing.T) {
 	require.NoError(t, w.Delete(t.Context(), w.secret("server-machine-plan")))
 	w.obj.Status = rkev1.RKEControlPlaneStatus{}
 	require.NoError(t, w.Status().Update(t.Context(), w.obj))
-	w.machine("another", "etcd", "control-plane", "worker")
-	w.server("another", 9)
+	w.provisioned("another", 9, "etcd", "control-plane", "worker")
 	w.quiet()
 	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.EtcdLostReason), "make another cluster")
 	require.Nil(t, w.planOf("another"))
@@ -235,8 +224,7 @@ func TestBadInput_firstServerNeverApplied(t *testing.T) {
 	require.NotNil(t, w.planOf("server"))
 	require.NoError(t, w.Delete(t.Context(), machine))
 	require.NoError(t, w.Delete(t.Context(), w.secret("server-machine-plan")))
-	w.machine("another", "etcd", "control-plane", "worker")
-	w.server("another", 9)
+	w.provisioned("another", 9, "etcd", "control-plane", "worker")
 	w.quiet()
 	require.NotNil(t, w.planOf("another"))
 }

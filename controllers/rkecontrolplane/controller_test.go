@@ -2,7 +2,6 @@ package rkecontrolplane_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/capi/kubeconfig"
 	"github.com/drover-project/drover/controllers/rkecontrolplane/authorities"
 	"github.com/drover-project/drover/testkit"
 )
@@ -75,9 +73,7 @@ func TestReconcile(t *testing.T) {
 	require.Nil(t, w.obj.Status.Initialization.ControlPlaneInitialized)
 	require.Contains(t, file(t, w.planOf("worker"), "50-rancher.yaml"), "https://10.0.0.1:6443")
 	require.Equal(t, "https://10.0.0.1:6443", w.secret("worker-machine-plan").Annotations[rkev1.JoinedToAnnotation])
-	config, err := kubeconfig.Parse(w.secret("c1-kubeconfig").Data["value"])
-	require.NoError(t, err, "the manager refuses kubeconfigs of users that say more than an address, and ours passes")
-	require.Equal(t, "https://203.0.113.1:6443", config.Host)
+	require.Equal(t, "https://203.0.113.1:6443", w.host())
 
 	w.applies("worker")
 	w.isWell("worker")
@@ -128,12 +124,10 @@ func TestReconcile_badArgumentAndBack(t *testing.T) {
 	w := newWorld(t)
 	w.up()
 	good := w.planOf("server")
-	w.change(func(o *rkev1.RKEControlPlane) { o.Spec.MachineGlobalConfig = nil })
+	w.configure("null")
 	w.quiet()
 	require.Equal(t, good, w.planOf("server"), "it means the same")
-	w.change(func(o *rkev1.RKEControlPlane) {
-		require.NoError(t, json.Unmarshal([]byte(`{"kubelet-arg":["no-such=1"]}`), &o.Spec.MachineGlobalConfig))
-	})
+	w.configure(`{"kubelet-arg":["no-such=1"]}`)
 	w.quiet()
 	w.agent("server", map[string]string{plan.KeyState: string(plan.StateInProgress), plan.KeyFailureCount: "1", plan.KeyFailedOutput: "canary-in-output",
 		plan.KeyAgentStatus: `{"checksum":"` + plan.Checksum(w.secret("server-machine-plan").Data[plan.KeyPlan]) + `","attempt":1,"step":"instruction install","message":"it ended with exit code 1","output":"canary-in-output"}`})
@@ -146,13 +140,11 @@ func TestReconcile_badArgumentAndBack(t *testing.T) {
 	require.NotContains(t, message+w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.RetryingPlanReason), "canary")
 	require.NotEmpty(t, w.secret("c1-kubeconfig").Data["value"])
 
-	w.change(func(o *rkev1.RKEControlPlane) { o.Spec.MachineGlobalConfig = nil })
+	w.configure("null")
 	w.reconcile()
 	require.Equal(t, string(plan.StatePending), string(w.secret("server-machine-plan").Data[plan.KeyState]))
 	require.Equal(t, "canary-in-output", string(w.secret("server-machine-plan").Data[plan.KeyFailedOutput]), "the agent's own keys stay")
-	w.applies("server")
-	w.isWell("server")
-	w.quiet()
+	w.obeys("server")
 	w.expect(rkev1.ReadyCondition, metav1.ConditionTrue, rkev1.ReadyReason)
 }
 
@@ -182,8 +174,7 @@ func TestReconcile_agentWritesMeanwhile(t *testing.T) {
 func TestReconcile_interrupted(t *testing.T) {
 	for n := 1; ; n++ {
 		w, count := newWorld(t), 0
-		w.machine("server", "etcd", "control-plane", "worker")
-		w.server("server", 1)
+		w.provisioned("server", 1, "etcd", "control-plane", "worker")
 		broken := w.reconciler(testkit.Writes(w.WithWatch, func(_ string, do func() error) error {
 			if count++; count > n {
 				return errors.New("the manager is dead")
@@ -209,8 +200,7 @@ func TestReconcile_interrupted(t *testing.T) {
 
 func TestReconcile_paused(t *testing.T) {
 	w := newWorld(t)
-	w.machine("server", "etcd", "control-plane", "worker")
-	w.server("server", 1)
+	w.provisioned("server", 1, "etcd", "control-plane", "worker")
 	w.cluster.Spec.Paused = new(true)
 	require.NoError(t, w.Update(t.Context(), w.cluster))
 	w.quiet()
@@ -228,11 +218,6 @@ func TestReconcile_paused(t *testing.T) {
 func TestKubeconfig(t *testing.T) {
 	w := newWorld(t)
 	w.up()
-	host := func() string {
-		config, err := kubeconfig.Parse(w.secret("c1-kubeconfig").Data["value"])
-		require.NoError(t, err)
-		return config.Host
-	}
 	result := testkit.ExpectReconciled(t, w.r, w.obj)
 	require.InDelta(t, 182*24*time.Hour, result.RequeueAfter, float64(48*time.Hour), "it comes again by itself")
 	before := w.secret("c1-kubeconfig").Data
@@ -242,36 +227,32 @@ func TestKubeconfig(t *testing.T) {
 	w.clock.SetTime(w.clock.Now().AddDate(0, 2, 0))
 	w.quiet()
 	require.NotEqual(t, before, w.secret("c1-kubeconfig").Data, "half of its time is over")
-	require.Equal(t, "https://203.0.113.1:6443", host())
+	require.Equal(t, "https://203.0.113.1:6443", w.host())
 
 	machine := w.machineNamed("server")
 	machine.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: "10.0.0.7"}}
 	require.NoError(t, w.Status().Update(t.Context(), machine))
 	w.quiet()
-	require.Equal(t, "https://203.0.113.1:6443", host(), "it is not up at its new address yet")
-	w.applies("server")
-	w.isWell("server")
-	w.quiet()
-	require.Equal(t, "https://10.0.0.7:6443", host())
+	require.Equal(t, "https://203.0.113.1:6443", w.host(), "it is not up at its new address yet")
+	w.obeys("server")
+	require.Equal(t, "https://10.0.0.7:6443", w.host())
 
 	infrastructure := &rkev1.RKECluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: "c1"}}
 	infrastructure.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "api.example.org", Port: 443}
 	require.NoError(t, w.Create(t.Context(), infrastructure))
 	w.quiet()
-	require.Equal(t, "https://api.example.org:443", host())
+	require.Equal(t, "https://api.example.org:443", w.host())
 	require.Contains(t, file(t, w.planOf("server"), "50-rancher.yaml"), "api.example.org", "among the names of its certificate")
 
-	w.applies("server")
-	w.isWell("server")
-	w.quiet()
+	w.obeys("server")
 	secret := w.secret("c1-kubeconfig")
 	secret.Data["value"] = []byte("rubbish")
 	require.NoError(t, w.Update(t.Context(), secret))
 	w.quiet()
-	require.Equal(t, "https://api.example.org:443", host(), "somebody meddled with it")
+	require.Equal(t, "https://api.example.org:443", w.host(), "somebody meddled with it")
 	require.NoError(t, w.Delete(t.Context(), secret))
 	w.quiet()
-	require.Equal(t, "https://api.example.org:443", host())
+	require.Equal(t, "https://api.example.org:443", w.host())
 
 	require.NoError(t, w.Delete(t.Context(), w.secret("c1-kubeconfig")))
 	require.NoError(t, w.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: "c1-kubeconfig"}, Data: map[string][]byte{"value": []byte("mine")}}))
@@ -282,11 +263,6 @@ func TestKubeconfig(t *testing.T) {
 // The kubeconfig names the address of the server at which its API answers the manager, the external one first; it stays with that while the cluster is reached.
 func TestKubeconfig_addressThatAnswers(t *testing.T) {
 	w := newWorld(t)
-	host := func() string {
-		config, err := kubeconfig.Parse(w.secret("c1-kubeconfig").Data["value"])
-		require.NoError(t, err)
-		return config.Host
-	}
 	var asked []string
 	answers := map[string]bool{"10.0.0.1:6443": true}
 	w.r.Answers = func(_ context.Context, address string, authority []byte) bool {
@@ -294,13 +270,10 @@ func TestKubeconfig_addressThatAnswers(t *testing.T) {
 		asked = append(asked, address)
 		return answers[address]
 	}
-	w.machine("server", "etcd", "control-plane", "worker")
-	w.server("server", 1)
+	w.provisioned("server", 1, "etcd", "control-plane", "worker")
 	w.quiet()
-	w.applies("server")
-	w.isWell("server")
-	w.quiet()
-	require.Equal(t, "https://10.0.0.1:6443", host())
+	w.obeys("server")
+	require.Equal(t, "https://10.0.0.1:6443", w.host())
 	require.Equal(t, []string{"203.0.113.1:6443", "10.0.0.1:6443", "203.0.113.1:6443"}, asked[:3])
 	w.reached.answer[client.ObjectKeyFromObject(w.cluster)] = true
 	w.quiet()
@@ -312,10 +285,10 @@ func TestKubeconfig_addressThatAnswers(t *testing.T) {
 	answers = map[string]bool{}
 	result := testkit.ExpectReconciled(t, w.r, w.obj)
 	require.LessOrEqual(t, result.RequeueAfter, time.Minute)
-	require.Equal(t, "https://10.0.0.1:6443", host(), "nothing better is known")
+	require.Equal(t, "https://10.0.0.1:6443", w.host(), "nothing better is known")
 	answers = map[string]bool{"203.0.113.1:6443": true}
 	w.quiet()
-	require.Equal(t, "https://203.0.113.1:6443", host())
+	require.Equal(t, "https://203.0.113.1:6443", w.host())
 
 	asked, answers = nil, map[string]bool{}
 	w.r.Answers = func(_ context.Context, address string, _ []byte) bool {
@@ -323,7 +296,7 @@ func TestKubeconfig_addressThatAnswers(t *testing.T) {
 		return len(asked) > 1
 	}
 	w.reconcile()
-	require.Equal(t, "https://203.0.113.1:6443", host(), "the server came back while its addresses were asked")
+	require.Equal(t, "https://203.0.113.1:6443", w.host(), "the server came back while its addresses were asked")
 }
 
 // What happens to a cluster and to plans is told by events, once each, and nothing of waiting.
@@ -332,14 +305,10 @@ func TestEvents(t *testing.T) {
 	recorder := events.NewFakeRecorder(100)
 	w.r.Recorder = recorder
 	told := func() (all []string) {
-		for {
-			select {
-			case one := <-recorder.Events:
-				all = append(all, one)
-			default:
-				return all
-			}
+		for len(recorder.Events) > 0 {
+			all = append(all, <-recorder.Events)
 		}
+		return all
 	}
 	w.up()
 	all := strings.Join(told(), "\n")
@@ -351,9 +320,7 @@ func TestEvents(t *testing.T) {
 	require.NotContains(t, all, "NotReached", "it answers a moment later")
 	w.quiet()
 	require.Empty(t, told())
-	w.change(func(o *rkev1.RKEControlPlane) {
-		require.NoError(t, json.Unmarshal([]byte(`{"kubelet-arg":["no-such=1"]}`), &o.Spec.MachineGlobalConfig))
-	})
+	w.configure(`{"kubelet-arg":["no-such=1"]}`)
 	w.quiet()
 	status := func(attempt string) string {
 		return `{"checksum":"` + plan.Checksum(w.secret("server-machine-plan").Data[plan.KeyPlan]) + `","attempt":` + attempt + `,"step":"instruction install","message":"exit code 1"}`
@@ -415,8 +382,7 @@ func TestKubeconfig_authorityEnds(t *testing.T) {
 // An agent that renews its access no more is silent, unless no manager ran to renew it; one that calls again is not.
 func TestReconcile_agentSilent(t *testing.T) {
 	w := newWorld(t)
-	w.machine("server", "etcd", "control-plane", "worker")
-	w.server("server", 1)
+	w.provisioned("server", 1, "etcd", "control-plane", "worker")
 	w.quiet()
 	w.applies("server")
 	w.isWell("server")
@@ -452,17 +418,13 @@ func TestSkipRemediation(t *testing.T) {
 		_, has := w.machineNamed(name).Annotations[clusterv1.MachineSkipRemediationAnnotation]
 		return has
 	}
-	w.machine("server", "etcd", "control-plane")
-	w.server("server", 1)
+	w.provisioned("server", 1, "etcd", "control-plane")
 	w.quiet()
 	require.False(t, skips("server"), "it has nothing to lose yet")
-	w.applies("server")
-	w.isWell("server")
-	w.quiet()
+	w.obeys("server")
 	require.True(t, skips("server"))
 
-	w.machine("worker", "worker")
-	w.server("worker", 2)
+	w.provisioned("worker", 2, "worker")
 	w.quiet()
 	require.False(t, skips("worker"), "one that never becomes a Node has to be replaced")
 	w.applies("worker")
@@ -474,15 +436,11 @@ func TestSkipRemediation(t *testing.T) {
 	change := func(generation int64) {
 		w.change(func(o *rkev1.RKEControlPlane) { o.Spec.ProvisionGeneration = generation })
 		w.quiet()
-		w.applies("server")
-		w.isWell("server")
-		w.quiet()
+		w.obeys("server")
 	}
 	change(1)
 	require.True(t, skips("worker"))
-	w.applies("worker")
-	w.isWell("worker")
-	w.quiet()
+	w.obeys("worker")
 	require.False(t, skips("worker"))
 	w.agent("worker", map[string]string{plan.KeyProbeStatuses: `{"kubelet":{"healthy":false}}`})
 	w.quiet()
@@ -500,9 +458,7 @@ func TestSkipRemediation(t *testing.T) {
 	machine = w.machineNamed("worker")
 	machine.Annotations = map[string]string{clusterv1.MachineSkipRemediationAnnotation: ""}
 	require.NoError(t, w.Update(t.Context(), machine))
-	w.applies("worker")
-	w.isWell("worker")
-	w.quiet()
+	w.obeys("worker")
 	require.True(t, skips("worker"), "the user's own stays")
 }
 
@@ -510,12 +466,9 @@ func TestSkipRemediation(t *testing.T) {
 func TestReconcile_moved(t *testing.T) {
 	w := newWorld(t)
 	w.up()
-	w.machine("worker", "worker")
-	w.server("worker", 2)
+	w.provisioned("worker", 2, "worker")
 	w.quiet()
-	w.applies("worker")
-	w.isWell("worker")
-	w.quiet()
+	w.obeys("worker")
 	w.expect(rkev1.ReadyCondition, metav1.ConditionTrue, rkev1.ReadyReason)
 	source, target := w.obj.Namespace, newWorld(t)
 	target.WithWatch = w.WithWatch

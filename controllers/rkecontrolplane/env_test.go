@@ -24,6 +24,7 @@ import (
 	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/capi"
+	"github.com/drover-project/drover/capi/kubeconfig"
 	"github.com/drover-project/drover/charts"
 	"github.com/drover-project/drover/controllers/rkecontrolplane"
 	"github.com/drover-project/drover/testkit"
@@ -75,9 +76,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	require.NoError(t, clientgoscheme.AddToScheme(scheme))
-	require.NoError(t, clusterv1.AddToScheme(scheme))
-	require.NoError(t, rkev1.AddToScheme(scheme))
+	require.NoError(t, errors.Join(clientgoscheme.AddToScheme(scheme), clusterv1.AddToScheme(scheme), rkev1.AddToScheme(scheme)))
 	w := &world{T: t, WithWatch: testkit.Client(t, scheme), reached: &workloads{map[client.ObjectKey]bool{}, map[string]map[string]string{}, map[string][]corev1.Taint{}}, clock: clocktesting.NewFakePassiveClock(time.Now())}
 	counting := testkit.Writes(w.WithWatch, func(write string, do func() error) error {
 		w.writes = append(w.writes, write)
@@ -136,6 +135,14 @@ func (w *world) change(do func(*rkev1.RKEControlPlane)) {
 	require.NoError(w, w.Update(w.Context(), w.obj))
 }
 
+// configure changes machineGlobalConfig.
+func (w *world) configure(text string) {
+	w.Helper()
+	w.change(func(o *rkev1.RKEControlPlane) {
+		require.NoError(w, json.Unmarshal([]byte(text), &o.Spec.MachineGlobalConfig))
+	})
+}
+
 // machine makes a Machine as Cluster API, and what belongs to it as the bootstrap provider makes it.
 func (w *world) machine(name string, roles ...string) *clusterv1.Machine {
 	w.Helper()
@@ -166,6 +173,13 @@ func (w *world) server(name string, last int) {
 	machine.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: fmt.Sprintf("10.0.0.%d", last)},
 		{Type: clusterv1.MachineExternalIP, Address: fmt.Sprintf("203.0.113.%d", last)}}
 	require.NoError(w, w.Status().Update(w.Context(), machine))
+}
+
+// provisioned is a machine with its server.
+func (w *world) provisioned(name string, last int, roles ...string) {
+	w.Helper()
+	w.machine(name, roles...)
+	w.server(name, last)
 }
 
 func (w *world) machineNamed(name string) *clusterv1.Machine {
@@ -224,15 +238,28 @@ func (w *world) isWell(name string) {
 	w.agent(name, map[string]string{plan.KeyProbeStatuses: string(raw)})
 }
 
+// obeys has the agent apply what it was given, which is well then, and the manager see it.
+func (w *world) obeys(name string) {
+	w.Helper()
+	w.applies(name)
+	w.isWell(name)
+	w.quiet()
+}
+
+// host is where the kubeconfig leads.
+func (w *world) host() string {
+	w.Helper()
+	config, err := kubeconfig.Parse(w.secret("c1-kubeconfig").Data["value"])
+	require.NoError(w, err, "the manager refuses kubeconfigs of users that say more than an address, and ours passes")
+	return config.Host
+}
+
 // up has a cluster with a server whose API answers.
 func (w *world) up() {
 	w.Helper()
-	w.machine("server", "etcd", "control-plane", "worker")
-	w.server("server", 1)
+	w.provisioned("server", 1, "etcd", "control-plane", "worker")
 	w.quiet()
-	w.applies("server")
-	w.isWell("server")
-	w.quiet()
+	w.obeys("server")
 	w.reached.answer[client.ObjectKeyFromObject(w.cluster)] = true
 	w.quiet()
 	w.expect(rkev1.ReadyCondition, metav1.ConditionTrue, rkev1.ReadyReason)

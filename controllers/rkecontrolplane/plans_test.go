@@ -19,14 +19,21 @@ import (
 	"github.com/drover-project/drover/testkit"
 )
 
+// keepPlans has the controller read plan Secrets from a cache of its own.
+func (w *world) keepPlans() cache.Cache {
+	w.Helper()
+	plans, err := rkecontrolplane.NewPlans(testkit.Config(w.T), cache.Options{Scheme: w.Scheme()})
+	require.NoError(w, err)
+	go func() { _ = plans.Start(w.Context()) }()
+	w.r = rkecontrolplane.New(rkecontrolplane.Options{Client: w.WithWatch, Reader: w.WithWatch, Plans: plans, Clusters: w.reached, Clock: w.clock})
+	return plans
+}
+
 // Of plan Secrets the manager keeps what the planner reads and a bounded number of bytes, of others nothing; and what it writes from that takes
 // nothing away from the agent.
 func TestNewPlans(t *testing.T) {
 	w := newWorld(t)
-	plans, err := rkecontrolplane.NewPlans(testkit.Config(t), cache.Options{Scheme: w.Scheme()})
-	require.NoError(t, err)
-	go func() { _ = plans.Start(t.Context()) }()
-	w.r = rkecontrolplane.New(rkecontrolplane.Options{Client: w.WithWatch, Reader: w.WithWatch, Plans: plans, Clusters: w.reached, Clock: w.clock})
+	plans := w.keepPlans()
 	kept := func(name string) *corev1.Secret {
 		secret := &corev1.Secret{}
 		live := w.secret(name)
@@ -71,10 +78,7 @@ func TestNewPlans(t *testing.T) {
 // Who makes many large plan Secrets has the manager keep no more than his share; what is not kept is read, and what goes gives its room back.
 func TestNewPlans_share(t *testing.T) {
 	w := newWorld(t)
-	plans, err := rkecontrolplane.NewPlans(testkit.Config(t), cache.Options{Scheme: w.Scheme()})
-	require.NoError(t, err)
-	go func() { _ = plans.Start(t.Context()) }()
-	w.r = rkecontrolplane.New(rkecontrolplane.Options{Client: w.WithWatch, Reader: w.WithWatch, Plans: plans, Clusters: w.reached, Clock: w.clock})
+	plans := w.keepPlans()
 	const share, each = 8 << 20, 180 << 10
 	made := func(name string) *corev1.Secret {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: name}, Type: plan.SecretType, Data: map[string][]byte{}}
@@ -108,8 +112,7 @@ func TestNewPlans_share(t *testing.T) {
 	require.LessOrEqual(t, kept, share)
 	require.Greater(t, kept, share-2*each)
 
-	w.machine("server", "etcd", "control-plane", "worker")
-	w.server("server", 1)
+	w.provisioned("server", 1, "etcd", "control-plane", "worker")
 	sum(len(hoard) + 1)
 	w.reconcile()
 	require.NotNil(t, w.planOf("server"))
