@@ -220,9 +220,7 @@ func TestDiskStaysFull(t *testing.T) {
 	w.secret.deliver(t, everything(w.folder))
 	w.until(func() bool { return w.secret.status(t).Message != "" })
 	require.Equal(t, "writing the journal: write /var/lib: no space left on device", w.secret.status(t).Message)
-	for range 20 {
-		w.look()
-	}
+	w.looks(20)
 	require.Zero(t, ran(w.folder, "ran-first"), "nothing starts that could not be noted")
 	require.Equal(t, 1, w.secret.writes)
 	full = false

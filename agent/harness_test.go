@@ -177,6 +177,12 @@ func (w *world) look() {
 	}
 }
 
+func (w *world) looks(n int) {
+	for range n {
+		w.look()
+	}
+}
+
 func (w *world) state(is plan.State) func() bool {
 	return func() bool { return w.secret.value(plan.KeyState) == string(is) }
 }

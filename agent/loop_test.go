@@ -66,13 +66,9 @@ func TestApplies(t *testing.T) {
 	require.Equal(t, 2, w.secret.writes, "the claim and the result")
 
 	// Nothing is written or done again, also not by an agent that starts anew.
-	for range 5 {
-		w.look()
-	}
+	w.looks(5)
 	w.restart()
-	for range 5 {
-		w.look()
-	}
+	w.looks(5)
 	require.Equal(t, 2, w.secret.writes)
 	require.Equal(t, 1, ran(w.folder, "ran-first"))
 
@@ -118,9 +114,7 @@ func TestOldProtocol(t *testing.T) {
 
 	require.NoError(t, os.Remove(filepath.Join(w.o.Folder, JournalFile)))
 	w.restart()
-	for range 3 {
-		w.look()
-	}
+	w.looks(3)
 	require.Equal(t, 2, ran(w.folder, "ran-good"), "an agent without a journal believes the Secret")
 }
 
@@ -147,9 +141,7 @@ func TestRetries(t *testing.T) {
 	require.GreaterOrEqual(t, w.clock.Now().Sub(before), 20*time.Second)
 	require.Empty(t, w.secret.status(t).RetryAt)
 	writes := w.secret.writes
-	for range 3 {
-		w.look()
-	}
+	w.looks(3)
 	require.Equal(t, writes, w.secret.writes)
 	require.Equal(t, 4, ran(w.folder, "ran-second"))
 
@@ -291,9 +283,7 @@ func TestProbes(t *testing.T) {
 	require.Empty(t, w.secret.status(t).Probes)
 	writes := w.secret.writes
 	w.restart()
-	for range 10 {
-		w.look()
-	}
+	w.looks(10)
 	require.Equal(t, writes, w.secret.writes, "an agent that starts anew goes on from what was told")
 
 	status.Store(http.StatusInternalServerError)

@@ -45,14 +45,7 @@ func started(t *testing.T, opts cache.Options, through ...transport.WrapperFunc)
 	config.Wrap(transport.Wrappers(through...))
 	made, err := capi.NewCache(config, opts)
 	require.NoError(t, err)
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- made.Start(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		require.NoError(t, <-ended)
-	})
-	require.True(t, made.WaitForCacheSync(t.Context()))
+	run(t, made, made)
 	return made
 }
 

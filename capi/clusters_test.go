@@ -87,7 +87,7 @@ func newRemote(t *testing.T) *remote {
 	w.clusters, err = capi.Setup(t.Context(), mgr, capi.Options{})
 	require.NoError(t, err)
 	w.clusters.OnNode(w.heard.wake)
-	run(t, mgr)
+	run(t, mgr, mgr.GetCache())
 	return w
 }
 

@@ -32,7 +32,7 @@ func embedded(t *testing.T) (webhooks string) {
 	mgr, port := newManager(t)
 	_, err := capi.Setup(t.Context(), mgr, capi.Options{Embedded: true, Concurrency: 2})
 	require.NoError(t, err)
-	run(t, mgr)
+	run(t, mgr, mgr.GetCache())
 	return fmt.Sprintf("https://127.0.0.1:%d", port)
 }
 

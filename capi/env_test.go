@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -64,15 +65,15 @@ func newManager(t *testing.T) (manager.Manager, int) {
 	return mgr, port
 }
 
-// run runs a manager until the test ends.
-func run(t *testing.T, mgr manager.Manager) {
+// run runs a manager or its cache until the test ends.
+func run(t *testing.T, started manager.Runnable, cached cache.Cache) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- mgr.Start(ctx) }()
+	go func() { ended <- started.Start(ctx) }()
 	t.Cleanup(func() {
 		stop()
 		require.NoError(t, <-ended)
 	})
-	require.True(t, mgr.GetCache().WaitForCacheSync(t.Context()))
+	require.True(t, cached.WaitForCacheSync(t.Context()))
 }

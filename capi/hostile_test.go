@@ -115,7 +115,7 @@ func watching(t *testing.T, opts capi.Options) *workload.Clusters {
 	mgr, _ := newManager(t)
 	clusters, err := capi.Setup(t.Context(), mgr, opts)
 	require.NoError(t, err)
-	run(t, mgr)
+	run(t, mgr, mgr.GetCache())
 	return clusters
 }
 

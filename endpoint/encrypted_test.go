@@ -29,13 +29,7 @@ func encrypted(t *testing.T, cert *tls.Certificate, l Limits) (address string) {
 	server, err := Encrypted(t.Context(), "agents", "127.0.0.1:0", handler, func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return cert, nil }, l)
 	require.NoError(t, err)
 	require.False(t, server.NeedLeaderElection(), "every replica answers")
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		require.NoError(t, <-ended)
-	})
+	run(t, server)
 	return server.Listener.Addr().String()
 }
 

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
 // certificate signs itself, for the server or for a client.
@@ -37,6 +38,18 @@ func certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
 }
 
+// run runs a server until the test ends.
+func run(t *testing.T, server manager.Runnable) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+}
+
 // start runs a webhook server that answers with the length of the body, and gives its address and a client.
 func start(t *testing.T, opts WebhookOptions) (address string, client *http.Client) {
 	t.Helper()
@@ -53,13 +66,7 @@ func start(t *testing.T, opts WebhookOptions) (address string, client *http.Clie
 		fmt.Fprint(w, n, err, r.Proto)
 	}))
 	require.ErrorContains(t, server.StartedChecker()(nil), "has not been started yet")
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		require.NoError(t, <-ended)
-	})
+	run(t, server)
 	require.Eventually(t, func() bool { return server.StartedChecker()(nil) == nil }, time.Minute, time.Millisecond)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{cert}}, ForceAttemptHTTP2: true}
 	t.Cleanup(transport.CloseIdleConnections)

@@ -35,6 +35,14 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 // passed is what the endpoint answers a request that gets through it, where there is no API server behind.
 const passed = http.StatusNotFound
 
+// through asks for something, and gets this status.
+func through(t *testing.T, a *access.Access, want int) {
+	t.Helper()
+	status, err := ask(t, a)
+	require.NoError(t, err)
+	require.Equal(t, want, status)
+}
+
 func TestRegister(t *testing.T) {
 	e := newEndpoint(t, nil, "ns", "plan")
 	e.unheard, e.loseAnswers, e.refuse = 3, 2, 1
@@ -49,9 +57,7 @@ func TestRegister(t *testing.T) {
 	}
 	namespace, name := a.Secret()
 	require.Equal(t, "ns/plan", namespace+"/"+name)
-	status, err := ask(t, a)
-	require.NoError(t, err)
-	require.Equal(t, passed, status)
+	through(t, a, passed)
 
 	e.burned = true
 	again := open(t, o)
@@ -66,28 +72,22 @@ func TestRenew(t *testing.T) {
 	e := newEndpoint(t, nil, "ns", "plan")
 	o := optionsOf(t, e)
 	a := open(t, o)
-	through := func() {
-		t.Helper()
-		status, err := ask(t, a)
-		require.NoError(t, err)
-		require.Equal(t, passed, status)
-	}
 	e.clock.Step(29 * time.Minute)
-	through()
+	through(t, a, passed)
 	require.Equal(t, 1, e.issued)
 	e.clock.Step(2 * time.Minute)
-	through()
+	through(t, a, passed)
 	require.Equal(t, 2, e.issued, "half its life is over")
 
 	e.set(func() { e.token = "revoked" })
-	through()
+	through(t, a, passed)
 	require.Equal(t, 3, e.issued, "after a 401")
 
 	e.set(func() { e.refuse = 100 })
 	e.clock.Step(40 * time.Minute)
 	asked := e.asked
 	for range 20 {
-		through()
+		through(t, a, passed)
 	}
 	require.Equal(t, asked+1, e.asked, "a renewal that fails disturbs nothing while the token lives, and is not tried with every request")
 	e.set(func() { e.token = "revoked" })
@@ -100,11 +100,11 @@ func TestRenew(t *testing.T) {
 
 	e.set(func() { e.refuse = 0 })
 	e.clock.Step(21 * 24 * time.Hour)
-	through()
+	through(t, a, passed)
 	e.clock.Step(21 * 24 * time.Hour)
 	e.set(func() { e.token = "another age" })
 	a = open(t, o)
-	through()
+	through(t, a, passed)
 }
 
 // TestTicket: what the endpoint knows the agent by goes back with each renewal, also after a restart; who is taken for a stranger asks for another one.
@@ -113,22 +113,16 @@ func TestTicket(t *testing.T) {
 	o := optionsOf(t, e)
 	a := open(t, o)
 	require.Empty(t, e.ticket)
-	through := func(want int) {
-		t.Helper()
-		status, err := ask(t, a)
-		require.NoError(t, err)
-		require.Equal(t, want, status)
-	}
 	e.set(func() { e.busy = 1 })
-	through(http.StatusTooManyRequests)
+	through(t, a, http.StatusTooManyRequests)
 	require.Equal(t, 1, e.asked, "a ticket that has just come is good")
 	e.clock.Step(10 * time.Minute)
 	e.set(func() { e.busy = 1 })
-	through(passed)
+	through(t, a, passed)
 	require.Equal(t, "ticket-1", e.ticket)
 	a = open(t, o)
 	e.clock.Step(40 * time.Minute)
-	through(passed)
+	through(t, a, passed)
 	require.Equal(t, "ticket-2", e.ticket)
 }
 

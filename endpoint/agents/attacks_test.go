@@ -104,9 +104,7 @@ func TestAttacks(t *testing.T) {
 		{"a ticket with another key", registers(agent{key: newAgent(2, "").key, at: at, ticket: m.answer.Ticket}), unauthorized},
 		{"another's plan Secret by one's own key", registers(agent{key: first.key, at: client.ObjectKeyFromObject(other)}), unauthorized},
 		{"a burned token", func() int {
-			require.NoError(t, m.Get(t.Context(), at, m.secret))
-			delete(m.secret.Data, plan.KeyTokenHash)
-			require.NoError(t, m.Update(t.Context(), m.secret))
+			m.change(func(data map[string][]byte) { delete(data, plan.KeyTokenHash) })
 			return registers(newAgent(2, m.token.String()))()
 		}, unauthorized},
 		{"reads another's plan", func() int { return through(http.MethodGet, othersPath, nil, nil) }, forbidden},
@@ -142,6 +140,28 @@ func TestAttacks(t *testing.T) {
 	m.flooded(known)
 }
 
+// many registers so often, in so many streams at once, and counts the answers by code and by text.
+func (m *manager) many(all, at int, who func() agent, meanwhile func()) (codes map[int]float64, texts map[string]int) {
+	m.Helper()
+	codes, texts = map[int]float64{}, map[string]int{}
+	var mutex sync.Mutex
+	var senders sync.WaitGroup
+	for range at {
+		senders.Go(func() {
+			for range all / at {
+				code, text := m.register(who())
+				mutex.Lock()
+				codes[code]++
+				texts[text]++
+				mutex.Unlock()
+			}
+		})
+	}
+	meanwhile()
+	senders.Wait()
+	return codes, texts
+}
+
 // flooded has somebody send 10,000 guesses from the address of an agent that is known.
 func (m *manager) flooded(known agent) {
 	m.Helper()
@@ -149,29 +169,17 @@ func (m *manager) flooded(known agent) {
 	n := m.count()
 	m.access(known)
 	const all, at = 10_000, 50
-	codes, before := make(chan int, all), map[int]float64{}
+	before := map[int]float64{}
 	for _, code := range []int{http.StatusUnauthorized, http.StatusTooManyRequests} {
 		before[code] = counted(m.T, strconv.Itoa(code))
 	}
 	readsBefore := n.reads.Load()
-	var senders sync.WaitGroup
-	for range at {
-		senders.Go(func() {
-			for range all / at {
-				code, _ := m.register(newAgent(9, connect.NewToken(m.secret.Namespace, m.secret.Name).String()))
-				codes <- code
-			}
-		})
-	}
-	for range 5 { // meanwhile
-		m.access(known)
-	}
-	senders.Wait()
-	close(codes)
-	count := map[int]float64{}
-	for code := range codes {
-		count[code]++
-	}
+	guess := func() agent { return newAgent(9, connect.NewToken(m.secret.Namespace, m.secret.Name).String()) }
+	count, _ := m.many(all, at, guess, func() {
+		for range 5 {
+			m.access(known)
+		}
+	})
 	require.LessOrEqual(m, count[http.StatusUnauthorized], 200.0, "20 at once, 16 under way, one every two seconds")
 	require.LessOrEqual(m, float64(n.reads.Load()-readsBefore), count[http.StatusUnauthorized]+2*5, "nobody else costs the API server a request")
 	require.InDelta(m, all, count[http.StatusUnauthorized]+count[http.StatusTooManyRequests], 0)
@@ -181,7 +189,7 @@ func (m *manager) flooded(known agent) {
 	require.Contains(m, <-m.events.Events, "Warning RegistrationsRefused too many registrations from 127.0.0.1 were refused")
 	require.Less(m, len(m.events.Events), 5)
 
-	code, _ := m.register(newAgent(9, connect.NewToken(m.secret.Namespace, m.secret.Name).String()))
+	code, _ := m.register(guess())
 	require.Equal(m, http.StatusTooManyRequests, code)
 	reads := n.reads.Load()
 	restarted := *m
@@ -202,23 +210,7 @@ func TestRegister_repeated(t *testing.T) {
 	require.EqualValues(t, 1, n.tokens.Load())
 	a = agent{key: a.key, at: client.ObjectKeyFromObject(m.secret), ticket: m.answer.Ticket}
 	m.skew += time.Minute
-	const all, at = 2000, 100
-	answers := make(chan string, all)
-	var senders sync.WaitGroup
-	for range at {
-		senders.Go(func() {
-			for range all / at {
-				_, text := m.register(a)
-				answers <- text
-			}
-		})
-	}
-	senders.Wait()
-	close(answers)
-	different := map[string]bool{}
-	for text := range answers {
-		different[text] = true
-	}
+	_, different := m.many(2000, 100, func() agent { return a }, func() {})
 	require.Len(t, different, 1)
 	require.EqualValues(t, 2, n.tokens.Load())
 	m.skew += time.Minute

@@ -155,6 +155,22 @@ func (m *manager) register(a agent) (int, string) {
 	return m.do(http.MethodPost, connect.Path, header, body)
 }
 
+// change changes the plan Secret's data.
+func (m *manager) change(do func(map[string][]byte)) {
+	m.Helper()
+	require.NoError(m, m.Get(m.Context(), client.ObjectKeyFromObject(m.secret), m.secret))
+	do(m.secret.Data)
+	require.NoError(m, m.Update(m.Context(), m.secret))
+}
+
+// refuses has an agent register in vain.
+func (m *manager) refuses(a agent, says, name string) {
+	m.Helper()
+	code, text := m.register(a)
+	require.Equal(m, http.StatusUnauthorized, code, name)
+	require.Equal(m, says+"\n", text, name)
+}
+
 // access registers and gives the agent's way to the API server, which leads through the endpoint.
 func (m *manager) access(a agent) *kubernetes.Clientset {
 	m.Helper()
@@ -201,13 +217,8 @@ func TestRegister_anotherAttempt(t *testing.T) {
 	m := newManager(t)
 	first := newAgent(1, m.token.String())
 	m.access(first)
-	change := func(do func(map[string][]byte)) {
-		require.NoError(t, m.Get(t.Context(), client.ObjectKeyFromObject(m.secret), m.secret))
-		do(m.secret.Data)
-		require.NoError(t, m.Update(t.Context(), m.secret))
-	}
 	next := connect.NewToken(m.secret.Namespace, m.secret.Name)
-	change(func(data map[string][]byte) {
+	m.change(func(data map[string][]byte) {
 		data[plan.KeyTokenHash], data[plan.KeyAgentStatus] = []byte(next.Hash()), []byte("{}")
 		data[plan.KeyPlan], data[plan.KeyState], data[plan.KeyAppliedChecksum] = []byte("{}"), []byte("succeeded"), []byte("x")
 	})
@@ -216,7 +227,7 @@ func TestRegister_anotherAttempt(t *testing.T) {
 
 	m.access(newAgent(2, next.String()))
 	var before map[string][]byte
-	change(func(data map[string][]byte) {
+	m.change(func(data map[string][]byte) {
 		require.NotContains(t, data, plan.KeyAgentStatus)
 		require.NotContains(t, data, plan.KeyAppliedChecksum)
 		require.Equal(t, "pending", string(data[plan.KeyState]))
@@ -226,15 +237,13 @@ func TestRegister_anotherAttempt(t *testing.T) {
 		agent agent
 		says  string
 	}{
-		"the first by its key":   {first, "this token or key is not known here\n"},
-		"the first by its token": {newAgent(1, m.token.String()), "this token or key is not known here\n"},
-		"a third":                {newAgent(3, next.String()), "this token was used by another agent\n"},
+		"the first by its key":   {first, "this token or key is not known here"},
+		"the first by its token": {newAgent(1, m.token.String()), "this token or key is not known here"},
+		"a third":                {newAgent(3, next.String()), "this token was used by another agent"},
 	} {
-		code, text := m.register(tt.agent)
-		require.Equal(t, http.StatusUnauthorized, code, name)
-		require.Equal(t, tt.says, text, name)
+		m.refuses(tt.agent, tt.says, name)
 	}
-	change(func(data map[string][]byte) { require.Equal(t, before, data) })
+	m.change(func(data map[string][]byte) { require.Equal(t, before, data) })
 }
 
 // One token registers one agent: it may ask again, also without the token; nobody else gets in with it, and that is told.
@@ -243,9 +252,7 @@ func TestRegister(t *testing.T) {
 	first, second := newAgent(1, m.token.String()), newAgent(2, m.token.String())
 	m.access(first)
 	m.access(first)
-	code, text := m.register(second)
-	require.Equal(t, http.StatusUnauthorized, code)
-	require.Equal(t, "this token was used by another agent\n", text)
+	m.refuses(second, "this token was used by another agent", "the token again")
 	require.Contains(t, <-m.events.Events, "Warning TokenReplayed")
 
 	renewing := first
@@ -253,9 +260,7 @@ func TestRegister(t *testing.T) {
 	m.skew += time.Minute
 	m.access(renewing)
 
-	require.NoError(t, m.Get(t.Context(), client.ObjectKeyFromObject(m.secret), m.secret))
-	delete(m.secret.Data, plan.KeyTokenHash)
-	require.NoError(t, m.Update(t.Context(), m.secret))
+	m.change(func(data map[string][]byte) { delete(data, plan.KeyTokenHash) })
 	m.skew += time.Minute
 	m.access(first) // burned, and known by its key
 	for name, stranger := range map[string]agent{
@@ -266,9 +271,7 @@ func TestRegister(t *testing.T) {
 		"nothing but a key":               {key: first.key},
 		"no token of ours":                newAgent(1, "eyJhbGciOi"),
 	} {
-		code, text := m.register(stranger)
-		require.Equal(t, http.StatusUnauthorized, code, name)
-		require.Equal(t, "this token or key is not known here\n", text, name)
+		m.refuses(stranger, "this token or key is not known here", name)
 	}
 	require.Empty(t, m.events.Events)
 }
