@@ -160,18 +160,6 @@ func TestParseMode_takesThreeWords(t *testing.T) {
 	}
 }
 
-// TestInstalled_onARealServer looks at the very CRDs that we install.
-func TestInstalled_onARealServer(t *testing.T) {
-	c := testkit.Client(t, newScheme(t))
-	found, err := capi.Installed(t.Context(), c)
-	require.NoError(t, err)
-	require.Empty(t, found.Missing)
-	require.Empty(t, found.Foreign, "they are labelled as ours")
-	mode, err := capi.Resolve(t.Context(), c, capi.Auto)
-	require.NoError(t, err)
-	require.Equal(t, capi.Embedded, mode, "a second start embeds again")
-}
-
 // A server that does not answer decides nothing: to embed beside another core would be worse than not to start.
 func TestResolve_doesNotGuess(t *testing.T) {
 	scheme := runtime.NewScheme()
@@ -199,6 +187,13 @@ func TestHandover(t *testing.T) {
 		names = append(names, crd.Name)
 	}
 	require.NoError(t, apply.AwaitEstablished(t.Context(), c, names...))
+	found, err := capi.Installed(t.Context(), c)
+	require.NoError(t, err)
+	require.Empty(t, found.Missing)
+	require.Empty(t, found.Foreign, "they are labelled as ours")
+	mode, err := capi.Resolve(t.Context(), c, capi.Auto)
+	require.NoError(t, err)
+	require.Equal(t, capi.Embedded, mode, "a second start embeds again")
 	controllers := capi.ControllerOptions()
 	controllers.SkipNameValidation = new(true)
 	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: newScheme(t), NewCache: capi.NewCache, Client: capi.ClientOptions(),
@@ -219,7 +214,7 @@ func TestHandover(t *testing.T) {
 	patch("machines.cluster.x-k8s.io", `{"spec":{"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],`+
 		`"clientConfig":{"service":{"namespace":"capi-system","name":"capi-webhook-service"}}}}}}`)
 	require.ErrorContains(t, <-ended, "another Cluster API is being installed (machines.cluster.x-k8s.io)")
-	mode, err := capi.Resolve(t.Context(), c, capi.Auto)
+	mode, err = capi.Resolve(t.Context(), c, capi.Auto)
 	require.NoError(t, err)
 	require.Equal(t, capi.External, mode)
 }

@@ -47,11 +47,6 @@ func (c *catalogue) get(ctx context.Context, cached, live client.Reader, name ty
 			return nil, "", fmt.Errorf("reading the ConfigMap %s: %w", name, err)
 		}
 	}
-	c.parse(found, name)
-	return c.parsed, c.problem, nil
-}
-
-func (c *catalogue) parse(found *corev1.ConfigMap, name types.NamespacedName) {
 	c.read, c.version, c.problem = true, found.ResourceVersion, ""
 	text, err := found.Data[ReleasesKey], error(nil)
 	switch {
@@ -65,4 +60,5 @@ func (c *catalogue) parse(found *corev1.ConfigMap, name types.NamespacedName) {
 	if err != nil {
 		c.parsed, c.problem = nil, fmt.Sprintf("the ConfigMap %s: %v", name, err)
 	}
+	return c.parsed, c.problem, nil
 }

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -279,18 +280,9 @@ func TestRegister(t *testing.T) {
 // Two agents come with one token at the same moment: one gets in.
 func TestRegister_race(t *testing.T) {
 	m := newManager(t)
-	codes := make(chan int)
-	for seed := range 8 {
-		go func() {
-			code, _ := m.register(newAgent(byte(seed), m.token.String()))
-			codes <- code
-		}()
-	}
-	count := map[int]int{}
-	for range 8 {
-		count[<-codes]++
-	}
-	require.Equal(t, map[int]int{http.StatusOK: 1, http.StatusUnauthorized: 7}, count)
+	var seed atomic.Int32
+	count, _ := m.many(8, 8, func() agent { return newAgent(byte(seed.Add(1)), m.token.String()) }, func() {})
+	require.Equal(t, map[int]float64{http.StatusOK: 1, http.StatusUnauthorized: 7}, count)
 }
 
 // Somebody else writes the plan Secret between the endpoint's reading and writing it: the key is bound all the same, not only believed to be.
