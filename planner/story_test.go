@@ -84,9 +84,10 @@ func (w *world) machine(name, text string) {
 	}
 	maps.Copy(labels, g.Labels)
 	number := name[strings.LastIndex(name, "-")+1:]
-	m := &planner.Machine{Name: name, ID: ptr.Deref(g.ID, "id-"+name), Labels: labels, Roles: planner.RolesOf(labels), OS: g.OS, NodeName: g.NodeName, Deleting: g.Deleting,
-		Provisioned: ptr.Deref(g.Provisioned, true), ProviderID: ptr.Deref(g.ProviderID, "digitalocean://"+number), InternalIPs: ptr.Deref(g.Internal, []string{"10.0.0." + number}),
-		ExternalIPs: g.External, NodeLabels: g.NodeLabels, NodeTaints: g.NodeTaints, Invalid: g.Invalid, Joined: g.Joined, KubeletVersion: g.Kubelet}
+	m := &planner.Machine{Name: name, ID: ptr.Deref(g.ID, "id-"+name), Labels: labels, Roles: planner.RolesOf(labels), OS: g.OS, NodeName: g.NodeName,
+		Deleting: g.Deleting, Provisioned: ptr.Deref(g.Provisioned, true), ProviderID: ptr.Deref(g.ProviderID, "digitalocean://"+number),
+		InternalIPs: ptr.Deref(g.Internal, []string{"10.0.0." + number}), ExternalIPs: g.External, NodeLabels: g.NodeLabels, NodeTaints: g.NodeTaints,
+		Invalid: g.Invalid, Joined: g.Joined, KubeletVersion: g.Kubelet}
 	if old := w.machines[name]; old != nil {
 		m.Secret = old.Secret
 	}

@@ -168,7 +168,8 @@ func TestReconcile_waits(t *testing.T) {
 		change, mend func(*world)
 		reason       string // of Ready; empty where nothing is told
 	}{
-		"its Cluster is paused":             {func(w *world) { w.cluster.Spec.Paused = new(true) }, func(w *world) { w.cluster.Spec.Paused = nil }, clusterv1.PausedReason},
+		"its Cluster is paused": {func(w *world) { w.cluster.Spec.Paused = new(true) }, func(w *world) { w.cluster.Spec.Paused = nil },
+			clusterv1.PausedReason},
 		"it is paused itself":               {annotated(clusterv1.PausedAnnotation), plain, clusterv1.PausedReason},
 		"it is managed elsewhere":           {annotated(clusterv1.ManagedByAnnotation), plain, ""},
 		"nobody owns it":                    {func(w *world) { w.obj.OwnerReferences = nil }, own, rkev1.WaitingForOwnerReason},

@@ -53,8 +53,8 @@ func TestRun(t *testing.T) {
 		{name: "progress", err: step.Progress("Running", "", 0), status: metav1.ConditionUnknown, reason: "Running"},
 		{name: "wrapped stall", err: fmt.Errorf("first: %w", step.Stall("Bad", errors.New("spec.x is bad"))),
 			status: metav1.ConditionFalse, reason: "Bad"},
-		{name: "waiting in a chain", err: fmt.Errorf("a: %w", fmt.Errorf("b: %w", step.Wait("NoFile", "m", time.Second))), status: metav1.ConditionFalse, reason: "NoFile",
-			result: reconcile.Result{RequeueAfter: time.Second}},
+		{name: "waiting in a chain", err: fmt.Errorf("a: %w", fmt.Errorf("b: %w", step.Wait("NoFile", "m", time.Second))),
+			status: metav1.ConditionFalse, reason: "NoFile", result: reconcile.Result{RequeueAfter: time.Second}},
 		{name: "conflict", err: conflict, result: reconcile.Result{RequeueAfter: 50 * time.Millisecond}},
 		{name: "conflict in both", err: errors.Join(conflict, nil), result: reconcile.Result{RequeueAfter: 50 * time.Millisecond}},
 		{name: "conflict, wrapped", err: fmt.Errorf("writing the status: %w", conflict), result: reconcile.Result{RequeueAfter: 50 * time.Millisecond}},
@@ -65,7 +65,8 @@ func TestRun(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newScope()
 			ranLast := false
-			err := step.Run(t.Context(), s, step.Of("Mine", "Fine", func(context.Context, *scope) error { return tt.err }), step.Of("Next", "Ok", func(context.Context, *scope) error {
+			mine := step.Of("Mine", "Fine", func(context.Context, *scope) error { return tt.err })
+			err := step.Run(t.Context(), s, mine, step.Of("Next", "Ok", func(context.Context, *scope) error {
 				ranLast = true
 				return nil
 			}))
@@ -73,14 +74,14 @@ func TestRun(t *testing.T) {
 			result, err := step.Result(err)
 			require.Equal(t, tt.wantErr, err != nil)
 			require.Equal(t, tt.result, result)
-			mine := s.set.Get("Mine")
+			told := s.set.Get("Mine")
 			if tt.status == "" {
-				require.Nil(t, mine)
+				require.Nil(t, told)
 				return
 			}
-			require.Equal(t, tt.status, mine.Status)
-			require.Equal(t, tt.reason, mine.Reason)
-			require.EqualValues(t, 7, mine.ObservedGeneration)
+			require.Equal(t, tt.status, told.Status)
+			require.Equal(t, tt.reason, told.Reason)
+			require.EqualValues(t, 7, told.ObservedGeneration)
 		})
 	}
 }
