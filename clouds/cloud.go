@@ -140,24 +140,19 @@ var known = map[string]Cloud{}
 
 func add(clouds ...Cloud) bool { //nolint:unparam // the result lets a file add its drivers where a variable is declared
 	for _, c := range clouds {
-		if c.EnvPrefix == "" {
-			c.EnvPrefix = envPrefix(c.Driver)
-		}
 		known[c.Driver] = c
 	}
 	return true
 }
 
-func envPrefix(driver string) string {
-	return strings.ToUpper(strings.ReplaceAll(driver, "-", "_"))
-}
-
 // Of returns what is known of a driver.
 func Of(driver string) Cloud {
-	if c, ok := known[driver]; ok {
-		return c
+	c := known[driver]
+	c.Driver = driver
+	if c.EnvPrefix == "" {
+		c.EnvPrefix = strings.ToUpper(strings.ReplaceAll(driver, "-", "_"))
 	}
-	return Cloud{Driver: driver, EnvPrefix: envPrefix(driver)}
+	return c
 }
 
 // Known reports whether anything is known of the driver.
@@ -170,18 +165,7 @@ func (c Cloud) Known() bool {
 func All() []Cloud {
 	out := make([]Cloud, 0, len(known))
 	for _, name := range slices.Sorted(maps.Keys(known)) {
-		out = append(out, known[name])
-	}
-	return out
-}
-
-// Listers are the names of the drivers whose servers package finder can list.
-func Listers() []string {
-	var out []string
-	for _, c := range All() {
-		if c.Lists {
-			out = append(out, c.Driver)
-		}
+		out = append(out, Of(name))
 	}
 	return out
 }

@@ -72,7 +72,19 @@ func FieldsFromCRD(crd *apiextensionsv1.CustomResourceDefinition) ([]Field, erro
 	if err != nil {
 		return nil, fmt.Errorf("reading the fields of CRD %s: %w", crd.Name, err)
 	}
-	properties := driverProperties(crd)
+	var properties map[string]schemaProps
+	for _, version := range crd.Spec.Versions {
+		if version.Name == Version && version.Schema != nil && version.Schema.OpenAPIV3Schema != nil {
+			properties = version.Schema.OpenAPIV3Schema.Properties
+		}
+	}
+	// Where in its schema the kind has the driver's fields.
+	switch kind := crd.Spec.Names.Kind; {
+	case strings.HasSuffix(kind, "MachineTemplate"):
+		properties = properties["spec"].Properties["template"].Properties["spec"].Properties
+	case strings.HasSuffix(kind, "Machine"):
+		properties = properties["spec"].Properties
+	}
 	for i := range fields {
 		usage, _, ok := strings.Cut(properties[fields[i].Name].Description, descriptionBreak)
 		if ok {
@@ -80,22 +92,4 @@ func FieldsFromCRD(crd *apiextensionsv1.CustomResourceDefinition) ([]Field, erro
 		}
 	}
 	return fields, nil
-}
-
-// driverProperties finds where in its schema a kind has the driver's fields.
-func driverProperties(crd *apiextensionsv1.CustomResourceDefinition) map[string]schemaProps {
-	for _, version := range crd.Spec.Versions {
-		if version.Name != Version || version.Schema == nil || version.Schema.OpenAPIV3Schema == nil {
-			continue
-		}
-		properties := version.Schema.OpenAPIV3Schema.Properties
-		switch {
-		case strings.HasSuffix(crd.Spec.Names.Kind, "MachineTemplate"):
-			return properties["spec"].Properties["template"].Properties["spec"].Properties
-		case strings.HasSuffix(crd.Spec.Names.Kind, "Machine"):
-			return properties["spec"].Properties
-		}
-		return properties
-	}
-	return nil
 }

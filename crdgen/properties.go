@@ -191,17 +191,13 @@ func list(description, listType string, item schemaProps, keys ...string) schema
 	}
 }
 
-func rule(expression, message string) apiextensionsv1.ValidationRule {
-	return apiextensionsv1.ValidationRule{Rule: expression, Message: message}
-}
-
 // commonProperty is RKECommonNodeConfig of api/rke/v1.
 func commonProperty(driverName string) schemaProps {
 	credential := text("CloudCredentialSecretName names the Secret with the cloud's credential: name, or namespace:name. A Secret in "+
 		"another namespace must name this namespace in its annotation drover.cattle.io/allowed-namespaces.", maxCommonNameLength)
-	credential.XValidations = apiextensionsv1.ValidationRules{rule(
-		`self == '' || self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?:)?[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')`,
-		"must be the name of a Secret in this namespace, or namespace:name")}
+	credential.XValidations = apiextensionsv1.ValidationRules{{
+		Rule:    `self == '' || self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?:)?[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')`,
+		Message: "must be the name of a Secret in this namespace, or namespace:name"}}
 	effect := oneOf(text("Effect on pods that do not tolerate the taint.", 32), "NoSchedule", "PreferNoSchedule", "NoExecute")
 	key := text("Key of the taint.", 317)
 	key.MinLength = new(int64(1))
@@ -223,8 +219,8 @@ func sshContactProperty(driverName string) schemaProps {
 	mode := oneOf(text("Mode is Auto, the default, or \"Off\", with quotes in YAML: the Job does not log in, so that no host key is recorded and BootstrapDelivered stays Unknown.", 8),
 		rkev1.SSHContactAuto, rkev1.SSHContactOff)
 	if cloud := clouds.Of(driverName); cloud.UserData.Habit == clouds.None && (!cloud.NoServer || cloud.NeedsKey != "") {
-		mode.XValidations = apiextensionsv1.ValidationRules{rule(fmt.Sprintf("self != '%s'", rkev1.SSHContactOff),
-			fmt.Sprintf("driver %s takes no user data: the bootstrap data goes over SSH, which cannot be Off", driverName))}
+		mode.XValidations = apiextensionsv1.ValidationRules{{Rule: fmt.Sprintf("self != '%s'", rkev1.SSHContactOff),
+			Message: fmt.Sprintf("driver %s takes no user data: the bootstrap data goes over SSH, which cannot be Off", driverName)}}
 	}
 	user := text("User on the server; the driver's when empty.", rkev1.MaxSSHUser)
 	user.Pattern = "^$|" + rkev1.SSHUserPattern

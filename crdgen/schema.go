@@ -48,10 +48,8 @@ func KindsOf(driver string) Kinds {
 // CRDName is the name Cluster API expects of the CRD of a kind: the plural of its lower-case name as github.com/gobuffalo/flect
 // forms it (Cluster API, internal/contract, CalculateCRDName). All our kinds end in words whose plural is regular.
 func CRDName(group, kind string) string {
-	return plural(kind) + "." + group
+	return strings.ToLower(kind) + "s." + group
 }
-
-func plural(kind string) string { return strings.ToLower(kind) + "s" }
 
 // CheckDriverName refuses names that cannot become kinds.
 func CheckDriverName(name string) error {
@@ -102,9 +100,9 @@ func CRDs(schema Schema) (config, template, machine *apiextensionsv1.CustomResou
 	}
 	spec := object("Spec is what the driver is asked for.", plain)
 	// It stands on the object around providerID, so that taking the field away is seen too.
-	spec.XValidations = apiextensionsv1.ValidationRules{rule(
-		`!has(oldSelf.providerID) || oldSelf.providerID == '' || (has(self.providerID) && self.providerID == oldSelf.providerID)`,
-		"providerID cannot be changed once it is set: delete the Machine to get another server")}
+	spec.XValidations = apiextensionsv1.ValidationRules{{
+		Rule:    `!has(oldSelf.providerID) || oldSelf.providerID == '' || (has(self.providerID) && self.providerID == oldSelf.providerID)`,
+		Message: "providerID cannot be changed once it is set: delete the Machine to get another server"}}
 	machine = b.crd(MachineGroup, kinds.Machine, "m", topLevel(fmt.Sprintf("A server made by the docker-machine driver %s.", schema.Driver),
 		map[string]schemaProps{"spec": spec, "status": machineStatus()}, "spec"))
 	machine.Spec.Versions[0].Subresources = &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}}
@@ -153,7 +151,7 @@ func (b builder) crd(group, kind, short string, body schemaProps) *apiextensions
 			Group: group,
 			Scope: apiextensionsv1.NamespaceScoped,
 			Names: apiextensionsv1.CustomResourceDefinitionNames{
-				Kind: kind, ListKind: kind + "List", Plural: plural(kind), Singular: strings.ToLower(kind),
+				Kind: kind, ListKind: kind + "List", Plural: strings.ToLower(kind) + "s", Singular: strings.ToLower(kind),
 				ShortNames: shortNames,
 				Categories: []string{"cluster-api", "drover"},
 			},

@@ -5,12 +5,24 @@ const maxStatusText = 32 << 10
 
 // machineStatus is RKEMachineStatus of api/rke/v1; a test keeps the two alike.
 func machineStatus() schemaProps {
+	observed := formatted("integer", "int64", "ObservedGeneration is the generation the condition is about.")
+	observed.Minimum = new(float64(0))
+	condition := object("A condition of the machine.", map[string]schemaProps{
+		"type":               text("Type of the condition.", 316),
+		"status":             oneOf(text("Status is True, False or Unknown.", 16), "True", "False", "Unknown"),
+		"reason":             text("Reason is one CamelCase word.", 1024),
+		"message":            text("Message says what is so, why, and what to do next.", 32768),
+		"lastTransitionTime": formatted("string", "date-time", "LastTransitionTime is when the status changed last."),
+		"observedGeneration": observed,
+	}, "lastTransitionTime", "message", "reason", "status", "type")
+	// Those of objects exported from Rancher have a lastUpdateTime too, which is no reason to refuse them.
+	condition.XPreserveUnknownFields = new(true)
 	initialization := object("Initialization is what Cluster API waits for.", map[string]schemaProps{
 		"provisioned": {Type: "boolean", Description: "Provisioned is true once the server is there and spec.providerID is known; it never goes back."},
 	})
 	initialization.MinProperties = new(int64(1))
 	return object("Status is what was found out about the machine.", map[string]schemaProps{
-		"conditions":                conditionsProperty(),
+		"conditions":                list("Conditions, one per step of the machine's life.", "map", condition, "type"),
 		"jobName":                   text("JobName is the Job that runs, or ran last.", 253),
 		"ready":                     {Type: "boolean", Description: "Ready is what Cluster API read before its v1beta2 contract."},
 		"driverHash":                text("DriverHash is the checksum of the driver the machine was made with.", 128),
@@ -41,20 +53,4 @@ func machineStatus() schemaProps {
 		"nextAttemptTime": formatted("string", "date-time", "NextAttemptTime is when the next Job may start after a failure."),
 		"heldBy":          text("HeldBy is the machine of this namespace that the cloud refused, while this one waits for its turn to ask for the same.", 253),
 	})
-}
-
-func conditionsProperty() schemaProps {
-	observed := formatted("integer", "int64", "ObservedGeneration is the generation the condition is about.")
-	observed.Minimum = new(float64(0))
-	condition := object("A condition of the machine.", map[string]schemaProps{
-		"type":               text("Type of the condition.", 316),
-		"status":             oneOf(text("Status is True, False or Unknown.", 16), "True", "False", "Unknown"),
-		"reason":             text("Reason is one CamelCase word.", 1024),
-		"message":            text("Message says what is so, why, and what to do next.", 32768),
-		"lastTransitionTime": formatted("string", "date-time", "LastTransitionTime is when the status changed last."),
-		"observedGeneration": observed,
-	}, "lastTransitionTime", "message", "reason", "status", "type")
-	// Those of objects exported from Rancher have a lastUpdateTime too, which is no reason to refuse them.
-	condition.XPreserveUnknownFields = new(true)
-	return list("Conditions, one per step of the machine's life.", "map", condition, "type")
 }

@@ -21,14 +21,8 @@ const (
 	Scan Operation = "scan"
 )
 
-// isOperation knows the empty one too: documents of tests and of other systems may not say which it was.
-func isOperation(o Operation) bool {
-	switch o {
-	case "", Probe, Create, Remove, Scan:
-		return true
-	}
-	return false
-}
+// operations have the empty one too: documents of tests and of other systems may not say which it was.
+var operations = []Operation{"", Probe, Create, Remove, Scan}
 
 // Keys of the state Secret, <m>-machine-state.
 const (

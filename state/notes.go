@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -123,17 +122,6 @@ func ReadDriver(annotations map[string]string) (driver DriverRef, ok bool) {
 
 // NoteLost notes among a state Secret's annotations that what it had said before was lost (see Request.MayExist).
 func NoteLost(annotations map[string]string) { annotations[claimLost] = "true" }
-
-// ReadTaggedUID reads from a state Secret the UID with which the machine's servers are tagged. Before it was noted it was the one
-// in the label, which the last claim wrote. Empty when neither is there.
-func ReadTaggedUID(state metav1.Object) string {
-	for _, uid := range []string{state.GetAnnotations()[rkev1.TaggedUIDAnnotation], state.GetLabels()[rkev1.MachineUIDLabel]} {
-		if uid != "" && len(validation.IsValidLabelValue(uid)) == 0 {
-			return uid
-		}
-	}
-	return ""
-}
 
 // ReadClaim reads the note from a state Secret; ok is false when there is none.
 func ReadClaim(annotations map[string]string) (claim Claim, ok bool) {

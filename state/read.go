@@ -61,7 +61,7 @@ func ReadResult(data map[string][]byte, key string) (Result, error) {
 	if r.Attempt < 0 || r.Attempt > MaxAttempt {
 		return Result{}, fmt.Errorf("reading %s: there is no attempt %d", key, r.Attempt)
 	}
-	if !isOperation(r.Operation) {
+	if !slices.Contains(operations, r.Operation) {
 		return Result{}, fmt.Errorf("reading %s: unknown operation %.40q", key, string(r.Operation))
 	}
 	if r.Retry != nil && len(*r.Retry) > maxRetry {
@@ -140,7 +140,15 @@ func ReadServer(data map[string][]byte) (Server, error) {
 		return Server{}, fmt.Errorf("reading %s: port %d", ServerKey, s.SSHPort)
 	}
 	s.FailureDomain = Printable(s.FailureDomain, maxZone)
-	s.Addresses = goodAddresses(s.Addresses)
+	told := s.Addresses
+	s.Addresses = nil
+	for _, a := range told {
+		isKind := slices.Contains([]string{"ExternalIP", "InternalIP", "Hostname", "ExternalDNS", "InternalDNS"}, a.Type)
+		isAddress := a.Address != "" && len(a.Address) <= MaxAddress && !strings.ContainsFunc(a.Address, notInID)
+		if isKind && isAddress && len(s.Addresses) < maxAddresses {
+			s.Addresses = append(s.Addresses, a)
+		}
+	}
 	return s, nil
 }
 
@@ -156,7 +164,7 @@ func ReadJournal(data map[string][]byte) (Journal, error) {
 	default:
 		return Journal{}, fmt.Errorf("reading %s: unknown phase %.40q", JournalKey, string(j.Phase))
 	}
-	if !isOperation(j.Operation) {
+	if !slices.Contains(operations, j.Operation) {
 		j.Operation = ""
 	}
 	if len(validation.IsDNS1123Label(j.InstanceName)) > 0 {
@@ -180,24 +188,6 @@ func decode(data map[string][]byte, key string, limit int, into any) error {
 		return fmt.Errorf("reading %s: %w", key, err)
 	}
 	return nil
-}
-
-func goodAddresses(all []Address) []Address {
-	var good []Address
-	for _, a := range all {
-		switch a.Type {
-		case "ExternalIP", "InternalIP", "Hostname", "ExternalDNS", "InternalDNS":
-		default:
-			continue
-		}
-		if a.Address == "" || len(a.Address) > MaxAddress || strings.ContainsFunc(a.Address, notInID) {
-			continue
-		}
-		if good = append(good, a); len(good) == maxAddresses {
-			break
-		}
-	}
-	return good
 }
 
 func notInID(r rune) bool {

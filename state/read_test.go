@@ -137,8 +137,8 @@ func FuzzReadAnnotations(f *testing.F) {
 		}
 		read := state.Read(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}, Data: map[string][]byte{state.CredentialKey: credential}})
 		require.Regexp(t, `\A([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?\z`, read.InstanceName)
-		labelled := &metav1.ObjectMeta{Annotations: map[string]string{rkev1.TaggedUIDAnnotation: instance}, Labels: map[string]string{rkev1.MachineUIDLabel: hash}}
-		require.LessOrEqual(t, len(state.ReadTaggedUID(labelled)), 63)
+		labelled := metav1.ObjectMeta{Annotations: map[string]string{rkev1.TaggedUIDAnnotation: instance}, Labels: map[string]string{rkev1.MachineUIDLabel: hash}}
+		require.LessOrEqual(t, len(state.Read(&corev1.Secret{ObjectMeta: labelled}).TaggedUID), 63)
 		if ref, ok := state.ReadDriver(annotations); ok {
 			require.Regexp(t, `\A[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?\z`, ref.Name)
 			require.LessOrEqual(t, len(ref.URL), 2048)

@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
 // State is a state Secret, read as a whole and once. What is missing in it is zero; a document that cannot be read says so by
@@ -68,7 +70,13 @@ func Read(secret *corev1.Secret) State {
 			s.InstanceName = name
 		}
 	}
-	s.TaggedUID, s.Lost = ReadTaggedUID(secret), secret.Annotations[claimLost] == "true"
+	s.Lost = secret.Annotations[claimLost] == "true"
+	// Before the UID in the tags was noted it was the one in the label, which the last claim wrote.
+	for _, uid := range []string{secret.Annotations[rkev1.TaggedUIDAnnotation], secret.Labels[rkev1.MachineUIDLabel]} {
+		if s.TaggedUID == "" && len(validation.IsValidLabelValue(uid)) == 0 {
+			s.TaggedUID = uid
+		}
+	}
 	return s
 }
 

@@ -45,8 +45,6 @@ func countMarks(data []byte) int {
 	return count
 }
 
-func atLine(line int, problem string) error { return fmt.Errorf("line %d: %s", line, problem) }
-
 var (
 	yamlProblem = regexp.MustCompile(`^yaml: line (\d+): (.*)$`)
 	// parserProblem are the problems whose line the library counts from 0, and others from 1 (go.yaml.in/yaml/v3 decode.go, fail).
@@ -67,5 +65,5 @@ func noYAML(err error) error {
 	if parserProblem.MatchString(found[2]) {
 		line++
 	}
-	return atLine(line, "it is no valid YAML: "+found[2])
+	return fmt.Errorf("line %d: it is no valid YAML: %s", line, found[2])
 }

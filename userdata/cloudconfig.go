@@ -44,7 +44,13 @@ func parseConfig(data []byte, left budget) (*yaml.Node, error) {
 	if countMarks(data) > left.marks {
 		return nil, errTooMuch
 	}
-	decoder := yaml.NewDecoder(bytes.NewReader(withoutHeader(data)))
+	// An empty line stays where #cloud-config stood, so that lines have the numbers that the user sees.
+	start := len(data) - len(bytes.TrimLeft(data, blanks))
+	body := bytes.Repeat([]byte("\n"), bytes.Count(data[:start], []byte("\n")))
+	if end := bytes.IndexByte(data[start:], '\n'); end >= 0 {
+		body = append(body, data[start+end:]...)
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(body))
 	var document yaml.Node
 	if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
 		return mapping(), nil
@@ -59,19 +65,9 @@ func parseConfig(data []byte, left budget) (*yaml.Node, error) {
 		return mapping(), nil
 	}
 	if root.Kind != yaml.MappingNode {
-		return nil, atLine(root.Line, "it is not a YAML mapping")
+		return nil, fmt.Errorf("line %d: it is not a YAML mapping", root.Line)
 	}
 	return expand(root, &left, 0)
-}
-
-// withoutHeader leaves an empty line where #cloud-config stood, so that lines have the numbers that the user sees.
-func withoutHeader(data []byte) []byte {
-	start := len(data) - len(bytes.TrimLeft(data, blanks))
-	before := bytes.Repeat([]byte("\n"), bytes.Count(data[:start], []byte("\n")))
-	if end := bytes.IndexByte(data[start:], '\n'); end >= 0 {
-		return append(before, data[start+end:]...)
-	}
-	return nil
 }
 
 // expand replaces aliases by what they stand for: after merging, an anchor's name may mean something else.
@@ -99,7 +95,7 @@ func expand(node *yaml.Node, left *budget, depth int) (*yaml.Node, error) {
 	}
 	for i := 0; out.Kind == yaml.MappingNode && i < len(out.Content); i += 2 {
 		if out.Content[i].Kind != yaml.ScalarNode {
-			return nil, atLine(node.Line, "it has a list or a mapping as a key, which cloud-init cannot read")
+			return nil, fmt.Errorf("line %d: it has a list or a mapping as a key, which cloud-init cannot read", node.Line)
 		}
 	}
 	return &out, nil

@@ -106,13 +106,12 @@ func FormatWay(way clouds.UserData) string {
 			items = append(items, key+"="+flag)
 		}
 	}
+	rank := func(item string) int {
+		key, _, _ := strings.Cut(item, "=")
+		return slices.Index([]string{"flag", "habit", "with", "unless", "excludes", "merges"}, key)
+	}
 	slices.SortStableFunc(items, func(a, b string) int { return rank(a) - rank(b) })
 	return strings.Join(items, ",")
-}
-
-func rank(item string) int {
-	key, _, _ := strings.Cut(item, "=")
-	return slices.Index([]string{"flag", "habit", "with", "unless", "excludes", "merges"}, key)
 }
 
 // UnknownHabitError means that a driver has flags which look as if they take user data, and nobody has said what they take.

@@ -38,26 +38,21 @@ func existence(was metav1.ConditionStatus, listed, account bool) (status metav1.
 	return metav1.ConditionUnknown, rkev1.ServerNotSeenReason, "the cloud does not list the server, and never has: it may be gone, or carry no tag of ours. Look at the cloud"
 }
 
-// count counts the machines whose server is listed, and those whose server would be.
-func (k knowledge) count(listed map[string]bool, within string) (seen, asked int) {
-	for _, providerID := range k.here {
-		if strings.HasPrefix(providerID, within) {
-			asked++
-		}
-		if listed[providerID] {
-			seen++
-		}
-	}
-	return seen, asked
-}
-
 // tellMachines writes into the machines whose server the scan should have listed whether it did. What has not changed is not written.
 func (r *Reconciler) tellMachines(ctx context.Context, scan *rkev1.ServerScan, k knowledge, report state.ScanReport) error {
 	listed := map[string]bool{}
 	for _, server := range report.Servers {
 		listed[server.ProviderID] = true
 	}
-	seen, asked := k.count(listed, report.Within)
+	seen, asked := 0, 0 // machines whose server is listed, and those whose server would be
+	for _, providerID := range k.here {
+		if strings.HasPrefix(providerID, report.Within) {
+			asked++
+		}
+		if listed[providerID] {
+			seen++
+		}
+	}
 	var errs []error
 	for name, providerID := range k.here {
 		if !strings.HasPrefix(providerID, report.Within) {

@@ -185,16 +185,13 @@ func (k knowledge) judge(report state.ScanReport, now time.Time, grace time.Dura
 	}
 	slices.Sort(out.notListed)
 	out.notListed = out.notListed[:min(len(out.notListed), maxListed)]
+	// First what somebody has to do something about.
+	order := []string{rkev1.VerdictOrphan, rkev1.VerdictRemoved, rkev1.VerdictYoung, rkev1.VerdictUncertain}
 	slices.SortStableFunc(out.servers, func(a, b rkev1.ScannedServerStatus) int {
-		return cmp.Or(cmp.Compare(weight(a.Verdict), weight(b.Verdict)), cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(slices.Index(order, a.Verdict), slices.Index(order, b.Verdict)), cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
 	})
 	out.servers = out.servers[:min(len(out.servers), maxListed)]
 	return out
-}
-
-// weight puts first what somebody has to do something about.
-func weight(verdict string) int {
-	return slices.Index([]string{rkev1.VerdictOrphan, rkev1.VerdictRemoved, rkev1.VerdictYoung, rkev1.VerdictUncertain}, verdict)
 }
 
 const pageSize = 500

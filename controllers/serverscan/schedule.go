@@ -127,13 +127,13 @@ func (s *Schedule) accounts(ctx context.Context) (map[account]usage, error) {
 		served[crds.Items[i].Name] = true
 	}
 	accounts := map[account]usage{}
-	for _, driver := range clouds.Listers() {
-		kind := crdgen.KindsOf(driver).Machine
-		if !served[crdgen.CRDName(crdgen.MachineGroup, kind)] {
+	for _, cloud := range clouds.All() {
+		kind := crdgen.KindsOf(cloud.Driver).Machine
+		if !cloud.Lists || !served[crdgen.CRDName(crdgen.MachineGroup, kind)] {
 			continue
 		}
 		err := eachMachine(ctx, s.Reader, rkev1.MachineGroupVersion.WithKind(kind), func(machine *unstructured.Unstructured) {
-			at := account{machine.GetNamespace(), driver, rkev1.DriverMachine{Unstructured: machine}.CredentialName()}
+			at := account{machine.GetNamespace(), cloud.Driver, rkev1.DriverMachine{Unstructured: machine}.CredentialName()}
 			made := machine.GetCreationTimestamp().Time
 			if use, known := accounts[at]; at.credential != "" && (!known || made.Before(use.since)) {
 				accounts[at] = usage{since: made}
