@@ -19,27 +19,6 @@ func Predefined() []v3.NodeDriver { return predefined(runtime.GOARCH) }
 
 // predefined is for servers of an architecture, as Go names it.
 func predefined(arch string) []v3.NodeDriver {
-	var out []v3.NodeDriver
-	for _, cloud := range clouds.All() {
-		if cloud.NodeDriver != nil {
-			out = append(out, nodeDriver(cloud.Driver, *cloud.NodeDriver, arch))
-		}
-	}
-	return out
-}
-
-func nodeDriver(driverName string, known clouds.NodeDriver, arch string) v3.NodeDriver {
-	spec := v3.NodeDriverSpec{
-		DisplayName: driverName, Description: known.Description, URL: v3.BuiltinURLPrefix, Builtin: true,
-		Active: known.Active, AddCloudCredential: known.AddCredential, WhitelistDomains: slices.Clone(known.Hosts),
-	}
-	if known.Plugin.URL != "" {
-		spec.URL, spec.Checksum = known.Plugin.For(arch)
-		spec.Builtin = false
-		if len(known.Plugin.Checksums) == 1 {
-			spec.Description += " For amd64 only."
-		}
-	}
 	pairs := func(of map[string]string) []string {
 		var out []string
 		for _, field := range slices.Sorted(maps.Keys(of)) {
@@ -47,19 +26,38 @@ func nodeDriver(driverName string, known clouds.NodeDriver, arch string) v3.Node
 		}
 		return out
 	}
-	annotations := map[string]string{}
-	for annotation, items := range map[string][]string{
-		v3.PublicCredentialFieldsAnnotation: known.Public, v3.PrivateCredentialFieldsAnnotation: known.Private,
-		v3.OptionalCredentialFieldsAnnotation: known.Optional, v3.PasswordFieldsAnnotation: known.Passwords,
-		v3.DefaultsAnnotation: pairs(known.Defaults), v3.FileAliasesAnnotation: pairs(known.Files),
-	} {
-		if len(items) > 0 {
-			annotations[annotation] = strings.Join(items, ",")
+	var out []v3.NodeDriver
+	for _, cloud := range clouds.All() {
+		known := cloud.NodeDriver
+		if known == nil {
+			continue
 		}
+		spec := v3.NodeDriverSpec{
+			DisplayName: cloud.Driver, Description: known.Description, URL: v3.BuiltinURLPrefix, Builtin: true,
+			Active: known.Active, AddCloudCredential: known.AddCredential, WhitelistDomains: slices.Clone(known.Hosts),
+		}
+		if known.Plugin.URL != "" {
+			spec.URL, spec.Checksum = known.Plugin.For(arch)
+			spec.Builtin = false
+			if len(known.Plugin.Checksums) == 1 {
+				spec.Description += " For amd64 only."
+			}
+		}
+		annotations := map[string]string{}
+		for annotation, items := range map[string][]string{
+			v3.PublicCredentialFieldsAnnotation: known.Public, v3.PrivateCredentialFieldsAnnotation: known.Private,
+			v3.OptionalCredentialFieldsAnnotation: known.Optional, v3.PasswordFieldsAnnotation: known.Passwords,
+			v3.DefaultsAnnotation: pairs(known.Defaults), v3.FileAliasesAnnotation: pairs(known.Files),
+		} {
+			if len(items) > 0 {
+				annotations[annotation] = strings.Join(items, ",")
+			}
+		}
+		out = append(out, v3.NodeDriver{
+			TypeMeta:   metav1.TypeMeta{APIVersion: v3.GroupVersion.String(), Kind: "NodeDriver"},
+			ObjectMeta: metav1.ObjectMeta{Name: cmp.Or(known.Name, cloud.Driver), Annotations: annotations},
+			Spec:       spec,
+		})
 	}
-	return v3.NodeDriver{
-		TypeMeta:   metav1.TypeMeta{APIVersion: v3.GroupVersion.String(), Kind: "NodeDriver"},
-		ObjectMeta: metav1.ObjectMeta{Name: cmp.Or(known.Name, driverName), Annotations: annotations},
-		Spec:       spec,
-	}
+	return out
 }

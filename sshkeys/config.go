@@ -27,15 +27,16 @@ func Config(alias string, access Access, files ConfigFiles) (string, error) {
 	if strings.ContainsAny(alias, "*?!, ") {
 		return "", fmt.Errorf("writing an ssh_config: the name %q is a pattern", alias)
 	}
+	tokens := strings.NewReplacer("%", "%%") // of the options in which OpenSSH expands them
 	options := [][2]string{
 		{"Host", alias},
-		{"  HostName", escapePercent(access.Host)},
+		{"  HostName", tokens.Replace(access.Host)},
 		{"  Port", fmt.Sprint(access.Port)},
 		{"  User", access.User},
-		{"  IdentityFile", escapePercent(files.Identity)},
+		{"  IdentityFile", tokens.Replace(files.Identity)},
 		{"  IdentitiesOnly", "yes"},
 		{"  HostKeyAlias", alias},
-		{"  UserKnownHostsFile", escapePercent(files.KnownHosts)},
+		{"  UserKnownHostsFile", tokens.Replace(files.KnownHosts)},
 		{"  GlobalKnownHostsFile", "none"},
 		{"  StrictHostKeyChecking", "yes"},
 	}
@@ -59,8 +60,3 @@ func Config(alias string, access Access, files ConfigFiles) (string, error) {
 // loginName also knows DOMAIN\user and the account of a machine, user$. Newer OpenSSH expands tokens and variables in User, where
 // older ones would take an escape for a part of the name, and a ProxyCommand of the user's may hand it to a shell.
 var loginName = regexp.MustCompile(`^[\pL\pN_](\\?[\pL\pN_.@+-])*\$?$`)
-
-// escapePercent is for the options in which OpenSSH expands tokens.
-func escapePercent(value string) string {
-	return strings.ReplaceAll(value, "%", "%%")
-}

@@ -2,6 +2,7 @@ package sshkeys
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,9 +38,13 @@ func (c *Client) Upload(ctx context.Context, source fs.FS, name, remote string, 
 		if err != nil {
 			return err
 		}
-		remote, err := uploadTarget(server, name, remote)
-		if err != nil {
-			return err
+		remote := cmp.Or(remote, ".")
+		there, err := server.Stat(remote)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("looking at %s on the server: %w", remote, err)
+		}
+		if err == nil && there.IsDir() && path.Base(name) != "." {
+			remote = path.Join(remote, path.Base(name))
 		}
 		t := &transfer{ctx: ctx, server: server, tell: leftOut, alone: !info.IsDir()}
 		return t.end(t.upload(source, name, remote, nil))
@@ -72,7 +77,17 @@ func (c *Client) withSFTP(ctx context.Context, work func(*sftp.Client) error) er
 	if err != nil {
 		return fmt.Errorf("starting SFTP: %w", err)
 	}
-	defer hangUp(server)
+	defer func() { // not for ever: a server may keep its side open
+		done := make(chan struct{})
+		go func() {
+			_ = server.Close()
+			close(done)
+		}()
+		select {
+		case <-done:
+		case <-time.After(hangUpGrace):
+		}
+	}()
 	// A server that answers no more would hold up the end of SFTP, but not that of the connection.
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()
@@ -84,38 +99,6 @@ func (c *Client) withSFTP(ctx context.Context, work func(*sftp.Client) error) er
 
 // hangUpGrace is how long a server may take to end SFTP after us; all that matters was acknowledged before.
 const hangUpGrace = time.Second
-
-// hangUp does not wait for ever for a server that keeps its side open, as Close would.
-func hangUp(server *sftp.Client) {
-	done := make(chan struct{})
-	go func() {
-		_ = server.Close()
-		close(done)
-	}()
-	grace := time.NewTimer(hangUpGrace)
-	defer grace.Stop()
-	select {
-	case <-done:
-	case <-grace.C:
-	}
-}
-
-func uploadTarget(server *sftp.Client, name, remote string) (string, error) {
-	if remote == "" {
-		remote = "."
-	}
-	info, err := server.Stat(remote)
-	if errors.Is(err, fs.ErrNotExist) {
-		return remote, nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("looking at %s on the server: %w", remote, err)
-	}
-	if info.IsDir() && path.Base(name) != "." {
-		return path.Join(remote, path.Base(name)), nil
-	}
-	return remote, nil
-}
 
 func upload(ctx context.Context, server *sftp.Client, content io.Reader, remote string, mode fs.FileMode) error {
 	if err := ctx.Err(); err != nil {

@@ -23,7 +23,7 @@ func serverWithAccess(t *testing.T) (*sshtest.Server, sshkeys.Access) {
 	server := sshtest.Start(t, sshtest.Options{AuthorizedKey: pair.Public})
 	return server, sshkeys.Access{
 		User: "root", Host: server.Host, Port: server.Port, PrivateKey: pair.Private, PublicKey: pair.Public,
-		KnownHosts: sshkeys.KnownHostsLine(server.Host, server.Port, server.HostKey()),
+		KnownHosts: sshkeys.KnownHostsLine(server.Host, server.Port, server.HostKey),
 	}
 }
 

@@ -302,7 +302,7 @@ func TestCopy_breaks_off(t *testing.T) {
 	server := sshtest.Start(t, sshtest.Options{AuthorizedKey: pair.Public})
 	freezer := &freezer{frozen: make(chan struct{})}
 	client, err := sshkeys.Dial(t.Context(), sshkeys.Access{Host: server.Host, Port: server.Port, PrivateKey: pair.Private,
-		KnownHosts: sshkeys.KnownHostsLine(server.Host, server.Port, server.HostKey())}, sshkeys.Options{Dialer: freezer, KeepAlive: 50 * time.Millisecond})
+		KnownHosts: sshkeys.KnownHostsLine(server.Host, server.Port, server.HostKey)}, sshkeys.Options{Dialer: freezer, KeepAlive: 50 * time.Millisecond})
 	require.NoError(t, err)
 	defer func() { _ = client.Close() }()
 	source := fstest.MapFS{"file": {Data: []byte("x"), Mode: 0o600}}

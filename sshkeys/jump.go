@@ -30,10 +30,20 @@ var _ Dialer = JumpHost{}
 
 // DialContext connects to the address through the jump host. Its errors name that host.
 func (j JumpHost) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	access, err := j.access()
-	if err != nil {
-		return nil, err
+	if !rkev1.IsSSHJumpHost(j.Host) {
+		return nil, fmt.Errorf("the jump host %q is not [user@]host[:port]", j.Host)
 	}
+	access := Access{User: j.Access.User, Host: j.Host, PrivateKey: j.Access.PrivateKey}
+	if user, host, ok := strings.Cut(j.Host, "@"); ok {
+		access.User, access.Host = user, host
+	}
+	if host, port, err := net.SplitHostPort(access.Host); err == nil {
+		access.Host = host
+		if access.Port, err = strconv.Atoi(port); err != nil {
+			return nil, fmt.Errorf("the port of the jump host %q: %w", j.Host, err)
+		}
+	}
+	access.Host = strings.Trim(access.Host, "[]")
 	// Of an unknown host every key is taken; the one that is shown is kept nowhere.
 	host, err := Dial(ctx, access, Options{Timeout: j.Timeout, Learn: func([]byte) error { return nil }})
 	if err != nil {
@@ -49,26 +59,6 @@ func (j JumpHost) DialContext(ctx context.Context, network, address string) (net
 		return nil, fmt.Errorf("%w %s does not reach %s: %w", ErrJumpHost, access.Address(), address, err)
 	}
 	return &jumpedConn{Conn: connection, host: host}, nil
-}
-
-// access is how to log in to the jump host.
-func (j JumpHost) access() (Access, error) {
-	if !rkev1.IsSSHJumpHost(j.Host) {
-		return Access{}, fmt.Errorf("the jump host %q is not [user@]host[:port]", j.Host)
-	}
-	access := Access{User: j.Access.User, Host: j.Host, PrivateKey: j.Access.PrivateKey}
-	if user, host, ok := strings.Cut(j.Host, "@"); ok {
-		access.User, access.Host = user, host
-	}
-	if host, port, err := net.SplitHostPort(access.Host); err == nil {
-		access.Host = host
-		access.Port, err = strconv.Atoi(port)
-		if err != nil {
-			return Access{}, fmt.Errorf("the port of the jump host %q: %w", j.Host, err)
-		}
-	}
-	access.Host = strings.Trim(access.Host, "[]")
-	return access, nil
 }
 
 // jumpedConn ends the connection to the jump host with the one to the server.

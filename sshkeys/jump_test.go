@@ -23,7 +23,7 @@ func TestJumpHost(t *testing.T) {
 	bastion := sshtest.StartOpenSSH(t, keys.Public)
 	host := fmt.Sprintf("%s@%s:%d", bastion.User, bastion.Host, bastion.Port)
 	access := sshkeys.Access{User: "root", Host: server.Host, Port: server.Port, PrivateKey: keys.Private,
-		KnownHosts: sshkeys.KnownHostsLine(server.Host, server.Port, server.HostKey())}
+		KnownHosts: sshkeys.KnownHostsLine(server.Host, server.Port, server.HostKey)}
 	dial := func(host string, access sshkeys.Access) (*sshkeys.Client, error) {
 		return sshkeys.Dial(t.Context(), access, sshkeys.Options{Timeout: 20 * time.Second, Dialer: sshkeys.JumpHost{Host: host, Access: access}})
 	}

@@ -123,7 +123,7 @@ func TestContactServer(t *testing.T) {
 			left := state.Of(s.state.Data)
 			require.Equal(t, state.Succeeded, left.Result.Value.Outcome)
 			require.Zero(t, left.Result.Value.ContactUntil)
-			require.Equal(t, c.known, string(left.KnownHosts) == string(sshkeys.KnownHostsLine(ssh.Host, ssh.Port, ssh.HostKey())), "nothing is believed that nobody logged in to")
+			require.Equal(t, c.known, string(left.KnownHosts) == string(sshkeys.KnownHostsLine(ssh.Host, ssh.Port, ssh.HostKey)), "nothing is believed that nobody logged in to")
 			if c.note == "" {
 				require.Empty(t, left.Result.Value.Notes)
 				return
@@ -173,7 +173,7 @@ func TestContactServer_as_the_machine_says(t *testing.T) {
 	bastion := sshtest.StartOpenSSH(t, s.publicKey)
 	s.request.SSHContact = rkev1.SSHContact{TimeoutSeconds: 20, JumpHost: fmt.Sprintf("%s@%s:%d", bastion.User, bastion.Host, bastion.Port)}
 	s.meet(t.Context(), t)
-	require.Equal(t, string(sshkeys.KnownHostsLine(ssh.Host, ssh.Port, ssh.HostKey())), string(s.state.Data[state.SSHKnownHostsKey]))
+	require.Equal(t, string(sshkeys.KnownHostsLine(ssh.Host, ssh.Port, ssh.HostKey)), string(s.state.Data[state.SSHKnownHostsKey]))
 	require.Contains(t, string(s.log.ring.bytes()), "over "+s.request.SSHContact.JumpHost)
 
 	s, _ = meeting(t, "digitalocean")
@@ -196,7 +196,7 @@ func TestConnect_waits(t *testing.T) {
 	s.server.SSHHost, s.server.SSHPort, s.request.SSHTimeoutSeconds = "127.0.0.1", port, 60
 	s.meet(t.Context(), t)
 	require.Equal(t, int32(3), asked.Load())
-	require.Equal(t, string(sshkeys.KnownHostsLine("127.0.0.1", port, ssh.HostKey())), string(s.knownHosts))
+	require.Equal(t, string(sshkeys.KnownHostsLine("127.0.0.1", port, ssh.HostKey)), string(s.knownHosts))
 }
 
 // TestConnect_gives_up_at_once when waiting cannot help, and when the pod ends.

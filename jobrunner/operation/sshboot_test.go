@@ -50,7 +50,7 @@ func TestBootstrapOverSSH(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "x\n0 /\n", string(ran))
 	require.Contains(t, j.output.String(), "hello from the script")
-	require.Equal(t, string(sshkeys.KnownHostsLine(server.Host, server.Port, server.HostKey())), string(j.state()[state.SSHKnownHostsKey]))
+	require.Equal(t, string(sshkeys.KnownHostsLine(server.Host, server.Port, server.HostKey)), string(j.state()[state.SSHKnownHostsKey]))
 	for _, line := range server.Commands() {
 		require.NotContains(t, line, "MARKER", "no secret in a command line")
 	}

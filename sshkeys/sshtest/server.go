@@ -29,6 +29,8 @@ type Server struct {
 	// Host and Port it listens on.
 	Host string
 	Port int
+	// HostKey is the key it shows.
+	HostKey ssh.PublicKey
 
 	mutex    sync.Mutex
 	open     map[net.Conn]bool
@@ -36,7 +38,6 @@ type Server struct {
 	commands []string
 	sizes    []string
 	config   *ssh.ServerConfig
-	hostKey  ssh.Signer
 	env      []string
 	dir      string
 }
@@ -62,8 +63,18 @@ func Start(tb testing.TB, options Options) *Server {
 	require.NoError(tb, err)
 	address, ok := listener.Addr().(*net.TCPAddr)
 	require.True(tb, ok)
-	server := &Server{Host: "127.0.0.1", Port: address.Port, hostKey: hostKey, env: options.Env, dir: options.Dir, open: map[net.Conn]bool{}}
-	server.config = &ssh.ServerConfig{PublicKeyCallback: authorize(tb, options.AuthorizedKey)}
+	var authorized ssh.PublicKey
+	if len(options.AuthorizedKey) > 0 {
+		authorized, _, _, _, err = ssh.ParseAuthorizedKey(options.AuthorizedKey)
+		require.NoError(tb, err)
+	}
+	server := &Server{Host: "127.0.0.1", Port: address.Port, HostKey: hostKey.PublicKey(), env: options.Env, dir: options.Dir, open: map[net.Conn]bool{}}
+	server.config = &ssh.ServerConfig{PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+		if authorized != nil && !bytes.Equal(key.Marshal(), authorized.Marshal()) {
+			return nil, errors.New("this key is not authorized")
+		}
+		return nil, nil
+	}}
 	server.config.AddHostKey(hostKey)
 	var connections sync.WaitGroup
 	tb.Cleanup(func() {
@@ -80,19 +91,6 @@ func Start(tb testing.TB, options Options) *Server {
 	return server
 }
 
-// keep remembers a connection until it is done; false means that the test is over.
-func (s *Server) keep(connection net.Conn) bool {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	if !s.ended {
-		s.open[connection] = true
-	}
-	return !s.ended
-}
-
-// HostKey is the key the server shows.
-func (s *Server) HostKey() ssh.PublicKey { return s.hostKey.PublicKey() }
-
 // Commands are the command lines that were run so far.
 func (s *Server) Commands() []string {
 	s.mutex.Lock()
@@ -107,28 +105,19 @@ func (s *Server) Sizes() []string {
 	return append([]string(nil), s.sizes...)
 }
 
-func authorize(tb testing.TB, line []byte) func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) {
-	tb.Helper()
-	if len(line) == 0 {
-		return func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) { return nil, nil }
-	}
-	authorized, _, _, _, err := ssh.ParseAuthorizedKey(line)
-	require.NoError(tb, err)
-	return func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
-		if !bytes.Equal(key.Marshal(), authorized.Marshal()) {
-			return nil, errors.New("this key is not authorized")
-		}
-		return nil, nil
-	}
-}
-
 func (s *Server) accept(listener net.Listener, connections *sync.WaitGroup) {
 	for {
 		connection, err := listener.Accept()
 		if err != nil {
 			return
 		}
-		if !s.keep(connection) {
+		s.mutex.Lock()
+		ended := s.ended
+		if !ended {
+			s.open[connection] = true
+		}
+		s.mutex.Unlock()
+		if ended { // the test is over
 			_ = connection.Close()
 			return
 		}

@@ -32,7 +32,7 @@ func key(t *testing.T) (ssh.Signer, []byte) {
 func login(t *testing.T, server *sshtest.Server, signer ssh.Signer) (*ssh.Client, error) {
 	t.Helper()
 	client, err := ssh.Dial("tcp", net.JoinHostPort(server.Host, fmt.Sprint(server.Port)), &ssh.ClientConfig{
-		User: "root", Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, HostKeyCallback: ssh.FixedHostKey(server.HostKey())})
+		User: "root", Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, HostKeyCallback: ssh.FixedHostKey(server.HostKey)})
 	if err == nil {
 		t.Cleanup(func() { _ = client.Close() })
 	}
@@ -69,7 +69,7 @@ func TestStart_lets_in_whom_it_should(t *testing.T) {
 	require.ErrorContains(t, err, "unable to authenticate")
 	_, err = login(t, open, other)
 	require.NoError(t, err)
-	require.NotEqual(t, strict.HostKey().Marshal(), open.HostKey().Marshal(), "each server has a key of its own")
+	require.NotEqual(t, strict.HostKey.Marshal(), open.HostKey.Marshal(), "each server has a key of its own")
 	require.NotEqual(t, strict.Port, open.Port)
 }
 

@@ -30,7 +30,7 @@ func newCopyWorld(t *testing.T) *copyWorld {
 	w.connect = func(ctx context.Context, machine string) (*sshkeys.Client, error) {
 		w.connected[machine]++
 		return sshkeys.Dial(ctx, sshkeys.Access{Host: server.Host, Port: server.Port, User: "root", PrivateKey: pair.Private,
-			KnownHosts: sshkeys.KnownHostsLine(server.Host, server.Port, server.HostKey())}, sshkeys.Options{})
+			KnownHosts: sshkeys.KnownHostsLine(server.Host, server.Port, server.HostKey)}, sshkeys.Options{})
 	}
 	t.Chdir(w.here)
 	return w

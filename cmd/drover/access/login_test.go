@@ -112,7 +112,7 @@ func TestDialLearnsTheHostKeyOnce(t *testing.T) {
 	client, err := access.Dial(t.Context(), w.api, machine("1"), w.login)
 	require.NoError(t, err)
 	require.NoError(t, client.Close())
-	recorded := sshkeys.KnownHostsLine(w.server.Host, w.server.Port, w.server.HostKey())
+	recorded := sshkeys.KnownHostsLine(w.server.Host, w.server.Port, w.server.HostKey)
 	require.Equal(t, string(recorded), string(w.state(t).Data[state.SSHKnownHostsKey]))
 	require.Equal(t, []string{"recorded the host key of web-1 in Secret web-1-machine-state"}, w.told())
 

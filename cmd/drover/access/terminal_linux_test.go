@@ -31,7 +31,7 @@ func dial(t *testing.T, options sshkeys.Options) (*sshkeys.Client, *sshtest.Serv
 	server := sshtest.Start(t, sshtest.Options{})
 	client, err := sshkeys.Dial(t.Context(), sshkeys.Access{
 		Host: server.Host, Port: server.Port, User: "root", PrivateKey: pem.EncodeToMemory(block),
-		KnownHosts: sshkeys.KnownHostsLine(server.Host, server.Port, server.HostKey()),
+		KnownHosts: sshkeys.KnownHostsLine(server.Host, server.Port, server.HostKey),
 	}, options)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })

@@ -41,7 +41,7 @@ func newWorld(t *testing.T, change func(data map[string][]byte)) *world {
 	data := map[string][]byte{
 		state.SSHPrivateKeyKey: keys.Private, state.SSHPublicKeyKey: keys.Public,
 		state.ServerKey:        serverDocument(t, w.server.Host, w.server.Port),
-		state.SSHKnownHostsKey: sshkeys.KnownHostsLine(w.server.Host, w.server.Port, w.server.HostKey()),
+		state.SSHKnownHostsKey: sshkeys.KnownHostsLine(w.server.Host, w.server.Port, w.server.HostKey),
 	}
 	if change != nil {
 		change(data)

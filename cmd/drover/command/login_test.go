@@ -38,7 +38,7 @@ func withServer(t *testing.T, hostKeyRecorded bool) (*cluster, *sshtest.Server) 
 		state.JournalKey: `{"operation":"create","attempt":1,"phase":"Bootstrapped","instanceName":"web-1"}`,
 	}
 	if hostKeyRecorded {
-		data[state.SSHKnownHostsKey] = string(sshkeys.KnownHostsLine(server.Host, server.Port, server.HostKey()))
+		data[state.SSHKnownHostsKey] = string(sshkeys.KnownHostsLine(server.Host, server.Port, server.HostKey))
 	}
 	c.secret(t, "web-1-machine-state", data)
 	return c, server
@@ -106,7 +106,7 @@ func TestUnknownHostKey(t *testing.T) {
 	keys, err := sshkeys.HostKeys(secret.Data[state.SSHKnownHostsKey])
 	require.NoError(t, err)
 	require.Len(t, keys, 1)
-	require.Equal(t, server.HostKey().Marshal(), keys[0].Marshal())
+	require.Equal(t, server.HostKey.Marshal(), keys[0].Marshal())
 	c.ok(t, "ssh", "web-1", "--", "true")
 }
 
@@ -116,7 +116,7 @@ func TestChangedHostKey(t *testing.T) {
 	r := c.drover(t, "ssh", "web-1", "-p", strconv.Itoa(other.Port), "--accept-new-host-key", "--", "true")
 	require.Equal(t, 255, r.code)
 	require.Contains(t, r.errOut, "the server's host key is not the recorded one")
-	require.Contains(t, r.errOut, ssh.FingerprintSHA256(other.HostKey()))
+	require.Contains(t, r.errOut, ssh.FingerprintSHA256(other.HostKey))
 	require.Empty(t, other.Commands())
 	require.Empty(t, server.Commands())
 }
