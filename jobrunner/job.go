@@ -1,6 +1,8 @@
 package jobrunner
 
 import (
+	"slices"
+
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -88,6 +90,16 @@ func (t Task) stage(name string, mounts ...corev1.VolumeMount) corev1.Container 
 
 func (t Task) pod(container corev1.Container) corev1.PodSpec {
 	selector, affinity := t.Settings.nodes()
+	// The copy of the pull Secrets, and those that the manager does not have, which may be in the Job's namespace.
+	var pull []corev1.LocalObjectReference
+	if len(t.PullSecrets) > 0 {
+		pull = append(pull, corev1.LocalObjectReference{Name: t.PullSecretName()})
+	}
+	for _, name := range t.Settings.ImagePullSecrets {
+		if !slices.ContainsFunc(t.PullSecrets, func(source corev1.Secret) bool { return source.Name == name }) {
+			pull = append(pull, corev1.LocalObjectReference{Name: name})
+		}
+	}
 	return corev1.PodSpec{
 		Containers:                    []corev1.Container{container},
 		RestartPolicy:                 corev1.RestartPolicyNever,
@@ -95,7 +107,7 @@ func (t Task) pod(container corev1.Container) corev1.PodSpec {
 		AutomountServiceAccountToken:  new(bool),
 		EnableServiceLinks:            new(bool),
 		TerminationGracePeriodSeconds: new(int64(t.Settings.GracePeriod.Seconds())),
-		ImagePullSecrets:              t.pullSecrets(),
+		ImagePullSecrets:              pull,
 		NodeSelector:                  selector,
 		Affinity:                      affinity,
 		Tolerations:                   t.Settings.Tolerations,

@@ -67,7 +67,16 @@ func ParseInstanceNameLimit(driver, value string) (int, error) {
 // fit makes a DNS label of at most limit characters from name. What had to be changed gets a hash of identity, so that two
 // names that differ in what was changed stay two names.
 func fit(name, identity string, limit int) string {
-	clean := label(name)
+	// A DNS label has dashes for what it may not have, and none at the ends.
+	clean := strings.Trim(strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+			return r
+		case r >= 'A' && r <= 'Z':
+			return r + ('a' - 'A')
+		}
+		return '-'
+	}, name), "-")
 	if clean == name && len(clean) <= limit && clean != "" {
 		return clean
 	}
@@ -82,20 +91,6 @@ func fit(name, identity string, limit int) string {
 		return "x" + hash
 	}
 	return clean + "-" + hash
-}
-
-// label replaces what a DNS label may not have by dashes, and drops those at the ends.
-func label(name string) string {
-	mapped := strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
-			return r
-		case r >= 'A' && r <= 'Z':
-			return r + ('a' - 'A')
-		}
-		return '-'
-	}, name)
-	return strings.Trim(mapped, "-")
 }
 
 // labelValue makes a name fit into a label's value, where dots and capitals are allowed.

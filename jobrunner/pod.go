@@ -25,7 +25,7 @@ var stuck = map[string]string{
 
 // HeldUp says why a pod does not run yet; empty when nothing is known to hold it up.
 func HeldUp(pod *corev1.Pod) (reason, message string) {
-	for _, status := range containers(pod) {
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		waiting := status.State.Waiting
 		if waiting == nil || stuck[waiting.Reason] == "" {
 			continue
@@ -54,7 +54,7 @@ func explainPod(pod *corev1.Pod) (reason, class, message string) {
 	case "NodeLost", "NodeShutdown", "Terminated":
 		return rkev1.NodeLostReason, rkev1.ClassTransient, state.Printable("the pod's node went away: "+pod.Status.Message, state.MaxMessage)
 	}
-	for i, status := range containers(pod) {
+	for i, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		ended := status.State.Terminated
 		if ended != nil && ended.Reason == "OOMKilled" {
 			if i < len(pod.Status.InitContainerStatuses) { // no accident in a probe: nothing but the driver can have used that much, and would do so again
@@ -79,7 +79,3 @@ func explainPod(pod *corev1.Pod) (reason, class, message string) {
 
 // exitKilled is how a shell and every container runtime tell that a process ended by signal 9.
 const exitKilled = 128 + 9
-
-func containers(pod *corev1.Pod) []corev1.ContainerStatus {
-	return slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
-}

@@ -3,7 +3,6 @@ package jobrunner
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -46,18 +45,4 @@ func PullSecret(t Task) (*corev1.Secret, error) {
 		return nil, fmt.Errorf("encoding the logins to registries: %w", err)
 	}
 	return secret(t.meta(t.PullSecretName(), t.ownLabels()), corev1.SecretTypeDockerConfigJson, map[string][]byte{corev1.DockerConfigJsonKey: document}), nil
-}
-
-// pullSecrets are what the pod names: the copy, and those that the manager does not have, which may be in the Job's namespace.
-func (t Task) pullSecrets() []corev1.LocalObjectReference {
-	var names []corev1.LocalObjectReference
-	if len(t.PullSecrets) > 0 {
-		names = append(names, corev1.LocalObjectReference{Name: t.PullSecretName()})
-	}
-	for _, name := range t.Settings.ImagePullSecrets {
-		if !slices.ContainsFunc(t.PullSecrets, func(source corev1.Secret) bool { return source.Name == name }) {
-			names = append(names, corev1.LocalObjectReference{Name: name})
-		}
-	}
-	return names
 }

@@ -55,11 +55,10 @@ var paces = map[string]pace{
 // NextAttempt is when the next attempt may start. stopped means that none starts by itself: the user must change something or
 // ask for it. A remove never stops.
 func NextAttempt(f Failure) (at time.Time, stopped bool) {
-	p := paceOf(f.Class)
-	if f.Operation != state.Remove && (p.stops || f.Made >= MadeBudget) {
+	if f.Operation != state.Remove && (paceOf(f.Class).stops || f.Made >= MadeBudget) {
 		return time.Time{}, true
 	}
-	wait := p.after(f.Try)
+	wait := Wait(f.Class, f.Try)
 	// Up to a fifth of the wait more, always the same for one machine, so that it is tested and seen the same everywhere.
 	sum := sha256.Sum256([]byte(f.UID))
 	jitter := time.Duration(float64(wait) / 5 * float64(binary.BigEndian.Uint32(sum[:])) / (1 << 32))
@@ -67,7 +66,14 @@ func NextAttempt(f Failure) (at time.Time, stopped bool) {
 }
 
 // Wait is the pause after the nth failure of a class in a row, without what spreads many machines.
-func Wait(class string, n int32) time.Duration { return paceOf(class).after(n) }
+func Wait(class string, n int32) time.Duration {
+	p := paceOf(class)
+	wait := p.first
+	for i := int32(1); i < n && wait < p.most; i++ {
+		wait *= 2
+	}
+	return min(wait, p.most)
+}
 
 // IsShared reports whether a failure of this class is the cloud's answer to all machines that ask the same with the same
 // credential: one of them has to try, and the others need not.
@@ -78,13 +84,4 @@ func paceOf(class string) pace {
 		return p
 	}
 	return paces[rkev1.ClassUnknown]
-}
-
-// after is the wait after the nth failure.
-func (p pace) after(n int32) time.Duration {
-	wait := p.first
-	for i := int32(1); i < n && wait < p.most; i++ {
-		wait *= 2
-	}
-	return min(wait, p.most)
 }

@@ -1,6 +1,7 @@
 package jobrunner
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -71,12 +72,7 @@ func (t Task) Name() string {
 	return JobName(t.base(), t.Request.Operation, t.Request.Attempt)
 }
 
-func (t Task) base() string {
-	if t.Base != "" {
-		return t.Base
-	}
-	return t.Request.Machine.Name
-}
+func (t Task) base() string { return cmp.Or(t.Base, t.Request.Machine.Name) }
 
 // accessName is the name of the task's service account, Role and RoleBinding.
 func (t Task) accessName() string {

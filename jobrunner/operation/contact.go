@@ -13,6 +13,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/jobrunner/operation/finder"
 	"github.com/drover-project/drover/jobrunner/operation/statesecret"
 	"github.com/drover-project/drover/sshkeys"
 	"github.com/drover-project/drover/state"
@@ -134,7 +135,7 @@ func (s *session) connect(ctx context.Context, limit time.Duration) (*sshkeys.Cl
 		if time.Now().Add(wait).After(deadline) {
 			return nil, fmt.Errorf("the server did not let us log in within %s: %w", limit, err)
 		}
-		if err := pause(ctx, wait); err != nil {
+		if err := finder.Pause(ctx, wait); err != nil {
 			return nil, err
 		}
 	}
@@ -252,7 +253,7 @@ func (s *session) proveDelivery(ctx context.Context, client *sshkeys.Client) err
 		}
 		// Asked once more, for it may have ended between the two questions.
 		ended = told == "done" || told == "error" || told == "disabled"
-		if err := pause(ctx, wait); errors.Is(err, context.DeadlineExceeded) {
+		if err := finder.Pause(ctx, wait); errors.Is(err, context.DeadlineExceeded) {
 			s.unproven("cloud-init on it has not ended")
 			return nil
 		} else if err != nil {
@@ -264,7 +265,7 @@ func (s *session) proveDelivery(ctx context.Context, client *sshkeys.Client) err
 // awaitCommands looks on for a while whether the commands of data that has arrived end.
 func (s *session) awaitCommands(ctx context.Context, client *sshkeys.Client) error {
 	for since, wait := time.Now(), pollInterval; time.Since(since) < commandsTimeout; wait = min(2*wait, maxPause) {
-		if err := pause(ctx, wait); err != nil {
+		if err := finder.Pause(ctx, wait); err != nil {
 			return fmt.Errorf("waiting for the commands of the bootstrap data: %w", err)
 		}
 		told, code, err := s.askCloudInit(ctx, client)

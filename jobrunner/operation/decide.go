@@ -46,9 +46,6 @@ func (e evidence) isNamed() bool { return e.record >= namesServer }
 // goesByName reports whether the driver knows a server by the machine's name, always or where it has no ID.
 func (e evidence) goesByName() bool { return e.naming == byName || e.naming == byNameOrID }
 
-// isFound reports whether the finder found a server with this machine's tag.
-func (e evidence) isFound() bool { return e.finder == foundOne || e.finder == foundUseless }
-
 // ask asks the finder, longer when the answer to a request was lost.
 func (e evidence) ask(lost bool) action {
 	if lost {
@@ -101,7 +98,7 @@ func (e evidence) takeRecorded() action {
 		return find // a driver may say "none" when its cloud does not answer, as Google's does
 	case e.driver == saysNothing, e.removal == removedNothing && e.driver == saysExists, e.finder == findFailed, e.finder == findUncertain:
 		return giveUp
-	case e.driver == saysGone && !e.isFound():
+	case e.driver == saysGone && e.finder != foundOne && e.finder != foundUseless:
 		return forget
 	case e.inSteps && !isCreated(e.phase):
 		return removeByDriver
@@ -166,7 +163,8 @@ func (e evidence) afterFailure() action {
 		return askDriver
 	case e.isNamed(), e.finder == noFinder && e.refusal != refusedName && e.goesByName():
 		return e.leaveRecordedOne()
-	case e.refusedBeforeMaking():
+	case e.finder == noFinder && e.refusal != refusedNothing && (e.record != mayName || e.driver == saysGone):
+		// Nobody can be asked, and the cloud refused before it made anything. With a record that changed it may have been at a later step.
 		return confirmGone
 	}
 	switch e.finder {
@@ -185,12 +183,6 @@ func (e evidence) afterFailure() action {
 	case findFailed, findUncertain:
 	}
 	return keep
-}
-
-// refusedBeforeMaking reports whether a refusal counts where nobody can be asked. With a record that changed it may be that of a step after the
-// server was made.
-func (e evidence) refusedBeforeMaking() bool {
-	return e.finder == noFinder && e.refusal != refusedNothing && (e.record != mayName || e.driver == saysGone)
 }
 
 func (e evidence) leaveRecordedOne() action {

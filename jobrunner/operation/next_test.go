@@ -79,7 +79,7 @@ func answers(e evidence, act action) []evidence {
 	case find, search, findAgain:
 		out := each([]finderSays{foundNone, foundOne, foundUseless, findFailed}, func(e *evidence, v finderSays) { e.finder = v })(e)
 		for i, found := range out {
-			if found.isFound() && !mayHaveServer(e.phase) {
+			if isFound(found) && !mayHaveServer(e.phase) {
 				out[i] = phase(found, state.PhaseLost)
 			}
 		}
@@ -165,9 +165,9 @@ func wrongs(e evidence, act action, way []action) []string {
 			out = append(out, fmt.Sprintf(format, args...))
 		}
 	}
-	never(act == makeNew && (mayHaveServer(e.phase) || e.isFound() || e.finder == findFailed || e.finder == findUncertain && !e.looked || e.finder == finderUnasked),
+	never(act == makeNew && (mayHaveServer(e.phase) || isFound(e) || e.finder == findFailed || e.finder == findUncertain && !e.looked || e.finder == finderUnasked),
 		"makes a server while one may exist")
-	never(act == confirmGone && (e.isFound() || e.finder == findFailed || e.finder == findUncertain && !e.looked || e.finder == foundNoneYet), "says gone against the finder")
+	never(act == confirmGone && (isFound(e) || e.finder == findFailed || e.finder == findUncertain && !e.looked || e.finder == foundNoneYet), "says gone against the finder")
 	never(act == confirmGone && e.finder == finderUnasked && e.driver != saysGone, "says gone without asking the finder")
 	never(act == confirmGone && e.finder == noFinder && e.driver != saysGone && e.refusal == refusedNothing && !e.looked && (e.tag != tagAnothers || e.naming != byName),
 		"says gone on nobody's word")
@@ -175,7 +175,7 @@ func wrongs(e evidence, act action, way []action) []string {
 	never((act == take || act == removeByDriver && e.purpose != forFailure && e.record >= namesServer) && e.tag != tagOurs && (e.finder == noFinder || e.naming != byName || !e.tagged),
 		"touches a server by its record without having read its tag")
 	never(act == removeByDriver && e.purpose == forRemove && e.naming == byName && e.tag != tagOurs, "removes a server by its name without having read its tag")
-	never(act == take && e.driver != saysExists && !e.isFound(), "takes what is not there")
+	never(act == take && e.driver != saysExists && !isFound(e), "takes what is not there")
 	never(act == takeFound && e.finder != foundOne, "takes what cannot be used")
 	never(act == removeByDriver && e.purpose == forCreate && isCreated(e.phase) && e.record >= namesServer, "destroys a finished server")
 	never(act == spareNamesake && (e.finder != foundNone || e.driver != saysExists), "calls a server another's without proof")
@@ -191,3 +191,6 @@ func wrongs(e evidence, act action, way []action) []string {
 	never(act == askDriver && e.driver != driverUnasked || (act == find || act == search) && e.finder != finderUnasked, "asks twice: %v", way)
 	return out
 }
+
+// isFound reports whether the finder found a server with this machine's tag.
+func isFound(e evidence) bool { return e.finder == foundOne || e.finder == foundUseless }

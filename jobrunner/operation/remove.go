@@ -238,7 +238,7 @@ func (q *inquiry) awaitRemoval(ctx context.Context) error {
 		if time.Now().After(deadline) {
 			return failf(rkev1.RemoveFailedReason, rkev1.ClassTransient, "the cloud still lists servers %s after their removal", goneTimeout)
 		}
-		if err := pause(ctx, wait); err != nil {
+		if err := finder.Pause(ctx, wait); err != nil {
 			return err
 		}
 		if q.found, err = q.find(ctx, false); err != nil {
@@ -292,16 +292,4 @@ func parts(err error) []error {
 		all = append(all, parts(one)...)
 	}
 	return all
-}
-
-// pause ends early with the context.
-func pause(ctx context.Context, duration time.Duration) error {
-	timer := time.NewTimer(duration)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -12,6 +12,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/clouds"
+	"github.com/drover-project/drover/jobrunner/operation/finder"
 	"github.com/drover-project/drover/jobrunner/operation/plugin"
 	"github.com/drover-project/drover/sshkeys"
 	"github.com/drover-project/drover/state"
@@ -51,7 +52,7 @@ func (s *session) awaitRunning(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := pause(ctx, wait); err != nil {
+		if err := finder.Pause(ctx, wait); err != nil {
 			return err
 		}
 	}

@@ -127,7 +127,12 @@ func (s *session) claimHost(ctx context.Context, client *sshkeys.Client) error {
 			return fail(rkev1.StateUnwritableReason, rkev1.ClassTransient, err)
 		}
 	}
-	status, claim, err := s.claim(ctx, client, m.Namespace+"/"+m.Name, strings.TrimSpace(m.ClusterName+" "+m.ClusterUID))
+	line := "sh -s --"
+	for _, word := range []string{s.claimFile(), s.deliveryMark(), m.Namespace + "/" + m.Name, strings.TrimSpace(m.ClusterName + " " + m.ClusterUID)} {
+		line += " " + sshkeys.Quote(word)
+	}
+	var claim bytes.Buffer // that the host has then
+	status, err := client.Run(ctx, sshkeys.Command{Line: s.asRoot(line), Stdin: strings.NewReader(claimScript), Stdout: &limited{to: &claim, left: maxStatus}, Stderr: s.log})
 	if cancelled(err) {
 		return err
 	}
@@ -137,7 +142,7 @@ func (s *session) claimHost(ctx context.Context, client *sshkeys.Client) error {
 	if status != 0 {
 		return bootstrapStatus(status)
 	}
-	uid, rest, _ := strings.Cut(strings.ToValidUTF8(claim, "?"), "\n")
+	uid, rest, _ := strings.Cut(strings.ToValidUTF8(claim.String(), "?"), "\n")
 	if uid == s.deliveryMark() {
 		return nil
 	}
@@ -234,18 +239,6 @@ func (l *lastLine) Write(p []byte) (int, error) {
 		}
 	}
 	return len(p), nil
-}
-
-// claim runs the script on the host, as root, and returns the claim that the host has then.
-func (s *session) claim(ctx context.Context, client *sshkeys.Client, machine, cluster string) (int, string, error) {
-	words := []string{s.claimFile(), s.deliveryMark(), machine, cluster}
-	for i, word := range words {
-		words[i] = sshkeys.Quote(word)
-	}
-	line := "sh -s -- " + strings.Join(words, " ")
-	var out bytes.Buffer
-	status, err := client.Run(ctx, sshkeys.Command{Line: s.asRoot(line), Stdin: strings.NewReader(claimScript), Stdout: &limited{to: &out, left: maxStatus}, Stderr: s.log})
-	return status, out.String(), err
 }
 
 // asRoot is a command line for the SSH user that runs another one as root.

@@ -216,7 +216,8 @@ func sameKey(line string, public []byte) bool {
 // errTooSlow is why a question is given up.
 var errTooSlow = fmt.Errorf("the cloud did not tell its servers within %s: timeout", findTimeout)
 
-func pause(ctx context.Context, wait time.Duration) error {
+// Pause ends early with the context.
+func Pause(ctx context.Context, wait time.Duration) error {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {

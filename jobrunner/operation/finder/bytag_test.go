@@ -228,11 +228,11 @@ func TestByTag_Find_waitsForALostAnswer(t *testing.T) {
 
 	gone, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("the pod ends"))
-	_, err = byTag{cloud: &script{}, driver: amazonName, pause: pause}.Find(gone, lost("m"))
+	_, err = byTag{cloud: &script{}, driver: amazonName, pause: Pause}.Find(gone, lost("m"))
 	require.EqualError(t, err, "the pod ends")
-	_, err = byTag{cloud: &script{err: errors.New("RequestCanceled")}, driver: amazonName, pause: pause}.Find(gone, lost("m"))
+	_, err = byTag{cloud: &script{err: errors.New("RequestCanceled")}, driver: amazonName, pause: Pause}.Find(gone, lost("m"))
 	require.EqualError(t, err, "the pod ends", "it is no failure of the cloud's")
-	require.NoError(t, pause(t.Context(), 0))
+	require.NoError(t, Pause(t.Context(), 0))
 }
 
 func TestByTag_Remove(t *testing.T) {

@@ -137,7 +137,7 @@ func For(driver string, values map[string]any) Finder {
 		}
 	}
 	if found := cloudFor(driver, values); found != nil {
-		return byTag{found, driver, pause}
+		return byTag{found, driver, Pause}
 	}
 	return nil
 }
@@ -148,7 +148,7 @@ func ListerFor(driver string, values map[string]any) Lister {
 		return newVSphere(values)
 	}
 	if found := cloudFor(driver, values); found != nil {
-		return byTag{found, driver, pause}
+		return byTag{found, driver, Pause}
 	}
 	return nil
 }
@@ -165,7 +165,7 @@ func OwnerFor(driver string, values map[string]any) Owner {
 		return newVSphere(values)
 	}
 	if found := cloudFor(driver, values); found != nil {
-		return byTag{found, driver, pause}
+		return byTag{found, driver, Pause}
 	}
 	return nil
 }

@@ -146,28 +146,25 @@ func (v *vSphere) Remove(ctx context.Context, server Server) error {
 		if tags := pairTags(vSphereName, parameters(vm.Config)); tags[jobrunner.TagMachineUID] != server.Tags[jobrunner.TagMachineUID] {
 			return fmt.Errorf("removing virtual machine %s: it does not carry the tag of its machine any more", server.ID)
 		}
-		return destroy(ctx, object.NewVirtualMachine(client.Client, ref.Reference()), vm.Runtime.PowerState)
-	})
-}
-
-func destroy(ctx context.Context, vm *object.VirtualMachine, power types.VirtualMachinePowerState) error {
-	if power != types.VirtualMachinePowerStatePoweredOff {
-		off, err := vm.PowerOff(ctx)
+		machine := object.NewVirtualMachine(client.Client, ref.Reference())
+		if vm.Runtime.PowerState != types.VirtualMachinePowerStatePoweredOff {
+			off, err := machine.PowerOff(ctx)
+			if err == nil {
+				err = off.Wait(ctx)
+			}
+			if _, already := faultOf(err).(*types.InvalidPowerState); err != nil && !already {
+				return fmt.Errorf("powering the virtual machine off: %w", err)
+			}
+		}
+		gone, err := machine.Destroy(ctx)
 		if err == nil {
-			err = off.Wait(ctx)
+			err = gone.Wait(ctx)
 		}
-		if _, already := faultOf(err).(*types.InvalidPowerState); err != nil && !already {
-			return fmt.Errorf("powering the virtual machine off: %w", err)
+		if err != nil && !isGoneFault(faultOf(err)) {
+			return fmt.Errorf("removing the virtual machine: %w", err)
 		}
-	}
-	gone, err := vm.Destroy(ctx)
-	if err == nil {
-		err = gone.Wait(ctx)
-	}
-	if err != nil && !isGoneFault(faultOf(err)) {
-		return fmt.Errorf("removing the virtual machine: %w", err)
-	}
-	return nil
+		return nil
+	})
 }
 
 func isGoneFault(fault any) bool {

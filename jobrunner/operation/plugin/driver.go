@@ -23,10 +23,7 @@ type Error struct {
 // Error returns the driver's text; of a panic, its words and where it was. A longer one is cut between lines, for half a secret would not be
 // found in it.
 func (e *Error) Error() string {
-	text := e.Text
-	if words, stack := e.panicked(); stack != "" {
-		text = words + panickedAt(stack)
-	}
+	text, _ := e.panicked()
 	if len(text) <= maxErrorText {
 		return text
 	}
@@ -37,26 +34,22 @@ func (e *Error) Error() string {
 	return text[:end] + " …"
 }
 
-// panicked takes what libmachine makes of a panic apart; there is no stack in other texts.
-func (e *Error) panicked() (words, stack string) {
-	words, stack, _ = strings.Cut(e.Text, "\ngoroutine ")
-	if !strings.HasPrefix(words, "Panic in the driver: ") {
-		return e.Text, ""
+// panicked makes of what libmachine makes of a panic its words, and the function and line of the stack that panicked: the first below the
+// panic that is not Go's own. Other texts have no stack and stay as they are.
+func (e *Error) panicked() (text string, did bool) {
+	words, stack, _ := strings.Cut(e.Text, "\ngoroutine ")
+	if stack == "" || !strings.HasPrefix(words, "Panic in the driver: ") {
+		return e.Text, false
 	}
-	return words, stack
-}
-
-// panickedAt names the function and line of a stack that panicked: the first below the panic that is not Go's own.
-func panickedAt(stack string) string {
 	_, below, _ := strings.Cut(stack, "\npanic(")
 	lines := strings.Split(below, "\n")
 	for i := 2; i+1 < len(lines); i += 2 {
 		if name := lines[i]; !strings.HasPrefix(name, "runtime.") {
 			file, _, _ := strings.Cut(strings.TrimSpace(lines[i+1]), " ")
-			return " (at " + path.Base(name[:max(strings.LastIndexByte(name, '('), 0)]) + ", " + path.Base(file) + ")"
+			return words + " (at " + path.Base(name[:max(strings.LastIndexByte(name, '('), 0)]) + ", " + path.Base(file) + ")", true
 		}
 	}
-	return ""
+	return words, true
 }
 
 // Flags asks the driver for its create flags.

@@ -229,7 +229,7 @@ func (p *Process) call(ctx context.Context, method string, arguments, reply any)
 			return nil
 		case errors.As(done.Error, &own):
 			failed := &Error{Text: string(own)}
-			if _, stack := failed.panicked(); stack != "" {
+			if _, did := failed.panicked(); did {
 				_, _ = io.WriteString(p.output, failed.Text+"\n") // which is not repeated in the error
 			}
 			return failed
