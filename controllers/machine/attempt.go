@@ -112,7 +112,7 @@ func (r *Reconciler) look(ctx context.Context, s *scope) (attempt.Attempt, error
 	claim := s.state.Claim
 	key := types.NamespacedName{Namespace: s.home.Namespace, Name: jobrunner.JobName(s.home.Name, claim.Operation, claim.Attempt)}
 	if s.inFallback() {
-		r.watchIndex.note(s.request, jobKey(key))
+		r.watchIndex.note(s.request, watchKey{kind: "Job", name: key})
 	}
 	seen, err := r.runner.Look(ctx, s.subject(), jobrunner.Evidence{Operation: claim.Operation, Attempt: claim.Attempt, State: s.state.State, Now: s.now}, key,
 		func() client.MatchingLabels { return r.podLabels(s, claim.Operation) })
@@ -136,7 +136,7 @@ func (s *scope) subject() attempt.Subject { return attempt.Subject{Owns: s.owns,
 
 // podLabels are those of the pods of the machine's Jobs for one operation, which are about to be read: from now on they wake the machine.
 func (r *Reconciler) podLabels(s *scope, operation state.Operation) client.MatchingLabels {
-	r.watchIndex.note(s.request, podsKey(string(s.GetUID())))
+	r.watchIndex.note(s.request, watchKey{kind: "Pod", uid: s.GetUID()})
 	return client.MatchingLabels{rkev1.MachineUIDLabel: string(s.GetUID()), rkev1.OperationLabel: string(operation)}
 }
 
@@ -262,7 +262,12 @@ func (s *scope) record(v jobrunner.Verdict) {
 	}
 	if last.EndTime == nil {
 		s.fresh = true
-		last.EndTime = &metav1.Time{Time: s.ended(v).Truncate(time.Second)}
+		// By our own clock, for back-off counts from there: a node whose clock is wrong must not make us try without a pause, or never again.
+		ended := v.End
+		if since := s.now.Sub(v.End); since < 0 || since > maxSkew {
+			ended = s.now
+		}
+		last.EndTime = &metav1.Time{Time: ended.Truncate(time.Second)}
 	}
 	s.status.FailureReason, s.status.FailureMessage = "", ""
 	if v.Outcome != state.Succeeded {
@@ -291,15 +296,6 @@ func (s *scope) succeeded() {
 
 // maxSkew is how far the clock of a pod's node may be from ours and still be believed.
 const maxSkew = time.Minute
-
-// ended is when an attempt ended by our own clock, for back-off counts from there: a node whose clock is wrong must not make
-// us try without a pause, or never again.
-func (s *scope) ended(v jobrunner.Verdict) time.Time {
-	if since := s.now.Sub(v.End); since < 0 || since > maxSkew {
-		return s.now
-	}
-	return v.End
-}
 
 // facts are all that decides what is done about an attempt; what stands below state counts only of one that has failed.
 type facts struct {

@@ -143,7 +143,7 @@ func New(o Options) *Controller {
 		o.Workers = defaultWorkers
 	}
 	o.Settings = o.Settings.WithDefaults()
-	return &Controller{options: o, watchIndex: newWatchIndex(), metrics: newMetrics(), breaker: breaker.New[Request](jobrunner.Wait), jobs: &jobs{Limiter: joblimit.New[Request](o.MaxConcurrentJobs)}, labelled: &labelled{},
+	return &Controller{options: o, watchIndex: &watchIndex{}, metrics: newMetrics(), breaker: breaker.New[Request](jobrunner.Wait), jobs: &jobs{Limiter: joblimit.New[Request](o.MaxConcurrentJobs)}, labelled: &labelled{},
 		kinds: map[schema.GroupVersionKind]*Reconciler{}, names: map[string]schema.GroupVersionKind{}}
 }
 
@@ -326,7 +326,7 @@ func (c *Controller) calls() source.TypedSource[Request] {
 			return nil
 		}
 		c.options.Nodes.OnNode(func(cluster client.ObjectKey, machine types.UID) {
-			for _, request := range c.watchIndex.in(nodeKey(cluster, machine)) {
+			for _, request := range c.watchIndex.in(watchKey{kind: "Node", name: cluster, uid: machine}) {
 				queue.Add(request)
 			}
 		})

@@ -33,7 +33,7 @@ func (r *Reconciler) resolveCredential(ctx context.Context, s *scope) error {
 		return nil
 	}
 	ref := credential.Parse(s.GetNamespace(), name)
-	r.watchIndex.note(s.request, secretKey(ref.NamespacedName))
+	r.watchIndex.note(s.request, watchKey{kind: "Secret", name: ref.NamespacedName})
 	found, err := r.credentials.Resolve(ctx, s.GetNamespace(), name, r.kind.Driver, r.kind.Fields, s.Spec())
 	if refused, ok := errors.AsType[*credential.Refused](err); ok {
 		var again time.Duration

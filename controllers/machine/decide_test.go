@@ -181,8 +181,7 @@ func TestWithReason_changesOnlyWaiting(t *testing.T) {
 }
 
 // Back-off counts by our clock where the pod's cannot be believed.
-func TestEnded(t *testing.T) {
-	s := scopeOf()
+func TestRecord_endsByOurClock(t *testing.T) {
 	for name, tt := range map[string]struct {
 		end  time.Duration
 		back time.Duration
@@ -190,9 +189,13 @@ func TestEnded(t *testing.T) {
 		"a moment ago": {-time.Second, -time.Second}, "a minute ago": {-time.Minute, -time.Minute}, "two minutes ago": {-2 * time.Minute, 0},
 		"in a second": {time.Second, 0}, "long ago": {-1000 * time.Hour, 0}, "in a year": {8760 * time.Hour, 0}, "now": {0, 0},
 	} {
-		require.Equal(t, s.now.Add(tt.back), s.ended(jobrunner.Verdict{End: s.now.Add(tt.end)}), name)
+		s := scopeOf()
+		s.record(jobrunner.Verdict{End: s.now.Add(tt.end)})
+		require.Equal(t, s.now.Add(tt.back), s.status.LastAttempt.EndTime.Time, name)
 	}
-	require.Equal(t, s.now, s.ended(jobrunner.Verdict{}), "a pod that told no time")
+	s := scopeOf()
+	s.record(jobrunner.Verdict{})
+	require.Equal(t, s.now, s.status.LastAttempt.EndTime.Time, "a pod that told no time")
 }
 
 // An end that was written down stays, but not one that has yet to come.
@@ -245,7 +248,7 @@ func TestLeaveTurn(t *testing.T) {
 	}
 }
 
-func TestMayAbandon(t *testing.T) {
+func TestAbandoned(t *testing.T) {
 	given := func(s *scope) { s.SetAnnotations(map[string]string{rkev1.AbandonAnnotation: "m1"}) }
 	rancher := func(s *scope) { s.SetAnnotations(map[string]string{rkev1.ForceRemoveAnnotation: "m1"}) }
 	template := func(s *scope) { s.SetAnnotations(map[string]string{rkev1.ForceRemoveAnnotation: "true"}) }
@@ -269,7 +272,7 @@ func TestMayAbandon(t *testing.T) {
 		"the spec is wrong":          {given, step.Stall(rkev1.SpecInvalidReason, errors.New("x")), true},
 		"the API does not answer":    {given, errors.New("timeout"), false},
 	} {
-		require.Equal(t, tt.want, scopeOf(tt.user).mayAbandon(tt.err), name)
+		require.Equal(t, tt.want, tt.err != nil && scopeOf(tt.user).abandoned(tt.err) == nil, name)
 	}
 }
 

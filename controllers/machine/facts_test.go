@@ -25,20 +25,20 @@ func requestFor(name string) Request {
 }
 
 func TestInterests(t *testing.T) {
-	i := newWatchIndex()
+	i := &watchIndex{}
 	key := types.NamespacedName{Namespace: "a", Name: "cloud"}
 	one, two := requestFor("one"), requestFor("two")
-	i.note(one, secretKey(key))
-	i.note(one, secretKey(key))
-	i.note(two, secretKey(key))
-	i.note(two, driverKey("acme"))
-	require.ElementsMatch(t, []Request{one, two}, i.in(secretKey(key)), "each is woken once")
-	require.Empty(t, i.in(jobKey(key)), "a Job of the same name is another object")
+	i.note(one, watchKey{kind: "Secret", name: key})
+	i.note(one, watchKey{kind: "Secret", name: key})
+	i.note(two, watchKey{kind: "Secret", name: key})
+	i.note(two, watchKey{kind: "NodeDriver", name: types.NamespacedName{Name: "acme"}})
+	require.ElementsMatch(t, []Request{one, two}, i.in(watchKey{kind: "Secret", name: key}), "each is woken once")
+	require.Empty(t, i.in(watchKey{kind: "Job", name: key}), "a Job of the same name is another object")
 
 	i.forget(two)
 	i.forget(requestFor("unknown"))
-	require.Equal(t, []Request{one}, i.in(secretKey(key)))
-	require.Empty(t, i.in(driverKey("acme")))
+	require.Equal(t, []Request{one}, i.in(watchKey{kind: "Secret", name: key}))
+	require.Empty(t, i.in(watchKey{kind: "NodeDriver", name: types.NamespacedName{Name: "acme"}}))
 	i.forget(one)
 	require.Empty(t, i.byKey, "machines that are gone leave nothing behind")
 	require.Empty(t, i.byRequest)

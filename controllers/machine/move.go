@@ -132,11 +132,8 @@ func (s *scope) owns(obj metav1.Object) bool {
 	if s.inFallback() {
 		return obj.GetLabels()[rkev1.MachineUIDLabel] == string(s.GetUID())
 	}
-	return s.controls(obj)
+	return metav1.IsControlledBy(obj, s)
 }
-
-// controls reports whether the machine is the controlling owner of an object.
-func (s *scope) controls(obj metav1.Object) bool { return metav1.IsControlledBy(obj, s) }
 
 // loadFallback reads the state from the fallback namespace, if the machine has moved there.
 func (r *Reconciler) loadFallback(ctx context.Context, s *scope) (bool, error) {
@@ -150,7 +147,7 @@ func (r *Reconciler) loadFallback(ctx context.Context, s *scope) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("reading the state Secret %s: %w", key, err)
 	}
-	r.watchIndex.note(s.request, secretKey(key))
+	r.watchIndex.note(s.request, watchKey{kind: "Secret", name: key})
 	s.home, s.state = fallback, stateOf(secret)
 	return true, nil
 }

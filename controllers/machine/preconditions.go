@@ -51,7 +51,7 @@ func (r *Reconciler) findOwners(ctx context.Context, s *scope) error {
 	}
 	key := types.NamespacedName{Namespace: s.GetNamespace(), Name: clusterName}
 	if s.machine == nil {
-		r.watchIndex.note(s.request, clusterKey(key)) // its events come by way of the CAPI Machine else
+		r.watchIndex.note(s.request, watchKey{kind: "Cluster", name: key}) // its events come by way of the CAPI Machine else
 	}
 	cluster := &clusterv1.Cluster{}
 	err := r.Cache.Get(ctx, key, cluster)
@@ -118,7 +118,7 @@ func (r *Reconciler) awaitBootstrap(ctx context.Context, s *scope) error {
 			fmt.Sprintf("the CAPI Machine %s has no spec.bootstrap.dataSecretName yet: its bootstrap provider sets it", s.machine.Name), 0)
 	}
 	key := types.NamespacedName{Namespace: s.GetNamespace(), Name: *name}
-	r.watchIndex.note(s.request, secretKey(key))
+	r.watchIndex.note(s.request, watchKey{kind: "Secret", name: key})
 	secret := &corev1.Secret{}
 	err := r.Live.Get(ctx, key, secret)
 	if apierrors.IsNotFound(err) {
@@ -276,7 +276,7 @@ func (r *Reconciler) nameInstance(s *scope) error {
 
 // nodeDriver finds the NodeDriver of this kind; nil when there is none.
 func (r *Reconciler) nodeDriver(ctx context.Context, s *scope) (*managementv3.NodeDriver, error) {
-	r.watchIndex.note(s.request, driverKey(r.kind.Driver))
+	r.watchIndex.note(s.request, watchKey{kind: "NodeDriver", name: types.NamespacedName{Name: r.kind.Driver}})
 	all := &managementv3.NodeDriverList{}
 	if err := r.Cache.List(ctx, all); err != nil {
 		return nil, fmt.Errorf("listing the NodeDrivers: %w", err)

@@ -36,7 +36,7 @@ func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
 		return err
 	}
 	if noted := s.conditions.Get(rkev1.DeleteJobCondition); s.state.secret == nil && noted != nil && noted.Status == metav1.ConditionTrue {
-		s.conditions.True(noted.Type, noted.Reason, noted.Message) // see noteGone
+		s.conditions.True(noted.Type, noted.Reason, noted.Message) // see finish
 		return nil
 	}
 	if s.nothingMade() {
@@ -74,7 +74,11 @@ func (r *Reconciler) endCreate(ctx context.Context, s *scope) error {
 
 // abandoned is err, unless the user gave up what could not be removed for it.
 func (s *scope) abandoned(err error) error {
-	if !s.mayAbandon(err) {
+	if err == nil || !s.Abandoned() || !isWaiting(err) {
+		return err
+	}
+	// After one attempt, or when none can be made.
+	if reason := stepReason(err); strings.HasPrefix(reason, "Job") && reason != rkev1.JobRefusedReason {
 		return err
 	}
 	s.conditions.True(rkev1.DeleteJobCondition, rkev1.AbandonedReason, s.leftBehind())
@@ -92,34 +96,12 @@ func (r *Reconciler) recall(ctx context.Context, s *scope) error {
 	return r.checkRecordedDriver(ctx, s)
 }
 
-// noteGone writes down that no server is left, where the state that tells so goes before the machine does: without it a
-// machine that could not be let go at once would have a server removed of which nothing is known any more.
-func (r *Reconciler) noteGone(ctx context.Context, s *scope) error {
-	stays := s.state.secret == nil || s.state.secret.DeletionTimestamp.IsZero()
-	if stays && !s.inFallback() {
-		return nil
-	}
-	if err := s.SetStatus(s.status); err != nil {
-		return err
-	}
-	_, err := step.PatchStatus(ctx, r.Client, s.before, s.Unstructured)
-	return err
-}
-
 // nothingMade reports whether no driver was ever asked for a server. A state that was lost tells nothing.
 func (s *scope) nothingMade() bool {
-	if s.inFallback() || s.state.Claimed && s.state.Claim.Operation == state.Remove {
+	if s.inFallback() || s.removalBegun() {
 		return false // there was something; its Job says when it is gone
 	}
 	return s.state.NothingMade() && !s.mayHaveServer()
-}
-
-// mayAbandon reports whether the user gave up what could not be removed: after one attempt, or when none can be made.
-func (s *scope) mayAbandon(err error) bool {
-	if err == nil || !s.Abandoned() || !isWaiting(err) {
-		return false
-	}
-	return !strings.HasPrefix(stepReason(err), "Job") || stepReason(err) == rkev1.JobRefusedReason
 }
 
 // mark gives the failure of a remove the reason that says what is at stake.
@@ -173,7 +155,7 @@ func (s *scope) leftBehind() string {
 // the Job until the pod is gone, so that its going is seen by watch. Once a removal was claimed there was none any more: one that
 // comes all the same, from a manager that lost its lease, is in the cache when its event wakes the machine.
 func (r *Reconciler) cancelCreate(ctx context.Context, s *scope) error {
-	claimed := s.state.Claimed && s.state.Claim.Operation == state.Remove
+	claimed := s.removalBegun()
 	reader := r.Live
 	switch {
 	case claimed && s.inFallback():
@@ -236,7 +218,7 @@ func (r *Reconciler) release(ctx context.Context, s *scope) error {
 	}
 	kept := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
 	err := r.Live.Get(ctx, types.NamespacedName{Namespace: s.GetNamespace(), Name: jobrunner.CredentialSecretName(s.GetName())}, kept)
-	if err == nil && (s.controls(kept) || s.succeeds(kept)) {
+	if err == nil && (metav1.IsControlledBy(kept, s) || s.succeeds(kept)) {
 		_, err = step.DropFinalizer(ctx, r.Client, kept, rkev1.MachineFinalizer)
 	}
 	if client.IgnoreNotFound(err) != nil {

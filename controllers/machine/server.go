@@ -107,16 +107,19 @@ func (r *Reconciler) providerID(ctx context.Context, s *scope) (string, error) {
 		return id, err
 	}
 	own := fmt.Sprintf("drover://%s/%s", s.GetNamespace(), s.GetName())
-	// The kubelet is given the ID with its plan, and gets no plan before the ID is known: to wait for the Node would be to wait for ever.
-	if missing == "" && bootstrapIsOurs(s.machine) {
-		return own, nil
+	// The kubelet of our own bootstrap is given the ID with its plan, and gets no plan before the ID is known: to wait for the Node would be to
+	// wait for ever.
+	if missing == "" && s.machine != nil {
+		if config := s.machine.Spec.Bootstrap.ConfigRef; config.Kind == "RKEBootstrap" && config.APIGroup == rkev1.GroupVersion.Group {
+			return own, nil
+		}
 	}
 	wait := step.Wait(rkev1.WaitingForNodeReason, "the driver's record does not tell the provider ID"+missing+": it is taken from the Node when the server has joined its cluster (found by its addresses or name), or set spec.providerID", safetyNet)
 	if r.Nodes == nil || s.machine == nil || s.cluster == nil {
 		return "", wait
 	}
-	r.watchIndex.note(s.request, nodeKey(client.ObjectKeyFromObject(s.cluster), s.machine.UID))
-	r.watchIndex.note(s.request, nodeKey(client.ObjectKeyFromObject(s.cluster), ""))
+	r.watchIndex.note(s.request, watchKey{kind: "Node", name: client.ObjectKeyFromObject(s.cluster), uid: s.machine.UID})
+	r.watchIndex.note(s.request, watchKey{kind: "Node", name: client.ObjectKeyFromObject(s.cluster)})
 	addresses := make([]string, len(server.Addresses))
 	for i, address := range server.Addresses {
 		addresses[i] = address.Address
@@ -130,11 +133,6 @@ func (r *Reconciler) providerID(ctx context.Context, s *scope) (string, error) {
 		return "", wait
 	}
 	return id, nil
-}
-
-// bootstrapIsOurs reports whether the machine's kubelet is configured by a plan.
-func bootstrapIsOurs(machine *clusterv1.Machine) bool {
-	return machine != nil && machine.Spec.Bootstrap.ConfigRef.Kind == "RKEBootstrap" && machine.Spec.Bootstrap.ConfigRef.APIGroup == rkev1.GroupVersion.Group
 }
 
 // recordedProviderID is what the driver's record in the state says by what is known of the driver now: a template may have been

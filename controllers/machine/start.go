@@ -57,7 +57,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope, claim state.Claim) err
 			return refused(err)
 		}
 	}
-	r.watchIndex.note(s.request, podsKey(string(s.GetUID())))
+	r.watchIndex.note(s.request, watchKey{kind: "Pod", uid: s.GetUID()})
 	if err := r.runner.Start(ctx, s.subject(), plan); err != nil {
 		return refused(err)
 	}

@@ -61,13 +61,13 @@ func (r *Reconciler) loadState(ctx context.Context, s *scope) error {
 		return nil //nolint:nilerr // a state that is not there is none
 	}
 	if s.state.takenBy = s.takenBy(secret); s.state.takenBy != "" {
-		r.watchIndex.note(s.request, secretKey(key))
+		r.watchIndex.note(s.request, watchKey{kind: "Secret", name: key})
 		return nil
 	}
 	s.state = stateOf(secret)
 	// An earlier machine's of this kind and name. That one is gone, for there is one object of a name; and its server is not, for the
 	// finalizer that keeps the state goes last.
-	if !s.controls(secret) && secret.Labels[rkev1.MachineUIDLabel] != string(s.GetUID()) {
+	if !metav1.IsControlledBy(secret, s) && secret.Labels[rkev1.MachineUIDLabel] != string(s.GetUID()) {
 		s.state.inherited, s.state.Claimed, s.state.Claim = true, false, state.Claim{}
 	}
 	return nil
@@ -80,7 +80,7 @@ func (s *scope) takenBy(secret *corev1.Secret) string {
 	switch {
 	case secret.Type != rkev1.MachineStateSecretType:
 		return fmt.Sprintf("is a Secret of type %q: delete that, or use another name", secret.Type)
-	case owner == nil || s.controls(secret):
+	case owner == nil || metav1.IsControlledBy(secret, s):
 		return ""
 	case !s.succeeds(secret):
 		return fmt.Sprintf("belongs to %s %s (UID %s): use another name, or delete that machine. Keep the Secret: it is all that is known of a server",
@@ -195,7 +195,7 @@ func (r *Reconciler) ensureCredentialOwnership(ctx context.Context, s *scope) er
 	if err != nil {
 		return fmt.Errorf("looking for the Secret with the credential: %w", err)
 	}
-	if !secret.DeletionTimestamp.IsZero() || !s.controls(secret) && !s.succeeds(secret) {
+	if !secret.DeletionTimestamp.IsZero() || !metav1.IsControlledBy(secret, s) && !s.succeeds(secret) {
 		return nil
 	}
 	before := secret.DeepCopy()

@@ -43,8 +43,15 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, outcome error) error 
 	s.summarize()
 	r.metrics.observe(s, r.kind.Driver)
 	if s.released {
-		if err := r.noteGone(ctx, s); err != nil {
-			return err
+		// That no server is left is written down where the state that tells so goes before the machine does: without it a machine that could
+		// not be let go at once would have a server removed of which nothing is known any more.
+		if s.inFallback() || s.state.secret != nil && !s.state.secret.DeletionTimestamp.IsZero() {
+			if err := s.SetStatus(s.status); err != nil {
+				return err
+			}
+			if _, err := step.PatchStatus(ctx, r.Client, s.before, s.Unstructured); err != nil {
+				return err
+			}
 		}
 		r.emit(s)
 		r.metrics.forget(s.request)
@@ -67,7 +74,16 @@ func (s *scope) summarize() {
 		s.status.HeldBy = ""
 	}
 	if s.deleting() {
-		s.summarizeDelete()
+		s.status.Phase, s.status.Ready = rkev1.PhaseDeleting, false
+		remove, paused := s.conditions.Get(rkev1.DeleteJobCondition), s.conditions.Get(rkev1.PausedCondition)
+		switch {
+		case paused != nil && paused.Status == metav1.ConditionTrue:
+			s.conditions.False(rkev1.ReadyCondition, paused.Reason, paused.Message+"; the server is removed when it goes on")
+		case remove != nil && remove.Status != metav1.ConditionTrue:
+			s.conditions.Repeat(rkev1.ReadyCondition, *remove)
+		default:
+			s.conditions.False(rkev1.ReadyCondition, rkev1.DeletingReason, "the server is being removed")
+		}
 		return
 	}
 	s.conditions.Summarize(rkev1.ReadyCondition, rkev1.ReadyReason, order...)
@@ -89,19 +105,6 @@ func (s *scope) summarize() {
 	}
 	s.status.Phase = s.phase()
 	s.conditions.CountServer()
-}
-
-func (s *scope) summarizeDelete() {
-	s.status.Phase, s.status.Ready = rkev1.PhaseDeleting, false
-	remove, paused := s.conditions.Get(rkev1.DeleteJobCondition), s.conditions.Get(rkev1.PausedCondition)
-	switch {
-	case paused != nil && paused.Status == metav1.ConditionTrue:
-		s.conditions.False(rkev1.ReadyCondition, paused.Reason, paused.Message+"; the server is removed when it goes on")
-	case remove != nil && remove.Status != metav1.ConditionTrue:
-		s.conditions.Repeat(rkev1.ReadyCondition, *remove)
-	default:
-		s.conditions.False(rkev1.ReadyCondition, rkev1.DeletingReason, "the server is being removed")
-	}
 }
 
 func (s *scope) phase() string {

@@ -54,23 +54,23 @@ func ofOwnerless(secret metav1.Object) []Request {
 
 // ofJob maps a Job to its machine, wherever that is.
 func (c *Controller) ofJob(_ context.Context, job *batchv1.Job) []Request {
-	return append(ofMachine(job), c.watchIndex.in(jobKey(client.ObjectKeyFromObject(job)))...)
+	return append(ofMachine(job), c.watchIndex.in(watchKey{kind: "Job", name: client.ObjectKeyFromObject(job)})...)
 }
 
 // ofPod maps a pod to the machine that looked at its Job's pods last, and found none or one that holds it up. A pod has no
 // way back to its machine but the UID, for its Job may be gone, and elsewhere than the machine.
 func (c *Controller) ofPod(_ context.Context, pod *corev1.Pod) []Request {
-	return c.watchIndex.in(podsKey(pod.Labels[rkev1.MachineUIDLabel]))
+	return c.watchIndex.in(watchKey{kind: "Pod", uid: types.UID(pod.Labels[rkev1.MachineUIDLabel])})
 }
 
 // ofSecret maps a state Secret to its machine, and every other Secret to the machines that wait for it.
 func (c *Controller) ofSecret(_ context.Context, secret *metav1.PartialObjectMetadata) []Request {
-	return append(append(ofMachine(secret), ofOwnerless(secret)...), c.watchIndex.in(secretKey(client.ObjectKeyFromObject(secret)))...)
+	return append(append(ofMachine(secret), ofOwnerless(secret)...), c.watchIndex.in(watchKey{kind: "Secret", name: client.ObjectKeyFromObject(secret)})...)
 }
 
 // ofNodeDriver maps a NodeDriver to the machines that asked for it and have no server yet.
 func (c *Controller) ofNodeDriver(_ context.Context, d *managementv3.NodeDriver) []Request {
-	return c.watchIndex.in(driverKey(d.DriverName()))
+	return c.watchIndex.in(watchKey{kind: "NodeDriver", name: types.NamespacedName{Name: d.DriverName()}})
 }
 
 // ofCAPIMachine maps a CAPI Machine to its infrastructure.
@@ -91,7 +91,7 @@ func (c *Controller) ofCluster(ctx context.Context, cluster *clusterv1.Cluster) 
 	if err != nil {
 		return nil // the cache is being stopped
 	}
-	requests := c.watchIndex.in(clusterKey(client.ObjectKeyFromObject(cluster)))
+	requests := c.watchIndex.in(watchKey{kind: "Cluster", name: client.ObjectKeyFromObject(cluster)})
 	for i := range machines.Items {
 		requests = append(requests, ofCAPIMachine(ctx, &machines.Items[i])...)
 	}
@@ -152,38 +152,29 @@ func clusterChanges() predicate.TypedPredicate[*clusterv1.Cluster] {
 }
 
 // watchIndex remembers which machines wait for which objects, so that an event about a Secret or a driver wakes them and no
-// others. It is rebuilt after a restart, for then every machine is reconciled once.
+// others. Its zero value is empty. It is rebuilt after a restart, for then every machine is reconciled once.
 //
 // A machine notes its interest before it reads the object: what changes later wakes it, what changed earlier is read.
 type watchIndex struct {
 	mu        sync.Mutex
-	byKey     map[string]map[Request]bool
-	byRequest map[Request][]string
+	byKey     map[watchKey]map[Request]bool
+	byRequest map[Request][]watchKey
 }
 
-func newWatchIndex() *watchIndex {
-	return &watchIndex{byKey: map[string]map[Request]bool{}, byRequest: map[Request][]string{}}
+// watchKey is what a machine waits for: an object by its kind and name, or by a UID the pods of a machine's Jobs, wherever they run. A CAPI
+// Machine's Node goes by its Cluster and the UID of the CAPI Machine, which is empty for the way into the cluster.
+type watchKey struct {
+	kind string
+	name types.NamespacedName
+	uid  types.UID
 }
 
-func secretKey(key types.NamespacedName) string { return "secret/" + key.String() }
-
-func jobKey(key types.NamespacedName) string { return "job/" + key.String() }
-
-func driverKey(driver string) string { return "driver/" + driver }
-
-func clusterKey(key types.NamespacedName) string { return "cluster/" + key.String() }
-
-// podsKey is that of the pods of a machine's Jobs, wherever they run.
-func podsKey(machine string) string { return "pods/" + machine }
-
-// nodeKey is that of a CAPI Machine's Node, or, without one, of the way into its cluster.
-func nodeKey(cluster types.NamespacedName, machine types.UID) string {
-	return "node/" + cluster.String() + "/" + string(machine)
-}
-
-func (i *watchIndex) note(request Request, key string) {
+func (i *watchIndex) note(request Request, key watchKey) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if i.byKey == nil {
+		i.byKey, i.byRequest = map[watchKey]map[Request]bool{}, map[Request][]watchKey{}
+	}
 	if i.byKey[key] == nil {
 		i.byKey[key] = map[Request]bool{}
 	}
@@ -205,7 +196,7 @@ func (i *watchIndex) forget(request Request) {
 	delete(i.byRequest, request)
 }
 
-func (i *watchIndex) in(key string) []Request {
+func (i *watchIndex) in(key watchKey) []Request {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	requests := make([]Request, 0, len(i.byKey[key]))

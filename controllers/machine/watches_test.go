@@ -211,14 +211,14 @@ func TestMappings_wakeThoseWhoWait(t *testing.T) {
 	job := jobWith(func(j *batchv1.Job) { j.Namespace = "drover-drivers" })
 	renamed := &managementv3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Spec: managementv3.NodeDriverSpec{DisplayName: "acme"}}
 	looks := map[string]struct {
-		note string
+		note watchKey
 		of   func(context.Context) []Request
 	}{
-		"a credential": {secretKey(types.NamespacedName{Namespace: "b", Name: "cloud"}), func(ctx context.Context) []Request { return c.ofSecret(ctx, secret) }},
-		"a Job in the fallback": {jobKey(types.NamespacedName{Namespace: "drover-drivers", Name: "m-create-1"}),
+		"a credential": {watchKey{kind: "Secret", name: types.NamespacedName{Namespace: "b", Name: "cloud"}}, func(ctx context.Context) []Request { return c.ofSecret(ctx, secret) }},
+		"a Job in the fallback": {watchKey{kind: "Job", name: types.NamespacedName{Namespace: "drover-drivers", Name: "m-create-1"}},
 			func(ctx context.Context) []Request { return c.ofJob(ctx, job) }},
-		"a pod":                    {podsKey("uid-1"), func(ctx context.Context) []Request { return c.ofPod(ctx, podWith()) }},
-		"a driver by its own name": {driverKey("acme"), func(ctx context.Context) []Request { return c.ofNodeDriver(ctx, renamed) }},
+		"a pod":                    {watchKey{kind: "Pod", uid: "uid-1"}, func(ctx context.Context) []Request { return c.ofPod(ctx, podWith()) }},
+		"a driver by its own name": {watchKey{kind: "NodeDriver", name: types.NamespacedName{Name: "acme"}}, func(ctx context.Context) []Request { return c.ofNodeDriver(ctx, renamed) }},
 	}
 	for name, look := range looks {
 		t.Run(name, func(t *testing.T) {
@@ -229,7 +229,7 @@ func TestMappings_wakeThoseWhoWait(t *testing.T) {
 			require.Empty(t, look.of(t.Context()))
 		})
 	}
-	c.watchIndex.note(requestFor("m"), podsKey(""))
+	c.watchIndex.note(requestFor("m"), watchKey{kind: "Pod"})
 	require.Empty(t, c.ofPod(t.Context(), podWith()), "a machine without a UID is none")
 }
 
@@ -249,8 +249,8 @@ func TestNodes_wakeTheMachineOfTheNode(t *testing.T) {
 	require.NoError(t, c.calls().Start(t.Context(), queue))
 	here, there := types.NamespacedName{Namespace: "a", Name: "c1"}, types.NamespacedName{Namespace: "a", Name: "c2"}
 	wait := func(name string, cluster types.NamespacedName, uid types.UID) {
-		c.watchIndex.note(requestFor(name), nodeKey(cluster, uid))
-		c.watchIndex.note(requestFor(name), nodeKey(cluster, ""))
+		c.watchIndex.note(requestFor(name), watchKey{kind: "Node", name: cluster, uid: uid})
+		c.watchIndex.note(requestFor(name), watchKey{kind: "Node", name: cluster})
 	}
 	wait("one", here, "uid-1")
 	wait("two", here, "uid-2")

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -22,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/drover-project/drover/advice"
@@ -106,7 +108,23 @@ func (r *Reconciler) Register(mgr ctrl.Manager) error {
 	if err != nil {
 		return fmt.Errorf("adding the nodedriver controller: %w", err)
 	}
-	return r.registerPruner(mgr)
+	// The pruner takes away what no NodeDriver uses any more.
+	pruner, err := controller.New("driver-pruner", mgr, controller.Options{Reconciler: reconcile.Func(r.Prune)})
+	if err != nil {
+		return fmt.Errorf("adding the pruner of drivers: %w", err)
+	}
+	once := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		queue.Add(everything) // what became useless while no manager ran, NodeDrivers or not
+		return nil
+	})
+	changes := source.Kind(mgr.GetCache(), &v3.NodeDriver{}, handler.TypedEnqueueRequestsFromMapFunc(
+		func(context.Context, *v3.NodeDriver) []reconcile.Request { return []reconcile.Request{everything} }), pruneTurns())
+	for _, s := range []source.Source{once, changes} {
+		if err := pruner.Watch(s); err != nil {
+			return fmt.Errorf("watching for the pruner of drivers: %w", err)
+		}
+	}
+	return nil
 }
 
 // Reconcile brings one NodeDriver's kinds up to date.

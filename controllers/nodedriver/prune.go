@@ -9,16 +9,12 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	v3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -36,26 +32,6 @@ const (
 
 // everything is the only request of the pruner.
 var everything = reconcile.Request{}
-
-// registerPruner adds the controller that takes away what no NodeDriver uses any more.
-func (r *Reconciler) registerPruner(mgr ctrl.Manager) error {
-	pruner, err := controller.New("driver-pruner", mgr, controller.Options{Reconciler: reconcile.Func(r.Prune)})
-	if err != nil {
-		return fmt.Errorf("adding the pruner of drivers: %w", err)
-	}
-	once := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		queue.Add(everything) // what became useless while no manager ran, NodeDrivers or not
-		return nil
-	})
-	changes := source.Kind(mgr.GetCache(), &v3.NodeDriver{}, handler.TypedEnqueueRequestsFromMapFunc(
-		func(context.Context, *v3.NodeDriver) []reconcile.Request { return []reconcile.Request{everything} }), pruneTurns())
-	for _, s := range []source.Source{once, changes} {
-		if err := pruner.Watch(s); err != nil {
-			return fmt.Errorf("watching for the pruner of drivers: %w", err)
-		}
-	}
-	return nil
-}
 
 // pruneTurns lets pass what may make a binary or a kind useless.
 func pruneTurns() predicate.TypedPredicate[*v3.NodeDriver] {
