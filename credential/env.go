@@ -128,18 +128,6 @@ func RequiredKeys(fields []crdgen.Field, spec map[string]any) []string {
 	return keys
 }
 
-// Keys are all that the Secret of a machine of this driver may have.
-func Keys(fields []crdgen.Field) []string {
-	var keys []string
-	for _, field := range fields {
-		if field.Credential != "" {
-			keys = append(keys, field.Name)
-		}
-	}
-	slices.Sort(keys)
-	return keys
-}
-
 func isRequired(f crdgen.Field) bool { return f.Credential != "" && !f.Optional && f.Default == nil }
 
 // givenIn returns fields with those optional in the credential that spec has a value for, for a value in the spec wins.

@@ -38,7 +38,3 @@ func IsTemporary(err error) bool {
 func fail(reason, format string, args ...any) error {
 	return &Error{Reason: reason, Err: fmt.Errorf(format, args...)}
 }
-
-func failTemporarily(reason, format string, args ...any) error {
-	return &Error{Reason: reason, Temporary: true, Err: fmt.Errorf(format, args...)}
-}

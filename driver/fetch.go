@@ -139,7 +139,7 @@ func (o FetchOptions) download(ctx context.Context, to io.Writer) error {
 	}}
 	response, err := client.Do(request)
 	if err != nil {
-		return failTemporarily(v3.DownloadFailedReason, "downloading %s: %w", PublicURL(o.URL), withoutURL(err))
+		return &Error{Reason: v3.DownloadFailedReason, Temporary: true, Err: fmt.Errorf("downloading %s: %w", PublicURL(o.URL), withoutURL(err))}
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
@@ -153,13 +153,13 @@ func (o FetchOptions) download(ctx context.Context, to io.Writer) error {
 	}
 	written, err := io.Copy(to, io.LimitReader(response.Body, o.MaxBytes+1))
 	if err != nil {
-		return failTemporarily(v3.DownloadFailedReason, "downloading %s: broke off after %d bytes: %w", PublicURL(o.URL), written, withoutURL(err))
+		return &Error{Reason: v3.DownloadFailedReason, Temporary: true, Err: fmt.Errorf("downloading %s: broke off after %d bytes: %w", PublicURL(o.URL), written, withoutURL(err))}
 	}
 	if written > o.MaxBytes {
 		return tooLarge
 	}
 	if written == 0 {
-		return failTemporarily(v3.DownloadFailedReason, "downloading %s: the answer is empty", PublicURL(o.URL))
+		return &Error{Reason: v3.DownloadFailedReason, Temporary: true, Err: fmt.Errorf("downloading %s: the answer is empty", PublicURL(o.URL))}
 	}
 	return nil
 }

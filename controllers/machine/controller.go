@@ -122,16 +122,23 @@ const defaultWorkers = 16
 // Reconciler reconciles the machines of one kind.
 type Reconciler struct {
 	Options
+	*shared
+
 	kind        Kind
-	watchIndex  *watchIndex
-	metrics     *metrics
-	breaker     *breaker.Breaker[Request]
-	jobs        *jobs
-	labelled    *labelled
 	credentials credential.Source
 	runner      attempt.Runner
 	// settings stands for those of the Jobs: their proxy and certificates, their image and limits.
 	settings string
+}
+
+// shared is what the Reconcilers of all kinds have together.
+type shared struct {
+	watchIndex watchIndex
+	metrics    *metrics
+	breaker    *breaker.Breaker[Request]
+	jobs       *jobs
+	// labelled remembers which Secrets this manager has labelled: its cache is behind, and machines that share a Secret are many.
+	labelled sync.Map
 }
 
 // New makes a Controller; Register starts it with a manager.
@@ -143,13 +150,13 @@ func New(o Options) *Controller {
 		o.Workers = defaultWorkers
 	}
 	o.Settings = o.Settings.WithDefaults()
-	return &Controller{options: o, watchIndex: &watchIndex{}, metrics: newMetrics(), breaker: breaker.New[Request](jobrunner.Wait), jobs: &jobs{Limiter: joblimit.New[Request](o.MaxConcurrentJobs)}, labelled: &labelled{},
-		kinds: map[schema.GroupVersionKind]*Reconciler{}, names: map[string]schema.GroupVersionKind{}}
+	return &Controller{options: o, kinds: map[schema.GroupVersionKind]*Reconciler{}, names: map[string]schema.GroupVersionKind{},
+		shared: &shared{metrics: newMetrics(), breaker: breaker.New[Request](jobrunner.Wait), jobs: &jobs{Limiter: joblimit.New[Request](o.MaxConcurrentJobs)}}}
 }
 
 // For makes the Reconciler of one kind.
 func (c *Controller) For(kind Kind) *Reconciler {
-	return &Reconciler{Options: c.options, kind: kind, settings: hashOf(c.options.Settings), watchIndex: c.watchIndex, metrics: c.metrics, breaker: c.breaker, jobs: c.jobs, labelled: c.labelled,
+	return &Reconciler{Options: c.options, shared: c.shared, kind: kind, settings: hashOf(c.options.Settings),
 		credentials: credential.Source{Reader: c.options.Live, Trusted: c.options.TrustedCredentialNamespaces},
 		runner:      attempt.Runner{Applier: apply.Applier{Client: c.options.Client, Reader: c.options.Live, Owner: FieldOwner}, Cache: c.options.Cache, Settings: c.options.Settings}}
 }
@@ -163,12 +170,9 @@ type Request struct {
 // Controller reconciles the machines of all kinds that there are: one queue, one Reconciler per kind. A kind's watch starts
 // when its CRD is established and stops when the CRD is gone.
 type Controller struct {
-	options    Options
-	watchIndex *watchIndex
-	metrics    *metrics
-	breaker    *breaker.Breaker[Request]
-	jobs       *jobs
-	labelled   *labelled
+	*shared
+
+	options Options
 
 	mu    sync.RWMutex
 	kinds map[schema.GroupVersionKind]*Reconciler

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,8 +61,13 @@ func (r *Reconciler) resolveCredential(ctx context.Context, s *scope) error {
 // credentialHelp says where the credential comes from that the cloud did not accept: which Secret, which keys.
 func (r *Reconciler) credentialHelp(s *scope) string {
 	required := credential.RequiredKeys(r.kind.Fields, s.Spec())
-	if len(required) == 0 {
-		required = credential.Keys(r.kind.Fields)
+	if len(required) == 0 { // then all that the Secret may have
+		for _, field := range r.kind.Fields {
+			if field.Credential != "" {
+				required = append(required, field.Name)
+			}
+		}
+		slices.Sort(required)
 	}
 	keys := strings.Join(required, ", ")
 	switch name := s.CredentialName(); {

@@ -27,7 +27,6 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/attempt"
 	"github.com/drover-project/drover/controllers/machine/breaker"
-	"github.com/drover-project/drover/controllers/machine/joblimit"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/jobrunner"
@@ -233,7 +232,7 @@ func TestLeaveTurn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := scopeOf(func(s *scope) { s.asked = tt.asked })
-			r := &Reconciler{breaker: breaker.New[Request](jobrunner.Wait), jobs: &jobs{Limiter: joblimit.New[Request](0)}}
+			r := New(Options{}).For(Kind{})
 			var called []string
 			r.breaker.OnCall(func(request Request) { called = append(called, request.Name) })
 			r.breaker.Ask(requestFor("m0"), breaker.Ask{Group: group, Now: s.now.Add(-time.Hour)})

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -82,9 +81,6 @@ func (r *Reconciler) allowMove(ctx context.Context, s *scope) error {
 func (s *scope) removalBegun() bool {
 	return s.state.Claimed && s.state.Claim.Operation == state.Remove
 }
-
-// labelled remembers which Secrets this manager has labelled: its cache is behind, and machines that share a Secret are many.
-type labelled struct{ sync.Map }
 
 // takeAlong labels the user's Secrets that a Job was given, so that they are on the other side when a machine is made there. Only
 // Secrets of the machine's own namespace, which is what moves, and none that has an owner, with which it moves or stays.

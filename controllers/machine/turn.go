@@ -189,7 +189,7 @@ type jobs struct {
 func (j *jobs) learn(ctx context.Context, r *Reconciler) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.learned || j.Limit() == 0 {
+	if j.learned || j.Limit == 0 {
 		return nil
 	}
 	list := &batchv1.JobList{}
@@ -225,7 +225,7 @@ func (r *Reconciler) awaitJobLimit(ctx context.Context, s *scope, operation stat
 	case ahead > 1:
 		place = fmt.Sprintf("%d machines are ahead of this one", ahead)
 	}
-	return step.Wait(rkev1.JobQueuedReason, fmt.Sprintf("as many Jobs run as may run at once (--max-concurrent-jobs=%d), and %s", r.jobs.Limit(), place), heldCheck)
+	return step.Wait(rkev1.JobQueuedReason, fmt.Sprintf("as many Jobs run as may run at once (--max-concurrent-jobs=%d), and %s", r.jobs.Limit, place), heldCheck)
 }
 
 // releaseJob lets another machine start its Job when this one has none, and wants none. Of one that cannot be looked at it is not known.

@@ -44,23 +44,17 @@ func (r *Reconciler) tellMachines(ctx context.Context, scan *rkev1.ServerScan, k
 	for _, server := range report.Servers {
 		listed[server.ProviderID] = true
 	}
-	seen, asked := 0, 0 // machines whose server is listed, and those whose server would be
+	seen := false // that a machine's server is listed
 	for _, providerID := range k.here {
-		if strings.HasPrefix(providerID, report.Within) {
-			asked++
-		}
-		if listed[providerID] {
-			seen++
-		}
+		seen = seen || listed[providerID]
 	}
+	asked := maps.Clone(k.here)
+	maps.DeleteFunc(asked, func(_, providerID string) bool { return !strings.HasPrefix(providerID, report.Within) })
 	var errs []error
-	for name, providerID := range k.here {
-		if !strings.HasPrefix(providerID, report.Within) {
-			continue
-		}
+	for name, providerID := range asked {
 		was := k.conditions[name]
 		found := metav1.Condition{Type: rkev1.ServerExistsCondition}
-		account := seen > 0 || asked == 1
+		account := seen || len(asked) == 1
 		if !account && was.Status == metav1.ConditionTrue {
 			var err error
 			if account, err = r.askedWithItsCredential(ctx, scan, name); err != nil {

@@ -203,14 +203,8 @@ func (q *inquiry) askDriver(ctx context.Context) error {
 		}
 	}
 	e.driver = saysNothing
-	byItsName := e.naming == byName || e.naming == byNameOrID && (e.purpose == forRemove || e.purpose == forCreate && e.record < namesServer)
-	// It is asked again while it has a state of a server that it says it has removed: the cloud may still be at work.
-	for looks := 0; err == nil && looks < maxLooks; looks++ {
-		e.driver, err = q.look(ctx, byItsName)
-		if e.driver != saysExists || e.removal != removed || e.naming != byRecord {
-			break
-		}
-		err = finder.Pause(ctx, lostInterval)
+	if err == nil {
+		e.driver, err = q.lookOften(ctx)
 	}
 	switch {
 	case cancelled(err):
@@ -224,6 +218,21 @@ func (q *inquiry) askDriver(ctx context.Context) error {
 		e.record = namesServer
 	}
 	return nil
+}
+
+// lookOften looks, and looks again while a driver has a state of a server that it says it has removed: the cloud may still be at work.
+func (q *inquiry) lookOften(ctx context.Context) (says driverSays, err error) {
+	e := &q.known
+	byItsName := e.naming == byName || e.naming == byNameOrID && (e.purpose == forRemove || e.purpose == forCreate && e.record < namesServer)
+	for range maxLooks {
+		if says, err = q.look(ctx, byItsName); says != saysExists || e.removal != removed || e.naming != byRecord {
+			break
+		}
+		if err := finder.Pause(ctx, lostInterval); err != nil {
+			return says, err
+		}
+	}
+	return says, err
 }
 
 // look asks the driver whether the server of its loaded record exists. byItsName says that the record has no other name of the

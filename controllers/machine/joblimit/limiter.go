@@ -10,7 +10,8 @@ import (
 // Limiter lets at most so many machines have a Job at once. A place that becomes free goes to the namespace with the fewest, there to a
 // removal before a creation, and else to whoever came first. Its zero value sets no limit.
 type Limiter[K comparable] struct {
-	limit int
+	// Limit is how many Jobs may run at once; 0 for any number.
+	Limit int
 
 	mu sync.Mutex
 	// running are the machines that have a Job, or may start one, with their namespaces.
@@ -30,11 +31,8 @@ type waiter struct {
 
 // New makes a Limiter; a limit of 0 is none.
 func New[K comparable](limit int) *Limiter[K] {
-	return &Limiter[K]{limit: limit, running: map[K]string{}, waiting: map[K]*waiter{}, wake: func(K) {}}
+	return &Limiter[K]{Limit: limit, running: map[K]string{}, waiting: map[K]*waiter{}, wake: func(K) {}}
 }
-
-// Limit is how many Jobs may run at once; 0 for any number.
-func (l *Limiter[K]) Limit() int { return l.limit }
 
 // OnWake has wake called with each machine that may start its Job now, and with those that have far fewer ahead than they were told. It
 // must not block, and not ask back.
@@ -46,7 +44,7 @@ func (l *Limiter[K]) OnWake(wake func(K)) {
 
 // Acquire reports whether a machine may start its Job, and else how many others are ahead of it.
 func (l *Limiter[K]) Acquire(k K, namespace string, removal bool) (ok bool, ahead int) {
-	if l.limit <= 0 {
+	if l.Limit <= 0 {
 		return true, 0
 	}
 	l.mu.Lock()
@@ -71,7 +69,7 @@ func (l *Limiter[K]) Acquire(k K, namespace string, removal bool) (ok bool, ahea
 
 // Hold tells that a machine has a Job, whether there was room for it or not.
 func (l *Limiter[K]) Hold(k K, namespace string) {
-	if l.limit <= 0 {
+	if l.Limit <= 0 {
 		return
 	}
 	l.mu.Lock()
@@ -122,7 +120,7 @@ func (l *Limiter[K]) ReleaseAll(gone func(K) bool) {
 
 // admit gives the free places away; whoever asks need not be called.
 func (l *Limiter[K]) admit(asks K) {
-	free := l.limit - len(l.running)
+	free := l.Limit - len(l.running)
 	if free <= 0 || len(l.waiting) == 0 {
 		return
 	}

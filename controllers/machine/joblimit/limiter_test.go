@@ -167,8 +167,8 @@ func TestLimiter_random(t *testing.T) {
 				}
 			}
 			q.woken = nil
-			require.LessOrEqual(t, len(runs), q.Limit())
-			require.True(t, len(wants) == 0 || len(runs) == q.Limit(), "a place is free and somebody waits")
+			require.LessOrEqual(t, len(runs), q.Limit)
+			require.True(t, len(wants) == 0 || len(runs) == q.Limit, "a place is free and somebody waits")
 		}
 	}
 }

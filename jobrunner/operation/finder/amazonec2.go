@@ -238,7 +238,7 @@ func newAmazonEC2(options flags) *amazonEC2 {
 	config := aws.NewConfig().WithMaxRetries(amazonRetries).WithHTTPClient(&http.Client{Timeout: requestTimeout})
 	config.UseDualStackEndpoint = endpoints.DualStackEndpointStateEnabled
 	if a.endpoint != "" {
-		config = config.WithEndpoint(a.endpoint).WithDisableSSL(options.set("amazonec2-insecure-transport"))
+		config = config.WithEndpoint(a.endpoint).WithDisableSSL(valueOf[bool](options, "amazonec2-insecure-transport"))
 	}
 	if id, secret := options.text("amazonec2-access-key"), options.text("amazonec2-secret-key"); id != "" && secret != "" {
 		config = config.WithCredentials(credentials.NewStaticCredentials(id, secret, options.text("amazonec2-session-token")))

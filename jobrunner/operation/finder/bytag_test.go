@@ -282,5 +282,5 @@ func TestFor_needs_the_drivers_own_options(t *testing.T) {
 	}
 	options := flags{"a": "x", "b": true, "c": 3}
 	require.Equal(t, []any{"x", "", true, false, 3, 0},
-		[]any{options.text("a"), options.text("b"), options.set("b"), options.set("a"), options.number("c"), options.number("z")})
+		[]any{options.text("a"), options.text("b"), valueOf[bool](options, "b"), valueOf[bool](options, "a"), valueOf[int](options, "c"), valueOf[int](options, "z")})
 }

@@ -132,7 +132,7 @@ func For(driver string, values map[string]any) Finder {
 		return &openStack{
 			keyPair: options.text("openstack-keypair-name"),
 			inSteps: options.text("openstack-floatingip-pool") != "" ||
-				!options.set("openstack-boot-from-volume") && (options.text("openstack-volume-id") != "" || options.number("openstack-volume-size") > 0),
+				!valueOf[bool](options, "openstack-boot-from-volume") && (options.text("openstack-volume-id") != "" || valueOf[int](options, "openstack-volume-size") > 0),
 			connect: func(ctx context.Context) (*gophercloud.ServiceClient, error) { return connectOpenStack(ctx, options) },
 		}
 	}
@@ -208,17 +208,10 @@ func ExternalFlags(driver string) []crdgen.Flag {
 // flags are values of a driver's flags.
 type flags map[string]any
 
-func (f flags) text(flag string) string {
-	value, _ := f[flag].(string)
-	return value
-}
+func (f flags) text(flag string) string { return valueOf[string](f, flag) }
 
-func (f flags) set(flag string) bool {
-	value, _ := f[flag].(bool)
-	return value
-}
-
-func (f flags) number(flag string) int {
-	value, _ := f[flag].(int)
+// valueOf is a flag's value, zero if it has none of this type.
+func valueOf[T any](f flags, flag string) T {
+	value, _ := f[flag].(T)
 	return value
 }

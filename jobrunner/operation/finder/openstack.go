@@ -251,7 +251,7 @@ func connectOpenStack(ctx context.Context, options flags) (*gophercloud.ServiceC
 
 // openStackTLS takes any certificate only where the user told the driver to.
 func openStackTLS(options flags) (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: options.set("openstack-insecure")} //nolint:gosec // the user's option of the driver, which does the same
+	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: valueOf[bool](options, "openstack-insecure")} //nolint:gosec // the user's option of the driver, which does the same
 	name := options.text("openstack-cacert")
 	if name == "" {
 		return config, nil

@@ -39,7 +39,7 @@ var (
 
 func newVSphere(options flags) *vSphere {
 	return &vSphere{
-		host: options.text("vmwarevsphere-vcenter"), port: options.number("vmwarevsphere-vcenter-port"),
+		host: options.text("vmwarevsphere-vcenter"), port: valueOf[int](options, "vmwarevsphere-vcenter-port"),
 		datacenter: options.text("vmwarevsphere-datacenter"),
 		username:   options.text("vmwarevsphere-username"), password: options.text("vmwarevsphere-password"),
 	}

@@ -33,17 +33,11 @@ func (r record) bytes() []byte {
 	at := []byte{byte(t.Year() - 1900), byte(t.Month()), byte(t.Day()), byte(t.Hour()), byte(t.Minute()), byte(t.Second()), 0}
 	out := slices.Concat([]byte{0, 0}, both32(r.sector), both32(r.size), at, []byte{flags, 0, 0}, both16(1),
 		[]byte{byte(len(r.identifier))}, r.identifier)
-	out = even(out)
-	out = even(append(out, r.system...))
+	// The name and the System Use field are filled up to an even length.
+	out = append(append(out, make([]byte, len(out)%2)...), r.system...)
+	out = append(out, make([]byte, len(out)%2)...)
 	out[0] = byte(len(out))
 	return out
-}
-
-func even(b []byte) []byte {
-	if len(b)%2 == 1 {
-		return append(b, 0)
-	}
-	return b
 }
 
 const (
@@ -87,7 +81,7 @@ type descriptor struct {
 func (d descriptor) bytes() []byte {
 	blank := func(size int) []byte {
 		if d.kind == 2 {
-			return ucs2Padded("", size)
+			return ucs2("", size)
 		}
 		return padded("", size, ' ')
 	}

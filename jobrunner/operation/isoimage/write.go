@@ -65,7 +65,7 @@ func (i Image) Bytes() ([]byte, error) {
 		return nil, err
 	}
 	jolietRoot, err := folder(entries, recordMaker{
-		time: i.Time, root: sectorJolietRoot, system: func(string, bool) []byte { return nil }, identifier: func(e entry) []byte { return ucs2(e.name + ";1") }})
+		time: i.Time, root: sectorJolietRoot, system: func(string, bool) []byte { return nil }, identifier: func(e entry) []byte { return ucs2(e.name+";1", 0) }})
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (i Image) Bytes() ([]byte, error) {
 	put := func(sector uint32, content []byte) { copy(out[int(sector)*sectorSize:], content) }
 	put(sectorPrimary, descriptor{kind: 1, label: padded(strings.ToUpper(i.Label), 32, ' '), total: total,
 		pathTable: sectorPathTable, root: sectorPrimaryRoot, time: i.Time}.bytes())
-	put(sectorJoliet, descriptor{kind: 2, label: ucs2Padded(i.Label, 32), escape: ucs2Escape, total: total,
+	put(sectorJoliet, descriptor{kind: 2, label: ucs2(i.Label, 32), escape: ucs2Escape, total: total,
 		pathTable: sectorPathTable + 2, root: sectorJolietRoot, time: i.Time}.bytes())
 	put(sectorTerminator, append([]byte{255}, identifierOfImages+"\x01"...))
 	for n, root := range []uint32{sectorPrimaryRoot, sectorJolietRoot} {
@@ -159,20 +159,16 @@ func folder(entries []entry, records recordMaker) ([]byte, error) {
 	return out, nil
 }
 
-func ucs2(s string) []byte {
+// ucs2 is a text in UCS-2, of at least this size.
+func ucs2(s string, size int) []byte {
 	var out []byte
 	for _, unit := range utf16.Encode([]rune(s)) {
 		out = append(out, byte(unit>>8), byte(unit))
 	}
-	return out
-}
-
-func ucs2Padded(s string, size int) []byte {
-	out := ucs2(s)
 	for len(out) < size {
 		out = append(out, 0, ' ')
 	}
-	return out[:size]
+	return out
 }
 
 func padded(s string, size int, with byte) []byte {
