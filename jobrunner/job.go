@@ -93,7 +93,7 @@ func (t Task) pod(container corev1.Container) corev1.PodSpec {
 	// The copy of the pull Secrets, and those that the manager does not have, which may be in the Job's namespace.
 	var pull []corev1.LocalObjectReference
 	if len(t.PullSecrets) > 0 {
-		pull = append(pull, corev1.LocalObjectReference{Name: t.PullSecretName()})
+		pull = append(pull, corev1.LocalObjectReference{Name: ObjectName(t.Name(), "pull")})
 	}
 	for _, name := range t.Settings.ImagePullSecrets {
 		if !slices.ContainsFunc(t.PullSecrets, func(source corev1.Secret) bool { return source.Name == name }) {

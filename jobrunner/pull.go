@@ -7,10 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// PullSecretName is the name of the copy of the manager's pull Secrets that one Job pulls its image with.
-func (t Task) PullSecretName() string { return ObjectName(t.Name(), "pull") }
-
-// PullSecret is that copy, in the namespace of the Job; nil when the manager has none for it. It has one list of registries, made of all.
+// PullSecret is the copy of the manager's pull Secrets that one Job pulls its image with, in the namespace of the Job; nil when the manager has none
+// for it. It has one list of registries, made of all.
 func PullSecret(t Task) (*corev1.Secret, error) {
 	if len(t.PullSecrets) == 0 {
 		return nil, nil
@@ -44,5 +42,5 @@ func PullSecret(t Task) (*corev1.Secret, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding the logins to registries: %w", err)
 	}
-	return secret(t.meta(t.PullSecretName(), t.ownLabels()), corev1.SecretTypeDockerConfigJson, map[string][]byte{corev1.DockerConfigJsonKey: document}), nil
+	return secret(t.meta(ObjectName(t.Name(), "pull"), t.ownLabels()), corev1.SecretTypeDockerConfigJson, map[string][]byte{corev1.DockerConfigJsonKey: document}), nil
 }

@@ -163,8 +163,7 @@ func (e evidence) afterFailure() action {
 		return askDriver
 	case e.isNamed(), e.finder == noFinder && e.refusal != refusedName && e.goesByName():
 		return e.leaveRecordedOne()
-	case e.finder == noFinder && e.refusal != refusedNothing && (e.record != mayName || e.driver == saysGone):
-		// Nobody can be asked, and the cloud refused before it made anything. With a record that changed it may have been at a later step.
+	case e.refusedBeforeMaking():
 		return confirmGone
 	}
 	switch e.finder {
@@ -183,6 +182,12 @@ func (e evidence) afterFailure() action {
 	case findFailed, findUncertain:
 	}
 	return keep
+}
+
+// refusedBeforeMaking reports whether a refusal counts where nobody can be asked. With a record that changed it may be that of a step after the
+// server was made.
+func (e evidence) refusedBeforeMaking() bool {
+	return e.finder == noFinder && e.refusal != refusedNothing && (e.record != mayName || e.driver == saysGone)
 }
 
 func (e evidence) leaveRecordedOne() action {
