@@ -87,13 +87,3 @@ func TestCRDsRefuseWhatCannotBecomeKinds(t *testing.T) {
 	require.Len(t, machine("acme"), 1)
 	require.Empty(t, machine("ab"), "it could collide with Kubernetes' own")
 }
-
-func TestManifestHasNoStatus(t *testing.T) {
-	config, _, _, err := crdgen.CRDs(crdgen.Schema{Driver: "acme", Fields: []crdgen.Field{{Name: "x", Flag: "acme-x", Type: crdgen.String}}})
-	require.NoError(t, err)
-	config.Status.StoredVersions = []string{"v1"}
-	manifest, err := manifestOf(config)
-	require.NoError(t, err)
-	require.NotContains(t, manifest, "status")
-	require.Equal(t, "CustomResourceDefinition", manifest["kind"])
-}

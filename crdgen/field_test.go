@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	v3 "github.com/drover-project/drover/api/management/v3"
 	"github.com/drover-project/drover/crdgen"
@@ -123,18 +122,6 @@ func TestGoogleCredentialIsContentForTheDriverToo(t *testing.T) {
 		}
 	}
 	t.Fatal("no such field")
-}
-
-func TestFieldsTravelOnTheCRD(t *testing.T) {
-	for name, fields := range builtinFields(t) {
-		config, template, machine, err := crdgen.CRDs(crdgen.Schema{Driver: name, Fields: fields})
-		require.NoError(t, err)
-		for _, crd := range []*apiextensionsv1.CustomResourceDefinition{config, template, machine} {
-			got, err := crdgen.FieldsFromCRD(crd)
-			require.NoError(t, err)
-			require.Equal(t, fields, got, name)
-		}
-	}
 }
 
 func TestKindsAndNames(t *testing.T) {

@@ -3,8 +3,6 @@ package crdgen_test
 import (
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,20 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/testkit/golden"
 )
-
-// requireGolden compares text with a file of testdata, or writes it there.
-func requireGolden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
-		return
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, string(want), got, "run go test ./crdgen -update after looking at the difference")
-}
 
 // describe is one line with all that is known of a field but its help text.
 func describe(field crdgen.Field) string {
@@ -59,7 +45,7 @@ func TestBuiltinFieldsAreGolden(t *testing.T) {
 			fmt.Fprintln(&out, "  "+describe(field))
 		}
 	}
-	requireGolden(t, "fields.golden", out.String())
+	golden.Require(t, "testdata/fields.golden", out.String())
 }
 
 // The kinds are made from values that many callers share: nothing they give is changed.

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/testkit/golden"
 )
 
 type given struct {
@@ -51,7 +52,7 @@ func TestOptionsOfEveryTypeAndValue(t *testing.T) {
 			fmt.Fprintf(&out, "  %-17s %s\n", v.name, got)
 		}
 	}
-	requireGolden(t, "options.golden", out.String())
+	golden.Require(t, "testdata/options.golden", out.String())
 }
 
 // A file's content reaches the driver whole, with the line break that OpenSSH wants.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/testkit"
+	"github.com/drover-project/drover/testkit/golden"
 )
 
 // acmeKinds installs the kinds of a driver with one field of each sort.
@@ -129,7 +130,7 @@ func TestServerAnswersEveryMachineUsersWrite(t *testing.T) {
 		require.Equal(t, answers["acmemachines"] == "taken", answers["acmemachinetemplates"] == "taken",
 			"%s: a template must not hold what no machine can: %s", tt.name, answers["acmemachinetemplates"])
 	}
-	requireGolden(t, "refusals.golden", out.String())
+	golden.Require(t, "testdata/refusals.golden", out.String())
 }
 
 // What the server takes, our own reading of the object takes too: a machine is not refused twice for two reasons.

@@ -1,10 +1,8 @@
 package credential_test
 
 import (
-	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,9 +12,8 @@ import (
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/credential"
 	"github.com/drover-project/drover/driver"
+	"github.com/drover-project/drover/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 func TestEnvChoosesBetweenKeys(t *testing.T) {
 	fields := []crdgen.Field{{Name: "token", Flag: "acme-token", Type: crdgen.String, Credential: crdgen.PrivateCredential}}
@@ -273,12 +270,7 @@ func TestBuiltinCredentialsAreGolden(t *testing.T) {
 			fmt.Fprintf(&out, "  full: %s=%s\n", name, env[name])
 		}
 	}
-	if *update {
-		require.NoError(t, os.WriteFile("testdata/credentials.golden", []byte(out.String()), 0o600))
-	}
-	want, err := os.ReadFile("testdata/credentials.golden")
-	require.NoError(t, err)
-	require.Equal(t, string(want), out.String(), "run go test ./credential -update after looking at the difference")
+	golden.Require(t, "testdata/credentials.golden", out.String())
 }
 
 // builtinFields returns the fields of every built-in driver under the rules it is predefined with.

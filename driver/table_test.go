@@ -1,11 +1,9 @@
 package driver
 
 import (
-	"flag"
 	"fmt"
 	"maps"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,9 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v3 "github.com/drover-project/drover/api/management/v3"
+	"github.com/drover-project/drover/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // The drivers we bring along, in full: an address or a checksum that changes by accident would run another program.
 func TestPredefinedTablesAreGolden(t *testing.T) {
@@ -32,13 +29,7 @@ func TestPredefinedTablesAreGolden(t *testing.T) {
 				fmt.Fprintf(&out, "  %s: %s\n", key, nd.Annotations[key])
 			}
 		}
-		path := filepath.Join("testdata", "predefined-"+arch+".golden")
-		if *update {
-			require.NoError(t, os.WriteFile(path, []byte(out.String()), 0o600))
-		}
-		want, err := os.ReadFile(path)
-		require.NoError(t, err)
-		require.Equal(t, string(want), out.String(), "run go test ./driver -update after looking at the difference")
+		golden.Require(t, filepath.Join("testdata", "predefined-"+arch+".golden"), out.String())
 	}
 }
 

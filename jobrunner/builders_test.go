@@ -3,9 +3,6 @@ package jobrunner_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -18,9 +15,8 @@ import (
 
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
+	"github.com/drover-project/drover/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 func task(operation state.Operation) jobrunner.Task {
 	yes := true
@@ -81,7 +77,7 @@ func TestGolden(t *testing.T) {
 				got.WriteString("---\n")
 				got.Write(text)
 			}
-			golden(t, name+".yaml", got.Bytes())
+			golden.Require(t, "testdata/"+name+".yaml", got.String())
 		})
 	}
 }
@@ -91,17 +87,6 @@ func stateSecret(t *testing.T, from jobrunner.Task) *corev1.Secret {
 	secret, err := jobrunner.StateSecret(from)
 	require.NoError(t, err)
 	return secret
-}
-
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		require.NoError(t, os.WriteFile(path, got, 0o600))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, string(want), string(got))
 }
 
 func TestRequestSecret(t *testing.T) {
@@ -144,7 +129,7 @@ func TestRequest_goldenForm(t *testing.T) {
 		Tags: map[string]string{"drover-machine-uid": "uid"}, Namespace: "team-a", StateSecret: "pool1-abc-machine-state",
 		ProviderIDTemplate: "acme://{ID}", ProviderID: "acme://1", HasBootstrap: true, SSHTimeoutSeconds: 60, Abandon: true, Scan: []jobrunner.ScanTarget{{ID: "1", MachineUID: "uid"}}, ScanNotAfter: end}, "", "  ")
 	require.NoError(t, err)
-	golden(t, "document-request.json", append(text, '\n'))
+	golden.Require(t, "testdata/document-request.json", string(text)+"\n")
 }
 
 // The credential of an attempt is kept, but not in the state, of which the manager writes no data at all.

@@ -16,6 +16,7 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
+	"github.com/drover-project/drover/testkit/golden"
 )
 
 // jobs are one of each kind, plain and with all settings.
@@ -255,7 +256,7 @@ func TestOutcomeOf_goldenVerdicts(t *testing.T) {
 		}
 	}
 	slices.Sort(lines)
-	golden(t, "verdicts.txt", []byte(strings.Join(lines, "\n")+"\n"))
+	golden.Require(t, "testdata/verdicts.txt", strings.Join(lines, "\n")+"\n")
 }
 
 // A verdict is never in two minds, and a second Job never starts while the first may run.

@@ -13,6 +13,7 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
+	"github.com/drover-project/drover/testkit/golden"
 )
 
 // The whole schedule, for one machine: how long each class waits after each try.
@@ -34,7 +35,7 @@ func TestNextAttempt_goldenSchedule(t *testing.T) {
 			text.WriteByte('\n')
 		}
 	}
-	golden(t, "schedule.txt", text.Bytes())
+	golden.Require(t, "testdata/schedule.txt", text.String())
 }
 
 // Two machines never share a name of anything, however alike their own names are.

@@ -2,8 +2,6 @@ package state_test
 
 import (
 	"encoding/json"
-	"flag"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -11,12 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-project/drover/state"
+	"github.com/drover-project/drover/testkit/golden"
 )
 
 var (
-	update = flag.Bool("update", false, "write the golden files anew")
-	begin  = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	end    = begin.Add(time.Minute)
+	begin = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	end   = begin.Add(time.Minute)
 )
 
 // documents are one of each kind, with every field set.
@@ -38,13 +36,7 @@ func TestDocuments_goldenForms(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			text, err := json.MarshalIndent(document, "", "  ")
 			require.NoError(t, err)
-			path := filepath.Join("testdata", "document-"+name+".json")
-			if *update {
-				require.NoError(t, os.WriteFile(path, append(text, '\n'), 0o600))
-			}
-			want, err := os.ReadFile(path)
-			require.NoError(t, err)
-			require.Equal(t, string(want), string(text)+"\n")
+			golden.Require(t, filepath.Join("testdata", "document-"+name+".json"), string(text)+"\n")
 		})
 	}
 }

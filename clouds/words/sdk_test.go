@@ -1,14 +1,12 @@
 package words_test
 
 import (
-	"flag"
 	"fmt"
 	"io"
 	"log"
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -17,9 +15,8 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/clouds"
+	"github.com/drover-project/drover/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // answer is what a cloud answers to a request for a server, and the class that the driver's words about it must get.
 type answer struct {
@@ -106,17 +103,7 @@ func TestClassify_what_SDKs_say(t *testing.T) {
 	for _, driver := range slices.Sorted(maps.Keys(said)) {
 		lines = append(lines, said[driver]...)
 	}
-	requireGolden(t, "testdata/sdk.golden", strings.Join(lines, "\n")+"\n")
-}
-
-func requireGolden(t *testing.T, name, got string) {
-	t.Helper()
-	if *update {
-		require.NoError(t, os.WriteFile(name, []byte(got), 0o600))
-	}
-	want, err := os.ReadFile(name)
-	require.NoError(t, err)
-	require.Equal(t, string(want), got)
+	golden.Require(t, "testdata/sdk.golden", strings.Join(lines, "\n")+"\n")
 }
 
 // TestClassify_nobody_listens: a cloud that cannot be reached is waited for, whatever the library.

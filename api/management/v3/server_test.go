@@ -2,10 +2,7 @@ package v3_test
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -21,9 +18,8 @@ import (
 	v3 "github.com/drover-project/drover/api/management/v3"
 	"github.com/drover-project/drover/charts"
 	"github.com/drover-project/drover/testkit"
+	"github.com/drover-project/drover/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
@@ -119,17 +115,6 @@ func answer(t *testing.T, object *unstructured.Unstructured, err error) string {
 	return string(text)
 }
 
-func requireGolden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, string(want), got, "run go test with -update after looking at the difference")
-}
-
 func TestServerAnswersEveryNodeDriverUsersWrite(t *testing.T) {
 	strict := client.WithFieldValidation(newClient(t), metav1.FieldValidationStrict)
 	var out strings.Builder
@@ -138,7 +123,7 @@ func TestServerAnswersEveryNodeDriverUsersWrite(t *testing.T) {
 		err := strict.Create(t.Context(), object)
 		fmt.Fprintf(&out, "# %s\n%s", tt.name, answer(t, object, err))
 	}
-	requireGolden(t, "answers.golden", out.String())
+	golden.Require(t, "testdata/answers.golden", out.String())
 }
 
 // Old objects must stay editable, and an edit must not get round a rule.

@@ -2,10 +2,7 @@ package v1_test
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -25,9 +22,8 @@ import (
 	"github.com/drover-project/drover/charts"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/testkit"
+	"github.com/drover-project/drover/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
@@ -134,26 +130,14 @@ func TestServerAnswersWhatUsersWrite(t *testing.T) {
 			text, err := yaml.Marshal(object.Object)
 			require.NoError(t, err)
 			answer = string(text)
-			requireReadable(t, c.Scheme(), tt, string(text))
+			// A single object that our Go types cannot hold would keep the manager from reading any of its kind.
+			typed, err := c.Scheme().New(rkev1.GroupVersion.WithKind(tt.kind))
+			require.NoError(t, err)
+			require.NoError(t, yaml.Unmarshal(text, typed), "%s: %s", tt.kind, tt.name)
 		}
 		fmt.Fprintf(&out, "# %s: %s\n%s", tt.kind, tt.name, answer)
 	}
-	path := filepath.Join("testdata", "answers.golden")
-	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(out.String()), 0o600))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, string(want), out.String(), "run go test with -update after looking at the difference")
-}
-
-// requireReadable: what the server takes, our Go types can hold. A single object they cannot would keep the manager from
-// reading any of its kind.
-func requireReadable(t *testing.T, scheme *runtime.Scheme, tt written, text string) {
-	t.Helper()
-	typed, err := scheme.New(rkev1.GroupVersion.WithKind(tt.kind))
-	require.NoError(t, err)
-	require.NoError(t, yaml.Unmarshal([]byte(text), typed), "%s: %s", tt.kind, tt.name)
+	golden.Require(t, "testdata/answers.golden", out.String())
 }
 
 // moment is a time as the server keeps it, to the second.

@@ -3,9 +3,7 @@ package isoimage_test
 import (
 	"bytes"
 	"encoding/binary"
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -13,9 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-project/drover/jobrunner/operation/isoimage"
+	"github.com/drover-project/drover/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 const sector = 2048
 
@@ -236,11 +233,5 @@ func TestImage_short_names(t *testing.T) {
 		}
 		lines = append(lines, "")
 	}
-	got := strings.Join(lines, "\n")
-	if *update {
-		require.NoError(t, os.WriteFile("testdata/short-names.golden", []byte(got), 0o600))
-	}
-	want, err := os.ReadFile("testdata/short-names.golden")
-	require.NoError(t, err)
-	require.Equal(t, string(want), got)
+	golden.Require(t, "testdata/short-names.golden", strings.Join(lines, "\n"))
 }

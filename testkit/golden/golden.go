@@ -1,0 +1,27 @@
+// Package golden compares what a test got with a file that is kept beside it.
+// A test that is run with -update writes the file first; then look at the
+// difference.
+package golden
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// Require compares a text with a golden file.
+func Require(tb testing.TB, path, got string) {
+	tb.Helper()
+	if *update {
+		require.NoError(tb, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(tb, os.WriteFile(path, []byte(got), 0o600))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(tb, err)
+	require.Equal(tb, string(want), got, "run go test with -update after looking at the difference")
+}
