@@ -23,13 +23,17 @@ import (
 	"github.com/drover-project/drover/testkit"
 )
 
-// thirdPartyFlags are those of the drivers' flags that the examples use, and what stands beside them: hetzner 5.0.2
-// driver/driver.go, vultr v2.3.0 machine/driver/driver.go, linode v0.1.16 pkg/drivers/linode/linode.go.
-func thirdPartyFlags() map[string][]crdgen.Flag {
+// TestExamples_of_third_parties: the manifests that docs/drivers.md tells users to apply fit what the API has, strictly, and their
+// credential has every key that the driver needs. The checksum that a user must fill in is refused as it is, with what to do.
+func TestExamples_of_third_parties(t *testing.T) {
+	client, err := dynamic.NewForConfig(testkit.Config(t))
+	require.NoError(t, err)
 	text := func(name, env string) crdgen.Flag {
 		return crdgen.Flag{Name: name, EnvVar: env, Type: crdgen.String}
 	}
-	return map[string][]crdgen.Flag{
+	// Those of the drivers' flags that the examples use, and what stands beside them: hetzner 5.0.2
+	// driver/driver.go, vultr v2.3.0 machine/driver/driver.go, linode v0.1.16 pkg/drivers/linode/linode.go.
+	for name, flags := range map[string][]crdgen.Flag{
 		"hetzner": {text("hetzner-api-token", "HETZNER_API_TOKEN"), text("hetzner-image", "HETZNER_IMAGE"), text("hetzner-server-type", "HETZNER_TYPE"),
 			text("hetzner-server-location", "HETZNER_LOCATION"), text("hetzner-user-data", "HETZNER_USER_DATA"),
 			text("hetzner-user-data-file", "HETZNER_USER_DATA_FILE"), {Name: "hetzner-user-data-from-file", Type: crdgen.Bool},
@@ -39,15 +43,7 @@ func thirdPartyFlags() map[string][]crdgen.Flag {
 			text("vultr-cloud-init-user-data", "VULTR_CLOUD_INIT_USER_DATA"), {Name: "vultr-cloud-init-from-file", Type: crdgen.Bool}},
 		"linode": {text("linode-token", "LINODE_TOKEN"), text("linode-root-pass", "LINODE_ROOT_PASSWORD"), text("linode-region", "LINODE_REGION"),
 			text("linode-instance-type", "LINODE_INSTANCE_TYPE"), text("linode-image", "LINODE_IMAGE"), text("linode-tags", "LINODE_TAGS")},
-	}
-}
-
-// TestExamples_of_third_parties: the manifests that docs/drivers.md tells users to apply fit what the API has, strictly, and their
-// credential has every key that the driver needs. The checksum that a user must fill in is refused as it is, with what to do.
-func TestExamples_of_third_parties(t *testing.T) {
-	client, err := dynamic.NewForConfig(testkit.Config(t))
-	require.NoError(t, err)
-	for name, flags := range thirdPartyFlags() {
+	} {
 		t.Run(name, func(t *testing.T) {
 			var nd v3.NodeDriver
 			content, err := os.ReadFile(filepath.Join("..", "examples", name, "nodedriver.yaml"))

@@ -141,14 +141,12 @@ func TestCacheTellsDamageFromPassingFaults(t *testing.T) {
 	}
 }
 
-// spoiled changes one stored part; the answer is the same for every part, as far as it matters.
-func spoiled() map[string]struct {
-	change  func(part *corev1.ConfigMap)
-	message string
-} {
+func TestCacheRefusesWhatOthersWrote(t *testing.T) {
+	stored := binaryOnDisk(t)
 	const somethingElse = "loading driver DIGEST from the cache: reading part 1: it holds something else"
 	const noNumber = "loading driver DIGEST from the cache: reading part 1: the label drover.cattle.io/driver-parts of ConfigMap driver-DIGEST-0 is no number from 1 to 171"
-	return map[string]struct {
+	// Each changes one stored part; the answer is the same for every part, as far as it matters.
+	for name, tt := range map[string]struct {
 		change  func(part *corev1.ConfigMap)
 		message string
 	}{
@@ -160,12 +158,7 @@ func spoiled() map[string]struct {
 		"too many":         {func(p *corev1.ConfigMap) { p.Labels[driver.CachePartsLabel] = "172" }, noNumber},
 		"no gzip": {func(p *corev1.ConfigMap) { p.BinaryData["part"][0] = 'x' },
 			"the cached driver DIGEST is damaged: gzip: invalid header"},
-	}
-}
-
-func TestCacheRefusesWhatOthersWrote(t *testing.T) {
-	stored := binaryOnDisk(t)
-	for name, tt := range spoiled() {
+	} {
 		t.Run(name, func(t *testing.T) {
 			clients := fake.NewClientset()
 			client := clients.CoreV1().ConfigMaps(driver.CacheNamespace)

@@ -86,16 +86,14 @@ func TestFetchIsNotMovedByAMillionMembers(t *testing.T) {
 	}
 }
 
-type hostileTar struct {
-	header  tar.Header
-	content string
-	message string
-}
-
-// hostileTars are members a driver's archive has no business to have; each would be the driver by its name.
-func hostileTars() map[string]hostileTar {
+func TestFetchRefusesHostileTars(t *testing.T) {
 	long := strings.Repeat("d/", 50_000)
-	return map[string]hostileTar{
+	// Members a driver's archive has no business to have; each would be the driver by its name.
+	for name, tt := range map[string]struct {
+		header  tar.Header
+		content string
+		message string
+	}{
 		"symbolic link": {tar.Header{Typeflag: tar.TypeSymlink, Name: wanted, Linkname: "/proc/self/exe"}, "",
 			`the member "docker-machine-driver-acme" of the tar archive is a link or a special file`},
 		"hard link": {tar.Header{Typeflag: tar.TypeLink, Name: "bin/" + wanted, Linkname: "/etc/shadow"}, "",
@@ -120,11 +118,7 @@ func hostileTars() map[string]hostileTar {
 			`the archive has no docker-machine-driver-acme but "docker-machine-driver-acme.sha256sum": set spec.displayName to the driver's own name`},
 		"nothing inside": {tar.Header{Name: wanted}, "", "the driver's file has fewer than 20 bytes"},
 		"a page inside":  {tar.Header{Name: wanted}, "<!DOCTYPE html><html><head>", "the driver's file is of no known form, not a Linux binary"},
-	}
-}
-
-func TestFetchRefusesHostileTars(t *testing.T) {
-	for name, tt := range hostileTars() {
+	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
 			w := tar.NewWriter(&out)
@@ -178,14 +172,10 @@ func TestFetchTakesTheFirstOfSeveral(t *testing.T) {
 	}
 }
 
-// oddNames are names of drivers that would be paths, options or several words if they were believed.
-func oddNames() []string {
-	return []string{"", ".", "..", "../x", "/etc/passwd", "a/b", `a\b`, "-rf", "a b", "a\nb", "a\x00b", "Acme", "acme-", "9lives", "ümlaut",
-		strings.Repeat("a", 300)}
-}
-
 func TestNoNameLeadsOutOfTheFolder(t *testing.T) {
-	for _, name := range oddNames() {
+	// Names of drivers that would be paths, options or several words if they were believed.
+	for _, name := range []string{"", ".", "..", "../x", "/etc/passwd", "a/b", `a\b`, "-rf", "a b", "a\nb", "a\x00b", "Acme", "acme-", "9lives", "ümlaut",
+		strings.Repeat("a", 300)} {
 		t.Run(fmt.Sprintf("%.20q", name), func(t *testing.T) {
 			_, err := fetch(t, hostELF("x"), func(o *driver.FetchOptions) { o.Name = name })
 			require.Equal(t, v3.NotADriverReason, driver.ReasonOf(err))

@@ -11,19 +11,17 @@ import (
 	"github.com/drover-project/drover/driver"
 )
 
-type judgement struct {
-	name        string
-	annotations map[string]string
-	spec        v3.NodeDriverSpec
-	warnings    []string
-	err         string
-}
-
-// judgements are NodeDrivers as people write them, with every word of the answer.
-func judgements() map[string]judgement {
+func TestValidateInFullWords(t *testing.T) {
 	const url = "https://drivers.example/acme.zip"
 	sha256 := strings.Repeat("A1", 32)
-	return map[string]judgement{
+	// NodeDrivers as people write them, with every word of the answer.
+	for what, tt := range map[string]struct {
+		name        string
+		annotations map[string]string
+		spec        v3.NodeDriverSpec
+		warnings    []string
+		err         string
+	}{
 		"good":                 {spec: v3.NodeDriverSpec{URL: url, Checksum: sha256}},
 		"good, upper scheme":   {spec: v3.NodeDriverSpec{URL: "HTTPS://drivers.example/acme.zip", Checksum: sha256}},
 		"good, IPv6":           {spec: v3.NodeDriverSpec{URL: "http://[2001:db8::1]:8080/acme", Checksum: sha256}},
@@ -60,11 +58,7 @@ func judgements() map[string]judgement {
 			err: "spec.displayName: driver name " + `"` + strings.Repeat("a", 45) + `" has 45 characters, at most 44 can become the name of a kind`},
 		"a longer name": {name: strings.Repeat("a", 300), spec: v3.NodeDriverSpec{URL: url, Checksum: sha256},
 			err: "spec.displayName has 300 characters, at most 57 are accepted"},
-	}
-}
-
-func TestValidateInFullWords(t *testing.T) {
-	for what, tt := range judgements() {
+	} {
 		t.Run(what, func(t *testing.T) {
 			name := tt.name
 			if name == "" {

@@ -283,14 +283,11 @@ func TestOutcomeOf_properties(t *testing.T) {
 	}
 }
 
-// nameRule is a name that a user gave, for a driver, and what its cloud would say.
-type nameRule struct {
-	driver, name string
-	wantErr      string
-}
-
-func nameRules() []nameRule {
-	return []nameRule{
+func TestCheckInstanceName(t *testing.T) {
+	for _, tt := range []struct {
+		driver, name string
+		wantErr      string
+	}{
 		{"digitalocean", strings.Repeat("a", 63), ""},
 		{"google", strings.Repeat("a", 58), ""},
 		{"google", strings.Repeat("a", 59), "longer than the 58 characters that google takes: lower the limit that the machine's annotation rke.cattle.io/hostname-length-limit sets"},
@@ -302,11 +299,7 @@ func nameRules() []nameRule {
 		{"azure", "0pool", ""},
 		{"", "", ""},
 		{"something-new", "anything", ""},
-	}
-}
-
-func TestCheckInstanceName(t *testing.T) {
-	for _, tt := range nameRules() {
+	} {
 		err := jobrunner.CheckInstanceName(tt.driver, tt.name)
 		if tt.wantErr == "" {
 			require.NoError(t, err, "%+v", tt)

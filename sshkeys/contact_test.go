@@ -110,17 +110,22 @@ func hostKeys(t *testing.T) map[string]ssh.Signer {
 	return out
 }
 
-// strangers are what may answer at a server's address instead of an SSH daemon.
-func strangers() map[string]struct {
-	serve func(net.Conn)
-	mark  error
-	err   string
-} {
+func flood(c net.Conn, text string) {
+	block := []byte(strings.Repeat(text, 4096/len(text)))
+	for {
+		if _, err := c.Write(block); err != nil {
+			return
+		}
+	}
+}
+
+func TestDial_meets_strangers(t *testing.T) {
 	write := func(text string) func(net.Conn) {
 		return func(c net.Conn) { _, _ = io.WriteString(c, text) }
 	}
 	silent := func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
-	return map[string]struct {
+	// What may answer at a server's address instead of an SSH daemon.
+	for name, tt := range map[string]struct {
 		serve func(net.Conn)
 		mark  error
 		err   string
@@ -133,20 +138,7 @@ func strangers() map[string]struct {
 		"garbage behind":     {func(c net.Conn) { write("SSH-2.0-x\r\n\xff\xff\xff\xff\xff\xff")(c); silent(c) }, nil, "ssh: handshake failed: "},
 		"a name and no more": {func(c net.Conn) { write("SSH-2.0-x\r\n")(c); silent(c) }, context.DeadlineExceeded, "context deadline exceeded"},
 		"never a word":       {silent, context.DeadlineExceeded, "context deadline exceeded"},
-	}
-}
-
-func flood(c net.Conn, text string) {
-	block := []byte(strings.Repeat(text, 4096/len(text)))
-	for {
-		if _, err := c.Write(block); err != nil {
-			return
-		}
-	}
-}
-
-func TestDial_meets_strangers(t *testing.T) {
-	for name, tt := range strangers() {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			access := listen(t, tt.serve)

@@ -197,15 +197,12 @@ func TestReadResult_timesThatCannotBe(t *testing.T) {
 	require.ErrorContains(t, err, "reading result.json")
 }
 
-// serverField is a field of server.json and what it may be.
-type serverField struct {
-	name, text string
-	wantErr    string
-}
-
-func serverFields() []serverField {
+func TestReadServer_fields(t *testing.T) {
 	long := strings.Repeat("x", 513)
-	return []serverField{
+	for _, tt := range []struct {
+		name, text string
+		wantErr    string
+	}{
 		{"an ID", `{"instanceID":"i-0123456789abcdef0"}`, ""},
 		{"the longest ID", `{"instanceID":"` + long[1:] + `"}`, ""},
 		{"a longer ID", `{"instanceID":"` + long + `"}`, "instanceID has characters or a length it cannot have"},
@@ -230,11 +227,7 @@ func serverFields() []serverField {
 		{"cut short", `{"instanceID":"1"`, "reading server.json"},
 		{"two documents", `{} {}`, "reading server.json"},
 		{"too long", `{"sshHost":"` + strings.Repeat(" ", 64<<10) + `"}`, "more than the 65536 allowed"},
-	}
-}
-
-func TestReadServer_fields(t *testing.T) {
-	for _, tt := range serverFields() {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := state.ReadServer(map[string][]byte{state.ServerKey: []byte(tt.text)})
 			if tt.wantErr != "" {

@@ -24,21 +24,17 @@ import (
 	"github.com/drover-project/drover/clouds"
 )
 
-func linkedDrivers() map[string]drivers.Driver {
-	return map[string]drivers.Driver{
+var fieldName = regexp.MustCompile(`\{([^}]+)\}`)
+
+// TestProfiles_name_fields_that_exist: a field that a new release of a driver renames would leave its servers without a name.
+func TestProfiles_name_fields_that_exist(t *testing.T) {
+	for name, d := range map[string]drivers.Driver{
 		"amazonec2": amazonec2.NewDriver("m1", "/x"), "azure": azure.NewDriver("m1", "/x"), "digitalocean": digitalocean.NewDriver("m1", "/x"),
 		"exoscale": exoscale.NewDriver("m1", "/x"), "generic": generic.NewDriver("m1", "/x"), "google": google.NewDriver("m1", "/x"),
 		"openstack": openstack.NewDriver("m1", "/x"), "pod": pod.NewDriver("m1", "/x"), "rackspace": rackspace.NewDriver("m1", "/x"),
 		"softlayer": softlayer.NewDriver("m1", "/x"), "vmwarevcloudair": vmwarevcloudair.NewDriver("m1", "/x"),
 		"vmwarevsphere": vmwarevsphere.NewDriver("m1", "/x"),
-	}
-}
-
-var fieldName = regexp.MustCompile(`\{([^}]+)\}`)
-
-// TestProfiles_name_fields_that_exist: a field that a new release of a driver renames would leave its servers without a name.
-func TestProfiles_name_fields_that_exist(t *testing.T) {
-	for name, d := range linkedDrivers() {
+	} {
 		raw, err := json.Marshal(d)
 		require.NoError(t, err, name)
 		fields, err := clouds.DecodeRecord(raw)

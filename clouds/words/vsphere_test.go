@@ -82,22 +82,8 @@ func requireClass(t *testing.T, driver, class string, err error, gone bool) {
 // TestClassify_vSphere_faults are faults of tasks, which say their message, and of calls, whose message is often left out, so that
 // the library says the fault's name.
 func TestClassify_vSphere_faults(t *testing.T) {
-	for class, faults := range vsphereFaults() {
-		for message, fault := range faults {
-			if message != "" && message[0] != '(' {
-				failed := task.Error{LocalizedMethodFault: &types.LocalizedMethodFault{Fault: fault, LocalizedMessage: message}}
-				requireClass(t, "vmwarevsphere", class, failed, false)
-				said := &soap.Fault{Code: "ServerFaultCode", String: message}
-				requireClass(t, "vmwarevsphere", class, soap.WrapSoapFault(said), false)
-			}
-			requireClass(t, "vmwarevsphere", class, soap.WrapVimFault(fault), false)
-		}
-	}
-}
-
-// vsphereFaults are vCenter's messages, in its English, with the types of the faults; a message in parentheses is none.
-func vsphereFaults() map[string]map[string]types.BaseMethodFault {
-	return map[string]map[string]types.BaseMethodFault{
+	// vCenter's messages, in its English, with the types of the faults; a message in parentheses is none.
+	for class, faults := range map[string]map[string]types.BaseMethodFault{
 		rkev1.ClassUnauthorized: {
 			"Cannot complete login due to an incorrect user name or password.": &types.InvalidLogin{},
 			"Permission to perform this operation was denied.":                 &types.NoPermission{},
@@ -127,5 +113,15 @@ func vsphereFaults() map[string]map[string]types.BaseMethodFault {
 			"Invalid datastore path '[none] x'.":                                              &types.InvalidDatastorePath{},
 			"The operation is not supported on the object.":                                   &types.NotSupported{},
 		},
+	} {
+		for message, fault := range faults {
+			if message != "" && message[0] != '(' {
+				failed := task.Error{LocalizedMethodFault: &types.LocalizedMethodFault{Fault: fault, LocalizedMessage: message}}
+				requireClass(t, "vmwarevsphere", class, failed, false)
+				said := &soap.Fault{Code: "ServerFaultCode", String: message}
+				requireClass(t, "vmwarevsphere", class, soap.WrapSoapFault(said), false)
+			}
+			requireClass(t, "vmwarevsphere", class, soap.WrapVimFault(fault), false)
+		}
 	}
 }

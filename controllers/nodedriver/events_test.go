@@ -90,11 +90,11 @@ type failure struct {
 	again bool
 }
 
-func failures() []failure {
+func TestFailures_saySo(t *testing.T) {
 	failed := func(reason, class, message string) state.Result {
 		return state.Result{Outcome: state.Failed, Reason: reason, Class: class, Message: message}
 	}
-	return []failure{
+	for _, tt := range []failure{
 		{name: "html", result: failed(v3.NotADriverReason, rkev1.ClassInvalid, "the address served a web page"),
 			condition: v3.DownloadedCondition, reason: v3.NotADriverReason, message: "the address served a web page. Change the spec, or annotate"},
 		{name: "sum", result: failed(v3.ChecksumMismatchReason, rkev1.ClassInvalid, "its sha256 is 12"),
@@ -117,11 +117,7 @@ func failures() []failure {
 			condition: v3.InstalledCondition, reason: v3.FlagsInvalidReason, message: ""},
 		{name: "hostileflag", result: state.Result{Outcome: state.Succeeded, Probe: &state.ProbeReport{Digest: "d", Flags: []byte(`[{"name":"../x","type":"string"}]`)}},
 			condition: v3.InstalledCondition, reason: v3.FlagsInvalidReason, message: ""},
-	}
-}
-
-func TestFailures_saySo(t *testing.T) {
-	for _, tt := range failures() {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e := newEnv(t, external("fail"+tt.name))
 			e.reconcile()

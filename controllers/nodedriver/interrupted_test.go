@@ -217,15 +217,17 @@ func TestNameTaken_untilItIsFree(t *testing.T) {
 	require.Contains(t, late.machineFields(), "size")
 }
 
-// annotationCase is an annotation of a NodeDriver and what becomes of the field it names.
-type annotationCase struct {
-	key, value string
-	check      func(crdgen.Field) bool
-	warns      string
-}
-
-func annotationCases() map[string]annotationCase {
-	return map[string]annotationCase{
+// Annotations of a NodeDriver change its kinds at once, without another probe, and one that names nothing is told of.
+func TestAnnotations_changeTheKinds(t *testing.T) {
+	e := newEnv(t, external("annotated"))
+	e.reconcile()
+	e.succeed("d1", flagsOf("annotated", region)...)
+	e.reconcileUntilReady()
+	for name, tt := range map[string]struct {
+		key, value string
+		check      func(crdgen.Field) bool
+		warns      string
+	}{
 		"a secret":          {v3.PrivateCredentialFieldsAnnotation, "region", func(f crdgen.Field) bool { return f.Credential != "" && f.Secret }, ""},
 		"a public key":      {v3.PublicCredentialFieldsAnnotation, "region", func(f crdgen.Field) bool { return f.Credential != "" && !f.Secret }, ""},
 		"a password":        {v3.PasswordFieldsAnnotation, "region", func(f crdgen.Field) bool { return f.Credential == "" && f.Secret }, ""},
@@ -234,16 +236,7 @@ func annotationCases() map[string]annotationCase {
 		"a flag not there":  {v3.UserDataAnnotation, "flag=nosuch-flag,habit=inline", func(f crdgen.Field) bool { return f.Credential == "" }, "nosuch-flag"},
 		"no password field": {v3.PasswordFieldsAnnotation, "zzz", func(f crdgen.Field) bool { return !f.Secret }, `password field "zzz" matches no flag`},
 		"a field not there": {v3.PrivateCredentialFieldsAnnotation, "regoin", func(f crdgen.Field) bool { return f.Credential == "" }, "regoin"},
-	}
-}
-
-// Annotations of a NodeDriver change its kinds at once, without another probe, and one that names nothing is told of.
-func TestAnnotations_changeTheKinds(t *testing.T) {
-	e := newEnv(t, external("annotated"))
-	e.reconcile()
-	e.succeed("d1", flagsOf("annotated", region)...)
-	e.reconcileUntilReady()
-	for name, tt := range annotationCases() {
+	} {
 		t.Run(name, func(t *testing.T) {
 			e.t = t
 			e.update(func(nd *v3.NodeDriver) { nd.Annotations = map[string]string{tt.key: tt.value} })

@@ -34,16 +34,13 @@ func TestConvertTakesValuesAndPointers(t *testing.T) {
 	}
 }
 
-// hostileFlags are what a driver may say about itself to harm whoever asks it.
-func hostileFlags() map[string]struct {
-	flags []mcnflag.Flag
-	err   string
-} {
+func TestConvertRefusesHostileDrivers(t *testing.T) {
 	many := make([]mcnflag.Flag, 10_000)
 	for i := range many {
 		many[i] = mcnflag.BoolFlag{Name: fmt.Sprintf("acme-%d", i)}
 	}
-	return map[string]struct {
+	// What a driver may say about itself to harm whoever asks it.
+	for name, tt := range map[string]struct {
 		flags []mcnflag.Flag
 		err   string
 	}{
@@ -66,11 +63,7 @@ func hostileFlags() map[string]struct {
 		"a nil pointer": {[]mcnflag.Flag{(*mcnflag.IntFlag)(nil)},
 			"converting flag 0: a flag of type *mcnflag.IntFlag is not understood: drivers may use StringFlag, IntFlag, BoolFlag and StringSliceFlag"},
 		"nothing": {[]mcnflag.Flag{nil}, "converting flag 0: a flag of type <nil> is not understood: drivers may use StringFlag, IntFlag, BoolFlag and StringSliceFlag"},
-	}
-}
-
-func TestConvertRefusesHostileDrivers(t *testing.T) {
-	for name, tt := range hostileFlags() {
+	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := mcnflags.Convert(tt.flags)
 			require.EqualError(t, err, tt.err)
