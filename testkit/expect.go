@@ -3,6 +3,9 @@ package testkit
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -219,4 +222,20 @@ func Namespace(tb testing.TB) string {
 		}
 	})
 	return ns.Name
+}
+
+// Refusal is what the API server said against an object: its causes, in an order that does not change.
+func Refusal(err error) string {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok || status.ErrStatus.Details == nil || len(status.ErrStatus.Details.Causes) == 0 {
+		return err.Error()
+	}
+	var causes []string
+	for _, cause := range status.ErrStatus.Details.Causes {
+		if cause.Field != "<nil>" {
+			causes = append(causes, cause.Field+": "+cause.Message)
+		}
+	}
+	slices.Sort(causes)
+	return strings.Join(causes, "; ")
 }

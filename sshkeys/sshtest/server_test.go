@@ -1,7 +1,6 @@
 package sshtest_test
 
 import (
-	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -48,17 +46,6 @@ func mustLogin(t *testing.T, options sshtest.Options) (*sshtest.Server, *ssh.Cli
 	return server, client
 }
 
-// run gives a command's output and how it ended.
-func run(t *testing.T, client *ssh.Client, line, stdin string) (string, error) {
-	t.Helper()
-	session, err := client.NewSession()
-	require.NoError(t, err)
-	defer func() { _ = session.Close() }()
-	session.Stdin = strings.NewReader(stdin)
-	out, err := session.CombinedOutput(line)
-	return string(out), err
-}
-
 func TestStart_lets_in_whom_it_should(t *testing.T) {
 	mine, line := key(t)
 	other, _ := key(t)
@@ -93,27 +80,6 @@ func TestCommands_end_with_the_connection(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestTerminals_tell_their_sizes(t *testing.T) {
-	server, client := mustLogin(t, sshtest.Options{})
-	session, err := client.NewSession()
-	require.NoError(t, err)
-	require.NoError(t, session.RequestPty("xterm", 30, 100, ssh.TerminalModes{}))
-	var out bytes.Buffer
-	session.Stdout = &out
-	stdin, err := session.StdinPipe()
-	require.NoError(t, err)
-	require.NoError(t, session.Shell())
-	require.NoError(t, session.WindowChange(50, 132))
-	_, err = io.WriteString(stdin, "echo hello; exit 4\n")
-	require.NoError(t, err)
-	exit := &ssh.ExitError{}
-	require.ErrorAs(t, session.Wait(), &exit)
-	require.Equal(t, 4, exit.ExitStatus())
-	require.Equal(t, "hello\n", out.String())
-	require.Equal(t, []string{"100x30", "132x50"}, server.Sizes())
-	require.Equal(t, []string{"exec sh"}, server.Commands())
-}
-
 func TestNothing_but_sessions(t *testing.T) {
 	server, client := mustLogin(t, sshtest.Options{})
 	_, err := client.Dial("tcp", "198.18.0.1:80")
@@ -138,7 +104,10 @@ func TestConnections_of_strangers(t *testing.T) {
 	}
 	client, err := login(t, server, signer)
 	require.NoError(t, err)
-	out, err := run(t, client, "echo $((6 * 7))", "")
+	session, err := client.NewSession()
 	require.NoError(t, err)
-	require.Equal(t, "42\n", out)
+	defer func() { _ = session.Close() }()
+	out, err := session.CombinedOutput("echo $((6 * 7))")
+	require.NoError(t, err)
+	require.Equal(t, "42\n", string(out))
 }

@@ -1,9 +1,7 @@
 package v3_test
 
 import (
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -85,27 +83,11 @@ func nodeDriver(t *testing.T, name, text string) *unstructured.Unstructured {
 	return object
 }
 
-// words are the server's causes in an order that does not change.
-func words(err error) string {
-	status, ok := errors.AsType[*apierrors.StatusError](err)
-	if !ok || status.ErrStatus.Details == nil || len(status.ErrStatus.Details.Causes) == 0 {
-		return err.Error()
-	}
-	var causes []string
-	for _, cause := range status.ErrStatus.Details.Causes {
-		if cause.Field != "<nil>" {
-			causes = append(causes, cause.Field+": "+cause.Message)
-		}
-	}
-	slices.Sort(causes)
-	return strings.Join(causes, "; ")
-}
-
 // answer is what the server made of an object, or why not.
 func answer(t *testing.T, object *unstructured.Unstructured, err error) string {
 	t.Helper()
 	if err != nil {
-		return "refused: " + strings.ReplaceAll(words(err), object.GetName(), "NAME") + "\n"
+		return "refused: " + strings.ReplaceAll(testkit.Refusal(err), object.GetName(), "NAME") + "\n"
 	}
 	delete(object.Object, "metadata")
 	text, err := yaml.Marshal(object.Object)

@@ -1,16 +1,13 @@
 package v1_test
 
 import (
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -94,22 +91,6 @@ func writtenObjects() []written {
 	}...)
 }
 
-// words are the server's causes in an order that does not change.
-func words(err error) string {
-	status, ok := errors.AsType[*apierrors.StatusError](err)
-	if !ok || status.ErrStatus.Details == nil || len(status.ErrStatus.Details.Causes) == 0 {
-		return err.Error()
-	}
-	var causes []string
-	for _, cause := range status.ErrStatus.Details.Causes {
-		if cause.Field != "<nil>" {
-			causes = append(causes, cause.Field+": "+cause.Message)
-		}
-	}
-	slices.Sort(causes)
-	return strings.Join(causes, "; ")
-}
-
 func TestServerAnswersWhatUsersWrite(t *testing.T) {
 	c, namespace := newClient(t), testkit.Namespace(t)
 	strict := client.WithFieldValidation(c, metav1.FieldValidationStrict)
@@ -124,7 +105,7 @@ func TestServerAnswersWhatUsersWrite(t *testing.T) {
 		err := strict.Create(t.Context(), object)
 		answer := "refused: "
 		if err != nil {
-			answer += strings.ReplaceAll(words(err), object.GetName(), "NAME") + "\n"
+			answer += strings.ReplaceAll(testkit.Refusal(err), object.GetName(), "NAME") + "\n"
 		} else {
 			delete(object.Object, "metadata")
 			text, err := yaml.Marshal(object.Object)
