@@ -75,12 +75,8 @@ func TestServerTakesEveryBuiltinDriver(t *testing.T) {
 			}
 		}
 	}
-	requireExplained(t)
-}
 
-// requireExplained reads what kubectl explain reads.
-func requireExplained(t *testing.T) {
-	t.Helper()
+	// What kubectl explain reads.
 	clients, err := discovery.NewDiscoveryClientForConfig(testkit.Config(t))
 	require.NoError(t, err)
 	paths, err := clients.OpenAPIV3().Paths()

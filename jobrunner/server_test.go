@@ -98,23 +98,19 @@ func TestServer_takesWhatWeBuild(t *testing.T) {
 					for _, obj := range objects(t, given) {
 						require.NoError(t, s.Create(t.Context(), obj, client.DryRunAll, client.FieldValidation("Strict")), "%T %s", obj, obj.GetName())
 					}
-					s.takesPod(t, given)
+					// The pod that the Job controller would make.
+					job := jobrunner.Job(given)
+					if operation == state.Probe {
+						job = jobrunner.ProbeJob(given)
+					}
+					job.Spec.Template.Spec.ServiceAccountName = "" // that of the task is not there in a dry run
+					pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: "p-", Labels: job.Spec.Template.Labels},
+						Spec: job.Spec.Template.Spec}
+					require.NoError(t, s.Create(t.Context(), pod, client.DryRunAll))
 				})
 			}
 		}
 	}
-}
-
-// takesPod asks for the pod that the Job controller would make.
-func (s *stage) takesPod(t *testing.T, given jobrunner.Task) {
-	t.Helper()
-	job := jobrunner.Job(given)
-	if given.Request.Operation == state.Probe {
-		job = jobrunner.ProbeJob(given)
-	}
-	job.Spec.Template.Spec.ServiceAccountName = "" // that of the task is not there in a dry run
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: "p-", Labels: job.Spec.Template.Labels}, Spec: job.Spec.Template.Spec}
-	require.NoError(t, s.Create(t.Context(), pod, client.DryRunAll))
 }
 
 // as speaks with the token that the pod of a task gets.

@@ -9,6 +9,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -255,7 +256,9 @@ func TestDial_of_what_is_no_address(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		_, err = sshkeys.Config("pool-1", access, sshkeys.ConfigFiles{Identity: "/i", KnownHosts: "/k"})
 		require.ErrorContains(t, err, want)
-		_, err = sshkeys.AccessFrom(state.Of(map[string][]byte{"ssh-privatekey": pair.Private, "server.json": jsonOf(t, map[string]any{"sshHost": host})}))
+		server, err := json.Marshal(map[string]any{"sshHost": host})
+		require.NoError(t, err)
+		_, err = sshkeys.AccessFrom(state.Of(map[string][]byte{"ssh-privatekey": pair.Private, "server.json": server}))
 		require.Error(t, err, "refused as an address, or with the document")
 	}
 	for _, good := range []string{"198.18.0.1", "2001:db8::1", "fe80::1%eth0", "host.example.com", "host_1", "xn--bcher-kva.example"} {

@@ -3,7 +3,6 @@ package sshkeys_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -25,13 +24,6 @@ import (
 	"github.com/drover-project/drover/sshkeys"
 	"github.com/drover-project/drover/sshkeys/sshtest"
 )
-
-func jsonOf(t *testing.T, value any) []byte {
-	t.Helper()
-	raw, err := json.Marshal(value)
-	require.NoError(t, err)
-	return raw
-}
 
 func TestRun_every_way_to_end(t *testing.T) {
 	_, access := serverWithAccess(t)

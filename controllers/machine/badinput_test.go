@@ -61,11 +61,7 @@ func badInputs() []badInput {
 				w.secret("other", "Opaque", map[string]string{"sshKey": "/root/.ssh/id_rsa"})
 			},
 			condition: rkev1.CredentialReadyCondition, reason: rkev1.CredentialInvalidReason, message: "key sshKey: must be the content of a private key",
-			mend: func(w *world, _ *subject) {
-				secret := testkit.ExpectExists(w, w.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "other"}})
-				secret.StringData = map[string]string{"sshKey": "-----BEGIN OPENSSH PRIVATE KEY-----\nx\n"}
-				w.update(secret)
-			}},
+			mend: func(w *world, _ *subject) { w.setKey("other", "sshKey", "-----BEGIN OPENSSH PRIVATE KEY-----\nx\n") }},
 		{name: "Windows in a machine that is older than the rule",
 			prepare:   func(w *world, s *subject) { s.withOS(w, "windows") },
 			condition: rkev1.DriverReadyCondition, reason: rkev1.SpecInvalidReason, message: "field os: is Windows, which is not supported yet",
@@ -83,11 +79,7 @@ func badInputs() []badInput {
 		{name: "credential without its key", spec: spec("other"),
 			prepare:   func(w *world, _ *subject) { w.secret("other", "Opaque", map[string]string{"unrelated": "x"}) },
 			condition: rkev1.CredentialReadyCondition, reason: rkev1.CredentialInvalidReason, message: "accessToken is missing",
-			mend: func(w *world, _ *subject) {
-				secret := testkit.ExpectExists(w, w.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "other"}})
-				secret.StringData = map[string]string{"accessToken": "x"}
-				w.update(secret)
-			}},
+			mend: func(w *world, _ *subject) { w.setKey("other", "accessToken", "x") }},
 		{name: "credential is another kind of Secret", spec: spec("other"),
 			prepare: func(w *world, _ *subject) {
 				w.secret("other", "example.org/token", map[string]string{"accessToken": "x"})
@@ -107,23 +99,13 @@ func badInputs() []badInput {
 				w.secret("bootstrap", "Opaque", map[string]string{"data": "#!/bin/sh"})
 			},
 			condition: rkev1.BootstrapReadyCondition, reason: rkev1.BootstrapSecretInvalidReason, message: "no key value",
-			mend: func(w *world, _ *subject) {
-				secret := testkit.ExpectExists(w, w.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "bootstrap"}})
-				secret.StringData = map[string]string{"value": "#!/bin/sh"}
-				w.update(secret)
-			}},
+			mend: func(w *world, _ *subject) { w.setKey("bootstrap", "value", "#!/bin/sh") }},
 		{name: "user data over the cloud's limit",
 			prepare: func(w *world, _ *subject) {
-				secret := testkit.ExpectExists(w, w.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "bootstrap"}})
-				secret.Data["value"] = []byte("#!/bin/sh\n" + incompressible(80<<10))
-				w.update(secret)
+				w.setKey("bootstrap", "value", "#!/bin/sh\n"+incompressible(80<<10))
 			},
 			condition: rkev1.BootstrapReadyCondition, reason: rkev1.UserDataTooLargeReason, message: "at most 65536",
-			mend: func(w *world, _ *subject) {
-				secret := testkit.ExpectExists(w, w.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "bootstrap"}})
-				secret.Data["value"] = []byte("#!/bin/sh\n")
-				w.update(secret)
-			}},
+			mend: func(w *world, _ *subject) { w.setKey("bootstrap", "value", "#!/bin/sh\n") }},
 		{name: "limit of the name is no number",
 			prepare:   func(_ *world, s *subject) { s.annotate(rkev1.HostnameLengthLimitAnnotation, "five") },
 			condition: rkev1.DriverReadyCondition, reason: rkev1.SpecInvalidReason, message: "between 10 and 63",
@@ -418,14 +400,10 @@ func TestFailure_exhaustedUntilSomethingChanges(t *testing.T) {
 			s.update(s.obj)
 		},
 		"credential": func(s *subject) {
-			secret := testkit.ExpectExists(s, s.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cred"}})
-			secret.StringData = map[string]string{"accessToken": "right"}
-			s.update(secret)
+			s.setKey("cred", "accessToken", "right")
 		},
 		"bootstrap Secret": func(s *subject) {
-			secret := testkit.ExpectExists(s, s.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "bootstrap"}})
-			secret.Data["value"] = []byte("#!/bin/sh\nmended\n")
-			s.update(secret)
+			s.setKey("bootstrap", "value", "#!/bin/sh\nmended\n")
 		},
 		"proxy": settings(func(to *jobrunner.Settings) { to.Proxy.HTTPS = "http://proxy.test:3128" }),
 		"CA":    settings(func(to *jobrunner.Settings) { to.CABundle = []byte("-----BEGIN CERTIFICATE-----") }),

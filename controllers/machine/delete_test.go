@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	managementv3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/jobrunner"
@@ -157,7 +158,7 @@ func TestDelete_whateverElseIsGone(t *testing.T) {
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cred"}}} {
 		s.delete(gone)
 	}
-	s.deleteNodeDriver("digitalocean")
+	s.delete(&managementv3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: "digitalocean"}})
 	s.remove()
 	request := s.requestOf(state.Remove, 1)
 	require.True(t, request.Driver.Builtin)

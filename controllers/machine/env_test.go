@@ -455,9 +455,12 @@ func (s *subject) annotate(key, value string) {
 	s.update(s.obj)
 }
 
-func (w *world) deleteNodeDriver(name string) {
+// setKey changes one key of a Secret that is there.
+func (w *world) setKey(name, key, value string) {
 	w.Helper()
-	w.delete(&managementv3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	secret := testkit.ExpectExists(w, w.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}})
+	secret.StringData = map[string]string{key: value}
+	w.update(secret)
 }
 
 func (w *world) capiMachine(kind, name string) *clusterv1.Machine {

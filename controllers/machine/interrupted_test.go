@@ -167,7 +167,7 @@ func TestInterrupted_theAttemptBeforeIsNotThisOne(t *testing.T) {
 	require.Contains(t, s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.WaitingForRetryReason).Message, "OutOfMemory")
 	s.clock.SetTime(status.NextAttemptTime.Add(time.Second))
 	s.fault = func(do func() error) error {
-		if s.stateClaims("2") {
+		if testkit.ExpectExists(s, s.client, s.stateSecret()).Annotations["drover.cattle.io/claimed-attempt"] == "2" {
 			return errRefused
 		}
 		return do()
@@ -179,12 +179,6 @@ func TestInterrupted_theAttemptBeforeIsNotThisOne(t *testing.T) {
 	s.expect(rkev1.CreateJobCondition, metav1.ConditionUnknown, rkev1.JobRunningReason)
 	testkit.ExpectExists(t, s.client, s.job(state.Create, 2))
 	require.EqualValues(t, 1, status.LastAttempt.Number, "the second has not ended")
-}
-
-// stateClaims reports whether the state says that an attempt was claimed.
-func (s *subject) stateClaims(number string) bool {
-	s.Helper()
-	return testkit.ExpectExists(s, s.client, s.stateSecret()).Annotations["drover.cattle.io/claimed-attempt"] == number
 }
 
 // A foreground deletion has the garbage collector take all that the machine owns, also what the removal's pod runs as, which was just

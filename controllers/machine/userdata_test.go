@@ -150,9 +150,7 @@ func TestUserData_theJobRefuses(t *testing.T) {
 // TestBootstrapData_unexplained: data that nothing reads is handed over, for who knows, and told.
 func TestBootstrapData_unexplained(t *testing.T) {
 	w := newWorld(t)
-	secret := testkit.ExpectExists(t, w.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "bootstrap"}})
-	secret.Data["value"] = []byte("runcmd: [MARKER]\n")
-	w.update(secret)
+	w.setKey("bootstrap", "value", "runcmd: [MARKER]\n")
 	s := w.machine("digitalocean", "m", droplet())
 	s.reconcile()
 	c := s.expect(rkev1.BootstrapReadyCondition, metav1.ConditionTrue, rkev1.BootstrapFormatUnknownReason)

@@ -16,10 +16,6 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-func named(name string) *metav1.ObjectMeta {
-	return &metav1.ObjectMeta{Namespace: "team-a", Name: name}
-}
-
 func TestUsers_areCountedAndTheFirstNamed(t *testing.T) {
 	for count, want := range map[int]string{
 		1: "1 object uses (AcmeMachine team-a/m0)",
@@ -29,7 +25,7 @@ func TestUsers_areCountedAndTheFirstNamed(t *testing.T) {
 	} {
 		var u users
 		for i := range count {
-			u.add("AcmeMachine", &metav1.PartialObjectMetadata{ObjectMeta: *named(fmt.Sprintf("m%d", i))})
+			u.add("AcmeMachine", &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: fmt.Sprintf("m%d", i)}})
 		}
 		require.Equal(t, want, u.use(""))
 		require.Contains(t, u.use("them"), " them (AcmeMachine team-a/m0")

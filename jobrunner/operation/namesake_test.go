@@ -114,7 +114,9 @@ func TestNamesake_noAnswer(t *testing.T) {
 
 		s.journal.Phase = state.PhaseRecorded
 		cause := fail(rkev1.CreateFailedReason, rkev1.ClassUnknown, errors.New("hm"))
-		require.Equal(t, keep, decidedAfter(t, s, cause))
+		act, err := s.inquire(t.Context(), forFailure, cause)
+		require.NoError(t, err)
+		require.Equal(t, keep, act)
 		require.Equal(t, state.PhaseRecorded, s.journal.Phase)
 		require.FileExists(t, server)
 	}
@@ -160,13 +162,6 @@ func TestCredentials_leaveThePlace(t *testing.T) {
 	s := &session{profile: clouds.Of("azure"), fresh: clouds.Record{"SubscriptionID": "s2", "ClientSecret": "new"},
 		request: jobrunner.Request{CredentialEnv: map[string]string{"AZURE_SUBSCRIPTION_ID": "s2", "AZURE_CLIENT_SECRET": "new"}}}
 	require.Equal(t, []string{"new"}, s.credentials())
-}
-
-func decidedAfter(t *testing.T, s *session, cause error) action {
-	t.Helper()
-	act, err := s.inquire(t.Context(), forFailure, cause)
-	require.NoError(t, err)
-	return act
 }
 
 // TestAddName: scaleway's driver gives a server a random name unless it is told one, and nobody would find it again.

@@ -199,24 +199,19 @@ func TestAddKey(t *testing.T) {
 			if c.where == "option" {
 				require.Equal(t, name, s.values["amazonec2-ssh-keypath"])
 			}
-			requirePrivate(t, s, name)
+			// The key is new, ours alone, and known as a secret.
+			private, err := os.ReadFile(filepath.Clean(name))
+			require.NoError(t, err)
+			public, err := os.ReadFile(filepath.Clean(name + ".pub"))
+			require.NoError(t, err)
+			require.True(t, strings.HasPrefix(string(public), "ssh-ed25519 "))
+			require.Contains(t, string(public), s.request.InstanceName)
+			info, err := os.Stat(name)
+			require.NoError(t, err)
+			require.Equal(t, fs.FileMode(0o600), info.Mode())
+			require.NotContains(t, s.redactor.String(string(private)), strings.Split(string(private), "\n")[1])
 		})
 	}
-}
-
-// requirePrivate: the key is new, ours alone, and known as a secret.
-func requirePrivate(t *testing.T, s *session, name string) {
-	t.Helper()
-	private, err := os.ReadFile(filepath.Clean(name))
-	require.NoError(t, err)
-	public, err := os.ReadFile(filepath.Clean(name + ".pub"))
-	require.NoError(t, err)
-	require.True(t, strings.HasPrefix(string(public), "ssh-ed25519 "))
-	require.Contains(t, string(public), s.request.InstanceName)
-	info, err := os.Stat(name)
-	require.NoError(t, err)
-	require.Equal(t, fs.FileMode(0o600), info.Mode())
-	require.NotContains(t, s.redactor.String(string(private)), strings.Split(string(private), "\n")[1])
 }
 
 // TestAddUserData: the bootstrap data and the user's own become one file, which nobody else can read.

@@ -30,14 +30,6 @@ func put(t *testing.T, dir machinedir.Directory, name string, content []byte) {
 	require.NoError(t, os.WriteFile(dir.Path(name), content, 0o600))
 }
 
-func noise(t *testing.T, size int) []byte {
-	t.Helper()
-	out := make([]byte, size)
-	_, err := rand.Read(out)
-	require.NoError(t, err)
-	return out
-}
-
 func archived(t *testing.T, dir machinedir.Directory, config string) (files map[string]string, skipped []string, size int) {
 	t.Helper()
 	archive, skipped, err := dir.Archive([]byte(config))
@@ -56,7 +48,10 @@ func archived(t *testing.T, dir machinedir.Directory, config string) (files map[
 func TestArchive_keeps_the_key_whatever_lies_beside_it(t *testing.T) {
 	dir := made(t)
 	for i := range 12 {
-		put(t, dir, fmt.Sprintf("a-dump-%02d", i), noise(t, 200<<10))
+		noise := make([]byte, 200<<10)
+		_, err := rand.Read(noise)
+		require.NoError(t, err)
+		put(t, dir, fmt.Sprintf("a-dump-%02d", i), noise)
 	}
 	put(t, dir, "id_rsa", []byte("the key"))
 	put(t, dir, "id_rsa.pub", []byte("its public half"))
