@@ -23,6 +23,9 @@ func (c Copy) Run(ctx context.Context, connect Connect) error {
 			_ = client.Close()
 		}
 	}()
+	if c.Note == nil {
+		c.Note = func(error) {}
+	}
 	missed := 0
 	for _, source := range c.Sources {
 		machine := source.Machine + c.Destination.Machine
@@ -51,12 +54,6 @@ func (c Copy) Run(ctx context.Context, connect Connect) error {
 	return nil
 }
 
-func (c Copy) leftOut(err error) {
-	if c.Note != nil {
-		c.Note(err)
-	}
-}
-
 func (c Copy) upload(ctx context.Context, client *sshkeys.Client, source string) error {
 	info, err := os.Stat(source)
 	if err != nil {
@@ -78,7 +75,7 @@ func (c Copy) upload(ctx context.Context, client *sshkeys.Client, source string)
 	if err != nil {
 		return fmt.Errorf("reading the source: %w", err)
 	}
-	return client.Upload(ctx, os.DirFS(filepath.Dir(absolute)), filepath.Base(absolute), c.Destination.Path, c.leftOut)
+	return client.Upload(ctx, os.DirFS(filepath.Dir(absolute)), filepath.Base(absolute), c.Destination.Path, c.Note)
 }
 
 func (c Copy) download(ctx context.Context, client *sshkeys.Client, source Location) error {
@@ -100,7 +97,7 @@ func (c Copy) download(ctx context.Context, client *sshkeys.Client, source Locat
 		return fmt.Errorf("opening the destination: %w", err)
 	}
 	defer func() { _ = root.Close() }()
-	return client.Download(ctx, source.Path, root, name, c.leftOut)
+	return client.Download(ctx, source.Path, root, name, c.Note)
 }
 
 // target is where a download goes: into the destination when that is a directory, else to it.

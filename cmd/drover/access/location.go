@@ -14,30 +14,22 @@ type Location struct {
 
 // ParseLocation reads NAME:path; what has no colon, or a slash before it, is a path here.
 func ParseLocation(text string) (Location, error) {
-	colon := strings.IndexByte(text, ':')
-	if colon < 0 || strings.HasPrefix(text, ".") || strings.HasPrefix(text, "/") {
-		return local(text)
+	machine, path, qualified := strings.Cut(text, ":")
+	// kind/NAME is a machine, any other slash before the colon makes it a path.
+	if !qualified || strings.HasPrefix(text, ".") || strings.HasPrefix(text, "/") || strings.Count(machine, "/") > 1 {
+		if text == "" {
+			return Location{}, errors.New("a path is empty")
+		}
+		return Location{Path: text}, nil
 	}
-	machine, path := text[:colon], text[colon+1:]
 	if machine == "" {
 		return Location{}, errors.New("a machine's name is missing before the colon in " + text)
-	}
-	// kind/NAME is a machine, any other slash before the colon makes it a path.
-	if strings.Count(machine, "/") > 1 {
-		return local(text)
 	}
 	path = strings.TrimPrefix(path, "~/")
 	if path == "" || path == "~" {
 		path = "."
 	}
 	return Location{Machine: machine, Path: path}, nil
-}
-
-func local(text string) (Location, error) {
-	if text == "" {
-		return Location{}, errors.New("a path is empty")
-	}
-	return Location{Path: text}, nil
 }
 
 // Copy is what to copy where; all sources are here, or all on servers.

@@ -1,6 +1,7 @@
 package agentlog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -27,7 +28,17 @@ func Write(out io.Writer, data map[string][]byte) error {
 		}
 		section(&text, "the end of what it said", []byte(status.Output))
 	}
-	probesErr := probes(&text, data, status)
+	probes, probesErr := plan.DecodeProbeStatuses(data[plan.KeyProbeStatuses])
+	if probesErr != nil {
+		probes, probesErr = nil, fmt.Errorf("reading the probes: %w", probesErr)
+	}
+	for _, name := range slices.Sorted(maps.Keys(probes)) {
+		if probes[name].Healthy {
+			fmt.Fprintf(&text, "Probe %s is healthy.\n", name)
+			continue
+		}
+		fmt.Fprintf(&text, "Probe %s is not healthy: %s\n", name, cmp.Or(status.Probes[name], "it has not answered yet"))
+	}
 	outputErr := outputs(&text, data)
 	_, err = io.WriteString(out, text.String())
 	return errors.Join(err, probesErr, outputErr)
@@ -44,35 +55,13 @@ func agent(text *strings.Builder, data map[string][]byte, status plan.AgentStatu
 		text.WriteString("It has no plan yet.\n")
 		return
 	}
-	fmt.Fprintf(text, "Its plan: %s", orNone(data[plan.KeyState], "pending"))
+	fmt.Fprintf(text, "Its plan: %s", cmp.Or(string(data[plan.KeyState]), "pending"))
 	for _, counted := range []struct{ key, what string }{{plan.KeyFailureCount, "failed attempts"}, {plan.KeyLastApplyTime, "last attempt at"}} {
 		if value := string(data[counted.key]); value != "" && value != "0" {
 			fmt.Fprintf(text, ", %s %s", counted.what, value)
 		}
 	}
 	text.WriteString(".\n")
-}
-
-func orNone(value []byte, none string) string {
-	if len(value) == 0 {
-		return none
-	}
-	return string(value)
-}
-
-func probes(text *strings.Builder, data map[string][]byte, status plan.AgentStatus) error {
-	known, err := plan.DecodeProbeStatuses(data[plan.KeyProbeStatuses])
-	if err != nil {
-		return fmt.Errorf("reading the probes: %w", err)
-	}
-	for _, name := range slices.Sorted(maps.Keys(known)) {
-		if known[name].Healthy {
-			fmt.Fprintf(text, "Probe %s is healthy.\n", name)
-			continue
-		}
-		fmt.Fprintf(text, "Probe %s is not healthy: %s\n", name, orNone([]byte(status.Probes[name]), "it has not answered yet"))
-	}
-	return nil
 }
 
 // outputs writes what is kept: of an attempt that failed, else of the one that succeeded, and of periodic instructions.

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	v3 "github.com/drover-project/drover/api/management/v3"
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/cmd/drover/inventory"
 	"github.com/drover-project/drover/cmd/drover/listing"
@@ -18,7 +19,7 @@ import (
 // completeMachines completes names of machines in the namespace; names already written are left out.
 func (e *env) completeMachines(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 	var names []string
-	for _, m := range e.knownMachines(cmd.Context()) {
+	for _, m := range briefly(e, cmd, machinesIn) {
 		names = append(names, m.Name+"\t"+facts.DriverName(m.Kind.Name, nil)+" "+m.Phase())
 	}
 	return matching(names, args, toComplete), cobra.ShellCompDirectiveNoFileComp
@@ -38,7 +39,7 @@ func (e *env) completeCopy(cmd *cobra.Command, _ []string, toComplete string) ([
 		return nil, cobra.ShellCompDirectiveDefault
 	}
 	var names []string
-	for _, m := range e.knownMachines(cmd.Context()) {
+	for _, m := range briefly(e, cmd, machinesIn) {
 		names = append(names, m.Name+":")
 	}
 	return matching(names, nil, toComplete), cobra.ShellCompDirectiveNoSpace
@@ -61,16 +62,9 @@ func (e *env) completeWhy(cmd *cobra.Command, args []string, toComplete string) 
 }
 
 func (e *env) completeDrivers(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := inventory.Brief(cmd.Context())
-	defer cancel()
-	api, err := e.api()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	drivers, err := api.Drivers(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
+	drivers := briefly(e, cmd, func(ctx context.Context, api *inventory.API, _ string) ([]v3.NodeDriver, error) {
+		return api.Drivers(ctx)
+	})
 	var names []string
 	for _, d := range listing.NewDriverList(drivers).Items {
 		names = append(names, d.Name)
@@ -78,42 +72,44 @@ func (e *env) completeDrivers(cmd *cobra.Command, args []string, toComplete stri
 	return matching(names, args, toComplete), cobra.ShellCompDirectiveNoFileComp
 }
 
-// knownMachines lists the machines of the namespace; none when that takes long or is not allowed.
-func (e *env) knownMachines(ctx context.Context) []*facts.Machine {
-	ctx, cancel := inventory.Brief(ctx)
+// briefly lists what is of use for a completion; nothing when that takes long or is not allowed.
+func briefly[T any](e *env, cmd *cobra.Command, list func(ctx context.Context, api *inventory.API, namespace string) ([]T, error)) []T {
+	ctx, cancel := inventory.Brief(cmd.Context())
 	defer cancel()
 	api, namespace, err := e.connect()
 	if err != nil {
 		return nil
 	}
+	found, err := list(ctx, api, namespace)
+	if err != nil {
+		return nil
+	}
+	return found
+}
+
+func machinesIn(ctx context.Context, api *inventory.API, namespace string) ([]*facts.Machine, error) {
 	kinds, err := api.Kinds(ctx)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	machines, _, err := api.Machines(ctx, kinds, inventory.ListOptions{Namespace: namespace})
-	if err != nil {
-		return nil
-	}
-	return machines
+	return machines, err
 }
 
 // completeFlags completes the flags that every command has.
 func completeFlags(e *env, root *cobra.Command) {
 	_ = root.RegisterFlagCompletionFunc("namespace", func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-		ctx, cancel := inventory.Brief(cmd.Context())
-		defer cancel()
-		api, err := e.api()
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		list, err := api.Kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		var names []string
-		for i := range list.Items {
-			names = append(names, list.Items[i].Name)
-		}
+		names := briefly(e, cmd, func(ctx context.Context, api *inventory.API, _ string) ([]string, error) {
+			list, err := api.Kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return nil, err
+			}
+			var names []string
+			for i := range list.Items {
+				names = append(names, list.Items[i].Name)
+			}
+			return names, nil
+		})
 		return matching(names, nil, toComplete), cobra.ShellCompDirectiveNoFileComp
 	})
 	for flag, names := range map[string]func(clientcmdapi.Config) []string{

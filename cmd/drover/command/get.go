@@ -81,7 +81,7 @@ func (e *env) get(ctx context.Context, o *getOptions) error {
 	// Who may not read NodeDrivers sees the driver's name as the kind has it.
 	drivers, _ := api.Drivers(ctx)
 	selected, missing := selectNamed(machines, o.names)
-	if err := e.printMachines(o, selected, drivers); err != nil {
+	if err := e.printMachines(o, listing.NewMachineList(selected, drivers)); err != nil {
 		return err
 	}
 	if o.watch {
@@ -139,34 +139,25 @@ func quoted(names []string) string {
 	return strings.Join(all, ", ")
 }
 
-func (e *env) printMachines(o *getOptions, machines []*facts.Machine, drivers []v3.NodeDriver) error {
-	list := listing.NewMachineList(machines, drivers)
+// printMachines prints one document, but one per machine in a watch, which has no end at which a list could be closed.
+func (e *env) printMachines(o *getOptions, list listing.MachineList) error {
 	switch {
 	case o.output.format() == "name":
-		return e.printNames(list.Items)
+		var errs []error
+		for _, m := range list.Items {
+			_, err := fmt.Fprintln(e.Streams.Out, m.Ref)
+			errs = append(errs, err)
+		}
+		return errors.Join(errs...)
 	case o.output.isTable():
-		if len(machines) == 0 {
+		if len(list.Items) == 0 {
 			return nil
 		}
 		return o.output.table(e.Streams.Out, listing.MachineTable(list.Items, o.allNamespaces, e.Now()))
-	case o.watch:
-		return e.printEach(o, list.Items)
+	case !o.watch:
+		return e.document(o.output, list)
 	}
-	return e.document(o.output, list)
-}
-
-func (e *env) printNames(machines []listing.Machine) error {
-	var errs []error
-	for _, m := range machines {
-		_, err := fmt.Fprintln(e.Streams.Out, m.Ref)
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
-}
-
-// printEach prints one document per machine: a watch has no end at which a list could be closed.
-func (e *env) printEach(o *getOptions, machines []listing.Machine) error {
-	for _, m := range machines {
+	for _, m := range list.Items {
 		if err := e.document(o.output, m); err != nil {
 			return err
 		}
@@ -311,7 +302,11 @@ func (e *env) watch(ctx context.Context, w *watching) error {
 		if selected, _ := selectNamed([]*facts.Machine{m}, w.options.names); len(selected) == 0 {
 			continue
 		}
-		if err := e.printChange(w, change); err != nil {
+		listed := listing.NewMachine(m, w.drivers)
+		if change.Deleted {
+			listed.Phase, listed.Reason, listed.Message = "Deleted", "", ""
+		}
+		if err := e.printMachines(w.options, listing.MachineList{Items: []listing.Machine{listed}}); err != nil {
 			return err
 		}
 	}
@@ -332,18 +327,4 @@ func (e *env) watchFailed(w *watching, err error) error {
 	}
 	w.said = text
 	return nil
-}
-
-func (e *env) printChange(w *watching, change inventory.Change) error {
-	m := listing.NewMachine(change.Machine, w.drivers)
-	if change.Deleted {
-		m.Phase, m.Reason, m.Message = "Deleted", "", ""
-	}
-	switch out := w.options.output; {
-	case out.format() == "name":
-		return e.printNames([]listing.Machine{m})
-	case out.isTable():
-		return out.table(e.Streams.Out, listing.MachineTable([]listing.Machine{m}, w.options.allNamespaces, e.Now()))
-	}
-	return e.printEach(w.options, []listing.Machine{m})
 }

@@ -59,10 +59,23 @@ alone. A certificate in it ends: when it has, get the kubeconfig again.`,
 }
 
 func (e *env) kubeconfig(ctx context.Context, cluster string, o *kubeconfigOptions) error {
-	found, err := e.kubeconfigOf(ctx, cluster)
+	api, namespace, err := e.connect()
 	if err != nil {
 		return err
 	}
+	content, err := api.Kubeconfig(ctx, namespace, cluster)
+	if errors.Is(err, inventory.ErrNoKubeconfig) {
+		return fmt.Errorf("%w (see '%s why cluster/%s -n %s')", err, e.Name, cluster, namespace)
+	}
+	if err != nil {
+		return err
+	}
+	// What is safe to use of what the control plane wrote.
+	config, err := kubeconfig.Parse(content)
+	if err != nil {
+		return fmt.Errorf("the kubeconfig of Cluster %s is refused: %w", cluster, err)
+	}
+	found := access.NewKubeconfig(namespace, cluster, config)
 	switch {
 	case o.merge:
 		files := clientcmd.NewDefaultPathOptions()
@@ -89,40 +102,13 @@ func (e *env) kubeconfig(ctx context.Context, cluster string, o *kubeconfigOptio
 	return nil
 }
 
-// kubeconfigOf reads what a cluster's control plane wrote, and takes of it what is safe to use.
-func (e *env) kubeconfigOf(ctx context.Context, cluster string) (*access.Kubeconfig, error) {
-	api, namespace, err := e.connect()
-	if err != nil {
-		return nil, err
-	}
-	content, err := api.Kubeconfig(ctx, namespace, cluster)
-	if errors.Is(err, inventory.ErrNoKubeconfig) {
-		return nil, fmt.Errorf("%w (see '%s why cluster/%s -n %s')", err, e.Name, cluster, namespace)
-	}
-	if err != nil {
-		return nil, err
-	}
-	config, err := kubeconfig.Parse(content)
-	if err != nil {
-		return nil, fmt.Errorf("the kubeconfig of Cluster %s is refused: %w", cluster, err)
-	}
-	return access.NewKubeconfig(namespace, cluster, config), nil
-}
-
 // completeClusters completes names of CAPI Clusters in the namespace.
 func (e *env) completeClusters(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	ctx, cancel := inventory.Brief(cmd.Context())
-	defer cancel()
-	api, namespace, err := e.connect()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	names, err := api.ClusterNames(ctx, namespace)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
+	names := briefly(e, cmd, func(ctx context.Context, api *inventory.API, namespace string) ([]string, error) {
+		return api.ClusterNames(ctx, namespace)
+	})
 	return matching(names, nil, toComplete), cobra.ShellCompDirectiveNoFileComp
 }

@@ -28,14 +28,10 @@ type Kind struct {
 	ShortNames []string
 }
 
-// IsMachineKind reports whether a resource of group rke-machine.cattle.io holds machines: no templates, no subresources.
-func IsMachineKind(r metav1.APIResource) bool {
-	return !strings.Contains(r.Name, "/") && strings.HasSuffix(r.Kind, machineSuffix)
-}
-
-// KindOf reads a discovered resource.
-func KindOf(r metav1.APIResource) Kind {
-	return Kind{Name: r.Kind, Resource: r.Name, Singular: r.SingularName, ShortNames: r.ShortNames}
+// KindOf reads a discovered resource of group rke-machine.cattle.io; false for what holds no machines: templates, subresources.
+func KindOf(r metav1.APIResource) (Kind, bool) {
+	holds := !strings.Contains(r.Name, "/") && strings.HasSuffix(r.Kind, machineSuffix)
+	return Kind{Name: r.Kind, Resource: r.Name, Singular: r.SingularName, ShortNames: r.ShortNames}, holds
 }
 
 // Matches reports whether a user's word names the kind: kind, plural, singular or short name, with or without group.

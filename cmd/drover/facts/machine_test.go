@@ -16,7 +16,11 @@ import (
 
 var kind = facts.Kind{Name: "DigitaloceanMachine", Resource: "digitaloceanmachines", Singular: "digitaloceanmachine", ShortNames: []string{"dom"}}
 
-func TestIsMachineKind(t *testing.T) {
+func TestKindOf(t *testing.T) {
+	read, _ := facts.KindOf(metav1.APIResource{
+		Kind: "DigitaloceanMachine", Name: "digitaloceanmachines", SingularName: "digitaloceanmachine", ShortNames: []string{"dom"}, Namespaced: true,
+	})
+	require.Equal(t, kind, read)
 	for _, c := range []struct {
 		resource, kind string
 		want           bool
@@ -27,14 +31,9 @@ func TestIsMachineKind(t *testing.T) {
 		{"custommachines", "CustomMachine", true},
 		{"machinery", "Machinery", false},
 	} {
-		require.Equal(t, c.want, facts.IsMachineKind(metav1.APIResource{Name: c.resource, Kind: c.kind}), c.resource)
+		_, holdsMachines := facts.KindOf(metav1.APIResource{Name: c.resource, Kind: c.kind})
+		require.Equal(t, c.want, holdsMachines, c.resource)
 	}
-}
-
-func TestKindOf(t *testing.T) {
-	require.Equal(t, kind, facts.KindOf(metav1.APIResource{
-		Kind: "DigitaloceanMachine", Name: "digitaloceanmachines", SingularName: "digitaloceanmachine", ShortNames: []string{"dom"}, Namespaced: true,
-	}))
 }
 
 func TestKindMatches(t *testing.T) {

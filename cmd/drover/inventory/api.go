@@ -53,8 +53,8 @@ func (a *API) Kinds(ctx context.Context) ([]facts.Kind, error) {
 	}
 	var kinds []facts.Kind
 	for _, r := range list.APIResources {
-		if facts.IsMachineKind(r) {
-			kinds = append(kinds, facts.KindOf(r))
+		if kind, holdsMachines := facts.KindOf(r); holdsMachines {
+			kinds = append(kinds, kind)
 		}
 	}
 	slices.SortFunc(kinds, func(a, b facts.Kind) int { return cmp.Compare(a.Name, b.Name) })
@@ -90,7 +90,7 @@ func (a *API) Machines(ctx context.Context, kinds []facts.Kind, o ListOptions) (
 		machines = append(machines, lists[i]...)
 	}
 	if len(kinds) > 0 && len(refusals) == len(kinds) {
-		return nil, nil, NewForbiddenError("listing machines", refusals)
+		return nil, nil, &ForbiddenError{Doing: "listing machines", Refusals: refusals}
 	}
 	return machines, denied, nil
 }

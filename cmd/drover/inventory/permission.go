@@ -98,19 +98,15 @@ func sentence(all []permission) string {
 type ForbiddenError struct {
 	// Doing is what was tried, such as "listing machines".
 	Doing string
-	errs  []error
-}
-
-// NewForbiddenError joins refusals by the API.
-func NewForbiddenError(doing string, refusals []error) *ForbiddenError {
-	return &ForbiddenError{Doing: doing, errs: refusals}
+	// Refusals are the API's.
+	Refusals []error
 }
 
 // Error implements error. Refusals of the same kind are told in one sentence.
 func (e *ForbiddenError) Error() string {
 	var texts []string
 	groups := map[permission][]permission{}
-	for _, err := range e.errs {
+	for _, err := range e.Refusals {
 		p, ok := permissionOf(err)
 		if !ok {
 			texts = append(texts, err.Error())
@@ -128,4 +124,4 @@ func (e *ForbiddenError) Error() string {
 }
 
 // Unwrap gives the refusals.
-func (e *ForbiddenError) Unwrap() []error { return e.errs }
+func (e *ForbiddenError) Unwrap() []error { return e.Refusals }

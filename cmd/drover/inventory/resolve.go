@@ -103,7 +103,7 @@ func (a *API) Resolve(ctx context.Context, namespace, ref string) (Target, error
 	// The name means nothing that the user may see.
 	nothing := &NotFoundError{Name: ref, Namespace: namespace, Elsewhere: r.elsewhere(ctx), KindsKnown: len(kinds) > 0}
 	if len(r.unseen) > 0 {
-		nothing.Unseen = NewForbiddenError("getting it", r.unseen).Error()
+		nothing.Unseen = (&ForbiddenError{Doing: "getting it", Refusals: r.unseen}).Error()
 	}
 	return target, nothing
 }
@@ -160,7 +160,7 @@ func (r *resolving) owner(ctx context.Context, machines []*facts.Machine) (*clus
 	// Of a CAPI Machine that is gone, the name is the one its users know.
 	machines, _, err = r.Machines(ctx, r.kinds, ListOptions{Namespace: r.namespace, Selector: labels.Set{rkev1.CAPIMachineLabel: r.name}.String()})
 	if forbidden, ok := errors.AsType[*ForbiddenError](err); ok {
-		r.unseen = append(r.unseen, forbidden.errs...)
+		r.unseen = append(r.unseen, forbidden.Refusals...)
 		return nil, nil, nil
 	}
 	return nil, machines, err
@@ -188,13 +188,18 @@ func (r *resolving) named(ctx context.Context) ([]*facts.Machine, error) {
 func (r *resolving) join(ctx context.Context, machines []*facts.Machine, capi *clusterv1.Machine) (Target, error) {
 	missing := ""
 	if capi != nil {
-		referred, err := r.infraOf(ctx, capi)
-		if err != nil {
-			return Target{}, err
+		// What it refers to may be missing, or another provider's.
+		ref := capi.Spec.InfrastructureRef
+		var referred *facts.Machine
+		if at := slices.IndexFunc(r.kinds, func(k facts.Kind) bool { return k.Name == ref.Kind }); at >= 0 && ref.APIGroup == rkev1.MachineGroupVersion.Group {
+			var err error
+			if referred, err = r.Machine(ctx, r.kinds[at], capi.Namespace, ref.Name); err != nil {
+				return Target{}, err
+			}
 		}
 		switch {
 		case referred == nil:
-			missing = capi.Spec.InfrastructureRef.Kind
+			missing = ref.Kind
 		case !slices.ContainsFunc(machines, func(m *facts.Machine) bool { return m.UID == referred.UID }):
 			machines = append(machines, referred)
 		}
@@ -212,20 +217,6 @@ func (r *resolving) join(ctx context.Context, machines []*facts.Machine, capi *c
 	}
 	owner, err := r.ownerOf(ctx, machines[0], capi)
 	return Target{Machine: machines[0], CAPIMachine: owner}, err
-}
-
-// infraOf gets the machine a CAPI Machine refers to; nil when it is missing or of another provider.
-func (r *resolving) infraOf(ctx context.Context, capi *clusterv1.Machine) (*facts.Machine, error) {
-	ref := capi.Spec.InfrastructureRef
-	if ref.APIGroup != rkev1.MachineGroupVersion.Group {
-		return nil, nil
-	}
-	for _, kind := range r.kinds {
-		if kind.Name == ref.Kind {
-			return r.Machine(ctx, kind, capi.Namespace, ref.Name)
-		}
-	}
-	return nil, nil
 }
 
 // ownerOf is the CAPI Machine that owns m or, while none does, names it; known is used when it is the one.

@@ -33,8 +33,18 @@ func (a *API) Watch(ctx context.Context, kinds []facts.Kind, o ListOptions) (<-c
 	for _, kind := range kinds {
 		informer := dynamicinformer.NewFilteredDynamicInformer(a.Dynamic, ResourceOf(kind), o.Namespace, 0, cache.Indexers{},
 			func(list *metav1.ListOptions) { list.LabelSelector = o.Selector }).Informer()
+		// Why a watch was interrupted, but for what is no more than its ordinary end.
+		interrupted := func(ctx context.Context, _ *cache.Reflector, err error) {
+			if errors.Is(err, io.EOF) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+				return
+			}
+			select {
+			case changes <- Change{Err: fmt.Errorf("watching %s: %w", kind.Resource, err)}:
+			case <-ctx.Done():
+			}
+		}
 		_, err := informer.AddEventHandler(forward(ctx, kind, changes))
-		if err = errors.Join(err, informer.SetWatchErrorHandlerWithContext(forwardError(kind, changes))); err != nil {
+		if err = errors.Join(err, informer.SetWatchErrorHandlerWithContext(interrupted)); err != nil {
 			return nil, fmt.Errorf("watching %s: %w", kind.Resource, err)
 		}
 		informers = append(informers, informer)
@@ -48,19 +58,6 @@ func (a *API) Watch(ctx context.Context, kinds []facts.Kind, o ListOptions) (<-c
 		close(changes)
 	}()
 	return changes, nil
-}
-
-// forwardError sends why a watch was interrupted, but for what is no more than its ordinary end.
-func forwardError(kind facts.Kind, changes chan<- Change) cache.WatchErrorHandlerWithContext {
-	return func(ctx context.Context, _ *cache.Reflector, err error) {
-		if errors.Is(err, io.EOF) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-			return
-		}
-		select {
-		case changes <- Change{Err: fmt.Errorf("watching %s: %w", kind.Resource, err)}:
-		case <-ctx.Done():
-		}
-	}
 }
 
 // forward sends what an informer sees into the channel, until the context ends.
