@@ -118,9 +118,14 @@ func (p *plan) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 	if err := rkecluster.New(rkecluster.Options{Client: mgr.GetClient(), WatchFilter: o.watchFilter, Workers: o.concurrency}).Register(mgr); err != nil {
 		return err
 	}
-	edits := &edits{}
+	// News of infra machines come from their controller, which alone watches kinds that come and go.
+	var wake atomic.Pointer[func(namespace, cluster string)]
 	machines := machine.New(machine.Options{
-		Edited: edits.tell,
+		Edited: func(namespace, cluster string) {
+			if wake := wake.Load(); wake != nil {
+				(*wake)(namespace, cluster)
+			}
+		},
 		Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("machine"),
 		Settings: p.settings, Nodes: clusters, WatchFilter: o.watchFilter, Workers: o.machineWorkers,
 		MaxConcurrentJobs:           o.maxConcurrentJobs,
@@ -129,7 +134,7 @@ func (p *plan) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 	if err := machines.Register(mgr); err != nil {
 		return err
 	}
-	if err := p.addControlPlanes(mgr, clusters, edits); err != nil {
+	if err := p.addControlPlanes(mgr, clusters, func(listen func(namespace, cluster string)) { wake.Store(&listen) }); err != nil {
 		return err
 	}
 	if err := p.addBootstrap(ctx, mgr); err != nil {
@@ -149,7 +154,7 @@ func (p *plan) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 }
 
 // addControlPlanes delivers plans. It has a cache of its own for plan Secrets, for the manager's keeps no content of Secrets.
-func (p *plan) addControlPlanes(mgr ctrl.Manager, clusters *workload.Clusters, edits *edits) error {
+func (p *plan) addControlPlanes(mgr ctrl.Manager, clusters *workload.Clusters, onInfraMachine func(func(namespace, cluster string))) error {
 	o := p.options
 	opts := cache.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()}
 	if o.namespace != "" {
@@ -161,21 +166,8 @@ func (p *plan) addControlPlanes(mgr ctrl.Manager, clusters *workload.Clusters, e
 	}
 	return rkecontrolplane.New(rkecontrolplane.Options{Client: mgr.GetClient(), Cache: mgr.GetCache(), Reader: mgr.GetAPIReader(), Plans: plans, Clusters: clusters,
 		Releases: types.NamespacedName{Namespace: o.managerNamespace, Name: charts.ReleasesConfigMap}, WatchFilter: o.watchFilter, Workers: o.concurrency,
-		OnInfraMachine: edits.listen, Answers: workload.Answers, Recorder: mgr.GetEventRecorder("rkecontrolplane"),
+		OnInfraMachine: onInfraMachine, Answers: workload.Answers, Recorder: mgr.GetEventRecorder("rkecontrolplane"),
 	}).Register(mgr, plans)
-}
-
-// edits takes news of infra machines from their controller, which alone watches kinds that come and go, to who wants to hear of them.
-type edits struct {
-	wake atomic.Pointer[func(namespace, cluster string)]
-}
-
-func (e *edits) listen(wake func(namespace, cluster string)) { e.wake.Store(&wake) }
-
-func (e *edits) tell(namespace, cluster string) {
-	if wake := e.wake.Load(); wake != nil {
-		(*wake)(namespace, cluster)
-	}
 }
 
 // addPorts serves metrics, health and, when asked for, profiles. They answer before caches are filled, and on every replica.
