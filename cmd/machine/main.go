@@ -12,13 +12,16 @@ import (
 	"time"
 
 	"github.com/rancher/machine/libmachine/drivers/plugin/localbinary"
+	"github.com/rancher/machine/libmachine/ssh"
 	"k8s.io/client-go/kubernetes"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation"
+	"github.com/drover-project/drover/jobrunner/operation/builtin"
 	"github.com/drover-project/drover/jobrunner/operation/isoimage"
+	"github.com/drover-project/drover/jobrunner/operation/plugin"
 	"github.com/drover-project/drover/state"
 )
 
@@ -26,7 +29,18 @@ const terminationLog = "/dev/termination-log"
 
 func main() {
 	if os.Getenv(localbinary.PluginEnvKey) == localbinary.PluginEnvVal {
-		serveDriver(os.Getenv(localbinary.PluginEnvDriverName))
+		name := os.Getenv(localbinary.PluginEnvDriverName)
+		driver, linked := builtin.Drivers()[name]
+		if !linked {
+			fmt.Fprintf(os.Stderr, "there is no built-in driver %q\n", name)
+			os.Exit(operation.ExitUsage)
+		}
+		// The image has no ssh program.
+		ssh.SetDefaultClient(ssh.Native)
+		if err := plugin.Serve(driver, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "serving the driver:", err)
+			os.Exit(operation.ExitFailed)
+		}
 		return
 	}
 	if filepath.Base(os.Args[0]) == isoimage.Program {

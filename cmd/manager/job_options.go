@@ -192,35 +192,27 @@ func (j *jobOptions) readCA() ([]byte, error) {
 	return bundle, nil
 }
 
+// parseTolerations refuses what would tolerate every taint, which nobody means by an empty word.
 func parseTolerations(texts []string) ([]corev1.Toleration, error) {
 	var out []corev1.Toleration
 	for _, text := range texts {
-		toleration, err := parseToleration(text)
-		if err != nil {
+		rest, effect, _ := strings.Cut(text, ":")
+		key, value, hasValue := strings.Cut(rest, "=")
+		switch corev1.TaintEffect(effect) {
+		case "", corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute:
+		default:
+			return nil, fmt.Errorf("--tolerations: the effect of %q is none of NoSchedule, PreferNoSchedule, NoExecute", text)
+		}
+		if err := checkLabel(key, value); err != nil {
 			return nil, fmt.Errorf("--tolerations: %w", err)
+		}
+		toleration := corev1.Toleration{Key: key, Value: value, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffect(effect)}
+		if hasValue {
+			toleration.Operator = corev1.TolerationOpEqual
 		}
 		out = append(out, toleration)
 	}
 	return out, nil
-}
-
-// parseToleration refuses what would tolerate every taint, which nobody means by an empty word.
-func parseToleration(text string) (corev1.Toleration, error) {
-	rest, effect, _ := strings.Cut(text, ":")
-	key, value, hasValue := strings.Cut(rest, "=")
-	switch corev1.TaintEffect(effect) {
-	case "", corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute:
-	default:
-		return corev1.Toleration{}, fmt.Errorf("the effect of %q is none of NoSchedule, PreferNoSchedule, NoExecute", text)
-	}
-	if err := checkLabel(key, value); err != nil {
-		return corev1.Toleration{}, err
-	}
-	toleration := corev1.Toleration{Key: key, Value: value, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffect(effect)}
-	if hasValue {
-		toleration.Operator = corev1.TolerationOpEqual
-	}
-	return toleration, nil
 }
 
 func checkLabel(key, value string) error {

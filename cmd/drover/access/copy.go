@@ -88,9 +88,18 @@ func (c Copy) download(ctx context.Context, client *sshkeys.Client, source Locat
 			return fmt.Errorf("%s:%s is a directory: use -r", source.Machine, source.Path)
 		}
 	}
-	dir, name, err := c.target(source)
-	if err != nil {
-		return err
+	// It goes into the destination when that is a directory, else to it.
+	destination := c.Destination.Path
+	dir, name := filepath.Dir(destination), filepath.Base(destination)
+	switch info, err := os.Stat(destination); {
+	case err == nil && info.IsDir():
+		if dir, name = destination, path.Base(source.Path); name == "." || name == ".." || name == "/" {
+			name = path.Base(source.Machine)
+		}
+	case err != nil && !errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("looking at the destination: %w", err)
+	case len(c.Sources) > 1 || strings.HasSuffix(destination, string(filepath.Separator)):
+		return fmt.Errorf("%s is no directory", destination)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -98,25 +107,6 @@ func (c Copy) download(ctx context.Context, client *sshkeys.Client, source Locat
 	}
 	defer func() { _ = root.Close() }()
 	return client.Download(ctx, source.Path, root, name, c.Note)
-}
-
-// target is where a download goes: into the destination when that is a directory, else to it.
-func (c Copy) target(source Location) (dir, name string, err error) {
-	destination := c.Destination.Path
-	info, err := os.Stat(destination)
-	if err == nil && info.IsDir() {
-		if name = path.Base(source.Path); name == "." || name == ".." || name == "/" {
-			name = path.Base(source.Machine)
-		}
-		return destination, name, nil
-	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return "", "", fmt.Errorf("looking at the destination: %w", err)
-	}
-	if len(c.Sources) > 1 || strings.HasSuffix(destination, string(filepath.Separator)) {
-		return "", "", fmt.Errorf("%s is no directory", destination)
-	}
-	return filepath.Dir(destination), filepath.Base(destination), nil
 }
 
 // quotePath also keeps a path that begins with a dash from being taken for an option.

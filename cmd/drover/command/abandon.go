@@ -52,7 +52,7 @@ func (e *env) abandon(ctx context.Context, name string, yes bool) error {
 	if err != nil {
 		e.note("%s", inventory.Plain(err))
 	}
-	if _, err := io.WriteString(e.Streams.Out, explain.RemainsText(m, state)); err != nil {
+	if _, err := io.WriteString(e.Streams.Out, explain.Remains(m, state)); err != nil {
 		return err
 	}
 	if !yes {

@@ -126,10 +126,11 @@ func (e *env) explainSnapshot(s *facts.Snapshot, notFound error) (*explain.Repor
 }
 
 func (e *env) explainDriver(ctx context.Context, api *inventory.API, name string) (*explain.Report, error) {
-	driver, err := api.Driver(ctx, name)
+	drivers, err := api.Drivers(ctx)
 	if err != nil {
 		return nil, err
 	}
+	driver := facts.DriverNamed(name, drivers)
 	if driver == nil {
 		return nil, fmt.Errorf("no driver %q (see '%s get drivers')", name, e.Name)
 	}

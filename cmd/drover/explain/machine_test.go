@@ -165,7 +165,7 @@ func FuzzMachine(f *testing.F) {
 		s.CAPIMachine.Status.Phase, s.CAPIMachine.Spec.InfrastructureRef.Kind = message, word
 		s.Problems = []string{message}
 		s.State.Journal.Operation = state.Operation(word)
-		requirePlain(t, explain.RemainsText(s.Machine, s.State))
+		requirePlain(t, explain.Remains(s.Machine, s.State))
 		if deleting {
 			since := ago(time.Minute)
 			s.Machine.DeletionTimestamp = &since

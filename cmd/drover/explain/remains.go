@@ -2,19 +2,18 @@ package explain
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/state"
 )
 
-// Remains is what may be left at the cloud when a machine is given up. State may be nil when it could not be read.
-func Remains(m *facts.Machine, st *facts.State) []string {
-	var list []string
+// Remains is what may be left at the cloud when a machine is given up, as lines under a heading. State may be nil when it could not be read.
+func Remains(m *facts.Machine, st *facts.State) string {
+	text := fmt.Sprintf("What may remain of %s at the cloud, and must then be removed there by hand:\n", m.Name)
 	add := func(name, value string) {
 		if value != "" {
-			list = append(list, facts.Clean(name+" "+value))
+			text += "  " + facts.Clean(name+" "+value) + "\n"
 		}
 	}
 	add("driver", facts.DriverName(m.Kind.Name, nil))
@@ -31,12 +30,13 @@ func Remains(m *facts.Machine, st *facts.State) []string {
 		}
 	}
 	if st == nil || st.Name == "" {
-		return append(list, "nothing more is known: the state Secret is missing or cannot be read")
+		return text + "  nothing more is known: the state Secret is missing or cannot be read\n"
 	}
 	if st.Server != nil {
 		add("instance id", st.Server.InstanceID)
 	}
-	return append(list, facts.Clean("how far it came: "+came(st)))
+	add("how far it came:", came(st))
+	return text
 }
 
 // came is what the journal says, in words.
@@ -64,9 +64,4 @@ func came(st *facts.State) string {
 		attempt += " to " + string(st.Journal.Operation)
 	}
 	return fmt.Sprintf("%s (%s, %s)", meaning[st.Journal.Phase], st.Journal.Phase, attempt)
-}
-
-// RemainsText is Remains as lines under a heading.
-func RemainsText(m *facts.Machine, st *facts.State) string {
-	return fmt.Sprintf("What may remain of %s at the cloud, and must then be removed there by hand:\n  %s\n", m.Name, strings.Join(Remains(m, st), "\n  "))
 }

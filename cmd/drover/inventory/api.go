@@ -161,15 +161,6 @@ func (a *API) Drivers(ctx context.Context) ([]v3.NodeDriver, error) {
 	return drivers, nil
 }
 
-// Driver gets one NodeDriver by its name or by the name the driver answers to; nil when there is none.
-func (a *API) Driver(ctx context.Context, name string) (*v3.NodeDriver, error) {
-	drivers, err := a.Drivers(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return facts.DriverNamed(name, drivers), nil
-}
-
 // getInto gets an object of a fixed kind into a typed one; false when it does not exist.
 func (a *API) getInto(ctx context.Context, resource schema.GroupVersionResource, namespace, name string, into any) (bool, error) {
 	u, err := a.Dynamic.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
