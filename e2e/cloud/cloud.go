@@ -161,38 +161,33 @@ func (c *Cloud) path(name string) string { return filepath.Join(c.opts.StateDir,
 
 // Start removes what an earlier process left running, and listens.
 func (c *Cloud) Start(ctx context.Context) error {
-	if err := c.prepareHost(ctx); err != nil {
-		return err
+	// The bridge must be there before anything listens on it.
+	if c.opts.Backend == BackendNspawn || c.opts.Bind == host.Gateway {
+		var err error
+		if c.host, err = host.Open(ctx); err != nil {
+			return err
+		}
+	}
+	c.backend = server.NewInstant()
+	if c.opts.Backend == BackendNspawn {
+		image, err := nspawn.BuildImage(ctx, nspawn.ImageOptions{Dir: c.opts.RootFSDir, Progress: c.opts.Progress})
+		if err != nil {
+			return err
+		}
+		c.real, err = nspawn.New(nspawn.Options{Dir: c.path("servers"), Image: image, Gateway: c.network.Gateway})
+		if err != nil {
+			return err
+		}
+		c.backend = c.real
+		if err := c.real.DestroyAll(ctx); err != nil {
+			return err
+		}
 	}
 	c.Account = account.New(ctx, account.Options{Backend: c.backend, Ledger: c.Ledger, Network: c.network, Log: c.opts.Log})
 	if err := c.listen(); err != nil {
 		return errors.Join(err, c.stopListening())
 	}
 	return nil
-}
-
-// prepareHost makes the bridge, the root file system and the backend.
-func (c *Cloud) prepareHost(ctx context.Context) (err error) {
-	// It must be there before anything listens on it.
-	if c.opts.Backend == BackendNspawn || c.opts.Bind == host.Gateway {
-		if c.host, err = host.Open(ctx); err != nil {
-			return err
-		}
-	}
-	if c.opts.Backend != BackendNspawn {
-		c.backend = server.NewInstant()
-		return nil
-	}
-	image, err := nspawn.BuildImage(ctx, nspawn.ImageOptions{Dir: c.opts.RootFSDir, Progress: c.opts.Progress})
-	if err != nil {
-		return err
-	}
-	c.real, err = nspawn.New(nspawn.Options{Dir: c.path("servers"), Image: image, Gateway: c.network.Gateway})
-	if err != nil {
-		return err
-	}
-	c.backend = c.real
-	return c.real.DestroyAll(ctx)
 }
 
 // Close stops listening and removes every server.
@@ -252,9 +247,6 @@ func Clean(ctx context.Context, stateDir string) error {
 	return errors.Join(err, lock.Close())
 }
 
-// Live returns what exists now; with kinds, only those.
-func (c *Cloud) Live(kinds ...ledger.Kind) []ledger.Record { return c.Ledger.Live(kinds...) }
-
 // Token returns the secret of the default token.
 func (c *Cloud) Token() string { return c.tokens.Secret(DefaultToken) }
 
@@ -283,7 +275,7 @@ func (c *Cloud) CAFile() string {
 // and what the host still has of them. A user's own tags stay by nature and do not count.
 func (c *Cloud) Leftovers() []string {
 	left := []string{}
-	for _, record := range c.Live() {
+	for _, record := range c.Ledger.Live() {
 		if record.Kind == ledger.KindTag && !strings.HasPrefix(record.Name, droverTag) {
 			continue
 		}

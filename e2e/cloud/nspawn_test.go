@@ -216,5 +216,5 @@ func TestRealBootFaults(t *testing.T) {
 		_, response, err := client.Droplets.Get(t.Context(), vanishing.ID)
 		return err != nil && response.StatusCode == http.StatusNotFound
 	}, time.Minute, 50*time.Millisecond)
-	require.Len(t, c.Live("droplet"), 2)
+	require.Len(t, c.Ledger.Live("droplet"), 2)
 }

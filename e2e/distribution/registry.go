@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
-	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
@@ -34,7 +33,14 @@ func NewRegistry(localkube string) *Registry {
 		if err != nil {
 			return err
 		}
-		return r.add(InstallerImage, image)
+		ref, err := name.ParseReference(InstallerImage, name.WithDefaultRegistry("registry.invalid"))
+		if err != nil {
+			return fmt.Errorf("naming image %s: %w", InstallerImage, err)
+		}
+		if err := remote.Write(ref, image, remote.WithTransport(inProcess{r.handler})); err != nil {
+			return fmt.Errorf("keeping image %s: %w", InstallerImage, err)
+		}
+		return nil
 	})
 	return r
 }
@@ -46,18 +52,6 @@ func (r *Registry) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		return
 	}
 	r.handler.ServeHTTP(w, request)
-}
-
-// add keeps an image under a name without a registry.
-func (r *Registry) add(image string, content v1.Image) error {
-	ref, err := name.ParseReference(image, name.WithDefaultRegistry("registry.invalid"))
-	if err != nil {
-		return fmt.Errorf("naming image %s: %w", image, err)
-	}
-	if err := remote.Write(ref, content, remote.WithTransport(inProcess{r.handler})); err != nil {
-		return fmt.Errorf("keeping image %s: %w", image, err)
-	}
-	return nil
 }
 
 // inProcess asks a handler without a network.

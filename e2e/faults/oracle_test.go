@@ -145,7 +145,7 @@ func (w *world) whenGone() error {
 	if w.stateless && !w.held {
 		w.loseServer() // no manager ever saw the machine, so that drover gc is who finds its server
 	}
-	live := theCloud.Live()
+	live := theCloud.Ledger.Live()
 	for _, record := range live {
 		if w.spared[record.ID] && record.Kind == ledger.KindDroplet {
 			delete(w.spared, record.ID)

@@ -55,9 +55,6 @@ func (d *Driver) SetConfigFromFlags(flags drivers.DriverOptions) error {
 	return nil
 }
 
-// PreCreateCheck is content.
-func (d *Driver) PreCreateCheck() error { return nil }
-
 // Create makes no server, whatever it does.
 func (d *Driver) Create() error {
 	switch d.mode {

@@ -81,7 +81,7 @@ func TestMove(t *testing.T) {
 	to.runDocumented("## Back")
 	from.runDocumented("## When it stops half-way")
 	require.False(t, from.paused())
-	require.Len(t, theCloud.Live(ledger.KindDroplet), 3)
+	require.Len(t, theCloud.Ledger.Live(ledger.KindDroplet), 3)
 
 	// A server is being removed.
 	release = from.kubelet.hold(state.Remove)
@@ -98,7 +98,7 @@ func TestMove(t *testing.T) {
 	require.NoError(t, err, out)
 	require.Contains(t, out, "Move blocked by", "it waited for the Job")
 	require.Contains(t, out, "old-machine-state")
-	require.Len(t, theCloud.Live(ledger.KindDroplet), 2)
+	require.Len(t, theCloud.Ledger.Live(ledger.KindDroplet), 2)
 
 	require.Empty(t, from.left(), "nothing stays behind")
 	testkit.Eventually(t, patience, func() error { return to.inPhase(rkev1.PhaseRunning, 2) })
@@ -124,10 +124,10 @@ func TestMove(t *testing.T) {
 	scale := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":2}}`))
 	require.NoError(t, to.Patch(t.Context(), &clusterv1.MachineDeployment{ObjectMeta: named(namespace, "pool")}, scale))
 	testkit.Eventually(t, patience, func() error { return to.inPhase(rkev1.PhaseRunning, 3) })
-	require.Len(t, theCloud.Live(ledger.KindDroplet), 3)
+	require.Len(t, theCloud.Ledger.Live(ledger.KindDroplet), 3)
 	require.NoError(t, to.Delete(t.Context(), &clusterv1.Cluster{ObjectMeta: named(namespace, "c1")}))
 	testkit.Eventually(t, patience, func() error {
-		if left := len(theCloud.Live(ledger.KindDroplet)); left > 0 {
+		if left := len(theCloud.Ledger.Live(ledger.KindDroplet)); left > 0 {
 			return fmt.Errorf("%d servers are left", left)
 		}
 		return to.inPhase("", 0)

@@ -87,7 +87,7 @@ func TestPluginSpeaksLibmachinesProtocol(t *testing.T) {
 	where, err := plugin.GetURL()
 	require.NoError(t, err)
 	require.Equal(t, "tcp://198.18.1.1:2376", where)
-	require.Equal(t, []string{"made-by-drovertest", "red"}, c.Live("droplet")[0].Tags)
+	require.Equal(t, []string{"made-by-drovertest", "red"}, c.Ledger.Live("droplet")[0].Tags)
 
 	record, err := plugin.GetConfigRaw()
 	require.NoError(t, err)

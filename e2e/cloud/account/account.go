@@ -108,16 +108,6 @@ func Unprocessable(message string) *Error {
 	return &Error{http.StatusUnprocessableEntity, "unprocessable_entity", message}
 }
 
-// Unauthorized is the API's answer for a missing, unknown or revoked token.
-func Unauthorized() *Error {
-	return &Error{http.StatusUnauthorized, "Unauthorized", "Unable to authenticate you"}
-}
-
-// Forbidden is the API's answer for a token without the needed scope.
-func Forbidden() *Error {
-	return &Error{http.StatusForbidden, "Forbidden", "You are not authorized to perform this operation"}
-}
-
 // reserved addresses at the start of the public range belong to the host.
 const reserved = 256
 

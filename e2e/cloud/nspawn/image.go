@@ -88,8 +88,8 @@ func build(ctx context.Context, root string, say func(string, ...any)) error {
 	if err := writeFile(filepath.Join(root, "etc/dpkg/dpkg.cfg.d/90-drover"), dpkgConfig, 0o644); err != nil {
 		return err
 	}
-	say("installing %d packages and what they need; this takes a minute or two", len(packages()))
-	install := []string{"--variant=minbase", "--include=" + strings.Join(packages(), ","), suite, root}
+	say("installing %d packages and what they need; this takes a minute or two", len(packages))
+	install := []string{"--variant=minbase", "--include=" + strings.Join(packages, ","), suite, root}
 	if mirror != "" { // else it is left to debootstrap
 		install = append(install, mirror)
 	}
@@ -121,12 +121,12 @@ func run(command *exec.Cmd) error {
 
 // furnish writes our files over the installed system and masks its units.
 func furnish(root string) error {
-	for _, name := range slices.Sorted(maps.Keys(imageFiles())) {
-		if err := writeFile(filepath.Join(root, name), imageFiles()[name], 0o644); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(imageFiles)) {
+		if err := writeFile(filepath.Join(root, name), imageFiles[name], 0o644); err != nil {
 			return err
 		}
 	}
-	for _, unit := range maskedUnits() {
+	for _, unit := range maskedUnits {
 		path := filepath.Join(root, "etc/systemd/system", unit)
 		if err := makeDir(filepath.Dir(path)); err != nil {
 			return err
@@ -176,41 +176,35 @@ const LoginUser = "ubuntu"
 
 // packages is what is installed. python3-cffi-backend stands here because
 // debootstrap does not follow the virtual package cloud-init's needs lead to.
-func packages() []string {
-	return []string{
-		"systemd", "systemd-sysv", "dbus", "openssh-server", "cloud-init", "python3-cffi-backend", "iproute2", "iputils-ping",
-		"iptables", "conntrack", "ethtool", "kmod", "procps", "curl", "ca-certificates", "sudo", "netbase", "ifupdown",
-		"locales", "xz-utils", "containerd", "runc", "containernetworking-plugins",
-	}
+var packages = []string{
+	"systemd", "systemd-sysv", "dbus", "openssh-server", "cloud-init", "python3-cffi-backend", "iproute2", "iputils-ping",
+	"iptables", "conntrack", "ethtool", "kmod", "procps", "curl", "ca-certificates", "sudo", "netbase", "ifupdown",
+	"locales", "xz-utils", "containerd", "runc", "containernetworking-plugins",
 }
 
 // maskedUnits are not needed in a server of a test and only make its boot longer.
-func maskedUnits() []string {
-	return []string{
-		"apt-daily.timer", "apt-daily-upgrade.timer", "e2scrub_all.timer", "e2scrub_reap.service", "fstrim.timer",
-		"dpkg-db-backup.timer", "systemd-pstore.service", "getty.target", "console-getty.service", "systemd-udevd.service",
-		"systemd-udev-trigger.service", "systemd-networkd.service", "cloud-init-hotplugd.socket", "cloud-config.service",
-		"systemd-logind.service", "systemd-modules-load.service", "systemd-update-utmp.service",
-		"systemd-update-utmp-runlevel.service", "ifupdown-pre.service", "modprobe@.service", "dev-hugepages.mount",
-		"dev-mqueue.mount", "sys-kernel-debug.mount", "sys-kernel-tracing.mount", "sys-kernel-config.mount",
-		"sys-fs-fuse-connections.mount", "proc-sys-fs-binfmt_misc.automount", "systemd-binfmt.service",
-		"containerd.service", // a Kubernetes that is installed starts its own
-	}
+var maskedUnits = []string{
+	"apt-daily.timer", "apt-daily-upgrade.timer", "e2scrub_all.timer", "e2scrub_reap.service", "fstrim.timer",
+	"dpkg-db-backup.timer", "systemd-pstore.service", "getty.target", "console-getty.service", "systemd-udevd.service",
+	"systemd-udev-trigger.service", "systemd-networkd.service", "cloud-init-hotplugd.socket", "cloud-config.service",
+	"systemd-logind.service", "systemd-modules-load.service", "systemd-update-utmp.service",
+	"systemd-update-utmp-runlevel.service", "ifupdown-pre.service", "modprobe@.service", "dev-hugepages.mount",
+	"dev-mqueue.mount", "sys-kernel-debug.mount", "sys-kernel-tracing.mount", "sys-kernel-config.mount",
+	"sys-fs-fuse-connections.mount", "proc-sys-fs-binfmt_misc.automount", "systemd-binfmt.service",
+	"containerd.service", // a Kubernetes that is installed starts its own
 }
 
 // imageFiles are written over the installed system. Host keys are made by us
 // for each server, so cloud-init is told neither to delete nor to make any.
-func imageFiles() map[string]string {
-	return map[string]string{
-		"etc/machine-id":                       "",
-		"etc/hostname":                         "localhost\n",
-		"etc/network/interfaces":               "auto lo\niface lo inet loopback\nsource /etc/network/interfaces.d/*\n",
-		"etc/sudoers.d/90-" + LoginUser:        LoginUser + " ALL=(ALL) NOPASSWD:ALL\n",
-		"etc/ssh/sshd_config.d/90-drover.conf": "PermitRootLogin prohibit-password\nPasswordAuthentication no\nUseDNS no\n",
-		"etc/cloud/cloud.cfg.d/90_drover.cfg":  cloudConfig,
-		"etc/systemd/system/" + kubeletUnit:    kubeletUnitText,
-		kubeletScript:                          kubeletScriptText,
-	}
+var imageFiles = map[string]string{
+	"etc/machine-id":                       "",
+	"etc/hostname":                         "localhost\n",
+	"etc/network/interfaces":               "auto lo\niface lo inet loopback\nsource /etc/network/interfaces.d/*\n",
+	"etc/sudoers.d/90-" + LoginUser:        LoginUser + " ALL=(ALL) NOPASSWD:ALL\n",
+	"etc/ssh/sshd_config.d/90-drover.conf": "PermitRootLogin prohibit-password\nPasswordAuthentication no\nUseDNS no\n",
+	"etc/cloud/cloud.cfg.d/90_drover.cfg":  cloudConfig,
+	"etc/systemd/system/" + kubeletUnit:    kubeletUnitText,
+	kubeletScript:                          kubeletScriptText,
 }
 
 // kubeletUnit makes of a container what a kubelet takes for a machine: systemd-nspawn mounts control groups and kernel settings read-only, keeps
@@ -277,9 +271,9 @@ system_info:
 // recipeDigest changes whenever the image would come out different.
 func recipeDigest() string {
 	var text strings.Builder
-	fmt.Fprint(&text, suite, packages(), maskedUnits(), dpkgConfig, configureScript)
-	for _, name := range slices.Sorted(maps.Keys(imageFiles())) {
-		fmt.Fprint(&text, name, imageFiles()[name])
+	fmt.Fprint(&text, suite, packages, maskedUnits, dpkgConfig, configureScript)
+	for _, name := range slices.Sorted(maps.Keys(imageFiles)) {
+		fmt.Fprint(&text, name, imageFiles[name])
 	}
 	sum := sha256.Sum256([]byte(text.String()))
 	return hex.EncodeToString(sum[:])[:12]

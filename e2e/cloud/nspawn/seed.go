@@ -24,6 +24,17 @@ func seed(spec server.Spec, gateway netip.Addr) (map[string]string, error) {
 	if !spec.Offline && (!spec.Public.IsValid() || !gateway.IsValid()) {
 		return nil, fmt.Errorf("describing the network of %s: it needs an address and a gateway", spec.Name)
 	}
+	device := map[string]any{"dhcp4": false}
+	if !spec.Offline {
+		addresses := []string{spec.Public.String() + "/16"}
+		if spec.Private.IsValid() {
+			addresses = append(addresses, spec.Private.String()+"/16")
+		}
+		if spec.IPv6.IsValid() {
+			addresses = append(addresses, spec.IPv6.String()+"/64")
+		}
+		device["addresses"], device["gateway4"] = addresses, gateway.String() // version 2 as this cloud-init reads it
+	}
 	files := map[string]string{"user-data": spec.UserData}
 	if spec.UserData == "" { // the file must be there, and an empty one is warned about
 		files["user-data"] = "#cloud-config\n{}\n"
@@ -32,7 +43,7 @@ func seed(spec server.Spec, gateway netip.Addr) (map[string]string, error) {
 		"meta-data": map[string]any{
 			"instance-id": spec.InstanceID, "local-hostname": spec.Hostname, "public-keys": append([]string{}, spec.Keys...),
 		},
-		"network-config": networkConfig(spec, gateway),
+		"network-config": map[string]any{"version": 2, "ethernets": map[string]any{interfaceName: device}},
 	} {
 		encoded, err := yaml.Marshal(content)
 		if err != nil {
@@ -54,23 +65,6 @@ func seed(spec server.Spec, gateway netip.Addr) (map[string]string, error) {
 	}
 	files["vendor-data"] = "#cloud-config\n" + string(vendorData)
 	return files, nil
-}
-
-// networkConfig is version 2 as this cloud-init reads it, which wants gateway4.
-func networkConfig(spec server.Spec, gateway netip.Addr) map[string]any {
-	device := map[string]any{"dhcp4": false}
-	if !spec.Offline {
-		addresses := []string{spec.Public.String() + "/16"}
-		if spec.Private.IsValid() {
-			addresses = append(addresses, spec.Private.String()+"/16")
-		}
-		if spec.IPv6.IsValid() {
-			addresses = append(addresses, spec.IPv6.String()+"/64")
-		}
-		device["addresses"] = addresses
-		device["gateway4"] = gateway.String()
-	}
-	return map[string]any{"version": 2, "ethernets": map[string]any{interfaceName: device}}
 }
 
 const (

@@ -43,9 +43,9 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request) {
 		inner := &call{w: w, r: r, caller: caller}
 		switch {
 		case !authorized:
-			a.fail(inner, account.Unauthorized())
+			a.fail(inner, defaultError(http.StatusUnauthorized))
 		case token.ReadOnly && r.Method != http.MethodGet && r.Method != http.MethodHead:
-			a.fail(inner, account.Forbidden())
+			a.fail(inner, defaultError(http.StatusForbidden))
 		default:
 			a.routes.ServeHTTP(w, r)
 		}
@@ -96,9 +96,9 @@ func (a *api) meet(ctx context.Context, hits []fault.Hit) fault.Effect {
 func defaultError(status int) *account.Error {
 	switch status {
 	case http.StatusUnauthorized:
-		return account.Unauthorized()
+		return &account.Error{Status: status, ID: "Unauthorized", Message: "Unable to authenticate you"}
 	case http.StatusForbidden:
-		return account.Forbidden()
+		return &account.Error{Status: status, ID: "Forbidden", Message: "You are not authorized to perform this operation"}
 	case http.StatusNotFound:
 		return account.NotFound()
 	case http.StatusTooManyRequests:
