@@ -39,10 +39,6 @@ var current *server
 
 // Main runs the tests of a package with a server at hand, and exits.
 func Main(m *testing.M, opts ...Option) {
-	os.Exit(run(m, opts))
-}
-
-func run(m *testing.M, opts []Option) int {
 	var o options
 	for _, opt := range opts {
 		opt(&o)
@@ -55,7 +51,7 @@ func run(m *testing.M, opts []Option) int {
 			code = max(code, 1)
 		}
 	}
-	return code
+	os.Exit(code)
 }
 
 // started is the running server, started by whoever asks first.

@@ -150,18 +150,6 @@ func findBinary() (string, error) {
 	if binary := os.Getenv(binaryVariable); binary != "" {
 		return binary, nil
 	}
-	root, err := repositoryRoot()
-	if err != nil {
-		return "", err
-	}
-	binary := filepath.Join(root, "bin", "localkube")
-	if _, err := os.Stat(binary); err != nil {
-		return "", fmt.Errorf("tests against a real API server need bin/localkube (run make build, or set %s): %w", binaryVariable, err)
-	}
-	return binary, nil
-}
-
-func repositoryRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", fmt.Errorf("looking for the repository: %w", err)
@@ -169,7 +157,7 @@ func repositoryRoot() (string, error) {
 	for {
 		raw, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 		if err == nil && bytes.HasPrefix(raw, []byte("module github.com/drover-project/drover\n")) {
-			return dir, nil
+			break
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
@@ -177,4 +165,9 @@ func repositoryRoot() (string, error) {
 		}
 		dir = parent
 	}
+	binary := filepath.Join(dir, "bin", "localkube")
+	if _, err := os.Stat(binary); err != nil {
+		return "", fmt.Errorf("tests against a real API server need bin/localkube (run make build, or set %s): %w", binaryVariable, err)
+	}
+	return binary, nil
 }

@@ -13,11 +13,17 @@ import (
 func (t *Testbed) Demo(ctx context.Context) error {
 	return t.present(ctx, []func(context.Context) error{
 		t.shows("A registered driver has become kinds of its own",
-			[]string{"kubectl", "get", "nodedriver", "digitalocean"}, []string{"kubectl", "explain", "digitaloceanmachine.spec.size"}),
-		t.showCreate, t.showLogin, t.showScale,
+			t.show("kubectl", "get", "nodedriver", "digitalocean"), t.show("kubectl", "explain", "digitaloceanmachine.spec.size")),
+		t.shows("Two servers through the real DigitalOcean driver",
+			t.show("kubectl", "apply", "--server-side", "-f", t.example("digitalocean.yaml")),
+			t.showUntil(3*time.Minute, machinesRunning(2), "drover", "get"), t.show("drover", "get", "-o", "wide")),
+		t.showLogin,
+		t.shows("Scaling to one",
+			t.show("kubectl", "scale", "machinedeployment", "hello", "--replicas", "1"),
+			t.showUntil(2*time.Minute, machinesRunning(1), "drover", "get"), t.show("localcloud", "ls", stateDirFlag, t.CloudDir())),
 		t.shows("Deleting the cluster",
-			[]string{"kubectl", "delete", "cluster", "hello", "--timeout", "2m"}, []string{"drover", "get"}),
-		t.showNothingLeft,
+			t.show("kubectl", "delete", "cluster", "hello", "--timeout", "2m"), t.show("drover", "get")),
+		t.showNothingLeft(),
 	})
 }
 
@@ -46,33 +52,22 @@ func (t *Testbed) present(ctx context.Context, acts []func(context.Context) erro
 	return nil
 }
 
-func (t *Testbed) showNothingLeft(ctx context.Context) error {
+func (t *Testbed) showNothingLeft() func(context.Context) error {
 	return t.shows("Nothing is left at the cloud; its ledger tells everything that ever was",
-		[]string{"localcloud", "ledger", stateDirFlag, t.CloudDir()}, []string{"localcloud", "leftovers", stateDirFlag, t.CloudDir()})(ctx)
+		t.show("localcloud", "ledger", stateDirFlag, t.CloudDir()), t.show("localcloud", "leftovers", stateDirFlag, t.CloudDir()))
 }
 
 // shows is an act that consists of commands.
-func (t *Testbed) shows(headline string, commands ...[]string) func(context.Context) error {
+func (t *Testbed) shows(headline string, commands ...func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		t.headline(headline)
-		for _, command := range commands {
-			if err := t.show(ctx, command...); err != nil {
+		for _, show := range commands {
+			if err := show(ctx); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-}
-
-func (t *Testbed) showCreate(ctx context.Context) error {
-	t.headline("Two servers through the real DigitalOcean driver")
-	if err := t.show(ctx, "kubectl", "apply", "--server-side", "-f", t.example("digitalocean.yaml")); err != nil {
-		return err
-	}
-	if err := t.showUntil(ctx, 3*time.Minute, machinesRunning(2), "drover", "get"); err != nil {
-		return err
-	}
-	return t.show(ctx, "drover", "get", "-o", "wide")
 }
 
 func (t *Testbed) showLogin(ctx context.Context) error {
@@ -87,25 +82,14 @@ func (t *Testbed) showLogin(ctx context.Context) error {
 	for _, name := range machines {
 		// The server may restart its sshd while it still boots.
 		done := func(out string) bool { return strings.Contains(out, "status: done") }
-		if err := t.showUntil(ctx, 5*time.Minute, done, "drover", "ssh", name, "--", "cloud-init", "status", "--wait"); err != nil {
+		if err := t.showUntil(5*time.Minute, done, "drover", "ssh", name, "--", "cloud-init", "status", "--wait")(ctx); err != nil {
 			return err
 		}
-		if err := t.show(ctx, "drover", "ssh", name, "--", "cat", "/var/lib/hello/bootstrapped"); err != nil {
+		if err := t.show("drover", "ssh", name, "--", "cat", "/var/lib/hello/bootstrapped")(ctx); err != nil {
 			return err
 		}
 	}
-	return t.show(ctx, "drover", "why", machines[0])
-}
-
-func (t *Testbed) showScale(ctx context.Context) error {
-	t.headline("Scaling to one")
-	if err := t.show(ctx, "kubectl", "scale", "machinedeployment", "hello", "--replicas", "1"); err != nil {
-		return err
-	}
-	if err := t.showUntil(ctx, 2*time.Minute, machinesRunning(1), "drover", "get"); err != nil {
-		return err
-	}
-	return t.show(ctx, "localcloud", "ls", stateDirFlag, t.CloudDir())
+	return t.show("drover", "why", machines[0])(ctx)
 }
 
 // explain shows what is known about clusters and machines when an act failed, unless somebody stopped it.
@@ -120,15 +104,15 @@ func (t *Testbed) explain(ctx context.Context) error {
 	machines, machinesErr := t.names(ctx, "drover", "get", "-o", "name")
 	errs := []error{err, machinesErr}
 	for _, name := range clusters {
-		errs = append(errs, t.show(ctx, "drover", "why", "cluster/"+name))
+		errs = append(errs, t.show("drover", "why", "cluster/"+name)(ctx))
 	}
 	for _, name := range machines {
-		errs = append(errs, t.show(ctx, "drover", "why", name))
+		errs = append(errs, t.show("drover", "why", name)(ctx))
 	}
-	return errors.Join(append(errs, t.show(ctx, "kubectl", "-n", "drover-system", "logs", "deployment/drover-manager", "--tail", "20"))...)
+	return errors.Join(append(errs, t.show("kubectl", "-n", "drover-system", "logs", "deployment/drover-manager", "--tail", "20")(ctx))...)
 }
 
-// runningPhase is the phase in the table of drover get, not a reason such as JobRunning.
+// runningPhase is the phase in the table of drover get or of Machines, not a reason such as JobRunning.
 var runningPhase = regexp.MustCompile(`\sRunning\s`)
 
 // machinesRunning says when drover get lists exactly n machines and all run.

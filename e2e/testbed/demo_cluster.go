@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
@@ -76,45 +75,21 @@ func withRegistry(manifests, registry string, authority []byte) (string, error) 
 
 // DemoCluster shows a cluster of k3s, from its manifests over a change in place to its deletion, and removes every trace, also when a part of it fails.
 func (t *Testbed) DemoCluster(ctx context.Context) error {
-	return t.present(ctx, []func(context.Context) error{
-		t.showCluster,
-		t.shows("kubectl talks to it", []string{"drover", "kubeconfig", "one", "--file", t.clusterKubeconfig()}, t.kubectlOne("get", "nodes", "-o", "wide")),
-		t.showChange,
-		t.shows("It says how it is", []string{"drover", "why", "cluster/one"}),
-		t.shows("Deleting the cluster", []string{"kubectl", "delete", "cluster", "one", "--timeout", "5m"}, []string{"drover", "get"}),
-		t.showNothingLeft,
-	})
-}
-
-// running is the phase of a Machine in the table of kubectl get.
-var running = regexp.MustCompile(`(?m)\sRunning\s`)
-
-func (t *Testbed) showCluster(ctx context.Context) error {
-	t.headline("A cluster of k3s from one server and one worker")
-	if err := t.show(ctx, "kubectl", "apply", "--server-side", "-f", t.clusterExample()); err != nil {
-		return err
-	}
-	run := func(out string) bool { return len(running.FindAllString(out, -1)) == 2 }
-	if err := t.showUntil(ctx, 5*time.Minute, run, "kubectl", "get", "machines.cluster.x-k8s.io"); err != nil {
-		return err
-	}
-	return t.show(ctx, "kubectl", "wait", "rkecontrolplane", "one", "--for=condition=Ready", "--timeout=5m")
-}
-
-func (t *Testbed) showChange(ctx context.Context) error {
-	t.headline("An argument of all kubelets is changed on the same servers")
-	if err := t.show(ctx, "kubectl", "patch", "rkecontrolplane", "one", "--type", "merge", "-p", `{"spec":{"machineGlobalConfig":{"kubelet-arg":["max-pods=50"]}}}`); err != nil {
-		return err
-	}
+	run := func(out string) bool { return len(runningPhase.FindAllString(out, -1)) == 2 }
 	changed := func(out string) bool { return strings.Count(out, " 50\n") == 2 }
-	nodes := t.kubectlOne("get", "nodes", "-o", "custom-columns=NODE:.metadata.name,PROVIDER ID:.spec.providerID,PODS:.status.capacity.pods")
-	if err := t.showUntil(ctx, 5*time.Minute, changed, nodes...); err != nil {
-		return err
-	}
-	return t.show(ctx, "kubectl", "wait", "rkecontrolplane", "one", "--for=condition=Ready", "--timeout=5m")
-}
-
-// kubectlOne is a command of kubectl at the cluster that the demo makes.
-func (t *Testbed) kubectlOne(arguments ...string) []string {
-	return append([]string{"kubectl", "--kubeconfig", t.clusterKubeconfig()}, arguments...)
+	ready := t.show("kubectl", "wait", "rkecontrolplane", "one", "--for=condition=Ready", "--timeout=5m")
+	return t.present(ctx, []func(context.Context) error{
+		t.shows("A cluster of k3s from one server and one worker",
+			t.show("kubectl", "apply", "--server-side", "-f", t.clusterExample()),
+			t.showUntil(5*time.Minute, run, "kubectl", "get", "machines.cluster.x-k8s.io"), ready),
+		t.shows("kubectl talks to it", t.show("drover", "kubeconfig", "one", "--file", t.clusterKubeconfig()),
+			t.show("kubectl", "--kubeconfig", t.clusterKubeconfig(), "get", "nodes", "-o", "wide")),
+		t.shows("An argument of all kubelets is changed on the same servers",
+			t.show("kubectl", "patch", "rkecontrolplane", "one", "--type", "merge", "-p", `{"spec":{"machineGlobalConfig":{"kubelet-arg":["max-pods=50"]}}}`),
+			t.showUntil(5*time.Minute, changed, "kubectl", "--kubeconfig", t.clusterKubeconfig(),
+				"get", "nodes", "-o", "custom-columns=NODE:.metadata.name,PROVIDER ID:.spec.providerID,PODS:.status.capacity.pods"), ready),
+		t.shows("It says how it is", t.show("drover", "why", "cluster/one")),
+		t.shows("Deleting the cluster", t.show("kubectl", "delete", "cluster", "one", "--timeout", "5m"), t.show("drover", "get")),
+		t.showNothingLeft(),
+	})
 }

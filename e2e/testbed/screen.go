@@ -32,38 +32,42 @@ func (t *Testbed) headline(text string) { t.say("\n\033[1m== %s\033[0m\n", text)
 func (t *Testbed) say(format string, args ...any) { _, _ = fmt.Fprintf(t.Out, format, args...) }
 
 // show prints a command as a user would type it, and what it prints.
-func (t *Testbed) show(ctx context.Context, command ...string) error {
-	t.say("$ %s\n", t.typed(command))
-	path, err := t.lookup(command[0])
-	if err != nil {
-		return err
-	}
-	cmd := exec.CommandContext(ctx, path, command[1:]...)
-	cmd.Env, cmd.Stdout, cmd.Stderr = t.Env(), t.Out, t.Out
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s: %w", t.typed(command), err)
-	}
-	return nil
-}
-
-// showUntil runs a command until its output is as wished, and prints the output when it changes.
-func (t *Testbed) showUntil(ctx context.Context, limit time.Duration, wished func(string) bool, command ...string) error {
-	t.say("$ %s   # until it is so\n", t.typed(command))
-	seen := map[string]bool{}
-	return t.await(ctx, limit, nil, "", func(ctx context.Context) error {
-		out, err := t.run(ctx, command[0], command[1:]...)
+func (t *Testbed) show(command ...string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		t.say("$ %s\n", t.typed(command))
+		path, err := t.lookup(command[0])
 		if err != nil {
 			return err
 		}
-		if state := withoutAges(out); !seen[state] {
-			seen[state] = true
-			t.say("%s", out)
-		}
-		if !wished(out) {
-			return errors.New("last seen:\n" + out)
+		cmd := exec.CommandContext(ctx, path, command[1:]...)
+		cmd.Env, cmd.Stdout, cmd.Stderr = t.Env(), t.Out, t.Out
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("%s: %w", t.typed(command), err)
 		}
 		return nil
-	})
+	}
+}
+
+// showUntil runs a command until its output is as wished, and prints the output when it changes.
+func (t *Testbed) showUntil(limit time.Duration, wished func(string) bool, command ...string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		t.say("$ %s   # until it is so\n", t.typed(command))
+		seen := map[string]bool{}
+		return t.await(ctx, limit, nil, "", func(ctx context.Context) error {
+			out, err := t.run(ctx, command[0], command[1:]...)
+			if err != nil {
+				return err
+			}
+			if state := withoutAges(out); !seen[state] {
+				seen[state] = true
+				t.say("%s", out)
+			}
+			if !wished(out) {
+				return errors.New("last seen:\n" + out)
+			}
+			return nil
+		})
+	}
 }
 
 // withoutAges drops what changes by the passing of time alone.

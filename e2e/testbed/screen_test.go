@@ -126,9 +126,9 @@ func TestCommandsAreShownAsTyped(t *testing.T) {
 func TestShowPrintsTheCommandAndItsOutput(t *testing.T) {
 	b := newBench(t)
 	b.programs(t, map[string]string{"drover": `echo out; echo err >&2; [ "$1" != fail ]`})
-	require.NoError(t, b.show(t.Context(), "drover", "get", "a b"))
-	require.EqualError(t, b.show(t.Context(), "drover", "fail"), "drover fail: exit status 1")
-	require.ErrorContains(t, b.show(t.Context(), "missing"), "missing is not in")
+	require.NoError(t, b.show("drover", "get", "a b")(t.Context()))
+	require.EqualError(t, b.show("drover", "fail")(t.Context()), "drover fail: exit status 1")
+	require.ErrorContains(t, b.show("missing")(t.Context()), "missing is not in")
 	require.Equal(t, "$ drover get 'a b'\nout\nerr\n$ drover fail\nout\nerr\n$ missing\n", b.screen.String())
 }
 
@@ -137,9 +137,9 @@ func TestShowUntilPrintsChangesOnly(t *testing.T) {
 	b.programs(t, map[string]string{"drover": `echo x >> asked; n=$(wc -l < asked)
 case $n in 1) echo "not yet" >&2; exit 1;; 2) echo "m Creating 1s";; 3) echo "m Creating 2s";; *) echo "m Running 3s";; esac`})
 	wished := func(out string) bool { return strings.Contains(out, "Running") }
-	require.NoError(t, b.showUntil(t.Context(), time.Minute, wished, "drover", "get"))
+	require.NoError(t, b.showUntil(time.Minute, wished, "drover", "get")(t.Context()))
 	require.Equal(t, "$ drover get   # until it is so\nm Creating 1s\nm Running 3s\n", b.screen.String())
-	err := b.showUntil(t.Context(), time.Millisecond, func(string) bool { return false }, "drover", "get")
+	err := b.showUntil(time.Millisecond, func(string) bool { return false }, "drover", "get")(t.Context())
 	require.ErrorContains(t, err, "not ready after 1ms: ")
 }
 

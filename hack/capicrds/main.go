@@ -99,9 +99,12 @@ func convert(source, destination, version string) error {
 	if err := yaml.UnmarshalStrict(data, crd); err != nil {
 		return fmt.Errorf("decoding %s: %w", source, err)
 	}
-	if err := keepOnly(crd, keepVersion); err != nil {
-		return fmt.Errorf("stripping %s: %w", source, err)
+	at := slices.IndexFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == keepVersion })
+	if at < 0 {
+		return fmt.Errorf("stripping %s: it has no version %s", source, keepVersion)
 	}
+	crd.Spec.Versions, crd.Spec.Conversion = crd.Spec.Versions[at:at+1], nil
+	crd.Spec.Versions[0].Storage, crd.Spec.Versions[0].Served = true, true
 	crd.Status = apiextensionsv1.CustomResourceDefinitionStatus{}
 	out, err := yaml.Marshal(crd)
 	if err != nil {
@@ -112,16 +115,4 @@ func convert(source, destination, version string) error {
 		return fmt.Errorf("writing the CRD: %w", err)
 	}
 	return nil
-}
-
-func keepOnly(crd *apiextensionsv1.CustomResourceDefinition, version string) error {
-	for _, v := range crd.Spec.Versions {
-		if v.Name == version {
-			v.Storage, v.Served = true, true
-			crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{v}
-			crd.Spec.Conversion = nil
-			return nil
-		}
-	}
-	return fmt.Errorf("it has no version %s", version)
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -71,9 +72,9 @@ func Read(file string, role Role, hostname string) (*Config, error) {
 		return nil, err
 	}
 	c := &Config{
-		Role: role, DataDir: or(v.text("data-dir"), defaultDataDir), NodeName: strings.ToLower(or(v.text("node-name"), hostname)), Server: v.text("server"),
-		NodeLabels: v["node-label"], NodeTaints: v["node-taint"], Registries: or(v.text("private-registry"), defaultRegistries),
-		Kubeconfig: or(v.text("write-kubeconfig"), defaultKubeconfig), Names: append(v.list("tls-san"), v.list("node-external-ip")...), Unused: unused,
+		Role: role, DataDir: cmp.Or(v.text("data-dir"), defaultDataDir), NodeName: strings.ToLower(cmp.Or(v.text("node-name"), hostname)), Server: v.text("server"),
+		NodeLabels: v["node-label"], NodeTaints: v["node-taint"], Registries: cmp.Or(v.text("private-registry"), defaultRegistries),
+		Kubeconfig: cmp.Or(v.text("write-kubeconfig"), defaultKubeconfig), Names: append(v.list("tls-san"), v.list("node-external-ip")...), Unused: unused,
 		Arguments: map[string][]string{},
 	}
 	for _, component := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy"} {
@@ -83,19 +84,12 @@ func Read(file string, role Role, hostname string) (*Config, error) {
 	return c, errors.Join(c.tokens(v), c.addresses(v), c.refuse())
 }
 
-func or(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
-}
-
 func (c *Config) tokens(v values) (err error) {
 	if c.Token, err = secret(v, "token"); err != nil {
 		return err
 	}
 	c.AgentToken, err = secret(v, "agent-token")
-	c.AgentToken = or(c.AgentToken, c.Token)
+	c.AgentToken = cmp.Or(c.AgentToken, c.Token)
 	return err
 }
 
@@ -129,7 +123,7 @@ func (c *Config) addresses(v values) error {
 		name, otherwise string
 		into            **net.IPNet
 	}{{"cluster-cidr", defaultPods, &c.Pods}, {"service-cidr", defaultServices, &c.Services}} {
-		text := or(strings.Join(v.list(one.name), ","), one.otherwise)
+		text := cmp.Or(strings.Join(v.list(one.name), ","), one.otherwise)
 		_, network, err := net.ParseCIDR(text)
 		if err != nil || network.IP.To4() == nil {
 			return fmt.Errorf("%s: %s is not one range of IPv4", one.name, text)

@@ -8,7 +8,9 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
@@ -54,6 +56,51 @@ type Plane struct {
 	Files identity.Files
 	// Arguments are name=value by component; they take the place of ours of the same name.
 	Arguments map[string][]string
+	// Disabled are components that are not run.
+	Disabled []string
+	// Kubeconfigs are where others look for the administrator's; an empty one is none.
+	Kubeconfigs []string
+}
+
+// Start runs the control plane, and returns when the API server is ready and the rest is started.
+func (p *Plane) Start(ctx context.Context, sup *process.Supervisor, say func(format string, args ...any)) error {
+	etcd, err := p.etcd()
+	if err != nil {
+		return err
+	}
+	// The API server waits for etcd, so both start at once.
+	for _, spec := range []process.Spec{etcd, p.apiServer()} {
+		if err := sup.Start(spec); err != nil {
+			return err
+		}
+	}
+	if err := p.awaitReady(ctx); err != nil {
+		return err
+	}
+	say("API server is ready")
+	for _, path := range slices.DeleteFunc(slices.Clone(p.Kubeconfigs), func(path string) bool { return path == "" }) {
+		raw, err := os.ReadFile(p.Files.Kubeconfigs[AdminName])
+		if err != nil {
+			return fmt.Errorf("reading kubeconfig: %w", err)
+		}
+		fresh := path + ".new"
+		if err := os.WriteFile(fresh, raw, 0o600); err != nil {
+			return fmt.Errorf("writing the kubeconfig: %w", err)
+		}
+		if err := os.Rename(fresh, path); err != nil {
+			return err
+		}
+	}
+	for _, spec := range []process.Spec{p.controllerManager(), p.controller(SchedulerName)} {
+		if slices.Contains(p.Disabled, strings.TrimPrefix(spec.Name, "kube-")) {
+			continue
+		}
+		if err := sup.Start(spec); err != nil {
+			return err
+		}
+		say("%s is started", spec.Name)
+	}
+	return nil
 }
 
 // AwaitPorts waits until an earlier run has let go of the ports.
@@ -66,9 +113,9 @@ func (p *Plane) AwaitPorts(ctx context.Context) error {
 	)
 }
 
-// Etcd writes etcd's own configuration and says how to run it. It syncs nothing
+// etcd writes etcd's own configuration and says how to run it. It syncs nothing
 // to disk: what is lost when the power fails is a cluster for tests.
-func (p *Plane) Etcd() (process.Spec, error) {
+func (p *Plane) etcd() (process.Spec, error) {
 	client := "https://127.0.0.1:" + strconv.Itoa(p.Ports.EtcdClient)
 	peer := "https://127.0.0.1:" + strconv.Itoa(p.Ports.EtcdPeer)
 	security := func(pair identity.Pair, ca string) map[string]any {
@@ -98,7 +145,7 @@ func (p *Plane) Etcd() (process.Spec, error) {
 }
 
 // RunEtcd runs etcd in this process until the context ends; it is the verb
-// behind the Spec that Etcd returns.
+// behind the Spec that etcd returns.
 func RunEtcd(ctx context.Context, configFile string) error {
 	cfg, err := embed.ConfigFromFile(configFile)
 	if err != nil {
@@ -119,8 +166,8 @@ func RunEtcd(ctx context.Context, configFile string) error {
 	}
 }
 
-// APIServer says how to run kube-apiserver.
-func (p *Plane) APIServer() process.Spec {
+// apiServer says how to run kube-apiserver.
+func (p *Plane) apiServer() process.Spec {
 	f := p.Files
 	args := []string{
 		"etcd-servers=https://127.0.0.1:" + strconv.Itoa(p.Ports.EtcdClient),
@@ -161,8 +208,8 @@ func (p *Plane) APIServer() process.Spec {
 	return p.component(APIServerName, args...)
 }
 
-// ControllerManager says how to run kube-controller-manager.
-func (p *Plane) ControllerManager() process.Spec {
+// controllerManager says how to run kube-controller-manager.
+func (p *Plane) controllerManager() process.Spec {
 	return p.controller(ControllerManagerName,
 		"use-service-account-credentials=true",
 		"service-account-private-key-file="+p.Files.ServiceAccountKey,
@@ -175,9 +222,6 @@ func (p *Plane) ControllerManager() process.Spec {
 		"flex-volume-plugin-dir="+p.Dir.Path("kubelet-volume-plugins"),
 	)
 }
-
-// Scheduler says how to run kube-scheduler.
-func (p *Plane) Scheduler() process.Spec { return p.controller(SchedulerName) }
 
 // controller is a component that may be restarted: it keeps its state in the API. Nobody asks it anything, unless the arguments give it a port.
 func (p *Plane) controller(name string, args ...string) process.Spec {
@@ -199,9 +243,9 @@ func (p *Plane) component(verb string, args ...string) process.Spec {
 	return process.Spec{Name: verb, Path: process.Self, Args: append([]string{verb}, process.Flags(args, p.Arguments[verb])...), Log: p.Dir.Log(verb)}
 }
 
-// AwaitReady returns when the API server says it is ready, which includes etcd
+// awaitReady returns when the API server says it is ready, which includes etcd
 // and the roles it makes at its first start.
-func (p *Plane) AwaitReady(ctx context.Context) error {
+func (p *Plane) awaitReady(ctx context.Context) error {
 	config, err := clientcmd.BuildConfigFromFlags("", p.Files.Kubeconfigs[AdminName])
 	if err != nil {
 		return fmt.Errorf("reading kubeconfig: %w", err)
@@ -221,17 +265,4 @@ func (p *Plane) AwaitReady(ctx context.Context) error {
 		return fmt.Errorf("waiting for the API server: %w", errors.Join(context.Cause(ctx), last))
 	}
 	return nil
-}
-
-// PublishKubeconfig puts the administrator's kubeconfig where others look for it.
-func (p *Plane) PublishKubeconfig(path string) error {
-	raw, err := os.ReadFile(p.Files.Kubeconfigs[AdminName])
-	if err != nil {
-		return fmt.Errorf("reading kubeconfig: %w", err)
-	}
-	fresh := path + ".new"
-	if err := os.WriteFile(fresh, raw, 0o600); err != nil {
-		return fmt.Errorf("writing the kubeconfig: %w", err)
-	}
-	return os.Rename(fresh, path)
 }

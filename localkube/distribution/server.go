@@ -42,7 +42,10 @@ func (m *machine) startServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(m.startControlPlane(ctx, plane), runtimeStarted()); err != nil {
+	if err := os.MkdirAll(filepath.Dir(m.Kubeconfig), 0o750); err != nil {
+		return errors.Join(fmt.Errorf("making the kubeconfig's folder: %w", err), runtimeStarted())
+	}
+	if err := errors.Join(plane.Start(ctx, m.sup, m.say), runtimeStarted()); err != nil {
 		return err
 	}
 	if err := m.letJoin(ctx, join.Server{Password: m.AgentToken, Signer: signer, Certificate: files.APIServer, Pods: plane.Pods, Services: plane.Services}); err != nil {
@@ -68,7 +71,7 @@ func (m *machine) plane(files identity.Files) *controlplane.Plane {
 	p := &controlplane.Plane{
 		Dir: datadir.Dir(filepath.Join(m.DataDir, "server")), Ports: datadir.Ports{HTTPS: apiPort, EtcdClient: 2379, EtcdPeer: 2380}, NodeName: m.NodeName,
 		Bind: net.IPv4zero, Advertise: m.address, Pods: m.Pods.String(), Services: m.Services.String(), Files: files,
-		Arguments: map[string][]string{controlplane.APIServerName: m.Arguments[controlplane.APIServerName]},
+		Arguments: map[string][]string{controlplane.APIServerName: m.Arguments[controlplane.APIServerName]}, Kubeconfigs: []string{m.Kubeconfig},
 	}
 	if m.Advertise != nil {
 		p.Advertise = m.Advertise
@@ -80,33 +83,6 @@ func (m *machine) plane(files identity.Files) *controlplane.Plane {
 		}, m.Arguments[name])
 	}
 	return p
-}
-
-func (m *machine) startControlPlane(ctx context.Context, plane *controlplane.Plane) error {
-	etcd, err := plane.Etcd()
-	if err != nil {
-		return err
-	}
-	// The API server waits for etcd, so both start at once.
-	for _, spec := range []process.Spec{etcd, plane.APIServer()} {
-		if err := m.sup.Start(spec); err != nil {
-			return err
-		}
-	}
-	if err := plane.AwaitReady(ctx); err != nil {
-		return err
-	}
-	m.say("API server is ready")
-	for _, spec := range []process.Spec{plane.ControllerManager(), plane.Scheduler()} {
-		if err := m.sup.Start(spec); err != nil {
-			return err
-		}
-		m.say("%s is started", spec.Name)
-	}
-	if err := os.MkdirAll(filepath.Dir(m.Kubeconfig), 0o750); err != nil {
-		return fmt.Errorf("making the kubeconfig's folder: %w", err)
-	}
-	return plane.PublishKubeconfig(m.Kubeconfig)
 }
 
 // letJoin lets agents join for as long as we run.

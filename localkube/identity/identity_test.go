@@ -104,7 +104,7 @@ func TestIssue_by_an_authority_below_another(t *testing.T) {
 	require.NoError(t, write(encode(below, root.chain[0]), 0o644, filepath.Join(tls, "server-ca.crt")))
 	files, signer := issue(t, dir)
 	requireTrusted(t, read(t, files.APIServer.Certificate), pool(t, filepath.Join(dir, "root.crt")), "198.18.0.2", x509.ExtKeyUsageServerAuth)
-	require.Equal(t, read(t, filepath.Join(tls, "server-ca.crt")), signer.ServerCA())
+	require.Equal(t, read(t, filepath.Join(tls, "server-ca.crt")), signer.ServerCA)
 }
 
 func TestSign(t *testing.T) {

@@ -35,16 +35,14 @@ type Answer struct {
 
 // Signer makes the certificates of nodes.
 type Signer struct {
-	server, client     *authority
-	serverCA, clientCA []byte
+	server, client *authority
+	// ServerCA is the certificate of the authority of servers as it is in its file, ClientCA that of the authority of clients.
+	ServerCA, ClientCA []byte
 }
-
-// ServerCA is the certificate of the authority of servers as it is in its file.
-func (s *Signer) ServerCA() []byte { return s.serverCA }
 
 // Sign answers a node.
 func (s *Signer) Sign(r Request) (Answer, error) {
-	answer := Answer{ServerCA: s.serverCA, ClientCA: s.clientCA}
+	answer := Answer{ServerCA: s.ServerCA, ClientCA: s.ClientCA}
 	if r.Name == "" || net.ParseIP(r.Address) == nil {
 		return answer, errors.New("a node needs a name and an address")
 	}

@@ -109,12 +109,12 @@ func (s Server) Issue() (Files, *Signer, error) {
 			return Files{}, nil, err
 		}
 		path := filepath.Join(s.DataDir, "server", "cred", client.file+".kubeconfig")
-		if err := writeKubeconfig(path, s.url(), serverCA, pair("client-"+client.file)); err != nil {
+		if err := writeKubeconfig(path, "https://"+net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port)), serverCA, pair("client-"+client.file)); err != nil {
 			return Files{}, nil, err
 		}
 		files.Kubeconfigs[client.component] = path
 	}
-	return files, &Signer{server: authorities["server-ca"], client: authorities["client-ca"], serverCA: serverCA, clientCA: clientCA}, nil
+	return files, &Signer{server: authorities["server-ca"], client: authorities["client-ca"], ServerCA: serverCA, ClientCA: clientCA}, nil
 }
 
 // proxyName is whom extensions expect.
@@ -128,11 +128,6 @@ func (s Server) hosts() []string {
 		}
 	}
 	return names
-}
-
-// url is where this machine's own components reach the API server.
-func (s Server) url() string {
-	return "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port))
 }
 
 // writeKubeconfig makes a kubeconfig that has everything in itself.

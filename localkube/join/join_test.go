@@ -30,7 +30,7 @@ func start(t *testing.T) (at, checksum string) {
 		cancel()
 		require.NoError(t, <-done)
 	})
-	sum := sha256.Sum256(signer.ServerCA())
+	sum := sha256.Sum256(signer.ServerCA)
 	return "https://" + listener.Addr().String(), hex.EncodeToString(sum[:])
 }
 

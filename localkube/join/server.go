@@ -49,7 +49,7 @@ func (s Server) Serve(ctx context.Context, listener net.Listener) error {
 
 func (s Server) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+caPath, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(s.Signer.ServerCA()) })
+	mux.HandleFunc("GET "+caPath, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(s.Signer.ServerCA) })
 	mux.HandleFunc("POST "+nodePath, s.node)
 	return mux
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -145,7 +144,7 @@ func (s *server) start(ctx context.Context) error {
 		}
 		runtime <- s.node.StartRuntime(ctx)
 	}()
-	if err := errors.Join(s.startControlPlane(ctx), <-runtime); err != nil {
+	if err := errors.Join(s.plane.Start(ctx, s.sup, s.say), <-runtime); err != nil {
 		return err
 	}
 	if s.node != nil {
@@ -168,7 +167,7 @@ func (s *server) prepare(ctx context.Context) error {
 		return fmt.Errorf("naming the node: %w", err)
 	}
 	s.plane = &controlplane.Plane{Dir: s.dir, Ports: ports, NodeName: strings.ToLower(host), Bind: net.IPv4(127, 0, 0, 1),
-		Pods: controlplane.PodCIDR, Services: controlplane.ServiceCIDR}
+		Pods: controlplane.PodCIDR, Services: controlplane.ServiceCIDR, Disabled: s.opts.Disable, Kubeconfigs: []string{s.dir.Kubeconfig(), s.opts.Kubeconfig}}
 	if s.opts.RunNode {
 		s.plane.Bind = net.IPv4zero
 	}
@@ -192,41 +191,6 @@ func (s *server) prepare(ctx context.Context) error {
 		Files: identity.NodeFiles{ClientCA: s.dir.CA(), Kubelet: s.dir.ComponentKubeconfig("kubelet"), Proxy: s.dir.ComponentKubeconfig("kube-proxy")},
 	})
 	return err
-}
-
-func (s *server) startControlPlane(ctx context.Context) error {
-	// The API server waits for etcd, so both start at once.
-	etcd, err := s.plane.Etcd()
-	if err != nil {
-		return err
-	}
-	for _, spec := range []process.Spec{etcd, s.plane.APIServer()} {
-		if err := s.sup.Start(spec); err != nil {
-			return err
-		}
-	}
-	if err := s.plane.AwaitReady(ctx); err != nil {
-		return err
-	}
-	s.say("API server is ready")
-	for _, path := range []string{s.dir.Kubeconfig(), s.opts.Kubeconfig} {
-		if path == "" {
-			continue
-		}
-		if err := s.plane.PublishKubeconfig(path); err != nil {
-			return err
-		}
-	}
-	for _, spec := range []process.Spec{s.plane.ControllerManager(), s.plane.Scheduler()} {
-		if slices.Contains(s.opts.Disable, strings.TrimPrefix(spec.Name, "kube-")) {
-			continue
-		}
-		if err := s.sup.Start(spec); err != nil {
-			return err
-		}
-		s.say("%s is started", spec.Name)
-	}
-	return nil
 }
 
 func (s *server) stop(grace time.Duration) error {

@@ -31,19 +31,11 @@ func (g Grant) String() string {
 
 // Covers tells whether a request of that kind is allowed by the grant.
 func (g Grant) Covers(use Grant) bool {
-	return covers(g.Verb, use.Verb) && covers(g.Group, use.Group) && coversResource(g.Resource, use.Resource) &&
-		(g.Name == "" || g.Name == use.Name)
-}
-
-func covers(granted, used string) bool { return granted == "*" || granted == used }
-
-// coversResource knows */status, which is that subresource of every resource.
-func coversResource(granted, used string) bool {
-	if covers(granted, used) {
-		return true
-	}
-	subresource, every := strings.CutPrefix(granted, "*/")
-	return every && strings.HasSuffix(used, "/"+subresource)
+	covers := func(granted, used string) bool { return granted == "*" || granted == used }
+	// */status is that subresource of every resource.
+	subresource, every := strings.CutPrefix(g.Resource, "*/")
+	return covers(g.Verb, use.Verb) && covers(g.Group, use.Group) && (g.Name == "" || g.Name == use.Name) &&
+		(covers(g.Resource, use.Resource) || every && strings.HasSuffix(use.Resource, "/"+subresource))
 }
 
 // Grants are the single grants of rules.

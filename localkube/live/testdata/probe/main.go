@@ -36,15 +36,12 @@ func run(verb string, args []string) error {
 	case "get":
 		return get(&http.Client{Timeout: 10 * time.Second}, args[0], "")
 	case "serve":
-		return http.ListenAndServe(args[0], http.HandlerFunc(whoAsks))
+		return http.ListenAndServe(args[0], http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			host, _, _ := net.SplitHostPort(r.RemoteAddr)
+			fmt.Fprintln(w, "from", host)
+		}))
 	}
 	return fmt.Errorf("unknown verb %q", verb)
-}
-
-// whoAsks answers with the address the request came from.
-func whoAsks(w http.ResponseWriter, r *http.Request) {
-	host, _, _ := net.SplitHostPort(r.RemoteAddr)
-	fmt.Fprintln(w, "from", host)
 }
 
 // api asks the API server as the pod's service account.
