@@ -31,19 +31,14 @@ import (
 
 // components are the verbs that take over the whole process; os.Args starts at
 // the verb when they run.
-func components() map[string]func() int {
-	component := func(build func() *cobra.Command) func() int {
-		return func() int { return cli.Run(build()) }
-	}
-	return map[string]func() int{
-		controlplane.EtcdName:              runEtcd,
-		controlplane.APIServerName:         component(apiserver.NewAPIServerCommand),
-		controlplane.ControllerManagerName: component(controllermanager.NewControllerManagerCommand),
-		controlplane.SchedulerName:         component(func() *cobra.Command { return scheduler.NewSchedulerCommand() }),
-		"kubelet":                          component(func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) }),
-		"kube-proxy":                       component(proxy.NewProxyCommand),
-		"kubectl":                          func() int { util.CheckErr(cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand())); return 0 },
-	}
+var components = map[string]func() int{
+	controlplane.EtcdName:              runEtcd,
+	controlplane.APIServerName:         func() int { return cli.Run(apiserver.NewAPIServerCommand()) },
+	controlplane.ControllerManagerName: func() int { return cli.Run(controllermanager.NewControllerManagerCommand()) },
+	controlplane.SchedulerName:         func() int { return cli.Run(scheduler.NewSchedulerCommand()) },
+	"kubelet":                          func() int { return cli.Run(kubelet.NewKubeletCommand(context.Background())) },
+	"kube-proxy":                       func() int { return cli.Run(proxy.NewProxyCommand()) },
+	"kubectl":                          func() int { util.CheckErr(cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand())); return 0 },
 }
 
 func runEtcd() int {
@@ -77,7 +72,7 @@ func main() {
 		}
 	}
 	if len(os.Args) > 1 {
-		if run, ok := components()[os.Args[1]]; ok {
+		if run, ok := components[os.Args[1]]; ok {
 			os.Args = os.Args[1:]
 			os.Exit(run())
 		}

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
@@ -25,7 +26,7 @@ import (
 // ExpectReconciled calls Reconcile for obj and expects no error.
 func ExpectReconciled(tb testing.TB, r reconcile.Reconciler, obj client.Object) reconcile.Result {
 	tb.Helper()
-	result, err := reconcileOnce(tb, r, obj)
+	result, err := r.Reconcile(tb.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
 	require.NoError(tb, err, "reconciling %s", client.ObjectKeyFromObject(obj))
 	return result
 }
@@ -33,14 +34,9 @@ func ExpectReconciled(tb testing.TB, r reconcile.Reconciler, obj client.Object) 
 // ExpectReconcileError calls Reconcile for obj and expects an error, which it returns.
 func ExpectReconcileError(tb testing.TB, r reconcile.Reconciler, obj client.Object) error {
 	tb.Helper()
-	_, err := reconcileOnce(tb, r, obj)
+	_, err := r.Reconcile(tb.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
 	require.Error(tb, err, "reconciling %s", client.ObjectKeyFromObject(obj))
 	return err
-}
-
-func reconcileOnce(tb testing.TB, r reconcile.Reconciler, obj client.Object) (reconcile.Result, error) {
-	tb.Helper()
-	return r.Reconcile(tb.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
 }
 
 // ExpectApplied makes the objects, or updates those that exist, with their
@@ -143,22 +139,17 @@ const pollEvery = 100 * time.Millisecond
 // Reconcile and have nothing to wait for.
 func Eventually(tb testing.TB, timeout time.Duration, check func() error) {
 	tb.Helper()
-	deadline := time.NewTimer(timeout)
-	defer deadline.Stop()
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		select {
-		case <-tb.Context().Done():
-			tb.Fatalf("test ended while waiting: %v", err)
-		case <-deadline.C:
-			tb.Fatalf("not within %s: %v", timeout, err)
-		case <-tick.C:
-		}
+	var last error
+	_ = wait.PollUntilContextTimeout(tb.Context(), pollEvery, timeout, true, func(context.Context) (bool, error) {
+		last = check()
+		return last == nil, nil
+	})
+	switch {
+	case last == nil:
+	case tb.Context().Err() != nil:
+		tb.Fatalf("test ended while waiting: %v", last)
+	default:
+		tb.Fatalf("not within %s: %v", timeout, last)
 	}
 }
 

@@ -329,7 +329,10 @@ func attack(t *testing.T, c client.Client, address string) (stop func()) {
 	once := func() {
 		conn, err := dialer.DialContext(ctx, "tcp", address)
 		if err != nil {
-			pause(ctx, 20*time.Millisecond)
+			select {
+			case <-ctx.Done():
+			case <-time.After(20 * time.Millisecond):
+			}
 			return
 		}
 		defer conn.Close()

@@ -105,18 +105,20 @@ func readClientCA(file string) (*x509.CertPool, error) {
 
 // start waits until the server answers, for a configured webhook that does not answer stops everybody's work.
 func (w *webhooks) start(ctx context.Context, started func(*http.Request) error) error {
-	const check = 50 * time.Millisecond
 	for ctx.Err() == nil {
-		if started(nil) != nil {
-			pause(ctx, check)
-			continue
+		delay := 50 * time.Millisecond
+		if started(nil) == nil {
+			err := w.configure(ctx, w.certs.CABundle(), w.certs.Path())
+			if err == nil {
+				return nil
+			}
+			ctrl.LoggerFrom(ctx).Error(err, "Configuring the webhooks")
+			delay = configureRetry
 		}
-		err := w.configure(ctx, w.certs.CABundle(), w.certs.Path())
-		if err == nil {
-			return nil
+		select {
+		case <-ctx.Done():
+		case <-time.After(delay):
 		}
-		ctrl.LoggerFrom(ctx).Error(err, "Configuring the webhooks")
-		pause(ctx, configureRetry)
 	}
 	return nil
 }
@@ -141,10 +143,3 @@ func (f everyReplica) Start(ctx context.Context) error { return f(ctx) }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (f everyReplica) NeedLeaderElection() bool { return false }
-
-func pause(ctx context.Context, delay time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(delay):
-	}
-}

@@ -13,15 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
-	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
 )
 
-// JobsOf lists the Jobs of a machine, newest first.
-func (a *API) JobsOf(ctx context.Context, m *facts.Machine) ([]batchv1.Job, error) {
-	return a.jobs(ctx, m.Namespace, labels.Set{rkev1.MachineUIDLabel: string(m.UID)})
-}
-
+// jobs lists Jobs with labels, newest first.
 func (a *API) jobs(ctx context.Context, namespace string, set labels.Set) ([]batchv1.Job, error) {
 	list, err := a.Kube.BatchV1().Jobs(namespace).List(ctx, metav1.ListOptions{LabelSelector: set.String()})
 	if err != nil {

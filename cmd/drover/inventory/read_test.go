@@ -55,22 +55,20 @@ func aged(objects ...runtime.Object) *inventory.API {
 
 func minute(n int) metav1.Time { return metav1.NewTime(now.Add(time.Duration(n) * time.Minute)) }
 
-func TestJobsOf(t *testing.T) {
+func TestAttempts_jobs(t *testing.T) {
 	job := func(name, namespace, uid string, at int) *batchv1.Job {
 		return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, CreationTimestamp: minute(at), Labels: map[string]string{rkev1.MachineUIDLabel: uid}}}
 	}
 	api := aged(job("web-create-1", "shop", "u1", 1), job("web-create-3", "shop", "u1", 3), job("web-create-2", "shop", "u1", 2),
 		job("web-remove-1", "shop", "u1", 3), job("db-create-9", "shop", "u2", 9), job("web-create-8", "yard", "u1", 8))
-	jobs, err := api.JobsOf(t.Context(), &facts.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u1"}})
-	require.NoError(t, err)
+	known := api.Attempts(t.Context(), &facts.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u1"}})
+	require.Empty(t, known.Problems)
 	var got []string
-	for _, j := range jobs {
+	for _, j := range known.Jobs {
 		got = append(got, j.Name)
 	}
 	require.Equal(t, []string{"web-remove-1", "web-create-3", "web-create-2", "web-create-1"}, got, "newest first; of the same second the later name")
-	jobs, err = api.JobsOf(t.Context(), &facts.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "none", UID: "u3"}})
-	require.NoError(t, err)
-	require.Empty(t, jobs)
+	require.Empty(t, api.Attempts(t.Context(), &facts.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "none", UID: "u3"}}).Jobs)
 }
 
 func TestPodsOf(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -181,16 +182,15 @@ func (r *reading) driver(ctx context.Context) error {
 	return nil
 }
 
-func (r *reading) bootstrap(ctx context.Context) error {
+func (r *reading) bootstrap(ctx context.Context) (err error) {
 	if r.CAPIMachine == nil || r.CAPIMachine.Spec.Bootstrap.DataSecretName == nil {
 		return nil
 	}
-	var err error
 	r.Bootstrap, err = r.secret(ctx, r.Namespace, *r.CAPIMachine.Spec.Bootstrap.DataSecretName)
 	return err
 }
 
-func (r *reading) credential(ctx context.Context) error {
+func (r *reading) credential(ctx context.Context) (err error) {
 	if r.Machine == nil {
 		return nil
 	}
@@ -198,7 +198,6 @@ func (r *reading) credential(ctx context.Context) error {
 	if ref.Name == "" {
 		return nil
 	}
-	var err error
 	r.Credential, err = r.secret(ctx, ref.Namespace, ref.Name)
 	return err
 }
@@ -238,20 +237,18 @@ func (r *reading) state(ctx context.Context) error {
 	return nil
 }
 
-func (r *reading) jobs(ctx context.Context) error {
+func (r *reading) jobs(ctx context.Context) (err error) {
 	if r.Machine == nil {
 		return nil
 	}
-	var err error
-	r.Jobs, err = r.api.JobsOf(ctx, r.Machine)
+	r.Jobs, err = r.api.jobs(ctx, r.Machine.Namespace, labels.Set{rkev1.MachineUIDLabel: string(r.Machine.UID)})
 	return err
 }
 
-func (r *reading) pods(ctx context.Context) error {
+func (r *reading) pods(ctx context.Context) (err error) {
 	if len(r.Jobs) == 0 {
 		return nil
 	}
-	var err error
 	r.Pods, err = r.api.PodsOf(ctx, &r.Jobs[0])
 	return err
 }

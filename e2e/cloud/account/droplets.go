@@ -192,10 +192,8 @@ func wait(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false
@@ -309,11 +307,9 @@ func (a *Account) AwaitBoot(ctx context.Context, id int, atMost time.Duration) {
 	if !ok {
 		return
 	}
-	timer := time.NewTimer(atMost)
-	defer timer.Stop()
 	select {
 	case <-d.booted:
-	case <-timer.C:
+	case <-time.After(atMost):
 	case <-ctx.Done():
 	}
 }

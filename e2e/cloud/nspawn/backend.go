@@ -15,6 +15,8 @@ import (
 	"time"
 	"unicode"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"github.com/drover-project/drover/e2e/cloud/host"
 	"github.com/drover-project/drover/e2e/cloud/server"
 )
@@ -162,14 +164,8 @@ func (b *Backend) Running(name string) bool {
 
 // AwaitEnd waits until the server runs no more, and returns the end of what it printed on its console.
 func (b *Backend) AwaitEnd(ctx context.Context, name string) string {
-	ticker := time.NewTicker(askEvery)
-	defer ticker.Stop()
-	for b.Running(name) {
-		select {
-		case <-ctx.Done():
-			return ""
-		case <-ticker.C:
-		}
+	if wait.PollUntilContextCancel(ctx, askEvery, true, func(context.Context) (bool, error) { return !b.Running(name), nil }) != nil {
+		return ""
 	}
 	content, err := os.ReadFile(b.dir(name).in(consoleLog))
 	if err != nil {

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"github.com/drover-project/drover/e2e/cloud/host"
 )
 
@@ -174,7 +176,7 @@ func (b *Backend) halt(ctx context.Context, dir serverDir) error {
 	if err == nil && keeper.alive() {
 		if system, err := keeper.firstProcess(); err == nil {
 			_ = syscall.Kill(system, syscall.SIGKILL) // gone already is as good
-			_ = waitFor(ctx, endTimeout, func() bool { return !keeper.alive() })
+			_ = wait.PollUntilContextTimeout(ctx, pollEvery, endTimeout, true, func(context.Context) (bool, error) { return !keeper.alive(), nil })
 		}
 	}
 	groups, err := b.host.cgroups(dir.name())
@@ -195,31 +197,15 @@ func killAll(ctx context.Context, keeper process, groups cgroups) error {
 	if err := keeper.kill(); err != nil {
 		return err
 	}
-	err := waitFor(ctx, killTimeout, func() bool {
+	err := wait.PollUntilContextTimeout(ctx, pollEvery, killTimeout, true, func(context.Context) (bool, error) {
 		left := groups.processes()
 		for _, pid := range left {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
-		return len(left) == 0 && !keeper.alive() // one that is taken for alive would not be started again
+		return len(left) == 0 && !keeper.alive(), nil // one that is taken for alive would not be started again
 	})
 	if err != nil {
 		return fmt.Errorf("waiting for its processes to go: %w", err)
-	}
-	return nil
-}
-
-// waitFor waits until done.
-func waitFor(ctx context.Context, timeout time.Duration, done func() bool) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	ticker := time.NewTicker(pollEvery)
-	defer ticker.Stop()
-	for !done() {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
-		}
 	}
 	return nil
 }

@@ -35,7 +35,18 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request) {
 	hits := a.opts.Faults.Apply(fault.Request{
 		Method: r.Method, Path: r.URL.Path, Name: peekName(r), Token: token.Name, RequestID: caller.RequestID,
 	})
-	effect := a.meet(r.Context(), hits)
+	// Latencies are spent, and the last hit decides.
+	var effect fault.Effect
+	for _, hit := range hits {
+		a.opts.Ledger.Append(ledger.Entry{Op: ledger.OpFault, Name: hit.Name, Token: hit.Token, RequestID: hit.RequestID, Cause: hit.Rule})
+		if hit.Effect.Latency > 0 {
+			select {
+			case <-time.After(hit.Effect.Latency):
+			case <-r.Context().Done():
+			}
+		}
+		effect = hit.Effect
+	}
 	if effect.Boot != nil {
 		r = r.WithContext(context.WithValue(r.Context(), bootKey, effect.Boot))
 	}
@@ -74,22 +85,6 @@ func (a *api) finish(c *call, effect fault.Effect, handle func(http.ResponseWrit
 	err := defaultError(effect.Status)
 	err.ID, err.Message = cmp.Or(effect.ErrorID, err.ID), cmp.Or(effect.Message, err.Message)
 	a.fail(c, err)
-}
-
-// meet notes the hits, spends their latency and returns the deciding effect.
-func (a *api) meet(ctx context.Context, hits []fault.Hit) fault.Effect {
-	var deciding fault.Effect
-	for _, hit := range hits {
-		a.opts.Ledger.Append(ledger.Entry{Op: ledger.OpFault, Name: hit.Name, Token: hit.Token, RequestID: hit.RequestID, Cause: hit.Rule})
-		if hit.Effect.Latency > 0 {
-			select {
-			case <-time.After(hit.Effect.Latency):
-			case <-ctx.Done():
-			}
-		}
-		deciding = hit.Effect
-	}
-	return deciding
 }
 
 // defaultError is what the real API says with a status.
