@@ -235,11 +235,3 @@ func TestSSHCommandIsOneForTheShell(t *testing.T) {
 		require.Equal(t, "-F\n"+dir+"/web-1/config\nweb-1\n", string(out))
 	}
 }
-
-func TestSSHCommandIsQuoted(t *testing.T) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	files, err := access.NewKeyFiles("/with space", machine("1"), login(t, key))
-	require.NoError(t, err)
-	require.Equal(t, "ssh -F '/with space/web-1/config' web-1", files.SSHCommand())
-}

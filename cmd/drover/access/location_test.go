@@ -1,7 +1,6 @@
 package access_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,27 +30,6 @@ func TestParseLocation(t *testing.T) {
 	for text, want := range map[string]string{"": "a path is empty", ":file": "a machine's name is missing before the colon in :file", ":": "a machine's name is missing before the colon in :"} {
 		_, err := access.ParseLocation(text)
 		require.EqualError(t, err, want)
-	}
-}
-
-// TestParseLocationMeansWhatWasWritten: what is read means the same when it is written again, and never nothing.
-func TestParseLocationMeansWhatWasWritten(t *testing.T) {
-	check := func(text string) {
-		location, err := access.ParseLocation(text)
-		if err != nil {
-			return
-		}
-		require.NotEmpty(t, location.Path)
-		if location.Machine == "" {
-			require.Equal(t, text, location.Path, "a path here is the argument itself")
-			return
-		}
-		require.NotContains(t, location.Machine, ":")
-		require.True(t, strings.HasPrefix(text, location.Machine+":"))
-		require.True(t, location.Path == "." || strings.HasSuffix(text, location.Path))
-	}
-	for _, seed := range []string{"one:/etc/hosts", "./a:b", "one:", "a/b/c:d", "one:~/", "one:~", "a/b:c", ":", "one:./~"} {
-		check(seed)
 	}
 }
 

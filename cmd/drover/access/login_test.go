@@ -89,17 +89,6 @@ func TestReadWithoutState(t *testing.T) {
 	require.EqualError(t, err, "the Secret web-1-machine-state is not this machine's: it belongs to AzureMachine web-1")
 }
 
-func TestDial(t *testing.T) {
-	w := newWorld(t, nil)
-	client, err := access.Dial(t.Context(), w.api, machine("1"), w.login)
-	require.NoError(t, err)
-	status, err := client.Run(t.Context(), sshkeys.Command{Line: "exit 7"})
-	require.NoError(t, err)
-	require.Equal(t, 7, status)
-	require.NoError(t, client.Close())
-	require.Empty(t, w.told(), "a login that goes well says nothing")
-}
-
 func TestDialLearnsTheHostKeyOnce(t *testing.T) {
 	w := newWorld(t, func(data map[string][]byte) { delete(data, state.SSHKnownHostsKey) })
 	_, err := access.Dial(t.Context(), w.api, machine("1"), w.login)

@@ -109,17 +109,6 @@ func (o *output) await(t *testing.T, text string) {
 	}
 }
 
-func TestNoTerminal(t *testing.T) {
-	client, server := dial(t, sshkeys.Options{})
-	var out, errOut bytes.Buffer
-	session := access.Session{Streams: genericiooptions.IOStreams{In: strings.NewReader("echo hello\n"), Out: &out, ErrOut: &errOut}}
-	status, err := session.Run(t.Context(), client)
-	require.NoError(t, err)
-	require.Zero(t, status)
-	require.Equal(t, "hello\n", out.String())
-	require.Empty(t, server.Sizes())
-}
-
 func TestProgressCounts(t *testing.T) {
 	progress := &access.Progress{}
 	var shown bytes.Buffer

@@ -10,7 +10,6 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -178,36 +177,6 @@ func TestDialTriesALoginOnce(t *testing.T) {
 	require.NotErrorIs(t, err, sshkeys.ErrNotServing)
 	require.EqualValues(t, 1, d.opens.Load())
 	require.Empty(t, w.told())
-}
-
-// TestDialWaitsForManyAtATime: scp connects to several servers, ssh is run in loops.
-func TestDialWaitsForManyAtATime(t *testing.T) {
-	w := newWorld(t, nil)
-	d := openDoor(t, 0, w.server, func(number int32, connection net.Conn) bool {
-		if number > 8 {
-			return false
-		}
-		_ = connection.Close()
-		return true
-	})
-	w.behind(t, d.Port)
-	w.login.Patience = 5 * time.Second
-	var done atomic.Int32
-	results := make(chan error, 8)
-	for range cap(results) {
-		go func() {
-			client, err := access.Dial(t.Context(), w.api, machine("1"), w.login)
-			if err == nil {
-				done.Add(1)
-				err = client.Close()
-			}
-			results <- err
-		}()
-	}
-	for range cap(results) {
-		require.NoError(t, <-results)
-	}
-	require.EqualValues(t, 8, done.Load())
 }
 
 // TestRead_waitsForTheHostKey while the Job that made the server is about to record it, and for nothing else.

@@ -99,22 +99,20 @@ func TestEveryCommandTellsOfAServerThatIsGone(t *testing.T) {
 	}
 }
 
-func TestEveryCommandTellsOfACredentialThatIsOld(t *testing.T) {
-	c := newCluster(t).through(t, func(out http.ResponseWriter, _ *http.Request) bool {
-		return status(out, http.StatusUnauthorized, "Unauthorized", "Unauthorized")
-	})
-	for _, args := range asking() {
-		text := requireError(t, c.drover(t, args...))
-		require.Contains(t, text, "the API server does not accept the kubeconfig's credential (401 Unauthorized): it is wrong or has expired", args)
-	}
-}
-
-func TestEveryCommandTellsOfAServerThatIsIll(t *testing.T) {
-	c := newCluster(t).through(t, func(out http.ResponseWriter, _ *http.Request) bool {
-		return status(out, http.StatusInternalServerError, "InternalError", `etcd is ill\nand\u001b[31m red`)
-	})
-	for _, args := range asking() {
-		require.Contains(t, requireError(t, c.drover(t, args...)), "etcd is ill; and[31m red", args)
+func TestEveryCommandTellsWhatTheServerSays(t *testing.T) {
+	c := newCluster(t)
+	for want, answer := range map[string]func(out http.ResponseWriter) bool{
+		"the API server does not accept the kubeconfig's credential (401 Unauthorized): it is wrong or has expired": func(out http.ResponseWriter) bool {
+			return status(out, http.StatusUnauthorized, "Unauthorized", "Unauthorized")
+		},
+		"etcd is ill; and[31m red": func(out http.ResponseWriter) bool {
+			return status(out, http.StatusInternalServerError, "InternalError", `etcd is ill\nand\u001b[31m red`)
+		},
+	} {
+		through := c.through(t, func(out http.ResponseWriter, _ *http.Request) bool { return answer(out) })
+		for _, args := range asking() {
+			require.Contains(t, requireError(t, through.drover(t, args...)), want, args)
+		}
 	}
 }
 

@@ -209,23 +209,3 @@ func TestGC_deletedMeanwhile(t *testing.T) {
 	require.Equal(t, 1, r.code)
 	require.Contains(t, r.errOut, "was deleted before it was done")
 }
-
-func TestGC_usage(t *testing.T) {
-	for name, c := range map[string]struct {
-		args []string
-		want string
-	}{
-		"an argument":                   {[]string{"web-1"}, "unknown command"},
-		"a credential without a driver": {[]string{"--credential", "x"}, "--credential needs --driver"},
-		"a credential everywhere":       {[]string{"--credential", "x", "--driver", "digitalocean", "-A"}, "exclude each other"},
-		"a driver without tags":         {[]string{"--driver", "exoscale"}, "docs/orphans.md"},
-		"a negative grace":              {[]string{"--grace", "-1h"}, "must not be negative"},
-		"an unknown output":             {[]string{"-o", "xml"}, "-o takes json"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := execute(t, command.Options{}, "", append([]string{"gc"}, c.args...)...)
-			require.Equal(t, 2, r.code, r.errOut)
-			require.Contains(t, r.errOut, c.want)
-		})
-	}
-}

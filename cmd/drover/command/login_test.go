@@ -78,18 +78,6 @@ func TestSSHInterrupted(t *testing.T) {
 	require.Equal(t, result{code: 255}, r)
 }
 
-func TestSSHBeforeThereIsAServer(t *testing.T) {
-	c := newCluster(t)
-	c.apply(t, waitingMachine)
-	r := c.drover(t, "ssh", "db-1")
-	require.Equal(t, 255, r.code)
-	require.Contains(t, r.errOut, "db-1 has no server yet (phase Pending)")
-	c.secret(t, "db-1-machine-state", map[string]string{"journal.json": `{"operation":"create","attempt":1,"phase":"Intent"}`})
-	r = c.drover(t, "ssh", "db-1")
-	require.Contains(t, r.errOut, "the state holds no SSH private key")
-	require.Contains(t, r.errOut, "drover why db-1")
-}
-
 func TestUnknownHostKey(t *testing.T) {
 	c, server := withServer(t, false)
 	r := c.drover(t, "ssh", "web-1", "--", "true")
@@ -97,6 +85,7 @@ func TestUnknownHostKey(t *testing.T) {
 	require.Contains(t, r.errOut, "no host key of the server is recorded")
 	require.Contains(t, r.errOut, "--accept-new-host-key")
 	require.Empty(t, server.Commands())
+	require.Contains(t, c.drover(t, "keys", "web-1", "--dir", t.TempDir()).errOut, "no host key of web-1 is recorded")
 
 	r = c.drover(t, "ssh", "web-1", "--accept-new-host-key", "--", "true")
 	require.Zero(t, r.code, r.errOut)
@@ -126,32 +115,14 @@ func TestSCP(t *testing.T) {
 	here, there := t.TempDir(), t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(here, "dir", "sub"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(here, "dir", "sub", "f"), []byte("deep"), 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(here, "one.txt"), []byte("one"), 0o640))
 
-	c.ok(t, "scp", filepath.Join(here, "one.txt"), "web-1:"+there+"/renamed")
-	requireFile(t, filepath.Join(there, "renamed"), "one")
-	c.ok(t, "scp", filepath.Join(here, "one.txt"), "pool-abc:"+there)
-	requireFile(t, filepath.Join(there, "one.txt"), "one")
 	r := c.drover(t, "scp", filepath.Join(here, "dir"), "web-1:"+there)
 	require.Equal(t, 1, r.code)
 	require.Contains(t, r.errOut, "is a directory: use -r")
-	c.ok(t, "scp", "-r", filepath.Join(here, "dir"), filepath.Join(here, "one.txt"), "web-1:"+there)
+	c.ok(t, "scp", "-r", filepath.Join(here, "dir"), "pool-abc:"+there)
 	requireFile(t, filepath.Join(there, "dir", "sub", "f"), "deep")
-	r = c.drover(t, "scp", filepath.Join(here, "one.txt"), filepath.Join(here, "one.txt"), "web-1:"+there+"/none")
-	require.Contains(t, r.errOut, "is no directory on the server")
-
-	back := t.TempDir()
-	c.ok(t, "scp", "web-1:"+there+"/renamed", back)
-	requireFile(t, filepath.Join(back, "renamed"), "one")
-	c.ok(t, "scp", "web-1:"+there+"/renamed", filepath.Join(back, "other"))
-	requireFile(t, filepath.Join(back, "other"), "one")
-	r = c.drover(t, "scp", "web-1:"+there+"/dir", back)
-	require.Contains(t, r.errOut, "is a directory: use -r")
-	c.ok(t, "scp", "-r", "web-1:"+there+"/dir", back)
-	requireFile(t, filepath.Join(back, "dir", "sub", "f"), "deep")
-	r = c.drover(t, "scp", "web-1:"+there+"/none", back)
-	require.Equal(t, 1, r.code)
-	require.Contains(t, r.errOut, there+"/none on the server")
+	c.ok(t, "scp", "web-1:"+there+"/dir/sub/f", filepath.Join(here, "back"))
+	requireFile(t, filepath.Join(here, "back"), "deep")
 }
 
 func requireFile(t *testing.T, name, content string) {
@@ -186,22 +157,6 @@ func TestKeys(t *testing.T) {
 	require.NoError(t, err, string(output))
 	require.Equal(t, "logged in\n", string(output))
 	require.Len(t, server.Commands(), 1)
-}
-
-func TestKeysKeepForeignFiles(t *testing.T) {
-	c, _ := withServer(t, false)
-	dir := t.TempDir()
-	require.NoError(t, os.MkdirAll(filepath.Join(dir, "web-1"), 0o700))
-	mine := filepath.Join(dir, "web-1", "id_ed25519")
-	require.NoError(t, os.WriteFile(mine, []byte("my own key"), 0o600))
-	r := c.drover(t, "keys", "web-1", "--dir", dir)
-	require.Equal(t, 1, r.code)
-	require.Contains(t, r.errOut, "id_ed25519")
-	require.Contains(t, r.errOut, "--force")
-	requireFile(t, mine, "my own key")
-	r = c.drover(t, "keys", "web-1", "--dir", dir, "--force")
-	require.Zero(t, r.code, r.errOut)
-	require.Contains(t, r.errOut, "no host key of web-1 is recorded")
 }
 
 func TestRetry(t *testing.T) {

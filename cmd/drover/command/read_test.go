@@ -5,19 +5,16 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/cmd/drover/command"
 	"github.com/drover-project/drover/cmd/drover/explain"
 	"github.com/drover-project/drover/cmd/drover/listing"
 )
@@ -60,25 +57,14 @@ func TestGet(t *testing.T) {
 func TestGetWatch(t *testing.T) {
 	c := newCluster(t)
 	machine := c.apply(t, waitingMachine)
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
-	defer stop()
-	lines := &lineWriter{lines: make(chan string, 100)}
-	ended := make(chan int)
-	go func() {
-		streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: lines, ErrOut: &strings.Builder{}}
-		ended <- command.Execute(ctx, command.Options{Name: "drover", Streams: streams},
-			[]string{"--kubeconfig", c.kubeconfig, "-n", c.namespace, "get", "-w", "--no-headers"})
-	}()
-	require.Regexp(t, `^db-1 .*Pending`, lines.next(ctx, t))
-
-	machine = c.read(t, machine)
-	machine.Object["status"].(map[string]any)["phase"] = "Creating"
-	require.NoError(t, c.Status().Update(t.Context(), machine))
-	require.Regexp(t, `^db-1 .*Creating`, lines.next(ctx, t))
+	r := c.start(t, "get", "-w", "--no-headers")
+	require.Regexp(t, `^db-1 .*Pending`, r.lines(t, 1)[0])
+	c.setPhase(t, machine, "Creating")
+	require.Regexp(t, `^db-1 .*Creating`, r.lines(t, 1)[0])
 	require.NoError(t, c.Delete(t.Context(), machine))
-	require.Regexp(t, `^db-1 .*Deleted`, lines.next(ctx, t))
-	stop()
-	require.Zero(t, <-ended)
+	require.Regexp(t, `^db-1 .*Deleted`, r.lines(t, 1)[0])
+	r.stop()
+	require.Zero(t, <-r.ended)
 }
 
 // lineWriter hands lines on as they are written.
@@ -239,16 +225,6 @@ func (c *cluster) runningJob(t *testing.T, uid types.UID) {
 		Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: pod}},
 	}
 	require.NoError(t, c.Create(t.Context(), job))
-}
-
-func TestCompletion(t *testing.T) {
-	c := newCluster(t)
-	c.apply(t, runningMachine)
-	require.Contains(t, c.ok(t, "__complete", "ssh", "we"), "web-1\tdigitalocean Running\n")
-	require.NotContains(t, c.ok(t, "__complete", "ssh", "web-1", ""), "web-1\t")
-	require.Contains(t, c.ok(t, "__complete", "scp", "we"), "web-1:\n")
-	require.Contains(t, c.ok(t, "__complete", "get", "-n", "test-"), c.namespace+"\n")
-	require.Contains(t, c.ok(t, "__complete", "get", "-o", "j"), "json\n")
 }
 
 func TestVersion(t *testing.T) {

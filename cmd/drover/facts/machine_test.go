@@ -2,7 +2,6 @@ package facts_test
 
 import (
 	"maps"
-	"strings"
 	"testing"
 	"time"
 
@@ -234,56 +233,6 @@ func TestAddress(t *testing.T) {
 	require.Equal(t, "first", of("ExternalIP", "first", "ExternalIP", "second"))
 	require.Equal(t, "a", of("ExternalIP", "", "InternalIP", "a"), "an empty address reaches nobody")
 	require.Empty(t, of("Pigeon", "coo"))
-}
-
-func TestCondition(t *testing.T) {
-	m := &facts.Machine{Status: rkev1.RKEMachineStatus{Conditions: []metav1.Condition{{Type: "Ready", Reason: "A"}, {Type: "CreateJob", Reason: "B"}}}}
-	require.Nil(t, m.Condition("Paused"))
-	require.Equal(t, "B", m.Condition("CreateJob").Reason)
-	require.Same(t, &m.Status.Conditions[0], m.Condition("Ready"))
-}
-
-func TestDecodeMachineKeepsWhatItShows(t *testing.T) {
-	check := func(condition, when, addressType, address, credential string) {
-		m, err := facts.DecodeMachine(kind, map[string]any{
-			"spec": map[string]any{"common": map[string]any{"cloudCredentialSecretName": credential}},
-			"status": map[string]any{
-				"conditions": []any{map[string]any{"type": condition, "lastTransitionTime": when}},
-				"addresses":  []any{map[string]any{"type": addressType, "address": address}},
-			},
-		})
-		require.NoError(t, err)
-		require.NotNil(t, m.Condition(condition))
-		if m.Address() != "" {
-			require.Equal(t, address, m.Address())
-		}
-		if ref := m.Credential(); ref.Namespace != "" {
-			require.Equal(t, credential, ref.Namespace+":"+ref.Name)
-		}
-	}
-	check("Ready", "2026-03-01T12:00:00Z", "ExternalIP", "198.18.0.3", "a:b")
-	check("", "yesterday", "", "", ":")
-}
-
-// TestMatchesOneGroupOnly: a word means a kind however it is written, and never one with another group.
-func TestMatchesOneGroupOnly(t *testing.T) {
-	check := func(word string) {
-		if !kind.Matches(word) {
-			return
-		}
-		require.True(t, kind.Matches(strings.ToLower(word)))
-		name, group, grouped := strings.Cut(strings.ToLower(word), ".")
-		require.Contains(t, []string{"digitaloceanmachine", "digitaloceanmachines", "dom"}, name)
-		if grouped {
-			require.Contains(t, []string{"rke-machine.cattle.io", "v1.rke-machine.cattle.io"}, group)
-			return
-		}
-		require.True(t, kind.Matches(word+".rke-machine.cattle.io"))
-		require.False(t, kind.Matches(word+".example.com"))
-	}
-	for _, word := range []string{"dom", "DigitaloceanMachine.rke-machine.cattle.io", "digitaloceanmachines.v1.rke-machine.cattle.io", ".", ""} {
-		check(word)
-	}
 }
 
 // TestMachineAsTheAPIHasIt decodes all that the CLI shows.

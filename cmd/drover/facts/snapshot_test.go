@@ -58,13 +58,6 @@ func TestDecodeObject(t *testing.T) {
 	}
 }
 
-func TestKnows(t *testing.T) {
-	s := &facts.Snapshot{Unread: []facts.Part{facts.JobsPart}}
-	require.False(t, s.Knows(facts.JobsPart))
-	require.True(t, s.Knows(facts.StatePart))
-	require.True(t, (&facts.Snapshot{}).Knows(facts.JobsPart))
-}
-
 func TestEventTime(t *testing.T) {
 	at := func(minute int) time.Time { return time.Date(2026, 3, 1, 12, minute, 0, 0, time.UTC) }
 	created := corev1.Event{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(at(1))}}

@@ -51,10 +51,6 @@ func TestParseStateKeepsNoSecret(t *testing.T) {
 	require.Contains(t, got.Keys, state.SSHPrivateKeyKey)
 }
 
-func TestStateOfNothing(t *testing.T) {
-	require.False(t, (&facts.State{}).IsTakenOver())
-}
-
 func TestParseStateReadsDocuments(t *testing.T) {
 	got := facts.ParseState("web-1-machine-state", map[string][]byte{
 		state.JournalKey: []byte(`{"operation":"create","attempt":2,"phase":"Bootstrapped","instanceName":"web-1"}`),

@@ -2,7 +2,6 @@ package inventory_test
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -134,12 +133,6 @@ func serve(t *testing.T, handle http.HandlerFunc) string {
 
 func certificateOf(server *httptest.Server) []byte {
 	return pemOf(server.Certificate().Raw)
-}
-
-func TestIsUnreachable(t *testing.T) {
-	require.False(t, inventory.IsUnreachable(nil))
-	require.False(t, inventory.IsUnreachable(apierrors.NewUnauthorized("x")))
-	require.True(t, inventory.IsUnreachable(fmt.Errorf("x: %w", &url.Error{Err: &tls.CertificateVerificationError{Err: errors.New("y")}})))
 }
 
 // FuzzPlain: whatever a server says is one line that a terminal obeys in nothing.

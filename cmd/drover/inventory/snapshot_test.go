@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,7 +18,6 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/cmd/drover/inventory"
-	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
 )
 
@@ -305,40 +303,6 @@ func TestSnapshotHoldsNoSecret(t *testing.T) {
 		raw, err := json.Marshal(part)
 		require.NoError(t, err)
 		require.NotContains(t, string(raw)+fmt.Sprintf("%+v", part), canary)
-	}
-}
-
-// TestSnapshotOfManyMachines: parts of one machine never come from another of the same namespace.
-func TestSnapshotOfManyMachines(t *testing.T) {
-	w := newWorld(t)
-	machines := map[string]*facts.Machine{}
-	for _, name := range []string{"a", "b", "c"} {
-		m := w.machine(t, "GenericMachine", name, "")
-		machines[name] = m
-		job := w.job(t, name+"-create-1", m.UID)
-		w.pod(t, name+"-pod", job.Name)
-		w.event(t, name+"-event", "GenericMachine", name, m.UID, "of "+name, 1)
-		w.secret(t, jobrunner.StateSecretName(name), map[string]string{state.LogKey: "log of " + name})
-	}
-	var reading sync.WaitGroup
-	snapshots := make([]*facts.Snapshot, 30)
-	order := []string{"a", "b", "c"}
-	for i := range snapshots {
-		name := order[i%3]
-		reading.Go(func() {
-			snapshots[i] = w.Snapshot(t.Context(), inventory.Target{Machine: machines[name]}, w.namespace, name, now)
-		})
-	}
-	reading.Wait()
-	for i, s := range snapshots {
-		name := order[i%3]
-		require.Empty(t, s.Problems)
-		require.Len(t, s.Jobs, 1)
-		require.Equal(t, name+"-create-1", s.Jobs[0].Name)
-		require.Len(t, s.Pods, 1)
-		require.Equal(t, name+"-pod", s.Pods[0].Name)
-		require.Equal(t, []string{"of " + name}, messages(s.Events))
-		require.Equal(t, "log of "+name, s.State.Log)
 	}
 }
 

@@ -1,7 +1,6 @@
 package joblog_test
 
 import (
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -82,19 +81,6 @@ func TestAttempts(t *testing.T) {
 			}
 			require.Equal(t, c.want, got)
 		})
-	}
-}
-
-// TestAttemptsDoNotDependOnTheOrderOfJobs: the API may list them in any.
-func TestAttemptsDoNotDependOnTheOrderOfJobs(t *testing.T) {
-	jobs := []batchv1.Job{job("create", 1, 1, true), job("create", 2, 2, true), job("create", 3, 2, true), job("remove", 1, 3, true), job("remove", 2, 4, false)}
-	for range 20 {
-		rand.Shuffle(len(jobs), func(i, j int) { jobs[i], jobs[j] = jobs[j], jobs[i] })
-		var names []string
-		for _, a := range joblog.Attempts(&facts.Snapshot{Jobs: jobs}) {
-			names = append(names, a.String())
-		}
-		require.Equal(t, []string{"attempt 2 to remove", "attempt 1 to remove", "attempt 3 to create", "attempt 2 to create", "attempt 1 to create"}, names)
 	}
 }
 

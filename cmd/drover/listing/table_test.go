@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,29 +60,12 @@ func TestAgeColumn(t *testing.T) {
 	require.Equal(t, "0s", of(now.Add(time.Minute)), "the clock of whoever asks may be behind")
 }
 
-func TestColumnsOfNamespaces(t *testing.T) {
-	machines := []listing.Machine{{Namespace: "shop", Name: "web-1"}}
-	one, all := listing.MachineTable(machines, false, now), listing.MachineTable(machines, true, now)
-	require.Len(t, all.ColumnDefinitions, len(one.ColumnDefinitions)+1)
-	require.Equal(t, "NAMESPACE", all.ColumnDefinitions[0].Name)
-	require.Equal(t, "shop", cell(t, all, "NAMESPACE"))
-	require.Equal(t, "web-1", cell(t, all, "NAME"))
-	for i, definition := range one.ColumnDefinitions {
-		require.Equal(t, definition, all.ColumnDefinitions[i+1])
-	}
-}
-
 // TestEmptyCells: a row must be readable by words, so that only the last of the columns that are always shown may be empty.
 func TestEmptyCells(t *testing.T) {
 	machines := listing.MachineTable([]listing.Machine{{Name: "a", Driver: "d", Phase: "Pending", Kind: "DMachine"}}, false, now)
 	require.Equal(t, []any{"a", "d", "<none>", "Pending", "<none>", "<unknown>", "", "DMachine", "<none>", "<none>", "<none>"}, machines.Rows[0].Cells)
 	drivers := listing.DriverTable([]listing.Driver{{Name: "a", Driver: "d"}}, now)
 	require.Equal(t, []any{"a", "d", "false", "false", "0", "<none>", "<unknown>", "", "<none>", "<none>"}, drivers.Rows[0].Cells)
-}
-
-func TestTablesOfNothing(t *testing.T) {
-	require.Empty(t, listing.MachineTable(nil, true, now).Rows)
-	require.Empty(t, listing.DriverTable(nil, now).Rows)
 }
 
 func TestDriverSummary(t *testing.T) {
@@ -129,30 +111,6 @@ func TestDriversAreSorted(t *testing.T) {
 	}
 	require.Equal(t, []string{"A", "a", "a-1", "b"}, order)
 	require.JSONEq(t, `{"apiVersion":"cli.drover.cattle.io/v1","kind":"DriverList","items":[]}`, string(document(t, listing.NewDriverList(nil))))
-}
-
-// TestMachineTableHasOneRowForAnyMachine: whatever stands in a machine's fields, it has one row, with a cell for each column.
-func TestMachineTableHasOneRowForAnyMachine(t *testing.T) {
-	check := func(name, address, reason, providerID string, seconds int64) {
-		next := now.Add(time.Duration(seconds))
-		machines := []listing.Machine{
-			{Namespace: "shop", Name: name, Driver: "d", Phase: reason, Address: address, Reason: reason, ProviderID: providerID, InstanceName: name, NextAttemptTime: &next, Created: next},
-			{Namespace: "shop", Name: "second", Driver: "d", Phase: "Running"},
-		}
-		for _, withNamespace := range []bool{false, true} {
-			table := listing.MachineTable(machines, withNamespace, now)
-			for _, row := range table.Rows {
-				require.Len(t, row.Cells, len(table.ColumnDefinitions))
-			}
-			shown := string(render(t, table, true))
-			require.Equal(t, 3, strings.Count(shown, "\n"), "%q", shown)
-			require.False(t, strings.ContainsFunc(shown, func(r rune) bool { return r != '\n' && unicode.IsControl(r) }), "%q", shown)
-			require.NotContains(t, shown, "<invalid>", "a time is a time")
-		}
-	}
-	check("web-1", "198.18.0.11", "WaitingForRetry", "digitalocean://4711", int64(90))
-	check("a\nb", "\t", "\x1b[31m", "\x00\xff", int64(-1))
-	check("", "", "", "\u202e\u2028", int64(1)<<40)
 }
 
 // TestWideColumns: what is not for every day comes last, and only when asked for.

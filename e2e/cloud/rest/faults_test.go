@@ -228,13 +228,3 @@ func TestASlowAnswerCanBeGivenUp(t *testing.T) {
 	require.True(t, a.faults.Remove("slow"))
 	require.Equal(t, http.StatusOK, a.ask(t, "GET", "/v2/account", "").status, "others are not held up")
 }
-
-func TestFaultsOfOneTokenSpareTheOthers(t *testing.T) {
-	a := serve(t, rest.Options{})
-	a.program(t, fault.Rule{Match: fault.AnyRequest, Token: "reader", Effect: fault.Effect{Status: 500}})
-	_, response, err := a.as(t, "reader").Account.Get(t.Context())
-	require.Error(t, err)
-	require.Equal(t, 500, response.StatusCode)
-	_, _, err = a.client.Account.Get(t.Context())
-	require.NoError(t, err)
-}
