@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -310,28 +309,4 @@ func TestAwaitEstablished_withBrokenWatches(t *testing.T) {
 		},
 	})
 	require.EqualError(t, apply.AwaitEstablished(t.Context(), away, crd.Name), fmt.Sprintf("waiting for CRD %s to be established: no route to host", crd.Name))
-}
-
-func TestNotAccepted(t *testing.T) {
-	with := func(conditions ...apiextensionsv1.CustomResourceDefinitionCondition) *apiextensionsv1.CustomResourceDefinition {
-		return &apiextensionsv1.CustomResourceDefinition{Status: apiextensionsv1.CustomResourceDefinitionStatus{Conditions: conditions}}
-	}
-	condition := func(kind apiextensionsv1.CustomResourceDefinitionConditionType, status apiextensionsv1.ConditionStatus) apiextensionsv1.CustomResourceDefinitionCondition {
-		return apiextensionsv1.CustomResourceDefinitionCondition{Type: kind, Status: status, Message: "m"}
-	}
-	for name, tt := range map[string]struct {
-		crd     *apiextensionsv1.CustomResourceDefinition
-		refusal string
-	}{
-		"new":                                 {crd: with()},
-		"accepted":                            {crd: with(condition("NamesAccepted", "True"))},
-		"established":                         {crd: with(condition("NamesAccepted", "True"), condition("Established", "True"))},
-		"refused":                             {crd: with(condition("NamesAccepted", "False"), condition("Established", "False")), refusal: "m"},
-		"unknown":                             {crd: with(condition("NamesAccepted", "Unknown"), condition("Established", "Unknown"))},
-		"served, then renamed into another's": {crd: with(condition("NamesAccepted", "False"), condition("Established", "True")), refusal: "m"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			require.Equal(t, tt.refusal, apply.NotAccepted(tt.crd))
-		})
-	}
 }

@@ -146,21 +146,6 @@ func TestContentOfDefinitionsIsWhole(t *testing.T) {
 		"serverscans.rke.cattle.io": true}, statuses)
 }
 
-// Two installations asked for in one process share nothing.
-func TestObjectsAreCopies(t *testing.T) {
-	s := settings()["least"]
-	s.WithCRDs = true
-	want := stream(t, objects(t, s))
-	for _, obj := range objects(t, s) {
-		for key := range obj.GetLabels() {
-			obj.GetLabels()[key] = "changed"
-		}
-		obj.SetName("changed")
-	}
-	require.Equal(t, want, stream(t, objects(t, s)))
-	require.Equal(t, []string{"one", "two"}, settings()["most"].ImagePullSecrets)
-}
-
 func TestSettingsThatCannotBe(t *testing.T) {
 	for message, s := range map[string]charts.Settings{
 		"the image must be given":                     {},

@@ -60,15 +60,6 @@ func TestExpectApplied_names_what_the_server_refuses(t *testing.T) {
 	}
 }
 
-func TestConfig_is_everybodys_own(t *testing.T) {
-	first := testkit.Config(t)
-	require.EqualValues(t, -1, first.QPS, "a test is never throttled")
-	first.Host, first.CAData = "https://elsewhere.example", nil
-	second := testkit.Config(t)
-	require.NotEqual(t, first.Host, second.Host)
-	require.NotEmpty(t, second.CAData)
-}
-
 func TestNamespace_is_everybodys_own(t *testing.T) {
 	c := testkit.Client(t, scheme.Scheme)
 	seen := map[string]bool{}

@@ -2,7 +2,6 @@ package testkit
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -78,12 +77,6 @@ func TestServer_is_started_once_and_told_to_stop(t *testing.T) {
 	require.Equal(t, "server --data-dir "+made[0]+" --ephemeral --disable controller-manager,scheduler\n", content(t, dir, "args"))
 	require.NoError(t, s.stop())
 	require.Equal(t, "told\n", content(t, dir, "told"))
-}
-
-func TestServer_that_nobody_asked_for(t *testing.T) {
-	dir := fakeLocalkube(t, runsUntilTold)
-	require.NoError(t, (&server{}).stop())
-	require.NoFileExists(t, filepath.Join(dir, "args"))
 }
 
 func TestServer_that_does_not_start(t *testing.T) {
@@ -176,12 +169,4 @@ func TestServer_ends_with_a_test_binary_that_is_killed(t *testing.T) {
 	_ = parent.Wait() // it was killed
 	require.Eventually(t, func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH }, time.Minute, 10*time.Millisecond)
 	require.Equal(t, "told\n", content(t, dir, "told"), "it is told, so that it can remove its directory")
-}
-
-func TestApplyCRDs_of_no_server(t *testing.T) {
-	fakeLocalkube(t, runsUntilTold)
-	s := &server{}
-	t.Cleanup(func() { require.NoError(t, s.stop()) })
-	require.NoError(t, s.ensure(), "no definitions, no question")
-	require.NoError(t, applyCRDs(context.WithoutCancel(t.Context()), s.config, nil))
 }

@@ -14,9 +14,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"sigs.k8s.io/yaml"
 
-	v3 "github.com/drover-project/drover/api/management/v3"
 	"github.com/drover-project/drover/e2e/cloud"
 	"github.com/drover-project/drover/e2e/cloud/admin"
 )
@@ -65,31 +63,6 @@ func TestPublishingNeedsACloudThatAnswers(t *testing.T) {
 	require.ErrorIs(t, err, admin.ErrNotRunning)
 	require.ErrorIs(t, b.register(t.Context()), admin.ErrNotRunning)
 	require.ErrorIs(t, b.cloudReady(t.Context()), admin.ErrNotRunning, "a crash left its endpoints")
-}
-
-func TestDriverManifestsAreNodeDrivers(t *testing.T) {
-	b := newBench(t)
-	b.cloud(t)
-	require.NoError(t, os.WriteFile(filepath.Join(b.BinDir, pluginBinary), []byte("x"), 0o600))
-	text, err := b.driverManifests(t.Context())
-	require.NoError(t, err)
-	found := map[string]v3.NodeDriver{}
-	for document := range strings.SplitSeq(strings.TrimPrefix(text, "---\n"), "---\n") {
-		var driver v3.NodeDriver
-		require.NoError(t, yaml.UnmarshalStrict([]byte(document), &driver))
-		require.Equal(t, "NodeDriver", driver.Kind)
-		require.Equal(t, "management.cattle.io/v3", driver.APIVersion)
-		found[driver.Name] = driver
-	}
-	require.Len(t, found, 2)
-	require.True(t, found["generic"].Spec.Builtin)
-	require.False(t, found[PluginDriver].Spec.Builtin)
-	for name, driver := range found {
-		require.True(t, driver.Spec.Active, name)
-	}
-	require.Len(t, found[PluginDriver].Spec.Checksum, 64, "a download is checked")
-	require.False(t, found[PluginDriver].Spec.InsecureSkipChecksum)
-	require.Equal(t, "token", found[PluginDriver].Annotations[v3.PrivateCredentialFieldsAnnotation])
 }
 
 // unready is a program that fails some times before it does what it is to do.
@@ -143,15 +116,4 @@ func TestWhatNextNamesPathsAUserCanPaste(t *testing.T) {
 	broken.program(t, "manager", "exit 1")
 	require.Error(t, broken.UpAndTell(t.Context()))
 	require.NotContains(t, broken.screen.String(), "Everything runs")
-}
-
-func TestStepsFitTheScreenAndDiffer(t *testing.T) {
-	b := newBench(t)
-	seen := map[string]bool{}
-	for _, step := range b.steps() {
-		require.LessOrEqual(t, len(step.title), 72, step.title)
-		require.False(t, seen[step.title], step.title)
-		seen[step.title] = true
-		require.NotNil(t, step.run)
-	}
 }

@@ -59,15 +59,6 @@ func TestPipeHandsOverAllOfItsInput(t *testing.T) {
 	require.Equal(t, "0", strings.TrimSpace(out), "without input there is none, not ours")
 }
 
-func TestRunEndsWithItsContext(t *testing.T) {
-	b := newBench(t)
-	b.programs(t, map[string]string{"drover": "exec sleep 1000"})
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	_, err := b.run(ctx, "drover", "get")
-	require.EqualError(t, err, "running drover get: signal: killed\n")
-}
-
 // A demo that is interrupted takes everything away all the same.
 func TestInterruptedDemoRemovesEveryTrace(t *testing.T) {
 	b := startUp(t)
@@ -85,16 +76,6 @@ func TestInterruptedDemoRemovesEveryTrace(t *testing.T) {
 	require.Contains(t, b.calls(t), "localcloud [clean] [--state-dir] [DIR/.drover/cloud]\n")
 	require.NotContains(t, b.screen.String(), "Done in")
 	require.NotContains(t, b.entries(t), "cloud")
-}
-
-func TestDiagnosisEndsWithItsContext(t *testing.T) {
-	b := newBench(t)
-	b.programs(t, map[string]string{"drover": "exec sleep 1000", "localkube": "exec sleep 1000"})
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	text := b.Diagnose(ctx, "story")
-	require.Equal(t, 6, strings.Count(text, "(context canceled)"), "what could not be asked is said")
-	require.Contains(t, text, "---- the manager on story\n")
 }
 
 func TestDaemonGetsTheEnvironmentAndOutlivesItsLog(t *testing.T) {
@@ -122,68 +103,4 @@ func TestDaemonGetsTheEnvironmentAndOutlivesItsLog(t *testing.T) {
 	require.Eventually(t, func() bool { return strings.Count(b.lastLines("some.log"), "told") == 2 }, time.Minute, 5*time.Millisecond, "a log is kept")
 	require.Empty(t, b.lastLines("another.log"))
 	require.Empty(t, b.lastLines(""), "a folder is no log")
-}
-
-func TestNoProcessNeverExits(t *testing.T) {
-	select {
-	case <-watchExit(nil):
-		require.Fail(t, "there is none to end")
-	default:
-	}
-}
-
-// TestMachinesRunningCountsAnyTable builds the table of drover get for any phases and counts those that run.
-func TestMachinesRunningCountsAnyTable(t *testing.T) {
-	phases := map[rune]string{'R': "Running", 'C': "Creating", 'D': "Deleting", 'F': "Failed", 'J': "JobRunning"}
-	check := func(kinds string, n uint8) {
-		table, running, rows := header, 0, 0
-		for _, kind := range kinds {
-			phase, ok := phases[kind]
-			if !ok {
-				continue
-			}
-			rows++
-			if phase == "Running" {
-				running++
-			}
-			table += "hello-Running-1   " + phase + "   198.18.1.1   3s\n"
-		}
-		require.Equal(t, running == int(n) && rows == int(n), machinesRunning(int(n))(table))
-	}
-	check("RRC", uint8(2))
-	check("", uint8(0))
-}
-
-// TestQuoteIsOneWord is for whatever a path holds.
-func TestQuoteIsOneWord(t *testing.T) {
-	check := func(word string) {
-		quoted := quote(word)
-		if plain.MatchString(word) {
-			require.Equal(t, word, quoted)
-			return
-		}
-		read, ok := readWord(quoted)
-		require.True(t, ok, "%s is more than one word, or none", quoted)
-		require.Equal(t, word, read)
-	}
-	check("it's a \"path\" $HOME `id` \\ *")
-}
-
-// readWord reads a quoted word as a shell does; ok says whether nothing in it means anything else.
-func readWord(text string) (word string, ok bool) {
-	inside := false
-	for i := 0; i < len(text); i++ {
-		switch {
-		case text[i] == '\'':
-			inside = !inside
-		case inside:
-			word += text[i : i+1]
-		case text[i] == '\\' && i+1 < len(text):
-			i++
-			word += text[i : i+1]
-		default:
-			return "", false
-		}
-	}
-	return word, !inside
 }

@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -149,22 +148,6 @@ func (r *recorder) Stop(_ context.Context, name string) error {
 	defer r.mu.Unlock()
 	r.stopped = append(r.stopped, name)
 	return nil
-}
-
-func TestGuestGoesWithItsMachine(t *testing.T) {
-	linkProgram(t)
-	t.Chdir(t.TempDir())
-	guests := &recorder{}
-	s := start(t, guests)
-	d := newDriver(t, s, "three", nil)
-	require.NoError(t, d.Create())
-	require.Empty(t, guests.stopped)
-	require.NoError(t, d.Remove())
-	require.Eventually(t, func() bool {
-		guests.mu.Lock()
-		defer guests.mu.Unlock()
-		return slices.Equal(guests.stopped, []string{"three"})
-	}, time.Minute, 20*time.Millisecond)
 }
 
 func TestDriverIsRefused(t *testing.T) {
