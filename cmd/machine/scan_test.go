@@ -154,7 +154,7 @@ func TestScan_realServers(t *testing.T) {
 
 func droplets() []string {
 	var names []string
-	for _, record := range theCloud.Live(ledger.KindDroplet) {
+	for _, record := range theCloud.Ledger.Live(ledger.KindDroplet) {
 		names = append(names, record.Name)
 	}
 	return names

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -76,12 +78,10 @@ func (d *Driver) PreCreateCheck() error {
 	if err != nil {
 		return fmt.Errorf("listing regions: %w", err)
 	}
-	for _, region := range regions {
-		if region.Slug == d.Region {
-			return nil
-		}
+	if !slices.ContainsFunc(regions, func(region godo.Region) bool { return region.Slug == d.Region }) {
+		return fmt.Errorf("drovertest: there is no region %q", d.Region)
 	}
-	return fmt.Errorf("drovertest: there is no region %q", d.Region)
+	return nil
 }
 
 // Create makes a key and a server and waits for its address.
@@ -249,14 +249,8 @@ func (d *Driver) dropletID() int {
 	return id
 }
 
-// secret returns the token. It is not in the state, so that a removal only
-// works where the credential is handed over again.
-func (d *Driver) secret() string {
-	if d.token != "" {
-		return d.token
-	}
-	return d.getenv(tokenVariable)
-}
+// secret returns the token. It is not in the state, so that a removal only works where the credential is handed over again.
+func (d *Driver) secret() string { return cmp.Or(d.token, d.getenv(tokenVariable)) }
 
 func (d *Driver) client() (*godo.Client, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()

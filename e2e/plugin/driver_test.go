@@ -5,11 +5,9 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/rancher/machine/libmachine/drivers"
-	"github.com/rancher/machine/libmachine/mcnflag"
 	"github.com/rancher/machine/libmachine/state"
 	"github.com/stretchr/testify/require"
 
@@ -96,28 +94,6 @@ func TestBadValuesAreRefused(t *testing.T) {
 	d := &Driver{BaseDriver: &drivers.BaseDriver{}, getenv: func(string) string { return "" }}
 	options := &drivers.CheckDriverOptions{CreateFlags: d.GetCreateFlags()}
 	require.ErrorContains(t, d.SetConfigFromFlags(options), "requires the --drovertest-token option")
-}
-
-func TestFlagsHaveEveryTypeAndShape(t *testing.T) {
-	types := map[string]bool{}
-	unprefixed := 0
-	for _, flag := range (&Driver{}).GetCreateFlags() {
-		switch flag.(type) {
-		case mcnflag.StringFlag:
-			types["string"] = true
-		case mcnflag.IntFlag:
-			types["int"] = true
-		case mcnflag.BoolFlag:
-			types["bool"] = true
-		case mcnflag.StringSliceFlag:
-			types["slice"] = true
-		}
-		if !strings.HasPrefix(flag.String(), "drovertest-") {
-			unprefixed++
-		}
-	}
-	require.Len(t, types, 4)
-	require.Equal(t, 1, unprefixed)
 }
 
 // Each way of taking user data, and what is refused.

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
@@ -31,19 +30,6 @@ func TestTailBeginsWithAWholeCharacter(t *testing.T) {
 			require.Equal(t, test.want, tail(test.text, test.limit))
 		})
 	}
-}
-
-func TestTailFitsItsLimit(t *testing.T) {
-	check := func(text string, limit uint8) {
-		got := tail(text, int(limit))
-		require.LessOrEqual(t, len(got), int(limit)+len("…"))
-		if utf8.ValidString(text) {
-			require.True(t, utf8.ValidString(got))
-			require.True(t, strings.HasSuffix(strings.TrimSpace(text), strings.TrimPrefix(got, "…")))
-		}
-	}
-	check("some text", uint8(3))
-	check("äöü🚀", uint8(5))
 }
 
 func TestAgesAreNoChange(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -83,11 +84,7 @@ func (p *Plane) Start(ctx context.Context, sup *process.Supervisor, say func(for
 		if err != nil {
 			return fmt.Errorf("reading kubeconfig: %w", err)
 		}
-		fresh := path + ".new"
-		if err := os.WriteFile(fresh, raw, 0o600); err != nil {
-			return fmt.Errorf("writing the kubeconfig: %w", err)
-		}
-		if err := os.Rename(fresh, path); err != nil {
+		if err := datadir.Dir(filepath.Dir(path)).Write(raw, filepath.Base(path)); err != nil {
 			return err
 		}
 	}

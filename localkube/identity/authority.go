@@ -1,14 +1,12 @@
 package identity
 
 import (
-	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -76,7 +74,11 @@ func makeAuthority(path, name string) (*authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &authority{[]*x509.Certificate{made}, key}, write(encode(made), 0o644, path+".crt")
+	content, err := cert.EncodeCertificates(made)
+	if err != nil {
+		return nil, err
+	}
+	return &authority{[]*x509.Certificate{made}, key}, write(content, 0o644, path+".crt")
 }
 
 // leaf says what a certificate is for.
@@ -130,7 +132,7 @@ func (a *authority) certify(public crypto.PublicKey, l leaf) ([]byte, error) {
 	if len(a.chain) > 1 {
 		all = append(all, a.chain...)
 	}
-	return encode(all...), nil
+	return cert.EncodeCertificates(all...)
 }
 
 func sign(template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer, years time.Duration) (*x509.Certificate, error) {
@@ -168,14 +170,6 @@ func readOrMakeKey(path string) error {
 	}
 	_, err := newKey(path)
 	return err
-}
-
-func encode(certificates ...*x509.Certificate) []byte {
-	var text bytes.Buffer
-	for _, c := range certificates {
-		text.Write(pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: c.Raw}))
-	}
-	return text.Bytes()
 }
 
 // write puts a file in its place as a whole.

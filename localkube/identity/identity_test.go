@@ -101,7 +101,9 @@ func TestIssue_by_an_authority_below_another(t *testing.T) {
 	below, err := sign(&x509.Certificate{Subject: pkix.Name{CommonName: "below"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign},
 		root.chain[0], key.Public(), root.key, 1)
 	require.NoError(t, err)
-	require.NoError(t, write(encode(below, root.chain[0]), 0o644, filepath.Join(tls, "server-ca.crt")))
+	chain, err := cert.EncodeCertificates(below, root.chain[0])
+	require.NoError(t, err)
+	require.NoError(t, write(chain, 0o644, filepath.Join(tls, "server-ca.crt")))
 	files, signer := issue(t, dir)
 	requireTrusted(t, read(t, files.APIServer.Certificate), pool(t, filepath.Join(dir, "root.crt")), "198.18.0.2", x509.ExtKeyUsageServerAuth)
 	require.Equal(t, read(t, filepath.Join(tls, "server-ca.crt")), signer.ServerCA)

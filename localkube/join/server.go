@@ -38,20 +38,16 @@ type Server struct {
 
 // Serve answers until the context ends.
 func (s Server) Serve(ctx context.Context, listener net.Listener) error {
-	server := &http.Server{Handler: s.handler(), ReadTimeout: timeout, WriteTimeout: timeout, MaxHeaderBytes: maxBytes}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+caPath, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(s.Signer.ServerCA) })
+	mux.HandleFunc("POST "+nodePath, s.node)
+	server := &http.Server{Handler: mux, ReadTimeout: timeout, WriteTimeout: timeout, MaxHeaderBytes: maxBytes}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	if err := server.ServeTLS(listener, s.Certificate.Certificate, s.Certificate.Key); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("letting agents join: %w", err)
 	}
 	return nil
-}
-
-func (s Server) handler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+caPath, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(s.Signer.ServerCA) })
-	mux.HandleFunc("POST "+nodePath, s.node)
-	return mux
 }
 
 func (s Server) node(w http.ResponseWriter, r *http.Request) {

@@ -40,20 +40,6 @@ func withoutMachine(change func(*facts.Snapshot)) *facts.Snapshot {
 
 func absentMachines() map[string]decision {
 	return map[string]decision{
-		"never made": {withoutMachine(nil), `
-# CAPI Machine shop/web-1, Provisioning
-! |InfrastructureMissing||
-. It refers to DigitaloceanMachine web-1, which does not exist: never made, or deleted.
-> If a MachineSet or MachineDeployment owns the CAPI Machine, let it make another: kubectl -n shop delete machine.cluster.x-k8s.io web-1
-> Otherwise make the DigitaloceanMachine yourself
-`},
-		"no driver": {withoutMachine(func(s *facts.Snapshot) { s.Driver = nil }), `
-# CAPI Machine shop/web-1, Provisioning
-! |DriverNotFound||
-. It wants a DigitaloceanMachine, a kind no active driver makes.
-> See which drivers there are: kubectl drover get drivers
-> Make a NodeDriver for digitalocean, or activate the predefined one: kubectl patch nodedriver digitalocean --type merge -p '{"spec":{"active":true}}'
-`},
 		"the driver is not active": {withoutMachine(func(s *facts.Snapshot) { s.Driver = driver(false); s.Driver.Status.MachineKind = "" }), `
 # CAPI Machine shop/web-1, Provisioning
 ! |DriverNotFound||
@@ -196,12 +182,6 @@ func goneMachines() map[string]decision {
 		return &state.Journal{Operation: state.Remove, Attempt: 2, Phase: phase, InstanceName: name}
 	}
 	return map[string]decision{
-		"only events": {left(&facts.State{}), `
-# machine shop/web-9, Gone
-. No machine of this name exists.
-. What is known of it is in the events below; events are kept for an hour.
-> See the machines there are: kubectl drover get -A
-`},
 		"state not read": {left(nil), `
 # machine shop/web-9, Gone
 . No machine of this name exists.
@@ -219,13 +199,6 @@ func goneMachines() map[string]decision {
 . No machine of this name exists.
 . Its state Secret web-9-machine-state is still there: removing was begun (Removing, attempt 2 to remove). A server may exist.
 > Look in the cloud for a server called pool-web-9
-> Keep the Secret until no server is left, for it holds the server's key and record; then delete it: kubectl -n shop delete secret web-9-machine-state
-`},
-		"its name is not known": {left(&facts.State{Name: "web-9-machine-state", ServerMayExist: true, Journal: journal(state.PhaseIntent, "")}), `
-# machine shop/web-9, Gone
-. No machine of this name exists.
-. Its state Secret web-9-machine-state is still there: the cloud was asked for a server; whether it made one is not known (Intent, attempt 2 to remove). A server may exist.
-> Look in the cloud for a server called web-9
 > Keep the Secret until no server is left, for it holds the server's key and record; then delete it: kubectl -n shop delete secret web-9-machine-state
 `},
 		"its name is odd": {left(&facts.State{Name: "web-9-machine-state", ServerMayExist: true, Journal: journal(state.PhaseIntent, "{cmd}\x1b[31m{ns}")}), `

@@ -193,12 +193,6 @@ func jobDecisions() map[string]decision {
 . Job web-1-create-2 is under way, attempt 2
 > Watch what the driver says: drover logs web-1 -n shop -f
 `},
-		"gone": {at(), `
-! CreateJob|JobMissing||
-. The Job web-1-create-2 is gone although it was said to be at work: someone deleted it.
-> Drover starts another one; if not within a minute: drover retry web-1 -n shop
-> See whether Drover's manager runs and what it logs: kubectl -n drover-system get pods; kubectl -n drover-system logs deploy/drover-manager
-`},
 		"gone, another is left": {changed(at(), named("web-1-create-1")), `
 ! CreateJob|JobMissing||
 . The Job web-1-create-2 is gone although it was said to be at work: someone deleted it.

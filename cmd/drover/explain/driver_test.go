@@ -45,11 +45,6 @@ func failedAt(name, reason, message string) metav1.Condition {
 
 func readDrivers() map[string]driverDecision {
 	return map[string]driverDecision{
-		"unseen": {external(), `
-! |NotReconciled||
-. No manager has looked at this driver yet.
-> See whether Drover's manager runs and what it logs: kubectl -n drover-system get pods; kubectl -n drover-system logs deploy/drover-manager
-`},
 		"download failed": {probed(valid(), failedAt(v3.DownloadedCondition, v3.DownloadFailedReason, "Get \"https://drivers.example\": dial tcp: no such host")), `
 ! Downloaded|DownloadFailed||Get "https://drivers.example": dial tcp: no such host
 . Get "https://drivers.example": dial tcp: no such host
@@ -96,19 +91,6 @@ func probedDrivers() map[string]driverDecision {
 . Job probe-mycloud-2 is under way
 . Attempts to read the driver so far: 2.
 > Look at the probe's pod: kubectl -n drover-drivers describe pods -l batch.kubernetes.io/job-name=probe-mycloud-2
-`},
-		"the Job is not there": {external(valid(), probing), `
-! Installed|Probing||Job probe-mycloud-2 is under way
-. Job probe-mycloud-2 is under way
-. Attempts to read the driver so far: 2.
-> See whether Drover's manager runs and what it logs: kubectl -n drover-system get pods; kubectl -n drover-system logs deploy/drover-manager
-`},
-		"no image": {withPod(waitingPod("ImagePullBackOff", "not found")), `
-! Installed|ImagePullBackOff||not found
-. The image of the Job's pod cannot be pulled.
-. not found
-> Correct the image, registry or pull secret that the manager gives Jobs
-> Look at the pod: kubectl -n drover-drivers describe pod probe-mycloud-2-x
 `},
 		"no pod": {withPod(nil, event("uid-j", "probe-mycloud-2", "FailedCreate", "exceeded quota", 1)), `
 ! Installed|FailedCreate||exceeded quota

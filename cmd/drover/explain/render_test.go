@@ -2,15 +2,12 @@ package explain
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/drover-project/drover/cmd/drover/facts"
 )
 
 func rendered(t *testing.T, r *Report) string {
@@ -114,25 +111,6 @@ func TestWrap(t *testing.T) {
 			require.Equal(t, c.want, wrapped(c.text))
 		})
 	}
-}
-
-// TestWrapLosesNoWord: no word is lost, and no line is longer than it must be.
-func TestWrapLosesNoWord(t *testing.T) {
-	check := func(text string) {
-		text = facts.Clean(text)
-		var words []string
-		for _, line := range wrapped(text) {
-			fields := strings.Fields(line)
-			words = append(words, fields...)
-			if utf8.RuneCountInString(line) > width {
-				fields = strings.Fields(strings.TrimPrefix(line, "  1."))
-				require.True(t, len(fields) == 1 || slices.Contains(programs, fields[0]), "only a word or a command is longer: %q", line)
-			}
-		}
-		require.Equal(t, strings.Fields(text), words[1:])
-	}
-	check("Look at it: kubectl -n shop get pods; drover why web-1 -n 'a; b' | tail")
-	check(strings.Repeat("word ", 60))
 }
 
 func TestIsQuoteOpen(t *testing.T) {

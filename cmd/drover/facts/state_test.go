@@ -100,16 +100,3 @@ func TestParseStateBoundsTheLog(t *testing.T) {
 	require.Equal(t, strings.Repeat("€", state.MaxLogBytes/3), euros, "characters stay whole")
 	require.Equal(t, strings.Repeat("x", state.MaxLogBytes-1)+"\n", log(exact+"\n"), "a last line that is too long is cut inside")
 }
-
-func TestParseStateNamesTheSecretInEveryProblem(t *testing.T) {
-	check := func(journal, result, server, log []byte) {
-		got := facts.ParseState("s", map[string][]byte{
-			state.JournalKey: journal, state.ResultKey: result, state.ServerKey: server, state.LogKey: log,
-		})
-		require.LessOrEqual(t, len(got.Log), state.MaxLogBytes)
-		for _, problem := range got.Problems {
-			require.True(t, strings.HasPrefix(problem, "Secret s: "))
-		}
-	}
-	check([]byte(`{"operation":"create","attempt":1,"phase":"Intent"}`), []byte(`{"outcome":"Failed"}`), []byte(`{"sshPort":22}`), []byte("log"))
-}

@@ -55,15 +55,6 @@ func TestKindsEndWithTheirContext(t *testing.T) {
 	require.Equal(t, "asking the API for machine kinds: interrupted", inventory.Plain(err))
 }
 
-func TestBrief(t *testing.T) {
-	ctx, cancel := inventory.Brief(t.Context())
-	deadline, limited := ctx.Deadline()
-	require.True(t, limited)
-	require.False(t, deadline.IsZero())
-	cancel()
-	require.ErrorIs(t, ctx.Err(), context.Canceled)
-}
-
 func TestMachines(t *testing.T) {
 	w, other := newWorld(t), newWorld(t)
 	w.machine(t, "DigitaloceanMachine", "a", `, labels: {pool: blue}`)

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -139,18 +138,6 @@ func TestRecordHostKeyAtOnce(t *testing.T) {
 		}
 		require.EqualError(t, err, "recording the host key: the state Secret changed in the meantime; try again")
 	}
-}
-
-// TestRecordHostKeyOfAnother: a machine of the same name and another kind must not get the key.
-func TestRecordHostKeyOfAnother(t *testing.T) {
-	w := newWorld(t)
-	ours, theirs := w.machine(t, "GenericMachine", "twin", ""), w.machine(t, "DigitaloceanMachine", "twin", "")
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "twin-machine-state", OwnerReferences: []metav1.OwnerReference{
-		{APIVersion: "rke-machine.cattle.io/v1", Kind: "DigitaloceanMachine", Name: "twin", UID: theirs.UID, Controller: new(true)}}}}
-	require.NoError(t, w.Create(t.Context(), secret))
-	require.ErrorContains(t, w.RecordHostKey(t.Context(), ours, []byte("x")), "it belongs to DigitaloceanMachine twin")
-	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(secret), secret))
-	require.Empty(t, secret.Data)
 }
 
 func TestCheckName(t *testing.T) {

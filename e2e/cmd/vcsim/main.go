@@ -32,32 +32,19 @@ func main() {
 
 func newRootCommand() *cobra.Command {
 	stateDir := ""
+	var endpoint vcenter.Endpoint
+	readEndpoint := func(*cobra.Command, []string) (err error) {
+		endpoint, err = vcenter.ReadEndpoint(stateDir)
+		return err
+	}
 	root := &cobra.Command{
 		Use: "vcsim", Short: "A simulated vCenter whose machines are servers of the local cloud, for tests",
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	root.PersistentFlags().StringVar(&stateDir, "state-dir", ".drover/vcenter", "directory of the simulator's state")
-	root.AddCommand(newServeCommand(&stateDir), newListCommand(&stateDir), newSecretCommand(&stateDir), &cobra.Command{
-		Use: "destroy NAME", Short: "Destroy a virtual machine behind everyone's back", Args: cobra.ExactArgs(1),
-		RunE: func(command *cobra.Command, args []string) error {
-			endpoint, err := vcenter.ReadEndpoint(stateDir)
-			if err != nil {
-				return err
-			}
-			return vcenter.Destroy(command.Context(), endpoint, args[0])
-		},
-	})
-	return root
-}
-
-func newListCommand(stateDir *string) *cobra.Command {
-	return &cobra.Command{
-		Use: "ls", Short: "Print the virtual machines as JSON lines", Args: cobra.NoArgs,
+	root.AddCommand(newServeCommand(&stateDir), &cobra.Command{
+		Use: "ls", Short: "Print the virtual machines as JSON lines", Args: cobra.NoArgs, PreRunE: readEndpoint,
 		RunE: func(command *cobra.Command, _ []string) error {
-			endpoint, err := vcenter.ReadEndpoint(*stateDir)
-			if err != nil {
-				return err
-			}
 			machines, err := vcenter.List(command.Context(), endpoint)
 			if err != nil {
 				return err
@@ -70,27 +57,16 @@ func newListCommand(stateDir *string) *cobra.Command {
 			}
 			return nil
 		},
-	}
-}
-
-func newSecretCommand(stateDir *string) *cobra.Command {
-	return &cobra.Command{
-		Use: "secret NAME", Short: "Print the manifest of a credential Secret for the vSphere driver", Args: cobra.ExactArgs(1),
+	}, &cobra.Command{
+		Use: "secret NAME", Short: "Print the manifest of a credential Secret for the vSphere driver", Args: cobra.ExactArgs(1), PreRunE: readEndpoint,
 		RunE: func(command *cobra.Command, args []string) error {
-			endpoint, err := vcenter.ReadEndpoint(*stateDir)
-			if err != nil {
-				return err
-			}
 			host, port, err := net.SplitHostPort(endpoint.Address)
 			if err != nil {
 				return fmt.Errorf("reading the address: %w", err)
 			}
 			manifest, err := yaml.Marshal(corev1.Secret{
-				TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-				ObjectMeta: metav1.ObjectMeta{Name: args[0]},
-				StringData: map[string]string{
-					"vcenter": host, "vcenterPort": port, "username": endpoint.Username, "password": endpoint.Password,
-				},
+				TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Name: args[0]},
+				StringData: map[string]string{"vcenter": host, "vcenterPort": port, "username": endpoint.Username, "password": endpoint.Password},
 			})
 			if err != nil {
 				return fmt.Errorf("encoding the Secret: %w", err)
@@ -98,7 +74,13 @@ func newSecretCommand(stateDir *string) *cobra.Command {
 			_, err = command.OutOrStdout().Write(manifest)
 			return err
 		},
-	}
+	}, &cobra.Command{
+		Use: "destroy NAME", Short: "Destroy a virtual machine behind everyone's back", Args: cobra.ExactArgs(1), PreRunE: readEndpoint,
+		RunE: func(command *cobra.Command, args []string) error {
+			return vcenter.Destroy(command.Context(), endpoint, args[0])
+		},
+	})
+	return root
 }
 
 func newServeCommand(stateDir *string) *cobra.Command {
