@@ -247,6 +247,9 @@ func Clean(ctx context.Context, stateDir string) error {
 	return errors.Join(err, lock.Close())
 }
 
+// Live returns what exists now; with kinds, only those.
+func (c *Cloud) Live(kinds ...ledger.Kind) []ledger.Record { return c.Ledger.Live(kinds...) }
+
 // Token returns the secret of the default token.
 func (c *Cloud) Token() string { return c.tokens.Secret(DefaultToken) }
 
