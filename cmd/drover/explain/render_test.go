@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
 )
 
 func rendered(t *testing.T, r *Report) string {
