@@ -2,9 +2,13 @@ package bootstrap
 
 import (
 	_ "embed" // the script's body
+	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"strings"
+
+	"github.com/drover-project/drover/api/plan"
 )
 
 //go:embed clean.sh
@@ -17,6 +21,14 @@ type Clean struct {
 	Claim string
 	// Run is the folder on the host with the bootstrap script that was run there for the machine: it names the machine's plan Secret.
 	Run string
+}
+
+// MarkerRoot on a host has a folder for each machine that was bootstrapped over SSH. Beside it is the claim of the machine that has the host.
+const MarkerRoot = "/var/lib/drover/userdata"
+
+// NewClean is what is taken off a host of the machine with a UID; root is MarkerRoot, but in tests.
+func NewClean(uid, root string) Clean {
+	return Clean{UID: uid, Claim: path.Join(path.Dir(root), "claim"), Run: path.Join(root, uid)}
 }
 
 // Exit codes of the script that CleanScript writes, beside 0: the host is clean, or was another machine's.
@@ -45,4 +57,24 @@ func CleanScript(c Clean) ([]byte, error) {
 	out.WriteString(": \"${DROVER_ROOT:=}\"\n")
 	out.WriteString(cleaning)
 	return []byte(out.String()), nil
+}
+
+// CleanPlan writes the plan by which the machine's agent runs the script, reports, and only then goes: agents run periodic instructions when it is written
+// that the others have succeeded, and the one here is what the unit waits for that the script left behind.
+func CleanPlan(c Clean) ([]byte, error) {
+	if strings.Trim(c.UID, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") != "" {
+		return nil, fmt.Errorf("writing the cleaning plan: %q is no UID", c.UID) // a unit of systemd has it in a path
+	}
+	script, err := CleanScript(c)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := json.Marshal(plan.Plan{
+		Instructions:         []plan.Instruction{{Command: plan.Command{Name: "clean", Script: string(script), Args: []string{"by-plan"}}, SaveOutput: true}},
+		PeriodicInstructions: []plan.PeriodicInstruction{{Command: plan.Command{Name: "leave", Command: "touch", Args: []string{c.Run + "/reported"}}}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("writing the cleaning plan: %w", err)
+	}
+	return raw, nil
 }

@@ -2,6 +2,9 @@
 # What follows takes off a host what came to it for one machine: Drover's agent, k3s or RKE2 with all their data, and last the claim, so that
 # another machine can have the host. It needs root, and can be run again at any time. A host or an agent of another machine's is left alone: then,
 # or when something cannot be taken off, the claim stays. Nothing is done before all of it has been read.
+#
+# The first argument is the part that is to be done: all without one. By plan, where the agent itself runs this, it is by-plan, which leaves the agent
+# there to report it and a unit of systemd for the rest, whose part is leave.
 
 say() { echo "drover: $*"; }
 
@@ -83,7 +86,7 @@ clean() {
 		fail 3 "the agent on this host follows the plan Secret $follows, and ${brought:-none} was this machine's: it belongs to another machine"
 	fi
 	# From here on nothing starts again by itself.
-	[ ! -e "$unit" ] || systemctl disable --quiet --now drover-agent || fail 1 "the agent could not be stopped"
+	[ "$part" = by-plan ] || [ ! -e "$unit" ] || systemctl disable --quiet --now drover-agent || fail 1 "the agent could not be stopped"
 	if [ -e "$DROVER_ROOT$agent/journal.json" ]; then # it has had a plan
 		uninstall k3s K3S_DATA_DIR
 		uninstall rke2 RKE2_DATA_DIR
@@ -91,13 +94,52 @@ clean() {
 		rm -rf "$DROVER_ROOT/etc/rancher/node" "$DROVER_ROOT/var/lib/rancher/capr"
 		rmdir "$DROVER_ROOT/var/lib/rancher" "$DROVER_ROOT/etc/rancher" 2>/dev/null || :
 	fi
-	remove_agent
+	[ "$part" = by-plan ] || remove_agent
+}
+
+# leave_later has the rest done when the agent has reported, whatever ends before.
+leave_later() {
+	cp "$0" "$DROVER_RUN/clean.new"
+	mv "$DROVER_RUN/clean.new" "$DROVER_RUN/clean"
+	printf '%s\n' "[Unit]
+Description=Takes Drover's agent off this host
+ConditionPathExists=$DROVER_RUN/clean
+
+[Service]
+ExecStart=/bin/sh $DROVER_RUN/clean leave
+Restart=on-failure
+RestartSec=60
+UMask=0077
+
+[Install]
+WantedBy=multi-user.target" >"$leaving.new"
+	mv "$leaving.new" "$leaving"
+	systemctl daemon-reload
+	systemctl enable --quiet drover-clean
+	systemctl start --no-block drover-clean
+}
+
+# leave waits for the mark that the report was written, and does the rest in a shell of its own; then its unit goes. Somebody else may have cleaned the host
+# meanwhile, over SSH.
+leave() {
+	while [ -e "$DROVER_RUN/clean" ] && [ ! -e "$DROVER_RUN/reported" ]; do sleep 2; done
+	[ ! -e "$DROVER_RUN/clean" ] || /bin/sh "$DROVER_RUN/clean" last
+	rm -rf "$DROVER_RUN" # without which the unit does not start
+	rmdir "${DROVER_RUN%/*}" "${DROVER_CLAIM%/*}" 2>/dev/null || :
+	systemctl disable --quiet drover-clean
+	rm -f "$leaving"
+	systemctl daemon-reload
 }
 
 main() {
 	set -eu
 	umask 077
+	part=${1:-all} leaving=$DROVER_ROOT/etc/systemd/system/drover-clean.service
 	[ "$(id -u)" = 0 ] || exit 124
+	if [ "$part" = leave ]; then
+		leave
+		exit 0
+	fi
 	if [ ! -e "$DROVER_CLAIM" ]; then
 		say "the host has no claim, so that nothing is taken off it"
 		exit 0
@@ -110,10 +152,15 @@ main() {
 		exit 0
 	fi
 	clean
-	rm -rf "$DROVER_RUN"
+	if [ "$part" = by-plan ]; then
+		leave_later
+		say "the host is clean but for its agent, which goes when it has reported this"
+		exit 0
+	fi
+	[ "$part" = last ] || rm -rf "$DROVER_RUN" # leave needs it until the claim is gone
 	rm -f "$DROVER_CLAIM"
 	rmdir "${DROVER_RUN%/*}" "${DROVER_CLAIM%/*}" 2>/dev/null || :
 	say "the host is clean"
 }
 
-main
+main "$@"

@@ -1,15 +1,19 @@
 package bootstrap_test
 
 import (
-	"errors"
+	"bytes"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-project/drover/api/plan"
 	"github.com/drover-project/drover/bootstrap"
 )
 
@@ -26,6 +30,25 @@ func TestCleanScript(t *testing.T) {
 	} {
 		_, err := bootstrap.CleanScript(c)
 		require.ErrorContains(t, err, says)
+	}
+}
+
+func TestCleanPlan(t *testing.T) {
+	clean := bootstrap.NewClean("uid-1", bootstrap.MarkerRoot)
+	require.Equal(t, bootstrap.Clean{UID: "uid-1", Claim: "/var/lib/drover/claim", Run: "/var/lib/drover/userdata/uid-1"}, clean)
+	raw, err := bootstrap.CleanPlan(clean)
+	require.NoError(t, err)
+	p, err := plan.Decode(raw)
+	require.NoError(t, err)
+	require.Empty(t, p.Files)
+	require.Empty(t, p.Probes)
+	script, err := bootstrap.CleanScript(clean)
+	require.NoError(t, err)
+	require.Equal(t, string(script), p.Instructions[0].Script, "it is the script of SSH")
+	require.Equal(t, []string{"/var/lib/drover/userdata/uid-1/reported"}, p.PeriodicInstructions[0].Args)
+	for _, uid := range []string{"", "../../etc", "a b", "%n", "a\nb"} {
+		_, err := bootstrap.CleanPlan(bootstrap.NewClean(uid, bootstrap.MarkerRoot))
+		require.Error(t, err, uid)
 	}
 }
 
@@ -58,17 +81,44 @@ func newHost(t *testing.T) *server {
 	return s
 }
 
+// cleaning is of machine uid-1.
+func (s *server) cleaning() bootstrap.Clean {
+	return bootstrap.NewClean("uid-1", filepath.Join(s.root, "claim/userdata"))
+}
+
+// clean runs the script as the Job does.
 func (s *server) clean() (string, int) {
 	s.Helper()
-	script, err := bootstrap.CleanScript(bootstrap.Clean{UID: "uid-1", Claim: filepath.Join(s.root, "claim/claim"), Run: filepath.Join(s.root, "claim/userdata/uid-1")})
+	script, err := bootstrap.CleanScript(s.cleaning())
 	require.NoError(s, err)
-	out, err := s.shell(script)
-	var failed *exec.ExitError
-	if errors.As(err, &failed) {
-		return out, failed.ExitCode()
+	return s.sh(bytes.NewReader(script), "-s")
+}
+
+// byPlan runs the script as the agent does.
+func (s *server) byPlan() (string, int) {
+	s.Helper()
+	script, err := bootstrap.CleanScript(s.cleaning())
+	require.NoError(s, err)
+	s.write("programs/clean.sh", string(script), 0o700)
+	return s.sh(nil, filepath.Join(s.root, "programs/clean.sh"), "by-plan")
+}
+
+// leave runs what the unit starts.
+func (s *server) leave() (string, int) {
+	s.Helper()
+	return s.sh(nil, filepath.Join(s.cleaning().Run, "clean"), "leave")
+}
+
+func (s *server) sh(stdin io.Reader, args ...string) (string, int) {
+	s.Helper()
+	cmd := exec.CommandContext(s.Context(), "/bin/sh", args...)
+	cmd.Stdin, cmd.SysProcAttr = stdin, &syscall.SysProcAttr{Setpgid: true}
+	cmd.Env = []string{"DROVER_ROOT=" + s.root, "PATH=" + filepath.Join(s.root, "programs") + ":" + os.Getenv("PATH")}
+	out, err := cmd.CombinedOutput()
+	if err != nil && cmd.ProcessState == nil {
+		require.NoError(s, err)
 	}
-	require.NoError(s, err)
-	return out, 0
+	return string(out), cmd.ProcessState.ExitCode()
 }
 
 // files are all that is on the host, but for what the test brought.
@@ -82,7 +132,7 @@ func (s *server) files() []string {
 			return err
 		case name == "programs" || name == "proc":
 			return filepath.SkipDir
-		case !entry.IsDir() && name != "systemctl" && name != "uninstalled":
+		case !entry.IsDir() && name != "systemctl" && name != "uninstalled" && name != "slept":
 			found = append(found, name)
 		}
 		return nil
@@ -162,17 +212,20 @@ func TestCleanScript_leavesAlone(t *testing.T) {
 		"an uninstaller that fails": {func(s *server) { s.write("usr/local/bin/k3s-uninstall.sh", "#!/bin/sh\nexit 7\n", 0o755) }, 1, "k3s-uninstall.sh ended with exit code 7"},
 		"no root":                   {func(s *server) { s.program("id", "echo 1000") }, 124, ""},
 	} {
-		t.Run(what, func(t *testing.T) {
-			s := newHost(t)
-			tt.change(s)
-			out, code := s.clean()
-			require.Equal(t, tt.code, code, out)
-			require.Contains(t, out, tt.says)
-			require.NotContains(t, out, "SECRET")
-			for _, name := range []string{"claim/claim", "var/lib/drover-agent/journal.json", "var/lib/rancher/k3s/server/db/etcd"} {
-				require.FileExists(t, filepath.Join(s.root, name))
-			}
-		})
+		for way, clean := range map[string]func(*server) (string, int){"over SSH": (*server).clean, "by plan": (*server).byPlan} {
+			t.Run(what+" "+way, func(t *testing.T) {
+				s := newHost(t)
+				tt.change(s)
+				out, code := clean(s)
+				require.Equal(t, tt.code, code, out)
+				require.Contains(t, out, tt.says)
+				require.NotContains(t, out, "SECRET")
+				for _, name := range []string{"claim/claim", "var/lib/drover-agent/journal.json", "var/lib/rancher/k3s/server/db/etcd"} {
+					require.FileExists(t, filepath.Join(s.root, name))
+				}
+				require.NoFileExists(t, filepath.Join(s.root, "etc/systemd/system/drover-clean.service"))
+			})
+		}
 	}
 }
 
@@ -185,4 +238,90 @@ func TestCleanScript_withoutAPlan(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(s.root, "uninstalled"))
 	require.FileExists(t, filepath.Join(s.root, "var/lib/rancher/k3s/server/db/etcd"))
 	require.NoFileExists(t, filepath.Join(s.root, "usr/local/bin/drover-agent"))
+}
+
+// agentsFiles are what the agent needs to report, and the unit to do the rest.
+var agentsFiles = []string{"claim/claim", "claim/userdata/uid-1/clean", "claim/userdata/uid-1/script", "etc/drover/agent.yaml", "etc/drover/ca.crt",
+	"etc/systemd/system/drover-agent.service", "etc/systemd/system/drover-clean.service", "usr/local/bin/drover-agent", "var/lib/drover-agent/agent.key",
+	"var/lib/drover-agent/images/x/y", "var/lib/drover-agent/journal.json", "var/lib/drover-agent/rancher2_connection_info.json"}
+
+const mark = "claim/userdata/uid-1/reported"
+
+// By plan all goes but the agent, which stays as it is until its report is marked.
+func TestCleanScript_byPlan(t *testing.T) {
+	s := newHost(t)
+	for range 2 { // an instruction whose end was not written down runs again
+		out, code := s.byPlan()
+		require.Zero(t, code, out)
+		require.Contains(t, out, "the host is clean but for its agent")
+		require.Equal(t, agentsFiles, s.files())
+	}
+	require.NotContains(t, s.read("systemctl"), "drover-agent", "it reports")
+	require.Contains(t, s.read("systemctl"), "enable --quiet drover-clean\nstart --no-block drover-clean\n")
+	require.Contains(t, s.read("etc/systemd/system/drover-clean.service"), "\nExecStart=/bin/sh "+s.cleaning().Run+"/clean leave\n")
+
+	s.program("sleep", `[ ! -e "$DROVER_ROOT/slept" ] || touch "$DROVER_ROOT/`+mark+`"
+echo "$1" >>"$DROVER_ROOT/slept"`)
+	s.write("systemctl", "", 0o600)
+	out, code := s.leave()
+	require.Zero(t, code, out)
+	require.Equal(t, "2\n2\n", s.read("slept"), "it waits for the report")
+	require.Contains(t, out, "drover: the host is clean\n")
+	require.Empty(t, s.files())
+	require.NoDirExists(t, filepath.Join(s.root, "claim"))
+	require.Equal(t, "disable --quiet --now drover-agent\ndaemon-reload\ndisable --quiet drover-clean\ndaemon-reload\n", s.read("systemctl"))
+}
+
+// Whatever the unit dies of, it starts again, at boot too, and ends what it began. At the worst its file is left, which does nothing any more.
+func TestCleanScript_leavesAgain(t *testing.T) {
+	for _, broken := range []string{"systemctl", "tr", "rm", "flock"} {
+		for at := 1; ; at++ {
+			s := newHost(t)
+			out, code := s.byPlan()
+			require.Zero(t, code, out)
+			s.write(mark, "", 0o600)
+			real, err := exec.LookPath(broken)
+			if broken == "systemctl" {
+				real, err = exec.LookPath("true")
+			}
+			require.NoError(t, err)
+			// The one that is met for the at-th time kills all shells, as a power cut does.
+			s.program(broken, `echo x >>"$DROVER_ROOT/uninstalled"
+[ "$(grep -c x "$DROVER_ROOT/uninstalled")" != `+strconv.Itoa(at)+` ] || kill -9 0
+exec `+real+` "$@"`)
+			require.NoError(t, os.RemoveAll(filepath.Join(s.root, "uninstalled")))
+			_, code = s.leave()
+			require.NoError(t, os.Remove(filepath.Join(s.root, "programs", broken)))
+			s.program("systemctl", ":")
+			if code == 0 {
+				require.Greater(t, at, 1, broken)
+				break
+			}
+			if _, err := os.Stat(filepath.Join(s.cleaning().Run, "clean")); err == nil { // the unit's condition
+				require.FileExists(t, filepath.Join(s.root, "etc/systemd/system/drover-clean.service"))
+				out, code = s.leave()
+				require.Zero(t, code, "%s %d: %s", broken, at, out)
+			}
+			require.Subset(t, []string{"etc/systemd/system/drover-clean.service"}, s.files(), "%s %d", broken, at)
+		}
+	}
+}
+
+// Somebody cleans the host over SSH while the unit waits: then the unit has nothing to do but to go.
+func TestCleanScript_bothWays(t *testing.T) {
+	s := newHost(t)
+	_, code := s.byPlan()
+	require.Zero(t, code)
+	script := s.read("claim/userdata/uid-1/clean")
+	out, code := s.clean()
+	require.Zero(t, code, out)
+	require.Equal(t, []string{"etc/systemd/system/drover-clean.service"}, s.files())
+	s.write("claim/claim", "uid-2\n", 0o600)
+	s.write("etc/drover/agent.yaml", `{"folder":"/var/lib/drover-agent"}`, 0o600)
+	s.write("etc/systemd/system/drover-agent.service", "another machine's", 0o600)
+	s.write("systemctl", "", 0o600)
+	out, code = s.sh(strings.NewReader(script), "-s", "leave")
+	require.Zero(t, code, out)
+	require.Equal(t, []string{"claim/claim", "etc/drover/agent.yaml", "etc/systemd/system/drover-agent.service"}, s.files())
+	require.NotContains(t, s.read("systemctl"), "drover-agent")
 }

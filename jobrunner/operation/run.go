@@ -19,6 +19,7 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/bootstrap"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/redact"
 	"github.com/drover-project/drover/jobrunner/operation/statesecret"
@@ -77,7 +78,7 @@ type Options struct {
 // could not be written; then the log and the termination message say so.
 func Run(ctx context.Context, options Options) int {
 	options.RequestDir, options.FetchedDir = cmp.Or(options.RequestDir, jobrunner.RequestDir), cmp.Or(options.FetchedDir, jobrunner.FetchedDir)
-	options.FlagsDir, options.MarkerRoot = cmp.Or(options.FlagsDir, jobrunner.FlagsDir), cmp.Or(options.MarkerRoot, markerRoot)
+	options.FlagsDir, options.MarkerRoot = cmp.Or(options.FlagsDir, jobrunner.FlagsDir), cmp.Or(options.MarkerRoot, bootstrap.MarkerRoot)
 	options.DeliveredDir, options.HostsFile = cmp.Or(options.DeliveredDir, userdata.DeliveredDir), cmp.Or(options.HostsFile, hostsFile)
 	ctx, stop := cancellable(ctx)
 	defer stop()

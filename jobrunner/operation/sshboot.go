@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path"
 	"strings"
 	"time"
 
@@ -25,8 +24,6 @@ import (
 var runOnce string
 
 const (
-	// markerRoot holds a directory per machine that was bootstrapped over SSH.
-	markerRoot = "/var/lib/drover/userdata"
 	// hostsFile gets the server's own name.
 	hostsFile = "/etc/hosts"
 
@@ -108,7 +105,7 @@ func bootstrapStatus(status int) error {
 var claimScript string
 
 // claimFile is the file on a host that says which machine has it: /var/lib/drover/claim.
-func (s *session) claimFile() string { return path.Join(path.Dir(s.options.MarkerRoot), "claim") }
+func (s *session) claimFile() string { return bootstrap.NewClean("", s.options.MarkerRoot).Claim }
 
 // takesHosts reports whether the driver takes a host that was there before, which two machines may name.
 func (s *session) takesHosts() bool { return s.profile.NoServer && s.profile.NeedsKey != "" }
@@ -178,7 +175,7 @@ func (s *session) hostName() string {
 }
 
 func (s *session) cleanOverSSH(ctx context.Context) error {
-	script, err := bootstrap.CleanScript(bootstrap.Clean{UID: s.deliveryMark(), Claim: s.claimFile(), Run: path.Join(s.options.MarkerRoot, s.deliveryMark())})
+	script, err := bootstrap.CleanScript(bootstrap.NewClean(s.deliveryMark(), s.options.MarkerRoot))
 	if err != nil {
 		return err
 	}
