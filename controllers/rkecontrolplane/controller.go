@@ -130,8 +130,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	before := obj.DeepCopy()
 	s := &scope{RKEControlPlane: obj, conditions: step.NewConditions(&obj.Status.Conditions, obj.Generation, r.Clock.Now())}
 	s.conditions.Advise = s.advise
-	errs := []error{step.Run(ctx, s, step.Of(rkev1.ReconciledCondition, "", r.findCluster), step.Of(rkev1.ReconciledCondition, "", r.ensureSecrets),
-		step.Of(rkev1.ReconciledCondition, "", r.observe))}
+	errs := []error{step.Run(ctx, s, step.Of(rkev1.ReconciledCondition, "", r.findCluster), step.Of(rkev1.ReconciledCondition, "", r.cleanHosts),
+		step.Of(rkev1.ReconciledCondition, "", r.ensureSecrets), step.Of(rkev1.ReconciledCondition, "", r.observe))}
 	if errs[0] == nil {
 		// A plan that waits must not keep anybody from the cluster, nor the other way round.
 		errs = append(errs, step.Run(ctx, s, step.Of(rkev1.ReconciledCondition, rkev1.ReconciledReason, r.plan)),

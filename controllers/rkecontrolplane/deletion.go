@@ -30,6 +30,9 @@ func (r *Reconciler) release(ctx context.Context, obj *rkev1.RKEControlPlane) er
 		_, err := step.DropFinalizer(ctx, r.Client, obj, rkev1.ControlPlaneFinalizer)
 		return err
 	}
+	if err := r.cleanHosts(ctx, &scope{RKEControlPlane: obj, cluster: cluster}); err != nil {
+		return err
+	}
 	before := obj.DeepCopy()
 	conditions := step.NewConditions(&obj.Status.Conditions, obj.Generation, r.Clock.Now())
 	conditions.Advise = func(c metav1.Condition) []string {

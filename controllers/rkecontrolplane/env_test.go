@@ -27,16 +27,19 @@ import (
 	"github.com/drover-project/drover/capi/kubeconfig"
 	"github.com/drover-project/drover/charts"
 	"github.com/drover-project/drover/controllers/rkecontrolplane"
+	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/testkit"
 )
 
 func TestMain(m *testing.M) {
 	crds, err := capi.CRDs()
 	own, ownErr := charts.CRDs()
-	if err = errors.Join(err, ownErr); err != nil {
+	// A kind of infra machine that a CRD of the cluster says little of.
+	_, _, kind, kindErr := crdgen.CRDs(crdgen.Schema{Driver: "generic", Fields: []crdgen.Field{}})
+	if err = errors.Join(err, ownErr, kindErr); err != nil {
 		panic(err)
 	}
-	testkit.Main(m, testkit.WithCRDs(append(crds, own...)...))
+	testkit.Main(m, testkit.WithCRDs(append(append(crds, own...), kind)...))
 }
 
 // workloads are workload clusters: those that answer, and the labels of Nodes there.

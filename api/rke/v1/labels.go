@@ -53,6 +53,9 @@ const (
 	MoveLabel = "clusterctl.cluster.x-k8s.io/move"
 	// TaggedUIDAnnotation on a state Secret is the machine UID in the tags of its servers, which stays when a restored machine gets another.
 	TaggedUIDAnnotation = "drover.cattle.io/tagged-uid"
+	// CleanByPlanAnnotation on an infra machine that is being deleted asks for its host to be cleaned by the machine's agent, for its Job could not over SSH; the
+	// value is the UID in the host's claim.
+	CleanByPlanAnnotation = "drover.cattle.io/clean-by-plan"
 	// PodAccountAnnotation on a state Secret names the service account of the pods that write it.
 	PodAccountAnnotation = "drover.cattle.io/pod-account"
 
@@ -115,6 +118,8 @@ const (
 	JoinedToAnnotation = "rke.cattle.io/joined-to"
 	// AgentSeenAnnotation on a plan Secret is when its agent was given access last, in RFC 3339: an agent that runs renews it.
 	AgentSeenAnnotation = "drover.cattle.io/agent-seen"
+	// CleansAnnotation on a plan Secret says that its plan cleans the host; the value is that of CleanByPlanAnnotation.
+	CleansAnnotation = "drover.cattle.io/cleans"
 	// NodeLabelsAnnotation and NodeTaintsAnnotation on a CAPI Machine are JSON: what its Node gets beside what its infra machine says.
 	NodeLabelsAnnotation = "rke.cattle.io/labels"
 	NodeTaintsAnnotation = "rke.cattle.io/taints"

@@ -1,0 +1,103 @@
+package rkecontrolplane
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/drover-project/drover/api/plan"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/bootstrap"
+	"github.com/drover-project/drover/planner"
+)
+
+// cleanHosts has agents clean the hosts of machines that are being deleted, where the remove Job could not over SSH and the infra machine asks for it. It needs the
+// Cluster and nothing else of the control plane, which may have lost what it needs, or be going itself.
+func (r *Reconciler) cleanHosts(ctx context.Context, s *scope) error {
+	machines := &clusterv1.MachineList{}
+	if err := r.Client.List(ctx, machines, client.InNamespace(s.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}); err != nil {
+		return fmt.Errorf("reading the Machines: %w", err)
+	}
+	var plans map[string]*corev1.Secret
+	for i := range machines.Items {
+		machine := &machines.Items[i]
+		uid, err := r.asksForCleaning(ctx, s.cluster, machine)
+		if err != nil {
+			return err
+		}
+		if uid == "" {
+			continue
+		}
+		if plans == nil {
+			if plans, err = r.planSecrets(ctx, s); err != nil {
+				return err
+			}
+		}
+		secret := plans[machine.Spec.Bootstrap.ConfigRef.Name]
+		if secret == nil || secret.Annotations[rkev1.CleansAnnotation] == uid || !hasTakenUp(secret.Data) {
+			continue
+		}
+		if err := r.deliverCleaning(ctx, secret, uid); err != nil {
+			return fmt.Errorf("having the host of %s cleaned: %w", machine.Name, err)
+		}
+	}
+	return nil
+}
+
+// asksForCleaning is the UID in the claim of a host that is to be cleaned by plan; empty if none is. Only a machine that is being deleted may ask.
+func (r *Reconciler) asksForCleaning(ctx context.Context, cluster *clusterv1.Cluster, machine *clusterv1.Machine) (string, error) {
+	configRef, ref := machine.Spec.Bootstrap.ConfigRef, machine.Spec.InfrastructureRef
+	if machine.DeletionTimestamp.IsZero() || machine.Spec.ClusterName != cluster.Name || annotations.IsPaused(cluster, machine) ||
+		configRef.Kind != "RKEBootstrap" || configRef.APIGroup != rkev1.GroupVersion.Group || ref.APIGroup != rkev1.MachineGroupVersion.Group {
+		return "", nil
+	}
+	infrastructure := &unstructured.Unstructured{}
+	infrastructure.SetGroupVersionKind(rkev1.MachineGroupVersion.WithKind(ref.Kind))
+	err := r.Client.Get(ctx, types.NamespacedName{Namespace: machine.Namespace, Name: ref.Name}, infrastructure)
+	if client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("reading %s %s: %w", ref.Kind, ref.Name, err)
+	}
+	if err != nil || infrastructure.GetDeletionTimestamp().IsZero() || !metav1.IsControlledBy(infrastructure, machine) {
+		return "", nil //nolint:nilerr // one that is gone asks for nothing
+	}
+	return infrastructure.GetAnnotations()[rkev1.CleanByPlanAnnotation], nil
+}
+
+// hasTakenUp reports whether our agent has taken up a plan before. Its journal tells the script then that what is on the host came by plan; a k3s of before would be
+// taken for ours else.
+func hasTakenUp(data map[string][]byte) bool {
+	if len(data[plan.KeyAgentPublicKey]) == 0 {
+		return false
+	}
+	switch plan.State(data[plan.KeyState]) {
+	case plan.StateInProgress, plan.StateSucceeded, plan.StateFailed:
+		return true
+	case plan.StateNone, plan.StatePending, plan.StateCanceled:
+	}
+	return len(data[plan.KeyAppliedChecksum]) > 0 || len(data[plan.KeyFailedChecksum]) > 0
+}
+
+// deliverCleaning puts the plan that cleans a host in the place of the last one. With its data the machine loses what made it a member of the cluster.
+func (r *Reconciler) deliverCleaning(ctx context.Context, secret *corev1.Secret, uid string) error {
+	raw, err := bootstrap.CleanPlan(bootstrap.NewClean(uid, bootstrap.MarkerRoot))
+	if err != nil {
+		log.FromContext(ctx).Error(err, "A host is not cleaned by plan", "planSecret", secret.Name) // nothing that is tried again mends it
+		return nil
+	}
+	after := secret.DeepCopy()
+	after.Data = planner.Delivery{Plan: raw, MaxFailures: plan.Unlimited}.Data(secret.Data)
+	metav1.SetMetaDataAnnotation(&after.ObjectMeta, rkev1.CleansAnnotation, uid)
+	for _, name := range []string{rkev1.JoinedToAnnotation, rkev1.JoinURLAnnotation} {
+		delete(after.Annotations, name)
+	}
+	delete(after.Labels, rkev1.InitNodeLabel)
+	return r.Client.Patch(ctx, after, client.MergeFromWithOptions(secret, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldOwner))
+}
