@@ -216,6 +216,7 @@ func (r *Reconciler) afterFailure(ctx context.Context, s *scope, f facts, do act
 	if f.class == rkev1.ClassUnauthorized {
 		failed += ". " + r.credentialHelp(s)
 	}
+	failed += s.cleaning
 	if claim.Operation == state.Create {
 		r.reportFailed(s, f.class, f.at, do != claimAgain)
 	}

@@ -364,6 +364,15 @@ func (s *subject) fail(operation state.Operation, attempt int32, class, message 
 	s.end(operation, attempt, batchv1.JobFailed, "BackoffLimitExceeded")
 }
 
+// notCleaned plays a remove that could not clean the host.
+func (s *subject) notCleaned(attempt int32, class string) {
+	s.Helper()
+	now := s.clock.Now()
+	s.write(map[string]any{state.ResultKey: state.Result{Operation: state.Remove, Attempt: attempt, Outcome: state.Failed, Class: class, Reason: rkev1.HostNotCleanedReason,
+		Message: "the host keeps what this machine brought there", ServerMayExist: true, StartTime: now, EndTime: now}})
+	s.end(state.Remove, attempt, batchv1.JobFailed, "BackoffLimitExceeded")
+}
+
 // removed plays a remove that went well.
 func (s *subject) removed(attempt int32) {
 	s.Helper()

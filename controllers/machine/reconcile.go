@@ -142,6 +142,8 @@ type scope struct {
 	recalled   string
 	// namespaceGoing tells that the machine has no credential and its namespace is being deleted.
 	namespaceGoing bool
+	// cleaning says what became of the plan by which the host is to be cleaned; empty if there is nothing to say.
+	cleaning string
 	// attempt that was claimed, once it was looked at; recorded tells that its end was.
 	attempt  *attempt.Attempt
 	recorded bool

@@ -1,0 +1,66 @@
+package machine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/api/plan"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/attempt"
+)
+
+// cleanByPlan asks for a host that the remove Job could not clean to be cleaned by the machine's agent, and reports whether it has been. Who writes plans
+// (controllers/rkecontrolplane) is asked by an annotation, and the plan Secret answers. Nobody is asked for a machine whose Machine stays, or has no such Secret.
+func (r *Reconciler) cleanByPlan(ctx context.Context, s *scope, last attempt.Attempt) (bool, error) {
+	if last.State != attempt.Failed || last.Verdict.Reason != rkev1.HostNotCleanedReason || s.machine == nil || s.machine.DeletionTimestamp.IsZero() || s.inFallback() {
+		return false, nil
+	}
+	ref := s.machine.Spec.Bootstrap.ConfigRef
+	if ref.Kind != "RKEBootstrap" || ref.APIGroup != rkev1.GroupVersion.Group {
+		return false, nil
+	}
+	uid := cmp.Or(s.state.TaggedUID, string(s.GetUID())) // as in the host's claim
+	if annotations.AddAnnotations(s, map[string]string{rkev1.CleanByPlanAnnotation: uid}) {
+		if err := r.patch(ctx, s); err != nil {
+			return false, fmt.Errorf("asking for the host to be cleaned by plan: %w", err)
+		}
+	}
+	key := types.NamespacedName{Namespace: s.GetNamespace(), Name: plan.SecretName(ref.Name)}
+	r.watchIndex.note(s.request, secretKey(key))
+	secret := &corev1.Secret{}
+	if err := r.Live.Get(ctx, key, secret); client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("reading the plan Secret %s: %w", key.Name, err)
+	}
+	if secret.Type != plan.SecretType || secret.Annotations[rkev1.CleansAnnotation] != uid {
+		return false, nil
+	}
+	if isApplied(secret.Data) {
+		return true, nil
+	}
+	s.cleaning = ". Its agent was told to clean the host by plan, and has not done so yet"
+	if why := whyNotApplied(secret.Data); why != "" {
+		s.cleaning = fmt.Sprintf(". Its agent was told to clean the host by plan, which failed too: %s; drover logs %s --agent tells more", why, s.GetName())
+	}
+	return false, nil
+}
+
+// isApplied reports whether the agent has applied the plan that is there.
+func isApplied(data map[string][]byte) bool {
+	return plan.State(data[plan.KeyState]) == plan.StateSucceeded && string(data[plan.KeyAppliedChecksum]) == plan.Checksum(data[plan.KeyPlan])
+}
+
+// whyNotApplied is why the agent's last attempt failed, in its words; empty if none did.
+func whyNotApplied(data map[string][]byte) string {
+	status, err := plan.DecodeAgentStatus(data[plan.KeyAgentStatus])
+	if err != nil || status.Message == "" || status.Checksum != plan.Checksum(data[plan.KeyPlan]) {
+		return ""
+	}
+	return plan.Head(strings.Join(strings.Fields(status.Step+": "+status.Message), " "), 500)
+}

@@ -1,0 +1,148 @@
+package machine_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/api/plan"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/state"
+	"github.com/drover-project/drover/testkit"
+)
+
+// going is a machine whose remove Job has begun, and whose Machine is being deleted and has a plan Secret.
+func going(t *testing.T) *subject {
+	t.Helper()
+	s := made(t)
+	require.NoError(t, s.client.Get(t.Context(), client.ObjectKeyFromObject(s.capi), s.capi))
+	s.capi.Finalizers = []string{clusterv1.MachineFinalizer}
+	s.capi.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEBootstrap", Name: "b"}
+	s.update(s.capi)
+	s.delete(s.capi)
+	s.secret("b-machine-plan", plan.SecretType, map[string]string{plan.KeyPlan: "{}", plan.KeyState: string(plan.StateSucceeded), plan.KeyAppliedChecksum: plan.Checksum([]byte("{}"))})
+	s.remove()
+	return s
+}
+
+// plans plays who writes plans, and the agent.
+func (s *subject) plans(cleans string, data map[string]string) {
+	s.Helper()
+	secret := testkit.ExpectExists(s, s.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "b-machine-plan"}})
+	secret.Annotations, secret.StringData = map[string]string{rkev1.CleansAnnotation: cleans}, data
+	s.update(secret)
+}
+
+func (s *subject) asked() string {
+	s.Helper()
+	s.read()
+	return s.obj.GetAnnotations()[rkev1.CleanByPlanAnnotation]
+}
+
+// A host that SSH does not reach is asked to be cleaned by plan, and its machine goes when the agent has reported, without another Job.
+func TestDelete_cleanedByPlan(t *testing.T) {
+	for what, class := range map[string]string{"a Job is tried again": rkev1.ClassTransient, "no Job is tried again": rkev1.ClassInvalid} {
+		t.Run(what, func(t *testing.T) {
+			s := going(t)
+			s.notCleaned(1, class)
+			s.reconcile()
+			uid := string(s.obj.GetUID())
+			require.Equal(t, uid, s.asked())
+			message := func() string {
+				status := s.reconcile()
+				return meta.FindStatusCondition(status.Conditions, rkev1.DeleteJobCondition).Message
+			}
+			require.Contains(t, message(), "HostNotCleaned")
+			require.NotContains(t, message(), "by plan", "nobody has told the agent yet")
+
+			s.plans("another", nil)
+			require.NotContains(t, message(), "has not done so yet")
+			s.plans(uid, map[string]string{plan.KeyPlan: `{"probes":{}}`, plan.KeyState: string(plan.StatePending)})
+			require.Contains(t, message(), "Its agent was told to clean the host by plan, and has not done so yet")
+			writes := s.wrote()
+			s.reconcile()
+			require.Equal(t, writes, s.wrote(), "nothing changed, nothing is written")
+
+			checksum := plan.Checksum([]byte(`{"probes":{}}`))
+			status, err := json.Marshal(plan.AgentStatus{Checksum: checksum, Step: "instruction clean", Message: "exit status 1", Output: "SECRET"})
+			require.NoError(t, err)
+			s.plans(uid, map[string]string{plan.KeyState: string(plan.StateInProgress), plan.KeyAgentStatus: string(status)})
+			require.Contains(t, message(), "which failed too: instruction clean: exit status 1; drover logs m --agent")
+			require.NotContains(t, message(), "SECRET")
+
+			s.plans(uid, map[string]string{plan.KeyState: string(plan.StateSucceeded), plan.KeyAppliedChecksum: checksum})
+			s.events()
+			s.goes()
+			require.Contains(t, strings.Join(s.events(), "\n"), "the machine's agent has cleaned the host, by plan")
+			testkit.ExpectNotFound(t, s.client, s.job(state.Remove, 2))
+		})
+	}
+}
+
+// Over SSH it goes on being tried, and a Job that succeeds is enough; so is giving up.
+func TestDelete_notCleanedByPlan(t *testing.T) {
+	t.Run("over SSH after all", func(t *testing.T) {
+		s := going(t)
+		s.notCleaned(1, rkev1.ClassTransient)
+		status := s.reconcile()
+		s.plans(s.asked(), map[string]string{plan.KeyState: string(plan.StatePending)})
+		s.clock.SetTime(status.NextAttemptTime.Add(time.Second))
+		s.reconcile()
+		s.removed(2)
+		s.goes()
+	})
+	t.Run("given up", func(t *testing.T) {
+		s := going(t)
+		s.notCleaned(1, rkev1.ClassTransient)
+		s.reconcile()
+		s.plans(s.asked(), map[string]string{plan.KeyState: string(plan.StatePending)})
+		s.annotate(rkev1.AbandonAnnotation, "m")
+		s.reconcile()
+		s.notCleaned(2, rkev1.ClassTransient)
+		s.goes()
+	})
+}
+
+// Nobody is asked where there is nobody to ask, or what failed is something else.
+func TestDelete_nobodyCleansByPlan(t *testing.T) {
+	t.Run("the Machine stays", func(t *testing.T) {
+		s := made(t)
+		s.remove()
+		s.notCleaned(1, rkev1.ClassTransient)
+		s.reconcile()
+		require.Empty(t, s.asked())
+	})
+	t.Run("another failure", func(t *testing.T) {
+		s := going(t)
+		s.fail(state.Remove, 1, rkev1.ClassTransient, "503 from the cloud", true)
+		s.reconcile()
+		require.Empty(t, s.asked())
+	})
+	t.Run("no plan Secret", func(t *testing.T) {
+		s := going(t)
+		s.notCleaned(1, rkev1.ClassTransient)
+		s.delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "b-machine-plan"}})
+		s.reconcile()
+		s.reconcile()
+		s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.WaitingForRetryReason)
+	})
+	t.Run("a Secret that is no plan's", func(t *testing.T) {
+		s := going(t)
+		s.notCleaned(1, rkev1.ClassTransient)
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "b-machine-plan"}}
+		s.delete(secret)
+		s.secret("b-machine-plan", "Opaque", map[string]string{plan.KeyPlan: "{}", plan.KeyState: string(plan.StateSucceeded), plan.KeyAppliedChecksum: plan.Checksum([]byte("{}"))})
+		s.reconcile()
+		s.plans(s.asked(), nil)
+		s.reconcile()
+		s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.WaitingForRetryReason)
+	})
+}
