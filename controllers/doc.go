@@ -18,6 +18,7 @@
 //	<X>Machine spec but providerID                    user, CAPI       machine
 //	<X>Machine spec.providerID, status, finalizer,
 //	  label rke.cattle.io/capi-machine-name           machine          Cluster API, CLI
+//	<X>Machine annotation clean-by-plan               machine          rkecontrolplane
 //	<X>Machine condition ServerExists, once there     serverscan       machine, Cluster API, CLI
 //	state Secret: metadata (owner, finalizer, claim)  machine          machine
 //	state Secret: data but verdict.json               Job's pod        machine, CLI
@@ -32,7 +33,7 @@
 //	bootstrap Secret of an RKEBootstrap               rkebootstrap     machine; copied into the request Secret
 //	its annotation create-attempt                     machine          rkebootstrap
 //	plan Secret: metadata, token hash; its account    rkebootstrap     endpoint/agents, rkecontrolplane
-//	plan Secret: plan, label init-node, annotations   rkecontrolplane  agents; the other keys: api/plan
+//	plan Secret: plan, label init-node, annotations   rkecontrolplane  agents, machine; the other keys: api/plan
 //	RKEControlPlane status                            rkecontrolplane  Cluster API, CLI
 //	Secrets <cluster>-ca, -cca, -proxy, -etcd,
 //	  -etcd-peer, -sa, unless the user made them      rkecontrolplane  rkecontrolplane; in the first server's plan

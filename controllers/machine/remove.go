@@ -44,12 +44,13 @@ func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
 		return nil
 	}
 	seen, err := r.observe(ctx, s, state.Remove)
+	cleaned := false
 	if err == nil {
-		cleaned := false
-		if cleaned, err = r.cleanByPlan(ctx, s, seen); cleaned {
-			s.conditions.True(rkev1.DeleteJobCondition, rkev1.ServerGoneReason, "the machine's agent has cleaned the host, by plan, where the remove Job could not")
-			return nil
-		}
+		cleaned, err = r.cleanByPlan(ctx, s, seen)
+	}
+	if cleaned {
+		s.conditions.True(rkev1.DeleteJobCondition, rkev1.ServerGoneReason, "the machine's agent has cleaned the host, by plan, where the remove Job could not")
+		return nil
 	}
 	if err == nil && !seen.State.UnderWay() {
 		err = r.recall(ctx, s)
