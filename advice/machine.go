@@ -303,8 +303,8 @@ var results = map[string]failure{
 		"Authorize the key on the host that the message names, or set the user and the key that the host knows", nextLogs, nextRetry}},
 	rkev1.HostTakenReason: {"The host belongs to another machine, so nothing was run on it", []string{
 		"Remove the machine that the message names, or give this one another host in {where}; then it is tried again by itself"}},
-	rkev1.HostNotCleanedReason: {"The host keeps what the machine brought there, so the machine is kept too. It is cleaned over SSH, and where that fails by plan, " +
-		"if the machine's agent has had one and can reach the manager: neither has come to an end yet", []string{
+	rkev1.HostNotCleanedReason: {"The host keeps what the machine brought there, so the machine is kept too. Neither over SSH nor by plan, " +
+		"by the machine's agent, has it been cleaned yet", []string{
 		"Let the management cluster reach the host over SSH with the machine's key, and mend what the message names: drover retry {name} -n {ns}",
 		"Or let the host's agent reach the manager: drover logs {name} -n {ns} --agent", nextLogs,
 		"A host that was given up is cleaned by hand, as docs/drivers.md tells, before another machine takes it"}},

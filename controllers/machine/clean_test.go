@@ -49,7 +49,7 @@ func (s *subject) asked() string {
 
 // A host that SSH does not reach is asked to be cleaned by plan, and its machine goes when the agent has reported, without another Job.
 func TestDelete_cleanedByPlan(t *testing.T) {
-	for what, class := range map[string]string{"a Job is tried again": rkev1.ClassTransient, "no Job is tried again": rkev1.ClassInvalid} {
+	for what, class := range map[string]string{"a Job is tried again soon": rkev1.ClassTransient, "a Job is tried again late": rkev1.ClassInvalid} {
 		t.Run(what, func(t *testing.T) {
 			s := going(t)
 			s.notCleaned(1, class)
@@ -61,7 +61,7 @@ func TestDelete_cleanedByPlan(t *testing.T) {
 				return meta.FindStatusCondition(status.Conditions, rkev1.DeleteJobCondition).Message
 			}
 			require.Contains(t, message(), "HostNotCleaned")
-			require.NotContains(t, message(), "by plan", "nobody has told the agent yet")
+			require.NotContains(t, message(), "was told", "nobody has told the agent yet")
 
 			s.plans("another", nil)
 			require.NotContains(t, message(), "has not done so yet")
