@@ -14,8 +14,8 @@ import (
 	"github.com/drover-project/drover/bootstrap"
 )
 
-// host is a machine on a host that was there before, with its infra machine.
-func (w *world) host(name string, roles ...string) *unstructured.Unstructured {
+// machineOnHost is a machine on a host that was there before, with its infra machine.
+func (w *world) machineOnHost(name string, roles ...string) *unstructured.Unstructured {
 	w.Helper()
 	machine := w.machine(name, roles...)
 	machine.Finalizers = []string{clusterv1.MachineFinalizer}
@@ -77,7 +77,7 @@ func withWorker(t *testing.T) (*world, *unstructured.Unstructured) {
 	t.Helper()
 	w := newWorld(t)
 	w.up()
-	infra := w.host("worker", "worker")
+	infra := w.machineOnHost("worker", "worker")
 	w.server("worker", 2)
 	w.quiet()
 	w.applies("worker")
@@ -150,7 +150,7 @@ func TestCleanHosts_notAsked(t *testing.T) {
 func TestCleanHosts_hadNoPlan(t *testing.T) {
 	w := newWorld(t)
 	w.up()
-	infra := w.host("worker", "worker")
+	infra := w.machineOnHost("worker", "worker")
 	w.asks(infra, "uid-1")
 	w.server("worker", 2)
 	w.quiet()
@@ -179,7 +179,7 @@ func TestCleanHosts_ofACluster(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			w := newWorld(t)
-			infra := w.host("server", "etcd", "control-plane", "worker")
+			infra := w.machineOnHost("server", "etcd", "control-plane", "worker")
 			w.server("server", 1)
 			w.quiet()
 			w.agent("server", map[string]string{plan.KeyState: string(plan.StateInProgress)})
