@@ -33,7 +33,7 @@ func (r *Reconciler) cleanByPlan(ctx context.Context, s *scope, last attempt.Att
 		}
 	}
 	key := types.NamespacedName{Namespace: s.GetNamespace(), Name: plan.SecretName(ref.Name)}
-	r.watchIndex.note(s.request, secretKey(key))
+	r.watchIndex.note(s.request, watchKey{kind: "Secret", name: key})
 	secret := &corev1.Secret{}
 	if err := r.Live.Get(ctx, key, secret); client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("reading the plan Secret %s: %w", key.Name, err)
