@@ -40,7 +40,7 @@ func newHost(t *testing.T) *host {
 	} {
 		path := filepath.Join(root, name)
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		require.NoError(t, os.WriteFile(path, []byte(content), 0o700)) //nolint:gosec // some are programs
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o700))
 	}
 	h.starts()
 	h.secret.deliver(t, plan.Plan{Files: []plan.File{plan.NewFile(filepath.Join(root, "etc/hello"), "", nil)}, Instructions: []plan.Instruction{shellStep("install", "true")}})

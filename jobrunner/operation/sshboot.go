@@ -124,12 +124,12 @@ func (s *session) claimHost(ctx context.Context, client *sshkeys.Client) error {
 			return fail(rkev1.StateUnwritableReason, rkev1.ClassTransient, err)
 		}
 	}
-	line := "sh -s --"
+	line := []string{"sh -s --"}
 	for _, word := range []string{s.claimFile(), s.deliveryMark(), m.Namespace + "/" + m.Name, strings.TrimSpace(m.ClusterName + " " + m.ClusterUID)} {
-		line += " " + sshkeys.Quote(word)
+		line = append(line, sshkeys.Quote(word))
 	}
 	var claim bytes.Buffer // that the host has then
-	status, err := client.Run(ctx, sshkeys.Command{Line: s.asRoot(line), Stdin: strings.NewReader(claimScript), Stdout: &limited{to: &claim, left: maxStatus}, Stderr: s.log})
+	status, err := client.Run(ctx, sshkeys.Command{Line: s.asRoot(strings.Join(line, " ")), Stdin: strings.NewReader(claimScript), Stdout: &limited{to: &claim, left: maxStatus}, Stderr: s.log})
 	if cancelled(err) {
 		return err
 	}

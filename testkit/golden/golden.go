@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "write the golden files")
 func Require(tb testing.TB, path, got string) {
 	tb.Helper()
 	if *update {
-		require.NoError(tb, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(tb, os.MkdirAll(filepath.Dir(path), 0o750))
 		require.NoError(tb, os.WriteFile(path, []byte(got), 0o600))
 	}
 	want, err := os.ReadFile(path)

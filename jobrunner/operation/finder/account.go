@@ -70,33 +70,50 @@ func (a accountCloud) get(ctx context.Context, server Server) (Server, error) {
 }
 
 // page says where in a list one is: how many items the page has and the whole list, and where the next page is, empty after the last.
-// A list that does not say how long it is has a total of 0.
+// A list that does not say how long it is has a total of 0. Where pages are numbered, next is the number of one, and what is on it changes.
 type page struct {
 	items, total int
 	next         string
+	numbered     bool
+}
+
+// then is the page with a number.
+func (p page) then(number int) page {
+	p.next, p.numbered = strconv.Itoa(number), true
+	return p
 }
 
 // errNotWhole means that a list ended before it had as many items as it says.
 var errNotWhole = errors.New("the list is not whole: try again later")
 
-// allPages asks for all pages of a list.
+// allPages asks for all pages of a list. A long one whose pages have numbers is read twice: what goes meanwhile moves others to a page that was read already,
+// where nobody would see them.
 func allPages(ask func(cursor string) (page, error)) error {
+	again, err := everyPage(ask)
+	if err == nil && again {
+		_, err = everyPage(ask)
+	}
+	return err
+}
+
+func everyPage(ask func(cursor string) (page, error)) (numbered bool, err error) {
 	items, cursor := 0, ""
 	for range maxPages {
 		at, err := ask(cursor)
 		if err != nil {
-			return err
+			return false, err
 		}
 		items += at.items
+		numbered = numbered || at.numbered
 		if cursor = at.next; cursor != "" {
 			continue
 		}
 		if items < at.total {
-			return errNotWhole
+			return false, errNotWhole
 		}
-		return nil
+		return numbered, nil
 	}
-	return errTooMany
+	return false, errTooMany
 }
 
 // pageNumber is the page of a cursor that is a number; the first has none.

@@ -38,6 +38,8 @@ type account struct {
 	// tags are how many things have a tag, -1 where the API does not tell; tagStatus is answered to who deletes one.
 	tags      map[string]int
 	tagStatus int
+	// leaves goes, with the first of the lists, as soon as a first page was read.
+	leaves func()
 }
 
 // finder is what For returns, but that it does not wait.
@@ -70,6 +72,7 @@ func (a *account) cloud(t *testing.T) *digitalOcean {
 			w.WriteHeader(a.tagStatus)
 			return
 		}
+		a.keys = slices.DeleteFunc(a.keys, func(key map[string]any) bool { return r.URL.Path == fmt.Sprintf("/v2/account/keys/%v", key["id"]) })
 		w.WriteHeader(http.StatusNoContent)
 	})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -139,6 +142,10 @@ func (a *account) page(w http.ResponseWriter, r *http.Request, name string, item
 		answer["links"] = map[string]any{"pages": map[string]any{"next": next, "last": next}}
 	}
 	_ = json.NewEncoder(w).Encode(answer)
+	if a.leaves != nil && len(items) > 1 {
+		a.leaves()
+		a.leaves = nil
+	}
 }
 
 func droplet(id int, addresses ...string) map[string]any {
@@ -194,6 +201,20 @@ func TestDigitalOcean_Find_isWholeOrFails(t *testing.T) {
 	}
 	_, err = endless.finder(t).Find(t.Context(), tagged)
 	require.ErrorIs(t, err, errTooMany)
+}
+
+// What is deleted while a list is read moves what follows to a page that was read already.
+func TestDigitalOcean_whatMovesMeanwhile(t *testing.T) {
+	a := &account{droplets: []map[string]any{droplet(10), droplet(11)}}
+	a.leaves = func() { a.droplets = a.droplets[1:] }
+	found, err := a.lister(t).List(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"10", "11"}, ids(found), "one that runs is not said to be gone")
+
+	a = &account{keys: []map[string]any{{"id": 1, "name": "me@home"}, {"id": 2, "name": "pool-1", "public_key": "ssh-rsa AAAAours x"}}}
+	a.leaves = func() { a.keys = a.keys[1:] }
+	require.NoError(t, a.finder(t).Sweep(t.Context(), Machine{InstanceName: "pool-1", PublicKey: []byte("ssh-rsa AAAAours x")}))
+	require.Contains(t, a.deleted, "/v2/account/keys/2")
 }
 
 func TestDigitalOcean_Find_refuses(t *testing.T) {

@@ -42,7 +42,7 @@ func (h *hetzner) page(ctx context.Context, tag, value, cursor string) ([]Server
 	}
 	at := page{total: response.Meta.Pagination.TotalEntries}
 	if next := response.Meta.Pagination.NextPage; next != 0 {
-		at.next = strconv.Itoa(next)
+		at = at.then(next)
 	}
 	var listed []Server
 	for _, server := range servers {

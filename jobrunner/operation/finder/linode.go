@@ -51,7 +51,7 @@ func (l *linode) page(ctx context.Context, tag, value, cursor string) ([]Server,
 	}
 	at := page{total: asked.Results}
 	if pageNumber(cursor) < asked.Pages {
-		at.next = strconv.Itoa(pageNumber(cursor) + 1)
+		at = at.then(pageNumber(cursor) + 1)
 	}
 	var listed []Server
 	for i := range instances {
