@@ -167,7 +167,7 @@ func (a *Agent) step(ctx context.Context) time.Time {
 	p := a.planOf(v)
 	a.judge(v, p)
 	next, err := report(v, a.written, a.findings(trouble))
-	if err == nil && differs(v.data, next) {
+	if err == nil && len(plan.Changed(v.data, next)) > 0 {
 		if secret, err = a.update(ctx, secret, next); secret == nil && err == nil {
 			return a.o.Clock.Now()
 		}
@@ -286,7 +286,11 @@ func (a *Agent) unlessOvertaken(ctx context.Context, checksum string, revision i
 		case <-done:
 			return
 		case <-a.wake:
-			if secret := a.current(); secret != nil && look(secret.Data).overtakes(checksum, revision) {
+			secret := a.current()
+			if secret == nil {
+				continue
+			}
+			if v := look(secret.Data); v.checksum != "" && (v.checksum != checksum || v.state == plan.StatePending && v.revision >= revision) {
 				cancel(errOvertaken)
 			}
 		}

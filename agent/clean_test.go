@@ -169,7 +169,7 @@ func TestCleans_anothersHost(t *testing.T) {
 	require.NoError(t, os.WriteFile(h.clean.Claim, []byte("uid-2\n"), 0o600))
 	h.toClean()
 	h.until(h.state(plan.StateSucceeded))
-	output, err := plan.DecodeOutput(h.secret.now.Data[plan.KeyAppliedOutput])
+	output, err := plan.DecodeOutput[map[string][]byte](h.secret.now.Data[plan.KeyAppliedOutput])
 	require.NoError(t, err)
 	require.Contains(t, string(output["clean"]), "the host is another machine's now")
 	require.FileExists(t, filepath.Join(h.root, "var/lib/rancher/k3s/server/db"))

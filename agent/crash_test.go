@@ -160,7 +160,7 @@ func isApplied(t *testing.T, folder, twice, point string) {
 	require.NoError(t, json.Unmarshal(content, &secret))
 	require.Equal(t, "1", string(secret.Data[plan.KeyRevision]))
 	require.Equal(t, "1", string(secret.Data[plan.KeySuccessCount]))
-	output, err := plan.DecodeOutput(secret.Data[plan.KeyAppliedOutput])
+	output, err := plan.DecodeOutput[map[string][]byte](secret.Data[plan.KeyAppliedOutput])
 	require.NoError(t, err)
 	require.Equal(t, "a\n", string(output["first"]), "output is kept over a crash")
 	require.Contains(t, string(output["second"]), "1\n", "the number of the attempt is the same")

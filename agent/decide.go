@@ -107,11 +107,6 @@ func isDue(v view, j Journal, now time.Time) (bool, time.Time) {
 	return false, time.Time{}
 }
 
-// overtakes reports whether the Secret orders something else than what is being done.
-func (v view) overtakes(checksum string, revision int) bool {
-	return v.checksum != "" && (v.checksum != checksum || v.state == plan.StatePending && v.revision >= revision)
-}
-
 func count(raw []byte) int {
 	n, err := strconv.Atoi(string(raw))
 	if err != nil || n < 0 {

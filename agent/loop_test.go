@@ -55,7 +55,7 @@ func TestApplies(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, os.ModeDir|0o750, info.Mode())
 	require.NoFileExists(t, filepath.Join(w.folder, "old"))
-	output, err := plan.DecodeOutput(w.secret.now.Data[plan.KeyAppliedOutput])
+	output, err := plan.DecodeOutput[map[string][]byte](w.secret.now.Data[plan.KeyAppliedOutput])
 	require.NoError(t, err)
 	require.Equal(t, "a\n", string(output["first"]))
 	require.ElementsMatch(t, []string{"warning", "1"}, strings.Fields(string(output["second"])), "stderr is saved too")
@@ -77,7 +77,7 @@ func TestApplies(t *testing.T) {
 	w.until(w.state(plan.StateSucceeded))
 	require.Equal(t, 2, ran(w.folder, "ran-second"))
 	require.Equal(t, "2", w.secret.value(plan.KeyRevision))
-	output, err = plan.DecodeOutput(w.secret.now.Data[plan.KeyAppliedOutput])
+	output, err = plan.DecodeOutput[map[string][]byte](w.secret.now.Data[plan.KeyAppliedOutput])
 	require.NoError(t, err)
 	require.Contains(t, string(output["second"]), "2\n")
 }
@@ -311,7 +311,7 @@ func TestPeriodic(t *testing.T) {
 	}}
 	w.secret.deliver(t, p)
 	outputs := func() map[string]plan.PeriodicOutput {
-		all, err := plan.DecodePeriodicOutput(w.secret.now.Data[plan.KeyPeriodicOutput])
+		all, err := plan.DecodeOutput[map[string]plan.PeriodicOutput](w.secret.now.Data[plan.KeyPeriodicOutput])
 		require.NoError(t, err)
 		return all
 	}
@@ -331,7 +331,7 @@ func TestLongOutput(t *testing.T) {
 	w := newWorld(t)
 	w.secret.deliver(t, plan.Plan{Instructions: []plan.Instruction{shellStep("long", "head -c 3000000 /dev/zero | tr '\\0' x; echo end")}})
 	w.until(w.state(plan.StateSucceeded))
-	output, err := plan.DecodeOutput(w.secret.now.Data[plan.KeyAppliedOutput])
+	output, err := plan.DecodeOutput[map[string][]byte](w.secret.now.Data[plan.KeyAppliedOutput])
 	require.NoError(t, err)
 	require.Len(t, output["long"], maxSavedBytes)
 	require.True(t, strings.HasSuffix(string(output["long"]), "xend\n"))

@@ -1,11 +1,9 @@
 package agent
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"strconv"
 	"time"
 
@@ -116,7 +114,7 @@ func observed(next map[string][]byte, f findings) error {
 		next[plan.KeyProbeStatuses] = raw
 	}
 	if f.periodic != nil {
-		raw, err := plan.EncodePeriodicOutput(f.periodic)
+		raw, err := plan.EncodeOutput(f.periodic)
 		if err != nil {
 			return err
 		}
@@ -128,12 +126,6 @@ func observed(next map[string][]byte, f findings) error {
 	}
 	next[plan.KeyAgentStatus] = raw
 	return nil
-}
-
-// differs reports whether there is anything to write: a key that is empty and one that is not there say the same.
-func differs(before, after map[string][]byte) bool {
-	keys := slices.Concat(slices.Collect(maps.Keys(before)), slices.Collect(maps.Keys(after)))
-	return slices.ContainsFunc(keys, func(key string) bool { return !bytes.Equal(before[key], after[key]) })
 }
 
 func number(n int) []byte { return strconv.AppendInt(nil, int64(n), 10) }

@@ -35,7 +35,7 @@ func (a *Agent) judge(v view, p plan.Plan) {
 		var told map[string]plan.ProbeStatus
 		if reported { // by us before a restart, or by an agent before us
 			told, _ = plan.DecodeProbeStatuses(v.data[plan.KeyProbeStatuses])
-			a.stand.periodic, _ = plan.DecodePeriodicOutput(v.data[plan.KeyPeriodicOutput])
+			a.stand.periodic, _ = plan.DecodeOutput[map[string]plan.PeriodicOutput](v.data[plan.KeyPeriodicOutput])
 		}
 		a.stand.probes = newProbes(p, told)
 	}

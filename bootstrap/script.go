@@ -70,7 +70,7 @@ func Script(i Install) ([]byte, error) {
 	out.WriteString("#!/bin/sh\n")
 	for _, v := range i.Env {
 		set("export "+v.Name, v.Value)
-		fmt.Fprintf(&unit, "%s=%s\n", v.Name, unitQuote(v.Value))
+		fmt.Fprintf(&unit, "%s=\"%s\"\n", v.Name, unitValue.Replace(v.Value))
 	}
 	set("DROVER_SERVER", i.Server)
 	set("DROVER_CA_CHECKSUM", i.CAChecksum)
@@ -156,7 +156,5 @@ func isLine(s string) bool {
 // quote makes a word of a POSIX shell out of any text.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// unitQuote makes a value of systemd's EnvironmentFile, in which a backslash keeps the character after it (systemd.exec(5)).
-func unitQuote(s string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "`", "\\`", "$", `\$`).Replace(s) + `"`
-}
+// unitValue makes a value of systemd's EnvironmentFile, in which a backslash keeps the character after it (systemd.exec(5)).
+var unitValue = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "`", "\\`", "$", `\$`)

@@ -73,7 +73,7 @@ func Transitions(from State) []State { return slices.Clone(transitions[from]) }
 
 // MayWrite is why a writer may not turn one data into another, or nil.
 func MayWrite(w Writer, before, after map[string][]byte) error {
-	for _, key := range changed(before, after) {
+	for _, key := range Changed(before, after) {
 		// What the agent of an earlier server reported goes when the one of another registers, which has the plan to apply from its beginning.
 		if w == Endpoint && slices.Contains(writers[key], Agent) && (len(after[key]) == 0 || key == KeyState && State(after[key]) == StatePending) {
 			continue
@@ -82,40 +82,29 @@ func MayWrite(w Writer, before, after map[string][]byte) error {
 			return fmt.Errorf("the %s does not write key %q of a plan Secret", w, key)
 		}
 	}
-	switch w {
-	case Agent:
-		return agentMay(before, after)
-	case Planner:
-		return plannerMay(before, after)
-	case Endpoint, Bootstrap:
-	}
-	return nil
+	return checkChange(w, before, after)
 }
 
-func agentMay(before, after map[string][]byte) error {
+// checkChange is why a writer may not put a state, a revision or probes in the place of others, or nil.
+func checkChange(w Writer, before, after map[string][]byte) error {
 	from, to := State(before[KeyState]), State(after[KeyState])
-	if from != to && !slices.Contains(transitions[from], to) {
-		return fmt.Errorf("an agent does not change the state of a plan from %q to %q", from, to)
-	}
 	was, is := number(before[KeyRevision]), number(after[KeyRevision])
-	if is < was {
+	probes, probed := after[KeyProbeStatuses]
+	switch {
+	case w == Agent && from != to && !slices.Contains(transitions[from], to):
+		return fmt.Errorf("an agent does not change the state of a plan from %q to %q", from, to)
+	case w == Agent && is < was:
 		return fmt.Errorf("the revision of a plan does not go back from %d to %d", was, is)
-	}
-	return nil
-}
-
-func plannerMay(before, after map[string][]byte) error {
-	if from, to := State(before[KeyState]), State(after[KeyState]); from != to && to != StatePending {
+	case w == Planner && from != to && to != StatePending:
 		return fmt.Errorf("a planner does not change the state of a plan from %q to %q", from, to)
-	}
-	if is, ok := after[KeyProbeStatuses]; ok && !bytes.Equal(is, before[KeyProbeStatuses]) {
+	case w == Planner && probed && !bytes.Equal(probes, before[KeyProbeStatuses]):
 		return fmt.Errorf("a planner deletes key %q and never sets it", KeyProbeStatuses)
 	}
 	return nil
 }
 
-// changed are the keys that differ. A key that is empty and one that is not there are the same.
-func changed(before, after map[string][]byte) []string {
+// Changed are the keys that differ. A key that is empty and one that is not there are the same.
+func Changed(before, after map[string][]byte) []string {
 	all := map[string][]byte{}
 	maps.Copy(all, before)
 	maps.Copy(all, after)

@@ -3,6 +3,6 @@
 // (rancher/system-agent, rancher/rancher pkg/plan; §6.6 and §6.7 of our notes on them), so that either side may be theirs.
 //
 // It is pure, and nothing of it does anything. What comes from the other side is read through Decode, DecodeOutput,
-// DecodePeriodicOutput, DecodeProbeStatuses and DecodeAgentStatus, which bound it. Next: planner/ writes plans, agent/ obeys them, endpoint/
+// DecodeProbeStatuses and DecodeAgentStatus, which bound it. Next: planner/ writes plans, agent/ obeys them, endpoint/
 // and the admission policies hold agents to MayWrite.
 package plan

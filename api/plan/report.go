@@ -60,18 +60,9 @@ const (
 	maxStatusBytes  = 256 << 10
 )
 
-// EncodeOutput makes the value of KeyAppliedOutput and KeyFailedOutput. The same output makes the same bytes.
-func EncodeOutput(output map[string][]byte) ([]byte, error) { return encode(output) }
-
-// DecodeOutput reads what EncodeOutput made. No bytes are no output.
-func DecodeOutput(raw []byte) (map[string][]byte, error) { return decode[map[string][]byte](raw) }
-
-// EncodePeriodicOutput makes the value of KeyPeriodicOutput. The same output makes the same bytes.
-func EncodePeriodicOutput(output map[string]PeriodicOutput) ([]byte, error) { return encode(output) }
-
-// DecodePeriodicOutput reads what EncodePeriodicOutput made. No bytes are no output.
-func DecodePeriodicOutput(raw []byte) (map[string]PeriodicOutput, error) {
-	return decode[map[string]PeriodicOutput](raw)
+// Output is what instructions said, by their names: what KeyAppliedOutput and KeyFailedOutput hold, or KeyPeriodicOutput.
+type Output interface {
+	map[string][]byte | map[string]PeriodicOutput
 }
 
 // DecodeProbeStatuses reads the value of KeyProbeStatuses. No bytes are no statuses.
@@ -121,7 +112,8 @@ func Tail(text string, limit int) string {
 	return ""
 }
 
-func encode[T any](output T) ([]byte, error) {
+// EncodeOutput makes the value of a key. The same output makes the same bytes.
+func EncodeOutput[T Output](output T) ([]byte, error) {
 	var out bytes.Buffer
 	zip := gzip.NewWriter(&out)
 	if err := json.NewEncoder(zip).Encode(output); err != nil {
@@ -133,7 +125,8 @@ func encode[T any](output T) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-func decode[T any](raw []byte) (T, error) {
+// DecodeOutput reads what EncodeOutput made. No bytes are no output.
+func DecodeOutput[T Output](raw []byte) (T, error) {
 	var output T
 	if len(raw) == 0 {
 		return output, nil

@@ -19,14 +19,14 @@ func TestOutput(t *testing.T) {
 	again, err := plan.EncodeOutput(output)
 	require.NoError(t, err)
 	require.Equal(t, raw, again, "the same output makes the same bytes, so that it is not written again")
-	read, err := plan.DecodeOutput(raw)
+	read, err := plan.DecodeOutput[map[string][]byte](raw)
 	require.NoError(t, err)
 	require.Equal(t, output, read)
 
 	periodic := map[string]plan.PeriodicOutput{"p": {Name: "p", Stdout: []byte("x"), Failures: 2, ExitCode: 1}}
-	raw, err = plan.EncodePeriodicOutput(periodic)
+	raw, err = plan.EncodeOutput(periodic)
 	require.NoError(t, err)
-	ran, err := plan.DecodePeriodicOutput(raw)
+	ran, err := plan.DecodeOutput[map[string]plan.PeriodicOutput](raw)
 	require.NoError(t, err)
 	require.Equal(t, []byte("x"), ran["p"].Stdout)
 
@@ -37,7 +37,7 @@ func TestOutput(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, zip.Close())
-	_, err = plan.DecodeOutput(bomb.Bytes())
+	_, err = plan.DecodeOutput[map[string][]byte](bomb.Bytes())
 	require.ErrorContains(t, err, "more than")
 }
 
@@ -49,14 +49,14 @@ func FuzzReports(f *testing.F) {
 	f.Add([]byte(`{"version":"v1","message":"` + strings.Repeat("ä", 2000) + `","output":"` + strings.Repeat("x\n", 9000) + `"}`))
 	f.Add([]byte(`{"etcd":{"healthy":true,"successCount":1}}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		if output, err := plan.DecodeOutput(raw); err == nil && output != nil {
+		if output, err := plan.DecodeOutput[map[string][]byte](raw); err == nil && output != nil {
 			encoded, err := plan.EncodeOutput(output)
 			require.NoError(t, err)
-			again, err := plan.DecodeOutput(encoded)
+			again, err := plan.DecodeOutput[map[string][]byte](encoded)
 			require.NoError(t, err)
 			require.Len(t, again, len(output))
 		}
-		_, _ = plan.DecodePeriodicOutput(raw)
+		_, _ = plan.DecodeOutput[map[string]plan.PeriodicOutput](raw)
 		_, _ = plan.DecodeProbeStatuses(raw)
 		status, err := plan.DecodeAgentStatus(raw)
 		if err == nil {

@@ -41,7 +41,7 @@ func (r *Reconciler) cleanByPlan(ctx context.Context, s *scope, last attempt.Att
 	if secret.Type != plan.SecretType || secret.Annotations[rkev1.CleansAnnotation] != uid {
 		return false, nil
 	}
-	if isApplied(secret.Data) {
+	if plan.State(secret.Data[plan.KeyState]) == plan.StateSucceeded && string(secret.Data[plan.KeyAppliedChecksum]) == plan.Checksum(secret.Data[plan.KeyPlan]) {
 		return true, nil
 	}
 	s.cleaning = ". Its agent was told to clean the host by plan, and has not done so yet"
@@ -49,11 +49,6 @@ func (r *Reconciler) cleanByPlan(ctx context.Context, s *scope, last attempt.Att
 		s.cleaning = fmt.Sprintf(". Its agent was told to clean the host by plan, which failed too: %s; drover logs %s --agent tells more", why, s.GetName())
 	}
 	return false, nil
-}
-
-// isApplied reports whether the agent has applied the plan that is there.
-func isApplied(data map[string][]byte) bool {
-	return plan.State(data[plan.KeyState]) == plan.StateSucceeded && string(data[plan.KeyAppliedChecksum]) == plan.Checksum(data[plan.KeyPlan])
 }
 
 // whyNotApplied is why the agent's last attempt failed, in its words; empty if none did.

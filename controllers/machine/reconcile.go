@@ -56,7 +56,12 @@ func (r *Reconciler) run(ctx context.Context, s *scope) error {
 		return r.allowMove(ctx, s)
 	}
 	if s.deleting() {
-		return r.reconcileDelete(ctx, s)
+		if !controllerutil.ContainsFinalizer(s, rkev1.MachineFinalizer) {
+			return nil
+		}
+		err := step.Run(ctx, s, step.Of(rkev1.DeleteJobCondition, rkev1.ServerGoneReason, r.removeServer))
+		s.released = err == nil
+		return err
 	}
 	if err := r.inherit(ctx, s); err != nil {
 		return err
@@ -103,15 +108,6 @@ func (r *Reconciler) runCreateJob(ctx context.Context, s *scope) error {
 			jobrunner.StateSecretName(s.GetName())), lostCheck)
 	}
 	return r.attempt(ctx, s, state.Create)
-}
-
-func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
-	if !controllerutil.ContainsFinalizer(s, rkev1.MachineFinalizer) {
-		return nil
-	}
-	err := step.Run(ctx, s, step.Of(rkev1.DeleteJobCondition, rkev1.ServerGoneReason, r.removeServer))
-	s.released = err == nil
-	return err
 }
 
 // scope is what is known of one machine during one reconcile.

@@ -7,9 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/time/rate"
-	"k8s.io/utils/lru"
-
 	"github.com/drover-project/drover/api/connect"
 	"github.com/drover-project/drover/endpoint"
 )
@@ -36,19 +33,6 @@ type guard struct {
 	strangers, downloads, requests, watches *endpoint.Room
 	throttle                                *throttle
 	ofAgents, ofAddresses                   *endpoint.Pace
-}
-
-func newGuard(o Options) *guard {
-	return &guard{now: o.Now, ticketSecret: o.TicketSecret,
-		throttle:  &throttle{now: o.Now, refused: lru.New(maxRemembered), all: rate.NewLimiter(allPerSecond, allBurst)},
-		strangers: endpoint.NewRoom(endpoint.RoomOptions{Port: port, What: "requests of strangers", All: maxStrangers, Each: maxOfAddress}),
-		downloads: endpoint.NewRoom(endpoint.RoomOptions{Port: port, What: "downloads", All: maxDownloads, Each: maxDownloadsOfAddress, Keeps: true}),
-		requests:  endpoint.NewRoom(endpoint.RoomOptions{Port: port, What: "requests of agents", All: maxRequests, Each: maxRequestsOfAgent, Keeps: true}),
-		watches:   endpoint.NewRoom(endpoint.RoomOptions{Port: port, What: "watches of agents", All: maxWatches, Each: maxWatchesOfAgent}),
-
-		ofAgents:    endpoint.NewPace(endpoint.PaceOptions{Port: port, What: "requests of agents in a second", PerSecond: agentPerSecond, AtOnce: agentAtOnce}),
-		ofAddresses: endpoint.NewPace(endpoint.PaceOptions{Port: port, What: "requests of strangers in a second", PerSecond: addressPerSecond, AtOnce: addressAtOnce}),
-	}
 }
 
 // visitor is who sent a request.

@@ -5,12 +5,16 @@ import (
 	"net/http"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/api/connect"
+	"github.com/drover-project/drover/endpoint"
 )
 
 // Options of New.
@@ -48,7 +52,16 @@ func New(o Options) (http.Handler, error) {
 		own := []byte(rand.Text())
 		o.TicketSecret = func() []byte { return own }
 	}
-	g := newGuard(o)
+	g := &guard{now: o.Now, ticketSecret: o.TicketSecret,
+		throttle:  &throttle{now: o.Now, refused: lru.New(maxRemembered), all: rate.NewLimiter(allPerSecond, allBurst)},
+		strangers: endpoint.NewRoom(endpoint.RoomOptions{Port: port, What: "requests of strangers", All: maxStrangers, Each: maxOfAddress}),
+		downloads: endpoint.NewRoom(endpoint.RoomOptions{Port: port, What: "downloads", All: maxDownloads, Each: maxDownloadsOfAddress, Keeps: true}),
+		requests:  endpoint.NewRoom(endpoint.RoomOptions{Port: port, What: "requests of agents", All: maxRequests, Each: maxRequestsOfAgent, Keeps: true}),
+		watches:   endpoint.NewRoom(endpoint.RoomOptions{Port: port, What: "watches of agents", All: maxWatches, Each: maxWatchesOfAgent}),
+
+		ofAgents:    endpoint.NewPace(endpoint.PaceOptions{Port: port, What: "requests of agents in a second", PerSecond: agentPerSecond, AtOnce: agentAtOnce}),
+		ofAddresses: endpoint.NewPace(endpoint.PaceOptions{Port: port, What: "requests of strangers in a second", PerSecond: addressPerSecond, AtOnce: addressAtOnce}),
+	}
 	through, err := newPassThrough(o.API, g)
 	if err != nil {
 		return nil, err
@@ -67,7 +80,8 @@ func New(o Options) (http.Handler, error) {
 		answer(w, "text/x-shellscript", script)
 	})
 	mux.Handle("GET /assets/{name}", g.download(o.Assets))
-	mux.Handle("POST "+connect.Path, newRegistrar(o, g))
+	mux.Handle("POST "+connect.Path, &registrar{Options: o, guard: g, grants: &grants{now: o.Now, answers: lru.New(maxAnswers)}, told: rate.NewLimiter(toldPerSecond, toldBurst),
+		known: semaphore.NewWeighted(maxAtOnce), strangers: semaphore.NewWeighted(maxAtOnce)})
 	mux.Handle("/", through)
 	return g.admit(mux), nil
 }

@@ -22,7 +22,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/retry"
-	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -50,11 +49,6 @@ const (
 	// toldPerSecond and toldBurst bound events, whoever floods and from however many addresses.
 	toldPerSecond, toldBurst = rate.Limit(1.0 / 60), 5
 )
-
-func newRegistrar(o Options, g *guard) *registrar {
-	return &registrar{Options: o, guard: g, grants: &grants{now: o.Now, answers: lru.New(maxAnswers)}, told: rate.NewLimiter(toldPerSecond, toldBurst),
-		known: semaphore.NewWeighted(maxAtOnce), strangers: semaphore.NewWeighted(maxAtOnce)}
-}
 
 // refusal is an answer other than 200: what the agent is told, and no more.
 type refusal struct {

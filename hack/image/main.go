@@ -117,7 +117,12 @@ func build(o options) (v1.Image, error) {
 		layers = append(layers, layer)
 	}
 	if o.share != "" {
-		layer, err := shareLayer(o.share)
+		const share = "usr/share/drover/"
+		files, err := tree(o.share, share)
+		if err != nil {
+			return nil, err
+		}
+		layer, err := layerOf(append([]file{{name: "usr/", mode: 0o755}, {name: "usr/share/", mode: 0o755}, {name: share, mode: 0o755}}, files...)...)
 		if err != nil {
 			return nil, err
 		}
@@ -188,15 +193,6 @@ func baseLayer(certs string, links []file) (v1.Layer, error) {
 		{name: "home/machine/", mode: 0o755},
 		{name: "tmp/", mode: 0o1777},
 	}, links...)...)
-}
-
-func shareLayer(dir string) (v1.Layer, error) {
-	const share = "usr/share/drover/"
-	files, err := tree(dir, share)
-	if err != nil {
-		return nil, err
-	}
-	return layerOf(append([]file{{name: "usr/", mode: 0o755}, {name: "usr/share/", mode: 0o755}, {name: share, mode: 0o755}}, files...)...)
 }
 
 func layerOf(files ...file) (v1.Layer, error) {

@@ -77,19 +77,6 @@ func (r Runtime) below(dir datadir.Dir) Runtime {
 	return r
 }
 
-// writeHosts tells containerd of registries, and of none that it was told before.
-func (r Runtime) writeHosts(dir datadir.Dir) error {
-	if err := os.RemoveAll(dir.Path("containerd", "certs.d")); err != nil {
-		return fmt.Errorf("forgetting registries: %w", err)
-	}
-	for name, content := range r.Registries.Hosts() {
-		if err := dir.Write([]byte(content), "containerd", "certs.d", name, "hosts.toml"); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func socket(dir datadir.Dir) string { return dir.Path("containerd", "containerd.sock") }
 
 // startContainerd writes the configuration, starts it, and connects to the
@@ -109,8 +96,16 @@ func startContainerd(ctx context.Context, dir datadir.Dir, runtime Runtime, sup 
 	if err != nil {
 		return nil, fmt.Errorf("writing containerd configuration: %w", err)
 	}
-	if err := errors.Join(dir.Write([]byte(text.String()), "containerd", "config.toml"), runtime.writeHosts(dir)); err != nil {
+	if err := dir.Write([]byte(text.String()), "containerd", "config.toml"); err != nil {
 		return nil, err
+	}
+	if err := os.RemoveAll(dir.Path("containerd", "certs.d")); err != nil {
+		return nil, fmt.Errorf("forgetting registries: %w", err)
+	}
+	for name, content := range runtime.Registries.Hosts() {
+		if err := dir.Write([]byte(content), "containerd", "certs.d", name, "hosts.toml"); err != nil {
+			return nil, err
+		}
 	}
 	if err := os.MkdirAll(dir.Path("cni", "conf"), 0o700); err != nil {
 		return nil, fmt.Errorf("making the folder of the pod network: %w", err)

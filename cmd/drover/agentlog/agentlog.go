@@ -70,14 +70,14 @@ func outputs(text *strings.Builder, data map[string][]byte) error {
 	if len(data[key]) == 0 || plan.State(data[plan.KeyState]) == plan.StateSucceeded {
 		key, of = plan.KeyAppliedOutput, "succeeded"
 	}
-	kept, err := plan.DecodeOutput(data[key])
+	kept, err := plan.DecodeOutput[map[string][]byte](data[key])
 	if err != nil {
 		return fmt.Errorf("reading the output of instructions: %w", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(kept)) {
 		section(text, "instruction "+name+", of the last attempt that "+of, kept[name])
 	}
-	periodic, err := plan.DecodePeriodicOutput(data[plan.KeyPeriodicOutput])
+	periodic, err := plan.DecodeOutput[map[string]plan.PeriodicOutput](data[plan.KeyPeriodicOutput])
 	if err != nil {
 		return fmt.Errorf("reading the output of periodic instructions: %w", err)
 	}

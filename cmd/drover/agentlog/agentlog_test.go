@@ -36,7 +36,7 @@ func TestWrite(t *testing.T) {
 	failed.Attempt, failed.Step, failed.Message, failed.Output, failed.RetryAt = 3, "instruction install", "it ended with exit code 1", "no such image\n", "2026-03-01T12:00:00Z"
 	unhealthy := version
 	unhealthy.Probes = map[string]string{"kubelet": "connection refused"}
-	periodic, err := plan.EncodePeriodicOutput(map[string]plan.PeriodicOutput{"snapshots": {Name: "snapshots", Stdout: []byte("two\n"), Stderr: []byte("slow\n"), ExitCode: 2}})
+	periodic, err := plan.EncodeOutput(map[string]plan.PeriodicOutput{"snapshots": {Name: "snapshots", Stdout: []byte("two\n"), Stderr: []byte("slow\n"), ExitCode: 2}})
 	require.NoError(t, err)
 	for name, tt := range map[string]struct {
 		data map[string][]byte

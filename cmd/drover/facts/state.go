@@ -40,7 +40,13 @@ func ParseState(name string, data map[string][]byte) *State {
 	s.Server = document(s, read.Server)
 	s.Journal = document(s, read.Journal)
 	s.Result = document(s, read.Result)
-	s.Log = tail(string(data[state.LogKey]), state.MaxLogBytes)
+	s.Log = string(data[state.LogKey])
+	if over := len(s.Log) - state.MaxLogBytes; over > 0 {
+		s.Log = strings.ToValidUTF8(s.Log[over:], "")
+		if _, rest, found := strings.Cut(s.Log, "\n"); found && rest != "" {
+			s.Log = rest // from the beginning of a line
+		}
+	}
 	return s
 }
 
@@ -59,16 +65,4 @@ func document[T any](s *State, read state.Document[T]) *T {
 		return nil
 	}
 	return &read.Value
-}
-
-// tail is the end of a text, from the beginning of a line if it has several.
-func tail(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	text = text[len(text)-limit:]
-	if _, rest, found := strings.Cut(text, "\n"); found && rest != "" {
-		return rest
-	}
-	return strings.ToValidUTF8(text, "")
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/digitalocean/godo"
-	"golang.org/x/oauth2"
 
 	"github.com/drover-project/drover/clouds"
 )
@@ -26,11 +25,6 @@ type digitalOcean struct {
 }
 
 var _ cloud = (*digitalOcean)(nil)
-
-func newDigitalOcean(token string) *digitalOcean {
-	transport := &oauth2.Transport{Source: oauth2.StaticTokenSource(&oauth2.Token{AccessToken: token}), Base: http.DefaultTransport}
-	return &digitalOcean{client: godo.NewClient(&http.Client{Transport: transport, Timeout: requestTimeout})}
-}
 
 // list implements cloud. A list has either the droplets without GPUs or, asked for by their type, those with GPUs, and these
 // cannot be asked for by tag too (API reference, "List All Droplets").

@@ -3,11 +3,14 @@ package finder
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/digitalocean/godo"
 	"github.com/gophercloud/gophercloud"
+	"golang.org/x/oauth2"
 
 	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/crdgen"
@@ -177,7 +180,9 @@ func cloudFor(driver string, options flags) cloud {
 	}
 	switch driver {
 	case digitalOceanName:
-		return newDigitalOcean(options.text("digitalocean-access-token"))
+		source := oauth2.StaticTokenSource(&oauth2.Token{AccessToken: options.text("digitalocean-access-token")})
+		transport := &oauth2.Transport{Source: source, Base: http.DefaultTransport}
+		return &digitalOcean{client: godo.NewClient(&http.Client{Transport: transport, Timeout: requestTimeout})}
 	case amazonName:
 		return newAmazonEC2(options)
 	case azureName:
