@@ -1,152 +1,316 @@
 package explain
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
-	corev1 "k8s.io/api/core/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/drover-project/drover/advice"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
-	"github.com/drover-project/drover/cmd/drover/listing"
+	"github.com/drover-project/drover/state"
 )
 
-// Machine explains what a snapshot of a machine, or of a name without one, tells. Command is how the CLI is called,
-// "drover" or "kubectl drover".
-func Machine(s *facts.Snapshot, command string) *Report {
-	r := &Report{APIVersion: listing.APIVersion, Kind: Kind, Problems: cleanAll(s.Problems), now: s.Now}
-	if s.Machine == nil {
-		explainAbsent(r, s)
-	} else {
-		explainMachine(r, s)
-	}
-	r.Related = related(s)
-	r.Events = newEvents(s.Events, s.Pods)
-	r.finish(command)
-	return r
+// decision finds out what blocks a machine and fills Verdict, Blocker and Next.
+type decision struct {
+	*Report
+	*facts.Snapshot
+	words advice.Words
 }
 
-// finish makes all texts safe to show, commands as the CLI was called, and what to do next a list for programs also when it is empty.
-func (r *Report) finish(command string) {
-	r.Subject, r.Verdict = facts.Clean(r.Subject), cleanAll(r.Verdict)
-	next := []string{}
-	for _, text := range r.Next {
-		next = append(next, reach(facts.Clean(text), command))
-	}
-	r.Next = next
-}
+// managerSilent is how long after it held its lease last a manager surely does not run: it is given back at the end, and taken over after 15 s.
+const managerSilent = time.Minute
 
-func explainMachine(r *Report, s *facts.Snapshot) {
-	m := s.Machine
-	r.Subject = fmt.Sprintf("%s %s/%s", m.Kind.Name, m.Namespace, m.Name)
-	r.Phase = facts.Clean(m.Phase())
-	r.Facts = knownFacts([]Fact{{"driver", driverName(s)}, {"cluster", m.ClusterName()}, {"address", m.Address()}, {"providerID", m.Spec.ProviderID},
-		{"server", m.Status.InstanceName}, {"age", facts.Age(s.Now, m.CreationTimestamp.Time)}})
-	order := slices.Clone(createSteps)
-	for _, name := range observedSteps {
-		if m.Condition(name) != nil {
-			order = append(order, name)
+func (d *decision) decide() {
+	if !d.ManagerSeen.IsZero() && d.Now.Sub(d.ManagerSeen) > managerSilent {
+		d.say(own{says: "Drover's manager has not been at work for " + facts.Age(d.Now, d.ManagerSeen) + ": what follows is of before.", next: []string{nextManager}}, d.words)
+	}
+	_, annotated := d.Machine.Annotations[clusterv1.PausedAnnotation]
+	cluster := d.Cluster != nil && ptr.Deref(d.Cluster.Spec.Paused, false)
+	unseen := len(d.Machine.Status.Conditions) == 0
+	switch {
+	case d.Machine.IsTrue(rkev1.PausedCondition), unseen && (annotated || cluster):
+		d.decidePaused(cluster, annotated)
+	case unseen:
+		d.Blocker = &Blocker{Reason: "NotReconciled"}
+		d.say(own{says: "No manager has looked at this machine yet.", next: []string{nextManager}}, d.words)
+		if d.Machine.CAPIMachineName() == "" {
+			d.decideOwner("")
 		}
+	default:
+		d.decideSteps()
 	}
+	if d.CAPIMachine == nil || slices.Contains(d.Next, d.words.Fill(goOnCAPI)[0]) {
+		return
+	}
+	if _, paused := d.CAPIMachine.Annotations[clusterv1.PausedAnnotation]; paused {
+		d.say(own{"The CAPI Machine {capi} is paused (annotation cluster.x-k8s.io/paused): Cluster API does nothing for it, such as removing it, until it goes on.",
+			[]string{goOnCAPI}}, d.words)
+	}
+}
+
+func (d *decision) decideSteps() {
+	step := firstReached(slices.DeleteFunc(slices.Clone(d.Steps), func(s Step) bool {
+		return s.Name == rkev1.ReadyCondition || slices.Contains(planSteps, s.Name) || s.Name == nodeStep || slices.Contains(observedSteps, s.Name) && s.State != StepFailed
+	}))
+	switch {
+	case step == nil, step.Reason == "" && d.Machine.IsTrue(rkev1.ReadyCondition):
+		d.decideDone()
+		return
+	case step.Name == rkev1.ClusterReadyCondition && step.Reason == rkev1.DeletingReason:
+		// No server is made for a CAPI Machine that goes.
+		d.decideOwnerDeleting("no server is made for it any more.")
+		return
+	}
+	d.Blocker = &Blocker{Step: step.Name, Reason: step.Reason, Message: step.Message}
+	switch step.Reason {
+	case "":
+		d.say(own{says: "The step " + step.Name + " was not reached yet; the manager works on it or has stopped.", next: []string{nextManager}}, d.words)
+	case rkev1.WaitingForOwnerReason:
+		d.decideOwner(step.Message)
+	case rkev1.NodeSilentReason: // the manager knows it better than the pod's status does
+		d.tellPod(step.Reason, step.Message, d.Pods, d.words)
+		if d.Machine.DeletionTimestamp != nil {
+			d.say(own{next: []string{advice.NextAbandon}}, d.words)
+		}
+	default:
+		d.decideStep(step)
+	}
+}
+
+// Who pauses a machine is not always what its condition says: both may, and a Cluster that cannot be read.
+var (
+	pausedCluster = own{"Nothing happens: the Cluster {cluster} is paused.",
+		[]string{"Let the Cluster go on: kubectl -n {ns} patch cluster.cluster.x-k8s.io {cluster} --type merge -p '{\"spec\":{\"paused\":false}}'"}}
+	pausedMachine = own{"Nothing happens: the machine has the annotation cluster.x-k8s.io/paused.",
+		[]string{"Let the machine go on: kubectl -n {ns} annotate {resource} {name} cluster.x-k8s.io/paused-"}}
+)
+
+const goOnCAPI = "Let the CAPI Machine go on: kubectl -n {ns} annotate machine.cluster.x-k8s.io {capi} cluster.x-k8s.io/paused-"
+
+func (d *decision) decidePaused(cluster, machine bool) {
+	d.Blocker = &Blocker{Step: rkev1.PausedCondition, Reason: "Paused"}
+	if paused := d.Machine.Condition(rkev1.PausedCondition); paused != nil {
+		d.Blocker.Message = facts.Clean(paused.Message)
+	}
+	if cluster || !machine {
+		d.say(pausedCluster, d.words)
+	}
+	if machine || !cluster {
+		d.say(pausedMachine, d.words)
+	}
+	if !machine && !cluster {
+		d.Verdict = []string{"Nothing happens: the Cluster or the machine is paused."}
+	}
+	if d.Machine.DeletionTimestamp != nil {
+		d.Verdict = append(d.Verdict, "It is being deleted; its server is removed when it goes on.")
+	}
+}
+
+// decideOwner is for a machine that nobody owns; message is what the manager says of that. The CAPI Machine that names a machine makes itself
+// its owner, if it is let.
+func (d *decision) decideOwner(message string) {
+	const runs = "see whether Cluster API's controllers run"
+	if d.CAPIMachine == nil || !d.Machine.IsNamedBy(d.CAPIMachine) {
+		d.say(own{"It waits for the CAPI Machine that owns it.", []string{"If you made this object by hand: make a CAPI Machine whose spec.infrastructureRef names it",
+			"If a MachineSet made it, Cluster API sets the owner within seconds: " + runs, nextManager}}, d.words)
+		d.Verdict = appendNew(d.Verdict, message)
+		return
+	}
+	paused := meta.FindStatusCondition(d.CAPIMachine.Status.Conditions, clusterv1.PausedCondition)
+	if paused == nil || paused.Status != metav1.ConditionTrue {
+		d.say(own{"The CAPI Machine {capi} names it, and does not own it yet: Cluster API sets the owner within seconds.",
+			[]string{nextCAPI, "If that tells nothing, " + runs, nextManager}}, d.words)
+		return
+	}
+	d.say(own{says: "The CAPI Machine {capi} names it, but is paused and so does not own it yet."}, d.words)
+	d.Blocker.Message = facts.Clean(paused.Message)
+	d.Verdict = appendNew(d.Verdict, d.Blocker.Message)
+	_, machine := d.CAPIMachine.Annotations[clusterv1.PausedAnnotation]
+	// A Cluster that cannot be read is paused if nothing else can be.
+	cluster := d.Cluster == nil && !machine || d.Cluster != nil && ptr.Deref(d.Cluster.Spec.Paused, false)
+	if cluster {
+		d.say(own{next: pausedCluster.next}, d.words)
+	}
+	if machine {
+		d.say(own{next: []string{goOnCAPI}}, d.words)
+	}
+	if !cluster && !machine {
+		d.say(own{"Neither it nor its Cluster is paused any more.", []string{
+			"Any change wakes it: kubectl -n {ns} annotate machine.cluster.x-k8s.io {capi} --overwrite woken=$(date +%s)", "If nothing changes then, " + runs, nextManager}}, d.words)
+	}
+}
+
+func (d *decision) decideDone() {
+	m := d.Machine
 	if m.DeletionTimestamp != nil {
-		order = removeSteps
+		d.Blocker = &Blocker{Reason: "Finalizers"}
+		d.say(own{says: "The server is gone; the object waits for its finalizers: " + strings.Join(m.Finalizers, ", ") + ".",
+			next: []string{"It goes within seconds; a finalizer that is not " + rkev1.MachineFinalizer + " belongs to another controller", nextManager}}, d.words)
+		return
 	}
-	r.Steps = timeline(m.Status.Conditions, order)
-	for i := range r.Steps {
-		// What nobody has looked at yet waits for nothing.
-		if step := &r.Steps[i]; step.State == StepWaiting && slices.Contains(observedSteps, step.Name) {
-			step.State = StepPending
-		}
+	d.Verdict = append(d.Verdict, "The server runs and its state is stored.")
+	if d.State != nil && d.State.Deleting {
+		d.say(own{"Its state Secret {state} is being deleted, and is kept by its finalizer only: without it nobody can log in to the server.", []string{
+			"Save it while it is there, in a file that only you can read: (umask 077; kubectl -n {ns} get secret {state} -o yaml | grep -v '^ *resourceVersion:' > {state}.yaml)",
+			"When the file has it, let it go: kubectl -n {ns} patch secret {state} --type merge -p '{\"metadata\":{\"finalizers\":null}}'",
+			"Then put it back as it was, and remove the file: kubectl -n {ns} create -f {state}.yaml"}}, d.words)
 	}
-	if m.DeletionTimestamp == nil && s.CAPIMachine != nil {
-		for _, name := range planSteps {
-			if c := meta.FindStatusCondition(s.CAPIMachine.Status.Conditions, name); c != nil {
-				r.Steps = append(r.Steps, newStep(name, c))
-			}
-		}
-		if c := meta.FindStatusCondition(s.CAPIMachine.Status.Conditions, nodeStep); c != nil && s.CAPIMachine.Status.NodeRef.IsDefined() {
-			r.Steps = append(r.Steps, capiStep(nodeStep, c))
-		}
+	if d.CAPIMachine != nil && d.CAPIMachine.DeletionTimestamp != nil {
+		d.decideOwnerDeleting("Cluster API has not asked for the server's removal yet.")
+		return
 	}
-	r.Log = machineLog(s)
-	d := &decision{Report: r, Snapshot: s, words: about(s).Words()}
-	d.decide()
+	// Of the steps of its plan this one says what is waited for.
+	if i := slices.IndexFunc(d.Steps, func(s Step) bool { return s.Name == rkev1.ReconciledCondition }); i >= 0 && d.Steps[i].State != StepDone {
+		d.blockAt(&d.Steps[i])
+		return
+	}
+	if d.CAPIMachine == nil {
+		return
+	}
+	node := d.CAPIMachine.Status.NodeRef.Name
+	if node == "" {
+		d.say(own{"Cluster API waits for its node to join the cluster.", []string{advice.NextNode}}, d.words)
+		return
+	}
+	if i := slices.IndexFunc(d.Steps, func(s Step) bool { return s.Name == nodeStep }); i >= 0 && d.Steps[i].State != StepDone {
+		d.blockAt(&d.Steps[i])
+		d.say(own{"Its node " + node + " is not well, or is not reached: the server may be off, gone or too busy.", nextNodeUnwell}, d.words)
+	}
 }
 
-// knownFacts leaves out the empty ones. Values come from drivers and clouds.
-func knownFacts(all []Fact) []Fact {
-	var known []Fact
-	for _, fact := range all {
-		if value := facts.Clean(fact.Value); value != "" {
-			known = append(known, Fact{fact.Name, value})
+// nextNodeUnwell is for a node that was well before.
+var nextNodeUnwell = []string{
+	"See what its kubelet does: drover ssh {name} -n {ns} -- 'systemctl status --no-pager kubelet k3s k3s-agent rke2-server rke2-agent; df -h'",
+	"If it cannot be logged in to, look for the server at the cloud",
+	"If it is lost, and is not its cluster's only server, which has the data: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}",
+}
+
+// decideOwnerDeleting is for a machine that stays because Cluster API has to do something first, such as draining its node.
+func (d *decision) decideOwnerDeleting(meaning string) {
+	d.Blocker = &Blocker{Reason: "CAPIMachineDeleting"}
+	d.say(own{"Its CAPI Machine is being deleted; " + meaning, []string{nextCAPI}}, d.words)
+	if d.CAPIMachine == nil {
+		return
+	}
+	if c := meta.FindStatusCondition(d.CAPIMachine.Status.Conditions, clusterv1.MachineDeletingCondition); c != nil && c.Message != "" {
+		d.Blocker.Message = facts.Clean(c.Message)
+		d.Verdict = append(d.Verdict, d.Blocker.Message)
+	}
+}
+
+// decideStep explains a step that was reached and is not done: by its condition, or by what keeps its Job's pod from running.
+func (d *decision) decideStep(step *Step) {
+	ofJob := slices.Contains([]string{rkev1.CreateJobCondition, rkev1.DeleteJobCondition}, step.Name)
+	running := ofJob && d.Machine.Condition(step.Name).Status == metav1.ConditionUnknown
+	if running && step.Reason != rkev1.JobCancelledReason {
+		if reason, message := d.jobTrouble(step.Reason); reason != "" {
+			d.tellPod(reason, message, d.Pods, d.words)
+			return
 		}
 	}
-	return known
+	d.tell(step)
+	switch {
+	case len(step.next) > 0:
+	case ofJob: // what a newer or an older manager says
+		d.say(own{next: []string{"Read the whole log: drover logs {name} -n {ns}"}}, d.words)
+	default:
+		d.say(own{next: []string{"See all the manager says of it: kubectl -n {ns} describe {resource} {name}"}}, d.words)
+	}
+	if running {
+		d.tellWait(step.Name == rkev1.CreateJobCondition)
+	}
+	if step.Name == rkev1.CreateJobCondition {
+		d.tellAhead()
+	}
+	if ofJob && !running && advice.TellsOfAttempt(step.Reason) {
+		d.tellAttempt(step.Name == rkev1.DeleteJobCondition)
+	}
 }
 
-func driverName(s *facts.Snapshot) string {
-	if s.Driver != nil {
-		return s.Driver.DriverName()
+// tellWait tells what a Job that runs waits for, as far as its state says it, and until when.
+func (d *decision) tellWait(creates bool) {
+	made := d.State != nil && d.State.Journal != nil && d.State.Journal.Phase == state.PhaseCreated
+	if creates && made && d.State.Server != nil && d.State.Server.SSHHost != "" {
+		d.Verdict = append(d.Verdict, "The server is made, and is waited for at "+d.State.Server.SSHHost+".")
 	}
-	return facts.DriverName(s.Machine.Kind.Name, nil)
+	if len(d.Pods) > 0 && d.Pods[0].Spec.ActiveDeadlineSeconds != nil && d.Pods[0].Status.StartTime != nil {
+		until := d.Pods[0].Status.StartTime.Add(time.Duration(*d.Pods[0].Spec.ActiveDeadlineSeconds) * time.Second)
+		d.Verdict = append(d.Verdict, fmt.Sprintf("It may take until %s (in %s): then the Job is ended, whatever it waits for, the driver or the server.",
+			until.UTC().Format(time.RFC3339), duration.HumanDuration(max(until.Sub(d.Now), 0))))
+	}
 }
 
-// logLines is how many lines of a log fit on one screen beside the rest.
-const logLines = 8
-
-// machineLog is the end of the log of the Job that runs, else of the last that was kept: the state Secret's, else the tail in the
-// status.
-func machineLog(s *facts.Snapshot) *Log {
-	if s.Live != "" {
-		return newLog("what Job "+s.Jobs[0].Name+" says now", s.Live)
-	}
-	if s.State != nil && s.State.Log != "" {
-		source := "log.txt of Secret " + s.State.Name
-		if result := s.State.Result; result != nil {
-			source += fmt.Sprintf(", attempt %d to %s", result.Attempt, result.Operation)
+// tellAttempt tells when the attempt ended that a condition tells of, and when the next one starts.
+func (d *decision) tellAttempt(removes bool) {
+	last, next := d.Machine.Status.LastAttempt, d.Machine.Status.NextAttemptTime
+	if last != nil && last.Outcome != string(state.Succeeded) && removes == (last.Operation == string(state.Remove)) {
+		d.Blocker.Class, d.Blocker.Message = last.Class, facts.Clean(last.Message)
+		if last.EndTime != nil {
+			d.Verdict = append(d.Verdict, fmt.Sprintf("Attempt %d to %s the server ended %s ago.", last.Number, facts.Clean(last.Operation), facts.Age(d.Now, last.EndTime.Time)))
 		}
-		return newLog(source, s.State.Log)
 	}
-	if s.Machine == nil || s.Machine.Status.LastAttempt == nil {
-		return nil
+	if next != nil {
+		d.Verdict = append(d.Verdict, when(d.Now, next.Time, "The next attempt starts", "The next attempt is due."))
 	}
-	last := s.Machine.Status.LastAttempt
-	return newLog(fmt.Sprintf("status.lastAttempt.logTail, attempt %d to %s", last.Number, last.Operation), last.LogTail)
 }
 
-func newLog(source, text string) *Log {
-	lines := lastLines(text, logLines)
-	if len(lines) == 0 {
-		return nil
+// when says in how long something comes, or that it is due.
+func when(now, then time.Time, comes, due string) string {
+	if then.After(now) {
+		return comes + " in " + duration.HumanDuration(then.Sub(now)) + "."
 	}
-	return &Log{Source: facts.Clean(source), Lines: lines}
+	return due
 }
 
-// eventLines is how many events fit on one screen beside the rest.
-const eventLines = 6
-
-// newEvents takes the newest events, oldest first. A pod that has started has its volumes: that it cannot mount them again tells only that
-// its request Secret went, which is not needed any more.
-func newEvents(events []corev1.Event, pods []corev1.Pod) []Event {
-	events = slices.DeleteFunc(slices.Clone(events), func(e corev1.Event) bool {
-		return e.Reason == podNotMounted && slices.ContainsFunc(pods, func(pod corev1.Pod) bool {
-			return pod.UID == e.InvolvedObject.UID && pod.Status.Phase != corev1.PodPending
-		})
-	})
-	if len(events) > eventLines {
-		events = events[len(events)-eventLines:]
-	}
-	var list []Event
-	for _, e := range events {
-		count := e.Count
-		if e.Series != nil {
-			count = e.Series.Count
+// tellAhead tells of the machine that asks the cloud first, while this one waits for it.
+func (d *decision) tellAhead() {
+	if d.Ahead == nil {
+		if c := d.Machine.Condition(rkev1.CreateJobCondition); d.Machine.IsHeld() && c.Reason != rkev1.WaitingForRetryReason && d.Knows(facts.AheadPart) {
+			d.Verdict = append(d.Verdict, "The machine that was refused is not there any more, or has its server: this one, or another that waits, asks next.")
 		}
-		list = append(list, Event{
-			Time: facts.EventTime(e).UTC(), Type: cmp.Or(facts.Clean(e.Type), corev1.EventTypeNormal), Reason: facts.Clean(e.Reason),
-			Object: facts.Clean(e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name), Message: facts.Clean(e.Message), Count: count,
-		})
+		return
 	}
-	return list
+	line, asks := "Machine "+d.Ahead.Name+" asks first", "It asks again now."
+	if last := d.Ahead.Status.LastAttempt; last != nil {
+		line += fmt.Sprintf(": its attempt %d was refused (%s): %s", last.Number, last.Class, last.Message)
+	}
+	if next := d.Ahead.Status.NextAttemptTime; next != nil {
+		asks = when(d.Now, next.Time, "It asks again", "It is due to ask again.")
+	}
+	d.Verdict = append(d.Verdict, facts.Clean(line), asks)
+}
+
+// jobTrouble is what is wrong with the Job that the machine names and with its pod; said is what the manager says of it.
+func (d *decision) jobTrouble(said string) (reason, message string) {
+	name := d.Machine.Status.JobName
+	named := func(job batchv1.Job) bool { return job.Name == name }
+	switch {
+	case name == "" || len(d.Jobs) > 0 && named(d.Jobs[0]):
+		return podTrouble(d.Jobs, d.Pods, d.Snapshot.Events)
+	case slices.ContainsFunc(d.Jobs, named) || !d.Knows(facts.JobsPart):
+		// A newer Job was made since the status was written, or nothing is known: the pods are not this Job's.
+		return "", ""
+	case said != rkev1.JobRunningReason && said != rkev1.JobPendingReason:
+		// The manager itself says what holds the Job up.
+		return "", ""
+	case inFallback(d.Machine):
+		return jobInFallback, ""
+	}
+	return jobMissing, ""
+}
+
+// fallbackNamespace is where the remove Job of a machine runs whose own namespace is being deleted (docs/dataflow.md).
+const fallbackNamespace = "drover-drivers"
+
+func inFallback(m *facts.Machine) bool {
+	return m.UID != "" && strings.HasPrefix(m.Status.JobName, "refuge-"+string(m.UID))
 }

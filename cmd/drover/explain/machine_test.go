@@ -1,22 +1,16 @@
 package explain_test
 
 import (
-	"bytes"
-	"encoding/json"
-	"os"
-	"path/filepath"
-	"slices"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
-	"unicode"
 
 	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/yaml"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/explain"
@@ -24,169 +18,456 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-// TestDocuments: what programs read keeps its form.
-func TestDocuments(t *testing.T) {
-	s := failed(rkev1.WaitingForRetryReason, rkev1.ClassQuota, "422 droplet limit")
-	s.Events = []corev1.Event{event("uid-m", "web-1", "CreateJob", "quota", 3)}
-	s.Problems = []string{"Secrets are forbidden"}
-	for name, report := range map[string]*explain.Report{
-		"failed.json":   explained(s, "drover"),
-		"node.json":     explained(changed(running(), func(s *facts.Snapshot) { s.CAPIMachine.Status.NodeRef.Name = "web-1" }), "drover"),
-		"checksum.json": explainedDriver(driverSnapshots()["checksum"], "drover"),
+// told is what a report tells: what blocks, why, and what to do.
+func told(r *explain.Report) string {
+	var out strings.Builder
+	if b := r.Blocker; b != nil {
+		fmt.Fprintf(&out, "! %s|%s|%s|%s\n", b.Step, b.Reason, b.Class, b.Message)
+	}
+	for _, line := range r.Verdict {
+		fmt.Fprintf(&out, ". %s\n", line)
+	}
+	for _, line := range r.Next {
+		fmt.Fprintf(&out, "> %s\n", line)
+	}
+	return out.String()
+}
+
+// decision is a snapshot and what is told of it.
+type decision struct {
+	snapshot *facts.Snapshot
+	want     string
+}
+
+func TestDecisions(t *testing.T) {
+	for name, cases := range map[string]map[string]decision{
+		"attempt": attemptDecisions(), "end": endDecisions(), "remove": removeDecisions(),
+		"job": jobDecisions(), "job elsewhere": jobElsewhereDecisions(), "pause": pauseDecisions(), "owner": ownerDecisions(), "named": namedDecisions(),
+		"odd": oddDecisions(), "odd reason": oddReasonDecisions(),
+	} {
+		for of, c := range cases {
+			t.Run(name+"/"+of, func(t *testing.T) {
+				require.Equal(t, strings.TrimPrefix(c.want, "\n"), told(explained(c.snapshot, "drover")))
+			})
+		}
+	}
+}
+
+// changed is a snapshot after a change.
+func changed(s *facts.Snapshot, change func(*facts.Snapshot)) *facts.Snapshot {
+	change(s)
+	return s
+}
+
+func attemptDecisions() map[string]decision {
+	due, soon := ago(time.Minute), ago(-90*time.Second)
+	return map[string]decision{
+		"transient, soon again": {changed(failed(rkev1.WaitingForRetryReason, rkev1.ClassTransient, "502 Bad Gateway"), func(s *facts.Snapshot) {
+			s.Machine.Status.NextAttemptTime = &soon
+		}), `
+! CreateJob|WaitingForRetry|Transient|502 Bad Gateway
+. attempt 2 failed (Transient, CreateFailed): 502 Bad Gateway. A failure that usually goes away: a timeout, a broken connection or an error inside the cloud
+. Attempt 2 to create the server ended 3m ago.
+. The next attempt starts in 90s.
+> Wait: attempts go on with growing delays
+> Read the whole log: drover logs web-1 -n shop
+> When the cause is removed, start the next attempt at once: drover retry web-1 -n shop
+`},
+		"due": {changed(failed(rkev1.WaitingForRetryReason, rkev1.ClassThrottled, "429"), func(s *facts.Snapshot) {
+			s.Machine.Status.NextAttemptTime = &due
+		}), `
+! CreateJob|WaitingForRetry|Throttled|429
+. attempt 2 failed (Throttled, CreateFailed): 429. The cloud asks for fewer requests
+. Attempt 2 to create the server ended 3m ago.
+. The next attempt is due.
+> Wait: attempts go on with growing delays
+> If it lasts, other users of the same credential may use the limit up
+> Read the whole log: drover logs web-1 -n shop
+> When the cause is removed, start the next attempt at once: drover retry web-1 -n shop
+`},
+	}
+}
+
+func endDecisions() map[string]decision {
+	return map[string]decision{
+		"a server that the cloud lists no more": {changed(running(), func(s *facts.Snapshot) {
+			s.Machine.Status.Conditions = append(s.Machine.Status.Conditions,
+				condition(rkev1.BootstrapDeliveredCondition, metav1.ConditionUnknown, rkev1.NotVerifiedReason, "contact is off", 2),
+				condition(rkev1.ServerExistsCondition, metav1.ConditionFalse, rkev1.ServerNotListedReason, "the cloud lists no server", 2))
+		}), `
+! ServerExists|ServerNotListed||the cloud lists no server
+. the cloud lists no server
+> Look for it at the cloud; if it lives, give it back the tags that docs/drivers.md names
+> Delete the machine; if a MachineSet owns it, another is made, else make one yourself: kubectl -n shop delete machine.cluster.x-k8s.io web-1
+`},
+		"a server of which nothing more is known": {changed(running(), func(s *facts.Snapshot) {
+			s.Machine.Status.Conditions = append(s.Machine.Status.Conditions, condition(rkev1.ServerExistsCondition, metav1.ConditionUnknown, rkev1.ServerNotSeenReason, "not yet", 2))
+			s.CAPIMachine.Status.NodeRef.Name = "web-1"
+			s.ManagerSeen = s.Now.Add(-5 * time.Minute)
+		}), `
+. Drover's manager has not been at work for 5m: what follows is of before.
+. The server runs and its state is stored.
+> See whether Drover's manager runs and what it logs: kubectl -n drover-system get pods; kubectl -n drover-system logs deploy/drover-manager
+`},
+		"a node that is not well": {changed(running(), func(s *facts.Snapshot) {
+			s.CAPIMachine.Status.NodeRef.Name = "web-1"
+			s.CAPIMachine.Status.Conditions = []metav1.Condition{condition(clusterv1.MachineNodeHealthyCondition, metav1.ConditionUnknown, "NodeHealthUnknown",
+				"* Node.Ready: Kubelet stopped posting node status.\n* Node.DiskPressure: Kubelet stopped posting node status.", 2)}
+		}), `
+! NodeHealthy|NodeHealthUnknown||Node.Ready: Kubelet stopped posting node status.; Node.DiskPressure: Kubelet stopped posting node status.
+. The server runs and its state is stored.
+. Node.Ready: Kubelet stopped posting node status.; Node.DiskPressure: Kubelet stopped posting node status.
+. Its node web-1 is not well, or is not reached: the server may be off, gone or too busy.
+> See what its kubelet does: drover ssh web-1 -n shop -- 'systemctl status --no-pager kubelet k3s k3s-agent rke2-server rke2-agent; df -h'
+> If it cannot be logged in to, look for the server at the cloud
+> If it is lost, and is not its cluster's only server, which has the data: kubectl -n shop delete machine.cluster.x-k8s.io web-1
+`},
+		"its node is silent": {changed(machine(condition(rkev1.CreateJobCondition, metav1.ConditionUnknown, rkev1.NodeSilentReason, "Job web-1-create-1 waits: its node n7 is silent", 9)), func(s *facts.Snapshot) {
+			s.Pods = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web-1-create-1-x"}, Spec: corev1.PodSpec{NodeName: "n7"}}}
+		}), `
+! CreateJob|NodeSilent||Job web-1-create-1 waits: its node n7 is silent
+. Job web-1-create-1 waits: its node n7 is silent
+> Look at the node: kubectl get node n7
+> If its computer is off for good: kubectl delete node n7
+> If it is off, and will come back: kubectl taint node n7 node.kubernetes.io/out-of-service=nodeshutdown:NoExecute
+`},
+		"of another attempt": {changed(failed(rkev1.WaitingForRetryReason, rkev1.ClassTransient, "timeout"), func(s *facts.Snapshot) {
+			s.State.Result.Attempt, s.Machine.Status.LastAttempt.EndTime = 1, nil
+		}), `
+! CreateJob|WaitingForRetry|Transient|timeout
+. attempt 2 failed (Transient, CreateFailed): timeout. A failure that usually goes away: a timeout, a broken connection or an error inside the cloud
+> Wait: attempts go on with growing delays
+> Read the whole log: drover logs web-1 -n shop
+> When the cause is removed, start the next attempt at once: drover retry web-1 -n shop
+`},
+	}
+}
+
+func removeDecisions() map[string]decision {
+	soon := ago(-90 * time.Second)
+	return map[string]decision{
+		"removing failed": {changed(deleting(condition(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.ServerMayExistReason, "attempt 1 failed", 3)), func(s *facts.Snapshot) {
+			ended := ago(3 * time.Minute)
+			s.Machine.Status.LastAttempt = &rkev1.AttemptStatus{Operation: "remove", Number: 1, Outcome: "Failed", Class: rkev1.ClassTransient, Message: "503", EndTime: &ended}
+			s.Machine.Status.NextAttemptTime = &soon
+		}), `
+! DeleteJob|ServerMayExist|Transient|503
+. attempt 1 failed
+. Attempt 1 to remove the server ended 3m ago.
+. The next attempt starts in 90s.
+> Wait: attempts go on with growing delays
+> Read the whole log: drover logs web-1 -n shop
+> When the cause is removed, start the next attempt at once: drover retry web-1 -n shop
+> Look in the cloud for a server called web-1, and remove it there by hand if it is this machine's
+> Only if no server is left, or you accept that one is: drover abandon web-1 -n shop
+`},
+		"creating failed before it was deleted": {changed(deleting(condition(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.ServerMayExistReason, "cannot tell", 3)), func(s *facts.Snapshot) {
+			s.Machine.Status.LastAttempt = &rkev1.AttemptStatus{Operation: "create", Number: 4, Outcome: "Failed", Class: rkev1.ClassQuota, Message: "quota"}
+		}), `
+! DeleteJob|ServerMayExist||cannot tell
+. cannot tell
+> Look in the cloud for a server called web-1, and remove it there by hand if it is this machine's
+> Only if no server is left, or you accept that one is: drover abandon web-1 -n shop
+`},
+	}
+}
+
+func jobDecisions() map[string]decision {
+	at := func() *facts.Snapshot {
+		return atJob(metav1.ConditionUnknown, rkev1.JobRunningReason, "Job web-1-create-2 is under way, attempt 2")
+	}
+	named := func(names ...string) func(*facts.Snapshot) {
+		return func(s *facts.Snapshot) {
+			s.Jobs = nil
+			for _, name := range names {
+				s.Jobs = append(s.Jobs, batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name}})
+			}
+		}
+	}
+	runs := func() *corev1.Pod {
+		return &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+	}
+	return map[string]decision{
+		"at work": {withJob(at(), runs()), `
+! CreateJob|JobRunning||Job web-1-create-2 is under way, attempt 2
+. Job web-1-create-2 is under way, attempt 2
+> Watch what the driver says: drover logs web-1 -n shop -f
+`},
+		"gone, another is left": {changed(at(), named("web-1-create-1")), `
+! CreateJob|JobMissing||
+. The Job web-1-create-2 is gone although it was said to be at work: someone deleted it.
+> Drover starts another one; if not within a minute: drover retry web-1 -n shop
+> See whether Drover's manager runs and what it logs: kubectl -n drover-system get pods; kubectl -n drover-system logs deploy/drover-manager
+`},
+		"a newer one": {changed(at(), named("web-1-create-3", "web-1-create-2")), `
+! CreateJob|JobRunning||Job web-1-create-2 is under way, attempt 2
+. Job web-1-create-2 is under way, attempt 2
+> Watch what the driver says: drover logs web-1 -n shop -f
+`},
+		"cannot be read": {changed(at(), func(s *facts.Snapshot) { s.Unread = []facts.Part{facts.JobsPart} }), `
+! CreateJob|JobRunning||Job web-1-create-2 is under way, attempt 2
+. Job web-1-create-2 is under way, attempt 2
+> Watch what the driver says: drover logs web-1 -n shop -f
+`},
+		"gone, other things cannot be read": {changed(at(), func(s *facts.Snapshot) {
+			s.Unread, s.Problems = []facts.Part{facts.ClusterPart}, []string{"clusters are forbidden"}
+		}), `
+! CreateJob|JobMissing||
+. The Job web-1-create-2 is gone although it was said to be at work: someone deleted it.
+> Drover starts another one; if not within a minute: drover retry web-1 -n shop
+> See whether Drover's manager runs and what it logs: kubectl -n drover-system get pods; kubectl -n drover-system logs deploy/drover-manager
+`},
+	}
+}
+
+func jobElsewhereDecisions() map[string]decision {
+	pending := func() *facts.Snapshot { return atJob(metav1.ConditionUnknown, rkev1.JobPendingReason, "") }
+	return map[string]decision{
+		"in the fallback namespace": {changed(deleting(condition(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobRunningReason, "", 1)), func(s *facts.Snapshot) {
+			s.Machine.Status.JobName = "refuge-uid-m-rm-1"
+		}), `
+! DeleteJob|InRefuge||
+. The machine's namespace is being deleted and takes no Job any more: the Job refuge-uid-m-rm-1 removes the server from namespace drover-drivers.
+> Look at the Job: kubectl -n drover-drivers describe job refuge-uid-m-rm-1
+> Read its log: kubectl -n drover-drivers logs job/refuge-uid-m-rm-1 --all-containers
+`},
+		"being cancelled": {deleting(condition(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobCancelledReason,
+			"the pod web-1-create-2-x of the create Job has not ended yet; if its node n1 is gone for good, delete the Node", 1)), `
+! DeleteJob|JobCancelled||the pod web-1-create-2-x of the create Job has not ended yet; if its node n1 is gone for good, delete the Node
+. the pod web-1-create-2-x of the create Job has not ended yet; if its node n1 is gone for good, delete the Node
+> See its pod, which may take a minute to end: kubectl -n shop get pods -l drover.cattle.io/machine-uid=uid-m -o wide
+`},
+		"image": {withJob(pending(), waitingPod("ErrImagePull", "not found")), `
+! CreateJob|ErrImagePull||not found
+. The image of the Job's pod cannot be pulled.
+. not found
+> Correct the image, registry or pull secret that the manager gives Jobs
+> Look at the pod: kubectl -n shop describe pod web-1-create-2-abcde
+`},
+	}
+}
+
+func pauseDecisions() map[string]decision {
+	paused := func(cluster, annotation bool) *facts.Snapshot {
+		s := running()
+		s.Machine.Status.Conditions = append(s.Machine.Status.Conditions, condition(rkev1.PausedCondition, metav1.ConditionTrue, "Paused", "the reason", 2))
+		s.Cluster.Spec.Paused = &cluster
+		if annotation {
+			s.Machine.Annotations = map[string]string{"cluster.x-k8s.io/paused": ""}
+		}
+		return s
+	}
+	return map[string]decision{
+		"the Cluster": {paused(true, false), `
+! Paused|Paused||the reason
+. Nothing happens: the Cluster store is paused.
+> Let the Cluster go on: kubectl -n shop patch cluster.cluster.x-k8s.io store --type merge -p '{"spec":{"paused":false}}'
+`},
+		"the machine": {paused(false, true), `
+! Paused|Paused||the reason
+. Nothing happens: the machine has the annotation cluster.x-k8s.io/paused.
+> Let the machine go on: kubectl -n shop annotate digitaloceanmachines.rke-machine.cattle.io web-1 cluster.x-k8s.io/paused-
+`},
+		"both": {paused(true, true), `
+! Paused|Paused||the reason
+. Nothing happens: the Cluster store is paused.
+. Nothing happens: the machine has the annotation cluster.x-k8s.io/paused.
+> Let the Cluster go on: kubectl -n shop patch cluster.cluster.x-k8s.io store --type merge -p '{"spec":{"paused":false}}'
+> Let the machine go on: kubectl -n shop annotate digitaloceanmachines.rke-machine.cattle.io web-1 cluster.x-k8s.io/paused-
+`},
+		"the Cluster cannot be read": {changed(paused(true, false), func(s *facts.Snapshot) { s.Cluster = nil }), `
+! Paused|Paused||the reason
+. Nothing happens: the Cluster or the machine is paused.
+> Let the Cluster go on: kubectl -n shop patch cluster.cluster.x-k8s.io store --type merge -p '{"spec":{"paused":false}}'
+> Let the machine go on: kubectl -n shop annotate digitaloceanmachines.rke-machine.cattle.io web-1 cluster.x-k8s.io/paused-
+`},
+		"the CAPI Machine": {changed(running(), func(s *facts.Snapshot) {
+			s.CAPIMachine.Annotations, s.CAPIMachine.Status.NodeRef.Name = map[string]string{clusterv1.PausedAnnotation: ""}, "web-1"
+		}), `
+. The server runs and its state is stored.
+. The CAPI Machine web-1 is paused (annotation cluster.x-k8s.io/paused): Cluster API does nothing for it, such as removing it, until it goes on.
+> Let the CAPI Machine go on: kubectl -n shop annotate machine.cluster.x-k8s.io web-1 cluster.x-k8s.io/paused-
+`},
+		"not any more": {changed(paused(false, false), func(s *facts.Snapshot) {
+			s.Machine.Status.Conditions[len(s.Machine.Status.Conditions)-1].Status = metav1.ConditionFalse
+		}), `
+. The server runs and its state is stored.
+. Cluster API waits for its node to join the cluster.
+> See what the server's bootstrap did: drover ssh web-1 -n shop -- 'cloud-init status --long || journalctl -b -n 50'
+`},
+	}
+}
+
+// unowned is a machine that a CAPI Machine of another name names, with these conditions.
+func unowned(conditions ...metav1.Condition) *facts.Snapshot {
+	s := machine(condition(rkev1.ClusterReadyCondition, metav1.ConditionFalse, rkev1.WaitingForOwnerReason, "no CAPI Machine owns this machine yet", 1))
+	s.Machine.Labels, s.CAPIMachine.Name, s.CAPIMachine.Status.Conditions = nil, "one", conditions
+	return s
+}
+
+// pausedOwner is one that is named by a CAPI Machine which says that it is paused.
+func pausedOwner(cluster, annotated bool) *facts.Snapshot {
+	s := unowned(condition(clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason, "Cluster spec.paused is set to true", 2))
+	s.Cluster.Spec.Paused = &cluster
+	if annotated {
+		s.CAPIMachine.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+	}
+	return s
+}
+
+func namedDecisions() map[string]decision {
+	const told = `
+! ClusterReady|WaitingForOwner||Cluster spec.paused is set to true
+. The CAPI Machine one names it, but is paused and so does not own it yet.
+. Cluster spec.paused is set to true
+`
+	const letCluster = "> Let the Cluster go on: kubectl -n shop patch cluster.cluster.x-k8s.io store --type merge -p '{\"spec\":{\"paused\":false}}'\n"
+	const letMachine = "> Let the CAPI Machine go on: kubectl -n shop annotate machine.cluster.x-k8s.io one cluster.x-k8s.io/paused-\n"
+	unread := func(s *facts.Snapshot) { s.Cluster = nil }
+	return map[string]decision{
+		"its Cluster is paused":            {pausedOwner(true, false), told + letCluster},
+		"it is paused":                     {pausedOwner(false, true), told + letMachine},
+		"both are paused":                  {pausedOwner(true, true), told + letCluster + letMachine},
+		"its Cluster cannot be read":       {changed(pausedOwner(true, false), unread), told + letCluster},
+		"it is paused, the Cluster unread": {changed(pausedOwner(true, true), unread), told + letMachine},
+		"it has not seen that the Cluster goes on": {pausedOwner(false, false), told + `. Neither it nor its Cluster is paused any more.
+> Any change wakes it: kubectl -n shop annotate machine.cluster.x-k8s.io one --overwrite woken=$(date +%s)
+> If nothing changes then, see whether Cluster API's controllers run
+> See whether Drover's manager runs and what it logs: kubectl -n drover-system get pods; kubectl -n drover-system logs deploy/drover-manager
+`},
+		"it has not been seen": {unowned(), `
+! ClusterReady|WaitingForOwner||no CAPI Machine owns this machine yet
+. The CAPI Machine one names it, and does not own it yet: Cluster API sets the owner within seconds.
+> See what Cluster API waits for: kubectl -n shop describe machine.cluster.x-k8s.io one
+> If that tells nothing, see whether Cluster API's controllers run
+> See whether Drover's manager runs and what it logs: kubectl -n drover-system get pods; kubectl -n drover-system logs deploy/drover-manager
+`},
+	}
+}
+
+func ownerDecisions() map[string]decision {
+	since := ago(2 * time.Minute)
+	return map[string]decision{
+		"deleted before a server was made": {changed(machine(condition(rkev1.ClusterReadyCondition, metav1.ConditionFalse, rkev1.DeletingReason,
+			"the CAPI Machine web-1 is being deleted: no server is made for it", 1)), func(s *facts.Snapshot) {
+			s.CAPIMachine.DeletionTimestamp = &since
+			s.CAPIMachine.Status.Conditions = []metav1.Condition{condition("Deleting", metav1.ConditionTrue, "WaitingForPreTerminateHook", "waiting for hook x", 2)}
+		}), `
+! |CAPIMachineDeleting||waiting for hook x
+. Its CAPI Machine is being deleted; no server is made for it any more.
+. waiting for hook x
+> See what Cluster API waits for: kubectl -n shop describe machine.cluster.x-k8s.io web-1
+`},
+		"deleted, and cannot be read": {changed(machine(condition(rkev1.ClusterReadyCondition, metav1.ConditionFalse, rkev1.DeletingReason, "", 1)), func(s *facts.Snapshot) {
+			s.CAPIMachine = nil
+		}), `
+! |CAPIMachineDeleting||
+. Its CAPI Machine is being deleted; no server is made for it any more.
+> See what Cluster API waits for: kubectl -n shop describe machine.cluster.x-k8s.io web-1
+`},
+		"none": {changed(machine(), func(s *facts.Snapshot) { s.Machine.Labels, s.CAPIMachine = nil, nil }), `
+! |NotReconciled||
+. No manager has looked at this machine yet.
+. It waits for the CAPI Machine that owns it.
+> See whether Drover's manager runs and what it logs: kubectl -n drover-system get pods; kubectl -n drover-system logs deploy/drover-manager
+> If you made this object by hand: make a CAPI Machine whose spec.infrastructureRef names it
+> If a MachineSet made it, Cluster API sets the owner within seconds: see whether Cluster API's controllers run
+`},
+		"none yet": {changed(unowned(), func(s *facts.Snapshot) { s.CAPIMachine = nil }), `
+! ClusterReady|WaitingForOwner||no CAPI Machine owns this machine yet
+. It waits for the CAPI Machine that owns it.
+. no CAPI Machine owns this machine yet
+> If you made this object by hand: make a CAPI Machine whose spec.infrastructureRef names it
+> If a MachineSet made it, Cluster API sets the owner within seconds: see whether Cluster API's controllers run
+> See whether Drover's manager runs and what it logs: kubectl -n drover-system get pods; kubectl -n drover-system logs deploy/drover-manager
+`},
+	}
+}
+
+func oddDecisions() map[string]decision {
+	return map[string]decision{
+		"a reason of a newer manager": {machine(condition(rkev1.DriverReadyCondition, metav1.ConditionFalse, "FromTheFuture", "something new", 1)), `
+! DriverReady|FromTheFuture||something new
+. something new
+> See all the manager says of it: kubectl -n shop describe digitaloceanmachines.rke-machine.cattle.io web-1
+`},
+		"a reason of a newer Job": {atJob(metav1.ConditionFalse, "FromTheFuture", "something new"), `
+! CreateJob|FromTheFuture||something new
+. something new
+> Read the whole log: drover logs web-1 -n shop
+`},
+		"stopped half way": {machine(done(rkev1.ClusterReadyCondition, rkev1.ClusterReadyReason, 9)), `
+! DriverReady|||
+. The step DriverReady was not reached yet; the manager works on it or has stopped.
+> See whether Drover's manager runs and what it logs: kubectl -n drover-system get pods; kubectl -n drover-system logs deploy/drover-manager
+`},
+		"ready, the providerID not asked for": {changed(running(), func(s *facts.Snapshot) {
+			s.Machine.Status.Conditions = append(s.Machine.Status.Conditions[:6], done(rkev1.ReadyCondition, rkev1.ReadyReason, 9))
+		}), `
+. The server runs and its state is stored.
+. Cluster API waits for its node to join the cluster.
+> See what the server's bootstrap did: drover ssh web-1 -n shop -- 'cloud-init status --long || journalctl -b -n 50'
+`},
+		"waits for its node": {changed(running(), func(s *facts.Snapshot) {
+			s.Machine.Status.Conditions[6] = condition(rkev1.ProviderIDKnownCondition, metav1.ConditionFalse, rkev1.WaitingForNodeReason, "", 9)
+		}), `
+! ProviderIDKnown|WaitingForNode||
+. The step ProviderIDKnown is not done: WaitingForNode.
+> See what the server's bootstrap did: drover ssh web-1 -n shop -- 'cloud-init status --long || journalctl -b -n 50'
+> The node is found by the server's addresses or name; where it has neither, label it rke.cattle.io/machine=UID-OF-THE-CAPI-MACHINE, or set spec.providerIDTemplate of the NodeDriver digitalocean
+`},
+	}
+}
+
+func oddReasonDecisions() map[string]decision {
+	return map[string]decision{
+		"finalizers of others": {changed(deleting(done(rkev1.DeleteJobCondition, rkev1.ServerGoneReason, 1)), func(s *facts.Snapshot) {
+			s.Machine.Finalizers = []string{"example.com/billing", rkev1.MachineFinalizer}
+		}), `
+! |Finalizers||
+. The server is gone; the object waits for its finalizers: example.com/billing, drover.cattle.io/machine.
+> It goes within seconds; a finalizer that is not drover.cattle.io/machine belongs to another controller
+> See whether Drover's manager runs and what it logs: kubectl -n drover-system get pods; kubectl -n drover-system logs deploy/drover-manager
+`},
+	}
+}
+
+// TestAhead_says tells of the machine that asks first, whatever that does at the moment.
+func TestAhead_says(t *testing.T) {
+	later, past := metav1.NewTime(now.Add(7*time.Minute)), metav1.NewTime(now.Add(-time.Minute))
+	for name, c := range map[string]struct {
+		last *rkev1.AttemptStatus
+		next *metav1.Time
+		want []string
+	}{
+		"waits": {&rkev1.AttemptStatus{Operation: "create", Number: 3, Class: rkev1.ClassQuota, Message: "droplet limit"}, &later,
+			[]string{"Machine web-0 asks first: its attempt 3 was refused (Quota): droplet limit", "It asks again in 7m."}},
+		"is due":   {nil, &past, []string{"Machine web-0 asks first", "It is due to ask again."}},
+		"asks now": {nil, nil, []string{"Machine web-0 asks first", "It asks again now."}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := json.MarshalIndent(report, "", "  ")
-			require.NoError(t, err)
-			file := filepath.Join("testdata", name)
-			if *update {
-				require.NoError(t, os.WriteFile(file, append(got, '\n'), 0o600))
-			}
-			want, err := os.ReadFile(file)
-			require.NoError(t, err, "run the test with -update")
-			require.Equal(t, string(want), string(got)+"\n")
-			asYAML, err := yaml.Marshal(report)
-			require.NoError(t, err)
-			back, err := yaml.YAMLToJSON(asYAML)
-			require.NoError(t, err)
-			require.JSONEq(t, string(got), string(back))
+			s := atJob(metav1.ConditionFalse, rkev1.WaitingForQuotaReason, "no room")
+			ahead := *s.Machine
+			ahead.Name, ahead.Status.LastAttempt, ahead.Status.NextAttemptTime = "web-0", c.last, c.next
+			s.Ahead = &ahead
+			report := explained(s, "drover")
+			require.Equal(t, c.want, report.Verdict[len(report.Verdict)-2:])
+			require.Contains(t, report.Next[1], "let this machine ask next, at once: drover retry")
 		})
 	}
 }
 
-// TestListsAreLists: a program can go over what there is to do, also when that is nothing.
-func TestListsAreLists(t *testing.T) {
-	for name, snapshot := range machineSnapshots() {
-		raw, err := json.Marshal(explained(snapshot, "drover"))
-		require.NoError(t, err)
-		document := map[string]any{}
-		require.NoError(t, json.Unmarshal(raw, &document))
-		require.IsType(t, []any{}, document["next"], name)
-		require.NotEmpty(t, document["verdict"], name)
-		require.Equal(t, "Explanation", document["kind"], name)
-		require.Equal(t, "cli.drover.cattle.io/v1", document["apiVersion"], name)
-	}
-}
+// Until when a Job is waited for that hangs, with its driver or with a server that takes no login: the deadline of the Job's pod counts from when a node took it.
+func TestDecide_deadlineOfTheJob(t *testing.T) {
+	s := atJob(metav1.ConditionUnknown, rkev1.JobRunningReason, "Job web-1-create-2 is under way, attempt 2")
+	s.Jobs = []batchv1.Job{{ObjectMeta: metav1.ObjectMeta{Name: "web-1-create-2"}}}
+	s.Pods = []corev1.Pod{{Spec: corev1.PodSpec{ActiveDeadlineSeconds: new(int64(3600))}, Status: corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &metav1.Time{Time: s.Now.Add(-20 * time.Minute)}}}}
+	until := s.Now.Add(40 * time.Minute).UTC().Format(time.RFC3339)
+	ends := "It may take until " + until + " (in 40m): then the Job is ended, whatever it waits for, the driver or the server."
+	require.Equal(t, []string{"Job web-1-create-2 is under way, attempt 2", ends}, explained(s, "drover").Verdict)
 
-// TestEveryScreenHelps: whoever is not ready is told what to do, and by commands that are called as the CLI was.
-func TestEveryScreenHelps(t *testing.T) {
-	for name, snapshot := range machineSnapshots() {
-		report := explained(snapshot, "kubectl drover")
-		if report.Blocker != nil {
-			require.NotEmpty(t, report.Next, name)
-		}
-		for _, next := range report.Next {
-			require.NotContains(t, strings.ReplaceAll(next, "kubectl drover", ""), "drover why", name)
-			require.NotContains(t, next, "{cmd}", name)
-		}
-		var out bytes.Buffer
-		require.NoError(t, explain.Render(&out, report))
-		require.LessOrEqual(t, strings.Count(out.String(), "\n"), 55, "%s: one screen", name)
-	}
-}
-
-func TestMachineFacts(t *testing.T) {
-	of := func(s *facts.Snapshot) string {
-		var list []string
-		for _, fact := range explained(s, "drover").Facts {
-			list = append(list, fact.Name+" "+fact.Value)
-		}
-		return strings.Join(list, " | ")
-	}
-	s := running()
-	require.Equal(t, "driver digitalocean | cluster store | address 198.18.0.11 | providerID digitalocean://4711 | server web-1 | age 15m", of(s))
-	s.Machine.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineExternalIP, Address: "\x1b[31m198.18.0.11\nand more"}}
-	s.Machine.Spec.ProviderID, s.Machine.Status.InstanceName, s.Machine.Labels = "\u202ex://", "\a", nil
-	s.Machine.CreationTimestamp = ago(-time.Hour)
-	require.Equal(t, "driver digitalocean | address 198.18.0.11 and more | providerID x:// | age 0s", of(s), "what a driver says is not obeyed by a terminal")
-	s.Driver = nil
-	s.Machine.CreationTimestamp = metav1.Time{}
-	require.Equal(t, "driver digitalocean | address 198.18.0.11 and more | providerID x://", of(s))
-}
-
-func TestMachineLog(t *testing.T) {
-	of := func(s *facts.Snapshot) *explain.Log { return explained(s, "drover").Log }
-	lines := func(n int) string { return strings.Repeat("line\n", n) }
-	s := failed(rkev1.WaitingForRetryReason, rkev1.ClassQuota, "m")
-	s.State.Log = lines(20)
-	require.Equal(t, &explain.Log{Source: "log.txt of Secret web-1-machine-state, attempt 2 to create", Lines: strings.Fields(lines(8))}, of(s))
-	s.State.Result = nil
-	require.Equal(t, "log.txt of Secret web-1-machine-state", of(s).Source)
-	s.State = nil
-	require.Equal(t, &explain.Log{Source: "status.lastAttempt.logTail, attempt 2 to create", Lines: []string{"the tail"}}, of(s), "who may not read Secrets sees its end")
-	s.Machine.Status.LastAttempt.LogTail = "\n \n"
-	require.Nil(t, of(s))
-	s.Machine.Status.LastAttempt = nil
-	require.Nil(t, of(s))
-	gone := &facts.Snapshot{Now: now, Name: "web-9", State: &facts.State{Name: "web-9-machine-state", Log: "removed\n", Result: &state.Result{Operation: state.Remove, Attempt: 1}}}
-	require.Equal(t, []string{"removed"}, of(gone).Lines)
-}
-
-// TestEventsOfVolumes: the request Secret goes while the pod still runs, and the kubelet says that it cannot read it again.
-func TestEventsOfVolumes(t *testing.T) {
-	s := withJob(running(), &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending}})
-	s.Events = []corev1.Event{event("uid-p", "web-1-create-2-abcde", "FailedMount", "no Secret", 2), event("uid-m", "web-1", "FailedMount", "of another", 1)}
-	of := func(phase corev1.PodPhase) []explain.Event {
-		s.Pods[0].Status.Phase = phase
-		return explained(s, "drover").Events
-	}
-	require.Len(t, of(corev1.PodPending), 2)
-	for _, phase := range []corev1.PodPhase{corev1.PodRunning, corev1.PodSucceeded, corev1.PodFailed} {
-		require.Len(t, of(phase), 1)
-		require.Equal(t, "of another", of(phase)[0].Message)
-	}
-}
-
-func TestEvents(t *testing.T) {
-	s := running()
-	for minute := 9; minute > 0; minute-- {
-		s.Events = append(s.Events, event("uid-m", "web-1", "Reason", "message", minute))
-	}
-	s.Events[8].Message, s.Events[8].Type, s.Events[8].Reason, s.Events[8].InvolvedObject.Name = "\x1b[31mred\nred", "", "\u202eR", "web\x00-1"
-	s.Events[7].Series = &corev1.EventSeries{Count: 40, LastObservedTime: metav1.NewMicroTime(now.Add(-time.Second))}
-	events := explained(s, "drover").Events
-	require.Len(t, events, 6, "the newest, which fit on the screen")
-	require.Equal(t, explain.Event{Time: now.Add(-6 * time.Minute), Type: "Warning", Reason: "Reason", Object: "DigitaloceanMachine/web-1", Message: "message", Count: 3}, events[0])
-	require.Equal(t, explain.Event{Time: now.Add(-time.Second), Type: "Warning", Reason: "Reason", Object: "DigitaloceanMachine/web-1", Message: "message", Count: 40}, events[4])
-	require.Equal(t, explain.Event{Time: now.Add(-time.Minute), Type: "Normal", Reason: "R", Object: "DigitaloceanMachine/web-1", Message: "red red", Count: 3}, events[5])
-}
-
-// FuzzMachine: whatever a driver, a cloud or a user writes, the screen obeys nobody, and says something.
-func FuzzMachine(f *testing.F) {
-	f.Add("CreateJob", "False", "WaitingForRetry", "Failed", "Quota", "\x1b[31m422\x1b[0m", "log\nlog", "web-1", "digitalocean://1", false)
-	f.Add("DeleteJob", "Unknown", "JobCancelled", "Cancelled", "", "", "", "refuge-uid-m-rm-1", "", true)
-	f.Add("Paused", "True", "Paused", "", "", "{name}", "\u202e", "$(x)", "{cmd}", true)
-	f.Fuzz(func(t *testing.T, name, status, reason, outcome, class, message, log, word, providerID string, deleting bool) {
-		s := failed(reason, class, message)
-		s.Machine.UID, s.CAPIMachine.UID = types.UID("uid-m"), "uid-c"
-		s.Machine.Status.Conditions = append(s.Machine.Status.Conditions, condition(name, metav1.ConditionStatus(status), reason, message, 1))
-		s.Machine.Status.LastAttempt.Outcome, s.Machine.Status.LastAttempt.Operation, s.Machine.Status.JobName = outcome, word, word
-		s.Machine.Status.Phase, s.Machine.Spec.ProviderID, s.Machine.Status.InstanceName = status, providerID, word
-		s.Machine.Spec.Common.CloudCredentialSecretName, s.State.Log, s.State.Result.Reason = word, log, reason
-		s.CAPIMachine.Status.Phase, s.CAPIMachine.Spec.InfrastructureRef.Kind = message, word
-		s.Problems = []string{message}
-		s.State.Journal.Operation = state.Operation(word)
-		requirePlain(t, explain.Remains(s.Machine, s.State))
-		if deleting {
-			since := ago(time.Minute)
-			s.Machine.DeletionTimestamp = &since
-		}
-		absent := *s
-		absent.Machine = nil
-		for _, snapshot := range []*facts.Snapshot{s, &absent} {
-			var out bytes.Buffer
-			report := explained(snapshot, "drover")
-			require.NoError(t, explain.Render(&out, report))
-			require.NotEmpty(t, report.Verdict)
-			require.False(t, slices.Contains(report.Next, ""))
-			requirePlain(t, out.String())
-		}
-	})
-}
-
-// requirePlain: the text has lines, and nothing that a terminal obeys.
-func requirePlain(t *testing.T, text string) {
-	t.Helper()
-	require.False(t, strings.ContainsFunc(text, func(r rune) bool {
-		return r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r))
-	}), "%q", text)
+	s.State = &facts.State{Name: "web-1-machine-state", Journal: &state.Journal{Operation: state.Create, Attempt: 1, Phase: state.PhaseCreated}, Server: &state.Server{SSHHost: "198.18.0.7"}}
+	require.Equal(t, []string{"Job web-1-create-2 is under way, attempt 2", "The server is made, and is waited for at 198.18.0.7.", ends}, explained(s, "drover").Verdict)
+	s.State.Journal.Phase = state.PhaseRecorded
+	require.NotContains(t, explained(s, "drover").Verdict, "The server is made, and is waited for at 198.18.0.7.")
 }
