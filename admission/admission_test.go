@@ -22,6 +22,7 @@ import (
 	"github.com/drover-project/drover/admission"
 	v3 "github.com/drover-project/drover/api/management/v3"
 	"github.com/drover-project/drover/driver"
+	"github.com/drover-project/drover/testkit/golden"
 )
 
 func newClient(tb testing.TB, objs ...client.Object) client.Client {
@@ -285,7 +286,7 @@ func TestConfigurationIsGolden(t *testing.T) {
 				require.NoError(t, err)
 				out.WriteString("---\n" + string(text))
 			}
-			golden(t, "configuration-"+name+".yaml", out.String())
+			golden.Require(t, "testdata/configuration-"+name+".yaml", out.String())
 		})
 	}
 }

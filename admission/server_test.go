@@ -5,12 +5,9 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -37,22 +34,10 @@ import (
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/endpoint/servingcert"
 	"github.com/drover-project/drover/testkit"
+	"github.com/drover-project/drover/testkit/golden"
 )
 
-var update = flag.Bool("update", false, "write the golden files")
-
 func TestMain(m *testing.M) { testkit.Main(m) }
-
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", file)
-	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, string(want), got, "run go test ./admission -update after looking at the difference")
-}
 
 // enforce has the API server keep to our policies, and to what more is configured, until the test ends.
 func enforce(t *testing.T, c client.Client, more ...client.Object) {
@@ -286,7 +271,7 @@ func TestServerAnswersWhatUsersMake(t *testing.T) {
 		err := c.Create(t.Context(), kindOf(t, tt.kind, namespace, fmt.Sprintf("a%d", i), text), client.DryRunAll)
 		fmt.Fprintf(&out, "%s\n%s", tt.name, c.told(err, namespace, "NAMESPACE", other, "OTHER"))
 	}
-	golden(t, "answers.golden", out.String())
+	golden.Require(t, "testdata/answers.golden", out.String())
 }
 
 // Templates stay as they are; their labels, and the dry runs of ClusterClass, do not make a difference to machines.

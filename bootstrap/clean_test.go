@@ -15,12 +15,13 @@ import (
 
 	"github.com/drover-project/drover/api/plan"
 	"github.com/drover-project/drover/bootstrap"
+	"github.com/drover-project/drover/testkit/golden"
 )
 
 func TestCleanScript(t *testing.T) {
 	script, err := bootstrap.CleanScript(bootstrap.Clean{UID: "uid-1", Claim: "/var/lib/drover/claim", Run: "/var/lib/drover/userdata/it's"})
 	require.NoError(t, err)
-	golden(t, "clean.golden", script)
+	golden.Require(t, "testdata/clean.golden", string(script))
 
 	for says, c := range map[string]bootstrap.Clean{
 		"the machine has no UID":            {Claim: "/a/b", Run: "/a/c"},

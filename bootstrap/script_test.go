@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/pem"
-	"flag"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,9 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-project/drover/bootstrap"
+	"github.com/drover-project/drover/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 func sumOf(b []byte) string {
 	sum := sha256.Sum256(b)
@@ -34,21 +32,10 @@ func install() bootstrap.Install {
 			{Name: "GREETING", Value: `it's "$5" \ ` + "`id`"}}}
 }
 
-func golden(t *testing.T, file string, got []byte) {
-	t.Helper()
-	file = filepath.Join("testdata", file)
-	if *update {
-		require.NoError(t, os.WriteFile(file, got, 0o600))
-	}
-	want, err := os.ReadFile(file)
-	require.NoError(t, err)
-	require.Equal(t, string(want), string(got))
-}
-
 func TestScript(t *testing.T) {
 	script, err := bootstrap.Script(install())
 	require.NoError(t, err)
-	golden(t, "script.golden", script)
+	golden.Require(t, "testdata/script.golden", string(script))
 	require.Less(t, len(script), bootstrap.MaxBytes-2048, "room for variables of the user's")
 }
 

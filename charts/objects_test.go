@@ -1,7 +1,6 @@
 package charts_test
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,9 +17,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/drover-project/drover/charts"
+	"github.com/drover-project/drover/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 const testCA = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 
@@ -68,14 +66,7 @@ func TestObjectsAreGolden(t *testing.T) {
 				role, ok := obj.(*rbacv1.ClusterRole)
 				return ok && role.Name == charts.Name
 			})
-			path := filepath.Join("testdata", name+".yaml")
-			got := stream(t, objs)
-			if *update {
-				require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
-			}
-			want, err := os.ReadFile(path)
-			require.NoError(t, err)
-			require.Equal(t, string(want), got, "run go test ./charts -update after looking at the difference")
+			golden.Require(t, "testdata/"+name+".yaml", stream(t, objs))
 		})
 	}
 }

@@ -13,8 +13,6 @@ import (
 	"encoding/pem"
 	"fmt"
 	"math/big"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -30,6 +28,7 @@ import (
 	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/planner"
+	"github.com/drover-project/drover/testkit/golden"
 )
 
 // everyOption uses all there is.
@@ -89,13 +88,7 @@ func TestGoldenPlans(t *testing.T) {
 			for _, part := range append(all["files"], "install", "probes") {
 				fmt.Fprintf(text, "== %s\n%s\n", part, strings.Join(all[part], "\n"))
 			}
-			golden := filepath.Join("testdata", "plans", name+".txt")
-			if *update {
-				require.NoError(t, os.WriteFile(golden, []byte(text.String()), 0o644))
-			}
-			want, err := os.ReadFile(golden)
-			require.NoError(t, err)
-			require.Equal(t, string(want), text.String())
+			golden.Require(t, "testdata/plans/"+name+".txt", text.String())
 		})
 	}
 }

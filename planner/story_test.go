@@ -3,10 +3,8 @@ package planner_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -24,9 +22,8 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/planner"
 	"github.com/drover-project/drover/releases"
+	"github.com/drover-project/drover/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // world is a cluster whose agents do what the story says.
 type world struct {
@@ -352,12 +349,8 @@ func TestStories(t *testing.T) {
 				fmt.Fprintf(&w.out, "> %s\n", line)
 				w.do(line)
 			}
-			if *update {
-				archive.Files = append(archive.Files[:1], txtar.File{Name: "out", Data: w.out.Bytes()})
-				require.NoError(t, os.WriteFile(file, txtar.Format(archive), 0o644))
-			}
-			require.Len(t, archive.Files, 2)
-			require.Equal(t, string(archive.Files[1].Data), w.out.String())
+			archive.Files = append(archive.Files[:1], txtar.File{Name: "out", Data: w.out.Bytes()})
+			golden.Require(t, file, string(txtar.Format(archive)))
 		})
 	}
 }

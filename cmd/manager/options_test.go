@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"flag"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,9 +10,9 @@ import (
 	"github.com/hashicorp/go-multierror"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
-)
 
-var update = flag.Bool("update", false, "write the golden files")
+	"github.com/drover-project/drover/testkit/golden"
+)
 
 // environment is a lookupEnv of fixed variables.
 func environment(pairs ...string) lookupEnv {
@@ -126,15 +125,7 @@ func TestHelp(t *testing.T) {
 		cmd.SetOut(out)
 		cmd.SetArgs(args)
 		require.NoError(t, cmd.ExecuteContext(t.Context()))
-		golden := filepath.Join("testdata", name+"-help.golden")
-		if *update {
-			require.NoError(t, os.MkdirAll("testdata", 0o700))
-			require.NoError(t, os.WriteFile(golden, out.Bytes(), 0o600))
-			continue
-		}
-		want, err := os.ReadFile(golden)
-		require.NoError(t, err, "run the test with -update")
-		require.Equal(t, string(want), out.String())
+		golden.Require(t, "testdata/"+name+"-help.golden", out.String())
 	}
 }
 

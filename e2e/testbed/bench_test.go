@@ -2,7 +2,6 @@ package testbed
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,9 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-project/drover/e2e/cloud"
+	"github.com/drover-project/drover/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // screen takes what is shown, from several writers.
 type screen struct {
@@ -105,22 +103,10 @@ func (b *bench) cloud(t *testing.T) *cloud.Cloud {
 	return c
 }
 
-func golden(t *testing.T, name, text string) {
+func requireGolden(t *testing.T, name, text string) {
 	t.Helper()
-	path := filepath.Join(goldenDir(t), name)
-	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, string(want), text)
-}
-
-// goldenDir is found before a test changes its directory.
-func goldenDir(t *testing.T) string {
-	t.Helper()
-	require.NotEmpty(t, startDir)
-	return filepath.Join(startDir, "testdata")
+	require.NotEmpty(t, startDir, "it is found before a test changes its directory")
+	golden.Require(t, filepath.Join(startDir, "testdata", name), text)
 }
 
 var startDir string

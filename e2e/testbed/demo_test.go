@@ -31,7 +31,7 @@ func TestDemo(t *testing.T) {
 	b := startUp(t)
 	b.programs(t, story())
 	require.NoError(t, b.Demo(t.Context()))
-	golden(t, "demo-screen.txt", b.stable(b.screen.String()))
+	requireGolden(t, "demo-screen.txt", b.stable(b.screen.String()))
 	require.Contains(t, b.calls(t), "localcloud [clean] [--state-dir] [DIR/.drover/cloud]\n")
 	require.Contains(t, b.calls(t), "drover [ssh] [hello-2] [--] [cat] [/var/lib/hello/bootstrapped]\n")
 	require.NotContains(t, b.entries(t), "cloud")

@@ -145,7 +145,7 @@ func TestDiagnosisTellsWhatCanBeHad(t *testing.T) {
 *) echo "answer to $2 $3";;
 esac`,
 	})
-	golden(t, "diagnosis.txt", b.Diagnose(t.Context(), "story-1"))
+	requireGolden(t, "diagnosis.txt", b.Diagnose(t.Context(), "story-1"))
 	require.NoError(t, os.RemoveAll(b.shimDir()))
 	t.Setenv("PATH", "")
 	require.Contains(t, b.Diagnose(t.Context(), "story-1"), "executable file not found")

@@ -78,8 +78,8 @@ func startUp(t *testing.T) *bench {
 func TestUpTakesEveryStepOnce(t *testing.T) {
 	b := startUp(t)
 	require.NoError(t, b.UpAndTell(t.Context()))
-	golden(t, "up-calls.txt", b.calls(t))
-	golden(t, "up-screen.txt", b.stable(b.screen.String()))
+	requireGolden(t, "up-calls.txt", b.calls(t))
+	requireGolden(t, "up-screen.txt", b.stable(b.screen.String()))
 	for file, want := range map[string]string{"applied-0.yaml": "kind: Everything\n"} {
 		content, err := os.ReadFile(filepath.Join(b.dir, file))
 		require.NoError(t, err)
@@ -87,7 +87,7 @@ func TestUpTakesEveryStepOnce(t *testing.T) {
 	}
 	drivers, err := os.ReadFile(filepath.Join(b.dir, "applied-1.yaml"))
 	require.NoError(t, err)
-	golden(t, "drivers.yaml", b.stable(string(drivers)))
+	requireGolden(t, "drivers.yaml", b.stable(string(drivers)))
 
 	first := strings.Count(b.calls(t), "\n")
 	require.NoError(t, b.Up(t.Context()), "what runs is left alone")

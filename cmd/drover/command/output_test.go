@@ -2,7 +2,6 @@ package command_test
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -10,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
+
+	"github.com/drover-project/drover/testkit/golden"
 )
 
 // failedMachine is one that says everything a machine can say.
@@ -49,20 +50,6 @@ func (c *cluster) scrub(text string) string {
 	})
 }
 
-// golden compares a text with the file of its name in testdata.
-func golden(t *testing.T, name, text string) {
-	t.Helper()
-	path := filepath.Join("testdata", name+".golden")
-	if *update {
-		require.NoError(t, os.MkdirAll("testdata", 0o700))
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		return
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err, "run the test with -update")
-	require.Equal(t, string(want), text)
-}
-
 func TestOutput(t *testing.T) {
 	c := shown(t)
 	for name, args := range map[string][]string{
@@ -82,7 +69,7 @@ func TestOutput(t *testing.T) {
 			r := c.drover(t, args...)
 			require.Zero(t, r.code, r.errOut)
 			require.Empty(t, r.errOut)
-			golden(t, name, c.scrub(r.out))
+			golden.Require(t, "testdata/"+name+".golden", c.scrub(r.out))
 			require.Equal(t, c.scrub(r.out), c.scrub(c.ok(t, args...)), "the same again")
 		})
 	}
@@ -143,7 +130,7 @@ func TestDriversOutput(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := c.drover(t, args...)
 			require.Zero(t, r.code, r.errOut)
-			golden(t, name, c.scrub(r.out))
+			golden.Require(t, "testdata/"+name+".golden", c.scrub(r.out))
 		})
 	}
 	r := c.drover(t, "drivers", "out-1", "nonesuch", "-o", "name")

@@ -2,7 +2,6 @@ package command_test
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,9 +13,8 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/drover-project/drover/cmd/drover/command"
+	"github.com/drover-project/drover/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write the reference in docs/cli.md")
 
 const marker = "<!-- What follows is written by: go test ./cmd/drover/command -run TestReference -update -->\n"
 
@@ -25,16 +23,12 @@ func TestReference(t *testing.T) {
 	file := filepath.Join("..", "..", "..", "docs", "cli.md")
 	raw, err := os.ReadFile(file)
 	require.NoError(t, err)
-	before, after, found := strings.Cut(string(raw), marker)
+	before, _, found := strings.Cut(string(raw), marker)
 	require.True(t, found, "docs/cli.md lacks its marker")
 	var want bytes.Buffer
 	root := command.New(command.Options{Name: "drover", Streams: genericiooptions.IOStreams{}})
 	reference(&want, root)
-	if *update {
-		require.NoError(t, os.WriteFile(file, []byte(before+marker+want.String()), 0o600))
-		return
-	}
-	require.Equal(t, want.String(), after, "run the test with -update")
+	golden.Require(t, file, before+marker+want.String())
 }
 
 // reference writes a command and those below it.

@@ -3,9 +3,6 @@ package listing_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -19,20 +16,20 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/cmd/drover/listing"
+	"github.com/drover-project/drover/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func machines() []*facts.Machine {
-	next := metav1.NewTime(now.Add(7 * time.Minute))
+	zone := time.FixedZone("here", 3600) // what is shown is UTC all the same
+	next := metav1.NewTime(now.Add(7 * time.Minute).In(zone))
 	deleted := metav1.NewTime(now.Add(-time.Minute))
 	machine := func(kind, name string, minutes int, status rkev1.RKEMachineStatus) *facts.Machine {
 		return &facts.Machine{
 			Kind: facts.Kind{Name: kind, Singular: strings.ToLower(kind)},
 			ObjectMeta: metav1.ObjectMeta{
-				Namespace: "shop", Name: name, CreationTimestamp: metav1.NewTime(now.Add(-time.Duration(minutes) * time.Minute)),
+				Namespace: "shop", Name: name, CreationTimestamp: metav1.NewTime(now.Add(-time.Duration(minutes) * time.Minute).In(zone)),
 				Labels: map[string]string{clusterv1.ClusterNameLabel: "store", rkev1.CAPIMachineLabel: name},
 			},
 			Status: status,
@@ -71,43 +68,32 @@ func drivers() []v3.NodeDriver {
 
 func TestMachines(t *testing.T) {
 	list := listing.NewMachineList(machines(), drivers())
-	golden(t, "machines.txt", render(t, listing.MachineTable(list.Items, false, now), false))
-	golden(t, "machines-wide-all.txt", render(t, listing.MachineTable(list.Items, true, now), true))
-	golden(t, "machines.json", document(t, list))
+	golden.Require(t, "testdata/machines.txt", render(t, listing.MachineTable(list.Items, false, now), false))
+	golden.Require(t, "testdata/machines-wide-all.txt", render(t, listing.MachineTable(list.Items, true, now), true))
+	golden.Require(t, "testdata/machines.json", document(t, list))
 }
 
 func TestDrivers(t *testing.T) {
 	list := listing.NewDriverList(drivers())
-	golden(t, "drivers.txt", render(t, listing.DriverTable(list.Items, now), false))
-	golden(t, "drivers-wide.txt", render(t, listing.DriverTable(list.Items, now), true))
-	golden(t, "drivers.json", document(t, list))
+	golden.Require(t, "testdata/drivers.txt", render(t, listing.DriverTable(list.Items, now), false))
+	golden.Require(t, "testdata/drivers-wide.txt", render(t, listing.DriverTable(list.Items, now), true))
+	golden.Require(t, "testdata/drivers.json", document(t, list))
 }
 
 func TestEmptyListIsAList(t *testing.T) {
-	require.JSONEq(t, `{"apiVersion":"cli.drover.cattle.io/v1","kind":"MachineList","items":[]}`, string(document(t, listing.NewMachineList(nil, nil))))
+	require.JSONEq(t, `{"apiVersion":"cli.drover.cattle.io/v1","kind":"MachineList","items":[]}`, document(t, listing.NewMachineList(nil, nil)))
 }
 
-func render(t *testing.T, table *metav1.Table, wide bool) []byte {
+func render(t *testing.T, table *metav1.Table, wide bool) string {
 	t.Helper()
 	var out bytes.Buffer
 	require.NoError(t, printers.NewTablePrinter(printers.PrintOptions{Wide: wide}).PrintObj(table, &out))
-	return out.Bytes()
+	return out.String()
 }
 
-func document(t *testing.T, value any) []byte {
+func document(t *testing.T, value any) string {
 	t.Helper()
 	raw, err := json.MarshalIndent(value, "", "    ")
 	require.NoError(t, err)
-	return append(raw, '\n')
-}
-
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		require.NoError(t, os.WriteFile(file, got, 0o600))
-	}
-	want, err := os.ReadFile(file)
-	require.NoError(t, err, "run the test with -update")
-	require.Equal(t, string(want), string(got))
+	return string(raw) + "\n"
 }

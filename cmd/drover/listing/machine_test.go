@@ -4,13 +4,11 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	v3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/cmd/drover/listing"
@@ -49,39 +47,6 @@ func TestReasonOfAMachine(t *testing.T) {
 	}
 }
 
-// TestNewMachine: each field of the document comes from where it should.
-func TestNewMachine(t *testing.T) {
-	zone := time.FixedZone("here", 3600)
-	next, deleted := metav1.NewTime(now.In(zone)), metav1.NewTime(now)
-	m := &facts.Machine{
-		Kind: facts.Kind{Name: "AzureMachine", Resource: "azuremachines", Singular: "azuremachine"},
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "shop", Name: "web-1", CreationTimestamp: metav1.NewTime(now.Add(-time.Hour).In(zone)), DeletionTimestamp: &deleted,
-			Labels: map[string]string{clusterv1.ClusterNameLabel: "store"}, OwnerReferences: []metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Machine", Name: "pool-1"}},
-		},
-		Spec: facts.MachineSpec{ProviderID: "azure://1"},
-		Status: rkev1.RKEMachineStatus{
-			Phase: rkev1.PhaseRunning, InstanceName: "i", JobName: "j", Attempts: 3, NextAttemptTime: &next, Conditions: conditions("Ready=False/R/m"),
-			Addresses: []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: "10.0.0.1"}, {Type: clusterv1.MachineExternalIP, Address: "198.18.0.1"}},
-		},
-	}
-	nextUTC := now
-	require.Equal(t, listing.Machine{
-		Namespace: "shop", Name: "web-1", Ref: "azuremachine.rke-machine.cattle.io/web-1", Kind: "AzureMachine", Driver: "my-azure", Cluster: "store", CAPIMachine: "pool-1",
-		Phase: "Deleting", Deleting: true, Reason: "R", Message: "m", Address: "198.18.0.1",
-		Addresses:  []clusterv1.MachineAddress{{Type: "InternalIP", Address: "10.0.0.1"}, {Type: "ExternalIP", Address: "198.18.0.1"}},
-		ProviderID: "azure://1", InstanceName: "i", JobName: "j", Attempts: 3, NextAttemptTime: &nextUTC, Created: now.Add(-time.Hour),
-	}, listing.NewMachine(m, []v3.NodeDriver{{Spec: v3.NodeDriverSpec{DisplayName: "my-azure"}, Status: v3.NodeDriverStatus{MachineKind: "AzureMachine"}}}))
-}
-
-// TestDocumentOfABareMachine: what is not known is absent, and what a program counts on is there.
-func TestDocumentOfABareMachine(t *testing.T) {
-	raw, err := json.Marshal(listing.NewMachine(&facts.Machine{Kind: facts.Kind{Name: "XMachine"}, ObjectMeta: metav1.ObjectMeta{Name: "a"}}, nil))
-	require.NoError(t, err)
-	require.JSONEq(t, `{"namespace":"","name":"a","ref":"xmachine.rke-machine.cattle.io/a","kind":"XMachine","driver":"x","phase":"Pending",
-		"ready":false,"paused":false,"created":"0001-01-01T00:00:00Z"}`, string(raw))
-}
-
 func TestMachinesAreSorted(t *testing.T) {
 	machine := func(namespace, name, kind string) *facts.Machine {
 		return &facts.Machine{Kind: facts.Kind{Name: kind}, ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
@@ -105,7 +70,7 @@ func TestHostileMachine(t *testing.T) {
 	m.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineExternalIP, Address: "198.18.0.1\n198.18.0.2"}}
 	m.Status.Conditions = conditions("Ready=False/\x1b[31mRed/m")
 	list := listing.NewMachineList([]*facts.Machine{m}, nil)
-	shown := string(render(t, listing.MachineTable(list.Items, false, now), true))
+	shown := render(t, listing.MachineTable(list.Items, false, now), true)
 	require.NotContains(t, shown, "\x1b")
 	require.NotContains(t, shown, "\a")
 	rows := strings.Split(shown, "\n")

@@ -2,6 +2,7 @@ package listing_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/listing"
+	"github.com/drover-project/drover/testkit/golden"
 )
 
 // scan is a ServerScan that found servers.
@@ -38,9 +40,9 @@ func TestScans(t *testing.T) {
 		listing.NewScan(scan("shop", "digitalocean", orphan(), rkev1.ScannedServerStatus{ID: "4712", MachineUID: "uid-2", Verdict: rkev1.VerdictRemoved, Message: "removed"})),
 		listing.NewScan(scan("edge", "digitalocean", rkev1.ScannedServerStatus{ID: "7", MachineUID: "uid-3", Verdict: "Young", Message: "made 2m ago"})),
 	})
-	golden(t, "servers.txt", render(t, listing.ServerTable(list.Items, false, now), false))
-	golden(t, "servers-wide-all.txt", render(t, listing.ServerTable(list.Items, true, now), true))
-	golden(t, "servers.json", document(t, list))
+	golden.Require(t, "testdata/servers.txt", render(t, listing.ServerTable(list.Items, false, now), false))
+	golden.Require(t, "testdata/servers-wide-all.txt", render(t, listing.ServerTable(list.Items, true, now), true))
+	golden.Require(t, "testdata/servers.json", document(t, list))
 }
 
 func TestScanThatIsNotDone(t *testing.T) {
@@ -74,7 +76,7 @@ func TestScanSummary(t *testing.T) {
 }
 
 func TestScanDocuments(t *testing.T) {
-	require.JSONEq(t, `{"apiVersion":"cli.drover.cattle.io/v1","kind":"ScanList","items":[]}`, string(document(t, listing.NewScanList(nil))))
+	require.JSONEq(t, `{"apiVersion":"cli.drover.cattle.io/v1","kind":"ScanList","items":[]}`, document(t, listing.NewScanList(nil)))
 	raw, err := json.Marshal(listing.NewScan(scan("shop", "digitalocean")))
 	require.NoError(t, err)
 	require.JSONEq(t, `{"namespace":"shop","driver":"digitalocean","credential":"do-token","known":3,"orphans":0,"servers":[]}`, string(raw))
@@ -84,14 +86,32 @@ func TestScanDocuments(t *testing.T) {
 func TestScanOfAHostileCloud(t *testing.T) {
 	server := orphan()
 	server.Name, server.Message, server.Created = "web\n1\tORPHAN", "\x1b[31mred\a", nil
-	shown := string(render(t, listing.ServerTable([]listing.Scan{listing.NewScan(scan("shop", "digitalocean", server))}, false, now), false))
+	shown := render(t, listing.ServerTable([]listing.Scan{listing.NewScan(scan("shop", "digitalocean", server))}, false, now), false)
 	require.Equal(t, "ID     NAME           DRIVER         CLUSTER   MACHINE   AGE         VERDICT   WHY\n"+
 		"4711   web 1 ORPHAN   digitalocean   store     web-1     <unknown>   Orphan    red\n", shown)
 }
 
 // TestScansAreKept: sorting what is shown must not change what the caller goes on with.
 func TestScansAreKept(t *testing.T) {
-	given := []listing.Scan{{Namespace: "b"}, {Namespace: "a"}}
-	require.Equal(t, []listing.Scan{given[1], given[0]}, listing.NewScanList(given).Items)
-	require.Equal(t, []listing.Scan{{Namespace: "b"}, {Namespace: "a"}}, given)
+	given := []listing.Scan{{Namespace: "b"}, {Namespace: "a", Driver: "vmwarevsphere"}, {Namespace: "a", Driver: "digitalocean", Credential: "2"},
+		{Namespace: "a", Driver: "digitalocean", Credential: "1"}}
+	before := slices.Clone(given)
+	require.Equal(t, []listing.Scan{given[3], given[2], given[1], given[0]}, listing.NewScanList(given).Items)
+	require.Equal(t, before, given)
+}
+
+// TestScanThatFailed: what was removed is told also when something could not be; what failed before the cloud answered tells nothing of servers.
+func TestScanThatFailed(t *testing.T) {
+	s := scan("shop", "digitalocean", orphan(), rkev1.ScannedServerStatus{Verdict: rkev1.VerdictRemoved})
+	s.Status.Conditions, s.Status.MachinesNotListed = conditions(rkev1.ScanDoneCondition+"=False/X/not all orphans were removed: a: 403"), []string{"lost"}
+	got := listing.NewScan(s)
+	require.Len(t, got.Servers, 2)
+	require.Equal(t, []string{"lost"}, got.MachinesNotListed)
+	require.Equal(t, "digitalocean, credential do-token, namespace shop: servers with a machine: 3, orphans: 1, "+
+		"removed: 1 (without what the driver made beside each: its SSH key); not all orphans were removed: a: 403", got.Summary())
+
+	s.Status = rkev1.ServerScanStatus{Conditions: conditions(rkev1.ScanDoneCondition + "=False/X/the cloud could not be asked: 401")}
+	got = listing.NewScan(s)
+	require.Equal(t, listing.Scan{Namespace: "shop", Driver: "digitalocean", Credential: "do-token", Servers: []listing.Server{}, Error: "the cloud could not be asked: 401"}, got)
+	require.Equal(t, "digitalocean, credential do-token, namespace shop: the cloud could not be asked: 401", got.Summary())
 }

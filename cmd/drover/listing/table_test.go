@@ -110,7 +110,7 @@ func TestDriversAreSorted(t *testing.T) {
 		order = append(order, d.Name)
 	}
 	require.Equal(t, []string{"A", "a", "a-1", "b"}, order)
-	require.JSONEq(t, `{"apiVersion":"cli.drover.cattle.io/v1","kind":"DriverList","items":[]}`, string(document(t, listing.NewDriverList(nil))))
+	require.JSONEq(t, `{"apiVersion":"cli.drover.cattle.io/v1","kind":"DriverList","items":[]}`, document(t, listing.NewDriverList(nil)))
 }
 
 // TestWideColumns: what is not for every day comes last, and only when asked for.

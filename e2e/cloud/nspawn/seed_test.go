@@ -1,11 +1,8 @@
 package nspawn
 
 import (
-	"flag"
 	"maps"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,9 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-project/drover/e2e/cloud/server"
+	"github.com/drover-project/drover/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 func TestSeed(t *testing.T) {
 	full := server.Spec{
@@ -36,13 +32,7 @@ func TestSeed(t *testing.T) {
 			for _, file := range slices.Sorted(maps.Keys(files)) {
 				text.WriteString("-- " + file + " --\n" + files[file])
 			}
-			golden := filepath.Join("testdata", name+".txt")
-			if *update {
-				require.NoError(t, os.WriteFile(golden, []byte(text.String()), 0o644))
-			}
-			want, err := os.ReadFile(golden)
-			require.NoError(t, err)
-			require.Equal(t, string(want), text.String())
+			golden.Require(t, "testdata/"+name+".txt", text.String())
 		})
 	}
 }

@@ -2,16 +2,15 @@ package main
 
 import (
 	"bytes"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-)
 
-var update = flag.Bool("update", false, "write the golden files")
+	"github.com/drover-project/drover/testkit/golden"
+)
 
 // run runs the command and returns what it prints, on either way out.
 func run(t *testing.T, args ...string) (string, error) {
@@ -32,14 +31,7 @@ func TestHelp(t *testing.T) {
 		require.NoError(t, err)
 		text.WriteString("==== testbed " + strings.Join(args, " ") + "\n" + out)
 	}
-	golden := filepath.Join("testdata", "help.txt")
-	if *update {
-		require.NoError(t, os.MkdirAll("testdata", 0o700))
-		require.NoError(t, os.WriteFile(golden, []byte(text.String()), 0o600))
-	}
-	want, err := os.ReadFile(golden)
-	require.NoError(t, err)
-	require.Equal(t, string(want), text.String())
+	golden.Require(t, "testdata/help.txt", text.String())
 }
 
 func TestErrors(t *testing.T) {

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"flag"
 	"net"
 	"os"
 	"path/filepath"
@@ -21,9 +20,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/drover-project/drover/e2e/vcenter"
+	"github.com/drover-project/drover/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // output takes what a command prints while it runs.
 type output struct {
@@ -154,12 +152,5 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	walk(newRootCommand())
-	golden := filepath.Join("testdata", "help.txt")
-	if *update {
-		require.NoError(t, os.MkdirAll("testdata", 0o700))
-		require.NoError(t, os.WriteFile(golden, []byte(text.String()), 0o600))
-	}
-	want, err := os.ReadFile(golden)
-	require.NoError(t, err)
-	require.Equal(t, string(want), text.String())
+	golden.Require(t, "testdata/help.txt", text.String())
 }
