@@ -26,6 +26,7 @@ import (
 	"github.com/drover-project/drover/capi"
 	"github.com/drover-project/drover/charts"
 	"github.com/drover-project/drover/driver"
+	"github.com/drover-project/drover/endpoint/certificate"
 	"github.com/drover-project/drover/install"
 	"github.com/drover-project/drover/testkit"
 )
@@ -256,12 +257,16 @@ func TestPredefined_oneIsRefused(t *testing.T) {
 // Webhooks of both modes name the same objects, and a change of the certificate changes nothing else.
 func TestWebhooks_anotherCertificate(t *testing.T) {
 	c := testkit.Client(t, scheme(t))
-	target := admission.Target{Service: client.ObjectKey{Namespace: "drover-system", Name: "drover-webhooks"}, CABundle: []byte(testPEM), Username: "system:serviceaccount:a:b"}
+	now := time.Now()
+	authority, _, err := certificate.Authority("test", now, now.Add(time.Hour))
+	require.NoError(t, err)
+	target := admission.Target{Service: client.ObjectKey{Namespace: "drover-system", Name: "drover-webhooks"},
+		CABundle: authority, Username: "system:serviceaccount:a:b"}
 	require.NoError(t, install.Webhooks(t.Context(), c, target))
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: admission.ConfigurationName}}
 	t.Cleanup(func() { _ = c.Delete(context.Background(), configuration) })
 	before := testkit.ExpectExists(t, c, configuration).DeepCopy()
-	target.CABundle = slices.Concat([]byte(testPEM), []byte(testPEM))
+	target.CABundle = slices.Concat(authority, authority)
 	count := 0
 	require.NoError(t, install.Webhooks(t.Context(), writes(c, &count), target))
 	require.Equal(t, 1, count)

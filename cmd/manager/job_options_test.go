@@ -2,13 +2,6 @@ package main
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -22,18 +15,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/drover-project/drover/endpoint/certificate"
 	"github.com/drover-project/drover/jobrunner"
 )
 
-// certificate is a certificate of an authority, in PEM.
-func certificate(t *testing.T) []byte {
+// authorityPEM is a certificate of an authority, in PEM.
+func authorityPEM(t *testing.T) []byte {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	now := time.Now()
+	content, _, err := certificate.Authority("test", now, now.Add(time.Hour))
 	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
-	raw, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	require.NoError(t, err)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})
+	return content
 }
 
 func TestParseTolerations(t *testing.T) {
@@ -124,7 +116,7 @@ func TestProxies(t *testing.T) {
 
 // TestReadCA: certificates and nothing else, for they become a ConfigMap.
 func TestReadCA(t *testing.T) {
-	one, two := certificate(t), certificate(t)
+	one, two := authorityPEM(t), authorityPEM(t)
 	key := []byte("-----BEGIN PRIVATE KEY-----\nU0VDUkVU\n-----END PRIVATE KEY-----\n")
 	broken := []byte("-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n")
 	path := filepath.Join(t.TempDir(), "ca.pem")
@@ -159,7 +151,7 @@ func TestReadCA(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
-	ca := certificate(t)
+	ca := authorityPEM(t)
 	path := filepath.Join(t.TempDir(), "ca.pem")
 	require.NoError(t, os.WriteFile(path, ca, 0o600))
 	env := environment("HTTP_PROXY", "http://upper:1", "http_proxy", "http://lower:1", "https_proxy", "http://lower:2", "NO_PROXY", "")

@@ -42,7 +42,7 @@ func objects(t *testing.T, stream string) map[string]map[string]any {
 
 // The chart and the verb are two ways to say the same, so each is the other's test.
 func TestChartSaysTheSameAsManifests(t *testing.T) {
-	testCA := string(certificate(t))
+	testCA := string(authorityPEM(t))
 	caFile := filepath.Join(t.TempDir(), "ca.pem")
 	require.NoError(t, os.WriteFile(caFile, []byte(testCA), 0o600))
 	for name, tt := range map[string]struct {
