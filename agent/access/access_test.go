@@ -3,13 +3,7 @@ package access_test
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -27,6 +21,7 @@ import (
 	"github.com/drover-project/drover/agent"
 	"github.com/drover-project/drover/agent/access"
 	"github.com/drover-project/drover/api/plan"
+	"github.com/drover-project/drover/endpoint/certificate"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -262,10 +257,8 @@ func TestAgent(t *testing.T) {
 // anotherCA is a certificate that vouches for nobody here.
 func anotherCA(t *testing.T) string {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	now := time.Now()
+	ca, _, err := certificate.Authority("another", now, now.Add(time.Hour))
 	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	require.NoError(t, err)
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	return string(ca)
 }
