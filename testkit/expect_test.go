@@ -99,8 +99,8 @@ func TestApplyCRDs_names_what_is_refused(t *testing.T) {
 	unstructuredSchema := widgets("loose")
 	unstructuredSchema.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"] = apiextensionsv1.JSONSchemaProps{}
 	for want, crd := range map[string]*apiextensionsv1.CustomResourceDefinition{
-		"applying definition other: ":                        nameless,
-		"applying definition loose.testkit.drover.example: ": unstructuredSchema,
+		`unable to create CRD "other": `:                        nameless,
+		`unable to create CRD "loose.testkit.drover.example": `: unstructuredSchema,
 	} {
 		require.Contains(t, failure(t, func(r *recorder) { testkit.ApplyCRDs(r, crd) }), want)
 	}

@@ -3,7 +3,6 @@ package testkit
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -64,7 +63,7 @@ func (s *server) start() error {
 	}
 	config.QPS = -1 // a test is never too fast
 	s.config = config
-	return applyCRDs(context.Background(), config, s.options.crds)
+	return applyCRDs(config, s.options.crds)
 }
 
 // launch starts localkube and waits for its one line on stdout, the path of

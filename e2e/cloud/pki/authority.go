@@ -1,62 +1,55 @@
 package pki
 
 import (
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
-	"k8s.io/client-go/util/cert"
+	"github.com/drover-project/drover/endpoint/certificate"
 )
+
+// life is longer than any local cloud's.
+const life = 10 * 365 * 24 * time.Hour
 
 // Authority is a certificate authority of one local cloud.
 type Authority struct {
-	cert *x509.Certificate
-	key  crypto.Signer
+	bundle []byte
+	pair   tls.Certificate
 }
 
 // Open makes an authority and writes its certificate to ca.pem in dir, for
 // everybody to trust; its key is kept nowhere. An empty dir gets no file.
 func Open(dir string) (*Authority, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	now := time.Now()
+	bundle, key, err := certificate.Authority("drover local cloud CA", now, now.Add(life))
 	if err != nil {
-		return nil, fmt.Errorf("generating authority key: %w", err)
+		return nil, err
 	}
-	ca, err := cert.NewSelfSignedCACert(cert.Config{CommonName: "drover local cloud CA"}, key)
+	pair, err := tls.X509KeyPair(bundle, key)
 	if err != nil {
-		return nil, fmt.Errorf("signing authority certificate: %w", err)
+		return nil, fmt.Errorf("reading the authority: %w", err)
 	}
-	a := &Authority{cert: ca, key: key}
-	if dir == "" {
-		return a, nil
+	if dir != "" {
+		err = os.WriteFile(filepath.Join(dir, "ca.pem"), bundle, 0o644) //nolint:gosec // everybody may read what everybody shall trust
 	}
-	if err := os.WriteFile(filepath.Join(dir, "ca.pem"), a.PEM(), 0o644); err != nil { //nolint:gosec // everybody may read what everybody shall trust
+	if err != nil {
 		return nil, fmt.Errorf("writing authority certificate: %w", err)
 	}
-	return a, nil
+	return &Authority{bundle, pair}, nil
 }
 
 // PEM returns the authority's certificate, PEM encoded.
-func (a *Authority) PEM() []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: a.cert.Raw})
-}
+func (a *Authority) PEM() []byte { return a.bundle }
 
 // Pool returns a pool that trusts only this authority.
 func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
-	pool.AddCert(a.cert)
+	pool.AddCert(a.pair.Leaf)
 	return pool
 }
 
@@ -65,25 +58,9 @@ func (a *Authority) Serving(hosts ...string) (tls.Certificate, error) {
 	if len(hosts) == 0 || slices.Contains(hosts, "") {
 		return tls.Certificate{}, errors.New("signing serving certificate: a host has no name")
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	serving, key, err := certificate.Serving(hosts, &a.pair, time.Now(), a.pair.Leaf.NotAfter)
 	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("generating serving key: %w", err)
+		return tls.Certificate{}, err
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "local cloud"},
-		NotBefore: a.cert.NotBefore, NotAfter: a.cert.NotAfter,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	for _, host := range hosts {
-		if ip := net.ParseIP(host); ip != nil {
-			template.IPAddresses = append(template.IPAddresses, ip)
-			continue
-		}
-		template.DNSNames = append(template.DNSNames, host)
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
-	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("signing serving certificate: %w", err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der, a.cert.Raw}, PrivateKey: key}, nil
+	return tls.X509KeyPair(append(serving, a.bundle...), key)
 }
