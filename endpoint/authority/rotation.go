@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/drover-project/drover/endpoint/certificate"
@@ -26,6 +27,8 @@ const (
 	// requestKey is the value of RotateAnnotation that was obeyed last, and useNextKey when the successor that it asked for is used, in RFC 3339.
 	requestKey = "rotate-request"
 	useNextKey = "use-next-at"
+	// hostsKey holds all by which agents may still call the endpoint, a line each, what they are told now at the end.
+	hostsKey = "hosts"
 )
 
 // RotateAnnotation on the authority's Secret asks for a successor, once for each value. It is used a day later, when each agent that runs trusts it.
@@ -38,6 +41,8 @@ const (
 	useNext  = year
 	// announced is how long a successor that somebody asked for is trusted before it is used: agents renew their access every three hours.
 	announced = 24 * time.Hour
+	// maxHosts bounds what a certificate names.
+	maxHosts = 8
 )
 
 // turn gives what the Secret is to hold at a time, and when to look again; the same data when nothing is due. What cannot be read is an error,
@@ -97,6 +102,21 @@ func add(data map[string][]byte, cert, key string, now time.Time) (err error) {
 	data[cert], data[key], err = certificate.Authority("drover endpoint "+now.UTC().Format(time.RFC3339), now, now.Add(life))
 	data[bundleKey] = append(bytes.Clone(data[bundleKey]), data[cert]...)
 	return err
+}
+
+// remember adds the names by which agents are told to call now to the hosts that they were told before: who was off when they changed calls the one that he
+// knows. A start puts its names last, and what was not used for the longest goes; a replica that runs does not, or two with different names would never end.
+func remember(hosts []byte, names []string, start bool) []byte {
+	all := strings.Fields(string(hosts))
+	if start {
+		all = slices.DeleteFunc(all, func(host string) bool { return slices.Contains(names, host) })
+	}
+	for _, name := range names {
+		if !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return []byte(strings.Join(all[max(0, len(all)-maxHosts):], "\n"))
 }
 
 func read(data map[string][]byte, cert, key string) (*tls.Certificate, error) {

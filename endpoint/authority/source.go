@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -139,7 +140,7 @@ func (s *Source) show(data map[string][]byte, again time.Time) (time.Time, error
 	if authority.Leaf.NotAfter.Before(end) {
 		end = authority.Leaf.NotAfter
 	}
-	cert, key, err := certificate.Serving(s.opts.Names, authority, now, end)
+	cert, key, err := certificate.Serving(strings.Fields(string(data[hostsKey])), authority, now, end)
 	if err != nil {
 		return time.Time{}, err
 	}

@@ -110,6 +110,22 @@ func TestLoad(t *testing.T) {
 	require.Equal(t, secret.ResourceVersion, w.secret(authority.Name).ResourceVersion)
 }
 
+// An agent that was told another host before verifies the endpoint by it, whichever of the last eight it was.
+func TestLoad_anotherHost(t *testing.T) {
+	c := fake.NewClientBuilder().Build()
+	names := []string{"a.test", "198.18.0.1", "2001:db8::1", "b.test", "a.test", "c.test", "d.test", "e.test", "f.test", "g.test", "h.test"}
+	var s *authority.Source
+	for i, name := range names {
+		o := options(c, "drover-system")
+		o.Names = []string{name}
+		s = load(t, o)
+		for _, before := range names[max(0, i-7) : i+1] {
+			require.NoError(t, verify(t, s, s.Bundle(""), before), "%s, now %s", before, name)
+		}
+	}
+	require.Error(t, verify(t, s, s.Bundle(""), "198.18.0.1"), "long ago")
+}
+
 // Who holds the authority may take it elsewhere; nobody gets another one by losing or breaking it.
 func TestLoad_neverAnew(t *testing.T) {
 	for what, tt := range map[string]struct {

@@ -32,6 +32,7 @@ func (s *Source) store(ctx context.Context) (map[string][]byte, time.Time, error
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("reading the endpoint's authority from Secret %s, which is not made anew, for agents trust it: %w", s.Secret, err)
 	}
+	data[hostsKey] = remember(data[hostsKey], s.opts.Names, s.current.Load() == nil)
 	meta := metav1.ObjectMeta{Namespace: s.Secret.Namespace, Name: s.Secret.Name}
 	switch {
 	case missing:
