@@ -22,7 +22,7 @@ const (
 	nextKeyKey  = "next.key"
 	// bundleKey holds all that agents are to trust, the oldest first; without it that is the authority.
 	bundleKey = "ca.crt"
-	// crossKey is the authority, signed by the one before it.
+	// crossKey is the authority, signed by the one before it, and so on back, the newest first: who trusts any of them comes in.
 	crossKey = "cross.crt"
 	// requestKey is the value of RotateAnnotation that was obeyed last, and useNextKey when the successor that it asked for is used, in RFC 3339.
 	requestKey = "rotate-request"
@@ -41,8 +41,8 @@ const (
 	useNext  = year
 	// announced is how long a successor that somebody asked for is trusted before it is used: agents renew their access every three hours.
 	announced = 24 * time.Hour
-	// maxHosts bounds what a certificate names.
-	maxHosts = 8
+	// maxHosts and maxCrosses bound what is shown for agents that were off.
+	maxHosts, maxCrosses = 8, 8
 )
 
 // turn gives what the Secret is to hold at a time, and when to look again; the same data when nothing is due. What cannot be read is an error,
@@ -80,9 +80,12 @@ func turn(data map[string][]byte, request string, now time.Time) (map[string][]b
 		if err != nil {
 			return nil, time.Time{}, err
 		}
-		if data[crossKey], err = certificate.Cross(next, current); err != nil {
+		cross, err := certificate.Cross(next, current)
+		if err != nil {
 			return nil, time.Time{}, err
 		}
+		crosses := certificate.Valid(slices.Concat(cross, data[crossKey]), now)
+		data[crossKey] = slices.Concat(crosses[:min(len(crosses), maxCrosses)]...)
 		data[certKey], data[keyKey] = data[nextCertKey], data[nextKeyKey]
 		delete(data, nextCertKey)
 		delete(data, nextKeyKey)

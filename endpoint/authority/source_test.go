@@ -288,7 +288,7 @@ func TestStart_yearsGoBy(t *testing.T) {
 	})
 }
 
-// On request the successor is trusted at once and used a day later, once for each value; an agent that was off meanwhile gets in.
+// On request the successor is trusted at once and used a day later, once for each value; an agent that was off meanwhile gets in, also when there were more.
 func TestStart_rotatesOnRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := fake.NewClientBuilder().Build()
@@ -317,7 +317,14 @@ func TestStart_rotatesOnRequest(t *testing.T) {
 		ask("because")
 		pass(25 * time.Hour)
 		require.Equal(t, both, s.Bundle(""), "it is obeyed")
-		// Its key was stolen: the administrator takes it out.
+		ask("again")
+		all := s.Bundle("")
+		pass(25 * time.Hour)
+		for what, bundle := range map[string][]byte{"renewed": all, "off for one": both, "off for two": old} {
+			require.NoError(t, verify(t, s, bundle, host), what)
+		}
+		// Keys were stolen: the administrator takes them out.
+		next = bytes.TrimPrefix(all, both)
 		secret := testkit.ExpectExists(t, c, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "drover-system", Name: authority.Name}})
 		secret.Data["ca.crt"] = next
 		delete(secret.Data, "cross.crt")
