@@ -5,6 +5,7 @@
 // successor is signed by the authority before it, so that who knows only that one is not stranded either. The certificate is also for the
 // hosts by which agents called earlier.
 //
-// It reads and writes: the Secret and the ConfigMap drover-endpoint-authority. It reads: the user's Secret. Any replica has the same authority and
-// signs a certificate for itself. Who asks: cmd/manager, for endpoint/agents and controllers/rkebootstrap.
+// It reads and writes: the Secret and the ConfigMap drover-endpoint-authority, and the Secret drover-endpoint-shown, which keeps the user's certificate until
+// agents trust his next one. It reads: the user's Secret. Any replica has the same authority and signs a certificate for itself. Who asks:
+// cmd/manager, for endpoint/agents and controllers/rkebootstrap.
 package authority

@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -106,21 +105,18 @@ func (s *Source) Derive(purpose string) []byte {
 
 // look has every replica show what the Secret says now.
 func (s *Source) look(ctx context.Context, _ bool) (time.Time, error) {
+	take := s.lookAtOwn
 	if s.opts.Given != "" {
-		return s.lookAtGiven(ctx)
+		take = s.lookAtGiven
 	}
 	const attempts = 5
 	for range attempts {
-		data, again, err := s.store(ctx)
-		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-			continue // another replica was faster
-		}
-		if err != nil {
-			return time.Time{}, err
-		}
-		return s.show(data, again)
+		again, err := take(ctx)
+		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+			return again, err
+		} // another replica was faster
 	}
-	return time.Time{}, fmt.Errorf("storing the endpoint's authority in Secret %s: others kept changing it", s.Secret)
+	return time.Time{}, fmt.Errorf("storing what Secret %s says of the endpoint's certificate: others kept changing it", s.Secret)
 }
 
 const (
@@ -128,8 +124,12 @@ const (
 	servingRenew = 30 * 24 * time.Hour
 )
 
-// show signs a certificate with the authority of data, which is to be looked at again at a time.
-func (s *Source) show(data map[string][]byte, again time.Time) (time.Time, error) {
+// lookAtOwn signs a certificate with our authority.
+func (s *Source) lookAtOwn(ctx context.Context) (time.Time, error) {
+	data, again, err := s.store(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
 	now := s.Now()
 	authority, err := read(data, certKey, keyKey)
 	if err != nil {
@@ -170,27 +170,4 @@ func runs(bundle []byte, now time.Time) map[string][]byte {
 func sumOf(bundle []byte) string {
 	sum := sha256.Sum256(bundle)
 	return hex.EncodeToString(sum[:])
-}
-
-// lookAtGiven takes the user's certificate. While it is wrong the one before is shown.
-func (s *Source) lookAtGiven(ctx context.Context) (time.Time, error) {
-	secret, now := &corev1.Secret{}, s.Now()
-	if err := s.Client.Get(ctx, s.Secret, secret); err != nil {
-		return time.Time{}, fmt.Errorf("reading the endpoint's certificate: %w", err)
-	}
-	pair, err := tls.X509KeyPair(secret.Data[certKey], secret.Data[keyKey])
-	if err != nil {
-		return time.Time{}, fmt.Errorf("reading the endpoint's certificate from Secret %s: %w", s.Secret, err)
-	}
-	for _, name := range s.opts.Names {
-		if err := pair.Leaf.VerifyHostname(name); err != nil {
-			return time.Time{}, fmt.Errorf("the certificate in Secret %s is not for the server URL: %w", s.Secret, err)
-		}
-	}
-	if now.After(pair.Leaf.NotAfter) {
-		return time.Time{}, fmt.Errorf("the certificate in Secret %s has expired at %s", s.Secret, pair.Leaf.NotAfter.Format(time.RFC3339))
-	}
-	bundle := slices.Concat(certificate.Valid(secret.Data[bundleKey], now)...)
-	s.current.Store(&shown{cert: pair, bundle: bundle, known: runs(bundle, now), key: secret.Data[keyKey]})
-	return now.Add(servingRenew), nil
 }

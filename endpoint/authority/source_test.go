@@ -198,53 +198,83 @@ func TestStart_putsBack(t *testing.T) {
 	require.Equal(t, string(secret.Data["tls.crt"]), string(s.Bundle("")))
 }
 
+// user is who gives certificates of his own.
+type user struct {
+	*testing.T
+	ca tls.Certificate
+	// bundle is what verifies them.
+	bundle []byte
+}
+
+func newUser(t *testing.T, name string) *user {
+	t.Helper()
+	now := time.Now()
+	cert, key, err := certificate.Authority(name, now, now.Add(1000*time.Hour))
+	require.NoError(t, err)
+	ca, err := tls.X509KeyPair(cert, key)
+	require.NoError(t, err)
+	return &user{T: t, ca: ca, bundle: cert}
+}
+
+// gives is the data of a Secret with a certificate, and with what is to be in ca.crt.
+func (u *user) gives(bundle []byte, life time.Duration, names ...string) map[string][]byte {
+	u.Helper()
+	now := time.Now()
+	cert, key, err := certificate.Serving(names, &u.ca, now.Add(-time.Hour), now.Add(life))
+	require.NoError(u, err)
+	data := map[string][]byte{"tls.crt": cert, "tls.key": key}
+	if bundle != nil {
+		data["ca.crt"] = bundle
+	}
+	return data
+}
+
 // The user's certificate is shown as it is; a wrong one at the start is an error that names the Secret, and later leaves the one before.
 func TestGiven(t *testing.T) {
 	w := newWorld(t)
-	now := time.Now()
-	caCert, caKey, err := certificate.Authority("the user's", now, now.Add(time.Hour))
-	require.NoError(t, err)
-	ca, err := tls.X509KeyPair(caCert, caKey)
-	require.NoError(t, err)
-	given := func(end time.Time, names ...string) map[string][]byte {
-		cert, key, err := certificate.Serving(names, &ca, now.Add(-time.Hour), end)
-		require.NoError(t, err)
-		return map[string][]byte{"tls.crt": cert, "tls.key": key}
-	}
+	u, other := newUser(t, "the user's"), newUser(t, "another")
 	o := options(w, w.namespace)
 	o.Given = "mine"
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "mine"}, Type: corev1.SecretTypeTLS, Data: given(now.Add(time.Hour), "other.test")}
-	refused := func(says string) {
-		t.Helper()
-		_, err := authority.Load(t.Context(), o)
-		require.ErrorContains(t, err, says)
-	}
-	refused("reading the endpoint's certificate: secrets \"mine\" not found")
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "mine"}, Type: corev1.SecretTypeTLS,
+		Data: u.gives(nil, time.Hour, o.Names...)}
+	_, err := authority.Load(t.Context(), o)
+	require.ErrorContains(t, err, "reading the endpoint's certificate: secrets \"mine\" not found")
 	require.NoError(t, w.Create(t.Context(), secret))
-	refused("the certificate in Secret " + w.namespace + "/mine is not for the server URL: ")
-	secret.Data = given(now.Add(-time.Minute), o.Names...)
-	require.NoError(t, w.Update(t.Context(), secret))
-	refused("has expired at ")
-	secret.Data["tls.key"] = []byte("none")
-	require.NoError(t, w.Update(t.Context(), secret))
-	refused("reading the endpoint's certificate from Secret " + w.namespace + "/mine: ")
-
-	secret.Data = given(now.Add(time.Hour), o.Names...)
-	require.NoError(t, w.Update(t.Context(), secret))
-	s := running(t, o)
-	require.NoError(t, verify(t, s, caCert, host))
+	s := load(t, o)
+	require.NoError(t, verify(t, s, u.bundle, host))
 	require.Empty(t, s.Bundle(""), "the system's authorities verify it")
 	require.Empty(t, s.Checksum())
-	secret.Data = given(now.Add(time.Hour), o.Names...)
-	secret.Data["ca.crt"] = caCert
+
+	broken := u.gives(u.bundle, time.Hour, o.Names...)
+	broken["tls.key"] = []byte("none")
+	for _, tt := range []struct {
+		data map[string][]byte
+		says string
+	}{
+		{u.gives(u.bundle, time.Hour, "other.test"), "the certificate is not for the server URL: "},
+		{u.gives(u.bundle, -time.Minute, o.Names...), "the certificate has expired at "},
+		{broken, "reading keys tls.crt and tls.key: "},
+		{u.gives([]byte("garbage"), time.Hour, o.Names...), "there is no certificate in ca.crt, or all have expired"},
+		{u.gives(other.bundle, time.Hour, o.Names...), "ca.crt does not verify tls.crt, so that no agent would: "},
+	} {
+		secret.Data = tt.data
+		require.NoError(t, w.Update(t.Context(), secret))
+		_, err := authority.Load(t.Context(), o)
+		require.ErrorContains(t, err, "reading the endpoint's certificate from Secret "+w.namespace+"/mine: "+tt.says)
+		_, err = s.Look(t.Context(), true)
+		require.ErrorContains(t, err, tt.says)
+		require.NoError(t, verify(t, s, u.bundle, host))
+		require.Empty(t, s.Bundle(""))
+	}
+
+	secret.Data = u.gives(u.bundle, time.Hour, o.Names...)
 	require.NoError(t, w.Update(t.Context(), secret))
-	testkit.Eventually(t, time.Minute, func() error {
-		if !bytes.Equal(caCert, s.Bundle("")) {
-			return context.DeadlineExceeded
-		}
-		return nil
-	})
-	require.Equal(t, sumOf(caCert), s.Checksum())
+	_, err = s.Look(t.Context(), true)
+	require.NoError(t, err)
+	require.NoError(t, verify(t, s, s.Bundle(""), host))
+	version := w.secret(authority.ShownName).ResourceVersion
+	require.Equal(t, s.Bundle(""), load(t, o).Bundle(""))
+	require.Equal(t, version, w.secret(authority.ShownName).ResourceVersion, "a start writes nothing")
 	testkit.ExpectNotFound(t, w, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: authority.Name}})
 }
 
@@ -336,4 +366,75 @@ func TestStart_rotatesOnRequest(t *testing.T) {
 		ask("once more")
 		require.Equal(t, 2, bytes.Count(s.Bundle(""), []byte("BEGIN")))
 	})
+}
+
+// A certificate of the user's by another authority is shown when agents had a day to trust that one; through all changes an agent that renews gets in,
+// and so does a server that was told what was served a moment before.
+func TestGiven_anotherAuthority(t *testing.T) {
+	first, second := "first", "second"
+	for _, tt := range []struct {
+		name string
+		// by are the authorities of the certificate that is given, one after the other, and system says that there is no ca.crt.
+		by     []string
+		system [2]bool
+		waits  bool
+	}{
+		{"renewed by the same", []string{first, first}, [2]bool{}, false},
+		{"by another", []string{first, second}, [2]bool{}, true},
+		{"by one that servers know", []string{first, second}, [2]bool{false, true}, true},
+		{"by one that servers do not know", []string{first, second}, [2]bool{true, false}, true},
+		{"by others that servers know", []string{first, second}, [2]bool{true, true}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				users := map[string]*user{first: newUser(t, first), second: newUser(t, second)}
+				o := options(fake.NewClientBuilder().Build(), "drover-system")
+				o.Given = "mine"
+				secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "drover-system", Name: "mine"}}
+				var system []byte
+				give := func(i int) {
+					u := users[tt.by[i]]
+					bundle := u.bundle
+					if tt.system[i] {
+						bundle, system = nil, append(system, u.bundle...)
+					}
+					secret.Data = u.gives(bundle, 100*time.Hour, o.Names...)
+				}
+				give(0)
+				require.NoError(t, o.Client.Create(t.Context(), secret))
+				one, two := running(t, o), running(t, o)
+				synctest.Wait()
+				verified := func(s *authority.Source, bundle []byte) error {
+					if len(bundle) == 0 {
+						bundle = system
+					}
+					return verify(t, s, bundle, host)
+				}
+				old := one.Bundle("")
+				give(1)
+				require.NoError(t, o.Client.Update(t.Context(), secret))
+				pass(time.Minute)
+				told := one.Bundle("")
+				sources := []*authority.Source{one, two, running(t, o)} // one starts meanwhile
+				for _, s := range sources {
+					require.Equal(t, told, s.Bundle(""))
+					require.NoError(t, verified(s, old))
+					require.NoError(t, verified(s, told))
+					if len(old) > 0 {
+						require.Equal(t, old, s.Bundle(sumOf(old)))
+					}
+				}
+				require.Equal(t, tt.waits, verify(t, one, users[tt.by[1]].bundle, host) != nil)
+				pass(25 * time.Hour)
+				for _, s := range sources {
+					require.NoError(t, verify(t, s, users[tt.by[1]].bundle, host))
+					require.Equal(t, string(secret.Data["ca.crt"]), string(s.Bundle("")))
+					require.NoError(t, verified(s, told))
+					if len(told) > 0 {
+						require.Equal(t, told, s.Bundle(sumOf(told)))
+					}
+				}
+			})
+		})
+	}
 }

@@ -1,6 +1,7 @@
 package authority
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -37,7 +38,7 @@ func (s *Source) store(ctx context.Context) (map[string][]byte, time.Time, error
 	switch {
 	case missing:
 		err = s.Client.Create(ctx, &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeTLS, Data: data})
-	case !maps.EqualFunc(secret.Data, data, func(a, b []byte) bool { return string(a) == string(b) }):
+	case !maps.EqualFunc(secret.Data, data, bytes.Equal):
 		secret.Data = data
 		err = s.Client.Update(ctx, secret)
 	}

@@ -1,0 +1,168 @@
+package authority
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/drover-project/drover/endpoint/certificate"
+)
+
+// ShownName is the Secret with what is shown of the certificates that the user gives: it outlives the one that takes its place, for as long as agents have to
+// hear of that.
+const ShownName = "drover-endpoint-shown"
+
+// Keys of that Secret beside those of a TLS Secret.
+const (
+	// nextTrustKey is what verifies the certificate that is announced; it is used at useNextKey.
+	nextTrustKey = "next-ca.crt"
+	// earlierKey is what was served at /cacerts before what is now: servers that boot were told of it.
+	earlierKey = "earlier-ca.crt"
+)
+
+// given is a certificate of the user's, with its Secret's data.
+type given struct {
+	tls.Certificate
+
+	data map[string][]byte
+	// bundle is what verifies it; none when the system's authorities do.
+	bundle []byte
+}
+
+// check reads a certificate that agents may be shown. That the system's authorities verify it cannot be seen from here.
+func check(data map[string][]byte, names []string, now time.Time) (*given, error) {
+	pair, err := tls.X509KeyPair(data[certKey], data[keyKey])
+	if err != nil {
+		return nil, fmt.Errorf("reading keys %s and %s: %w", certKey, keyKey, err)
+	}
+	g := &given{Certificate: pair, data: data, bundle: slices.Concat(certificate.Valid(data[bundleKey], now)...)}
+	for _, name := range names {
+		if err := pair.Leaf.VerifyHostname(name); err != nil {
+			return nil, fmt.Errorf("the certificate is not for the server URL: %w", err)
+		}
+	}
+	if now.After(pair.Leaf.NotAfter) {
+		return nil, fmt.Errorf("the certificate has expired at %s", pair.Leaf.NotAfter.Format(time.RFC3339))
+	}
+	if len(bytes.TrimSpace(data[bundleKey])) == 0 {
+		return g, nil
+	}
+	if len(g.bundle) == 0 {
+		return nil, errors.New("there is no certificate in " + bundleKey + ", or all have expired")
+	}
+	if err := g.verify(g.bundle, now); err != nil {
+		return nil, fmt.Errorf("%s does not verify %s, so that no agent would: %w", bundleKey, certKey, err)
+	}
+	return g, nil
+}
+
+// verify does what an agent does that trusts a bundle.
+func (g *given) verify(bundle []byte, now time.Time) error {
+	roots, between := x509.NewCertPool(), x509.NewCertPool()
+	roots.AppendCertsFromPEM(bundle)
+	for _, der := range g.Certificate.Certificate[1:] {
+		if cert, err := x509.ParseCertificate(der); err == nil {
+			between.AddCert(cert)
+		}
+	}
+	_, err := g.Leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: now})
+	return err
+}
+
+// trust is what an agent can be told to verify it by beside another: where that is the system's authorities, the certificate itself and what it came with.
+func (g *given) trust() []byte {
+	if len(g.bundle) > 0 {
+		return g.bundle
+	}
+	var out []byte
+	for _, der := range g.Certificate.Certificate {
+		out = append(out, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
+	}
+	return out
+}
+
+// served is what agents are to trust.
+func (g *given) served() []byte {
+	if next := g.data[nextTrustKey]; len(next) > 0 {
+		return slices.Concat(g.trust(), next)
+	}
+	return g.bundle
+}
+
+// after is what to show instead of before, which is nil at first, and when to look again. What agents do not verify by what they trust already is announced
+// for a day first, as a successor of our own authority is, and one before that can be shown no longer is none.
+func (g *given) after(before *given, now time.Time) (*given, time.Time) {
+	again, out := now.Add(servingRenew), &given{Certificate: g.Certificate, bundle: g.bundle, data: map[string][]byte{
+		certKey: g.data[certKey], keyKey: g.data[keyKey], bundleKey: g.data[bundleKey], earlierKey: nil}}
+	if before == nil {
+		return out, again
+	}
+	useAt, err := time.Parse(time.RFC3339, string(before.data[useNextKey]))
+	isAnnounced := err == nil && g.verify(before.data[nextTrustKey], now) == nil
+	bySystem := len(before.served()) == 0 && len(g.bundle) == 0
+	if isTrusted := bySystem || g.verify(before.trust(), now) == nil; !isTrusted && (!isAnnounced || now.Before(useAt)) {
+		out.Certificate, out.bundle, out.data = before.Certificate, before.bundle, maps.Clone(before.data)
+		if !isAnnounced {
+			useAt = now.Add(announced)
+			out.data[nextTrustKey], out.data[useNextKey] = g.trust(), []byte(useAt.UTC().Format(time.RFC3339))
+		}
+		if again = useAt; before.Leaf.NotAfter.Before(useAt) {
+			again = before.Leaf.NotAfter
+		}
+	}
+	out.data[earlierKey] = before.data[earlierKey]
+	if !bytes.Equal(out.served(), before.served()) {
+		out.data[earlierKey] = before.served()
+	}
+	return out, again
+}
+
+// lookAtGiven takes the user's certificate. While it is wrong the one before is shown.
+func (s *Source) lookAtGiven(ctx context.Context) (time.Time, error) {
+	secret, now := &corev1.Secret{}, s.Now()
+	if err := s.Client.Get(ctx, s.Secret, secret); err != nil {
+		return time.Time{}, fmt.Errorf("reading the endpoint's certificate: %w", err)
+	}
+	wanted, err := check(secret.Data, s.opts.Names, now)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("reading the endpoint's certificate from Secret %s: %w", s.Secret, err)
+	}
+	kept := &corev1.Secret{}
+	err = s.Client.Get(ctx, client.ObjectKey{Namespace: s.Secret.Namespace, Name: ShownName}, kept)
+	if client.IgnoreNotFound(err) != nil {
+		return time.Time{}, fmt.Errorf("reading which certificate of the endpoint is shown: %w", err)
+	}
+	missing := err != nil
+	before, _ := check(kept.Data, s.opts.Names, now)
+	out, again := wanted.after(before, now)
+	switch {
+	case missing:
+		meta := metav1.ObjectMeta{Namespace: s.Secret.Namespace, Name: ShownName}
+		err = s.Client.Create(ctx, &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeTLS, Data: out.data})
+	case !maps.EqualFunc(kept.Data, out.data, bytes.Equal):
+		kept.Data = out.data
+		err = s.Client.Update(ctx, kept)
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("storing which certificate of the endpoint is shown: %w", err)
+	}
+	if at := out.data[useNextKey]; len(at) > 0 {
+		log.FromContext(ctx).Info("Showing the endpoint's certificate before until agents trust what verifies the new one", "secret", s.Secret, "until", string(at))
+	}
+	bundle, known := out.served(), runs(out.data[earlierKey], now)
+	maps.Copy(known, runs(bundle, now))
+	s.current.Store(&shown{cert: out.Certificate, bundle: bundle, known: known, key: out.data[keyKey]})
+	return again, nil
+}
