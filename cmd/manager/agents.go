@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/drover-project/drover/bootstrap"
@@ -65,19 +66,25 @@ func (o *agentOptions) validate() []error {
 
 // addBootstrap answers agents, on every replica, and makes the data that installs them.
 func (p *plan) addBootstrap(ctx context.Context, mgr ctrl.Manager) error {
-	install := func() bootstrap.Install { return bootstrap.Install{} }
+	install, changes := func() bootstrap.Install { return bootstrap.Install{} }, make(chan event.GenericEvent, 1)
 	if o := p.options.agents; o.serverURL != "" && o.address != "0" {
 		var err error
-		if install, err = p.addAgents(ctx, mgr); err != nil {
+		changed := func() {
+			select {
+			case changes <- event.GenericEvent{}:
+			default: // nobody has taken the one before yet
+			}
+		}
+		if install, err = p.addAgents(ctx, mgr, changed); err != nil {
 			return err
 		}
 	}
-	return rkebootstrap.New(rkebootstrap.Options{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Endpoint: install, WatchFilter: p.options.watchFilter,
-		Workers: p.options.concurrency}).Register(mgr)
+	return rkebootstrap.New(rkebootstrap.Options{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Endpoint: install, EndpointChanges: changes,
+		WatchFilter: p.options.watchFilter, Workers: p.options.concurrency}).Register(mgr)
 }
 
-// addAgents serves the endpoint of agents; it gives what a new server has to be told of it.
-func (p *plan) addAgents(ctx context.Context, mgr ctrl.Manager) (func() bootstrap.Install, error) {
+// addAgents serves the endpoint of agents; it gives what a new server has to be told of it, and calls when that changes.
+func (p *plan) addAgents(ctx context.Context, mgr ctrl.Manager, changed func()) (func() bootstrap.Install, error) {
 	o := p.options.agents
 	assets, err := agents.LoadAssets(o.directory)
 	if err != nil {
@@ -93,7 +100,8 @@ func (p *plan) addAgents(ctx context.Context, mgr ctrl.Manager) (func() bootstra
 	if err != nil {
 		return nil, fmt.Errorf("reading --server-url: %w", err)
 	}
-	certs, err := authority.Load(ctx, authority.Options{Client: p.direct, Namespace: p.options.managerNamespace, Given: o.certificate, Names: []string{server.Hostname()}})
+	certs, err := authority.Load(ctx, authority.Options{Client: p.direct, Namespace: p.options.managerNamespace, Given: o.certificate,
+		Names: []string{server.Hostname()}, Changed: changed})
 	if err != nil {
 		return nil, err
 	}

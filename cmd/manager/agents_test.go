@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -31,6 +32,8 @@ import (
 	"github.com/drover-project/drover/api/connect"
 	agentplan "github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/endpoint/authority"
+	"github.com/drover-project/drover/endpoint/certificate"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -105,7 +108,8 @@ func (p *agentPort) register(token string, at client.ObjectKey) (*kubernetes.Cli
 	return set, answer
 }
 
-// bootstrapped is the life of an RKEBootstrap: its Secret is made, an agent registers by it and reports, and the token is burned.
+// bootstrapped is the life of an RKEBootstrap: its Secret is made, and again when the endpoint gets an authority, an agent registers by it and reports, and
+// the token is burned.
 func (p *agentPort) bootstrapped(c client.Client, at client.ObjectKey) {
 	p.Helper()
 	data := &corev1.Secret{}
@@ -119,7 +123,7 @@ func (p *agentPort) bootstrapped(c client.Client, at client.ObjectKey) {
 		}
 		return c.Get(p.Context(), client.ObjectKey{Namespace: at.Namespace, Name: *obj.Status.DataSecretName}, data)
 	})
-	p.trust(data.Data["value"])
+	p.learns(c, data)
 	set, answer := p.register(string(data.Data["token"]), client.ObjectKey{})
 	secrets := set.CoreV1().Secrets(answer.Namespace)
 	secret, err := secrets.Get(p.Context(), answer.SecretName, metav1.GetOptions{})
@@ -140,6 +144,32 @@ func (p *agentPort) bootstrapped(c client.Client, at client.ObjectKey) {
 		p.comesBack(c, client.ObjectKey{Namespace: answer.Namespace, Name: answer.SecretName}, obj)
 	}
 	p.isMended(c, client.ObjectKey{Namespace: answer.Namespace, Name: answer.SecretName})
+}
+
+// learns waits until a bootstrap Secret tells of an authority that is added, and trusts it; so may the server that boots by what it told before.
+func (p *agentPort) learns(c client.Client, data *corev1.Secret) {
+	p.Helper()
+	added, _, err := certificate.Authority("another", time.Now(), time.Now().Add(time.Hour))
+	require.NoError(p, err)
+	secret := &corev1.Secret{}
+	require.NoError(p, c.Get(p.Context(), client.ObjectKey{Namespace: "drover-system", Name: authority.Name}, secret))
+	secret.Data["ca.crt"] = append(secret.Data["ca.crt"], added...)
+	require.NoError(p, c.Update(p.Context(), secret))
+	earlier := data.Data["value"]
+	testkit.Eventually(p, patience, func() error {
+		if _, served := p.do(http.MethodGet, "/cacerts", nil, nil); !bytes.Contains(served, added) {
+			return errors.New("the authority that was added is not served")
+		}
+		if err := c.Get(p.Context(), client.ObjectKeyFromObject(data), data); err != nil {
+			return err
+		}
+		if bytes.Equal(earlier, data.Data["value"]) {
+			return fmt.Errorf("%s tells nothing of the authority that was added", data.Name)
+		}
+		return nil
+	})
+	p.trust(earlier)
+	p.trust(data.Data["value"])
 }
 
 // isMended adds a rule to an agent's Role, and waits until it has its own alone again.
@@ -233,7 +263,6 @@ func TestRun_agents(t *testing.T) {
 	require.Equal(t, http.StatusOK, code, "the replicas have one authority")
 
 	at := joiner(t, c, testkit.Namespace(t), false)
-	leader.bootstrapped(c, at)
 	machine := &clusterv1.Machine{}
 	testkit.Eventually(t, patience, func() error {
 		if err := c.Get(t.Context(), at, machine); err != nil {
@@ -244,5 +273,6 @@ func TestRun_agents(t *testing.T) {
 		}
 		return nil
 	})
+	leader.bootstrapped(c, at)
 	other.register("", client.ObjectKey{Namespace: at.Namespace, Name: agentplan.SecretName(at.Name)})
 }

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/drover-project/drover/advice"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -42,6 +43,8 @@ type Options struct {
 	Reader client.Reader
 	// Endpoint is what servers reach the manager by: Server, CAChecksum and Sums are read; a Server that is empty means that there is none.
 	Endpoint func() bootstrap.Install
+	// EndpointChanges says when Endpoint gives something else; nil when it never does.
+	EndpointChanges <-chan event.GenericEvent
 	// WatchFilter limits the RKEBootstraps to those whose label cluster.x-k8s.io/watch-filter has this value; empty for all.
 	WatchFilter string
 	// Workers is the number of objects that are worked on at a time; 1 by default.
@@ -82,7 +85,7 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 	controlPlanes := turns(func(c *rkev1.RKEControlPlane) [3]any {
 		return [3]any{c.Generation, c.Labels[clusterv1.ClusterNameLabel], holding(c)}
 	})
-	return builder.ControllerManagedBy(mgr).Named("rkebootstrap").
+	b := builder.ControllerManagedBy(mgr).Named("rkebootstrap").
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: fairqueue.New(workers)}).
 		For(&rkev1.RKEBootstrap{}, builder.WithPredicates(own)).
 		Owns(&corev1.Secret{}, builder.OnlyMetadata, builder.WithPredicates(secretTurns())).
@@ -91,8 +94,11 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 		Owns(&rbacv1.RoleBinding{}, builder.OnlyMetadata, access).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(ofMachine), builder.WithPredicates(machines)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.inCluster), builder.WithPredicates(clusters)).
-		Watches(&rkev1.RKEControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.inCluster), builder.WithPredicates(controlPlanes)).
-		Complete(r)
+		Watches(&rkev1.RKEControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.inCluster), builder.WithPredicates(controlPlanes))
+	if r.EndpointChanges != nil {
+		b = b.WatchesRawSource(source.Channel(r.EndpointChanges, handler.EnqueueRequestsFromMapFunc(r.armed)))
+	}
+	return b.Complete(r)
 }
 
 // scope is one reconcile.
@@ -237,6 +243,23 @@ func ofMachine(_ context.Context, obj client.Object) []reconcile.Request {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: machine.Namespace, Name: machine.Spec.Bootstrap.ConfigRef.Name}}}
+}
+
+// armed wakes the bootstraps whose token is not burned: their servers have yet to find the endpoint. The others have nothing to learn of it.
+func (r *Reconciler) armed(ctx context.Context, _ client.Object) []reconcile.Request {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
+	if err := r.Client.List(ctx, list, client.HasLabels{rkev1.MachineIDLabel}); err != nil {
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		secret := &list.Items[i]
+		if owner := metav1.GetControllerOf(secret); owner != nil && owner.Kind == "RKEBootstrap" && secret.Annotations[rkev1.TokenBurnedAnnotation] == "" {
+			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: secret.Namespace, Name: owner.Name}})
+		}
+	}
+	return requests
 }
 
 // inCluster wakes the bootstraps that wait for a Cluster, or for what has the label with its name; the others have nothing to do and write nothing.

@@ -163,6 +163,6 @@ func (s *Source) lookAtGiven(ctx context.Context) (time.Time, error) {
 	}
 	bundle, known := out.served(), runs(out.data[earlierKey], now)
 	maps.Copy(known, runs(bundle, now))
-	s.current.Store(&shown{cert: out.Certificate, bundle: bundle, known: known, key: out.data[keyKey]})
+	s.show(&shown{cert: out.Certificate, bundle: bundle, known: known, key: out.data[keyKey]})
 	return again, nil
 }

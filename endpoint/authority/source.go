@@ -1,6 +1,7 @@
 package authority
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/hmac"
@@ -33,6 +34,8 @@ type Options struct {
 	Given string
 	// Names are the DNS names or IP addresses by which agents call the endpoint; at least one.
 	Names []string
+	// Changed is called when the bundle has become another, and must not wait; it may be nil.
+	Changed func()
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
 }
@@ -151,8 +154,16 @@ func (s *Source) lookAtOwn(ctx context.Context) (time.Time, error) {
 	if renew := now.Add(servingLife - servingRenew); renew.Before(again) {
 		again = renew
 	}
-	s.current.Store(&shown{cert: pair, bundle: data[bundleKey], known: runs(data[bundleKey], now), key: data[keyKey], secret: data})
+	s.show(&shown{cert: pair, bundle: data[bundleKey], known: runs(data[bundleKey], now), key: data[keyKey], secret: data})
 	return again, nil
+}
+
+// show takes the place of what was shown before.
+func (s *Source) show(next *shown) {
+	before := s.current.Swap(next)
+	if s.opts.Changed != nil && before != nil && !bytes.Equal(before.bundle, next.bundle) {
+		s.opts.Changed()
+	}
 }
 
 // runs are the bundles that a server may have been told to verify: any number of authorities that stand together.
