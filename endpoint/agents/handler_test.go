@@ -107,7 +107,11 @@ func (m *manager) machine(name string) (*corev1.Secret, connect.Token) {
 	return secret, token
 }
 
-func (m *manager) authorities(string) []byte {
+// authorities are what the endpoint is verified by; a server was told of others before.
+func (m *manager) authorities(checksum string) []byte {
+	if checksum == "of-then" {
+		return []byte("those of then")
+	}
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: m.server.Certificate().Raw})
 }
 
@@ -264,8 +268,9 @@ func TestRegister(t *testing.T) {
 	m.change(func(data map[string][]byte) { delete(data, plan.KeyTokenHash) })
 	m.skew += time.Minute
 	m.access(first) // burned, and known by its key
+	m.refuses(second, "this token was used by another agent", "a burned token with another key")
+	require.Contains(t, <-m.events.Events, "Warning TokenReplayed")
 	for name, stranger := range map[string]agent{
-		"a burned token with another key": second,
 		"a guessed token":                 newAgent(2, connect.NewToken(m.secret.Namespace, m.secret.Name).String()),
 		"a token of a Secret that is not": newAgent(2, connect.NewToken(m.secret.Namespace, "other").String()),
 		"no token at all":                 {key: second.key, at: renewing.at},
@@ -481,8 +486,8 @@ func TestPassThrough_addsNothing(t *testing.T) {
 
 func TestPublic(t *testing.T) {
 	m := newManager(t)
-	for path, want := range map[string]string{"/healthz": "ok", "/cacerts": string(m.authorities("")), "/system-agent-install.sh": "#!/bin/sh\n",
-		"/assets/drover-agent-linux-amd64": "an agent"} {
+	for path, want := range map[string]string{"/healthz": "ok", "/cacerts": string(m.authorities("")), "/cacerts?checksum=of-then": "those of then",
+		"/system-agent-install.sh": "#!/bin/sh\n", "/assets/drover-agent-linux-amd64": "an agent"} {
 		code, text := m.do(http.MethodGet, path, nil, nil)
 		require.Equal(t, http.StatusOK, code, path)
 		require.Equal(t, want, text, path)

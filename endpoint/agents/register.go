@@ -178,15 +178,14 @@ type claimant struct {
 
 // judge decides from a plan Secret's data: bind says that the token is good and the key is to be its own from now on.
 func (c claimant) judge(data map[string][]byte) (bind bool, err error) {
-	bound, hash := string(data[plan.KeyAgentPublicKey]), string(data[plan.KeyTokenHash])
-	good := c.token != nil && c.token.Matches(hash)
-	used := string(data[plan.KeyTokenUsed]) == hash
+	good := c.token != nil && c.token.Matches(string(data[plan.KeyTokenHash]))
+	used := c.token != nil && c.token.Matches(string(data[plan.KeyTokenUsed])) // also when it is burned
 	switch {
 	case good && !used: // a token that was made for another create attempt takes the place of an earlier server's key
 		return true, nil
-	case bound == c.key:
+	case string(data[plan.KeyAgentPublicKey]) == c.key:
 		return false, nil
-	case good:
+	case used:
 		return false, errReplayed
 	}
 	return false, errUnknown
