@@ -31,8 +31,8 @@ import (
 type Options struct {
 	// ConnectionFile has the last answer, KeyFile the agent's key. Both are made when they are missing.
 	ConnectionFile, KeyFile string
-	// Server and CA, PEM, are the endpoint's for an agent that is not registered yet, and TokenFile has its bootstrap token; it is deleted when
-	// the agent is registered. Without Server the connection file has to be there, and its token is never renewed.
+	// Server and CA, PEM, are the endpoint's for an agent that is not registered yet, or was with another Server and CA. TokenFile has its bootstrap token; it is
+	// deleted when the agent is registered. Without Server the connection file has to be there, and its token is never renewed.
 	Server    string
 	CA        []byte
 	TokenFile string
@@ -60,15 +60,22 @@ type Access struct {
 	backoff wait.Backoff
 }
 
-// Saved is the connection file: what the endpoint answered, as Rancher's agent keeps it, and when.
+// Saved is the connection file: what the endpoint answered, as Rancher's agent keeps it, and what we know of that.
 type Saved struct {
 	connect.Answer
+	Received
+}
+
+// Received is when an answer came, and the checksum of the Server and CA that the agent had been configured with.
+type Received struct {
 	ReceivedAt time.Time `json:"receivedAt,omitzero"`
+	Configured string    `json:"configured,omitempty"`
 }
 
 var _ http.RoundTripper = (*Access)(nil)
 
-// Open reads what is on disk, or registers; that it tries until the context ends.
+// Open reads what is on disk, or registers; that it tries until the context ends. With another Server or CA than those of the answer on disk somebody sends
+// the agent there: it goes by its key.
 func Open(ctx context.Context, o Options) (*Access, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -80,6 +87,10 @@ func Open(ctx context.Context, o Options) (*Access, error) {
 	a := &Access{o: o, key: key, backoff: newBackoff()}
 	saved, err := ReadSaved(o.ConnectionFile)
 	switch {
+	case err == nil && o.Server != "" && saved.Configured != "" && saved.Configured != o.configured():
+		o.Log.Info("The configuration names another endpoint or other CA certificates than before")
+		a.saved = saved
+		return a, a.register(ctx)
 	case err == nil:
 		if a.current, err = a.targetOf(saved.Answer); err != nil {
 			return nil, fmt.Errorf("reading %s: %w", o.ConnectionFile, err)
@@ -93,6 +104,12 @@ func Open(ctx context.Context, o Options) (*Access, error) {
 		return nil, fmt.Errorf("there is no connection file %s, and no server to register at", o.ConnectionFile)
 	}
 	return a, a.register(ctx)
+}
+
+// configured is a checksum of where and by what the endpoint is to be found.
+func (o *Options) configured() string {
+	sum := sha256.Sum256(append([]byte(o.Server+"\n"), o.CA...))
+	return hex.EncodeToString(sum[:])
 }
 
 // ReadSaved reads a connection file.
@@ -116,13 +133,11 @@ func parseSaved(content []byte) (Saved, error) {
 	if err != nil {
 		return Saved{}, fmt.Errorf("reading the connection file: %w", err)
 	}
-	var when struct {
-		ReceivedAt time.Time `json:"receivedAt"`
-	}
-	if err := json.Unmarshal(content, &when); err != nil {
+	saved := Saved{Answer: answer}
+	if err := json.Unmarshal(content, &saved.Received); err != nil {
 		return Saved{}, fmt.Errorf("reading the connection file: %w", err)
 	}
-	return Saved{Answer: answer, ReceivedAt: when.ReceivedAt}, nil
+	return saved, nil
 }
 
 // Secret is the plan Secret's namespace and name.
@@ -269,7 +284,7 @@ func (a *Access) keep(answer connect.Answer) error {
 	if err != nil {
 		return err
 	}
-	saved := Saved{Answer: answer, ReceivedAt: a.o.Clock.Now()}
+	saved := Saved{Answer: answer, Received: Received{ReceivedAt: a.o.Clock.Now(), Configured: a.o.configured()}}
 	content, err := json.Marshal(saved)
 	if err != nil {
 		return fmt.Errorf("encoding the connection file: %w", err)

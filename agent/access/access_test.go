@@ -144,6 +144,38 @@ func TestNextAuthority(t *testing.T) {
 	require.NotEqual(t, before, a.CAChecksum())
 }
 
+// TestConfigured: who configures the agent anew, with another address or other certificates, brings it back by its key, once for each change; the connection
+// file counts as long as nobody does.
+func TestConfigured(t *testing.T) {
+	e := newEndpoint(t, nil, "ns", "plan")
+	o := optionsOf(t, e)
+	e.extra, e.other = anotherCA(t), true
+	a := open(t, o)
+	_, err := ask(t, a)
+	require.ErrorContains(t, err, "certificate signed by unknown authority", "the authority that it was told of is not the one that signs")
+	e.set(func() { e.burned, e.other = true, false })
+	_, err = ask(t, open(t, o))
+	require.ErrorContains(t, err, "certificate signed by unknown authority", "nothing else is tried by itself")
+
+	o.CA = []byte(e.ca() + anotherCA(t))
+	a = open(t, o)
+	through(t, a, passed)
+	asked := e.asked
+	through(t, open(t, o), passed)
+	require.Equal(t, asked, e.asked)
+
+	moved := newEndpoint(t, nil, "ns", "plan")
+	moved.key, moved.burned = e.key, true
+	e.Close()
+	o.Server = moved.URL
+	through(t, open(t, o), passed)
+	through(t, open(t, o), passed)
+	require.Equal(t, 1, moved.asked)
+	o.Server = ""
+	through(t, open(t, o), passed)
+	require.Equal(t, 1, moved.asked)
+}
+
 // TestStrict: an endpoint that is not the one the agent was told is never spoken to, whatever else would vouch for it.
 func TestStrict(t *testing.T) {
 	e := newEndpoint(t, nil, "ns", "plan")

@@ -53,8 +53,9 @@ type endpoint struct {
 	ticket string
 	// unheard is how many connections are closed before their handshake.
 	unheard int
-	// extra is more certificates in answers.
+	// extra is more certificates in answers, and instead of its own where another authority signs from then on.
 	extra string
+	other bool
 }
 
 func newEndpoint(t *testing.T, api *rest.Config, namespace, name string) *endpoint {
@@ -169,9 +170,13 @@ func (e *endpoint) ca() string {
 }
 
 func (e *endpoint) kubeconfig() string {
+	ca := e.ca() + e.extra
+	if e.other {
+		ca = e.extra
+	}
 	content, _ := json.Marshal(map[string]any{
 		"current-context": "x", "contexts": []any{map[string]any{"name": "x", "context": map[string]any{"cluster": "c", "user": "u"}}},
-		"clusters": []any{map[string]any{"name": "c", "cluster": map[string]any{"server": e.URL, "certificate-authority-data": []byte(e.ca() + e.extra)}}},
+		"clusters": []any{map[string]any{"name": "c", "cluster": map[string]any{"server": e.URL, "certificate-authority-data": []byte(ca)}}},
 		"users":    []any{map[string]any{"name": "u", "user": map[string]any{"token": e.token}}},
 	})
 	return string(content)
