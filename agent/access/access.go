@@ -52,6 +52,8 @@ type Access struct {
 	mu      sync.Mutex
 	saved   Saved
 	current *target
+	// unwritten says that the connection file has not what is saved.
+	unwritten bool
 	// offset is what the endpoint's clock is ahead of ours.
 	offset time.Duration
 	// failed is why the last renewal did; before notYet there is no other.
@@ -239,6 +241,9 @@ func (t *target) send(request *http.Request, body []byte) (*http.Response, error
 func (a *Access) fresh(ctx context.Context, refused *target) (*target, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.unwritten {
+		a.write()
+	}
 	if a.current != refused && !a.isHalfway() {
 		return a.current, nil
 	}
@@ -275,7 +280,7 @@ func newBackoff() wait.Backoff {
 	return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 9, Cap: 5 * time.Minute}
 }
 
-// keep makes an answer the one that counts, on disk first.
+// keep makes an answer the one that counts, also where the disk takes nothing: the plan that makes room there comes by it.
 func (a *Access) keep(answer connect.Answer) error {
 	if a.saved.SecretName != "" && (answer.Namespace != a.saved.Namespace || answer.SecretName != a.saved.SecretName) {
 		return fmt.Errorf("the endpoint names plan Secret %s/%s, which is not the %s/%s that we have", answer.Namespace, answer.SecretName, a.saved.Namespace, a.saved.SecretName)
@@ -284,22 +289,28 @@ func (a *Access) keep(answer connect.Answer) error {
 	if err != nil {
 		return err
 	}
-	saved := Saved{Answer: answer, Received: Received{ReceivedAt: a.o.Clock.Now(), Configured: a.o.configured()}}
-	content, err := json.Marshal(saved)
-	if err != nil {
-		return fmt.Errorf("encoding the connection file: %w", err)
-	}
-	if err := os.MkdirAll(filepath.Dir(a.o.ConnectionFile), 0o700); err != nil {
-		return fmt.Errorf("making the connection file's folder: %w", err)
-	}
-	if err := agent.WriteFile(a.o.ConnectionFile, content, 0o600); err != nil {
-		return fmt.Errorf("writing the connection file: %w", err)
-	}
 	before := a.current
-	a.saved, a.current, a.backoff, a.notYet = saved, next, newBackoff(), time.Time{}
+	a.saved = Saved{Answer: answer, Received: Received{ReceivedAt: a.o.Clock.Now(), Configured: a.o.configured()}}
+	a.current, a.backoff, a.notYet = next, newBackoff(), time.Time{}
 	before.transport.CloseIdleConnections()
-	a.forgetToken()
+	a.write()
 	return nil
+}
+
+// write writes the connection file, and deletes the bootstrap token then. What cannot be written is written later; after a restart the key gets another answer.
+func (a *Access) write() {
+	content, err := json.Marshal(a.saved)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(a.o.ConnectionFile), 0o700)
+	}
+	if err == nil {
+		err = agent.WriteFile(a.o.ConnectionFile, content, 0o600)
+	}
+	if a.unwritten = err != nil; a.unwritten {
+		a.o.Log.Error(err, "The connection file is not written, which is tried again")
+		return
+	}
+	a.forgetToken()
 }
 
 // forgetToken deletes the bootstrap token, which is used up once there is an answer.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -100,6 +101,46 @@ func TestRenew(t *testing.T) {
 	e.set(func() { e.token = "another age" })
 	a = open(t, o)
 	through(t, a, passed)
+}
+
+// TestDiskFull: an answer that cannot be written is used all the same, and written later; a bootstrap token stays until then, for the next start.
+func TestDiskFull(t *testing.T) {
+	e := newEndpoint(t, nil, "ns", "plan")
+	o := optionsOf(t, e)
+	folder := filepath.Dir(o.ConnectionFile)
+	o.ConnectionFile = filepath.Join(folder, "full", "info.json")
+	full := func() { // a file is where the folder was
+		require.NoError(t, os.RemoveAll(filepath.Dir(o.ConnectionFile)))
+		require.NoError(t, os.WriteFile(filepath.Dir(o.ConnectionFile), nil, 0o600))
+	}
+	room := func() { require.NoError(t, os.Remove(filepath.Dir(o.ConnectionFile))) }
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	o.Log = funcr.New(func(_, args string) {
+		if strings.Contains(args, "Registering") {
+			full()
+		}
+	}, funcr.Options{})
+	a, err := access.Open(ctx, o)
+	require.NoError(t, err)
+	through(t, a, passed)
+	require.FileExists(t, o.TokenFile)
+	room()
+	through(t, a, passed)
+	require.FileExists(t, o.ConnectionFile)
+	require.NoFileExists(t, o.TokenFile)
+
+	full()
+	e.clock.Step(31 * time.Minute)
+	through(t, a, passed)
+	e.set(func() { e.token = "another age" })
+	through(t, a, passed)
+	require.Equal(t, 3, e.issued)
+	room()
+	through(t, a, passed)
+	a = open(t, o)
+	through(t, a, passed)
+	require.Equal(t, 3, e.issued, "the last answer is on disk")
 }
 
 // TestTicket: what the endpoint knows the agent by goes back with each renewal, also after a restart; who is taken for a stranger asks for another one.
